@@ -1,0 +1,3 @@
+// Package apiserver serves declarative resources over the Kubernetes wire
+// protocol.
+package apiserver

@@ -1,0 +1,128 @@
+package apiserver
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Resource describes one REST resource. It is data: routes, discovery, OpenAPI,
+// decoding, storage keys and tables are all derived from it. Every function in
+// it must be safe for concurrent use.
+type Resource struct {
+	// Group is the API group; "" is the core group, served under /api.
+	Group string
+	// Version is such as "v1".
+	Version string
+	// Kind is such as "Pod". The list kind is Kind + "List".
+	Kind string
+	// Plural is the lower-case name in URLs, such as "pods".
+	Plural string
+	// Singular is the lower-case singular; empty means Kind in lower case.
+	Singular string
+	// ShortNames are what kubectl accepts beside, such as "po".
+	ShortNames []string
+	// Categories are such as "all".
+	Categories []string
+	// Namespaced says that objects live in namespaces.
+	Namespaced bool
+
+	// New returns an empty object of the resource's Go type.
+	New func() runtime.Object
+	// NewList returns an empty list of the same type.
+	NewList func() runtime.Object
+
+	// Verbs restricts what is served; empty means all of create, delete,
+	// deletecollection, get, list, patch, update and watch.
+	Verbs []string
+	// Strategy says how objects are completed and checked.
+	Strategy Strategy
+	// Columns are those of the server-side table after Name, in order. Age is
+	// a column like any other. Empty means Name and Age only.
+	Columns []Column
+	// Fields are the selectable fields beyond metadata.name and
+	// metadata.namespace, by path, such as "spec.nodeName".
+	Fields map[string]func(runtime.Object) string
+	// Subresources are served under the object's path.
+	Subresources []Subresource
+}
+
+// Strategy completes and checks objects of one type. Every function may be nil.
+// Functions get objects of the resource's own Go type and may change only obj,
+// never old.
+type Strategy struct {
+	// Default fills what a client may leave out. It runs after every decode, from
+	// the wire and from storage, so it must be idempotent.
+	Default func(obj runtime.Object)
+	// PrepareForCreate clears what clients may not set (status) and sets what
+	// only the server may (generation).
+	PrepareForCreate func(ctx context.Context, obj runtime.Object)
+	// PrepareForUpdate keeps from old what this request may not change: status
+	// for the object itself, everything but status for the status subresource.
+	// It raises metadata.generation where the desired state changed.
+	PrepareForUpdate func(ctx context.Context, obj, old runtime.Object)
+	// Validate checks a new object. Object metadata is checked by the server.
+	Validate func(ctx context.Context, obj runtime.Object) field.ErrorList
+	// ValidateUpdate checks a change. Metadata is checked by the server.
+	ValidateUpdate func(ctx context.Context, obj, old runtime.Object) field.ErrorList
+	// ValidateName checks metadata.name; nil means a DNS-1123 subdomain. prefix
+	// says that name is a generateName prefix.
+	ValidateName func(name string, prefix bool) []string
+	// Grace, when not nil, makes deletion graceful: it returns for how many
+	// seconds the object lives on with a deletionTimestamp until somebody deletes
+	// it again with zero. Zero deletes at once.
+	Grace func(obj runtime.Object, options *metav1.DeleteOptions) int64
+	// Finalizing, when not nil, says that the object has finalizers of its own
+	// outside metadata (a namespace's spec.finalizers) and may not go yet.
+	Finalizing func(obj runtime.Object) bool
+	// PrepareForDelete, when not nil, adjusts the object which stays behind when
+	// a deletion has to wait for grace or finalizers (a namespace's phase becomes
+	// Terminating).
+	PrepareForDelete func(obj runtime.Object)
+	// GarbageCollection is what a delete without a propagation policy means for
+	// dependents; empty is Background.
+	GarbageCollection metav1.DeletionPropagation
+}
+
+// Column is one column of a server-side table
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/#receiving-resources-as-tables).
+type Column struct {
+	// Name is the heading, such as "Ready".
+	Name string
+	// Type is an OpenAPI type: string, integer, number, boolean or date.
+	Type string
+	// Format is an OpenAPI format; may be empty.
+	Format string
+	// Description is for people.
+	Description string
+	// Priority is 0 for columns always shown, 1 for those of -o wide.
+	Priority int32
+	// Value returns the cell: a string, int64, float64 or bool.
+	Value func(obj runtime.Object) any
+}
+
+// Subresource is served under an object's own path. There are two kinds. One
+// without New updates the object itself, under its own Strategy: status. One
+// with New shows or takes another type, which From and Into translate: scale,
+// binding.
+type Subresource struct {
+	// Name is the path segment, such as "status".
+	Name string
+	// Verbs are the verbs served, of get, update, patch and create.
+	Verbs []string
+	// Strategy completes and checks the object on an update through here.
+	Strategy Strategy
+
+	// Group, Version and Kind are those of New's type; empty means the parent's.
+	Group, Version, Kind string
+	// New returns an empty object of the subresource's type, if it has its own.
+	New func() runtime.Object
+	// From shows parent as the subresource's type, for get and for the answer to
+	// an update. Nil: a create is answered with a Status of success.
+	From func(parent runtime.Object) (runtime.Object, error)
+	// Into changes parent, a copy of the stored object, as body demands. It
+	// returns an API status error to refuse.
+	Into func(parent, body runtime.Object) error
+}

@@ -1,0 +1,63 @@
+// Package user is the one noun that every room of planekit shares: who a
+// request comes from. Authentication produces an Info, authorization,
+// admission and audit read it.
+//
+// An Info is immutable once it has been put into a context: everyone who
+// handles the request holds the same pointer.
+package user
+
+import (
+	"context"
+	"slices"
+)
+
+// Names and groups that Kubernetes gives a meaning to
+// (https://kubernetes.io/docs/reference/access-authn-authz/rbac/#default-roles-and-role-bindings).
+const (
+	Anonymous         = "system:anonymous"
+	APIServer         = "system:apiserver"
+	ControllerManager = "system:kube-controller-manager"
+	Scheduler         = "system:kube-scheduler"
+
+	Authenticated   = "system:authenticated"
+	Unauthenticated = "system:unauthenticated"
+	Masters         = "system:masters"
+	Nodes           = "system:nodes"
+	ServiceAccounts = "system:serviceaccounts"
+
+	NodePrefix           = "system:node:"
+	ServiceAccountPrefix = "system:serviceaccount:"
+)
+
+// Info describes an authenticated user. The zero value is nobody.
+type Info struct {
+	// Name identifies the user among all active users, such as "jane" or
+	// "system:node:worker-1". Never empty for a user who was authenticated.
+	Name string
+	// UID tells two users apart who bore the same name at different times.
+	// Empty means that the authenticator does not know.
+	UID string
+	// Groups are the groups the user belongs to, in no particular order.
+	Groups []string
+	// Extra carries what an authenticator knows beside, by lower-case key.
+	Extra map[string][]string
+}
+
+// In reports whether the user belongs to group. A nil Info belongs to none.
+func (i *Info) In(group string) bool {
+	return i != nil && slices.Contains(i.Groups, group)
+}
+
+type contextKey struct{}
+
+// NewContext returns a context that carries u.
+func NewContext(ctx context.Context, u *Info) context.Context {
+	return context.WithValue(ctx, contextKey{}, u)
+}
+
+// FromContext returns the user put into ctx by [NewContext], and whether there
+// is one.
+func FromContext(ctx context.Context) (*Info, bool) {
+	u, ok := ctx.Value(contextKey{}).(*Info)
+	return u, ok && u != nil
+}
