@@ -19,7 +19,8 @@ type Config struct {
 	// after the last use of the store.
 	Client *clientv3.Client
 	// Prefix stands before every key in etcd and is not part of a record's Key.
-	// Empty is none.
+	// Empty is none. Of stores that share an etcd, none may have a prefix that
+	// another's begins with.
 	Prefix string
 	// SoleMember says that Client speaks to the only member of its cluster, such as
 	// an embedded one. What a sole member has acknowledged it has applied, so
