@@ -7,8 +7,8 @@
 // refusal ends the request with its message.
 //
 //	chain := admission.Chain{
-//		Mutators:   []admission.Mutator{accounts},
-//		Validators: []admission.Validator{namespaces, accounts},
+//		Mutators:   []admission.Mutator{namespaces, accounts},
+//		Validators: []admission.Validator{accounts},
 //	}
 //
 // A plugin is one Go type with Mutate, Validate or both. Each that planekit
