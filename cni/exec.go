@@ -87,10 +87,12 @@ func (Processes) Exec(ctx context.Context, c Call) ([]byte, error) {
 	case errors.Is(err, exec.ErrWaitDelay):
 		// The plugin has ended, but left a child which holds its pipes. What it
 		// wrote itself is complete.
-		err = errors.Join(kill())
+		if err = kill(); errors.Is(err, syscall.ESRCH) {
+			err = nil
+		}
 	}
 	if err != nil {
-		if e := parseError(stdout.Bytes()); e != nil {
+		if e := parseError(stdout.buf.Bytes()); e != nil {
 			return nil, e
 		}
 		return nil, fmt.Errorf("%w%s", err, stderr.quoted())
@@ -98,7 +100,7 @@ func (Processes) Exec(ctx context.Context, c Call) ([]byte, error) {
 	if stdout.cut {
 		return nil, fmt.Errorf("output longer than %d bytes", maxOutput)
 	}
-	return stdout.Bytes(), nil
+	return stdout.buf.Bytes(), nil
 }
 
 // find looks typ up in the directories of path.
@@ -136,23 +138,23 @@ func (c Call) environ(base []string) []string {
 
 // limited is a buffer that forgets what comes after max bytes.
 type limited struct {
-	bytes.Buffer
+	buf bytes.Buffer // not embedded: its ReadFrom knows no limit
 	max int
 	cut bool
 }
 
 func (l *limited) Write(p []byte) (int, error) {
 	n := len(p)
-	if room := l.max - l.Len(); n > room {
+	if room := l.max - l.buf.Len(); n > room {
 		p, l.cut = p[:room], true
 	}
-	l.Buffer.Write(p)
+	l.buf.Write(p)
 	return n, nil
 }
 
 // quoted returns what was written as the tail of an error message.
 func (l *limited) quoted() string {
-	text := bytes.TrimSpace(l.Bytes())
+	text := bytes.TrimSpace(l.buf.Bytes())
 	if len(text) == 0 {
 		return ""
 	}
