@@ -3,7 +3,6 @@ package apiserver
 import (
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,7 +77,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, info requestInfo,
 		}
 		allowed, serve = q.sub.Verbs, subVerbs[info.Verb]
 	}
-	if serve == nil || !slices.Contains(allowed, info.Verb) || (info.Verb == "create") == (info.Name != "" && q.sub == nil) && info.Verb == "create" {
+	if serve == nil || !slices.Contains(allowed, info.Verb) || q.misplaced() {
 		return apierrors.NewMethodNotSupported(q.kind.gr, info.Verb)
 	}
 	var err error
@@ -87,6 +86,18 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, info requestInfo,
 		return err
 	}
 	return serve(s, q)
+}
+
+// misplaced reports a method that is served, but not here: POST to an object,
+// PUT or PATCH to a collection.
+func (q *request) misplaced() bool {
+	switch q.info.Verb {
+	case "create":
+		return q.info.Name != "" && q.sub == nil
+	case "update", "patch":
+		return q.info.Name == ""
+	}
+	return false
 }
 
 func (q *request) accepts() accepts {
@@ -172,14 +183,6 @@ func (q *request) admissionRequest(op admission.Operation, obj, old runtime.Obje
 		OldObject:   old,
 		Warn:        func(text string) { warning(q.w.Header(), text) },
 	}
-}
-
-// decodeQuery reads the query parameters that an options type has.
-func decodeQuery(query url.Values, into runtime.Object) error {
-	if err := metav1.ParameterCodec.DecodeParameters(query, metav1.SchemeGroupVersion, into); err != nil {
-		return badRequest("invalid query: %v", err)
-	}
-	return nil
 }
 
 func formatRevision(revision storage.Revision) string {
