@@ -6,7 +6,10 @@
 // the object; then all validators run, in order, and may not. The first
 // refusal ends the request with its message.
 //
-//	chain := admission.Chain{lifecycle, serviceaccounts}
+//	chain := admission.Chain{
+//		Mutators:   []admission.Mutator{namespaces, accounts},
+//		Validators: []admission.Validator{accounts},
+//	}
 //
 // A plugin is one Go type with Mutate, Validate or both. Each that planekit
 // ships is a package below this one, named as people know it from

@@ -1,0 +1,43 @@
+package admission
+
+import "context"
+
+// Chain is the plugins of a server, in the order in which they run. A plugin
+// that both changes and checks stands in both lists. The zero Chain admits
+// everything. A Chain is a [Mutator] and a [Validator], so chains nest.
+type Chain struct {
+	Mutators   []Mutator
+	Validators []Validator
+}
+
+// Mutate runs the mutators in order until one refuses.
+func (c Chain) Mutate(ctx context.Context, r *Request) error {
+	for _, m := range c.Mutators {
+		if err := m.Mutate(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Validate runs the validators in order until one refuses.
+func (c Chain) Validate(ctx context.Context, r *Request) error {
+	for _, v := range c.Validators {
+		if err := v.Validate(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MutatorFunc is a function that is a [Mutator].
+type MutatorFunc func(context.Context, *Request) error
+
+// Mutate calls f.
+func (f MutatorFunc) Mutate(ctx context.Context, r *Request) error { return f(ctx, r) }
+
+// ValidatorFunc is a function that is a [Validator].
+type ValidatorFunc func(context.Context, *Request) error
+
+// Validate calls f.
+func (f ValidatorFunc) Validate(ctx context.Context, r *Request) error { return f(ctx, r) }

@@ -1,0 +1,148 @@
+// Package lifecycle keeps objects in namespaces that live: the NamespaceLifecycle
+// plugin of Kubernetes
+// (https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#namespacelifecycle).
+//
+//	namespaces, err := lifecycle.New(lifecycle.Config{Namespaces: informer, Lookup: get})
+//	chain := admission.Chain{Mutators: []admission.Mutator{namespaces, ...}}
+//
+// Creating or updating in a namespace that does not exist is refused with 404,
+// creating in one that is being deleted with 403 and the cause
+// NamespaceTerminating, deleting default, kube-system or kube-public with 403.
+// Other deletions always pass.
+//
+// It changes nothing, but it is a mutator and should stand first, so that a
+// missing namespace is what the client hears of, and not what other plugins
+// miss in it.
+//
+// The local copy may be behind. What it does not know is looked up, and for
+// half a minute after a deletion of a namespace went through this plugin the
+// copy is not believed about it. When a look-up fails the request fails with
+// that error.
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/planekit/planekit/admission"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// distrust is for how long the copy is not believed about a namespace whose
+// deletion was admitted. Kubernetes uses the same 30 seconds.
+const distrust = 30 * time.Second
+
+// Config says where namespaces are known from. Both fields must be set.
+type Config struct {
+	// Namespaces is a local copy of all namespaces.
+	Namespaces interface {
+		Get(key string) (*corev1.Namespace, bool)
+	}
+	// Lookup reads one namespace from where it is stored. It fails with a
+	// NotFound API error when there is none.
+	Lookup func(ctx context.Context, name string) (*corev1.Namespace, error)
+}
+
+// Plugin is an [admission.Mutator].
+type Plugin struct {
+	config Config
+
+	mu      sync.Mutex
+	deleted map[string]time.Time // when the deletion of a namespace was admitted
+}
+
+var immortal = sets.New(metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic)
+
+// reviews ask about access. They may be made in a namespace that does not
+// exist, to learn what would be allowed there.
+const reviews = "authorization.k8s.io"
+
+// New returns the plugin.
+func New(c Config) (*Plugin, error) {
+	if c.Namespaces == nil || c.Lookup == nil {
+		return nil, errors.New("lifecycle: Namespaces and Lookup must be set")
+	}
+	return &Plugin{config: c, deleted: make(map[string]time.Time)}, nil
+}
+
+// Mutate refuses what must not happen in or to a namespace.
+func (p *Plugin) Mutate(ctx context.Context, r *admission.Request) error {
+	if r.Resource.Group == corev1.GroupName && r.Resource.Resource == "namespaces" {
+		return p.admitNamespace(r)
+	}
+	if r.Namespace == "" || r.Resource.Group == reviews {
+		return nil
+	}
+	if r.Operation != admission.Create && r.Operation != admission.Update {
+		return nil
+	}
+	namespace, err := p.find(ctx, r.Namespace)
+	if err != nil {
+		return err
+	}
+	if r.Operation == admission.Create && namespace.Status.Phase == corev1.NamespaceTerminating {
+		return terminating(r)
+	}
+	return nil
+}
+
+func (p *Plugin) admitNamespace(r *admission.Request) error {
+	if r.Operation != admission.Delete {
+		return nil
+	}
+	if immortal.Has(r.Name) {
+		return admission.Forbidden(r, errors.New("this namespace may not be deleted"))
+	}
+	if !r.DryRun {
+		p.remember(r.Name)
+	}
+	return nil
+}
+
+func (p *Plugin) find(ctx context.Context, name string) (*corev1.Namespace, error) {
+	if !p.doubted(name) {
+		if n, ok := p.config.Namespaces.Get(name); ok {
+			return n, nil
+		}
+	}
+	n, err := p.config.Lookup(ctx, name)
+	if apierrors.IsNotFound(err) {
+		return nil, apierrors.NewNotFound(corev1.Resource("namespaces"), name)
+	}
+	return n, err
+}
+
+func (p *Plugin) remember(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for n, at := range p.deleted {
+		if time.Since(at) >= distrust {
+			delete(p.deleted, n)
+		}
+	}
+	p.deleted[name] = time.Now()
+}
+
+func (p *Plugin) doubted(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, ok := p.deleted[name]
+	return ok && time.Since(at) < distrust
+}
+
+func terminating(r *admission.Request) error {
+	err := admission.Forbidden(r, fmt.Errorf(
+		"unable to create new content in namespace %s because it is being terminated", r.Namespace))
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
+		Type:    corev1.NamespaceTerminatingCause,
+		Message: fmt.Sprintf("namespace %s is being terminated", r.Namespace),
+		Field:   "metadata.namespace",
+	})
+	return err
+}

@@ -1,0 +1,173 @@
+// Package serviceaccount gives every new pod a service account: the
+// ServiceAccount plugin of Kubernetes
+// (https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin/#serviceaccount-admission-controller).
+//
+//	accounts, err := serviceaccount.New(serviceaccount.Config{Accounts: informer, Lookup: get})
+//	chain := admission.Chain{
+//		Mutators:   []admission.Mutator{accounts},
+//		Validators: []admission.Validator{accounts},
+//	}
+//
+// A pod that names no account gets "default". A pod whose account does not
+// exist is refused with 403. A pod without image pull secrets gets those of its
+// account. A mirror pod, which a kubelet made for a pod of its own, is left as
+// it is and may name neither an account nor a secret.
+//
+// The local copy may be behind: an account it does not know is looked up. The
+// account "default" is made by a controller shortly after its namespace, so the
+// plugin waits for it for up to a second.
+//
+// The token volume is not part of this plugin.
+package serviceaccount
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/planekit/planekit/admission"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// DefaultName is the account of pods that name none.
+const DefaultName = "default"
+
+// A missing default account is looked up this often, this far apart.
+const (
+	attempts = 10
+	interval = 100 * time.Millisecond
+)
+
+// Config says where accounts are known from. Both fields must be set.
+type Config struct {
+	// Accounts is a local copy of all service accounts, by namespace/name.
+	Accounts interface {
+		Get(key string) (*corev1.ServiceAccount, bool)
+	}
+	// Lookup reads one account from where it is stored. It fails with a NotFound
+	// API error when there is none.
+	Lookup func(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error)
+}
+
+// Plugin is an [admission.Mutator] and an [admission.Validator].
+type Plugin struct {
+	config Config
+}
+
+// New returns the plugin.
+func New(c Config) (*Plugin, error) {
+	if c.Accounts == nil || c.Lookup == nil {
+		return nil, errors.New("serviceaccount: Accounts and Lookup must be set")
+	}
+	return &Plugin{config: c}, nil
+}
+
+// Mutate completes a new pod from its account.
+func (p *Plugin) Mutate(ctx context.Context, r *admission.Request) error {
+	pod, ok := newPod(r)
+	if !ok || mirror(pod) {
+		return nil
+	}
+	spec := &pod.Spec
+	if spec.ServiceAccountName == "" {
+		spec.ServiceAccountName = spec.DeprecatedServiceAccount
+	}
+	if spec.ServiceAccountName == "" {
+		spec.ServiceAccountName = DefaultName
+	}
+	spec.DeprecatedServiceAccount = spec.ServiceAccountName
+	account, err := p.account(ctx, r, spec.ServiceAccountName)
+	if err != nil {
+		return err
+	}
+	if len(spec.ImagePullSecrets) == 0 {
+		spec.ImagePullSecrets = slices.Clone(account.ImagePullSecrets)
+	}
+	return nil
+}
+
+// Validate checks the account that a new pod ended up with, which other
+// mutators may have changed.
+func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
+	pod, ok := newPod(r)
+	if !ok {
+		return nil
+	}
+	if mirror(pod) {
+		return validateMirror(r, pod)
+	}
+	_, err := p.account(ctx, r, pod.Spec.ServiceAccountName)
+	return err
+}
+
+func newPod(r *admission.Request) (*corev1.Pod, bool) {
+	if r.Operation != admission.Create || r.Subresource != "" ||
+		r.Resource.Group != corev1.GroupName || r.Resource.Resource != "pods" {
+		return nil, false
+	}
+	pod, ok := r.Object.(*corev1.Pod)
+	return pod, ok
+}
+
+func mirror(pod *corev1.Pod) bool {
+	_, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	return ok
+}
+
+func validateMirror(r *admission.Request, pod *corev1.Pod) error {
+	if pod.Spec.ServiceAccountName != "" {
+		return admission.Forbidden(r, errors.New("a mirror pod may not reference service accounts"))
+	}
+	for _, v := range pod.Spec.Volumes {
+		if v.Secret != nil {
+			return admission.Forbidden(r, errors.New("a mirror pod may not reference secrets"))
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for _, s := range v.Projected.Sources {
+			if s.Secret != nil {
+				return admission.Forbidden(r, errors.New("a mirror pod may not reference secrets"))
+			}
+			if s.ServiceAccountToken != nil {
+				return admission.Forbidden(r, errors.New("a mirror pod may not use ServiceAccountToken volume projections"))
+			}
+		}
+	}
+	return nil
+}
+
+// account finds an account, or says why the pod is refused.
+func (p *Plugin) account(ctx context.Context, r *admission.Request, name string) (*corev1.ServiceAccount, error) {
+	if account, ok := p.config.Accounts.Get(r.Namespace + "/" + name); ok {
+		return account, nil
+	}
+	account, err := p.config.Lookup(ctx, r.Namespace, name)
+	for i := 1; i < attempts && name == DefaultName && apierrors.IsNotFound(err); i++ {
+		if err := pause(ctx); err != nil {
+			return nil, err
+		}
+		account, err = p.config.Lookup(ctx, r.Namespace, name)
+	}
+	if apierrors.IsNotFound(err) {
+		err = apierrors.NewNotFound(corev1.Resource("serviceaccount"), name)
+	}
+	if err != nil {
+		return nil, admission.Forbidden(r, fmt.Errorf("error looking up service account %s/%s: %w", r.Namespace, name, err))
+	}
+	return account, nil
+}
+
+func pause(ctx context.Context) error {
+	timer := time.NewTimer(interval)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,36 @@
+package authz
+
+import (
+	"context"
+	"errors"
+	"strings"
+)
+
+// Chain asks several authorizers in order; the first Allow or Deny decides.
+// When nobody has an opinion the answer is NoOpinion, which grants nothing,
+// with all reasons on lines of their own and all errors joined. A broken
+// authorizer does not keep a later one from allowing. A Chain is an
+// [Authorizer]; it must not be changed while it is in use.
+type Chain []Authorizer
+
+// Authorize asks the authorizers of c in order.
+func (c Chain) Authorize(ctx context.Context, a Attributes) (Decision, string, error) {
+	var reasons []string
+	var broken []error
+	for _, authorizer := range c {
+		decision, reason, err := authorizer.Authorize(ctx, a)
+		if decision == Allow && err == nil {
+			return Allow, reason, nil
+		}
+		if decision == Deny {
+			return Deny, reason, err
+		}
+		if reason != "" {
+			reasons = append(reasons, reason)
+		}
+		if err != nil {
+			broken = append(broken, err)
+		}
+	}
+	return NoOpinion, strings.Join(reasons, "\n"), errors.Join(broken...)
+}

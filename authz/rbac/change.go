@@ -1,0 +1,98 @@
+package rbac
+
+import (
+	"maps"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// change is one event of a source, applied by the builder in order.
+type change func(*builder)
+
+func roleChange(old, new *rbacv1.Role) change {
+	return func(b *builder) {
+		if old != nil {
+			delete(b.roles(), roleKey{old.Namespace, old.Name})
+		}
+		if new != nil {
+			b.roles()[roleKey{new.Namespace, new.Name}] = new.Rules
+		}
+	}
+}
+
+func clusterRoleChange(old, new *rbacv1.ClusterRole) change {
+	return func(b *builder) {
+		b.clusterRolesChanged = true
+		if old != nil {
+			delete(b.clusterRoles, old.Name)
+			delete(b.roles(), roleKey{name: old.Name})
+		}
+		if new != nil {
+			b.clusterRoles[new.Name] = new
+			b.roles()[roleKey{name: new.Name}] = new.Rules
+		}
+	}
+}
+
+func roleBindingChange(old, new *rbacv1.RoleBinding) change {
+	return func(b *builder) {
+		if old != nil {
+			b.unbind(bindingKey{old.Namespace, old.Name}, old.Subjects)
+		}
+		if new != nil {
+			b.bind(bindingKey{new.Namespace, new.Name}, new.RoleRef, new.Subjects)
+		}
+	}
+}
+
+func clusterRoleBindingChange(old, new *rbacv1.ClusterRoleBinding) change {
+	return func(b *builder) {
+		if old != nil {
+			b.unbind(bindingKey{name: old.Name}, old.Subjects)
+		}
+		if new != nil {
+			b.bind(bindingKey{name: new.Name}, new.RoleRef, new.Subjects)
+		}
+	}
+}
+
+// resolveClusterRoles recomputes the rules of all roles that aggregate others.
+func (b *builder) resolveClusterRoles() {
+	for name, role := range b.clusterRoles {
+		if role.AggregationRule == nil {
+			continue
+		}
+		var rules []rbacv1.PolicyRule
+		b.aggregate(role, map[string]bool{}, &rules)
+		b.roles()[roleKey{name: name}] = rules
+	}
+}
+
+// aggregate adds the rules of role, or, where it aggregates, of the roles it
+// selects, each once. The rules that an aggregating role holds itself do not
+// count: Kubernetes overwrites them.
+func (b *builder) aggregate(role *rbacv1.ClusterRole, seen map[string]bool, rules *[]rbacv1.PolicyRule) {
+	if seen[role.Name] {
+		return
+	}
+	seen[role.Name] = true
+	if role.AggregationRule == nil {
+		*rules = append(*rules, role.Rules...)
+		return
+	}
+	for i := range role.AggregationRule.ClusterRoleSelectors {
+		selector, err := metav1.LabelSelectorAsSelector(&role.AggregationRule.ClusterRoleSelectors[i])
+		if err != nil {
+			b.log.Error(err, "bad selector in aggregation rule", "clusterRole", role.Name)
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(b.clusterRoles)) {
+			if other := b.clusterRoles[name]; selector.Matches(labels.Set(other.Labels)) {
+				b.aggregate(other, seen, rules)
+			}
+		}
+	}
+}

@@ -1,0 +1,201 @@
+// Package rbac decides by Kubernetes roles and their bindings
+// (https://kubernetes.io/docs/reference/access-authn-authz/rbac/).
+//
+//	roles, err := rbac.New(rbac.Config{
+//		Roles: roleInformer, RoleBindings: roleBindingInformer,
+//		ClusterRoles: clusterRoleInformer, ClusterRoleBindings: clusterRoleBindingInformer,
+//	})
+//	go roles.Run(ctx)
+//	may := authz.Chain{authz.Superusers(user.Masters), roles}
+//
+// Run follows the four sources and keeps an immutable index of who is bound to
+// what. A decision reads the index as it is at that moment and looks only at
+// the bindings of this user and these groups: how many others there are does
+// not matter. The index may be behind the sources for a moment; it is never
+// torn between two of their changes.
+//
+// RBAC only grants: the answers are Allow and NoOpinion. Until the sources have
+// synced, and if Run was never called, the answer is NoOpinion with
+// [ErrNotSynced]. A binding to a role that does not exist grants nothing and is
+// mentioned in the reason. After Run has returned, the last index stays in
+// force.
+//
+// Roles with an aggregation rule grant what the roles they select grant,
+// computed here; no controller has to copy rules. The check that nobody grants
+// more than they have (the verbs escalate and bind) is not made here: it
+// belongs to admission of the objects.
+package rbac
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/authz"
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// Source is a local copy of all objects of one type.
+type Source[T any] interface {
+	// Subscribe reports the objects there are as (zero, new), then each change,
+	// deletions as (old, zero), in order and from one goroutine. stop waits until
+	// no call is running.
+	Subscribe(func(old, new T)) (stop func())
+	// Synced is closed once the first full list has arrived.
+	Synced() <-chan struct{}
+}
+
+// Config says where roles and bindings come from. All sources must be set.
+type Config struct {
+	Roles               Source[*rbacv1.Role]
+	RoleBindings        Source[*rbacv1.RoleBinding]
+	ClusterRoles        Source[*rbacv1.ClusterRole]
+	ClusterRoleBindings Source[*rbacv1.ClusterRoleBinding]
+	// Log receives what is wrong with roles, such as a bad selector.
+	Log logr.Logger
+}
+
+// ErrNotSynced says that the roles and bindings are not all known yet.
+var ErrNotSynced = errors.New("rbac: roles and bindings are not synced yet")
+
+// Authorizer is an authz.Authorizer.
+type Authorizer struct {
+	config Config
+	index  atomic.Pointer[index]
+	synced chan struct{}
+	wake   chan struct{} // size 1: there are pending changes
+
+	mu      sync.Mutex
+	pending []change
+}
+
+// New returns an authorizer. It knows nothing until Run is called.
+func New(c Config) (*Authorizer, error) {
+	if c.Roles == nil || c.RoleBindings == nil || c.ClusterRoles == nil || c.ClusterRoleBindings == nil {
+		return nil, errors.New("rbac: all four sources must be set")
+	}
+	return &Authorizer{config: c, synced: make(chan struct{}), wake: make(chan struct{}, 1)}, nil
+}
+
+// Synced is closed once decisions are being made.
+func (a *Authorizer) Synced() <-chan struct{} { return a.synced }
+
+// Run keeps the index up to date until ctx is done. It may be called once.
+func (a *Authorizer) Run(ctx context.Context) error {
+	defer a.config.Roles.Subscribe(func(old, new *rbacv1.Role) {
+		a.add(roleChange(old, new))
+	})()
+	defer a.config.RoleBindings.Subscribe(func(old, new *rbacv1.RoleBinding) {
+		a.add(roleBindingChange(old, new))
+	})()
+	defer a.config.ClusterRoles.Subscribe(func(old, new *rbacv1.ClusterRole) {
+		a.add(clusterRoleChange(old, new))
+	})()
+	defer a.config.ClusterRoleBindings.Subscribe(func(old, new *rbacv1.ClusterRoleBinding) {
+		a.add(clusterRoleBindingChange(old, new))
+	})()
+
+	for _, synced := range []<-chan struct{}{
+		a.config.Roles.Synced(), a.config.RoleBindings.Synced(),
+		a.config.ClusterRoles.Synced(), a.config.ClusterRoleBindings.Synced(),
+	} {
+		select {
+		case <-synced:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	b := newBuilder(a.config.Log)
+	a.index.Store(b.apply(a.take()))
+	close(a.synced)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.wake:
+			a.index.Store(b.apply(a.take()))
+		}
+	}
+}
+
+func (a *Authorizer) add(c change) {
+	a.mu.Lock()
+	a.pending = append(a.pending, c)
+	a.mu.Unlock()
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (a *Authorizer) take() []change {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.pending
+	a.pending = nil
+	return p
+}
+
+// Authorize looks for a rule that allows what at describes.
+func (a *Authorizer) Authorize(_ context.Context, at authz.Attributes) (authz.Decision, string, error) {
+	x := a.index.Load()
+	if x == nil {
+		return authz.NoOpinion, "", ErrNotSynced
+	}
+	u := at.User
+	if u == nil {
+		return authz.NoOpinion, "", nil
+	}
+	var missing []string
+	if reason := x.allowed(&at, "", u, &missing); reason != "" {
+		return authz.Allow, reason, nil
+	}
+	// Role bindings count only for resources in their namespace: no path lies in one.
+	if at.Resource != "" && at.Namespace != "" {
+		if reason := x.allowed(&at, at.Namespace, u, &missing); reason != "" {
+			return authz.Allow, reason, nil
+		}
+	}
+	return authz.NoOpinion, unresolved(missing), nil
+}
+
+// allowed returns the reason for which a binding in namespace allows the
+// request, or none.
+func (x *index) allowed(at *authz.Attributes, namespace string, u *user.Info, missing *[]string) string {
+	reason := x.search(at, subject{namespace, rbacv1.UserKind, u.Name}, missing)
+	for i := 0; reason == "" && i < len(u.Groups); i++ {
+		reason = x.search(at, subject{namespace, rbacv1.GroupKind, u.Groups[i]}, missing)
+	}
+	return reason
+}
+
+func (x *index) search(at *authz.Attributes, s subject, missing *[]string) string {
+	for _, g := range x.grants[s] {
+		rules, found := x.roles[g.role]
+		if !found {
+			*missing = append(*missing, g.role.missing())
+			continue
+		}
+		for i := range rules {
+			if matches(&rules[i], at) {
+				return g.reason
+			}
+		}
+	}
+	return ""
+}
+
+// unresolved words bindings to roles that do not exist as Kubernetes does.
+func unresolved(missing []string) string {
+	switch len(missing) {
+	case 0:
+		return ""
+	case 1:
+		return "RBAC: " + missing[0]
+	}
+	return "RBAC: [" + strings.Join(missing, ", ") + "]"
+}

@@ -1,0 +1,133 @@
+package kubeconfig
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/planekit/planekit/client"
+)
+
+// Client returns what a client needs for a context, and the namespace meant
+// where none is said. An empty context stands for the current one.
+func (c *Config) Client(context string) (client.Config, string, error) {
+	if context == "" {
+		context = c.CurrentContext
+	}
+	config, namespace, err := c.client(context)
+	if err != nil {
+		return client.Config{}, "", fmt.Errorf("kubeconfig: context %q: %w", context, err)
+	}
+	return config, namespace, nil
+}
+
+func (c *Config) client(context string) (client.Config, string, error) {
+	var none client.Config
+	if context == "" {
+		return none, "", errors.New("no current context is set")
+	}
+	x, ok := c.Contexts[context]
+	if !ok {
+		return none, "", errors.New("does not exist")
+	}
+	cluster, ok := c.Clusters[x.Cluster]
+	if !ok {
+		return none, "", fmt.Errorf("cluster %q does not exist", x.Cluster)
+	}
+	var user User
+	if x.User != "" {
+		if user, ok = c.Users[x.User]; !ok {
+			return none, "", fmt.Errorf("user %q does not exist", x.User)
+		}
+	}
+	config := client.Config{Server: cluster.Server}
+	tlsConfig, err := cluster.tls()
+	if err != nil {
+		return none, "", fmt.Errorf("cluster %q: %w", x.Cluster, err)
+	}
+	if err := user.apply(&config, tlsConfig); err != nil {
+		return none, "", fmt.Errorf("user %q: %w", x.User, err)
+	}
+	config.TLS = tlsConfig
+	namespace := x.Namespace
+	if namespace == "" {
+		namespace = "default"
+	}
+	return config, namespace, nil
+}
+
+func (c *Cluster) tls() (*tls.Config, error) {
+	if c.ProxyURL != "" {
+		return nil, errors.New("proxy-url is not supported")
+	}
+	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.TLSServerName, InsecureSkipVerify: c.InsecureSkipTLSVerify}
+	ca, err := dataOr(c.CertificateAuthorityData, c.CertificateAuthority)
+	if err != nil {
+		return nil, fmt.Errorf("certificate-authority: %w", err)
+	}
+	if len(ca) == 0 {
+		return t, nil
+	}
+	if c.InsecureSkipTLSVerify {
+		return nil, errors.New("both certificate-authority and insecure-skip-tls-verify are set")
+	}
+	t.RootCAs = x509.NewCertPool()
+	if !t.RootCAs.AppendCertsFromPEM(ca) {
+		return nil, errors.New("certificate-authority: no certificate in PEM form")
+	}
+	return t, nil
+}
+
+func (u *User) apply(config *client.Config, t *tls.Config) error {
+	switch {
+	case u.Exec != nil:
+		return errors.New("credentials from an exec plugin are not supported")
+	case u.AuthProvider != nil:
+		return errors.New("credentials from an auth-provider are not supported")
+	case u.Username != "" || u.Password != "":
+		return errors.New("user name and password are not supported")
+	case u.Impersonate != "":
+		return errors.New("impersonation is not supported")
+	}
+	certificate, err := dataOr(u.ClientCertificateData, u.ClientCertificate)
+	if err != nil {
+		return fmt.Errorf("client-certificate: %w", err)
+	}
+	key, err := dataOr(u.ClientKeyData, u.ClientKey)
+	if err != nil {
+		return fmt.Errorf("client-key: %w", err)
+	}
+	if len(certificate) > 0 || len(key) > 0 {
+		pair, err := tls.X509KeyPair(certificate, key)
+		if err != nil {
+			return fmt.Errorf("client-certificate and client-key: %w", err)
+		}
+		t.Certificates = []tls.Certificate{pair}
+	}
+	config.BearerToken = u.Token
+	if u.TokenFile != "" {
+		token, err := os.ReadFile(u.TokenFile)
+		if err != nil {
+			return fmt.Errorf("tokenFile: %w", err)
+		}
+		config.BearerToken = strings.TrimSpace(string(token))
+		if config.BearerToken == "" {
+			return fmt.Errorf("tokenFile: %s is empty", u.TokenFile)
+		}
+	}
+	return nil
+}
+
+func dataOr(data []byte, path string) ([]byte, error) {
+	if len(data) > 0 || path == "" {
+		return data, nil
+	}
+	data, err := os.ReadFile(path)
+	if err == nil && len(data) == 0 {
+		err = fmt.Errorf("%s is empty", path)
+	}
+	return data, err
+}

@@ -1,0 +1,170 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Request is an HTTP request below a server's URL.
+type Request struct {
+	// Method is the HTTP method; empty means GET.
+	Method string
+	// Path begins with a slash and is escaped where it needs to be.
+	Path string
+	// Query may be nil.
+	Query url.Values
+	// Accept is the media type asked for; empty means JSON.
+	Accept string
+	// Body, when not nil, is sent as ContentType; empty means JSON.
+	Body        []byte
+	ContentType string
+}
+
+// Response is the whole of a successful answer.
+type Response struct {
+	// ContentType is the media type without parameters.
+	ContentType string
+	Body        []byte
+}
+
+// Media types of the Kubernetes API.
+const (
+	JSON     = "application/json"
+	Protobuf = "application/vnd.kubernetes.protobuf"
+)
+
+// maxError is how much of a failed answer is read, in bytes.
+const maxError = 1 << 20
+
+// Do sends a request and reads the answer. A status of 300 or more is an
+// *apierrors.StatusError.
+func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
+	stream, contentType, err := c.Stream(ctx, r)
+	if err != nil {
+		return Response{}, err
+	}
+	defer stream.Close()
+	body, err := io.ReadAll(stream)
+	if err != nil {
+		return Response{}, fmt.Errorf("read answer to %s %s: %w", r.method(), r.Path, err)
+	}
+	return Response{ContentType: contentType, Body: body}, nil
+}
+
+// Stream sends a request and returns the body of the answer, to be read as it
+// comes and closed by the caller, with its media type.
+func (c *Client) Stream(ctx context.Context, r Request) (io.ReadCloser, string, error) {
+	request, err := c.newRequest(ctx, r)
+	if err != nil {
+		return nil, "", err
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, "", err
+	}
+	contentType, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	if err != nil {
+		contentType = ""
+	}
+	if response.StatusCode < 300 {
+		return response.Body, contentType, nil
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxError))
+	if err != nil {
+		return nil, "", fmt.Errorf("read answer to %s %s: %w", r.method(), r.Path, err)
+	}
+	return nil, "", statusError(r, response, contentType, body)
+}
+
+func (r Request) method() string {
+	if r.Method == "" {
+		return http.MethodGet
+	}
+	return r.Method
+}
+
+func (c *Client) newRequest(ctx context.Context, r Request) (*http.Request, error) {
+	if !strings.HasPrefix(r.Path, "/") {
+		return nil, fmt.Errorf("request path %q does not begin with a slash", r.Path)
+	}
+	target := strings.TrimSuffix(c.base.String(), "/") + r.Path
+	if len(r.Query) > 0 {
+		target += "?" + r.Query.Encode()
+	}
+	var body io.Reader
+	if r.Body != nil {
+		body = bytes.NewReader(r.Body)
+	}
+	request, err := http.NewRequestWithContext(ctx, r.method(), target, body)
+	if err != nil {
+		return nil, err
+	}
+	set := func(header, value, otherwise string) {
+		if value == "" {
+			value = otherwise
+		}
+		request.Header.Set(header, value)
+	}
+	set("Accept", r.Accept, JSON)
+	set("User-Agent", c.userAgent, "")
+	if r.Body != nil {
+		set("Content-Type", r.ContentType, JSON)
+	}
+	if c.token != "" {
+		set("Authorization", "Bearer "+c.token, "")
+	}
+	return request, nil
+}
+
+// statusError makes the API error of a failed answer: the Status in its body,
+// or one made from the HTTP status where a proxy or another server answered.
+func statusError(r Request, response *http.Response, contentType string, body []byte) error {
+	var status metav1.Status
+	if err := decodeStatus(contentType, body, &status); err == nil {
+		if status.Code == 0 {
+			status.Code = int32(response.StatusCode)
+		}
+		return &apierrors.StatusError{ErrStatus: status}
+	}
+	wait, _ := strconv.Atoi(response.Header.Get("Retry-After"))
+	const quoted = 2048 // bytes of a strange answer that are worth reading
+	text := strings.TrimSpace(string(body[:min(len(body), quoted)]))
+	return apierrors.NewGenericServerResponse(response.StatusCode, strings.ToLower(r.method()),
+		schema.GroupResource{}, "", text, wait, true)
+}
+
+func decodeStatus(contentType string, body []byte, into *metav1.Status) error {
+	switch contentType {
+	case Protobuf:
+		kind, raw, err := openEnvelope(body)
+		if err != nil {
+			return err
+		}
+		if kind.Kind != "Status" {
+			return fmt.Errorf("is a %s", kind.Kind)
+		}
+		return into.Unmarshal(raw)
+	case JSON:
+		if err := json.Unmarshal(body, into); err != nil {
+			return err
+		}
+		if into.Kind != "Status" {
+			return fmt.Errorf("is a %q", into.Kind)
+		}
+		return nil
+	}
+	return fmt.Errorf("content type %q", contentType)
+}

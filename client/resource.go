@@ -1,0 +1,258 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Object is what every Kubernetes object type is, as a pointer.
+type Object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// Type describes a type of objects to a client.
+type Type[T Object] struct {
+	// Group is the API group; "" is the core group.
+	Group string
+	// Version is such as "v1".
+	Version string
+	// Kind is such as "Pod". The list kind is Kind + "List".
+	Kind string
+	// Plural is the lower-case name in URLs, such as "pods".
+	Plural string
+	// Namespaced says that objects live in namespaces.
+	Namespaced bool
+	// New returns an empty object.
+	New func() T
+}
+
+// Resource is a typed view of one resource of a server. Copies are alike and
+// safe for concurrent use. Objects passed in are not changed.
+type Resource[T Object] struct {
+	client *Client
+	t      Type[T]
+}
+
+// For returns the resource of type t at c.
+func For[T Object](c *Client, t Type[T]) Resource[T] { return Resource[T]{client: c, t: t} }
+
+// Get reads one object. namespace is empty for cluster-scoped types, here and
+// below.
+func (r Resource[T]) Get(ctx context.Context, namespace, name string) (T, error) {
+	return r.object(ctx, http.MethodGet, namespace, name, nil)
+}
+
+// Create stores a new object and returns it as stored.
+func (r Resource[T]) Create(ctx context.Context, object T) (T, error) {
+	return r.send(ctx, http.MethodPost, "", object)
+}
+
+// Update replaces an object and returns it as stored. With a resourceVersion
+// that is no longer current it fails with a Conflict.
+func (r Resource[T]) Update(ctx context.Context, object T) (T, error) {
+	return r.send(ctx, http.MethodPut, object.GetName(), object)
+}
+
+// UpdateStatus replaces the status of an object and nothing else.
+func (r Resource[T]) UpdateStatus(ctx context.Context, object T) (T, error) {
+	return r.send(ctx, http.MethodPut, object.GetName(), object, "status")
+}
+
+// Patch changes an object, or a subresource that has the object's own type,
+// and returns it as stored.
+func (r Resource[T]) Patch(ctx context.Context, namespace, name string, kind types.PatchType, data []byte, subresource ...string) (T, error) {
+	return r.object(ctx, http.MethodPatch, namespace, name, func(bool) ([]byte, string, error) {
+		return data, string(kind), nil
+	}, subresource...)
+}
+
+// Delete deletes one object, or begins to.
+func (r Resource[T]) Delete(ctx context.Context, namespace, name string, o metav1.DeleteOptions) error {
+	at, err := r.path(namespace, name)
+	if err != nil {
+		return err
+	}
+	return r.delete(ctx, at, nil, o)
+}
+
+// DeleteCollection deletes the objects of a namespace that list selects.
+func (r Resource[T]) DeleteCollection(ctx context.Context, namespace string, o metav1.DeleteOptions, list metav1.ListOptions) error {
+	at, err := r.path(namespace, "")
+	if err != nil {
+		return err
+	}
+	return r.delete(ctx, at, query(list), o)
+}
+
+func (r Resource[T]) delete(ctx context.Context, at string, q url.Values, o metav1.DeleteOptions) error {
+	o.TypeMeta = metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: "v1"}
+	body, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	_, err = r.client.Do(ctx, Request{Method: http.MethodDelete, Path: at, Query: q, Body: body})
+	return err
+}
+
+// Post sends body to a subresource, such as a Binding to "binding" or an
+// Eviction to "eviction" of a pod. Other bodies must have their kind set.
+func (r Resource[T]) Post(ctx context.Context, namespace, name, subresource string, body runtime.Object) error {
+	at, err := r.path(namespace, name, subresource)
+	if err != nil {
+		return err
+	}
+	kind, err := kindOf(body)
+	if err != nil {
+		return err
+	}
+	_, err = r.negotiate(ctx, Request{Method: http.MethodPost, Path: at}, func(protobuf bool) ([]byte, string, error) {
+		return encode(body, kind, protobuf)
+	})
+	return err
+}
+
+func kindOf(body runtime.Object) (metav1.TypeMeta, error) {
+	switch body.(type) {
+	case *corev1.Binding:
+		return metav1.TypeMeta{APIVersion: "v1", Kind: "Binding"}, nil
+	case *policyv1.Eviction:
+		return metav1.TypeMeta{APIVersion: "policy/v1", Kind: "Eviction"}, nil
+	case *autoscalingv1.Scale:
+		return metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "Scale"}, nil
+	}
+	version, kind := body.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
+	if kind == "" || version == "" {
+		return metav1.TypeMeta{}, fmt.Errorf("the kind of a %T is not set", body)
+	}
+	return metav1.TypeMeta{APIVersion: version, Kind: kind}, nil
+}
+
+// send creates or updates object.
+func (r Resource[T]) send(ctx context.Context, method, name string, object T, subresource ...string) (T, error) {
+	if r.t.Namespaced && object.GetNamespace() == "" {
+		var none T
+		return none, fmt.Errorf("%s %q: the namespace is empty", r.t.Plural, object.GetName())
+	}
+	return r.object(ctx, method, object.GetNamespace(), name, func(protobuf bool) ([]byte, string, error) {
+		return encode(object, r.kind(), protobuf)
+	}, subresource...)
+}
+
+var errNoName = errors.New("the object's name is empty")
+
+// object makes a request whose answer is one object of type T.
+func (r Resource[T]) object(ctx context.Context, method, namespace, name string, body encoder, subresource ...string) (T, error) {
+	var none T
+	if name == "" && method != http.MethodPost {
+		return none, errNoName
+	}
+	at, err := r.path(namespace, name, subresource...)
+	if err != nil {
+		return none, err
+	}
+	response, err := r.negotiate(ctx, Request{Method: method, Path: at}, body)
+	if err != nil {
+		return none, err
+	}
+	object := r.t.New()
+	if err := decode(response.ContentType, response.Body, r.kind(), object); err != nil {
+		return none, err
+	}
+	return object, nil
+}
+
+// encoder makes a request's body, as protobuf if asked and able to.
+type encoder func(protobuf bool) (body []byte, contentType string, err error)
+
+// negotiate sends a request preferring protobuf, and once more in JSON where
+// the server wants none. Both refusals are made before anything happens.
+func (r Resource[T]) negotiate(ctx context.Context, q Request, body encoder) (Response, error) {
+	protobuf := r.protobuf()
+	for {
+		q.Accept = accept(protobuf)
+		if body != nil {
+			var err error
+			if q.Body, q.ContentType, err = body(protobuf); err != nil {
+				return Response{}, err
+			}
+		}
+		response, err := r.client.Do(ctx, q)
+		if err == nil || !protobuf || !wantsJSON(err) {
+			return response, err
+		}
+		r.client.refused.Store(r.resource(), struct{}{})
+		protobuf = false
+	}
+}
+
+func wantsJSON(err error) bool {
+	return apierrors.IsUnsupportedMediaType(err) || apierrors.IsNotAcceptable(err)
+}
+
+func (r Resource[T]) protobuf() bool {
+	_, able := any(r.t.New()).(message)
+	return able && r.client.protobuf(r.resource())
+}
+
+func accept(protobuf bool) string {
+	if protobuf {
+		return Protobuf + "," + JSON
+	}
+	return JSON
+}
+
+func (r Resource[T]) kind() metav1.TypeMeta {
+	version := r.t.Version
+	if r.t.Group != "" {
+		version = r.t.Group + "/" + r.t.Version
+	}
+	return metav1.TypeMeta{APIVersion: version, Kind: r.t.Kind}
+}
+
+func (r Resource[T]) resource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: r.t.Group, Version: r.t.Version, Resource: r.t.Plural}
+}
+
+// path builds the path of the collection, of an object, or of a subresource.
+func (r Resource[T]) path(namespace, name string, subresource ...string) (string, error) {
+	segments := []string{"", "apis", r.t.Group, r.t.Version}
+	if r.t.Group == "" {
+		segments = []string{"", "api", r.t.Version}
+	}
+	switch {
+	case !r.t.Namespaced && namespace != "":
+		return "", fmt.Errorf("%s are not namespaced, but namespace %q was given", r.t.Plural, namespace)
+	case r.t.Namespaced && namespace == "" && name != "":
+		return "", fmt.Errorf("%s %q: the namespace is empty", r.t.Plural, name)
+	case namespace != "":
+		segments = append(segments, "namespaces", namespace)
+	}
+	segments = append(segments, r.t.Plural)
+	if name != "" {
+		segments = append(segments, name)
+		segments = append(segments, subresource...)
+	}
+	for i, s := range segments[1:] {
+		if problems := path.IsValidPathSegmentName(s); len(problems) > 0 {
+			return "", fmt.Errorf("%q in a path: %s", s, strings.Join(problems, ", "))
+		}
+		segments[i+1] = url.PathEscape(s)
+	}
+	return strings.Join(segments, "/"), nil
+}

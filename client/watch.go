@@ -1,0 +1,93 @@
+package client
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// maxFrame bounds one watch event, in bytes: far above the largest object
+// that etcd takes, far below what a broken length could ask for.
+const maxFrame = 64 << 20
+
+// event is one watch event, its object still encoded.
+type event struct {
+	kind   watch.EventType
+	object []byte
+}
+
+// events reads the events of a watch of contentType. The result returns io.EOF
+// when the server ended the watch; an event's bytes are good until the next.
+func events(contentType string, body io.Reader) (func() (event, error), error) {
+	switch contentType {
+	case Protobuf:
+		return framed(bufio.NewReader(body)), nil
+	case JSON:
+		return jsonStream(json.NewDecoder(body)), nil
+	}
+	return nil, fmt.Errorf("watch: unexpected content type %q", contentType)
+}
+
+// framed reads WatchEvents in protobuf, each behind its length in four bytes.
+func framed(r *bufio.Reader) func() (event, error) {
+	var frame []byte
+	return func() (event, error) {
+		var head [4]byte
+		if _, err := io.ReadFull(r, head[:]); err != nil {
+			return event{}, err
+		}
+		size := binary.BigEndian.Uint32(head[:])
+		if size > maxFrame {
+			return event{}, fmt.Errorf("watch event of %d bytes is too large", size)
+		}
+		if int(size) > cap(frame) {
+			frame = make([]byte, size)
+		}
+		frame = frame[:size]
+		if _, err := io.ReadFull(r, frame); err != nil {
+			return event{}, unexpected(err)
+		}
+		var e metav1.WatchEvent
+		if err := e.Unmarshal(frame); err != nil {
+			return event{}, fmt.Errorf("watch event: %w", err)
+		}
+		return event{watch.EventType(e.Type), e.Object.Raw}, nil
+	}
+}
+
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// jsonStream reads WatchEvents that follow each other as JSON values.
+func jsonStream(d *json.Decoder) func() (event, error) {
+	return func() (event, error) {
+		var e struct {
+			Type   watch.EventType `json:"type"`
+			Object json.RawMessage `json:"object"`
+		}
+		if err := d.Decode(&e); err != nil {
+			return event{}, err
+		}
+		return event{e.Type, e.Object}, nil
+	}
+}
+
+// failure is the error that an event of type ERROR carries.
+func failure(contentType string, object []byte) error {
+	var status metav1.Status
+	if err := decodeStatus(contentType, object, &status); err != nil {
+		return fmt.Errorf("watch: undecodable error event: %w", err)
+	}
+	return &apierrors.StatusError{ErrStatus: status}
+}
