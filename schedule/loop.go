@@ -25,19 +25,19 @@ type loop struct {
 	// lock, so that no news falls between them.
 	state *State
 	queue *queue
-	// seen are the objects that were heard of before the loop began; nil after.
-	seenNodes, seenPods map[string]bool
+	// seen are the pods and nodes that were heard of before the first decision;
+	// nil after. See names.
+	seen map[string]bool
 }
 
 func newLoop(c Config) *loop {
 	return &loop{
-		config:    c,
-		work:      newWork(c.Parallel),
-		wakeup:    make(chan struct{}, 1),
-		state:     NewState(c.Predicates, c.Priorities, c.Seed),
-		queue:     newQueue(),
-		seenNodes: make(map[string]bool),
-		seenPods:  make(map[string]bool),
+		config: c,
+		work:   newWork(c.Parallel),
+		wakeup: make(chan struct{}, 1),
+		state:  NewState(c.Predicates, c.Priorities, c.Seed),
+		queue:  newQueue(),
+		seen:   make(map[string]bool),
 	}
 }
 
@@ -48,8 +48,8 @@ func (l *loop) signal() {
 	}
 }
 
-// catchUp is how often ready looks whether the subscriptions have caught up
-// with the caches, in case that nobody tells.
+// catchUp is how often ready looks anew what the caches have: an object that
+// was never heard of may be gone again.
 const catchUp = 50 * time.Millisecond
 
 // ready waits until the state has all that the caches have. Deciding earlier
@@ -62,33 +62,40 @@ func (l *loop) ready(ctx context.Context) bool {
 			return false
 		}
 	}
-	for !l.caughtUp() {
+	names, n := l.names(), 0
+	for {
+		l.mu.Lock()
+		for n < len(names) && l.seen[names[n]] {
+			n++
+		}
+		if n == len(names) {
+			l.seen = nil
+			l.mu.Unlock()
+			l.signal()
+			return true
+		}
+		l.mu.Unlock()
 		select {
 		case <-l.wakeup:
 		case <-time.After(catchUp):
+			names, n = l.names(), 0
 		case <-ctx.Done():
 			return false
 		}
 	}
-	l.signal()
-	return true
 }
 
-func (l *loop) caughtUp() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// names returns the keys of all pods and nodes in the caches; those of nodes
+// have no slash.
+func (l *loop) names() []string {
+	var all []string
 	for node := range l.config.Nodes.All() {
-		if !l.seenNodes[node.Name] {
-			return false
-		}
+		all = append(all, node.Name)
 	}
 	for pod := range l.config.Pods.All() {
-		if !l.seenPods[key(pod)] {
-			return false
-		}
+		all = append(all, key(pod))
 	}
-	l.seenNodes, l.seenPods = nil, nil
-	return true
+	return all
 }
 
 // onNode hears of nodes.
@@ -96,8 +103,8 @@ func (l *loop) onNode(old, node *corev1.Node) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.signal()
-	if l.seenNodes != nil {
-		l.seenNodes[cmpOr(node, old).Name] = true
+	if l.seen != nil {
+		l.seen[either(node, old).Name] = true
 	}
 	if node == nil {
 		l.state.RemoveNode(old.Name)
@@ -109,8 +116,8 @@ func (l *loop) onNode(old, node *corev1.Node) {
 	}
 }
 
-// cmpOr returns a, or b if a is nil.
-func cmpOr[T any](a, b *T) *T {
+// either returns a, or b if a is nil.
+func either[T any](a, b *T) *T {
 	if a != nil {
 		return a
 	}
@@ -132,9 +139,9 @@ func (l *loop) onPod(old, pod *corev1.Pod) {
 	defer l.mu.Unlock()
 	defer l.signal()
 	now := time.Now()
-	k := key(cmpOr(pod, old))
-	if l.seenPods != nil {
-		l.seenPods[k] = true
+	k := key(either(pod, old))
+	if l.seen != nil {
+		l.seen[k] = true
 	}
 	freed := false
 	switch {
@@ -144,11 +151,11 @@ func (l *loop) onPod(old, pod *corev1.Pod) {
 	case l.mine(pod):
 		info := NewPodInfo(pod)
 		freed = l.state.SetPod(info)
-		if node, assumed := l.state.Placed(k); assumed {
-			l.config.Log.V(2).Info("news about a pod that is being bound", "pod", k, "node", node)
-			break
+		// A pod that is assumed is being bound, where it is an entry still, or is
+		// bound and the news are late.
+		if _, assumed := l.state.Placed(k); !assumed || l.queue.holds(info) {
+			l.queue.set(info, old == nil || changed(old, pod), now)
 		}
-		l.queue.set(info, old == nil || changed(old, pod), now)
 	default:
 		freed = l.state.SetPod(NewPodInfo(pod))
 		l.queue.remove(k)
@@ -218,7 +225,9 @@ func (l *loop) bind(ctx context.Context, pod *PodInfo, node string) {
 	if err == nil {
 		l.config.Log.V(1).Info("pod bound", "pod", pod.Key, "node", node)
 		l.mu.Lock()
-		l.queue.remove(pod.Key)
+		if l.queue.holds(pod) {
+			l.queue.remove(pod.Key)
+		}
 		l.mu.Unlock()
 		l.config.Event(pod.Pod, corev1.EventTypeNormal, "Scheduled",
 			fmt.Sprintf("Successfully assigned %s to %s", pod.Key, node))

@@ -61,7 +61,7 @@ func priority(p *PodInfo) int32 {
 // that the change may help a pod that is parked.
 func (q *queue) set(p *PodInfo, hopeful bool, now time.Time) {
 	e := q.entries[p.Key]
-	if e == nil || e.pod.Pod.UID != p.Pod.UID {
+	if !q.holds(p) {
 		q.remove(p.Key)
 		e = &entry{pod: p}
 		q.entries[p.Key] = e
@@ -75,6 +75,12 @@ func (q *queue) set(p *PodInfo, hopeful bool, now time.Time) {
 	if hopeful && e.where == &q.parked {
 		q.wake(e, now)
 	}
+}
+
+// holds tells whether p, or an older version of it, is an entry.
+func (q *queue) holds(p *PodInfo) bool {
+	e := q.entries[p.Key]
+	return e != nil && e.pod.Pod.UID == p.Pod.UID
 }
 
 func (q *queue) remove(key string) {
@@ -127,7 +133,7 @@ func (q *queue) next() (time.Time, bool) {
 // fail notes a failed attempt of a popped pod, nil if it is gone by now.
 func (q *queue) fail(p *PodInfo, now time.Time) *entry {
 	e := q.entries[p.Key]
-	if e == nil || e.pod.Pod.UID != p.Pod.UID || e.where != nil {
+	if !q.holds(p) || e.where != nil {
 		return nil
 	}
 	wait := firstBackoff
