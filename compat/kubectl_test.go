@@ -1,0 +1,43 @@
+package compat
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/planekit/planekit/internal/scenario"
+)
+
+var programs string
+
+func TestMain(m *testing.M) { scenario.Main(m, &programs) }
+
+// kubectl builds the stock kubectl and returns the directory it is in.
+func kubectl(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, "kubectl"), "./cmd/kubectl")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build kubectl: %v\n%s", err, out)
+	}
+	return dir
+}
+
+func TestKubectlFake(t *testing.T) {
+	scenario.Run(t, scenario.Config{
+		Dir: "testdata/kubectl", Programs: programs, More: []string{kubectl(t)}, Env: []string{"RUNTIME=fake"},
+	})
+}
+
+func TestKubectlContainerd(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("containerd needs root")
+	}
+	if _, err := exec.LookPath("containerd"); err != nil {
+		t.Skip("containerd is not installed")
+	}
+	scenario.Run(t, scenario.Config{
+		Dir: "testdata/kubectl", Programs: programs, More: []string{kubectl(t)}, Env: []string{"RUNTIME=containerd"},
+	})
+}
