@@ -121,7 +121,7 @@ func generateName(prefix string) string {
 func (q *request) validateNew(obj runtime.Object) error {
 	m := accessor(obj)
 	// The name becomes a part of the storage key, whatever ValidateName thinks.
-	if m.GetName() != "" && (checkSegment(m.GetName()) != nil || containsSlash(m.GetName())) {
+	if m.GetName() != "" && checkSegment(m.GetName()) != nil {
 		return apierrors.NewInvalid(q.kind.gvk.GroupKind(), m.GetName(), field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "name"), m.GetName(), "must be usable as a path segment")})
 	}

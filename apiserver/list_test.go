@@ -135,14 +135,6 @@ func TestListRevisions(t *testing.T) {
 	a.want(a.do("GET", configPath+"/none", ""), 404, `configmaps "none" not found`)
 }
 
-func TestFutureRevisionTimesOut(t *testing.T) {
-	a := start(t)
-	got := a.want(a.do("GET", configPath+"?resourceVersion=1000000", ""), 504, "Too large resource version: 1000000, current:")
-	if got.header.Get("Retry-After") != "1" || !strings.Contains(got.body, "ResourceVersionTooLarge") {
-		t.Errorf("%v %s", got.header, got.body)
-	}
-}
-
 func TestCompactedListIsGone(t *testing.T) {
 	a := start(t, apiservertest.WithConfig(func(c *apiserver.Config) { c.Store = memstore.NewHistory(2) }))
 	for i := range 10 {

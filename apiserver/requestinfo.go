@@ -70,7 +70,7 @@ func checkSegment(segment string) error {
 		return fmt.Errorf("invalid path: segment %q", segment)
 	case !utf8.ValidString(segment):
 		return fmt.Errorf("invalid path: not UTF-8")
-	case strings.ContainsFunc(segment, func(r rune) bool { return r < ' ' || r == 0x7f || r == '%' }):
+	case strings.ContainsFunc(segment, func(r rune) bool { return r < ' ' || r == 0x7f || r == '%' || r == '/' }):
 		return fmt.Errorf("invalid path: segment %q", segment)
 	}
 	return nil

@@ -51,7 +51,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		defer t.server.leave()
 		defer stop()
 		defer closeBody(req)
-		defer w.end()
+		defer w.end(req.Context())
 		t.server.serve(w, in, func(*http.Request) (*user.Info, error) { return t.user, nil })
 	}()
 	select {
@@ -137,10 +137,11 @@ func (w *localResponse) FlushError() error {
 	return err
 }
 
-// end completes the response when the handler has returned or panicked.
-func (w *localResponse) end() {
-	err := io.EOF
-	if recover() != nil {
+// end completes the response when the handler has returned or panicked. A
+// client which has given up sees its own context's error, never a clean end.
+func (w *localResponse) end(client context.Context) {
+	err := client.Err()
+	if recover() != nil && err == nil {
 		err = io.ErrUnexpectedEOF
 	}
 	w.WriteHeader(http.StatusOK)
