@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/discovery"
+	"github.com/planekit/planekit/client/kubeconfig"
+)
+
+// nearby is the credential that a cluster started in this folder leaves here.
+const nearby = ".planekit/admin.kubeconfig"
+
+// load finds the kubeconfig: the flag, KUBECONFIG, a cluster's own nearby, or
+// that of the home directory.
+func (c *cli) load() (*kubeconfig.Config, error) {
+	if c.kubeconfig != "" {
+		return kubeconfig.Load(c.kubeconfig)
+	}
+	if list := c.Getenv("KUBECONFIG"); list != "" {
+		return kubeconfig.LoadAll(filepath.SplitList(list)...)
+	}
+	if _, err := os.Stat(nearby); err == nil {
+		return kubeconfig.Load(nearby)
+	}
+	return kubeconfig.Load(filepath.Join(c.Home, ".kube", "config"))
+}
+
+// connect makes a client and settles the namespace.
+func (c *cli) connect() (*client.Client, error) {
+	k, err := c.load()
+	if err != nil {
+		return nil, err
+	}
+	config, namespace, err := k.Client(c.context)
+	if err != nil {
+		return nil, err
+	}
+	if c.namespace == "" {
+		c.namespace = namespace
+	}
+	config.UserAgent = "planectl"
+	return client.New(config)
+}
+
+// object is one object, or all of a resource, that a command is about.
+type object struct {
+	discovery.Mapping
+	name string
+}
+
+// path is that of the object in the namespace of the command.
+func (o *object) path(namespace string) string {
+	path := o.Path(namespace)
+	if o.name != "" {
+		path += "/" + o.name
+	}
+	return path
+}
+
+// resolve finds what the arguments of a command are about.
+func resolve(ctx context.Context, c *client.Client, args []string) ([]object, error) {
+	refs, err := discovery.ParseArgs(args)
+	if err != nil {
+		return nil, err
+	}
+	catalog, err := discovery.Fetch(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	var objects []object
+	for _, r := range refs {
+		m, err := catalog.Resolve(r.Type)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, object{m, r.Name})
+	}
+	return objects, nil
+}
