@@ -68,7 +68,7 @@ func (c *Job) reconcile(ctx context.Context, key string) (reconcile.Result, erro
 	}
 	job, ok := c.config.Jobs.Get(key)
 	if !ok || job.DeletionTimestamp != nil {
-		c.pods.doomed.split(key, nil)
+		c.pods.drop(key)
 		return reconcile.Result{}, nil
 	}
 	if jobCondition(job, batchv1.JobComplete) || jobCondition(job, batchv1.JobFailed) {
@@ -80,7 +80,7 @@ func (c *Job) reconcile(ctx context.Context, key string) (reconcile.Result, erro
 		return reconcile.Result{}, nil
 	}
 	owned := slices.Collect(c.config.PodsByController.Get(job.UID))
-	staying, retry, going := c.pods.doomed.split(key, owned)
+	staying, retry, going := c.pods.observe(key, owned)
 	now := time.Now()
 	plan := planJob(job, staying, append(retry, going...), now)
 	plan.delete = append(plan.delete, retry...)
@@ -104,11 +104,7 @@ func (c *Job) act(ctx context.Context, job *batchv1.Job, owned []*corev1.Pod, pl
 	if plan.create == 0 {
 		return nil
 	}
-	names, err := podNames(job, owned, plan.create, c.config.Pods.Get)
-	if err != nil {
-		return err
-	}
-	return c.pods.create(ctx, job, jobTemplate(job), names)
+	return c.pods.create(ctx, job, jobTemplate(job), plan.create, owned, c.config.Pods.Get)
 }
 
 // jobTemplate is the pod template with the labels by which the pods of a Job

@@ -155,12 +155,12 @@ func planNode(node *corev1.Node, silent bool, now metav1.Time) *corev1.Node {
 	if silent {
 		markUnknown(plan, now)
 	}
-	var status corev1.ConditionStatus = corev1.ConditionUnknown
-	if c := nodeReady(plan); c != nil {
-		status = c.Status
+	c := nodeReady(plan)
+	if c == nil {
+		return plan // new, and has not spoken yet
 	}
-	setTaint(plan, corev1.TaintNodeUnreachable, status == corev1.ConditionUnknown, now)
-	setTaint(plan, corev1.TaintNodeNotReady, status == corev1.ConditionFalse, now)
+	setTaint(plan, corev1.TaintNodeUnreachable, c.Status == corev1.ConditionUnknown, now)
+	setTaint(plan, corev1.TaintNodeNotReady, c.Status == corev1.ConditionFalse, now)
 	return plan
 }
 

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // PodWriter is how controllers make and remove pods.
@@ -35,15 +34,33 @@ type podControl struct {
 	kind    schema.GroupVersionKind
 	written written
 	doomed  doomed
+	tried   tried
+}
+
+// observe takes in the pods of owner that the local copy shows, and divides
+// them as [doomed.split] does.
+func (p *podControl) observe(owner string, pods []*corev1.Pod) (staying, retry, going []*corev1.Pod) {
+	p.tried.observe(owner, pods)
+	return p.doomed.split(owner, pods)
+}
+
+// drop forgets an owner that is gone.
+func (p *podControl) drop(owner string) {
+	p.tried.drop(owner)
+	p.doomed.split(owner, nil)
 }
 
 // burst is the most pods made or removed in one call of a reconciler.
 const burst = 500
 
-// create makes a pod for each name: one, then two at a time, four and so on,
-// and stops after the first batch with a failure, so that what cannot succeed
-// (a quota, a bad template) is not tried 500 times.
-func (p *podControl) create(ctx context.Context, o owner, template *corev1.PodTemplateSpec, names []string) error {
+// create makes n pods: one, then two at a time, four and so on, and stops after
+// the first batch with a failure, so that what cannot succeed (a quota, a bad
+// template) is not tried 500 times. n was decided looking at pods.
+func (p *podControl) create(ctx context.Context, o owner, template *corev1.PodTemplateSpec, n int, pods []*corev1.Pod, cache func(key string) (*corev1.Pod, bool)) error {
+	names, err := podNames(o, pods, p.tried.names(key(o)), n, cache)
+	if err != nil {
+		return err
+	}
 	for size := 1; len(names) > 0; size *= 2 {
 		batch := names[:min(size, len(names))]
 		names = names[len(batch):]
@@ -55,7 +72,12 @@ func (p *podControl) create(ctx context.Context, o owner, template *corev1.PodTe
 }
 
 func (p *podControl) createOne(ctx context.Context, o owner, template *corev1.PodTemplateSpec, name string) error {
+	// Noted before the attempt: if its answer is lost, the pod may exist.
+	p.tried.add(key(o), name)
 	pod, err := p.writer.Create(ctx, newPod(o, *metav1.NewControllerRef(o, p.kind), template, name))
+	if err == nil || refused(err) {
+		p.tried.forget(key(o), name)
+	}
 	switch {
 	case err == nil:
 		p.written.add(key(o), pod.ResourceVersion)
@@ -93,13 +115,24 @@ func (p *podControl) deleteOne(ctx context.Context, o owner, pod *corev1.Pod) er
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		p.doomed.set(key(o), pod.UID, true) // no pod of this UID
 		return nil
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsTooManyRequests(err), apierrors.IsUnauthorized(err):
-		p.doomed.forget(key(o), pod.UID) // refused for certain
+	case refused(err):
+		p.doomed.forget(key(o), pod.UID)
 	}
 	if ctx.Err() == nil {
 		p.events.Event(o, corev1.EventTypeWarning, "FailedDelete", "Error deleting: "+err.Error())
 	}
 	return fmt.Errorf("delete pod %s: %w", key(pod), err)
+}
+
+// refused tells that a write did not take place for certain.
+func refused(err error) bool {
+	switch apierrors.ReasonForError(err) {
+	case metav1.StatusReasonForbidden, metav1.StatusReasonInvalid, metav1.StatusReasonTooManyRequests, metav1.StatusReasonUnauthorized,
+		metav1.StatusReasonBadRequest, metav1.StatusReasonNotFound, metav1.StatusReasonMethodNotAllowed,
+		metav1.StatusReasonRequestEntityTooLarge, metav1.StatusReasonUnsupportedMediaType:
+		return true
+	}
+	return false
 }
 
 // inParallel calls f for each element at once and joins the errors. Those
@@ -118,64 +151,4 @@ func inParallel[E any](elements []E, f func(E) error) error {
 		failures = real
 	}
 	return errors.Join(failures...)
-}
-
-// doomed has the pods whose deletion was asked for and is not yet to be seen
-// in the local copy.
-type doomed struct {
-	mu sync.Mutex
-	// pods is guarded by mu. By owner and UID it tells whether the API has
-	// confirmed the deletion.
-	pods map[string]map[types.UID]bool
-}
-
-func (d *doomed) set(owner string, uid types.UID, confirmed bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.pods == nil {
-		d.pods = make(map[string]map[types.UID]bool)
-	}
-	if d.pods[owner] == nil {
-		d.pods[owner] = make(map[types.UID]bool)
-	}
-	d.pods[owner][uid] = confirmed
-}
-
-func (d *doomed) forget(owner string, uid types.UID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.pods[owner], uid)
-	if len(d.pods[owner]) == 0 {
-		delete(d.pods, owner)
-	}
-}
-
-// split divides pods, all that owner has in the local copy, into those that
-// are not about to go, those whose deletion must be tried again, and the rest.
-// What the copy shows by now is forgotten.
-func (d *doomed) split(owner string, pods []*corev1.Pod) (staying, retry, going []*corev1.Pod) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	before, after := d.pods[owner], make(map[types.UID]bool)
-	for _, pod := range pods {
-		confirmed, found := before[pod.UID]
-		switch {
-		case pod.DeletionTimestamp != nil:
-			going = append(going, pod)
-		case !found:
-			staying = append(staying, pod)
-		default:
-			after[pod.UID] = confirmed
-			if !confirmed {
-				retry = append(retry, pod)
-			} else {
-				going = append(going, pod)
-			}
-		}
-	}
-	delete(d.pods, owner)
-	if len(after) > 0 {
-		d.pods[owner] = after
-	}
-	return staying, retry, going
 }

@@ -34,28 +34,33 @@ func podName(prefix string, uid types.UID, number int) string {
 	return prefix + string(suffix[:])
 }
 
-// podNames returns the n lowest names for new pods of owner, given its pods as
-// they were when n was decided. Names of other pods are passed over. A pod of
-// owner that was not there then means that n is out of date: errStale.
-func podNames(owner metav1.Object, pods []*corev1.Pod, n int, cache func(key string) (*corev1.Pod, bool)) ([]string, error) {
+// podNames returns n names for new pods of owner: first those of attempts, of
+// which nobody knows whether they succeeded, then the lowest that are free.
+// pods are those of owner as they were when n was decided. Names of pods of
+// others are passed over. A pod of owner that was not there when n was decided
+// means that n is out of date: errStale.
+func podNames(owner metav1.Object, pods []*corev1.Pod, attempts []string, n int, cache func(key string) (*corev1.Pod, bool)) ([]string, error) {
 	taken := make(map[string]bool, len(pods)+n)
 	for _, pod := range pods {
 		taken[pod.Name] = true
 	}
 	names := make([]string, 0, n)
-	for number := 0; len(names) < n; number++ {
-		name := podName(owner.GetName()+"-", owner.GetUID(), number)
+	for number := -len(attempts); len(names) < n; number++ {
+		var name string
+		if number < 0 {
+			name = attempts[len(attempts)+number]
+		} else {
+			name = podName(owner.GetName()+"-", owner.GetUID(), number)
+		}
 		if taken[name] {
 			continue
 		}
-		if pod, ok := cache(join(owner.GetNamespace(), name)); ok {
-			if metav1.IsControlledBy(pod, owner) {
-				return nil, errStale
-			}
-			continue
-		}
 		taken[name] = true
-		names = append(names, name)
+		if pod, ok := cache(join(owner.GetNamespace(), name)); !ok {
+			names = append(names, name)
+		} else if metav1.IsControlledBy(pod, owner) {
+			return nil, errStale
+		}
 	}
 	return names, nil
 }

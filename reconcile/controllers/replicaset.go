@@ -88,7 +88,7 @@ func (c *ReplicaSet) reconcile(ctx context.Context, key string) (reconcile.Resul
 	}
 	rs, ok := c.config.ReplicaSets.Get(key)
 	if !ok {
-		c.pods.doomed.split(key, nil)
+		c.pods.drop(key)
 		return reconcile.Result{}, nil
 	}
 	selector, err := metav1.LabelSelectorAsSelector(rs.Spec.Selector)
@@ -104,7 +104,7 @@ func (c *ReplicaSet) reconcile(ctx context.Context, key string) (reconcile.Resul
 	if err != nil || changed {
 		return reconcile.Result{Requeue: changed}, err
 	}
-	staying, retry, going := c.pods.doomed.split(key, claimed.mine)
+	staying, retry, going := c.pods.observe(key, claimed.mine)
 	plan := planReplicaSet(rs, staying, len(retry) > 0)
 	actErr := c.act(ctx, rs, owned, retry, plan)
 
@@ -136,11 +136,7 @@ func (c *ReplicaSet) act(ctx context.Context, rs *appsv1.ReplicaSet, owned, retr
 	if plan.create == 0 {
 		return nil
 	}
-	names, err := podNames(rs, owned, plan.create, c.config.Pods.Get)
-	if err != nil {
-		return err
-	}
-	return c.pods.create(ctx, rs, &rs.Spec.Template, names)
+	return c.pods.create(ctx, rs, &rs.Spec.Template, plan.create, owned, c.config.Pods.Get)
 }
 
 func (c *ReplicaSet) updateStatus(ctx context.Context, rs *appsv1.ReplicaSet, status appsv1.ReplicaSetStatus) error {
