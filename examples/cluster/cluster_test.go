@@ -16,6 +16,7 @@ import (
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/kubeconfig"
 	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/examples/cluster/containerd"
 	"github.com/planekit/planekit/examples/cluster/pki"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/goleak"
@@ -228,5 +229,46 @@ func externalEtcd(t *testing.T) (*embed.Etcd, []string) {
 	return etcd, []string{
 		"--etcd-servers", endpoint.String(), "--etcd-cafile", file("ca.crt"),
 		"--etcd-certfile", file("client.crt"), "--etcd-keyfile", file("client.key"),
+	}
+}
+
+// TestForeignContainerd runs a node on a containerd that the cluster did not
+// start, and leaves it as it was.
+func TestForeignContainerd(t *testing.T) {
+	if err := containerd.Available(); err != nil {
+		t.Skip(err)
+	}
+	root := t.TempDir()
+	confDir, binDir := filepath.Join(root, "net.d"), filepath.Join(root, "plugins")
+	daemon, err := containerd.New(containerd.Config{Root: filepath.Join(root, "containerd"), CNIConf: confDir, CNIBin: binDir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := daemon.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := daemon.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	cluster := start(t, filepath.Join(root, "data"), "--runtime", "containerd", "--containerd-socket", daemon.Socket(), "--offline-images", "off")
+	for _, dir := range []string{confDir, binDir} {
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) == 0 {
+			t.Errorf("nothing was put into %s: %v", dir, err)
+		}
+	}
+	node, err := typed.Nodes(cluster.client(t)).Get(t.Context(), "", "node-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if version := node.Status.NodeInfo.ContainerRuntimeVersion; !strings.HasPrefix(version, "containerd://") {
+		t.Errorf("the node runs on %s", version)
+	}
+	cluster.stop()
+	for _, dir := range []string{confDir, binDir} {
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+			t.Errorf("left in %s: %v, %v", dir, entries, err)
+		}
 	}
 }

@@ -136,6 +136,7 @@ func runNodes(nodes []*node) func(context.Context) error {
 				}
 			})
 		}
+		<-ctx.Done() // also where there are no nodes
 		running.Wait()
 		return errors.Join(failures...)
 	}
