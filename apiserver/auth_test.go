@@ -172,7 +172,7 @@ func TestAdmission(t *testing.T) {
 			case "bad":
 				return errors.New("no")
 			case "gone":
-				return apierrors.NewGone("gone")
+				return apierrors.NewResourceExpired("gone")
 			}
 			return nil
 		},

@@ -42,6 +42,9 @@ func (s *Server) create(q *request) error {
 	if q.kind.Strategy.Default != nil {
 		q.kind.Strategy.Default(obj)
 	}
+	if q.kind.Answer != nil {
+		return s.answer(q, obj, len(o.DryRun) > 0)
+	}
 	if err := q.beginLife(obj); err != nil {
 		return err
 	}

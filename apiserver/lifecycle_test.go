@@ -20,6 +20,7 @@ import (
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
+	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/memstore"
 	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -119,10 +120,10 @@ func TestHooks(t *testing.T) {
 	var mu sync.Mutex
 	var lines []string
 	a := start(t, apiservertest.WithConfig(func(c *apiserver.Config) {
-		c.Hooks.Served = func(verb string, gvr schema.GroupVersionResource, code int) {
+		c.Hooks.Served = func(s apiserver.Served) {
 			mu.Lock()
 			defer mu.Unlock()
-			lines = append(lines, fmt.Sprintln(verb, gvr.Resource, code))
+			lines = append(lines, fmt.Sprintln(s.Verb, s.Resource.Resource, s.Code))
 		}
 		c.Hooks.Watching = func(_ schema.GroupVersionResource, delta int) {
 			mu.Lock()
@@ -141,15 +142,19 @@ func TestHooks(t *testing.T) {
 }
 
 // inMemory is a server without a listener, for tests in a bubble of fake time.
-func inMemory(t *testing.T) (*apiserver.Server, *api) {
+func inMemory(t *testing.T, changes ...func(*apiserver.Config)) (*apiserver.Server, *api) {
 	t.Helper()
-	s, err := apiserver.New(apiserver.Config{
+	config := apiserver.Config{
 		Store: memstore.New(), Resources: resources(),
-		Authenticator: authn.Func(func(*http.Request) (*user.Info, bool, error) { return nil, false, nil }),
+		Authenticator: authn.Func(func(*http.Request) (*user.Info, bool, error) { return &user.Info{Name: "joe"}, true, nil }),
 		Authorizer: authz.Func(func(context.Context, authz.Attributes) (authz.Decision, string, error) {
 			return authz.Allow, "", nil
 		}),
-	})
+	}
+	for _, change := range changes {
+		change(&config)
+	}
+	s, err := apiserver.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,6 +178,25 @@ func TestFutureRevision(t *testing.T) {
 		time.Sleep(time.Second)
 		a.create(configPath, configMap("b", ""))
 		group.Wait()
+	})
+}
+
+// hung is a store that does not answer.
+type hung struct{ storage.Store }
+
+func (hung) Get(ctx context.Context, _ storage.Key, _ storage.Revision) (storage.Record, error) {
+	<-ctx.Done()
+	return storage.Record{}, ctx.Err()
+}
+
+func TestRequestTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a := inMemory(t, func(c *apiserver.Config) { c.Store = hung{c.Store} })
+		began := time.Now()
+		a.want(a.do("GET", configPath+"/a", ""), 504, "did not complete")
+		if took := time.Since(began); took != time.Minute {
+			t.Errorf("after %v", took)
+		}
 	})
 }
 

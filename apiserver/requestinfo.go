@@ -112,6 +112,11 @@ func (i *requestInfo) setVerb(method string, query url.Values) error {
 		i.Verb = strings.ToLower(method)
 	}
 	if i.Name != "" {
+		// Running something in a pod takes the right to create, by whatever method
+		// the connection is made: WebSockets can only begin with GET.
+		if i.Verb == "get" && slices.Contains([]string{"exec", "attach", "portforward"}, i.Subresource) {
+			i.Verb = "create"
+		}
 		return nil
 	}
 	switch i.Verb {
@@ -121,7 +126,7 @@ func (i *requestInfo) setVerb(method string, query url.Values) error {
 			return err
 		}
 		i.Verb = "list"
-		if o.Watch {
+		if o.Watch && method == http.MethodGet {
 			i.Verb = "watch"
 		}
 	case "delete":

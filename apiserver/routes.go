@@ -80,9 +80,11 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, info requestInfo,
 	if serve == nil || !slices.Contains(allowed, info.Verb) || q.misplaced() {
 		return apierrors.NewMethodNotSupported(q.kind.gr, info.Verb)
 	}
+	if q.sub != nil && q.sub.Connect != nil {
+		return s.connect(q) // what it writes is its own affair
+	}
 	var err error
-	q.out, err = negotiate(r, q.accepts())
-	if err != nil {
+	if q.out, err = negotiate(r, q.accepts()); err != nil {
 		return err
 	}
 	return serve(s, q)
