@@ -20,6 +20,8 @@ func leases() apiserver.Resource {
 		New:        func() runtime.Object { return &coordinationv1.Lease{} },
 		NewList:    func() runtime.Object { return &coordinationv1.LeaseList{} },
 		Strategy: strategy[*coordinationv1.Lease]{
+			create:         func(l *coordinationv1.Lease) { dropElection(&l.Spec, &coordinationv1.LeaseSpec{}) },
+			update:         func(l, old *coordinationv1.Lease) { dropElection(&l.Spec, &old.Spec) },
 			validate:       validateLease,
 			validateUpdate: func(l, _ *coordinationv1.Lease) field.ErrorList { return validateLease(l) },
 		}.erase(),
@@ -28,6 +30,17 @@ func leases() apiserver.Resource {
 				func(l *coordinationv1.Lease) string { return deref(l.Spec.HolderIdentity) }),
 			age[*coordinationv1.Lease](),
 		},
+	}
+}
+
+// dropElection drops the fields of coordinated leader election, which nobody here
+// holds, unless they are there already.
+func dropElection(spec, old *coordinationv1.LeaseSpec) {
+	if old.Strategy == nil {
+		spec.Strategy = nil
+	}
+	if old.PreferredHolder == nil {
+		spec.PreferredHolder = nil
 	}
 }
 

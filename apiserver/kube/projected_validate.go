@@ -92,7 +92,6 @@ func (c projection) token(p, at *field.Path, t *corev1.ServiceAccountTokenProjec
 	if c.ps.required(p.Child("path"), t.Path) {
 		checkUnreserved(c.ps, p.Child("path"), t.Path)
 	}
-	c.file(p, t.Path, t.Path)
 }
 
 func (c projection) bundle(p, at *field.Path, b *corev1.ClusterTrustBundleProjection) {

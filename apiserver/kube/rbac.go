@@ -61,7 +61,7 @@ func roleBindings() apiserver.Resource {
 		},
 	}.erase()
 	r.Strategy.ValidateName = path.ValidatePathSegmentName
-	r.Columns = bindingColumns("roleBinding",
+	r.Columns = bindingColumns("roleBinding", rbacv1.RoleBinding{}.SwaggerDoc()["roleRef"],
 		func(b *rbacv1.RoleBinding) (rbacv1.RoleRef, []rbacv1.Subject) { return b.RoleRef, b.Subjects })
 	return r
 }
@@ -80,7 +80,7 @@ func clusterRoleBindings() apiserver.Resource {
 		},
 	}.erase()
 	r.Strategy.ValidateName = path.ValidatePathSegmentName
-	r.Columns = bindingColumns("clusterRoleBinding",
+	r.Columns = bindingColumns("clusterRoleBinding", rbacv1.ClusterRoleBinding{}.SwaggerDoc()["roleRef"],
 		func(b *rbacv1.ClusterRoleBinding) (rbacv1.RoleRef, []rbacv1.Subject) { return b.RoleRef, b.Subjects })
 	return r
 }
@@ -103,7 +103,7 @@ func createdAt[T object]() apiserver.Column {
 	return c
 }
 
-func bindingColumns[T object](kind string, parts func(T) (rbacv1.RoleRef, []rbacv1.Subject)) []apiserver.Column {
+func bindingColumns[T object](kind, roleDoc string, parts func(T) (rbacv1.RoleRef, []rbacv1.Subject)) []apiserver.Column {
 	subjects := func(of string) func(T) string {
 		return func(obj T) string {
 			_, all := parts(obj)
@@ -121,7 +121,7 @@ func bindingColumns[T object](kind string, parts func(T) (rbacv1.RoleRef, []rbac
 		}
 	}
 	columns := []apiserver.Column{
-		text("Role", rbacv1.RoleBinding{}.SwaggerDoc()["roleRef"], func(obj T) string {
+		text("Role", roleDoc, func(obj T) string {
 			ref, _ := parts(obj)
 			return ref.Kind + "/" + ref.Name
 		}),
