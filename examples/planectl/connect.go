@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/discovery"
@@ -45,7 +45,7 @@ func (c *cli) connect() (*client.Client, error) {
 	if c.namespace == "" {
 		c.namespace = namespace
 	}
-	if problems := path.IsValidPathSegmentName(c.namespace); len(problems) > 0 {
+	if problems := content.IsPathSegmentName(c.namespace); len(problems) > 0 {
 		return nil, fmt.Errorf("invalid namespace %q: %v", c.namespace, problems)
 	}
 	config.UserAgent = "planectl"
@@ -83,7 +83,7 @@ func resolve(ctx context.Context, c *client.Client, args []string) ([]object, er
 		if err != nil {
 			return nil, err
 		}
-		if problems := path.IsValidPathSegmentName(r.Name); r.Name != "" && len(problems) > 0 {
+		if problems := content.IsPathSegmentName(r.Name); r.Name != "" && len(problems) > 0 {
 			return nil, fmt.Errorf("invalid resource name %q: %v", r.Name, problems)
 		}
 		objects = append(objects, object{m, r.Name})
