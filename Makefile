@@ -1,0 +1,33 @@
+# The two commands of the README are cluster and test.
+
+BIN := bin
+# What the tests need beside a node's tools: the reference CNI plugins to drive
+# and be compared with, and ip and ps to look with.
+TEST_TOOLS := containernetworking-plugins iproute2 procps
+ARGS ?=
+
+.PHONY: cluster test build compat-tools bench
+
+# Bring up a whole cluster; ARGS="--nodes 3" passes flags on.
+cluster: build
+	@scripts/install-node-tools
+	@exec $(BIN)/cluster $(ARGS)
+
+build:
+	@go build -trimpath -ldflags="-s -w" -o $(BIN)/ ./examples/cluster ./examples/planectl ./cni/planekit-cni
+
+# Everything: the library and the examples under the race detector, then the
+# stock clients against them.
+test: compat-tools
+	@scripts/install-node-tools $(TEST_TOOLS)
+	@go run ./internal/testreport -race ./...
+	@cd compat && go run ../internal/testreport ./...
+
+# The stock programs that the tests drive.
+compat-tools: build
+	@cd compat && go build -trimpath -ldflags="-s -w" -o ../$(BIN)/ ./cmd/...
+
+# The figures of BENCHMARKS.md.
+bench: build
+	@go test -run '^$$' -bench . -benchmem ./...
+	@scripts/bench-cluster

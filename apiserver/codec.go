@@ -1,0 +1,155 @@
+package apiserver
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+)
+
+// The media types that objects are read and written in.
+const (
+	mediaJSON  = runtime.ContentTypeJSON
+	mediaYAML  = runtime.ContentTypeYAML
+	mediaProto = runtime.ContentTypeProtobuf
+)
+
+// protoMagic begins every protobuf object, on the wire and in storage
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding).
+var protoMagic = []byte("k8s\x00")
+
+// codec holds apimachinery's serializers. They are told the Go type of what
+// they decode by whoever calls, so no scheme of types is needed.
+type codec struct {
+	json, pretty, yaml, proto runtime.Serializer
+	strictJSON, strictYAML    runtime.Serializer
+}
+
+func newCodec() *codec {
+	textual := func(o json.SerializerOptions) runtime.Serializer {
+		return json.NewSerializerWithOptions(json.DefaultMetaFactory, nil, anyType{}, o)
+	}
+	return &codec{
+		json:       textual(json.SerializerOptions{}),
+		pretty:     textual(json.SerializerOptions{Pretty: true}),
+		yaml:       textual(json.SerializerOptions{Yaml: true}),
+		strictJSON: textual(json.SerializerOptions{Strict: true}),
+		strictYAML: textual(json.SerializerOptions{Yaml: true, Strict: true}),
+		proto:      protobuf.NewSerializer(nil, anyType{}),
+	}
+}
+
+// anyType lets a serializer decode into whatever it is given.
+type anyType struct{}
+
+func (anyType) ObjectKinds(obj runtime.Object) ([]schema.GroupVersionKind, bool, error) {
+	return nil, false, runtime.NewNotRegisteredErrForType("apiserver", nil)
+}
+
+func (anyType) Recognizes(schema.GroupVersionKind) bool { return false }
+
+// canProto reports whether obj has the methods of a protobuf message.
+func canProto(obj runtime.Object) bool {
+	_, ok := obj.(interface {
+		Marshal() ([]byte, error)
+		Unmarshal([]byte) error
+		Reset()
+	})
+	return ok
+}
+
+func (c *codec) encode(media string, obj runtime.Object) ([]byte, error) {
+	var buffer bytes.Buffer
+	var err error
+	switch media {
+	case mediaProto:
+		err = c.proto.Encode(obj, &buffer)
+	case mediaYAML:
+		err = c.yaml.Encode(obj, &buffer)
+	default:
+		err = c.json.Encode(obj, &buffer)
+	}
+	return buffer.Bytes(), err
+}
+
+// decodeStored reads what kind.encode wrote.
+func (c *codec) decodeStored(data []byte, want schema.GroupVersionKind, into runtime.Object) (runtime.Object, error) {
+	from := c.json
+	if bytes.HasPrefix(data, protoMagic) {
+		from = c.proto
+	}
+	obj, got, err := from.Decode(data, &want, into)
+	if err == nil && *got != want {
+		err = fmt.Errorf("it is a %s", got)
+	}
+	return obj, err
+}
+
+// decodeBody reads what a client sent as contentType into an empty object,
+// which must be of kind want. The returned error list are fields which the
+// type does not know or which come twice; they are looked for unless validation
+// is Ignore.
+func (c *codec) decodeBody(body []byte, contentType, validation string, want schema.GroupVersionKind, into runtime.Object) ([]error, error) {
+	from, err := c.reader(contentType, validation, into)
+	if err != nil {
+		return nil, err
+	}
+	if contentType != mediaProto && !utf8.Valid(body) {
+		return nil, badRequest("the body of the request is not valid UTF-8")
+	}
+	_, got, err := from.Decode(body, &want, into)
+	var unknown []error
+	if strict, ok := runtime.AsStrictDecodingError(err); ok {
+		unknown, err = strict.Errors(), nil
+	}
+	if got != nil && *got != want {
+		if got.GroupVersion() != want.GroupVersion() {
+			return nil, badRequest("the API version in the data (%s) does not match the expected API version (%s)", got.GroupVersion(), want.GroupVersion())
+		}
+		return nil, badRequest("%s in version %q cannot be handled as a %s", got.Kind, got.Version, want.Kind)
+	}
+	if err != nil {
+		return nil, badRequest("%s in version %q cannot be handled as a %s: %v", want.Kind, want.Version, want.Kind, err)
+	}
+	return unknown, nil
+}
+
+func (c *codec) reader(contentType, validation string, into runtime.Object) (runtime.Serializer, error) {
+	strict := validation != metav1.FieldValidationIgnore
+	switch {
+	case contentType == mediaProto && canProto(into):
+		return c.proto, nil
+	case contentType == mediaJSON && strict:
+		return c.strictJSON, nil
+	case contentType == mediaJSON:
+		return c.json, nil
+	case contentType == mediaYAML && strict:
+		return c.strictYAML, nil
+	case contentType == mediaYAML:
+		return c.yaml, nil
+	}
+	accepted := "application/json, application/yaml"
+	if canProto(into) {
+		accepted += ", " + mediaProto
+	}
+	return nil, unsupportedMedia(accepted)
+}
+
+func unsupportedMedia(accepted string) error {
+	return statusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
+		"the body of the request was in an unknown format - accepted media types include: %s", accepted)
+}
+
+// strictError is the refusal of unknown or duplicate fields under
+// fieldValidation=Strict.
+func strictError(want schema.GroupVersionKind, unknown []error) error {
+	return badRequest("%s in version %q cannot be handled as a %s: strict decoding error: %v",
+		want.Kind, want.Version, want.Kind, errors.Join(unknown...))
+}

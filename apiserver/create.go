@@ -1,0 +1,179 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/storage"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Generated names are the prefix, cut so that the whole is a DNS label, and
+// random characters, as in Kubernetes. Eight collisions in a row mean that the
+// prefix is used up.
+const (
+	generatedSuffix   = 5
+	generatedLength   = 63
+	generatedAttempts = 8
+)
+
+func (s *Server) create(q *request) error {
+	var o metav1.CreateOptions
+	if err := decodeQuery(q.r.URL.Query(), &o); err != nil {
+		return err
+	}
+	if err := invalidOptions("CreateOptions", metavalidation.ValidateCreateOptions(&o)); err != nil {
+		return err
+	}
+	obj := q.kind.New()
+	if err := q.decode(s, o.FieldValidation, obj); err != nil {
+		return err
+	}
+	if q.kind.Strategy.Default != nil {
+		q.kind.Strategy.Default(obj)
+	}
+	if err := q.beginLife(obj); err != nil {
+		return err
+	}
+	created, err := s.admitNew(q, obj, len(o.DryRun) > 0)
+	if err != nil {
+		return err
+	}
+	return s.respond(q, http.StatusCreated, created)
+}
+
+// beginLife gives a new object what the server alone decides, and a namespace.
+func (q *request) beginLife(obj runtime.Object) error {
+	m := accessor(obj)
+	if ns := m.GetNamespace(); ns != "" && ns != q.info.Namespace {
+		return badRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	if m.GetResourceVersion() != "" {
+		return badRequest("resourceVersion should not be set on objects to be created")
+	}
+	now := metav1.Now().Rfc3339Copy()
+	m.SetNamespace(q.info.Namespace)
+	m.SetUID(uuid.NewUUID())
+	m.SetCreationTimestamp(now)
+	m.SetDeletionTimestamp(nil)
+	m.SetDeletionGracePeriodSeconds(nil)
+	m.SetGeneration(0)
+	m.SetSelfLink("")
+	m.SetManagedFields(nil)
+	if prepare := q.kind.Strategy.PrepareForCreate; prepare != nil {
+		prepare(q.r.Context(), obj)
+	}
+	return nil
+}
+
+// admitNew names, admits, checks and stores obj. Mutators run once; where a
+// generated name is taken, the rest is tried again with another.
+func (s *Server) admitNew(q *request, obj runtime.Object, dryRun bool) (runtime.Object, error) {
+	m := accessor(obj)
+	generate := m.GetName() == "" && m.GetGenerateName() != ""
+	if generate {
+		m.SetName(generateName(m.GetGenerateName()))
+	}
+	in := q.admissionRequest(admission.Create, obj, nil, dryRun)
+	in.Name = m.GetName()
+	if err := s.mutate(q, in); err != nil {
+		return nil, err
+	}
+	obj, m = in.Object, accessor(in.Object)
+	for attempt := 1; ; attempt++ {
+		in.Name = m.GetName()
+		if err := q.validateNew(obj); err != nil {
+			return nil, err
+		}
+		if err := s.validate(q, in); err != nil {
+			return nil, err
+		}
+		err := s.insert(q, obj, dryRun)
+		switch {
+		case err == nil:
+			return obj, nil
+		case !generate || !errors.Is(err, storage.ErrExists):
+			return nil, storageError(err, q.kind.gr, m.GetName())
+		case attempt == generatedAttempts:
+			return nil, apierrors.NewGenerateNameConflict(q.kind.gr, m.GetName(), 1)
+		}
+		m.SetName(generateName(m.GetGenerateName()))
+	}
+}
+
+func generateName(prefix string) string {
+	if most := generatedLength - generatedSuffix; len(prefix) > most {
+		prefix = prefix[:most]
+	}
+	return prefix + rand.String(generatedSuffix)
+}
+
+func (q *request) validateNew(obj runtime.Object) error {
+	m := accessor(obj)
+	// The name becomes a part of the storage key, whatever ValidateName thinks.
+	if m.GetName() != "" && checkSegment(m.GetName()) != nil {
+		return apierrors.NewInvalid(q.kind.gvk.GroupKind(), m.GetName(), field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "name"), m.GetName(), "must be usable as a path segment")})
+	}
+	name := validation.NameIsDNSSubdomain
+	if own := q.kind.Strategy.ValidateName; own != nil {
+		name = own
+	}
+	errs := validation.ValidateObjectMetaAccessor(m, q.kind.Namespaced, name, field.NewPath("metadata"))
+	if check := q.kind.Strategy.Validate; check != nil {
+		errs = append(errs, check(q.r.Context(), obj)...)
+	}
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(q.kind.gvk.GroupKind(), m.GetName(), errs)
+	}
+	return nil
+}
+
+// insert stores a new object in one transaction and gives it its revision.
+func (s *Server) insert(q *request, obj runtime.Object, dryRun bool) error {
+	m, ctx := accessor(obj), q.r.Context()
+	key := q.kind.key(q.info.Namespace, m.GetName())
+	data, err := q.kind.encode(obj)
+	if err != nil {
+		return err
+	}
+	if dryRun {
+		return s.absent(ctx, key)
+	}
+	record, err := s.config.Store.Commit(ctx, storage.Change{Op: storage.Create, Key: key, Value: data})
+	if err != nil {
+		return err
+	}
+	m.SetResourceVersion(formatRevision(record.Revision))
+	q.kind.cache.put(key, record.Revision, obj)
+	return nil
+}
+
+// absent fails with ErrExists where there is something at key.
+func (s *Server) absent(ctx context.Context, key storage.Key) error {
+	_, err := s.config.Store.Get(ctx, key, 0)
+	switch {
+	case err == nil:
+		return storage.ErrExists
+	case errors.Is(err, storage.ErrNotFound):
+		return nil
+	}
+	return err
+}
+
+func invalidOptions(kind string, errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: kind}, "", errs)
+}

@@ -1,0 +1,167 @@
+package apiserver
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/storage"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// edit is one change to a stored object. It is tried anew whenever another
+// change comes in between; a change that names the resourceVersion it was made
+// from fails then, since it is compared on every attempt.
+type edit struct {
+	// apply returns what the object shall become. It must not change old.
+	apply func(old runtime.Object) (runtime.Object, error)
+	// admitted says that apply has asked admission about the request's body, as
+	// it must where the body is not the object itself.
+	admitted bool
+	dryRun   bool
+}
+
+// edit applies e to the request's object and returns the object as stored.
+func (s *Server) edit(q *request, e edit) (runtime.Object, error) {
+	ctx := q.r.Context()
+	record, err := s.config.Store.Get(ctx, q.key(), 0)
+	for {
+		if err != nil {
+			return nil, storageError(err, q.kind.gr, q.info.Name)
+		}
+		q.w.Header().Del("Warning") // what an attempt before this one has said
+		obj, err2 := s.attempt(q, e, record)
+		if !errors.Is(err2, storage.ErrConflict) {
+			return obj, err2
+		}
+		record, err = s.config.Store.Get(ctx, q.key(), 0)
+	}
+}
+
+// attempt applies e to record. It fails with storage.ErrConflict when the
+// record is no longer the newest.
+func (s *Server) attempt(q *request, e edit, record storage.Record) (runtime.Object, error) {
+	old, err := q.kind.decode(record)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := e.apply(old)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.carry(obj, old); err != nil {
+		return nil, err
+	}
+	strategy := q.strategy()
+	if strategy.PrepareForUpdate != nil {
+		strategy.PrepareForUpdate(q.r.Context(), obj, old)
+	}
+	if q.kind.Strategy.Default != nil {
+		q.kind.Strategy.Default(obj)
+	}
+	if e.admitted {
+		if err := q.validateChange(obj, old); err != nil {
+			return nil, err
+		}
+		return s.replace(q, obj, old, record, e.dryRun)
+	}
+	in := q.admissionRequest(admission.Update, obj, old, e.dryRun)
+	if err := s.mutate(q, in); err != nil {
+		return nil, err
+	}
+	if err := q.validateChange(in.Object, old); err != nil {
+		return nil, err
+	}
+	if err := s.validate(q, in); err != nil {
+		return nil, err
+	}
+	return s.replace(q, in.Object, old, record, e.dryRun)
+}
+
+// carry checks what obj demands of the stored object and takes over from it
+// what no client may change.
+func (q *request) carry(obj, old runtime.Object) error {
+	m, was := accessor(obj), accessor(old)
+	if uid := m.GetUID(); uid != "" && uid != was.GetUID() {
+		return q.failed("UID", string(uid), string(was.GetUID()))
+	}
+	revision, err := parseRevision(m.GetResourceVersion())
+	if err != nil {
+		return err
+	}
+	if revision != 0 && formatRevision(revision) != was.GetResourceVersion() {
+		return apierrors.NewConflict(q.kind.gr, q.info.Name, errModified)
+	}
+	m.SetResourceVersion(was.GetResourceVersion())
+	m.SetUID(was.GetUID())
+	m.SetCreationTimestamp(was.GetCreationTimestamp())
+	m.SetGeneration(was.GetGeneration())
+	m.SetSelfLink("")
+	m.SetManagedFields(nil)
+	if was.GetDeletionTimestamp() != nil {
+		m.SetDeletionTimestamp(was.GetDeletionTimestamp())
+		if m.GetDeletionGracePeriodSeconds() == nil {
+			m.SetDeletionGracePeriodSeconds(was.GetDeletionGracePeriodSeconds())
+		}
+	}
+	return nil
+}
+
+func (q *request) validateChange(obj, old runtime.Object) error {
+	errs := validation.ValidateObjectMetaAccessorUpdate(accessor(obj), accessor(old), field.NewPath("metadata"))
+	if check := q.strategy().ValidateUpdate; check != nil {
+		errs = append(errs, check(q.r.Context(), obj, old)...)
+	}
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(q.kind.gvk.GroupKind(), q.info.Name, errs)
+	}
+	return nil
+}
+
+// replace stores obj in place of record, or deletes record where obj has lost
+// the last that kept it from going. Nothing is written where nothing changed.
+func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Record, dryRun bool) (runtime.Object, error) {
+	data, err := q.kind.encode(obj)
+	if err != nil {
+		return nil, err
+	}
+	change := storage.Change{Op: storage.Update, Key: record.Key, Value: data, Previous: record.Revision}
+	switch {
+	case q.kind.released(obj, old):
+		change.Op, change.Value = storage.Delete, nil
+	case bytes.Equal(data, record.Value):
+		return old, nil
+	}
+	if dryRun {
+		return obj, nil
+	}
+	written, err := s.config.Store.Commit(q.r.Context(), change)
+	if err != nil {
+		if errors.Is(err, storage.ErrNotFound) {
+			err = storageError(err, q.kind.gr, q.info.Name)
+		}
+		return nil, err
+	}
+	accessor(obj).SetResourceVersion(formatRevision(written.Revision))
+	if change.Op == storage.Delete {
+		q.kind.cache.drop(record.Key)
+	} else {
+		q.kind.cache.put(record.Key, written.Revision, obj)
+	}
+	return obj, nil
+}
+
+// released reports whether obj, which was being deleted, may go now.
+func (k *kind) released(obj, old runtime.Object) bool {
+	was := accessor(old)
+	if was.GetDeletionTimestamp() == nil || len(accessor(obj).GetFinalizers()) > 0 {
+		return false
+	}
+	if grace := was.GetDeletionGracePeriodSeconds(); grace != nil && *grace > 0 {
+		return false
+	}
+	return k.Strategy.Finalizing == nil || !k.Strategy.Finalizing(obj)
+}

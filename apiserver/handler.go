@@ -1,0 +1,139 @@
+package apiserver
+
+import (
+	"fmt"
+	stdlog "log"
+	"net/http"
+	"runtime/debug"
+
+	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/authz"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// ServeHTTP authenticates, authorizes and serves a request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.serve(w, r, s.authenticate)
+}
+
+// serve is the whole chain, with identify to tell who asks.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, identify func(*http.Request) (*user.Info, error)) {
+	info, parseErr := parseRequest(r.Method, r.URL)
+	recorder := &recorder{ResponseWriter: w}
+	defer s.finish(recorder, r, info)
+	h := recorder.Header()
+	h.Set("Cache-Control", "no-cache, private")
+	if parseErr != nil {
+		s.writeError(recorder, r, apierrors.NewBadRequest(parseErr.Error()))
+		return
+	}
+	if info.Verb != "watch" {
+		select {
+		case s.slots <- struct{}{}:
+			defer func() { <-s.slots }()
+		default:
+			s.writeError(recorder, r, apierrors.NewTooManyRequests("too many requests, please try again later", 1))
+			return
+		}
+	}
+	u, err := identify(r)
+	if err != nil {
+		s.writeError(recorder, r, err)
+		return
+	}
+	r = r.WithContext(user.NewContext(r.Context(), u))
+	if err := s.authorize(r, info, u); err != nil {
+		s.writeError(recorder, r, err)
+		return
+	}
+	if err := s.route(recorder, r, info, u); err != nil {
+		s.writeError(recorder, r, err)
+	}
+}
+
+// finish turns a panic into a 500, or cuts the connection where an answer has
+// begun, and keeps the process alive.
+func (s *Server) finish(w *recorder, r *http.Request, info requestInfo) {
+	cause := recover()
+	if cause != nil && cause != http.ErrAbortHandler {
+		s.config.Log.Error(fmt.Errorf("panic: %v", cause), "handler panicked",
+			"method", r.Method, "path", r.URL.Path, "stack", string(debug.Stack()))
+		if w.code == 0 {
+			s.writeError(w, r, apierrors.NewInternalError(fmt.Errorf("handler panicked")))
+			cause = nil
+		}
+	}
+	if served := s.config.Hooks.Served; served != nil {
+		gvr := schema.GroupVersionResource{}
+		if info.Resource != "" {
+			gvr = info.gvr()
+		}
+		served(info.Verb, gvr, w.code)
+	}
+	if cause != nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// authenticate finds out who asks and takes the credentials off the request.
+func (s *Server) authenticate(r *http.Request) (*user.Info, error) {
+	u, known, err := s.config.Authenticator.Authenticate(r)
+	if err != nil {
+		s.config.Log.V(1).Info("authentication failed", "error", err.Error())
+	}
+	if err != nil || !known || u == nil || u.Name == "" {
+		return nil, apierrors.NewUnauthorized("Unauthorized")
+	}
+	r.Header.Del("Authorization")
+	return u, nil
+}
+
+func (s *Server) authorize(r *http.Request, info requestInfo, u *user.Info) error {
+	a := info.attributes(u)
+	decision, reason, err := s.config.Authorizer.Authorize(r.Context(), a)
+	if decision == authz.Allow {
+		return nil
+	}
+	if err != nil {
+		s.config.Log.Error(err, "authorization incomplete", "user", u.Name, "verb", a.Verb)
+	}
+	gr := schema.GroupResource{Group: a.Group, Resource: a.Resource}
+	return apierrors.NewForbidden(gr, a.Name, fmt.Errorf("%s", forbidden(a, reason)))
+}
+
+// recorder remembers the status code.
+type recorder struct {
+	http.ResponseWriter
+	code int
+}
+
+func (w *recorder) WriteHeader(code int) {
+	if w.code == 0 {
+		w.code = code
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+func (w *recorder) Write(data []byte) (int, error) {
+	if w.code == 0 {
+		w.code = http.StatusOK
+	}
+	return w.ResponseWriter.Write(data)
+}
+
+// Unwrap lets http.ResponseController find what it needs.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// httpErrors hands what net/http has to say (failed handshakes mostly) to log.
+func httpErrors(log logr.Logger) *stdlog.Logger {
+	return stdlog.New(logWriter{log}, "", 0)
+}
+
+type logWriter struct{ log logr.Logger }
+
+func (w logWriter) Write(line []byte) (int, error) {
+	w.log.V(1).Info("http", "message", string(line))
+	return len(line), nil
+}

@@ -1,0 +1,75 @@
+package openapi
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+)
+
+// A Resource is one that a document has paths and schemas for.
+type Resource struct {
+	// Path is that of the group version, such as "/apis/apps/v1".
+	Path       string
+	Plural     string
+	Namespaced bool
+	Verbs      []string
+	Kind       Kind
+	// Type and List are the Go types of the object and its list.
+	Type, List reflect.Type
+	Subs       []Sub
+}
+
+// A Sub is a subresource. Type is that of what it takes and shows.
+type Sub struct {
+	Name  string
+	Verbs []string
+	Kind  Kind
+	Type  reflect.Type
+}
+
+// Build returns the JSON of the document of one group version.
+func Build(title, version string, resources []Resource, options reflect.Type) ([]byte, error) {
+	d := document{
+		OpenAPI: "3.0.0",
+		Info:    info{Title: title, Version: version},
+		Paths:   map[string]*pathItem{},
+	}
+	s := schemas{}
+	for _, r := range resources {
+		r.addSchemas(s)
+		r.addPaths(s, d.Paths)
+	}
+	s.add(options)
+	d.Components.Schemas = s
+	return json.Marshal(d)
+}
+
+type document struct {
+	OpenAPI    string               `json:"openapi"`
+	Info       info                 `json:"info"`
+	Paths      map[string]*pathItem `json:"paths"`
+	Components struct {
+		Schemas schemas `json:"schemas"`
+	} `json:"components"`
+}
+
+type info struct {
+	Title   string `json:"title"`
+	Version string `json:"version"`
+}
+
+func (r Resource) addSchemas(s schemas) {
+	tag(s, r.Type, r.Kind)
+	tag(s, r.List, Kind{r.Kind.Group, r.Kind.Version, r.Kind.Kind + "List"})
+	for _, sub := range r.Subs {
+		tag(s, sub.Type, sub.Kind)
+	}
+}
+
+// tag marks the schema of t as that of an API kind.
+func tag(s schemas, t reflect.Type, kind Kind) {
+	schema := s[s.add(t)]
+	if !slices.Contains(schema.Kinds, kind) {
+		schema.Kinds = append(schema.Kinds, kind)
+	}
+}

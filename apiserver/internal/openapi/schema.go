@@ -1,0 +1,140 @@
+// Package openapi writes OpenAPI v3 documents from Go types by reflection.
+//
+// A document holds the schemas of the types it is given and of all that they
+// contain, with descriptions from their SwaggerDoc methods, and the paths of the
+// resources. Everything in it comes from struct tags and from methods which
+// k8s.io/api types have and others may have; there is nothing to generate.
+//
+// It is the part of OpenAPI v3 that kubectl and client-go read. Formats,
+// defaults and list types of server-side apply are left out.
+package openapi
+
+import (
+	"reflect"
+	"strings"
+)
+
+// A Schema is an OpenAPI v3 schema with Kubernetes' extensions.
+type Schema struct {
+	Ref                  string             `json:"$ref,omitempty"`
+	Description          string             `json:"description,omitempty"`
+	Type                 string             `json:"type,omitempty"`
+	Format               string             `json:"format,omitempty"`
+	AllOf                []Schema           `json:"allOf,omitempty"`
+	OneOf                []Schema           `json:"oneOf,omitempty"`
+	Items                *Schema            `json:"items,omitempty"`
+	Properties           map[string]*Schema `json:"properties,omitempty"`
+	AdditionalProperties *Schema            `json:"additionalProperties,omitempty"`
+	Required             []string           `json:"required,omitempty"`
+	Kinds                []Kind             `json:"x-kubernetes-group-version-kind,omitempty"`
+	PatchStrategy        string             `json:"x-kubernetes-patch-strategy,omitempty"`
+	PatchMergeKey        string             `json:"x-kubernetes-patch-merge-key,omitempty"`
+	IntOrString          bool               `json:"x-kubernetes-int-or-string,omitempty"`
+}
+
+// A Kind names a type of the API.
+type Kind struct {
+	Group   string `json:"group"`
+	Version string `json:"version"`
+	Kind    string `json:"kind"`
+}
+
+const refPrefix = "#/components/schemas/"
+
+// schemas collects the schemas of types under their names.
+type schemas map[string]*Schema
+
+// add makes sure that t, a struct, has a schema and returns its name.
+func (s schemas) add(t reflect.Type) string {
+	name := modelName(t)
+	if s[name] != nil {
+		return name
+	}
+	schema := &Schema{}
+	s[name] = schema // before its fields: types may contain themselves
+	if own, ok := ownSchema(t); ok {
+		*schema = own
+		schema.Description = docs(t)[""]
+		return name
+	}
+	schema.Type = "object"
+	schema.Description = docs(t)[""]
+	s.fields(t, schema)
+	return name
+}
+
+// fields adds the properties of struct t to schema, those of embedded structs
+// included.
+func (s schemas) fields(t reflect.Type, schema *Schema) {
+	text := docs(t)
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag, given := f.Tag.Lookup("json")
+		name, options, _ := strings.Cut(tag, ",")
+		if name == "-" || (!f.IsExported() && !f.Anonymous) {
+			continue
+		}
+		if f.Anonymous && name == "" {
+			if inner := indirect(f.Type); inner.Kind() == reflect.Struct {
+				s.fields(inner, schema)
+			}
+			continue
+		}
+		if !given || name == "" {
+			name = f.Name
+		}
+		p := s.of(f.Type)
+		p.Description = text[name]
+		p.PatchStrategy = f.Tag.Get("patchStrategy")
+		p.PatchMergeKey = f.Tag.Get("patchMergeKey")
+		if p.Ref != "" { // beside a reference nothing else is read
+			p.AllOf, p.Ref = []Schema{{Ref: p.Ref}}, ""
+		}
+		if schema.Properties == nil {
+			schema.Properties = map[string]*Schema{}
+		}
+		schema.Properties[name] = &p
+		if !strings.Contains(options, "omit") && f.Type.Kind() != reflect.Pointer {
+			schema.Required = append(schema.Required, name)
+		}
+	}
+}
+
+// of is the schema of a value of type t where it is used.
+func (s schemas) of(t reflect.Type) Schema {
+	t = indirect(t)
+	switch t.Kind() {
+	case reflect.Struct:
+		return Schema{Ref: refPrefix + s.add(t)}
+	case reflect.Slice, reflect.Array:
+		if own, ok := ownSchema(t); ok {
+			return own
+		}
+		if t.Elem().Kind() == reflect.Uint8 {
+			return Schema{Type: "string", Format: "byte"}
+		}
+		items := s.of(t.Elem())
+		return Schema{Type: "array", Items: &items}
+	case reflect.Map:
+		values := s.of(t.Elem())
+		return Schema{Type: "object", AdditionalProperties: &values}
+	case reflect.String:
+		return Schema{Type: "string"}
+	case reflect.Bool:
+		return Schema{Type: "boolean"}
+	case reflect.Float32, reflect.Float64:
+		return Schema{Type: "number", Format: "double"}
+	case reflect.Int64, reflect.Int, reflect.Uint64, reflect.Uint:
+		return Schema{Type: "integer", Format: "int64"}
+	case reflect.Interface:
+		return Schema{} // anything
+	}
+	return Schema{Type: "integer", Format: "int32"}
+}
+
+func indirect(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t
+}

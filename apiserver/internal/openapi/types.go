@@ -1,0 +1,88 @@
+package openapi
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// ownSchema is the schema of a type that says itself how it is written, as
+// times, quantities and int-or-strings do.
+func ownSchema(t reflect.Type) (Schema, bool) {
+	v := reflect.New(t).Interface()
+	typed, ok := v.(interface{ OpenAPISchemaType() []string })
+	if !ok {
+		return Schema{}, false
+	}
+	var schema Schema
+	if types := typed.OpenAPISchemaType(); len(types) > 0 {
+		schema.Type = types[0]
+	}
+	if formatted, ok := v.(interface{ OpenAPISchemaFormat() string }); ok {
+		schema.Format = formatted.OpenAPISchemaFormat()
+	}
+	if either, ok := v.(interface{ OpenAPIV3OneOfTypes() []string }); ok {
+		schema.Type = ""
+		for _, t := range either.OpenAPIV3OneOfTypes() {
+			schema.OneOf = append(schema.OneOf, Schema{Type: t})
+		}
+	}
+	return schema, true
+}
+
+// docs are a type's descriptions by JSON field name; its own is under "".
+func docs(t reflect.Type) map[string]string {
+	documented, ok := reflect.New(t).Interface().(interface{ SwaggerDoc() map[string]string })
+	if !ok || promoted(t, "SwaggerDoc") {
+		return nil
+	}
+	return documented.SwaggerDoc()
+}
+
+// modelName is the name of t's schema: what the type says, or its import path
+// with the host's parts reversed, so that k8s.io/api/core/v1 becomes
+// io.k8s.api.core.v1.
+func modelName(t reflect.Type) string {
+	if named, ok := reflect.New(t).Interface().(interface{ OpenAPIModelName() string }); ok && !promoted(t, "OpenAPIModelName") {
+		return named.OpenAPIModelName()
+	}
+	host, path, _ := strings.Cut(t.PkgPath(), "/")
+	parts := strings.Split(host, ".")
+	slices.Reverse(parts)
+	if path != "" {
+		parts = append(parts, path)
+	}
+	name := strings.Join(append(parts, t.Name()), ".")
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune("/[]*, ", r) {
+			return '.'
+		}
+		return r
+	}, name)
+}
+
+// promoted reports whether t has a method only because a struct embedded in it
+// does; it speaks for that struct then, not for t.
+func promoted(t reflect.Type, method string) bool {
+	own, ok := reflect.PointerTo(t).MethodByName(method)
+	if !ok || t.Kind() != reflect.Struct {
+		return false
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if !f.Anonymous {
+			continue
+		}
+		inner, ok := reflect.PointerTo(indirect(f.Type)).MethodByName(method)
+		if ok && sameResult(own, inner, t, indirect(f.Type)) {
+			return true
+		}
+	}
+	return false
+}
+
+func sameResult(a, b reflect.Method, at, bt reflect.Type) bool {
+	ra := a.Func.Call([]reflect.Value{reflect.New(at)})
+	rb := b.Func.Call([]reflect.Value{reflect.New(bt)})
+	return reflect.DeepEqual(ra[0].Interface(), rb[0].Interface())
+}

@@ -1,0 +1,182 @@
+package apiserver
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/planekit/planekit/storage"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var allVerbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+
+// kind is a Resource with what is derived from it once.
+type kind struct {
+	Resource
+	gvk   schema.GroupVersionKind
+	gvr   schema.GroupVersionResource
+	gr    schema.GroupResource
+	root  string // storage prefix of all objects, with the final slash
+	proto bool   // objects and lists can be written as protobuf
+	codec *codec
+	cache *decodeCache
+}
+
+// group is an API group as discovery shows it, versions in the order given.
+type group struct {
+	name     string
+	versions []string
+}
+
+func (s *Server) addKinds(resources []Resource) error {
+	stored := map[schema.GroupResource]bool{}
+	for _, r := range resources {
+		k, err := newKind(r, s.config.Prefix, s.codec)
+		if err != nil {
+			return fmt.Errorf("resource %s/%s %s: %w", r.Group, r.Version, r.Plural, err)
+		}
+		if stored[k.gr] {
+			return fmt.Errorf("resource %s is given twice; it is stored and served in one version", k.gr)
+		}
+		stored[k.gr] = true
+		s.kinds[k.gvr] = k
+		s.addGroup(r.Group, r.Version)
+	}
+	return nil
+}
+
+func (s *Server) addGroup(name, version string) {
+	i := slices.IndexFunc(s.groups, func(g *group) bool { return g.name == name })
+	if i < 0 {
+		s.groups = append(s.groups, &group{name: name, versions: []string{version}})
+		return
+	}
+	if g := s.groups[i]; !slices.Contains(g.versions, version) {
+		g.versions = append(g.versions, version)
+	}
+}
+
+func newKind(r Resource, prefix string, c *codec) (*kind, error) {
+	switch {
+	case r.Version == "" || r.Kind == "" || r.Plural == "":
+		return nil, errors.New("version, kind and plural must be set")
+	case r.New == nil || r.NewList == nil:
+		return nil, errors.New("New and NewList must be set")
+	case strings.Contains(r.Plural+r.Version+r.Group, "/"):
+		return nil, errors.New("a name contains a slash")
+	}
+	if _, err := meta.Accessor(r.New()); err != nil {
+		return nil, err
+	}
+	if _, err := meta.GetItemsPtr(r.NewList()); err != nil {
+		return nil, err
+	}
+	r.Singular = cmp.Or(r.Singular, strings.ToLower(r.Kind))
+	if len(r.Verbs) == 0 {
+		r.Verbs = allVerbs
+	}
+	k := &kind{
+		Resource: r,
+		gvk:      schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind},
+		gvr:      schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Plural},
+		gr:       schema.GroupResource{Group: r.Group, Resource: r.Plural},
+		root:     prefix + "/" + cmp.Or(r.Group, "core") + "/" + r.Plural + "/",
+		proto:    canProto(r.New()) && canProto(r.NewList()),
+		codec:    c,
+		cache:    newDecodeCache(),
+	}
+	for _, sub := range r.Subresources {
+		if sub.Name == "" || (sub.New != nil && sub.From == nil && sub.Into == nil) {
+			return nil, fmt.Errorf("subresource %q can do nothing", sub.Name)
+		}
+	}
+	return k, nil
+}
+
+// key is where an object is stored.
+func (k *kind) key(namespace, name string) storage.Key {
+	return storage.Key(k.under(namespace) + name)
+}
+
+// under is the prefix of the keys in namespace, or of all.
+func (k *kind) under(namespace string) string {
+	if k.Namespaced && namespace != "" {
+		return k.root + namespace + "/"
+	}
+	return k.root
+}
+
+// subresource returns the named subresource, nil if there is none.
+func (k *kind) subresource(name string) *Subresource {
+	for i := range k.Subresources {
+		if k.Subresources[i].Name == name {
+			return &k.Subresources[i]
+		}
+	}
+	return nil
+}
+
+// subKind is the kind that a subresource takes and shows.
+func (k *kind) subKind(sub *Subresource) schema.GroupVersionKind {
+	if sub.Kind == "" {
+		return k.gvk
+	}
+	if sub.Version == "" {
+		return schema.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: sub.Kind}
+	}
+	return schema.GroupVersionKind{Group: sub.Group, Version: sub.Version, Kind: sub.Kind}
+}
+
+// decode turns a record into an object. The object is shared and must not be
+// changed; writers copy it.
+func (k *kind) decode(record storage.Record) (runtime.Object, error) {
+	if obj, ok := k.cache.get(record.Key, record.Revision); ok {
+		return obj, nil
+	}
+	obj, err := k.codec.decodeStored(record.Value, k.gvk, k.New())
+	if err != nil {
+		return nil, fmt.Errorf("stored object %s cannot be decoded: %w", record.Key, err)
+	}
+	k.settle(obj, record.Revision)
+	k.cache.put(record.Key, record.Revision, obj)
+	return obj, nil
+}
+
+// settle gives a decoded object its type, its defaults and its revision.
+func (k *kind) settle(obj runtime.Object, revision storage.Revision) {
+	if k.Strategy.Default != nil {
+		k.Strategy.Default(obj)
+	}
+	obj.GetObjectKind().SetGroupVersionKind(k.gvk)
+	accessor(obj).SetResourceVersion(formatRevision(revision))
+}
+
+// encode returns what is stored for obj: no resourceVersion, for that is the
+// store's.
+func (k *kind) encode(obj runtime.Object) ([]byte, error) {
+	m := accessor(obj)
+	version := m.GetResourceVersion()
+	m.SetResourceVersion("")
+	defer m.SetResourceVersion(version)
+	obj.GetObjectKind().SetGroupVersionKind(k.gvk)
+	media := mediaJSON
+	if k.proto {
+		media = mediaProto
+	}
+	return k.codec.encode(media, obj)
+}
+
+// accessor returns the metadata of an object whose type newKind has checked.
+func accessor(obj runtime.Object) metav1.Object {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		panic(err)
+	}
+	return m
+}

@@ -1,0 +1,53 @@
+package kube
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// What a resolver takes (https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#dns-search-domain-list-limits).
+const (
+	maxNameservers = 3
+	maxSearches    = 32
+	maxSearchBytes = 2048
+)
+
+func checkDNS(ps *problems, p *field.Path, spec *corev1.PodSpec) {
+	dns := spec.DNSConfig
+	if spec.DNSPolicy == corev1.DNSNone {
+		switch {
+		case dns == nil:
+			ps.add(field.Required(p, "must provide `dnsConfig` when `dnsPolicy` is None"))
+			return
+		case len(dns.Nameservers) == 0:
+			ps.add(field.Required(p.Child("nameservers"), "must provide at least one DNS nameserver when `dnsPolicy` is None"))
+			return
+		}
+	}
+	if dns == nil {
+		return
+	}
+	servers, searches := p.Child("nameservers"), p.Child("searches")
+	ps.must(len(dns.Nameservers) <= maxNameservers,
+		field.Invalid(servers, dns.Nameservers, fmt.Sprintf("must not have more than %v nameservers", maxNameservers)))
+	for i, ip := range dns.Nameservers {
+		ps.all(validation.IsValidIPForLegacyField(servers.Index(i), ip, true, nil))
+	}
+	ps.must(len(dns.Searches) <= maxSearches,
+		field.Invalid(searches, dns.Searches, fmt.Sprintf("must not have more than %v search paths", maxSearches)))
+	ps.must(len(strings.Join(dns.Searches, " ")) <= maxSearchBytes,
+		field.Invalid(searches, dns.Searches, fmt.Sprintf("must not have more than %v characters (including spaces) in the search list", maxSearchBytes)))
+	for i, search := range dns.Searches {
+		if search != "." {
+			domain := strings.TrimSuffix(search, ".")
+			ps.each(searches.Index(i), domain, validation.IsDNS1123SubdomainWithUnderscore(domain))
+		}
+	}
+	for i, o := range dns.Options {
+		ps.must(o.Name != "", field.Required(p.Child("options").Index(i), "must not be empty"))
+	}
+}

@@ -1,0 +1,188 @@
+package kube
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func checkEnv(ps *problems, p *field.Path, env []corev1.EnvVar) {
+	for i, v := range env {
+		at := p.Index(i)
+		if ps.required(at.Child("name"), v.Name) {
+			ps.each(at.Child("name"), v.Name, validation.IsRelaxedEnvVarName(v.Name))
+		}
+		if v.ValueFrom != nil {
+			checkEnvSource(ps, at.Child("valueFrom"), v.Value, v.ValueFrom)
+		}
+	}
+}
+
+func checkEnvSource(ps *problems, p *field.Path, value string, from *corev1.EnvVarSource) {
+	n := 0
+	if r := from.FieldRef; r != nil {
+		n++
+		checkFieldRef(ps, p.Child("fieldRef"), r, envFields)
+	}
+	if r := from.ResourceFieldRef; r != nil {
+		n++
+		checkResourceRef(ps, p.Child("resourceFieldRef"), r)
+	}
+	if r := from.ConfigMapKeyRef; r != nil {
+		n++
+		checkKeyRef(ps, p.Child("configMapKeyRef"), r.Name, r.Key)
+	}
+	if r := from.SecretKeyRef; r != nil {
+		n++
+		checkKeyRef(ps, p.Child("secretKeyRef"), r.Name, r.Key)
+	}
+	if r := from.FileKeyRef; r != nil {
+		n++
+		checkFileRef(ps, p.Child("fileKeyRef"), r)
+	}
+	switch {
+	case n == 0:
+		ps.add(field.Invalid(p, "", "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"))
+	case value != "":
+		ps.add(field.Invalid(p, "", "may not be specified when `value` is not empty"))
+	case n > 1:
+		ps.add(field.Invalid(p, "", "may not have more than one field specified at a time"))
+	}
+}
+
+func checkEnvFrom(ps *problems, p *field.Path, sources []corev1.EnvFromSource) {
+	for i, s := range sources {
+		at := p.Index(i)
+		if s.Prefix != "" {
+			ps.each(at.Child("prefix"), s.Prefix, validation.IsRelaxedEnvVarName(s.Prefix))
+		}
+		if s.ConfigMapRef != nil {
+			ps.named(at.Child("configMapRef", "name"), s.ConfigMapRef.Name)
+		}
+		if s.SecretRef != nil {
+			ps.named(at.Child("secretRef", "name"), s.SecretRef.Name)
+		}
+		switch {
+		case s.ConfigMapRef == nil && s.SecretRef == nil:
+			ps.add(field.Invalid(p, "", "must specify one of: `configMapRef` or `secretRef`"))
+		case s.ConfigMapRef != nil && s.SecretRef != nil:
+			ps.add(field.Invalid(p, "", "may not have more than one field specified at a time"))
+		}
+	}
+}
+
+func checkKeyRef(ps *problems, p *field.Path, name, key string) {
+	// An empty name is invalid rather than missing; so it is upstream.
+	ps.subdomain(p.Child("name"), name)
+	if ps.required(p.Child("key"), key) {
+		ps.each(p.Child("key"), key, validation.IsConfigMapKey(key))
+	}
+}
+
+func checkFileRef(ps *problems, p *field.Path, r *corev1.FileKeySelector) {
+	if ps.required(p.Child("key"), r.Key) {
+		ps.each(p.Child("key"), r.Key, validation.IsRelaxedEnvVarName(r.Key))
+	}
+	if ps.required(p.Child("volumeName"), r.VolumeName) {
+		ps.dnsLabel(p.Child("volumeName"), r.VolumeName)
+	}
+	if ps.required(p.Child("path"), r.Path) {
+		checkBacksteps(ps, p.Child("path"), r.Path)
+	}
+}
+
+// The fields of its own that a pod can show to its containers
+// (https://kubernetes.io/docs/concepts/workloads/pods/downward-api/), sorted.
+var (
+	envFields = []string{
+		"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
+		"status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs",
+	}
+	volumeFields = []string{
+		"metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid",
+	}
+	// otherFields are known but can be shown nowhere.
+	otherFields = []string{"spec.restartPolicy", "spec.schedulerName", "status.phase"}
+)
+
+func checkFieldRef(ps *problems, p *field.Path, r *corev1.ObjectFieldSelector, allowed []string) {
+	if !ps.required(p.Child("apiVersion"), r.APIVersion) || !ps.required(p.Child("fieldPath"), r.FieldPath) {
+		return
+	}
+	path, key, subscripted := cutSubscript(r.FieldPath)
+	labelled := path == "metadata.labels" || path == "metadata.annotations"
+	known := slices.Contains(envFields, path) || slices.Contains(volumeFields, path) || slices.Contains(otherFields, path)
+	switch {
+	case r.APIVersion != "v1":
+		ps.add(field.Invalid(p.Child("fieldPath"), r.FieldPath, "error converting fieldPath: unsupported pod version: "+r.APIVersion))
+	case !known, subscripted && !labelled:
+		ps.add(field.Invalid(p.Child("fieldPath"), r.FieldPath, "error converting fieldPath: field label not supported: "+r.FieldPath))
+	case subscripted && path == "metadata.annotations":
+		key = strings.ToLower(key)
+		ps.each(p, key, validation.IsQualifiedName(key))
+	case subscripted:
+		ps.each(p, key, validation.IsQualifiedName(key))
+	default:
+		oneOf(ps, p.Child("fieldPath"), path, allowed...)
+	}
+}
+
+// cutSubscript splits "metadata.labels['app']" into "metadata.labels" and "app".
+func cutSubscript(fieldPath string) (path, key string, ok bool) {
+	rest, ok := strings.CutSuffix(fieldPath, "']")
+	if ok {
+		path, key, ok = strings.Cut(rest, "['")
+	}
+	if !ok || path == "" {
+		return fieldPath, "", false
+	}
+	return path, key, true
+}
+
+// containerAmounts are the resources of itself that a container can be shown.
+var containerAmounts = []string{
+	"limits.cpu", "limits.ephemeral-storage", "limits.memory",
+	"requests.cpu", "requests.ephemeral-storage", "requests.memory",
+}
+
+func checkResourceRef(ps *problems, p *field.Path, r *corev1.ResourceFieldSelector) {
+	if ps.required(p.Child("resource"), r.Resource) && !hugeAmount(r.Resource) {
+		oneOf(ps, p.Child("resource"), r.Resource, containerAmounts...)
+	}
+	checkDivisor(ps, p.Child("divisor"), r)
+}
+
+func hugeAmount(resource string) bool {
+	return strings.HasPrefix(resource, "limits.hugepages-") || strings.HasPrefix(resource, "requests.hugepages-")
+}
+
+// checkDivisor allows the units that a resource may be shown in.
+func checkDivisor(ps *problems, p *field.Path, r *corev1.ResourceFieldSelector) {
+	if r.Divisor.IsZero() {
+		return
+	}
+	units, of := []string{"1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"}, ""
+	switch r.Resource {
+	case "limits.cpu", "requests.cpu":
+		units, of = []string{"1m", "1"}, "cpu"
+	case "limits.memory", "requests.memory":
+		of = "memory"
+	case "limits.ephemeral-storage", "requests.ephemeral-storage":
+		of = "local ephemeral storage"
+	default:
+		if !hugeAmount(r.Resource) {
+			return
+		}
+		of = "hugepages"
+	}
+	list := strings.Join(units, ", ")
+	if of == "cpu" {
+		list = "1m and 1"
+	}
+	ps.must(slices.Contains(units, r.Divisor.String()),
+		field.Invalid(p, r.Resource, fmt.Sprintf("only divisor's values %s are supported with the %s resource", list, of)))
+}

@@ -1,0 +1,36 @@
+package kube
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// validateJobStatus keeps a job's story consistent, whoever tells it: what is
+// over stays over.
+func validateJobStatus(job, old *batchv1.Job) field.ErrorList {
+	var ps problems
+	p, s := field.NewPath("status"), &job.Status
+	for _, c := range []count{
+		{"active", s.Active},
+		{"succeeded", s.Succeeded},
+		{"failed", s.Failed},
+		{"ready", deref(s.Ready)},
+		{"terminating", deref(s.Terminating)},
+	} {
+		ps.notNegative(p.Child(c.path), int64(c.value))
+	}
+	conditions, end := p.Child("conditions"), p.Child("completionTime")
+	complete := jobIs(job, batchv1.JobComplete)
+	ps.must(!complete || !jobIs(job, batchv1.JobFailed),
+		field.Invalid(conditions, field.OmitValueType{}, "cannot set Complete=True and Failed=true conditions"))
+	ps.must(complete || s.CompletionTime == nil,
+		field.Invalid(end, s.CompletionTime, "cannot set completionTime when there is no Complete=True condition"))
+	ps.must(!complete || s.CompletionTime != nil, field.Required(end, "completionTime is required for Complete jobs"))
+	ps.must(s.StartTime == nil || s.CompletionTime == nil || !s.CompletionTime.Before(s.StartTime),
+		field.Invalid(end, s.CompletionTime, "must be equal to or after `startTime`"))
+	for _, over := range []batchv1.JobConditionType{batchv1.JobFailed, batchv1.JobComplete} {
+		ps.must(!jobIs(old, over) || jobIs(job, over),
+			field.Invalid(conditions, field.OmitValueType{}, "cannot disable the terminal "+string(over)+"=True condition"))
+	}
+	return ps.list
+}

@@ -1,0 +1,48 @@
+package kube
+
+import (
+	"github.com/planekit/planekit/apiserver"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Resources returns the resources that this package knows, core first. The
+// slice belongs to the caller.
+func Resources() []apiserver.Resource {
+	return []apiserver.Resource{
+		configMaps(),
+		events(),
+		namespaces(),
+		nodes(),
+		pods(),
+		secrets(),
+		serviceAccounts(),
+		deployments(),
+		replicaSets(),
+		jobs(),
+		leases(),
+		clusterRoleBindings(),
+		clusterRoles(),
+		roleBindings(),
+		roles(),
+		priorityClasses(),
+	}
+}
+
+// Namespaces returns the namespaces every cluster begins with, complete but for
+// what the server gives an object: UID and creation time.
+func Namespaces() []*corev1.Namespace {
+	var out []*corev1.Namespace
+	for _, name := range []string{
+		metav1.NamespaceDefault,
+		metav1.NamespaceSystem,
+		metav1.NamespacePublic,
+		corev1.NamespaceNodeLease,
+	} {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		completeNamespace(ns)
+		createNamespace(ns)
+		out = append(out, ns)
+	}
+	return out
+}

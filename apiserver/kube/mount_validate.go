@@ -1,0 +1,85 @@
+package kube
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+var mountPropagations = []corev1.MountPropagationMode{
+	corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone,
+}
+
+// checkMounts checks a container's mounts. Upstream names neither the mount
+// whose sub path nor the one whose propagation is wrong.
+func checkMounts(ps *problems, p *field.Path, c *corev1.Container, scope *podScope) {
+	seen := map[string]bool{}
+	for i, m := range c.VolumeMounts {
+		name, path := p.Index(i).Child("name"), p.Index(i).Child("mountPath")
+		ps.required(name, m.Name)
+		ps.must(scope.volumes[m.Name] != nil, field.NotFound(name, m.Name))
+		ps.required(path, m.MountPath)
+		ps.must(!seen[m.MountPath], field.Invalid(path, m.MountPath, "must be unique"))
+		seen[m.MountPath] = true
+		for _, d := range c.VolumeDevices {
+			ps.must(d.Name != m.Name, field.Invalid(name, m.Name, "must not already exist in volumeDevices"))
+			ps.must(d.DevicePath != m.MountPath, field.Invalid(path, m.MountPath, "must not already exist as a path in volumeDevices"))
+		}
+		if m.SubPath != "" {
+			checkDescending(ps, p.Child("subPath"), m.SubPath)
+		}
+		if m.SubPathExpr != "" {
+			ps.must(m.SubPath == "",
+				field.Invalid(p.Index(i).Child("subPathExpr"), m.SubPathExpr, "subPathExpr and subPath are mutually exclusive"))
+			checkDescending(ps, p.Child("subPathExpr"), m.SubPathExpr)
+		}
+		checkPropagation(ps, p, &m, c)
+	}
+}
+
+func checkPropagation(ps *problems, p *field.Path, m *corev1.VolumeMount, c *corev1.Container) {
+	if mode := m.MountPropagation; mode != nil {
+		at := p.Child("mountPropagation")
+		oneOf(ps, at, *mode, mountPropagations...)
+		ps.must(*mode != corev1.MountPropagationBidirectional || privileged(c.SecurityContext),
+			field.Forbidden(at, "Bidirectional mount propagation is available only to privileged containers"))
+	}
+	if m.RecursiveReadOnly == nil || *m.RecursiveReadOnly == corev1.RecursiveReadOnlyDisabled {
+		return
+	}
+	at := p.Child("recursiveReadOnly")
+	if mode := *m.RecursiveReadOnly; mode != corev1.RecursiveReadOnlyEnabled && mode != corev1.RecursiveReadOnlyIfPossible {
+		oneOf(ps, at, mode, corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyEnabled, corev1.RecursiveReadOnlyIfPossible)
+		return
+	}
+	ps.must(m.ReadOnly, field.Forbidden(at, "may only be specified when readOnly is true"))
+	ps.must(m.MountPropagation == nil || *m.MountPropagation == corev1.MountPropagationNone,
+		field.Forbidden(at, "may only be specified when mountPropagation is None or not specified"))
+}
+
+// checkDevices checks raw block devices.
+func checkDevices(ps *problems, p *field.Path, c *corev1.Container, scope *podScope) {
+	for i, d := range c.VolumeDevices {
+		name, path := p.Index(i).Child("name"), p.Index(i).Child("devicePath")
+		before := c.VolumeDevices[:i]
+		ps.required(name, d.Name)
+		ps.must(d.Name == "" || !slices.ContainsFunc(before, func(o corev1.VolumeDevice) bool { return o.Name == d.Name }),
+			field.Invalid(name, d.Name, "must be unique"))
+		if v := scope.volumes[d.Name]; v == nil {
+			ps.add(field.NotFound(name, d.Name))
+		} else if v.PersistentVolumeClaim == nil && v.Ephemeral == nil {
+			ps.add(field.Invalid(name, d.Name, "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"))
+		}
+		ps.required(path, d.DevicePath)
+		ps.must(!slices.ContainsFunc(before, func(o corev1.VolumeDevice) bool { return o.DevicePath == d.DevicePath }),
+			field.Invalid(path, d.DevicePath, "must be unique"))
+		var climbs problems
+		checkBacksteps(&climbs, path, d.DevicePath)
+		ps.must(len(climbs.list) == 0, field.Invalid(path, d.DevicePath, "can not contain backsteps ('..')"))
+		for _, m := range c.VolumeMounts {
+			ps.must(m.Name != d.Name, field.Invalid(name, d.Name, "must not already exist in volumeMounts"))
+			ps.must(m.MountPath != d.DevicePath, field.Invalid(path, d.DevicePath, "must not already exist as a path in volumeMounts"))
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package kube
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// The two strengths of an affinity.
+const (
+	hardTerms = "requiredDuringSchedulingIgnoredDuringExecution"
+	softTerms = "preferredDuringSchedulingIgnoredDuringExecution"
+)
+
+// checkAffinity checks which nodes and which company a pod wants.
+func checkAffinity(ps *problems, p *field.Path, a *corev1.Affinity) {
+	if a == nil {
+		return
+	}
+	if n := a.NodeAffinity; n != nil {
+		checkNodeAffinity(ps, p.Child("nodeAffinity"), n)
+	}
+	if n := a.PodAffinity; n != nil {
+		checkPodTerms(ps, p.Child("podAffinity"), n.RequiredDuringSchedulingIgnoredDuringExecution, n.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if n := a.PodAntiAffinity; n != nil {
+		checkPodTerms(ps, p.Child("podAntiAffinity"), n.RequiredDuringSchedulingIgnoredDuringExecution, n.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+}
+
+func checkNodeAffinity(ps *problems, p *field.Path, n *corev1.NodeAffinity) {
+	if hard := n.RequiredDuringSchedulingIgnoredDuringExecution; hard != nil {
+		at := p.Child(hardTerms, "nodeSelectorTerms")
+		ps.must(len(hard.NodeSelectorTerms) > 0, field.Required(at, "must have at least one node selector term"))
+		for i := range hard.NodeSelectorTerms {
+			checkNodeTerm(ps, at.Index(i), &hard.NodeSelectorTerms[i], true)
+		}
+	}
+	for i := range n.PreferredDuringSchedulingIgnoredDuringExecution {
+		soft, at := &n.PreferredDuringSchedulingIgnoredDuringExecution[i], p.Child(softTerms).Index(i)
+		checkWeight(ps, at, soft.Weight)
+		checkNodeTerm(ps, at.Child("preference"), &soft.Preference, false)
+	}
+}
+
+func checkWeight(ps *problems, p *field.Path, weight int32) {
+	ps.must(weight >= 1 && weight <= 100, field.Invalid(p.Child("weight"), weight, "must be in the range 1-100"))
+}
+
+// checkNodeTerm checks a node selector. Where strict, values must be possible
+// label values; a preference for an impossible one is merely never met.
+func checkNodeTerm(ps *problems, p *field.Path, t *corev1.NodeSelectorTerm, strict bool) {
+	for i, r := range t.MatchExpressions {
+		at := p.Child("matchExpressions").Index(i)
+		values := at.Child("values")
+		switch r.Operator {
+		case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
+			ps.must(len(r.Values) > 0, field.Required(values, "must be specified when `operator` is 'In' or 'NotIn'"))
+		case corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist:
+			ps.must(len(r.Values) == 0, field.Forbidden(values, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
+		case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
+			ps.must(len(r.Values) == 1, field.Required(values, "must be specified single value when `operator` is 'Lt' or 'Gt'"))
+		default:
+			ps.add(field.Invalid(at.Child("operator"), r.Operator, "not a valid selector operator"))
+		}
+		ps.all(metavalidation.ValidateLabelName(r.Key, at.Child("key")))
+		for j, value := range r.Values {
+			if strict {
+				ps.each(values.Index(j), value, validation.IsValidLabelValue(value))
+			}
+		}
+	}
+	for i, r := range t.MatchFields {
+		at := p.Child("matchFields").Index(i)
+		if r.Operator != corev1.NodeSelectorOpIn && r.Operator != corev1.NodeSelectorOpNotIn {
+			ps.add(field.Invalid(at.Child("operator"), r.Operator, "not a valid selector operator"))
+		} else if len(r.Values) != 1 {
+			ps.add(field.Required(at.Child("values"), "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"))
+		}
+		if r.Key != metav1.ObjectNameField {
+			ps.add(field.Invalid(at.Child("key"), r.Key, "not a valid field selector key"))
+			continue
+		}
+		for j, value := range r.Values {
+			ps.subdomain(at.Child("values").Index(j), value)
+		}
+	}
+}
+
+func checkPodTerms(ps *problems, p *field.Path, hard []corev1.PodAffinityTerm, soft []corev1.WeightedPodAffinityTerm) {
+	for i := range hard {
+		checkPodTerm(ps, p.Child(hardTerms).Index(i), &hard[i])
+	}
+	for i := range soft {
+		at := p.Child(softTerms).Index(i)
+		checkWeight(ps, at, soft[i].Weight)
+		checkPodTerm(ps, at.Child("podAffinityTerm"), &soft[i].PodAffinityTerm)
+	}
+}
+
+func checkPodTerm(ps *problems, p *field.Path, t *corev1.PodAffinityTerm) {
+	ps.selector(p.Child("labelSelector"), t.LabelSelector)
+	ps.selector(p.Child("namespaceSelector"), t.NamespaceSelector)
+	for _, namespace := range t.Namespaces {
+		ps.dnsLabel(p.Child("namespace"), namespace)
+	}
+	for i, key := range t.MatchLabelKeys {
+		ps.all(metavalidation.ValidateLabelName(key, p.Child("matchLabelKeys").Index(i)))
+	}
+	for i, key := range t.MismatchLabelKeys {
+		ps.all(metavalidation.ValidateLabelName(key, p.Child("mismatchLabelKeys").Index(i)))
+		if both := slices.Index(t.MatchLabelKeys, key); both >= 0 {
+			ps.add(field.Invalid(p.Child("matchLabelKeys").Index(both), key, "exists in both matchLabelKeys and mismatchLabelKeys"))
+		}
+	}
+	ps.must(t.TopologyKey != "", field.Required(p.Child("topologyKey"), "can not be empty"))
+	ps.all(metavalidation.ValidateLabelName(t.TopologyKey, p.Child("topologyKey")))
+}
+
+// checkSpread checks how evenly pods are to be laid out.
+func checkSpread(ps *problems, p *field.Path, constraints []corev1.TopologySpreadConstraint) {
+	for i, c := range constraints {
+		at := p.Index(i)
+		ps.must(c.MaxSkew > 0, field.Invalid(at.Child("maxSkew"), int64(c.MaxSkew), "must be greater than zero"))
+		ps.must(c.TopologyKey != "", field.Required(at.Child("topologyKey"), "can not be empty"))
+		oneOf(ps, at.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, corev1.DoNotSchedule, corev1.ScheduleAnyway)
+		repeated := slices.ContainsFunc(constraints[i+1:], func(o corev1.TopologySpreadConstraint) bool {
+			return o.TopologyKey == c.TopologyKey && o.WhenUnsatisfiable == c.WhenUnsatisfiable
+		})
+		ps.must(!repeated, field.Duplicate(at.Child("{topologyKey, whenUnsatisfiable}"),
+			fmt.Sprintf("{%v, %v}", c.TopologyKey, c.WhenUnsatisfiable)))
+		if d := c.MinDomains; d != nil {
+			ps.must(*d > 0, field.Invalid(at.Child("minDomains"), int64(*d), "must be greater than zero"))
+			ps.must(c.WhenUnsatisfiable == corev1.DoNotSchedule, field.Invalid(at.Child("minDomains"), d,
+				fmt.Sprintf("can only use minDomains if whenUnsatisfiable=%s, not %s", corev1.DoNotSchedule, c.WhenUnsatisfiable)))
+		}
+		for _, policy := range []struct {
+			path  string
+			value *corev1.NodeInclusionPolicy
+		}{
+			{"nodeAffinityPolicy", c.NodeAffinityPolicy},
+			{"nodeTaintsPolicy", c.NodeTaintsPolicy},
+		} {
+			if policy.value != nil {
+				oneOf(ps, at.Child(policy.path), *policy.value, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)
+			}
+		}
+		for j, key := range c.MatchLabelKeys {
+			ps.all(metavalidation.ValidateLabelName(key, at.Child("matchLabelKeys").Index(j)))
+		}
+		ps.selector(at.Child("labelSelector"), c.LabelSelector)
+	}
+}
+
+func checkTolerations(ps *problems, p *field.Path, tolerations []corev1.Toleration) {
+	for i, t := range tolerations {
+		at := p.Index(i)
+		operator := at.Child("operator")
+		if t.Key != "" {
+			ps.all(metavalidation.ValidateLabelName(t.Key, at.Child("key")))
+		} else {
+			ps.must(t.Operator == corev1.TolerationOpExists, field.Invalid(operator, t.Operator,
+				"operator must be Exists when `key` is empty, which means \"match all values and all keys\""))
+		}
+		ps.must(t.TolerationSeconds == nil || t.Effect == corev1.TaintEffectNoExecute,
+			field.Invalid(at.Child("effect"), t.Effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"))
+		switch t.Operator {
+		case corev1.TolerationOpEqual, "":
+			if msgs := validation.IsValidLabelValue(t.Value); len(msgs) > 0 {
+				ps.add(field.Invalid(operator, t.Value, strings.Join(msgs, ";")))
+			}
+		case corev1.TolerationOpExists:
+			ps.must(t.Value == "", field.Invalid(operator, t.Value, "value must be empty when `operator` is 'Exists'"))
+		default:
+			oneOf(ps, operator, t.Operator, corev1.TolerationOpEqual, corev1.TolerationOpExists)
+		}
+		if t.Effect != "" {
+			oneOf(ps, at.Child("effect"), t.Effect, taintEffects...)
+		}
+	}
+}

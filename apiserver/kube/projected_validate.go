@@ -1,0 +1,133 @@
+package kube
+
+import (
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// The life of a projected token
+// (https://kubernetes.io/docs/concepts/storage/projected-volumes/#serviceaccounttoken).
+const (
+	minTokenSeconds = 10 * 60
+	maxTokenSeconds = math.MaxUint32 + 1
+)
+
+// projection checks one source of a projected volume. paths are the files there
+// are so far; no two sources may write one.
+type projection struct {
+	ps    *problems
+	paths map[string]bool
+}
+
+func checkProjected(ps *problems, p *field.Path, v *corev1.VolumeSource) {
+	ps.mode(p.Child("defaultMode"), v.Projected.DefaultMode)
+	c := projection{ps: ps, paths: map[string]bool{}}
+	for i := range v.Projected.Sources {
+		c.check(p, p.Child("sources").Index(i), &v.Projected.Sources[i])
+	}
+}
+
+// check looks at the source at path at. Complaints about files go to p, as
+// upstream words them.
+func (c projection) check(p, at *field.Path, s *corev1.VolumeProjection) {
+	n := 0
+	if s.Secret != nil {
+		n++
+		c.ps.required(at.Child("secret", "name"), s.Secret.Name)
+		c.items(p, at.Child("secret", "items"), s.Secret.Name, s.Secret.Items)
+	}
+	if s.ConfigMap != nil {
+		n++
+		c.ps.required(at.Child("configMap", "name"), s.ConfigMap.Name)
+		c.items(p, at.Child("configMap", "items"), s.ConfigMap.Name, s.ConfigMap.Items)
+	}
+	if s.DownwardAPI != nil {
+		n++
+		for i := range s.DownwardAPI.Items {
+			item := &s.DownwardAPI.Items[i]
+			checkDownwardFile(c.ps, at.Child("downwardAPI"), item)
+			c.file(p, item.Path, item.Path)
+		}
+	}
+	if s.ServiceAccountToken != nil {
+		n++
+		c.token(p, at.Child("serviceAccountToken"), s.ServiceAccountToken)
+	}
+	if s.ClusterTrustBundle != nil {
+		n++
+		c.bundle(p, at.Child("clusterTrustBundle"), s.ClusterTrustBundle)
+	}
+	if s.PodCertificate != nil {
+		n++
+		c.certificate(p, at.Child("podCertificate"), s.PodCertificate)
+	}
+	c.ps.must(n <= 1, field.Forbidden(at, "may not specify more than 1 volume type per source"))
+}
+
+func (c projection) items(p, at *field.Path, name string, items []corev1.KeyToPath) {
+	checkItems(c.ps, at, items)
+	for _, item := range items {
+		c.file(p, item.Path, name)
+	}
+}
+
+// file takes a path; value names who wanted it.
+func (c projection) file(p *field.Path, path, value string) {
+	if path == "" {
+		return
+	}
+	c.ps.must(!c.paths[path], field.Invalid(p, value, "conflicting duplicate paths"))
+	c.paths[path] = true
+}
+
+func (c projection) token(p, at *field.Path, t *corev1.ServiceAccountTokenProjection) {
+	if s := t.ExpirationSeconds; s != nil {
+		c.ps.must(*s >= minTokenSeconds,
+			field.Invalid(at.Child("expirationSeconds"), *s, "may not specify a duration less than 10 minutes"))
+		c.ps.must(*s <= maxTokenSeconds,
+			field.Invalid(at.Child("expirationSeconds"), *s, "may not specify a duration larger than 2^32 seconds"))
+	}
+	if c.ps.required(p.Child("path"), t.Path) {
+		checkUnreserved(c.ps, p.Child("path"), t.Path)
+	}
+	c.file(p, t.Path, t.Path)
+}
+
+func (c projection) bundle(p, at *field.Path, b *corev1.ClusterTrustBundleProjection) {
+	switch name, signer := deref(b.Name), deref(b.SignerName); {
+	case name != "" && signer != "":
+		c.ps.add(field.Invalid(at, b, "only one of name and signerName may be used"))
+	case name == "" && signer == "":
+		c.ps.add(field.Required(at, "either name or signerName must be specified"))
+	case name != "" && b.LabelSelector != nil:
+		c.ps.add(field.Invalid(at.Child("labelSelector"), b.LabelSelector, "labelSelector must be unset if name is specified"))
+	case signer != "":
+		c.ps.selector(at.Child("labelSelector"), b.LabelSelector)
+	}
+	if c.ps.required(at.Child("path"), b.Path) {
+		checkUnreserved(c.ps, at.Child("path"), b.Path)
+	}
+	c.file(p, b.Path, b.Path)
+}
+
+var certificateKeys = []string{"RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519"}
+
+func (c projection) certificate(p, at *field.Path, cert *corev1.PodCertificateProjection) {
+	oneOf(c.ps, at.Child("keyType"), cert.KeyType, certificateKeys...)
+	n := 0
+	for _, f := range []struct{ path, value string }{
+		{"credentialBundlePath", cert.CredentialBundlePath},
+		{"keyPath", cert.KeyPath},
+		{"certificateChainPath", cert.CertificateChainPath},
+	} {
+		if f.value == "" {
+			continue
+		}
+		n++
+		checkUnreserved(c.ps, at.Child(f.path), f.value)
+		c.file(p, f.value, f.value)
+	}
+	c.ps.must(n > 0, field.Required(at, "specify at least one of credentialBundlePath, keyPath, and certificateChainPath"))
+}

@@ -1,0 +1,160 @@
+package kube
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// nativeDomain marks resources with a slash that are Kubernetes's own.
+const nativeDomain = "kubernetes.io/"
+
+// Resource names without a domain that exist, though not for containers: what
+// is counted in whole objects, and the rest.
+var (
+	objectNames = []corev1.ResourceName{
+		corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices, corev1.ResourceReplicationControllers,
+		corev1.ResourceSecrets, corev1.ResourceConfigMaps, corev1.ResourcePersistentVolumeClaims,
+		corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers,
+	}
+	quotaNames = []corev1.ResourceName{
+		corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory, corev1.ResourceRequestsEphemeralStorage,
+		corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory, corev1.ResourceLimitsEphemeralStorage,
+		corev1.ResourceStorage, corev1.ResourceRequestsStorage,
+	}
+)
+
+// checkRequirements checks limits and requests; name checks the names.
+func checkRequirements(ps *problems, p *field.Path, r *corev1.ResourceRequirements, name func(*problems, *field.Path, corev1.ResourceName)) {
+	limits, requests := p.Child("limits"), p.Child("requests")
+	huge, compute := false, false
+	note := func(n corev1.ResourceName) {
+		huge = huge || isHugePages(n)
+		compute = compute || slices.Contains(qosResources[:], n)
+	}
+	for _, n := range sortedKeys(r.Limits) {
+		at := limits.Key(string(n))
+		name(ps, at, n)
+		checkAmount(ps, at, n, r.Limits[n])
+		checkPages(ps, at, n, r.Limits[n])
+		note(n)
+	}
+	for _, n := range sortedKeys(r.Requests) {
+		at, request := requests.Key(string(n)), r.Requests[n]
+		name(ps, at, n)
+		checkAmount(ps, at, n, request)
+		limit, limited := r.Limits[n]
+		switch {
+		case limited && !overcommits(n) && request.Cmp(limit) != 0:
+			ps.add(field.Invalid(requests, request.String(), fmt.Sprintf("must be equal to %s limit of %s", n, limit.String())))
+		case limited && request.Cmp(limit) > 0:
+			ps.add(field.Invalid(requests, request.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", n, limit.String())))
+		case !limited && !overcommits(n):
+			ps.add(field.Required(limits, "Limit must be set for non overcommitable resources"))
+		}
+		checkPages(ps, at, n, request)
+		note(n)
+	}
+	ps.must(!huge || compute, field.Forbidden(p, "HugePages require cpu or memory"))
+}
+
+// checkAmount checks a quantity. Devices and objects come in whole numbers.
+func checkAmount(ps *problems, p *field.Path, n corev1.ResourceName, q resource.Quantity) {
+	if q.Sign() < 0 {
+		ps.add(field.Invalid(p, q.String(), "must be greater than or equal to 0"))
+	}
+	if (slices.Contains(objectNames, n) || extended(n)) && q.MilliValue()%1000 != 0 {
+		ps.add(field.Invalid(p, q, "must be an integer"))
+	}
+}
+
+func checkPages(ps *problems, p *field.Path, n corev1.ResourceName, q resource.Quantity) {
+	size, ok := strings.CutPrefix(string(n), corev1.ResourceHugePagesPrefix)
+	if !ok {
+		return
+	}
+	page, err := resource.ParseQuantity(size)
+	if err != nil || page.Value() <= 0 || q.Value()%page.Value() != 0 {
+		ps.add(field.Invalid(p, q.String(), fmt.Sprintf("%s is not positive integer multiple of %s", q.String(), n)))
+	}
+}
+
+// containerResource checks the name of something a container can have.
+func containerResource(ps *problems, p *field.Path, n corev1.ResourceName) {
+	if msgs := validation.IsQualifiedName(string(n)); len(msgs) > 0 {
+		ps.each(p, n, msgs)
+		return
+	}
+	standard := computeResource(n)
+	switch plain := !strings.Contains(string(n), "/"); {
+	case plain && !standard:
+		if !slices.Contains(quotaNames, n) && !slices.Contains(objectNames, n) {
+			ps.add(field.Invalid(p, n, "must be a standard resource type or fully qualified"))
+		}
+		ps.add(field.Invalid(p, n, "must be a standard resource for containers"))
+	case !plain && !native(n) && !extended(n):
+		ps.add(field.Invalid(p, n, "doesn't follow extended resource name standard"))
+	}
+}
+
+// computeResource reports whether containers have n on every node.
+func computeResource(n corev1.ResourceName) bool {
+	return n == corev1.ResourceCPU || n == corev1.ResourceMemory || n == corev1.ResourceEphemeralStorage || isHugePages(n)
+}
+
+func isHugePages(n corev1.ResourceName) bool {
+	return strings.HasPrefix(string(n), corev1.ResourceHugePagesPrefix)
+}
+
+func native(n corev1.ResourceName) bool {
+	return !strings.Contains(string(n), "/") || strings.Contains(string(n), nativeDomain)
+}
+
+// extended reports whether n is a resource that somebody else defines, such as
+// a device. Its name must still be one when a quota puts "requests." before it.
+func extended(n corev1.ResourceName) bool {
+	return !native(n) && !strings.HasPrefix(string(n), corev1.DefaultResourceRequestsPrefix) &&
+		len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+string(n))) == 0
+}
+
+// overcommits reports whether a container may be promised less than its limit.
+func overcommits(n corev1.ResourceName) bool { return native(n) && !isHugePages(n) }
+
+// checkPodResources checks what is asked for the pod as a whole: it must cover
+// what its containers ask for.
+func checkPodResources(ps *problems, p *field.Path, spec *corev1.PodSpec) {
+	r := spec.Resources
+	if r == nil {
+		return
+	}
+	ps.must(len(r.Claims) == 0, field.Forbidden(p.Child("claims"), "claims may not be set for Resources at pod-level"))
+	checkRequirements(ps, p, r, podResource)
+	sums := containerRequests(spec)
+	for _, n := range sortedKeys(r.Requests) {
+		have, sum := r.Requests[n], sums[n]
+		if have.Cmp(sum) < 0 {
+			ps.add(field.Invalid(p.Child("requests").Key(string(n)), have.String(),
+				fmt.Sprintf("must be greater than or equal to aggregate container requests of %s", sum.String())))
+		}
+	}
+	for i, c := range spec.Containers {
+		for _, n := range sortedKeys(c.Resources.Limits) {
+			limit := c.Resources.Limits[n]
+			if most, ok := r.Limits[n]; ok && limit.Cmp(most) > 0 {
+				ps.add(field.Invalid(p.Child("containers").Index(i).Key(string(n)).Child("limits"), limit.String(),
+					fmt.Sprintf("must be less than or equal to pod limits of %s", most.String())))
+			}
+		}
+	}
+}
+
+func podResource(ps *problems, p *field.Path, n corev1.ResourceName) {
+	if n != corev1.ResourceCPU && n != corev1.ResourceMemory && !isHugePages(n) {
+		ps.add(field.NotSupported(p, n, []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}))
+	}
+}

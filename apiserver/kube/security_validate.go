@@ -1,0 +1,158 @@
+package kube
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// sysctlName is the form of a kernel parameter; at most maxSysctl bytes.
+var sysctlName = func() *regexp.Regexp {
+	const segment = `[a-z0-9]([-_a-z0-9]*[a-z0-9])?`
+	return regexp.MustCompile(`^(` + segment + `[\./])*` + segment + `$`)
+}()
+
+const maxSysctl = 253
+
+// maxProfilePath is the longest path Linux takes, less its end.
+const maxProfilePath = 4095
+
+// checkPodSecurity checks what the containers of a pod have in common.
+func checkPodSecurity(ps *problems, spec *field.Path, pod *corev1.PodSpec) {
+	sc := pod.SecurityContext
+	if sc == nil {
+		return
+	}
+	p := spec.Child("securityContext")
+	checkIDs(ps, p, sc.RunAsUser, sc.RunAsGroup)
+	if sc.FSGroup != nil {
+		ps.each(p.Child("fsGroup"), *sc.FSGroup, validation.IsValidGroupID(*sc.FSGroup))
+	}
+	for i, gid := range sc.SupplementalGroups {
+		ps.each(p.Child("supplementalGroups").Index(i), gid, validation.IsValidGroupID(gid))
+	}
+	ps.must(!deref(pod.ShareProcessNamespace) || !pod.HostPID,
+		field.Invalid(p.Child("shareProcessNamespace"), true, "ShareProcessNamespace and HostPID cannot both be enabled"))
+	checkSysctls(ps, p.Child("sysctls"), sc.Sysctls)
+	if sc.FSGroupChangePolicy != nil {
+		oneOf(ps, p.Child("fsGroupChangePolicy"), *sc.FSGroupChangePolicy, corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch)
+	}
+	if sc.SupplementalGroupsPolicy != nil {
+		oneOf(ps, p.Child("supplementalGroupsPolicy"), *sc.SupplementalGroupsPolicy,
+			corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)
+	}
+	checkSeccomp(ps, p.Child("seccompProfile"), sc.SeccompProfile)
+	checkAppArmor(ps, p.Child("appArmorProfile"), sc.AppArmorProfile)
+	if !hostUsers(pod) {
+		ps.must(!pod.HostPID, field.Forbidden(spec.Child("HostPID"), "when `hostUsers` is false"))
+		ps.must(!pod.HostIPC, field.Forbidden(spec.Child("HostIPC"), "when `hostUsers` is false"))
+		ps.must(!pod.HostNetwork, field.Forbidden(spec.Child("hostNetwork"), "when `hostUsers` is false"))
+	}
+}
+
+// hostUsers reports whether user IDs in the pod are those of the node.
+func hostUsers(pod *corev1.PodSpec) bool { return pod.HostUsers == nil || *pod.HostUsers }
+
+// checkSecurity checks what is one container's own.
+func checkSecurity(ps *problems, p *field.Path, sc *corev1.SecurityContext, pod *corev1.PodSpec) {
+	if sc == nil {
+		return
+	}
+	checkIDs(ps, p, sc.RunAsUser, sc.RunAsGroup)
+	if sc.ProcMount != nil {
+		at := p.Child("procMount")
+		oneOf(ps, at, *sc.ProcMount, corev1.DefaultProcMount, corev1.UnmaskedProcMount)
+		ps.must(*sc.ProcMount != corev1.UnmaskedProcMount || !hostUsers(pod),
+			field.Invalid(at, sc.ProcMount, "`hostUsers` must be false to use `Unmasked`"))
+	}
+	checkSeccomp(ps, p.Child("seccompProfile"), sc.SeccompProfile)
+	if sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation {
+		ps.must(!privileged(sc), field.Invalid(p, sc, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"))
+		if sc.Capabilities != nil {
+			for _, c := range sc.Capabilities.Add {
+				ps.must(c != "CAP_SYS_ADMIN", field.Invalid(p, sc, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"))
+			}
+		}
+	}
+	checkAppArmor(ps, p.Child("appArmorProfile"), sc.AppArmorProfile)
+}
+
+func privileged(sc *corev1.SecurityContext) bool { return sc != nil && deref(sc.Privileged) }
+
+func checkIDs(ps *problems, p *field.Path, user, group *int64) {
+	if user != nil {
+		ps.each(p.Child("runAsUser"), *user, validation.IsValidUserID(*user))
+	}
+	if group != nil {
+		ps.each(p.Child("runAsGroup"), *group, validation.IsValidGroupID(*group))
+	}
+}
+
+func checkSysctls(ps *problems, p *field.Path, sysctls []corev1.Sysctl) {
+	seen := map[string]bool{}
+	for i, s := range sysctls {
+		at := p.Index(i).Child("name")
+		switch {
+		case s.Name == "":
+			ps.add(field.Required(at, ""))
+		case len(s.Name) > maxSysctl || !sysctlName.MatchString(s.Name):
+			ps.add(field.Invalid(at, s.Name, fmt.Sprintf("must have at most %d characters and match regex %s", maxSysctl, sysctlName)))
+		case seen[s.Name]:
+			ps.add(field.Duplicate(at, s.Name))
+		}
+		seen[s.Name] = true
+	}
+}
+
+func checkSeccomp(ps *problems, p *field.Path, profile *corev1.SeccompProfile) {
+	if profile == nil {
+		return
+	}
+	if profile.Type == "" {
+		ps.add(field.Required(p.Child("type"), "type is required when seccompProfile is set"))
+	} else {
+		oneOf(ps, p.Child("type"), profile.Type,
+			corev1.SeccompProfileTypeLocalhost, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)
+	}
+	file := p.Child("localhostProfile")
+	switch local := profile.Type == corev1.SeccompProfileTypeLocalhost; {
+	case local && profile.LocalhostProfile == nil:
+		ps.add(field.Required(file, "must be set when seccomp type is Localhost"))
+	case local:
+		checkDescending(ps, file, *profile.LocalhostProfile)
+	case profile.LocalhostProfile != nil:
+		ps.add(field.Invalid(file, profile, "can only be set when seccomp type is Localhost"))
+	}
+}
+
+func checkAppArmor(ps *problems, p *field.Path, profile *corev1.AppArmorProfile) {
+	if profile == nil {
+		return
+	}
+	file := p.Child("localhostProfile")
+	switch profile.Type {
+	case "":
+		ps.add(field.Required(p.Child("type"), "type is required when appArmorProfile is set"))
+	case corev1.AppArmorProfileTypeLocalhost:
+		name := deref(profile.LocalhostProfile)
+		if strings.TrimSpace(name) != name {
+			ps.add(field.Invalid(file, name, "must not be padded with whitespace"))
+		} else if name == "" {
+			ps.add(field.Required(file, "must be set when AppArmor type is Localhost"))
+		}
+		if len(name) > maxProfilePath {
+			ps.add(field.TooLong(file, name, maxProfilePath))
+		}
+	case corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined:
+		if profile.LocalhostProfile != nil {
+			ps.add(field.Invalid(file, profile.LocalhostProfile, "can only be set when AppArmor type is Localhost"))
+		}
+	default:
+		oneOf(ps, p.Child("type"), profile.Type, corev1.AppArmorProfileTypeLocalhost,
+			corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined)
+	}
+}

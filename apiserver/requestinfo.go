@@ -1,0 +1,179 @@
+package apiserver
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/authz"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// requestInfo is what a request's method and URL say. Authorization and routing
+// read the same struct, so they cannot disagree about what is asked.
+type requestInfo struct {
+	Verb string
+	// Resource fields; Resource is empty for other paths.
+	Group, Version, Resource, Subresource, Namespace, Name string
+	// Path is the URL path without its trailing slash.
+	Path string
+	// rest is what follows the subresource; nothing is served there.
+	rest bool
+}
+
+// parseRequest reads the request line. It fails on segments which a path could
+// be confused by: dots, encoded slashes and percent signs, control characters.
+func parseRequest(method string, u *url.URL) (requestInfo, error) {
+	path := u.Path
+	escaped := strings.ToLower(u.EscapedPath())
+	if strings.Contains(escaped, "%2f") || strings.Contains(escaped, "%5c") {
+		return requestInfo{}, fmt.Errorf("invalid path: encoded separator")
+	}
+	if len(path) > 1 {
+		path = strings.TrimSuffix(path, "/")
+	}
+	if !strings.HasPrefix(path, "/") {
+		return requestInfo{}, fmt.Errorf("invalid path: not absolute")
+	}
+	info := requestInfo{Path: path, Verb: strings.ToLower(method)}
+	segments := strings.Split(path[1:], "/")
+	for _, segment := range segments {
+		if err := checkSegment(segment); err != nil && path != "/" {
+			return requestInfo{}, err
+		}
+	}
+	switch {
+	case segments[0] == "api" && len(segments) > 2:
+		info.Version = segments[1]
+		segments = segments[2:]
+	case segments[0] == "apis" && len(segments) > 3:
+		info.Group, info.Version = segments[1], segments[2]
+		segments = segments[3:]
+	default:
+		return info, nil
+	}
+	info.locate(segments)
+	return info, info.setVerb(method, u.Query())
+}
+
+func checkSegment(segment string) error {
+	switch {
+	case segment == "":
+		return fmt.Errorf("invalid path: empty segment")
+	case segment == "." || segment == "..":
+		return fmt.Errorf("invalid path: segment %q", segment)
+	case !utf8.ValidString(segment):
+		return fmt.Errorf("invalid path: not UTF-8")
+	case strings.ContainsFunc(segment, func(r rune) bool { return r < ' ' || r == 0x7f || r == '%' || r == '/' }):
+		return fmt.Errorf("invalid path: segment %q", segment)
+	}
+	return nil
+}
+
+// locate reads what follows the version. A namespace itself is addressed with
+// its own name as namespace, so that a role inside it can grant access to it,
+// as in Kubernetes.
+func (i *requestInfo) locate(segments []string) {
+	if segments[0] == "namespaces" && len(segments) > 1 {
+		i.Namespace = segments[1]
+		if len(segments) > 2 && segments[2] != "status" && segments[2] != "finalize" {
+			segments = segments[2:]
+		}
+	}
+	i.Resource = segments[0]
+	if len(segments) > 1 {
+		i.Name = segments[1]
+	}
+	if len(segments) > 2 {
+		i.Subresource = segments[2]
+	}
+	i.rest = len(segments) > 3
+}
+
+func (i *requestInfo) setVerb(method string, query url.Values) error {
+	switch method {
+	case http.MethodPost:
+		i.Verb = "create"
+	case http.MethodGet, http.MethodHead:
+		i.Verb = "get"
+	case http.MethodPut:
+		i.Verb = "update"
+	case http.MethodPatch:
+		i.Verb = "patch"
+	case http.MethodDelete:
+		i.Verb = "delete"
+	default:
+		i.Verb = strings.ToLower(method)
+	}
+	if i.Name != "" {
+		return nil
+	}
+	switch i.Verb {
+	case "get":
+		var o metav1.ListOptions
+		if err := decodeQuery(query, &o); err != nil {
+			return err
+		}
+		i.Verb = "list"
+		if o.Watch {
+			i.Verb = "watch"
+		}
+	case "delete":
+		i.Verb = "deletecollection"
+	default:
+		return nil
+	}
+	// A list of one name is authorized as such: it lets a role which names its
+	// objects grant list and watch.
+	if selector, err := fields.ParseSelector(query.Get("fieldSelector")); err == nil {
+		if name, ok := selector.RequiresExactMatch("metadata.name"); ok && checkSegment(name) == nil {
+			i.Name = name
+		}
+	}
+	return nil
+}
+
+func (i *requestInfo) gvr() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: i.Group, Version: i.Version, Resource: i.Resource}
+}
+
+// attributes are what the request is authorized by.
+func (i *requestInfo) attributes(u *user.Info) authz.Attributes {
+	a := authz.Attributes{User: u, Verb: i.Verb}
+	if i.Resource == "" {
+		a.Path = i.Path
+		return a
+	}
+	a.Group, a.Version, a.Resource, a.Subresource = i.Group, i.Version, i.Resource, i.Subresource
+	a.Namespace, a.Name = i.Namespace, i.Name
+	return a
+}
+
+// forbidden is Kubernetes' wording of a refusal.
+func forbidden(a authz.Attributes, reason string) string {
+	who := ""
+	if a.User != nil {
+		who = a.User.Name
+	}
+	var text string
+	switch resource := strings.Join(slices.DeleteFunc([]string{a.Resource, a.Subresource}, isEmpty), "/"); {
+	case a.Resource == "":
+		text = fmt.Sprintf("User %q cannot %s path %q", who, a.Verb, a.Path)
+	case a.Namespace != "":
+		text = fmt.Sprintf("User %q cannot %s resource %q in API group %q in the namespace %q", who, a.Verb, resource, a.Group, a.Namespace)
+	default:
+		text = fmt.Sprintf("User %q cannot %s resource %q in API group %q at the cluster scope", who, a.Verb, resource, a.Group)
+	}
+	if reason != "" {
+		text += ": " + reason
+	}
+	return text
+}
+
+func isEmpty(s string) bool { return s == "" }

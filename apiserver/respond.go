@@ -1,0 +1,94 @@
+package apiserver
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// gzipFrom is the size from which responses are compressed for clients that
+// ask: below it the time costs more than the bytes (kube-apiserver's figure).
+const gzipFrom = 128 << 10
+
+// write encodes obj and sends it. Where obj cannot be encoded the client gets
+// an error instead.
+func (s *Server) write(w http.ResponseWriter, r *http.Request, code int, out output, obj runtime.Object) {
+	var data []byte
+	var err error
+	if out.media == mediaJSON && wantsPretty(r) {
+		var buffer bytes.Buffer
+		err = s.codec.pretty.Encode(obj, &buffer)
+		data = buffer.Bytes()
+	} else {
+		data, err = s.codec.encode(out.media, obj)
+	}
+	if err != nil {
+		s.config.Log.Error(err, "response cannot be encoded", "path", r.URL.Path)
+		http.Error(w, "response cannot be encoded", http.StatusInternalServerError)
+		return
+	}
+	s.writeBytes(w, r, code, out.media, data)
+}
+
+// writeJSON sends what is not an API object.
+func (s *Server) writeJSON(w http.ResponseWriter, r *http.Request, code int, contentType string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	s.writeBytes(w, r, code, contentType, data)
+	return nil
+}
+
+func (s *Server) writeBytes(w http.ResponseWriter, r *http.Request, code int, contentType string, data []byte) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	if len(data) >= gzipFrom && acceptsGzip(r) {
+		var buffer bytes.Buffer
+		z, err := gzip.NewWriterLevel(&buffer, gzip.BestSpeed)
+		if err == nil {
+			z.Write(data)
+			z.Close()
+			data = buffer.Bytes()
+			h.Set("Content-Encoding", "gzip")
+			h.Add("Vary", "Accept-Encoding")
+		}
+	}
+	h.Set("Content-Length", strconv.Itoa(len(data)))
+	w.WriteHeader(code)
+	if r.Method != http.MethodHead {
+		w.Write(data)
+	}
+}
+
+func acceptsGzip(r *http.Request) bool {
+	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
+		if name, q, _ := strings.Cut(strings.TrimSpace(part), ";"); name == "gzip" && strings.TrimSpace(q) != "q=0" {
+			return true
+		}
+	}
+	return false
+}
+
+func wantsPretty(r *http.Request) bool {
+	pretty, err := strconv.ParseBool(r.URL.Query().Get("pretty"))
+	return err == nil && pretty
+}
+
+// warning adds a Warning header (RFC 7234, section 5.5) that kubectl shows.
+func warning(h http.Header, text string) {
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, text)
+	text = strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text)
+	h.Add("Warning", fmt.Sprintf(`299 - "%s"`, text))
+}

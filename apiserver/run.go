@@ -1,0 +1,99 @@
+package apiserver
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net/http"
+	"time"
+)
+
+// Limits of the HTTP server. The header and stream limits are those of
+// kube-apiserver; a client that does not finish its headers or its body in time
+// is cut off, so that slow clients cannot hold connections.
+const (
+	maxHeaderBytes    = 1 << 20
+	readHeaderTimeout = 32 * time.Second
+	bodyTimeout       = time.Minute
+	idleTimeout       = 3 * time.Minute
+	maxStreams        = 250
+	drainTimeout      = 20 * time.Second
+)
+
+// Run serves on the configured listener until ctx is done, then lets requests
+// in flight finish (watches are ended), and returns nil. Without a listener it
+// only waits. A Server runs once.
+func (s *Server) Run(ctx context.Context) error {
+	if s.config.Listener == nil {
+		s.readyOnce.Do(func() { close(s.ready) })
+		<-ctx.Done()
+		s.drain(nil)
+		return nil
+	}
+	server := s.httpServer()
+	failed := make(chan error, 1)
+	go func() {
+		if s.config.TLS == nil {
+			failed <- server.Serve(s.config.Listener)
+		} else {
+			failed <- server.ServeTLS(s.config.Listener, "", "")
+		}
+	}()
+	s.readyOnce.Do(func() { close(s.ready) })
+	select {
+	case err := <-failed:
+		s.drain(server)
+		return err
+	case <-ctx.Done():
+	}
+	s.drain(server)
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func (s *Server) httpServer() *http.Server {
+	server := &http.Server{
+		Handler:           s,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ReadHeaderTimeout: readHeaderTimeout,
+		IdleTimeout:       idleTimeout,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		ErrorLog:          httpErrors(s.config.Log),
+	}
+	if s.config.TLS != nil {
+		c := s.config.TLS.Clone()
+		c.NextProtos = []string{"h2", "http/1.1"}
+		if c.MinVersion == 0 {
+			c.MinVersion = tls.VersionTLS12
+		}
+		server.TLSConfig = c
+	}
+	return server
+}
+
+// drain ends all watches, waits for the requests in flight, on the wire and of
+// the in-memory transport, and gives up on them after drainTimeout.
+func (s *Server) drain(server *http.Server) {
+	s.stop()
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	if server != nil && server.Shutdown(ctx) != nil {
+		server.Close()
+	}
+	s.mu.Lock()
+	var idle chan struct{}
+	if s.local > 0 {
+		idle = make(chan struct{})
+		s.idle = idle
+	}
+	s.mu.Unlock()
+	if idle == nil {
+		return
+	}
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,81 @@
+package apiserver
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/planekit/planekit/storage"
+)
+
+// selection is which objects of a kind a list or watch is about.
+type selection struct {
+	kind   *kind
+	labels labels.Selector
+	fields fields.Selector
+	// prefix holds every selected object; it may hold others.
+	prefix storage.Key
+}
+
+func newSelection(k *kind, namespace, labelText, fieldText string) (*selection, error) {
+	byLabel, err := labels.Parse(labelText)
+	if err != nil {
+		return nil, badRequest("unable to parse requirement: %v", err)
+	}
+	byField, err := fields.ParseSelector(fieldText)
+	if err != nil {
+		return nil, badRequest("unable to parse field selector: %v", err)
+	}
+	for _, r := range byField.Requirements() {
+		if r.Field != "metadata.name" && r.Field != "metadata.namespace" && k.Fields[r.Field] == nil {
+			return nil, badRequest("field label not supported: %s", r.Field)
+		}
+	}
+	if ns, ok := byField.RequiresExactMatch("metadata.namespace"); ok && k.Namespaced && namespace == "" && checkSegment(ns) == nil {
+		namespace = ns
+	}
+	s := &selection{kind: k, labels: byLabel, fields: byField, prefix: storage.Key(k.under(namespace))}
+	if name, ok := byField.RequiresExactMatch("metadata.name"); ok && checkSegment(name) == nil {
+		if namespace != "" || !k.Namespaced {
+			s.prefix = k.key(namespace, name)
+		}
+	}
+	return s, nil
+}
+
+// all reports whether every object under the prefix is selected.
+func (s *selection) all() bool { return s.labels.Empty() && s.fields.Empty() }
+
+func (s *selection) matches(obj runtime.Object) bool {
+	if s.all() {
+		return true
+	}
+	m := accessor(obj)
+	return s.labels.Matches(labels.Set(m.GetLabels())) &&
+		s.fields.Matches(fieldsOf{s.kind, obj, m})
+}
+
+// fieldsOf reads the selectable fields of an object.
+type fieldsOf struct {
+	kind *kind
+	obj  runtime.Object
+	meta metav1.Object
+}
+
+func (f fieldsOf) Has(field string) bool {
+	return field == "metadata.name" || field == "metadata.namespace" || f.kind.Fields[field] != nil
+}
+
+func (f fieldsOf) Get(field string) string {
+	switch field {
+	case "metadata.name":
+		return f.meta.GetName()
+	case "metadata.namespace":
+		return f.meta.GetNamespace()
+	}
+	if get := f.kind.Fields[field]; get != nil {
+		return get(f.obj)
+	}
+	return ""
+}

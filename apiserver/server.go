@@ -1,0 +1,159 @@
+package apiserver
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	goruntime "runtime"
+	"strings"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/authn"
+	"github.com/planekit/planekit/authz"
+	"github.com/planekit/planekit/storage"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+)
+
+// Admission is what every write passes between decoding and storage; an
+// admission chain is one. Mutate may change the request's object, Validate may
+// not. An API status error goes to the client as it is, any other becomes 403.
+type Admission interface {
+	Mutate(context.Context, *admission.Request) error
+	Validate(context.Context, *admission.Request) error
+}
+
+// A Check is one named condition of /readyz and /healthz. Check returns nil
+// when all is well; its error is logged, never shown to clients.
+type Check struct {
+	Name  string
+	Check func(context.Context) error
+}
+
+// Hooks are called as things happen; each may be nil. They must be fast and
+// safe for concurrent use.
+type Hooks struct {
+	// Served is called at the end of every request with its verb, its resource
+	// (empty for other paths) and its status code.
+	Served func(verb string, resource schema.GroupVersionResource, code int)
+	// Watching is called with +1 when a watch begins and -1 when it ends.
+	Watching func(resource schema.GroupVersionResource, delta int)
+}
+
+// Config says what a Server serves and to whom. Store, Authenticator and
+// Authorizer must be set.
+type Config struct {
+	// Store remembers the objects.
+	Store storage.Store
+	// Resources are everything that is served.
+	Resources []Resource
+	// Authenticator tells who asks; whom it does not know gets 401.
+	Authenticator authn.Authenticator
+	// Authorizer decides what they may do; no opinion is 403.
+	Authorizer authz.Authorizer
+	// Admission completes and checks writes; nil admits everything.
+	Admission Admission
+
+	// Prefix begins every storage key; empty is "/registry".
+	Prefix string
+	// Listener is what Run serves on; nil serves only through ServeHTTP and
+	// Transport.
+	Listener net.Listener
+	// TLS is for Listener and must have a certificate. Protocols and, where
+	// unset, the minimum version (1.2) are filled in on a copy.
+	TLS *tls.Config
+	// InsecurePlainHTTP allows a Listener without TLS.
+	InsecurePlainHTTP bool
+	// MaxInFlight bounds the requests served at once, watches not counted;
+	// beyond it clients get 429. Zero is 600, which is what kube-apiserver allows
+	// reads (400) and writes (200) together.
+	MaxInFlight int
+	// Version is served under /version; empty fields say v1.36.3+planekit.
+	Version version.Info
+	// Checks are served under /readyz and /healthz beside those of the server.
+	Checks []Check
+	// Hooks observe.
+	Hooks Hooks
+	// Log is silent when zero.
+	Log logr.Logger
+}
+
+// Server serves resources over HTTP. It is an http.Handler, usable without
+// Run, and offers an in-memory client transport. All methods are safe for
+// concurrent use.
+type Server struct {
+	config    Config
+	codec     *codec
+	kinds     map[schema.GroupVersionResource]*kind
+	groups    []*group
+	documents *documents
+	slots     chan struct{}
+	ready     chan struct{}
+	readyOnce sync.Once
+
+	// stopping is done when Run winds up; every watch ends then.
+	stopping context.Context
+	stop     context.CancelFunc
+
+	mu sync.Mutex
+	// Guarded by mu: local counts requests of Transport that are being served;
+	// idle, when set, is closed as soon as there are none.
+	local int
+	idle  chan struct{}
+}
+
+// New checks c and prepares a server. It starts nothing.
+func New(c Config) (*Server, error) {
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("apiserver: %w", err)
+	}
+	c.Prefix = "/" + strings.Trim(cmp.Or(c.Prefix, "/registry"), "/")
+	c.MaxInFlight = cmp.Or(c.MaxInFlight, 600)
+	fillVersion(&c.Version)
+	s := &Server{
+		config: c,
+		codec:  newCodec(),
+		kinds:  map[schema.GroupVersionResource]*kind{},
+		slots:  make(chan struct{}, c.MaxInFlight),
+		ready:  make(chan struct{}),
+	}
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	if err := s.addKinds(c.Resources); err != nil {
+		return nil, fmt.Errorf("apiserver: %w", err)
+	}
+	s.documents = newDocuments(s)
+	return s, nil
+}
+
+func (c *Config) check() error {
+	switch {
+	case c.Store == nil:
+		return errors.New("no store")
+	case c.Authenticator == nil:
+		return errors.New("no authenticator: nobody could be told from anybody")
+	case c.Authorizer == nil:
+		return errors.New("no authorizer: everybody could do everything")
+	case c.MaxInFlight < 0:
+		return errors.New("MaxInFlight is negative")
+	case c.Listener != nil && c.TLS == nil && !c.InsecurePlainHTTP:
+		return errors.New("a listener without TLS needs InsecurePlainHTTP")
+	}
+	return nil
+}
+
+func fillVersion(v *version.Info) {
+	v.Major = cmp.Or(v.Major, "1")
+	v.Minor = cmp.Or(v.Minor, "36")
+	v.GitVersion = cmp.Or(v.GitVersion, "v1.36.3+planekit")
+	v.GoVersion = cmp.Or(v.GoVersion, goruntime.Version())
+	v.Compiler = cmp.Or(v.Compiler, goruntime.Compiler)
+	v.Platform = cmp.Or(v.Platform, goruntime.GOOS+"/"+goruntime.GOARCH)
+}
+
+// Ready is closed once Run serves.
+func (s *Server) Ready() <-chan struct{} { return s.ready }

@@ -1,0 +1,90 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/planekit/planekit/storage"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// errModified is Kubernetes' text for a stale resourceVersion.
+var errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
+
+// toStatus turns any error into the API's form. It is the only place where
+// that happens.
+func toStatus(err error) metav1.Status {
+	var status apierrors.APIStatus
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &status):
+	case errors.As(err, &tooLarge):
+		status = apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", tooLarge.Limit))
+	case errors.Is(err, storage.ErrCompacted):
+		status = apierrors.NewResourceExpired("The resourceVersion for the provided watch is too old.")
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		status = apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
+	case errors.Is(err, storage.ErrClosed):
+		status = apierrors.NewServiceUnavailable("storage is closed")
+	default:
+		status = apierrors.NewInternalError(err)
+	}
+	out := status.Status()
+	out.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	out.Status = metav1.StatusFailure
+	if out.Code < 400 {
+		out.Code = http.StatusInternalServerError
+	}
+	return out
+}
+
+// storageError names the object where the store said only what was wrong.
+func storageError(err error, gr schema.GroupResource, name string) error {
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return apierrors.NewNotFound(gr, name)
+	case errors.Is(err, storage.ErrExists):
+		return apierrors.NewAlreadyExists(gr, name)
+	case errors.Is(err, storage.ErrConflict):
+		return apierrors.NewConflict(gr, name, errModified)
+	}
+	return err
+}
+
+// statusError is an API error with a code for which apimachinery has no
+// constructor.
+func statusError(code int32, reason metav1.StatusReason, format string, args ...any) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: code, Reason: reason, Message: fmt.Sprintf(format, args...),
+	}}
+}
+
+func badRequest(format string, args ...any) error {
+	return apierrors.NewBadRequest(fmt.Sprintf(format, args...))
+}
+
+// notServed is what Kubernetes says to a path that it does not know.
+func notServed() error {
+	return statusError(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
+}
+
+// writeError answers with err. Nothing may have been written before.
+func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	status := toStatus(err)
+	if status.Code >= http.StatusInternalServerError && r.Context().Err() == nil {
+		s.config.Log.Error(err, "request failed", "method", r.Method, "path", r.URL.Path)
+	}
+	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(status.Details.RetryAfterSeconds)))
+	}
+	out, negotiateErr := negotiate(r, accepts{proto: true})
+	if negotiateErr != nil {
+		out = output{media: mediaJSON}
+	}
+	s.write(w, r, int(status.Code), out, &status)
+}

@@ -1,0 +1,177 @@
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+
+	"github.com/planekit/planekit/authn/user"
+)
+
+// Transport returns a client transport into this server for u. It skips the
+// wire and credentials, for who asks is given, and nothing else: authorization,
+// admission and codecs are those of any request. Requests need no particular
+// host or scheme. It works with and without Run; requests end with their
+// context, watches also when Run winds up.
+func (s *Server) Transport(u *user.Info) http.RoundTripper {
+	return &transport{s, u}
+}
+
+type transport struct {
+	server *Server
+	user   *user.Info
+}
+
+// RoundTrip serves the request in a goroutine of its own, which ends with the
+// request's context or when the response's body is closed.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if t.user == nil || t.user.Name == "" {
+		closeBody(req)
+		return nil, errors.New("apiserver: in-memory transport without a user")
+	}
+	if !t.server.enter() {
+		closeBody(req)
+		return nil, http.ErrServerClosed
+	}
+	ctx, cancel := context.WithCancel(req.Context())
+	in := req.Clone(ctx)
+	in.RequestURI = req.URL.RequestURI()
+	in.RemoteAddr = "@memory"
+	in.Header.Del("Authorization")
+	if in.Body == nil {
+		in.Body = http.NoBody
+	}
+	w := &localResponse{header: http.Header{}, begun: make(chan struct{})}
+	w.reader, w.writer = io.Pipe()
+	stop := context.AfterFunc(ctx, func() { w.writer.CloseWithError(ctx.Err()) })
+	go func() {
+		defer t.server.leave()
+		defer stop()
+		defer closeBody(req)
+		defer w.end(req.Context())
+		t.server.serve(w, in, func(*http.Request) (*user.Info, error) { return t.user, nil })
+	}()
+	select {
+	case <-w.begun:
+		return w.response(req, cancel), nil
+	case <-req.Context().Done():
+		cancel()
+		return nil, req.Context().Err()
+	}
+}
+
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		req.Body.Close()
+	}
+}
+
+// enter counts a request in, unless the server has wound up.
+func (s *Server) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping.Err() != nil {
+		return false
+	}
+	s.local++
+	return true
+}
+
+func (s *Server) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.local--; s.local == 0 && s.idle != nil {
+		close(s.idle)
+		s.idle = nil
+	}
+}
+
+// localResponse is an http.ResponseWriter that buffers until the handler ends
+// or flushes for the first time; from then on it is a pipe to the client.
+type localResponse struct {
+	header http.Header
+	begun  chan struct{}
+	once   sync.Once
+	reader *io.PipeReader
+	writer *io.PipeWriter
+
+	// Written by the handler's goroutine before begun is closed, read after.
+	code    int
+	sent    http.Header
+	buffer  bytes.Buffer
+	flushed bool
+}
+
+func (w *localResponse) Header() http.Header { return w.header }
+
+func (w *localResponse) WriteHeader(code int) {
+	if w.code == 0 {
+		w.code, w.sent = code, w.header.Clone()
+	}
+}
+
+func (w *localResponse) Write(data []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	if w.flushed {
+		return w.writer.Write(data)
+	}
+	return w.buffer.Write(data)
+}
+
+// FlushError makes the response a stream.
+func (w *localResponse) FlushError() error {
+	w.WriteHeader(http.StatusOK)
+	if w.flushed {
+		return nil
+	}
+	w.flushed = true
+	w.once.Do(func() { close(w.begun) })
+	if w.buffer.Len() == 0 {
+		return nil
+	}
+	_, err := w.writer.Write(w.buffer.Bytes())
+	w.buffer.Reset()
+	return err
+}
+
+// end completes the response when the handler has returned or panicked. A
+// client which has given up sees its own context's error, never a clean end.
+func (w *localResponse) end(client context.Context) {
+	err := client.Err()
+	if recover() != nil && err == nil {
+		err = io.ErrUnexpectedEOF
+	}
+	w.WriteHeader(http.StatusOK)
+	w.once.Do(func() { close(w.begun) })
+	w.writer.CloseWithError(err)
+}
+
+func (w *localResponse) response(req *http.Request, cancel context.CancelFunc) *http.Response {
+	resp := &http.Response{
+		Status: http.StatusText(w.code), StatusCode: w.code,
+		Proto: "HTTP/2.0", ProtoMajor: 2,
+		Header: w.sent, Request: req, ContentLength: -1,
+	}
+	if w.flushed {
+		resp.Body = &localBody{w.reader, cancel}
+		return resp
+	}
+	cancel()
+	resp.ContentLength = int64(w.buffer.Len())
+	resp.Body = io.NopCloser(&w.buffer)
+	return resp
+}
+
+// localBody ends the request when it is closed.
+type localBody struct {
+	*io.PipeReader
+	cancel context.CancelFunc
+}
+
+func (b *localBody) Close() error {
+	b.cancel()
+	return b.PipeReader.Close()
+}

@@ -1,0 +1,153 @@
+package apiserver
+
+import (
+	"net/http"
+
+	"github.com/planekit/planekit/admission"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// update replaces the object, or what a subresource shows of it.
+func (s *Server) update(q *request) error {
+	var o metav1.UpdateOptions
+	if err := decodeQuery(q.r.URL.Query(), &o); err != nil {
+		return err
+	}
+	if err := invalidOptions("UpdateOptions", metavalidation.ValidateUpdateOptions(&o)); err != nil {
+		return err
+	}
+	body := q.newBody()
+	if err := q.decode(s, o.FieldValidation, body); err != nil {
+		return err
+	}
+	if err := q.sameObject(body); err != nil {
+		return err
+	}
+	return s.change(q, len(o.DryRun) > 0, func(runtime.Object) (runtime.Object, error) {
+		return body.DeepCopyObject(), nil
+	})
+}
+
+// change edits the object to what next makes of the request's view of it and
+// answers with the new view.
+func (s *Server) change(q *request, dryRun bool, next func(view runtime.Object) (runtime.Object, error)) error {
+	e := edit{apply: next, dryRun: dryRun}
+	if q.ownType() {
+		e.admitted = true
+		e.apply = func(old runtime.Object) (runtime.Object, error) { return s.changeView(q, dryRun, old, next) }
+	}
+	obj, err := s.edit(q, e)
+	if err != nil {
+		return err
+	}
+	if q.ownType() {
+		if obj, err = q.show(obj); err != nil {
+			return err
+		}
+	}
+	return s.respond(q, http.StatusOK, obj)
+}
+
+// changeView lets next change the subresource's view of old, asks admission
+// about the view and returns the object which the view demands.
+func (s *Server) changeView(q *request, dryRun bool, old runtime.Object, next func(runtime.Object) (runtime.Object, error)) (runtime.Object, error) {
+	view, err := q.show(old)
+	if err != nil {
+		return nil, err
+	}
+	body, err := next(view)
+	if err != nil {
+		return nil, err
+	}
+	in := q.admissionRequest(admission.Update, body, view, dryRun)
+	if err := s.mutate(q, in); err != nil {
+		return nil, err
+	}
+	if err := s.validate(q, in); err != nil {
+		return nil, err
+	}
+	return q.intoParent(old, in.Object)
+}
+
+// intoParent returns a copy of old changed as body, of the subresource's type,
+// demands, on body's conditions of uid and resourceVersion.
+func (q *request) intoParent(old, body runtime.Object) (runtime.Object, error) {
+	obj := old.DeepCopyObject()
+	if err := q.sub.Into(obj, body); err != nil {
+		return nil, err
+	}
+	to, from := accessor(obj), accessor(body)
+	to.SetResourceVersion(from.GetResourceVersion())
+	to.SetUID(from.GetUID())
+	return obj, nil
+}
+
+// ownType reports whether the request is for a subresource of its own type.
+func (q *request) ownType() bool { return q.sub != nil && q.sub.New != nil }
+
+func (q *request) newBody() runtime.Object {
+	if q.ownType() {
+		return q.sub.New()
+	}
+	return q.kind.New()
+}
+
+// sameObject checks that the body is about the object in the URL.
+func (q *request) sameObject(body runtime.Object) error {
+	m := accessor(body)
+	if m.GetName() != q.info.Name {
+		if m.GetName() != "" || !q.ownType() {
+			return badRequest("the name of the object (%s) does not match the name on the URL (%s)", m.GetName(), q.info.Name)
+		}
+		m.SetName(q.info.Name)
+	}
+	if ns := m.GetNamespace(); ns != "" && ns != q.info.Namespace {
+		return badRequest("the namespace of the object (%s) does not match the namespace on the request (%s)", ns, q.info.Namespace)
+	}
+	m.SetNamespace(q.info.Namespace)
+	return nil
+}
+
+// createSub takes a subresource's body by POST: a binding, an eviction.
+func (s *Server) createSub(q *request) error {
+	var o metav1.CreateOptions
+	if err := decodeQuery(q.r.URL.Query(), &o); err != nil {
+		return err
+	}
+	if err := invalidOptions("CreateOptions", metavalidation.ValidateCreateOptions(&o)); err != nil {
+		return err
+	}
+	body := q.newBody()
+	if err := q.decode(s, o.FieldValidation, body); err != nil {
+		return err
+	}
+	if err := q.sameObject(body); err != nil {
+		return err
+	}
+	in := q.admissionRequest(admission.Create, body, nil, len(o.DryRun) > 0)
+	if err := s.mutate(q, in); err != nil {
+		return err
+	}
+	if err := s.validate(q, in); err != nil {
+		return err
+	}
+	obj, err := s.edit(q, edit{admitted: true, dryRun: len(o.DryRun) > 0, apply: func(old runtime.Object) (runtime.Object, error) {
+		return q.intoParent(old, in.Object)
+	}})
+	if err != nil {
+		return err
+	}
+	if q.sub.From == nil {
+		s.write(q.w, q.r, http.StatusCreated, q.out, &metav1.Status{
+			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+			Status:   metav1.StatusSuccess, Code: http.StatusCreated,
+		})
+		return nil
+	}
+	if obj, err = q.show(obj); err != nil {
+		return err
+	}
+	return s.respond(q, http.StatusCreated, obj)
+}

@@ -1,0 +1,248 @@
+// Package bridge is the CNI plugin "bridge": it puts containers of a host on
+// one Linux bridge and routes between the bridge and the rest.
+//
+//	{
+//		"type": "bridge", "bridge": "pk0",
+//		"isGateway": true, "isDefaultGateway": true, "hairpinMode": true,
+//		"ipMasq": true, "clusterCIDR": "10.244.0.0/16",
+//		"ipam": {"type": "host-local", "ranges": [[{"subnet": "10.244.1.0/24"}]]}
+//	}
+//
+// The model: ADD makes the bridge if it is missing, gives it the gateway's
+// address, makes a veth pair whose one end is the container's interface, and
+// asks the IPAM plugin for addresses. Whatever is the same for all containers
+// is done under a lock and can be done again: several containers may come at
+// once. Several bridges of one host reach each other through its routing.
+//
+// ipMasq takes one rule per bridge and family: what leaves the bridge's subnets
+// for anywhere outside clusterCIDR gets the host's address. Where the host
+// forwards nothing by default (an iptables FORWARD policy of DROP) the bridge's
+// traffic is accepted by rules of its own. All rules go with the last container.
+//
+// How it fails: an ADD that fails may leave things behind, for which DEL is
+// due. DEL succeeds on whatever is left, also when the namespace is gone.
+// [Remove] undoes all of a bridge.
+//
+// What it leaves out: VLANs, promiscuous mode, MAC spoof checks, nftables
+// without the iptables command.
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"github.com/planekit/planekit/cni"
+	"github.com/planekit/planekit/cni/skel"
+)
+
+// Plugin returns the plugin.
+func Plugin() skel.Plugin {
+	return skel.Plugin{Name: "bridge", Add: add, Del: del, Check: check, GC: gc, Status: status}
+}
+
+// Conf is the plugin's part of the configuration.
+type Conf struct {
+	Type string `json:"type"`
+	// Bridge is the name of the bridge; empty means cni0.
+	Bridge string `json:"bridge,omitempty"`
+	// IsGateway gives the bridge the address of the gateway.
+	IsGateway bool `json:"isGateway,omitempty"`
+	// IsDefaultGateway makes it the container's default route as well.
+	IsDefaultGateway bool `json:"isDefaultGateway,omitempty"`
+	// HairpinMode lets a container reach itself through the bridge.
+	HairpinMode bool `json:"hairpinMode,omitempty"`
+	// MTU in bytes; zero is the kernel's choice.
+	MTU int `json:"mtu,omitempty"`
+	// IPMasq hides what leaves for outside ClusterCIDR behind the host.
+	IPMasq bool `json:"ipMasq,omitempty"`
+	// ClusterCIDR is never masqueraded to, one prefix for each family. Empty
+	// means the container's own subnet.
+	ClusterCIDR Prefixes `json:"clusterCIDR,omitempty"`
+	// LockDir is for locks; empty means /run/planekit.
+	LockDir string `json:"lockDir,omitempty"`
+	// IPAM names the plugin for addresses; without, there are none.
+	IPAM any `json:"ipam,omitempty"`
+
+	ipamType string
+	mac      string
+}
+
+func parse(r *skel.Request) (*Conf, error) {
+	var ipam struct {
+		IPAM struct {
+			Type string `json:"type"`
+		} `json:"ipam"`
+		RuntimeConfig struct {
+			Mac string `json:"mac"`
+		} `json:"runtimeConfig"`
+	}
+	c := new(Conf)
+	if err := errors.Join(r.Decode(c), r.Decode(&ipam)); err != nil {
+		return nil, err
+	}
+	c.ipamType, c.mac = ipam.IPAM.Type, ipam.RuntimeConfig.Mac
+	if c.Bridge == "" {
+		c.Bridge = "cni0"
+	}
+	if c.LockDir == "" {
+		c.LockDir = "/run/planekit"
+	}
+	c.IsGateway = c.IsGateway || c.IsDefaultGateway
+	if err := cni.CheckIfName(c.Bridge); err != nil {
+		return nil, cni.Errorf(cni.CodeInvalidConfig, "bridge: %v", err)
+	}
+	if c.MTU < 0 {
+		return nil, cni.Errorf(cni.CodeInvalidConfig, "mtu %d is negative", c.MTU)
+	}
+	return c, nil
+}
+
+// locked runs f while no other process works on the bridge.
+func (c *Conf) locked(ctx context.Context, f func() error) error {
+	if err := os.MkdirAll(c.LockDir, 0o755); err != nil {
+		return err
+	}
+	unlock, err := cni.FileLock(ctx, filepath.Join(c.LockDir, c.Bridge+".lock"))
+	if err != nil {
+		return cni.Errorf(cni.CodeTryAgain, "%v", err)
+	}
+	defer unlock()
+	return f()
+}
+
+func add(ctx context.Context, r *skel.Request) (*cni.Result, error) {
+	c, err := parse(r)
+	if err != nil {
+		return nil, err
+	}
+	ns, err := open(r.NetNS)
+	if err != nil {
+		return nil, err
+	}
+	defer ns.close()
+	result := new(cni.Result)
+	if c.ipamType != "" {
+		if result, err = c.addresses(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	host, err := c.plug(ctx, ns, r.IfName, result)
+	if err == nil {
+		err = c.inside(ns, r.IfName, result)
+	}
+	if err != nil {
+		return nil, err
+	}
+	result.Interfaces, err = c.interfaces(ns, host, r)
+	two := 2
+	for i := range result.IPs {
+		result.IPs[i].Interface = &two
+	}
+	return result, err
+}
+
+// addresses asks the IPAM plugin.
+func (c *Conf) addresses(ctx context.Context, r *skel.Request) (*cni.Result, error) {
+	out, err := r.Delegate(ctx, cni.CmdAdd, c.ipamType)
+	if err != nil {
+		return nil, err
+	}
+	result, err := cni.ParseResult(out, r.CNIVersion)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.ipamType, err)
+	}
+	if len(result.IPs) == 0 {
+		return nil, cni.Errorf(cni.CodePlugin, "%s gave no address", c.ipamType)
+	}
+	for i, ip := range result.IPs {
+		if !ip.Gateway.IsValid() && c.IsGateway {
+			result.IPs[i].Gateway = ip.Address.Masked().Addr().Next()
+		}
+	}
+	if c.IsDefaultGateway {
+		result.Routes = append(defaultRoutes(result.IPs), withoutDefault(result.Routes)...)
+	}
+	return result, nil
+}
+
+func defaultRoutes(ips []cni.IP) []cni.Route {
+	var routes []cni.Route
+	for _, ip := range ips {
+		zero := netip.IPv4Unspecified()
+		if !ip.Address.Addr().Is4() {
+			zero = netip.IPv6Unspecified()
+		}
+		routes = append(routes, cni.Route{Dst: netip.PrefixFrom(zero, 0), GW: ip.Gateway})
+	}
+	return routes
+}
+
+func withoutDefault(routes []cni.Route) []cni.Route {
+	var rest []cni.Route
+	for _, r := range routes {
+		if r.Dst.Bits() > 0 {
+			rest = append(rest, r)
+		}
+	}
+	return rest
+}
+
+// del takes the interface away before the address is free for others.
+func del(ctx context.Context, r *skel.Request) error {
+	c, err := parse(r)
+	if err != nil {
+		return err
+	}
+	if err := unplug(r.NetNS, r.IfName); err != nil {
+		return err
+	}
+	if c.ipamType != "" {
+		if _, err := r.Delegate(ctx, cni.CmdDel, c.ipamType); err != nil {
+			return err
+		}
+	}
+	return c.locked(ctx, func() error { return c.leave(ctx) })
+}
+
+// leave removes the rules when the last container is gone.
+func (c *Conf) leave(ctx context.Context) error {
+	ports, err := ports(c.Bridge)
+	if err != nil || len(ports) > 0 {
+		return err
+	}
+	return removeRules(ctx, c.Bridge)
+}
+
+func gc(ctx context.Context, r *skel.Request) error {
+	c, err := parse(r)
+	if err != nil {
+		return err
+	}
+	if c.ipamType != "" {
+		if _, err := r.Delegate(ctx, cni.CmdGC, c.ipamType); err != nil {
+			return err
+		}
+	}
+	return c.locked(ctx, func() error { return c.leave(ctx) })
+}
+
+func status(ctx context.Context, r *skel.Request) error {
+	c, err := parse(r)
+	if err != nil {
+		return err
+	}
+	if c.IPMasq {
+		if _, err := iptablesPath(v4); err != nil {
+			return cni.Errorf(cni.CodeNotAvailable, "ipMasq: %v", err)
+		}
+	}
+	if c.ipamType == "" {
+		return nil
+	}
+	_, err = r.Delegate(ctx, cni.CmdStatus, c.ipamType)
+	return err
+}

@@ -1,0 +1,181 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+
+	"github.com/planekit/planekit/cni"
+	"github.com/planekit/planekit/cni/skel"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// ensure makes the bridge what the configuration and the addresses want.
+// Called with the lock held.
+func (c *Conf) ensure(ips []cni.IP) (*netlink.Bridge, error) {
+	br, err := c.link()
+	if err != nil {
+		return nil, err
+	}
+	for _, ip := range ips {
+		if !c.IsGateway {
+			break
+		}
+		gateway := addr(netip.PrefixFrom(ip.Gateway, ip.Address.Bits()))
+		if err := netlink.AddrReplace(br, gateway); err != nil {
+			return nil, fmt.Errorf("bridge %s: add %v: %w", c.Bridge, gateway, err)
+		}
+		if err := forward(ip.Address.Addr()); err != nil {
+			return nil, err
+		}
+	}
+	return br, nil
+}
+
+// link returns the bridge, made if needed, and up.
+func (c *Conf) link() (*netlink.Bridge, error) {
+	link, err := netlink.LinkByName(c.Bridge)
+	if _, missing := errors.AsType[netlink.LinkNotFoundError](err); missing {
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name, attrs.MTU = c.Bridge, c.MTU
+		if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}); err != nil && !errors.Is(err, unix.EEXIST) {
+			return nil, fmt.Errorf("make bridge %s: %w", c.Bridge, err)
+		}
+		if link, err = netlink.LinkByName(c.Bridge); err == nil {
+			// An address that was set stays; any other changes with the ports, and
+			// every container would have the wrong one for its gateway.
+			err = netlink.LinkSetHardwareAddr(link, link.Attrs().HardwareAddr)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bridge %s: %w", c.Bridge, err)
+	}
+	br, ok := link.(*netlink.Bridge)
+	if !ok {
+		return nil, cni.Errorf(cni.CodeInvalidConfig, "interface %s is a %s, not a bridge", c.Bridge, link.Type())
+	}
+	if err := netlink.LinkSetUp(br); err != nil {
+		return nil, fmt.Errorf("bridge %s: set up: %w", c.Bridge, err)
+	}
+	return br, nil
+}
+
+func addr(p netip.Prefix) *netlink.Addr {
+	a := &netlink.Addr{IPNet: ipNet(p)}
+	if !p.Addr().Is4() {
+		// The addresses are unique already; detection would cost seconds.
+		a.Flags = unix.IFA_F_NODAD
+	}
+	return a
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
+// forward lets the host route packets of the family of a.
+func forward(a netip.Addr) error {
+	path := "/proc/sys/net/ipv4/ip_forward"
+	if !a.Is4() {
+		path = "/proc/sys/net/ipv6/conf/all/forwarding"
+	}
+	old, err := os.ReadFile(path)
+	if err == nil && len(old) > 0 && old[0] == '1' {
+		return nil
+	}
+	return os.WriteFile(path, []byte("1"), 0o644)
+}
+
+// plug makes the veth pair and puts its host end on the bridge. It returns the
+// host end.
+func (c *Conf) plug(ctx context.Context, ns *sandbox, ifName string, result *cni.Result) (netlink.Link, error) {
+	veth := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: ifName, PeerNamespace: netlink.NsFd(ns.fd)}
+	veth.Name, veth.MTU = fmt.Sprintf("veth%08x", rand.Uint32()), c.MTU
+	if c.mac != "" {
+		mac, err := net.ParseMAC(c.mac)
+		if err != nil {
+			return nil, cni.Errorf(cni.CodeInvalidConfig, "mac: %v", err)
+		}
+		veth.PeerHardwareAddr = mac
+	}
+	err := netlink.LinkAdd(veth)
+	if errors.Is(err, unix.EEXIST) {
+		return nil, cni.Errorf(cni.CodePlugin, "interface %s exists in the container", ifName)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make %s and %s: %w", veth.Name, ifName, err)
+	}
+	return veth, c.locked(ctx, func() error {
+		br, err := c.ensure(result.IPs)
+		if err != nil {
+			return err
+		}
+		if err := netlink.LinkSetMaster(veth, br); err != nil {
+			return fmt.Errorf("put %s on %s: %w", veth.Name, c.Bridge, err)
+		}
+		if c.HairpinMode {
+			if err := netlink.LinkSetHairpin(veth, true); err != nil {
+				return fmt.Errorf("hairpin mode of %s: %w", veth.Name, err)
+			}
+		}
+		if err := netlink.LinkSetUp(veth); err != nil {
+			return fmt.Errorf("set %s up: %w", veth.Name, err)
+		}
+		forget(br, result.IPs)
+		return c.rules(ctx, result.IPs)
+	})
+}
+
+// forget drops what the host knows about who had the addresses before.
+func forget(br netlink.Link, ips []cni.IP) {
+	for _, ip := range ips {
+		// That there is nothing to drop is the rule.
+		_ = netlink.NeighDel(&netlink.Neigh{LinkIndex: br.Attrs().Index, IP: ip.Address.Addr().AsSlice()})
+	}
+}
+
+// ports returns the interfaces on a bridge.
+func ports(bridge string) ([]netlink.Link, error) {
+	br, err := netlink.LinkByName(bridge)
+	if _, missing := errors.AsType[netlink.LinkNotFoundError](err); missing {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	links, err := netlink.LinkList()
+	if err != nil {
+		return nil, err
+	}
+	var on []netlink.Link
+	for _, l := range links {
+		if l.Attrs().MasterIndex == br.Attrs().Index {
+			on = append(on, l)
+		}
+	}
+	return on, nil
+}
+
+// interfaces describes the bridge and both ends of the pair, in this order.
+func (c *Conf) interfaces(ns *sandbox, host netlink.Link, r *skel.Request) ([]cni.Interface, error) {
+	inside, err := ns.handle.LinkByName(r.IfName)
+	if err != nil {
+		return nil, err
+	}
+	var all []cni.Interface
+	for _, name := range []string{c.Bridge, host.Attrs().Name} {
+		l, err := netlink.LinkByName(name) // again, for addresses the kernel chose
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, cni.Interface{Name: name, Mac: l.Attrs().HardwareAddr.String(), MTU: l.Attrs().MTU})
+	}
+	return append(all, cni.Interface{
+		Name: r.IfName, Mac: inside.Attrs().HardwareAddr.String(), MTU: inside.Attrs().MTU, Sandbox: r.NetNS,
+	}), nil
+}

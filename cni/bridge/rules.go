@@ -1,0 +1,190 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/planekit/planekit/cni"
+)
+
+// The iptables command of each family.
+const (
+	v4 = "iptables"
+	v6 = "ip6tables"
+)
+
+// rule is one rule of ours. Its comment says everything about it, so that
+// rules are compared without parsing them.
+type rule struct {
+	table, chain string
+	match        []string
+	target       string
+	comment      string
+}
+
+// rules sees to it that the bridge's rules are there. Called with the lock
+// held.
+func (c *Conf) rules(ctx context.Context, ips []cni.IP) error {
+	for _, ip := range ips {
+		command := v4
+		if !ip.Address.Addr().Is4() {
+			command = v6
+		}
+		if err := c.masquerade(ctx, command, ip.Address); err != nil {
+			return err
+		}
+		if err := c.accept(ctx, command); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Conf) masquerade(ctx context.Context, command string, address netip.Prefix) error {
+	if !c.IPMasq {
+		return nil
+	}
+	subnet := address.Masked()
+	cluster := c.ClusterCIDR.of(subnet.Addr(), subnet)
+	want := rule{
+		table: "nat", chain: "POSTROUTING",
+		match:   []string{"-s", subnet.String(), "!", "-d", cluster.String()},
+		target:  "MASQUERADE",
+		comment: fmt.Sprintf("%s%v:%v", prefix(c.Bridge), subnet, cluster),
+	}
+	have, err := list(ctx, command, "nat", "POSTROUTING")
+	if err != nil {
+		return fmt.Errorf("ipMasq: %w", err)
+	}
+	return want.ensure(ctx, command, have)
+}
+
+// accept lets the bridge's traffic through a host which drops by default.
+func (c *Conf) accept(ctx context.Context, command string) error {
+	have, err := list(ctx, command, "filter", "FORWARD")
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil // nothing filters, as far as iptables goes
+	}
+	if err != nil {
+		return err
+	}
+	if len(have) == 0 || have[0] != "-P FORWARD DROP" {
+		return nil
+	}
+	for _, flag := range []string{"-i", "-o"} {
+		want := rule{
+			table: "filter", chain: "FORWARD",
+			match: []string{flag, c.Bridge}, target: "ACCEPT",
+			comment: prefix(c.Bridge) + "forward" + flag,
+		}
+		if err := want.ensure(ctx, command, have); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prefix begins the comments of all rules of a bridge.
+func prefix(bridge string) string { return "planekit:" + bridge + ":" }
+
+// ensure adds the rule unless it is among have.
+func (r rule) ensure(ctx context.Context, command string, have []string) error {
+	for _, line := range have {
+		if comment(line) == r.comment {
+			return nil
+		}
+	}
+	args := append([]string{"-t", r.table, "-A", r.chain}, r.match...)
+	args = append(args, "-m", "comment", "--comment", r.comment, "-j", r.target)
+	_, err := iptables(ctx, command, args...)
+	return err
+}
+
+// removeRules removes what rules added, in both families. Without iptables
+// there is nothing to remove.
+func removeRules(ctx context.Context, bridge string) error {
+	var failed []error
+	for _, command := range []string{v4, v6} {
+		for table, chain := range map[string]string{"nat": "POSTROUTING", "filter": "FORWARD"} {
+			have, err := list(ctx, command, table, chain)
+			if errors.Is(err, exec.ErrNotFound) {
+				break
+			}
+			failed = append(failed, err)
+			for _, line := range have {
+				if strings.HasPrefix(comment(line), prefix(bridge)) {
+					args := append([]string{"-t", table, "-D"}, words(line)[1:]...)
+					_, err := iptables(ctx, command, args...)
+					failed = append(failed, err)
+				}
+			}
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// words splits a line of iptables -S. Our rules have no spaces within words.
+func words(line string) []string {
+	all := strings.Fields(line)
+	for i, w := range all {
+		all[i] = strings.Trim(w, `"`)
+	}
+	return all
+}
+
+// comment returns the comment of a rule as iptables -S shows it.
+func comment(line string) string {
+	all := words(line)
+	for i, w := range all[:max(0, len(all)-1)] {
+		if w == "--comment" {
+			return all[i+1]
+		}
+	}
+	return ""
+}
+
+// list returns the policy and the rules of a chain.
+func list(ctx context.Context, command, table, chain string) ([]string, error) {
+	out, err := iptables(ctx, command, "-t", table, "-S", chain)
+	if err != nil {
+		return nil, err
+	}
+	return strings.Split(strings.TrimSpace(out), "\n"), nil
+}
+
+// iptablesPath finds a command also for runtimes which are started without
+// the system directories in PATH.
+func iptablesPath(command string) (string, error) {
+	path, err := exec.LookPath(command)
+	for _, dir := range []string{"/usr/sbin", "/sbin"} {
+		if err == nil {
+			break
+		}
+		path, err = exec.LookPath(filepath.Join(dir, command))
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", command, exec.ErrNotFound)
+	}
+	return path, nil
+}
+
+func iptables(ctx context.Context, command string, args ...string) (string, error) {
+	path, err := iptablesPath(command)
+	if err != nil {
+		return "", err
+	}
+	// -w waits for others who change the tables, 5 s at most.
+	cmd := exec.CommandContext(ctx, path, append([]string{"-w", "5"}, args...)...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s %s: %w: %s", command, strings.Join(args, " "), err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return stdout.String(), nil
+}

@@ -1,0 +1,72 @@
+package cni
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// The error codes of the specification. Plugins use 100 and up for their own.
+const (
+	CodeIncompatibleVersion = 1
+	CodeUnsupportedField    = 2
+	CodeUnknownContainer    = 3
+	CodeInvalidEnvironment  = 4
+	CodeIO                  = 5
+	CodeDecoding            = 6
+	CodeInvalidConfig       = 7
+	CodeTryAgain            = 11
+	CodeNotAvailable        = 50 // STATUS: no ADD can succeed
+	CodeLimitedConnectivity = 51 // STATUS: as 50, and existing containers suffer
+	CodePlugin              = 100
+)
+
+// The conditions an [Invoker] reports beside the errors of plugins.
+var (
+	// ErrExists refuses a second Add of an attachment on record.
+	ErrExists = errors.New("attachment exists")
+	// ErrNoPlugin says that the executable of a plugin was not found.
+	ErrNoPlugin = errors.New("plugin not found")
+	// ErrNoResult says that Check was called with no result on record.
+	ErrNoResult = errors.New("no result on record")
+)
+
+// Error is an error as a plugin reports it.
+type Error struct {
+	// Code is one of the constants, or the plugin's own.
+	Code int `json:"code"`
+	// Msg is a short description.
+	Msg string `json:"msg"`
+	// Details is a longer one; may be empty.
+	Details string `json:"details,omitempty"`
+}
+
+func (e *Error) Error() string {
+	if e.Details == "" {
+		return fmt.Sprintf("%s (code %d)", e.Msg, e.Code)
+	}
+	return fmt.Sprintf("%s: %s (code %d)", e.Msg, e.Details, e.Code)
+}
+
+// Errorf returns an [Error] with a code.
+func Errorf(code int, format string, args ...any) *Error {
+	return &Error{Code: code, Msg: fmt.Sprintf(format, args...)}
+}
+
+// code returns the code of the plugin's error in err, 0 if there is none.
+func code(err error) int {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return 0
+}
+
+// parseError reads what a failed plugin wrote to its standard output, nil if
+// that is not an error of the specification.
+func parseError(stdout []byte) *Error {
+	e := new(Error)
+	if json.Unmarshal(stdout, e) != nil || e.Code == 0 && e.Msg == "" {
+		return nil
+	}
+	return e
+}

@@ -1,0 +1,83 @@
+package cni
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// GC frees what belongs to attachments that are not in valid: those on record
+// are deleted, then every plugin is told which are valid (version 1.1 and
+// later). All plugins get their turn, failures are joined. The caller must see
+// to it that no Add of this network runs meanwhile, here or elsewhere.
+func (i *Invoker) GC(ctx context.Context, l *List, valid []Attachment) error {
+	if l.DisableGC {
+		return nil
+	}
+	var failed []error
+	known, err := i.records.list(l.Name)
+	if err != nil {
+		failed = append(failed, err)
+	}
+	for _, a := range known {
+		if !slices.Contains(valid, a) {
+			failed = append(failed, i.collect(ctx, l, a))
+		}
+	}
+	if AtLeast(l.Version, "1.1.0") {
+		if valid == nil {
+			valid = []Attachment{} // absent would mean "not known"
+		}
+		extra := map[string]any{"cni.dev/valid-attachments": valid}
+		for _, p := range l.Plugins {
+			if _, err := i.once(ctx, CmdGC, l, p, RuntimeConfig{}, extra); err != nil {
+				failed = append(failed, fmt.Errorf("plugin %s: %w", p.Type, err))
+			}
+		}
+	}
+	if err := errors.Join(failed...); err != nil {
+		return fmt.Errorf("gc network %s: %w", l.Name, err)
+	}
+	return nil
+}
+
+// collect deletes an attachment on record.
+func (i *Invoker) collect(ctx context.Context, l *List, a Attachment) error {
+	rec, _, err := i.records.read(l.Name, a)
+	if err != nil {
+		return err
+	}
+	return i.Del(ctx, l, RuntimeConfig{ContainerID: a.ContainerID, IfName: a.IfName, NetNS: rec.NetNS})
+}
+
+// Status asks all plugins whether an Add could succeed now; nil means yes. It
+// does nothing before version 1.1.
+func (i *Invoker) Status(ctx context.Context, l *List) error {
+	if !AtLeast(l.Version, "1.1.0") {
+		return nil
+	}
+	for _, p := range l.Plugins {
+		if _, err := i.once(ctx, CmdStatus, l, p, RuntimeConfig{}, nil); err != nil {
+			return fmt.Errorf("status of network %s: plugin %s: %w", l.Name, p.Type, err)
+		}
+	}
+	return nil
+}
+
+// Version returns the specification versions which a plugin supports.
+func (i *Invoker) Version(ctx context.Context, typ string) ([]string, error) {
+	l := &List{Version: "1.1.0"}
+	out, err := i.once(ctx, CmdVersion, l, Plugin{Type: typ}, RuntimeConfig{}, nil)
+	var info struct {
+		Supported []string `json:"supportedVersions"`
+	}
+	if err == nil {
+		err = json.Unmarshal(out, &info)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("version of plugin %s: %w", typ, err)
+	}
+	return info.Supported, nil
+}

@@ -1,0 +1,79 @@
+// Package plugins makes one program out of all of planekit's CNI plugins: the
+// name it is called by says which one it is. Any program can be such a one as
+// well, if it begins with:
+//
+//	func main() {
+//		if code, ok := plugins.Main(os.Args[0], skel.Process{
+//			Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+//		}); ok {
+//			os.Exit(code)
+//		}
+//		...
+//	}
+//
+// and if [Install] has made the names.
+package plugins
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/planekit/planekit/cni/bridge"
+	"github.com/planekit/planekit/cni/chain"
+	"github.com/planekit/planekit/cni/hostlocal"
+	"github.com/planekit/planekit/cni/loopback"
+	"github.com/planekit/planekit/cni/skel"
+)
+
+// Names returns the names of the plugins.
+func Names() []string { return []string{"planekit-cni", "bridge", "host-local", "loopback"} }
+
+// Lookup returns a plugin by name.
+func Lookup(name string) (skel.Plugin, bool) {
+	switch name {
+	case "planekit-cni":
+		return chain.Plugin(), true
+	case "bridge":
+		return bridge.Plugin(), true
+	case "host-local":
+		return hostlocal.Plugin(), true
+	case "loopback":
+		return loopback.Plugin(), true
+	}
+	return skel.Plugin{}, false
+}
+
+// Main makes one call of the plugin that is named by the last element of arg0,
+// and returns the exit code. ok is false, and nothing is done, where that is no
+// plugin's name.
+func Main(arg0 string, p skel.Process) (code int, ok bool) {
+	plugin, ok := Lookup(filepath.Base(arg0))
+	if !ok {
+		return 0, false
+	}
+	return plugin.Main(p), true
+}
+
+// Install makes dir and a symbolic link to executable for each plugin in it.
+// Links that are there already are replaced, other files are not.
+func Install(dir, executable string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, name := range Names() {
+		link := filepath.Join(dir, name)
+		if info, err := os.Lstat(link); err == nil && info.Mode().Type() != fs.ModeSymlink {
+			return fmt.Errorf("install %s: %w and is not a link", link, fs.ErrExist)
+		}
+		if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := os.Symlink(executable, link); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	startTimeout = 20 * time.Second
+	stopTimeout  = 10 * time.Second
+	// pollEvery is how often a process or a socket is looked at while waiting for
+	// it; there is nothing to be notified by across a fork.
+	pollEvery = 5 * time.Millisecond
+)
+
+// Daemon is one containerd.
+type Daemon struct {
+	config Config
+}
+
+// New checks config and starts nothing.
+func New(config Config) (*Daemon, error) {
+	if err := config.check(); err != nil {
+		return nil, err
+	}
+	return &Daemon{config: config}, nil
+}
+
+// Available says why containerd cannot be run on this machine, or nil.
+func Available() error {
+	if runtime.GOOS != "linux" {
+		return errors.New("it needs Linux")
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("not running as root")
+	}
+	for _, program := range []string{"containerd", "containerd-shim-runc-v2", "runc"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return fmt.Errorf("%s is not installed", program)
+		}
+	}
+	return nil
+}
+
+// Socket is the path of the CRI socket.
+func (d *Daemon) Socket() string { return filepath.Join(d.config.state(), "containerd.sock") }
+
+// Start brings the daemon up and returns when its socket answers. A daemon of
+// the same root that is running already is kept.
+func (d *Daemon) Start(ctx context.Context) error {
+	if err := d.writeConfig(); err != nil {
+		return fmt.Errorf("start containerd: %w", err)
+	}
+	if pid := d.pid(); pid != 0 {
+		d.config.Log.Info("found containerd running", "pid", pid, "socket", d.Socket())
+		return d.awaitSocket(ctx, pid, nil)
+	}
+	pid, exited, err := d.spawn()
+	if err != nil {
+		return fmt.Errorf("start containerd: %w", err)
+	}
+	d.config.Log.V(1).Info("started containerd", "pid", pid, "socket", d.Socket())
+	return d.awaitSocket(ctx, pid, exited)
+}
+
+// spawn starts the process in a session of its own, so that no signal meant
+// for us reaches it. The channel tells when it ends while we live.
+func (d *Daemon) spawn() (pid int, exited <-chan struct{}, err error) {
+	log, err := os.OpenFile(d.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer log.Close()
+	cmd := exec.Command("containerd", "--config", d.configFile())
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return 0, nil, err
+	}
+	done := make(chan struct{})
+	// Ends with the daemon: Wait reaps it, or it lives on after us.
+	go func() {
+		defer close(done)
+		_ = cmd.Wait()
+	}()
+	return cmd.Process.Pid, done, nil
+}
+
+func (d *Daemon) awaitSocket(ctx context.Context, pid int, exited <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		connection, err := net.Dial("unix", d.Socket())
+		if err == nil {
+			return connection.Close()
+		}
+		select {
+		case <-exited:
+			return fmt.Errorf("containerd (pid %d) ended at once; its log %s ends with: %s", pid, d.logFile(), d.lastLog())
+		case <-ctx.Done():
+			return fmt.Errorf("containerd (pid %d) does not answer on %s: %w", pid, d.Socket(), err)
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+// Stop ends the daemon, the shims it left, and unmounts what is under its
+// directories. It does nothing where there is nothing.
+func (d *Daemon) Stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	var failed error
+	if pid := d.pid(); pid != 0 {
+		failed = end(ctx, pid)
+	}
+	for _, pid := range d.shims() {
+		failed = errors.Join(failed, end(ctx, pid))
+	}
+	failed = errors.Join(failed, unmountUnder(d.config.Root), unmountUnder(d.config.state()))
+	if failed != nil {
+		return fmt.Errorf("stop containerd: %w", failed)
+	}
+	return os.RemoveAll(d.config.state())
+}
+
+// pid returns the process of this root's daemon, or 0. Every look is at the
+// process table: a file with a number in it may be older than the boot.
+func (d *Daemon) pid() int {
+	for pid, arguments := range processes() {
+		if filepath.Base(arguments[0]) == "containerd" && has(arguments, "--config", d.configFile()) {
+			return pid
+		}
+	}
+	return 0
+}
+
+// shims returns the processes of this daemon's containers.
+func (d *Daemon) shims() []int {
+	var pids []int
+	for pid, arguments := range processes() {
+		if strings.HasPrefix(filepath.Base(arguments[0]), "containerd-shim") && has(arguments, "-address", d.Socket()) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// lastLog returns the end of the daemon's log.
+func (d *Daemon) lastLog() string {
+	data, err := os.ReadFile(d.logFile())
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	return lines[len(lines)-1]
+}

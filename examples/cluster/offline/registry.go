@@ -1,0 +1,207 @@
+package offline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// Config configures [New].
+type Config struct {
+	// Cache is the directory in which built images are kept; required. Several
+	// clusters may share it.
+	Cache string
+	// Log gets one line per image built; silent when zero.
+	Log logr.Logger
+}
+
+// Images is a registry with a few images in it.
+type Images struct {
+	config   Config
+	listener net.Listener
+	built    map[string]*builtImage // by repository
+}
+
+// builtImage is an image on its way: done is closed when serve or err is set.
+type builtImage struct {
+	done  chan struct{}
+	serve http.Handler
+	err   error
+}
+
+// New takes a loopback port and starts nothing.
+func New(config Config) (*Images, error) {
+	if config.Cache == "" {
+		return nil, errors.New("offline images: no cache directory")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("offline images: %w", err)
+	}
+	images := &Images{config: config, listener: listener, built: map[string]*builtImage{}}
+	for _, r := range recipes {
+		image := &builtImage{done: make(chan struct{})}
+		for _, repository := range r.repositories {
+			images.built[repository] = image
+		}
+	}
+	return images, nil
+}
+
+// URL is where the registry answers, such as http://127.0.0.1:40123.
+func (i *Images) URL() string { return "http://" + i.listener.Addr().String() }
+
+// Run builds what the cache does not hold and serves until ctx is done.
+func (i *Images) Run(ctx context.Context) error {
+	server := &http.Server{Handler: i, ReadHeaderTimeout: 10 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(i.listener) }()
+
+	var building sync.WaitGroup
+	for _, r := range recipes {
+		building.Go(func() { i.build(ctx, r) })
+	}
+	defer building.Wait()
+
+	select {
+	case err := <-served:
+		return fmt.Errorf("offline images: %w", err)
+	case <-ctx.Done():
+		err := server.Close()
+		<-served
+		return err
+	}
+}
+
+// build makes one image, or finds it in the cache, and lets its pulls go on.
+func (i *Images) build(ctx context.Context, r recipe) {
+	image := i.built[r.repositories[0]]
+	defer close(image.done)
+	dir := filepath.Join(i.config.Cache, runtime.GOARCH, recipesVersion, filepath.Base(r.repositories[0]))
+	stored, err := load(dir)
+	if err != nil {
+		start := time.Now()
+		if err = build(ctx, r, dir); err == nil {
+			i.config.Log.Info("built image", "image", r.repositories[0], "duration", time.Since(start).String())
+			stored, err = load(dir)
+		}
+	}
+	if err == nil {
+		image.serve, err = serve(r, stored, dir)
+	}
+	if err != nil {
+		image.err = fmt.Errorf("build image %s: %w", r.repositories[0], err)
+		if ctx.Err() == nil {
+			i.config.Log.Error(image.err, "offline image")
+		}
+	}
+}
+
+// recipesVersion is part of the cache's paths: raise it when a recipe changes.
+const recipesVersion = "1"
+
+// serve returns a registry that holds image under all names of r. The blobs
+// stay on disk.
+func serve(r recipe, image v1.Image, dir string) (http.Handler, error) {
+	handler := registry.New(
+		registry.WithBlobHandler(registry.NewDiskBlobHandler(filepath.Join(dir, "blobs"))),
+		registry.Logger(log.New(io.Discard, "", 0)))
+	manifest, err := image.RawManifest()
+	if err != nil {
+		return nil, err
+	}
+	mediaType, err := image.MediaType()
+	if err != nil {
+		return nil, err
+	}
+	for _, repository := range r.repositories {
+		for _, tag := range r.tags {
+			put, err := http.NewRequest(http.MethodPut, "/v2/"+repository+"/manifests/"+tag, bytes.NewReader(manifest))
+			if err != nil {
+				return nil, err
+			}
+			put.Header.Set("Content-Type", string(mediaType))
+			var answer answer
+			handler.ServeHTTP(&answer, put)
+			if answer.code != http.StatusCreated {
+				return nil, fmt.Errorf("registry refused %s:%s: %s", repository, tag, &answer.body)
+			}
+		}
+	}
+	return handler, nil
+}
+
+// answer keeps what a handler answers to a request that never was on a wire.
+type answer struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+}
+
+func (a *answer) Header() http.Header {
+	if a.header == nil {
+		a.header = http.Header{}
+	}
+	return a.header
+}
+
+func (a *answer) WriteHeader(code int) { a.code = code }
+
+func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
+
+// ServeHTTP answers the read half of the distribution API
+// (https://github.com/opencontainers/distribution-spec). A request for an image
+// which is being built waits for it.
+func (i *Images) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		http.Error(w, "this registry is read-only", http.StatusMethodNotAllowed)
+		return
+	}
+	if r.URL.Path == "/v2/" || r.URL.Path == "/v2" {
+		w.Header().Set("Docker-Distribution-Api-Version", "registry/2.0")
+		return
+	}
+	image, ok := i.built[repository(r.URL.Path)]
+	if !ok {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"errors":[{"code":"NAME_UNKNOWN","message":"no such image among the offline ones"}]}`)
+		return
+	}
+	select {
+	case <-image.done:
+	case <-r.Context().Done():
+		return
+	}
+	if image.err != nil {
+		http.Error(w, image.err.Error(), http.StatusInternalServerError)
+		return
+	}
+	image.serve.ServeHTTP(w, r)
+}
+
+// repository returns the name in /v2/<name>/manifests/<reference> and
+// /v2/<name>/blobs/<digest>.
+func repository(path string) string {
+	name := strings.TrimPrefix(path, "/v2/")
+	for _, kind := range []string{"/manifests/", "/blobs/"} {
+		if at := strings.LastIndex(name, kind); at >= 0 {
+			return name[:at]
+		}
+	}
+	return name
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/pflag"
+)
+
+// options are the command line.
+type options struct {
+	dataDir, listen, kubeconfig string
+	nodes                       int
+	podNetwork                  netip.Prefix // parsed clusterCIDR
+	runtime, containerdSocket   string
+	storage                     string
+	etcdServers                 []string
+	etcdCA, etcdCert, etcdKey   string
+	offlineImages, imageCache   string
+	tokenFile, clusterCIDR      string
+	verbosity                   int
+}
+
+func (o *options) add(flags *pflag.FlagSet) {
+	flags.StringVar(&o.dataDir, "data-dir", ".planekit", "directory for everything the cluster keeps")
+	flags.StringVar(&o.listen, "listen", "127.0.0.1:6443", "address of the API server; port 0 picks a free one")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "where the administrator's kubeconfig is written (default admin.kubeconfig in the data directory)")
+	flags.IntVar(&o.nodes, "nodes", 1, "number of nodes")
+	flags.StringVar(&o.runtime, "runtime", "auto", "what runs containers: auto, containerd or fake (in this process)")
+	flags.StringVar(&o.containerdSocket, "containerd-socket", "", "use the containerd that listens here rather than one of our own; one node only")
+	flags.StringVar(&o.storage, "storage", "etcd", "where objects are kept: etcd (embedded, in the data directory) or memory")
+	flags.StringSliceVar(&o.etcdServers, "etcd-servers", nil, "URLs of an external etcd; the embedded one is off then")
+	flags.StringVar(&o.etcdCA, "etcd-cafile", "", "certificate authority of the external etcd")
+	flags.StringVar(&o.etcdCert, "etcd-certfile", "", "client certificate for the external etcd")
+	flags.StringVar(&o.etcdKey, "etcd-keyfile", "", "key of the client certificate for the external etcd")
+	flags.StringVar(&o.tokenFile, "token-auth-file", "", "CSV file of further bearer tokens: token,user,uid,\"group1,group2\"")
+	flags.StringVar(&o.clusterCIDR, "cluster-cidr", "10.244.0.0/16", "addresses of pods; each node gets a /24 of them")
+	flags.StringVar(&o.offlineImages, "offline-images", "auto", "serve pause, nginx and busybox from a registry in this process: on, off, or auto (where the public registry cannot be reached)")
+	flags.StringVar(&o.imageCache, "image-cache", "", "directory of the images built for --offline-images (default planekit in the user's cache directory)")
+	flags.IntVarP(&o.verbosity, "verbosity", "v", 0, "how much to log: 0 what an operator acts on, 2 every step")
+}
+
+// complete checks the options and makes paths absolute.
+func (o *options) complete() error {
+	choices := []struct {
+		flag, value string
+		allowed     []string
+	}{
+		{"--runtime", o.runtime, []string{"auto", "containerd", "fake"}},
+		{"--storage", o.storage, []string{"etcd", "memory"}},
+		{"--offline-images", o.offlineImages, []string{"auto", "on", "off"}},
+	}
+	for _, c := range choices {
+		if !slices.Contains(c.allowed, c.value) {
+			return fmt.Errorf("%s must be one of %v, not %q", c.flag, c.allowed, c.value)
+		}
+	}
+	if _, _, err := net.SplitHostPort(o.listen); err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	network, err := netip.ParsePrefix(o.clusterCIDR)
+	if err != nil || !network.Addr().Is4() || network.Bits() > nodeBits {
+		return fmt.Errorf("--cluster-cidr must be an IPv4 range of at least a /%d, not %q", nodeBits, o.clusterCIDR)
+	}
+	o.podNetwork = network.Masked()
+	maxNodes := 1 << (nodeBits - network.Bits())
+	switch {
+	case o.nodes < 0 || o.nodes > maxNodes:
+		return fmt.Errorf("--nodes must be between 0 and %d, not %d: each takes a /%d of %s", maxNodes, o.nodes, nodeBits, o.clusterCIDR)
+	case o.containerdSocket != "" && o.nodes > 1:
+		return errors.New("--containerd-socket names one containerd, which serves one node: use --nodes 1")
+	case o.containerdSocket != "" && o.runtime == "fake":
+		return errors.New("--containerd-socket and --runtime fake exclude each other")
+	case len(o.etcdServers) > 0 && o.storage == "memory":
+		return errors.New("--etcd-servers and --storage memory exclude each other")
+	case (o.etcdCert == "") != (o.etcdKey == ""):
+		return errors.New("--etcd-certfile and --etcd-keyfile go together")
+	}
+	return o.absolute()
+}
+
+func (o *options) absolute() error {
+	if o.kubeconfig == "" {
+		o.kubeconfig = filepath.Join(o.dataDir, "admin.kubeconfig")
+	}
+	if o.imageCache == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			cache = o.dataDir
+		}
+		o.imageCache = filepath.Join(cache, "planekit")
+	}
+	for _, path := range []*string{&o.dataDir, &o.kubeconfig, &o.imageCache} {
+		absolute, err := filepath.Abs(*path)
+		if err != nil {
+			return err
+		}
+		*path = absolute
+	}
+	return nil
+}
+
+// nodeBits is the prefix length of a node's addresses.
+const nodeBits = 24

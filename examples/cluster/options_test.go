@@ -1,0 +1,53 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+func parse(arguments ...string) (options, error) {
+	var o options
+	flags := pflag.NewFlagSet("cluster", pflag.ContinueOnError)
+	o.add(flags)
+	if err := flags.Parse(arguments); err != nil {
+		return o, err
+	}
+	return o, o.complete()
+}
+
+func TestOptionsDefaults(t *testing.T) {
+	o, err := parse("--data-dir", "/var/lib/planekit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := filepath.Join("/var/lib/planekit", "admin.kubeconfig"); o.kubeconfig != want {
+		t.Errorf("kubeconfig %s, want %s", o.kubeconfig, want)
+	}
+	if o.listen != "127.0.0.1:6443" || o.nodes != 1 || o.runtime != "auto" || o.storage != "etcd" {
+		t.Errorf("unexpected defaults: %+v", o)
+	}
+}
+
+func TestOptionsRefused(t *testing.T) {
+	for _, test := range []struct {
+		arguments, want string
+	}{
+		{"--runtime docker", `--runtime must be one of [auto containerd fake], not "docker"`},
+		{"--storage disk", "--storage must be one of"},
+		{"--offline-images maybe", "--offline-images must be one of"},
+		{"--listen 6443", "--listen: address 6443: missing port"},
+		{"--nodes -1", "--nodes must be between 0 and 256"},
+		{"--nodes 300", "--nodes must be between 0 and 256"},
+		{"--nodes 2 --containerd-socket /run/x.sock", "use --nodes 1"},
+		{"--runtime fake --containerd-socket /run/x.sock", "exclude each other"},
+		{"--etcd-servers https://h:2379 --storage memory", "exclude each other"},
+		{"--etcd-certfile c", "go together"},
+	} {
+		if _, err := parse(strings.Fields(test.arguments)...); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: error %v, want %q", test.arguments, err, test.want)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package scenario
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// Config says where a test's scripts and programs are.
+type Config struct {
+	// Dir holds the scripts, *.txtar.
+	Dir string
+	// Programs is a directory that [Build] filled; it is put into PATH.
+	Programs string
+	// More are further directories to put into PATH.
+	More []string
+	// Env is set for the scripts, NAME=value.
+	Env []string
+}
+
+// retryEvery is how long await lets pass between two looks.
+const retryEvery = 50 * time.Millisecond
+
+// Run runs every script of config as a subtest.
+func Run(t *testing.T, config Config) {
+	t.Helper()
+	testscript.Run(t, testscript.Params{
+		Dir: config.Dir,
+		Setup: func(env *testscript.Env) error {
+			c := &cluster{
+				program:    filepath.Join(config.Programs, "cluster"),
+				dataDir:    filepath.Join(env.WorkDir, "data"),
+				kubeconfig: filepath.Join(env.WorkDir, "kubeconfig"),
+				log:        filepath.Join(env.WorkDir, "cluster.log"),
+			}
+			path := config.Programs
+			for _, dir := range config.More {
+				path += string(filepath.ListSeparator) + dir
+			}
+			env.Setenv("PATH", path+string(filepath.ListSeparator)+os.Getenv("PATH"))
+			env.Setenv("KUBECONFIG", c.kubeconfig)
+			env.Setenv("HOME", env.WorkDir)
+			env.Vars = append(env.Vars, config.Env...)
+			c.env = env.Vars
+			env.Values[clusterKey{}] = c
+			env.Defer(func() {
+				if err := c.clean(); err != nil {
+					t.Errorf("clean up: %v", err)
+				}
+				if t.Failed() {
+					t.Logf("the cluster said:\n%s", c.said())
+				}
+			})
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"cluster": runCluster,
+			"await":   await,
+			"http":    httpGet,
+		},
+	})
+}
+
+type clusterKey struct{}
+
+func runCluster(ts *testscript.TestScript, neg bool, arguments []string) {
+	if neg || len(arguments) == 0 {
+		ts.Fatalf("usage: cluster start|stop|kill|leftovers")
+	}
+	c := ts.Value(clusterKey{}).(*cluster)
+	switch arguments[0] {
+	case "start":
+		begin := time.Now()
+		ts.Check(c.start(arguments[1:]))
+		ts.Logf("ready after %v", time.Since(begin).Round(time.Millisecond))
+	case "stop":
+		ts.Check(c.stop())
+	case "kill":
+		ts.Check(c.kill())
+	case "leftovers":
+		for _, left := range c.leftovers() {
+			ts.Logf("left behind: %s", left)
+			defer ts.Fatalf("something was left behind")
+		}
+	default:
+		ts.Fatalf("unknown: cluster %s", arguments[0])
+	}
+}
+
+func await(ts *testscript.TestScript, neg bool, arguments []string) {
+	if neg || len(arguments) < 3 {
+		ts.Fatalf("usage: await TIME FILE CMD...")
+	}
+	patience, err := time.ParseDuration(arguments[0])
+	ts.Check(err)
+	want := parseTable(ts.ReadFile(arguments[1]))
+	begin := time.Now()
+	for {
+		printed, err := output(ts, arguments[2:])
+		if err == nil {
+			if err = compare(want, parseTable(printed)); err == nil {
+				ts.Logf("after %v", time.Since(begin).Round(time.Millisecond))
+				return
+			}
+		}
+		if time.Since(begin) > patience {
+			ts.Fatalf("not within %v: %v\n%s", patience, err, printed)
+		}
+		time.Sleep(retryEvery)
+	}
+}
+
+func httpGet(ts *testscript.TestScript, neg bool, arguments []string) {
+	if neg || len(arguments) < 3 {
+		ts.Fatalf("usage: http CODE PATH CMD...")
+	}
+	printed, err := output(ts, arguments[2:])
+	ts.Check(err)
+	addresses, err := parseTable(printed).column("IP")
+	ts.Check(err)
+	if len(addresses) == 0 {
+		ts.Fatalf("no address to ask")
+	}
+	client := http.Client{Timeout: 5 * time.Second}
+	for _, address := range addresses {
+		answer, err := client.Get("http://" + address + arguments[1])
+		ts.Check(err)
+		body, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
+		ts.Check(err)
+		ts.Check(answer.Body.Close())
+		if got := fmt.Sprint(answer.StatusCode); got != arguments[0] {
+			ts.Fatalf("http://%s%s: %s, want %s\n%s", address, arguments[1], answer.Status, arguments[0], body)
+		}
+	}
+}
+
+// output runs a program of the script's PATH. Unlike exec it leaves no trace in
+// the log, which a loop would fill.
+func output(ts *testscript.TestScript, arguments []string) (string, error) {
+	program := arguments[0]
+	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
+		if info, err := os.Stat(filepath.Join(dir, program)); err == nil && info.Mode().IsRegular() {
+			program = filepath.Join(dir, program)
+			break
+		}
+	}
+	cmd := exec.Command(program, arguments[1:]...)
+	cmd.Env = ts.Value(clusterKey{}).(*cluster).env
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%s: %w: %s", strings.Join(arguments, " "), err, stderr.String())
+	}
+	return string(out), err
+}

@@ -1,0 +1,152 @@
+package cri
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// call makes one call within limit; zero is the caller's own. The error keeps
+// its gRPC code and says which call it was.
+func call[Request, Response any](
+	ctx context.Context, limit time.Duration, name string,
+	do func(context.Context, Request, ...grpc.CallOption) (Response, error), in Request,
+) (Response, error) {
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	out, err := do(ctx, in)
+	if err != nil {
+		var none Response
+		s := status.Convert(err)
+		return none, status.Error(s.Code(), fmt.Sprintf("%s: %s", name, s.Message()))
+	}
+	return out, nil
+}
+
+// Version names the runtime.
+func (c *Client) Version(ctx context.Context, in *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
+	return call(ctx, c.options.Timeout, "Version", c.runtime.Version, in)
+}
+
+// Status tells whether runtime and network are ready.
+func (c *Client) Status(ctx context.Context, in *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
+	return call(ctx, c.options.Timeout, "Status", c.runtime.Status, in)
+}
+
+// UpdateRuntimeConfig hands the runtime the pod address range.
+func (c *Client) UpdateRuntimeConfig(ctx context.Context, in *runtimeapi.UpdateRuntimeConfigRequest) (*runtimeapi.UpdateRuntimeConfigResponse, error) {
+	return call(ctx, c.options.Timeout, "UpdateRuntimeConfig", c.runtime.UpdateRuntimeConfig, in)
+}
+
+// RunPodSandbox creates and starts a sandbox, network included.
+func (c *Client) RunPodSandbox(ctx context.Context, in *runtimeapi.RunPodSandboxRequest) (*runtimeapi.RunPodSandboxResponse, error) {
+	return call(ctx, c.options.SandboxTimeout, "RunPodSandbox", c.runtime.RunPodSandbox, in)
+}
+
+// StopPodSandbox stops all that runs in a sandbox and takes its network down.
+func (c *Client) StopPodSandbox(ctx context.Context, in *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
+	return call(ctx, c.options.Timeout, "StopPodSandbox", c.runtime.StopPodSandbox, in)
+}
+
+// RemovePodSandbox removes a sandbox and its containers.
+func (c *Client) RemovePodSandbox(ctx context.Context, in *runtimeapi.RemovePodSandboxRequest) (*runtimeapi.RemovePodSandboxResponse, error) {
+	return call(ctx, c.options.Timeout, "RemovePodSandbox", c.runtime.RemovePodSandbox, in)
+}
+
+// PodSandboxStatus describes one sandbox, its addresses included.
+func (c *Client) PodSandboxStatus(ctx context.Context, in *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
+	return call(ctx, c.options.Timeout, "PodSandboxStatus", c.runtime.PodSandboxStatus, in)
+}
+
+// ListPodSandbox lists sandboxes by filter.
+func (c *Client) ListPodSandbox(ctx context.Context, in *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
+	return call(ctx, c.options.Timeout, "ListPodSandbox", c.runtime.ListPodSandbox, in)
+}
+
+// CreateContainer creates a container in a sandbox.
+func (c *Client) CreateContainer(ctx context.Context, in *runtimeapi.CreateContainerRequest) (*runtimeapi.CreateContainerResponse, error) {
+	return call(ctx, c.options.Timeout, "CreateContainer", c.runtime.CreateContainer, in)
+}
+
+// StartContainer starts a created container.
+func (c *Client) StartContainer(ctx context.Context, in *runtimeapi.StartContainerRequest) (*runtimeapi.StartContainerResponse, error) {
+	return call(ctx, c.options.Timeout, "StartContainer", c.runtime.StartContainer, in)
+}
+
+// StopContainer stops a container: TERM, then KILL after in.Timeout seconds,
+// which come on top of the limit.
+func (c *Client) StopContainer(ctx context.Context, in *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
+	grace := time.Duration(max(in.GetTimeout(), 0)) * time.Second
+	return call(ctx, c.options.Timeout+grace, "StopContainer", c.runtime.StopContainer, in)
+}
+
+// RemoveContainer removes a container, by force if it runs.
+func (c *Client) RemoveContainer(ctx context.Context, in *runtimeapi.RemoveContainerRequest) (*runtimeapi.RemoveContainerResponse, error) {
+	return call(ctx, c.options.Timeout, "RemoveContainer", c.runtime.RemoveContainer, in)
+}
+
+// ListContainers lists containers by filter.
+func (c *Client) ListContainers(ctx context.Context, in *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
+	return call(ctx, c.options.Timeout, "ListContainers", c.runtime.ListContainers, in)
+}
+
+// ContainerStatus describes one container, its exit included.
+func (c *Client) ContainerStatus(ctx context.Context, in *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
+	return call(ctx, c.options.Timeout, "ContainerStatus", c.runtime.ContainerStatus, in)
+}
+
+// ExecSync runs a command in a container. The runtime waits in.Timeout
+// seconds, which come on top of the limit; a runtime that hangs is cut off then.
+func (c *Client) ExecSync(ctx context.Context, in *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+	patience := time.Duration(max(in.GetTimeout(), 0)) * time.Second
+	return call(ctx, c.options.Timeout+patience, "ExecSync", c.runtime.ExecSync, in)
+}
+
+// ListImages lists the images the runtime has.
+func (c *Client) ListImages(ctx context.Context, in *runtimeapi.ListImagesRequest) (*runtimeapi.ListImagesResponse, error) {
+	return call(ctx, c.options.Timeout, "ListImages", c.image.ListImages, in)
+}
+
+// ImageStatus describes one image; its Image is nil where the runtime has it not.
+func (c *Client) ImageStatus(ctx context.Context, in *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
+	return call(ctx, c.options.Timeout, "ImageStatus", c.image.ImageStatus, in)
+}
+
+// PullImage fetches an image. It may take as long as ctx allows.
+func (c *Client) PullImage(ctx context.Context, in *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
+	return call(ctx, 0, "PullImage", c.image.PullImage, in)
+}
+
+// RemoveImage forgets an image.
+func (c *Client) RemoveImage(ctx context.Context, in *runtimeapi.RemoveImageRequest) (*runtimeapi.RemoveImageResponse, error) {
+	return call(ctx, c.options.Timeout, "RemoveImage", c.image.RemoveImage, in)
+}
+
+// ImageFsInfo tells how full the file system of the images is.
+func (c *Client) ImageFsInfo(ctx context.Context, in *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
+	return call(ctx, c.options.Timeout, "ImageFsInfo", c.image.ImageFsInfo, in)
+}
+
+// ContainerEvents hands every container event to handle, until ctx is done or
+// the runtime breaks off; it always returns an error then. Runtimes without
+// events give codes.Unimplemented at once.
+func (c *Client) ContainerEvents(ctx context.Context, handle func(*runtimeapi.ContainerEventResponse)) error {
+	stream, err := c.runtime.GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
+	if err != nil {
+		return err
+	}
+	for {
+		event, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		handle(event)
+	}
+}

@@ -1,0 +1,104 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// maxMessage bounds one answer: a list of all images or containers of a node.
+const maxMessage = 16 << 20
+
+// Options say how to talk to a runtime. The zero value is useful.
+type Options struct {
+	// Timeout bounds each call that has no limit of its own. Zero is 2 minutes.
+	Timeout time.Duration
+	// SandboxTimeout bounds RunPodSandbox, in which the network plugins run.
+	// Zero is 4 minutes.
+	SandboxTimeout time.Duration
+	// Wait bounds how long Dial waits for the runtime to answer. Zero is 30
+	// seconds.
+	Wait time.Duration
+}
+
+// Client is a connection to one runtime. Its methods may be called from any
+// goroutine. The zero Client is not usable; see [Dial].
+type Client struct {
+	conn    *grpc.ClientConn
+	runtime runtimeapi.RuntimeServiceClient
+	image   runtimeapi.ImageServiceClient
+	options Options
+}
+
+// Dial connects to the runtime that listens on socket, a path with or without
+// the unix:// scheme, and waits until it answers Version with CRI v1.
+func Dial(ctx context.Context, socket string, o Options) (*Client, error) {
+	if o.Timeout == 0 {
+		o.Timeout = 2 * time.Minute
+	}
+	if o.SandboxTimeout == 0 {
+		o.SandboxTimeout = 4 * time.Minute
+	}
+	if o.Wait == 0 {
+		o.Wait = 30 * time.Second
+	}
+	path := strings.TrimPrefix(socket, "unix://")
+	if !strings.HasPrefix(path, "/") {
+		return nil, fmt.Errorf("dial runtime %q: not the absolute path of a unix socket", socket)
+	}
+	conn, err := grpc.NewClient("passthrough:///"+path,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithAuthority("localhost"),
+		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", addr)
+		}),
+		// A runtime that restarts is back within seconds: look often.
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("dial runtime %s: %w", path, err)
+	}
+	c := &Client{
+		conn:    conn,
+		runtime: runtimeapi.NewRuntimeServiceClient(conn),
+		image:   runtimeapi.NewImageServiceClient(conn),
+		options: o,
+	}
+	if err := c.await(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("dial runtime %s: %w", path, err), conn.Close())
+	}
+	return c, nil
+}
+
+// await returns once the runtime has answered.
+func (c *Client) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.options.Wait)
+	defer cancel()
+	c.conn.Connect()
+	for state := c.conn.GetState(); state != connectivity.Ready; state = c.conn.GetState() {
+		if !c.conn.WaitForStateChange(ctx, state) {
+			return fmt.Errorf("nobody listens: %w", context.Cause(ctx))
+		}
+		c.conn.Connect()
+	}
+	if _, err := c.Version(ctx, &runtimeapi.VersionRequest{Version: "v1"}); err != nil {
+		return fmt.Errorf("it does not speak CRI v1: %w", err)
+	}
+	return nil
+}
+
+// Close ends the connection. Calls under way fail.
+func (c *Client) Close() error { return c.conn.Close() }

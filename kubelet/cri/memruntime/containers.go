@@ -1,0 +1,136 @@
+package memruntime
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// CreateContainer makes a container in a ready sandbox, from an image that was
+// pulled.
+func (r *Runtime) CreateContainer(_ context.Context, in *runtimeapi.CreateContainerRequest) (*runtimeapi.CreateContainerResponse, error) {
+	name := in.GetConfig().GetMetadata().GetName()
+	if name == "" {
+		return nil, status.Error(codes.InvalidArgument, "container config must include metadata with a name")
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.sandboxes[in.GetPodSandboxId()]
+	if s == nil {
+		return nil, status.Errorf(codes.NotFound, "failed to find sandbox id %q: not found", in.GetPodSandboxId())
+	}
+	if !s.ready {
+		return nil, status.Errorf(codes.Unknown, "sandbox container %q is not running", s.id)
+	}
+	image := r.image(in.GetConfig().GetImage().GetImage())
+	if image == nil {
+		return nil, status.Errorf(codes.NotFound, "failed to resolve image %q: not found", in.GetConfig().GetImage().GetImage())
+	}
+	m := s.config.GetMetadata()
+	c := &container{
+		id: newID(), sandbox: s, config: in.GetConfig(), image: image, done: make(chan struct{}),
+		name: strings.Join([]string{name, m.GetName(), m.GetNamespace(), m.GetUid(), fmt.Sprint(in.GetConfig().GetMetadata().GetAttempt())}, "_"),
+	}
+	if err := r.reserve("container", c.name, c.id); err != nil {
+		return nil, err
+	}
+	c.created = r.now()
+	r.containers[c.id] = c
+	r.announce(c, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
+	return &runtimeapi.CreateContainerResponse{ContainerId: c.id}, nil
+}
+
+// RemoveContainer removes a container, killing it if it runs. One that is
+// unknown counts as removed.
+func (r *Runtime) RemoveContainer(_ context.Context, in *runtimeapi.RemoveContainerRequest) (*runtimeapi.RemoveContainerResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.containers[in.GetContainerId()]; c != nil {
+		r.exit(c, exitKilled)
+		r.remove(c)
+	}
+	return &runtimeapi.RemoveContainerResponse{}, nil
+}
+
+func (r *Runtime) remove(c *container) {
+	delete(r.containers, c.id)
+	delete(r.names, c.name)
+	r.announce(c, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT)
+}
+
+// ContainerStatus describes a container.
+func (r *Runtime) ContainerStatus(_ context.Context, in *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c, err := r.find(in.GetContainerId())
+	if err != nil {
+		return nil, err
+	}
+	return &runtimeapi.ContainerStatusResponse{Status: c.status()}, nil
+}
+
+// find looks a container up. The caller holds r.mu.
+func (r *Runtime) find(id string) (*container, error) {
+	c := r.containers[id]
+	if c == nil {
+		return nil, status.Errorf(codes.NotFound, "container %q: not found", id)
+	}
+	return c, nil
+}
+
+// ListContainers lists the containers that pass the filter, oldest first.
+func (r *Runtime) ListContainers(_ context.Context, in *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
+	f := in.GetFilter()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := &runtimeapi.ListContainersResponse{}
+	for _, c := range r.containers {
+		if f.GetId() != "" && f.GetId() != c.id ||
+			f.GetPodSandboxId() != "" && f.GetPodSandboxId() != c.sandbox.id ||
+			f.GetState() != nil && f.GetState().GetState() != c.state() ||
+			!selects(f.GetLabelSelector(), c.config.GetLabels()) {
+			continue
+		}
+		out.Containers = append(out.Containers, &runtimeapi.Container{
+			Id: c.id, PodSandboxId: c.sandbox.id, Metadata: c.config.GetMetadata(), Image: c.config.GetImage(),
+			ImageRef: c.image.GetId(), ImageId: c.image.GetId(), State: c.state(), CreatedAt: c.created,
+			Labels: c.config.GetLabels(), Annotations: c.config.GetAnnotations(),
+		})
+	}
+	slices.SortFunc(out.Containers, func(a, b *runtimeapi.Container) int { return int(a.CreatedAt - b.CreatedAt) })
+	return out, nil
+}
+
+// ExecSync answers with what Config.Exec says.
+func (r *Runtime) ExecSync(_ context.Context, in *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+	r.mu.Lock()
+	c, err := r.find(in.GetContainerId())
+	running := err == nil && c.state() == runtimeapi.ContainerState_CONTAINER_RUNNING
+	r.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if !running {
+		return nil, status.Errorf(codes.Unknown, "container %q is not running", c.id)
+	}
+	if r.config.Exec == nil {
+		return &runtimeapi.ExecSyncResponse{}, nil
+	}
+	stdout, stderr, code := r.config.Exec(c.config, in.GetCmd())
+	return &runtimeapi.ExecSyncResponse{Stdout: stdout, Stderr: stderr, ExitCode: code}, nil
+}
+
+// UpdateContainerResources accepts any resources of a container there is.
+func (r *Runtime) UpdateContainerResources(_ context.Context, in *runtimeapi.UpdateContainerResourcesRequest) (*runtimeapi.UpdateContainerResourcesResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, err := r.find(in.GetContainerId()); err != nil {
+		return nil, err
+	}
+	return &runtimeapi.UpdateContainerResourcesResponse{}, nil
+}

@@ -1,0 +1,117 @@
+package memruntime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Config describes a runtime. Only Socket must be set.
+type Config struct {
+	// Socket is the absolute path to listen on. A socket found there is replaced.
+	Socket string
+	// Behave says what a container does once started. Nil: all run until
+	// stopped. It is called without locks held, from any goroutine.
+	Behave func(*runtimeapi.ContainerConfig) Behavior
+	// Pull may refuse an image: what it returns is what PullImage returns. The
+	// reference is complete, such as docker.io/library/nginx:latest. Nil: all can
+	// be pulled. See [ErrMissing] and [ErrDenied].
+	Pull func(ctx context.Context, reference string, auth *runtimeapi.AuthConfig) error
+	// Exec answers ExecSync. Nil: every command succeeds and says nothing.
+	Exec func(container *runtimeapi.ContainerConfig, command []string) (stdout, stderr []byte, exitCode int32)
+	// Intercept sees every call and may fail or delay it. Nil: no one does.
+	Intercept grpc.UnaryServerInterceptor
+}
+
+// Runtime is a container runtime in memory.
+type Runtime struct {
+	runtimeapi.UnimplementedRuntimeServiceServer
+	runtimeapi.UnimplementedImageServiceServer
+
+	config Config
+	ready  chan struct{}
+
+	mu sync.Mutex
+	// All below are guarded by mu.
+	ran        bool
+	sandboxes  map[string]*sandbox
+	containers map[string]*container
+	names      map[string]string // reserved name to the id that holds it
+	images     map[string]*runtimeapi.Image
+	pools      []*pool
+	watchers   map[chan *runtimeapi.ContainerEventResponse]struct{}
+	lastTime   int64
+}
+
+// New checks the configuration. It opens nothing.
+func New(c Config) (*Runtime, error) {
+	if !filepath.IsAbs(c.Socket) {
+		return nil, fmt.Errorf("memruntime: socket %q is not an absolute path", c.Socket)
+	}
+	// sun_path holds 108 bytes with its zero (unix(7)); the kernel's own message
+	// for more is "invalid argument".
+	if len(c.Socket) > 107 {
+		return nil, fmt.Errorf("memruntime: socket %q is longer than 107 bytes", c.Socket)
+	}
+	return &Runtime{
+		config:     c,
+		ready:      make(chan struct{}),
+		sandboxes:  map[string]*sandbox{},
+		containers: map[string]*container{},
+		names:      map[string]string{},
+		images:     map[string]*runtimeapi.Image{},
+		watchers:   map[chan *runtimeapi.ContainerEventResponse]struct{}{},
+	}, nil
+}
+
+// Ready is closed when the socket is open.
+func (r *Runtime) Ready() <-chan struct{} { return r.ready }
+
+// Run serves until ctx is done. All containers are dead when it returns. It
+// can be called once.
+func (r *Runtime) Run(ctx context.Context) error {
+	r.mu.Lock()
+	again := r.ran
+	r.ran = true
+	r.mu.Unlock()
+	if again {
+		return errors.New("memruntime: run twice")
+	}
+	if err := os.Remove(r.config.Socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("memruntime: %w", err)
+	}
+	listener, err := net.Listen("unix", r.config.Socket)
+	if err != nil {
+		return fmt.Errorf("memruntime: %w", err)
+	}
+	var options []grpc.ServerOption
+	if r.config.Intercept != nil {
+		options = append(options, grpc.UnaryInterceptor(r.config.Intercept))
+	}
+	server := grpc.NewServer(options...)
+	runtimeapi.RegisterRuntimeServiceServer(server, r)
+	runtimeapi.RegisterImageServiceServer(server, r)
+	close(r.ready)
+	stop := context.AfterFunc(ctx, server.Stop)
+	defer stop()
+	defer r.killAll()
+	if err := server.Serve(listener); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("memruntime: %w", err)
+	}
+	return nil
+}
+
+func (r *Runtime) killAll() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.containers {
+		r.exit(c, exitKilled)
+	}
+}

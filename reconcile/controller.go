@@ -1,0 +1,137 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+// Result tells what follows a call that did not fail.
+type Result struct {
+	// Requeue asks for another call with backoff, like an error that is not worth
+	// logging: a conflict, or a local copy that is known to be old.
+	Requeue bool
+	// After, when positive, asks for another call after this time. Failures are
+	// forgotten.
+	After time.Duration
+}
+
+// A Reconciler looks at what key names and takes what steps are needed. Calls
+// with different keys are concurrent, calls with the same key are not. It may
+// be called for a key that needs nothing, and for one that is gone. When ctx
+// ends it should return soon; the step it is in may be left undone.
+type Reconciler[K comparable] func(ctx context.Context, key K) (Result, error)
+
+// Config describes a Controller. Name and Reconcile must be set.
+type Config[K comparable] struct {
+	// Name is what logs call the controller.
+	Name      string
+	Reconcile Reconciler[K]
+	// Workers is how many keys are worked on at a time. Zero is 5.
+	Workers int
+	// Queue is where keys come from. Nil is a queue of its own.
+	Queue *Queue[K]
+	// Drain is how long calls under way may go on after Run's context has ended
+	// before theirs ends too. Zero ends both at once.
+	Drain time.Duration
+	// Log is told of failures. The zero Logger is silent.
+	Log logr.Logger
+}
+
+const defaultWorkers = 5
+
+// Controller calls a Reconciler for the keys in a Queue.
+type Controller[K comparable] struct{ config Config[K] }
+
+// New checks config. It starts nothing.
+func New[K comparable](config Config[K]) (*Controller[K], error) {
+	switch {
+	case config.Name == "":
+		return nil, errors.New("reconcile: no Name")
+	case config.Reconcile == nil:
+		return nil, fmt.Errorf("reconcile: %s: no Reconcile", config.Name)
+	case config.Workers < 0 || config.Drain < 0:
+		return nil, fmt.Errorf("reconcile: %s: negative Workers or Drain", config.Name)
+	}
+	if config.Workers == 0 {
+		config.Workers = defaultWorkers
+	}
+	if config.Queue == nil {
+		config.Queue = NewQueue[K](Backoff{})
+	}
+	config.Log = config.Log.WithValues("controller", config.Name)
+	return &Controller[K]{config}, nil
+}
+
+// Enqueue asks for a call with key. It may be called before, while and after
+// Run runs.
+func (c *Controller[K]) Enqueue(key K) { c.config.Queue.Add(key) }
+
+// EnqueueAfter asks for a call with key after wait.
+func (c *Controller[K]) EnqueueAfter(key K, wait time.Duration) { c.config.Queue.AddAfter(key, wait) }
+
+// Run works until ctx is done and the calls under way have returned. It
+// returns nil.
+func (c *Controller[K]) Run(ctx context.Context) error {
+	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		if c.config.Drain == 0 {
+			cancel()
+			return
+		}
+		timer := time.AfterFunc(c.config.Drain, cancel)
+		context.AfterFunc(calls, func() { timer.Stop() })
+	})
+	defer stop()
+	var workers sync.WaitGroup
+	for range c.config.Workers {
+		workers.Go(func() {
+			for {
+				key, err := c.config.Queue.Get(ctx)
+				if err != nil {
+					return
+				}
+				c.work(calls, key)
+			}
+		})
+	}
+	workers.Wait()
+	return nil
+}
+
+func (c *Controller[K]) work(ctx context.Context, key K) {
+	queue := c.config.Queue
+	defer queue.Done(key)
+	result, err := c.call(ctx, key)
+	switch {
+	case err != nil:
+		if ctx.Err() == nil {
+			c.config.Log.Error(err, "reconcile failed", "key", key)
+		}
+		queue.Retry(key)
+	case result.Requeue:
+		queue.Retry(key)
+	default:
+		queue.Forget(key)
+		if result.After > 0 {
+			queue.AddAfter(key, result.After)
+		}
+	}
+}
+
+// call turns a panic into an error, so that one bad object cannot stop the
+// work on all others.
+func (c *Controller[K]) call(ctx context.Context, key K) (result Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return c.config.Reconcile(ctx, key)
+}

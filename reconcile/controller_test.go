@@ -1,0 +1,141 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/planekit/planekit/reconcile"
+)
+
+func newController(t *testing.T, config reconcile.Config[string]) *reconcile.Controller[string] {
+	t.Helper()
+	config.Name = "test"
+	c, err := reconcile.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestControllerConfig(t *testing.T) {
+	nothing := func(context.Context, string) (reconcile.Result, error) { return reconcile.Result{}, nil }
+	for name, config := range map[string]reconcile.Config[string]{
+		"no name":          {Reconcile: nothing},
+		"no reconcile":     {Name: "x"},
+		"negative workers": {Name: "x", Reconcile: nothing, Workers: -1},
+		"negative drain":   {Name: "x", Reconcile: nothing, Drain: -1},
+	} {
+		if _, err := reconcile.New(config); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// TestOutcomes measures when each kind of outcome is followed by another call.
+func TestOutcomes(t *testing.T) {
+	ms := time.Millisecond
+	for name, test := range map[string]struct {
+		call func() (reconcile.Result, error)
+		want []time.Duration
+	}{
+		"error":   {func() (reconcile.Result, error) { return reconcile.Result{}, errors.New("no") }, []time.Duration{0, 5 * ms, 15 * ms, 35 * ms}},
+		"panic":   {func() (reconcile.Result, error) { panic("oh") }, []time.Duration{0, 5 * ms, 15 * ms, 35 * ms}},
+		"requeue": {func() (reconcile.Result, error) { return reconcile.Result{Requeue: true}, nil }, []time.Duration{0, 5 * ms, 15 * ms, 35 * ms}},
+		"after":   {func() (reconcile.Result, error) { return reconcile.Result{After: 20 * ms}, nil }, []time.Duration{0, 20 * ms, 40 * ms, 60 * ms}},
+		"success": {func() (reconcile.Result, error) { return reconcile.Result{}, nil }, []time.Duration{0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				var calls []time.Duration
+				c := newController(t, reconcile.Config[string]{Reconcile: func(context.Context, string) (reconcile.Result, error) {
+					calls = append(calls, time.Since(start))
+					return test.call()
+				}})
+				c.Enqueue("a")
+				ctx, cancel := context.WithTimeout(t.Context(), 62*ms)
+				defer cancel()
+				if err := c.Run(ctx); err != nil {
+					t.Error(err)
+				}
+				if len(calls) != len(test.want) {
+					t.Fatalf("calls at %v, want %v", calls, test.want)
+				}
+				for i := range calls {
+					if calls[i] != test.want[i] {
+						t.Errorf("calls at %v, want %v", calls, test.want)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestFailuresAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var lines []string
+		log := funcr.New(func(_, args string) {
+			mu.Lock()
+			defer mu.Unlock()
+			lines = append(lines, args)
+		}, funcr.Options{})
+		c := newController(t, reconcile.Config[string]{Log: log, Reconcile: func(context.Context, string) (reconcile.Result, error) {
+			panic("out of paint")
+		}})
+		c.Enqueue("default/web")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := c.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		if len(lines) != 1 || !strings.Contains(lines[0], "out of paint") || !strings.Contains(lines[0], "default/web") {
+			t.Errorf("logged %q", lines)
+		}
+	})
+}
+
+// TestDrain cancels Run while a call is under way.
+func TestDrain(t *testing.T) {
+	for name, test := range map[string]struct{ drain, work, want time.Duration }{
+		"at once":       {0, time.Hour, 0},
+		"in time":       {10 * time.Second, 3 * time.Second, 3 * time.Second},
+		"until the end": {10 * time.Second, time.Hour, 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				calls := 0
+				c := newController(t, reconcile.Config[string]{Drain: test.drain, Workers: 1,
+					Reconcile: func(ctx context.Context, _ string) (reconcile.Result, error) {
+						calls++
+						select {
+						case <-ctx.Done():
+							return reconcile.Result{}, ctx.Err()
+						case <-time.After(test.work):
+							return reconcile.Result{}, nil
+						}
+					}})
+				c.Enqueue("a")
+				c.Enqueue("b")
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error)
+				go func() { done <- c.Run(ctx) }()
+				synctest.Wait()
+				start := time.Now()
+				cancel()
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+				if got := time.Since(start); got != test.want || calls != 1 {
+					t.Errorf("Run ended after %v and %d calls, want %v and 1", got, calls, test.want)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,295 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/planekit/planekit/reconcile"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func get(t *testing.T, q *reconcile.Queue[int]) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
+	defer cancel()
+	key, err := q.Get(ctx)
+	if err != nil {
+		return -1
+	}
+	return key
+}
+
+func TestOrderAndMerging(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := reconcile.NewQueue[int](reconcile.Backoff{})
+		for _, key := range []int{3, 1, 3, 2, 1} {
+			q.Add(key)
+		}
+		for _, want := range []int{3, 1, 2, -1} {
+			if got := get(t, q); got != want {
+				t.Fatalf("got %d, want %d", got, want)
+			}
+		}
+		q.Add(1)
+		if got := get(t, q); got != -1 {
+			t.Fatalf("%d was handed out while it is worked on", got)
+		}
+		q.Done(1)
+		if got := get(t, q); got != 1 {
+			t.Fatalf("got %d, want 1 once more", got)
+		}
+		q.Done(1)
+		q.Done(1)
+		if got := get(t, q); got != -1 {
+			t.Fatalf("got %d, want nothing", got)
+		}
+	})
+}
+
+func TestRetryTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := reconcile.NewQueue[int](reconcile.Backoff{})
+		want := 5 * time.Millisecond
+		for range 20 {
+			start := time.Now()
+			q.Retry(1)
+			if _, err := q.Get(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			q.Done(1)
+			if got := time.Since(start); got != want {
+				t.Fatalf("waited %v, want %v", got, want)
+			}
+			want = min(2*want, 1000*time.Second)
+		}
+		q.Forget(1)
+		start := time.Now()
+		q.Retry(1)
+		q.AddAfter(1, time.Hour) // later than what is set: changes nothing
+		if _, err := q.Get(t.Context()); err != nil || time.Since(start) != 5*time.Millisecond {
+			t.Fatalf("after Forget: %v, %v", time.Since(start), err)
+		}
+	})
+}
+
+func TestGetEndsWithContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := reconcile.NewQueue[int](reconcile.Backoff{})
+		ctx, cancel := context.WithCancel(t.Context())
+		var workers sync.WaitGroup
+		for range 3 {
+			workers.Go(func() {
+				if _, err := q.Get(ctx); !errors.Is(err, context.Canceled) {
+					t.Errorf("got %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		cancel()
+		workers.Wait()
+		q.Add(1)
+		if got := get(t, q); got != 1 {
+			t.Errorf("got %d: the key went to a worker who had left", got)
+		}
+		if _, err := q.Get(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// TestQueueModel compares a queue, hour by hour, with a map.
+func TestQueueModel(t *testing.T) {
+	for range 50 {
+		seed := rand.Uint64()
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { queueModel(t, seed) })
+		})
+	}
+}
+
+// modelKey is what the model knows of a key.
+type modelKey struct {
+	waiting, working bool
+	failures         int
+	due              time.Time
+}
+
+func queueModel(t *testing.T, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 0))
+	q := reconcile.NewQueue[int](reconcile.Backoff{Min: time.Second, Max: 8 * time.Second})
+	model := map[int]*modelKey{}
+	for key := range 10 {
+		model[key] = &modelKey{}
+	}
+	later := func(m *modelKey, wait time.Duration) {
+		if due := time.Now().Add(wait); m.due.IsZero() || due.Before(m.due) {
+			m.due = due
+		}
+	}
+	for step := range 400 {
+		key := r.IntN(10)
+		m := model[key]
+		switch r.IntN(7) {
+		case 0:
+			q.Add(key)
+			m.waiting = true
+		case 1:
+			wait := time.Duration(1+r.IntN(10)) * time.Second
+			q.AddAfter(key, wait)
+			later(m, wait)
+		case 2:
+			q.Retry(key)
+			later(m, min(time.Second<<m.failures, 8*time.Second))
+			m.failures++
+		case 3:
+			q.Forget(key)
+			m.failures = 0
+		case 4:
+			q.Done(key)
+			m.working = false
+		case 5:
+			time.Sleep(time.Duration(r.IntN(3)) * time.Second)
+			synctest.Wait() // until the queue's timer, due at this same instant, has rung
+		case 6:
+			takeOne(t, step, q, model)
+		}
+		for _, m := range model {
+			if !m.due.IsZero() && !time.Now().Before(m.due) {
+				m.due, m.waiting = time.Time{}, true
+			}
+		}
+	}
+}
+
+func takeOne(t *testing.T, step int, q *reconcile.Queue[int], model map[int]*modelKey) {
+	t.Helper()
+	ready := 0
+	for _, m := range model {
+		if m.waiting && !m.working {
+			ready++
+		}
+	}
+	if q.Len() != ready {
+		t.Fatalf("step %d: %d keys wait, want %d", step, q.Len(), ready)
+	}
+	if ready == 0 {
+		return
+	}
+	key, err := q.Get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := model[key]; !m.waiting || m.working {
+		t.Fatalf("step %d: got %d, which is %+v", step, key, *m)
+	}
+	model[key].waiting, model[key].working = false, true
+}
+
+// TestQueueConcurrent has many add and many work: no key is with two workers,
+// and every last Add is followed by a call.
+func TestQueueConcurrent(t *testing.T) {
+	q := reconcile.NewQueue[int](reconcile.Backoff{})
+	var mu sync.Mutex
+	added, seen, busy := map[int]int{}, map[int]int{}, map[int]bool{}
+	ctx, cancel := context.WithCancel(t.Context())
+	var workers, adders sync.WaitGroup
+	for range 4 {
+		workers.Go(func() {
+			for {
+				key, err := q.Get(ctx)
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				if busy[key] {
+					t.Errorf("%d is with two workers", key)
+				}
+				busy[key], seen[key] = true, added[key]
+				mu.Unlock()
+				mu.Lock()
+				busy[key] = false
+				mu.Unlock()
+				q.Done(key)
+			}
+		})
+	}
+	for a := range 4 {
+		adders.Go(func() {
+			for i := range 2000 {
+				key := (a + i) % 17
+				mu.Lock()
+				added[key]++
+				mu.Unlock()
+				if i%5 == 0 {
+					q.AddAfter(key, time.Microsecond)
+				} else {
+					q.Add(key)
+				}
+			}
+		})
+	}
+	adders.Wait()
+	for key := range 17 {
+		q.Add(key)
+	}
+	for settled := false; !settled; {
+		mu.Lock()
+		settled = true
+		for key := range 17 {
+			settled = settled && seen[key] == added[key] && !busy[key]
+		}
+		mu.Unlock()
+	}
+	cancel()
+	workers.Wait()
+}
+
+func BenchmarkAdd(b *testing.B) {
+	for _, goroutines := range []int{1, 8} {
+		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
+			q := reconcile.NewQueue[int](reconcile.Backoff{})
+			ctx, cancel := context.WithCancel(context.Background())
+			var workers sync.WaitGroup
+			workers.Go(func() {
+				for {
+					key, err := q.Get(ctx)
+					if err != nil {
+						return
+					}
+					q.Done(key)
+				}
+			})
+			b.ReportAllocs()
+			b.SetParallelism((goroutines + 1) / 2)
+			if goroutines == 1 {
+				for i := 0; b.Loop(); i++ {
+					q.Add(i & 1023)
+				}
+			} else {
+				b.RunParallel(func(pb *testing.PB) {
+					for i := 0; pb.Next(); i++ {
+						q.Add(i & 1023)
+					}
+				})
+			}
+			cancel()
+			workers.Wait()
+		})
+	}
+}
+
+func BenchmarkRetry(b *testing.B) {
+	q := reconcile.NewQueue[int](reconcile.Backoff{Min: time.Hour, Max: time.Hour})
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		q.Retry(i & 1023)
+	}
+}

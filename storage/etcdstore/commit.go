@@ -1,0 +1,79 @@
+package etcdstore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/planekit/planekit/storage"
+)
+
+// Commit implements [storage.Store].
+func (s *Store) Commit(ctx context.Context, c storage.Change) (storage.Record, error) {
+	if err := c.Check(); err != nil {
+		return storage.Record{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return storage.Record{}, fmt.Errorf("%s %s: %w", c.Op, c.Key, err)
+	}
+	key := s.prefix + string(c.Key)
+	var change []clientv3.Op
+	switch c.Op {
+	case storage.Create:
+		change = []clientv3.Op{clientv3.OpPut(key, string(c.Value))}
+	case storage.Update:
+		// The second operation tells when the key was created.
+		change = []clientv3.Op{clientv3.OpPut(key, string(c.Value)), clientv3.OpGet(key, clientv3.WithKeysOnly())}
+	case storage.Delete:
+		change = []clientv3.Op{clientv3.OpDelete(key, clientv3.WithPrevKV())}
+	}
+	// An absent key has ModRevision zero, and so has Previous for Create.
+	response, err := s.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(key), "=", int64(c.Previous))).
+		Then(change...).
+		Else(clientv3.OpGet(key)).
+		Commit()
+	if err != nil {
+		return storage.Record{}, fmt.Errorf("%s %s: %w", c.Op, c.Key, translate(ctx, err))
+	}
+	if !response.Succeeded {
+		return s.refused(c, response)
+	}
+	return s.committed(c, response)
+}
+
+// committed makes the record that Commit returns.
+func (s *Store) committed(c storage.Change, response *clientv3.TxnResponse) (storage.Record, error) {
+	revision := storage.Revision(response.Header.Revision)
+	switch c.Op {
+	case storage.Create:
+		return storage.Record{Key: c.Key, Value: bytes.Clone(c.Value), Revision: revision, Created: revision}, nil
+	case storage.Update:
+		if kvs := response.Responses[1].GetResponseRange().GetKvs(); len(kvs) == 1 {
+			created := storage.Revision(kvs[0].CreateRevision)
+			return storage.Record{Key: c.Key, Value: bytes.Clone(c.Value), Revision: revision, Created: created}, nil
+		}
+	case storage.Delete:
+		if kvs := response.Responses[0].GetResponseDeleteRange().GetPrevKvs(); len(kvs) == 1 {
+			record := s.record(kvs[0])
+			record.Revision = revision
+			return record, nil
+		}
+	}
+	return storage.Record{}, fmt.Errorf("%s %s: etcd committed revision %d without the record", c.Op, c.Key, revision)
+}
+
+// refused makes the error for a guard that failed, from what the transaction read.
+func (s *Store) refused(c storage.Change, response *clientv3.TxnResponse) (storage.Record, error) {
+	kvs := response.Responses[0].GetResponseRange().GetKvs()
+	if len(kvs) == 0 {
+		return storage.Record{}, fmt.Errorf("%s %s: %w", c.Op, c.Key, storage.ErrNotFound)
+	}
+	current := s.record(kvs[0])
+	if c.Op == storage.Create {
+		return current, fmt.Errorf("%s %s: %w", c.Op, c.Key, storage.ErrExists)
+	}
+	return storage.Record{}, &storage.ConflictError{Key: c.Key, Current: current, Want: c.Previous}
+}

@@ -1,0 +1,150 @@
+package etcdstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+const (
+	defaultDialTimeout = 5 * time.Second
+	// A connection that is silent for keepAlive is tested, and given up when nothing
+	// comes back within keepAliveTimeout: kube-apiserver's figures.
+	keepAlive        = 30 * time.Second
+	keepAliveTimeout = 10 * time.Second
+)
+
+// DialConfig says where etcd is.
+type DialConfig struct {
+	// Endpoints are the members' client addresses, such as
+	// "https://10.0.0.1:2379". At least one is required. With TLS a bare
+	// "10.0.0.1:2379" means https.
+	Endpoints []string
+	// TLS holds the authorities to trust and the client's certificate. Nil speaks
+	// plain text, which must be spelled http:// in every endpoint.
+	TLS *tls.Config
+	// Timeout bounds Dial. Zero is 5 seconds.
+	Timeout time.Duration
+}
+
+// Dial connects to etcd and makes sure that it answers. The client lives on
+// when ctx is done; the caller closes it.
+func Dial(ctx context.Context, c DialConfig) (*clientv3.Client, error) {
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("etcdstore: %w", err)
+	}
+	timeout := c.Timeout
+	if timeout == 0 {
+		timeout = defaultDialTimeout
+	}
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:            c.Endpoints,
+		TLS:                  c.TLS,
+		DialTimeout:          timeout,
+		DialKeepAliveTime:    keepAlive,
+		DialKeepAliveTimeout: keepAliveTimeout,
+		Logger:               zap.NewNop(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("etcdstore: %w", err)
+	}
+	bounded, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	// A linearizable read of any key shows that there is a quorum.
+	_, err = client.Get(bounded, "\x00", clientv3.WithCountOnly())
+	if err == nil {
+		return client, nil
+	}
+	_ = client.Close()
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("no answer within %v", timeout)
+	}
+	return nil, fmt.Errorf("etcdstore: etcd at %s: %w%s", strings.Join(c.Endpoints, ", "), err, c.diagnose(ctx))
+}
+
+func (c DialConfig) check() error {
+	if len(c.Endpoints) == 0 {
+		return errors.New("no etcd endpoints")
+	}
+	if c.Timeout < 0 {
+		return fmt.Errorf("negative time-out: %v", c.Timeout)
+	}
+	for _, endpoint := range c.Endpoints {
+		if _, err := c.host(endpoint); err != nil {
+			return err
+		}
+		if plain := strings.HasPrefix(endpoint, "http://"); plain != (c.TLS == nil) {
+			return fmt.Errorf("etcd endpoint %s: http:// and no TLS config go together", endpoint)
+		}
+	}
+	return nil
+}
+
+// host returns the host and port of endpoint.
+func (c DialConfig) host(endpoint string) (string, error) {
+	host := endpoint
+	if strings.Contains(endpoint, "://") {
+		u, err := url.Parse(endpoint)
+		if err != nil {
+			return "", fmt.Errorf("etcd endpoint: %w", err)
+		}
+		if u.Scheme != "http" && u.Scheme != "https" {
+			return "", fmt.Errorf("etcd endpoint %s: scheme must be http or https", endpoint)
+		}
+		host = u.Host
+	}
+	if _, _, err := net.SplitHostPort(host); err != nil {
+		return "", fmt.Errorf("etcd endpoint %s: %w", endpoint, err)
+	}
+	return host, nil
+}
+
+// diagnoseTimeout bounds the second look at an endpoint after a failed Dial.
+const diagnoseTimeout = 500 * time.Millisecond
+
+// diagnose tells what is wrong with each endpoint, which the time-out of a
+// request does not.
+func (c DialConfig) diagnose(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, diagnoseTimeout)
+	defer cancel()
+	found := make([]string, len(c.Endpoints))
+	done := make(chan struct{}, len(c.Endpoints))
+	for i, endpoint := range c.Endpoints {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			if err := c.connect(ctx, endpoint); err != nil {
+				found[i] = "; " + err.Error()
+			}
+		}()
+	}
+	for range c.Endpoints {
+		<-done
+	}
+	return strings.Join(found, "")
+}
+
+// connect opens and closes a connection to endpoint.
+func (c DialConfig) connect(ctx context.Context, endpoint string) error {
+	host, err := c.host(endpoint)
+	if err != nil {
+		return err
+	}
+	var conn net.Conn
+	if c.TLS != nil {
+		conn, err = (&tls.Dialer{Config: c.TLS}).DialContext(ctx, "tcp", host)
+	} else {
+		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", host)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", endpoint, err)
+	}
+	return conn.Close()
+}

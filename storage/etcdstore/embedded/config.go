@@ -1,0 +1,86 @@
+package embedded
+
+import (
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/types"
+	"go.etcd.io/etcd/server/v3/config"
+	"go.etcd.io/etcd/server/v3/features"
+	"go.uber.org/zap"
+)
+
+const (
+	defaultQuota      = 8 << 30 // bytes; etcd's documented most for a healthy member
+	defaultCompaction = 5 * time.Minute
+
+	memberName = "planekit"
+	// peerURL is where the member would listen for others. Nothing does; but the
+	// member's identity is derived from it, so it must not change.
+	peerURL = "http://127.0.0.1:2380"
+
+	// A sole member elects itself after one to two election time-outs, which are
+	// these ticks. They may be short: there is nobody to disagree with, so a late
+	// tick costs nothing.
+	tickMillis    = 20
+	electionTicks = 2
+
+	// The figures below are etcd's defaults.
+	maxRequestBytes = 1536 << 10
+	maxTxnOps       = 128
+	maxFiles        = 5 // snapshots and WAL segments that are kept
+	snapshotCount   = 10_000
+	bcryptCost      = 10
+	tokenTTL        = 300 // seconds
+
+	// catchUpEntries are kept in memory for followers that lag. There are none.
+	catchUpEntries = 100
+	// progressInterval is the time between progress events of a quiet watch:
+	// kube-apiserver asks etcd for 5 seconds.
+	progressInterval = 5 * time.Second
+)
+
+// etcd translates c.
+func (c Config) etcd(log *zap.Logger) (config.ServerConfig, error) {
+	urls, err := types.NewURLs([]string{peerURL})
+	if err != nil {
+		return config.ServerConfig{}, fmt.Errorf("peer address: %w", err)
+	}
+	return config.ServerConfig{
+		Name:                       memberName,
+		DataDir:                    c.Dir,
+		PeerURLs:                   urls,
+		InitialPeerURLsMap:         types.URLsMap{memberName: urls},
+		InitialClusterToken:        memberName,
+		NewCluster:                 true,
+		TickMs:                     tickMillis,
+		ElectionTicks:              electionTicks,
+		InitialElectionTickAdvance: true,
+		PreVote:                    true,
+
+		SnapshotCount:          snapshotCount,
+		SnapshotCatchUpEntries: catchUpEntries,
+		MaxSnapFiles:           maxFiles,
+		MaxWALFiles:            maxFiles,
+		UnsafeNoFsync:          c.InsecureNoSync,
+
+		QuotaBackendBytes:           c.QuotaBytes,
+		AutoCompactionMode:          "periodic",
+		AutoCompactionRetention:     c.Compaction,
+		MaxRequestBytes:             maxRequestBytes,
+		MaxTxnOps:                   maxTxnOps,
+		WatchProgressNotifyInterval: progressInterval,
+		WarningApplyDuration:        100 * time.Millisecond,
+		WarningUnaryRequestDuration: 300 * time.Millisecond,
+
+		AuthToken:  "simple",
+		BcryptCost: bcryptCost,
+		TokenTTL:   tokenTTL,
+
+		StrictReconfigCheck: true,
+		Metrics:             "basic",
+		V2Deprecation:       config.V2DeprDefault,
+		ServerFeatureGate:   features.NewDefaultServerFeatureGate(memberName, log),
+		Logger:              log,
+	}, nil
+}

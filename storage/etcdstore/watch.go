@@ -1,0 +1,163 @@
+package etcdstore
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/planekit/planekit/storage"
+)
+
+// Watch implements [storage.Store]. It returns when etcd has taken the watch
+// up, or ctx is done.
+func (s *Store) Watch(ctx context.Context, prefix storage.Key, after storage.Revision) (storage.Watcher, error) {
+	if after < 0 {
+		return nil, fmt.Errorf("watch %s after %d: %w", prefix, after, storage.ErrInvalid)
+	}
+	if after == 0 {
+		// Pinning now to a number makes a reconnecting client resume from here and
+		// not from a later now.
+		now, err := s.now(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("watch %s: %w", prefix, translate(ctx, err))
+		}
+		after = now
+	}
+	from, end := s.bounds(prefix)
+	own, cancel := context.WithCancel(ctx)
+	w := &watcher{store: s, prefix: prefix, outer: ctx, cancel: cancel, last: after}
+	// With a leader required, a member that is cut off ends the stream, and the
+	// client goes on with another.
+	w.events = s.client.Watch(clientv3.WithRequireLeader(own), from,
+		clientv3.WithRange(end), clientv3.WithRev(int64(after)+1),
+		clientv3.WithPrevKV(), clientv3.WithFragment(), clientv3.WithProgressNotify())
+	if err := ctx.Err(); err != nil {
+		cancel()
+		return nil, fmt.Errorf("watch %s: %w", prefix, err)
+	}
+	return w, nil
+}
+
+// now returns the revision of the last change.
+func (s *Store) now(ctx context.Context) (storage.Revision, error) {
+	// No store has this key: keys are not empty.
+	response, err := s.client.Get(ctx, s.prefix+"\x00", s.reading(clientv3.WithCountOnly())...)
+	if err != nil {
+		return 0, err
+	}
+	return storage.Revision(response.Header.Revision), nil
+}
+
+// A watcher is one watch. Next's fields are its caller's alone.
+type watcher struct {
+	store  *Store
+	prefix storage.Key
+	outer  context.Context // of Watch
+	cancel context.CancelFunc
+	closed atomic.Bool
+	events clientv3.WatchChan
+
+	last storage.Revision // everything up to it was delivered
+	err  error            // how the watch ended
+}
+
+// Close implements [storage.Watcher].
+func (w *watcher) Close() {
+	w.closed.Store(true)
+	w.cancel()
+}
+
+// Next implements [storage.Watcher].
+func (w *watcher) Next(ctx context.Context) ([]storage.Event, error) {
+	for w.err == nil {
+		if err := w.ended(); err != nil {
+			return nil, w.fail(err)
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case response, open := <-w.events:
+			if !open {
+				return nil, w.fail(storage.ErrClosed)
+			}
+			events, err := w.take(response)
+			if err != nil {
+				return nil, w.fail(err)
+			}
+			if len(events) > 0 {
+				return events, nil
+			}
+		}
+	}
+	return nil, w.err
+}
+
+// ended says why this side ended the watch, if it did.
+func (w *watcher) ended() error {
+	if w.closed.Load() {
+		return storage.ErrClosed
+	}
+	return w.outer.Err()
+}
+
+// fail ends the watch. What this side did goes before what etcd said to it.
+func (w *watcher) fail(err error) error {
+	if own := w.ended(); own != nil {
+		err = own
+	}
+	w.cancel()
+	w.err = fmt.Errorf("watch %s after %d: %w", w.prefix, w.last, err)
+	return w.err
+}
+
+// take translates a response. The client library joins fragments and etcd sends the
+// events of one revision together.
+func (w *watcher) take(response clientv3.WatchResponse) ([]storage.Event, error) {
+	if err := response.Err(); err != nil {
+		return nil, translate(w.outer, err)
+	}
+	if response.IsProgressNotify() {
+		revision := storage.Revision(response.Header.Revision)
+		if revision <= w.last {
+			return nil, nil
+		}
+		w.last = revision
+		return []storage.Event{{Type: storage.Progress, Revision: revision}}, nil
+	}
+	events := make([]storage.Event, 0, len(response.Events))
+	for _, e := range response.Events {
+		event, err := w.event(e)
+		if err != nil {
+			return nil, err
+		}
+		w.last = event.Revision
+		events = append(events, event)
+	}
+	return events, nil
+}
+
+func (w *watcher) event(e *clientv3.Event) (storage.Event, error) {
+	event := storage.Event{
+		Type:     storage.Created,
+		Revision: storage.Revision(e.Kv.ModRevision),
+		Record:   w.store.record(e.Kv),
+	}
+	if e.IsCreate() {
+		return event, nil
+	}
+	if e.PrevKv == nil {
+		return storage.Event{}, fmt.Errorf("the record before revision %d: %w", event.Revision, storage.ErrCompacted)
+	}
+	event.Previous = w.store.record(e.PrevKv)
+	event.Type = storage.Updated
+	if e.Type == clientv3.EventTypeDelete {
+		event.Type = storage.Deleted
+		event.Record.Created = event.Previous.Created
+	}
+	return event, nil
+}

@@ -1,0 +1,162 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/planekit/planekit/storage"
+)
+
+const (
+	// batch is the most changes that one call of Next looks at before it returns
+	// what it has found.
+	batch = 1000
+	// progressEvery is after how many changes that do not concern it a watcher is
+	// told how far it has come, so that its revision does not fall out of the
+	// history while nothing happens to its keys.
+	progressEvery = 1000
+)
+
+// A watcher is a cursor in the store's log.
+type watcher struct {
+	store  *Store
+	prefix string
+	outer  context.Context // of Watch
+	close  func()
+	closed chan struct{}
+	// wake is sent to, by whoever takes the watcher out of store.waiting, so that
+	// there is never more than one message in it.
+	wake chan struct{}
+
+	// read is the revision up to which the log was looked at. It is Next's; and
+	// store.mu's while the watcher is in store.waiting.
+	read storage.Revision
+	told storage.Revision // the revision that the caller knows of
+	err  error            // how the watch ended
+}
+
+// Watch implements [storage.Store].
+func (s *Store) Watch(ctx context.Context, prefix storage.Key, after storage.Revision) (storage.Watcher, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("watch %s: %w", prefix, err)
+	}
+	if after < 0 {
+		return nil, fmt.Errorf("watch %s after %d: %w", prefix, after, storage.ErrInvalid)
+	}
+	if after == 0 {
+		s.mu.RLock()
+		after = s.revision()
+		s.mu.RUnlock()
+	}
+	closed := make(chan struct{})
+	return &watcher{
+		store:  s,
+		prefix: string(prefix),
+		outer:  ctx,
+		close:  sync.OnceFunc(func() { close(closed) }),
+		closed: closed,
+		wake:   make(chan struct{}, 1),
+		read:   after,
+		told:   after,
+	}, nil
+}
+
+// Close implements [storage.Watcher].
+func (w *watcher) Close() { w.close() }
+
+// Next implements [storage.Watcher].
+func (w *watcher) Next(ctx context.Context) ([]storage.Event, error) {
+	for w.err == nil {
+		if err := w.ended(); err != nil {
+			return nil, w.fail(err)
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		changes, err := w.store.next(w)
+		if err != nil {
+			return nil, w.fail(err)
+		}
+		if len(changes) > 0 {
+			if events := w.take(changes); len(events) > 0 {
+				return events, nil
+			}
+			continue
+		}
+		if err := w.wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return nil, w.err
+}
+
+// next returns the changes to look at next. With none it has put w among the
+// waiting.
+func (s *Store) next(w *watcher) ([]storage.Event, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.read < s.compacted {
+		return nil, storage.ErrCompacted
+	}
+	if w.read >= s.revision() {
+		s.waiting[w] = struct{}{}
+		return nil, nil
+	}
+	changes := s.log[w.read-s.compacted:]
+	return changes[:min(len(changes), batch)], nil
+}
+
+// wait returns nil when there is reason to look again.
+func (w *watcher) wait(ctx context.Context) error {
+	var err error
+	select {
+	case <-w.wake:
+		return nil
+	case <-w.closed:
+	case <-w.outer.Done():
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	w.store.mu.Lock()
+	defer w.store.mu.Unlock()
+	if _, waiting := w.store.waiting[w]; waiting {
+		delete(w.store.waiting, w)
+	} else {
+		<-w.wake
+	}
+	return err
+}
+
+// take picks what concerns the watch.
+func (w *watcher) take(changes []storage.Event) []storage.Event {
+	var events []storage.Event
+	for _, event := range changes {
+		if strings.HasPrefix(string(event.Record.Key), w.prefix) {
+			events = append(events, event)
+			w.told = event.Revision
+		}
+	}
+	w.read = changes[len(changes)-1].Revision
+	if w.read-w.told >= progressEvery {
+		events = append(events, storage.Event{Type: storage.Progress, Revision: w.read})
+		w.told = w.read
+	}
+	return events
+}
+
+// ended says why the watch was ended from outside, if it was.
+func (w *watcher) ended() error {
+	select {
+	case <-w.closed:
+		return storage.ErrClosed
+	default:
+		return w.outer.Err()
+	}
+}
+
+func (w *watcher) fail(err error) error {
+	w.err = fmt.Errorf("watch %s after %d: %w", w.prefix, w.read, err)
+	return w.err
+}

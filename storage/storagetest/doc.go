@@ -1,0 +1,23 @@
+// Package storagetest is the proof that a [storage.Store] must pass.
+//
+//	func TestStore(t *testing.T) {
+//		storagetest.Run(t, func(t testing.TB) storage.Store { return memstore.New() })
+//	}
+//
+// The model: each check gets a store of its own and drives it through the
+// interface alone. Checks of one thing at a time come first; then many goroutines
+// at once, with what they saw compared to the order that the revisions claim;
+// then [Model], random operations against plain maps. A store that also has a
+// method Compact(context.Context, storage.Revision) error is checked for what it forgets.
+// [Bench] measures.
+//
+// Beside the suite stand the faults that users of a Store must survive: [Lag],
+// [FailAfter] and [LoseReply] wrap any store.
+//
+// How it fails: a check that waits for what never comes fails after a minute. The
+// random checks print their seed; keep a failing one as a call of [Model].
+//
+// What it leaves out: durability, and faults below the store, which need
+// knowledge of it. A store that keeps fewer than 10,000 revisions of history
+// may fail for that alone.
+package storagetest

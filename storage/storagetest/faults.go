@@ -1,0 +1,137 @@
+package storagetest
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/planekit/planekit/storage"
+)
+
+// ErrLost is the error of a call whose answer was lost; see [LoseReply].
+var ErrLost = errors.New("the answer was lost")
+
+// Lag returns a store whose every answer, those of watches included, comes d
+// late. A context that is done in the meantime is answered with its error,
+// though the call was made.
+func Lag(s storage.Store, d time.Duration) storage.Store {
+	return &faulty{store: s, after: func(ctx context.Context, err error) error {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}}
+}
+
+// FailAfter returns a store that makes the first n calls, and fails every
+// later one with err without making it. Each Next of a watch is a call.
+func FailAfter(s storage.Store, n int, err error) storage.Store {
+	var calls atomic.Int64
+	return &faulty{store: s, before: func() error {
+		if calls.Add(1) > int64(n) {
+			return err
+		}
+		return nil
+	}}
+}
+
+// LoseReply returns a store that makes every change, and then answers those
+// that lose picks with [ErrLost], as when a connection breaks: only reading shows
+// whether the change took place. Nil picks all. lose must be safe for concurrent use.
+func LoseReply(s storage.Store, lose func(storage.Change) bool) storage.Store {
+	return &faulty{store: s, lose: func(c storage.Change) bool { return lose == nil || lose(c) }}
+}
+
+// faulty is a store with faults around its calls. A nil fault does nothing.
+type faulty struct {
+	store storage.Store
+	// before may refuse a call; after sees its error last and returns another.
+	before func() error
+	after  func(ctx context.Context, err error) error
+	lose   func(storage.Change) bool
+}
+
+// around makes call between the faults, and returns its zero value with an error
+// that a fault added.
+func around[T any](ctx context.Context, f *faulty, call func() (T, error)) (T, error) {
+	var zero T
+	if f.before != nil {
+		if err := f.before(); err != nil {
+			return zero, err
+		}
+	}
+	value, err := call()
+	if f.after == nil {
+		return value, err
+	}
+	late := f.after(ctx, err)
+	if late != nil && err == nil {
+		return zero, late
+	}
+	return value, late
+}
+
+func (f *faulty) Get(ctx context.Context, key storage.Key, at storage.Revision) (storage.Record, error) {
+	return around(ctx, f, func() (storage.Record, error) { return f.store.Get(ctx, key, at) })
+}
+
+func (f *faulty) List(ctx context.Context, prefix storage.Key, o storage.ListOptions) (storage.Page, error) {
+	return around(ctx, f, func() (storage.Page, error) { return f.store.List(ctx, prefix, o) })
+}
+
+func (f *faulty) Commit(ctx context.Context, c storage.Change) (storage.Record, error) {
+	return around(ctx, f, func() (storage.Record, error) {
+		r, err := f.store.Commit(ctx, c)
+		if f.lose != nil && f.lose(c) {
+			return storage.Record{}, ErrLost
+		}
+		return r, err
+	})
+}
+
+func (f *faulty) Watch(ctx context.Context, prefix storage.Key, after storage.Revision) (storage.Watcher, error) {
+	return around(ctx, f, func() (storage.Watcher, error) {
+		w, err := f.store.Watch(ctx, prefix, after)
+		if err != nil {
+			return nil, err
+		}
+		return &faultyWatcher{faulty: f, watcher: w, outer: ctx}, nil
+	})
+}
+
+// A faultyWatcher keeps events whose delivery a context cut short, because the
+// watch underneath does not deliver them again.
+type faultyWatcher struct {
+	faulty  *faulty
+	watcher storage.Watcher
+	outer   context.Context // of Watch
+	kept    []storage.Event
+	failed  error // final, as every failure of a watch but that of Next's context
+}
+
+func (w *faultyWatcher) Close() { w.watcher.Close() }
+
+func (w *faultyWatcher) Next(ctx context.Context) ([]storage.Event, error) {
+	if w.failed != nil {
+		return nil, w.failed
+	}
+	events, err := around(ctx, w.faulty, func() ([]storage.Event, error) {
+		if w.kept != nil {
+			return w.kept, nil
+		}
+		events, err := w.watcher.Next(ctx)
+		w.kept = events
+		return events, err
+	})
+	if err == nil {
+		w.kept = nil
+	} else if ctx.Err() == nil {
+		w.failed = err
+	}
+	return events, err
+}
