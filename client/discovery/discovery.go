@@ -18,6 +18,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -47,7 +48,7 @@ func (m *Mapping) Path(namespace string) string {
 		path = "/api/" + m.Version
 	}
 	if m.Namespaced && namespace != "" {
-		path += "/namespaces/" + namespace
+		path += "/namespaces/" + url.PathEscape(namespace)
 	}
 	return path + "/" + m.Plural
 }

@@ -127,7 +127,7 @@ func TestRecorder(t *testing.T) {
 		if e = s.only(t); e.Count != 4 || !e.FirstTimestamp.Time.Equal(began.Truncate(time.Second)) {
 			t.Errorf("after it expired: %+v", e)
 		}
-		time.Sleep(1) // an event is named by its nanosecond
+		time.Sleep(time.Nanosecond) // an event is named by its nanosecond
 		r.Event(web, corev1.EventTypeNormal, "Scheduled", "assigned to b")
 		r.Event(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, corev1.EventTypeWarning, "Scheduled", "assigned to a")
 		synctest.Wait()
@@ -185,6 +185,7 @@ func TestRetriesConnectionsOnly(t *testing.T) {
 		s.fail = func(*http.Request) error { return errors.New("connection refused") }
 		r.Event(web, "Normal", "other", "y")
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if len(s.seen) != attempts {
 			t.Errorf("gave up after %d requests, want %d", len(s.seen), attempts)
 		}

@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/discovery"
@@ -41,6 +45,9 @@ func (c *cli) connect() (*client.Client, error) {
 	if c.namespace == "" {
 		c.namespace = namespace
 	}
+	if problems := content.IsPathSegmentName(c.namespace); len(problems) > 0 {
+		return nil, fmt.Errorf("invalid namespace %q: %v", c.namespace, problems)
+	}
 	config.UserAgent = "planectl"
 	return client.New(config)
 }
@@ -53,11 +60,11 @@ type object struct {
 
 // path is that of the object in the namespace of the command.
 func (o *object) path(namespace string) string {
-	path := o.Path(namespace)
+	at := o.Path(namespace)
 	if o.name != "" {
-		path += "/" + o.name
+		at += "/" + url.PathEscape(o.name)
 	}
-	return path
+	return at
 }
 
 // resolve finds what the arguments of a command are about.
@@ -75,6 +82,9 @@ func resolve(ctx context.Context, c *client.Client, args []string) ([]object, er
 		m, err := catalog.Resolve(r.Type)
 		if err != nil {
 			return nil, err
+		}
+		if problems := content.IsPathSegmentName(r.Name); r.Name != "" && len(problems) > 0 {
+			return nil, fmt.Errorf("invalid resource name %q: %v", r.Name, problems)
 		}
 		objects = append(objects, object{m, r.Name})
 	}

@@ -35,6 +35,11 @@ func (e *usageError) Error() string {
 	return fmt.Sprintf("%s\nSee '%s -h' for help and examples", e.text, e.command.CommandPath())
 }
 
+// words are an error in kubectl's own words, upper case and all.
+type words string
+
+func (w words) Error() string { return string(w) }
+
 // errReported says that what went wrong has been printed already.
 var errReported = errors.New("reported")
 

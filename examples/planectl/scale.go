@@ -26,8 +26,7 @@ func (c *cli) scaleCommand() *cobra.Command {
 	return cmd
 }
 
-// errReplicas is kubectl's sentence, wherever it is printed after "error: ".
-var errReplicas = errors.New("the --replicas=COUNT flag is required, and COUNT must be greater than or equal to 0")
+const errReplicas = words("The --replicas=COUNT flag is required, and COUNT must be greater than or equal to 0")
 
 func (c *cli) scale(ctx context.Context, args []string, replicas int) error {
 	if replicas < 0 {
