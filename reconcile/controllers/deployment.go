@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -55,6 +56,11 @@ type Deployment struct {
 	written written
 	// statuses has the revisions of Deployments written here.
 	statuses written
+
+	mu sync.Mutex
+	// tried is guarded by mu: by Deployment, the ReplicaSet whose creation was
+	// tried and may have succeeded, and that the local copy may not show yet.
+	tried map[string]*appsv1.ReplicaSet
 }
 
 var deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
@@ -70,7 +76,7 @@ func NewDeployment(config DeploymentConfig) (*Deployment, error) {
 	if config.Events == nil {
 		config.Events = noEvents{}
 	}
-	c := &Deployment{config: config}
+	c := &Deployment{config: config, tried: make(map[string]*appsv1.ReplicaSet)}
 	if c.loop, err = newLoop("deployment", config.Workers, config.Log, reconcile.Backoff{}, c.reconcile); err != nil {
 		return nil, err
 	}
@@ -123,7 +129,11 @@ func (c *Deployment) reconcile(ctx context.Context, key string) (reconcile.Resul
 	}
 	d, ok := c.config.Deployments.Get(key)
 	if !ok {
+		c.setTried(key, nil)
 		return reconcile.Result{}, nil
+	}
+	if err := c.resolve(ctx, d); err != nil {
+		return reconcile.Result{}, err
 	}
 	sets, changed, err := c.claim(ctx, d)
 	if err != nil || changed {
@@ -209,11 +219,60 @@ func (c *Deployment) act(ctx context.Context, d *appsv1.Deployment, plan deploym
 	return updated, nil
 }
 
-func (c *Deployment) createSet(ctx context.Context, d *appsv1.Deployment, rs *appsv1.ReplicaSet) error {
+// resolve finds out what became of a create without an answer. Nothing can be
+// decided before: that ReplicaSet may be making pods.
+func (c *Deployment) resolve(ctx context.Context, d *appsv1.Deployment) error {
+	c.mu.Lock()
+	rs := c.tried[key(d)]
+	c.mu.Unlock()
+	if rs == nil {
+		return nil
+	}
+	if _, ok := c.config.ReplicaSets.Get(key(rs)); ok || d.DeletionTimestamp != nil {
+		c.setTried(key(d), nil)
+		return nil
+	}
+	// The same name again, which an existing one refuses; without replicas, for
+	// it may not be what is wanted any more.
+	empty := rs.DeepCopy()
+	empty.Spec.Replicas = new(int32)
+	_, err := c.create(ctx, d, empty)
+	if apierrors.IsAlreadyExists(err) {
+		return errStale
+	}
+	if err != nil {
+		return fmt.Errorf("create replica set %s again: %w", key(rs), err)
+	}
+	return errStale // it exists from now on: look again
+}
+
+// create creates rs and remembers it as long as nobody knows whether it exists.
+func (c *Deployment) create(ctx context.Context, d *appsv1.Deployment, rs *appsv1.ReplicaSet) (*appsv1.ReplicaSet, error) {
+	c.setTried(key(d), rs)
 	created, err := c.config.ReplicaSetWriter.Create(ctx, rs)
+	if err == nil {
+		c.written.add(key(d), created.ResourceVersion)
+	}
+	if err == nil || refused(err) {
+		c.setTried(key(d), nil)
+	}
+	return created, err
+}
+
+func (c *Deployment) setTried(deployment string, rs *appsv1.ReplicaSet) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if rs == nil {
+		delete(c.tried, deployment)
+	} else {
+		c.tried[deployment] = rs
+	}
+}
+
+func (c *Deployment) createSet(ctx context.Context, d *appsv1.Deployment, rs *appsv1.ReplicaSet) error {
+	created, err := c.create(ctx, d, rs)
 	switch {
 	case err == nil:
-		c.written.add(key(d), created.ResourceVersion)
 		c.scaled(d, created.Name, 0, value(created.Spec.Replicas, 1))
 		return nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):

@@ -156,8 +156,7 @@ func (r *rollout) total() (n int32) {
 	return n
 }
 
-// available counts available pods; of a ReplicaSet whose status has not caught
-// up with its size, no more than will be left.
+// available counts available pods, of a ReplicaSet no more than will be left.
 func (r *rollout) available() (n int32) {
 	for rs, size := range r.size {
 		n += min(size, rs.Status.AvailableReplicas)
@@ -165,14 +164,26 @@ func (r *rollout) available() (n int32) {
 	return n
 }
 
+// settled tells whether the status of rs is about its present size. Before
+// that nobody knows how many pods it has: it may be making those that an
+// earlier size asked for, or removing those that a later one wants back.
+func settled(rs *appsv1.ReplicaSet) bool { return rs.Status.ObservedGeneration >= rs.Generation }
+
 // room is the size of the current ReplicaSet, now of size have, that the other
-// pods leave room for.
+// pods leave room for. A pod takes room until it is gone.
 func (r *rollout) room(have int32) int32 {
 	if have > r.want() {
 		return r.want()
 	}
 	surge, _ := bounds(r.d)
-	return have + max(0, min(r.want()+surge-r.total(), r.want()-have))
+	room := r.want() + surge - have
+	for _, rs := range r.old {
+		if !settled(rs) {
+			return have
+		}
+		room -= max(r.size[rs], rs.Status.Replicas)
+	}
+	return have + max(0, min(room, r.want()-have))
 }
 
 // roll takes the next step of a rolling update: either up or down, never both,
@@ -181,6 +192,9 @@ func (r *rollout) roll() {
 	have := r.size[r.current]
 	if next := r.room(have); next != have {
 		r.size[r.current] = next
+		return
+	}
+	if !settled(r.current) || !r.oldSettled() {
 		return
 	}
 	_, unavailable := bounds(r.d)
@@ -200,11 +214,15 @@ func (r *rollout) roll() {
 	}
 }
 
+func (r *rollout) oldSettled() bool {
+	return !slices.ContainsFunc(r.old, func(rs *appsv1.ReplicaSet) bool { return !settled(rs) })
+}
+
 // recreate takes down everything old and tells whether it is gone.
 func (r *rollout) recreate(podsRemain func(*appsv1.ReplicaSet) bool) bool {
-	gone := true
+	gone := r.oldSettled()
 	for _, rs := range r.old {
-		gone = gone && r.size[rs] == 0 && !podsRemain(rs)
+		gone = gone && r.size[rs] == 0 && rs.Status.Replicas == 0 && !podsRemain(rs)
 		r.size[rs] = 0
 	}
 	return gone

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // PodWriter is how controllers make and remove pods.
@@ -94,6 +95,25 @@ func (p *podControl) createOne(ctx context.Context, o owner, template *corev1.Po
 		p.events.Event(o, corev1.EventTypeWarning, "FailedCreate", "Error creating: "+err.Error())
 	}
 	return fmt.Errorf("create pod %s/%s: %w", o.GetNamespace(), name, err)
+}
+
+// noPod is the UID of no pod.
+const noPod types.UID = "none"
+
+// probe finds out which of the pods of o that were tried do not exist. It asks
+// for their deletion under a condition that none meets.
+func (p *podControl) probe(ctx context.Context, o owner) error {
+	for _, name := range p.tried.names(key(o)) {
+		none := noPod
+		err := p.writer.Delete(ctx, o.GetNamespace(), name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &none}})
+		switch {
+		case apierrors.IsNotFound(err):
+			p.tried.forget(key(o), name)
+		case !apierrors.IsConflict(err): // which says that it exists, and will show up
+			return fmt.Errorf("look for pod %s/%s: %w", o.GetNamespace(), name, err)
+		}
+	}
+	return nil
 }
 
 // delete removes pods.

@@ -108,7 +108,9 @@ func (c *ReplicaSet) reconcile(ctx context.Context, key string) (reconcile.Resul
 	plan := planReplicaSet(rs, staying, len(retry) > 0)
 	actErr := c.act(ctx, rs, owned, retry, plan)
 
-	status, again := replicaSetStatus(rs, slices.Concat(staying, retry, going), actErr, time.Now())
+	status, again := replicaSetStatus(rs, staying, append(retry, going...), actErr, time.Now())
+	// What may exist counts as existing; how many are ready is not affected.
+	status.Replicas += int32(len(c.pods.tried.names(key)))
 	if err := c.updateStatus(ctx, rs, status); err != nil && actErr == nil {
 		return reconcile.Result{}, err
 	}
@@ -129,6 +131,12 @@ func (c *ReplicaSet) confirm(ctx context.Context, rs *appsv1.ReplicaSet) error {
 func (c *ReplicaSet) act(ctx context.Context, rs *appsv1.ReplicaSet, owned, retry []*corev1.Pod, plan replicaSetPlan) error {
 	if len(retry) > 0 {
 		return c.pods.delete(ctx, rs, retry)
+	}
+	if plan.create < len(c.pods.tried.names(key(rs))) {
+		// Pods that may exist and are not wanted any more.
+		if err := c.pods.probe(ctx, rs); err != nil {
+			return err
+		}
 	}
 	if len(plan.delete) > 0 {
 		return c.pods.delete(ctx, rs, plan.delete)
@@ -177,16 +185,18 @@ func planReplicaSet(rs *appsv1.ReplicaSet, pods []*corev1.Pod, unsettled bool) r
 	return replicaSetPlan{delete: active[:min(-missing, burst)], more: -missing > burst}
 }
 
-// replicaSetStatus counts pods, which include those about to go. again tells
+// replicaSetStatus counts pods. Those in going, of which the copy may not show
+// that they are, count as existing but not as ready: whoever relies on the
+// numbers must neither exceed the first nor fall below the second. again tells
 // when a ready pod becomes available; zero if none is about to.
-func replicaSetStatus(rs *appsv1.ReplicaSet, pods []*corev1.Pod, failure error, now time.Time) (status appsv1.ReplicaSetStatus, again time.Duration) {
+func replicaSetStatus(rs *appsv1.ReplicaSet, staying, going []*corev1.Pod, failure error, now time.Time) (status appsv1.ReplicaSetStatus, again time.Duration) {
 	status = appsv1.ReplicaSetStatus{
 		ObservedGeneration:  rs.Generation,
 		TerminatingReplicas: rs.Status.TerminatingReplicas,
 		Conditions:          rs.Status.Conditions,
 	}
 	template := labels.Set(rs.Spec.Template.Labels).AsSelectorPreValidated()
-	for _, pod := range pods {
+	for i, pod := range slices.Concat(staying, going) {
 		if ended(pod) || pod.DeletionTimestamp != nil {
 			continue
 		}
@@ -194,7 +204,7 @@ func replicaSetStatus(rs *appsv1.ReplicaSet, pods []*corev1.Pod, failure error, 
 		if template.Matches(labels.Set(pod.Labels)) {
 			status.FullyLabeledReplicas++
 		}
-		if !ready(pod) {
+		if i >= len(staying) || !ready(pod) {
 			continue
 		}
 		status.ReadyReplicas++
