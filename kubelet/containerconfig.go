@@ -26,6 +26,9 @@ func (k *Kubelet) containerConfig(ctx context.Context, pod *corev1.Pod, c *corev
 	if err != nil {
 		return nil, err
 	}
+	if err := os.MkdirAll(filepath.Join(k.logDirectory(pod), c.Name), 0o755); err != nil {
+		return nil, err
+	}
 	return &runtimeapi.ContainerConfig{
 		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: attempt},
 		Image:       &runtimeapi.ImageSpec{Image: image.GetId(), UserSpecifiedImage: c.Image},
