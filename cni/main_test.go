@@ -114,6 +114,8 @@ type bench struct {
 
 func newBench(t *testing.T, c cni.Config) *bench {
 	t.Helper()
+	// With -race a process waits for a second before it ends, by default.
+	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	b := &bench{t: t, dir: t.TempDir()}
 	self, err := os.Executable()
 	if err != nil {
@@ -174,8 +176,8 @@ func (b *bench) calls() []string {
 func (b *bench) pids() []int {
 	b.t.Helper()
 	data, err := os.ReadFile(filepath.Join(b.dir, "log"))
-	if err != nil {
-		b.t.Fatal(err)
+	if err != nil && !os.IsNotExist(err) {
+		b.t.Error(err)
 	}
 	var pids []int
 	for line := range strings.Lines(string(data)) {
@@ -183,7 +185,7 @@ func (b *bench) pids() []int {
 			for _, f := range strings.Fields(rest) {
 				var pid int
 				if _, err := fmt.Sscan(f, &pid); err != nil {
-					b.t.Fatal(err)
+					b.t.Error(err)
 				}
 				pids = append(pids, pid)
 			}
