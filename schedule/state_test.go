@@ -112,87 +112,104 @@ func TestFitErrorIsUpstreams(t *testing.T) {
 func TestAccounting(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
-	sizes := []string{"", "100m", "250m", "1"}
-	s := newWatched(seed)
-	// The model: nodes that are there, and where each pod is.
-	nodes := make(map[string]*corev1.Node)
-	placed := make(map[string]*corev1.Pod)
-	assumed := make(map[string]*schedule.PodInfo)
-	serial := 0
-	make1 := func(name string) *corev1.Pod {
-		serial++
-		p := pod(name, sizes[rng.IntN(4)], "")
-		p.UID = types.UID(fmt.Sprint(serial))
-		if rng.IntN(4) == 0 {
-			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: int32(80 + rng.IntN(3))}}
-		}
-		if rng.IntN(4) == 0 {
-			p.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("2")
-		}
-		return p
+	m := &model{
+		State: newWatched(seed), rng: rand.New(rand.NewPCG(seed, 0)),
+		nodes: make(map[string]*corev1.Node), placed: make(map[string]*corev1.Pod), assumed: make(map[string]*schedule.PodInfo),
 	}
 	for step := range 5000 {
-		name := fmt.Sprint("p", rng.IntN(30))
-		nodeName := fmt.Sprint("n", rng.IntN(6))
-		switch rng.IntN(7) {
-		case 0:
-			nodes[nodeName] = node(nodeName, sizes[1+rng.IntN(3)], "1Gi", "10")
-			s.SetNode(nodes[nodeName])
-		case 1:
-			delete(nodes, nodeName)
-			s.RemoveNode(nodeName)
-		case 2: // a pod appears on a node, or moves to another life
-			p := on(make1(name), nodeName)
-			placed[name] = p
-			delete(assumed, name)
-			s.SetPod(schedule.NewPodInfo(p))
-		case 3:
-			p := schedule.NewPodInfo(make1(name))
-			if placed[name] != nil {
-				break
-			}
-			s.Assume(p, nodeName)
-			assumed[name] = p
-			placed[name] = on(p.Pod, nodeName)
-		case 4:
-			if p := assumed[name]; p != nil {
-				switch rng.IntN(4) {
-				case 0: // late news: not bound yet
-					s.SetPod(schedule.NewPodInfo(p.Pod.DeepCopy()))
-				case 1: // confirmed
-					s.SetPod(schedule.NewPodInfo(placed[name]))
-					delete(assumed, name)
-					s.Forget(p) // too late to matter
-				default:
-					s.Forget(p)
-					delete(assumed, name)
-					delete(placed, name)
-				}
-			}
-		case 5:
-			delete(placed, name)
-			delete(assumed, name)
-			s.RemovePod("default/" + name)
-		case 6:
-			if p := placed[name]; p != nil {
-				p = p.DeepCopy()
-				p.Status.Phase = corev1.PodSucceeded
-				s.SetPod(schedule.NewPodInfo(p))
-				delete(placed, name)
-				delete(assumed, name)
-			}
-		}
+		m.step()
 		fresh := newWatched(seed)
-		for _, n := range nodes {
+		for _, n := range m.nodes {
 			fresh.SetNode(n)
 		}
-		for _, p := range placed {
+		for _, p := range m.placed {
 			fresh.SetPod(schedule.NewPodInfo(p))
 		}
-		if got, want := s.look(), fresh.look(); !slices.Equal(got, want) {
+		if got, want := m.State.look(), fresh.look(); !slices.Equal(got, want) {
 			t.Fatalf("step %d:\n got %v\nwant %v", step, got, want)
 		}
+	}
+}
+
+// model is a State, and what should be in it.
+type model struct {
+	State   *watched
+	rng     *rand.Rand
+	nodes   map[string]*corev1.Node
+	placed  map[string]*corev1.Pod       // as they are on their nodes
+	assumed map[string]*schedule.PodInfo // those of placed that are not confirmed
+	serial  int
+}
+
+func (m *model) size() string { return []string{"", "100m", "250m", "1"}[m.rng.IntN(4)] }
+
+// pod makes a pod of a new life.
+func (m *model) pod(name string) *corev1.Pod {
+	m.serial++
+	p := pod(name, m.size(), "")
+	p.UID = types.UID(fmt.Sprint(m.serial))
+	if m.rng.IntN(4) == 0 {
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: int32(80 + m.rng.IntN(3))}}
+	}
+	if m.rng.IntN(4) == 0 {
+		p.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("2")
+	}
+	return p
+}
+
+func (m *model) forget(name string) {
+	delete(m.placed, name)
+	delete(m.assumed, name)
+}
+
+func (m *model) step() {
+	name, nodeName := fmt.Sprint("p", m.rng.IntN(30)), fmt.Sprint("n", m.rng.IntN(6))
+	switch m.rng.IntN(7) {
+	case 0:
+		m.nodes[nodeName] = node(nodeName, "1", fmt.Sprint(1+m.rng.IntN(3), "Gi"), "10")
+		m.State.SetNode(m.nodes[nodeName])
+	case 1:
+		delete(m.nodes, nodeName)
+		m.State.RemoveNode(nodeName)
+	case 2: // a pod appears on a node, or in another life on another
+		m.forget(name)
+		m.placed[name] = on(m.pod(name), nodeName)
+		m.State.SetPod(schedule.NewPodInfo(m.placed[name]))
+	case 3:
+		if m.placed[name] == nil {
+			p := schedule.NewPodInfo(m.pod(name))
+			m.State.Assume(p, nodeName)
+			m.assumed[name], m.placed[name] = p, on(p.Pod, nodeName)
+		}
+	case 4:
+		if p := m.assumed[name]; p != nil {
+			m.settle(name, p)
+		}
+	case 5:
+		m.State.RemovePod("default/" + name)
+		m.forget(name)
+	case 6:
+		if p := m.placed[name]; p != nil {
+			p = p.DeepCopy()
+			p.Status.Phase = corev1.PodSucceeded
+			m.State.SetPod(schedule.NewPodInfo(p))
+			m.forget(name)
+		}
+	}
+}
+
+// settle is what becomes of an assumption.
+func (m *model) settle(name string, p *schedule.PodInfo) {
+	switch m.rng.IntN(3) {
+	case 0: // late news: not bound yet
+		m.State.SetPod(schedule.NewPodInfo(p.Pod.DeepCopy()))
+	case 1: // confirmed
+		m.State.SetPod(schedule.NewPodInfo(m.placed[name]))
+		delete(m.assumed, name)
+		m.State.Forget(p) // too late to matter
+	case 2:
+		m.State.Forget(p)
+		m.forget(name)
 	}
 }
 
