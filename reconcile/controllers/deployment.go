@@ -58,8 +58,9 @@ type Deployment struct {
 	statuses written
 
 	mu sync.Mutex
-	// tried is guarded by mu: by Deployment, the ReplicaSet whose creation was
-	// tried and may have succeeded, and that the local copy may not show yet.
+	// tried is guarded by mu: by Deployment, the ReplicaSet that it last tried to
+	// create or, with a resource version, to update, when nobody knows whether
+	// that succeeded.
 	tried map[string]*appsv1.ReplicaSet
 }
 
@@ -191,6 +192,9 @@ func (c *Deployment) act(ctx context.Context, d *appsv1.Deployment, plan deploym
 	for _, u := range plan.update {
 		updated, err := c.config.ReplicaSetWriter.Update(ctx, u.to)
 		if err != nil {
+			if !refused(err) && !apierrors.IsConflict(err) {
+				c.setTried(key(d), u.from)
+			}
 			return d, fmt.Errorf("update replica set %s: %w", key(u.to), err)
 		}
 		c.written.add(key(d), updated.ResourceVersion)
@@ -219,7 +223,7 @@ func (c *Deployment) act(ctx context.Context, d *appsv1.Deployment, plan deploym
 	return updated, nil
 }
 
-// resolve finds out what became of a create without an answer. Nothing can be
+// resolve finds out what became of a write without an answer. Nothing can be
 // decided before: that ReplicaSet may be making pods.
 func (c *Deployment) resolve(ctx context.Context, d *appsv1.Deployment) error {
 	c.mu.Lock()
@@ -228,7 +232,19 @@ func (c *Deployment) resolve(ctx context.Context, d *appsv1.Deployment) error {
 	if rs == nil {
 		return nil
 	}
-	if _, ok := c.config.ReplicaSets.Get(key(rs)); ok || d.DeletionTimestamp != nil {
+	// The update, had it succeeded, was the first after that resource version: a
+	// copy that shows any other shows it, too.
+	seen, ok := c.config.ReplicaSets.Get(key(rs))
+	created := rs.ResourceVersion == ""
+	if d.DeletionTimestamp != nil || ok == created || ok && seen.ResourceVersion != rs.ResourceVersion {
+		c.setTried(key(d), nil)
+		return nil
+	}
+	if !created {
+		// Unchanged, which the API accepts if nothing has changed.
+		if _, err := c.config.ReplicaSetWriter.Update(ctx, rs.DeepCopy()); err != nil {
+			return fmt.Errorf("look at replica set %s: %w", key(rs), err)
+		}
 		c.setTried(key(d), nil)
 		return nil
 	}
@@ -237,13 +253,10 @@ func (c *Deployment) resolve(ctx context.Context, d *appsv1.Deployment) error {
 	empty := rs.DeepCopy()
 	empty.Spec.Replicas = new(int32)
 	_, err := c.create(ctx, d, empty)
-	if apierrors.IsAlreadyExists(err) {
-		return errStale
-	}
-	if err != nil {
+	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create replica set %s again: %w", key(rs), err)
 	}
-	return errStale // it exists from now on: look again
+	return errStale // it exists: look again when the copy shows it
 }
 
 // create creates rs and remembers it as long as nobody knows whether it exists.

@@ -103,8 +103,8 @@ func (c *collection[T]) write(ctx context.Context, verb, name string, apply func
 	defer c.api.mu.Unlock()
 	var failure error
 	if c.api.fault != nil {
-		var go_ bool
-		if go_, failure = c.api.fault(verb, c.kind+" "+name); !go_ {
+		var through bool
+		if through, failure = c.api.fault(verb, c.kind+" "+name); !through {
 			return none, failure
 		}
 	}
