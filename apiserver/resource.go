@@ -41,7 +41,8 @@ type Resource struct {
 	// Strategy says how objects are completed and checked.
 	Strategy Strategy
 	// Columns are those of the server-side table after Name, in order. Age is
-	// a column like any other. Empty means Name and Age only.
+	// a column like any other. Empty means Name and Age only. Where one of them
+	// is called Name there is no other.
 	Columns []Column
 	// Fields are the selectable fields beyond metadata.name and
 	// metadata.namespace, by path, such as "spec.nodeName".

@@ -110,9 +110,23 @@ func (k *Kubelet) retryReport(ctx context.Context) {
 	}
 }
 
+// writeAttempts is how often a write of the Node's status is tried at once
+// against other writers; upstream tries as often.
+const writeAttempts = 5
+
 // writeNode writes the Node's status if it changed or was last written too
 // long ago. A Node that was deleted is registered again.
 func (k *Kubelet) writeNode(ctx context.Context, written time.Time) (at time.Time, ready bool, err error) {
+	for range writeAttempts {
+		at, ready, err = k.tryWriteNode(ctx, written)
+		if !apierrors.IsConflict(err) {
+			break
+		}
+	}
+	return at, ready, err
+}
+
+func (k *Kubelet) tryWriteNode(ctx context.Context, written time.Time) (at time.Time, ready bool, err error) {
 	node, err := k.config.Nodes.Get(ctx, "", k.config.NodeName)
 	if apierrors.IsNotFound(err) {
 		node, err = k.config.Nodes.Create(ctx, k.newNode())
