@@ -206,7 +206,8 @@ func wantsJSON(err error) bool {
 }
 
 func (r Resource[T]) protobuf() bool {
-	_, able := any(r.t.New()).(message)
+	var object T
+	_, able := any(object).(message)
 	return able && r.client.protobuf(r.resource())
 }
 

@@ -33,7 +33,8 @@ type RunOptions struct {
 	Namespace string
 	// Image is what the container runs. Required.
 	Image string
-	// Replicas is how many pods a Deployment has. Other kinds take only 1.
+	// Replicas is how many pods a Deployment has; zero makes one without pods.
+	// Other kinds take only 1.
 	Replicas int32
 	// Restart is Always, OnFailure or Never; empty means Always.
 	Restart corev1.RestartPolicy

@@ -94,11 +94,26 @@ func describeStatus(s metav1.Status) string {
 	case metav1.StatusReasonUnauthorized:
 		return "error: You must be logged in to the server (" + s.Message + ")"
 	case metav1.StatusReasonInvalid:
-		if s.Message != "" {
-			return "The request is invalid: " + s.Message
-		}
+		return describeInvalid(s)
 	case "":
 		return "Error from server: " + s.Message
 	}
 	return fmt.Sprintf("Error from server (%s): %s", s.Reason, s.Message)
+}
+
+// describeInvalid names the object and then what is wrong with it, each on a
+// line of its own if there are several.
+func describeInvalid(s metav1.Status) string {
+	d := s.Details
+	if d == nil || len(d.Causes) == 0 {
+		return "The request is invalid: " + s.Message
+	}
+	text := fmt.Sprintf("The %s %q is invalid: ", d.Kind, d.Name)
+	if len(d.Causes) == 1 {
+		return text + d.Causes[0].Field + ": " + d.Causes[0].Message
+	}
+	for _, cause := range d.Causes {
+		text += "\n* " + cause.Field + ": " + cause.Message
+	}
+	return text
 }
