@@ -21,8 +21,8 @@
 //
 // # The path of a request
 //
-// A write passes, in this order: authentication (401), authorization (403),
-// routing, decoding (400, 413, 415), the resource's defaults and preparation,
+// A write passes, in this order: authentication (401), impersonation (403) and
+// authorization (403), routing, decoding (400, 413, 415), the resource's defaults and preparation,
 // mutating admission (403), validation (422), validating admission, and storage
 // in one transaction (409). The message of an error is the one that Kubernetes
 // gives where clients and people know it. A dry run goes the same way and stops
@@ -53,13 +53,15 @@
 // that request alone. A record which cannot be decoded is named in a Warning
 // header and left out of lists, 500 when asked for by name. A request for a
 // revision that the store has not reached waits three seconds, then gets 504. A
-// client that reads its watch too slowly is cut off without delaying others.
+// client that reads its watch too slowly is cut off without delaying others. More
+// requests at once than Config.MaxInFlight get 429, watches not counted; a
+// request that takes over a minute gets 504.
 // When storage fails, /readyz does and /livez does not.
 //
 // # What it leaves out
 //
 // Server-side apply (415), several versions of one resource with conversion
-// between them, OpenAPI v2, CBOR, connecting to running things (exec, logs,
-// proxy), aggregation of other servers. Authentication, authorization and
-// admission are packages of their own.
+// between them, OpenAPI v2, CBOR, aggregation of other servers. How a pod's log or
+// a shell in it is reached is up to Subresource.Connect. Authentication,
+// authorization and admission are packages of their own.
 package apiserver

@@ -94,7 +94,7 @@ func newKind(r Resource, prefix string, c *codec) (*kind, error) {
 		cache:    newDecodeCache(),
 	}
 	for _, sub := range r.Subresources {
-		if sub.Name == "" || (sub.New != nil && sub.From == nil && sub.Into == nil && sub.Connect == nil) {
+		if sub.Name == "" || len(sub.Verbs) == 0 || (sub.New != nil && sub.From == nil && sub.Into == nil && sub.Connect == nil) {
 			return nil, fmt.Errorf("subresource %q can do nothing", sub.Name)
 		}
 	}
