@@ -232,15 +232,19 @@ func (c *Deployment) resolve(ctx context.Context, d *appsv1.Deployment) error {
 	if rs == nil {
 		return nil
 	}
-	// The update, had it succeeded, was the first after that resource version: a
-	// copy that shows any other shows it, too.
 	seen, ok := c.config.ReplicaSets.Get(key(rs))
-	created := rs.ResourceVersion == ""
-	if d.DeletionTimestamp != nil || ok == created || ok && seen.ResourceVersion != rs.ResourceVersion {
+	update := rs.ResourceVersion != ""
+	known := ok
+	if update {
+		// The update, had it succeeded, was the first after that resource version: a
+		// copy that shows any other shows it, too.
+		known = !ok || seen.ResourceVersion != rs.ResourceVersion
+	}
+	if known || d.DeletionTimestamp != nil {
 		c.setTried(key(d), nil)
 		return nil
 	}
-	if !created {
+	if update {
 		// Unchanged, which the API accepts if nothing has changed.
 		if _, err := c.config.ReplicaSetWriter.Update(ctx, rs.DeepCopy()); err != nil {
 			return fmt.Errorf("look at replica set %s: %w", key(rs), err)

@@ -370,6 +370,7 @@ func (r *rollout) newSet(revision string, size int32) *appsv1.ReplicaSet {
 // form of the template, so that names stay when another controller takes over.
 func templateHash(template *corev1.PodTemplateSpec, collisions *int32) string {
 	h := fnv.New32a()
+	//lint:ignore SA1019 its successor gives the same text from a module that we do not depend on
 	fmt.Fprintf(h, "%v", dump.ForHash(*template))
 	if collisions != nil {
 		var bytes [8]byte

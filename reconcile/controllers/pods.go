@@ -42,9 +42,11 @@ func availableIn(pod *corev1.Pod, minReadySeconds int32, now time.Time) time.Dur
 // rankForDeletion sorts pods, those to be deleted first in front. The order is
 // total, so whoever sees the same pods deletes the same ones.
 func rankForDeletion(pods []*corev1.Pod) {
-	onNode := make(map[string]int)
+	onNode := make(map[string]int) // ready ones
 	for _, pod := range pods {
-		onNode[pod.Spec.NodeName]++
+		if ready(pod) {
+			onNode[pod.Spec.NodeName]++
+		}
 	}
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(
