@@ -177,7 +177,7 @@ func (g cgroups) removeEmpty(path string) error {
 	}
 	for _, top := range tops {
 		for at := path; at != "/" && at != "."; at = filepath.Dir(at) {
-			if syscall.Rmdir(filepath.Join(top, at)) != nil {
+			if err := syscall.Rmdir(filepath.Join(top, at)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				break
 			}
 		}

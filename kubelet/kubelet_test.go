@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -74,6 +75,7 @@ func newRig(t *testing.T, c memruntime.Config) *rig {
 			return &corev1.ConfigMap{Data: map[string]string{"a.conf": "alpha", "b.conf": "beta"}}, nil
 		},
 	}}
+	r.config.Log = funcr.New(func(p, a string) { t.Log(time.Now().Format("05.000"), p, a) }, funcr.Options{Verbosity: 2})
 	return r
 }
 
@@ -291,7 +293,7 @@ func TestInitContainersAndCompletion(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		order = append(order, c.Metadata.Name)
-		return memruntime.Behavior{For: time.Millisecond, Exits: c.Metadata.Name != "side"}
+		return memruntime.Behavior{Exits: c.Metadata.Name != "side"}
 	}})
 	r.config.Events = nil
 	r.start()

@@ -37,17 +37,20 @@ func (k *Kubelet) observer(uid podUID) *observer {
 
 // look returns the state of the pod now.
 func (o *observer) look(ctx context.Context) (*podState, error) {
-	sandboxes, err := o.runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{
-		Filter: &runtimeapi.PodSandboxFilter{LabelSelector: o.labels},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list sandboxes: %w", err)
-	}
+	// Containers first: when a sandbox is stopped between the two looks, what is
+	// seen is live containers in a dead sandbox, and those are stopped. The other
+	// way round would be dead containers to be restarted in a dead sandbox.
 	containers, err := o.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{
 		Filter: &runtimeapi.ContainerFilter{LabelSelector: o.labels},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list containers: %w", err)
+	}
+	sandboxes, err := o.runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{
+		Filter: &runtimeapi.PodSandboxFilter{LabelSelector: o.labels},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list sandboxes: %w", err)
 	}
 	s := &podState{}
 	known := map[string]sandboxState{}

@@ -133,7 +133,7 @@ func (p *planner) planStart(spec *corev1.Container, before *containerState) {
 			return
 		}
 	}
-	if f, failed := p.memory.starts[spec.Name]; failed {
+	if f, failed := p.memory.starts[spec.Name]; failed && f.sandbox == p.sandbox().id {
 		if until := f.at.Add(retryStart); p.now.Before(until) {
 			p.hold(spec.Name, until, f.reason, f.message)
 			return

@@ -28,7 +28,9 @@ type eventsFlow struct{ atomic.Bool }
 func (k *Kubelet) relist(ctx context.Context) {
 	tick := time.NewTicker(relistPeriod)
 	defer tick.Stop()
-	var before map[podUID]string
+	// Empty: whatever the first list has may have changed since it was last
+	// looked at.
+	before := map[podUID]string{}
 	listed, synced := time.Time{}, time.Now()
 	for {
 		select {
@@ -52,7 +54,7 @@ func (k *Kubelet) relist(ctx context.Context) {
 		}
 		listed = time.Now()
 		for uid := range now {
-			if before != nil && before[uid] != now[uid] {
+			if before[uid] != now[uid] {
 				k.wake(uid)
 			}
 		}

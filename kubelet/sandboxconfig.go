@@ -14,11 +14,15 @@ func (k *Kubelet) sandboxConfig(pod *corev1.Pod, attempt uint32) (*runtimeapi.Po
 	if err != nil {
 		return nil, err
 	}
+	hostname := k.hostname(pod)
+	if pod.Spec.HostNetwork {
+		hostname = "" // the host's own; runc refuses to set it
+	}
 	return &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{
 			Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID), Attempt: attempt,
 		},
-		Hostname:     k.hostname(pod),
+		Hostname:     hostname,
 		LogDirectory: k.logDirectory(pod),
 		DnsConfig:    dns,
 		PortMappings: portMappings(pod),

@@ -23,7 +23,7 @@ func (w *worker) start(ctx context.Context, pod *corev1.Pod, sandbox string, con
 	if ctx.Err() != nil {
 		return
 	}
-	failure := startFailure{at: time.Now(), reason: "CreateContainerError", message: err.Error()}
+	failure := startFailure{at: time.Now(), sandbox: sandbox, reason: "CreateContainerError", message: err.Error()}
 	if wait, ok := errors.AsType[*waitError](err); ok {
 		failure.reason = wait.reason
 	}

@@ -122,7 +122,9 @@ type pullFailure struct {
 
 // startFailure is a container that could not be created or started.
 type startFailure struct {
-	at      time.Time
+	at time.Time
+	// sandbox is where it was to run. In another it is tried at once.
+	sandbox string
 	reason  string
 	message string
 }
