@@ -5,6 +5,10 @@ BIN := bin
 # and be compared with, and ip and ps to look with.
 TEST_TOOLS := containernetworking-plugins iproute2 procps
 ARGS ?=
+PROGRAMS := ./examples/cluster ./examples/planectl
+ifeq ($(shell go env GOOS),linux)
+PROGRAMS += ./cni/planekit-cni
+endif
 
 .PHONY: cluster test build compat-tools bench
 
@@ -14,7 +18,7 @@ cluster: build
 	@exec $(BIN)/cluster $(ARGS)
 
 build:
-	@go build -trimpath -ldflags="-s -w" -o $(BIN)/ ./examples/cluster ./examples/planectl ./cni/planekit-cni
+	@go build -trimpath -ldflags="-s -w" -o $(BIN)/ $(PROGRAMS)
 
 # Everything: the library and the examples under the race detector, then the
 # stock clients against them.

@@ -32,7 +32,7 @@ func readHost(root string, override corev1.ResourceList) hostInfo {
 	}
 	var fs syscall.Statfs_t
 	if syscall.Statfs(root, &fs) == nil {
-		h.capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(fs.Blocks)*fs.Bsize, resource.BinarySI)
+		h.capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(fs.Blocks)*int64(fs.Bsize), resource.BinarySI)
 	}
 	maps.Copy(h.capacity, override)
 	h.info = corev1.NodeSystemInfo{

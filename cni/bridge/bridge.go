@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package bridge is the CNI plugin "bridge": it puts containers of a host on
 // one Linux bridge and routes between the bridge and the rest.
 //

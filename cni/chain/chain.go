@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package chain is the CNI plugin "planekit-cni": it runs a list of plugins of
 // its own, through a [cni.Invoker]. A runtime that calls it gets what the
 // invoker gives: attachments on record, cleaning up after a failed ADD, bounded

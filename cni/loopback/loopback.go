@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package loopback is the CNI plugin "loopback": it sets the interface lo of a
 // container up. Runtimes call it themselves, beside the network's plugins.
 //

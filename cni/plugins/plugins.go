@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package plugins makes one program out of all of planekit's CNI plugins: the
 // name it is called by says which one it is. Any program can be such a one as
 // well, if it begins with:

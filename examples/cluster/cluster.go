@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/kube"
+	"github.com/planekit/planekit/apiserver/review"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/storage"
@@ -129,7 +130,7 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	}
 	c.server, err = apiserver.New(apiserver.Config{
 		Store:         store,
-		Resources:     kube.Resources(),
+		Resources:     append(kube.Resources(), review.Resources(authenticator, authorizer)...),
 		Authenticator: authenticator,
 		Authorizer:    authorizer,
 		Admission:     admission,

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package kubelet
+
+import "errors"
+
+func mountMemory(string, string) error { return errors.ErrUnsupported }
+
+func unmount(string) error { return errors.ErrUnsupported }
