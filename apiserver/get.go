@@ -46,9 +46,6 @@ func (s *Server) getSub(q *request) error {
 		return err
 	}
 	if q.sub.New != nil {
-		if q.sub.From == nil {
-			return apierrors.NewMethodNotSupported(q.kind.gr, "get")
-		}
 		if obj, err = q.show(obj); err != nil {
 			return err
 		}

@@ -94,11 +94,29 @@ func newKind(r Resource, prefix string, c *codec) (*kind, error) {
 		cache:    newDecodeCache(),
 	}
 	for _, sub := range r.Subresources {
-		if sub.Name == "" || len(sub.Verbs) == 0 || (sub.New != nil && sub.From == nil && sub.Into == nil && sub.Connect == nil) {
-			return nil, fmt.Errorf("subresource %q can do nothing", sub.Name)
+		if err := sub.check(); err != nil {
+			return nil, fmt.Errorf("subresource %q: %w", sub.Name, err)
 		}
 	}
 	return k, nil
+}
+
+// check finds subresources that would fail when they are used.
+func (s *Subresource) check() error {
+	serves := func(verb string) bool { return slices.Contains(s.Verbs, verb) }
+	switch {
+	case s.Name == "" || len(s.Verbs) == 0:
+		return errors.New("name and verbs must be set")
+	case s.Connect != nil:
+		return nil
+	case s.New == nil && serves("create"):
+		return errors.New("create needs New and Into")
+	case s.New != nil && s.Into == nil && (serves("create") || serves("update") || serves("patch")):
+		return errors.New("writing needs Into")
+	case s.New != nil && s.From == nil && (serves("get") || serves("update") || serves("patch")):
+		return errors.New("get, update and patch need From")
+	}
+	return nil
 }
 
 // key is where an object is stored.

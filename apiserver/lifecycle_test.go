@@ -116,10 +116,12 @@ func TestTooManyInFlight(t *testing.T) {
 	s.want("ADDED/a")
 }
 
-func TestHooks(t *testing.T) {
+func TestHooks(t *testing.T) { synctest.Test(t, testHooks) }
+
+func testHooks(t *testing.T) {
 	var mu sync.Mutex
 	var lines []string
-	a := start(t, apiservertest.WithConfig(func(c *apiserver.Config) {
+	_, a := inMemory(t, func(c *apiserver.Config) {
 		c.Hooks.Served = func(s apiserver.Served) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -130,10 +132,11 @@ func TestHooks(t *testing.T) {
 			defer mu.Unlock()
 			lines = append(lines, fmt.Sprintln("watching", delta))
 		}
-	}))
+	})
 	a.do("GET", configPath+"/a", "")
 	a.do("GET", configPath+"?watch=true&timeoutSeconds=1", "")
 	a.do("GET", "/version", "")
+	synctest.Wait()
 	mu.Lock()
 	defer mu.Unlock()
 	if got := strings.Join(lines, ""); got != "get configmaps 404\nwatching 1\nwatching -1\nwatch configmaps 200\nget  200\n" {

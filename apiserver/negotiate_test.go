@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/planekit/planekit/apiserver/apiservertest"
 	corev1 "k8s.io/api/core/v1"
@@ -91,8 +92,10 @@ func TestProtobuf(t *testing.T) {
 	a.want(a.do("GET", configPath+"/p", ""), 200, "")
 }
 
-func TestProtobufWatch(t *testing.T) {
-	a := start(t)
+func TestProtobufWatch(t *testing.T) { synctest.Test(t, testProtobufWatch) }
+
+func testProtobufWatch(t *testing.T) {
+	_, a := inMemory(t)
 	a.create(configPath, configMap("a", ""))
 	got := a.do("GET", configPath+"?watch=true&timeoutSeconds=1", "", "Accept: "+protoMedia+";stream=watch")
 	if media := got.header.Get("Content-Type"); media != protoMedia+";stream=watch" {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/apiservertest"
@@ -151,15 +152,17 @@ func TestWatchList(t *testing.T) {
 }
 
 func TestWatchTimesOutWithBookmark(t *testing.T) {
-	a := start(t)
-	s := a.watch(configPath + "?watch=true&allowWatchBookmarks=true&timeoutSeconds=1&labelSelector=none")
-	made := into[corev1.ConfigMap](t, a.create(configPath, configMap("a", "")))
-	if mark := s.want("BOOKMARK/"); mark.ResourceVersion != made.ResourceVersion {
-		t.Errorf("bookmark at %s, want %s", mark.ResourceVersion, made.ResourceVersion)
-	}
-	if e := s.next(); e != nil {
-		t.Errorf("after the time: %+v", e)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		_, a := inMemory(t)
+		s := a.watch(configPath + "?watch=true&allowWatchBookmarks=true&timeoutSeconds=1&labelSelector=none")
+		made := into[corev1.ConfigMap](t, a.create(configPath, configMap("a", "")))
+		if mark := s.want("BOOKMARK/"); mark.ResourceVersion != made.ResourceVersion {
+			t.Errorf("bookmark at %s, want %s", mark.ResourceVersion, made.ResourceVersion)
+		}
+		if e := s.next(); e != nil {
+			t.Errorf("after the time: %+v", e)
+		}
+	})
 }
 
 func TestWatchCompacted(t *testing.T) {
