@@ -5,7 +5,7 @@ import (
 	"math/rand"
 	"os"
 	"path/filepath"
-	"strings"
+	"regexp"
 	"testing"
 
 	"github.com/planekit/planekit/apiserver"
@@ -74,6 +74,9 @@ func encode(t *testing.T, obj runtime.Object) string {
 	return string(data)
 }
 
+// betweenDocuments is what stands between the objects of testdata.
+var betweenDocuments = regexp.MustCompile(`(?m)^(---|=> .*|[!#] .*)$`)
+
 func FuzzObjects(f *testing.F) {
 	files, err := filepath.Glob("testdata/*/*.yaml")
 	if err != nil {
@@ -84,7 +87,7 @@ func FuzzObjects(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		for doc := range strings.SplitSeq(string(data), "\n---\n") {
+		for _, doc := range betweenDocuments.Split(string(data), -1) {
 			if j, err := yaml.YAMLToJSON([]byte(doc)); err == nil {
 				f.Add(j)
 			}
@@ -111,6 +114,7 @@ func TestRandomObjects(t *testing.T) {
 	t.Logf("seed %d", seed)
 	filler := randfill.NewWithSeed(seed).NilChance(0.3).NumElements(0, 2).MaxDepth(12)
 	for _, r := range kube.Resources() {
+		exercised := 0
 		for range 30 {
 			obj := r.New()
 			filler.Fill(obj)
@@ -123,6 +127,10 @@ func TestRandomObjects(t *testing.T) {
 				continue // such as a quantity of no number
 			}
 			exercise(t, r, obj)
+			exercised++
+		}
+		if exercised == 0 {
+			t.Errorf("%s: no object was usable", r.Plural)
 		}
 	}
 }
