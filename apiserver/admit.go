@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/planekit/planekit/admission"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,5 +41,3 @@ func refused(q *request, in *admission.Request, err error) error {
 	}
 	return apierrors.NewForbidden(q.kind.gr, in.Name, err)
 }
-
-func containsSlash(name string) bool { return strings.Contains(name, "/") }

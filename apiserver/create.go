@@ -42,6 +42,9 @@ func (s *Server) create(q *request) error {
 	if q.kind.Strategy.Default != nil {
 		q.kind.Strategy.Default(obj)
 	}
+	if q.kind.Answer != nil {
+		return s.answer(q, obj, len(o.DryRun) > 0)
+	}
 	if err := q.beginLife(obj); err != nil {
 		return err
 	}
@@ -121,7 +124,7 @@ func generateName(prefix string) string {
 func (q *request) validateNew(obj runtime.Object) error {
 	m := accessor(obj)
 	// The name becomes a part of the storage key, whatever ValidateName thinks.
-	if m.GetName() != "" && (checkSegment(m.GetName()) != nil || containsSlash(m.GetName())) {
+	if m.GetName() != "" && checkSegment(m.GetName()) != nil {
 		return apierrors.NewInvalid(q.kind.gvk.GroupKind(), m.GetName(), field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "name"), m.GetName(), "must be usable as a path segment")})
 	}

@@ -1,3 +1,67 @@
-// Package apiserver serves declarative resources over the Kubernetes wire
-// protocol.
+// Package apiserver serves Kubernetes-style APIs over HTTP from data.
+//
+// A [Resource] describes a type: its names, its Go type, how it is completed
+// and checked, its columns and subresources. A [Server] is made of resources and
+// a store; routes, discovery, OpenAPI, tables, validation of metadata and
+// optimistic concurrency follow from them. Stock kubectl and client-go work
+// against it.
+//
+//	server, err := apiserver.New(apiserver.Config{
+//		Store:         memstore.New(),
+//		Resources:     []apiserver.Resource{widgets},
+//		Authenticator: authenticator,
+//		Authorizer:    authorizer,
+//		Listener:      listener,
+//		TLS:           &tls.Config{Certificates: certificates},
+//	})
+//	err = server.Run(ctx)
+//
+// A server without an authenticator or authorizer does not start. Package
+// apiservertest starts one inside a test in milliseconds.
+//
+// # The path of a request
+//
+// A write passes, in this order: authentication (401), impersonation (403) and
+// authorization (403), routing, decoding (400, 413, 415), the resource's defaults and preparation,
+// mutating admission (403), validation (422), validating admission, and storage
+// in one transaction (409). The message of an error is the one that Kubernetes
+// gives where clients and people know it. A dry run goes the same way and stops
+// short of the transaction. A patch, or an update without a resourceVersion, that
+// another write overtakes is tried again from the new state; one that names the
+// resourceVersion it was made from is refused.
+//
+// A read is answered from the store itself, so it sees every write that was
+// acknowledged before it began. A paged list shows all pages as of one revision.
+// A watch delivers every change after its resourceVersion once and in order, or
+// ends with 410 where the store has forgotten that far back; it never skips. An
+// object that enters or leaves a selection is seen as added or deleted.
+//
+// Requests may come over the wire or through memory ([Server.Transport]), which
+// leaves out TLS and credentials and nothing else.
+//
+// # What is stored
+//
+// An object lies under prefix/group/plural/namespace/name ("core" for the core
+// group), as protobuf if its type can, else as JSON, without its
+// resourceVersion, which is the revision of the store. Objects handed out by the
+// server's decode cache are shared: strategies, columns and admission must never
+// change an old object.
+//
+// # How it fails
+//
+// Whatever the cause, clients get a metav1.Status. A panic in a handler costs
+// that request alone. A record which cannot be decoded is named in a Warning
+// header and left out of lists, 500 when asked for by name. A request for a
+// revision that the store has not reached waits three seconds, then gets 504. A
+// client that reads its watch too slowly is cut off without delaying others. More
+// requests at once than Config.MaxInFlight get 429, watches not counted; a
+// request that takes over a minute gets 504.
+// When storage fails, /readyz does and /livez does not.
+//
+// # What it leaves out
+//
+// Server-side apply (415), several versions of one resource with conversion
+// between them, OpenAPI v2, CBOR, aggregation of other servers. How a pod's log or
+// a shell in it is reached is up to Subresource.Connect. Authentication,
+// authorization and admission are packages of their own.
 package apiserver

@@ -83,7 +83,10 @@ func (s *Server) buildDocument(name, version string) (document, error) {
 	for _, k := range s.kindsOf(name, version) {
 		r := openapi.Resource{
 			Path: groupPath(name, version), Plural: k.Plural, Namespaced: k.Namespaced, Verbs: k.Verbs,
-			Kind: openapiKind(k.gvk), Type: structOf(k.New()), List: structOf(k.NewList()),
+			Kind: openapiKind(k.gvk), Type: structOf(k.New()),
+		}
+		if k.Answer == nil {
+			r.List = structOf(k.NewList())
 		}
 		for i := range k.Subresources {
 			sub := &k.Subresources[i]

@@ -72,12 +72,14 @@ func mark(m metav1.Object, now time.Time, seconds int64) {
 // stay, and the kind's own policy applies where there are none.
 func (k *kind) finalizers(have []string, o *metav1.DeleteOptions) []string {
 	policy := k.Strategy.GarbageCollection
+	//lint:ignore SA1019 old clients still send it
+	orphan := o.OrphanDependents
 	switch {
 	case o.PropagationPolicy != nil:
 		policy = *o.PropagationPolicy
-	case o.OrphanDependents != nil && *o.OrphanDependents:
+	case orphan != nil && *orphan:
 		policy = metav1.DeletePropagationOrphan
-	case o.OrphanDependents != nil:
+	case orphan != nil:
 		policy = metav1.DeletePropagationBackground
 	case slices.Contains(have, metav1.FinalizerOrphanDependents), slices.Contains(have, metav1.FinalizerDeleteDependents):
 		return have

@@ -57,7 +57,9 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (runtime.Obj
 	}
 	strategy := q.strategy()
 	if strategy.PrepareForUpdate != nil {
-		strategy.PrepareForUpdate(q.r.Context(), obj, old)
+		// A copy, for what is kept from it becomes part of obj, which the steps
+		// after this one may change in place; old itself is shared.
+		strategy.PrepareForUpdate(q.r.Context(), obj, old.DeepCopyObject())
 	}
 	if q.kind.Strategy.Default != nil {
 		q.kind.Strategy.Default(obj)

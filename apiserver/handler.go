@@ -1,10 +1,12 @@
 package apiserver
 
 import (
+	"context"
 	"fmt"
 	stdlog "log"
 	"net/http"
 	"runtime/debug"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/authn/user"
@@ -21,7 +23,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve is the whole chain, with identify to tell who asks.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, identify func(*http.Request) (*user.Info, error)) {
 	info, parseErr := parseRequest(r.Method, r.URL)
-	recorder := &recorder{ResponseWriter: w}
+	recorder := &recorder{ResponseWriter: w, began: time.Now()}
 	defer s.finish(recorder, r, info)
 	h := recorder.Header()
 	h.Set("Cache-Control", "no-cache, private")
@@ -29,7 +31,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, identify func(*ht
 		s.writeError(recorder, r, apierrors.NewBadRequest(parseErr.Error()))
 		return
 	}
-	if info.Verb != "watch" {
+	if !s.longRunning(info) {
+		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+		defer cancel()
+		r = r.WithContext(ctx)
 		select {
 		case s.slots <- struct{}{}:
 			defer func() { <-s.slots }()
@@ -39,6 +44,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, identify func(*ht
 		}
 	}
 	u, err := identify(r)
+	if err == nil {
+		u, err = s.impersonate(r, u)
+	}
 	if err != nil {
 		s.writeError(recorder, r, err)
 		return
@@ -51,6 +59,20 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, identify func(*ht
 	if err := s.route(recorder, r, info, u); err != nil {
 		s.writeError(recorder, r, err)
 	}
+}
+
+// longRunning reports requests that last as long as the client likes, which do
+// not count among those in flight.
+func (s *Server) longRunning(info requestInfo) bool {
+	if info.Verb == "watch" {
+		return true
+	}
+	k := s.kinds[info.gvr()]
+	if k == nil || info.Subresource == "" {
+		return false
+	}
+	sub := k.subresource(info.Subresource)
+	return sub != nil && sub.Connect != nil
 }
 
 // finish turns a panic into a 500, or cuts the connection where an answer has
@@ -66,11 +88,11 @@ func (s *Server) finish(w *recorder, r *http.Request, info requestInfo) {
 		}
 	}
 	if served := s.config.Hooks.Served; served != nil {
-		gvr := schema.GroupVersionResource{}
+		done := Served{Verb: info.Verb, Subresource: info.Subresource, Code: w.code, Took: time.Since(w.began)}
 		if info.Resource != "" {
-			gvr = info.gvr()
+			done.Resource = info.gvr()
 		}
-		served(info.Verb, gvr, w.code)
+		served(done)
 	}
 	if cause != nil {
 		panic(http.ErrAbortHandler)
@@ -106,7 +128,8 @@ func (s *Server) authorize(r *http.Request, info requestInfo, u *user.Info) erro
 // recorder remembers the status code.
 type recorder struct {
 	http.ResponseWriter
-	code int
+	began time.Time
+	code  int
 }
 
 func (w *recorder) WriteHeader(code int) {

@@ -66,7 +66,7 @@ func newKind(r Resource, prefix string, c *codec) (*kind, error) {
 	switch {
 	case r.Version == "" || r.Kind == "" || r.Plural == "":
 		return nil, errors.New("version, kind and plural must be set")
-	case r.New == nil || r.NewList == nil:
+	case r.New == nil || r.NewList == nil && r.Answer == nil:
 		return nil, errors.New("New and NewList must be set")
 	case strings.Contains(r.Plural+r.Version+r.Group, "/"):
 		return nil, errors.New("a name contains a slash")
@@ -74,7 +74,9 @@ func newKind(r Resource, prefix string, c *codec) (*kind, error) {
 	if _, err := meta.Accessor(r.New()); err != nil {
 		return nil, err
 	}
-	if _, err := meta.GetItemsPtr(r.NewList()); err != nil {
+	if r.Answer != nil {
+		r.Verbs = []string{"create"}
+	} else if _, err := meta.GetItemsPtr(r.NewList()); err != nil {
 		return nil, err
 	}
 	r.Singular = cmp.Or(r.Singular, strings.ToLower(r.Kind))
@@ -87,12 +89,12 @@ func newKind(r Resource, prefix string, c *codec) (*kind, error) {
 		gvr:      schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Plural},
 		gr:       schema.GroupResource{Group: r.Group, Resource: r.Plural},
 		root:     prefix + "/" + cmp.Or(r.Group, "core") + "/" + r.Plural + "/",
-		proto:    canProto(r.New()) && canProto(r.NewList()),
+		proto:    canProto(r.New()) && (r.Answer != nil || canProto(r.NewList())),
 		codec:    c,
 		cache:    newDecodeCache(),
 	}
 	for _, sub := range r.Subresources {
-		if sub.Name == "" || (sub.New != nil && sub.From == nil && sub.Into == nil) {
+		if sub.Name == "" || len(sub.Verbs) == 0 || (sub.New != nil && sub.From == nil && sub.Into == nil && sub.Connect == nil) {
 			return nil, fmt.Errorf("subresource %q can do nothing", sub.Name)
 		}
 	}

@@ -70,7 +70,7 @@ func checkSegment(segment string) error {
 		return fmt.Errorf("invalid path: segment %q", segment)
 	case !utf8.ValidString(segment):
 		return fmt.Errorf("invalid path: not UTF-8")
-	case strings.ContainsFunc(segment, func(r rune) bool { return r < ' ' || r == 0x7f || r == '%' }):
+	case strings.ContainsFunc(segment, func(r rune) bool { return r < ' ' || r == 0x7f || r == '%' || r == '/' }):
 		return fmt.Errorf("invalid path: segment %q", segment)
 	}
 	return nil
@@ -112,6 +112,11 @@ func (i *requestInfo) setVerb(method string, query url.Values) error {
 		i.Verb = strings.ToLower(method)
 	}
 	if i.Name != "" {
+		// Running something in a pod takes the right to create, by whatever method
+		// the connection is made: WebSockets can only begin with GET.
+		if i.Verb == "get" && slices.Contains([]string{"exec", "attach", "portforward"}, i.Subresource) {
+			i.Verb = "create"
+		}
 		return nil
 	}
 	switch i.Verb {
@@ -121,7 +126,7 @@ func (i *requestInfo) setVerb(method string, query url.Values) error {
 			return err
 		}
 		i.Verb = "list"
-		if o.Watch {
+		if o.Watch && method == http.MethodGet {
 			i.Verb = "watch"
 		}
 	case "delete":

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,13 +41,19 @@ type Resource struct {
 	// Strategy says how objects are completed and checked.
 	Strategy Strategy
 	// Columns are those of the server-side table after Name, in order. Age is
-	// a column like any other. Empty means Name and Age only.
+	// a column like any other. Empty means Name and Age only. Where one of them
+	// is called Name there is no other.
 	Columns []Column
 	// Fields are the selectable fields beyond metadata.name and
 	// metadata.namespace, by path, such as "spec.nodeName".
 	Fields map[string]func(runtime.Object) string
 	// Subresources are served under the object's path.
 	Subresources []Subresource
+	// Answer, when not nil, makes the resource a question (an access review):
+	// only create is served, nothing is stored, and the client gets what Answer
+	// returns for the object it sent. NewList may be nil then. The user is in the
+	// context (see package user).
+	Answer func(ctx context.Context, obj runtime.Object) (runtime.Object, error)
 }
 
 // Strategy completes and checks objects of one type. Every function may be nil.
@@ -103,10 +110,10 @@ type Column struct {
 	Value func(obj runtime.Object) any
 }
 
-// Subresource is served under an object's own path. There are two kinds. One
+// Subresource is served under an object's own path. There are three kinds. One
 // without New updates the object itself, under its own Strategy: status. One
 // with New shows or takes another type, which From and Into translate: scale,
-// binding.
+// binding. One with Connect leads to what runs behind the object: log, exec.
 type Subresource struct {
 	// Name is the path segment, such as "status".
 	Name string
@@ -125,4 +132,9 @@ type Subresource struct {
 	// Into changes parent, a copy of the stored object, as body demands. It
 	// returns an API status error to refuse.
 	Into func(parent, body runtime.Object) error
+	// Connect, when not nil, serves the requests, after authorization and
+	// admission: a proxy to the node that runs a pod, which may stream and take
+	// over the connection. parent is shared and must not be changed. Of Verbs,
+	// get and create are those that lead here.
+	Connect func(parent runtime.Object) (http.Handler, error)
 }

@@ -1,36 +1,12 @@
 package apiserver
 
 import (
-	"io"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
-	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/authn/user"
-	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
-
-// maxBody bounds request bodies, as kube-apiserver does.
-const maxBody = 3 << 20
-
-// request is one authorized request for a resource.
-type request struct {
-	w    http.ResponseWriter
-	r    *http.Request
-	info requestInfo
-	kind *kind
-	sub  *Subresource // nil for the object itself
-	user *user.Info
-	out  output
-}
 
 // verbs maps what is asked to what does it. Subresources have a table of
 // their own.
@@ -78,125 +54,27 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, info requestInfo,
 		}
 		allowed, serve = q.sub.Verbs, subVerbs[info.Verb]
 	}
-	if serve == nil || !slices.Contains(allowed, info.Verb) || (info.Verb == "create") == (info.Name != "" && q.sub == nil) && info.Verb == "create" {
+	if serve == nil || !slices.Contains(allowed, info.Verb) || q.misplaced() {
 		return apierrors.NewMethodNotSupported(q.kind.gr, info.Verb)
 	}
+	if q.sub != nil && q.sub.Connect != nil {
+		return s.connect(q) // what it writes is its own affair
+	}
 	var err error
-	q.out, err = negotiate(r, q.accepts())
-	if err != nil {
+	if q.out, err = negotiate(r, q.accepts()); err != nil {
 		return err
 	}
 	return serve(s, q)
 }
 
-func (q *request) accepts() accepts {
-	proto := q.kind.proto
-	if q.sub != nil && q.sub.New != nil {
-		proto = canProto(q.sub.New())
+// misplaced reports a method that is served, but not here: POST to an object,
+// PUT or PATCH to a collection.
+func (q *request) misplaced() bool {
+	switch q.info.Verb {
+	case "create":
+		return q.info.Name != "" && q.sub == nil
+	case "update", "patch":
+		return q.info.Name == ""
 	}
-	return accepts{proto: proto, tables: true, noYAML: q.info.Verb == "watch"}
-}
-
-// bodyKind is the kind that the request's body and response are of.
-func (q *request) bodyKind() schema.GroupVersionKind {
-	if q.sub != nil {
-		return q.kind.subKind(q.sub)
-	}
-	return q.kind.gvk
-}
-
-// strategy completes and checks the stored object in this request.
-func (q *request) strategy() *Strategy {
-	if q.sub != nil {
-		return &q.sub.Strategy
-	}
-	return &q.kind.Strategy
-}
-
-func (q *request) key() storage.Key { return q.kind.key(q.info.Namespace, q.info.Name) }
-
-// body reads the request's body within bounds of size and time.
-func (q *request) body() ([]byte, error) {
-	control := http.NewResponseController(q.w)
-	// Where deadlines are not supported (the in-memory transport) the client is
-	// in this process and needs none.
-	if control.SetReadDeadline(time.Now().Add(bodyTimeout)) == nil {
-		defer control.SetReadDeadline(time.Time{})
-	}
-	data, err := io.ReadAll(http.MaxBytesReader(q.w, q.r.Body, maxBody))
-	if err == nil || isTooLarge(err) {
-		return data, err
-	}
-	return nil, badRequest("the body of the request could not be read: %v", err)
-}
-
-// decode reads the body as an object of the request's kind.
-func (q *request) decode(s *Server, validation string, into runtime.Object) error {
-	data, err := q.body()
-	if err != nil {
-		return err
-	}
-	return q.decodeFrom(s, data, contentType(q.r), validation, into)
-}
-
-func (q *request) decodeFrom(s *Server, data []byte, media, validation string, into runtime.Object) error {
-	want := q.bodyKind()
-	unknown, err := s.codec.decodeBody(data, media, validation, want, into)
-	if err != nil {
-		return err
-	}
-	if len(unknown) > 0 && validation == metav1.FieldValidationStrict {
-		return strictError(want, unknown)
-	}
-	if validation != metav1.FieldValidationIgnore {
-		for _, field := range unknown {
-			warning(q.w.Header(), field.Error())
-		}
-	}
-	into.GetObjectKind().SetGroupVersionKind(want)
-	return nil
-}
-
-// admissionRequest describes the request to admission plugins.
-func (q *request) admissionRequest(op admission.Operation, obj, old runtime.Object, dryRun bool) *admission.Request {
-	return &admission.Request{
-		Operation:   op,
-		Resource:    q.kind.gvr,
-		Kind:        q.bodyKind(),
-		Subresource: q.info.Subresource,
-		Namespace:   q.info.Namespace,
-		Name:        q.info.Name,
-		User:        q.user,
-		DryRun:      dryRun,
-		Object:      obj,
-		OldObject:   old,
-		Warn:        func(text string) { warning(q.w.Header(), text) },
-	}
-}
-
-// decodeQuery reads the query parameters that an options type has.
-func decodeQuery(query url.Values, into runtime.Object) error {
-	if err := metav1.ParameterCodec.DecodeParameters(query, metav1.SchemeGroupVersion, into); err != nil {
-		return badRequest("invalid query: %v", err)
-	}
-	return nil
-}
-
-func formatRevision(revision storage.Revision) string {
-	if revision == 0 {
-		return ""
-	}
-	return strconv.FormatInt(int64(revision), 10)
-}
-
-// parseRevision reads a resourceVersion; empty is zero.
-func parseRevision(text string) (storage.Revision, error) {
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 || strings.HasPrefix(text, "+") {
-		return 0, badRequest("Invalid value: %q: resourceVersion must be a decimal number", text)
-	}
-	return storage.Revision(n), nil
+	return false
 }

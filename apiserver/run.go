@@ -14,7 +14,8 @@ import (
 const (
 	maxHeaderBytes    = 1 << 20
 	readHeaderTimeout = 32 * time.Second
-	bodyTimeout       = time.Minute
+	bodyTimeout       = 30 * time.Second
+	requestTimeout    = time.Minute
 	idleTimeout       = 3 * time.Minute
 	maxStreams        = 250
 	drainTimeout      = 20 * time.Second

@@ -10,6 +10,7 @@ import (
 	goruntime "runtime"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/admission"
@@ -38,11 +39,23 @@ type Check struct {
 // Hooks are called as things happen; each may be nil. They must be fast and
 // safe for concurrent use.
 type Hooks struct {
-	// Served is called at the end of every request with its verb, its resource
-	// (empty for other paths) and its status code.
-	Served func(verb string, resource schema.GroupVersionResource, code int)
+	// Served is called at the end of every request.
+	Served func(Served)
 	// Watching is called with +1 when a watch begins and -1 when it ends.
 	Watching func(resource schema.GroupVersionResource, delta int)
+}
+
+// Served is a request that has been answered.
+type Served struct {
+	// Verb is as for authorization: list, create ... or the lower-case method.
+	Verb string
+	// Resource and Subresource are empty for paths that are no resource's.
+	Resource    schema.GroupVersionResource
+	Subresource string
+	// Code is the HTTP status.
+	Code int
+	// Took is the time from the request's headers to the end of the answer.
+	Took time.Duration
 }
 
 // Config says what a Server serves and to whom. Store, Authenticator and

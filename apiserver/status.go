@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// optimisticLock is Kubernetes' text for a stale resourceVersion.
+// errModified is Kubernetes' text for a stale resourceVersion.
 var errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
 
 // toStatus turns any error into the API's form. It is the only place where

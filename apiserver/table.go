@@ -37,6 +37,11 @@ func (k *kind) columns() []Column {
 	if len(k.Columns) == 0 {
 		return []Column{nameColumn, ageColumn}
 	}
+	for _, c := range k.Columns {
+		if c.Name == nameColumn.Name {
+			return k.Columns
+		}
+	}
 	return append([]Column{nameColumn}, k.Columns...)
 }
 

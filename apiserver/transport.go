@@ -2,10 +2,12 @@ package apiserver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"sync"
 
 	"github.com/planekit/planekit/authn/user"
@@ -51,11 +53,15 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		defer t.server.leave()
 		defer stop()
 		defer closeBody(req)
-		defer w.end()
+		defer w.end(req.Context())
 		t.server.serve(w, in, func(*http.Request) (*user.Info, error) { return t.user, nil })
 	}()
 	select {
 	case <-w.begun:
+		if w.broken {
+			cancel()
+			return nil, io.ErrUnexpectedEOF
+		}
 		return w.response(req, cancel), nil
 	case <-req.Context().Done():
 		cancel()
@@ -103,6 +109,7 @@ type localResponse struct {
 	sent    http.Header
 	buffer  bytes.Buffer
 	flushed bool
+	broken  bool // the handler panicked before it had flushed
 }
 
 func (w *localResponse) Header() http.Header { return w.header }
@@ -137,11 +144,13 @@ func (w *localResponse) FlushError() error {
 	return err
 }
 
-// end completes the response when the handler has returned or panicked.
-func (w *localResponse) end() {
-	err := io.EOF
+// end completes the response when the handler has returned or panicked. A
+// client which has given up sees its own context's error, never a clean end.
+func (w *localResponse) end(client context.Context) {
+	err := client.Err()
 	if recover() != nil {
-		err = io.ErrUnexpectedEOF
+		w.broken = !w.flushed
+		err = cmp.Or(err, io.ErrUnexpectedEOF)
 	}
 	w.WriteHeader(http.StatusOK)
 	w.once.Do(func() { close(w.begun) })
@@ -150,7 +159,7 @@ func (w *localResponse) end() {
 
 func (w *localResponse) response(req *http.Request, cancel context.CancelFunc) *http.Response {
 	resp := &http.Response{
-		Status: http.StatusText(w.code), StatusCode: w.code,
+		Status: strconv.Itoa(w.code) + " " + http.StatusText(w.code), StatusCode: w.code,
 		Proto: "HTTP/2.0", ProtoMajor: 2,
 		Header: w.sent, Request: req, ContentLength: -1,
 	}

@@ -33,6 +33,9 @@ func (w *watchWriter) begin() {
 	w.q.w.WriteHeader(http.StatusOK)
 }
 
+// watchBuffer bounds what is buffered of many events that come at once.
+const watchBuffer = 256 << 10
+
 // send buffers an event until flush.
 func (w *watchWriter) send(kind watch.EventType, obj runtime.Object) {
 	if w.err != nil {
@@ -46,7 +49,9 @@ func (w *watchWriter) send(kind watch.EventType, obj runtime.Object) {
 	if err == nil {
 		err = w.frame(kind, data)
 	}
-	w.err = err
+	if w.err = err; err == nil && w.buffer.Len() >= watchBuffer {
+		w.flush()
+	}
 }
 
 func (w *watchWriter) frame(kind watch.EventType, data []byte) error {

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -206,7 +206,8 @@ func wantsJSON(err error) bool {
 }
 
 func (r Resource[T]) protobuf() bool {
-	_, able := any(r.t.New()).(message)
+	var object T
+	_, able := any(object).(message)
 	return able && r.client.protobuf(r.resource())
 }
 
@@ -249,7 +250,7 @@ func (r Resource[T]) path(namespace, name string, subresource ...string) (string
 		segments = append(segments, subresource...)
 	}
 	for i, s := range segments[1:] {
-		if problems := path.IsValidPathSegmentName(s); len(problems) > 0 {
+		if problems := content.IsPathSegmentName(s); len(problems) > 0 {
 			return "", fmt.Errorf("%q in a path: %s", s, strings.Join(problems, ", "))
 		}
 		segments[i+1] = url.PathEscape(s)

@@ -67,7 +67,7 @@ const (
 
 // Exec implements [Executor].
 func (Processes) Exec(ctx context.Context, c Call) ([]byte, error) {
-	path, err := find(c.Type, c.Path)
+	path, err := Find(c.Type, c.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +103,9 @@ func (Processes) Exec(ctx context.Context, c Call) ([]byte, error) {
 	return stdout.buf.Bytes(), nil
 }
 
-// find looks typ up in the directories of path.
-func find(typ string, path []string) (string, error) {
+// Find returns the executable of a plugin, looked up in the directories of
+// path. ErrNoPlugin says that there is none.
+func Find(typ string, path []string) (string, error) {
 	if err := CheckType(typ); err != nil {
 		return "", err
 	}

@@ -4,12 +4,55 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/planekit/planekit/cni"
 )
+
+// A plugin that never answers takes its time twice, for ADD and for DEL, and
+// stays on record until it answers again.
+func TestPluginThatHangsAlwaysKeepsTheRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls []string
+		hangs := true
+		exec := cni.ExecutorFunc(func(ctx context.Context, c cni.Call) ([]byte, error) {
+			calls = append(calls, c.Type+" "+c.Command)
+			if hangs && c.Type == "b" {
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			}
+			return []byte(`{}`), nil
+		})
+		invoker, err := cni.New(cni.Config{Dir: t.TempDir(), Executor: exec})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := cni.ParseList([]byte(`{"cniVersion":"1.1.0","name":"net","plugins":[{"type":"a"},{"type":"b"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		_, err = invoker.Add(t.Context(), l, web)
+		if took := time.Since(start); took != 180*time.Second || !errors.Is(err, context.DeadlineExceeded) ||
+			!strings.Contains(err.Error(), "no answer within 1m30s") || !strings.Contains(err.Error(), "cleaning up") {
+			t.Errorf("after %v: %v", took, err)
+		}
+		if _, err := invoker.Add(t.Context(), l, web); !errors.Is(err, cni.ErrExists) {
+			t.Errorf("add before the attachment is gone: %v", err)
+		}
+		hangs = false
+		if err := invoker.GC(t.Context(), l, nil); err != nil {
+			t.Error(err)
+		}
+		if _, err := invoker.Add(t.Context(), l, web); err != nil {
+			t.Errorf("add after gc: %v", err)
+		}
+		expect(t, calls, "a ADD", "b ADD", "b DEL", "a DEL", "b DEL", "a DEL", "a GC", "b GC", "a ADD", "b ADD")
+	})
+}
 
 func TestTryAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -139,6 +139,11 @@ func (s *Server) newClient() *http.Client {
 // Client returns a client over the wire with the administrator's token.
 func (s *Server) Client() *http.Client { return s.client }
 
+// Anonymous returns a client over the wire without credentials.
+func (s *Server) Anonymous() *http.Client {
+	return &http.Client{Transport: s.client.Transport.(*bearer).next}
+}
+
 // As returns a client through memory which speaks for the named user.
 func (s *Server) As(name string, groups ...string) *http.Client {
 	return &http.Client{Transport: s.Transport(&user.Info{Name: name, Groups: groups})}

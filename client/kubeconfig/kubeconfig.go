@@ -152,7 +152,7 @@ func newConfig() *Config {
 func Parse(data []byte) (*Config, error) {
 	var f file
 	if err := yaml.Unmarshal(data, &f); err != nil {
-		return nil, secretless(err)
+		return nil, err
 	}
 	if f.Kind != "" && f.Kind != "Config" || f.APIVersion != "" && f.APIVersion != "v1" {
 		return nil, fmt.Errorf("is a %q %q, not a v1 Config", f.APIVersion, f.Kind)
@@ -163,12 +163,6 @@ func Parse(data []byte) (*Config, error) {
 	collect(c.Users, f.Users)
 	collect(c.Contexts, f.Contexts)
 	return c, nil
-}
-
-// secretless keeps the kind of a parse error and not its text, which may quote
-// the value that did not fit.
-func secretless(err error) error {
-	return fmt.Errorf("not valid YAML for a kubeconfig (%T)", errors.Unwrap(err))
 }
 
 // Marshal writes the content of a file.

@@ -15,9 +15,9 @@
 // once. Several bridges of one host reach each other through its routing.
 //
 // ipMasq takes one rule per bridge and family: what leaves the bridge's subnets
-// for anywhere outside clusterCIDR gets the host's address. The rule goes with
-// the last container. Where the host forwards nothing by default (an iptables
-// FORWARD policy of DROP) the bridge's traffic is accepted by rules of its own.
+// for anywhere outside clusterCIDR gets the host's address. Where the host
+// forwards nothing by default (an iptables FORWARD policy of DROP) the bridge's
+// traffic is accepted by rules of its own. All rules go with the last container.
 //
 // How it fails: an ADD that fails may leave things behind, for which DEL is
 // due. DEL succeeds on whatever is left, also when the namespace is gone.
@@ -211,7 +211,7 @@ func del(ctx context.Context, r *skel.Request) error {
 // leave removes the rules when the last container is gone.
 func (c *Conf) leave(ctx context.Context) error {
 	ports, err := ports(c.Bridge)
-	if err != nil || len(ports) > 0 || !c.IPMasq {
+	if err != nil || len(ports) > 0 {
 		return err
 	}
 	return removeRules(ctx, c.Bridge)

@@ -75,8 +75,12 @@ func checkRoutes(ns *sandbox, want []cni.Route) error {
 	}
 	found := make(map[netip.Prefix]bool)
 	for _, r := range have {
-		if r.Dst == nil { // netlink shows a default route this way
-			found[netip.PrefixFrom(netip.IPv4Unspecified(), 0)] = true
+		if r.Dst == nil { // how netlink may show a default route
+			zero := netip.IPv4Unspecified()
+			if r.Family == netlink.FAMILY_V6 {
+				zero = netip.IPv6Unspecified()
+			}
+			found[netip.PrefixFrom(zero, 0)] = true
 			continue
 		}
 		addr, _ := netip.AddrFromSlice(r.Dst.IP)

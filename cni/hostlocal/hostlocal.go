@@ -24,7 +24,6 @@ package hostlocal
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/netip"
 	"path/filepath"
@@ -181,10 +180,4 @@ func status(ctx context.Context, r *skel.Request) error {
 		}
 		return nil
 	})
-}
-
-// Conf returns the "ipam" part of a configuration.
-func (i IPAM) Conf() (json.RawMessage, error) {
-	i.Type = "host-local"
-	return json.Marshal(i)
 }

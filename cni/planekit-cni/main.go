@@ -6,7 +6,6 @@ package main
 import (
 	"os"
 
-	"github.com/planekit/planekit/cni/chain"
 	"github.com/planekit/planekit/cni/plugins"
 	"github.com/planekit/planekit/cni/skel"
 )
@@ -15,7 +14,7 @@ func main() {
 	p := skel.Process{Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	code, ok := plugins.Main(os.Args[0], p)
 	if !ok { // named otherwise: the plugin that the program is named after
-		code = chain.Plugin().Main(p)
+		code, _ = plugins.Main("planekit-cni", p)
 	}
 	os.Exit(code)
 }

@@ -104,12 +104,22 @@ func TestHostThatForwardsNothing(t *testing.T) {
 	onHost(t, func(h *host) {
 		h.run("iptables", "-P", "FORWARD", "DROP")
 		i := h.invoker()
-		one, two := h.network(1, true), h.network(2, true)
-		a, c := h.pod(i, h.conf(one), "a"), h.pod(i, h.conf(two), "c")
+		one, two, three := h.network(1, true), h.network(2, true), h.network(3, false)
+		a, c, d := h.pod(i, h.conf(one), "a"), h.pod(i, h.conf(two), "c"), h.pod(i, h.conf(three), "d")
 		h.serve(c, "tcp", "80")
 		h.reach(a, c.ip, a.ip.String())
-		if rules := h.rules(); len(rules) != 6 {
+		h.reach(d, c.ip, d.ip.String())
+		if rules := h.rules(); len(rules) != 8 { // to accept 2 each, and 2 to masquerade
 			t.Errorf("rules %q", rules)
+		}
+		if err := i.Del(t.Context(), h.conf(three), d.runtime); err != nil {
+			t.Fatal(err)
+		}
+		if rules := h.rules(); len(rules) != 6 {
+			t.Errorf("rules without the third network %q", rules)
+		}
+		if err := three.Remove(t.Context()); err != nil {
+			t.Error(err)
 		}
 		for range 2 {
 			if err := errors.Join(one.Remove(t.Context()), two.Remove(t.Context())); err != nil {

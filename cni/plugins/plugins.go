@@ -15,12 +15,14 @@
 package plugins
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/planekit/planekit/cni"
 	"github.com/planekit/planekit/cni/bridge"
 	"github.com/planekit/planekit/cni/chain"
 	"github.com/planekit/planekit/cni/hostlocal"
@@ -54,7 +56,39 @@ func Main(arg0 string, p skel.Process) (code int, ok bool) {
 	if !ok {
 		return 0, false
 	}
+	if p.Executor == nil {
+		p.Executor = Local{}
+	}
 	return plugin.Main(p), true
+}
+
+// Local is an executor that starts no process for a plugin of this very
+// program: it makes the call itself. Whether it is one, the executable found
+// says, so that a plugin of the same name by somebody else is run as ever.
+// A call made here ends at its own bounds when the context is done; it cannot be
+// killed without the program.
+type Local struct{}
+
+// Exec implements cni.Executor.
+func (l Local) Exec(ctx context.Context, c cni.Call) ([]byte, error) {
+	path, err := cni.Find(c.Type, c.Path)
+	if err != nil {
+		return nil, err
+	}
+	if plugin, ok := Lookup(c.Type); ok && isSelf(path) {
+		return plugin.Exec(ctx, c, l)
+	}
+	return cni.Processes{}.Exec(ctx, c)
+}
+
+func isSelf(path string) bool {
+	self, err := os.Executable()
+	if err != nil {
+		return false
+	}
+	mine, err1 := os.Stat(self)
+	that, err2 := os.Stat(path)
+	return err1 == nil && err2 == nil && os.SameFile(mine, that)
 }
 
 // Install makes dir and a symbolic link to executable for each plugin in it.

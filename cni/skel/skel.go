@@ -127,7 +127,7 @@ func read(proc Process) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Request{
+	return newRequest(cni.Call{
 		Command:     proc.Getenv("CNI_COMMAND"),
 		ContainerID: proc.Getenv("CNI_CONTAINERID"),
 		NetNS:       proc.Getenv("CNI_NETNS"),
@@ -135,15 +135,36 @@ func read(proc Process) (*Request, error) {
 		Args:        args,
 		Path:        filepath.SplitList(proc.Getenv("CNI_PATH")),
 		Stdin:       stdin,
-		executor:    proc.Executor,
+	}, proc.Executor)
+}
+
+// newRequest checks a call. The request may be of use also beside an error.
+func newRequest(c cni.Call, delegates cni.Executor) (*Request, error) {
+	r := &Request{
+		Command: c.Command, ContainerID: c.ContainerID, NetNS: c.NetNS, IfName: c.IfName,
+		Args: c.Args, Path: c.Path, Stdin: c.Stdin, executor: delegates,
 	}
-	if err := json.Unmarshal(stdin, &r.Conf); err != nil {
+	if err := json.Unmarshal(r.Stdin, &r.Conf); err != nil {
 		return r, cni.Errorf(cni.CodeDecoding, "configuration: %v", err)
 	}
 	if r.Command == cni.CmdVersion {
 		return r, nil
 	}
 	return r, r.check()
+}
+
+// Exec makes one call within this process, as a [cni.Executor] does. delegates
+// runs the plugins that this one delegates to.
+func (p Plugin) Exec(ctx context.Context, c cni.Call, delegates cni.Executor) ([]byte, error) {
+	r, err := newRequest(c, delegates)
+	var out []byte
+	if err == nil {
+		out, err = p.run(ctx, r)
+	}
+	if err != nil {
+		return nil, asError(err)
+	}
+	return out, nil
 }
 
 func (r *Request) check() error {
@@ -229,27 +250,32 @@ func (r *Request) version() string {
 }
 
 func encodeError(r *Request, err error) []byte {
-	e, ok := errors.AsType[*cni.Error](err)
-	switch {
-	case ok && e.Error() != err.Error(): // wrapped: keep what was added
-		e = &cni.Error{Code: e.Code, Msg: err.Error()}
-	case !ok:
-		e = cni.Errorf(cni.CodePlugin, "%v", err)
-		_, isPath := errors.AsType[*fs.PathError](err)
-		_, isCall := errors.AsType[*os.SyscallError](err)
-		_, isErrno := errors.AsType[syscall.Errno](err)
-		if isPath || isCall || isErrno {
-			e.Code = cni.CodeIO
-		}
-	}
 	out, err := json.Marshal(struct {
 		Version string `json:"cniVersion"`
 		*cni.Error
-	}{r.version(), e})
+	}{r.version(), asError(err)})
 	if err != nil { // strings and numbers always encode
 		panic(err)
 	}
 	return out
+}
+
+// asError finds the code of an error.
+func asError(err error) *cni.Error {
+	if e, ok := errors.AsType[*cni.Error](err); ok {
+		if e.Error() == err.Error() {
+			return e
+		}
+		return &cni.Error{Code: e.Code, Msg: err.Error()} // wrapped: keep what was added
+	}
+	e := cni.Errorf(cni.CodePlugin, "%v", err)
+	_, isPath := errors.AsType[*fs.PathError](err)
+	_, isCall := errors.AsType[*os.SyscallError](err)
+	_, isErrno := errors.AsType[syscall.Errno](err)
+	if isPath || isCall || isErrno {
+		e.Code = cni.CodeIO
+	}
+	return e
 }
 
 // Decode reads the plugin's own keys of the configuration into conf.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,11 +16,13 @@ import (
 type options struct {
 	dataDir, listen, kubeconfig string
 	nodes                       int
+	podNetwork                  netip.Prefix // parsed clusterCIDR
 	runtime, containerdSocket   string
 	storage                     string
 	etcdServers                 []string
 	etcdCA, etcdCert, etcdKey   string
 	offlineImages, imageCache   string
+	tokenFile, clusterCIDR      string
 	verbosity                   int
 }
 
@@ -35,6 +38,8 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.etcdCA, "etcd-cafile", "", "certificate authority of the external etcd")
 	flags.StringVar(&o.etcdCert, "etcd-certfile", "", "client certificate for the external etcd")
 	flags.StringVar(&o.etcdKey, "etcd-keyfile", "", "key of the client certificate for the external etcd")
+	flags.StringVar(&o.tokenFile, "token-auth-file", "", "CSV file of further bearer tokens: token,user,uid,\"group1,group2\"")
+	flags.StringVar(&o.clusterCIDR, "cluster-cidr", "10.244.0.0/16", "addresses of pods; each node gets a /24 of them")
 	flags.StringVar(&o.offlineImages, "offline-images", "auto", "serve pause, nginx and busybox from a registry in this process: on, off, or auto (where the public registry cannot be reached)")
 	flags.StringVar(&o.imageCache, "image-cache", "", "directory of the images built for --offline-images (default planekit in the user's cache directory)")
 	flags.IntVarP(&o.verbosity, "verbosity", "v", 0, "how much to log: 0 what an operator acts on, 2 every step")
@@ -58,9 +63,15 @@ func (o *options) complete() error {
 	if _, _, err := net.SplitHostPort(o.listen); err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
+	network, err := netip.ParsePrefix(o.clusterCIDR)
+	if err != nil || !network.Addr().Is4() || network.Bits() > nodeBits {
+		return fmt.Errorf("--cluster-cidr must be an IPv4 range of at least a /%d, not %q", nodeBits, o.clusterCIDR)
+	}
+	o.podNetwork = network.Masked()
+	maxNodes := 1 << (nodeBits - network.Bits())
 	switch {
 	case o.nodes < 0 || o.nodes > maxNodes:
-		return fmt.Errorf("--nodes must be between 0 and %d, not %d", maxNodes, o.nodes)
+		return fmt.Errorf("--nodes must be between 0 and %d, not %d: each takes a /%d of %s", maxNodes, o.nodes, nodeBits, o.clusterCIDR)
 	case o.containerdSocket != "" && o.nodes > 1:
 		return errors.New("--containerd-socket names one containerd, which serves one node: use --nodes 1")
 	case o.containerdSocket != "" && o.runtime == "fake":
@@ -94,5 +105,5 @@ func (o *options) absolute() error {
 	return nil
 }
 
-// maxNodes is how many pod networks of 254 addresses 10.244.0.0/16 has.
-const maxNodes = 256
+// nodeBits is the prefix length of a node's addresses.
+const nodeBits = 24

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,8 +28,12 @@ type Config struct {
 	Env []string
 }
 
-// retryEvery is how long await lets pass between two looks.
-const retryEvery = 50 * time.Millisecond
+const (
+	// retryEvery is how long await lets pass between two looks.
+	retryEvery = 50 * time.Millisecond
+	// listenTimeout is how long a server may take from its start until it listens.
+	listenTimeout = 10 * time.Second
+)
 
 // Run runs every script of config as a subtest.
 func Run(t *testing.T, config Config) {
@@ -48,6 +54,9 @@ func Run(t *testing.T, config Config) {
 			env.Setenv("PATH", path+string(filepath.ListSeparator)+os.Getenv("PATH"))
 			env.Setenv("KUBECONFIG", c.kubeconfig)
 			env.Setenv("HOME", env.WorkDir)
+			if cache, err := os.UserCacheDir(); err == nil {
+				env.Setenv("XDG_CACHE_HOME", cache) // images that were built once
+			}
 			env.Vars = append(env.Vars, config.Env...)
 			c.env = env.Vars
 			env.Values[clusterKey{}] = c
@@ -131,7 +140,7 @@ func httpGet(ts *testscript.TestScript, neg bool, arguments []string) {
 	}
 	client := http.Client{Timeout: 5 * time.Second}
 	for _, address := range addresses {
-		answer, err := client.Get("http://" + address + arguments[1])
+		answer, err := getSoon(&client, "http://"+address+arguments[1])
 		ts.Check(err)
 		body, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
 		ts.Check(err)
@@ -139,6 +148,19 @@ func httpGet(ts *testscript.TestScript, neg bool, arguments []string) {
 		if got := fmt.Sprint(answer.StatusCode); got != arguments[0] {
 			ts.Fatalf("http://%s%s: %s, want %s\n%s", address, arguments[1], answer.Status, arguments[0], body)
 		}
+	}
+}
+
+// getSoon asks again where nobody listens yet: a container is running as soon
+// as its program is started.
+func getSoon(client *http.Client, url string) (*http.Response, error) {
+	begin := time.Now()
+	for {
+		answer, err := client.Get(url)
+		if err == nil || !errors.Is(err, syscall.ECONNREFUSED) || time.Since(begin) > listenTimeout {
+			return answer, err
+		}
+		time.Sleep(retryEvery)
 	}
 }
 

@@ -15,6 +15,9 @@ func (s *Store) Commit(ctx context.Context, c storage.Change) (storage.Record, e
 	if err := c.Check(); err != nil {
 		return storage.Record{}, err
 	}
+	if err := ctx.Err(); err != nil {
+		return storage.Record{}, fmt.Errorf("%s %s: %w", c.Op, c.Key, err)
+	}
 	key := s.prefix + string(c.Key)
 	var change []clientv3.Op
 	switch c.Op {
@@ -33,7 +36,7 @@ func (s *Store) Commit(ctx context.Context, c storage.Change) (storage.Record, e
 		Else(clientv3.OpGet(key)).
 		Commit()
 	if err != nil {
-		return storage.Record{}, fmt.Errorf("%s %s: %w", c.Op, c.Key, translate(err))
+		return storage.Record{}, fmt.Errorf("%s %s: %w", c.Op, c.Key, translate(ctx, err))
 	}
 	if !response.Succeeded {
 		return s.refused(c, response)

@@ -9,6 +9,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/planekit/planekit/storage"
 )
@@ -51,14 +53,18 @@ func New(c Config) (*Store, error) {
 	return s, nil
 }
 
-// Get implements [storage.Store].
+// Get implements [storage.Store]. Called in process, etcd does not look at the
+// context of every read, so it is looked at here; in List and Commit too.
 func (s *Store) Get(ctx context.Context, key storage.Key, at storage.Revision) (storage.Record, error) {
 	if key == "" || at < 0 {
 		return storage.Record{}, fmt.Errorf("get %q at %d: %w", key, at, storage.ErrInvalid)
 	}
+	if err := ctx.Err(); err != nil {
+		return storage.Record{}, fmt.Errorf("get %s: %w", key, err)
+	}
 	response, err := s.client.Get(ctx, s.prefix+string(key), s.reading(clientv3.WithRev(int64(at)))...)
 	if err != nil {
-		return storage.Record{}, fmt.Errorf("get %s: %w", key, translate(err))
+		return storage.Record{}, fmt.Errorf("get %s: %w", key, translate(ctx, err))
 	}
 	if len(response.Kvs) == 0 {
 		return storage.Record{}, fmt.Errorf("get %s: %w", key, storage.ErrNotFound)
@@ -71,6 +77,9 @@ func (s *Store) List(ctx context.Context, prefix storage.Key, o storage.ListOpti
 	if o.At < 0 || o.Limit < 0 {
 		return storage.Page{}, fmt.Errorf("list %s: at %d, limit %d: %w", prefix, o.At, o.Limit, storage.ErrInvalid)
 	}
+	if err := ctx.Err(); err != nil {
+		return storage.Page{}, fmt.Errorf("list %s: %w", prefix, err)
+	}
 	from, end := s.bounds(prefix)
 	if behind := s.prefix + string(o.After) + "\x00"; o.After != "" && behind > from {
 		from = behind
@@ -78,7 +87,7 @@ func (s *Store) List(ctx context.Context, prefix storage.Key, o storage.ListOpti
 	response, err := s.client.Get(ctx, from, s.reading(
 		clientv3.WithRange(end), clientv3.WithRev(int64(o.At)), clientv3.WithLimit(int64(o.Limit)))...)
 	if err != nil {
-		return storage.Page{}, fmt.Errorf("list %s: %w", prefix, translate(err))
+		return storage.Page{}, fmt.Errorf("list %s: %w", prefix, translate(ctx, err))
 	}
 	page := storage.Page{
 		Records:   make([]storage.Record, len(response.Kvs)),
@@ -103,7 +112,7 @@ func (s *Store) Compact(ctx context.Context, at storage.Revision) error {
 		return fmt.Errorf("compact at %d: %w", at, storage.ErrInvalid)
 	}
 	if _, err := s.client.Compact(ctx, int64(at)); err != nil {
-		return fmt.Errorf("compact at %d: %w", at, translate(err))
+		return fmt.Errorf("compact at %d: %w", at, translate(ctx, err))
 	}
 	return nil
 }
@@ -132,14 +141,21 @@ func (s *Store) record(kv *mvccpb.KeyValue) storage.Record {
 	}
 }
 
-// translate names etcd's errors as package storage does.
-func translate(err error) error {
+// translate names an error of etcd as package storage does, if it has a name
+// there. The end of ctx goes before what etcd made of it.
+func translate(ctx context.Context, err error) error {
+	var answer rpctypes.EtcdError
 	switch {
 	case errors.Is(err, rpctypes.ErrCompacted):
 		return storage.ErrCompacted
 	case errors.Is(err, rpctypes.ErrFutureRev):
 		return storage.ErrFuture
 	case errors.Is(err, rpctypes.ErrRequestTooLarge):
+		return fmt.Errorf("%w: %w", storage.ErrInvalid, err)
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: %w", ctx.Err(), err)
+	case !errors.As(err, &answer) && status.Code(err) == codes.ResourceExhausted:
+		// Not etcd but gRPC refused: the message is larger than it takes.
 		return fmt.Errorf("%w: %w", storage.ErrInvalid, err)
 	}
 	return err

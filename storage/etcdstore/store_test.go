@@ -2,10 +2,12 @@ package etcdstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
 
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/etcdstore"
@@ -52,8 +54,45 @@ func stores(client *clientv3.Client, soleMember bool) func(testing.TB) storage.S
 	}
 }
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 func TestEmbedded(t *testing.T) {
 	storagetest.Run(t, stores(serve(t), true))
+}
+
+// Stores of one etcd do not see each other's records.
+func TestPrefix(t *testing.T) {
+	client := serve(t)
+	newStore := stores(client, true)
+	one, two := newStore(t), newStore(t)
+	for _, s := range []storage.Store{one, two} {
+		if _, err := s.Commit(t.Context(), storage.Change{Key: "/a"}); err != nil {
+			t.Fatal(err)
+		}
+		page, err := s.List(t.Context(), "", storage.ListOptions{})
+		if err != nil || len(page.Records) != 1 || page.Records[0].Key != "/a" {
+			t.Errorf("list: %+v, error %v", page, err)
+		}
+	}
+	whole, err := etcdstore.New(etcdstore.Config{Client: client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := whole.List(t.Context(), "", storage.ListOptions{})
+	if err != nil || len(page.Records) != 2 {
+		t.Errorf("list without a prefix: %+v, error %v", page, err)
+	}
+}
+
+// Two servers in one process share nothing.
+func TestTwoServers(t *testing.T) {
+	one, two := stores(serve(t), true)(t), stores(serve(t), true)(t)
+	if _, err := one.Commit(t.Context(), storage.Change{Key: "/a"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := two.Get(t.Context(), "/a", 0); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("get from the other server: %v", err)
+	}
 }
 
 func BenchmarkEmbedded(b *testing.B) {

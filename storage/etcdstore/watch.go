@@ -21,7 +21,7 @@ func (s *Store) Watch(ctx context.Context, prefix storage.Key, after storage.Rev
 		// not from a later now.
 		now, err := s.now(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("watch %s: %w", prefix, translate(err))
+			return nil, fmt.Errorf("watch %s: %w", prefix, translate(ctx, err))
 		}
 		after = now
 	}
@@ -119,7 +119,7 @@ func (w *watcher) fail(err error) error {
 // events of one revision together.
 func (w *watcher) take(response clientv3.WatchResponse) ([]storage.Event, error) {
 	if err := response.Err(); err != nil {
-		return nil, translate(err)
+		return nil, translate(w.outer, err)
 	}
 	if response.IsProgressNotify() {
 		revision := storage.Revision(response.Header.Revision)

@@ -53,11 +53,16 @@ func (f *feed) check(events []storage.Event) error {
 		return fmt.Errorf("watch after %d: no events and no error", f.last)
 	}
 	before := f.last
+	told := map[storage.Key]bool{} // of the keys that f.last has told of
 	for _, event := range events {
-		if event.Revision <= before || event.Revision < f.last {
+		if event.Revision > f.last {
+			clear(told)
+		}
+		if event.Revision <= before || event.Revision < f.last || told[event.Record.Key] {
 			return fmt.Errorf("watch: %s after revision %d was delivered", showEvent(event), f.last)
 		}
 		f.last = event.Revision
+		told[event.Record.Key] = true
 		if event.Type == storage.Progress && (event.Record.Key != "" || event.Previous.Key != "") {
 			return fmt.Errorf("watch: progress with a record: %s", showEvent(event))
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync/atomic"
 
@@ -20,6 +21,7 @@ type operation struct {
 	revision storage.Revision
 	key      storage.Key // of a write or a read; none for a listing
 	wrote    bool
+	guard    storage.Revision // of a write
 	records  []storage.Record // what was written or read
 }
 
@@ -72,12 +74,15 @@ func (e *env) act(o *operation, kind int, value string) error {
 		o.records = []storage.Record{r}
 		return nil
 	}
+	guard := r.Revision
+	runtime.Gosched() // lets the others come between
 	r, err = e.store.Commit(e.ctx, storage.Change{
-		Op: storage.Update, Key: o.key, Value: []byte(value), Previous: r.Revision,
+		Op: storage.Update, Key: o.key, Value: []byte(value), Previous: guard,
 	})
 	if errors.Is(err, storage.ErrConflict) {
 		return nil
 	}
+	o.guard = guard
 	o.wrote, o.revision, o.records = true, r.Revision, []storage.Record{r}
 	return err
 }
@@ -97,11 +102,16 @@ func (e *env) explain(log []operation) {
 		}
 	}
 	var latest int64 // beginning of any write so far, in the order of revisions
+	stood := map[storage.Key]storage.Revision{}
 	for _, w := range writes {
 		if w.ended < latest {
 			e.Fatalf("%s was acknowledged before a write with an earlier revision began", show(w.records...))
 		}
 		latest = max(latest, w.began)
+		if w.guard != stood[w.key] {
+			e.Fatalf("%s was guarded by %d, and written over %d", show(w.records...), w.guard, stood[w.key])
+		}
+		stood[w.key] = w.revision
 	}
 	for _, o := range log {
 		if o.wrote {

@@ -14,7 +14,8 @@ type Resource struct {
 	Namespaced bool
 	Verbs      []string
 	Kind       Kind
-	// Type and List are the Go types of the object and its list.
+	// Type and List are the Go types of the object and its list; List is nil
+	// where there is none.
 	Type, List reflect.Type
 	Subs       []Sub
 }
@@ -60,7 +61,9 @@ type info struct {
 
 func (r Resource) addSchemas(s schemas) {
 	tag(s, r.Type, r.Kind)
-	tag(s, r.List, Kind{r.Kind.Group, r.Kind.Version, r.Kind.Kind + "List"})
+	if r.List != nil {
+		tag(s, r.List, Kind{r.Kind.Group, r.Kind.Version, r.Kind.Kind + "List"})
+	}
 	for _, sub := range r.Subs {
 		tag(s, sub.Type, sub.Kind)
 	}

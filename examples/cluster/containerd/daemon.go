@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -36,6 +37,9 @@ func New(config Config) (*Daemon, error) {
 
 // Available says why containerd cannot be run on this machine, or nil.
 func Available() error {
+	if runtime.GOOS != "linux" {
+		return errors.New("it needs Linux")
+	}
 	if os.Geteuid() != 0 {
 		return errors.New("not running as root")
 	}

@@ -94,6 +94,9 @@ func (c *logCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Chec
 
 func (c *logCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	cause, values := split(fields)
+	if e.Message == firstStart {
+		e.Level = zapcore.InfoLevel
+	}
 	if e.Level >= zapcore.ErrorLevel {
 		c.log.Error(cause, "etcd: "+e.Message, values...)
 		return nil
@@ -104,6 +107,11 @@ func (c *logCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	c.log.V(verbosity(e.Level)).Info("etcd: "+e.Message, values...)
 	return nil
 }
+
+// firstStart is an error to etcd and to nobody else: it looks at the version of
+// a database before it has written the first entry into it, and looks again
+// later.
+const firstStart = "failed to update storage version"
 
 func (c *logCore) Sync() error { return nil }
 

@@ -11,11 +11,10 @@ import (
 	"github.com/go-logr/logr"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/etcdserver"
-	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 )
 
 // stopTimeout bounds how long Run waits for an etcd to stop that has failed.
-// A sound one stops in milliseconds, and is waited for.
+// A sound one stops in milliseconds, after the calls under way, and is waited for.
 const stopTimeout = 5 * time.Second
 
 // Config says where and how the server keeps its data.
@@ -99,12 +98,14 @@ func (s *Server) Run(ctx context.Context) error {
 		unlock()
 		return fmt.Errorf("embedded: start etcd on %s: %w", s.config.Dir, err)
 	}
-	client := v3client.New(etcd)
+	calls := &gate{}
+	client := newClient(etcd, calls)
 	err = s.serve(ctx, etcd, client)
-	// Close answers with the state of the client's own context, which it has just
-	// cancelled.
+	calls.close()
+	// Close ends the watches. It answers with the state of the client's own
+	// context, which it has just cancelled.
 	_ = client.Close()
-	if !stop(etcd, err != nil) {
+	if !stop(etcd, calls, err != nil) {
 		return fmt.Errorf("%w (etcd did not stop: its directory stays locked)", err)
 	}
 	unlock()
@@ -167,15 +168,18 @@ func (s *Server) start() (*etcdserver.EtcdServer, error) {
 	}
 }
 
-// stop ends etcd and says whether it did end. One that has failed may not.
-func stop(etcd *etcdserver.EtcdServer, failed bool) bool {
+// stop ends etcd after the last call, and says whether it did end. One that has
+// failed may not, nor may its calls.
+func stop(etcd *etcdserver.EtcdServer, calls *gate, failed bool) bool {
 	if !failed {
+		calls.inside.Wait()
 		etcd.Stop()
 		return true
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		calls.inside.Wait()
 		etcd.HardStop()
 	}()
 	select {

@@ -113,12 +113,6 @@ func TestStopLeavesNoGoroutines(t *testing.T) {
 	goleak.VerifyNone(t, before)
 }
 
-func BenchmarkStart(b *testing.B) {
-	for b.Loop() {
-		start(b, embedded.Config{Dir: b.TempDir()}).stop(b)
-	}
-}
-
 func BenchmarkReady(b *testing.B) {
 	var cold, warm time.Duration
 	n := 0

@@ -1,0 +1,58 @@
+package apiserver
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/planekit/planekit/admission"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// connect leads a request to what runs behind the object. It ends with the
+// server, like a watch.
+func (s *Server) connect(q *request) error {
+	_, obj, err := s.load(q.r.Context(), q)
+	if err != nil {
+		return err
+	}
+	in := q.admissionRequest(admission.Connect, nil, obj, false)
+	if err := s.mutate(q, in); err != nil {
+		return err
+	}
+	if err := s.validate(q, in); err != nil {
+		return err
+	}
+	handler, err := q.sub.Connect(obj)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(q.r.Context())
+	defer cancel()
+	defer context.AfterFunc(s.stopping, cancel)()
+	handler.ServeHTTP(q.w, q.r.WithContext(ctx))
+	return nil
+}
+
+// answer serves a resource which is a question: nothing is stored.
+func (s *Server) answer(q *request, obj runtime.Object, dryRun bool) error {
+	accessor(obj).SetNamespace(q.info.Namespace)
+	in := q.admissionRequest(admission.Create, obj, nil, dryRun)
+	if err := s.mutate(q, in); err != nil {
+		return err
+	}
+	if check := q.kind.Strategy.Validate; check != nil {
+		if errs := check(q.r.Context(), in.Object); len(errs) > 0 {
+			return apierrors.NewInvalid(q.kind.gvk.GroupKind(), "", errs)
+		}
+	}
+	if err := s.validate(q, in); err != nil {
+		return err
+	}
+	reply, err := q.kind.Answer(q.r.Context(), in.Object)
+	if err != nil {
+		return err
+	}
+	reply.GetObjectKind().SetGroupVersionKind(q.kind.gvk)
+	return s.respond(q, http.StatusCreated, reply)
+}

@@ -1,0 +1,157 @@
+package apiserver_test
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/apiserver/apiservertest"
+	"github.com/planekit/planekit/storage"
+	"github.com/planekit/planekit/storage/memstore"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestCreateSetsWhatOnlyTheServerMay(t *testing.T) {
+	a := start(t)
+	sent := strings.Replace(configMap("web", `,"data":{"k":"v"}`), `"name"`,
+		`"uid":"mine","creationTimestamp":"2001-01-01T00:00:00Z","generation":9,"selfLink":"x","deletionTimestamp":"2001-01-01T00:00:00Z","managedFields":[{"manager":"m","operation":"Update"}],"name"`, 1)
+	got := into[corev1.ConfigMap](t, a.create(configPath, sent))
+	if got.UID == "mine" || got.UID == "" || got.CreationTimestamp.Year() < 2020 || got.Generation != 0 ||
+		got.DeletionTimestamp != nil || len(got.ManagedFields) > 0 || got.ResourceVersion == "" || got.Namespace != "default" {
+		t.Errorf("metadata: %+v", got.ObjectMeta)
+	}
+	if got.Kind != "ConfigMap" || got.APIVersion != "v1" || got.Data["k"] != "v" {
+		t.Errorf("object: %+v", got)
+	}
+	again := into[corev1.ConfigMap](t, a.want(a.do("GET", configPath+"/web", ""), 200, ""))
+	if again.UID != got.UID || again.ResourceVersion != got.ResourceVersion || !again.CreationTimestamp.Equal(&got.CreationTimestamp) {
+		t.Errorf("read back %+v, created %+v", again.ObjectMeta, got.ObjectMeta)
+	}
+	d := into[appsv1.Deployment](t, a.create(deployPath, strings.Replace(deployment("d", 1), `"replicas":1,`, "", 1)))
+	if *d.Spec.Replicas != 1 || d.Generation != 1 {
+		t.Errorf("defaults: replicas %d, generation %d", *d.Spec.Replicas, d.Generation)
+	}
+}
+
+func TestCreateRefuses(t *testing.T) {
+	a := start(t)
+	a.create(configPath, configMap("taken", ""))
+	for _, c := range []struct {
+		name, path, body, header string
+		code                     int
+		text                     string
+	}{
+		{"taken", configPath, configMap("taken", ""), "", 409, `configmaps "taken" already exists`},
+		{"truncated", configPath, `{"kind":"ConfigMap","metadata"`, "", 400, ""},
+		{"empty", configPath, ``, "", 400, ""},
+		{"not an object", configPath, `[1]`, "", 400, ""},
+		{"other kind", configPath, pod("x", ""), "", 400, `Pod in version "v1" cannot be handled as a ConfigMap`},
+		{"other version", configPath, `{"apiVersion":"v2","kind":"ConfigMap"}`, "", 400, "the API version in the data (v2) does not match the expected API version (v1)"},
+		{"other namespace", configPath, configMap("x", "")[:len(configMap("x", ""))-2] + `,"namespace":"other"}}`, "", 400, "the namespace of the provided object does not match the namespace sent on the request"},
+		{"resourceVersion", configPath, `{"metadata":{"name":"x","resourceVersion":"1"}}`, "", 400, "resourceVersion should not be set on objects to be created"},
+		{"no name", configPath, `{"metadata":{}}`, "", 422, `ConfigMap "" is invalid: metadata.name: Required value: name or generateName is required`},
+		{"bad name", configPath, configMap("A_b", ""), "", 422, `ConfigMap "A_b" is invalid: metadata.name: Invalid value`},
+		{"254 letters", configPath, configMap(strings.Repeat("a", 254), ""), "", 422, "must be no more than 253"},
+		{"strategy", deployPath, deployment("d", -1), "", 422, `Deployment.apps "d" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0`},
+		{"invalid UTF-8", configPath, "{\"metadata\":{\"name\":\"x\"},\"data\":{\"a\":\"\xff\"}}", "", 400, "UTF-8"},
+		{"deep nesting", configPath, `{"metadata":{"name":"x"},"data":` + strings.Repeat(`[`, 10000) + strings.Repeat(`]`, 10000) + `}`, "", 400, ""},
+		{"too large", configPath, configMap("x", `,"data":{"a":"`+strings.Repeat("a", 3<<20)+`"}`), "", 413, "limit is 3145728"},
+		{"content type", configPath, configMap("x", ""), "Content-Type: text/plain", 415, "accepted media types include"},
+		{"patch type", configPath, configMap("x", ""), mergePatch, 415, ""},
+		{"alias bomb", configPath, aliasBomb(), "Content-Type: application/yaml", 400, ""},
+		{"not protobuf", configPath, configMap("x", ""), "Content-Type: application/vnd.kubernetes.protobuf", 400, ""},
+		{"dry run of what", configPath + "?dryRun=Some", configMap("x", ""), "", 422, "dryRun"},
+		{"field validation", configPath + "?fieldValidation=No", configMap("x", ""), "", 422, "fieldValidation"},
+		{"on an object", configPath + "/x", configMap("x", ""), "", 405, ""},
+		{"all namespaces", "/api/v1/configmaps", configMap("x", ""), "", 404, ""},
+		{"unknown resource", "/api/v1/namespaces/default/widgets", `{}`, "", 404, "the server could not find the requested resource"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := &api{t, a.client, a.base}
+			var headers []string
+			if c.header != "" {
+				headers = append(headers, c.header)
+			}
+			a.want(a.do("POST", c.path, c.body, headers...), c.code, c.text)
+		})
+	}
+	if names := a.do("GET", configPath, ""); strings.Count(names.body, `"name"`) != 1 {
+		t.Errorf("refused objects were stored: %s", names.body)
+	}
+}
+
+func aliasBomb() string {
+	bomb := "a0: &a0 [x,x,x,x,x,x,x,x,x]\n"
+	for i := 1; i < 10; i++ {
+		ref := "*a" + string(rune('0'+i-1))
+		bomb += "a" + string(rune('0'+i)) + ": &a" + string(rune('0'+i)) + " [" + strings.Repeat(ref+",", 8) + ref + "]\n"
+	}
+	return bomb
+}
+
+func TestCreateLongestName(t *testing.T) {
+	start(t).create(configPath, configMap(strings.Repeat("a", 253), ""))
+}
+
+func TestCreateUnknownFields(t *testing.T) {
+	a := start(t)
+	body := configMap("x", `,"dato":{"a":"b"},"data":{"k":"1"},"data":{"k":"2"}`)
+	a.want(a.do("POST", configPath+"?fieldValidation=Strict", body), 400, `strict decoding error: unknown field "dato"`)
+	warned := a.want(a.do("POST", configPath+"?dryRun=All", body), 201, "")
+	if got := strings.Join(warned.header.Values("Warning"), "|"); !strings.Contains(got, `299 - "unknown field \"dato\""`) || !strings.Contains(got, "duplicate field") {
+		t.Errorf("warnings: %s", got)
+	}
+	ignored := a.want(a.do("POST", configPath+"?fieldValidation=Ignore", body), 201, "")
+	if got := ignored.header.Values("Warning"); len(got) > 0 {
+		t.Errorf("warnings though ignored: %s", got)
+	}
+	yaml := "metadata:\n  name: why\ndato: 1\n"
+	a.want(a.do("POST", configPath+"?fieldValidation=Strict", yaml, "Content-Type: application/yaml"), 400, `unknown field "dato"`)
+}
+
+func TestCreateDryRunStoresNothing(t *testing.T) {
+	a := start(t)
+	a.want(a.do("POST", configPath+"?dryRun=All", configMap("x", "")), 201, `"name":"x"`)
+	a.want(a.do("GET", configPath+"/x", ""), 404, `configmaps "x" not found`)
+	a.create(configPath, configMap("x", ""))
+	a.want(a.do("POST", configPath+"?dryRun=All", configMap("x", "")), 409, "already exists")
+}
+
+func TestGenerateName(t *testing.T) {
+	a := start(t)
+	got := into[corev1.ConfigMap](t, a.create(configPath, `{"metadata":{"generateName":"web-"}}`))
+	if !regexp.MustCompile(`^web-[bcdfghjklmnpqrstvwxz2456789]{5}$`).MatchString(got.Name) || got.GenerateName != "web-" {
+		t.Errorf("name %q", got.Name)
+	}
+	long := into[corev1.ConfigMap](t, a.create(configPath, `{"metadata":{"generateName":"`+strings.Repeat("a", 80)+`"}}`))
+	if len(long.Name) != 63 {
+		t.Errorf("name of %d letters", len(long.Name))
+	}
+}
+
+// full is a store in which the first names are taken.
+type full struct {
+	storage.Store
+	taken, tried int
+}
+
+func (f *full) Commit(ctx context.Context, c storage.Change) (storage.Record, error) {
+	if f.tried++; c.Op == storage.Create && f.tried <= f.taken {
+		return storage.Record{}, storage.ErrExists
+	}
+	return f.Store.Commit(ctx, c)
+}
+
+func TestGenerateNameRetries(t *testing.T) {
+	for taken, code := range map[int]int{7: http.StatusCreated, 8: http.StatusConflict} {
+		a := start(t, apiservertest.WithConfig(func(c *apiserver.Config) { c.Store = &full{Store: memstore.New(), taken: taken} }))
+		got := a.do("POST", configPath, `{"metadata":{"generateName":"web-"}}`)
+		if got.code != code {
+			t.Errorf("%d taken: %d %s", taken, got.code, got.body)
+		}
+	}
+}

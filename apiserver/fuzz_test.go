@@ -1,0 +1,183 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/planekit/planekit/storage"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func fuzzKind(t testing.TB) *kind {
+	t.Helper()
+	k, err := newKind(Resource{
+		Version: "v1", Kind: "Pod", Plural: "pods", Namespaced: true,
+		New:     func() runtime.Object { return &corev1.Pod{} },
+		NewList: func() runtime.Object { return &corev1.PodList{} },
+		Fields:  map[string]func(runtime.Object) string{"spec.nodeName": func(o runtime.Object) string { return o.(*corev1.Pod).Spec.NodeName }},
+	}, "/registry", newCodec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// FuzzParseRequest: whatever is accepted names a key that stays in its place.
+func FuzzParseRequest(f *testing.F) {
+	for _, path := range []string{
+		"/", "/api", "/api/v1", "/api/v1/pods", "/api/v1/namespaces/default/pods/web/status", "/apis/apps/v1/namespaces/a/deployments/b/scale",
+		"/api/v1/namespaces/x/finalize", "/api/v1/namespaces/../pods", "/api/v1/pods/%2e%2e", "/api/v1/namespaces/a%2fb/pods", "//", "/api/v1/pods/a%00", "/%ff",
+	} {
+		f.Add("GET", path, "watch=true&fieldSelector=metadata.name=x")
+	}
+	k := fuzzKind(f)
+	f.Fuzz(func(t *testing.T, method, path, query string) {
+		u, err := url.ParseRequestURI(path)
+		if err != nil {
+			return
+		}
+		u.RawQuery = query
+		info, err := parseRequest(method, u)
+		if err != nil {
+			return
+		}
+		for _, name := range []string{info.Resource, info.Subresource, info.Namespace, info.Name} {
+			if name != "" && checkSegment(name) != nil {
+				t.Errorf("%q has segment %q", path, name)
+			}
+		}
+		if a := info.attributes(nil); (a.Resource == "") == (a.Path == "") {
+			t.Errorf("%q is both or neither of resource and path: %+v", path, a)
+		}
+		if info.Resource == "" || info.Name == "" || info.Namespace == "" || method != http.MethodGet {
+			return
+		}
+		if key := string(k.key(info.Namespace, info.Name)); slices.Contains(strings.Split(key, "/"), "..") || !strings.HasPrefix(key, "/registry/core/pods/") {
+			t.Errorf("%q reads %q", path, key)
+		}
+	})
+}
+
+// FuzzContinue: a token that is accepted points into the list it is used for.
+func FuzzContinue(f *testing.F) {
+	good, err := encodeContinue(7, "/registry/core/pods/default/web")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, s := range []string{good, "", "e30", "forged", good[:len(good)-2]} {
+		f.Add(s, "default")
+	}
+	k := fuzzKind(f)
+	f.Fuzz(func(t *testing.T, text, namespace string) {
+		prefix := storage.Key(k.under(namespace))
+		token, err := decodeContinue(text, prefix)
+		if err != nil {
+			if toStatus(err).Code != http.StatusBadRequest {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+		if token.Revision <= 0 || !strings.HasPrefix(string(token.After), string(prefix)) {
+			t.Errorf("%q gives %+v under %s", text, token, prefix)
+		}
+		again, err := encodeContinue(token.Revision, token.After)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if same, err := decodeContinue(again, prefix); err != nil || same != token {
+			t.Errorf("%+v became %+v, %v", token, same, err)
+		}
+	})
+}
+
+// FuzzSelection: no selector breaks the server, and what it matches it also
+// finds under its prefix.
+func FuzzSelection(f *testing.F) {
+	f.Add("a=b,c in (d,e),!f", "metadata.name=web,spec.nodeName!=n", "default")
+	f.Add("", "metadata.name=web", "")
+	f.Add("a", "metadata.namespace=default", "")
+	k := fuzzKind(f)
+	pod := &corev1.Pod{}
+	pod.Name, pod.Namespace, pod.Labels = "web", "default", map[string]string{"a": "b", "c": "d"}
+	f.Fuzz(func(t *testing.T, byLabel, byField, namespace string) {
+		s, err := newSelection(k, namespace, byLabel, byField)
+		if err != nil {
+			if toStatus(err).Code != http.StatusBadRequest {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+		key := string(k.key(pod.Namespace, pod.Name))
+		if s.matches(pod) && (namespace == "" || namespace == pod.Namespace) && !strings.HasPrefix(key, string(s.prefix)) {
+			t.Errorf("%q %q matches %s, which is not under %s", byLabel, byField, key, s.prefix)
+		}
+	})
+}
+
+// FuzzPatch: every patch gives JSON or an error that is the client's.
+func FuzzPatch(f *testing.F) {
+	for i, patch := range []string{
+		`[{"op":"add","path":"/metadata/labels","value":{"a":"b"}}]`, `{"spec":{"nodeName":"n"}}`, `{"spec":{"containers":[{"name":"c","$patch":"delete"}]}}`,
+		`[{"op":"copy","from":"/metadata","path":"/metadata/x"}]`, `[{"op":"move","from":"","path":"/a"}]`, `{"spec":{"$retainKeys":["a"]}}`, `[{"op":"test"}]`, `null`,
+	} {
+		f.Add(uint8(i), patch)
+	}
+	f.Fuzz(func(t *testing.T, kind uint8, patch string) {
+		media := []types.PatchType{types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType}[kind%3]
+		original := []byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
+		result, err := applyPatch(media, original, []byte(patch), &corev1.Pod{})
+		if err != nil {
+			if code := toStatus(err).Code; code < 400 || code >= 500 {
+				t.Errorf("%s of %q: %d %v", media, patch, code, err)
+			}
+			return
+		}
+		if !json.Valid(result) {
+			t.Errorf("%s of %q gives %q", media, patch, result)
+		}
+	})
+}
+
+// FuzzDecodeBody: every body gives an object or a 400.
+func FuzzDecodeBody(f *testing.F) {
+	f.Add(uint8(0), []byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web"}}`))
+	f.Add(uint8(1), []byte("kind: Pod\nmetadata: {name: web}\n"))
+	f.Add(uint8(2), []byte("k8s\x00\x0a\x09\x0a\x02v1\x12\x03Pod\x12\x00"))
+	c := newCodec()
+	k := fuzzKind(f)
+	f.Fuzz(func(t *testing.T, kind uint8, body []byte) {
+		media := []string{mediaJSON, mediaYAML, mediaProto}[kind%3]
+		pod := &corev1.Pod{}
+		if _, err := c.decodeBody(body, media, "", k.gvk, pod); err != nil {
+			if toStatus(err).Code != http.StatusBadRequest {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+		if _, err := k.encode(pod); err != nil {
+			t.Errorf("%s %q cannot be stored: %v", media, body, err)
+		}
+	})
+}
+
+// FuzzAccept: whatever clients accept, the answer is one that they get or 406.
+func FuzzAccept(f *testing.F) {
+	f.Add("application/json;as=Table;v=v1;g=meta.k8s.io, */*;q=0.1")
+	f.Add("application/vnd.kubernetes.protobuf;q=nan,text/*")
+	f.Fuzz(func(t *testing.T, accept string) {
+		r := &http.Request{Header: http.Header{"Accept": {accept}}}
+		out, err := negotiate(r, accepts{proto: true, tables: true})
+		if err == nil && !slices.Contains([]string{mediaJSON, mediaYAML, mediaProto}, out.media) {
+			t.Errorf("%q gives %+v", accept, out)
+		}
+		if err != nil && toStatus(err).Code != http.StatusNotAcceptable {
+			t.Errorf("%q: %v", accept, err)
+		}
+	})
+}

@@ -1,0 +1,278 @@
+package apiserver_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/apiserver/apiservertest"
+	"github.com/planekit/planekit/authn"
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/authz"
+	"github.com/planekit/planekit/storage"
+	"github.com/planekit/planekit/storage/memstore"
+	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// TestMain checks that no test leaves a goroutine behind.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestHundredServers starts a hundred servers at once in one process, uses each
+// over TLS and leaves an open watch for the shutdown to end.
+func TestHundredServers(t *testing.T) {
+	var group sync.WaitGroup
+	t.Run("servers", func(t *testing.T) {
+		for i := range 100 {
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				t.Parallel()
+				s := apiservertest.Start(t, apiservertest.WithResources(resources()...))
+				a := &api{t, s.Client(), s.URL}
+				a.create(configPath, configMap("a", ""))
+				response, err := s.Client().Get(s.URL + configPath + "?watch=true")
+				if err != nil {
+					t.Fatal(err)
+				}
+				group.Go(func() {
+					defer response.Body.Close()
+					if data, _ := io.ReadAll(response.Body); !strings.Contains(string(data), `"ADDED"`) {
+						t.Errorf("watched %q", data)
+					}
+				})
+			})
+		}
+	})
+	group.Wait()
+}
+
+func TestWireSpeaksHTTP2(t *testing.T) {
+	s := apiservertest.Start(t, apiservertest.WithResources(resources()...))
+	response, err := s.Client().Get(s.URL + "/version")
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.ProtoMajor != 2 || response.TLS.Version < tls.VersionTLS12 {
+		t.Errorf("%s, TLS %x", response.Proto, response.TLS.Version)
+	}
+}
+
+func TestHeaderLimit(t *testing.T) {
+	s := apiservertest.Start(t, apiservertest.WithResources(resources()...))
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // HTTP/1.1, which counts all headers
+	}}
+	defer client.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(t.Context(), "GET", s.URL+"/version", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Large", strings.Repeat("a", 1<<20+8<<10))
+	response, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("%s", response.Status)
+	}
+}
+
+func TestPanicIsContained(t *testing.T) {
+	a := start(t, apiservertest.WithAdmission(admit{mutate: func(context.Context, *admission.Request) error { panic("plugin") }}))
+	a.want(a.do("POST", configPath, configMap("a", "")), 500, "handler panicked")
+	a.want(a.do("GET", configPath, ""), 200, "")
+}
+
+func TestTooManyInFlight(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	a := start(t, apiservertest.WithConfig(func(c *apiserver.Config) { c.MaxInFlight = 1 }),
+		apiservertest.WithAdmission(admit{mutate: func(context.Context, *admission.Request) error {
+			close(entered)
+			<-leave
+			return nil
+		}}))
+	var group sync.WaitGroup
+	group.Go(func() { a.create(configPath, configMap("a", "")) })
+	<-entered
+	got := a.want(a.do("GET", configPath, ""), 429, "too many requests")
+	if got.header.Get("Retry-After") != "1" {
+		t.Errorf("headers %v", got.header)
+	}
+	s := a.watch(configPath + "?watch=true")
+	close(leave)
+	group.Wait()
+	s.want("ADDED/a")
+}
+
+func TestHooks(t *testing.T) {
+	var mu sync.Mutex
+	var lines []string
+	a := start(t, apiservertest.WithConfig(func(c *apiserver.Config) {
+		c.Hooks.Served = func(s apiserver.Served) {
+			mu.Lock()
+			defer mu.Unlock()
+			lines = append(lines, fmt.Sprintln(s.Verb, s.Resource.Resource, s.Code))
+		}
+		c.Hooks.Watching = func(_ schema.GroupVersionResource, delta int) {
+			mu.Lock()
+			defer mu.Unlock()
+			lines = append(lines, fmt.Sprintln("watching", delta))
+		}
+	}))
+	a.do("GET", configPath+"/a", "")
+	a.do("GET", configPath+"?watch=true&timeoutSeconds=1", "")
+	a.do("GET", "/version", "")
+	mu.Lock()
+	defer mu.Unlock()
+	if got := strings.Join(lines, ""); got != "get configmaps 404\nwatching 1\nwatching -1\nwatch configmaps 200\nget  200\n" {
+		t.Errorf("%s", got)
+	}
+}
+
+// inMemory is a server without a listener, for tests in a bubble of fake time.
+func inMemory(t *testing.T, changes ...func(*apiserver.Config)) (*apiserver.Server, *api) {
+	t.Helper()
+	config := apiserver.Config{
+		Store: memstore.New(), Resources: resources(),
+		Authenticator: authn.Func(func(*http.Request) (*user.Info, bool, error) { return &user.Info{Name: "joe"}, true, nil }),
+		Authorizer: authz.Func(func(context.Context, authz.Attributes) (authz.Decision, string, error) {
+			return authz.Allow, "", nil
+		}),
+	}
+	for _, change := range changes {
+		change(&config)
+	}
+	s, err := apiserver.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, &api{t, &http.Client{Transport: s.Transport(&user.Info{Name: "jane"})}, "http://memory"}
+}
+
+func TestFutureRevision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a := inMemory(t)
+		began := time.Now()
+		got := a.want(a.do("GET", configPath+"?resourceVersion=1000000", ""), 504, "Too large resource version: 1000000, current:")
+		if got.header.Get("Retry-After") != "1" || !strings.Contains(got.body, "ResourceVersionTooLarge") || time.Since(began) != 3*time.Second {
+			t.Errorf("after %v: %v %s", time.Since(began), got.header, got.body)
+		}
+		first := into[struct {
+			Metadata struct{ ResourceVersion string }
+		}](t, a.create(configPath, configMap("a", ""))).Metadata.ResourceVersion
+		next := first[:len(first)-1] + string(first[len(first)-1]+1)
+		var group sync.WaitGroup
+		group.Go(func() { a.want(a.do("GET", configPath+"/b?resourceVersion="+next, ""), 200, "") })
+		time.Sleep(time.Second)
+		a.create(configPath, configMap("b", ""))
+		group.Wait()
+	})
+}
+
+// hung is a store that does not answer.
+type hung struct{ storage.Store }
+
+func (hung) Get(ctx context.Context, _ storage.Key, _ storage.Revision) (storage.Record, error) {
+	<-ctx.Done()
+	return storage.Record{}, ctx.Err()
+}
+
+func TestRequestTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a := inMemory(t, func(c *apiserver.Config) { c.Store = hung{c.Store} })
+		began := time.Now()
+		a.want(a.do("GET", configPath+"/a", ""), 504, "did not complete")
+		if took := time.Since(began); took != time.Minute {
+			t.Errorf("after %v", took)
+		}
+	})
+}
+
+func TestBookmarks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a := inMemory(t)
+		s := a.watch(configPath + "?watch=true&allowWatchBookmarks=true&labelSelector=none&timeoutSeconds=150")
+		a.create(configPath, configMap("a", ""))
+		began := time.Now()
+		mark := s.want("BOOKMARK/")
+		if time.Since(began) != time.Minute || mark.ResourceVersion == "" || len(mark.Annotations) > 0 {
+			t.Errorf("after %v: %+v", time.Since(began), mark)
+		}
+		if e := s.next(); e != nil || time.Since(began) != 150*time.Second { // nothing happened since
+			t.Errorf("after %v: %+v", time.Since(began), e)
+		}
+		s.close()
+		synctest.Wait()
+	})
+}
+
+func TestRunEndsWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, a := inMemory(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx) }()
+		<-s.Ready()
+		watch := a.watch(configPath + "?watch=true")
+		cancel()
+		if e := watch.next(); e != nil {
+			t.Errorf("event %+v", e)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if _, err := a.client.Get("http://memory/version"); !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("after Run: %v", err)
+		}
+	})
+}
+
+func TestTransportEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a := inMemory(t)
+		closed := a.watch(configPath + "?watch=true")
+		closed.close()
+		synctest.Wait() // the handler has ended: goroutines left in the bubble fail the test
+		ctx, cancel := context.WithCancel(t.Context())
+		r, err := http.NewRequestWithContext(ctx, "GET", "http://memory"+configPath+"?watch=true", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := a.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if _, err := io.ReadAll(response.Body); !errors.Is(err, context.Canceled) {
+			t.Errorf("read after cancel: %v", err)
+		}
+	})
+}
+
+func TestPlainHTTPMustBeAskedFor(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, err = apiserver.New(apiserver.Config{
+		Store: memstore.New(), Listener: listener,
+		Authenticator: authn.Func(func(*http.Request) (*user.Info, bool, error) { return nil, false, nil }),
+		Authorizer:    authz.Func(func(context.Context, authz.Attributes) (authz.Decision, string, error) { return 0, "", nil }),
+	})
+	if err == nil || !strings.Contains(err.Error(), "InsecurePlainHTTP") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,159 @@
+package apiserver_test
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/apiserver/apiservertest"
+	"github.com/planekit/planekit/storage"
+	"github.com/planekit/planekit/storage/memstore"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func (a *api) names(path string) string {
+	a.t.Helper()
+	var names []string
+	for _, item := range into[corev1.ConfigMapList](a.t, a.want(a.do("GET", path, ""), 200, "")).Items {
+		names = append(names, item.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+func labelled(name, label string) string {
+	return strings.Replace(configMap(name, ""), `"name"`, `"labels":{"l":"`+label+`"},"name"`, 1)
+}
+
+func TestListSelectors(t *testing.T) {
+	a := start(t)
+	for i, name := range []string{"a", "ab", "b"} {
+		a.create(configPath, labelled(name, fmt.Sprint(i)))
+	}
+	a.create("/api/v1/namespaces/other/configmaps", labelled("a", "0"))
+	all := "/api/v1/configmaps"
+	for query, want := range map[string]string{
+		configPath:                                       "a ab b",
+		all:                                              "a ab b a",
+		all + "?labelSelector=l=0":                       "a a",
+		all + "?labelSelector=l!=0":                      "ab b",
+		all + "?labelSelector=l+in(0,2)":                 "a b a",
+		all + "?labelSelector=!l":                        "",
+		all + "?fieldSelector=metadata.name=a":           "a a",
+		configPath + "?fieldSelector=metadata.name=a":    "a",
+		all + "?fieldSelector=metadata.namespace=other":  "a",
+		all + "?fieldSelector=metadata.namespace!=other": "a ab b",
+		all + "?fieldSelector=metadata.name=a,metadata.namespace=default":                      "a",
+		configPath + "?fieldSelector=metadata.name=../x":                                       "",
+		configPath + "?labelSelector=l" + url.QueryEscape(" notin (0)") + "&limit=500":         "ab b",
+		configPath + "?fieldSelector=metadata.name=a&labelSelector=l=1":                        "",
+		"/api/v1/namespaces/none/configmaps":                                                   "",
+		configPath + "?fieldSelector=metadata.name=a&limit=1":                                  "a",
+		configPath + "?labelSelector=" + strings.TrimSuffix(strings.Repeat("!x,", 10000), ","): "a ab b",
+	} {
+		if got := a.names(query); got != want {
+			t.Errorf("%.80s: %q, want %q", query, got, want)
+		}
+	}
+	a.create(podPath, pod("p", ""))
+	a.want(a.do("GET", podPath+"?fieldSelector=spec.nodeName=", ""), 200, `"name":"p"`)
+	a.want(a.do("GET", podPath+"?fieldSelector=spec.other=x", ""), 400, "field label not supported: spec.other")
+	a.want(a.do("GET", podPath+"?fieldSelector=x", ""), 400, "field selector")
+	a.want(a.do("GET", podPath+"?labelSelector=a+b", ""), 400, "unable to parse requirement")
+	if empty := a.do("GET", "/apis/apps/v1/deployments", ""); !strings.Contains(empty.body, `"items":[]`) || strings.Contains(empty.body, `"items":null`) {
+		t.Errorf("an empty list is %s", empty.body)
+	}
+}
+
+func TestListPages(t *testing.T) {
+	a := start(t)
+	var want []string
+	for i := range 7 {
+		name := fmt.Sprintf("c%d", i)
+		a.create(configPath, labelled(name, fmt.Sprint(i%2)))
+		want = append(want, name)
+	}
+	first := into[corev1.ConfigMapList](t, a.want(a.do("GET", configPath+"?limit=3", ""), 200, ""))
+	if len(first.Items) != 3 || first.Continue == "" || first.RemainingItemCount == nil || *first.RemainingItemCount != 4 {
+		t.Fatalf("first page: %d items, %+v", len(first.Items), first.ListMeta)
+	}
+	a.create(configPath, configMap("c9", ""))
+	a.want(a.do("DELETE", configPath+"/c4", ""), 200, "")
+	got, page := first.Items, first
+	for page.Continue != "" {
+		page = into[corev1.ConfigMapList](t, a.want(a.do("GET", configPath+"?limit=3&continue="+page.Continue, ""), 200, ""))
+		if page.ResourceVersion != first.ResourceVersion {
+			t.Errorf("page at %s, first at %s", page.ResourceVersion, first.ResourceVersion)
+		}
+		got = append(got, page.Items...)
+	}
+	var names []string
+	for _, item := range got {
+		names = append(names, item.Name)
+	}
+	if strings.Join(names, " ") != strings.Join(want, " ") {
+		t.Errorf("pages: %v, want %v", names, want)
+	}
+	some := into[corev1.ConfigMapList](t, a.do("GET", configPath+"?limit=2&labelSelector=l=1", ""))
+	if len(some.Items) != 2 || some.Continue == "" || some.RemainingItemCount != nil {
+		t.Errorf("page of some: %d items, %+v", len(some.Items), some.ListMeta)
+	}
+	rest := into[corev1.ConfigMapList](t, a.do("GET", configPath+"?limit=2&labelSelector=l=1&continue="+some.Continue, ""))
+	if len(rest.Items) != 1 || rest.Items[0].Name != "c5" || rest.Continue != "" {
+		t.Errorf("rest of some: %+v", rest)
+	}
+	a.want(a.do("GET", podPath+"?continue="+first.Continue, ""), 400, "continue key is not valid")
+	a.want(a.do("GET", configPath+"?continue=forged", ""), 400, "continue key is not valid")
+	a.want(a.do("GET", configPath+"?limit=1&resourceVersion=5&continue="+first.Continue, ""), 400, "not allowed when using continue")
+}
+
+func TestListRevisions(t *testing.T) {
+	a := start(t)
+	first := into[corev1.ConfigMap](t, a.create(configPath, configMap("a", ""))).ResourceVersion
+	a.create(configPath, configMap("b", ""))
+	for query, want := range map[string]string{
+		"":                   "a b",
+		"?resourceVersion=0": "a b",
+		"?resourceVersion=0&resourceVersionMatch=NotOlderThan":        "a b",
+		"?resourceVersionMatch=NotOlderThan&resourceVersion=" + first: "a b",
+		"?resourceVersionMatch=Exact&resourceVersion=" + first:        "a",
+		"?limit=5&resourceVersion=" + first:                           "a",
+	} {
+		if got := a.names(configPath + query); got != want {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
+	a.want(a.do("GET", configPath+"?resourceVersion=x", ""), 400, "resourceVersion")
+	a.want(a.do("GET", configPath+"?resourceVersion=-1", ""), 400, "resourceVersion")
+	a.want(a.do("GET", configPath+"?resourceVersionMatch=Exact", ""), 400, "Exact")
+	a.want(a.do("GET", configPath+"?resourceVersionMatch=Other&resourceVersion=1", ""), 400, "Other")
+	a.want(a.do("GET", configPath+"?limit=-1", ""), 400, "limit")
+	a.want(a.do("GET", configPath+"?limit=x", ""), 400, "")
+	a.want(a.do("GET", configPath+"/a?resourceVersion="+first, ""), 200, "")
+	a.want(a.do("GET", configPath+"/a?resourceVersion=x", ""), 400, "")
+	a.want(a.do("GET", configPath+"/none", ""), 404, `configmaps "none" not found`)
+}
+
+func TestCompactedListIsGone(t *testing.T) {
+	a := start(t, apiservertest.WithConfig(func(c *apiserver.Config) { c.Store = memstore.NewHistory(2) }))
+	for i := range 10 {
+		a.create(configPath, configMap(fmt.Sprint("c", i), ""))
+	}
+	a.want(a.do("GET", configPath+"?resourceVersionMatch=Exact&resourceVersion=1", ""), 410, "too old")
+}
+
+func TestBrokenRecordIsNamed(t *testing.T) {
+	store := memstore.New()
+	a := start(t, apiservertest.WithConfig(func(c *apiserver.Config) { c.Store = store }))
+	a.create(configPath, configMap("good", ""))
+	key := storage.Key("/registry/core/configmaps/default/bad")
+	if _, err := store.Commit(t.Context(), storage.Change{Key: key, Value: []byte("k8s\x00garbage")}); err != nil {
+		t.Fatal(err)
+	}
+	got := a.want(a.do("GET", configPath, ""), 200, `"name":"good"`)
+	if w := got.header.Get("Warning"); !strings.Contains(w, string(key)) {
+		t.Errorf("warning %q", w)
+	}
+	a.want(a.do("GET", configPath+"/bad", ""), 500, string(key))
+}

@@ -1,0 +1,66 @@
+package apiserver
+
+import (
+	"net/http"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// listObject copies what was found into a list of the kind's own type. Items
+// carry no kind of their own, as in Kubernetes.
+func (k *kind) listObject(l *listing) (runtime.Object, error) {
+	list := k.NewList()
+	list.GetObjectKind().SetGroupVersionKind(k.gvk.GroupVersion().WithKind(k.Kind + "List"))
+	if err := fillListMeta(list, l); err != nil {
+		return nil, err
+	}
+	if len(l.objects) > 0 {
+		if err := meta.SetList(list, l.objects); err != nil {
+			return nil, err
+		}
+		return list, meta.EachListItem(list, func(item runtime.Object) error {
+			item.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+			return nil
+		})
+	}
+	items, err := meta.GetItemsPtr(list)
+	if err != nil {
+		return nil, err
+	}
+	slice := reflect.ValueOf(items).Elem()
+	slice.Set(reflect.MakeSlice(slice.Type(), 0, 0)) // [] rather than null
+	return list, nil
+}
+
+func fillListMeta(list any, l *listing) error {
+	m, err := meta.ListAccessor(list)
+	if err != nil {
+		return err
+	}
+	m.SetResourceVersion(formatRevision(l.revision))
+	m.SetContinue(l.next)
+	m.SetRemainingItemCount(l.remaining)
+	return nil
+}
+
+// respondList sends a listing in the shape that the client asked for.
+func (s *Server) respondList(q *request, l *listing) error {
+	var list runtime.Object
+	var err error
+	switch q.out.shape {
+	case asTable:
+		list, err = q.kind.table(q, l)
+	case asPartial:
+		list, err = partialList(l)
+	default:
+		list, err = q.kind.listObject(l)
+	}
+	if err != nil {
+		return err
+	}
+	s.write(q.w, q.r, http.StatusOK, q.out, list)
+	return nil
+}

@@ -1,0 +1,118 @@
+package review_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/apiserver/apiservertest"
+	"github.com/planekit/planekit/apiserver/review"
+	"github.com/planekit/planekit/authn"
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/authz"
+)
+
+func authenticate(r *http.Request) (*user.Info, bool, error) {
+	switch r.Header.Get("Authorization") {
+	case "Bearer good":
+		return &user.Info{Name: "jane", UID: "7", Groups: []string{"dev"}, Extra: map[string][]string{"k": {"v"}}}, true, nil
+	case "Bearer bad":
+		return nil, false, errors.New("expired")
+	}
+	return &user.Info{Name: user.Anonymous}, true, nil
+}
+
+// authorize lets jane and the group dev list pods in namespace a.
+func authorize(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+	switch {
+	case a.Verb == "create" || a.User.Name == "admin":
+		return authz.Allow, "", nil
+	case a.Verb == "break":
+		return authz.NoOpinion, "", errors.New("no rules")
+	case a.Verb == "deny":
+		return authz.Deny, "never", nil
+	case (a.User.Name == "jane" || a.User.In("dev")) && a.Verb == "list" && a.Resource == "pods" && a.Namespace == "a", a.Path == "/healthz":
+		return authz.Allow, "because", nil
+	}
+	return authz.NoOpinion, "", nil
+}
+
+func Example() {
+	resources := review.Resources(authn.Func(authenticate), authz.Func(authorize))
+	for _, r := range resources {
+		fmt.Println(r.Group, r.Kind)
+	}
+	// Output:
+	// authorization.k8s.io SelfSubjectAccessReview
+	// authorization.k8s.io SubjectAccessReview
+	// authorization.k8s.io LocalSubjectAccessReview
+	// authentication.k8s.io SelfSubjectReview
+	// authentication.k8s.io TokenReview
+}
+
+func TestReviews(t *testing.T) {
+	s := apiservertest.Start(t, apiservertest.WithConfig(func(c *apiserver.Config) {
+		c.Resources = review.Resources(authn.Func(authenticate), authz.Func(authorize))
+		c.Authorizer = authz.Func(authorize)
+	}))
+	const access, identity = "/apis/authorization.k8s.io/v1/", "/apis/authentication.k8s.io/v1/"
+	for _, c := range []struct {
+		name, path, spec string
+		code             int
+		want             string
+	}{
+		{"mine", access + "selfsubjectaccessreviews", `{"resourceAttributes":{"verb":"list","resource":"pods","namespace":"a"}}`, 201, `{"allowed":true,"reason":"because"}`},
+		{"not mine", access + "selfsubjectaccessreviews", `{"resourceAttributes":{"verb":"list","resource":"pods","namespace":"b"}}`, 201, `{"allowed":false}`},
+		{"denied", access + "selfsubjectaccessreviews", `{"resourceAttributes":{"verb":"deny"}}`, 201, `{"allowed":false,"denied":true,"reason":"never"}`},
+		{"undecided", access + "selfsubjectaccessreviews", `{"resourceAttributes":{"verb":"break"}}`, 201, `{"allowed":false,"evaluationError":"no rules"}`},
+		{"path", access + "selfsubjectaccessreviews", `{"nonResourceAttributes":{"verb":"get","path":"/healthz"}}`, 201, `{"allowed":true,"reason":"because"}`},
+		{"both", access + "selfsubjectaccessreviews", `{"resourceAttributes":{"verb":"list"},"nonResourceAttributes":{"verb":"get"}}`, 400, "exactly one"},
+		{"neither", access + "selfsubjectaccessreviews", `{}`, 400, "exactly one"},
+		{"another's", access + "subjectaccessreviews", `{"user":"joe","groups":["dev"],"extra":{"k":["v"]},"resourceAttributes":{"verb":"list","resource":"pods","namespace":"a"}}`, 201, `{"allowed":true,"reason":"because"}`},
+		{"nobody's", access + "subjectaccessreviews", `{"resourceAttributes":{"verb":"list"}}`, 400, "at least one"},
+		{"local", access + "namespaces/a/localsubjectaccessreviews", `{"user":"jane","resourceAttributes":{"verb":"list","resource":"pods","namespace":"a"}}`, 201, `{"allowed":true,"reason":"because"}`},
+		{"not local", access + "namespaces/b/localsubjectaccessreviews", `{"user":"jane","resourceAttributes":{"verb":"list","resource":"pods","namespace":"a"}}`, 400, "must match"},
+		{"who am I", identity + "selfsubjectreviews", `{}`, 201, `{"userInfo":{"username":"jane"}}`},
+		{"token", identity + "tokenreviews", `{"token":"good"}`, 201, `{"authenticated":true,"user":{"username":"jane","uid":"7","groups":["dev"],"extra":{"k":["v"]}}}`},
+		{"bad token", identity + "tokenreviews", `{"token":"bad"}`, 201, `{"user":{},"error":"expired"}`},
+		{"unknown token", identity + "tokenreviews", `{"token":"other"}`, 201, `{"user":{}}`},
+		{"no token", identity + "tokenreviews", `{}`, 400, "token is required"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			body := `{"spec":` + c.spec + `}`
+			if strings.Contains(c.path, "selfsubjectreviews") {
+				body = `{}`
+			}
+			response, err := s.As("jane").Post("http://memory"+c.path, "application/json", strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			data, err := io.ReadAll(response.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := string(data)
+			if response.StatusCode == http.StatusCreated {
+				var review struct{ Status json.RawMessage }
+				if err := json.Unmarshal(data, &review); err != nil {
+					t.Fatal(err)
+				}
+				if string(review.Status) != c.want || strings.Contains(got, `"token"`) {
+					t.Errorf("got %s, want %s", got, c.want)
+				}
+			} else if !strings.Contains(got, c.want) {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+			if response.StatusCode != c.code {
+				t.Errorf("%d, want %d", response.StatusCode, c.code)
+			}
+		})
+	}
+}

@@ -1,0 +1,12 @@
+// Command kube-controller-manager is the stock kube-controller-manager, built to be measured beside
+// planekit.
+package main
+
+import (
+	"os"
+
+	"k8s.io/component-base/cli"
+	"k8s.io/kubernetes/cmd/kube-controller-manager/app"
+)
+
+func main() { os.Exit(cli.Run(app.NewControllerManagerCommand())) }

@@ -1,0 +1,181 @@
+// Package discovery learns what a server serves and finds the resource that a
+// person means by a word.
+//
+//	catalog, err := discovery.Fetch(ctx, c)
+//	m, err := catalog.Resolve("deploy") // deployments of apps/v1
+//
+// A word is a plural, a singular, a kind or a short name, in any case, alone or
+// with a group ("deployments.apps") or a version and a group
+// ("deployments.v1.apps"). Where several resources fit, one in the core group
+// goes first and then the order in which the server lists its groups; exact
+// names go before short names.
+//
+// A group that cannot be listed does not keep the others from being found; see
+// [Catalog.Failed]. A Catalog is a picture of one moment and never changes.
+package discovery
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/planekit/planekit/client"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Mapping is one resource that a server serves.
+type Mapping struct {
+	Group, Version string
+	// Plural is the name in URLs.
+	Plural     string
+	Singular   string
+	Kind       string
+	ShortNames []string
+	Namespaced bool
+	// Verbs are what the server does with it, such as "list".
+	Verbs []string
+}
+
+// Path is the path of the resource's objects in namespace, which is empty for
+// all of them and for resources without namespaces.
+func (m *Mapping) Path(namespace string) string {
+	path := "/apis/" + m.Group + "/" + m.Version
+	if m.Group == "" {
+		path = "/api/" + m.Version
+	}
+	if m.Namespaced && namespace != "" {
+		path += "/namespaces/" + url.PathEscape(namespace)
+	}
+	return path + "/" + m.Plural
+}
+
+// GroupKind names the kind as kubectl prints it: "pod", "deployment.apps".
+func (m *Mapping) GroupKind() string {
+	kind := strings.ToLower(m.Kind)
+	if m.Group != "" {
+		kind += "." + m.Group
+	}
+	return kind
+}
+
+// Catalog is what a server serves.
+type Catalog struct {
+	// Mappings are all resources without their subresources, the core group
+	// first, then group by group and in each the preferred version first.
+	Mappings []Mapping
+	// Failed are the group versions that could not be listed.
+	Failed map[schema.GroupVersion]error
+}
+
+// Fetch asks a server for all it serves.
+func Fetch(ctx context.Context, c *client.Client) (*Catalog, error) {
+	versions, err := groupVersions(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	catalog := &Catalog{Failed: map[schema.GroupVersion]error{}}
+	for _, gv := range versions {
+		path := "/apis/" + gv.Group + "/" + gv.Version
+		if gv.Group == "" {
+			path = "/api/" + gv.Version
+		}
+		var list metav1.APIResourceList
+		if err := get(ctx, c, path, &list); err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			catalog.Failed[gv] = err
+			continue
+		}
+		catalog.add(gv, list.APIResources)
+	}
+	return catalog, nil
+}
+
+// groupVersions lists the versions to ask for, in order of preference.
+func groupVersions(ctx context.Context, c *client.Client) ([]schema.GroupVersion, error) {
+	var core metav1.APIVersions
+	if err := get(ctx, c, "/api", &core); err != nil {
+		return nil, err
+	}
+	var groups metav1.APIGroupList
+	if err := get(ctx, c, "/apis", &groups); err != nil {
+		return nil, err
+	}
+	var all []schema.GroupVersion
+	for _, v := range core.Versions {
+		all = append(all, schema.GroupVersion{Version: v})
+	}
+	for _, g := range groups.Groups {
+		preferred := schema.GroupVersion{Group: g.Name, Version: g.PreferredVersion.Version}
+		if preferred.Version != "" {
+			all = append(all, preferred)
+		}
+		for _, v := range g.Versions {
+			if gv := (schema.GroupVersion{Group: g.Name, Version: v.Version}); gv != preferred {
+				all = append(all, gv)
+			}
+		}
+	}
+	return all, nil
+}
+
+func get(ctx context.Context, c *client.Client, path string, into any) error {
+	response, err := c.Do(ctx, client.Request{Path: path})
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(response.Body, into); err != nil {
+		return fmt.Errorf("discovery: %s: %w", path, err)
+	}
+	return nil
+}
+
+func (c *Catalog) add(gv schema.GroupVersion, resources []metav1.APIResource) {
+	for _, r := range resources {
+		if strings.Contains(r.Name, "/") {
+			continue // a subresource
+		}
+		singular := r.SingularName
+		if singular == "" {
+			singular = strings.ToLower(r.Kind)
+		}
+		c.Mappings = append(c.Mappings, Mapping{
+			Group: gv.Group, Version: gv.Version, Plural: r.Name, Singular: singular, Kind: r.Kind,
+			ShortNames: r.ShortNames, Namespaced: r.Namespaced, Verbs: r.Verbs,
+		})
+	}
+}
+
+// UnknownError says that the server has no resource of that name, as kubectl
+// words it.
+type UnknownError struct{ Word string }
+
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("the server doesn't have a resource type %q", e.Word)
+}
+
+// Resolve finds what word means. It fails with an [*UnknownError].
+func (c *Catalog) Resolve(word string) (Mapping, error) {
+	name, rest, _ := strings.Cut(strings.ToLower(word), ".")
+	if name != "" {
+		for _, fits := range []func(*Mapping) bool{
+			func(m *Mapping) bool {
+				return name == m.Plural || name == m.Singular || name == strings.ToLower(m.Kind)
+			},
+			func(m *Mapping) bool { return slices.Contains(m.ShortNames, name) },
+		} {
+			for i := range c.Mappings {
+				m := &c.Mappings[i]
+				if fits(m) && (rest == "" || rest == m.Group || rest == m.Version+"."+m.Group) {
+					return *m, nil
+				}
+			}
+		}
+	}
+	return Mapping{}, &UnknownError{word}
+}

@@ -1,0 +1,242 @@
+package events
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/planekit/planekit/client"
+	"go.uber.org/goleak"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// store is a server for events in process. It speaks JSON.
+type store struct {
+	mu     sync.Mutex
+	events map[string]*corev1.Event
+	seen   []string
+	fail   func(r *http.Request) error
+}
+
+func (s *store) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen = append(s.seen, r.Method)
+	if s.fail != nil {
+		if err := s.fail(r); err != nil {
+			return nil, err
+		}
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	e := new(corev1.Event)
+	if r.Method == http.MethodPatch {
+		if e = s.events[r.URL.Path[len("/api/v1/namespaces/default/events/"):]]; e == nil {
+			return respond(404, &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status"}, Reason: metav1.StatusReasonNotFound})
+		}
+	}
+	if err := json.Unmarshal(body, e); err != nil {
+		return nil, err
+	}
+	e.Kind, e.APIVersion = "Event", "v1"
+	s.events[e.Name] = e
+	return respond(200, e)
+}
+
+func respond(code int, object any) (*http.Response, error) {
+	body, err := json.Marshal(object)
+	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {client.JSON}}, Body: io.NopCloser(bytes.NewReader(body))}, err
+}
+
+func start(t *testing.T) (*store, *Recorder, context.CancelFunc) {
+	s := &store{events: map[string]*corev1.Event{}}
+	c, err := client.New(client.Config{Server: "http://in-process", Transport: s, JSON: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := New(Config{Client: c, Component: "scheduler", Host: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		if err := r.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	return s, r, cancel
+}
+
+var web = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "u", ResourceVersion: "5"}}
+
+func (s *store) only(t *testing.T) *corev1.Event {
+	t.Helper()
+	if len(s.events) != 1 {
+		t.Fatalf("%d events are stored", len(s.events))
+	}
+	for _, e := range s.events {
+		return e
+	}
+	return nil
+}
+
+func TestRecorder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, r, cancel := start(t)
+		defer cancel()
+		began := time.Now()
+		r.Event(web, corev1.EventTypeNormal, "Scheduled", "assigned to a")
+		synctest.Wait()
+		e := s.only(t)
+		about := corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Name: "web", Namespace: "default", UID: "u", ResourceVersion: "5"}
+		if e.InvolvedObject != about || e.Type != "Normal" || e.Reason != "Scheduled" || e.Message != "assigned to a" || e.Count != 1 ||
+			e.Source != (corev1.EventSource{Component: "scheduler", Host: "a"}) || e.ReportingController != "scheduler" ||
+			e.Name != fmt.Sprintf("web.%x", began.UnixNano()) || e.Namespace != "default" {
+			t.Errorf("%+v", e)
+		}
+		for range 2 {
+			time.Sleep(time.Minute)
+			again := web.DeepCopy()
+			again.ResourceVersion = "6"
+			r.Event(again, corev1.EventTypeNormal, "Scheduled", "assigned to a")
+			synctest.Wait()
+		}
+		e = s.only(t)
+		if e.Count != 3 || !e.FirstTimestamp.Time.Equal(began.Truncate(time.Second)) ||
+			!e.LastTimestamp.Time.Equal(began.Add(2*time.Minute).Truncate(time.Second)) {
+			t.Errorf("after three times: %+v", e)
+		}
+		clear(s.events) // it expired
+		r.Event(web, corev1.EventTypeNormal, "Scheduled", "assigned to a")
+		synctest.Wait()
+		if e = s.only(t); e.Count != 4 || !e.FirstTimestamp.Time.Equal(began.Truncate(time.Second)) {
+			t.Errorf("after it expired: %+v", e)
+		}
+		time.Sleep(time.Nanosecond) // an event is named by its nanosecond
+		r.Event(web, corev1.EventTypeNormal, "Scheduled", "assigned to b")
+		r.Event(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, corev1.EventTypeWarning, "Scheduled", "assigned to a")
+		synctest.Wait()
+		if len(s.events) != 3 {
+			t.Errorf("%d events are stored, want 3", len(s.events))
+		}
+	})
+}
+
+func TestLimitPerObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, r, cancel := start(t)
+		defer cancel()
+		record := func(n int) {
+			for i := range n {
+				r.Event(web, corev1.EventTypeWarning, "BackOff", fmt.Sprint("attempt ", i))
+			}
+			synctest.Wait()
+		}
+		record(100)
+		if len(s.seen) != burst {
+			t.Errorf("%d of 100 were sent, want %d", len(s.seen), burst)
+		}
+		time.Sleep(refill)
+		record(100)
+		if len(s.seen) != burst+1 {
+			t.Errorf("%d were sent after a refill, want %d", len(s.seen), burst+1)
+		}
+		r.Event(&corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Name: "other", Namespace: "default"}, "Normal", "x", "y")
+		synctest.Wait()
+		if len(s.seen) != burst+2 {
+			t.Error("another object has no budget of its own")
+		}
+	})
+}
+
+func TestRetriesConnectionsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, r, cancel := start(t)
+		defer cancel()
+		s.fail = func(*http.Request) error {
+			if len(s.seen) < 3 {
+				return errors.New("connection refused")
+			}
+			return nil
+		}
+		r.Event(web, "Normal", "x", "y")
+		time.Sleep(2*interval + time.Second)
+		synctest.Wait()
+		if e := s.only(t); e.Count != 1 || len(s.seen) != 3 {
+			t.Errorf("count %d after %d requests", e.Count, len(s.seen))
+		}
+		clear(s.events)
+		s.seen = nil
+		s.fail = func(*http.Request) error { return errors.New("connection refused") }
+		r.Event(web, "Normal", "other", "y")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(s.seen) != attempts {
+			t.Errorf("gave up after %d requests, want %d", len(s.seen), attempts)
+		}
+	})
+}
+
+func TestNeverBlocks(t *testing.T) {
+	c, err := client.New(client.Config{Server: "http://x", Transport: &store{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := New(Config{Client: c, Component: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range queueSize + 1 { // nobody takes them off
+		r.Event(web, "Normal", "x", "y")
+	}
+	if len(r.queue) != queueSize {
+		t.Errorf("%d are queued", len(r.queue))
+	}
+	r.Event(&corev1.Secret{}, "Normal", "x", "y") // of no known kind: logged, no panic
+	if _, err := New(Config{}); err == nil {
+		t.Error("an empty config is accepted")
+	}
+}
+
+func TestReference(t *testing.T) {
+	for want, object := range map[string]runtime.Object{
+		"v1 Pod":             &corev1.Pod{},
+		"apps/v1 Deployment": &appsv1.Deployment{},
+		"apps/v1 ReplicaSet": &appsv1.ReplicaSet{},
+		"x.io/v2 Thing":      &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "x.io/v2", Kind: "Thing"}},
+	} {
+		ref, err := reference(object)
+		if got := ref.APIVersion + " " + ref.Kind; got != want || err != nil {
+			t.Errorf("%q, want %q: %v", got, want, err)
+		}
+	}
+}
+
+func TestLRUForgetsTheOldest(t *testing.T) {
+	l := newLRU[int, string](2)
+	l.put(1, "a")
+	l.put(2, "b")
+	l.get(1)
+	l.put(3, "c")
+	if _, ok := l.get(2); ok {
+		t.Error("2 was not forgotten")
+	}
+	if v, ok := l.get(1); !ok || v != "a" || len(l.items) != 2 || l.order.Len() != 2 {
+		t.Errorf("1 is %q, %d items", v, len(l.items))
+	}
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+
+	"github.com/planekit/planekit/apiserver/kube"
+	"github.com/planekit/planekit/authz/rbac"
+	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/typed"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// seedWorkers is how many bootstrap objects are written at once: enough to
+// share the disk's flushes among them.
+const seedWorkers = 16
+
+// seed creates what every cluster begins with, where it is not there yet.
+func seed(ctx context.Context, api *client.Client) error {
+	writes, ctx := errgroup.WithContext(ctx)
+	writes.SetLimit(seedWorkers)
+	for _, namespace := range kube.Namespaces() {
+		// An account in a namespace that is not there yet would be refused.
+		writes.Go(func() error {
+			if err := create(ctx, typed.Namespaces(api), namespace); err != nil {
+				return err
+			}
+			return create(ctx, typed.ServiceAccounts(api), &corev1.ServiceAccount{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "default"},
+			})
+		})
+	}
+	roles, bindings := rbac.BootstrapPolicy()
+	for _, role := range roles {
+		writes.Go(func() error { return create(ctx, typed.ClusterRoles(api), role) })
+	}
+	for _, binding := range bindings {
+		writes.Go(func() error { return create(ctx, typed.ClusterRoleBindings(api), binding) })
+	}
+	return writes.Wait()
+}
+
+// create creates object unless it exists.
+func create[T client.Object](ctx context.Context, resource client.Resource[T], object T) error {
+	_, err := resource.Create(ctx, object)
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}

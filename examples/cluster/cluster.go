@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/apiserver/kube"
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/storage"
+)
+
+// cluster joins the parts. Its methods are in one file a part.
+type cluster struct {
+	options options
+	// runtime is the runtime that was chosen: containerd or fake.
+	runtime string
+	// notice, when not empty, is said once the cluster is ready.
+	notice string
+	log    logr.Logger
+	dir    *dataDir
+	// temporary is a directory with a short path, gone when the process is.
+	temporary string
+	stack     *stack
+	address   net.Addr
+	server    *apiserver.Server
+	copies    *copies
+	manager   *manager
+}
+
+// run brings the cluster up, says so on stdout, and runs it until ctx is done.
+func run(ctx context.Context, o options, stdout io.Writer, log logr.Logger) (err error) {
+	begin := time.Now()
+	c := &cluster{options: o, log: log, stack: newStack()}
+	if err := c.chooseRuntime(); err != nil {
+		return err
+	}
+	if c.dir, err = openDataDir(o.dataDir); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.dir.close()) }()
+	if c.temporary, err = os.MkdirTemp("", "planekit-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(c.temporary)) }()
+	defer func() { err = errors.Join(err, c.stack.stop()) }()
+
+	if err := c.start(ctx); err != nil {
+		return err
+	}
+	c.announce(stdout, time.Since(begin))
+	return c.stack.run(ctx)
+}
+
+// start starts the parts from the bottom up.
+func (c *cluster) start(ctx context.Context) error {
+	// A port that is taken is found out before anything else has begun. The
+	// server closes the listener, if it comes to that.
+	listener, err := net.Listen("tcp", c.options.listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	c.stack.start("listener", func(ctx context.Context) error {
+		<-ctx.Done()
+		_ = listener.Close()
+		return nil
+	})
+	c.address = listener.Addr()
+	credentials, err := openCredentials(c.dir, c.address, hostAddress(c.options.podNetwork))
+	if err != nil {
+		return err
+	}
+	store, err := c.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.startServer(ctx, store, listener, credentials); err != nil {
+		return err
+	}
+	if err := credentials.writeKubeconfig(c.options.kubeconfig); err != nil {
+		return err
+	}
+	if err := c.manager.start(c.options.podNetwork, c.stack); err != nil {
+		return err
+	}
+	if err := c.startScheduler(); err != nil {
+		return err
+	}
+	return c.startNodes(ctx)
+}
+
+// startServer starts the API server and what its decisions need: the local
+// copies that authorization and admission read, and the objects every cluster
+// begins with.
+func (c *cluster) startServer(ctx context.Context, store storage.Store, listener net.Listener, credentials *credentials) error {
+	// The copies are read through the server that they are for; their transport
+	// is not used before the server stands.
+	components, err := c.clientFor(&user.Info{Name: user.APIServer, Groups: []string{user.Masters, user.Authenticated}})
+	if err != nil {
+		return err
+	}
+	if c.copies, err = newCopies(components, c.log); err != nil {
+		return err
+	}
+	// Indexes are added to a copy before it is started.
+	if c.manager, err = c.newManager(); err != nil {
+		return err
+	}
+	authenticator, err := credentials.authenticator(c.options.tokenFile)
+	if err != nil {
+		return err
+	}
+	authorizer, roles, err := c.authorizer()
+	if err != nil {
+		return err
+	}
+	admission, err := c.admission(components)
+	if err != nil {
+		return err
+	}
+	c.server, err = apiserver.New(apiserver.Config{
+		Store:         store,
+		Resources:     kube.Resources(),
+		Authenticator: authenticator,
+		Authorizer:    authorizer,
+		Admission:     admission,
+		Listener:      listener,
+		TLS:           credentials.tls(),
+		Log:           c.log.WithName("apiserver"),
+	})
+	if err != nil {
+		return err
+	}
+	c.stack.start("API server", c.server.Run)
+	if err := c.stack.await(ctx, c.server.Ready()); err != nil {
+		return err
+	}
+	if err := seed(ctx, components); err != nil {
+		return fmt.Errorf("bootstrap objects: %w", err)
+	}
+	c.copies.start(c.stack)
+	c.stack.start("RBAC", roles.Run)
+	return c.stack.await(ctx, roles.Synced())
+}
+
+// clientFor returns a client for a component of this process. It acts as u: it
+// skips the wire and the credentials, not authorization and admission.
+func (c *cluster) clientFor(u *user.Info) (*client.Client, error) {
+	return client.New(client.Config{
+		Server: "http://in-process",
+		Transport: transport(func(r *http.Request) (*http.Response, error) {
+			return c.server.Transport(u).RoundTrip(r)
+		}),
+		UserAgent: "planekit-cluster",
+	})
+}
+
+// transport is a function that is an http.RoundTripper.
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
+// announce writes the line that says the cluster is serving, and how to use it.
+func (c *cluster) announce(stdout io.Writer, took time.Duration) {
+	fmt.Fprintf(stdout, "ready in %v: %s\n\n", took.Round(time.Millisecond), serverURL(c.address))
+	if c.notice != "" {
+		fmt.Fprintln(stdout, c.notice)
+		fmt.Fprintln(stdout)
+	}
+	fmt.Fprintf(stdout, "  export KUBECONFIG=%s\n", c.options.kubeconfig)
+	fmt.Fprintf(stdout, "  %s run nginx --image=nginx --replicas=3\n", beside("planectl"))
+	fmt.Fprintf(stdout, "  %s get pods -o wide\n\n", beside("planectl"))
+	fmt.Fprintln(stdout, "kubectl works too. Ctrl-C stops everything.")
+}
+
+// beside is the path of another program of planekit's: in the directory of this
+// one, or from PATH.
+func beside(program string) string {
+	if self, err := os.Executable(); err == nil {
+		path := filepath.Join(filepath.Dir(self), program)
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	return program
+}

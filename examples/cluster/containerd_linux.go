@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"github.com/planekit/planekit/cni/chain"
+	"github.com/planekit/planekit/cni/plugins"
+	"github.com/planekit/planekit/cni/skel"
+	"github.com/planekit/planekit/examples/cluster/containerd"
+	"github.com/planekit/planekit/kubelet/cri"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// containerdRuntime is the containerd of one node, with planekit's network
+// plugins in its plugin directory.
+type containerdRuntime struct {
+	// daemon is a containerd of our own; nil where socket names another's.
+	daemon *containerd.Daemon
+	socket string
+	// confDir and binDir are where the daemon looks for networks and plugins.
+	confDir, binDir string
+	// plugin is the program that the network plugins are links to.
+	plugin string
+	// pods is the network, but for the node's range.
+	pods chain.Network
+	// cgroups is the cgroup that the kubelet's are in.
+	cgroups string
+}
+
+// newContainerdRuntime returns the containerd of one node, not started.
+func (c *cluster) newContainerdRuntime(index int, mirrors map[string]string) (nodeRuntime, error) {
+	name := nodeName(index)
+	plugin, err := networkPlugin()
+	if err != nil {
+		return nil, err
+	}
+	r := &containerdRuntime{
+		socket: c.options.containerdSocket,
+		plugin: plugin,
+		pods: chain.Network{
+			// An interface's name has room for 15 bytes: the cluster's identity
+			// takes eight of them.
+			Name:         "planekit-" + c.dir.id,
+			Bridge:       fmt.Sprintf("pk%s-%d", c.dir.id, index+1),
+			ClusterCIDRs: []netip.Prefix{c.options.podNetwork},
+			Masquerade:   true,
+			DataDir:      c.dir.join("nodes", name, "network"),
+		},
+		cgroups: c.cgroupRoot(name),
+	}
+	if r.socket != "" {
+		return r, nil
+	}
+	r.confDir, r.binDir = c.dir.join("nodes", name, "net.d"), c.dir.join("nodes", name, "plugins")
+	r.daemon, err = containerd.New(containerd.Config{
+		Root:    c.dir.join("nodes", name, "containerd"),
+		CNIConf: r.confDir, CNIBin: r.binDir,
+		Mirrors: mirrors,
+		Log:     c.log.WithName("containerd").WithValues("node", name),
+	})
+	return r, err
+}
+
+func (r *containerdRuntime) start(ctx context.Context, s *stack) (string, error) {
+	if r.daemon != nil {
+		if err := r.daemon.Start(ctx); err != nil {
+			return "", err
+		}
+		s.start("containerd", func(ctx context.Context) error {
+			<-ctx.Done()
+			return r.daemon.Stop(context.WithoutCancel(ctx))
+		})
+		r.socket = r.daemon.Socket()
+	} else if err := r.askForDirectories(ctx); err != nil {
+		return "", err
+	}
+	return r.socket, plugins.Install(r.binDir, r.plugin)
+}
+
+// askForDirectories learns from a containerd that is not ours where it looks for
+// networks and plugins.
+func (r *containerdRuntime) askForDirectories(ctx context.Context) error {
+	containers, err := cri.Dial(ctx, r.socket, cri.Options{})
+	if err != nil {
+		return err
+	}
+	defer containers.Close()
+	status, err := containers.Status(ctx, &runtimeapi.StatusRequest{Verbose: true})
+	if err != nil {
+		return err
+	}
+	var config struct {
+		CNI struct {
+			ConfDir string   `json:"confDir"`
+			BinDir  string   `json:"binDir"`
+			BinDirs []string `json:"binDirs"`
+		} `json:"cni"`
+	}
+	if err := json.Unmarshal([]byte(status.GetInfo()["config"]), &config); err != nil {
+		return fmt.Errorf("%s: read the runtime's configuration: %w", r.socket, err)
+	}
+	r.confDir, r.binDir = config.CNI.ConfDir, config.CNI.BinDir
+	if r.binDir == "" && len(config.CNI.BinDirs) > 0 {
+		r.binDir = config.CNI.BinDirs[0]
+	}
+	if r.confDir == "" || r.binDir == "" {
+		return fmt.Errorf("%s: the runtime does not say where it looks for networks; is it containerd?", r.socket)
+	}
+	return nil
+}
+
+// network writes the configuration that makes the runtime call planekit-cni.
+func (r *containerdRuntime) network(_ context.Context, podCIDR string) error {
+	prefix, err := netip.ParsePrefix(podCIDR)
+	if err != nil {
+		return fmt.Errorf("pod network: %w", err)
+	}
+	network := r.pods
+	network.PodCIDRs = []netip.Prefix{prefix}
+	return network.Write(r.confDir)
+}
+
+func (r *containerdRuntime) cleanup(ctx context.Context) error {
+	failed := r.pods.Remove(ctx)
+	if r.daemon == nil && r.confDir != "" {
+		failed = errors.Join(failed, remove(filepath.Join(r.confDir, "10-"+r.pods.Name+".conflist")))
+		for _, name := range plugins.Names() {
+			if target, err := os.Readlink(filepath.Join(r.binDir, name)); err == nil && target == r.plugin {
+				failed = errors.Join(failed, remove(filepath.Join(r.binDir, name)))
+			}
+		}
+	}
+	return errors.Join(failed, removeCgroups(r.cgroups))
+}
+
+func remove(file string) error {
+	if err := os.Remove(file); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return nil
+}
+
+// networkPlugin is the program that the runtime runs as network plugins: the
+// small one beside this program, or this program, which is all of them too but
+// takes longer to start.
+func networkPlugin() (string, error) {
+	if small := beside("planekit-cni"); small != "planekit-cni" {
+		return small, nil
+	}
+	return os.Executable()
+}
+
+// asPlugin runs this program as a network plugin, where it was called by the
+// name of one.
+func asPlugin() (code int, ok bool) {
+	return plugins.Main(os.Args[0], skel.Process{
+		Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+	})
+}

@@ -1,0 +1,12 @@
+//go:build !linux
+
+package main
+
+import "errors"
+
+// newContainerdRuntime is not reached: containerd.Available says no first.
+func (c *cluster) newContainerdRuntime(int, map[string]string) (nodeRuntime, error) {
+	return nil, errors.New("containerd needs Linux")
+}
+
+func asPlugin() (code int, ok bool) { return 0, false }

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/netip"
+
+	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/events"
+	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/informer"
+	"github.com/planekit/planekit/reconcile/controllers"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// manager makes the controllers of the cluster. They act as one user and share
+// the process's local copies.
+type manager struct {
+	api    *client.Client
+	copies *copies
+	events *events.Recorder
+	log    logr.Logger
+	// podsByController and the like are indexes of the copies.
+	podsByController        *informer.Index[types.UID, *corev1.Pod]
+	replicaSetsByController *informer.Index[types.UID, *appsv1.ReplicaSet]
+}
+
+// runner is a controller, ready to run.
+type runner interface{ Run(context.Context) error }
+
+func (c *cluster) newManager() (*manager, error) {
+	api, err := c.clientFor(&user.Info{Name: user.ControllerManager, Groups: []string{user.Authenticated}})
+	if err != nil {
+		return nil, err
+	}
+	log := c.log.WithName("controllers")
+	recorder, err := events.New(events.Config{Client: api, Component: "planekit-controllers", Log: log})
+	if err != nil {
+		return nil, err
+	}
+	return &manager{
+		api: api, copies: c.copies, events: recorder, log: log,
+		podsByController:        informer.NewIndex(c.copies.pods, controllers.ByController[*corev1.Pod]),
+		replicaSetsByController: informer.NewIndex(c.copies.replicaSets, controllers.ByController[*appsv1.ReplicaSet]),
+	}, nil
+}
+
+// start starts every controller and the recorder of their events.
+func (m *manager) start(clusterCIDR netip.Prefix, s *stack) error {
+	s.start("controllers' events", m.events.Run)
+	for _, c := range []struct {
+		name string
+		make func() (runner, error)
+	}{
+		{"deployment controller", m.deployment},
+		{"replica set controller", m.replicaSet},
+		{"job controller", m.job},
+		{"garbage collector", m.garbageCollector},
+		{"namespace controller", m.namespace},
+		{"service account controller", m.serviceAccount},
+		{"node address controller", func() (runner, error) { return m.nodeIPAM(clusterCIDR) }},
+	} {
+		made, err := c.make()
+		if err != nil {
+			return err
+		}
+		s.start(c.name, made.Run)
+	}
+	return nil
+}
+
+func (m *manager) deployment() (runner, error) {
+	return controllers.NewDeployment(controllers.DeploymentConfig{
+		Deployments:             m.copies.deployments,
+		ReplicaSets:             m.copies.replicaSets,
+		Pods:                    m.copies.pods,
+		ReplicaSetsByController: m.replicaSetsByController,
+		PodsByController:        m.podsByController,
+		Writer:                  typed.Deployments(m.api),
+		ReplicaSetWriter:        typed.ReplicaSets(m.api),
+		Events:                  m.events,
+		Log:                     m.log,
+	})
+}
+
+func (m *manager) replicaSet() (runner, error) {
+	return controllers.NewReplicaSet(controllers.ReplicaSetConfig{
+		ReplicaSets:      m.copies.replicaSets,
+		Pods:             m.copies.pods,
+		PodsByController: m.podsByController,
+		Status:           typed.ReplicaSets(m.api),
+		Writer:           typed.Pods(m.api),
+		Events:           m.events,
+		Log:              m.log,
+	})
+}
+
+func (m *manager) job() (runner, error) {
+	return controllers.NewJob(controllers.JobConfig{
+		Jobs:             m.copies.jobs,
+		Pods:             m.copies.pods,
+		PodsByController: m.podsByController,
+		Status:           typed.Jobs(m.api),
+		Writer:           typed.Pods(m.api),
+		Events:           m.events,
+		Log:              m.log,
+	})
+}
+
+// garbageCollector follows owner references between objects of these kinds.
+func (m *manager) garbageCollector() (runner, error) {
+	core, apps, batch := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion
+	return controllers.NewGarbage(controllers.GarbageConfig{
+		Kinds: []controllers.GarbageKind{
+			controllers.NewGarbageKind(apps.WithKind("Deployment"), true, m.copies.deployments, typed.Deployments(m.api)),
+			controllers.NewGarbageKind(apps.WithKind("ReplicaSet"), true, m.copies.replicaSets, typed.ReplicaSets(m.api)),
+			controllers.NewGarbageKind(batch.WithKind("Job"), true, m.copies.jobs, typed.Jobs(m.api)),
+			controllers.NewGarbageKind(core.WithKind("Pod"), true, m.copies.pods, typed.Pods(m.api)),
+			controllers.NewGarbageKind(core.WithKind("ConfigMap"), true, m.copies.configMaps, typed.ConfigMaps(m.api)),
+			controllers.NewGarbageKind(core.WithKind("Secret"), true, m.copies.secrets, typed.Secrets(m.api)),
+			controllers.NewGarbageKind(core.WithKind("ServiceAccount"), true, m.copies.serviceAccounts, typed.ServiceAccounts(m.api)),
+			controllers.NewGarbageKind(core.WithKind("Node"), false, m.copies.nodes, typed.Nodes(m.api)),
+		},
+		Log: m.log,
+	})
+}
+
+func (m *manager) namespace() (runner, error) {
+	return controllers.NewNamespace(controllers.NamespaceConfig{
+		Namespaces: m.copies.namespaces,
+		Contents:   m.emptiers(),
+		Writer:     finalizer{m.api},
+		Log:        m.log,
+	})
+}
+
+func (m *manager) serviceAccount() (runner, error) {
+	return controllers.NewServiceAccount(controllers.ServiceAccountConfig{
+		Namespaces:      m.copies.namespaces,
+		ServiceAccounts: m.copies.serviceAccounts,
+		Writer:          typed.ServiceAccounts(m.api),
+		Log:             m.log,
+	})
+}
+
+func (m *manager) nodeIPAM(clusterCIDR netip.Prefix) (runner, error) {
+	return controllers.NewNodeIPAM(controllers.NodeIPAMConfig{
+		Nodes:    m.copies.nodes,
+		Writer:   typed.Nodes(m.api),
+		Cluster:  clusterCIDR,
+		NodeBits: nodeBits,
+		Events:   m.events,
+		Log:      m.log,
+	})
+}
+
+// emptiers delete what a namespace contains: owners before what they own, so
+// that nothing is made anew.
+func (m *manager) emptiers() []controllers.Emptier {
+	return []controllers.Emptier{
+		emptier(typed.Deployments(m.api)),
+		emptier(typed.ReplicaSets(m.api)),
+		emptier(typed.Jobs(m.api)),
+		emptier(typed.Pods(m.api)),
+		emptier(typed.ConfigMaps(m.api)),
+		emptier(typed.Secrets(m.api)),
+		emptier(typed.ServiceAccounts(m.api)),
+		emptier(typed.Leases(m.api)),
+		emptier(typed.Roles(m.api)),
+		emptier(typed.RoleBindings(m.api)),
+		emptier(typed.Events(m.api)),
+	}
+}
+
+// emptier deletes all objects of a resource in a namespace.
+func emptier[T client.Object](resource client.Resource[T]) controllers.Emptier {
+	return func(ctx context.Context, namespace string) (int, error) {
+		background := metav1.DeletePropagationBackground
+		err := resource.DeleteCollection(ctx, namespace, metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{})
+		left, _, listErr := resource.List(ctx, namespace, metav1.ListOptions{})
+		return len(left), errors.Join(err, listErr)
+	}
+}
+
+// finalizer writes the finalizers of namespaces, which have a subresource of
+// their own.
+type finalizer struct{ api *client.Client }
+
+func (f finalizer) Finalize(ctx context.Context, namespace *corev1.Namespace) error {
+	whole := namespace.DeepCopy()
+	whole.APIVersion, whole.Kind = "v1", "Namespace"
+	body, err := json.Marshal(whole)
+	if err != nil {
+		return err
+	}
+	_, err = f.api.Do(ctx, client.Request{
+		Method: http.MethodPut, Path: "/api/v1/namespaces/" + namespace.Name + "/finalize", Body: body,
+	})
+	return err
+}

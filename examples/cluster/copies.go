@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/informer"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// copies are the local copies that all components of the process share.
+type copies struct {
+	namespaces          *informer.Informer[*corev1.Namespace]
+	serviceAccounts     *informer.Informer[*corev1.ServiceAccount]
+	configMaps          *informer.Informer[*corev1.ConfigMap]
+	secrets             *informer.Informer[*corev1.Secret]
+	nodes               *informer.Informer[*corev1.Node]
+	pods                *informer.Informer[*corev1.Pod]
+	deployments         *informer.Informer[*appsv1.Deployment]
+	replicaSets         *informer.Informer[*appsv1.ReplicaSet]
+	jobs                *informer.Informer[*batchv1.Job]
+	roles               *informer.Informer[*rbacv1.Role]
+	roleBindings        *informer.Informer[*rbacv1.RoleBinding]
+	clusterRoles        *informer.Informer[*rbacv1.ClusterRole]
+	clusterRoleBindings *informer.Informer[*rbacv1.ClusterRoleBinding]
+
+	starts []func(*stack)
+}
+
+func newCopies(api *client.Client, log logr.Logger) (*copies, error) {
+	c := &copies{}
+	err := errors.Join(
+		add(c, &c.namespaces, "namespaces", typed.Namespaces(api), log),
+		add(c, &c.serviceAccounts, "serviceaccounts", typed.ServiceAccounts(api), log),
+		add(c, &c.configMaps, "configmaps", typed.ConfigMaps(api), log),
+		add(c, &c.secrets, "secrets", typed.Secrets(api), log),
+		add(c, &c.nodes, "nodes", typed.Nodes(api), log),
+		add(c, &c.pods, "pods", typed.Pods(api), log),
+		add(c, &c.deployments, "deployments", typed.Deployments(api), log),
+		add(c, &c.replicaSets, "replicasets", typed.ReplicaSets(api), log),
+		add(c, &c.jobs, "jobs", typed.Jobs(api), log),
+		add(c, &c.roles, "roles", typed.Roles(api), log),
+		add(c, &c.roleBindings, "rolebindings", typed.RoleBindings(api), log),
+		add(c, &c.clusterRoles, "clusterroles", typed.ClusterRoles(api), log),
+		add(c, &c.clusterRoleBindings, "clusterrolebindings", typed.ClusterRoleBindings(api), log),
+	)
+	return c, err
+}
+
+func add[T client.Object](c *copies, to **informer.Informer[T], name string, source informer.Source[T], log logr.Logger) error {
+	made, err := copyOf(source, log.WithName(name))
+	*to = made
+	c.starts = append(c.starts, func(s *stack) { s.start("informer of "+name, made.Run) })
+	return err
+}
+
+// start starts all copies; they fill at the same time.
+func (c *copies) start(s *stack) {
+	for _, start := range c.starts {
+		start(s)
+	}
+}
+
+// copyOf returns a local copy of what source has.
+func copyOf[T client.Object](source informer.Source[T], log logr.Logger) (*informer.Informer[T], error) {
+	return informer.New(informer.Config[T]{
+		Source: source,
+		Key: func(object T) string {
+			if namespace := object.GetNamespace(); namespace != "" {
+				return namespace + "/" + object.GetName()
+			}
+			return object.GetName()
+		},
+		Revision: func(object T) string { return object.GetResourceVersion() },
+		UID:      func(object T) string { return string(object.GetUID()) },
+		Log:      log,
+	})
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+
+	"github.com/planekit/planekit/authn"
+	"github.com/planekit/planekit/authn/anonymous"
+	"github.com/planekit/planekit/authn/tokenfile"
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/authn/x509"
+	"github.com/planekit/planekit/client/kubeconfig"
+	"github.com/planekit/planekit/examples/cluster/pki"
+)
+
+// administrator is who the kubeconfig is for.
+const administrator = "kubernetes-admin"
+
+// credentials are the cluster's certificates and the administrator's token.
+type credentials struct {
+	address        net.Addr
+	authority      *pki.Authority
+	serving, admin *pki.Pair
+	tokens         []byte // CSV
+}
+
+// openCredentials reads the credentials in the data directory or makes them.
+func openCredentials(dir *dataDir, address net.Addr, host string) (*credentials, error) {
+	authority, err := pki.Open(dir.join("pki"))
+	if err != nil {
+		return nil, err
+	}
+	serving, err := authority.Serving("apiserver", servingNames(address, host)...)
+	if err != nil {
+		return nil, err
+	}
+	admin, err := authority.Client("admin", administrator, user.Masters)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := adminToken(dir.join("tokens.csv"))
+	if err != nil {
+		return nil, err
+	}
+	return &credentials{address: address, authority: authority, serving: serving, admin: admin, tokens: tokens}, nil
+}
+
+// servingNames are what the API server may be called.
+func servingNames(address net.Addr, host string) []string {
+	names := []string{"localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc", host}
+	if host, _, err := net.SplitHostPort(address.String()); err == nil {
+		if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() {
+			names = append(names, host)
+		}
+	}
+	return names
+}
+
+// serverURL is where clients on this machine reach a server that listens on
+// address.
+func serverURL(address net.Addr) string {
+	host, port, err := net.SplitHostPort(address.String())
+	if err != nil {
+		return "https://" + address.String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "https://" + net.JoinHostPort(host, port)
+}
+
+// adminToken reads the token file, or makes one with a token for the
+// administrator.
+func adminToken(file string) ([]byte, error) {
+	data, err := os.ReadFile(file)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return data, err
+	}
+	var random [32]byte
+	rand.Read(random[:]) // never fails (crypto/rand)
+	line := fmt.Sprintf("%s,%s,,%q\n", hex.EncodeToString(random[:]), administrator, user.Masters)
+	return []byte(line), os.WriteFile(file, []byte(line), 0o600)
+}
+
+// authenticator asks for a client certificate, then for a bearer token; who has
+// neither is anonymous. More tokens may come from a file of the user's.
+func (c *credentials) authenticator(tokenFile string) (authn.Authenticator, error) {
+	certificates, err := x509.New(x509.Config{Roots: c.authority.Pool()})
+	if err != nil {
+		return nil, err
+	}
+	entries, err := tokenfile.Parse(bytes.NewReader(c.tokens))
+	if err != nil {
+		return nil, fmt.Errorf("tokens.csv in the data directory: %w", err)
+	}
+	if tokenFile != "" {
+		data, err := os.ReadFile(tokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("--token-auth-file: %w", err)
+		}
+		more, err := tokenfile.Parse(bytes.NewReader(data))
+		if err != nil {
+			return nil, fmt.Errorf("--token-auth-file %s: %w", tokenFile, err)
+		}
+		entries = append(entries, more...)
+	}
+	tokens, err := tokenfile.New(entries)
+	if err != nil {
+		return nil, err
+	}
+	return authn.Chain{certificates, tokens, anonymous.Authenticator{}}, nil
+}
+
+// tls is for the API server. Clients may show a certificate and are believed
+// only by the authenticator, which verifies it.
+func (c *credentials) tls() *tls.Config {
+	return &tls.Config{
+		MinVersion:   tls.VersionTLS12,
+		Certificates: []tls.Certificate{c.serving.TLS()},
+		ClientAuth:   tls.RequestClientCert,
+		ClientCAs:    c.authority.Pool(),
+	}
+}
+
+// writeKubeconfig writes the administrator's kubeconfig, readable by its owner.
+func (c *credentials) writeKubeconfig(file string) error {
+	const name = "planekit"
+	config := &kubeconfig.Config{
+		CurrentContext: name,
+		Clusters: map[string]kubeconfig.Cluster{name: {
+			Server: serverURL(c.address), CertificateAuthorityData: c.authority.CertificatePEM,
+		}},
+		Users: map[string]kubeconfig.User{name: {
+			ClientCertificateData: c.admin.CertificatePEM, ClientKeyData: c.admin.KeyPEM,
+		}},
+		Contexts: map[string]kubeconfig.Context{name: {Cluster: name, User: name}},
+	}
+	return config.Write(file)
+}

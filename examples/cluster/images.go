@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/planekit/planekit/examples/cluster/offline"
+)
+
+const (
+	publicRegistry = "https://registry-1.docker.io/v2/"
+	// publicRegistryPatience is how long the public registry may take to answer
+	// before it counts as out of reach.
+	publicRegistryPatience = 2 * time.Second
+)
+
+// mirrors says where the nodes' pulls go instead of the public registries; nil
+// means to those.
+func (c *cluster) mirrors(ctx context.Context) (map[string]string, error) {
+	switch c.options.offlineImages {
+	case "off":
+		return nil, nil
+	case "auto":
+		if reachable(ctx, publicRegistry) {
+			return nil, nil
+		}
+		c.log.Info("the public registry cannot be reached: serving pause, nginx and busybox from here", "registry", publicRegistry)
+	}
+	images, err := offline.New(offline.Config{Cache: c.options.imageCache, Log: c.log.WithName("images")})
+	if err != nil {
+		return nil, err
+	}
+	c.stack.start("offline images", images.Run)
+	return map[string]string{"docker.io": images.URL(), "registry.k8s.io": images.URL()}, nil
+}
+
+// reachable reports whether anything at all answers at url.
+func reachable(ctx context.Context, url string) bool {
+	ctx, cancel := context.WithTimeout(ctx, publicRegistryPatience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
+	answer, err := client.Do(request)
+	if err != nil {
+		return false
+	}
+	answer.Body.Close()
+	return true
+}

@@ -1,0 +1,66 @@
+// Command cluster is a whole Kubernetes-compatible cluster in one process: an
+// etcd, an API server, controllers, a scheduler and the kubelets of its nodes.
+//
+//	cluster [--nodes 3] [--runtime auto|containerd|fake] [--data-dir DIR]
+//
+// It shows how planekit's packages are joined: none of them knows another,
+// this program hands each what it needs. Start reading in cluster.go.
+//
+// Run under the name of a network plugin, it is that plugin: the container
+// runtime finds links to it in its plugin directory.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	if code, ok := asPlugin(); ok {
+		os.Exit(code)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := command().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "cluster:", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	var o options
+	c := &cobra.Command{
+		Use:           "cluster",
+		Short:         "Run a whole cluster in one process",
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.complete(); err != nil {
+				return err
+			}
+			err := run(c.Context(), o, c.OutOrStdout(), logger(o.verbosity))
+			if errors.Is(err, context.Canceled) {
+				return nil // interrupted before it was ready
+			}
+			return err
+		},
+	}
+	o.add(c.Flags())
+	return c
+}
+
+// logger writes to standard error what an operator acts on, and more with each
+// level of verbosity.
+func logger(verbosity int) logr.Logger {
+	handler := slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.Level(-verbosity)})
+	return logr.FromSlogHandler(handler)
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/planekit/planekit/storage"
+	"github.com/planekit/planekit/storage/etcdstore"
+	"github.com/planekit/planekit/storage/etcdstore/embedded"
+	"github.com/planekit/planekit/storage/memstore"
+)
+
+// openStore opens what the options say objects are kept in, and starts the
+// embedded etcd where it is wanted.
+func (c *cluster) openStore(ctx context.Context) (storage.Store, error) {
+	switch {
+	case len(c.options.etcdServers) > 0:
+		return c.dialEtcd(ctx)
+	case c.options.storage == "memory":
+		return memstore.New(), nil
+	}
+	server, err := embedded.New(embedded.Config{
+		Dir: filepath.Join(c.options.dataDir, "etcd"),
+		Log: c.log.WithName("etcd"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.stack.start("embedded etcd", server.Run)
+	if err := c.stack.await(ctx, server.Ready()); err != nil {
+		return nil, err
+	}
+	return etcdstore.New(etcdstore.Config{Client: server.Client(), SoleMember: true})
+}
+
+func (c *cluster) dialEtcd(ctx context.Context) (storage.Store, error) {
+	config, err := c.options.etcdTLS()
+	if err != nil {
+		return nil, err
+	}
+	client, err := etcdstore.Dial(ctx, etcdstore.DialConfig{Endpoints: c.options.etcdServers, TLS: config})
+	if err != nil {
+		return nil, err
+	}
+	c.stack.start("etcd client", func(ctx context.Context) error {
+		<-ctx.Done()
+		return client.Close()
+	})
+	return etcdstore.New(etcdstore.Config{Client: client})
+}
+
+// etcdTLS reads the files that the options name; nil without any.
+func (o *options) etcdTLS() (*tls.Config, error) {
+	if o.etcdCA == "" && o.etcdCert == "" {
+		return nil, nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if o.etcdCA != "" {
+		pem, err := os.ReadFile(o.etcdCA)
+		if err != nil {
+			return nil, fmt.Errorf("--etcd-cafile: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--etcd-cafile: no certificate in %s", o.etcdCA)
+		}
+	}
+	if o.etcdCert != "" {
+		pair, err := tls.LoadX509KeyPair(o.etcdCert, o.etcdKey)
+		if err != nil {
+			return nil, fmt.Errorf("--etcd-certfile, --etcd-keyfile: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}

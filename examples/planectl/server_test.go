@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/planekit/planekit/apiserver/apiservertest"
+	"github.com/planekit/planekit/apiserver/kube"
+)
+
+// TestAgainstAServer walks an object through its life on a real API server.
+func TestAgainstAServer(t *testing.T) {
+	server := apiservertest.Start(t, apiservertest.WithResources(kube.Resources()...))
+	path := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(path, server.Kubeconfig(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) result {
+		t.Helper()
+		var out, err bytes.Buffer
+		code := execute(context.Background(), append([]string{"--kubeconfig=" + path}, args...), environment{
+			Out: &out, Err: &err, Getenv: func(string) string { return "" }})
+		return result{code, out.String(), err.String()}
+	}
+	check := func(got, want result) {
+		t.Helper()
+		if got != want {
+			t.Errorf("got %+v\nwant %+v", got, want)
+		}
+	}
+	check(run("run", "nginx", "--image=nginx", "--replicas=3"), result{0, "deployment.apps/nginx created\n", ""})
+	check(run("run", "nginx", "--image=nginx"), result{1, "", "Error from server (AlreadyExists): deployments.apps \"nginx\" already exists\n"})
+	if got := run("run", "nginx_1", "--image=nginx", "--restart=Never"); got.code != 1 || strings.Count(got.err, "\n* ") != 2 ||
+		!strings.HasPrefix(got.err, "The Pod \"nginx_1\" is invalid: \n* metadata.name: Invalid value: ") {
+		t.Errorf("%+v", got)
+	}
+	if got := run("run", "x", "--image=nginx", "--restart=Never", "--labels=a=b/c"); got.code != 1 ||
+		!strings.HasPrefix(got.err, "The Pod \"x\" is invalid: metadata.labels: Invalid value: ") {
+		t.Errorf("%+v", got)
+	}
+	check(run("run", "pi", "--image=perl", "--restart=OnFailure"), result{0, "job.batch/pi created\n", ""})
+	check(run("run", "shell", "--image=busybox", "--restart=Never"), result{0, "pod/shell created\n", ""})
+	check(run("get", "deploy/nginx", "pod/shell", "-o", "name"), result{0, "deployment.apps/nginx\npod/shell\n", ""})
+	if got := run("get", "deploy", "-o", "wide"); !strings.HasPrefix(got.out, "NAME    READY   UP-TO-DATE   AVAILABLE   AGE") || !strings.Contains(got.out, "nginx   0/3") {
+		t.Errorf("%+v", got)
+	}
+	check(run("scale", "deploy/nginx", "--replicas=5"), result{0, "deployment.apps/nginx scaled\n", ""})
+	if got := run("get", "deploy/nginx", "-o", "yaml"); !strings.Contains(got.out, "\n  replicas: 5\n") {
+		t.Errorf("%+v", got)
+	}
+	check(run("delete", "pod", "shell", "--now"), result{0, "pod \"shell\" deleted from default namespace\n", ""})
+	check(run("delete", "deployments.apps", "nginx"), result{0, "deployment.apps \"nginx\" deleted from default namespace\n", ""})
+	check(run("get", "pods,deploy"), result{0, "", "No resources found in default namespace.\n"})
+	check(run("get", "pod", "shell"), result{1, "", "Error from server (NotFound): pods \"shell\" not found\n"})
+}

@@ -1,0 +1,59 @@
+package kubelet
+
+import (
+	"context"
+	"iter"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PodCache is a local copy of the pods whose spec.nodeName is this node. It may
+// be old. Its pods are shared and are not changed.
+type PodCache interface {
+	// Get finds a pod by "namespace/name".
+	Get(key string) (*corev1.Pod, bool)
+	All() iter.Seq[*corev1.Pod]
+	// Subscribe calls with (nil, pod) for each pod there is, and then for each
+	// change; deletes come as (pod, nil). Calls come from one goroutine, in order.
+	// stop waits for a call under way.
+	Subscribe(func(old, new *corev1.Pod)) (stop func())
+	// Synced is closed once the copy is whole. Before, no pod is taken for gone.
+	Synced() <-chan struct{}
+}
+
+// PodStatus is where the state of pods is reported. Errors are those of k8s.io/apimachinery/pkg/api/errors.
+type PodStatus interface {
+	// Get reads the live pod.
+	Get(ctx context.Context, namespace, name string) (*corev1.Pod, error)
+	// UpdateStatus writes the status; it fails with a conflict unless the pod's
+	// resourceVersion is the newest.
+	UpdateStatus(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error)
+	Delete(ctx context.Context, namespace, name string, options metav1.DeleteOptions) error
+}
+
+// Nodes is the API's nodes. The namespace given is empty.
+type Nodes interface {
+	Get(ctx context.Context, namespace, name string) (*corev1.Node, error)
+	Create(ctx context.Context, node *corev1.Node) (*corev1.Node, error)
+	Update(ctx context.Context, node *corev1.Node) (*corev1.Node, error)
+	UpdateStatus(ctx context.Context, node *corev1.Node) (*corev1.Node, error)
+}
+
+// Leases is the API's leases. Only the namespace kube-node-lease is used.
+type Leases interface {
+	Get(ctx context.Context, namespace, name string) (*coordinationv1.Lease, error)
+	Create(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error)
+	Update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error)
+}
+
+// Events takes events about pods and this node.
+type Events interface {
+	Create(ctx context.Context, event *corev1.Event) (*corev1.Event, error)
+	Update(ctx context.Context, event *corev1.Event) (*corev1.Event, error)
+}
+
+// Tokens issues service account tokens, as the token subresource does.
+type Tokens func(ctx context.Context, namespace, serviceAccount string, request *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error)

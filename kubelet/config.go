@@ -1,0 +1,160 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Config describes a kubelet. NodeName, Root, Runtime, Images, Pods, PodStatus,
+// Nodes and Leases must be set.
+type Config struct {
+	// NodeName is the name of the Node object.
+	NodeName string
+	// Root is the absolute directory for pods/UID directories and volumes.
+	Root string
+	// LogRoot is where the logs go: NS_NAME_UID/CONTAINER/N.log. Empty:
+	// /var/log/pods.
+	LogRoot string
+	// CgroupRoot is the cgroup below which the pods' are made, such as /kubepods;
+	// no two kubelets may share one. Empty: pods get no cgroups of their own.
+	CgroupRoot string
+	// CgroupMount is where the cgroup file systems are. Empty: /sys/fs/cgroup.
+	CgroupMount string
+
+	// HostName is the node's; empty: NodeName.
+	HostName string
+	// Addresses are the node's. Those of type InternalIP become the host
+	// addresses of pods.
+	Addresses []corev1.NodeAddress
+	// Labels and Taints are put on the Node when it is created; labels also later.
+	Labels map[string]string
+	Taints []corev1.Taint
+	// Capacity overrides what is found on the host: cpu, memory,
+	// ephemeral-storage, and 110 pods.
+	Capacity corev1.ResourceList
+	// PodCIDR is put on the Node when it is created. Empty: another gives it one.
+	PodCIDR string
+	// ClusterDNS and ClusterDomain are for pods whose dnsPolicy is ClusterFirst.
+	// Empty: they get the host's resolver.
+	ClusterDNS    []string
+	ClusterDomain string
+	// ResolvConf is the host's resolver configuration. Empty: /etc/resolv.conf.
+	ResolvConf string
+
+	Runtime   Runtime
+	Images    Images
+	Pods      PodCache
+	PodStatus PodStatus
+	Nodes     Nodes
+	Leases    Leases
+	// Events may be nil: none are sent.
+	Events Events
+	// Secrets and ConfigMaps read live objects. Nil: pods that need one do not start.
+	Secrets    func(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+	ConfigMaps func(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
+	// Tokens issues service account tokens. Nil: pods that need one do not start.
+	Tokens Tokens
+	// Network is called with the node's pod range once it is known, and before
+	// any pod starts that is not on the host's network: the place to write the
+	// CNI configuration. It is called again until it succeeds. May be nil.
+	Network func(ctx context.Context, podCIDR string) error
+
+	// StopPodsOnExit makes Run end with StopPods.
+	StopPodsOnExit bool
+	// StopGrace is the most time StopPods gives a container. Zero is 10 seconds.
+	StopGrace time.Duration
+
+	Log logr.Logger
+}
+
+// nodeName is a DNS subdomain; it also goes into labels of the runtime.
+var nodeName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+
+// complete checks c and fills in what has a default.
+func (c *Config) complete() error {
+	var errs []error
+	need := func(ok bool, what string) {
+		if !ok {
+			errs = append(errs, errors.New(what))
+		}
+	}
+	need(len(c.NodeName) <= 253 && nodeName.MatchString(c.NodeName), fmt.Sprintf("NodeName %q is not a DNS subdomain", c.NodeName))
+	need(c.Runtime != nil, "Runtime is missing")
+	need(c.Images != nil, "Images is missing")
+	need(c.Pods != nil, "Pods is missing")
+	need(c.PodStatus != nil, "PodStatus is missing")
+	need(c.Nodes != nil, "Nodes is missing")
+	need(c.Leases != nil, "Leases is missing")
+	setDefault(&c.LogRoot, "/var/log/pods")
+	setDefault(&c.CgroupMount, "/sys/fs/cgroup")
+	setDefault(&c.HostName, c.NodeName)
+	setDefault(&c.ResolvConf, "/etc/resolv.conf")
+	setDefault(&c.ClusterDomain, "cluster.local")
+	need(filepath.IsAbs(c.Root), fmt.Sprintf("Root %q is not an absolute path", c.Root))
+	need(filepath.IsAbs(c.LogRoot), fmt.Sprintf("LogRoot %q is not an absolute path", c.LogRoot))
+	if c.CgroupRoot != "" {
+		clean := filepath.Clean(c.CgroupRoot)
+		need(filepath.IsAbs(clean) && clean != "/", fmt.Sprintf("CgroupRoot %q is not an absolute path below the root", c.CgroupRoot))
+		c.CgroupRoot = clean
+	}
+	if c.PodCIDR != "" {
+		for cidr := range strings.SplitSeq(c.PodCIDR, ",") {
+			_, err := netip.ParsePrefix(cidr)
+			need(err == nil, fmt.Sprintf("PodCIDR %q is not an address range", c.PodCIDR))
+		}
+	}
+	if c.StopGrace == 0 {
+		c.StopGrace = 10 * time.Second
+	}
+	labels := map[string]string{
+		corev1.LabelHostname: c.HostName, corev1.LabelOSStable: runtime.GOOS, corev1.LabelArchStable: runtime.GOARCH,
+	}
+	maps.Copy(labels, c.Labels)
+	c.Labels = labels
+	if len(c.Addresses) == 0 {
+		c.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: c.HostName}}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("kubelet: %w", err)
+	}
+	return nil
+}
+
+func setDefault(field *string, value string) {
+	if *field == "" {
+		*field = value
+	}
+}
+
+// hostIPs returns the node's internal addresses.
+func (c *Config) hostIPs() []string {
+	var ips []string
+	for _, a := range c.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			ips = append(ips, a.Address)
+		}
+	}
+	return ips
+}
+
+// makeRoots makes the directories that everything else is put in.
+func (c *Config) makeRoots() error {
+	for path, mode := range map[string]os.FileMode{filepath.Join(c.Root, "pods"): 0o750, c.LogRoot: 0o755} {
+		if err := os.MkdirAll(path, mode); err != nil {
+			return fmt.Errorf("kubelet: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// containerConfig is what the runtime is told of a container. It makes the
+// files that are mounted into it.
+func (k *Kubelet) containerConfig(ctx context.Context, pod *corev1.Pod, c *corev1.Container, attempt uint32, image *runtimeapi.Image, volumes map[string]string) (*runtimeapi.ContainerConfig, error) {
+	env, err := k.environment(ctx, pod, c)
+	if err != nil {
+		return nil, err
+	}
+	rights, err := security(pod, c, image)
+	if err != nil {
+		return nil, err
+	}
+	mounts, err := k.mounts(pod, c, attempt, env, volumes)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(k.logDirectory(pod), c.Name), 0o755); err != nil {
+		return nil, err
+	}
+	return &runtimeapi.ContainerConfig{
+		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: attempt},
+		Image:       &runtimeapi.ImageSpec{Image: image.GetId(), UserSpecifiedImage: c.Image},
+		Command:     expandAll(c.Command, env.lookup),
+		Args:        expandAll(c.Args, env.lookup),
+		WorkingDir:  c.WorkingDir,
+		Envs:        env.list(),
+		Mounts:      mounts,
+		Labels:      k.containerLabels(pod, c),
+		Annotations: containerAnnotations(pod, c),
+		LogPath:     filepath.Join(c.Name, fmt.Sprintf("%d.log", attempt)),
+		Stdin:       c.Stdin,
+		StdinOnce:   c.StdinOnce,
+		Tty:         c.TTY,
+		Linux: &runtimeapi.LinuxContainerConfig{
+			Resources:       k.resources(pod, c),
+			SecurityContext: rights,
+		},
+	}, nil
+}
+
+// resources are the cgroup settings of a container. A cpu limit without a
+// request is also the request.
+func (k *Kubelet) resources(pod *corev1.Pod, c *corev1.Container) *runtimeapi.LinuxContainerResources {
+	cpu, requested := c.Resources.Requests[corev1.ResourceCPU]
+	if !requested {
+		cpu = c.Resources.Limits[corev1.ResourceCPU]
+	}
+	capacity := k.capacity()
+	r := &runtimeapi.LinuxContainerResources{
+		CpuShares:          cpuShares(cpu.MilliValue()),
+		MemoryLimitInBytes: c.Resources.Limits.Memory().Value(),
+		OomScoreAdj:        oomScoreAdj(qosClass(pod), c.Resources.Requests.Memory().Value(), capacity.Memory().Value()),
+	}
+	// No swap on top of the memory.
+	r.MemorySwapLimitInBytes = r.MemoryLimitInBytes
+	if quota := cpuQuota(c.Resources.Limits.Cpu().MilliValue()); quota > 0 {
+		r.CpuQuota, r.CpuPeriod = quota, cpuPeriod
+	}
+	return r
+}
+
+// mounts are the container's volume mounts, its hosts file and the file for its
+// termination message.
+func (k *Kubelet) mounts(pod *corev1.Pod, c *corev1.Container, attempt uint32, env *variables, volumes map[string]string) ([]*runtimeapi.Mount, error) {
+	propagations := map[corev1.MountPropagationMode]runtimeapi.MountPropagation{
+		corev1.MountPropagationHostToContainer: runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER,
+		corev1.MountPropagationBidirectional:   runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL,
+	}
+	var list []*runtimeapi.Mount
+	hosts := pod.Spec.HostNetwork
+	for _, m := range c.VolumeMounts {
+		host, ok := volumes[m.Name]
+		if !ok {
+			return nil, fmt.Errorf("cannot find volume %q to mount into container %q", m.Name, c.Name)
+		}
+		sub := m.SubPath
+		if m.SubPathExpr != "" {
+			sub = expand(m.SubPathExpr, env.lookup)
+		}
+		if sub != "" {
+			return nil, fmt.Errorf("volume %q: subPath is not supported by this kubelet", m.Name)
+		}
+		path := m.MountPath
+		if !strings.HasPrefix(path, "/") {
+			path = "/" + path
+		}
+		mount := &runtimeapi.Mount{ContainerPath: path, HostPath: host, Readonly: m.ReadOnly}
+		if m.MountPropagation != nil {
+			mount.Propagation = propagations[*m.MountPropagation]
+		}
+		hosts = hosts || path == hostsPath
+		list = append(list, mount)
+	}
+	if !hosts {
+		list = append(list, &runtimeapi.Mount{ContainerPath: hostsPath, HostPath: filepath.Join(k.podDirectory(pod.UID), "etc-hosts")})
+	}
+	words, err := k.messageFile(pod, c, attempt)
+	if err != nil {
+		return nil, err
+	}
+	return append(list, &runtimeapi.Mount{ContainerPath: messagePath(c), HostPath: words}), nil
+}
+
+// messageFile makes the empty file that a container may leave its last words
+// in. Any user may write it, as any may be the container's.
+func (k *Kubelet) messageFile(pod *corev1.Pod, c *corev1.Container, attempt uint32) (string, error) {
+	directory := filepath.Join(k.podDirectory(pod.UID), "containers", c.Name)
+	if err := os.MkdirAll(directory, 0o750); err != nil {
+		return "", err
+	}
+	path := filepath.Join(directory, fmt.Sprint(attempt))
+	if err := os.WriteFile(path, nil, 0o666); err != nil {
+		return "", err
+	}
+	// Past the umask.
+	return path, os.Chmod(path, 0o666)
+}

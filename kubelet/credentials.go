@@ -1,0 +1,105 @@
+package kubelet
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// login is one entry of a docker configuration file.
+type login struct {
+	Username      string `json:"username"`
+	Password      string `json:"password"`
+	Auth          string `json:"auth"`
+	IdentityToken string `json:"identitytoken"`
+	RegistryToken string `json:"registrytoken"`
+}
+
+// credentials are those among a pod's pull secrets that fit an image. A secret
+// that is missing is passed over: the image may not need it.
+// https://kubernetes.io/docs/concepts/containers/images/
+func (k *Kubelet) credentials(ctx context.Context, pod *corev1.Pod, image string) ([]*runtimeapi.AuthConfig, error) {
+	optional := true
+	var list []*runtimeapi.AuthConfig
+	for _, reference := range pod.Spec.ImagePullSecrets {
+		secret, err := k.secret(ctx, pod.Namespace, reference.Name, &optional)
+		if err != nil {
+			return nil, err
+		}
+		if secret == nil {
+			continue
+		}
+		logins, err := parseLogins(secret)
+		if err != nil {
+			return nil, fmt.Errorf("secret %s/%s: %w", pod.Namespace, reference.Name, err)
+		}
+		for registry, l := range logins {
+			if fits(registry, image) {
+				list = append(list, l.config(registry))
+			}
+		}
+	}
+	return list, nil
+}
+
+// parseLogins reads a secret of one of the two docker types. Errors do not
+// quote it.
+func parseLogins(secret *corev1.Secret) (map[string]login, error) {
+	if data, ok := secret.Data[corev1.DockerConfigJsonKey]; ok {
+		var file struct {
+			Auths map[string]login `json:"auths"`
+		}
+		if json.Unmarshal(data, &file) != nil {
+			return nil, fmt.Errorf("%s is not valid JSON", corev1.DockerConfigJsonKey)
+		}
+		return file.Auths, nil
+	}
+	var logins map[string]login
+	if data, ok := secret.Data[corev1.DockerConfigKey]; ok && json.Unmarshal(data, &logins) != nil {
+		return nil, fmt.Errorf("%s is not valid JSON", corev1.DockerConfigKey)
+	}
+	return logins, nil
+}
+
+func (l login) config(registry string) *runtimeapi.AuthConfig {
+	if l.Auth != "" {
+		if text, err := base64.StdEncoding.DecodeString(l.Auth); err == nil {
+			l.Username, l.Password, _ = strings.Cut(strings.TrimRight(string(text), "\x00"), ":")
+		}
+	}
+	return &runtimeapi.AuthConfig{
+		Username: l.Username, Password: l.Password, ServerAddress: registry,
+		IdentityToken: l.IdentityToken, RegistryToken: l.RegistryToken,
+	}
+}
+
+// fits says that an entry for a registry, which may have a scheme and a path
+// and a star for a part of its host, is for an image.
+func fits(registry, image string) bool {
+	registry = strings.TrimPrefix(strings.TrimPrefix(registry, "https://"), "http://")
+	registry = strings.TrimSuffix(registry, "/")
+	registry = strings.TrimSuffix(strings.TrimSuffix(registry, "/v1"), "/v2")
+	if registry == "index.docker.io" {
+		registry = "docker.io"
+	}
+	host, rest, cut := strings.Cut(image, "/")
+	if !cut || !strings.ContainsAny(host, ".:") && host != "localhost" {
+		host, rest = "docker.io", image
+	}
+	wantHost, wantPath, _ := strings.Cut(registry, "/")
+	want, have := strings.Split(wantHost, "."), strings.Split(host, ".")
+	if len(want) != len(have) {
+		return false
+	}
+	for i := range want {
+		if want[i] != "*" && want[i] != have[i] {
+			return false
+		}
+	}
+	return wantPath == "" || rest == wantPath || strings.HasPrefix(rest, wantPath+"/") || strings.HasPrefix(rest, wantPath+":")
+}

@@ -1,0 +1,126 @@
+package kubelet
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// podField reads a field of the pod that its containers may be told.
+// https://kubernetes.io/docs/concepts/workloads/pods/downward-api/
+func podField(pod *corev1.Pod, path string, c *Config) (string, error) {
+	if field, key, ok := mapKey(path); ok {
+		switch field {
+		case "metadata.annotations":
+			return pod.Annotations[key], nil
+		case "metadata.labels":
+			return pod.Labels[key], nil
+		}
+		return "", fmt.Errorf("unsupported field %q", path)
+	}
+	switch path {
+	case "metadata.name":
+		return pod.Name, nil
+	case "metadata.namespace":
+		return pod.Namespace, nil
+	case "metadata.uid":
+		return string(pod.UID), nil
+	case "metadata.labels":
+		return quoteMap(pod.Labels), nil
+	case "metadata.annotations":
+		return quoteMap(pod.Annotations), nil
+	case "spec.nodeName":
+		return c.NodeName, nil
+	case "spec.serviceAccountName":
+		return pod.Spec.ServiceAccountName, nil
+	case "status.hostIP":
+		return strings.Join(c.hostIPs()[:min(1, len(c.hostIPs()))], ""), nil
+	case "status.hostIPs":
+		return strings.Join(c.hostIPs(), ","), nil
+	case "status.podIP":
+		return pod.Status.PodIP, nil
+	case "status.podIPs":
+		var ips []string
+		for _, ip := range pod.Status.PodIPs {
+			ips = append(ips, ip.IP)
+		}
+		return strings.Join(ips, ","), nil
+	}
+	return "", fmt.Errorf("unsupported field %q", path)
+}
+
+// mapKey splits metadata.labels['KEY'].
+func mapKey(path string) (field, key string, ok bool) {
+	field, rest, ok := strings.Cut(path, "['")
+	if !ok || !strings.HasSuffix(rest, "']") {
+		return "", "", false
+	}
+	return field, strings.TrimSuffix(rest, "']"), true
+}
+
+// quoteMap writes labels or annotations as lines key="value", sorted.
+func quoteMap(m map[string]string) string {
+	var lines []string
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		lines = append(lines, key+"="+strconv.Quote(m[key]))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// resourceField reads a request or limit of a container, in units of the
+// divisor, rounded up. A missing limit is the node's capacity.
+func resourceField(pod *corev1.Pod, c *corev1.Container, r *corev1.ResourceFieldSelector, capacity corev1.ResourceList) (string, error) {
+	if r.ContainerName != "" && (c == nil || c.Name != r.ContainerName) {
+		if c = findContainer(pod, r.ContainerName); c == nil {
+			return "", fmt.Errorf("container %q not found", r.ContainerName)
+		}
+	}
+	if c == nil {
+		return "", fmt.Errorf("resource %q of no container", r.Resource)
+	}
+	kind, name, _ := strings.Cut(r.Resource, ".")
+	var list corev1.ResourceList
+	switch kind {
+	case "limits":
+		list = c.Resources.Limits
+	case "requests":
+		list = c.Resources.Requests
+	default:
+		return "", fmt.Errorf("unsupported resource %q", r.Resource)
+	}
+	quantity, set := list[corev1.ResourceName(name)]
+	if !set && kind == "limits" {
+		quantity = capacity[corev1.ResourceName(name)]
+	}
+	divisor := r.Divisor
+	if divisor.IsZero() {
+		divisor = resource.MustParse("1")
+	}
+	if name == string(corev1.ResourceCPU) {
+		return strconv.FormatInt(divideUp(quantity.MilliValue(), divisor.MilliValue()), 10), nil
+	}
+	return strconv.FormatInt(divideUp(quantity.Value(), divisor.Value()), 10), nil
+}
+
+// divideUp is a/b rounded up; b is positive, being a validated divisor, or else
+// counts as 1.
+func divideUp(a, b int64) int64 {
+	b = max(b, 1)
+	return (a + b - 1) / b
+}
+
+func findContainer(pod *corev1.Pod, name string) *corev1.Container {
+	for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range list {
+			if list[i].Name == name {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package kubelet
+
+import (
+	"maps"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// maxPods is how many pods a node takes by default.
+const maxPods = 110
+
+// hostInfo is what the Node tells of the machine.
+type hostInfo struct {
+	capacity corev1.ResourceList
+	info     corev1.NodeSystemInfo
+}
+
+// readHost looks at the machine. What cannot be found out is left empty.
+func readHost(root string, override corev1.ResourceList) hostInfo {
+	h := hostInfo{capacity: corev1.ResourceList{
+		corev1.ResourceCPU:  *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
+		corev1.ResourcePods: *resource.NewQuantity(maxPods, resource.DecimalSI),
+	}}
+	if kib := memTotal(read("/proc/meminfo")); kib > 0 {
+		h.capacity[corev1.ResourceMemory] = *resource.NewQuantity(kib*1024, resource.BinarySI)
+	}
+	var fs syscall.Statfs_t
+	if syscall.Statfs(root, &fs) == nil {
+		h.capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(fs.Blocks)*fs.Bsize, resource.BinarySI)
+	}
+	maps.Copy(h.capacity, override)
+	h.info = corev1.NodeSystemInfo{
+		MachineID:       read("/etc/machine-id"),
+		SystemUUID:      read("/sys/class/dmi/id/product_uuid"),
+		BootID:          read("/proc/sys/kernel/random/boot_id"),
+		KernelVersion:   read("/proc/sys/kernel/osrelease"),
+		OSImage:         prettyName(read("/etc/os-release")),
+		OperatingSystem: runtime.GOOS,
+		Architecture:    runtime.GOARCH,
+		KubeletVersion:  version,
+	}
+	return h
+}
+
+func read(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// memTotal reads the machine's memory in KiB from /proc/meminfo.
+func memTotal(meminfo string) int64 {
+	for line := range strings.Lines(meminfo) {
+		if rest, ok := strings.CutPrefix(line, "MemTotal:"); ok {
+			n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
+			if err == nil {
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+// prettyName reads the name of the distribution from os-release(5).
+func prettyName(release string) string {
+	for line := range strings.Lines(release) {
+		if rest, ok := strings.CutPrefix(line, "PRETTY_NAME="); ok {
+			return strings.Trim(strings.TrimSpace(rest), `"'`)
+		}
+	}
+	return "Linux"
+}

@@ -1,0 +1,127 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// waitError is an error that a container's waiting state shows.
+type waitError struct {
+	reason string
+	err    error
+}
+
+func (e *waitError) Error() string { return e.err.Error() }
+func (e *waitError) Unwrap() error { return e.err }
+
+// withTag completes a reference that has neither tag nor digest.
+func withTag(image string) string {
+	if strings.Contains(image, "@") || strings.LastIndexByte(image, ':') > strings.LastIndexByte(image, '/') {
+		return image
+	}
+	return image + ":latest"
+}
+
+// pullPolicy is the container's, or what it is when not set: Always for the tag
+// latest, else IfNotPresent.
+func pullPolicy(c *corev1.Container) corev1.PullPolicy {
+	switch {
+	case c.ImagePullPolicy != "":
+		return c.ImagePullPolicy
+	case strings.HasSuffix(withTag(c.Image), ":latest"):
+		return corev1.PullAlways
+	}
+	return corev1.PullIfNotPresent
+}
+
+// ensureImage returns the image of a container, pulled if its policy says so.
+func (w *worker) ensureImage(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (*runtimeapi.Image, error) {
+	k := w.kubelet
+	name := withTag(c.Image)
+	policy := pullPolicy(c)
+	if policy != corev1.PullAlways {
+		image, err := k.imageStatus(ctx, name)
+		if err != nil {
+			return nil, &waitError{"ImageInspectError", fmt.Errorf("Failed to inspect image %q: %w", c.Image, err)}
+		}
+		if image != nil {
+			k.events.pod(pod, c, corev1.EventTypeNormal, "Pulled", fmt.Sprintf("Container image %q already present on machine", c.Image))
+			return image, nil
+		}
+	}
+	if policy == corev1.PullNever {
+		err := fmt.Errorf("Container image %q is not present with pull policy of Never", c.Image)
+		k.events.pod(pod, c, corev1.EventTypeWarning, "ErrImageNeverPull", err.Error())
+		return nil, &waitError{"ErrImageNeverPull", err}
+	}
+	k.events.pod(pod, c, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", c.Image))
+	start := time.Now()
+	image, err := k.pull(ctx, pod, name)
+	if err != nil {
+		if ctx.Err() == nil {
+			w.pullFailed(pod, c, err)
+		}
+		return nil, &waitError{"ErrImagePull", err}
+	}
+	delete(w.memory.pulls, c.Name)
+	took := time.Since(start).Truncate(time.Millisecond)
+	k.events.pod(pod, c, corev1.EventTypeNormal, "Pulled", fmt.Sprintf(
+		"Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.", c.Image, took, took, image.GetSize()))
+	return image, nil
+}
+
+// pullFailed remembers the failure, so that the next pull waits.
+func (w *worker) pullFailed(pod *corev1.Pod, c *corev1.Container, err error) {
+	now := time.Now()
+	f := w.memory.pulls[c.Name]
+	if f.image != c.Image {
+		f = pullFailure{image: c.Image}
+	}
+	f.backoff = f.backoff.next(now, now)
+	f.failed, f.reason, f.message = now, "ErrImagePull", err.Error()
+	w.memory.pulls[c.Name] = f
+	w.kubelet.events.pod(pod, c, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Failed to pull image %q: %v", c.Image, err))
+	w.kubelet.events.pod(pod, c, corev1.EventTypeWarning, "Failed", "Error: ErrImagePull")
+}
+
+// imageStatus describes an image; nil if the runtime has it not.
+func (k *Kubelet) imageStatus(ctx context.Context, name string) (*runtimeapi.Image, error) {
+	out, err := k.config.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: name}})
+	if err != nil {
+		return nil, err
+	}
+	return out.GetImage(), nil
+}
+
+// pull fetches an image, with each of the credentials there are for it until
+// one does.
+func (k *Kubelet) pull(ctx context.Context, pod *corev1.Pod, name string) (*runtimeapi.Image, error) {
+	credentials, err := k.credentials(ctx, pod, name)
+	if err != nil {
+		return nil, err
+	}
+	if len(credentials) == 0 {
+		credentials = []*runtimeapi.AuthConfig{nil}
+	}
+	var errs []error
+	for _, auth := range credentials {
+		out, err := k.config.Images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: name}, Auth: auth})
+		if err != nil {
+			errs = append(errs, errors.New(status.Convert(err).Message()))
+			continue
+		}
+		image, err := k.imageStatus(ctx, out.GetImageRef())
+		if err == nil && image == nil {
+			err = fmt.Errorf("image %s was pulled and is gone", name)
+		}
+		return image, err
+	}
+	return nil, errors.Join(errs...)
+}

@@ -1,0 +1,237 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// resyncPeriod is how often every pod is looked at though nothing was heard of
+// it.
+const resyncPeriod = 20 * time.Second
+
+// Kubelet runs the pods of one node.
+type Kubelet struct {
+	config  *Config
+	log     logr.Logger
+	cgroups cgroups
+	host    hostInfo
+	events  *recorder
+	tokens  *tokenCache
+	ready   chan struct{}
+	running atomic.Bool
+	// runtimeName is the scheme of container ids. Set before any pod is looked at.
+	runtimeName    string
+	runtimeVersion string
+	network        networkGate
+	flow           eventsFlow
+	report         chan struct{} // of size 1: the Node is to be reported now
+
+	mu sync.Mutex
+	// workers is guarded by mu.
+	workers map[podUID]*worker
+}
+
+// New checks the configuration. It starts nothing and touches nothing.
+func New(c Config) (*Kubelet, error) {
+	if err := c.complete(); err != nil {
+		return nil, err
+	}
+	k := &Kubelet{
+		config:  &c,
+		log:     c.Log,
+		cgroups: cgroups{mount: c.CgroupMount},
+		tokens:  &tokenCache{tokens: map[tokenKey]cachedToken{}},
+		ready:   make(chan struct{}),
+		network: networkGate{open: make(chan struct{})},
+		report:  make(chan struct{}, 1),
+		workers: map[podUID]*worker{},
+	}
+	k.events = newRecorder(c.Events, c.NodeName, c.Log)
+	return k, nil
+}
+
+// Ready is closed when the Node was first reported ready.
+func (k *Kubelet) Ready() <-chan struct{} { return k.ready }
+
+// Run registers the node and runs its pods until ctx is done. Unless
+// Config.StopPodsOnExit is set, the pods run on when it returns. A kubelet can
+// be run once.
+func (k *Kubelet) Run(ctx context.Context) (err error) {
+	if !k.running.CompareAndSwap(false, true) {
+		return errors.New("kubelet: run twice")
+	}
+	if err := k.config.makeRoots(); err != nil {
+		return err
+	}
+	k.host = readHost(k.config.Root, k.config.Capacity)
+	if !k.awaitRuntime(ctx) {
+		return nil
+	}
+	if k.config.StopPodsOnExit {
+		// Runs last, when no worker can start anything any more.
+		defer func() {
+			stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.config.StopGrace+time.Minute)
+			defer cancel()
+			err = errors.Join(err, k.stopPods(stop))
+		}()
+	}
+	var group sync.WaitGroup
+	defer group.Wait()
+	group.Go(func() { k.events.run(ctx) })
+	if !k.register(ctx) {
+		return nil
+	}
+	k.events.aboutNode(corev1.EventTypeNormal, "Starting", "Starting kubelet.")
+	group.Go(func() { k.renewLease(ctx) })
+	group.Go(func() { k.reportNode(ctx) })
+	group.Go(func() { k.openNetwork(ctx) })
+
+	select {
+	case <-k.config.Pods.Synced():
+	case <-ctx.Done():
+		return nil
+	}
+	stop := k.config.Pods.Subscribe(func(old, pod *corev1.Pod) {
+		if old != nil && (pod == nil || pod.UID != old.UID) {
+			k.podGone(old)
+		}
+		if pod != nil {
+			k.podChanged(ctx, &group, pod)
+		}
+	})
+	defer stop()
+	group.Go(func() { k.relist(ctx) })
+	group.Go(func() { k.followEvents(ctx) })
+	k.housekeep(ctx, &group)
+	return nil
+}
+
+// awaitRuntime learns which runtime it is; it reports false if ctx was done
+// before the runtime answered.
+func (k *Kubelet) awaitRuntime(ctx context.Context) bool {
+	return retry(ctx, k.log, "runtime does not answer", func() error {
+		v, err := k.config.Runtime.Version(ctx, &runtimeapi.VersionRequest{Version: "v1"})
+		if err == nil {
+			k.runtimeName, k.runtimeVersion = v.GetRuntimeName(), v.GetRuntimeVersion()
+		}
+		return err
+	})
+}
+
+// retry calls do until it succeeds, at growing intervals. It reports false if
+// ctx was done before.
+func retry(ctx context.Context, log logr.Logger, what string, do func() error) bool {
+	for delay := 100 * time.Millisecond; ; delay = min(2*delay, 5*time.Second) {
+		err := do()
+		if ctx.Err() != nil {
+			return false
+		}
+		if err == nil {
+			return true
+		}
+		log.Error(err, what, "again", delay)
+		if !sleep(ctx, delay) {
+			return false
+		}
+	}
+}
+
+// sleep waits; it reports false if ctx was done before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// podChanged hears of a pod that is there. It does not block.
+func (k *Kubelet) podChanged(ctx context.Context, group *sync.WaitGroup, pod *corev1.Pod) {
+	if pod.Spec.NodeName != k.config.NodeName {
+		return
+	}
+	if err := checkNames(pod); err != nil {
+		k.log.Error(err, "ignoring pod", "pod", pod.Namespace+"/"+pod.Name)
+		return
+	}
+	k.worker(ctx, group, pod).update(pod)
+}
+
+// checkNames refuses what would lead out of the directories and cgroups of the
+// pod. An API server never stores such a pod.
+func checkNames(pod *corev1.Pod) error {
+	for _, name := range []string{string(pod.UID), pod.Name, pod.Namespace} {
+		if name == "" || name != filepath.Base(name) || !filepath.IsLocal(name) {
+			return fmt.Errorf("%q is not a name", name)
+		}
+	}
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if name := list[i].Name; name == "" || name != filepath.Base(name) || !filepath.IsLocal(name) {
+				return fmt.Errorf("%q is not a name", name)
+			}
+		}
+	}
+	for i := range pod.Spec.Volumes {
+		if name := pod.Spec.Volumes[i].Name; name == "" || name != filepath.Base(name) || !filepath.IsLocal(name) {
+			return fmt.Errorf("%q is not a name", name)
+		}
+	}
+	return nil
+}
+
+// podGone hears of a pod that is no longer there.
+func (k *Kubelet) podGone(pod *corev1.Pod) {
+	k.mu.Lock()
+	w := k.workers[pod.UID]
+	k.mu.Unlock()
+	if w != nil {
+		w.forget()
+	}
+}
+
+// worker returns the worker of a pod and starts it if there is none.
+func (k *Kubelet) worker(ctx context.Context, group *sync.WaitGroup, pod *corev1.Pod) *worker {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	w := k.workers[pod.UID]
+	if w == nil {
+		w = newWorker(k, pod)
+		k.workers[pod.UID] = w
+		group.Go(func() { w.run(ctx) })
+	}
+	return w
+}
+
+// wake makes a pod be looked at.
+func (k *Kubelet) wake(uid podUID) {
+	k.mu.Lock()
+	w := k.workers[uid]
+	k.mu.Unlock()
+	if w != nil {
+		w.poke()
+	}
+}
+
+// wakeAll makes all pods be looked at.
+func (k *Kubelet) wakeAll() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, w := range k.workers {
+		w.poke()
+	}
+}
+
+func (k *Kubelet) capacity() corev1.ResourceList { return k.host.capacity }

@@ -1,0 +1,511 @@
+package kubelet_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/planekit/planekit/kubelet"
+	"github.com/planekit/planekit/kubelet/cri"
+	"github.com/planekit/planekit/kubelet/cri/memruntime"
+)
+
+// rig is one node: an API, a runtime in memory and a kubelet that can be
+// restarted.
+type rig struct {
+	t       *testing.T
+	api     *api
+	client  *cri.Client
+	config  kubelet.Config
+	kubelet *kubelet.Kubelet
+	stop    func()
+}
+
+func newRig(t *testing.T, c memruntime.Config) *rig {
+	t.Helper()
+	t.Cleanup(func() {
+		if !t.Failed() {
+			goleak.VerifyNone(t)
+		}
+	})
+	dir := t.TempDir()
+	short, err := os.MkdirTemp("", "kl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(short) })
+	c.Socket = filepath.Join(short, "cri.sock")
+	runtime, err := memruntime.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inBackground(t, runtime.Run)
+	<-runtime.Ready()
+	client, err := cri.Dial(t.Context(), c.Socket, cri.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	a := newAPI()
+	r := &rig{t: t, api: a, client: client, config: kubelet.Config{
+		NodeName: "node-1", Root: filepath.Join(dir, "kubelet"), LogRoot: filepath.Join(dir, "logs"),
+		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}, {Type: corev1.NodeHostName, Address: "node-1"}},
+		PodCIDR:   "10.9.0.0/24",
+		Runtime:   client, Images: client,
+		Pods: a, PodStatus: podAPI{a}, Nodes: nodeAPI{a}, Leases: leaseAPI{a}, Events: eventAPI{a},
+		Secrets: func(_ context.Context, _, name string) (*corev1.Secret, error) {
+			return &corev1.Secret{Data: map[string][]byte{"password": []byte("open sesame")}}, nil
+		},
+		ConfigMaps: func(_ context.Context, _, name string) (*corev1.ConfigMap, error) {
+			return &corev1.ConfigMap{Data: map[string]string{"a.conf": "alpha", "b.conf": "beta"}}, nil
+		},
+	}}
+	r.config.Log = funcr.New(func(p, a string) { t.Log(time.Now().Format("05.000"), p, a) }, funcr.Options{Verbosity: 2})
+	return r
+}
+
+// inBackground runs something until the test ends, or the function returned is
+// called.
+func inBackground(t *testing.T, run func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func (r *rig) start() {
+	r.t.Helper()
+	k, err := kubelet.New(r.config)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.kubelet = k
+	r.stop = inBackground(r.t, k.Run)
+	select {
+	case <-k.Ready():
+	case <-time.After(15 * time.Second):
+		r.t.Fatal("the node does not get ready")
+	}
+}
+
+func (r *rig) containers() []*runtimeapi.Container {
+	r.t.Helper()
+	list, err := r.client.ListContainers(r.t.Context(), &runtimeapi.ListContainersRequest{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return list.Containers
+}
+
+func (r *rig) sandboxes() []*runtimeapi.PodSandbox {
+	r.t.Helper()
+	list, err := r.client.ListPodSandbox(r.t.Context(), &runtimeapi.ListPodSandboxRequest{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return list.Items
+}
+
+func webPod(name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx"}}},
+	}
+}
+
+func running(pod *corev1.Pod) bool {
+	return pod != nil && pod.Status.Phase == corev1.PodRunning && condition(pod, corev1.PodReady) == corev1.ConditionTrue
+}
+
+func gone(pod *corev1.Pod) bool { return pod == nil }
+
+func condition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.ConditionStatus {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == kind {
+			return c.Status
+		}
+	}
+	return ""
+}
+
+func TestPodLife(t *testing.T) {
+	r := newRig(t, memruntime.Config{})
+	r.start()
+	created := r.api.create(webPod("web"))
+	pod := r.api.await(t, "web", "running", running)
+
+	s := pod.Status
+	if s.PodIP != "10.9.0.2" || len(s.PodIPs) != 1 || s.HostIP != "192.0.2.1" || len(s.HostIPs) != 1 {
+		t.Errorf("addresses: %+v", s)
+	}
+	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady} {
+		if condition(pod, kind) != corev1.ConditionTrue {
+			t.Errorf("condition %s is %q", kind, condition(pod, kind))
+		}
+	}
+	c := s.ContainerStatuses[0]
+	if !strings.HasPrefix(c.ContainerID, "memruntime://") || c.State.Running == nil || !c.Ready || !*c.Started || c.RestartCount != 0 ||
+		c.Image != "docker.io/library/nginx:latest" || !strings.HasPrefix(c.ImageID, "docker.io/library/nginx@sha256:") {
+		t.Errorf("container status: %+v", c)
+	}
+	if s.QOSClass != corev1.PodQOSBestEffort || s.ObservedGeneration != 1 || s.StartTime == nil {
+		t.Errorf("status: %+v", s)
+	}
+	sandbox := r.sandboxes()[0]
+	if sandbox.Labels["io.kubernetes.pod.uid"] != string(created.UID) || sandbox.Metadata.Name != "web" {
+		t.Errorf("sandbox: %+v", sandbox)
+	}
+	log := filepath.Join(r.config.LogRoot, "default_web_"+string(created.UID), "web", "0.log")
+	if _, err := os.Stat(log); err != nil {
+		t.Error(err)
+	}
+	for _, want := range [][2]string{
+		{"Pulling", `Pulling image "nginx"`}, {"Created", "Container created"}, {"Started", "Container started"},
+	} {
+		r.api.awaitEvent(t, "web", want[0], want[1])
+	}
+
+	r.api.delete("web", 5)
+	r.api.await(t, "web", "gone", gone)
+	r.api.awaitEvent(t, "web", "Killing", "Stopping container web")
+	if n := len(r.sandboxes()) + len(r.containers()); n != 0 {
+		t.Errorf("%d things are left in the runtime", n)
+	}
+	for _, path := range []string{filepath.Join(r.config.Root, "pods", string(created.UID)), filepath.Dir(filepath.Dir(log))} {
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
+			t.Errorf("%s is left: %v", path, err)
+		}
+	}
+}
+
+func TestNodeIsRegistered(t *testing.T) {
+	r := newRig(t, memruntime.Config{})
+	r.config.Labels = map[string]string{"zone": "a"}
+	r.config.PodCIDR = ""
+	var given string
+	r.config.Network = func(_ context.Context, cidr string) error {
+		given = cidr
+		return nil
+	}
+	// Its range comes later, from another.
+	inBackground(t, func(ctx context.Context) error {
+		for {
+			r.api.mu.Lock()
+			node, changed := r.api.node, r.api.changed
+			if node != nil && node.Spec.PodCIDR == "" {
+				if c := nodeReady(node); c.Status != corev1.ConditionFalse || c.Reason != "KubeletNotReady" {
+					t.Errorf("ready without a network: %+v", c)
+				}
+				node = node.DeepCopy()
+				node.Spec.PodCIDR = "10.8.0.0/24"
+				r.api.node = node
+			}
+			r.api.mu.Unlock()
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+	r.start()
+	if given != "10.8.0.0/24" {
+		t.Errorf("the network was given %q", given)
+	}
+	r.api.mu.Lock()
+	defer r.api.mu.Unlock()
+	node := r.api.node
+	if c := nodeReady(node); c.Status != corev1.ConditionTrue || c.Reason != "KubeletReady" || c.Message != "kubelet is posting ready status" {
+		t.Errorf("ready: %+v", c)
+	}
+	if len(node.Status.Conditions) != 4 || node.Labels["zone"] != "a" || node.Labels["kubernetes.io/hostname"] != "node-1" || node.Labels["kubernetes.io/os"] != "linux" {
+		t.Errorf("node: %+v", node)
+	}
+	if node.Status.NodeInfo.KubeletVersion != "v1.36.3+planekit" || node.Status.NodeInfo.ContainerRuntimeVersion != "memruntime://0.1.0" {
+		t.Errorf("info: %+v", node.Status.NodeInfo)
+	}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods} {
+		if q := node.Status.Allocatable[name]; q.IsZero() {
+			t.Errorf("no %s", name)
+		}
+	}
+	if l := r.api.lease; l == nil || *l.Spec.HolderIdentity != "node-1" || *l.Spec.LeaseDurationSeconds != 40 || l.OwnerReferences[0].Kind != "Node" {
+		t.Errorf("lease: %+v", l)
+	}
+}
+
+func nodeReady(node *corev1.Node) corev1.NodeCondition {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c
+		}
+	}
+	return corev1.NodeCondition{}
+}
+
+func TestCrashAndBackOff(t *testing.T) {
+	r := newRig(t, memruntime.Config{Behave: func(*runtimeapi.ContainerConfig) memruntime.Behavior {
+		return memruntime.Behavior{Exits: true, ExitCode: 3}
+	}})
+	r.start()
+	r.api.create(webPod("web"))
+	pod := r.api.await(t, "web", "backing off", func(pod *corev1.Pod) bool {
+		if pod == nil || len(pod.Status.ContainerStatuses) == 0 {
+			return false
+		}
+		w := pod.Status.ContainerStatuses[0].State.Waiting
+		return w != nil && w.Reason == "CrashLoopBackOff"
+	})
+	c := pod.Status.ContainerStatuses[0]
+	want := fmt.Sprintf("back-off 10s restarting failed container=web pod=web_default(%s)", pod.UID)
+	if c.RestartCount != 1 || c.State.Waiting.Message != want || c.LastTerminationState.Terminated.ExitCode != 3 || c.LastTerminationState.Terminated.Reason != "Error" {
+		t.Errorf("status: %+v", c)
+	}
+	r.api.awaitEvent(t, "web", "BackOff", fmt.Sprintf("Back-off restarting failed container web in pod web_default(%s)", pod.UID))
+}
+
+func TestInitContainersAndCompletion(t *testing.T) {
+	var order []string
+	var mu sync.Mutex
+	r := newRig(t, memruntime.Config{Behave: func(c *runtimeapi.ContainerConfig) memruntime.Behavior {
+		mu.Lock()
+		defer mu.Unlock()
+		order = append(order, c.Metadata.Name)
+		return memruntime.Behavior{Exits: c.Metadata.Name != "side"}
+	}})
+	r.config.Events = nil
+	r.start()
+	pod := webPod("job")
+	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	always := corev1.ContainerRestartPolicyAlways
+	pod.Spec.InitContainers = []corev1.Container{
+		{Name: "one", Image: "i"}, {Name: "side", Image: "i", RestartPolicy: &always}, {Name: "two", Image: "i"},
+	}
+	// The sidecar runs until stopped.
+	r.api.create(pod)
+	done := r.api.await(t, "job", "succeeded", func(pod *corev1.Pod) bool {
+		return pod != nil && pod.Status.Phase == corev1.PodSucceeded
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	seen := slices.Compact(slices.Clone(order))
+	seen = slices.DeleteFunc(seen, func(s string) bool { return s == "side" })
+	if !slices.Equal(seen, []string{"one", "two", "web"}) {
+		t.Errorf("order: %v", order)
+	}
+	for _, c := range done.Status.ContainerStatuses {
+		if c.State.Terminated == nil || c.State.Terminated.Reason != "Completed" {
+			t.Errorf("status: %+v", c)
+		}
+	}
+}
+
+func TestImageCannotBePulled(t *testing.T) {
+	r := newRig(t, memruntime.Config{Pull: func(context.Context, string, *runtimeapi.AuthConfig) error { return memruntime.ErrMissing }})
+	r.start()
+	r.api.create(webPod("web"))
+	waits := func(reason string) func(*corev1.Pod) bool {
+		return func(pod *corev1.Pod) bool {
+			if pod == nil || len(pod.Status.ContainerStatuses) == 0 {
+				return false
+			}
+			w := pod.Status.ContainerStatuses[0].State.Waiting
+			return w != nil && w.Reason == reason
+		}
+	}
+	r.api.await(t, "web", "failing", waits("ErrImagePull"))
+	pod := r.api.await(t, "web", "backing off", waits("ImagePullBackOff"))
+	if pod.Status.Phase != corev1.PodPending {
+		t.Errorf("phase %s", pod.Status.Phase)
+	}
+	r.api.awaitEvent(t, "web", "BackOff", `Back-off pulling image "nginx"`)
+	r.api.delete("web", 0)
+	r.api.await(t, "web", "gone", gone)
+}
+
+func TestKubeletRestartKeepsContainers(t *testing.T) {
+	r := newRig(t, memruntime.Config{})
+	r.start()
+	r.api.create(webPod("web"))
+	before := r.api.await(t, "web", "running", running)
+	r.stop()
+	if len(r.containers()) != 1 {
+		t.Fatal("the container did not survive the kubelet")
+	}
+	r.api.create(webPod("lost"))
+	r.start()
+	r.api.await(t, "lost", "running", running)
+	after := r.api.await(t, "web", "running", running)
+	if a, b := after.Status.ContainerStatuses[0], before.Status.ContainerStatuses[0]; a.ContainerID != b.ContainerID || a.RestartCount != 0 {
+		t.Errorf("container %s became %s", b.ContainerID, a.ContainerID)
+	}
+	// What the API loses while the kubelet is away is stopped when it is back.
+	r.stop()
+	r.api.lose("lost")
+	r.start()
+	eventually(t, "the lost pod is stopped", func() bool { return len(r.sandboxes()) == 1 && len(r.containers()) == 1 })
+}
+
+// eventually asks the runtime until it says yes. The runtime cannot tell when.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(15 * time.Second)
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("not so: %s", what)
+		}
+	}
+}
+
+func TestSandboxDies(t *testing.T) {
+	r := newRig(t, memruntime.Config{})
+	r.start()
+	r.api.create(webPod("web"))
+	before := r.api.await(t, "web", "running", running)
+	if _, err := r.client.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: r.sandboxes()[0].Id}); err != nil {
+		t.Fatal(err)
+	}
+	after := r.api.await(t, "web", "running again", func(pod *corev1.Pod) bool {
+		return running(pod) && pod.Status.ContainerStatuses[0].ContainerID != before.Status.ContainerStatuses[0].ContainerID
+	})
+	if c := after.Status.ContainerStatuses[0]; c.RestartCount != 1 || c.LastTerminationState.Terminated == nil {
+		t.Errorf("status: %+v", c)
+	}
+	eventually(t, "the sandbox is attempt 1", func() bool {
+		list := r.sandboxes()
+		return slices.ContainsFunc(list, func(s *runtimeapi.PodSandbox) bool {
+			return s.Metadata.Attempt == 1 && s.State == runtimeapi.PodSandboxState_SANDBOX_READY
+		})
+	})
+}
+
+func TestStopPodsOnExit(t *testing.T) {
+	r := newRig(t, memruntime.Config{})
+	r.config.StopPodsOnExit = true
+	r.start()
+	r.api.create(webPod("web"))
+	before := r.api.await(t, "web", "running", running)
+	r.stop()
+	if n := len(r.sandboxes()) + len(r.containers()); n != 0 {
+		t.Fatalf("%d things are left in the runtime", n)
+	}
+	r.start()
+	after := r.api.await(t, "web", "running again", func(pod *corev1.Pod) bool {
+		return running(pod) && pod.Status.ContainerStatuses[0].ContainerID != before.Status.ContainerStatuses[0].ContainerID
+	})
+	c := after.Status.ContainerStatuses[0]
+	if c.RestartCount != 1 || c.LastTerminationState.Terminated == nil || c.LastTerminationState.Terminated.ExitCode != 137 {
+		t.Errorf("status: %+v", c)
+	}
+}
+
+func TestAPIOutage(t *testing.T) {
+	r := newRig(t, memruntime.Config{})
+	r.start()
+	r.api.create(webPod("web"))
+	r.api.await(t, "web", "running", running)
+	r.api.mu.Lock()
+	r.api.down = true
+	r.api.mu.Unlock()
+	r.api.create(webPod("late"))
+	eventually(t, "the pod runs though nobody can be told", func() bool { return len(r.containers()) == 2 })
+	r.api.mu.Lock()
+	r.api.down = false
+	r.api.mu.Unlock()
+	r.api.await(t, "late", "running", running)
+}
+
+func TestRuntimeOutage(t *testing.T) {
+	var mu sync.Mutex
+	down := false
+	r := newRig(t, memruntime.Config{Intercept: func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		mu.Lock()
+		is := down
+		mu.Unlock()
+		if is {
+			return nil, status.Error(codes.Unavailable, "down")
+		}
+		return next(ctx, in)
+	}})
+	set := func(is bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		down = is
+	}
+	r.start()
+	r.api.create(webPod("web"))
+	before := r.api.await(t, "web", "running", running)
+	set(true)
+	r.api.create(webPod("late"))
+	eventually(t, "the node says so", func() bool {
+		r.api.mu.Lock()
+		defer r.api.mu.Unlock()
+		return nodeReady(r.api.node).Status == corev1.ConditionFalse
+	})
+	set(false)
+	r.api.await(t, "late", "running", running)
+	after := r.api.await(t, "web", "running", running)
+	if a, b := after.Status.ContainerStatuses[0].ContainerID, before.Status.ContainerStatuses[0].ContainerID; a != b {
+		t.Errorf("container %s became %s", b, a)
+	}
+}
+
+func TestDeleteDoesNotWaitForLongerGrace(t *testing.T) {
+	r := newRig(t, memruntime.Config{Behave: func(*runtimeapi.ContainerConfig) memruntime.Behavior {
+		return memruntime.Behavior{IgnoresTerm: true}
+	}})
+	r.start()
+	r.api.create(webPod("web"))
+	r.api.await(t, "web", "running", running)
+	r.api.delete("web", 3600)
+	r.api.awaitEvent(t, "web", "Killing", "Stopping container web")
+	start := time.Now()
+	r.api.delete("web", 0)
+	r.api.await(t, "web", "gone", gone)
+	if took := time.Since(start); took < time.Second || took > 30*time.Second {
+		t.Errorf("a pod told to stop at once took %v", took)
+	}
+}
+
+func TestStartIsFast(t *testing.T) {
+	r := newRig(t, memruntime.Config{})
+	r.start()
+	start := time.Now()
+	for i := range 3 {
+		r.api.create(webPod(fmt.Sprintf("web-%d", i)))
+	}
+	for i := range 3 {
+		r.api.await(t, fmt.Sprintf("web-%d", i), "running", running)
+	}
+	took := time.Since(start)
+	t.Logf("three pods ran and were ready after %v", took)
+	if took > time.Second {
+		t.Errorf("three pods took %v", took)
+	}
+}

@@ -1,0 +1,174 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const (
+	// lookForRange is how often the Node is read until it has a pod range, and
+	// the runtime asked until its network is ready.
+	lookForRange = 100 * time.Millisecond
+	// lookAtRuntime is how often the runtime is asked how it is after that.
+	lookAtRuntime = 5 * time.Second
+)
+
+// networkGate holds back the pods that need a network until there is one.
+type networkGate struct {
+	open chan struct{} // closed when the network was ready for the first time
+
+	mu sync.Mutex
+	// All below are guarded by mu.
+	runtime error // why the runtime is not ready; nil if it is
+	network error // why its network is not ready; nil if it is
+	known   bool  // the runtime has been asked
+}
+
+func (g *networkGate) isOpen() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.known && g.network == nil
+}
+
+// reason says why the network is not ready.
+func (g *networkGate) reason() string {
+	runtime, network := g.state()
+	if runtime != nil {
+		return runtime.Error()
+	}
+	if network != nil {
+		return network.Error()
+	}
+	return "container runtime network not ready"
+}
+
+func (g *networkGate) state() (runtime, network error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.known {
+		return fmt.Errorf("container runtime status check may not have completed yet"), nil
+	}
+	return g.runtime, g.network
+}
+
+// openNetwork waits for the node's pod range, has the network set up with it,
+// and from then on keeps asking the runtime how it is. Pods and Node hear of
+// each change at once.
+func (k *Kubelet) openNetwork(ctx context.Context) {
+	k.askRuntime(ctx)
+	cidr, ok := k.podRange(ctx)
+	if !ok {
+		return
+	}
+	if k.config.Network != nil && !retry(ctx, k.log, "network is not set up", func() error { return k.config.Network(ctx, cidr) }) {
+		return
+	}
+	given := retry(ctx, k.log, "runtime does not take the pod range", func() error {
+		_, err := k.config.Runtime.UpdateRuntimeConfig(ctx, &runtimeapi.UpdateRuntimeConfigRequest{
+			RuntimeConfig: &runtimeapi.RuntimeConfig{NetworkConfig: &runtimeapi.NetworkConfig{PodCidr: cidr}},
+		})
+		return err
+	})
+	for given {
+		pause := lookAtRuntime
+		if !k.askRuntime(ctx) {
+			pause = lookForRange
+		}
+		if !sleep(ctx, pause) {
+			return
+		}
+	}
+}
+
+// podRange reads the Node until it has a pod range, two with a comma between if
+// it has two.
+func (k *Kubelet) podRange(ctx context.Context) (string, bool) {
+	for {
+		node, err := k.config.Nodes.Get(ctx, "", k.config.NodeName)
+		if err == nil && node.Spec.PodCIDR != "" {
+			cidr := node.Spec.PodCIDR
+			if len(node.Spec.PodCIDRs) > 1 {
+				cidr += "," + node.Spec.PodCIDRs[1]
+			}
+			return cidr, true
+		}
+		k.askRuntime(ctx)
+		if !sleep(ctx, lookForRange) {
+			return "", false
+		}
+	}
+}
+
+// askRuntime asks the runtime how it is and reports whether all is well.
+func (k *Kubelet) askRuntime(ctx context.Context) bool {
+	runtime, network := runtimeConditions(k.config.Runtime.Status(ctx, &runtimeapi.StatusRequest{}))
+	if ctx.Err() != nil {
+		return false
+	}
+	g := &k.network
+	g.mu.Lock()
+	changed := !g.known || message(g.runtime) != message(runtime) || message(g.network) != message(network)
+	g.runtime, g.network, g.known = runtime, network, true
+	g.mu.Unlock()
+	ready := runtime == nil && network == nil
+	if ready {
+		select {
+		case <-g.open:
+		default:
+			close(g.open)
+		}
+	}
+	if changed {
+		k.reportNow()
+		k.wakeAll()
+	}
+	return ready
+}
+
+func message(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// runtimeConditions reads the runtime's two conditions, in the words of the
+// Kubernetes node agent.
+func runtimeConditions(out *runtimeapi.StatusResponse, err error) (runtime, network error) {
+	if err != nil {
+		return fmt.Errorf("container runtime is down: %w", err), nil
+	}
+	runtime = fmt.Errorf("container runtime status check may not have completed yet")
+	network = fmt.Errorf("container runtime network not ready: NetworkReady=false")
+	for _, c := range out.GetStatus().GetConditions() {
+		said := fmt.Sprintf("%s=%t reason:%s message:%s", c.GetType(), c.GetStatus(), c.GetReason(), c.GetMessage())
+		switch {
+		case c.GetType() == runtimeapi.RuntimeReady && c.GetStatus():
+			runtime = nil
+		case c.GetType() == runtimeapi.RuntimeReady:
+			runtime = fmt.Errorf("container runtime not ready: %s", said)
+		case c.GetType() == runtimeapi.NetworkReady && c.GetStatus():
+			network = nil
+		case c.GetType() == runtimeapi.NetworkReady:
+			network = fmt.Errorf("container runtime network not ready: %s", said)
+		}
+	}
+	return runtime, network
+}
+
+// readyCondition is the Node's Ready condition.
+func (g *networkGate) readyCondition() corev1.NodeCondition {
+	runtime, network := g.state()
+	switch {
+	case runtime != nil:
+		return nodeCondition(corev1.NodeReady, corev1.ConditionFalse, "KubeletNotReady", runtime.Error())
+	case network != nil:
+		return nodeCondition(corev1.NodeReady, corev1.ConditionFalse, "KubeletNotReady", network.Error())
+	}
+	return nodeCondition(corev1.NodeReady, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status")
+}

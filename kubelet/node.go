@@ -1,0 +1,193 @@
+package kubelet
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// version is the Kubernetes version whose behaviour is matched, and who does.
+	version = "v1.36.3+planekit"
+
+	// nodePeriod is how often the Node's status is looked at, and
+	// nodeReportPeriod how often it is written though nothing changed.
+	nodePeriod       = 10 * time.Second
+	nodeReportPeriod = 5 * time.Minute
+)
+
+// register sees to it that the Node is there, with this node's labels. It
+// reports false if ctx was done before.
+func (k *Kubelet) register(ctx context.Context) bool {
+	return retry(ctx, k.log, "node is not registered", func() error {
+		node, err := k.config.Nodes.Get(ctx, "", k.config.NodeName)
+		if apierrors.IsNotFound(err) {
+			_, err = k.config.Nodes.Create(ctx, k.newNode())
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		next := node.DeepCopy()
+		if next.Labels == nil {
+			next.Labels = map[string]string{}
+		}
+		maps.Copy(next.Labels, k.config.Labels)
+		if maps.Equal(next.Labels, node.Labels) {
+			return nil
+		}
+		_, err = k.config.Nodes.Update(ctx, next)
+		return err
+	})
+}
+
+// newNode is the Node as it is created, complete with its status so that
+// nobody sees it without.
+func (k *Kubelet) newNode() *corev1.Node {
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: k.config.NodeName, Labels: maps.Clone(k.config.Labels)},
+		Spec:       corev1.NodeSpec{Taints: k.config.Taints},
+	}
+	if k.config.PodCIDR != "" {
+		node.Spec.PodCIDRs = strings.Split(k.config.PodCIDR, ",")
+		node.Spec.PodCIDR = node.Spec.PodCIDRs[0]
+	}
+	k.setNodeStatus(&node.Status, time.Now())
+	return node
+}
+
+// reportNow has the Node's status looked at without waiting for its time.
+func (k *Kubelet) reportNow() {
+	select {
+	case k.report <- struct{}{}:
+	default:
+	}
+}
+
+// reportNode keeps the Node's status until ctx is done.
+func (k *Kubelet) reportNode(ctx context.Context) {
+	tick := time.NewTicker(nodePeriod)
+	defer tick.Stop()
+	var written time.Time
+	for {
+		at, ready, err := k.writeNode(ctx, written)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			k.log.Error(err, "report node", "node", k.config.NodeName)
+			k.retryReport(ctx)
+		default:
+			written = at
+		}
+		if err == nil && ready {
+			select {
+			case <-k.ready:
+			default:
+				k.events.aboutNode(corev1.EventTypeNormal, "NodeReady", "Node "+k.config.NodeName+" status is now: NodeReady")
+				close(k.ready)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.report:
+		case <-tick.C:
+		}
+	}
+}
+
+// retryReport waits a little before a report is tried again.
+func (k *Kubelet) retryReport(ctx context.Context) {
+	if sleep(ctx, retrySync) {
+		k.reportNow()
+	}
+}
+
+// writeAttempts is how often a write of the Node's status is tried at once
+// against other writers; upstream tries as often.
+const writeAttempts = 5
+
+// writeNode writes the Node's status if it changed or was last written too
+// long ago. A Node that was deleted is registered again.
+func (k *Kubelet) writeNode(ctx context.Context, written time.Time) (at time.Time, ready bool, err error) {
+	for range writeAttempts {
+		at, ready, err = k.tryWriteNode(ctx, written)
+		if !apierrors.IsConflict(err) {
+			break
+		}
+	}
+	return at, ready, err
+}
+
+func (k *Kubelet) tryWriteNode(ctx context.Context, written time.Time) (at time.Time, ready bool, err error) {
+	node, err := k.config.Nodes.Get(ctx, "", k.config.NodeName)
+	if apierrors.IsNotFound(err) {
+		node, err = k.config.Nodes.Create(ctx, k.newNode())
+	}
+	if err != nil {
+		return written, false, err
+	}
+	now := time.Now()
+	next := node.DeepCopy()
+	k.setNodeStatus(&next.Status, now)
+	ready = k.network.readyCondition().Status == corev1.ConditionTrue
+	if now.Sub(written) < nodeReportPeriod && sameStatus(&node.Status, &next.Status) {
+		return written, ready, nil
+	}
+	_, err = k.config.Nodes.UpdateStatus(ctx, next)
+	return now, ready, err
+}
+
+// sameStatus compares without the heartbeats.
+func sameStatus(a, b *corev1.NodeStatus) bool {
+	a, b = a.DeepCopy(), b.DeepCopy()
+	for _, s := range []*corev1.NodeStatus{a, b} {
+		for i := range s.Conditions {
+			s.Conditions[i].LastHeartbeatTime = metav1.Time{}
+		}
+	}
+	return equality.Semantic.DeepEqual(a, b)
+}
+
+// setNodeStatus brings a Node's status up to date; conditions of others stay.
+func (k *Kubelet) setNodeStatus(status *corev1.NodeStatus, now time.Time) {
+	status.Addresses = k.config.Addresses
+	status.Capacity = k.host.capacity
+	status.Allocatable = k.host.capacity
+	status.NodeInfo = k.host.info
+	status.NodeInfo.ContainerRuntimeVersion = k.runtimeName + "://" + k.runtimeVersion
+	for _, c := range []corev1.NodeCondition{
+		nodeCondition(corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+		nodeCondition(corev1.NodeDiskPressure, corev1.ConditionFalse, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+		nodeCondition(corev1.NodePIDPressure, corev1.ConditionFalse, "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+		k.network.readyCondition(),
+	} {
+		setNodeCondition(status, c, now)
+	}
+}
+
+func nodeCondition(kind corev1.NodeConditionType, is corev1.ConditionStatus, reason, message string) corev1.NodeCondition {
+	return corev1.NodeCondition{Type: kind, Status: is, Reason: reason, Message: message}
+}
+
+func setNodeCondition(status *corev1.NodeStatus, c corev1.NodeCondition, now time.Time) {
+	c.LastHeartbeatTime = seconds(now)
+	c.LastTransitionTime = seconds(now)
+	for i := range status.Conditions {
+		if old := &status.Conditions[i]; old.Type == c.Type {
+			if old.Status == c.Status {
+				c.LastTransitionTime = old.LastTransitionTime
+			}
+			*old = c
+			return
+		}
+	}
+	status.Conditions = append(status.Conditions, c)
+}

@@ -1,0 +1,225 @@
+package kubelet
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// decision is what is to be done about a pod, in the order of the fields. When
+// anything above start was done, the pod is looked at and decided on anew.
+type decision struct {
+	// stop holds waves of containers: those of one wave are stopped at the same
+	// time, and a wave once the one before has stopped.
+	stop [][]stopAction
+	// stopSandboxes, removals of containers, removals of sandboxes: ids.
+	stopSandboxes    []string
+	remove           []string
+	removeSandboxes  []string
+	createSandbox    bool
+	sandboxAttempt   uint32
+	sandboxWasChange bool // there was a sandbox before
+	start            []startAction
+
+	// waiting says why a container is held back, by name.
+	waiting map[string]corev1.ContainerStateWaiting
+	// initialized says that the init containers are through.
+	initialized bool
+	// finished says that nothing of the pod will run again.
+	finished bool
+	// reason and message, when set, say why the pod failed as a whole.
+	reason, message string
+	// again is when the answer may change by itself; zero is never.
+	again time.Time
+}
+
+type stopAction struct {
+	container containerState
+	// message is for the event.
+	message string
+}
+
+type startAction struct {
+	spec    *corev1.Container
+	attempt uint32
+	// failed is when the container that this one replaces had ended; zero if it
+	// replaces none.
+	failed time.Time
+}
+
+// changes says that the decision alters what later parts of it depend on.
+func (d *decision) changes() bool {
+	return len(d.stop)+len(d.stopSandboxes)+len(d.remove)+len(d.removeSandboxes) > 0 || d.createSandbox
+}
+
+// lookAgain makes sure that the pod is looked at no later than t.
+func (d *decision) lookAgain(t time.Time) {
+	if d.again.IsZero() || t.Before(d.again) {
+		d.again = t
+	}
+}
+
+// plan decides what to do about a pod that is to run. It depends on its
+// arguments alone and changes none of them. That a pod is to be stopped for
+// good is not decided here; see stopOrder.
+func plan(pod *corev1.Pod, s *podState, m *memory, now time.Time) decision {
+	p := planner{pod: pod, state: s, memory: m, now: now}
+	p.waiting = map[string]corev1.ContainerStateWaiting{}
+	p.initialized = initializedBefore(pod, s)
+	p.clean()
+	switch {
+	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+		p.finish()
+	case p.overdue():
+		p.reason, p.message = "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
+		p.finish()
+	case p.sandbox() == nil:
+		p.planSandbox()
+	default:
+		p.stopSpare()
+		p.planContainers()
+	}
+	return p.decision
+}
+
+// planner collects a decision.
+type planner struct {
+	decision
+	pod    *corev1.Pod
+	state  *podState
+	memory *memory
+	now    time.Time
+}
+
+// sandbox returns the sandbox to run in: the newest, if it is ready and has its
+// address.
+func (p *planner) sandbox() *sandboxState {
+	s := p.state.sandbox()
+	if s == nil || !s.hostNetwork && len(s.ips) == 0 {
+		return nil
+	}
+	return s
+}
+
+// overdue says that the pod has been active for longer than it may. Before
+// that, it sees to it that the pod is looked at in time.
+func (p *planner) overdue() bool {
+	seconds := p.pod.Spec.ActiveDeadlineSeconds
+	if seconds == nil || p.pod.Status.StartTime == nil {
+		return false
+	}
+	deadline := p.pod.Status.StartTime.Add(time.Duration(*seconds) * time.Second)
+	if !p.now.Before(deadline) {
+		return true
+	}
+	p.lookAgain(deadline)
+	return false
+}
+
+// finish stops what still runs, and then the sandbox.
+func (p *planner) finish() {
+	p.finished = true
+	if p.stop = stopOrder(p.pod, p.state); len(p.stop) > 0 {
+		return
+	}
+	for _, s := range p.state.sandboxes {
+		if s.ready {
+			p.stopSandboxes = append(p.stopSandboxes, s.id)
+		}
+	}
+}
+
+// planSandbox replaces a sandbox that is missing or dead. Whatever still runs
+// in an old one is stopped first.
+func (p *planner) planSandbox() {
+	if !p.wanted() {
+		p.finish()
+		return
+	}
+	p.sandboxWasChange = len(p.state.sandboxes) > 0
+	for _, s := range p.state.sandboxes {
+		if s.ready {
+			p.stopSandboxes = append(p.stopSandboxes, s.id)
+		}
+	}
+	if p.stop = stopOrder(p.pod, p.state); len(p.stop)+len(p.stopSandboxes) > 0 {
+		return
+	}
+	if retry := p.memory.sandboxFailed.Add(retrySandbox); p.now.Before(retry) {
+		p.lookAgain(retry)
+		return
+	}
+	p.createSandbox = true
+	p.sandboxAttempt = p.memory.sandboxAttempt
+	if len(p.state.sandboxes) > 0 {
+		p.sandboxAttempt = max(p.sandboxAttempt, p.state.sandboxes[0].attempt+1)
+	}
+}
+
+// wanted says that something of the pod is still to run. A pod that is never
+// restarted does not outlive its sandbox once a container was made.
+func (p *planner) wanted() bool {
+	never := p.pod.Spec.RestartPolicy == corev1.RestartPolicyNever
+	for i := range p.pod.Spec.InitContainers {
+		if c := p.state.latest(p.pod.Spec.InitContainers[i].Name); c != nil && never {
+			return false
+		}
+	}
+	any := false
+	for i := range p.pod.Spec.Containers {
+		c := p.state.latest(p.pod.Spec.Containers[i].Name)
+		if c != nil && never {
+			return false
+		}
+		any = any || c == nil || restarts(p.pod.Spec.RestartPolicy, c)
+	}
+	return any
+}
+
+// stopSpare stops ready sandboxes other than the newest: one whose creation
+// was given up on may have come up late.
+func (p *planner) stopSpare() {
+	for _, s := range p.state.sandboxes[1:] {
+		if s.ready {
+			p.stopSandboxes = append(p.stopSandboxes, s.id)
+		}
+	}
+}
+
+// restarts says that policy wants a container which is not running to run again.
+func restarts(policy corev1.RestartPolicy, c *containerState) bool {
+	switch policy {
+	case corev1.RestartPolicyNever:
+		return c.phase == containerCreated
+	case corev1.RestartPolicyOnFailure:
+		return c.phase != containerExited || c.exitCode != 0
+	}
+	return true
+}
+
+// clean removes dead containers but the newest of each name, and dead
+// sandboxes, but the newest, in which no container is kept.
+func (p *planner) clean() {
+	kept := map[string]bool{}
+	inUse := map[string]bool{}
+	for _, c := range p.state.containers {
+		if c.phase == containerExited && kept[c.name] && !c.recalled {
+			p.remove = append(p.remove, c.id)
+			continue
+		}
+		if c.phase == containerExited {
+			kept[c.name] = true
+		}
+		inUse[c.sandbox] = true
+	}
+	for i, s := range p.state.sandboxes {
+		if i > 0 && !s.ready && !inUse[s.id] {
+			p.removeSandboxes = append(p.removeSandboxes, s.id)
+		}
+	}
+}
+
+func podName(pod *corev1.Pod) string {
+	return fmt.Sprintf("%s_%s(%s)", pod.Name, pod.Namespace, pod.UID)
+}

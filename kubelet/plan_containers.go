@@ -1,0 +1,197 @@
+package kubelet
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// showPullError is how long a failed pull is reported as such before it is
+// reported as being backed off from.
+const showPullError = 2 * time.Second
+
+// planContainers decides on the containers of a pod whose sandbox is ready.
+func (p *planner) planContainers() {
+	if !p.planInit() {
+		return
+	}
+	p.initialized = true
+	active := false
+	for i := range p.pod.Spec.Containers {
+		active = p.planContainer(&p.pod.Spec.Containers[i], p.pod.Spec.RestartPolicy) || active
+	}
+	if !active {
+		p.finish()
+	}
+}
+
+// planInit decides on the init containers: one after the other, each once the
+// one before has succeeded or, being a sidecar, runs. It reports whether the
+// main containers may go on.
+func (p *planner) planInit() bool {
+	sandbox := p.sandbox().id
+	through := false
+	for i := range p.pod.Spec.Containers {
+		through = through || p.state.latestIn(sandbox, p.pod.Spec.Containers[i].Name) != nil
+	}
+	for i := range p.pod.Spec.InitContainers {
+		spec := &p.pod.Spec.InitContainers[i]
+		current := p.state.latestIn(sandbox, spec.Name)
+		if sidecar(spec) {
+			p.planContainer(spec, corev1.RestartPolicyAlways)
+			if !through && (current == nil || current.phase != containerRunning) {
+				return false
+			}
+			continue
+		}
+		if through || current != nil && current.phase == containerExited && current.exitCode == 0 {
+			continue
+		}
+		if current != nil && current.phase == containerExited && p.pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
+			p.initialized = false
+			p.finish()
+			return false
+		}
+		p.initialized = false
+		p.planInitContainer(spec, current)
+		return false
+	}
+	return true
+}
+
+// planInitContainer starts an init container, also one that succeeded in an
+// earlier sandbox: what it prepared may be gone.
+func (p *planner) planInitContainer(spec *corev1.Container, current *containerState) {
+	if current == nil {
+		p.planStart(spec, p.state.latest(spec.Name))
+		return
+	}
+	policy := p.pod.Spec.RestartPolicy
+	if policy == corev1.RestartPolicyAlways {
+		policy = corev1.RestartPolicyOnFailure
+	}
+	p.planContainer(spec, policy)
+}
+
+// planContainer decides on one container and reports whether it runs or will.
+func (p *planner) planContainer(spec *corev1.Container, policy corev1.RestartPolicy) bool {
+	current := p.state.latestIn(p.sandbox().id, spec.Name)
+	if current == nil {
+		before := p.state.latest(spec.Name)
+		if before != nil && !restarts(policy, before) {
+			return false
+		}
+		p.planStart(spec, before)
+		return true
+	}
+	switch current.phase {
+	case containerRunning:
+		if current.spec != "" && current.spec != fingerprint(spec) {
+			p.stopOne(*current, fmt.Sprintf("Container %s definition changed, will be restarted", spec.Name))
+		}
+	case containerUnknown:
+		p.stopOne(*current, fmt.Sprintf("Container %s is in unknown state, try killing it before restart", spec.Name))
+	case containerCreated:
+		// Whoever made it did not live to start it.
+		p.remove = append(p.remove, current.id)
+	case containerExited:
+		if !restarts(policy, current) {
+			return false
+		}
+		p.planStart(spec, current)
+	}
+	return true
+}
+
+func (p *planner) stopOne(c containerState, message string) {
+	p.stop = append(p.stop, []stopAction{{container: c, message: message}})
+}
+
+// planStart starts a container in the place of before, which may be nil, unless
+// one of the back-offs holds it.
+func (p *planner) planStart(spec *corev1.Container, before *containerState) {
+	action := startAction{spec: spec}
+	if before != nil {
+		action.attempt = before.attempt + 1
+		action.failed = before.finished
+		b := p.memory.restarts[spec.Name]
+		if until := b.until(before.finished); p.now.Before(until) {
+			p.hold(spec.Name, until, "CrashLoopBackOff",
+				fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", b.delay, spec.Name, podName(p.pod)))
+			return
+		}
+	}
+	if f, failed := p.memory.pulls[spec.Name]; failed && f.image == spec.Image {
+		if until := f.backoff.until(f.failed); p.now.Before(until) {
+			if shown := f.failed.Add(showPullError); p.now.Before(shown) {
+				p.hold(spec.Name, shown, f.reason, f.message)
+			} else {
+				p.hold(spec.Name, until, "ImagePullBackOff",
+					fmt.Sprintf("Back-off pulling image %q: %s: %s", spec.Image, f.reason, f.message))
+			}
+			return
+		}
+	}
+	if f, failed := p.memory.starts[spec.Name]; failed && f.sandbox == p.sandbox().id {
+		if until := f.at.Add(retryStart); p.now.Before(until) {
+			p.hold(spec.Name, until, f.reason, f.message)
+			return
+		}
+	}
+	p.start = append(p.start, action)
+}
+
+func (p *planner) hold(name string, until time.Time, reason, message string) {
+	p.waiting[name] = corev1.ContainerStateWaiting{Reason: reason, Message: message}
+	p.lookAgain(until)
+}
+
+// stopOrder puts the containers that run in the order in which they are to be
+// stopped: the main and init containers together, then the sidecars, the last
+// started first.
+func stopOrder(pod *corev1.Pod, s *podState) [][]stopAction {
+	isSidecar := map[string]bool{}
+	for i := range pod.Spec.InitContainers {
+		isSidecar[pod.Spec.InitContainers[i].Name] = sidecar(&pod.Spec.InitContainers[i])
+	}
+	running := func(c containerState) bool {
+		return c.phase == containerRunning || c.phase == containerUnknown
+	}
+	var waves [][]stopAction
+	var mains []stopAction
+	for _, c := range s.containers {
+		if running(c) && !isSidecar[c.name] {
+			mains = append(mains, stopAction{container: c, message: "Stopping container " + c.name})
+		}
+	}
+	if len(mains) > 0 {
+		waves = append(waves, mains)
+	}
+	for i := len(pod.Spec.InitContainers) - 1; i >= 0; i-- {
+		for _, c := range s.containers {
+			if running(c) && isSidecar[c.name] && c.name == pod.Spec.InitContainers[i].Name {
+				waves = append(waves, []stopAction{{container: c, message: "Stopping container " + c.name}})
+			}
+		}
+	}
+	return waves
+}
+
+// initializedBefore says that the pod had got past its init containers, as far
+// as the containers there are tell.
+func initializedBefore(pod *corev1.Pod, s *podState) bool {
+	waits := false
+	for i := range pod.Spec.InitContainers {
+		waits = waits || !sidecar(&pod.Spec.InitContainers[i])
+	}
+	if !waits {
+		return true
+	}
+	for i := range pod.Spec.Containers {
+		if s.latest(pod.Spec.Containers[i].Name) != nil {
+			return true
+		}
+	}
+	return false
+}

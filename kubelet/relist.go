@@ -1,0 +1,127 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const (
+	relistPeriod = time.Second
+	// slowRelistPeriod is for runtimes that tell of changes themselves.
+	slowRelistPeriod = 10 * time.Second
+)
+
+// eventsFlow says whether container events are being followed. While they are,
+// listing is only a safeguard.
+type eventsFlow struct{ atomic.Bool }
+
+// relist lists what is in the runtime and has the pods looked at whose
+// sandboxes or containers changed since the last time.
+func (k *Kubelet) relist(ctx context.Context) {
+	tick := time.NewTicker(relistPeriod)
+	defer tick.Stop()
+	// Empty: whatever the first list has may have changed since it was last
+	// looked at.
+	before := map[podUID]string{}
+	listed, synced := time.Time{}, time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if time.Since(synced) >= resyncPeriod {
+			synced = time.Now()
+			k.wakeAll()
+		}
+		if k.flow.Load() && time.Since(listed) < slowRelistPeriod {
+			continue
+		}
+		now, err := k.summary(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				k.log.Error(err, "relist")
+			}
+			continue
+		}
+		listed = time.Now()
+		for uid := range now {
+			if before[uid] != now[uid] {
+				k.wake(uid)
+			}
+		}
+		for uid := range before {
+			if _, there := now[uid]; !there {
+				k.wake(uid)
+			}
+		}
+		before = now
+	}
+}
+
+// summary is a text for each pod that is the same as long as the ids and states
+// of its sandboxes and containers are.
+func (k *Kubelet) summary(ctx context.Context) (map[podUID]string, error) {
+	node := map[string]string{labelNode: k.config.NodeName}
+	sandboxes, err := k.config.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{
+		Filter: &runtimeapi.PodSandboxFilter{LabelSelector: node},
+	})
+	if err != nil {
+		return nil, err
+	}
+	containers, err := k.config.Runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{
+		Filter: &runtimeapi.ContainerFilter{LabelSelector: node},
+	})
+	if err != nil {
+		return nil, err
+	}
+	parts := map[podUID][]string{}
+	for _, s := range sandboxes.Items {
+		uid := podUID(s.GetLabels()[labelPodUID])
+		parts[uid] = append(parts[uid], fmt.Sprint(s.GetId(), s.GetState()))
+	}
+	for _, c := range containers.Containers {
+		uid := podUID(c.GetLabels()[labelPodUID])
+		parts[uid] = append(parts[uid], fmt.Sprint(c.GetId(), c.GetState()))
+	}
+	out := map[podUID]string{}
+	for uid, list := range parts {
+		slices.Sort(list)
+		out[uid] = strings.Join(list, " ")
+	}
+	return out, nil
+}
+
+// followEvents has pods looked at as soon as the runtime tells of them, if it
+// does that.
+func (k *Kubelet) followEvents(ctx context.Context) {
+	source, ok := k.config.Runtime.(EventSource)
+	if !ok {
+		return
+	}
+	for {
+		started := false
+		err := source.ContainerEvents(ctx, func(e *runtimeapi.ContainerEventResponse) {
+			// Not before the first one: until then the stream may be none.
+			if !started {
+				started = true
+				k.flow.Store(true)
+			}
+			if e.GetContainerEventType() != runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT {
+				k.wake(podUID(e.GetPodSandboxStatus().GetMetadata().GetUid()))
+			}
+		})
+		k.flow.Store(false)
+		if status.Code(err) == codes.Unimplemented || !sleep(ctx, relistPeriod) {
+			return
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// maxConflicts is how often in a row a write may find a newer pod.
+	maxConflicts = 5
+	// Pauses after a write failed.
+	firstWriteRetry = 200 * time.Millisecond
+	lastWriteRetry  = 10 * time.Second
+)
+
+// reporter writes one pod's status to the API, and deletes the Pod at the end.
+// Only the newest status is ever written, so a slow or absent API delays
+// nobody.
+type reporter struct {
+	pods   PodStatus
+	log    logr.Logger
+	signal chan struct{} // of size 1
+
+	// known is the pod as the API last gave it. Used by run alone.
+	known *corev1.Pod
+
+	mu sync.Mutex
+	// All below are guarded by mu.
+	pod    *corev1.Pod
+	status *corev1.PodStatus // to be written; nil if nothing is
+	delete bool              // to be deleted after that
+}
+
+func newReporter(pods PodStatus, log logr.Logger) *reporter {
+	return &reporter{pods: pods, log: log, signal: make(chan struct{}, 1)}
+}
+
+// set gives the status to write.
+func (r *reporter) set(pod *corev1.Pod, status corev1.PodStatus) {
+	r.mu.Lock()
+	r.pod, r.status = pod, &status
+	r.mu.Unlock()
+	r.notify()
+}
+
+// finish has the Pod deleted, once the last status is written.
+func (r *reporter) finish(pod *corev1.Pod) {
+	r.mu.Lock()
+	r.pod, r.delete = pod, true
+	r.mu.Unlock()
+	r.notify()
+}
+
+func (r *reporter) notify() {
+	select {
+	case r.signal <- struct{}{}:
+	default:
+	}
+}
+
+// run writes until ctx is done or the Pod is deleted.
+func (r *reporter) run(ctx context.Context) {
+	delay := firstWriteRetry
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.signal:
+		}
+		r.mu.Lock()
+		pod, status, finish := r.pod, r.status, r.delete
+		r.mu.Unlock()
+		err := r.write(ctx, pod, status)
+		if err == nil && finish {
+			err = r.remove(ctx, pod)
+			if err == nil {
+				return
+			}
+		}
+		if err == nil {
+			delay = firstWriteRetry
+			continue
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		r.log.Error(err, "report pod", "again", delay)
+		if !sleep(ctx, delay) {
+			return
+		}
+		delay = min(2*delay, lastWriteRetry)
+		r.notify()
+	}
+}
+
+// write brings the API's status in line, on the newest version of the pod. A
+// pod that is gone needs no status.
+func (r *reporter) write(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) error {
+	if status == nil {
+		return nil
+	}
+	if r.known == nil {
+		r.known = pod
+	}
+	for range maxConflicts {
+		next := *r.known
+		next.Status = mergeStatus(&r.known.Status, status)
+		if equality.Semantic.DeepEqual(&next.Status, &r.known.Status) {
+			return nil
+		}
+		written, err := r.pods.UpdateStatus(ctx, &next)
+		if err == nil {
+			r.known = written
+			return nil
+		}
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if !apierrors.IsConflict(err) {
+			return fmt.Errorf("update status of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+		live, err := r.pods.Get(ctx, pod.Namespace, pod.Name)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("get pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+		if live.UID != pod.UID {
+			return nil // another pod has the name by now
+		}
+		r.known = live
+	}
+	return fmt.Errorf("update status of pod %s/%s: conflict after conflict", pod.Namespace, pod.Name)
+}
+
+// remove deletes the Pod, and no other that has got its name.
+func (r *reporter) remove(ctx context.Context, pod *corev1.Pod) error {
+	now := int64(0)
+	err := r.pods.Delete(ctx, pod.Namespace, pod.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &pod.UID},
+	})
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err)
+}
+
+// ours are the conditions that the kubelet keeps.
+var ours = map[corev1.PodConditionType]bool{
+	corev1.PodReadyToStartContainers: true, corev1.PodInitialized: true,
+	corev1.ContainersReady: true, corev1.PodReady: true,
+}
+
+// mergeStatus is status with what others keep in it taken from the API's: their
+// conditions, and the fields that the kubelet does not know. A pod that is over
+// stays over.
+func mergeStatus(api, status *corev1.PodStatus) corev1.PodStatus {
+	out := *status.DeepCopy()
+	out.NominatedNodeName = api.NominatedNodeName
+	out.ResourceClaimStatuses = api.ResourceClaimStatuses
+	out.EphemeralContainerStatuses = api.EphemeralContainerStatuses
+	if api.StartTime != nil {
+		out.StartTime = api.StartTime
+	}
+	if api.Phase == corev1.PodSucceeded || api.Phase == corev1.PodFailed {
+		out.Phase, out.Reason, out.Message = api.Phase, api.Reason, api.Message
+	}
+	out.Conditions = nil
+	for _, c := range api.Conditions {
+		if ours[c.Type] {
+			if mine := findCondition(status, c.Type); mine != nil {
+				if mine.Status == c.Status {
+					kept := *mine
+					kept.LastTransitionTime = c.LastTransitionTime
+					out.Conditions = append(out.Conditions, kept)
+				} else {
+					out.Conditions = append(out.Conditions, *mine)
+				}
+				continue
+			}
+		}
+		out.Conditions = append(out.Conditions, c)
+	}
+	for _, c := range status.Conditions {
+		if ours[c.Type] && findCondition(api, c.Type) == nil {
+			out.Conditions = append(out.Conditions, c)
+		}
+	}
+	return out
+}

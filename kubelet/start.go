@@ -1,0 +1,64 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// start makes and starts one container. What goes wrong is remembered for the
+// status and for when to try again.
+func (w *worker) start(ctx context.Context, pod *corev1.Pod, sandbox string, config *runtimeapi.PodSandboxConfig, action startAction) {
+	name := action.spec.Name
+	err := w.tryStart(ctx, pod, sandbox, config, action)
+	if err == nil {
+		delete(w.memory.starts, name)
+		return
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	failure := startFailure{at: time.Now(), sandbox: sandbox, reason: "CreateContainerError", message: err.Error()}
+	if wait, ok := errors.AsType[*waitError](err); ok {
+		failure.reason = wait.reason
+	}
+	if failure.reason == "ErrImagePull" {
+		return // remembered with its own back-off
+	}
+	w.memory.starts[name] = failure
+	w.kubelet.events.pod(pod, action.spec, corev1.EventTypeWarning, "Failed", "Error: "+failure.message)
+	w.kubelet.log.V(1).Info("container not started", "uid", w.uid, "container", name, "reason", failure.reason, "message", failure.message)
+}
+
+func (w *worker) tryStart(ctx context.Context, pod *corev1.Pod, sandbox string, config *runtimeapi.PodSandboxConfig, action startAction) error {
+	k := w.kubelet
+	image, err := w.ensureImage(ctx, pod, action.spec)
+	if err != nil {
+		return err
+	}
+	if !action.failed.IsZero() {
+		// From here on a try counts, even one that comes to nothing.
+		w.memory.restarts[action.spec.Name] = w.memory.restarts[action.spec.Name].next(action.failed, time.Now())
+	}
+	container, err := k.containerConfig(ctx, pod, action.spec, action.attempt, image, w.volumes)
+	if err != nil {
+		return &waitError{"CreateContainerConfigError", err}
+	}
+	created, err := k.config.Runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
+		PodSandboxId: sandbox, Config: container, SandboxConfig: config,
+	})
+	if err != nil {
+		return &waitError{"CreateContainerError", errors.New(status.Convert(err).Message())}
+	}
+	k.events.pod(pod, action.spec, corev1.EventTypeNormal, "Created", "Container created")
+	if _, err := k.config.Runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()}); err != nil {
+		return &waitError{"RunContainerError", fmt.Errorf("%s", status.Convert(err).Message())}
+	}
+	k.events.pod(pod, action.spec, corev1.EventTypeNormal, "Started", "Container started")
+	return nil
+}

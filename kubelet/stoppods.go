@@ -1,0 +1,96 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// StopPods stops and removes all sandboxes of this node, its pods' mounts and
+// its cgroups, and touches nothing in the API: a kubelet that is run later
+// starts the same pods again. It is for when Run has returned, or was never
+// called; it works from what the runtime has, not from what is remembered.
+func (k *Kubelet) StopPods(ctx context.Context) error { return k.stopPods(ctx) }
+
+func (k *Kubelet) stopPods(ctx context.Context) error {
+	node := map[string]string{labelNode: k.config.NodeName}
+	sandboxes, err := k.config.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{
+		Filter: &runtimeapi.PodSandboxFilter{LabelSelector: node},
+	})
+	if err != nil {
+		return fmt.Errorf("stop pods: %w", err)
+	}
+	containers, err := k.config.Runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{
+		Filter: &runtimeapi.ContainerFilter{LabelSelector: node},
+	})
+	if err != nil {
+		return fmt.Errorf("stop pods: %w", err)
+	}
+	inside := map[string][]*runtimeapi.Container{}
+	for _, c := range containers.Containers {
+		inside[c.GetPodSandboxId()] = append(inside[c.GetPodSandboxId()], c)
+	}
+	errs := make([]error, len(sandboxes.Items))
+	var group sync.WaitGroup
+	for i, s := range sandboxes.Items {
+		group.Go(func() { errs[i] = k.stopSandbox(ctx, s, inside[s.GetId()]) })
+	}
+	group.Wait()
+	uids := map[podUID]bool{}
+	for _, s := range sandboxes.Items {
+		uids[podUID(s.GetLabels()[labelPodUID])] = true
+	}
+	for _, uid := range k.onDisk() {
+		uids[uid] = true
+	}
+	for uid := range uids {
+		if uid != "" {
+			errs = append(errs, k.unmountVolumes(uid), k.removePodCgroups(uid))
+		}
+	}
+	if k.config.CgroupRoot != "" {
+		for _, class := range []string{"burstable", "besteffort"} {
+			errs = append(errs, k.cgroups.removeEmpty(filepath.Join(k.config.CgroupRoot, class)))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("stop pods: %w", err)
+	}
+	return nil
+}
+
+// stopSandbox stops the containers of a sandbox, with the grace their pod gives
+// but no more than Config.StopGrace, and removes it.
+func (k *Kubelet) stopSandbox(ctx context.Context, s *runtimeapi.PodSandbox, containers []*runtimeapi.Container) error {
+	errs := make([]error, len(containers))
+	var group sync.WaitGroup
+	for i, c := range containers {
+		if c.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
+			continue
+		}
+		grace := int64(defaultGrace)
+		if n, err := strconv.ParseInt(c.GetAnnotations()[annotationGrace], 10, 64); err == nil {
+			grace = n
+		}
+		grace = min(max(grace, minGrace), int64(k.config.StopGrace.Seconds()))
+		group.Go(func() {
+			_, errs[i] = k.config.Runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: c.GetId(), Timeout: grace})
+		})
+	}
+	group.Wait()
+	if _, err := k.config.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: s.GetId()}); err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	// Before the sandbox: containerd would leave their files to itself.
+	for _, c := range containers {
+		_, err := k.config.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: c.GetId()})
+		errs = append(errs, err)
+	}
+	_, err := k.config.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: s.GetId()})
+	return errors.Join(append(errs, err)...)
+}

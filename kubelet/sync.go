@@ -1,0 +1,245 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const (
+	// maxRounds bounds how often one sync looks and acts; each init container
+	// and each cleaning takes a round.
+	maxRounds = 32
+	// refreshVolumes is how old the contents of config maps, secrets and tokens
+	// in volumes may get.
+	refreshVolumes = time.Minute
+)
+
+// sync brings the pod nearer to what it should be, as long as there is
+// something to do, and returns when to look again; zero is not by itself.
+func (w *worker) sync(ctx context.Context, pod *corev1.Pod) time.Time {
+	var again time.Time
+	for range maxRounds {
+		state, err := w.observer.look(ctx)
+		if err != nil {
+			w.failed(ctx, err)
+			return time.Now().Add(retrySync)
+		}
+		recall(pod, state)
+		d := plan(pod, state, w.memory, time.Now())
+		w.report(pod, state, d)
+		again = d.again
+		acted, err := w.act(ctx, pod, state, &d)
+		if err != nil {
+			w.failed(ctx, err)
+			return time.Now().Add(retrySync)
+		}
+		if !acted {
+			break
+		}
+	}
+	if len(w.volumes) > 0 && time.Since(w.volumesAt) > refreshVolumes {
+		if err := w.mountVolumes(ctx, pod); err != nil {
+			w.failed(ctx, err)
+		}
+	}
+	return again
+}
+
+// failed says what went wrong, unless it is that the work was interrupted.
+func (w *worker) failed(ctx context.Context, err error) {
+	if ctx.Err() == nil {
+		w.kubelet.log.Error(err, "sync pod", "uid", w.uid)
+	}
+}
+
+// report hands the status over for writing; it does not wait.
+func (w *worker) report(pod *corev1.Pod, state *podState, d decision) {
+	o := observation{
+		pod: pod, state: state, decision: d,
+		hostIPs: w.kubelet.config.hostIPs(), runtime: w.kubelet.runtimeName, now: time.Now(),
+	}
+	w.reporter.set(pod, o.status())
+}
+
+// act carries a decision out, and reports whether it did anything that makes
+// another look worth while.
+func (w *worker) act(ctx context.Context, pod *corev1.Pod, state *podState, d *decision) (bool, error) {
+	if d.changes() {
+		return w.change(ctx, pod, state, d)
+	}
+	if len(d.start) == 0 {
+		w.heldBack(pod, d)
+		return false, nil
+	}
+	if err := w.mountVolumes(ctx, pod); err != nil {
+		return false, err
+	}
+	sandbox := state.sandbox()
+	config, err := w.kubelet.sandboxConfig(pod, sandbox.attempt)
+	if err != nil {
+		return false, err
+	}
+	known := withAddresses(pod, sandbox.ips, w.kubelet.config.hostIPs())
+	if err := w.kubelet.writeHosts(pod, sandbox.ips); err != nil {
+		return false, err
+	}
+	for _, action := range d.start {
+		w.start(ctx, known, sandbox.id, config, action)
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+	}
+	w.heldBack(pod, d)
+	return true, nil
+}
+
+// change does all of a decision that comes before starting containers.
+func (w *worker) change(ctx context.Context, pod *corev1.Pod, state *podState, d *decision) (bool, error) {
+	k := w.kubelet
+	for _, wave := range d.stop {
+		if err := w.stopWave(ctx, pod, wave, grace(pod)); err != nil {
+			return false, err
+		}
+	}
+	for _, id := range d.stopSandboxes {
+		if d.sandboxWasChange {
+			k.events.pod(pod, nil, corev1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
+		}
+		if _, err := k.config.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id}); err != nil {
+			return false, err
+		}
+	}
+	for _, id := range d.remove {
+		if _, err := k.config.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: id}); err != nil {
+			return false, err
+		}
+	}
+	for _, id := range d.removeSandboxes {
+		if _, err := k.config.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id}); err != nil {
+			return false, err
+		}
+	}
+	if d.createSandbox {
+		return w.createSandbox(ctx, pod, d)
+	}
+	return true, nil
+}
+
+// createSandbox makes the pod's sandbox, once its volumes are there and, for
+// pods with a network of their own, the network is.
+func (w *worker) createSandbox(ctx context.Context, pod *corev1.Pod, d *decision) (bool, error) {
+	k := w.kubelet
+	if !pod.Spec.HostNetwork && !k.network.isOpen() {
+		k.events.pod(pod, nil, corev1.EventTypeWarning, "NetworkNotReady", "network is not ready: "+k.network.reason())
+		return false, nil
+	}
+	if err := w.mountVolumes(ctx, pod); err != nil {
+		return false, err
+	}
+	err := k.makePodCgroup(pod)
+	if err != nil {
+		k.events.pod(pod, nil, corev1.EventTypeWarning, "FailedCreatePodContainer", fmt.Sprintf("unable to ensure pod container exists: %v", err))
+		return false, err
+	}
+	config, err := k.sandboxConfig(pod, d.sandboxAttempt)
+	if err == nil {
+		_, err = k.config.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{
+			Config: config, RuntimeHandler: runtimeHandler(pod),
+		})
+	}
+	if err == nil {
+		w.memory.sandboxFailed = time.Time{}
+		return true, nil
+	}
+	if ctx.Err() != nil {
+		return false, err
+	}
+	w.memory.sandboxFailed = time.Now()
+	if strings.Contains(err.Error(), "is reserved for") {
+		// An attempt that was given up on is still under way. If it comes up it
+		// is stopped as a spare.
+		w.memory.sandboxAttempt = d.sandboxAttempt + 1
+	}
+	k.events.pod(pod, nil, corev1.EventTypeWarning, "FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: %v", err))
+	return false, err
+}
+
+// runtimeHandler is the runtime class by its own name, which is right wherever
+// class and handler are called the same.
+func runtimeHandler(pod *corev1.Pod) string {
+	if pod.Spec.RuntimeClassName != nil {
+		return *pod.Spec.RuntimeClassName
+	}
+	return ""
+}
+
+// mountVolumes sets the volumes up or brings them up to date.
+func (w *worker) mountVolumes(ctx context.Context, pod *corev1.Pod) error {
+	if w.volumes != nil && time.Since(w.volumesAt) <= refreshVolumes {
+		return nil
+	}
+	volumes, err := w.kubelet.setUpVolumes(ctx, pod)
+	if err != nil {
+		if _, ok := errors.AsType[*volumeError](err); ok && ctx.Err() == nil {
+			w.kubelet.events.pod(pod, nil, corev1.EventTypeWarning, "FailedMount", err.Error())
+		}
+		return err
+	}
+	w.volumes, w.volumesAt = volumes, time.Now()
+	return nil
+}
+
+// heldBack tells of the containers that a back-off holds.
+func (w *worker) heldBack(pod *corev1.Pod, d *decision) {
+	for name, waiting := range d.waiting {
+		c := findContainer(pod, name)
+		switch waiting.Reason {
+		case "CrashLoopBackOff":
+			w.kubelet.events.pod(pod, c, corev1.EventTypeWarning, "BackOff",
+				fmt.Sprintf("Back-off restarting failed container %s in pod %s", name, podName(pod)))
+		case "ImagePullBackOff":
+			w.kubelet.events.pod(pod, c, corev1.EventTypeNormal, "BackOff", fmt.Sprintf("Back-off pulling image %q", c.Image))
+			w.kubelet.events.pod(pod, c, corev1.EventTypeWarning, "Failed", "Error: ImagePullBackOff")
+		}
+	}
+}
+
+// withAddresses is pod with its addresses, which its containers may be told of
+// before the API is.
+func withAddresses(pod *corev1.Pod, ips, hostIPs []string) *corev1.Pod {
+	if pod.Spec.HostNetwork {
+		ips = hostIPs
+	}
+	known := *pod
+	known.Status.PodIP, known.Status.PodIPs = "", nil
+	for i, ip := range ips {
+		if i == 0 {
+			known.Status.PodIP = ip
+		}
+		known.Status.PodIPs = append(known.Status.PodIPs, corev1.PodIP{IP: ip})
+	}
+	return &known
+}
+
+// stopWave stops containers at the same time.
+func (w *worker) stopWave(ctx context.Context, pod *corev1.Pod, wave []stopAction, grace int64) error {
+	errs := make([]error, len(wave))
+	var group sync.WaitGroup
+	for i, action := range wave {
+		w.kubelet.events.pod(pod, findContainer(pod, action.container.name), corev1.EventTypeNormal, "Killing", action.message)
+		group.Go(func() {
+			_, errs[i] = w.kubelet.config.Runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{
+				ContainerId: action.container.id, Timeout: grace,
+			})
+		})
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}

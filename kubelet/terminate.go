@@ -1,0 +1,113 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const (
+	// minGrace is what a container is left with, in seconds, however little the
+	// pod says.
+	minGrace = 2
+	// defaultGrace is for pods that say nothing, in seconds.
+	defaultGrace = 30
+)
+
+// grace is how many seconds a pod's containers get to stop.
+func grace(pod *corev1.Pod) int64 {
+	switch {
+	case pod.DeletionGracePeriodSeconds != nil:
+		return max(*pod.DeletionGracePeriodSeconds, minGrace)
+	case pod.Spec.TerminationGracePeriodSeconds != nil:
+		return max(*pod.Spec.TerminationGracePeriodSeconds, minGrace)
+	}
+	return defaultGrace
+}
+
+// terminate stops the pod for good and removes all traces of it: containers,
+// sandboxes, mounts, directories, cgroups, and at last, unless the API has lost
+// it already, the Pod. It may be called again after a failure. It reports
+// whether nothing is left.
+func (w *worker) terminate(ctx context.Context, pod *corev1.Pod, gone bool) bool {
+	err := w.stop(ctx, pod, gone)
+	if err == nil {
+		err = w.clean(ctx, pod)
+	}
+	if err != nil {
+		w.failed(ctx, fmt.Errorf("terminate: %w", err))
+		return false
+	}
+	if !gone {
+		w.reporter.finish(pod)
+	}
+	return true
+}
+
+// stop ends all that runs, in order, and reports how it ended.
+func (w *worker) stop(ctx context.Context, pod *corev1.Pod, gone bool) error {
+	for range maxRounds {
+		state, err := w.observer.look(ctx)
+		if err != nil {
+			return err
+		}
+		waves := stopOrder(pod, state)
+		recall(pod, state)
+		d := decision{initialized: initializedBefore(pod, state), finished: len(waves) == 0}
+		if !gone {
+			w.report(pod, state, d)
+		}
+		if len(waves) == 0 {
+			return w.stopSandboxes(ctx, state)
+		}
+		if err := w.stopWave(ctx, pod, waves[0], grace(pod)); err != nil {
+			return err
+		}
+	}
+	return errors.New("containers do not stop")
+}
+
+func (w *worker) stopSandboxes(ctx context.Context, state *podState) error {
+	var errs []error
+	for _, s := range state.sandboxes {
+		_, err := w.kubelet.config.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: s.id})
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// clean removes what a stopped pod leaves behind.
+func (w *worker) clean(ctx context.Context, pod *corev1.Pod) error {
+	k := w.kubelet
+	state, err := w.observer.look(ctx)
+	if err != nil {
+		return err
+	}
+	if state.running() > 0 {
+		return errors.New("a container was started meanwhile")
+	}
+	for _, c := range state.containers {
+		if _, err := k.config.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: c.id}); err != nil {
+			return err
+		}
+	}
+	for _, s := range state.sandboxes {
+		if _, err := k.config.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: s.id}); err != nil {
+			return err
+		}
+	}
+	if err := k.removePodDirectory(pod.UID); err != nil {
+		return err
+	}
+	if err := k.removePodCgroups(pod.UID); err != nil {
+		return err
+	}
+	if checkNames(pod) == nil {
+		return os.RemoveAll(k.logDirectory(pod))
+	}
+	return nil
+}

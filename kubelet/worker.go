@@ -1,0 +1,157 @@
+package kubelet
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+// retrySync is the pause after looking at or acting on a pod failed.
+const retrySync = time.Second
+
+// worker keeps one pod as it should be. Its run method is the only one that
+// acts; the others tell it to.
+type worker struct {
+	kubelet  *Kubelet
+	uid      podUID
+	reporter *reporter
+	poked    chan struct{} // of size 1: being poked twice is being poked
+
+	// Used by run alone.
+	observer  *observer
+	memory    *memory
+	volumes   map[string]string
+	volumesAt time.Time // when volumes were last brought up to date
+
+	mu sync.Mutex
+	// All below are guarded by mu.
+	pod       *corev1.Pod
+	gone      bool               // the API has the pod no more
+	interrupt context.CancelFunc // ends the sync under way; nil if none is
+}
+
+func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
+	return &worker{
+		kubelet:  k,
+		uid:      pod.UID,
+		reporter: newReporter(k.config.PodStatus, k.log.WithValues("pod", pod.Namespace+"/"+pod.Name)),
+		poked:    make(chan struct{}, 1),
+		observer: k.observer(pod.UID),
+		memory:   newMemory(),
+		pod:      pod,
+	}
+}
+
+// poke makes the worker look at its pod.
+func (w *worker) poke() {
+	select {
+	case w.poked <- struct{}{}:
+	default:
+	}
+}
+
+// update hands over a newer version of the pod. One that is to end sooner than
+// was known interrupts what is being done.
+func (w *worker) update(pod *corev1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.gone {
+		return
+	}
+	old := w.pod
+	w.pod = pod
+	urgent := old.DeletionTimestamp == nil && pod.DeletionTimestamp != nil ||
+		pod.DeletionTimestamp != nil && grace(pod) < grace(old)
+	if urgent && w.interrupt != nil {
+		w.interrupt()
+	}
+	// What only this kubelet's own status changed needs no other look.
+	if old == pod || urgent || old.Generation != pod.Generation || old.Generation == 0 ||
+		old.Status.Phase != pod.Status.Phase ||
+		!equality.Semantic.DeepEqual(old.Annotations, pod.Annotations) || !equality.Semantic.DeepEqual(old.Labels, pod.Labels) {
+		w.poke()
+	}
+}
+
+// forget tells the worker that the API has the pod no more.
+func (w *worker) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gone = true
+	if w.interrupt != nil && w.pod.DeletionTimestamp == nil {
+		w.interrupt()
+	}
+	w.poke()
+}
+
+// run looks at the pod whenever poked or due, until the pod is gone from both
+// the API and the runtime.
+func (w *worker) run(ctx context.Context) {
+	reporting, stopReporting := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	group.Go(func() { w.reporter.run(reporting) })
+	defer group.Wait()
+	defer stopReporting()
+
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	cleaned := false
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.poked:
+		case <-timer.C:
+		}
+		once, cancel := context.WithCancel(ctx)
+		pod, gone := w.begin(cancel)
+		var again time.Time
+		switch {
+		case cleaned:
+		case gone || pod.DeletionTimestamp != nil:
+			cleaned = w.terminate(once, pod, gone)
+			if !cleaned {
+				again = time.Now().Add(retrySync)
+			}
+		default:
+			again = w.sync(once, pod)
+		}
+		w.end(cancel)
+		if cleaned && gone {
+			w.kubelet.drop(w)
+			return
+		}
+		timer.Stop()
+		if !again.IsZero() {
+			timer.Reset(time.Until(again))
+		}
+	}
+}
+
+// begin returns what to work on, and lets cancel interrupt the work.
+func (w *worker) begin(cancel context.CancelFunc) (*corev1.Pod, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.interrupt = cancel
+	return w.pod, w.gone
+}
+
+func (w *worker) end(cancel context.CancelFunc) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.interrupt = nil
+	cancel()
+}
+
+// drop forgets a worker whose pod is gone.
+func (k *Kubelet) drop(w *worker) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.workers[w.uid] == w {
+		delete(k.workers, w.uid)
+	}
+	k.tokens.forget(w.uid)
+}

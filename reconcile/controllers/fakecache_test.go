@@ -1,0 +1,216 @@
+package controllers_test
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/planekit/planekit/reconcile/controllers"
+)
+
+// copyInto makes *into what *from is.
+func copyInto(into, from any) {
+	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(from).Elem())
+}
+
+// cache is a local copy that lags behind its collection by a time of its own
+// for every change, and that now and then misses changes and lists again.
+type cache[T thing[T]] struct {
+	// delivery is held while handlers are called.
+	delivery sync.Mutex
+	handlers map[*func(old, new T)]struct{}
+
+	mu       sync.Mutex
+	objects  map[string]T
+	revision int
+	moved    chan struct{}
+	synced   chan struct{}
+}
+
+// lag describes how a cache falls behind.
+type lag struct {
+	random *rand.Rand
+	most   time.Duration
+	// relist is the chance, of 100, that a change is seen through a new list only.
+	relist int
+}
+
+func (l lag) wait() time.Duration {
+	if l.most == 0 {
+		return 0
+	}
+	return time.Duration(l.random.Int64N(int64(l.most)))
+}
+
+// follow starts a cache. Its goroutine ends with ctx.
+func follow[T thing[T]](ctx context.Context, c *collection[T], l lag) *cache[T] {
+	k := &cache[T]{handlers: map[*func(old, new T)]struct{}{}, objects: map[string]T{}, moved: make(chan struct{}), synced: make(chan struct{})}
+	if l.random == nil {
+		l.random = rand.New(rand.NewPCG(1, 1))
+	} else {
+		l.random = rand.New(rand.NewPCG(l.random.Uint64(), 1))
+	}
+	c.api.mu.Lock()
+	k.objects, k.revision = maps.Clone(c.objects), c.api.revision
+	at := len(c.history)
+	c.api.mu.Unlock()
+	close(k.synced)
+	go k.pump(ctx, c, l, at)
+	return k
+}
+
+func (k *cache[T]) pump(ctx context.Context, c *collection[T], l lag, at int) {
+	for {
+		c.api.mu.Lock()
+		changed, n := c.changed, len(c.history)
+		c.api.mu.Unlock()
+		if at == n {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
+			continue
+		}
+		if wait := l.wait(); wait > 0 {
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return
+			}
+		}
+		c.api.mu.Lock()
+		next := c.history[at]
+		at++
+		if l.random.IntN(100) < l.relist {
+			at = len(c.history)
+			all, revision := maps.Clone(c.objects), c.api.revision
+			c.api.mu.Unlock()
+			k.relist(all, revision)
+			continue
+		}
+		c.api.mu.Unlock()
+		k.apply(next.key, next.new, next.revision)
+	}
+}
+
+// relist replaces everything at once, as an informer does.
+func (k *cache[T]) relist(all map[string]T, revision int) {
+	k.delivery.Lock()
+	defer k.delivery.Unlock()
+	k.mu.Lock()
+	before := k.objects
+	k.objects = all
+	k.advance(revision)
+	k.mu.Unlock()
+	keys := maps.Clone(before)
+	maps.Copy(keys, all)
+	for key := range keys {
+		if before[key] != all[key] {
+			k.tell(before[key], all[key])
+		}
+	}
+}
+
+func (k *cache[T]) tell(old, new T) {
+	for h := range k.handlers {
+		(*h)(old, new)
+	}
+}
+
+func (k *cache[T]) advance(revision int) {
+	k.revision = max(k.revision, revision)
+	close(k.moved)
+	k.moved = make(chan struct{})
+}
+
+func (k *cache[T]) apply(key string, new T, revision int) {
+	k.delivery.Lock()
+	defer k.delivery.Unlock()
+	var none T
+	k.mu.Lock()
+	old := k.objects[key]
+	if new == none {
+		delete(k.objects, key)
+	} else {
+		k.objects[key] = new
+	}
+	k.advance(revision)
+	k.mu.Unlock()
+	if old == new {
+		return
+	}
+	k.tell(old, new)
+}
+
+func (k *cache[T]) Get(key string) (T, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	o, ok := k.objects[key]
+	return o, ok
+}
+
+func (k *cache[T]) All() iter.Seq[T] {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return maps.Values(maps.Clone(k.objects))
+}
+
+func (k *cache[T]) Subscribe(handle func(old, new T)) (stop func()) {
+	k.delivery.Lock()
+	defer k.delivery.Unlock()
+	var none T
+	for o := range k.All() {
+		handle(none, o)
+	}
+	k.handlers[&handle] = struct{}{}
+	return func() {
+		k.delivery.Lock()
+		defer k.delivery.Unlock()
+		delete(k.handlers, &handle)
+	}
+}
+
+func (k *cache[T]) Synced() <-chan struct{} { return k.synced }
+
+func (k *cache[T]) WaitFor(ctx context.Context, revision string) error {
+	want, err := strconv.Atoi(revision)
+	if err != nil {
+		return err
+	}
+	for {
+		k.mu.Lock()
+		have, moved := k.revision, k.moved
+		k.mu.Unlock()
+		if have >= want {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// byController is an index over a cache.
+type byController[T thing[T]] struct{ cache *cache[T] }
+
+func (x byController[T]) Get(uid types.UID) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for o := range x.cache.All() {
+			if slices.Contains(controllers.ByController(metav1.Object(o)), uid) && !yield(o) {
+				return
+			}
+		}
+	}
+}

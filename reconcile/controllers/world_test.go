@@ -1,0 +1,198 @@
+package controllers_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/planekit/planekit/reconcile/controllers"
+)
+
+// world is an API with workloads.
+type world struct {
+	*api
+	deployments *collection[*appsv1.Deployment]
+	replicaSets *collection[*appsv1.ReplicaSet]
+	pods        *collection[*corev1.Pod]
+	jobs        *collection[*batchv1.Job]
+}
+
+func newWorld() *world {
+	a := &api{}
+	return &world{
+		api:         a,
+		deployments: newCollection(a, "Deployment", func() *appsv1.Deployment { return &appsv1.Deployment{} }),
+		replicaSets: newCollection(a, "ReplicaSet", func() *appsv1.ReplicaSet { return &appsv1.ReplicaSet{} }),
+		pods:        newPods(a),
+		jobs:        newCollection(a, "Job", func() *batchv1.Job { return &batchv1.Job{} }),
+	}
+}
+
+// process is one life of the controllers, with copies of its own.
+type process struct {
+	cancel context.CancelFunc
+	done   chan error
+}
+
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	p.cancel()
+	if err := <-p.done; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func launch(t *testing.T, make func(ctx context.Context) []controllers.Runner) *process {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	runners := make(ctx)
+	p := &process{cancel, newDone()}
+	go func() { p.done <- controllers.Run(ctx, runners...) }()
+	return p
+}
+
+func newDone() chan error { return make(chan error, 1) }
+
+func (w *world) runReplicaSets(t *testing.T, l lag) *process {
+	t.Helper()
+	return launch(t, func(ctx context.Context) []controllers.Runner {
+		return []controllers.Runner{w.replicaSetController(t, ctx, l)}
+	})
+}
+
+func (w *world) replicaSetController(t *testing.T, ctx context.Context, l lag) controllers.Runner {
+	t.Helper()
+	pods := follow(ctx, w.pods, l)
+	return must[*controllers.ReplicaSet](t)(controllers.NewReplicaSet(controllers.ReplicaSetConfig{
+		ReplicaSets: follow(ctx, w.replicaSets, l), Pods: pods, PodsByController: byController[*corev1.Pod]{pods},
+		Status: w.replicaSets, Writer: w.pods, Events: w.api,
+	}))
+}
+
+func (w *world) runDeployments(t *testing.T, l lag) *process {
+	t.Helper()
+	return launch(t, func(ctx context.Context) []controllers.Runner {
+		sets, pods := follow(ctx, w.replicaSets, l), follow(ctx, w.pods, l)
+		return []controllers.Runner{
+			w.replicaSetController(t, ctx, l),
+			must[*controllers.Deployment](t)(controllers.NewDeployment(controllers.DeploymentConfig{
+				Deployments: follow(ctx, w.deployments, l), ReplicaSets: sets, Pods: pods,
+				ReplicaSetsByController: byController[*appsv1.ReplicaSet]{sets}, PodsByController: byController[*corev1.Pod]{pods},
+				Writer: w.deployments, ReplicaSetWriter: w.replicaSets, Events: w.api,
+			})),
+		}
+	})
+}
+
+// kubelet makes pods run, become ready, and end when they are deleted, each
+// after some time. It ends with the bubble's context.
+func (w *world) kubelet(ctx context.Context, random *rand.Rand) {
+	act := func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for key, pod := range w.pods.objects {
+			switch {
+			case random.IntN(3) > 0:
+			case pod.DeletionTimestamp != nil:
+				w.pods.alterLocked(key, pod, func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = new(int64) })
+			case pod.Status.Phase == "" || pod.Status.Phase == corev1.PodPending:
+				w.pods.alterLocked(key, pod, makeReady)
+			}
+		}
+	}
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(time.Duration(1+random.IntN(900)) * time.Millisecond):
+				act()
+			}
+		}
+	}()
+}
+
+func makeReady(p *corev1.Pod) {
+	p.Spec.NodeName = "node"
+	p.Status.Phase = corev1.PodRunning
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+}
+
+func podReady(p *corev1.Pod) bool {
+	return len(p.Status.Conditions) == 1 && p.Status.Conditions[0].Status == corev1.ConditionTrue
+}
+
+// active counts the pods that are neither ended nor about to.
+func active(pods []*corev1.Pod) (n int) {
+	for _, p := range pods {
+		if isActive(p) {
+			n++
+		}
+	}
+	return n
+}
+
+func isActive(p *corev1.Pod) bool {
+	return p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded
+}
+
+func (w *world) activeLocked() (n int) {
+	for _, p := range w.pods.objects {
+		if isActive(p) {
+			n++
+		}
+	}
+	return n
+}
+
+func newReplicaSet(name string, replicas int32) *appsv1.ReplicaSet {
+	labels := map[string]string{"app": name}
+	return &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec: appsv1.ReplicaSetSpec{
+			Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: podSpec("nginx:1")},
+		},
+	}
+}
+
+func podSpec(image string) corev1.PodSpec {
+	return corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: image}}}
+}
+
+// settle lets an hour go by, which is longer than any backoff after the last
+// fault, and everything come to rest.
+func settle() {
+	time.Sleep(time.Hour)
+	synctest.Wait()
+}
+
+var errLost = errors.New("connection reset by peer")
+
+// faults makes a share of writes, of 100, fail, half of them after they were
+// applied. stop ends that.
+func (w *world) faults(random *rand.Rand, share int) (stop func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	random = rand.New(rand.NewPCG(random.Uint64(), 7))
+	w.fault = func(string, string) (bool, error) {
+		if random.IntN(100) >= share {
+			return true, nil
+		}
+		return random.IntN(2) == 0, errLost
+	}
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.fault = nil
+	}
+}

@@ -1,0 +1,121 @@
+package schedule
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// PodInfo is a pod with what decisions need of it, worked out once. It is
+// immutable.
+type PodInfo struct {
+	Pod *corev1.Pod
+	// Key is namespace/name.
+	Key string
+	// Requests is what the pod needs of its node.
+	Requests Resources
+	// NonZero is the same for scoring: containers without requests count as well.
+	NonZero Resources
+	// Ports are the ports of the host which the pod wants.
+	Ports []HostPort
+}
+
+// HostPort is a port of a node.
+type HostPort struct {
+	// IP is 0.0.0.0 for all addresses.
+	IP       string
+	Protocol corev1.Protocol
+	Port     int32
+}
+
+// Conflicts tells whether both cannot be had on one node.
+func (h HostPort) Conflicts(other HostPort) bool {
+	const all = "0.0.0.0"
+	return h.Port == other.Port && h.Protocol == other.Protocol &&
+		(h.IP == other.IP || h.IP == all || other.IP == all)
+}
+
+// NewPodInfo works out what decisions need of pod, which must not change any
+// more.
+func NewPodInfo(pod *corev1.Pod) *PodInfo {
+	return &PodInfo{
+		Pod:      pod,
+		Key:      key(pod),
+		Requests: requests(pod, false),
+		NonZero:  requests(pod, true),
+		Ports:    hostPorts(pod),
+	}
+}
+
+func key(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
+
+func hostPorts(pod *corev1.Pod) []HostPort {
+	var all []HostPort
+	add := func(c *corev1.Container) {
+		for _, p := range c.Ports {
+			if p.HostPort == 0 {
+				continue
+			}
+			h := HostPort{p.HostIP, p.Protocol, p.HostPort}
+			if h.IP == "" {
+				h.IP = "0.0.0.0"
+			}
+			if h.Protocol == "" {
+				h.Protocol = corev1.ProtocolTCP
+			}
+			all = append(all, h)
+		}
+	}
+	for i := range pod.Spec.Containers {
+		add(&pod.Spec.Containers[i])
+	}
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; sidecar(c) {
+			add(c)
+		}
+	}
+	return all
+}
+
+// NodeInfo is a node with the pods on it. It belongs to a [State]; predicates
+// and priorities only read it.
+type NodeInfo struct {
+	Node *corev1.Node
+	// Allocatable is what pods may request in all.
+	Allocatable Resources
+	// AllocatablePods is how many pods there may be.
+	AllocatablePods int64
+	// Requested and NonZero sum up the pods'.
+	Requested, NonZero Resources
+	// Ports are the ports of the host that are taken.
+	Ports []HostPort
+	// Pods are the pods on the node, assumed ones among them, by key.
+	Pods map[string]*PodInfo
+
+	position int // in State.order
+}
+
+func (n *NodeInfo) set(node *corev1.Node) {
+	n.Node = node
+	n.Allocatable = resources(node.Status.Allocatable)
+	pods := node.Status.Allocatable[corev1.ResourcePods]
+	n.AllocatablePods = pods.Value()
+}
+
+func (n *NodeInfo) add(p *PodInfo) {
+	n.Pods[p.Key] = p
+	n.Requested.add(p.Requests, 1)
+	n.NonZero.add(p.NonZero, 1)
+	n.Ports = append(n.Ports, p.Ports...)
+}
+
+func (n *NodeInfo) remove(p *PodInfo) {
+	delete(n.Pods, p.Key)
+	n.Requested.add(p.Requests, -1)
+	n.NonZero.add(p.NonZero, -1)
+	for _, h := range p.Ports {
+		if i := slices.Index(n.Ports, h); i >= 0 {
+			n.Ports = slices.Delete(n.Ports, i, i+1)
+		}
+	}
+}

@@ -1,0 +1,271 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+)
+
+// loop is one run of a scheduler.
+type loop struct {
+	config Config
+	work   *work
+	// wakeup has room for one signal: that there may be something to do.
+	wakeup chan struct{}
+
+	mu sync.Mutex // guards what follows
+	// A decision and its consequences for state and queue are made under one
+	// lock, so that no news falls between them.
+	state *State
+	queue *queue
+	// seen are the pods and nodes that were heard of before the first decision;
+	// nil after. See names.
+	seen map[string]bool
+}
+
+func newLoop(c Config) *loop {
+	return &loop{
+		config: c,
+		work:   newWork(c.Parallel),
+		wakeup: make(chan struct{}, 1),
+		state:  NewState(c.Predicates, c.Priorities, c.Seed),
+		queue:  newQueue(),
+		seen:   make(map[string]bool),
+	}
+}
+
+func (l *loop) signal() {
+	select {
+	case l.wakeup <- struct{}{}:
+	default:
+	}
+}
+
+// catchUp is how often ready looks anew what the caches have: an object that
+// was never heard of may be gone again.
+const catchUp = 50 * time.Millisecond
+
+// ready waits until the state has all that the caches have. Deciding earlier
+// would find room on nodes that are full.
+func (l *loop) ready(ctx context.Context) bool {
+	for _, synced := range []<-chan struct{}{l.config.Nodes.Synced(), l.config.Pods.Synced()} {
+		select {
+		case <-synced:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	names, n := l.names(), 0
+	for {
+		l.mu.Lock()
+		for n < len(names) && l.seen[names[n]] {
+			n++
+		}
+		if n == len(names) {
+			l.seen = nil
+			l.mu.Unlock()
+			l.signal()
+			return true
+		}
+		l.mu.Unlock()
+		select {
+		case <-l.wakeup:
+		case <-time.After(catchUp):
+			names, n = l.names(), 0
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// names returns the keys of all pods and nodes in the caches; those of nodes
+// have no slash.
+func (l *loop) names() []string {
+	var all []string
+	for node := range l.config.Nodes.All() {
+		all = append(all, node.Name)
+	}
+	for pod := range l.config.Pods.All() {
+		all = append(all, key(pod))
+	}
+	return all
+}
+
+// onNode hears of nodes.
+func (l *loop) onNode(old, node *corev1.Node) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.signal()
+	if l.seen != nil {
+		l.seen[either(node, old).Name] = true
+	}
+	if node == nil {
+		l.state.RemoveNode(old.Name)
+		return
+	}
+	l.state.SetNode(node)
+	if old == nil || mayHelp(old, node) {
+		l.queue.wakeAll(time.Now())
+	}
+}
+
+// either returns a, or b if a is nil.
+func either[T any](a, b *T) *T {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// mayHelp tells whether a change of a node may make room for a pod. Heartbeats
+// do not.
+func mayHelp(old, node *corev1.Node) bool {
+	return old.Spec.Unschedulable != node.Spec.Unschedulable ||
+		!maps.Equal(old.Labels, node.Labels) ||
+		!apiequality.Semantic.DeepEqual(old.Spec.Taints, node.Spec.Taints) ||
+		!apiequality.Semantic.DeepEqual(old.Status.Allocatable, node.Status.Allocatable)
+}
+
+// onPod hears of pods.
+func (l *loop) onPod(old, pod *corev1.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.signal()
+	now := time.Now()
+	k := key(either(pod, old))
+	if l.seen != nil {
+		l.seen[k] = true
+	}
+	freed := false
+	switch {
+	case pod == nil:
+		freed = l.state.RemovePod(k)
+		l.queue.remove(k)
+	case l.mine(pod):
+		info := NewPodInfo(pod)
+		freed = l.state.SetPod(info)
+		// A pod that is assumed is being bound, where it is an entry still, or is
+		// bound and the news are late.
+		if _, assumed := l.state.Placed(k); !assumed || l.queue.holds(info) {
+			l.queue.set(info, old == nil || changed(old, pod), now)
+		}
+	default:
+		freed = l.state.SetPod(NewPodInfo(pod))
+		l.queue.remove(k)
+	}
+	if freed {
+		l.queue.wakeAll(now)
+	}
+}
+
+// mine tells whether a pod is to be scheduled here.
+func (l *loop) mine(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName == "" && pod.Spec.SchedulerName == l.config.Name &&
+		pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0 && !ended(pod)
+}
+
+// changed tells whether a pod changed otherwise than in its status.
+func changed(old, pod *corev1.Pod) bool {
+	return !maps.Equal(old.Labels, pod.Labels) || !apiequality.Semantic.DeepEqual(old.Spec, pod.Spec)
+}
+
+// wait waits until there may be something to do; false means that ctx is done.
+func (l *loop) wait(ctx context.Context) bool {
+	l.mu.Lock()
+	at, ok := l.queue.next()
+	l.mu.Unlock()
+	var due <-chan time.Time
+	if ok {
+		timer := time.NewTimer(time.Until(at))
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-l.wakeup:
+	case <-due:
+	}
+	return true
+}
+
+// next makes one decision and sees to it; false means that no pod is ready.
+func (l *loop) next(ctx context.Context) bool {
+	l.mu.Lock()
+	pod, ok := l.queue.pop(time.Now())
+	if !ok {
+		l.mu.Unlock()
+		return false
+	}
+	node, unfit := l.state.Decide(pod)
+	if unfit != nil {
+		l.queue.park(pod, time.Now())
+	} else {
+		l.state.Assume(pod, node)
+	}
+	l.mu.Unlock()
+	if unfit != nil {
+		l.work.do(ctx, pod.Key, func() { l.refuse(ctx, pod, unfit) })
+	} else {
+		l.work.do(ctx, pod.Key, func() { l.bind(ctx, pod, node) })
+	}
+	return true
+}
+
+// bind makes a decision true, or takes it back.
+func (l *loop) bind(ctx context.Context, pod *PodInfo, node string) {
+	err := l.config.Bind(ctx, pod.Pod, node)
+	if err == nil {
+		l.config.Log.V(1).Info("pod bound", "pod", pod.Key, "node", node)
+		l.mu.Lock()
+		if l.queue.holds(pod) {
+			l.queue.remove(pod.Key)
+		}
+		l.mu.Unlock()
+		l.config.Event(pod.Pod, corev1.EventTypeNormal, "Scheduled",
+			fmt.Sprintf("Successfully assigned %s to %s", pod.Key, node))
+		return
+	}
+	if ctx.Err() != nil {
+		return // everything ends, and the state with it
+	}
+	l.config.Log.Error(err, "bind failed", "pod", pod.Key, "node", node)
+	l.mu.Lock()
+	now := time.Now()
+	l.state.Forget(pod)
+	l.queue.retry(pod, now)
+	l.queue.wakeAll(now) // what was assumed is free again
+	l.mu.Unlock()
+	l.signal()
+	l.config.Event(pod.Pod, corev1.EventTypeWarning, "FailedScheduling",
+		fmt.Sprintf("bind %s to %s: %v", pod.Key, node, err))
+}
+
+// refuse tells why a pod has no node.
+func (l *loop) refuse(ctx context.Context, pod *PodInfo, unfit *FitError) {
+	message := unfit.Error()
+	l.config.Event(pod.Pod, corev1.EventTypeWarning, "FailedScheduling", message)
+	known := slices.ContainsFunc(pod.Pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse &&
+			c.Reason == corev1.PodReasonUnschedulable && c.Message == message
+	})
+	if known {
+		return
+	}
+	err := l.config.SetCondition(ctx, pod.Pod, corev1.PodCondition{
+		Type:    corev1.PodScheduled,
+		Status:  corev1.ConditionFalse,
+		Reason:  corev1.PodReasonUnschedulable,
+		Message: message,
+	})
+	if err != nil && !errors.Is(err, context.Canceled) {
+		l.config.Log.Error(err, "condition not stored", "pod", pod.Key)
+	}
+}

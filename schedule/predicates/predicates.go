@@ -1,0 +1,136 @@
+// Package predicates has the predicates of a Kubernetes cluster, each as the
+// kube-scheduler's filter of the same purpose, with its messages.
+//
+//	schedule.Config{Predicates: predicates.Default()}
+//
+// All are stateless and safe for concurrent use.
+package predicates
+
+import (
+	"github.com/planekit/planekit/schedule"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Default returns all predicates of this package, the cheap and selective ones
+// first.
+func Default() []schedule.Predicate {
+	return []schedule.Predicate{
+		Unschedulable(), NodeName(), Taints(), NodeSelector(), HostPorts(), Fit(),
+	}
+}
+
+// compiled is a predicate whose work depends on the pod first.
+type compiled struct {
+	name    string
+	compile func(*schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict
+}
+
+func (c compiled) Name() string { return c.name }
+
+func (c compiled) Compile(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
+	return c.compile(p)
+}
+
+func (c compiled) Filter(p *schedule.PodInfo, n *schedule.NodeInfo) schedule.Verdict {
+	if f := c.compile(p); f != nil {
+		return f(n)
+	}
+	return schedule.Fits
+}
+
+// Unschedulable refuses nodes that were cordoned, unless the pod tolerates the
+// taint node.kubernetes.io/unschedulable.
+func Unschedulable() schedule.Predicate {
+	cordoned := schedule.Refuse("node(s) were unschedulable")
+	taint := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
+	return compiled{"NodeUnschedulable", func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
+		if tolerated(p.Pod, &taint) {
+			return nil
+		}
+		return func(n *schedule.NodeInfo) schedule.Verdict {
+			if n.Node.Spec.Unschedulable {
+				return cordoned
+			}
+			return schedule.Fits
+		}
+	}}
+}
+
+// NodeName refuses all nodes but the one that a pod names. Pods which name one
+// do not reach a scheduler; it is for those who ask about them.
+func NodeName() schedule.Predicate {
+	other := schedule.Refuse("node(s) didn't match the requested node name")
+	return compiled{"NodeName", func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
+		name := p.Pod.Spec.NodeName
+		if name == "" {
+			return nil
+		}
+		return func(n *schedule.NodeInfo) schedule.Verdict {
+			if n.Node.Name != name {
+				return other
+			}
+			return schedule.Fits
+		}
+	}}
+}
+
+// Taints refuses nodes with a taint of effect NoSchedule or NoExecute which the
+// pod does not tolerate.
+func Taints() schedule.Predicate {
+	tainted := schedule.Refuse("node(s) had untolerated taint(s)")
+	return schedule.PredicateFunc("TaintToleration", func(p *schedule.PodInfo, n *schedule.NodeInfo) schedule.Verdict {
+		for i := range n.Node.Spec.Taints {
+			t := &n.Node.Spec.Taints[i]
+			if t.Effect != corev1.TaintEffectPreferNoSchedule && !tolerated(p.Pod, t) {
+				return tainted
+			}
+		}
+		return schedule.Fits
+	})
+}
+
+func tolerated(pod *corev1.Pod, taint *corev1.Taint) bool {
+	for i := range pod.Spec.Tolerations {
+		if tolerates(&pod.Spec.Tolerations[i], taint) {
+			return true
+		}
+	}
+	return false
+}
+
+// tolerates tells whether a toleration is for a taint. An empty effect is for
+// all effects; an empty key with Exists for all keys; an unknown operator for
+// none.
+func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
+	if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
+		return false
+	}
+	switch t.Operator {
+	case corev1.TolerationOpExists:
+		return true
+	case "", corev1.TolerationOpEqual:
+		return t.Key != "" && t.Value == taint.Value
+	}
+	return false
+}
+
+// HostPorts refuses nodes on which a port of the host that the pod wants is
+// taken.
+func HostPorts() schedule.Predicate {
+	taken := schedule.Refuse("node(s) didn't have free ports for the requested pod ports")
+	return compiled{"NodePorts", func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
+		if len(p.Ports) == 0 {
+			return nil
+		}
+		return func(n *schedule.NodeInfo) schedule.Verdict {
+			for _, want := range p.Ports {
+				for _, have := range n.Ports {
+					if want.Conflicts(have) {
+						return taken
+					}
+				}
+			}
+			return schedule.Fits
+		}
+	}}
+}

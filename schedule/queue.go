@@ -1,0 +1,207 @@
+package schedule
+
+import (
+	"container/heap"
+	"time"
+)
+
+// How long pods wait. Upstream's figures.
+const (
+	firstBackoff = time.Second
+	maxBackoff   = 10 * time.Second
+	flushAfter   = 5 * time.Minute
+)
+
+// queue has the pods that want a node. Each is in one of three places: ready,
+// in the order of priority and age; backing off until a time; or parked until
+// something happens. Time is an argument.
+type queue struct {
+	entries map[string]*entry
+	ready   entries // by priority and age
+	backoff entries // by until
+	parked  entries // by since
+}
+
+type entry struct {
+	pod      *PodInfo
+	attempts int
+	// since is when the last attempt failed.
+	since time.Time
+	// until is when the entry has backed off enough.
+	until time.Time
+	where *entries // nil when popped
+	index int
+}
+
+func newQueue() *queue {
+	q := &queue{entries: make(map[string]*entry)}
+	q.ready.less = func(a, b *entry) bool {
+		if pa, pb := priority(a.pod), priority(b.pod); pa != pb {
+			return pa > pb
+		}
+		ta, tb := &a.pod.Pod.CreationTimestamp, &b.pod.Pod.CreationTimestamp
+		if !ta.Equal(tb) {
+			return ta.Before(tb)
+		}
+		return a.pod.Key < b.pod.Key
+	}
+	q.backoff.less = func(a, b *entry) bool { return a.until.Before(b.until) }
+	q.parked.less = func(a, b *entry) bool { return a.since.Before(b.since) }
+	return q
+}
+
+func priority(p *PodInfo) int32 {
+	if p.Pod.Spec.Priority == nil {
+		return 0
+	}
+	return *p.Pod.Spec.Priority
+}
+
+// set adds a pod, or replaces what is known of it where it waits. hopeful says
+// that the change may help a pod that is parked.
+func (q *queue) set(p *PodInfo, hopeful bool, now time.Time) {
+	e := q.entries[p.Key]
+	if !q.holds(p) {
+		q.remove(p.Key)
+		e = &entry{pod: p}
+		q.entries[p.Key] = e
+		q.ready.push(e)
+		return
+	}
+	e.pod = p
+	if e.where != nil {
+		heap.Fix(e.where, e.index)
+	}
+	if hopeful && e.where == &q.parked {
+		q.wake(e, now)
+	}
+}
+
+// holds tells whether p, or an older version of it, is an entry.
+func (q *queue) holds(p *PodInfo) bool {
+	e := q.entries[p.Key]
+	return e != nil && e.pod.Pod.UID == p.Pod.UID
+}
+
+func (q *queue) remove(key string) {
+	e := q.entries[key]
+	if e == nil {
+		return
+	}
+	delete(q.entries, key)
+	if e.where != nil {
+		heap.Remove(e.where, e.index)
+	}
+}
+
+// pop takes the first pod that is ready. It stays an entry until it is removed
+// or put back by park or retry.
+func (q *queue) pop(now time.Time) (*PodInfo, bool) {
+	q.tick(now)
+	if q.ready.Len() == 0 {
+		return nil, false
+	}
+	e := heap.Pop(&q.ready).(*entry)
+	e.attempts++
+	return e.pod, true
+}
+
+// tick makes ready what has waited long enough.
+func (q *queue) tick(now time.Time) {
+	for q.backoff.Len() > 0 && !q.backoff.list[0].until.After(now) {
+		q.ready.push(heap.Pop(&q.backoff).(*entry))
+	}
+	for q.parked.Len() > 0 && !q.parked.list[0].since.Add(flushAfter).After(now) {
+		q.wake(q.parked.list[0], now)
+	}
+}
+
+// next returns when tick will have something to do.
+func (q *queue) next() (time.Time, bool) {
+	var at time.Time
+	if q.backoff.Len() > 0 {
+		at = q.backoff.list[0].until
+	}
+	if q.parked.Len() > 0 {
+		if t := q.parked.list[0].since.Add(flushAfter); at.IsZero() || t.Before(at) {
+			at = t
+		}
+	}
+	return at, !at.IsZero()
+}
+
+// fail notes a failed attempt of a popped pod, nil if it is gone by now.
+func (q *queue) fail(p *PodInfo, now time.Time) *entry {
+	e := q.entries[p.Key]
+	if !q.holds(p) || e.where != nil {
+		return nil
+	}
+	wait := firstBackoff
+	for n := 1; n < e.attempts && wait < maxBackoff; n++ {
+		wait *= 2
+	}
+	e.since, e.until = now, now.Add(min(wait, maxBackoff))
+	return e
+}
+
+// park puts back a popped pod for which there is no node.
+func (q *queue) park(p *PodInfo, now time.Time) {
+	if e := q.fail(p, now); e != nil {
+		q.parked.push(e)
+	}
+}
+
+// retry puts back a popped pod to be tried again after its backoff.
+func (q *queue) retry(p *PodInfo, now time.Time) {
+	if e := q.fail(p, now); e != nil {
+		q.backoff.push(e)
+	}
+}
+
+// wakeAll lets all parked pods try again, after their backoff.
+func (q *queue) wakeAll(now time.Time) {
+	for q.parked.Len() > 0 {
+		q.wake(q.parked.list[0], now)
+	}
+}
+
+// wake moves a parked entry on.
+func (q *queue) wake(e *entry, now time.Time) {
+	heap.Remove(&q.parked, e.index)
+	if e.until.After(now) {
+		q.backoff.push(e)
+	} else {
+		q.ready.push(e)
+	}
+}
+
+// entries is a heap.
+type entries struct {
+	list []*entry
+	less func(a, b *entry) bool
+}
+
+func (h *entries) push(e *entry)      { heap.Push(h, e) }
+func (h *entries) Len() int           { return len(h.list) }
+func (h *entries) Less(i, j int) bool { return h.less(h.list[i], h.list[j]) }
+func (h *entries) Swap(i, j int) {
+	h.list[i], h.list[j] = h.list[j], h.list[i]
+	h.list[i].index, h.list[j].index = i, j
+}
+
+// Push implements heap.Interface; see push.
+func (h *entries) Push(x any) {
+	e := x.(*entry)
+	e.where, e.index = h, len(h.list)
+	h.list = append(h.list, e)
+}
+
+// Pop implements heap.Interface.
+func (h *entries) Pop() any {
+	last := len(h.list) - 1
+	e := h.list[last]
+	h.list[last] = nil
+	h.list = h.list[:last]
+	e.where = nil
+	return e
+}

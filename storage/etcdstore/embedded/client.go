@@ -1,0 +1,104 @@
+package embedded
+
+import (
+	"context"
+	"sync"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/etcdserver"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
+	"go.etcd.io/etcd/server/v3/proxy/grpcproxy/adapter"
+)
+
+// newClient returns a client that calls etcd's functions, through g for
+// whatever touches the database: etcd counts on its network server having let
+// every call out before the database is closed, and ends the process over one that
+// comes late.
+func newClient(etcd *etcdserver.EtcdServer, g *gate) *clientv3.Client {
+	client := v3client.New(etcd)
+	kv := &gatedKV{KVServer: v3rpc.NewQuotaKVServer(etcd), gate: g}
+	client.KV = clientv3.NewKVFromKVClient(adapter.KvServerToKvClient(kv), client)
+	watch := &gatedWatch{WatchServer: v3rpc.NewWatchServer(etcd), gate: g}
+	client.Watcher = clientv3.NewWatchFromWatchClient(adapter.WatchServerToWatchClient(watch), client)
+	return client
+}
+
+// A gate counts the calls inside, and can be shut.
+type gate struct {
+	mu sync.Mutex
+	// shut says that nobody may enter any more. It is under mu.
+	shut   bool
+	inside sync.WaitGroup
+}
+
+// enter returns an error, or what to call on leaving.
+func (g *gate) enter() (leave func(), err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut {
+		return nil, rpctypes.ErrGRPCStopped
+	}
+	g.inside.Add(1)
+	return g.inside.Done, nil
+}
+
+// close shuts the gate. Those inside may stay.
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = true
+}
+
+// through makes call inside g.
+func through[Q, A any](ctx context.Context, g *gate, call func(context.Context, *Q) (*A, error), request *Q) (*A, error) {
+	leave, err := g.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return call(ctx, request)
+}
+
+type gatedKV struct {
+	pb.KVServer
+	gate *gate
+}
+
+func (s *gatedKV) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
+	return through(ctx, s.gate, s.KVServer.Range, r)
+}
+
+func (s *gatedKV) Put(ctx context.Context, r *pb.PutRequest) (*pb.PutResponse, error) {
+	return through(ctx, s.gate, s.KVServer.Put, r)
+}
+
+func (s *gatedKV) DeleteRange(ctx context.Context, r *pb.DeleteRangeRequest) (*pb.DeleteRangeResponse, error) {
+	return through(ctx, s.gate, s.KVServer.DeleteRange, r)
+}
+
+func (s *gatedKV) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
+	return through(ctx, s.gate, s.KVServer.Txn, r)
+}
+
+func (s *gatedKV) Compact(ctx context.Context, r *pb.CompactionRequest) (*pb.CompactionResponse, error) {
+	return through(ctx, s.gate, s.KVServer.Compact, r)
+}
+
+type gatedWatch struct {
+	pb.WatchServer
+	gate *gate
+}
+
+// Watch serves one stream. It returns when the stream's own goroutine, which
+// reads previous values from the database, has ended.
+func (s *gatedWatch) Watch(stream pb.Watch_WatchServer) error {
+	leave, err := s.gate.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return s.WatchServer.Watch(stream)
+}

@@ -1,0 +1,152 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"go.uber.org/zap"
+)
+
+func TestNewRefusesConfig(t *testing.T) {
+	for _, c := range []Config{{}, {Dir: "x", QuotaBytes: -1}, {Dir: "x", Compaction: -1}} {
+		if _, err := New(c); err == nil {
+			t.Errorf("%+v was accepted", c)
+		}
+	}
+}
+
+// run runs a server on dir for at most a few seconds.
+func run(t *testing.T, dir string) error {
+	t.Helper()
+	server, err := New(Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	return server.Run(ctx)
+}
+
+func TestRunOnFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(t, path); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("a file for a directory: %v", err)
+	}
+}
+
+// makeDatabase puts content where etcd keeps its database.
+func makeDatabase(t *testing.T, dir, content string) string {
+	t.Helper()
+	path := filepath.Join(dir, "member", "snap", "db")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// etcd would end the process over this.
+func TestRunOnBrokenDatabase(t *testing.T) {
+	dir := t.TempDir()
+	makeDatabase(t, dir, strings.Repeat("this is no database. ", 10_000))
+	if err := run(t, dir); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("a broken database: %v", err)
+	}
+}
+
+// A stock etcd does not know of our lock, but holds its database.
+func TestRunBesideStockEtcd(t *testing.T) {
+	dir := t.TempDir()
+	database, err := os.Open(makeDatabase(t, dir, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = database.Close() }()
+	if err := syscall.Flock(int(database.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(t, dir); !errors.Is(err, ErrLocked) {
+		t.Errorf("a directory that etcd uses: %v", err)
+	}
+}
+
+func TestRunTwice(t *testing.T) {
+	server, err := New(Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if server.Client() != nil {
+		t.Error("a client before the server runs")
+	}
+	if err := server.Run(ctx); err != nil {
+		t.Errorf("run with a context that is done: %v", err)
+	}
+	if err := server.Run(t.Context()); err == nil {
+		t.Error("run succeeded twice")
+	}
+}
+
+// What etcd would end the process for ends Run, with etcd's words.
+func TestFatal(t *testing.T) {
+	server, err := New(Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- server.Run(t.Context()) }()
+	select {
+	case <-server.Ready():
+	case err := <-done:
+		t.Fatal(err)
+	}
+	full := errors.New("no space left")
+	log := server.log.zap()
+	for _, end := range []func(string, ...zap.Field){log.Fatal, log.Panic} {
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			end("failed to save", zap.String("file", "wal"), zap.Error(full))
+			t.Error("went on after a fatal error")
+		}()
+		<-ended
+	}
+	if err := <-done; !errors.Is(err, full) || !strings.Contains(err.Error(), "failed to save: no space left") {
+		t.Errorf("run after a fatal error: %v", err)
+	}
+}
+
+func TestLog(t *testing.T) {
+	var lines []string
+	logger := funcr.New(func(prefix, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: warnVerbosity})
+	log := newLogSink(logger).zap().With(zap.Int("member", 1))
+	log.Debug("debug")
+	log.Info("info")
+	log.Warn("slow", zap.Duration("took", time.Second), zap.Error(errors.New("cause")))
+	log.Error("bad", zap.Error(errors.New("cause")), zap.String("file", "wal"))
+	want := []string{
+		`"level"=1 "msg"="etcd: slow" "member"=1 "took"="1s" "err"="cause"`,
+		`"msg"="etcd: bad" "error"="cause" "member"=1 "file"="wal"`,
+	}
+	if strings.Join(lines, "\n") != strings.Join(want, "\n") {
+		t.Errorf("logged\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
+	}
+	silent := newLogSink(logr.Logger{}).zap()
+	if silent.Core().Enabled(zap.ErrorLevel) {
+		t.Error("the zero logger is not silent")
+	}
+}

@@ -1,0 +1,313 @@
+package storagetest
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/planekit/planekit/storage"
+)
+
+// A breakage and the checks that must notice it.
+type breakage struct {
+	checks string
+	breaks func(*broken)
+}
+
+func brokenStores() map[string]breakage {
+	all := map[string]breakage{}
+	for _, some := range []map[string]breakage{brokenCommits(), brokenReads(), brokenWatches()} {
+		for name, b := range some {
+			all[name] = b
+		}
+	}
+	return all
+}
+
+func brokenCommits() map[string]breakage {
+	return map[string]breakage{
+		"create overwrites": {"create, create once, model", func(b *broken) {
+			b.commit = func(ctx context.Context, c storage.Change) (storage.Record, error) {
+				r, err := b.Store.Commit(ctx, c)
+				if errors.Is(err, storage.ErrExists) {
+					c.Op, c.Previous = storage.Update, r.Revision
+					return b.Store.Commit(ctx, c)
+				}
+				return r, err
+			}
+		}},
+		"create hides what exists": {"create", func(b *broken) {
+			b.commit = func(ctx context.Context, c storage.Change) (storage.Record, error) {
+				r, err := b.Store.Commit(ctx, c)
+				if errors.Is(err, storage.ErrExists) {
+					r = storage.Record{}
+				}
+				return r, err
+			}
+		}},
+		"guards are ignored": {"update, delete, counter, linearizable, model", func(b *broken) {
+			b.commit = func(ctx context.Context, c storage.Change) (storage.Record, error) {
+				return b.unguarded(ctx, c)
+			}
+		}},
+		// Sound while nobody else is there: compares, and then sets.
+		"guards are not atomic": {"counter", func(b *broken) {
+			b.commit = func(ctx context.Context, c storage.Change) (storage.Record, error) {
+				current, err := b.Store.Get(ctx, c.Key, 0)
+				if c.Op != storage.Update || err != nil || current.Revision != c.Previous {
+					return b.Store.Commit(ctx, c)
+				}
+				for range 10 {
+					runtime.Gosched()
+				}
+				return b.unguarded(ctx, c)
+			}
+		}},
+		"conflicts without the record": {"update, delete, model", func(b *broken) {
+			b.commit = func(ctx context.Context, c storage.Change) (storage.Record, error) {
+				r, err := b.Store.Commit(ctx, c)
+				if errors.Is(err, storage.ErrConflict) {
+					err = &storage.ConflictError{Key: c.Key, Want: c.Previous}
+				}
+				return r, err
+			}
+		}},
+		"conflicts without data": {"update", func(b *broken) {
+			b.commit = func(ctx context.Context, c storage.Change) (storage.Record, error) {
+				r, err := b.Store.Commit(ctx, c)
+				if errors.Is(err, storage.ErrConflict) {
+					err = storage.ErrConflict
+				}
+				return r, err
+			}
+		}},
+		"created is forgotten": {"update, model", func(b *broken) {
+			b.commit = func(ctx context.Context, c storage.Change) (storage.Record, error) {
+				r, err := b.Store.Commit(ctx, c)
+				r.Created = r.Revision
+				return r, err
+			}
+		}},
+		"accepts anything": {"invalid", func(b *broken) {
+			b.commit = func(ctx context.Context, c storage.Change) (storage.Record, error) {
+				r, err := b.Store.Commit(ctx, c)
+				if errors.Is(err, storage.ErrInvalid) {
+					err = nil
+				}
+				return r, err
+			}
+		}},
+		"keeps the caller's bytes": {"ownership", func(b *broken) {
+			b.commit = func(ctx context.Context, c storage.Change) (storage.Record, error) {
+				r, err := b.Store.Commit(ctx, c)
+				r.Value = c.Value
+				return r, err
+			}
+		}},
+		"loses replies": {"create", func(b *broken) {
+			b.commit = LoseReply(b.Store, nil).Commit
+		}},
+		"compacts nothing": {"compaction", func(b *broken) {
+			b.get = func(ctx context.Context, key storage.Key, at storage.Revision) (storage.Record, error) {
+				r, err := b.Store.Get(ctx, key, at)
+				if errors.Is(err, storage.ErrCompacted) {
+					return b.Store.Get(ctx, key, 0)
+				}
+				return r, err
+			}
+		}},
+	}
+}
+
+// unguarded updates and deletes whatever is there.
+func (b *broken) unguarded(ctx context.Context, c storage.Change) (storage.Record, error) {
+	for {
+		r, err := b.Store.Commit(ctx, c)
+		var conflict *storage.ConflictError
+		if !errors.As(err, &conflict) {
+			return r, err
+		}
+		c.Previous = conflict.Current.Revision
+	}
+}
+
+func brokenReads() map[string]breakage {
+	lists := func(change func(*storage.ListOptions, *storage.Page)) func(*broken) {
+		return func(b *broken) {
+			b.list = func(ctx context.Context, prefix storage.Key, o storage.ListOptions) (storage.Page, error) {
+				change(&o, &storage.Page{})
+				page, err := b.Store.List(ctx, prefix, o)
+				if err == nil {
+					change(&storage.ListOptions{}, &page)
+				}
+				return page, err
+			}
+		}
+	}
+	return map[string]breakage{
+		"get ignores the revision": {"get at a revision, model, compaction", func(b *broken) {
+			b.get = func(ctx context.Context, key storage.Key, _ storage.Revision) (storage.Record, error) {
+				return b.Store.Get(ctx, key, 0)
+			}
+		}},
+		"get is stale": {"update, counter, linearizable", func(b *broken) {
+			var first sync.Map
+			b.get = func(ctx context.Context, key storage.Key, at storage.Revision) (storage.Record, error) {
+				r, err := b.Store.Get(ctx, key, at)
+				if err == nil {
+					old, _ := first.LoadOrStore(key, r)
+					return old.(storage.Record), nil
+				}
+				return r, err
+			}
+		}},
+		"get ignores its context": {"cancelled", func(b *broken) {
+			b.get = func(_ context.Context, key storage.Key, at storage.Revision) (storage.Record, error) {
+				return b.Store.Get(context.Background(), key, at)
+			}
+		}},
+		"list ignores the revision": {"list at a revision, list pages, model", lists(func(o *storage.ListOptions, _ *storage.Page) { o.At = 0 })},
+		"list ignores after":        {"list pages, model", lists(func(o *storage.ListOptions, _ *storage.Page) { o.After = "" })},
+		"list ignores the limit":    {"list pages, model", lists(func(o *storage.ListOptions, _ *storage.Page) { o.Limit = 0 })},
+		"list starts at after": {"list pages, model", lists(func(o *storage.ListOptions, _ *storage.Page) {
+			if n := len(o.After); n > 0 {
+				o.After = o.After[:n-1] + storage.Key(o.After[n-1]-1) + "\xff"
+			}
+		})},
+		"list counts wrongly":     {"list pages", lists(func(_ *storage.ListOptions, p *storage.Page) { p.Remaining = min(p.Remaining, 1) })},
+		"list is unordered":       {"list, list pages", lists(func(_ *storage.ListOptions, p *storage.Page) { slices.Reverse(p.Records) })},
+		"list has no revision":    {"list", lists(func(_ *storage.ListOptions, p *storage.Page) { p.Revision = 0 })},
+		"list claims the future":  {"watch gapless", lists(func(_ *storage.ListOptions, p *storage.Page) { p.Revision++ })},
+		"list misses the last":    {"list", lists(func(_ *storage.ListOptions, p *storage.Page) { p.Records = p.Records[:len(p.Records)/2] })},
+		"list mixes two readings": {"linearizable", tornList},
+	}
+}
+
+// tornList reads its first half earlier than its second.
+func tornList(b *broken) {
+	b.list = func(ctx context.Context, prefix storage.Key, o storage.ListOptions) (storage.Page, error) {
+		first, err := b.Store.List(ctx, prefix, o)
+		if err != nil || len(first.Records) < 2 || o.At != 0 {
+			return first, err
+		}
+		for range 10 {
+			runtime.Gosched()
+		}
+		second, err := b.Store.List(ctx, prefix, o)
+		if err == nil && len(first.Records) == len(second.Records) {
+			copy(second.Records, first.Records[:1])
+		}
+		return second, err
+	}
+}
+
+func brokenWatches() map[string]breakage {
+	events := func(change func([]storage.Event) []storage.Event) func(*broken) {
+		return func(b *broken) { b.events = change }
+	}
+	each := func(change func(*storage.Event)) func(*broken) {
+		return events(func(events []storage.Event) []storage.Event {
+			for i := range events {
+				change(&events[i])
+			}
+			return events
+		})
+	}
+	return map[string]breakage{
+		"watch drops": {"watch gapless, watch slowly, model", func(b *broken) {
+			var n atomic.Int64
+			b.events = func(events []storage.Event) []storage.Event {
+				return slices.DeleteFunc(events, func(storage.Event) bool { return n.Add(1)%20 == 0 })
+			}
+		}},
+		"watch repeats": {"watch, watch gapless, model", events(func(events []storage.Event) []storage.Event {
+			if len(events) == 0 {
+				return nil
+			}
+			return append(events, events[len(events)-1])
+		})},
+		"watch reorders": {"watch, watch gapless, model", events(func(events []storage.Event) []storage.Event {
+			slices.Reverse(events)
+			return events
+		})},
+		"watch has no previous": {"watch, model", each(func(e *storage.Event) { e.Previous = storage.Record{} })},
+		"watch calls all updated": {"watch, watch prefix, model", each(func(e *storage.Event) {
+			if e.Type == storage.Created {
+				e.Type = storage.Updated
+			}
+		})},
+		"watch is silent": {"watch, watch from now, watch from the future", events(func([]storage.Event) []storage.Event { return nil })},
+		"watch shows the deleted value": {"watch", each(func(e *storage.Event) {
+			if e.Type == storage.Deleted {
+				e.Record.Value = e.Previous.Value
+			}
+		})},
+		"watch ignores the prefix": {"watch prefix", watches(func(b *broken, ctx context.Context, _ storage.Key, after storage.Revision) (storage.Watcher, error) {
+			return b.Store.Watch(ctx, "", after)
+		})},
+		"watch starts at its revision": {"watch", watches(func(b *broken, ctx context.Context, prefix storage.Key, after storage.Revision) (storage.Watcher, error) {
+			return b.Store.Watch(ctx, prefix, max(after-1, 1))
+		})},
+		"watch from zero is from the start": {"watch from now", watches(func(b *broken, ctx context.Context, prefix storage.Key, after storage.Revision) (storage.Watcher, error) {
+			return b.Store.Watch(ctx, prefix, max(after, 1))
+		})},
+		"watch from the future is from now": {"watch from the future", watches(func(b *broken, ctx context.Context, prefix storage.Key, after storage.Revision) (storage.Watcher, error) {
+			page, err := b.Store.List(ctx, "", storage.ListOptions{Limit: 1})
+			if err != nil {
+				return nil, err
+			}
+			return b.Store.Watch(ctx, prefix, min(after, page.Revision))
+		})},
+		"watch from now begins with next": {"watch from now", func(b *broken) {
+			b.watch = func(ctx context.Context, prefix storage.Key, after storage.Revision) (storage.Watcher, error) {
+				return &lateWatcher{start: func() (storage.Watcher, error) { return b.Store.Watch(ctx, prefix, after) }}, nil
+			}
+		}},
+		"watch cannot be closed": {"watch close", func(b *broken) {
+			b.watch = func(ctx context.Context, prefix storage.Key, after storage.Revision) (storage.Watcher, error) {
+				w, err := b.Store.Watch(ctx, prefix, after)
+				return endlessWatcher{w}, err
+			}
+		}},
+		"watch outlives its context": {"watch contexts", watches(func(b *broken, ctx context.Context, prefix storage.Key, after storage.Revision) (storage.Watcher, error) {
+			return b.Store.Watch(context.WithoutCancel(ctx), prefix, after)
+		})},
+		"watch ends with the context of next": {"watch contexts", func(b *broken) {
+			b.watch = FailAfter(b.Store, 2, context.DeadlineExceeded).Watch
+		}},
+	}
+}
+
+func watches(watch func(*broken, context.Context, storage.Key, storage.Revision) (storage.Watcher, error)) func(*broken) {
+	return func(b *broken) {
+		b.watch = func(ctx context.Context, prefix storage.Key, after storage.Revision) (storage.Watcher, error) {
+			return watch(b, ctx, prefix, after)
+		}
+	}
+}
+
+// A lateWatcher begins when it is first asked.
+type lateWatcher struct {
+	start   func() (storage.Watcher, error)
+	watcher storage.Watcher
+}
+
+func (w *lateWatcher) Next(ctx context.Context) ([]storage.Event, error) {
+	if w.watcher == nil {
+		var err error
+		if w.watcher, err = w.start(); err != nil {
+			return nil, err
+		}
+	}
+	return w.watcher.Next(ctx)
+}
+
+func (w *lateWatcher) Close() {}
+
+// An endlessWatcher does not hear of its end.
+type endlessWatcher struct{ storage.Watcher }
+
+func (endlessWatcher) Close() {}

@@ -1,0 +1,188 @@
+package planekit_test
+
+// wall says what the packages below a folder may import beyond the standard
+// library. The first wall that names a package, and every later one up to the
+// next that is closed, is asked in order.
+type wall struct {
+	packages string
+	may      []allowance
+	// closed ends the search: what is not allowed up to here is not allowed.
+	closed bool
+}
+
+type allowance struct {
+	// path and everything below it may be imported. A path of this module is
+	// given from its root.
+	path string
+	why  string
+}
+
+// Reasons that recur.
+const (
+	sharedNoun = "the one noun that everybody shares"
+	itsRoom    = "the contract of its own room"
+	kubeTypes  = "the objects are Kubernetes's"
+	machinery  = "names, status errors, selectors and quantities are Kubernetes's"
+	logging    = "the one logging interface"
+)
+
+// walls is the whole list, room by room; within a room the innermost first.
+var walls = []wall{
+	{packages: "authn/user", closed: true},
+	{packages: "authn/tokenfile", closed: true, may: []allowance{
+		{"authn/user", sharedNoun},
+		{"authn", "a bearer token is taken out of a header in one place"},
+	}},
+	{packages: "authn", closed: true, may: []allowance{{"authn/user", sharedNoun}}},
+
+	{packages: "authz/rbac", closed: true, may: []allowance{
+		{"authz", itsRoom},
+		{"authn/user", sharedNoun},
+		{"k8s.io/api/rbac", "roles and bindings are Kubernetes's"},
+		{"k8s.io/apimachinery", "aggregation selects by label"},
+		{"github.com/go-logr/logr", logging},
+	}},
+	{packages: "authz", closed: true, may: []allowance{{"authn/user", sharedNoun}}},
+
+	{packages: "admission", closed: true, may: []allowance{
+		{"admission", itsRoom},
+		{"authn/user", sharedNoun},
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
+
+	{packages: "storage/memstore", closed: true, may: []allowance{
+		{"storage", itsRoom},
+		{"github.com/google/btree", "a tree that can be cloned in constant time"},
+	}},
+	{packages: "storage/etcdstore/embedded", closed: true, may: []allowance{
+		{"go.etcd.io/etcd", "it is etcd"},
+		{"go.uber.org/zap", "etcd logs to nothing else"},
+		{"github.com/go-logr/logr", logging},
+	}},
+	{packages: "storage/etcdstore", closed: true, may: []allowance{
+		{"storage", itsRoom},
+		{"go.etcd.io/etcd", "the client and its error codes"},
+		{"google.golang.org/grpc", "the client's errors are gRPC's"},
+		{"go.uber.org/zap", "the client logs to nothing else"},
+	}},
+	{packages: "storage", closed: true, may: []allowance{{"storage", itsRoom}}},
+
+	{packages: "apiserver/apiservertest", closed: true, may: []allowance{
+		{"apiserver", itsRoom},
+		{"storage/memstore", "a server inside a test keeps its objects in memory"},
+		{"authn", "the chain that a server is tested with"},
+		{"authz", "the chain that a server is tested with"},
+	}},
+	{packages: "apiserver/kube", closed: true, may: []allowance{
+		{"apiserver", itsRoom},
+		{"k8s.io/api", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
+	{packages: "apiserver/internal/openapi", closed: true},
+	{packages: "apiserver", closed: true, may: []allowance{
+		{"authn", "its job is to compose these four"},
+		{"authz", "its job is to compose these four"},
+		{"admission", "its job is to compose these four"},
+		{"storage", "its job is to compose these four"},
+		{"apiserver/internal", itsRoom},
+		{"k8s.io/api/apidiscovery", "the documents of aggregated discovery"},
+		{"k8s.io/apimachinery", "codecs, options, tables and patches of the wire protocol"},
+		{"gopkg.in/evanphx/json-patch.v4", "RFC 6902 and 7386"},
+		{"github.com/go-logr/logr", logging},
+	}},
+
+	{packages: "client", closed: true, may: []allowance{
+		{"client", itsRoom},
+		{"k8s.io/api", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"sigs.k8s.io/yaml", "kubeconfig files and -o yaml"},
+		{"github.com/go-logr/logr", logging},
+	}},
+
+	{packages: "informer", closed: true, may: []allowance{{"github.com/go-logr/logr", logging}}},
+
+	{packages: "reconcile/controllers", closed: true, may: []allowance{
+		{"reconcile", itsRoom},
+		{"k8s.io/api", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"github.com/go-logr/logr", logging},
+	}},
+	{packages: "reconcile", closed: true, may: []allowance{{"github.com/go-logr/logr", logging}}},
+
+	{packages: "schedule", closed: true, may: []allowance{
+		{"schedule", itsRoom},
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"github.com/go-logr/logr", logging},
+	}},
+
+	{packages: "kubelet/cri", closed: true, may: []allowance{
+		{"k8s.io/cri-api", "the runtime interface"},
+		{"google.golang.org/grpc", "the runtime interface is spoken over gRPC"},
+	}},
+	{packages: "kubelet", closed: true, may: []allowance{
+		{"k8s.io/cri-api", "the runtime interface"},
+		{"google.golang.org/grpc", "the runtime's errors are gRPC's"},
+		{"k8s.io/api", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"github.com/go-logr/logr", logging},
+	}},
+
+	{packages: "cni/bridge", closed: true, may: []allowance{
+		{"cni", itsRoom},
+		{"github.com/vishvananda/netlink", "links, addresses and routes"},
+		{"github.com/vishvananda/netns", "work inside the container's namespace"},
+		{"golang.org/x/sys", "the kernel's constants"},
+	}},
+	{packages: "cni/loopback", closed: true, may: []allowance{
+		{"cni", itsRoom},
+		{"github.com/vishvananda/netlink", "links, addresses and routes"},
+		{"github.com/vishvananda/netns", "work inside the container's namespace"},
+		{"golang.org/x/sys", "the kernel's constants"},
+	}},
+	{packages: "cni", closed: true, may: []allowance{
+		{"cni", itsRoom},
+		{"github.com/go-logr/logr", logging},
+	}},
+
+	{packages: "examples/cluster/offline", closed: true, may: []allowance{
+		{"github.com/google/go-containerregistry", "layers, manifests and the registry's protocol"},
+		{"github.com/go-logr/logr", logging},
+	}},
+	{packages: "examples/cluster/containerd", closed: true, may: []allowance{
+		{"github.com/go-logr/logr", logging},
+	}},
+	{packages: "examples/cluster/pki", closed: true},
+	{packages: "examples/cluster", closed: true, may: []allowance{
+		{"admission", "here the rooms are joined"},
+		{"apiserver", "here the rooms are joined"},
+		{"authn", "here the rooms are joined"},
+		{"authz", "here the rooms are joined"},
+		{"client", "here the rooms are joined"},
+		{"cni", "here the rooms are joined"},
+		{"informer", "here the rooms are joined"},
+		{"kubelet", "here the rooms are joined"},
+		{"reconcile", "here the rooms are joined"},
+		{"schedule", "here the rooms are joined"},
+		{"storage", "here the rooms are joined"},
+		{"examples/cluster", "its own parts"},
+		{"k8s.io/api", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"k8s.io/cri-api", "a runtime is asked where it looks for networks"},
+		{"github.com/spf13", "the command line"},
+		{"golang.org/x/sync", "bootstrap objects are written side by side"},
+		{"github.com/go-logr/logr", logging},
+	}},
+	{packages: "examples/planectl", closed: true, may: []allowance{
+		{"client", "it is the client's program"},
+		{"k8s.io/api", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"github.com/spf13", "the command line"},
+	}},
+
+	{packages: "internal/scenario", closed: true, may: []allowance{
+		{"github.com/rogpeppe/go-internal", "the language of the scripts"},
+	}},
+	{packages: "internal", closed: true},
+}
