@@ -3,6 +3,7 @@ package kube
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -116,7 +117,7 @@ func checkContainer(ps *problems, p *field.Path, c *corev1.Container, scope *pod
 	someOf(ps, p.Child("terminationMessagePolicy"), c.TerminationMessagePolicy,
 		corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)
 	checkPorts(ps, p.Child("ports"), c.Ports)
-	checkEnv(ps, p.Child("env"), c.Env)
+	checkEnv(ps, p.Child("env"), c.Env, scope)
 	checkEnvFrom(ps, p.Child("envFrom"), c.EnvFrom)
 	checkMounts(ps, p.Child("volumeMounts"), c, scope)
 	checkDevices(ps, p.Child("volumeDevices"), c, scope)
@@ -127,13 +128,36 @@ func checkContainer(ps *problems, p *field.Path, c *corev1.Container, scope *pod
 	checkSecurity(ps, p.Child("securityContext"), c.SecurityContext, scope.spec)
 }
 
+// Limits of the rules by which a container restarts
+// (https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#individual-container-restart-policy-and-rules).
+const (
+	maxRestartRules     = 20
+	maxRestartExitCodes = 255
+)
+
 func checkRestartPolicy(ps *problems, p *field.Path, c *corev1.Container) {
 	if c.RestartPolicy != nil {
 		oneOf(ps, p.Child("restartPolicy"), *c.RestartPolicy,
 			corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)
 	}
+	rules := p.Child("restartPolicyRules")
 	ps.must(c.RestartPolicy != nil || len(c.RestartPolicyRules) == 0,
 		field.Required(p.Child("restartPolicy"), "must specify restartPolicy when restart rules are used"))
+	ps.must(len(c.RestartPolicyRules) <= maxRestartRules, field.TooMany(rules, len(c.RestartPolicyRules), maxRestartRules))
+	for i, r := range c.RestartPolicyRules {
+		at := rules.Index(i)
+		oneOf(ps, at.Child("action"), r.Action,
+			corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers)
+		codes := at.Child("exitCodes")
+		if r.ExitCodes == nil {
+			ps.add(field.Required(codes, "must be specified"))
+			continue
+		}
+		oneOf(ps, codes.Child("operator"), r.ExitCodes.Operator,
+			corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn)
+		n := len(r.ExitCodes.Values)
+		ps.must(n <= maxRestartExitCodes, field.TooMany(codes.Child("values"), n, maxRestartExitCodes))
+	}
 }
 
 var protocols = []corev1.Protocol{corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP}
@@ -186,8 +210,8 @@ func checkPodClaims(ps *problems, p *field.Path, claims []corev1.PodResourceClai
 		if ps.required(at.Child("name"), c.Name) {
 			ps.must(!names[c.Name], field.Duplicate(at.Child("name"), c.Name))
 			ps.dnsLabel(at.Child("name"), c.Name)
+			names[c.Name] = true
 		}
-		names[c.Name] = true
 		switch name, template := c.ResourceClaimName, c.ResourceClaimTemplateName; {
 		case name != nil && template != nil:
 			ps.add(field.Invalid(at, c, "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"))
@@ -209,6 +233,15 @@ func checkClaims(ps *problems, p *field.Path, claims []corev1.ResourceClaim, kno
 			continue
 		}
 		ps.must(!slices.Contains(claims[:i], c), field.Duplicate(p.Index(i), c.Name))
-		ps.must(known[c.Name], field.NotFound(p.Index(i), c.Name))
+		if !known[c.Name] {
+			unknown := field.NotFound(p.Index(i), c.Name)
+			unknown.Detail = "must be one of the names in pod.spec.resourceClaims"
+			if len(known) == 0 {
+				unknown.Detail += " which is empty"
+			} else {
+				unknown.Detail += ": " + strings.Join(sortedKeys(known), ", ")
+			}
+			ps.add(unknown)
+		}
 	}
 }

@@ -10,19 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-func checkEnv(ps *problems, p *field.Path, env []corev1.EnvVar) {
+func checkEnv(ps *problems, p *field.Path, env []corev1.EnvVar, scope *podScope) {
 	for i, v := range env {
 		at := p.Index(i)
 		if ps.required(at.Child("name"), v.Name) {
 			ps.each(at.Child("name"), v.Name, validation.IsRelaxedEnvVarName(v.Name))
 		}
 		if v.ValueFrom != nil {
-			checkEnvSource(ps, at.Child("valueFrom"), v.Value, v.ValueFrom)
+			checkEnvSource(ps, at.Child("valueFrom"), v.Value, v.ValueFrom, scope)
 		}
 	}
 }
 
-func checkEnvSource(ps *problems, p *field.Path, value string, from *corev1.EnvVarSource) {
+func checkEnvSource(ps *problems, p *field.Path, value string, from *corev1.EnvVarSource, scope *podScope) {
 	n := 0
 	if r := from.FieldRef; r != nil {
 		n++
@@ -42,7 +42,7 @@ func checkEnvSource(ps *problems, p *field.Path, value string, from *corev1.EnvV
 	}
 	if r := from.FileKeyRef; r != nil {
 		n++
-		checkFileRef(ps, p.Child("fileKeyRef"), r)
+		checkFileRef(ps, p.Child("fileKeyRef"), r, scope.spec.Volumes)
 	}
 	switch {
 	case n == 0:
@@ -83,12 +83,20 @@ func checkKeyRef(ps *problems, p *field.Path, name, key string) {
 	}
 }
 
-func checkFileRef(ps *problems, p *field.Path, r *corev1.FileKeySelector) {
+// checkFileRef checks a variable that another container writes to a file, in a
+// volume that is the pod's own.
+func checkFileRef(ps *problems, p *field.Path, r *corev1.FileKeySelector, volumes []corev1.Volume) {
 	if ps.required(p.Child("key"), r.Key) {
 		ps.each(p.Child("key"), r.Key, validation.IsRelaxedEnvVarName(r.Key))
 	}
-	if ps.required(p.Child("volumeName"), r.VolumeName) {
-		ps.dnsLabel(p.Child("volumeName"), r.VolumeName)
+	volume := p.Child("volumeName")
+	if ps.required(volume, r.VolumeName) {
+		ps.dnsLabel(volume, r.VolumeName)
+	}
+	if i := slices.IndexFunc(volumes, func(v corev1.Volume) bool { return v.Name == r.VolumeName }); i < 0 {
+		ps.add(field.NotFound(volume, r.VolumeName))
+	} else {
+		ps.must(volumes[i].EmptyDir != nil, field.Invalid(volume, r.VolumeName, "referenced volume must be of type emptyDir"))
 	}
 	if ps.required(p.Child("path"), r.Path) {
 		checkBacksteps(ps, p.Child("path"), r.Path)

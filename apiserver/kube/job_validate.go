@@ -109,13 +109,11 @@ func checkCompletionMode(ps *problems, p *field.Path, spec *batchv1.JobSpec) {
 	}
 	failed, perIndex := spec.MaxFailedIndexes, spec.BackoffLimitPerIndex
 	maxFailed := p.Child("maxFailedIndexes")
+	if deref(spec.CompletionMode) == batchv1.NonIndexedCompletion {
+		ps.must(perIndex == nil, field.Invalid(p.Child("backoffLimitPerIndex"), deref(perIndex), "requires indexed completion mode"))
+		ps.must(failed == nil, field.Invalid(maxFailed, deref(failed), "requires indexed completion mode"))
+	}
 	if !indexed(spec) {
-		if perIndex != nil {
-			ps.add(field.Invalid(p.Child("backoffLimitPerIndex"), *perIndex, "requires indexed completion mode"))
-		}
-		if failed != nil {
-			ps.add(field.Invalid(maxFailed, *failed, "requires indexed completion mode"))
-		}
 		return
 	}
 	ps.must(spec.Completions != nil, field.Required(p.Child("completions"), "when completion mode is Indexed"))

@@ -60,6 +60,7 @@ func checkPropagation(ps *problems, p *field.Path, m *corev1.VolumeMount, c *cor
 
 // checkDevices checks raw block devices.
 func checkDevices(ps *problems, p *field.Path, c *corev1.Container, scope *podScope) {
+	ps.must(len(c.VolumeDevices) == 0 || hostUsers(scope.spec), field.Forbidden(p, "when `hostUsers` is false"))
 	for i, d := range c.VolumeDevices {
 		name, path := p.Index(i).Child("name"), p.Index(i).Child("devicePath")
 		before := c.VolumeDevices[:i]

@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -64,34 +66,46 @@ func requestLimits(r *corev1.ResourceRequirements) {
 		r.Requests = corev1.ResourceList{}
 	}
 	for name, limit := range r.Limits {
-		if _, ok := r.Requests[name]; !ok {
-			r.Requests[name] = limit.DeepCopy()
+		setAmount(&r.Requests, name, limit)
+	}
+}
+
+// defaultPodResources completes what the pod as a whole has, where it has
+// anything. Huge pages are limited to what its containers may take. Where there
+// are limits, the pod requests what its containers ask for together, else its
+// limit.
+func defaultPodResources(spec *corev1.PodSpec) {
+	r := spec.Resources
+	if r == nil || len(r.Limits)+len(r.Requests) == 0 {
+		return
+	}
+	for name, q := range atOnce(spec, limitsOf) {
+		if _, requested := r.Requests[name]; isHugePages(name) && !requested {
+			setAmount(&r.Limits, name, q)
+		}
+	}
+	if len(r.Limits) == 0 {
+		return
+	}
+	for name, q := range atOnce(spec, requestsOf) {
+		if slices.Contains(qosResources[:], name) {
+			setAmount(&r.Requests, name, q)
+		}
+	}
+	for name, q := range r.Limits {
+		if slices.Contains(qosResources[:], name) || isHugePages(name) {
+			setAmount(&r.Requests, name, q)
 		}
 	}
 }
 
-// defaultPodResources completes requests for the pod as a whole, where it has
-// limits: what its containers ask for together, else the limit.
-func defaultPodResources(spec *corev1.PodSpec) {
-	if spec.Resources == nil || len(spec.Resources.Limits) == 0 {
-		return
+// setAmount adds q to list unless there is an amount already.
+func setAmount(list *corev1.ResourceList, name corev1.ResourceName, q resource.Quantity) {
+	if *list == nil {
+		*list = corev1.ResourceList{}
 	}
-	r := spec.Resources
-	sums := containerRequests(spec)
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-		if _, ok := r.Requests[name]; ok {
-			continue
-		}
-		request, ok := sums[name]
-		if !ok {
-			request, ok = r.Limits[name]
-		}
-		if ok {
-			if r.Requests == nil {
-				r.Requests = corev1.ResourceList{}
-			}
-			r.Requests[name] = request.DeepCopy()
-		}
+	if _, ok := (*list)[name]; !ok {
+		(*list)[name] = q.DeepCopy()
 	}
 }
 

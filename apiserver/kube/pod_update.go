@@ -127,6 +127,10 @@ func validatePodStatus(pod, old *corev1.Pod) field.ErrorList {
 	ps.immutable(p.Child("qosClass"), pod.Status.QOSClass, old.Status.QOSClass)
 	checkRevived(&ps, p.Child("containerStatuses"), pod, old)
 	checkPodIPs(&ps, p.Child("podIPs"), pod.Status.PodIPs, old.Status.PodIPs)
+	if ips := pod.Status.HostIPs; len(ips) > 0 {
+		ps.must(ips[0].IP == pod.Status.HostIP,
+			field.Invalid(p.Child("hostIPs").Index(0).Child("ip"), ips[0].IP, "must be equal to `hostIP`"))
+	}
 	return ps.list
 }
 
@@ -134,8 +138,8 @@ func checkObserved(ps *problems, p *field.Path, generation int64) {
 	ps.must(generation >= 0, field.Invalid(p.Child("observedGeneration"), generation, "must be a non-negative integer"))
 }
 
-// checkPodIPs allows one address for each IP family, each once. Addresses that
-// were there before may be of a form that is no longer written.
+// checkPodIPs allows one address for each IP family. Addresses that were there
+// before may be of a form that is no longer written.
 func checkPodIPs(ps *problems, p *field.Path, now, old []corev1.PodIP) {
 	var before []string
 	for _, ip := range old {
@@ -144,7 +148,6 @@ func checkPodIPs(ps *problems, p *field.Path, now, old []corev1.PodIP) {
 	families := map[bool]int{}
 	for i, ip := range now {
 		ps.all(validation.IsValidIPForLegacyField(p.Index(i), ip.IP, true, before))
-		ps.must(!slices.Contains(now[:i], ip), field.Duplicate(p.Index(i), ip))
 		families[strings.Contains(ip.IP, ":")]++
 	}
 	if families[true] > 1 || families[false] > 1 {

@@ -26,15 +26,17 @@ func validatePod(pod *corev1.Pod) field.ErrorList {
 func checkPod(ps *problems, pod *corev1.Pod) {
 	p := field.NewPath("spec")
 	checkPodSpec(ps, p, &pod.Spec)
-	if pod.Spec.ServiceAccountName == "" {
-		for i, v := range pod.Spec.Volumes {
-			if v.Projected == nil {
-				continue
-			}
-			for j, s := range v.Projected.Sources {
-				at := p.Child("volumes").Index(i).Child("projected", "sources").Index(j).Child("serviceAccountToken")
-				ps.must(s.ServiceAccountToken == nil, field.Forbidden(at, "must not be specified when serviceAccountName is not set"))
-			}
+	for i := range pod.Spec.Volumes {
+		v, at := &pod.Spec.Volumes[i], p.Child("volumes").Index(i)
+		if v.Image != nil {
+			ps.required(at.Child("image", "reference"), v.Image.Reference)
+		}
+		if v.Projected == nil || pod.Spec.ServiceAccountName != "" {
+			continue
+		}
+		for j, s := range v.Projected.Sources {
+			ps.must(s.ServiceAccountToken == nil, field.Forbidden(at.Child("projected", "sources").Index(j).Child("serviceAccountToken"),
+				"must not be specified when serviceAccountName is not set"))
 		}
 	}
 	checkImageSpace(ps, p.Child("containers"), pod.Spec.Containers)
@@ -119,13 +121,15 @@ func checkNames(ps *problems, p *field.Path, spec *corev1.PodSpec) {
 		{"serviceAccountName", spec.ServiceAccountName, ps.subdomain},
 		{"nodeName", spec.NodeName, ps.subdomain},
 		{"priorityClassName", spec.PriorityClassName, ps.subdomain},
-		{"runtimeClassName", deref(spec.RuntimeClassName), ps.subdomain},
 		{"hostname", spec.Hostname, ps.dnsLabel},
 		{"subdomain", spec.Subdomain, ps.dnsLabel},
 	} {
 		if name.value != "" {
 			name.check(p.Child(name.path), name.value)
 		}
+	}
+	if spec.RuntimeClassName != nil {
+		ps.subdomain(p.Child("runtimeClassName"), *spec.RuntimeClassName)
 	}
 	for i, alias := range spec.HostAliases {
 		at := p.Child("hostAliases").Index(i)

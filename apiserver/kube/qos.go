@@ -61,24 +61,28 @@ func addPositive(sum, list corev1.ResourceList) int {
 	return n
 }
 
-// containerRequests is what the containers of a pod need at the same time: the
-// long-running ones together, or whatever the init containers need at most
+// requestsOf and limitsOf pick a side of a container's resources.
+func requestsOf(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests }
+func limitsOf(c *corev1.Container) corev1.ResourceList   { return c.Resources.Limits }
+
+// atOnce is what the containers of a pod take at the same time: the long-running
+// ones together, or whatever the init containers take at most
 // (https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers).
-func containerRequests(spec *corev1.PodSpec) corev1.ResourceList {
+func atOnce(spec *corev1.PodSpec, of func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
 	running, sidecars, peak := corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range spec.Containers {
-		addAll(running, spec.Containers[i].Resources.Requests)
+		addAll(running, of(&spec.Containers[i]))
 	}
 	for i := range spec.InitContainers {
 		c := &spec.InitContainers[i]
 		if isSidecar(c) {
-			addAll(running, c.Resources.Requests)
-			addAll(sidecars, c.Resources.Requests)
+			addAll(running, of(c))
+			addAll(sidecars, of(c))
 			raise(peak, sidecars)
 			continue
 		}
 		step := sidecars.DeepCopy()
-		addAll(step, c.Resources.Requests)
+		addAll(step, of(c))
 		raise(peak, step)
 	}
 	raise(running, peak)

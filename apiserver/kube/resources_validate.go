@@ -134,7 +134,7 @@ func checkPodResources(ps *problems, p *field.Path, spec *corev1.PodSpec) {
 	}
 	ps.must(len(r.Claims) == 0, field.Forbidden(p.Child("claims"), "claims may not be set for Resources at pod-level"))
 	checkRequirements(ps, p, r, podResource)
-	sums := containerRequests(spec)
+	sums := atOnce(spec, requestsOf)
 	for _, n := range sortedKeys(r.Requests) {
 		have, sum := r.Requests[n], sums[n]
 		if have.Cmp(sum) < 0 {

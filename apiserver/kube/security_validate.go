@@ -37,7 +37,7 @@ func checkPodSecurity(ps *problems, spec *field.Path, pod *corev1.PodSpec) {
 	}
 	ps.must(!deref(pod.ShareProcessNamespace) || !pod.HostPID,
 		field.Invalid(p.Child("shareProcessNamespace"), true, "ShareProcessNamespace and HostPID cannot both be enabled"))
-	checkSysctls(ps, p.Child("sysctls"), sc.Sysctls)
+	checkSysctls(ps, p.Child("sysctls"), pod)
 	if sc.FSGroupChangePolicy != nil {
 		oneOf(ps, p.Child("fsGroupChangePolicy"), *sc.FSGroupChangePolicy, corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch)
 	}
@@ -92,9 +92,9 @@ func checkIDs(ps *problems, p *field.Path, user, group *int64) {
 	}
 }
 
-func checkSysctls(ps *problems, p *field.Path, sysctls []corev1.Sysctl) {
+func checkSysctls(ps *problems, p *field.Path, pod *corev1.PodSpec) {
 	seen := map[string]bool{}
-	for i, s := range sysctls {
+	for i, s := range pod.SecurityContext.Sysctls {
 		at := p.Index(i).Child("name")
 		switch {
 		case s.Name == "":
@@ -105,7 +105,46 @@ func checkSysctls(ps *problems, p *field.Path, sysctls []corev1.Sysctl) {
 			ps.add(field.Duplicate(at, s.Name))
 		}
 		seen[s.Name] = true
+		switch of := sysctlNamespace(s.Name); {
+		case of == "net" && pod.HostNetwork:
+			ps.add(field.Invalid(at, s.Name, "may not be specified when 'hostNetwork' is true"))
+		case of == "ipc" && pod.HostIPC:
+			ps.add(field.Invalid(at, s.Name, "may not be specified when 'hostIPC' is true"))
+		}
 	}
+}
+
+// sysctlNamespace names the Linux namespace that a parameter belongs to, if any
+// (namespaces(7)). A pod that shares the node's must not change it.
+func sysctlNamespace(name string) string {
+	name = dotted(name)
+	if strings.HasPrefix(name, "net.") {
+		return "net"
+	}
+	for _, prefix := range []string{"kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."} {
+		if strings.HasPrefix(name, prefix) {
+			return "ipc"
+		}
+	}
+	return ""
+}
+
+// dotted writes a parameter's name with dots between its parts. Where the first
+// separator is a slash, dots belong to the parts (sysctl.d(5)).
+func dotted(name string) string {
+	i := strings.IndexAny(name, "./")
+	if i < 0 || name[i] == '.' {
+		return name
+	}
+	return strings.Map(func(r rune) rune {
+		switch r {
+		case '/':
+			return '.'
+		case '.':
+			return '/'
+		}
+		return r
+	}, name)
 }
 
 func checkSeccomp(ps *problems, p *field.Path, profile *corev1.SeccompProfile) {

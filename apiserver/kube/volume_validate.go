@@ -140,9 +140,8 @@ func checkItems(ps *problems, p *field.Path, items []corev1.KeyToPath) {
 
 func checkNFS(ps *problems, p *field.Path, v *corev1.VolumeSource) {
 	ps.required(p.Child("server"), v.NFS.Server)
-	if ps.required(p.Child("path"), v.NFS.Path) {
-		ps.must(path.IsAbs(v.NFS.Path), field.Invalid(p.Child("path"), v.NFS.Path, "must be an absolute path"))
-	}
+	ps.required(p.Child("path"), v.NFS.Path)
+	ps.must(path.IsAbs(v.NFS.Path), field.Invalid(p.Child("path"), v.NFS.Path, "must be an absolute path"))
 }
 
 func checkClaimVolume(ps *problems, p *field.Path, v *corev1.VolumeSource) {
@@ -153,8 +152,8 @@ func checkCSI(ps *problems, p *field.Path, v *corev1.VolumeSource) {
 	if ps.required(p.Child("driver"), v.CSI.Driver) {
 		ps.subdomain(p.Child("driver"), strings.ToLower(v.CSI.Driver))
 	}
-	if ref := v.CSI.NodePublishSecretRef; ref != nil {
-		ps.required(p.Child("nodePublishSecretRef", "name"), ref.Name)
+	if ref := v.CSI.NodePublishSecretRef; ref != nil && ps.required(p.Child("nodePublishSecretRef", "name"), ref.Name) {
+		ps.subdomain(p.Child("name"), ref.Name)
 	}
 }
 
@@ -163,7 +162,6 @@ func checkEphemeral(ps *problems, p *field.Path, v *corev1.VolumeSource) {
 }
 
 func checkImageVolume(ps *problems, p *field.Path, v *corev1.VolumeSource) {
-	ps.required(p.Child("reference"), v.Image.Reference)
 	someOf(ps, p.Child("pullPolicy"), v.Image.PullPolicy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
 }
 
