@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,7 +89,9 @@ func (f finalizer) Finalize(ctx context.Context, n *corev1.Namespace) error {
 func TestNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
-		left, broken := 3, true
+		left := 3
+		var broken atomic.Bool
+		broken.Store(true)
 		pods := func(_ context.Context, namespace string) (int, error) {
 			if namespace != "doomed" {
 				t.Errorf("emptied %s", namespace)
@@ -97,7 +100,7 @@ func TestNamespace(t *testing.T) {
 			return left, nil
 		}
 		secrets := func(context.Context, string) (int, error) {
-			if broken {
+			if broken.Load() {
 				return 0, errors.New("no route to host")
 			}
 			return 0, nil
@@ -123,7 +126,7 @@ func TestNamespace(t *testing.T) {
 		if got := c.namespaces.list()[0].Spec.Finalizers; len(got) != 2 {
 			t.Errorf("finalized while not all was known to be gone: %v", got)
 		}
-		broken = false
+		broken.Store(false)
 		settle()
 		if got := c.namespaces.list()[0].Spec.Finalizers; !slices.Equal(got, []corev1.FinalizerName{"example.com/mine"}) {
 			t.Errorf("finalizers %v", got)

@@ -123,6 +123,55 @@ func perturbReplicaSet(t *testing.T, seed uint64) {
 	p.stop(t)
 }
 
+// TestReplicaSetScalesDownPerturbed has copies that show pods long after they
+// were deleted, and deletions whose answers are lost. Never are more pods
+// deleted than are too many, and never any twice.
+func TestReplicaSetScalesDownPerturbed(t *testing.T) {
+	for range 20 {
+		seed := rand.Uint64()
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				r := rand.New(rand.NewPCG(seed, 0))
+				w := newWorld()
+				w.kubelet(ctx, rand.New(rand.NewPCG(seed, 1)))
+				want := int32(r.IntN(10))
+				must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(ctx, newReplicaSet("web", want+10)))
+				slow := lag{random: r, most: 5 * time.Second, relist: 5}
+				p := w.runReplicaSets(t, slow)
+				settle()
+				w.pods.check = func(_, _ *corev1.Pod) {
+					if n := w.activeLocked(); n < int(want) {
+						t.Errorf("%d pods, want at least %d", n, want)
+					}
+				}
+				noFaults := w.faults(r, 30)
+				w.replicaSets.alter(t, "default/web", func(rs *appsv1.ReplicaSet) { rs.Spec.Replicas = &want })
+				for range 5 {
+					time.Sleep(time.Duration(r.IntN(10)) * time.Second)
+					// A pod that is not ready any more changes the order of deletion.
+					pods := w.pods.list()
+					if len(pods) == 0 {
+						break
+					}
+					w.pods.alter(t, keyOf(pods[r.IntN(len(pods))]), func(p *corev1.Pod) { p.Status.Conditions = nil })
+					if r.IntN(3) == 0 {
+						p.stop(t)
+						p = w.runReplicaSets(t, slow)
+					}
+				}
+				noFaults()
+				settle()
+				if got := len(w.pods.list()); got != int(want) {
+					t.Errorf("%d pods, want %d", got, want)
+				}
+				p.stop(t)
+			})
+		})
+	}
+}
+
 // TestReplicaSetCrashes kills the process at each of its writes in turn, the
 // write done or not, and starts another.
 func TestReplicaSetCrashes(t *testing.T) {
