@@ -79,6 +79,13 @@ var walls = []wall{
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 	}},
+	{packages: "apiserver/review", closed: true, may: []allowance{
+		{"apiserver", itsRoom},
+		{"authn", "it asks the server's own authenticator"},
+		{"authz", "it asks the server's own authorizer"},
+		{"k8s.io/api", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
 	{packages: "apiserver/internal/openapi", closed: true},
 	{packages: "apiserver", closed: true, may: []allowance{
 		{"authn", "its job is to compose these four"},
