@@ -188,6 +188,14 @@ var walls = []wall{
 		{"github.com/spf13", "the command line"},
 	}},
 
+	{packages: "examples/embed", closed: true, may: []allowance{
+		{"apiserver", "it embeds a server"},
+		{"authn", "here the rooms are joined"},
+		{"authz", "here the rooms are joined"},
+		{"storage", "here the rooms are joined"},
+		{"k8s.io/apimachinery", machinery},
+	}},
+
 	{packages: "internal/scenario", closed: true, may: []allowance{
 		{"github.com/rogpeppe/go-internal", "the language of the scripts"},
 	}},

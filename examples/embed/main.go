@@ -1,0 +1,61 @@
+// Command embed serves a type of its own as a Kubernetes-style API.
+package main
+
+import (
+	"log"
+	"net/http"
+
+	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/authn/tokenfile"
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/authz"
+	"github.com/planekit/planekit/storage/memstore"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+type Widget struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Color             string `json:"color"`
+}
+
+func (w *Widget) DeepCopyObject() runtime.Object {
+	return &Widget{w.TypeMeta, *w.ObjectMeta.DeepCopy(), w.Color}
+}
+
+type WidgetList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+	Items           []Widget `json:"items"`
+}
+
+func (l *WidgetList) DeepCopyObject() runtime.Object {
+	list := &WidgetList{l.TypeMeta, *l.ListMeta.DeepCopy(), nil}
+	for _, w := range l.Items {
+		list.Items = append(list.Items, *w.DeepCopyObject().(*Widget))
+	}
+	return list
+}
+
+func handler() (http.Handler, error) {
+	tokens, err := tokenfile.New([]tokenfile.Entry{{Token: "let-me-in", User: user.Info{Name: "jane", Groups: []string{"makers"}}}})
+	if err != nil {
+		return nil, err
+	}
+	return apiserver.New(apiserver.Config{
+		Store: memstore.New(), Authenticator: tokens, Authorizer: authz.Superusers("makers"),
+		Resources: []apiserver.Resource{{
+			Group: "example.com", Version: "v1", Kind: "Widget", Plural: "widgets", Namespaced: true,
+			New: func() runtime.Object { return &Widget{} }, NewList: func() runtime.Object { return &WidgetList{} },
+		}},
+	})
+}
+
+func main() {
+	api, err := handler()
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Fatal(http.ListenAndServe("127.0.0.1:8080", api))
+}

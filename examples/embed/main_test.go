@@ -1,0 +1,64 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestReadme: the program in the README is this one.
+func TestReadme(t *testing.T) {
+	program, err := os.ReadFile("main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(readme), "```go\n"+string(program)+"```\n") {
+		t.Error("the program in README.md is not examples/embed/main.go")
+	}
+}
+
+func TestWidgets(t *testing.T) {
+	api, err := handler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(api)
+	defer server.Close()
+	url := server.URL + "/apis/example.com/v1/namespaces/default/widgets"
+	const widget = `{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "one"}, "color": "red"}`
+	for _, step := range []struct {
+		method, path, token, body string
+		code                      int
+		want                      string
+	}{
+		{"POST", "", "let-me-in", widget, http.StatusCreated, `"color":"red"`},
+		{"POST", "", "let-me-in", widget, http.StatusConflict, `widgets.example.com \"one\" already exists`},
+		{"GET", "", "let-me-in", "", http.StatusOK, `"kind":"WidgetList"`},
+		{"DELETE", "/one", "let-me-in", "", http.StatusOK, `"status":"Success"`},
+		{"GET", "/one", "let-me-in", "", http.StatusNotFound, `widgets.example.com \"one\" not found`},
+		{"GET", "", "guessed", "", http.StatusUnauthorized, "Unauthorized"},
+	} {
+		request, err := http.NewRequest(step.method, url+step.path, strings.NewReader(step.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+step.token)
+		request.Header.Set("Content-Type", "application/json")
+		answer, err := server.Client().Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || answer.StatusCode != step.code || !strings.Contains(string(body), step.want) {
+			t.Errorf("%s %s: %d %s %v, want %d with %s", step.method, step.path, answer.StatusCode, body, err, step.code, step.want)
+		}
+	}
+}
