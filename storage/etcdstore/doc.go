@@ -24,7 +24,6 @@
 // watch lagged, ends with [storage.ErrCompacted]. A value over etcd's request
 // limit (1.5 MiB) is [storage.ErrInvalid].
 //
-// What it leaves out: leases (see reconcile's elections for those made of
-// records), transactions on several keys, and deciding when to compact an external
-// etcd: [Store.Compact] does what it is told.
+// What it leaves out: leases, transactions on several keys, and compacting an external
+// etcd unasked: somebody must, see [Store.CompactEvery].
 package etcdstore

@@ -103,20 +103,6 @@ func (s *Store) List(ctx context.Context, prefix storage.Key, o storage.ListOpti
 	return page, nil
 }
 
-// Compact gives up the history before revision at: reads at earlier revisions
-// and watches after earlier ones fail with [storage.ErrCompacted] from then
-// on, and so does Compact itself unless at is later than that of the last. It concerns
-// the whole etcd, whatever the prefix.
-func (s *Store) Compact(ctx context.Context, at storage.Revision) error {
-	if at <= 0 {
-		return fmt.Errorf("compact at %d: %w", at, storage.ErrInvalid)
-	}
-	if _, err := s.client.Compact(ctx, int64(at)); err != nil {
-		return fmt.Errorf("compact at %d: %w", at, translate(ctx, err))
-	}
-	return nil
-}
-
 // bounds returns the range of etcd's keys that begin with prefix.
 func (s *Store) bounds(prefix storage.Key) (from, end string) {
 	from = s.prefix + string(prefix)

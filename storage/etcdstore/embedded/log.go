@@ -81,7 +81,7 @@ func (c *logCore) Enabled(level zapcore.Level) bool {
 }
 
 func (c *logCore) With(fields []zapcore.Field) zapcore.Core {
-	_, values := split(fields)
+	values, _ := split(fields)
 	return &logCore{log: c.log.WithValues(values...)}
 }
 
@@ -93,7 +93,7 @@ func (c *logCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Chec
 }
 
 func (c *logCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
-	cause, values := split(fields)
+	values, cause := split(fields)
 	if e.Message == firstStart {
 		e.Level = zapcore.InfoLevel
 	}
@@ -115,8 +115,8 @@ const firstStart = "failed to update storage version"
 
 func (c *logCore) Sync() error { return nil }
 
-// split turns fields into logr's keys and values, without the error.
-func split(fields []zapcore.Field) (cause error, values []any) {
+// split turns fields into logr's keys and values, and the error among them.
+func split(fields []zapcore.Field) (values []any, cause error) {
 	encoder := zapcore.NewMapObjectEncoder()
 	for _, f := range fields {
 		if err, ok := f.Interface.(error); ok && f.Type == zapcore.ErrorType {
@@ -129,5 +129,5 @@ func split(fields []zapcore.Field) (cause error, values []any) {
 			values = append(values, f.Key, encoder.Fields[f.Key])
 		}
 	}
-	return cause, values
+	return values, cause
 }
