@@ -10,7 +10,8 @@ import (
 	"github.com/planekit/planekit/storage/memstore"
 )
 
-// List what there is, then follow what happens to it: nothing is missed in between.
+// List what there is, then follow what happens to it: nothing is missed in
+// between.
 func Example() {
 	ctx := context.Background()
 	var store storage.Store = memstore.New()

@@ -65,7 +65,8 @@ func (s *Store) committed(c storage.Change, response *clientv3.TxnResponse) (sto
 	return storage.Record{}, fmt.Errorf("%s %s: etcd committed revision %d without the record", c.Op, c.Key, revision)
 }
 
-// refused makes the error for a guard that failed, from what the transaction read.
+// refused makes the error for a guard that failed, from what the transaction
+// read.
 func (s *Store) refused(c storage.Change, response *clientv3.TxnResponse) (storage.Record, error) {
 	kvs := response.Responses[0].GetResponseRange().GetKvs()
 	if len(kvs) == 0 {

@@ -10,9 +10,9 @@ import (
 )
 
 // Compact gives up the history before revision at: reads at earlier revisions
-// and watches after earlier ones fail with [storage.ErrCompacted] from then
-// on, and so does Compact itself unless at is later than that of the last. It concerns
-// the whole etcd, whatever the prefix.
+// and watches after earlier ones fail with [storage.ErrCompacted] from then on,
+// and so does Compact itself unless at is later than that of the last. It
+// concerns the whole etcd, whatever the prefix.
 func (s *Store) Compact(ctx context.Context, at storage.Revision) error {
 	if at <= 0 {
 		return fmt.Errorf("compact at %d: %w", at, storage.ErrInvalid)
@@ -23,11 +23,11 @@ func (s *Store) Compact(ctx context.Context, at storage.Revision) error {
 	return nil
 }
 
-// CompactEvery gives up, after each interval, the history from before the interval,
-// until ctx is done; then it returns nil. kube-apiserver does so with the etcd it uses,
-// every 5 minutes; an embedded etcd does so by itself. Several programs may do it to one
-// etcd. A failure is passed to failed, which may be nil, and tried again after the
-// interval.
+// CompactEvery gives up, after each interval, the history from before the
+// interval, until ctx is done; then it returns nil. kube-apiserver does so with
+// the etcd it uses, every 5 minutes; an embedded etcd does so by itself.
+// Several programs may do it to one etcd. A failure is passed to failed, which
+// may be nil, and tried again after the interval.
 func (s *Store) CompactEvery(ctx context.Context, interval time.Duration, failed func(error)) error {
 	if interval <= 0 {
 		return fmt.Errorf("compact every %v: %w", interval, storage.ErrInvalid)

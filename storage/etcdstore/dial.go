@@ -16,8 +16,8 @@ import (
 
 const (
 	defaultDialTimeout = 5 * time.Second
-	// A connection that is silent for keepAlive is tested, and given up when nothing
-	// comes back within keepAliveTimeout: kube-apiserver's figures.
+	// A connection that is silent for keepAlive is tested, and given up when
+	// nothing comes back within keepAliveTimeout: kube-apiserver's figures.
 	keepAlive        = 30 * time.Second
 	keepAliveTimeout = 10 * time.Second
 )

@@ -24,10 +24,10 @@ type Config struct {
 	// Empty is none. Of stores that share an etcd, none may have a prefix that
 	// another's begins with.
 	Prefix string
-	// SoleMember says that Client speaks to the only member of its cluster, such as
-	// an embedded one. What a sole member has acknowledged it has applied, so
-	// reads are linearizable without asking for a quorum, which is faster.
-	// Setting it for a member among several makes reads stale.
+	// SoleMember says that Client speaks to the only member of its cluster,
+	// such as an embedded one. What a sole member has acknowledged it has
+	// applied, so reads are linearizable without asking for a quorum, which is
+	// faster. Setting it for a member among several makes reads stale.
 	SoleMember bool
 }
 

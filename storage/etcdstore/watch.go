@@ -17,8 +17,8 @@ func (s *Store) Watch(ctx context.Context, prefix storage.Key, after storage.Rev
 		return nil, fmt.Errorf("watch %s after %d: %w", prefix, after, storage.ErrInvalid)
 	}
 	if after == 0 {
-		// Pinning now to a number makes a reconnecting client resume from here and
-		// not from a later now.
+		// Pinning now to a number makes a reconnecting client resume from here
+		// and not from a later now.
 		now, err := s.now(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("watch %s: %w", prefix, translate(ctx, err))
@@ -115,8 +115,8 @@ func (w *watcher) fail(err error) error {
 	return w.err
 }
 
-// take translates a response. The client library joins fragments and etcd sends the
-// events of one revision together.
+// take translates a response. The client library joins fragments and etcd sends
+// the events of one revision together.
 func (w *watcher) take(response clientv3.WatchResponse) ([]storage.Event, error) {
 	if err := response.Err(); err != nil {
 		return nil, translate(w.outer, err)

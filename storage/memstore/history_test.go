@@ -120,6 +120,31 @@ func TestProgress(t *testing.T) {
 	})
 }
 
+// Compaction does not end a watch that has nothing to catch up with.
+func TestCompactionPassesWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.NewHistory(100)
+		w, err := s.Watch(t.Context(), "/quiet/", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error)
+		go func() {
+			events, err := w.Next(t.Context())
+			if err == nil && events[0].Record.Key != "/quiet/a" {
+				t.Errorf("%+v", events)
+			}
+			done <- err
+		}()
+		synctest.Wait()
+		count(t, s, "/busy", storage.Record{}, 500)
+		count(t, s, "/quiet/a", storage.Record{}, 1)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A listing is of one revision, whatever is written meanwhile, and writers do not
 // wait for it.
 func TestListWhileWriting(t *testing.T) {

@@ -18,7 +18,8 @@ const (
 	defaultHistory = 50_000
 	// degree of the tree: a copied node is 500 bytes.
 	degree = 32
-	// firstRevision is that of the empty store, as in etcd: zero means other things.
+	// firstRevision is that of the empty store, as in etcd: zero means other
+	// things.
 	firstRevision storage.Revision = 1
 )
 
@@ -29,7 +30,8 @@ type Store struct {
 	history int
 
 	mu sync.RWMutex
-	// now is the newest state. snapshot, when not nil, equals it and is immutable.
+	// now is the newest state. snapshot, when not nil, equals it and is
+	// immutable.
 	now      *tree
 	snapshot *tree
 	// log holds every change after compacted; the revision of log[i] is
@@ -153,7 +155,7 @@ func (s *Store) Commit(ctx context.Context, c storage.Change) (storage.Record, e
 func (s *Store) append(event storage.Event) {
 	s.log = append(s.log, event)
 	for w := range s.waiting {
-		if strings.HasPrefix(string(event.Record.Key), w.prefix) || event.Revision-w.read >= progressEvery {
+		if strings.HasPrefix(string(event.Record.Key), w.prefix) || event.Revision-w.told >= progressEvery {
 			delete(s.waiting, w)
 			w.wake <- struct{}{}
 		}
@@ -193,9 +195,7 @@ func (s *Store) compact(at storage.Revision) {
 	s.log = append([]storage.Event(nil), s.log[at-s.compacted:]...)
 	s.compacted = at
 	for w := range s.waiting {
-		if w.read < at {
-			delete(s.waiting, w)
-			w.wake <- struct{}{}
-		}
+		// Nothing in the log since concerned it, or it would have been woken.
+		w.read = max(w.read, at)
 	}
 }

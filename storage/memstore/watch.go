@@ -30,11 +30,11 @@ type watcher struct {
 	// there is never more than one message in it.
 	wake chan struct{}
 
-	// read is the revision up to which the log was looked at. It is Next's; and
-	// store.mu's while the watcher is in store.waiting.
-	read storage.Revision
-	told storage.Revision // the revision that the caller knows of
-	err  error            // how the watch ended
+	// read is the revision up to which the log was looked at, and told the one
+	// that the caller knows of. They are Next's; and store.mu's while the watcher
+	// is in store.waiting.
+	read, told storage.Revision
+	err        error // how the watch ended
 }
 
 // Watch implements [storage.Store].

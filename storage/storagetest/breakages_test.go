@@ -19,7 +19,7 @@ type breakage struct {
 
 func brokenStores() map[string]breakage {
 	all := map[string]breakage{}
-	for _, some := range []map[string]breakage{brokenCommits(), brokenReads(), brokenWatches()} {
+	for _, some := range []map[string]breakage{brokenCommits(), brokenAnswers(), brokenReads(), brokenWatches()} {
 		for name, b := range some {
 			all[name] = b
 		}
@@ -66,6 +66,11 @@ func brokenCommits() map[string]breakage {
 				return b.unguarded(ctx, c)
 			}
 		}},
+	}
+}
+
+func brokenAnswers() map[string]breakage {
+	return map[string]breakage{
 		"conflicts without the record": {"update, delete, model", func(b *broken) {
 			b.commit = func(ctx context.Context, c storage.Change) (storage.Record, error) {
 				r, err := b.Store.Commit(ctx, c)

@@ -141,8 +141,8 @@ func checkOwnership(e *env) {
 	e.delivers(f, created(one), updated(one, two))
 }
 
-// checkCancelled makes calls with a context that is done. A change whose answer is that
-// the context is done may have been made, but not by half.
+// checkCancelled makes calls with a context that is done. A change whose answer
+// is that the context is done may have been made, but not by half.
 func checkCancelled(e *env) {
 	done, cancel := context.WithCancel(e.ctx)
 	cancel()

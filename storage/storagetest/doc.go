@@ -5,11 +5,11 @@
 //	}
 //
 // The model: each check gets a store of its own and drives it through the
-// interface alone. Checks of one thing at a time come first; then many goroutines
-// at once, with what they saw compared to the order that the revisions claim;
-// then [Model], random operations against plain maps. A store that also has a
-// method Compact(context.Context, storage.Revision) error is checked for what it forgets.
-// [Bench] measures.
+// interface alone. Checks of one thing at a time come first; then many
+// goroutines at once, with what they saw compared to the order that the
+// revisions claim; then [Model], random operations against plain maps. A store
+// that also has a method Compact(context.Context, storage.Revision) error is
+// checked for what it forgets. [Bench] measures.
 //
 // Beside the suite stand the faults that users of a Store must survive: [Lag],
 // [FailAfter] and [LoseReply] wrap any store.

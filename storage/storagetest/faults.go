@@ -41,8 +41,9 @@ func FailAfter(s storage.Store, n int, err error) storage.Store {
 }
 
 // LoseReply returns a store that makes every change, and then answers those
-// that lose picks with [ErrLost], as when a connection breaks: only reading shows
-// whether the change took place. Nil picks all. lose must be safe for concurrent use.
+// that lose picks with [ErrLost], as when a connection breaks: only reading
+// shows whether the change took place. Nil picks all. lose must be safe for
+// concurrent use.
 func LoseReply(s storage.Store, lose func(storage.Change) bool) storage.Store {
 	return &faulty{store: s, lose: func(c storage.Change) bool { return lose == nil || lose(c) }}
 }

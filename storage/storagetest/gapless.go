@@ -11,7 +11,8 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// A follower is somebody who lists a prefix and then watches it, while writers write.
+// A follower is somebody who lists a prefix and then watches it, while writers
+// write.
 type follower struct {
 	prefix storage.Key
 	begin  chan struct{} // closed when it is to begin
@@ -36,8 +37,9 @@ func checkWatchGapless(e *env) {
 	ctx, giveUp := context.WithCancel(e.ctx)
 	defer giveUp()
 	var history []storage.Event
-	// turn guards history. It is a channel because time in a synctest bubble goes on
-	// while goroutines wait for one, and not while they wait for a mutex.
+	// turn guards history. It is a channel because time in a synctest bubble
+	// goes on while goroutines wait for one, and not while they wait for a
+	// mutex.
 	turn := make(chan struct{}, 1)
 	write := func(i int) error {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
@@ -50,8 +52,9 @@ func checkWatchGapless(e *env) {
 			}
 			turn <- struct{}{}
 			history = append(history, event)
-			// Followers begin one after the other. While the odd ones do, the writers
-			// stop after the change at hand: a fast store would be done by then.
+			// Followers begin one after the other. While the odd ones do, the
+			// writers stop after the change at hand: a fast store would be done
+			// by then.
 			if n := len(history) - 1; n%every == 0 && n/every < len(followers) {
 				f := followers[n/every]
 				close(f.begin)

@@ -12,8 +12,9 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// An operation is one call as its caller saw it. began and ended are readings of one
-// clock: an operation that ended before another began must come before it.
+// An operation is one call as its caller saw it. began and ended are readings
+// of one clock: an operation that ended before another began must come before
+// it.
 type operation struct {
 	began, ended int64
 	// revision is what the operation's answer is as of: for a write its own, for
@@ -87,7 +88,8 @@ func (e *env) act(o *operation, kind int, value string) error {
 	return err
 }
 
-// explain checks every operation against the writes in the order of their revisions.
+// explain checks every operation against the writes in the order of their
+// revisions.
 func (e *env) explain(log []operation) {
 	var writes []operation
 	for _, o := range log {

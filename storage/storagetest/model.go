@@ -126,7 +126,8 @@ func (w *world) last() storage.Revision {
 	return w.start
 }
 
-// at picks a revision to read at, zero being now, and what stood under prefix then.
+// at picks a revision to read at, zero being now, and what stood under prefix
+// then.
 func (w *world) at(prefix storage.Key) (storage.Revision, []storage.Record) {
 	if w.random.IntN(2) == 0 {
 		before, _ := split(w.history, prefix, w.last())

@@ -48,7 +48,8 @@ func checkCreateOnce(e *env) {
 	}
 }
 
-// checkCounter has many increment one number, each time from what they read or met.
+// checkCounter has many increment one number, each time from what they read or
+// met.
 func checkCounter(e *env) {
 	const adders, each = 8, 50
 	e.create("/n", "0")

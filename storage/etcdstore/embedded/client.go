@@ -15,8 +15,8 @@ import (
 
 // newClient returns a client that calls etcd's functions, through g for
 // whatever touches the database: etcd counts on its network server having let
-// every call out before the database is closed, and ends the process over one that
-// comes late.
+// every call out before the database is closed, and ends the process over one
+// that comes late.
 func newClient(etcd *etcdserver.EtcdServer, g *gate) *clientv3.Client {
 	client := v3client.New(etcd)
 	kv := &gatedKV{KVServer: v3rpc.NewQuotaKVServer(etcd), gate: g}

@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child writes records until it is killed, and prints the key of each once the store has
-// acknowledged it.
+// child writes records until it is killed, and prints the key of each once the
+// store has acknowledged it.
 func child(dir string) error {
 	server, err := embedded.New(embedded.Config{Dir: dir})
 	if err != nil {

@@ -14,9 +14,9 @@ var ErrLocked = errors.New("data directory is in use by another etcd")
 // lockName is the file in the data directory that a Server locks while it runs.
 const lockName = "planekit.lock"
 
-// lock makes dir this server's own until unlock. etcd itself waits for a database
-// that is in use, for ever; so its file is probed too, in case a stock etcd has it.
-// The kernel drops the lock when the process dies.
+// lock makes dir this server's own until unlock. etcd itself waits for a
+// database that is in use, for ever; so its file is probed too, in case a stock
+// etcd has it. The kernel drops the lock when the process dies.
 func lock(dir string) (unlock func(), err error) {
 	file, err := flock(filepath.Join(dir, lockName), os.O_CREATE)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Verbosities at which etcd's messages are passed on. Its warnings are mostly about
-// time; what stops it comes out of Run as an error.
+// Verbosities at which etcd's messages are passed on. Its warnings are mostly
+// about time; what stops it comes out of Run as an error.
 const (
 	warnVerbosity  = 1
 	infoVerbosity  = 4

@@ -13,8 +13,9 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver"
 )
 
-// stopTimeout bounds how long Run waits for an etcd to stop that has failed.
-// A sound one stops in milliseconds, after the calls under way, and is waited for.
+// stopTimeout bounds how long Run waits for an etcd to stop that has failed. A
+// sound one stops in milliseconds, after the calls under way, and is waited
+// for.
 const stopTimeout = 5 * time.Second
 
 // Config says where and how the server keeps its data.
@@ -131,8 +132,8 @@ func (s *Server) serve(ctx context.Context, etcd *etcdserver.EtcdServer, client 
 	}
 }
 
-// start brings etcd up to where it serves. etcd reports some failures by ending the
-// process or the goroutine, so it gets a goroutine to lose.
+// start brings etcd up to where it serves. etcd reports some failures by ending
+// the process or the goroutine, so it gets a goroutine to lose.
 func (s *Server) start() (*etcdserver.EtcdServer, error) {
 	config, err := s.config.etcd(s.log.zap())
 	if err != nil {
@@ -157,12 +158,13 @@ func (s *Server) start() (*etcdserver.EtcdServer, error) {
 	}()
 	select {
 	case r := <-done:
-		select {
-		case err := <-s.log.fatal:
-			return nil, err
-		default:
-			return r.etcd, r.err
+		if r.err != nil {
+			select {
+			case r.err = <-s.log.fatal: // says more
+			default:
+			}
 		}
+		return r.etcd, r.err
 	case err := <-s.log.fatal:
 		return nil, err
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/planekit/planekit/storage/etcdstore/embedded"
 )
 
-// Calls that are under way when the server stops, or come later, end with an error and
-// disturb nothing.
+// Calls that are under way when the server stops, or come later, end with an
+// error and disturb nothing.
 func TestStopUnderLoad(t *testing.T) {
 	for range 5 {
 		server := start(t, embedded.Config{Dir: t.TempDir()})
@@ -22,7 +22,8 @@ func TestStopUnderLoad(t *testing.T) {
 		for i := range callers {
 			go func() {
 				var err error
-				// Goexit, with which etcd's last words end a goroutine, leaves err nil.
+				// Goexit, with which etcd's last words end a goroutine, leaves
+				// err nil.
 				defer func() { ended <- err }()
 				for err == nil {
 					err = load(ctx, store, i)
