@@ -18,8 +18,9 @@ func objects(n int) []*object {
 	return list
 }
 
-// loaded returns a running informer of n objects and its sink.
-func loaded(b *testing.B, n, indexes int) (*informer.Informer[*object], *informer.Index[int, *object], informer.Sink[*object]) {
+// loaded returns a running informer of n objects, with indexes of that many
+// objects to a key, and its sink.
+func loaded(b *testing.B, n int, sizes ...int) (*informer.Informer[*object], []*informer.Index[int, *object], informer.Sink[*object]) {
 	sinks := make(chan informer.Sink[*object], 1)
 	inf := newInformer(b, sourceFunc(func(ctx context.Context, _ string, sink informer.Sink[*object]) error {
 		sink.Replace(strconv.Itoa(n), objects(n))
@@ -27,18 +28,18 @@ func loaded(b *testing.B, n, indexes int) (*informer.Informer[*object], *informe
 		<-ctx.Done()
 		return ctx.Err()
 	}))
-	var index *informer.Index[int, *object]
-	for range indexes {
-		index = informer.NewIndex(inf, func(o *object) []int { return []int{o.group} })
+	var indexes []*informer.Index[int, *object]
+	for _, size := range sizes {
+		indexes = append(indexes, informer.NewIndex(inf, func(o *object) []int { return []int{o.group % (n / size)} }))
 	}
 	b.Cleanup(start(b, inf))
-	return inf, index, <-sinks
+	return inf, indexes, <-sinks
 }
 
 func BenchmarkEvents(b *testing.B) {
 	for _, handlers := range []int{1, 10} {
 		b.Run(fmt.Sprintf("handlers=%d", handlers), func(b *testing.B) {
-			inf, _, sink := loaded(b, 1000, 0)
+			inf, _, sink := loaded(b, 1000)
 			var all sync.WaitGroup
 			list := objects(1000)
 			for range handlers {
@@ -68,7 +69,7 @@ func BenchmarkEvents(b *testing.B) {
 }
 
 func BenchmarkGet(b *testing.B) {
-	inf, _, _ := loaded(b, 100_000, 0)
+	inf, _, _ := loaded(b, 100_000)
 	key := objects(100_000)[77_777].key
 	b.ReportAllocs()
 	for b.Loop() {
@@ -79,25 +80,28 @@ func BenchmarkGet(b *testing.B) {
 }
 
 func BenchmarkIndexGet(b *testing.B) {
-	_, index, _ := loaded(b, 100_000, 1)
-	b.Run("objects=10", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			n := 0
-			for range index.Get(77) {
-				n++
+	sizes := []int{10, 1000}
+	_, indexes, _ := loaded(b, 100_000, sizes...)
+	for i, size := range sizes {
+		b.Run(fmt.Sprintf("objects=%d", size), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				n := 0
+				for range indexes[i].Get(77) {
+					n++
+				}
+				if n != size {
+					b.Fatal(n)
+				}
 			}
-			if n != 10 {
-				b.Fatal(n)
-			}
-		}
-	})
+		})
+	}
 }
 
 func BenchmarkUpdate(b *testing.B) {
-	for _, indexes := range []int{0, 2} {
-		b.Run(fmt.Sprintf("objects=100000/indexes=%d", indexes), func(b *testing.B) {
-			_, _, sink := loaded(b, 100_000, indexes)
+	for _, sizes := range [][]int{nil, {10, 10}} {
+		b.Run(fmt.Sprintf("objects=100000/indexes=%d", len(sizes)), func(b *testing.B) {
+			_, _, sink := loaded(b, 100_000, sizes...)
 			list := objects(100_000)
 			revision := 100_000
 			b.ReportAllocs()
@@ -134,7 +138,7 @@ func BenchmarkInitialSync(b *testing.B) {
 }
 
 func BenchmarkRelist(b *testing.B) {
-	_, _, sink := loaded(b, 100_000, 0)
+	_, _, sink := loaded(b, 100_000)
 	list := objects(100_000)
 	revision := 100_000
 	b.ReportAllocs()

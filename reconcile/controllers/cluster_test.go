@@ -3,6 +3,7 @@ package controllers_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -146,66 +147,71 @@ func (c *cluster) addNode(t *testing.T, name string) {
 // TestNodeIPAM has nodes come and go, copies that lag, writes that fail, and
 // restarts. No two nodes ever have the same range.
 func TestNodeIPAM(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	for range 20 {
 		seed := rand.Uint64()
-		t.Logf("seed %d", seed)
-		r := rand.New(rand.NewPCG(seed, 0))
-		c := newCluster()
-		c.nodes.check = func(_, _ *corev1.Node) {
-			owner := map[string]string{}
-			for _, n := range c.nodes.objects {
-				if other, ok := owner[n.Spec.PodCIDR]; ok && n.Spec.PodCIDR != "" {
-					t.Errorf("%s and %s have %s", other, n.Name, n.Spec.PodCIDR)
-				}
-				owner[n.Spec.PodCIDR] = n.Name
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { perturbNodeIPAM(t, seed) })
+		})
+	}
+}
+
+func perturbNodeIPAM(t *testing.T, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 0))
+	c := newCluster()
+	c.nodes.check = func(_, _ *corev1.Node) {
+		owner := map[string]string{}
+		for _, n := range c.nodes.objects {
+			if other, ok := owner[n.Spec.PodCIDR]; ok && n.Spec.PodCIDR != "" {
+				t.Errorf("%s and %s have %s", other, n.Name, n.Spec.PodCIDR)
 			}
+			owner[n.Spec.PodCIDR] = n.Name
 		}
-		run := func() *process {
-			return launch(t, func(ctx context.Context) []controllers.Runner {
-				return []controllers.Runner{must[*controllers.NodeIPAM](t)(controllers.NewNodeIPAM(controllers.NodeIPAMConfig{
-					Nodes: follow(ctx, c.nodes, lag{random: r, most: 5 * time.Second, relist: 10}), Writer: c.nodes,
-					Cluster: netip.MustParsePrefix("10.1.0.0/22"), Events: c.api,
-				}))}
-			})
-		}
-		w := &world{api: c.api}
-		names := []string{"a", "b", "c", "d", "e", "f"} // two more than there are ranges
-		for _, name := range names {
-			c.addNode(t, name)
-		}
-		noFaults := w.faults(r, 30)
-		p := run()
-		for range 40 {
-			time.Sleep(time.Duration(r.IntN(10)) * time.Second)
-			switch name := names[r.IntN(len(names))]; r.IntN(4) {
-			case 0:
-				p.stop(t)
-				p = run()
-			case 1:
-				_ = c.nodes.Delete(t.Context(), "", name, metav1.DeleteOptions{}) // may be gone, may fail
-			default:
-				_, _ = c.nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
-			}
-		}
-		noFaults()
-		for _, name := range names {
+	}
+	run := func() *process {
+		return launch(t, func(ctx context.Context) []controllers.Runner {
+			return []controllers.Runner{must[*controllers.NodeIPAM](t)(controllers.NewNodeIPAM(controllers.NodeIPAMConfig{
+				Nodes: follow(ctx, c.nodes, lag{random: r, most: 5 * time.Second, relist: 10}), Writer: c.nodes,
+				Cluster: netip.MustParsePrefix("10.1.0.0/22"), Events: c.api,
+			}))}
+		})
+	}
+	w := &world{api: c.api}
+	names := []string{"a", "b", "c", "d", "e", "f"} // two more than there are ranges
+	for _, name := range names {
+		c.addNode(t, name)
+	}
+	noFaults := w.faults(r, 30)
+	p := run()
+	for range 40 {
+		time.Sleep(time.Duration(r.IntN(10)) * time.Second)
+		switch name := names[r.IntN(len(names))]; r.IntN(4) {
+		case 0:
+			p.stop(t)
+			p = run()
+		case 1:
+			_ = c.nodes.Delete(t.Context(), "", name, metav1.DeleteOptions{}) // may be gone, may fail
+		default:
 			_, _ = c.nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		}
-		settle()
-		have := 0
-		for _, n := range c.nodes.list() {
-			if n.Spec.PodCIDR != "" {
-				have++
-				if !slices.Equal(n.Spec.PodCIDRs, []string{n.Spec.PodCIDR}) {
-					t.Errorf("podCIDRs %v, podCIDR %s", n.Spec.PodCIDRs, n.Spec.PodCIDR)
-				}
+	}
+	noFaults()
+	for _, name := range names {
+		_, _ = c.nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	settle()
+	have := 0
+	for _, n := range c.nodes.list() {
+		if n.Spec.PodCIDR != "" {
+			have++
+			if !slices.Equal(n.Spec.PodCIDRs, []string{n.Spec.PodCIDR}) {
+				t.Errorf("podCIDRs %v, podCIDR %s", n.Spec.PodCIDRs, n.Spec.PodCIDR)
 			}
 		}
-		if have != 4 {
-			t.Errorf("%d nodes have a range, want all 4 given out", have)
-		}
-		p.stop(t)
-	})
+	}
+	if have != 4 {
+		t.Errorf("%d nodes have a range, want all 4 given out", have)
+	}
+	p.stop(t)
 }
 
 // TestNodeLifecycle has a kubelet that falls silent and comes back. Its clock

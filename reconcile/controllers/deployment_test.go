@@ -127,8 +127,12 @@ func checkDone(t *testing.T, d *appsv1.Deployment, want int32, revision string) 
 // miss changes, failing writes and restarts. Never are there more pods than
 // the surge allows, and never fewer available ones than it must be.
 func TestDeploymentPerturbed(t *testing.T) {
-	for range 15 {
-		seed := rand.Uint64()
+	// Seeds that have found something: an unseen ReplicaSet, an unseen update.
+	seeds := []uint64{6315694244747885871, 14000753573828294176}
+	for range 25 {
+		seeds = append(seeds, rand.Uint64())
+	}
+	for _, seed := range seeds {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { perturbDeployment(t, seed) })
 		})
@@ -168,9 +172,9 @@ func perturbDeployment(t *testing.T, seed uint64) {
 	slow := lag{random: r, most: 2 * time.Second, relist: 5}
 	p := w.runDeployments(t, slow)
 	tag := 1
-	for range 8 {
-		time.Sleep(time.Duration(r.IntN(40)) * time.Second)
-		if r.IntN(3) == 0 {
+	for range 15 {
+		time.Sleep(time.Duration(r.IntN(15)) * time.Second)
+		if r.IntN(4) == 0 {
 			p.stop(t)
 			p = w.runDeployments(t, slow)
 		} else {

@@ -14,24 +14,31 @@
 // # Model
 //
 // Each controller reads local copies ([Cache], [Index]), decides in a pure
-// function, and writes through the narrow interfaces of its config. It keeps
-// nothing that cannot be lost. The copies may be old; three rules make that
-// harmless, without any timer:
+// function, and writes through the narrow interfaces of its config. What it
+// keeps in memory may be lost: a new process begins with copies that are new.
+// While it runs the copies may be old; four rules make that harmless, without
+// any timer:
 //
-//   - Names are a function of the owner and the state seen, so a create that is
-//     repeated, by whoever and after whatever failure, meets what the first one
-//     made and is refused. Pods are named with a suffix made from the UID of
-//     their controller and a number; the lowest free ones are used, so the name
-//     of a pod that is gone is used again.
+//   - Names are chosen here, from the owner and the state seen. Pods are named
+//     with a suffix made from the UID of their controller and a number; the
+//     lowest free ones are used, so the name of a pod that is gone is used
+//     again. Whoever makes the same decision twice is refused the second time.
+//   - A write whose answer was lost is settled before anything else is decided:
+//     a create is repeated under its own name.
 //   - Updates carry the resource version they were decided on and are refused
 //     when it has moved; deletions carry the UID.
 //   - Before it looks again at an owner, a controller waits until its copy has
 //     what it wrote for that owner itself; a pod it deleted counts as deleted
 //     from then on, also in a copy that does not know yet.
 //
-// So a controller may be killed at any point and started again, and two of
-// them may run at once: for the same state they make the same objects. The
-// exception is [NodeIPAM], of which only one may run.
+// So a controller may be killed between any two writes and started again, and
+// there will be neither more pods than were asked for nor fewer. A Deployment
+// goes on only when the status of its ReplicaSets is about their present
+// sizes; so the bounds of a rolling update hold for pods, not only for numbers
+// in specs. What remains is a write of a dead process that reaches the API
+// after its successor has listed, while pods are going at the same time: it
+// may add a pod, which is removed when it is seen. The same holds for two
+// processes at once. Of [NodeIPAM] only one may run.
 //
 // # Failures
 //

@@ -39,16 +39,17 @@ type cache[T thing[T]] struct {
 // lag describes how a cache falls behind.
 type lag struct {
 	random *rand.Rand
-	most   time.Duration
+	// A change shows up after at least least, and less than most later.
+	least, most time.Duration
 	// relist is the chance, of 100, that a change is seen through a new list only.
 	relist int
 }
 
 func (l lag) wait() time.Duration {
 	if l.most == 0 {
-		return 0
+		return l.least
 	}
-	return time.Duration(l.random.Int64N(int64(l.most)))
+	return l.least + time.Duration(l.random.Int64N(int64(l.most)))
 }
 
 // follow starts a cache. Its goroutine ends with ctx.

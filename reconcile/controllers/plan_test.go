@@ -1,6 +1,8 @@
 package controllers
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -209,6 +211,37 @@ func TestPodNames(t *testing.T) {
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, replicaSetKind)}
 	if _, err := podNames(owner, nil, nil, 2, cache); !isStale(err) {
 		t.Errorf("with a pod that was not counted: %v", err)
+	}
+}
+
+// lossy applies nothing and says nothing of use.
+type lossy struct{ names []string }
+
+func (l *lossy) Create(_ context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	l.names = append(l.names, pod.Name)
+	return nil, errors.New("connection reset")
+}
+
+func (l *lossy) Delete(context.Context, string, string, metav1.DeleteOptions) error { return nil }
+
+// TestLostCreateIsTriedAgain has a lower name become free after a create whose
+// answer was lost. Taking that would make a second pod.
+func TestLostCreateIsTriedAgain(t *testing.T) {
+	owner := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "uid"}}
+	none := func(string) (*corev1.Pod, bool) { return nil, false }
+	names, _ := podNames(owner, nil, nil, 1, none)
+	writer := &lossy{}
+	p := podControl{writer: writer, events: noEvents{}, kind: replicaSetKind}
+	template := &corev1.PodTemplateSpec{}
+	first := []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: names[0]}}}
+	for _, pods := range [][]*corev1.Pod{first, nil} {
+		p.observe("ns/web", pods)
+		if err := p.create(t.Context(), owner, template, 1, pods, none); err == nil {
+			t.Fatal("no error")
+		}
+	}
+	if writer.names[0] == names[0] || writer.names[1] != writer.names[0] {
+		t.Errorf("tried %v", writer.names)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/planekit/planekit/reconcile/controllers"
 )
 
 func TestReplicaSetScales(t *testing.T) {
@@ -148,15 +150,15 @@ func TestReplicaSetScalesDownPerturbed(t *testing.T) {
 				}
 				noFaults := w.faults(r, 30)
 				w.replicaSets.alter(t, "default/web", func(rs *appsv1.ReplicaSet) { rs.Spec.Replicas = &want })
-				for range 5 {
-					time.Sleep(time.Duration(r.IntN(10)) * time.Second)
+				for range 10 {
+					time.Sleep(time.Duration(r.IntN(1500)) * time.Millisecond)
 					// A pod that is not ready any more changes the order of deletion.
 					pods := w.pods.list()
 					if len(pods) == 0 {
 						break
 					}
 					w.pods.alter(t, keyOf(pods[r.IntN(len(pods))]), func(p *corev1.Pod) { p.Status.Conditions = nil })
-					if r.IntN(3) == 0 {
+					if r.IntN(10) == 0 {
 						p.stop(t)
 						p = w.runReplicaSets(t, slow)
 					}
@@ -354,8 +356,10 @@ func TestReplicaSetAdoptsNothingWhenGone(t *testing.T) {
 		pod := w.pods.list()[0]
 		p.stop(t)
 		w.replicaSets.alter(t, keyOf(created), func(rs *appsv1.ReplicaSet) { rs.Finalizers = []string{"orphan"} })
-		// The new process lists the owner as it was, and its changes only later.
-		p = w.runReplicaSets(t, lag{random: rand.New(rand.NewPCG(4, 4)), most: time.Hour})
+		// The new process lists the owner as it was, and sees its changes late.
+		p = launch(t, func(ctx context.Context) []controllers.Runner {
+			return []controllers.Runner{w.replicaSetController(t, ctx, lag{least: time.Hour}, lag{})}
+		})
 		_ = w.replicaSets.Delete(t.Context(), "default", "web", metav1.DeleteOptions{})
 		w.pods.alter(t, keyOf(pod), func(p *corev1.Pod) { p.OwnerReferences = nil })
 		settle()

@@ -64,13 +64,13 @@ func newDone() chan error { return make(chan error, 1) }
 func (w *world) runReplicaSets(t *testing.T, l lag) *process {
 	t.Helper()
 	return launch(t, func(ctx context.Context) []controllers.Runner {
-		return []controllers.Runner{w.replicaSetController(t, ctx, l)}
+		return []controllers.Runner{w.replicaSetController(t, ctx, l, l)}
 	})
 }
 
-func (w *world) replicaSetController(t *testing.T, ctx context.Context, l lag) controllers.Runner {
+func (w *world) replicaSetController(t *testing.T, ctx context.Context, l, podLag lag) controllers.Runner {
 	t.Helper()
-	pods := follow(ctx, w.pods, l)
+	pods := follow(ctx, w.pods, podLag)
 	return must[*controllers.ReplicaSet](t)(controllers.NewReplicaSet(controllers.ReplicaSetConfig{
 		ReplicaSets: follow(ctx, w.replicaSets, l), Pods: pods, PodsByController: byController[*corev1.Pod]{pods},
 		Status: w.replicaSets, Writer: w.pods, Events: w.api,
@@ -82,7 +82,7 @@ func (w *world) runDeployments(t *testing.T, l lag) *process {
 	return launch(t, func(ctx context.Context) []controllers.Runner {
 		sets, pods := follow(ctx, w.replicaSets, l), follow(ctx, w.pods, l)
 		return []controllers.Runner{
-			w.replicaSetController(t, ctx, l),
+			w.replicaSetController(t, ctx, l, l),
 			must[*controllers.Deployment](t)(controllers.NewDeployment(controllers.DeploymentConfig{
 				Deployments: follow(ctx, w.deployments, l), ReplicaSets: sets, Pods: pods,
 				ReplicaSetsByController: byController[*appsv1.ReplicaSet]{sets}, PodsByController: byController[*corev1.Pod]{pods},
