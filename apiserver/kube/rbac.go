@@ -1,18 +1,17 @@
 package kube
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/planekit/planekit/apiserver"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// rbacResource is what the four kinds have in common. Their names may be anything
-// that fits into a URL: "system:node" is one.
+// rbacResource is what the four kinds have in common.
 func rbacResource(kind, plural string, namespaced bool) apiserver.Resource {
 	return apiserver.Resource{
 		Group:      rbacv1.GroupName,
@@ -23,6 +22,21 @@ func rbacResource(kind, plural string, namespaced bool) apiserver.Resource {
 	}
 }
 
+// rbacName allows anything that fits into a URL as one segment, such as
+// "system:node".
+func rbacName(name string, prefix bool) []string {
+	if !prefix && (name == "." || name == "..") {
+		return []string{fmt.Sprintf("may not be '%s'", name)}
+	}
+	var messages []string
+	for _, c := range []string{"/", "%"} {
+		if strings.Contains(name, c) {
+			messages = append(messages, fmt.Sprintf("may not contain '%s'", c))
+		}
+	}
+	return messages
+}
+
 func roles() apiserver.Resource {
 	r := rbacResource("Role", "roles", true)
 	r.New = func() runtime.Object { return &rbacv1.Role{} }
@@ -31,7 +45,7 @@ func roles() apiserver.Resource {
 		validate:       validateRole,
 		validateUpdate: func(role, _ *rbacv1.Role) field.ErrorList { return validateRole(role) },
 	}.erase()
-	r.Strategy.ValidateName = path.ValidatePathSegmentName
+	r.Strategy.ValidateName = rbacName
 	r.Columns = []apiserver.Column{createdAt[*rbacv1.Role]()}
 	return r
 }
@@ -44,7 +58,7 @@ func clusterRoles() apiserver.Resource {
 		validate:       validateClusterRole,
 		validateUpdate: func(role, _ *rbacv1.ClusterRole) field.ErrorList { return validateClusterRole(role) },
 	}.erase()
-	r.Strategy.ValidateName = path.ValidatePathSegmentName
+	r.Strategy.ValidateName = rbacName
 	r.Columns = []apiserver.Column{createdAt[*rbacv1.ClusterRole]()}
 	return r
 }
@@ -60,7 +74,7 @@ func roleBindings() apiserver.Resource {
 			return append(validateRoleBinding(b.RoleRef, b.Subjects, true), sameRole(b.RoleRef, old.RoleRef)...)
 		},
 	}.erase()
-	r.Strategy.ValidateName = path.ValidatePathSegmentName
+	r.Strategy.ValidateName = rbacName
 	r.Columns = bindingColumns("roleBinding", rbacv1.RoleBinding{}.SwaggerDoc()["roleRef"],
 		func(b *rbacv1.RoleBinding) (rbacv1.RoleRef, []rbacv1.Subject) { return b.RoleRef, b.Subjects })
 	return r
@@ -79,7 +93,7 @@ func clusterRoleBindings() apiserver.Resource {
 			return append(validateRoleBinding(b.RoleRef, b.Subjects, false), sameRole(b.RoleRef, old.RoleRef)...)
 		},
 	}.erase()
-	r.Strategy.ValidateName = path.ValidatePathSegmentName
+	r.Strategy.ValidateName = rbacName
 	r.Columns = bindingColumns("clusterRoleBinding", rbacv1.ClusterRoleBinding{}.SwaggerDoc()["roleRef"],
 		func(b *rbacv1.ClusterRoleBinding) (rbacv1.RoleRef, []rbacv1.Subject) { return b.RoleRef, b.Subjects })
 	return r

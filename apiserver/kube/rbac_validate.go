@@ -2,7 +2,6 @@ package kube
 
 import (
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -60,7 +59,7 @@ func validateRoleBinding(ref rbacv1.RoleRef, subjects []rbacv1.Subject, namespac
 	}
 	oneOf(&ps, p.Child("kind"), ref.Kind, kinds...)
 	if ps.required(p.Child("name"), ref.Name) {
-		ps.each(p.Child("name"), ref.Name, path.ValidatePathSegmentName(ref.Name, false))
+		ps.each(p.Child("name"), ref.Name, rbacName(ref.Name, false))
 	}
 	for i, s := range subjects {
 		checkSubject(&ps, field.NewPath("subjects").Index(i), s, namespaced)
