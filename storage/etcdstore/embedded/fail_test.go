@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -64,22 +63,6 @@ func TestRunOnBrokenDatabase(t *testing.T) {
 	makeDatabase(t, dir, strings.Repeat("this is no database. ", 10_000))
 	if err := run(t, dir); err == nil || !strings.Contains(err.Error(), dir) {
 		t.Errorf("a broken database: %v", err)
-	}
-}
-
-// A stock etcd does not know of our lock, but holds its database.
-func TestRunBesideStockEtcd(t *testing.T) {
-	dir := t.TempDir()
-	database, err := os.Open(makeDatabase(t, dir, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = database.Close() }()
-	if err := syscall.Flock(int(database.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	if err := run(t, dir); !errors.Is(err, ErrLocked) {
-		t.Errorf("a directory that etcd uses: %v", err)
 	}
 }
 
