@@ -36,7 +36,7 @@ func validateConfigMap(cm *corev1.ConfigMap) field.ErrorList {
 	for _, key := range sortedKeys(cm.Data) {
 		ps.each(data.Key(key), key, validation.IsConfigMapKey(key))
 		_, twice := cm.BinaryData[key]
-		ps.must(!twice, field.Invalid(data.Key(key), key, "duplicate of key present in binaryData"))
+		ps.valid(!twice, data.Key(key), key, "duplicate of key present in binaryData")
 		size += len(cm.Data[key])
 	}
 	for _, key := range sortedKeys(cm.BinaryData) {
@@ -44,7 +44,7 @@ func validateConfigMap(cm *corev1.ConfigMap) field.ErrorList {
 		size += len(cm.BinaryData[key])
 	}
 	// The empty path means the whole object.
-	ps.must(size <= corev1.MaxSecretSize, field.TooLong(field.NewPath(""), "", corev1.MaxSecretSize))
+	ps.atMostBytes(field.NewPath(""), size, corev1.MaxSecretSize)
 	return ps.list
 }
 
@@ -69,8 +69,8 @@ type frozenField struct {
 // frozen checks an object that was made immutable, for good.
 func frozen(ps *problems, still bool, fields []frozenField) {
 	const message = "field is immutable when `immutable` is set"
-	ps.must(still, field.Forbidden(field.NewPath("immutable"), message))
+	ps.allowed(still, field.NewPath("immutable"), message)
 	for _, f := range fields {
-		ps.must(!f.changed, field.Forbidden(field.NewPath(f.path), message))
+		ps.allowed(!f.changed, field.NewPath(f.path), message)
 	}
 }

@@ -19,7 +19,7 @@ func checkContainers(ps *problems, p *field.Path, scope *podScope) {
 	for i := range scope.spec.Containers {
 		c, at := &scope.spec.Containers[i], p.Index(i)
 		checkContainer(ps, at, c, scope)
-		ps.must(!names[c.Name], field.Duplicate(at.Child("name"), c.Name))
+		ps.unique(!names[c.Name], at.Child("name"), c.Name)
 		names[c.Name] = true
 		checkHandlers(ps, at, c, scope)
 		checkRestartPolicy(ps, at, c)
@@ -39,7 +39,7 @@ func checkInitContainers(ps *problems, p *field.Path, scope *podScope) {
 		checkContainer(ps, at, c, scope)
 		checkRestartPolicy(ps, at, c)
 		if c.Name != "" {
-			ps.must(!names[c.Name], field.Duplicate(at.Child("name"), c.Name))
+			ps.unique(!names[c.Name], at.Child("name"), c.Name)
 			names[c.Name] = true
 		}
 		// Init containers run one after another and may share host ports.
@@ -57,7 +57,7 @@ func checkInitContainers(ps *problems, p *field.Path, scope *podScope) {
 			{"readinessProbe", c.ReadinessProbe != nil},
 			{"startupProbe", c.StartupProbe != nil},
 		} {
-			ps.must(!f.set, field.Forbidden(at.Child(f.path), "may not be set for init containers without restartPolicy=Always"))
+			ps.allowed(!f.set, at.Child(f.path), "may not be set for init containers without restartPolicy=Always")
 		}
 	}
 }
@@ -77,10 +77,11 @@ func checkEphemeralContainers(ps *problems, p *field.Path, scope *podScope) {
 		ec, at := &scope.spec.EphemeralContainers[i], p.Index(i)
 		c := (*corev1.Container)(&ec.EphemeralContainerCommon)
 		checkContainer(ps, at, c, scope)
-		ps.must(!names[c.Name], field.Duplicate(at.Child("name"), c.Name))
+		ps.unique(!names[c.Name], at.Child("name"), c.Name)
 		names[c.Name] = true
-		ps.must(ec.TargetContainerName == "" || targets[ec.TargetContainerName],
-			field.NotFound(at.Child("targetContainerName"), ec.TargetContainerName))
+		if ec.TargetContainerName != "" && !targets[ec.TargetContainerName] {
+			ps.add(field.NotFound(at.Child("targetContainerName"), ec.TargetContainerName))
+		}
 		checkEphemeralFields(ps, at, c)
 	}
 }
@@ -99,12 +100,12 @@ func checkEphemeralFields(ps *problems, at *field.Path, c *corev1.Container) {
 		{"resources", len(c.Resources.Limits)+len(c.Resources.Requests)+len(c.Resources.Claims) > 0},
 		{"resizePolicy", len(c.ResizePolicy) > 0},
 	} {
-		ps.must(!f.set, field.Forbidden(at.Child(f.path), "cannot be set for an Ephemeral Container"))
+		ps.allowed(!f.set, at.Child(f.path), "cannot be set for an Ephemeral Container")
 	}
 	for i, m := range c.VolumeMounts {
 		mount := at.Child("volumeMounts").Index(i)
-		ps.must(m.SubPath == "", field.Forbidden(mount.Child("subPath"), "cannot be set for an Ephemeral Container"))
-		ps.must(m.SubPathExpr == "", field.Forbidden(mount.Child("subPathExpr"), "cannot be set for an Ephemeral Container"))
+		ps.allowed(m.SubPath == "", mount.Child("subPath"), "cannot be set for an Ephemeral Container")
+		ps.allowed(m.SubPathExpr == "", mount.Child("subPathExpr"), "cannot be set for an Ephemeral Container")
 	}
 }
 
@@ -141,9 +142,9 @@ func checkRestartPolicy(ps *problems, p *field.Path, c *corev1.Container) {
 			corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)
 	}
 	rules := p.Child("restartPolicyRules")
-	ps.must(c.RestartPolicy != nil || len(c.RestartPolicyRules) == 0,
-		field.Required(p.Child("restartPolicy"), "must specify restartPolicy when restart rules are used"))
-	ps.must(len(c.RestartPolicyRules) <= maxRestartRules, field.TooMany(rules, len(c.RestartPolicyRules), maxRestartRules))
+	ps.present(c.RestartPolicy != nil || len(c.RestartPolicyRules) == 0,
+		p.Child("restartPolicy"), "must specify restartPolicy when restart rules are used")
+	ps.atMost(rules, len(c.RestartPolicyRules), maxRestartRules)
 	for i, r := range c.RestartPolicyRules {
 		at := rules.Index(i)
 		oneOf(ps, at.Child("action"), r.Action,
@@ -156,7 +157,7 @@ func checkRestartPolicy(ps *problems, p *field.Path, c *corev1.Container) {
 		oneOf(ps, codes.Child("operator"), r.ExitCodes.Operator,
 			corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn)
 		n := len(r.ExitCodes.Values)
-		ps.must(n <= maxRestartExitCodes, field.TooMany(codes.Child("values"), n, maxRestartExitCodes))
+		ps.atMost(codes.Child("values"), n, maxRestartExitCodes)
 	}
 }
 
@@ -168,7 +169,7 @@ func checkPorts(ps *problems, p *field.Path, ports []corev1.ContainerPort) {
 		at := p.Index(i)
 		if port.Name != "" {
 			ps.each(at.Child("name"), port.Name, validation.IsValidPortName(port.Name))
-			ps.must(!names[port.Name], field.Duplicate(at.Child("name"), port.Name))
+			ps.unique(!names[port.Name], at.Child("name"), port.Name)
 			names[port.Name] = true
 		}
 		if port.ContainerPort == 0 {
@@ -196,8 +197,8 @@ func checkHostPorts(ps *problems, p *field.Path, ports []corev1.ContainerPort, t
 			continue
 		}
 		key := hostPort{port.Protocol, port.HostIP, port.HostPort}
-		ps.must(!taken[key], field.Duplicate(p.Index(i).Child("hostPort"),
-			fmt.Sprintf("%s/%s/%d", port.Protocol, port.HostIP, port.HostPort)))
+		ps.unique(!taken[key], p.Index(i).Child("hostPort"),
+			fmt.Sprintf("%s/%s/%d", port.Protocol, port.HostIP, port.HostPort))
 		taken[key] = true
 	}
 }
@@ -208,7 +209,7 @@ func checkPodClaims(ps *problems, p *field.Path, claims []corev1.PodResourceClai
 	for i, c := range claims {
 		at := p.Index(i)
 		if ps.required(at.Child("name"), c.Name) {
-			ps.must(!names[c.Name], field.Duplicate(at.Child("name"), c.Name))
+			ps.unique(!names[c.Name], at.Child("name"), c.Name)
 			ps.dnsLabel(at.Child("name"), c.Name)
 			names[c.Name] = true
 		}
@@ -232,7 +233,7 @@ func checkClaims(ps *problems, p *field.Path, claims []corev1.ResourceClaim, kno
 		if !ps.required(p.Index(i), c.Name) {
 			continue
 		}
-		ps.must(!slices.Contains(claims[:i], c), field.Duplicate(p.Index(i), c.Name))
+		ps.unique(!slices.Contains(claims[:i], c), p.Index(i), c.Name)
 		if !known[c.Name] {
 			unknown := field.NotFound(p.Index(i), c.Name)
 			unknown.Detail = "must be one of the names in pod.spec.resourceClaims"

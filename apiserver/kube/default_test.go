@@ -43,10 +43,14 @@ func TestDefaults(t *testing.T) {
 func decode(t *testing.T, empty func() runtime.Object, doc string) runtime.Object {
 	t.Helper()
 	obj := empty()
-	if err := yaml.UnmarshalStrict([]byte(doc), obj); err != nil {
+	if err := unmarshal(doc, obj); err != nil {
 		t.Fatal(err)
 	}
 	return obj
+}
+
+func unmarshal(doc string, obj runtime.Object) error {
+	return yaml.UnmarshalStrict([]byte(doc), obj)
 }
 
 func expectYAML(t *testing.T, have, want runtime.Object) {

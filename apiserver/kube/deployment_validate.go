@@ -26,7 +26,7 @@ func validateDeployment(d *appsv1.Deployment) field.ErrorList {
 	if deadline := spec.ProgressDeadlineSeconds; deadline != nil {
 		at := p.Child("progressDeadlineSeconds")
 		ps.notNegative(at, int64(*deadline))
-		ps.must(*deadline > spec.MinReadySeconds, field.Invalid(at, deadline, "must be greater than minReadySeconds"))
+		ps.valid(*deadline > spec.MinReadySeconds, at, deadline, "must be greater than minReadySeconds")
 	}
 	return ps.list
 }
@@ -44,8 +44,8 @@ func checkReplicaTemplate(ps *problems, p *field.Path, selector *metav1.LabelSel
 		ps.add(field.Required(p.Child("selector"), ""))
 	} else {
 		ps.selector(p.Child("selector"), selector)
-		ps.must(len(selector.MatchLabels)+len(selector.MatchExpressions) > 0,
-			field.Invalid(p.Child("selector"), selector, "empty selector is invalid for deployment"))
+		ps.valid(len(selector.MatchLabels)+len(selector.MatchExpressions) > 0,
+			p.Child("selector"), selector, "empty selector is invalid for deployment")
 	}
 	s, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
@@ -56,22 +56,22 @@ func checkReplicaTemplate(ps *problems, p *field.Path, selector *metav1.LabelSel
 	checkSelects(ps, at, s, template)
 	checkTemplate(ps, at, template)
 	oneOf(ps, at.Child("spec", "restartPolicy"), template.Spec.RestartPolicy, corev1.RestartPolicyAlways)
-	ps.must(template.Spec.ActiveDeadlineSeconds == nil,
-		field.Forbidden(at.Child("spec", "activeDeadlineSeconds"), "activeDeadlineSeconds in ReplicaSet is not Supported"))
+	ps.allowed(template.Spec.ActiveDeadlineSeconds == nil,
+		at.Child("spec", "activeDeadlineSeconds"), "activeDeadlineSeconds in ReplicaSet is not Supported")
 }
 
 // checkSelects requires a selector to find what the template makes. A missing
 // selector finds nothing, an empty one everything.
 func checkSelects(ps *problems, p *field.Path, s labels.Selector, template *corev1.PodTemplateSpec) {
-	ps.must(s.Empty() || s.Matches(labels.Set(template.Labels)),
-		field.Invalid(p.Child("metadata", "labels"), template.Labels, "`selector` does not match template `labels`"))
+	ps.valid(s.Empty() || s.Matches(labels.Set(template.Labels)),
+		p.Child("metadata", "labels"), template.Labels, "`selector` does not match template `labels`")
 }
 
 func checkDeploymentStrategy(ps *problems, p *field.Path, s *appsv1.DeploymentStrategy) {
 	rolling := p.Child("rollingUpdate")
 	switch s.Type {
 	case appsv1.RecreateDeploymentStrategyType:
-		ps.must(s.RollingUpdate == nil, field.Forbidden(rolling, "may not be specified when strategy `type` is 'Recreate'"))
+		ps.allowed(s.RollingUpdate == nil, rolling, "may not be specified when strategy `type` is 'Recreate'")
 	case appsv1.RollingUpdateDeploymentStrategyType:
 		if s.RollingUpdate == nil {
 			ps.add(field.Required(rolling, "this should be defaulted and never be nil"))
@@ -80,10 +80,10 @@ func checkDeploymentStrategy(ps *problems, p *field.Path, s *appsv1.DeploymentSt
 		unavailable, surge := s.RollingUpdate.MaxUnavailable, s.RollingUpdate.MaxSurge
 		checkShare(ps, rolling.Child("maxUnavailable"), unavailable)
 		checkShare(ps, rolling.Child("maxSurge"), surge)
-		ps.must(shareValue(unavailable) != 0 || shareValue(surge) != 0,
-			field.Invalid(rolling.Child("maxUnavailable"), unavailable, "may not be 0 when `maxSurge` is 0"))
-		ps.must(unavailable == nil || unavailable.Type != intstr.String || shareValue(unavailable) <= 100,
-			field.Invalid(rolling.Child("maxUnavailable"), unavailable, "must not be greater than 100%"))
+		ps.valid(shareValue(unavailable) != 0 || shareValue(surge) != 0,
+			rolling.Child("maxUnavailable"), unavailable, "may not be 0 when `maxSurge` is 0")
+		ps.valid(unavailable == nil || unavailable.Type != intstr.String || shareValue(unavailable) <= 100,
+			rolling.Child("maxUnavailable"), unavailable, "must not be greater than 100%")
 	default:
 		oneOf(ps, p, s.Type, appsv1.RecreateDeploymentStrategyType, appsv1.RollingUpdateDeploymentStrategyType)
 	}
@@ -122,8 +122,8 @@ func validateDeploymentStatus(d, old *appsv1.Deployment) field.ErrorList {
 	ps.notNegative(p.Child("terminatingReplicas"), int64(deref(s.TerminatingReplicas)))
 	collisions := p.Child("collisionCount")
 	ps.notNegative(collisions, int64(deref(s.CollisionCount)))
-	ps.must(deref(s.CollisionCount) >= deref(old.Status.CollisionCount),
-		field.Invalid(collisions, deref(s.CollisionCount), "cannot be decremented"))
+	ps.valid(deref(s.CollisionCount) >= deref(old.Status.CollisionCount),
+		collisions, deref(s.CollisionCount), "cannot be decremented")
 	return ps.list
 }
 
@@ -138,7 +138,7 @@ func checkCounts(ps *problems, p *field.Path, replicas, ready, available int32, 
 	ps.notNegative(p.Child("replicas"), int64(replicas))
 	for _, c := range []count{other, {"readyReplicas", ready}, {"availableReplicas", available}} {
 		ps.notNegative(p.Child(c.path), int64(c.value))
-		ps.must(c.value <= replicas, field.Invalid(p.Child(c.path), c.value, "cannot be greater than status.replicas"))
+		ps.valid(c.value <= replicas, p.Child(c.path), c.value, "cannot be greater than status.replicas")
 	}
-	ps.must(available <= ready, field.Invalid(p.Child("availableReplicas"), available, "cannot be greater than readyReplicas"))
+	ps.valid(available <= ready, p.Child("availableReplicas"), available, "cannot be greater than readyReplicas")
 }

@@ -32,15 +32,15 @@ func checkDNS(ps *problems, p *field.Path, spec *corev1.PodSpec) {
 		return
 	}
 	servers, searches := p.Child("nameservers"), p.Child("searches")
-	ps.must(len(dns.Nameservers) <= maxNameservers,
-		field.Invalid(servers, dns.Nameservers, fmt.Sprintf("must not have more than %v nameservers", maxNameservers)))
+	ps.valid(len(dns.Nameservers) <= maxNameservers,
+		servers, dns.Nameservers, fmt.Sprintf("must not have more than %v nameservers", maxNameservers))
 	for i, ip := range dns.Nameservers {
 		ps.all(validation.IsValidIPForLegacyField(servers.Index(i), ip, true, nil))
 	}
-	ps.must(len(dns.Searches) <= maxSearches,
-		field.Invalid(searches, dns.Searches, fmt.Sprintf("must not have more than %v search paths", maxSearches)))
-	ps.must(len(strings.Join(dns.Searches, " ")) <= maxSearchBytes,
-		field.Invalid(searches, dns.Searches, fmt.Sprintf("must not have more than %v characters (including spaces) in the search list", maxSearchBytes)))
+	ps.valid(len(dns.Searches) <= maxSearches,
+		searches, dns.Searches, fmt.Sprintf("must not have more than %v search paths", maxSearches))
+	ps.valid(len(strings.Join(dns.Searches, " ")) <= maxSearchBytes,
+		searches, dns.Searches, fmt.Sprintf("must not have more than %v characters (including spaces) in the search list", maxSearchBytes))
 	for i, search := range dns.Searches {
 		if search != "." {
 			domain := strings.TrimSuffix(search, ".")
@@ -48,6 +48,6 @@ func checkDNS(ps *problems, p *field.Path, spec *corev1.PodSpec) {
 		}
 	}
 	for i, o := range dns.Options {
-		ps.must(o.Name != "", field.Required(p.Child("options").Index(i), "must not be empty"))
+		ps.present(o.Name != "", p.Child("options").Index(i), "must not be empty")
 	}
 }

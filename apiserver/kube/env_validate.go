@@ -96,7 +96,7 @@ func checkFileRef(ps *problems, p *field.Path, r *corev1.FileKeySelector, volume
 	if i := slices.IndexFunc(volumes, func(v corev1.Volume) bool { return v.Name == r.VolumeName }); i < 0 {
 		ps.add(field.NotFound(volume, r.VolumeName))
 	} else {
-		ps.must(volumes[i].EmptyDir != nil, field.Invalid(volume, r.VolumeName, "referenced volume must be of type emptyDir"))
+		ps.valid(volumes[i].EmptyDir != nil, volume, r.VolumeName, "referenced volume must be of type emptyDir")
 	}
 	if ps.required(p.Child("path"), r.Path) {
 		checkBacksteps(ps, p.Child("path"), r.Path)
@@ -191,6 +191,6 @@ func checkDivisor(ps *problems, p *field.Path, r *corev1.ResourceFieldSelector) 
 	if of == "cpu" {
 		list = "1m and 1"
 	}
-	ps.must(slices.Contains(units, r.Divisor.String()),
-		field.Invalid(p, r.Resource, fmt.Sprintf("only divisor's values %s are supported with the %s resource", list, of)))
+	ps.valid(slices.Contains(units, r.Divisor.String()),
+		p, r.Resource, fmt.Sprintf("only divisor's values %s are supported with the %s resource", list, of))
 }

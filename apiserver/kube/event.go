@@ -131,10 +131,10 @@ func validateEvent(e *corev1.Event) field.ErrorList {
 	about := e.InvolvedObject.Namespace
 	matches := about == e.Namespace || about == "" && e.Namespace == metav1.NamespaceDefault
 	if e.EventTime.IsZero() {
-		ps.must(matches, field.Invalid(involved, about, "does not match event.namespace"))
+		ps.valid(matches, involved, about, "does not match event.namespace")
 	} else {
-		ps.must(about != "" || e.Namespace == metav1.NamespaceDefault || e.Namespace == metav1.NamespaceSystem,
-			field.Invalid(involved, about, "does not match event.namespace"))
+		ps.valid(about != "" || e.Namespace == metav1.NamespaceDefault || e.Namespace == metav1.NamespaceSystem,
+			involved, about, "does not match event.namespace")
 		component := field.NewPath("reportingComponent")
 		ps.required(component, e.ReportingController)
 		ps.each(component, e.ReportingController, validation.IsQualifiedName(e.ReportingController))
@@ -153,5 +153,5 @@ func validateEvent(e *corev1.Event) field.ErrorList {
 }
 
 func checkEventLength(ps *problems, path, value string, limit int) {
-	ps.must(len(value) <= limit, field.Invalid(field.NewPath(path), "", fmt.Sprintf("can have at most %v characters", limit)))
+	ps.valid(len(value) <= limit, field.NewPath(path), "", fmt.Sprintf("can have at most %v characters", limit))
 }

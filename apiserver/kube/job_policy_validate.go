@@ -30,7 +30,7 @@ var failureActions = []batchv1.PodFailurePolicyAction{
 func checkFailurePolicy(ps *problems, p *field.Path, spec *batchv1.JobSpec) {
 	rules := spec.PodFailurePolicy.Rules
 	p = p.Child("rules")
-	ps.must(len(rules) <= maxPolicyRules, field.TooMany(p, len(rules), maxPolicyRules))
+	ps.atMost(p, len(rules), maxPolicyRules)
 	for i := range rules {
 		checkFailureRule(ps, p.Index(i), &rules[i], spec)
 	}
@@ -38,15 +38,15 @@ func checkFailurePolicy(ps *problems, p *field.Path, spec *batchv1.JobSpec) {
 
 func checkFailureRule(ps *problems, p *field.Path, rule *batchv1.PodFailurePolicyRule, spec *batchv1.JobSpec) {
 	if policyValue(ps, p.Child("action"), rule.Action, failureActions) {
-		ps.must(rule.Action != batchv1.PodFailurePolicyActionFailIndex || spec.BackoffLimitPerIndex != nil,
-			field.Invalid(p.Child("action"), rule.Action, "requires the backoffLimitPerIndex to be set"))
+		ps.valid(rule.Action != batchv1.PodFailurePolicyActionFailIndex || spec.BackoffLimitPerIndex != nil,
+			p.Child("action"), rule.Action, "requires the backoffLimitPerIndex to be set")
 	}
 	codes, conditions := rule.OnExitCodes, rule.OnPodConditions
 	if codes != nil {
 		checkExitCodes(ps, p.Child("onExitCodes"), codes, &spec.Template.Spec)
 	}
 	at := p.Child("onPodConditions")
-	ps.must(len(conditions) <= maxPolicyPatterns, field.TooMany(at, len(conditions), maxPolicyPatterns))
+	ps.atMost(at, len(conditions), maxPolicyPatterns)
 	for i, c := range conditions {
 		ps.each(at.Index(i).Child("type"), string(c.Type), validation.IsQualifiedName(string(c.Type)))
 		policyValue(ps, at.Index(i).Child("status"), c.Status,
@@ -76,18 +76,18 @@ func checkExitCodes(ps *problems, p *field.Path, codes *batchv1.PodFailurePolicy
 		[]batchv1.PodFailurePolicyOnExitCodesOperator{batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn})
 	if name := codes.ContainerName; name != nil {
 		known := func(c corev1.Container) bool { return c.Name == *name }
-		ps.must(slices.ContainsFunc(pod.Containers, known) || slices.ContainsFunc(pod.InitContainers, known),
-			field.Invalid(p.Child("containerName"), *name, "must be one of the container or initContainer names in the pod template"))
+		ps.valid(slices.ContainsFunc(pod.Containers, known) || slices.ContainsFunc(pod.InitContainers, known),
+			p.Child("containerName"), *name, "must be one of the container or initContainer names in the pod template")
 	}
 	at := p.Child("values")
-	ps.must(len(codes.Values) > 0, field.Invalid(at, codes.Values, "at least one value is required"))
-	ps.must(len(codes.Values) <= maxExitCodes, field.TooMany(at, len(codes.Values), maxExitCodes))
+	ps.valid(len(codes.Values) > 0, at, codes.Values, "at least one value is required")
+	ps.atMost(at, len(codes.Values), maxExitCodes)
 	for i, code := range codes.Values {
-		ps.must(code != 0 || codes.Operator != batchv1.PodFailurePolicyOnExitCodesOpIn,
-			field.Invalid(at.Index(i), code, "must not be 0 for the In operator"))
-		ps.must(!slices.Contains(codes.Values[:i], code), field.Duplicate(at.Index(i), code))
+		ps.valid(code != 0 || codes.Operator != batchv1.PodFailurePolicyOnExitCodesOpIn,
+			at.Index(i), code, "must not be 0 for the In operator")
+		ps.unique(!slices.Contains(codes.Values[:i], code), at.Index(i), code)
 	}
-	ps.must(slices.IsSorted(codes.Values), field.Invalid(at, codes.Values, "must be ordered"))
+	ps.valid(slices.IsSorted(codes.Values), at, codes.Values, "must be ordered")
 }
 
 func checkSuccessPolicy(ps *problems, p *field.Path, spec *batchv1.JobSpec) {
@@ -97,17 +97,17 @@ func checkSuccessPolicy(ps *problems, p *field.Path, spec *batchv1.JobSpec) {
 	}
 	rules := spec.SuccessPolicy.Rules
 	p = p.Child("rules")
-	ps.must(len(rules) > 0, field.Required(p, "at least one rules must be specified when the successPolicy is specified"))
-	ps.must(len(rules) <= maxPolicyRules, field.TooMany(p, len(rules), maxPolicyRules))
+	ps.present(len(rules) > 0, p, "at least one rules must be specified when the successPolicy is specified")
+	ps.atMost(p, len(rules), maxPolicyRules)
 	completions := deref(spec.Completions)
 	for i, rule := range rules {
 		at := p.Index(i)
-		ps.must(rule.SucceededCount != nil || rule.SucceededIndexes != nil,
-			field.Required(at, "at least one of succeededCount or succeededIndexes must be specified"))
+		ps.present(rule.SucceededCount != nil || rule.SucceededIndexes != nil,
+			at, "at least one of succeededCount or succeededIndexes must be specified")
 		total := completions
 		if indexes := rule.SucceededIndexes; indexes != nil {
 			named := at.Child("succeededIndexes")
-			ps.must(len(*indexes) <= maxIndexesBytes, field.TooLong(named, *indexes, maxIndexesBytes))
+			ps.atMostBytes(named, len(*indexes), maxIndexesBytes)
 			n, err := countIndexes(*indexes, completions)
 			if err != nil {
 				ps.add(field.Invalid(named, *indexes, "error parsing succeededIndexes: "+err.Error()))
@@ -117,10 +117,10 @@ func checkSuccessPolicy(ps *problems, p *field.Path, spec *batchv1.JobSpec) {
 		if n := rule.SucceededCount; n != nil {
 			named := at.Child("succeededCount")
 			ps.notNegative(named, int64(*n))
-			ps.must(*n <= completions, field.Invalid(named, *n,
-				fmt.Sprintf("must be less than or equal to %d (the number of specified completions)", completions)))
-			ps.must(rule.SucceededIndexes == nil || *n <= total, field.Invalid(named, *n,
-				fmt.Sprintf("must be less than or equal to %d (the number of indexes in the specified succeededIndexes field)", total)))
+			ps.valid(*n <= completions, named, *n,
+				fmt.Sprintf("must be less than or equal to %d (the number of specified completions)", completions))
+			ps.valid(rule.SucceededIndexes == nil || *n <= total, named, *n,
+				fmt.Sprintf("must be less than or equal to %d (the number of indexes in the specified succeededIndexes field)", total))
 		}
 	}
 }

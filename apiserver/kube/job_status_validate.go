@@ -21,16 +21,16 @@ func validateJobStatus(job, old *batchv1.Job) field.ErrorList {
 	}
 	conditions, end := p.Child("conditions"), p.Child("completionTime")
 	complete := jobIs(job, batchv1.JobComplete)
-	ps.must(!complete || !jobIs(job, batchv1.JobFailed),
-		field.Invalid(conditions, field.OmitValueType{}, "cannot set Complete=True and Failed=true conditions"))
-	ps.must(complete || s.CompletionTime == nil,
-		field.Invalid(end, s.CompletionTime, "cannot set completionTime when there is no Complete=True condition"))
-	ps.must(!complete || s.CompletionTime != nil, field.Required(end, "completionTime is required for Complete jobs"))
-	ps.must(s.StartTime == nil || s.CompletionTime == nil || !s.CompletionTime.Before(s.StartTime),
-		field.Invalid(end, s.CompletionTime, "must be equal to or after `startTime`"))
+	ps.valid(!complete || !jobIs(job, batchv1.JobFailed),
+		conditions, field.OmitValueType{}, "cannot set Complete=True and Failed=true conditions")
+	ps.valid(complete || s.CompletionTime == nil,
+		end, s.CompletionTime, "cannot set completionTime when there is no Complete=True condition")
+	ps.present(!complete || s.CompletionTime != nil, end, "completionTime is required for Complete jobs")
+	ps.valid(s.StartTime == nil || s.CompletionTime == nil || !s.CompletionTime.Before(s.StartTime),
+		end, s.CompletionTime, "must be equal to or after `startTime`")
 	for _, over := range []batchv1.JobConditionType{batchv1.JobFailed, batchv1.JobComplete} {
-		ps.must(!jobIs(old, over) || jobIs(job, over),
-			field.Invalid(conditions, field.OmitValueType{}, "cannot disable the terminal "+string(over)+"=True condition"))
+		ps.valid(!jobIs(old, over) || jobIs(job, over),
+			conditions, field.OmitValueType{}, "cannot disable the terminal "+string(over)+"=True condition")
 	}
 	return ps.list
 }

@@ -45,8 +45,8 @@ func validateJob(job *batchv1.Job) field.ErrorList {
 	if indexed(spec) && deref(spec.Completions) > 0 {
 		// The last pod's host name is the longest.
 		host := fmt.Sprintf("%s-%d", job.Name, *spec.Completions-1)
-		ps.must(len(validation.IsDNS1123Label(host)) == 0, field.Invalid(field.NewPath("metadata", "name"), job.Name,
-			"will not able to create pod with invalid DNS label: "+host))
+		ps.valid(len(validation.IsDNS1123Label(host)) == 0, field.NewPath("metadata", "name"), job.Name,
+			"will not able to create pod with invalid DNS label: "+host)
 	}
 	return ps.list
 }
@@ -74,8 +74,8 @@ func checkGenerated(ps *problems, job *batchv1.Job) {
 		}
 	}
 	if s, err := metav1.LabelSelectorAsSelector(job.Spec.Selector); err == nil {
-		ps.must(s.Matches(labels.Set(want)),
-			field.Invalid(field.NewPath("spec", "selector"), job.Spec.Selector, "`selector` not auto-generated"))
+		ps.valid(s.Matches(labels.Set(want)),
+			field.NewPath("spec", "selector"), job.Spec.Selector, "`selector` not auto-generated")
 	}
 }
 
@@ -94,12 +94,12 @@ func checkJobNumbers(ps *problems, p *field.Path, spec *batchv1.JobSpec) {
 	} {
 		ps.notNegative(p.Child(f.path), f.value)
 	}
-	ps.must(spec.MaxFailedIndexes == nil || spec.BackoffLimitPerIndex != nil,
-		field.Required(p.Child("backoffLimitPerIndex"), "when maxFailedIndexes is specified"))
+	ps.present(spec.MaxFailedIndexes == nil || spec.BackoffLimitPerIndex != nil,
+		p.Child("backoffLimitPerIndex"), "when maxFailedIndexes is specified")
 	if spec.ManagedBy != nil {
 		at := p.Child("managedBy")
 		ps.all(validation.IsDomainPrefixedPath(at, *spec.ManagedBy))
-		ps.must(len(*spec.ManagedBy) <= maxManagedBy, field.TooLong(at, *spec.ManagedBy, maxManagedBy))
+		ps.atMostBytes(at, len(*spec.ManagedBy), maxManagedBy)
 	}
 }
 
@@ -110,23 +110,23 @@ func checkCompletionMode(ps *problems, p *field.Path, spec *batchv1.JobSpec) {
 	failed, perIndex := spec.MaxFailedIndexes, spec.BackoffLimitPerIndex
 	maxFailed := p.Child("maxFailedIndexes")
 	if deref(spec.CompletionMode) == batchv1.NonIndexedCompletion {
-		ps.must(perIndex == nil, field.Invalid(p.Child("backoffLimitPerIndex"), deref(perIndex), "requires indexed completion mode"))
-		ps.must(failed == nil, field.Invalid(maxFailed, deref(failed), "requires indexed completion mode"))
+		ps.valid(perIndex == nil, p.Child("backoffLimitPerIndex"), deref(perIndex), "requires indexed completion mode")
+		ps.valid(failed == nil, maxFailed, deref(failed), "requires indexed completion mode")
 	}
 	if !indexed(spec) {
 		return
 	}
-	ps.must(spec.Completions != nil, field.Required(p.Child("completions"), "when completion mode is Indexed"))
+	ps.present(spec.Completions != nil, p.Child("completions"), "when completion mode is Indexed")
 	parallelism, completions := deref(spec.Parallelism), deref(spec.Completions)
 	atMost := func(p *field.Path, value, limit int32, when string) {
-		ps.must(value <= limit, field.Invalid(p, value, fmt.Sprintf("must be less than or equal to %d%s", limit, when)))
+		ps.valid(value <= limit, p, value, fmt.Sprintf("must be less than or equal to %d%s", limit, when))
 	}
 	atMost(p.Child("parallelism"), parallelism, maxIndexedParallelism, " when completion mode is Indexed")
-	ps.must(spec.Completions == nil || deref(failed) <= completions,
-		field.Invalid(maxFailed, deref(failed), "must be less than or equal to completions"))
+	ps.valid(spec.Completions == nil || deref(failed) <= completions,
+		maxFailed, deref(failed), "must be less than or equal to completions")
 	atMost(maxFailed, deref(failed), maxIndexedParallelism, "")
 	if completions > manyCompletions && perIndex != nil {
-		ps.must(failed != nil, field.Required(maxFailed, fmt.Sprintf("must be specified when completions is above %d", manyCompletions)))
+		ps.present(failed != nil, maxFailed, fmt.Sprintf("must be specified when completions is above %d", manyCompletions))
 		when := fmt.Sprintf(" when completions are above %d and used with backoff limit per index", manyCompletions)
 		atMost(p.Child("parallelism"), parallelism, maxWithMany, when)
 		atMost(maxFailed, deref(failed), maxWithMany, when)
@@ -150,7 +150,7 @@ func checkJobRestart(ps *problems, p *field.Path, spec *batchv1.JobSpec) {
 		ps.add(field.Required(p, `valid values: "OnFailure", "Never"`))
 	case policy == corev1.RestartPolicyNever:
 	case policy == corev1.RestartPolicyOnFailure:
-		ps.must(spec.PodFailurePolicy == nil, field.Invalid(p, policy, `only "Never" is supported when podFailurePolicy is specified`))
+		ps.valid(spec.PodFailurePolicy == nil, p, policy, `only "Never" is supported when podFailurePolicy is specified`)
 	default:
 		oneOf(ps, p, policy, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)
 	}
@@ -162,8 +162,8 @@ func validateJobUpdate(job, old *batchv1.Job) field.ErrorList {
 	if !indexed(now) {
 		ps.immutable(p.Child("completions"), now.Completions, before.Completions)
 	} else if now.Completions != nil && differ(now.Completions, before.Completions) {
-		ps.must(*now.Completions == deref(now.Parallelism), field.Invalid(p.Child("completions"), now.Completions,
-			"can only be modified in tandem with spec.parallelism"))
+		ps.valid(*now.Completions == deref(now.Parallelism), p.Child("completions"), now.Completions,
+			"can only be modified in tandem with spec.parallelism")
 	}
 	ps.immutable(p.Child("selector"), now.Selector, before.Selector)
 	ps.immutable(p.Child("template"), &now.Template, withPlacementOf(old, &now.Template))

@@ -48,10 +48,10 @@ func validateLease(l *coordinationv1.Lease) field.ErrorList {
 	var ps problems
 	p, spec := field.NewPath("spec"), &l.Spec
 	if d := spec.LeaseDurationSeconds; d != nil {
-		ps.must(*d > 0, field.Invalid(p.Child("leaseDurationSeconds"), d, "must be greater than 0"))
+		ps.valid(*d > 0, p.Child("leaseDurationSeconds"), d, "must be greater than 0")
 	}
 	if n := spec.LeaseTransitions; n != nil {
-		ps.must(*n >= 0, field.Invalid(p.Child("leaseTransitions"), n, "must be greater than or equal to 0"))
+		ps.valid(*n >= 0, p.Child("leaseTransitions"), n, "must be greater than or equal to 0")
 	}
 	if s := spec.Strategy; s != nil {
 		// Upstream repeats the last part of the path.
@@ -62,7 +62,7 @@ func validateLease(l *coordinationv1.Lease) field.ErrorList {
 			oneOf(&ps, at, *s, coordinationv1.OldestEmulationVersion)
 		}
 	}
-	ps.must(deref(spec.PreferredHolder) == "" || deref(spec.Strategy) != "",
-		field.Forbidden(p.Child("preferredHolder"), "may only be specified if `strategy` is defined"))
+	ps.allowed(deref(spec.PreferredHolder) == "" || deref(spec.Strategy) != "",
+		p.Child("preferredHolder"), "may only be specified if `strategy` is defined")
 	return ps.list
 }

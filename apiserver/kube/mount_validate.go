@@ -18,20 +18,22 @@ func checkMounts(ps *problems, p *field.Path, c *corev1.Container, scope *podSco
 	for i, m := range c.VolumeMounts {
 		name, path := p.Index(i).Child("name"), p.Index(i).Child("mountPath")
 		ps.required(name, m.Name)
-		ps.must(scope.volumes[m.Name] != nil, field.NotFound(name, m.Name))
+		if scope.volumes[m.Name] == nil {
+			ps.add(field.NotFound(name, m.Name))
+		}
 		ps.required(path, m.MountPath)
-		ps.must(!seen[m.MountPath], field.Invalid(path, m.MountPath, "must be unique"))
+		ps.valid(!seen[m.MountPath], path, m.MountPath, "must be unique")
 		seen[m.MountPath] = true
 		for _, d := range c.VolumeDevices {
-			ps.must(d.Name != m.Name, field.Invalid(name, m.Name, "must not already exist in volumeDevices"))
-			ps.must(d.DevicePath != m.MountPath, field.Invalid(path, m.MountPath, "must not already exist as a path in volumeDevices"))
+			ps.valid(d.Name != m.Name, name, m.Name, "must not already exist in volumeDevices")
+			ps.valid(d.DevicePath != m.MountPath, path, m.MountPath, "must not already exist as a path in volumeDevices")
 		}
 		if m.SubPath != "" {
 			checkDescending(ps, p.Child("subPath"), m.SubPath)
 		}
 		if m.SubPathExpr != "" {
-			ps.must(m.SubPath == "",
-				field.Invalid(p.Index(i).Child("subPathExpr"), m.SubPathExpr, "subPathExpr and subPath are mutually exclusive"))
+			ps.valid(m.SubPath == "",
+				p.Index(i).Child("subPathExpr"), m.SubPathExpr, "subPathExpr and subPath are mutually exclusive")
 			checkDescending(ps, p.Child("subPathExpr"), m.SubPathExpr)
 		}
 		checkPropagation(ps, p, &m, c)
@@ -42,8 +44,8 @@ func checkPropagation(ps *problems, p *field.Path, m *corev1.VolumeMount, c *cor
 	if mode := m.MountPropagation; mode != nil {
 		at := p.Child("mountPropagation")
 		oneOf(ps, at, *mode, mountPropagations...)
-		ps.must(*mode != corev1.MountPropagationBidirectional || privileged(c.SecurityContext),
-			field.Forbidden(at, "Bidirectional mount propagation is available only to privileged containers"))
+		ps.allowed(*mode != corev1.MountPropagationBidirectional || privileged(c.SecurityContext),
+			at, "Bidirectional mount propagation is available only to privileged containers")
 	}
 	if m.RecursiveReadOnly == nil || *m.RecursiveReadOnly == corev1.RecursiveReadOnlyDisabled {
 		return
@@ -53,34 +55,34 @@ func checkPropagation(ps *problems, p *field.Path, m *corev1.VolumeMount, c *cor
 		oneOf(ps, at, mode, corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyEnabled, corev1.RecursiveReadOnlyIfPossible)
 		return
 	}
-	ps.must(m.ReadOnly, field.Forbidden(at, "may only be specified when readOnly is true"))
-	ps.must(m.MountPropagation == nil || *m.MountPropagation == corev1.MountPropagationNone,
-		field.Forbidden(at, "may only be specified when mountPropagation is None or not specified"))
+	ps.allowed(m.ReadOnly, at, "may only be specified when readOnly is true")
+	ps.allowed(m.MountPropagation == nil || *m.MountPropagation == corev1.MountPropagationNone,
+		at, "may only be specified when mountPropagation is None or not specified")
 }
 
 // checkDevices checks raw block devices.
 func checkDevices(ps *problems, p *field.Path, c *corev1.Container, scope *podScope) {
-	ps.must(len(c.VolumeDevices) == 0 || hostUsers(scope.spec), field.Forbidden(p, "when `hostUsers` is false"))
+	ps.allowed(len(c.VolumeDevices) == 0 || hostUsers(scope.spec), p, "when `hostUsers` is false")
 	for i, d := range c.VolumeDevices {
 		name, path := p.Index(i).Child("name"), p.Index(i).Child("devicePath")
 		before := c.VolumeDevices[:i]
 		ps.required(name, d.Name)
-		ps.must(d.Name == "" || !slices.ContainsFunc(before, func(o corev1.VolumeDevice) bool { return o.Name == d.Name }),
-			field.Invalid(name, d.Name, "must be unique"))
+		ps.valid(d.Name == "" || !slices.ContainsFunc(before, func(o corev1.VolumeDevice) bool { return o.Name == d.Name }),
+			name, d.Name, "must be unique")
 		if v := scope.volumes[d.Name]; v == nil {
 			ps.add(field.NotFound(name, d.Name))
 		} else if v.PersistentVolumeClaim == nil && v.Ephemeral == nil {
 			ps.add(field.Invalid(name, d.Name, "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"))
 		}
 		ps.required(path, d.DevicePath)
-		ps.must(!slices.ContainsFunc(before, func(o corev1.VolumeDevice) bool { return o.DevicePath == d.DevicePath }),
-			field.Invalid(path, d.DevicePath, "must be unique"))
+		ps.valid(!slices.ContainsFunc(before, func(o corev1.VolumeDevice) bool { return o.DevicePath == d.DevicePath }),
+			path, d.DevicePath, "must be unique")
 		var climbs problems
 		checkBacksteps(&climbs, path, d.DevicePath)
-		ps.must(len(climbs.list) == 0, field.Invalid(path, d.DevicePath, "can not contain backsteps ('..')"))
+		ps.valid(len(climbs.list) == 0, path, d.DevicePath, "can not contain backsteps ('..')")
 		for _, m := range c.VolumeMounts {
-			ps.must(m.Name != d.Name, field.Invalid(name, d.Name, "must not already exist in volumeMounts"))
-			ps.must(m.MountPath != d.DevicePath, field.Invalid(path, d.DevicePath, "must not already exist as a path in volumeMounts"))
+			ps.valid(m.Name != d.Name, name, d.Name, "must not already exist in volumeMounts")
+			ps.valid(m.MountPath != d.DevicePath, path, d.DevicePath, "must not already exist as a path in volumeMounts")
 		}
 	}
 }

@@ -93,8 +93,8 @@ func validateNamespace(ns *corev1.Namespace) field.ErrorList {
 	for _, f := range ns.Spec.Finalizers {
 		name := string(f)
 		ps.all(apivalidation.ValidateFinalizerName(name, p))
-		ps.must(strings.Contains(name, "/") || slices.Contains(plainFinalizers, name),
-			field.Invalid(p, name, "name is neither a standard finalizer name nor is it fully qualified"))
+		ps.valid(strings.Contains(name, "/") || slices.Contains(plainFinalizers, name),
+			p, name, "name is neither a standard finalizer name nor is it fully qualified")
 	}
 	return ps.list
 }
@@ -103,11 +103,11 @@ func validateNamespacePhase(ns *corev1.Namespace) field.ErrorList {
 	var ps problems
 	p := field.NewPath("status", "Phase")
 	if ns.DeletionTimestamp.IsZero() {
-		ps.must(ns.Status.Phase == corev1.NamespaceActive,
-			field.Invalid(p, ns.Status.Phase, "may only be 'Active' if `deletionTimestamp` is empty"))
+		ps.valid(ns.Status.Phase == corev1.NamespaceActive,
+			p, ns.Status.Phase, "may only be 'Active' if `deletionTimestamp` is empty")
 	} else {
-		ps.must(ns.Status.Phase == corev1.NamespaceTerminating,
-			field.Invalid(p, ns.Status.Phase, "may only be 'Terminating' if `deletionTimestamp` is not empty"))
+		ps.valid(ns.Status.Phase == corev1.NamespaceTerminating,
+			p, ns.Status.Phase, "may only be 'Terminating' if `deletionTimestamp` is not empty")
 	}
 	return ps.list
 }

@@ -25,7 +25,7 @@ func validateNodeUpdate(node, old *corev1.Node) field.ErrorList {
 	ps := problems{list: validateNode(node)}
 	seen := map[corev1.NodeAddress]bool{}
 	for i, a := range node.Status.Addresses {
-		ps.must(!seen[a], field.Duplicate(field.NewPath("status", "addresses").Index(i), a))
+		ps.unique(!seen[a], field.NewPath("status", "addresses").Index(i), a)
 		seen[a] = true
 	}
 	spec := field.NewPath("spec")

@@ -37,7 +37,7 @@ func checkAffinity(ps *problems, p *field.Path, a *corev1.Affinity) {
 func checkNodeAffinity(ps *problems, p *field.Path, n *corev1.NodeAffinity) {
 	if hard := n.RequiredDuringSchedulingIgnoredDuringExecution; hard != nil {
 		at := p.Child(hardTerms, "nodeSelectorTerms")
-		ps.must(len(hard.NodeSelectorTerms) > 0, field.Required(at, "must have at least one node selector term"))
+		ps.present(len(hard.NodeSelectorTerms) > 0, at, "must have at least one node selector term")
 		for i := range hard.NodeSelectorTerms {
 			checkNodeTerm(ps, at.Index(i), &hard.NodeSelectorTerms[i], true)
 		}
@@ -50,7 +50,7 @@ func checkNodeAffinity(ps *problems, p *field.Path, n *corev1.NodeAffinity) {
 }
 
 func checkWeight(ps *problems, p *field.Path, weight int32) {
-	ps.must(weight >= 1 && weight <= 100, field.Invalid(p.Child("weight"), weight, "must be in the range 1-100"))
+	ps.valid(weight >= 1 && weight <= 100, p.Child("weight"), weight, "must be in the range 1-100")
 }
 
 // checkNodeTerm checks a node selector. Where strict, values must be possible
@@ -61,11 +61,11 @@ func checkNodeTerm(ps *problems, p *field.Path, t *corev1.NodeSelectorTerm, stri
 		values := at.Child("values")
 		switch r.Operator {
 		case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
-			ps.must(len(r.Values) > 0, field.Required(values, "must be specified when `operator` is 'In' or 'NotIn'"))
+			ps.present(len(r.Values) > 0, values, "must be specified when `operator` is 'In' or 'NotIn'")
 		case corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist:
-			ps.must(len(r.Values) == 0, field.Forbidden(values, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
+			ps.allowed(len(r.Values) == 0, values, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
 		case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
-			ps.must(len(r.Values) == 1, field.Required(values, "must be specified single value when `operator` is 'Lt' or 'Gt'"))
+			ps.present(len(r.Values) == 1, values, "must be specified single value when `operator` is 'Lt' or 'Gt'")
 		default:
 			ps.add(field.Invalid(at.Child("operator"), r.Operator, "not a valid selector operator"))
 		}
@@ -119,7 +119,7 @@ func checkPodTerm(ps *problems, p *field.Path, t *corev1.PodAffinityTerm) {
 			ps.add(field.Invalid(p.Child("matchLabelKeys").Index(both), key, "exists in both matchLabelKeys and mismatchLabelKeys"))
 		}
 	}
-	ps.must(t.TopologyKey != "", field.Required(p.Child("topologyKey"), "can not be empty"))
+	ps.present(t.TopologyKey != "", p.Child("topologyKey"), "can not be empty")
 	ps.all(metavalidation.ValidateLabelName(t.TopologyKey, p.Child("topologyKey")))
 }
 
@@ -127,18 +127,18 @@ func checkPodTerm(ps *problems, p *field.Path, t *corev1.PodAffinityTerm) {
 func checkSpread(ps *problems, p *field.Path, constraints []corev1.TopologySpreadConstraint) {
 	for i, c := range constraints {
 		at := p.Index(i)
-		ps.must(c.MaxSkew > 0, field.Invalid(at.Child("maxSkew"), int64(c.MaxSkew), "must be greater than zero"))
-		ps.must(c.TopologyKey != "", field.Required(at.Child("topologyKey"), "can not be empty"))
+		ps.valid(c.MaxSkew > 0, at.Child("maxSkew"), int64(c.MaxSkew), "must be greater than zero")
+		ps.present(c.TopologyKey != "", at.Child("topologyKey"), "can not be empty")
 		oneOf(ps, at.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, corev1.DoNotSchedule, corev1.ScheduleAnyway)
 		repeated := slices.ContainsFunc(constraints[i+1:], func(o corev1.TopologySpreadConstraint) bool {
 			return o.TopologyKey == c.TopologyKey && o.WhenUnsatisfiable == c.WhenUnsatisfiable
 		})
-		ps.must(!repeated, field.Duplicate(at.Child("{topologyKey, whenUnsatisfiable}"),
-			fmt.Sprintf("{%v, %v}", c.TopologyKey, c.WhenUnsatisfiable)))
+		ps.unique(!repeated, at.Child("{topologyKey, whenUnsatisfiable}"),
+			fmt.Sprintf("{%v, %v}", c.TopologyKey, c.WhenUnsatisfiable))
 		if d := c.MinDomains; d != nil {
-			ps.must(*d > 0, field.Invalid(at.Child("minDomains"), int64(*d), "must be greater than zero"))
-			ps.must(c.WhenUnsatisfiable == corev1.DoNotSchedule, field.Invalid(at.Child("minDomains"), d,
-				fmt.Sprintf("can only use minDomains if whenUnsatisfiable=%s, not %s", corev1.DoNotSchedule, c.WhenUnsatisfiable)))
+			ps.valid(*d > 0, at.Child("minDomains"), int64(*d), "must be greater than zero")
+			ps.valid(c.WhenUnsatisfiable == corev1.DoNotSchedule, at.Child("minDomains"), d,
+				fmt.Sprintf("can only use minDomains if whenUnsatisfiable=%s, not %s", corev1.DoNotSchedule, c.WhenUnsatisfiable))
 		}
 		for _, policy := range []struct {
 			path  string
@@ -165,18 +165,18 @@ func checkTolerations(ps *problems, p *field.Path, tolerations []corev1.Tolerati
 		if t.Key != "" {
 			ps.all(metavalidation.ValidateLabelName(t.Key, at.Child("key")))
 		} else {
-			ps.must(t.Operator == corev1.TolerationOpExists, field.Invalid(operator, t.Operator,
-				"operator must be Exists when `key` is empty, which means \"match all values and all keys\""))
+			ps.valid(t.Operator == corev1.TolerationOpExists, operator, t.Operator,
+				"operator must be Exists when `key` is empty, which means \"match all values and all keys\"")
 		}
-		ps.must(t.TolerationSeconds == nil || t.Effect == corev1.TaintEffectNoExecute,
-			field.Invalid(at.Child("effect"), t.Effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"))
+		ps.valid(t.TolerationSeconds == nil || t.Effect == corev1.TaintEffectNoExecute,
+			at.Child("effect"), t.Effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
 		switch t.Operator {
 		case corev1.TolerationOpEqual, "":
 			if msgs := validation.IsValidLabelValue(t.Value); len(msgs) > 0 {
 				ps.add(field.Invalid(operator, t.Value, strings.Join(msgs, ";")))
 			}
 		case corev1.TolerationOpExists:
-			ps.must(t.Value == "", field.Invalid(operator, t.Value, "value must be empty when `operator` is 'Exists'"))
+			ps.valid(t.Value == "", operator, t.Value, "value must be empty when `operator` is 'Exists'")
 		default:
 			oneOf(ps, operator, t.Operator, corev1.TolerationOpEqual, corev1.TolerationOpExists)
 		}

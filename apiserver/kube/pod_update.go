@@ -34,8 +34,8 @@ func validatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
 	checkDeadline(&ps, p.Child("activeDeadlineSeconds"), pod.Spec.ActiveDeadlineSeconds, old.Spec.ActiveDeadlineSeconds)
 	checkAddedTolerations(&ps, p.Child("tolerations"), pod.Spec.Tolerations, old.Spec.Tolerations)
 	for i, g := range pod.Spec.SchedulingGates {
-		ps.must(slices.Contains(old.Spec.SchedulingGates, g), field.Forbidden(p.Child("schedulingGates").Index(i).Child("name"),
-			fmt.Sprintf("only deletion is allowed, but found new scheduling gate '%s'", g.Name)))
+		ps.allowed(slices.Contains(old.Spec.SchedulingGates, g), p.Child("schedulingGates").Index(i).Child("name"),
+			fmt.Sprintf("only deletion is allowed, but found new scheduling gate '%s'", g.Name))
 	}
 	rest := withAllowedOf(&pod.Spec, &old.Spec)
 	if differ(rest, &old.Spec) {
@@ -121,21 +121,21 @@ func validatePodStatus(pod, old *corev1.Pod) field.ErrorList {
 	if name := pod.Status.NominatedNodeName; name != "" && name != old.Status.NominatedNodeName {
 		at := p.Child("nominatedNodeName")
 		ps.subdomain(at, name)
-		ps.must(old.Spec.NodeName == "", field.Forbidden(at, "may not be set on pods that are already bound to a node"))
+		ps.allowed(old.Spec.NodeName == "", at, "may not be set on pods that are already bound to a node")
 	}
 	checkObserved(&ps, p, pod.Status.ObservedGeneration)
 	ps.immutable(p.Child("qosClass"), pod.Status.QOSClass, old.Status.QOSClass)
 	checkRevived(&ps, p.Child("containerStatuses"), pod, old)
 	checkPodIPs(&ps, p.Child("podIPs"), pod.Status.PodIPs, old.Status.PodIPs)
 	if ips := pod.Status.HostIPs; len(ips) > 0 {
-		ps.must(ips[0].IP == pod.Status.HostIP,
-			field.Invalid(p.Child("hostIPs").Index(0).Child("ip"), ips[0].IP, "must be equal to `hostIP`"))
+		ps.valid(ips[0].IP == pod.Status.HostIP,
+			p.Child("hostIPs").Index(0).Child("ip"), ips[0].IP, "must be equal to `hostIP`")
 	}
 	return ps.list
 }
 
 func checkObserved(ps *problems, p *field.Path, generation int64) {
-	ps.must(generation >= 0, field.Invalid(p.Child("observedGeneration"), generation, "must be a non-negative integer"))
+	ps.valid(generation >= 0, p.Child("observedGeneration"), generation, "must be a non-negative integer")
 }
 
 // checkPodIPs allows one address for each IP family. Addresses that were there
@@ -163,8 +163,8 @@ func checkRevived(ps *problems, p *field.Path, pod, old *corev1.Pod) {
 			continue
 		}
 		for _, c := range pod.Status.ContainerStatuses {
-			ps.must(c.Name != before.Name || c.State.Terminated != nil,
-				field.Forbidden(p.Index(i).Child("state"), "may not be transitioned to non-terminated state"))
+			ps.allowed(c.Name != before.Name || c.State.Terminated != nil,
+				p.Index(i).Child("state"), "may not be transitioned to non-terminated state")
 		}
 	}
 }

@@ -14,10 +14,10 @@ func validatePod(pod *corev1.Pod) field.ErrorList {
 	var ps problems
 	p := field.NewPath("spec")
 	checkPod(&ps, pod)
-	ps.must(len(pod.Spec.EphemeralContainers) == 0,
-		field.Forbidden(p.Child("ephemeralContainers"), "cannot be set on create"))
-	ps.must(pod.Spec.NodeName == "" || len(pod.Spec.SchedulingGates) == 0,
-		field.Forbidden(p.Child("nodeName"), "cannot be set until all schedulingGates have been cleared"))
+	ps.allowed(len(pod.Spec.EphemeralContainers) == 0,
+		p.Child("ephemeralContainers"), "cannot be set on create")
+	ps.allowed(pod.Spec.NodeName == "" || len(pod.Spec.SchedulingGates) == 0,
+		p.Child("nodeName"), "cannot be set until all schedulingGates have been cleared")
 	return ps.list
 }
 
@@ -35,8 +35,8 @@ func checkPod(ps *problems, pod *corev1.Pod) {
 			continue
 		}
 		for j, s := range v.Projected.Sources {
-			ps.must(s.ServiceAccountToken == nil, field.Forbidden(at.Child("projected", "sources").Index(j).Child("serviceAccountToken"),
-				"must not be specified when serviceAccountName is not set"))
+			ps.allowed(s.ServiceAccountToken == nil, at.Child("projected", "sources").Index(j).Child("serviceAccountToken"),
+				"must not be specified when serviceAccountName is not set")
 		}
 	}
 	checkImageSpace(ps, p.Child("containers"), pod.Spec.Containers)
@@ -45,8 +45,8 @@ func checkPod(ps *problems, pod *corev1.Pod) {
 
 func checkImageSpace(ps *problems, p *field.Path, containers []corev1.Container) {
 	for i, c := range containers {
-		ps.must(c.Image == strings.TrimSpace(c.Image),
-			field.Invalid(p.Index(i).Child("image"), c.Image, "must not have leading or trailing whitespace"))
+		ps.valid(c.Image == strings.TrimSpace(c.Image),
+			p.Index(i).Child("image"), c.Image, "must not have leading or trailing whitespace")
 	}
 }
 
@@ -55,8 +55,8 @@ func checkTemplate(ps *problems, p *field.Path, template *corev1.PodTemplateSpec
 	ps.labels(p.Child("labels"), template.Labels)
 	ps.all(apivalidation.ValidateAnnotations(template.Annotations, p.Child("annotations")))
 	checkPodSpec(ps, p.Child("spec"), &template.Spec)
-	ps.must(len(template.Spec.EphemeralContainers) == 0,
-		field.Forbidden(p.Child("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template"))
+	ps.allowed(len(template.Spec.EphemeralContainers) == 0,
+		p.Child("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template")
 }
 
 // A podScope is what the rules for a container depend on beside the container.
@@ -148,7 +148,7 @@ func checkGates(ps *problems, p *field.Path, spec *corev1.PodSpec) {
 	for i, g := range spec.SchedulingGates {
 		at := p.Child("schedulingGates").Index(i)
 		ps.each(at, g.Name, validation.IsQualifiedName(g.Name))
-		ps.must(!seen[g.Name], field.Duplicate(at, g.Name))
+		ps.unique(!seen[g.Name], at, g.Name)
 		seen[g.Name] = true
 	}
 }
@@ -162,8 +162,8 @@ func checkHostNetwork(ps *problems, p *field.Path, spec *corev1.PodSpec) {
 		for j, port := range c.Ports {
 			at := p.Child("containers").Index(i).Child("ports").Index(j).Child("hostPort")
 			// Templates may leave the host port open; pods get it by default.
-			ps.must(port.HostPort == 0 || port.HostPort == port.ContainerPort,
-				field.Invalid(at, port.HostPort, "must match `containerPort` when `hostNetwork` is true"))
+			ps.valid(port.HostPort == 0 || port.HostPort == port.ContainerPort,
+				at, port.HostPort, "must match `containerPort` when `hostNetwork` is true")
 		}
 	}
 }

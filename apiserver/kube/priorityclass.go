@@ -79,8 +79,8 @@ func validatePriorityClass(c *schedulingv1.PriorityClass) field.ErrorList {
 				"' prefix are reserved for system use only. error: "+err.Error()))
 		}
 	} else {
-		ps.must(c.Value <= maxUserPriority, field.Forbidden(field.NewPath("value"),
-			fmt.Sprintf("maximum allowed value of a user defined priority is %v", maxUserPriority)))
+		ps.allowed(c.Value <= maxUserPriority, field.NewPath("value"),
+			fmt.Sprintf("maximum allowed value of a user defined priority is %v", maxUserPriority))
 	}
 	if c.PreemptionPolicy != nil {
 		someOf(&ps, field.NewPath("preemptionPolicy"), *c.PreemptionPolicy, preemptionPolicies...)
@@ -106,7 +106,7 @@ func knownSystemClass(c *schedulingv1.PriorityClass) error {
 
 func validatePriorityClassUpdate(c, old *schedulingv1.PriorityClass) field.ErrorList {
 	var ps problems
-	ps.must(c.Value == old.Value, field.Forbidden(field.NewPath("value"), "may not be changed in an update."))
+	ps.allowed(c.Value == old.Value, field.NewPath("value"), "may not be changed in an update.")
 	ps.immutable(field.NewPath("preemptionPolicy"), c.PreemptionPolicy, old.PreemptionPolicy)
 	return ps.list
 }

@@ -28,14 +28,14 @@ func checkHandlers(ps *problems, p *field.Path, c *corev1.Container, scope *podS
 		}
 		at := p.Child(probe.path)
 		checkProbe(ps, at, probe.Probe)
-		ps.must(probe.SuccessThreshold == 1,
-			field.Invalid(at.Child("successThreshold"), probe.SuccessThreshold, "must be 1"))
+		ps.valid(probe.SuccessThreshold == 1,
+			at.Child("successThreshold"), probe.SuccessThreshold, "must be 1")
 	}
 	if r := c.ReadinessProbe; r != nil {
 		at := p.Child("readinessProbe")
 		checkProbe(ps, at, r)
-		ps.must(r.TerminationGracePeriodSeconds == nil,
-			field.Invalid(at.Child("terminationGracePeriodSeconds"), r.TerminationGracePeriodSeconds, "must not be set for readinessProbes"))
+		ps.valid(r.TerminationGracePeriodSeconds == nil,
+			at.Child("terminationGracePeriodSeconds"), r.TerminationGracePeriodSeconds, "must not be set for readinessProbes")
 	}
 }
 
@@ -89,7 +89,7 @@ func checkHandler(ps *problems, p *field.Path, h handler) {
 		check func(*field.Path)
 	}{
 		{"exec", h.exec != nil, func(p *field.Path) {
-			ps.must(len(h.exec.Command) > 0, field.Required(p.Child("command"), ""))
+			ps.present(len(h.exec.Command) > 0, p.Child("command"), "")
 		}},
 		{"httpGet", h.httpGet != nil, func(p *field.Path) { checkHTTPGet(ps, p, h.httpGet) }},
 		{"tcpSocket", h.tcpSocket != nil, func(p *field.Path) { checkPort(ps, p.Child("port"), h.tcpSocket.Port) }},
@@ -110,7 +110,7 @@ func checkHandler(ps *problems, p *field.Path, h handler) {
 		found = true
 		kind.check(p.Child(kind.path))
 	}
-	ps.must(found, field.Required(p, "must specify a handler type"))
+	ps.present(found, p, "must specify a handler type")
 }
 
 func checkHTTPGet(ps *problems, p *field.Path, get *corev1.HTTPGetAction) {

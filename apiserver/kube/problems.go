@@ -21,10 +21,44 @@ func (ps *problems) add(errs ...*field.Error) { ps.list = append(ps.list, errs..
 
 func (ps *problems) all(errs field.ErrorList) { ps.list = append(ps.list, errs...) }
 
-// must adds err unless ok.
-func (ps *problems) must(ok bool, err *field.Error) {
+// The next four add an error of their kind unless ok. They make it only then:
+// most of what is checked is right, and an error spells out its path.
+
+func (ps *problems) valid(ok bool, p *field.Path, value any, message string) {
 	if !ok {
-		ps.add(err)
+		ps.add(field.Invalid(p, value, message))
+	}
+}
+
+func (ps *problems) allowed(ok bool, p *field.Path, message string) {
+	if !ok {
+		ps.add(field.Forbidden(p, message))
+	}
+}
+
+func (ps *problems) unique(ok bool, p *field.Path, value any) {
+	if !ok {
+		ps.add(field.Duplicate(p, value))
+	}
+}
+
+func (ps *problems) present(ok bool, p *field.Path, message string) {
+	if !ok {
+		ps.add(field.Required(p, message))
+	}
+}
+
+// atMost limits the length of a list.
+func (ps *problems) atMost(p *field.Path, n, limit int) {
+	if n > limit {
+		ps.add(field.TooMany(p, n, limit))
+	}
+}
+
+// atMostBytes limits the length of a value, which is not shown.
+func (ps *problems) atMostBytes(p *field.Path, n, limit int) {
+	if n > limit {
+		ps.add(field.TooLong(p, "", limit))
 	}
 }
 

@@ -63,7 +63,7 @@ func (c projection) check(p, at *field.Path, s *corev1.VolumeProjection) {
 		n++
 		c.certificate(p, at.Child("podCertificate"), s.PodCertificate)
 	}
-	c.ps.must(n <= 1, field.Forbidden(at, "may not specify more than 1 volume type per source"))
+	c.ps.allowed(n <= 1, at, "may not specify more than 1 volume type per source")
 }
 
 func (c projection) items(p, at *field.Path, name string, items []corev1.KeyToPath) {
@@ -78,16 +78,16 @@ func (c projection) file(p *field.Path, path, value string) {
 	if path == "" {
 		return
 	}
-	c.ps.must(!c.paths[path], field.Invalid(p, value, "conflicting duplicate paths"))
+	c.ps.valid(!c.paths[path], p, value, "conflicting duplicate paths")
 	c.paths[path] = true
 }
 
 func (c projection) token(p, at *field.Path, t *corev1.ServiceAccountTokenProjection) {
 	if s := t.ExpirationSeconds; s != nil {
-		c.ps.must(*s >= minTokenSeconds,
-			field.Invalid(at.Child("expirationSeconds"), *s, "may not specify a duration less than 10 minutes"))
-		c.ps.must(*s <= maxTokenSeconds,
-			field.Invalid(at.Child("expirationSeconds"), *s, "may not specify a duration larger than 2^32 seconds"))
+		c.ps.valid(*s >= minTokenSeconds,
+			at.Child("expirationSeconds"), *s, "may not specify a duration less than 10 minutes")
+		c.ps.valid(*s <= maxTokenSeconds,
+			at.Child("expirationSeconds"), *s, "may not specify a duration larger than 2^32 seconds")
 	}
 	if c.ps.required(p.Child("path"), t.Path) {
 		checkUnreserved(c.ps, p.Child("path"), t.Path)
@@ -128,5 +128,5 @@ func (c projection) certificate(p, at *field.Path, cert *corev1.PodCertificatePr
 		checkUnreserved(c.ps, at.Child(f.path), f.value)
 		c.file(p, f.value, f.value)
 	}
-	c.ps.must(n > 0, field.Required(at, "specify at least one of credentialBundlePath, keyPath, and certificateChainPath"))
+	c.ps.present(n > 0, at, "specify at least one of credentialBundlePath, keyPath, and certificateChainPath")
 }

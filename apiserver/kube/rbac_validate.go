@@ -17,13 +17,13 @@ func validateClusterRole(role *rbacv1.ClusterRole) field.ErrorList {
 	checkRules(&ps, role.Rules, false)
 	if a := role.AggregationRule; a != nil {
 		p := field.NewPath("aggregationRule", "clusterRoleSelectors")
-		ps.must(len(a.ClusterRoleSelectors) > 0,
-			field.Required(p, "at least one clusterRoleSelector required if aggregationRule is non-nil"))
+		ps.present(len(a.ClusterRoleSelectors) > 0,
+			p, "at least one clusterRoleSelector required if aggregationRule is non-nil")
 		for i := range a.ClusterRoleSelectors {
 			s := &a.ClusterRoleSelectors[i]
 			ps.selector(p.Index(i), s)
 			_, err := metav1.LabelSelectorAsSelector(s)
-			ps.must(err == nil, field.Invalid(p.Index(i), s, "invalid label selector."))
+			ps.valid(err == nil, p.Index(i), s, "invalid label selector.")
 		}
 	}
 	return ps.list
@@ -34,16 +34,16 @@ func validateClusterRole(role *rbacv1.ClusterRole) field.ErrorList {
 func checkRules(ps *problems, rules []rbacv1.PolicyRule, namespaced bool) {
 	for i, r := range rules {
 		p := field.NewPath("rules").Index(i)
-		ps.must(len(r.Verbs) > 0, field.Required(p.Child("verbs"), "verbs must contain at least one value"))
+		ps.present(len(r.Verbs) > 0, p.Child("verbs"), "verbs must contain at least one value")
 		if len(r.NonResourceURLs) > 0 {
 			at := p.Child("nonResourceURLs")
-			ps.must(!namespaced, field.Invalid(at, r.NonResourceURLs, "namespaced rules cannot apply to non-resource URLs"))
-			ps.must(len(r.APIGroups)+len(r.Resources)+len(r.ResourceNames) == 0,
-				field.Invalid(at, r.NonResourceURLs, "rules cannot apply to both regular resources and non-resource URLs"))
+			ps.valid(!namespaced, at, r.NonResourceURLs, "namespaced rules cannot apply to non-resource URLs")
+			ps.valid(len(r.APIGroups)+len(r.Resources)+len(r.ResourceNames) == 0,
+				at, r.NonResourceURLs, "rules cannot apply to both regular resources and non-resource URLs")
 			continue
 		}
-		ps.must(len(r.APIGroups) > 0, field.Required(p.Child("apiGroups"), "resource rules must supply at least one api group"))
-		ps.must(len(r.Resources) > 0, field.Required(p.Child("resources"), "resource rules must supply at least one resource"))
+		ps.present(len(r.APIGroups) > 0, p.Child("apiGroups"), "resource rules must supply at least one api group")
+		ps.present(len(r.Resources) > 0, p.Child("resources"), "resource rules must supply at least one resource")
 	}
 }
 
@@ -75,7 +75,7 @@ func checkSubject(ps *problems, p *field.Path, s rbacv1.Subject, namespaced bool
 			ps.subdomain(p.Child("name"), s.Name)
 		}
 		oneOf(ps, p.Child("apiGroup"), s.APIGroup, "")
-		ps.must(namespaced || s.Namespace != "", field.Required(p.Child("namespace"), ""))
+		ps.present(namespaced || s.Namespace != "", p.Child("namespace"), "")
 	case rbacv1.UserKind, rbacv1.GroupKind:
 		oneOf(ps, p.Child("apiGroup"), s.APIGroup, rbacv1.GroupName)
 	default:
@@ -87,6 +87,6 @@ func checkSubject(ps *problems, p *field.Path, s rbacv1.Subject, namespaced bool
 // is a new binding's to make.
 func sameRole(ref, old rbacv1.RoleRef) field.ErrorList {
 	var ps problems
-	ps.must(ref == old, field.Invalid(field.NewPath("roleRef"), ref, "cannot change roleRef"))
+	ps.valid(ref == old, field.NewPath("roleRef"), ref, "cannot change roleRef")
 	return ps.list
 }

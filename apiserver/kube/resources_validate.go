@@ -60,7 +60,7 @@ func checkRequirements(ps *problems, p *field.Path, r *corev1.ResourceRequiremen
 		checkPages(ps, at, n, request)
 		note(n)
 	}
-	ps.must(!huge || compute, field.Forbidden(p, "HugePages require cpu or memory"))
+	ps.allowed(!huge || compute, p, "HugePages require cpu or memory")
 }
 
 // checkAmount checks a quantity. Devices and objects come in whole numbers.
@@ -132,7 +132,7 @@ func checkPodResources(ps *problems, p *field.Path, spec *corev1.PodSpec) {
 	if r == nil {
 		return
 	}
-	ps.must(len(r.Claims) == 0, field.Forbidden(p.Child("claims"), "claims may not be set for Resources at pod-level"))
+	ps.allowed(len(r.Claims) == 0, p.Child("claims"), "claims may not be set for Resources at pod-level")
 	checkRequirements(ps, p, r, podResource)
 	sums := atOnce(spec, requestsOf)
 	for _, n := range sortedKeys(r.Requests) {

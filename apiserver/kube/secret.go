@@ -56,7 +56,7 @@ func validateSecret(s *corev1.Secret) field.ErrorList {
 		ps.each(p.Key(key), key, validation.IsConfigMapKey(key))
 		size += len(s.Data[key])
 	}
-	ps.must(size <= corev1.MaxSecretSize, field.TooLong(p, "", corev1.MaxSecretSize))
+	ps.atMostBytes(p, size, corev1.MaxSecretSize)
 	switch s.Type {
 	case corev1.SecretTypeServiceAccountToken:
 		ps.required(field.NewPath("metadata", "annotations").Key(corev1.ServiceAccountNameKey), s.Annotations[corev1.ServiceAccountNameKey])
@@ -71,10 +71,10 @@ func validateSecret(s *corev1.Secret) field.ErrorList {
 			ps.add(field.Required(p.Key(corev1.BasicAuthPasswordKey), ""))
 		}
 	case corev1.SecretTypeSSHAuth:
-		ps.must(len(s.Data[corev1.SSHAuthPrivateKey]) > 0, field.Required(p.Key(corev1.SSHAuthPrivateKey), ""))
+		ps.present(len(s.Data[corev1.SSHAuthPrivateKey]) > 0, p.Key(corev1.SSHAuthPrivateKey), "")
 	case corev1.SecretTypeTLS:
 		for _, key := range []string{corev1.TLSCertKey, corev1.TLSPrivateKeyKey} {
-			ps.must(has(s.Data, key), field.Required(p.Key(key), ""))
+			ps.present(has(s.Data, key), p.Key(key), "")
 		}
 	}
 	return ps.list

@@ -35,8 +35,8 @@ func checkPodSecurity(ps *problems, spec *field.Path, pod *corev1.PodSpec) {
 	for i, gid := range sc.SupplementalGroups {
 		ps.each(p.Child("supplementalGroups").Index(i), gid, validation.IsValidGroupID(gid))
 	}
-	ps.must(!deref(pod.ShareProcessNamespace) || !pod.HostPID,
-		field.Invalid(p.Child("shareProcessNamespace"), true, "ShareProcessNamespace and HostPID cannot both be enabled"))
+	ps.valid(!deref(pod.ShareProcessNamespace) || !pod.HostPID,
+		p.Child("shareProcessNamespace"), true, "ShareProcessNamespace and HostPID cannot both be enabled")
 	checkSysctls(ps, p.Child("sysctls"), pod)
 	if sc.FSGroupChangePolicy != nil {
 		oneOf(ps, p.Child("fsGroupChangePolicy"), *sc.FSGroupChangePolicy, corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch)
@@ -48,9 +48,9 @@ func checkPodSecurity(ps *problems, spec *field.Path, pod *corev1.PodSpec) {
 	checkSeccomp(ps, p.Child("seccompProfile"), sc.SeccompProfile)
 	checkAppArmor(ps, p.Child("appArmorProfile"), sc.AppArmorProfile)
 	if !hostUsers(pod) {
-		ps.must(!pod.HostPID, field.Forbidden(spec.Child("HostPID"), "when `hostUsers` is false"))
-		ps.must(!pod.HostIPC, field.Forbidden(spec.Child("HostIPC"), "when `hostUsers` is false"))
-		ps.must(!pod.HostNetwork, field.Forbidden(spec.Child("hostNetwork"), "when `hostUsers` is false"))
+		ps.allowed(!pod.HostPID, spec.Child("HostPID"), "when `hostUsers` is false")
+		ps.allowed(!pod.HostIPC, spec.Child("HostIPC"), "when `hostUsers` is false")
+		ps.allowed(!pod.HostNetwork, spec.Child("hostNetwork"), "when `hostUsers` is false")
 	}
 }
 
@@ -66,15 +66,15 @@ func checkSecurity(ps *problems, p *field.Path, sc *corev1.SecurityContext, pod 
 	if sc.ProcMount != nil {
 		at := p.Child("procMount")
 		oneOf(ps, at, *sc.ProcMount, corev1.DefaultProcMount, corev1.UnmaskedProcMount)
-		ps.must(*sc.ProcMount != corev1.UnmaskedProcMount || !hostUsers(pod),
-			field.Invalid(at, sc.ProcMount, "`hostUsers` must be false to use `Unmasked`"))
+		ps.valid(*sc.ProcMount != corev1.UnmaskedProcMount || !hostUsers(pod),
+			at, sc.ProcMount, "`hostUsers` must be false to use `Unmasked`")
 	}
 	checkSeccomp(ps, p.Child("seccompProfile"), sc.SeccompProfile)
 	if sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation {
-		ps.must(!privileged(sc), field.Invalid(p, sc, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"))
+		ps.valid(!privileged(sc), p, sc, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true")
 		if sc.Capabilities != nil {
 			for _, c := range sc.Capabilities.Add {
-				ps.must(c != "CAP_SYS_ADMIN", field.Invalid(p, sc, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"))
+				ps.valid(c != "CAP_SYS_ADMIN", p, sc, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN")
 			}
 		}
 	}
@@ -183,9 +183,7 @@ func checkAppArmor(ps *problems, p *field.Path, profile *corev1.AppArmorProfile)
 		} else if name == "" {
 			ps.add(field.Required(file, "must be set when AppArmor type is Localhost"))
 		}
-		if len(name) > maxProfilePath {
-			ps.add(field.TooLong(file, name, maxProfilePath))
-		}
+		ps.atMostBytes(file, len(name), maxProfilePath)
 	case corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined:
 		if profile.LocalhostProfile != nil {
 			ps.add(field.Invalid(file, profile.LocalhostProfile, "can only be set when AppArmor type is Localhost"))

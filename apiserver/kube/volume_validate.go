@@ -48,7 +48,7 @@ func checkVolumeSource(ps *problems, p *field.Path, v *corev1.VolumeSource) {
 			source.check(ps, at, v)
 		}
 	}
-	ps.must(found, field.Required(p, "must specify a volume type"))
+	ps.present(found, p, "must specify a volume type")
 }
 
 // volumeSource is one way to fill a volume. Those without check belong to
@@ -141,7 +141,7 @@ func checkItems(ps *problems, p *field.Path, items []corev1.KeyToPath) {
 func checkNFS(ps *problems, p *field.Path, v *corev1.VolumeSource) {
 	ps.required(p.Child("server"), v.NFS.Server)
 	ps.required(p.Child("path"), v.NFS.Path)
-	ps.must(path.IsAbs(v.NFS.Path), field.Invalid(p.Child("path"), v.NFS.Path, "must be an absolute path"))
+	ps.valid(path.IsAbs(v.NFS.Path), p.Child("path"), v.NFS.Path, "must be an absolute path")
 }
 
 func checkClaimVolume(ps *problems, p *field.Path, v *corev1.VolumeSource) {
@@ -158,7 +158,7 @@ func checkCSI(ps *problems, p *field.Path, v *corev1.VolumeSource) {
 }
 
 func checkEphemeral(ps *problems, p *field.Path, v *corev1.VolumeSource) {
-	ps.must(v.Ephemeral.VolumeClaimTemplate != nil, field.Required(p.Child("volumeClaimTemplate"), ""))
+	ps.present(v.Ephemeral.VolumeClaimTemplate != nil, p.Child("volumeClaimTemplate"), "")
 }
 
 func checkImageVolume(ps *problems, p *field.Path, v *corev1.VolumeSource) {
@@ -179,8 +179,8 @@ func checkDownwardFile(ps *problems, p *field.Path, item *corev1.DownwardAPIVolu
 	switch {
 	case item.FieldRef != nil:
 		checkFieldRef(ps, p.Child("fieldRef"), item.FieldRef, volumeFields)
-		ps.must(item.ResourceFieldRef == nil,
-			field.Invalid(p, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously"))
+		ps.valid(item.ResourceFieldRef == nil,
+			p, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
 	case item.ResourceFieldRef != nil:
 		at := p.Child("resourceFieldRef")
 		if ps.required(at.Child("containerName"), item.ResourceFieldRef.ContainerName) {
@@ -194,12 +194,12 @@ func checkDownwardFile(ps *problems, p *field.Path, item *corev1.DownwardAPIVolu
 
 // checkBacksteps refuses paths that climb.
 func checkBacksteps(ps *problems, p *field.Path, name string) {
-	ps.must(!slices.Contains(strings.Split(name, "/"), ".."), field.Invalid(p, name, "must not contain '..'"))
+	ps.valid(!slices.Contains(strings.Split(name, "/"), ".."), p, name, "must not contain '..'")
 }
 
 // checkDescending requires a path that stays below where it starts.
 func checkDescending(ps *problems, p *field.Path, name string) {
-	ps.must(!path.IsAbs(name), field.Invalid(p, name, "must be a relative path"))
+	ps.valid(!path.IsAbs(name), p, name, "must be a relative path")
 	checkBacksteps(ps, p, name)
 }
 
