@@ -66,6 +66,8 @@ func (m *manager) start(clusterCIDR netip.Prefix, s *stack) error {
 		{"garbage collector", m.garbageCollector},
 		{"namespace controller", m.namespace},
 		{"service account controller", m.serviceAccount},
+		{"node lifecycle controller", m.nodeLifecycle},
+		{"pod garbage collector", m.podGarbage},
 		{"node address controller", func() (runner, error) { return m.nodeIPAM(clusterCIDR) }},
 	} {
 		made, err := c.make()
@@ -148,6 +150,26 @@ func (m *manager) serviceAccount() (runner, error) {
 		ServiceAccounts: m.copies.serviceAccounts,
 		Writer:          typed.ServiceAccounts(m.api),
 		Log:             m.log,
+	})
+}
+
+func (m *manager) nodeLifecycle() (runner, error) {
+	return controllers.NewNodeLifecycle(controllers.NodeLifecycleConfig{
+		Nodes:  m.copies.nodes,
+		Leases: m.copies.leases,
+		Writer: typed.Nodes(m.api),
+		Events: m.events,
+		Log:    m.log,
+	})
+}
+
+func (m *manager) podGarbage() (runner, error) {
+	return controllers.NewPodGarbage(controllers.PodGarbageConfig{
+		Pods:       m.copies.pods,
+		Nodes:      m.copies.nodes,
+		NodeReader: typed.Nodes(m.api),
+		Writer:     typed.Pods(m.api),
+		Log:        m.log,
 	})
 }
 

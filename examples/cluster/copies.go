@@ -9,6 +9,7 @@ import (
 	"github.com/planekit/planekit/informer"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 )
@@ -20,6 +21,7 @@ type copies struct {
 	configMaps          *informer.Informer[*corev1.ConfigMap]
 	secrets             *informer.Informer[*corev1.Secret]
 	nodes               *informer.Informer[*corev1.Node]
+	leases              *informer.Informer[*coordinationv1.Lease]
 	pods                *informer.Informer[*corev1.Pod]
 	deployments         *informer.Informer[*appsv1.Deployment]
 	replicaSets         *informer.Informer[*appsv1.ReplicaSet]
@@ -40,6 +42,7 @@ func newCopies(api *client.Client, log logr.Logger) (*copies, error) {
 		add(c, &c.configMaps, "configmaps", typed.ConfigMaps(api), log),
 		add(c, &c.secrets, "secrets", typed.Secrets(api), log),
 		add(c, &c.nodes, "nodes", typed.Nodes(api), log),
+		add(c, &c.leases, "leases", typed.Leases(api).Where(corev1.NamespaceNodeLease, "", ""), log),
 		add(c, &c.pods, "pods", typed.Pods(api), log),
 		add(c, &c.deployments, "deployments", typed.Deployments(api), log),
 		add(c, &c.replicaSets, "replicasets", typed.ReplicaSets(api), log),

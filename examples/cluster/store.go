@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/etcdstore"
@@ -37,6 +38,10 @@ func (c *cluster) openStore(ctx context.Context) (storage.Store, error) {
 	return etcdstore.New(etcdstore.Config{Client: server.Client(), SoleMember: true})
 }
 
+// compactionInterval is how long an external etcd keeps history for watches to
+// resume from; kube-apiserver's default. The embedded one compacts itself.
+const compactionInterval = 5 * time.Minute
+
 func (c *cluster) dialEtcd(ctx context.Context) (storage.Store, error) {
 	config, err := c.options.etcdTLS()
 	if err != nil {
@@ -50,7 +55,16 @@ func (c *cluster) dialEtcd(ctx context.Context) (storage.Store, error) {
 		<-ctx.Done()
 		return client.Close()
 	})
-	return etcdstore.New(etcdstore.Config{Client: client})
+	store, err := etcdstore.New(etcdstore.Config{Client: client})
+	if err != nil {
+		return nil, err
+	}
+	c.stack.start("etcd compaction", func(ctx context.Context) error {
+		return store.CompactEvery(ctx, compactionInterval, func(err error) {
+			c.log.Error(err, "history is not compacted")
+		})
+	})
+	return store, nil
 }
 
 // etcdTLS reads the files that the options name; nil without any.
