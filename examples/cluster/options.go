@@ -42,7 +42,8 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.clusterCIDR, "cluster-cidr", "10.244.0.0/16", "addresses of pods; each node gets a /24 of them")
 	flags.StringVar(&o.offlineImages, "offline-images", "auto", "serve pause, nginx and busybox from a registry in this process: on, off, or auto (where the public registry cannot be reached)")
 	flags.StringVar(&o.imageCache, "image-cache", "", "directory of the images built for --offline-images (default planekit in the user's cache directory)")
-	flags.IntVarP(&o.verbosity, "verbosity", "v", 0, "how much to log: 0 what an operator acts on, 2 every step")
+	flags.IntVarP(&o.verbosity, "verbosity", "v", 0, "how much to log: nothing but what an operator acts on, more with -v, every step with -v=4")
+	flags.Lookup("verbosity").NoOptDefVal = "1"
 }
 
 // complete checks the options and makes paths absolute.
