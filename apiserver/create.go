@@ -73,45 +73,49 @@ func (q *request) beginLife(obj runtime.Object) error {
 	m.SetGeneration(0)
 	m.SetSelfLink("")
 	m.SetManagedFields(nil)
-	if prepare := q.kind.Strategy.PrepareForCreate; prepare != nil {
-		prepare(q.r.Context(), obj)
-	}
 	return nil
 }
 
-// admitNew names, admits, checks and stores obj. Mutators run once; where a
-// generated name is taken, the rest is tried again with another.
+// admitNew stores obj, under a generated name if it asks for one: another each
+// time that the one before was taken. What is derived from the name, such as
+// the labels of a Job, is derived anew with it.
 func (s *Server) admitNew(q *request, obj runtime.Object, dryRun bool) (runtime.Object, error) {
 	m := accessor(obj)
-	generate := m.GetName() == "" && m.GetGenerateName() != ""
-	if generate {
-		m.SetName(generateName(m.GetGenerateName()))
+	if m.GetName() != "" || m.GetGenerateName() == "" {
+		created, err := s.tryNew(q, obj, dryRun)
+		return created, storageError(err, q.kind.gr, m.GetName())
+	}
+	for attempt := 1; ; attempt++ {
+		named := obj.DeepCopyObject()
+		name := generateName(m.GetGenerateName())
+		accessor(named).SetName(name)
+		created, err := s.tryNew(q, named, dryRun)
+		switch {
+		case !errors.Is(err, storage.ErrExists):
+			return created, storageError(err, q.kind.gr, name)
+		case attempt == generatedAttempts:
+			return nil, apierrors.NewGenerateNameConflict(q.kind.gr, name, 1)
+		}
+	}
+}
+
+// tryNew completes, admits, checks and stores obj under the name it has.
+func (s *Server) tryNew(q *request, obj runtime.Object, dryRun bool) (runtime.Object, error) {
+	if prepare := q.kind.Strategy.PrepareForCreate; prepare != nil {
+		prepare(q.r.Context(), obj)
 	}
 	in := q.admissionRequest(admission.Create, obj, nil, dryRun)
-	in.Name = m.GetName()
+	in.Name = accessor(obj).GetName()
 	if err := s.mutate(q, in); err != nil {
 		return nil, err
 	}
-	obj, m = in.Object, accessor(in.Object)
-	for attempt := 1; ; attempt++ {
-		in.Name = m.GetName()
-		if err := q.validateNew(obj); err != nil {
-			return nil, err
-		}
-		if err := s.validate(q, in); err != nil {
-			return nil, err
-		}
-		err := s.insert(q, obj, dryRun)
-		switch {
-		case err == nil:
-			return obj, nil
-		case !generate || !errors.Is(err, storage.ErrExists):
-			return nil, storageError(err, q.kind.gr, m.GetName())
-		case attempt == generatedAttempts:
-			return nil, apierrors.NewGenerateNameConflict(q.kind.gr, m.GetName(), 1)
-		}
-		m.SetName(generateName(m.GetGenerateName()))
+	if err := q.validateNew(in.Object); err != nil {
+		return nil, err
 	}
+	if err := s.validate(q, in); err != nil {
+		return nil, err
+	}
+	return in.Object, s.insert(q, in.Object, dryRun)
 }
 
 func generateName(prefix string) string {
