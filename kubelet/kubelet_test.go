@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -75,7 +74,6 @@ func newRig(t *testing.T, c memruntime.Config) *rig {
 			return &corev1.ConfigMap{Data: map[string]string{"a.conf": "alpha", "b.conf": "beta"}}, nil
 		},
 	}}
-	r.config.Log = funcr.New(func(p, a string) { t.Log(time.Now().Format("05.000"), p, a) }, funcr.Options{Verbosity: 2})
 	return r
 }
 
