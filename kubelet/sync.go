@@ -44,7 +44,7 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod) time.Time {
 			break
 		}
 	}
-	if len(w.volumes) > 0 && time.Since(w.volumesAt) > refreshVolumes {
+	if pod.Status.Phase == corev1.PodRunning && len(w.volumes) > 0 && time.Since(w.volumesAt) > refreshVolumes {
 		if err := w.mountVolumes(ctx, pod); err != nil {
 			w.failed(ctx, err)
 		}
