@@ -50,5 +50,6 @@
 // service environment variables, the kubelet's own HTTP server. Volumes are
 // emptyDir, hostPath, configMap, secret, projected and downwardAPI; pods with
 // other kinds, with subPath, or with a cluster trust bundle do not start and
-// say why. A runtime class is passed on by its own name. Linux only.
+// say why. A runtime class is passed on by its own name. Containers need Linux;
+// without it, or without root, volumes in memory are on disk.
 package kubelet
