@@ -96,6 +96,42 @@ func TestStopPodsOnExit(t *testing.T) {
 	}
 }
 
+// TestStopWhileASandboxIsMade: what the runtime has begun is let end, and then
+// taken away; broken off, a real one would leave a network namespace behind.
+func TestStopWhileASandboxIsMade(t *testing.T) {
+	begun, proceed := make(chan struct{}), make(chan struct{})
+	r := newRig(t, memruntime.Config{Intercept: func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		if _, ok := in.(*runtimeapi.RunPodSandboxRequest); !ok {
+			return next(ctx, in)
+		}
+		close(begun)
+		<-proceed
+		if err := ctx.Err(); err != nil {
+			t.Errorf("the call was broken off: %v", err)
+		}
+		return next(ctx, in)
+	}})
+	r.config.StopPodsOnExit = true
+	r.start()
+	r.api.create(webPod("web"))
+	<-begun
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		r.stop()
+	}()
+	select {
+	case <-stopped:
+		t.Error("the kubelet stopped in the middle of a call")
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(proceed)
+	<-stopped
+	if n := len(r.sandboxes()); n != 0 {
+		t.Errorf("%d sandboxes are left", n)
+	}
+}
+
 func TestAPIOutage(t *testing.T) {
 	r := newRig(t, memruntime.Config{})
 	r.start()

@@ -150,7 +150,9 @@ func (w *worker) createSandbox(ctx context.Context, pod *corev1.Pod, d *decision
 	}
 	config, err := k.sandboxConfig(pod, d.sandboxAttempt)
 	if err == nil {
-		_, err = k.config.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{
+		whole, done := unbroken(ctx)
+		defer done()
+		_, err = k.config.Runtime.RunPodSandbox(whole, &runtimeapi.RunPodSandboxRequest{
 			Config: config, RuntimeHandler: runtimeHandler(pod),
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -118,6 +119,24 @@ func TestDialWaitsForTheSocket(t *testing.T) {
 		t.Fatal(r.err)
 	}
 	r.client.Close()
+}
+
+// TestDialWaitsForTheRuntime: containerd listens before it can answer, and says
+// so under the code Unknown.
+func TestDialWaitsForTheRuntime(t *testing.T) {
+	path := socket(t)
+	var asked atomic.Int32
+	serve(t, memruntime.Config{Socket: path, Intercept: func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		if asked.Add(1) < 3 {
+			return nil, status.Error(codes.Unknown, "server is not initialized yet")
+		}
+		return next(ctx, in)
+	}})
+	c, err := cri.Dial(t.Context(), path, cri.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
 }
 
 func TestDialRefusesOtherServers(t *testing.T) {
