@@ -19,9 +19,9 @@ func (s *Store) Watch(ctx context.Context, prefix storage.Key, after storage.Rev
 	if after == 0 {
 		// Pinning now to a number makes a reconnecting client resume from here
 		// and not from a later now.
-		now, err := s.now(ctx)
+		now, err := s.Revision(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("watch %s: %w", prefix, translate(ctx, err))
+			return nil, fmt.Errorf("watch %s: %w", prefix, err)
 		}
 		after = now
 	}
@@ -38,16 +38,6 @@ func (s *Store) Watch(ctx context.Context, prefix storage.Key, after storage.Rev
 		return nil, fmt.Errorf("watch %s: %w", prefix, err)
 	}
 	return w, nil
-}
-
-// now returns the revision of the last change.
-func (s *Store) now(ctx context.Context) (storage.Revision, error) {
-	// No store has this key: keys are not empty.
-	response, err := s.client.Get(ctx, s.prefix+"\x00", s.reading(clientv3.WithCountOnly())...)
-	if err != nil {
-		return 0, err
-	}
-	return storage.Revision(response.Header.Revision), nil
 }
 
 // A watcher is one watch. Next's fields are its caller's alone.

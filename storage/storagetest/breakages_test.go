@@ -19,7 +19,7 @@ type breakage struct {
 
 func brokenStores() map[string]breakage {
 	all := map[string]breakage{}
-	for _, some := range []map[string]breakage{brokenCommits(), brokenAnswers(), brokenReads(), brokenWatches()} {
+	for _, some := range []map[string]breakage{brokenCommits(), brokenAnswers(), brokenReads(), brokenRevisions(), brokenWatches()} {
 		for name, b := range some {
 			all[name] = b
 		}
@@ -206,6 +206,36 @@ func tornList(b *broken) {
 			copy(second.Records, first.Records[:1])
 		}
 		return second, err
+	}
+}
+
+func brokenRevisions() map[string]breakage {
+	adds := func(n storage.Revision) func(*broken) {
+		return func(b *broken) {
+			b.now = func(ctx context.Context) (storage.Revision, error) {
+				r, err := b.Store.Revision(ctx)
+				return r + n, err
+			}
+		}
+	}
+	return map[string]breakage{
+		"revision is behind":      {"revision", adds(-1)},
+		"revision is not reached": {"revision", adds(1)},
+		"revision ignores its context": {"revision", func(b *broken) {
+			b.now = func(context.Context) (storage.Revision, error) { return b.Store.Revision(context.Background()) }
+		}},
+		"revision is of the caller's last look": {"revision", func(b *broken) {
+			var before storage.Revision
+			b.now = func(ctx context.Context) (storage.Revision, error) {
+				now, err := b.Store.Revision(ctx)
+				was := before
+				before = now
+				if was == 0 {
+					was = now
+				}
+				return was, err
+			}
+		}},
 	}
 }
 

@@ -39,6 +39,7 @@ func checks() []check {
 		{"list", checkList},
 		{"list pages", checkListPages},
 		{"list at a revision", checkListAt},
+		{"revision", checkRevision},
 		{"watch", checkWatch},
 		{"watch from now", checkWatchFromNow},
 		{"watch from the future", checkWatchFromFuture},
