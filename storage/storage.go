@@ -26,7 +26,8 @@
 // What it leaves out: transactions on several keys, leases, and any idea of
 // what the bytes mean. This package knows nothing of Kubernetes.
 //
-// Beyond Store there are optional interfaces, found by type assertion: [Current].
+// Beyond Store there are optional interfaces, found by type assertion: [Current]
+// of a Store, [Progresser] of a Watcher.
 //
 // Implementations are memstore (a tree in memory) and etcdstore (etcd v3,
 // external or embedded). Package storagetest is the proof that a Store must

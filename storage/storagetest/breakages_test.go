@@ -275,6 +275,17 @@ func brokenWatches() map[string]breakage {
 			}
 		})},
 		"watch is silent": {"watch, watch from now, watch from the future", events(func([]storage.Event) []storage.Event { return nil })},
+		"watch has no progress": {"progress", events(func(events []storage.Event) []storage.Event {
+			return slices.DeleteFunc(slices.Clone(events), func(e storage.Event) bool { return e.Type == storage.Progress })
+		})},
+		"progress is ahead of itself": {"progress", each(func(e *storage.Event) {
+			if e.Type == storage.Progress {
+				e.Revision++
+			}
+		})},
+		"progress overtakes": {"progress", events(func(events []storage.Event) []storage.Event {
+			return slices.DeleteFunc(slices.Clone(events), func(e storage.Event) bool { return len(events) > 1 && e.Type != storage.Progress })
+		})},
 		"watch shows the deleted value": {"watch", each(func(e *storage.Event) {
 			if e.Type == storage.Deleted {
 				e.Record.Value = e.Previous.Value

@@ -114,6 +114,10 @@ type brokenWatcher struct {
 	events func([]storage.Event) []storage.Event
 }
 
+func (w *brokenWatcher) RequestProgress(ctx context.Context) error {
+	return storage.RequestProgress(ctx, w.Watcher)
+}
+
 func (w *brokenWatcher) Next(ctx context.Context) ([]storage.Event, error) {
 	for {
 		events, err := w.Watcher.Next(ctx)

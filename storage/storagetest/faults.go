@@ -121,6 +121,13 @@ type faultyWatcher struct {
 
 func (w *faultyWatcher) Close() { w.watcher.Close() }
 
+func (w *faultyWatcher) RequestProgress(ctx context.Context) error {
+	_, err := around(ctx, w.faulty, func() (struct{}, error) {
+		return struct{}{}, storage.RequestProgress(ctx, w.watcher)
+	})
+	return err
+}
+
 func (w *faultyWatcher) Next(ctx context.Context) ([]storage.Event, error) {
 	if w.failed != nil {
 		return nil, w.failed

@@ -48,6 +48,7 @@ func checks() []check {
 		{"watch close", checkWatchClose},
 		{"watch slowly", checkWatchSlowly},
 		{"watch gapless", checkWatchGapless},
+		{"progress", checkProgress},
 		{"compaction", checkCompaction},
 		{"cancelled", checkCancelled},
 		{"create once", checkCreateOnce},
