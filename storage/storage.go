@@ -14,7 +14,8 @@
 // revision.
 //
 // Every write names what it expects to find: nothing (Create) or a revision
-// (Update, Delete). There is no write that overwrites whatever is there.
+// (Update, Delete). There is no write that overwrites whatever is there. A
+// record can be given a time to live.
 //
 // How it fails: a guard that does not hold is ErrExists, ErrNotFound or a
 // *ConflictError, and nothing was changed. Stores give up old history
@@ -23,8 +24,8 @@
 // whether it took place: the caller finds out by reading, or by trying again
 // and meeting its own change as a conflict.
 //
-// What it leaves out: transactions on several keys, leases, and any idea of
-// what the bytes mean. This package knows nothing of Kubernetes.
+// What it leaves out: transactions on several keys, and any idea of what the
+// bytes mean. This package knows nothing of Kubernetes.
 //
 // Beyond Store there are optional interfaces, found by type assertion: [Current]
 // of a Store, [Progresser] of a Watcher.

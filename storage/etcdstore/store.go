@@ -35,6 +35,7 @@ type Config struct {
 type Store struct {
 	client *clientv3.Client
 	prefix string
+	leases *leases
 	// read are the options of every read.
 	read []clientv3.OpOption
 }
@@ -49,7 +50,7 @@ func New(c Config) (*Store, error) {
 	if c.Client == nil {
 		return nil, errors.New("etcdstore: Client is required")
 	}
-	s := &Store{client: c.Client, prefix: c.Prefix}
+	s := &Store{client: c.Client, prefix: c.Prefix, leases: newLeases()}
 	if c.SoleMember {
 		s.read = append(s.read, clientv3.WithSerializable())
 	}

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/planekit/planekit/storage"
 )
@@ -19,7 +21,7 @@ type breakage struct {
 
 func brokenStores() map[string]breakage {
 	all := map[string]breakage{}
-	for _, some := range []map[string]breakage{brokenCommits(), brokenAnswers(), brokenReads(), brokenRevisions(), brokenWatches()} {
+	for _, some := range []map[string]breakage{brokenCommits(), brokenAnswers(), brokenReads(), brokenRevisions(), brokenTTLs(), brokenWatches()} {
 		for name, b := range some {
 			all[name] = b
 		}
@@ -236,6 +238,59 @@ func brokenRevisions() map[string]breakage {
 				return was, err
 			}
 		}},
+	}
+}
+
+func brokenTTLs() map[string]breakage {
+	commits := func(change func(*storage.Change)) func(*broken) {
+		return func(b *broken) {
+			b.commit = func(ctx context.Context, c storage.Change) (storage.Record, error) {
+				change(&c)
+				return b.Store.Commit(ctx, c)
+			}
+		}
+	}
+	return map[string]breakage{
+		"ttl is ignored": {"ttl", commits(func(c *storage.Change) { c.TTL = 0 })},
+		"ttl is ignored by updates": {"ttl", commits(func(c *storage.Change) {
+			if c.Op == storage.Update {
+				c.TTL = 0
+			}
+		})},
+		"ttl is kept by updates": {"ttl", func(b *broken) {
+			first := map[storage.Key]time.Duration{}
+			commits(func(c *storage.Change) {
+				if c.Op == storage.Create && c.TTL > 0 {
+					first[c.Key] = c.TTL
+				} else if c.Op == storage.Update && c.TTL == 0 {
+					c.TTL = first[c.Key]
+				}
+			})(b)
+		}},
+		"ttl comes late": {"ttl", commits(func(c *storage.Change) { c.TTL *= 60 })},
+		"ttl comes early": {"ttl", func(b *broken) {
+			commits(func(c *storage.Change) {
+				if c.TTL == time.Second {
+					c.TTL = 0
+					time.AfterFunc(time.Second/2, func() { b.drop(c.Key) })
+				}
+			})(b)
+		}},
+		"ttl goes by without an event": {"ttl", func(b *broken) {
+			b.events = func(events []storage.Event) []storage.Event {
+				return slices.DeleteFunc(events, func(e storage.Event) bool {
+					return e.Type == storage.Deleted && strings.HasPrefix(string(e.Record.Key), "/t/")
+				})
+			}
+		}},
+		"ttl is a number of nanoseconds": {"invalid", commits(func(c *storage.Change) { c.TTL = c.TTL.Truncate(time.Second) })},
+	}
+}
+
+// drop deletes key, if it is there.
+func (b *broken) drop(key storage.Key) {
+	if r, err := b.Store.Get(context.Background(), key, 0); err == nil {
+		_, _ = b.unguarded(context.Background(), storage.Change{Op: storage.Delete, Key: key, Previous: r.Revision})
 	}
 }
 

@@ -49,6 +49,7 @@ func checks() []check {
 		{"watch slowly", checkWatchSlowly},
 		{"watch gapless", checkWatchGapless},
 		{"progress", checkProgress},
+		{"ttl", checkTTL},
 		{"compaction", checkCompaction},
 		{"cancelled", checkCancelled},
 		{"create once", checkCreateOnce},
