@@ -24,6 +24,13 @@ type Record struct {
 	Revision Revision
 	// Created is the revision of the change that created the key.
 	Created Revision
+	// Damage is set where the store has the record but cannot make out its value,
+	// which is nil then: it is [ErrDamaged] and says why. Get fails with it, and
+	// returns the record beside it; listings, watches and answers to changes go on.
+	Damage error
+	// Stale says that the value is kept in a way that the store has moved on from:
+	// an update, of the same value even, brings it up to date.
+	Stale bool
 }
 
 // Op is what a [Change] does.

@@ -31,8 +31,8 @@
 // of a Store, [Progresser] of a Watcher.
 //
 // Implementations are memstore (a tree in memory) and etcdstore (etcd v3,
-// external or embedded). Package storagetest is the proof that a Store must
-// pass.
+// external or embedded); encrypted keeps the values of any of them secret.
+// Package storagetest is the proof that a Store must pass.
 package storage
 
 import "context"
@@ -56,7 +56,8 @@ type Watcher interface {
 type Store interface {
 	// Get returns the record of key, as of revision at, or now (linearizable)
 	// where at is zero. ErrNotFound when there is none; ErrCompacted and
-	// ErrFuture when the store cannot tell, for List too.
+	// ErrFuture when the store cannot tell, for List too; ErrDamaged, with the
+	// record, when its value cannot be made out.
 	Get(ctx context.Context, key Key, at Revision) (Record, error)
 	// List returns the records whose keys begin with prefix.
 	List(ctx context.Context, prefix Key, o ListOptions) (Page, error)
