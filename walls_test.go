@@ -55,6 +55,10 @@ var walls = []wall{
 		{"storage", itsRoom},
 		{"github.com/google/btree", "a tree that can be cloned in constant time"},
 	}},
+	{packages: "storage/encrypted", closed: true, may: []allowance{
+		{"storage", itsRoom},
+		{"sigs.k8s.io/yaml", "Kubernetes' encryption configuration is YAML"},
+	}},
 	{packages: "storage/etcdstore/embedded", closed: true, may: []allowance{
 		{"go.etcd.io/etcd", "it is etcd"},
 		{"go.uber.org/zap", "etcd logs to nothing else"},
