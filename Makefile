@@ -26,7 +26,7 @@ test: compat-tools
 	@scripts/install-node-tools $(TEST_TOOLS)
 	@go run ./internal/testreport -race ./...
 	@cd compat && go run ../internal/testreport ./...
-	@cd bench && go run ./cluster --runs 1 --peers=false
+	@cd bench && go run ../internal/testreport ./... && go run ./cluster --runs 1 --peers=false
 
 # The stock programs that the tests drive.
 compat-tools: build
@@ -40,3 +40,4 @@ compat: compat-tools
 bench: build
 	@go test -run '^$$' -bench . -benchmem ./...
 	@scripts/bench-cluster
+	@scripts/bench-load

@@ -192,6 +192,21 @@ var walls = []wall{
 		{"github.com/spf13", "the command line"},
 	}},
 
+	{packages: "examples/apiserver", closed: true, may: []allowance{
+		{"admission", "here the rooms are joined"},
+		{"apiserver", "here the rooms are joined"},
+		{"authn", "here the rooms are joined"},
+		{"authz", "here the rooms are joined"},
+		{"client", "here the rooms are joined"},
+		{"informer", "here the rooms are joined"},
+		{"storage", "here the rooms are joined"},
+		{"examples/cluster/pki", "certificates that survive a restart"},
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"golang.org/x/sync", "the parts run and end together"},
+		{"github.com/go-logr/logr", logging},
+	}},
+
 	{packages: "examples/embed", closed: true, may: []allowance{
 		{"apiserver", "it embeds a server"},
 		{"authn", "here the rooms are joined"},
