@@ -34,6 +34,7 @@ type cluster struct {
 	stack     *stack
 	address   net.Addr
 	server    *apiserver.Server
+	checks    []apiserver.Check // of its readiness
 	copies    *copies
 	manager   *manager
 }
@@ -136,6 +137,7 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 		Admission:     admission,
 		Listener:      listener,
 		TLS:           credentials.tls(),
+		Checks:        c.checks,
 		Log:           c.log.WithName("apiserver"),
 	})
 	if err != nil {

@@ -20,7 +20,9 @@ func (s *Store) Compact(ctx context.Context, at storage.Revision) error {
 	if at <= 0 {
 		return fmt.Errorf("compact at %d: %w", at, storage.ErrInvalid)
 	}
-	if _, err := s.client.Compact(ctx, int64(at)); err != nil {
+	bounded, cancel := s.bound(ctx, 1)
+	defer cancel()
+	if _, err := s.client.Compact(bounded, int64(at)); err != nil {
 		return fmt.Errorf("compact at %d: %w", at, translate(ctx, err))
 	}
 	return nil
@@ -73,7 +75,9 @@ type compactState struct {
 // compactOnce compacts at seen.revision, unless another server has compacted since
 // seen was. It returns what to go by next.
 func (s *Store) compactOnce(ctx context.Context, seen compactState) (compactState, error) {
-	response, err := s.client.Txn(ctx).
+	bounded, cancel := s.bound(ctx, 1)
+	defer cancel()
+	response, err := s.client.Txn(bounded).
 		If(clientv3.Compare(clientv3.Version(compactKey), "=", seen.version)).
 		Then(clientv3.OpPut(compactKey, strconv.FormatInt(int64(seen.revision), 10))).
 		Else(clientv3.OpGet(compactKey, clientv3.WithKeysOnly())).

@@ -22,7 +22,9 @@ func (s *Store) Healthy(ctx context.Context) error {
 	if _, err := s.Revision(ctx); err != nil {
 		return fmt.Errorf("etcd: %w", err)
 	}
-	response, err := s.client.AlarmList(ctx)
+	bounded, cancel := s.bound(ctx, 1)
+	defer cancel()
+	response, err := s.client.AlarmList(bounded)
 	if err != nil {
 		return fmt.Errorf("etcd: alarms: %w", translate(ctx, err))
 	}

@@ -1,10 +1,12 @@
 package etcdstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -29,13 +31,26 @@ type Config struct {
 	// applied, so reads are linearizable without asking for a quorum, which is
 	// faster. Setting it for a member among several makes reads stale.
 	SoleMember bool
+	// Timeout is how long a call waits for a cluster's answer, and a listing six
+	// times as long, where its context does not end sooner: the client library
+	// would try for minutes while there is no quorum. Zero is 10 seconds, a little
+	// more than etcd itself takes to say that it has no leader. A sole member
+	// needs none.
+	Timeout time.Duration
 }
+
+const (
+	defaultTimeout = 10 * time.Second
+	listTimeouts   = 6
+)
 
 // A Store is a [storage.Store] in etcd.
 type Store struct {
 	client *clientv3.Client
 	prefix string
 	leases *leases
+	// timeout is zero for a sole member.
+	timeout time.Duration
 	// read are the options of every read.
 	read []clientv3.OpOption
 }
@@ -50,11 +65,24 @@ func New(c Config) (*Store, error) {
 	if c.Client == nil {
 		return nil, errors.New("etcdstore: Client is required")
 	}
+	if c.Timeout < 0 {
+		return nil, fmt.Errorf("etcdstore: Timeout is negative: %v", c.Timeout)
+	}
 	s := &Store{client: c.Client, prefix: c.Prefix, leases: newLeases()}
 	if c.SoleMember {
 		s.read = append(s.read, clientv3.WithSerializable())
+	} else {
+		s.timeout = cmp.Or(c.Timeout, defaultTimeout)
 	}
 	return s, nil
+}
+
+// bound returns a context for a call that may take so many time-outs.
+func (s *Store) bound(ctx context.Context, timeouts time.Duration) (context.Context, context.CancelFunc) {
+	if s.timeout == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, timeouts*s.timeout)
 }
 
 // Revision implements [storage.Current]. It counts a key that does not exist: a
@@ -64,8 +92,10 @@ func (s *Store) Revision(ctx context.Context) (storage.Revision, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("current revision: %w", err)
 	}
+	bounded, cancel := s.bound(ctx, 1)
+	defer cancel()
 	// No store has this key: keys are not empty.
-	response, err := s.client.Get(ctx, s.prefix+"\x00", s.reading(clientv3.WithCountOnly())...)
+	response, err := s.client.Get(bounded, s.prefix+"\x00", s.reading(clientv3.WithCountOnly())...)
 	if err != nil {
 		return 0, fmt.Errorf("current revision: %w", translate(ctx, err))
 	}
@@ -81,7 +111,9 @@ func (s *Store) Get(ctx context.Context, key storage.Key, at storage.Revision) (
 	if err := ctx.Err(); err != nil {
 		return storage.Record{}, fmt.Errorf("get %s: %w", key, err)
 	}
-	response, err := s.client.Get(ctx, s.prefix+string(key), s.reading(clientv3.WithRev(int64(at)))...)
+	bounded, cancel := s.bound(ctx, 1)
+	defer cancel()
+	response, err := s.client.Get(bounded, s.prefix+string(key), s.reading(clientv3.WithRev(int64(at)))...)
 	if err != nil {
 		return storage.Record{}, fmt.Errorf("get %s: %w", key, translate(ctx, err))
 	}
@@ -103,7 +135,9 @@ func (s *Store) List(ctx context.Context, prefix storage.Key, o storage.ListOpti
 	if behind := s.prefix + string(o.After) + "\x00"; o.After != "" && behind > from {
 		from = behind
 	}
-	response, err := s.client.Get(ctx, from, s.reading(
+	bounded, cancel := s.bound(ctx, listTimeouts)
+	defer cancel()
+	response, err := s.client.Get(bounded, from, s.reading(
 		clientv3.WithRange(end), clientv3.WithRev(int64(o.At)), clientv3.WithLimit(int64(o.Limit)))...)
 	if err != nil {
 		return storage.Page{}, fmt.Errorf("list %s: %w", prefix, translate(ctx, err))
@@ -161,6 +195,8 @@ func translate(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", storage.ErrInvalid, err)
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w: %w", ctx.Err(), err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return errors.New("etcd did not answer in time")
 	case !errors.As(err, &answer) && status.Code(err) == codes.ResourceExhausted:
 		// Not etcd but gRPC refused: the message is larger than it takes.
 		return fmt.Errorf("%w: %w", storage.ErrInvalid, err)
