@@ -138,6 +138,9 @@ func tableLines() ([]string, error) {
 			return nil, fmt.Errorf("version of %s: %w", module, err)
 		}
 		versions[client] = string(bytes.TrimSpace(out))
+		if client == "kubectl" { // is released as v1 what is v0 as a module
+			versions[client] = strings.Replace(versions[client], "v0.", "v1.", 1)
+		}
 	}
 	shown.Lock()
 	defer shown.Unlock()
