@@ -219,6 +219,19 @@ var walls = []wall{
 		{"k8s.io/apimachinery", machinery},
 	}},
 
+	{packages: "examples/widgets", closed: true, may: []allowance{
+		{"apiserver", "it embeds a server"},
+		{"authn", "here the rooms are joined"},
+		{"authz", "here the rooms are joined"},
+		{"client", "here the rooms are joined"},
+		{"informer", "here the rooms are joined"},
+		{"reconcile", "here the rooms are joined"},
+		{"storage", "here the rooms are joined"},
+		{"examples/cluster/pki", "certificates that survive a restart"},
+		{"k8s.io/apimachinery", machinery},
+		{"golang.org/x/sync", "the parts run and end together"},
+	}},
+
 	{packages: "internal/scenario", closed: true, may: []allowance{
 		{"github.com/rogpeppe/go-internal", "the language of the scripts"},
 	}},
