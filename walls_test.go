@@ -66,6 +66,11 @@ var walls = []wall{
 		{"google.golang.org/grpc", "the client's errors are gRPC's"},
 		{"go.uber.org/zap", "the client logs to nothing else"},
 	}},
+	{packages: "storage/cache", closed: true, may: []allowance{
+		{"storage", itsRoom},
+		{"github.com/google/btree", "a tree that can be cloned in constant time"},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "storage", closed: true, may: []allowance{{"storage", itsRoom}}},
 
 	{packages: "apiserver/apiservertest", closed: true, may: []allowance{

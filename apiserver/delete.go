@@ -115,8 +115,6 @@ func (s *Server) removeRecord(q *request, o *metav1.DeleteOptions, record storag
 	accessor(obj).SetResourceVersion(formatRevision(written.Revision))
 	if stays {
 		q.kind.cache.put(record.Key, written.Revision, obj)
-	} else {
-		q.kind.cache.drop(record.Key)
 	}
 	return obj, !stays, nil
 }

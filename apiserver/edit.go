@@ -148,9 +148,7 @@ func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Rec
 		return nil, err
 	}
 	accessor(obj).SetResourceVersion(formatRevision(written.Revision))
-	if change.Op == storage.Delete {
-		q.kind.cache.drop(record.Key)
-	} else {
+	if change.Op != storage.Delete {
 		q.kind.cache.put(record.Key, written.Revision, obj)
 	}
 	return obj, nil

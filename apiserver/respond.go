@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -66,6 +67,56 @@ func (s *Server) writeBytes(w http.ResponseWriter, r *http.Request, code int, co
 		w.Write(data)
 	}
 }
+
+// ready reports whether the response is to show objects as they are kept ready.
+func (q *request) ready() bool {
+	return q.out.shape == whole && q.sub == nil &&
+		(q.out.media == mediaProto || q.out.media == mediaJSON && !wantsPretty(q.r))
+}
+
+// respondItem sends one object as it is kept ready.
+func (s *Server) respondItem(q *request, i *item) error {
+	pooled := chunks.Get().(*[]byte)
+	defer chunks.Put(pooled)
+	data, err := q.kind.document((*pooled)[:0], q.out.media, i)
+	*pooled = data // an object has at most a few MB
+	if err != nil {
+		return err
+	}
+	s.writeBytes(q.w, q.r, http.StatusOK, q.out.media, data)
+	return nil
+}
+
+// writeBody sends a body piece by piece.
+func (s *Server) writeBody(w http.ResponseWriter, r *http.Request, contentType string, b *body) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	zipped := b.size >= gzipFrom && acceptsGzip(r)
+	if zipped {
+		h.Set("Content-Encoding", "gzip")
+		h.Add("Vary", "Accept-Encoding")
+	} else {
+		h.Set("Content-Length", strconv.Itoa(b.size))
+	}
+	w.WriteHeader(http.StatusOK)
+	switch {
+	case r.Method == http.MethodHead:
+	case zipped:
+		z := zippers.Get().(*gzip.Writer)
+		defer zippers.Put(z)
+		z.Reset(w)
+		b.writeTo(z)
+		z.Close()
+	default:
+		b.writeTo(w)
+	}
+}
+
+// zippers are reused: each has a megabyte of tables.
+var zippers = sync.Pool{New: func() any {
+	z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // fails for levels that do not exist
+	return z
+}}
 
 func acceptsGzip(r *http.Request) bool {
 	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {

@@ -47,6 +47,11 @@ func newSelection(k *kind, namespace, labelText, fieldText string) (*selection, 
 // all reports whether every object under the prefix is selected.
 func (s *selection) all() bool { return s.labels.Empty() && s.fields.Empty() }
 
+// has reports whether i is an object and selected.
+func (s *selection) has(i *item) bool {
+	return i != nil && (s.all() || i.Err == nil && s.matches(i.Object.Object))
+}
+
 func (s *selection) matches(obj runtime.Object) bool {
 	if s.all() {
 		return true

@@ -67,3 +67,12 @@ type Store interface {
 	// are not delivered.
 	Watch(ctx context.Context, prefix Key, after Revision) (Watcher, error)
 }
+
+// A Revisioner is a Store that can tell its revision without reading records.
+// It is what a copy of the store asks to learn whether it is current, for every
+// consistent read, so it should be cheap.
+type Revisioner interface {
+	// Revision returns the revision of a state that has every change which was
+	// acknowledged before the call (linearizable).
+	Revision(ctx context.Context) (Revision, error)
+}

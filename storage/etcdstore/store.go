@@ -39,7 +39,10 @@ type Store struct {
 	read []clientv3.OpOption
 }
 
-var _ storage.Store = (*Store)(nil)
+var (
+	_ storage.Store      = (*Store)(nil)
+	_ storage.Revisioner = (*Store)(nil)
+)
 
 // New returns a store. It does not speak to etcd yet.
 func New(c Config) (*Store, error) {

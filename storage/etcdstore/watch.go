@@ -40,6 +40,19 @@ func (s *Store) Watch(ctx context.Context, prefix storage.Key, after storage.Rev
 	return w, nil
 }
 
+// Revision implements [storage.Revisioner]. It counts the changes of everybody
+// who uses this etcd.
+func (s *Store) Revision(ctx context.Context) (storage.Revision, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("revision: %w", err)
+	}
+	now, err := s.now(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("revision: %w", translate(ctx, err))
+	}
+	return now, nil
+}
+
 // now returns the revision of the last change.
 func (s *Store) now(ctx context.Context) (storage.Revision, error) {
 	// No store has this key: keys are not empty.

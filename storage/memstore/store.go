@@ -43,7 +43,10 @@ type Store struct {
 	waiting map[*watcher]struct{}
 }
 
-var _ storage.Store = (*Store)(nil)
+var (
+	_ storage.Store      = (*Store)(nil)
+	_ storage.Revisioner = (*Store)(nil)
+)
 
 // New returns an empty store that remembers its last 50,000 changes.
 func New() *Store { return NewHistory(defaultHistory) }
@@ -64,6 +67,16 @@ func NewHistory(revisions int) *Store {
 // revision returns that of the last change. mu is held.
 func (s *Store) revision() storage.Revision {
 	return s.compacted + storage.Revision(len(s.log))
+}
+
+// Revision implements [storage.Revisioner].
+func (s *Store) Revision(ctx context.Context) (storage.Revision, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("revision: %w", err)
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.revision(), nil
 }
 
 // Get implements [storage.Store].
