@@ -19,8 +19,10 @@ const (
 	defaultHistory = 4096
 	// degree of the tree: a node that is copied is 500 bytes.
 	degree = 32
-	// patience bounds the wait for a revision that the store has. Its changes are
-	// sent at once; one that does not come was made outside the feed's prefix.
+	// briefly is the wait for a revision that the store has, whose changes it sends
+	// at once, before it is asked how far it has come; patience is when to stop
+	// asking.
+	briefly  = 5 * time.Millisecond
 	patience = 500 * time.Millisecond
 )
 
@@ -173,15 +175,22 @@ func (c *Cache[T]) catchUp(ctx context.Context) error {
 	if have, ok := c.reached(); ok && have >= now {
 		return nil
 	}
-	soon, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if err := c.Wait(soon, now); err != nil {
-		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("%s at %d: %w", c.config.Prefix, now, ErrBehind)
+	for began, wait := time.Now(), briefly; time.Since(began) < patience; wait *= 2 {
+		err := c.within(ctx, wait, now)
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return err
 		}
-		return err
+		// Perhaps the store's last change is none of the feed's.
+		c.config.Feed.ask(ctx)
 	}
-	return nil
+	return fmt.Errorf("%s at %d: %w", c.config.Prefix, now, ErrBehind)
+}
+
+// within is Wait for so long.
+func (c *Cache[T]) within(ctx context.Context, wait time.Duration, revision storage.Revision) error {
+	soon, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	return c.Wait(soon, revision)
 }
 
 // Get returns the item of key with every change that was acknowledged before

@@ -98,17 +98,25 @@ func TestWrote(t *testing.T) {
 }
 
 // TestForeignChanges counts changes outside the feed's prefix, as other users of
-// an etcd make them: the cache says that it is behind, in bounded time, and
-// waiting for a revision that does not come ends with the context.
+// an etcd make them: the store is asked how far it has come. Where it cannot
+// tell, the cache says that it is behind, in bounded time; and waiting for a
+// revision that does not come ends with the context.
 func TestForeignChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
-		_, c := start(t, store, 0)
+		_, asking := start(t, store, 0)
+		_, c := start(t, mute{store}, 0)
+		if _, err := asking.Current(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := c.Current(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		now := put(t, store, "/elsewhere", "x")
 		began := time.Now()
+		if s, err := asking.Current(t.Context()); err != nil || s.Revision != now || time.Since(began) > 10*time.Millisecond {
+			t.Errorf("after %v: at %d, want %d, %v", time.Since(began), s.Revision, now, err)
+		}
 		if _, err := c.Current(t.Context()); !errors.Is(err, cache.ErrBehind) || time.Since(began) > time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
@@ -125,6 +133,14 @@ func TestForeignChanges(t *testing.T) {
 			t.Errorf("%d records, %v", s.Len(), err)
 		}
 	})
+}
+
+// mute is a store that does not say how far its watches have come.
+type mute struct{ storage.Store }
+
+func (m mute) Watch(ctx context.Context, prefix storage.Key, after storage.Revision) (storage.Watcher, error) {
+	w, err := m.Store.Watch(ctx, prefix, after)
+	return struct{ storage.Watcher }{w}, err
 }
 
 // TestBrokenStore fails all calls for a while. Reads say so; afterwards they

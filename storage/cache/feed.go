@@ -35,8 +35,6 @@ type Feed struct {
 	// turn holds a token while somebody reads the watch: Run, or else whoever
 	// waits for what it brings.
 	turn chan struct{}
-	// source is the watch, nil while it is not open. It belongs to the turn.
-	source storage.Watcher
 	// joined is closed when there is a first cache.
 	joined chan struct{}
 
@@ -46,6 +44,9 @@ type Feed struct {
 	// revision is that up to which every change was handed to the members; zero
 	// before the beginning.
 	revision storage.Revision
+	// source is the watch, nil while it is not open. Only who has the turn changes
+	// it and reads from it.
+	source storage.Watcher
 	// moved, when not nil, is closed when revision moves.
 	moved chan struct{}
 }
@@ -101,11 +102,18 @@ func (f *Feed) Run(ctx context.Context) error {
 
 // Now returns the store's own revision.
 func (f *Feed) Now(ctx context.Context) (storage.Revision, error) {
-	if s, ok := f.config.Store.(storage.Revisioner); ok {
-		return s.Revision(ctx)
+	return storage.Now(ctx, f.config.Store)
+}
+
+// ask has the store say how far the watch has come, if it can. Any goroutine may
+// call it; where nothing comes of it, so be it.
+func (f *Feed) ask(ctx context.Context) {
+	f.mu.Lock()
+	source := f.source
+	f.mu.Unlock()
+	if source != nil {
+		_ = storage.RequestProgress(ctx, source)
 	}
-	page, err := f.config.Store.List(ctx, f.config.Prefix, storage.ListOptions{Limit: 1})
-	return page.Revision, err
 }
 
 // join adds a cache, which from then on gets every change that its own list,
@@ -161,7 +169,7 @@ func (f *Feed) advance(ctx context.Context) error {
 		if err != nil {
 			return f.broken(ctx, err)
 		}
-		f.source = source
+		f.open(source)
 	}
 	events, err := f.source.Next(ctx)
 	if err != nil {
@@ -223,8 +231,14 @@ func (f *Feed) broken(ctx context.Context, err error) error {
 func (f *Feed) drop() {
 	if f.source != nil {
 		f.source.Close()
-		f.source = nil
+		f.open(nil)
 	}
+}
+
+func (f *Feed) open(source storage.Watcher) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.source = source
 }
 
 func (f *Feed) move(to storage.Revision) {
