@@ -53,7 +53,7 @@ func podResource() Resource {
 func randomPod(random *rand.Rand) *corev1.Pod {
 	text := func() string { return strings.Repeat("x", random.IntN(3)*random.IntN(150)) }
 	p := &corev1.Pod{Spec: corev1.PodSpec{NodeName: text(), Containers: []corev1.Container{{Name: text(), Image: text()}}}}
-	p.Name, p.GenerateName, p.Namespace, p.SelfLink = text(), text(), text(), text()
+	p.Name, p.GenerateName, p.Namespace = text(), text(), text()
 	p.Generation = random.Int64N(1000)
 	for range random.IntN(4) {
 		p.Labels = map[string]string{text(): text() + "<&>\u2028"}
