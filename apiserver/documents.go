@@ -79,6 +79,15 @@ func (d *documents) serveIndex(s *Server, w http.ResponseWriter, r *http.Request
 }
 
 func (s *Server) buildDocument(name, version string) (document, error) {
+	data, err := openapi.Build("Kubernetes", s.config.Version.GitVersion, s.described(name, version), reflect.TypeFor[metav1.DeleteOptions]())
+	if err != nil {
+		return document{}, fmt.Errorf("openapi of %s: %w", groupPath(name, version), err)
+	}
+	return document{data, digest(data)}, nil
+}
+
+// described are the resources of a group version as OpenAPI sees them.
+func (s *Server) described(name, version string) []openapi.Resource {
 	var resources []openapi.Resource
 	for _, k := range s.kindsOf(name, version) {
 		r := openapi.Resource{
@@ -100,11 +109,7 @@ func (s *Server) buildDocument(name, version string) (document, error) {
 		}
 		resources = append(resources, r)
 	}
-	data, err := openapi.Build("Kubernetes", s.config.Version.GitVersion, resources, reflect.TypeFor[metav1.DeleteOptions]())
-	if err != nil {
-		return document{}, fmt.Errorf("openapi of %s: %w", groupPath(name, version), err)
-	}
-	return document{data, digest(data)}, nil
+	return resources
 }
 
 func openapiKind(gvk schema.GroupVersionKind) openapi.Kind {
