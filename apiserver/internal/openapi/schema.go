@@ -1,4 +1,4 @@
-// Package openapi writes OpenAPI v3 documents from Go types by reflection.
+// Package openapi writes OpenAPI v3 and v2 documents from Go types by reflection.
 //
 // A document holds the schemas of the types it is given and of all that they
 // contain, with descriptions from their SwaggerDoc methods, and the paths of the
@@ -9,7 +9,7 @@
 // keys, comes from a table. Other types say it in the struct tags patchStrategy
 // and patchMergeKey.
 //
-// It is the part of OpenAPI v3 that kubectl and client-go read.
+// It is the part of OpenAPI that kubectl and client-go read.
 package openapi
 
 import (
