@@ -41,7 +41,7 @@ func TestDiscovery(t *testing.T) {
 	if s := apps.APIResources[1]; s.Name != "deployments/scale" || s.Group != "autoscaling" || s.Kind != "Scale" {
 		t.Errorf("scale: %+v", s)
 	}
-	for _, path := range []string{"/apis/none", "/apis/none/v1", "/api/v2", "/nothing", "/openapi/v2", "/openapi/v3/apis/none/v1", "/readyz/none"} {
+	for _, path := range []string{"/apis/none", "/apis/none/v1", "/api/v2", "/nothing", "/openapi/v4", "/openapi/v3/apis/none/v1", "/readyz/none"} {
 		a.want(a.do("GET", path, ""), 404, "")
 	}
 	a.want(a.do("POST", "/api", ""), 405, "")

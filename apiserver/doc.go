@@ -30,6 +30,13 @@
 // another write overtakes is tried again from the new state; one that names the
 // resourceVersion it was made from is refused.
 //
+// Every write through an object's own path or a subresource of its own kind is
+// recorded in metadata.managedFields, by apimachinery's rules, under the
+// fieldManager it names or the program its User-Agent begins with. Server-side
+// apply merges by the same records; what it contradicts is a conflict (409) with
+// the owner's name. Lists of a type merge by key where the type says so: a struct
+// tag patchStrategy with patchMergeKey, or Kubernetes' own comments.
+//
 // A read is answered from the store itself, so it sees every write that was
 // acknowledged before it began. A paged list shows all pages as of one revision.
 // A watch delivers every change after its resourceVersion once and in order, or
@@ -60,8 +67,8 @@
 //
 // # What it leaves out
 //
-// Server-side apply (415), several versions of one resource with conversion
-// between them, OpenAPI v2, CBOR, aggregation of other servers. How a pod's log or
+// Several versions of one resource with conversion
+// between them, CBOR, aggregation of other servers. How a pod's log or
 // a shell in it is reached is up to Subresource.Connect. Authentication,
 // authorization and admission are packages of their own.
 package apiserver

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/planekit/planekit/apiserver/internal/ownership"
 	"github.com/planekit/planekit/storage"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,8 @@ type kind struct {
 	codec *codec
 	cache objects
 	wire  wire
+	// trackers record who owns the fields, by subresource.
+	trackers map[string]func() (*ownership.Tracker, error)
 }
 
 // group is an API group as discovery shows it, versions in the order given.
@@ -52,6 +55,7 @@ func (s *Server) addKinds(resources []Resource) error {
 		s.kinds[k.gvr] = k
 		s.addGroup(r.Group, r.Version)
 	}
+	s.addTrackers()
 	return nil
 }
 
