@@ -84,15 +84,6 @@ func (s *Server) read(ctx context.Context, q *request, version string) (*item, e
 	return i, i.Err
 }
 
-// load reads the request's object as it is now. It is shared: do not change it.
-func (s *Server) load(ctx context.Context, q *request) (storage.Record, runtime.Object, error) {
-	i, err := s.read(ctx, q, "")
-	if err != nil {
-		return storage.Record{}, nil, err
-	}
-	return i.Record, i.Object.Object, nil
-}
-
 // await waits until the cache is not older than version. Revisions come from the
 // store, so one that it has not reached is made up, or from a copy which is
 // ahead of it and about to be caught up with.
