@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/cache"
@@ -104,6 +105,9 @@ func (s *Server) find(ctx context.Context, selected *selection, o *metav1.ListOp
 	}
 	switch {
 	case err == nil:
+		if field, value, ok := selected.field(); ok && o.Limit == 0 && from.at == 0 {
+			return selected.pickMatching(s, field, value), nil
+		}
 		return selected.pick(s, state, from, int(o.Limit))
 	case errors.Is(err, cache.ErrBehind), errors.Is(err, storage.ErrCompacted), errors.Is(err, storage.ErrFuture):
 		return s.findStored(ctx, selected, from, o)
@@ -148,6 +152,18 @@ func (selected *selection) pick(s *Server, state cache.Snapshot[*object], from l
 		return found, nil
 	}
 	return found, found.resume(selected, found.items[limit-1].Key, more)
+}
+
+// pickMatching lists what is selected of the newest state, where a field tells.
+func (selected *selection) pickMatching(s *Server, field, value string) *listing {
+	items, revision := selected.kind.cache.Matching(field, value)
+	found := &listing{revision: revision, items: make([]*item, 0, len(items))}
+	for _, i := range items {
+		if strings.HasPrefix(string(i.Key), string(selected.prefix)) {
+			found.add(s, selected, i)
+		}
+	}
+	return found
 }
 
 // findStored lists from the store, in as many reads as it takes to fill the

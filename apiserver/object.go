@@ -34,7 +34,11 @@ func (o objects) put(key storage.Key, revision storage.Revision, obj runtime.Obj
 }
 
 func (k *kind) addCache(feed *cache.Feed) error {
-	c, err := cache.New(cache.Config[*object]{Feed: feed, Prefix: storage.Key(k.root), Decode: k.decodeItem})
+	fields := map[string]func(*object) string{}
+	for name, of := range k.Fields {
+		fields[name] = func(o *object) string { return of(o.Object) }
+	}
+	c, err := cache.New(cache.Config[*object]{Feed: feed, Prefix: storage.Key(k.root), Decode: k.decodeItem, Fields: fields})
 	k.cache = objects{c}
 	return err
 }

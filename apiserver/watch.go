@@ -118,6 +118,9 @@ func (w *watcher) run(ctx context.Context, from watchFrom) error {
 		return err
 	}
 	defer source.Close()
+	if field, value, ok := w.selected.field(); ok {
+		source.Narrow(field, value)
+	}
 	w.seen = source.Seen()
 	w.told = w.seen
 	w.out.begin()

@@ -20,6 +20,7 @@ type watchWriter struct {
 	control *http.ResponseController
 	buffer  bytes.Buffer
 	headed  bool // the table's columns have been sent
+	begun   bool // the headers are to be sent
 	err     error
 }
 
@@ -31,6 +32,7 @@ func (w *watchWriter) begin() {
 	}
 	w.q.w.Header().Set("Content-Type", media)
 	w.q.w.WriteHeader(http.StatusOK)
+	w.begun = true
 }
 
 // watchBuffer bounds what is buffered of many events that come at once.
@@ -150,9 +152,10 @@ func (w *watchWriter) shape(kind watch.EventType, obj runtime.Object) (runtime.O
 
 // flush sends what is buffered. It fails once the client is gone or too slow.
 func (w *watchWriter) flush() error {
-	if w.err != nil {
+	if w.err != nil || w.buffer.Len() == 0 && !w.begun {
 		return w.err
 	}
+	w.begun = false
 	// Deadlines are not supported by the in-memory transport, whose writes end
 	// with the client's context.
 	if w.control.SetWriteDeadline(time.Now().Add(writeTimeout)) == nil {

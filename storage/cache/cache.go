@@ -39,6 +39,8 @@ type Config[T any] struct {
 	// Decode makes the object of a record. known is what Wrote announced for this
 	// very record, or the zero T. It may be called by several goroutines at once.
 	Decode func(r storage.Record, known T) (T, error)
+	// Fields are what items can be found by and watches narrowed to.
+	Fields map[string]func(T) string
 	// History is how many changes are remembered at least; zero is 4096.
 	History int
 }
@@ -88,8 +90,10 @@ type Cache[T any] struct {
 	base  storage.Revision
 	first int64
 	epoch int
-	// changed, when not nil, is closed when log grows or ends.
-	changed chan struct{}
+	// waiters wait for log to grow or to end.
+	waiters waiters
+	// indexes are of now, by field.
+	indexes map[string]*index[T]
 	// past are states that were asked for, by the revision of their last change.
 	past past[T]
 	// written are objects whose records have not come by the feed yet.
@@ -118,6 +122,7 @@ func New[T any](c Config[T]) (*Cache[T], error) {
 		turn:    make(chan struct{}, 1),
 		now:     newTree[T](),
 		written: map[storage.Key]written[T]{},
+		indexes: map[string]*index[T]{},
 	}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,7 +33,9 @@ func start(t testing.TB, store storage.Store, history int) (*cache.Feed, *cache.
 
 func add(t testing.TB, feed *cache.Feed, prefix storage.Key, history int) *cache.Cache[string] {
 	t.Helper()
-	c, err := cache.New(cache.Config[string]{Feed: feed, Prefix: prefix, History: history, Decode: decode})
+	c, err := cache.New(cache.Config[string]{Feed: feed, Prefix: prefix, History: history, Decode: decode, Fields: map[string]func(string) string{
+		"last": func(object string) string { return object[len(object)-2:] },
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,6 +200,22 @@ func (m *model) compare(prefix storage.Key) {
 		m.Fatalf("cache at %d: %v\nstore at %d: %v", s.Revision, got, page.Revision, want)
 	}
 	m.kept[s] = want
+	last := fmt.Sprintf("%d>", m.random.IntN(10))
+	var matching []string
+	for item := range s.All(prefix, "") {
+		if strings.HasSuffix(item.Object, last) {
+			matching = append(matching, string(item.Key))
+		}
+	}
+	items, revision := m.caches[prefix].Matching("last", last)
+	for i, item := range items {
+		if len(items) != len(matching) || string(item.Key) != matching[i] {
+			m.Fatalf("with %s: %v, want %v", last, items, matching)
+		}
+	}
+	if len(items) != len(matching) || revision != s.Revision {
+		m.Fatalf("with %s at %d: %d items, want %v at %d", last, revision, len(items), matching, s.Revision)
+	}
 	key := prefix + storage.Key(rune('a'+m.random.IntN(8)))
 	record, err := m.store.Get(m.Context(), key, 0)
 	item, err2 := m.caches[prefix].Get(m.Context(), key)

@@ -67,7 +67,7 @@ func (c *Cache[T]) drain(revision storage.Revision) bool {
 		if !c.missed {
 			c.state = current
 		}
-		c.wake()
+		c.waiters.wakeAll()
 		c.mu.Unlock()
 		return false
 	}
@@ -92,12 +92,16 @@ func (c *Cache[T]) list(ctx context.Context) (storage.Page, error) {
 // reset empties the copy and begins another log. mu is held.
 func (c *Cache[T]) reset(revision storage.Revision) {
 	c.now, c.snapshot = newTree[T](), nil
-	c.first += int64(len(c.log))
+	c.first = c.end()
 	c.log, c.base, c.revision = nil, revision, revision
 	c.epoch++
 	c.past = past[T]{}
 	clear(c.written)
+	clear(c.indexes)
 }
+
+// end is the number of the change that comes next. mu is held.
+func (c *Cache[T]) end() int64 { return c.first + int64(len(c.log)) }
 
 // item decodes a record, unless the copy has it at this revision.
 func (c *Cache[T]) item(record storage.Record) *Item[T] {
@@ -123,7 +127,7 @@ func (c *Cache[T]) lose() {
 		c.state = unread // the items stay, for those which have not changed
 		c.epoch++
 	}
-	c.wake()
+	c.waiters.wakeAll()
 }
 
 // take implements member.
@@ -158,7 +162,7 @@ func (c *Cache[T]) applyAll(changes []storage.Event) {
 	for _, event := range events {
 		c.apply(event)
 	}
-	c.wake()
+	c.wake(events)
 }
 
 // apply makes a change to the copy and notes it in the log. mu is held.
@@ -169,11 +173,20 @@ func (c *Cache[T]) apply(event *Event[T]) {
 	} else {
 		event.Previous, _ = c.now.ReplaceOrInsert(event.Item)
 	}
+	for _, index := range c.indexes {
+		index.remove(event.Previous)
+		index.add(event.Item)
+	}
 	if c.written[event.key].revision <= event.Revision {
 		delete(c.written, event.key)
 	}
 	c.revision = event.Revision
 	c.log = append(c.log, event)
+	// Whoever waits for few of the changes looks at the others now and then, so
+	// as not to fall behind the log.
+	if c.end()%int64(max(1, c.config.History/4)) == 0 {
+		c.waiters.wakeAll()
+	}
 	// Cutting a quarter at a time makes the copying rare. The new array leaves
 	// the old one to those who are reading it.
 	if excess := len(c.log) - c.config.History; excess > c.config.History/4 {
@@ -181,13 +194,5 @@ func (c *Cache[T]) apply(event *Event[T]) {
 		c.log = append(make([]*Event[T], 0, c.config.History*5/4+1), c.log[excess:]...)
 		c.first += int64(excess)
 		c.past.forget(c.base)
-	}
-}
-
-// wake tells those who wait for changes. mu is held.
-func (c *Cache[T]) wake() {
-	if c.changed != nil {
-		close(c.changed)
-		c.changed = nil
 	}
 }

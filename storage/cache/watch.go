@@ -61,6 +61,8 @@ type Watch[T any] struct {
 	next  int64
 	epoch int
 	after storage.Revision
+	// field and value, where they are set, are what changes must have to do with.
+	field, value string
 	// history is the store's own watch, while seen is older than the log.
 	history storage.Watcher
 }
@@ -98,6 +100,11 @@ func (w *Watch[T]) Close() {
 
 // Seen is the revision up to which changes were delivered.
 func (w *Watch[T]) Seen() storage.Revision { return w.seen }
+
+// Narrow says that only changes of items matter whose field, one of
+// Config.Fields, has or had the value. Others may be delivered, but nobody is
+// woken for them. It must be called before Next.
+func (w *Watch[T]) Narrow(field, value string) { w.field, w.value = field, value }
 
 // join makes the watch a cursor in the log, if that reaches back far enough.
 func (w *Watch[T]) join() bool {
@@ -150,7 +157,7 @@ func (w *Watch[T]) take() ([]*Event[T], error) {
 	}
 	if len(events) > 0 {
 		w.seen = events[len(events)-1].Revision
-	} else if w.next == c.first+int64(len(c.log)) {
+	} else if w.next == c.end() {
 		w.seen = max(w.seen, handed, c.revision)
 	}
 	return events, nil
@@ -162,13 +169,10 @@ func (w *Watch[T]) ready() (<-chan struct{}, bool) {
 	c := w.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if w.epoch != c.epoch || w.next < c.first+int64(len(c.log)) {
+	if w.epoch != c.epoch || w.next < c.end() {
 		return nil, true
 	}
-	if c.changed == nil {
-		c.changed = make(chan struct{})
-	}
-	return c.changed, false
+	return c.waiters.channel(w.field, w.value), false
 }
 
 // recall delivers the store's own history, until it has caught up with the log.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -209,6 +210,54 @@ func TestQuietWatchKnowsHowFarItIs(t *testing.T) {
 		defer stop()
 		if events, err := w.Next(soon); !errors.Is(err, context.DeadlineExceeded) || w.Seen() != last {
 			t.Errorf("%v %v, seen %d, want %d", events, err, w.Seen(), last)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// TestNarrowWatch has many changes pass that do not concern a watch. It is hardly
+// ever woken for them, sees all that do concern it, and is not cut off for
+// having slept.
+func TestNarrowWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const history, others = 100, 1000
+		store := memstore.New()
+		feed, c := start(t, store, history)
+		ctx, cancel := context.WithCancel(t.Context())
+		go feed.Run(ctx)
+		w := watch(t, c, 0)
+		w.Narrow("last", "7>")
+		var seen []string
+		woken := 0
+		go func() {
+			for {
+				events, err := w.Next(ctx)
+				if err != nil {
+					if ctx.Err() == nil {
+						t.Error(err)
+					}
+					return
+				}
+				woken++
+				for _, e := range events {
+					if e.Key() == root+"mine" {
+						seen = append(seen, e.Type.String()+" "+e.Item.Object)
+					}
+				}
+			}
+		}()
+		synctest.Wait()
+		for i := range others {
+			put(t, store, root+"other", fmt.Sprint(i*10))
+			synctest.Wait()
+		}
+		for _, value := range []string{"17", "18", "19", "27"} { // enters, leaves, is away, enters
+			put(t, store, root+"mine", value)
+			synctest.Wait()
+		}
+		if want := "created <17>,updated <18>,updated <19>,updated <27>"; strings.Join(seen, ",") != want || woken > others/(history/4)+5 {
+			t.Errorf("woken %d times for %v, want %s", woken, seen, want)
 		}
 		cancel()
 		synctest.Wait()
