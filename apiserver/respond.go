@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -102,21 +101,11 @@ func (s *Server) writeBody(w http.ResponseWriter, r *http.Request, contentType s
 	switch {
 	case r.Method == http.MethodHead:
 	case zipped:
-		z := zippers.Get().(*gzip.Writer)
-		defer zippers.Put(z)
-		z.Reset(w)
-		b.writeTo(z)
-		z.Close()
+		b.zipped.writeTo(w, b)
 	default:
 		b.writeTo(w)
 	}
 }
-
-// zippers are reused: each has a megabyte of tables.
-var zippers = sync.Pool{New: func() any {
-	z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // fails for levels that do not exist
-	return z
-}}
 
 func acceptsGzip(r *http.Request) bool {
 	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {

@@ -19,6 +19,8 @@ type wire struct {
 	// inside.
 	protoHead, protoListHead []byte
 
+	jsonZipped, protoZipped zipped
+
 	// lists says whether a list of the kind is its items one after another, as
 	// those of all Kubernetes' types are. It is found out when first asked.
 	lists func() map[string]bool
@@ -26,10 +28,8 @@ type wire struct {
 
 func (k *kind) addWire() {
 	version := k.gvk.GroupVersion().String()
-	k.wire = wire{
-		jsonHead: jsonHead(version, k.Kind), jsonListHead: jsonHead(version, k.Kind+"List"),
-		protoHead: protoHead(version, k.Kind), protoListHead: protoHead(version, k.Kind+"List"),
-	}
+	k.wire.jsonHead, k.wire.jsonListHead = jsonHead(version, k.Kind), jsonHead(version, k.Kind+"List")
+	k.wire.protoHead, k.wire.protoListHead = protoHead(version, k.Kind), protoHead(version, k.Kind+"List")
 	k.wire.lists = sync.OnceValue(k.tryLists)
 }
 
@@ -82,9 +82,12 @@ func (k *kind) tryLists() map[string]bool {
 type body struct {
 	head, tail []byte
 	items      []*item
+	separator  []byte // between items
 	size       int
-	// next appends an item, the i-th.
+	// next appends the i-th item.
 	next func(to []byte, i int) []byte
+	// zipped keeps what was compressed.
+	zipped *zipped
 }
 
 // chunk is how much is written at once.
@@ -101,6 +104,9 @@ func (b *body) writeTo(w interface{ Write([]byte) (int, error) }) {
 		chunks.Put(pooled)
 	}()
 	for i := range b.items {
+		if i > 0 {
+			buffer = append(buffer, b.separator...)
+		}
 		buffer = b.next(buffer, i)
 		if len(buffer) >= chunk {
 			if _, err := w.Write(buffer); err != nil {
@@ -127,7 +133,7 @@ func (k *kind) jsonList(meta *metav1.ListMeta, items []*item) (*body, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &body{items: items, tail: []byte("]}\n")}
+	b := &body{items: items, separator: []byte{','}, tail: []byte("]}\n"), zipped: &k.wire.jsonZipped}
 	b.head = append(append(append([]byte(nil), k.wire.jsonListHead...), `"metadata":`...), head...)
 	b.head = append(b.head, `,"items":[`...)
 	b.size = len(b.head) + len(b.tail) + max(len(items)-1, 0)
@@ -142,9 +148,6 @@ func (k *kind) jsonList(meta *metav1.ListMeta, items []*item) (*body, error) {
 		}
 	}
 	b.next = func(to []byte, i int) []byte {
-		if i > 0 {
-			to = append(to, ',')
-		}
 		data := *items[i].Object.json.Load()
 		if rest, ok := bytes.CutPrefix(data, k.wire.jsonHead); ok {
 			return append(append(to, '{'), rest...)
@@ -167,7 +170,7 @@ func (k *kind) protoList(meta *metav1.ListMeta, items []*item) (*body, error) {
 		n := messageSize(i)
 		size += 1 + uvarintSize(n) + n
 	}
-	b := &body{items: items, tail: endOfUnknown}
+	b := &body{items: items, tail: endOfUnknown, zipped: &k.wire.protoZipped}
 	b.head = binary.AppendUvarint(append([]byte(nil), k.wire.protoListHead...), uint64(size))
 	b.head = append(b.head, tagMetadata)
 	b.head = binary.AppendUvarint(b.head, uint64(len(listMeta)))
