@@ -60,6 +60,14 @@ func (s *Server) respondList(q *request, l *listing) error {
 		s.writeBody(q.w, q.r, q.out.media, b)
 		return nil
 	}
+	if q.out == (output{mediaJSON, asTable}) && !wantsPretty(q.r) {
+		b, err := q.kind.tableBody(q, l)
+		if err != nil {
+			return err
+		}
+		s.writeBody(q.w, q.r, q.out.media, b)
+		return nil
+	}
 	var list runtime.Object
 	var err error
 	switch q.out.shape {

@@ -20,6 +20,8 @@ type object struct {
 	parts parts
 	json  atomic.Pointer[[]byte]
 	proto atomic.Pointer[[]byte]
+	// partial is the object's metadata alone, as JSON.
+	partial atomic.Pointer[[]byte]
 }
 
 // item is a record with its object.
@@ -82,15 +84,24 @@ func asItem(obj runtime.Object) *item { return &item{Object: &object{Object: obj
 
 // jsonOf returns the object as JSON, without the newline that ends a document.
 func (k *kind) jsonOf(i *item) ([]byte, error) {
-	if have := i.Object.json.Load(); have != nil {
+	return k.encodeOnce(&i.Object.json, func() runtime.Object { return i.Object.Object })
+}
+
+// partialOf returns the object's metadata as JSON.
+func (k *kind) partialOf(i *item) ([]byte, error) {
+	return k.encodeOnce(&i.Object.partial, func() runtime.Object { return partial(i.Object.Object) })
+}
+
+func (k *kind) encodeOnce(at *atomic.Pointer[[]byte], obj func() runtime.Object) ([]byte, error) {
+	if have := at.Load(); have != nil {
 		return *have, nil
 	}
-	data, err := k.codec.encode(mediaJSON, i.Object.Object)
+	data, err := k.codec.encode(mediaJSON, obj())
 	if err != nil {
 		return nil, err
 	}
 	data = bytes.Clone(bytes.TrimRight(data, "\n")) // without the encoder's spare room
-	i.Object.json.Store(&data)
+	at.Store(&data)
 	return data, nil
 }
 

@@ -101,7 +101,7 @@ func (s *Server) writeBody(w http.ResponseWriter, r *http.Request, contentType s
 	switch {
 	case r.Method == http.MethodHead:
 	case zipped:
-		b.zipped.writeTo(w, b)
+		b.writeZipped(w)
 	default:
 		b.writeTo(w)
 	}

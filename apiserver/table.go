@@ -80,10 +80,7 @@ func (k *kind) rows(l *listing, include metav1.IncludeObjectPolicy) *metav1.Tabl
 	columns := k.columns()
 	for _, i := range l.items {
 		obj := i.Object.Object
-		row := metav1.TableRow{Cells: make([]any, len(columns))}
-		for i, c := range columns {
-			row.Cells[i] = c.Value(obj)
-		}
+		row := metav1.TableRow{Cells: cellsOf(columns, i)}
 		switch include {
 		case metav1.IncludeObject:
 			row.Object.Object = obj

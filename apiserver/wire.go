@@ -86,7 +86,7 @@ type body struct {
 	size       int
 	// next appends the i-th item.
 	next func(to []byte, i int) []byte
-	// zipped keeps what was compressed.
+	// zipped keeps what was compressed; nil where it is of no use again.
 	zipped *zipped
 }
 

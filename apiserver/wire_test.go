@@ -2,8 +2,12 @@ package apiserver
 
 import (
 	"bytes"
+	"compress/gzip"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -219,4 +223,51 @@ func FuzzFindParts(f *testing.F) {
 func storedSize(p parts) int {
 	meta := int(p.rest - p.meta)
 	return 1 + uvarintSize(meta) + meta + int(p.end-p.rest)
+}
+
+// TestTableIsTheCodecs compares a table that is put together with what the codec
+// makes of it.
+func TestTableIsTheCodecs(t *testing.T) {
+	r := podResource()
+	r.Columns = []Column{
+		{Name: "Node", Type: "string", Value: func(obj runtime.Object) any { return obj.(*corev1.Pod).Spec.NodeName + "<&>" }},
+		{Name: "Generation", Type: "integer", Value: func(obj runtime.Object) any { return obj.(*corev1.Pod).Generation }},
+	}
+	k := wireKind(t, r)
+	random := rand.New(rand.NewPCG(3, 4))
+	l := &listing{revision: 7, next: "next", remaining: new(int64(3))}
+	for _, n := range []int{0, 1, 100} {
+		l.items = nil
+		for range n {
+			l.items = append(l.items, asItem(randomPod(random)))
+		}
+		for _, include := range []string{"", "None", "Metadata", "Object"} {
+			q := &request{r: httptest.NewRequest(http.MethodGet, "/?includeObject="+include, nil), kind: k}
+			list, err := k.table(q, l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := k.codec.encode(mediaJSON, list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := k.tableBody(q, l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got, zipped bytes.Buffer
+			b.writeTo(&got)
+			b.writeZipped(&zipped)
+			if !bytes.Equal(got.Bytes(), want) || b.size != len(want) {
+				t.Fatalf("%d rows with %q, announced as %d bytes:\n%s\nwant\n%s", n, include, b.size, got.Bytes(), want)
+			}
+			z, err := gzip.NewReader(&zipped)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := io.ReadAll(z); err != nil || !bytes.Equal(got, want) {
+				t.Fatalf("zipped: %d bytes, want %d, %v", len(got), len(want), err)
+			}
+		}
+	}
 }
