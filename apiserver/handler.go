@@ -13,6 +13,7 @@ import (
 	"github.com/planekit/planekit/authz"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // ServeHTTP authenticates, authorizes and serves a request.
@@ -25,6 +26,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, identify func(*ht
 	info, parseErr := parseRequest(r.Method, r.URL)
 	recorder := &recorder{ResponseWriter: w, began: time.Now()}
 	defer s.finish(recorder, r, info)
+	if began := s.config.Hooks.Began; began != nil {
+		began(s.served(r, info))
+	}
 	h := recorder.Header()
 	h.Set("Cache-Control", "no-cache, private")
 	if parseErr != nil {
@@ -88,15 +92,39 @@ func (s *Server) finish(w *recorder, r *http.Request, info requestInfo) {
 		}
 	}
 	if served := s.config.Hooks.Served; served != nil {
-		done := Served{Verb: info.Verb, Subresource: info.Subresource, Code: w.code, Took: time.Since(w.began)}
-		if info.Resource != "" {
-			done.Resource = info.gvr()
-		}
+		done := s.served(r, info)
+		done.Code, done.Bytes, done.Took = w.code, w.bytes, time.Since(w.began)
 		served(done)
 	}
 	if cause != nil {
 		panic(http.ErrAbortHandler)
 	}
+}
+
+// served describes a request to the hooks. What is not served is not named:
+// clients could make up names without end.
+func (s *Server) served(r *http.Request, info requestInfo) Served {
+	out := Served{Verb: info.Verb, LongRunning: s.longRunning(info)}
+	k := s.kinds[info.gvr()]
+	if info.Resource == "" || k == nil || info.Subresource != "" && k.subresource(info.Subresource) == nil {
+		return out
+	}
+	out.Resource, out.Subresource = k.gvr, info.Subresource
+	switch {
+	case info.Verb == "create", info.Name != "" && info.Verb != "list" && info.Verb != "watch":
+		out.Scope = "resource"
+	case info.Namespace != "":
+		out.Scope = "namespace"
+	default:
+		out.Scope = "cluster"
+	}
+	if info.Verb == "patch" && contentType(r) == string(types.ApplyYAMLPatchType) {
+		out.Verb = "apply"
+	}
+	if r.URL.RawQuery != "" && info.Verb != "get" && info.Verb != "list" && info.Verb != "watch" {
+		out.DryRun = r.URL.Query().Get("dryRun") != ""
+	}
+	return out
 }
 
 // authenticate finds out who asks and takes the credentials off the request.
@@ -125,11 +153,12 @@ func (s *Server) authorize(r *http.Request, info requestInfo, u *user.Info) erro
 	return apierrors.NewForbidden(gr, a.Name, fmt.Errorf("%s", forbidden(a, reason)))
 }
 
-// recorder remembers the status code.
+// recorder remembers the status code and counts bytes.
 type recorder struct {
 	http.ResponseWriter
 	began time.Time
 	code  int
+	bytes int64
 }
 
 func (w *recorder) WriteHeader(code int) {
@@ -143,7 +172,9 @@ func (w *recorder) Write(data []byte) (int, error) {
 	if w.code == 0 {
 		w.code = http.StatusOK
 	}
-	return w.ResponseWriter.Write(data)
+	n, err := w.ResponseWriter.Write(data)
+	w.bytes += int64(n)
+	return n, err
 }
 
 // Unwrap lets http.ResponseController find what it needs.

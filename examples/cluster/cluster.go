@@ -122,7 +122,7 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	if err != nil {
 		return err
 	}
-	c.server, err = apiserver.New(apiserver.Config{
+	config := apiserver.Config{
 		Store:         store,
 		Resources:     append(kube.Resources(), review.Resources(authenticator, authorizer)...),
 		Authenticator: authenticator,
@@ -131,10 +131,12 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 		Listener:      listener,
 		TLS:           credentials.tls(),
 		Log:           c.log.WithName("apiserver"),
-	})
-	if err != nil {
+	}
+	observed := observe(&config)
+	if c.server, err = apiserver.New(config); err != nil {
 		return err
 	}
+	observed.CountObjects(c.server.Stored)
 	c.stack.start("API server", c.server.Run)
 	if err := c.stack.await(ctx, c.server.Ready()); err != nil {
 		return err
