@@ -90,6 +90,14 @@ var walls = []wall{
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 	}},
+	{packages: "apiserver/audit", closed: true, may: []allowance{
+		{"apiserver", itsRoom},
+		{"authn/user", sharedNoun},
+		{"authz", "what is asked is described as for authorization"},
+		{"k8s.io/apimachinery/pkg/util/uuid", "names of events"},
+		{"sigs.k8s.io/yaml", "policies are YAML"},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "apiserver/metrics", closed: true, may: []allowance{
 		{"apiserver", itsRoom},
 		{"storage", "it measures a store from the outside"},

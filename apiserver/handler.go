@@ -48,21 +48,31 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, identify func(*ht
 		}
 	}
 	u, err := identify(r)
+	s.audit(recorder, r, info, u)
 	if err == nil {
-		u, err = s.impersonate(r, u)
+		u, err = s.persona(recorder, r, u)
 	}
 	if err != nil {
 		s.writeError(recorder, r, err)
 		return
 	}
 	r = r.WithContext(user.NewContext(r.Context(), u))
-	if err := s.authorize(r, info, u); err != nil {
+	if err := s.authorize(recorder, r, info, u); err != nil {
 		s.writeError(recorder, r, err)
 		return
 	}
 	if err := s.route(recorder, r, info, u); err != nil {
 		s.writeError(recorder, r, err)
 	}
+}
+
+// persona is as whom u acts, which the audit is told where it is not u.
+func (s *Server) persona(w *recorder, r *http.Request, u *user.Info) (*user.Info, error) {
+	as, err := s.impersonate(r, u)
+	if w.trail != nil && err == nil && as != u {
+		w.trail.Impersonates(as)
+	}
+	return as, err
 }
 
 // longRunning reports requests that last as long as the client likes, which do
@@ -83,6 +93,7 @@ func (s *Server) longRunning(info requestInfo) bool {
 // begun, and keeps the process alive.
 func (s *Server) finish(w *recorder, r *http.Request, info requestInfo) {
 	cause := recover()
+	panicked := cause != nil
 	if cause != nil && cause != http.ErrAbortHandler {
 		s.config.Log.Error(fmt.Errorf("panic: %v", cause), "handler panicked",
 			"method", r.Method, "path", r.URL.Path, "stack", string(debug.Stack()))
@@ -91,6 +102,7 @@ func (s *Server) finish(w *recorder, r *http.Request, info requestInfo) {
 			cause = nil
 		}
 	}
+	s.audited(w, r, info, panicked)
 	if served := s.config.Hooks.Served; served != nil {
 		done := s.served(r, info)
 		done.Code, done.Bytes, done.Took = w.code, w.bytes, time.Since(w.began)
@@ -140,45 +152,33 @@ func (s *Server) authenticate(r *http.Request) (*user.Info, error) {
 	return u, nil
 }
 
-func (s *Server) authorize(r *http.Request, info requestInfo, u *user.Info) error {
+func (s *Server) authorize(w *recorder, r *http.Request, info requestInfo, u *user.Info) error {
 	a := info.attributes(u)
 	decision, reason, err := s.config.Authorizer.Authorize(r.Context(), a)
+	if w.trail != nil {
+		w.trail.Decided(decision == authz.Allow, reason)
+	}
+	return s.decided(a, decision, reason, err)
+}
+
+// authorizeMore asks whether u may do something else in the same request.
+func (s *Server) authorizeMore(r *http.Request, info requestInfo, u *user.Info) error {
+	a := info.attributes(u)
+	decision, reason, err := s.config.Authorizer.Authorize(r.Context(), a)
+	return s.decided(a, decision, reason, err)
+}
+
+// decided is the error to whoever may not do a.
+func (s *Server) decided(a authz.Attributes, decision authz.Decision, reason string, err error) error {
 	if decision == authz.Allow {
 		return nil
 	}
 	if err != nil {
-		s.config.Log.Error(err, "authorization incomplete", "user", u.Name, "verb", a.Verb)
+		s.config.Log.Error(err, "authorization incomplete", "user", a.User.Name, "verb", a.Verb)
 	}
 	gr := schema.GroupResource{Group: a.Group, Resource: a.Resource}
 	return apierrors.NewForbidden(gr, a.Name, fmt.Errorf("%s", forbidden(a, reason)))
 }
-
-// recorder remembers the status code and counts bytes.
-type recorder struct {
-	http.ResponseWriter
-	began time.Time
-	code  int
-	bytes int64
-}
-
-func (w *recorder) WriteHeader(code int) {
-	if w.code == 0 {
-		w.code = code
-	}
-	w.ResponseWriter.WriteHeader(code)
-}
-
-func (w *recorder) Write(data []byte) (int, error) {
-	if w.code == 0 {
-		w.code = http.StatusOK
-	}
-	n, err := w.ResponseWriter.Write(data)
-	w.bytes += int64(n)
-	return n, err
-}
-
-// Unwrap lets http.ResponseController find what it needs.
-func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // httpErrors hands what net/http has to say (failed handshakes mostly) to log.
 func httpErrors(log logr.Logger) *stdlog.Logger {

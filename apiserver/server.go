@@ -108,6 +108,8 @@ type Config struct {
 	Handlers map[string]http.Handler
 	// Checks are served under /readyz and /healthz beside those of the server.
 	Checks []Check
+	// Auditor writes down who asked for what; nil writes nothing.
+	Auditor Auditor
 	// Hooks observe.
 	Hooks Hooks
 	// Log is silent when zero.

@@ -132,7 +132,10 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 		TLS:           credentials.tls(),
 		Log:           c.log.WithName("apiserver"),
 	}
-	observed := observe(&config)
+	observed, err := c.observe(&config)
+	if err != nil {
+		return err
+	}
 	if c.server, err = apiserver.New(config); err != nil {
 		return err
 	}
