@@ -29,6 +29,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, identify func(*ht
 	if began := s.config.Hooks.Began; began != nil {
 		began(s.served(r, info))
 	}
+	hurry(recorder, r)
 	h := recorder.Header()
 	h.Set("Cache-Control", "no-cache, private")
 	if parseErr != nil {
