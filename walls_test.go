@@ -104,6 +104,7 @@ var walls = []wall{
 		{"github.com/prometheus/client_golang", "the one leaf that knows Prometheus"},
 		{"k8s.io/apimachinery/pkg/runtime/schema", "names of resources"},
 	}},
+	{packages: "apiserver/internal/fair", closed: true},
 	{packages: "apiserver/internal/openapi", closed: true, may: []allowance{
 		{"github.com/google/gnostic-models/openapiv2", "the protobuf form of OpenAPI v2"},
 		{"google.golang.org/protobuf/proto", "the protobuf form of OpenAPI v2"},

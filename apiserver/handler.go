@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	stdlog "log"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/apiserver/internal/fair"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,13 +42,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, identify func(*ht
 		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 		defer cancel()
 		r = r.WithContext(ctx)
-		select {
-		case s.slots <- struct{}{}:
-			defer func() { <-s.slots }()
-		default:
-			s.writeError(recorder, r, apierrors.NewTooManyRequests("too many requests, please try again later", 1))
-			return
-		}
 	}
 	u, err := identify(r)
 	s.audit(recorder, r, info, u)
@@ -58,6 +53,13 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, identify func(*ht
 		return
 	}
 	r = r.WithContext(user.NewContext(r.Context(), u))
+	if limited := !s.longRunning(info) && !u.In(user.Masters); limited {
+		if err := s.limiter.Enter(r.Context(), u.Name); err != nil {
+			s.writeError(recorder, r, overloaded(err))
+			return
+		}
+		defer s.limiter.Leave()
+	}
 	if err := s.authorize(recorder, r, info, u); err != nil {
 		s.writeError(recorder, r, err)
 		return
@@ -65,6 +67,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, identify func(*ht
 	if err := s.route(recorder, r, info, u); err != nil {
 		s.writeError(recorder, r, err)
 	}
+}
+
+// overloaded is what a client is told that was not let in.
+func overloaded(err error) error {
+	if errors.Is(err, fair.ErrFull) || errors.Is(err, fair.ErrLate) {
+		return apierrors.NewTooManyRequests("too many requests, please try again later", 1)
+	}
+	return err
 }
 
 // persona is as whom u acts, which the audit is told where it is not u.

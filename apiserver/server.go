@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/apiserver/internal/fair"
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/storage"
@@ -96,10 +97,14 @@ type Config struct {
 	TLS *tls.Config
 	// InsecurePlainHTTP allows a Listener without TLS.
 	InsecurePlainHTTP bool
-	// MaxInFlight bounds the requests served at once, watches not counted;
-	// beyond it clients get 429. Zero is 600, which is what kube-apiserver allows
-	// reads (400) and writes (200) together.
+	// MaxInFlight bounds the requests served at once, watches not counted, nor
+	// those of system:masters. Beyond it they wait, and users are served in turn.
+	// Zero is 600, which is what kube-apiserver allows reads (400) and writes (200)
+	// together.
 	MaxInFlight int
+	// MaxQueued is how many requests of one user wait at most, 15 seconds each;
+	// beyond it they get 429. Zero is 100, negative is none.
+	MaxQueued int
 	// Version is served under /version; empty fields say v1.36.3+planekit.
 	Version version.Info
 	// Handlers serve paths that are no resource's, such as /metrics, after
@@ -125,7 +130,7 @@ type Server struct {
 	kinds     map[schema.GroupVersionResource]*kind
 	groups    []*group
 	documents *documents
-	slots     chan struct{}
+	limiter   *fair.Limiter
 	ready     chan struct{}
 	readyOnce sync.Once
 
@@ -147,14 +152,15 @@ func New(c Config) (*Server, error) {
 	}
 	c.Prefix = "/" + strings.Trim(cmp.Or(c.Prefix, "/registry"), "/")
 	c.MaxInFlight = cmp.Or(c.MaxInFlight, 600)
+	c.MaxQueued = cmp.Or(c.MaxQueued, 100)
 	fillVersion(&c.Version)
 	s := &Server{
 		config: c,
 		codec:  newCodec(),
 		kinds:  map[schema.GroupVersionResource]*kind{},
-		slots:  make(chan struct{}, c.MaxInFlight),
 		ready:  make(chan struct{}),
 	}
+	s.limiter = fair.New(fair.Config{Places: c.MaxInFlight, Queue: max(c.MaxQueued, 0), Wait: queueTimeout})
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	if err := s.addKinds(c.Resources); err != nil {
 		return nil, fmt.Errorf("apiserver: %w", err)
