@@ -178,7 +178,16 @@ func (k *kind) settle(obj runtime.Object, revision storage.Revision) {
 		k.Strategy.Default(obj)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(k.gvk)
+	k.standAt(obj, revision)
+}
+
+// standAt makes obj what clients see of the object that the store has at
+// revision. Nobody else has obj yet.
+func (k *kind) standAt(obj runtime.Object, revision storage.Revision) {
 	accessor(obj).SetResourceVersion(formatRevision(revision))
+	if k.Decorate != nil {
+		k.Decorate(obj)
+	}
 }
 
 // encode returns what is stored for obj: no resourceVersion, for that is the
