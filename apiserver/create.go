@@ -161,8 +161,11 @@ func (s *Server) insert(q *request, obj runtime.Object, dryRun bool) error {
 	if err != nil {
 		return err
 	}
-	m.SetResourceVersion(formatRevision(record.Revision))
+	q.kind.standAt(obj, record.Revision)
 	q.kind.cache.put(key, record.Revision, obj)
+	if q.kind.AfterCreate != nil {
+		q.kind.AfterCreate(ctx, obj)
+	}
 	return nil
 }
 

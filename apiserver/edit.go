@@ -154,7 +154,7 @@ func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Rec
 		}
 		return nil, err
 	}
-	accessor(obj).SetResourceVersion(formatRevision(written.Revision))
+	q.kind.standAt(obj, written.Revision)
 	if change.Op != storage.Delete {
 		q.kind.cache.put(record.Key, written.Revision, obj)
 	}

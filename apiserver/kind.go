@@ -174,7 +174,16 @@ func (k *kind) decode(record storage.Record) (runtime.Object, error) {
 // settle gives a decoded object its type and its revision.
 func (k *kind) settle(obj runtime.Object, revision storage.Revision) {
 	obj.GetObjectKind().SetGroupVersionKind(k.gvk)
+	k.standAt(obj, revision)
+}
+
+// standAt makes obj what clients see of the object that the store has at
+// revision. Nobody else has obj yet.
+func (k *kind) standAt(obj runtime.Object, revision storage.Revision) {
 	accessor(obj).SetResourceVersion(formatRevision(revision))
+	if k.Decorate != nil {
+		k.Decorate(obj)
+	}
 }
 
 // encode returns what is stored for obj: no resourceVersion, for that is the
