@@ -117,6 +117,7 @@ func (s *Server) removeRecord(q *request, o *metav1.DeleteOptions, record storag
 		q.kind.cache.put(record.Key, written.Revision, obj)
 	} else {
 		q.kind.cache.drop(record.Key)
+		s.giveBack(q, old, nil, written.Revision)
 	}
 	return obj, !stays, nil
 }

@@ -43,7 +43,7 @@ func (s *Server) edit(q *request, e edit) (runtime.Object, error) {
 
 // attempt applies e to record. It fails with storage.ErrConflict when the
 // record is no longer the newest.
-func (s *Server) attempt(q *request, e edit, record storage.Record) (runtime.Object, error) {
+func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.Object, err error) {
 	old, err := q.kind.decode(record)
 	if err != nil {
 		return nil, err
@@ -74,10 +74,18 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (runtime.Obj
 	if err := s.mutate(q, in); err != nil {
 		return nil, err
 	}
+	holds, err := s.allocate(q, in.Object, old, e.dryRun)
+	defer func() { holds.settle(err) }()
+	if err != nil {
+		return nil, err
+	}
 	if err := q.validateChange(in.Object, old); err != nil {
 		return nil, err
 	}
 	if err := s.validate(q, in); err != nil {
+		return nil, err
+	}
+	if err := holds.late(); err != nil {
 		return nil, err
 	}
 	return s.replace(q, in.Object, old, record, e.dryRun)
@@ -150,8 +158,10 @@ func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Rec
 	accessor(obj).SetResourceVersion(formatRevision(written.Revision))
 	if change.Op == storage.Delete {
 		q.kind.cache.drop(record.Key)
+		s.giveBack(q, old, nil, written.Revision)
 	} else {
 		q.kind.cache.put(record.Key, written.Revision, obj)
+		s.giveBack(q, old, obj, written.Revision)
 	}
 	return obj, nil
 }

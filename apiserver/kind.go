@@ -23,6 +23,7 @@ type kind struct {
 	gvr   schema.GroupVersionResource
 	gr    schema.GroupResource
 	root  string // storage prefix of all objects, with the final slash
+	held  string // storage prefix of what they hold, with the final slash
 	proto bool   // objects and lists can be written as protobuf
 	codec *codec
 	cache *decodeCache
@@ -89,6 +90,7 @@ func newKind(r Resource, prefix string, c *codec) (*kind, error) {
 		gvr:      schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Plural},
 		gr:       schema.GroupResource{Group: r.Group, Resource: r.Plural},
 		root:     prefix + "/" + cmp.Or(r.Group, "core") + "/" + r.Plural + "/",
+		held:     prefix + "/held/" + cmp.Or(r.Group, "core") + "/" + r.Plural + "/",
 		proto:    canProto(r.New()) && (r.Answer != nil || canProto(r.NewList())),
 		codec:    c,
 		cache:    newDecodeCache(),

@@ -54,6 +54,24 @@ type Resource struct {
 	// returns for the object it sent. NewList may be nil then. The user is in the
 	// context (see package user).
 	Answer func(ctx context.Context, obj runtime.Object) (runtime.Object, error)
+	// Allocation, when not nil, gives objects what no two of them may have.
+	Allocation *Allocation
+}
+
+// Allocation hands out what one object of a resource at a time may have: cluster
+// IPs and node ports. What is taken is recorded under keys of its own before the
+// object is stored, in one guarded write for each name, so of any number of
+// servers one gets it. It is given back when the object is not stored after all,
+// loses it, or is gone; what a server took when it failed is free again after a
+// minute.
+type Allocation struct {
+	// Names returns what obj has, such as "ip/10.96.0.10".
+	Names func(obj runtime.Object) []string
+	// Fill completes obj, which is about to be checked and stored; old is nil for
+	// a new object. It takes what obj has and old has not, and reports an API
+	// status error where it cannot have it. take reports whether the name was free
+	// or obj's already. In a dry run it only looks.
+	Fill func(obj, old runtime.Object, take func(name string) (bool, error)) error
 }
 
 // Strategy completes and checks objects of one type. Every function may be nil.

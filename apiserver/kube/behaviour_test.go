@@ -76,6 +76,8 @@ type: Normal`), map[string]string{
 		"reason": "r", "reportingComponent": "c", "source": "c", "type": "Normal",
 	})
 	expectFields(t, "nodes", &corev1.Node{}, map[string]string{"spec.unschedulable": "false"})
+	expectFields(t, "services", &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: "None", Type: "NodePort"}},
+		map[string]string{"spec.clusterIP": "None", "spec.type": "NodePort"})
 	expectFields(t, "secrets", &corev1.Secret{Type: "x"}, map[string]string{"type": "x"})
 	expectFields(t, "jobs", &batchv1.Job{Status: batchv1.JobStatus{Succeeded: 2}}, map[string]string{"status.successful": "2"})
 	expectFields(t, "replicasets", &appsv1.ReplicaSet{Status: appsv1.ReplicaSetStatus{Replicas: 3}}, map[string]string{"status.replicas": "3"})

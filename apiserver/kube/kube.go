@@ -8,7 +8,10 @@ import (
 
 // Resources returns the resources that this package knows, core first. The
 // slice belongs to the caller.
-func Resources() []apiserver.Resource {
+func Resources() []apiserver.Resource { return ResourcesFor(Config{}) }
+
+// ResourcesFor returns the resources as c wants them.
+func ResourcesFor(c Config) []apiserver.Resource {
 	return []apiserver.Resource{
 		configMaps(),
 		events(),
@@ -17,6 +20,7 @@ func Resources() []apiserver.Resource {
 		pods(),
 		secrets(),
 		serviceAccounts(),
+		services(c),
 		deployments(),
 		replicaSets(),
 		jobs(),
