@@ -14,10 +14,17 @@ func Resources() []apiserver.Resource { return ResourcesFor(Config{}) }
 func ResourcesFor(c Config) []apiserver.Resource {
 	return []apiserver.Resource{
 		configMaps(),
+		endpoints(),
 		events(),
+		limitRanges(),
 		namespaces(),
 		nodes(),
+		persistentVolumeClaims(),
+		persistentVolumes(),
 		pods(),
+		podTemplates(),
+		replicationControllers(),
+		resourceQuotas(),
 		secrets(),
 		serviceAccounts(),
 		services(c),

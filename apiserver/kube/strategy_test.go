@@ -3,9 +3,11 @@ package kube_test
 import (
 	"testing"
 
+	"github.com/planekit/planekit/apiserver"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // TestStatusIsKept changes everything through the object itself and through its
@@ -17,6 +19,8 @@ func TestStatusIsKept(t *testing.T) {
 		"deployments": `{spec: {minReadySeconds: 1}, status: {replicas: 1}}`,
 		"replicasets": `{spec: {minReadySeconds: 1}, status: {replicas: 1}}`,
 		"jobs":        `{spec: {backoffLimit: 1}, status: {active: 1}}`,
+
+		"replicationcontrollers": `{spec: {minReadySeconds: 1}, status: {replicas: 1}}`,
 	} {
 		t.Run(plural, func(t *testing.T) {
 			r := resource(plural)
@@ -133,5 +137,78 @@ func TestNamespaceLife(t *testing.T) {
 	}
 	if msgs := r.Strategy.ValidateName("a.b", false); len(msgs) == 0 {
 		t.Error("a namespace with a dot")
+	}
+}
+
+// TestStatusApart is TestStatusIsKept for resources without a generation.
+func TestStatusApart(t *testing.T) {
+	for plural, doc := range map[string]string{
+		"persistentvolumeclaims": `{spec: {volumeName: v}, status: {phase: Bound}}`,
+		"persistentvolumes":      `{spec: {storageClassName: c}, status: {reason: r}}`,
+		"resourcequotas":         `{spec: {hard: {cpu: 1}}, status: {hard: {cpu: 2}}}`,
+		"services":               `{spec: {externalIPs: [1.2.3.4]}, status: {conditions: [{type: a}]}}`,
+	} {
+		t.Run(plural, func(t *testing.T) {
+			r := resource(plural)
+			old := decode(t, r.New, `{}`)
+			r.Strategy.Default(old)
+			changed := decode(t, r.New, doc)
+			r.Strategy.Default(changed)
+			for _, c := range []struct {
+				s      apiserver.Strategy
+				spec   runtime.Object
+				status runtime.Object
+			}{{r.Strategy, changed, old}, {subresource(t, plural, "status").Strategy, old, changed}} {
+				have, want := changed.DeepCopyObject(), c.spec.DeepCopyObject()
+				c.s.PrepareForUpdate(t.Context(), have, old)
+				setStatus(t, want, c.status)
+				expectYAML(t, have, want)
+			}
+			created := changed.DeepCopyObject()
+			r.Strategy.PrepareForCreate(t.Context(), created)
+			r.Strategy.Default(created)
+			if _, ok := created.(*corev1.PersistentVolume); !ok { // it is born with a time
+				want := changed.DeepCopyObject()
+				setStatus(t, want, old)
+				expectYAML(t, created, want)
+			}
+		})
+	}
+}
+
+func TestPersistentVolumePhase(t *testing.T) {
+	r := resource("persistentvolumes")
+	v := &corev1.PersistentVolume{}
+	r.Strategy.PrepareForCreate(t.Context(), v)
+	if v.Status.Phase != corev1.VolumePending || v.Status.LastPhaseTransitionTime == nil {
+		t.Errorf("status %+v", v.Status)
+	}
+	v.Status.LastPhaseTransitionTime = new(metav1.Date(2020, 1, 1, 0, 0, 0, 0, metav1.Now().Location()))
+	same, bound := v.DeepCopy(), v.DeepCopy()
+	same.Status.LastPhaseTransitionTime = nil
+	bound.Status.Phase = corev1.VolumeBound
+	s := subresource(t, "persistentvolumes", "status").Strategy
+	s.PrepareForUpdate(t.Context(), same, v)
+	s.PrepareForUpdate(t.Context(), bound, v)
+	if !same.Status.LastPhaseTransitionTime.Equal(v.Status.LastPhaseTransitionTime) || !v.Status.LastPhaseTransitionTime.Before(bound.Status.LastPhaseTransitionTime) {
+		t.Errorf("same %v, bound %v", same.Status, bound.Status)
+	}
+}
+
+func TestClaimDataSources(t *testing.T) {
+	claims := resource("persistentvolumeclaims").Strategy
+	for _, c := range []struct{ name, spec, want string }{
+		{"a claim", `{dataSource: {kind: PersistentVolumeClaim, name: a}}`,
+			`{dataSource: {kind: PersistentVolumeClaim, name: a}, dataSourceRef: {kind: PersistentVolumeClaim, name: a}}`},
+		{"a reference", `{dataSourceRef: {apiGroup: x, kind: Y, name: a}}`,
+			`{dataSource: {apiGroup: x, kind: Y, name: a}, dataSourceRef: {apiGroup: x, kind: Y, name: a}}`},
+		{"ignored", `{dataSource: {apiGroup: x, kind: Y, name: a}}`, `{}`},
+		{"elsewhere", `{dataSourceRef: {kind: PersistentVolumeClaim, name: a, namespace: b}}`, `{}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			claim := decode(t, resource("persistentvolumeclaims").New, `{spec: `+c.spec+`}`)
+			claims.PrepareForCreate(t.Context(), claim)
+			expectYAML(t, claim, decode(t, resource("persistentvolumeclaims").New, `{spec: `+c.want+`, status: {phase: Pending}}`))
+		})
 	}
 }
