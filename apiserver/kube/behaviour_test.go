@@ -191,7 +191,8 @@ func TestBindingResult(t *testing.T) {
 
 func TestScale(t *testing.T) {
 	for plural, selector := range map[string]string{
-		"deployments": "{matchLabels: {app: web}}", "replicasets": "{matchLabels: {app: web}}", "replicationcontrollers": "{app: web}",
+		"deployments": "{matchLabels: {app: web}}", "replicasets": "{matchLabels: {app: web}}", "statefulsets": "{matchLabels: {app: web}}",
+		"replicationcontrollers": "{app: web}",
 	} {
 		t.Run(plural, func(t *testing.T) {
 			r, s := resource(plural), subresource(t, plural, "scale")

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/planekit/planekit/apiserver"
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,8 @@ func TestStatusIsKept(t *testing.T) {
 		"replicasets": `{spec: {minReadySeconds: 1}, status: {replicas: 1}}`,
 		"jobs":        `{spec: {backoffLimit: 1}, status: {active: 1}}`,
 
+		"cronjobs":               `{spec: {startingDeadlineSeconds: 1}, status: {active: [{name: a}]}}`,
+		"statefulsets":           `{spec: {minReadySeconds: 1}, status: {readyReplicas: 1}}`,
 		"replicationcontrollers": `{spec: {minReadySeconds: 1}, status: {replicas: 1}}`,
 	} {
 		t.Run(plural, func(t *testing.T) {
@@ -210,5 +213,37 @@ func TestClaimDataSources(t *testing.T) {
 			claims.PrepareForCreate(t.Context(), claim)
 			expectYAML(t, claim, decode(t, resource("persistentvolumeclaims").New, `{spec: `+c.want+`, status: {phase: Pending}}`))
 		})
+	}
+}
+
+func TestDaemonSetGeneration(t *testing.T) {
+	r := resource("daemonsets")
+	const annotation = "deprecated.daemonset.template.generation"
+	ds := decode(t, r.New, `{spec: {minReadySeconds: 1}, status: {numberReady: 1}}`).(*appsv1.DaemonSet)
+	r.Strategy.PrepareForCreate(t.Context(), ds)
+	if ds.Generation != 1 || ds.Annotations[annotation] != "1" || ds.Status.NumberReady != 0 {
+		t.Errorf("born as %+v", ds)
+	}
+	for _, c := range []struct {
+		name, template string
+		change         func(*appsv1.DaemonSet)
+		generation     int64
+	}{
+		{"nothing", "1", func(ds *appsv1.DaemonSet) { ds.Annotations = nil; ds.Status.NumberReady = 5 }, 1},
+		{"spec", "1", func(ds *appsv1.DaemonSet) { ds.Spec.MinReadySeconds = 2 }, 2},
+		{"template", "2", func(ds *appsv1.DaemonSet) { ds.Spec.Template.Labels = map[string]string{"a": "b"} }, 2},
+	} {
+		now := ds.DeepCopy()
+		c.change(now)
+		r.Strategy.PrepareForUpdate(t.Context(), now, ds)
+		if now.Generation != c.generation || now.Annotations[annotation] != c.template || now.Status.NumberReady != 0 {
+			t.Errorf("%s: generation %d, of the template %s", c.name, now.Generation, now.Annotations[annotation])
+		}
+	}
+	part := ds.DeepCopy()
+	part.Spec.MinReadySeconds, part.Status.NumberReady = 2, 5
+	subresource(t, "daemonsets", "status").Strategy.PrepareForUpdate(t.Context(), part, ds)
+	if part.Spec.MinReadySeconds != 1 || part.Status.NumberReady != 5 {
+		t.Errorf("status changed to %+v", part)
 	}
 }
