@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -28,7 +29,7 @@ func parseSchedule(s string) error {
 	if strings.HasPrefix(s, "TZ=") || strings.HasPrefix(s, "CRON_TZ=") {
 		zone, rest, ok := strings.Cut(s[strings.Index(s, "=")+1:], " ")
 		if !ok {
-			return fmt.Errorf("invalid schedule format: runtime error: slice bounds out of range [%d:-1]", strings.Index(s, "=")+1)
+			return errors.New("invalid schedule format: no schedule after the time zone")
 		}
 		if _, err := time.LoadLocation(zone); err != nil {
 			return fmt.Errorf("provided bad location %s: %w", zone, err)

@@ -248,5 +248,5 @@ func validateStatefulSetStatus(s, old *appsv1.StatefulSet) field.ErrorList {
 func checkCollisions(ps *problems, p *field.Path, now, old *int32) {
 	at := p.Child("collisionCount")
 	ps.notNegative(at, int64(deref(now)))
-	ps.valid(deref(now) >= deref(old), at, deref(now), "cannot be decremented")
+	ps.valid(old == nil || deref(now) >= *old, at, deref(now), "cannot be decremented")
 }
