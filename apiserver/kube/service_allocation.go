@@ -213,18 +213,21 @@ func (c Config) ports(s, old *corev1.Service, take taker) error {
 			}
 		}
 	}
+	for i, port := range s.Spec.Ports { // first what is asked for, lest it be given away
+		if port.NodePort == 0 {
+			continue
+		}
+		if err := c.takePort(port.NodePort, take); err != nil {
+			return invalidService(s, field.Invalid(field.NewPath("spec", "ports").Index(i).Child("nodePort"), port.NodePort, err.Error()))
+		}
+	}
 	for i := range s.Spec.Ports {
 		port := &s.Spec.Ports[i]
-		switch {
-		case port.NodePort != 0:
-			if err := c.takePort(port.NodePort, take); err != nil {
-				return invalidService(s, field.Invalid(field.NewPath("spec", "ports").Index(i).Child("nodePort"), port.NodePort, err.Error()))
-			}
+		if port.NodePort != 0 || !needed {
 			continue
-		case !needed:
-			continue
-		case shared[port.Port] == 0:
-			n, err := c.freePort(take)
+		}
+		if shared[port.Port] == 0 {
+			n, err := c.freePort(s, take)
 			if err != nil {
 				return apierrors.NewInternalError(fmt.Errorf("failed to allocate a nodePort: %w", err))
 			}
@@ -246,10 +249,15 @@ func (c Config) takePort(port int32, take taker) error {
 	return err
 }
 
-func (c Config) freePort(take taker) (int32, error) {
+// freePort takes one that the service does not use yet.
+func (c Config) freePort(s *corev1.Service, take taker) (int32, error) {
+	used := append(nodePorts(s), s.Spec.HealthCheckNodePort)
 	n := uint64(c.NodePorts.Last-c.NodePorts.First) + 1
 	for _, at := range searchOrder(n, min(n/32, 86)) {
 		port := c.NodePorts.First + int32(at)
+		if slices.Contains(used, port) {
+			continue
+		}
 		free, err := take(portName(port))
 		if err != nil || free {
 			return port, err
@@ -265,7 +273,7 @@ func (c Config) healthPort(s *corev1.Service, take taker) error {
 		}
 		return nil
 	}
-	port, err := c.freePort(take)
+	port, err := c.freePort(s, take)
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("failed to allocate a HealthCheck NodePort %v: %w", port, err))
 	}
