@@ -80,6 +80,9 @@ type: Normal`), map[string]string{
 	expectFields(t, "nodes", &corev1.Node{}, map[string]string{"spec.unschedulable": "false"})
 	expectFields(t, "services", &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: "None", Type: "NodePort"}},
 		map[string]string{"spec.clusterIP": "None", "spec.type": "NodePort"})
+	expectFields(t, "ipaddresses", decode(t, resource("ipaddresses").New, `{spec: {parentRef: {group: g, resource: r, namespace: s, name: a}}}`), map[string]string{
+		"spec.parentRef.group": "g", "spec.parentRef.resource": "r", "spec.parentRef.namespace": "s", "spec.parentRef.name": "a",
+	})
 	expectFields(t, "persistentvolumes", &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}}, map[string]string{"name": "v"})
 	expectFields(t, "persistentvolumeclaims", &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, map[string]string{"name": "c"})
 	expectFields(t, "replicationcontrollers", &corev1.ReplicationController{Status: corev1.ReplicationControllerStatus{Replicas: 3}},

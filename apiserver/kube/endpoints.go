@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 clients still read and write them
+
 package kube
 
 import (

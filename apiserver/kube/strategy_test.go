@@ -21,6 +21,8 @@ func TestStatusIsKept(t *testing.T) {
 		"replicasets": `{spec: {minReadySeconds: 1}, status: {replicas: 1}}`,
 		"jobs":        `{spec: {backoffLimit: 1}, status: {active: 1}}`,
 
+		"poddisruptionbudgets":   `{spec: {minAvailable: 1}, status: {disruptionsAllowed: 1}}`,
+		"ingresses":              `{spec: {ingressClassName: c}, status: {loadBalancer: {ingress: [{ip: 1.2.3.4}]}}}`,
 		"cronjobs":               `{spec: {startingDeadlineSeconds: 1}, status: {active: [{name: a}]}}`,
 		"statefulsets":           `{spec: {minReadySeconds: 1}, status: {readyReplicas: 1}}`,
 		"replicationcontrollers": `{spec: {minReadySeconds: 1}, status: {replicas: 1}}`,
@@ -28,9 +30,9 @@ func TestStatusIsKept(t *testing.T) {
 		t.Run(plural, func(t *testing.T) {
 			r := resource(plural)
 			old := decode(t, r.New, `{metadata: {generation: 3}}`)
-			r.Strategy.Default(old)
+			complete(r, old)
 			changed := decode(t, r.New, doc)
-			r.Strategy.Default(changed)
+			complete(r, changed)
 
 			main := changed.DeepCopyObject()
 			r.Strategy.PrepareForUpdate(t.Context(), main, old)
@@ -58,6 +60,12 @@ func TestStatusIsKept(t *testing.T) {
 				t.Errorf("generation %d at birth", g)
 			}
 		})
+	}
+}
+
+func complete(r apiserver.Resource, obj runtime.Object) {
+	if r.Strategy.Default != nil {
+		r.Strategy.Default(obj)
 	}
 }
 
@@ -146,6 +154,8 @@ func TestNamespaceLife(t *testing.T) {
 // TestStatusApart is TestStatusIsKept for resources without a generation.
 func TestStatusApart(t *testing.T) {
 	for plural, doc := range map[string]string{
+		"volumeattachments":      `{spec: {attacher: a}, status: {attached: true}}`,
+		"servicecidrs":           `{spec: {cidrs: [10.0.0.0/8]}, status: {conditions: [{type: a}]}}`,
 		"persistentvolumeclaims": `{spec: {volumeName: v}, status: {phase: Bound}}`,
 		"persistentvolumes":      `{spec: {storageClassName: c}, status: {reason: r}}`,
 		"resourcequotas":         `{spec: {hard: {cpu: 1}}, status: {hard: {cpu: 2}}}`,
@@ -154,9 +164,9 @@ func TestStatusApart(t *testing.T) {
 		t.Run(plural, func(t *testing.T) {
 			r := resource(plural)
 			old := decode(t, r.New, `{}`)
-			r.Strategy.Default(old)
+			complete(r, old)
 			changed := decode(t, r.New, doc)
-			r.Strategy.Default(changed)
+			complete(r, changed)
 			for _, c := range []struct {
 				s      apiserver.Strategy
 				spec   runtime.Object
@@ -169,7 +179,7 @@ func TestStatusApart(t *testing.T) {
 			}
 			created := changed.DeepCopyObject()
 			r.Strategy.PrepareForCreate(t.Context(), created)
-			r.Strategy.Default(created)
+			complete(r, created)
 			if _, ok := created.(*corev1.PersistentVolume); !ok { // it is born with a time
 				want := changed.DeepCopyObject()
 				setStatus(t, want, old)
@@ -246,4 +256,40 @@ func TestDaemonSetGeneration(t *testing.T) {
 	if part.Spec.MinReadySeconds != 1 || part.Status.NumberReady != 5 {
 		t.Errorf("status changed to %+v", part)
 	}
+}
+
+// TestGeneration changes specs that have no status beside them.
+func TestGeneration(t *testing.T) {
+	for plural, doc := range map[string]string{
+		"endpointslices":  `{addressType: IPv4, endpoints: [{addresses: [10.0.0.1]}]}`,
+		"ingressclasses":  `{spec: {controller: a/b}}`,
+		"networkpolicies": `{spec: {egress: [{}]}}`,
+		"podtemplates":    `{template: {spec: {hostname: a}}}`,
+	} {
+		r := resource(plural)
+		born := decode(t, r.New, doc)
+		r.Strategy.PrepareForCreate(t.Context(), born)
+		if g := born.(metav1.Object).GetGeneration(); g != 1 {
+			t.Errorf("%s: generation %d at birth", plural, g)
+		}
+		old := decode(t, r.New, `{metadata: {generation: 3}}`)
+		same, changed := old.DeepCopyObject(), decode(t, r.New, doc)
+		same.(metav1.Object).SetAnnotations(map[string]string{"a": "b"})
+		for _, obj := range []runtime.Object{old, same, changed} {
+			complete(r, obj)
+		}
+		r.Strategy.PrepareForUpdate(t.Context(), same, old)
+		r.Strategy.PrepareForUpdate(t.Context(), changed, old)
+		if a, b := same.(metav1.Object).GetGeneration(), changed.(metav1.Object).GetGeneration(); a != 3 || b != 4 {
+			t.Errorf("%s: generation %d without a change and %d after one", plural, a, b)
+		}
+	}
+}
+
+func TestEndpointSliceTopology(t *testing.T) {
+	r := resource("endpointslices")
+	old := decode(t, r.New, `{endpoints: [{addresses: [a], deprecatedTopology: {kubernetes.io/hostname: n1}}]}`)
+	now := decode(t, r.New, `{endpoints: [{addresses: [b], deprecatedTopology: {kubernetes.io/hostname: n1}}, {addresses: [c], deprecatedTopology: {kubernetes.io/hostname: n2}}]}`)
+	r.Strategy.PrepareForUpdate(t.Context(), now, old)
+	expectYAML(t, now, decode(t, r.New, `{metadata: {generation: 1}, endpoints: [{addresses: [b], nodeName: n1}, {addresses: [c]}]}`))
 }
