@@ -55,6 +55,10 @@ var walls = []wall{
 		{"storage", itsRoom},
 		{"github.com/google/btree", "a tree that can be cloned in constant time"},
 	}},
+	{packages: "storage/encrypted", closed: true, may: []allowance{
+		{"storage", itsRoom},
+		{"sigs.k8s.io/yaml", "Kubernetes' encryption configuration is YAML"},
+	}},
 	{packages: "storage/etcdstore/embedded", closed: true, may: []allowance{
 		{"go.etcd.io/etcd", "it is etcd"},
 		{"go.uber.org/zap", "etcd logs to nothing else"},
@@ -186,6 +190,21 @@ var walls = []wall{
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 		{"github.com/spf13", "the command line"},
+	}},
+
+	{packages: "examples/apiserver", closed: true, may: []allowance{
+		{"admission", "here the rooms are joined"},
+		{"apiserver", "here the rooms are joined"},
+		{"authn", "here the rooms are joined"},
+		{"authz", "here the rooms are joined"},
+		{"client", "here the rooms are joined"},
+		{"informer", "here the rooms are joined"},
+		{"storage", "here the rooms are joined"},
+		{"examples/cluster/pki", "certificates that survive a restart"},
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"golang.org/x/sync", "the parts run and end together"},
+		{"github.com/go-logr/logr", logging},
 	}},
 
 	{packages: "examples/embed", closed: true, may: []allowance{

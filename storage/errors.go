@@ -14,6 +14,7 @@ var (
 	ErrFuture    = errors.New("revision is in the future")
 	ErrInvalid   = errors.New("invalid argument")
 	ErrClosed    = errors.New("closed")
+	ErrDamaged   = errors.New("value is damaged")
 )
 
 // ConflictError says that a guarded change found another revision than it

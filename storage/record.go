@@ -1,6 +1,9 @@
 package storage
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Key names a record. Keys are plain strings compared byte by byte; by
 // convention they begin with and are divided by slashes. The empty key names
@@ -21,6 +24,13 @@ type Record struct {
 	Revision Revision
 	// Created is the revision of the change that created the key.
 	Created Revision
+	// Damage is set where the store has the record but cannot make out its value,
+	// which is nil then: it is [ErrDamaged] and says why. Get fails with it, and
+	// returns the record beside it; listings, watches and answers to changes go on.
+	Damage error
+	// Stale says that the value is kept in a way that the store has moved on from:
+	// an update, of the same value even, brings it up to date.
+	Stale bool
 }
 
 // Op is what a [Change] does.
@@ -59,6 +69,13 @@ type Change struct {
 	// It must be set for these, and not for Create; else the change is refused
 	// with [ErrInvalid].
 	Previous Revision
+	// TTL, for Create and Update, has the store delete the record by itself when
+	// that time has passed since Commit was called, unless another change comes
+	// first: what counts is the TTL of the last one. The deletion is a change with a
+	// revision and an event as any. It does not come early, and late by at most a
+	// tenth of TTL, a minute at most, and a few seconds. TTL is in whole seconds;
+	// zero keeps the record.
+	TTL time.Duration
 }
 
 // Check returns nil if c is a change that a Store can be asked for, or an
@@ -73,6 +90,10 @@ func (c Change) Check() error {
 		return fmt.Errorf("%s %s: guarded by revision %d: %w", c.Op, c.Key, c.Previous, ErrInvalid)
 	case c.Op != Create && c.Previous <= 0:
 		return fmt.Errorf("%s %s: not guarded by a revision: %w", c.Op, c.Key, ErrInvalid)
+	case c.TTL < 0 || c.TTL%time.Second != 0:
+		return fmt.Errorf("%s %s: a TTL of %v, which is no number of seconds: %w", c.Op, c.Key, c.TTL, ErrInvalid)
+	case c.Op == Delete && c.TTL != 0:
+		return fmt.Errorf("%s %s: a deletion with a TTL: %w", c.Op, c.Key, ErrInvalid)
 	}
 	return nil
 }

@@ -14,7 +14,8 @@
 // revision.
 //
 // Every write names what it expects to find: nothing (Create) or a revision
-// (Update, Delete). There is no write that overwrites whatever is there.
+// (Update, Delete). There is no write that overwrites whatever is there. A
+// record can be given a time to live.
 //
 // How it fails: a guard that does not hold is ErrExists, ErrNotFound or a
 // *ConflictError, and nothing was changed. Stores give up old history
@@ -23,12 +24,15 @@
 // whether it took place: the caller finds out by reading, or by trying again
 // and meeting its own change as a conflict.
 //
-// What it leaves out: transactions on several keys, leases, and any idea of
-// what the bytes mean. This package knows nothing of Kubernetes.
+// What it leaves out: transactions on several keys, and any idea of what the
+// bytes mean. This package knows nothing of Kubernetes.
+//
+// Beyond Store there are optional interfaces, found by type assertion: [Current]
+// of a Store, [Progresser] of a Watcher.
 //
 // Implementations are memstore (a tree in memory) and etcdstore (etcd v3,
-// external or embedded). Package storagetest is the proof that a Store must
-// pass.
+// external or embedded); encrypted keeps the values of any of them secret.
+// Package storagetest is the proof that a Store must pass.
 package storage
 
 import "context"
@@ -52,7 +56,8 @@ type Watcher interface {
 type Store interface {
 	// Get returns the record of key, as of revision at, or now (linearizable)
 	// where at is zero. ErrNotFound when there is none; ErrCompacted and
-	// ErrFuture when the store cannot tell, for List too.
+	// ErrFuture when the store cannot tell, for List too; ErrDamaged, with the
+	// record, when its value cannot be made out.
 	Get(ctx context.Context, key Key, at Revision) (Record, error)
 	// List returns the records whose keys begin with prefix.
 	List(ctx context.Context, prefix Key, o ListOptions) (Page, error)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/memstore"
@@ -60,6 +61,8 @@ func TestCheck(t *testing.T) {
 		{Key: "/a"},
 		{Op: storage.Update, Key: "/a", Previous: 1},
 		{Op: storage.Delete, Key: "/a", Previous: 1},
+		{Key: "/a", TTL: time.Hour},
+		{Op: storage.Update, Key: "/a", Previous: 1, TTL: time.Second},
 	} {
 		if err := c.Check(); err != nil {
 			t.Errorf("%+v: %v", c, err)
@@ -73,6 +76,9 @@ func TestCheck(t *testing.T) {
 		{Op: storage.Create, Key: "/a", Previous: 1},
 		{Op: 3, Key: "/a", Previous: 1},
 		{Op: -1, Key: "/a", Previous: 1},
+		{Key: "/a", TTL: -time.Second},
+		{Key: "/a", TTL: 1500 * time.Millisecond},
+		{Op: storage.Delete, Key: "/a", Previous: 1, TTL: time.Second},
 	} {
 		if err := c.Check(); !errors.Is(err, storage.ErrInvalid) {
 			t.Errorf("%+v: error %v, want %v", c, err, storage.ErrInvalid)

@@ -3,8 +3,10 @@ package etcdstore
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/planekit/planekit/storage"
@@ -18,14 +20,39 @@ func (s *Store) Commit(ctx context.Context, c storage.Change) (storage.Record, e
 	if err := ctx.Err(); err != nil {
 		return storage.Record{}, fmt.Errorf("%s %s: %w", c.Op, c.Key, err)
 	}
+	response, lease, err := s.try(ctx, c)
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		// It was revoked, or etcd's clock runs faster. Nothing was changed.
+		if err = s.leases.drop(ctx, lease); err == nil {
+			response, _, err = s.try(ctx, c)
+		}
+	}
+	if err != nil {
+		return storage.Record{}, fmt.Errorf("%s %s: %w", c.Op, c.Key, translate(ctx, err))
+	}
+	if !response.Succeeded {
+		return s.refused(c, response)
+	}
+	return s.committed(c, response)
+}
+
+// try makes the transaction of c once.
+func (s *Store) try(ctx context.Context, c storage.Change) (*clientv3.TxnResponse, clientv3.LeaseID, error) {
+	lease, err := s.leases.get(ctx, s.client, c.TTL)
+	if err != nil {
+		return nil, lease, err
+	}
 	key := s.prefix + string(c.Key)
 	var change []clientv3.Op
 	switch c.Op {
 	case storage.Create:
-		change = []clientv3.Op{clientv3.OpPut(key, string(c.Value))}
+		change = []clientv3.Op{clientv3.OpPut(key, string(c.Value), clientv3.WithLease(lease))}
 	case storage.Update:
 		// The second operation tells when the key was created.
-		change = []clientv3.Op{clientv3.OpPut(key, string(c.Value)), clientv3.OpGet(key, clientv3.WithKeysOnly())}
+		change = []clientv3.Op{
+			clientv3.OpPut(key, string(c.Value), clientv3.WithLease(lease)),
+			clientv3.OpGet(key, clientv3.WithKeysOnly()),
+		}
 	case storage.Delete:
 		change = []clientv3.Op{clientv3.OpDelete(key, clientv3.WithPrevKV())}
 	}
@@ -35,13 +62,7 @@ func (s *Store) Commit(ctx context.Context, c storage.Change) (storage.Record, e
 		Then(change...).
 		Else(clientv3.OpGet(key)).
 		Commit()
-	if err != nil {
-		return storage.Record{}, fmt.Errorf("%s %s: %w", c.Op, c.Key, translate(ctx, err))
-	}
-	if !response.Succeeded {
-		return s.refused(c, response)
-	}
-	return s.committed(c, response)
+	return response, lease, err
 }
 
 // committed makes the record that Commit returns.

@@ -36,7 +36,7 @@ func (s *Store) CompactEvery(ctx context.Context, interval time.Duration, failed
 	defer ticker.Stop()
 	var old storage.Revision
 	for {
-		now, err := s.now(ctx)
+		now, err := s.Revision(ctx)
 		if err == nil && old > 0 {
 			err = s.Compact(ctx, old)
 		}

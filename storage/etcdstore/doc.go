@@ -13,7 +13,9 @@
 // shared with whatever else it holds, and grow when other prefixes change.
 // Every Commit is one transaction that returns what stands in its way if it
 // fails. A listing is one range, its later pages are ranges at the revision of
-// the first. A watch asks for previous values and progress; the client library
+// the first. Records with a time to live share leases: those of one TTL written
+// within a twentieth of it (a minute at most) go together, and up to two seconds
+// late. A watch asks for previous values and progress; the client library
 // resumes it after a broken connection without loss, and holds what its user
 // has not taken yet in memory, without bound.
 //
@@ -24,6 +26,6 @@
 // compacted away while the watch lagged, ends with [storage.ErrCompacted]. A
 // value over etcd's request limit (1.5 MiB) is [storage.ErrInvalid].
 //
-// What it leaves out: leases, transactions on several keys, and compacting an
+// What it leaves out: transactions on several keys, and compacting an
 // external etcd unasked: somebody must, see [Store.CompactEvery].
 package etcdstore

@@ -35,22 +35,41 @@ type Config struct {
 type Store struct {
 	client *clientv3.Client
 	prefix string
+	leases *leases
 	// read are the options of every read.
 	read []clientv3.OpOption
 }
 
-var _ storage.Store = (*Store)(nil)
+var (
+	_ storage.Store   = (*Store)(nil)
+	_ storage.Current = (*Store)(nil)
+)
 
 // New returns a store. It does not speak to etcd yet.
 func New(c Config) (*Store, error) {
 	if c.Client == nil {
 		return nil, errors.New("etcdstore: Client is required")
 	}
-	s := &Store{client: c.Client, prefix: c.Prefix}
+	s := &Store{client: c.Client, prefix: c.Prefix, leases: newLeases()}
 	if c.SoleMember {
 		s.read = append(s.read, clientv3.WithSerializable())
 	}
 	return s, nil
+}
+
+// Revision implements [storage.Current]. It counts a key that does not exist: a
+// call into the process for a sole member, a round trip and a word from the
+// leader otherwise.
+func (s *Store) Revision(ctx context.Context) (storage.Revision, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("current revision: %w", err)
+	}
+	// No store has this key: keys are not empty.
+	response, err := s.client.Get(ctx, s.prefix+"\x00", s.reading(clientv3.WithCountOnly())...)
+	if err != nil {
+		return 0, fmt.Errorf("current revision: %w", translate(ctx, err))
+	}
+	return storage.Revision(response.Header.Revision), nil
 }
 
 // Get implements [storage.Store]. Called in process, etcd does not look at the

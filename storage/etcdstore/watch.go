@@ -2,10 +2,12 @@ package etcdstore
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"sync/atomic"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/planekit/planekit/storage"
 )
@@ -19,18 +21,16 @@ func (s *Store) Watch(ctx context.Context, prefix storage.Key, after storage.Rev
 	if after == 0 {
 		// Pinning now to a number makes a reconnecting client resume from here
 		// and not from a later now.
-		now, err := s.now(ctx)
+		now, err := s.Revision(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("watch %s: %w", prefix, translate(ctx, err))
+			return nil, fmt.Errorf("watch %s: %w", prefix, err)
 		}
 		after = now
 	}
 	from, end := s.bounds(prefix)
 	own, cancel := context.WithCancel(ctx)
-	w := &watcher{store: s, prefix: prefix, outer: ctx, cancel: cancel, last: after}
-	// With a leader required, a member that is cut off ends the stream, and the
-	// client goes on with another.
-	w.events = s.client.Watch(clientv3.WithRequireLeader(own), from,
+	w := &watcher{store: s, prefix: prefix, outer: ctx, cancel: cancel, last: after, stream: stream()}
+	w.events = s.client.Watch(w.stream(own), from,
 		clientv3.WithRange(end), clientv3.WithRev(int64(after)+1),
 		clientv3.WithPrevKV(), clientv3.WithFragment(), clientv3.WithProgressNotify())
 	if err := ctx.Err(); err != nil {
@@ -40,14 +40,16 @@ func (s *Store) Watch(ctx context.Context, prefix storage.Key, after storage.Rev
 	return w, nil
 }
 
-// now returns the revision of the last change.
-func (s *Store) now(ctx context.Context) (storage.Revision, error) {
-	// No store has this key: keys are not empty.
-	response, err := s.client.Get(ctx, s.prefix+"\x00", s.reading(clientv3.WithCountOnly())...)
-	if err != nil {
-		return 0, err
+// stream returns a function that marks contexts as those of one watch stream.
+// The client library puts watches with equal metadata on one connection's
+// stream, and etcd tells the progress of a stream only when all its watches
+// have caught up; so each gets its own. With a leader required, a member that is
+// cut off ends the stream, and the client goes on with another.
+func stream() func(context.Context) context.Context {
+	id := rand.Text()
+	return func(ctx context.Context) context.Context {
+		return clientv3.WithRequireLeader(metadata.AppendToOutgoingContext(ctx, "planekit-watch", id))
 	}
-	return storage.Revision(response.Header.Revision), nil
 }
 
 // A watcher is one watch. Next's fields are its caller's alone.
@@ -56,6 +58,7 @@ type watcher struct {
 	prefix storage.Key
 	outer  context.Context // of Watch
 	cancel context.CancelFunc
+	stream func(context.Context) context.Context
 	closed atomic.Bool
 	events clientv3.WatchChan
 
@@ -67,6 +70,18 @@ type watcher struct {
 func (w *watcher) Close() {
 	w.closed.Store(true)
 	w.cancel()
+}
+
+// RequestProgress implements [storage.Progresser].
+func (w *watcher) RequestProgress(ctx context.Context) error {
+	err := w.ended()
+	if err == nil {
+		err = w.store.client.RequestProgress(w.stream(ctx))
+	}
+	if err != nil {
+		return fmt.Errorf("progress of watch %s: %w", w.prefix, translate(ctx, err))
+	}
+	return nil
 }
 
 // Next implements [storage.Watcher].

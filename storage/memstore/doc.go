@@ -9,7 +9,8 @@
 // without holding up writers. A listing or a read at an older revision undoes
 // the later changes of the log, so it costs as much as there are of those. Each
 // watch has a cursor in the log: a slow one holds up nobody, and costs nothing
-// until it falls behind the history.
+// until it falls behind the history. Records with a time to live go when it is
+// over, to the moment.
 //
 // How it fails: the store keeps a bounded history (see [NewHistory]). Reads
 // and watches that need more fail with [storage.ErrCompacted].

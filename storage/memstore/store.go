@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/google/btree"
 
@@ -41,9 +42,17 @@ type Store struct {
 	compacted storage.Revision
 	// waiting are the watchers to be woken by a change that concerns them.
 	waiting map[*watcher]struct{}
+	// mortal are the records with a time to live, the first to go on top; a
+	// record that was changed since is there until its time is over. alarm goes
+	// off for the one on top, and is nil before there is any.
+	mortal mortals
+	alarm  *time.Timer
 }
 
-var _ storage.Store = (*Store)(nil)
+var (
+	_ storage.Store   = (*Store)(nil)
+	_ storage.Current = (*Store)(nil)
+)
 
 // New returns an empty store that remembers its last 50,000 changes.
 func New() *Store { return NewHistory(defaultHistory) }
@@ -64,6 +73,16 @@ func NewHistory(revisions int) *Store {
 // revision returns that of the last change. mu is held.
 func (s *Store) revision() storage.Revision {
 	return s.compacted + storage.Revision(len(s.log))
+}
+
+// Revision implements [storage.Current].
+func (s *Store) Revision(ctx context.Context) (storage.Revision, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("current revision: %w", err)
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.revision(), nil
 }
 
 // Get implements [storage.Store].
@@ -126,6 +145,12 @@ func (s *Store) Commit(ctx context.Context, c storage.Change) (storage.Record, e
 	case c.Previous != previous.Revision:
 		return storage.Record{}, &storage.ConflictError{Key: c.Key, Current: previous, Want: c.Previous}
 	}
+	return s.apply(c, value, previous), nil
+}
+
+// apply makes a change whose guard holds, and returns what Commit does. mu is
+// held.
+func (s *Store) apply(c storage.Change, value []byte, previous storage.Record) storage.Record {
 	revision := s.revision() + 1
 	record := storage.Record{Key: c.Key, Value: value, Revision: revision, Created: previous.Created}
 	event := storage.Event{Type: storage.Updated, Revision: revision, Previous: previous}
@@ -144,10 +169,13 @@ func (s *Store) Commit(ctx context.Context, c storage.Change) (storage.Record, e
 	}
 	event.Record = record
 	s.append(event)
+	if c.TTL > 0 {
+		s.expire(record, c.TTL)
+	}
 	if c.Op == storage.Delete {
 		record.Value = previous.Value
 	}
-	return record, nil
+	return record
 }
 
 // append adds to the log, wakes whom it concerns, and keeps the history to its

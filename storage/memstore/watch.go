@@ -34,7 +34,10 @@ type watcher struct {
 	// that the caller knows of. They are Next's; and store.mu's while the watcher
 	// is in store.waiting.
 	read, told storage.Revision
-	err        error // how the watch ended
+	// asked is the revision that RequestProgress wants the caller to know of. It
+	// is under store.mu.
+	asked storage.Revision
+	err   error // how the watch ended
 }
 
 // Watch implements [storage.Store].
@@ -75,14 +78,14 @@ func (w *watcher) Next(ctx context.Context) ([]storage.Event, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		changes, err := w.store.next(w)
+		changes, asked, err := w.store.next(w)
 		if err != nil {
 			return nil, w.fail(err)
 		}
+		if events := w.take(changes, asked); len(events) > 0 {
+			return events, nil
+		}
 		if len(changes) > 0 {
-			if events := w.take(changes); len(events) > 0 {
-				return events, nil
-			}
 			continue
 		}
 		if err := w.wait(ctx); err != nil {
@@ -92,20 +95,41 @@ func (w *watcher) Next(ctx context.Context) ([]storage.Event, error) {
 	return nil, w.err
 }
 
-// next returns the changes to look at next. With none it has put w among the
-// waiting.
-func (s *Store) next(w *watcher) ([]storage.Event, error) {
+// RequestProgress implements [storage.Progresser].
+func (w *watcher) RequestProgress(ctx context.Context) error {
+	err := w.ended()
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("progress of watch %s: %w", w.prefix, err)
+	}
+	s := w.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w.read < s.compacted {
-		return nil, storage.ErrCompacted
+	w.asked = s.revision()
+	if _, waiting := s.waiting[w]; waiting && w.asked > w.told {
+		delete(s.waiting, w)
+		w.wake <- struct{}{}
 	}
-	if w.read >= s.revision() {
+	return nil
+}
+
+// next returns the changes to look at next, and what RequestProgress asked
+// for. With neither it has put w among the waiting.
+func (s *Store) next(w *watcher) (changes []storage.Event, asked storage.Revision, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case w.read < s.compacted:
+		return nil, 0, storage.ErrCompacted
+	case w.read < s.revision():
+		changes = s.log[w.read-s.compacted:]
+		changes = changes[:min(len(changes), batch)]
+	case w.asked <= w.told:
 		s.waiting[w] = struct{}{}
-		return nil, nil
 	}
-	changes := s.log[w.read-s.compacted:]
-	return changes[:min(len(changes), batch)], nil
+	return changes, w.asked, nil
 }
 
 // wait returns nil when there is reason to look again.
@@ -129,8 +153,9 @@ func (w *watcher) wait(ctx context.Context) error {
 	return err
 }
 
-// take picks what concerns the watch.
-func (w *watcher) take(changes []storage.Event) []storage.Event {
+// take picks what concerns the watch, and adds how far it has come where that
+// was asked for or is due.
+func (w *watcher) take(changes []storage.Event, asked storage.Revision) []storage.Event {
 	var events []storage.Event
 	for _, event := range changes {
 		if strings.HasPrefix(string(event.Record.Key), w.prefix) {
@@ -138,8 +163,10 @@ func (w *watcher) take(changes []storage.Event) []storage.Event {
 			w.told = event.Revision
 		}
 	}
-	w.read = changes[len(changes)-1].Revision
-	if w.read-w.told >= progressEvery {
+	if n := len(changes); n > 0 {
+		w.read = changes[n-1].Revision
+	}
+	if w.read-w.told >= progressEvery || asked > w.told && w.read >= asked {
 		events = append(events, storage.Event{Type: storage.Progress, Revision: w.read})
 		w.told = w.read
 	}

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/planekit/planekit/storage"
 )
@@ -19,7 +21,7 @@ type breakage struct {
 
 func brokenStores() map[string]breakage {
 	all := map[string]breakage{}
-	for _, some := range []map[string]breakage{brokenCommits(), brokenAnswers(), brokenReads(), brokenWatches()} {
+	for _, some := range []map[string]breakage{brokenCommits(), brokenAnswers(), brokenReads(), brokenRevisions(), brokenTTLs(), brokenWatches()} {
 		for name, b := range some {
 			all[name] = b
 		}
@@ -209,6 +211,89 @@ func tornList(b *broken) {
 	}
 }
 
+func brokenRevisions() map[string]breakage {
+	adds := func(n storage.Revision) func(*broken) {
+		return func(b *broken) {
+			b.now = func(ctx context.Context) (storage.Revision, error) {
+				r, err := b.Store.Revision(ctx)
+				return r + n, err
+			}
+		}
+	}
+	return map[string]breakage{
+		"revision is behind":      {"revision", adds(-1)},
+		"revision is not reached": {"revision", adds(1)},
+		"revision ignores its context": {"revision", func(b *broken) {
+			b.now = func(context.Context) (storage.Revision, error) { return b.Store.Revision(context.Background()) }
+		}},
+		"revision is of the caller's last look": {"revision", func(b *broken) {
+			var before storage.Revision
+			b.now = func(ctx context.Context) (storage.Revision, error) {
+				now, err := b.Store.Revision(ctx)
+				was := before
+				before = now
+				if was == 0 {
+					was = now
+				}
+				return was, err
+			}
+		}},
+	}
+}
+
+func brokenTTLs() map[string]breakage {
+	commits := func(change func(*storage.Change)) func(*broken) {
+		return func(b *broken) {
+			b.commit = func(ctx context.Context, c storage.Change) (storage.Record, error) {
+				change(&c)
+				return b.Store.Commit(ctx, c)
+			}
+		}
+	}
+	return map[string]breakage{
+		"ttl is ignored": {"ttl", commits(func(c *storage.Change) { c.TTL = 0 })},
+		"ttl is ignored by updates": {"ttl", commits(func(c *storage.Change) {
+			if c.Op == storage.Update {
+				c.TTL = 0
+			}
+		})},
+		"ttl is kept by updates": {"ttl", func(b *broken) {
+			first := map[storage.Key]time.Duration{}
+			commits(func(c *storage.Change) {
+				if c.Op == storage.Create && c.TTL > 0 {
+					first[c.Key] = c.TTL
+				} else if c.Op == storage.Update && c.TTL == 0 {
+					c.TTL = first[c.Key]
+				}
+			})(b)
+		}},
+		"ttl comes late": {"ttl", commits(func(c *storage.Change) { c.TTL *= 60 })},
+		"ttl comes early": {"ttl", func(b *broken) {
+			commits(func(c *storage.Change) {
+				if c.TTL == time.Second {
+					c.TTL = 0
+					time.AfterFunc(time.Second/2, func() { b.drop(c.Key) })
+				}
+			})(b)
+		}},
+		"ttl goes by without an event": {"ttl", func(b *broken) {
+			b.events = func(events []storage.Event) []storage.Event {
+				return slices.DeleteFunc(events, func(e storage.Event) bool {
+					return e.Type == storage.Deleted && strings.HasPrefix(string(e.Record.Key), "/t/")
+				})
+			}
+		}},
+		"ttl is a number of nanoseconds": {"invalid", commits(func(c *storage.Change) { c.TTL = c.TTL.Truncate(time.Second) })},
+	}
+}
+
+// drop deletes key, if it is there.
+func (b *broken) drop(key storage.Key) {
+	if r, err := b.Store.Get(context.Background(), key, 0); err == nil {
+		_, _ = b.unguarded(context.Background(), storage.Change{Op: storage.Delete, Key: key, Previous: r.Revision})
+	}
+}
+
 func brokenWatches() map[string]breakage {
 	events := func(change func([]storage.Event) []storage.Event) func(*broken) {
 		return func(b *broken) { b.events = change }
@@ -245,6 +330,17 @@ func brokenWatches() map[string]breakage {
 			}
 		})},
 		"watch is silent": {"watch, watch from now, watch from the future", events(func([]storage.Event) []storage.Event { return nil })},
+		"watch has no progress": {"progress", events(func(events []storage.Event) []storage.Event {
+			return slices.DeleteFunc(slices.Clone(events), func(e storage.Event) bool { return e.Type == storage.Progress })
+		})},
+		"progress is ahead of itself": {"progress", each(func(e *storage.Event) {
+			if e.Type == storage.Progress {
+				e.Revision++
+			}
+		})},
+		"progress overtakes": {"progress", events(func(events []storage.Event) []storage.Event {
+			return slices.DeleteFunc(slices.Clone(events), func(e storage.Event) bool { return len(events) > 1 && e.Type != storage.Progress })
+		})},
 		"watch shows the deleted value": {"watch", each(func(e *storage.Event) {
 			if e.Type == storage.Deleted {
 				e.Record.Value = e.Previous.Value

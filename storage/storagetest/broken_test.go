@@ -62,6 +62,7 @@ func complaints(t *testing.T, newStore func() storage.Store) map[string][]string
 type broken struct {
 	*memstore.Store
 	get    func(context.Context, storage.Key, storage.Revision) (storage.Record, error)
+	now    func(context.Context) (storage.Revision, error)
 	list   func(context.Context, storage.Key, storage.ListOptions) (storage.Page, error)
 	commit func(context.Context, storage.Change) (storage.Record, error)
 	watch  func(context.Context, storage.Key, storage.Revision) (storage.Watcher, error)
@@ -73,6 +74,13 @@ func (b *broken) Get(ctx context.Context, key storage.Key, at storage.Revision) 
 		return b.get(ctx, key, at)
 	}
 	return b.Store.Get(ctx, key, at)
+}
+
+func (b *broken) Revision(ctx context.Context) (storage.Revision, error) {
+	if b.now != nil {
+		return b.now(ctx)
+	}
+	return b.Store.Revision(ctx)
 }
 
 func (b *broken) List(ctx context.Context, prefix storage.Key, o storage.ListOptions) (storage.Page, error) {
@@ -106,6 +114,10 @@ type brokenWatcher struct {
 	events func([]storage.Event) []storage.Event
 }
 
+func (w *brokenWatcher) RequestProgress(ctx context.Context) error {
+	return storage.RequestProgress(ctx, w.Watcher)
+}
+
 func (w *brokenWatcher) Next(ctx context.Context) ([]storage.Event, error) {
 	for {
 		events, err := w.Watcher.Next(ctx)
@@ -118,8 +130,9 @@ func (w *brokenWatcher) Next(ctx context.Context) ([]storage.Event, error) {
 // A sound store, and the wrappers that keep their promises, pass.
 func TestSoundStoresPass(t *testing.T) {
 	for name, newStore := range map[string]func() storage.Store{
-		"memstore": func() storage.Store { return memstore.New() },
-		"broken":   func() storage.Store { return &broken{Store: memstore.New()} },
+		"memstore":             func() storage.Store { return memstore.New() },
+		"broken":               func() storage.Store { return &broken{Store: memstore.New()} },
+		"no more than a store": func() storage.Store { return struct{ storage.Store }{memstore.New()} },
 		"events": func() storage.Store {
 			return &broken{Store: memstore.New(), events: slices.Clone[[]storage.Event]}
 		},

@@ -3,6 +3,7 @@ package storagetest
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/planekit/planekit/storage"
 )
@@ -84,6 +85,9 @@ func checkInvalid(e *env) {
 		{Op: storage.Create, Key: "/b", Previous: a.Revision},
 		{Op: storage.Delete + 1, Key: "/a", Previous: a.Revision},
 		{Op: -1, Key: "/a"},
+		{Op: storage.Create, Key: "/b", TTL: time.Second / 2},
+		{Op: storage.Update, Key: "/a", Previous: a.Revision, TTL: -time.Second},
+		{Op: storage.Delete, Key: "/a", Previous: a.Revision, TTL: time.Second},
 	} {
 		e.refused(c, storage.ErrInvalid)
 	}

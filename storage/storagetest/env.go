@@ -121,5 +121,6 @@ func (e *env) lists(prefix storage.Key, o storage.ListOptions, want []storage.Re
 
 // same compares records; a nil value is an empty one.
 func same(a, b storage.Record) bool {
-	return a.Key == b.Key && a.Revision == b.Revision && a.Created == b.Created && bytes.Equal(a.Value, b.Value)
+	return a.Key == b.Key && a.Revision == b.Revision && a.Created == b.Created && bytes.Equal(a.Value, b.Value) &&
+		a.Damage == nil && b.Damage == nil && a.Stale == b.Stale
 }

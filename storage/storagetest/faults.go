@@ -85,6 +85,10 @@ func (f *faulty) List(ctx context.Context, prefix storage.Key, o storage.ListOpt
 	return around(ctx, f, func() (storage.Page, error) { return f.store.List(ctx, prefix, o) })
 }
 
+func (f *faulty) Revision(ctx context.Context) (storage.Revision, error) {
+	return around(ctx, f, func() (storage.Revision, error) { return storage.Now(ctx, f.store) })
+}
+
 func (f *faulty) Commit(ctx context.Context, c storage.Change) (storage.Record, error) {
 	return around(ctx, f, func() (storage.Record, error) {
 		r, err := f.store.Commit(ctx, c)
@@ -116,6 +120,13 @@ type faultyWatcher struct {
 }
 
 func (w *faultyWatcher) Close() { w.watcher.Close() }
+
+func (w *faultyWatcher) RequestProgress(ctx context.Context) error {
+	_, err := around(ctx, w.faulty, func() (struct{}, error) {
+		return struct{}{}, storage.RequestProgress(ctx, w.watcher)
+	})
+	return err
+}
 
 func (w *faultyWatcher) Next(ctx context.Context) ([]storage.Event, error) {
 	if w.failed != nil {
