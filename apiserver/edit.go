@@ -55,14 +55,15 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.O
 	if err := q.carry(obj, old); err != nil {
 		return nil, err
 	}
+	// First, so that what a client leaves out is no change.
+	if q.kind.Strategy.Default != nil {
+		q.kind.Strategy.Default(obj)
+	}
 	strategy := q.strategy()
 	if strategy.PrepareForUpdate != nil {
 		// A copy, for what is kept from it becomes part of obj, which the steps
 		// after this one may change in place; old itself is shared.
 		strategy.PrepareForUpdate(q.r.Context(), obj, old.DeepCopyObject())
-	}
-	if q.kind.Strategy.Default != nil {
-		q.kind.Strategy.Default(obj)
 	}
 	if e.admitted {
 		if err := q.validateChange(obj, old); err != nil {

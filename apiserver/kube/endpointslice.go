@@ -60,7 +60,6 @@ func endpointSlices() apiserver.Resource {
 
 // updateEndpointSlice counts every change but one of metadata, labels excepted.
 func updateEndpointSlice(s, old *discoveryv1.EndpointSlice) {
-	completeEndpointSlice(s)
 	s.Generation = nextGeneration(old.Generation, s.AddressType != old.AddressType ||
 		differ(s.Endpoints, old.Endpoints) || differ(s.Ports, old.Ports) || differ(s.Labels, old.Labels))
 	if differ(s.Endpoints, old.Endpoints) {

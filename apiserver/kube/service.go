@@ -22,7 +22,12 @@ func services(c Config) apiserver.Resource {
 		NewList:    func() runtime.Object { return &corev1.ServiceList{} },
 		Strategy: strategy[*corev1.Service]{
 			complete:       completeService,
-			create:         func(s *corev1.Service) { s.Status = corev1.ServiceStatus{} },
+			create: func(s *corev1.Service) {
+				s.Status = corev1.ServiceStatus{}
+				if s.Spec.ClusterIP != "" && len(s.Spec.ClusterIPs) == 0 {
+					s.Spec.ClusterIPs = []string{s.Spec.ClusterIP} // of a client that knows only the singular
+				}
+			},
 			update:         updateService,
 			validate:       validateService,
 			validateUpdate: validateServiceUpdate,
@@ -82,10 +87,6 @@ func completeService(s *corev1.Service) {
 			}
 		}
 	}
-	// A client that knows only the singular wrote it.
-	if spec.ClusterIP != "" && len(spec.ClusterIPs) == 0 {
-		spec.ClusterIPs = []string{spec.ClusterIP}
-	}
 }
 
 // reachableOutside reports whether traffic from outside the cluster may come in.
@@ -114,10 +115,8 @@ func headless(s *corev1.Service) bool {
 // unless the client has changed that too.
 func updateService(s, old *corev1.Service) {
 	old.Status.DeepCopyInto(&s.Status)
-	setIfEmpty(&s.Spec.Type, corev1.ServiceTypeClusterIP)
 	keepAllocated(s, old)
 	followClusterIP(s, old)
-	completeService(s)
 	dropUnused(s, old)
 }
 
