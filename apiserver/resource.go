@@ -54,8 +54,26 @@ type Resource struct {
 	// returns for the object it sent. NewList may be nil then. The user is in the
 	// context (see package user).
 	Answer func(ctx context.Context, obj runtime.Object) (runtime.Object, error)
+	// StoredAs, when not nil, says that the objects are those of another resource,
+	// shown in another shape: events, which two groups serve.
+	StoredAs *Stored
 	// Allocation, when not nil, gives objects what no two of them may have.
 	Allocation *Allocation
+}
+
+// Stored is the shape in which objects are stored where it is not that in which
+// they are served. Two resources which are stored alike have the same objects:
+// what is written through one is read and watched through the other.
+type Stored struct {
+	// Group, Version, Kind and Plural are those of the resource whose objects they
+	// are.
+	Group, Version, Kind, Plural string
+	// New returns an empty object of that resource.
+	New func() runtime.Object
+	// From returns what is served of stored, and Into what is stored of obj. Neither
+	// may be changed; what is returned may share its parts.
+	From func(stored runtime.Object) runtime.Object
+	Into func(obj runtime.Object) runtime.Object
 }
 
 // Allocation hands out what one object of a resource at a time may have: cluster

@@ -25,8 +25,7 @@
 // are not shown as IPAddress objects.
 //
 // What it leaves out: pods/eviction, because it is a deletion and so not a change to the pod;
-// pods/resize and pods/ephemeralcontainers; events.k8s.io, which upstream
-// serves from the same storage as core events; Windows pods; annotations that
+// pods/resize and pods/ephemeralcontainers; Windows pods; annotations that
 // fields have replaced (seccomp, AppArmor). matchLabelKeys are checked but not
 // merged into their selectors, and a gated pod may not change where it wants to
 // run. Of volume types only those that a node can mount by itself are checked

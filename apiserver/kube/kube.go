@@ -40,6 +40,7 @@ func ResourcesFor(c Config) []apiserver.Resource {
 		mutatingWebhooks(),
 		validatingWebhooks(),
 		leases(),
+		newerEvents(),
 		endpointSlices(),
 		ingressClasses(),
 		ingresses(),

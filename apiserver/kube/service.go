@@ -21,7 +21,7 @@ func services(c Config) apiserver.Resource {
 		New:        func() runtime.Object { return &corev1.Service{} },
 		NewList:    func() runtime.Object { return &corev1.ServiceList{} },
 		Strategy: strategy[*corev1.Service]{
-			complete:       completeService,
+			complete: completeService,
 			create: func(s *corev1.Service) {
 				s.Status = corev1.ServiceStatus{}
 				if s.Spec.ClusterIP != "" && len(s.Spec.ClusterIPs) == 0 {
