@@ -10,7 +10,7 @@ ifeq ($(shell go env GOOS),linux)
 PROGRAMS += ./cni/planekit-cni
 endif
 
-.PHONY: cluster test build compat-tools bench
+.PHONY: cluster test build compat compat-tools bench
 
 # Bring up a whole cluster; ARGS="--nodes 3" passes flags on.
 cluster: build
@@ -21,17 +21,23 @@ build:
 	@go build -trimpath -ldflags="-s -w" -o $(BIN)/ $(PROGRAMS)
 
 # Everything: the library and the examples under the race detector, then the
-# stock clients against them.
+# stock clients against them, then the figures of one quick run.
 test: compat-tools
 	@scripts/install-node-tools $(TEST_TOOLS)
 	@go run ./internal/testreport -race ./...
 	@cd compat && go run ../internal/testreport ./...
+	@cd bench && go run ../internal/testreport ./... && go run ./cluster --runs 1 --peers=false
 
 # The stock programs that the tests drive.
 compat-tools: build
 	@cd compat && go build -trimpath -ldflags="-s -w" -o ../$(BIN)/ ./cmd/...
 
+# The stock clients alone.
+compat: compat-tools
+	@cd compat && go run ../internal/testreport -count=1 ./...
+
 # The figures of BENCHMARKS.md.
 bench: build
 	@go test -run '^$$' -bench . -benchmem ./...
 	@scripts/bench-cluster
+	@scripts/bench-load

@@ -36,7 +36,7 @@ func (s *Server) routePath(w http.ResponseWriter, r *http.Request, info requestI
 // paths are those that / lists.
 func (s *Server) paths() []string {
 	set := map[string]bool{}
-	for _, p := range []string{"/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"} {
+	for _, p := range []string{"/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"} {
 		set[p] = true
 	}
 	for _, g := range s.groups {

@@ -25,6 +25,7 @@ const (
 // in flight finish (watches are ended), and returns nil. Without a listener it
 // only waits. A Server runs once.
 func (s *Server) Run(ctx context.Context) error {
+	defer s.follow()()
 	if s.config.Listener == nil {
 		s.readyOnce.Do(func() { close(s.ready) })
 		<-ctx.Done()
@@ -72,6 +73,21 @@ func (s *Server) httpServer() *http.Server {
 		server.TLSConfig = c
 	}
 	return server
+}
+
+// follow reads the store's changes until the returned function is called, which
+// waits for the end of it.
+func (s *Server) follow() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.feed.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
 }
 
 // drain ends all watches, waits for the requests in flight, on the wire and of

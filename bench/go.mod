@@ -158,7 +158,6 @@ require (
 	go.yaml.in/yaml/v3 v3.0.4 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/exp v0.0.0-20251219203646-944ab1f22d93 // indirect
-	golang.org/x/net v0.61.0 // indirect
 	golang.org/x/oauth2 v0.36.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
@@ -211,6 +210,7 @@ require (
 
 require (
 	github.com/planekit/planekit v0.0.0
+	golang.org/x/net v0.61.0
 	k8s.io/api v0.36.3
 	k8s.io/apimachinery v0.36.3
 )

@@ -79,9 +79,9 @@ func podLimits(pod *corev1.Pod) limits {
 	return l
 }
 
-// make makes a cgroup with these limits. The runtime makes it in the
+// create makes a cgroup with these limits. The runtime makes it in the
 // hierarchies that are not named here.
-func (g cgroups) make(path string, l limits) error {
+func (g cgroups) create(path string, l limits) error {
 	settings := map[string]string{}
 	if g.unified() {
 		settings["cpu.weight"] = strconv.FormatInt(1+(l.shares-2)*9999/262142, 10)
@@ -226,11 +226,11 @@ func (k *Kubelet) makePodCgroup(pod *corev1.Pod) error {
 		return nil
 	}
 	if qosClass(pod) == corev1.PodQOSBestEffort {
-		if err := k.cgroups.make(filepath.Join(k.config.CgroupRoot, "besteffort"), limits{shares: minShares}); err != nil {
+		if err := k.cgroups.create(filepath.Join(k.config.CgroupRoot, "besteffort"), limits{shares: minShares}); err != nil {
 			return err
 		}
 	}
-	return k.cgroups.make(k.podCgroup(pod), podLimits(pod))
+	return k.cgroups.create(k.podCgroup(pod), podLimits(pod))
 }
 
 // removePodCgroups removes a pod's cgroup, whichever its class was.

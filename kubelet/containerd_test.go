@@ -168,6 +168,8 @@ func TestContainerd(t *testing.T) {
 		NodeName: "node-1", Root: c.dir + "/kubelet", LogRoot: c.dir + "/logs", CgroupRoot: cgroup + "/kubepods",
 		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}},
 		PodCIDR:   "10.9.0.0/24",
+		// A process that is told to stop before it has come up never hears it.
+		StopGrace: 2 * time.Second,
 		Runtime:   client, Images: client,
 		Pods: a, PodStatus: podAPI{a}, Nodes: nodeAPI{a}, Leases: leaseAPI{a}, Events: eventAPI{a},
 		ConfigMaps: func(context.Context, string, string) (*corev1.ConfigMap, error) {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,7 +27,12 @@ func (k *Kubelet) housekeep(ctx context.Context, group *sync.WaitGroup) {
 	defer tick.Stop()
 	for {
 		k.forgetMissing()
-		if err := errors.Join(k.adoptOrphans(ctx, group), k.sweep()); err != nil && ctx.Err() == nil {
+		err := k.adoptOrphans(ctx, group)
+		if err == nil {
+			// Only now is it certain that nothing without a worker runs.
+			err = k.sweep()
+		}
+		if err != nil && ctx.Err() == nil {
 			k.log.Error(err, "housekeeping")
 		}
 		select {
@@ -46,12 +53,10 @@ func (k *Kubelet) inCache(pod *corev1.Pod) bool {
 // missed.
 func (k *Kubelet) forgetMissing() {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, w := range k.workers {
-		w.mu.Lock()
-		missing := !w.gone && !k.inCache(w.pod)
-		w.mu.Unlock()
-		if missing {
+	workers := slices.Collect(maps.Values(k.workers))
+	k.mu.Unlock()
+	for _, w := range workers {
+		if pod, gone := w.current(); !gone && !k.inCache(pod) {
 			w.forget()
 		}
 	}

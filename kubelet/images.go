@@ -49,7 +49,7 @@ func (w *worker) ensureImage(ctx context.Context, pod *corev1.Pod, c *corev1.Con
 	if policy != corev1.PullAlways {
 		image, err := k.imageStatus(ctx, name)
 		if err != nil {
-			return nil, &waitError{"ImageInspectError", fmt.Errorf("Failed to inspect image %q: %w", c.Image, err)}
+			return nil, &waitError{"ImageInspectError", fmt.Errorf("failed to inspect image %q: %w", c.Image, err)}
 		}
 		if image != nil {
 			k.events.pod(pod, c, corev1.EventTypeNormal, "Pulled", fmt.Sprintf("Container image %q already present on machine", c.Image))
@@ -57,9 +57,9 @@ func (w *worker) ensureImage(ctx context.Context, pod *corev1.Pod, c *corev1.Con
 		}
 	}
 	if policy == corev1.PullNever {
-		err := fmt.Errorf("Container image %q is not present with pull policy of Never", c.Image)
-		k.events.pod(pod, c, corev1.EventTypeWarning, "ErrImageNeverPull", err.Error())
-		return nil, &waitError{"ErrImageNeverPull", err}
+		said := fmt.Sprintf("Container image %q is not present with pull policy of Never", c.Image)
+		k.events.pod(pod, c, corev1.EventTypeWarning, "ErrImageNeverPull", said)
+		return nil, &waitError{"ErrImageNeverPull", errors.New(said)}
 	}
 	k.events.pod(pod, c, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", c.Image))
 	start := time.Now()

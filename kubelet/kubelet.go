@@ -51,7 +51,6 @@ func New(c Config) (*Kubelet, error) {
 		cgroups: cgroups{mount: c.CgroupMount},
 		tokens:  &tokenCache{tokens: map[tokenKey]cachedToken{}},
 		ready:   make(chan struct{}),
-		network: networkGate{open: make(chan struct{})},
 		report:  make(chan struct{}, 1),
 		workers: map[podUID]*worker{},
 	}

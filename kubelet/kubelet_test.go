@@ -11,11 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
 	"go.uber.org/goleak"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -75,7 +71,6 @@ func newRig(t *testing.T, c memruntime.Config) *rig {
 			return &corev1.ConfigMap{Data: map[string]string{"a.conf": "alpha", "b.conf": "beta"}}, nil
 		},
 	}}
-	r.config.Log = funcr.New(func(p, a string) { t.Log(time.Now().Format("05.000"), p, a) }, funcr.Options{Verbosity: 2})
 	return r
 }
 
@@ -343,154 +338,6 @@ func TestImageCannotBePulled(t *testing.T) {
 	r.api.awaitEvent(t, "web", "BackOff", `Back-off pulling image "nginx"`)
 	r.api.delete("web", 0)
 	r.api.await(t, "web", "gone", gone)
-}
-
-func TestKubeletRestartKeepsContainers(t *testing.T) {
-	r := newRig(t, memruntime.Config{})
-	r.start()
-	r.api.create(webPod("web"))
-	before := r.api.await(t, "web", "running", running)
-	r.stop()
-	if len(r.containers()) != 1 {
-		t.Fatal("the container did not survive the kubelet")
-	}
-	r.api.create(webPod("lost"))
-	r.start()
-	r.api.await(t, "lost", "running", running)
-	after := r.api.await(t, "web", "running", running)
-	if a, b := after.Status.ContainerStatuses[0], before.Status.ContainerStatuses[0]; a.ContainerID != b.ContainerID || a.RestartCount != 0 {
-		t.Errorf("container %s became %s", b.ContainerID, a.ContainerID)
-	}
-	// What the API loses while the kubelet is away is stopped when it is back.
-	r.stop()
-	r.api.lose("lost")
-	r.start()
-	eventually(t, "the lost pod is stopped", func() bool { return len(r.sandboxes()) == 1 && len(r.containers()) == 1 })
-}
-
-// eventually asks the runtime until it says yes. The runtime cannot tell when.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	limit := time.After(15 * time.Second)
-	for !is() {
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatalf("not so: %s", what)
-		}
-	}
-}
-
-func TestSandboxDies(t *testing.T) {
-	r := newRig(t, memruntime.Config{})
-	r.start()
-	r.api.create(webPod("web"))
-	before := r.api.await(t, "web", "running", running)
-	if _, err := r.client.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: r.sandboxes()[0].Id}); err != nil {
-		t.Fatal(err)
-	}
-	after := r.api.await(t, "web", "running again", func(pod *corev1.Pod) bool {
-		return running(pod) && pod.Status.ContainerStatuses[0].ContainerID != before.Status.ContainerStatuses[0].ContainerID
-	})
-	if c := after.Status.ContainerStatuses[0]; c.RestartCount != 1 || c.LastTerminationState.Terminated == nil {
-		t.Errorf("status: %+v", c)
-	}
-	eventually(t, "the sandbox is attempt 1", func() bool {
-		list := r.sandboxes()
-		return slices.ContainsFunc(list, func(s *runtimeapi.PodSandbox) bool {
-			return s.Metadata.Attempt == 1 && s.State == runtimeapi.PodSandboxState_SANDBOX_READY
-		})
-	})
-}
-
-func TestStopPodsOnExit(t *testing.T) {
-	r := newRig(t, memruntime.Config{})
-	r.config.StopPodsOnExit = true
-	r.start()
-	r.api.create(webPod("web"))
-	before := r.api.await(t, "web", "running", running)
-	r.stop()
-	if n := len(r.sandboxes()) + len(r.containers()); n != 0 {
-		t.Fatalf("%d things are left in the runtime", n)
-	}
-	r.start()
-	after := r.api.await(t, "web", "running again", func(pod *corev1.Pod) bool {
-		return running(pod) && pod.Status.ContainerStatuses[0].ContainerID != before.Status.ContainerStatuses[0].ContainerID
-	})
-	c := after.Status.ContainerStatuses[0]
-	if c.RestartCount != 1 || c.LastTerminationState.Terminated == nil || c.LastTerminationState.Terminated.ExitCode != 137 {
-		t.Errorf("status: %+v", c)
-	}
-}
-
-func TestAPIOutage(t *testing.T) {
-	r := newRig(t, memruntime.Config{})
-	r.start()
-	r.api.create(webPod("web"))
-	r.api.await(t, "web", "running", running)
-	r.api.mu.Lock()
-	r.api.down = true
-	r.api.mu.Unlock()
-	r.api.create(webPod("late"))
-	eventually(t, "the pod runs though nobody can be told", func() bool { return len(r.containers()) == 2 })
-	r.api.mu.Lock()
-	r.api.down = false
-	r.api.mu.Unlock()
-	r.api.await(t, "late", "running", running)
-}
-
-func TestRuntimeOutage(t *testing.T) {
-	var mu sync.Mutex
-	down := false
-	r := newRig(t, memruntime.Config{Intercept: func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-		mu.Lock()
-		is := down
-		mu.Unlock()
-		if is {
-			return nil, status.Error(codes.Unavailable, "down")
-		}
-		return next(ctx, in)
-	}})
-	set := func(is bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		down = is
-	}
-	r.start()
-	r.api.create(webPod("web"))
-	before := r.api.await(t, "web", "running", running)
-	set(true)
-	r.api.create(webPod("late"))
-	eventually(t, "the node says so", func() bool {
-		r.api.mu.Lock()
-		defer r.api.mu.Unlock()
-		return nodeReady(r.api.node).Status == corev1.ConditionFalse
-	})
-	set(false)
-	r.api.await(t, "late", "running", running)
-	after := r.api.await(t, "web", "running", running)
-	if a, b := after.Status.ContainerStatuses[0].ContainerID, before.Status.ContainerStatuses[0].ContainerID; a != b {
-		t.Errorf("container %s became %s", b, a)
-	}
-}
-
-func TestDeleteDoesNotWaitForLongerGrace(t *testing.T) {
-	r := newRig(t, memruntime.Config{Behave: func(*runtimeapi.ContainerConfig) memruntime.Behavior {
-		return memruntime.Behavior{IgnoresTerm: true}
-	}})
-	r.start()
-	r.api.create(webPod("web"))
-	r.api.await(t, "web", "running", running)
-	r.api.delete("web", 3600)
-	r.api.awaitEvent(t, "web", "Killing", "Stopping container web")
-	start := time.Now()
-	r.api.delete("web", 0)
-	r.api.await(t, "web", "gone", gone)
-	if took := time.Since(start); took < time.Second || took > 30*time.Second {
-		t.Errorf("a pod told to stop at once took %v", took)
-	}
 }
 
 func TestStartIsFast(t *testing.T) {

@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// lookForRange is how often the Node is read until it has a pod range, and
-	// the runtime asked until its network is ready.
+	// lookForRange is how often the Node is read until it has a pod range, at
+	// first; the longer it has none, the less often, down to once a second. It is
+	// also how often the runtime is asked until its network is ready.
 	lookForRange = 100 * time.Millisecond
 	// lookAtRuntime is how often the runtime is asked how it is after that.
 	lookAtRuntime = 5 * time.Second
@@ -20,8 +21,6 @@ const (
 
 // networkGate holds back the pods that need a network until there is one.
 type networkGate struct {
-	open chan struct{} // closed when the network was ready for the first time
-
 	mu sync.Mutex
 	// All below are guarded by mu.
 	runtime error // why the runtime is not ready; nil if it is
@@ -88,7 +87,7 @@ func (k *Kubelet) openNetwork(ctx context.Context) {
 // podRange reads the Node until it has a pod range, two with a comma between if
 // it has two.
 func (k *Kubelet) podRange(ctx context.Context) (string, bool) {
-	for {
+	for pause := lookForRange; ; pause = min(pause*5/4, time.Second) {
 		node, err := k.config.Nodes.Get(ctx, "", k.config.NodeName)
 		if err == nil && node.Spec.PodCIDR != "" {
 			cidr := node.Spec.PodCIDR
@@ -98,7 +97,7 @@ func (k *Kubelet) podRange(ctx context.Context) (string, bool) {
 			return cidr, true
 		}
 		k.askRuntime(ctx)
-		if !sleep(ctx, lookForRange) {
+		if !sleep(ctx, pause) {
 			return "", false
 		}
 	}
@@ -115,19 +114,11 @@ func (k *Kubelet) askRuntime(ctx context.Context) bool {
 	changed := !g.known || message(g.runtime) != message(runtime) || message(g.network) != message(network)
 	g.runtime, g.network, g.known = runtime, network, true
 	g.mu.Unlock()
-	ready := runtime == nil && network == nil
-	if ready {
-		select {
-		case <-g.open:
-		default:
-			close(g.open)
-		}
-	}
 	if changed {
 		k.reportNow()
 		k.wakeAll()
 	}
-	return ready
+	return runtime == nil && network == nil
 }
 
 func message(err error) string {

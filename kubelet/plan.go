@@ -160,21 +160,11 @@ func (p *planner) planSandbox() {
 // wanted says that something of the pod is still to run. A pod that is never
 // restarted does not outlive its sandbox once a container was made.
 func (p *planner) wanted() bool {
+	if p.over() {
+		return false
+	}
 	never := p.pod.Spec.RestartPolicy == corev1.RestartPolicyNever
-	for i := range p.pod.Spec.InitContainers {
-		if c := p.state.latest(p.pod.Spec.InitContainers[i].Name); c != nil && never {
-			return false
-		}
-	}
-	any := false
-	for i := range p.pod.Spec.Containers {
-		c := p.state.latest(p.pod.Spec.Containers[i].Name)
-		if c != nil && never {
-			return false
-		}
-		any = any || c == nil || restarts(p.pod.Spec.RestartPolicy, c)
-	}
-	return any
+	return !never || len(p.state.containers) == 0
 }
 
 // stopSpare stops ready sandboxes other than the newest: one whose creation

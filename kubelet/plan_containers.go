@@ -13,17 +13,40 @@ const showPullError = 2 * time.Second
 
 // planContainers decides on the containers of a pod whose sandbox is ready.
 func (p *planner) planContainers() {
+	if p.over() {
+		// Before sidecars are looked at: those that are stopped now are not to be
+		// started again.
+		p.finish()
+		return
+	}
 	if !p.planInit() {
 		return
 	}
 	p.initialized = true
-	active := false
 	for i := range p.pod.Spec.Containers {
-		active = p.planContainer(&p.pod.Spec.Containers[i], p.pod.Spec.RestartPolicy) || active
+		p.planContainer(&p.pod.Spec.Containers[i], p.pod.Spec.RestartPolicy)
 	}
-	if !active {
-		p.finish()
+}
+
+// over says that the pod has come to its end: its main containers have, or an
+// init container failed for good.
+func (p *planner) over() bool {
+	policy := p.pod.Spec.RestartPolicy
+	for i := range p.pod.Spec.InitContainers {
+		spec := &p.pod.Spec.InitContainers[i]
+		c := p.state.latest(spec.Name)
+		if policy == corev1.RestartPolicyNever && !sidecar(spec) && c != nil && c.phase == containerExited && c.exitCode != 0 {
+			p.initialized = false
+			return true
+		}
 	}
+	for i := range p.pod.Spec.Containers {
+		c := p.state.latest(p.pod.Spec.Containers[i].Name)
+		if c == nil || c.phase != containerExited || restarts(policy, c) {
+			return false
+		}
+	}
+	return true
 }
 
 // planInit decides on the init containers: one after the other, each once the
@@ -48,11 +71,6 @@ func (p *planner) planInit() bool {
 		if through || current != nil && current.phase == containerExited && current.exitCode == 0 {
 			continue
 		}
-		if current != nil && current.phase == containerExited && p.pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
-			p.initialized = false
-			p.finish()
-			return false
-		}
 		p.initialized = false
 		p.planInitContainer(spec, current)
 		return false
@@ -74,16 +92,14 @@ func (p *planner) planInitContainer(spec *corev1.Container, current *containerSt
 	p.planContainer(spec, policy)
 }
 
-// planContainer decides on one container and reports whether it runs or will.
-func (p *planner) planContainer(spec *corev1.Container, policy corev1.RestartPolicy) bool {
+// planContainer decides on one container.
+func (p *planner) planContainer(spec *corev1.Container, policy corev1.RestartPolicy) {
 	current := p.state.latestIn(p.sandbox().id, spec.Name)
 	if current == nil {
-		before := p.state.latest(spec.Name)
-		if before != nil && !restarts(policy, before) {
-			return false
+		if before := p.state.latest(spec.Name); before == nil || restarts(policy, before) {
+			p.planStart(spec, before)
 		}
-		p.planStart(spec, before)
-		return true
+		return
 	}
 	switch current.phase {
 	case containerRunning:
@@ -96,12 +112,10 @@ func (p *planner) planContainer(spec *corev1.Container, policy corev1.RestartPol
 		// Whoever made it did not live to start it.
 		p.remove = append(p.remove, current.id)
 	case containerExited:
-		if !restarts(policy, current) {
-			return false
+		if restarts(policy, current) {
+			p.planStart(spec, current)
 		}
-		p.planStart(spec, current)
 	}
-	return true
 }
 
 func (p *planner) stopOne(c containerState, message string) {

@@ -29,8 +29,10 @@ type reporter struct {
 	log    logr.Logger
 	signal chan struct{} // of size 1
 
-	// known is the pod as the API last gave it. Used by run alone.
+	// known is the pod as the API last gave it, at the time asked. Both are used
+	// by run alone.
 	known *corev1.Pod
+	asked time.Time
 
 	mu sync.Mutex
 	// All below are guarded by mu.
@@ -107,7 +109,8 @@ func (r *reporter) write(ctx context.Context, pod *corev1.Pod, status *corev1.Po
 	if status == nil {
 		return nil
 	}
-	if r.known == nil {
+	if r.known == nil || time.Since(r.asked) > resyncPeriod {
+		// By now the cache has what was written then, and what others wrote since.
 		r.known = pod
 	}
 	for range maxConflicts {
@@ -118,7 +121,7 @@ func (r *reporter) write(ctx context.Context, pod *corev1.Pod, status *corev1.Po
 		}
 		written, err := r.pods.UpdateStatus(ctx, &next)
 		if err == nil {
-			r.known = written
+			r.known, r.asked = written, time.Now()
 			return nil
 		}
 		if apierrors.IsNotFound(err) {
@@ -137,7 +140,7 @@ func (r *reporter) write(ctx context.Context, pod *corev1.Pod, status *corev1.Po
 		if live.UID != pod.UID {
 			return nil // another pod has the name by now
 		}
-		r.known = live
+		r.known, r.asked = live, time.Now()
 	}
 	return fmt.Errorf("update status of pod %s/%s: conflict after conflict", pod.Namespace, pod.Name)
 }

@@ -49,16 +49,38 @@ func (w *worker) tryStart(ctx context.Context, pod *corev1.Pod, sandbox string, 
 	if err != nil {
 		return &waitError{"CreateContainerConfigError", err}
 	}
-	created, err := k.config.Runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
+	whole, done := unbroken(ctx)
+	defer done()
+	created, err := k.config.Runtime.CreateContainer(whole, &runtimeapi.CreateContainerRequest{
 		PodSandboxId: sandbox, Config: container, SandboxConfig: config,
 	})
 	if err != nil {
 		return &waitError{"CreateContainerError", errors.New(status.Convert(err).Message())}
 	}
 	k.events.pod(pod, action.spec, corev1.EventTypeNormal, "Created", "Container created")
-	if _, err := k.config.Runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()}); err != nil {
+	if _, err := k.config.Runtime.StartContainer(whole, &runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()}); err != nil {
 		return &waitError{"RunContainerError", fmt.Errorf("%s", status.Convert(err).Message())}
 	}
 	k.events.pod(pod, action.spec, corev1.EventTypeNormal, "Started", "Container started")
 	return nil
+}
+
+// unbrokenPatience is how long a call that changes the runtime may go on after
+// the reason for it is gone.
+const unbrokenPatience = 20 * time.Second
+
+// unbroken returns a context for a call that must not be broken off in the
+// middle: a runtime that is left half-way through a sandbox leaves a network
+// namespace that nobody knows of. It outlives ctx by unbrokenPatience.
+func unbroken(ctx context.Context) (context.Context, context.CancelFunc) {
+	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		if sleep(whole, unbrokenPatience) {
+			cancel()
+		}
+	})
+	return whole, func() {
+		stop()
+		cancel()
+	}
 }

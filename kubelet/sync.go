@@ -44,7 +44,7 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod) time.Time {
 			break
 		}
 	}
-	if len(w.volumes) > 0 && time.Since(w.volumesAt) > refreshVolumes {
+	if pod.Status.Phase == corev1.PodRunning && len(w.volumes) > 0 && time.Since(w.volumesAt) > refreshVolumes {
 		if err := w.mountVolumes(ctx, pod); err != nil {
 			w.failed(ctx, err)
 		}
@@ -150,7 +150,9 @@ func (w *worker) createSandbox(ctx context.Context, pod *corev1.Pod, d *decision
 	}
 	config, err := k.sandboxConfig(pod, d.sandboxAttempt)
 	if err == nil {
-		_, err = k.config.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{
+		whole, done := unbroken(ctx)
+		defer done()
+		_, err = k.config.Runtime.RunPodSandbox(whole, &runtimeapi.RunPodSandboxRequest{
 			Config: config, RuntimeHandler: runtimeHandler(pod),
 		})
 	}

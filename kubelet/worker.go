@@ -131,6 +131,13 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
+// current returns the pod, and whether the API has lost it.
+func (w *worker) current() (*corev1.Pod, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pod, w.gone
+}
+
 // begin returns what to work on, and lets cancel interrupt the work.
 func (w *worker) begin(cancel context.CancelFunc) (*corev1.Pod, bool) {
 	w.mu.Lock()

@@ -9,7 +9,7 @@
 // than the one before; revisions are ordered, never reused, shared by all keys,
 // and greater than zero even in an empty store. They may have gaps. A read
 // without a revision is linearizable: it sees every change that was
-// acknowledged before it began. A read at a revision sees the store as it stood
+// acknowledged, or delivered by a watcher, before it began. A read at a revision sees the store as it stood
 // then. To follow a prefix without a gap, List it and Watch after the Page's
 // revision.
 //

@@ -17,8 +17,9 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/planekit/planekit/bench/peer"
 )
 
 func main() {
@@ -69,19 +70,12 @@ func measure(ctx context.Context, runs int, peers bool) error {
 
 // build compiles what is measured, stripped on both sides.
 func build(ctx context.Context, dir string, peers bool) (string, error) {
-	bin := filepath.Join(dir, "bin") + string(filepath.Separator)
-	builds := [][]string{{"..", "./examples/cluster", "./examples/planectl", "./cni/planekit-cni"}}
-	if peers {
-		builds = append(builds, []string{".", "./cmd/..."})
+	bin := filepath.Join(dir, "bin")
+	err := peer.Build(ctx, bin, "..", "./examples/cluster", "./examples/planectl", "./cni/planekit-cni")
+	if err == nil && peers {
+		err = peer.Build(ctx, bin, ".", "./cmd/...")
 	}
-	for _, b := range builds {
-		cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-trimpath", "-ldflags=-s -w", "-o", bin}, b[1:]...)...)
-		cmd.Dir = b[0]
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("build %v: %w\n%s", b[1:], err, out)
-		}
-	}
-	return bin, nil
+	return bin, err
 }
 
 // table gathers figures by name, in the order of their first appearance.
@@ -130,15 +124,11 @@ func sizes(ctx context.Context, bin string, peers bool) error {
 		programs = append(programs, "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 	}
 	for _, name := range programs {
-		info, err := os.Stat(filepath.Join(bin, name))
+		bytes, modules, err := peer.Size(ctx, filepath.Join(bin, name))
 		if err != nil {
 			return err
 		}
-		out, err := exec.CommandContext(ctx, "go", "version", "-m", filepath.Join(bin, name)).Output()
-		if err != nil {
-			return err
-		}
-		fmt.Printf("| %s | %.1f | %d |\n", name, float64(info.Size())/1e6, strings.Count(string(out), "\n\tdep\t"))
+		fmt.Printf("| %s | %.1f | %d |\n", name, float64(bytes)/1e6, modules)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/planekit/planekit/bench/peer"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/kubeconfig"
 	"github.com/planekit/planekit/client/typed"
@@ -21,15 +22,15 @@ func planekit(ctx context.Context, t *table, bin, work, runtime string) error {
 		return err
 	}
 	config := filepath.Join(work, "kubeconfig")
-	start := func(kind string) (*process, error) {
+	start := func(kind string) (*peer.Process, error) {
 		begin := time.Now()
-		p, err := launch(filepath.Join(work, kind+".log"), filepath.Join(bin, "cluster"),
+		p, err := peer.Launch(filepath.Join(work, kind+".log"), filepath.Join(bin, "cluster"),
 			"--data-dir", filepath.Join(work, "data"), "--kubeconfig", config, "--listen", "127.0.0.1:0", "--runtime", runtime)
 		if err != nil {
 			return nil, err
 		}
-		if _, err := p.awaitLine(ctx, "ready in "); err != nil {
-			_ = p.stop()
+		if _, err := p.AwaitLine(ctx, "ready in "); err != nil {
+			_ = p.Stop()
 			return nil, err
 		}
 		t.since("planekit, "+runtime+": start to ready, "+kind, begin)
@@ -40,21 +41,21 @@ func planekit(ctx context.Context, t *table, bin, work, runtime string) error {
 		return err
 	}
 	if err := command(ctx, t, bin, config, "planekit, "+runtime, corev1.PodRunning); err != nil {
-		_ = p.stop()
+		_ = p.Stop()
 		return err
 	}
-	resident, err := p.resident()
+	resident, err := p.Resident()
 	if err != nil {
 		return err
 	}
 	t.add("planekit, "+runtime+": resident with three pods", "MiB", resident)
-	if err := p.stop(); err != nil {
+	if err := p.Stop(); err != nil {
 		return err
 	}
 	if p, err = start("warm"); err != nil {
 		return err
 	}
-	return p.stop()
+	return p.Stop()
 }
 
 // command runs planectl run and takes the times until three pods exist, are
@@ -82,7 +83,7 @@ func command(ctx context.Context, t *table, bin, config, who string, phase corev
 		if step.name == "are " {
 			continue // the stock side has no kubelet here
 		}
-		err := poll(ctx, func() (bool, error) {
+		err := peer.Poll(ctx, func() (bool, error) {
 			list, _, err := pods.List(ctx, "default", metav1.ListOptions{})
 			count := 0
 			for _, pod := range list {

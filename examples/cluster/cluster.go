@@ -26,17 +26,15 @@ type cluster struct {
 	// runtime is the runtime that was chosen: containerd or fake.
 	runtime string
 	// notice, when not empty, is said once the cluster is ready.
-	notice string
-	log    logr.Logger
-	dir    *dataDir
-	// temporary is a directory with a short path, gone when the process is.
-	temporary string
-	stack     *stack
-	address   net.Addr
-	server    *apiserver.Server
-	checks    []apiserver.Check // of its readiness
-	copies    *copies
-	manager   *manager
+	notice  string
+	log     logr.Logger
+	dir     *dataDir
+	stack   *stack
+	address net.Addr
+	server  *apiserver.Server
+	checks  []apiserver.Check // of its readiness
+	copies  *copies
+	manager *manager
 }
 
 // run brings the cluster up, says so on stdout, and runs it until ctx is done.
@@ -50,10 +48,6 @@ func run(ctx context.Context, o options, stdout io.Writer, log logr.Logger) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, c.dir.close()) }()
-	if c.temporary, err = os.MkdirTemp("", "planekit-"); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(c.temporary)) }()
 	defer func() { err = errors.Join(err, c.stack.stop()) }()
 
 	if err := c.start(ctx); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -169,5 +170,5 @@ func (c *cluster) socketPath(dir, name string) string {
 	if path := filepath.Join(dir, name); len(path) <= 107 {
 		return path
 	}
-	return filepath.Join(c.temporary, name)
+	return filepath.Join(os.TempDir(), "planekit-"+c.dir.id+"-"+name)
 }

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -23,6 +25,9 @@ const (
 type cluster struct {
 	program, dataDir, kubeconfig, log string
 	env                               []string // of the script
+
+	// namespaces are the network namespaces that were there before.
+	namespaces []string
 
 	cmd   *exec.Cmd
 	ended chan error
@@ -134,6 +139,12 @@ func (c *cluster) said() string {
 	return string(data)
 }
 
+// networkNamespaces are those that container runtimes have made for pods.
+func networkNamespaces() []string {
+	names, _ := filepath.Glob("/run/netns/cni-*")
+	return names
+}
+
 // leftovers lists processes, mounts, network namespaces and cgroups which
 // belong to the cluster: all carry a path made from its data directory, or the
 // identity in it.
@@ -152,6 +163,18 @@ func (c *cluster) leftovers() []string {
 		return false
 	}
 	var found []string
+	for _, namespace := range networkNamespaces() {
+		if !slices.Contains(c.namespaces, namespace) {
+			found = append(found, "network namespace "+namespace)
+		}
+	}
+	if interfaces, err := net.Interfaces(); err == nil {
+		for _, i := range interfaces {
+			if marked(i.Name) {
+				found = append(found, "interface "+i.Name)
+			}
+		}
+	}
 	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range commands {
 		if data, err := os.ReadFile(file); err == nil && marked(string(data)) {

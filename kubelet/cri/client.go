@@ -10,8 +10,10 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -94,10 +96,30 @@ func (c *Client) await(ctx context.Context) error {
 		}
 		c.conn.Connect()
 	}
-	if _, err := c.Version(ctx, &runtimeapi.VersionRequest{Version: "v1"}); err != nil {
-		return fmt.Errorf("it does not speak CRI v1: %w", err)
+	for {
+		_, err := c.Version(ctx, &runtimeapi.VersionRequest{Version: "v1"})
+		switch {
+		case err == nil:
+			return nil
+		case !starting(err):
+			return fmt.Errorf("it does not speak CRI v1: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("it does not get ready: %w", err)
+		case <-time.After(startingInterval):
+		}
 	}
-	return nil
+}
+
+// startingInterval is how often a runtime that is starting is asked again.
+const startingInterval = 10 * time.Millisecond
+
+// starting tells from an error that the runtime listens and is not ready yet:
+// containerd opens its socket first and says "server is not initialized yet",
+// for which it has no code.
+func starting(err error) bool {
+	return status.Code(err) == codes.Unavailable || strings.Contains(err.Error(), "not initialized yet")
 }
 
 // Close ends the connection. Calls under way fail.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -29,7 +30,9 @@ type Config struct {
 	// SoleMember says that Client speaks to the only member of its cluster,
 	// such as an embedded one. What a sole member has acknowledged it has
 	// applied, so reads are linearizable without asking for a quorum, which is
-	// faster. Setting it for a member among several makes reads stale.
+	// faster. Setting it for a member among several makes reads stale. Use one
+	// Store of an etcd: what a watcher of another has delivered, a read may not
+	// see yet.
 	SoleMember bool
 	// Timeout is how long a call waits for a cluster's answer, and a listing six
 	// times as long, where its context does not end sooner: the client library
@@ -51,8 +54,9 @@ type Store struct {
 	leases *leases
 	// timeout is zero for a sole member.
 	timeout time.Duration
-	// read are the options of every read.
-	read []clientv3.OpOption
+	sole    bool
+	// shown is the latest revision that a watcher has delivered.
+	shown atomic.Int64
 }
 
 var (
@@ -68,10 +72,8 @@ func New(c Config) (*Store, error) {
 	if c.Timeout < 0 {
 		return nil, fmt.Errorf("etcdstore: Timeout is negative: %v", c.Timeout)
 	}
-	s := &Store{client: c.Client, prefix: c.Prefix, leases: newLeases()}
-	if c.SoleMember {
-		s.read = append(s.read, clientv3.WithSerializable())
-	} else {
+	s := &Store{client: c.Client, prefix: c.Prefix, leases: newLeases(), sole: c.SoleMember}
+	if !c.SoleMember {
 		s.timeout = cmp.Or(c.Timeout, defaultTimeout)
 	}
 	return s, nil
@@ -95,7 +97,7 @@ func (s *Store) Revision(ctx context.Context) (storage.Revision, error) {
 	bounded, cancel := s.bound(ctx, 1)
 	defer cancel()
 	// No store has this key: keys are not empty.
-	response, err := s.client.Get(bounded, s.prefix+"\x00", s.reading(clientv3.WithCountOnly())...)
+	response, err := s.read(bounded, s.prefix+"\x00", clientv3.WithCountOnly())
 	if err != nil {
 		return 0, fmt.Errorf("current revision: %w", translate(ctx, err))
 	}
@@ -113,7 +115,7 @@ func (s *Store) Get(ctx context.Context, key storage.Key, at storage.Revision) (
 	}
 	bounded, cancel := s.bound(ctx, 1)
 	defer cancel()
-	response, err := s.client.Get(bounded, s.prefix+string(key), s.reading(clientv3.WithRev(int64(at)))...)
+	response, err := s.read(bounded, s.prefix+string(key), clientv3.WithRev(int64(at)))
 	if err != nil {
 		return storage.Record{}, fmt.Errorf("get %s: %w", key, translate(ctx, err))
 	}
@@ -137,8 +139,8 @@ func (s *Store) List(ctx context.Context, prefix storage.Key, o storage.ListOpti
 	}
 	bounded, cancel := s.bound(ctx, listTimeouts)
 	defer cancel()
-	response, err := s.client.Get(bounded, from, s.reading(
-		clientv3.WithRange(end), clientv3.WithRev(int64(o.At)), clientv3.WithLimit(int64(o.Limit)))...)
+	response, err := s.read(bounded, from,
+		clientv3.WithRange(end), clientv3.WithRev(int64(o.At)), clientv3.WithLimit(int64(o.Limit)))
 	if err != nil {
 		return storage.Page{}, fmt.Errorf("list %s: %w", prefix, translate(ctx, err))
 	}
@@ -166,8 +168,27 @@ func (s *Store) bounds(prefix storage.Key) (from, end string) {
 	return from, end
 }
 
-func (s *Store) reading(o ...clientv3.OpOption) []clientv3.OpOption {
-	return append(o, s.read...)
+// read is a linearizable read. A sole member is not asked for its quorum's word,
+// with one exception: etcd tells watchers of a change a moment before reads
+// see it, and who was told must not be answered as if it had not happened.
+func (s *Store) read(ctx context.Context, key string, o ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	if s.sole {
+		shown := s.shown.Load()
+		response, err := s.client.Get(ctx, key, append(o, clientv3.WithSerializable())...)
+		if err == nil && response.Header.Revision >= shown || err != nil && !errors.Is(err, rpctypes.ErrFutureRev) {
+			return response, err
+		}
+	}
+	return s.client.Get(ctx, key, o...)
+}
+
+// show notes that a watcher is about to deliver what happened at revision.
+func (s *Store) show(revision storage.Revision) {
+	for shown := s.shown.Load(); shown < int64(revision); shown = s.shown.Load() {
+		if s.shown.CompareAndSwap(shown, int64(revision)) {
+			return
+		}
+	}
 }
 
 // record takes kv over.

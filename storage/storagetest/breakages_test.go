@@ -218,6 +218,7 @@ func brokenReads() map[string]breakage {
 		"list is unordered":       {"list, list pages", lists(func(_ *storage.ListOptions, p *storage.Page) { slices.Reverse(p.Records) })},
 		"list has no revision":    {"list", lists(func(_ *storage.ListOptions, p *storage.Page) { p.Revision = 0 })},
 		"list claims the future":  {"watch gapless", lists(func(_ *storage.ListOptions, p *storage.Page) { p.Revision++ })},
+		"list is behind watches":  {"read what was watched", lists(func(_ *storage.ListOptions, p *storage.Page) { p.Revision-- })},
 		"list misses the last":    {"list, history", lists(func(_ *storage.ListOptions, p *storage.Page) { p.Records = p.Records[:len(p.Records)/2] })},
 		"list mixes two readings": {"linearizable", tornList},
 	}

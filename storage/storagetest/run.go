@@ -48,6 +48,7 @@ func checks() []check {
 		{"watch close", checkWatchClose},
 		{"watch slowly", checkWatchSlowly},
 		{"watch gapless", checkWatchGapless},
+		{"read what was watched", checkReadWatched},
 		{"progress", checkProgress},
 		{"ttl", checkTTL},
 		{"compaction", checkCompaction},

@@ -1,4 +1,6 @@
-package main
+// Package peer starts the programs that are measured, planekit's and the stock
+// ones, and reads what they cost.
+package peer
 
 import (
 	"bufio"
@@ -14,21 +16,21 @@ import (
 	"time"
 )
 
-// process is a program under measurement.
-type process struct {
+// Process is a program under measurement.
+type Process struct {
 	*exec.Cmd
 	log   string
 	ended chan error
 }
 
-// launch starts a program, its output going to the file log.
-func launch(log, program string, arguments ...string) (*process, error) {
+// Launch starts a program, its output going to the file log.
+func Launch(log, program string, arguments ...string) (*Process, error) {
 	file, err := os.Create(log)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	p := &process{Cmd: exec.Command(program, arguments...), log: log, ended: make(chan error, 1)}
+	p := &Process{Cmd: exec.Command(program, arguments...), log: log, ended: make(chan error, 1)}
 	p.Stdout, p.Stderr = file, file
 	if err := p.Start(); err != nil {
 		return nil, err
@@ -37,8 +39,8 @@ func launch(log, program string, arguments ...string) (*process, error) {
 	return p, nil
 }
 
-// stop interrupts the program and waits for its end.
-func (p *process) stop() error {
+// Stop interrupts the program and waits for its end.
+func (p *Process) Stop() error {
 	_ = p.Process.Signal(syscall.SIGINT)
 	select {
 	case <-p.ended:
@@ -50,8 +52,8 @@ func (p *process) stop() error {
 	}
 }
 
-// resident is the memory of the program in MiB.
-func (p *process) resident() (float64, error) {
+// Resident is the memory of the program in MiB.
+func (p *Process) Resident() (float64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
 	if err != nil {
 		return 0, err
@@ -65,10 +67,36 @@ func (p *process) resident() (float64, error) {
 	return 0, errors.New("no VmRSS")
 }
 
-// awaitLine waits until the program has written a line with prefix.
-func (p *process) awaitLine(ctx context.Context, prefix string) (string, error) {
+// ticks is how many clock ticks of /proc a second has (man 5 proc_pid_stat).
+const ticks = 100
+
+// CPU is the processor time that the program has used.
+func (p *Process) CPU() (time.Duration, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	// The name of the program, in parentheses, may hold anything.
+	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
+	const user, system = 11, 12 // counted from the state, which follows the name
+	if len(fields) <= system {
+		return 0, errors.New("no processor times in stat")
+	}
+	var total time.Duration
+	for _, field := range fields[user : system+1] {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		total += time.Duration(n) * time.Second / ticks
+	}
+	return total, nil
+}
+
+// AwaitLine waits until the program has written a line with prefix.
+func (p *Process) AwaitLine(ctx context.Context, prefix string) (string, error) {
 	var line string
-	err := poll(ctx, func() (bool, error) {
+	err := Poll(ctx, func() (bool, error) {
 		select {
 		case err := <-p.ended:
 			data, _ := os.ReadFile(p.log)
@@ -92,8 +120,8 @@ func (p *process) awaitLine(ctx context.Context, prefix string) (string, error) 
 	return line, err
 }
 
-// poll asks every 2 ms, for a minute at most.
-func poll(ctx context.Context, done func() (bool, error)) error {
+// Poll asks every 2 ms, for a minute at most.
+func Poll(ctx context.Context, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -110,8 +138,8 @@ func poll(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
-// freePort returns a loopback port that nobody listens on.
-func freePort() (string, error) {
+// FreePort returns a loopback port that nobody listens on.
+func FreePort() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err

@@ -1,0 +1,42 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Build compiles programs of the module at module into bin, stripped.
+func Build(ctx context.Context, bin, module string, programs ...string) error {
+	bin, err := filepath.Abs(bin)
+	if err != nil {
+		return err
+	}
+	arguments := []string{"build", "-trimpath", "-ldflags=-s -w", "-o", bin + string(filepath.Separator)}
+	cmd := exec.CommandContext(ctx, "go", append(arguments, programs...)...)
+	cmd.Dir = module
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %v: %w\n%s", programs, err, out)
+	}
+	return nil
+}
+
+// Module is the directory of this module, which holds the stock programs; the
+// one above it is planekit's.
+func Module(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	return filepath.Dir(strings.TrimSpace(string(out))), err
+}
+
+// Size is what a program weighs, and how many modules it links.
+func Size(ctx context.Context, program string) (bytes int64, modules int, err error) {
+	info, err := os.Stat(program)
+	if err != nil {
+		return 0, 0, err
+	}
+	out, err := exec.CommandContext(ctx, "go", "version", "-m", program).Output()
+	return info.Size(), strings.Count(string(out), "\n\tdep\t"), err
+}

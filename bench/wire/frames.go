@@ -1,0 +1,34 @@
+package wire
+
+import "encoding/binary"
+
+// Frames cuts the stream of a watch in protobuf into its events: each has its
+// length in front, four bytes, the highest first.
+type Frames struct {
+	// Event gets each event; the slice is valid until it returns.
+	Event func([]byte) error
+
+	partial []byte
+}
+
+const lengthBytes = 4
+
+// Write takes the next part of the stream.
+func (f *Frames) Write(data []byte) error {
+	if len(f.partial) > 0 {
+		f.partial = append(f.partial, data...)
+		data = f.partial
+	}
+	for len(data) >= lengthBytes {
+		end := lengthBytes + int(binary.BigEndian.Uint32(data))
+		if len(data) < end {
+			break
+		}
+		if err := f.Event(data[lengthBytes:end]); err != nil {
+			return err
+		}
+		data = data[end:]
+	}
+	f.partial = append(f.partial[:0], data...)
+	return nil
+}
