@@ -6,12 +6,12 @@
 //	watcher, err := store.Watch(ctx, "/pods/", record.Revision)
 //
 // The model: one global counter. Each committed change takes a later revision
-// than the one before; revisions are ordered, never reused, shared by all keys,
-// and greater than zero even in an empty store. They may have gaps. A read
-// without a revision is linearizable: it sees every change that was
-// acknowledged, or delivered by a watcher, before it began. A read at a revision sees the store as it stood
-// then. To follow a prefix without a gap, List it and Watch after the Page's
-// revision.
+// than the one before; revisions are ordered, never reused, shared by all
+// keys, and greater than zero even in an empty store. They may have gaps. A
+// read without a revision is linearizable: it sees every change that was
+// acknowledged, or delivered by a watcher, before it began. A read at a
+// revision sees the store as it stood then. To follow a prefix without a gap,
+// List it and Watch after the Page's revision.
 //
 // Every write names what it expects to find: nothing (Create) or a revision
 // (Update, Delete). There is no write that overwrites whatever is there. A
