@@ -45,7 +45,7 @@ func TestEtcdIsDown(t *testing.T) {
 	if status, ok := err.(apierrors.APIStatus); !ok || status.Status().Code < http.StatusInternalServerError {
 		t.Errorf("a write without etcd: %v", err)
 	}
-	if took := time.Since(began); took > 15*time.Second {
+	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("a write without etcd failed after %v", took)
 	}
 	again, err := embed.StartEtcd(&config)
