@@ -15,7 +15,8 @@ var (
 	ErrInvalid   = errors.New("invalid argument")
 	ErrClosed    = errors.New("closed")
 	ErrDamaged   = errors.New("value is damaged")
-	// ErrFull is that of a change for which the store has no room. Reads go on.
+	// ErrFull is that of a change for which the store has no room, or just had. It
+	// leaves open whether the change took place.
 	ErrFull = errors.New("no space left in the store")
 )
 
