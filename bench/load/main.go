@@ -29,7 +29,9 @@ import (
 type options struct {
 	short, peers bool
 	rounds       int
-	only         *regexp.Regexp
+	// most is how many pods the memory of servers is measured with at most.
+	most int
+	only *regexp.Regexp
 	// operations are those of the part requests that are measured; nil is all.
 	operations   *regexp.Regexp
 	bin, profile string
@@ -42,6 +44,7 @@ func main() {
 	flag.BoolVar(&o.short, "short", false, "a tenth of the load and one round, to see that everything works")
 	flag.BoolVar(&o.peers, "peers", true, "measure kube-apiserver too")
 	flag.IntVar(&o.rounds, "rounds", 3, "how often each figure is taken")
+	flag.IntVar(&o.most, "most", 100_000, "how many pods to fill servers with, at most, for their memory")
 	flag.StringVar(&only, "only", "", "measure only what matches this: "+fmt.Sprint(partNames()))
 	flag.StringVar(&o.bin, "bin", "", "directory with apiserver, etcd and kube-apiserver; empty builds them")
 	flag.StringVar(&operations, "operations", "", "measure only the requests that match this, such as 'create pod'")
