@@ -66,7 +66,7 @@ func (s *Server) createApplied(q *request, merge func(runtime.Object) (runtime.O
 	}
 	creates := q.info
 	creates.Verb = "create"
-	if err := s.authorize(q.r, creates, q.user); err != nil {
+	if err := s.authorizeMore(q.r, creates, q.user); err != nil {
 		return nil, err
 	}
 	obj, err := merge(nil)

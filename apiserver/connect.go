@@ -31,6 +31,7 @@ func (s *Server) connect(q *request) error {
 	ctx, cancel := context.WithCancel(q.r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.stopping, cancel)()
+	unhurry(q.w)
 	handler.ServeHTTP(q.w, q.r.WithContext(ctx))
 	return nil
 }

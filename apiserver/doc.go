@@ -68,8 +68,9 @@
 // header and left out of lists, 500 when asked for by name. A request for a
 // revision that the store has not reached waits three seconds, then gets 504. A
 // client that reads its watch too slowly is cut off without delaying others. More
-// requests at once than Config.MaxInFlight get 429, watches not counted; a
-// request that takes over a minute gets 504.
+// requests at once than Config.MaxInFlight wait, users in turn, and get 429 where
+// there are too many of one user's or they wait too long; watches are not counted.
+// A request that takes over a minute gets 504.
 // When storage fails, /readyz does and /livez does not.
 //
 // # What it leaves out

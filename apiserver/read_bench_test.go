@@ -117,7 +117,7 @@ func BenchmarkFanOut(b *testing.B) {
 					r := httptest.NewRequestWithContext(ctx, http.MethodGet, podPath+"?watch=true", nil)
 					r.Header.Set("Accept", protoMedia)
 					r.Header.Set("Authorization", "Bearer "+server.Token)
-					server.ServeHTTP(&counting{discard: discard{header: http.Header{}}, round: &round}, r)
+					server.ServeHTTP(&rounds{discard: discard{header: http.Header{}}, round: &round}, r)
 				})
 			}
 			round.Wait()
@@ -137,13 +137,13 @@ func BenchmarkFanOut(b *testing.B) {
 	}
 }
 
-// counting is done with a round when an event is written.
-type counting struct {
+// rounds is done with a round when an event is written.
+type rounds struct {
 	discard
 	round *sync.WaitGroup
 }
 
-func (c *counting) Write(data []byte) (int, error) {
+func (c *rounds) Write(data []byte) (int, error) {
 	c.round.Done()
 	return len(data), nil
 }

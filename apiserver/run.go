@@ -16,6 +16,7 @@ const (
 	readHeaderTimeout = 32 * time.Second
 	bodyTimeout       = 30 * time.Second
 	requestTimeout    = time.Minute
+	queueTimeout      = requestTimeout / 4
 	idleTimeout       = 3 * time.Minute
 	maxStreams        = 250
 	drainTimeout      = 20 * time.Second

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	goruntime "runtime"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/apiserver/internal/fair"
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/storage"
@@ -40,21 +42,34 @@ type Check struct {
 // Hooks are called as things happen; each may be nil. They must be fast and
 // safe for concurrent use.
 type Hooks struct {
-	// Served is called at the end of every request.
-	Served func(Served)
+	// Began is called at the start of every request, with what is known then, and
+	// Served at its end.
+	Began, Served func(Served)
 	// Watching is called with +1 when a watch begins and -1 when it ends.
 	Watching func(resource schema.GroupVersionResource, delta int)
 }
 
 // Served is a request that has been answered.
 type Served struct {
-	// Verb is as for authorization: list, create ... or the lower-case method.
+	// Verb is as for authorization: list, create ... or the lower-case method; a
+	// patch which is a server-side apply is apply.
 	Verb string
-	// Resource and Subresource are empty for paths that are no resource's.
+	// Resource and Subresource are empty for paths that are no resource's, and
+	// for resources that are not served.
 	Resource    schema.GroupVersionResource
 	Subresource string
+	// Scope is resource where one object is meant, namespace or cluster where all
+	// of them there are, and empty where Resource is.
+	Scope string
+	// LongRunning says that the request lasts as long as the client likes: a
+	// watch, a connection to what runs behind an object.
+	LongRunning bool
+	// DryRun says that nothing was to be stored.
+	DryRun bool
 	// Code is the HTTP status.
 	Code int
+	// Bytes is the size of the answer, as it went out.
+	Bytes int64
 	// Took is the time from the request's headers to the end of the answer.
 	Took time.Duration
 }
@@ -83,14 +98,24 @@ type Config struct {
 	TLS *tls.Config
 	// InsecurePlainHTTP allows a Listener without TLS.
 	InsecurePlainHTTP bool
-	// MaxInFlight bounds the requests served at once, watches not counted;
-	// beyond it clients get 429. Zero is 600, which is what kube-apiserver allows
-	// reads (400) and writes (200) together.
+	// MaxInFlight bounds the requests served at once, watches not counted, nor
+	// those of system:masters. Beyond it they wait, and users are served in turn.
+	// Zero is 600, which is what kube-apiserver allows reads (400) and writes (200)
+	// together.
 	MaxInFlight int
+	// MaxQueued is how many requests of one user wait at most, 15 seconds each;
+	// beyond it they get 429. Zero is 100, negative is none.
+	MaxQueued int
 	// Version is served under /version; empty fields say v1.36.3+planekit.
 	Version version.Info
+	// Handlers serve paths that are no resource's, such as /metrics, after
+	// authorization by path and verb. One whose path ends with a slash serves
+	// everything below. The server's own paths come first.
+	Handlers map[string]http.Handler
 	// Checks are served under /readyz and /healthz beside those of the server.
 	Checks []Check
+	// Auditor writes down who asked for what; nil writes nothing.
+	Auditor Auditor
 	// Hooks observe.
 	Hooks Hooks
 	// Log is silent when zero.
@@ -107,7 +132,7 @@ type Server struct {
 	groups    []*group
 	documents *documents
 	feed      *cache.Feed
-	slots     chan struct{}
+	limiter   *fair.Limiter
 	ready     chan struct{}
 	readyOnce sync.Once
 
@@ -129,14 +154,15 @@ func New(c Config) (*Server, error) {
 	}
 	c.Prefix = "/" + strings.Trim(cmp.Or(c.Prefix, "/registry"), "/")
 	c.MaxInFlight = cmp.Or(c.MaxInFlight, 600)
+	c.MaxQueued = cmp.Or(c.MaxQueued, 100)
 	fillVersion(&c.Version)
 	s := &Server{
 		config: c,
 		codec:  newCodec(),
 		kinds:  map[schema.GroupVersionResource]*kind{},
-		slots:  make(chan struct{}, c.MaxInFlight),
 		ready:  make(chan struct{}),
 	}
+	s.limiter = fair.New(fair.Config{Places: c.MaxInFlight, Queue: max(c.MaxQueued, 0), Wait: queueTimeout})
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	var err error
 	if s.feed, err = cache.NewFeed(cache.FeedConfig{Store: c.Store, Prefix: storage.Key(c.Prefix + "/"), Log: c.Log}); err != nil {
@@ -161,6 +187,11 @@ func (c *Config) check() error {
 		return errors.New("MaxInFlight is negative")
 	case c.Listener != nil && c.TLS == nil && !c.InsecurePlainHTTP:
 		return errors.New("a listener without TLS needs InsecurePlainHTTP")
+	}
+	for path, handler := range c.Handlers {
+		if !strings.HasPrefix(path, "/") || len(path) < 2 || handler == nil {
+			return fmt.Errorf("handler of %q: a path below / and a handler must be given", path)
+		}
 	}
 	return nil
 }
