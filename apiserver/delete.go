@@ -112,9 +112,11 @@ func (s *Server) removeRecord(q *request, o *metav1.DeleteOptions, record storag
 	if err != nil {
 		return nil, false, err
 	}
-	accessor(obj).SetResourceVersion(formatRevision(written.Revision))
+	q.kind.standAt(obj, written.Revision)
 	if stays {
 		q.kind.cache.put(record.Key, written.Revision, obj)
+	} else {
+		s.giveBack(q, old, nil, written.Revision)
 	}
 	return obj, !stays, nil
 }

@@ -1,6 +1,7 @@
 package apiserver_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -293,3 +294,16 @@ func TestStreamsOfAConnectionAreCapped(t *testing.T) {
 	}
 	t.Error("no limit")
 }
+
+// recording remembers what is written.
+type recording struct {
+	storage.Store
+	written bytes.Buffer
+}
+
+func (r *recording) Commit(ctx context.Context, c storage.Change) (storage.Record, error) {
+	r.written.Write(c.Value)
+	return r.Store.Commit(ctx, c)
+}
+
+func (r *recording) has(text string) bool { return strings.Contains(r.written.String(), text) }

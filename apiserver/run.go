@@ -22,14 +22,17 @@ const (
 	drainTimeout      = 20 * time.Second
 )
 
-// Run serves on the configured listener until ctx is done, then lets requests
-// in flight finish (watches are ended), and returns nil. Without a listener it
-// only waits. A Server runs once.
+// Run serves on the configured listener until ctx is done. Then /readyz fails,
+// for Config.ShutdownDelay all is served still, and no more requests are taken:
+// watches are ended, and the requests in flight have Config.DrainTimeout to
+// finish. It returns nil. Without a listener it serves Transport and ServeHTTP
+// alone. A Server runs once.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.follow()()
 	if s.config.Listener == nil {
 		s.readyOnce.Do(func() { close(s.ready) })
 		<-ctx.Done()
+		s.linger(nil)
 		s.drain(nil)
 		return nil
 	}
@@ -49,6 +52,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 	}
+	s.linger(failed)
 	s.drain(server)
 	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -91,11 +95,28 @@ func (s *Server) follow() (stop func()) {
 	}
 }
 
+// linger is the time in which the server serves and says that it will not for
+// long. It ends early where the listener fails.
+func (s *Server) linger(failed chan error) {
+	s.beUnready()
+	if s.config.ShutdownDelay == 0 {
+		return
+	}
+	delay := time.NewTimer(s.config.ShutdownDelay)
+	defer delay.Stop()
+	select {
+	case <-delay.C:
+	case err := <-failed:
+		failed <- err // Run asks again
+	}
+}
+
 // drain ends all watches, waits for the requests in flight, on the wire and of
-// the in-memory transport, and gives up on them after drainTimeout.
+// the in-memory transport, and gives up on them after Config.DrainTimeout.
 func (s *Server) drain(server *http.Server) {
+	s.beUnready()
 	s.stop()
-	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.DrainTimeout)
 	defer cancel()
 	if server != nil && server.Shutdown(ctx) != nil {
 		server.Close()

@@ -106,6 +106,12 @@ type Config struct {
 	// MaxQueued is how many requests of one user wait at most, 15 seconds each;
 	// beyond it they get 429. Zero is 100, negative is none.
 	MaxQueued int
+	// ShutdownDelay is how long the server goes on serving when Run is to end,
+	// with /readyz failing, so that load balancers find out. Zero is not at all.
+	ShutdownDelay time.Duration
+	// DrainTimeout bounds how long Run then waits for requests in flight before
+	// it cuts them off. Zero is 20 seconds.
+	DrainTimeout time.Duration
 	// Version is served under /version; empty fields say v1.36.3+planekit.
 	Version version.Info
 	// Handlers serve paths that are no resource's, such as /metrics, after
@@ -136,7 +142,11 @@ type Server struct {
 	ready     chan struct{}
 	readyOnce sync.Once
 
-	// stopping is done when Run winds up; every watch ends then.
+	// unready is done when Run begins to wind up: /readyz says so, and all is
+	// served still.
+	unready   context.Context
+	beUnready context.CancelFunc
+	// stopping is done when Run no longer takes requests; every watch ends then.
 	stopping context.Context
 	stop     context.CancelFunc
 
@@ -155,6 +165,7 @@ func New(c Config) (*Server, error) {
 	c.Prefix = "/" + strings.Trim(cmp.Or(c.Prefix, "/registry"), "/")
 	c.MaxInFlight = cmp.Or(c.MaxInFlight, 600)
 	c.MaxQueued = cmp.Or(c.MaxQueued, 100)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, drainTimeout)
 	fillVersion(&c.Version)
 	s := &Server{
 		config: c,
@@ -163,6 +174,7 @@ func New(c Config) (*Server, error) {
 		ready:  make(chan struct{}),
 	}
 	s.limiter = fair.New(fair.Config{Places: c.MaxInFlight, Queue: max(c.MaxQueued, 0), Wait: queueTimeout})
+	s.unready, s.beUnready = context.WithCancel(context.Background())
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	var err error
 	if s.feed, err = cache.NewFeed(cache.FeedConfig{Store: c.Store, Prefix: storage.Key(c.Prefix + "/"), Log: c.Log}); err != nil {
@@ -183,6 +195,8 @@ func (c *Config) check() error {
 		return errors.New("no authenticator: nobody could be told from anybody")
 	case c.Authorizer == nil:
 		return errors.New("no authorizer: everybody could do everything")
+	case c.ShutdownDelay < 0 || c.DrainTimeout < 0:
+		return errors.New("ShutdownDelay or DrainTimeout is negative")
 	case c.MaxInFlight < 0:
 		return errors.New("MaxInFlight is negative")
 	case c.Listener != nil && c.TLS == nil && !c.InsecurePlainHTTP:

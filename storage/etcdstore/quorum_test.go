@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/storage"
+	"github.com/planekit/planekit/storage/storagetest"
 )
 
 // recovery is how long a cluster may take to acknowledge writes again.
@@ -155,6 +156,75 @@ func TestLeaderIsKilled(t *testing.T) {
 		}
 	}
 	l.compare(t, "the watch", seen)
+}
+
+// Whatever clients were told while leaders came and went, refusals and time-outs
+// among it, there is an order that explains it.
+func TestHistoryAcrossLeaders(t *testing.T) {
+	t.Parallel()
+	q := newQuorate(t)
+	store, client := q.store(t)
+	log := storagetest.Record(store)
+	var group sync.WaitGroup
+	stop := make(chan struct{})
+	const clients = 4
+	for i := range clients {
+		group.Go(func() { wander(t, log, i, stop) })
+	}
+	for range 2 {
+		leader := q.leader(t, client)[0]
+		leader.kill()
+		// Another leads when something is written again.
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		_, err := insist(ctx, store, storage.Key("/after/"+leader.config.Name))
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		leader.start(t)
+		leader.ready(t)
+	}
+	close(stop)
+	group.Wait()
+	log.Check(t)
+}
+
+// wander creates, updates, deletes and reads a few keys until stop is closed.
+func wander(t *testing.T, s storage.Store, who int, stop <-chan struct{}) {
+	pause := time.NewTicker(20 * time.Millisecond) // keeps the history short
+	defer pause.Stop()
+	held := map[storage.Key]storage.Record{}
+	for n := 0; ; n++ {
+		select {
+		case <-stop:
+			return
+		case <-pause.C:
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		key := storage.Key(fmt.Sprintf("/wander/%d", (n+who)%2))
+		c := storage.Change{Key: key, Value: fmt.Appendf(nil, "%d/%d", who, n)}
+		r, known := held[key]
+		switch {
+		case n%4 == 3:
+			_, _ = s.List(ctx, "/wander/", storage.ListOptions{})
+		case !known && n%3 == 0:
+			held[key], _ = s.Commit(ctx, c)
+		case !known || r.Revision == 0:
+			if got, err := s.Get(ctx, key, 0); err == nil {
+				held[key] = got
+			}
+		default:
+			delete(held, key)
+			c.Op, c.Previous = storage.Update, r.Revision
+			if n%7 == 0 {
+				c.Op, c.Value = storage.Delete, nil
+			}
+			if got, err := s.Commit(ctx, c); err == nil && c.Op == storage.Update {
+				held[key] = got
+			}
+		}
+		cancel()
+	}
 }
 
 // compare checks that records are those that were acknowledged.

@@ -56,6 +56,7 @@ func checks() []check {
 		{"create once", checkCreateOnce},
 		{"counter", checkCounter},
 		{"linearizable", checkLinearizable},
+		{"history", checkHistory},
 		{"model", func(e *env) { model(e, rand.Uint64()) }},
 	}
 }
