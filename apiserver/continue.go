@@ -19,6 +19,9 @@ type continueToken struct {
 
 const continueVersion = "planekit/v1"
 
+// newest in place of a revision goes on in the state there is then.
+const newest storage.Revision = -1
+
 func encodeContinue(revision storage.Revision, after storage.Key) (string, error) {
 	data, err := json.Marshal(continueToken{continueVersion, revision, after})
 	return base64.RawURLEncoding.EncodeToString(data), err
@@ -34,7 +37,7 @@ func decodeContinue(text string, prefix storage.Key) (continueToken, error) {
 		return t, badRequest("continue key is not valid: not a token")
 	}
 	rest, inside := strings.CutPrefix(string(t.After), string(prefix))
-	if t.Version != continueVersion || t.Revision <= 0 || !inside {
+	if t.Version != continueVersion || t.Revision <= 0 && t.Revision != newest || !inside {
 		return t, badRequest("continue key is not valid: it is not for this list")
 	}
 	if rest == "" {

@@ -62,7 +62,7 @@ func listStart(selected *selection, o *metav1.ListOptions) (listFrom, error) {
 			return from, badRequest("specifying resource version is not allowed when using continue")
 		}
 		token, err := decodeContinue(o.Continue, selected.prefix)
-		return listFrom{at: token.Revision, after: token.After}, err
+		return listFrom{at: max(token.Revision, 0), after: token.After}, err
 	}
 	revision, err := parseRevision(o.ResourceVersion)
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *Server) findStored(ctx context.Context, selected *selection, from listF
 		}
 		page, err := s.config.Store.List(ctx, selected.prefix, next)
 		if err != nil {
-			return nil, listError(err, o)
+			return nil, listError(err, from, o)
 		}
 		found.revision, next.At = page.Revision, page.Revision
 		for i, record := range page.Records {
@@ -217,14 +217,29 @@ func (l *listing) resume(selected *selection, after storage.Key, remaining int64
 	return err
 }
 
-func listError(err error, o *metav1.ListOptions) error {
+func listError(err error, from listFrom, o *metav1.ListOptions) error {
 	switch {
 	case errors.Is(err, storage.ErrCompacted) && o.Continue != "":
-		return apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. You must start a new list without the continue parameter.")
+		return continueExpired(from.after)
 	case errors.Is(err, storage.ErrCompacted):
 		return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
 	case errors.Is(err, storage.ErrFuture) && o.Continue != "":
 		return badRequest("continue key is not valid: its revision does not exist")
 	}
 	return err
+}
+
+// continueExpired comes with a token for those whom the rest as it is now
+// serves too, as in Kubernetes.
+func continueExpired(after storage.Key) error {
+	next, err := encodeContinue(newest, after)
+	if err != nil {
+		return err
+	}
+	expired := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. " +
+		"You can start a new list without the continue parameter, or use the continue token in this response to retrieve " +
+		"the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that " +
+		"were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.")
+	expired.ErrStatus.ListMeta.Continue = next
+	return expired
 }

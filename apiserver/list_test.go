@@ -11,6 +11,7 @@ import (
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/memstore"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func (a *api) names(path string) string {
@@ -141,6 +142,30 @@ func TestCompactedListIsGone(t *testing.T) {
 		a.create(configPath, configMap(fmt.Sprint("c", i), ""))
 	}
 	a.want(a.do("GET", configPath+"?resourceVersionMatch=Exact&resourceVersion=1", ""), 410, "too old")
+}
+
+// TestExpiredContinue pages through a list whose revision is forgotten: 410, with
+// a token for the rest as it is now.
+func TestExpiredContinue(t *testing.T) {
+	store := memstore.NewHistory(2)
+	change := apiservertest.WithConfig(func(c *apiserver.Config) { c.Store = store })
+	a := start(t, change)
+	for _, name := range []string{"a", "b", "c"} {
+		a.create(configPath, configMap(name, ""))
+	}
+	token := into[corev1.ConfigMapList](t, a.do("GET", configPath+"?limit=1", "")).Continue
+	for _, name := range []string{"d", "e", "f", "g", "h"} {
+		a.create(configPath, configMap(name, ""))
+	}
+	a = start(t, change) // another server, whose cache remembers nothing
+	got := a.want(a.do("GET", configPath+"?continue="+token, ""), 410, "continue parameter is too old")
+	expired := into[metav1.Status](t, got)
+	if expired.Reason != metav1.StatusReasonExpired || expired.Continue == "" {
+		t.Fatalf("%s", got.body)
+	}
+	if rest := a.names(configPath + "?limit=3&continue=" + expired.Continue); rest != "b c d" {
+		t.Errorf("the rest is %q", rest)
+	}
 }
 
 func TestBrokenRecordIsNamed(t *testing.T) {

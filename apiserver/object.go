@@ -49,7 +49,7 @@ func (k *kind) addCache(feed *cache.Feed) error {
 func (k *kind) decodeItem(record storage.Record, known *object) (*object, error) {
 	if known != nil {
 		o := &object{Object: known.Object}
-		if k.stored.From == nil {
+		if k.sentAsStored() {
 			o.parts, _ = findParts(record.Value)
 		}
 		return o, nil
@@ -65,7 +65,7 @@ func (k *kind) decodeItem(record storage.Record, known *object) (*object, error)
 		k.Strategy.Default(obj)
 	}
 	o := &object{Object: obj}
-	if parts, ok := findParts(record.Value); ok && k.stored.From == nil {
+	if parts, ok := findParts(record.Value); ok && k.sentAsStored() {
 		// Not so where defaults have come up since it was written.
 		if data, err := k.encode(obj); err == nil && bytes.Equal(data, record.Value) {
 			o.parts = parts
@@ -74,6 +74,10 @@ func (k *kind) decodeItem(record storage.Record, known *object) (*object, error)
 	k.settle(obj, record.Revision)
 	return o, nil
 }
+
+// sentAsStored reports whether what is stored of an object may be all that
+// clients see of it but the resourceVersion.
+func (k *kind) sentAsStored() bool { return k.stored.From == nil && k.Decorate == nil }
 
 // item returns the object of a record, from the cache if it is there.
 func (k *kind) item(record storage.Record) (*item, error) {

@@ -13,16 +13,18 @@ import (
 // stuck is a client that reads the first bytes of its watch and no more.
 type stuck struct {
 	*httptest.ResponseRecorder
-	deadline time.Time
+	cut chan struct{}
 }
 
 func (s *stuck) SetWriteDeadline(t time.Time) error {
-	s.deadline = t
+	if t.Before(time.Now()) {
+		close(s.cut)
+	}
 	return nil
 }
 
 func (s *stuck) Write(data []byte) (int, error) {
-	time.Sleep(time.Until(s.deadline))
+	<-s.cut
 	return 0, os.ErrDeadlineExceeded
 }
 
@@ -36,7 +38,7 @@ func TestSlowWatcherIsCut(t *testing.T) {
 		good := a.watch(configPath + "?watch=true")
 		began, cut := time.Now(), make(chan time.Duration, 1)
 		go func() {
-			w := &stuck{ResponseRecorder: httptest.NewRecorder()}
+			w := &stuck{httptest.NewRecorder(), make(chan struct{})}
 			r := httptest.NewRequestWithContext(ctx, http.MethodGet, configPath+"?watch=true", nil)
 			s.ServeHTTP(w, r)
 			cut <- time.Since(began)

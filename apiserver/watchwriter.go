@@ -3,6 +3,7 @@ package apiserver
 import (
 	"bytes"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/planekit/planekit/storage/cache"
@@ -21,6 +22,8 @@ type watchWriter struct {
 	buffer  bytes.Buffer
 	headed  bool // the table's columns have been sent
 	begun   bool // the headers are to be sent
+	timer   *time.Timer
+	fired   chan struct{} // closed by the timer
 	err     error
 }
 
@@ -156,11 +159,7 @@ func (w *watchWriter) flush() error {
 		return w.err
 	}
 	w.begun = false
-	// Deadlines are not supported by the in-memory transport, whose writes end
-	// with the client's context.
-	if w.control.SetWriteDeadline(time.Now().Add(writeTimeout)) == nil {
-		defer w.control.SetWriteDeadline(time.Time{})
-	}
+	w.arm()
 	if w.buffer.Len() > 0 {
 		_, w.err = w.q.w.Write(w.buffer.Bytes())
 		w.buffer.Reset()
@@ -168,5 +167,36 @@ func (w *watchWriter) flush() error {
 	if w.err == nil {
 		w.err = w.control.Flush()
 	}
+	if !w.disarm() {
+		w.err = os.ErrDeadlineExceeded
+	}
 	return w.err
+}
+
+// arm has the connection cut unless disarm is called in time. A timer of our own
+// does it, since over HTTP/2 setting a deadline is a message to another goroutine,
+// and this happens for every event and watcher.
+func (w *watchWriter) arm() {
+	if w.timer == nil {
+		w.fired = make(chan struct{})
+		w.timer = time.AfterFunc(writeTimeout, w.cut)
+		return
+	}
+	w.timer.Reset(writeTimeout)
+}
+
+// cut ends a write that is under way by a deadline in the past. The in-memory
+// transport has none: its writes end with the client's context.
+func (w *watchWriter) cut() {
+	defer close(w.fired)
+	_ = w.control.SetWriteDeadline(time.Unix(1, 0))
+}
+
+// disarm reports whether it was in time. If not, cut is over when it returns.
+func (w *watchWriter) disarm() bool {
+	if w.timer.Stop() {
+		return true
+	}
+	<-w.fired
+	return false
 }

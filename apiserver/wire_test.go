@@ -271,3 +271,27 @@ func TestTableIsTheCodecs(t *testing.T) {
 		}
 	}
 }
+
+// TestDecorationIsSent: what is made up and not stored is sent all the same.
+func TestDecorationIsSent(t *testing.T) {
+	r := podResource()
+	r.Decorate = func(obj runtime.Object) { obj.(*corev1.Pod).Annotations = map[string]string{"made": "up"} }
+	k := wireKind(t, r)
+	obj := randomPod(rand.New(rand.NewPCG(5, 6)))
+	k.Strategy.Default(obj)
+	data, err := k.encode(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoded, err := k.item(storage.Record{Key: "k", Value: data, Revision: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.standAt(obj, 8)
+	known, err := k.decodeItem(storage.Record{Key: "k", Value: data, Revision: 8}, &object{Object: obj})
+	if err != nil {
+		t.Fatal(err)
+	}
+	announced := &item{Record: storage.Record{Key: "k", Value: data, Revision: 8}, Object: known}
+	compareWire(t, k, &listing{revision: 9, items: []*item{decoded, announced}})
+}
