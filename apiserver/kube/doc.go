@@ -24,8 +24,8 @@
 // ranges of [Config]; see [apiserver.Allocation] for what makes them its own. They
 // are not shown as IPAddress objects.
 //
-// What it leaves out: pods/eviction, because it is a deletion and so not a change to the pod;
-// pods/resize and pods/ephemeralcontainers; Windows pods; annotations that
+// What it leaves out: the condition DisruptionTarget that an eviction leaves on the
+// pod that goes; pods/resize and pods/ephemeralcontainers; Windows pods; annotations that
 // fields have replaced (seccomp, AppArmor). matchLabelKeys are checked but not
 // merged into their selectors, and a gated pod may not change where it wants to
 // run. Of volume types only those that a node can mount by itself are checked
