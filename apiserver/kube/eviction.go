@@ -138,7 +138,6 @@ func chargeable(b *policyv1.PodDisruptionBudget) error {
 	case s.DisruptionsAllowed < 0:
 		return apierrors.NewForbidden(resource, b.Name, errors.New("pdb disruptions allowed is negative"))
 	case len(s.DisruptedPods) > maxDisrupted:
-		//lint:ignore ST1005 clients know the text in this form
 		return apierrors.NewForbidden(resource, b.Name, errors.New("DisruptedPods map too big - too many evictions not confirmed by PDB controller"))
 	case s.DisruptionsAllowed > 0:
 		return nil
