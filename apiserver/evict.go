@@ -19,10 +19,11 @@ func (s *Server) deleteThrough(q *request, body runtime.Object, dryRun bool) err
 	one := *q
 	one.sub = nil
 	for {
-		before, parent, err := s.load(q.r.Context(), &one)
+		before, err := s.read(q.r.Context(), &one, "")
 		if err != nil {
 			return err
 		}
+		parent := before.Object.Object
 		o, err := q.sub.Delete(q.r.Context(), parent, body, others{s, q.info.Namespace, dryRun})
 		if err != nil {
 			return err
@@ -41,11 +42,11 @@ func (s *Server) deleteThrough(q *request, body runtime.Object, dryRun bool) err
 		if !apierrors.IsConflict(conflict) {
 			return conflict
 		}
-		_, now, err := s.load(q.r.Context(), &one)
+		now, err := s.read(q.r.Context(), &one, "")
 		if err != nil {
 			return err
 		}
-		if accessor(now).GetUID() != accessor(parent).GetUID() || accessor(now).GetResourceVersion() == formatRevision(before.Revision) {
+		if accessor(now.Object).GetUID() != accessor(parent).GetUID() || now.Revision == before.Revision {
 			return conflict
 		}
 	}
@@ -105,8 +106,13 @@ func (o others) Update(ctx context.Context, group, plural string, obj runtime.Ob
 		return err
 	}
 	change := storage.Change{Op: storage.Update, Key: k.key(o.namespace, m.GetName()), Value: data, Previous: revision}
-	if _, err = o.s.config.Store.Commit(ctx, change); errors.Is(err, storage.ErrConflict) || errors.Is(err, storage.ErrNotFound) {
+	written, err := o.s.config.Store.Commit(ctx, change)
+	if errors.Is(err, storage.ErrConflict) || errors.Is(err, storage.ErrNotFound) {
 		return storageError(err, k.gr, m.GetName())
+	}
+	if err == nil {
+		k.standAt(obj, written.Revision)
+		k.cache.put(change.Key, written.Revision, obj)
 	}
 	return err
 }
