@@ -128,7 +128,7 @@ func (s *Subresource) check() error {
 		return nil
 	case s.New == nil && serves("create"):
 		return errors.New("create needs New and Into")
-	case s.New != nil && s.Into == nil && (serves("create") || serves("update") || serves("patch")):
+	case s.New != nil && s.Into == nil && s.Delete == nil && (serves("create") || serves("update") || serves("patch")):
 		return errors.New("writing needs Into")
 	case s.New != nil && s.From == nil && (serves("get") || serves("update") || serves("patch")):
 		return errors.New("get, update and patch need From")
@@ -203,7 +203,7 @@ func (k *kind) encode(obj runtime.Object) ([]byte, error) {
 	m.SetResourceVersion("")
 	defer m.SetResourceVersion(version)
 	obj.GetObjectKind().SetGroupVersionKind(k.gvk)
-	if k.stored.Into != nil {
+	if k.StoredAs != nil {
 		obj = k.stored.Into(obj)
 		obj.GetObjectKind().SetGroupVersionKind(k.storedKind())
 	}

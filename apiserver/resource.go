@@ -155,10 +155,11 @@ type Column struct {
 	Value func(obj runtime.Object) any
 }
 
-// Subresource is served under an object's own path. There are three kinds. One
+// Subresource is served under an object's own path. There are four kinds. One
 // without New updates the object itself, under its own Strategy: status. One
 // with New shows or takes another type, which From and Into translate: scale,
-// binding. One with Connect leads to what runs behind the object: log, exec.
+// binding. One with Delete deletes the object: eviction. One with Connect leads
+// to what runs behind the object: log, exec.
 type Subresource struct {
 	// Name is the path segment, such as "status".
 	Name string
@@ -182,4 +183,20 @@ type Subresource struct {
 	// over the connection. parent is shared and must not be changed. Of Verbs,
 	// get and create are those that lead here.
 	Connect func(parent runtime.Object) (http.Handler, error)
+	// Delete, when not nil, makes a create of New's type the deletion of the
+	// object, as an eviction is. It returns how, or an API status error to refuse,
+	//. parent and body are
+	// not to be changed.
+	Delete func(ctx context.Context, parent, body runtime.Object, others Others) (*metav1.DeleteOptions, error)
+}
+
+// Others are the objects of other resources in the namespace of a request, as
+// they are stored now.
+type Others interface {
+	// List returns the objects of a resource; none of one that is not served. They
+	// are shared and must not be changed.
+	List(ctx context.Context, group, plural string) ([]runtime.Object, error)
+	// Update stores a changed copy of one of them, which is the server's from then
+	// on, without admission. It fails with a Conflict when the object has changed since it was read.
+	Update(ctx context.Context, group, plural string, obj runtime.Object) error
 }

@@ -138,6 +138,13 @@ func (s *Server) createSub(q *request) error {
 	if err := s.validate(q, in); err != nil {
 		return err
 	}
+	if q.sub.Delete != nil {
+		if err := s.deleteThrough(q, in.Object, len(o.DryRun) > 0); err != nil {
+			return err
+		}
+		s.created(q)
+		return nil
+	}
 	obj, err := s.edit(q, edit{admitted: true, dryRun: len(o.DryRun) > 0, apply: func(old runtime.Object) (runtime.Object, error) {
 		return q.intoParent(old, in.Object)
 	}})
@@ -145,14 +152,19 @@ func (s *Server) createSub(q *request) error {
 		return err
 	}
 	if q.sub.From == nil {
-		s.write(q.w, q.r, http.StatusCreated, q.out, &metav1.Status{
-			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-			Status:   metav1.StatusSuccess, Code: http.StatusCreated,
-		})
+		s.created(q)
 		return nil
 	}
 	if obj, err = q.show(obj); err != nil {
 		return err
 	}
 	return s.respond(q, http.StatusCreated, obj)
+}
+
+// created answers a create after which there is nothing to show.
+func (s *Server) created(q *request) {
+	s.write(q.w, q.r, http.StatusCreated, q.out, &metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusSuccess, Code: http.StatusCreated,
+	})
 }

@@ -10,8 +10,8 @@
 // it converts between versions (stringData folded into data, podIP kept equal
 // to podIPs[0]) is part of defaulting here, so it holds for every object that
 // was ever decoded. Rules, texts, field paths and columns are those of
-// Kubernetes v1.36. All functions are pure: they look at the objects they are
-// given and, for ages, at the clock.
+// Kubernetes v1.36. All functions but an eviction's are pure: they look at the objects
+// they are given and, for ages, at the clock.
 //
 // A job's selector is made of its UID and its name: both must be set before
 // PrepareForCreate runs.
@@ -24,10 +24,13 @@
 // ranges of [Config]; see [apiserver.Allocation] for what makes them its own. They
 // are not shown as IPAddress objects.
 //
-// What it leaves out: pods/eviction, because it is a deletion and so not a change to the pod;
-// pods/resize and pods/ephemeralcontainers; Windows pods; annotations that
-// fields have replaced (seccomp, AppArmor). matchLabelKeys are checked but not
-// merged into their selectors, and a gated pod may not change where it wants to
-// run. Of volume types only those that a node can mount by itself are checked
-// in depth; of others, that there is one type per volume.
+// What it leaves out: what acts on the objects. Quotas, limits, webhooks,
+// policies and API services are stored and checked, not enforced, and expressions
+// (CEL) are not compiled. The condition DisruptionTarget that an eviction leaves on
+// the pod that goes; pods/resize and pods/ephemeralcontainers; Windows pods;
+// annotations that fields have replaced (seccomp, AppArmor). matchLabelKeys are
+// checked but not merged into their selectors, and a gated pod may not change
+// where it wants to run. Of volume types only those that a node can mount by
+// itself, and CSI, are checked in depth; of others, that there is one type per
+// volume.
 package kube

@@ -35,6 +35,7 @@ func ResourcesFor(c Config) []apiserver.Resource {
 		statefulSets(),
 		cronJobs(),
 		jobs(),
+		apiServices(),
 		admissionPolicies(),
 		admissionPolicyBindings(),
 		mutatingWebhooks(),

@@ -35,6 +35,7 @@ func pods() apiserver.Resource {
 				validateUpdate: validatePodStatus,
 			}),
 			binding(),
+			eviction(),
 		},
 	}
 	r.Strategy.Grace = podGrace

@@ -3,6 +3,7 @@ package cache_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,16 +32,23 @@ func TestNewChecks(t *testing.T) {
 	}
 }
 
-// TestTwoCachesOfOnePrefix: a record can be shown in two ways.
-func TestTwoCachesOfOnePrefix(t *testing.T) {
+// TestTwice has two caches of the same records, beside others.
+func TestTwice(t *testing.T) {
 	store := memstore.New()
-	feed, _ := start(t, store, 0)
-	both := []*cache.Cache[string]{add(t, feed, "/r/twice/", 0), add(t, feed, "/r/twice/", 0)}
-	for i, name := range []storage.Key{"a", "b", "c"} {
-		put(t, store, "/r/twice/"+name, "x")
-		for _, c := range both {
-			if s, err := c.Current(t.Context()); err != nil || s.Len() != i+1 {
-				t.Errorf("%d records, want %d: %v", s.Len(), i+1, err)
+	feed, other := start(t, store, 0)
+	caches := []*cache.Cache[string]{add(t, feed, "/r/twice/", 0), add(t, feed, "/r/twice/", 0), add(t, feed, "/r/u/", 0)}
+	for i, want := range []int{1, 2, 3} {
+		put(t, store, storage.Key(fmt.Sprintf("/r/twice/%d", i)), "x")
+		for j, c := range append(caches, other) {
+			s, err := c.Current(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if j >= 2 {
+				want = 0
+			}
+			if s.Len() != want {
+				t.Errorf("cache %d has %d of %d records", j, s.Len(), want)
 			}
 		}
 	}

@@ -131,7 +131,7 @@ func (f *Feed) join(ctx context.Context, m member) error {
 		return nil
 	}
 	i, _ := slices.BinarySearchFunc(f.members, m.root(), compareRoots)
-	f.members = slices.Insert(f.members, i, m)
+	f.members = slices.Insert(slices.Clone(f.members), i, m) // of hands out parts of the one before
 	if len(f.members) == 1 {
 		close(f.joined)
 	}
@@ -142,17 +142,25 @@ func compareRoots(m member, root storage.Key) int {
 	return strings.Compare(string(m.root()), string(root))
 }
 
-// of returns the caches of key: none, one, or several of the same prefix, which
-// show the same records in different ways.
+// of returns the caches of key: none, one, or several which show the same
+// records in different ways. The slice must not be changed.
 func (f *Feed) of(key storage.Key) []member {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	end, _ := slices.BinarySearchFunc(f.members, key+"\x00", compareRoots)
-	begin := end
-	for begin > 0 && strings.HasPrefix(string(key), string(f.members[begin-1].root())) {
+	end, _ := slices.BinarySearchFunc(f.members, key, func(m member, key storage.Key) int {
+		if string(m.root()) <= string(key) {
+			return -1
+		}
+		return 1
+	})
+	if end == 0 || !strings.HasPrefix(string(key), string(f.members[end-1].root())) {
+		return nil
+	}
+	begin := end - 1
+	for begin > 0 && f.members[begin-1].root() == f.members[end-1].root() {
 		begin--
 	}
-	return slices.Clone(f.members[begin:end])
+	return f.members[begin:end]
 }
 
 // advance waits for changes and hands them on. The caller has the turn.

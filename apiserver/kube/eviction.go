@@ -1,0 +1,163 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/planekit/planekit/apiserver"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+const (
+	budgets = "poddisruptionbudgets"
+	// maxDisrupted bounds how many evictions a budget waits to see happen.
+	maxDisrupted = 2000
+	// busySeconds is when to ask again of a budget that is being computed.
+	busySeconds = 10
+
+	evictionRefused = "Cannot evict pod as it would violate the pod's disruption budget."
+)
+
+// eviction deletes a pod if its disruption budget allows that.
+func eviction() apiserver.Subresource {
+	return apiserver.Subresource{
+		Name:    "eviction",
+		Verbs:   []string{"create"},
+		Group:   policyv1.GroupName,
+		Version: "v1",
+		Kind:    "Eviction",
+		New:     func() runtime.Object { return &policyv1.Eviction{} },
+		Delete: func(ctx context.Context, parent, body runtime.Object, others apiserver.Others) (*metav1.DeleteOptions, error) {
+			return evict(ctx, parent.(*corev1.Pod), body.(*policyv1.Eviction), others)
+		},
+	}
+}
+
+func evict(ctx context.Context, pod *corev1.Pod, e *policyv1.Eviction, others apiserver.Others) (*metav1.DeleteOptions, error) {
+	if e.Name != pod.Name {
+		return nil, apierrors.NewBadRequest("name in URL does not match name in Eviction object")
+	}
+	o := &metav1.DeleteOptions{}
+	if e.DeleteOptions != nil {
+		o = e.DeleteOptions.DeepCopy()
+	}
+	if finished(pod) || pod.Status.Phase == corev1.PodPending || pod.DeletionTimestamp != nil {
+		return asSeen(o, pod), nil
+	}
+	budget, err := budgetOf(ctx, pod, others)
+	if err != nil || budget == nil {
+		return o, err
+	}
+	if !isTrue(pod, corev1.PodReady) {
+		always := deref(budget.Spec.UnhealthyPodEvictionPolicy) == policyv1.AlwaysAllow
+		if s := &budget.Status; always || s.DesiredHealthy > 0 && s.CurrentHealthy >= s.DesiredHealthy {
+			return asSeen(o, pod), nil // it is not among the healthy that are counted
+		}
+	}
+	return o, charge(ctx, pod, budget, others)
+}
+
+// asSeen makes the deletion fail if the pod is no longer what was decided about:
+// it may have become ready meanwhile.
+func asSeen(o *metav1.DeleteOptions, pod *corev1.Pod) *metav1.DeleteOptions {
+	if o.Preconditions == nil {
+		o.Preconditions = &metav1.Preconditions{}
+	}
+	if o.Preconditions.ResourceVersion == nil {
+		o.Preconditions.ResourceVersion = &pod.ResourceVersion
+	}
+	return o
+}
+
+func budgetOf(ctx context.Context, pod *corev1.Pod, others apiserver.Others) (*policyv1.PodDisruptionBudget, error) {
+	all, err := others.List(ctx, policyv1.GroupName, budgets)
+	if err != nil {
+		return nil, err
+	}
+	var found *policyv1.PodDisruptionBudget
+	for _, obj := range all {
+		b := obj.(*policyv1.PodDisruptionBudget)
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err != nil || !selector.Matches(labels.Set(pod.Labels)) {
+			continue
+		}
+		if found != nil {
+			//lint:ignore ST1005 clients know the text in this form
+			return nil, apierrors.NewInternalError(errors.New("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."))
+		}
+		found = b
+	}
+	return found, nil
+}
+
+// charge takes a disruption from the budget. The controller that fills it sees
+// from disruptedPods that the pod is about to go. When another eviction was first,
+// what it left is looked at.
+func charge(ctx context.Context, pod *corev1.Pod, b *policyv1.PodDisruptionBudget, others apiserver.Others) error {
+	for {
+		if err := chargeable(b); err != nil {
+			return err
+		}
+		b = b.DeepCopy()
+		b.Status.DisruptionsAllowed--
+		if b.Status.DisruptionsAllowed == 0 {
+			meta.SetStatusCondition(&b.Status.Conditions, metav1.Condition{
+				Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse,
+				Reason: policyv1.InsufficientPodsReason, ObservedGeneration: b.Status.ObservedGeneration,
+			})
+		}
+		if b.Status.DisruptedPods == nil {
+			b.Status.DisruptedPods = map[string]metav1.Time{}
+		}
+		b.Status.DisruptedPods[pod.Name] = metav1.Now()
+		err := others.Update(ctx, policyv1.GroupName, budgets, b)
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		if b, err = budgetOf(ctx, pod, others); err != nil || b == nil {
+			return err
+		}
+	}
+}
+
+// chargeable says why the budget allows no disruption now.
+func chargeable(b *policyv1.PodDisruptionBudget) error {
+	s := &b.Status
+	resource := schema.GroupResource{Group: policyv1.GroupName, Resource: "poddisruptionbudget"}
+	switch {
+	case s.ObservedGeneration < b.Generation:
+		return tooMany(busySeconds, fmt.Sprintf("The disruption budget %s is still being processed by the server.", b.Name))
+	case s.DisruptionsAllowed < 0:
+		return apierrors.NewForbidden(resource, b.Name, errors.New("pdb disruptions allowed is negative"))
+	case len(s.DisruptedPods) > maxDisrupted:
+		return apierrors.NewForbidden(resource, b.Name, errors.New("DisruptedPods map too big - too many evictions not confirmed by PDB controller"))
+	case s.DisruptionsAllowed > 0:
+		return nil
+	}
+	text := fmt.Sprintf("The disruption budget %s does not allow evicting pods currently", b.Name)
+	c := meta.FindStatusCondition(s.Conditions, policyv1.DisruptionAllowedCondition)
+	explained := c != nil && c.Status == metav1.ConditionFalse && c.Message != ""
+	switch {
+	case explained && c.Reason == policyv1.SyncFailedReason:
+		text += " because it failed sync: " + c.Message
+	case s.CurrentHealthy <= s.DesiredHealthy:
+		text = fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently", b.Name, s.DesiredHealthy, s.CurrentHealthy)
+	case explained:
+		text += fmt.Sprintf(" (%s): %s", c.Reason, c.Message)
+	}
+	return tooMany(0, text)
+}
+
+func tooMany(seconds int, cause string) error {
+	err := apierrors.NewTooManyRequests(evictionRefused, seconds)
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: cause})
+	return err
+}
