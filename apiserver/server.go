@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	goruntime "runtime"
 	"strings"
 	"sync"
@@ -88,6 +89,10 @@ type Config struct {
 	MaxInFlight int
 	// Version is served under /version; empty fields say v1.36.3+planekit.
 	Version version.Info
+	// Handlers serve paths that are no resource's, such as /metrics, after
+	// authorization by path and verb. One whose path ends with a slash serves
+	// everything below. The server's own paths come first.
+	Handlers map[string]http.Handler
 	// Checks are served under /readyz and /healthz beside those of the server.
 	Checks []Check
 	// Hooks observe.
@@ -155,6 +160,11 @@ func (c *Config) check() error {
 		return errors.New("MaxInFlight is negative")
 	case c.Listener != nil && c.TLS == nil && !c.InsecurePlainHTTP:
 		return errors.New("a listener without TLS needs InsecurePlainHTTP")
+	}
+	for path, handler := range c.Handlers {
+		if !strings.HasPrefix(path, "/") || len(path) < 2 || handler == nil {
+			return fmt.Errorf("handler of %q: a path below / and a handler must be given", path)
+		}
 	}
 	return nil
 }
