@@ -107,10 +107,14 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 		return err
 	}
 	// Indexes are added to a copy before it is started.
-	if c.manager, err = c.newManager(); err != nil {
+	if c.manager, err = c.newManager(credentials.authority.CertificatePEM); err != nil {
 		return err
 	}
-	authenticator, err := credentials.authenticator(c.options.tokenFile)
+	tokens, err := c.newAccountTokens(components, credentials)
+	if err != nil {
+		return err
+	}
+	authenticator, err := credentials.authenticator(tokens.authenticator, c.options.tokenFile)
 	if err != nil {
 		return err
 	}
@@ -124,7 +128,8 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	}
 	c.server, err = apiserver.New(apiserver.Config{
 		Store:         store,
-		Resources:     append(kube.Resources(), review.Resources(authenticator, authorizer)...),
+		Resources:     append(tokens.serve(kube.Resources()), review.Resources(authenticator, authorizer)...),
+		Handlers:      tokens.handlers,
 		Authenticator: authenticator,
 		Authorizer:    authorizer,
 		Admission:     admission,
