@@ -32,6 +32,7 @@ type cluster struct {
 	stack   *stack
 	address net.Addr
 	server  *apiserver.Server
+	checks  []apiserver.Check // of its readiness
 	copies  *copies
 	manager *manager
 }
@@ -135,6 +136,7 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 		Admission:     admission,
 		Listener:      listener,
 		TLS:           credentials.tls(),
+		Checks:        c.checks,
 		Log:           c.log.WithName("apiserver"),
 	})
 	if err != nil {
