@@ -146,7 +146,7 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	if err := c.stack.await(ctx, c.server.Ready()); err != nil {
 		return err
 	}
-	if err := seed(ctx, components); err != nil {
+	if err := seed(ctx, components, credentials.authority.CertificatePEM); err != nil {
 		return fmt.Errorf("bootstrap objects: %w", err)
 	}
 	c.copies.start(c.stack)

@@ -96,17 +96,23 @@ func (c *RootCA) reconcile(ctx context.Context, namespace string) (reconcile.Res
 }
 
 func (c *RootCA) create(ctx context.Context, namespace string) error {
-	_, err := c.config.Writer.Create(ctx, &corev1.ConfigMap{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: rootCAName,
-			Annotations: map[string]string{descriptionAnnotation: rootCADescription},
-		},
-		Data: map[string]string{rootCAKey: string(c.config.CA)},
-	})
+	_, err := c.config.Writer.Create(ctx, RootCAConfigMap(namespace, c.config.CA))
 	switch {
 	case err == nil, apierrors.IsAlreadyExists(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil
 	}
 	return fmt.Errorf("create config map %s/%s: %w", namespace, rootCAName, err)
+}
+
+// RootCAConfigMap is what the RootCA controller makes, for those who want it to
+// be there from the beginning.
+func RootCAConfigMap(namespace string, ca []byte) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: rootCAName,
+			Annotations: map[string]string{descriptionAnnotation: rootCADescription},
+		},
+		Data: map[string]string{rootCAKey: string(ca)},
+	}
 }
