@@ -12,7 +12,7 @@ import (
 // answerSub serves a subresource which is a question: the object is read, and
 // stays as it is.
 func (s *Server) answerSub(q *request, body runtime.Object, dryRun bool) error {
-	_, parent, err := s.load(q.r.Context(), q)
+	i, err := s.read(q.r.Context(), q, "")
 	if err != nil {
 		return err
 	}
@@ -23,7 +23,7 @@ func (s *Server) answerSub(q *request, body runtime.Object, dryRun bool) error {
 	if err := s.validate(q, in); err != nil {
 		return err
 	}
-	reply, err := q.sub.Answer(q.r.Context(), parent, in.Object)
+	reply, err := q.sub.Answer(q.r.Context(), i.Object.Object, in.Object)
 	if err != nil {
 		return err
 	}

@@ -12,10 +12,11 @@ import (
 // connect leads a request to what runs behind the object. It ends with the
 // server, like a watch.
 func (s *Server) connect(q *request) error {
-	_, obj, err := s.load(q.r.Context(), q)
+	i, err := s.read(q.r.Context(), q, "")
 	if err != nil {
 		return err
 	}
+	obj := i.Object.Object
 	in := q.admissionRequest(admission.Connect, nil, obj, false)
 	if err := s.mutate(q, in); err != nil {
 		return err
@@ -30,6 +31,7 @@ func (s *Server) connect(q *request) error {
 	ctx, cancel := context.WithCancel(q.r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.stopping, cancel)()
+	unhurry(q.w)
 	handler.ServeHTTP(q.w, q.r.WithContext(ctx))
 	return nil
 }

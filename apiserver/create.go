@@ -48,6 +48,7 @@ func (s *Server) create(q *request) error {
 	if err := q.beginLife(obj); err != nil {
 		return err
 	}
+	s.ownNew(q, obj, o.FieldManager)
 	created, err := s.admitNew(q, obj, len(o.DryRun) > 0)
 	if err != nil {
 		return err
@@ -72,7 +73,6 @@ func (q *request) beginLife(obj runtime.Object) error {
 	m.SetDeletionGracePeriodSeconds(nil)
 	m.SetGeneration(0)
 	m.SetSelfLink("")
-	m.SetManagedFields(nil)
 	return nil
 }
 
@@ -161,8 +161,11 @@ func (s *Server) insert(q *request, obj runtime.Object, dryRun bool) error {
 	if err != nil {
 		return err
 	}
-	m.SetResourceVersion(formatRevision(record.Revision))
+	q.kind.standAt(obj, record.Revision)
 	q.kind.cache.put(key, record.Revision, obj)
+	if q.kind.AfterCreate != nil {
+		q.kind.AfterCreate(ctx, obj)
+	}
 	return nil
 }
 

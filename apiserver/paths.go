@@ -62,7 +62,7 @@ func (s *Server) ownPath(path string) bool {
 // paths are those that / lists.
 func (s *Server) paths() []string {
 	set := map[string]bool{}
-	for _, p := range []string{"/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"} {
+	for _, p := range []string{"/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"} {
 		set[p] = true
 	}
 	for path := range s.config.Handlers {

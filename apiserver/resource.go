@@ -49,6 +49,15 @@ type Resource struct {
 	Fields map[string]func(runtime.Object) string
 	// Subresources are served under the object's path.
 	Subresources []Subresource
+	// AfterCreate, when not nil, is called when an object has been stored for the
+	// first time, before the client is told. The object is shared and must not be
+	// changed. What it does must bear being lost: the process may end before it.
+	AfterCreate func(ctx context.Context, obj runtime.Object)
+	// Decorate, when not nil, fills in what is not stored but made up from what is,
+	// each time that an object comes from storage or has been stored. Nobody else
+	// has the object yet. Updates bring back what was filled in: PrepareForUpdate
+	// must take it out.
+	Decorate func(obj runtime.Object)
 	// Answer, when not nil, makes the resource a question (an access review):
 	// only create is served, nothing is stored, and the client gets what Answer
 	// returns for the object it sent. NewList may be nil then. The user is in the

@@ -127,7 +127,7 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	if err != nil {
 		return err
 	}
-	c.server, err = apiserver.New(apiserver.Config{
+	config := apiserver.Config{
 		Store:         store,
 		Resources:     append(tokens.serve(kube.Resources()), review.Resources(authenticator, authorizer)...),
 		Handlers:      tokens.handlers,
@@ -138,10 +138,15 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 		TLS:           credentials.tls(),
 		Checks:        c.checks,
 		Log:           c.log.WithName("apiserver"),
-	})
+	}
+	observed, err := c.observe(&config)
 	if err != nil {
 		return err
 	}
+	if c.server, err = apiserver.New(config); err != nil {
+		return err
+	}
+	observed.CountObjects(c.server.Stored)
 	c.stack.start("API server", c.server.Run)
 	if err := c.stack.await(ctx, c.server.Ready()); err != nil {
 		return err
