@@ -115,6 +115,8 @@ func (s *Server) removeRecord(q *request, o *metav1.DeleteOptions, record storag
 	q.kind.standAt(obj, written.Revision)
 	if stays {
 		q.kind.cache.put(record.Key, written.Revision, obj)
+	} else {
+		s.giveBack(q, old, nil, written.Revision)
 	}
 	return obj, !stays, nil
 }

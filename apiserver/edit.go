@@ -42,7 +42,7 @@ func (s *Server) edit(q *request, e edit) (runtime.Object, error) {
 
 // attempt applies e to record. It fails with storage.ErrConflict when the
 // record is no longer the newest.
-func (s *Server) attempt(q *request, e edit, record storage.Record) (runtime.Object, error) {
+func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.Object, err error) {
 	old, err := q.kind.decode(record)
 	if err != nil {
 		return nil, err
@@ -54,14 +54,15 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (runtime.Obj
 	if err := q.carry(obj, old); err != nil {
 		return nil, err
 	}
+	// First, so that what a client leaves out is no change.
+	if q.kind.Strategy.Default != nil {
+		q.kind.Strategy.Default(obj)
+	}
 	strategy := q.strategy()
 	if strategy.PrepareForUpdate != nil {
 		// A copy, for what is kept from it becomes part of obj, which the steps
 		// after this one may change in place; old itself is shared.
 		strategy.PrepareForUpdate(q.r.Context(), obj, old.DeepCopyObject())
-	}
-	if q.kind.Strategy.Default != nil {
-		q.kind.Strategy.Default(obj)
 	}
 	if e.tracks {
 		s.own(q, old, obj, e.manager)
@@ -76,10 +77,18 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (runtime.Obj
 	if err := s.mutate(q, in); err != nil {
 		return nil, err
 	}
+	holds, err := s.allocate(q, in.Object, old, e.dryRun)
+	defer func() { holds.settle(err) }()
+	if err != nil {
+		return nil, err
+	}
 	if err := q.validateChange(in.Object, old); err != nil {
 		return nil, err
 	}
 	if err := s.validate(q, in); err != nil {
+		return nil, err
+	}
+	if err := holds.late(); err != nil {
 		return nil, err
 	}
 	return s.replace(q, in.Object, old, record, e)
@@ -155,8 +164,11 @@ func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Rec
 		return nil, err
 	}
 	q.kind.standAt(obj, written.Revision)
-	if change.Op != storage.Delete {
+	if change.Op == storage.Delete {
+		s.giveBack(q, old, nil, written.Revision)
+	} else {
 		q.kind.cache.put(record.Key, written.Revision, obj)
+		s.giveBack(q, old, obj, written.Revision)
 	}
 	return obj, nil
 }

@@ -20,14 +20,17 @@ var allVerbs = []string{"create", "delete", "deletecollection", "get", "list", "
 // kind is a Resource with what is derived from it once.
 type kind struct {
 	Resource
-	gvk   schema.GroupVersionKind
-	gvr   schema.GroupVersionResource
-	gr    schema.GroupResource
-	root  string // storage prefix of all objects, with the final slash
-	proto bool   // objects and lists can be written as protobuf
-	codec *codec
-	cache objects
-	wire  wire
+	gvk schema.GroupVersionKind
+	gvr schema.GroupVersionResource
+	gr  schema.GroupResource
+	// stored is how objects are stored; without From and Into, as they are.
+	stored Stored
+	root   string // storage prefix of all objects, with the final slash
+	held   string // storage prefix of what they hold, with the final slash
+	proto  bool   // objects and lists can be written as protobuf
+	codec  *codec
+	cache  objects
+	wire   wire
 	// trackers record who owns the fields, by subresource.
 	trackers map[string]func() (*ownership.Tracker, error)
 }
@@ -91,13 +94,19 @@ func newKind(r Resource, prefix string, c *codec) (*kind, error) {
 	if len(r.Verbs) == 0 {
 		r.Verbs = allVerbs
 	}
+	stored := Stored{Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, New: r.New}
+	if r.StoredAs != nil {
+		stored = *r.StoredAs
+	}
 	k := &kind{
 		Resource: r,
 		gvk:      schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind},
 		gvr:      schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Plural},
 		gr:       schema.GroupResource{Group: r.Group, Resource: r.Plural},
-		root:     prefix + "/" + cmp.Or(r.Group, "core") + "/" + r.Plural + "/",
-		proto:    canProto(r.New()) && (r.Answer != nil || canProto(r.NewList())),
+		stored:   stored,
+		root:     prefix + "/" + cmp.Or(stored.Group, "core") + "/" + stored.Plural + "/",
+		held:     prefix + "/held/" + cmp.Or(r.Group, "core") + "/" + r.Plural + "/",
+		proto:    canProto(r.New()) && canProto(stored.New()) && (r.Answer != nil || canProto(r.NewList())),
 		codec:    c,
 	}
 	k.addWire()
@@ -196,11 +205,19 @@ func (k *kind) encode(obj runtime.Object) ([]byte, error) {
 	m.SetResourceVersion("")
 	defer m.SetResourceVersion(version)
 	obj.GetObjectKind().SetGroupVersionKind(k.gvk)
+	if k.stored.Into != nil {
+		obj = k.stored.Into(obj)
+		obj.GetObjectKind().SetGroupVersionKind(k.storedKind())
+	}
 	media := mediaJSON
 	if k.proto {
 		media = mediaProto
 	}
 	return k.codec.encode(media, obj)
+}
+
+func (k *kind) storedKind() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: k.stored.Group, Version: k.stored.Version, Kind: k.stored.Kind}
 }
 
 // accessor returns the metadata of an object whose type newKind has checked.

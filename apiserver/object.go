@@ -49,18 +49,23 @@ func (k *kind) addCache(feed *cache.Feed) error {
 func (k *kind) decodeItem(record storage.Record, known *object) (*object, error) {
 	if known != nil {
 		o := &object{Object: known.Object}
-		o.parts, _ = findParts(record.Value)
+		if k.stored.From == nil {
+			o.parts, _ = findParts(record.Value)
+		}
 		return o, nil
 	}
-	obj, err := k.codec.decodeStored(record.Value, k.gvk, k.New())
+	obj, err := k.codec.decodeStored(record.Value, k.storedKind(), k.stored.New())
 	if err != nil {
 		return nil, fmt.Errorf("stored object %s cannot be decoded: %w", record.Key, err)
+	}
+	if k.stored.From != nil {
+		obj = k.stored.From(obj)
 	}
 	if k.Strategy.Default != nil {
 		k.Strategy.Default(obj)
 	}
 	o := &object{Object: obj}
-	if parts, ok := findParts(record.Value); ok {
+	if parts, ok := findParts(record.Value); ok && k.stored.From == nil {
 		// Not so where defaults have come up since it was written.
 		if data, err := k.encode(obj); err == nil && bytes.Equal(data, record.Value) {
 			o.parts = parts

@@ -29,12 +29,20 @@ func TestNewChecks(t *testing.T) {
 	if _, err := cache.NewFeed(cache.FeedConfig{}); err == nil {
 		t.Error("a feed without a store")
 	}
-	first, second := add(t, feed, "/r/twice/", 0), add(t, feed, "/r/twice/", 0)
-	if _, err := first.Current(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if _, err := second.Current(t.Context()); err == nil {
-		t.Error("two caches of one prefix")
+}
+
+// TestTwoCachesOfOnePrefix: a record can be shown in two ways.
+func TestTwoCachesOfOnePrefix(t *testing.T) {
+	store := memstore.New()
+	feed, _ := start(t, store, 0)
+	both := []*cache.Cache[string]{add(t, feed, "/r/twice/", 0), add(t, feed, "/r/twice/", 0)}
+	for i, name := range []storage.Key{"a", "b", "c"} {
+		put(t, store, "/r/twice/"+name, "x")
+		for _, c := range both {
+			if s, err := c.Current(t.Context()); err != nil || s.Len() != i+1 {
+				t.Errorf("%d records, want %d: %v", s.Len(), i+1, err)
+			}
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package cache
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -128,13 +127,10 @@ func (f *Feed) join(ctx context.Context, m member) error {
 	if f.revision == 0 {
 		f.revision = now
 	}
-	i, found := slices.BinarySearchFunc(f.members, m.root(), compareRoots)
-	if found {
-		if f.members[i] != m {
-			return fmt.Errorf("cache: there are two of %s", m.root())
-		}
+	if slices.Contains(f.members, m) {
 		return nil
 	}
+	i, _ := slices.BinarySearchFunc(f.members, m.root(), compareRoots)
 	f.members = slices.Insert(f.members, i, m)
 	if len(f.members) == 1 {
 		close(f.joined)
@@ -146,18 +142,17 @@ func compareRoots(m member, root storage.Key) int {
 	return strings.Compare(string(m.root()), string(root))
 }
 
-// member returns the cache of key, nil if there is none.
-func (f *Feed) member(key storage.Key) member {
+// of returns the caches of key: none, one, or several of the same prefix, which
+// show the same records in different ways.
+func (f *Feed) of(key storage.Key) []member {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	i, found := slices.BinarySearchFunc(f.members, key, compareRoots)
-	if !found {
-		i--
+	end, _ := slices.BinarySearchFunc(f.members, key+"\x00", compareRoots)
+	begin := end
+	for begin > 0 && strings.HasPrefix(string(key), string(f.members[begin-1].root())) {
+		begin--
 	}
-	if i < 0 || !strings.HasPrefix(string(key), string(f.members[i].root())) {
-		return nil
-	}
-	return f.members[i]
+	return slices.Clone(f.members[begin:end])
 }
 
 // advance waits for changes and hands them on. The caller has the turn.
@@ -188,7 +183,7 @@ func (f *Feed) pass(events []storage.Event) {
 		if event.Type == storage.Progress {
 			continue
 		}
-		if m := f.member(event.Record.Key); m != nil {
+		for _, m := range f.of(event.Record.Key) {
 			if parts[m] == nil {
 				order = append(order, m)
 			}
