@@ -33,6 +33,11 @@ var walls = []wall{
 		{"authn/user", sharedNoun},
 		{"authn", "a bearer token is taken out of a header in one place"},
 	}},
+	{packages: "authn/serviceaccount", closed: true, may: []allowance{
+		{"authn/user", sharedNoun},
+		{"authn", "a bearer token is taken out of a header in one place"},
+		{"github.com/golang-jwt/jwt/v5", "signatures of JSON Web Tokens"},
+	}},
 	{packages: "authn", closed: true, may: []allowance{{"authn/user", sharedNoun}}},
 
 	{packages: "authz/rbac", closed: true, may: []allowance{
@@ -96,6 +101,13 @@ var walls = []wall{
 		{"apiserver", itsRoom},
 		{"authn", "it asks the server's own authenticator"},
 		{"authz", "it asks the server's own authorizer"},
+		{"k8s.io/api", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
+	{packages: "apiserver/tokenrequest", closed: true, may: []allowance{
+		{"apiserver", itsRoom},
+		{"authn/serviceaccount", "who verifies tokens also signs them"},
+		{"authn/user", sharedNoun},
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 	}},

@@ -126,6 +126,8 @@ func (s *Subresource) check() error {
 		return errors.New("name and verbs must be set")
 	case s.Connect != nil:
 		return nil
+	case s.Answer != nil:
+		return s.checkAnswer()
 	case s.New == nil && serves("create"):
 		return errors.New("create needs New and Into")
 	case s.New != nil && s.Into == nil && s.Delete == nil && (serves("create") || serves("update") || serves("patch")):

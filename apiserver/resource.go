@@ -155,11 +155,12 @@ type Column struct {
 	Value func(obj runtime.Object) any
 }
 
-// Subresource is served under an object's own path. There are four kinds. One
+// Subresource is served under an object's own path. There are five kinds. One
 // without New updates the object itself, under its own Strategy: status. One
 // with New shows or takes another type, which From and Into translate: scale,
-// binding. One with Delete deletes the object: eviction. One with Connect leads
-// to what runs behind the object: log, exec.
+// binding. One with Delete deletes the object: eviction. One with New and Answer
+// is asked and leaves the object alone: token. One with Connect leads to what
+// runs behind the object: log, exec.
 type Subresource struct {
 	// Name is the path segment, such as "status".
 	Name string
@@ -178,6 +179,11 @@ type Subresource struct {
 	// Into changes parent, a copy of the stored object, as body demands. It
 	// returns an API status error to refuse.
 	Into func(parent, body runtime.Object) error
+	// Answer, when not nil, makes the subresource a question about the object: only
+	// create is served, nothing is stored, and the client gets what Answer returns
+	// for the body it sent. parent is shared and must not be changed. The user is in
+	// the context (see package user).
+	Answer func(ctx context.Context, parent, body runtime.Object) (runtime.Object, error)
 	// Connect, when not nil, serves the requests, after authorization and
 	// admission: a proxy to the node that runs a pod, which may stream and take
 	// over the connection. parent is shared and must not be changed. Of Verbs,

@@ -131,6 +131,9 @@ func (s *Server) createSub(q *request) error {
 	if err := q.sameObject(body); err != nil {
 		return err
 	}
+	if q.sub.Answer != nil {
+		return s.answerSub(q, body, len(o.DryRun) > 0)
+	}
 	in := q.admissionRequest(admission.Create, body, nil, len(o.DryRun) > 0)
 	if err := s.mutate(q, in); err != nil {
 		return err

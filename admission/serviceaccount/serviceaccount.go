@@ -17,7 +17,11 @@
 // account "default" is made by a controller shortly after its namespace, so the
 // plugin waits for it for up to a second.
 //
-// The token volume is not part of this plugin.
+// A pod gets a volume with a token of its account, the authority of the API server
+// and the namespace, mounted at [TokenMountPath] into every container, unless it,
+// or else its account, says automountServiceAccountToken: false, or a container
+// has something mounted there. The volume takes a kubelet that can ask for tokens
+// and a config map [RootCAConfigMap] in the namespace; NoTokenVolume leaves it out.
 package serviceaccount
 
 import (
@@ -41,7 +45,7 @@ const (
 	interval = 100 * time.Millisecond
 )
 
-// Config says where accounts are known from. Both fields must be set.
+// Config says where accounts are known from. Accounts and Lookup must be set.
 type Config struct {
 	// Accounts is a local copy of all service accounts, by namespace/name.
 	Accounts interface {
@@ -50,6 +54,8 @@ type Config struct {
 	// Lookup reads one account from where it is stored. It fails with a NotFound
 	// API error when there is none.
 	Lookup func(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error)
+	// NoTokenVolume is for clusters where nobody issues tokens.
+	NoTokenVolume bool
 }
 
 // Plugin is an [admission.Mutator] and an [admission.Validator].
@@ -85,6 +91,9 @@ func (p *Plugin) Mutate(ctx context.Context, r *admission.Request) error {
 	}
 	if len(spec.ImagePullSecrets) == 0 {
 		spec.ImagePullSecrets = slices.Clone(account.ImagePullSecrets)
+	}
+	if !p.config.NoTokenVolume && automount(pod, account) {
+		mountCredentials(pod)
 	}
 	return nil
 }

@@ -121,6 +121,7 @@ func (l *Log) Begin(r *http.Request, a authz.Attributes) apiserver.Trail {
 	if v.level == None {
 		return nil
 	}
+	v.level = withoutCredentials(v.level, a)
 	t := &trail{log: l, verdict: v, event: event{
 		Kind: "Event", APIVersion: "audit.k8s.io/v1", Level: v.level,
 		AuditID: auditID(r), RequestURI: r.URL.RequestURI(), Verb: a.Verb, User: whoIs(a.User),

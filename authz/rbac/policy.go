@@ -219,6 +219,10 @@ var controllerRoles = []roleTemplate{
 		rule("update", "core", "namespaces/finalize namespaces/status"),
 		rule(read+" delete deletecollection", "*", "*"),
 	}},
+	{name: "root-ca-cert-publisher", rules: []rbacv1.PolicyRule{
+		rule("create update", "core", "configmaps"),
+		events,
+	}},
 	{name: "service-account-controller", rules: []rbacv1.PolicyRule{
 		rule("create", "core", "serviceaccounts"),
 		events,

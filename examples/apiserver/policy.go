@@ -68,7 +68,9 @@ func newPolicy(server func() *apiserver.Server, log logr.Logger) (*policy, error
 	if err != nil {
 		return nil, err
 	}
-	account, err := serviceaccount.New(serviceaccount.Config{Accounts: accounts, Lookup: typed.ServiceAccounts(api).Get})
+	account, err := serviceaccount.New(serviceaccount.Config{
+		Accounts: accounts, Lookup: typed.ServiceAccounts(api).Get, NoTokenVolume: true,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/planekit/planekit/authz/rbac"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/reconcile/controllers"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,19 +18,22 @@ import (
 // share the disk's flushes among them.
 const seedWorkers = 16
 
-// seed creates what every cluster begins with, where it is not there yet.
-func seed(ctx context.Context, api *client.Client) error {
+// seed creates what every cluster begins with, where it is not there yet. ca is
+// the authority of the API server's certificate.
+func seed(ctx context.Context, api *client.Client, ca []byte) error {
 	writes, ctx := errgroup.WithContext(ctx)
 	writes.SetLimit(seedWorkers)
 	for _, namespace := range kube.Namespaces() {
-		// An account in a namespace that is not there yet would be refused.
+		// What is in a namespace that is not there yet would be refused.
 		writes.Go(func() error {
 			if err := create(ctx, typed.Namespaces(api), namespace); err != nil {
 				return err
 			}
-			return create(ctx, typed.ServiceAccounts(api), &corev1.ServiceAccount{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "default"},
-			})
+			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "default"}}
+			if err := create(ctx, typed.ServiceAccounts(api), account); err != nil {
+				return err
+			}
+			return create(ctx, typed.ConfigMaps(api), controllers.RootCAConfigMap(namespace.Name, ca))
 		})
 	}
 	roles, bindings := rbac.BootstrapPolicy()

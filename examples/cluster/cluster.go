@@ -108,10 +108,14 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 		return err
 	}
 	// Indexes are added to a copy before it is started.
-	if c.manager, err = c.newManager(); err != nil {
+	if c.manager, err = c.newManager(credentials.authority.CertificatePEM); err != nil {
 		return err
 	}
-	authenticator, err := credentials.authenticator(c.options.tokenFile)
+	tokens, err := c.newAccountTokens(components, credentials)
+	if err != nil {
+		return err
+	}
+	authenticator, err := credentials.authenticator(tokens.authenticator, c.options.tokenFile)
 	if err != nil {
 		return err
 	}
@@ -125,7 +129,8 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	}
 	config := apiserver.Config{
 		Store:         store,
-		Resources:     append(kube.Resources(), review.Resources(authenticator, authorizer)...),
+		Resources:     append(tokens.serve(kube.Resources()), review.Resources(authenticator, authorizer)...),
+		Handlers:      tokens.handlers,
 		Authenticator: authenticator,
 		Authorizer:    authorizer,
 		Admission:     admission,
@@ -146,7 +151,7 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	if err := c.stack.await(ctx, c.server.Ready()); err != nil {
 		return err
 	}
-	if err := seed(ctx, components); err != nil {
+	if err := seed(ctx, components, credentials.authority.CertificatePEM); err != nil {
 		return fmt.Errorf("bootstrap objects: %w", err)
 	}
 	c.copies.start(c.stack)

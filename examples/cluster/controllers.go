@@ -26,6 +26,7 @@ type manager struct {
 	copies *copies
 	events *events.Recorder
 	log    logr.Logger
+	ca     []byte // of the API server's certificate, in PEM
 	// podsByController and the like are indexes of the copies.
 	podsByController        *informer.Index[types.UID, *corev1.Pod]
 	replicaSetsByController *informer.Index[types.UID, *appsv1.ReplicaSet]
@@ -34,7 +35,7 @@ type manager struct {
 // runner is a controller, ready to run.
 type runner interface{ Run(context.Context) error }
 
-func (c *cluster) newManager() (*manager, error) {
+func (c *cluster) newManager(ca []byte) (*manager, error) {
 	api, err := c.clientFor(&user.Info{Name: user.ControllerManager, Groups: []string{user.Authenticated}})
 	if err != nil {
 		return nil, err
@@ -45,7 +46,7 @@ func (c *cluster) newManager() (*manager, error) {
 		return nil, err
 	}
 	return &manager{
-		api: api, copies: c.copies, events: recorder, log: log,
+		api: api, copies: c.copies, events: recorder, log: log, ca: ca,
 		podsByController:        informer.NewIndex(c.copies.pods, controllers.ByController[*corev1.Pod]),
 		replicaSetsByController: informer.NewIndex(c.copies.replicaSets, controllers.ByController[*appsv1.ReplicaSet]),
 	}, nil
@@ -64,6 +65,7 @@ func (m *manager) start(clusterCIDR netip.Prefix, s *stack) error {
 		{"garbage collector", m.garbageCollector},
 		{"namespace controller", m.namespace},
 		{"service account controller", m.serviceAccount},
+		{"root CA controller", m.rootCA},
 		{"node lifecycle controller", m.nodeLifecycle},
 		{"pod garbage collector", m.podGarbage},
 		{"node address controller", func() (runner, error) { return m.nodeIPAM(clusterCIDR) }},

@@ -89,9 +89,10 @@ func adminToken(file string) ([]byte, error) {
 	return []byte(line), os.WriteFile(file, []byte(line), 0o600)
 }
 
-// authenticator asks for a client certificate, then for a bearer token; who has
-// neither is anonymous. More tokens may come from a file of the user's.
-func (c *credentials) authenticator(tokenFile string) (authn.Authenticator, error) {
+// authenticator asks for a client certificate, then for a bearer token, which may
+// be a service account's; who has neither is anonymous. More tokens may come from a
+// file of the user's.
+func (c *credentials) authenticator(accounts authn.Authenticator, tokenFile string) (authn.Authenticator, error) {
 	certificates, err := x509.New(x509.Config{Roots: c.authority.Pool()})
 	if err != nil {
 		return nil, err
@@ -115,7 +116,7 @@ func (c *credentials) authenticator(tokenFile string) (authn.Authenticator, erro
 	if err != nil {
 		return nil, err
 	}
-	return authn.Chain{certificates, tokens, anonymous.Authenticator{}}, nil
+	return authn.Chain{certificates, accounts, tokens, anonymous.Authenticator{}}, nil
 }
 
 // tls is for the API server. Clients may show a certificate and are believed

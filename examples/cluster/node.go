@@ -68,6 +68,7 @@ func (c *cluster) newNode(index int, runtime nodeRuntime) (*node, error) {
 		Events:         typed.Events(api),
 		Secrets:        typed.Secrets(api).Get,
 		ConfigMaps:     typed.ConfigMaps(api).Get,
+		Tokens:         requestTokens(api),
 		Network:        runtime.network,
 		StopPodsOnExit: true,
 		Log:            log,

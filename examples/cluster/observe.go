@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 
@@ -18,7 +19,9 @@ func (c *cluster) observe(config *apiserver.Config) (*metrics.Metrics, error) {
 	m := metrics.New()
 	config.Hooks = m.Hooks()
 	config.Store = m.Store(config.Store)
-	config.Handlers = map[string]http.Handler{"/metrics": m.Handler()}
+	handlers := map[string]http.Handler{"/metrics": m.Handler()}
+	maps.Copy(handlers, config.Handlers)
+	config.Handlers = handlers
 	if c.options.auditPolicy == "" {
 		return m, nil
 	}

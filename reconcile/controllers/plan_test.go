@@ -316,6 +316,7 @@ func TestConfigsAreChecked(t *testing.T) {
 		"node ipam":       second(NewNodeIPAM(NodeIPAMConfig{})),
 		"node lifecycle":  second(NewNodeLifecycle(NodeLifecycleConfig{})),
 		"pod garbage":     second(NewPodGarbage(PodGarbageConfig{})),
+		"root ca":         second(NewRootCA(RootCAConfig{})),
 	} {
 		if err == nil {
 			t.Errorf("%s: an empty config was accepted", name)

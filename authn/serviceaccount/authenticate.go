@@ -1,0 +1,216 @@
+package serviceaccount
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/planekit/planekit/authn"
+	"github.com/planekit/planekit/authn/user"
+)
+
+const (
+	// leeway is how far clocks may be apart, and for how long a deleted object
+	// still vouches for a token, as in Kubernetes.
+	leeway = time.Minute
+	// maxToken is more than any token of ours has, in bytes.
+	maxToken = 16 << 10
+	// maxCached bounds the tokens remembered, at some 2 KiB each.
+	maxCached = 4096
+)
+
+// An Object is what is known of an object that lives.
+type Object struct {
+	UID string
+	// Deleted is when the object ends or ended, where it has been deleted and is
+	// still there; zero otherwise. Kubernetes calls it metadata.deletionTimestamp.
+	Deleted time.Time
+}
+
+// A Lookup finds an object by name, and false where there is none. The token asks
+// for the object with the given UID: a local copy that knows another, or none,
+// may be old and should look again where objects are stored. Namespace is empty
+// for nodes. Must be safe for concurrent use.
+type Lookup func(ctx context.Context, namespace, name, uid string) (Object, bool, error)
+
+// Config says which tokens are believed. Issuers, Audiences, Keys and Accounts
+// must be set.
+type Config struct {
+	// Issuers are in whose name tokens may be signed.
+	Issuers []string
+	// Audiences are who we are; a token must be meant for one of them.
+	Audiences []string
+	// Keys are what tokens are verified with.
+	Keys *KeySet
+	// Accounts, Pods, Secrets and Nodes find what tokens are bound to. Where one is
+	// nil, tokens bound to such an object are refused.
+	Accounts, Pods, Secrets, Nodes Lookup
+}
+
+// Authenticator is an authn.Authenticator.
+type Authenticator struct {
+	config Config
+	parser *jwt.Parser
+	cache  *cache
+}
+
+// New returns an authenticator.
+func New(c Config) (*Authenticator, error) {
+	switch {
+	case len(c.Issuers) == 0 || slices.Contains(c.Issuers, ""):
+		return nil, errors.New("service account authenticator: Issuers must be set")
+	case len(c.Audiences) == 0:
+		return nil, errors.New("service account authenticator: Audiences must be set")
+	case c.Keys == nil || c.Keys.current.Load() == nil:
+		return nil, errors.New("service account authenticator: Keys must be set")
+	case c.Accounts == nil:
+		return nil, errors.New("service account authenticator: Accounts must be set")
+	}
+	c.Issuers, c.Audiences = slices.Clone(c.Issuers), slices.Clone(c.Audiences)
+	return &Authenticator{
+		config: c,
+		cache:  newCache(maxCached),
+		// Times are checked here on every use, not once by the parser.
+		parser: jwt.NewParser(jwt.WithoutClaimsValidation(), jwt.WithStrictDecoding(),
+			jwt.WithValidMethods([]string{"ES256", "ES384", "ES512", "RS256"})),
+	}, nil
+}
+
+// The refusals. What the parser says of a token is not repeated: it might quote it.
+var (
+	errSignature = errors.New("service account token: the signature is not that of a known key")
+	errClaims    = errors.New("service account token: claims are missing")
+	errExpired   = errors.New("service account token has expired")
+	errEarly     = errors.New("service account token is not valid yet")
+	errAudience  = errors.New("service account token is for another audience")
+)
+
+// Authenticate verifies the bearer token of r.
+func (a *Authenticator) Authenticate(r *http.Request) (*user.Info, bool, error) {
+	token, ok, err := authn.BearerToken(r)
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	now, current := time.Now(), a.config.Keys.current.Load()
+	d := digestOf(token)
+	v := a.cache.get(d, current)
+	if v == nil {
+		if !a.ours(token) {
+			return nil, false, nil
+		}
+		if v, err = a.verify(token, current); err != nil {
+			return nil, false, err
+		}
+	}
+	if err := v.claims.timely(now); err != nil {
+		a.cache.drop(d)
+		return nil, false, err
+	}
+	if err := a.bound(r.Context(), &v.claims.Kubernetes, now); err != nil {
+		return nil, false, err
+	}
+	a.cache.put(d, v, now)
+	return v.user, true, nil
+}
+
+// ours reports whether token looks like one of an issuer of ours. Nothing in it
+// is believed yet.
+func (a *Authenticator) ours(token string) bool {
+	if len(token) > maxToken || strings.Count(token, ".") != 2 {
+		return false
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
+	if err != nil {
+		return false
+	}
+	var claimed struct {
+		Issuer string `json:"iss"`
+	}
+	return json.Unmarshal(payload, &claimed) == nil && slices.Contains(a.config.Issuers, claimed.Issuer)
+}
+
+// verify reads a token whose signature is good and which is meant for us.
+func (a *Authenticator) verify(token string, current *keys) (*verified, error) {
+	v := &verified{keys: current}
+	if _, err := a.parser.ParseWithClaims(token, &v.claims, current.forToken); err != nil {
+		return nil, errSignature
+	}
+	c := &v.claims
+	k := &c.Kubernetes
+	if !slices.Contains(a.config.Issuers, c.Issuer) || c.ExpiresAt == nil ||
+		k.Namespace == "" || k.Account.Name == "" || k.Account.UID == "" || c.Subject != Username(k.Namespace, k.Account.Name) {
+		return nil, errClaims
+	}
+	if !slices.ContainsFunc(c.Audience, func(to string) bool { return slices.Contains(a.config.Audiences, to) }) {
+		return nil, errAudience
+	}
+	v.user = c.info()
+	return v, nil
+}
+
+// timely checks that now is within the life of the token.
+func (c *claims) timely(now time.Time) error {
+	if now.Add(-leeway).After(c.ExpiresAt.Time) {
+		return errExpired
+	}
+	for _, from := range []*jwt.NumericDate{c.NotBefore, c.IssuedAt} {
+		if from != nil && now.Add(leeway).Before(from.Time) {
+			return errEarly
+		}
+	}
+	return nil
+}
+
+// bound checks that everything the token is bound to lives.
+func (a *Authenticator) bound(ctx context.Context, k *private, now time.Time) error {
+	if err := alive(ctx, "service account", a.config.Accounts, k.Namespace, &k.Account, now); err != nil {
+		return err
+	}
+	if k.Pod != nil {
+		if err := alive(ctx, "pod", a.config.Pods, k.Namespace, k.Pod, now); err != nil {
+			return err
+		}
+	}
+	if k.Secret != nil {
+		if err := alive(ctx, "secret", a.config.Secrets, k.Namespace, k.Secret, now); err != nil {
+			return err
+		}
+	}
+	// The node of a pod is only told: with the node goes the pod, in its time.
+	if k.Node != nil && k.Pod == nil {
+		return alive(ctx, "node", a.config.Nodes, "", k.Node, now)
+	}
+	return nil
+}
+
+func alive(ctx context.Context, kind string, lookup Lookup, namespace string, ref *Ref, now time.Time) error {
+	if lookup == nil {
+		return fmt.Errorf("service account token is bound to a %s, which cannot be checked here", kind)
+	}
+	object, found, err := lookup(ctx, namespace, ref.Name, ref.UID)
+	switch {
+	case err != nil:
+		return fmt.Errorf("service account token: look up %s %s: %w", kind, join(namespace, ref.Name), err)
+	case !found:
+		return fmt.Errorf("service account token: %s %s is gone", kind, join(namespace, ref.Name))
+	case object.UID != ref.UID:
+		return fmt.Errorf("service account token: %s %s is another of the same name", kind, join(namespace, ref.Name))
+	case !object.Deleted.IsZero() && object.Deleted.Before(now.Add(-leeway)):
+		return fmt.Errorf("service account token: %s %s has been deleted", kind, join(namespace, ref.Name))
+	}
+	return nil
+}
+
+func join(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/apiserver/tokenrequest"
+	"github.com/planekit/planekit/authn"
+	"github.com/planekit/planekit/authn/serviceaccount"
+	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/examples/cluster/pki"
+	"github.com/planekit/planekit/kubelet"
+	"github.com/planekit/planekit/reconcile/controllers"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// issuer is in whose name service account tokens are signed, and for whom they
+// are where nobody says otherwise.
+const issuer = "https://kubernetes.default.svc"
+
+// accountTokens is what the API server needs to give service accounts tokens and
+// to know them again.
+type accountTokens struct {
+	authenticator authn.Authenticator
+	request       apiserver.Subresource
+	// handlers publish the keys, by path.
+	handlers map[string]http.Handler
+}
+
+// newAccountTokens reads the signing key in the data directory or makes it.
+func (c *cluster) newAccountTokens(api *client.Client, credentials *credentials) (*accountTokens, error) {
+	key, err := pki.Key(c.dir.join("pki", "sa.key"))
+	if err != nil {
+		return nil, err
+	}
+	signer, err := serviceaccount.NewSigner(issuer, key)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := serviceaccount.NewKeySet(key.Public())
+	if err != nil {
+		return nil, err
+	}
+	t := &accountTokens{handlers: serviceaccount.Handlers(issuer, serverURL(credentials.address)+serviceaccount.JWKSPath, keys)}
+	audiences := []string{issuer}
+	t.authenticator, err = serviceaccount.New(serviceaccount.Config{
+		Issuers: []string{issuer}, Audiences: audiences, Keys: keys,
+		Accounts: lookup(c.copies.serviceAccounts.Get, typed.ServiceAccounts(api).Get),
+		Pods:     lookup(c.copies.pods.Get, typed.Pods(api).Get),
+		Secrets:  lookup(c.copies.secrets.Get, typed.Secrets(api).Get),
+		Nodes:    lookup(c.copies.nodes.Get, typed.Nodes(api).Get),
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.request, err = tokenrequest.New(tokenrequest.Config{
+		Signer: signer, Audiences: audiences,
+		Pods: typed.Pods(api).Get, Secrets: typed.Secrets(api).Get, Nodes: typed.Nodes(api).Get,
+	})
+	return t, err
+}
+
+// serve adds the token subresource to the service accounts among resources.
+func (t *accountTokens) serve(resources []apiserver.Resource) []apiserver.Resource {
+	for i := range resources {
+		if r := &resources[i]; r.Group == "" && r.Plural == "serviceaccounts" {
+			r.Subresources = append(slices.Clip(r.Subresources), t.request)
+		}
+	}
+	return resources
+}
+
+// lookup finds an object in a local copy, or where it is stored if the copy does
+// not have the one that is asked for.
+func lookup[T metav1.Object](local func(key string) (T, bool), stored func(ctx context.Context, namespace, name string) (T, error)) serviceaccount.Lookup {
+	return func(ctx context.Context, namespace, name, uid string) (serviceaccount.Object, bool, error) {
+		key := name
+		if namespace != "" {
+			key = namespace + "/" + name
+		}
+		object, ok := local(key)
+		if !ok || string(object.GetUID()) != uid {
+			var err error
+			if object, err = stored(ctx, namespace, name); err != nil {
+				if apierrors.IsNotFound(err) {
+					err = nil
+				}
+				return serviceaccount.Object{}, false, err
+			}
+		}
+		found := serviceaccount.Object{UID: string(object.GetUID())}
+		if deleted := object.GetDeletionTimestamp(); deleted != nil {
+			found.Deleted = deleted.Time
+		}
+		return found, true, nil
+	}
+}
+
+// requestTokens asks the API server for the tokens of a node's pods.
+func requestTokens(api *client.Client) kubelet.Tokens {
+	return func(ctx context.Context, namespace, account string, request *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
+		body := request.DeepCopy()
+		body.APIVersion, body.Kind = authenticationv1.SchemeGroupVersion.String(), "TokenRequest"
+		data, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		path := fmt.Sprintf("/api/v1/namespaces/%s/serviceaccounts/%s/token", url.PathEscape(namespace), url.PathEscape(account))
+		answer, err := api.Do(ctx, client.Request{Method: http.MethodPost, Path: path, Body: data})
+		if err != nil {
+			return nil, err
+		}
+		issued := &authenticationv1.TokenRequest{}
+		return issued, json.Unmarshal(answer.Body, issued)
+	}
+}
+
+func (m *manager) rootCA() (runner, error) {
+	return controllers.NewRootCA(controllers.RootCAConfig{
+		Namespaces: m.copies.namespaces,
+		ConfigMaps: m.copies.configMaps,
+		Writer:     typed.ConfigMaps(m.api),
+		CA:         m.ca,
+		Log:        m.log,
+	})
+}

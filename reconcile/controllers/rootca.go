@@ -1,0 +1,118 @@
+package controllers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/reconcile"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// rootCAName and rootCAKey are where the token volumes of pods look.
+const (
+	rootCAName = "kube-root-ca.crt"
+	rootCAKey  = "ca.crt"
+)
+
+const (
+	descriptionAnnotation = "kubernetes.io/description"
+	rootCADescription     = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints " +
+		"such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters."
+)
+
+// RootCAConfig joins a RootCA controller to its surroundings. The first four
+// fields must be set.
+type RootCAConfig struct {
+	Namespaces Cache[*corev1.Namespace]
+	ConfigMaps Cache[*corev1.ConfigMap]
+	Writer     interface {
+		Creator[*corev1.ConfigMap]
+		Updater[*corev1.ConfigMap]
+	}
+	// CA is the authority of the API server's certificate, in PEM.
+	CA []byte
+	// Workers is how many namespaces are worked on at a time. Zero is 5.
+	Workers int
+	Log     logr.Logger
+}
+
+// RootCA keeps a config map kube-root-ca.crt with the authority of the API
+// server's certificate in every active namespace, by which clients in pods know
+// the server.
+type RootCA struct {
+	*loop
+	config RootCAConfig
+}
+
+// NewRootCA checks config. It starts nothing.
+func NewRootCA(config RootCAConfig) (*RootCA, error) {
+	err := required("RootCAConfig", "Namespaces", config.Namespaces, "ConfigMaps", config.ConfigMaps, "Writer", config.Writer)
+	if err != nil {
+		return nil, err
+	}
+	if len(config.CA) == 0 {
+		return nil, errors.New("controllers: RootCAConfig: no CA")
+	}
+	c := &RootCA{config: config}
+	if c.loop, err = newLoop("rootca", config.Workers, config.Log, reconcile.Backoff{}, c.reconcile); err != nil {
+		return nil, err
+	}
+	watch(c.loop, config.Namespaces, enqueueObject[*corev1.Namespace](c.loop))
+	watch(c.loop, config.ConfigMaps, func(old, new *corev1.ConfigMap) {
+		if object := cmp.Or(new, old); object.Name == rootCAName {
+			c.Enqueue(object.Namespace)
+		}
+	})
+	return c, nil
+}
+
+func (c *RootCA) reconcile(ctx context.Context, namespace string) (reconcile.Result, error) {
+	ns, ok := c.config.Namespaces.Get(namespace)
+	if !ok || ns.DeletionTimestamp != nil || ns.Status.Phase == corev1.NamespaceTerminating {
+		return reconcile.Result{}, nil
+	}
+	have, ok := c.config.ConfigMaps.Get(join(namespace, rootCAName))
+	if !ok {
+		return reconcile.Result{}, c.create(ctx, namespace)
+	}
+	if have.Data[rootCAKey] == string(c.config.CA) && len(have.Data) == 1 && have.Annotations[descriptionAnnotation] != "" {
+		return reconcile.Result{}, nil
+	}
+	want := have.DeepCopy()
+	want.Data = map[string]string{rootCAKey: string(c.config.CA)}
+	if want.Annotations == nil {
+		want.Annotations = map[string]string{}
+	}
+	want.Annotations[descriptionAnnotation] = rootCADescription
+	if _, err := c.config.Writer.Update(ctx, want); err != nil && !apierrors.IsNotFound(err) {
+		return reconcile.Result{}, fmt.Errorf("update config map %s: %w", key(want), err)
+	}
+	return reconcile.Result{}, nil
+}
+
+func (c *RootCA) create(ctx context.Context, namespace string) error {
+	_, err := c.config.Writer.Create(ctx, RootCAConfigMap(namespace, c.config.CA))
+	switch {
+	case err == nil, apierrors.IsAlreadyExists(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return nil
+	}
+	return fmt.Errorf("create config map %s/%s: %w", namespace, rootCAName, err)
+}
+
+// RootCAConfigMap is what the RootCA controller makes, for those who want it to
+// be there from the beginning.
+func RootCAConfigMap(namespace string, ca []byte) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: rootCAName,
+			Annotations: map[string]string{descriptionAnnotation: rootCADescription},
+		},
+		Data: map[string]string{rootCAKey: string(ca)},
+	}
+}
