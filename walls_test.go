@@ -90,6 +90,11 @@ var walls = []wall{
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 	}},
+	{packages: "apiserver/aggregate", closed: true, may: []allowance{
+		{"authn/user", sharedNoun},
+		{"k8s.io/apimachinery", machinery},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "apiserver/audit", closed: true, may: []allowance{
 		{"apiserver", itsRoom},
 		{"authn/user", sharedNoun},
