@@ -55,6 +55,10 @@ var walls = []wall{
 		{"storage", itsRoom},
 		{"github.com/google/btree", "a tree that can be cloned in constant time"},
 	}},
+	{packages: "storage/storagetest", closed: true, may: []allowance{
+		{"storage", itsRoom},
+		{"github.com/anishathalye/porcupine", "the search for an order that explains a history"},
+	}},
 	{packages: "storage/encrypted", closed: true, may: []allowance{
 		{"storage", itsRoom},
 		{"sigs.k8s.io/yaml", "Kubernetes' encryption configuration is YAML"},
@@ -70,7 +74,12 @@ var walls = []wall{
 		{"google.golang.org/grpc", "the client's errors are gRPC's"},
 		{"go.uber.org/zap", "the client logs to nothing else"},
 	}},
-	{packages: "storage", closed: true, may: []allowance{{"storage", itsRoom}}},
+	{packages: "storage/cache", closed: true, may: []allowance{
+		{"storage", itsRoom},
+		{"github.com/google/btree", "a tree that can be cloned in constant time"},
+		{"github.com/go-logr/logr", logging},
+	}},
+	{packages: "storage", closed: true},
 
 	{packages: "apiserver/apiservertest", closed: true, may: []allowance{
 		{"apiserver", itsRoom},
@@ -242,6 +251,19 @@ var walls = []wall{
 		{"authz", "here the rooms are joined"},
 		{"storage", "here the rooms are joined"},
 		{"k8s.io/apimachinery", machinery},
+	}},
+
+	{packages: "examples/widgets", closed: true, may: []allowance{
+		{"apiserver", "it embeds a server"},
+		{"authn", "here the rooms are joined"},
+		{"authz", "here the rooms are joined"},
+		{"client", "here the rooms are joined"},
+		{"informer", "here the rooms are joined"},
+		{"reconcile", "here the rooms are joined"},
+		{"storage", "here the rooms are joined"},
+		{"examples/cluster/pki", "certificates that survive a restart"},
+		{"k8s.io/apimachinery", machinery},
+		{"golang.org/x/sync", "the parts run and end together"},
 	}},
 
 	{packages: "internal/scenario", closed: true, may: []allowance{

@@ -12,10 +12,11 @@ import (
 // connect leads a request to what runs behind the object. It ends with the
 // server, like a watch.
 func (s *Server) connect(q *request) error {
-	_, obj, err := s.load(q.r.Context(), q)
+	i, err := s.read(q.r.Context(), q, "")
 	if err != nil {
 		return err
 	}
+	obj := i.Object.Object
 	in := q.admissionRequest(admission.Connect, nil, obj, false)
 	if err := s.mutate(q, in); err != nil {
 		return err

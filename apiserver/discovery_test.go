@@ -132,7 +132,7 @@ func TestHealth(t *testing.T) {
 	store.err = errors.New("no leader")
 	a.want(a.do("GET", "/readyz/storage", ""), 500, "[-]storage failed")
 	a.want(a.do("GET", "/livez", ""), 200, "ok")
-	a.want(a.do("GET", configPath+"/a", ""), 500, "Internal error occurred: no leader")
+	a.want(a.do("GET", configPath+"/a", ""), 500, "no leader")
 }
 
 // failing is a store whose reads fail while err is set.
@@ -146,4 +146,11 @@ func (f *failing) Get(ctx context.Context, key storage.Key, at storage.Revision)
 		return storage.Record{}, f.err
 	}
 	return f.Store.Get(ctx, key, at)
+}
+
+func (f *failing) List(ctx context.Context, prefix storage.Key, o storage.ListOptions) (storage.Page, error) {
+	if f.err != nil {
+		return storage.Page{}, f.err
+	}
+	return f.Store.List(ctx, prefix, o)
 }

@@ -37,11 +37,19 @@
 // the owner's name. Lists of a type merge by key where the type says so: a struct
 // tag patchStrategy with patchMergeKey, or Kubernetes' own comments.
 //
-// A read is answered from the store itself, so it sees every write that was
-// acknowledged before it began. A paged list shows all pages as of one revision.
-// A watch delivers every change after its resourceVersion once and in order, or
-// ends with 410 where the store has forgotten that far back; it never skips. An
+// A read sees every write that was acknowledged before it began, unless it names
+// a resourceVersion that is enough for it. A paged list shows all pages as of one
+// revision. A watch delivers every change after its resourceVersion once and in
+// order, or ends with 410 where nobody remembers that far back; it never skips. An
 // object that enters or leaves a selection is seen as added or deleted.
+//
+// Both are served from a cache per resource (package storage/cache), which is
+// filled when the resource is first read and from then on follows the store. That
+// a read is current costs asking the store for its revision. An object is decoded
+// once; what is sent of it, as JSON or protobuf, alone, in a list or in a watch, is
+// made of bytes that are made once. Run follows the store; a server that is not run
+// does so when a read or a watch waits for it. A write begins with the cached
+// object and confirms with the store whatever comes of it but a committed change.
 //
 // Requests may come over the wire or through memory ([Server.Transport]), which
 // leaves out TLS and credentials and nothing else.
@@ -50,9 +58,8 @@
 //
 // An object lies under prefix/group/plural/namespace/name ("core" for the core
 // group), as protobuf if its type can, else as JSON, without its
-// resourceVersion, which is the revision of the store. Objects handed out by the
-// server's decode cache are shared: strategies, columns and admission must never
-// change an old object.
+// resourceVersion, which is the revision of the store. Objects from the cache are
+// shared: strategies, columns and admission must never change an old object.
 //
 // # How it fails
 //

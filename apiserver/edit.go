@@ -33,22 +33,11 @@ type edit struct {
 
 // edit applies e to the request's object and returns the object as stored.
 func (s *Server) edit(q *request, e edit) (runtime.Object, error) {
-	ctx := q.r.Context()
-	record, err := s.config.Store.Get(ctx, q.key(), 0)
-	for {
-		if e.applies && errors.Is(err, storage.ErrNotFound) {
-			return nil, errAbsent
-		}
-		if err != nil {
-			return nil, storageError(err, q.kind.gr, q.info.Name)
-		}
-		q.w.Header().Del("Warning") // what an attempt before this one has said
-		obj, err2 := s.attempt(q, e, record)
-		if !errors.Is(err2, storage.ErrConflict) {
-			return obj, err2
-		}
-		record, err = s.config.Store.Get(ctx, q.key(), 0)
+	obj, err := s.onRecord(q, func(record storage.Record) (runtime.Object, error) { return s.attempt(q, e, record) })
+	if e.applies && errors.Is(err, storage.ErrNotFound) {
+		return nil, errAbsent
 	}
+	return obj, storageError(err, q.kind.gr, q.info.Name)
 }
 
 // attempt applies e to record. It fails with storage.ErrConflict when the
@@ -166,9 +155,7 @@ func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Rec
 		return nil, err
 	}
 	q.kind.standAt(obj, written.Revision)
-	if change.Op == storage.Delete {
-		q.kind.cache.drop(record.Key)
-	} else {
+	if change.Op != storage.Delete {
 		q.kind.cache.put(record.Key, written.Revision, obj)
 	}
 	return obj, nil

@@ -26,7 +26,8 @@ type kind struct {
 	root  string // storage prefix of all objects, with the final slash
 	proto bool   // objects and lists can be written as protobuf
 	codec *codec
-	cache *decodeCache
+	cache objects
+	wire  wire
 	// trackers record who owns the fields, by subresource.
 	trackers map[string]func() (*ownership.Tracker, error)
 }
@@ -41,6 +42,9 @@ func (s *Server) addKinds(resources []Resource) error {
 	stored := map[schema.GroupResource]bool{}
 	for _, r := range resources {
 		k, err := newKind(r, s.config.Prefix, s.codec)
+		if err == nil {
+			err = k.addCache(s.feed)
+		}
 		if err != nil {
 			return fmt.Errorf("resource %s/%s %s: %w", r.Group, r.Version, r.Plural, err)
 		}
@@ -95,8 +99,8 @@ func newKind(r Resource, prefix string, c *codec) (*kind, error) {
 		root:     prefix + "/" + cmp.Or(r.Group, "core") + "/" + r.Plural + "/",
 		proto:    canProto(r.New()) && (r.Answer != nil || canProto(r.NewList())),
 		codec:    c,
-		cache:    newDecodeCache(),
 	}
+	k.addWire()
 	for _, sub := range r.Subresources {
 		if err := sub.check(); err != nil {
 			return nil, fmt.Errorf("subresource %q: %w", sub.Name, err)
@@ -160,23 +164,15 @@ func (k *kind) subKind(sub *Subresource) schema.GroupVersionKind {
 // decode turns a record into an object. The object is shared and must not be
 // changed; writers copy it.
 func (k *kind) decode(record storage.Record) (runtime.Object, error) {
-	if obj, ok := k.cache.get(record.Key, record.Revision); ok {
-		return obj, nil
-	}
-	obj, err := k.codec.decodeStored(record.Value, k.gvk, k.New())
+	i, err := k.item(record)
 	if err != nil {
-		return nil, fmt.Errorf("stored object %s cannot be decoded: %w", record.Key, err)
+		return nil, err
 	}
-	k.settle(obj, record.Revision)
-	k.cache.put(record.Key, record.Revision, obj)
-	return obj, nil
+	return i.Object.Object, nil
 }
 
-// settle gives a decoded object its type, its defaults and its revision.
+// settle gives a decoded object its type and its revision.
 func (k *kind) settle(obj runtime.Object, revision storage.Revision) {
-	if k.Strategy.Default != nil {
-		k.Strategy.Default(obj)
-	}
 	obj.GetObjectKind().SetGroupVersionKind(k.gvk)
 	k.standAt(obj, revision)
 }

@@ -203,9 +203,9 @@ func TestFutureRevision(t *testing.T) {
 // hung is a store that does not answer.
 type hung struct{ storage.Store }
 
-func (hung) Get(ctx context.Context, _ storage.Key, _ storage.Revision) (storage.Record, error) {
+func (hung) List(ctx context.Context, _ storage.Key, _ storage.ListOptions) (storage.Page, error) {
 	<-ctx.Done()
-	return storage.Record{}, ctx.Err()
+	return storage.Page{}, ctx.Err()
 }
 
 func TestRequestTimeout(t *testing.T) {

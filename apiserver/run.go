@@ -28,6 +28,7 @@ const (
 // finish. It returns nil. Without a listener it serves Transport and ServeHTTP
 // alone. A Server runs once.
 func (s *Server) Run(ctx context.Context) error {
+	defer s.follow()()
 	if s.config.Listener == nil {
 		s.readyOnce.Do(func() { close(s.ready) })
 		<-ctx.Done()
@@ -77,6 +78,21 @@ func (s *Server) httpServer() *http.Server {
 		server.TLSConfig = c
 	}
 	return server
+}
+
+// follow reads the store's changes until the returned function is called, which
+// waits for the end of it.
+func (s *Server) follow() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.feed.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
 }
 
 // linger is the time in which the server serves and says that it will not for

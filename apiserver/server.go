@@ -19,6 +19,7 @@ import (
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/storage"
+	"github.com/planekit/planekit/storage/cache"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 )
@@ -140,6 +141,7 @@ type Server struct {
 	kinds     map[schema.GroupVersionResource]*kind
 	groups    []*group
 	documents *documents
+	feed      *cache.Feed
 	limiter   *fair.Limiter
 	ready     chan struct{}
 	readyOnce sync.Once
@@ -178,6 +180,10 @@ func New(c Config) (*Server, error) {
 	s.limiter = fair.New(fair.Config{Places: c.MaxInFlight, Queue: max(c.MaxQueued, 0), Wait: queueTimeout})
 	s.unready, s.beUnready = context.WithCancel(context.Background())
 	s.stopping, s.stop = context.WithCancel(context.Background())
+	var err error
+	if s.feed, err = cache.NewFeed(cache.FeedConfig{Store: c.Store, Prefix: storage.Key(c.Prefix + "/"), Log: c.Log}); err != nil {
+		return nil, fmt.Errorf("apiserver: %w", err)
+	}
 	if err := s.addKinds(c.Resources); err != nil {
 		return nil, fmt.Errorf("apiserver: %w", err)
 	}

@@ -32,6 +32,7 @@ type cluster struct {
 	stack   *stack
 	address net.Addr
 	server  *apiserver.Server
+	checks  []apiserver.Check // of its readiness
 	copies  *copies
 	manager *manager
 }
@@ -130,6 +131,7 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 		Admission:     admission,
 		Listener:      listener,
 		TLS:           credentials.tls(),
+		Checks:        c.checks,
 		Log:           c.log.WithName("apiserver"),
 	}
 	observed, err := c.observe(&config)

@@ -21,6 +21,7 @@ type options struct {
 	storage                     string
 	etcdServers                 []string
 	etcdCA, etcdCert, etcdKey   string
+	encryption                  string // file of an EncryptionConfiguration
 	offlineImages, imageCache   string
 	tokenFile, clusterCIDR      string
 	auditPolicy, auditLog       string
@@ -39,6 +40,7 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.etcdCA, "etcd-cafile", "", "certificate authority of the external etcd")
 	flags.StringVar(&o.etcdCert, "etcd-certfile", "", "client certificate for the external etcd")
 	flags.StringVar(&o.etcdKey, "etcd-keyfile", "", "key of the client certificate for the external etcd")
+	flags.StringVar(&o.encryption, "encryption-provider-config", "", "file with the keys that encrypt objects at rest, as kube-apiserver has it (aesgcm and identity)")
 	flags.StringVar(&o.tokenFile, "token-auth-file", "", "CSV file of further bearer tokens: token,user,uid,\"group1,group2\"")
 	flags.StringVar(&o.clusterCIDR, "cluster-cidr", "10.244.0.0/16", "addresses of pods; each node gets a /24 of them")
 	flags.StringVar(&o.offlineImages, "offline-images", "auto", "serve pause, nginx and busybox from a registry in this process: on, off, or auto (where the public registry cannot be reached)")
