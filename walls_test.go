@@ -125,6 +125,7 @@ var walls = []wall{
 	}},
 	{packages: "apiserver/internal/ownership", closed: true, may: []allowance{
 		{"k8s.io/apimachinery", "the merging of server-side apply"},
+		{"k8s.io/kube-openapi/pkg/schemaconv", "the schemas that apimachinery's merging reads"},
 		{"k8s.io/kube-openapi/pkg/validation/spec", "the schemas that apimachinery's merging reads"},
 		{"sigs.k8s.io/structured-merge-diff/v6", "the values and field sets of apimachinery's merging"},
 	}},
