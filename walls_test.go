@@ -111,6 +111,11 @@ var walls = []wall{
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 	}},
+	{packages: "apiserver/aggregate", closed: true, may: []allowance{
+		{"authn/user", sharedNoun},
+		{"k8s.io/apimachinery", machinery},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "apiserver/audit", closed: true, may: []allowance{
 		{"apiserver", itsRoom},
 		{"authn/user", sharedNoun},
@@ -132,6 +137,7 @@ var walls = []wall{
 	}},
 	{packages: "apiserver/internal/ownership", closed: true, may: []allowance{
 		{"k8s.io/apimachinery", "the merging of server-side apply"},
+		{"k8s.io/kube-openapi/pkg/schemaconv", "the schemas that apimachinery's merging reads"},
 		{"k8s.io/kube-openapi/pkg/validation/spec", "the schemas that apimachinery's merging reads"},
 		{"sigs.k8s.io/structured-merge-diff/v6", "the values and field sets of apimachinery's merging"},
 	}},

@@ -14,7 +14,7 @@ import (
 func (s *Server) discover(w http.ResponseWriter, r *http.Request, segments []string) error {
 	core := segments[0] == "api"
 	aggregates := len(segments) == 1
-	out, err := negotiate(r, accepts{proto: true, groups: aggregates})
+	out, err := negotiate(r, accepts{proto: true, groups: aggregates && (core || !s.aggregates())})
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func isNil(doc runtime.Object) bool {
 }
 
 func (s *Server) group(name string) *group {
-	for _, g := range s.groups {
+	for _, g := range s.allGroups() {
 		if g.name == name && name != "" {
 			return g
 		}
@@ -79,7 +79,7 @@ func (s *Server) groupList() *metav1.APIGroupList {
 	doc := &metav1.APIGroupList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{},
 	}
-	for _, g := range s.groups {
+	for _, g := range s.allGroups() {
 		if g.name != "" {
 			doc.Groups = append(doc.Groups, apiGroup(g))
 		}

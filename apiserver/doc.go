@@ -76,7 +76,7 @@
 // # What it leaves out
 //
 // Several versions of one resource with conversion
-// between them, CBOR, aggregation of other servers. How a pod's log or
+// between them, CBOR. How a pod's log or
 // a shell in it is reached is up to Subresource.Connect. Authentication,
 // authorization and admission are packages of their own.
 package apiserver

@@ -7,6 +7,7 @@ import (
 	stdlog "log"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -93,8 +94,11 @@ func (s *Server) longRunning(info requestInfo) bool {
 		return true
 	}
 	k := s.kinds[info.gvr()]
-	if k == nil || info.Subresource == "" {
+	if info.Subresource == "" {
 		return false
+	}
+	if k == nil {
+		return s.aggregated(info) != nil && slices.Contains([]string{"attach", "exec", "log", "portforward", "proxy"}, info.Subresource)
 	}
 	sub := k.subresource(info.Subresource)
 	return sub != nil && sub.Connect != nil

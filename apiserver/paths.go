@@ -68,7 +68,7 @@ func (s *Server) paths() []string {
 	for path := range s.config.Handlers {
 		set[path] = true
 	}
-	for _, g := range s.groups {
+	for _, g := range s.allGroups() {
 		for _, v := range g.versions {
 			set[groupPath(g.name, v)] = true
 		}

@@ -28,8 +28,13 @@ var subVerbs = map[string]func(*Server, *request) error{
 	"update": (*Server).update,
 }
 
-// route finds who serves the request, by resource or by path.
+// route finds who serves the request: another server, a resource, a path.
 func (s *Server) route(w http.ResponseWriter, r *http.Request, info requestInfo, u *user.Info) error {
+	if other := s.aggregated(info); other != nil {
+		unhurry(w)
+		other.ServeHTTP(w, r)
+		return nil
+	}
 	if info.Resource == "" {
 		return s.routePath(w, r, info)
 	}

@@ -88,6 +88,10 @@ type Config struct {
 	// Admission completes and checks writes; nil admits everything.
 	Admission Admission
 
+	// Aggregator serves the API groups that other servers have, before this one is
+	// looked at; nil is none.
+	Aggregator Aggregator
+
 	// Prefix begins every storage key; empty is "/registry".
 	Prefix string
 	// Listener is what Run serves on; nil serves only through ServeHTTP and

@@ -90,6 +90,40 @@ func TestEntriesOfAnotherVersionAreForgotten(t *testing.T) {
 	}
 }
 
+// TestDuplicatesAreNoReasonToForget updates an object whose list has one key
+// twice, which was stored before anybody minded.
+func TestDuplicatesAreNoReasonToForget(t *testing.T) {
+	types, err := ownership.NewTypes([]byte(`{"Pod": {"type": "object",
+		"x-kubernetes-group-version-kind": [{"group": "", "version": "v1", "kind": "Pod"}],
+		"properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}, "status": {"type": "object"},
+			"spec": {"type": "object", "properties": {"nodeName": {"type": "string"}, "containers": {"type": "array",
+				"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"], "items": {"type": "object",
+					"properties": {"name": {"type": "string"}, "image": {"type": "string"}, "resources": {"type": "object"}}}}}}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := ownership.New(ownership.Config{
+		Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Types: types, New: func() runtime.Object { return &corev1.Pod{} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+	live.Spec.Containers = []corev1.Container{{Name: "c", Image: "1"}, {Name: "c", Image: "2"}}
+	if err := tr.Create(live, "alice"); err != nil {
+		t.Fatal(err)
+	}
+	live.UID = "u"
+	obj := live.DeepCopy()
+	obj.Spec.NodeName = "n"
+	if err := tr.Update(live, obj, "bob"); err != nil {
+		t.Fatal(err)
+	}
+	if len(obj.ManagedFields) != 2 || obj.ManagedFields[1].FieldsV1.GetRawString() != `{"f:spec":{"f:nodeName":{}}}` {
+		t.Errorf("%v", obj.ManagedFields)
+	}
+}
+
 func TestKeepTimes(t *testing.T) {
 	tr := tracker(t)
 	live := configMap(map[string]string{"a": "1"})

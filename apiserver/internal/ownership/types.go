@@ -4,17 +4,21 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/kube-openapi/pkg/schemaconv"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
 // Types knows how the fields of a set of types merge.
-type Types struct{ known managedfields.TypeConverter }
+type Types struct {
+	kinds map[schema.GroupVersionKind]typed.ParseableType
+}
 
 // NewTypes reads OpenAPI schemas by name, as JSON.
 func NewTypes(definitions []byte) (*Types, error) {
@@ -22,17 +26,50 @@ func NewTypes(definitions []byte) (*Types, error) {
 	if err := json.Unmarshal(definitions, &schemas); err != nil {
 		return nil, fmt.Errorf("ownership: schemas: %w", err)
 	}
-	known, err := managedfields.NewTypeConverter(schemas, false)
+	merging, err := schemaconv.ToSchemaFromOpenAPI(schemas, false)
 	if err != nil {
 		return nil, fmt.Errorf("ownership: %w", err)
 	}
-	return &Types{known}, nil
+	var tags map[string]struct {
+		Kinds []schema.GroupVersionKind `json:"x-kubernetes-group-version-kind"`
+	}
+	if err := json.Unmarshal(definitions, &tags); err != nil {
+		return nil, fmt.Errorf("ownership: kinds: %w", err)
+	}
+	parser := &typed.Parser{}
+	parser.Schema.Types = merging.Types
+	t := &Types{map[schema.GroupVersionKind]typed.ParseableType{}}
+	for name, tag := range tags {
+		for _, kind := range tag.Kinds {
+			t.kinds[kind] = parser.Type(name)
+		}
+	}
+	return t, nil
 }
 
 // ObjectToTyped looks at obj without its managedFields, which nobody owns and
-// which are dear to look at.
+// which are dear to look at. An object that may hold duplicates, as the live one
+// and its update may, is not held against its schema first: the schema is that of
+// its Go type, and the check is near half of the cost of an update.
 func (t *Types) ObjectToTyped(obj runtime.Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
-	return t.known.ObjectToTyped(Without(obj), options...)
+	obj = Without(obj)
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	kind, known := t.kinds[gvk]
+	if !known {
+		return nil, runtime.NewNotRegisteredErrForKind("apiserver", gvk)
+	}
+	if u, ok := obj.(runtime.Unstructured); ok {
+		return kind.FromUnstructured(u.UnstructuredContent(), options...)
+	}
+	if !slices.Contains(options, typed.AllowDuplicates) {
+		return kind.FromStructured(obj, options...)
+	}
+	fields, err := value.NewValueReflect(obj)
+	if err != nil {
+		return nil, err
+	}
+	//lint:ignore SA1019 for two objects on every write it is not cheap
+	return typed.AsTypedUnvalidated(fields, kind.Schema, kind.TypeRef), nil
 }
 
 // TypedToObject returns an object of which as much is known as is asked for: its
