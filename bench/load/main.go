@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"syscall"
 
 	"github.com/planekit/planekit/bench/peer"
 )
@@ -51,7 +52,7 @@ func main() {
 	flag.StringVar(&o.profile, "profile", "", "directory for CPU profiles of planekit's servers")
 	flag.BoolVar(&o.floor, "floor", false, "be the server that only writes (used by this program itself)")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if o.short || o.rounds < 1 {
 		o.rounds = 1
