@@ -165,7 +165,7 @@ func (s *Server) insert(q *request, obj runtime.Object, dryRun bool) error {
 	if dryRun {
 		return s.absent(ctx, key)
 	}
-	record, err := s.config.Store.Commit(ctx, storage.Change{Op: storage.Create, Key: key, Value: data})
+	record, err := s.config.Store.Commit(ctx, storage.Change{Op: storage.Create, Key: key, Value: data, TTL: q.kind.TTL})
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func (s *Server) removeRecord(q *request, o *metav1.DeleteOptions, record storag
 	change := storage.Change{Op: storage.Delete, Key: record.Key, Previous: record.Revision}
 	if stays {
 		data, err := q.kind.encode(obj)
-		if err != nil || bytes.Equal(data, record.Value) {
+		if err != nil || bytes.Equal(data, record.Value) && !record.Stale {
 			return obj, false, err
 		}
 		change.Op, change.Value = storage.Update, data

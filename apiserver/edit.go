@@ -146,11 +146,11 @@ func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Rec
 	if err != nil {
 		return nil, err
 	}
-	change := storage.Change{Op: storage.Update, Key: record.Key, Value: data, Previous: record.Revision}
+	change := storage.Change{Op: storage.Update, Key: record.Key, Value: data, Previous: record.Revision, TTL: q.kind.TTL}
 	switch {
 	case q.kind.released(obj, old):
-		change.Op, change.Value = storage.Delete, nil
-	case bytes.Equal(data, record.Value):
+		change.Op, change.Value, change.TTL = storage.Delete, nil, 0
+	case bytes.Equal(data, record.Value) && !record.Stale:
 		return old, nil
 	}
 	if e.dryRun {
@@ -182,7 +182,7 @@ func (q *request) appliedBefore(obj, old runtime.Object, record storage.Record) 
 	}
 	data, err := q.kind.encode(obj)
 	accessor(obj).SetManagedFields(now)
-	return bytes.Equal(data, record.Value) && !q.kind.released(obj, old), err
+	return bytes.Equal(data, record.Value) && !record.Stale && !q.kind.released(obj, old), err
 }
 
 // released reports whether obj, which was being deleted, may go now.

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"net/http"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -63,6 +64,9 @@ type Resource struct {
 	// returns for the object it sent. NewList may be nil then. The user is in the
 	// context (see package user).
 	Answer func(ctx context.Context, obj runtime.Object) (runtime.Object, error)
+	// TTL is how long an object is kept after it was last written, in whole seconds;
+	// zero is for ever.
+	TTL time.Duration
 	// StoredAs, when not nil, says that the objects are those of another resource,
 	// shown in another shape: events, which two groups serve.
 	StoredAs *Stored

@@ -3,6 +3,7 @@ package kube
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/planekit/planekit/apiserver"
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+// eventTTL is kube-apiserver's default for --event-ttl.
+const eventTTL = time.Hour
+
 func events() apiserver.Resource {
 	return apiserver.Resource{
 		Version:    "v1",
@@ -19,6 +23,7 @@ func events() apiserver.Resource {
 		Plural:     "events",
 		ShortNames: []string{"ev"},
 		Namespaced: true,
+		TTL:        eventTTL,
 		New:        func() runtime.Object { return &corev1.Event{} },
 		NewList:    func() runtime.Object { return &corev1.EventList{} },
 		Strategy: strategy[*corev1.Event]{

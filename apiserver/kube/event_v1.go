@@ -26,6 +26,7 @@ func newerEvents() apiserver.Resource {
 			validate:       func(e *eventsv1.Event) field.ErrorList { return validateNewerEvent(olderEvent(e)) },
 			validateUpdate: validateNewerEventUpdate,
 		}.erase(),
+		TTL: eventTTL,
 		StoredAs: &apiserver.Stored{
 			Version: "v1", Kind: "Event", Plural: "events",
 			New:  func() runtime.Object { return &corev1.Event{} },
