@@ -90,6 +90,9 @@ func (s *Server) buildDocument(name, version string) (document, error) {
 		}
 		for i := range k.Subresources {
 			sub := &k.Subresources[i]
+			if sub.Connect != nil {
+				continue // what is behind it is described by no type
+			}
 			shown := k.New
 			if sub.New != nil {
 				shown = sub.New

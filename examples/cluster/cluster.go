@@ -16,7 +16,9 @@ import (
 	"github.com/planekit/planekit/apiserver/kube"
 	"github.com/planekit/planekit/apiserver/review"
 	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/storage"
 )
 
@@ -31,9 +33,12 @@ type cluster struct {
 	dir     *dataDir
 	stack   *stack
 	address net.Addr
-	server  *apiserver.Server
-	copies  *copies
-	manager *manager
+	// credentials are set before the server starts, authorizer with it.
+	credentials *credentials
+	authorizer  authz.Authorizer
+	server      *apiserver.Server
+	copies      *copies
+	manager     *manager
 }
 
 // run brings the cluster up, says so on stdout, and runs it until ctx is done.
@@ -74,6 +79,7 @@ func (c *cluster) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.credentials = credentials
 	store, err := c.openStore(ctx)
 	if err != nil {
 		return err
@@ -114,7 +120,12 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	if err != nil {
 		return err
 	}
-	authorizer, roles, err := c.authorizer()
+	authorizer, roles, err := c.newAuthorizer()
+	if err != nil {
+		return err
+	}
+	c.authorizer = authorizer
+	resources, err := c.connectNodes(kube.Resources(), typed.Nodes(components))
 	if err != nil {
 		return err
 	}
@@ -124,7 +135,7 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	}
 	c.server, err = apiserver.New(apiserver.Config{
 		Store:         store,
-		Resources:     append(kube.Resources(), review.Resources(authenticator, authorizer)...),
+		Resources:     append(resources, review.Resources(authenticator, authorizer)...),
 		Authenticator: authenticator,
 		Authorizer:    authorizer,
 		Admission:     admission,
