@@ -16,10 +16,11 @@ func (s *Server) connect(q *request) error {
 	if q.sub.Paths {
 		q.info.Name = plainName(q.info.Name)
 	}
-	_, obj, err := s.load(q.r.Context(), q)
+	i, err := s.read(q.r.Context(), q, "")
 	if err != nil {
 		return err
 	}
+	obj := i.Object.Object
 	in := q.admissionRequest(admission.Connect, nil, obj, false)
 	if err := s.mutate(q, in); err != nil {
 		return err
@@ -34,6 +35,7 @@ func (s *Server) connect(q *request) error {
 	ctx, cancel := context.WithCancel(q.r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.stopping, cancel)()
+	unhurry(q.w)
 	handler.ServeHTTP(q.w, q.r.WithContext(ctx))
 	return nil
 }

@@ -48,6 +48,7 @@ func (s *Server) create(q *request) error {
 	if err := q.beginLife(obj); err != nil {
 		return err
 	}
+	s.ownNew(q, obj, o.FieldManager)
 	created, err := s.admitNew(q, obj, len(o.DryRun) > 0)
 	if err != nil {
 		return err
@@ -72,7 +73,6 @@ func (q *request) beginLife(obj runtime.Object) error {
 	m.SetDeletionGracePeriodSeconds(nil)
 	m.SetGeneration(0)
 	m.SetSelfLink("")
-	m.SetManagedFields(nil)
 	return nil
 }
 
@@ -100,7 +100,7 @@ func (s *Server) admitNew(q *request, obj runtime.Object, dryRun bool) (runtime.
 }
 
 // tryNew completes, admits, checks and stores obj under the name it has.
-func (s *Server) tryNew(q *request, obj runtime.Object, dryRun bool) (runtime.Object, error) {
+func (s *Server) tryNew(q *request, obj runtime.Object, dryRun bool) (_ runtime.Object, err error) {
 	if prepare := q.kind.Strategy.PrepareForCreate; prepare != nil {
 		prepare(q.r.Context(), obj)
 	}
@@ -109,10 +109,18 @@ func (s *Server) tryNew(q *request, obj runtime.Object, dryRun bool) (runtime.Ob
 	if err := s.mutate(q, in); err != nil {
 		return nil, err
 	}
+	holds, err := s.allocate(q, in.Object, nil, dryRun)
+	defer func() { holds.settle(err) }()
+	if err != nil {
+		return nil, err
+	}
 	if err := q.validateNew(in.Object); err != nil {
 		return nil, err
 	}
 	if err := s.validate(q, in); err != nil {
+		return nil, err
+	}
+	if err := holds.late(); err != nil {
 		return nil, err
 	}
 	return in.Object, s.insert(q, in.Object, dryRun)
@@ -161,8 +169,11 @@ func (s *Server) insert(q *request, obj runtime.Object, dryRun bool) error {
 	if err != nil {
 		return err
 	}
-	m.SetResourceVersion(formatRevision(record.Revision))
+	q.kind.standAt(obj, record.Revision)
 	q.kind.cache.put(key, record.Revision, obj)
+	if q.kind.AfterCreate != nil {
+		q.kind.AfterCreate(ctx, obj)
+	}
 	return nil
 }
 

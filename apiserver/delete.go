@@ -71,27 +71,27 @@ func (q *request) deleteOptions(s *Server) (*metav1.DeleteOptions, error) {
 // remove deletes the request's object, or marks it as being deleted where
 // grace or finalizers keep it. It returns the object in its last state and
 // whether it is gone.
-func (s *Server) remove(q *request, o *metav1.DeleteOptions) (runtime.Object, bool, error) {
-	for {
-		record, old, err := s.load(q.r.Context(), q)
+func (s *Server) remove(q *request, o *metav1.DeleteOptions) (obj runtime.Object, gone bool, err error) {
+	obj, err = s.onRecord(q, func(record storage.Record) (runtime.Object, error) {
+		old, err := q.kind.decode(record)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		if err := q.checkPreconditions(old, o.Preconditions); err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		in := q.admissionRequest(admission.Delete, nil, old, len(o.DryRun) > 0)
 		if err := s.mutate(q, in); err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		if err := s.validate(q, in); err != nil {
-			return nil, false, err
+			return nil, err
 		}
-		obj, gone, err := s.removeRecord(q, o, record, old)
-		if !errors.Is(err, storage.ErrConflict) {
-			return obj, gone, storageError(err, q.kind.gr, q.info.Name)
-		}
-	}
+		var last runtime.Object
+		last, gone, err = s.removeRecord(q, o, record, old)
+		return last, err
+	})
+	return obj, gone, storageError(err, q.kind.gr, q.info.Name)
 }
 
 func (s *Server) removeRecord(q *request, o *metav1.DeleteOptions, record storage.Record, old runtime.Object) (runtime.Object, bool, error) {
@@ -112,11 +112,11 @@ func (s *Server) removeRecord(q *request, o *metav1.DeleteOptions, record storag
 	if err != nil {
 		return nil, false, err
 	}
-	accessor(obj).SetResourceVersion(formatRevision(written.Revision))
+	q.kind.standAt(obj, written.Revision)
 	if stays {
 		q.kind.cache.put(record.Key, written.Revision, obj)
 	} else {
-		q.kind.cache.drop(record.Key)
+		s.giveBack(q, old, nil, written.Revision)
 	}
 	return obj, !stays, nil
 }

@@ -27,7 +27,8 @@ func (s *Server) deleteCollection(q *request) error {
 		return err
 	}
 	deleted := &listing{revision: found.revision, next: found.next, remaining: found.remaining}
-	for _, obj := range found.objects {
+	for _, i := range found.items {
+		obj := i.Object.Object
 		m := accessor(obj)
 		one := *q
 		one.info.Namespace, one.info.Name = m.GetNamespace(), m.GetName()
@@ -38,7 +39,7 @@ func (s *Server) deleteCollection(q *request) error {
 		if err != nil {
 			return err
 		}
-		deleted.objects = append(deleted.objects, last)
+		deleted.items = append(deleted.items, asItem(last))
 	}
 	return s.respondList(q, deleted)
 }

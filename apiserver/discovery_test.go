@@ -41,7 +41,7 @@ func TestDiscovery(t *testing.T) {
 	if s := apps.APIResources[1]; s.Name != "deployments/scale" || s.Group != "autoscaling" || s.Kind != "Scale" {
 		t.Errorf("scale: %+v", s)
 	}
-	for _, path := range []string{"/apis/none", "/apis/none/v1", "/api/v2", "/nothing", "/openapi/v2", "/openapi/v3/apis/none/v1", "/readyz/none"} {
+	for _, path := range []string{"/apis/none", "/apis/none/v1", "/api/v2", "/nothing", "/openapi/v4", "/openapi/v3/apis/none/v1", "/readyz/none"} {
 		a.want(a.do("GET", path, ""), 404, "")
 	}
 	a.want(a.do("POST", "/api", ""), 405, "")
@@ -132,7 +132,7 @@ func TestHealth(t *testing.T) {
 	store.err = errors.New("no leader")
 	a.want(a.do("GET", "/readyz/storage", ""), 500, "[-]storage failed")
 	a.want(a.do("GET", "/livez", ""), 200, "ok")
-	a.want(a.do("GET", configPath+"/a", ""), 500, "Internal error occurred: no leader")
+	a.want(a.do("GET", configPath+"/a", ""), 500, "no leader")
 }
 
 // failing is a store whose reads fail while err is set.
@@ -146,4 +146,11 @@ func (f *failing) Get(ctx context.Context, key storage.Key, at storage.Revision)
 		return storage.Record{}, f.err
 	}
 	return f.Store.Get(ctx, key, at)
+}
+
+func (f *failing) List(ctx context.Context, prefix storage.Key, o storage.ListOptions) (storage.Page, error) {
+	if f.err != nil {
+		return storage.Page{}, f.err
+	}
+	return f.Store.List(ctx, prefix, o)
 }

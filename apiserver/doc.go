@@ -30,11 +30,26 @@
 // another write overtakes is tried again from the new state; one that names the
 // resourceVersion it was made from is refused.
 //
-// A read is answered from the store itself, so it sees every write that was
-// acknowledged before it began. A paged list shows all pages as of one revision.
-// A watch delivers every change after its resourceVersion once and in order, or
-// ends with 410 where the store has forgotten that far back; it never skips. An
+// Every write through an object's own path or a subresource of its own kind is
+// recorded in metadata.managedFields, by apimachinery's rules, under the
+// fieldManager it names or the program its User-Agent begins with. Server-side
+// apply merges by the same records; what it contradicts is a conflict (409) with
+// the owner's name. Lists of a type merge by key where the type says so: a struct
+// tag patchStrategy with patchMergeKey, or Kubernetes' own comments.
+//
+// A read sees every write that was acknowledged before it began, unless it names
+// a resourceVersion that is enough for it. A paged list shows all pages as of one
+// revision. A watch delivers every change after its resourceVersion once and in
+// order, or ends with 410 where nobody remembers that far back; it never skips. An
 // object that enters or leaves a selection is seen as added or deleted.
+//
+// Both are served from a cache per resource (package storage/cache), which is
+// filled when the resource is first read and from then on follows the store. That
+// a read is current costs asking the store for its revision. An object is decoded
+// once; what is sent of it, as JSON or protobuf, alone, in a list or in a watch, is
+// made of bytes that are made once. Run follows the store; a server that is not run
+// does so when a read or a watch waits for it. A write begins with the cached
+// object and confirms with the store whatever comes of it but a committed change.
 //
 // Requests may come over the wire or through memory ([Server.Transport]), which
 // leaves out TLS and credentials and nothing else.
@@ -43,9 +58,8 @@
 //
 // An object lies under prefix/group/plural/namespace/name ("core" for the core
 // group), as protobuf if its type can, else as JSON, without its
-// resourceVersion, which is the revision of the store. Objects handed out by the
-// server's decode cache are shared: strategies, columns and admission must never
-// change an old object.
+// resourceVersion, which is the revision of the store. Objects from the cache are
+// shared: strategies, columns and admission must never change an old object.
 //
 // # How it fails
 //
@@ -54,14 +68,15 @@
 // header and left out of lists, 500 when asked for by name. A request for a
 // revision that the store has not reached waits three seconds, then gets 504. A
 // client that reads its watch too slowly is cut off without delaying others. More
-// requests at once than Config.MaxInFlight get 429, watches not counted; a
-// request that takes over a minute gets 504.
+// requests at once than Config.MaxInFlight wait, users in turn, and get 429 where
+// there are too many of one user's or they wait too long; watches are not counted.
+// A request that takes over a minute gets 504.
 // When storage fails, /readyz does and /livez does not.
 //
 // # What it leaves out
 //
-// Server-side apply (415), several versions of one resource with conversion
-// between them, OpenAPI v2, CBOR, aggregation of other servers. How a pod's log or
+// Several versions of one resource with conversion
+// between them, CBOR, aggregation of other servers. How a pod's log or
 // a shell in it is reached is up to Subresource.Connect. Authentication,
 // authorization and admission are packages of their own.
 package apiserver

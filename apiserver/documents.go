@@ -14,10 +14,19 @@ import (
 )
 
 // documents are the OpenAPI v3 documents by group version path without its
-// first slash. They are built when they are first asked for and never change.
+// first slash, and the one of v2 in both its forms. They are built when they are
+// first asked for and never change.
 type documents struct {
-	byPath map[string]func() (document, error)
+	byPath   map[string]func() (document, error)
+	v2, v2PB func() (document, error)
 }
+
+// mediaOpenAPI is how OpenAPI v2 is written as protobuf. Clients ask for it by an
+// older name, which is no valid media type for its @.
+const (
+	mediaOpenAPI    = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+	mediaOpenAPIOld = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+)
 
 type document struct {
 	data []byte
@@ -33,12 +42,24 @@ func newDocuments(s *Server) *documents {
 			})
 		}
 	}
+	d.v2 = sync.OnceValues(s.buildV2)
+	d.v2PB = sync.OnceValues(func() (document, error) {
+		doc, err := d.v2()
+		if err != nil {
+			return document{}, err
+		}
+		data, err := openapi.Protobuf(doc.data)
+		return document{data, digest(data)}, err
+	})
 	return d
 }
 
 // serve answers below /openapi: v3 is an index, v3/api/v1 and the like are the
-// documents. There is no v2: clients that know v3 do not ask for it.
+// documents. v2 is all of them in one, for clients that do not know v3.
 func (d *documents) serve(s *Server, w http.ResponseWriter, r *http.Request, segments []string) error {
+	if len(segments) == 1 && segments[0] == "v2" {
+		return d.serveV2(s, w, r)
+	}
 	if len(segments) == 0 || segments[0] != "v3" {
 		return notServed()
 	}
@@ -63,6 +84,36 @@ func (d *documents) serve(s *Server, w http.ResponseWriter, r *http.Request, seg
 	return nil
 }
 
+func (d *documents) serveV2(s *Server, w http.ResponseWriter, r *http.Request) error {
+	build, media := d.v2, mediaJSON
+	accept := strings.Join(r.Header.Values("Accept"), ",")
+	if strings.Contains(accept, mediaOpenAPIOld) || strings.Contains(accept, mediaOpenAPI) {
+		build, media = d.v2PB, mediaOpenAPI
+	} else if _, err := negotiate(r, accepts{}); err != nil {
+		return err
+	}
+	doc, err := build()
+	if err != nil {
+		return err
+	}
+	s.writeTaggedBytes(w, r, media, doc.data, doc.hash)
+	return nil
+}
+
+func (s *Server) buildV2() (document, error) {
+	var all []openapi.Resource
+	for _, g := range s.groups {
+		for _, v := range g.versions {
+			all = append(all, s.described(g.name, v)...)
+		}
+	}
+	data, err := openapi.BuildV2("Kubernetes", s.config.Version.GitVersion, all, reflect.TypeFor[metav1.DeleteOptions]())
+	if err != nil {
+		return document{}, fmt.Errorf("openapi v2: %w", err)
+	}
+	return document{data, digest(data)}, nil
+}
+
 func (d *documents) serveIndex(s *Server, w http.ResponseWriter, r *http.Request) error {
 	type entry struct {
 		URL string `json:"serverRelativeURL"`
@@ -79,6 +130,15 @@ func (d *documents) serveIndex(s *Server, w http.ResponseWriter, r *http.Request
 }
 
 func (s *Server) buildDocument(name, version string) (document, error) {
+	data, err := openapi.Build("Kubernetes", s.config.Version.GitVersion, s.described(name, version), reflect.TypeFor[metav1.DeleteOptions]())
+	if err != nil {
+		return document{}, fmt.Errorf("openapi of %s: %w", groupPath(name, version), err)
+	}
+	return document{data, digest(data)}, nil
+}
+
+// described are the resources of a group version as OpenAPI sees them.
+func (s *Server) described(name, version string) []openapi.Resource {
 	var resources []openapi.Resource
 	for _, k := range s.kindsOf(name, version) {
 		r := openapi.Resource{
@@ -103,11 +163,7 @@ func (s *Server) buildDocument(name, version string) (document, error) {
 		}
 		resources = append(resources, r)
 	}
-	data, err := openapi.Build("Kubernetes", s.config.Version.GitVersion, resources, reflect.TypeFor[metav1.DeleteOptions]())
-	if err != nil {
-		return document{}, fmt.Errorf("openapi of %s: %w", groupPath(name, version), err)
-	}
-	return document{data, digest(data)}, nil
+	return resources
 }
 
 func openapiKind(gvk schema.GroupVersionKind) openapi.Kind {

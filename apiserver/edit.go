@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/apiserver/internal/ownership"
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -21,29 +22,27 @@ type edit struct {
 	// admitted says that apply has asked admission about the request's body, as
 	// it must where the body is not the object itself.
 	admitted bool
-	dryRun   bool
+	// manager comes to own what changes. Nobody does where tracks is not set.
+	tracks  bool
+	manager string
+	// applies says that apply has recorded owners itself, and that without an
+	// object the edit shall fail with errAbsent.
+	applies bool
+	dryRun  bool
 }
 
 // edit applies e to the request's object and returns the object as stored.
 func (s *Server) edit(q *request, e edit) (runtime.Object, error) {
-	ctx := q.r.Context()
-	record, err := s.config.Store.Get(ctx, q.key(), 0)
-	for {
-		if err != nil {
-			return nil, storageError(err, q.kind.gr, q.info.Name)
-		}
-		q.w.Header().Del("Warning") // what an attempt before this one has said
-		obj, err2 := s.attempt(q, e, record)
-		if !errors.Is(err2, storage.ErrConflict) {
-			return obj, err2
-		}
-		record, err = s.config.Store.Get(ctx, q.key(), 0)
+	obj, err := s.onRecord(q, func(record storage.Record) (runtime.Object, error) { return s.attempt(q, e, record) })
+	if e.applies && errors.Is(err, storage.ErrNotFound) {
+		return nil, errAbsent
 	}
+	return obj, storageError(err, q.kind.gr, q.info.Name)
 }
 
 // attempt applies e to record. It fails with storage.ErrConflict when the
 // record is no longer the newest.
-func (s *Server) attempt(q *request, e edit, record storage.Record) (runtime.Object, error) {
+func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.Object, err error) {
 	old, err := q.kind.decode(record)
 	if err != nil {
 		return nil, err
@@ -55,23 +54,32 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (runtime.Obj
 	if err := q.carry(obj, old); err != nil {
 		return nil, err
 	}
+	// First, so that what a client leaves out is no change.
+	if q.kind.Strategy.Default != nil {
+		q.kind.Strategy.Default(obj)
+	}
 	strategy := q.strategy()
 	if strategy.PrepareForUpdate != nil {
 		// A copy, for what is kept from it becomes part of obj, which the steps
 		// after this one may change in place; old itself is shared.
 		strategy.PrepareForUpdate(q.r.Context(), obj, old.DeepCopyObject())
 	}
-	if q.kind.Strategy.Default != nil {
-		q.kind.Strategy.Default(obj)
+	if e.tracks {
+		s.own(q, old, obj, e.manager)
 	}
 	if e.admitted {
 		if err := q.validateChange(obj, old); err != nil {
 			return nil, err
 		}
-		return s.replace(q, obj, old, record, e.dryRun)
+		return s.replace(q, obj, old, record, e)
 	}
 	in := q.admissionRequest(admission.Update, obj, old, e.dryRun)
 	if err := s.mutate(q, in); err != nil {
+		return nil, err
+	}
+	holds, err := s.allocate(q, in.Object, old, e.dryRun)
+	defer func() { holds.settle(err) }()
+	if err != nil {
 		return nil, err
 	}
 	if err := q.validateChange(in.Object, old); err != nil {
@@ -80,7 +88,10 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (runtime.Obj
 	if err := s.validate(q, in); err != nil {
 		return nil, err
 	}
-	return s.replace(q, in.Object, old, record, e.dryRun)
+	if err := holds.late(); err != nil {
+		return nil, err
+	}
+	return s.replace(q, in.Object, old, record, e)
 }
 
 // carry checks what obj demands of the stored object and takes over from it
@@ -102,7 +113,6 @@ func (q *request) carry(obj, old runtime.Object) error {
 	m.SetCreationTimestamp(was.GetCreationTimestamp())
 	m.SetGeneration(was.GetGeneration())
 	m.SetSelfLink("")
-	m.SetManagedFields(nil)
 	if was.GetDeletionTimestamp() != nil {
 		m.SetDeletionTimestamp(was.GetDeletionTimestamp())
 		if m.GetDeletionGracePeriodSeconds() == nil {
@@ -125,7 +135,13 @@ func (q *request) validateChange(obj, old runtime.Object) error {
 
 // replace stores obj in place of record, or deletes record where obj has lost
 // the last that kept it from going. Nothing is written where nothing changed.
-func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Record, dryRun bool) (runtime.Object, error) {
+func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Record, e edit) (runtime.Object, error) {
+	if e.applies {
+		same, err := q.appliedBefore(obj, old, record)
+		if err != nil || same {
+			return old, err
+		}
+	}
 	data, err := q.kind.encode(obj)
 	if err != nil {
 		return nil, err
@@ -137,7 +153,7 @@ func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Rec
 	case bytes.Equal(data, record.Value):
 		return old, nil
 	}
-	if dryRun {
+	if e.dryRun {
 		return obj, nil
 	}
 	written, err := s.config.Store.Commit(q.r.Context(), change)
@@ -147,13 +163,26 @@ func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Rec
 		}
 		return nil, err
 	}
-	accessor(obj).SetResourceVersion(formatRevision(written.Revision))
+	q.kind.standAt(obj, written.Revision)
 	if change.Op == storage.Delete {
-		q.kind.cache.drop(record.Key)
+		s.giveBack(q, old, nil, written.Revision)
 	} else {
 		q.kind.cache.put(record.Key, written.Revision, obj)
+		s.giveBack(q, old, obj, written.Revision)
 	}
 	return obj, nil
+}
+
+// appliedBefore reports whether an apply has changed nothing but the time of
+// its entry in managedFields, and need not be stored.
+func (q *request) appliedBefore(obj, old runtime.Object, record storage.Record) (bool, error) {
+	now, kept := ownership.KeepTimes(accessor(obj), accessor(old))
+	if !kept {
+		return false, nil
+	}
+	data, err := q.kind.encode(obj)
+	accessor(obj).SetManagedFields(now)
+	return bytes.Equal(data, record.Value) && !q.kind.released(obj, old), err
 }
 
 // released reports whether obj, which was being deleted, may go now.

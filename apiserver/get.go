@@ -8,43 +8,38 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/storage"
+	"github.com/planekit/planekit/storage/cache"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// How long a read waits for a revision that the store has not reached, as
-// kube-apiserver does, and how often it looks.
-const (
-	futureTimeout  = 3 * time.Second
-	futureInterval = 25 * time.Millisecond
-)
+// futureTimeout is how long a read waits for a revision that the store has not
+// reached, as in kube-apiserver.
+const futureTimeout = 3 * time.Second
 
 func (s *Server) get(q *request) error {
 	var o metav1.GetOptions
 	if err := decodeQuery(q.r.URL.Query(), &o); err != nil {
 		return err
 	}
-	revision, err := parseRevision(o.ResourceVersion)
+	i, err := s.read(q.r.Context(), q, o.ResourceVersion)
 	if err != nil {
 		return err
 	}
-	if err := s.await(q.r.Context(), q.kind, revision); err != nil {
-		return err
+	if !q.ready() {
+		return s.respond(q, http.StatusOK, i.Object.Object)
 	}
-	_, obj, err := s.load(q.r.Context(), q)
-	if err != nil {
-		return err
-	}
-	return s.respond(q, http.StatusOK, obj)
+	return s.respondItem(q, i)
 }
 
 // getSub shows a subresource: the object itself, or what From makes of it.
 func (s *Server) getSub(q *request) error {
-	_, obj, err := s.load(q.r.Context(), q)
+	i, err := s.read(q.r.Context(), q, "")
 	if err != nil {
 		return err
 	}
+	obj := i.Object.Object
 	if q.sub.New != nil {
 		if obj, err = q.show(obj); err != nil {
 			return err
@@ -63,41 +58,50 @@ func (q *request) show(obj runtime.Object) (runtime.Object, error) {
 	return view, nil
 }
 
-// load reads the request's object as it is now. It is shared: do not change it.
-func (s *Server) load(ctx context.Context, q *request) (storage.Record, runtime.Object, error) {
-	record, err := s.config.Store.Get(ctx, q.key(), 0)
-	if err != nil {
-		return record, nil, storageError(err, q.kind.gr, q.info.Name)
+// read returns the request's object, not older than version; where that is
+// empty, with every change that was acknowledged before. It is shared: do not
+// change it.
+func (s *Server) read(ctx context.Context, q *request, version string) (*item, error) {
+	var i *item
+	var err error
+	if version == "" {
+		i, err = q.kind.cache.Get(ctx, q.key())
+	} else if err = s.await(ctx, q.kind, version); err == nil {
+		var found bool
+		if i, found = q.kind.cache.Peek(q.key()); !found {
+			err = storage.ErrNotFound
+		}
 	}
-	obj, err := q.kind.decode(record)
-	return record, obj, err
+	if errors.Is(err, cache.ErrBehind) {
+		var record storage.Record
+		if record, err = s.config.Store.Get(ctx, q.key(), 0); err == nil {
+			i, err = q.kind.item(record)
+		}
+	}
+	if err != nil {
+		return nil, storageError(err, q.kind.gr, q.info.Name)
+	}
+	return i, i.Err
 }
 
-// await waits until the store has reached revision. Revisions come from the
-// same store, so one that it has not reached is made up, or from a copy which
-// is ahead of it and about to be caught up with.
-func (s *Server) await(ctx context.Context, k *kind, revision storage.Revision) error {
-	if revision == 0 {
-		return nil
+// await waits until the cache is not older than version. Revisions come from the
+// store, so one that it has not reached is made up, or from a copy which is
+// ahead of it and about to be caught up with.
+func (s *Server) await(ctx context.Context, k *kind, version string) error {
+	revision, err := parseRevision(version)
+	if err != nil {
+		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, futureTimeout)
+	soon, cancel := context.WithTimeout(ctx, futureTimeout)
 	defer cancel()
-	tick := time.NewTicker(futureInterval)
-	defer tick.Stop()
-	for {
-		page, err := s.config.Store.List(ctx, storage.Key(k.root), storage.ListOptions{Limit: 1})
-		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			return err
-		}
-		if err == nil && page.Revision >= revision {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return tooLargeRevision(revision, page.Revision)
-		case <-tick.C:
-		}
+	if err = k.cache.Wait(soon, revision); ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+		return err
 	}
+	now, err := s.feed.Now(ctx)
+	if err == nil && now >= revision {
+		return cache.ErrBehind
+	}
+	return errors.Join(err, tooLargeRevision(revision, now))
 }
 
 func tooLargeRevision(want, have storage.Revision) error {

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	stdlog "log"
 	"net/http"
@@ -9,10 +10,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/apiserver/internal/fair"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // ServeHTTP authenticates, authorizes and serves a request.
@@ -25,6 +28,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, identify func(*ht
 	info, parseErr := parseRequest(r.Method, r.URL)
 	recorder := &recorder{ResponseWriter: w, began: time.Now()}
 	defer s.finish(recorder, r, info)
+	if began := s.config.Hooks.Began; began != nil {
+		began(s.served(r, info))
+	}
+	hurry(recorder, r)
 	h := recorder.Header()
 	h.Set("Cache-Control", "no-cache, private")
 	if parseErr != nil {
@@ -35,30 +42,48 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, identify func(*ht
 		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 		defer cancel()
 		r = r.WithContext(ctx)
-		select {
-		case s.slots <- struct{}{}:
-			defer func() { <-s.slots }()
-		default:
-			s.writeError(recorder, r, apierrors.NewTooManyRequests("too many requests, please try again later", 1))
-			return
-		}
 	}
 	u, err := identify(r)
+	s.audit(recorder, r, info, u)
 	if err == nil {
-		u, err = s.impersonate(r, u)
+		u, err = s.persona(recorder, r, u)
 	}
 	if err != nil {
 		s.writeError(recorder, r, err)
 		return
 	}
 	r = r.WithContext(user.NewContext(r.Context(), u))
-	if err := s.authorize(r, info, u); err != nil {
+	if limited := !s.longRunning(info) && !u.In(user.Masters); limited {
+		if err := s.limiter.Enter(r.Context(), u.Name); err != nil {
+			s.writeError(recorder, r, overloaded(err))
+			return
+		}
+		defer s.limiter.Leave()
+	}
+	if err := s.authorize(recorder, r, info, u); err != nil {
 		s.writeError(recorder, r, err)
 		return
 	}
 	if err := s.route(recorder, r, info, u); err != nil {
 		s.writeError(recorder, r, err)
 	}
+}
+
+// overloaded is what a client is told that was not let in.
+func overloaded(err error) error {
+	if errors.Is(err, fair.ErrFull) || errors.Is(err, fair.ErrLate) {
+		return apierrors.NewTooManyRequests("too many requests, please try again later", 1)
+	}
+	return err
+}
+
+// persona is as whom u acts, which the audit is told where it is not u.
+func (s *Server) persona(w *recorder, r *http.Request, u *user.Info) (*user.Info, error) {
+	as, err := s.impersonate(r, u)
+	if w.trail != nil && err == nil && as != u {
+		w.trail.Impersonates(as)
+	}
+	return as, err
 }
 
 // longRunning reports requests that last as long as the client likes, which do
@@ -79,6 +104,7 @@ func (s *Server) longRunning(info requestInfo) bool {
 // begun, and keeps the process alive.
 func (s *Server) finish(w *recorder, r *http.Request, info requestInfo) {
 	cause := recover()
+	panicked := cause != nil
 	if cause != nil && cause != http.ErrAbortHandler {
 		s.config.Log.Error(fmt.Errorf("panic: %v", cause), "handler panicked",
 			"method", r.Method, "path", r.URL.Path, "stack", string(debug.Stack()))
@@ -87,16 +113,41 @@ func (s *Server) finish(w *recorder, r *http.Request, info requestInfo) {
 			cause = nil
 		}
 	}
+	s.audited(w, r, info, panicked)
 	if served := s.config.Hooks.Served; served != nil {
-		done := Served{Verb: info.Verb, Subresource: info.Subresource, Code: w.code, Took: time.Since(w.began)}
-		if info.Resource != "" {
-			done.Resource = info.gvr()
-		}
+		done := s.served(r, info)
+		done.Code, done.Bytes, done.Took = w.code, w.bytes, time.Since(w.began)
 		served(done)
 	}
 	if cause != nil {
 		panic(http.ErrAbortHandler)
 	}
+}
+
+// served describes a request to the hooks. What is not served is not named:
+// clients could make up names without end.
+func (s *Server) served(r *http.Request, info requestInfo) Served {
+	out := Served{Verb: info.Verb, LongRunning: s.longRunning(info)}
+	k := s.kinds[info.gvr()]
+	if info.Resource == "" || k == nil || info.Subresource != "" && k.subresource(info.Subresource) == nil {
+		return out
+	}
+	out.Resource, out.Subresource = k.gvr, info.Subresource
+	switch {
+	case info.Verb == "create", info.Name != "" && info.Verb != "list" && info.Verb != "watch":
+		out.Scope = "resource"
+	case info.Namespace != "":
+		out.Scope = "namespace"
+	default:
+		out.Scope = "cluster"
+	}
+	if info.Verb == "patch" && contentType(r) == string(types.ApplyYAMLPatchType) {
+		out.Verb = "apply"
+	}
+	if r.URL.RawQuery != "" && info.Verb != "get" && info.Verb != "list" && info.Verb != "watch" {
+		out.DryRun = r.URL.Query().Get("dryRun") != ""
+	}
+	return out
 }
 
 // authenticate finds out who asks and takes the credentials off the request.
@@ -112,42 +163,33 @@ func (s *Server) authenticate(r *http.Request) (*user.Info, error) {
 	return u, nil
 }
 
-func (s *Server) authorize(r *http.Request, info requestInfo, u *user.Info) error {
+func (s *Server) authorize(w *recorder, r *http.Request, info requestInfo, u *user.Info) error {
 	a := info.attributes(u)
 	decision, reason, err := s.config.Authorizer.Authorize(r.Context(), a)
+	if w.trail != nil {
+		w.trail.Decided(decision == authz.Allow, reason)
+	}
+	return s.decided(a, decision, reason, err)
+}
+
+// authorizeMore asks whether u may do something else in the same request.
+func (s *Server) authorizeMore(r *http.Request, info requestInfo, u *user.Info) error {
+	a := info.attributes(u)
+	decision, reason, err := s.config.Authorizer.Authorize(r.Context(), a)
+	return s.decided(a, decision, reason, err)
+}
+
+// decided is the error to whoever may not do a.
+func (s *Server) decided(a authz.Attributes, decision authz.Decision, reason string, err error) error {
 	if decision == authz.Allow {
 		return nil
 	}
 	if err != nil {
-		s.config.Log.Error(err, "authorization incomplete", "user", u.Name, "verb", a.Verb)
+		s.config.Log.Error(err, "authorization incomplete", "user", a.User.Name, "verb", a.Verb)
 	}
 	gr := schema.GroupResource{Group: a.Group, Resource: a.Resource}
 	return apierrors.NewForbidden(gr, a.Name, fmt.Errorf("%s", forbidden(a, reason)))
 }
-
-// recorder remembers the status code.
-type recorder struct {
-	http.ResponseWriter
-	began time.Time
-	code  int
-}
-
-func (w *recorder) WriteHeader(code int) {
-	if w.code == 0 {
-		w.code = code
-	}
-	w.ResponseWriter.WriteHeader(code)
-}
-
-func (w *recorder) Write(data []byte) (int, error) {
-	if w.code == 0 {
-		w.code = http.StatusOK
-	}
-	return w.ResponseWriter.Write(data)
-}
-
-// Unwrap lets http.ResponseController find what it needs.
-func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // httpErrors hands what net/http has to say (failed handshakes mostly) to log.
 func httpErrors(log logr.Logger) *stdlog.Logger {

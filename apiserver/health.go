@@ -24,7 +24,7 @@ func (s *Server) checks(endpoint string) []Check {
 	}
 	all := []Check{ping, {"storage", s.checkStorage}}
 	if endpoint == "readyz" {
-		all = append(all, Check{"shutdown", func(context.Context) error { return s.stopping.Err() }})
+		all = append(all, Check{"shutdown", func(context.Context) error { return s.unready.Err() }})
 	}
 	return append(all, s.config.Checks...)
 }

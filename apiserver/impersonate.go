@@ -1,15 +1,12 @@
 package apiserver
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // The headers of impersonation
@@ -32,14 +29,9 @@ func (s *Server) impersonate(r *http.Request, u *user.Info) (*user.Info, error) 
 	}
 	for _, a := range as.attributes(u) {
 		decision, reason, err := s.config.Authorizer.Authorize(r.Context(), a)
-		if decision == authz.Allow {
-			continue
+		if err := s.decided(a, decision, reason, err); err != nil {
+			return nil, err
 		}
-		if err != nil {
-			s.config.Log.Error(err, "authorization incomplete", "user", u.Name, "verb", a.Verb)
-		}
-		gr := schema.GroupResource{Group: a.Group, Resource: a.Resource}
-		return nil, apierrors.NewForbidden(gr, a.Name, fmt.Errorf("%s", forbidden(a, reason)))
 	}
 	for name := range r.Header {
 		if strings.HasPrefix(name, impersonatePrefix) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/planekit/planekit/apiserver/internal/ownership"
 	"github.com/planekit/planekit/storage"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,13 +20,19 @@ var allVerbs = []string{"create", "delete", "deletecollection", "get", "list", "
 // kind is a Resource with what is derived from it once.
 type kind struct {
 	Resource
-	gvk   schema.GroupVersionKind
-	gvr   schema.GroupVersionResource
-	gr    schema.GroupResource
-	root  string // storage prefix of all objects, with the final slash
-	proto bool   // objects and lists can be written as protobuf
-	codec *codec
-	cache *decodeCache
+	gvk schema.GroupVersionKind
+	gvr schema.GroupVersionResource
+	gr  schema.GroupResource
+	// stored is how objects are stored; without From and Into, as they are.
+	stored Stored
+	root   string // storage prefix of all objects, with the final slash
+	held   string // storage prefix of what they hold, with the final slash
+	proto  bool   // objects and lists can be written as protobuf
+	codec  *codec
+	cache  objects
+	wire   wire
+	// trackers record who owns the fields, by subresource.
+	trackers map[string]func() (*ownership.Tracker, error)
 }
 
 // group is an API group as discovery shows it, versions in the order given.
@@ -38,6 +45,9 @@ func (s *Server) addKinds(resources []Resource) error {
 	stored := map[schema.GroupResource]bool{}
 	for _, r := range resources {
 		k, err := newKind(r, s.config.Prefix, s.codec)
+		if err == nil {
+			err = k.addCache(s.feed)
+		}
 		if err != nil {
 			return fmt.Errorf("resource %s/%s %s: %w", r.Group, r.Version, r.Plural, err)
 		}
@@ -48,6 +58,7 @@ func (s *Server) addKinds(resources []Resource) error {
 		s.kinds[k.gvr] = k
 		s.addGroup(r.Group, r.Version)
 	}
+	s.addTrackers()
 	return nil
 }
 
@@ -83,16 +94,22 @@ func newKind(r Resource, prefix string, c *codec) (*kind, error) {
 	if len(r.Verbs) == 0 {
 		r.Verbs = allVerbs
 	}
+	stored := Stored{Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, New: r.New}
+	if r.StoredAs != nil {
+		stored = *r.StoredAs
+	}
 	k := &kind{
 		Resource: r,
 		gvk:      schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind},
 		gvr:      schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Plural},
 		gr:       schema.GroupResource{Group: r.Group, Resource: r.Plural},
-		root:     prefix + "/" + cmp.Or(r.Group, "core") + "/" + r.Plural + "/",
-		proto:    canProto(r.New()) && (r.Answer != nil || canProto(r.NewList())),
+		stored:   stored,
+		root:     prefix + "/" + cmp.Or(stored.Group, "core") + "/" + stored.Plural + "/",
+		held:     prefix + "/held/" + cmp.Or(r.Group, "core") + "/" + r.Plural + "/",
+		proto:    canProto(r.New()) && canProto(stored.New()) && (r.Answer != nil || canProto(r.NewList())),
 		codec:    c,
-		cache:    newDecodeCache(),
 	}
+	k.addWire()
 	for _, sub := range r.Subresources {
 		if err := sub.check(); err != nil {
 			return nil, fmt.Errorf("subresource %q: %w", sub.Name, err)
@@ -156,25 +173,26 @@ func (k *kind) subKind(sub *Subresource) schema.GroupVersionKind {
 // decode turns a record into an object. The object is shared and must not be
 // changed; writers copy it.
 func (k *kind) decode(record storage.Record) (runtime.Object, error) {
-	if obj, ok := k.cache.get(record.Key, record.Revision); ok {
-		return obj, nil
-	}
-	obj, err := k.codec.decodeStored(record.Value, k.gvk, k.New())
+	i, err := k.item(record)
 	if err != nil {
-		return nil, fmt.Errorf("stored object %s cannot be decoded: %w", record.Key, err)
+		return nil, err
 	}
-	k.settle(obj, record.Revision)
-	k.cache.put(record.Key, record.Revision, obj)
-	return obj, nil
+	return i.Object.Object, nil
 }
 
-// settle gives a decoded object its type, its defaults and its revision.
+// settle gives a decoded object its type and its revision.
 func (k *kind) settle(obj runtime.Object, revision storage.Revision) {
-	if k.Strategy.Default != nil {
-		k.Strategy.Default(obj)
-	}
 	obj.GetObjectKind().SetGroupVersionKind(k.gvk)
+	k.standAt(obj, revision)
+}
+
+// standAt makes obj what clients see of the object that the store has at
+// revision. Nobody else has obj yet.
+func (k *kind) standAt(obj runtime.Object, revision storage.Revision) {
 	accessor(obj).SetResourceVersion(formatRevision(revision))
+	if k.Decorate != nil {
+		k.Decorate(obj)
+	}
 }
 
 // encode returns what is stored for obj: no resourceVersion, for that is the
@@ -185,11 +203,19 @@ func (k *kind) encode(obj runtime.Object) ([]byte, error) {
 	m.SetResourceVersion("")
 	defer m.SetResourceVersion(version)
 	obj.GetObjectKind().SetGroupVersionKind(k.gvk)
+	if k.stored.Into != nil {
+		obj = k.stored.Into(obj)
+		obj.GetObjectKind().SetGroupVersionKind(k.storedKind())
+	}
 	media := mediaJSON
 	if k.proto {
 		media = mediaProto
 	}
 	return k.codec.encode(media, obj)
+}
+
+func (k *kind) storedKind() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: k.stored.Group, Version: k.stored.Version, Kind: k.stored.Kind}
 }
 
 // accessor returns the metadata of an object whose type newKind has checked.

@@ -95,25 +95,41 @@ func TestPanicIsContained(t *testing.T) {
 	a.want(a.do("GET", configPath, ""), 200, "")
 }
 
+// TestTooManyInFlight has one user take the only place and fill the queue: more
+// is refused, another user's request waits its turn, watches and administrators
+// are not counted.
 func TestTooManyInFlight(t *testing.T) {
-	entered, leave := make(chan struct{}), make(chan struct{})
-	a := start(t, apiservertest.WithConfig(func(c *apiserver.Config) { c.MaxInFlight = 1 }),
-		apiservertest.WithAdmission(admit{mutate: func(context.Context, *admission.Request) error {
-			close(entered)
-			<-leave
-			return nil
-		}}))
-	var group sync.WaitGroup
-	group.Go(func() { a.create(configPath, configMap("a", "")) })
-	<-entered
-	got := a.want(a.do("GET", configPath, ""), 429, "too many requests")
-	if got.header.Get("Retry-After") != "1" {
-		t.Errorf("headers %v", got.header)
-	}
-	s := a.watch(configPath + "?watch=true")
-	close(leave)
-	group.Wait()
-	s.want("ADDED/a")
+	synctest.Test(t, func(t *testing.T) {
+		s, a := inMemory(t, func(c *apiserver.Config) {
+			c.MaxInFlight, c.MaxQueued = 1, 2
+			c.Admission = admit{mutate: func(_ context.Context, in *admission.Request) error {
+				time.Sleep(time.Second)
+				return nil
+			}}
+		})
+		other := &api{t, &http.Client{Transport: s.Transport(&user.Info{Name: "other"})}, a.base}
+		master := &api{t, &http.Client{Transport: s.Transport(&user.Info{Name: "root", Groups: []string{user.Masters}})}, a.base}
+		var group sync.WaitGroup
+		began := time.Now()
+		for i := range 3 {
+			group.Go(func() { a.create(configPath, configMap(fmt.Sprint("a", i), "")) })
+		}
+		synctest.Wait()
+		got := a.want(a.do("GET", configPath, ""), 429, "too many requests, please try again later")
+		if got.header.Get("Retry-After") != "1" {
+			t.Errorf("headers %v", got.header)
+		}
+		a.watch(configPath + "?watch=true")
+		master.want(master.do("GET", configPath, ""), 200, "")
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("those who are not counted waited %v", waited)
+		}
+		other.want(other.do("GET", configPath, ""), 200, "")
+		if waited := time.Since(began); waited > 2*time.Second {
+			t.Errorf("the other waited %v", waited)
+		}
+		group.Wait()
+	})
 }
 
 func TestHooks(t *testing.T) { synctest.Test(t, testHooks) }
@@ -187,9 +203,9 @@ func TestFutureRevision(t *testing.T) {
 // hung is a store that does not answer.
 type hung struct{ storage.Store }
 
-func (hung) Get(ctx context.Context, _ storage.Key, _ storage.Revision) (storage.Record, error) {
+func (hung) List(ctx context.Context, _ storage.Key, _ storage.ListOptions) (storage.Page, error) {
 	<-ctx.Done()
-	return storage.Record{}, ctx.Err()
+	return storage.Page{}, ctx.Err()
 }
 
 func TestRequestTimeout(t *testing.T) {

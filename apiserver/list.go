@@ -3,16 +3,17 @@ package apiserver
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/planekit/planekit/storage"
+	"github.com/planekit/planekit/storage/cache"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // listing is the result of a list before it becomes a list object.
 type listing struct {
-	objects   []runtime.Object // shared
+	items     []*item // shared
 	revision  storage.Revision
 	next      string
 	remaining *int64
@@ -39,9 +40,20 @@ func (s *Server) list(q *request) error {
 	return s.respondList(q, found)
 }
 
-// start turns list options into where the store is to begin.
-func (s *Server) start(ctx context.Context, selected *selection, o *metav1.ListOptions) (storage.ListOptions, error) {
-	var from storage.ListOptions
+// listFrom says which state a list is of, and where in it the list begins.
+type listFrom struct {
+	// at is the revision of the state, where it must be that one.
+	at storage.Revision
+	// version is the resourceVersion that the state must not be older than; empty
+	// is the newest there is.
+	version string
+	after   storage.Key
+}
+
+// listStart implements the table of
+// https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list.
+func listStart(selected *selection, o *metav1.ListOptions) (listFrom, error) {
+	from := listFrom{version: o.ResourceVersion}
 	if o.Limit < 0 {
 		return from, badRequest("limit must not be negative")
 	}
@@ -50,8 +62,7 @@ func (s *Server) start(ctx context.Context, selected *selection, o *metav1.ListO
 			return from, badRequest("specifying resource version is not allowed when using continue")
 		}
 		token, err := decodeContinue(o.Continue, selected.prefix)
-		from.At, from.After = token.Revision, token.After
-		return from, err
+		return listFrom{at: token.Revision, after: token.After}, err
 	}
 	revision, err := parseRevision(o.ResourceVersion)
 	if err != nil {
@@ -73,53 +84,126 @@ func (s *Server) start(ctx context.Context, selected *selection, o *metav1.ListO
 		return from, badRequest("resourceVersionMatch %q is not supported: use Exact or NotOlderThan", o.ResourceVersionMatch)
 	}
 	if exact {
-		from.At = revision
+		from.at = revision
 	}
-	return from, s.await(ctx, selected.kind, revision)
+	return from, nil
 }
 
-// find lists what is selected, all as of one revision, in as many reads as it
-// takes to fill the limit.
+// find lists what is selected, all as of one revision: from the cache, or from
+// the store where the cache does not reach back so far.
 func (s *Server) find(ctx context.Context, selected *selection, o *metav1.ListOptions) (*listing, error) {
-	from, err := s.start(ctx, selected, o)
+	from, err := listStart(selected, o)
 	if err != nil {
 		return nil, err
 	}
-	found := &listing{}
-	for {
-		if from.Limit = int(o.Limit); o.Limit > 0 && !selected.all() {
-			from.Limit = max(from.Limit, 500) // few may match: do not read them one by one
+	if from.version != "" {
+		err = s.await(ctx, selected.kind, from.version)
+	}
+	var state cache.Snapshot[*object]
+	if err == nil {
+		state, err = snapshot(ctx, selected.kind, from)
+	}
+	switch {
+	case err == nil:
+		if field, value, ok := selected.field(); ok && o.Limit == 0 && from.at == 0 {
+			return selected.pickMatching(s, field, value), nil
 		}
-		page, err := s.config.Store.List(ctx, selected.prefix, from)
+		return selected.pick(s, state, from, int(o.Limit))
+	case errors.Is(err, cache.ErrBehind), errors.Is(err, storage.ErrCompacted), errors.Is(err, storage.ErrFuture):
+		return s.findStored(ctx, selected, from, o)
+	}
+	return nil, err
+}
+
+// snapshot returns the state that from is about.
+func snapshot(ctx context.Context, k *kind, from listFrom) (cache.Snapshot[*object], error) {
+	switch {
+	case from.at > 0:
+		if err := k.cache.Wait(ctx, 0); err != nil {
+			return cache.Snapshot[*object]{}, err
+		}
+		return k.cache.At(from.at)
+	case from.version == "":
+		return k.cache.Current(ctx)
+	}
+	return k.cache.Latest(), nil
+}
+
+// pick lists what is selected of a state.
+func (selected *selection) pick(s *Server, state cache.Snapshot[*object], from listFrom, limit int) (*listing, error) {
+	found := &listing{revision: state.Revision}
+	if limit == 0 && selected.all() && string(selected.prefix) == selected.kind.root {
+		found.items = make([]*item, 0, state.Len())
+	}
+	var more int64
+	for i := range state.All(selected.prefix, from.after) {
+		if limit == 0 || len(found.items) < limit {
+			found.add(s, selected, i)
+			continue
+		}
+		if i.Err != nil || !selected.matches(i.Object.Object) {
+			continue
+		}
+		if more++; !selected.all() {
+			break
+		}
+	}
+	if more == 0 {
+		return found, nil
+	}
+	return found, found.resume(selected, found.items[limit-1].Key, more)
+}
+
+// pickMatching lists what is selected of the newest state, where a field tells.
+func (selected *selection) pickMatching(s *Server, field, value string) *listing {
+	items, revision := selected.kind.cache.Matching(field, value)
+	found := &listing{revision: revision, items: make([]*item, 0, len(items))}
+	for _, i := range items {
+		if strings.HasPrefix(string(i.Key), string(selected.prefix)) {
+			found.add(s, selected, i)
+		}
+	}
+	return found
+}
+
+// findStored lists from the store, in as many reads as it takes to fill the
+// limit.
+func (s *Server) findStored(ctx context.Context, selected *selection, from listFrom, o *metav1.ListOptions) (*listing, error) {
+	found, next := &listing{}, storage.ListOptions{At: from.at, After: from.after}
+	for {
+		if next.Limit = int(o.Limit); o.Limit > 0 && !selected.all() {
+			next.Limit = max(next.Limit, 500) // few may match: do not read them one by one
+		}
+		page, err := s.config.Store.List(ctx, selected.prefix, next)
 		if err != nil {
 			return nil, listError(err, o)
 		}
-		found.revision, from.At = page.Revision, page.Revision
+		found.revision, next.At = page.Revision, page.Revision
 		for i, record := range page.Records {
-			if o.Limit > 0 && len(found.objects) == int(o.Limit) {
+			if o.Limit > 0 && len(found.items) == int(o.Limit) {
 				return found, found.resume(selected, page.Records[i-1].Key, page.Remaining+int64(len(page.Records)-i))
 			}
-			found.add(s, selected, record)
+			one, _ := selected.kind.item(record)
+			found.add(s, selected, one)
 		}
 		if page.Remaining == 0 || len(page.Records) == 0 {
 			return found, nil
 		}
-		from.After = page.Records[len(page.Records)-1].Key
-		if o.Limit > 0 && len(found.objects) == int(o.Limit) {
-			return found, found.resume(selected, from.After, page.Remaining)
+		next.After = page.Records[len(page.Records)-1].Key
+		if o.Limit > 0 && len(found.items) == int(o.Limit) {
+			return found, found.resume(selected, next.After, page.Remaining)
 		}
 	}
 }
 
-func (l *listing) add(s *Server, selected *selection, record storage.Record) {
-	obj, err := selected.kind.decode(record)
-	if err != nil {
-		s.config.Log.Error(err, "object left out of list", "key", string(record.Key))
-		l.broken = append(l.broken, record.Key)
+func (l *listing) add(s *Server, selected *selection, i *item) {
+	if i.Err != nil {
+		s.config.Log.Error(i.Err, "object left out of list", "key", string(i.Key))
+		l.broken = append(l.broken, i.Key)
 		return
 	}
-	if selected.matches(obj) {
-		l.objects = append(l.objects, obj)
+	if selected.matches(i.Object.Object) {
+		l.items = append(l.items, i)
 	}
 }
 
@@ -138,7 +222,7 @@ func listError(err error, o *metav1.ListOptions) error {
 	case errors.Is(err, storage.ErrCompacted) && o.Continue != "":
 		return apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. You must start a new list without the continue parameter.")
 	case errors.Is(err, storage.ErrCompacted):
-		return apierrors.NewResourceExpired("The provided resource version is too old: " + o.ResourceVersion)
+		return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
 	case errors.Is(err, storage.ErrFuture) && o.Continue != "":
 		return badRequest("continue key is not valid: its revision does not exist")
 	}

@@ -17,8 +17,12 @@ func (k *kind) listObject(l *listing) (runtime.Object, error) {
 	if err := fillListMeta(list, l); err != nil {
 		return nil, err
 	}
-	if len(l.objects) > 0 {
-		if err := meta.SetList(list, l.objects); err != nil {
+	if len(l.items) > 0 {
+		objects := make([]runtime.Object, len(l.items))
+		for i := range l.items {
+			objects[i] = l.items[i].Object.Object
+		}
+		if err := meta.SetList(list, objects); err != nil {
 			return nil, err
 		}
 		return list, meta.EachListItem(list, func(item runtime.Object) error {
@@ -48,6 +52,22 @@ func fillListMeta(list any, l *listing) error {
 
 // respondList sends a listing in the shape that the client asked for.
 func (s *Server) respondList(q *request, l *listing) error {
+	if q.ready() && q.kind.wire.lists()[q.out.media] {
+		b, err := q.kind.listBody(q.out.media, l)
+		if err != nil {
+			return err
+		}
+		s.writeBody(q.w, q.r, q.out.media, b)
+		return nil
+	}
+	if q.out == (output{mediaJSON, asTable}) && !wantsPretty(q.r) {
+		b, err := q.kind.tableBody(q, l)
+		if err != nil {
+			return err
+		}
+		s.writeBody(q.w, q.r, q.out.media, b)
+		return nil
+	}
 	var list runtime.Object
 	var err error
 	switch q.out.shape {

@@ -14,10 +14,10 @@ func partial(obj runtime.Object) *metav1.PartialObjectMetadata {
 }
 
 func partialList(l *listing) (*metav1.PartialObjectMetadataList, error) {
-	list := &metav1.PartialObjectMetadataList{Items: make([]metav1.PartialObjectMetadata, 0, len(l.objects))}
+	list := &metav1.PartialObjectMetadataList{Items: make([]metav1.PartialObjectMetadata, 0, len(l.items))}
 	list.TypeMeta = metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"}
-	for _, obj := range l.objects {
-		list.Items = append(list.Items, *partial(obj))
+	for _, i := range l.items {
+		list.Items = append(list.Items, *partial(i.Object.Object))
 	}
 	return list, fillListMeta(list, l)
 }

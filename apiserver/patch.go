@@ -1,11 +1,13 @@
 package apiserver
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"unicode/utf8"
 
+	"github.com/planekit/planekit/apiserver/internal/ownership"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -32,11 +34,9 @@ func (s *Server) patch(q *request) error {
 	media := types.PatchType(contentType(q.r))
 	switch media {
 	case types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType:
-	case types.ApplyYAMLPatchType, types.ApplyCBORPatchType:
-		return statusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
-			"this server does not offer server-side apply (%s): apply on the client's side", media)
+	case types.ApplyYAMLPatchType:
 	default:
-		return unsupportedMedia("application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json")
+		return unsupportedMedia("application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml")
 	}
 	if err := invalidOptions("PatchOptions", metavalidation.ValidatePatchOptions(&o, media)); err != nil {
 		return err
@@ -48,13 +48,19 @@ func (s *Server) patch(q *request) error {
 	if !utf8.Valid(data) {
 		return badRequest("the body of the request is not valid UTF-8")
 	}
-	return s.change(q, len(o.DryRun) > 0, func(view runtime.Object) (runtime.Object, error) {
+	if media == types.ApplyYAMLPatchType {
+		return s.apply(q, &o, data)
+	}
+	return s.change(q, o.FieldManager, len(o.DryRun) > 0, func(view runtime.Object) (runtime.Object, error) {
 		return s.patched(q, media, data, o.FieldValidation, view)
 	})
 }
 
 // patched returns what the patch makes of view.
 func (s *Server) patched(q *request, media types.PatchType, patch []byte, fieldValidation string, view runtime.Object) (runtime.Object, error) {
+	if !bytes.Contains(patch, []byte("managedFields")) {
+		view = ownership.Without(view) // dear to write and to read again, and kept anyway
+	}
 	original, err := s.codec.encode(mediaJSON, view)
 	if err != nil {
 		return nil, err

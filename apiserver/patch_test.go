@@ -39,7 +39,6 @@ func TestPatch(t *testing.T) {
 		{"wrong type", configPath + "/web", `{"data":[1]}`, mergePatch, 400, ""},
 		{"invalid UTF-8", configPath + "/web", "{\"data\":{\"a\":\"\xff\"}}", mergePatch, 400, "UTF-8"},
 		{"unknown field", configPath + "/web?fieldValidation=Strict", `{"dato":1}`, mergePatch, 400, `unknown field "dato"`},
-		{"apply", configPath + "/web?fieldManager=m", `{}`, "Content-Type: application/apply-patch+yaml", 415, "server-side apply"},
 		{"other type", configPath + "/web", `{}`, "Content-Type: application/json", 415, "application/json-patch+json"},
 		{"absent", configPath + "/none", `{}`, mergePatch, 404, "not found"},
 		{"collection", configPath, `{}`, mergePatch, 405, ""},

@@ -55,17 +55,31 @@ func (q *request) strategy() *Strategy {
 
 func (q *request) key() storage.Key { return q.kind.key(q.info.Namespace, q.info.Name) }
 
+// hurry gives the client of r until bodyTimeout to send its body, or whatever of
+// it nobody wants: net/http reads the rest of a body after the answer, and would
+// wait for it for ever. Where deadlines are not supported (the in-memory
+// transport) the client is in this process and needs none.
+func hurry(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+	}
+}
+
+// unhurry takes the limit off, once the body has been read or when it lasts as
+// long as the request.
+func unhurry(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+}
+
 // body reads the request's body within bounds of size and time.
 func (q *request) body() ([]byte, error) {
-	control := http.NewResponseController(q.w)
-	// Where deadlines are not supported (the in-memory transport) the client is
-	// in this process and needs none.
-	if control.SetReadDeadline(time.Now().Add(bodyTimeout)) == nil {
-		defer control.SetReadDeadline(time.Time{})
-	}
 	data, err := io.ReadAll(http.MaxBytesReader(q.w, q.r.Body, maxBody))
-	if err == nil || isTooLarge(err) {
-		return data, err
+	if err == nil {
+		unhurry(q.w)
+		return data, nil
+	}
+	if isTooLarge(err) {
+		return nil, err
 	}
 	return nil, badRequest("the body of the request could not be read: %v", err)
 }

@@ -49,11 +49,56 @@ type Resource struct {
 	Fields map[string]func(runtime.Object) string
 	// Subresources are served under the object's path.
 	Subresources []Subresource
+	// AfterCreate, when not nil, is called when an object has been stored for the
+	// first time, before the client is told. The object is shared and must not be
+	// changed. What it does must bear being lost: the process may end before it.
+	AfterCreate func(ctx context.Context, obj runtime.Object)
+	// Decorate, when not nil, fills in what is not stored but made up from what is,
+	// each time that an object comes from storage or has been stored. Nobody else
+	// has the object yet. Updates bring back what was filled in: PrepareForUpdate
+	// must take it out.
+	Decorate func(obj runtime.Object)
 	// Answer, when not nil, makes the resource a question (an access review):
 	// only create is served, nothing is stored, and the client gets what Answer
 	// returns for the object it sent. NewList may be nil then. The user is in the
 	// context (see package user).
 	Answer func(ctx context.Context, obj runtime.Object) (runtime.Object, error)
+	// StoredAs, when not nil, says that the objects are those of another resource,
+	// shown in another shape: events, which two groups serve.
+	StoredAs *Stored
+	// Allocation, when not nil, gives objects what no two of them may have.
+	Allocation *Allocation
+}
+
+// Stored is the shape in which objects are stored where it is not that in which
+// they are served. Two resources which are stored alike have the same objects:
+// what is written through one is read and watched through the other.
+type Stored struct {
+	// Group, Version, Kind and Plural are those of the resource whose objects they
+	// are.
+	Group, Version, Kind, Plural string
+	// New returns an empty object of that resource.
+	New func() runtime.Object
+	// From returns what is served of stored, and Into what is stored of obj. Neither
+	// may be changed; what is returned may share its parts.
+	From func(stored runtime.Object) runtime.Object
+	Into func(obj runtime.Object) runtime.Object
+}
+
+// Allocation hands out what one object of a resource at a time may have: cluster
+// IPs and node ports. What is taken is recorded under keys of its own before the
+// object is stored, in one guarded write for each name, so of any number of
+// servers one gets it. It is given back when the object is not stored after all,
+// loses it, or is gone; what a server took when it failed is free again after a
+// minute.
+type Allocation struct {
+	// Names returns what obj has, such as "ip/10.96.0.10".
+	Names func(obj runtime.Object) []string
+	// Fill completes obj, which is about to be checked and stored; old is nil for
+	// a new object. It takes what obj has and old has not, and reports an API
+	// status error where it cannot have it. take reports whether the name was free
+	// or obj's already. In a dry run it only looks.
+	Fill func(obj, old runtime.Object, take func(name string) (bool, error)) error
 }
 
 // Strategy completes and checks objects of one type. Every function may be nil.

@@ -67,6 +67,46 @@ func (s *Server) writeBytes(w http.ResponseWriter, r *http.Request, code int, co
 	}
 }
 
+// ready reports whether the response is to show objects as they are kept ready.
+func (q *request) ready() bool {
+	return q.out.shape == whole && q.sub == nil &&
+		(q.out.media == mediaProto || q.out.media == mediaJSON && !wantsPretty(q.r))
+}
+
+// respondItem sends one object as it is kept ready.
+func (s *Server) respondItem(q *request, i *item) error {
+	pooled := chunks.Get().(*[]byte)
+	defer chunks.Put(pooled)
+	data, err := q.kind.document((*pooled)[:0], q.out.media, i)
+	*pooled = data // an object has at most a few MB
+	if err != nil {
+		return err
+	}
+	s.writeBytes(q.w, q.r, http.StatusOK, q.out.media, data)
+	return nil
+}
+
+// writeBody sends a body piece by piece.
+func (s *Server) writeBody(w http.ResponseWriter, r *http.Request, contentType string, b *body) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	zipped := b.size >= gzipFrom && acceptsGzip(r)
+	if zipped {
+		h.Set("Content-Encoding", "gzip")
+		h.Add("Vary", "Accept-Encoding")
+	} else {
+		h.Set("Content-Length", strconv.Itoa(b.size))
+	}
+	w.WriteHeader(http.StatusOK)
+	switch {
+	case r.Method == http.MethodHead:
+	case zipped:
+		b.writeZipped(w)
+	default:
+		b.writeTo(w)
+	}
+}
+
 func acceptsGzip(r *http.Request) bool {
 	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		if name, q, _ := strings.Cut(strings.TrimSpace(part), ";"); name == "gzip" && strings.TrimSpace(q) != "q=0" {

@@ -16,18 +16,23 @@ const (
 	readHeaderTimeout = 32 * time.Second
 	bodyTimeout       = 30 * time.Second
 	requestTimeout    = time.Minute
+	queueTimeout      = requestTimeout / 4
 	idleTimeout       = 3 * time.Minute
 	maxStreams        = 250
 	drainTimeout      = 20 * time.Second
 )
 
-// Run serves on the configured listener until ctx is done, then lets requests
-// in flight finish (watches are ended), and returns nil. Without a listener it
-// only waits. A Server runs once.
+// Run serves on the configured listener until ctx is done. Then /readyz fails,
+// for Config.ShutdownDelay all is served still, and no more requests are taken:
+// watches are ended, and the requests in flight have Config.DrainTimeout to
+// finish. It returns nil. Without a listener it serves Transport and ServeHTTP
+// alone. A Server runs once.
 func (s *Server) Run(ctx context.Context) error {
+	defer s.follow()()
 	if s.config.Listener == nil {
 		s.readyOnce.Do(func() { close(s.ready) })
 		<-ctx.Done()
+		s.linger(nil)
 		s.drain(nil)
 		return nil
 	}
@@ -47,6 +52,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 	}
+	s.linger(failed)
 	s.drain(server)
 	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -74,11 +80,43 @@ func (s *Server) httpServer() *http.Server {
 	return server
 }
 
+// follow reads the store's changes until the returned function is called, which
+// waits for the end of it.
+func (s *Server) follow() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.feed.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// linger is the time in which the server serves and says that it will not for
+// long. It ends early where the listener fails.
+func (s *Server) linger(failed chan error) {
+	s.beUnready()
+	if s.config.ShutdownDelay == 0 {
+		return
+	}
+	delay := time.NewTimer(s.config.ShutdownDelay)
+	defer delay.Stop()
+	select {
+	case <-delay.C:
+	case err := <-failed:
+		failed <- err // Run asks again
+	}
+}
+
 // drain ends all watches, waits for the requests in flight, on the wire and of
-// the in-memory transport, and gives up on them after drainTimeout.
+// the in-memory transport, and gives up on them after Config.DrainTimeout.
 func (s *Server) drain(server *http.Server) {
+	s.beUnready()
 	s.stop()
-	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.DrainTimeout)
 	defer cancel()
 	if server != nil && server.Shutdown(ctx) != nil {
 		server.Close()

@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	fieldselection "k8s.io/apimachinery/pkg/selection"
 
 	"github.com/planekit/planekit/storage"
 )
@@ -46,6 +47,22 @@ func newSelection(k *kind, namespace, labelText, fieldText string) (*selection, 
 
 // all reports whether every object under the prefix is selected.
 func (s *selection) all() bool { return s.labels.Empty() && s.fields.Empty() }
+
+// field returns a field of the kind's own that must have one value, if the
+// selection names one.
+func (s *selection) field() (name, value string, ok bool) {
+	for _, r := range s.fields.Requirements() {
+		if (r.Operator == fieldselection.Equals || r.Operator == fieldselection.DoubleEquals) && s.kind.Fields[r.Field] != nil {
+			return r.Field, r.Value, true
+		}
+	}
+	return "", "", false
+}
+
+// has reports whether i is an object and selected.
+func (s *selection) has(i *item) bool {
+	return i != nil && (s.all() || i.Err == nil && s.matches(i.Object.Object))
+}
 
 func (s *selection) matches(obj runtime.Object) bool {
 	if s.all() {

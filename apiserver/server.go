@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	goruntime "runtime"
 	"strings"
 	"sync"
@@ -14,9 +15,11 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/apiserver/internal/fair"
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/storage"
+	"github.com/planekit/planekit/storage/cache"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 )
@@ -39,21 +42,34 @@ type Check struct {
 // Hooks are called as things happen; each may be nil. They must be fast and
 // safe for concurrent use.
 type Hooks struct {
-	// Served is called at the end of every request.
-	Served func(Served)
+	// Began is called at the start of every request, with what is known then, and
+	// Served at its end.
+	Began, Served func(Served)
 	// Watching is called with +1 when a watch begins and -1 when it ends.
 	Watching func(resource schema.GroupVersionResource, delta int)
 }
 
 // Served is a request that has been answered.
 type Served struct {
-	// Verb is as for authorization: list, create ... or the lower-case method.
+	// Verb is as for authorization: list, create ... or the lower-case method; a
+	// patch which is a server-side apply is apply.
 	Verb string
-	// Resource and Subresource are empty for paths that are no resource's.
+	// Resource and Subresource are empty for paths that are no resource's, and
+	// for resources that are not served.
 	Resource    schema.GroupVersionResource
 	Subresource string
+	// Scope is resource where one object is meant, namespace or cluster where all
+	// of them there are, and empty where Resource is.
+	Scope string
+	// LongRunning says that the request lasts as long as the client likes: a
+	// watch, a connection to what runs behind an object.
+	LongRunning bool
+	// DryRun says that nothing was to be stored.
+	DryRun bool
 	// Code is the HTTP status.
 	Code int
+	// Bytes is the size of the answer, as it went out.
+	Bytes int64
 	// Took is the time from the request's headers to the end of the answer.
 	Took time.Duration
 }
@@ -82,14 +98,30 @@ type Config struct {
 	TLS *tls.Config
 	// InsecurePlainHTTP allows a Listener without TLS.
 	InsecurePlainHTTP bool
-	// MaxInFlight bounds the requests served at once, watches not counted;
-	// beyond it clients get 429. Zero is 600, which is what kube-apiserver allows
-	// reads (400) and writes (200) together.
+	// MaxInFlight bounds the requests served at once, watches not counted, nor
+	// those of system:masters. Beyond it they wait, and users are served in turn.
+	// Zero is 600, which is what kube-apiserver allows reads (400) and writes (200)
+	// together.
 	MaxInFlight int
+	// MaxQueued is how many requests of one user wait at most, 15 seconds each;
+	// beyond it they get 429. Zero is 100, negative is none.
+	MaxQueued int
+	// ShutdownDelay is how long the server goes on serving when Run is to end,
+	// with /readyz failing, so that load balancers find out. Zero is not at all.
+	ShutdownDelay time.Duration
+	// DrainTimeout bounds how long Run then waits for requests in flight before
+	// it cuts them off. Zero is 20 seconds.
+	DrainTimeout time.Duration
 	// Version is served under /version; empty fields say v1.36.3+planekit.
 	Version version.Info
+	// Handlers serve paths that are no resource's, such as /metrics, after
+	// authorization by path and verb. One whose path ends with a slash serves
+	// everything below. The server's own paths come first.
+	Handlers map[string]http.Handler
 	// Checks are served under /readyz and /healthz beside those of the server.
 	Checks []Check
+	// Auditor writes down who asked for what; nil writes nothing.
+	Auditor Auditor
 	// Hooks observe.
 	Hooks Hooks
 	// Log is silent when zero.
@@ -105,11 +137,16 @@ type Server struct {
 	kinds     map[schema.GroupVersionResource]*kind
 	groups    []*group
 	documents *documents
-	slots     chan struct{}
+	feed      *cache.Feed
+	limiter   *fair.Limiter
 	ready     chan struct{}
 	readyOnce sync.Once
 
-	// stopping is done when Run winds up; every watch ends then.
+	// unready is done when Run begins to wind up: /readyz says so, and all is
+	// served still.
+	unready   context.Context
+	beUnready context.CancelFunc
+	// stopping is done when Run no longer takes requests; every watch ends then.
 	stopping context.Context
 	stop     context.CancelFunc
 
@@ -127,15 +164,22 @@ func New(c Config) (*Server, error) {
 	}
 	c.Prefix = "/" + strings.Trim(cmp.Or(c.Prefix, "/registry"), "/")
 	c.MaxInFlight = cmp.Or(c.MaxInFlight, 600)
+	c.MaxQueued = cmp.Or(c.MaxQueued, 100)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, drainTimeout)
 	fillVersion(&c.Version)
 	s := &Server{
 		config: c,
 		codec:  newCodec(),
 		kinds:  map[schema.GroupVersionResource]*kind{},
-		slots:  make(chan struct{}, c.MaxInFlight),
 		ready:  make(chan struct{}),
 	}
+	s.limiter = fair.New(fair.Config{Places: c.MaxInFlight, Queue: max(c.MaxQueued, 0), Wait: queueTimeout})
+	s.unready, s.beUnready = context.WithCancel(context.Background())
 	s.stopping, s.stop = context.WithCancel(context.Background())
+	var err error
+	if s.feed, err = cache.NewFeed(cache.FeedConfig{Store: c.Store, Prefix: storage.Key(c.Prefix + "/"), Log: c.Log}); err != nil {
+		return nil, fmt.Errorf("apiserver: %w", err)
+	}
 	if err := s.addKinds(c.Resources); err != nil {
 		return nil, fmt.Errorf("apiserver: %w", err)
 	}
@@ -151,10 +195,17 @@ func (c *Config) check() error {
 		return errors.New("no authenticator: nobody could be told from anybody")
 	case c.Authorizer == nil:
 		return errors.New("no authorizer: everybody could do everything")
+	case c.ShutdownDelay < 0 || c.DrainTimeout < 0:
+		return errors.New("ShutdownDelay or DrainTimeout is negative")
 	case c.MaxInFlight < 0:
 		return errors.New("MaxInFlight is negative")
 	case c.Listener != nil && c.TLS == nil && !c.InsecurePlainHTTP:
 		return errors.New("a listener without TLS needs InsecurePlainHTTP")
+	}
+	for path, handler := range c.Handlers {
+		if !strings.HasPrefix(path, "/") || len(path) < 2 || handler == nil {
+			return fmt.Errorf("handler of %q: a path below / and a handler must be given", path)
+		}
 	}
 	return nil
 }

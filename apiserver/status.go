@@ -79,6 +79,9 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if status.Code >= http.StatusInternalServerError && r.Context().Err() == nil {
 		s.config.Log.Error(err, "request failed", "method", r.Method, "path", r.URL.Path)
 	}
+	if w, ok := w.(*recorder); ok {
+		w.status = &status
+	}
 	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(status.Details.RetryAfterSeconds)))
 	}

@@ -75,14 +75,12 @@ func (k *kind) rows(l *listing, include metav1.IncludeObjectPolicy) *metav1.Tabl
 			ResourceVersion: formatRevision(l.revision), Continue: l.next, RemainingItemCount: l.remaining,
 		},
 		ColumnDefinitions: []metav1.TableColumnDefinition{},
-		Rows:              make([]metav1.TableRow, 0, len(l.objects)),
+		Rows:              make([]metav1.TableRow, 0, len(l.items)),
 	}
 	columns := k.columns()
-	for _, obj := range l.objects {
-		row := metav1.TableRow{Cells: make([]any, len(columns))}
-		for i, c := range columns {
-			row.Cells[i] = c.Value(obj)
-		}
+	for _, i := range l.items {
+		obj := i.Object.Object
+		row := metav1.TableRow{Cells: cellsOf(columns, i)}
 		switch include {
 		case metav1.IncludeObject:
 			row.Object.Object = obj
@@ -131,5 +129,5 @@ func (k *kind) tableOf(q *request, obj runtime.Object) (*metav1.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.table(q, &listing{objects: []runtime.Object{obj}, revision: revision})
+	return k.table(q, &listing{items: []*item{asItem(obj)}, revision: revision})
 }

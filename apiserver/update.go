@@ -25,15 +25,15 @@ func (s *Server) update(q *request) error {
 	if err := q.sameObject(body); err != nil {
 		return err
 	}
-	return s.change(q, len(o.DryRun) > 0, func(runtime.Object) (runtime.Object, error) {
+	return s.change(q, o.FieldManager, len(o.DryRun) > 0, func(runtime.Object) (runtime.Object, error) {
 		return body.DeepCopyObject(), nil
 	})
 }
 
 // change edits the object to what next makes of the request's view of it and
 // answers with the new view.
-func (s *Server) change(q *request, dryRun bool, next func(view runtime.Object) (runtime.Object, error)) error {
-	e := edit{apply: next, dryRun: dryRun}
+func (s *Server) change(q *request, manager string, dryRun bool, next func(view runtime.Object) (runtime.Object, error)) error {
+	e := edit{apply: next, tracks: true, manager: manager, dryRun: dryRun}
 	if q.ownType() {
 		e.admitted = true
 		e.apply = func(old runtime.Object) (runtime.Object, error) { return s.changeView(q, dryRun, old, next) }
@@ -97,11 +97,16 @@ func (q *request) newBody() runtime.Object {
 // sameObject checks that the body is about the object in the URL.
 func (q *request) sameObject(body runtime.Object) error {
 	m := accessor(body)
-	if m.GetName() != q.info.Name {
-		if m.GetName() != "" || !q.ownType() {
-			return badRequest("the name of the object (%s) does not match the name on the URL (%s)", m.GetName(), q.info.Name)
-		}
+	if m.GetName() == "" && q.ownType() {
 		m.SetName(q.info.Name)
+	}
+	return q.sameName(m)
+}
+
+// sameName checks name and namespace against the URL, and completes the latter.
+func (q *request) sameName(m metav1.Object) error {
+	if m.GetName() != q.info.Name {
+		return badRequest("the name of the object (%s) does not match the name on the URL (%s)", m.GetName(), q.info.Name)
 	}
 	if ns := m.GetNamespace(); ns != "" && ns != q.info.Namespace {
 		return badRequest("the namespace of the object (%s) does not match the namespace on the request (%s)", ns, q.info.Namespace)

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/planekit/planekit/storage"
+	"github.com/planekit/planekit/storage/cache"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -70,58 +72,61 @@ func (s *Server) watch(q *request) error {
 
 // watchFrom is where a watch begins.
 type watchFrom struct {
-	after   storage.Revision
-	initial bool // begin with the objects there are
-	mark    bool // and say by a bookmark that they have been sent
+	version string           // the resourceVersion asked for
+	after   storage.Revision // which it is
+	initial bool             // begin with the objects there are
+	mark    bool             // and say by a bookmark that they have been sent
 }
 
 // watchStart implements the table of
 // https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-watch.
 func watchStart(o *metav1.ListOptions) (watchFrom, error) {
 	revision, err := parseRevision(o.ResourceVersion)
+	from := watchFrom{version: o.ResourceVersion, after: revision}
 	if err != nil {
-		return watchFrom{}, err
+		return from, err
 	}
 	if o.SendInitialEvents == nil {
 		if o.ResourceVersionMatch != "" {
-			return watchFrom{}, badRequest("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+			return from, badRequest("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
 		}
-		return watchFrom{after: revision, initial: revision == 0}, nil
+		from.initial = revision == 0
+		return from, nil
 	}
 	if o.ResourceVersionMatch != metav1.ResourceVersionMatchNotOlderThan {
-		return watchFrom{}, badRequest("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+		return from, badRequest("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
 	}
 	if *o.SendInitialEvents {
-		return watchFrom{after: revision, initial: true, mark: o.AllowWatchBookmarks}, nil
+		from.initial, from.mark = true, o.AllowWatchBookmarks
 	}
-	return watchFrom{after: revision}, nil
+	return from, nil
 }
 
 // run sends the initial objects, if any, and then every change. Failures before
 // the first byte are answered as errors, later ones as ERROR events.
 func (w *watcher) run(ctx context.Context, from watchFrom) error {
-	store := w.server.config.Store
 	var first *listing
 	if from.initial {
-		if err := w.server.await(ctx, w.q.kind, from.after); err != nil {
-			return err
-		}
 		var err error
-		if first, err = w.server.find(ctx, w.selected, &metav1.ListOptions{}); err != nil {
+		if first, err = w.server.find(ctx, w.selected, &metav1.ListOptions{ResourceVersion: from.version}); err != nil {
 			return err
 		}
 		from.after = first.revision
 	}
-	source, err := store.Watch(ctx, w.selected.prefix, from.after)
+	source, err := w.selected.kind.cache.Watch(ctx, from.after)
 	if err != nil {
 		return err
 	}
 	defer source.Close()
-	w.seen, w.told = from.after, from.after
+	if field, value, ok := w.selected.field(); ok {
+		source.Narrow(field, value)
+	}
+	w.seen = source.Seen()
+	w.told = w.seen
 	w.out.begin()
 	if first != nil {
-		for _, obj := range first.objects {
-			w.out.send(watch.Added, obj)
+		for _, i := range first.items {
+			w.out.initial(i)
 		}
 		if from.mark {
 			w.out.send(watch.Bookmark, w.bookmark(true))
@@ -135,76 +140,74 @@ func (w *watcher) run(ctx context.Context, from watchFrom) error {
 }
 
 // follow passes changes on until the client, the time or the server ends it.
-func (w *watcher) follow(ctx context.Context, source storage.Watcher) {
-	next := time.Now().Add(bookmarkEvery)
+func (w *watcher) follow(ctx context.Context, source *cache.Watch[*object]) {
+	for w.untilBookmark(ctx, source) {
+	}
+}
+
+// untilBookmark passes changes on until it is time for a bookmark. It reports
+// whether the watch goes on.
+func (w *watcher) untilBookmark(ctx context.Context, source *cache.Watch[*object]) bool {
+	wait, cancel := context.WithTimeout(ctx, bookmarkEvery)
+	defer cancel()
 	for {
-		wait, cancel := context.WithDeadline(ctx, next)
 		events, err := source.Next(wait)
-		cancel()
 		for _, event := range events {
 			w.pass(event)
 		}
+		w.seen = source.Seen()
 		switch {
 		case err == nil:
+			if w.out.flush() != nil {
+				return false
+			}
+		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+			w.sendBookmark()
+			return w.out.flush() == nil
 		case ctx.Err() != nil:
 			w.sendBookmark() // so that the client's next watch resumes from here
 			w.out.flush()
-			return
-		case errors.Is(err, context.DeadlineExceeded):
-			w.sendBookmark()
-			next = time.Now().Add(bookmarkEvery)
+			return false
 		default:
 			status := toStatus(err)
 			w.out.send(watch.Error, &status)
 			w.out.flush()
-			return
-		}
-		if w.out.flush() != nil {
-			return
+			return false
 		}
 	}
 }
 
 // pass sends what an event means for the selection: an object that enters it
 // is ADDED, one that leaves it DELETED.
-func (w *watcher) pass(event storage.Event) {
+func (w *watcher) pass(event *cache.Event[*object]) {
+	if !strings.HasPrefix(string(event.Key()), string(w.selected.prefix)) {
+		return
+	}
+	is, was := w.selected.has(event.Item), w.selected.has(event.Previous)
+	if broken := brokenIn(event); broken != nil {
+		w.server.config.Log.Error(broken, "change left out of watch", "key", string(event.Key()))
+		return
+	}
 	w.seen = event.Revision
-	if event.Type == storage.Progress {
-		return
-	}
-	var obj, old runtime.Object
-	var err error
-	if event.Type != storage.Deleted {
-		obj, err = w.selected.kind.decode(event.Record)
-	}
-	if err == nil && (event.Type == storage.Deleted || event.Type == storage.Updated && !w.selected.all()) {
-		old, err = w.selected.kind.decode(event.Previous)
-	}
-	if err != nil {
-		w.server.config.Log.Error(err, "change left out of watch", "key", string(event.Record.Key))
-		return
-	}
-	is := obj != nil && w.selected.matches(obj)
-	was := old != nil && w.selected.matches(old) || event.Type == storage.Updated && w.selected.all()
 	switch {
 	case is && was:
-		w.deliver(watch.Modified, obj)
+		w.out.change(watch.Modified, event)
 	case is:
-		w.deliver(watch.Added, obj)
+		w.out.change(watch.Added, event)
 	case was:
-		// The object as it was, at the revision of what happened to it.
-		last := old.DeepCopyObject()
-		accessor(last).SetResourceVersion(formatRevision(event.Revision))
-		w.deliver(watch.Deleted, last)
+		w.out.change(watch.Deleted, event)
+	default:
+		return
 	}
-	if event.Type == storage.Deleted {
-		w.selected.kind.cache.drop(event.Record.Key)
-	}
+	w.told = w.seen
 }
 
-func (w *watcher) deliver(kind watch.EventType, obj runtime.Object) {
-	w.out.send(kind, obj)
-	w.told = w.seen
+// brokenIn says why an event cannot be sent, if so.
+func brokenIn(event *cache.Event[*object]) error {
+	if event.Item != nil {
+		return event.Item.Err
+	}
+	return event.Previous.Err
 }
 
 func (w *watcher) sendBookmark() {

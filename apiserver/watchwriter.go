@@ -2,10 +2,10 @@ package apiserver
 
 import (
 	"bytes"
-	"encoding/binary"
 	"net/http"
 	"time"
 
+	"github.com/planekit/planekit/storage/cache"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -20,6 +20,7 @@ type watchWriter struct {
 	control *http.ResponseController
 	buffer  bytes.Buffer
 	headed  bool // the table's columns have been sent
+	begun   bool // the headers are to be sent
 	err     error
 }
 
@@ -31,46 +32,98 @@ func (w *watchWriter) begin() {
 	}
 	w.q.w.Header().Set("Content-Type", media)
 	w.q.w.WriteHeader(http.StatusOK)
+	w.begun = true
 }
 
 // watchBuffer bounds what is buffered of many events that come at once.
-const watchBuffer = 256 << 10
+const watchBuffer = 64 << 10
 
-// send buffers an event until flush.
-func (w *watchWriter) send(kind watch.EventType, obj runtime.Object) {
+// change buffers an event that is the same for everybody who gets it in this
+// form: it is encoded once. Tables are not, because of the ages in them.
+func (w *watchWriter) change(what watch.EventType, event *cache.Event[*object]) {
+	if w.q.out.shape == asTable {
+		w.send(what, changed(what, event).Object.Object)
+		return
+	}
+	form := formOf(w.q.out, what)
+	frame, err := event.Frame(form, func() ([]byte, error) {
+		i := changed(what, event)
+		if w.q.out.shape == whole {
+			return w.q.kind.event(w.q.out.media, what, i)
+		}
+		return w.encode(what, i.Object.Object)
+	})
+	w.add(frame, err)
+}
+
+// formOf numbers what the bytes of an event depend on beside the event.
+func formOf(out output, what watch.EventType) int {
+	form := 0
+	switch what {
+	case watch.Modified:
+		form = 1
+	case watch.Deleted:
+		form = 2
+	}
+	if out.media == mediaProto {
+		form += 4
+	}
+	if out.shape == asPartial {
+		form += 8
+	}
+	return form
+}
+
+// changed is the object that an event shows: one that is deleted, or leaves a
+// selection, as it was, at the revision of what happened to it.
+func changed(what watch.EventType, event *cache.Event[*object]) *item {
+	if what != watch.Deleted {
+		return event.Item
+	}
+	last := event.Previous.Object.DeepCopyObject()
+	accessor(last).SetResourceVersion(formatRevision(event.Revision))
+	return asItem(last)
+}
+
+// initial buffers an object that was there before the watch.
+func (w *watchWriter) initial(i *item) {
+	if w.q.out.shape != whole {
+		w.send(watch.Added, i.Object.Object)
+		return
+	}
+	w.add(w.q.kind.event(w.q.out.media, watch.Added, i))
+}
+
+// send buffers an event that is nobody else's.
+func (w *watchWriter) send(what watch.EventType, obj runtime.Object) { w.add(w.encode(what, obj)) }
+
+// add buffers bytes until flush.
+func (w *watchWriter) add(frame []byte, err error) {
 	if w.err != nil {
 		return
 	}
-	shaped, err := w.shape(kind, obj)
-	var data []byte
-	if err == nil {
-		data, err = w.codec.encode(w.q.out.media, shaped)
+	if w.err = err; err != nil {
+		return
 	}
-	if err == nil {
-		err = w.frame(kind, data)
-	}
-	if w.err = err; err == nil && w.buffer.Len() >= watchBuffer {
+	w.buffer.Write(frame)
+	if w.buffer.Len() >= watchBuffer {
 		w.flush()
 	}
 }
 
-func (w *watchWriter) frame(kind watch.EventType, data []byte) error {
-	if w.q.out.media != mediaProto {
-		w.buffer.WriteString(`{"type":"` + string(kind) + `","object":`)
-		w.buffer.Write(bytes.TrimRight(data, "\n"))
-		w.buffer.WriteString("}\n")
-		return nil
-	}
-	event := metav1.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: data}}
-	message, err := event.Marshal()
+func (w *watchWriter) encode(what watch.EventType, obj runtime.Object) ([]byte, error) {
+	shaped, err := w.shape(what, obj)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var length [4]byte
-	binary.BigEndian.PutUint32(length[:], uint32(len(message)))
-	w.buffer.Write(length[:])
-	w.buffer.Write(message)
-	return nil
+	data, err := w.codec.encode(w.q.out.media, shaped)
+	if err != nil {
+		return nil, err
+	}
+	if w.q.out.media == mediaProto {
+		return protoEvent(what, data)
+	}
+	return jsonEvent(what, bytes.TrimRight(data, "\n")), nil
 }
 
 // shape turns an object into what the client asked for. Columns are sent with
@@ -87,7 +140,7 @@ func (w *watchWriter) shape(kind watch.EventType, obj runtime.Object) (runtime.O
 		if err != nil {
 			return nil, err
 		}
-		t := w.q.kind.rows(&listing{objects: []runtime.Object{obj}, revision: revision}, w.include)
+		t := w.q.kind.rows(&listing{items: []*item{asItem(obj)}, revision: revision}, w.include)
 		if !w.headed {
 			t.ColumnDefinitions = w.q.kind.definitions()
 			w.headed = true
@@ -99,9 +152,10 @@ func (w *watchWriter) shape(kind watch.EventType, obj runtime.Object) (runtime.O
 
 // flush sends what is buffered. It fails once the client is gone or too slow.
 func (w *watchWriter) flush() error {
-	if w.err != nil {
+	if w.err != nil || w.buffer.Len() == 0 && !w.begun {
 		return w.err
 	}
+	w.begun = false
 	// Deadlines are not supported by the in-memory transport, whose writes end
 	// with the client's context.
 	if w.control.SetWriteDeadline(time.Now().Add(writeTimeout)) == nil {

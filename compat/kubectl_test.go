@@ -1,38 +1,50 @@
 package compat
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/planekit/planekit/internal/scenario"
 )
-
-var programs string
-
-func TestMain(m *testing.M) { scenario.Main(m, &programs) }
 
 // kubectlVersion is what the released kubectl says of itself; it refuses to
 // compare versions otherwise.
 const kubectlVersion = "-X k8s.io/component-base/version.gitVersion=v1.36.3 " +
 	"-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36"
 
-// kubectl builds the stock kubectl and returns the directory it is in.
+var builtKubectl = sync.OnceValue(func() error {
+	cmd := exec.Command("go", "build", "-ldflags", kubectlVersion, "-o", filepath.Join(programs, "kubectl"), "./cmd/kubectl")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build kubectl: %w\n%s", err, out)
+	}
+	return nil
+})
+
+// kubectl builds the stock kubectl, once, and returns the directory it is in.
 func kubectl(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	cmd := exec.Command("go", "build", "-ldflags", kubectlVersion, "-o", filepath.Join(dir, "kubectl"), "./cmd/kubectl")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build kubectl: %v\n%s", err, out)
+	if err := builtKubectl(); err != nil {
+		t.Fatal(err)
 	}
-	return dir
+	return programs
 }
 
 func TestKubectlFake(t *testing.T) {
+	showsScripts(t, "kubectl", "testdata/kubectl")
 	scenario.Run(t, scenario.Config{
 		Dir: "testdata/kubectl", Programs: programs, More: []string{kubectl(t)}, Env: []string{"RUNTIME=fake"},
 	})
+}
+
+// TestKubectlFakeCommands: kubectl command by command, on the runtime in the
+// process.
+func TestKubectlFakeCommands(t *testing.T) {
+	showsScripts(t, "kubectl", "testdata/commands")
+	scenario.Run(t, scenario.Config{Dir: "testdata/commands", Programs: programs, More: []string{kubectl(t)}})
 }
 
 func TestKubectlContainerd(t *testing.T) {

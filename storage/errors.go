@@ -15,6 +15,8 @@ var (
 	ErrInvalid   = errors.New("invalid argument")
 	ErrClosed    = errors.New("closed")
 	ErrDamaged   = errors.New("value is damaged")
+	// ErrFull is that of a change for which the store has no room. Reads go on.
+	ErrFull = errors.New("no space left in the store")
 )
 
 // ConflictError says that a guarded change found another revision than it

@@ -9,7 +9,7 @@
 // than the one before; revisions are ordered, never reused, shared by all keys,
 // and greater than zero even in an empty store. They may have gaps. A read
 // without a revision is linearizable: it sees every change that was
-// acknowledged before it began. A read at a revision sees the store as it stood
+// acknowledged, or delivered by a watcher, before it began. A read at a revision sees the store as it stood
 // then. To follow a prefix without a gap, List it and Watch after the Page's
 // revision.
 //
@@ -18,7 +18,8 @@
 // record can be given a time to live.
 //
 // How it fails: a guard that does not hold is ErrExists, ErrNotFound or a
-// *ConflictError, and nothing was changed. Stores give up old history
+// *ConflictError, and nothing was changed; a store that is full refuses changes
+// with ErrFull, and goes on reading. Stores give up old history
 // (compaction); what then needs it fails with ErrCompacted, and the answer is
 // to list again. Any other error of a Commit, a context's included, leaves open
 // whether it took place: the caller finds out by reading, or by trying again

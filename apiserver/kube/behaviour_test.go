@@ -1,7 +1,6 @@
 package kube_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/planekit/planekit/apiserver"
@@ -11,8 +10,10 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -36,7 +37,8 @@ func TestResources(t *testing.T) {
 			t.Errorf("%s: twice", key)
 		}
 		seen[key] = true
-		if r.Version == "" || r.Kind == "" || strings.ToLower(r.Kind)+"s" != r.Plural && r.Plural != "priorityclasses" {
+		plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: r.Kind})
+		if r.Version == "" || r.Kind == "" || r.Plural != plural.Resource {
 			t.Errorf("%s: version %q, kind %q", key, r.Version, r.Kind)
 		}
 		if r.New() == r.New() || r.NewList() == nil {
@@ -76,6 +78,15 @@ type: Normal`), map[string]string{
 		"reason": "r", "reportingComponent": "c", "source": "c", "type": "Normal",
 	})
 	expectFields(t, "nodes", &corev1.Node{}, map[string]string{"spec.unschedulable": "false"})
+	expectFields(t, "services", &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: "None", Type: "NodePort"}},
+		map[string]string{"spec.clusterIP": "None", "spec.type": "NodePort"})
+	expectFields(t, "ipaddresses", decode(t, resource("ipaddresses").New, `{spec: {parentRef: {group: g, resource: r, namespace: s, name: a}}}`), map[string]string{
+		"spec.parentRef.group": "g", "spec.parentRef.resource": "r", "spec.parentRef.namespace": "s", "spec.parentRef.name": "a",
+	})
+	expectFields(t, "persistentvolumes", &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}}, map[string]string{"name": "v"})
+	expectFields(t, "persistentvolumeclaims", &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, map[string]string{"name": "c"})
+	expectFields(t, "replicationcontrollers", &corev1.ReplicationController{Status: corev1.ReplicationControllerStatus{Replicas: 3}},
+		map[string]string{"status.replicas": "3"})
 	expectFields(t, "secrets", &corev1.Secret{Type: "x"}, map[string]string{"type": "x"})
 	expectFields(t, "jobs", &batchv1.Job{Status: batchv1.JobStatus{Succeeded: 2}}, map[string]string{"status.successful": "2"})
 	expectFields(t, "replicasets", &appsv1.ReplicaSet{Status: appsv1.ReplicaSetStatus{Replicas: 3}}, map[string]string{"status.replicas": "3"})
@@ -182,7 +193,10 @@ func TestBindingResult(t *testing.T) {
 }
 
 func TestScale(t *testing.T) {
-	for _, plural := range []string{"deployments", "replicasets"} {
+	for plural, selector := range map[string]string{
+		"deployments": "{matchLabels: {app: web}}", "replicasets": "{matchLabels: {app: web}}", "statefulsets": "{matchLabels: {app: web}}",
+		"replicationcontrollers": "{app: web}",
+	} {
 		t.Run(plural, func(t *testing.T) {
 			r, s := resource(plural), subresource(t, plural, "scale")
 			if s.Group != "autoscaling" || s.Version != "v1" || s.Kind != "Scale" {
@@ -190,7 +204,7 @@ func TestScale(t *testing.T) {
 			}
 			obj := decode(t, r.New, `
 metadata: {name: web, namespace: team, uid: u, resourceVersion: "5", generation: 1}
-spec: {replicas: 3, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: a, image: a}]}}}
+spec: {replicas: 3, selector: `+selector+`, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: a, image: a}]}}}
 status: {replicas: 2}`)
 			r.Strategy.Default(obj)
 			old := obj.DeepCopyObject()

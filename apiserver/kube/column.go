@@ -58,6 +58,28 @@ func age[T object]() apiserver.Column {
 	})
 }
 
+// markedName is a column of names in place of the server's own. It marks what an
+// annotation, one of these, makes the default.
+func markedName[T object](annotations ...string) apiserver.Column {
+	c := text("Name", metav1.ObjectMeta{}.SwaggerDoc()["name"], func(obj T) string {
+		for _, a := range annotations {
+			if obj.GetAnnotations()[a] == "true" {
+				return obj.GetName() + " (default)"
+			}
+		}
+		return obj.GetName()
+	})
+	c.Format = "name"
+	return c
+}
+
+// boolean is a column of booleans. Upstream declares them as text.
+func boolean[T runtime.Object](name, description string, value func(T) bool) apiserver.Column {
+	c := text(name, description, func(T) string { return "" })
+	c.Value = func(obj runtime.Object) any { return value(obj.(T)) }
+	return c
+}
+
 // since says how long ago t was, as kubectl does: "5d", "3h12m".
 func since(t time.Time) string {
 	if t.IsZero() {

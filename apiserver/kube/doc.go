@@ -20,11 +20,12 @@
 // refuse with an API status error. An object of another Go type than the
 // resource's own is a bug of the caller and panics.
 //
-// What it leaves out: services and endpoints, because a service without an
-// allocator for its cluster IP would be a promise that nothing keeps;
-// pods/eviction, because it is a deletion and so not a change to the pod;
-// pods/resize and pods/ephemeralcontainers; events.k8s.io, which upstream
-// serves from the same storage as core events; Windows pods; annotations that
+// A service gets its cluster IPs and node ports when it is stored, out of the
+// ranges of [Config]; see [apiserver.Allocation] for what makes them its own. They
+// are not shown as IPAddress objects.
+//
+// What it leaves out: pods/eviction, because it is a deletion and so not a change to the pod;
+// pods/resize and pods/ephemeralcontainers; Windows pods; annotations that
 // fields have replaced (seccomp, AppArmor). matchLabelKeys are checked but not
 // merged into their selectors, and a gated pod may not change where it wants to
 // run. Of volume types only those that a node can mount by itself are checked

@@ -127,6 +127,13 @@ const (
 
 func validateEvent(e *corev1.Event) field.ErrorList {
 	var ps problems
+	checkEvent(&ps, e, "reportingComponent")
+	return ps.list
+}
+
+// checkEvent checks an event of either group. They call the controller by
+// different names.
+func checkEvent(ps *problems, e *corev1.Event, controller string) {
 	involved := field.NewPath("involvedObject", "namespace")
 	about := e.InvolvedObject.Namespace
 	matches := about == e.Namespace || about == "" && e.Namespace == metav1.NamespaceDefault
@@ -135,7 +142,7 @@ func validateEvent(e *corev1.Event) field.ErrorList {
 	} else {
 		ps.valid(about != "" || e.Namespace == metav1.NamespaceDefault || e.Namespace == metav1.NamespaceSystem,
 			involved, about, "does not match event.namespace")
-		component := field.NewPath("reportingComponent")
+		component := field.NewPath(controller)
 		ps.required(component, e.ReportingController)
 		ps.each(component, e.ReportingController, validation.IsQualifiedName(e.ReportingController))
 		for _, word := range []struct{ path, value string }{
@@ -144,12 +151,11 @@ func validateEvent(e *corev1.Event) field.ErrorList {
 			{"reason", e.Reason},
 		} {
 			ps.required(field.NewPath(word.path), word.value)
-			checkEventLength(&ps, word.path, word.value, maxEventWord)
+			checkEventLength(ps, word.path, word.value, maxEventWord)
 		}
-		checkEventLength(&ps, "message", e.Message, maxEventMessage)
+		checkEventLength(ps, "message", e.Message, maxEventMessage)
 	}
 	ps.subdomain(field.NewPath("namespace"), e.Namespace)
-	return ps.list
 }
 
 func checkEventLength(ps *problems, path, value string, limit int) {

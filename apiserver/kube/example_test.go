@@ -12,7 +12,7 @@ import (
 
 func resource(plural string) apiserver.Resource {
 	for _, r := range kube.Resources() {
-		if r.Plural == plural {
+		if r.Plural == plural || r.Plural+"."+r.Group == plural {
 			return r
 		}
 	}

@@ -112,7 +112,12 @@ func FuzzObjects(f *testing.F) {
 func TestRandomObjects(t *testing.T) {
 	seed := rand.Int63()
 	t.Logf("seed %d", seed)
-	filler := randfill.NewWithSeed(seed).NilChance(0.3).NumElements(0, 2).MaxDepth(12)
+	filler := randfill.NewWithSeed(seed).NilChance(0.3).NumElements(0, 2).MaxDepth(12).
+		Funcs(func(raw *runtime.RawExtension, c randfill.Continue) {
+			if raw.Raw = nil; c.Bool() {
+				raw.Raw = []byte(`{"a":1}`)
+			}
+		})
 	for _, r := range kube.Resources() {
 		exercised := 0
 		for range 30 {

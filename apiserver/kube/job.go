@@ -78,16 +78,23 @@ func completeJob(job *batchv1.Job) {
 	setIfNil(&s.Suspend, false)
 	if s.PodFailurePolicy != nil {
 		setIfNil(&s.PodReplacementPolicy, batchv1.Failed)
-		for i := range s.PodFailurePolicy.Rules {
-			on := s.PodFailurePolicy.Rules[i].OnPodConditions
-			for j := range on {
-				setIfEmpty(&on[j].Status, corev1.ConditionTrue)
-			}
-		}
+		completeFailurePolicy(s.PodFailurePolicy)
 	}
 	setIfNil(&s.PodReplacementPolicy, batchv1.TerminatingOrFailed)
 	setIfNil(&s.ManualSelector, false)
 	defaultPodSpec(&s.Template.Spec)
+}
+
+func completeFailurePolicy(policy *batchv1.PodFailurePolicy) {
+	if policy == nil {
+		return
+	}
+	for i := range policy.Rules {
+		on := policy.Rules[i].OnPodConditions
+		for j := range on {
+			setIfEmpty(&on[j].Status, corev1.ConditionTrue)
+		}
+	}
 }
 
 // createJob makes the selector of a job, unless its author did: it finds pods by

@@ -24,17 +24,7 @@ func validateJob(job *batchv1.Job) field.ErrorList {
 	var ps problems
 	p, spec := field.NewPath("spec"), &job.Spec
 	checkGenerated(&ps, job)
-	checkJobNumbers(&ps, p, spec)
-	checkCompletionMode(&ps, p, spec)
-	if spec.PodFailurePolicy != nil {
-		checkFailurePolicy(&ps, p.Child("podFailurePolicy"), spec)
-	}
-	if spec.SuccessPolicy != nil {
-		checkSuccessPolicy(&ps, p.Child("successPolicy"), spec)
-	}
-	checkReplacement(&ps, p.Child("podReplacementPolicy"), spec)
-	checkTemplate(&ps, p.Child("template"), &spec.Template)
-	checkJobRestart(&ps, p.Child("template", "spec", "restartPolicy"), spec)
+	checkJobSpec(&ps, p, spec)
 	if spec.Selector == nil {
 		ps.add(field.Required(p.Child("selector"), ""))
 	}
@@ -49,6 +39,21 @@ func validateJob(job *batchv1.Job) field.ErrorList {
 			"will not able to create pod with invalid DNS label: "+host)
 	}
 	return ps.list
+}
+
+// checkJobSpec checks what a job has and the template for one.
+func checkJobSpec(ps *problems, p *field.Path, spec *batchv1.JobSpec) {
+	checkJobNumbers(ps, p, spec)
+	checkCompletionMode(ps, p, spec)
+	if spec.PodFailurePolicy != nil {
+		checkFailurePolicy(ps, p.Child("podFailurePolicy"), spec)
+	}
+	if spec.SuccessPolicy != nil {
+		checkSuccessPolicy(ps, p.Child("successPolicy"), spec)
+	}
+	checkReplacement(ps, p.Child("podReplacementPolicy"), spec)
+	checkTemplate(ps, p.Child("template"), &spec.Template)
+	checkJobRestart(ps, p.Child("template", "spec", "restartPolicy"), spec)
 }
 
 func indexed(spec *batchv1.JobSpec) bool {

@@ -8,24 +8,57 @@ import (
 
 // Resources returns the resources that this package knows, core first. The
 // slice belongs to the caller.
-func Resources() []apiserver.Resource {
+func Resources() []apiserver.Resource { return ResourcesFor(Config{}) }
+
+// ResourcesFor returns the resources as c wants them.
+func ResourcesFor(c Config) []apiserver.Resource {
 	return []apiserver.Resource{
 		configMaps(),
+		endpoints(),
 		events(),
+		limitRanges(),
 		namespaces(),
 		nodes(),
+		persistentVolumeClaims(),
+		persistentVolumes(),
 		pods(),
+		podTemplates(),
+		replicationControllers(),
+		resourceQuotas(),
 		secrets(),
 		serviceAccounts(),
+		services(c),
+		controllerRevisions(),
+		daemonSets(),
 		deployments(),
 		replicaSets(),
+		statefulSets(),
+		cronJobs(),
 		jobs(),
+		admissionPolicies(),
+		admissionPolicyBindings(),
+		mutatingWebhooks(),
+		validatingWebhooks(),
 		leases(),
+		newerEvents(),
+		endpointSlices(),
+		ingressClasses(),
+		ingresses(),
+		ipAddresses(),
+		networkPolicies(),
+		serviceCIDRs(),
+		runtimeClasses(),
+		podDisruptionBudgets(),
 		clusterRoleBindings(),
 		clusterRoles(),
 		roleBindings(),
 		roles(),
 		priorityClasses(),
+		csiDrivers(),
+		csiNodes(),
+		csiStorageCapacities(),
+		storageClasses(),
+		volumeAttachments(),
 	}
 }
 

@@ -19,6 +19,9 @@ func TestNames(t *testing.T) {
 		{"clusterrolebindings", "a%", true, "may not contain '%'"},
 		{"namespaces", "a.b", false, "must not contain dots"},
 		{"namespaces", "a-", true, ""},
+		{"ipaddresses", "10.0.0.1", false, ""},
+		{"ipaddresses", "010.0.0.1", false, "must not have leading 0s"},
+		{"ipaddresses", "a", false, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"},
 	} {
 		have := strings.Join(resource(c.plural).Strategy.ValidateName(c.name, c.prefix), "; ")
 		if have != c.want {

@@ -36,16 +36,20 @@ func checkAffinity(ps *problems, p *field.Path, a *corev1.Affinity) {
 
 func checkNodeAffinity(ps *problems, p *field.Path, n *corev1.NodeAffinity) {
 	if hard := n.RequiredDuringSchedulingIgnoredDuringExecution; hard != nil {
-		at := p.Child(hardTerms, "nodeSelectorTerms")
-		ps.present(len(hard.NodeSelectorTerms) > 0, at, "must have at least one node selector term")
-		for i := range hard.NodeSelectorTerms {
-			checkNodeTerm(ps, at.Index(i), &hard.NodeSelectorTerms[i], true)
-		}
+		checkNodeSelector(ps, p.Child(hardTerms), hard)
 	}
 	for i := range n.PreferredDuringSchedulingIgnoredDuringExecution {
 		soft, at := &n.PreferredDuringSchedulingIgnoredDuringExecution[i], p.Child(softTerms).Index(i)
 		checkWeight(ps, at, soft.Weight)
 		checkNodeTerm(ps, at.Child("preference"), &soft.Preference, false)
+	}
+}
+
+func checkNodeSelector(ps *problems, p *field.Path, s *corev1.NodeSelector) {
+	at := p.Child("nodeSelectorTerms")
+	ps.present(len(s.NodeSelectorTerms) > 0, at, "must have at least one node selector term")
+	for i := range s.NodeSelectorTerms {
+		checkNodeTerm(ps, at.Index(i), &s.NodeSelectorTerms[i], true)
 	}
 }
 

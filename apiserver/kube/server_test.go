@@ -122,3 +122,26 @@ func TestServedTable(t *testing.T) {
 		t.Errorf("table %+v", table)
 	}
 }
+
+// TestServedUpdate replaces objects by what they were made of: what the server
+// filled in is no change.
+func TestServedUpdate(t *testing.T) {
+	c := client{t, apiservertest.Start(t, apiservertest.WithResources(kube.Resources()...)), "application/json"}
+	const template = `{metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: nginx}]}}`
+	for path, body := range map[string]string{
+		"/apis/apps/v1/namespaces/team/deployments":  `{metadata: {name: a}, spec: {selector: {matchLabels: {app: web}}, template: ` + template + `}}`,
+		"/apis/apps/v1/namespaces/team/statefulsets": `{metadata: {name: a}, spec: {selector: {matchLabels: {app: web}}, template: ` + template + `}}`,
+		"/apis/apps/v1/namespaces/team/daemonsets":   `{metadata: {name: a}, spec: {selector: {matchLabels: {app: web}}, template: ` + template + `}}`,
+		"/apis/networking.k8s.io/v1/ingressclasses":  `{metadata: {name: a}, spec: {controller: a/b, parameters: {kind: K, name: a}}}`,
+		"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations": `
+metadata: {name: a}
+webhooks: [{name: a.example.com, sideEffects: None, admissionReviewVersions: [v1], clientConfig: {service: {name: a, namespace: b}}}]`,
+		"/api/v1/namespaces/team/services": `{metadata: {name: a}, spec: {ports: [{port: 80}]}}`,
+	} {
+		before := object(t, c.do("POST", path, body, 201))
+		after := object(t, c.do("PUT", path+"/a", body, 200))
+		if before.GetResourceVersion() != after.GetResourceVersion() {
+			t.Errorf("%s: %v\nbecame %v", path, before, after)
+		}
+	}
+}

@@ -3,9 +3,12 @@ package kube_test
 import (
 	"testing"
 
+	"github.com/planekit/planekit/apiserver"
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // TestStatusIsKept changes everything through the object itself and through its
@@ -17,13 +20,19 @@ func TestStatusIsKept(t *testing.T) {
 		"deployments": `{spec: {minReadySeconds: 1}, status: {replicas: 1}}`,
 		"replicasets": `{spec: {minReadySeconds: 1}, status: {replicas: 1}}`,
 		"jobs":        `{spec: {backoffLimit: 1}, status: {active: 1}}`,
+
+		"poddisruptionbudgets":   `{spec: {minAvailable: 1}, status: {disruptionsAllowed: 1}}`,
+		"ingresses":              `{spec: {ingressClassName: c}, status: {loadBalancer: {ingress: [{ip: 1.2.3.4}]}}}`,
+		"cronjobs":               `{spec: {startingDeadlineSeconds: 1}, status: {active: [{name: a}]}}`,
+		"statefulsets":           `{spec: {minReadySeconds: 1}, status: {readyReplicas: 1}}`,
+		"replicationcontrollers": `{spec: {minReadySeconds: 1}, status: {replicas: 1}}`,
 	} {
 		t.Run(plural, func(t *testing.T) {
 			r := resource(plural)
 			old := decode(t, r.New, `{metadata: {generation: 3}}`)
-			r.Strategy.Default(old)
+			complete(r, old)
 			changed := decode(t, r.New, doc)
-			r.Strategy.Default(changed)
+			complete(r, changed)
 
 			main := changed.DeepCopyObject()
 			r.Strategy.PrepareForUpdate(t.Context(), main, old)
@@ -51,6 +60,12 @@ func TestStatusIsKept(t *testing.T) {
 				t.Errorf("generation %d at birth", g)
 			}
 		})
+	}
+}
+
+func complete(r apiserver.Resource, obj runtime.Object) {
+	if r.Strategy.Default != nil {
+		r.Strategy.Default(obj)
 	}
 }
 
@@ -134,4 +149,147 @@ func TestNamespaceLife(t *testing.T) {
 	if msgs := r.Strategy.ValidateName("a.b", false); len(msgs) == 0 {
 		t.Error("a namespace with a dot")
 	}
+}
+
+// TestStatusApart is TestStatusIsKept for resources without a generation.
+func TestStatusApart(t *testing.T) {
+	for plural, doc := range map[string]string{
+		"volumeattachments":      `{spec: {attacher: a}, status: {attached: true}}`,
+		"servicecidrs":           `{spec: {cidrs: [10.0.0.0/8]}, status: {conditions: [{type: a}]}}`,
+		"persistentvolumeclaims": `{spec: {volumeName: v}, status: {phase: Bound}}`,
+		"persistentvolumes":      `{spec: {storageClassName: c}, status: {reason: r}}`,
+		"resourcequotas":         `{spec: {hard: {cpu: 1}}, status: {hard: {cpu: 2}}}`,
+		"services":               `{spec: {externalIPs: [1.2.3.4]}, status: {conditions: [{type: a}]}}`,
+	} {
+		t.Run(plural, func(t *testing.T) {
+			r := resource(plural)
+			old := decode(t, r.New, `{}`)
+			complete(r, old)
+			changed := decode(t, r.New, doc)
+			complete(r, changed)
+			for _, c := range []struct {
+				s      apiserver.Strategy
+				spec   runtime.Object
+				status runtime.Object
+			}{{r.Strategy, changed, old}, {subresource(t, plural, "status").Strategy, old, changed}} {
+				have, want := changed.DeepCopyObject(), c.spec.DeepCopyObject()
+				c.s.PrepareForUpdate(t.Context(), have, old)
+				setStatus(t, want, c.status)
+				expectYAML(t, have, want)
+			}
+			created := changed.DeepCopyObject()
+			r.Strategy.PrepareForCreate(t.Context(), created)
+			complete(r, created)
+			if _, ok := created.(*corev1.PersistentVolume); !ok { // it is born with a time
+				want := changed.DeepCopyObject()
+				setStatus(t, want, old)
+				expectYAML(t, created, want)
+			}
+		})
+	}
+}
+
+func TestPersistentVolumePhase(t *testing.T) {
+	r := resource("persistentvolumes")
+	v := &corev1.PersistentVolume{}
+	r.Strategy.PrepareForCreate(t.Context(), v)
+	if v.Status.Phase != corev1.VolumePending || v.Status.LastPhaseTransitionTime == nil {
+		t.Errorf("status %+v", v.Status)
+	}
+	v.Status.LastPhaseTransitionTime = new(metav1.Date(2020, 1, 1, 0, 0, 0, 0, metav1.Now().Location()))
+	same, bound := v.DeepCopy(), v.DeepCopy()
+	same.Status.LastPhaseTransitionTime = nil
+	bound.Status.Phase = corev1.VolumeBound
+	s := subresource(t, "persistentvolumes", "status").Strategy
+	s.PrepareForUpdate(t.Context(), same, v)
+	s.PrepareForUpdate(t.Context(), bound, v)
+	if !same.Status.LastPhaseTransitionTime.Equal(v.Status.LastPhaseTransitionTime) || !v.Status.LastPhaseTransitionTime.Before(bound.Status.LastPhaseTransitionTime) {
+		t.Errorf("same %v, bound %v", same.Status, bound.Status)
+	}
+}
+
+func TestClaimDataSources(t *testing.T) {
+	claims := resource("persistentvolumeclaims").Strategy
+	for _, c := range []struct{ name, spec, want string }{
+		{"a claim", `{dataSource: {kind: PersistentVolumeClaim, name: a}}`,
+			`{dataSource: {kind: PersistentVolumeClaim, name: a}, dataSourceRef: {kind: PersistentVolumeClaim, name: a}}`},
+		{"a reference", `{dataSourceRef: {apiGroup: x, kind: Y, name: a}}`,
+			`{dataSource: {apiGroup: x, kind: Y, name: a}, dataSourceRef: {apiGroup: x, kind: Y, name: a}}`},
+		{"ignored", `{dataSource: {apiGroup: x, kind: Y, name: a}}`, `{}`},
+		{"elsewhere", `{dataSourceRef: {kind: PersistentVolumeClaim, name: a, namespace: b}}`, `{}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			claim := decode(t, resource("persistentvolumeclaims").New, `{spec: `+c.spec+`}`)
+			claims.PrepareForCreate(t.Context(), claim)
+			expectYAML(t, claim, decode(t, resource("persistentvolumeclaims").New, `{spec: `+c.want+`, status: {phase: Pending}}`))
+		})
+	}
+}
+
+func TestDaemonSetGeneration(t *testing.T) {
+	r := resource("daemonsets")
+	const annotation = "deprecated.daemonset.template.generation"
+	ds := decode(t, r.New, `{spec: {minReadySeconds: 1}, status: {numberReady: 1}}`).(*appsv1.DaemonSet)
+	r.Strategy.PrepareForCreate(t.Context(), ds)
+	if ds.Generation != 1 || ds.Annotations[annotation] != "1" || ds.Status.NumberReady != 0 {
+		t.Errorf("born as %+v", ds)
+	}
+	for _, c := range []struct {
+		name, template string
+		change         func(*appsv1.DaemonSet)
+		generation     int64
+	}{
+		{"nothing", "1", func(ds *appsv1.DaemonSet) { ds.Annotations = nil; ds.Status.NumberReady = 5 }, 1},
+		{"spec", "1", func(ds *appsv1.DaemonSet) { ds.Spec.MinReadySeconds = 2 }, 2},
+		{"template", "2", func(ds *appsv1.DaemonSet) { ds.Spec.Template.Labels = map[string]string{"a": "b"} }, 2},
+	} {
+		now := ds.DeepCopy()
+		c.change(now)
+		r.Strategy.PrepareForUpdate(t.Context(), now, ds)
+		if now.Generation != c.generation || now.Annotations[annotation] != c.template || now.Status.NumberReady != 0 {
+			t.Errorf("%s: generation %d, of the template %s", c.name, now.Generation, now.Annotations[annotation])
+		}
+	}
+	part := ds.DeepCopy()
+	part.Spec.MinReadySeconds, part.Status.NumberReady = 2, 5
+	subresource(t, "daemonsets", "status").Strategy.PrepareForUpdate(t.Context(), part, ds)
+	if part.Spec.MinReadySeconds != 1 || part.Status.NumberReady != 5 {
+		t.Errorf("status changed to %+v", part)
+	}
+}
+
+// TestGeneration changes specs that have no status beside them.
+func TestGeneration(t *testing.T) {
+	for plural, doc := range map[string]string{
+		"endpointslices":  `{addressType: IPv4, endpoints: [{addresses: [10.0.0.1]}]}`,
+		"ingressclasses":  `{spec: {controller: a/b}}`,
+		"networkpolicies": `{spec: {egress: [{}]}}`,
+		"podtemplates":    `{template: {spec: {hostname: a}}}`,
+	} {
+		r := resource(plural)
+		born := decode(t, r.New, doc)
+		r.Strategy.PrepareForCreate(t.Context(), born)
+		if g := born.(metav1.Object).GetGeneration(); g != 1 {
+			t.Errorf("%s: generation %d at birth", plural, g)
+		}
+		old := decode(t, r.New, `{metadata: {generation: 3}}`)
+		same, changed := old.DeepCopyObject(), decode(t, r.New, doc)
+		same.(metav1.Object).SetAnnotations(map[string]string{"a": "b"})
+		for _, obj := range []runtime.Object{old, same, changed} {
+			complete(r, obj)
+		}
+		r.Strategy.PrepareForUpdate(t.Context(), same, old)
+		r.Strategy.PrepareForUpdate(t.Context(), changed, old)
+		if a, b := same.(metav1.Object).GetGeneration(), changed.(metav1.Object).GetGeneration(); a != 3 || b != 4 {
+			t.Errorf("%s: generation %d without a change and %d after one", plural, a, b)
+		}
+	}
+}
+
+func TestEndpointSliceTopology(t *testing.T) {
+	r := resource("endpointslices")
+	old := decode(t, r.New, `{endpoints: [{addresses: [a], deprecatedTopology: {kubernetes.io/hostname: n1}}]}`)
+	now := decode(t, r.New, `{endpoints: [{addresses: [b], deprecatedTopology: {kubernetes.io/hostname: n1}}, {addresses: [c], deprecatedTopology: {kubernetes.io/hostname: n2}}]}`)
+	r.Strategy.PrepareForUpdate(t.Context(), now, old)
+	expectYAML(t, now, decode(t, r.New, `{metadata: {generation: 1}, endpoints: [{addresses: [b], nodeName: n1}, {addresses: [c]}]}`))
 }

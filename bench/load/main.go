@@ -12,6 +12,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -29,32 +30,39 @@ type options struct {
 	short, peers bool
 	rounds       int
 	only         *regexp.Regexp
-	bin          string
+	// operations are those of the part requests that are measured; nil is all.
+	operations   *regexp.Regexp
+	bin, profile string
 	floor        bool
 }
 
 func main() {
 	var o options
-	var only string
+	var only, operations string
 	flag.BoolVar(&o.short, "short", false, "a tenth of the load and one round, to see that everything works")
 	flag.BoolVar(&o.peers, "peers", true, "measure kube-apiserver too")
 	flag.IntVar(&o.rounds, "rounds", 3, "how often each figure is taken")
 	flag.StringVar(&only, "only", "", "measure only what matches this: "+fmt.Sprint(partNames()))
 	flag.StringVar(&o.bin, "bin", "", "directory with apiserver, etcd and kube-apiserver; empty builds them")
+	flag.StringVar(&operations, "operations", "", "measure only the requests that match this, such as 'create pod'")
+	flag.StringVar(&o.profile, "profile", "", "directory for CPU profiles of planekit's servers")
 	flag.BoolVar(&o.floor, "floor", false, "be the server that only writes (used by this program itself)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	var err error
 	if o.short || o.rounds < 1 {
 		o.rounds = 1
 	}
-	if o.only, err = regexp.Compile(only); err == nil {
-		if o.floor {
-			err = serveFloor()
-		} else {
-			err = measure(ctx, o, os.Stdout)
-		}
+	var err1, err2 error
+	o.only, err1 = regexp.Compile(only)
+	o.operations, err2 = regexp.Compile(operations)
+	err := errors.Join(err1, err2)
+	switch {
+	case err != nil:
+	case o.floor:
+		err = serveFloor()
+	default:
+		err = measure(ctx, o, os.Stdout)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "load:", err)

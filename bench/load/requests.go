@@ -25,10 +25,13 @@ const (
 	large, largePods = "large", 10_000
 )
 
-func (b *bench) operations() []operation {
+// planned are the operations that are measured.
+func (b *bench) planned() []operation {
 	var all []operation
 	add := func(name string, clients, requests int, prepare func(context.Context, *side, int) (func(int, int) wire.Request, error)) {
-		all = append(all, operation{name, clients, b.scale(requests), prepare})
+		if b.operations == nil || b.operations.MatchString(name) {
+			all = append(all, operation{name, clients, b.scale(requests), prepare})
+		}
 	}
 	for _, clients := range []int{1, 8, 64} {
 		n := map[int]int{1: 1000, 8: 4000, 64: 8000}[clients]
@@ -64,7 +67,10 @@ func (b *bench) requests(ctx context.Context) (err error) {
 			return fmt.Errorf("%s: %w", s.kind, err)
 		}
 	}
-	operations := b.operations()
+	operations := b.planned()
+	if len(operations) == 0 {
+		return errors.New("no operation has such a name")
+	}
 	results := make([]row, len(operations))
 	for round := range b.rounds {
 		for i, o := range operations {

@@ -102,6 +102,9 @@ func (s *side) startPlanekit(ctx context.Context, b *bench, work string, files *
 	case planekitOutside:
 		arguments = append(arguments, "--etcd-servers", files.Etcd)
 	}
+	if b.profile != "" {
+		arguments = append(arguments, "--cpu-profile", filepath.Join(b.profile, string(s.kind)+".prof"))
+	}
 	s.server, err = peer.Launch(filepath.Join(work, "server.log"), filepath.Join(b.bin, "apiserver"), arguments...)
 	if err != nil {
 		return err

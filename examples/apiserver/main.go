@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/pprof"
 	"strings"
 	"syscall"
 
@@ -25,7 +26,7 @@ import (
 
 // options are the command line.
 type options struct {
-	dataDir, listen, storage, etcdServers, tokenFile string
+	dataDir, listen, storage, etcdServers, tokenFile, cpuProfile string
 	// log is where the parts say what an operator acts on.
 	log logr.Logger
 }
@@ -49,6 +50,7 @@ func command(ctx context.Context, arguments []string, stdout io.Writer) error {
 	flags.StringVar(&o.storage, "storage", "etcd", "where objects are kept: etcd (embedded, in the data directory) or memory")
 	flags.StringVar(&o.etcdServers, "etcd-servers", "", "URLs of an external etcd, divided by commas; the embedded one is off then")
 	flags.StringVar(&o.tokenFile, "token-auth-file", "", "CSV file of bearer tokens: token,user,uid,\"group1,group2\"")
+	flags.StringVar(&o.cpuProfile, "cpu-profile", "", "file for a profile of the whole run, for go tool pprof")
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
@@ -59,6 +61,17 @@ func command(ctx context.Context, arguments []string, stdout io.Writer) error {
 		return fmt.Errorf("--storage must be etcd or memory, not %q", o.storage)
 	case o.storage == "memory" && o.etcdServers != "":
 		return errors.New("--etcd-servers and --storage memory exclude each other")
+	}
+	if o.cpuProfile != "" {
+		file, err := os.Create(o.cpuProfile)
+		if err != nil {
+			return fmt.Errorf("--cpu-profile: %w", err)
+		}
+		defer file.Close()
+		if err := pprof.StartCPUProfile(file); err != nil {
+			return fmt.Errorf("--cpu-profile: %w", err)
+		}
+		defer pprof.StopCPUProfile()
 	}
 	return o.run(ctx, stdout)
 }

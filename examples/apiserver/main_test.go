@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -105,7 +106,13 @@ func TestRestart(t *testing.T) {
 // TestMemory: the flags choose the store, and a stranger is refused.
 func TestMemory(t *testing.T) {
 	dir := t.TempDir()
-	defer start(t, "--data-dir", dir, "--storage", "memory")()
+	profile := filepath.Join(dir, "cpu.prof")
+	defer func() {
+		if info, err := os.Stat(profile); err != nil || info.Size() == 0 {
+			t.Errorf("the profile: %v %v", info, err)
+		}
+	}()
+	defer start(t, "--data-dir", dir, "--storage", "memory", "--cpu-profile", profile)()
 	loaded, err := kubeconfig.Load(filepath.Join(dir, "admin.kubeconfig"))
 	if err != nil {
 		t.Fatal(err)
@@ -131,6 +138,7 @@ func TestFlags(t *testing.T) {
 		{"--storage paper", `--storage must be etcd or memory, not "paper"`},
 		{"--storage memory --etcd-servers http://127.0.0.1:1", "--etcd-servers and --storage memory exclude each other"},
 		{"more", `unexpected argument "more"`},
+		{"--cpu-profile /none/cpu.prof", "--cpu-profile: open /none/cpu.prof: no such file or directory"},
 		{"--listen nowhere", "--listen: listen tcp: address nowhere: missing port in address"},
 		{"--token-auth-file none.csv", "--token-auth-file: open none.csv: no such file or directory"},
 		{"--etcd-servers 127.0.0.1:1", "etcd"},

@@ -37,6 +37,7 @@ type cluster struct {
 	credentials *credentials
 	authorizer  authz.Authorizer
 	server      *apiserver.Server
+	checks      []apiserver.Check // of its readiness
 	copies      *copies
 	manager     *manager
 }
@@ -133,7 +134,7 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	if err != nil {
 		return err
 	}
-	c.server, err = apiserver.New(apiserver.Config{
+	config := apiserver.Config{
 		Store:         store,
 		Resources:     append(resources, review.Resources(authenticator, authorizer)...),
 		Authenticator: authenticator,
@@ -141,11 +142,17 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 		Admission:     admission,
 		Listener:      listener,
 		TLS:           credentials.tls(),
+		Checks:        c.checks,
 		Log:           c.log.WithName("apiserver"),
-	})
+	}
+	observed, err := c.observe(&config)
 	if err != nil {
 		return err
 	}
+	if c.server, err = apiserver.New(config); err != nil {
+		return err
+	}
+	observed.CountObjects(c.server.Stored)
 	c.stack.start("API server", c.server.Run)
 	if err := c.stack.await(ctx, c.server.Ready()); err != nil {
 		return err

@@ -148,6 +148,8 @@ func TestFaults(t *testing.T) {
 		{"dead etcd", []string{"--etcd-servers", "http://127.0.0.1:1"}, "http://127.0.0.1:1"},
 		{"no such certificate", []string{"--etcd-servers", "https://127.0.0.1:1", "--etcd-cafile", "/no/ca.crt"}, "/no/ca.crt"},
 		{"tokens without a user", []string{"--storage", "memory", "--token-auth-file", badTokens}, badTokens},
+		{"keys that are none", []string{"--encryption-provider-config", badTokens}, "--encryption-provider-config: " + badTokens},
+		{"no such keys", []string{"--encryption-provider-config", "/no/keys.yaml"}, "/no/keys.yaml"},
 		{"wrong flag", []string{"--rumtime", "fake"}, "unknown flag: --rumtime"},
 		{"wrong argument", []string{"start"}, `unknown command "start"`},
 	} {

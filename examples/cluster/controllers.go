@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/netip"
 
@@ -17,7 +16,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -121,7 +119,7 @@ func (m *manager) job() (runner, error) {
 func (m *manager) garbageCollector() (runner, error) {
 	core, apps, batch := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion
 	return controllers.NewGarbage(controllers.GarbageConfig{
-		Kinds: []controllers.GarbageKind{
+		Kinds: append([]controllers.GarbageKind{
 			controllers.NewGarbageKind(apps.WithKind("Deployment"), true, m.copies.deployments, typed.Deployments(m.api)),
 			controllers.NewGarbageKind(apps.WithKind("ReplicaSet"), true, m.copies.replicaSets, typed.ReplicaSets(m.api)),
 			controllers.NewGarbageKind(batch.WithKind("Job"), true, m.copies.jobs, typed.Jobs(m.api)),
@@ -130,7 +128,7 @@ func (m *manager) garbageCollector() (runner, error) {
 			controllers.NewGarbageKind(core.WithKind("Secret"), true, m.copies.secrets, typed.Secrets(m.api)),
 			controllers.NewGarbageKind(core.WithKind("ServiceAccount"), true, m.copies.serviceAccounts, typed.ServiceAccounts(m.api)),
 			controllers.NewGarbageKind(core.WithKind("Node"), false, m.copies.nodes, typed.Nodes(m.api)),
-		},
+		}, m.otherGarbage()...),
 		Log: m.log,
 	})
 }
@@ -182,34 +180,6 @@ func (m *manager) nodeIPAM(clusterCIDR netip.Prefix) (runner, error) {
 		Events:   m.events,
 		Log:      m.log,
 	})
-}
-
-// emptiers delete what a namespace contains: owners before what they own, so
-// that nothing is made anew.
-func (m *manager) emptiers() []controllers.Emptier {
-	return []controllers.Emptier{
-		emptier(typed.Deployments(m.api)),
-		emptier(typed.ReplicaSets(m.api)),
-		emptier(typed.Jobs(m.api)),
-		emptier(typed.Pods(m.api)),
-		emptier(typed.ConfigMaps(m.api)),
-		emptier(typed.Secrets(m.api)),
-		emptier(typed.ServiceAccounts(m.api)),
-		emptier(typed.Leases(m.api)),
-		emptier(typed.Roles(m.api)),
-		emptier(typed.RoleBindings(m.api)),
-		emptier(typed.Events(m.api)),
-	}
-}
-
-// emptier deletes all objects of a resource in a namespace.
-func emptier[T client.Object](resource client.Resource[T]) controllers.Emptier {
-	return func(ctx context.Context, namespace string) (int, error) {
-		background := metav1.DeletePropagationBackground
-		err := resource.DeleteCollection(ctx, namespace, metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{})
-		left, _, listErr := resource.List(ctx, namespace, metav1.ListOptions{})
-		return len(left), errors.Join(err, listErr)
-	}
 }
 
 // finalizer writes the finalizers of namespaces, which have a subresource of

@@ -31,11 +31,15 @@ type copies struct {
 	clusterRoles        *informer.Informer[*rbacv1.ClusterRole]
 	clusterRoleBindings *informer.Informer[*rbacv1.ClusterRoleBinding]
 
+	// others are of the kinds that only garbage collection asks for.
+	others []otherKind
+
+	names  map[string]bool
 	starts []func(*stack)
 }
 
 func newCopies(api *client.Client, log logr.Logger) (*copies, error) {
-	c := &copies{}
+	c := &copies{names: map[string]bool{}}
 	err := errors.Join(
 		add(c, &c.namespaces, "namespaces", typed.Namespaces(api), log),
 		add(c, &c.serviceAccounts, "serviceaccounts", typed.ServiceAccounts(api), log),
@@ -52,12 +56,13 @@ func newCopies(api *client.Client, log logr.Logger) (*copies, error) {
 		add(c, &c.clusterRoles, "clusterroles", typed.ClusterRoles(api), log),
 		add(c, &c.clusterRoleBindings, "clusterrolebindings", typed.ClusterRoleBindings(api), log),
 	)
-	return c, err
+	return c, errors.Join(err, c.addOthers(api, log))
 }
 
 func add[T client.Object](c *copies, to **informer.Informer[T], name string, source informer.Source[T], log logr.Logger) error {
 	made, err := copyOf(source, log.WithName(name))
 	*to = made
+	c.names[name] = true
 	c.starts = append(c.starts, func(s *stack) { s.start("informer of "+name, made.Run) })
 	return err
 }

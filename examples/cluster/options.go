@@ -21,8 +21,10 @@ type options struct {
 	storage                     string
 	etcdServers                 []string
 	etcdCA, etcdCert, etcdKey   string
+	encryption                  string // file of an EncryptionConfiguration
 	offlineImages, imageCache   string
 	tokenFile, clusterCIDR      string
+	auditPolicy, auditLog       string
 	verbosity                   int
 }
 
@@ -38,10 +40,13 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.etcdCA, "etcd-cafile", "", "certificate authority of the external etcd")
 	flags.StringVar(&o.etcdCert, "etcd-certfile", "", "client certificate for the external etcd")
 	flags.StringVar(&o.etcdKey, "etcd-keyfile", "", "key of the client certificate for the external etcd")
+	flags.StringVar(&o.encryption, "encryption-provider-config", "", "file with the keys that encrypt objects at rest, as kube-apiserver has it (aesgcm and identity)")
 	flags.StringVar(&o.tokenFile, "token-auth-file", "", "CSV file of further bearer tokens: token,user,uid,\"group1,group2\"")
 	flags.StringVar(&o.clusterCIDR, "cluster-cidr", "10.244.0.0/16", "addresses of pods; each node gets a /24 of them")
 	flags.StringVar(&o.offlineImages, "offline-images", "auto", "serve pause, nginx and busybox from a registry in this process: on, off, or auto (where the public registry cannot be reached)")
 	flags.StringVar(&o.imageCache, "image-cache", "", "directory of the images built for --offline-images (default planekit in the user's cache directory)")
+	flags.StringVar(&o.auditPolicy, "audit-policy-file", "", "what is written to the audit log: a Policy of audit.k8s.io/v1")
+	flags.StringVar(&o.auditLog, "audit-log-path", "", "where the audit log is written; - is standard output")
 	flags.IntVarP(&o.verbosity, "verbosity", "v", 0, "how much to log: nothing but what an operator acts on, more with -v, every step with -v=4")
 	flags.Lookup("verbosity").NoOptDefVal = "1"
 }
@@ -81,6 +86,8 @@ func (o *options) complete() error {
 		return errors.New("--etcd-servers and --storage memory exclude each other")
 	case (o.etcdCert == "") != (o.etcdKey == ""):
 		return errors.New("--etcd-certfile and --etcd-keyfile go together")
+	case (o.auditPolicy == "") != (o.auditLog == ""):
+		return errors.New("--audit-policy-file and --audit-log-path go together")
 	}
 	return o.absolute()
 }

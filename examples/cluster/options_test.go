@@ -45,6 +45,7 @@ func TestOptionsRefused(t *testing.T) {
 		{"--runtime fake --containerd-socket /run/x.sock", "exclude each other"},
 		{"--etcd-servers https://h:2379 --storage memory", "exclude each other"},
 		{"--etcd-certfile c", "go together"},
+		{"--audit-policy-file p", "go together"},
 	} {
 		if _, err := parse(strings.Fields(test.arguments)...); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want %q", test.arguments, err, test.want)

@@ -9,15 +9,47 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/storage"
+	"github.com/planekit/planekit/storage/encrypted"
 	"github.com/planekit/planekit/storage/etcdstore"
 	"github.com/planekit/planekit/storage/etcdstore/embedded"
 	"github.com/planekit/planekit/storage/memstore"
 )
 
-// openStore opens what the options say objects are kept in, and starts the
-// embedded etcd where it is wanted.
+// openStore opens what the options say objects are kept in, sealed if they say
+// so.
 func (c *cluster) openStore(ctx context.Context) (storage.Store, error) {
+	// What is wrong with the file is found out before an etcd is started.
+	rules, err := c.options.encryptionRules()
+	if err != nil {
+		return nil, err
+	}
+	store, err := c.openPlainStore(ctx)
+	if err != nil || rules == nil {
+		return store, err
+	}
+	return encrypted.New(encrypted.Config{Store: store, Rules: rules})
+}
+
+// encryptionRules reads the file that the options name; nil without one.
+func (o *options) encryptionRules() ([]encrypted.Rule, error) {
+	if o.encryption == "" {
+		return nil, nil
+	}
+	file, err := os.ReadFile(o.encryption)
+	if err != nil {
+		return nil, fmt.Errorf("--encryption-provider-config: %w", err)
+	}
+	rules, err := encrypted.Parse(file, encrypted.Layout("/registry"))
+	if err != nil {
+		return nil, fmt.Errorf("--encryption-provider-config: %s: %w", o.encryption, err)
+	}
+	return rules, nil
+}
+
+// openPlainStore starts the embedded etcd where it is wanted.
+func (c *cluster) openPlainStore(ctx context.Context) (storage.Store, error) {
 	switch {
 	case len(c.options.etcdServers) > 0:
 		return c.dialEtcd(ctx)
@@ -35,7 +67,12 @@ func (c *cluster) openStore(ctx context.Context) (storage.Store, error) {
 	if err := c.stack.await(ctx, server.Ready()); err != nil {
 		return nil, err
 	}
-	return etcdstore.New(etcdstore.Config{Client: server.Client(), SoleMember: true})
+	store, err := etcdstore.New(etcdstore.Config{Client: server.Client(), SoleMember: true})
+	if err != nil {
+		return nil, err
+	}
+	c.checks = append(c.checks, apiserver.Check{Name: "etcd", Check: store.Healthy})
+	return store, nil
 }
 
 // compactionInterval is how long an external etcd keeps history for watches to
@@ -59,6 +96,7 @@ func (c *cluster) dialEtcd(ctx context.Context) (storage.Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.checks = append(c.checks, apiserver.Check{Name: "etcd", Check: store.Healthy})
 	c.stack.start("etcd compaction", func(ctx context.Context) error {
 		return store.CompactEvery(ctx, compactionInterval, func(err error) {
 			c.log.Error(err, "history is not compacted")

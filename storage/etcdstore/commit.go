@@ -20,11 +20,13 @@ func (s *Store) Commit(ctx context.Context, c storage.Change) (storage.Record, e
 	if err := ctx.Err(); err != nil {
 		return storage.Record{}, fmt.Errorf("%s %s: %w", c.Op, c.Key, err)
 	}
-	response, lease, err := s.try(ctx, c)
+	bounded, cancel := s.bound(ctx, 1)
+	defer cancel()
+	response, lease, err := s.try(bounded, c)
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		// It was revoked, or etcd's clock runs faster. Nothing was changed.
-		if err = s.leases.drop(ctx, lease); err == nil {
-			response, _, err = s.try(ctx, c)
+		if err = s.leases.drop(bounded, lease); err == nil {
+			response, _, err = s.try(bounded, c)
 		}
 	}
 	if err != nil {

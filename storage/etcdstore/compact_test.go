@@ -59,6 +59,56 @@ func TestCompactEvery(t *testing.T) {
 	}
 }
 
+// One of several servers compacts in each interval, and another when that is
+// gone.
+func TestCompactEveryTakesTurns(t *testing.T) {
+	const interval, several, turns = 50 * time.Millisecond, 3, 10
+	client := serve(t)
+	// Each turn is a version of the key, each version one compaction.
+	w := client.Watch(t.Context(), "compact_rev_key", clientv3.WithCreatedNotify())
+	<-w
+	version := int64(0)
+	await := func(n int64) {
+		t.Helper()
+		for version < n {
+			response := <-w
+			if len(response.Events) == 0 {
+				t.Fatalf("watch: %v", response.Err())
+			}
+			version = response.Events[len(response.Events)-1].Kv.Version
+		}
+	}
+	done := make(chan error)
+	var stops []context.CancelFunc
+	began := time.Now()
+	for range several {
+		store, err := etcdstore.New(etcdstore.Config{Client: client})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		stops = append(stops, stop)
+		go func() {
+			done <- store.CompactEvery(ctx, interval, func(err error) { t.Error(err) })
+		}()
+	}
+	await(turns)
+	// One server takes at least this long for so many turns; three that do not
+	// heed each other take a third.
+	if took := time.Since(began); took < (turns-1)*interval*2/3 {
+		t.Errorf("%d compactions in %v, one every %v wanted", turns, took, interval)
+	}
+	for i, stop := range stops {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if i < len(stops)-1 {
+			await(version + 2)
+		}
+	}
+}
+
 // Failures are told, and are not the end.
 func TestCompactEveryFails(t *testing.T) {
 	client, err := clientv3.New(clientv3.Config{

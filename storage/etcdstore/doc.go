@@ -24,7 +24,8 @@
 // time-out (5 seconds and two elections) or the context's, and a watch waits. A
 // watch that cannot be told an event's previous value, because that was
 // compacted away while the watch lagged, ends with [storage.ErrCompacted]. A
-// value over etcd's request limit (1.5 MiB) is [storage.ErrInvalid].
+// value over etcd's request limit (1.5 MiB) is [storage.ErrInvalid], a write over
+// its quota [storage.ErrFull]; [Store.Healthy] names the alarm.
 //
 // What it leaves out: transactions on several keys, and compacting an
 // external etcd unasked: somebody must, see [Store.CompactEvery].

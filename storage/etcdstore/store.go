@@ -1,10 +1,13 @@
 package etcdstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -27,17 +30,33 @@ type Config struct {
 	// SoleMember says that Client speaks to the only member of its cluster,
 	// such as an embedded one. What a sole member has acknowledged it has
 	// applied, so reads are linearizable without asking for a quorum, which is
-	// faster. Setting it for a member among several makes reads stale.
+	// faster. Setting it for a member among several makes reads stale. Use one
+	// Store of an etcd: what a watcher of another has delivered, a read may not
+	// see yet.
 	SoleMember bool
+	// Timeout is how long a call waits for a cluster's answer, and a listing six
+	// times as long, where its context does not end sooner: the client library
+	// would try for minutes while there is no quorum. Zero is 10 seconds, a little
+	// more than etcd itself takes to say that it has no leader. A sole member
+	// needs none.
+	Timeout time.Duration
 }
+
+const (
+	defaultTimeout = 10 * time.Second
+	listTimeouts   = 6
+)
 
 // A Store is a [storage.Store] in etcd.
 type Store struct {
 	client *clientv3.Client
 	prefix string
 	leases *leases
-	// read are the options of every read.
-	read []clientv3.OpOption
+	// timeout is zero for a sole member.
+	timeout time.Duration
+	sole    bool
+	// shown is the latest revision that a watcher has delivered.
+	shown atomic.Int64
 }
 
 var (
@@ -50,11 +69,22 @@ func New(c Config) (*Store, error) {
 	if c.Client == nil {
 		return nil, errors.New("etcdstore: Client is required")
 	}
-	s := &Store{client: c.Client, prefix: c.Prefix, leases: newLeases()}
-	if c.SoleMember {
-		s.read = append(s.read, clientv3.WithSerializable())
+	if c.Timeout < 0 {
+		return nil, fmt.Errorf("etcdstore: Timeout is negative: %v", c.Timeout)
+	}
+	s := &Store{client: c.Client, prefix: c.Prefix, leases: newLeases(), sole: c.SoleMember}
+	if !c.SoleMember {
+		s.timeout = cmp.Or(c.Timeout, defaultTimeout)
 	}
 	return s, nil
+}
+
+// bound returns a context for a call that may take so many time-outs.
+func (s *Store) bound(ctx context.Context, timeouts time.Duration) (context.Context, context.CancelFunc) {
+	if s.timeout == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, timeouts*s.timeout)
 }
 
 // Revision implements [storage.Current]. It counts a key that does not exist: a
@@ -64,8 +94,10 @@ func (s *Store) Revision(ctx context.Context) (storage.Revision, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("current revision: %w", err)
 	}
+	bounded, cancel := s.bound(ctx, 1)
+	defer cancel()
 	// No store has this key: keys are not empty.
-	response, err := s.client.Get(ctx, s.prefix+"\x00", s.reading(clientv3.WithCountOnly())...)
+	response, err := s.read(bounded, s.prefix+"\x00", clientv3.WithCountOnly())
 	if err != nil {
 		return 0, fmt.Errorf("current revision: %w", translate(ctx, err))
 	}
@@ -81,7 +113,9 @@ func (s *Store) Get(ctx context.Context, key storage.Key, at storage.Revision) (
 	if err := ctx.Err(); err != nil {
 		return storage.Record{}, fmt.Errorf("get %s: %w", key, err)
 	}
-	response, err := s.client.Get(ctx, s.prefix+string(key), s.reading(clientv3.WithRev(int64(at)))...)
+	bounded, cancel := s.bound(ctx, 1)
+	defer cancel()
+	response, err := s.read(bounded, s.prefix+string(key), clientv3.WithRev(int64(at)))
 	if err != nil {
 		return storage.Record{}, fmt.Errorf("get %s: %w", key, translate(ctx, err))
 	}
@@ -103,8 +137,10 @@ func (s *Store) List(ctx context.Context, prefix storage.Key, o storage.ListOpti
 	if behind := s.prefix + string(o.After) + "\x00"; o.After != "" && behind > from {
 		from = behind
 	}
-	response, err := s.client.Get(ctx, from, s.reading(
-		clientv3.WithRange(end), clientv3.WithRev(int64(o.At)), clientv3.WithLimit(int64(o.Limit)))...)
+	bounded, cancel := s.bound(ctx, listTimeouts)
+	defer cancel()
+	response, err := s.read(bounded, from,
+		clientv3.WithRange(end), clientv3.WithRev(int64(o.At)), clientv3.WithLimit(int64(o.Limit)))
 	if err != nil {
 		return storage.Page{}, fmt.Errorf("list %s: %w", prefix, translate(ctx, err))
 	}
@@ -132,8 +168,27 @@ func (s *Store) bounds(prefix storage.Key) (from, end string) {
 	return from, end
 }
 
-func (s *Store) reading(o ...clientv3.OpOption) []clientv3.OpOption {
-	return append(o, s.read...)
+// read is a linearizable read. A sole member is not asked for its quorum's word,
+// with one exception: etcd tells watchers of a change a moment before reads
+// see it, and who was told must not be answered as if it had not happened.
+func (s *Store) read(ctx context.Context, key string, o ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	if s.sole {
+		shown := s.shown.Load()
+		response, err := s.client.Get(ctx, key, append(o, clientv3.WithSerializable())...)
+		if err == nil && response.Header.Revision >= shown || err != nil && !errors.Is(err, rpctypes.ErrFutureRev) {
+			return response, err
+		}
+	}
+	return s.client.Get(ctx, key, o...)
+}
+
+// show notes that a watcher is about to deliver what happened at revision.
+func (s *Store) show(revision storage.Revision) {
+	for shown := s.shown.Load(); shown < int64(revision); shown = s.shown.Load() {
+		if s.shown.CompareAndSwap(shown, int64(revision)) {
+			return
+		}
+	}
 }
 
 // record takes kv over.
@@ -155,10 +210,14 @@ func translate(ctx context.Context, err error) error {
 		return storage.ErrCompacted
 	case errors.Is(err, rpctypes.ErrFutureRev):
 		return storage.ErrFuture
+	case errors.Is(err, rpctypes.ErrNoSpace):
+		return fmt.Errorf("%w: %w", storage.ErrFull, err)
 	case errors.Is(err, rpctypes.ErrRequestTooLarge):
 		return fmt.Errorf("%w: %w", storage.ErrInvalid, err)
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w: %w", ctx.Err(), err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return errors.New("etcd did not answer in time")
 	case !errors.As(err, &answer) && status.Code(err) == codes.ResourceExhausted:
 		// Not etcd but gRPC refused: the message is larger than it takes.
 		return fmt.Errorf("%w: %w", storage.ErrInvalid, err)

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/goleak"
 
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/etcdstore"
@@ -53,8 +52,6 @@ func stores(client *clientv3.Client, soleMember bool) func(testing.TB) storage.S
 		return store
 	}
 }
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestEmbedded(t *testing.T) {
 	storagetest.Run(t, stores(serve(t), true))

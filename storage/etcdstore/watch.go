@@ -142,6 +142,7 @@ func (w *watcher) take(response clientv3.WatchResponse) ([]storage.Event, error)
 			return nil, nil
 		}
 		w.last = revision
+		w.store.show(revision)
 		return []storage.Event{{Type: storage.Progress, Revision: revision}}, nil
 	}
 	events := make([]storage.Event, 0, len(response.Events))
@@ -153,6 +154,7 @@ func (w *watcher) take(response clientv3.WatchResponse) ([]storage.Event, error)
 		w.last = event.Revision
 		events = append(events, event)
 	}
+	w.store.show(w.last)
 	return events, nil
 }
 

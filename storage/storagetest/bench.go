@@ -26,6 +26,14 @@ func Bench(b *testing.B, newStore func(b testing.TB) storage.Store) {
 		})
 	}
 	b.Run("get/records=1000", func(b *testing.B) { benchGet(b, newStore(b), 1000) })
+	b.Run("revision", func(b *testing.B) {
+		s := newStore(b)
+		b.ReportAllocs()
+		for b.Loop() {
+			_, err := storage.Now(b.Context(), s)
+			must(b, err)
+		}
+	})
 	for _, n := range []int{100, 1000, 10_000} {
 		b.Run(fmt.Sprintf("list/records=%d", n), func(b *testing.B) { benchList(b, newStore(b), n) })
 	}

@@ -31,7 +31,7 @@ func brokenStores() map[string]breakage {
 
 func brokenCommits() map[string]breakage {
 	return map[string]breakage{
-		"create overwrites": {"create, create once, model", func(b *broken) {
+		"create overwrites": {"create, create once, model, history", func(b *broken) {
 			b.commit = func(ctx context.Context, c storage.Change) (storage.Record, error) {
 				r, err := b.Store.Commit(ctx, c)
 				if errors.Is(err, storage.ErrExists) {
@@ -50,7 +50,7 @@ func brokenCommits() map[string]breakage {
 				return r, err
 			}
 		}},
-		"guards are ignored": {"update, delete, counter, linearizable, model", func(b *broken) {
+		"guards are ignored": {"update, delete, counter, linearizable, model, history", func(b *broken) {
 			b.commit = func(ctx context.Context, c storage.Change) (storage.Record, error) {
 				return b.unguarded(ctx, c)
 			}
@@ -78,6 +78,36 @@ func brokenAnswers() map[string]breakage {
 				r, err := b.Store.Commit(ctx, c)
 				if errors.Is(err, storage.ErrConflict) {
 					err = &storage.ConflictError{Key: c.Key, Want: c.Previous}
+				}
+				return r, err
+			}
+		}},
+		"refuses for no reason": {"update, delete, counter, model, history", func(b *broken) {
+			b.commit = func(ctx context.Context, c storage.Change) (storage.Record, error) {
+				if current, err := b.Store.Get(ctx, c.Key, 0); err == nil && c.Op != storage.Create && c.Previous == current.Revision {
+					return storage.Record{}, &storage.ConflictError{Key: c.Key, Current: current, Want: c.Previous}
+				}
+				return b.Store.Commit(ctx, c)
+			}
+		}},
+		"deletes nothing": {"delete, model, history", func(b *broken) {
+			b.commit = func(ctx context.Context, c storage.Change) (storage.Record, error) {
+				current, err := b.Store.Get(ctx, c.Key, 0)
+				if c.Op != storage.Delete || err != nil || c.Previous != current.Revision {
+					return b.Store.Commit(ctx, c)
+				}
+				r, err := b.Store.Commit(ctx, storage.Change{Op: storage.Update, Key: c.Key, Value: current.Value, Previous: current.Revision})
+				return r, err
+			}
+		}},
+		"makes lost changes twice": {"history", func(b *broken) {
+			b.commit = func(ctx context.Context, c storage.Change) (storage.Record, error) {
+				r, err := b.Store.Commit(ctx, c)
+				if err == nil && c.Op == storage.Update {
+					// The answer is of the first time.
+					again := c
+					again.Previous = r.Revision
+					_, _ = b.Store.Commit(ctx, again)
 				}
 				return r, err
 			}
@@ -160,7 +190,7 @@ func brokenReads() map[string]breakage {
 				return b.Store.Get(ctx, key, 0)
 			}
 		}},
-		"get is stale": {"update, counter, linearizable", func(b *broken) {
+		"get is stale": {"update, counter, linearizable, history", func(b *broken) {
 			var first sync.Map
 			b.get = func(ctx context.Context, key storage.Key, at storage.Revision) (storage.Record, error) {
 				r, err := b.Store.Get(ctx, key, at)
@@ -188,7 +218,8 @@ func brokenReads() map[string]breakage {
 		"list is unordered":       {"list, list pages", lists(func(_ *storage.ListOptions, p *storage.Page) { slices.Reverse(p.Records) })},
 		"list has no revision":    {"list", lists(func(_ *storage.ListOptions, p *storage.Page) { p.Revision = 0 })},
 		"list claims the future":  {"watch gapless", lists(func(_ *storage.ListOptions, p *storage.Page) { p.Revision++ })},
-		"list misses the last":    {"list", lists(func(_ *storage.ListOptions, p *storage.Page) { p.Records = p.Records[:len(p.Records)/2] })},
+		"list is behind watches":  {"read what was watched", lists(func(_ *storage.ListOptions, p *storage.Page) { p.Revision-- })},
+		"list misses the last":    {"list, history", lists(func(_ *storage.ListOptions, p *storage.Page) { p.Records = p.Records[:len(p.Records)/2] })},
 		"list mixes two readings": {"linearizable", tornList},
 	}
 }

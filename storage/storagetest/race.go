@@ -49,13 +49,13 @@ func checkCreateOnce(e *env) {
 }
 
 // checkCounter has many increment one number, each time from what they read or
-// met.
+// met. Who meets a conflict meets another's increment, of which there are so many.
 func checkCounter(e *env) {
 	const adders, each = 8, 50
 	e.create("/n", "0")
 	e.together(adders, func(int) error {
 		r, err := e.store.Get(e.ctx, "/n", 0)
-		for done := 0; done < each; {
+		for done, met := 0, 0; done < each; {
 			if err != nil {
 				return fmt.Errorf("counter: %w", err)
 			}
@@ -69,6 +69,9 @@ func checkCounter(e *env) {
 			var conflict *storage.ConflictError
 			if errors.As(err, &conflict) {
 				r, err = conflict.Current, nil
+				if met++; met > adders*each {
+					return fmt.Errorf("counter: %d conflicts over %d increments", met, adders*each)
+				}
 			} else {
 				done++
 			}

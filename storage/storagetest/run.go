@@ -48,6 +48,7 @@ func checks() []check {
 		{"watch close", checkWatchClose},
 		{"watch slowly", checkWatchSlowly},
 		{"watch gapless", checkWatchGapless},
+		{"read what was watched", checkReadWatched},
 		{"progress", checkProgress},
 		{"ttl", checkTTL},
 		{"compaction", checkCompaction},
@@ -55,6 +56,7 @@ func checks() []check {
 		{"create once", checkCreateOnce},
 		{"counter", checkCounter},
 		{"linearizable", checkLinearizable},
+		{"history", checkHistory},
 		{"model", func(e *env) { model(e, rand.Uint64()) }},
 	}
 }

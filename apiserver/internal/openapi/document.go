@@ -45,6 +45,15 @@ func Build(title, version string, resources []Resource, options reflect.Type) ([
 	return json.Marshal(d)
 }
 
+// Definitions returns the JSON of the schemas of a group version by name.
+func Definitions(resources []Resource) ([]byte, error) {
+	s := schemas{}
+	for _, r := range resources {
+		r.addSchemas(s)
+	}
+	return json.Marshal(s)
+}
+
 type document struct {
 	OpenAPI    string               `json:"openapi"`
 	Info       info                 `json:"info"`

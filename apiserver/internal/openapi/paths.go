@@ -64,7 +64,7 @@ var (
 		{Name: "watch", In: "query", Schema: Schema{Type: "boolean"}},
 	}
 	bodyMedia  = []string{"application/json", "application/yaml"}
-	patchMedia = []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"}
+	patchMedia = []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml"}
 )
 
 // addPaths adds the paths of the collection, the object and its subresources.
@@ -123,7 +123,8 @@ func (r Resource) operation(s schemas, verb string, verbs []string, kind Kind, t
 		o.Parameters = writeParameters
 		o.RequestBody = &body{contents(bodyMedia, ref)}
 	case "patch":
-		o.Parameters = writeParameters
+		o.Parameters = append(slices.Clone(writeParameters), parameter{Name: "force", In: "query", Schema: Schema{Type: "boolean"},
+			Description: "Force is going to \"force\" Apply requests: fields owned by other people are taken from them."})
 		o.RequestBody = &body{contents(patchMedia, Schema{Type: "object"})}
 	case "delete":
 		o.Parameters = writeParameters[:1]

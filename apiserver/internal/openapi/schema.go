@@ -1,15 +1,19 @@
-// Package openapi writes OpenAPI v3 documents from Go types by reflection.
+// Package openapi writes OpenAPI v3 and v2 documents from Go types by reflection.
 //
 // A document holds the schemas of the types it is given and of all that they
 // contain, with descriptions from their SwaggerDoc methods, and the paths of the
 // resources. Everything in it comes from struct tags and from methods which
 // k8s.io/api types have and others may have; there is nothing to generate.
 //
-// It is the part of OpenAPI v3 that kubectl and client-go read. Formats,
-// defaults and list types of server-side apply are left out.
+// What Kubernetes' own types say only in comments, which lists merge by which
+// keys, comes from a table. Other types say it in the struct tags patchStrategy
+// and patchMergeKey.
+//
+// It is the part of OpenAPI that kubectl and client-go read.
 package openapi
 
 import (
+	"encoding/json"
 	"reflect"
 	"strings"
 )
@@ -27,6 +31,10 @@ type Schema struct {
 	AdditionalProperties *Schema            `json:"additionalProperties,omitempty"`
 	Required             []string           `json:"required,omitempty"`
 	Kinds                []Kind             `json:"x-kubernetes-group-version-kind,omitempty"`
+	Default              json.RawMessage    `json:"default,omitempty"`
+	ListType             string             `json:"x-kubernetes-list-type,omitempty"`
+	ListMapKeys          []string           `json:"x-kubernetes-list-map-keys,omitempty"`
+	MapType              string             `json:"x-kubernetes-map-type,omitempty"`
 	PatchStrategy        string             `json:"x-kubernetes-patch-strategy,omitempty"`
 	PatchMergeKey        string             `json:"x-kubernetes-patch-merge-key,omitempty"`
 	IntOrString          bool               `json:"x-kubernetes-int-or-string,omitempty"`
@@ -58,6 +66,7 @@ func (s schemas) add(t reflect.Type) string {
 		return name
 	}
 	schema.Type = "object"
+	markersOf(t, "").put(schema)
 	schema.Description = docs(t)[""]
 	s.fields(t, schema)
 	return name
@@ -84,6 +93,7 @@ func (s schemas) fields(t reflect.Type, schema *Schema) {
 			name = f.Name
 		}
 		p := s.of(f.Type)
+		markersOf(t, name).put(&p)
 		p.Description = text[name]
 		p.PatchStrategy = f.Tag.Get("patchStrategy")
 		p.PatchMergeKey = f.Tag.Get("patchMergeKey")

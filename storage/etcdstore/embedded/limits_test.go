@@ -2,10 +2,9 @@ package embedded_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
-
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/etcdstore/embedded"
@@ -16,6 +15,9 @@ func TestQuota(t *testing.T) {
 	server := start(t, embedded.Config{Dir: t.TempDir(), QuotaBytes: 8 << 20})
 	defer server.stop(t)
 	store := server.store(t)
+	if err := store.Healthy(t.Context()); err != nil {
+		t.Errorf("health of an empty store: %v", err)
+	}
 	first, err := store.Commit(t.Context(), storage.Change{Key: "/a", Value: make([]byte, 1<<20)})
 	if err != nil {
 		t.Fatal(err)
@@ -30,8 +32,11 @@ func TestQuota(t *testing.T) {
 			last = r
 		}
 	}
-	if !errors.Is(full, rpctypes.ErrNoSpace) {
-		t.Errorf("up to 200 MiB into a quota of 8: error %v", full)
+	if !errors.Is(full, storage.ErrFull) {
+		t.Errorf("up to 200 MiB into a quota of 8: error %v, want %v", full, storage.ErrFull)
+	}
+	if err := store.Healthy(t.Context()); err == nil || !strings.Contains(err.Error(), "NOSPACE") {
+		t.Errorf("health over the quota: %v", err)
 	}
 	if r, err := store.Get(t.Context(), "/a", 0); err != nil || r.Revision != last.Revision {
 		t.Errorf("get over the quota: revision %d, error %v", r.Revision, err)

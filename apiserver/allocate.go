@@ -1,0 +1,170 @@
+package apiserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/planekit/planekit/storage"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// claimTime is how long a name is kept for an object that is not there. An
+// object is not stored later than half of it after it has taken its names, so
+// that clocks may differ by the other half.
+const claimTime = time.Minute
+
+// A claim is stored under the name it is for. It says who has it.
+type claim struct {
+	Holder storage.Key `json:"holder"`
+	UID    types.UID   `json:"uid"`
+	Time   time.Time   `json:"time"`
+}
+
+// holds are the names which one attempt to store an object has taken. The nil
+// value holds nothing. A claim that was the object's already is renewed, for
+// somebody may be about to take it over, but not among taken: another attempt may
+// rely on it.
+type holds struct {
+	s     *Server
+	q     *request
+	claim claim
+	taken []storage.Record
+}
+
+// allocate completes obj with what it needs for itself alone. The caller
+// settles what it returns, with an error too.
+func (s *Server) allocate(q *request, obj, old runtime.Object, dryRun bool) (*holds, error) {
+	a := q.kind.Allocation
+	if a == nil || q.sub != nil {
+		return nil, nil
+	}
+	m := accessor(obj)
+	h := &holds{s: s, q: q, claim: claim{q.kind.key(m.GetNamespace(), m.GetName()), m.GetUID(), time.Now()}}
+	return h, a.Fill(obj, old, func(name string) (bool, error) { return h.take(name, dryRun) })
+}
+
+// take claims a name, unless it only looks, and reports whether it is free.
+func (h *holds) take(name string, look bool) (bool, error) {
+	ctx, key := h.q.r.Context(), storage.Key(h.q.kind.held+name)
+	value, err := json.Marshal(h.claim)
+	if err != nil {
+		return false, err
+	}
+	for {
+		record, err := h.s.config.Store.Get(ctx, key, 0)
+		change := storage.Change{Op: storage.Create, Key: key, Value: value}
+		own := false
+		switch {
+		case err == nil:
+			var free bool
+			if free, own, err = h.mayTake(ctx, record); err != nil || !free || look {
+				return free, err
+			}
+			change.Op, change.Previous = storage.Update, record.Revision
+		case !errors.Is(err, storage.ErrNotFound):
+			return false, err
+		case look:
+			return true, nil
+		}
+		record, err = h.s.config.Store.Commit(ctx, change)
+		switch {
+		case err == nil:
+			if !own {
+				h.taken = append(h.taken, record)
+			}
+			return true, nil
+		case !errors.Is(err, storage.ErrExists) && !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotFound):
+			return false, err
+		}
+	}
+}
+
+// mayTake reports whether the object that record is claimed for is this one, or
+// has it no more.
+func (h *holds) mayTake(ctx context.Context, record storage.Record) (free, own bool, err error) {
+	var c claim
+	if err := json.Unmarshal(record.Value, &c); err != nil {
+		return false, false, fmt.Errorf("stored claim %s cannot be decoded: %w", record.Key, err)
+	}
+	if c.UID == h.claim.UID {
+		return true, true, nil
+	}
+	if time.Since(c.Time) < claimTime {
+		return false, false, nil
+	}
+	holder, err := h.s.config.Store.Get(ctx, c.Holder, 0)
+	if errors.Is(err, storage.ErrNotFound) {
+		return true, false, nil
+	}
+	if err != nil {
+		return false, false, err
+	}
+	obj, err := h.q.kind.decode(holder)
+	if err != nil {
+		return false, false, err
+	}
+	name := string(record.Key[len(h.q.kind.held):])
+	return accessor(obj).GetUID() != c.UID || !slices.Contains(h.q.kind.Allocation.Names(obj), name), false, nil
+}
+
+// late refuses to store the object when its claims may be somebody else's soon.
+func (h *holds) late() error {
+	if h != nil && time.Since(h.claim.Time) > claimTime/2 {
+		return apierrors.NewServerTimeout(h.q.kind.gr, h.q.info.Verb, 0)
+	}
+	return nil
+}
+
+// settle gives back what was taken where the object was certainly not stored.
+func (h *holds) settle(err error) {
+	var status apierrors.APIStatus
+	if h == nil || err == nil {
+		return
+	}
+	if !errors.As(err, &status) && !errors.Is(err, storage.ErrExists) &&
+		!errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotFound) {
+		return
+	}
+	for _, record := range h.taken {
+		h.s.unclaim(h.q, record)
+	}
+}
+
+// giveBack releases what old had and obj, nil when it is gone, has not since
+// revision. A later claim is that of a later change, which wants it again.
+func (s *Server) giveBack(q *request, old, obj runtime.Object, revision storage.Revision) {
+	a := q.kind.Allocation
+	if a == nil {
+		return
+	}
+	var kept []string
+	if obj != nil {
+		kept = a.Names(obj)
+	}
+	for _, name := range a.Names(old) {
+		if slices.Contains(kept, name) {
+			continue
+		}
+		record, err := s.config.Store.Get(context.WithoutCancel(q.r.Context()), storage.Key(q.kind.held+name), 0)
+		var c claim
+		if err == nil && record.Revision < revision && json.Unmarshal(record.Value, &c) == nil && c.UID == accessor(old).GetUID() {
+			s.unclaim(q, record)
+		}
+	}
+}
+
+// unclaim deletes a claim if it is still that one. A failure costs a minute: the
+// claim's object does not have the name, as the next who wants it will see.
+func (s *Server) unclaim(q *request, record storage.Record) {
+	change := storage.Change{Op: storage.Delete, Key: record.Key, Previous: record.Revision}
+	if _, err := s.config.Store.Commit(context.WithoutCancel(q.r.Context()), change); err != nil &&
+		!errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotFound) {
+		s.config.Log.Error(err, "cannot give back", "key", record.Key)
+	}
+}

@@ -1,0 +1,121 @@
+package apiserver
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/planekit/planekit/storage"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+)
+
+// errAbsent is what an edit that could create gets where there is nothing yet.
+var errAbsent = errors.New("nothing to apply to")
+
+// apply is server-side apply: the object becomes what the patch says of it and
+// is created where there is none.
+func (s *Server) apply(q *request, o *metav1.PatchOptions, data []byte) error {
+	if q.ownType() {
+		return unsupportedMedia("application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json")
+	}
+	tracker, err := q.kind.tracker(q.info.Subresource)
+	if err != nil {
+		return err
+	}
+	patch, err := q.applied(data, o.FieldValidation)
+	if err != nil {
+		return err
+	}
+	merge := func(live runtime.Object) (runtime.Object, error) {
+		obj, err := tracker.Apply(live, patch.DeepCopy(), o.FieldManager, o.Force != nil && *o.Force)
+		var status apierrors.APIStatus
+		if err != nil && !errors.As(err, &status) {
+			err = badRequest("%v", err)
+		}
+		return obj, err
+	}
+	e := edit{apply: merge, dryRun: len(o.DryRun) > 0, applies: true}
+	for {
+		obj, err := s.edit(q, e)
+		if !errors.Is(err, errAbsent) {
+			if err != nil {
+				return err
+			}
+			return s.respond(q, http.StatusOK, obj)
+		}
+		obj, err = s.createApplied(q, merge, e.dryRun)
+		if errors.Is(err, storage.ErrExists) {
+			continue // somebody was faster: there is something to apply to now
+		}
+		if err != nil {
+			return storageError(err, q.kind.gr, q.info.Name)
+		}
+		return s.respond(q, http.StatusCreated, obj)
+	}
+}
+
+// createApplied creates the object that merge makes of nothing, which takes the
+// right to create.
+func (s *Server) createApplied(q *request, merge func(runtime.Object) (runtime.Object, error), dryRun bool) (runtime.Object, error) {
+	if q.sub != nil {
+		return nil, storage.ErrNotFound
+	}
+	creates := q.info
+	creates.Verb = "create"
+	if err := s.authorizeMore(q.r, creates, q.user); err != nil {
+		return nil, err
+	}
+	obj, err := merge(nil)
+	if err != nil {
+		return nil, err
+	}
+	if uid := accessor(obj).GetUID(); uid != "" {
+		return nil, q.failed("UID", string(uid), "")
+	}
+	if q.kind.Strategy.Default != nil {
+		q.kind.Strategy.Default(obj)
+	}
+	if err := q.beginLife(obj); err != nil {
+		return nil, err
+	}
+	return s.tryNew(q, obj, dryRun)
+}
+
+// applied reads the patch, YAML or JSON.
+func (q *request) applied(data []byte, validation string) (*unstructured.Unstructured, error) {
+	text, err := yaml.YAMLToJSONStrict(data)
+	if err != nil && validation != metav1.FieldValidationStrict {
+		lax, laxErr := yaml.YAMLToJSON(data)
+		if laxErr == nil && validation != metav1.FieldValidationIgnore {
+			warning(q.w.Header(), err.Error())
+		}
+		text, err = lax, laxErr
+	}
+	if err != nil {
+		return nil, badRequest("error decoding YAML: %v", err)
+	}
+	patch := &unstructured.Unstructured{}
+	if err := utiljson.Unmarshal(text, &patch.Object); err != nil || patch.Object == nil {
+		return nil, badRequest("error decoding YAML: it must be an object")
+	}
+	// Metadata that is no object would be lost on the way.
+	if m, ok := patch.Object["metadata"]; ok {
+		if _, ok := m.(map[string]any); !ok {
+			return nil, badRequest("error decoding YAML: metadata must be an object")
+		}
+	}
+	if patch.GetKind() == "" || patch.GetAPIVersion() == "" {
+		return nil, badRequest("Object 'Kind' or 'apiVersion' is missing in the applied configuration")
+	}
+	if patch.GetName() == "" {
+		patch.SetName(q.info.Name)
+	}
+	if err := q.sameName(patch); err != nil {
+		return nil, err
+	}
+	return patch, nil
+}

@@ -1,0 +1,332 @@
+package audit_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/apiserver/apiservertest"
+	"github.com/planekit/planekit/apiserver/audit"
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/authz"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const head = "apiVersion: audit.k8s.io/v1\nkind: Policy\n"
+
+func Example() {
+	policy, err := audit.ParsePolicy([]byte(head + "omitStages: [ResponseComplete]\nrules: [{level: Metadata, resources: [{resources: [secrets]}]}]"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	log, err := audit.New(audit.Config{Policy: policy, Out: os.Stdout})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r := httptest.NewRequest("GET", "/api/v1/pods", nil)
+	fmt.Println(log.Begin(r, authz.Attributes{Verb: "list", Resource: "pods"}) == nil)
+	// Output: true
+}
+
+// sink collects lines.
+type sink struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Buffer.Write(p)
+}
+
+type line struct {
+	Kind, APIVersion, Level, AuditID, Stage, RequestURI, Verb, UserAgent string
+	User, ImpersonatedUser                                               struct {
+		Username string
+		Groups   []string
+	}
+	SourceIPs      []string
+	ObjectRef      map[string]string
+	ResponseStatus struct {
+		Code                    int
+		Status, Message, Reason string
+	}
+	RequestObject, ResponseObject            map[string]any
+	RequestReceivedTimestamp, StageTimestamp string
+	Annotations                              map[string]string
+}
+
+// served runs requests against a server with this policy and returns the lines.
+func served(t *testing.T, rules string, requests func(s *apiservertest.Server), options ...apiservertest.Option) []line {
+	t.Helper()
+	policy, err := audit.ParsePolicy([]byte(head + rules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &sink{}
+	log, err := audit.New(audit.Config{Policy: policy, Out: out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("requests", func(t *testing.T) {
+		s := apiservertest.Start(t, append([]apiservertest.Option{apiservertest.WithResources(apiserver.Resource{
+			Version: "v1", Kind: "ConfigMap", Plural: "configmaps", Namespaced: true,
+			New:     func() runtime.Object { return &corev1.ConfigMap{} },
+			NewList: func() runtime.Object { return &corev1.ConfigMapList{} },
+		}), apiservertest.WithConfig(func(c *apiserver.Config) { c.Auditor = log })}, options...)...)
+		requests(s)
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := log.Run(ctx); err != nil { // writes what waits
+		t.Fatal(err)
+	}
+	var lines []line
+	for text := range strings.Lines(out.String()) {
+		var l line
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			t.Fatalf("%v in %s", err, text)
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+func do(t *testing.T, client *http.Client, method, url, body string, headers ...string) http.Header {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		if !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatal(err)
+		}
+		return nil
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		t.Fatal(err)
+	}
+	return response.Header
+}
+
+const path = "/api/v1/namespaces/default/configmaps"
+
+func TestMetadata(t *testing.T) {
+	lines := served(t, "rules: [{level: Metadata}]", func(s *apiservertest.Server) {
+		h := do(t, s.Client(), "POST", s.URL+path+"?fieldManager=m", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`, "Audit-ID: mine", "User-Agent: test/1")
+		if h.Get("Audit-ID") != "mine" {
+			t.Errorf("headers %v", h)
+		}
+		do(t, s.As("joe"), "GET", s.URL+path+"/a", "")
+	})
+	if len(lines) != 4 {
+		t.Fatalf("%d lines: %+v", len(lines), lines)
+	}
+	received, complete, refused := lines[0], lines[1], lines[3]
+	if received.Stage != "RequestReceived" || complete.Stage != "ResponseComplete" || received.AuditID != "mine" || complete.AuditID != "mine" || refused.AuditID == "mine" || refused.AuditID == "" {
+		t.Errorf("%+v", lines)
+	}
+	if c := complete; c.Kind != "Event" || c.APIVersion != "audit.k8s.io/v1" || c.Level != "Metadata" || c.Verb != "create" ||
+		c.RequestURI != path+"?fieldManager=m" || c.User.Username != "admin" || c.UserAgent != "test/1" || c.ResponseStatus.Code != 201 ||
+		c.ObjectRef["resource"] != "configmaps" || c.ObjectRef["namespace"] != "default" || c.ObjectRef["apiVersion"] != "v1" ||
+		!slices.Equal(c.SourceIPs, []string{"127.0.0.1"}) || c.Annotations["authorization.k8s.io/decision"] != "allow" || c.RequestObject != nil {
+		t.Errorf("%+v", c)
+	}
+	if _, err := time.Parse("2006-01-02T15:04:05.000000Z", complete.StageTimestamp); err != nil || complete.RequestReceivedTimestamp != received.StageTimestamp {
+		t.Errorf("%v, %+v", err, complete)
+	}
+	if r := refused; r.ResponseStatus.Code != 403 || r.ResponseStatus.Reason != "Forbidden" || r.User.Username != "joe" || r.Annotations["authorization.k8s.io/decision"] != "forbid" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestUnknownClientsAreWrittenDown(t *testing.T) {
+	lines := served(t, "rules: [{level: Metadata}]", func(s *apiservertest.Server) { do(t, s.Anonymous(), "GET", s.URL+path, "") })
+	if len(lines) != 2 || lines[1].ResponseStatus.Code != 401 || lines[1].User.Username != "" {
+		t.Errorf("%+v", lines)
+	}
+}
+
+func TestBodies(t *testing.T) {
+	object := &corev1.ConfigMap{Data: map[string]string{"k": "proto"}}
+	object.Name, object.Kind, object.APIVersion = "b", "ConfigMap", "v1"
+	raw, err := object.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unknown := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, Raw: raw}
+	body, err := unknown.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const proto = "application/vnd.kubernetes.protobuf"
+	lines := served(t, "omitStages: [RequestReceived]\nomitManagedFields: true\nrules: [{level: RequestResponse, verbs: [create, list]}, {level: Request}]", func(s *apiservertest.Server) {
+		do(t, s.Client(), "POST", s.URL+path, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: v}\n", "Content-Type: application/yaml")
+		do(t, s.Client(), "POST", s.URL+path, "k8s\x00"+string(body), "Content-Type: "+proto, "Accept: "+proto)
+		do(t, s.Client(), "GET", s.URL+path, "", "Accept: "+proto)
+		do(t, s.Client(), "PATCH", s.URL+path+"/a", `{"data":{"k":"w"}}`, "Content-Type: application/merge-patch+json")
+	})
+	if len(lines) != 4 {
+		t.Fatalf("%d lines: %+v", len(lines), lines)
+	}
+	data := func(o map[string]any) any { d, _ := o["data"].(map[string]any); return d["k"] }
+	if l := lines[0]; data(l.RequestObject) != "v" || data(l.ResponseObject) != "v" {
+		t.Errorf("YAML: %+v", l)
+	}
+	if l := lines[1]; data(l.RequestObject) != "proto" || data(l.ResponseObject) != "proto" {
+		t.Errorf("protobuf: %+v", l)
+	}
+	for _, l := range lines {
+		if text := fmt.Sprint(l.ResponseObject); strings.Contains(text, "managedFields") {
+			t.Errorf("managed fields: %s", text)
+		}
+	}
+	if items, _ := lines[2].ResponseObject["items"].([]any); len(items) != 2 {
+		t.Errorf("list: %+v", lines[2].ResponseObject)
+	}
+	if l := lines[3]; data(l.RequestObject) != "w" || l.ResponseObject != nil {
+		t.Errorf("patch at level Request: %+v", l)
+	}
+}
+
+func TestWatchAndPanic(t *testing.T) {
+	lines := served(t, "omitStages: [RequestReceived]\nrules: [{level: RequestResponse}]", func(s *apiservertest.Server) {
+		do(t, s.Client(), "GET", s.URL+path+"?watch=true&timeoutSeconds=1", "")
+		do(t, s.Client(), "POST", s.URL+path, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`)
+	}, apiservertest.WithAdmission(panics{}))
+	var stages []string
+	for _, l := range lines {
+		stages = append(stages, l.Verb+" "+l.Stage)
+	}
+	if want := []string{"watch ResponseStarted", "watch ResponseComplete", "create Panic"}; !slices.Equal(stages, want) {
+		t.Errorf("%v, want %v", stages, want)
+	}
+}
+
+type panics struct{}
+
+func (panics) Mutate(context.Context, *admission.Request) error   { panic("plugin") }
+func (panics) Validate(context.Context, *admission.Request) error { return nil }
+
+func TestImpersonation(t *testing.T) {
+	lines := served(t, "omitStages: [RequestReceived]\nrules: [{level: Metadata}]", func(s *apiservertest.Server) {
+		do(t, s.Client(), "GET", s.URL+path, "", "Impersonate-User: jane", "Impersonate-Group: dev")
+	})
+	if l := lines[0]; l.User.Username != "admin" || l.ImpersonatedUser.Username != "jane" || !slices.Contains(l.ImpersonatedUser.Groups, "dev") {
+		t.Errorf("%+v", l)
+	}
+}
+
+// stuck is a disk that does not answer until it is let go.
+type stuck struct{ leave chan struct{} }
+
+func (s stuck) Write(p []byte) (int, error) { <-s.leave; return len(p), nil }
+
+// TestFullBufferDoesNotHoldRequestsForEver lets the writer hang: a request waits
+// its second, and goes on.
+func TestFullBufferDoesNotHoldRequestsForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy, err := audit.ParsePolicy([]byte(head + "omitStages: [RequestReceived]\nrules: [{level: Metadata}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := stuck{make(chan struct{})}
+		log, err := audit.New(audit.Config{Policy: policy, Out: out, Buffer: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- log.Run(ctx) }()
+		request := func() time.Duration {
+			began := time.Now()
+			r := httptest.NewRequest("GET", "/version", nil)
+			log.Begin(r, authz.Attributes{User: &user.Info{Name: "joe"}, Verb: "get", Path: "/version"}).Done(apiserver.Outcome{Code: 200})
+			return time.Since(began)
+		}
+		for i := range 3 { // one is being written, two wait
+			if took := request(); took != 0 {
+				t.Errorf("request %d took %v", i, took)
+			}
+			synctest.Wait()
+		}
+		if took := request(); took != time.Second || log.Dropped() != 1 {
+			t.Errorf("took %v, %d dropped", took, log.Dropped())
+		}
+		close(out.leave)
+		synctest.Wait()
+		if took := request(); took != 0 || log.Dropped() != 1 {
+			t.Errorf("after: took %v, %d dropped", took, log.Dropped())
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// broken fails its first write.
+type broken struct {
+	sink
+	failed bool
+}
+
+func (b *broken) Write(p []byte) (int, error) {
+	if !b.failed {
+		b.failed = true
+		return 0, errors.New("no space left on device")
+	}
+	return b.sink.Write(p)
+}
+
+func TestWriterThatFailsIsTriedAgain(t *testing.T) {
+	policy, err := audit.ParsePolicy([]byte(head + "omitStages: [RequestReceived]\nrules: [{level: Metadata}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &broken{}
+	log, err := audit.New(audit.Config{Policy: policy, Out: out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 2 {
+		r := httptest.NewRequest("GET", "/version", nil)
+		log.Begin(r, authz.Attributes{Verb: "get", Path: "/version"}).Done(apiserver.Outcome{Code: 200})
+		if err := log.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if log.Dropped() != 1 || strings.Count(out.String(), "\n") != 1 {
+		t.Errorf("%d dropped, wrote %q", log.Dropped(), out.String())
+	}
+}

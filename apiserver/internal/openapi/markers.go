@@ -1,0 +1,70 @@
+package openapi
+
+import (
+	_ "embed"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"sync"
+)
+
+// markersText says of Kubernetes' types what their source says in comments and
+// reflection cannot see: how lists and maps are merged and which values are
+// defaults (https://kubernetes.io/docs/reference/using-api/server-side-apply/#merge-strategy).
+// A test makes it from the sources; each line is a type or a field and what holds
+// for it, below the line of its package.
+//
+//go:embed markers.txt
+var markersText string
+
+// markers are what holds for a type or for one of its fields.
+type markers struct {
+	listType string
+	listKeys []string
+	mapType  string
+	value    json.RawMessage
+}
+
+// markersOf returns what holds for field name of t, or for t where name is empty.
+func markersOf(t reflect.Type, name string) markers {
+	key := t.PkgPath() + "." + t.Name()
+	if name != "" {
+		key += "." + name
+	}
+	return parsedMarkers()[key]
+}
+
+var parsedMarkers = sync.OnceValue(func() map[string]markers {
+	all := map[string]markers{}
+	pkg := ""
+	for line := range strings.Lines(markersText) {
+		words := strings.Fields(line)
+		if len(words) == 1 {
+			pkg = words[0]
+			continue
+		}
+		var m markers
+		for _, word := range words[1:] {
+			switch what, value, _ := strings.Cut(word, "="); what {
+			case "list":
+				m.listType = value
+			case "key":
+				m.listKeys = append(m.listKeys, value)
+			case "map":
+				m.mapType = value
+			case "default":
+				m.value = json.RawMessage(value)
+			}
+		}
+		all[pkg+"."+words[0]] = m
+	}
+	return all
+})
+
+// put writes the markers into a schema.
+func (m markers) put(s *Schema) {
+	s.ListType, s.ListMapKeys, s.MapType = m.listType, m.listKeys, m.mapType
+	if m.value != nil {
+		s.Default = m.value
+	}
+}

@@ -1,0 +1,165 @@
+// Package ownership keeps metadata.managedFields: who last decided which field
+// of an object. Server-side apply is made of it
+// (https://kubernetes.io/docs/reference/using-api/server-side-apply/).
+//
+// The merging itself is apimachinery's. This package tells it about types that
+// are served in one version, and spares it work that only several versions need:
+// an object is not turned into maps to find out which version it is in.
+package ownership
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// Config describes what is tracked: objects of one type, changed through their
+// own path or through one subresource.
+type Config struct {
+	Kind        schema.GroupVersionKind
+	Subresource string
+	// New returns an empty object of the Go type.
+	New func() runtime.Object
+	// Default completes a merged object; may be nil.
+	Default func(runtime.Object)
+	// Types knows how the fields of the type merge.
+	Types *Types
+	// Ignored are top-level fields that requests here cannot change, such as
+	// status. Nobody comes to own them by trying.
+	Ignored []string
+}
+
+// Tracker tracks the changes of one kind through one path. It is safe for
+// concurrent use.
+type Tracker struct {
+	fields *managedfields.FieldManager
+	config Config
+}
+
+// New returns a tracker.
+func New(c Config) (*Tracker, error) {
+	ignored := fieldpath.NewSet()
+	for _, name := range c.Ignored {
+		ignored.Insert(fieldpath.MakePathOrDie(name))
+	}
+	version := c.Kind.GroupVersion()
+	one := versionless{c}
+	fields, err := managedfields.NewDefaultFieldManager(c.Types, one, one, one, c.Kind, version, c.Subresource,
+		map[fieldpath.APIVersion]fieldpath.Filter{
+			fieldpath.APIVersion(version.String()): fieldpath.NewExcludeSetFilter(ignored),
+		})
+	if err != nil {
+		return nil, fmt.Errorf("ownership of %s: %w", c.Kind, err)
+	}
+	return &Tracker{fields, c}, nil
+}
+
+// Create makes manager the owner of all fields of obj, which is new.
+func (t *Tracker) Create(obj runtime.Object, manager string) error {
+	return t.Update(t.config.empty(), obj, manager)
+}
+
+// Update makes manager the owner of the fields in which obj differs from live.
+// Fields that obj claims in its own managedFields stand if they can be read; an
+// empty list of them ends tracking. live is not changed.
+func (t *Tracker) Update(live, obj runtime.Object, manager string) error {
+	_, err := t.fields.Update(live, obj, manager)
+	return err
+}
+
+// Apply merges patch into live, where it must not contradict what others own
+// unless force is given, and makes manager the owner of the fields in patch.
+// Without an object live is nil. The result is a new object; a conflict is an
+// API status error.
+func (t *Tracker) Apply(live runtime.Object, patch *unstructured.Unstructured, manager string, force bool) (runtime.Object, error) {
+	if live == nil {
+		live = t.config.empty()
+	}
+	return t.fields.Apply(live, patch, manager, force)
+}
+
+// KeepTimes gives obj the managedFields of live where they differ in nothing but
+// times, so that applying the same again changes nothing. It reports whether it
+// did, and returns those which obj had.
+func KeepTimes(obj, live metav1.Object) ([]metav1.ManagedFieldsEntry, bool) {
+	now, was := obj.GetManagedFields(), live.GetManagedFields()
+	if len(now) != len(was) {
+		return now, false
+	}
+	for i := range now {
+		a, b := now[i], was[i]
+		if a.Manager != b.Manager || a.Operation != b.Operation || a.APIVersion != b.APIVersion || a.Subresource != b.Subresource ||
+			(a.FieldsV1 == nil) != (b.FieldsV1 == nil) || a.FieldsV1 != nil && a.FieldsV1.GetRawString() != b.FieldsV1.GetRawString() {
+			return now, false
+		}
+	}
+	obj.SetManagedFields(was)
+	return now, true
+}
+
+func (c Config) empty() runtime.Object {
+	obj := c.New()
+	obj.GetObjectKind().SetGroupVersionKind(c.Kind)
+	return obj
+}
+
+// versionless is the conversion between versions of a type that has one.
+type versionless struct{ Config }
+
+func (c versionless) New(schema.GroupVersionKind) (runtime.Object, error) { return c.empty(), nil }
+
+func (c versionless) Default(obj runtime.Object) {
+	if c.Config.Default != nil {
+		c.Config.Default(obj)
+	}
+}
+
+// ConvertToVersion returns objects of the Go type as they are and makes the Go
+// type of merged ones.
+func (c versionless) ConvertToVersion(obj runtime.Object, to runtime.GroupVersioner) (runtime.Object, error) {
+	if _, ok := to.KindForGroupVersionKinds([]schema.GroupVersionKind{c.Kind}); !ok {
+		return nil, runtime.NewNotRegisteredErrForTarget("apiserver", nil, to)
+	}
+	merged, ok := obj.(*merged)
+	if !ok {
+		return obj, nil
+	}
+	fields, ok := merged.value.AsValue().Unstructured().(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("merged to %T", merged.value.AsValue().Unstructured())
+	}
+	out := c.Config.New()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, out); err != nil {
+		return nil, err
+	}
+	out.GetObjectKind().SetGroupVersionKind(c.Kind)
+	return out, nil
+}
+
+func (versionless) Convert(in, out, context any) error {
+	return fmt.Errorf("no conversion from %T to %T", in, out)
+}
+
+func (versionless) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
+	return label, value, nil
+}
+
+// Without returns obj without its managedFields: a shallow copy where it has
+// any.
+func Without(obj runtime.Object) runtime.Object {
+	m, err := meta.Accessor(obj)
+	if err != nil || m.GetManagedFields() == nil {
+		return obj
+	}
+	out := shallow(obj)
+	if m, err := meta.Accessor(out); err == nil {
+		m.SetManagedFields(nil)
+	}
+	return out
+}

@@ -1,0 +1,222 @@
+package kube
+
+import (
+	"slices"
+
+	"github.com/planekit/planekit/apiserver"
+	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+func services(c Config) apiserver.Resource {
+	r := apiserver.Resource{
+		Version:    "v1",
+		Kind:       "Service",
+		Plural:     "services",
+		ShortNames: []string{"svc"},
+		Categories: []string{"all"},
+		Namespaced: true,
+		New:        func() runtime.Object { return &corev1.Service{} },
+		NewList:    func() runtime.Object { return &corev1.ServiceList{} },
+		Strategy: strategy[*corev1.Service]{
+			complete: completeService,
+			create: func(s *corev1.Service) {
+				s.Status = corev1.ServiceStatus{}
+				if s.Spec.ClusterIP != "" && len(s.Spec.ClusterIPs) == 0 {
+					s.Spec.ClusterIPs = []string{s.Spec.ClusterIP} // of a client that knows only the singular
+				}
+			},
+			update:         updateService,
+			validate:       validateService,
+			validateUpdate: validateServiceUpdate,
+		}.erase(),
+		Columns: serviceColumns(),
+		Fields: selectable[*corev1.Service]{
+			"spec.clusterIP": func(s *corev1.Service) string { return s.Spec.ClusterIP },
+			"spec.type":      func(s *corev1.Service) string { return string(s.Spec.Type) },
+		}.erase(),
+		Subresources: []apiserver.Subresource{
+			status(strategy[*corev1.Service]{
+				update:         func(s, old *corev1.Service) { old.Spec.DeepCopyInto(&s.Spec) },
+				validateUpdate: validateServiceStatus,
+			}),
+		},
+		Allocation: c.serviceAllocation(),
+	}
+	r.Strategy.ValidateName = apivalidation.NameIsDNSLabel
+	return r
+}
+
+// completeService fills what can be told from the service alone; addresses and
+// node ports are allocated.
+func completeService(s *corev1.Service) {
+	spec := &s.Spec
+	setIfEmpty(&spec.SessionAffinity, corev1.ServiceAffinityNone)
+	switch spec.SessionAffinity {
+	case corev1.ServiceAffinityNone:
+		spec.SessionAffinityConfig = nil
+	case corev1.ServiceAffinityClientIP:
+		c := spec.SessionAffinityConfig
+		if c == nil || c.ClientIP == nil || c.ClientIP.TimeoutSeconds == nil {
+			spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{
+				ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: new(corev1.DefaultClientIPServiceAffinitySeconds)},
+			}
+		}
+	}
+	setIfEmpty(&spec.Type, corev1.ServiceTypeClusterIP)
+	for i := range spec.Ports {
+		port := &spec.Ports[i]
+		setIfEmpty(&port.Protocol, corev1.ProtocolTCP)
+		if port.TargetPort == intstr.FromInt32(0) || port.TargetPort == intstr.FromString("") {
+			port.TargetPort = intstr.FromInt32(port.Port)
+		}
+	}
+	if reachableOutside(s) {
+		setIfEmpty(&spec.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
+	}
+	if spec.Type == corev1.ServiceTypeClusterIP || hasNodePorts(s) {
+		setIfNil(&spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
+	}
+	if spec.Type == corev1.ServiceTypeLoadBalancer {
+		setIfNil(&spec.AllocateLoadBalancerNodePorts, true)
+		for i := range s.Status.LoadBalancer.Ingress {
+			if in := &s.Status.LoadBalancer.Ingress[i]; in.IP != "" {
+				setIfNil(&in.IPMode, corev1.LoadBalancerIPModeVIP)
+			}
+		}
+	}
+}
+
+// reachableOutside reports whether traffic from outside the cluster may come in.
+func reachableOutside(s *corev1.Service) bool {
+	return hasNodePorts(s) || s.Spec.Type == corev1.ServiceTypeClusterIP && len(s.Spec.ExternalIPs) > 0
+}
+
+func hasNodePorts(s *corev1.Service) bool {
+	return s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.Type == corev1.ServiceTypeLoadBalancer
+}
+
+func hasClusterIP(s *corev1.Service) bool { return s.Spec.Type != corev1.ServiceTypeExternalName }
+
+// hasHealthCheck reports whether a load balancer asks nodes on a port of its own
+// whether they have an endpoint.
+func hasHealthCheck(s *corev1.Service) bool {
+	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+}
+
+func headless(s *corev1.Service) bool {
+	return len(s.Spec.ClusterIPs) == 1 && s.Spec.ClusterIPs[0] == corev1.ClusterIPNone
+}
+
+// updateService lets a client leave out what was allocated, or say it in the
+// singular only, and takes away what the service's new type has no use for,
+// unless the client has changed that too.
+func updateService(s, old *corev1.Service) {
+	old.Status.DeepCopyInto(&s.Status)
+	keepAllocated(s, old)
+	followClusterIP(s, old)
+	dropUnused(s, old)
+}
+
+func keepAllocated(s, old *corev1.Service) {
+	if hasClusterIP(s) && hasClusterIP(old) {
+		setIfEmpty(&s.Spec.ClusterIP, old.Spec.ClusterIP)
+		if len(s.Spec.ClusterIPs) == 0 {
+			s.Spec.ClusterIPs = slices.Clone(old.Spec.ClusterIPs)
+		}
+	}
+	if hasNodePorts(s) && hasNodePorts(old) {
+		used := nodePorts(s)
+		for i := range s.Spec.Ports {
+			port := &s.Spec.Ports[i]
+			if was := nodePortOf(old, port.Name); port.NodePort == 0 && !slices.Contains(used, was) {
+				port.NodePort = was
+			}
+		}
+	}
+	if hasHealthCheck(s) && hasHealthCheck(old) {
+		setIfEmpty(&s.Spec.HealthCheckNodePort, old.Spec.HealthCheckNodePort)
+	}
+}
+
+// nodePortOf returns the node port of the port of that name, the last of them
+// where names are not unique.
+func nodePortOf(s *corev1.Service, name string) int32 {
+	n := int32(0)
+	for _, port := range s.Spec.Ports {
+		if port.Name == name {
+			n = port.NodePort
+		}
+	}
+	return n
+}
+
+func nodePorts(s *corev1.Service) []int32 {
+	var out []int32
+	for _, port := range s.Spec.Ports {
+		if port.NodePort != 0 {
+			out = append(out, port.NodePort)
+		}
+	}
+	return out
+}
+
+// followClusterIP keeps clusterIPs in step with a client that has changed only
+// clusterIP.
+func followClusterIP(s, old *corev1.Service) {
+	if s.Spec.ClusterIP == old.Spec.ClusterIP || !slices.Equal(s.Spec.ClusterIPs, old.Spec.ClusterIPs) {
+		return
+	}
+	s.Spec.ClusterIPs = nil
+	if s.Spec.ClusterIP != "" {
+		s.Spec.ClusterIPs = []string{s.Spec.ClusterIP}
+	}
+}
+
+func dropUnused(s, old *corev1.Service) {
+	spec, was := &s.Spec, &old.Spec
+	if hasClusterIP(old) && !hasClusterIP(s) {
+		if spec.ClusterIP == was.ClusterIP && slices.Equal(spec.ClusterIPs, was.ClusterIPs) {
+			spec.ClusterIP, spec.ClusterIPs = "", nil
+		}
+		if slices.Equal(spec.IPFamilies, was.IPFamilies) {
+			spec.IPFamilies = nil
+		}
+		if deref(spec.IPFamilyPolicy) == deref(was.IPFamilyPolicy) {
+			spec.IPFamilyPolicy = nil
+		}
+	}
+	if hasNodePorts(old) && !hasNodePorts(s) && subset(nodePorts(s), nodePorts(old)) {
+		for i := range spec.Ports {
+			spec.Ports[i].NodePort = 0
+		}
+	}
+	if hasHealthCheck(old) && !hasHealthCheck(s) && spec.HealthCheckNodePort == was.HealthCheckNodePort {
+		spec.HealthCheckNodePort = 0
+	}
+	if was.Type == corev1.ServiceTypeLoadBalancer && spec.Type != corev1.ServiceTypeLoadBalancer {
+		if !differ(spec.AllocateLoadBalancerNodePorts, was.AllocateLoadBalancerNodePorts) {
+			spec.AllocateLoadBalancerNodePorts = nil
+		}
+		if !differ(spec.LoadBalancerClass, was.LoadBalancerClass) {
+			spec.LoadBalancerClass = nil
+		}
+	}
+	if reachableOutside(old) && !reachableOutside(s) && spec.ExternalTrafficPolicy == was.ExternalTrafficPolicy {
+		spec.ExternalTrafficPolicy = ""
+	}
+	if spec.Type != corev1.ServiceTypeLoadBalancer {
+		s.Status.LoadBalancer = corev1.LoadBalancerStatus{}
+	}
+}
+
+func subset(part, whole []int32) bool {
+	for _, n := range part {
+		if !slices.Contains(whole, n) {
+			return false
+		}
+	}
+	return true
+}

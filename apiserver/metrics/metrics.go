@@ -1,0 +1,151 @@
+// Package metrics shows what an API server does to Prometheus, under the names
+// that dashboards for kube-apiserver know.
+//
+//	m := metrics.New()
+//	config.Hooks = m.Hooks()
+//	config.Store = m.Store(config.Store)
+//	config.Handlers = map[string]http.Handler{"/metrics": m.Handler()}
+//	server, err := apiserver.New(config)
+//	m.CountObjects(server.Stored)
+//
+// The server asks for the right to get the path /metrics, as for any path.
+//
+// The series are apiserver_request_total, apiserver_request_duration_seconds,
+// apiserver_response_sizes, apiserver_current_inflight_requests,
+// apiserver_longrunning_requests, etcd_request_duration_seconds,
+// etcd_request_errors_total, apiserver_storage_objects, and those of the process
+// and the Go runtime. Labels come from what is served, never from what a client
+// made up, so their number is bounded.
+//
+// Objects are counted when they are asked for; where the store does not answer
+// within a second, apiserver_storage_objects is left out of that answer.
+//
+// It leaves out histograms of single stages (admission, authorization), flow
+// control, and everything of kube-apiserver's that has no counterpart here.
+package metrics
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/planekit/planekit/apiserver"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// The buckets of kube-apiserver: seconds and bytes.
+var (
+	durations = []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60}
+	sizes     = prometheus.ExponentialBuckets(1000, 10, 7)
+)
+
+var requestLabels = []string{"verb", "group", "version", "resource", "subresource", "scope", "component"}
+
+// Metrics collects. It is safe for concurrent use.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	requests     *prometheus.CounterVec
+	seconds      *prometheus.HistogramVec
+	bytes        *prometheus.HistogramVec
+	inFlight     *prometheus.GaugeVec
+	longRunning  *prometheus.GaugeVec
+	storeSeconds *prometheus.HistogramVec
+	storeErrors  *prometheus.CounterVec
+}
+
+// New returns metrics of one server, in a registry of their own.
+func New() *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_request_total",
+			Help: "Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code."},
+			append([]string{"dry_run", "code"}, requestLabels...)),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_request_duration_seconds", Buckets: durations,
+			Help: "Response latency distribution in seconds for each verb, dry run value, group, version, resource, subresource, scope and component."},
+			append([]string{"dry_run"}, requestLabels...)),
+		bytes: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "apiserver_response_sizes", Buckets: sizes,
+			Help: "Response size distribution in bytes for each group, version, verb, resource, subresource, scope and component."},
+			requestLabels),
+		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_current_inflight_requests",
+			Help: "Number of requests in this apiserver that are not long-running, by kind: mutating or readOnly."},
+			[]string{"request_kind"}),
+		longRunning: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_longrunning_requests",
+			Help: "Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, scope and component."},
+			requestLabels),
+		storeSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "etcd_request_duration_seconds", Buckets: durations,
+			Help: "Storage request latency in seconds for each operation."}, []string{"operation"}),
+		storeErrors: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcd_request_errors_total",
+			Help: "Storage requests that failed, guards which did not hold not counted."}, []string{"operation"}),
+	}
+	m.registry.MustRegister(m.requests, m.seconds, m.bytes, m.inFlight, m.longRunning, m.storeSeconds, m.storeErrors,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Register adds a collector of the program's own.
+func (m *Metrics) Register(c prometheus.Collector) error { return m.registry.Register(c) }
+
+// Handler serves the metrics in Prometheus' formats.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// Hooks are what the server tells these metrics.
+func (m *Metrics) Hooks() apiserver.Hooks {
+	return apiserver.Hooks{Began: m.began, Served: m.served}
+}
+
+func (m *Metrics) began(s apiserver.Served) { m.running(s).Inc() }
+
+func (m *Metrics) served(s apiserver.Served) {
+	m.running(s).Dec()
+	labels := labelsOf(s)
+	dryRun := ""
+	if s.DryRun {
+		dryRun = "All"
+	}
+	m.requests.WithLabelValues(append([]string{dryRun, code(s.Code)}, labels...)...).Inc()
+	if !s.LongRunning {
+		m.seconds.WithLabelValues(append([]string{dryRun}, labels...)...).Observe(s.Took.Seconds())
+	}
+	if verb := labels[0]; verb == "GET" || verb == "LIST" {
+		m.bytes.WithLabelValues(labels...).Observe(float64(s.Bytes))
+	}
+}
+
+// running is the gauge that a request counts in while it is served.
+func (m *Metrics) running(s apiserver.Served) prometheus.Gauge {
+	if s.LongRunning {
+		return m.longRunning.WithLabelValues(labelsOf(s)...)
+	}
+	switch s.Verb {
+	case "get", "list", "head":
+		return m.inFlight.WithLabelValues("readOnly")
+	}
+	return m.inFlight.WithLabelValues("mutating")
+}
+
+// verbs are what kube-apiserver calls them.
+var verbs = map[string]string{
+	"get": "GET", "head": "GET", "list": "LIST", "watch": "WATCH", "create": "POST", "update": "PUT", "patch": "PATCH",
+	"apply": "APPLY", "delete": "DELETE", "deletecollection": "DELETECOLLECTION",
+	"post": "POST", "put": "PUT", "options": "OPTIONS",
+}
+
+func labelsOf(s apiserver.Served) []string {
+	verb := verbs[s.Verb]
+	switch {
+	case verb == "":
+		verb = "other"
+	case s.LongRunning && verb != "WATCH":
+		verb = "CONNECT"
+	}
+	r := s.Resource
+	if r == (schema.GroupVersionResource{}) {
+		return []string{verb, "", "", "", "", "", "apiserver"}
+	}
+	return []string{verb, r.Group, r.Version, r.Resource, strings.ToLower(s.Subresource), s.Scope, "apiserver"}
+}

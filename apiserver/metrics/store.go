@@ -1,0 +1,89 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/planekit/planekit/storage"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// countTimeout bounds the counting of objects while metrics are read.
+const countTimeout = time.Second
+
+// Store measures what next is asked.
+func (m *Metrics) Store(next storage.Store) storage.Store { return &store{next, m} }
+
+type store struct {
+	storage.Store
+	metrics *Metrics
+}
+
+// Revision implements storage.Current.
+func (s *store) Revision(ctx context.Context) (storage.Revision, error) {
+	began := time.Now()
+	revision, err := storage.Now(ctx, s.Store)
+	s.metrics.stored("revision", began, err)
+	return revision, err
+}
+
+func (s *store) Get(ctx context.Context, key storage.Key, at storage.Revision) (storage.Record, error) {
+	began := time.Now()
+	record, err := s.Store.Get(ctx, key, at)
+	s.metrics.stored("get", began, err)
+	return record, err
+}
+
+func (s *store) List(ctx context.Context, prefix storage.Key, o storage.ListOptions) (storage.Page, error) {
+	began := time.Now()
+	page, err := s.Store.List(ctx, prefix, o)
+	s.metrics.stored("list", began, err)
+	return page, err
+}
+
+func (s *store) Commit(ctx context.Context, c storage.Change) (storage.Record, error) {
+	began := time.Now()
+	record, err := s.Store.Commit(ctx, c)
+	s.metrics.stored(c.Op.String(), began, err)
+	return record, err
+}
+
+func (m *Metrics) stored(operation string, began time.Time, err error) {
+	m.storeSeconds.WithLabelValues(operation).Observe(time.Since(began).Seconds())
+	switch {
+	case err == nil, errors.Is(err, storage.ErrNotFound), errors.Is(err, storage.ErrExists), errors.Is(err, storage.ErrConflict):
+	default:
+		m.storeErrors.WithLabelValues(operation).Inc()
+	}
+}
+
+// CountObjects shows what count returns as apiserver_storage_objects, whenever
+// the metrics are read. It is called once.
+func (m *Metrics) CountObjects(count func(context.Context) (map[schema.GroupResource]int64, error)) {
+	m.registry.MustRegister(&objects{count, prometheus.NewDesc("apiserver_storage_objects",
+		"Number of stored objects at the time of last check split by kind.", []string{"group", "resource"}, nil)})
+}
+
+type objects struct {
+	count func(context.Context) (map[schema.GroupResource]int64, error)
+	desc  *prometheus.Desc
+}
+
+func (o *objects) Describe(out chan<- *prometheus.Desc) { out <- o.desc }
+
+func (o *objects) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
+	defer cancel()
+	counts, err := o.count(ctx)
+	if err != nil {
+		return
+	}
+	for r, n := range counts {
+		out <- prometheus.MustNewConstMetric(o.desc, prometheus.GaugeValue, float64(n), r.Group, r.Resource)
+	}
+}
+
+func code(status int) string { return strconv.Itoa(status) }

@@ -1,0 +1,113 @@
+package apiserver
+
+import (
+	"cmp"
+	"errors"
+	"strings"
+	"sync"
+	"unicode"
+
+	"github.com/planekit/planekit/apiserver/internal/openapi"
+	"github.com/planekit/planekit/apiserver/internal/ownership"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// maxManager bounds the names of field managers, as in Kubernetes.
+const maxManager = 128
+
+// addTrackers lets every stored kind know who owns its fields. How types merge
+// is read from their schemas at the first write to a group version.
+func (s *Server) addTrackers() {
+	types := map[schema.GroupVersion]func() (*ownership.Types, error){}
+	for _, g := range s.groups {
+		for _, v := range g.versions {
+			types[schema.GroupVersion{Group: g.name, Version: v}] = sync.OnceValues(func() (*ownership.Types, error) {
+				definitions, err := openapi.Definitions(s.described(g.name, v))
+				if err != nil {
+					return nil, err
+				}
+				return ownership.NewTypes(definitions)
+			})
+		}
+	}
+	for _, k := range s.kinds {
+		k.trackers = map[string]func() (*ownership.Tracker, error){"": k.newTracker(types[k.gvk.GroupVersion()], "")}
+		for _, sub := range k.Subresources {
+			k.trackers[sub.Name] = k.newTracker(types[k.gvk.GroupVersion()], sub.Name)
+		}
+	}
+}
+
+func (k *kind) newTracker(types func() (*ownership.Types, error), sub string) func() (*ownership.Tracker, error) {
+	return sync.OnceValues(func() (*ownership.Tracker, error) {
+		known, err := types()
+		if err != nil {
+			return nil, err
+		}
+		c := ownership.Config{Kind: k.gvk, Subresource: sub, New: k.New, Default: k.Strategy.Default, Types: known}
+		switch {
+		case sub == "status":
+			c.Ignored = []string{"spec"}
+		case sub == "" && k.subresource("status") != nil:
+			c.Ignored = []string{"status"}
+		}
+		return ownership.New(c)
+	})
+}
+
+// tracker follows changes made through the named subresource, or the object's
+// own path where that is empty.
+func (k *kind) tracker(sub string) (*ownership.Tracker, error) {
+	made := k.trackers[sub]
+	if made == nil {
+		return nil, errors.New("apiserver: no tracker of " + k.Kind + "/" + sub)
+	}
+	return made()
+}
+
+// ownNew makes manager the owner of what a new object says. An object whose
+// fields cannot be told apart is stored without owners.
+func (s *Server) ownNew(q *request, obj runtime.Object, manager string) {
+	tracker, err := q.kind.tracker("")
+	if err == nil {
+		err = tracker.Create(obj, q.manager(manager))
+	}
+	s.ownerless(q, obj, err)
+}
+
+// own makes manager the owner of the fields in which obj differs from old.
+func (s *Server) own(q *request, old, obj runtime.Object, manager string) {
+	tracker, err := q.kind.tracker(q.info.Subresource)
+	if err == nil {
+		err = tracker.Update(old, obj, q.manager(manager))
+	}
+	s.ownerless(q, obj, err)
+}
+
+func (s *Server) ownerless(q *request, obj runtime.Object, err error) {
+	if err == nil {
+		return
+	}
+	s.config.Log.Error(err, "owners of fields are lost", "resource", q.kind.gr.String(), "object", q.info.Namespace+"/"+q.info.Name)
+	accessor(obj).SetManagedFields(nil)
+}
+
+// manager is the name under which the request's changes are recorded: the one
+// given, or the client's program as its User-Agent begins.
+func (q *request) manager(given string) string {
+	if given != "" {
+		return given
+	}
+	name, _, _ := strings.Cut(q.r.UserAgent(), "/")
+	name = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, name)
+	if len(name) > maxManager {
+		name = strings.ToValidUTF8(name[:maxManager], "")
+	}
+	return cmp.Or(name, "unknown")
+}

@@ -1,0 +1,120 @@
+package apiserver
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strconv"
+
+	"github.com/planekit/planekit/storage"
+)
+
+// What is stored for an object of protobuf is all but byte for byte what is
+// sent of it: only the resourceVersion, which the store knows, is empty. These
+// are the tags of the fields that tell where it belongs
+// (k8s.io/apimachinery's generated.proto files): of runtime.Unknown, of any
+// object, and of ObjectMeta.
+const (
+	tagTypeMeta        = 1<<3 | 2
+	tagRaw             = 2<<3 | 2
+	tagMetadata        = 1<<3 | 2
+	tagItems           = 2<<3 | 2
+	tagResourceVersion = 6<<3 | 2
+)
+
+// endOfUnknown are the empty contentEncoding and contentType that end an
+// envelope.
+var endOfUnknown = []byte{3<<3 | 2, 0, 4<<3 | 2, 0}
+
+// parts are positions in a stored protobuf object. The zero value is none.
+type parts struct {
+	meta    int32 // where the content of metadata begins
+	version int32 // where its empty resourceVersion is
+	rest    int32 // where metadata ends
+	end     int32 // where the object's message ends
+}
+
+func (p parts) usable() bool { return p.end > 0 }
+
+// findParts looks for the parts of a stored object. It is not usable if it is
+// not as the server writes it.
+func findParts(value []byte) (parts, bool) {
+	data, ok := bytes.CutPrefix(value, protoMagic)
+	if !ok {
+		return parts{}, false
+	}
+	_, data, ok = cutField(data, tagTypeMeta)
+	if !ok {
+		return parts{}, false
+	}
+	raw, after, ok := cutField(data, tagRaw)
+	if !ok || !bytes.Equal(after, endOfUnknown) {
+		return parts{}, false
+	}
+	end := len(value) - len(after)
+	meta, rest, ok := cutField(raw, tagMetadata)
+	if !ok {
+		return parts{}, false
+	}
+	start := end - len(rest) - len(meta)
+	for at := meta; len(at) > 1 && at[0] <= tagResourceVersion; {
+		if at[0] == tagResourceVersion {
+			p := parts{int32(start), int32(start + len(meta) - len(at)), int32(end - len(rest)), int32(end)}
+			return p, at[1] == 0
+		}
+		if _, at, ok = cutField(at, at[0]); !ok {
+			break
+		}
+	}
+	return parts{}, false
+}
+
+// cutField cuts a length-delimited field with a tag of one byte off data.
+func cutField(data []byte, tag byte) (content, rest []byte, ok bool) {
+	if len(data) == 0 || data[0] != tag || tag&7 != 2 {
+		return nil, nil, false
+	}
+	n, width := binary.Uvarint(data[1:])
+	if width <= 0 || n > uint64(len(data)-1-width) {
+		return nil, nil, false
+	}
+	data = data[1+width:]
+	return data[:n], data[n:], true
+}
+
+// metaSize is the length of metadata's content with a resourceVersion of so
+// many digits.
+func (p parts) metaSize(digits int) int { return int(p.rest-p.meta) + digits }
+
+func (p parts) size(revision storage.Revision) int {
+	meta := p.metaSize(decimals(revision))
+	return 1 + uvarintSize(meta) + meta + int(p.end-p.rest)
+}
+
+// appendTo appends the message of value with its resourceVersion.
+func (p parts) appendTo(to, value []byte, revision storage.Revision) []byte {
+	digits := decimals(revision)
+	to = append(to, tagMetadata)
+	to = binary.AppendUvarint(to, uint64(p.metaSize(digits)))
+	to = append(to, value[p.meta:p.version]...)
+	to = append(to, tagResourceVersion, byte(digits))
+	to = strconv.AppendInt(to, int64(revision), 10)
+	return append(to, value[p.version+2:p.end]...)
+}
+
+func decimals(revision storage.Revision) int {
+	n := 1
+	for revision >= 10 {
+		revision /= 10
+		n++
+	}
+	return n
+}
+
+func uvarintSize(n int) int {
+	size := 1
+	for n >= 0x80 {
+		n >>= 7
+		size++
+	}
+	return size
+}

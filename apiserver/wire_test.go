@@ -1,0 +1,273 @@
+package apiserver
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/planekit/planekit/storage"
+	"github.com/planekit/planekit/storage/cache"
+	"github.com/planekit/planekit/storage/memstore"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// wireKind is a kind whose objects get a default when they are decoded.
+func wireKind(t testing.TB, r Resource) *kind {
+	t.Helper()
+	k, err := newKind(r, "/registry", newCodec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed, err := cache.NewFeed(cache.FeedConfig{Store: memstore.New()})
+	if err == nil {
+		err = k.addCache(feed)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func podResource() Resource {
+	return Resource{
+		Version: "v1", Kind: "Pod", Plural: "pods", Namespaced: true,
+		New:     func() runtime.Object { return &corev1.Pod{} },
+		NewList: func() runtime.Object { return &corev1.PodList{} },
+		Strategy: Strategy{Default: func(obj runtime.Object) {
+			if p := obj.(*corev1.Pod); p.Spec.SchedulerName == "" {
+				p.Spec.SchedulerName = "default-scheduler"
+			}
+		}},
+	}
+}
+
+// randomPod has metadata of all sizes, some of it absent.
+func randomPod(random *rand.Rand) *corev1.Pod {
+	text := func() string { return strings.Repeat("x", random.IntN(3)*random.IntN(150)) }
+	p := &corev1.Pod{Spec: corev1.PodSpec{NodeName: text(), Containers: []corev1.Container{{Name: text(), Image: text()}}}}
+	p.Name, p.GenerateName, p.Namespace = text(), text(), text()
+	p.Generation = random.Int64N(1000)
+	for range random.IntN(4) {
+		p.Labels = map[string]string{text(): text() + "<&>\u2028"}
+		p.OwnerReferences = append(p.OwnerReferences, metav1.OwnerReference{Name: text()})
+		p.CreationTimestamp = metav1.Unix(random.Int64N(1e9), 0)
+	}
+	return p
+}
+
+// TestWireIsTheCodecs compares what is put together from stored bytes with what
+// the codec makes of the objects, byte for byte.
+func TestWireIsTheCodecs(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	k := wireKind(t, podResource())
+	if lists := k.wire.lists(); !lists[mediaJSON] || !lists[mediaProto] {
+		t.Fatalf("lists are not their items: %v", lists)
+	}
+	for range 50 {
+		l := &listing{revision: storage.Revision(random.Int64N(1 << 40))}
+		if random.IntN(2) == 0 {
+			l.next, l.remaining = "next", new(int64(7))
+		}
+		spliced := 0
+		for n := range random.IntN(200) {
+			obj := randomPod(random)
+			if random.IntN(4) > 0 {
+				k.Strategy.Default(obj)
+				spliced++
+			}
+			data, err := k.encode(obj)
+			if err != nil {
+				t.Fatal(err)
+			}
+			revision := storage.Revision(1 + random.Int64N(1<<uint(1+random.IntN(50))))
+			i, err := k.item(storage.Record{Key: storage.Key(fmt.Sprint("/registry/core/pods/", n)), Value: data, Revision: revision})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i.Object.parts.usable() {
+				spliced--
+			}
+			l.items = append(l.items, i)
+		}
+		if spliced != 0 {
+			t.Fatalf("%d objects are not sent from what is stored", spliced)
+		}
+		compareWire(t, k, l)
+	}
+}
+
+func compareWire(t *testing.T, k *kind, l *listing) {
+	t.Helper()
+	list, err := k.listObject(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, media := range []string{mediaJSON, mediaProto} {
+		want, err := k.codec.encode(media, list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := k.listBody(media, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got bytes.Buffer
+		b.writeTo(&got)
+		if !bytes.Equal(got.Bytes(), want) || b.size != len(want) {
+			t.Fatalf("a list of %d as %s differs: %d bytes, announced %d, want %d", len(l.items), media, got.Len(), b.size, len(want))
+		}
+		for _, i := range l.items {
+			want, err := k.codec.encode(media, i.Object.Object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := k.document(nil, media, i); err != nil || !bytes.Equal(got, want) {
+				t.Fatalf("as %s: %v\n%q\nwant\n%q", media, err, got, want)
+			}
+		}
+	}
+}
+
+// TestProtoEvent compares a frame with one of the generated type.
+func TestProtoEvent(t *testing.T) {
+	for _, size := range []int{0, 1, 127, 128, 20_000} {
+		data := bytes.Repeat([]byte("d"), size)
+		got, err := protoEvent(watch.Modified, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		event := metav1.WatchEvent{Type: "MODIFIED", Object: runtime.RawExtension{Raw: data}}
+		want, err := event.Marshal()
+		if err != nil || !bytes.Equal(got[4:], want) || int(got[2])<<8|int(got[3]) != len(want) {
+			t.Errorf("of %d bytes: %q, want %q, %v", size, got, want, err)
+		}
+	}
+}
+
+// oddList writes its items where no list of Kubernetes has them.
+type oddList struct {
+	appsv1.DeploymentList `json:",inline"`
+	Extra                 string `json:"extra"`
+}
+
+func (l *oddList) DeepCopyObject() runtime.Object {
+	return &oddList{*l.DeploymentList.DeepCopy(), l.Extra}
+}
+
+// TestOddListIsFoundOut: a list that is more than its items is left to the codec.
+func TestOddListIsFoundOut(t *testing.T) {
+	k := wireKind(t, Resource{
+		Group: "apps", Version: "v1", Kind: "Deployment", Plural: "deployments",
+		New:     func() runtime.Object { return &appsv1.Deployment{} },
+		NewList: func() runtime.Object { return &oddList{} },
+	})
+	if lists := k.wire.lists(); lists[mediaJSON] {
+		t.Error("it passes for one of Kubernetes's")
+	}
+}
+
+// FuzzFindParts: what is found in stored bytes stays inside them, and where the
+// server could have written them, what is sent is the same object but for the
+// resourceVersion.
+func FuzzFindParts(f *testing.F) {
+	k := wireKind(f, podResource())
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 5 {
+		data, err := k.encode(randomPod(random))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		p, ok := findParts(value)
+		if !ok {
+			return
+		}
+		message := p.appendTo(nil, value, 12345)
+		if len(message) != p.size(12345) {
+			t.Fatalf("%d bytes, announced %d", len(message), p.size(12345))
+		}
+		stored, sent := &corev1.Pod{}, &corev1.Pod{}
+		raw := value[int(p.end)-storedSize(p) : p.end]
+		if stored.Unmarshal(raw) != nil {
+			return
+		}
+		if again, err := stored.Marshal(); err != nil || !bytes.Equal(again, raw) {
+			return
+		}
+		if err := sent.Unmarshal(message); err != nil || sent.ResourceVersion != "12345" {
+			t.Fatalf("sent as %v, %v", sent, err)
+		}
+		if sent.ResourceVersion = ""; !apiequality.Semantic.DeepEqual(stored, sent) {
+			t.Fatalf("stored %v\nsent %v", stored, sent)
+		}
+	})
+}
+
+// storedSize is the length of the message that p was found in.
+func storedSize(p parts) int {
+	meta := int(p.rest - p.meta)
+	return 1 + uvarintSize(meta) + meta + int(p.end-p.rest)
+}
+
+// TestTableIsTheCodecs compares a table that is put together with what the codec
+// makes of it.
+func TestTableIsTheCodecs(t *testing.T) {
+	r := podResource()
+	r.Columns = []Column{
+		{Name: "Node", Type: "string", Value: func(obj runtime.Object) any { return obj.(*corev1.Pod).Spec.NodeName + "<&>" }},
+		{Name: "Generation", Type: "integer", Value: func(obj runtime.Object) any { return obj.(*corev1.Pod).Generation }},
+	}
+	k := wireKind(t, r)
+	random := rand.New(rand.NewPCG(3, 4))
+	l := &listing{revision: 7, next: "next", remaining: new(int64(3))}
+	for _, n := range []int{0, 1, 100} {
+		l.items = nil
+		for range n {
+			l.items = append(l.items, asItem(randomPod(random)))
+		}
+		for _, include := range []string{"", "None", "Metadata", "Object"} {
+			q := &request{r: httptest.NewRequest(http.MethodGet, "/?includeObject="+include, nil), kind: k}
+			list, err := k.table(q, l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := k.codec.encode(mediaJSON, list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := k.tableBody(q, l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got, zipped bytes.Buffer
+			b.writeTo(&got)
+			b.writeZipped(&zipped)
+			if !bytes.Equal(got.Bytes(), want) || b.size != len(want) {
+				t.Fatalf("%d rows with %q, announced as %d bytes:\n%s\nwant\n%s", n, include, b.size, got.Bytes(), want)
+			}
+			z, err := gzip.NewReader(&zipped)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := io.ReadAll(z); err != nil || !bytes.Equal(got, want) {
+				t.Fatalf("zipped: %d bytes, want %d, %v", len(got), len(want), err)
+			}
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package apiserver
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/binary"
+	"hash/crc32"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/planekit/planekit/storage"
+)
+
+// Compressing a list costs many times what everything else about it does, and
+// most clients ask for it. A gzip stream may be put together from pieces that
+// were compressed each by itself (RFC 1951: blocks which end on a byte and refer to
+// nothing before them), so that pieces, of some tens of items, are kept too. Where
+// one ends is up to the items and not to their place, so that a change costs the
+// piece that it is in.
+const (
+	pieceItems = 64  // on average
+	pieceMost  = 256 // items
+)
+
+// zipped are the compressed pieces of a kind's lists, in one media type.
+type zipped struct {
+	mu sync.Mutex // guards what follows
+	// pieces are kept by the revision of their first item, as many as two of the
+	// longest lists need; order tells the oldest.
+	pieces map[storage.Revision]*piece
+	order  []storage.Revision
+	most   int
+}
+
+// piece is a run of items. A revision is that of one change of one key, so the
+// revisions tell what the items are.
+type piece struct {
+	revisions []storage.Revision
+	data      []byte // deflated
+	size      int    // before
+	sum       uint32 // CRC-32 of it
+	shift     shift  // over it
+}
+
+// endsPiece reports whether a piece ends with i, for one item in pieceItems.
+func endsPiece(i *item) bool {
+	return uint64(i.Created)*0x9e3779b97f4a7c15>>58 == 0 // the golden ratio, which spreads neighbours
+}
+
+// writeTo writes the body as a gzip stream (RFC 1952).
+func (z *zipped) writeTo(w io.Writer, b *body) {
+	out := stream{w: w}
+	out.write([]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255})
+	out.plain(b.head)
+	count := 0
+	for from := 0; from < len(b.items); count++ {
+		to := from + 1
+		for to < len(b.items) && to-from < pieceMost && !endsPiece(b.items[to-1]) {
+			to++
+		}
+		if from > 0 {
+			out.plain(b.separator)
+		}
+		out.piece(z.piece(b, from, to))
+		from = to
+	}
+	z.bound(2 * count)
+	out.plain(b.tail)
+	out.write([]byte{1, 0, 0, 0xff, 0xff}) // the last block, with nothing in it
+	out.write(binary.LittleEndian.AppendUint32(nil, out.sum))
+	out.write(binary.LittleEndian.AppendUint32(nil, uint32(out.size)))
+}
+
+// piece returns items from to to, compressed.
+func (z *zipped) piece(b *body, from, to int) *piece {
+	first := b.items[from].Revision
+	z.mu.Lock()
+	have := z.pieces[first]
+	z.mu.Unlock()
+	if have != nil && slices.EqualFunc(have.revisions, b.items[from:to], func(r storage.Revision, i *item) bool { return r == i.Revision }) {
+		return have
+	}
+	made := deflate(b, from, to)
+	if first == 0 {
+		return made // no records
+	}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if z.pieces == nil {
+		z.pieces = map[storage.Revision]*piece{}
+	}
+	if z.pieces[first] == nil {
+		z.order = append(z.order, first)
+	}
+	z.pieces[first] = made
+	return made
+}
+
+func deflate(b *body, from, to int) *piece {
+	p := &piece{}
+	var raw []byte
+	for i := from; i < to; i++ {
+		if i > from {
+			raw = append(raw, b.separator...)
+		}
+		raw = b.next(raw, i)
+		p.revisions = append(p.revisions, b.items[i].Revision)
+	}
+	var data bytes.Buffer
+	d := deflaters.Get().(*flate.Writer)
+	defer deflaters.Put(d)
+	d.Reset(&data)
+	d.Write(raw) // to memory, which does not fail
+	d.Flush()
+	p.data, p.size, p.sum, p.shift = bytes.Clone(data.Bytes()), len(raw), crc32.ChecksumIEEE(raw), shiftOver(len(raw))
+	return p
+}
+
+// deflaters are reused: each has a megabyte of tables.
+var deflaters = sync.Pool{New: func() any {
+	d, err := flate.NewWriter(nil, flate.BestSpeed)
+	if err != nil {
+		panic(err) // of a level that exists
+	}
+	return d
+}}
+
+// bound drops the oldest pieces beyond what lists have been seen to need.
+func (z *zipped) bound(need int) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.most = max(z.most, need)
+	for len(z.order) > z.most {
+		delete(z.pieces, z.order[0])
+		z.order = z.order[1:]
+	}
+}
+
+// stream is a gzip stream that is being written.
+type stream struct {
+	w    io.Writer
+	size int
+	sum  uint32
+	err  error
+}
+
+func (s *stream) write(data []byte) {
+	if s.err == nil {
+		_, s.err = s.w.Write(data)
+	}
+}
+
+// plain writes bytes as blocks that are not compressed.
+func (s *stream) plain(data []byte) {
+	s.size += len(data)
+	s.sum = crc32.Update(s.sum, crc32.IEEETable, data)
+	for part := range slices.Chunk(data, 0xffff) {
+		head := binary.LittleEndian.AppendUint16([]byte{0}, uint16(len(part)))
+		s.write(append(binary.LittleEndian.AppendUint16(head, ^uint16(len(part))), part...))
+	}
+}
+
+func (s *stream) piece(p *piece) {
+	s.size += p.size
+	s.sum = p.shift.times(s.sum) ^ p.sum
+	s.write(p.data)
+}
+
+// A shift is what so many bytes of zero make of a CRC-32: a linear map over
+// bits, given by what becomes of each. The sum of two strings is that of the
+// first, shifted over the second, plus that of the second.
+type shift [32]uint32
+
+func (m *shift) times(sum uint32) uint32 {
+	var out uint32
+	for i := 0; sum != 0; i++ {
+		if sum&1 != 0 {
+			out ^= m[i]
+		}
+		sum >>= 1
+	}
+	return out
+}
+
+func (m *shift) after(other *shift) (both shift) {
+	for i := range both {
+		both[i] = m.times(other[i])
+	}
+	return both
+}
+
+func shiftOver(n int) shift {
+	var power, all shift // power is over one bit, then over one byte, two, four ...
+	power[0], all[0] = crc32.IEEE, 1
+	for i := 1; i < 32; i++ {
+		power[i], all[i] = 1<<(i-1), 1<<i
+	}
+	for range 3 {
+		power = power.after(&power)
+	}
+	for ; n > 0; n >>= 1 {
+		if n&1 != 0 {
+			all = power.after(&all)
+		}
+		power = power.after(&power)
+	}
+	return all
+}

@@ -1,0 +1,83 @@
+package compat
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/planekit/planekit/apiserver/apiservertest"
+	"github.com/planekit/planekit/apiserver/kube"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// serve starts a server of Kubernetes' resources over TLS and returns how a
+// stock client is pointed at it: by a kubeconfig.
+func serve(t *testing.T, options ...apiservertest.Option) *rest.Config {
+	t.Helper()
+	server := apiservertest.Start(t, append([]apiservertest.Option{apiservertest.WithResources(kube.Resources()...)}, options...)...)
+	config, err := clientcmd.RESTConfigFromKubeConfig(server.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS, config.Burst = -1, -1 // what is tested is not the client's patience
+	return config
+}
+
+func clientset(t *testing.T, config *rest.Config) *kubernetes.Clientset {
+	t.Helper()
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clients
+}
+
+// patience is how long a test waits for what must happen.
+const patience = 20 * time.Second
+
+// bounded is the test's context with an end.
+func bounded(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// receive takes the next value, which must come.
+func receive[T any](t *testing.T, from <-chan T) T {
+	t.Helper()
+	select {
+	case value, ok := <-from:
+		if !ok {
+			t.Fatal("the channel was closed")
+		}
+		return value
+	case <-time.After(patience):
+		t.Fatalf("nothing came for %v", patience)
+		panic("not reached")
+	}
+}
+
+func configMap(name string, data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Data: data}
+}
+
+func deployment(name string, replicas int32) *appsv1.Deployment {
+	labels := map[string]string{"app": name}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: labels},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx"}}},
+			},
+		},
+	}
+}

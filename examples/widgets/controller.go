@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+
+	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/informer"
+	"github.com/planekit/planekit/reconcile"
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// paint runs a controller until ctx is done: whatever color a widget is to
+// have, it is painted in it.
+func paint(ctx context.Context, api *client.Client) error {
+	resource := client.For(api, client.Type[*Widget]{
+		Group: "example.com", Version: "v1", Kind: "Widget", Plural: "widgets", Namespaced: true,
+		New: func() *Widget { return &Widget{} },
+	})
+	key := func(w *Widget) string { return w.Namespace + "/" + w.Name }
+	copied, err := informer.New(informer.Config[*Widget]{
+		Source: resource, Key: key, Revision: func(w *Widget) string { return w.ResourceVersion },
+	})
+	if err != nil {
+		return err
+	}
+	painter, err := reconcile.New(reconcile.Config[string]{
+		Name: "painter",
+		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
+			widget, ok := copied.Get(key)
+			if !ok || widget.Painted == widget.Color {
+				return reconcile.Result{}, nil
+			}
+			// The copy is shared: it is never changed.
+			painted := widget.DeepCopyObject().(*Widget)
+			painted.Painted = widget.Color
+			_, err := resource.Update(ctx, painted)
+			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+				return reconcile.Result{Requeue: true}, nil
+			}
+			return reconcile.Result{}, err
+		},
+	})
+	if err != nil {
+		return err
+	}
+	defer copied.Subscribe(func(old, now *Widget) {
+		if now != nil {
+			painter.Enqueue(key(now))
+		}
+	})()
+	parts, ctx := errgroup.WithContext(ctx)
+	parts.Go(func() error { return copied.Run(ctx) })
+	parts.Go(func() error { return painter.Run(ctx) })
+	return parts.Wait()
+}

@@ -1,0 +1,122 @@
+package cache
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/planekit/planekit/storage"
+)
+
+// index finds items by the value of a field.
+type index[T any] struct {
+	of    func(T) string
+	items map[string]map[storage.Key]*Item[T]
+}
+
+// Matching returns the items whose field has the value, in the order of their
+// keys, as of the newest state that the copy has, and its revision. The field is
+// one of Config.Fields; an index of it is made when it is first asked for.
+func (c *Cache[T]) Matching(field, value string) ([]*Item[T], storage.Revision) {
+	handed := c.config.Feed.reached()
+	c.mu.Lock()
+	found, ok := c.indexes[field]
+	if !ok {
+		found = &index[T]{of: c.config.Fields[field], items: map[string]map[storage.Key]*Item[T]{}}
+		c.now.Ascend(func(item *Item[T]) bool {
+			found.add(item)
+			return true
+		})
+		c.indexes[field] = found
+	}
+	items := make([]*Item[T], 0, len(found.items[value]))
+	for _, item := range found.items[value] {
+		items = append(items, item)
+	}
+	revision := max(handed, c.revision)
+	c.mu.Unlock()
+	slices.SortFunc(items, func(a, b *Item[T]) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	return items, revision
+}
+
+func (x *index[T]) add(item *Item[T]) {
+	if item == nil || item.Err != nil {
+		return
+	}
+	value := x.of(item.Object)
+	if x.items[value] == nil {
+		x.items[value] = map[storage.Key]*Item[T]{}
+	}
+	x.items[value][item.Key] = item
+}
+
+func (x *index[T]) remove(item *Item[T]) {
+	if item == nil || item.Err != nil {
+		return
+	}
+	value := x.of(item.Object)
+	if delete(x.items[value], item.Key); len(x.items[value]) == 0 {
+		delete(x.items, value)
+	}
+}
+
+// waiters are the channels that are closed when something happens: any change,
+// or one that concerns a value of a field.
+type waiters struct {
+	all     chan struct{}
+	byField map[string]map[string]chan struct{}
+}
+
+// channel returns what is closed when something happens that field and value,
+// where they are set, have to do with.
+func (w *waiters) channel(field, value string) <-chan struct{} {
+	if field == "" {
+		if w.all == nil {
+			w.all = make(chan struct{})
+		}
+		return w.all
+	}
+	if w.byField == nil {
+		w.byField = map[string]map[string]chan struct{}{}
+	}
+	if w.byField[field] == nil {
+		w.byField[field] = map[string]chan struct{}{}
+	}
+	if w.byField[field][value] == nil {
+		w.byField[field][value] = make(chan struct{})
+	}
+	return w.byField[field][value]
+}
+
+func (w *waiters) wakeAll() {
+	if w.all != nil {
+		close(w.all)
+	}
+	for _, values := range w.byField {
+		for _, ch := range values {
+			close(ch)
+		}
+	}
+	*w = waiters{}
+}
+
+// wake tells those whom the events concern. mu is held.
+func (c *Cache[T]) wake(events []*Event[T]) {
+	if c.waiters.all != nil {
+		close(c.waiters.all)
+		c.waiters.all = nil
+	}
+	for field, values := range c.waiters.byField {
+		for _, event := range events {
+			for _, item := range [...]*Item[T]{event.Item, event.Previous} {
+				if item == nil || item.Err != nil {
+					continue
+				}
+				value := c.config.Fields[field](item.Object)
+				if ch := values[value]; ch != nil {
+					close(ch)
+					delete(values, value)
+				}
+			}
+		}
+	}
+}
