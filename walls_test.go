@@ -92,6 +92,11 @@ var walls = []wall{
 		{"authn", "the chain that a server is tested with"},
 		{"authz", "the chain that a server is tested with"},
 	}},
+	{packages: "apiserver/nodeproxy", closed: true, may: []allowance{
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "apiserver/kube", closed: true, may: []allowance{
 		{"apiserver", itsRoom},
 		{"k8s.io/api", kubeTypes},
@@ -182,6 +187,13 @@ var walls = []wall{
 	{packages: "kubelet/cri", closed: true, may: []allowance{
 		{"k8s.io/cri-api", "the runtime interface"},
 		{"google.golang.org/grpc", "the runtime interface is spoken over gRPC"},
+	}},
+	{packages: "kubelet/server", closed: true, may: []allowance{
+		{"k8s.io/cri-api", "the runtime interface"},
+		{"google.golang.org/grpc", "the runtime's errors are gRPC's"},
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"github.com/go-logr/logr", logging},
 	}},
 	{packages: "kubelet", closed: true, may: []allowance{
 		{"k8s.io/cri-api", "the runtime interface"},

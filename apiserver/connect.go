@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/planekit/planekit/admission"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +13,9 @@ import (
 // connect leads a request to what runs behind the object. It ends with the
 // server, like a watch.
 func (s *Server) connect(q *request) error {
+	if q.sub.Paths {
+		q.info.Name = plainName(q.info.Name)
+	}
 	i, err := s.read(q.r.Context(), q, "")
 	if err != nil {
 		return err
@@ -34,6 +38,18 @@ func (s *Server) connect(q *request) error {
 	unhurry(q.w)
 	handler.ServeHTTP(q.w, q.r.WithContext(ctx))
 	return nil
+}
+
+// plainName is the name of the object in NAME, NAME:PORT and SCHEME:NAME:PORT.
+// Authorization has seen all of it, as in Kubernetes.
+func plainName(name string) string {
+	switch parts := strings.Split(name, ":"); len(parts) {
+	case 2:
+		return parts[0]
+	case 3:
+		return parts[1]
+	}
+	return name
 }
 
 // answer serves a resource which is a question: nothing is stored.

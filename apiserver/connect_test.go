@@ -78,6 +78,42 @@ func TestConnect(t *testing.T) {
 	a.want(a.do("GET", podPath+"/none/log", ""), 404, `pods "none" not found`)
 }
 
+// TestConnectPaths: what follows the name of a subresource with Paths is its
+// own, with any method; others have nothing there.
+func TestConnectPaths(t *testing.T) {
+	r, asked := running(), ""
+	r.Subresources = append(r.Subresources, apiserver.Subresource{
+		Name: "proxy", Verbs: []string{"create", "delete", "get", "patch", "update"}, Paths: true,
+		Connect: func(parent runtime.Object) (http.Handler, error) {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				fmt.Fprint(w, parent.(*corev1.Pod).Name, " ", r.Method, " ", r.URL.Path)
+			}), nil
+		},
+	})
+	s := apiservertest.Start(t, apiservertest.WithResources(r),
+		apiservertest.WithAuthorizer(authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+			asked = a.Verb + " " + a.Resource + "/" + a.Subresource + " " + a.Name
+			return authz.Allow, "", nil
+		})))
+	a := &api{t, s.Client(), s.URL}
+	a.create(podPath, pod("p", ""))
+	for method, verb := range map[string]string{"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"} {
+		for _, name := range []string{"p", "p:80", "https:p:443", "https:p:"} {
+			for _, rest := range []string{"/proxy", "/proxy/", "/proxy/a/b"} {
+				a.want(a.do(method, podPath+"/"+name+rest, ""), 200, "p "+method+" "+podPath+"/"+name+rest)
+				if want := verb + " pods/proxy " + name; asked != want {
+					t.Errorf("asked for %q, want %q", asked, want)
+				}
+			}
+		}
+	}
+	a.want(a.do("GET", podPath+"/q:80/proxy/", ""), 404, `pods "q" not found`)
+	a.want(a.do("GET", podPath+"/p/log/a", ""), 404, "")
+	a.want(a.do("GET", podPath+"/p:80/log", ""), 404, `pods "p:80" not found`)
+	a.want(a.do("GET", podPath+"/p/proxy/%2e%2e/x", ""), 400, "")
+	a.want(a.do("DELETE", podPath+"/p/exec", ""), 405, "")
+}
+
 func TestAnswer(t *testing.T) {
 	s := apiservertest.Start(t, apiservertest.WithResources(apiserver.Resource{
 		Group: "authorization.k8s.io", Version: "v1", Kind: "SelfSubjectAccessReview", Plural: "selfsubjectaccessreviews",

@@ -150,6 +150,9 @@ func (s *Server) described(name, version string) []openapi.Resource {
 		}
 		for i := range k.Subresources {
 			sub := &k.Subresources[i]
+			if sub.Connect != nil {
+				continue // what is behind it is described by no type
+			}
 			shown := k.New
 			if sub.New != nil {
 				shown = sub.New

@@ -190,13 +190,16 @@ type Subresource struct {
 	Answer func(ctx context.Context, parent, body runtime.Object) (runtime.Object, error)
 	// Connect, when not nil, serves the requests, after authorization and
 	// admission: a proxy to the node that runs a pod, which may stream and take
-	// over the connection. parent is shared and must not be changed. Of Verbs,
-	// get and create are those that lead here.
+	// over the connection. parent is shared and must not be changed.
 	Connect func(parent runtime.Object) (http.Handler, error)
+	// Paths says that whatever path follows the name of the subresource is
+	// Connect's as well, with any method of Verbs, which may have delete then,
+	// and that the name of the object may stand between a scheme and a port:
+	// https:web:8443.
+	Paths bool
 	// Delete, when not nil, makes a create of New's type the deletion of the
-	// object, as an eviction is. It returns how, or an API status error to refuse,
-	//. parent and body are
-	// not to be changed.
+	// object, as an eviction is. It returns how, or an API status error to refuse;
+	// parent and body are not to be changed.
 	Delete func(ctx context.Context, parent, body runtime.Object, others Others) (*metav1.DeleteOptions, error)
 }
 

@@ -39,7 +39,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, info requestInfo,
 		return s.routePath(w, r, info)
 	}
 	q := &request{w: w, r: r, info: info, kind: s.kinds[info.gvr()], user: u}
-	if q.kind == nil || info.rest {
+	if q.kind == nil {
 		return notServed()
 	}
 	if !q.kind.Namespaced {
@@ -58,12 +58,18 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, info requestInfo,
 			return notServed()
 		}
 		allowed, serve = q.sub.Verbs, subVerbs[info.Verb]
+		if q.sub.Connect != nil {
+			serve = (*Server).connect
+		}
+	}
+	if info.rest && (q.sub == nil || !q.sub.Paths) {
+		return notServed()
 	}
 	if serve == nil || !slices.Contains(allowed, info.Verb) || q.misplaced() {
 		return apierrors.NewMethodNotSupported(q.kind.gr, info.Verb)
 	}
 	if q.sub != nil && q.sub.Connect != nil {
-		return s.connect(q) // what it writes is its own affair
+		return serve(s, q) // what it writes is its own affair
 	}
 	var err error
 	if q.out, err = negotiate(r, q.accepts()); err != nil {

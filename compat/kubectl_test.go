@@ -47,6 +47,17 @@ func TestKubectlFakeCommands(t *testing.T) {
 	scenario.Run(t, scenario.Config{Dir: "testdata/commands", Programs: programs, More: []string{kubectl(t)}})
 }
 
+// TestKubectlStreams: what needs containers that really run.
+func TestKubectlStreams(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("containerd needs root")
+	}
+	if _, err := exec.LookPath("containerd"); err != nil {
+		t.Skip("containerd is not installed")
+	}
+	scenario.Run(t, scenario.Config{Dir: "testdata/containerd", Programs: programs, More: []string{kubectl(t)}})
+}
+
 func TestKubectlContainerd(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("containerd needs root")

@@ -38,6 +38,9 @@ type Config struct {
 	// Addresses are the node's. Those of type InternalIP become the host
 	// addresses of pods.
 	Addresses []corev1.NodeAddress
+	// Port is where the kubelet's server listens at those addresses, for the Node
+	// to tell. Zero: it has none.
+	Port int32
 	// Labels and Taints are put on the Node when it is created; labels also later.
 	Labels map[string]string
 	Taints []corev1.Taint
@@ -97,6 +100,7 @@ func (c *Config) complete() error {
 	need(c.PodStatus != nil, "PodStatus is missing")
 	need(c.Nodes != nil, "Nodes is missing")
 	need(c.Leases != nil, "Leases is missing")
+	need(c.Port >= 0 && c.Port <= 65535, fmt.Sprintf("Port %d is not between 0 and 65535", c.Port))
 	setDefault(&c.LogRoot, "/var/log/pods")
 	setDefault(&c.CgroupMount, "/sys/fs/cgroup")
 	setDefault(&c.HostName, c.NodeName)

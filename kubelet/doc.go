@@ -47,7 +47,8 @@
 // Probes (a running container is ready), postStart and preStop hooks, static
 // pods, ephemeral containers, resizing in place, admission on the node,
 // eviction and the garbage collection of images, log rotation, the CPU manager,
-// service environment variables, the kubelet's own HTTP server. Volumes are
+// service environment variables. The kubelet's own HTTPS server, for logs, exec,
+// attach and port-forward, is package server beside it. Volumes are
 // emptyDir, hostPath, configMap, secret, projected and downwardAPI; pods with
 // other kinds, with subPath, or with a cluster trust bundle do not start and
 // say why. A runtime class is passed on by its own name. Containers need Linux;

@@ -159,6 +159,7 @@ func sameStatus(a, b *corev1.NodeStatus) bool {
 // setNodeStatus brings a Node's status up to date; conditions of others stay.
 func (k *Kubelet) setNodeStatus(status *corev1.NodeStatus, now time.Time) {
 	status.Addresses = k.config.Addresses
+	status.DaemonEndpoints.KubeletEndpoint.Port = k.config.Port
 	status.Capacity = k.host.capacity
 	status.Allocatable = k.host.capacity
 	status.NodeInfo = k.host.info

@@ -14,8 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// authorizer asks RBAC, after the one group that is above it.
-func (c *cluster) authorizer() (authz.Authorizer, *rbac.Authorizer, error) {
+// newAuthorizer asks RBAC, after the one group that is above it.
+func (c *cluster) newAuthorizer() (authz.Authorizer, *rbac.Authorizer, error) {
 	roles, err := rbac.New(rbac.Config{
 		Roles:               c.copies.roles,
 		RoleBindings:        c.copies.roleBindings,

@@ -16,7 +16,9 @@ import (
 	"github.com/planekit/planekit/apiserver/kube"
 	"github.com/planekit/planekit/apiserver/review"
 	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/storage"
 )
 
@@ -31,10 +33,13 @@ type cluster struct {
 	dir     *dataDir
 	stack   *stack
 	address net.Addr
-	server  *apiserver.Server
-	checks  []apiserver.Check // of its readiness
-	copies  *copies
-	manager *manager
+	// credentials are set before the server starts, authorizer with it.
+	credentials *credentials
+	authorizer  authz.Authorizer
+	server      *apiserver.Server
+	checks      []apiserver.Check // of its readiness
+	copies      *copies
+	manager     *manager
 }
 
 // run brings the cluster up, says so on stdout, and runs it until ctx is done.
@@ -75,6 +80,7 @@ func (c *cluster) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.credentials = credentials
 	store, err := c.openStore(ctx)
 	if err != nil {
 		return err
@@ -119,7 +125,12 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	if err != nil {
 		return err
 	}
-	authorizer, roles, err := c.authorizer()
+	authorizer, roles, err := c.newAuthorizer()
+	if err != nil {
+		return err
+	}
+	c.authorizer = authorizer
+	resources, err := c.connectNodes(kube.Resources(), typed.Nodes(components))
 	if err != nil {
 		return err
 	}
@@ -129,7 +140,7 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	}
 	config := apiserver.Config{
 		Store:         store,
-		Resources:     append(tokens.serve(kube.Resources()), review.Resources(authenticator, authorizer)...),
+		Resources:     append(tokens.serve(resources), review.Resources(authenticator, authorizer)...),
 		Handlers:      tokens.handlers,
 		Authenticator: authenticator,
 		Authorizer:    authorizer,

@@ -28,6 +28,7 @@ type node struct {
 	api     *client.Client
 	runtime nodeRuntime
 	config  kubelet.Config
+	server  nodeServer
 	log     logr.Logger
 	ready   chan struct{}
 }
@@ -73,7 +74,11 @@ func (c *cluster) newNode(index int, runtime nodeRuntime) (*node, error) {
 		StopPodsOnExit: true,
 		Log:            log,
 	}
-	return &node{name: name, api: api, runtime: runtime, config: config, log: log, ready: make(chan struct{})}, nil
+	server, err := c.newNodeServer(name, config.Addresses)
+	if err != nil {
+		return nil, err
+	}
+	return &node{name: name, api: api, runtime: runtime, config: config, server: server, log: log, ready: make(chan struct{})}, nil
 }
 
 func nodeName(index int) string { return fmt.Sprintf("node-%d", index+1) }
@@ -100,6 +105,9 @@ func (n *node) run(ctx context.Context) (err error) {
 		return err
 	}
 	n.config.Runtime, n.config.Images, n.config.Pods = containers, containers, pods
+	if n.config.Port, err = n.server.start(s, n.config, pods, containers); err != nil {
+		return err
+	}
 	k, err := kubelet.New(n.config)
 	if err != nil {
 		return err

@@ -109,6 +109,23 @@ func (c *Client) ExecSync(ctx context.Context, in *runtimeapi.ExecSyncRequest) (
 	return call(ctx, c.options.Timeout+patience, "ExecSync", c.runtime.ExecSync, in)
 }
 
+// Exec prepares a command in a container; the answer is the URL to stream to.
+func (c *Client) Exec(ctx context.Context, in *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
+	return call(ctx, c.options.Timeout, "Exec", c.runtime.Exec, in)
+}
+
+// Attach prepares a connection to a container's own streams; the answer is the
+// URL to stream to.
+func (c *Client) Attach(ctx context.Context, in *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
+	return call(ctx, c.options.Timeout, "Attach", c.runtime.Attach, in)
+}
+
+// PortForward prepares connections into a sandbox; the answer is the URL to
+// stream to.
+func (c *Client) PortForward(ctx context.Context, in *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
+	return call(ctx, c.options.Timeout, "PortForward", c.runtime.PortForward, in)
+}
+
 // ListImages lists the images the runtime has.
 func (c *Client) ListImages(ctx context.Context, in *runtimeapi.ListImagesRequest) (*runtimeapi.ListImagesResponse, error) {
 	return call(ctx, c.options.Timeout, "ListImages", c.image.ListImages, in)

@@ -17,7 +17,7 @@
 // and begin with the name of the call. A runtime that is away gives
 // codes.Unavailable at once, not after the limit.
 //
-// It leaves out the streaming endpoints (exec, attach, port-forward): CRI gives
-// a URL for those, and to dial it is another's business. Package memruntime
-// is a runtime to talk to where none is installed.
+// It leaves out the streams of exec, attach and port-forward: CRI gives a URL
+// for those, and to dial it is another's business. Package memruntime is a
+// runtime to talk to where none is installed.
 package cri

@@ -1,0 +1,47 @@
+package kube
+
+import (
+	"net/http"
+
+	"github.com/planekit/planekit/apiserver"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Connections lead to what runs behind pods and nodes, for
+// [apiserver.Subresource].Connect. What is nil is not served.
+type Connections struct {
+	// These get a *corev1.Pod.
+	Log, Exec, Attach, PortForward, PodProxy func(parent runtime.Object) (http.Handler, error)
+	// NodeProxy gets a *corev1.Node.
+	NodeProxy func(parent runtime.Object) (http.Handler, error)
+}
+
+// Connect adds to the pods and nodes among resources the subresources that lead
+// to what runs behind them, and returns resources.
+func Connect(resources []apiserver.Resource, c Connections) []apiserver.Resource {
+	start, all := []string{"create", "get"}, []string{"create", "delete", "get", "patch", "update"}
+	added := map[string][]apiserver.Subresource{
+		"pods": {
+			{Name: "attach", Kind: "PodAttachOptions", Verbs: start, Connect: c.Attach},
+			{Name: "exec", Kind: "PodExecOptions", Verbs: start, Connect: c.Exec},
+			{Name: "log", Verbs: []string{"get"}, Connect: c.Log},
+			{Name: "portforward", Kind: "PodPortForwardOptions", Verbs: start, Connect: c.PortForward},
+			{Name: "proxy", Kind: "PodProxyOptions", Verbs: all, Paths: true, Connect: c.PodProxy},
+		},
+		"nodes": {
+			{Name: "proxy", Kind: "NodeProxyOptions", Verbs: all, Paths: true, Connect: c.NodeProxy},
+		},
+	}
+	for i := range resources {
+		r := &resources[i]
+		if r.Group != "" || r.Version != "v1" {
+			continue
+		}
+		for _, sub := range added[r.Plural] {
+			if sub.Connect != nil {
+				r.Subresources = append(r.Subresources, sub)
+			}
+		}
+	}
+	return resources
+}

@@ -1,0 +1,206 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+)
+
+const (
+	// maxLogLine bounds a line of a log file. Runtimes write pieces of 16 KiB; what
+	// is longer is not from one and is passed over.
+	maxLogLine = 256 << 10
+	// followEvery is how often a file that is followed is looked at, and
+	// runningEvery how many looks there are to one at the container.
+	followEvery  = 100 * time.Millisecond
+	runningEvery = 10
+)
+
+// logReader copies a log file, and what is added to it.
+type logReader struct {
+	root    *os.Root
+	path    string // in root
+	options logOptions
+	out     *logOutput
+	// running reports whether the container may still write.
+	running func() bool
+
+	file    *os.File
+	offset  int64  // of what was read
+	pending []byte // read, and not yet a line
+	skip    bool   // pending began in a line that is too long
+}
+
+// open opens the file and goes to where reading begins.
+func (l *logReader) open() error {
+	file, err := l.root.Open(l.path)
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("not a regular file")
+	}
+	if err == nil && l.options.tail >= 0 {
+		l.offset, err = tailOffset(file, info.Size(), l.options.tail)
+	}
+	if err == nil {
+		_, err = file.Seek(l.offset, io.SeekStart)
+	}
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	l.file = file
+	return nil
+}
+
+func (l *logReader) close() { l.file.Close() }
+
+// copy copies what there is, and if the log is followed what comes, until ctx
+// is done or the container is.
+func (l *logReader) copy(ctx context.Context) error {
+	if err := l.drain(ctx); err != nil || !l.options.follow {
+		return done(err)
+	}
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	for look := 1; ; look++ {
+		if err := l.out.flush(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		// Asked before the file is read: what the container wrote is there then.
+		over := look%runningEvery == 0 && !l.running()
+		if err := l.drain(ctx); err != nil {
+			return done(err)
+		}
+		if err := l.rotate(ctx); err != nil || over {
+			return done(err)
+		}
+	}
+}
+
+func done(err error) error {
+	if errors.Is(err, errLimit) {
+		return nil
+	}
+	return err
+}
+
+// rotate goes on with the file that now has the name, where it is another or
+// was cut. The old one, which nobody writes to any more, is read to its end.
+func (l *logReader) rotate(ctx context.Context) error {
+	have, err := l.file.Stat()
+	if err != nil {
+		return err
+	}
+	now, err := l.root.Lstat(l.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // between the two
+	}
+	if err != nil {
+		return err
+	}
+	if os.SameFile(have, now) {
+		if now.Size() >= l.offset {
+			return nil
+		}
+		l.offset, l.pending, l.skip = 0, nil, false
+		_, err := l.file.Seek(0, io.SeekStart)
+		return err
+	}
+	if err := l.drain(ctx); err != nil {
+		return err
+	}
+	next, err := l.root.Open(l.path)
+	if err != nil {
+		return err
+	}
+	l.file.Close()
+	l.file, l.offset, l.pending, l.skip = next, 0, nil, false
+	return l.drain(ctx)
+}
+
+// drain writes the lines up to the end of the file.
+func (l *logReader) drain(ctx context.Context) error {
+	buffer := make([]byte, 32<<10)
+	for ctx.Err() == nil {
+		n, err := l.file.Read(buffer)
+		l.offset += int64(n)
+		if failed := l.feed(buffer[:n]); failed != nil {
+			return failed
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// feed takes the next bytes of the file and writes the lines that are whole.
+func (l *logReader) feed(data []byte) error {
+	l.pending = append(l.pending, data...)
+	rest := l.pending
+	for {
+		line, after, ok := bytes.Cut(rest, []byte("\n"))
+		if !ok {
+			break
+		}
+		rest = after
+		if l.skip {
+			l.skip = false
+			continue
+		}
+		e, err := parseLine(line)
+		if err != nil {
+			continue // torn by a crash: the others are good
+		}
+		if err := l.out.write(e); err != nil {
+			return err
+		}
+	}
+	if len(rest) > maxLogLine {
+		l.skip, rest = true, nil
+	}
+	l.pending = append(l.pending[:0], rest...)
+	return nil
+}
+
+// tailOffset is where the last lines of a file of size bytes begin.
+func tailOffset(file io.ReaderAt, size, lines int64) (int64, error) {
+	if lines == 0 {
+		return size, nil
+	}
+	buffer := make([]byte, 32<<10)
+	// The newline that ends the file begins no line.
+	for end := size - 1; end > 0; {
+		begin := max(0, end-int64(len(buffer)))
+		block := buffer[:end-begin]
+		if _, err := file.ReadAt(block, begin); err != nil && err != io.EOF {
+			return 0, err
+		}
+		for {
+			i := bytes.LastIndexByte(block, '\n')
+			if i < 0 {
+				break
+			}
+			if lines--; lines == 0 {
+				return begin + int64(i) + 1, nil
+			}
+			block = block[:i]
+		}
+		end = begin
+	}
+	return 0, nil
+}

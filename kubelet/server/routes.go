@@ -1,0 +1,88 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// newRoutes is the table of what is served. ServeMux splits paths before it
+// unescapes them, so an encoded slash never makes a segment.
+func (s *Server) newRoutes() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })
+	mux.HandleFunc("GET /pods", s.pods)
+	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.logs)
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		for _, path := range []string{"{namespace}/{pod}/{container}", "{namespace}/{pod}/{uid}/{container}"} {
+			mux.HandleFunc(method+" /exec/"+path, s.exec)
+			mux.HandleFunc(method+" /attach/"+path, s.attach)
+		}
+		for _, path := range []string{"{namespace}/{pod}", "{namespace}/{pod}/{uid}"} {
+			mux.HandleFunc(method+" /portForward/"+path, s.portForward)
+		}
+	}
+	return mux
+}
+
+func (s *Server) pods(w http.ResponseWriter, _ *http.Request) {
+	list := corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: []corev1.Pod{}}
+	for pod := range s.config.Pods.All() {
+		list.Items = append(list.Items, *pod)
+	}
+	data, err := json.Marshal(&list)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Write(data)
+}
+
+// pod finds the pod that the path names, or answers that there is none.
+func (s *Server) pod(w http.ResponseWriter, r *http.Request) (*corev1.Pod, bool) {
+	name := r.PathValue("namespace") + "/" + r.PathValue("pod")
+	pod, ok := s.config.Pods.Get(name)
+	if uid := r.PathValue("uid"); ok && uid != "" && uid != string(pod.UID) {
+		ok = false
+	}
+	if !ok {
+		http.Error(w, fmt.Sprintf("pod %q does not exist", r.PathValue("pod")), http.StatusNotFound)
+	}
+	return pod, ok
+}
+
+// containerStatus finds what was reported of a container, nil if nothing was.
+func containerStatus(pod *corev1.Pod, name string) *corev1.ContainerStatus {
+	for _, list := range [][]corev1.ContainerStatus{
+		pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses,
+	} {
+		for i := range list {
+			if list[i].Name == name {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
+
+// hasContainer tells whether the pod is to have the container at all.
+func hasContainer(pod *corev1.Pod, name string) bool {
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if list[i].Name == name {
+				return true
+			}
+		}
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		if pod.Spec.EphemeralContainers[i].Name == name {
+			return true
+		}
+	}
+	return false
+}

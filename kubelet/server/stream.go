@@ -1,0 +1,241 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	stdlog "log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// streams are those that a client wants to be connected.
+type streams struct{ stdin, stdout, stderr, tty bool }
+
+// parseStreams reads which streams are wanted. A terminal has no standard error
+// of its own.
+func parseStreams(query url.Values) (streams, error) {
+	on := func(name string) bool {
+		is, err := strconv.ParseBool(query.Get(name))
+		return err == nil && is
+	}
+	s := streams{stdin: on("input"), stdout: on("output"), stderr: on("error"), tty: on("tty")}
+	if s.tty {
+		s.stderr = false
+	}
+	if !s.stdin && !s.stdout && !s.stderr {
+		return s, errors.New("you must specify at least 1 of stdin, stdout, stderr")
+	}
+	return s, nil
+}
+
+func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
+	id, want, ok := s.target(w, r)
+	if !ok {
+		return
+	}
+	command := r.URL.Query()["command"]
+	if len(command) == 0 {
+		http.Error(w, "you must specify a command", http.StatusBadRequest)
+		return
+	}
+	answer, err := s.config.Runtime.Exec(r.Context(), &runtimeapi.ExecRequest{
+		ContainerId: id, Cmd: command, Stdin: want.stdin, Stdout: want.stdout, Stderr: want.stderr, Tty: want.tty,
+	})
+	s.stream(w, r, answer.GetUrl(), err)
+}
+
+func (s *Server) attach(w http.ResponseWriter, r *http.Request) {
+	id, want, ok := s.target(w, r)
+	if !ok {
+		return
+	}
+	answer, err := s.config.Runtime.Attach(r.Context(), &runtimeapi.AttachRequest{
+		ContainerId: id, Stdin: want.stdin, Stdout: want.stdout, Stderr: want.stderr, Tty: want.tty,
+	})
+	s.stream(w, r, answer.GetUrl(), err)
+}
+
+// target finds the running container that the path names and the streams that
+// the query does, or answers why not.
+func (s *Server) target(w http.ResponseWriter, r *http.Request) (id string, want streams, ok bool) {
+	want, err := parseStreams(r.URL.Query())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return "", want, false
+	}
+	pod, ok := s.pod(w, r)
+	if !ok {
+		return "", want, false
+	}
+	name := r.PathValue("container")
+	found := containerStatus(pod, name)
+	if found == nil || found.State.Running == nil || found.ContainerID == "" {
+		http.Error(w, fmt.Sprintf("container not found (%q)", name), http.StatusNotFound)
+		return "", want, false
+	}
+	return bare(found.ContainerID), want, true
+}
+
+func (s *Server) portForward(w http.ResponseWriter, r *http.Request) {
+	pod, ok := s.pod(w, r)
+	if !ok {
+		return
+	}
+	var ports []int32
+	for _, text := range r.URL.Query()["port"] {
+		port, err := strconv.ParseUint(text, 10, 16)
+		if err != nil || port == 0 {
+			http.Error(w, fmt.Sprintf("port %q must be between 1 and 65535", text), http.StatusBadRequest)
+			return
+		}
+		ports = append(ports, int32(port))
+	}
+	sandbox, err := s.sandbox(r.Context(), pod)
+	if err != nil {
+		http.Error(w, err.Error(), runtimeCode(err))
+		return
+	}
+	answer, err := s.config.Runtime.PortForward(r.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: sandbox, Port: ports})
+	s.stream(w, r, answer.GetUrl(), err)
+}
+
+// labelPodUID is what a kubelet marks sandboxes with.
+const labelPodUID = "io.kubernetes.pod.uid"
+
+// sandbox is the id of the pod's sandbox that is ready.
+func (s *Server) sandbox(ctx context.Context, pod *corev1.Pod) (string, error) {
+	list, err := s.config.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{
+		State:         &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY},
+		LabelSelector: map[string]string{labelPodUID: string(pod.UID)},
+	}})
+	if err != nil {
+		return "", err
+	}
+	if len(list.GetItems()) == 0 {
+		return "", status.Errorf(codes.NotFound, "pod %q is not running", pod.Name)
+	}
+	return list.GetItems()[0].GetId(), nil
+}
+
+// stream carries the connection to where the runtime wants it; err is what the
+// runtime said instead.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, address string, err error) {
+	if err != nil {
+		http.Error(w, status.Convert(err).Message(), runtimeCode(err))
+		return
+	}
+	to, err := url.Parse(address)
+	if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
+		http.Error(w, "the runtime gave no URL to stream to", http.StatusInternalServerError)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	proxy := httputil.ReverseProxy{
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.Out.URL, p.Out.Host = to, ""
+			// The runtime is no party to how clients prove who they are.
+			p.Out.Header.Del("Authorization")
+		},
+		Transport: s.streams,
+		ModifyResponse: func(answer *http.Response) error {
+			if backend, ok := answer.Body.(io.ReadWriteCloser); ok && answer.StatusCode == http.StatusSwitchingProtocols {
+				answer.Body = newIdleConn(backend, s.config.StreamIdle, cancel)
+			}
+			return nil
+		},
+		ErrorLog:     stdlog.New(logWriter{s.config.Log}, "", 0),
+		ErrorHandler: s.streamFailed,
+	}
+	proxy.ServeHTTP(w, r.WithContext(ctx))
+}
+
+func (s *Server) streamFailed(w http.ResponseWriter, r *http.Request, err error) {
+	s.config.Log.V(1).Info("stream failed", "path", r.URL.Path, "error", err.Error())
+	http.Error(w, "the runtime's stream could not be reached", http.StatusBadGateway)
+}
+
+// runtimeCode is the HTTP code for an error of the runtime.
+func runtimeCode(err error) int {
+	switch status.Code(err) {
+	case codes.NotFound:
+		return http.StatusNotFound
+	case codes.Unimplemented:
+		return http.StatusNotImplemented
+	case codes.Unavailable:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+// streamTransport speaks HTTP/1.1, the only version whose connections can be
+// upgraded, and uses no proxy: the runtime is on this machine.
+func streamTransport() *http.Transport {
+	return &http.Transport{
+		DialContext:           (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		ResponseHeaderTimeout: time.Minute,
+		DisableCompression:    true,
+		DisableKeepAlives:     true,
+	}
+}
+
+// idleConn ends a connection on which nothing has moved for some time.
+type idleConn struct {
+	io.ReadWriteCloser
+	idle  time.Duration
+	timer *time.Timer
+	once  sync.Once
+	err   error
+}
+
+func newIdleConn(c io.ReadWriteCloser, idle time.Duration, end func()) *idleConn {
+	return &idleConn{ReadWriteCloser: c, idle: idle, timer: time.AfterFunc(idle, end)}
+}
+
+func (c *idleConn) Read(p []byte) (int, error) {
+	n, err := c.ReadWriteCloser.Read(p)
+	c.moved(n)
+	return n, err
+}
+
+func (c *idleConn) Write(p []byte) (int, error) {
+	n, err := c.ReadWriteCloser.Write(p)
+	c.moved(n)
+	return n, err
+}
+
+// moved starts the time over. A read that only ended, as after Close, does not.
+func (c *idleConn) moved(n int) {
+	if n > 0 {
+		c.timer.Reset(c.idle)
+	}
+}
+
+// CloseWrite passes on that the client has no more to say, where the backend
+// can be told.
+func (c *idleConn) CloseWrite() error {
+	if half, ok := c.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return c.Close()
+}
+
+func (c *idleConn) Close() error {
+	c.once.Do(func() {
+		c.timer.Stop()
+		c.err = c.ReadWriteCloser.Close()
+	})
+	return c.err
+}

@@ -1,0 +1,155 @@
+package server_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/planekit/planekit/kubelet/server"
+)
+
+// runtimeStream is a runtime's streaming server: it upgrades the connection and
+// hands it to serve.
+func runtimeStream(t *testing.T, serve func(*http.Request, net.Conn, io.Reader)) string {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n")
+		serve(r, conn, rw)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL + "/token"
+}
+
+func echo(_ *http.Request, conn net.Conn, from io.Reader) { io.Copy(conn, from) }
+
+func TestStreams(t *testing.T) {
+	k := start(t, nil)
+	var credentials atomic.Value
+	k.runtime.stream = runtimeStream(t, func(r *http.Request, c net.Conn, from io.Reader) {
+		credentials.Store(r.Header.Get("Authorization"))
+		echo(r, c, from)
+	})
+	for path, want := range map[string]string{
+		"/exec/default/web/c?command=sh&command=-c&command=a+b&input=1&output=1&error=1": `container_id:"now"  cmd:"sh"  cmd:"-c"  cmd:"a b"  stdin:true  stdout:true  stderr:true`,
+		"/exec/default/web/uid-web/c?command=sh&tty=1&input=1&output=1&error=1":          `container_id:"now"  cmd:"sh"  tty:true  stdin:true  stdout:true`,
+		"/attach/default/web/c?output=1":                                                 `container_id:"now"  stdout:true`,
+		"/attach/default/web/uid-web/c?output=true&error=true":                           `container_id:"now"  stdout:true  stderr:true`,
+		"/portForward/default/web":                                                       `pod_sandbox_id:"sandbox"`,
+		"/portForward/default/web/uid-web?port=80&port=81":                               `pod_sandbox_id:"sandbox"  port:80  port:81`,
+	} {
+		conn, reader := k.dial(path)
+		fmt.Fprint(conn, "ping\n")
+		if line, err := reader.ReadString('\n'); err != nil || line != "ping\n" {
+			t.Errorf("%s: %q, %v", path, line, err)
+		}
+		conn.Close()
+		// The text form of messages has one or two blanks between fields.
+		if got := strings.Join(strings.Fields(k.runtime.asked.Load().(string)), " "); got != strings.Join(strings.Fields(want), " ") {
+			t.Errorf("%s: the runtime was asked for %s, want %s", path, got, want)
+		}
+		if credentials.Load() != "" {
+			t.Errorf("the runtime was shown %q", credentials.Load())
+		}
+	}
+}
+
+func TestStreamsThatAreRefused(t *testing.T) {
+	k := start(t, nil)
+	for path, want := range map[string]struct {
+		code int
+		body string
+	}{
+		"/exec/default/web/c?output=1":                     {400, "you must specify a command\n"},
+		"/exec/default/web/c?command=x":                    {400, "you must specify at least 1 of stdin, stdout, stderr\n"},
+		"/exec/default/web/slow?command=x&output=1":        {404, "container not found (\"slow\")\n"},
+		"/exec/default/web/other-uid/c?command=x&output=1": {404, "pod \"web\" does not exist\n"},
+		"/portForward/default/web?port=0":                  {400, "port \"0\" must be between 1 and 65535\n"},
+		"/portForward/default/web?port=65536":              {400, "port \"65536\" must be between 1 and 65535\n"},
+		"/portForward/default/none":                        {404, "pod \"none\" does not exist\n"},
+		"/exec/default/web/c?command=x&output=1&input=1":   {501, "nothing to connect to\n"},
+		"/attach/default/web/c?output=1":                   {501, "nothing to connect to\n"},
+		"/portForward/default/web":                         {501, "nothing to connect to\n"},
+	} {
+		k.want("POST", "root", path, want.code, want.body)
+	}
+	k.runtime.stream = "unix:///run/stream"
+	k.want("POST", "root", "/attach/default/web/c?output=1", 500, "the runtime gave no URL to stream to\n")
+	k.runtime.stream = "http://127.0.0.1:1/token"
+	k.want("POST", "root", "/attach/default/web/c?output=1", 502, "the runtime's stream could not be reached\n")
+}
+
+// TestExecOutputIsBounded: a command that never ends its output is stopped by a
+// client that does not read, before much has piled up.
+func TestExecOutputIsBounded(t *testing.T) {
+	k := start(t, nil)
+	written := make(chan int64, 1)
+	k.runtime.stream = runtimeStream(t, func(_ *http.Request, conn net.Conn, _ io.Reader) {
+		var n int64
+		block := make([]byte, 64<<10)
+		for n < 1<<30 {
+			conn.SetWriteDeadline(time.Now().Add(500 * time.Millisecond))
+			m, err := conn.Write(block)
+			n += int64(m)
+			if err != nil {
+				if !errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Error(err)
+				}
+				break
+			}
+		}
+		written <- n
+	})
+	k.dial("/exec/default/web/c?command=yes&output=1")
+	// What the sockets on the way hold is the kernel's affair, some MB each.
+	if n := <-written; n > 128<<20 {
+		t.Errorf("%d bytes were taken with nobody reading", n)
+	}
+}
+
+func TestIdleStreamsEnd(t *testing.T) {
+	k := start(t, func(c *server.Config) { c.StreamIdle = 300 * time.Millisecond })
+	k.runtime.stream = runtimeStream(t, echo)
+	conn, reader := k.dial("/attach/default/web/c?output=1")
+	begin := time.Now()
+	for i := range 5 { // longer than the limit in all
+		fmt.Fprintln(conn, i)
+		if _, err := reader.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	if line, err := reader.ReadString('\n'); err == nil {
+		t.Errorf("still there: %q", line)
+	}
+	if took := time.Since(begin); took < 500*time.Millisecond || took > 8*time.Second {
+		t.Errorf("it ended after %v", took)
+	}
+}
+
+func TestStopEndsStreams(t *testing.T) {
+	k := start(t, nil)
+	ended := make(chan error, 1)
+	k.runtime.stream = runtimeStream(t, func(_ *http.Request, _ net.Conn, from io.Reader) {
+		_, err := io.Copy(io.Discard, from)
+		ended <- err
+	})
+	_, reader := k.dial("/exec/default/web/c?command=cat&input=1")
+	k.stop()
+	<-ended
+	if _, err := reader.ReadByte(); err == nil {
+		t.Error("the client was not cut off")
+	}
+}
