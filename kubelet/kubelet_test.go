@@ -61,6 +61,7 @@ func newRig(t *testing.T, c memruntime.Config) *rig {
 	r := &rig{t: t, api: a, client: client, config: kubelet.Config{
 		NodeName: "node-1", Root: filepath.Join(dir, "kubelet"), LogRoot: filepath.Join(dir, "logs"),
 		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}, {Type: corev1.NodeHostName, Address: "node-1"}},
+		Port:      10250,
 		PodCIDR:   "10.9.0.0/24",
 		Runtime:   client, Images: client,
 		Pods: a, PodStatus: podAPI{a}, Nodes: nodeAPI{a}, Leases: leaseAPI{a}, Events: eventAPI{a},
@@ -237,6 +238,9 @@ func TestNodeIsRegistered(t *testing.T) {
 	}
 	if len(node.Status.Conditions) != 4 || node.Labels["zone"] != "a" || node.Labels["kubernetes.io/hostname"] != "node-1" || node.Labels["kubernetes.io/os"] != "linux" {
 		t.Errorf("node: %+v", node)
+	}
+	if port := node.Status.DaemonEndpoints.KubeletEndpoint.Port; port != 10250 {
+		t.Errorf("port: %d", port)
 	}
 	if node.Status.NodeInfo.KubeletVersion != "v1.36.3+planekit" || node.Status.NodeInfo.ContainerRuntimeVersion != "memruntime://0.1.0" {
 		t.Errorf("info: %+v", node.Status.NodeInfo)

@@ -201,6 +201,26 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestStreamsNeedProcesses: the runtime in memory says why it gives no URL.
+func TestStreamsNeedProcesses(t *testing.T) {
+	path := socket(t)
+	serve(t, memruntime.Config{Socket: path})
+	c, err := cri.Dial(t.Context(), path, cri.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for name, call := range map[string]func() error{
+		"Exec":        func() error { _, err := c.Exec(t.Context(), &runtimeapi.ExecRequest{}); return err },
+		"Attach":      func() error { _, err := c.Attach(t.Context(), &runtimeapi.AttachRequest{}); return err },
+		"PortForward": func() error { _, err := c.PortForward(t.Context(), &runtimeapi.PortForwardRequest{}); return err },
+	} {
+		if err := call(); status.Code(err) != codes.Unimplemented || !strings.Contains(err.Error(), name+": containers of the runtime in memory have no processes") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestRuntimeRestarts(t *testing.T) {
 	path := socket(t)
 	stop := serve(t, memruntime.Config{Socket: path})
