@@ -34,7 +34,7 @@ func (s *Server) answerSub(q *request, body runtime.Object, dryRun bool) error {
 // checkAnswer finds subresources with Answer that would fail when they are used.
 func (s *Subresource) checkAnswer() error {
 	if s.New == nil || !slices.Equal(s.Verbs, []string{"create"}) {
-		return errors.New("Answer needs New and serves create alone")
+		return errors.New("what has Answer needs New and serves create alone")
 	}
 	return nil
 }

@@ -25,12 +25,13 @@ type tokenKey struct {
 }
 
 type cachedToken struct {
-	token string
-	renew time.Time
+	token          string
+	renew, expires time.Time
 }
 
 // token returns a service account token bound to the pod. It is asked anew once
-// four fifths of its time are over.
+// four fifths of its time are over; where that fails, the old one serves as long
+// as it holds.
 func (k *Kubelet) token(ctx context.Context, pod *corev1.Pod, volume string, p *corev1.ServiceAccountTokenProjection) (string, error) {
 	if k.config.Tokens == nil {
 		return "", errors.New("this kubelet has no access to service account tokens")
@@ -56,13 +57,16 @@ func (k *Kubelet) token(ctx context.Context, pod *corev1.Pod, volume string, p *
 		Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID,
 	}
 	issued, err := k.config.Tokens(ctx, pod.Namespace, account, request)
+	if err != nil && known && now.Before(have.expires) {
+		return have.token, nil
+	}
 	if err != nil {
 		return "", fmt.Errorf("failed to fetch token: %w", err)
 	}
-	life := issued.Status.ExpirationTimestamp.Sub(now)
+	expires := issued.Status.ExpirationTimestamp.Time
 	k.tokens.mu.Lock()
 	defer k.tokens.mu.Unlock()
-	k.tokens.tokens[key] = cachedToken{token: issued.Status.Token, renew: now.Add(life * 4 / 5)}
+	k.tokens.tokens[key] = cachedToken{token: issued.Status.Token, renew: now.Add(expires.Sub(now) * 4 / 5), expires: expires}
 	return issued.Status.Token, nil
 }
 
