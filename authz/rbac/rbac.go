@@ -29,6 +29,7 @@ package rbac
 import (
 	"context"
 	"errors"
+	"iter"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -41,6 +42,8 @@ import (
 
 // Source is a local copy of all objects of one type.
 type Source[T any] interface {
+	// All iterates over the objects there are.
+	All() iter.Seq[T]
 	// Subscribe reports the objects there are as (zero, new), then each change,
 	// deletions as (old, zero), in order and from one goroutine. stop waits until
 	// no call is running.
@@ -86,26 +89,17 @@ func (a *Authorizer) Synced() <-chan struct{} { return a.synced }
 
 // Run keeps the index up to date until ctx is done. It may be called once.
 func (a *Authorizer) Run(ctx context.Context) error {
-	defer a.config.Roles.Subscribe(func(old, new *rbacv1.Role) {
-		a.add(roleChange(old, new))
-	})()
-	defer a.config.RoleBindings.Subscribe(func(old, new *rbacv1.RoleBinding) {
-		a.add(roleBindingChange(old, new))
-	})()
-	defer a.config.ClusterRoles.Subscribe(func(old, new *rbacv1.ClusterRole) {
-		a.add(clusterRoleChange(old, new))
-	})()
-	defer a.config.ClusterRoleBindings.Subscribe(func(old, new *rbacv1.ClusterRoleBinding) {
-		a.add(clusterRoleBindingChange(old, new))
-	})()
+	stopRoles, roles := follow(a, a.config.Roles, roleChange)
+	defer stopRoles()
+	stopRoleBindings, roleBindings := follow(a, a.config.RoleBindings, roleBindingChange)
+	defer stopRoleBindings()
+	stopClusterRoles, clusterRoles := follow(a, a.config.ClusterRoles, clusterRoleChange)
+	defer stopClusterRoles()
+	stopClusterRoleBindings, clusterRoleBindings := follow(a, a.config.ClusterRoleBindings, clusterRoleBindingChange)
+	defer stopClusterRoleBindings()
 
-	for _, synced := range []<-chan struct{}{
-		a.config.Roles.Synced(), a.config.RoleBindings.Synced(),
-		a.config.ClusterRoles.Synced(), a.config.ClusterRoleBindings.Synced(),
-	} {
-		select {
-		case <-synced:
-		case <-ctx.Done():
+	for _, caughtUp := range []func(context.Context) bool{roles, roleBindings, clusterRoles, clusterRoleBindings} {
+		if !caughtUp(ctx) {
 			return nil
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -21,6 +23,8 @@ type copyOf[T any] struct {
 	objects []T
 	handler func(old, new T)
 	synced  chan struct{}
+	// late keeps the objects there are from being reported at once.
+	late bool
 }
 
 func newCopy[T any](objects ...T) *copyOf[T] {
@@ -31,12 +35,20 @@ func newCopy[T any](objects ...T) *copyOf[T] {
 
 func (c *copyOf[T]) Synced() <-chan struct{} { return c.synced }
 
+func (c *copyOf[T]) All() iter.Seq[T] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Values(slices.Clone(c.objects))
+}
+
 func (c *copyOf[T]) Subscribe(f func(old, new T)) (stop func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var zero T
 	for _, o := range c.objects {
-		f(zero, o)
+		if !c.late {
+			f(zero, o)
+		}
 	}
 	c.handler = f
 	return func() {
@@ -258,6 +270,36 @@ func TestAggregation(t *testing.T) {
 		p.clusterRoles.event(leaf, nil)
 		if may("get") {
 			t.Error("still granted after the role was deleted")
+		}
+	})
+}
+
+// TestSyncedMeansReported: a source has its first list before it has reported
+// it, and no decision is made in between.
+func TestSyncedMeansReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPolicy()
+		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "reader"}}
+		p.clusterRoles.objects, p.clusterRoles.late = []*rbacv1.ClusterRole{role}, true
+		a, err := rbac.New(rbac.Config{Roles: p.roles, RoleBindings: p.roleBindings,
+			ClusterRoles: p.clusterRoles, ClusterRoleBindings: p.clusterRoleBindings})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- a.Run(ctx) }()
+		synctest.Wait()
+		select {
+		case <-a.Synced():
+			t.Error("decisions are made without the role")
+		default:
+		}
+		p.clusterRoles.event(nil, role)
+		<-a.Synced()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -71,7 +71,7 @@ func (c *Conf) checkHost(result *cni.Result) error {
 }
 
 func checkRoutes(ns *sandbox, want []cni.Route) error {
-	have, err := ns.handle.RouteList(nil, netlink.FAMILY_ALL)
+	have, err := dump(func() ([]netlink.Route, error) { return ns.handle.RouteList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return err
 	}

@@ -150,7 +150,7 @@ func ports(bridge string) ([]netlink.Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	links, err := netlink.LinkList()
+	links, err := dump(netlink.LinkList)
 	if err != nil {
 		return nil, err
 	}

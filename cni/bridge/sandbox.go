@@ -143,7 +143,7 @@ func (s *sandbox) sysctl(name, value string) error {
 
 // has tells whether a link has an address.
 func has(h *netlink.Handle, link netlink.Link, p netip.Prefix) (bool, error) {
-	all, err := h.AddrList(link, netlink.FAMILY_ALL)
+	all, err := dump(func() ([]netlink.Addr, error) { return h.AddrList(link, netlink.FAMILY_ALL) })
 	if err != nil {
 		return false, err
 	}
