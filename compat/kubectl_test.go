@@ -47,25 +47,28 @@ func TestKubectlFakeCommands(t *testing.T) {
 	scenario.Run(t, scenario.Config{Dir: "testdata/commands", Programs: programs, More: []string{kubectl(t)}})
 }
 
-// TestKubectlStreams: what needs containers that really run.
-func TestKubectlStreams(t *testing.T) {
+// needContainerd skips where containers cannot really run.
+func needContainerd(t *testing.T) {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("containerd needs root")
 	}
 	if _, err := exec.LookPath("containerd"); err != nil {
 		t.Skip("containerd is not installed")
 	}
-	scenario.Run(t, scenario.Config{Dir: "testdata/containerd", Programs: programs, More: []string{kubectl(t)}})
+}
+
+// TestKubectlStreams: what needs containers that really run.
+func TestKubectlStreams(t *testing.T) {
+	needContainerd(t)
+	scenario.Run(t, scenario.Config{
+		Dir: "testdata/containerd", Programs: programs, More: []string{kubectl(t)}, OneByOne: true,
+	})
 }
 
 func TestKubectlContainerd(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("containerd needs root")
-	}
-	if _, err := exec.LookPath("containerd"); err != nil {
-		t.Skip("containerd is not installed")
-	}
+	needContainerd(t)
 	scenario.Run(t, scenario.Config{
-		Dir: "testdata/kubectl", Programs: programs, More: []string{kubectl(t)}, Env: []string{"RUNTIME=containerd"},
+		Dir: "testdata/kubectl", Programs: programs, More: []string{kubectl(t)}, Env: []string{"RUNTIME=containerd"}, OneByOne: true,
 	})
 }

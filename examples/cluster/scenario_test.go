@@ -19,5 +19,5 @@ func TestScenariosContainerd(t *testing.T) {
 	if err := containerd.Available(); err != nil {
 		t.Skip(err)
 	}
-	scenario.Run(t, scenario.Config{Dir: "testdata/containerd", Programs: programs})
+	scenario.Run(t, scenario.Config{Dir: "testdata/containerd", Programs: programs, OneByOne: true})
 }

@@ -26,6 +26,10 @@ type Config struct {
 	More []string
 	// Env is set for the scripts, NAME=value.
 	Env []string
+	// OneByOne has the scripts wait for each other. Clusters that run real
+	// containers share the machine: their pods have the same addresses, and what
+	// one leaves behind cannot be told from what another has.
+	OneByOne bool
 }
 
 const (
@@ -38,9 +42,14 @@ const (
 // Run runs every script of config as a subtest.
 func Run(t *testing.T, config Config) {
 	t.Helper()
+	turn := make(chan struct{}, 1)
 	testscript.Run(t, testscript.Params{
 		Dir: config.Dir,
 		Setup: func(env *testscript.Env) error {
+			if config.OneByOne {
+				turn <- struct{}{}
+				env.Defer(func() { <-turn }) // runs last
+			}
 			c := &cluster{
 				program:    filepath.Join(config.Programs, "cluster"),
 				dataDir:    filepath.Join(env.WorkDir, "data"),
