@@ -72,8 +72,8 @@ func (t *Types) ObjectToTyped(obj runtime.Object, options ...typed.ValidationOpt
 	return typed.AsTypedUnvalidated(fields, kind.Schema, kind.TypeRef), nil
 }
 
-// TypedToObject returns an object of which as much is known as is asked for: its
-// kind for now.
+// TypedToObject returns an object of which only the kind is read; the rest follows
+// when it is asked for.
 func (t *Types) TypedToObject(value *typed.TypedValue) (runtime.Object, error) {
 	return &merged{value}, nil
 }
