@@ -77,9 +77,10 @@ func standard(path string) bool {
 	return !strings.Contains(first, ".")
 }
 
-// under reports whether path is prefix or lies below it.
+// under reports whether path is prefix or lies below it. What ends in a slash is
+// what lies below alone.
 func under(path, prefix string) bool {
-	return path == prefix || strings.HasPrefix(path, prefix+"/")
+	return path == prefix || strings.HasPrefix(path, strings.TrimSuffix(prefix, "/")+"/")
 }
 
 // TestWalls checks that every import is allowed by the table in walls_test.go,

@@ -14,14 +14,16 @@
 // A plugin is one Go type with Mutate, Validate or both. Each that planekit
 // ships is a package below this one, named as people know it from
 // --enable-admission-plugins. Reads are never admitted.
+//
+// This package knows nothing of Kubernetes types; its words are those of
+// Kubernetes' admission
+// (https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/).
 package admission
 
 import (
 	"context"
 
 	"github.com/planekit/planekit/authn/user"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Operation is what a request does to its object.
@@ -40,8 +42,8 @@ const (
 type Request struct {
 	Operation Operation
 	// Resource and Kind name the type as the request addressed it.
-	Resource schema.GroupVersionResource
-	Kind     schema.GroupVersionKind
+	Resource GroupVersionResource
+	Kind     GroupVersionKind
 	// Subresource is such as "status" or "binding"; empty for the object itself.
 	Subresource string
 	// Namespace is empty for cluster-scoped objects.
@@ -54,21 +56,35 @@ type Request struct {
 	// outside the request.
 	DryRun bool
 
-	// Object is the object as it will be stored; nil on delete. A mutator
-	// changes it in place. A validator must not change it.
-	Object runtime.Object
+	// Object is the object as it will be stored; nil on delete and connect. A
+	// mutator changes it in place, or puts another of the same Go type there. A
+	// validator must not change it.
+	Object any
 	// OldObject is the object as it is stored now; nil on create. It is shared
 	// and must never be changed.
-	OldObject runtime.Object
+	OldObject any
+	// Options are those of the request, such as a *metav1.CreateOptions; nil on
+	// connect. They must not be changed.
+	Options any
 
 	// Warn, when not nil, sends a message to the client in a Warning header.
 	Warn func(message string)
+	// Annotate, when not nil, adds to the audit event of the request. The key is
+	// such as "podsecurity.example.com/level", which begins with whose it is; a
+	// second value of a key is dropped.
+	Annotate func(key, value string)
 }
 
-// A Mutator completes an object. Returning an error refuses the request: an
-// API status error (k8s.io/apimachinery/pkg/api/errors) goes to the client as
-// it is, any other becomes 403 Forbidden with its text. Must be safe for
-// concurrent use.
+// GroupVersionResource names a resource as it is in URLs. The core group is "".
+type GroupVersionResource struct{ Group, Version, Resource string }
+
+// GroupVersionKind names a type as it is in objects.
+type GroupVersionKind struct{ Group, Version, Kind string }
+
+// A Mutator completes an object. Returning an error refuses the request: one
+// that says which API status it is (as those of k8s.io/apimachinery/pkg/api/errors
+// do) goes to the client as it is, any other becomes 403 Forbidden with its text.
+// Must be safe for concurrent use.
 type Mutator interface {
 	Mutate(context.Context, *Request) error
 }

@@ -23,7 +23,7 @@ func (s *Server) answerSub(q *request, body runtime.Object, dryRun bool) error {
 	if err := s.validate(q, in); err != nil {
 		return err
 	}
-	reply, err := q.sub.Answer(q.r.Context(), i.Object.Object, in.Object)
+	reply, err := q.sub.Answer(q.r.Context(), i.Object.Object, admitted(in))
 	if err != nil {
 		return err
 	}

@@ -60,14 +60,14 @@ func (s *Server) answer(q *request, obj runtime.Object, dryRun bool) error {
 		return err
 	}
 	if check := q.kind.Strategy.Validate; check != nil {
-		if errs := check(q.r.Context(), in.Object); len(errs) > 0 {
+		if errs := check(q.r.Context(), admitted(in)); len(errs) > 0 {
 			return apierrors.NewInvalid(q.kind.gvk.GroupKind(), "", errs)
 		}
 	}
 	if err := s.validate(q, in); err != nil {
 		return err
 	}
-	reply, err := q.kind.Answer(q.r.Context(), in.Object)
+	reply, err := q.kind.Answer(q.r.Context(), admitted(in))
 	if err != nil {
 		return err
 	}

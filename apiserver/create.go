@@ -109,12 +109,12 @@ func (s *Server) tryNew(q *request, obj runtime.Object, dryRun bool) (_ runtime.
 	if err := s.mutate(q, in); err != nil {
 		return nil, err
 	}
-	holds, err := s.allocate(q, in.Object, nil, dryRun)
+	holds, err := s.allocate(q, admitted(in), nil, dryRun)
 	defer func() { holds.settle(err) }()
 	if err != nil {
 		return nil, err
 	}
-	if err := q.validateNew(in.Object); err != nil {
+	if err := q.validateNew(admitted(in)); err != nil {
 		return nil, err
 	}
 	if err := s.validate(q, in); err != nil {
@@ -123,7 +123,7 @@ func (s *Server) tryNew(q *request, obj runtime.Object, dryRun bool) (_ runtime.
 	if err := holds.late(); err != nil {
 		return nil, err
 	}
-	return in.Object, s.insert(q, in.Object, dryRun)
+	return admitted(in), s.insert(q, admitted(in), dryRun)
 }
 
 func generateName(prefix string) string {

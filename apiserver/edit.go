@@ -77,12 +77,12 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.O
 	if err := s.mutate(q, in); err != nil {
 		return nil, err
 	}
-	holds, err := s.allocate(q, in.Object, old, e.dryRun)
+	holds, err := s.allocate(q, admitted(in), old, e.dryRun)
 	defer func() { holds.settle(err) }()
 	if err != nil {
 		return nil, err
 	}
-	if err := q.validateChange(in.Object, old); err != nil {
+	if err := q.validateChange(admitted(in), old); err != nil {
 		return nil, err
 	}
 	if err := s.validate(q, in); err != nil {
@@ -91,7 +91,7 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.O
 	if err := holds.late(); err != nil {
 		return nil, err
 	}
-	return s.replace(q, in.Object, old, record, e)
+	return s.replace(q, admitted(in), old, record, e)
 }
 
 // carry checks what obj demands of the stored object and takes over from it

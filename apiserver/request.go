@@ -113,19 +113,24 @@ func (q *request) decodeFrom(s *Server, data []byte, media, validation string, i
 
 // admissionRequest describes the request to admission plugins.
 func (q *request) admissionRequest(op admission.Operation, obj, old runtime.Object, dryRun bool) *admission.Request {
-	return &admission.Request{
+	in := &admission.Request{
 		Operation:   op,
-		Resource:    q.kind.gvr,
-		Kind:        q.bodyKind(),
+		Resource:    admission.GroupVersionResource(q.kind.gvr),
+		Kind:        admission.GroupVersionKind(q.bodyKind()),
 		Subresource: q.info.Subresource,
 		Namespace:   q.info.Namespace,
 		Name:        q.info.Name,
 		User:        q.user,
 		DryRun:      dryRun,
-		Object:      obj,
-		OldObject:   old,
 		Warn:        func(text string) { warning(q.w.Header(), text) },
 	}
+	if obj != nil { // or else it would be no nil
+		in.Object = obj
+	}
+	if old != nil {
+		in.OldObject = old
+	}
+	return in
 }
 
 func formatRevision(revision storage.Revision) string {

@@ -68,7 +68,7 @@ func (s *Server) changeView(q *request, dryRun bool, old runtime.Object, next fu
 	if err := s.validate(q, in); err != nil {
 		return nil, err
 	}
-	return q.intoParent(old, in.Object)
+	return q.intoParent(old, admitted(in))
 }
 
 // intoParent returns a copy of old changed as body, of the subresource's type,
@@ -142,14 +142,14 @@ func (s *Server) createSub(q *request) error {
 		return err
 	}
 	if q.sub.Delete != nil {
-		if err := s.deleteThrough(q, in.Object, len(o.DryRun) > 0); err != nil {
+		if err := s.deleteThrough(q, admitted(in), len(o.DryRun) > 0); err != nil {
 			return err
 		}
 		s.created(q)
 		return nil
 	}
 	obj, err := s.edit(q, edit{admitted: true, dryRun: len(o.DryRun) > 0, apply: func(old runtime.Object) (runtime.Object, error) {
-		return q.intoParent(old, in.Object)
+		return q.intoParent(old, admitted(in))
 	}})
 	if err != nil {
 		return err

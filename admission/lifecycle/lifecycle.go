@@ -31,6 +31,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
@@ -137,7 +138,8 @@ func (p *Plugin) doubted(name string) bool {
 }
 
 func terminating(r *admission.Request) error {
-	err := admission.Forbidden(r, fmt.Errorf(
+	resource := schema.GroupResource{Group: r.Resource.Group, Resource: r.Resource.Resource}
+	err := apierrors.NewForbidden(resource, r.Called(), fmt.Errorf(
 		"unable to create new content in namespace %s because it is being terminated", r.Namespace))
 	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
 		Type:    corev1.NamespaceTerminatingCause,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,12 +34,12 @@ func (n namespaces) lookup(_ context.Context, name string) (*corev1.Namespace, e
 
 func pod(op admission.Operation, namespace string) *admission.Request {
 	return &admission.Request{Operation: op, Namespace: namespace, Name: "web",
-		Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
+		Resource: admission.GroupVersionResource{Version: "v1", Resource: "pods"}}
 }
 
 func namespace(op admission.Operation, name string) *admission.Request {
 	return &admission.Request{Operation: op, Namespace: name, Name: name,
-		Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
+		Resource: admission.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
 }
 
 func Example() {
@@ -70,9 +71,9 @@ func TestAdmits(t *testing.T) {
 		t.Fatal(err)
 	}
 	node := &admission.Request{Operation: admission.Create, Name: "n",
-		Resource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}}
+		Resource: admission.GroupVersionResource{Version: "v1", Resource: "nodes"}}
 	review := pod(admission.Create, "nowhere")
-	review.Resource = schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "localsubjectaccessreviews"}
+	review.Resource = admission.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "localsubjectaccessreviews"}
 	for name, test := range map[string]struct {
 		request *admission.Request
 		code    int32 // 0 is admitted
@@ -97,12 +98,8 @@ func TestAdmits(t *testing.T) {
 		"connect to pod in terminating": {pod(admission.Connect, "old"), 0},
 	} {
 		err := plugin.Mutate(context.Background(), test.request)
-		var status *apierrors.StatusError
-		switch {
-		case test.code == 0 && err != nil:
-			t.Errorf("%s: %v", name, err)
-		case test.code != 0 && (!errors.As(err, &status) || status.ErrStatus.Code != test.code):
-			t.Errorf("%s: %v, want %d", name, err, test.code)
+		if code := codeOf(err); code != test.code {
+			t.Errorf("%s: %v, which is %d, want %d", name, err, code, test.code)
 		}
 	}
 	err = plugin.Mutate(context.Background(), pod(admission.Create, "old"))
@@ -151,4 +148,19 @@ func TestLookupFails(t *testing.T) {
 	if _, err := lifecycle.New(lifecycle.Config{}); err == nil {
 		t.Error("an empty config is accepted")
 	}
+}
+
+// codeOf is the HTTP status of a refusal, zero for none.
+func codeOf(err error) int32 {
+	var forbidden *admission.ForbiddenError
+	var status *apierrors.StatusError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &forbidden):
+		return http.StatusForbidden
+	case errors.As(err, &status):
+		return status.ErrStatus.Code
+	}
+	return http.StatusInternalServerError
 }

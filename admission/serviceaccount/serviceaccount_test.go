@@ -2,6 +2,7 @@ package serviceaccount_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -32,7 +33,7 @@ func (a accounts) lookup(_ context.Context, namespace, name string) (*corev1.Ser
 
 func create(pod *corev1.Pod) *admission.Request {
 	return &admission.Request{Operation: admission.Create, Namespace: "shop", Name: pod.Name, Object: pod,
-		Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
+		Resource: admission.GroupVersionResource{Version: "v1", Resource: "pods"}}
 }
 
 func pod(name, account string) *corev1.Pod {
@@ -110,7 +111,7 @@ func TestAdmit(t *testing.T) {
 	nameless := create(pod("", "none"))
 	nameless.Object.(*corev1.Pod).GenerateName = "web-"
 	want := `pods "web-" is forbidden: error looking up service account shop/none: serviceaccount "none" not found`
-	if err := plugin.Validate(ctx, nameless); err == nil || err.Error() != want || !apierrors.IsForbidden(err) {
+	if err := plugin.Validate(ctx, nameless); err == nil || err.Error() != want || !isForbidden(err) {
 		t.Errorf("%v", err)
 	}
 }
@@ -140,7 +141,7 @@ func TestMirrorPods(t *testing.T) {
 		m.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "hash"}
 		m.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: test.volume}}
 		err := admit(context.Background(), plugin, create(m))
-		if apierrors.IsForbidden(err) != test.refused {
+		if isForbidden(err) != test.refused {
 			t.Errorf("%s: %v", name, err)
 		}
 		if m.Spec.ServiceAccountName != test.account {
@@ -169,12 +170,17 @@ func TestWaitsForTheDefaultAccount(t *testing.T) {
 		}
 		delete(stored, "shop/default")
 		start = time.Now()
-		if err := plugin.Mutate(t.Context(), create(pod("web", ""))); !apierrors.IsForbidden(err) || time.Since(start) != 900*time.Millisecond {
+		if err := plugin.Mutate(t.Context(), create(pod("web", ""))); !isForbidden(err) || time.Since(start) != 900*time.Millisecond {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 		start = time.Now()
-		if err := plugin.Mutate(t.Context(), create(pod("web", "other"))); !apierrors.IsForbidden(err) || time.Since(start) != 0 {
+		if err := plugin.Mutate(t.Context(), create(pod("web", "other"))); !isForbidden(err) || time.Since(start) != 0 {
 			t.Errorf("another account: %v after %v", err, time.Since(start))
 		}
 	})
+}
+
+func isForbidden(err error) bool {
+	var refusal *admission.ForbiddenError
+	return errors.As(err, &refusal)
 }
