@@ -48,6 +48,8 @@ type Feed struct {
 	source storage.Watcher
 	// moved, when not nil, is closed when revision moves.
 	moved chan struct{}
+	// running says that Run reads the watch, so that nobody else will.
+	running bool
 }
 
 // member is a cache, whatever it holds.
@@ -58,6 +60,8 @@ type member interface {
 	take([]storage.Event)
 	// lose says that changes were missed.
 	lose()
+	// reveal shows watches at once what they would be shown soon.
+	reveal()
 }
 
 // NewFeed returns a feed. It reads nothing until a cache does.
@@ -76,7 +80,9 @@ func (f *Feed) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
+	f.run(true)
 	defer func() {
+		f.run(false)
 		f.drop()
 		<-f.turn
 	}()
@@ -97,6 +103,27 @@ func (f *Feed) Run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// run notes whether Run reads the watch. Whoever reads it in its stead must not
+// have changes before them that they are not shown yet.
+func (f *Feed) run(running bool) {
+	f.mu.Lock()
+	f.running = running
+	members := f.members
+	f.mu.Unlock()
+	if running {
+		return
+	}
+	for _, m := range members {
+		m.reveal()
+	}
+}
+
+func (f *Feed) isRunning() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.running
 }
 
 // Now returns the store's own revision.
