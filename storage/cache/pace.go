@@ -5,11 +5,11 @@ import "time"
 // Waking a watch and writing to its client costs about as much for one change
 // as for ten. So where there are many watches, they are shown what has come in
 // rounds, and a round begins the sooner after the last the fewer they are: all of
-// them together have restFor for each, which is about twice what a delivery costs
+// them together have restFor for each, which is about four times what a delivery costs
 // a server. A change that comes after a rest is shown at once. Watches narrowed to
 // a field are few for each change and have no part in this.
 const (
-	restFor  = 10 * time.Microsecond
+	restFor  = 20 * time.Microsecond
 	restFrom = 50 // watches; below it there are no rounds
 	mostRest = 50 * time.Millisecond
 )

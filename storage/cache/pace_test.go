@@ -86,7 +86,7 @@ func TestCrowdIsShownChangesInRounds(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		put(t, store, root+"a", "late")
 		synctest.Wait()
-		want := map[time.Duration]int{0: watches, time.Millisecond: 9 * watches, 10 * time.Millisecond: watches}
+		want := map[time.Duration]int{0: watches, 2 * time.Millisecond: 9 * watches, 10 * time.Millisecond: watches}
 		if fmt.Sprint(w.arrivals) != fmt.Sprint(want) || w.calls != 3*watches {
 			t.Errorf("woken %d times, shown %v, want %v", w.calls, w.arrivals, want)
 		}
