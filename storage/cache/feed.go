@@ -31,6 +31,7 @@ type FeedConfig struct {
 // to which nothing happens knows that it is current as soon as any is.
 type Feed struct {
 	config FeedConfig
+	nows   nows
 	// turn holds a token while somebody reads the watch: Run, or else whoever
 	// waits for what it brings.
 	turn chan struct{}
@@ -69,7 +70,10 @@ func NewFeed(c FeedConfig) (*Feed, error) {
 	if c.Store == nil {
 		return nil, errors.New("cache: no store")
 	}
-	return &Feed{config: c, turn: make(chan struct{}, 1), joined: make(chan struct{})}, nil
+	return &Feed{
+		config: c, nows: nows{store: c.Store},
+		turn: make(chan struct{}, 1), joined: make(chan struct{}),
+	}, nil
 }
 
 // Run reads the store's changes as they come, until ctx is done; then it
@@ -126,9 +130,10 @@ func (f *Feed) isRunning() bool {
 	return f.running
 }
 
-// Now returns the store's own revision.
+// Now returns the store's own revision. Those who ask at the same time share an
+// answer.
 func (f *Feed) Now(ctx context.Context) (storage.Revision, error) {
-	return storage.Now(ctx, f.config.Store)
+	return f.nows.Now(ctx)
 }
 
 // ask has the store say how far the watch has come, if it can. Any goroutine may
