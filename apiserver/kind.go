@@ -30,6 +30,7 @@ type kind struct {
 	proto  bool   // objects and lists can be written as protobuf
 	codec  *codec
 	cache  objects
+	metas  metaParts
 	wire   wire
 	// trackers record who owns the fields, by subresource.
 	trackers map[string]func() (*ownership.Tracker, error)
@@ -108,6 +109,7 @@ func newKind(r Resource, prefix string, c *codec) (*kind, error) {
 		held:     prefix + "/held/" + cmp.Or(r.Group, "core") + "/" + r.Plural + "/",
 		proto:    canProto(r.New()) && canProto(stored.New()) && (r.Answer != nil || canProto(r.NewList())),
 		codec:    c,
+		metas:    newMetaParts(),
 	}
 	k.addWire()
 	for _, sub := range r.Subresources {
@@ -195,6 +197,7 @@ func (k *kind) standAt(obj runtime.Object, revision storage.Revision) {
 	if k.Decorate != nil {
 		k.Decorate(obj)
 	}
+	k.share(obj)
 }
 
 // encode returns what is stored for obj: no resourceVersion, for that is the

@@ -59,6 +59,11 @@ type Resource struct {
 	// has the object yet. Updates bring back what was filled in: PrepareForUpdate
 	// must take it out.
 	Decorate func(obj runtime.Object)
+	// Share, when not nil, replaces parts of an object that is about to be kept in
+	// memory by equal parts of objects that are, so that they are there once. Nobody
+	// else has the object yet; its parts are not changed from then on. Metadata needs
+	// none of it.
+	Share func(obj runtime.Object)
 	// Answer, when not nil, makes the resource a question (an access review):
 	// only create is served, nothing is stored, and the client gets what Answer
 	// returns for the object it sent. NewList may be nil then. The user is in the
@@ -183,6 +188,11 @@ type Subresource struct {
 	// Into changes parent, a copy of the stored object, as body demands. It
 	// returns an API status error to refuse.
 	Into func(parent, body runtime.Object) error
+	// Share, when not nil, replaces parts of an object that is about to be kept in
+	// memory by equal parts of objects that are, so that they are there once. Nobody
+	// else has the object yet; its parts are not changed from then on. Metadata needs
+	// none of it.
+	Share func(obj runtime.Object)
 	// Answer, when not nil, makes the subresource a question about the object: only
 	// create is served, nothing is stored, and the client gets what Answer returns
 	// for the body it sent. parent is shared and must not be changed. The user is in

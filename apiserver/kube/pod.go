@@ -39,6 +39,8 @@ func pods() apiserver.Resource {
 		},
 	}
 	r.Strategy.Grace = podGrace
+	parts := newPodParts()
+	r.Share = func(obj runtime.Object) { parts.share(obj.(*corev1.Pod)) }
 	return r
 }
 
