@@ -1,13 +1,11 @@
 package apiserver
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"unicode/utf8"
 
-	"github.com/planekit/planekit/apiserver/internal/ownership"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -54,26 +52,6 @@ func (s *Server) patch(q *request) error {
 	return s.change(q, o.FieldManager, len(o.DryRun) > 0, func(view runtime.Object) (runtime.Object, error) {
 		return s.patched(q, media, data, o.FieldValidation, view)
 	})
-}
-
-// patched returns what the patch makes of view.
-func (s *Server) patched(q *request, media types.PatchType, patch []byte, fieldValidation string, view runtime.Object) (runtime.Object, error) {
-	if !bytes.Contains(patch, []byte("managedFields")) {
-		view = ownership.Without(view) // dear to write and to read again, and kept anyway
-	}
-	original, err := s.codec.encode(mediaJSON, view)
-	if err != nil {
-		return nil, err
-	}
-	result, err := applyPatch(media, original, patch, view)
-	if err != nil {
-		return nil, err
-	}
-	obj := q.newBody()
-	if err := q.decodeFrom(s, result, mediaJSON, fieldValidation, obj); err != nil {
-		return nil, err
-	}
-	return obj, q.sameObject(obj)
 }
 
 // applyPatch returns the JSON that patch makes of original. schema is an object

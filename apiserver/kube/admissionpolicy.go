@@ -44,7 +44,7 @@ func admissionPolicies() apiserver.Resource {
 			},
 			update: func(p, old *policy) {
 				old.Status.DeepCopyInto(&p.Status)
-				p.Generation = nextGeneration(old.Generation, differ(p.Spec, old.Spec))
+				p.Generation = nextGeneration(old.Generation, differ(&p.Spec, &old.Spec))
 			},
 			validate:       validateAdmissionPolicy,
 			validateUpdate: func(p, _ *policy) field.ErrorList { return validateAdmissionPolicy(p) },
@@ -235,7 +235,7 @@ func admissionPolicyBindings() apiserver.Resource {
 			complete: func(b *binding) { completeMatch(b.Spec.MatchResources) },
 			create:   func(b *binding) { b.Generation = 1 },
 			update: func(b, old *binding) {
-				b.Generation = nextGeneration(old.Generation, differ(b.Spec, old.Spec))
+				b.Generation = nextGeneration(old.Generation, differ(&b.Spec, &old.Spec))
 			},
 			validate:       validateAdmissionBinding,
 			validateUpdate: func(b, _ *binding) field.ErrorList { return validateAdmissionBinding(b) },
