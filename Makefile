@@ -10,7 +10,13 @@ ifeq ($(shell go env GOOS),linux)
 PROGRAMS += ./cni/planekit-cni
 endif
 
-.PHONY: cluster test build compat compat-tools bench
+# How programs are built to be used. grpcnotrace, which Kubernetes' releases are
+# built with too, leaves out a page of gRPC's for debugging, and with it HTML
+# templates, because of which the linker would keep every exported method there is.
+TAGS := grpcnotrace
+STRIPPED := -trimpath -ldflags="-s -w"
+
+.PHONY: cluster apiserver test build compat compat-tools bench
 
 # Bring up a whole cluster; ARGS="--nodes 3" passes flags on.
 cluster: build
@@ -18,7 +24,11 @@ cluster: build
 	@exec $(BIN)/cluster $(ARGS)
 
 build:
-	@go build -trimpath -ldflags="-s -w" -o $(BIN)/ $(PROGRAMS)
+	@go build $(STRIPPED) -tags=$(TAGS) -o $(BIN)/ $(PROGRAMS)
+
+# The API server alone, for an etcd outside: none is linked into it.
+apiserver:
+	@go build $(STRIPPED) -tags=$(TAGS),noembed -o $(BIN)/ ./examples/apiserver
 
 # Everything: the library and the examples under the race detector, then the
 # stock clients against them, then the figures of one quick run.
@@ -30,7 +40,7 @@ test: compat-tools
 
 # The stock programs that the tests drive.
 compat-tools: build
-	@cd compat && go build -trimpath -ldflags="-s -w" -o ../$(BIN)/ ./cmd/...
+	@cd compat && go build $(STRIPPED) -o ../$(BIN)/ ./cmd/...
 
 # The stock clients alone.
 compat: compat-tools
