@@ -10,11 +10,11 @@ ifeq ($(shell go env GOOS),linux)
 PROGRAMS += ./cni/planekit-cni
 endif
 
-# How programs are built to be used. grpcnotrace, which Kubernetes' releases are
-# built with too, leaves out a page of gRPC's for debugging, and with it HTML
-# templates, because of which the linker would keep every exported method there is.
+# How programs are built to be used, as Kubernetes' releases are: stripped, without
+# C, and without gRPC's pages for debugging, for whose HTML templates the linker
+# would keep every exported method there is.
+BUILD := CGO_ENABLED=0 go build -trimpath -ldflags="-s -w"
 TAGS := grpcnotrace
-STRIPPED := -trimpath -ldflags="-s -w"
 
 .PHONY: cluster apiserver test build compat compat-tools bench
 
@@ -24,11 +24,11 @@ cluster: build
 	@exec $(BIN)/cluster $(ARGS)
 
 build:
-	@go build $(STRIPPED) -tags=$(TAGS) -o $(BIN)/ $(PROGRAMS)
+	@$(BUILD) -tags=$(TAGS) -o $(BIN)/ $(PROGRAMS)
 
 # The API server alone, for an etcd outside: none is linked into it.
 apiserver:
-	@go build $(STRIPPED) -tags=$(TAGS),noembed -o $(BIN)/ ./examples/apiserver
+	@$(BUILD) -tags=$(TAGS),noembed -o $(BIN)/ ./examples/apiserver
 
 # Everything: the library and the examples under the race detector, then the
 # stock clients against them, then the figures of one quick run.
@@ -40,7 +40,7 @@ test: compat-tools
 
 # The stock programs that the tests drive.
 compat-tools: build
-	@cd compat && go build $(STRIPPED) -o ../$(BIN)/ ./cmd/...
+	@cd compat && $(BUILD) -o ../$(BIN)/ ./cmd/...
 
 # The stock clients alone.
 compat: compat-tools
