@@ -137,8 +137,7 @@ var walls = []wall{
 	}},
 	{packages: "apiserver/internal/fair", closed: true},
 	{packages: "apiserver/internal/openapi", closed: true, may: []allowance{
-		{"github.com/google/gnostic-models/openapiv2", "the protobuf form of OpenAPI v2"},
-		{"google.golang.org/protobuf/proto", "the protobuf form of OpenAPI v2"},
+		{"google.golang.org/protobuf/encoding/protowire", "the protobuf form of OpenAPI v2"},
 	}},
 	{packages: "apiserver/internal/ownership", closed: true, may: []allowance{
 		{"k8s.io/apimachinery", "the merging of server-side apply"},

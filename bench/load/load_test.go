@@ -18,6 +18,7 @@ func TestShort(t *testing.T) {
 	}
 	for _, want := range []string{
 		`\| apiserver \| \d+\.\d \| \d+ \|`,
+		`\| apiserver-noembed \| [12]\d\.\d \| \d+ \|`,
 		`\| planekit, memory \| 0\.\d+ s \|`,
 		`\| create pod \| 64 \| [1-9]\d*/s, [\d.]+ / [\d.]+ ms, [\d.]+ ms \|`,
 		`\| list 1000 pods, Table \| 1 \| [1-9]`,

@@ -47,7 +47,7 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 3, "how often each figure is taken")
 	flag.IntVar(&o.most, "most", 100_000, "how many pods to fill servers with, at most, for their memory")
 	flag.StringVar(&only, "only", "", "measure only what matches this: "+fmt.Sprint(partNames()))
-	flag.StringVar(&o.bin, "bin", "", "directory with apiserver, etcd and kube-apiserver; empty builds them")
+	flag.StringVar(&o.bin, "bin", "", "directory with apiserver, apiserver-noembed, etcd and kube-apiserver; empty builds them")
 	flag.StringVar(&operations, "operations", "", "measure only the requests that match this, such as 'create pod'")
 	flag.StringVar(&o.profile, "profile", "", "directory for CPU profiles of planekit's servers")
 	flag.BoolVar(&o.floor, "floor", false, "be the server that only writes (used by this program itself)")
@@ -149,7 +149,11 @@ func build(ctx context.Context, bin string, peers bool) error {
 	if err := peer.Build(ctx, bin, module, programs...); err != nil {
 		return err
 	}
-	return peer.Build(ctx, bin, filepath.Dir(module), "./examples/apiserver")
+	planekit := filepath.Dir(module)
+	if err := peer.Build(ctx, bin, planekit, "./examples/apiserver"); err != nil {
+		return err
+	}
+	return peer.BuildAs(ctx, filepath.Join(bin, withoutEtcd), planekit, "noembed", "./examples/apiserver")
 }
 
 // scale is a number of things to do, less of them in the short form.

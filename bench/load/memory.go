@@ -112,7 +112,7 @@ func (b *bench) startTimes(ctx context.Context) error {
 
 // size prints what the programs weigh.
 func (b *bench) size(ctx context.Context) error {
-	programs := []string{"apiserver", "etcd"}
+	programs := []string{"apiserver", withoutEtcd, "etcd"}
 	if b.peers {
 		programs = append(programs, "kube-apiserver")
 	}

@@ -29,6 +29,10 @@ const (
 	stock           kind = "kube-apiserver"
 )
 
+// withoutEtcd is planekit's program that has no etcd linked into it, as
+// kube-apiserver has none.
+const withoutEtcd = "apiserver-noembed"
+
 // side is one API server under load, with what it stands on.
 type side struct {
 	kind   kind
@@ -96,16 +100,18 @@ func (s *side) startPlanekit(ctx context.Context, b *bench, work string, files *
 	if err := os.Mkdir(filepath.Join(work, "data"), 0o700); err != nil {
 		return err
 	}
+	program := "apiserver"
 	switch s.kind {
 	case planekitMemory:
 		arguments = append(arguments, "--storage", "memory")
 	case planekitOutside:
+		program = withoutEtcd
 		arguments = append(arguments, "--etcd-servers", files.Etcd)
 	}
 	if b.profile != "" {
 		arguments = append(arguments, "--cpu-profile", filepath.Join(b.profile, string(s.kind)+".prof"))
 	}
-	s.server, err = peer.Launch(filepath.Join(work, "server.log"), filepath.Join(b.bin, "apiserver"), arguments...)
+	s.server, err = peer.Launch(filepath.Join(work, "server.log"), filepath.Join(b.bin, program), arguments...)
 	if err != nil {
 		return err
 	}

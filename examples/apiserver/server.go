@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/planekit/planekit/apiserver"
@@ -133,6 +134,9 @@ func (o *options) serve(ctx context.Context, config apiserver.Config, ready func
 		select {
 		case <-policy.synced:
 			ready()
+			// Most of the heap is what starting took. A server that nobody asks
+			// anything would not collect it for two minutes.
+			debug.FreeOSMemory()
 		case <-ctx.Done():
 		}
 		return nil
