@@ -261,6 +261,7 @@ var walls = []wall{
 		{"authz", "here the rooms are joined"},
 		{"client", "here the rooms are joined"},
 		{"informer", "here the rooms are joined"},
+		{"reconcile/controllers", "aggregated roles show their rules"},
 		{"storage", "here the rooms are joined"},
 		{"examples/cluster/pki", "certificates that survive a restart"},
 		{"k8s.io/api/core", kubeTypes},

@@ -114,6 +114,13 @@ func TestModel(t *testing.T) {
 						t.Fatalf("seed %d: %+v %s in %q: want %v, got %v %q %v", seed, u, verb, namespace, want, d, reason, err)
 					}
 				}
+				listed, _ := a.RulesFor(t.Context(), u, namespace)
+				for _, verb := range []string{"get", "list", "delete"} {
+					has := slices.ContainsFunc(listed.Resources, func(r authz.ResourceRule) bool { return slices.Contains(r.Verbs, verb) })
+					if want := m.allows(u, namespace, verb); want != has || listed.Incomplete {
+						t.Fatalf("seed %d: %+v %s in %q: want %v, rules %+v", seed, u, verb, namespace, want, listed)
+					}
+				}
 			}
 		}
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/informer"
+	"github.com/planekit/planekit/reconcile/controllers"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -94,7 +95,13 @@ func (p *policy) authorize(log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	p.parts = append(p.parts, authorizer.Run)
+	aggregator, err := controllers.NewClusterRole(controllers.ClusterRoleConfig{
+		ClusterRoles: clusterRoles, Writer: typed.ClusterRoles(p.client), Log: log.WithName("clusterroles"),
+	})
+	if err != nil {
+		return err
+	}
+	p.parts = append(p.parts, authorizer.Run, aggregator.Run)
 	p.synced = authorizer.Synced()
 	p.authorizer = authz.Chain{authz.Superusers(user.Masters), authorizer}
 	return nil

@@ -66,6 +66,7 @@ func (m *manager) start(clusterCIDR netip.Prefix, s *stack) error {
 		{"namespace controller", m.namespace},
 		{"service account controller", m.serviceAccount},
 		{"root CA controller", m.rootCA},
+		{"cluster role controller", m.clusterRole},
 		{"node lifecycle controller", m.nodeLifecycle},
 		{"pod garbage collector", m.podGarbage},
 		{"node address controller", func() (runner, error) { return m.nodeIPAM(clusterCIDR) }},

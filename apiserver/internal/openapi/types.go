@@ -30,6 +30,17 @@ func ownSchema(t reflect.Type) (Schema, bool) {
 	return schema, true
 }
 
+// undocumented are descriptions of types that have no method for them.
+var undocumented = map[string]string{
+	"io.k8s.apimachinery.pkg.api.resource.Quantity": "A number with a fixed point and an optional suffix: " +
+		"a binary one (Ki, Mi, Gi, Ti, Pi, Ei), a decimal one (n, u, m, k, M, G, T, P, E) or an exponent (e3). " +
+		"It is written as a string: 100m, 1.5, 2Gi.",
+	"io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime":  "A time in RFC 3339 form with six digits below the second.",
+	"io.k8s.apimachinery.pkg.apis.meta.v1.Time":       "A time in RFC 3339 form, to the second.",
+	"io.k8s.apimachinery.pkg.runtime.RawExtension":    "An object of any kind.",
+	"io.k8s.apimachinery.pkg.util.intstr.IntOrString": "A 32-bit integer or a string.",
+}
+
 // docs are a type's descriptions by JSON field name; its own is under "".
 func docs(t reflect.Type) map[string]string {
 	return own(t, func(v any) map[string]string {
