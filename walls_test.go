@@ -154,6 +154,7 @@ var walls = []wall{
 		{"k8s.io/api/apidiscovery", "the documents of aggregated discovery"},
 		{"k8s.io/apimachinery", "codecs, options, tables and patches of the wire protocol"},
 		{"gopkg.in/evanphx/json-patch.v4", "RFC 6902 and 7386"},
+		{"sigs.k8s.io/json", "it tells of fields that a patch has twice"},
 		{"sigs.k8s.io/yaml", "applied configurations are YAML"},
 		{"github.com/go-logr/logr", logging},
 	}},

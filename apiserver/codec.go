@@ -2,9 +2,10 @@ package apiserver
 
 import (
 	"bytes"
-	"errors"
+	"encoding/hex"
 	"fmt"
 	"net/http"
+	"strings"
 	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -115,10 +116,30 @@ func (c *codec) decodeBody(body []byte, contentType, validation string, want sch
 		}
 		return nil, badRequest("%s in version %q cannot be handled as a %s", got.Kind, got.Version, want.Kind)
 	}
+	if err != nil && got == nil {
+		return nil, badRequest("the object provided is unrecognized (must be of type %s): %v (%s)", want.Kind, err, summary(body))
+	}
 	if err != nil {
 		return nil, badRequest("%s in version %q cannot be handled as a %s: %v", want.Kind, want.Version, want.Kind, err)
 	}
 	return unknown, nil
+}
+
+// summary is the beginning of a body, for people: JSON as it is, anything else in
+// hexadecimal.
+func summary(body []byte) string {
+	const most = 30
+	switch {
+	case len(body) == 0:
+		return "<empty>"
+	case body[0] == '{' && len(body) > most:
+		return strings.ToValidUTF8(string(body[:most]), "") + " ..."
+	case body[0] == '{':
+		return string(body)
+	case len(body) > most:
+		return hex.EncodeToString(body[:most]) + " ..."
+	}
+	return hex.EncodeToString(body)
 }
 
 func (c *codec) reader(contentType, validation string, into runtime.Object) (runtime.Serializer, error) {
@@ -150,6 +171,5 @@ func unsupportedMedia(accepted string) error {
 // strictError is the refusal of unknown or duplicate fields under
 // fieldValidation=Strict.
 func strictError(want schema.GroupVersionKind, unknown []error) error {
-	return badRequest("%s in version %q cannot be handled as a %s: strict decoding error: %v",
-		want.Kind, want.Version, want.Kind, errors.Join(unknown...))
+	return badRequest("%s in version %q cannot be handled as a %s: %v", want.Kind, want.Version, want.Kind, runtime.NewStrictDecodingError(unknown))
 }

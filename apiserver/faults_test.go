@@ -76,7 +76,7 @@ func TestBadBodies(t *testing.T) {
 		{"name at the limit", "POST", configPath, configMap(strings.Repeat("a", 253), ""), "", 201, ""},
 		{"name with a slash", "POST", configPath, configMap("a/b", ""), "", 422, ""},
 		{"revision not a number", "PUT", configPath + "/web", strings.Replace(configMap("web", ""), `"name"`, `"resourceVersion":"x","name"`, 1), "", 400, ""},
-		{"other UID", "DELETE", configPath + "/web", `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"x"}}`, "", 409, "Precondition failed"},
+		{"other UID", "DELETE", configPath + "/web", `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"x"}}`, "", 409, "The object might have been deleted and then recreated"},
 		{"not protobuf", "POST", configPath, "k8s\x00garbage", "Content-Type: " + protoMedia, 400, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

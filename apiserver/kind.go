@@ -24,14 +24,15 @@ type kind struct {
 	gvr schema.GroupVersionResource
 	gr  schema.GroupResource
 	// stored is how objects are stored; without From and Into, as they are.
-	stored Stored
-	root   string // storage prefix of all objects, with the final slash
-	held   string // storage prefix of what they hold, with the final slash
-	proto  bool   // objects and lists can be written as protobuf
-	codec  *codec
-	cache  objects
-	metas  metaParts
-	wire   wire
+	stored   Stored
+	root     string // storage prefix of all objects, with the final slash
+	held     string // storage prefix of what they hold, with the final slash
+	proto    bool   // objects and lists can be written as protobuf
+	codec    *codec
+	cache    objects
+	metas    metaParts
+	wire     wire
+	adoption adoption
 	// trackers record who owns the fields, by subresource.
 	trackers map[string]func() (*ownership.Tracker, error)
 }
@@ -44,8 +45,9 @@ type group struct {
 
 func (s *Server) addKinds(resources []Resource) error {
 	stored := map[schema.GroupResource]bool{}
+	places := layout{s.config.Prefix, s.config.Layout}
 	for _, r := range resources {
-		k, err := newKind(r, s.config.Prefix, s.codec)
+		k, err := newKind(r, places, s.codec)
 		if err == nil {
 			err = k.addCache(s.feed)
 		}
@@ -60,7 +62,7 @@ func (s *Server) addKinds(resources []Resource) error {
 		s.addGroup(r.Group, r.Version)
 	}
 	s.addTrackers()
-	return nil
+	return s.checkPlaces()
 }
 
 func (s *Server) addGroup(name, version string) {
@@ -74,7 +76,7 @@ func (s *Server) addGroup(name, version string) {
 	}
 }
 
-func newKind(r Resource, prefix string, c *codec) (*kind, error) {
+func newKind(r Resource, places layout, c *codec) (*kind, error) {
 	switch {
 	case r.Version == "" || r.Kind == "" || r.Plural == "":
 		return nil, errors.New("version, kind and plural must be set")
@@ -99,17 +101,22 @@ func newKind(r Resource, prefix string, c *codec) (*kind, error) {
 	if r.StoredAs != nil {
 		stored = *r.StoredAs
 	}
+	root, err := places.root(schema.GroupResource{Group: stored.Group, Resource: stored.Plural})
+	if err != nil {
+		return nil, err
+	}
 	k := &kind{
 		Resource: r,
 		gvk:      schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind},
 		gvr:      schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Plural},
 		gr:       schema.GroupResource{Group: r.Group, Resource: r.Plural},
 		stored:   stored,
-		root:     prefix + "/" + cmp.Or(stored.Group, "core") + "/" + stored.Plural + "/",
-		held:     prefix + "/held/" + cmp.Or(r.Group, "core") + "/" + r.Plural + "/",
+		root:     root,
+		held:     places.held(schema.GroupResource{Group: r.Group, Resource: r.Plural}),
 		proto:    canProto(r.New()) && canProto(stored.New()) && (r.Answer != nil || canProto(r.NewList())),
 		codec:    c,
 		metas:    newMetaParts(),
+		adoption: newAdoption(),
 	}
 	k.addWire()
 	for _, sub := range r.Subresources {

@@ -3,16 +3,19 @@ package apiserver
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"unicode/utf8"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	kjson "sigs.k8s.io/json"
 )
 
 // Bounds of a JSON patch. The number of operations is kube-apiserver's. Copy
@@ -49,9 +52,30 @@ func (s *Server) patch(q *request) error {
 	if media == types.ApplyYAMLPatchType {
 		return s.apply(q, &o, data)
 	}
+	if err := q.checkTwice(data, o.FieldValidation); err != nil {
+		return err
+	}
 	return s.change(q, o.FieldManager, len(o.DryRun) > 0, func(view runtime.Object) (runtime.Object, error) {
 		return s.patched(q, media, data, o.FieldValidation, view)
 	})
+}
+
+// checkTwice looks for fields that a patch has twice: what it makes of an object
+// does not tell.
+func (q *request) checkTwice(patch []byte, fieldValidation string) error {
+	if fieldValidation == metav1.FieldValidationIgnore {
+		return nil
+	}
+	var v any
+	twice, err := kjson.UnmarshalStrict(patch, &v)
+	switch {
+	case err != nil:
+		return badRequest("error decoding patch: %v", err)
+	case len(twice) > 0 && fieldValidation == metav1.FieldValidationStrict:
+		return strictError(q.bodyKind(), twice)
+	}
+	warnUnknown(q.w.Header(), twice)
+	return nil
 }
 
 // applyPatch returns the JSON that patch makes of original. schema is an object
@@ -87,8 +111,8 @@ func applyJSONPatch(original, patch []byte) ([]byte, error) {
 		return nil, badRequest("error decoding patch: %v", err)
 	}
 	if len(operations) > maxPatchOperations {
-		return nil, statusError(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge,
-			"The allowed maximum operations in a JSON patch is %d, got %d", maxPatchOperations, len(operations))
+		return nil, apierrors.NewRequestEntityTooLargeError(
+			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxPatchOperations, len(operations)))
 	}
 	document, budget := original, patchCopyBudget
 	for len(operations) > 0 {
@@ -101,8 +125,7 @@ func applyJSONPatch(original, patch []byte) ([]byte, error) {
 		}
 		operations = operations[n:]
 		if budget -= len(document); len(document) > maxBody || (budget < 0 && len(operations) > 0) {
-			return nil, statusError(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge,
-				"the JSON patch copies too much: limit is %d", maxBody)
+			return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the JSON patch copies too much: limit is %d", maxBody))
 		}
 	}
 	return document, nil

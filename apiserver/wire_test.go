@@ -27,7 +27,7 @@ import (
 // wireKind is a kind whose objects get a default when they are decoded.
 func wireKind(t testing.TB, r Resource) *kind {
 	t.Helper()
-	k, err := newKind(r, "/registry", newCodec())
+	k, err := newKind(r, layout{prefix: "/registry"}, newCodec())
 	if err != nil {
 		t.Fatal(err)
 	}
