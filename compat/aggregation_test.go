@@ -117,7 +117,7 @@ func TestKubectlAggregation(t *testing.T) {
 		{"", "get widgets.v1.example.com", "the server is currently unable to handle the request"},
 		{"", "get namespaces", "default "},
 		{"", "delete apiservice v1.example.com", "deleted"},
-		{"", "get widgets", `the server doesn't have a resource type "widgets"`},
+		{"", "get widgets", "the server could not find the requested resource"}, // by what kubectl remembers of discovery
 	})
 }
 

@@ -3,18 +3,15 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"maps"
 
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/aggregate"
 	"github.com/planekit/planekit/apiserver/kube/apiregistration"
 	"github.com/planekit/planekit/authn/requestheader"
 	"github.com/planekit/planekit/client"
-	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/examples/cluster/pki"
 	"github.com/planekit/planekit/informer"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -73,20 +70,4 @@ func seedAPIServices(ctx context.Context, api *client.Client, resources []apiser
 // authenticationConfigMap tells extension API servers whom to believe.
 func (c *credentials) authenticationConfigMap() *corev1.ConfigMap {
 	return aggregate.AuthenticationConfigMap(c.authority.CertificatePEM, c.frontProxy.CertificatePEM, frontProxyName)
-}
-
-// publish creates the config map, or gives the one there is its contents.
-func publish(ctx context.Context, api *client.Client, want *corev1.ConfigMap) error {
-	configMaps := typed.ConfigMaps(api)
-	_, err := configMaps.Create(ctx, want)
-	if !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	have, err := configMaps.Get(ctx, want.Namespace, want.Name)
-	if err != nil || maps.Equal(have.Data, want.Data) {
-		return err
-	}
-	have.Data = want.Data
-	_, err = configMaps.Update(ctx, have)
-	return err
 }

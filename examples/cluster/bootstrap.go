@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/apiserver/aggregate"
 	"github.com/planekit/planekit/apiserver/kube"
 	"github.com/planekit/planekit/authz/rbac"
 	"github.com/planekit/planekit/client"
@@ -68,7 +69,7 @@ func seedSystem(ctx context.Context, api *client.Client, credentials *credential
 			return err
 		}
 	}
-	return publish(ctx, api, credentials.authenticationConfigMap())
+	return aggregate.Publish(ctx, typed.ConfigMaps(api), credentials.authenticationConfigMap())
 }
 
 // create creates object unless it exists.
