@@ -117,7 +117,9 @@ var walls = []wall{
 		{"k8s.io/apimachinery", machinery},
 	}},
 	{packages: "apiserver/aggregate", closed: true, may: []allowance{
+		{"apiserver", itsRoom},
 		{"authn/user", sharedNoun},
+		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 		{"github.com/go-logr/logr", logging},
 	}},

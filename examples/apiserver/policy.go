@@ -133,8 +133,8 @@ type transport func(*http.Request) (*http.Response, error)
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
 // seed creates what every server begins with, where it is not there yet: the
-// namespaces, the account of each, and RBAC's roles.
-func seed(ctx context.Context, api *client.Client) error {
+// namespaces, the account of each, RBAC's roles, and the groups it has.
+func seed(ctx context.Context, api *client.Client, front *frontProxy, resources []apiserver.Resource) error {
 	writes, ctx := errgroup.WithContext(ctx)
 	writes.SetLimit(16) // enough to share the disk's flushes
 	for _, namespace := range kube.Namespaces() {
@@ -142,11 +142,16 @@ func seed(ctx context.Context, api *client.Client) error {
 			if err := create(ctx, typed.Namespaces(api), namespace); err != nil {
 				return err
 			}
-			return create(ctx, typed.ServiceAccounts(api), &corev1.ServiceAccount{
+			err := create(ctx, typed.ServiceAccounts(api), &corev1.ServiceAccount{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "default"},
 			})
+			if err != nil || namespace.Name != metav1.NamespaceSystem {
+				return err
+			}
+			return front.publish(ctx, api)
 		})
 	}
+	writes.Go(func() error { return register(ctx, api, resources) })
 	roles, bindings := rbac.BootstrapPolicy()
 	for _, role := range roles {
 		writes.Go(func() error { return create(ctx, typed.ClusterRoles(api), role) })
