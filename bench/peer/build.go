@@ -9,15 +9,20 @@ import (
 	"strings"
 )
 
+// tags are what of the build tags of Kubernetes' releases matters to an API
+// server. planekit's programs get the same, and all are built without C, as
+// releases are.
+const tags = "grpcnotrace"
+
 // Build compiles programs of the module at module into bin, stripped.
 func Build(ctx context.Context, bin, module string, programs ...string) error {
 	bin, err := filepath.Abs(bin)
 	if err != nil {
 		return err
 	}
-	arguments := []string{"build", "-trimpath", "-ldflags=-s -w", "-o", bin + string(filepath.Separator)}
+	arguments := []string{"build", "-trimpath", "-ldflags=-s -w", "-tags=" + tags, "-o", bin + string(filepath.Separator)}
 	cmd := exec.CommandContext(ctx, "go", append(arguments, programs...)...)
-	cmd.Dir = module
+	cmd.Dir, cmd.Env = module, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %v: %w\n%s", programs, err, out)
 	}
