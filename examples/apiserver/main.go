@@ -7,9 +7,9 @@
 // it, and what the benchmarks compare with kube-apiserver. The kubeconfig of its
 // administrator is admin.kubeconfig in the data directory.
 //
-// Built with -tags noembed,grpcnotrace the program is two thirds of the size: it
-// has no etcd in it then, only the client of one, and nothing that makes the
-// linker keep what is never called (make apiserver).
+// Built with -tags noembed,grpcnotrace (make apiserver) the program has no etcd in
+// it, only the client of one, and nothing that makes the linker keep what is never
+// called: 29 MB instead of 39.
 package main
 
 import (
