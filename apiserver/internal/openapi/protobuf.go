@@ -33,7 +33,7 @@ func newDocumentForm() *form {
 		"$ref": {1, text}, "format": {2, text}, "title": {3, text}, "description": {4, text}, "default": {5, within(2, asYAML)},
 		"uniqueItems": {16, truth}, "required": {19, each(text)}, "enum": {20, each(within(2, asYAML))},
 		"additionalProperties": {21, within(1, schema.write)}, "type": {22, within(1, text)}, "items": {23, within(1, schema.write)},
-		"allOf": {24, each(schema.write)}, "properties": {25, within(1, namedValue(schema.write))}, "readOnly": {27, truth},
+		"allOf": {24, each(schema.write)}, "properties": {25, within(1, pairs(schema.write))}, "readOnly": {27, truth},
 	}
 	body := &form{extensions: 6, fields: fields{
 		"description": {1, text}, "name": {2, text}, "in": {3, text}, "required": {4, truth}, "schema": {5, schema.write},
@@ -55,7 +55,7 @@ func newDocumentForm() *form {
 	operation := &form{extensions: 13, fields: fields{
 		"tags": {1, each(text)}, "summary": {2, text}, "description": {3, text}, "operationId": {5, text},
 		"produces": {6, each(text)}, "consumes": {7, each(text)}, "parameters": {8, parameters},
-		"responses": {9, within(1, namedValue(within(1, response.write)))}, "schemes": {10, each(text)}, "deprecated": {11, truth},
+		"responses": {9, within(1, pairs(within(1, response.write)))}, "schemes": {10, each(text)}, "deprecated": {11, truth},
 	}}
 	item := &form{extensions: 10, fields: fields{
 		"get": {2, operation.write}, "put": {3, operation.write}, "post": {4, operation.write}, "delete": {5, operation.write},
@@ -65,7 +65,7 @@ func newDocumentForm() *form {
 	return &form{extensions: 16, fields: fields{
 		"swagger": {1, text}, "info": {2, info.write}, "host": {3, text}, "basePath": {4, text},
 		"schemes": {5, each(text)}, "consumes": {6, each(text)}, "produces": {7, each(text)},
-		"paths": {8, within(2, namedValue(item.write))}, "definitions": {9, within(1, namedValue(schema.write))},
+		"paths": {8, within(2, pairs(item.write))}, "definitions": {9, within(1, pairs(schema.write))},
 	}}
 }
 

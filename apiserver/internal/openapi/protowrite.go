@@ -20,7 +20,7 @@ func (f *form) append(out []byte, object map[string]any) ([]byte, error) {
 		case known:
 			out, err = field.write(out, field.number, object[name])
 		case strings.HasPrefix(name, "x-"):
-			out, err = namedValue(within(2, asYAML))(out, f.extensions, map[string]any{name: object[name]})
+			out, err = pairs(within(2, asYAML))(out, f.extensions, map[string]any{name: object[name]})
 		default:
 			err = errors.New("unknown property")
 		}
@@ -80,8 +80,8 @@ func each(element write) write {
 	}
 }
 
-// named writes an object as a list of messages of a name and a value.
-func namedValue(element write) write {
+// pairs writes an object as a list of messages of a name and a value.
+func pairs(element write) write {
 	return func(out []byte, n protowire.Number, value any) ([]byte, error) {
 		object, ok := value.(map[string]any)
 		if !ok {
