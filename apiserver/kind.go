@@ -35,6 +35,8 @@ type kind struct {
 	adoption adoption
 	// trackers record who owns the fields, by subresource.
 	trackers map[string]func() (*ownership.Tracker, error)
+	// owners is where objects of all kinds share what their managedFields say.
+	owners *ownership.Shared
 }
 
 // group is an API group as discovery shows it, versions in the order given.

@@ -50,6 +50,10 @@ type Resource struct {
 	Fields map[string]func(runtime.Object) string
 	// Subresources are served under the object's path.
 	Subresources []Subresource
+	// Resets are the paths of fields that a request for the object itself cannot
+	// change, such as "status" or "spec.finalizers": nobody comes to own them by
+	// trying. Nil means status where there is a subresource of that name.
+	Resets []string
 	// AfterCreate, when not nil, is called when an object has been stored for the
 	// first time, before the client is told. The object is shared and must not be
 	// changed. What it does must bear being lost: the process may end before it.
@@ -177,6 +181,14 @@ type Subresource struct {
 	Verbs []string
 	// Strategy completes and checks the object on an update through here.
 	Strategy Strategy
+	// Resets are the paths of the object's fields that a request through here cannot
+	// change. Nil means spec for status, and nothing for others.
+	Resets []string
+	// Replicas, when not empty, is the path of the object's field that New's type
+	// shows as spec.replicas, as that of a scale is "spec.replicas". Whoever owns the
+	// one owns the other, and server-side apply can be used here; without it, it
+	// cannot where New is not nil.
+	Replicas string
 
 	// Group, Version and Kind are those of New's type; empty means the parent's.
 	Group, Version, Kind string

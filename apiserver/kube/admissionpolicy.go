@@ -62,9 +62,12 @@ func admissionPolicies() apiserver.Resource {
 		},
 		Subresources: []apiserver.Subresource{
 			status(strategy[*policy]{
-				update:         func(p, old *policy) { old.Spec.DeepCopyInto(&p.Spec) },
+				update: func(p, old *policy) {
+					old.Spec.DeepCopyInto(&p.Spec)
+					metav1.ResetObjectMetaForStatus(&p.ObjectMeta, &old.ObjectMeta)
+				},
 				validateUpdate: func(p, _ *policy) field.ErrorList { return validateAdmissionPolicyStatus(p) },
-			}),
+			}, "spec", "metadata"),
 		},
 	}
 }

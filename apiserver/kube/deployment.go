@@ -42,7 +42,7 @@ func deployments() apiserver.Resource {
 					d.Labels = maps.Clone(old.Labels)
 				},
 				validateUpdate: validateDeploymentStatus,
-			}),
+			}, "spec", "metadata.labels"),
 			scale(main, "deployments", func(d *appsv1.Deployment) scaled {
 				return scaled{d, &d.Spec.Replicas, d.Status.Replicas, d.Spec.Selector}
 			}),

@@ -35,7 +35,7 @@ func pods() apiserver.Resource {
 			status(strategy[*corev1.Pod]{
 				update:         updatePodStatus,
 				validateUpdate: validatePodStatus,
-			}),
+			}, "spec", "metadata.deletionTimestamp", "metadata.ownerReferences"),
 			binding(),
 			eviction(),
 		},

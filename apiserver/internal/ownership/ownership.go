@@ -16,7 +16,6 @@ package ownership
 import (
 	"fmt"
 	"reflect"
-	"strings"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -70,11 +69,7 @@ type Tracker struct {
 func New(c Config) (*Tracker, error) {
 	ignored := fieldpath.NewSet()
 	for _, name := range c.Ignored {
-		path := fieldpath.Path{}
-		for name := range strings.SplitSeq(name, ".") {
-			path = append(path, fieldpath.FieldNameElement(name))
-		}
-		ignored.Insert(path)
+		ignored.Insert(pathOf(name))
 	}
 	version := c.Kind.GroupVersion()
 	one := versionless{c}
