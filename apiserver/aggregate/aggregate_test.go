@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -326,6 +327,21 @@ func TestUnavailable(t *testing.T) {
 	if code, body := s.do(t, s.server.Client(), "GET", "/api/v1/configmaps", ""); code != 200 {
 		t.Errorf("own group: %d %s", code, body)
 	}
+}
+
+// TestNotYetAvailable: a server of which it is not written that it is available is
+// not asked, though it would answer.
+func TestNotYetAvailable(t *testing.T) {
+	s := start(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })
+	s.answers(t, "well", 200)
+	s.mu.Lock()
+	s.refuse = errors.New("no room")
+	s.mu.Unlock()
+	have, _ := s.apiServices.Get(name)
+	unsaid := have.DeepCopy()
+	unsaid.Status.Conditions = nil
+	s.apiServices.set(name, unsaid)
+	s.answers(t, "unsaid", 503)
 }
 
 const aggregated = "Accept: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"

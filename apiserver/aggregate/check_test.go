@@ -190,6 +190,9 @@ func TestOneEndpointOfManyIsEnough(t *testing.T) {
 		}),
 	})
 	c.condition(t, "True Passed")
+	if n := c.written(); n != 1 {
+		t.Errorf("it took %d conditions", n)
+	}
 }
 
 func TestNewRefuses(t *testing.T) {
