@@ -16,10 +16,15 @@ func decodeQuery(query url.Values, into any) error {
 		return err
 	}
 	if o, ok := into.(*metav1.ListOptions); ok {
-		return invalidOptions("ListOptions", listvalidation.ValidateListOptions(&internalversion.ListOptions{
+		checked := &internalversion.ListOptions{
 			Watch: o.Watch, Continue: o.Continue, SendInitialEvents: o.SendInitialEvents,
 			ResourceVersion: o.ResourceVersion, ResourceVersionMatch: o.ResourceVersionMatch,
-		}, true))
+		}
+		if o.Watch && o.SendInitialEvents == nil && o.ResourceVersionMatch == "" && (o.ResourceVersion == "" || o.ResourceVersion == "0") {
+			// Such a watch begins with what there is, as if it had asked for it.
+			checked.SendInitialEvents, checked.ResourceVersionMatch = new(true), metav1.ResourceVersionMatchNotOlderThan
+		}
+		return invalidOptions("ListOptions", listvalidation.ValidateListOptions(checked, true))
 	}
 	return nil
 }
