@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"net/url"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	listvalidation "k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
@@ -14,6 +15,9 @@ import (
 func decodeQuery(query url.Values, into any) error {
 	if err := readQuery(query, into); err != nil {
 		return err
+	}
+	if !utf8.ValidString(query.Get("fieldManager")) {
+		return badRequest("fieldManager is not valid UTF-8")
 	}
 	if o, ok := into.(*metav1.ListOptions); ok {
 		checked := &internalversion.ListOptions{
