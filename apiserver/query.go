@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"net/url"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	listvalidation "k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
@@ -15,11 +16,19 @@ func decodeQuery(query url.Values, into any) error {
 	if err := readQuery(query, into); err != nil {
 		return err
 	}
+	if !utf8.ValidString(query.Get("fieldManager")) {
+		return badRequest("fieldManager is not valid UTF-8")
+	}
 	if o, ok := into.(*metav1.ListOptions); ok {
-		return invalidOptions("ListOptions", listvalidation.ValidateListOptions(&internalversion.ListOptions{
+		checked := &internalversion.ListOptions{
 			Watch: o.Watch, Continue: o.Continue, SendInitialEvents: o.SendInitialEvents,
 			ResourceVersion: o.ResourceVersion, ResourceVersionMatch: o.ResourceVersionMatch,
-		}, true))
+		}
+		if o.Watch && o.SendInitialEvents == nil && o.ResourceVersionMatch == "" && (o.ResourceVersion == "" || o.ResourceVersion == "0") {
+			// Such a watch begins with what there is, as if it had asked for it.
+			checked.SendInitialEvents, checked.ResourceVersionMatch = new(true), metav1.ResourceVersionMatchNotOlderThan
+		}
+		return invalidOptions("ListOptions", listvalidation.ValidateListOptions(checked, true))
 	}
 	return nil
 }
