@@ -139,9 +139,9 @@ func TestClusterRoleFaults(t *testing.T) {
 				}
 				return true, nil
 			}
-			l := lag{most: time.Second, relist: 30, random: random}
+			l, life := lag{most: time.Second, relist: 30, random: random}, time.Duration(random.IntN(2000))*time.Millisecond
 			p := launchClusterRole(t, roles, l)
-			time.Sleep(time.Duration(random.IntN(2000)) * time.Millisecond)
+			time.Sleep(life)
 			p.stop(t)
 			roles.alter(t, "bottom", func(r *rbacv1.ClusterRole) { r.Rules = newRole("", "", "", "get", "watch").Rules })
 			p = launchClusterRole(t, roles, l)

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -246,6 +248,20 @@ func TestMarkersReachTheSchemas(t *testing.T) {
 	}
 	if p := s["io.k8s.api.core.v1.ContainerPort"].Properties["protocol"]; string(p.Default) != `"TCP"` {
 		t.Errorf("protocol: %s", p.Default)
+	}
+	if p := container.Properties["imagePullPolicy"]; !slices.Equal(p.Enum, []string{"Always", "IfNotPresent", "Never"}) {
+		t.Errorf("image pull policy: %v", p.Enum)
+	}
+	// A pointer that must be given, and fields whose comments overrule their tags.
+	spec := s[s.add(reflect.TypeFor[appsv1.StatefulSetSpec]())]
+	if !slices.Equal(spec.Required, []string{"selector", "template"}) {
+		t.Errorf("stateful set: %v", spec.Required)
+	}
+	if review := s[s.add(reflect.TypeFor[authenticationv1.TokenReviewSpec]())]; !slices.Equal(review.Required, []string{"token"}) {
+		t.Errorf("token review: %v", review.Required)
+	}
+	if disk := s[s.add(reflect.TypeFor[corev1.AzureDiskVolumeSource]())]; string(disk.Properties["kind"].Default) != `"Shared"` {
+		t.Errorf("the default that is a constant: %s", disk.Properties["kind"].Default)
 	}
 	if selector := s[s.add(reflect.TypeFor[metav1.LabelSelector]())]; selector.MapType != "atomic" {
 		t.Errorf("label selector: %+v", selector)

@@ -195,14 +195,24 @@ func (r Resource) operation(s schemas, verb, sub string, verbs []string, kind Ki
 	case "delete":
 		o.Parameters = writeParameters[:1]
 		o.RequestBody = &body{contents(bodyMedia, Schema{Ref: refPrefix + s.add(options)})}
-	case "list", "deletecollection":
+	case "deletecollection":
+		o.Parameters = append(slices.Clone(listParameters), writeParameters[0])
+		o.RequestBody = &body{contents(bodyMedia, Schema{Ref: refPrefix + s.add(options)})}
+		shown = r.shownList(s, ref)
+	case "list":
 		o.Parameters = listParameters
-		if r.List != nil {
-			shown = Schema{Ref: refPrefix + s.add(r.List)}
-		}
+		shown = r.shownList(s, ref)
 	}
 	o.Responses = map[string]response{code: {Description: map[string]string{"200": "OK", "201": "Created"}[code], Content: contents(bodyMedia, shown)}}
 	return o
+}
+
+// shownList is what a list is answered with, or ref where there is no list.
+func (r Resource) shownList(s schemas, ref Schema) Schema {
+	if r.List == nil {
+		return ref
+	}
+	return Schema{Ref: refPrefix + s.add(r.List)}
 }
 
 func contents(media []string, schema Schema) map[string]content {

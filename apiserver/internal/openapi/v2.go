@@ -133,7 +133,7 @@ func (o *operation) v2() *operationV2 {
 		if o.Action == "patch" {
 			out.Consumes = patchMedia
 		}
-		out.Parameters = append([]parameterV2{{Name: "body", In: "body", Required: o.Action != "delete", Schema: schema}}, out.Parameters...)
+		out.Parameters = append([]parameterV2{{Name: "body", In: "body", Required: !strings.HasPrefix(o.Action, "delete"), Schema: schema}}, out.Parameters...)
 	}
 	return out
 }
