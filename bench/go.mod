@@ -210,6 +210,7 @@ require (
 
 require (
 	github.com/planekit/planekit v0.0.0
+	go.uber.org/goleak v1.3.0
 	golang.org/x/net v0.61.0
 	k8s.io/api v0.36.3
 	k8s.io/apimachinery v0.36.3
