@@ -8,8 +8,9 @@
 // It prints Markdown. All servers run side by side and are measured in turn,
 // cell by cell and round by round, each time in the reverse order of the time
 // before; figures are medians of the rounds, ratios medians of the ratios of each
-// round. The full form takes a quarter of an hour, the short one, of a tenth of the
-// load, a minute: it shows that everything works and is no evidence of speed.
+// round. The full form takes less than twenty minutes on two processors. The
+// short one, of a tenth of the load, takes a minute: it shows that everything
+// works and is no evidence of speed.
 //
 // Clients are one HTTP/2 connection over TLS each with one request at a time
 // (package wire), on the same machine, so that server, etcd and clients share
@@ -30,9 +31,12 @@
 //     examples/apiserver has, so kube-apiserver's other plugins are switched off; what
 //     it does by default, with webhooks, policies, quota and tolerations, is measured
 //     with -default-admission. Both check pods and keep their managed fields;
-//   - no audit log. Both count their requests, and kube-apiserver exports the
-//     counts as metrics.
+//   - no audit log, and what a program does by default otherwise: kube-apiserver
+//     measures its requests for /metrics and serves custom resources and aggregated
+//     APIs, which examples/apiserver does not.
 //
-// One request for each list is sent before it is measured, so what a server does once for
-// many lists, as planekit does with encoding, is not in the figure.
+// One request for each list is sent before it is measured, so what a server does
+// once for many lists, as planekit does with encoding, is not in the figure.
+// Memory is read after a list of all pods, without which a server may not have
+// begun to keep them.
 package main

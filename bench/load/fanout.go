@@ -34,7 +34,7 @@ func (l fanLoad) pace() string {
 
 // pacedLoads are slow enough for all sides to have time between two creations:
 // a thousand watchers of 100 pods a second would be what two processors can do at most.
-var pacedLoads = []fanLoad{{1, 400, 100}, {100, 400, 100}, {1000, 100, 25}}
+var pacedLoads = []fanLoad{{1, 300, 100}, {100, 300, 100}, {1000, 100, 25}}
 
 // fanRow is one line of the table of fan-out.
 type fanRow struct {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -47,6 +48,7 @@ func TestShort(t *testing.T) {
 		`\| list 1000 pods, Table \| 4 \| ` + cell,
 		`planekit: the last answer \(list 1000 pods, Table, resourceVersion=0\) has [1-9]\d{5,6} bytes`,
 		`\| 1000 \| 100, full speed \| [\d.]+ s \| [\d.]+ / [\d.]+ ms, \d+/s, [\d.]+ s \|`,
+		`\| 1 \| 30, 100/s \|[^|]*\|[^|]* ms, (10\d|\d\d\.\d)/s`, // and no faster
 		`\| 1000 \| 10, 25/s \| [\d.]+ s \| `,
 		`\| 5000 \| \d+ MiB \| \d+ MiB \|`,
 		`planekit: a list of all 5000 in protobuf takes [\d.]+ ms .* in all forms: [1-9]\d+ MiB`,
@@ -79,6 +81,22 @@ func TestChoice(t *testing.T) {
 	}
 	if info, err := os.Stat(filepath.Join(profiles, "requests-inside.prof")); err != nil || info.Size() == 0 {
 		t.Errorf("no profile: %v", err)
+	}
+}
+
+// TestStartFails: a server that does not come up is an error that says why.
+func TestStartFails(t *testing.T) {
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "apiserver"), []byte("#!/bin/sh\necho the disk is gone; exit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	o, err := parse([]string{"-short", "-sides", "inside", "-only", "create", "-bin", bin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = measure(t.Context(), o, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "requests: start planekit, etcd inside: ") || !strings.Contains(err.Error(), "the disk is gone") {
+		t.Error(err)
 	}
 }
 

@@ -38,8 +38,8 @@ const (
 // round; and how many there are at least. Writes are as many for each side, so
 // that all keep as many objects.
 const (
-	getLasting             = 1500 * time.Millisecond
-	listLasting, fewestGot = 1500 * time.Millisecond, 4
+	getLasting             = time.Second
+	listLasting, fewestGot = 1200 * time.Millisecond, 4
 )
 
 // Names of operations, by which bars find them.

@@ -68,7 +68,7 @@ type side struct {
 }
 
 // start starts a server on an empty store.
-func (b *bench) start(ctx context.Context, k kind) (s *side, err error) {
+func (b *bench) start(ctx context.Context, k kind) (_ *side, err error) {
 	b.lives++
 	work := filepath.Join(b.dir, fmt.Sprintf("life-%d", b.lives))
 	if err := os.Mkdir(work, 0o700); err != nil {
@@ -78,7 +78,7 @@ func (b *bench) start(ctx context.Context, k kind) (s *side, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s = &side{kind: k, target: wire.Target{URL: files.URL, Token: files.Token}, work: work, files: files}
+	s := &side{kind: k, target: wire.Target{URL: files.URL, Token: files.Token}, work: work, files: files}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("start %s: %w", k, errors.Join(err, s.stop()))

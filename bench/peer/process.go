@@ -88,6 +88,7 @@ func (p *Process) AwaitLine(ctx context.Context, prefix string) (string, error) 
 	err := Poll(ctx, func() (bool, error) {
 		select {
 		case err := <-p.ended:
+			p.ended <- err // for Stop
 			data, _ := os.ReadFile(p.log)
 			return false, fmt.Errorf("%s ended: %w\n%s", p.Path, err, data)
 		default:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -64,5 +65,21 @@ func TestProcess(t *testing.T) {
 	}
 	if _, err := p.CPU(); err == nil {
 		t.Error("a process that is gone still has a clock")
+	}
+}
+
+// TestEnds: who waits for a line of a program that has ended is told what it
+// said, and it can be stopped still.
+func TestEnds(t *testing.T) {
+	p, err := peer.Launch(filepath.Join(t.TempDir(), "log"), "/bin/sh", "-c", "echo no luck; exit 3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.AwaitLine(t.Context(), "ready"); err == nil || !strings.Contains(err.Error(), "no luck") || !strings.Contains(err.Error(), "exit status 3") {
+		t.Error(err)
+	}
+	begin := time.Now()
+	if err := p.Stop(); err != nil || time.Since(begin) > 10*time.Second {
+		t.Errorf("%v after %v", err, time.Since(begin))
 	}
 }
