@@ -129,12 +129,17 @@ func (s *side) fanOut(ctx context.Context, namespace string, load fanLoad) (figu
 		return figures{}, err
 	}
 	w.first.Wait()
+	creating, err := s.dial(creators)
+	if err != nil {
+		return figures{}, err
+	}
+	defer hangUp(creating)
 	meter, err := s.meter()
 	if err != nil {
 		return figures{}, err
 	}
 	begin := time.Now()
-	_, err = s.load(ctx, creators, amount{requests: load.creates}, func(_, n int) wire.Request {
+	_, err = s.drive(ctx, creating, amount{requests: load.creates}, func(_, n int) wire.Request {
 		sent := time.Now()
 		if load.perSecond > 0 {
 			// A creation that is late because all creators wait counts from when it was due.

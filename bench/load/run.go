@@ -22,22 +22,26 @@ type amount struct {
 
 // load sends requests from a number of clients, each the next as soon as it
 // has the answer to the last, and fails on any answer that is not a success.
-func (s *side) load(ctx context.Context, clients int, a amount, request func(client, n int) wire.Request) (figures, error) {
+func (s *side) load(ctx context.Context, clients int, a amount, request sender) (figures, error) {
 	conns, err := s.dial(clients)
 	if err != nil {
 		return figures{}, err
 	}
 	defer hangUp(conns)
+	return s.drive(ctx, conns, a, request)
+}
+
+// drive is load on connections that are there: a client for each.
+func (s *side) drive(ctx context.Context, conns []*wire.Conn, a amount, request sender) (figures, error) {
 	defer context.AfterFunc(ctx, func() { hangUp(conns) })()
-	runtime.GC() // what is left of the load before is no part of this one
 	meter, err := s.meter()
 	if err != nil {
 		return figures{}, err
 	}
 	var next, bytes atomic.Int64
-	took := make([][]time.Duration, clients)
-	rates := make([]float64, clients)
-	failed := make([]error, clients)
+	took := make([][]time.Duration, len(conns))
+	rates := make([]float64, len(conns))
+	failed := make([]error, len(conns))
 	var group sync.WaitGroup
 	begin := time.Now()
 	for i, conn := range conns {
@@ -81,7 +85,7 @@ func (s *side) once(ctx context.Context, request wire.Request) error {
 }
 
 // dial opens connections and has each answer once, so that handshakes are no
-// part of what is measured.
+// part of what is measured. Nor is what is left of the load before.
 func (s *side) dial(n int) ([]*wire.Conn, error) {
 	conns := make([]*wire.Conn, n)
 	failed := make([]error, n)
@@ -101,6 +105,7 @@ func (s *side) dial(n int) ([]*wire.Conn, error) {
 		hangUp(conns)
 		return nil, err
 	}
+	runtime.GC()
 	return conns, nil
 }
 
