@@ -68,7 +68,7 @@ func (r results) bars(scale func(int) int) []bar {
 	throughputOf(patchPod, 64, 3)
 	most(fmt.Sprintf("memory at %d pods to kube-apiserver's", scale(50_000)), 1./3, "", r.resident(50_000, planekitOutside)/r.resident(50_000, stock))
 	most("memory idle", 40, " MiB", r.resident(0, planekitOutside))
-	most("API server binary, stripped", 30, " MB", r.megabytes("apiserver"))
+	most("API server binary, stripped", 30, " MB", r.megabytes(withoutEtcd))
 	most("constructor to ready, memory", 50, " ms", r.constructor(planekitMemory))
 	most("constructor to ready, embedded etcd", 250, " ms", r.constructor(planekitInside))
 	return append(all, r.linearity()...)

@@ -10,12 +10,19 @@ import (
 	"github.com/planekit/planekit/bench/peer"
 )
 
+// withoutEtcd is planekit's program with no etcd linked into it, as
+// kube-apiserver has none.
+const withoutEtcd = "apiserver-noembed"
+
 // programs are the names of what is measured.
 func (b *bench) programs() []string {
 	var programs []string
 	has := func(k kind) bool { return slices.Contains(b.kinds, k) }
-	if has(planekitMemory) || has(planekitInside) || has(planekitOutside) {
+	if has(planekitMemory) || has(planekitInside) {
 		programs = append(programs, "apiserver")
+	}
+	if has(planekitOutside) {
+		programs = append(programs, withoutEtcd)
 	}
 	if has(planekitOutside) || has(stock) {
 		programs = append(programs, "etcd")
@@ -51,11 +58,16 @@ func (b *bench) build(ctx context.Context) error {
 		if b.bin != "" && exists(filepath.Join(b.bin, name)) {
 			continue
 		}
-		in, source := module, "./cmd/"+name
-		if name == "apiserver" {
-			in, source = filepath.Dir(module), "./examples/apiserver"
+		bin, planekit, source := filepath.Join(b.dir, "bin"), filepath.Dir(module), "./examples/apiserver"
+		switch name {
+		case "apiserver":
+			err = peer.Build(ctx, bin, planekit, source)
+		case withoutEtcd:
+			err = peer.BuildAs(ctx, filepath.Join(bin, name), planekit, "noembed", source)
+		default:
+			err = peer.Build(ctx, bin, module, "./cmd/"+name)
 		}
-		if err := peer.Build(ctx, filepath.Join(b.dir, "bin"), in, source); err != nil {
+		if err != nil {
 			return err
 		}
 	}

@@ -27,16 +27,18 @@ func (s *side) data() string { return filepath.Join(s.work, "data") }
 
 func (s *side) startPlanekit(ctx context.Context, b *bench, profiled bool) (err error) {
 	arguments := []string{"--data-dir", s.data(), "--listen", "127.0.0.1:0", "--token-auth-file", s.files.Tokens}
+	program := "apiserver"
 	switch s.kind {
 	case planekitMemory:
 		arguments = append(arguments, "--storage", "memory")
 	case planekitOutside:
+		program = withoutEtcd
 		arguments = append(arguments, "--etcd-servers", s.files.Etcd)
 	}
 	if profiled && b.profile != "" {
 		arguments = append(arguments, "--cpu-profile", filepath.Join(b.profile, b.part+"-"+s.kind.name()+".prof"))
 	}
-	s.server, err = peer.Launch(filepath.Join(s.work, "server.log"), b.program("apiserver"), arguments...)
+	s.server, err = peer.Launch(filepath.Join(s.work, "server.log"), b.program(program), arguments...)
 	if err != nil {
 		return err
 	}

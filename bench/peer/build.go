@@ -20,7 +20,21 @@ func Build(ctx context.Context, bin, module string, programs ...string) error {
 	if err != nil {
 		return err
 	}
-	arguments := []string{"build", "-trimpath", "-ldflags=-s -w", "-tags=" + tags, "-o", bin + string(filepath.Separator)}
+	return compile(ctx, bin+string(filepath.Separator), module, tags, programs)
+}
+
+// BuildAs compiles one program of the module at module into the file out, with
+// more build tags than other programs have.
+func BuildAs(ctx context.Context, out, module, more, program string) error {
+	out, err := filepath.Abs(out)
+	if err != nil {
+		return err
+	}
+	return compile(ctx, out, module, tags+","+more, []string{program})
+}
+
+func compile(ctx context.Context, out, module, tags string, programs []string) error {
+	arguments := []string{"build", "-trimpath", "-ldflags=-s -w", "-tags=" + tags, "-o", out}
 	cmd := exec.CommandContext(ctx, "go", append(arguments, programs...)...)
 	cmd.Dir, cmd.Env = module, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
