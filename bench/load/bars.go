@@ -49,6 +49,9 @@ func (r results) bars(scale func(int) int) []bar {
 			name := listName(scale(largePods), media.name)
 			throughputOf(name, clients, 10)
 			throughputOf(name+fromCache, clients, 10)
+			if media.accept != asTable {
+				throughputOf(name+zipped, clients, 10)
+			}
 		}
 	}
 	for _, perSecond := range []int{0, pacedLoads[len(pacedLoads)-1].perSecond} {

@@ -29,6 +29,7 @@ func measured() results {
 	}
 	for _, media := range medias {
 		r.requests = append(r.requests, both(listName(largePods, media.name), 1), both(listName(largePods, media.name), 4))
+		r.requests = append(r.requests, both(listName(largePods, media.name)+zipped, 4))
 	}
 	r.fanOut = []fanRow{{row: both("", 0), fanLoad: fanLoad{1000, 1000, 0}, floor: []time.Duration{1}}}
 	for _, pods := range memorySteps {
@@ -61,6 +62,7 @@ func TestBars(t *testing.T) {
 		want   string
 	}{
 		{"list", nil, "| list 10000 pods, JSON, 4 clients: throughput to kube-apiserver's | at least 10 | 5 | missed by 50 % |"},
+		{"gzip", nil, "| list 10000 pods, protobuf, gzip, 4 clients: throughput to kube-apiserver's | at least 10 | 5 | missed by 50 % |"},
 		{"get", nil, "| get pod, 64 clients: throughput to kube-apiserver's | at least 3 | 5 | reached |"},
 		{"create", nil, "| create pod, 64 clients: server CPU to kube-apiserver's | at most 0.25 | 0.2 | reached |"},
 		{"latency", nil, "| create pod, 1 client: p50 to kube-apiserver's | at most 0.6 | 0.2 | reached |"},

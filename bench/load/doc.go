@@ -23,7 +23,8 @@
 //   - an etcd of its own for each, the same program with the same flags, on the
 //     same disk, its history compacted every 5 minutes by the API server;
 //   - the same bytes of the same pod in protobuf to create and update, and the
-//     same patch in JSON, over TLS and HTTP/2, nothing compressed;
+//     same patch in JSON, over TLS and HTTP/2; answers are compressed only where the
+//     row says so;
 //   - the same bearer token from a file of tokens, and RBAC to decide. The token is
 //     that of a member of system:masters, whom both let pass before they look at
 //     roles, and whom neither holds to its limits of requests in flight;
@@ -33,7 +34,7 @@
 //     with -default-admission. Both check pods and keep their managed fields;
 //   - no audit log, and what a program does by default otherwise: kube-apiserver
 //     measures its requests for /metrics and serves custom resources and aggregated
-//     APIs, which examples/apiserver does not.
+//     APIs, of which examples/apiserver does the latter alone, and no metrics.
 //
 // One request for each list is sent before it is measured, so what a server does
 // once for many lists, as planekit does with encoding, is not in the figure.

@@ -54,6 +54,10 @@ func listName(pods int, media string) string { return fmt.Sprintf("list %d pods,
 // medias are the forms of lists.
 var medias = []struct{ name, accept string }{{"JSON", asJSON}, {"protobuf", protobuf}, {"Table", asTable}}
 
+// zipped are those which are measured compressed too, as Go's own client asks for
+// large answers, kubectl and client-go with it.
+const zipped = ", gzip"
+
 // planned are the operations that are measured.
 func (b *bench) planned() []operation {
 	var all []operation
@@ -80,8 +84,15 @@ func (b *bench) planned() []operation {
 			for _, clients := range []int{1, 4} {
 				name := listName(b.scale(size.pods), media.name)
 				lasting := amount{requests: fewestGot, lasting: b.lasting(listLasting)}
-				add("list", name, clients, lasting, lists(size.namespace, "", media.accept))
-				add("list", name+fromCache, clients, lasting, lists(size.namespace, "?resourceVersion=0", media.accept))
+				request := allOf(size.namespace, media.accept)
+				add("list", name, clients, lasting, lists(request))
+				if size.namespace == large && media.accept != asTable {
+					request.Gzip = true
+					add("list", name+zipped, clients, lasting, lists(request))
+					request.Gzip = false
+				}
+				request.Path += "?resourceVersion=0"
+				add("list", name+fromCache, clients, lasting, lists(request))
 			}
 		}
 	}
@@ -192,9 +203,7 @@ func (b *bench) gets(query string) func(context.Context, *side, int) (sender, er
 	}
 }
 
-func lists(namespace, query, accept string) func(context.Context, *side, int) (sender, error) {
-	request := allOf(namespace, accept)
-	request.Path += query
+func lists(request wire.Request) func(context.Context, *side, int) (sender, error) {
 	return func(ctx context.Context, s *side, _ int) (sender, error) {
 		return func(int, int) wire.Request { return request }, s.once(ctx, request)
 	}
