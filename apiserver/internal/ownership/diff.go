@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -14,24 +15,32 @@ import (
 type diff struct {
 	schema           *schema.Schema
 	changed, removed set
-	// What follows is scratch space. Steps in the sets refer to parts.
-	parts []part
-	items []item
-	names []string
-	text  []byte
-	spare set
+	// What follows is scratch space. Steps in the sets refer to elems, and those to
+	// parts.
+	elems       []elem
+	parts       []part
+	items       []item
+	names       []string
+	text        []byte
+	spare, work set
+}
+
+// elem keeps an element for steps to refer to.
+func (d *diff) elem(e elem) *elem {
+	d.elems = append(d.elems, e)
+	return &d.elems[len(d.elems)-1]
 }
 
 var diffs = sync.Pool{New: func() any { return &diff{} }}
 
 // reset forgets the objects, so that scratch space keeps none of them alive.
 func (d *diff) reset() {
-	if cap(d.changed) > maxScratch || cap(d.items) > maxScratch || cap(d.text) > 64*maxScratch {
+	if cap(d.changed) > maxScratch || cap(d.elems) > maxScratch || cap(d.items) > maxScratch || cap(d.text) > 64*maxScratch {
 		*d = diff{}
 		return
 	}
-	d.changed, d.removed, d.spare = emptied(d.changed), emptied(d.removed), emptied(d.spare)
-	d.parts, d.items, d.names = emptied(d.parts), emptied(d.items), emptied(d.names)
+	d.changed, d.removed, d.spare, d.work = emptied(d.changed), emptied(d.removed), emptied(d.spare), emptied(d.work)
+	d.elems, d.parts, d.items, d.names = emptied(d.elems), emptied(d.parts), emptied(d.items), emptied(d.names)
 	d.schema = nil
 }
 
@@ -181,7 +190,7 @@ func (d *diff) fields(p *plan, l, r side, not mask) error {
 
 // entries compares maps, key by key in order.
 func (d *diff) entries(p *plan, l, r side, not mask) error {
-	if l.presence == there && r.presence == there && l.Pointer() == r.Pointer() {
+	if l.presence == there && r.presence == there && sameTexts(l, r) {
 		return nil
 	}
 	base := len(d.names)
@@ -190,18 +199,37 @@ func (d *diff) entries(p *plan, l, r side, not mask) error {
 	d.keys(r)
 	slices.Sort(d.names[base:])
 	end := base + len(slices.Compact(d.names[base:]))
+	if base == end {
+		return nil
+	}
+	m := r
+	if m.presence != there {
+		m = l
+	}
+	key := reflect.New(m.Type().Key()).Elem()
 	for i := base; i < end; i++ {
 		name := d.names[i]
 		below, masked := not[name]
 		if masked && below == nil {
 			continue
 		}
-		e := elem{kind: byName, name: name}
-		if err := d.compare(&p.elem, &e, p.entry(l, name), p.entry(r, name), below); err != nil {
+		key.SetString(name)
+		e := d.elem(elem{kind: byName, name: name})
+		if err := d.compare(&p.elem, e, p.entry(l, key), p.entry(r, key), below); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// sameTexts reports whether two maps are of strings and equal, as most labels are.
+func sameTexts(l, r side) bool {
+	a, ok := l.Interface().(map[string]string)
+	if !ok {
+		return false
+	}
+	b, ok := r.Interface().(map[string]string)
+	return ok && maps.Equal(a, b)
 }
 
 func (d *diff) keys(m side) {
@@ -221,13 +249,9 @@ func (d *diff) keys(m side) {
 	}
 }
 
-func (p *plan) entry(m side, name string) side {
+func (p *plan) entry(m side, key reflect.Value) side {
 	if m.presence != there {
 		return side{}
-	}
-	key := reflect.ValueOf(name)
-	if t := m.Type().Key(); t != key.Type() {
-		key = key.Convert(t)
 	}
 	v := m.MapIndex(key)
 	if !v.IsValid() {

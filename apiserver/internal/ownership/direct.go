@@ -92,14 +92,16 @@ func (t *Tracker) direct(live, obj runtime.Object, manager string) bool {
 func (t *Tracker) settle(d *diff, owners []owner, manager string) []owner {
 	for i := range owners {
 		o := &owners[i]
-		left := o.paths
+		left, less := o.paths, false
 		if left.meets(d.changed) {
-			left = subtract(make(set, 0, len(left)), left, d.changed)
+			d.work = subtract(d.work[:0], left, d.changed)
+			left, less = d.work, true
 		}
 		if left.meets(d.removed) {
-			left = subtract(make(set, 0, len(left)), left, d.removed)
+			d.spare = subtract(d.spare[:0], left, d.removed)
+			left, less = d.spare, true
 		}
-		if len(left) != len(o.paths) || len(left) > 0 && &left[0] != &o.paths[0] {
+		if less {
 			o.known = t.learn(d, left)
 		}
 	}
@@ -119,7 +121,8 @@ func (t *Tracker) give(d *diff, owners []owner, manager string) []owner {
 	}}
 	for i := range owners {
 		if o := &owners[i]; o.same(&self) {
-			o.known = t.learn(d, unite(make(set, 0, len(o.paths)+len(d.spare)), o.paths, d.spare))
+			d.work = unite(d.work[:0], o.paths, d.spare)
+			o.known = t.learn(d, d.work)
 			o.Time = self.Time
 			return owners
 		}

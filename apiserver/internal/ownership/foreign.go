@@ -41,7 +41,7 @@ func graft(out set, e *elem, s *fieldpath.Set) (set, error) {
 	at := len(out)
 	out, err := flatten(out, s)
 	if err == nil && len(out) > at {
-		out[at].elem = *e
+		out[at].elem = e
 	}
 	return out, err
 }

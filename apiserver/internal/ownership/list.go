@@ -4,7 +4,7 @@ import "slices"
 
 // item is an item of a list with what tells it apart.
 type item struct {
-	elem
+	*elem
 	left bool
 	at   int
 }
@@ -20,10 +20,10 @@ func (d *diff) list(p *plan, l, r side) (twice bool, err error) {
 	if err := d.tell(p, r, false); err != nil {
 		return false, err
 	}
-	slices.SortStableFunc(d.items[base:], func(a, b item) int { return a.compare(&b.elem) })
+	slices.SortStableFunc(d.items[base:], func(a, b item) int { return a.compare(b.elem) })
 	end := len(d.items)
 	for i := base + 1; i < end; i++ {
-		if a, b := &d.items[i-1], &d.items[i]; a.left == b.left && a.compare(&b.elem) == 0 {
+		if a, b := &d.items[i-1], &d.items[i]; a.left == b.left && a.compare(b.elem) == 0 {
 			d.parts = d.parts[:parts]
 			return true, nil
 		}
@@ -36,11 +36,11 @@ func (d *diff) list(p *plan, l, r side) (twice bool, err error) {
 		} else {
 			right = p.elem.at(r.Index(one.at))
 		}
-		if i+1 < end && d.items[i+1].compare(&one.elem) == 0 {
+		if i+1 < end && d.items[i+1].compare(one.elem) == 0 {
 			i++
 			right = p.elem.at(r.Index(d.items[i].at))
 		}
-		if err := d.compare(&p.elem, &one.elem, left, right, nil); err != nil {
+		if err := d.compare(&p.elem, one.elem, left, right, nil); err != nil {
 			return false, err
 		}
 	}
@@ -64,7 +64,7 @@ func (d *diff) tell(p *plan, list side, left bool) error {
 		} else if err := d.tellItem(p, p.elem.at(list.Index(i))); err != nil {
 			return err
 		}
-		d.items = append(d.items, item{elem{kind: kind, parts: d.parts[from:len(d.parts):len(d.parts)]}, left, i})
+		d.items = append(d.items, item{d.elem(elem{kind: kind, parts: d.parts[from:len(d.parts):len(d.parts)]}), left, i})
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ type set []step
 
 // step is one element of a path with what is below it.
 type step struct {
-	elem
+	*elem
 	// member says that the path which ends here is in the set.
 	member bool
 	// size counts the step and all below it.
@@ -17,7 +17,7 @@ type step struct {
 
 // open appends a step whose children follow; close ends it.
 func (s set) open(e *elem, member bool) set {
-	return append(s, step{elem: *e, member: member, size: 1})
+	return append(s, step{elem: e, member: member, size: 1})
 }
 
 // close ends the step at index at, and takes it back if nothing is in it.
@@ -33,7 +33,9 @@ func (s set) close(at int) set {
 func (s set) copyOwn() set {
 	out := slices.Clone(s)
 	for i := range out {
-		out[i].parts = slices.Clone(out[i].parts)
+		if e := out[i].elem; e.text == "" { // all others are a plan's or were read
+			out[i].elem = &elem{e.kind, e.name, slices.Clone(e.parts), string(e.appendText(nil))}
+		}
 	}
 	return out
 }
@@ -43,12 +45,12 @@ func subtract(out, a, b set) set {
 	for len(a) > 0 {
 		x := &a[0]
 		whole := a[:x.size]
-		b = b.from(&x.elem)
-		if len(b) == 0 || b[0].compare(&x.elem) != 0 {
+		b = b.from(x.elem)
+		if len(b) == 0 || b[0].compare(x.elem) != 0 {
 			out = append(out, whole...)
 		} else {
 			at := len(out)
-			out = out.open(&x.elem, x.member && !b[0].member)
+			out = out.open(x.elem, x.member && !b[0].member)
 			out = subtract(out, whole[1:], b[1:b[0].size])
 			out = out.close(at)
 		}
@@ -60,7 +62,7 @@ func subtract(out, a, b set) set {
 // unite appends to out what is in a or in b.
 func unite(out, a, b set) set {
 	for len(a) > 0 && len(b) > 0 {
-		switch c := a[0].compare(&b[0].elem); {
+		switch c := a[0].compare(b[0].elem); {
 		case c < 0:
 			out = append(out, a[:a[0].size]...)
 			a = a[a[0].size:]
@@ -69,7 +71,7 @@ func unite(out, a, b set) set {
 			b = b[b[0].size:]
 		default:
 			at := len(out)
-			out = out.open(&a[0].elem, a[0].member || b[0].member)
+			out = out.open(a[0].elem, a[0].member || b[0].member)
 			out = unite(out, a[1:a[0].size], b[1:b[0].size])
 			out = out.close(at)
 			a, b = a[a[0].size:], b[b[0].size:]
@@ -81,8 +83,8 @@ func unite(out, a, b set) set {
 // meets reports whether a path is in both.
 func (s set) meets(b set) bool {
 	for len(s) > 0 && len(b) > 0 {
-		b = b.from(&s[0].elem)
-		if len(b) > 0 && b[0].compare(&s[0].elem) == 0 {
+		b = b.from(s[0].elem)
+		if len(b) > 0 && b[0].compare(s[0].elem) == 0 {
 			if s[0].member && b[0].member || s[1:s[0].size].meets(b[1:b[0].size]) {
 				return true
 			}
