@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"fmt"
+	"log"
 	"net/http"
 	"net/http/httputil"
 	"strings"
@@ -50,8 +51,17 @@ func (b *backend) pass(w http.ResponseWriter, r *http.Request) {
 			p.SetXForwarded()
 		},
 		ErrorHandler: b.broken,
+		ErrorLog:     log.New(proxyLog{b}, "", 0), // else it writes to standard error
 	}
 	proxy.ServeHTTP(w, r)
+}
+
+// proxyLog is where the proxy says that an answer broke off.
+type proxyLog struct{ *backend }
+
+func (l proxyLog) Write(line []byte) (int, error) {
+	l.config.Log.V(1).Info("answer of another API server broke off", "groupVersion", l.gv.String(), "message", string(line))
+	return len(line), nil
 }
 
 // identifyTo says that u asks, and nobody else: whatever the client claimed is

@@ -6,8 +6,16 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"time"
+)
+
+// Limits of connections. The pings are those of client-go.
+const (
+	dialTimeout = 10 * time.Second
+	pingAfter   = 30 * time.Second // of silence
+	pingTimeout = 15 * time.Second
 )
 
 var errClosed = errors.New("the aggregator has ended")
@@ -43,7 +51,10 @@ func (b *backend) transport(upgrade bool) (*http.Transport, error) {
 	}
 	t := &http.Transport{
 		TLSClientConfig: config, ForceAttemptHTTP2: !upgrade, MaxIdleConnsPerHost: 32,
-		IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
+		DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, TLSHandshakeTimeout: dialTimeout,
+		IdleConnTimeout: 90 * time.Second,
+		// Else a server whose machine has vanished keeps its connection for minutes.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 	}
 	b.transports[id] = t
 	return t, nil
