@@ -3,15 +3,21 @@ package apiserver_test
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/base64"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/apiservertest"
+	"github.com/planekit/planekit/authn"
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/memstore"
 	corev1 "k8s.io/api/core/v1"
@@ -212,5 +218,39 @@ func TestPanicsOfResources(t *testing.T) {
 			a.want(a.do("GET", configPath+"/calm", ""), 200, "")
 			a.create(configPath, configMap("calm-2", ""))
 		})
+	}
+}
+
+// TestPanicsGiveTheirPlaceBack: a request that panics no longer counts among
+// those in flight, and whoever is asked about a request may panic as well.
+func TestPanicsGiveTheirPlaceBack(t *testing.T) {
+	var authenticating, authorizing, admitting atomic.Bool
+	explode := func(armed *atomic.Bool) {
+		if armed.Load() {
+			panic("boom")
+		}
+	}
+	s := apiservertest.Start(t, apiservertest.WithResources(resources()...), apiservertest.WithConfig(func(c *apiserver.Config) {
+		c.MaxInFlight, c.MaxQueued = 1, -1
+		c.Authenticator = authn.Func(func(*http.Request) (*user.Info, bool, error) {
+			explode(&authenticating)
+			return &user.Info{Name: "jane"}, true, nil
+		})
+		c.Authorizer = authz.Func(func(context.Context, authz.Attributes) (authz.Decision, string, error) {
+			explode(&authorizing)
+			return authz.Allow, "", nil
+		})
+		c.Admission = admit{mutate: func(context.Context, *admission.Request) error { explode(&admitting); return nil }}
+	}))
+	a := &api{t, s.Client(), s.URL} // over TLS
+	for name, armed := range map[string]*atomic.Bool{"authenticator": &authenticating, "authorizer": &authorizing, "admission": &admitting} {
+		armed.Store(true)
+		for range 3 {
+			if got := a.do("POST", configPath, configMap(name, "")); got.code != 500 || !strings.Contains(got.body, "handler panicked") {
+				t.Errorf("%s: %d %s", name, got.code, got.body)
+			}
+		}
+		armed.Store(false)
+		a.create(configPath, configMap(name, ""))
 	}
 }
