@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 	"testing"
@@ -25,6 +26,9 @@ func TestOperations(t *testing.T) {
 	}, reflect.TypeFor[metav1.DeleteOptions]())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if bytes.Contains(data, []byte(`"default":`)) {
+		t.Error("v2 has defaults")
 	}
 	var got struct {
 		Paths map[string]map[string]json.RawMessage
