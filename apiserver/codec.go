@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"sigs.k8s.io/yaml"
 )
 
 // The media types that objects are read and written in.
@@ -73,11 +74,29 @@ func (c *codec) encode(media string, obj runtime.Object) ([]byte, error) {
 	case mediaProto:
 		err = c.proto.Encode(obj, &buffer)
 	case mediaYAML:
-		err = c.yaml.Encode(obj, &buffer)
+		if err = c.json.Encode(obj, &buffer); err != nil {
+			return nil, err
+		}
+		return yaml.JSONToYAML(escaped(buffer.Bytes()))
 	default:
 		err = c.json.Encode(obj, &buffer)
 	}
 	return buffer.Bytes(), err
+}
+
+// escaped is JSON without the characters that YAML has only as escapes, or breaks
+// lines at (https://yaml.org/spec/1.2.2/#51-character-set). Strings of objects
+// and messages may hold them.
+func escaped(data []byte) []byte {
+	out := bytes.NewBuffer(make([]byte, 0, len(data)))
+	for _, r := range string(data) {
+		if r >= 0x7f && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff {
+			fmt.Fprintf(out, "\\u%04x", r)
+			continue
+		}
+		out.WriteRune(r)
+	}
+	return out.Bytes()
 }
 
 // decodeStored reads what kind.encode wrote.

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -154,6 +155,22 @@ func TestInvalidTextInQueries(t *testing.T) {
 	}
 	a.want(a.do("GET", configPath+"?fieldSelector=metadata.name%3D%ff", ""), 200, `"items":[]`)
 	a.want(a.do("GET", configPath+"?labelSelector=%ff", ""), 400, "")
+}
+
+// TestYAMLOfAnyText: every string has a form in YAML, and comes back by it.
+func TestYAMLOfAnyText(t *testing.T) {
+	a := start(t)
+	const odd = `\u007f\u0080\u0085\u009f\ufeff\ufffe\uffff\u2028\ud83d\ude00\u0001\"\\`
+	created := into[corev1.ConfigMap](t, a.create(configPath, configMap("web", `,"data":{"k":"`+odd+`"}`)))
+	got := a.want(a.do("GET", configPath+"/web", "", "Accept: application/yaml"), 200, "")
+	a.want(a.do("DELETE", configPath+"/web", ""), 200, "")
+	body := regexp.MustCompile(`(?m)^  resourceVersion:.*\n`).ReplaceAllString(got.body, "")
+	again := into[corev1.ConfigMap](t, a.want(a.do("POST", configPath, body, yamlBody), 201, ""))
+	if created.Data["k"] == "" || again.Data["k"] != created.Data["k"] {
+		t.Errorf("%q becomes %q", created.Data["k"], again.Data["k"])
+	}
+	// Refusals repeat what they were asked.
+	a.want(a.do("GET", configPath+"?fieldSelector=%7f%ff%3Dx", "", "Accept: application/yaml"), 400, "")
 }
 
 // TestPreconditionsOfCollections: none is deleted but those meant.

@@ -24,7 +24,7 @@ func (l layout) root(resource schema.GroupResource) (string, error) {
 	}
 	for segment := range strings.SplitSeq(path, "/") {
 		if checkSegment(segment) != nil {
-			return "", fmt.Errorf("Layout puts it under %q, which is no path of named segments", path)
+			return "", fmt.Errorf("it would be stored under %q, which is no path of named segments", path)
 		}
 	}
 	return l.prefix + "/" + path + "/", nil

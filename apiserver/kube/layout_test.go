@@ -30,9 +30,10 @@ func TestLayout(t *testing.T) {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "u"}
 	}
 	for key, obj := range map[storage.Key]runtime.Object{
-		"/registry/pods/a/x":               &corev1.Pod{TypeMeta: kind("v1", "Pod"), ObjectMeta: meta("a", "x")},
-		"/registry/services/specs/a/x":     &corev1.Service{TypeMeta: kind("v1", "Service"), ObjectMeta: meta("a", "x")},
-		"/registry/services/endpoints/a/x": &corev1.Endpoints{TypeMeta: kind("v1", "Endpoints"), ObjectMeta: meta("a", "x")}, //nolint:staticcheck // it is served
+		"/registry/pods/a/x":           &corev1.Pod{TypeMeta: kind("v1", "Pod"), ObjectMeta: meta("a", "x")},
+		"/registry/services/specs/a/x": &corev1.Service{TypeMeta: kind("v1", "Service"), ObjectMeta: meta("a", "x")},
+		//lint:ignore SA1019 it is served
+		"/registry/services/endpoints/a/x": &corev1.Endpoints{TypeMeta: kind("v1", "Endpoints"), ObjectMeta: meta("a", "x")},
 		"/registry/minions/x":              &corev1.Node{TypeMeta: kind("v1", "Node"), ObjectMeta: meta("", "x")},
 		"/registry/controllers/a/x":        &corev1.ReplicationController{TypeMeta: kind("v1", "ReplicationController"), ObjectMeta: meta("a", "x")},
 		"/registry/ingress/a/x":            &networkingv1.Ingress{TypeMeta: kind("networking.k8s.io/v1", "Ingress"), ObjectMeta: meta("a", "x")},
