@@ -47,9 +47,9 @@ type group struct {
 
 func (s *Server) addKinds(resources []Resource) error {
 	stored := map[schema.GroupResource]bool{}
-	places := layout{s.config.Prefix, s.config.Layout}
+	keys := layout{s.config.Prefix, s.config.Layout}
 	for _, r := range resources {
-		k, err := newKind(r, places, s.codec)
+		k, err := newKind(r, keys, s.codec)
 		if err == nil {
 			err = k.addCache(s.feed)
 		}
@@ -78,7 +78,7 @@ func (s *Server) addGroup(name, version string) {
 	}
 }
 
-func newKind(r Resource, places layout, c *codec) (*kind, error) {
+func newKind(r Resource, keys layout, c *codec) (*kind, error) {
 	switch {
 	case r.Version == "" || r.Kind == "" || r.Plural == "":
 		return nil, errors.New("version, kind and plural must be set")
@@ -103,7 +103,7 @@ func newKind(r Resource, places layout, c *codec) (*kind, error) {
 	if r.StoredAs != nil {
 		stored = *r.StoredAs
 	}
-	root, err := places.root(schema.GroupResource{Group: stored.Group, Resource: stored.Plural})
+	root, err := keys.root(schema.GroupResource{Group: stored.Group, Resource: stored.Plural})
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func newKind(r Resource, places layout, c *codec) (*kind, error) {
 		gr:       schema.GroupResource{Group: r.Group, Resource: r.Plural},
 		stored:   stored,
 		root:     root,
-		held:     places.held(schema.GroupResource{Group: r.Group, Resource: r.Plural}),
+		held:     keys.held(schema.GroupResource{Group: r.Group, Resource: r.Plural}),
 		proto:    canProto(r.New()) && canProto(stored.New()) && (r.Answer != nil || canProto(r.NewList())),
 		codec:    c,
 		metas:    newMetaParts(),
