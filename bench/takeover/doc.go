@@ -3,6 +3,6 @@
 //
 //	go test ./takeover -args -stock bin
 //
-// runs it with the etcd and kube-apiserver in bin; without -stock it is skipped,
-// for they take minutes to build (go build -o bin ./cmd/etcd ./cmd/kube-apiserver).
+// runs it with the etcd and kube-apiserver in bin; without -stock they are built,
+// which takes minutes the first time.
 package takeover

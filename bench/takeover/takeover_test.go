@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -24,7 +25,39 @@ import (
 	"github.com/planekit/planekit/storage/etcdstore"
 )
 
-var programs = flag.String("stock", "", "the directory of stock etcd and kube-apiserver")
+var stockDir = flag.String("stock", "", "the directory of stock etcd and kube-apiserver; empty builds them")
+
+// programs is where the stock programs are.
+var programs string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if programs = *stockDir; programs != "" {
+		os.Exit(m.Run())
+	}
+	dir, err := os.MkdirTemp("", "planekit-takeover-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := 1
+	if err := build(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	} else {
+		programs = dir
+		code = m.Run()
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func build(dir string) error {
+	module, err := peer.Module(context.Background())
+	if err != nil {
+		return err
+	}
+	return peer.Build(context.Background(), dir, module, "./cmd/etcd", "./cmd/kube-apiserver")
+}
 
 // server is either API server, asked as its administrator.
 type server struct {
@@ -90,7 +123,7 @@ func (w withToken) RoundTrip(r *http.Request) (*http.Response, error) {
 // stock starts kube-apiserver on the etcd of files; stop stops it.
 func stock(t *testing.T, files *peer.Stock, work string) (s *server, stop func()) {
 	t.Helper()
-	process, err := peer.Launch(filepath.Join(work, "kube-apiserver.log"), filepath.Join(*programs, "kube-apiserver"), files.APIServerArguments()...)
+	process, err := peer.Launch(filepath.Join(work, "kube-apiserver.log"), filepath.Join(programs, "kube-apiserver"), files.APIServerArguments()...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,15 +192,12 @@ func listPath(r apiserver.Resource) string {
 // objects, does not give away what they hold, and changes them; kube-apiserver
 // comes back and shows what planekit has written.
 func TestTakeover(t *testing.T) {
-	if *programs == "" {
-		t.Skip("needs a stock etcd and kube-apiserver: see the package comment")
-	}
 	work := t.TempDir()
 	files, err := peer.NewStock(work)
 	if err != nil {
 		t.Fatal(err)
 	}
-	etcd, err := peer.Launch(filepath.Join(work, "etcd.log"), filepath.Join(*programs, "etcd"), files.EtcdArguments()...)
+	etcd, err := peer.Launch(filepath.Join(work, "etcd.log"), filepath.Join(programs, "etcd"), files.EtcdArguments()...)
 	if err != nil {
 		t.Fatal(err)
 	}
