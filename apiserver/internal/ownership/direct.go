@@ -140,9 +140,9 @@ func (t *Tracker) learn(d *diff, paths set) *known {
 	return t.remember(string(d.text), &known{t.shared.of(d.text), paths.copyOwn()})
 }
 
-// maxSets bounds what is known of the sets of one kind, in bytes and in each of
-// two generations. A step takes about a hundred with what it refers to.
-const maxSets, stepCost = 4 << 20, 100
+// maxSets bounds what a tracker knows of sets, in bytes and in each of two
+// generations. A step takes about two hundred with what it refers to.
+const maxSets, stepCost = 2 << 20, 200
 
 func (t *Tracker) remember(raw string, k *known) *known {
 	return t.sets.put(raw, k, len(raw)+stepCost*len(k.paths), maxSets)

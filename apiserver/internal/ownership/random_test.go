@@ -20,7 +20,7 @@ func seeded(seed uint64) random { return random{rand.New(rand.NewPCG(seed, 1))} 
 
 func (r random) chance(in int) bool { return r.IntN(in) == 0 }
 
-var words = []string{"a", "b", "c", "web", "http", "TCP", "UDP", `q"uo\te`, "<&>", "ü", "line\nbreak", "x y"}
+var words = []string{"a", "b", "c", "web", "http", "TCP", "UDP", `q"uo\te`, "<&>", "ü", "line\nbreak", "x y", "<", "\u2028"}
 
 func (r random) word() string {
 	if r.chance(8) {

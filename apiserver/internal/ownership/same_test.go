@@ -39,6 +39,7 @@ type widgetSpec struct {
 	Bytes    []byte            `json:"bytes"`
 	When     metav1.Time       `json:"when,omitempty"`
 	Until    metav1.Time       `json:"until,omitzero"`
+	At       *metav1.Time      `json:"at"`
 	Plain    struct{ A, B string }
 	Ratio    float64 `json:"ratio"`
 }
