@@ -34,6 +34,7 @@ func (k *kind) share(obj runtime.Object) {
 	m.SetLabels(labels)
 	m.SetAnnotations(annotations)
 	m.SetOwnerReferences(owners)
+	k.owners.Share(m)
 	if k.Share != nil {
 		k.Share(obj)
 	}

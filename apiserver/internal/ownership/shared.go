@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"slices"
 	"sync"
 	"unique"
 
@@ -19,7 +20,9 @@ const maxShared = 2 << 20
 // Share has obj, which nobody else has yet, share what its managedFields hold.
 // They must not be changed in place afterwards, but replaced.
 func (s *Shared) Share(obj metav1.Object) {
-	entries := obj.GetManagedFields()
+	// A copy, for an object whose owners have not changed may have the list of the
+	// object that it replaces.
+	entries := slices.Clone(obj.GetManagedFields())
 	if len(entries) == 0 {
 		return
 	}
