@@ -110,7 +110,9 @@ func TestResetsAreNotOwned(t *testing.T) {
 	a := &api{t, s.As("admin", "system:masters"), "http://memory"}
 	a.create(deployPath+"?fieldManager=creator", deployment("web", 1))
 	a.want(a.do("PATCH", deployPath+"/web?fieldManager=m", `{"metadata":{"annotations":{"a":"b"},"labels":{"a":"b"}},"status":{"replicas":9}}`, mergePatch), 200, "")
-	if _, all := deploymentOwners(t, a); !slices.ContainsFunc(all, func(o string) bool { return strings.HasPrefix(o, `m Update {"f:metadata":{"f:labels":{`) && !strings.Contains(o, "annotations") && !strings.Contains(o, "status") }) {
+	if _, all := deploymentOwners(t, a); !slices.ContainsFunc(all, func(o string) bool {
+		return strings.HasPrefix(o, `m Update {"f:metadata":{"f:labels":{`) && !strings.Contains(o, "annotations") && !strings.Contains(o, "status")
+	}) {
 		t.Errorf("owners: %v", all)
 	}
 }
