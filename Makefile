@@ -10,7 +10,13 @@ ifeq ($(shell go env GOOS),linux)
 PROGRAMS += ./cni/planekit-cni
 endif
 
-.PHONY: cluster test build compat compat-tools bench
+# How programs are built to be used, as Kubernetes' releases are: stripped, without
+# C, and without gRPC's pages for debugging, for whose HTML templates the linker
+# would keep every exported method there is.
+BUILD := CGO_ENABLED=0 go build -trimpath -ldflags="-s -w"
+TAGS := grpcnotrace
+
+.PHONY: cluster apiserver test build compat compat-tools bench
 
 # Bring up a whole cluster; ARGS="--nodes 3" passes flags on.
 cluster: build
@@ -18,7 +24,11 @@ cluster: build
 	@exec $(BIN)/cluster $(ARGS)
 
 build:
-	@go build -trimpath -ldflags="-s -w" -o $(BIN)/ $(PROGRAMS)
+	@$(BUILD) -tags=$(TAGS) -o $(BIN)/ $(PROGRAMS)
+
+# The API server alone, for an etcd outside: none is linked into it.
+apiserver:
+	@$(BUILD) -tags=$(TAGS),noembed -o $(BIN)/ ./examples/apiserver
 
 # Everything: the library and the examples under the race detector, then the
 # stock clients against them, then the figures of one quick run.
@@ -30,7 +40,7 @@ test: compat-tools
 
 # The stock programs that the tests drive.
 compat-tools: build
-	@cd compat && go build -trimpath -ldflags="-s -w" -o ../$(BIN)/ ./cmd/...
+	@cd compat && $(BUILD) -o ../$(BIN)/ ./cmd/...
 
 # The stock clients alone.
 compat: compat-tools

@@ -44,6 +44,9 @@ func (s *Server) allocate(q *request, obj, old runtime.Object, dryRun bool) (*ho
 	if a == nil || q.sub != nil {
 		return nil, nil
 	}
+	if err := s.adopt(q.r.Context(), q.kind); err != nil {
+		return nil, err
+	}
 	m := accessor(obj)
 	h := &holds{s: s, q: q, claim: claim{q.kind.key(m.GetNamespace(), m.GetName()), m.GetUID(), time.Now()}}
 	return h, a.Fill(obj, old, func(name string) (bool, error) { return h.take(name, dryRun) })

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/planekit/planekit/apiserver/internal/ownership"
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,10 +20,14 @@ var errAbsent = errors.New("nothing to apply to")
 // apply is server-side apply: the object becomes what the patch says of it and
 // is created where there is none.
 func (s *Server) apply(q *request, o *metav1.PatchOptions, data []byte) error {
+	tracks := q.info.Subresource
 	if q.ownType() {
-		return unsupportedMedia("application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json")
+		if q.sub.Replicas == "" {
+			return unsupportedMedia("application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json")
+		}
+		tracks = viewOf(q.sub)
 	}
-	tracker, err := q.kind.tracker(q.info.Subresource)
+	tracker, err := q.kind.tracker(tracks)
 	if err != nil {
 		return err
 	}
@@ -39,8 +44,15 @@ func (s *Server) apply(q *request, o *metav1.PatchOptions, data []byte) error {
 		return obj, err
 	}
 	e := edit{apply: merge, dryRun: len(o.DryRun) > 0, applies: true}
+	if q.ownType() {
+		e.admitted = true
+		e.apply = func(old runtime.Object) (runtime.Object, error) { return s.applyView(q, e.dryRun, old, merge) }
+	}
 	for {
 		obj, err := s.edit(q, e)
+		if err == nil && q.ownType() {
+			obj, err = q.show(obj)
+		}
 		if !errors.Is(err, errAbsent) {
 			if err != nil {
 				return err
@@ -56,6 +68,29 @@ func (s *Server) apply(q *request, o *metav1.PatchOptions, data []byte) error {
 		}
 		return s.respond(q, http.StatusCreated, obj)
 	}
+}
+
+// applyView lets merge change the subresource's view of old, which has those of
+// its owners who own what it shows, and returns the object which the view demands
+// and which takes its owners from there.
+func (s *Server) applyView(q *request, dryRun bool, old runtime.Object, merge func(runtime.Object) (runtime.Object, error)) (runtime.Object, error) {
+	owners := ownership.OfReplicas(accessor(old), q.kind.gvk.GroupVersion(), q.sub.Replicas)
+	var body runtime.Object
+	obj, err := s.changeView(q, dryRun, old, func(view runtime.Object) (_ runtime.Object, err error) {
+		entries, err := owners.ToSubresource()
+		if err != nil {
+			return nil, err
+		}
+		accessor(view).SetManagedFields(entries)
+		body, err = merge(view)
+		return body, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	entries, err := owners.ToParent(accessor(body).GetManagedFields())
+	accessor(obj).SetManagedFields(entries)
+	return obj, err
 }
 
 // createApplied creates the object that merge makes of nothing, which takes the

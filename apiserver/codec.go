@@ -2,9 +2,10 @@ package apiserver
 
 import (
 	"bytes"
-	"errors"
+	"encoding/hex"
 	"fmt"
 	"net/http"
+	"strings"
 	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"sigs.k8s.io/yaml"
 )
 
 // The media types that objects are read and written in.
@@ -72,11 +74,29 @@ func (c *codec) encode(media string, obj runtime.Object) ([]byte, error) {
 	case mediaProto:
 		err = c.proto.Encode(obj, &buffer)
 	case mediaYAML:
-		err = c.yaml.Encode(obj, &buffer)
+		if err = c.json.Encode(obj, &buffer); err != nil {
+			return nil, err
+		}
+		return yaml.JSONToYAML(escaped(buffer.Bytes()))
 	default:
 		err = c.json.Encode(obj, &buffer)
 	}
 	return buffer.Bytes(), err
+}
+
+// escaped is JSON without the characters that YAML has only as escapes, or breaks
+// lines at (https://yaml.org/spec/1.2.2/#51-character-set). Strings of objects
+// and messages may hold them.
+func escaped(data []byte) []byte {
+	out := bytes.NewBuffer(make([]byte, 0, len(data)))
+	for _, r := range string(data) {
+		if r >= 0x7f && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff {
+			fmt.Fprintf(out, "\\u%04x", r)
+			continue
+		}
+		out.WriteRune(r)
+	}
+	return out.Bytes()
 }
 
 // decodeStored reads what kind.encode wrote.
@@ -115,10 +135,30 @@ func (c *codec) decodeBody(body []byte, contentType, validation string, want sch
 		}
 		return nil, badRequest("%s in version %q cannot be handled as a %s", got.Kind, got.Version, want.Kind)
 	}
+	if err != nil && got == nil {
+		return nil, badRequest("the object provided is unrecognized (must be of type %s): %v (%s)", want.Kind, err, summary(body))
+	}
 	if err != nil {
 		return nil, badRequest("%s in version %q cannot be handled as a %s: %v", want.Kind, want.Version, want.Kind, err)
 	}
 	return unknown, nil
+}
+
+// summary is the beginning of a body, for people: JSON as it is, anything else in
+// hexadecimal.
+func summary(body []byte) string {
+	const most = 30
+	switch {
+	case len(body) == 0:
+		return "<empty>"
+	case body[0] == '{' && len(body) > most:
+		return strings.ToValidUTF8(string(body[:most]), "") + " ..."
+	case body[0] == '{':
+		return string(body)
+	case len(body) > most:
+		return hex.EncodeToString(body[:most]) + " ..."
+	}
+	return hex.EncodeToString(body)
 }
 
 func (c *codec) reader(contentType, validation string, into runtime.Object) (runtime.Serializer, error) {
@@ -150,6 +190,5 @@ func unsupportedMedia(accepted string) error {
 // strictError is the refusal of unknown or duplicate fields under
 // fieldValidation=Strict.
 func strictError(want schema.GroupVersionKind, unknown []error) error {
-	return badRequest("%s in version %q cannot be handled as a %s: strict decoding error: %v",
-		want.Kind, want.Version, want.Kind, errors.Join(unknown...))
+	return badRequest("%s in version %q cannot be handled as a %s: %v", want.Kind, want.Version, want.Kind, runtime.NewStrictDecodingError(unknown))
 }

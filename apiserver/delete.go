@@ -58,8 +58,12 @@ func (q *request) deleteOptions(s *Server) (*metav1.DeleteOptions, error) {
 		}
 		// Clients write any group's version here; only the kind tells.
 		want := schema.GroupVersionKind{Version: "v1", Kind: "DeleteOptions"}
-		if _, got, err := from.Decode(data, &want, o); err != nil || got.Kind != want.Kind {
+		_, got, err := from.Decode(data, &want, o)
+		if err != nil {
 			return nil, badRequest("the body of the request could not be read as DeleteOptions: %v", err)
+		}
+		if got.Kind != want.Kind {
+			return nil, badRequest("%s in version %q cannot be handled as a DeleteOptions", got.Kind, got.Version)
 		}
 	}
 	if o.GracePeriodSeconds != nil && *o.GracePeriodSeconds < 0 {
@@ -127,12 +131,19 @@ func (q *request) checkPreconditions(obj runtime.Object, p *metav1.Preconditions
 	}
 	m := accessor(obj)
 	if p.UID != nil && *p.UID != m.GetUID() {
-		return q.failed("UID", string(*p.UID), string(m.GetUID()))
+		return q.unmet("UID", string(*p.UID), string(m.GetUID()), "deleted and then recreated")
 	}
 	if p.ResourceVersion != nil && *p.ResourceVersion != m.GetResourceVersion() {
-		return q.failed("ResourceVersion", *p.ResourceVersion, m.GetResourceVersion())
+		return q.unmet("ResourceVersion", *p.ResourceVersion, m.GetResourceVersion(), "modified")
 	}
 	return nil
+}
+
+// unmet is Kubernetes' text for a precondition of a deletion, which names the
+// kind where other conflicts name the resource.
+func (q *request) unmet(what, want, have, why string) error {
+	text := fmt.Sprintf("the %s in the precondition (%s) does not match the %s in record (%s). The object might have been %s", what, want, what, have, why)
+	return apierrors.NewConflict(schema.GroupResource{Group: q.kind.Group, Resource: q.kind.Kind}, q.info.Name, errors.New(text))
 }
 
 func (q *request) failed(what, want, have string) error {

@@ -14,7 +14,7 @@ import (
 func (s *Server) discover(w http.ResponseWriter, r *http.Request, segments []string) error {
 	core := segments[0] == "api"
 	aggregates := len(segments) == 1
-	out, err := negotiate(r, accepts{proto: true, groups: aggregates && (core || !s.aggregates())})
+	out, err := negotiate(r, accepts{proto: true, groups: aggregates})
 	if err != nil {
 		return err
 	}

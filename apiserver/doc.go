@@ -57,9 +57,12 @@
 // # What is stored
 //
 // An object lies under prefix/group/plural/namespace/name ("core" for the core
-// group), as protobuf if its type can, else as JSON, without its
-// resourceVersion, which is the revision of the store. Objects from the cache are
-// shared: strategies, columns and admission must never change an old object.
+// group) unless [Config].Layout says otherwise: package kube has the layout of
+// kube-apiserver, whose etcd a server can go on with. It lies there as protobuf
+// if its type can, else as JSON, without its resourceVersion, which is the
+// revision of the store. What objects hold for themselves alone ([Allocation])
+// is recorded under prefix/held. Objects from the cache are shared: strategies,
+// columns and admission must never change an old object.
 //
 // # How it fails
 //

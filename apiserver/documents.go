@@ -3,6 +3,7 @@ package apiserver
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"reflect"
 	"strings"
 	"sync"
@@ -125,6 +126,14 @@ func (d *documents) serveIndex(s *Server, w http.ResponseWriter, r *http.Request
 			return err
 		}
 		index[path] = entry{"/openapi/v3/" + path + "?hash=" + doc.hash}
+	}
+	for gv, other := range s.others() {
+		// Its document is asked of the other server.
+		path := groupPath(gv.Group, gv.Version)[1:]
+		delete(index, path)
+		if other.OpenAPIHash != "" {
+			index[path] = entry{"/openapi/v3/" + path + "?hash=" + url.QueryEscape(other.OpenAPIHash)}
+		}
 	}
 	return s.writeTagged(w, r, mediaJSON, map[string]any{"paths": index})
 }

@@ -76,7 +76,7 @@ func TestBadBodies(t *testing.T) {
 		{"name at the limit", "POST", configPath, configMap(strings.Repeat("a", 253), ""), "", 201, ""},
 		{"name with a slash", "POST", configPath, configMap("a/b", ""), "", 422, ""},
 		{"revision not a number", "PUT", configPath + "/web", strings.Replace(configMap("web", ""), `"name"`, `"resourceVersion":"x","name"`, 1), "", 400, ""},
-		{"other UID", "DELETE", configPath + "/web", `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"x"}}`, "", 409, "Precondition failed"},
+		{"other UID", "DELETE", configPath + "/web", `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"x"}}`, "", 409, "The object might have been deleted and then recreated"},
 		{"not protobuf", "POST", configPath, "k8s\x00garbage", "Content-Type: " + protoMedia, 400, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -210,12 +210,25 @@ func TestSlowLorisIsCut(t *testing.T) {
 // TestSlowBodyIsCut sends a part of a body and stops, for a request that wants
 // the body and for one that does not.
 func TestSlowBodyIsCut(t *testing.T) {
-	for _, path := range []string{configPath, "/nothing"} {
-		t.Run(path, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { slowBody(t, path) }) })
+	for _, c := range []struct {
+		request string
+		trickle bool
+	}{
+		{"POST " + configPath, false}, {"POST /nothing", false}, {"PUT " + configPath + "/web", false}, {"PATCH " + configPath + "/web", false},
+		{"DELETE " + configPath + "/web", false}, {"DELETE " + configPath, false}, {"POST " + configPath, true}, {"PATCH " + configPath + "/web", true},
+	} {
+		t.Run(fmt.Sprintf("%s trickle=%v", c.request, c.trickle), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { slowBody(t, c.request, c.trickle) })
+		})
 	}
 }
 
-func slowBody(t *testing.T, path string) {
+// slowBody sends a part of a body, and no more or a byte every five seconds.
+func slowBody(t *testing.T, request string, trickle bool) {
+	media := "application/json"
+	if strings.HasPrefix(request, "PATCH") {
+		media = "application/merge-patch+json"
+	}
 	ours, theirs := net.Pipe()
 	listener := &one{conns: make(chan net.Conn, 1), closed: make(chan struct{})}
 	listener.conns <- theirs
@@ -224,13 +237,24 @@ func slowBody(t *testing.T, path string) {
 	done := make(chan error)
 	go func() { done <- s.Run(ctx) }()
 	began := time.Now()
-	if _, err := io.WriteString(ours, "POST "+path+" HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{\"a"); err != nil {
+	if _, err := io.WriteString(ours, request+" HTTP/1.1\r\nHost: a\r\nContent-Type: "+media+"\r\nContent-Length: 1000\r\n\r\n{\"a"); err != nil {
 		t.Fatal(err)
 	}
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for trickle {
+			time.Sleep(5 * time.Second)
+			if _, err := io.WriteString(ours, " "); err != nil {
+				return
+			}
+		}
+	})
 	text, err := io.ReadAll(ours)
 	if err != nil {
 		t.Fatal(err)
 	}
+	ours.Close()
+	writer.Wait()
 	if took := time.Since(began); !strings.HasPrefix(string(text), "HTTP/1.1 40") || took > time.Minute {
 		t.Errorf("%q after %v", text, took)
 	}

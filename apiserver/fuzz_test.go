@@ -21,7 +21,7 @@ func fuzzKind(t testing.TB) *kind {
 		New:     func() runtime.Object { return &corev1.Pod{} },
 		NewList: func() runtime.Object { return &corev1.PodList{} },
 		Fields:  map[string]func(runtime.Object) string{"spec.nodeName": func(o runtime.Object) string { return o.(*corev1.Pod).Spec.NodeName }},
-	}, "/registry", newCodec())
+	}, layout{prefix: "/registry"}, newCodec())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -164,6 +164,7 @@ func (s *Server) authenticate(r *http.Request) (*user.Info, error) {
 		return nil, apierrors.NewUnauthorized("Unauthorized")
 	}
 	r.Header.Del("Authorization")
+	stripRemote(r.Header)
 	return u, nil
 }
 

@@ -24,15 +24,19 @@ type kind struct {
 	gvr schema.GroupVersionResource
 	gr  schema.GroupResource
 	// stored is how objects are stored; without From and Into, as they are.
-	stored Stored
-	root   string // storage prefix of all objects, with the final slash
-	held   string // storage prefix of what they hold, with the final slash
-	proto  bool   // objects and lists can be written as protobuf
-	codec  *codec
-	cache  objects
-	wire   wire
+	stored   Stored
+	root     string // storage prefix of all objects, with the final slash
+	held     string // storage prefix of what they hold, with the final slash
+	proto    bool   // objects and lists can be written as protobuf
+	codec    *codec
+	cache    objects
+	metas    metaParts
+	wire     wire
+	adoption adoption
 	// trackers record who owns the fields, by subresource.
 	trackers map[string]func() (*ownership.Tracker, error)
+	// owners is where objects of all kinds share what their managedFields say.
+	owners *ownership.Shared
 }
 
 // group is an API group as discovery shows it, versions in the order given.
@@ -43,8 +47,9 @@ type group struct {
 
 func (s *Server) addKinds(resources []Resource) error {
 	stored := map[schema.GroupResource]bool{}
+	keys := layout{s.config.Prefix, s.config.Layout}
 	for _, r := range resources {
-		k, err := newKind(r, s.config.Prefix, s.codec)
+		k, err := newKind(r, keys, s.codec)
 		if err == nil {
 			err = k.addCache(s.feed)
 		}
@@ -59,7 +64,7 @@ func (s *Server) addKinds(resources []Resource) error {
 		s.addGroup(r.Group, r.Version)
 	}
 	s.addTrackers()
-	return nil
+	return s.checkPlaces()
 }
 
 func (s *Server) addGroup(name, version string) {
@@ -73,7 +78,7 @@ func (s *Server) addGroup(name, version string) {
 	}
 }
 
-func newKind(r Resource, prefix string, c *codec) (*kind, error) {
+func newKind(r Resource, keys layout, c *codec) (*kind, error) {
 	switch {
 	case r.Version == "" || r.Kind == "" || r.Plural == "":
 		return nil, errors.New("version, kind and plural must be set")
@@ -98,16 +103,22 @@ func newKind(r Resource, prefix string, c *codec) (*kind, error) {
 	if r.StoredAs != nil {
 		stored = *r.StoredAs
 	}
+	root, err := keys.root(schema.GroupResource{Group: stored.Group, Resource: stored.Plural})
+	if err != nil {
+		return nil, err
+	}
 	k := &kind{
 		Resource: r,
 		gvk:      schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind},
 		gvr:      schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Plural},
 		gr:       schema.GroupResource{Group: r.Group, Resource: r.Plural},
 		stored:   stored,
-		root:     prefix + "/" + cmp.Or(stored.Group, "core") + "/" + stored.Plural + "/",
-		held:     prefix + "/held/" + cmp.Or(r.Group, "core") + "/" + r.Plural + "/",
+		root:     root,
+		held:     keys.held(schema.GroupResource{Group: r.Group, Resource: r.Plural}),
 		proto:    canProto(r.New()) && canProto(stored.New()) && (r.Answer != nil || canProto(r.NewList())),
 		codec:    c,
+		metas:    newMetaParts(),
+		adoption: newAdoption(),
 	}
 	k.addWire()
 	for _, sub := range r.Subresources {
@@ -195,6 +206,7 @@ func (k *kind) standAt(obj runtime.Object, revision storage.Revision) {
 	if k.Decorate != nil {
 		k.Decorate(obj)
 	}
+	k.share(obj)
 }
 
 // encode returns what is stored for obj: no resourceVersion, for that is the

@@ -60,7 +60,7 @@ func TestListSelectors(t *testing.T) {
 	a.create(podPath, pod("p", ""))
 	a.want(a.do("GET", podPath+"?fieldSelector=spec.nodeName=", ""), 200, `"name":"p"`)
 	a.want(a.do("GET", podPath+"?fieldSelector=spec.other=x", ""), 400, "field label not supported: spec.other")
-	a.want(a.do("GET", podPath+"?fieldSelector=x", ""), 400, "field selector")
+	a.want(a.do("GET", podPath+"?fieldSelector=x", ""), 400, "invalid selector: 'x'")
 	a.want(a.do("GET", podPath+"?labelSelector=a+b", ""), 400, "unable to parse requirement")
 	if empty := a.do("GET", "/apis/apps/v1/deployments", ""); !strings.Contains(empty.body, `"items":[]`) || strings.Contains(empty.body, `"items":null`) {
 		t.Errorf("an empty list is %s", empty.body)
@@ -127,8 +127,8 @@ func TestListRevisions(t *testing.T) {
 	}
 	a.want(a.do("GET", configPath+"?resourceVersion=x", ""), 400, "resourceVersion")
 	a.want(a.do("GET", configPath+"?resourceVersion=-1", ""), 400, "resourceVersion")
-	a.want(a.do("GET", configPath+"?resourceVersionMatch=Exact", ""), 400, "Exact")
-	a.want(a.do("GET", configPath+"?resourceVersionMatch=Other&resourceVersion=1", ""), 400, "Other")
+	a.want(a.do("GET", configPath+"?resourceVersionMatch=Exact", ""), 422, "resourceVersionMatch is forbidden unless resourceVersion is provided")
+	a.want(a.do("GET", configPath+"?resourceVersionMatch=Other&resourceVersion=1", ""), 422, `Unsupported value: "Other"`)
 	a.want(a.do("GET", configPath+"?limit=-1", ""), 400, "limit")
 	a.want(a.do("GET", configPath+"?limit=x", ""), 400, "")
 	a.want(a.do("GET", configPath+"/a?resourceVersion="+first, ""), 200, "")

@@ -68,6 +68,14 @@ func (s *Server) respondList(q *request, l *listing) error {
 		s.writeBody(q.w, q.r, q.out.media, b)
 		return nil
 	}
+	if q.out.shape == asPartial && q.out.media != mediaYAML && !wantsPretty(q.r) {
+		b, err := q.kind.partialBody(q.out.media, l)
+		if err != nil {
+			return err
+		}
+		s.writeBody(q.w, q.r, q.out.media, b)
+		return nil
+	}
 	var list runtime.Object
 	var err error
 	switch q.out.shape {

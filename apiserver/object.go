@@ -38,15 +38,29 @@ func (o objects) put(key storage.Key, revision storage.Revision, obj runtime.Obj
 func (k *kind) addCache(feed *cache.Feed) error {
 	fields := map[string]func(*object) string{}
 	for name, of := range k.Fields {
-		fields[name] = func(o *object) string { return of(o.Object) }
+		fields[name] = func(o *object) string { return fieldOf(of, o.Object) }
 	}
 	c, err := cache.New(cache.Config[*object]{Feed: feed, Prefix: storage.Key(k.root), Decode: k.decodeItem, Fields: fields})
 	k.cache = objects{c}
 	return err
 }
 
-// decodeItem decodes a record, unless known is its object.
-func (k *kind) decodeItem(record storage.Record, known *object) (*object, error) {
+// fieldOf is what the index has for a field: nothing where it cannot be told. Who
+// selects by the field asks again, and gets the panic.
+func fieldOf(of func(runtime.Object) string, obj runtime.Object) (value string) {
+	defer func() { _ = recover() }()
+	return of(obj)
+}
+
+// decodeItem decodes a record, unless known is its object. The resource's own
+// functions see here what anybody has stored: where one panics, that object
+// cannot be decoded, and the others are served.
+func (k *kind) decodeItem(record storage.Record, known *object) (o *object, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			o, err = nil, fmt.Errorf("stored object %s cannot be decoded: panic: %v", record.Key, cause)
+		}
+	}()
 	if known != nil {
 		o := &object{Object: known.Object}
 		if k.sentAsStored() {
@@ -64,7 +78,7 @@ func (k *kind) decodeItem(record storage.Record, known *object) (*object, error)
 	if k.Strategy.Default != nil {
 		k.Strategy.Default(obj)
 	}
-	o := &object{Object: obj}
+	o = &object{Object: obj}
 	if parts, ok := findParts(record.Value); ok && k.sentAsStored() {
 		// Not so where defaults have come up since it was written.
 		if data, err := k.encode(obj); err == nil && bytes.Equal(data, record.Value) {

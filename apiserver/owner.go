@@ -31,29 +31,52 @@ func (s *Server) addTrackers() {
 			})
 		}
 	}
+	shared := &ownership.Shared{}
 	for _, k := range s.kinds {
-		k.trackers = map[string]func() (*ownership.Tracker, error){"": k.newTracker(types[k.gvk.GroupVersion()], "")}
-		for _, sub := range k.Subresources {
-			k.trackers[sub.Name] = k.newTracker(types[k.gvk.GroupVersion()], sub.Name)
+		known := types[k.gvk.GroupVersion()]
+		k.owners = shared
+		k.trackers = map[string]func() (*ownership.Tracker, error){"": newTracker(known, ownership.Config{
+			Kind: k.gvk, New: k.New, Default: k.Strategy.Default, Ignored: k.resets(), Shared: shared,
+		})}
+		for i := range k.Subresources {
+			sub := &k.Subresources[i]
+			k.trackers[sub.Name] = newTracker(known, ownership.Config{
+				Kind: k.gvk, Subresource: sub.Name, New: k.New, Default: k.Strategy.Default, Ignored: sub.resets(), Shared: shared,
+			})
+			if sub.Replicas != "" {
+				k.trackers[viewOf(sub)] = newTracker(known, ownership.Config{
+					Kind: k.subKind(sub), Subresource: sub.Name, New: sub.New, Shared: shared,
+				})
+			}
 		}
 	}
 }
 
-func (k *kind) newTracker(types func() (*ownership.Types, error), sub string) func() (*ownership.Tracker, error) {
+// viewOf names the tracker of what a subresource shows, which is a type of its own.
+func viewOf(sub *Subresource) string { return sub.Name + "/" + sub.Kind }
+
+func newTracker(types func() (*ownership.Types, error), c ownership.Config) func() (*ownership.Tracker, error) {
 	return sync.OnceValues(func() (*ownership.Tracker, error) {
-		known, err := types()
-		if err != nil {
+		var err error
+		if c.Types, err = types(); err != nil {
 			return nil, err
-		}
-		c := ownership.Config{Kind: k.gvk, Subresource: sub, New: k.New, Default: k.Strategy.Default, Types: known}
-		switch {
-		case sub == "status":
-			c.Ignored = []string{"spec"}
-		case sub == "" && k.subresource("status") != nil:
-			c.Ignored = []string{"status"}
 		}
 		return ownership.New(c)
 	})
+}
+
+func (k *kind) resets() []string {
+	if k.Resets == nil && k.subresource("status") != nil {
+		return []string{"status"}
+	}
+	return k.Resets
+}
+
+func (sub *Subresource) resets() []string {
+	if sub.Resets == nil && sub.Name == "status" {
+		return []string{"spec"}
+	}
+	return sub.Resets
 }
 
 // tracker follows changes made through the named subresource, or the object's

@@ -1,6 +1,9 @@
 package apiserver
 
 import (
+	"encoding/binary"
+	"encoding/json"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,9 +18,69 @@ func partial(obj runtime.Object) *metav1.PartialObjectMetadata {
 
 func partialList(l *listing) (*metav1.PartialObjectMetadataList, error) {
 	list := &metav1.PartialObjectMetadataList{Items: make([]metav1.PartialObjectMetadata, 0, len(l.items))}
-	list.TypeMeta = metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"}
+	list.TypeMeta = metav1.TypeMeta{APIVersion: partialVersion, Kind: partialListKind}
 	for _, i := range l.items {
 		list.Items = append(list.Items, *partial(i.Object.Object))
 	}
 	return list, fillListMeta(list, l)
+}
+
+const partialVersion, partialListKind = "meta.k8s.io/v1", "PartialObjectMetadataList"
+
+// partialBody is partialList as it is sent, put together from what is kept of
+// the items.
+func (k *kind) partialBody(media string, l *listing) (*body, error) {
+	if media == mediaProto {
+		return k.partialProto(l)
+	}
+	head, err := json.Marshal(l.meta())
+	if err != nil {
+		return nil, err
+	}
+	b := &body{items: l.items, separator: []byte{','}, tail: []byte("]}\n")}
+	b.head = append(jsonHead(partialVersion, partialListKind), `"metadata":`...)
+	b.head = append(append(b.head, head...), `,"items":[`...)
+	b.size = len(b.head) + len(b.tail) + max(len(l.items)-1, 0)
+	for _, i := range l.items {
+		data, err := k.partialOf(i)
+		if err != nil {
+			return nil, err
+		}
+		b.size += len(data)
+	}
+	b.next = func(to []byte, n int) []byte { return append(to, *l.items[n].Object.partial.Load()...) }
+	return b, nil
+}
+
+// partialProto does the same as protobuf, where an object's metadata is the
+// first field of its message.
+func (k *kind) partialProto(l *listing) (*body, error) {
+	messages := make([][]byte, len(l.items)) // of those whose records cannot serve
+	sizes := make([]int, len(l.items))
+	size := 0
+	for n, i := range l.items {
+		if p := i.Object.parts; p.usable() {
+			sizes[n] = p.partialSize(i.Revision)
+		} else {
+			var err error
+			if messages[n], err = partial(i.Object.Object).Marshal(); err != nil {
+				return nil, err
+			}
+			sizes[n] = len(messages[n])
+		}
+		size += 1 + uvarintSize(sizes[n]) + sizes[n]
+	}
+	b, err := protoBody(protoHead(partialVersion, partialListKind), l, size)
+	if err != nil {
+		return nil, err
+	}
+	b.next = func(to []byte, n int) []byte {
+		to = binary.AppendUvarint(append(to, tagItems), uint64(sizes[n]))
+		if messages[n] != nil {
+			return append(to, messages[n]...)
+		}
+		i := l.items[n]
+		return i.Object.parts.appendPartial(to, i.Value, i.Revision)
+	}
+	return b, nil
 }

@@ -1,20 +1,21 @@
 package apiserver
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"unicode/utf8"
 
-	"github.com/planekit/planekit/apiserver/internal/ownership"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	kjson "sigs.k8s.io/json"
 )
 
 // Bounds of a JSON patch. The number of operations is kube-apiserver's. Copy
@@ -51,29 +52,30 @@ func (s *Server) patch(q *request) error {
 	if media == types.ApplyYAMLPatchType {
 		return s.apply(q, &o, data)
 	}
+	if err := q.checkTwice(data, o.FieldValidation); err != nil {
+		return err
+	}
 	return s.change(q, o.FieldManager, len(o.DryRun) > 0, func(view runtime.Object) (runtime.Object, error) {
 		return s.patched(q, media, data, o.FieldValidation, view)
 	})
 }
 
-// patched returns what the patch makes of view.
-func (s *Server) patched(q *request, media types.PatchType, patch []byte, fieldValidation string, view runtime.Object) (runtime.Object, error) {
-	if !bytes.Contains(patch, []byte("managedFields")) {
-		view = ownership.Without(view) // dear to write and to read again, and kept anyway
+// checkTwice looks for fields that a patch has twice: what it makes of an object
+// does not tell.
+func (q *request) checkTwice(patch []byte, fieldValidation string) error {
+	if fieldValidation == metav1.FieldValidationIgnore {
+		return nil
 	}
-	original, err := s.codec.encode(mediaJSON, view)
-	if err != nil {
-		return nil, err
+	var v any
+	twice, err := kjson.UnmarshalStrict(patch, &v)
+	switch {
+	case err != nil:
+		return badRequest("error decoding patch: %v", err)
+	case len(twice) > 0 && fieldValidation == metav1.FieldValidationStrict:
+		return strictError(q.bodyKind(), twice)
 	}
-	result, err := applyPatch(media, original, patch, view)
-	if err != nil {
-		return nil, err
-	}
-	obj := q.newBody()
-	if err := q.decodeFrom(s, result, mediaJSON, fieldValidation, obj); err != nil {
-		return nil, err
-	}
-	return obj, q.sameObject(obj)
+	warnUnknown(q.w.Header(), twice)
+	return nil
 }
 
 // applyPatch returns the JSON that patch makes of original. schema is an object
@@ -109,8 +111,8 @@ func applyJSONPatch(original, patch []byte) ([]byte, error) {
 		return nil, badRequest("error decoding patch: %v", err)
 	}
 	if len(operations) > maxPatchOperations {
-		return nil, statusError(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge,
-			"The allowed maximum operations in a JSON patch is %d, got %d", maxPatchOperations, len(operations))
+		return nil, apierrors.NewRequestEntityTooLargeError(
+			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxPatchOperations, len(operations)))
 	}
 	document, budget := original, patchCopyBudget
 	for len(operations) > 0 {
@@ -123,8 +125,7 @@ func applyJSONPatch(original, patch []byte) ([]byte, error) {
 		}
 		operations = operations[n:]
 		if budget -= len(document); len(document) > maxBody || (budget < 0 && len(operations) > 0) {
-			return nil, statusError(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge,
-				"the JSON patch copies too much: limit is %d", maxBody)
+			return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the JSON patch copies too much: limit is %d", maxBody))
 		}
 	}
 	return document, nil

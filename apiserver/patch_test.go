@@ -39,6 +39,9 @@ func TestPatch(t *testing.T) {
 		{"wrong type", configPath + "/web", `{"data":[1]}`, mergePatch, 400, ""},
 		{"invalid UTF-8", configPath + "/web", "{\"data\":{\"a\":\"\xff\"}}", mergePatch, 400, "UTF-8"},
 		{"unknown field", configPath + "/web?fieldValidation=Strict", `{"dato":1}`, mergePatch, 400, `unknown field "dato"`},
+		{"merge, field twice", configPath + "/web?fieldValidation=Strict", `{"data":{"a":"1","a":"2"}}`, mergePatch, 400, `duplicate field "data.a"`},
+		{"strategic, field twice", configPath + "/web?fieldValidation=Strict", `{"data":{"a":"1","a":"2"}}`, strategicPatch, 400, `duplicate field "data.a"`},
+		{"JSON, field twice", configPath + "/web?fieldValidation=Strict", `[{"op":"test","path":"/x","path":"/kind","value":"ConfigMap"}]`, jsonPatch, 400, `duplicate field "[0].path"`},
 		{"other type", configPath + "/web", `{}`, "Content-Type: application/json", 415, "application/json-patch+json"},
 		{"absent", configPath + "/none", `{}`, mergePatch, 404, "not found"},
 		{"collection", configPath, `{}`, mergePatch, 405, ""},
@@ -60,6 +63,18 @@ func TestPatchWarnsOnce(t *testing.T) {
 	got := a.want(a.do("PATCH", configPath+"/web", `{"dato":1}`, mergePatch), 200, "")
 	if warnings := got.header.Values("Warning"); len(warnings) != 1 || !strings.Contains(warnings[0], "dato") {
 		t.Errorf("warnings: %q", warnings)
+	}
+}
+
+func TestPatchWarnsOfFieldsTwice(t *testing.T) {
+	a := start(t)
+	a.create(configPath, configMap("web", ""))
+	const twice = `{"data":{"a":"1","a":"2"}}`
+	for query, want := range map[string]int{"": 1, "?fieldValidation=Warn": 1, "?fieldValidation=Ignore": 0} {
+		got := a.want(a.do("PATCH", configPath+"/web"+query, twice, mergePatch), 200, "")
+		if warnings := got.header.Values("Warning"); len(warnings) != want || want > 0 && !strings.Contains(warnings[0], `duplicate field \"data.a\"`) {
+			t.Errorf("%q: warnings %q", query, warnings)
+		}
 	}
 }
 

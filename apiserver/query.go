@@ -2,13 +2,38 @@ package apiserver
 
 import (
 	"net/url"
+	"unicode/utf8"
 
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	listvalidation "k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// decodeQuery reads the query parameters that an options type has. Parameters
-// which it does not have are ignored, as in Kubernetes.
+// decodeQuery reads the query parameters that an options type has, and checks
+// those of a list or watch. Parameters which it does not have are ignored, as in
+// Kubernetes.
 func decodeQuery(query url.Values, into any) error {
+	if err := readQuery(query, into); err != nil {
+		return err
+	}
+	if !utf8.ValidString(query.Get("fieldManager")) {
+		return badRequest("fieldManager is not valid UTF-8")
+	}
+	if o, ok := into.(*metav1.ListOptions); ok {
+		checked := &internalversion.ListOptions{
+			Watch: o.Watch, Continue: o.Continue, SendInitialEvents: o.SendInitialEvents,
+			ResourceVersion: o.ResourceVersion, ResourceVersionMatch: o.ResourceVersionMatch,
+		}
+		if o.Watch && o.SendInitialEvents == nil && o.ResourceVersionMatch == "" && (o.ResourceVersion == "" || o.ResourceVersion == "0") {
+			// Such a watch begins with what there is, as if it had asked for it.
+			checked.SendInitialEvents, checked.ResourceVersionMatch = new(true), metav1.ResourceVersionMatchNotOlderThan
+		}
+		return invalidOptions("ListOptions", listvalidation.ValidateListOptions(checked, true))
+	}
+	return nil
+}
+
+func readQuery(query url.Values, into any) error {
 	var err error
 	switch o := into.(type) {
 	case *metav1.GetOptions:
@@ -25,7 +50,7 @@ func decodeQuery(query url.Values, into any) error {
 		err = metav1.Convert_url_Values_To_v1_DeleteOptions(&query, o, nil)
 	}
 	if err != nil {
-		return badRequest("invalid query: %v", err)
+		return badRequest("%v", err)
 	}
 	return nil
 }

@@ -103,12 +103,23 @@ func (q *request) decodeFrom(s *Server, data []byte, media, validation string, i
 		return strictError(want, unknown)
 	}
 	if validation != metav1.FieldValidationIgnore {
-		for _, field := range unknown {
-			warning(q.w.Header(), field.Error())
-		}
+		warnUnknown(q.w.Header(), unknown)
 	}
 	into.GetObjectKind().SetGroupVersionKind(want)
 	return nil
+}
+
+// warnUnknown warns of fields that are unknown or come twice. The YAML parser
+// tells of all in one error of several lines.
+func warnUnknown(h http.Header, unknown []error) {
+	for _, field := range unknown {
+		text := strings.TrimPrefix(strings.TrimPrefix(field.Error(), "yaml: "), "unmarshal errors:")
+		for line := range strings.Lines(text) {
+			if line = strings.TrimSpace(line); line != "" {
+				warning(h, line)
+			}
+		}
+	}
 }
 
 // admissionRequest describes the request to admission plugins.

@@ -122,7 +122,7 @@ func (i *requestInfo) setVerb(method string, query url.Values) error {
 	switch i.Verb {
 	case "get":
 		var o metav1.ListOptions
-		if err := decodeQuery(query, &o); err != nil {
+		if err := readQuery(query, &o); err != nil {
 			return err
 		}
 		i.Verb = "list"

@@ -50,6 +50,10 @@ type Resource struct {
 	Fields map[string]func(runtime.Object) string
 	// Subresources are served under the object's path.
 	Subresources []Subresource
+	// Resets are the paths of fields that a request for the object itself cannot
+	// change, such as "status" or "spec.finalizers": nobody comes to own them by
+	// trying. Nil means status where there is a subresource of that name.
+	Resets []string
 	// AfterCreate, when not nil, is called when an object has been stored for the
 	// first time, before the client is told. The object is shared and must not be
 	// changed. What it does must bear being lost: the process may end before it.
@@ -59,6 +63,11 @@ type Resource struct {
 	// has the object yet. Updates bring back what was filled in: PrepareForUpdate
 	// must take it out.
 	Decorate func(obj runtime.Object)
+	// Share, when not nil, replaces parts of an object that is about to be kept in
+	// memory by equal parts of objects that are, so that they are there once. Nobody
+	// else has the object yet; its parts are not changed from then on. Metadata needs
+	// none of it.
+	Share func(obj runtime.Object)
 	// Answer, when not nil, makes the resource a question (an access review):
 	// only create is served, nothing is stored, and the client gets what Answer
 	// returns for the object it sent. NewList may be nil then. The user is in the
@@ -172,6 +181,14 @@ type Subresource struct {
 	Verbs []string
 	// Strategy completes and checks the object on an update through here.
 	Strategy Strategy
+	// Resets are the paths of the object's fields that a request through here cannot
+	// change. Nil means spec for status, and nothing for others.
+	Resets []string
+	// Replicas, when not empty, is the path of the object's field that New's type
+	// shows as spec.replicas, as that of a scale is "spec.replicas". Whoever owns the
+	// one owns the other, and server-side apply can be used here; without it, it
+	// cannot where New is not nil.
+	Replicas string
 
 	// Group, Version and Kind are those of New's type; empty means the parent's.
 	Group, Version, Kind string
@@ -183,6 +200,11 @@ type Subresource struct {
 	// Into changes parent, a copy of the stored object, as body demands. It
 	// returns an API status error to refuse.
 	Into func(parent, body runtime.Object) error
+	// Share, when not nil, replaces parts of an object that is about to be kept in
+	// memory by equal parts of objects that are, so that they are there once. Nobody
+	// else has the object yet; its parts are not changed from then on. Metadata needs
+	// none of it.
+	Share func(obj runtime.Object)
 	// Answer, when not nil, makes the subresource a question about the object: only
 	// create is served, nothing is stored, and the client gets what Answer returns
 	// for the body it sent. parent is shared and must not be changed. The user is in

@@ -31,8 +31,7 @@ var subVerbs = map[string]func(*Server, *request) error{
 // route finds who serves the request: another server, a resource, a path.
 func (s *Server) route(w http.ResponseWriter, r *http.Request, info requestInfo, u *user.Info) error {
 	if other := s.aggregated(info); other != nil {
-		unhurry(w)
-		other.ServeHTTP(w, r)
+		s.passOn(other, w, r, info)
 		return nil
 	}
 	if info.Resource == "" {

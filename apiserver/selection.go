@@ -22,15 +22,15 @@ type selection struct {
 func newSelection(k *kind, namespace, labelText, fieldText string) (*selection, error) {
 	byLabel, err := labels.Parse(labelText)
 	if err != nil {
-		return nil, badRequest("unable to parse requirement: %v", err)
+		return nil, badRequest("%v", err)
 	}
 	byField, err := fields.ParseSelector(fieldText)
 	if err != nil {
-		return nil, badRequest("unable to parse field selector: %v", err)
+		return nil, badRequest("%v", err)
 	}
 	for _, r := range byField.Requirements() {
 		if r.Field != "metadata.name" && r.Field != "metadata.namespace" && k.Fields[r.Field] == nil {
-			return nil, badRequest("field label not supported: %s", r.Field)
+			return nil, k.noField(r.Field)
 		}
 	}
 	if ns, ok := byField.RequiresExactMatch("metadata.namespace"); ok && k.Namespaced && namespace == "" && checkSegment(ns) == nil {
@@ -43,6 +43,14 @@ func newSelection(k *kind, namespace, labelText, fieldText string) (*selection, 
 		}
 	}
 	return s, nil
+}
+
+// noField is Kubernetes' refusal of a field that cannot be selected by.
+func (k *kind) noField(name string) error {
+	if len(k.Fields) > 0 {
+		return badRequest("field label not supported: %s", name)
+	}
+	return badRequest("%q is not a known field selector: only %q, %q", name, "metadata.name", "metadata.namespace")
 }
 
 // all reports whether every object under the prefix is selected.

@@ -94,6 +94,12 @@ type Config struct {
 
 	// Prefix begins every storage key; empty is "/registry".
 	Prefix string
+	// Layout returns the path below Prefix under which the objects of a resource
+	// lie, by namespace, where they have one, and name. Nil is the group, "core" for
+	// the core group, and the plural; Layout of package kube is kube-apiserver's. It
+	// must stay the same as long as the store is kept. New refuses one by which the
+	// objects of two resources could meet.
+	Layout func(resource schema.GroupResource) string
 	// Listener is what Run serves on; nil serves only through ServeHTTP and
 	// Transport.
 	Listener net.Listener

@@ -86,19 +86,29 @@ func cutField(data []byte, tag byte) (content, rest []byte, ok bool) {
 func (p parts) metaSize(digits int) int { return int(p.rest-p.meta) + digits }
 
 func (p parts) size(revision storage.Revision) int {
-	meta := p.metaSize(decimals(revision))
-	return 1 + uvarintSize(meta) + meta + int(p.end-p.rest)
+	return p.partialSize(revision) + int(p.end-p.rest)
 }
 
 // appendTo appends the message of value with its resourceVersion.
 func (p parts) appendTo(to, value []byte, revision storage.Revision) []byte {
+	return append(p.appendPartial(to, value, revision), value[p.rest:p.end]...)
+}
+
+// partialSize is the length of what appendPartial appends.
+func (p parts) partialSize(revision storage.Revision) int {
+	meta := p.metaSize(decimals(revision))
+	return 1 + uvarintSize(meta) + meta
+}
+
+// appendPartial appends what of the message is metadata.
+func (p parts) appendPartial(to, value []byte, revision storage.Revision) []byte {
 	digits := decimals(revision)
 	to = append(to, tagMetadata)
 	to = binary.AppendUvarint(to, uint64(p.metaSize(digits)))
 	to = append(to, value[p.meta:p.version]...)
 	to = append(to, tagResourceVersion, byte(digits))
 	to = strconv.AppendInt(to, int64(revision), 10)
-	return append(to, value[p.version+2:p.end]...)
+	return append(to, value[p.version+2:p.rest]...)
 }
 
 func decimals(revision storage.Revision) int {

@@ -140,7 +140,7 @@ func checkReplicas(obj runtime.Object) field.ErrorList {
 
 func scale() apiserver.Subresource {
 	return apiserver.Subresource{
-		Name: "scale", Verbs: []string{"get", "update", "patch"},
+		Name: "scale", Verbs: []string{"get", "update", "patch"}, Replicas: "spec.replicas",
 		Group: "autoscaling", Version: "v1", Kind: "Scale",
 		New:      func() runtime.Object { return &autoscalingv1.Scale{} },
 		Strategy: apiserver.Strategy{PrepareForUpdate: raiseGeneration},

@@ -106,10 +106,13 @@ func (q *request) sameObject(body runtime.Object) error {
 // sameName checks name and namespace against the URL, and completes the latter.
 func (q *request) sameName(m metav1.Object) error {
 	if m.GetName() != q.info.Name {
+		if m.GetName() == "" {
+			return badRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", q.info.Name)
+		}
 		return badRequest("the name of the object (%s) does not match the name on the URL (%s)", m.GetName(), q.info.Name)
 	}
 	if ns := m.GetNamespace(); ns != "" && ns != q.info.Namespace {
-		return badRequest("the namespace of the object (%s) does not match the namespace on the request (%s)", ns, q.info.Namespace)
+		return badRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
 	m.SetNamespace(q.info.Namespace)
 	return nil

@@ -46,8 +46,8 @@ func TestUpdateRefuses(t *testing.T) {
 		{"deletion", "/web", meta(`"deletionTimestamp":"2030-01-01T00:00:00Z"`), 422, "metadata.deletionTimestamp: Invalid value"},
 		{"bad label", "/web", meta(`"labels":{"a":"b/c"}`), 422, "metadata.labels: Invalid value"},
 		{"other name", "/web", configMap("wib", ""), 400, "the name of the object (wib) does not match the name on the URL (web)"},
-		{"no name", "/web", `{}`, 400, "does not match the name on the URL"},
-		{"other namespace", "/web", meta(`"namespace":"other"`), 400, "the namespace of the object (other) does not match"},
+		{"no name", "/web", `{}`, 400, "the name of the object (web based on URL) was undeterminable: name must be provided"},
+		{"other namespace", "/web", meta(`"namespace":"other"`), 400, "the namespace of the provided object does not match the namespace sent on the request"},
 		{"absent", "/none", configMap("none", ""), 404, `configmaps "none" not found`},
 		{"collection", "", configMap("web", ""), 405, ""},
 	} {

@@ -146,8 +146,8 @@ func TestWatchList(t *testing.T) {
 	quiet := a.watch(configPath + "?watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan")
 	a.create(configPath, configMap("c", ""))
 	quiet.want("ADDED/c")
-	a.want(a.do("GET", configPath+"?watch=true&sendInitialEvents=true", ""), 400, "NotOlderThan")
-	a.want(a.do("GET", configPath+"?watch=true&resourceVersionMatch=NotOlderThan", ""), 400, "sendInitialEvents")
+	a.want(a.do("GET", configPath+"?watch=true&sendInitialEvents=true", ""), 422, "NotOlderThan")
+	a.want(a.do("GET", configPath+"?watch=true&resourceVersionMatch=NotOlderThan", ""), 422, "sendInitialEvents")
 	a.want(a.do("GET", configPath+"?watch=true", "", "Accept: application/yaml"), 406, "")
 }
 

@@ -121,18 +121,23 @@ func (b *body) writeTo(w interface{ Write([]byte) (int, error) }) {
 
 // listBody puts a list together from what is kept of its items.
 func (k *kind) listBody(media string, l *listing) (*body, error) {
-	meta := metav1.ListMeta{ResourceVersion: formatRevision(l.revision), Continue: l.next, RemainingItemCount: l.remaining}
 	if media == mediaProto {
-		return k.protoList(&meta, l.items)
+		return k.protoList(l)
 	}
-	return k.jsonList(&meta, l.items)
+	return k.jsonList(l)
 }
 
-func (k *kind) jsonList(meta *metav1.ListMeta, items []*item) (*body, error) {
-	head, err := json.Marshal(meta)
+// meta is the metadata of the list.
+func (l *listing) meta() *metav1.ListMeta {
+	return &metav1.ListMeta{ResourceVersion: formatRevision(l.revision), Continue: l.next, RemainingItemCount: l.remaining}
+}
+
+func (k *kind) jsonList(l *listing) (*body, error) {
+	head, err := json.Marshal(l.meta())
 	if err != nil {
 		return nil, err
 	}
+	items := l.items
 	b := &body{items: items, separator: []byte{','}, tail: []byte("]}\n"), zipped: &k.wire.jsonZipped}
 	b.head = append(append(append([]byte(nil), k.wire.jsonListHead...), `"metadata":`...), head...)
 	b.head = append(b.head, `,"items":[`...)
@@ -157,30 +162,42 @@ func (k *kind) jsonList(meta *metav1.ListMeta, items []*item) (*body, error) {
 	return b, nil
 }
 
-func (k *kind) protoList(meta *metav1.ListMeta, items []*item) (*body, error) {
-	listMeta, err := meta.Marshal()
-	if err != nil {
-		return nil, err
-	}
-	size := 1 + uvarintSize(len(listMeta)) + len(listMeta)
-	for _, i := range items {
+func (k *kind) protoList(l *listing) (*body, error) {
+	size := 0
+	for _, i := range l.items {
 		if err := k.marshaled(i); err != nil {
 			return nil, err
 		}
 		n := messageSize(i)
 		size += 1 + uvarintSize(n) + n
 	}
-	b := &body{items: items, tail: endOfUnknown, zipped: &k.wire.protoZipped}
-	b.head = binary.AppendUvarint(append([]byte(nil), k.wire.protoListHead...), uint64(size))
-	b.head = append(b.head, tagMetadata)
-	b.head = binary.AppendUvarint(b.head, uint64(len(listMeta)))
-	b.size = len(b.head) - 1 - uvarintSize(len(listMeta)) + size + len(b.tail)
-	b.head = append(b.head, listMeta...)
+	b, err := protoBody(k.wire.protoListHead, l, size)
+	if err != nil {
+		return nil, err
+	}
+	b.zipped = &k.wire.protoZipped
 	b.next = func(to []byte, i int) []byte {
 		to = append(to, tagItems)
-		to = binary.AppendUvarint(to, uint64(messageSize(items[i])))
-		return appendMessage(to, items[i])
+		to = binary.AppendUvarint(to, uint64(messageSize(l.items[i])))
+		return appendMessage(to, l.items[i])
 	}
+	return b, nil
+}
+
+// protoBody is the body of a list whose items take size bytes, tags and lengths
+// included, but for the function that appends them.
+func protoBody(head []byte, l *listing, size int) (*body, error) {
+	meta, err := l.meta().Marshal()
+	if err != nil {
+		return nil, err
+	}
+	size += 1 + uvarintSize(len(meta)) + len(meta)
+	b := &body{items: l.items, tail: endOfUnknown}
+	b.head = binary.AppendUvarint(append([]byte(nil), head...), uint64(size))
+	b.size = len(b.head) + size + len(b.tail)
+	b.head = append(b.head, tagMetadata)
+	b.head = binary.AppendUvarint(b.head, uint64(len(meta)))
+	b.head = append(b.head, meta...)
 	return b, nil
 }
 

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -26,7 +27,7 @@ import (
 // wireKind is a kind whose objects get a default when they are decoded.
 func wireKind(t testing.TB, r Resource) *kind {
 	t.Helper()
-	k, err := newKind(r, "/registry", newCodec())
+	k, err := newKind(r, layout{prefix: "/registry"}, newCodec())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,24 +113,14 @@ func TestWireIsTheCodecs(t *testing.T) {
 
 func compareWire(t *testing.T, k *kind, l *listing) {
 	t.Helper()
-	list, err := k.listObject(l)
-	if err != nil {
+	whole, err1 := k.listObject(l)
+	metas, err2 := partialList(l)
+	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
 	for _, media := range []string{mediaJSON, mediaProto} {
-		want, err := k.codec.encode(media, list)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := k.listBody(media, l)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got bytes.Buffer
-		b.writeTo(&got)
-		if !bytes.Equal(got.Bytes(), want) || b.size != len(want) {
-			t.Fatalf("a list of %d as %s differs: %d bytes, announced %d, want %d", len(l.items), media, got.Len(), b.size, len(want))
-		}
+		compareBody(t, k, media, l, whole, k.listBody)
+		compareBody(t, k, media, l, metas, k.partialBody)
 		for _, i := range l.items {
 			want, err := k.codec.encode(media, i.Object.Object)
 			if err != nil {
@@ -139,6 +130,24 @@ func compareWire(t *testing.T, k *kind, l *listing) {
 				t.Fatalf("as %s: %v\n%q\nwant\n%q", media, err, got, want)
 			}
 		}
+	}
+}
+
+// compareBody compares a list with what made puts together.
+func compareBody(t *testing.T, k *kind, media string, l *listing, list runtime.Object, made func(string, *listing) (*body, error)) {
+	t.Helper()
+	want, err := k.codec.encode(media, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := made(media, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	b.writeTo(&got)
+	if !bytes.Equal(got.Bytes(), want) || b.size != len(want) {
+		t.Fatalf("a %T of %d as %s differs: %d bytes, announced %d, want %d", list, len(l.items), media, got.Len(), b.size, len(want))
 	}
 }
 

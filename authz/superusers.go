@@ -1,16 +1,33 @@
 package authz
 
-import "context"
+import (
+	"context"
+
+	"github.com/planekit/planekit/authn/user"
+)
 
 // Superusers returns an authorizer that allows the members of group everything
 // and has no opinion about anyone else. Asked first, it keeps an administrator
 // in control when the roles are broken or gone; Kubernetes does so for
-// "system:masters".
-func Superusers(group string) Authorizer {
-	return Func(func(_ context.Context, a Attributes) (Decision, string, error) {
-		if a.User.In(group) {
-			return Allow, "", nil
-		}
-		return NoOpinion, "", nil
-	})
+// "system:masters". It is a [Lister].
+func Superusers(group string) Authorizer { return superusers(group) }
+
+type superusers string
+
+func (s superusers) Authorize(_ context.Context, a Attributes) (Decision, string, error) {
+	if a.User.In(string(s)) {
+		return Allow, "", nil
+	}
+	return NoOpinion, "", nil
+}
+
+func (s superusers) RulesFor(_ context.Context, u *user.Info, _ string) (Rules, error) {
+	if !u.In(string(s)) {
+		return Rules{}, nil
+	}
+	all := []string{"*"}
+	return Rules{
+		Resources: []ResourceRule{{Verbs: all, Groups: all, Resources: all}},
+		Paths:     []PathRule{{Verbs: all, Paths: all}},
+	}, nil
 }

@@ -160,7 +160,7 @@ require (
 	golang.org/x/exp v0.0.0-20251219203646-944ab1f22d93 // indirect
 	golang.org/x/oauth2 v0.36.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
-	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.47.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.14.0 // indirect
@@ -210,6 +210,7 @@ require (
 
 require (
 	github.com/planekit/planekit v0.0.0
+	go.uber.org/goleak v1.3.0
 	golang.org/x/net v0.61.0
 	k8s.io/api v0.36.3
 	k8s.io/apimachinery v0.36.3

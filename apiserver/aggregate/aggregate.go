@@ -3,71 +3,98 @@
 // (https://kubernetes.io/docs/concepts/extend-kubernetes/api-extension/apiserver-aggregation/).
 //
 //	aggregator, err := aggregate.New(aggregate.Config{
-//		Services:    services,            // what there is, by group version
-//		Resolve:     resolve,             // where a service is
-//		Certificate: proxyClient.Current, // what it knows this server by
+//		APIServices:    apiServices,         // local copies
+//		Services:       services,
+//		Endpoints:      slicesByService,
+//		Status:         typed,               // who writes conditions
+//		Certificate:    proxyClient.Current, // what others know this server by
 //	})
 //	config.Aggregator = aggregator
+//	go aggregator.Run(ctx)
 //
 // A request is authenticated and authorized here. The other server learns who
 // asks from the headers X-Remote-User, X-Remote-Uid, X-Remote-Group and
-// X-Remote-Extra-, which it must believe from holders of the certificate only,
-// and decides itself what they may do. What the client sent under these names is
-// removed, as are its credentials.
+// X-Remote-Extra-, which it must believe from holders of the certificate only
+// (see authn/requestheader), and decides itself what they may do. What the client
+// sent under these names is removed, as are its credentials.
 //
 // The answer is passed on as it comes, watches and upgraded connections too. A
-// redirect goes to the client, and is not followed. Where the other server cannot
-// be found or reached, or its certificate does not fit, the client gets 503; other
-// groups are not affected.
+// redirect goes to the client, and is not followed.
 //
-// The services are asked for with every request, so a change counts at once;
-// connections to a service are kept for as long as its TLS configuration stays.
+// Run asks every other server for its discovery document, every 30 seconds and
+// when its APIService, service or endpoints change, and keeps the condition
+// Available of the APIService, with the reasons of kube-aggregator. What is not
+// available is not asked: the client gets 503, and other groups are not affected.
+// The condition counts as the local copy has it, so a change takes effect a moment
+// after it was written. Until Run has read the copies, nothing is passed on; Ready
+// tells.
 //
-// It leaves out the health of services (their Available condition), and their
-// OpenAPI documents, which the other servers have.
+// It leaves out the core group, which no other server can have here.
 package aggregate
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"fmt"
 	"iter"
 	"net/http"
-	"net/url"
-	"slices"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/apiserver/kube/apiregistration"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/version"
 )
 
-// A Service serves one version of an API group.
-type Service struct {
-	schema.GroupVersion
-	// Namespace, Name and Port are those of the Service object that leads there.
-	Namespace, Name string
-	Port            int
-	// CABundle are the PEM certificates that the server's must be signed by; none
-	// are those of the host.
-	CABundle []byte
-	// InsecureSkipTLSVerify believes any server.
-	InsecureSkipTLSVerify bool
-	// GroupPriority and VersionPriority order discovery, the highest first.
-	GroupPriority, VersionPriority int
+// A Copy is a local copy of one resource; an informer.Informer is one. Its
+// objects are not changed by anyone. Keys are namespace/name, or the name alone.
+type Copy[T any] interface {
+	Get(key string) (T, bool)
+	All() iter.Seq[T]
+	// Subscribe reports every object as (zero, new), then changes as (old, new)
+	// and deletions as (old, zero), after the copy shows them. The returned stop
+	// waits for a call under way.
+	Subscribe(func(old, new T)) (stop func())
+	// Synced is closed once the first full list is there.
+	Synced() <-chan struct{}
 }
 
-// Config says what is passed on, and how.
+// Endpoints finds the slices of a service, by namespace/name; an informer.Index
+// by [ByService] does.
+type Endpoints interface {
+	Get(service string) iter.Seq[*discoveryv1.EndpointSlice]
+}
+
+// ByService returns the service that a slice is of, as Endpoints finds it.
+func ByService(s *discoveryv1.EndpointSlice) []string {
+	if name := s.Labels[discoveryv1.LabelServiceName]; name != "" {
+		return []string{s.Namespace + "/" + name}
+	}
+	return nil
+}
+
+// StatusUpdater replaces the status of an APIService, guarded by its resource
+// version.
+type StatusUpdater interface {
+	UpdateStatus(context.Context, *apiregistration.APIService) (*apiregistration.APIService, error)
+}
+
+// Config says what is passed on, and how. APIServices, Services, EndpointSlices,
+// Endpoints and Status must be set.
 type Config struct {
-	// Services yields those that there are. It is called often and must be fast.
-	Services func() iter.Seq[Service]
-	// Resolve returns where a service is, such as https://10.0.0.7:8443.
-	Resolve func(context.Context, Service) (*url.URL, error)
+	APIServices    Copy[*apiregistration.APIService]
+	Services       Copy[*corev1.Service]
+	EndpointSlices Copy[*discoveryv1.EndpointSlice]
+	// Endpoints is an index of EndpointSlices.
+	Endpoints Endpoints
+	// Status writes conditions.
+	Status StatusUpdater
+	// Resolver tells where services are. Nil is one of their ready endpoints, as
+	// ByEndpoints has it, which works without a network of services.
+	Resolver Resolver
 	// Certificate returns the client certificate that others know this server by;
 	// it is asked for with each connection. Nil presents none.
 	Certificate func() (*tls.Certificate, error)
@@ -75,114 +102,52 @@ type Config struct {
 	Log logr.Logger
 }
 
-// Aggregator is an apiserver.Aggregator.
+// Aggregator is an apiserver.Aggregator. Its methods are safe for concurrent use.
 type Aggregator struct {
 	config Config
+	table  atomic.Pointer[table]
+	ready  chan struct{}
 
 	mu sync.Mutex
 	// Guarded by mu: connections to services, by the service and its TLS
-	// configuration.
+	// configuration; closed says that there will be no more.
 	transports map[identity]*http.Transport
+	closed     bool
+	// Guarded by mu: what other servers have said of themselves, and who asks
+	// them, by the name of the APIService.
+	said   map[string]answer
+	probes map[string]*probe
 }
 
-// identity is what a service's connections depend on.
-type identity struct {
-	schema.GroupVersion
-	namespace, name string
-	insecure        bool
-	// upgrade says that requests may turn into something else, which HTTP/2 has no
-	// way for.
-	upgrade bool
-	ca      [sha256.Size]byte
-}
+var _ apiserver.Aggregator = (*Aggregator)(nil)
 
-// New checks c.
+// New checks c. It starts nothing.
 func New(c Config) (*Aggregator, error) {
-	if c.Services == nil || c.Resolve == nil {
-		return nil, errors.New("aggregate: Services and Resolve must be set")
+	if c.APIServices == nil || c.Services == nil || c.EndpointSlices == nil || c.Endpoints == nil || c.Status == nil {
+		return nil, errors.New("aggregate: APIServices, Services, EndpointSlices, Endpoints and Status must be set")
 	}
-	return &Aggregator{config: c, transports: map[identity]*http.Transport{}}, nil
+	if c.Resolver == nil {
+		c.Resolver = ByEndpoints(c.Services, c.Endpoints)
+	}
+	a := &Aggregator{
+		config: c, ready: make(chan struct{}),
+		transports: map[identity]*http.Transport{}, said: map[string]answer{}, probes: map[string]*probe{},
+	}
+	a.table.Store(&table{})
+	return a, nil
 }
 
-// GroupVersions are those of the services, by priority.
-func (a *Aggregator) GroupVersions() []schema.GroupVersion {
-	all := slices.Collect(a.config.Services())
-	slices.SortFunc(all, func(x, y Service) int {
-		return cmp.Or(
-			cmp.Compare(y.GroupPriority, x.GroupPriority), cmp.Compare(x.Group, y.Group),
-			cmp.Compare(y.VersionPriority, x.VersionPriority), version.CompareKubeAwareVersionStrings(y.Version, x.Version),
-		)
-	})
-	out := make([]schema.GroupVersion, len(all))
-	for i, s := range all {
-		out[i] = s.GroupVersion
-	}
-	return out
-}
+// Ready is closed once Run has read the APIServices, so that what is not passed
+// on is not to be.
+func (a *Aggregator) Ready() <-chan struct{} { return a.ready }
 
-// Handler returns a proxy to the service of gv, nil if there is none.
+// GroupVersions are those of the APIServices, by priority.
+func (a *Aggregator) GroupVersions() []apiserver.AggregatedVersion { return a.table.Load().versions }
+
+// Handler returns a proxy to the server of gv, nil if it is no other's.
 func (a *Aggregator) Handler(gv schema.GroupVersion) http.Handler {
-	for s := range a.config.Services() {
-		if s.GroupVersion == gv {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, s) })
-		}
+	if b := a.table.Load().backends[gv]; b != nil {
+		return b
 	}
 	return nil
-}
-
-// Close ends idle connections.
-func (a *Aggregator) Close() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for id, t := range a.transports {
-		t.CloseIdleConnections()
-		delete(a.transports, id)
-	}
-}
-
-// transport returns the connections to s, after it has given up those of
-// services which have changed or gone.
-func (a *Aggregator) transport(s Service, upgrade bool) (*http.Transport, error) {
-	id := identify(s, upgrade)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if t := a.transports[id]; t != nil {
-		return t, nil
-	}
-	current := map[identity]bool{}
-	for other := range a.config.Services() {
-		current[identify(other, false)], current[identify(other, true)] = true, true
-	}
-	for old, t := range a.transports {
-		if !current[old] {
-			t.CloseIdleConnections()
-			delete(a.transports, old)
-		}
-	}
-	config, err := a.tls(s)
-	if err != nil {
-		return nil, err
-	}
-	t := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: !upgrade, MaxIdleConnsPerHost: 32, IdleConnTimeout: 90 * time.Second,
-		TLSHandshakeTimeout: 10 * time.Second}
-	a.transports[id] = t
-	return t, nil
-}
-
-func identify(s Service, upgrade bool) identity {
-	return identity{s.GroupVersion, s.Namespace, s.Name, s.InsecureSkipTLSVerify, upgrade, sha256.Sum256(s.CABundle)}
-}
-
-func (a *Aggregator) tls(s Service) (*tls.Config, error) {
-	config := &tls.Config{ServerName: s.Name + "." + s.Namespace + ".svc", InsecureSkipVerify: s.InsecureSkipTLSVerify, MinVersion: tls.VersionTLS12}
-	if len(s.CABundle) > 0 {
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(s.CABundle) {
-			return nil, fmt.Errorf("service %s/%s: no certificate in the CA bundle", s.Namespace, s.Name)
-		}
-	}
-	if a.config.Certificate != nil {
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return a.config.Certificate() }
-	}
-	return config, nil
 }

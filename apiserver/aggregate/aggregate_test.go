@@ -13,20 +13,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
+	"log"
 	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/aggregate"
 	"github.com/planekit/planekit/apiserver/apiservertest"
+	"github.com/planekit/planekit/apiserver/kube/apiregistration"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,14 +38,28 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var metricsV1 = schema.GroupVersion{Group: "metrics.example.com", Version: "v1"}
 
 func Example() {
+	var all copies // local copies, informers in a program
+	service := &apiregistration.APIService{Spec: apiregistration.APIServiceSpec{
+		Group: metricsV1.Group, Version: metricsV1.Version, Service: &apiregistration.ServiceReference{Namespace: "kube-system", Name: "metrics"},
+	}}
+	all.apiServices.set("v1.metrics.example.com", service)
 	aggregator, err := aggregate.New(aggregate.Config{
-		Services: func() iter.Seq[aggregate.Service] {
-			return slices.Values([]aggregate.Service{{GroupVersion: metricsV1, Namespace: "kube-system", Name: "metrics", Port: 443}})
-		},
-		Resolve: func(context.Context, aggregate.Service) (*url.URL, error) { return url.Parse("https://10.0.0.7:8443") },
+		APIServices: &all.apiServices, Services: &all.services, EndpointSlices: &all.slices, Endpoints: &all, Status: &all,
 	})
-	fmt.Println(aggregator.GroupVersions(), err)
-	// Output: [metrics.example.com/v1] <nil>
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- aggregator.Run(ctx) }()
+	<-aggregator.Ready()
+	fmt.Println(aggregator.GroupVersions()[0].GroupVersion, aggregator.Handler(metricsV1) != nil)
+	cancel()
+	fmt.Println(<-ended)
+	// Output:
+	// metrics.example.com/v1 true
+	// <nil>
 }
 
 // authority signs certificates.
@@ -99,51 +113,129 @@ func (a *authority) pool() *x509.CertPool {
 
 // setup is an API server in front of another one.
 type setup struct {
-	server  *apiservertest.Server
-	service atomic.Pointer[aggregate.Service] // nil: there is none
-	resolve atomic.Pointer[error]             // not nil: it cannot be found
+	copies
+	server     *apiservertest.Server
+	aggregator *aggregate.Aggregator
+	other      *httptest.Server
 }
 
+// discovery is what the other server says it has.
+const discovery = `{"kind":"APIResourceList","groupVersion":"metrics.example.com/v1","resources":[` +
+	`{"name":"nodes","singularName":"node","namespaced":true,"kind":"Node","verbs":["get","list"],"shortNames":["mn"],"categories":["all"]},` +
+	`{"name":"nodes/status","namespaced":true,"kind":"Node","verbs":["get"]},` +
+	`{"name":"nodes/scale","namespaced":true,"group":"autoscaling","version":"v1","kind":"Scale","verbs":["get"]}]}`
+
+// start has behind answer what is passed on. The other server's discovery and
+// OpenAPI index are there for whoever checks it.
 func start(t *testing.T, behind http.HandlerFunc) *setup {
 	t.Helper()
 	ca, front := newAuthority(t), newAuthority(t)
-	other := httptest.NewUnstartedServer(behind)
-	other.TLS = &tls.Config{
+	s := &setup{}
+	s.other = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Remote-User") != "system:kube-aggregator" {
+			behind(w, r)
+			return
+		}
+		if !slices.Equal(r.Header["X-Remote-Group"], []string{"system:masters"}) {
+			t.Errorf("checked by %v", r.Header)
+		}
+		switch r.URL.Path {
+		case "/apis/metrics.example.com/v1":
+			io.WriteString(w, discovery)
+		case "/openapi/v3":
+			io.WriteString(w, `{"paths":{"apis/metrics.example.com/v1":{"serverRelativeURL":"/openapi/v3/apis/metrics.example.com/v1?hash=ABC"}}}`)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	s.other.TLS = &tls.Config{
 		Certificates: []tls.Certificate{ca.pair("metrics.kube-system.svc", x509.ExtKeyUsageServerAuth)},
 		ClientCAs:    front.pool(), ClientAuth: tls.RequireAndVerifyClientCert,
 	}
-	other.EnableHTTP2 = true
-	other.StartTLS()
-	t.Cleanup(other.Close)
+	s.other.EnableHTTP2 = true
+	s.other.Config.ErrorLog = log.New(io.Discard, "", 0) // some handshakes are to fail
+	s.other.StartTLS()
+	t.Cleanup(s.other.Close)
+	s.add(s.other.Listener.Addr().(*net.TCPAddr), ca.pem())
 	proxy := front.pair("front-proxy-client", x509.ExtKeyUsageClientAuth)
-	s := &setup{}
-	s.service.Store(&aggregate.Service{GroupVersion: metricsV1, Namespace: "kube-system", Name: "metrics", Port: 443, CABundle: ca.pem()})
-	aggregator, err := aggregate.New(aggregate.Config{
-		Services: func() iter.Seq[aggregate.Service] {
-			return func(yield func(aggregate.Service) bool) {
-				if service := s.service.Load(); service != nil {
-					yield(*service)
-				}
-			}
-		},
-		Resolve: func(context.Context, aggregate.Service) (*url.URL, error) {
-			if err := s.resolve.Load(); err != nil {
-				return nil, *err
-			}
-			return url.Parse(other.URL)
-		},
+	s.aggregator = run(t, aggregate.Config{
+		APIServices: &s.apiServices, Services: &s.services, EndpointSlices: &s.slices, Endpoints: s, Status: s,
 		Certificate: func() (*tls.Certificate, error) { return &proxy, nil },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(aggregator.Close)
 	s.server = apiservertest.Start(t, apiservertest.WithResources(apiserver.Resource{
 		Version: "v1", Kind: "ConfigMap", Plural: "configmaps", Namespaced: true,
 		New:     func() runtime.Object { return &corev1.ConfigMap{} },
 		NewList: func() runtime.Object { return &corev1.ConfigMapList{} },
-	}), apiservertest.WithConfig(func(c *apiserver.Config) { c.Aggregator = aggregator }))
+	}), apiservertest.WithConfig(func(c *apiserver.Config) { c.Aggregator = s.aggregator }))
 	return s
+}
+
+// run runs an aggregator until the test ends.
+func run(t *testing.T, c aggregate.Config) *aggregate.Aggregator {
+	t.Helper()
+	a, err := aggregate.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	<-a.Ready()
+	return a
+}
+
+// eventually waits until done is.
+func eventually(t *testing.T, done func() bool, failed func()) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(20 * time.Second); !done(); <-tick.C {
+		if time.Now().After(deadline) {
+			failed()
+			t.FailNow()
+		}
+	}
+}
+
+// condition waits until the APIService says what is wanted: its status and
+// reason.
+func (c *copies) condition(t *testing.T, want string) (have apiregistration.APIServiceCondition) {
+	t.Helper()
+	eventually(t, func() bool {
+		if object, ok := c.apiServices.Get(name); ok && len(object.Status.Conditions) == 1 {
+			have = object.Status.Conditions[0]
+		}
+		return string(have.Status)+" "+have.Reason == want
+	}, func() { t.Errorf("the condition is %+v, want %q", have, want) })
+	return have
+}
+
+// ready waits until requests are passed on: a condition counts a moment after it
+// was written.
+func (s *setup) ready(t *testing.T) {
+	t.Helper()
+	s.condition(t, "True Passed")
+	eventually(t, func() bool {
+		v := s.aggregator.GroupVersions()
+		return len(v) > 0 && !v[0].Stale
+	}, func() { t.Error("it stays stale") })
+}
+
+// answers waits until a request gets the code that is wanted.
+func (s *setup) answers(t *testing.T, what string, want int) (body string) {
+	t.Helper()
+	var code int
+	eventually(t, func() bool {
+		code, body = s.do(t, s.server.Client(), "GET", nodesPath, "")
+		return code == want
+	}, func() { t.Errorf("%s: %d %s, want %d", what, code, body, want) })
+	return body
 }
 
 func (s *setup) do(t *testing.T, client *http.Client, method, path, body string, headers ...string) (int, string) {
@@ -176,6 +268,7 @@ func TestWhoAsksIsPassedOn(t *testing.T) {
 		fmt.Fprintln(w, r.Method, r.URL.RequestURI(), string(body), r.Header["X-Remote-User"], r.Header["X-Remote-Group"],
 			r.Header["X-Remote-Extra-Evil"], r.Header["X_remote_user"], r.Header["Authorization"], r.Header["Impersonate-User"])
 	})
+	s.ready(t)
 	code, body := s.do(t, s.server.Client(), "POST", nodesPath+"?a=b", "hello", "X-Remote-User: root", "X-Remote-Group: evil", "X-Remote-Extra-Evil: yes", "X_remote_user: root")
 	if want := "POST " + nodesPath + "?a=b hello [admin] [system:masters system:authenticated] [] [] [] []\n"; code != 200 || body != want {
 		t.Errorf("%d %q, want %q", code, body, want)
@@ -192,61 +285,99 @@ func TestWhoAsksIsPassedOn(t *testing.T) {
 	}
 }
 
+// TestUnavailable: a server that is not there, or not the one that is meant, is
+// not asked; the client gets kube-aggregator's 503, and other groups are served.
 func TestUnavailable(t *testing.T) {
 	s := start(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })
-	want := func(what string, code int) {
-		t.Helper()
-		if got, body := s.do(t, s.server.Client(), "GET", nodesPath, ""); got != code {
-			t.Errorf("%s: %d %s, want %d", what, got, body, code)
-		}
-	}
-	want("well", 200)
-	lost := errors.New("no endpoints")
-	s.resolve.Store(&lost)
-	want("not found", 503)
-	s.resolve.Store(nil)
-	good := s.service.Load()
-	for what, change := range map[string]func(*aggregate.Service){
-		"another CA":    func(x *aggregate.Service) { x.CABundle = newAuthority(t).pem() },
-		"garbage as CA": func(x *aggregate.Service) { x.CABundle = []byte("garbage") },
-		"another name":  func(x *aggregate.Service) { x.Name = "other" },
+	s.answers(t, "well", 200)
+	s.condition(t, "True Passed")
+	good, _ := s.apiServices.Get(name)
+	for what, change := range map[string]func(*apiregistration.APIServiceSpec){
+		"another CA":    func(x *apiregistration.APIServiceSpec) { x.CABundle = newAuthority(t).pem() },
+		"garbage as CA": func(x *apiregistration.APIServiceSpec) { x.CABundle = []byte("garbage") },
+		"another name":  func(x *apiregistration.APIServiceSpec) { x.Service.Name = "same" }, // not in the certificate
 	} {
-		bad := *good
-		change(&bad)
-		s.service.Store(&bad)
-		want(what, 503)
+		bad := good.DeepCopy()
+		change(&bad.Spec)
+		s.apiServices.set(name, bad)
+		s.condition(t, "False FailedDiscoveryCheck")
+		if body := s.answers(t, what, 503); body != "service unavailable\n" {
+			t.Errorf("%s: %q", what, body)
+		}
+		s.apiServices.set(name, good)
+		s.condition(t, "True Passed")
+		s.answers(t, "well again after "+what, 200)
 	}
-	insecure := *good
-	insecure.CABundle, insecure.InsecureSkipTLSVerify = nil, true
-	s.service.Store(&insecure)
-	want("any server", 200)
-	s.service.Store(nil)
-	want("gone", 404)
-	s.service.Store(good)
-	want("back", 200)
+	insecure := good.DeepCopy()
+	insecure.Spec.CABundle, insecure.Spec.InsecureSkipTLSVerify, insecure.Spec.Service.Name = nil, true, "same"
+	s.apiServices.set(name, insecure)
+	s.answers(t, "any server", 200)
+	s.apiServices.set(name, nil)
+	s.answers(t, "gone", 404)
+	s.apiServices.set(name, good)
+	s.answers(t, "back", 200)
+	s.other.CloseClientConnections()
+	s.other.Listener.Close()
+	s.slices.set("kube-system/metrics", slice("metrics", s.port)) // look again
+	c := s.condition(t, "False FailedDiscoveryCheck")
+	if !strings.HasPrefix(c.Message, "failing or missing response from https://127.0.0.1:") || !strings.Contains(c.Message, "/apis/metrics.example.com/v1: Get ") {
+		t.Errorf("message: %s", c.Message)
+	}
+	s.answers(t, "down", 503)
 	if code, body := s.do(t, s.server.Client(), "GET", "/api/v1/configmaps", ""); code != 200 {
 		t.Errorf("own group: %d %s", code, body)
 	}
 }
 
+// TestNotYetAvailable: a server of which it is not written that it is available is
+// not asked, though it would answer.
+func TestNotYetAvailable(t *testing.T) {
+	s := start(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })
+	s.answers(t, "well", 200)
+	s.mu.Lock()
+	s.refuse = errors.New("no room")
+	s.mu.Unlock()
+	have, _ := s.apiServices.Get(name)
+	unsaid := have.DeepCopy()
+	unsaid.Status.Conditions = nil
+	s.apiServices.set(name, unsaid)
+	s.answers(t, "unsaid", 503)
+}
+
+const aggregated = "Accept: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+
+// TestDiscoveryMerges: what another server has is in the old documents and in the
+// new one, with its resources, and stale while it is not there.
 func TestDiscoveryMerges(t *testing.T) {
-	s := start(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "resources at "+r.URL.Path) })
-	const aggregated = "Accept: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+	s := start(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "seen at "+r.URL.RequestURI()) })
+	s.answers(t, "well", 200)
 	for _, c := range []struct{ path, header, want string }{
 		{"/apis", "A: b", `"preferredVersion":{"groupVersion":"metrics.example.com/v1","version":"v1"}`},
-		{"/apis", aggregated, `"kind":"APIGroupList"`},
+		{"/apis", aggregated, `{"resource":"nodes","responseKind":{"group":"metrics.example.com","version":"v1","kind":"Node"},"scope":"Namespaced",` +
+			`"singularResource":"node","verbs":["get","list"],"shortNames":["mn"],"categories":["all"],"subresources":[` +
+			`{"subresource":"status","responseKind":{"group":"metrics.example.com","version":"v1","kind":"Node"},"verbs":["get"]},` +
+			`{"subresource":"scale","responseKind":{"group":"autoscaling","version":"v1","kind":"Scale"},"verbs":["get"]}]}],"freshness":"Current"}`},
 		{"/api", aggregated, `"kind":"APIGroupDiscoveryList"`},
 		{"/apis/metrics.example.com", "A: b", `"kind":"APIGroup"`},
-		{"/apis/metrics.example.com/v1", "A: b", "resources at /apis/metrics.example.com/v1"},
+		{"/apis/metrics.example.com/v1", "A: b", "seen at /apis/metrics.example.com/v1"},
+		{"/openapi/v3", "A: b", `"apis/metrics.example.com/v1":{"serverRelativeURL":"/openapi/v3/apis/metrics.example.com/v1?hash=ABC"}`},
+		{"/openapi/v3/apis/metrics.example.com/v1?hash=ABC", "A: b", "seen at /openapi/v3/apis/metrics.example.com/v1?hash=ABC"},
 		{"/", "A: b", `"/apis/metrics.example.com/v1"`},
 	} {
 		if code, body := s.do(t, s.server.Client(), "GET", c.path, "", c.header); code != 200 || !strings.Contains(body, c.want) {
 			t.Errorf("%s: %d %s, want %s", c.path, code, body, c.want)
 		}
 	}
-	s.service.Store(nil)
-	if _, body := s.do(t, s.server.Client(), "GET", "/apis", "", aggregated); !strings.Contains(body, "APIGroupDiscoveryList") {
-		t.Errorf("without services: %s", body)
+	s.slices.set("kube-system/metrics", nil)
+	s.answers(t, "without endpoints", 503)
+	_, body := s.do(t, s.server.Client(), "GET", "/apis", "", aggregated)
+	if !strings.Contains(body, `"resource":"nodes"`) || !strings.Contains(body, `"freshness":"Stale"`) {
+		t.Errorf("without endpoints: %s", body)
+	}
+	s.apiServices.set(name, nil)
+	s.answers(t, "without the APIService", 404)
+	if _, body := s.do(t, s.server.Client(), "GET", "/apis", "", aggregated); strings.Contains(body, "metrics") {
+		t.Errorf("without the APIService: %s", body)
 	}
 }
 
@@ -254,9 +385,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	s := start(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://elsewhere/", http.StatusFound)
 	})
-	if code, _ := s.do(t, s.server.Client(), "GET", nodesPath, ""); code != http.StatusFound {
-		t.Errorf("%d", code)
-	}
+	s.answers(t, "a redirect", http.StatusFound)
 }
 
 func TestWatchesStream(t *testing.T) {
@@ -270,6 +399,7 @@ func TestWatchesStream(t *testing.T) {
 		}
 	})
 	defer close(leave)
+	s.ready(t)
 	response, err := s.server.Client().Get(s.server.URL + nodesPath + "?watch=true")
 	if err != nil {
 		t.Fatal(err)
@@ -296,6 +426,7 @@ func TestUpgrade(t *testing.T) {
 		text, _ := rw.ReadString('\n')
 		io.WriteString(conn, text)
 	})
+	s.ready(t)
 	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.server.URL, "https://"), &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)

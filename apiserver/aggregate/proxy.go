@@ -1,14 +1,13 @@
 package aggregate
 
 import (
-	"encoding/json"
 	"fmt"
+	"log"
 	"net/http"
 	"net/http/httputil"
 	"strings"
 
 	"github.com/planekit/planekit/authn/user"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // The headers that tell another server who asks
@@ -21,21 +20,25 @@ const (
 	remoteExtra  = remotePrefix + "Extra-"
 )
 
-// serve passes r on to s.
-func (a *Aggregator) serve(w http.ResponseWriter, r *http.Request, s Service) {
+// pass passes r on.
+func (b *backend) pass(w http.ResponseWriter, r *http.Request) {
 	u, ok := user.FromContext(r.Context())
 	if !ok {
-		a.unavailable(w, s, nil) // nobody who asks: never passed on as somebody
+		http.Error(w, "missing user", http.StatusInternalServerError) // never passed on as somebody
 		return
 	}
-	to, err := a.config.Resolve(r.Context(), s)
-	if err != nil {
-		a.unavailable(w, s, err)
+	if !b.available {
+		unavailable(w)
 		return
 	}
-	through, err := a.transport(s, r.Header.Get("Upgrade") != "")
+	to, err := b.config.Resolver.Resolve(r.Context(), b.namespace, b.name, b.port)
 	if err != nil {
-		a.unavailable(w, s, err)
+		b.broken(w, r, err)
+		return
+	}
+	through, err := b.transport(r.Header.Get("Upgrade") != "")
+	if err != nil {
+		b.broken(w, r, err)
 		return
 	}
 	proxy := &httputil.ReverseProxy{
@@ -47,9 +50,18 @@ func (a *Aggregator) serve(w http.ResponseWriter, r *http.Request, s Service) {
 			identifyTo(p.Out.Header, u)
 			p.SetXForwarded()
 		},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { a.unavailable(w, s, err) },
+		ErrorHandler: b.broken,
+		ErrorLog:     log.New(proxyLog{b}, "", 0), // else it writes to standard error
 	}
 	proxy.ServeHTTP(w, r)
+}
+
+// proxyLog is where the proxy says that an answer broke off.
+type proxyLog struct{ *backend }
+
+func (l proxyLog) Write(line []byte) (int, error) {
+	l.config.Log.V(1).Info("answer of another API server broke off", "groupVersion", l.gv.String(), "message", string(line))
+	return len(line), nil
 }
 
 // identifyTo says that u asks, and nobody else: whatever the client claimed is
@@ -77,7 +89,7 @@ func identifyTo(h http.Header, u *user.Info) {
 }
 
 // escape makes a header name of key: what may not stand in one is written as in
-// URLs.
+// URLs, as are percent signs, so that it can be undone.
 func escape(key string) string {
 	var b strings.Builder
 	for _, c := range []byte(key) {
@@ -91,15 +103,16 @@ func escape(key string) string {
 	return b.String()
 }
 
-// unavailable answers 503. The cause is for the log; clients are not told
-// addresses.
-func (a *Aggregator) unavailable(w http.ResponseWriter, s Service, err error) {
-	a.config.Log.Info("another API server cannot be reached", "groupVersion", s.GroupVersion.String(), "service", s.Namespace+"/"+s.Name, "error", err)
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusServiceUnavailable)
-	_ = json.NewEncoder(w).Encode(metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status:   metav1.StatusFailure, Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable,
-		Message: "service unavailable",
-	})
+// broken is for a server that cannot be reached though it seemed available. The
+// cause is for the log; clients are not told addresses.
+func (b *backend) broken(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() == nil {
+		b.config.Log.Info("another API server cannot be reached", "groupVersion", b.gv.String(), "service", b.namespace+"/"+b.name, "error", err.Error())
+	}
+	unavailable(w)
+}
+
+// unavailable answers as kube-aggregator does, in plain text.
+func unavailable(w http.ResponseWriter) {
+	http.Error(w, "service unavailable", http.StatusServiceUnavailable)
 }

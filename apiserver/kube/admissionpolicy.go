@@ -44,7 +44,7 @@ func admissionPolicies() apiserver.Resource {
 			},
 			update: func(p, old *policy) {
 				old.Status.DeepCopyInto(&p.Status)
-				p.Generation = nextGeneration(old.Generation, differ(p.Spec, old.Spec))
+				p.Generation = nextGeneration(old.Generation, differ(&p.Spec, &old.Spec))
 			},
 			validate:       validateAdmissionPolicy,
 			validateUpdate: func(p, _ *policy) field.ErrorList { return validateAdmissionPolicy(p) },
@@ -62,9 +62,12 @@ func admissionPolicies() apiserver.Resource {
 		},
 		Subresources: []apiserver.Subresource{
 			status(strategy[*policy]{
-				update:         func(p, old *policy) { old.Spec.DeepCopyInto(&p.Spec) },
+				update: func(p, old *policy) {
+					old.Spec.DeepCopyInto(&p.Spec)
+					metav1.ResetObjectMetaForStatus(&p.ObjectMeta, &old.ObjectMeta)
+				},
 				validateUpdate: func(p, _ *policy) field.ErrorList { return validateAdmissionPolicyStatus(p) },
-			}),
+			}, "spec", "metadata"),
 		},
 	}
 }
@@ -235,7 +238,7 @@ func admissionPolicyBindings() apiserver.Resource {
 			complete: func(b *binding) { completeMatch(b.Spec.MatchResources) },
 			create:   func(b *binding) { b.Generation = 1 },
 			update: func(b, old *binding) {
-				b.Generation = nextGeneration(old.Generation, differ(b.Spec, old.Spec))
+				b.Generation = nextGeneration(old.Generation, differ(&b.Spec, &old.Spec))
 			},
 			validate:       validateAdmissionBinding,
 			validateUpdate: func(b, _ *binding) field.ErrorList { return validateAdmissionBinding(b) },

@@ -36,7 +36,7 @@ func cronJobs() apiserver.Resource {
 			},
 			update: func(c, old *batchv1.CronJob) {
 				old.Status.DeepCopyInto(&c.Status)
-				c.Generation = nextGeneration(old.Generation, differ(c.Spec, old.Spec))
+				c.Generation = nextGeneration(old.Generation, differ(&c.Spec, &old.Spec))
 			},
 			validate: func(c *batchv1.CronJob) field.ErrorList {
 				ps := problems{list: validateCronJob(c, nil)}

@@ -37,7 +37,7 @@ func csiDrivers() apiserver.Resource {
 				if old.Spec.PreventPodSchedulingIfMissing == nil {
 					d.Spec.PreventPodSchedulingIfMissing = nil
 				}
-				d.Generation = nextGeneration(old.Generation, differ(d.Spec, old.Spec))
+				d.Generation = nextGeneration(old.Generation, differ(&d.Spec, &old.Spec))
 			},
 			validate: validateCSIDriver,
 			validateUpdate: func(d, old *driver) field.ErrorList {

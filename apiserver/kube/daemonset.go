@@ -62,13 +62,13 @@ func completeDaemonSet(ds *appsv1.DaemonSet) {
 func updateDaemonSet(ds, old *appsv1.DaemonSet) {
 	old.Status.DeepCopyInto(&ds.Status)
 	n := templateGeneration(old)
-	if differ(ds.Spec.Template, old.Spec.Template) {
+	if differ(&ds.Spec.Template, &old.Spec.Template) {
 		n++
 	}
 	if n > 0 {
 		setTemplateGeneration(ds, n)
 	}
-	ds.Generation = nextGeneration(old.Generation, differ(ds.Spec, old.Spec))
+	ds.Generation = nextGeneration(old.Generation, differ(&ds.Spec, &old.Spec))
 }
 
 func templateGeneration(ds *appsv1.DaemonSet) int64 {

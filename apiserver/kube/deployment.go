@@ -42,7 +42,7 @@ func deployments() apiserver.Resource {
 					d.Labels = maps.Clone(old.Labels)
 				},
 				validateUpdate: validateDeploymentStatus,
-			}),
+			}, "spec", "metadata.labels"),
 			scale(main, "deployments", func(d *appsv1.Deployment) scaled {
 				return scaled{d, &d.Spec.Replicas, d.Status.Replicas, d.Spec.Selector}
 			}),
@@ -68,7 +68,7 @@ func completeDeployment(d *appsv1.Deployment) {
 // replica sets.
 func updateDeployment(d, old *appsv1.Deployment) {
 	old.Status.DeepCopyInto(&d.Status)
-	d.Generation = nextGeneration(old.Generation, differ(d.Spec, old.Spec) || differ(d.Annotations, old.Annotations))
+	d.Generation = nextGeneration(old.Generation, differ(&d.Spec, &old.Spec) || differ(d.Annotations, old.Annotations))
 }
 
 func deploymentColumns() []apiserver.Column {

@@ -33,7 +33,7 @@ func ingresses() apiserver.Resource {
 			},
 			update: func(in, old *ingress) {
 				old.Status.DeepCopyInto(&in.Status)
-				in.Generation = nextGeneration(old.Generation, differ(in.Spec, old.Spec))
+				in.Generation = nextGeneration(old.Generation, differ(&in.Spec, &old.Spec))
 			},
 			validate: func(in *ingress) field.ErrorList {
 				ps := problems{list: validateIngress(in)}

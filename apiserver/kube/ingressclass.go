@@ -29,7 +29,7 @@ func ingressClasses() apiserver.Resource {
 				}
 			},
 			create:   func(c *class) { c.Generation = 1 },
-			update:   func(c, old *class) { c.Generation = nextGeneration(old.Generation, differ(c.Spec, old.Spec)) },
+			update:   func(c, old *class) { c.Generation = nextGeneration(old.Generation, differ(&c.Spec, &old.Spec)) },
 			validate: validateIngressClass,
 			validateUpdate: func(c, old *class) field.ErrorList {
 				ps := problems{list: validateIngressClass(c)}

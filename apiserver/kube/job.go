@@ -40,7 +40,7 @@ func jobs() apiserver.Resource {
 			create:   createJob,
 			update: func(job, old *batchv1.Job) {
 				old.Status.DeepCopyInto(&job.Status)
-				job.Generation = nextGeneration(old.Generation, differ(job.Spec, old.Spec))
+				job.Generation = nextGeneration(old.Generation, differ(&job.Spec, &old.Spec))
 			},
 			validate:       validateJob,
 			validateUpdate: validateJobUpdate,

@@ -39,14 +39,16 @@ func namespaces() apiserver.Resource {
 		Fields: selectable[*corev1.Namespace]{
 			"status.phase": func(ns *corev1.Namespace) string { return string(ns.Status.Phase) },
 		}.erase(),
+		Resets: []string{"status", "spec.finalizers"},
 		Subresources: []apiserver.Subresource{
 			status(strategy[*corev1.Namespace]{
 				update:         func(ns, old *corev1.Namespace) { old.Spec.DeepCopyInto(&ns.Spec) },
 				validateUpdate: func(ns, _ *corev1.Namespace) field.ErrorList { return validateNamespacePhase(ns) },
 			}),
 			{
-				Name:  "finalize",
-				Verbs: []string{"update"},
+				Name:   "finalize",
+				Verbs:  []string{"update"},
+				Resets: []string{"status"},
 				Strategy: strategy[*corev1.Namespace]{
 					update:         func(ns, old *corev1.Namespace) { old.Status.DeepCopyInto(&ns.Status) },
 					validateUpdate: func(ns, _ *corev1.Namespace) field.ErrorList { return validateNamespace(ns) },

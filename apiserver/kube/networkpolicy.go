@@ -28,7 +28,7 @@ func networkPolicies() apiserver.Resource {
 			complete: completeNetworkPolicy,
 			create:   func(n *policy) { n.Generation = 1 },
 			update: func(n, old *policy) {
-				n.Generation = nextGeneration(old.Generation, differ(n.Spec, old.Spec))
+				n.Generation = nextGeneration(old.Generation, differ(&n.Spec, &old.Spec))
 			},
 			validate:       func(n *policy) field.ErrorList { return validateNetworkPolicy(n, nil) },
 			validateUpdate: func(n, old *policy) field.ErrorList { return validateNetworkPolicy(n, policyCIDRs(old)) },

@@ -28,7 +28,7 @@ func podDisruptionBudgets() apiserver.Resource {
 			},
 			update: func(b, old *budget) {
 				old.Status.DeepCopyInto(&b.Status)
-				b.Generation = nextGeneration(old.Generation, differ(b.Spec, old.Spec))
+				b.Generation = nextGeneration(old.Generation, differ(&b.Spec, &old.Spec))
 			},
 			validate:       validateBudget,
 			validateUpdate: func(b, _ *budget) field.ErrorList { return validateBudget(b) },

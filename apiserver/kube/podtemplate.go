@@ -27,7 +27,7 @@ func podTemplates() apiserver.Resource {
 			complete: func(t *corev1.PodTemplate) { defaultPodSpec(&t.Template.Spec) },
 			create:   func(t *corev1.PodTemplate) { t.Generation = 1 },
 			update: func(t, old *corev1.PodTemplate) {
-				t.Generation = nextGeneration(old.Generation, differ(t.Template, old.Template))
+				t.Generation = nextGeneration(old.Generation, differ(&t.Template, &old.Template))
 			},
 			validate:       validatePodTemplate,
 			validateUpdate: func(t, _ *corev1.PodTemplate) field.ErrorList { return validatePodTemplate(t) },

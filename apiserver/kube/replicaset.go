@@ -23,7 +23,7 @@ func replicaSets() apiserver.Resource {
 		},
 		update: func(rs, old *appsv1.ReplicaSet) {
 			old.Status.DeepCopyInto(&rs.Status)
-			rs.Generation = nextGeneration(old.Generation, differ(rs.Spec, old.Spec))
+			rs.Generation = nextGeneration(old.Generation, differ(&rs.Spec, &old.Spec))
 		},
 		validate: validateReplicaSet,
 		validateUpdate: func(rs, old *appsv1.ReplicaSet) field.ErrorList {

@@ -21,7 +21,7 @@ func replicationControllers() apiserver.Resource {
 		},
 		update: func(rc, old *corev1.ReplicationController) {
 			old.Status.DeepCopyInto(&rc.Status)
-			rc.Generation = nextGeneration(old.Generation, differ(rc.Spec, old.Spec))
+			rc.Generation = nextGeneration(old.Generation, differ(&rc.Spec, &old.Spec))
 		},
 		validate:       validateReplicationController,
 		validateUpdate: func(rc, _ *corev1.ReplicationController) field.ErrorList { return validateReplicationController(rc) },

@@ -28,6 +28,7 @@ func scale[T runtime.Object](s strategy[T], plural string, view func(T) scaled) 
 		Name:     "scale",
 		Verbs:    []string{"get", "update", "patch"},
 		Strategy: s.erase(),
+		Replicas: "spec.replicas",
 		Group:    scaleGVK.Group,
 		Version:  scaleGVK.Version,
 		Kind:     scaleGVK.Kind,

@@ -24,7 +24,7 @@ func statefulSets() apiserver.Resource {
 		update: func(s, old *appsv1.StatefulSet) {
 			old.Status.DeepCopyInto(&s.Status)
 			dropMaxUnavailable(s, old)
-			s.Generation = nextGeneration(old.Generation, differ(s.Spec, old.Spec))
+			s.Generation = nextGeneration(old.Generation, differ(&s.Spec, &old.Spec))
 		},
 		validate:       validateStatefulSet,
 		validateUpdate: validateStatefulSetUpdate,

@@ -41,12 +41,14 @@ func (s strategy[T]) erase() apiserver.Strategy {
 	return out
 }
 
-// status is the subresource through which only the status changes.
-func status[T runtime.Object](s strategy[T]) apiserver.Subresource {
+// status is the subresource through which only the status changes. resets are the
+// fields that cannot be changed here; none given are spec.
+func status[T runtime.Object](s strategy[T], resets ...string) apiserver.Subresource {
 	return apiserver.Subresource{
 		Name:     "status",
 		Verbs:    []string{"get", "update", "patch"},
 		Strategy: s.erase(),
+		Resets:   resets,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"github.com/planekit/planekit/apiserver"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -45,9 +46,12 @@ func volumeAttachments() apiserver.Resource {
 		},
 		Subresources: []apiserver.Subresource{
 			status(strategy[*attachment]{
-				update:         func(a, old *attachment) { old.Spec.DeepCopyInto(&a.Spec) },
+				update: func(a, old *attachment) {
+					old.Spec.DeepCopyInto(&a.Spec)
+					metav1.ResetObjectMetaForStatus(&a.ObjectMeta, &old.ObjectMeta)
+				},
 				validateUpdate: validateUpdate,
-			}),
+			}, "spec", "metadata"),
 		},
 	}
 }

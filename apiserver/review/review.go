@@ -10,12 +10,11 @@
 // others tell about third parties.
 //
 // A review which cannot be decided says why in status.evaluationError, or
-// status.error, and grants nothing. SelfSubjectRulesReview is left out: it asks
-// an authorizer to enumerate what it can only decide.
+// status.error, and grants nothing. A SelfSubjectRulesReview is complete if the
+// authorizer, with all that it asks, is an [authz.Lister].
 package review
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/planekit/planekit/apiserver"
@@ -24,7 +23,7 @@ import (
 	"github.com/planekit/planekit/authz"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -39,6 +38,8 @@ func Resources(who authn.Authenticator, may authz.Authorizer) []apiserver.Resour
 			func() runtime.Object { return &authorizationv1.SubjectAccessReview{} }, access.subject),
 		authorization("LocalSubjectAccessReview", "localsubjectaccessreviews", true,
 			func() runtime.Object { return &authorizationv1.LocalSubjectAccessReview{} }, access.local),
+		authorization("SelfSubjectRulesReview", "selfsubjectrulesreviews", false,
+			func() runtime.Object { return &authorizationv1.SelfSubjectRulesReview{} }, rulesReviewer{may}.review),
 		authentication("SelfSubjectReview", "selfsubjectreviews",
 			func() runtime.Object { return &authenticationv1.SelfSubjectReview{} }, self),
 		authentication("TokenReview", "tokenreviews",
@@ -61,11 +62,12 @@ func authentication(kind, plural string, empty func() runtime.Object, a answer) 
 }
 
 // self tells the client who it is.
-func self(ctx context.Context, obj runtime.Object) (runtime.Object, error) {
-	review := obj.DeepCopyObject().(*authenticationv1.SelfSubjectReview)
+func self(ctx context.Context, _ runtime.Object) (runtime.Object, error) {
 	u, _ := user.FromContext(ctx)
-	review.Status.UserInfo = userInfo(u)
-	return review, nil
+	return &authenticationv1.SelfSubjectReview{
+		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Now()},
+		Status:     authenticationv1.SelfSubjectReviewStatus{UserInfo: userInfo(u)},
+	}, nil
 }
 
 func userInfo(u *user.Info) authenticationv1.UserInfo {
@@ -80,66 +82,4 @@ func userInfo(u *user.Info) authenticationv1.UserInfo {
 		info.Extra[key] = values
 	}
 	return info
-}
-
-// accessReviewer answers what somebody may do.
-type accessReviewer struct{ may authz.Authorizer }
-
-func (a accessReviewer) self(ctx context.Context, obj runtime.Object) (runtime.Object, error) {
-	review := obj.DeepCopyObject().(*authorizationv1.SelfSubjectAccessReview)
-	u, _ := user.FromContext(ctx)
-	var err error
-	review.Status, err = a.decide(ctx, u, review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes)
-	return review, err
-}
-
-func (a accessReviewer) subject(ctx context.Context, obj runtime.Object) (runtime.Object, error) {
-	review := obj.DeepCopyObject().(*authorizationv1.SubjectAccessReview)
-	var err error
-	review.Status, err = a.decideFor(ctx, &review.Spec)
-	return review, err
-}
-
-func (a accessReviewer) local(ctx context.Context, obj runtime.Object) (runtime.Object, error) {
-	review := obj.DeepCopyObject().(*authorizationv1.LocalSubjectAccessReview)
-	if r := review.Spec.ResourceAttributes; r == nil || r.Namespace != review.Namespace {
-		return nil, apierrors.NewBadRequest("spec.resourceAttributes.namespace must match metadata.namespace")
-	}
-	var err error
-	review.Status, err = a.decideFor(ctx, &review.Spec)
-	return review, err
-}
-
-func (a accessReviewer) decideFor(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
-	if spec.User == "" && len(spec.Groups) == 0 {
-		return authorizationv1.SubjectAccessReviewStatus{}, apierrors.NewBadRequest("at least one of spec.user and spec.groups must be set")
-	}
-	u := &user.Info{Name: spec.User, UID: spec.UID, Groups: spec.Groups}
-	for key, values := range spec.Extra {
-		if u.Extra == nil {
-			u.Extra = map[string][]string{}
-		}
-		u.Extra[key] = values
-	}
-	return a.decide(ctx, u, spec.ResourceAttributes, spec.NonResourceAttributes)
-}
-
-func (a accessReviewer) decide(ctx context.Context, u *user.Info, r *authorizationv1.ResourceAttributes, n *authorizationv1.NonResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, error) {
-	attributes := authz.Attributes{User: u}
-	switch {
-	case (r == nil) == (n == nil):
-		return authorizationv1.SubjectAccessReviewStatus{}, apierrors.NewBadRequest("exactly one of spec.resourceAttributes and spec.nonResourceAttributes must be set")
-	case r != nil:
-		attributes.Verb, attributes.Group, attributes.Version = r.Verb, r.Group, cmp.Or(r.Version, "*")
-		attributes.Resource, attributes.Subresource = cmp.Or(r.Resource, "*"), r.Subresource
-		attributes.Namespace, attributes.Name = r.Namespace, r.Name
-	default:
-		attributes.Verb, attributes.Path = n.Verb, n.Path
-	}
-	decision, reason, err := a.may.Authorize(ctx, attributes)
-	status := authorizationv1.SubjectAccessReviewStatus{Allowed: decision == authz.Allow, Denied: decision == authz.Deny, Reason: reason}
-	if err != nil {
-		status.EvaluationError = err.Error()
-	}
-	return status, nil
 }

@@ -52,6 +52,7 @@ func Example() {
 	// authorization.k8s.io SelfSubjectAccessReview
 	// authorization.k8s.io SubjectAccessReview
 	// authorization.k8s.io LocalSubjectAccessReview
+	// authorization.k8s.io SelfSubjectRulesReview
 	// authentication.k8s.io SelfSubjectReview
 	// authentication.k8s.io TokenReview
 }
@@ -72,12 +73,19 @@ func TestReviews(t *testing.T) {
 		{"denied", access + "selfsubjectaccessreviews", `{"resourceAttributes":{"verb":"deny"}}`, 201, `{"allowed":false,"denied":true,"reason":"never"}`},
 		{"undecided", access + "selfsubjectaccessreviews", `{"resourceAttributes":{"verb":"break"}}`, 201, `{"allowed":false,"evaluationError":"no rules"}`},
 		{"path", access + "selfsubjectaccessreviews", `{"nonResourceAttributes":{"verb":"get","path":"/healthz"}}`, 201, `{"allowed":true,"reason":"because"}`},
-		{"both", access + "selfsubjectaccessreviews", `{"resourceAttributes":{"verb":"list"},"nonResourceAttributes":{"verb":"get"}}`, 400, "exactly one"},
-		{"neither", access + "selfsubjectaccessreviews", `{}`, 400, "exactly one"},
+		{"both", access + "selfsubjectaccessreviews", `{"resourceAttributes":{"verb":"list"},"nonResourceAttributes":{"verb":"get"}}`, 422, `spec.nonResourceAttributes: Invalid value: {\"Path\":\"\",\"Verb\":\"get\"}: cannot be specified in combination with resourceAttributes`},
+		{"neither", access + "selfsubjectaccessreviews", `{}`, 422, `\"\" is invalid: spec.resourceAttributes: Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified`},
 		{"another's", access + "subjectaccessreviews", `{"user":"joe","groups":["dev"],"extra":{"k":["v"]},"resourceAttributes":{"verb":"list","resource":"pods","namespace":"a"}}`, 201, `{"allowed":true,"reason":"because"}`},
-		{"nobody's", access + "subjectaccessreviews", `{"resourceAttributes":{"verb":"list"}}`, 400, "at least one"},
+		{"nobody's", access + "subjectaccessreviews", `{"resourceAttributes":{"verb":"list"}}`, 422, `spec.user: Invalid value: \"\": at least one of user or group must be specified`},
+		{"selector without form", access + "subjectaccessreviews", `{"user":"a","resourceAttributes":{"verb":"list","labelSelector":{}}}`, 422, "spec.resourceAttributes.labelSelector.requirements: Required value: when spec.resourceAttributes.labelSelector is specified, requirements or rawSelector is required"},
+		{"selector in both forms", access + "subjectaccessreviews", `{"user":"a","resourceAttributes":{"verb":"list","fieldSelector":{"rawSelector":"a=b","requirements":[{"key":"a","operator":"New"}]}}}`, 422, `spec.resourceAttributes.fieldSelector.rawSelector: Invalid value: \"a=b\": may not specified at the same time as requirements"`},
+		{"bad requirements", access + "subjectaccessreviews", `{"user":"a","resourceAttributes":{"verb":"list","fieldSelector":{"requirements":[{"operator":"In","values":["a"]}]},"labelSelector":{"requirements":[{"key":"a","operator":"In"}]}}}`, 422, "[spec.resourceAttributes.fieldSelector.requirements[0].key: Required value: must be specified, spec.resourceAttributes.labelSelector.requirements[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn']"},
+		{"selectors that cannot be read", access + "subjectaccessreviews", `{"user":"a","resourceAttributes":{"verb":"break","fieldSelector":{"rawSelector":"a"},"labelSelector":{"rawSelector":"a in"}}}`, 201, `{"allowed":false,"evaluationError":"no rules; spec.resourceAttributes.fieldSelector ignored due to parse error; spec.resourceAttributes.labelSelector ignored due to parse error"}`},
+		{"local path", access + "namespaces/a/localsubjectaccessreviews", `{"user":"jane","nonResourceAttributes":{"verb":"get","path":"/a"}}`, 422, `spec.nonResourceAttributes: Invalid value: {\"Path\":\"/a\",\"Verb\":\"get\"}: disallowed on this kind of request`},
+		{"my rules, of none", access + "selfsubjectrulesreviews", `{}`, 400, "no namespace on request"},
+		{"my rules, not to be listed", access + "selfsubjectrulesreviews", `{"namespace":"a"}`, 201, `{"resourceRules":[],"nonResourceRules":[],"incomplete":true,"evaluationError":"authz.Func: authorizer does not support user rule resolution"}`},
 		{"local", access + "namespaces/a/localsubjectaccessreviews", `{"user":"jane","resourceAttributes":{"verb":"list","resource":"pods","namespace":"a"}}`, 201, `{"allowed":true,"reason":"because"}`},
-		{"not local", access + "namespaces/b/localsubjectaccessreviews", `{"user":"jane","resourceAttributes":{"verb":"list","resource":"pods","namespace":"a"}}`, 400, "must match"},
+		{"not local", access + "namespaces/b/localsubjectaccessreviews", `{"user":"jane","resourceAttributes":{"verb":"list","resource":"pods","namespace":"a"}}`, 422, `spec.resourceAttributes.namespace: Invalid value: \"a\": must match metadata.namespace`},
 		{"who am I", identity + "selfsubjectreviews", `{}`, 201, `{"userInfo":{"username":"jane"}}`},
 		{"token", identity + "tokenreviews", `{"token":"good"}`, 201, `{"authenticated":true,"user":{"username":"jane","uid":"7","groups":["dev"],"extra":{"k":["v"]}}}`},
 		{"bad token", identity + "tokenreviews", `{"token":"bad"}`, 201, `{"user":{},"error":"expired"}`},

@@ -38,6 +38,27 @@ func BootstrapPolicy() ([]*rbacv1.ClusterRole, []*rbacv1.ClusterRoleBinding) {
 	return roles, bindings
 }
 
+// BootstrapNamespacedPolicy returns the roles and bindings of namespaces that a
+// new cluster starts with beside them, as Kubernetes has them: in kube-system,
+// who may read the config map by which extension API servers know front proxies
+// and clients. The objects are new on each call.
+func BootstrapNamespacedPolicy() ([]*rbacv1.Role, []*rbacv1.RoleBinding) {
+	const reader = "extension-apiserver-authentication-reader"
+	roleMeta, bindingMeta := bootstrapMeta(reader), bootstrapMeta("system::"+reader)
+	roleMeta.Namespace, bindingMeta.Namespace = metav1.NamespaceSystem, metav1.NamespaceSystem
+	return []*rbacv1.Role{{
+			ObjectMeta: roleMeta,
+			Rules:      []rbacv1.PolicyRule{rule("get list watch", "core", "configmaps", "extension-apiserver-authentication")},
+		}}, []*rbacv1.RoleBinding{{
+			ObjectMeta: bindingMeta,
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: reader},
+			Subjects: []rbacv1.Subject{
+				{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user.ControllerManager},
+				{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user.Scheduler},
+			},
+		}}
+}
+
 // roleTemplate is one line of a policy table.
 type roleTemplate struct {
 	name string

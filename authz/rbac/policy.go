@@ -204,6 +204,9 @@ var controllerRoles = []roleTemplate{
 		rule("list watch delete", "core", "pods"),
 		events,
 	}},
+	{name: "clusterrole-aggregation-controller", rules: []rbacv1.PolicyRule{
+		rule("escalate get list patch update watch", rbacv1.GroupName, "clusterroles"),
+	}},
 	{name: "endpointslice-controller", rules: []rbacv1.PolicyRule{
 		rule(read, "core", "services pods nodes"),
 		rule("update", "core", "services/finalizers"),

@@ -21,7 +21,8 @@
 // force.
 //
 // Roles with an aggregation rule grant what the roles they select grant,
-// computed here; no controller has to copy rules. The check that nobody grants
+// computed here; no controller has to copy rules for that. [Authorizer.RulesFor]
+// says what somebody may do. The check that nobody grants
 // more than they have (the verbs escalate and bind) is not made here: it
 // belongs to admission of the objects.
 package rbac
@@ -183,13 +184,16 @@ func (x *index) search(at *authz.Attributes, s subject, missing *[]string) strin
 	return ""
 }
 
+// reasonPrefix begins what is said of bindings to roles that do not exist.
+const reasonPrefix = "RBAC: "
+
 // unresolved words bindings to roles that do not exist as Kubernetes does.
 func unresolved(missing []string) string {
 	switch len(missing) {
 	case 0:
 		return ""
 	case 1:
-		return "RBAC: " + missing[0]
+		return reasonPrefix + missing[0]
 	}
-	return "RBAC: [" + strings.Join(missing, ", ") + "]"
+	return reasonPrefix + "[" + strings.Join(missing, ", ") + "]"
 }

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
-	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/planekit/planekit/bench/wire"
@@ -16,60 +13,95 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// fanOut has a number of watchers, each with a connection of its own, see the
-// creation of pods by eight clients.
+// creators are how many clients create the pods that watchers see.
+const creators = 8
+
+// fanLoad is a number of watchers, each with a connection of its own, that see
+// the creation of a number of pods.
+type fanLoad struct {
+	watchers, creates int
+	// perSecond is how many pods are created each second; 0 is as many as can be.
+	perSecond int
+}
+
+// pace says how fast pods are created.
+func (l fanLoad) pace() string {
+	if l.perSecond == 0 {
+		return "full speed"
+	}
+	return fmt.Sprintf("%d/s", l.perSecond)
+}
+
+// pacedLoads are slow enough for all sides to have time between two creations:
+// a thousand watchers of 100 pods a second would be what two processors can do at most.
+var pacedLoads = []fanLoad{{1, 300, 100}, {100, 300, 100}, {1000, 100, 25}}
+
+// fanRow is one line of the table of fan-out.
+type fanRow struct {
+	row
+	fanLoad
+	// floor is what the same deliveries cost at least, for each creation.
+	floor []time.Duration
+}
+
+// toFloor is how many times the floor's processor time a server needs: no
+// other server can need less than the floor. It is NaN where one of them was not
+// measured.
+func (r fanRow) toFloor(k kind) float64 {
+	if len(r.floor) == 0 || len(r.rounds[k]) == 0 {
+		return math.NaN()
+	}
+	return float64(median(r.rounds[k]).cpu) / float64(middleOf(r.floor))
+}
+
+// fanOut measures deliveries at full speed and at fixed rates.
 func (b *bench) fanOut(ctx context.Context) (err error) {
-	const creators = 8
 	sides, stop, err := b.startAll(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	watchers := []int{1, 100, 1000}
-	creates := b.scale(1000)
-	results := make([]fanRow, len(watchers))
+	if err := b.profileFromNow(ctx, sides); err != nil {
+		return err
+	}
+	var results []fanRow
+	for _, load := range append([]fanLoad{{1, 1000, 0}, {100, 1000, 0}, {1000, 1000, 0}}, pacedLoads...) {
+		load.creates = b.scale(load.creates)
+		results = append(results, fanRow{fanLoad: load})
+	}
 	size := 0
 	for round := range b.rounds {
-		for i, n := range watchers {
-			results[i].watchers = n
-			for _, s := range sides {
-				namespace := fmt.Sprintf("fan-%d-%d", n, round)
-				f, err := s.fanOut(ctx, namespace, n, creators, creates)
+		for i := range results {
+			r := &results[i]
+			for _, s := range inTurn(sides, round+i) {
+				f, err := s.fanOut(ctx, fmt.Sprintf("fan-%d-%d", i, round), r.fanLoad)
 				if err != nil {
-					return fmt.Errorf("%s, %d watchers: %w", s.kind, n, err)
+					return fmt.Errorf("%s, %d watchers, %s: %w", s.kind, r.watchers, r.pace(), err)
 				}
-				results[i].add(s.kind, f)
+				r.add(s.kind, f)
 				size = f.bytes
 			}
-			floor, err := b.floorOf(ctx, n, creates, size)
+			floor, err := b.floorOf(ctx, r.fanLoad, size)
 			if err != nil {
 				return err
 			}
-			results[i].floor = append(results[i].floor, floor)
+			r.floor = append(r.floor, floor)
 		}
 	}
-	printFanOut(b.out, b.kinds, results, creates, size)
+	b.results.fanOut = results
+	printFanOut(b.out, b.kinds, results, size)
 	return nil
 }
 
-// watchers are connections that count the events they get.
-type watchers struct {
-	prefix []byte
-	begin  time.Time
-	sent   []atomic.Int64 // when each pod's creation was sent, in ns since begin
-	took   [][]time.Duration
-	// first waits until every watcher has had an event, all until every one has
-	// had all.
-	first, all sync.WaitGroup
+// fanOutTimeout bounds one load of a fan-out, of which the slowest takes ten
+// seconds: a delivery that does not come must not be waited for without end.
+const fanOutTimeout = 3 * time.Minute
 
-	mu     sync.Mutex
-	failed error
-	bytes  int
-}
-
-// fanOut measures one namespace. cpu is the server's for all deliveries of one
-// creation.
-func (s *side) fanOut(ctx context.Context, namespace string, n, creators, creates int) (figures, error) {
+// fanOut measures one load in a namespace of its own. cpu is the server's for
+// all deliveries of one creation and for the creation itself.
+func (s *side) fanOut(ctx context.Context, namespace string, load fanLoad) (figures, error) {
+	ctx, cancel := context.WithTimeout(ctx, fanOutTimeout)
+	defer cancel()
 	if err := s.namespace(ctx, namespace); err != nil {
 		return figures{}, err
 	}
@@ -81,88 +113,61 @@ func (s *side) fanOut(ctx context.Context, namespace string, n, creators, create
 	if err != nil {
 		return figures{}, err
 	}
-	conns, err := s.dial(n)
+	conns, err := s.dial(load.watchers)
 	if err != nil {
 		return figures{}, err
 	}
-	w := &watchers{prefix: []byte(c.prefix), begin: time.Now(), sent: make([]atomic.Int64, creates+1), took: make([][]time.Duration, n)}
-	var group sync.WaitGroup
-	defer group.Wait()
+	w := newWatchers(c.prefix, load)
+	defer w.group.Wait()
 	defer hangUp(conns)
-	w.first.Add(n)
-	w.all.Add(n)
-	for i, conn := range conns {
-		w.took[i] = make([]time.Duration, 0, creates)
-		request := wire.Request{Method: "GET", Path: c.path + "?watch=true&resourceVersion=" + revision, Accept: protobuf + ";stream=watch"}
-		if err := conn.Send(request); err != nil {
-			return figures{}, err
-		}
-		group.Go(func() { w.follow(i, conn, creates) })
+	defer context.AfterFunc(ctx, func() { hangUp(conns) })()
+	if err := w.watch(conns, c.path+"?watch=true&resourceVersion="+revision); err != nil {
+		return figures{}, err
 	}
 	// Number 0 shows that every watch stands.
-	if err := s.fill(ctx, c, 0, 1); err != nil {
+	if _, err := s.fill(ctx, c, 0, 1); err != nil {
 		return figures{}, err
 	}
 	w.first.Wait()
+	creating, err := s.dial(creators)
+	if err != nil {
+		return figures{}, err
+	}
+	defer hangUp(creating)
 	meter, err := s.meter()
 	if err != nil {
 		return figures{}, err
 	}
 	begin := time.Now()
-	_, err = s.load(ctx, creators, creates, func(_, i int) wire.Request {
-		request := c.request(i + 1)
-		w.sent[i+1].Store(int64(time.Since(w.begin)))
-		return request
+	_, err = s.drive(ctx, creating, amount{requests: load.creates}, func(_, n int) wire.Request {
+		sent := time.Now()
+		if load.perSecond > 0 {
+			// A creation that is late because all creators wait counts from when it was due.
+			sent = begin.Add(time.Duration(n) * time.Second / time.Duration(load.perSecond))
+			pause(ctx, time.Until(sent))
+		}
+		w.sent[n+1].Store(int64(sent.Sub(w.begin)))
+		return c.request(n + 1)
 	})
 	if err != nil {
 		return figures{}, err
 	}
 	w.all.Wait()
-	f := figures{perSecond: float64(creates*n) / time.Since(begin).Seconds(), bytes: w.bytes}
-	if f.cpu, f.etcd, err = meter(creates); err != nil {
+	f := figures{perSecond: float64(load.creates*load.watchers) / time.Since(begin).Seconds()}
+	if f.cpu, f.etcd, err = meter(load.creates); err != nil {
 		return f, err
 	}
 	f.p50, f.p99 = quantiles(slices.Concat(w.took...))
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return f, w.failed
+	f.bytes, err = w.outcome()
+	return f, err
 }
 
-// follow receives until every creation was seen, or the watch ended.
-func (w *watchers) follow(i int, conn *wire.Conn, creates int) {
-	seen := -1 // the first pod does not count
-	frames := wire.Frames{Event: func(event []byte) error {
-		at := bytes.Index(event, w.prefix)
-		if at < 0 {
-			return nil // a bookmark
-		}
-		digits := event[at+len(w.prefix):]
-		n, err := strconv.Atoi(string(digits[:min(len(digits), numberWidth)]))
-		if err != nil {
-			return fmt.Errorf("an event of no pod of ours: %q", event)
-		}
-		if seen++; seen == 0 {
-			w.first.Done()
-			return nil
-		}
-		w.took[i] = append(w.took[i], time.Since(w.begin)-time.Duration(w.sent[n].Load()))
-		if seen == creates {
-			w.mu.Lock()
-			w.bytes = len(event) + 4 // the length in front
-			w.mu.Unlock()
-			w.all.Done()
-		}
-		return nil
-	}}
-	_, err := conn.Receive(frames.Write)
-	if seen == creates {
-		return // we hung up
+// pause returns after d, or when ctx is done.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
-	w.mu.Lock()
-	w.failed = errors.Join(w.failed, fmt.Errorf("a watch ended after %d events: %w", seen+1, err))
-	w.mu.Unlock()
-	if seen < 0 {
-		w.first.Done()
-	}
-	w.all.Done()
 }

@@ -22,11 +22,11 @@ import (
 )
 
 // The floor of a fan-out is what it costs a process to write the same bytes to
-// as many TLS connections: one write for each event and connection, nothing
-// else. This program measures it in a process of its own.
+// as many TLS connections at the same pace: one write for each event and
+// connection, nothing else. This program measures it in a process of its own.
 
-// floorOf returns the floor's processor time for each of creates.
-func (b *bench) floorOf(ctx context.Context, connections, creates, size int) (time.Duration, error) {
+// floorOf returns the floor's processor time for each creation.
+func (b *bench) floorOf(ctx context.Context, load fanLoad, size int) (time.Duration, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, err
@@ -44,12 +44,12 @@ func (b *bench) floorOf(ctx context.Context, connections, creates, size int) (ti
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}
-	cpu, err := askFloor(in, bufio.NewReader(out), connections, creates, size)
-	return cpu / time.Duration(creates), errors.Join(err, in.Close(), cmd.Wait())
+	cpu, err := askFloor(in, bufio.NewReader(out), load, size)
+	return cpu / time.Duration(load.creates), errors.Join(err, in.Close(), cmd.Wait())
 }
 
-func askFloor(in io.Writer, out *bufio.Reader, connections, creates, size int) (time.Duration, error) {
-	if _, err := fmt.Fprintln(in, connections, creates, size); err != nil {
+func askFloor(in io.Writer, out *bufio.Reader, load fanLoad, size int) (time.Duration, error) {
+	if _, err := fmt.Fprintln(in, load.watchers, load.creates, load.perSecond, size); err != nil {
 		return 0, err
 	}
 	address, err := out.ReadString('\n')
@@ -58,7 +58,7 @@ func askFloor(in io.Writer, out *bufio.Reader, connections, creates, size int) (
 	}
 	var group sync.WaitGroup
 	defer group.Wait()
-	for range connections {
+	for range load.watchers {
 		conn, err := tls.Dial("tcp", strings.TrimSpace(address), &tls.Config{InsecureSkipVerify: true})
 		if err != nil {
 			return 0, err
@@ -78,8 +78,9 @@ func askFloor(in io.Writer, out *bufio.Reader, connections, creates, size int) (
 // serveFloor is the other process: it reads what to do, says where it listens,
 // accepts, writes, and says what the writing cost.
 func serveFloor() error {
-	var connections, creates, size int
-	if _, err := fmt.Scanln(&connections, &creates, &size); err != nil {
+	var load fanLoad
+	var size int
+	if _, err := fmt.Scanln(&load.watchers, &load.creates, &load.perSecond, &size); err != nil {
 		return err
 	}
 	certificate, err := selfSigned()
@@ -92,7 +93,7 @@ func serveFloor() error {
 	}
 	defer listener.Close()
 	fmt.Println(listener.Addr())
-	conns := make([]net.Conn, connections)
+	conns := make([]net.Conn, load.watchers)
 	for i := range conns {
 		if conns[i], err = listener.Accept(); err != nil {
 			return err
@@ -106,12 +107,36 @@ func serveFloor() error {
 	if err != nil {
 		return err
 	}
-	event := make([]byte, size)
-	failed := make([]error, connections)
+	err = load.write(conns, make([]byte, size))
+	end, failed := ownCPU()
+	if err := errors.Join(err, failed); err != nil {
+		return err
+	}
+	fmt.Println(end - begin)
+	return nil
+}
+
+// write writes the event to every connection as often and as fast as the load
+// says.
+func (l fanLoad) write(conns []net.Conn, event []byte) error {
+	failed := make([]error, len(conns))
+	if l.perSecond > 0 {
+		begin := time.Now()
+		for n := range l.creates {
+			pause(context.Background(), time.Until(begin.Add(time.Duration(n)*time.Second/time.Duration(l.perSecond))))
+			for i, conn := range conns {
+				_, failed[i] = conn.Write(event)
+			}
+			if err := errors.Join(failed...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	var group sync.WaitGroup
 	for i, conn := range conns {
 		group.Go(func() {
-			for range creates {
+			for range l.creates {
 				if _, failed[i] = conn.Write(event); failed[i] != nil {
 					return
 				}
@@ -119,12 +144,7 @@ func serveFloor() error {
 		})
 	}
 	group.Wait()
-	end, err := ownCPU()
-	if err := errors.Join(err, errors.Join(failed...)); err != nil {
-		return err
-	}
-	fmt.Println(end - begin)
-	return nil
+	return errors.Join(failed...)
 }
 
 func ownCPU() (time.Duration, error) {

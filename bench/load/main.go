@@ -1,13 +1,3 @@
-// Command load puts the same load on planekit's API server and on a stock
-// kube-apiserver with the same etcd, and prints what each made of it: requests
-// per second, latency, processor time, memory.
-//
-//	go run ./load [-short] [-rounds 3] [-peers=false] [-only list]
-//
-// It prints Markdown. All servers run side by side and are measured in turn,
-// round by round; figures are medians of the rounds. Clients are one connection
-// each with one request at a time (package wire), on the same machine, so that
-// server, etcd and clients share its processors.
 package main
 
 import (
@@ -18,50 +8,20 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"regexp"
 	"runtime"
+	"slices"
+	"strings"
 	"syscall"
-
-	"github.com/planekit/planekit/bench/peer"
+	"time"
 )
 
-// options are the command line.
-type options struct {
-	short, peers bool
-	rounds       int
-	// most is how many pods the memory of servers is measured with at most.
-	most int
-	only *regexp.Regexp
-	// operations are those of the part requests that are measured; nil is all.
-	operations   *regexp.Regexp
-	bin, profile string
-	floor        bool
-}
-
 func main() {
-	var o options
-	var only, operations string
-	flag.BoolVar(&o.short, "short", false, "a tenth of the load and one round, to see that everything works")
-	flag.BoolVar(&o.peers, "peers", true, "measure kube-apiserver too")
-	flag.IntVar(&o.rounds, "rounds", 3, "how often each figure is taken")
-	flag.IntVar(&o.most, "most", 100_000, "how many pods to fill servers with, at most, for their memory")
-	flag.StringVar(&only, "only", "", "measure only what matches this: "+fmt.Sprint(partNames()))
-	flag.StringVar(&o.bin, "bin", "", "directory with apiserver, etcd and kube-apiserver; empty builds them")
-	flag.StringVar(&operations, "operations", "", "measure only the requests that match this, such as 'create pod'")
-	flag.StringVar(&o.profile, "profile", "", "directory for CPU profiles of planekit's servers")
-	flag.BoolVar(&o.floor, "floor", false, "be the server that only writes (used by this program itself)")
-	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if o.short || o.rounds < 1 {
-		o.rounds = 1
-	}
-	var err1, err2 error
-	o.only, err1 = regexp.Compile(only)
-	o.operations, err2 = regexp.Compile(operations)
-	err := errors.Join(err1, err2)
+	o, err := parse(os.Args[1:])
 	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return
 	case err != nil:
 	case o.floor:
 		err = serveFloor()
@@ -74,26 +34,40 @@ func main() {
 	}
 }
 
-// A part is one table of the report.
+// A part is measured by itself, with servers of its own.
 type part struct {
 	name string
-	run  func(*bench, context.Context) error
+	// sections are what can be asked for of it; empty is its name.
+	sections []string
+	run      func(*bench, context.Context) error
 }
 
-var parts = []part{
-	{"size", (*bench).size},
-	{"start", (*bench).startTimes},
-	{"requests", (*bench).requests},
-	{"fan-out", (*bench).fanOut},
-	{"memory", (*bench).memory},
-}
-
-func partNames() []string {
-	var names []string
-	for _, p := range parts {
-		names = append(names, p.name)
+func parts() []part {
+	return []part{
+		{"size", nil, (*bench).size},
+		{"start", nil, (*bench).startTimes},
+		{"constructor", nil, (*bench).constructors},
+		{"requests", []string{"create", "get", "update", "patch", "list"}, (*bench).requests},
+		{"fan-out", nil, (*bench).fanOut},
+		{"memory", nil, (*bench).memory},
+		{"curve", nil, (*bench).curve},
 	}
-	return names
+}
+
+func (p part) offers() []string {
+	if p.sections == nil {
+		return []string{p.name}
+	}
+	return p.sections
+}
+
+// sections are all that can be asked for.
+func sections() []string {
+	var all []string
+	for _, p := range parts() {
+		all = append(all, p.offers()...)
+	}
+	return all
 }
 
 // bench is one run of this program.
@@ -101,11 +75,25 @@ type bench struct {
 	options
 	// out gets the report.
 	out io.Writer
-	// dir is the run's own, bin has the programs in it.
-	dir, bin string
-	kinds    []kind
+	// dir is the run's own; programs are in bin, or in options.bin.
+	dir   string
+	kinds []kind
+	// part is the name of what is being measured.
+	part string
 	// lives counts the servers that were started, to give each a directory.
-	lives int
+	lives   int
+	results results
+}
+
+// results are what the bars are held against.
+type results struct {
+	sizes        map[string]int64
+	constructors map[kind]time.Duration
+	requests     []row
+	fanOut       []fanRow
+	memory       []memoryRow
+	pods         []pointOfPods
+	watchers     []pointOfWatchers
 }
 
 func measure(ctx context.Context, o options, out io.Writer) error {
@@ -114,42 +102,39 @@ func measure(ctx context.Context, o options, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	b := &bench{options: o, out: out, dir: dir, bin: o.bin, kinds: []kind{planekitInside, planekitOutside}}
-	if o.peers {
-		b.kinds = append(b.kinds, stock)
+	b := &bench{options: o, out: out, dir: dir, kinds: o.sides}
+	if len(b.kinds) == 0 {
+		b.kinds = defaultSides
 	}
-	if b.bin == "" {
-		b.bin = filepath.Join(dir, "bin")
-		if err := build(ctx, b.bin, o.peers); err != nil {
-			return err
-		}
+	if err := b.build(ctx); err != nil {
+		return err
 	}
-	fmt.Fprintf(out, "%d processors, %s/%s, %s.\n", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
-	for _, p := range parts {
-		if !o.only.MatchString(p.name) {
+	begin := time.Now()
+	fmt.Fprintf(out, "%d processors, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+	if average, err := os.ReadFile("/proc/loadavg"); err == nil {
+		fmt.Fprintf(out, "; load average at the beginning %s", strings.Fields(string(average))[0])
+	}
+	fmt.Fprintln(out, ".")
+	if o.short {
+		fmt.Fprintln(out, "\nThis is the short form: a tenth of the load, one round. It shows that everything works, not how fast.")
+	}
+	for _, p := range parts() {
+		if !slices.ContainsFunc(p.offers(), b.wants) {
 			continue
 		}
+		b.part = p.name
 		if err := p.run(b, ctx); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
+	printBars(out, b.results, b.scale)
+	fmt.Fprintf(out, "\nMeasured in %v.\n", time.Since(begin).Round(time.Second))
 	return nil
 }
 
-// build compiles what is measured.
-func build(ctx context.Context, bin string, peers bool) error {
-	module, err := peer.Module(ctx)
-	if err != nil {
-		return err
-	}
-	programs := []string{"./cmd/etcd"}
-	if peers {
-		programs = append(programs, "./cmd/kube-apiserver")
-	}
-	if err := peer.Build(ctx, bin, module, programs...); err != nil {
-		return err
-	}
-	return peer.Build(ctx, bin, filepath.Dir(module), "./examples/apiserver")
+// wants tells whether a section is measured.
+func (b *bench) wants(section string) bool {
+	return len(b.only) == 0 || slices.Contains(b.only, section)
 }
 
 // scale is a number of things to do, less of them in the short form.
@@ -158,4 +143,12 @@ func (b *bench) scale(n int) int {
 		return max(n/10, 1)
 	}
 	return n
+}
+
+// lasting is for how long to do something, less in the short form.
+func (b *bench) lasting(d time.Duration) time.Duration {
+	if b.short {
+		return d / 10
+	}
+	return d
 }

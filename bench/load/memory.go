@@ -4,125 +4,147 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
-	"github.com/planekit/planekit/bench/peer"
 	"github.com/planekit/planekit/bench/wire"
 )
 
 // settle is how long a server is left alone before its memory is read.
 const settle = 5 * time.Second
 
-// memory fills each server in turn, and reads its memory and the cost of
-// listing everything as it grows.
-func (b *bench) memory(ctx context.Context) error {
-	steps := slices.DeleteFunc([]int{0, 1_000, 10_000, 50_000, 100_000}, func(pods int) bool { return pods > b.most })
-	results := make([]memoryRow, len(steps))
-	for _, k := range b.kinds {
-		if err := b.memoryOf(ctx, k, steps, results); err != nil {
-			return fmt.Errorf("%s: %w", k, err)
-		}
-	}
-	printMemory(b.out, b.kinds, results)
-	return nil
+// Numbers of pods that memory is read at; the curve goes on.
+var (
+	memorySteps = []int{0, 1_000, 10_000, 50_000}
+	curveSteps  = []int{0, 1_000, 10_000, 50_000, 100_000}
+)
+
+// memoryFigures are those of one server with a number of pods in it.
+type memoryFigures struct {
+	// resident is in MiB, some time after all pods were listed once in protobuf: a
+	// server that nobody reads from may keep nothing.
+	resident float64
+	// list is of all pods, in protobuf, and inAllForms the memory after lists in
+	// the other forms. They are of the last step alone, for the lists leave
+	// memory behind.
+	list       figures
+	inAllForms float64
 }
 
-func (b *bench) memoryOf(ctx context.Context, k kind, steps []int, results []memoryRow) (err error) {
-	s, err := b.start(ctx, k)
+// memoryRow is one line of the table of memory.
+type memoryRow struct {
+	// asked is pods in the full form.
+	asked, pods int
+	of          map[kind]memoryFigures
+}
+
+// many is a namespace that is filled step by step.
+const many = "many"
+
+// upTo are the steps that are not beyond what is asked for.
+func (b *bench) upTo(steps []int) []int {
+	return slices.DeleteFunc(slices.Clone(steps), func(pods int) bool { return pods > b.most })
+}
+
+// pods is the number of pods of a step.
+func (b *bench) pods(step int) int {
+	if step == 0 {
+		return 0
+	}
+	return b.scale(step)
+}
+
+// memory fills the servers step by step, in turn, and reads their memory. It is
+// read once for each step, whatever the number of rounds.
+func (b *bench) memory(ctx context.Context) (err error) {
+	sides, stop, err := b.startAll(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.stop()) }()
-	const namespace = "many"
-	if err := s.namespace(ctx, namespace); err != nil {
+	defer func() { err = errors.Join(err, stop()) }()
+	if err := b.profileFromNow(ctx, sides); err != nil {
 		return err
 	}
-	c, err := newCreator(namespace, "pod-")
+	c, err := newCreator(many, "pod-")
 	if err != nil {
 		return err
 	}
-	done := 0
-	for i, step := range steps {
-		pods := b.scale(step)
-		if step == 0 {
-			pods = 0
-		}
-		if err := s.fill(ctx, c, done, pods); err != nil {
+	for _, s := range sides {
+		if err := s.namespace(ctx, many); err != nil {
 			return err
 		}
-		done = pods
-		var m memoryFigures
-		if err := rest(ctx, b.short); err != nil {
-			return err
-		}
-		if m.resident, err = s.server.Resident(); err != nil {
-			return err
-		}
-		const lists = 5
-		if m.list, err = s.load(ctx, 1, lists, func(int, int) wire.Request {
-			return wire.Request{Method: "GET", Path: c.path, Accept: protobuf}
-		}); err != nil {
-			return err
-		}
-		results[i].pods = pods
-		results[i].add(k, m)
 	}
-	return nil
-}
-
-// rest lets a server finish what it does after the last answer.
-func rest(ctx context.Context, short bool) error {
-	wait := settle
-	if short {
-		wait /= 10
-	}
-	select {
-	case <-time.After(wait):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// startTimes starts each server several times on an empty store.
-func (b *bench) startTimes(ctx context.Context) error {
-	kinds := append([]kind{planekitMemory}, b.kinds...)
-	took := map[kind][]time.Duration{}
-	for range b.rounds {
-		for _, k := range kinds {
-			s, err := b.start(ctx, k)
-			if err != nil {
-				return err
+	var results []memoryRow
+	before := 0
+	for i, step := range b.upTo(memorySteps) {
+		r := memoryRow{asked: step, pods: b.pods(step), of: map[kind]memoryFigures{}}
+		for _, s := range inTurn(sides, i) {
+			if _, err := s.fill(ctx, c, before, r.pods); err != nil {
+				return fmt.Errorf("%s: %w", s.kind, err)
 			}
-			took[k] = append(took[k], s.ready)
-			if err := s.stop(); err != nil {
-				return err
+			if err := s.once(ctx, allOf(many, protobuf)); err != nil {
+				return fmt.Errorf("%s: %w", s.kind, err)
 			}
 		}
-	}
-	fmt.Fprintln(b.out, "\n| start of the program to ready, empty store | median |\n|---|---|")
-	for _, k := range kinds {
-		slices.Sort(took[k])
-		fmt.Fprintf(b.out, "| %s | %.3f s |\n", k, took[k][len(took[k])/2].Seconds())
-	}
-	return nil
-}
-
-// size prints what the programs weigh.
-func (b *bench) size(ctx context.Context) error {
-	programs := []string{"apiserver", "etcd"}
-	if b.peers {
-		programs = append(programs, "kube-apiserver")
-	}
-	fmt.Fprintln(b.out, "\n| program, stripped | MB | linked modules |\n|---|---|---|")
-	for _, name := range programs {
-		bytes, modules, err := peer.Size(ctx, filepath.Join(b.bin, name))
+		err := b.residents(ctx, sides, func(s *side, mib float64) { r.of[s.kind] = memoryFigures{resident: mib} })
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(b.out, "| %s | %.1f | %d |\n", name, float64(bytes)/1e6, modules)
+		before = r.pods
+		results = append(results, r)
 	}
+	if err := b.listsOfMany(ctx, sides, results[len(results)-1]); err != nil {
+		return err
+	}
+	b.results.memory = results
+	printMemory(b.out, b.kinds, results, b.lasting(settle))
 	return nil
+}
+
+// residents lets all servers settle and tells the memory of each.
+func (b *bench) residents(ctx context.Context, sides []*side, tell func(*side, float64)) error {
+	pause(ctx, b.lasting(settle))
+	for _, s := range sides {
+		mib, err := s.server.Resident()
+		if err != nil {
+			return err
+		}
+		tell(s, mib)
+	}
+	return ctx.Err()
+}
+
+// listsOfMany completes the last row with what comes after all memory was read.
+func (b *bench) listsOfMany(ctx context.Context, sides []*side, last memoryRow) (err error) {
+	for _, s := range inTurn(sides, 1) {
+		m := last.of[s.kind]
+		if m.list, err = s.listAll(ctx, b.lasting(listLasting)); err != nil {
+			return fmt.Errorf("%s: %w", s.kind, err)
+		}
+		last.of[s.kind] = m
+		for _, form := range medias {
+			if err := s.once(ctx, allOf(many, form.accept)); err != nil {
+				return fmt.Errorf("%s: %w", s.kind, err)
+			}
+		}
+	}
+	return b.residents(ctx, sides, func(s *side, mib float64) {
+		m := last.of[s.kind]
+		m.inAllForms = mib
+		last.of[s.kind] = m
+	})
+}
+
+// listAll lists all of many, one list after the other.
+func (s *side) listAll(ctx context.Context, lasting time.Duration) (figures, error) {
+	request := allOf(many, protobuf)
+	if err := s.once(ctx, request); err != nil {
+		return figures{}, err
+	}
+	return s.load(ctx, 1, amount{requests: fewestGot, lasting: lasting}, func(int, int) wire.Request { return request })
+}
+
+// allOf lists the pods of a namespace.
+func allOf(namespace, accept string) wire.Request {
+	return wire.Request{Method: "GET", Path: "/api/v1/namespaces/" + namespace + "/pods", Accept: accept}
 }

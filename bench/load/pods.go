@@ -93,12 +93,13 @@ func (c *creator) request(n int) wire.Request {
 // name is the name of pod number n.
 func (c *creator) name(n int) string { return fmt.Sprintf("%s%0*d", c.prefix, numberWidth, n) }
 
+// fillers are how many clients fill a server.
+const fillers = 64
+
 // fill creates the pods from number from up to number to, as fast as it goes.
-func (s *side) fill(ctx context.Context, c *creator, from, to int) error {
+func (s *side) fill(ctx context.Context, c *creator, from, to int) (figures, error) {
 	if from >= to {
-		return nil
+		return figures{}, nil
 	}
-	const fillers = 32
-	_, err := s.load(ctx, fillers, to-from, func(_, n int) wire.Request { return c.request(from + n) })
-	return err
+	return s.load(ctx, min(fillers, to-from), amount{requests: to - from}, func(_, n int) wire.Request { return c.request(from + n) })
 }

@@ -5,18 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"time"
 
 	"github.com/planekit/planekit/bench/wire"
-	"github.com/planekit/planekit/client/typed"
-	corev1 "k8s.io/api/core/v1"
 )
+
+// sender makes the requests of one load, each by its client and number.
+type sender = func(client, n int) wire.Request
 
 // operation is one row of the table of requests.
 type operation struct {
-	name              string
-	clients, requests int
+	section, name string
+	clients       int
+	amount        amount
 	// prepare makes what the requests need, outside what is measured.
-	prepare func(ctx context.Context, s *side, round int) (func(client, n int) wire.Request, error)
+	prepare func(ctx context.Context, s *side, round int) (sender, error)
+}
+
+// label is what operations are chosen by.
+func (o operation) label() string {
+	return o.name + ", " + count(o.clients, "client")
 }
 
 // Namespaces with pods in them, by how many there are in the full form.
@@ -25,65 +34,104 @@ const (
 	large, largePods = "large", 10_000
 )
 
+// How long requests that only read go on, at least, for each cell, side and
+// round; and how many there are at least. Writes are as many for each side, so
+// that all keep as many objects.
+const (
+	getLasting             = time.Second
+	listLasting, fewestGot = 1200 * time.Millisecond, 4
+)
+
+// Names of operations, by which bars find them.
+const (
+	createPod, getPod, updatePod, patchPod = "create pod", "get pod", "update pod", "patch pod, strategic merge"
+
+	fromCache = ", resourceVersion=0"
+)
+
+func listName(pods int, media string) string { return fmt.Sprintf("list %d pods, %s", pods, media) }
+
+// medias are the forms of lists.
+var medias = []struct{ name, accept string }{{"JSON", asJSON}, {"protobuf", protobuf}, {"Table", asTable}}
+
+// zipped are those which are measured compressed too, as Go's own client asks for
+// large answers, kubectl and client-go with it.
+const zipped = ", gzip"
+
 // planned are the operations that are measured.
 func (b *bench) planned() []operation {
 	var all []operation
-	add := func(name string, clients, requests int, prepare func(context.Context, *side, int) (func(int, int) wire.Request, error)) {
-		if b.operations == nil || b.operations.MatchString(name) {
-			all = append(all, operation{name, clients, b.scale(requests), prepare})
+	add := func(section, name string, clients int, a amount, prepare func(context.Context, *side, int) (sender, error)) {
+		o := operation{section, name, clients, a, prepare}
+		if b.wants(section) && (b.operations == nil || b.operations.MatchString(o.label())) {
+			all = append(all, o)
 		}
 	}
 	for _, clients := range []int{1, 8, 64} {
-		n := map[int]int{1: 1000, 8: 4000, 64: 8000}[clients]
-		add("create pod", clients, n, creates(clients))
-		add("get pod", clients, 2*n, b.gets(""))
-		add("get pod, resourceVersion=0", clients, 2*n, b.gets("?resourceVersion=0"))
-		add("update pod", clients, n, updates)
-		add("patch pod, strategic merge", clients, n, patches)
+		writes := amount{requests: b.scale(map[int]int{1: 600, 8: 2500, 64: 6000}[clients])}
+		reads := amount{requests: fewestGot, lasting: b.lasting(getLasting)}
+		add("create", createPod, clients, writes, creates(clients))
+		add("get", getPod, clients, reads, b.gets(""))
+		add("get", getPod+fromCache, clients, reads, b.gets("?resourceVersion=0"))
+		add("update", updatePod, clients, writes, updates)
+		add("patch", patchPod, clients, writes, patches)
 	}
 	for _, size := range []struct {
-		namespace      string
-		pods, requests int
-	}{{small, smallPods, 100}, {large, largePods, 20}} {
-		for _, media := range []struct{ name, accept string }{{"protobuf", protobuf}, {"JSON", asJSON}, {"Table", asTable}} {
-			add(fmt.Sprintf("list %d pods, %s", b.scale(size.pods), media.name), 1, size.requests, lists(size.namespace, "", media.accept))
+		namespace string
+		pods      int
+	}{{small, smallPods}, {large, largePods}} {
+		for _, media := range medias {
+			for _, clients := range []int{1, 4} {
+				name := listName(b.scale(size.pods), media.name)
+				lasting := amount{requests: fewestGot, lasting: b.lasting(listLasting)}
+				request := allOf(size.namespace, media.accept)
+				add("list", name, clients, lasting, lists(request))
+				if size.namespace == large && media.accept != asTable {
+					request.Gzip = true
+					add("list", name+zipped, clients, lasting, lists(request))
+					request.Gzip = false
+				}
+				request.Path += "?resourceVersion=0"
+				add("list", name+fromCache, clients, lasting, lists(request))
+			}
 		}
-		name := fmt.Sprintf("list %d pods, protobuf", b.scale(size.pods))
-		add(name, 4, size.requests, lists(size.namespace, "", protobuf))
-		add(name+", resourceVersion=0", 1, size.requests, lists(size.namespace, "?resourceVersion=0", protobuf))
 	}
 	return all
 }
 
 // requests loads the servers with requests, one kind after the other.
 func (b *bench) requests(ctx context.Context) (err error) {
+	operations := b.planned()
+	if len(operations) == 0 {
+		return errors.New("no operation has such a name")
+	}
 	sides, stop, err := b.startAll(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	for _, s := range sides {
-		if err := b.fillNamespaces(ctx, s); err != nil {
+		if err := b.fillNamespaces(ctx, s, operations); err != nil {
 			return fmt.Errorf("%s: %w", s.kind, err)
 		}
 	}
-	operations := b.planned()
-	if len(operations) == 0 {
-		return errors.New("no operation has such a name")
+	if err := b.profileFromNow(ctx, sides); err != nil {
+		return err
 	}
 	results := make([]row, len(operations))
 	for round := range b.rounds {
 		for i, o := range operations {
 			results[i].name, results[i].clients = o.name, o.clients
-			for _, s := range sides {
+			for _, s := range inTurn(sides, round+i) {
 				f, err := o.run(ctx, s, round)
 				if err != nil {
-					return fmt.Errorf("%s, %s, %d clients: %w", s.kind, o.name, o.clients, err)
+					return fmt.Errorf("%s, %s: %w", s.kind, o.label(), err)
 				}
 				results[i].add(s.kind, f)
 			}
 		}
 	}
+	b.results.requests = results
 	printRequests(b.out, b.kinds, results)
 	return nil
 }
@@ -93,34 +141,43 @@ func (o operation) run(ctx context.Context, s *side, round int) (figures, error)
 	if err != nil {
 		return figures{}, err
 	}
-	return s.load(ctx, o.clients, o.requests, request)
+	return s.load(ctx, o.clients, o.amount, request)
 }
 
-func (b *bench) fillNamespaces(ctx context.Context, s *side) error {
+// fillNamespaces makes the namespaces that the operations look for, with their
+// pods.
+func (b *bench) fillNamespaces(ctx context.Context, s *side, operations []operation) error {
+	needed := func(sections ...string) bool {
+		return slices.ContainsFunc(operations, func(o operation) bool { return slices.Contains(sections, o.section) })
+	}
 	for _, n := range []struct {
-		name string
-		pods int
-	}{{small, smallPods}, {large, largePods}, {edited, editedPods}} {
+		name   string
+		pods   int
+		needed bool
+	}{
+		{small, b.scale(smallPods), needed("list")},
+		{large, b.scale(largePods), needed("list", "get")},
+		{edited, editedPods, needed("update", "patch")},
+	} {
+		if !n.needed {
+			continue
+		}
 		if err := s.namespace(ctx, n.name); err != nil {
 			return err
 		}
-		pods := b.scale(n.pods)
-		if n.name == edited {
-			pods = n.pods // one for each client
-		}
 		c, err := newCreator(n.name, "pod-")
-		if err == nil {
-			err = s.fill(ctx, c, 0, pods)
-		}
 		if err != nil {
+			return err
+		}
+		if _, err := s.fill(ctx, c, 0, n.pods); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func creates(clients int) func(context.Context, *side, int) (func(int, int) wire.Request, error) {
-	return func(ctx context.Context, s *side, round int) (func(int, int) wire.Request, error) {
+func creates(clients int) func(context.Context, *side, int) (sender, error) {
+	return func(ctx context.Context, s *side, round int) (sender, error) {
 		namespace := fmt.Sprintf("create-%d-%d", clients, round)
 		if err := s.namespace(ctx, namespace); err != nil {
 			return nil, err
@@ -133,8 +190,8 @@ func creates(clients int) func(context.Context, *side, int) (func(int, int) wire
 	}
 }
 
-func (b *bench) gets(query string) func(context.Context, *side, int) (func(int, int) wire.Request, error) {
-	return func(context.Context, *side, int) (func(int, int) wire.Request, error) {
+func (b *bench) gets(query string) func(context.Context, *side, int) (sender, error) {
+	return func(context.Context, *side, int) (sender, error) {
 		c, err := newCreator(large, "pod-")
 		if err != nil {
 			return nil, err
@@ -146,66 +203,8 @@ func (b *bench) gets(query string) func(context.Context, *side, int) (func(int, 
 	}
 }
 
-func lists(namespace, query, accept string) func(context.Context, *side, int) (func(int, int) wire.Request, error) {
-	return func(context.Context, *side, int) (func(int, int) wire.Request, error) {
-		return func(int, int) wire.Request {
-			return wire.Request{Method: "GET", Path: "/api/v1/namespaces/" + namespace + "/pods" + query, Accept: accept}
-		}, nil
+func lists(request wire.Request) func(context.Context, *side, int) (sender, error) {
+	return func(ctx context.Context, s *side, _ int) (sender, error) {
+		return func(int, int) wire.Request { return request }, s.once(ctx, request)
 	}
-}
-
-// Pods that are changed: each client has one of its own, so none waits for
-// another's.
-const (
-	edited, editedPods = "edited", 64
-)
-
-// updates writes each client's pod back with one of two values of a label, in
-// turns, so that every update changes something.
-func updates(ctx context.Context, s *side, _ int) (func(int, int) wire.Request, error) {
-	c, err := newCreator(edited, "pod-")
-	if err != nil {
-		return nil, err
-	}
-	bodies := make([][2][]byte, editedPods)
-	for i := range bodies {
-		pod, err := typed.Pods(s.api).Get(ctx, edited, c.name(i))
-		if err != nil {
-			return nil, err
-		}
-		for turn := range 2 {
-			if bodies[i][turn], err = withTurn(pod, turn); err != nil {
-				return nil, err
-			}
-		}
-	}
-	turns := make([]int, editedPods)
-	return func(client, _ int) wire.Request {
-		turns[client]++
-		return wire.Request{
-			Method: "PUT", Path: c.path + "/" + c.name(client), Accept: protobuf, ContentType: protobuf,
-			Body: bodies[client][turns[client]%2],
-		}
-	}, nil
-}
-
-func withTurn(pod *corev1.Pod, turn int) ([]byte, error) {
-	pod = pod.DeepCopy()
-	pod.ResourceVersion = ""
-	pod.Labels["turn"] = fmt.Sprint("of-", turn)
-	return encode(pod, "Pod")
-}
-
-func patches(_ context.Context, _ *side, round int) (func(int, int) wire.Request, error) {
-	c, err := newCreator(edited, "pod-")
-	if err != nil {
-		return nil, err
-	}
-	return func(client, n int) wire.Request {
-		return wire.Request{
-			Method: "PATCH", Path: c.path + "/" + c.name(client), Accept: protobuf,
-			ContentType: "application/strategic-merge-patch+json",
-			Body:        fmt.Appendf(nil, `{"metadata":{"labels":{"turn":"%d-%d"}}}`, round, n),
-		}
-	}, nil
 }

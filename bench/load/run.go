@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,61 +13,79 @@ import (
 	"github.com/planekit/planekit/bench/wire"
 )
 
-// figures are what one load cost.
-type figures struct {
-	// perSecond is how many requests were answered each second.
-	perSecond float64
-	p50, p99  time.Duration
-	// cpu is the server's processor time for each request, etcd's where it is a
-	// process of its own etcd.
-	cpu, etcd time.Duration
-	// bytes is the size of an answer.
-	bytes int
+// amount is how much is done: at least so many requests, and for at least so
+// long.
+type amount struct {
+	requests int
+	lasting  time.Duration
 }
 
 // load sends requests from a number of clients, each the next as soon as it
 // has the answer to the last, and fails on any answer that is not a success.
-func (s *side) load(ctx context.Context, clients, requests int, request func(client, n int) wire.Request) (figures, error) {
+func (s *side) load(ctx context.Context, clients int, a amount, request sender) (figures, error) {
 	conns, err := s.dial(clients)
 	if err != nil {
 		return figures{}, err
 	}
 	defer hangUp(conns)
+	return s.drive(ctx, conns, a, request)
+}
+
+// drive is load on connections that are there: a client for each.
+func (s *side) drive(ctx context.Context, conns []*wire.Conn, a amount, request sender) (figures, error) {
+	defer context.AfterFunc(ctx, func() { hangUp(conns) })()
 	meter, err := s.meter()
 	if err != nil {
 		return figures{}, err
 	}
 	var next, bytes atomic.Int64
-	took := make([][]time.Duration, clients)
-	failed := make([]error, clients)
+	took := make([][]time.Duration, len(conns))
+	rates := make([]float64, len(conns))
+	failed := make([]error, len(conns))
 	var group sync.WaitGroup
 	begin := time.Now()
 	for i, conn := range conns {
 		group.Go(func() {
 			var buffer []byte
-			for n := int(next.Add(1)) - 1; n < requests && ctx.Err() == nil; n = int(next.Add(1)) - 1 {
+			for ctx.Err() == nil {
+				n := int(next.Add(1)) - 1
 				sent := time.Now()
+				if n >= a.requests && sent.Sub(begin) >= a.lasting {
+					break
+				}
 				if buffer, failed[i] = conn.Do(request(i, n), buffer); failed[i] != nil {
 					return
 				}
 				took[i] = append(took[i], time.Since(sent))
 				bytes.Store(int64(len(buffer)))
 			}
+			rates[i] = float64(len(took[i])) / time.Since(begin).Seconds()
 		})
 	}
 	group.Wait()
-	elapsed := time.Since(begin)
 	if err := errors.Join(ctx.Err(), cmp.Or(failed...)); err != nil {
 		return figures{}, err
 	}
-	f := figures{perSecond: float64(requests) / elapsed.Seconds(), bytes: int(bytes.Load())}
-	f.p50, f.p99 = quantiles(slices.Concat(took...))
-	f.cpu, f.etcd, err = meter(requests)
+	all := slices.Concat(took...)
+	f := figures{bytes: int(bytes.Load())}
+	// Clients end at different times, by up to one request; each counts for as
+	// long as it was at work.
+	for _, rate := range rates {
+		f.perSecond += rate
+	}
+	f.p50, f.p99 = quantiles(all)
+	f.cpu, f.etcd, err = meter(len(all))
 	return f, err
 }
 
+// once sends one request that is not measured.
+func (s *side) once(ctx context.Context, request wire.Request) error {
+	_, err := s.load(ctx, 1, amount{requests: 1}, func(int, int) wire.Request { return request })
+	return err
+}
+
 // dial opens connections and has each answer once, so that handshakes are no
-// part of what is measured.
+// part of what is measured. Nor is what is left of the load before.
 func (s *side) dial(n int) ([]*wire.Conn, error) {
 	conns := make([]*wire.Conn, n)
 	failed := make([]error, n)
@@ -86,6 +105,7 @@ func (s *side) dial(n int) ([]*wire.Conn, error) {
 		hangUp(conns)
 		return nil, err
 	}
+	runtime.GC()
 	return conns, nil
 }
 
@@ -113,34 +133,12 @@ func (s *side) meter() (func(n int) (server, etcd time.Duration, err error), err
 	}, err
 }
 
-// quantiles sorts took.
-func quantiles(took []time.Duration) (p50, p99 time.Duration) {
-	if len(took) == 0 {
-		return 0, 0
+// inTurn is sides in the order in which they are measured: every other time
+// the reverse, so that none always comes after the same.
+func inTurn(sides []*side, turn int) []*side {
+	sides = slices.Clone(sides)
+	if turn%2 == 1 {
+		slices.Reverse(sides)
 	}
-	slices.Sort(took)
-	return took[len(took)/2], took[len(took)*99/100]
-}
-
-// median is that of each figure by itself.
-func median(rounds []figures) figures {
-	of := func(take func(figures) float64) float64 {
-		var values []float64
-		for _, f := range rounds {
-			values = append(values, take(f))
-		}
-		slices.Sort(values)
-		return values[len(values)/2]
-	}
-	duration := func(take func(figures) time.Duration) time.Duration {
-		return time.Duration(of(func(f figures) float64 { return float64(take(f)) }))
-	}
-	return figures{
-		perSecond: of(func(f figures) float64 { return f.perSecond }),
-		p50:       duration(func(f figures) time.Duration { return f.p50 }),
-		p99:       duration(func(f figures) time.Duration { return f.p99 }),
-		cpu:       duration(func(f figures) time.Duration { return f.cpu }),
-		etcd:      duration(func(f figures) time.Duration { return f.etcd }),
-		bytes:     rounds[len(rounds)-1].bytes,
-	}
+	return sides
 }

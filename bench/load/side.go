@@ -5,10 +5,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/planekit/planekit/bench/peer"
@@ -29,6 +27,30 @@ const (
 	stock           kind = "kube-apiserver"
 )
 
+var (
+	allSides     = []kind{planekitMemory, planekitInside, planekitOutside, stock}
+	defaultSides = []kind{planekitInside, planekitOutside, stock}
+)
+
+// name is how a server is called on the command line and in names of files.
+func (k kind) name() string {
+	switch k {
+	case planekitMemory:
+		return "memory"
+	case planekitInside:
+		return "inside"
+	}
+	return string(k)
+}
+
+func names(kinds []kind) []string {
+	var all []string
+	for _, k := range kinds {
+		all = append(all, k.name())
+	}
+	return all
+}
+
 // side is one API server under load, with what it stands on.
 type side struct {
 	kind   kind
@@ -40,10 +62,13 @@ type side struct {
 	// outside standing already.
 	ready time.Duration
 	api   *client.Client
+
+	work  string
+	files *peer.Stock
 }
 
 // start starts a server on an empty store.
-func (b *bench) start(ctx context.Context, k kind) (s *side, err error) {
+func (b *bench) start(ctx context.Context, k kind) (_ *side, err error) {
 	b.lives++
 	work := filepath.Join(b.dir, fmt.Sprintf("life-%d", b.lives))
 	if err := os.Mkdir(work, 0o700); err != nil {
@@ -53,82 +78,65 @@ func (b *bench) start(ctx context.Context, k kind) (s *side, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s = &side{kind: k, target: wire.Target{URL: files.URL, Token: files.Token}}
+	s := &side{kind: k, target: wire.Target{URL: files.URL, Token: files.Token}, work: work, files: files}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("start %s: %w", k, errors.Join(err, s.stop()))
 		}
 	}()
 	if k == planekitOutside || k == stock {
-		if s.etcd, err = peer.Launch(filepath.Join(work, "etcd.log"), filepath.Join(b.bin, "etcd"), files.EtcdArguments()...); err != nil {
+		if s.etcd, err = peer.Launch(filepath.Join(work, "etcd.log"), b.program("etcd"), files.EtcdArguments()...); err != nil {
 			return nil, err
 		}
 		if err := answers(ctx, files.Etcd+"/health"); err != nil {
 			return nil, err
 		}
 	}
-	begin := time.Now()
-	if k == stock {
-		err = s.startStock(ctx, b, work, files)
-	} else {
-		err = s.startPlanekit(ctx, b, work, files)
-	}
-	if err != nil {
+	if err := os.Mkdir(s.data(), 0o700); err != nil {
 		return nil, err
 	}
+	// A store in memory is empty after a restart, so its profile has everything.
+	return s, s.startServer(ctx, b, k == planekitMemory)
+}
+
+// startServer starts the API server on the store as it is.
+func (s *side) startServer(ctx context.Context, b *bench, profiled bool) error {
+	start := s.startPlanekit
+	if s.kind == stock {
+		start = s.startStock
+	}
+	begin := time.Now()
+	if err := start(ctx, b, profiled); err != nil {
+		return err
+	}
 	s.ready = time.Since(begin)
-	s.api, err = client.New(client.Config{
-		Server: s.target.URL, BearerToken: files.Token, TLS: &tls.Config{InsecureSkipVerify: true},
+	api, err := client.New(client.Config{
+		Server: s.target.URL, BearerToken: s.files.Token, TLS: &tls.Config{InsecureSkipVerify: true},
 	})
-	return s, err
+	s.api = api
+	return err
 }
 
-func (s *side) startStock(ctx context.Context, b *bench, work string, files *peer.Stock) (err error) {
-	s.server, err = peer.Launch(filepath.Join(work, "server.log"), filepath.Join(b.bin, "kube-apiserver"), files.APIServerArguments()...)
-	if err != nil {
-		return err
+// profileFromNow starts planekit's servers again, with a profile of what comes,
+// if profiles are asked for.
+func (b *bench) profileFromNow(ctx context.Context, sides []*side) error {
+	if b.profile == "" {
+		return nil
 	}
-	return files.AwaitReady(ctx)
-}
-
-func (s *side) startPlanekit(ctx context.Context, b *bench, work string, files *peer.Stock) (err error) {
-	arguments := []string{"--data-dir", filepath.Join(work, "data"), "--listen", "127.0.0.1:0", "--token-auth-file", files.Tokens}
-	if err := os.Mkdir(filepath.Join(work, "data"), 0o700); err != nil {
-		return err
-	}
-	switch s.kind {
-	case planekitMemory:
-		arguments = append(arguments, "--storage", "memory")
-	case planekitOutside:
-		arguments = append(arguments, "--etcd-servers", files.Etcd)
-	}
-	if b.profile != "" {
-		arguments = append(arguments, "--cpu-profile", filepath.Join(b.profile, string(s.kind)+".prof"))
-	}
-	s.server, err = peer.Launch(filepath.Join(work, "server.log"), filepath.Join(b.bin, "apiserver"), arguments...)
-	if err != nil {
-		return err
-	}
-	line, err := s.server.AwaitLine(ctx, "ready in ")
-	if err != nil {
-		return err
-	}
-	_, s.target.URL, _ = strings.Cut(line, ": ")
-	return nil
-}
-
-// answers waits until url does.
-func answers(ctx context.Context, url string) error {
-	web := http.Client{Timeout: time.Second}
-	defer web.CloseIdleConnections()
-	return peer.Poll(ctx, func() (bool, error) {
-		answer, err := web.Get(url)
-		if err != nil {
-			return false, nil // not listening yet
+	for _, s := range sides {
+		if s.kind != planekitInside && s.kind != planekitOutside {
+			continue
 		}
-		answer.Body.Close()
-		return answer.StatusCode == http.StatusOK, nil
-	})
+		s.api.Close()
+		if err := s.server.Stop(); err != nil {
+			return err
+		}
+		s.api, s.server = nil, nil
+		if err := s.startServer(ctx, b, true); err != nil {
+			return fmt.Errorf("restart %s: %w", s.kind, err)
+		}
+	}
+	return nil
 }
 
 func (s *side) stop() error {
@@ -136,6 +144,7 @@ func (s *side) stop() error {
 	if s.api != nil {
 		s.api.Close()
 	}
+	// In this order: the server would wait for an etcd that is gone.
 	for _, p := range []*peer.Process{s.server, s.etcd} {
 		if p != nil {
 			failed = errors.Join(failed, p.Stop())

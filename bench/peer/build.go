@@ -9,15 +9,34 @@ import (
 	"strings"
 )
 
+// tags are what of the build tags of Kubernetes' releases matters to an API
+// server. planekit's programs get the same, and all are built without C, as
+// releases are.
+const tags = "grpcnotrace"
+
 // Build compiles programs of the module at module into bin, stripped.
 func Build(ctx context.Context, bin, module string, programs ...string) error {
 	bin, err := filepath.Abs(bin)
 	if err != nil {
 		return err
 	}
-	arguments := []string{"build", "-trimpath", "-ldflags=-s -w", "-o", bin + string(filepath.Separator)}
+	return compile(ctx, bin+string(filepath.Separator), module, tags, programs)
+}
+
+// BuildAs compiles one program of the module at module into the file out, with
+// more build tags than other programs have.
+func BuildAs(ctx context.Context, out, module, more, program string) error {
+	out, err := filepath.Abs(out)
+	if err != nil {
+		return err
+	}
+	return compile(ctx, out, module, tags+","+more, []string{program})
+}
+
+func compile(ctx context.Context, out, module, tags string, programs []string) error {
+	arguments := []string{"build", "-trimpath", "-ldflags=-s -w", "-tags=" + tags, "-o", out}
 	cmd := exec.CommandContext(ctx, "go", append(arguments, programs...)...)
-	cmd.Dir = module
+	cmd.Dir, cmd.Env = module, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %v: %w\n%s", programs, err, out)
 	}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Process is a program under measurement.
@@ -67,30 +69,17 @@ func (p *Process) Resident() (float64, error) {
 	return 0, errors.New("no VmRSS")
 }
 
-// ticks is how many clock ticks of /proc a second has (man 5 proc_pid_stat).
-const ticks = 100
-
-// CPU is the processor time that the program has used.
+// CPU is the processor time that the program has used, to the nanosecond as
+// the scheduler counts it; the times in /proc come in steps of 10 ms.
 func (p *Process) CPU() (time.Duration, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
-	if err != nil {
-		return 0, err
+	// The clock of a process is its id, inverted, and which of its clocks: that of
+	// the scheduler (clock_getcpuclockid of the C library).
+	const schedulers = 2
+	var used unix.Timespec
+	if err := unix.ClockGettime(int32(^p.Process.Pid<<3|schedulers), &used); err != nil {
+		return 0, fmt.Errorf("processor time of %s: %w", p.Path, err)
 	}
-	// The name of the program, in parentheses, may hold anything.
-	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
-	const user, system = 11, 12 // counted from the state, which follows the name
-	if len(fields) <= system {
-		return 0, errors.New("no processor times in stat")
-	}
-	var total time.Duration
-	for _, field := range fields[user : system+1] {
-		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		total += time.Duration(n) * time.Second / ticks
-	}
-	return total, nil
+	return time.Duration(used.Nano()), nil
 }
 
 // AwaitLine waits until the program has written a line with prefix.
@@ -99,6 +88,7 @@ func (p *Process) AwaitLine(ctx context.Context, prefix string) (string, error) 
 	err := Poll(ctx, func() (bool, error) {
 		select {
 		case err := <-p.ended:
+			p.ended <- err // for Stop
 			data, _ := os.ReadFile(p.log)
 			return false, fmt.Errorf("%s ended: %w\n%s", p.Path, err, data)
 		default:

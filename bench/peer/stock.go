@@ -87,6 +87,18 @@ func (s *Stock) APIServerArguments() []string {
 	}
 }
 
+// plugins are kube-apiserver's that are on by default and not needed to serve
+// pods: all but NamespaceLifecycle and ServiceAccount.
+const plugins = "CertificateApproval,CertificateSigning,CertificateSubjectRestriction,ClusterTrustBundleAttest,DefaultIngressClass," +
+	"DefaultStorageClass,DefaultTolerationSeconds,JobValidation,LimitRanger,MutatingAdmissionPolicy,MutatingAdmissionWebhook," +
+	"NodeDeclaredFeatureValidator,PersistentVolumeClaimResize,PodGroupProtection,PodGroupWorkloadExists,PodResizeValidator,PodSecurity," +
+	"PodTopologyLabels,Priority,ResourceQuota,RuntimeClass,StorageObjectInUseProtection,TaintNodesByCondition,ValidatingAdmissionPolicy," +
+	"ValidatingAdmissionWebhook"
+
+// LeastAdmission are further arguments, which leave kube-apiserver with the
+// admission of namespaces and service accounts alone.
+func LeastAdmission() []string { return []string{"--disable-admission-plugins", plugins} }
+
 // AwaitReady waits until kube-apiserver says that it is ready.
 func (s *Stock) AwaitReady(ctx context.Context) error {
 	// The server signs its own certificate at each start.

@@ -11,7 +11,8 @@ type Frames struct {
 	partial []byte
 }
 
-const lengthBytes = 4
+// LengthBytes is the size of the length in front of each event.
+const LengthBytes = 4
 
 // Write takes the next part of the stream.
 func (f *Frames) Write(data []byte) error {
@@ -19,12 +20,12 @@ func (f *Frames) Write(data []byte) error {
 		f.partial = append(f.partial, data...)
 		data = f.partial
 	}
-	for len(data) >= lengthBytes {
-		end := lengthBytes + int(binary.BigEndian.Uint32(data))
+	for len(data) >= LengthBytes {
+		end := LengthBytes + int(binary.BigEndian.Uint32(data))
 		if len(data) < end {
 			break
 		}
-		if err := f.Event(data[lengthBytes:end]); err != nil {
+		if err := f.Event(data[LengthBytes:end]); err != nil {
 			return err
 		}
 		data = data[end:]

@@ -6,6 +6,10 @@
 // It is what one starts from who wants Kubernetes' API without a cluster below
 // it, and what the benchmarks compare with kube-apiserver. The kubeconfig of its
 // administrator is admin.kubeconfig in the data directory.
+//
+// Built with -tags noembed,grpcnotrace (make apiserver) the program has no etcd in
+// it, only the client of one, and nothing that makes the linker keep what is never
+// called: 29 MB instead of 39.
 package main
 
 import (

@@ -13,7 +13,6 @@ import (
 	"github.com/planekit/planekit/client/kubeconfig"
 	"github.com/planekit/planekit/client/typed"
 	"go.uber.org/goleak"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -42,64 +41,6 @@ func start(t *testing.T, arguments ...string) (stop func()) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-// administrator is a client with the kubeconfig in dir.
-func administrator(t *testing.T, dir string) *client.Client {
-	t.Helper()
-	loaded, err := kubeconfig.Load(filepath.Join(dir, "admin.kubeconfig"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, _, err := loaded.Client("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	api, err := client.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return api
-}
-
-// TestRestart: what was created before a restart is there after it, admission
-// and RBAC are at work, and nobody gets in without credentials.
-func TestRestart(t *testing.T) {
-	dir := t.TempDir()
-	ctx := t.Context()
-	for _, life := range []string{"first", "second"} {
-		stop := start(t, "--data-dir", dir)
-		api := administrator(t, dir)
-		pod := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx"}}},
-		}
-		made, err := typed.Pods(api).Create(ctx, pod)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if made.Spec.ServiceAccountName != "default" {
-			t.Errorf("admission gave the pod the account %q", made.Spec.ServiceAccountName)
-		}
-		pod.Namespace = "elsewhere"
-		if _, err := typed.Pods(api).Create(ctx, pod); !apierrors.IsNotFound(err) {
-			t.Errorf("create in a namespace that does not exist: %v", err)
-		}
-		api.Close()
-		stop()
-	}
-	defer start(t, "--data-dir", dir)()
-	api := administrator(t, dir)
-	defer api.Close()
-	for _, name := range []string{"first", "second"} {
-		if _, err := typed.Pods(api).Get(ctx, "default", name); err != nil {
-			t.Error(err)
-		}
-	}
-	roles, _, err := typed.ClusterRoles(api).List(ctx, "", metav1.ListOptions{})
-	if err != nil || len(roles) < 20 {
-		t.Errorf("%d cluster roles: %v", len(roles), err)
 	}
 }
 

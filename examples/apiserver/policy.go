@@ -17,6 +17,7 @@ import (
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/informer"
+	"github.com/planekit/planekit/reconcile/controllers"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -94,7 +95,13 @@ func (p *policy) authorize(log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	p.parts = append(p.parts, authorizer.Run)
+	aggregator, err := controllers.NewClusterRole(controllers.ClusterRoleConfig{
+		ClusterRoles: clusterRoles, Writer: typed.ClusterRoles(p.client), Log: log.WithName("clusterroles"),
+	})
+	if err != nil {
+		return err
+	}
+	p.parts = append(p.parts, authorizer.Run, aggregator.Run)
 	p.synced = authorizer.Synced()
 	p.authorizer = authz.Chain{authz.Superusers(user.Masters), authorizer}
 	return nil
@@ -126,8 +133,8 @@ type transport func(*http.Request) (*http.Response, error)
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
 // seed creates what every server begins with, where it is not there yet: the
-// namespaces, the account of each, and RBAC's roles.
-func seed(ctx context.Context, api *client.Client) error {
+// namespaces, the account of each, RBAC's roles, and the groups it has.
+func seed(ctx context.Context, api *client.Client, front *frontProxy, resources []apiserver.Resource) error {
 	writes, ctx := errgroup.WithContext(ctx)
 	writes.SetLimit(16) // enough to share the disk's flushes
 	for _, namespace := range kube.Namespaces() {
@@ -135,11 +142,16 @@ func seed(ctx context.Context, api *client.Client) error {
 			if err := create(ctx, typed.Namespaces(api), namespace); err != nil {
 				return err
 			}
-			return create(ctx, typed.ServiceAccounts(api), &corev1.ServiceAccount{
+			err := create(ctx, typed.ServiceAccounts(api), &corev1.ServiceAccount{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "default"},
 			})
+			if err != nil || namespace.Name != metav1.NamespaceSystem {
+				return err
+			}
+			return front.publish(ctx, api)
 		})
 	}
+	writes.Go(func() error { return register(ctx, api, resources) })
 	roles, bindings := rbac.BootstrapPolicy()
 	for _, role := range roles {
 		writes.Go(func() error { return create(ctx, typed.ClusterRoles(api), role) })

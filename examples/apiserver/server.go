@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/planekit/planekit/apiserver"
@@ -34,14 +35,14 @@ func (o *options) run(ctx context.Context, stdout io.Writer) error {
 	}
 	defer listener.Close()
 	url := "https://" + listener.Addr().String()
-	authenticator, config, err := o.credentials(url)
+	authenticator, config, front, err := o.credentials(url)
 	if err != nil {
 		return err
 	}
 	return o.withStore(ctx, func(ctx context.Context, store storage.Store) error {
 		return o.serve(ctx, apiserver.Config{
 			Store: store, Authenticator: authenticator, Listener: listener, TLS: config, Log: o.log.WithName("apiserver"),
-		}, func() {
+		}, front, func() {
 			fmt.Fprintf(stdout, "ready in %v: %s\n", time.Since(begin).Round(time.Millisecond), url)
 		})
 	})
@@ -49,19 +50,19 @@ func (o *options) run(ctx context.Context, stdout io.Writer) error {
 
 // credentials opens or makes the server's certificates, writes the
 // administrator's kubeconfig, and returns who is believed and how the server
-// shows itself.
-func (o *options) credentials(url string) (authn.Authenticator, *tls.Config, error) {
+// shows itself, to clients and to the servers behind it.
+func (o *options) credentials(url string) (authn.Authenticator, *tls.Config, *frontProxy, error) {
 	authority, err := pki.Open(filepath.Join(o.dataDir, "pki"))
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	serving, err := authority.Serving("apiserver", "localhost", "127.0.0.1", "::1")
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	admin, err := authority.Client("admin", "kubernetes-admin", user.Masters)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	const name = "planekit"
 	err = (&kubeconfig.Config{
@@ -71,22 +72,32 @@ func (o *options) credentials(url string) (authn.Authenticator, *tls.Config, err
 		Contexts:       map[string]kubeconfig.Context{name: {Cluster: name, User: name}},
 	}).Write(filepath.Join(o.dataDir, "admin.kubeconfig"))
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	certificates, err := x509.New(x509.Config{Roots: authority.Pool()})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	tokens, err := o.tokens()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return authn.Chain{certificates, tokens, anonymous.Authenticator{}}, &tls.Config{
+	front, err := openFrontProxy(o.dataDir, authority)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	proxies, err := front.authenticator()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	authorities := authority.Pool()
+	authorities.AddCert(front.Certificate)
+	return authn.Chain{proxies, certificates, tokens, anonymous.Authenticator{}}, &tls.Config{
 		MinVersion:   tls.VersionTLS12,
 		Certificates: []tls.Certificate{serving.TLS()},
 		ClientAuth:   tls.RequestClientCert,
-		ClientCAs:    authority.Pool(),
-	}, nil
+		ClientCAs:    authorities,
+	}, front, nil
 }
 
 // tokens knows the tokens of the file that the options name, or none.
@@ -108,7 +119,7 @@ func (o *options) tokens() (authn.Authenticator, error) {
 
 // serve runs a server of Kubernetes' resources with the local copies that its
 // decisions are made from, and calls ready once it decides.
-func (o *options) serve(ctx context.Context, config apiserver.Config, ready func()) error {
+func (o *options) serve(ctx context.Context, config apiserver.Config, front *frontProxy, ready func()) error {
 	// The copies are read through the server that they are for.
 	var server *apiserver.Server
 	policy, err := newPolicy(func() *apiserver.Server { return server }, o.log)
@@ -116,6 +127,11 @@ func (o *options) serve(ctx context.Context, config apiserver.Config, ready func
 		return err
 	}
 	config.Authorizer, config.Admission = policy.authorizer, policy.admission
+	aggregator, err := front.aggregate(policy, o.log)
+	if err != nil {
+		return err
+	}
+	config.Aggregator = aggregator
 	config.Resources = append(kube.Resources(), review.Resources(config.Authenticator, config.Authorizer)...)
 	if server, err = apiserver.New(config); err != nil {
 		return err
@@ -124,17 +140,23 @@ func (o *options) serve(ctx context.Context, config apiserver.Config, ready func
 	run := func(part func(context.Context) error) { parts.Go(func() error { return part(ctx) }) }
 	run(server.Run)
 	run(func(ctx context.Context) error {
-		if err := seed(ctx, policy.client); err != nil {
+		if err := seed(ctx, policy.client, front, config.Resources); err != nil {
 			return fmt.Errorf("bootstrap objects: %w", err)
 		}
 		for _, part := range policy.parts {
 			run(part)
 		}
-		select {
-		case <-policy.synced:
-			ready()
-		case <-ctx.Done():
+		for _, step := range []<-chan struct{}{aggregator.Ready(), policy.synced} {
+			select {
+			case <-step:
+			case <-ctx.Done():
+				return nil
+			}
 		}
+		ready()
+		// Most of the heap is what starting took. A server that nobody asks
+		// anything would not collect it for two minutes.
+		debug.FreeOSMemory()
 		return nil
 	})
 	if err := parts.Wait(); !errors.Is(err, context.Canceled) {

@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"time"
 
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/etcdstore"
-	"github.com/planekit/planekit/storage/etcdstore/embedded"
 	"github.com/planekit/planekit/storage/memstore"
 )
 
@@ -27,20 +25,6 @@ func (o *options) withStore(ctx context.Context, use func(context.Context, stora
 		return use(ctx, memstore.New())
 	}
 	return o.withEmbedded(ctx, use)
-}
-
-func (o *options) withEmbedded(ctx context.Context, use func(context.Context, storage.Store) error) error {
-	server, err := embedded.New(embedded.Config{Dir: filepath.Join(o.dataDir, "etcd"), Log: o.log.WithName("etcd")})
-	if err != nil {
-		return err
-	}
-	return beneath(ctx, server.Run, server.Ready(), func(ctx context.Context) error {
-		store, err := etcdstore.New(etcdstore.Config{Client: server.Client(), SoleMember: true})
-		if err != nil {
-			return err
-		}
-		return use(ctx, store)
-	})
 }
 
 func (o *options) withExternal(ctx context.Context, use func(context.Context, storage.Store) error) error {

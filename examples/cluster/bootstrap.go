@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 
+	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/apiserver/aggregate"
 	"github.com/planekit/planekit/apiserver/kube"
 	"github.com/planekit/planekit/authz/rbac"
 	"github.com/planekit/planekit/client"
@@ -18,9 +20,10 @@ import (
 // share the disk's flushes among them.
 const seedWorkers = 16
 
-// seed creates what every cluster begins with, where it is not there yet. ca is
-// the authority of the API server's certificate.
-func seed(ctx context.Context, api *client.Client, ca []byte) error {
+// seed creates what every cluster begins with, where it is not there yet. The
+// resources are those of the API server.
+func seed(ctx context.Context, api *client.Client, credentials *credentials, resources []apiserver.Resource) error {
+	ca := credentials.authority.CertificatePEM
 	writes, ctx := errgroup.WithContext(ctx)
 	writes.SetLimit(seedWorkers)
 	for _, namespace := range kube.Namespaces() {
@@ -33,9 +36,16 @@ func seed(ctx context.Context, api *client.Client, ca []byte) error {
 			if err := create(ctx, typed.ServiceAccounts(api), account); err != nil {
 				return err
 			}
-			return create(ctx, typed.ConfigMaps(api), controllers.RootCAConfigMap(namespace.Name, ca))
+			if err := create(ctx, typed.ConfigMaps(api), controllers.RootCAConfigMap(namespace.Name, ca)); err != nil {
+				return err
+			}
+			if namespace.Name != metav1.NamespaceSystem {
+				return nil
+			}
+			return seedSystem(ctx, api, credentials)
 		})
 	}
+	writes.Go(func() error { return seedAPIServices(ctx, api, resources) })
 	roles, bindings := rbac.BootstrapPolicy()
 	for _, role := range roles {
 		writes.Go(func() error { return create(ctx, typed.ClusterRoles(api), role) })
@@ -44,6 +54,22 @@ func seed(ctx context.Context, api *client.Client, ca []byte) error {
 		writes.Go(func() error { return create(ctx, typed.ClusterRoleBindings(api), binding) })
 	}
 	return writes.Wait()
+}
+
+// seedSystem creates what is in kube-system.
+func seedSystem(ctx context.Context, api *client.Client, credentials *credentials) error {
+	roles, bindings := rbac.BootstrapNamespacedPolicy()
+	for _, role := range roles {
+		if err := create(ctx, typed.Roles(api), role); err != nil {
+			return err
+		}
+	}
+	for _, binding := range bindings {
+		if err := create(ctx, typed.RoleBindings(api), binding); err != nil {
+			return err
+		}
+	}
+	return aggregate.Publish(ctx, typed.ConfigMaps(api), credentials.authenticationConfigMap())
 }
 
 // create creates object unless it exists.

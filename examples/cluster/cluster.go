@@ -138,6 +138,10 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	if err != nil {
 		return err
 	}
+	aggregator, err := c.newAggregator(components)
+	if err != nil {
+		return err
+	}
 	config := apiserver.Config{
 		Store:         store,
 		Resources:     append(tokens.serve(resources), review.Resources(authenticator, authorizer)...),
@@ -145,6 +149,7 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 		Authenticator: authenticator,
 		Authorizer:    authorizer,
 		Admission:     admission,
+		Aggregator:    aggregator,
 		Listener:      listener,
 		TLS:           credentials.tls(),
 		Checks:        c.checks,
@@ -162,11 +167,15 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	if err := c.stack.await(ctx, c.server.Ready()); err != nil {
 		return err
 	}
-	if err := seed(ctx, components, credentials.authority.CertificatePEM); err != nil {
+	if err := seed(ctx, components, credentials, config.Resources); err != nil {
 		return fmt.Errorf("bootstrap objects: %w", err)
 	}
 	c.copies.start(c.stack)
 	c.stack.start("RBAC", roles.Run)
+	c.stack.start("aggregation", aggregator.Run)
+	if err := c.stack.await(ctx, aggregator.Ready()); err != nil {
+		return err
+	}
 	return c.stack.await(ctx, roles.Synced())
 }
 

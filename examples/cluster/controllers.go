@@ -16,6 +16,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -66,6 +67,7 @@ func (m *manager) start(clusterCIDR netip.Prefix, s *stack) error {
 		{"namespace controller", m.namespace},
 		{"service account controller", m.serviceAccount},
 		{"root CA controller", m.rootCA},
+		{"cluster role controller", m.clusterRole},
 		{"node lifecycle controller", m.nodeLifecycle},
 		{"pod garbage collector", m.podGarbage},
 		{"node address controller", func() (runner, error) { return m.nodeIPAM(clusterCIDR) }},
@@ -129,6 +131,9 @@ func (m *manager) garbageCollector() (runner, error) {
 			controllers.NewGarbageKind(core.WithKind("ConfigMap"), true, m.copies.configMaps, typed.ConfigMaps(m.api)),
 			controllers.NewGarbageKind(core.WithKind("Secret"), true, m.copies.secrets, typed.Secrets(m.api)),
 			controllers.NewGarbageKind(core.WithKind("ServiceAccount"), true, m.copies.serviceAccounts, typed.ServiceAccounts(m.api)),
+			controllers.NewGarbageKind(core.WithKind("Service"), true, m.copies.services, typed.Services(m.api)),
+			controllers.NewGarbageKind(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), true, m.copies.endpointSlices, typed.EndpointSlices(m.api)),
+			controllers.NewGarbageKind(apiServiceKind, false, m.copies.apiServices, apiServices(m.api)),
 			controllers.NewGarbageKind(core.WithKind("Node"), false, m.copies.nodes, typed.Nodes(m.api)),
 		}, m.otherGarbage()...),
 		Log: m.log,

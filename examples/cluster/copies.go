@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/apiserver/kube/apiregistration"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/informer"
@@ -11,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
@@ -23,6 +25,9 @@ type copies struct {
 	nodes               *informer.Informer[*corev1.Node]
 	leases              *informer.Informer[*coordinationv1.Lease]
 	pods                *informer.Informer[*corev1.Pod]
+	services            *informer.Informer[*corev1.Service]
+	endpointSlices      *informer.Informer[*discoveryv1.EndpointSlice]
+	apiServices         *informer.Informer[*apiregistration.APIService]
 	deployments         *informer.Informer[*appsv1.Deployment]
 	replicaSets         *informer.Informer[*appsv1.ReplicaSet]
 	jobs                *informer.Informer[*batchv1.Job]
@@ -48,6 +53,9 @@ func newCopies(api *client.Client, log logr.Logger) (*copies, error) {
 		add(c, &c.nodes, "nodes", typed.Nodes(api), log),
 		add(c, &c.leases, "leases", typed.Leases(api).Where(corev1.NamespaceNodeLease, "", ""), log),
 		add(c, &c.pods, "pods", typed.Pods(api), log),
+		add(c, &c.services, "services", typed.Services(api), log),
+		add(c, &c.endpointSlices, "endpointslices", typed.EndpointSlices(api), log),
+		add(c, &c.apiServices, "apiservices", apiServices(api), log),
 		add(c, &c.deployments, "deployments", typed.Deployments(api), log),
 		add(c, &c.replicaSets, "replicasets", typed.ReplicaSets(api), log),
 		add(c, &c.jobs, "jobs", typed.Jobs(api), log),

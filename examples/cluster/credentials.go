@@ -28,7 +28,10 @@ type credentials struct {
 	address        net.Addr
 	authority      *pki.Authority
 	serving, admin *pki.Pair
-	tokens         []byte // CSV
+	// frontProxy signs frontClient, by which other API servers know this one.
+	frontProxy  *pki.Authority
+	frontClient *pki.Pair
+	tokens      []byte // CSV
 }
 
 // openCredentials reads the credentials in the data directory or makes them.
@@ -49,7 +52,8 @@ func openCredentials(dir *dataDir, address net.Addr, host string) (*credentials,
 	if err != nil {
 		return nil, err
 	}
-	return &credentials{address: address, authority: authority, serving: serving, admin: admin, tokens: tokens}, nil
+	c := &credentials{address: address, authority: authority, serving: serving, admin: admin, tokens: tokens}
+	return c, c.openFrontProxy(dir.join("pki", "front-proxy"))
 }
 
 // servingNames are what the API server may be called.
@@ -89,10 +93,14 @@ func adminToken(file string) ([]byte, error) {
 	return []byte(line), os.WriteFile(file, []byte(line), 0o600)
 }
 
-// authenticator asks for a client certificate, then for a bearer token, which may
+// authenticator asks for a front proxy, for a client certificate, then for a bearer token, which may
 // be a service account's; who has neither is anonymous. More tokens may come from a
 // file of the user's.
 func (c *credentials) authenticator(accounts authn.Authenticator, tokenFile string) (authn.Authenticator, error) {
+	proxies, err := c.frontProxies()
+	if err != nil {
+		return nil, err
+	}
 	certificates, err := x509.New(x509.Config{Roots: c.authority.Pool()})
 	if err != nil {
 		return nil, err
@@ -116,17 +124,19 @@ func (c *credentials) authenticator(accounts authn.Authenticator, tokenFile stri
 	if err != nil {
 		return nil, err
 	}
-	return authn.Chain{certificates, accounts, tokens, anonymous.Authenticator{}}, nil
+	return authn.Chain{proxies, certificates, accounts, tokens, anonymous.Authenticator{}}, nil
 }
 
 // tls is for the API server. Clients may show a certificate and are believed
 // only by the authenticator, which verifies it.
 func (c *credentials) tls() *tls.Config {
+	authorities := c.authority.Pool()
+	authorities.AddCert(c.frontProxy.Certificate)
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS12,
 		Certificates: []tls.Certificate{c.serving.TLS()},
 		ClientAuth:   tls.RequestClientCert,
-		ClientCAs:    c.authority.Pool(),
+		ClientCAs:    authorities,
 	}
 }
 

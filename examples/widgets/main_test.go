@@ -50,7 +50,7 @@ func TestProgram(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	reader, writer := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, dir, "127.0.0.1:0", writer) }()
+	go func() { ended <- run(ctx, dir, "127.0.0.1:0", "", writer) }()
 	defer func() {
 		stop()
 		if err := <-ended; err != nil {

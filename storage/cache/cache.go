@@ -90,8 +90,9 @@ type Cache[T any] struct {
 	base  storage.Revision
 	first int64
 	epoch int
-	// waiters wait for log to grow or to end.
+	// waiters wait for log to grow or to end, rounds says when they are told.
 	waiters waiters
+	rounds  rounds
 	// indexes are of now, by field.
 	indexes map[string]*index[T]
 	// past are states that were asked for, by the revision of their last change.

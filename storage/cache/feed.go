@@ -31,6 +31,7 @@ type FeedConfig struct {
 // to which nothing happens knows that it is current as soon as any is.
 type Feed struct {
 	config FeedConfig
+	nows   nows
 	// turn holds a token while somebody reads the watch: Run, or else whoever
 	// waits for what it brings.
 	turn chan struct{}
@@ -48,6 +49,8 @@ type Feed struct {
 	source storage.Watcher
 	// moved, when not nil, is closed when revision moves.
 	moved chan struct{}
+	// running says that Run reads the watch, so that nobody else will.
+	running bool
 }
 
 // member is a cache, whatever it holds.
@@ -58,6 +61,8 @@ type member interface {
 	take([]storage.Event)
 	// lose says that changes were missed.
 	lose()
+	// reveal shows watches at once what they would be shown soon.
+	reveal()
 }
 
 // NewFeed returns a feed. It reads nothing until a cache does.
@@ -65,7 +70,10 @@ func NewFeed(c FeedConfig) (*Feed, error) {
 	if c.Store == nil {
 		return nil, errors.New("cache: no store")
 	}
-	return &Feed{config: c, turn: make(chan struct{}, 1), joined: make(chan struct{})}, nil
+	return &Feed{
+		config: c, nows: nows{store: c.Store},
+		turn: make(chan struct{}, 1), joined: make(chan struct{}),
+	}, nil
 }
 
 // Run reads the store's changes as they come, until ctx is done; then it
@@ -76,7 +84,9 @@ func (f *Feed) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
+	f.run(true)
 	defer func() {
+		f.run(false)
 		f.drop()
 		<-f.turn
 	}()
@@ -99,9 +109,31 @@ func (f *Feed) Run(ctx context.Context) error {
 	return nil
 }
 
-// Now returns the store's own revision.
+// run notes whether Run reads the watch. Whoever reads it in its stead must not
+// have changes before them that they are not shown yet.
+func (f *Feed) run(running bool) {
+	f.mu.Lock()
+	f.running = running
+	members := f.members
+	f.mu.Unlock()
+	if running {
+		return
+	}
+	for _, m := range members {
+		m.reveal()
+	}
+}
+
+func (f *Feed) isRunning() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.running
+}
+
+// Now returns the store's own revision. Those who ask at the same time share an
+// answer.
 func (f *Feed) Now(ctx context.Context) (storage.Revision, error) {
-	return storage.Now(ctx, f.config.Store)
+	return f.nows.Now(ctx)
 }
 
 // ask has the store say how far the watch has come, if it can. Any goroutine may

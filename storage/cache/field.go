@@ -101,10 +101,7 @@ func (w *waiters) wakeAll() {
 
 // wake tells those whom the events concern. mu is held.
 func (c *Cache[T]) wake(events []*Event[T]) {
-	if c.waiters.all != nil {
-		close(c.waiters.all)
-		c.waiters.all = nil
-	}
+	c.show()
 	for field, values := range c.waiters.byField {
 		for _, event := range events {
 			for _, item := range [...]*Item[T]{event.Item, event.Previous} {

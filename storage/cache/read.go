@@ -93,6 +93,7 @@ func (c *Cache[T]) list(ctx context.Context) (storage.Page, error) {
 func (c *Cache[T]) reset(revision storage.Revision) {
 	c.now, c.snapshot = newTree[T](), nil
 	c.first = c.end()
+	c.rounds.shown = c.first
 	c.log, c.base, c.revision = nil, revision, revision
 	c.epoch++
 	c.past = past[T]{}
@@ -182,9 +183,10 @@ func (c *Cache[T]) apply(event *Event[T]) {
 	}
 	c.revision = event.Revision
 	c.log = append(c.log, event)
-	// Whoever waits for few of the changes looks at the others now and then, so
-	// as not to fall behind the log.
+	// Whoever waits for few of the changes, or for a round to begin, looks at the
+	// others now and then, so as not to fall behind the log.
 	if c.end()%int64(max(1, c.config.History/4)) == 0 {
+		c.showNow()
 		c.waiters.wakeAll()
 	}
 	// Cutting a quarter at a time makes the copying rare. The new array leaves

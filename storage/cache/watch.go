@@ -65,6 +65,7 @@ type Watch[T any] struct {
 	field, value string
 	// history is the store's own watch, while seen is older than the log.
 	history storage.Watcher
+	closed  bool
 }
 
 // Watch follows the changes after revision, which may be in the future; zero is
@@ -82,19 +83,36 @@ func (c *Cache[T]) Watch(ctx context.Context, after storage.Revision) (*Watch[T]
 		return nil, err
 	}
 	w := &Watch[T]{cache: c, after: after, seen: after}
-	if w.join() {
-		return w, nil
+	if !w.join() {
+		// It ends with Close; Next has contexts of its own.
+		history, err := c.config.Feed.config.Store.Watch(context.WithoutCancel(ctx), c.config.Prefix, after)
+		if err != nil {
+			return nil, err
+		}
+		w.history = history
 	}
-	var err error
-	// It ends with Close; Next has contexts of its own.
-	w.history, err = c.config.Feed.config.Store.Watch(context.WithoutCancel(ctx), c.config.Prefix, after)
-	return w, err
+	w.follow(1)
+	return w, nil
+}
+
+// follow counts the watch among those that are not narrowed, or out.
+func (w *Watch[T]) follow(by int) {
+	w.cache.mu.Lock()
+	defer w.cache.mu.Unlock()
+	w.cache.rounds.followers += by
 }
 
 // Close ends the watch.
 func (w *Watch[T]) Close() {
+	if w.closed {
+		return
+	}
+	w.closed = true
 	if w.history != nil {
 		w.history.Close()
+	}
+	if w.field == "" {
+		w.follow(-1)
 	}
 }
 
@@ -104,7 +122,12 @@ func (w *Watch[T]) Seen() storage.Revision { return w.seen }
 // Narrow says that only changes of items matter whose field, one of
 // Config.Fields, has or had the value. Others may be delivered, but nobody is
 // woken for them. It must be called before Next.
-func (w *Watch[T]) Narrow(field, value string) { w.field, w.value = field, value }
+func (w *Watch[T]) Narrow(field, value string) {
+	if w.field == "" {
+		w.follow(-1)
+	}
+	w.field, w.value = field, value
+}
 
 // join makes the watch a cursor in the log, if that reaches back far enough.
 func (w *Watch[T]) join() bool {
@@ -149,7 +172,7 @@ func (w *Watch[T]) take() ([]*Event[T], error) {
 	if w.epoch != c.epoch || w.next < c.first {
 		return nil, fmt.Errorf("watch %s after %d: %w", c.config.Prefix, w.seen, storage.ErrCompacted)
 	}
-	events := c.log[w.next-c.first:]
+	events := c.log[w.next-c.first : max(w.visible(), w.next)-c.first]
 	events = events[:min(len(events), batch):min(len(events), batch)]
 	w.next += int64(len(events))
 	for len(events) > 0 && events[0].Revision <= w.after {
@@ -169,7 +192,7 @@ func (w *Watch[T]) ready() (<-chan struct{}, bool) {
 	c := w.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if w.epoch != c.epoch || w.next < c.end() {
+	if w.epoch != c.epoch || w.next < w.visible() {
 		return nil, true
 	}
 	return c.waiters.channel(w.field, w.value), false

@@ -44,12 +44,14 @@ func watch(t testing.TB, c *cache.Cache[string], after storage.Revision) *cache.
 // the feed running and without. Each must see every change once, in order.
 func TestGapless(t *testing.T) {
 	for _, running := range []bool{true, false} {
-		t.Run(fmt.Sprint("running=", running), func(t *testing.T) { testGapless(t, running) })
+		for _, followers := range []int{20, 120} { // without rounds and with
+			t.Run(fmt.Sprint("running=", running, " followers=", followers), func(t *testing.T) { testGapless(t, running, followers) })
+		}
 	}
 }
 
-func testGapless(t *testing.T, running bool) {
-	const writers, writes, followers = 4, 200, 20
+func testGapless(t *testing.T, running bool, followers int) {
+	const writers, writes = 4, 200
 	store := memstore.New()
 	feed, c := start(t, store, writers*writes)
 	if running {

@@ -81,7 +81,7 @@ func (c DialConfig) check() error {
 		if _, err := c.host(endpoint); err != nil {
 			return err
 		}
-		if plain := strings.HasPrefix(endpoint, "http://"); plain != (c.TLS == nil) {
+		if plain := strings.HasPrefix(strings.ToLower(endpoint), "http://"); plain != (c.TLS == nil) {
 			return fmt.Errorf("etcd endpoint %s: http:// and no TLS config go together", endpoint)
 		}
 	}

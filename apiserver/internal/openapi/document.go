@@ -28,7 +28,8 @@ type Sub struct {
 	Type  reflect.Type
 }
 
-// Build returns the JSON of the document of one group version.
+// Build returns the JSON of the document of one group version. Options is what a
+// deletion takes.
 func Build(title, version string, resources []Resource, options reflect.Type) ([]byte, error) {
 	d := document{
 		OpenAPI: "3.0.0",
@@ -38,9 +39,8 @@ func Build(title, version string, resources []Resource, options reflect.Type) ([
 	s := schemas{}
 	for _, r := range resources {
 		r.addSchemas(s)
-		r.addPaths(s, d.Paths)
+		r.addPaths(s, d.Paths, options)
 	}
-	s.add(options)
 	d.Components.Schemas = s
 	return json.Marshal(d)
 }

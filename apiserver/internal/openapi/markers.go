@@ -3,14 +3,17 @@ package openapi
 import (
 	_ "embed"
 	"encoding/json"
+	"net/url"
 	"reflect"
 	"strings"
 	"sync"
 )
 
 // markersText says of Kubernetes' types what their source says in comments and
-// reflection cannot see: how lists and maps are merged and which values are
-// defaults (https://kubernetes.io/docs/reference/using-api/server-side-apply/#merge-strategy).
+// reflection cannot see: how lists and maps are merged, which values are
+// defaults (https://kubernetes.io/docs/reference/using-api/server-side-apply/#merge-strategy),
+// which fields are required or optional where their tags say otherwise, and
+// which values a string may have.
 // A test makes it from the sources; each line is a type or a field and what holds
 // for it, below the line of its package.
 //
@@ -23,6 +26,9 @@ type markers struct {
 	listKeys []string
 	mapType  string
 	value    json.RawMessage
+	enum     []string
+	// required and optional overrule the JSON tag; at most one is set.
+	required, optional bool
 }
 
 // markersOf returns what holds for field name of t, or for t where name is empty.
@@ -54,6 +60,14 @@ var parsedMarkers = sync.OnceValue(func() map[string]markers {
 				m.mapType = value
 			case "default":
 				m.value = json.RawMessage(value)
+			case "enum":
+				if value, err := url.PathUnescape(value); err == nil { // some have spaces
+					m.enum = append(m.enum, value)
+				}
+			case "required":
+				m.required = true
+			case "optional":
+				m.optional = true
 			}
 		}
 		all[pkg+"."+words[0]] = m
@@ -64,6 +78,9 @@ var parsedMarkers = sync.OnceValue(func() map[string]markers {
 // put writes the markers into a schema.
 func (m markers) put(s *Schema) {
 	s.ListType, s.ListMapKeys, s.MapType = m.listType, m.listKeys, m.mapType
+	if m.enum != nil {
+		s.Enum = m.enum
+	}
 	if m.value != nil {
 		s.Default = m.value
 	}

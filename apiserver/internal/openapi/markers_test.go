@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -35,8 +38,9 @@ func TestMarkersAreThoseOfTheSources(t *testing.T) {
 	for _, dir := range dirs {
 		packages["k8s.io/api/"+filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir)] = dir
 	}
+	named := map[string]string{}
 	for _, path := range slices.Sorted(maps.Keys(packages)) {
-		if lines := markersIn(t, packages[path]); len(lines) > 0 {
+		if lines := markersIn(t, packages[path], named); len(lines) > 0 {
 			fmt.Fprintf(&text, "%s\n%s\n", path, strings.Join(lines, "\n"))
 		}
 	}
@@ -60,13 +64,14 @@ func moduleDir(t *testing.T, module string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// markersIn returns the lines of one package's types, in order.
-func markersIn(t *testing.T, dir string) []string {
+// markersIn returns the lines of one package's types, in order. It adds its
+// constants to named, which has those of the packages before.
+func markersIn(t *testing.T, dir string, named map[string]string) []string {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var lines []string
+	var parsed []*ast.File
 	set := token.NewFileSet()
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(filepath.Base(name), "zz_") {
@@ -76,9 +81,14 @@ func markersIn(t *testing.T, dir string) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
+		parsed = append(parsed, file)
+	}
+	values := constants(parsed, named)
+	var lines []string
+	for _, file := range parsed {
 		end := file.Name.End()
 		for _, decl := range file.Decls {
-			lines = append(lines, declared(file, decl, end)...)
+			lines = append(lines, declared(file, decl, end, values, named)...)
 			end = decl.End()
 		}
 	}
@@ -86,8 +96,60 @@ func markersIn(t *testing.T, dir string) []string {
 	return lines
 }
 
-// declared returns the lines of a declaration, with the comments after from.
-func declared(file *ast.File, decl ast.Decl, from token.Pos) []string {
+// constants are the values of string constants by the type they are given, and,
+// added to named, by name.
+func constants(files []*ast.File, named map[string]string) map[string][]string {
+	values := map[string][]string{}
+	for _, file := range files {
+		for _, decl := range file.Decls {
+			group, ok := decl.(*ast.GenDecl)
+			if !ok || group.Tok != token.CONST {
+				continue
+			}
+			for _, spec := range group.Specs {
+				if of, value := constant(spec.(*ast.ValueSpec), named); value != "" {
+					values[of] = append(values[of], strings.Trim(value, `"`))
+				}
+			}
+		}
+	}
+	for of, all := range values {
+		slices.Sort(all)
+		values[of] = slices.Compact(all)
+	}
+	return values
+}
+
+// constant is the type of a string constant, which stands before its value or
+// is what that is converted to, and its value in quotes.
+func constant(spec *ast.ValueSpec, named map[string]string) (of, value string) {
+	if len(spec.Values) != 1 {
+		return "", ""
+	}
+	kind, expression := spec.Type, spec.Values[0]
+	if conversion, ok := expression.(*ast.CallExpr); ok && len(conversion.Args) == 1 {
+		kind, expression = conversion.Fun, conversion.Args[0]
+	}
+	name, ok := kind.(*ast.Ident)
+	if !ok {
+		return "", ""
+	}
+	switch e := expression.(type) {
+	case *ast.BasicLit:
+		value = e.Value
+	case *ast.SelectorExpr:
+		value = named[e.Sel.Name]
+	}
+	if !strings.HasPrefix(value, `"`) {
+		return "", ""
+	}
+	named[spec.Names[0].Name] = value
+	return name.Name, value
+}
+
+// declared returns the lines of a declaration, with the comments after from and
+// the values of constants by their type.
+func declared(file *ast.File, decl ast.Decl, from token.Pos, values map[string][]string, named map[string]string) []string {
 	types, ok := decl.(*ast.GenDecl)
 	if !ok || types.Tok != token.TYPE {
 		return nil
@@ -101,7 +163,7 @@ func declared(file *ast.File, decl ast.Decl, from token.Pos) []string {
 				above = append(above, c)
 			}
 		}
-		lines = appendMarked(lines, spec.Name.Name, above)
+		lines = appendMarked(lines, spec.Name.Name, above, named, values[spec.Name.Name]...)
 		body, ok := spec.Type.(*ast.StructType)
 		if !ok {
 			continue
@@ -111,20 +173,46 @@ func declared(file *ast.File, decl ast.Decl, from token.Pos) []string {
 				continue
 			}
 			tag := reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("json")
-			if name, _, _ := strings.Cut(tag, ","); name != "" && name != "-" {
-				lines = appendMarked(lines, spec.Name.Name+"."+name, []*ast.CommentGroup{f.Doc})
+			if name, options, _ := strings.Cut(tag, ","); name != "" && name != "-" {
+				lines = appendMarked(lines, spec.Name.Name+"."+name, []*ast.CommentGroup{f.Doc}, named, presence(f.Doc, options)...)
 			}
 		}
 	}
 	return lines
 }
 
-func appendMarked(lines []string, name string, comments []*ast.CommentGroup) []string {
+// presence is what the comment of a field says of its presence, where the
+// options of its JSON tag say otherwise.
+func presence(comment *ast.CommentGroup, options string) []string {
+	omitted := strings.Contains(options, "omit")
+	for _, c := range comment.List {
+		switch text := strings.TrimSpace(strings.TrimPrefix(c.Text, "//")); {
+		case text == "+required" && omitted:
+			return []string{"required"}
+		case text == "+optional" && !omitted:
+			return []string{"optional"}
+		}
+	}
+	return nil
+}
+
+// appendMarked adds the line of a type, with the values it may have if it is
+// marked as having no others, or of a field, with more words.
+func appendMarked(lines []string, name string, comments []*ast.CommentGroup, named map[string]string, more ...string) []string {
 	words := []string{name}
+	field := strings.Contains(name, ".")
+	if field {
+		words = append(words, more...)
+	}
 	for _, group := range comments {
 		for _, c := range group.List {
 			text, ok := strings.CutPrefix(strings.TrimSpace(strings.TrimPrefix(c.Text, "//")), "+")
 			what, value, given := strings.Cut(text, "=")
+			if ok && !field && text == "enum" {
+				for _, value := range more {
+					words = append(words, "enum="+url.PathEscape(value))
+				}
+			}
 			if !ok || !given {
 				continue
 			}
@@ -137,6 +225,9 @@ func appendMarked(lines []string, name string, comments []*ast.CommentGroup) []s
 			case "mapType", "structType":
 				words = append(words, "map="+value)
 			case "default":
+				if name, ok := strings.CutPrefix(value, "ref("); ok {
+					value = named[strings.TrimSuffix(name, ")")]
+				}
 				if json.Valid([]byte(value)) && !strings.ContainsAny(value, " {[") {
 					words = append(words, "default="+value)
 				}
@@ -157,6 +248,20 @@ func TestMarkersReachTheSchemas(t *testing.T) {
 	}
 	if p := s["io.k8s.api.core.v1.ContainerPort"].Properties["protocol"]; string(p.Default) != `"TCP"` {
 		t.Errorf("protocol: %s", p.Default)
+	}
+	if p := container.Properties["imagePullPolicy"]; !slices.Equal(p.Enum, []string{"Always", "IfNotPresent", "Never"}) {
+		t.Errorf("image pull policy: %v", p.Enum)
+	}
+	// A pointer that must be given, and fields whose comments overrule their tags.
+	spec := s[s.add(reflect.TypeFor[appsv1.StatefulSetSpec]())]
+	if !slices.Equal(spec.Required, []string{"selector", "template"}) {
+		t.Errorf("stateful set: %v", spec.Required)
+	}
+	if review := s[s.add(reflect.TypeFor[authenticationv1.TokenReviewSpec]())]; !slices.Equal(review.Required, []string{"token"}) {
+		t.Errorf("token review: %v", review.Required)
+	}
+	if disk := s[s.add(reflect.TypeFor[corev1.AzureDiskVolumeSource]())]; string(disk.Properties["kind"].Default) != `"Shared"` {
+		t.Errorf("the default that is a constant: %s", disk.Properties["kind"].Default)
 	}
 	if selector := s[s.add(reflect.TypeFor[metav1.LabelSelector]())]; selector.MapType != "atomic" {
 		t.Errorf("label selector: %+v", selector)

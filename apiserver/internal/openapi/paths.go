@@ -17,6 +17,7 @@ type pathItem struct {
 
 type operation struct {
 	Tags        []string            `json:"tags,omitempty"`
+	Description string              `json:"description,omitempty"`
 	OperationID string              `json:"operationId,omitempty"`
 	Parameters  []parameter         `json:"parameters,omitempty"`
 	RequestBody *body               `json:"requestBody,omitempty"`
@@ -68,53 +69,115 @@ var (
 )
 
 // addPaths adds the paths of the collection, the object and its subresources.
-func (r Resource) addPaths(s schemas, paths map[string]*pathItem) {
+// Options is the type of what a deletion takes.
+func (r Resource) addPaths(s schemas, paths map[string]*pathItem, options reflect.Type) {
 	all := r.Path + "/" + r.Plural
 	collection, placed := all, []parameter(nil)
+	at := func(verb string) *operation { return r.operation(s, verb, "", r.Verbs, r.Kind, r.Type, options) }
 	if r.Namespaced {
 		collection = r.Path + "/namespaces/{namespace}/" + r.Plural
 		placed = []parameter{pathParameter("namespace")}
-		if get := r.operation(s, "list", r.Verbs, r.Kind, r.List); get != nil {
+		if get := at("list"); get != nil {
+			get.OperationID = strings.Replace(get.OperationID, "Namespaced", "", 1) + "ForAllNamespaces"
 			paths[all] = &pathItem{Get: get}
 		}
 	}
-	paths[collection] = &pathItem{
-		Get:        r.operation(s, "list", r.Verbs, r.Kind, r.List),
-		Post:       r.operation(s, "create", r.Verbs, r.Kind, r.Type),
-		Delete:     r.operation(s, "deletecollection", r.Verbs, r.Kind, r.Type),
-		Parameters: placed,
-	}
+	add(paths, collection, pathItem{
+		Get: at("list"), Post: at("create"), Delete: at("deletecollection"), Parameters: placed,
+	})
 	placed = append(slices.Clone(placed), pathParameter("name"))
-	r.addObject(s, paths, collection+"/{name}", r.Verbs, r.Kind, r.Type, placed)
+	add(paths, collection+"/{name}", pathItem{
+		Get: at("get"), Put: at("update"), Patch: at("patch"), Delete: at("delete"), Parameters: placed,
+	})
 	for _, sub := range r.Subs {
-		path := collection + "/{name}/" + sub.Name
-		r.addObject(s, paths, path, sub.Verbs, sub.Kind, sub.Type, placed)
-		paths[path].Post = r.operation(s, "create", sub.Verbs, sub.Kind, sub.Type)
+		at := func(verb string) *operation {
+			return r.operation(s, verb, sub.Name, sub.Verbs, sub.Kind, sub.Type, options)
+		}
+		add(paths, collection+"/{name}/"+sub.Name, pathItem{
+			Get: at("get"), Put: at("update"), Post: at("create"), Patch: at("patch"), Delete: at("delete"), Parameters: placed,
+		})
 	}
 }
 
-func (r Resource) addObject(s schemas, paths map[string]*pathItem, path string, verbs []string, kind Kind, t reflect.Type, placed []parameter) {
-	paths[path] = &pathItem{
-		Get:        r.operation(s, "get", verbs, kind, t),
-		Put:        r.operation(s, "update", verbs, kind, t),
-		Patch:      r.operation(s, "patch", verbs, kind, t),
-		Delete:     r.operation(s, "delete", verbs, kind, t),
-		Parameters: placed,
+// add adds a path that has operations.
+func add(paths map[string]*pathItem, path string, item pathItem) {
+	if item.Get != nil || item.Put != nil || item.Post != nil || item.Delete != nil || item.Patch != nil {
+		paths[path] = &item
 	}
+}
+
+// named are the verbs as they begin the ids of operations, and the sentences by
+// which Kubernetes describes these, of the object and of a subresource.
+var named = map[string]struct{ id, object, sub string }{
+	"list":             {"list", "list or watch objects of kind KIND", ""},
+	"create":           {"create", "create ONE", "create SUB of ONE"},
+	"get":              {"read", "read the specified KIND", "read SUB of the specified KIND"},
+	"update":           {"replace", "replace the specified KIND", "replace SUB of the specified KIND"},
+	"patch":            {"patch", "partially update the specified KIND", "partially update SUB of the specified KIND"},
+	"delete":           {"delete", "delete ONE", "delete SUB of ONE"},
+	"deletecollection": {"delete", "delete collection of KIND", ""},
+}
+
+// describe gives the operation that verb is on the object, or on sub of it, the
+// name and the words that it has in Kubernetes.
+func (r Resource) describe(o *operation, verb, sub string) {
+	group, version, id := groupWords(r.Kind.Group), title(r.Kind.Version), named[verb].id
+	o.Tags = []string{strings.ToLower(group[:1]) + group[1:] + "_" + r.Kind.Version}
+	id += group + version
+	if verb == "deletecollection" {
+		id += "Collection"
+	}
+	if r.Namespaced {
+		id += "Namespaced"
+	}
+	o.OperationID = id + r.Kind.Kind + title(sub)
+	sentence := named[verb].object
+	if sub != "" {
+		sentence = named[verb].sub
+	}
+	o.Description = strings.NewReplacer("KIND", r.Kind.Kind, "SUB", sub, "ONE", withArticle(r.Kind.Kind)).Replace(sentence)
+}
+
+// withArticle is the noun as Kubernetes says one of it: a Pod, an Event, Endpoints.
+func withArticle(noun string) string {
+	switch {
+	case strings.HasSuffix(noun, "s") && !strings.HasSuffix(noun, "ss"):
+		return noun
+	case strings.ContainsRune("AEIOU", rune(noun[0])):
+		return "an " + noun
+	}
+	return "a " + noun
+}
+
+// groupWords is an API group as one word: RbacAuthorization for
+// rbac.authorization.k8s.io.
+func groupWords(group string) string {
+	if group == "" {
+		return "Core"
+	}
+	var out strings.Builder
+	for word := range strings.SplitSeq(strings.TrimSuffix(group, ".k8s.io"), ".") {
+		out.WriteString(title(word))
+	}
+	return out.String()
+}
+
+func title(word string) string {
+	if word == "" {
+		return ""
+	}
+	return strings.ToUpper(word[:1]) + word[1:]
 }
 
 // operation is nil where the verb is not served.
-func (r Resource) operation(s schemas, verb string, verbs []string, kind Kind, t reflect.Type) *operation {
+func (r Resource) operation(s schemas, verb, sub string, verbs []string, kind Kind, t, options reflect.Type) *operation {
 	if !slices.Contains(verbs, verb) {
 		return nil
 	}
 	ref := Schema{Ref: refPrefix + s.add(t)}
-	o := &operation{
-		Tags:      []string{strings.ReplaceAll(strings.Trim(r.Path, "/"), "/", "_")},
-		Action:    map[string]string{"create": "post", "update": "put"}[verb],
-		Kind:      kind,
-		Responses: map[string]response{"200": {Description: "OK", Content: contents(bodyMedia, ref)}},
-	}
+	shown, code := ref, "200"
+	o := &operation{Action: map[string]string{"create": "post", "update": "put"}[verb], Kind: kind}
+	r.describe(o, verb, sub)
 	if o.Action == "" {
 		o.Action = verb
 	}
@@ -122,16 +185,34 @@ func (r Resource) operation(s schemas, verb string, verbs []string, kind Kind, t
 	case "create", "update":
 		o.Parameters = writeParameters
 		o.RequestBody = &body{contents(bodyMedia, ref)}
+		if verb == "create" {
+			code = "201"
+		}
 	case "patch":
 		o.Parameters = append(slices.Clone(writeParameters), parameter{Name: "force", In: "query", Schema: Schema{Type: "boolean"},
 			Description: "Force is going to \"force\" Apply requests: fields owned by other people are taken from them."})
 		o.RequestBody = &body{contents(patchMedia, Schema{Type: "object"})}
 	case "delete":
 		o.Parameters = writeParameters[:1]
-	case "list", "deletecollection":
+		o.RequestBody = &body{contents(bodyMedia, Schema{Ref: refPrefix + s.add(options)})}
+	case "deletecollection":
+		o.Parameters = append(slices.Clone(listParameters), writeParameters[0])
+		o.RequestBody = &body{contents(bodyMedia, Schema{Ref: refPrefix + s.add(options)})}
+		shown = r.shownList(s, ref)
+	case "list":
 		o.Parameters = listParameters
+		shown = r.shownList(s, ref)
 	}
+	o.Responses = map[string]response{code: {Description: map[string]string{"200": "OK", "201": "Created"}[code], Content: contents(bodyMedia, shown)}}
 	return o
+}
+
+// shownList is what a list is answered with, or ref where there is no list.
+func (r Resource) shownList(s schemas, ref Schema) Schema {
+	if r.List == nil {
+		return ref
+	}
+	return Schema{Ref: refPrefix + s.add(r.List)}
 }
 
 func contents(media []string, schema Schema) map[string]content {

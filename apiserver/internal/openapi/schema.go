@@ -13,6 +13,7 @@
 package openapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -32,6 +33,7 @@ type Schema struct {
 	Required             []string           `json:"required,omitempty"`
 	Kinds                []Kind             `json:"x-kubernetes-group-version-kind,omitempty"`
 	Default              json.RawMessage    `json:"default,omitempty"`
+	Enum                 []string           `json:"enum,omitempty"`
 	ListType             string             `json:"x-kubernetes-list-type,omitempty"`
 	ListMapKeys          []string           `json:"x-kubernetes-list-map-keys,omitempty"`
 	MapType              string             `json:"x-kubernetes-map-type,omitempty"`
@@ -62,7 +64,7 @@ func (s schemas) add(t reflect.Type) string {
 	s[name] = schema // before its fields: types may contain themselves
 	if own, ok := ownSchema(t); ok {
 		*schema = own
-		schema.Description = docs(t)[""]
+		schema.Description = cmp.Or(docs(t)[""], undocumented[name])
 		return name
 	}
 	schema.Type = "object"
@@ -92,19 +94,19 @@ func (s schemas) fields(t reflect.Type, schema *Schema) {
 		if !given || name == "" {
 			name = f.Name
 		}
+		marked := markersOf(t, name)
 		p := s.of(f.Type)
-		markersOf(t, name).put(&p)
+		p.Default = zeroOf(f.Type, strings.Contains(options, "omitempty"))
+		marked.put(&p)
 		p.Description = text[name]
 		p.PatchStrategy = f.Tag.Get("patchStrategy")
 		p.PatchMergeKey = f.Tag.Get("patchMergeKey")
-		if p.Ref != "" { // beside a reference nothing else is read
-			p.AllOf, p.Ref = []Schema{{Ref: p.Ref}}, ""
-		}
+		p.wrapRef()
 		if schema.Properties == nil {
 			schema.Properties = map[string]*Schema{}
 		}
 		schema.Properties[name] = &p
-		if !strings.Contains(options, "omit") && f.Type.Kind() != reflect.Pointer {
+		if marked.required || !marked.optional && !strings.Contains(options, "omit") {
 			schema.Required = append(schema.Required, name)
 		}
 	}
@@ -123,13 +125,11 @@ func (s schemas) of(t reflect.Type) Schema {
 		if t.Elem().Kind() == reflect.Uint8 {
 			return Schema{Type: "string", Format: "byte"}
 		}
-		items := s.of(t.Elem())
-		return Schema{Type: "array", Items: &items}
+		return Schema{Type: "array", Items: s.element(t.Elem())}
 	case reflect.Map:
-		values := s.of(t.Elem())
-		return Schema{Type: "object", AdditionalProperties: &values}
+		return Schema{Type: "object", AdditionalProperties: s.element(t.Elem())}
 	case reflect.String:
-		return Schema{Type: "string"}
+		return Schema{Type: "string", Enum: markersOf(t, "").enum}
 	case reflect.Bool:
 		return Schema{Type: "boolean"}
 	case reflect.Float32, reflect.Float64:
@@ -140,6 +140,46 @@ func (s schemas) of(t reflect.Type) Schema {
 		return Schema{} // anything
 	}
 	return Schema{Type: "integer", Format: "int32"}
+}
+
+// element is the schema of a value in a list or map.
+func (s schemas) element(t reflect.Type) *Schema {
+	e := s.of(t)
+	e.Default = zeroOf(t, false)
+	e.wrapRef()
+	return &e
+}
+
+// wrapRef makes room beside a reference, where nothing would be read, if
+// something is said there.
+func (s *Schema) wrapRef() {
+	if s.Ref != "" && (s.Description != "" || s.Default != nil || s.MapType != "" || s.PatchStrategy != "") {
+		s.AllOf, s.Ref = []Schema{{Ref: s.Ref}}, ""
+	}
+}
+
+// zeroOf is the value that a field of type t has when it is not given, where Go
+// has no way to tell that from its absence; nil for all else. Types that read
+// themselves take null for nothing given.
+func zeroOf(t reflect.Type, omitEmpty bool) json.RawMessage {
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		return nil
+	}
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Array, reflect.Interface:
+		return nil
+	case reflect.Struct:
+		return json.RawMessage("{}")
+	}
+	switch {
+	case omitEmpty:
+		return nil
+	case t.Kind() == reflect.String:
+		return json.RawMessage(`""`)
+	case t.Kind() == reflect.Bool:
+		return json.RawMessage("false")
+	}
+	return json.RawMessage("0")
 }
 
 func indirect(t reflect.Type) reflect.Type {

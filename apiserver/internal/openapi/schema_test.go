@@ -63,16 +63,16 @@ func TestSchema(t *testing.T) {
 	const k8s = `"$ref":"#/components/schemas/io.k8s.apimachinery.pkg.`
 	for name, want := range map[string]string{
 		"kind":     `{"type":"string"}`,
-		"metadata": `{"allOf":[{` + k8s + `apis.meta.v1.ObjectMeta"}]}`,
-		"own":      `{"allOf":[{` + ref + `inner"}]}`,
-		"self":     `{"allOf":[{` + ref + `outer"}]}`,
-		"list":     `{"type":"array","items":{` + ref + `inner"},"x-kubernetes-patch-strategy":"merge","x-kubernetes-patch-merge-key":"text"}`,
-		"map":      `{"type":"object","additionalProperties":{"type":"integer","format":"int64"}}`,
+		"metadata": `{"allOf":[{` + k8s + `apis.meta.v1.ObjectMeta"}],"default":{}}`,
+		"own":      `{` + ref + `inner"}`,
+		"self":     `{` + ref + `outer"}`,
+		"list":     `{"type":"array","items":{"allOf":[{` + ref + `inner"}],"default":{}},"x-kubernetes-patch-strategy":"merge","x-kubernetes-patch-merge-key":"text"}`,
+		"map":      `{"type":"object","additionalProperties":{"type":"integer","format":"int64","default":0}}`,
 		"bytes":    `{"type":"string","format":"byte"}`,
 		"any":      `{}`,
-		"Port":     `{"allOf":[{` + k8s + `util.intstr.IntOrString"}]}`,
-		"size":     `{"allOf":[{` + k8s + `api.resource.Quantity"}]}`,
-		"when":     `{"allOf":[{` + k8s + `apis.meta.v1.MicroTime"}]}`,
+		"Port":     `{` + k8s + `util.intstr.IntOrString"}`,
+		"size":     `{` + k8s + `api.resource.Quantity"}`,
+		"when":     `{` + k8s + `apis.meta.v1.MicroTime"}`,
 		"yes":      `{"type":"boolean"}`,
 		"ratio":    `{"type":"number","format":"double"}`,
 		"small":    `{"type":"integer","format":"int32"}`,
@@ -86,7 +86,7 @@ func TestSchema(t *testing.T) {
 		t.Errorf("more than wanted: %v", got)
 	}
 	const here = "com.github.planekit.planekit.apiserver.internal.openapi."
-	if required := all[here+"outer"].Required; !reflect.DeepEqual(required, []string{"map", "Port"}) {
+	if required := all[here+"outer"].Required; !reflect.DeepEqual(required, []string{"own", "map", "Port"}) {
 		t.Errorf("required: %v", required)
 	}
 	if in := all[here+"inner"]; in.Description != "An inner." || in.Properties["text"].Description != "A text." {

@@ -30,21 +30,39 @@ func ownSchema(t reflect.Type) (Schema, bool) {
 	return schema, true
 }
 
+// undocumented are descriptions of types that have no method for them.
+var undocumented = map[string]string{
+	"io.k8s.apimachinery.pkg.api.resource.Quantity": "A number with a fixed point and an optional suffix: " +
+		"a binary one (Ki, Mi, Gi, Ti, Pi, Ei), a decimal one (n, u, m, k, M, G, T, P, E) or an exponent (e3). " +
+		"It is written as a string: 100m, 1.5, 2Gi.",
+	"io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime":  "A time in RFC 3339 form with six digits below the second.",
+	"io.k8s.apimachinery.pkg.apis.meta.v1.Time":       "A time in RFC 3339 form, to the second.",
+	"io.k8s.apimachinery.pkg.runtime.RawExtension":    "An object of any kind.",
+	"io.k8s.apimachinery.pkg.util.intstr.IntOrString": "A 32-bit integer or a string.",
+}
+
 // docs are a type's descriptions by JSON field name; its own is under "".
 func docs(t reflect.Type) map[string]string {
-	documented, ok := reflect.New(t).Interface().(interface{ SwaggerDoc() map[string]string })
-	if !ok || promoted(t, "SwaggerDoc") {
+	return own(t, func(v any) map[string]string {
+		if documented, ok := v.(interface{ SwaggerDoc() map[string]string }); ok {
+			return documented.SwaggerDoc()
+		}
 		return nil
-	}
-	return documented.SwaggerDoc()
+	})
 }
 
 // modelName is the name of t's schema: what the type says, or its import path
 // with the host's parts reversed, so that k8s.io/api/core/v1 becomes
 // io.k8s.api.core.v1.
 func modelName(t reflect.Type) string {
-	if named, ok := reflect.New(t).Interface().(interface{ OpenAPIModelName() string }); ok && !promoted(t, "OpenAPIModelName") {
-		return named.OpenAPIModelName()
+	said := own(t, func(v any) string {
+		if named, ok := v.(interface{ OpenAPIModelName() string }); ok {
+			return named.OpenAPIModelName()
+		}
+		return ""
+	})
+	if said != "" {
+		return said
 	}
 	host, path, _ := strings.Cut(t.PkgPath(), "/")
 	parts := strings.Split(host, ".")
@@ -61,28 +79,21 @@ func modelName(t reflect.Type) string {
 	}, name)
 }
 
-// promoted reports whether t has a method only because a struct embedded in it
-// does; it speaks for that struct then, not for t.
-func promoted(t reflect.Type, method string) bool {
-	own, ok := reflect.PointerTo(t).MethodByName(method)
-	if !ok || t.Kind() != reflect.Struct {
-		return false
+// own is what ask learns from a t, or zero if t says it only because a struct
+// embedded in it does: it speaks for that struct then, not for t.
+//
+// ask asserts an interface. Looking a method up by a name that is not constant
+// would make the linker keep every exported method of the program.
+func own[T any](t reflect.Type, ask func(any) T) T {
+	var none T
+	said := ask(reflect.New(t).Interface())
+	if t.Kind() != reflect.Struct || reflect.DeepEqual(said, none) {
+		return said
 	}
 	for i := range t.NumField() {
-		f := t.Field(i)
-		if !f.Anonymous {
-			continue
-		}
-		inner, ok := reflect.PointerTo(indirect(f.Type)).MethodByName(method)
-		if ok && sameResult(own, inner, t, indirect(f.Type)) {
-			return true
+		if f := t.Field(i); f.Anonymous && reflect.DeepEqual(said, ask(reflect.New(indirect(f.Type)).Interface())) {
+			return none
 		}
 	}
-	return false
-}
-
-func sameResult(a, b reflect.Method, at, bt reflect.Type) bool {
-	ra := a.Func.Call([]reflect.Value{reflect.New(at)})
-	rb := b.Func.Call([]reflect.Value{reflect.New(bt)})
-	return reflect.DeepEqual(ra[0].Interface(), rb[0].Interface())
+	return said
 }

@@ -8,7 +8,8 @@ import (
 
 const refPrefixV2 = "#/definitions/"
 
-// BuildV2 returns the JSON of one OpenAPI v2 document of all resources.
+// BuildV2 returns the JSON of one OpenAPI v2 document of all resources. Options
+// is what a deletion takes.
 func BuildV2(title, version string, resources []Resource, options reflect.Type) ([]byte, error) {
 	d := documentV2{
 		Swagger: "2.0",
@@ -18,9 +19,8 @@ func BuildV2(title, version string, resources []Resource, options reflect.Type) 
 	s, paths := schemas{}, map[string]*pathItem{}
 	for _, r := range resources {
 		r.addSchemas(s)
-		r.addPaths(s, paths)
+		r.addPaths(s, paths, options)
 	}
-	s.add(options)
 	d.Definitions = make(map[string]*Schema, len(s))
 	for name, schema := range s {
 		d.Definitions[name] = schema.v2()
@@ -48,13 +48,15 @@ type pathItemV2 struct {
 }
 
 type operationV2 struct {
-	Tags       []string              `json:"tags,omitempty"`
-	Consumes   []string              `json:"consumes,omitempty"`
-	Produces   []string              `json:"produces,omitempty"`
-	Parameters []parameterV2         `json:"parameters,omitempty"`
-	Responses  map[string]responseV2 `json:"responses"`
-	Action     string                `json:"x-kubernetes-action"`
-	Kind       Kind                  `json:"x-kubernetes-group-version-kind"`
+	Tags        []string              `json:"tags,omitempty"`
+	Description string                `json:"description,omitempty"`
+	OperationID string                `json:"operationId,omitempty"`
+	Consumes    []string              `json:"consumes,omitempty"`
+	Produces    []string              `json:"produces,omitempty"`
+	Parameters  []parameterV2         `json:"parameters,omitempty"`
+	Responses   map[string]responseV2 `json:"responses"`
+	Action      string                `json:"x-kubernetes-action"`
+	Kind        Kind                  `json:"x-kubernetes-group-version-kind"`
 }
 
 type parameterV2 struct {
@@ -73,12 +75,13 @@ type responseV2 struct {
 }
 
 // v2 says the same in OpenAPI v2, which knows no oneOf, has references of its
-// own form and reads what stands beside one.
+// own form and reads what stands beside one. Kubernetes leaves defaults out of it.
 func (s *Schema) v2() *Schema {
 	if s == nil {
 		return nil
 	}
 	out := *s
+	out.Default = nil
 	if len(out.AllOf) == 1 && out.AllOf[0].Ref != "" {
 		out.Ref, out.AllOf = out.AllOf[0].Ref, nil
 	}
@@ -111,7 +114,7 @@ func (o *operation) v2() *operationV2 {
 		return nil
 	}
 	out := &operationV2{
-		Tags: o.Tags, Produces: bodyMedia, Action: o.Action, Kind: o.Kind,
+		Tags: o.Tags, Description: o.Description, OperationID: o.OperationID, Produces: bodyMedia, Action: o.Action, Kind: o.Kind,
 		Parameters: parametersV2(o.Parameters), Responses: map[string]responseV2{},
 	}
 	for code, r := range o.Responses {
@@ -130,7 +133,7 @@ func (o *operation) v2() *operationV2 {
 		if o.Action == "patch" {
 			out.Consumes = patchMedia
 		}
-		out.Parameters = append([]parameterV2{{Name: "body", In: "body", Required: true, Schema: schema}}, out.Parameters...)
+		out.Parameters = append([]parameterV2{{Name: "body", In: "body", Required: !strings.HasPrefix(o.Action, "delete"), Schema: schema}}, out.Parameters...)
 	}
 	return out
 }

@@ -2,13 +2,21 @@
 // of an object. Server-side apply is made of it
 // (https://kubernetes.io/docs/reference/using-api/server-side-apply/).
 //
-// The merging itself is apimachinery's. This package tells it about types that
+// The merging of apply is apimachinery's. This package tells it about types that
 // are served in one version, and spares it work that only several versions need:
 // an object is not turned into maps to find out which version it is in.
+//
+// Creates and updates merge nothing. For them the fields that differ are found in
+// the Go structs themselves, after a plan made once of each type and its schema,
+// and what comes out is byte for byte what apimachinery would write. What a plan
+// does not cover is still apimachinery's: a field of an unusual type by itself, an
+// object with entries of another version as a whole.
 package ownership
 
 import (
 	"fmt"
+	"reflect"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +25,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	smdschema "sigs.k8s.io/structured-merge-diff/v6/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
 // Config describes what is tracked: objects of one type, changed through their
@@ -30,9 +40,11 @@ type Config struct {
 	Default func(runtime.Object)
 	// Types knows how the fields of the type merge.
 	Types *Types
-	// Ignored are top-level fields that requests here cannot change, such as
-	// status. Nobody comes to own them by trying.
+	// Ignored are the paths of fields that requests here cannot change, such as
+	// status or metadata.ownerReferences. Nobody comes to own them by trying.
 	Ignored []string
+	// Shared is where texts of managedFields are shared; nil is a place of its own.
+	Shared *Shared
 }
 
 // Tracker tracks the changes of one kind through one path. It is safe for
@@ -40,13 +52,24 @@ type Config struct {
 type Tracker struct {
 	fields *managedfields.FieldManager
 	config Config
+	// What follows spares most updates the detour over fields.
+	version string
+	goType  reflect.Type
+	plan    *plan // nil: there is no other way
+	schema  *smdschema.Schema
+	nothing *typed.TypedValue
+	mask    mask
+	shared  *Shared
+	sets    recent[*known]
+	// detours counts the updates left to fields.
+	detours atomic.Int64
 }
 
 // New returns a tracker.
 func New(c Config) (*Tracker, error) {
 	ignored := fieldpath.NewSet()
 	for _, name := range c.Ignored {
-		ignored.Insert(fieldpath.MakePathOrDie(name))
+		ignored.Insert(pathOf(name))
 	}
 	version := c.Kind.GroupVersion()
 	one := versionless{c}
@@ -57,7 +80,28 @@ func New(c Config) (*Tracker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ownership of %s: %w", c.Kind, err)
 	}
-	return &Tracker{fields, c}, nil
+	t := &Tracker{fields: fields, config: c, version: version.String(), mask: maskOf(c.Ignored), shared: c.Shared}
+	if t.shared == nil {
+		t.shared = &Shared{}
+	}
+	return t, t.compile()
+}
+
+// compile prepares for direct updates.
+func (t *Tracker) compile() error {
+	empty := t.config.empty()
+	kind, known := t.config.Types.kinds[t.config.Kind]
+	t.goType = reflect.TypeOf(empty)
+	if !known || t.goType.Kind() != reflect.Pointer {
+		return nil
+	}
+	nothing, err := t.config.Types.ObjectToTyped(empty, typed.AllowDuplicates)
+	if err != nil {
+		return err
+	}
+	t.nothing, t.schema = nothing, kind.Schema
+	t.plan = t.config.Types.plan(t.goType.Elem(), kind)
+	return nil
 }
 
 // Create makes manager the owner of all fields of obj, which is new.
@@ -69,6 +113,10 @@ func (t *Tracker) Create(obj runtime.Object, manager string) error {
 // Fields that obj claims in its own managedFields stand if they can be read; an
 // empty list of them ends tracking. live is not changed.
 func (t *Tracker) Update(live, obj runtime.Object, manager string) error {
+	if t.direct(live, obj, manager) {
+		return nil
+	}
+	t.detours.Add(1)
 	_, err := t.fields.Update(live, obj, manager)
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +19,19 @@ import (
 // Types knows how the fields of a set of types merge.
 type Types struct {
 	kinds map[schema.GroupVersionKind]typed.ParseableType
+	// mu guards plans.
+	mu    sync.Mutex
+	plans *compiler
+}
+
+// plan makes the plan of objects of t, or returns nil.
+func (t *Types) plan(of reflect.Type, kind typed.ParseableType) *plan {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.plans == nil {
+		t.plans = &compiler{schema: kind.Schema, made: map[planKey]*plan{}}
+	}
+	return t.plans.root(of, kind.TypeRef)
 }
 
 // NewTypes reads OpenAPI schemas by name, as JSON.
@@ -38,7 +52,7 @@ func NewTypes(definitions []byte) (*Types, error) {
 	}
 	parser := &typed.Parser{}
 	parser.Schema.Types = merging.Types
-	t := &Types{map[schema.GroupVersionKind]typed.ParseableType{}}
+	t := &Types{kinds: map[schema.GroupVersionKind]typed.ParseableType{}}
 	for name, tag := range tags {
 		for _, kind := range tag.Kinds {
 			t.kinds[kind] = parser.Type(name)

@@ -1,0 +1,81 @@
+package ownership
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// maxUpdaters is how many entries of updates an object keeps. Of more, the oldest
+// become one.
+const maxUpdaters = 10
+
+// ancientChanges is the manager of the entry that the oldest become.
+const ancientChanges = "ancient-changes"
+
+// mergeAncient merges the oldest entries of updates until there are no more than
+// maxUpdaters.
+func (t *Tracker) mergeAncient(d *diff, owners []owner) []owner {
+	ids := updaters(owners)
+	left := len(ids)
+	if left <= maxUpdaters {
+		return owners
+	}
+	slices.SortFunc(ids, func(a, b aged) int { return cmp.Or(cmp.Compare(a.seconds, b.seconds), cmp.Compare(a.id, b.id)) })
+	bucket := owner{ManagedFieldsEntry: metav1.ManagedFieldsEntry{
+		Manager: ancientChanges, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: t.version,
+	}}
+	first := &ids[0].owner
+	for i := 1; left > maxUpdaters; i++ {
+		one := &ids[i].owner
+		into := slices.IndexFunc(owners, func(o owner) bool { return o.same(&bucket) })
+		if into < 0 { // the oldest of all becomes it
+			into = slices.IndexFunc(owners, func(o owner) bool { return o.same(first) })
+			owners[into].Manager, owners[into].Subresource = ancientChanges, ""
+		}
+		b := &owners[into]
+		b.known = t.learn(d, unite(nil, one.paths, b.paths))
+		b.Time = one.Time
+		owners = slices.DeleteFunc(owners, func(o owner) bool { return o.same(one) })
+		left--
+	}
+	return owners
+}
+
+// aged is an entry of an update as it is told apart from others of one age.
+type aged struct {
+	owner
+	seconds int64
+	id      string
+}
+
+func updaters(owners []owner) []aged {
+	n := 0
+	for i := range owners {
+		if owners[i].Operation == metav1.ManagedFieldsOperationUpdate {
+			n++
+		}
+	}
+	if n <= maxUpdaters {
+		return nil
+	}
+	out := make([]aged, 0, n)
+	for i := range owners {
+		if o := &owners[i]; o.Operation == metav1.ManagedFieldsOperationUpdate {
+			out = append(out, aged{*o, seconds(o.Time), o.id()})
+		}
+	}
+	return out
+}
+
+// id names an owner as apimachinery does.
+func (o *owner) id() string {
+	named := metav1.ManagedFieldsEntry{Manager: o.Manager, Operation: o.Operation, APIVersion: o.APIVersion, Subresource: o.Subresource}
+	text, err := json.Marshal(&named)
+	if err != nil {
+		return "" // strings are always written
+	}
+	return string(text)
+}

@@ -1,0 +1,258 @@
+package ownership
+
+import (
+	"cmp"
+	"errors"
+	"reflect"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+)
+
+// stripped are the fields that nobody owns.
+var stripped = func() set {
+	out, err := flatten(nil, fieldpath.NewSet(
+		fieldpath.MakePathOrDie("apiVersion"),
+		fieldpath.MakePathOrDie("kind"),
+		fieldpath.MakePathOrDie("metadata"),
+		fieldpath.MakePathOrDie("metadata", "name"),
+		fieldpath.MakePathOrDie("metadata", "namespace"),
+		fieldpath.MakePathOrDie("metadata", "creationTimestamp"),
+		fieldpath.MakePathOrDie("metadata", "selfLink"),
+		fieldpath.MakePathOrDie("metadata", "uid"),
+		fieldpath.MakePathOrDie("metadata", "clusterName"),
+		fieldpath.MakePathOrDie("metadata", "generation"),
+		fieldpath.MakePathOrDie("metadata", "managedFields"),
+		fieldpath.MakePathOrDie("metadata", "resourceVersion"),
+	))
+	if err != nil {
+		panic(err)
+	}
+	return out
+}()
+
+// owner is an entry of managedFields.
+type owner struct {
+	metav1.ManagedFieldsEntry
+	*known
+}
+
+// known is a set of fields with its text.
+type known struct {
+	text  *metav1.FieldsV1
+	paths set
+}
+
+// direct is Update without apimachinery's FieldManager, which converts whole
+// objects to compare them. It reports whether it could; if not it has changed
+// nothing.
+func (t *Tracker) direct(live, obj runtime.Object, manager string) bool {
+	if t.plan == nil || live.GetObjectKind().GroupVersionKind() != t.config.Kind || obj.GetObjectKind().GroupVersionKind() != t.config.Kind {
+		return false
+	}
+	was, now := reflect.ValueOf(live), reflect.ValueOf(obj)
+	if was.Type() != t.goType || now.Type() != t.goType || was.IsNil() || now.IsNil() {
+		return false
+	}
+	old, err := meta.Accessor(live)
+	if err != nil {
+		return false
+	}
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return false
+	}
+	owners, err := t.owners(old, m)
+	if err != nil {
+		return false
+	}
+	if len(owners) == 0 && old.GetUID() != "" {
+		m.SetManagedFields(nil) // what nobody has owned is not tracked
+		return true
+	}
+	d := diffs.Get().(*diff)
+	defer diffs.Put(d)
+	defer d.reset()
+	d.schema = t.schema
+	if err := d.top(t.plan, was.Elem(), now.Elem(), t.mask); err != nil {
+		return false
+	}
+	m.SetManagedFields(entriesOf(t.mergeAncient(d, t.settle(d, owners, manager))))
+	return true
+}
+
+// settle gives what has changed to manager and takes it, and what is gone, from
+// everybody else.
+func (t *Tracker) settle(d *diff, owners []owner, manager string) []owner {
+	for i := range owners {
+		o := &owners[i]
+		left, less := o.paths, false
+		if left.meets(d.changed) {
+			d.work = subtract(d.work[:0], left, d.changed)
+			left, less = d.work, true
+		}
+		if left.meets(d.removed) {
+			d.spare = subtract(d.spare[:0], left, d.removed)
+			left, less = d.spare, true
+		}
+		if less {
+			o.known = t.learn(d, left)
+		}
+	}
+	d.spare = subtract(d.spare[:0], d.changed, stripped)
+	if len(d.spare) > 0 {
+		owners = t.give(d, owners, manager)
+	}
+	return slices.DeleteFunc(owners, func(o owner) bool { return len(o.paths) == 0 })
+}
+
+// give adds d.spare to what manager owns.
+func (t *Tracker) give(d *diff, owners []owner, manager string) []owner {
+	self := owner{ManagedFieldsEntry: metav1.ManagedFieldsEntry{
+		Manager: cmp.Or(manager, "unknown"), Operation: metav1.ManagedFieldsOperationUpdate,
+		APIVersion: t.version, Subresource: t.config.Subresource,
+		Time: &metav1.Time{Time: time.Now().UTC()},
+	}}
+	for i := range owners {
+		if o := &owners[i]; o.same(&self) {
+			d.work = unite(d.work[:0], o.paths, d.spare)
+			o.known = t.learn(d, d.work)
+			o.Time = self.Time
+			return owners
+		}
+	}
+	self.known = t.learn(d, d.spare)
+	return append(owners, self)
+}
+
+// learn returns what is known of paths.
+func (t *Tracker) learn(d *diff, paths set) *known {
+	d.text = paths.appendJSON(d.text[:0])
+	if k, ok := t.sets.get(d.text, maxSets); ok {
+		return k
+	}
+	return t.remember(string(d.text), &known{t.shared.of(d.text), paths.copyOwn()})
+}
+
+// maxSets bounds what a tracker knows of sets, in bytes and in each of two
+// generations. A step takes about two hundred with what it refers to.
+const maxSets, stepCost = 2 << 20, 200
+
+func (t *Tracker) remember(raw string, k *known) *known {
+	return t.sets.put(raw, k, len(raw)+stepCost*len(k.paths), maxSets)
+}
+
+// errForeign says that apimachinery has to look at the entries itself.
+var errForeign = errors.New("ownership: entries of another version or form")
+
+// owners are the entries that an update begins with: those that obj brings where
+// it may and they can be read, or else those of live. errForeign is the only
+// error.
+func (t *Tracker) owners(live, obj metav1.Object) ([]owner, error) {
+	if entries := obj.GetManagedFields(); t.config.Subresource == "" {
+		if entries != nil && len(entries) == 0 || len(entries) == 1 && reflect.ValueOf(entries[0]).IsZero() {
+			return nil, nil
+		}
+		out, err := t.decode(entries)
+		if errors.Is(err, errForeign) || err == nil && len(out) > 0 {
+			return out, err
+		}
+	}
+	out, err := t.decode(live.GetManagedFields())
+	if err != nil && !errors.Is(err, errForeign) {
+		return nil, nil
+	}
+	return out, err
+}
+
+var errMalformed = errors.New("ownership: entry that cannot be read")
+
+// decode reads entries. Where several have the same name the last stands.
+func (t *Tracker) decode(entries []metav1.ManagedFieldsEntry) ([]owner, error) {
+	out := make([]owner, 0, len(entries)+1)
+	for i := range entries {
+		o := owner{ManagedFieldsEntry: entries[i]}
+		switch {
+		case o.Operation != metav1.ManagedFieldsOperationApply && o.Operation != metav1.ManagedFieldsOperationUpdate,
+			o.APIVersion == "", o.FieldsType != "FieldsV1":
+			return nil, errMalformed
+		case o.APIVersion != t.version, !utf8.ValidString(o.Manager), !utf8.ValidString(o.Subresource):
+			return nil, errForeign
+		}
+		var err error
+		if o.known, err = t.read(o.FieldsV1); err != nil {
+			return nil, err
+		}
+		if at := slices.IndexFunc(out, func(p owner) bool { return p.same(&o) }); at >= 0 {
+			out[at] = o
+		} else {
+			out = append(out, o)
+		}
+	}
+	return out, nil
+}
+
+// same reports whether two entries are one owner's.
+func (o *owner) same(p *owner) bool {
+	return o.Manager == p.Manager && o.Operation == p.Operation && o.Subresource == p.Subresource &&
+		(o.APIVersion == p.APIVersion || o.Operation == metav1.ManagedFieldsOperationApply)
+}
+
+// read parses a text, which is done once for all objects that have it.
+func (t *Tracker) read(f *metav1.FieldsV1) (*known, error) {
+	raw := []byte("{}")
+	if f != nil {
+		raw = f.GetRawBytes()
+	}
+	if k, ok := t.sets.get(raw, maxSets); ok {
+		return k, nil
+	}
+	var s fieldpath.Set
+	if err := s.FromJSON(metav1.NewFieldsV1(string(raw)).GetRawReader()); err != nil {
+		return nil, errMalformed
+	}
+	paths := &s
+	// What was atomic when it was written may be granular now, or the reverse.
+	now, err := typed.ReconcileFieldSetWithSchema(paths, t.nothing)
+	if err != nil {
+		return nil, errForeign
+	}
+	if now != nil {
+		paths = now
+	}
+	flat, err := flatten(nil, paths)
+	if err != nil {
+		return nil, errForeign
+	}
+	return t.remember(string(raw), &known{t.shared.of(flat.appendJSON(nil)), flat}), nil
+}
+
+// entriesOf is the order of managedFields: by operation, age and name.
+func entriesOf(owners []owner) []metav1.ManagedFieldsEntry {
+	if len(owners) == 0 {
+		return nil
+	}
+	out := make([]metav1.ManagedFieldsEntry, len(owners))
+	for i := range owners {
+		out[i] = owners[i].ManagedFieldsEntry
+		out[i].FieldsType, out[i].FieldsV1 = "FieldsV1", owners[i].text
+	}
+	slices.SortFunc(out, func(a, b metav1.ManagedFieldsEntry) int {
+		return cmp.Or(cmp.Compare(a.Operation, b.Operation), cmp.Compare(seconds(a.Time), seconds(b.Time)),
+			cmp.Compare(a.Manager, b.Manager), cmp.Compare(a.APIVersion, b.APIVersion), cmp.Compare(a.Subresource, b.Subresource))
+	})
+	return out
+}
+
+func seconds(t *metav1.Time) int64 {
+	if t == nil {
+		return 0
+	}
+	return t.Unix()
+}

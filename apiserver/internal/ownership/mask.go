@@ -1,0 +1,29 @@
+package ownership
+
+import "strings"
+
+// mask names the fields below a struct that are not compared: those with a nil
+// mask, and of the others what their mask names.
+type mask map[string]mask
+
+// maskOf is the mask of paths such as metadata.labels.
+func maskOf(paths []string) mask {
+	out := mask{}
+	for _, path := range paths {
+		out.add(path)
+	}
+	return out
+}
+
+func (m mask) add(path string) {
+	name, rest, deeper := strings.Cut(path, ".")
+	below, known := m[name]
+	switch {
+	case !deeper:
+		m[name] = nil
+	case !known:
+		m[name] = maskOf([]string{rest})
+	case below != nil:
+		below.add(rest)
+	}
+}

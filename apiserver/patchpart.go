@@ -1,0 +1,96 @@
+package apiserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+
+	"github.com/planekit/planekit/apiserver/internal/ownership"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// part is what of an object a patch is about: most say something of the metadata
+// or of the status and nothing of the rest, which need not be written as JSON and
+// read again then.
+type part struct {
+	// original is the part as JSON, as a whole object would be.
+	original []byte
+	// rest is a copy of the object without it.
+	rest runtime.Object
+}
+
+// partOf returns the part of view that patch is about. It reports false where it
+// must be taken for the whole: a JSON patch can copy from anywhere, and
+// directives at the top are about all fields.
+func partOf(media types.PatchType, patch []byte, view runtime.Object) (*part, bool) {
+	if media != types.MergePatchType && media != types.StrategicMergePatchType {
+		return nil, false
+	}
+	var about map[string]json.RawMessage
+	if json.Unmarshal(patch, &about) != nil || about == nil {
+		return nil, false
+	}
+	rest := view.DeepCopyObject()
+	fields := reflect.ValueOf(rest)
+	if fields.Kind() != reflect.Pointer || fields.Elem().Kind() != reflect.Struct {
+		return nil, false
+	}
+	fields = fields.Elem()
+	kind := view.GetObjectKind().GroupVersionKind()
+	original := append([]byte(nil), jsonHead(kind.GroupVersion().String(), kind.Kind)...)
+	for i := range fields.NumField() {
+		name, options, _ := strings.Cut(fields.Type().Field(i).Tag.Get("json"), ",")
+		_, touched := about[name]
+		switch {
+		case name == "" && strings.Contains(options, "inline") && fields.Type().Field(i).Type == reflect.TypeFor[metav1.TypeMeta]():
+			continue
+		case name == "" || name == "-":
+			return nil, false // its fields are told from others by more than a tag
+		case !touched:
+			continue
+		}
+		value := fields.Field(i)
+		if !value.IsZero() {
+			data, err := json.Marshal(value.Interface())
+			if err != nil {
+				return nil, false
+			}
+			original = append(append(append(original, '"'), name...), `":`...)
+			original = append(append(original, data...), ',')
+		}
+		value.SetZero()
+	}
+	for name := range about {
+		if strings.HasPrefix(name, "$") {
+			return nil, false
+		}
+	}
+	original[len(original)-1] = '}' // in place of a comma
+	return &part{original, rest}, true
+}
+
+// patched returns what the patch makes of view.
+func (s *Server) patched(q *request, media types.PatchType, patch []byte, fieldValidation string, view runtime.Object) (runtime.Object, error) {
+	if !bytes.Contains(patch, []byte("managedFields")) {
+		view = ownership.Without(view) // dear to write and to read again, and kept anyway
+	}
+	p, ok := partOf(media, patch, view)
+	if !ok {
+		original, err := s.codec.encode(mediaJSON, view)
+		if err != nil {
+			return nil, err
+		}
+		p = &part{original, q.newBody()}
+	}
+	result, err := applyPatch(media, p.original, patch, view)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.decodeFrom(s, result, mediaJSON, fieldValidation, p.rest); err != nil {
+		return nil, err
+	}
+	return p.rest, q.sameObject(p.rest)
+}

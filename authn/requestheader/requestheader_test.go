@@ -1,0 +1,211 @@
+package requestheader_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/planekit/planekit/authn"
+	"github.com/planekit/planekit/authn/anonymous"
+	"github.com/planekit/planekit/authn/requestheader"
+	"github.com/planekit/planekit/authn/user"
+	clientcerts "github.com/planekit/planekit/authn/x509"
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// authority is a certificate authority of a test.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pool *x509.CertPool
+}
+
+func newAuthority() *authority {
+	a := &authority{key: must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), pool: x509.NewCertPool()}
+	a.cert = a.issue("ca", 0, true)
+	a.pool.AddCert(a.cert)
+	return a
+}
+
+func (a *authority) issue(name string, usage x509.ExtKeyUsage, ca bool) *x509.Certificate {
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, IsCA: ca, BasicConstraintsValid: true,
+	}
+	key, parent := a.key, template
+	if ca {
+		template.KeyUsage = x509.KeyUsageCertSign
+	} else {
+		template.ExtKeyUsage = []x509.ExtKeyUsage{usage}
+		key, parent = must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), a.cert
+	}
+	return must(x509.ParseCertificate(must(x509.CreateCertificate(rand.Reader, template, parent, key.Public(), a.key))))
+}
+
+func (a *authority) client(name string) *x509.Certificate {
+	return a.issue(name, x509.ExtKeyUsageClientAuth, false)
+}
+
+func request(certificate *x509.Certificate, headers http.Header) *http.Request {
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header = headers
+	if certificate != nil {
+		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{certificate}}
+	}
+	return r
+}
+
+func Example() {
+	front := newAuthority()
+	proxies, err := requestheader.New(requestheader.Config{Roots: front.pool, AllowedNames: []string{"front-proxy-client"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	headers := http.Header{"X-Remote-User": {"jane"}, "X-Remote-Group": {"dev", "ops"}}
+	u, known, err := proxies.Authenticate(request(front.client("front-proxy-client"), headers))
+	fmt.Println(u.Name, u.Groups, known, err)
+	// Output: jane [dev ops] true <nil>
+}
+
+// TestWhoIsBelieved: headers count under the authority and its names, and for
+// nobody else.
+func TestWhoIsBelieved(t *testing.T) {
+	front, clients := newAuthority(), newAuthority()
+	a := must(requestheader.New(requestheader.Config{Roots: front.pool, AllowedNames: []string{"proxy", "other"}}))
+	jane := http.Header{"X-Remote-User": {"jane"}}
+	for name, test := range map[string]struct {
+		certificate    *x509.Certificate
+		headers        http.Header
+		known, refused bool
+	}{
+		"proxy":           {certificate: front.client("proxy"), headers: jane, known: true},
+		"the other proxy": {certificate: front.client("other"), headers: jane, known: true},
+		"nobody":          {headers: jane},
+		"another CA":      {certificate: clients.client("proxy"), headers: jane},
+		"another name":    {certificate: front.client("stranger"), headers: jane, refused: true},
+		"no name":         {certificate: front.client(""), headers: jane, refused: true},
+		"a server":        {certificate: front.issue("proxy", x509.ExtKeyUsageServerAuth, false), headers: jane},
+		"no user":         {certificate: front.client("proxy"), headers: http.Header{"X-Remote-Group": {"dev"}}},
+		"empty user":      {certificate: front.client("proxy"), headers: http.Header{"X-Remote-User": {""}}},
+		"two users":       {certificate: front.client("proxy"), headers: http.Header{"X-Remote-User": {"jane", "root"}}, refused: true},
+		"two UIDs":        {certificate: front.client("proxy"), headers: http.Header{"X-Remote-User": {"jane"}, "X-Remote-Uid": {"1", "2"}}, refused: true},
+	} {
+		u, known, err := a.Authenticate(request(test.certificate, test.headers))
+		if known != test.known || (err != nil) != test.refused || known && u.Name != "jane" {
+			t.Errorf("%s: %+v, known %v, error %v", name, u, known, err)
+		}
+	}
+}
+
+// TestForgery: with the usual authenticators behind it, a client is who its own
+// certificate says, or nobody, whatever headers it sends.
+func TestForgery(t *testing.T) {
+	front, clients := newAuthority(), newAuthority()
+	chain := authn.Chain{
+		must(requestheader.New(requestheader.Config{Roots: front.pool, AllowedNames: []string{"proxy"}})),
+		must(clientcerts.New(clientcerts.Config{Roots: clients.pool})),
+		anonymous.Authenticator{},
+	}
+	forged := http.Header{"X-Remote-User": {"root"}, "X-Remote-Group": {"system:masters"}}
+	for name, test := range map[string]struct {
+		certificate *x509.Certificate
+		want        string // empty: refused
+	}{
+		"a client":         {clients.client("joe"), "joe"},
+		"named as a proxy": {clients.client("proxy"), "proxy"},
+		"no certificate":   {nil, user.Anonymous},
+		"not a proxy":      {front.client("joe"), ""},
+	} {
+		u, known, err := chain.Authenticate(request(test.certificate, forged))
+		if known != (test.want != "") || (err == nil) != known || known && (u.Name != test.want || u.In(user.Masters)) {
+			t.Errorf("%s: %+v, known %v, error %v", name, u, known, err)
+		}
+	}
+}
+
+func TestWhatIsRead(t *testing.T) {
+	front := newAuthority()
+	proxy := front.client("proxy")
+	a := must(requestheader.New(requestheader.Config{
+		Roots: front.pool, InsecureAnyName: true, UserHeaders: []string{"x-first", "X-Second"}, GroupHeaders: []string{"X-G", "X-H"},
+		ExtraPrefixes: []string{"x-more-"},
+	}))
+	headers := http.Header{
+		"X-First": {""}, "X-Second": {"jane"}, "X-Remote-User": {"root"}, "X-Remote-Uid": {"7"}, "X-G": {"a", ""}, "X-H": {"b"},
+		"X-More-Example.com%2fscope": {"read", "write"}, "X-More-Bad%zz": {"c"},
+	}
+	u, known, err := a.Authenticate(request(proxy, headers))
+	want := &user.Info{Name: "jane", UID: "7", Groups: []string{"a", "b"}, Extra: map[string][]string{
+		"example.com/scope": {"read", "write"}, "bad%zz": {"c"},
+	}}
+	if !known || err != nil || !reflect.DeepEqual(u, want) {
+		t.Errorf("%+v, %v, %v, want %+v", u, known, err, want)
+	}
+}
+
+func TestProxyIsVerifiedEveryTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		front := newAuthority()
+		roots := front.pool
+		a := must(requestheader.New(requestheader.Config{CurrentRoots: func() *x509.CertPool { return roots }, AllowedNames: []string{"proxy"}}))
+		r := request(front.client("proxy"), http.Header{"X-Remote-User": {"jane"}})
+		for step, change := range []func(){func() {}, func() { roots = nil }, func() { roots = newAuthority().pool }, func() {
+			roots = front.pool
+			time.Sleep(2 * time.Hour)
+		}} {
+			change()
+			if _, known, err := a.Authenticate(r); known != (step == 0) || err != nil {
+				t.Errorf("step %d: known %v, error %v", step, known, err)
+			}
+		}
+	})
+}
+
+func TestNewRefuses(t *testing.T) {
+	pool, names := x509.NewCertPool(), []string{"proxy"}
+	for what, c := range map[string]requestheader.Config{
+		"no roots":      {AllowedNames: names},
+		"two roots":     {Roots: pool, CurrentRoots: func() *x509.CertPool { return pool }, AllowedNames: names},
+		"no names":      {Roots: pool},
+		"names and any": {Roots: pool, AllowedNames: names, InsecureAnyName: true},
+		"empty header":  {Roots: pool, AllowedNames: names, UserHeaders: []string{" "}},
+	} {
+		if _, err := requestheader.New(c); err == nil {
+			t.Errorf("%s: no error", what)
+		}
+	}
+}
+
+func FuzzHeaders(f *testing.F) {
+	front := newAuthority()
+	proxy := front.client("proxy")
+	a := must(requestheader.New(requestheader.Config{Roots: front.pool, AllowedNames: []string{"proxy"}}))
+	f.Add("jane", "dev", "X-Remote-Extra-Scope", "read")
+	f.Add("", "", "X-Remote-Extra-%", "")
+	f.Fuzz(func(t *testing.T, name, group, header, value string) {
+		headers := http.Header{"X-Remote-User": {name}, "X-Remote-Group": {group}}
+		headers[http.CanonicalHeaderKey(header)] = append(headers[http.CanonicalHeaderKey(header)], value)
+		u, known, err := a.Authenticate(request(proxy, headers))
+		if known && (err != nil || u.Name == "" || u.Name != name && u.Name != value) || !known && u != nil {
+			t.Errorf("%+v, %v, %v", u, known, err)
+		}
+	})
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// options are the command line.
+type options struct {
+	short  bool
+	rounds int
+	// most is how many pods servers are filled with at most.
+	most int
+	// only are the sections that are measured; empty is all.
+	only []string
+	// sides are the servers that are measured; empty is those of defaultSides.
+	sides []kind
+	// operations are those of the part requests that are measured; nil is all.
+	operations *regexp.Regexp
+	// bin has programs that need not be built; it may be empty.
+	bin              string
+	profile          string
+	defaultAdmission bool
+	floor            bool
+}
+
+// parse reads the command line.
+func parse(arguments []string) (options, error) {
+	var o options
+	var only, sides, operations string
+	flags := flag.NewFlagSet("load", flag.ContinueOnError)
+	flags.BoolVar(&o.short, "short", false, "a tenth of the load and one round, to see that everything works")
+	flags.IntVar(&o.rounds, "rounds", 3, "how often each figure is taken")
+	flags.IntVar(&o.most, "most", 100_000, "how many pods to fill servers with at most, for memory and curve")
+	flags.StringVar(&only, "only", "", "sections to measure, divided by commas, of "+strings.Join(sections(), ", "))
+	flags.StringVar(&sides, "sides", strings.Join(names(defaultSides), ","), "servers to measure, divided by commas, of "+strings.Join(names(allSides), ", "))
+	flags.StringVar(&operations, "operations", "", "measure only the requests that match this, such as 'create pod, 64 clients'")
+	flags.StringVar(&o.bin, "bin", "", "directory with programs built before: those of apiserver, etcd and kube-apiserver in it are not built")
+	flags.StringVar(&o.profile, "profile", "", "directory for CPU profiles of planekit's servers")
+	flags.BoolVar(&o.defaultAdmission, "default-admission", false, "leave kube-apiserver the admission plugins that are on by default")
+	flags.BoolVar(&o.floor, "floor", false, "be the server that only writes (used by this program itself)")
+	if err := flags.Parse(arguments); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if o.short || o.rounds < 1 {
+		o.rounds = 1
+	}
+	for _, name := range split(only) {
+		if !slices.Contains(sections(), name) {
+			return o, fmt.Errorf("-only: there is no section %q", name)
+		}
+		o.only = append(o.only, name)
+	}
+	for _, name := range split(sides) {
+		i := slices.Index(names(allSides), name)
+		if i < 0 {
+			return o, fmt.Errorf("-sides: there is no server %q", name)
+		}
+		o.sides = append(o.sides, allSides[i])
+	}
+	var err error
+	if o.operations, err = regexp.Compile(operations); err != nil {
+		return o, fmt.Errorf("-operations: %w", err)
+	}
+	return o, nil
+}
+
+// split cuts a list at its commas; of an empty one there is nothing.
+func split(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
+}

@@ -1,0 +1,142 @@
+package cache_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/planekit/planekit/storage"
+	"github.com/planekit/planekit/storage/cache"
+	"github.com/planekit/planekit/storage/memstore"
+)
+
+// counting is a store that says, after a while, which revision it had when it was
+// asked, and counts how often it was.
+type counting struct {
+	storage.Store
+	asked atomic.Int64
+	takes time.Duration
+	fails atomic.Bool
+}
+
+var errCount = errors.New("cannot count")
+
+func (c *counting) Revision(ctx context.Context) (storage.Revision, error) {
+	c.asked.Add(1)
+	revision, err := storage.Now(ctx, c.Store)
+	select {
+	case <-time.After(c.takes):
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	if c.fails.Load() {
+		return 0, errCount
+	}
+	return revision, err
+}
+
+func feedOf(t *testing.T, store storage.Store) *cache.Feed {
+	t.Helper()
+	feed, err := cache.NewFeed(cache.FeedConfig{Store: store, Prefix: root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return feed
+}
+
+// TestNowIsShared has a hundred ask while one is being answered.
+func TestNowIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &counting{Store: memstore.New(), takes: time.Second}
+		feed := feedOf(t, store)
+		go feed.Now(t.Context())
+		synctest.Wait()
+		written := put(t, store, root+"a", "after the first has asked")
+		for _, fails := range []bool{false, true} {
+			store.fails.Store(fails)
+			var group sync.WaitGroup
+			for range 100 {
+				group.Go(func() {
+					now, err := feed.Now(t.Context())
+					if fails != errors.Is(err, errCount) || !fails && now < written {
+						t.Errorf("%d, %v; the change before was %d", now, err, written)
+					}
+				})
+			}
+			group.Wait()
+		}
+		// The first; one for a hundred; and two of those who fail, as the first of
+		// them finds nobody asking.
+		if asked := store.asked.Load(); asked != 4 {
+			t.Errorf("asked %d times", asked)
+		}
+	})
+}
+
+// TestNowOutlivesWhoAsked has those give up who ask for others too: at once, and
+// while they wait for their turn.
+func TestNowOutlivesWhoAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &counting{Store: memstore.New(), takes: time.Second}
+		feed := feedOf(t, store)
+		impatient := func(patience time.Duration) {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			if _, err := feed.Now(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("patience %v: %v", patience, err)
+			}
+		}
+		var group sync.WaitGroup
+		for _, patience := range []time.Duration{900, 100, 800} { // in ms; the second waits for its turn
+			group.Go(func() { impatient(patience * time.Millisecond) })
+			synctest.Wait()
+			group.Go(func() {
+				if _, err := feed.Now(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		group.Wait()
+	})
+}
+
+// TestNowIsNeverOld asks from many goroutines while others write: what is told is
+// never older than what had been written before the question.
+func TestNowIsNeverOld(t *testing.T) {
+	store := memstore.New()
+	feed := feedOf(t, store)
+	var newest atomic.Int64
+	var group sync.WaitGroup
+	done := make(chan struct{})
+	group.Go(func() {
+		defer close(done)
+		for range 2000 {
+			newest.Store(int64(put(t, store, root+"a", "x")))
+		}
+	})
+	for range 16 {
+		group.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), rand.N(100*time.Microsecond))
+				before := newest.Load()
+				now, err := feed.Now(ctx)
+				if err == nil && int64(now) < before {
+					t.Errorf("told %d after %d was written", now, before)
+				}
+				cancel()
+			}
+		})
+	}
+	group.Wait()
+}
