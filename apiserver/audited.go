@@ -38,6 +38,9 @@ type Trail interface {
 	Impersonates(u *user.Info)
 	// Decided tells whether the request may go on, and why.
 	Decided(allowed bool, reason string)
+	// Annotate tells what somebody on the way has to say about the request. What the
+	// trail has under a key stays.
+	Annotate(key, value string)
 	// Started tells that the answer to a long-running request has begun.
 	Started(code int)
 	// Done ends the trail.

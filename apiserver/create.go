@@ -32,6 +32,7 @@ func (s *Server) create(q *request) error {
 	if err := decodeQuery(q.r.URL.Query(), &o); err != nil {
 		return err
 	}
+	q.options = &o
 	if err := invalidOptions("CreateOptions", metavalidation.ValidateCreateOptions(&o)); err != nil {
 		return err
 	}

@@ -69,6 +69,7 @@ func (q *request) deleteOptions(s *Server) (*metav1.DeleteOptions, error) {
 	if o.GracePeriodSeconds != nil && *o.GracePeriodSeconds < 0 {
 		*o.GracePeriodSeconds = 1 // as Kubernetes understands it
 	}
+	q.options = o
 	return o, invalidOptions("DeleteOptions", metavalidation.ValidateDeleteOptions(o))
 }
 

@@ -32,6 +32,7 @@ func (s *Server) patch(q *request) error {
 	if err := decodeQuery(q.r.URL.Query(), &o); err != nil {
 		return err
 	}
+	q.options = &o
 	media := types.PatchType(contentType(q.r))
 	switch media {
 	case types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType:

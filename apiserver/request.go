@@ -27,6 +27,8 @@ type request struct {
 	sub  *Subresource // nil for the object itself
 	user *user.Info
 	out  output
+	// options are those of a write, such as a *metav1.CreateOptions.
+	options any
 }
 
 func (q *request) accepts() accepts {
@@ -133,7 +135,9 @@ func (q *request) admissionRequest(op admission.Operation, obj, old runtime.Obje
 		Name:        q.info.Name,
 		User:        q.user,
 		DryRun:      dryRun,
+		Options:     q.options,
 		Warn:        func(text string) { warning(q.w.Header(), text) },
+		Annotate:    q.annotate,
 	}
 	if obj != nil { // or else it would be no nil
 		in.Object = obj
@@ -142,6 +146,13 @@ func (q *request) admissionRequest(op admission.Operation, obj, old runtime.Obje
 		in.OldObject = old
 	}
 	return in
+}
+
+// annotate adds to the request's audit event, if there is one.
+func (q *request) annotate(key, value string) {
+	if r, ok := q.w.(*recorder); ok && r.trail != nil {
+		r.trail.Annotate(key, value)
+	}
 }
 
 func formatRevision(revision storage.Revision) string {

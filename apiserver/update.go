@@ -15,6 +15,7 @@ func (s *Server) update(q *request) error {
 	if err := decodeQuery(q.r.URL.Query(), &o); err != nil {
 		return err
 	}
+	q.options = &o
 	if err := invalidOptions("UpdateOptions", metavalidation.ValidateUpdateOptions(&o)); err != nil {
 		return err
 	}
@@ -124,6 +125,7 @@ func (s *Server) createSub(q *request) error {
 	if err := decodeQuery(q.r.URL.Query(), &o); err != nil {
 		return err
 	}
+	q.options = &o
 	if err := invalidOptions("CreateOptions", metavalidation.ValidateCreateOptions(&o)); err != nil {
 		return err
 	}

@@ -169,9 +169,18 @@ func (t *trail) Decided(allowed bool, reason string) {
 	if allowed {
 		decision = "allow"
 	}
-	t.event.Annotations = map[string]string{
-		"authorization.k8s.io/decision": decision, "authorization.k8s.io/reason": reason,
+	t.Annotate("authorization.k8s.io/decision", decision)
+	t.Annotate("authorization.k8s.io/reason", reason)
+}
+
+func (t *trail) Annotate(key, value string) {
+	if _, ok := t.event.Annotations[key]; ok {
+		return
 	}
+	if t.event.Annotations == nil {
+		t.event.Annotations = map[string]string{}
+	}
+	t.event.Annotations[key] = value
 }
 
 func (t *trail) Started(code int) {

@@ -236,6 +236,36 @@ type panics struct{}
 func (panics) Mutate(context.Context, *admission.Request) error   { panic("plugin") }
 func (panics) Validate(context.Context, *admission.Request) error { return nil }
 
+// TestPluginsAnnotate has an admission plugin say something of each request, and of
+// its options.
+func TestPluginsAnnotate(t *testing.T) {
+	lines := served(t, "omitStages: [RequestReceived]\nrules: [{level: Metadata}]", func(s *apiservertest.Server) {
+		do(t, s.Client(), "POST", s.URL+path+"?fieldManager=me", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`)
+		do(t, s.Client(), "PUT", s.URL+path+"/a", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":"v"}}`)
+		do(t, s.Client(), "DELETE", s.URL+path+"/a?gracePeriodSeconds=5", "")
+	}, apiservertest.WithAdmission(annotates{}))
+	for i, want := range []string{"*v1.CreateOptions", "*v1.UpdateOptions", "*v1.DeleteOptions"} {
+		if got := lines[i].Annotations; got["example.com/options"] != want || got["authorization.k8s.io/decision"] != "allow" {
+			t.Errorf("%s: %v, want %s", lines[i].Verb, got, want)
+		}
+	}
+}
+
+// annotates is a plugin that tells the audit which options there are; once told,
+// it cannot tell otherwise, nor what others have told.
+type annotates struct{}
+
+func (annotates) Mutate(_ context.Context, r *admission.Request) error {
+	r.Annotate("example.com/options", fmt.Sprintf("%T", r.Options))
+	return nil
+}
+
+func (annotates) Validate(_ context.Context, r *admission.Request) error {
+	r.Annotate("example.com/options", "second thoughts")
+	r.Annotate("authorization.k8s.io/decision", "forbid")
+	return nil
+}
+
 func TestImpersonation(t *testing.T) {
 	lines := served(t, "omitStages: [RequestReceived]\nrules: [{level: Metadata}]", func(s *apiservertest.Server) {
 		do(t, s.Client(), "GET", s.URL+path, "", "Impersonate-User: jane", "Impersonate-Group: dev")
