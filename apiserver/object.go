@@ -22,6 +22,9 @@ type object struct {
 	proto atomic.Pointer[[]byte]
 	// partial is the object's metadata alone, as JSON.
 	partial atomic.Pointer[[]byte]
+	// cells are the steady ones of its row, as JSON, each with a comma behind it; in
+	// place of the others is a byte of zero.
+	cells atomic.Pointer[[]byte]
 }
 
 // item is a record with its object.

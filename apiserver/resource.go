@@ -166,6 +166,9 @@ type Column struct {
 	Priority int32
 	// Value returns the cell: a string, int64, float64 or bool.
 	Value func(obj runtime.Object) any
+	// Steady says that the cell depends on the object alone, so that Value is asked
+	// once for each state of it. An age is not steady.
+	Steady bool
 }
 
 // Subresource is served under an object's own path. There are five kinds. One

@@ -16,6 +16,7 @@ var (
 		Name: "Name", Type: "string", Format: "name",
 		Description: "Name must be unique within a namespace.",
 		Value:       func(obj runtime.Object) any { return accessor(obj).GetName() },
+		Steady:      true,
 	}
 	ageColumn = Column{
 		Name: "Age", Type: "string",

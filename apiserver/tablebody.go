@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"sync"
+	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -34,18 +36,20 @@ func (k *kind) tableBody(q *request, l *listing) (*body, error) {
 	b := &body{head: head, tail: tail, items: l.items, separator: []byte{','}}
 	b.size = len(head) + len(tail) + max(len(l.items)-1, 0)
 	columns := k.columns()
-	cells, objects := make([][]byte, len(l.items)), make([][]byte, len(l.items))
+	var cells []byte // of all rows; ends tells where those of each end
+	ends, objects := make([]int, len(l.items)+1), make([][]byte, len(l.items))
 	for n, i := range l.items {
-		if cells[n], err = json.Marshal(cellsOf(columns, i)); err != nil {
+		if cells, err = appendCells(cells, columns, i); err != nil {
 			return nil, err
 		}
+		ends[n+1] = len(cells)
 		if objects[n], err = k.withCells(i, include); err != nil {
 			return nil, err
 		}
-		b.size += len(`{"cells":,"object":}`) + len(cells[n]) + len(objects[n])
+		b.size += len(`{"cells":,"object":}`) + ends[n+1] - ends[n] + len(objects[n])
 	}
 	b.next = func(to []byte, n int) []byte {
-		to = append(append(append(to, `{"cells":`...), cells[n]...), `,"object":`...)
+		to = append(append(append(to, `{"cells":`...), cells[ends[n]:ends[n+1]]...), `,"object":`...)
 		return append(append(to, objects[n]...), '}')
 	}
 	return b, nil
@@ -58,6 +62,78 @@ func cellsOf(columns []Column, i *item) []any {
 		values[n] = c.Value(i.Object.Object)
 	}
 	return values
+}
+
+// appendCells appends a row's cells as JSON.
+func appendCells(to []byte, columns []Column, i *item) ([]byte, error) {
+	kept := i.Object.cells.Load()
+	if kept == nil {
+		steady, err := steadyCells(columns, i)
+		if err != nil {
+			return nil, err
+		}
+		kept = &steady
+		i.Object.cells.Store(kept)
+	}
+	to = append(to, '[')
+	rest := *kept
+	for _, c := range columns {
+		if c.Steady {
+			continue
+		}
+		at := bytes.IndexByte(rest, 0)
+		to = append(to, rest[:at]...)
+		rest = rest[at+1:]
+		var err error
+		if to, err = appendCell(to, c.Value(i.Object.Object)); err != nil {
+			return nil, err
+		}
+		to = append(to, ',')
+	}
+	to = append(to, rest...)
+	to[len(to)-1] = ']' // in place of a comma: there is a column at least
+	return to, nil
+}
+
+func steadyCells(columns []Column, i *item) ([]byte, error) {
+	var cells []byte
+	for _, c := range columns {
+		if !c.Steady {
+			cells = append(cells, 0)
+			continue
+		}
+		var err error
+		if cells, err = appendCell(cells, c.Value(i.Object.Object)); err != nil {
+			return nil, err
+		}
+		cells = append(cells, ',')
+	}
+	return bytes.Clone(cells), nil // without spare room
+}
+
+// appendCell appends a value as JSON. Most need no escapes.
+func appendCell(to []byte, value any) ([]byte, error) {
+	switch v := value.(type) {
+	case int64:
+		return strconv.AppendInt(to, v, 10), nil
+	case string:
+		if plain(v) {
+			return append(append(append(to, '"'), v...), '"'), nil
+		}
+	}
+	data, err := json.Marshal(value)
+	return append(to, data...), err
+}
+
+// plain reports whether JSON has s as it is.
+func plain(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ', c >= utf8.RuneSelf, c == '"', c == '\\', c == '<', c == '>', c == '&':
+			return false
+		}
+	}
+	return true
 }
 
 // withCells is what a row has beside its cells.

@@ -238,9 +238,13 @@ func storedSize(p parts) int {
 // makes of it.
 func TestTableIsTheCodecs(t *testing.T) {
 	r := podResource()
+	hour := "1h" // what time it is, as far as a column that is not steady goes
 	r.Columns = []Column{
-		{Name: "Node", Type: "string", Value: func(obj runtime.Object) any { return obj.(*corev1.Pod).Spec.NodeName + "<&>" }},
-		{Name: "Generation", Type: "integer", Value: func(obj runtime.Object) any { return obj.(*corev1.Pod).Generation }},
+		{Name: "Node", Type: "string", Steady: true, Value: func(obj runtime.Object) any { return obj.(*corev1.Pod).Spec.NodeName + "<&>" }},
+		{Name: "Since", Type: "string", Value: func(runtime.Object) any { return hour }},
+		{Name: "Generation", Type: "integer", Steady: true, Value: func(obj runtime.Object) any { return obj.(*corev1.Pod).Generation }},
+		{Name: "Cordoned", Type: "boolean", Steady: true, Value: func(runtime.Object) any { return true }},
+		{Name: "Text", Type: "string", Value: func(obj runtime.Object) any { return obj.(*corev1.Pod).GenerateName + "\u2028\"\\\x00" + hour }},
 	}
 	k := wireKind(t, r)
 	random := rand.New(rand.NewPCG(3, 4))
@@ -251,6 +255,7 @@ func TestTableIsTheCodecs(t *testing.T) {
 			l.items = append(l.items, asItem(randomPod(random)))
 		}
 		for _, include := range []string{"", "None", "Metadata", "Object"} {
+			hour += "+"
 			q := &request{r: httptest.NewRequest(http.MethodGet, "/?includeObject="+include, nil), kind: k}
 			list, err := k.table(q, l)
 			if err != nil {

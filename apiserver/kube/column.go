@@ -23,13 +23,15 @@ type object interface {
 	metav1.Object
 }
 
-// text is a column of strings that is always shown.
+// text is a column of strings that is always shown and depends on the object
+// alone.
 func text[T runtime.Object](name, description string, value func(T) string) apiserver.Column {
 	return apiserver.Column{
 		Name:        name,
 		Type:        "string",
 		Description: description,
 		Value:       func(obj runtime.Object) any { return value(obj.(T)) },
+		Steady:      true,
 	}
 }
 
@@ -40,7 +42,14 @@ func number[T runtime.Object](name, description string, value func(T) int64) api
 		Type:        "integer",
 		Description: description,
 		Value:       func(obj runtime.Object) any { return value(obj.(T)) },
+		Steady:      true,
 	}
+}
+
+// passing turns a column into one in which time passes.
+func passing(c apiserver.Column) apiserver.Column {
+	c.Steady = false
+	return c
 }
 
 // wide turns columns into ones that are shown with -o wide only.
@@ -53,9 +62,9 @@ func wide(columns ...apiserver.Column) []apiserver.Column {
 
 // age is the column every resource has.
 func age[T object]() apiserver.Column {
-	return text("Age", metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"], func(obj T) string {
+	return passing(text("Age", metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"], func(obj T) string {
 		return since(obj.GetCreationTimestamp().Time)
-	})
+	}))
 }
 
 // markedName is a column of names in place of the server's own. It marks what an

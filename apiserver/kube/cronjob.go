@@ -78,12 +78,12 @@ func cronJobColumns() []apiserver.Column {
 		}),
 		text("Suspend", spec["suspend"], func(c *batchv1.CronJob) string { return boolText(c.Spec.Suspend) }),
 		number("Active", status["active"], func(c *batchv1.CronJob) int64 { return int64(len(c.Status.Active)) }),
-		text("Last Schedule", status["lastScheduleTime"], func(c *batchv1.CronJob) string {
+		passing(text("Last Schedule", status["lastScheduleTime"], func(c *batchv1.CronJob) string {
 			if c.Status.LastScheduleTime == nil {
 				return none
 			}
 			return since(c.Status.LastScheduleTime.Time)
-		}),
+		})),
 		age[*batchv1.CronJob](),
 	}
 	return append(columns, templateColumns(batchv1.JobSpec{}.SwaggerDoc()["selector"],

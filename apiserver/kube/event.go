@@ -52,14 +52,14 @@ func events() apiserver.Resource {
 func eventColumns() []apiserver.Column {
 	doc := corev1.Event{}.SwaggerDoc()
 	columns := []apiserver.Column{
-		text("Last Seen", doc["lastTimestamp"], eventLastSeen),
+		passing(text("Last Seen", doc["lastTimestamp"], eventLastSeen)),
 		text("Type", doc["type"], func(e *corev1.Event) string { return e.Type }),
 		text("Reason", doc["reason"], func(e *corev1.Event) string { return e.Reason }),
 		text("Object", doc["involvedObject"], eventObject),
 		text("Subobject", corev1.ObjectReference{}.SwaggerDoc()["fieldPath"], func(e *corev1.Event) string { return e.InvolvedObject.FieldPath }),
 		text("Source", doc["source"], eventSource),
 		text("Message", doc["message"], func(e *corev1.Event) string { return strings.TrimSpace(e.Message) }),
-		text("First Seen", doc["firstTimestamp"], eventFirstSeen),
+		passing(text("First Seen", doc["firstTimestamp"], eventFirstSeen)),
 		countColumn("Count", doc["count"], eventCount),
 		text("Name", metav1.ObjectMeta{}.SwaggerDoc()["name"], func(e *corev1.Event) string { return e.Name }),
 	}

@@ -137,7 +137,7 @@ func jobColumns() []apiserver.Column {
 	columns := []apiserver.Column{
 		text("Status", "Status of the job.", jobStatus),
 		text("Completions", batchv1.JobStatus{}.SwaggerDoc()["succeeded"], jobCompletions),
-		text("Duration", "Time required to complete the job.", jobDuration),
+		passing(text("Duration", "Time required to complete the job.", jobDuration)),
 		age[*batchv1.Job](),
 	}
 	return append(columns, templateColumns(batchv1.JobSpec{}.SwaggerDoc()["selector"],

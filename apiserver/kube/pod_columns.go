@@ -16,8 +16,8 @@ func podColumns() []apiserver.Column {
 			func(p *corev1.Pod) string { return readPod(p).readyCell() }),
 		text("Status", "The aggregate status of the containers in this pod.",
 			func(p *corev1.Pod) string { return readPod(p).reason }),
-		text("Restarts", "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted.",
-			func(p *corev1.Pod) string { return readPod(p).restartsCell() }),
+		passing(text("Restarts", "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted.",
+			func(p *corev1.Pod) string { return readPod(p).restartsCell() })),
 		age[*corev1.Pod](),
 	}
 	return append(columns, wide(

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/randfill"
 )
 
@@ -21,6 +22,7 @@ func filler(seed int64) *randfill.Filler {
 		},
 		func(at *metav1.Time, c randfill.Continue) { *at = metav1.Unix(c.Int63n(1e9), 0) },
 		func(*metav1.FieldsV1, randfill.Continue) {},
+		func(*runtime.RawExtension, randfill.Continue) {},
 	)
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/planekit/planekit/apiserver/apiservertest"
 	"github.com/planekit/planekit/apiserver/kube"
 	"github.com/planekit/planekit/authn/user"
-	"github.com/planekit/planekit/bench/peer"
 )
 
 const (
@@ -235,20 +233,7 @@ func deliberate(q question, ours, theirs int) bool {
 // TestAnswers: what a client should not ask is answered with the code that
 // kube-apiserver has for it.
 func TestAnswers(t *testing.T) {
-	work := t.TempDir()
-	files, err := peer.NewStock(work)
-	if err != nil {
-		t.Fatal(err)
-	}
-	etcd, err := peer.Launch(filepath.Join(work, "etcd.log"), filepath.Join(programs, "etcd"), files.EtcdArguments()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := etcd.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+	work, files := startEtcd(t)
 	theirs, stop := stock(t, files, work)
 	defer stop()
 	api := apiservertest.Start(t, apiservertest.WithResources(kube.Resources()...))

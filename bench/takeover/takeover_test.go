@@ -188,11 +188,11 @@ func listPath(r apiserver.Resource) string {
 	return "/apis/" + r.Group + "/" + r.Version + "/" + r.Plural
 }
 
-// TestTakeover: kube-apiserver fills an etcd and stops; planekit shows the same
-// objects, does not give away what they hold, and changes them; kube-apiserver
-// comes back and shows what planekit has written.
-func TestTakeover(t *testing.T) {
-	work := t.TempDir()
+// startEtcd starts a stock etcd for the test, in a folder with what servers on it
+// need.
+func startEtcd(t *testing.T) (work string, files *peer.Stock) {
+	t.Helper()
+	work = t.TempDir()
 	files, err := peer.NewStock(work)
 	if err != nil {
 		t.Fatal(err)
@@ -201,11 +201,19 @@ func TestTakeover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		if err := etcd.Stop(); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
+	return work, files
+}
+
+// TestTakeover: kube-apiserver fills an etcd and stops; planekit shows the same
+// objects, does not give away what they hold, and changes them; kube-apiserver
+// comes back and shows what planekit has written.
+func TestTakeover(t *testing.T) {
+	work, files := startEtcd(t)
 
 	theirs, stop := stock(t, files, work)
 	for _, o := range objects {

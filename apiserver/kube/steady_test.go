@@ -1,0 +1,41 @@
+package kube
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestSteadyColumns asks every column of random objects twice, a month apart:
+// those that say they are steady have the same to say.
+func TestSteadyColumns(t *testing.T) {
+	seed := time.Now().UnixNano()
+	t.Logf("seed %d", seed)
+	fill := filler(seed)
+	passing := 0
+	synctest.Test(t, func(t *testing.T) {
+		for _, r := range Resources() {
+			for range 20 {
+				obj := r.New()
+				fill.Fill(obj)
+				first := make([]any, len(r.Columns))
+				for i, c := range r.Columns {
+					first[i] = c.Value(obj)
+				}
+				time.Sleep(30 * 24 * time.Hour)
+				for i, c := range r.Columns {
+					switch now := c.Value(obj); {
+					case now == first[i]:
+					case c.Steady:
+						t.Errorf("%s: %s is steady and was %v, now %v", r.Plural, c.Name, first[i], now)
+					default:
+						passing++
+					}
+				}
+			}
+		}
+	})
+	if passing == 0 {
+		t.Error("time passes nowhere")
+	}
+}
