@@ -29,8 +29,10 @@ const (
 // walls is the whole list, room by room; within a room the innermost first.
 var walls = []wall{
 	{packages: "authn/user", closed: true},
+	{packages: "authn/internal/keyed", closed: true},
 	{packages: "authn/tokenfile", closed: true, may: []allowance{
 		{"authn/user", sharedNoun},
+		{"authn/internal/keyed", "secrets are looked up in one place"},
 		{"authn", "a bearer token is taken out of a header in one place"},
 	}},
 	{packages: "authn/serviceaccount", closed: true, may: []allowance{
