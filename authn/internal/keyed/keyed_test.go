@@ -59,7 +59,7 @@ func TestDigest(t *testing.T) {
 			}
 			seen[d] = name
 		}
-		if key.Digest(parts...) != key.Digest(parts...) {
+		if first, second := key.Digest(parts...), key.Digest(parts...); first != second {
 			t.Errorf("%s has two digests", name)
 		}
 	}
