@@ -29,14 +29,29 @@ const (
 // walls is the whole list, room by room; within a room the innermost first.
 var walls = []wall{
 	{packages: "authn/user", closed: true},
+	{packages: "authn/internal/keyed", closed: true},
+	{packages: "authn/internal/clientcert", closed: true},
 	{packages: "authn/tokenfile", closed: true, may: []allowance{
 		{"authn/user", sharedNoun},
+		{"authn/internal/keyed", "secrets are looked up in one place"},
 		{"authn", "a bearer token is taken out of a header in one place"},
 	}},
 	{packages: "authn/serviceaccount", closed: true, may: []allowance{
 		{"authn/user", sharedNoun},
 		{"authn", "a bearer token is taken out of a header in one place"},
 		{"github.com/golang-jwt/jwt/v5", "signatures of JSON Web Tokens"},
+	}},
+	{packages: "authn/x509", closed: true, may: []allowance{
+		{"authn/user", sharedNoun},
+		{"authn/internal/clientcert", "certificates are verified in one place"},
+	}},
+	{packages: "authn/requestheader", closed: true, may: []allowance{
+		{"authn/user", sharedNoun},
+		{"authn/internal/clientcert", "certificates are verified in one place"},
+	}},
+	{packages: "authn/reload", closed: true, may: []allowance{
+		{"authn/user", sharedNoun},
+		{"authn", "an authenticator that follows a file is one"},
 	}},
 	{packages: "authn", closed: true, may: []allowance{{"authn/user", sharedNoun}}},
 

@@ -52,7 +52,7 @@ var ErrManyAuthorizations = errors.New("more than one Authorization header")
 // where there is none of the Bearer scheme. Several headers, and a Bearer
 // header without a token, are errors.
 func BearerToken(r *http.Request) (string, bool, error) {
-	values := r.Header.Values("Authorization")
+	values := r.Header["Authorization"]
 	if len(values) == 0 {
 		return "", false, nil
 	}
