@@ -12,8 +12,8 @@
 //
 // A property that is not set does not stand for "*": a policy without a
 // namespace is for what lies in none, one without user and group is for nobody.
-// Only the lines of before v1beta1, without apiVersion and kind, mean everything
-// by what they leave out.
+// Only the lines of before v1beta1, without apiVersion, mean everything by what
+// they leave out.
 //
 // Policies only grant: the answers are Allow and NoOpinion. There are no verbs
 // in them, only reading (get, list, watch) and everything; subresources and

@@ -13,7 +13,7 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// What a line says it is. A line that says neither is a [v0] one.
+// What a line says it is. A line without apiVersion is v0.
 const (
 	kind    = "Policy"
 	v0      = "abac.authorization.kubernetes.io/v0"
@@ -66,7 +66,7 @@ func parseLine(line []byte) (Policy, error) {
 			return p, err
 		}
 		return p, parseSpec(spec, &p)
-	case apiVersion == v0 && is == kind, apiVersion == "" && is == "":
+	case apiVersion == v0 && is == kind, apiVersion == "" && (is == "" || is == kind):
 		err := fields.only(map[string]any{
 			"user": &p.User, "group": &p.Group, "readonly": &p.ReadOnly, "namespace": &p.Namespace, "resource": &p.Resource,
 		})

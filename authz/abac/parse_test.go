@@ -27,6 +27,7 @@ func TestParse(t *testing.T) {
 		},
 		`{}`: {{Group: user.Authenticated, APIGroup: "*", Namespace: "*", Resource: "*", Path: "*"}},
 		`{"user":"a","namespace":"n","readonly":true}`: {{User: "a", ReadOnly: true, APIGroup: "*", Namespace: "n", Resource: "*"}},
+		`{"kind":"Policy","user":"a","resource":"r"}`:  {{User: "a", APIGroup: "*", Namespace: "*", Resource: "r"}},
 		`{"group":"g","resource":"r"}`:                 {{Group: "g", APIGroup: "*", Namespace: "*", Resource: "r"}},
 	} {
 		got, err := abac.Parse(strings.NewReader(file))
@@ -54,7 +55,7 @@ func TestParseRefuses(t *testing.T) {
 		`{"User":"a"}`:                            `unknown field "User"`,
 		`{"user":"a","apiGroup":"apps"}`:          `unknown field "apiGroup"`,
 		`{"spec":{"user":"a"}}`:                   `unknown field "spec"`,
-		`{"kind":"Policy","user":"a"}`:            `kind "Policy" are not`,
+		`{"kind":"Pod","user":"a"}`:               `kind "Pod" are not`,
 		`{"apiVersion":"v1","user":"a"}`:          `apiVersion "v1"`,
 		"{" + v1beta1 + `,"user":"a"}`:            `unknown field "user"`,
 		"{" + v1beta1 + `,"spec":[]}`:             "spec: not a JSON object",
