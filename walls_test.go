@@ -62,6 +62,10 @@ var walls = []wall{
 		{"k8s.io/apimachinery", "aggregation selects by label"},
 		{"github.com/go-logr/logr", logging},
 	}},
+	{packages: "authz/abac", closed: true, may: []allowance{
+		{"authz", itsRoom},
+		{"authn/user", sharedNoun},
+	}},
 	{packages: "authz", closed: true, may: []allowance{{"authn/user", sharedNoun}}},
 
 	{packages: "admission/", closed: true, may: []allowance{
