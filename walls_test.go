@@ -49,6 +49,9 @@ var walls = []wall{
 	}},
 	{packages: "authz", closed: true, may: []allowance{{"authn/user", sharedNoun}}},
 
+	{packages: "admission/priority", may: []allowance{
+		{"k8s.io/api/scheduling", kubeTypes},
+	}},
 	{packages: "admission/", closed: true, may: []allowance{
 		{"admission", itsRoom},
 		{"k8s.io/api/core", kubeTypes},
