@@ -68,6 +68,13 @@ var walls = []wall{
 	}},
 	{packages: "authz", closed: true, may: []allowance{{"authn/user", sharedNoun}}},
 
+	{packages: "admission/eventratelimit", may: []allowance{
+		{"k8s.io/api/events", kubeTypes},
+		{"sigs.k8s.io/yaml", "its configuration is YAML"},
+	}},
+	{packages: "admission/priority", may: []allowance{
+		{"k8s.io/api/scheduling", kubeTypes},
+	}},
 	{packages: "admission/", closed: true, may: []allowance{
 		{"admission", itsRoom},
 		{"k8s.io/api/core", kubeTypes},

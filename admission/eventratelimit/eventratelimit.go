@@ -1,0 +1,132 @@
+// Package eventratelimit keeps events from flooding a server: the EventRateLimit
+// plugin of Kubernetes
+// (https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#eventratelimit).
+//
+//	plugin, err := eventratelimit.New(eventratelimit.Config{Limits: []eventratelimit.Limit{
+//		{Type: eventratelimit.Namespace, QPS: 50, Burst: 100},
+//	}})
+//	chain := admission.Chain{Validators: []admission.Validator{plugin}}
+//
+// Each limit has buckets: one for the server, or one for each namespace, user, or
+// source together with the object it tells of. A request that creates or updates an
+// event takes one from a bucket of every limit. If one of them is empty it is refused
+// with 429, and what it took from the others is gone. Requests for a dry run are not
+// counted. Buckets fill at QPS, up to Burst, and are full in the beginning.
+//
+// Of namespaces, users and sources the most recent CacheSize are remembered. One that
+// was forgotten starts with a full bucket. Servers do not share their buckets.
+//
+// Events of the group events.k8s.io count too, which in Kubernetes pass unseen: they
+// are the same events.
+package eventratelimit
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/planekit/planekit/admission"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Name is what the plugin is called in --enable-admission-plugins.
+const Name = "EventRateLimit"
+
+// Plugin is an [admission.Validator].
+type Plugin struct {
+	limits []*limit
+}
+
+// New returns the plugin, or says what is wrong with each limit.
+func New(c Config) (*Plugin, error) {
+	if err := c.validate(); err != nil {
+		return nil, fmt.Errorf("eventratelimit: %w", err)
+	}
+	p := &Plugin{}
+	for _, l := range c.Limits {
+		p.limits = append(p.limits, newLimit(l))
+	}
+	return p, nil
+}
+
+// Validate refuses an event that comes too soon.
+func (p *Plugin) Validate(_ context.Context, r *admission.Request) error {
+	if r.DryRun || r.Kind.Kind != "Event" || r.Kind.Group != corev1.GroupName && r.Kind.Group != eventsv1.GroupName ||
+		r.Operation != admission.Create && r.Operation != admission.Update {
+		return nil
+	}
+	var reached []string
+	for _, l := range p.limits {
+		if k := l.key(r); !l.take(k) {
+			reached = append(reached, fmt.Sprintf("limit reached on type %v for key %v", l.config.Type, k))
+		}
+	}
+	switch len(reached) {
+	case 0:
+		return nil
+	case 1:
+		return apierrors.NewTooManyRequestsError(reached[0])
+	}
+	return apierrors.NewTooManyRequestsError("[" + strings.Join(reached, ", ") + "]")
+}
+
+// key is whose bucket it is. Parts are kept apart, so that no two have the same.
+type key [7]string
+
+// String is how Kubernetes writes it.
+func (k key) String() string { return strings.Join(k[:], "") }
+
+// limit is one limit and its buckets.
+type limit struct {
+	config Limit
+
+	mu      sync.Mutex
+	buckets *recent
+}
+
+func newLimit(c Limit) *limit {
+	size := int(c.CacheSize)
+	switch {
+	case c.Type == Server:
+		size = 1
+	case size == 0:
+		size = DefaultCacheSize
+	}
+	return &limit{config: c, buckets: newRecent(size)}
+}
+
+// key is that of the bucket that counts r.
+func (l *limit) key(r *admission.Request) key {
+	switch l.config.Type {
+	case Namespace:
+		return key{r.Namespace}
+	case User:
+		if r.User != nil {
+			return key{r.User.Name}
+		}
+	case SourceAndObject:
+		return sourceAndObject(r.Object)
+	}
+	return key{}
+}
+
+func sourceAndObject(object any) key {
+	switch e := object.(type) {
+	case *corev1.Event:
+		return about(e.Source, e.InvolvedObject)
+	case *eventsv1.Event:
+		source := e.DeprecatedSource
+		if source.Component == "" {
+			source = corev1.EventSource{Component: e.ReportingController, Host: e.ReportingInstance}
+		}
+		return about(source, e.Regarding)
+	}
+	return key{}
+}
+
+func about(source corev1.EventSource, object corev1.ObjectReference) key {
+	return key{source.Component, source.Host, object.Kind, object.Namespace, object.Name, string(object.UID), object.APIVersion}
+}
