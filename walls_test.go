@@ -50,6 +50,10 @@ var walls = []wall{
 		{"authn", "a bearer token is taken out of a header in one place"},
 		{"github.com/golang-jwt/jwt/v5", "signatures of JSON Web Tokens"},
 	}},
+	{packages: "authn/bootstraptoken", closed: true, may: []allowance{
+		{"authn/user", sharedNoun},
+		{"authn", "a bearer token is taken out of a header in one place"},
+	}},
 	{packages: "authn/x509", closed: true, may: []allowance{
 		{"authn/user", sharedNoun},
 		{"authn/internal/clientcert", "certificates are verified in one place"},
