@@ -54,6 +54,11 @@ var walls = []wall{
 		{"authn/user", sharedNoun},
 		{"authn", "a bearer token is taken out of a header in one place"},
 	}},
+	{packages: "authn/tokencache", closed: true, may: []allowance{
+		{"authn/user", sharedNoun},
+		{"authn/internal/keyed", "tokens are remembered by digest alone"},
+		{"authn", "it asks an authenticator and is one"},
+	}},
 	{packages: "authn/x509", closed: true, may: []allowance{
 		{"authn/user", sharedNoun},
 		{"authn/internal/clientcert", "certificates are verified in one place"},
