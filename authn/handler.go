@@ -43,11 +43,6 @@ func refuse(w http.ResponseWriter) {
 	io.WriteString(w, unauthorized)
 }
 
-// ErrManyAuthorizations refuses a request with several Authorization headers:
-// whichever of them one part of a system believed, another might believe the
-// other.
-var ErrManyAuthorizations = errors.New("more than one Authorization header")
-
 // BearerToken returns the token of a request's Authorization header, and false
 // where there is none of the Bearer scheme. Several headers, and a Bearer
 // header without a token, are errors.
