@@ -16,6 +16,7 @@ package review
 
 import (
 	"context"
+	"slices"
 
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/authn"
@@ -28,8 +29,11 @@ import (
 )
 
 // Resources returns the reviews of groups authentication.k8s.io and
-// authorization.k8s.io, answered by who and may.
-func Resources(who authn.Authenticator, may authz.Authorizer) []apiserver.Resource {
+// authorization.k8s.io, answered by who and may. Audiences are those of this API
+// server (--api-audiences): a TokenReview that asks for no others is about these,
+// and tokens that name no audiences are for these alone. Without them no
+// TokenReview that asks for audiences knows such a token.
+func Resources(who authn.Authenticator, may authz.Authorizer, audiences ...string) []apiserver.Resource {
 	access := accessReviewer{may}
 	return []apiserver.Resource{
 		authorization("SelfSubjectAccessReview", "selfsubjectaccessreviews", false,
@@ -43,7 +47,7 @@ func Resources(who authn.Authenticator, may authz.Authorizer) []apiserver.Resour
 		authentication("SelfSubjectReview", "selfsubjectreviews",
 			func() runtime.Object { return &authenticationv1.SelfSubjectReview{} }, self),
 		authentication("TokenReview", "tokenreviews",
-			func() runtime.Object { return &authenticationv1.TokenReview{} }, tokenReviewer{who}.review),
+			func() runtime.Object { return &authenticationv1.TokenReview{} }, tokenReviewer{who, slices.Clone(audiences)}.review),
 	}
 }
 

@@ -3,6 +3,7 @@ package review
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authn/user"
@@ -11,8 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// tokenReviewer answers whose a bearer token is. The token is not sent back.
-type tokenReviewer struct{ who authn.Authenticator }
+// tokenReviewer answers whose a bearer token is, and for which of the audiences
+// that the review asks for. The token is not sent back.
+type tokenReviewer struct {
+	who authn.Authenticator
+	// own are the audiences of this API server.
+	own []string
+}
 
 func (t tokenReviewer) review(ctx context.Context, obj runtime.Object) (runtime.Object, error) {
 	review := obj.DeepCopyObject().(*authenticationv1.TokenReview)
@@ -21,6 +27,11 @@ func (t tokenReviewer) review(ctx context.Context, obj runtime.Object) (runtime.
 		return nil, apierrors.NewBadRequest("token is required for TokenReview in authentication")
 	}
 	review.Spec.Token = ""
+	asked := review.Spec.Audiences
+	if len(asked) == 0 {
+		asked = t.own
+	}
+	ctx, matched := authn.CollectMatched(authn.WithAudiences(ctx, asked))
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
 	if err != nil {
 		return nil, err
@@ -28,12 +39,33 @@ func (t tokenReviewer) review(ctx context.Context, obj runtime.Object) (runtime.
 	r.Header.Set("Authorization", "Bearer "+token)
 	u, known, err := t.who.Authenticate(r)
 	review.Status = authenticationv1.TokenReviewStatus{}
-	switch {
-	case err != nil:
+	if err != nil {
 		review.Status.Error = err.Error()
-	case known && u.Name != user.Anonymous: // whom a token that nobody knows may be taken for
-		review.Status.Authenticated = true
-		review.Status.User = userInfo(u)
+		return review, nil
+	}
+	audiences, reported := matched()
+	if !reported { // the token names no audiences: it is for this API server
+		audiences = t.own
+	}
+	if len(asked) > 0 {
+		audiences = common(audiences, asked)
+	}
+	switch {
+	case !known, u.Name == user.Anonymous: // whom a token that nobody knows may be taken for
+	case len(audiences) == 0 && len(asked) > 0: // it is known, but for somebody else
+	default:
+		review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: userInfo(u), Audiences: audiences}
 	}
 	return review, nil
+}
+
+// common are those of a that are in b.
+func common(a, b []string) []string {
+	var out []string
+	for _, s := range a {
+		if slices.Contains(b, s) {
+			out = append(out, s)
+		}
+	}
+	return out
 }

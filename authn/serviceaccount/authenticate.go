@@ -45,7 +45,8 @@ type Lookup func(ctx context.Context, namespace, name, uid string) (Object, bool
 type Config struct {
 	// Issuers are in whose name tokens may be signed.
 	Issuers []string
-	// Audiences are who we are; a token must be meant for one of them.
+	// Audiences are who we are; a token must be meant for one of them, unless the
+	// request's context asks for others (see [authn.WithAudiences]).
 	Audiences []string
 	// Keys are what tokens are verified with.
 	Keys *KeySet
@@ -113,11 +114,34 @@ func (a *Authenticator) Authenticate(r *http.Request) (*user.Info, bool, error) 
 		a.cache.drop(d)
 		return nil, false, err
 	}
+	matched, err := a.matched(r.Context(), v.claims.Audience)
+	if err != nil {
+		return nil, false, err
+	}
 	if err := a.bound(r.Context(), &v.claims.Kubernetes, now); err != nil {
 		return nil, false, err
 	}
 	a.cache.put(d, v, now)
+	authn.ReportMatched(r.Context(), matched)
 	return v.user, true, nil
+}
+
+// matched are those of a token's audiences that are asked for, at least one.
+func (a *Authenticator) matched(ctx context.Context, audiences []string) ([]string, error) {
+	asked, ok := authn.Audiences(ctx)
+	if !ok {
+		asked = a.config.Audiences
+	}
+	var matched []string
+	for _, to := range audiences {
+		if slices.Contains(asked, to) {
+			matched = append(matched, to)
+		}
+	}
+	if len(matched) == 0 {
+		return nil, errAudience
+	}
+	return matched, nil
 }
 
 // ours reports whether token looks like one of an issuer of ours. Nothing in it
@@ -136,7 +160,8 @@ func (a *Authenticator) ours(token string) bool {
 	return json.Unmarshal(payload, &claimed) == nil && slices.Contains(a.config.Issuers, claimed.Issuer)
 }
 
-// verify reads a token whose signature is good and which is meant for us.
+// verify reads a token whose signature is good. For whom it is meant is for the
+// request to say.
 func (a *Authenticator) verify(token string, current *keys) (*verified, error) {
 	v := &verified{keys: current}
 	if _, err := a.parser.ParseWithClaims(token, &v.claims, current.forToken); err != nil {
@@ -147,9 +172,6 @@ func (a *Authenticator) verify(token string, current *keys) (*verified, error) {
 	if !slices.Contains(a.config.Issuers, c.Issuer) || c.ExpiresAt == nil ||
 		k.Namespace == "" || k.Account.Name == "" || k.Account.UID == "" || c.Subject != Username(k.Namespace, k.Account.Name) {
 		return nil, errClaims
-	}
-	if !slices.ContainsFunc(c.Audience, func(to string) bool { return slices.Contains(a.config.Audiences, to) }) {
-		return nil, errAudience
 	}
 	v.user = c.info()
 	return v, nil

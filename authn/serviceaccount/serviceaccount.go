@@ -25,6 +25,10 @@
 // from them; to rotate, verify with both keys, sign with the new one, and drop the
 // old one when its last token has ended.
 //
+// A token must be meant for one of the configured audiences, or of those that the
+// request's context asks for; those it is meant for are reported
+// ([authn.ReportMatched]).
+//
 // [Handlers] publishes the keys, so that others can verify tokens themselves.
 //
 // Legacy tokens, which are kept in secrets and never end, are left out.

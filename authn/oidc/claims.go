@@ -1,0 +1,193 @@
+package oidc
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/planekit/planekit/authn/user"
+)
+
+const (
+	// leeway is how far ahead a token's first moment may lie, as in Kubernetes.
+	leeway = 5 * time.Minute
+	// credentialIDKey is where Kubernetes tells the jti of a token.
+	credentialIDKey = "authentication.kubernetes.io/credential-id"
+)
+
+var (
+	errIssuer  = errors.New("oidc: the token is another issuer's")
+	errClaims  = errors.New("oidc: claims of the token are missing or malformed")
+	errOver    = errors.New("oidc: the token is over")
+	errEarly   = errors.New("oidc: the token does not hold yet")
+	errAud     = errors.New("oidc: the token is for another audience")
+	errParty   = errors.New("oidc: the token was given to another client")
+	errNoEmail = errors.New("oidc: the e-mail address is not verified")
+)
+
+// claims are a token's payload. Names are as they are written, unlike with
+// encoding/json's structs, which take them in any case.
+type claims map[string]json.RawMessage
+
+func parseClaims(payload []byte) (claims, error) {
+	var c claims
+	if err := json.Unmarshal(payload, &c); err != nil || c == nil {
+		return nil, errMalformed
+	}
+	return c, nil
+}
+
+// text is a claim that is there and is a text.
+func (c claims) text(name string) (string, bool) {
+	var value *string
+	if json.Unmarshal(c[name], &value) != nil || value == nil {
+		return "", false
+	}
+	return *value, true
+}
+
+// texts is a claim that is a text or a list of texts.
+func (c claims) texts(name string) ([]string, bool) {
+	if one, ok := c.text(name); ok {
+		return []string{one}, true
+	}
+	var values []*string
+	if json.Unmarshal(c[name], &values) != nil {
+		return nil, false
+	}
+	var out []string
+	for _, v := range values {
+		if v == nil {
+			return nil, false
+		}
+		out = append(out, *v)
+	}
+	return out, true
+}
+
+// farthest is the last second since 1970 that times here may have: it is exact in
+// a float64, and far from where time.Time ends.
+const farthest = 1 << 50
+
+// moment is a claim that is a number of seconds since 1970 (RFC 7519, section 2).
+func (c claims) moment(name string) (time.Time, bool) {
+	var seconds *float64
+	if json.Unmarshal(c[name], &seconds) != nil || seconds == nil {
+		return time.Time{}, false
+	}
+	return time.Unix(int64(max(-farthest, min(*seconds, farthest))), 0), true
+}
+
+// holds checks that a token whose signature is good counts here and now.
+func (i *Issuer) holds(c claims, now time.Time) error {
+	if name, ok := c.text("iss"); !ok || sameIssuer(name) != i.URL {
+		return errIssuer
+	}
+	audiences, ok := c.texts("aud")
+	if !ok || !slices.ContainsFunc(audiences, func(a string) bool { return slices.Contains(i.ClientIDs, a) }) {
+		return errAud
+	}
+	if _, told := c["azp"]; told && len(i.Parties) > 0 {
+		if party, ok := c.text("azp"); !ok || !slices.Contains(i.Parties, party) {
+			return errParty
+		}
+	}
+	end, ok := c.moment("exp")
+	if !ok {
+		return errClaims
+	}
+	if end.Before(now) {
+		return errOver
+	}
+	if _, told := c["nbf"]; told {
+		from, ok := c.moment("nbf")
+		if !ok {
+			return errClaims
+		}
+		if now.Add(leeway).Before(from) {
+			return errEarly
+		}
+	}
+	return i.required(c)
+}
+
+func (i *Issuer) required(c claims) error {
+	for name, want := range i.RequiredClaims {
+		if got, ok := c.text(name); !ok || got != want {
+			return fmt.Errorf("oidc: the required claim %q is missing or has another value", name)
+		}
+	}
+	return nil
+}
+
+// user is whom the claims tell of.
+func (i *Issuer) user(c claims) (*user.Info, error) {
+	name, ok := c.text(i.UsernameClaim)
+	if !ok || name == "" {
+		return nil, fmt.Errorf("oidc: the claim %q, the user's name, is missing or no text", i.UsernameClaim)
+	}
+	if i.UsernameClaim == "email" {
+		if err := emailVerified(c); err != nil {
+			return nil, err
+		}
+	}
+	u := &user.Info{Name: i.UsernamePrefix + name}
+	if i.UIDClaim != "" {
+		if u.UID, ok = c.text(i.UIDClaim); !ok {
+			return nil, fmt.Errorf("oidc: the claim %q, the user's UID, is missing or no text", i.UIDClaim)
+		}
+	}
+	if _, told := c[i.GroupsClaim]; told && i.GroupsClaim != "" {
+		groups, ok := c.texts(i.GroupsClaim)
+		if !ok {
+			return nil, fmt.Errorf("oidc: the claim %q, the user's groups, is no list of texts", i.GroupsClaim)
+		}
+		for _, g := range groups {
+			u.Groups = append(u.Groups, i.GroupsPrefix+g)
+		}
+	}
+	var err error
+	if u.Extra, err = i.extra(c); err != nil {
+		return nil, err
+	}
+	return u, nil
+}
+
+// emailVerified takes an address that nothing is said of for verified, as
+// Kubernetes does.
+func emailVerified(c claims) error {
+	value, told := c["email_verified"]
+	if !told {
+		return nil
+	}
+	var verified bool
+	if json.Unmarshal(value, &verified) != nil || !verified {
+		return errNoEmail
+	}
+	return nil
+}
+
+func (i *Issuer) extra(c claims) (map[string][]string, error) {
+	extra := map[string][]string{}
+	for key, name := range i.ExtraClaims {
+		if _, told := c[name]; !told {
+			continue
+		}
+		values, ok := c.texts(name)
+		if !ok {
+			return nil, fmt.Errorf("oidc: the claim %q is no list of texts", name)
+		}
+		if len(values) > 0 {
+			extra[key] = values
+		}
+	}
+	if id, ok := c.text("jti"); ok && id != "" {
+		extra[credentialIDKey] = []string{"JTI=" + id}
+	}
+	if len(extra) == 0 {
+		return nil, nil
+	}
+	return extra, nil
+}

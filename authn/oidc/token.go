@@ -1,0 +1,145 @@
+package oidc
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// maxToken is more than tokens with some thousand groups have, in bytes.
+const maxToken = 64 << 10
+
+// The refusals. What a token says is not repeated.
+var (
+	errNotYet    = errors.New("oidc: the keys of the issuer have not been found yet")
+	errMalformed = errors.New("oidc: the token is malformed")
+	errAlgorithm = errors.New("oidc: the token is not signed with an algorithm that is allowed")
+	errCritical  = errors.New("oidc: the token demands what is not understood")
+	errKey       = errors.New("oidc: the token is not signed with a known key")
+	errSignature = errors.New("oidc: the signature is wrong")
+)
+
+// Google's tokens may name it without the scheme
+// (https://openid.net/specs/openid-connect-core-1_0.html#GoogleIss).
+const googleBare, google = "accounts.google.com", "https://accounts.google.com"
+
+// sameIssuer is the name by which an issuer is known here.
+func sameIssuer(name string) string {
+	if name == googleBare {
+		return google
+	}
+	return name
+}
+
+// decoder takes only the one encoding that a token has, so that no two tokens are
+// the same.
+var decoder = base64.RawURLEncoding.Strict()
+
+// issuerOf is whose token it says to be, or empty. Nothing in it is believed yet.
+func issuerOf(token string) string {
+	if len(token) > maxToken || strings.Count(token, ".") != 2 {
+		return ""
+	}
+	payload, err := decoder.DecodeString(strings.Split(token, ".")[1])
+	if err != nil {
+		return ""
+	}
+	c, err := parseClaims(payload)
+	if err != nil {
+		return ""
+	}
+	name, _ := c.text("iss")
+	return sameIssuer(name)
+}
+
+// A signed is a token taken apart, with nothing verified.
+type signed struct {
+	algorithm string
+	// kid names the key; empty means any.
+	kid       string
+	text      string // what was signed
+	signature []byte
+	claims    claims
+}
+
+// parse takes a token apart which may be signed with one of allowed.
+func parse(token string, allowed []string) (*signed, error) {
+	parts := strings.Split(token, ".")
+	if len(token) > maxToken || len(parts) != 3 {
+		return nil, errMalformed
+	}
+	var decoded [3][]byte
+	for i, part := range parts {
+		var err error
+		if decoded[i], err = decoder.DecodeString(part); err != nil {
+			return nil, errMalformed
+		}
+	}
+	var header map[string]json.RawMessage
+	if err := json.Unmarshal(decoded[0], &header); err != nil {
+		return nil, errMalformed
+	}
+	s := &signed{text: parts[0] + "." + parts[1], signature: decoded[2]}
+	h := claims(header)
+	var ok bool
+	if s.algorithm, ok = h.text("alg"); !ok || !slices.Contains(allowed, s.algorithm) {
+		return nil, errAlgorithm
+	}
+	if _, ok := header["crit"]; ok { // RFC 7515, section 4.1.11
+		return nil, errCritical
+	}
+	if _, named := header["kid"]; named {
+		if s.kid, ok = h.text("kid"); !ok {
+			return nil, errMalformed
+		}
+	}
+	var err error
+	if s.claims, err = parseClaims(decoded[1]); err != nil {
+		return nil, errMalformed
+	}
+	return s, nil
+}
+
+// verify returns the claims of a token that one of the keys has signed. The
+// answer errKey means that another key might have.
+func (s *signed) verify(keys []key) (claims, error) {
+	method, result := jwt.GetSigningMethod(s.algorithm), errKey
+	for _, k := range keys {
+		if s.kid != "" && s.kid != k.id || !k.fits(s.algorithm) {
+			continue
+		}
+		if method.Verify(s.text, s.signature, k.public) == nil {
+			return s.claims, nil
+		}
+		if s.kid != "" {
+			result = errSignature
+		}
+	}
+	return nil, result
+}
+
+// verify returns the claims of a token with a good signature. Keys are fetched if
+// none is known that could have signed it.
+func (p *provider) verify(ctx context.Context, token string) (claims, error) {
+	s, err := parse(token, p.issuer.Algorithms)
+	if err != nil {
+		return nil, err
+	}
+	known := p.known()
+	if known == nil {
+		return nil, errNotYet
+	}
+	c, err := s.verify(known.list)
+	if !errors.Is(err, errKey) {
+		return c, err
+	}
+	if fresh := p.fresher(ctx, known); fresh != nil {
+		return s.verify(fresh.list)
+	}
+	return nil, err
+}

@@ -1,0 +1,47 @@
+package serviceaccount_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/planekit/planekit/authn"
+)
+
+// A token is for those whom the request asks for, and for nobody else: not even for
+// the API server, and however well the token is known.
+func TestAudiencesAskedFor(t *testing.T) {
+	w := newWorld(t)
+	for _, test := range []struct {
+		name          string
+		token, asked  []string
+		want          []string // none: refused
+		andAnother    []string
+		wantOfAnother []string
+	}{
+		{name: "nothing asked", token: []string{"api", "vault"}, want: []string{"api"}},
+		{name: "one", token: []string{"vault"}, asked: []string{"vault"}, want: []string{"vault"}, andAnother: []string{"api"}},
+		{name: "some", token: []string{"vault", "api", "db"}, asked: []string{"db", "x", "vault"}, want: []string{"vault", "db"},
+			andAnother: []string{"api"}, wantOfAnother: []string{"api"}},
+		{name: "ours, but another's is asked", token: []string{"api"}, asked: []string{"vault"}},
+		{name: "another's, but nothing asked", token: []string{"vault"}},
+		{name: "ours", token: []string{"api"}, want: []string{"api"}, andAnother: []string{"vault"}},
+	} {
+		g := grant()
+		g.Audiences = test.token
+		token := w.sign(t, g)
+		ask := func(asked, want []string) {
+			t.Helper()
+			ctx, matched := authn.CollectMatched(authn.WithAudiences(t.Context(), asked))
+			u, known, err := w.authenticator.Authenticate(bearing(token).WithContext(ctx))
+			got, reported := matched()
+			if known != (len(want) > 0) || known != (u != nil) || known != (err == nil) || reported != known || !slices.Equal(got, want) {
+				t.Errorf("%s, asked %v: %v, %v, matched %v, want %v", test.name, asked, known, err, got, want)
+			}
+		}
+		ask(test.asked, test.want)
+		ask(test.asked, test.want) // out of the cache
+		if test.andAnother != nil {
+			ask(test.andAnother, test.wantOfAnother)
+		}
+	}
+}
