@@ -24,6 +24,7 @@ const (
 	kubeTypes  = "the objects are Kubernetes's"
 	machinery  = "names, status errors, selectors and quantities are Kubernetes's"
 	logging    = "the one logging interface"
+	askedAlike = "webhooks of authentication and authorization are asked in one way"
 )
 
 // walls is the whole list, room by room; within a room the innermost first.
@@ -38,6 +39,11 @@ var walls = []wall{
 		{"authn", "a bearer token is taken out of a header in one place"},
 		{"github.com/golang-jwt/jwt/v5", "signatures of JSON Web Tokens"},
 	}},
+	{packages: "authn/webhook", closed: true, may: []allowance{
+		{"authn/user", sharedNoun},
+		{"authn", "a bearer token is taken out of a header in one place"},
+		{"internal/webhook", askedAlike},
+	}},
 	{packages: "authn", closed: true, may: []allowance{{"authn/user", sharedNoun}}},
 
 	{packages: "authz/rbac", closed: true, may: []allowance{
@@ -50,6 +56,11 @@ var walls = []wall{
 	{packages: "authz/abac", closed: true, may: []allowance{
 		{"authz", itsRoom},
 		{"authn/user", sharedNoun},
+	}},
+	{packages: "authz/webhook", closed: true, may: []allowance{
+		{"authz", itsRoom},
+		{"authn/user", sharedNoun},
+		{"internal/webhook", askedAlike},
 	}},
 	{packages: "authz", closed: true, may: []allowance{{"authn/user", sharedNoun}}},
 
