@@ -24,6 +24,7 @@ const (
 	kubeTypes  = "the objects are Kubernetes's"
 	machinery  = "names, status errors, selectors and quantities are Kubernetes's"
 	logging    = "the one logging interface"
+	askedAlike = "webhooks of authentication and authorization are asked in one way"
 )
 
 // walls is the whole list, room by room; within a room the innermost first.
@@ -70,6 +71,7 @@ var walls = []wall{
 	{packages: "authn/reload", closed: true, may: []allowance{
 		{"authn/user", sharedNoun},
 		{"authn", "an authenticator that follows a file is one"},
+	}},
 	{packages: "authn/oidc", closed: true, may: []allowance{
 		{"authn/user", sharedNoun},
 		{"authn", "a bearer token is taken out of a header in one place"},
@@ -78,6 +80,11 @@ var walls = []wall{
 		// numbers, and one library for JSON Web Tokens is enough in a program.
 		{"github.com/golang-jwt/jwt/v5", "signatures of JSON Web Tokens"},
 		{"github.com/go-logr/logr", logging},
+	}},
+	{packages: "authn/webhook", closed: true, may: []allowance{
+		{"authn/user", sharedNoun},
+		{"authn", "a bearer token is taken out of a header in one place"},
+		{"internal/webhook", askedAlike},
 	}},
 	{packages: "authn", closed: true, may: []allowance{{"authn/user", sharedNoun}}},
 
@@ -91,6 +98,11 @@ var walls = []wall{
 	{packages: "authz/abac", closed: true, may: []allowance{
 		{"authz", itsRoom},
 		{"authn/user", sharedNoun},
+	}},
+	{packages: "authz/webhook", closed: true, may: []allowance{
+		{"authz", itsRoom},
+		{"authn/user", sharedNoun},
+		{"internal/webhook", askedAlike},
 	}},
 	{packages: "authz", closed: true, may: []allowance{{"authn/user", sharedNoun}}},
 

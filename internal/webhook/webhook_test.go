@@ -1,0 +1,245 @@
+package webhook_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/planekit/planekit/internal/webhook"
+	"github.com/planekit/planekit/internal/webhook/webhooktest"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type spec struct {
+	Word string `json:"word"`
+}
+
+type status struct {
+	Echo string `json:"echo"`
+}
+
+const apiVersion, kind = "words.example.com/v1", "Review"
+
+func start(t *testing.T, c webhook.Config) *webhook.Service {
+	t.Helper()
+	s, err := webhook.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func ask(ctx context.Context, s *webhook.Service, word string) (string, error) {
+	got, err := webhook.Ask[spec, status](ctx, s, apiVersion, kind, spec{word})
+	return got.Echo, err
+}
+
+func echo(w http.ResponseWriter, r *http.Request) {
+	var q struct {
+		APIVersion, Kind string
+		Spec             spec
+	}
+	if err := json.NewDecoder(r.Body).Decode(&q); err != nil || q.APIVersion != apiVersion || q.Kind != kind {
+		http.Error(w, "wrong question", http.StatusBadRequest)
+		return
+	}
+	fmt.Fprintf(w, `{"apiVersion":%q,"kind":%q,"spec":7,"status":{"echo":%q}}`, q.APIVersion, q.Kind, q.Spec.Word)
+}
+
+func TestAsk(t *testing.T) {
+	server := webhooktest.Start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !webhooktest.Asked(r) || r.URL.Path != "/review" || r.Header.Get("Authorization") != "Bearer t0ken" || r.ProtoMajor != 2 {
+			t.Errorf("%s %s %v by %v", r.Method, r.URL, r.Header, r.TLS.PeerCertificates)
+		}
+		echo(w, r)
+	}))
+	s := start(t, webhook.Config{URL: server.URL, TLS: server.TLS, BearerToken: "t0ken"})
+	for _, word := range []string{"", "hello", "\"<ü>\n"} {
+		if got, err := ask(t.Context(), s, word); got != word || err != nil {
+			t.Errorf("%q: %q, %v", word, got, err)
+		}
+	}
+}
+
+// TestNoAnswer has faults that do not pass: each is asked once.
+func TestNoAnswer(t *testing.T) {
+	var elsewhere atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
+	t.Cleanup(other.Close)
+	const whole = `{"apiVersion":"words.example.com/v1","kind":"Review","status":{"echo":"s3cret"}}`
+	writes := func(body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, body) }
+	}
+	answers := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code); io.WriteString(w, whole) }
+	}
+	redirects := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", other.URL)
+			w.WriteHeader(code)
+		}
+	}
+	for name, test := range map[string]struct {
+		handler http.HandlerFunc
+		want    string
+	}{
+		"302":             {redirects(302), "answered 302 Found"},
+		"307":             {redirects(307), "answered 307"},
+		"308":             {redirects(308), "answered 308"},
+		"304":             {answers(304), "answered 304"},
+		"400":             {answers(400), "answered 400 Bad Request"},
+		"403":             {answers(403), "answered 403 Forbidden"},
+		"404":             {answers(404), "answered 404"},
+		"nothing":         {writes(""), "not the JSON"},
+		"204":             {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, "not the JSON"},
+		"a page":          {writes("<html>s3cret</html>"), "not the JSON"},
+		"truncated":       {writes(whole[:len(whole)-1]), "not the JSON"},
+		"two":             {writes(whole + whole), "not the JSON"},
+		"an array":        {writes("[" + whole + "]"), "not the JSON"},
+		"null":            {writes("null"), "is no Review"},
+		"empty":           {writes("{}"), "is no Review"},
+		"another kind":    {writes(strings.Replace(whole, kind, "Preview", 1)), "is no Review"},
+		"a Status":        {writes(`{"apiVersion":"v1","kind":"Status","status":"Failure","message":"s3cret"}`), "not the JSON"},
+		"another version": {writes(strings.Replace(whole, "v1", "v2", 1)), "is no Review"},
+		"no status":       {writes(`{"apiVersion":"words.example.com/v1","kind":"Review","spec":{"word":"s3cret"}}`), "no status"},
+		"null status":     {writes(`{"apiVersion":"words.example.com/v1","kind":"Review","status":null}`), "no status"},
+		"wrong type":      {writes(strings.Replace(whole, `"s3cret"`, "17", 1)), "not the JSON"},
+		"not UTF-8":       {writes(strings.Replace(whole, "s3cret", "\xff", 1)), "not UTF-8"},
+		"huge":            {writes(whole + strings.Repeat(" ", webhook.MaxAnswer)), "more than 1048576 bytes"},
+		"hangs":           {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "deadline exceeded"},
+		"hangs in the body": {func(w http.ResponseWriter, r *http.Request) {
+			writes(whole[:9])(w, r)
+			http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}, "deadline exceeded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int32
+			server := webhooktest.Start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				asked.Add(1)
+				io.Copy(io.Discard, r.Body)
+				test.handler(w, r)
+			}))
+			timeout := time.Minute
+			if strings.HasPrefix(name, "hangs") {
+				timeout = 100 * time.Millisecond
+			}
+			s := start(t, webhook.Config{URL: server.URL, TLS: server.TLS, BearerToken: "s3cret", Timeout: timeout})
+			got, err := ask(t.Context(), s, "s3cret")
+			if err == nil || got != "" || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("%q, %v", got, err)
+			}
+			if n := asked.Load(); n != 1 {
+				t.Errorf("asked %d times", n)
+			}
+		})
+	}
+	if n := elsewhere.Load(); n > 0 {
+		t.Errorf("redirects were followed %d times", n)
+	}
+}
+
+// TestLargestAnswer is as large as it may be.
+func TestLargestAnswer(t *testing.T) {
+	server := webhooktest.Start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body := httptest.NewRecorder()
+		echo(body, r)
+		io.WriteString(w, body.Body.String()+strings.Repeat(" ", webhook.MaxAnswer-body.Body.Len()))
+	}))
+	if got, err := ask(t.Context(), start(t, webhook.Config{URL: server.URL, TLS: server.TLS}), "a"); got != "a" || err != nil {
+		t.Error(got, err)
+	}
+}
+
+func TestCertificates(t *testing.T) {
+	server := webhooktest.Start(t, http.HandlerFunc(echo))
+	other := webhooktest.Start(t, http.HandlerFunc(echo))
+	for name, test := range map[string]struct {
+		tls  *tls.Config
+		want string
+	}{
+		"another authority":          {other.TLS, "certificate"},
+		"the system's authorities":   {nil, "certificate"},
+		"another name":               {func() *tls.Config { c := server.TLS.Clone(); c.ServerName = "other"; return c }(), "other"},
+		"no client certificate":      {&tls.Config{RootCAs: server.Roots}, "certificate required"},
+		"another client certificate": {&tls.Config{RootCAs: server.Roots, Certificates: other.TLS.Certificates}, "certificate"},
+	} {
+		began := time.Now()
+		got, err := ask(t.Context(), start(t, webhook.Config{URL: server.URL, TLS: test.tls}), "a")
+		if err == nil || got != "" || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+		if past := time.Since(began); past > 400*time.Millisecond { // the first pause has 500
+			t.Errorf("%s: a certificate was tried again, after %v", name, past)
+		}
+	}
+	_, err := ask(t.Context(), start(t, webhook.Config{URL: server.URL, TLS: other.TLS}), "a")
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); !ok {
+		t.Errorf("another authority: %v", err)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for name, c := range map[string]webhook.Config{
+		"no URL":             {},
+		"http":               {URL: "http://example.com"},
+		"a path":             {URL: "/review"},
+		"no host":            {URL: "https:///review"},
+		"unparsable":         {URL: "https://jane:s3cret@exa mple.com:-1"},
+		"credentials":        {URL: "https://jane:s3cret@example.com"},
+		"negative timeout":   {URL: "https://example.com", Timeout: -1},
+		"two transports":     {URL: "https://example.com", TLS: &tls.Config{}, Transport: http.DefaultTransport},
+		"a token of lines":   {URL: "https://example.com", BearerToken: "s3cret\n"},
+		"a token with space": {URL: "https://example.com", BearerToken: "s3cret s3cret"},
+	} {
+		if _, err := webhook.New(c); err == nil || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// FuzzAnswer wants that only a Review with a status counts as one.
+func FuzzAnswer(f *testing.F) {
+	for _, seed := range []string{"", "{}", "null", `{"apiVersion":"words.example.com/v1","kind":"Review","status":{"echo":"a"}}`,
+		`{"apiVersion":"words.example.com/v1","kind":"Review","status":{}}`, `{"kind":"Review","status":{}}`, `[`, "\xff"} {
+		f.Add([]byte(seed))
+	}
+	var body []byte
+	s, err := webhook.New(webhook.Config{URL: "https://example.com", Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(string(body)))}, nil
+	})})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		body = data
+		got, err := ask(t.Context(), s, "a")
+		if err != nil {
+			if got != "" {
+				t.Fatalf("%q with %v", got, err)
+			}
+			return
+		}
+		var answer map[string]any
+		if err := json.Unmarshal(data, &answer); err != nil {
+			t.Fatalf("%q counts", data)
+		}
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
