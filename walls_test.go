@@ -88,11 +88,17 @@ var walls = []wall{
 	}},
 	{packages: "authn", closed: true, may: []allowance{{"authn/user", sharedNoun}}},
 
+	{packages: "authz/node", closed: true, may: []allowance{
+		{"authz", itsRoom},
+		{"authn/user", sharedNoun},
+		{"k8s.io/api/core", "pods and volumes say what a node needs"},
+		{"k8s.io/api/storage", "attachments of volumes are to nodes"},
+	}},
 	{packages: "authz/rbac", closed: true, may: []allowance{
 		{"authz", itsRoom},
 		{"authn/user", sharedNoun},
 		{"k8s.io/api/rbac", "roles and bindings are Kubernetes's"},
-		{"k8s.io/apimachinery", "aggregation selects by label"},
+		{"k8s.io/apimachinery", "aggregation selects by label, and reconciling compares by meaning"},
 		{"github.com/go-logr/logr", logging},
 	}},
 	{packages: "authz/abac", closed: true, may: []allowance{

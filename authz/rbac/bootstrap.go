@@ -1,6 +1,7 @@
 package rbac
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/planekit/planekit/authn/user"
@@ -8,62 +9,100 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// BootstrapPolicy returns the cluster roles and bindings that a new cluster
-// starts with, under Kubernetes' names and with the rules of Kubernetes v1.36
-// for the resources that matter here. The objects are new on each call.
-//
-// It differs from Kubernetes in two bindings: system:node is bound to the
-// group system:nodes, because there is no node authorizer beside these roles,
-// and the roles of the controllers are bound to the user
-// system:kube-controller-manager beside the service account of each.
-func BootstrapPolicy() ([]*rbacv1.ClusterRole, []*rbacv1.ClusterRoleBinding) {
-	var roles []*rbacv1.ClusterRole
-	var bindings []*rbacv1.ClusterRoleBinding
+// Policy is roles and bindings.
+type Policy struct {
+	ClusterRoles        []*rbacv1.ClusterRole
+	ClusterRoleBindings []*rbacv1.ClusterRoleBinding
+	Roles               []*rbacv1.Role
+	RoleBindings        []*rbacv1.RoleBinding
+}
+
+// Bootstrap says what the policy that a cluster starts with grants beyond that of
+// Kubernetes v1.36. The zero Bootstrap grants nothing beyond.
+type Bootstrap struct {
+	// NodesByRole binds the role system:node to the group system:nodes. It is for
+	// clusters without a node authorizer, and makes one useless.
+	NodesByRole bool
+	// ControllersAsOne binds the roles of the controllers also to the user
+	// system:kube-controller-manager. It is for controllers that run as this user
+	// and not each as a service account.
+	ControllersAsOne bool
+}
+
+// Policy returns all roles and bindings that a cluster starts with. Those of
+// namespaces are in kube-system and kube-public. The objects are new on each call.
+func (b Bootstrap) Policy() Policy {
+	var p Policy
 	for _, table := range [][]roleTemplate{generalRoles, userFacingRoles, componentRoles} {
 		for _, t := range table {
-			roles = append(roles, t.role())
-			if t.users != "" || t.groups != "" {
-				bindings = append(bindings, binding(t.name, t.subjects()...))
+			p.ClusterRoles = append(p.ClusterRoles, t.role())
+			subjects := t.subjects()
+			if t.name == nodeRole && b.NodesByRole {
+				subjects = []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: user.Nodes}}
+			}
+			// Kubernetes keeps the binding of nodes, empty, so that nobody makes another.
+			if len(subjects) > 0 || t.name == nodeRole {
+				p.ClusterRoleBindings = append(p.ClusterRoleBindings, binding(t.name, subjects...))
 			}
 		}
 	}
 	for _, t := range controllerRoles {
 		account := t.name
-		t.name = "system:controller:" + account
-		roles = append(roles, t.role())
-		bindings = append(bindings, binding(t.name,
-			rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "kube-system", Name: account},
-			rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user.ControllerManager}))
+		t.name = controllerPrefix + account
+		subjects := []rbacv1.Subject{systemAccount(account)}
+		if b.ControllersAsOne {
+			subjects = append(subjects, rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user.ControllerManager})
+		}
+		p.ClusterRoles = append(p.ClusterRoles, t.role())
+		p.ClusterRoleBindings = append(p.ClusterRoleBindings, binding(t.name, subjects...))
 	}
-	return roles, bindings
+	for _, t := range namespacedRoles {
+		role, roleBinding := t.objects()
+		p.Roles, p.RoleBindings = append(p.Roles, role), append(p.RoleBindings, roleBinding)
+	}
+	return p
 }
 
-// BootstrapNamespacedPolicy returns the roles and bindings of namespaces that a
-// new cluster starts with beside them, as Kubernetes has them: in kube-system,
-// who may read the config map by which extension API servers know front proxies
-// and clients. The objects are new on each call.
+// BootstrapPolicy returns the cluster roles and bindings that a new cluster
+// starts with which has no node authorizer and whose controllers run as one user:
+// those of [Bootstrap] with everything it can grant.
+func BootstrapPolicy() ([]*rbacv1.ClusterRole, []*rbacv1.ClusterRoleBinding) {
+	p := Bootstrap{NodesByRole: true, ControllersAsOne: true}.Policy()
+	return p.ClusterRoles, p.ClusterRoleBindings
+}
+
+// BootstrapNamespacedPolicy returns the roles and bindings of kube-system that a
+// new cluster starts with beside them.
 func BootstrapNamespacedPolicy() ([]*rbacv1.Role, []*rbacv1.RoleBinding) {
-	const reader = "extension-apiserver-authentication-reader"
-	roleMeta, bindingMeta := bootstrapMeta(reader), bootstrapMeta("system::"+reader)
-	roleMeta.Namespace, bindingMeta.Namespace = metav1.NamespaceSystem, metav1.NamespaceSystem
-	return []*rbacv1.Role{{
-			ObjectMeta: roleMeta,
-			Rules:      []rbacv1.PolicyRule{rule("get list watch", "core", "configmaps", "extension-apiserver-authentication")},
-		}}, []*rbacv1.RoleBinding{{
-			ObjectMeta: bindingMeta,
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: reader},
-			Subjects: []rbacv1.Subject{
-				{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user.ControllerManager},
-				{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user.Scheduler},
-			},
-		}}
+	p := Bootstrap{}.Policy()
+	elsewhere := func(namespace string) bool { return namespace != metav1.NamespaceSystem }
+	return slices.DeleteFunc(p.Roles, func(r *rbacv1.Role) bool { return elsewhere(r.Namespace) }),
+		slices.DeleteFunc(p.RoleBindings, func(b *rbacv1.RoleBinding) bool { return elsewhere(b.Namespace) })
+}
+
+// NodeRules returns the rules of the role system:node: what a node may do as far
+// as it does not depend on the pods it runs.
+func NodeRules() []rbacv1.PolicyRule {
+	i := slices.IndexFunc(componentRoles, func(t roleTemplate) bool { return t.name == nodeRole })
+	return componentRoles[i].role().Rules
+}
+
+const (
+	nodeRole         = "system:node"
+	controllerPrefix = "system:controller:"
+)
+
+// systemAccount is a service account in kube-system.
+func systemAccount(name string) rbacv1.Subject {
+	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceSystem, Name: name}
 }
 
 // roleTemplate is one line of a policy table.
 type roleTemplate struct {
 	name string
-	// users and groups are whom the role is bound to, divided by spaces.
-	users, groups string
+	// users, groups and accounts of kube-system are whom the role is bound to,
+	// divided by spaces.
+	users, groups, accounts string
 	// selects is the aggregation label whose roles make up this role; label is
 	// the one this role carries itself.
 	selects, label string
@@ -93,6 +132,9 @@ func (t roleTemplate) subjects() []rbacv1.Subject {
 	}
 	for name := range strings.FieldsSeq(t.groups) {
 		s = append(s, rbacv1.Subject{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: name})
+	}
+	for name := range strings.FieldsSeq(t.accounts) {
+		s = append(s, systemAccount(name))
 	}
 	return s
 }

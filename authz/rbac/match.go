@@ -43,10 +43,11 @@ func matchesResource(pattern string, at *authz.Attributes) bool {
 	return subresource == at.Subresource && (resource == at.Resource || resource == rbacv1.ResourceAll)
 }
 
-// matchesPath compares with "*", a path, or a path that ends in * for a prefix.
+// matchesPath compares with "*", a path, or a path that ends in * for a prefix;
+// several stars at the end are as one.
 func matchesPath(pattern, path string) bool {
-	if prefix, wild := strings.CutSuffix(pattern, "*"); wild {
-		return strings.HasPrefix(path, prefix)
+	if strings.HasSuffix(pattern, "*") {
+		return strings.HasPrefix(path, strings.TrimRight(pattern, "*"))
 	}
 	return pattern == path
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -140,25 +139,6 @@ func change[T any](source *copyOf[*T], objects map[string]*T, key string, gone b
 		objects[key] = object
 	}
 	source.event(old, object)
-}
-
-// TestBootstrapNamespacedPolicy: whoever has the role reads the one config map.
-func TestBootstrapNamespacedPolicy(t *testing.T) {
-	roles, bindings := rbac.BootstrapNamespacedPolicy()
-	if len(roles) != 1 || len(bindings) != 1 || bindings[0].RoleRef.Name != roles[0].Name || bindings[0].Name != "system::"+roles[0].Name {
-		t.Fatalf("%v %v", roles, bindings)
-	}
-	role, binding := roles[0], bindings[0]
-	if role.Name != "extension-apiserver-authentication-reader" || role.Namespace != "kube-system" || binding.Namespace != "kube-system" ||
-		role.Labels["kubernetes.io/bootstrapping"] != "rbac-defaults" || len(binding.Subjects) != 2 {
-		t.Errorf("%+v %+v", role, binding)
-	}
-	want := []rbacv1.PolicyRule{{
-		Verbs: []string{"get", "list", "watch"}, APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"extension-apiserver-authentication"},
-	}}
-	if !reflect.DeepEqual(role.Rules, want) {
-		t.Errorf("rules %+v", role.Rules)
-	}
 }
 
 func TestBootstrapPolicy(t *testing.T) {

@@ -14,12 +14,14 @@ const (
 
 // API groups with long names.
 const (
+	admissionGroup      = "admissionregistration.k8s.io"
 	authenticationGroup = "authentication.k8s.io"
 	authorizationGroup  = "authorization.k8s.io"
 	certificatesGroup   = "certificates.k8s.io"
 	coordinationGroup   = "coordination.k8s.io"
 	discoveryGroup      = "discovery.k8s.io"
 	networkingGroup     = "networking.k8s.io"
+	resourceGroup       = "resource.k8s.io"
 	storageGroup        = "storage.k8s.io"
 )
 
@@ -35,22 +37,18 @@ var generalRoles = []roleTemplate{
 		paths("*", "*"),
 	}},
 	{name: "system:discovery", groups: user.Authenticated, rules: []rbacv1.PolicyRule{
-		paths("get", "/livez /readyz /healthz /version /version/ /openapi /openapi/* /api /api/* /apis /apis/*"),
+		paths("get", "/api /api/* /apis /apis/* /healthz /livez /openapi /openapi/* /readyz /version /version/"),
 	}},
 	{name: "system:basic-user", groups: user.Authenticated, rules: []rbacv1.PolicyRule{
 		rule("create", authorizationGroup, "selfsubjectaccessreviews selfsubjectrulesreviews"),
 		rule("create", authenticationGroup, "selfsubjectreviews"),
 	}},
 	{name: "system:public-info-viewer", groups: user.Authenticated + " " + user.Unauthenticated, rules: []rbacv1.PolicyRule{
-		paths("get", "/livez /readyz /healthz /version /version/"),
+		paths("get", "/healthz /livez /readyz /version /version/"),
 	}},
 	{name: "system:monitoring", groups: "system:monitoring", rules: []rbacv1.PolicyRule{
-		paths("get", "/metrics /metrics/slis /livez /readyz /healthz /livez/* /readyz/* /healthz/*"),
+		paths("get", "/flagz /healthz /healthz/* /livez /livez/* /metrics /metrics/slis /readyz /readyz/* /statusz"),
 		rule("get", "core", "nodes/metrics"),
-	}},
-	{name: "system:auth-delegator", rules: []rbacv1.PolicyRule{
-		rule("create", authenticationGroup, "tokenreviews"),
-		rule("create", authorizationGroup, "subjectaccessreviews"),
 	}},
 	{name: "system:service-account-issuer-discovery", groups: user.ServiceAccounts, rules: []rbacv1.PolicyRule{
 		paths("get", "/.well-known/openid-configuration /.well-known/openid-configuration/ /openid/v1/jwks /openid/v1/jwks/"),
@@ -65,184 +63,44 @@ var userFacingRoles = []roleTemplate{
 	{name: "view", selects: "view", label: "edit"},
 	{name: "system:aggregate-to-admin", label: "admin", rules: []rbacv1.PolicyRule{
 		rule("create", authorizationGroup, "localsubjectaccessreviews"),
-		rule(readWrite, rbacv1.GroupName, "roles rolebindings"),
+		rule(readWrite, rbacv1.GroupName, "rolebindings roles"),
 	}},
 	{name: "system:aggregate-to-edit", label: "edit", rules: []rbacv1.PolicyRule{
-		rule(read, "core", "pods/attach pods/proxy pods/exec pods/portforward secrets services/proxy"),
+		rule(read, "core", "pods/attach pods/exec pods/portforward pods/proxy secrets services/proxy"),
 		rule("impersonate", "core", "serviceaccounts"),
-		rule(write, "core", "pods pods/attach pods/proxy pods/exec pods/portforward"),
-		rule("create", "core", "pods/eviction"),
-		rule(write, "core", "replicationcontrollers replicationcontrollers/scale serviceaccounts services services/proxy"),
-		rule(write, "core", "persistentvolumeclaims configmaps secrets"),
-		rule("create", "core", "serviceaccounts/token"),
+		rule(write, "core", "pods pods/attach pods/exec pods/portforward pods/proxy configmaps"),
+		rule(write, "core", "persistentvolumeclaims replicationcontrollers replicationcontrollers/scale secrets"),
+		rule(write, "core", "serviceaccounts services services/proxy"),
+		rule("create", "core", "pods/eviction serviceaccounts/token"),
 		rule(write, bothEvents, "events"),
-		rule(write, "apps", "statefulsets statefulsets/scale daemonsets replicasets replicasets/scale"),
-		rule(write, "apps", "deployments deployments/scale deployments/rollback"),
+		rule(write, "apps", "daemonsets deployments deployments/rollback deployments/scale replicasets"),
+		rule(write, "apps", "replicasets/scale statefulsets statefulsets/scale"),
 		rule(write, "autoscaling", "horizontalpodautoscalers"),
-		rule(write, "batch", "jobs cronjobs"),
+		rule(write, "batch", "cronjobs jobs"),
+		rule(write, "extensions", "daemonsets deployments deployments/rollback deployments/scale ingresses"),
+		rule(write, "extensions", "networkpolicies replicasets replicasets/scale replicationcontrollers/scale"),
 		rule(write, "policy", "poddisruptionbudgets"),
-		rule(write, networkingGroup, "networkpolicies ingresses"),
+		rule(write, networkingGroup, "ingresses networkpolicies"),
 		rule(readWrite, coordinationGroup, "leases"),
+		rule(write, resourceGroup, "resourceclaims resourceclaimtemplates"),
 	}},
 	{name: "system:aggregate-to-view", label: "view", rules: []rbacv1.PolicyRule{
-		rule(read, "core", "pods pods/status pods/log bindings configmaps serviceaccounts namespaces namespaces/status"),
-		rule(read, "core", "replicationcontrollers replicationcontrollers/scale replicationcontrollers/status"),
-		rule(read, "core", "services services/status endpoints persistentvolumeclaims persistentvolumeclaims/status"),
-		rule(read, "core", "limitranges resourcequotas resourcequotas/status"),
+		rule(read, "core", "configmaps endpoints persistentvolumeclaims persistentvolumeclaims/status pods"),
+		rule(read, "core", "replicationcontrollers replicationcontrollers/scale serviceaccounts services"),
+		rule(read, "core", "services/status bindings limitranges namespaces/status pods/log pods/status"),
+		rule(read, "core", "replicationcontrollers/status resourcequotas resourcequotas/status namespaces"),
 		rule(read, bothEvents, "events"),
 		rule(read, discoveryGroup, "endpointslices"),
-		rule(read, "apps", "controllerrevisions daemonsets daemonsets/status"),
-		rule(read, "apps", "statefulsets statefulsets/status statefulsets/scale"),
-		rule(read, "apps", "deployments deployments/status deployments/scale"),
-		rule(read, "apps", "replicasets replicasets/status replicasets/scale"),
+		rule(read, "apps", "controllerrevisions daemonsets daemonsets/status deployments deployments/scale"),
+		rule(read, "apps", "deployments/status replicasets replicasets/scale replicasets/status statefulsets"),
+		rule(read, "apps", "statefulsets/scale statefulsets/status"),
 		rule(read, "autoscaling", "horizontalpodautoscalers horizontalpodautoscalers/status"),
-		rule(read, "batch", "jobs jobs/status cronjobs cronjobs/status"),
+		rule(read, "batch", "cronjobs cronjobs/status jobs jobs/status"),
+		rule(read, "extensions", "daemonsets daemonsets/status deployments deployments/scale deployments/status"),
+		rule(read, "extensions", "ingresses ingresses/status networkpolicies replicasets replicasets/scale"),
+		rule(read, "extensions", "replicasets/status replicationcontrollers/scale"),
 		rule(read, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
-		rule(read, networkingGroup, "networkpolicies ingresses ingresses/status"),
-	}},
-}
-
-// componentRoles are those of the programs that make up a cluster.
-var componentRoles = []roleTemplate{
-	{name: "system:node", groups: user.Nodes, rules: []rbacv1.PolicyRule{
-		rule("create", authenticationGroup, "tokenreviews"),
-		rule("create", authorizationGroup, "subjectaccessreviews localsubjectaccessreviews"),
-		rule(read, "core", "services"),
-		rule("create get list watch update patch", "core", "nodes"),
-		rule("update patch", "core", "nodes/status pods/status"),
-		events,
-		rule(read+" create delete", "core", "pods"),
-		rule("create", "core", "pods/eviction serviceaccounts/token"),
-		rule(read, "core", "secrets configmaps"),
-		rule("get", "core", "persistentvolumeclaims persistentvolumes endpoints serviceaccounts"),
-		rule("get update patch", "core", "persistentvolumeclaims/status"),
-		rule("create "+read, certificatesGroup, "certificatesigningrequests"),
-		rule("get create update patch delete", coordinationGroup, "leases"),
-		rule("get", storageGroup, "volumeattachments"),
-		rule(read, storageGroup, "csidrivers"),
-		rule("get create update patch delete", storageGroup, "csinodes"),
-		rule(read, "node.k8s.io", "runtimeclasses"),
-	}},
-	{name: "system:node-proxier", users: "system:kube-proxy", rules: []rbacv1.PolicyRule{
-		rule("list watch", "core", "services endpoints"),
-		rule(read, "core", "nodes"),
-		events,
-		rule("list watch", networkingGroup, "servicecidrs"),
-		rule("list watch", discoveryGroup, "endpointslices"),
-	}},
-	{name: "system:kube-scheduler", users: user.Scheduler, rules: []rbacv1.PolicyRule{
-		events,
-		rule("create", coordinationGroup, "leases"),
-		rule("get update list watch", coordinationGroup, "leases", "kube-scheduler"),
-		rule(read, "core", "nodes namespaces services replicationcontrollers persistentvolumeclaims persistentvolumes"),
-		rule(read+" delete", "core", "pods"),
-		rule("create", "core", "pods/binding bindings"),
-		rule("patch update", "core", "pods/status"),
-		rule(read, "apps", "replicasets statefulsets"),
-		rule(read, "policy", "poddisruptionbudgets"),
-		rule("create", authenticationGroup, "tokenreviews"),
-		rule("create", authorizationGroup, "subjectaccessreviews"),
-		rule(read, storageGroup, "csinodes csidrivers csistoragecapacities storageclasses volumeattachments"),
-	}},
-	{name: "system:kube-controller-manager", users: user.ControllerManager, rules: []rbacv1.PolicyRule{
-		events,
-		rule("create", coordinationGroup, "leases"),
-		rule("get update", coordinationGroup, "leases", "kube-controller-manager"),
-		rule("create", "core", "secrets serviceaccounts serviceaccounts/token"),
-		rule("delete", "core", "secrets"),
-		rule("get", "core", "namespaces secrets serviceaccounts configmaps"),
-		rule("update", "core", "secrets serviceaccounts"),
-		rule("create", authenticationGroup, "tokenreviews"),
-		rule("create", authorizationGroup, "subjectaccessreviews"),
-		rule("list watch", "*", "*"), // what informers need
-	}},
-}
-
-// controllerRoles are named by the service account of each controller.
-var controllerRoles = []roleTemplate{
-	{name: "deployment-controller", rules: []rbacv1.PolicyRule{
-		rule(read+" update", "apps", "deployments"),
-		rule("update", "apps", "deployments/status deployments/finalizers"),
-		rule(read+" create update patch delete", "apps", "replicasets"),
-		rule(read+" update", "core", "pods"),
-		events,
-	}},
-	{name: "replicaset-controller", rules: []rbacv1.PolicyRule{
-		rule(read+" update", "apps", "replicasets"),
-		rule("update", "apps", "replicasets/status replicasets/finalizers"),
-		rule("list watch patch create delete", "core", "pods"),
-		events,
-	}},
-	{name: "statefulset-controller", rules: []rbacv1.PolicyRule{
-		rule(read, "apps", "statefulsets"),
-		rule("update", "apps", "statefulsets/status statefulsets/finalizers"),
-		rule(read+" create delete update patch", "core", "pods"),
-		rule("update", "core", "pods/finalizers"),
-		rule(read+" create delete update patch", "apps", "controllerrevisions"),
-		rule(read+" create update delete", "core", "persistentvolumeclaims"),
-		events,
-	}},
-	{name: "daemon-set-controller", rules: []rbacv1.PolicyRule{
-		rule(read, "apps", "daemonsets"),
-		rule("update", "apps", "daemonsets/status daemonsets/finalizers"),
-		rule("list watch", "core", "nodes"),
-		rule("list watch create delete patch", "core", "pods"),
-		rule("create", "core", "pods/binding"),
-		rule(read+" create delete update patch", "apps", "controllerrevisions"),
-		events,
-	}},
-	{name: "job-controller", rules: []rbacv1.PolicyRule{
-		rule(read+" update patch", "batch", "jobs"),
-		rule("update", "batch", "jobs/status jobs/finalizers"),
-		rule("list watch create delete patch", "core", "pods"),
-		events,
-	}},
-	{name: "cronjob-controller", rules: []rbacv1.PolicyRule{
-		rule(read+" update", "batch", "cronjobs"),
-		rule("update", "batch", "cronjobs/status cronjobs/finalizers"),
-		rule(read+" create update delete patch", "batch", "jobs"),
-		rule("list watch delete", "core", "pods"),
-		events,
-	}},
-	{name: "clusterrole-aggregation-controller", rules: []rbacv1.PolicyRule{
-		rule("escalate get list patch update watch", rbacv1.GroupName, "clusterroles"),
-	}},
-	{name: "endpointslice-controller", rules: []rbacv1.PolicyRule{
-		rule(read, "core", "services pods nodes"),
-		rule("update", "core", "services/finalizers"),
-		rule(read+" create update delete", discoveryGroup, "endpointslices"),
-		events,
-	}},
-	{name: "generic-garbage-collector", rules: []rbacv1.PolicyRule{
-		rule(read+" patch update delete", "*", "*"),
-		events,
-	}},
-	{name: "namespace-controller", rules: []rbacv1.PolicyRule{
-		rule(read+" delete", "core", "namespaces"),
-		rule("update", "core", "namespaces/finalize namespaces/status"),
-		rule(read+" delete deletecollection", "*", "*"),
-	}},
-	{name: "root-ca-cert-publisher", rules: []rbacv1.PolicyRule{
-		rule("create update", "core", "configmaps"),
-		events,
-	}},
-	{name: "service-account-controller", rules: []rbacv1.PolicyRule{
-		rule("create", "core", "serviceaccounts"),
-		events,
-	}},
-	{name: "node-controller", rules: []rbacv1.PolicyRule{
-		rule(read+" update delete patch", "core", "nodes"),
-		rule("patch update", "core", "nodes/status pods/status"),
-		rule(read+" delete", "core", "pods"),
-		events,
-	}},
-	{name: "pod-garbage-collector", rules: []rbacv1.PolicyRule{
-		rule("list watch delete", "core", "pods"),
-		rule(read, "core", "nodes"),
-		rule("patch", "core", "pods/status"),
-	}},
-	{name: "ttl-after-finished-controller", rules: []rbacv1.PolicyRule{
-		rule(read+" delete", "batch", "jobs"),
-		events,
+		rule(read, networkingGroup, "ingresses ingresses/status networkpolicies"),
+		rule(read, resourceGroup, "resourceclaims resourceclaims/status resourceclaimtemplates"),
 	}},
 }

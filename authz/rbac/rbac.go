@@ -22,9 +22,12 @@
 //
 // Roles with an aggregation rule grant what the roles they select grant,
 // computed here; no controller has to copy rules for that. [Authorizer.RulesFor]
-// says what somebody may do. The check that nobody grants
-// more than they have (the verbs escalate and bind) is not made here: it
-// belongs to admission of the objects.
+// says what somebody may do. The check that nobody grants more than they have
+// (the verbs escalate and bind) is not made here: it belongs to admission of the
+// objects, for which there are [Authorizer.Missing] and [Authorizer.RoleRules].
+//
+// [Bootstrap] is the policy that a cluster starts with, and [Reconcile] says what
+// has to be written so that it is there.
 package rbac
 
 import (

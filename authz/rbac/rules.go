@@ -33,9 +33,17 @@ func (a *Authorizer) RulesFor(_ context.Context, u *user.Info, namespace string)
 	return rules, nil
 }
 
-// collect adds the rules that the bindings of a namespace grant u, those of a
-// binding that names u more than once only once.
 func (x *index) collect(rules *authz.Rules, namespace string, u *user.Info, missing *[]string) {
+	x.visit(namespace, u, missing, func(granted []rbacv1.PolicyRule) {
+		for i := range granted {
+			addRule(rules, &granted[i])
+		}
+	})
+}
+
+// visit calls f with the rules of each binding in namespace that names u, once if
+// it does so more than once.
+func (x *index) visit(namespace string, u *user.Info, missing *[]string, f func([]rbacv1.PolicyRule)) {
 	seen := map[bindingKey]bool{}
 	add := func(kind, name string) {
 		for _, g := range x.grants[subject{namespace, kind, name}] {
@@ -43,13 +51,10 @@ func (x *index) collect(rules *authz.Rules, namespace string, u *user.Info, miss
 				continue
 			}
 			seen[g.binding] = true
-			granted, found := x.roles[g.role]
-			if !found {
+			if granted, found := x.roles[g.role]; found {
+				f(granted)
+			} else {
 				*missing = append(*missing, g.role.missing())
-				continue
-			}
-			for i := range granted {
-				addRule(rules, &granted[i])
 			}
 		}
 	}

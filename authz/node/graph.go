@@ -1,0 +1,154 @@
+package node
+
+import (
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+)
+
+// graph is who may read what. Paths of several edges, from a secret by a volume
+// and a claim to the pods of a node, are kept as one edge, so that reading them is
+// one look; claims remember what they open so that they can be kept.
+type graph struct {
+	mu sync.RWMutex
+	// Guarded by mu:
+
+	// nodes counts, for each object and node, the pods, attachments and volumes
+	// for whose sake the node may read the object.
+	nodes map[object]map[string]int
+	// opens counts, for each claim, the volumes for whose sake the nodes of the
+	// claim may read an object.
+	opens map[object]map[object]int
+}
+
+func newGraph() *graph {
+	return &graph{nodes: map[object]map[string]int{}, opens: map[object]map[object]int{}}
+}
+
+func (g *graph) has(o object, node string) bool {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.nodes[o][node] > 0
+}
+
+// pod applies a change of a pod. Most changes are of its status and change
+// nothing here.
+func (g *graph) pod(old, new *corev1.Pod) {
+	var before, after []object
+	var from, to string
+	if old != nil && old.Spec.NodeName != "" {
+		from, before = old.Spec.NodeName, references(old)
+	}
+	if new != nil && new.Spec.NodeName != "" {
+		to, after = new.Spec.NodeName, references(new)
+	}
+	if from == to && slices.Equal(before, after) {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	// First what is added: what stays must not go away in between.
+	for _, o := range after {
+		g.connect(o, to)
+	}
+	for _, o := range before {
+		g.disconnect(o, from)
+	}
+}
+
+// volume applies a change of a persistent volume.
+func (g *graph) volume(old, new *corev1.PersistentVolume) {
+	var before, after []object
+	var from, to object
+	if old != nil {
+		from, before, _ = bound(old)
+	}
+	if new != nil {
+		to, after, _ = bound(new)
+	}
+	if from == to && slices.Equal(before, after) {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, o := range after {
+		if increment(g.opens, to, o) {
+			for node := range g.nodes[to] {
+				g.connect(o, node)
+			}
+		}
+	}
+	for _, o := range before {
+		if decrement(g.opens, from, o) {
+			for node := range g.nodes[from] {
+				g.disconnect(o, node)
+			}
+		}
+	}
+}
+
+// attachment applies a change of a volume attachment.
+func (g *graph) attachment(old, new *storagev1.VolumeAttachment) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if new != nil && new.Spec.NodeName != "" {
+		g.connect(object{attachments, "", new.Name}, new.Spec.NodeName)
+	}
+	if old != nil && old.Spec.NodeName != "" {
+		g.disconnect(object{attachments, "", old.Name}, old.Spec.NodeName)
+	}
+}
+
+// connect adds an edge. The first one of a claim carries on to what it opens.
+func (g *graph) connect(o object, node string) {
+	if increment(g.nodes, o, node) && o.resource == claims {
+		for opened := range g.opens[o] {
+			g.connect(opened, node)
+		}
+	}
+}
+
+// disconnect takes back one connect.
+func (g *graph) disconnect(o object, node string) {
+	if decrement(g.nodes, o, node) && o.resource == claims {
+		for opened := range g.opens[o] {
+			g.disconnect(opened, node)
+		}
+	}
+}
+
+// increment reports whether it was the first.
+func increment[K, L comparable](counts map[K]map[L]int, k K, l L) bool {
+	of := counts[k]
+	if of == nil {
+		of = map[L]int{}
+		counts[k] = of
+	}
+	of[l]++
+	return of[l] == 1
+}
+
+// decrement reports whether it was the last.
+func decrement[K, L comparable](counts map[K]map[L]int, k K, l L) bool {
+	of := counts[k]
+	if of[l] != 1 {
+		if of[l] > 1 {
+			of[l]--
+		}
+		return false
+	}
+	delete(of, l)
+	if len(of) == 0 {
+		delete(counts, k)
+	}
+	return true
+}
+
+// size is how many objects are known.
+func (g *graph) size() int {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return len(g.nodes) + len(g.opens)
+}

@@ -1,0 +1,163 @@
+package node
+
+import (
+	"fmt"
+
+	"github.com/planekit/planekit/authz"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// What limited may say beside why a request is refused; "" is that it is allowed.
+const (
+	related   = "\x00only what is related to the node"
+	unlimited = "\x00as any other resource"
+	unsaid    = "\x00refused without a reason"
+)
+
+// limited looks at a request of a node. The texts are Kubernetes'.
+func limited(at *authz.Attributes, name string) string {
+	switch at.Group {
+	case "":
+		switch at.Resource {
+		case secrets, configMaps:
+			return readNamespaced(at)
+		case claims:
+			return claim(at)
+		case volumes:
+			return get(at)
+		case serviceAccounts:
+			return serviceAccount(at)
+		case pods:
+			return pod(at)
+		case "nodes":
+			return node(at, name)
+		}
+	case "resource.k8s.io":
+		if at.Resource == resourceClaims {
+			return get(at)
+		}
+	case "storage.k8s.io":
+		switch at.Resource {
+		case attachments:
+			return get(at)
+		case "csinodes":
+			return csiNode(at, name)
+		}
+	case "coordination.k8s.io":
+		if at.Resource == "leases" {
+			return lease(at, name)
+		}
+	}
+	return unlimited
+}
+
+func get(at *authz.Attributes) string {
+	switch {
+	case at.Verb != "get":
+		return "can only get individual resources of this type"
+	case at.Subresource != "":
+		return "cannot get subresource"
+	}
+	return related
+}
+
+func readNamespaced(at *authz.Attributes) string {
+	switch {
+	case at.Verb != "get" && at.Verb != "list" && at.Verb != "watch":
+		return "can only read resources of this type"
+	case at.Subresource != "":
+		return "cannot read subresource"
+	case at.Namespace == "":
+		return "can only read namespaced object of this type"
+	}
+	return related
+}
+
+// claim lets a node update the status of a claim, which it does when it has
+// resized the file system.
+func claim(at *authz.Attributes) string {
+	if at.Subresource != "status" {
+		return get(at)
+	}
+	if at.Verb != "update" && at.Verb != "patch" {
+		return "can only get/update/patch this type"
+	}
+	return related
+}
+
+func serviceAccount(at *authz.Attributes) string {
+	switch {
+	case at.Verb == "get" && at.Subresource == "":
+		return readNamespaced(at)
+	case at.Verb != "create" || at.Name == "":
+		return "can only create tokens for individual service accounts"
+	case at.Subresource != "token":
+		return "can only create token subresource of serviceaccount"
+	}
+	return related
+}
+
+// lease and csiNode do not know the name on create: admission looks at it.
+func lease(at *authz.Attributes, name string) string {
+	switch {
+	case !ownVerb(at.Verb):
+		return "can only get, create, update, patch, or delete a node lease"
+	case at.Namespace != corev1.NamespaceNodeLease:
+		return fmt.Sprintf("can only access leases in the %q system namespace", corev1.NamespaceNodeLease)
+	case at.Verb != "create" && at.Name != name:
+		return "can only access node lease with the same name as the requesting node"
+	}
+	return ""
+}
+
+func csiNode(at *authz.Attributes, name string) string {
+	switch {
+	case !ownVerb(at.Verb):
+		return "can only get, create, update, patch, or delete a CSINode"
+	case at.Subresource != "":
+		return "cannot authorize CSINode subresources"
+	case at.Verb != "create" && at.Name != name:
+		return "can only access CSINode with the same name as the requesting node"
+	}
+	return ""
+}
+
+// ownVerb is what a node does to the object that bears its name.
+func ownVerb(verb string) bool {
+	switch verb {
+	case "get", "create", "update", "patch", "delete":
+		return true
+	}
+	return false
+}
+
+func node(at *authz.Attributes, name string) string {
+	switch at.Subresource + ":" + at.Verb {
+	case ":create", ":update", ":patch", "status:update", "status:patch":
+		return "" // admission looks at the name
+	case ":get", ":list", ":watch":
+		switch at.Name {
+		case name:
+			return "" // also before it is registered
+		case "":
+			return fmt.Sprintf("node '%s' cannot read all nodes, only its own Node object", name)
+		}
+		return fmt.Sprintf("node '%s' cannot read '%s', only its own Node object", name, at.Name)
+	}
+	return unsaid
+}
+
+func pod(at *authz.Attributes) string {
+	switch at.Subresource + ":" + at.Verb {
+	case ":create", ":delete", "status:update", "status:patch", "eviction:create":
+		return "" // admission looks at which pod it is
+	case ":get":
+		return related
+	case ":list", ":watch":
+		if at.Name != "" {
+			return related
+		}
+		return unlimited
+	}
+	return unsaid
+}

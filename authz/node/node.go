@@ -1,0 +1,146 @@
+// Package node lets each node read what its own pods need and nothing else: the
+// Node authorizer of Kubernetes
+// (https://kubernetes.io/docs/reference/access-authn-authz/node/).
+//
+//	nodes, err := node.New(node.Config{
+//		Pods: podInformer, Volumes: volumeInformer, Attachments: attachmentInformer,
+//		Rest: rbac.Rules(rbac.NodeRules()),
+//	})
+//	go nodes.Run(ctx)
+//	may := authz.Chain{authz.Superusers(user.Masters), nodes, roles}
+//
+// A node is a user system:node:NAME in the group system:nodes. It may read a
+// secret, a config map, a claim, a volume or a resource claim while a pod that is
+// bound to it refers to that, directly or by way of a claim and its volume; it may
+// ask for tokens of the service accounts of its pods; and it may read and write
+// the lease, the Node and the CSINode that bear its name. About all else Rest is
+// asked.
+//
+// This protects nothing while another authorizer of the chain grants the group
+// system:nodes more, as a binding of the role system:node to it does.
+//
+// What a pod refers to is kept in an index from each object to the nodes, so that
+// a decision is one look however many pods, claims and nodes there are. The index
+// follows local copies and may be behind them for a moment: a kubelet that is
+// refused too early tries again. The objects need not exist. A mirror pod, which
+// is a node's own word, opens nothing.
+//
+// The answers are Allow and NoOpinion, with Kubernetes' reasons. Attributes do not
+// carry field selectors, so a node may list and watch pods as far as Rest lets
+// it. What a node may write is further limited by admission, where the object is
+// known.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/authz"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+)
+
+// Source reports the objects there are as (nil, new), then each change, deletions
+// as (old, nil), in order and from one goroutine. old is always what was reported
+// before. stop waits until no call is running.
+type Source[T any] interface {
+	Subscribe(func(old, new T)) (stop func())
+}
+
+// Config says where pods and volumes are known from. Pods must be set.
+type Config struct {
+	Pods Source[*corev1.Pod]
+	// Volumes are all persistent volumes. If nil, no node reads any.
+	Volumes Source[*corev1.PersistentVolume]
+	// Attachments are all volume attachments. If nil, no node reads any.
+	Attachments Source[*storagev1.VolumeAttachment]
+	// Rest is asked about what does not depend on a node's pods. If nil, there is
+	// no opinion about that.
+	Rest authz.Authorizer
+}
+
+// Authorizer is an [authz.Authorizer] and an [authz.Lister].
+type Authorizer struct {
+	config Config
+	graph  *graph
+}
+
+// New returns an authorizer. It knows of no pod until Run is called.
+func New(c Config) (*Authorizer, error) {
+	if c.Pods == nil {
+		return nil, errors.New("node: Pods must be set")
+	}
+	return &Authorizer{config: c, graph: newGraph()}, nil
+}
+
+// Run keeps the index up to date until ctx is done. It may be called once.
+func (a *Authorizer) Run(ctx context.Context) error {
+	defer a.config.Pods.Subscribe(a.graph.pod)()
+	if a.config.Volumes != nil {
+		defer a.config.Volumes.Subscribe(a.graph.volume)()
+	}
+	if a.config.Attachments != nil {
+		defer a.config.Attachments.Subscribe(a.graph.attachment)()
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// Authorize decides on the requests of nodes.
+func (a *Authorizer) Authorize(ctx context.Context, at authz.Attributes) (authz.Decision, string, error) {
+	if at.User == nil || !strings.HasPrefix(at.User.Name, user.NodePrefix) || !at.User.In(user.Nodes) {
+		return authz.NoOpinion, "", nil
+	}
+	name := at.User.Name[len(user.NodePrefix):]
+	if name == "" {
+		return authz.NoOpinion, fmt.Sprintf("unknown node for user %q", at.User.Name), nil
+	}
+	switch refusal := limited(&at, name); refusal {
+	case "":
+		return authz.Allow, "", nil
+	case related:
+		return a.related(&at, name)
+	case unlimited:
+		return a.rest(ctx, at)
+	case unsaid:
+		return authz.NoOpinion, "", nil
+	default:
+		return authz.NoOpinion, refusal, nil
+	}
+}
+
+func (a *Authorizer) rest(ctx context.Context, at authz.Attributes) (authz.Decision, string, error) {
+	if a.config.Rest == nil {
+		return authz.NoOpinion, "", nil
+	}
+	return a.config.Rest.Authorize(ctx, at)
+}
+
+// related allows what concerns an object that the node's pods refer to.
+func (a *Authorizer) related(at *authz.Attributes, name string) (authz.Decision, string, error) {
+	if at.Name == "" {
+		return authz.NoOpinion, "No Object name found", nil
+	}
+	if !a.graph.has(object{at.Resource, at.Namespace, at.Name}, name) {
+		return authz.NoOpinion, fmt.Sprintf("no relationship found between node '%s' and this object", name), nil
+	}
+	return authz.Allow, "", nil
+}
+
+// ErrNoRules says that what a node may do depends on its pods.
+var ErrNoRules = errors.New("node authorizer does not support user rule resolution")
+
+// RulesFor returns no rules; for a node they are incomplete, with [ErrNoRules].
+func (a *Authorizer) RulesFor(_ context.Context, u *user.Info, _ string) (authz.Rules, error) {
+	if u.In(user.Nodes) && strings.HasPrefix(u.Name, user.NodePrefix) {
+		return authz.Rules{Incomplete: true}, ErrNoRules
+	}
+	return authz.Rules{}, nil
+}
+
+// Size is how many objects the index has: those that nodes may read, and the
+// claims with volumes.
+func (a *Authorizer) Size() int { return a.graph.size() }

@@ -1,0 +1,133 @@
+package rbac
+
+import (
+	"maps"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Plan is what has to be written so that a cluster grants at least a policy.
+type Plan struct {
+	// Create are objects that are not there.
+	Create Policy
+	// Update are objects that are there, completed. They have the resource version
+	// that was looked at: who gets a conflict looks again.
+	Update Policy
+	// Recreate are bindings to other roles than they should be to. Since a binding
+	// cannot be changed so, they must be deleted, and these created.
+	Recreate Policy
+}
+
+// Empty says that there is nothing to write.
+func (p Plan) Empty() bool { return p.Create.empty() && p.Update.empty() && p.Recreate.empty() }
+
+func (p Policy) empty() bool {
+	return len(p.ClusterRoles)+len(p.ClusterRoleBindings)+len(p.Roles)+len(p.RoleBindings) == 0
+}
+
+// Reconcile compares a policy with what there is, as Kubernetes does with its own
+// when it starts. Rules, subjects, selectors, labels and annotations that are
+// missing are added; what is there beside them stays, and so does everything that
+// is annotated with rbac.authorization.kubernetes.io/autoupdate: "false". Only an
+// aggregation rule where there should be none is taken away. No object of want or
+// have is changed.
+func Reconcile(want, have Policy) Plan {
+	var p Plan
+	sortOut(want.ClusterRoles, have.ClusterRoles, &p.Create.ClusterRoles, &p.Update.ClusterRoles, nil, completeClusterRole)
+	sortOut(want.Roles, have.Roles, &p.Create.Roles, &p.Update.Roles, nil, completeRole)
+	sortOut(want.ClusterRoleBindings, have.ClusterRoleBindings, &p.Create.ClusterRoleBindings, &p.Update.ClusterRoleBindings,
+		&p.Recreate.ClusterRoleBindings, completeClusterRoleBinding)
+	sortOut(want.RoleBindings, have.RoleBindings, &p.Create.RoleBindings, &p.Update.RoleBindings,
+		&p.Recreate.RoleBindings, completeRoleBinding)
+	return p
+}
+
+// object is a pointer to one of the four types.
+type object[T any] interface {
+	metav1.Object
+	DeepCopy() T
+}
+
+// sortOut puts what is wanted where it belongs. complete adds to a copy of what
+// there is, or says that this cannot be done.
+func sortOut[T object[T]](want, have []T, create, update, recreate *[]T, complete func(want, copied T) bool) {
+	existing := map[roleKey]T{}
+	for _, o := range have {
+		existing[roleKey{o.GetNamespace(), o.GetName()}] = o
+	}
+	for _, wanted := range want {
+		old, found := existing[roleKey{wanted.GetNamespace(), wanted.GetName()}]
+		if !found {
+			*create = append(*create, wanted.DeepCopy())
+			continue
+		}
+		if old.GetAnnotations()[rbacv1.AutoUpdateAnnotationKey] == "false" {
+			continue
+		}
+		completed := old.DeepCopy()
+		if !complete(wanted, completed) {
+			*recreate = append(*recreate, wanted.DeepCopy())
+			continue
+		}
+		completed.SetLabels(merged(wanted.GetLabels(), old.GetLabels()))
+		completed.SetAnnotations(merged(wanted.GetAnnotations(), old.GetAnnotations()))
+		if !equality.Semantic.DeepEqual(completed, old) {
+			*update = append(*update, completed)
+		}
+	}
+}
+
+// merged is all of both, have's where they differ.
+func merged(want, have map[string]string) map[string]string {
+	all := maps.Clone(want)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, have)
+	return all
+}
+
+func completeRole(want, r *rbacv1.Role) bool {
+	r.Rules = append(r.Rules, uncovered(r.Rules, want.Rules)...)
+	return true
+}
+
+func completeClusterRole(want, r *rbacv1.ClusterRole) bool {
+	r.Rules = append(r.Rules, uncovered(r.Rules, want.Rules)...)
+	if want.AggregationRule == nil {
+		r.AggregationRule = nil
+		return true
+	}
+	if r.AggregationRule == nil {
+		r.AggregationRule = &rbacv1.AggregationRule{}
+	}
+	for _, selector := range want.AggregationRule.ClusterRoleSelectors {
+		same := func(s metav1.LabelSelector) bool { return equality.Semantic.DeepEqual(s, selector) }
+		if !slices.ContainsFunc(r.AggregationRule.ClusterRoleSelectors, same) {
+			r.AggregationRule.ClusterRoleSelectors = append(r.AggregationRule.ClusterRoleSelectors, *selector.DeepCopy())
+		}
+	}
+	return true
+}
+
+func completeClusterRoleBinding(want, b *rbacv1.ClusterRoleBinding) bool {
+	b.Subjects = withSubjects(b.Subjects, want.Subjects)
+	return b.RoleRef == want.RoleRef
+}
+
+func completeRoleBinding(want, b *rbacv1.RoleBinding) bool {
+	b.Subjects = withSubjects(b.Subjects, want.Subjects)
+	return b.RoleRef == want.RoleRef
+}
+
+func withSubjects(have, want []rbacv1.Subject) []rbacv1.Subject {
+	for _, s := range want {
+		if !slices.Contains(have, s) {
+			have = append(have, s)
+		}
+	}
+	return have
+}
