@@ -53,6 +53,9 @@ var walls = []wall{
 		{"k8s.io/api/events", kubeTypes},
 		{"sigs.k8s.io/yaml", "its configuration is YAML"},
 	}},
+	{packages: "admission/initialresources", may: []allowance{
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "admission/priority", may: []allowance{
 		{"k8s.io/api/scheduling", kubeTypes},
 	}},
