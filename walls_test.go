@@ -56,6 +56,10 @@ var walls = []wall{
 	{packages: "admission/initialresources", may: []allowance{
 		{"github.com/go-logr/logr", logging},
 	}},
+	{packages: "admission/plugins", closed: true, may: []allowance{
+		{"admission", itsRoom},
+		{"sigs.k8s.io/yaml", "the configuration of admission is YAML"},
+	}},
 	{packages: "admission/priority", may: []allowance{
 		{"k8s.io/api/scheduling", kubeTypes},
 	}},
