@@ -295,6 +295,15 @@ var walls = []wall{
 		{"k8s.io/apimachinery", machinery},
 	}},
 
+	{packages: "examples/admission", closed: true, may: []allowance{
+		{"admission", "it is admission's program"},
+		{"apiserver", "it embeds a server"},
+		{"authn", "here the rooms are joined"},
+		{"authz", "here the rooms are joined"},
+		{"storage", "here the rooms are joined"},
+		{"k8s.io/api/core", kubeTypes},
+	}},
+
 	{packages: "examples/widgets", closed: true, may: []allowance{
 		{"apiserver", "it embeds a server"},
 		{"authn", "here the rooms are joined"},
