@@ -116,6 +116,13 @@ var walls = []wall{
 		{"k8s.io/api/events", kubeTypes},
 		{"sigs.k8s.io/yaml", "its configuration is YAML"},
 	}},
+	{packages: "admission/initialresources", may: []allowance{
+		{"github.com/go-logr/logr", logging},
+	}},
+	{packages: "admission/plugins", closed: true, may: []allowance{
+		{"admission", itsRoom},
+		{"sigs.k8s.io/yaml", "the configuration of admission is YAML"},
+	}},
 	{packages: "admission/priority", may: []allowance{
 		{"k8s.io/api/scheduling", kubeTypes},
 	}},
@@ -349,6 +356,15 @@ var walls = []wall{
 		{"authz", "here the rooms are joined"},
 		{"storage", "here the rooms are joined"},
 		{"k8s.io/apimachinery", machinery},
+	}},
+
+	{packages: "examples/admission", closed: true, may: []allowance{
+		{"admission", "it is admission's program"},
+		{"apiserver", "it embeds a server"},
+		{"authn", "here the rooms are joined"},
+		{"authz", "here the rooms are joined"},
+		{"storage", "here the rooms are joined"},
+		{"k8s.io/api/core", kubeTypes},
 	}},
 
 	{packages: "examples/widgets", closed: true, may: []allowance{

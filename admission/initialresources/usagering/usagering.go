@@ -1,0 +1,176 @@
+// Package usagering keeps in memory what containers used, as a source of estimates.
+//
+//	usage, err := usagering.New(usagering.Config{})
+//	usage.Add(usagering.Sample{Image: "nginx:1.27", Namespace: "shop", CPU: 120, Memory: 40 << 20})
+//	plugin, err := initialresources.New(initialresources.Config{Source: usage})
+//
+// There is a ring of samples for each image in each namespace: when it is full, the
+// oldest sample goes. There are so many rings: when one more is needed, the one that
+// was longest without a sample goes. With the defaults that is at most 24 MiB, for
+// 1024 images of 720 samples. To see 30 days back, add no more than the ring holds
+// in that time: one sample of each image an hour fills 720.
+//
+// Percentiles are by nearest rank: the smallest value that so many per cent of the
+// samples do not exceed. Nothing is kept over a restart.
+package usagering
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/planekit/planekit/admission/initialresources"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Defaults of a [Config].
+const (
+	DefaultSeries  = 1024
+	DefaultSamples = 30 * 24
+)
+
+// Config says how much is kept.
+type Config struct {
+	// Series is for how many pairs of image and namespace; zero is [DefaultSeries].
+	Series int
+	// Samples is how many of each; zero is [DefaultSamples].
+	Samples int
+}
+
+// Sample is what one container used at one time.
+type Sample struct {
+	// Image is the image as the pod names it.
+	Image     string
+	Namespace string
+	// Time is when; zero is now.
+	Time time.Time
+	// CPU is in thousandths of a CPU, Memory in bytes.
+	CPU, Memory int64
+}
+
+// Ring is an [initialresources.UsageSource].
+type Ring struct {
+	config Config
+
+	mu       sync.Mutex
+	byKey    map[key]*list.Element
+	byName   map[string]map[*series]bool // the series of all tags of an image
+	freshest *list.List                  // of *series, the last added to in front
+}
+
+type key struct{ image, namespace string }
+
+// series is the ring of one image in one namespace.
+type series struct {
+	key
+	samples []sample // grows up to the size of the ring
+	next    int      // where the next sample goes, once it is full
+}
+
+type sample struct {
+	at          int64 // in nanoseconds since 1970
+	cpu, memory int64
+}
+
+// New returns an empty ring.
+func New(c Config) (*Ring, error) {
+	if c.Series < 0 || c.Samples < 0 {
+		return nil, errors.New("usagering: Series and Samples must not be negative")
+	}
+	if c.Series == 0 {
+		c.Series = DefaultSeries
+	}
+	if c.Samples == 0 {
+		c.Samples = DefaultSamples
+	}
+	return &Ring{config: c, byKey: map[key]*list.Element{}, byName: map[string]map[*series]bool{}, freshest: list.New()}, nil
+}
+
+// Add remembers a sample.
+func (r *Ring) Add(s Sample) {
+	if s.Time.IsZero() {
+		s.Time = time.Now()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	series, added := r.seriesOf(key{s.Image, s.Namespace}), sample{s.Time.UnixNano(), s.CPU, s.Memory}
+	if len(series.samples) < r.config.Samples {
+		series.samples = append(series.samples, added)
+		return
+	}
+	series.samples[series.next] = added
+	series.next = (series.next + 1) % len(series.samples)
+}
+
+// seriesOf finds or makes a series and moves it to the front.
+func (r *Ring) seriesOf(k key) *series {
+	if e, ok := r.byKey[k]; ok {
+		r.freshest.MoveToFront(e)
+		return e.Value.(*series)
+	}
+	if r.freshest.Len() >= r.config.Series {
+		r.forget(r.freshest.Back())
+	}
+	s, name := &series{key: k}, initialresources.Repository(k.image)
+	r.byKey[k] = r.freshest.PushFront(s)
+	if r.byName[name] == nil {
+		r.byName[name] = map[*series]bool{}
+	}
+	r.byName[name][s] = true
+	return s
+}
+
+func (r *Ring) forget(e *list.Element) {
+	s := r.freshest.Remove(e).(*series)
+	delete(r.byKey, s.key)
+	name := initialresources.Repository(s.image)
+	if delete(r.byName[name], s); len(r.byName[name]) == 0 {
+		delete(r.byName, name)
+	}
+}
+
+// Usage returns a percentile of what is in the ring.
+func (r *Ring) Usage(_ context.Context, q initialresources.Query) (usage, samples int64, err error) {
+	if q.Percentile < 1 || q.Percentile > 100 {
+		return 0, 0, fmt.Errorf("usagering: there is no percentile %d", q.Percentile)
+	}
+	var of func(sample) int64
+	switch q.Resource {
+	case corev1.ResourceCPU:
+		of = func(s sample) int64 { return s.cpu }
+	case corev1.ResourceMemory:
+		of = func(s sample) int64 { return s.memory }
+	default:
+		return 0, 0, fmt.Errorf("usagering: usage of %s is not kept", q.Resource)
+	}
+	values := r.values(q, of)
+	if len(values) == 0 {
+		return 0, 0, nil
+	}
+	slices.Sort(values)
+	rank := (len(values)*q.Percentile + 99) / 100
+	return values[rank-1], int64(len(values)), nil
+}
+
+// values are all that a query is about, in no order.
+func (r *Ring) values(q initialresources.Query, of func(sample) int64) []int64 {
+	start, end := q.Start.UnixNano(), q.End.UnixNano()
+	var values []int64
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for s := range r.byName[initialresources.Repository(q.Image)] {
+		if !q.AnyTag && s.image != q.Image || q.Namespace != "" && s.namespace != q.Namespace {
+			continue
+		}
+		for _, sample := range s.samples {
+			if sample.at >= start && sample.at <= end {
+				values = append(values, of(sample))
+			}
+		}
+	}
+	return values
+}

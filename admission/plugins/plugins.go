@@ -1,0 +1,179 @@
+// Package plugins chooses the admission plugins of a server and puts them in order,
+// as --enable-admission-plugins, --disable-admission-plugins and
+// --admission-control-config-file say.
+//
+//	chain, err := plugins.New(plugins.Config{
+//		Table: []plugins.Plugin{
+//			{Name: "NamespaceLifecycle", New: func([]byte) (any, error) { return lifecycle.New(namespaces) }},
+//			{Name: "EventRateLimit", New: newEventRateLimit},
+//			{Name: "TeamLabel", New: func([]byte) (any, error) { return TeamLabel{}, nil }},
+//		},
+//		Enable:  []string{"EventRateLimit"},
+//		Disable: []string{"NamespaceLifecycle"},
+//	})
+//
+// Nothing registers itself: a plugin is there because the program has it in its
+// table. Plugins of Kubernetes' names run in Kubernetes' order and are on or off by
+// default as there ([Order], [DefaultOn]), whatever the table's order. Those of the
+// program's own run between the others and the webhooks, in the table's order, so
+// that webhooks and quota see what they did; they are on unless they say Off.
+//
+// A name that nobody knows is an error, and so is one that is both enabled and
+// disabled. One that Kubernetes has and the program has not may be disabled, not
+// enabled.
+package plugins
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/planekit/planekit/admission"
+)
+
+// Plugin is one line of a program's table.
+type Plugin struct {
+	// Name is what the plugin is called in flags and configuration.
+	Name string
+	// Off leaves the plugin out unless it is enabled. Of the names that Kubernetes
+	// has, [DefaultOn] decides instead.
+	Off bool
+	// New makes the plugin: an [admission.Mutator], an [admission.Validator], or both.
+	// It is called if the plugin is on, with its configuration, which is nil if there
+	// is none.
+	New func(config []byte) (any, error)
+}
+
+// Config says what a program has, and what of it is wanted.
+type Config struct {
+	// Table is every plugin that the program has.
+	Table []Plugin
+	// Enable and Disable are the names that the two flags list, in any order.
+	Enable, Disable []string
+	// Configuration is that of the plugins. See [Parse].
+	Configuration Configuration
+	// Metrics is told what the plugins do.
+	Metrics Metrics
+}
+
+// New makes the plugins that are on, and of them a chain. All that is wrong with the
+// names is told at once.
+func New(c Config) (admission.Chain, error) {
+	on, err := c.choose()
+	if err != nil {
+		return admission.Chain{}, err
+	}
+	var chain admission.Chain
+	for _, p := range on {
+		config, err := c.Configuration.of(p.Name)
+		if err != nil {
+			return admission.Chain{}, fmt.Errorf("configuration of admission plugin %q: %w", p.Name, err)
+		}
+		made, err := p.New(config)
+		if err != nil {
+			return admission.Chain{}, fmt.Errorf("couldn't init admission plugin %q: %w", p.Name, err)
+		}
+		m, mutates := made.(admission.Mutator)
+		v, validates := made.(admission.Validator)
+		if mutates {
+			chain.Mutators = append(chain.Mutators, c.Metrics.mutator(p.Name, m))
+		}
+		if validates {
+			chain.Validators = append(chain.Validators, c.Metrics.validator(p.Name, v))
+		}
+		if !mutates && !validates {
+			return admission.Chain{}, fmt.Errorf("admission plugin %q is a %T, which neither mutates nor validates", p.Name, made)
+		}
+	}
+	return chain, nil
+}
+
+// Names are the names of the plugins that are on, in the order in which they run.
+func Names(c Config) ([]string, error) {
+	on, err := c.choose()
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(on))
+	for i, p := range on {
+		names[i] = p.Name
+	}
+	return names, nil
+}
+
+// choose finds the plugins that are on, in order.
+func (c Config) choose() ([]Plugin, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	var on []Plugin
+	for _, p := range ordered(c.Table) {
+		byDefault := !p.Off
+		if slices.Contains(order, p.Name) {
+			byDefault = slices.Contains(defaultOn, p.Name)
+		}
+		if slices.Contains(c.Enable, p.Name) || byDefault && !slices.Contains(c.Disable, p.Name) {
+			on = append(on, p)
+		}
+	}
+	return on, nil
+}
+
+// ordered is table in the order in which plugins run.
+func ordered(table []Plugin) []Plugin {
+	rank := func(p Plugin) int {
+		if i := slices.Index(order, p.Name); i >= 0 {
+			return 2 * i
+		}
+		return 2*slices.Index(order, firstOfLast) - 1 // its own, just before those that come last
+	}
+	sorted := slices.Clone(table)
+	slices.SortStableFunc(sorted, func(a, b Plugin) int { return rank(a) - rank(b) })
+	return sorted
+}
+
+// check tells everything that is wrong with the names.
+func (c Config) check() error {
+	var problems []error
+	has := map[string]bool{}
+	for _, p := range c.Table {
+		switch {
+		case p.Name == "" || p.New == nil:
+			problems = append(problems, fmt.Errorf("admission plugin %q has no name or no New", p.Name))
+		case has[p.Name]:
+			problems = append(problems, fmt.Errorf("admission plugin %q was registered twice", p.Name))
+		}
+		has[p.Name] = true
+	}
+	for _, name := range c.Enable {
+		if !has[name] {
+			problems = append(problems, fmt.Errorf("enable-admission-plugins plugin %q is unknown", name))
+		}
+	}
+	for _, name := range c.Disable {
+		if !has[name] && !slices.Contains(order, name) {
+			problems = append(problems, fmt.Errorf("disable-admission-plugins plugin %q is unknown", name))
+		}
+	}
+	if both := overlap(c.Enable, c.Disable); len(both) > 0 {
+		problems = append(problems, fmt.Errorf("%v in enable-admission-plugins and disable-admission-plugins overlapped", both))
+	}
+	for _, p := range c.Configuration.plugins {
+		if !has[p.Name] {
+			problems = append(problems, fmt.Errorf("configuration is given for the admission plugin %q, which is unknown", p.Name))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// overlap is what both have, sorted.
+func overlap(a, b []string) []string {
+	var both []string
+	for _, name := range a {
+		if slices.Contains(b, name) {
+			both = append(both, name)
+		}
+	}
+	slices.Sort(both)
+	return slices.Compact(both)
+}
