@@ -126,6 +126,22 @@ var walls = []wall{
 	{packages: "admission/priority", may: []allowance{
 		{"k8s.io/api/scheduling", kubeTypes},
 	}},
+	{packages: "admission/webhook/matchcel", closed: true, may: []allowance{
+		{"admission", itsRoom},
+		{"authn/user", sharedNoun},
+		{"authz", "conditions ask the server's own authorizer"},
+		{"github.com/google/cel-go", "the one leaf that evaluates CEL"},
+		{"k8s.io/api", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
+	{packages: "admission/webhook", closed: true, may: []allowance{
+		{"admission", itsRoom},
+		{"authn/user", sharedNoun},
+		{"gopkg.in/evanphx/json-patch.v4", "webhooks answer with JSON patches"},
+		{"k8s.io/api", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "admission/", closed: true, may: []allowance{
 		{"admission", itsRoom},
 		{"k8s.io/api/core", kubeTypes},

@@ -1,0 +1,161 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/planekit/planekit/admission"
+	admissionapi "k8s.io/api/admission/v1"
+	registration "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/uuid"
+)
+
+// failure is that a webhook could not be asked or has not answered properly. Its
+// failurePolicy says what becomes of the request.
+type failure struct {
+	webhook string
+	err     error
+}
+
+func (f *failure) Error() string {
+	return fmt.Sprintf("failed calling webhook %q: %v", f.webhook, f.err)
+}
+func (f *failure) Unwrap() error { return f.err }
+
+// ask returns what h says. It fails with a *failure where h has said nothing, and
+// with anything else where the request is refused without asking.
+func (h *hook) ask(ctx context.Context, q *question) (*admissionapi.AdmissionResponse, error) {
+	if q.r.DryRun {
+		switch {
+		case h.effects == nil:
+			return nil, &failure{h.name, errors.New("Webhook SideEffects is nil")}
+		case *h.effects != registration.SideEffectClassNone && *h.effects != registration.SideEffectClassNoneOnDryRun:
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("admission webhook %q does not support dry run", h.name))
+		}
+	}
+	if !h.speaks {
+		return nil, &failure{h.name, errors.New("could not create admission objects: webhook does not accept known AdmissionReview versions (v1)")}
+	}
+	uid := uuid.NewUUID()
+	body, err := q.review(uid)
+	if err != nil {
+		return nil, &failure{h.name, fmt.Errorf("could not create admission objects: %w", err)}
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.timeout)
+	defer cancel()
+	reply, err := h.caller.post(ctx, body)
+	if err != nil {
+		return nil, &failure{h.name, fmt.Errorf("failed to call webhook: %w", err)}
+	}
+	response, err := readReview(reply, uid, h.mutates)
+	if err != nil {
+		return nil, &failure{h.name, fmt.Errorf("received invalid webhook response: %w", err)}
+	}
+	return response, nil
+}
+
+// readReview returns the response in a review, checked as far as it can be
+// without the object.
+func readReview(data []byte, uid types.UID, mutates bool) (*admissionapi.AdmissionResponse, error) {
+	var review admissionapi.AdmissionReview
+	if err := utiljson.Unmarshal(data, &review); err != nil {
+		return nil, err
+	}
+	want, got := admissionapi.SchemeGroupVersion.WithKind("AdmissionReview"), review.GroupVersionKind()
+	r := review.Response
+	switch {
+	case r == nil:
+		return nil, errors.New("webhook response was absent")
+	case r.UID != uid:
+		return nil, fmt.Errorf("expected response.uid=%q, got %q", uid, r.UID)
+	case got != want:
+		return nil, fmt.Errorf("expected webhook response of %v, got %v", want, got)
+	case !mutates && len(r.Patch) > 0:
+		return nil, errors.New("validating webhook may not return response.patch")
+	case !mutates && r.PatchType != nil:
+		return nil, errors.New("validating webhook may not return response.patchType")
+	case len(r.Patch) > 0 && r.PatchType == nil:
+		return nil, errors.New("webhook returned response.patch but not response.patchType")
+	case len(r.Patch) == 0 && r.PatchType != nil:
+		return nil, errors.New("webhook returned response.patchType but not response.patch")
+	case r.PatchType != nil && *r.PatchType == "":
+		return nil, fmt.Errorf("webhook returned invalid response.patchType of %q", *r.PatchType)
+	case r.PatchType != nil && *r.PatchType != admissionapi.PatchTypeJSONPatch:
+		return nil, fmt.Errorf("unsupported patch type %q", *r.PatchType)
+	}
+	return r, nil
+}
+
+// tell passes on what h wants the client and the audit event to know.
+func (h *hook) tell(r *admission.Request, response *admissionapi.AdmissionResponse) {
+	if r.Annotate != nil {
+		for key, value := range response.AuditAnnotations {
+			r.Annotate(h.name+"/"+key, value)
+		}
+	}
+	if r.Warn != nil {
+		for _, text := range response.Warnings {
+			r.Warn(text)
+		}
+	}
+}
+
+// denied is h's refusal as the client gets it. A code that is no error is 400, as
+// in kube-apiserver.
+func (h *hook) denied(result *metav1.Status) error {
+	if result == nil {
+		result = &metav1.Status{}
+	}
+	status := *result
+	if status.Code < 400 || status.Code > 599 {
+		status.Code = 400
+	}
+	status.Status = metav1.StatusFailure
+	by := fmt.Sprintf("admission webhook %q denied the request", h.name)
+	switch {
+	case status.Message != "":
+		status.Message = by + ": " + status.Message
+	case status.Reason != "":
+		status.Message = by + ": " + string(status.Reason)
+	default:
+		status.Message = by + " without explanation"
+	}
+	return &apierrors.StatusError{ErrStatus: status}
+}
+
+// outOfTime is the answer to a client whose request has ended meanwhile.
+func outOfTime() error {
+	return apierrors.NewTimeoutError("request did not complete within requested timeout", 0)
+}
+
+// forgiven reports whether the request goes on although err was all that h had to
+// say, and if so writes it down under key.
+func (p *Plugin) forgiven(h *hook, r *admission.Request, err error, key string) bool {
+	var failed *failure
+	if !errors.As(err, &failed) {
+		return false
+	}
+	if !h.ignore {
+		p.config.Log.Error(err, "webhook failed, the request is refused", "configuration", h.configuration, "webhook", h.name)
+		return false
+	}
+	p.config.Log.Error(err, "webhook failed, the request goes on without it", "configuration", h.configuration, "webhook", h.name)
+	if r.Annotate != nil && !errors.Is(err, context.Canceled) {
+		r.Annotate(key, h.name)
+	}
+	return true
+}
+
+// refusal is what a client gets for err.
+func refusal(err error) error {
+	var failed *failure
+	if errors.As(err, &failed) {
+		return apierrors.NewInternalError(err)
+	}
+	return err
+}

@@ -1,0 +1,197 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	registration "k8s.io/api/admissionregistration/v1"
+)
+
+const (
+	// maxReply bounds what is read of an answer: a patch of the largest object, in
+	// base64, with room for the rest.
+	maxReply = 8 << 20
+	// idle is for how long a connection waits for its next review.
+	idle = 90 * time.Second
+	// idlePerHost keeps the connections of a burst.
+	idlePerHost = 25
+)
+
+// callers are the clients of all webhooks, by their configuration, so that a
+// connection lives as long as what it was made from. They belong to one goroutine.
+type callers struct {
+	config *Config
+	all    map[string]*caller
+}
+
+func newCallers(c *Config) *callers { return &callers{config: c, all: map[string]*caller{}} }
+
+// get returns the caller for w.
+func (c *callers) get(w registration.WebhookClientConfig) *caller {
+	key, _ := json.Marshal(w) // strings and numbers: it cannot fail
+	if c.all[string(key)] == nil {
+		c.all[string(key)] = newCaller(w, c.config)
+	}
+	return c.all[string(key)]
+}
+
+// sweep forgets the callers which none of the hooks has.
+func (c *callers) sweep(lists ...[]*hook) {
+	used := map[*caller]bool{}
+	for _, list := range lists {
+		for _, h := range list {
+			used[h.caller] = true
+		}
+	}
+	for key, caller := range c.all {
+		if !used[caller] {
+			caller.close()
+			delete(c.all, key)
+		}
+	}
+}
+
+func (c *callers) close() { c.sweep() }
+
+// caller posts to one webhook.
+type caller struct {
+	url    url.URL
+	client *http.Client
+	err    error // why it cannot
+}
+
+// newCaller returns a caller for w. What is wrong with w comes out when it is called.
+func newCaller(w registration.WebhookClientConfig, c *Config) *caller {
+	transport := &http.Transport{
+		// HTTP/1.1: with one HTTP/2 connection all reviews would go to one of a
+		// service's endpoints.
+		TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{},
+		MaxIdleConnsPerHost: idlePerHost,
+		IdleConnTimeout:     idle,
+		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12},
+	}
+	b := &caller{client: &http.Client{
+		Transport: transport,
+		// A redirect could lead anywhere, with the object in the request.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	if len(w.CABundle) > 0 {
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(w.CABundle) {
+			b.err = errors.New("unable to load root certificates: no certificate in caBundle")
+		}
+		transport.TLSClientConfig.RootCAs = pool
+	}
+	switch {
+	case w.Service != nil:
+		b.url = serviceURL(w.Service)
+		transport.TLSClientConfig.ServerName = b.url.Hostname()
+		transport.DialContext = serviceDialer(w.Service, c.Resolver)
+	case w.URL != nil:
+		u, err := url.Parse(*w.URL)
+		if err != nil || u.Scheme != "https" {
+			b.err = fmt.Errorf("unusable URL %q: it must be https", *w.URL)
+			return b
+		}
+		b.url = url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
+	default:
+		b.err = errors.New("webhook configuration must have either service or URL")
+	}
+	if c.Certificate != nil {
+		server := address(&b.url)
+		transport.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			certificate, err := c.Certificate(server)
+			if certificate == nil && err == nil {
+				certificate = &tls.Certificate{}
+			}
+			return certificate, err
+		}
+	}
+	return b
+}
+
+func servicePort(s *registration.ServiceReference) int32 {
+	if s.Port != nil {
+		return *s.Port
+	}
+	return 443
+}
+
+func serviceURL(s *registration.ServiceReference) url.URL {
+	u := url.URL{Scheme: "https", Host: net.JoinHostPort(s.Name+"."+s.Namespace+".svc", strconv.Itoa(int(servicePort(s))))}
+	if s.Path != nil {
+		u.Path = *s.Path
+	}
+	return u
+}
+
+// address is the host and port of u.
+func address(u *url.URL) string {
+	if u.Port() == "" {
+		return net.JoinHostPort(u.Hostname(), "443")
+	}
+	return u.Host
+}
+
+// serviceDialer connects to s, wherever it is at the moment.
+func serviceDialer(s *registration.ServiceReference, r Resolver) func(context.Context, string, string) (net.Conn, error) {
+	var dialer net.Dialer
+	if r == nil {
+		return dialer.DialContext
+	}
+	return func(ctx context.Context, network, _ string) (net.Conn, error) {
+		at, err := r.Resolve(ctx, s.Namespace, s.Name, servicePort(s))
+		if err != nil {
+			return nil, err
+		}
+		return dialer.DialContext(ctx, network, address(at))
+	}
+}
+
+func (b *caller) close() { b.client.CloseIdleConnections() }
+
+// post sends body and returns what comes back. The server is told how long it
+// has until ctx ends.
+func (b *caller) post(ctx context.Context, body []byte) ([]byte, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	to := b.url
+	if deadline, ok := ctx.Deadline(); ok {
+		seconds := max(1, (time.Until(deadline)+time.Second-1)/time.Second)
+		to.RawQuery = fmt.Sprintf("timeout=%ds", seconds)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json, */*")
+	request.Header.Set("User-Agent", "kube-apiserver-admission")
+	reply, err := b.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer reply.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(reply.Body, maxReply+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the answer: %w", err)
+	case len(data) > maxReply:
+		return nil, fmt.Errorf("the answer is larger than %d bytes", maxReply)
+	case reply.StatusCode < 200 || reply.StatusCode > 299:
+		return nil, fmt.Errorf("the webhook answered %s", reply.Status)
+	}
+	return data, nil
+}

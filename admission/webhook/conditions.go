@@ -1,0 +1,69 @@
+package webhook
+
+import (
+	"context"
+	"strings"
+
+	"github.com/planekit/planekit/admission"
+	registration "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// CheckConditions refuses webhook configurations, as invalid, whose match
+// conditions check says nothing good of; check is such as that of package
+// matchcel. Expressions that a configuration had before may stay.
+func CheckConditions(check func(expression string) error) admission.Validator {
+	return admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
+		if r.Resource.Group != registration.GroupName || r.Subresource != "" {
+			return nil
+		}
+		before := map[string]bool{}
+		for _, c := range conditionsOf(r.OldObject) {
+			for i := range c {
+				before[c[i].Expression] = true
+			}
+		}
+		var problems field.ErrorList
+		for i, conditions := range conditionsOf(r.Object) {
+			at := field.NewPath("webhooks").Index(i).Child("matchConditions")
+			for j, c := range conditions {
+				text := strings.TrimSpace(c.Expression)
+				if text == "" || before[c.Expression] { // an empty one is refused elsewhere
+					continue
+				}
+				if err := check(text); err != nil {
+					problems = append(problems, field.Invalid(at.Index(j).Child("expression"), text, err.Error()))
+				}
+			}
+		}
+		if len(problems) == 0 {
+			return nil
+		}
+		return apierrors.NewInvalid(schema.GroupKind{Group: r.Kind.Group, Kind: r.Kind.Kind}, nameOf(r), problems)
+	})
+}
+
+// conditionsOf are the conditions of each webhook of a configuration.
+func conditionsOf(object any) (all [][]registration.MatchCondition) {
+	switch c := object.(type) {
+	case *registration.MutatingWebhookConfiguration:
+		for i := range c.Webhooks {
+			all = append(all, c.Webhooks[i].MatchConditions)
+		}
+	case *registration.ValidatingWebhookConfiguration:
+		for i := range c.Webhooks {
+			all = append(all, c.Webhooks[i].MatchConditions)
+		}
+	}
+	return all
+}
+
+func nameOf(r *admission.Request) string {
+	if o, ok := r.Object.(metav1.Object); ok {
+		return o.GetName()
+	}
+	return r.Name
+}

@@ -1,0 +1,36 @@
+package webhook
+
+import (
+	"github.com/planekit/planekit/admission"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Knows reports whether the webhook of that name is asked by now.
+func (p *Plugin) Knows(name string) bool {
+	for _, list := range []*[]*hook{p.mutating.Load(), p.validating.Load()} {
+		if list == nil {
+			continue
+		}
+		for _, h := range *list {
+			if h.name == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// ReadReview reads an answer; for fuzzing.
+func ReadReview(data []byte, uid types.UID, mutates bool) error {
+	_, err := readReview(data, uid, mutates)
+	return err
+}
+
+// Patched applies an answer's patch to r's object; for fuzzing.
+func Patched(r *admission.Request, patch []byte) (any, error) {
+	q := &question{r: r}
+	if err := q.complete(); err != nil {
+		return nil, err
+	}
+	return (&hook{name: "fuzz"}).patched(q, patch)
+}

@@ -1,0 +1,99 @@
+package webhook
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	registration "k8s.io/api/admissionregistration/v1"
+)
+
+// follower keeps what the configurations of a source compile to. It belongs to
+// one goroutine.
+type follower[T configuration] struct {
+	source  Source[T]
+	compile func(T) []*hook
+	stop    func()
+	// known is by name. A configuration that has not changed is the same pointer.
+	known map[string]compiled[T]
+}
+
+type configuration interface {
+	comparable
+	GetName() string
+}
+
+type compiled[T any] struct {
+	from  T
+	hooks []*hook
+}
+
+// follow writes to wake whenever source has changed. Nil is an empty source.
+func follow[T configuration](source Source[T], wake chan<- struct{}, compile func(T) []*hook) *follower[T] {
+	f := &follower[T]{source: source, compile: compile, stop: func() {}}
+	if source != nil {
+		f.stop = source.Subscribe(func(_, _ T) {
+			select {
+			case wake <- struct{}{}:
+			default:
+			}
+		})
+	}
+	return f
+}
+
+// await returns false when ctx has ended before the source was known.
+func (f *follower[T]) await(ctx context.Context) bool {
+	if f.source == nil {
+		return true
+	}
+	select {
+	case <-f.source.Synced():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// hooks are those of all configurations, in the order of their names.
+func (f *follower[T]) hooks() []*hook {
+	hooks := []*hook{}
+	if f.source == nil {
+		return hooks
+	}
+	configurations := slices.SortedFunc(f.source.All(), func(a, b T) int { return strings.Compare(a.GetName(), b.GetName()) })
+	known := make(map[string]compiled[T], len(configurations))
+	for _, c := range configurations {
+		done, ok := f.known[c.GetName()]
+		if !ok || done.from != c {
+			done = compiled[T]{c, f.compile(c)}
+		}
+		known[c.GetName()] = done
+		hooks = append(hooks, done.hooks...)
+	}
+	f.known = known
+	return hooks
+}
+
+func (p *Plugin) mutatingHooks(calls *callers, c *registration.MutatingWebhookConfiguration) []*hook {
+	hooks := make([]*hook, len(c.Webhooks))
+	for i := range c.Webhooks {
+		w := &c.Webhooks[i]
+		hooks[i] = p.compile(calls, c.Name, &registration.ValidatingWebhook{
+			Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, FailurePolicy: w.FailurePolicy,
+			NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector, SideEffects: w.SideEffects,
+			TimeoutSeconds: w.TimeoutSeconds, AdmissionReviewVersions: w.AdmissionReviewVersions, MatchConditions: w.MatchConditions,
+		})
+		hooks[i].mutates = true
+		hooks[i].again = w.ReinvocationPolicy != nil && *w.ReinvocationPolicy == registration.IfNeededReinvocationPolicy
+	}
+	return hooks
+}
+
+func (p *Plugin) validatingHooks(calls *callers, c *registration.ValidatingWebhookConfiguration) []*hook {
+	hooks := make([]*hook, len(c.Webhooks))
+	for i := range c.Webhooks {
+		hooks[i] = p.compile(calls, c.Name, &c.Webhooks[i])
+	}
+	return hooks
+}

@@ -1,0 +1,243 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/planekit/planekit/admission"
+	admissionapi "k8s.io/api/admission/v1"
+	registration "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// hook is one webhook, ready to be asked. It does not change.
+type hook struct {
+	configuration, name string
+	rules               []rule
+	// namespaces and objects are nil where they select everything.
+	namespaces, objects labels.Selector
+	broken              error // what is wrong with the selectors
+	match               Match // nil without conditions
+	ignore              bool  // failures
+	timeout             time.Duration
+	// effects says what the webhook does beside answering; nil when it does not tell.
+	effects        *registration.SideEffectClass
+	speaks         bool // v1
+	mutates, again bool
+	caller         *caller
+}
+
+// rule is a registration.Rule with its resources taken apart.
+type rule struct {
+	operations       []registration.OperationType
+	groups, versions []string
+	resources        []pair
+	scope            registration.ScopeType
+}
+
+// pair is a resource and a subresource, which is empty for the resource itself.
+type pair struct{ resource, sub string }
+
+const anything = "*"
+
+// timeout is what a webhook has where its configuration does not say.
+const timeout = 10 * time.Second
+
+var errNoConditions = errors.New("match conditions are not supported by this server")
+
+func (p *Plugin) compile(calls *callers, configuration string, w *registration.ValidatingWebhook) *hook {
+	h := &hook{
+		configuration: configuration,
+		name:          w.Name,
+		ignore:        w.FailurePolicy != nil && *w.FailurePolicy == registration.Ignore,
+		timeout:       timeout,
+		effects:       w.SideEffects,
+		speaks:        slices.Contains(w.AdmissionReviewVersions, admissionapi.SchemeGroupVersion.Version),
+		caller:        calls.get(w.ClientConfig),
+	}
+	if w.TimeoutSeconds != nil {
+		h.timeout = time.Duration(*w.TimeoutSeconds) * time.Second
+	}
+	for i := range w.Rules {
+		h.rules = append(h.rules, newRule(&w.Rules[i]))
+	}
+	var wrong [2]error
+	h.namespaces, wrong[0] = selector(w.NamespaceSelector)
+	h.objects, wrong[1] = selector(w.ObjectSelector)
+	h.broken = errors.Join(wrong[:]...)
+	if len(w.MatchConditions) > 0 {
+		h.match = p.condition(w)
+	}
+	return h
+}
+
+// condition compiles the conditions of w. What cannot be compiled fails whenever
+// it is asked.
+func (p *Plugin) condition(w *registration.ValidatingWebhook) Match {
+	err := errNoConditions
+	if p.config.Compile != nil {
+		var match Match
+		if match, err = p.config.Compile(w.MatchConditions); err == nil {
+			return match
+		}
+		p.config.Log.Error(err, "match conditions of a webhook do not compile", "webhook", w.Name)
+	}
+	return func(context.Context, *admission.Request, *admissionapi.AdmissionRequest) (bool, error) {
+		return false, err
+	}
+}
+
+func selector(s *metav1.LabelSelector) (labels.Selector, error) {
+	if s == nil || len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0 {
+		return nil, nil
+	}
+	return metav1.LabelSelectorAsSelector(s)
+}
+
+func newRule(from *registration.RuleWithOperations) rule {
+	r := rule{operations: from.Operations, groups: from.APIGroups, versions: from.APIVersions, scope: registration.AllScopes}
+	if from.Scope != nil {
+		r.scope = *from.Scope
+	}
+	for _, s := range from.Resources {
+		resource, sub, _ := strings.Cut(s, "/")
+		r.resources = append(r.resources, pair{resource, sub})
+	}
+	return r
+}
+
+// covers reports whether a rule speaks of r.
+func (h *hook) covers(r *admission.Request) bool {
+	for i := range h.rules {
+		if h.rules[i].covers(r) {
+			return true
+		}
+	}
+	return false
+}
+
+func (u *rule) covers(r *admission.Request) bool {
+	return u.does(r.Operation) && u.names(r) && has(u.groups, r.Resource.Group) && has(u.versions, r.Resource.Version) && u.reaches(r)
+}
+
+func (u *rule) does(op admission.Operation) bool {
+	for _, o := range u.operations {
+		if o == registration.OperationAll || string(o) == string(op) {
+			return true
+		}
+	}
+	return false
+}
+
+func (u *rule) names(r *admission.Request) bool {
+	for _, p := range u.resources {
+		if (p.resource == anything || p.resource == r.Resource.Resource) && (p.sub == anything || p.sub == r.Subresource) {
+			return true
+		}
+	}
+	return false
+}
+
+// reaches reports whether r is in the rule's scope. A namespace is not in one.
+func (u *rule) reaches(r *admission.Request) bool {
+	inside := r.Namespace != "" && !isNamespace(r)
+	switch u.scope {
+	case registration.NamespacedScope:
+		return inside
+	case registration.ClusterScope:
+		return !inside
+	}
+	return u.scope == registration.AllScopes
+}
+
+func has(list []string, s string) bool {
+	for _, item := range list {
+		if item == anything || item == s {
+			return true
+		}
+	}
+	return false
+}
+
+func isNamespace(r *admission.Request) bool {
+	return r.Resource.Group == "" && r.Resource.Resource == "namespaces"
+}
+
+// namespaceOf is the namespace that a review names: a Namespace is said to be in itself.
+func namespaceOf(r *admission.Request) string {
+	if r.Namespace == "" && isNamespace(r) {
+		return r.Name
+	}
+	return r.Namespace
+}
+
+// asks reports whether h is to be asked about q. An error refuses the request.
+func (p *Plugin) asks(ctx context.Context, h *hook, q *question) (bool, error) {
+	r := q.r
+	if !h.covers(r) {
+		return false, nil
+	}
+	if h.broken != nil {
+		return false, apierrors.NewInternalError(h.broken)
+	}
+	if h.objects != nil && !labelled(h.objects, r.Object) && !labelled(h.objects, r.OldObject) {
+		return false, nil
+	}
+	if ok, err := p.inside(ctx, h, r); !ok || err != nil {
+		return false, err
+	}
+	if h.match == nil {
+		return true, nil
+	}
+	asked, err := q.request()
+	if err != nil {
+		return false, err
+	}
+	ok, err := h.match(ctx, r, asked)
+	switch {
+	case err == nil:
+		return ok, nil
+	case h.ignore:
+		p.config.Log.Error(err, "match conditions of a webhook fail, it is not asked", "webhook", h.name)
+		return false, nil
+	}
+	resource := schema.GroupResource{Group: r.Resource.Group, Resource: r.Resource.Resource}
+	return false, apierrors.NewForbidden(resource, r.Name, err)
+}
+
+func labelled(s labels.Selector, object any) bool {
+	o, ok := object.(interface{ GetLabels() map[string]string })
+	return ok && s.Matches(labels.Set(o.GetLabels()))
+}
+
+// inside reports whether h wants to know of r's namespace. Objects outside of
+// namespaces are never left out.
+func (p *Plugin) inside(ctx context.Context, h *hook, r *admission.Request) (bool, error) {
+	name := namespaceOf(r)
+	if h.namespaces == nil || name == "" && !isNamespace(r) {
+		return true, nil
+	}
+	if isNamespace(r) && r.Subresource == "" && r.Object != nil {
+		return labelled(h.namespaces, r.Object), nil
+	}
+	namespace, ok := p.config.Namespaces.Get(name)
+	if !ok {
+		var err error
+		namespace, err = p.config.Lookup(ctx, name)
+		var status apierrors.APIStatus
+		switch {
+		case errors.As(err, &status):
+			return false, err
+		case err != nil:
+			return false, apierrors.NewInternalError(fmt.Errorf("namespace %s: %w", name, err))
+		}
+	}
+	return h.namespaces.Matches(labels.Set(namespace.Labels)), nil
+}

@@ -1,0 +1,199 @@
+package matchcel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/authz"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// The types of Kubernetes' authorization library. They have no fields.
+var (
+	authorizerType    = cel.ObjectType("kubernetes.authorization.Authorizer")
+	pathCheckType     = cel.ObjectType("kubernetes.authorization.PathCheck")
+	groupCheckType    = cel.ObjectType("kubernetes.authorization.GroupCheck")
+	resourceCheckType = cel.ObjectType("kubernetes.authorization.ResourceCheck")
+	decisionType      = cel.ObjectType("kubernetes.authorization.Decision")
+)
+
+// authorizer asks for a user, within the request that ctx is of.
+type authorizer struct {
+	ctx  context.Context
+	asks interface {
+		Authorize(context.Context, authz.Attributes) (authz.Decision, string, error)
+	}
+	user *user.Info
+}
+
+type pathCheck struct {
+	authorizer
+	path string
+}
+
+type groupCheck struct {
+	authorizer
+	group string
+}
+
+type resourceCheck struct {
+	authorizer
+	attributes authz.Attributes
+}
+
+type decision struct {
+	allowed bool
+	reason  string
+	err     error
+}
+
+var errNoAuthorizer = errors.New("there is no authorizer")
+
+func (a authorizer) check(at authz.Attributes) ref.Val {
+	if a.asks == nil {
+		return opaque[decision]{decisionType, decision{err: errNoAuthorizer}}
+	}
+	at.User = a.user
+	d, reason, err := a.asks.Authorize(a.ctx, at)
+	return opaque[decision]{decisionType, decision{d == authz.Allow, reason, err}}
+}
+
+// opaque is a value that only functions look into.
+type opaque[T any] struct {
+	of    *cel.Type
+	value T
+}
+
+func (o opaque[T]) ConvertToNative(t reflect.Type) (any, error) {
+	return nil, fmt.Errorf("type conversion error from '%s' to '%v'", o.of.TypeName(), t)
+}
+
+func (o opaque[T]) ConvertToType(t ref.Type) ref.Val {
+	switch t {
+	case o.of:
+		return o
+	case types.TypeType:
+		return o.of
+	}
+	return types.NewErr("type conversion error from '%s' to '%s'", o.of.TypeName(), t.TypeName())
+}
+
+func (o opaque[T]) Equal(other ref.Val) ref.Val { return types.MaybeNoSuchOverloadErr(other) }
+func (o opaque[T]) Type() ref.Type              { return o.of }
+func (o opaque[T]) Value() any                  { return o.value }
+
+// reads is a function of a T.
+func reads[T any](f func(T) ref.Val) cel.OverloadOpt {
+	return cel.UnaryBinding(func(of ref.Val) ref.Val {
+		o, ok := of.(opaque[T])
+		if !ok {
+			return types.MaybeNoSuchOverloadErr(of)
+		}
+		return f(o.value)
+	})
+}
+
+// takes is a function of a T and a string.
+func takes[T any](f func(T, string) ref.Val) cel.OverloadOpt {
+	return cel.BinaryBinding(func(of, argument ref.Val) ref.Val {
+		o, ok := of.(opaque[T])
+		text, also := argument.(types.String)
+		if !ok || !also {
+			return types.MaybeNoSuchOverloadErr(argument)
+		}
+		return f(o.value, string(text))
+	})
+}
+
+// narrows is a function that changes what a check of a resource is about.
+func narrows(name string, set func(at *authz.Attributes, to string)) cel.EnvOption {
+	return cel.Function(name, cel.MemberOverload("resourcecheck_"+strings.ToLower(name), []*cel.Type{resourceCheckType, cel.StringType}, resourceCheckType,
+		takes(func(c resourceCheck, to string) ref.Val {
+			set(&c.attributes, to)
+			return opaque[resourceCheck]{resourceCheckType, c}
+		})))
+}
+
+func says(name string, t *cel.Type, f func(decision) ref.Val) cel.EnvOption {
+	return cel.Function(name, cel.MemberOverload("decision_"+name, []*cel.Type{decisionType}, t, reads(f)))
+}
+
+// authorization is the library.
+func authorization() []cel.EnvOption {
+	member := func(name, overload string, of, gives *cel.Type, binding cel.OverloadOpt) cel.EnvOption {
+		return cel.Function(name, cel.MemberOverload(overload, []*cel.Type{of, cel.StringType}, gives, binding))
+	}
+	return []cel.EnvOption{
+		member("path", "authorizer_path", authorizerType, pathCheckType, takes(aboutPath)),
+		member("group", "authorizer_group", authorizerType, groupCheckType, takes(func(a authorizer, group string) ref.Val {
+			return opaque[groupCheck]{groupCheckType, groupCheck{a, group}}
+		})),
+		member("resource", "groupcheck_resource", groupCheckType, resourceCheckType, takes(aboutResource)),
+		cel.Function("serviceAccount", cel.MemberOverload("authorizer_serviceaccount",
+			[]*cel.Type{authorizerType, cel.StringType, cel.StringType}, authorizerType, cel.FunctionBinding(aboutAccount))),
+		narrows("subresource", func(at *authz.Attributes, to string) { at.Subresource = to }),
+		narrows("namespace", func(at *authz.Attributes, to string) { at.Namespace = to }),
+		narrows("name", func(at *authz.Attributes, to string) { at.Name = to }),
+		narrows("fieldSelector", func(*authz.Attributes, string) {}),
+		narrows("labelSelector", func(*authz.Attributes, string) {}),
+		member("check", "pathcheck_check", pathCheckType, decisionType, takes(func(c pathCheck, verb string) ref.Val {
+			return c.check(authz.Attributes{Path: c.path, Verb: verb})
+		})),
+		member("check", "resourcecheck_check", resourceCheckType, decisionType, takes(func(c resourceCheck, verb string) ref.Val {
+			c.attributes.Verb = verb
+			return c.check(c.attributes)
+		})),
+		says("allowed", cel.BoolType, func(d decision) ref.Val { return types.Bool(d.allowed) }),
+		says("reason", cel.StringType, func(d decision) ref.Val { return types.String(d.reason) }),
+		says("errored", cel.BoolType, func(d decision) ref.Val { return types.Bool(d.err != nil) }),
+		says("error", cel.StringType, func(d decision) ref.Val {
+			if d.err == nil {
+				return types.String("")
+			}
+			return types.String(d.err.Error())
+		}),
+	}
+}
+
+func aboutPath(a authorizer, path string) ref.Val {
+	if strings.TrimSpace(path) == "" {
+		return types.NewErr("path must not be empty")
+	}
+	return opaque[pathCheck]{pathCheckType, pathCheck{a, path}}
+}
+
+func aboutResource(g groupCheck, resource string) ref.Val {
+	if strings.TrimSpace(resource) == "" {
+		return types.NewErr("resource must not be empty")
+	}
+	return opaque[resourceCheck]{resourceCheckType, resourceCheck{g.authorizer, authz.Attributes{Group: g.group, Version: "*", Resource: resource}}}
+}
+
+func aboutAccount(arguments ...ref.Val) ref.Val {
+	if len(arguments) != 3 {
+		return types.NoSuchOverloadErr()
+	}
+	a, ok := arguments[0].(opaque[authorizer])
+	namespace, hasNamespace := arguments[1].(types.String)
+	name, hasName := arguments[2].(types.String)
+	switch {
+	case !ok || !hasNamespace || !hasName:
+		return types.MaybeNoSuchOverloadErr(arguments[0])
+	case len(validation.IsDNS1123Subdomain(string(name))) > 0:
+		return types.NewErr("Invalid service account name")
+	case len(validation.IsDNS1123Label(string(namespace))) > 0:
+		return types.NewErr("Invalid service account namespace")
+	}
+	a.value.user = &user.Info{
+		Name:   user.ServiceAccountPrefix + string(namespace) + ":" + string(name),
+		Groups: []string{user.ServiceAccounts, user.ServiceAccounts + ":" + string(namespace), user.Authenticated},
+	}
+	return a
+}

@@ -1,0 +1,208 @@
+// Package matchcel evaluates the match conditions of webhooks: expressions of CEL
+// that say about which requests a webhook is to be asked
+// (https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#matching-requests-matchconditions).
+//
+//	conditions, err := matchcel.New(matchcel.Config{Authorizer: authorizer})
+//	webhook.Config{Compile: conditions.Compile, ...}
+//	webhook.CheckConditions(conditions.Check) // refuses what does not compile
+//
+// An expression has the variables object and oldObject (null where there is none),
+// request (an AdmissionRequest without its objects), authorizer and
+// authorizer.requestResource, which ask whether somebody may do something:
+//
+//	authorizer.group('apps').resource('deployments').check('create').allowed()
+//
+// Beside CEL's own there are its extensions for strings, sets, lists, optional
+// values and comprehensions with two variables, and of Kubernetes' libraries
+// those for authorization, lists and regular expressions; those for URLs, IP
+// addresses, quantities, formats and semantic versions are not there. Checks take
+// field and label selectors and ask without them, which asks for more.
+//
+// Evaluation is bounded by its cost, as in kube-apiserver: one million for an
+// expression, two and a half for the conditions of one webhook; an authorization
+// check costs 350,000. It ends with the request's context.
+//
+// This package is apart from package webhook so that only those who want
+// conditions link CEL.
+package matchcel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/interpreter"
+	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/authz"
+	admissionapi "k8s.io/api/admission/v1"
+	registration "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+)
+
+// Bounds of evaluation in CEL's units, and how many steps are made between two
+// looks at the context; kube-apiserver's figures.
+const (
+	expressionLimit = 1_000_000
+	conditionsLimit = 2_500_000
+	checkFrequency  = 100
+)
+
+// Config says who answers authorization checks.
+type Config struct {
+	// Authorizer is the server's own. Nil fails every check.
+	Authorizer interface {
+		Authorize(context.Context, authz.Attributes) (authz.Decision, string, error)
+	}
+}
+
+// Compiler compiles expressions. It is safe for concurrent use.
+type Compiler struct {
+	config Config
+	env    *cel.Env
+}
+
+// New returns a compiler.
+func New(c Config) (*Compiler, error) {
+	env, err := newEnv()
+	if err != nil {
+		return nil, fmt.Errorf("matchcel: %w", err)
+	}
+	return &Compiler{c, env}, nil
+}
+
+// condition is one that has been compiled.
+type condition struct {
+	expression string
+	program    cel.Program
+}
+
+// Check says what is wrong with an expression, as kube-apiserver does when it
+// refuses a configuration.
+func (c *Compiler) Check(expression string) error {
+	_, err := c.program(expression)
+	return err
+}
+
+func (c *Compiler) program(expression string) (cel.Program, error) {
+	ast, issues := c.env.Compile(expression)
+	if issues != nil && issues.Err() != nil {
+		return nil, errors.New("compilation failed: " + issues.String())
+	}
+	if !ast.OutputType().IsExactType(cel.BoolType) {
+		return nil, fmt.Errorf("must evaluate to bool but got %v", ast.OutputType())
+	}
+	program, err := c.env.Program(ast,
+		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),
+		cel.CostLimit(expressionLimit),
+		cel.CostTracking(costs{}),
+		cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)),
+		cel.InterruptCheckFrequency(checkFrequency),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("program instantiation failed: %w", err)
+	}
+	return program, nil
+}
+
+// Compile makes a function of conditions which says whether all of them hold. One
+// that is false is enough to say no, even where others fail.
+func (c *Compiler) Compile(list []registration.MatchCondition) (func(context.Context, *admission.Request, *admissionapi.AdmissionRequest) (bool, error), error) {
+	conditions := make([]condition, len(list))
+	for i := range list {
+		expression := strings.TrimSpace(list[i].Expression)
+		program, err := c.program(expression)
+		if err != nil {
+			return nil, fmt.Errorf("match condition %q: %w", list[i].Name, err)
+		}
+		conditions[i] = condition{expression, program}
+	}
+	return func(ctx context.Context, r *admission.Request, asked *admissionapi.AdmissionRequest) (bool, error) {
+		variables, err := c.variables(ctx, r, asked)
+		if err != nil {
+			return false, err
+		}
+		return evaluate(ctx, conditions, variables)
+	}, nil
+}
+
+var errBudget = errors.New("validation failed due to running out of cost budget, no further validation rules will be run")
+
+func evaluate(ctx context.Context, conditions []condition, variables map[string]any) (bool, error) {
+	var failed []error
+	budget := uint64(conditionsLimit)
+	for _, c := range conditions {
+		result, details, err := c.program.ContextEval(ctx, variables)
+		if details == nil || details.ActualCost() == nil {
+			return false, fmt.Errorf("runtime cost could not be calculated for expression: %v, no further expression will be run", c.expression)
+		}
+		if *details.ActualCost() > budget {
+			return false, errBudget
+		}
+		budget -= *details.ActualCost()
+		switch {
+		case err != nil:
+			failed = append(failed, fmt.Errorf("expression '%v' resulted in error: %w", c.expression, err))
+		case result == types.False:
+			return false, nil
+		}
+	}
+	if len(failed) > 0 {
+		return false, utilerrors.NewAggregate(failed)
+	}
+	return true, nil
+}
+
+// variables are what expressions see of a request.
+func (c *Compiler) variables(ctx context.Context, r *admission.Request, asked *admissionapi.AdmissionRequest) (map[string]any, error) {
+	kind := schema.GroupVersionKind(r.Kind)
+	object, err := plain(r.Object, kind)
+	if err != nil {
+		return nil, fmt.Errorf("failed to prepare object variable for evaluation: %w", err)
+	}
+	old, err := plain(r.OldObject, kind)
+	if err != nil {
+		return nil, fmt.Errorf("failed to prepare oldObject variable for evaluation: %w", err)
+	}
+	request, err := runtime.DefaultUnstructuredConverter.ToUnstructured(asked)
+	if err != nil {
+		return nil, fmt.Errorf("failed to prepare request variable for evaluation: %w", err)
+	}
+	u := r.User
+	if u == nil {
+		u = &user.Info{}
+	}
+	a := authorizer{ctx: ctx, asks: c.config.Authorizer, user: u}
+	resource := resourceCheck{a, authz.Attributes{
+		Group: r.Resource.Group, Version: "*", Resource: r.Resource.Resource, Subresource: r.Subresource,
+		Namespace: asked.Namespace, Name: r.Name,
+	}}
+	return map[string]any{
+		"object":                     object,
+		"oldObject":                  old,
+		"request":                    request,
+		"authorizer":                 opaque[authorizer]{authorizerType, a},
+		"authorizer.requestResource": opaque[resourceCheck]{resourceCheckType, resource},
+	}, nil
+}
+
+// plain returns v as maps and slices, which say that it is of kind where v does not
+// say what it is; nil for nil.
+func plain(v any, kind schema.GroupVersionKind) (any, error) {
+	if v == nil {
+		return nil, nil
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(v)
+	if err != nil {
+		return nil, err
+	}
+	if fields["kind"] == nil {
+		fields["apiVersion"], fields["kind"] = kind.ToAPIVersionAndKind()
+	}
+	return fields, nil
+}

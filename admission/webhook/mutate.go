@@ -1,0 +1,151 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/planekit/planekit/admission"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Mutate asks the mutating webhooks that want to know of r, one after another,
+// and lets them change the object.
+func (p *Plugin) Mutate(ctx context.Context, r *admission.Request) error {
+	hooks, err := p.hooks(ctx, r, &p.mutating)
+	if err != nil || len(hooks) == 0 {
+		return err
+	}
+	m := mutation{plugin: p, hooks: hooks, q: question{r: r}}
+	if err := m.round(ctx); err != nil || !m.changed {
+		return err
+	}
+	if err := m.repeat(ctx); err != nil {
+		return err
+	}
+	m.second = true
+	return m.round(ctx)
+}
+
+// mutation is the way of one request past the mutating webhooks.
+type mutation struct {
+	plugin *Plugin
+	hooks  []*hook
+	q      question
+	// changed says that a webhook has changed the object; second that this is the
+	// second round.
+	changed, second bool
+	// asked have been asked, and shall be again if the object changes from now on;
+	// due shall be in the second round. Both are by index in hooks.
+	asked, due map[int]bool
+}
+
+// repeat lets the plugins before the webhooks see what these have made of the
+// object. When they change it, webhooks see it again.
+func (m *mutation) repeat(ctx context.Context) error {
+	again, r := m.plugin.config.Again, m.q.r
+	if again == nil {
+		return nil
+	}
+	before := r.Object
+	if o, ok := before.(runtime.Object); ok {
+		before = o.DeepCopyObject()
+	}
+	if err := again.Mutate(ctx, r); err != nil {
+		return err
+	}
+	if !equality.Semantic.DeepEqual(before, r.Object) {
+		m.touched()
+	}
+	return nil
+}
+
+// touched notes that the object is another than those asked before have seen.
+func (m *mutation) touched() {
+	m.q.object = nil
+	if m.due == nil {
+		m.due = map[int]bool{}
+	}
+	for i := range m.asked {
+		m.due[i] = true
+	}
+	m.asked = nil
+}
+
+// round goes through the webhooks once; the second time only through those which
+// are due.
+func (m *mutation) round(ctx context.Context) error {
+	for i, h := range m.hooks {
+		ok, err := m.plugin.asks(ctx, h, &m.q)
+		if err != nil {
+			return err
+		}
+		if !ok || m.second && !m.due[i] {
+			continue
+		}
+		changed, err := m.ask(ctx, i, h)
+		if changed {
+			m.changed = true
+			m.touched()
+		}
+		if h.again {
+			if m.asked == nil {
+				m.asked = map[int]bool{}
+			}
+			m.asked[i] = true
+		}
+		if err == nil {
+			continue
+		}
+		if !m.plugin.forgiven(h, m.q.r, err, m.annotation("failed-open.mutation.webhook.admission.k8s.io/", i)) {
+			return refusal(err)
+		}
+		if ctx.Err() != nil {
+			return outOfTime()
+		}
+	}
+	return nil
+}
+
+// annotation is the name of what the audit event has of the i-th webhook in this round.
+func (m *mutation) annotation(prefix string, i int) string {
+	round := 0
+	if m.second {
+		round = 1
+	}
+	return fmt.Sprintf("%sround_%d_index_%d", prefix, round, i)
+}
+
+// ask lets h change the object and reports whether it has.
+func (m *mutation) ask(ctx context.Context, i int, h *hook) (changed bool, err error) {
+	r := m.q.r
+	if r.Annotate != nil {
+		defer func() {
+			value, _ := json.Marshal(struct { // strings and a bool: it cannot fail
+				Configuration string `json:"configuration"`
+				Webhook       string `json:"webhook"`
+				Mutated       bool   `json:"mutated"`
+			}{h.configuration, h.name, changed})
+			r.Annotate(m.annotation("mutation.webhook.admission.k8s.io/", i), string(value))
+		}()
+	}
+	response, err := h.ask(ctx, &m.q)
+	if err != nil {
+		return false, err
+	}
+	h.tell(r, response)
+	if !response.Allowed {
+		return false, h.denied(response.Result)
+	}
+	if len(response.Patch) == 0 {
+		return false, nil
+	}
+	object, err := h.patched(&m.q, response.Patch)
+	if err != nil || object == nil {
+		return false, err
+	}
+	changed = !equality.Semantic.DeepEqual(r.Object, object)
+	r.Object = object
+	return changed, nil
+}

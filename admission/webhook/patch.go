@@ -1,0 +1,110 @@
+package webhook
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/planekit/planekit/admission"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// Bounds of what a patch may do, those of the patches of clients: a few copies
+// into each other would make any size.
+const (
+	maxOperations = 10000
+	maxObject     = 3 << 20
+	maxCopied     = 10 * maxObject
+)
+
+// patched returns the request's object with the patch that h has answered, as
+// another object of the same type; nil when the patch is empty. A patch that does not
+// fit is an error of the request, whatever h's failurePolicy.
+func (h *hook) patched(q *question, patch []byte) (any, error) {
+	operations, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		return nil, &failure{h.name, fmt.Errorf("received undecodable patch in webhook response: %w", err)}
+	}
+	if len(operations) == 0 {
+		return nil, nil
+	}
+	if q.r.Object == nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf(
+			"admission webhook %q attempted to modify the object, which is not supported for this operation", h.name))
+	}
+	data, err := apply(q.object, operations)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	object, err := decode(data, q.r)
+	if err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("admission webhook %q: %w", h.name, err))
+	}
+	return object, nil
+}
+
+// apply makes the change in steps that end before each copy, so that no more
+// than one copy goes beyond the bounds.
+func apply(document []byte, operations jsonpatch.Patch) (_ []byte, err error) {
+	if len(operations) > maxOperations {
+		return nil, fmt.Errorf("the patch has %d operations, more than %d", len(operations), maxOperations)
+	}
+	for copied := 0; len(operations) > 0; {
+		n := 1
+		for n < len(operations) && operations[n].Kind() != "copy" {
+			n++
+		}
+		if document, err = operations[:n].Apply(document); err != nil {
+			return nil, err
+		}
+		operations = operations[n:]
+		if copied += len(document); len(document) > maxObject || len(operations) > 0 && copied > maxCopied {
+			return nil, fmt.Errorf("the patch makes the object larger than %d bytes", maxObject)
+		}
+	}
+	return document, nil
+}
+
+// decode returns data as an object of the type that r has. It is still the same
+// object: what the server says of it, it says again.
+func decode(data []byte, r *admission.Request) (any, error) {
+	t := reflect.TypeOf(r.Object)
+	if t.Kind() != reflect.Pointer {
+		return nil, fmt.Errorf("a %v cannot be patched", t)
+	}
+	object := reflect.New(t.Elem()).Interface()
+	if err := utiljson.Unmarshal(data, object); err != nil {
+		return nil, fmt.Errorf("decode the patched object: %w", err)
+	}
+	if o, ok := object.(runtime.Object); ok {
+		if got := o.GetObjectKind().GroupVersionKind(); got != kindOf(r) {
+			return nil, fmt.Errorf("the patch makes a %v of a %v", got, kindOf(r))
+		}
+	}
+	is, ok := object.(metav1.Object)
+	was, also := r.Object.(metav1.Object)
+	if !ok || !also {
+		return object, nil
+	}
+	if is.GetNamespace() != was.GetNamespace() {
+		return nil, fmt.Errorf("the patch moves the object from namespace %q to %q", was.GetNamespace(), is.GetNamespace())
+	}
+	is.SetUID(was.GetUID())
+	is.SetResourceVersion(was.GetResourceVersion())
+	is.SetCreationTimestamp(was.GetCreationTimestamp())
+	is.SetDeletionTimestamp(was.GetDeletionTimestamp())
+	is.SetDeletionGracePeriodSeconds(was.GetDeletionGracePeriodSeconds())
+	return object, nil
+}
+
+// kindOf is what the JSON of r's object says that it is.
+func kindOf(r *admission.Request) schema.GroupVersionKind {
+	if kind := r.Object.(runtime.Object).GetObjectKind().GroupVersionKind(); kind.Kind != "" {
+		return kind
+	}
+	return schema.GroupVersionKind(r.Kind)
+}
