@@ -178,6 +178,11 @@ var walls = []wall{
 		{"k8s.io/apimachinery", machinery},
 		{"github.com/go-logr/logr", logging},
 	}},
+	{packages: "reconcile/initializer", closed: true, may: []allowance{
+		{"reconcile", itsRoom},
+		{"k8s.io/apimachinery", machinery},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "reconcile", closed: true, may: []allowance{{"github.com/go-logr/logr", logging}}},
 
 	{packages: "schedule", closed: true, may: []allowance{
@@ -280,6 +285,13 @@ var walls = []wall{
 		{"authz", "here the rooms are joined"},
 		{"storage", "here the rooms are joined"},
 		{"k8s.io/apimachinery", machinery},
+	}},
+
+	{packages: "examples/initializer", closed: true, may: []allowance{
+		{"client/kubeconfig", "it finds the cluster as kubectl does"},
+		{"reconcile/initializer", "it is two of its loops"},
+		{"k8s.io/api/core", kubeTypes},
+		{"golang.org/x/sync", "the parts run and end together"},
 	}},
 
 	{packages: "examples/widgets", closed: true, may: []allowance{
