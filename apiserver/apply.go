@@ -32,6 +32,9 @@ func (s *Server) apply(q *request, o *metav1.PatchOptions, data []byte) error {
 		return err
 	}
 	patch, err := q.applied(data, o.FieldValidation)
+	if err == nil {
+		err = q.hearApplied(s, patch)
+	}
 	if err != nil {
 		return err
 	}
@@ -65,6 +68,9 @@ func (s *Server) apply(q *request, o *metav1.PatchOptions, data []byte) error {
 		}
 		if err != nil {
 			return storageError(err, q.kind.gr, q.info.Name)
+		}
+		if obj, err = s.awaitInitialized(q, obj, e.dryRun); err != nil {
+			return err
 		}
 		return s.respond(q, http.StatusCreated, obj)
 	}

@@ -54,6 +54,9 @@ func (s *Server) create(q *request) error {
 	if err != nil {
 		return err
 	}
+	if created, err = s.awaitInitialized(q, created, len(o.DryRun) > 0); err != nil {
+		return err
+	}
 	return s.respond(q, http.StatusCreated, created)
 }
 
@@ -110,6 +113,9 @@ func (s *Server) tryNew(q *request, obj runtime.Object, dryRun bool) (_ runtime.
 	if err := s.mutate(q, in); err != nil {
 		return nil, err
 	}
+	if q.state, err = s.pendingNew(q, in); err != nil {
+		return nil, err
+	}
 	holds, err := s.allocate(q, admitted(in), nil, dryRun)
 	defer func() { holds.settle(err) }()
 	if err != nil {
@@ -159,7 +165,7 @@ func (q *request) validateNew(obj runtime.Object) error {
 func (s *Server) insert(q *request, obj runtime.Object, dryRun bool) error {
 	m, ctx := accessor(obj), q.r.Context()
 	key := q.kind.key(q.info.Namespace, m.GetName())
-	data, err := q.kind.encode(obj)
+	data, err := q.kind.encodeWith(obj, q.state)
 	if err != nil {
 		return err
 	}
@@ -171,7 +177,7 @@ func (s *Server) insert(q *request, obj runtime.Object, dryRun bool) error {
 		return err
 	}
 	q.kind.standAt(obj, record.Revision)
-	q.kind.cache.put(key, record.Revision, obj)
+	q.kind.cache.put(key, record.Revision, obj, q.state)
 	if q.kind.AfterCreate != nil {
 		q.kind.AfterCreate(ctx, obj)
 	}

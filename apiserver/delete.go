@@ -78,10 +78,12 @@ func (q *request) deleteOptions(s *Server) (*metav1.DeleteOptions, error) {
 // whether it is gone.
 func (s *Server) remove(q *request, o *metav1.DeleteOptions) (obj runtime.Object, gone bool, err error) {
 	obj, err = s.onRecord(q, func(record storage.Record) (runtime.Object, error) {
-		old, err := q.kind.decode(record)
+		i, err := q.kind.item(record)
 		if err != nil {
 			return nil, err
 		}
+		old := i.Object.Object
+		q.was = i.Object.initializers
 		if err := q.checkPreconditions(old, o.Preconditions); err != nil {
 			return nil, err
 		}
@@ -101,7 +103,8 @@ func (s *Server) remove(q *request, o *metav1.DeleteOptions) (obj runtime.Object
 
 func (s *Server) removeRecord(q *request, o *metav1.DeleteOptions, record storage.Record, old runtime.Object) (runtime.Object, bool, error) {
 	obj := old.DeepCopyObject()
-	stays := q.kind.doom(obj, o, time.Now())
+	// Nobody who would have to do something first has seen what is uninitialized.
+	stays := q.was == nil && q.kind.doom(obj, o, time.Now())
 	change := storage.Change{Op: storage.Delete, Key: record.Key, Previous: record.Revision}
 	if stays {
 		data, err := q.kind.encode(obj)
@@ -119,7 +122,7 @@ func (s *Server) removeRecord(q *request, o *metav1.DeleteOptions, record storag
 	}
 	q.kind.standAt(obj, written.Revision)
 	if stays {
-		q.kind.cache.put(record.Key, written.Revision, obj)
+		q.kind.cache.put(record.Key, written.Revision, obj, nil)
 	} else {
 		s.giveBack(q, old, nil, written.Revision)
 	}

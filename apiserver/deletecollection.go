@@ -22,6 +22,7 @@ func (s *Server) deleteCollection(q *request) error {
 	if err != nil {
 		return err
 	}
+	selected.uninitialized = true // else they would outlive their namespace
 	found, err := s.find(q.r.Context(), selected, &lo)
 	if err != nil {
 		return err
@@ -39,7 +40,7 @@ func (s *Server) deleteCollection(q *request) error {
 		if err != nil {
 			return err
 		}
-		deleted.items = append(deleted.items, asItem(last))
+		deleted.items = append(deleted.items, asItemWith(last, one.was))
 	}
 	return s.respondList(q, deleted)
 }

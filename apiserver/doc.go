@@ -64,6 +64,23 @@
 // is recorded under prefix/held. Objects from the cache are shared: strategies,
 // columns and admission must never change an old object.
 //
+// # Objects that are not there yet
+//
+// With [Config].Initializers a new object may have to wait for initializers, as
+// in Kubernetes 1.7 to 1.13: it has metadata.initializers.pending, and is there
+// only for requests with includeUninitialized=true until the list is empty. The
+// create waits for that, half a minute at most, which takes none of the places
+// that MaxInFlight counts. Only who has the verb initialize may change the object
+// until then; the first pending initializer alone may be taken off, or a result
+// set, which fails the create and deletes the object. Such a change is checked as
+// a new object is, so what could not change later can. Anybody who may delete the
+// object may do so: it goes at once. Deleting a collection takes these too.
+//
+// The field is in no Go type any more. It is kept beside the object, in front of
+// its record, and sent as JSON and YAML; in protobuf the object comes without it.
+// A request that does not have the field leaves it as it is: an update by a client
+// that does not know it initializes nothing. To be done, say pending: [] or null.
+//
 // # How it fails
 //
 // Whatever the cause, clients get a metav1.Status. A panic in a handler costs

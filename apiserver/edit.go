@@ -43,15 +43,20 @@ func (s *Server) edit(q *request, e edit) (runtime.Object, error) {
 // attempt applies e to record. It fails with storage.ErrConflict when the
 // record is no longer the newest.
 func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.Object, err error) {
-	old, err := q.kind.decode(record)
+	i, err := q.kind.item(record)
 	if err != nil {
 		return nil, err
 	}
+	old := i.Object.Object
+	q.was = i.Object.initializers
 	obj, err := e.apply(old)
 	if err != nil {
 		return nil, err
 	}
 	if err := q.carry(obj, old); err != nil {
+		return nil, err
+	}
+	if q.state, err = s.pendingNext(q); err != nil {
 		return nil, err
 	}
 	// First, so that what a client leaves out is no change.
@@ -124,8 +129,14 @@ func (q *request) carry(obj, old runtime.Object) error {
 
 func (q *request) validateChange(obj, old runtime.Object) error {
 	errs := validation.ValidateObjectMetaAccessorUpdate(accessor(obj), accessor(old), field.NewPath("metadata"))
-	if check := q.strategy().ValidateUpdate; check != nil {
-		errs = append(errs, check(q.r.Context(), obj, old)...)
+	strategy := q.strategy()
+	switch {
+	case q.was != nil && q.sub == nil: // it is not there yet, and may become anything
+		if strategy.Validate != nil {
+			errs = append(errs, strategy.Validate(q.r.Context(), obj)...)
+		}
+	case strategy.ValidateUpdate != nil:
+		errs = append(errs, strategy.ValidateUpdate(q.r.Context(), obj, old)...)
 	}
 	if len(errs) > 0 {
 		return apierrors.NewInvalid(q.kind.gvk.GroupKind(), q.info.Name, errs)
@@ -142,7 +153,7 @@ func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Rec
 			return old, err
 		}
 	}
-	data, err := q.kind.encode(obj)
+	data, err := q.kind.encodeWith(obj, q.state)
 	if err != nil {
 		return nil, err
 	}
@@ -151,6 +162,9 @@ func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Rec
 	case q.kind.released(obj, old):
 		change.Op, change.Value, change.TTL = storage.Delete, nil, 0
 	case bytes.Equal(data, record.Value) && !record.Stale:
+		if q.state.failed() && !e.dryRun { // and whoever stored it could not go on
+			return old, s.dropFailed(q)
+		}
 		return old, nil
 	}
 	if e.dryRun {
@@ -167,8 +181,11 @@ func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Rec
 	if change.Op == storage.Delete {
 		s.giveBack(q, old, nil, written.Revision)
 	} else {
-		q.kind.cache.put(record.Key, written.Revision, obj)
+		q.kind.cache.put(record.Key, written.Revision, obj, q.state)
 		s.giveBack(q, old, obj, written.Revision)
+	}
+	if q.state.failed() {
+		return obj, s.dropFailed(q)
 	}
 	return obj, nil
 }
@@ -180,7 +197,7 @@ func (q *request) appliedBefore(obj, old runtime.Object, record storage.Record) 
 	if !kept {
 		return false, nil
 	}
-	data, err := q.kind.encode(obj)
+	data, err := q.kind.encodeWith(obj, q.state)
 	accessor(obj).SetManagedFields(now)
 	return bytes.Equal(data, record.Value) && !record.Stale && !q.kind.released(obj, old), err
 }

@@ -83,11 +83,13 @@ func (o others) List(ctx context.Context, group, plural string) ([]runtime.Objec
 	}
 	var out []runtime.Object
 	for _, record := range page.Records {
-		obj, err := k.decode(record)
+		i, err := k.item(record)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, obj)
+		if i.Object.initializers == nil {
+			out = append(out, i.Object.Object)
+		}
 	}
 	return out, nil
 }
@@ -112,7 +114,7 @@ func (o others) Update(ctx context.Context, group, plural string, obj runtime.Ob
 	}
 	if err == nil {
 		k.standAt(obj, written.Revision)
-		k.cache.put(change.Key, written.Revision, obj)
+		k.cache.put(change.Key, written.Revision, obj, nil)
 	}
 	return err
 }

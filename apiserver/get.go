@@ -28,6 +28,7 @@ func (s *Server) get(q *request) error {
 		return err
 	}
 	if !q.ready() {
+		q.state = i.Object.initializers
 		return s.respond(q, http.StatusOK, i.Object.Object)
 	}
 	return s.respondItem(q, i)
@@ -40,6 +41,7 @@ func (s *Server) getSub(q *request) error {
 		return err
 	}
 	obj := i.Object.Object
+	q.state = i.Object.initializers
 	if q.sub.New != nil {
 		if obj, err = q.show(obj); err != nil {
 			return err
@@ -80,6 +82,9 @@ func (s *Server) read(ctx context.Context, q *request, version string) (*item, e
 	}
 	if err != nil {
 		return nil, storageError(err, q.kind.gr, q.info.Name)
+	}
+	if i.Err == nil && i.Object.initializers != nil && !q.includesUninitialized() {
+		return nil, apierrors.NewNotFound(q.kind.gr, q.info.Name)
 	}
 	return i, i.Err
 }

@@ -59,7 +59,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, identify func(*ht
 			s.writeError(recorder, r, overloaded(err))
 			return
 		}
-		defer s.limiter.Leave()
+		recorder.placed = true
+		defer s.unplace(recorder)
 	}
 	if err := s.authorize(recorder, r, info, u); err != nil {
 		s.writeError(recorder, r, err)
@@ -67,6 +68,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, identify func(*ht
 	}
 	if err := s.route(recorder, r, info, u); err != nil {
 		s.writeError(recorder, r, err)
+	}
+}
+
+// unplace gives up the place of a request among those that are served at once.
+func (s *Server) unplace(w *recorder) {
+	if w.placed {
+		w.placed = false
+		s.limiter.Leave()
 	}
 }
 

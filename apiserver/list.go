@@ -29,6 +29,7 @@ func (s *Server) list(q *request) error {
 	if err != nil {
 		return err
 	}
+	selected.uninitialized = q.includesUninitialized()
 	found, err := s.find(q.r.Context(), selected, &o)
 	if err != nil {
 		return err
@@ -141,7 +142,7 @@ func (selected *selection) pick(s *Server, state cache.Snapshot[*object], from l
 			found.add(s, selected, i)
 			continue
 		}
-		if i.Err != nil || !selected.matches(i.Object.Object) {
+		if i.Err != nil || !selected.shows(i.Object) {
 			continue
 		}
 		if more++; !selected.all() {
@@ -202,7 +203,7 @@ func (l *listing) add(s *Server, selected *selection, i *item) {
 		l.broken = append(l.broken, i.Key)
 		return
 	}
-	if selected.matches(i.Object.Object) {
+	if selected.shows(i.Object) {
 		l.items = append(l.items, i)
 	}
 }

@@ -82,9 +82,19 @@ func (s *Server) respondList(q *request, l *listing) error {
 	case asTable:
 		list, err = q.kind.table(q, l)
 	case asPartial:
-		list, err = partialList(l)
+		if list, err = partialList(l); err == nil && l.waiting() && q.out.media != mediaProto {
+			b, err := q.kind.partialBody(mediaJSON, l)
+			if list, err = l.with(list, b, err); err != nil {
+				return err
+			}
+		}
 	default:
-		list, err = q.kind.listObject(l)
+		if list, err = q.kind.listObject(l); err == nil && l.waiting() && q.out.media != mediaProto {
+			b, err := q.kind.jsonList(l)
+			if list, err = l.with(list, b, err); err != nil {
+				return err
+			}
+		}
 	}
 	if err != nil {
 		return err

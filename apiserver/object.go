@@ -15,6 +15,9 @@ import (
 // shared and must not be changed.
 type object struct {
 	runtime.Object
+	// initializers are what the object waits for before it is there for everybody;
+	// nil is nothing.
+	initializers *initializers
 	// parts are where the record's bytes have what the object's protobuf message
 	// is made of; zero where they cannot serve.
 	parts parts
@@ -34,8 +37,8 @@ type item = cache.Item[*object]
 type objects struct{ *cache.Cache[*object] }
 
 // put announces an object which has been stored at revision.
-func (o objects) put(key storage.Key, revision storage.Revision, obj runtime.Object) {
-	o.Wrote(key, revision, &object{Object: obj})
+func (o objects) put(key storage.Key, revision storage.Revision, obj runtime.Object, state *initializers) {
+	o.Wrote(key, revision, &object{Object: obj, initializers: state})
 }
 
 func (k *kind) addCache(feed *cache.Feed) error {
@@ -65,13 +68,17 @@ func (k *kind) decodeItem(record storage.Record, known *object) (o *object, err 
 		}
 	}()
 	if known != nil {
-		o := &object{Object: known.Object}
+		o := &object{Object: known.Object, initializers: known.initializers}
 		if k.sentAsStored() {
 			o.parts, _ = findParts(record.Value)
 		}
 		return o, nil
 	}
-	obj, err := k.codec.decodeStored(record.Value, k.storedKind(), k.stored.New())
+	state, value, err := cutInitializers(record.Value)
+	if err != nil {
+		return nil, fmt.Errorf("stored object %s cannot be decoded: %w", record.Key, err)
+	}
+	obj, err := k.codec.decodeStored(value, k.storedKind(), k.stored.New())
 	if err != nil {
 		return nil, fmt.Errorf("stored object %s cannot be decoded: %w", record.Key, err)
 	}
@@ -81,7 +88,7 @@ func (k *kind) decodeItem(record storage.Record, known *object) (o *object, err 
 	if k.Strategy.Default != nil {
 		k.Strategy.Default(obj)
 	}
-	o = &object{Object: obj}
+	o = &object{Object: obj, initializers: state}
 	if parts, ok := findParts(record.Value); ok && k.sentAsStored() {
 		// Not so where defaults have come up since it was written.
 		if data, err := k.encode(obj); err == nil && bytes.Equal(data, record.Value) {
@@ -106,16 +113,21 @@ func (k *kind) item(record storage.Record) (*item, error) {
 }
 
 // asItem is an object that is in no record (any more).
-func asItem(obj runtime.Object) *item { return &item{Object: &object{Object: obj}} }
+func asItem(obj runtime.Object) *item { return asItemWith(obj, nil) }
+
+// asItemWith is one that waits, or waited, for state.
+func asItemWith(obj runtime.Object, state *initializers) *item {
+	return &item{Object: &object{Object: obj, initializers: state}}
+}
 
 // jsonOf returns the object as JSON, without the newline that ends a document.
 func (k *kind) jsonOf(i *item) ([]byte, error) {
-	return k.encodeOnce(&i.Object.json, func() runtime.Object { return i.Object.Object })
+	return k.encodeOnce(&i.Object.json, func() runtime.Object { return shown(i.Object.Object, i.Object.initializers) })
 }
 
 // partialOf returns the object's metadata as JSON.
 func (k *kind) partialOf(i *item) ([]byte, error) {
-	return k.encodeOnce(&i.Object.partial, func() runtime.Object { return partial(i.Object.Object) })
+	return k.encodeOnce(&i.Object.partial, func() runtime.Object { return shown(partial(i.Object.Object), i.Object.initializers) })
 }
 
 func (k *kind) encodeOnce(at *atomic.Pointer[[]byte], obj func() runtime.Object) ([]byte, error) {

@@ -77,9 +77,21 @@ func (s *Server) patched(q *request, media types.PatchType, patch []byte, fieldV
 	if !bytes.Contains(patch, []byte("managedFields")) {
 		view = ownership.Without(view) // dear to write and to read again, and kept anyway
 	}
+	q.sent = sent{}
+	initializes := s.config.Initializers != nil && q.sub == nil
+	if initializes && media != types.JSONPatchType {
+		var err error
+		if patch, err = q.hearPatch(media, patch); err != nil {
+			return nil, err
+		}
+	}
 	p, ok := partOf(media, patch, view)
 	if !ok {
-		original, err := s.codec.encode(mediaJSON, view)
+		whole := view
+		if initializes && media == types.JSONPatchType {
+			whole = shown(view, q.was)
+		}
+		original, err := s.codec.encode(mediaJSON, whole)
 		if err != nil {
 			return nil, err
 		}
@@ -88,6 +100,11 @@ func (s *Server) patched(q *request, media types.PatchType, patch []byte, fieldV
 	result, err := applyPatch(media, p.original, patch, view)
 	if err != nil {
 		return nil, err
+	}
+	if initializes && media == types.JSONPatchType {
+		if err := q.hearResult(result); err != nil {
+			return nil, err
+		}
 	}
 	if err := q.decodeFrom(s, result, mediaJSON, fieldValidation, p.rest); err != nil {
 		return nil, err

@@ -15,6 +15,8 @@ type recorder struct {
 	began time.Time
 	code  int
 	bytes int64
+	// placed says that the request counts among those that are served at once.
+	placed bool
 
 	status  *metav1.Status // of an error
 	trail   Trail          // nil without an audit, as all below

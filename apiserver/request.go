@@ -29,6 +29,11 @@ type request struct {
 	out  output
 	// options are those of a write, such as a *metav1.CreateOptions.
 	options any
+
+	// sent is what the request says of initializers; was is what its object waits
+	// for and state what it waits for after the request, as it is shown.
+	sent       sent
+	was, state *initializers
 }
 
 func (q *request) accepts() accepts {
@@ -92,6 +97,9 @@ func (q *request) decode(s *Server, validation string, into runtime.Object) erro
 	if err != nil {
 		return err
 	}
+	if err := q.hear(s, data, contentType(q.r)); err != nil {
+		return err
+	}
 	return q.decodeFrom(s, data, contentType(q.r), validation, into)
 }
 
@@ -101,6 +109,7 @@ func (q *request) decodeFrom(s *Server, data []byte, media, validation string, i
 	if err != nil {
 		return err
 	}
+	unknown = q.unknownBut(unknown)
 	if len(unknown) > 0 && validation == metav1.FieldValidationStrict {
 		return strictError(want, unknown)
 	}

@@ -17,6 +17,8 @@ type selection struct {
 	fields fields.Selector
 	// prefix holds every selected object; it may hold others.
 	prefix storage.Key
+	// uninitialized says that objects which wait for initializers may be selected.
+	uninitialized bool
 }
 
 func newSelection(k *kind, namespace, labelText, fieldText string) (*selection, error) {
@@ -69,7 +71,18 @@ func (s *selection) field() (name, value string, ok bool) {
 
 // has reports whether i is an object and selected.
 func (s *selection) has(i *item) bool {
-	return i != nil && (s.all() || i.Err == nil && s.matches(i.Object.Object))
+	switch {
+	case i == nil:
+		return false
+	case i.Err != nil:
+		return s.all()
+	}
+	return s.shows(i.Object)
+}
+
+// shows reports whether o is selected.
+func (s *selection) shows(o *object) bool {
+	return (o.initializers == nil || s.uninitialized) && s.matches(o.Object)
 }
 
 func (s *selection) matches(obj runtime.Object) bool {

@@ -87,6 +87,10 @@ type Config struct {
 	Authorizer authz.Authorizer
 	// Admission completes and checks writes; nil admits everything.
 	Admission Admission
+	// Initializers tells what new objects wait for; nil is nothing. Without it
+	// metadata.initializers is a field that nobody knows, and what is stored with it
+	// can only be deleted.
+	Initializers Initializers
 
 	// Aggregator serves the API groups that other servers have, before this one is
 	// looked at; nil is none.

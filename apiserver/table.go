@@ -80,13 +80,13 @@ func (k *kind) rows(l *listing, include metav1.IncludeObjectPolicy) *metav1.Tabl
 	}
 	columns := k.columns()
 	for _, i := range l.items {
-		obj := i.Object.Object
+		obj, state := i.Object.Object, i.Object.initializers
 		row := metav1.TableRow{Cells: cellsOf(columns, i)}
 		switch include {
 		case metav1.IncludeObject:
-			row.Object.Object = obj
+			row.Object.Object = shown(obj, state)
 		case metav1.IncludeMetadata:
-			row.Object.Object = partial(obj)
+			row.Object.Object = shown(partial(obj), state)
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -116,6 +116,9 @@ func (s *Server) respond(q *request, code int, obj runtime.Object) error {
 	case asPartial:
 		obj = partial(obj)
 	}
+	if q.out.shape != asTable && q.out.media != mediaProto && !q.ownType() {
+		obj = shown(obj, q.state)
+	}
 	s.write(q.w, q.r, code, q.out, obj)
 	return nil
 }
@@ -130,5 +133,5 @@ func (k *kind) tableOf(q *request, obj runtime.Object) (*metav1.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.table(q, &listing{items: []*item{asItem(obj)}, revision: revision})
+	return k.table(q, &listing{items: []*item{asItemWith(obj, q.state)}, revision: revision})
 }

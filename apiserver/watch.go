@@ -46,6 +46,7 @@ func (s *Server) watch(q *request) error {
 	if err != nil {
 		return err
 	}
+	selected.uninitialized = q.includesUninitialized()
 	from, err := watchStart(&o)
 	if err != nil {
 		return err

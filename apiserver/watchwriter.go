@@ -45,7 +45,7 @@ const watchBuffer = 64 << 10
 // form: it is encoded once. Tables are not, because of the ages in them.
 func (w *watchWriter) change(what watch.EventType, event *cache.Event[*object]) {
 	if w.q.out.shape == asTable {
-		w.send(what, changed(what, event).Object.Object)
+		w.sendItem(what, changed(what, event))
 		return
 	}
 	form := formOf(w.q.out, what)
@@ -54,7 +54,7 @@ func (w *watchWriter) change(what watch.EventType, event *cache.Event[*object]) 
 		if w.q.out.shape == whole {
 			return w.q.kind.event(w.q.out.media, what, i)
 		}
-		return w.encode(what, i.Object.Object)
+		return w.encode(what, i)
 	})
 	w.add(frame, err)
 }
@@ -85,20 +85,22 @@ func changed(what watch.EventType, event *cache.Event[*object]) *item {
 	}
 	last := event.Previous.Object.DeepCopyObject()
 	accessor(last).SetResourceVersion(formatRevision(event.Revision))
-	return asItem(last)
+	return asItemWith(last, event.Previous.Object.initializers)
 }
 
 // initial buffers an object that was there before the watch.
 func (w *watchWriter) initial(i *item) {
 	if w.q.out.shape != whole {
-		w.send(watch.Added, i.Object.Object)
+		w.sendItem(watch.Added, i)
 		return
 	}
 	w.add(w.q.kind.event(w.q.out.media, watch.Added, i))
 }
 
 // send buffers an event that is nobody else's.
-func (w *watchWriter) send(what watch.EventType, obj runtime.Object) { w.add(w.encode(what, obj)) }
+func (w *watchWriter) send(what watch.EventType, obj runtime.Object) { w.sendItem(what, asItem(obj)) }
+
+func (w *watchWriter) sendItem(what watch.EventType, i *item) { w.add(w.encode(what, i)) }
 
 // add buffers bytes until flush.
 func (w *watchWriter) add(frame []byte, err error) {
@@ -114,8 +116,8 @@ func (w *watchWriter) add(frame []byte, err error) {
 	}
 }
 
-func (w *watchWriter) encode(what watch.EventType, obj runtime.Object) ([]byte, error) {
-	shaped, err := w.shape(what, obj)
+func (w *watchWriter) encode(what watch.EventType, i *item) ([]byte, error) {
+	shaped, err := w.shape(what, i)
 	if err != nil {
 		return nil, err
 	}
@@ -131,19 +133,23 @@ func (w *watchWriter) encode(what watch.EventType, obj runtime.Object) ([]byte, 
 
 // shape turns an object into what the client asked for. Columns are sent with
 // the first table only.
-func (w *watchWriter) shape(kind watch.EventType, obj runtime.Object) (runtime.Object, error) {
+func (w *watchWriter) shape(kind watch.EventType, i *item) (runtime.Object, error) {
+	obj := i.Object.Object
 	if kind == watch.Error {
 		return obj, nil
 	}
 	switch w.q.out.shape {
 	case asPartial:
-		return partial(obj), nil
+		if w.q.out.media == mediaProto {
+			return partial(obj), nil
+		}
+		return shown(partial(obj), i.Object.initializers), nil
 	case asTable:
 		revision, err := parseRevision(accessor(obj).GetResourceVersion())
 		if err != nil {
 			return nil, err
 		}
-		t := w.q.kind.rows(&listing{items: []*item{asItem(obj)}, revision: revision}, w.include)
+		t := w.q.kind.rows(&listing{items: []*item{i}, revision: revision}, w.include)
 		if !w.headed {
 			t.ColumnDefinitions = w.q.kind.definitions()
 			w.headed = true
