@@ -12,10 +12,11 @@
 //
 // A request without an Authorization header of the Basic scheme (RFC 7617) is not
 // mine; one with a malformed header, an unknown user or another password is
-// refused, all with the same effort. Name and password are kept and compared only
-// as one keyed digest: how long a look-up takes says nothing about the users or
-// the passwords on the list. No error quotes either. Names and passwords are
-// compared byte for byte, without regard to Unicode's equivalences.
+// refused, all with the same effort. Name and password together are found by a hash
+// keyed with a random number of this process and compared in constant time: how
+// long a look-up takes says nothing about the users or the passwords on the list.
+// No error quotes either. Names and passwords are compared byte for byte, without
+// regard to Unicode's equivalences.
 //
 // The list of an Authenticator does not change. Package reload replaces an
 // Authenticator when the file changes.

@@ -52,7 +52,7 @@ type Value[T any] struct {
 	current atomic.Pointer[T]
 
 	mu   sync.Mutex
-	seen [sha256.Size]byte // hash of what current was made of; guarded by mu
+	seen [sha256.Size]byte // hash of what current was made of, zero before; guarded by mu
 }
 
 // New reads for the first time.
@@ -95,7 +95,7 @@ func (v *Value[T]) read() (changed bool, err error) {
 		return false, fmt.Errorf("read: %w", err)
 	}
 	hash := sha256.Sum256(data)
-	if v.current.Load() != nil && hash == v.seen {
+	if hash == v.seen {
 		return false, nil
 	}
 	value, err := v.config.Parse(data)

@@ -125,6 +125,21 @@ func TestWhatIsRead(t *testing.T) {
 	}
 }
 
+func TestStrip(t *testing.T) {
+	a := must(requestheader.New(requestheader.Config{
+		Roots: x509.NewCertPool(), InsecureAnyName: true, UserHeaders: []string{"x-who", "X-Also"}, GroupHeaders: []string{"X-G"},
+		UIDHeaders: []string{"X-Id"}, ExtraPrefixes: []string{"x-more-", "X-Yet-"},
+	}))
+	h := http.Header{"X-Remote-User": {"a"}, "X-Mor": {"b"}}
+	want := h.Clone()
+	for _, name := range []string{"X-Who", "X-Also", "X-G", "X-Id", "X-More-A", "X-More-", "X-Yet-B"} {
+		h.Set(name, "root")
+	}
+	if a.Strip(h); !reflect.DeepEqual(h, want) {
+		t.Errorf("%v, want %v", h, want)
+	}
+}
+
 func TestProxyIsVerifiedEveryTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		front := certtest.New()

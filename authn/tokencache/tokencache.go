@@ -138,7 +138,6 @@ func (c *Cache) remember(key keyed.Digest, a answer, now time.Time) {
 
 // unchecked reports whether err says nothing against the token.
 func unchecked(err error) bool {
-	var network net.Error // url.Error is one too
-	return errors.Is(err, authn.ErrUnchecked) || errors.Is(err, context.Canceled) ||
-		errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network)
+	var network net.Error // url.Error and context.DeadlineExceeded are, too
+	return errors.Is(err, authn.ErrUnchecked) || errors.Is(err, context.Canceled) || errors.As(err, &network)
 }

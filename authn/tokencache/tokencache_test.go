@@ -75,6 +75,7 @@ func TestTimes(t *testing.T) {
 		"not checked":         {config: tokencache.Config{FailureTTL: time.Hour}, err: fmt.Errorf("hook: %w", authn.ErrUnchecked), at: everySecond()},
 		"not reachable":       {config: tokencache.Config{FailureTTL: time.Hour}, err: fmt.Errorf("hook: %w", unreachable), at: everySecond()},
 		"deadline":            {config: tokencache.Config{FailureTTL: time.Hour}, err: context.DeadlineExceeded, at: everySecond()},
+		"canceled":            {config: tokencache.Config{FailureTTL: time.Hour}, err: context.Canceled, at: everySecond()},
 		"partly not checked":  {config: tokencache.Config{FailureTTL: time.Hour}, err: errors.Join(refused, authn.ErrUnchecked), at: everySecond()},
 	} {
 		t.Run(name, func(t *testing.T) {

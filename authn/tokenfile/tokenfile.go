@@ -11,8 +11,9 @@
 //
 // A request without a bearer token is not mine; one with a token that is not
 // on the list is refused, and a later authenticator may still know it. Tokens
-// are kept and compared only as keyed digests: how long a look-up takes says
-// nothing about the tokens on the list. No error quotes a token.
+// are found by a hash keyed with a random number of this process and compared in
+// constant time: how long a look-up takes says nothing about the tokens on the
+// list. No error quotes a token.
 //
 // The list of an Authenticator does not change. Package reload replaces an
 // Authenticator when the file changes.

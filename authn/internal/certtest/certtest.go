@@ -61,8 +61,11 @@ func (a *Authority) Issue(subject pkix.Name, change ...func(*x509.Certificate)) 
 
 // Client returns a certificate of a client called name.
 func (a *Authority) Client(name string) *x509.Certificate {
-	return a.Issue(pkix.Name{CommonName: name}).Leaf
+	return a.Issue(Named(name)).Leaf
 }
+
+// Named is a subject that has a common name alone.
+func Named(name string) pkix.Name { return pkix.Name{CommonName: name} }
 
 // PEM returns the certificate of a as files have it.
 func (a *Authority) PEM() []byte {

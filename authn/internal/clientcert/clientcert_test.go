@@ -111,6 +111,17 @@ func TestTime(t *testing.T) {
 	}
 }
 
+// TestClockGoesBack: what has been verified does not hold before it began.
+func TestClockGoesBack(t *testing.T) {
+	chain, roots, from := []*x509.Certificate{{}}, x509.NewCertPool(), time.Unix(100, 0)
+	v := &verdict[string]{chain: chain, roots: roots, from: from, until: from.Add(time.Minute)}
+	for second, want := range map[time.Duration]bool{-1: false, 0: true, 60: true, 61: false} {
+		if got := v.holds(chain, roots, from.Add(second*time.Second)); got != want {
+			t.Errorf("after %d s: %v", second, got)
+		}
+	}
+}
+
 // TestLongestPath: with two ways to the roots, that which holds longer counts.
 func TestLongestPath(t *testing.T) {
 	at := func(first, last int) *x509.Certificate {

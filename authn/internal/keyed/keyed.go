@@ -1,10 +1,14 @@
-// Package keyed finds what belongs to a secret without keeping the secret, and
-// in a time that tells nothing about the secrets there are.
+// Package keyed finds what belongs to a secret, in a time that tells nothing about
+// the secrets there are.
 //
-// A secret is known by its digest, which is keyed with a random number of this
-// process. Who guesses cannot choose guesses whose digests come near another's,
-// so it says nothing how far a comparison of digests went. Digests mean
-// nothing in any other process and are never shown to anybody.
+// A secret is found by a hash which is keyed with a random number of this
+// process. Who guesses cannot choose guesses whose hashes come near another's, so it
+// says nothing how far a comparison of hashes went. Hashes mean nothing in any
+// other process and are never shown to anybody.
+//
+// There are two of them. A [Table] has few secrets, which are known beforehand: it
+// finds one by a fast hash, and then compares all of it in constant time. A
+// [Digest] stands for a secret by itself, of which nothing else is kept.
 package keyed
 
 import (
@@ -12,6 +16,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/binary"
+	"hash/maphash"
 )
 
 // Digest stands for a secret.
@@ -31,7 +36,7 @@ func NewKey() Key {
 // "bc". It allocates nothing as long as they are within some 2,000 bytes, as
 // tokens are.
 func (k *Key) Digest(parts ...string) Digest {
-	if n := len(parts); n == 1 && len(parts[0]) <= 128 {
+	if len(parts) == 1 && len(parts[0]) <= 128 {
 		var short [sha256.Size + 8 + 128]byte // half the price of clearing the other
 		return k.digest(short[:0], parts)
 	}
@@ -51,38 +56,39 @@ func (k *Key) digest(b []byte, parts []string) Digest {
 // Table finds what belongs to a secret. The zero value is of no use; see
 // [NewTable]. Once it is filled, Get may be called by many at a time.
 type Table[T any] struct {
-	key     Key
-	entries map[Digest]entry[T]
+	seed    maphash.Seed
+	entries map[uint64]*entry[T]
 }
 
 type entry[T any] struct {
-	digest Digest
+	secret []byte
 	value  T
+	next   *entry[T] // of the same hash
 }
 
 // NewTable returns an empty table with room for size secrets.
 func NewTable[T any](size int) *Table[T] {
-	return &Table[T]{key: NewKey(), entries: make(map[Digest]entry[T], size)}
+	return &Table[T]{seed: maphash.MakeSeed(), entries: make(map[uint64]*entry[T], size)}
 }
 
 // Add remembers what belongs to a secret, and reports false where something
 // does already.
 func (t *Table[T]) Add(secret string, value T) bool {
-	d := t.key.Digest(secret)
-	if _, taken := t.entries[d]; taken {
+	if _, taken := t.Get(secret); taken {
 		return false
 	}
-	t.entries[d] = entry[T]{d, value}
+	hash := maphash.String(t.seed, secret)
+	t.entries[hash] = &entry[T]{[]byte(secret), value, t.entries[hash]}
 	return true
 }
 
-// Get returns what belongs to a secret.
-func (t *Table[T]) Get(secret string) (T, bool) {
-	d := t.key.Digest(secret)
-	e := t.entries[d]
-	if subtle.ConstantTimeCompare(e.digest[:], d[:]) != 1 {
-		var none T
-		return none, false
+// Get returns what belongs to a secret. A guess that is not a secret of the table
+// is compared with none of them, but for one in 2^64.
+func (t *Table[T]) Get(secret string) (value T, ok bool) {
+	for e := t.entries[maphash.String(t.seed, secret)]; e != nil; e = e.next {
+		if subtle.ConstantTimeCompare(e.secret, []byte(secret)) == 1 {
+			return e.value, true
+		}
 	}
-	return e.value, true
+	return value, false
 }
