@@ -175,10 +175,15 @@ func forbidden(a authz.Attributes, reason string) string {
 	default:
 		text = fmt.Sprintf("User %q cannot %s resource %q in API group %q at the cluster scope", who, a.Verb, resource, a.Group)
 	}
+	text = plainText.Replace(text)
 	if reason != "" {
 		text += ": " + reason
 	}
 	return text
 }
+
+// plainText keeps what a client has chosen from looking like HTML, as Kubernetes
+// does.
+var plainText = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 func isEmpty(s string) bool { return s == "" }
