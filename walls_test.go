@@ -55,6 +55,11 @@ var walls = []wall{
 	}},
 	{packages: "authz", closed: true, may: []allowance{{"authn/user", sharedNoun}}},
 
+	{packages: "admission/escalation", may: []allowance{
+		{"authn/user", sharedNoun},
+		{"authz", "who may go beyond their rights is asked of the server's own authorizer"},
+		{"k8s.io/api/rbac", kubeTypes},
+	}},
 	{packages: "admission/", closed: true, may: []allowance{
 		{"admission", itsRoom},
 		{"k8s.io/api/core", kubeTypes},
