@@ -60,6 +60,11 @@ var walls = []wall{
 		{"authz", "who may go beyond their rights is asked of the server's own authorizer"},
 		{"k8s.io/api/rbac", kubeTypes},
 	}},
+	{packages: "admission/noderestriction", may: []allowance{
+		{"authn/user", sharedNoun},
+		{"authz", "a token for an audience that no pod asks for takes a right"},
+		{"k8s.io/api", kubeTypes},
+	}},
 	{packages: "admission/", closed: true, may: []allowance{
 		{"admission", itsRoom},
 		{"k8s.io/api/core", kubeTypes},

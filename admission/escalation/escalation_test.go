@@ -113,11 +113,7 @@ func start(t testing.TB, c rbac.Config, later ...*rbacv1.ClusterRole) *escalatio
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- roles.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
-	<-roles.Synced()
+	run(t, roles)
 	p, err := escalation.New(escalation.Config{Rights: roles, Authorizer: roles,
 		LookupClusterRole: func(_ context.Context, _, name string) (*rbacv1.ClusterRole, error) {
 			for _, r := range later {
@@ -132,6 +128,21 @@ func start(t testing.TB, c rbac.Config, later ...*rbacv1.ClusterRole) *escalatio
 		t.Fatal(err)
 	}
 	return p
+}
+
+// run has roles decide until the test ends.
+func run(t testing.TB, roles *rbac.Authorizer) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- roles.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	<-roles.Synced()
 }
 
 // write is the request of u to write object, over old if there is one.
