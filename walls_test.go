@@ -142,6 +142,16 @@ var walls = []wall{
 		{"k8s.io/apimachinery", machinery},
 		{"github.com/go-logr/logr", logging},
 	}},
+	{packages: "admission/escalation", may: []allowance{
+		{"authn/user", sharedNoun},
+		{"authz", "who may go beyond their rights is asked of the server's own authorizer"},
+		{"k8s.io/api/rbac", kubeTypes},
+	}},
+	{packages: "admission/noderestriction", may: []allowance{
+		{"authn/user", sharedNoun},
+		{"authz", "a token for an audience that no pod asks for takes a right"},
+		{"k8s.io/api", kubeTypes},
+	}},
 	{packages: "admission/", closed: true, may: []allowance{
 		{"admission", itsRoom},
 		{"k8s.io/api/core", kubeTypes},

@@ -34,6 +34,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -190,8 +191,10 @@ func (x *index) search(at *authz.Attributes, s subject, missing *[]string) strin
 // reasonPrefix begins what is said of bindings to roles that do not exist.
 const reasonPrefix = "RBAC: "
 
-// unresolved words bindings to roles that do not exist as Kubernetes does.
+// unresolved words bindings to roles that do not exist as Kubernetes does, each
+// role once.
 func unresolved(missing []string) string {
+	missing = distinct(missing)
 	switch len(missing) {
 	case 0:
 		return ""
@@ -199,4 +202,14 @@ func unresolved(missing []string) string {
 		return reasonPrefix + missing[0]
 	}
 	return reasonPrefix + "[" + strings.Join(missing, ", ") + "]"
+}
+
+func distinct(words []string) []string {
+	var once []string
+	for _, w := range words {
+		if !slices.Contains(once, w) {
+			once = append(once, w)
+		}
+	}
+	return once
 }

@@ -42,7 +42,8 @@ func (w world) rules() []rbacv1.PolicyRule {
 		if r.NonResourceURLs == nil || w.IntN(20) == 0 {
 			r.APIGroups = w.some("", "apps", "x.io", "*")
 			r.Resources = w.some("pods", "pods/status", "*/status", "*/*", "pods/*", "nodes", "*", "/status", "pods/", "deployments/scale", "*/scale", "users/a/b", "*/a/b")
-			if w.IntN(3) == 0 {
+			// With paths, names are invalid, and stock itself is of two minds.
+			if r.NonResourceURLs == nil && w.IntN(3) == 0 {
 				r.ResourceNames = w.some("a", "b", "", "*")
 			}
 		}
@@ -62,19 +63,25 @@ func (w world) subjects() []rbacv1.Subject {
 	return subjects
 }
 
+// clusterRole aggregates others now and then.
+func (w world) clusterRole(meta metav1.ObjectMeta) *rbacv1.ClusterRole {
+	r := &rbacv1.ClusterRole{ObjectMeta: meta, Rules: w.rules()}
+	if w.IntN(4) > 0 {
+		return r
+	}
+	r.AggregationRule = &rbacv1.AggregationRule{}
+	for range w.IntN(3) {
+		r.AggregationRule.ClusterRoleSelectors = append(r.AggregationRule.ClusterRoleSelectors,
+			metav1.LabelSelector{MatchLabels: map[string]string{"in": w.pick("a", "b")}})
+	}
+	return r
+}
+
 func (w world) policy() planekit.Policy {
 	var p planekit.Policy
 	names := []string{"1", "2", "3", "4"}
 	for _, name := range names {
-		r := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"in": w.pick("a", "b")}}, Rules: w.rules()}
-		if w.IntN(4) == 0 {
-			r.AggregationRule = &rbacv1.AggregationRule{}
-			for range w.IntN(3) {
-				r.AggregationRule.ClusterRoleSelectors = append(r.AggregationRule.ClusterRoleSelectors,
-					metav1.LabelSelector{MatchLabels: map[string]string{"in": w.pick("a", "b")}})
-			}
-		}
-		p.ClusterRoles = append(p.ClusterRoles, r)
+		p.ClusterRoles = append(p.ClusterRoles, w.clusterRole(metav1.ObjectMeta{Name: name, Labels: map[string]string{"in": w.pick("a", "b")}}))
 		if w.IntN(4) > 0 {
 			p.ClusterRoleBindings = append(p.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
 				RoleRef: rbacv1.RoleRef{Kind: w.pick("ClusterRole", "ClusterRole", "Role", "Other"), Name: w.pick("1", "2", "3", "gone")}, Subjects: w.subjects()})

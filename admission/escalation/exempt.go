@@ -1,0 +1,65 @@
+package escalation
+
+import (
+	"context"
+
+	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/authz"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// unchanged says that r updates nothing but what garbage collection needs to.
+func unchanged[T interface {
+	comparable
+	metav1.Object
+	DeepCopy() T
+}](r *admission.Request, object T) bool {
+	var none T
+	old, ok := r.OldObject.(T)
+	if !ok || old == none || r.Operation != admission.Update {
+		return false
+	}
+	same := object.DeepCopy()
+	same.SetOwnerReferences(old.GetOwnerReferences())
+	same.SetFinalizers(old.GetFinalizers())
+	same.SetManagedFields(old.GetManagedFields())
+	same.SetSelfLink(old.GetSelfLink())
+	same.SetResourceVersion(old.GetResourceVersion())
+	return equality.Semantic.DeepEqual(same, old)
+}
+
+// mayEscalate asks for the verb escalate on the role that r writes. A create
+// names nothing, so no right that is limited to names is one to create.
+func (p *Plugin) mayEscalate(ctx context.Context, r *admission.Request) bool {
+	at := authz.Attributes{
+		User: r.User, Verb: "escalate", Group: r.Resource.Group, Version: "*", Resource: r.Resource.Resource,
+		Namespace: r.Namespace,
+	}
+	if r.Operation == admission.Update {
+		at.Name = r.Name
+	}
+	return p.allowed(ctx, at)
+}
+
+// mayBind asks for the verb bind on the role that r binds, where r binds it.
+func (p *Plugin) mayBind(ctx context.Context, r *admission.Request, ref rbacv1.RoleRef) bool {
+	at := authz.Attributes{User: r.User, Verb: "bind", Group: ref.APIGroup, Version: "*", Namespace: r.Namespace, Name: ref.Name}
+	switch ref.Kind {
+	case "ClusterRole":
+		at.Resource = "clusterroles"
+	case "Role":
+		at.Resource = "roles"
+	default:
+		return false
+	}
+	return p.allowed(ctx, at)
+}
+
+// allowed takes whatever is no Allow, be it for an error, for a no: then the
+// rights themselves decide.
+func (p *Plugin) allowed(ctx context.Context, at authz.Attributes) bool {
+	decision, _, err := p.config.Authorizer.Authorize(ctx, at)
+	return decision == authz.Allow && err == nil
+}

@@ -1,0 +1,88 @@
+package escalation_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/apiserver/apiservertest"
+	"github.com/planekit/planekit/apiserver/kube"
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/authz"
+	"github.com/planekit/planekit/authz/rbac"
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// TestServer: somebody who may write all roles and bindings gains nothing by it,
+// over HTTP, by every way to write.
+func TestServer(t *testing.T) {
+	policy := policy()
+	policy.ClusterRoles = append(policy.ClusterRoles.(objects[*rbacv1.ClusterRole]),
+		clusterRole("roles", "create,update,patch,get rbac.authorization.k8s.io:*"))
+	policy.ClusterRoleBindings = append(policy.ClusterRoleBindings.(objects[*rbacv1.ClusterRoleBinding]),
+		clusterBinding("roles", "eve"), clusterBinding("pods", "eve"))
+	rights, err := rbac.New(policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, rights)
+	s := apiservertest.Start(t, apiservertest.WithResources(kube.Resources()...),
+		apiservertest.WithAuthorizer(authz.Chain{authz.Superusers(user.Masters), rights}),
+		apiservertest.WithAdmission(admission.Chain{Validators: []admission.Validator{start(t, policy)}}))
+	do := func(client *http.Client, method, path, kind, body string) (int, string) {
+		t.Helper()
+		r, err := http.NewRequest(method, s.URL+"/apis/rbac.authorization.k8s.io/v1/"+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", kind)
+		response, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		data, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.StatusCode, string(data)
+	}
+	const asJSON, merge, apply = "application/json", "application/merge-patch+json", "application/apply-patch+yaml"
+	const grants = `"rules":[{"apiGroups":[""],"resources":["secrets"],"verbs":["get"]}]`
+	const own = `"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]`
+	const toEve = `"subjects":[{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"eve"}]`
+	ref := func(role string) string {
+		return `"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"` + role + `"}`
+	}
+	const refused = `user \"eve\" (groups=[]) is attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"secrets\"], Verbs:[\"get\"]}`
+	root, eve := s.As("root", user.Masters), s.As("eve")
+	for _, test := range []struct {
+		client                   *http.Client
+		method, path, kind, body string
+		code                     int
+		text                     string
+	}{
+		{root, "POST", "clusterroles", asJSON, `{"metadata":{"name":"wide"},` + grants + `}`, 201, ""},
+		{root, "POST", "clusterrolebindings", asJSON, `{"metadata":{"name":"theirs"},` + ref("secrets") + `}`, 201, ""},
+		{eve, "POST", "clusterroles", asJSON, `{"metadata":{"name":"own"},` + own + `}`, 201, ""},
+		{eve, "POST", "clusterroles", asJSON, `{"metadata":{"name":"r"},` + grants + `}`, 403, refused},
+		{eve, "POST", "clusterroles?dryRun=All", asJSON, `{"metadata":{"name":"r"},` + grants + `}`, 403, refused},
+		{eve, "PATCH", "clusterroles/own", merge, `{` + grants + `}`, 403, refused},
+		{eve, "PATCH", "clusterroles/r?fieldManager=k", apply, `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"r"},` + grants + `}`, 403, refused},
+		{eve, "PUT", "clusterroles/own", asJSON, `{"metadata":{"name":"own"},` + grants + `}`, 403, refused},
+		{eve, "PATCH", "clusterroles/wide", merge, `{"metadata":{"labels":{"in":"sum"}}}`, 403, refused},
+		{eve, "PATCH", "clusterroles/wide", merge, `{"metadata":{"finalizers":["example.com/x"]}}`, 200, ""},
+		{eve, "POST", "clusterroles", asJSON, `{"metadata":{"name":"r"},"aggregationRule":{"clusterRoleSelectors":[{}]},"rules":null}`, 403, "must have cluster-admin privileges to use the aggregationRule"},
+		{eve, "POST", "clusterrolebindings", asJSON, `{"metadata":{"name":"b"},` + ref("pods") + `,` + toEve + `}`, 201, ""},
+		{eve, "POST", "clusterrolebindings", asJSON, `{"metadata":{"name":"c"},` + ref("secrets") + `,` + toEve + `}`, 403, refused},
+		{eve, "PATCH", "clusterrolebindings/theirs", merge, `{` + toEve + `}`, 403, refused},
+		{eve, "POST", "clusterrolebindings", asJSON, `{"metadata":{"name":"c"},` + ref("none") + `,` + toEve + `}`, 404, "not found"},
+	} {
+		code, data := do(test.client, test.method, test.path, test.kind, test.body)
+		if code != test.code || !strings.Contains(data, test.text) {
+			t.Errorf("%s %s %s: %d %s", test.method, test.path, test.body, code, data)
+		}
+	}
+}
