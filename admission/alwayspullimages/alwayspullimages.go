@@ -15,11 +15,13 @@
 // still be changed.
 //
 // The subresource ephemeralcontainers is looked at as well, which Kubernetes does
-// not: it is the way for an ephemeral container to come into a pod.
+// not: it is the way for an ephemeral container to come into a pod. Of such a
+// request the containers that it adds count.
 package alwayspullimages
 
 import (
 	"context"
+	"iter"
 
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/admission/internal/podspec"
@@ -40,10 +42,10 @@ func (Plugin) Mutate(_ context.Context, r *admission.Request) error {
 	if !ok {
 		return nil
 	}
-	for _, c := range podspec.Containers(&pod.Spec) {
+	for _, c := range containers(r, pod) {
 		c.ImagePullPolicy = corev1.PullAlways
 	}
-	for i := range pod.Spec.Volumes {
+	for i := range volumes(r, pod) {
 		// A volume's source may be shared with the pod as it is stored.
 		if source := pod.Spec.Volumes[i].Image; source != nil && source.PullPolicy != corev1.PullAlways {
 			always := *source
@@ -64,12 +66,12 @@ func (Plugin) Validate(_ context.Context, r *admission.Request) error {
 	refuse := func(at *field.Path, policy corev1.PullPolicy) {
 		problems = append(problems, field.NotSupported(at, policy, []corev1.PullPolicy{corev1.PullAlways}))
 	}
-	for place, c := range podspec.Containers(&pod.Spec) {
+	for place, c := range containers(r, pod) {
 		if c.ImagePullPolicy != corev1.PullAlways {
 			refuse(place.Path().Child("imagePullPolicy"), c.ImagePullPolicy)
 		}
 	}
-	for i, v := range pod.Spec.Volumes {
+	for i, v := range volumes(r, pod) {
 		if v.Image != nil && v.Image.PullPolicy != corev1.PullAlways {
 			refuse(field.NewPath("spec", "volumes").Index(i).Child("image", "pullPolicy"), v.Image.PullPolicy)
 		}
@@ -80,10 +82,41 @@ func (Plugin) Validate(_ context.Context, r *admission.Request) error {
 	return nil
 }
 
+// ephemeral is the subresource that adds ephemeral containers to a pod.
+const ephemeral = "ephemeralcontainers"
+
+// containers are those that r decides about: all, or those that it adds.
+func containers(r *admission.Request, pod *corev1.Pod) iter.Seq2[podspec.Place, *corev1.Container] {
+	if r.Subresource != ephemeral {
+		return podspec.Containers(&pod.Spec)
+	}
+	there := map[string]bool{}
+	if old, ok := r.OldObject.(*corev1.Pod); ok {
+		for _, c := range podspec.Containers(&old.Spec) {
+			there[c.Name] = true
+		}
+	}
+	return func(yield func(podspec.Place, *corev1.Container) bool) {
+		for place, c := range podspec.Containers(&pod.Spec) {
+			if !there[c.Name] && !yield(place, c) {
+				return
+			}
+		}
+	}
+}
+
+// volumes are those that r decides about.
+func volumes(r *admission.Request, pod *corev1.Pod) []corev1.Volume {
+	if r.Subresource == ephemeral {
+		return nil
+	}
+	return pod.Spec.Volumes
+}
+
 // concerned returns the pod of a request, unless it updates one without a new
 // image.
 func concerned(r *admission.Request) (*corev1.Pod, bool) {
-	pod, ok := podspec.Of(r, "ephemeralcontainers")
+	pod, ok := podspec.Of(r, ephemeral)
 	if !ok || r.Operation != admission.Update {
 		return pod, ok
 	}

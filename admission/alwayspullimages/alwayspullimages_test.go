@@ -3,6 +3,7 @@ package alwayspullimages_test
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"testing"
 
 	"github.com/planekit/planekit/admission"
@@ -89,10 +90,6 @@ func TestEveryImage(t *testing.T) {
 }
 
 func TestUpdates(t *testing.T) {
-	debugged := newPod("a")
-	debugged.Spec.EphemeralContainers[0].Image = "b"
-	debug := update(debugged, newPod("a"))
-	debug.Subresource = "ephemeralcontainers"
 	status := update(newPod("b"), newPod("a"))
 	status.Subresource = "status"
 	swapped, both := newPod("a"), newPod("a")
@@ -105,7 +102,6 @@ func TestUpdates(t *testing.T) {
 		"the same images":         {update(newPod("a"), newPod("a")), false},
 		"images in other places":  {update(swapped, both), false},
 		"another image":           {update(newPod("b"), newPod("a")), true},
-		"an ephemeral container":  {debug, true},
 		"status":                  {status, false},
 		"nothing known of before": {withoutOld(newPod("a")), true},
 	} {
@@ -119,6 +115,31 @@ func TestUpdates(t *testing.T) {
 		if changed := pod.Spec.Containers[0].ImagePullPolicy == corev1.PullAlways; changed != test.changed {
 			t.Errorf("%s: changed: %v", name, changed)
 		}
+	}
+}
+
+// TestDebug: an ephemeral container that is added to a pod, and nothing else of it.
+func TestDebug(t *testing.T) {
+	pod, plugin := newPod("a"), alwayspullimages.Plugin{}
+	pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers, corev1.EphemeralContainer{
+		EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "more", Image: "b", ImagePullPolicy: corev1.PullNever},
+	})
+	r := update(pod, newPod("a"))
+	r.Subresource = "ephemeralcontainers"
+	if err := plugin.Validate(t.Context(), r); err == nil || err.Error() != `pods "web" is forbidden: `+
+		`spec.ephemeralContainers[1].imagePullPolicy: Unsupported value: "Never": supported values: "Always"` {
+		t.Error(err)
+	}
+	if err := plugin.Mutate(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if err := plugin.Validate(t.Context(), r); err != nil {
+		t.Error(err)
+	}
+	want := newPod("a").Spec
+	want.EphemeralContainers = append(want.EphemeralContainers, pod.Spec.EphemeralContainers[1])
+	if !reflect.DeepEqual(pod.Spec, want) || pod.Spec.EphemeralContainers[1].ImagePullPolicy != corev1.PullAlways {
+		t.Errorf("%+v", pod.Spec)
 	}
 }
 

@@ -136,7 +136,7 @@ func TestAllLimitsAreNamed(t *testing.T) {
 	}
 }
 
-// TestModel compares with counting by hand, over a day of random events.
+// TestModel compares with counting by hand, over random events.
 func TestModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -150,9 +150,14 @@ func TestModel(t *testing.T) {
 			used int
 		}
 		model := map[string]*state{}
+		outcomes, forgotten := map[bool]int{}, 0
 		for i := range 20_000 {
-			time.Sleep(time.Duration(random.IntN(400)) * time.Millisecond)
-			name := fmt.Sprint("n", random.IntN(6))
+			// Mostly more than the limit lets through, with a rest now and then.
+			time.Sleep(time.Duration(random.IntN(40)) * time.Millisecond)
+			if random.IntN(100) == 0 {
+				time.Sleep(time.Duration(random.IntN(10)) * time.Second)
+			}
+			name := fmt.Sprint("n", random.IntN(3)+i/100%4) // three at a time, six in all
 			s := model[name]
 			if s == nil {
 				if len(model) == 4 {
@@ -163,6 +168,7 @@ func TestModel(t *testing.T) {
 						}
 					}
 					delete(model, oldest)
+					forgotten++
 				}
 				s = &state{left: 7, at: time.Now()}
 				model[name] = s
@@ -170,12 +176,16 @@ func TestModel(t *testing.T) {
 			s.left = min(7, s.left+3*time.Since(s.at).Seconds())
 			s.at, s.used = time.Now(), i
 			want := s.left >= 1
+			outcomes[want]++
 			if want {
 				s.left--
 			}
 			if err := p.Validate(t.Context(), event(name, "jane", "web")); (err == nil) != want {
 				t.Fatalf("event %d in %s: %v, want %v with %v left (seed %d)", i, name, err, want, s.left, seed)
 			}
+		}
+		if outcomes[true] < 1000 || outcomes[false] < 1000 || forgotten < 50 {
+			t.Errorf("passed or not: %v, %d forgotten: this tries too little", outcomes, forgotten)
 		}
 	})
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/planekit/planekit/informer"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -85,7 +86,9 @@ func table(ctx context.Context, w *world) []plugins.Plugin {
 		}},
 		{Name: priority.Name, New: func([]byte) (any, error) {
 			return priority.New(priority.Config{Classes: classes,
-				Lookup: func(context.Context, string) (*schedulingv1.PriorityClass, error) { return nil, errLookup }})
+				Lookup: func(_ context.Context, name string) (*schedulingv1.PriorityClass, error) {
+					return nil, apierrors.NewNotFound(schedulingv1.Resource("priorityclasses"), name)
+				}})
 		}},
 		{Name: defaulttolerations.Name, New: func([]byte) (any, error) { return defaulttolerations.New(defaulttolerations.Config{}) }},
 	}

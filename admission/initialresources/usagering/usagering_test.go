@@ -46,9 +46,10 @@ func TestModel(t *testing.T) {
 	names := []string{"a", "a", "reg:5000/a", "reg:5000/a", "b"}
 	var all []usagering.Sample // the oldest first
 	start := time.Unix(1_800_000_000, 0)
-	for i := range 4000 {
+	for i := range 1500 {
+		// Few images for a while, so that rings are filled, and then others.
 		s := usagering.Sample{
-			Image: images[random.IntN(len(images))], Namespace: fmt.Sprint("n", random.IntN(2)),
+			Image: images[(i/150+random.IntN(2))%len(images)], Namespace: fmt.Sprint("n", random.IntN(2)),
 			Time: start.Add(time.Duration(i+random.IntN(500)) * time.Minute), CPU: random.Int64N(1000), Memory: random.Int64(),
 		}
 		ring.Add(s)
