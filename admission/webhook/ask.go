@@ -27,13 +27,16 @@ func (f *failure) Error() string {
 }
 func (f *failure) Unwrap() error { return f.err }
 
+//lint:ignore ST1005 they are kube-apiserver's words
+var errNoEffects = errors.New("Webhook SideEffects is nil")
+
 // ask returns what h says. It fails with a *failure where h has said nothing, and
 // with anything else where the request is refused without asking.
 func (h *hook) ask(ctx context.Context, q *question) (*admissionapi.AdmissionResponse, error) {
 	if q.r.DryRun {
 		switch {
 		case h.effects == nil:
-			return nil, &failure{h.name, errors.New("Webhook SideEffects is nil")}
+			return nil, &failure{h.name, errNoEffects}
 		case *h.effects != registration.SideEffectClassNone && *h.effects != registration.SideEffectClassNoneOnDryRun:
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("admission webhook %q does not support dry run", h.name))
 		}
