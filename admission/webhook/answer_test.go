@@ -59,6 +59,24 @@ func TestDenied(t *testing.T) {
 	}
 }
 
+// TestTooMuch: what a webhook says beside its answer is bounded.
+func TestTooMuch(t *testing.T) {
+	hook := serve(t, func(*admissionapi.AdmissionRequest) *admissionapi.AdmissionResponse {
+		return &admissionapi.AdmissionResponse{Allowed: true, Warnings: []string{"a\r\nSet-Cookie: b", strings.Repeat("x", 4000), strings.Repeat("y", 1000)},
+			AuditAnnotations: map[string]string{"good": "1", "no/name": "2", "": "3", "a b": "4"}}
+	})
+	w := begin(t, nil)
+	w.configure("loud", false, hook.at(), nil)
+	a := w.make("a", "")
+	w.check(a, 201, "")
+	if len(a.warnings) != 2 || a.warnings[0] != `299 - "a  Set-Cookie: b"` {
+		t.Errorf("warnings %.60q", a.warnings)
+	}
+	if got := fmt.Sprint(w.audit.last(t)); got != "map[loud.example.com/good:1]" {
+		t.Errorf("annotations %s", got)
+	}
+}
+
 // TestMutate: patches are applied one after another, then the object is completed.
 func TestMutate(t *testing.T) {
 	w := begin(t, nil)

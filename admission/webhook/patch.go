@@ -109,6 +109,7 @@ func decode(data []byte, r *admission.Request) (any, error) {
 	is.SetCreationTimestamp(was.GetCreationTimestamp())
 	is.SetDeletionTimestamp(was.GetDeletionTimestamp())
 	is.SetDeletionGracePeriodSeconds(was.GetDeletionGracePeriodSeconds())
+	is.SetManagedFields(was.GetManagedFields())
 	return object, nil
 }
 
