@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // failure is that a webhook could not be asked or has not answered properly. Its
@@ -27,13 +28,16 @@ func (f *failure) Error() string {
 }
 func (f *failure) Unwrap() error { return f.err }
 
+//lint:ignore ST1005 they are kube-apiserver's words
+var errNoEffects = errors.New("Webhook SideEffects is nil")
+
 // ask returns what h says. It fails with a *failure where h has said nothing, and
 // with anything else where the request is refused without asking.
 func (h *hook) ask(ctx context.Context, q *question) (*admissionapi.AdmissionResponse, error) {
 	if q.r.DryRun {
 		switch {
 		case h.effects == nil:
-			return nil, &failure{h.name, errors.New("Webhook SideEffects is nil")}
+			return nil, &failure{h.name, errNoEffects}
 		case *h.effects != registration.SideEffectClassNone && *h.effects != registration.SideEffectClassNoneOnDryRun:
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("admission webhook %q does not support dry run", h.name))
 		}
@@ -91,15 +95,25 @@ func readReview(data []byte, uid types.UID, mutates bool) (*admissionapi.Admissi
 	return r, nil
 }
 
-// tell passes on what h wants the client and the audit event to know.
+// maxWarnings bounds, in bytes, the warnings of one webhook: they become headers.
+const maxWarnings = 4096
+
+// tell passes on what h wants the client and the audit event to know. Annotations
+// whose keys are no names are dropped, and so are warnings that are too much.
 func (h *hook) tell(r *admission.Request, response *admissionapi.AdmissionResponse) {
 	if r.Annotate != nil {
 		for key, value := range response.AuditAnnotations {
-			r.Annotate(h.name+"/"+key, value)
+			if key = h.name + "/" + key; len(validation.IsQualifiedName(key)) == 0 {
+				r.Annotate(key, value)
+			}
 		}
 	}
 	if r.Warn != nil {
+		room := maxWarnings
 		for _, text := range response.Warnings {
+			if room -= len(text); room < 0 {
+				return
+			}
 			r.Warn(text)
 		}
 	}

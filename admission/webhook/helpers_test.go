@@ -1,7 +1,6 @@
 package webhook_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -47,7 +46,6 @@ type world struct {
 	server *apiservertest.Server
 	plugin *webhook.Plugin
 	audit  *auditor
-	number int
 }
 
 type transport func(*http.Request) (*http.Response, error)
@@ -340,28 +338,35 @@ func patchWith(patch string) func(*admissionapi.AdmissionRequest) *admissionapi.
 	}
 }
 
-// auditor keeps the annotations of requests that are not reads, in the order of
-// their ends.
+// auditor keeps the annotations of requests that are not reads.
 type auditor struct {
 	mu     sync.Mutex
-	events []map[string]string
+	open   int
+	latest map[string]string
 }
 
 func (a *auditor) Begin(r *http.Request, _ authz.Attributes) apiserver.Trail {
 	if r.Method == http.MethodGet {
 		return nil
 	}
-	return &trail{auditor: a, annotations: map[string]string{}}
-}
-
-// last are the annotations of the request that ended last.
-func (a *auditor) last() map[string]string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.events) == 0 {
-		return nil
-	}
-	return a.events[len(a.events)-1]
+	a.open++
+	a.latest = map[string]string{}
+	return &trail{auditor: a, annotations: a.latest}
+}
+
+// last are the annotations of the request that began last, once all have ended:
+// a client may have its answer before.
+func (a *auditor) last(t *testing.T) (annotations map[string]string) {
+	t.Helper()
+	eventually(t, func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		annotations = a.latest
+		return a.open == 0
+	})
+	return annotations
 }
 
 type trail struct {
@@ -383,15 +388,5 @@ func (t *trail) Annotate(key, value string) {
 func (t *trail) Done(apiserver.Outcome) {
 	t.auditor.mu.Lock()
 	defer t.auditor.mu.Unlock()
-	t.auditor.events = append(t.auditor.events, t.annotations)
-}
-
-// compact removes the white space of JSON.
-func compact(t *testing.T, data []byte) string {
-	t.Helper()
-	var out bytes.Buffer
-	if err := json.Compact(&out, data); err != nil {
-		t.Fatal(err)
-	}
-	return out.String()
+	t.auditor.open--
 }

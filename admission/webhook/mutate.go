@@ -77,11 +77,13 @@ func (m *mutation) touched() {
 // are due.
 func (m *mutation) round(ctx context.Context) error {
 	for i, h := range m.hooks {
-		ok, err := m.plugin.asks(ctx, h, &m.q)
-		if err != nil {
-			return err
+		if m.second && !m.due[i] {
+			continue
 		}
-		if !ok || m.second && !m.due[i] {
+		switch ok, err := m.plugin.asks(ctx, h, &m.q); {
+		case err != nil:
+			return err
+		case !ok:
 			continue
 		}
 		changed, err := m.ask(ctx, i, h)

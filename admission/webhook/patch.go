@@ -58,7 +58,7 @@ func apply(document []byte, operations jsonpatch.Patch) (_ []byte, err error) {
 		for n < len(operations) && operations[n].Kind() != "copy" {
 			n++
 		}
-		if document, err = operations[:n].Apply(document); err != nil {
+		if document, err = step(document, operations[:n]); err != nil {
 			return nil, err
 		}
 		operations = operations[n:]
@@ -67,6 +67,17 @@ func apply(document []byte, operations jsonpatch.Patch) (_ []byte, err error) {
 		}
 	}
 	return document, nil
+}
+
+// step makes a part of the change. The library panics where an operation lacks
+// what it needs.
+func step(document []byte, operations jsonpatch.Patch) (_ []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("malformed JSON patch: %v", p)
+		}
+	}()
+	return operations.Apply(document)
 }
 
 // decode returns data as an object of the type that r has. It is still the same
@@ -98,6 +109,7 @@ func decode(data []byte, r *admission.Request) (any, error) {
 	is.SetCreationTimestamp(was.GetCreationTimestamp())
 	is.SetDeletionTimestamp(was.GetDeletionTimestamp())
 	is.SetDeletionGracePeriodSeconds(was.GetDeletionGracePeriodSeconds())
+	is.SetManagedFields(was.GetManagedFields())
 	return object, nil
 }
 

@@ -247,7 +247,7 @@ func TestService(t *testing.T) {
 	}
 	w.configure("good", false, service("hook"), nil)
 	w.check(w.make("a", ""), 201, "")
-	if got := w.audit.last()["good.example.com/seen"]; got != "/v1/check hook.system.svc:8443 1" {
+	if got := w.audit.last(t)["good.example.com/seen"]; got != "/v1/check hook.system.svc:8443 1" {
 		t.Errorf("the webhook has seen %q", got)
 	}
 	w.configure("liar", false, service("liar"), nil)
