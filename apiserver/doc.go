@@ -77,9 +77,10 @@
 // object may do so: it goes at once. Deleting a collection takes these too.
 //
 // The field is in no Go type any more. It is kept beside the object, in front of
-// its record, and sent as JSON and YAML; in protobuf the object comes without it.
-// A request that does not have the field leaves it as it is: an update by a client
-// that does not know it initializes nothing. To be done, say pending: [] or null.
+// its record, which no other program can read until then, and sent as JSON and
+// YAML; in protobuf the object comes without it. A request that does not have the
+// field leaves it as it is: an update by a client that does not know it
+// initializes nothing. To be done, say pending: [] or null.
 //
 // # How it fails
 //

@@ -38,7 +38,11 @@ var initializersPath = field.NewPath("metadata", "initializers")
 // includesUninitialized reports whether the client wants to see objects that
 // wait for initializers.
 func (q *request) includesUninitialized() bool {
-	return strings.Contains(q.r.URL.RawQuery, "includeUninitialized") && q.r.URL.Query().Get("includeUninitialized") == "true"
+	if !strings.Contains(q.r.URL.RawQuery, "includeUninitialized") { // as it never does
+		return false
+	}
+	values := q.r.URL.Query()["includeUninitialized"]
+	return len(values) > 0 && values[0] != "false" && values[0] != "0" // how Kubernetes reads booleans
 }
 
 // pendingNew is what a new object waits for: what it says itself, if its creator
@@ -128,6 +132,8 @@ func checkNext(was, next *initializers) field.ErrorList {
 		errs = append(errs, field.Invalid(result, "", "field is immutable"))
 	case next.Result != nil && next.Result.Status != metav1.StatusFailure:
 		errs = append(errs, field.Invalid(result.Child("status"), next.Result.Status, "status must be 'Failure'"))
+	case next.Result != nil && next.Result.Code != 0 && (next.Result.Code < 400 || next.Result.Code > 599):
+		errs = append(errs, field.Invalid(result.Child("code"), next.Result.Code, "must be that of an HTTP error"))
 	}
 	if !slices.Equal(next.Pending, was.Pending) && (len(was.Pending) == 0 || !slices.Equal(next.Pending, was.Pending[1:])) {
 		errs = append(errs, field.Invalid(initializersPath.Child("pending"), namesOf(next), "only the first pending initializer may be removed"))

@@ -107,6 +107,7 @@ func TestInitializersInTurn(t *testing.T) {
 		{robot, `{"metadata":{"initializers":null}}`, 422, "only the first pending initializer may be removed", "one two"},
 		{robot, next("one", "two", "three"), 422, "only the first", "one two"},
 		{robot, `{"metadata":{"initializers":{"result":{"status":"Success"}}}}`, 422, "status must be 'Failure'", "one two"},
+		{robot, `{"metadata":{"initializers":{"result":{"status":"Failure","code":4000}}}}`, 422, "must be that of an HTTP error", "one two"},
 		{robot, `{"metadata":{"initializers":7}}`, 400, "", "one two"},
 		{robot, `{"metadata":{"labels":{"a":"b"}}}`, 200, "", "one two"},
 		{robot, next("two"), 200, "", "two"},

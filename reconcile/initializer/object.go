@@ -50,6 +50,7 @@ func (o *object) initialized(typed any) ([]byte, error) {
 
 // refused is o, which cannot be initialized.
 func (o *object) refused(why metav1.Status) ([]byte, error) {
+	why.Status = metav1.StatusFailure // which is the only one there is
 	return withInitializers(o.data, state{o.meta.Initializers.Pending, &why})
 }
 
