@@ -10,7 +10,6 @@ import (
 	"github.com/planekit/planekit/authn/requestheader"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/examples/cluster/pki"
-	"github.com/planekit/planekit/informer"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -51,7 +50,7 @@ func (c *cluster) newAggregator(api *client.Client) (*aggregate.Aggregator, erro
 		APIServices:    c.copies.apiServices,
 		Services:       c.copies.services,
 		EndpointSlices: c.copies.endpointSlices,
-		Endpoints:      informer.NewIndex(c.copies.endpointSlices, aggregate.ByService),
+		Endpoints:      c.endpoints,
 		Status:         apiServices(api),
 		Certificate:    func() (*tls.Certificate, error) { return &certificate, nil },
 		Log:            c.log.WithName("aggregation"),

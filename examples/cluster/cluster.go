@@ -13,12 +13,14 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/apiserver/aggregate"
 	"github.com/planekit/planekit/apiserver/kube"
 	"github.com/planekit/planekit/apiserver/review"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/informer"
 	"github.com/planekit/planekit/storage"
 )
 
@@ -39,6 +41,7 @@ type cluster struct {
 	server      *apiserver.Server
 	checks      []apiserver.Check // of its readiness
 	copies      *copies
+	endpoints   aggregate.Endpoints
 	manager     *manager
 }
 
@@ -114,6 +117,7 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 		return err
 	}
 	// Indexes are added to a copy before it is started.
+	c.endpoints = informer.NewIndex(c.copies.endpointSlices, aggregate.ByService)
 	if c.manager, err = c.newManager(credentials.authority.CertificatePEM); err != nil {
 		return err
 	}
@@ -121,11 +125,11 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	if err != nil {
 		return err
 	}
-	authenticator, err := credentials.authenticator(tokens.authenticator, c.options.tokenFile)
+	authenticator, err := c.authenticator(tokens.authenticator, components)
 	if err != nil {
 		return err
 	}
-	authorizer, roles, err := c.newAuthorizer()
+	authorizer, err := c.newJudge()
 	if err != nil {
 		return err
 	}
@@ -134,7 +138,7 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	if err != nil {
 		return err
 	}
-	admission, err := c.admission(components)
+	admission, err := c.newGate(components, authorizer)
 	if err != nil {
 		return err
 	}
@@ -148,13 +152,13 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 		Handlers:      tokens.handlers,
 		Authenticator: authenticator,
 		Authorizer:    authorizer,
-		Admission:     admission,
 		Aggregator:    aggregator,
 		Listener:      listener,
-		TLS:           credentials.tls(),
+		TLS:           c.tls(),
 		Checks:        c.checks,
 		Log:           c.log.WithName("apiserver"),
 	}
+	admission.configure(&config)
 	observed, err := c.observe(&config)
 	if err != nil {
 		return err
@@ -167,16 +171,19 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	if err := c.stack.await(ctx, c.server.Ready()); err != nil {
 		return err
 	}
-	if err := seed(ctx, components, credentials, config.Resources); err != nil {
+	// Nothing is written before it is known which webhooks there are.
+	if err := admission.start(ctx, c.stack); err != nil {
+		return err
+	}
+	if err := c.seed(ctx, components, config.Resources); err != nil {
 		return fmt.Errorf("bootstrap objects: %w", err)
 	}
 	c.copies.start(c.stack)
-	c.stack.start("RBAC", roles.Run)
 	c.stack.start("aggregation", aggregator.Run)
 	if err := c.stack.await(ctx, aggregator.Ready()); err != nil {
 		return err
 	}
-	return c.stack.await(ctx, roles.Synced())
+	return authorizer.start(ctx, c.stack)
 }
 
 // clientFor returns a client for a component of this process. It acts as u: it

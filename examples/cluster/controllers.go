@@ -13,10 +13,13 @@ import (
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/informer"
 	"github.com/planekit/planekit/reconcile/controllers"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -121,7 +124,7 @@ func (m *manager) job() (runner, error) {
 
 // garbageCollector follows owner references between objects of these kinds.
 func (m *manager) garbageCollector() (runner, error) {
-	core, apps, batch := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion
+	core, apps, batch, hooks := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion, admissionv1.SchemeGroupVersion
 	return controllers.NewGarbage(controllers.GarbageConfig{
 		Kinds: append([]controllers.GarbageKind{
 			controllers.NewGarbageKind(apps.WithKind("Deployment"), true, m.copies.deployments, typed.Deployments(m.api)),
@@ -135,6 +138,11 @@ func (m *manager) garbageCollector() (runner, error) {
 			controllers.NewGarbageKind(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), true, m.copies.endpointSlices, typed.EndpointSlices(m.api)),
 			controllers.NewGarbageKind(apiServiceKind, false, m.copies.apiServices, apiServices(m.api)),
 			controllers.NewGarbageKind(core.WithKind("Node"), false, m.copies.nodes, typed.Nodes(m.api)),
+			controllers.NewGarbageKind(core.WithKind("PersistentVolume"), false, m.copies.volumes, typed.PersistentVolumes(m.api)),
+			controllers.NewGarbageKind(storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"), false, m.copies.attachments, typed.VolumeAttachments(m.api)),
+			controllers.NewGarbageKind(schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"), false, m.copies.priorityClasses, typed.PriorityClasses(m.api)),
+			controllers.NewGarbageKind(hooks.WithKind("MutatingWebhookConfiguration"), false, m.copies.mutatingWebhooks, typed.MutatingWebhookConfigurations(m.api)),
+			controllers.NewGarbageKind(hooks.WithKind("ValidatingWebhookConfiguration"), false, m.copies.validatingWebhooks, typed.ValidatingWebhookConfigurations(m.api)),
 		}, m.otherGarbage()...),
 		Log: m.log,
 	})

@@ -2,18 +2,22 @@ package main
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/apiserver/kube/apiregistration"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/informer"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 )
 
 // copies are the local copies that all components of the process share.
@@ -35,12 +39,23 @@ type copies struct {
 	roleBindings        *informer.Informer[*rbacv1.RoleBinding]
 	clusterRoles        *informer.Informer[*rbacv1.ClusterRole]
 	clusterRoleBindings *informer.Informer[*rbacv1.ClusterRoleBinding]
+	volumes             *informer.Informer[*corev1.PersistentVolume]
+	attachments         *informer.Informer[*storagev1.VolumeAttachment]
+	priorityClasses     *informer.Informer[*schedulingv1.PriorityClass]
+	mutatingWebhooks    *informer.Informer[*admissionv1.MutatingWebhookConfiguration]
+	validatingWebhooks  *informer.Informer[*admissionv1.ValidatingWebhookConfiguration]
 
 	// others are of the kinds that only garbage collection asks for.
 	others []otherKind
 
 	names  map[string]bool
-	starts []func(*stack)
+	starts []namedStart
+}
+
+// namedStart starts the copy of a resource.
+type namedStart struct {
+	name  string
+	start func(*stack)
 }
 
 func newCopies(api *client.Client, log logr.Logger) (*copies, error) {
@@ -63,6 +78,11 @@ func newCopies(api *client.Client, log logr.Logger) (*copies, error) {
 		add(c, &c.roleBindings, "rolebindings", typed.RoleBindings(api), log),
 		add(c, &c.clusterRoles, "clusterroles", typed.ClusterRoles(api), log),
 		add(c, &c.clusterRoleBindings, "clusterrolebindings", typed.ClusterRoleBindings(api), log),
+		add(c, &c.volumes, "persistentvolumes", typed.PersistentVolumes(api), log),
+		add(c, &c.attachments, "volumeattachments", typed.VolumeAttachments(api), log),
+		add(c, &c.priorityClasses, "priorityclasses", typed.PriorityClasses(api), log),
+		add(c, &c.mutatingWebhooks, "mutatingwebhookconfigurations", typed.MutatingWebhookConfigurations(api), log),
+		add(c, &c.validatingWebhooks, "validatingwebhookconfigurations", typed.ValidatingWebhookConfigurations(api), log),
 	)
 	return c, errors.Join(err, c.addOthers(api, log))
 }
@@ -71,15 +91,20 @@ func add[T client.Object](c *copies, to **informer.Informer[T], name string, sou
 	made, err := copyOf(source, log.WithName(name))
 	*to = made
 	c.names[name] = true
-	c.starts = append(c.starts, func(s *stack) { s.start("informer of "+name, made.Run) })
+	c.starts = append(c.starts, namedStart{name, func(s *stack) { s.start("informer of "+name, made.Run) }})
 	return err
 }
 
-// start starts all copies; they fill at the same time.
-func (c *copies) start(s *stack) {
-	for _, start := range c.starts {
-		start(s)
-	}
+// start starts the copies that have not been started: the named, or all. They fill
+// at the same time.
+func (c *copies) start(s *stack, names ...string) {
+	c.starts = slices.DeleteFunc(c.starts, func(one namedStart) bool {
+		wanted := len(names) == 0 || slices.Contains(names, one.name)
+		if wanted {
+			one.start(s)
+		}
+		return wanted
+	})
 }
 
 // copyOf returns a local copy of what source has.

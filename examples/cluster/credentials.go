@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"crypto/rand"
-	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -11,11 +9,7 @@ import (
 	"net"
 	"os"
 
-	"github.com/planekit/planekit/authn"
-	"github.com/planekit/planekit/authn/anonymous"
-	"github.com/planekit/planekit/authn/tokenfile"
 	"github.com/planekit/planekit/authn/user"
-	"github.com/planekit/planekit/authn/x509"
 	"github.com/planekit/planekit/client/kubeconfig"
 	"github.com/planekit/planekit/examples/cluster/pki"
 )
@@ -91,53 +85,6 @@ func adminToken(file string) ([]byte, error) {
 	rand.Read(random[:]) // never fails (crypto/rand)
 	line := fmt.Sprintf("%s,%s,,%q\n", hex.EncodeToString(random[:]), administrator, user.Masters)
 	return []byte(line), os.WriteFile(file, []byte(line), 0o600)
-}
-
-// authenticator asks for a front proxy, for a client certificate, then for a bearer token, which may
-// be a service account's; who has neither is anonymous. More tokens may come from a
-// file of the user's.
-func (c *credentials) authenticator(accounts authn.Authenticator, tokenFile string) (authn.Authenticator, error) {
-	proxies, err := c.frontProxies()
-	if err != nil {
-		return nil, err
-	}
-	certificates, err := x509.New(x509.Config{Roots: c.authority.Pool()})
-	if err != nil {
-		return nil, err
-	}
-	entries, err := tokenfile.Parse(bytes.NewReader(c.tokens))
-	if err != nil {
-		return nil, fmt.Errorf("tokens.csv in the data directory: %w", err)
-	}
-	if tokenFile != "" {
-		data, err := os.ReadFile(tokenFile)
-		if err != nil {
-			return nil, fmt.Errorf("--token-auth-file: %w", err)
-		}
-		more, err := tokenfile.Parse(bytes.NewReader(data))
-		if err != nil {
-			return nil, fmt.Errorf("--token-auth-file %s: %w", tokenFile, err)
-		}
-		entries = append(entries, more...)
-	}
-	tokens, err := tokenfile.New(entries)
-	if err != nil {
-		return nil, err
-	}
-	return authn.Chain{proxies, certificates, accounts, tokens, anonymous.Authenticator{}}, nil
-}
-
-// tls is for the API server. Clients may show a certificate and are believed
-// only by the authenticator, which verifies it.
-func (c *credentials) tls() *tls.Config {
-	authorities := c.authority.Pool()
-	authorities.AddCert(c.frontProxy.Certificate)
-	return &tls.Config{
-		MinVersion:   tls.VersionTLS12,
-		Certificates: []tls.Certificate{c.serving.TLS()},
-		ClientAuth:   tls.RequestClientCert,
-		ClientCAs:    authorities,
-	}
 }
 
 // writeKubeconfig writes the administrator's kubeconfig, readable by its owner.

@@ -23,7 +23,8 @@ type options struct {
 	etcdCA, etcdCert, etcdKey   string
 	encryption                  string // file of an EncryptionConfiguration
 	offlineImages, imageCache   string
-	tokenFile, clusterCIDR      string
+	clusterCIDR                 string
+	access                      accessOptions
 	auditPolicy, auditLog       string
 	verbosity                   int
 }
@@ -41,7 +42,6 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.etcdCert, "etcd-certfile", "", "client certificate for the external etcd")
 	flags.StringVar(&o.etcdKey, "etcd-keyfile", "", "key of the client certificate for the external etcd")
 	flags.StringVar(&o.encryption, "encryption-provider-config", "", "file with the keys that encrypt objects at rest, as kube-apiserver has it (aesgcm and identity)")
-	flags.StringVar(&o.tokenFile, "token-auth-file", "", "CSV file of further bearer tokens: token,user,uid,\"group1,group2\"")
 	flags.StringVar(&o.clusterCIDR, "cluster-cidr", "10.244.0.0/16", "addresses of pods; each node gets a /24 of them")
 	flags.StringVar(&o.offlineImages, "offline-images", "auto", "serve pause, nginx and busybox from a registry in this process: on, off, or auto (where the public registry cannot be reached)")
 	flags.StringVar(&o.imageCache, "image-cache", "", "directory of the images built for --offline-images (default planekit in the user's cache directory)")
@@ -49,6 +49,7 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.auditLog, "audit-log-path", "", "where the audit log is written; - is standard output")
 	flags.IntVarP(&o.verbosity, "verbosity", "v", 0, "how much to log: nothing but what an operator acts on, more with -v, every step with -v=4")
 	flags.Lookup("verbosity").NoOptDefVal = "1"
+	o.access.add(flags)
 }
 
 // complete checks the options and makes paths absolute.
@@ -89,7 +90,7 @@ func (o *options) complete() error {
 	case (o.auditPolicy == "") != (o.auditLog == ""):
 		return errors.New("--audit-policy-file and --audit-log-path go together")
 	}
-	return o.absolute()
+	return errors.Join(o.access.check(), o.absolute())
 }
 
 func (o *options) absolute() error {

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// accessOptions are the flags that say who may come in and do what. They have
+// the names and meanings of kube-apiserver's.
+type accessOptions struct {
+	clientCA, tokenFile, basicFile string
+	anonymous, bootstrapTokens     bool
+	oidc                           oidcOptions
+	tokenWebhook                   string
+	tokenWebhookTTL                time.Duration
+	proxy                          proxyOptions
+
+	modes                       []string
+	policyFile, accessWebhook   string
+	allowedTTL, notAllowedTTL   time.Duration
+	enabled, disabled           []string
+	admissionConfig             string
+	notReadyFor, unreachableFor int64
+}
+
+// oidcOptions say who the OpenID Connect issuer is.
+type oidcOptions struct {
+	issuer, client                string
+	usernameClaim, usernamePrefix string
+	groupsClaim, groupsPrefix     string
+	required                      map[string]string
+	algorithms                    []string
+	ca                            string
+}
+
+// proxyOptions say which front proxies are believed beside the cluster's own.
+type proxyOptions struct {
+	ca                                   string
+	names, users, uids, groups, prefixes []string
+}
+
+// The ways to authorize, by the words of --authorization-mode.
+const (
+	modeNode    = "Node"
+	modeRBAC    = "RBAC"
+	modeABAC    = "ABAC"
+	modeWebhook = "Webhook"
+	modeAllow   = "AlwaysAllow"
+	modeDeny    = "AlwaysDeny"
+)
+
+var allModes = []string{modeAllow, modeDeny, modeABAC, modeWebhook, modeRBAC, modeNode}
+
+func (o *accessOptions) add(flags *pflag.FlagSet) {
+	flags.StringVar(&o.clientCA, "client-ca-file", "", "authorities of client certificates beside the cluster's own; followed when it changes")
+	flags.StringVar(&o.tokenFile, "token-auth-file", "", "CSV file of further bearer tokens: token,user,uid,\"group1,group2\"")
+	flags.StringVar(&o.basicFile, "basic-auth-file", "", "CSV file of passwords: password,user,uid,\"group1,group2\"")
+	flags.BoolVar(&o.anonymous, "anonymous-auth", true, "requests without credentials are those of system:anonymous")
+	flags.BoolVar(&o.bootstrapTokens, "enable-bootstrap-token-auth", false, "believe bootstrap tokens, secrets in kube-system")
+	flags.StringVar(&o.tokenWebhook, "authentication-token-webhook-config-file", "", "kubeconfig of a service that reviews tokens")
+	flags.DurationVar(&o.tokenWebhookTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "how long its answers are remembered")
+	o.oidc.add(flags)
+	o.proxy.add(flags)
+	flags.StringSliceVar(&o.modes, "authorization-mode", []string{modeNode, modeRBAC}, "who decides, in order: "+strings.Join(allModes, ", "))
+	flags.StringVar(&o.policyFile, "authorization-policy-file", "", "policies for --authorization-mode=ABAC, a JSON object a line")
+	flags.StringVar(&o.accessWebhook, "authorization-webhook-config-file", "", "kubeconfig of the service for --authorization-mode=Webhook")
+	flags.DurationVar(&o.allowedTTL, "authorization-webhook-cache-authorized-ttl", 5*time.Minute, "how long it is remembered that something is allowed")
+	flags.DurationVar(&o.notAllowedTTL, "authorization-webhook-cache-unauthorized-ttl", 30*time.Second, "how long it is remembered that something is not")
+	flags.StringSliceVar(&o.enabled, "enable-admission-plugins", []string{"NodeRestriction"}, "plugins to run beside those that run by default")
+	flags.StringSliceVar(&o.disabled, "disable-admission-plugins", nil, "plugins not to run")
+	flags.StringVar(&o.admissionConfig, "admission-control-config-file", "", "configuration of admission plugins: an AdmissionConfiguration of apiserver.config.k8s.io/v1")
+	flags.Int64Var(&o.notReadyFor, "default-not-ready-toleration-seconds", 300, "how long pods stay on a node that is not ready, unless they say")
+	flags.Int64Var(&o.unreachableFor, "default-unreachable-toleration-seconds", 300, "how long pods stay on a node that cannot be reached, unless they say")
+}
+
+func (o *oidcOptions) add(flags *pflag.FlagSet) {
+	flags.StringVar(&o.issuer, "oidc-issuer-url", "", "URL of an OpenID Connect issuer whose ID tokens are believed")
+	flags.StringVar(&o.client, "oidc-client-id", "", "for whom the tokens must be")
+	flags.StringVar(&o.usernameClaim, "oidc-username-claim", "sub", "the claim that is the user's name")
+	flags.StringVar(&o.usernamePrefix, "oidc-username-prefix", "", "put before it; default the issuer and #, unless the claim is email; - is nothing")
+	flags.StringVar(&o.groupsClaim, "oidc-groups-claim", "", "the claim that is the user's groups")
+	flags.StringVar(&o.groupsPrefix, "oidc-groups-prefix", "", "put before each of them")
+	flags.StringToStringVar(&o.required, "oidc-required-claim", nil, "claims that tokens must have: key=value")
+	flags.StringSliceVar(&o.algorithms, "oidc-signing-algs", []string{"RS256"}, "what tokens may be signed with")
+	flags.StringVar(&o.ca, "oidc-ca-file", "", "authorities of the issuer's certificate; default the system's")
+}
+
+func (o *proxyOptions) add(flags *pflag.FlagSet) {
+	flags.StringVar(&o.ca, "requestheader-client-ca-file", "", "authorities of front proxies, beside the cluster's own")
+	flags.StringSliceVar(&o.names, "requestheader-allowed-names", nil, "common names of those proxies; required")
+	flags.StringSliceVar(&o.users, "requestheader-username-headers", []string{"X-Remote-User"}, "headers of the user's name")
+	flags.StringSliceVar(&o.uids, "requestheader-uid-headers", []string{"X-Remote-Uid"}, "headers of the user's UID")
+	flags.StringSliceVar(&o.groups, "requestheader-group-headers", []string{"X-Remote-Group"}, "headers of the user's groups")
+	flags.StringSliceVar(&o.prefixes, "requestheader-extra-headers-prefix", []string{"X-Remote-Extra-"}, "how headers of more begin")
+}
+
+// check finds flags that contradict each other.
+func (o *accessOptions) check() error {
+	for i, mode := range o.modes {
+		if !slices.Contains(allModes, mode) {
+			return fmt.Errorf("--authorization-mode: %q is none of %v", mode, allModes)
+		}
+		if slices.Contains(o.modes[:i], mode) {
+			return fmt.Errorf("--authorization-mode has %s twice", mode)
+		}
+	}
+	together := func(mode, flag, value string) error {
+		if slices.Contains(o.modes, mode) != (value != "") {
+			return fmt.Errorf("--authorization-mode=%s and %s go together", mode, flag)
+		}
+		return nil
+	}
+	switch {
+	case len(o.modes) == 0:
+		return errors.New("--authorization-mode must name at least one")
+	case (o.oidc.issuer == "") != (o.oidc.client == ""):
+		return errors.New("--oidc-issuer-url and --oidc-client-id go together")
+	case (o.proxy.ca == "") != (len(o.proxy.names) == 0):
+		return errors.New("--requestheader-client-ca-file and --requestheader-allowed-names go together")
+	case o.anonymous && slices.Contains(o.modes, modeAllow):
+		return errors.New("--anonymous-auth=false is needed with --authorization-mode=AlwaysAllow: whoever reaches the server could do everything")
+	}
+	return errors.Join(
+		together(modeABAC, "--authorization-policy-file", o.policyFile),
+		together(modeWebhook, "--authorization-webhook-config-file", o.accessWebhook),
+	)
+}
