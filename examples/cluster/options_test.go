@@ -46,6 +46,14 @@ func TestOptionsRefused(t *testing.T) {
 		{"--etcd-servers https://h:2379 --storage memory", "exclude each other"},
 		{"--etcd-certfile c", "go together"},
 		{"--audit-policy-file p", "go together"},
+		{"--authorization-mode RBAC,RBAC", "has RBAC twice"},
+		{"--authorization-mode Rbac", `"Rbac" is none of`},
+		{"--authorization-mode=", "must name at least one"},
+		{"--authorization-mode ABAC", "--authorization-mode=ABAC and --authorization-policy-file go together"},
+		{"--authorization-webhook-config-file f", "go together"},
+		{"--authorization-mode AlwaysAllow", "--anonymous-auth=false is needed"},
+		{"--oidc-issuer-url https://i", "go together"},
+		{"--requestheader-client-ca-file f", "go together"},
 	} {
 		if _, err := parse(strings.Fields(test.arguments)...); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want %q", test.arguments, err, test.want)
