@@ -12,8 +12,13 @@
 // context (see package user), so nothing further in can leak or replay a
 // credential.
 //
-// Each way of authenticating is a package below this one (x509, tokenfile,
-// anonymous ...). This package knows nothing of Kubernetes types.
+// Each way of authenticating is a package below this one: x509, requestheader,
+// tokenfile, basicauth, bootstraptoken, serviceaccount, anonymous. Package
+// tokencache remembers what slow ones said, and reload keeps those that come from a
+// file up to date with it. This package knows nothing of Kubernetes types, and
+// links nothing but the standard library.
+//
+// A credential may be meant for somebody: see [WithAudiences] and [MeantFor].
 package authn
 
 import (

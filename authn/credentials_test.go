@@ -193,16 +193,19 @@ func TestRemoteHeaders(t *testing.T) {
 	}
 }
 
-// TestStrangersGetOneStream: over HTTP/2 a refusal ends the connection.
+// TestStrangersGetOneStream: over HTTP/2 a refusal ends the connection, and so does
+// an answer to anybody.
 func TestStrangersGetOneStream(t *testing.T) {
 	c := serve(t)
 	client := c.Client()
 	for _, test := range []struct {
 		token string
 		fresh bool
-	}{{"t0ken", true}, {"t0ken", false}, {"guess", false}, {"guess", true}} {
+	}{{"t0ken", true}, {"t0ken", false}, {"guess", false}, {"guess", true}, {"", true}, {"", true}, {"t0ken", true}, {"t0ken", false}} {
 		r := must(http.NewRequestWithContext(t.Context(), "GET", c.URL, nil))
-		r.Header.Set("Authorization", "Bearer "+test.token)
+		if test.token != "" {
+			r.Header.Set("Authorization", "Bearer "+test.token)
+		}
 		trace, reused := traced(r)
 		response := must(client.Do(trace))
 		io.Copy(io.Discard, response.Body)

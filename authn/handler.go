@@ -20,7 +20,8 @@ const unauthorized = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":
 // front proxies say who asks; the original request stays as it was. Everybody
 // else gets 401 with a Kubernetes Status as JSON, and so does every request with
 // more than one Authorization header. Why, the client is not told; a Func around
-// a can tell the operator.
+// a can tell the operator. Over HTTP/2, those who are refused or anonymous get one
+// request for each connection.
 func Handler(next http.Handler, a Authenticator) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.Header.Values("Authorization")) > 1 {
@@ -31,6 +32,9 @@ func Handler(next http.Handler, a Authenticator) http.Handler {
 		if err != nil || !known || u == nil || u.Name == "" {
 			refuse(w, r)
 			return
+		}
+		if anonymous(u) {
+			lastStream(w, r)
 		}
 		inner := r.WithContext(user.NewContext(r.Context(), u))
 		inner.Header = r.Header.Clone()
@@ -51,12 +55,16 @@ func stripRemote(h http.Header) {
 	}
 }
 
-func refuse(w http.ResponseWriter, r *http.Request) {
+// lastStream ends a connection over HTTP/2 with this request. Opening streams costs
+// a stranger nothing (CVE-2023-44487), so strangers get one for each connection.
+func lastStream(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 2 {
-		// Opening streams costs a stranger nothing (CVE-2023-44487), so strangers get
-		// one for each connection. net/http says GOAWAY.
-		w.Header().Set("Connection", "close")
+		w.Header().Set("Connection", "close") // net/http says GOAWAY
 	}
+}
+
+func refuse(w http.ResponseWriter, r *http.Request) {
+	lastStream(w, r)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusUnauthorized)
 	io.WriteString(w, unauthorized)

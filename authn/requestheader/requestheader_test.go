@@ -175,7 +175,7 @@ func TestNewRefuses(t *testing.T) {
 
 func FuzzHeaders(f *testing.F) {
 	front := certtest.New()
-	proxy := front.Client("proxy")
+	proxy, client := front.Client("proxy"), certtest.New().Client("proxy")
 	a := must(requestheader.New(requestheader.Config{Roots: front.Pool, AllowedNames: []string{"proxy"}}))
 	f.Add("jane", "dev", "X-Remote-Extra-Scope", "read")
 	f.Add("", "", "X-Remote-Extra-%", "")
@@ -185,6 +185,16 @@ func FuzzHeaders(f *testing.F) {
 		u, known, err := a.Authenticate(request(proxy, headers))
 		if known && (err != nil || u.Name == "" || u.Name != name && u.Name != value) || !known && u != nil {
 			t.Errorf("%+v, %v, %v", u, known, err)
+		}
+		if u, known, err := a.Authenticate(request(client, headers)); known || u != nil || err != nil {
+			t.Errorf("from another: %+v, %v, %v", u, known, err)
+		}
+		before := len(headers)
+		if a.Strip(headers); len(headers) > before {
+			t.Errorf("%d headers of %d", len(headers), before)
+		}
+		if _, known, err := a.Authenticate(request(proxy, headers)); known || err != nil {
+			t.Errorf("stripped: %v, %v, %v", headers, known, err)
 		}
 	})
 }
