@@ -29,8 +29,20 @@ const (
 // walls is the whole list, room by room; within a room the innermost first.
 var walls = []wall{
 	{packages: "authn/user", closed: true},
+	{packages: "authn/internal/keyed", closed: true},
+	{packages: "authn/internal/clientcert", closed: true},
+	{packages: "authn/internal/certtest", closed: true},
+	{packages: "authn/internal/userlist", closed: true, may: []allowance{{"authn/user", sharedNoun}}},
+	{packages: "authn/basicauth", closed: true, may: []allowance{
+		{"authn/user", sharedNoun},
+		{"authn/internal/keyed", "secrets are looked up in one place"},
+		{"authn/internal/userlist", "files that list users are read in one place"},
+		{"authn", "two Authorization headers are one error"},
+	}},
 	{packages: "authn/tokenfile", closed: true, may: []allowance{
 		{"authn/user", sharedNoun},
+		{"authn/internal/keyed", "secrets are looked up in one place"},
+		{"authn/internal/userlist", "files that list users are read in one place"},
 		{"authn", "a bearer token is taken out of a header in one place"},
 	}},
 	{packages: "authn/serviceaccount", closed: true, may: []allowance{
@@ -46,6 +58,27 @@ var walls = []wall{
 		// numbers, and one library for JSON Web Tokens is enough in a program.
 		{"github.com/golang-jwt/jwt/v5", "signatures of JSON Web Tokens"},
 		{"github.com/go-logr/logr", logging},
+	}},
+	{packages: "authn/bootstraptoken", closed: true, may: []allowance{
+		{"authn/user", sharedNoun},
+		{"authn", "a bearer token is taken out of a header in one place"},
+	}},
+	{packages: "authn/tokencache", closed: true, may: []allowance{
+		{"authn/user", sharedNoun},
+		{"authn/internal/keyed", "tokens are remembered by digest alone"},
+		{"authn", "it asks an authenticator and is one"},
+	}},
+	{packages: "authn/x509", closed: true, may: []allowance{
+		{"authn/user", sharedNoun},
+		{"authn/internal/clientcert", "certificates are verified in one place"},
+	}},
+	{packages: "authn/requestheader", closed: true, may: []allowance{
+		{"authn/user", sharedNoun},
+		{"authn/internal/clientcert", "certificates are verified in one place"},
+	}},
+	{packages: "authn/reload", closed: true, may: []allowance{
+		{"authn/user", sharedNoun},
+		{"authn", "an authenticator that follows a file is one"},
 	}},
 	{packages: "authn", closed: true, may: []allowance{{"authn/user", sharedNoun}}},
 

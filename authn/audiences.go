@@ -12,7 +12,7 @@ type audiencesKey struct{}
 // meant for one of audiences. Whoever checks a credential on behalf of somebody
 // else, as a TokenReview does, says so in the context of the request that it
 // has authenticated. Authenticators whose credentials name audiences must honour
-// it; the others need not look.
+// it; for the others [MeantFor] does.
 //
 // An empty list asks for nothing in particular: it is the same as none.
 func WithAudiences(ctx context.Context, audiences []string) context.Context {

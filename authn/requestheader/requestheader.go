@@ -7,8 +7,8 @@
 //
 // Headers are believed only on a TLS connection whose client shows a certificate
 // of the given authorities, for client authentication and with one of the given
-// names; each request verifies it again. The authorities must sign proxies and
-// nobody else: whoever has such a certificate can be anybody.
+// names, judged by the time and the authorities of each request. The authorities
+// must sign proxies and nobody else: whoever has such a certificate can be anybody.
 //
 // Anyone else's headers are as if they were not there: the request is not mine,
 // and who asks is for the next authenticator to tell. A certificate of the
@@ -16,7 +16,8 @@
 // of a system could read two users out of it.
 //
 // The request is not changed, as for every authenticator. What passes it on must
-// take the headers off; package apiserver does, with all that begin with X-Remote-.
+// take the headers off: authn.Handler and package apiserver do, with all that begin
+// with X-Remote-; [Authenticator.Strip] does with headers of other names.
 package requestheader
 
 import (
@@ -29,6 +30,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/planekit/planekit/authn/internal/clientcert"
 	"github.com/planekit/planekit/authn/user"
 )
 
@@ -38,7 +40,8 @@ type Config struct {
 	// Roots are the authorities that sign the certificates of proxies.
 	Roots *x509.CertPool
 	// CurrentRoots returns the authorities as of now; it is called for every
-	// request. When it returns nil, nobody is believed.
+	// request, and returns the same pool as long as nothing changes. When it
+	// returns nil, nobody is believed.
 	CurrentRoots func() *x509.CertPool
 	// AllowedNames are the common names of proxies.
 	AllowedNames []string
@@ -58,7 +61,10 @@ type Config struct {
 }
 
 // Authenticator is an authn.Authenticator.
-type Authenticator struct{ config Config }
+type Authenticator struct {
+	config   Config
+	verifier *clientcert.Verifier[string] // of common names
+}
 
 // New checks c.
 func New(c Config) (*Authenticator, error) {
@@ -89,23 +95,23 @@ func New(c Config) (*Authenticator, error) {
 	if roots := c.Roots; roots != nil {
 		c.CurrentRoots = func() *x509.CertPool { return roots }
 	}
-	return &Authenticator{c}, nil
+	return &Authenticator{c, clientcert.New(c.CurrentRoots, commonName)}, nil
 }
 
 // Authenticate verifies that a proxy asks, and reads the user for whom.
 func (a *Authenticator) Authenticate(r *http.Request) (*user.Info, bool, error) {
-	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
-		return nil, false, nil
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 || !said(r.Header, a.config.UserHeaders) {
+		return nil, false, nil // before a signature is looked at: most requests come from no proxy
 	}
-	leaf := r.TLS.PeerCertificates[0]
-	if !a.signed(r.TLS.PeerCertificates) {
+	proxy, err := a.verifier.Verify(r.TLS.PeerCertificates)
+	if err != nil {
 		return nil, false, nil // somebody's own certificate
 	}
-	if !a.config.InsecureAnyName && !slices.Contains(a.config.AllowedNames, leaf.Subject.CommonName) {
-		return nil, false, fmt.Errorf("front proxy: subject with cn=%s is not in the allowed list", leaf.Subject.CommonName)
+	if !a.config.InsecureAnyName && !slices.Contains(a.config.AllowedNames, proxy) {
+		return nil, false, fmt.Errorf("front proxy: subject with cn=%s is not in the allowed list", proxy)
 	}
 	name, err := one(r.Header, a.config.UserHeaders)
-	if name == "" || err != nil {
+	if err != nil {
 		return nil, false, err
 	}
 	uid, err := one(r.Header, a.config.UIDHeaders)
@@ -123,20 +129,32 @@ func (a *Authenticator) Authenticate(r *http.Request) (*user.Info, bool, error) 
 	return u, true, nil
 }
 
-// signed reports whether the authorities vouch for the first certificate.
-func (a *Authenticator) signed(chain []*x509.Certificate) bool {
-	roots := a.config.CurrentRoots()
-	if roots == nil {
-		return false // Verify would believe the authorities of the system
+func commonName(leaf *x509.Certificate) (string, error) { return leaf.Subject.CommonName, nil }
+
+// Strip takes off every header that a would read, whoever sent it.
+func (a *Authenticator) Strip(h http.Header) {
+	for _, names := range [][]string{a.config.UserHeaders, a.config.UIDHeaders, a.config.GroupHeaders} {
+		for _, name := range names {
+			delete(h, name)
+		}
 	}
-	options := x509.VerifyOptions{
-		Roots: roots, Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	for name := range h {
+		for _, prefix := range a.config.ExtraPrefixes {
+			if strings.HasPrefix(name, prefix) {
+				delete(h, name)
+			}
+		}
 	}
-	for _, c := range chain[1:] {
-		options.Intermediates.AddCert(c)
+}
+
+// said reports whether there is a header of one of names that says anything.
+func said(h http.Header, names []string) bool {
+	for _, name := range names {
+		if slices.ContainsFunc(h[name], func(value string) bool { return value != "" }) {
+			return true
+		}
 	}
-	_, err := chain[0].Verify(options)
-	return err == nil
+	return false
 }
 
 // one returns the value of the first of names that is there, which must be its

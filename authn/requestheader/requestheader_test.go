@@ -1,14 +1,10 @@
 package requestheader_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"fmt"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -18,6 +14,7 @@ import (
 
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authn/anonymous"
+	"github.com/planekit/planekit/authn/internal/certtest"
 	"github.com/planekit/planekit/authn/requestheader"
 	"github.com/planekit/planekit/authn/user"
 	clientcerts "github.com/planekit/planekit/authn/x509"
@@ -30,39 +27,6 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// authority is a certificate authority of a test.
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	pool *x509.CertPool
-}
-
-func newAuthority() *authority {
-	a := &authority{key: must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), pool: x509.NewCertPool()}
-	a.cert = a.issue("ca", 0, true)
-	a.pool.AddCert(a.cert)
-	return a
-}
-
-func (a *authority) issue(name string, usage x509.ExtKeyUsage, ca bool) *x509.Certificate {
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, IsCA: ca, BasicConstraintsValid: true,
-	}
-	key, parent := a.key, template
-	if ca {
-		template.KeyUsage = x509.KeyUsageCertSign
-	} else {
-		template.ExtKeyUsage = []x509.ExtKeyUsage{usage}
-		key, parent = must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), a.cert
-	}
-	return must(x509.ParseCertificate(must(x509.CreateCertificate(rand.Reader, template, parent, key.Public(), a.key))))
-}
-
-func (a *authority) client(name string) *x509.Certificate {
-	return a.issue(name, x509.ExtKeyUsageClientAuth, false)
-}
-
 func request(certificate *x509.Certificate, headers http.Header) *http.Request {
 	r := httptest.NewRequest("GET", "/", nil)
 	r.Header = headers
@@ -73,14 +37,14 @@ func request(certificate *x509.Certificate, headers http.Header) *http.Request {
 }
 
 func Example() {
-	front := newAuthority()
-	proxies, err := requestheader.New(requestheader.Config{Roots: front.pool, AllowedNames: []string{"front-proxy-client"}})
+	front := certtest.New()
+	proxies, err := requestheader.New(requestheader.Config{Roots: front.Pool, AllowedNames: []string{"front-proxy-client"}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	headers := http.Header{"X-Remote-User": {"jane"}, "X-Remote-Group": {"dev", "ops"}}
-	u, known, err := proxies.Authenticate(request(front.client("front-proxy-client"), headers))
+	u, known, err := proxies.Authenticate(request(front.Client("front-proxy-client"), headers))
 	fmt.Println(u.Name, u.Groups, known, err)
 	// Output: jane [dev ops] true <nil>
 }
@@ -88,25 +52,25 @@ func Example() {
 // TestWhoIsBelieved: headers count under the authority and its names, and for
 // nobody else.
 func TestWhoIsBelieved(t *testing.T) {
-	front, clients := newAuthority(), newAuthority()
-	a := must(requestheader.New(requestheader.Config{Roots: front.pool, AllowedNames: []string{"proxy", "other"}}))
+	front, clients := certtest.New(), certtest.New()
+	a := must(requestheader.New(requestheader.Config{Roots: front.Pool, AllowedNames: []string{"proxy", "other"}}))
 	jane := http.Header{"X-Remote-User": {"jane"}}
 	for name, test := range map[string]struct {
 		certificate    *x509.Certificate
 		headers        http.Header
 		known, refused bool
 	}{
-		"proxy":           {certificate: front.client("proxy"), headers: jane, known: true},
-		"the other proxy": {certificate: front.client("other"), headers: jane, known: true},
+		"proxy":           {certificate: front.Client("proxy"), headers: jane, known: true},
+		"the other proxy": {certificate: front.Client("other"), headers: jane, known: true},
 		"nobody":          {headers: jane},
-		"another CA":      {certificate: clients.client("proxy"), headers: jane},
-		"another name":    {certificate: front.client("stranger"), headers: jane, refused: true},
-		"no name":         {certificate: front.client(""), headers: jane, refused: true},
-		"a server":        {certificate: front.issue("proxy", x509.ExtKeyUsageServerAuth, false), headers: jane},
-		"no user":         {certificate: front.client("proxy"), headers: http.Header{"X-Remote-Group": {"dev"}}},
-		"empty user":      {certificate: front.client("proxy"), headers: http.Header{"X-Remote-User": {""}}},
-		"two users":       {certificate: front.client("proxy"), headers: http.Header{"X-Remote-User": {"jane", "root"}}, refused: true},
-		"two UIDs":        {certificate: front.client("proxy"), headers: http.Header{"X-Remote-User": {"jane"}, "X-Remote-Uid": {"1", "2"}}, refused: true},
+		"another CA":      {certificate: clients.Client("proxy"), headers: jane},
+		"another name":    {certificate: front.Client("stranger"), headers: jane, refused: true},
+		"no name":         {certificate: front.Client(""), headers: jane, refused: true},
+		"a server":        {certificate: front.Issue(pkix.Name{CommonName: "proxy"}, certtest.Servers).Leaf, headers: jane},
+		"no user":         {certificate: front.Client("proxy"), headers: http.Header{"X-Remote-Group": {"dev"}}},
+		"empty user":      {certificate: front.Client("proxy"), headers: http.Header{"X-Remote-User": {""}}},
+		"two users":       {certificate: front.Client("proxy"), headers: http.Header{"X-Remote-User": {"jane", "root"}}, refused: true},
+		"two UIDs":        {certificate: front.Client("proxy"), headers: http.Header{"X-Remote-User": {"jane"}, "X-Remote-Uid": {"1", "2"}}, refused: true},
 	} {
 		u, known, err := a.Authenticate(request(test.certificate, test.headers))
 		if known != test.known || (err != nil) != test.refused || known && u.Name != "jane" {
@@ -118,10 +82,10 @@ func TestWhoIsBelieved(t *testing.T) {
 // TestForgery: with the usual authenticators behind it, a client is who its own
 // certificate says, or nobody, whatever headers it sends.
 func TestForgery(t *testing.T) {
-	front, clients := newAuthority(), newAuthority()
+	front, clients := certtest.New(), certtest.New()
 	chain := authn.Chain{
-		must(requestheader.New(requestheader.Config{Roots: front.pool, AllowedNames: []string{"proxy"}})),
-		must(clientcerts.New(clientcerts.Config{Roots: clients.pool})),
+		must(requestheader.New(requestheader.Config{Roots: front.Pool, AllowedNames: []string{"proxy"}})),
+		must(clientcerts.New(clientcerts.Config{Roots: clients.Pool})),
 		anonymous.Authenticator{},
 	}
 	forged := http.Header{"X-Remote-User": {"root"}, "X-Remote-Group": {"system:masters"}}
@@ -129,10 +93,10 @@ func TestForgery(t *testing.T) {
 		certificate *x509.Certificate
 		want        string // empty: refused
 	}{
-		"a client":         {clients.client("joe"), "joe"},
-		"named as a proxy": {clients.client("proxy"), "proxy"},
+		"a client":         {clients.Client("joe"), "joe"},
+		"named as a proxy": {clients.Client("proxy"), "proxy"},
 		"no certificate":   {nil, user.Anonymous},
-		"not a proxy":      {front.client("joe"), ""},
+		"not a proxy":      {front.Client("joe"), ""},
 	} {
 		u, known, err := chain.Authenticate(request(test.certificate, forged))
 		if known != (test.want != "") || (err == nil) != known || known && (u.Name != test.want || u.In(user.Masters)) {
@@ -142,10 +106,10 @@ func TestForgery(t *testing.T) {
 }
 
 func TestWhatIsRead(t *testing.T) {
-	front := newAuthority()
-	proxy := front.client("proxy")
+	front := certtest.New()
+	proxy := front.Client("proxy")
 	a := must(requestheader.New(requestheader.Config{
-		Roots: front.pool, InsecureAnyName: true, UserHeaders: []string{"x-first", "X-Second"}, GroupHeaders: []string{"X-G", "X-H"},
+		Roots: front.Pool, InsecureAnyName: true, UserHeaders: []string{"x-first", "X-Second"}, GroupHeaders: []string{"X-G", "X-H"},
 		ExtraPrefixes: []string{"x-more-"},
 	}))
 	headers := http.Header{
@@ -161,14 +125,29 @@ func TestWhatIsRead(t *testing.T) {
 	}
 }
 
+func TestStrip(t *testing.T) {
+	a := must(requestheader.New(requestheader.Config{
+		Roots: x509.NewCertPool(), InsecureAnyName: true, UserHeaders: []string{"x-who", "X-Also"}, GroupHeaders: []string{"X-G"},
+		UIDHeaders: []string{"X-Id"}, ExtraPrefixes: []string{"x-more-", "X-Yet-"},
+	}))
+	h := http.Header{"X-Remote-User": {"a"}, "X-Mor": {"b"}}
+	want := h.Clone()
+	for _, name := range []string{"X-Who", "X-Also", "X-G", "X-Id", "X-More-A", "X-More-", "X-Yet-B"} {
+		h.Set(name, "root")
+	}
+	if a.Strip(h); !reflect.DeepEqual(h, want) {
+		t.Errorf("%v, want %v", h, want)
+	}
+}
+
 func TestProxyIsVerifiedEveryTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		front := newAuthority()
-		roots := front.pool
+		front := certtest.New()
+		roots := front.Pool
 		a := must(requestheader.New(requestheader.Config{CurrentRoots: func() *x509.CertPool { return roots }, AllowedNames: []string{"proxy"}}))
-		r := request(front.client("proxy"), http.Header{"X-Remote-User": {"jane"}})
-		for step, change := range []func(){func() {}, func() { roots = nil }, func() { roots = newAuthority().pool }, func() {
-			roots = front.pool
+		r := request(front.Client("proxy"), http.Header{"X-Remote-User": {"jane"}})
+		for step, change := range []func(){func() {}, func() { roots = nil }, func() { roots = certtest.New().Pool }, func() {
+			roots = front.Pool
 			time.Sleep(2 * time.Hour)
 		}} {
 			change()
@@ -195,9 +174,9 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func FuzzHeaders(f *testing.F) {
-	front := newAuthority()
-	proxy := front.client("proxy")
-	a := must(requestheader.New(requestheader.Config{Roots: front.pool, AllowedNames: []string{"proxy"}}))
+	front := certtest.New()
+	proxy := front.Client("proxy")
+	a := must(requestheader.New(requestheader.Config{Roots: front.Pool, AllowedNames: []string{"proxy"}}))
 	f.Add("jane", "dev", "X-Remote-Extra-Scope", "read")
 	f.Add("", "", "X-Remote-Extra-%", "")
 	f.Fuzz(func(t *testing.T, name, group, header, value string) {
@@ -208,4 +187,22 @@ func FuzzHeaders(f *testing.F) {
 			t.Errorf("%+v, %v, %v", u, known, err)
 		}
 	})
+}
+
+// BenchmarkAuthenticate is a request of a proxy, and one of a client with a
+// certificate of its own, which every client's request goes through first.
+func BenchmarkAuthenticate(b *testing.B) {
+	front, clients := certtest.New(), certtest.New()
+	a := must(requestheader.New(requestheader.Config{Roots: front.Pool, AllowedNames: []string{"proxy"}}))
+	jane := http.Header{"X-Remote-User": {"jane"}, "X-Remote-Group": {"dev", "ops"}}
+	for name, r := range map[string]*http.Request{
+		"from=proxy": request(front.Client("proxy"), jane), "from=client": request(clients.Client("jane"), http.Header{}),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				a.Authenticate(r)
+			}
+		})
+	}
 }

@@ -11,22 +11,23 @@
 //
 // A request without a bearer token is not mine; one with a token that is not
 // on the list is refused, and a later authenticator may still know it. Tokens
-// are kept and compared only as keyed hashes: how long a look-up takes says
-// nothing about the tokens on the list. No error quotes a token. The list does
-// not change; to change it, make another Authenticator.
+// are found by a hash keyed with a random number of this process and compared in
+// constant time: how long a look-up takes says nothing about the tokens on the
+// list. No error quotes a token.
+//
+// The list of an Authenticator does not change. Package reload replaces an
+// Authenticator when the file changes.
 package tokenfile
 
 import (
-	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
-	"crypto/subtle"
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 
 	"github.com/planekit/planekit/authn"
+	"github.com/planekit/planekit/authn/internal/keyed"
 	"github.com/planekit/planekit/authn/user"
 )
 
@@ -36,37 +37,34 @@ type Entry struct {
 	User  user.Info
 }
 
-type digest [sha256.Size]byte
-
-type holder struct {
-	digest digest
-	user   *user.Info
-}
-
 // Authenticator is an authn.Authenticator.
-type Authenticator struct {
-	key     [sha256.Size]byte
-	holders map[digest]holder
-}
+type Authenticator struct{ holders *keyed.Table[*user.Info] }
 
 // New returns an authenticator that knows the tokens of entries. It fails on
 // an empty token, an empty user name and a token given twice.
 func New(entries []Entry) (*Authenticator, error) {
-	a := &Authenticator{holders: make(map[digest]holder, len(entries))}
-	rand.Read(a.key[:])
+	holders := keyed.NewTable[*user.Info](len(entries))
 	for i, e := range entries {
 		if e.Token == "" || e.User.Name == "" {
 			return nil, fmt.Errorf("tokenfile: entry %d: token or user is empty", i+1)
 		}
-		d := a.digest(e.Token)
-		if _, taken := a.holders[d]; taken {
-			return nil, fmt.Errorf("tokenfile: entry %d: the same token as an entry before", i+1)
-		}
 		u := e.User
 		u.Groups = slices.Clone(u.Groups)
-		a.holders[d] = holder{digest: d, user: &u}
+		if !holders.Add(e.Token, &u) {
+			return nil, fmt.Errorf("tokenfile: entry %d: the same token as an entry before", i+1)
+		}
 	}
-	return a, nil
+	return &Authenticator{holders}, nil
+}
+
+// Read makes an authenticator of the contents of a token file, as [Parse] and
+// [New] do. It is what package reload asks for.
+func Read(file []byte) (*Authenticator, error) {
+	entries, err := Parse(bytes.NewReader(file))
+	if err != nil {
+		return nil, err
+	}
+	return New(entries)
 }
 
 var errUnknown = errors.New("unknown bearer token")
@@ -77,18 +75,9 @@ func (a *Authenticator) Authenticate(r *http.Request) (*user.Info, bool, error) 
 	if err != nil || !ok {
 		return nil, false, err
 	}
-	d := a.digest(token)
-	h := a.holders[d]
-	if h.user == nil || subtle.ConstantTimeCompare(h.digest[:], d[:]) != 1 {
+	u, known := a.holders.Get(token)
+	if !known {
 		return nil, false, errUnknown
 	}
-	return h.user, true, nil
-}
-
-// digest is keyed with a secret of this process, so nobody outside can choose
-// tokens whose digests come near another's.
-func (a *Authenticator) digest(token string) digest {
-	mac := hmac.New(sha256.New, a.key[:])
-	mac.Write([]byte(token))
-	return digest(mac.Sum(nil))
+	return u, true, nil
 }

@@ -141,3 +141,21 @@ func BenchmarkAuthenticate(b *testing.B) {
 		})
 	}
 }
+
+func TestRead(t *testing.T) {
+	tokens, err := tokenfile.Read([]byte("s3cret,jane,1\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header.Set("Authorization", "Bearer s3cret")
+	if u, known, err := tokens.Authenticate(r); !known || u.Name != "jane" {
+		t.Errorf("%v, %v, %v", u, known, err)
+	}
+	if allocs := testing.AllocsPerRun(100, func() { tokens.Authenticate(r) }); allocs != 0 {
+		t.Errorf("%v allocations", allocs)
+	}
+	if _, err := tokenfile.Read([]byte("s3cret,jane")); err == nil {
+		t.Error("a line of two columns was read")
+	}
+}

@@ -6,13 +6,24 @@
 //	chain := authn.Chain{certificates}
 //
 // The listener must ask for certificates (tls.RequestClientCert or
-// tls.VerifyClientCertIfGiven). Each request verifies the chain again, against
-// the roots of that moment and for client authentication, so an expired
-// certificate or a removed root ends access on connections which are open.
+// tls.VerifyClientCertIfGiven). Each request is judged by the time and the roots
+// of that moment and for client authentication, so an expired certificate or a
+// removed root ends access on connections which are open. A chain that has been
+// verified is remembered for as long as it holds, at most with the same roots:
+// the next request with it costs no cryptography.
 //
 // A connection without a certificate is not mine. A certificate that cannot be
 // verified, is not meant for clients, or has no common name is refused.
 // Revocation lists are not consulted.
+//
+// Roots that follow a file come from package reload:
+//
+//	roots, err := reload.New(reload.Config[*stdx509.CertPool]{
+//		Read:  func() ([]byte, error) { return os.ReadFile(clientCAFile) },
+//		Parse: x509.ParseRoots,
+//	})
+//	certificates, err := x509.New(x509.Config{CurrentRoots: roots.Current})
+//	go roots.Run(ctx)
 package x509
 
 import (
@@ -20,24 +31,27 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 
+	"github.com/planekit/planekit/authn/internal/clientcert"
 	"github.com/planekit/planekit/authn/user"
 )
 
 // Config says which certificates are believed. Exactly one field must be set.
 type Config struct {
-	// Roots are the authorities that sign client certificates.
+	// Roots are the authorities that sign client certificates. They must not
+	// change.
 	Roots *x509.CertPool
 	// CurrentRoots returns the authorities as of now, for roots that are
-	// replaced while the server runs. It is called for every request and must be
-	// safe for concurrent use. When it returns nil, nobody is believed.
+	// replaced while the server runs. It is called for every request, must be
+	// safe for concurrent use, and returns the same pool as long as nothing
+	// changes: what was verified with one pool is verified again with another.
+	// When it returns nil, nobody is believed.
 	CurrentRoots func() *x509.CertPool
 }
 
 // Authenticator is an authn.Authenticator.
 type Authenticator struct {
-	roots func() *x509.CertPool
+	verifier *clientcert.Verifier[*user.Info]
 }
 
 // New returns an authenticator.
@@ -45,12 +59,12 @@ func New(c Config) (*Authenticator, error) {
 	switch {
 	case c.Roots != nil && c.CurrentRoots != nil:
 		return nil, errors.New("x509: both Roots and CurrentRoots are set")
-	case c.CurrentRoots != nil:
-		return &Authenticator{roots: c.CurrentRoots}, nil
+	case c.Roots == nil && c.CurrentRoots == nil:
+		return nil, errors.New("x509: no roots")
 	case c.Roots != nil:
-		return &Authenticator{roots: func() *x509.CertPool { return c.Roots }}, nil
+		c.CurrentRoots = func() *x509.CertPool { return c.Roots }
 	}
-	return nil, errors.New("x509: no roots")
+	return &Authenticator{clientcert.New(c.CurrentRoots, subject)}, nil
 }
 
 // Authenticate verifies the client's certificate and reads the user from it.
@@ -58,28 +72,11 @@ func (a *Authenticator) Authenticate(r *http.Request) (*user.Info, bool, error) 
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return nil, false, nil
 	}
-	leaf := r.TLS.PeerCertificates[0]
-	roots := a.roots()
-	if roots == nil {
-		// A nil pool would make Verify believe the authorities of the system.
-		return nil, false, errors.New("client certificate: no roots to verify it with")
+	u, err := a.verifier.Verify(r.TLS.PeerCertificates)
+	if err != nil {
+		leaf := r.TLS.PeerCertificates[0]
+		return nil, false, fmt.Errorf("verifying certificate SN=%d, SKID=%s, AKID=%s failed: %w",
+			leaf.SerialNumber, colons(leaf.SubjectKeyId), colons(leaf.AuthorityKeyId), err)
 	}
-	options := x509.VerifyOptions{
-		Roots:         roots,
-		Intermediates: x509.NewCertPool(),
-		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}
-	for _, c := range r.TLS.PeerCertificates[1:] {
-		options.Intermediates.AddCert(c)
-	}
-	if _, err := leaf.Verify(options); err != nil {
-		return nil, false, fmt.Errorf("client certificate: %w", err)
-	}
-	if leaf.Subject.CommonName == "" {
-		return nil, false, errors.New("client certificate: no common name")
-	}
-	return &user.Info{
-		Name:   leaf.Subject.CommonName,
-		Groups: slices.Clone(leaf.Subject.Organization),
-	}, true, nil
+	return u, true, nil
 }

@@ -1,15 +1,11 @@
 package x509_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
 	"fmt"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -17,52 +13,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/planekit/planekit/authn/internal/certtest"
 	clientcerts "github.com/planekit/planekit/authn/x509"
 )
-
-// authority is a certificate authority of a test.
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	pool *x509.CertPool
-}
 
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
 	}
 	return v
-}
-
-func template(subject pkix.Name, usage ...x509.ExtKeyUsage) *x509.Certificate {
-	return &x509.Certificate{
-		SerialNumber: big.NewInt(1),
-		Subject:      subject,
-		NotBefore:    time.Now().Add(-time.Minute),
-		NotAfter:     time.Now().Add(time.Hour),
-		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  usage,
-	}
-}
-
-func newAuthority(parent *authority) *authority {
-	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	t := template(pkix.Name{CommonName: "ca"})
-	t.IsCA, t.BasicConstraintsValid, t.KeyUsage = true, true, x509.KeyUsageCertSign
-	signer, signerKey := t, key
-	if parent != nil {
-		signer, signerKey = parent.cert, parent.key
-	}
-	cert := must(x509.ParseCertificate(must(x509.CreateCertificate(rand.Reader, t, signer, &key.PublicKey, signerKey))))
-	pool := x509.NewCertPool()
-	pool.AddCert(cert)
-	return &authority{cert: cert, key: key, pool: pool}
-}
-
-func (a *authority) issue(subject pkix.Name, usage ...x509.ExtKeyUsage) *x509.Certificate {
-	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	der := must(x509.CreateCertificate(rand.Reader, template(subject, usage...), a.cert, &key.PublicKey, a.key))
-	return must(x509.ParseCertificate(der))
 }
 
 func request(chain ...*x509.Certificate) *http.Request {
@@ -72,24 +31,23 @@ func request(chain ...*x509.Certificate) *http.Request {
 }
 
 func Example() {
-	ca := newAuthority(nil)
-	certificates, err := clientcerts.New(clientcerts.Config{Roots: ca.pool})
+	ca := certtest.New()
+	certificates, err := clientcerts.New(clientcerts.Config{Roots: ca.Pool})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	jane := ca.issue(pkix.Name{CommonName: "jane", Organization: []string{"dev"}}, x509.ExtKeyUsageClientAuth)
+	jane := ca.Issue(pkix.Name{CommonName: "jane", Organization: []string{"dev"}}).Leaf
 	u, known, err := certificates.Authenticate(request(jane))
 	fmt.Println(u.Name, u.Groups, known, err)
 	// Output: jane [dev] true <nil>
 }
 
 func TestAuthenticate(t *testing.T) {
-	client := x509.ExtKeyUsageClientAuth
 	jane := pkix.Name{CommonName: "jane", Organization: []string{"dev", "ops"}}
-	ca, other := newAuthority(nil), newAuthority(nil)
-	middle := newAuthority(ca)
-	a := must(clientcerts.New(clientcerts.Config{Roots: ca.pool}))
+	ca, other := certtest.New(), certtest.New()
+	middle := ca.Under()
+	a := must(clientcerts.New(clientcerts.Config{Roots: ca.Pool}))
 	for name, test := range map[string]struct {
 		request *http.Request
 		known   bool
@@ -97,13 +55,13 @@ func TestAuthenticate(t *testing.T) {
 	}{
 		"no TLS":         {request: httptest.NewRequest("GET", "/", nil)},
 		"no certificate": {request: request()},
-		"good":           {request: request(ca.issue(jane, client)), known: true},
-		"intermediate":   {request: request(middle.issue(jane, client), middle.cert), known: true},
-		"missing middle": {request: request(middle.issue(jane, client)), refused: true},
-		"wrong CA":       {request: request(other.issue(jane, client)), refused: true},
-		"server only":    {request: request(ca.issue(jane, x509.ExtKeyUsageServerAuth)), refused: true},
-		"empty CN":       {request: request(ca.issue(pkix.Name{Organization: []string{"dev"}}, client)), refused: true},
-		"chain smuggled": {request: request(other.issue(jane, client), other.cert), refused: true},
+		"good":           {request: request(ca.Issue(jane).Leaf), known: true},
+		"intermediate":   {request: request(middle.Issue(jane).Leaf, middle.Certificate), known: true},
+		"missing middle": {request: request(middle.Issue(jane).Leaf), refused: true},
+		"wrong CA":       {request: request(other.Issue(jane).Leaf), refused: true},
+		"server only":    {request: request(ca.Issue(jane, certtest.Servers).Leaf), refused: true},
+		"empty CN":       {request: request(ca.Issue(pkix.Name{Organization: []string{"dev"}}).Leaf), refused: true},
+		"chain smuggled": {request: request(other.Issue(jane).Leaf, other.Certificate), refused: true},
 	} {
 		u, known, err := a.Authenticate(test.request)
 		if known != test.known || (err != nil) != test.refused {
@@ -117,9 +75,9 @@ func TestAuthenticate(t *testing.T) {
 
 func TestExpiryIsCheckedOnEveryRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ca := newAuthority(nil)
-		a := must(clientcerts.New(clientcerts.Config{Roots: ca.pool}))
-		r := request(ca.issue(pkix.Name{CommonName: "jane"}, x509.ExtKeyUsageClientAuth))
+		ca := certtest.New()
+		a := must(clientcerts.New(clientcerts.Config{Roots: ca.Pool}))
+		r := request(ca.Issue(pkix.Name{CommonName: "jane"}).Leaf)
 		if _, known, err := a.Authenticate(r); !known {
 			t.Fatal(err)
 		}
@@ -132,14 +90,14 @@ func TestExpiryIsCheckedOnEveryRequest(t *testing.T) {
 }
 
 func TestCurrentRoots(t *testing.T) {
-	before, after := newAuthority(nil), newAuthority(nil)
-	roots := before.pool
+	before, after := certtest.New(), certtest.New()
+	roots := before.Pool
 	a := must(clientcerts.New(clientcerts.Config{CurrentRoots: func() *x509.CertPool { return roots }}))
-	r := request(before.issue(pkix.Name{CommonName: "jane"}, x509.ExtKeyUsageClientAuth))
+	r := request(before.Issue(pkix.Name{CommonName: "jane"}).Leaf)
 	if _, known, err := a.Authenticate(r); !known {
 		t.Error(err)
 	}
-	for _, roots = range []*x509.CertPool{after.pool, nil} {
+	for _, roots = range []*x509.CertPool{after.Pool, nil} {
 		if _, known, err := a.Authenticate(r); known || err == nil {
 			t.Errorf("after the root went: known %v, error %v", known, err)
 		}
@@ -156,9 +114,9 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func BenchmarkAuthenticate(b *testing.B) {
-	ca := newAuthority(nil)
-	a := must(clientcerts.New(clientcerts.Config{Roots: ca.pool}))
-	r := request(ca.issue(pkix.Name{CommonName: "jane"}, x509.ExtKeyUsageClientAuth))
+	ca := certtest.New()
+	a := must(clientcerts.New(clientcerts.Config{Roots: ca.Pool}))
+	r := request(ca.Issue(pkix.Name{CommonName: "jane"}).Leaf)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, known, err := a.Authenticate(r); !known {

@@ -1,0 +1,206 @@
+package clientcert
+
+import (
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/planekit/planekit/authn/internal/certtest"
+)
+
+var errRead = errors.New("no such user")
+
+// reader reads common names, and counts how often it did.
+type reader struct {
+	mu    sync.Mutex
+	calls int
+}
+
+func (r *reader) read(c *x509.Certificate) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls++
+	if c.Subject.CommonName == "" {
+		return "", errRead
+	}
+	return c.Subject.CommonName, nil
+}
+
+// TestRemembered: a chain is verified once for the same roots.
+func TestRemembered(t *testing.T) {
+	ca, other := certtest.New(), certtest.New()
+	roots, r := ca.Pool, &reader{}
+	v := New(func() *x509.CertPool { return roots }, r.read)
+	jane, nobody := []*x509.Certificate{ca.Client("jane")}, []*x509.Certificate{ca.Client("")}
+	for step, want := range []struct {
+		roots *x509.CertPool
+		good  bool
+		calls int
+	}{
+		{ca.Pool, true, 1}, {ca.Pool, true, 1},
+		{other.Pool, false, 1}, {other.Pool, false, 1}, {nil, false, 1},
+		{ca.Pool, true, 2}, {ca.Pool, true, 2},
+	} {
+		roots = want.roots
+		if name, err := v.Verify(jane); (err == nil) != want.good || (name == "jane") != want.good || r.calls != want.calls {
+			t.Errorf("step %d: %q, %v, read %d times", step, name, err, r.calls)
+		}
+	}
+	for range 2 {
+		if _, err := v.Verify(nobody); !errors.Is(err, errRead) || r.calls != 3 {
+			t.Errorf("a certificate that cannot be read: %v, read %d times", err, r.calls)
+		}
+	}
+	if allocs := testing.AllocsPerRun(100, func() { v.Verify(jane) }); allocs != 0 {
+		t.Errorf("%v allocations for a chain which is remembered", allocs)
+	}
+}
+
+// TestChain: what was verified with an intermediate authority says nothing of the
+// same certificate without it, or with another.
+func TestChain(t *testing.T) {
+	ca := certtest.New()
+	middle, stranger := ca.Under(), certtest.New()
+	v := New(func() *x509.CertPool { return ca.Pool }, (&reader{}).read)
+	jane := middle.Client("jane")
+	for range 2 {
+		if _, err := v.Verify([]*x509.Certificate{jane, middle.Certificate}); err != nil {
+			t.Error(err)
+		}
+		for _, chain := range [][]*x509.Certificate{{jane}, {jane, stranger.Certificate}, {jane, ca.Certificate}} {
+			if _, err := v.Verify(chain); err == nil {
+				t.Error("verified without the authority in the middle")
+			}
+		}
+	}
+}
+
+// TestTime: a chain holds while each of its certificates does, whichever ends
+// first.
+func TestTime(t *testing.T) {
+	early := certtest.Lasting(10 * time.Minute)
+	for name, test := range map[string][3]func(*x509.Certificate){
+		"root": {early, unchanged, unchanged}, "middle": {unchanged, early, unchanged}, "leaf": {unchanged, unchanged, early},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := &reader{}
+				ca := certtest.New(test[0])
+				middle := ca.Under(test[1])
+				chain := []*x509.Certificate{middle.Issue(subject("jane"), test[2]).Leaf, middle.Certificate}
+				v := New(func() *x509.CertPool { return ca.Pool }, r.read)
+				for minute := range 15 {
+					_, err := v.Verify(chain)
+					var invalid x509.CertificateInvalidError
+					expired := errors.As(err, &invalid) && invalid.Reason == x509.Expired
+					if minute <= 10 && err != nil || minute > 10 && !expired && !errors.As(err, new(x509.UnknownAuthorityError)) {
+						t.Errorf("after %d minutes: %v", minute, err)
+					}
+					time.Sleep(time.Minute)
+				}
+				if r.calls != 1 || len(v.verified) != 0 {
+					t.Errorf("verified %d times, remembered %d", r.calls, len(v.verified))
+				}
+			})
+		})
+	}
+}
+
+// TestClockGoesBack: what has been verified does not hold before it began.
+func TestClockGoesBack(t *testing.T) {
+	chain, roots, from := []*x509.Certificate{{}}, x509.NewCertPool(), time.Unix(100, 0)
+	v := &verdict[string]{chain: chain, roots: roots, from: from, until: from.Add(time.Minute)}
+	for second, want := range map[time.Duration]bool{-1: false, 0: true, 60: true, 61: false} {
+		if got := v.holds(chain, roots, from.Add(second*time.Second)); got != want {
+			t.Errorf("after %d s: %v", second, got)
+		}
+	}
+}
+
+// TestLongestPath: with two ways to the roots, that which holds longer counts.
+func TestLongestPath(t *testing.T) {
+	at := func(first, last int) *x509.Certificate {
+		return &x509.Certificate{NotBefore: time.Unix(int64(first), 0), NotAfter: time.Unix(int64(last), 0)}
+	}
+	leaf := at(10, 100)
+	for name, test := range map[string]struct {
+		paths       [][]*x509.Certificate
+		from, until int64
+	}{
+		"one":    {[][]*x509.Certificate{{leaf, at(20, 50)}}, 20, 50},
+		"longer": {[][]*x509.Certificate{{leaf, at(20, 50)}, {leaf, at(5, 80), at(0, 90)}, {leaf, at(0, 60)}}, 10, 80},
+		"itself": {[][]*x509.Certificate{{leaf}}, 10, 100},
+	} {
+		if from, until := span(test.paths); from.Unix() != test.from || until.Unix() != test.until {
+			t.Errorf("%s: %d to %d, want %d to %d", name, from.Unix(), until.Unix(), test.from, test.until)
+		}
+	}
+}
+
+// TestBounded: there is an end to what is remembered, and what counts for
+// nothing goes first.
+func TestBounded(t *testing.T) {
+	ca := certtest.New()
+	chain := []*x509.Certificate{ca.Client("jane")}
+	v := New(func() *x509.CertPool { return ca.Pool }, (&reader{}).read)
+	now := time.Now()
+	for range maxRemembered + 100 {
+		v.remember(&verdict[string]{chain: []*x509.Certificate{{}}, roots: ca.Pool, until: now.Add(time.Hour)}, now)
+	}
+	if _, err := v.Verify(chain); err != nil || len(v.verified) != maxRemembered || v.verified[chain[0]] == nil {
+		t.Errorf("%v, %d remembered", err, len(v.verified))
+	}
+	clear(v.verified)
+	live := &verdict[string]{chain: chain, roots: ca.Pool, until: now.Add(time.Hour)}
+	v.verified[chain[0]] = live
+	for i := range 7 {
+		leaf := &x509.Certificate{}
+		dead := &verdict[string]{chain: []*x509.Certificate{leaf}, roots: ca.Pool, until: now.Add(-time.Hour)}
+		if i%2 == 0 {
+			dead.roots, dead.until = x509.NewCertPool(), live.until
+		}
+		v.verified[leaf] = dead
+	}
+	for range 7 {
+		v.evict(ca.Pool, now)
+	}
+	if len(v.verified) != 1 || v.verified[chain[0]] != live {
+		t.Errorf("%d remembered", len(v.verified))
+	}
+}
+
+// TestTogether is for the race detector: many ask while the roots change.
+func TestTogether(t *testing.T) {
+	ca, other := certtest.New(), certtest.New()
+	var mu sync.Mutex
+	roots := ca.Pool
+	v := New(func() *x509.CertPool { mu.Lock(); defer mu.Unlock(); return roots }, (&reader{}).read)
+	var all sync.WaitGroup
+	for i := range 4 {
+		chain := []*x509.Certificate{ca.Client(fmt.Sprint("user-", i))}
+		all.Go(func() {
+			for range 50 {
+				if name, err := v.Verify(chain); err == nil && name != fmt.Sprint("user-", i) {
+					t.Errorf("user-%d is %s", i, name)
+				}
+				mu.Lock()
+				if roots == ca.Pool {
+					roots = other.Pool
+				} else {
+					roots = ca.Pool
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+}
+
+func unchanged(*x509.Certificate) {}
+
+func subject(name string) pkix.Name { return pkix.Name{CommonName: name} }

@@ -1,0 +1,112 @@
+package tokencache
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"time"
+
+	"github.com/planekit/planekit/authn"
+	"github.com/planekit/planekit/authn/internal/keyed"
+)
+
+// flight is one question that many may wait for. Its goroutine ends with the
+// answer; nobody waiting, or time being up, ends its context.
+type flight struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	// done is closed after answer has been set.
+	done   chan struct{}
+	answer answer
+
+	waiting int // guarded by the cache's mu
+}
+
+// ask waits for the answer to a question, and asks it unless somebody does.
+func (c *Cache) ask(ctx context.Context, key keyed.Digest, token string, audiences []string, now time.Time) answer {
+	c.mu.Lock()
+	if a, ok := c.remembered(key, now); ok {
+		c.mu.Unlock()
+		return a
+	}
+	f := c.flights[key]
+	if f == nil {
+		f = c.newFlight(audiences)
+		c.flights[key] = f
+		go c.fly(f, key, token)
+	}
+	f.waiting++
+	c.mu.Unlock()
+
+	defer c.leave(f, key)
+	select {
+	case <-f.done:
+		return f.answer
+	case <-ctx.Done():
+		return answer{err: fmt.Errorf("%w: %w", authn.ErrUnchecked, ctx.Err())}
+	case <-f.ctx.Done():
+	}
+	select { // the context ends after the answer, too
+	case <-f.done:
+		return f.answer
+	default:
+		return answer{err: fmt.Errorf("%w: %w", authn.ErrUnchecked, f.ctx.Err())}
+	}
+}
+
+// newFlight takes nothing but the audiences from who asks first: the answer is
+// for others too.
+func (c *Cache) newFlight(audiences []string) *flight {
+	f := &flight{done: make(chan struct{})}
+	f.ctx, f.cancel = context.WithTimeout(context.Background(), c.config.Timeout)
+	if len(audiences) > 0 {
+		f.ctx = authn.WithAudiences(f.ctx, audiences)
+	}
+	return f
+}
+
+// leave ends a flight that nobody waits for. Who comes after asks anew.
+func (c *Cache) leave(f *flight, key keyed.Digest) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f.waiting--; f.waiting == 0 {
+		f.cancel()
+		c.forget(f, key)
+	}
+}
+
+// forget must be called with mu held.
+func (c *Cache) forget(f *flight, key keyed.Digest) {
+	if c.flights[key] == f {
+		delete(c.flights, key)
+	}
+}
+
+// fly asks the authenticator. Whatever becomes of that, there is an answer.
+func (c *Cache) fly(f *flight, key keyed.Digest, token string) {
+	f.answer = answer{err: fmt.Errorf("%w: the authenticator gave up", authn.ErrUnchecked)} // if it ends the goroutine
+	defer func() {
+		if recover() != nil {
+			f.answer = answer{err: fmt.Errorf("%w: the authenticator panicked", authn.ErrUnchecked)}
+			if c.config.Panicked != nil {
+				c.config.Panicked(debug.Stack())
+			}
+		}
+		c.mu.Lock()
+		c.forget(f, key)
+		if f.answer.known || f.ctx.Err() == nil { // a refusal after the end may come of the end
+			c.remember(key, f.answer, time.Now())
+		}
+		c.mu.Unlock()
+		close(f.done)
+		f.cancel()
+	}()
+	r := &http.Request{
+		Method: http.MethodGet, URL: &url.URL{Path: "/"}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Authorization": {"Bearer " + token}},
+	}
+	u, known, err := c.config.Authenticator.Authenticate(r.WithContext(f.ctx))
+	f.answer = answer{u, known, err}
+}
