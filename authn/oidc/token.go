@@ -5,10 +5,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/golang-jwt/jwt/v5"
+	"github.com/planekit/planekit/authn"
 )
 
 // maxToken is more than tokens with some thousand groups have, in bytes.
@@ -16,11 +18,12 @@ const maxToken = 64 << 10
 
 // The refusals. What a token says is not repeated.
 var (
-	errNotYet    = errors.New("oidc: the keys of the issuer have not been found yet")
+	errNotYet    = fmt.Errorf("oidc: the keys of the issuer have not been found yet: %w", authn.ErrUnchecked)
 	errMalformed = errors.New("oidc: the token is malformed")
 	errAlgorithm = errors.New("oidc: the token is not signed with an algorithm that is allowed")
 	errCritical  = errors.New("oidc: the token demands what is not understood")
 	errKey       = errors.New("oidc: the token is not signed with a known key")
+	errMaybeKey  = fmt.Errorf("%w, and the issuer cannot be asked again now: %w", errKey, authn.ErrUnchecked)
 	errSignature = errors.New("oidc: the signature is wrong")
 )
 
@@ -141,5 +144,5 @@ func (p *provider) verify(ctx context.Context, token string) (claims, error) {
 	if fresh := p.fresher(ctx, known); fresh != nil {
 		return s.verify(fresh.list)
 	}
-	return nil, err
+	return nil, errMaybeKey
 }
