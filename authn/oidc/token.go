@@ -48,16 +48,19 @@ func issuerOf(token string) string {
 	if len(token) > maxToken || strings.Count(token, ".") != 2 {
 		return ""
 	}
-	payload, err := decoder.DecodeString(strings.Split(token, ".")[1])
+	_, rest, _ := strings.Cut(token, ".")
+	payload, _, _ := strings.Cut(rest, ".")
+	data, err := decoder.DecodeString(payload)
 	if err != nil {
 		return ""
 	}
-	c, err := parseClaims(payload)
-	if err != nil {
+	var claimed struct {
+		Issuer string `json:"iss"`
+	}
+	if json.Unmarshal(data, &claimed) != nil {
 		return ""
 	}
-	name, _ := c.text("iss")
-	return sameIssuer(name)
+	return sameIssuer(claimed.Issuer)
 }
 
 // A signed is a token taken apart, with nothing verified.
