@@ -108,6 +108,8 @@ func TestForgeries(t *testing.T) {
 		{"kid is no text", sign(t, es, key, map[string]any{"kid": 1}, nil), "malformed"},
 		{"critical header", sign(t, es, key, map[string]any{"kid": "1", "crit": []string{"x"}}, nil), "not understood"},
 		{"key in the header", sign(t, es, ecKey(t, elliptic.P256()), map[string]any{"jwk": op.keys[0]}, nil), "known key"},
+		{"signature spelled otherwise", good[:len(good)-1] + string(good[len(good)-1]+1), "malformed"},
+		{"a line's end in the signature", good[:len(good)-4] + "\n" + good[len(good)-4:], "malformed"},
 		{"padding", parts[0] + "." + parts[1] + "." + parts[2] + "==", "malformed"},
 		{"header is no object", base64.RawURLEncoding.EncodeToString([]byte(`[]`)) + "." + parts[1] + "." + parts[2], "malformed"},
 		{"another issuer", sign(t, es, key, own, map[string]any{"iss": "https://elsewhere"}), "not mine"},

@@ -76,7 +76,7 @@ type signed struct {
 // parse takes a token apart which may be signed with one of allowed.
 func parse(token string, allowed []string) (*signed, error) {
 	parts := strings.Split(token, ".")
-	if len(token) > maxToken || len(parts) != 3 {
+	if len(token) > maxToken || len(parts) != 3 || strings.ContainsAny(token, "\r\n") { // which decoder skips
 		return nil, errMalformed
 	}
 	var decoded [3][]byte
