@@ -108,7 +108,7 @@ func parseDiscovery(document []byte, issuer string) (string, error) {
 		return "", errors.New("the document is no JSON object of the right form")
 	}
 	if d.Issuer != issuer {
-		return "", fmt.Errorf("the document is of issuer %q", d.Issuer)
+		return "", fmt.Errorf("the document is of issuer %.200q", d.Issuer)
 	}
 	u, err := url.Parse(d.Keys)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {

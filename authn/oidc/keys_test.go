@@ -6,6 +6,7 @@ import (
 	"crypto/elliptic"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/golang-jwt/jwt/v5"
+	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authn/oidc"
 )
 
@@ -70,8 +72,14 @@ func TestRotation(t *testing.T) {
 		r.rotate(t)
 		want(t, r.a, "old key, which is known", old, "")
 		want(t, r.a, "new key", r.new(t), "")
-		want(t, r.a, "old key, taken back", old, "known key")
-		if n := r.fetches(); n != 2 {
+		if _, _, err := r.a.Authenticate(bearing(old)); !errors.Is(err, authn.ErrUnchecked) {
+			t.Errorf("the issuer was not asked again, yet %v is final", err)
+		}
+		time.Sleep(11 * time.Second)
+		if _, _, err := r.a.Authenticate(bearing(old)); err == nil || errors.Is(err, authn.ErrUnchecked) {
+			t.Errorf("the issuer was asked again, yet %v is not final", err)
+		}
+		if n := r.fetches(); n != 3 {
 			t.Errorf("%d fetches", n)
 		}
 		r.stop()
@@ -138,6 +146,9 @@ func TestIssuerComesLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRotation(t)
 		want(t, r.a, "before Run", r.old(t), "not been found yet")
+		if _, _, err := r.a.Authenticate(bearing(r.old(t))); !errors.Is(err, authn.ErrUnchecked) {
+			t.Errorf("%v is taken for a refusal", err)
+		}
 		r.broken = true
 		r.begin(t)
 		want(t, r.a, "down", r.old(t), "not been found yet")

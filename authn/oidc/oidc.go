@@ -14,7 +14,9 @@
 //
 // Whose a token is, its unverified claim iss says. A token that is no JSON Web
 // Token, or another issuer's, is not mine. One of an issuer of ours that does not
-// hold is refused, with a reason in the error and never a piece of the token.
+// hold is refused, with a reason in the error and never a piece of the token; the
+// error is [authn.ErrUnchecked] where other keys than those known now might say
+// otherwise.
 //
 // [Authenticator.Run] finds the keys of every issuer (OpenID Connect Discovery
 // 1.0) and keeps them current. An issuer that cannot be reached is tried again

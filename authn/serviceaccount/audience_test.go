@@ -1,10 +1,12 @@
 package serviceaccount_test
 
 import (
+	"net/http/httptest"
 	"slices"
 	"testing"
 
 	"github.com/planekit/planekit/authn"
+	"github.com/planekit/planekit/authn/serviceaccount"
 )
 
 // A token is for those whom the request asks for, and for nobody else: not even for
@@ -42,6 +44,21 @@ func TestAudiencesAskedFor(t *testing.T) {
 		ask(test.asked, test.want) // out of the cache
 		if test.andAnother != nil {
 			ask(test.andAnother, test.wantOfAnother)
+		}
+	}
+}
+
+// What others may keep of the documents, and for how long, as from kube-apiserver.
+func TestHandlersAsKubernetes(t *testing.T) {
+	w := newWorld(t)
+	for path, media := range map[string]string{serviceaccount.ConfigurationPath: "application/json", serviceaccount.JWKSPath: "application/jwk-set+json"} {
+		for method, want := range map[string]int{"GET": 200, "HEAD": 200, "POST": 405} {
+			recorder := httptest.NewRecorder()
+			serviceaccount.Handlers(issuer, issuer+serviceaccount.JWKSPath, w.keys)[path].ServeHTTP(recorder, httptest.NewRequest(method, path, nil))
+			h := recorder.Header()
+			if recorder.Code != want || want == 200 && (h.Get("Content-Type") != media || h.Get("Cache-Control") != "public, max-age=3600") {
+				t.Errorf("%s %s: %d, %v", method, path, recorder.Code, h)
+			}
 		}
 	}
 }
