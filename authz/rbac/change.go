@@ -15,10 +15,10 @@ type change func(*builder)
 func roleChange(old, new *rbacv1.Role) change {
 	return func(b *builder) {
 		if old != nil {
-			delete(b.roles(), roleKey{old.Namespace, old.Name})
+			b.roles.delete(roleKey{old.Namespace, old.Name})
 		}
 		if new != nil {
-			b.roles()[roleKey{new.Namespace, new.Name}] = new.Rules
+			b.roles.set(roleKey{new.Namespace, new.Name}, new.Rules)
 		}
 	}
 }
@@ -28,11 +28,11 @@ func clusterRoleChange(old, new *rbacv1.ClusterRole) change {
 		b.clusterRolesChanged = true
 		if old != nil {
 			delete(b.clusterRoles, old.Name)
-			delete(b.roles(), roleKey{name: old.Name})
+			b.roles.delete(roleKey{name: old.Name})
 		}
 		if new != nil {
 			b.clusterRoles[new.Name] = new
-			b.roles()[roleKey{name: new.Name}] = new.Rules
+			b.roles.set(roleKey{name: new.Name}, new.Rules)
 		}
 	}
 }
@@ -67,7 +67,7 @@ func (b *builder) resolveClusterRoles() {
 		}
 		var rules []rbacv1.PolicyRule
 		b.aggregate(role, map[string]bool{}, &rules)
-		b.roles()[roleKey{name: name}] = rules
+		b.roles.set(roleKey{name: name}, rules)
 	}
 }
 
