@@ -72,7 +72,7 @@ func (b *builder) resolveClusterRoles() {
 }
 
 // aggregate adds the rules of role, or, where it aggregates, of the roles it
-// selects, each once. The rules that an aggregating role holds itself do not
+// selects, each role and each rule once. The rules that an aggregating role holds itself do not
 // count: Kubernetes overwrites them.
 func (b *builder) aggregate(role *rbacv1.ClusterRole, seen map[string]bool, rules *[]rbacv1.PolicyRule) {
 	if seen[role.Name] {
@@ -80,7 +80,11 @@ func (b *builder) aggregate(role *rbacv1.ClusterRole, seen map[string]bool, rule
 	}
 	seen[role.Name] = true
 	if role.AggregationRule == nil {
-		*rules = append(*rules, role.Rules...)
+		for _, rule := range role.Rules {
+			if !slices.ContainsFunc(*rules, func(r rbacv1.PolicyRule) bool { return equal(&r, &rule) }) {
+				*rules = append(*rules, rule)
+			}
+		}
 		return
 	}
 	for i := range role.AggregationRule.ClusterRoleSelectors {
@@ -95,4 +99,9 @@ func (b *builder) aggregate(role *rbacv1.ClusterRole, seen map[string]bool, rule
 			}
 		}
 	}
+}
+
+func equal(a, b *rbacv1.PolicyRule) bool {
+	return slices.Equal(a.Resources, b.Resources) && slices.Equal(a.APIGroups, b.APIGroups) && slices.Equal(a.Verbs, b.Verbs) &&
+		slices.Equal(a.ResourceNames, b.ResourceNames) && slices.Equal(a.NonResourceURLs, b.NonResourceURLs)
 }
