@@ -15,10 +15,10 @@ type change func(*builder)
 func roleChange(old, new *rbacv1.Role) change {
 	return func(b *builder) {
 		if old != nil {
-			delete(b.roles(), roleKey{old.Namespace, old.Name})
+			b.roles.delete(roleKey{old.Namespace, old.Name})
 		}
 		if new != nil {
-			b.roles()[roleKey{new.Namespace, new.Name}] = new.Rules
+			b.roles.set(roleKey{new.Namespace, new.Name}, new.Rules)
 		}
 	}
 }
@@ -28,11 +28,11 @@ func clusterRoleChange(old, new *rbacv1.ClusterRole) change {
 		b.clusterRolesChanged = true
 		if old != nil {
 			delete(b.clusterRoles, old.Name)
-			delete(b.roles(), roleKey{name: old.Name})
+			b.roles.delete(roleKey{name: old.Name})
 		}
 		if new != nil {
 			b.clusterRoles[new.Name] = new
-			b.roles()[roleKey{name: new.Name}] = new.Rules
+			b.roles.set(roleKey{name: new.Name}, new.Rules)
 		}
 	}
 }
@@ -67,12 +67,12 @@ func (b *builder) resolveClusterRoles() {
 		}
 		var rules []rbacv1.PolicyRule
 		b.aggregate(role, map[string]bool{}, &rules)
-		b.roles()[roleKey{name: name}] = rules
+		b.roles.set(roleKey{name: name}, rules)
 	}
 }
 
 // aggregate adds the rules of role, or, where it aggregates, of the roles it
-// selects, each once. The rules that an aggregating role holds itself do not
+// selects, each role and each rule once. The rules that an aggregating role holds itself do not
 // count: Kubernetes overwrites them.
 func (b *builder) aggregate(role *rbacv1.ClusterRole, seen map[string]bool, rules *[]rbacv1.PolicyRule) {
 	if seen[role.Name] {
@@ -80,7 +80,11 @@ func (b *builder) aggregate(role *rbacv1.ClusterRole, seen map[string]bool, rule
 	}
 	seen[role.Name] = true
 	if role.AggregationRule == nil {
-		*rules = append(*rules, role.Rules...)
+		for _, rule := range role.Rules {
+			if !slices.ContainsFunc(*rules, func(r rbacv1.PolicyRule) bool { return equal(&r, &rule) }) {
+				*rules = append(*rules, rule)
+			}
+		}
 		return
 	}
 	for i := range role.AggregationRule.ClusterRoleSelectors {
@@ -95,4 +99,9 @@ func (b *builder) aggregate(role *rbacv1.ClusterRole, seen map[string]bool, rule
 			}
 		}
 	}
+}
+
+func equal(a, b *rbacv1.PolicyRule) bool {
+	return slices.Equal(a.Resources, b.Resources) && slices.Equal(a.APIGroups, b.APIGroups) && slices.Equal(a.Verbs, b.Verbs) &&
+		slices.Equal(a.ResourceNames, b.ResourceNames) && slices.Equal(a.NonResourceURLs, b.NonResourceURLs)
 }

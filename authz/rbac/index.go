@@ -2,7 +2,6 @@ package rbac
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/go-logr/logr"
@@ -12,8 +11,8 @@ import (
 
 // index is what decisions read. It is never changed once it is published.
 type index struct {
-	roles  map[roleKey][]rbacv1.PolicyRule
-	grants map[subject][]*grant
+	roles  *table[roleKey, []rbacv1.PolicyRule]
+	grants *table[subject, []*grant]
 }
 
 // subject is a user or group as seen by the bindings of one namespace, or, with
@@ -46,61 +45,41 @@ type bindingKey struct{ namespace, name string }
 type builder struct {
 	log          logr.Logger
 	clusterRoles map[string]*rbacv1.ClusterRole
-	index        index
+	roles        draft[roleKey, []rbacv1.PolicyRule]
+	grants       draft[subject, []*grant]
 
 	// Of the batch under way:
-	ownRoles, ownGrants bool             // the maps have been cloned
 	ownSlices           map[subject]bool // the slices in grants have been cloned
 	clusterRolesChanged bool
 }
 
 func newBuilder(log logr.Logger) *builder {
-	return &builder{log: log, clusterRoles: make(map[string]*rbacv1.ClusterRole)}
+	return &builder{
+		log: log, clusterRoles: make(map[string]*rbacv1.ClusterRole),
+		roles: newDraft[roleKey, []rbacv1.PolicyRule](), grants: newDraft[subject, []*grant](),
+	}
 }
 
 // apply makes the index that stands after a batch of changes.
 func (b *builder) apply(batch []change) *index {
-	b.ownRoles, b.ownGrants, b.clusterRolesChanged = false, false, false
-	b.ownSlices = make(map[subject]bool)
+	b.ownSlices, b.clusterRolesChanged = make(map[subject]bool), false
 	for _, c := range batch {
 		c(b)
 	}
 	if b.clusterRolesChanged {
 		b.resolveClusterRoles()
 	}
-	published := b.index
-	return &published
+	return &index{roles: b.roles.publish(), grants: b.grants.publish()}
 }
 
-func (b *builder) roles() map[roleKey][]rbacv1.PolicyRule {
-	if !b.ownRoles {
-		b.index.roles = cloned(b.index.roles)
-		b.ownRoles = true
-	}
-	return b.index.roles
-}
-
-func (b *builder) grants() map[subject][]*grant {
-	if !b.ownGrants {
-		b.index.grants = cloned(b.index.grants)
-		b.ownGrants = true
-	}
-	return b.index.grants
-}
-
-func cloned[K comparable, V any](m map[K]V) map[K]V {
-	if m == nil {
-		return make(map[K]V)
-	}
-	return maps.Clone(m)
-}
-
-// own makes sure that nobody else reads the slice of s.
-func (b *builder) own(s subject) {
+// own returns the grants of s in a slice that nobody else reads.
+func (b *builder) own(s subject) []*grant {
+	grants, _ := b.grants.get(s)
 	if !b.ownSlices[s] {
-		b.grants()[s] = slices.Clone(b.grants()[s])
 		b.ownSlices[s] = true
+		return slices.Clone(grants)
 	}
+	return grants
 }
 
 // bind adds what a binding grants.
@@ -110,13 +89,9 @@ func (b *builder) bind(key bindingKey, ref rbacv1.RoleRef, subjects []rbacv1.Sub
 		return
 	}
 	for _, s := range subjects {
-		who, ok := subjectOf(key, s)
-		if !ok {
-			continue
+		if who, ok := subjectOf(key, s); ok {
+			b.grants.set(who, append(b.own(who), &grant{binding: key, role: role, reason: reason(key, ref, s)}))
 		}
-		b.own(who)
-		grants := b.grants()
-		grants[who] = append(grants[who], &grant{binding: key, role: role, reason: reason(key, ref, s)})
 	}
 }
 
@@ -124,16 +99,16 @@ func (b *builder) bind(key bindingKey, ref rbacv1.RoleRef, subjects []rbacv1.Sub
 func (b *builder) unbind(key bindingKey, subjects []rbacv1.Subject) {
 	for _, s := range subjects {
 		who, ok := subjectOf(key, s)
-		if !ok || len(b.index.grants[who]) == 0 {
+		if _, granted := b.grants.get(who); !ok || !granted {
 			continue
 		}
-		b.own(who)
-		grants := b.grants()
-		grants[who] = slices.DeleteFunc(grants[who], func(g *grant) bool { return g.binding == key })
-		if len(grants[who]) == 0 {
-			delete(grants, who)
+		left := slices.DeleteFunc(b.own(who), func(g *grant) bool { return g.binding == key })
+		if len(left) == 0 {
+			b.grants.delete(who)
 			delete(b.ownSlices, who)
+			continue
 		}
+		b.grants.set(who, left)
 	}
 }
 

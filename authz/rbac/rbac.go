@@ -173,8 +173,9 @@ func (x *index) allowed(at *authz.Attributes, namespace string, u *user.Info, mi
 }
 
 func (x *index) search(at *authz.Attributes, s subject, missing *[]string) string {
-	for _, g := range x.grants[s] {
-		rules, found := x.roles[g.role]
+	grants, _ := x.grants.get(s)
+	for _, g := range grants {
+		rules, found := x.roles.get(g.role)
 		if !found {
 			*missing = append(*missing, g.role.missing())
 			continue

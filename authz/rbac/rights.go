@@ -69,6 +69,6 @@ func (a *Authorizer) RoleRules(ref rbacv1.RoleRef, namespace string) ([]rbacv1.P
 	if x == nil || !ok {
 		return nil, false
 	}
-	rules, ok := x.roles[key]
+	rules, ok := x.roles.get(key)
 	return slices.Clip(rules), ok
 }

@@ -46,12 +46,13 @@ func (x *index) collect(rules *authz.Rules, namespace string, u *user.Info, miss
 func (x *index) visit(namespace string, u *user.Info, missing *[]string, f func([]rbacv1.PolicyRule)) {
 	seen := map[bindingKey]bool{}
 	add := func(kind, name string) {
-		for _, g := range x.grants[subject{namespace, kind, name}] {
+		grants, _ := x.grants.get(subject{namespace, kind, name})
+		for _, g := range grants {
 			if seen[g.binding] {
 				continue
 			}
 			seen[g.binding] = true
-			if granted, found := x.roles[g.role]; found {
+			if granted, found := x.roles.get(g.role); found {
 				f(granted)
 			} else {
 				*missing = append(*missing, g.role.missing())

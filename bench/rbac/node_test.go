@@ -55,15 +55,15 @@ func newNodes(t *testing.T) *nodes {
 		<-pods.handlers, <-volumes.handlers, <-attachments.handlers}
 }
 
-// randomPod refers to objects in several ways.
-func (w world) randomPod(namespace, name string) *corev1.Pod {
+// randomPod refers to some of the objects referred in several ways.
+func (w world) randomPod(namespace, name string, referred ...string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	p.Spec.NodeName, p.Spec.ServiceAccountName = w.pick("", "n1", "n1", "n2"), w.pick("", "a", "b")
 	if w.IntN(8) == 0 {
 		p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
 	}
 	ref := func() corev1.LocalObjectReference {
-		return corev1.LocalObjectReference{Name: w.pick("", "a", "b", "c")}
+		return corev1.LocalObjectReference{Name: w.pick(referred...)}
 	}
 	env := []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: ref()}}, {ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: ref()}}}
 	one := env[w.IntN(2):][:1]
@@ -128,7 +128,7 @@ func (w world) change(n *nodes, pods map[string]*corev1.Pod, volumes map[string]
 		n.pod(old, nil)
 		n.graph.DeletePod(name, namespace)
 		if !gone {
-			p := w.randomPod(namespace, name)
+			p := w.randomPod(namespace, name, "", "a", "b", "c")
 			pods[namespace+"/"+name] = p
 			n.pod(nil, p)
 			if p.Spec.NodeName != "" {
