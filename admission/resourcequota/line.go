@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
@@ -20,13 +21,13 @@ type waiter struct {
 	leads   bool // guarded by the plugin's mutex
 	settled bool // set before woken, like err
 	err     error
-	// charged are the quotas that were.
-	charged map[string]bool
+	// charged is what was, by quota.
+	charged map[string]corev1.ResourceList
 }
 
 // charge waits until the demand was charged or refused.
 func (p *Plugin) charge(ctx context.Context, d *demand) error {
-	w := &waiter{demand: d, woken: make(chan struct{}, 1), charged: map[string]bool{}}
+	w := &waiter{demand: d, woken: make(chan struct{}, 1), charged: map[string]corev1.ResourceList{}}
 	if d.request.DryRun {
 		return p.weigh(ctx, w)
 	}

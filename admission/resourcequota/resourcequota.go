@@ -17,10 +17,10 @@
 // and the next write charges for all of them.
 //
 // An update is charged what it takes more; what takes less or the same always
-// passes. Nothing is ever given back here: the controller of
-// reconcile/controllers does so, when objects are gone or have ended, and when
-// an object that was charged for was not made after all. A dry run is decided
-// like all else and charges nothing.
+// passes. Nothing is given back here, but to one quota when another refuses: the
+// controller of reconcile/controllers does so, when objects are gone or have
+// ended, and when an object that was charged for was not made after all. A dry
+// run is decided like all else and charges nothing.
 //
 // A quota applies once the controller has filled its status.
 //

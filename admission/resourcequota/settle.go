@@ -18,8 +18,9 @@ type ledger struct {
 	quotas []*corev1.ResourceQuota
 	// used is what quotas would be after the charges so far, by name.
 	used map[string]corev1.ResourceList
-	// charges are the waiters for whom a quota is about to be written.
-	charges map[string][]*waiter
+	// charges are what each waiter is about to be charged, by quota; the entry of
+	// a quota that is about to be given something back may be empty.
+	charges map[string]map[*waiter]corev1.ResourceList
 	// live are the quotas that were read or written during this batch; stale
 	// those that must be.
 	live, stale map[string]bool
@@ -47,8 +48,8 @@ func (p *Plugin) settle(ctx context.Context, namespace string, batch []*waiter) 
 		}
 		batch = l.decide(batch)
 		for i, q := range l.quotas {
-			if waiters := l.charges[q.Name]; len(waiters) > 0 {
-				l.quotas[i] = p.write(ctx, l, q, waiters)
+			if charges, ok := l.charges[q.Name]; ok {
+				l.quotas[i] = p.write(ctx, l, q, charges)
 			}
 		}
 		batch = unsettled(batch, l)
@@ -62,13 +63,52 @@ func (p *Plugin) settle(ctx context.Context, namespace string, batch []*waiter) 
 // decide weighs every waiter against what the ones before it leave, and returns
 // those that are not refused.
 func (l *ledger) decide(batch []*waiter) (open []*waiter) {
-	l.used, l.charges, l.stale = map[string]corev1.ResourceList{}, map[string][]*waiter{}, map[string]bool{}
+	l.used, l.charges, l.stale = map[string]corev1.ResourceList{}, map[string]map[*waiter]corev1.ResourceList{}, map[string]bool{}
 	for _, w := range batch {
-		if w.err = l.enter(w); w.err == nil {
+		if w.err = l.enter(w); w.err != nil {
+			l.giveBack(w)
+		} else {
 			open = append(open, w)
 		}
 	}
 	return open
+}
+
+// giveBack takes off what a waiter was charged who is refused by another quota
+// after all.
+func (l *ledger) giveBack(w *waiter) {
+	for _, q := range l.quotas {
+		charged, ok := w.charged[q.Name]
+		if !ok {
+			continue
+		}
+		used := l.usage(q)
+		for name, amount := range charged {
+			if have, ok := used[name]; ok {
+				have.Sub(amount)
+				used[name] = have
+			}
+		}
+		l.charge(q.Name, nil, nil)
+	}
+}
+
+// usage is what of q is used with all charges so far.
+func (l *ledger) usage(q *corev1.ResourceQuota) corev1.ResourceList {
+	if _, ok := l.used[q.Name]; !ok {
+		l.used[q.Name] = q.Status.Used.DeepCopy()
+	}
+	return l.used[q.Name]
+}
+
+// charge enters that a quota is to be written, and for whom, if anybody.
+func (l *ledger) charge(quota string, w *waiter, more corev1.ResourceList) {
+	if l.charges[quota] == nil {
+		l.charges[quota] = map[*waiter]corev1.ResourceList{}
+	}
+	if w != nil {
+		l.charges[quota][w] = more
+	}
 }
 
 // enter adds the demand of w to all quotas that it was not charged to before,
@@ -78,7 +118,7 @@ func (l *ledger) enter(w *waiter) error {
 	demands := map[string]corev1.ResourceList{}
 	stale := false
 	for _, q := range l.quotas {
-		if w.charged[q.Name] {
+		if _, ok := w.charged[q.Name]; ok {
 			continue
 		}
 		more, err := w.of(q)
@@ -88,32 +128,27 @@ func (l *ledger) enter(w *waiter) error {
 		if len(more) == 0 {
 			continue
 		}
-		used, ok := l.used[q.Name]
-		if !ok {
-			used = q.Status.Used.DeepCopy()
-		}
-		if err := w.fits(q, used, more); err != nil {
+		if err := w.fits(q, l.usage(q), more); err != nil {
 			if l.live[q.Name] {
 				return err
 			}
 			l.stale[q.Name], stale = true, true
 		}
 		demands[q.Name] = more
-		l.used[q.Name] = used
 	}
 	if stale {
 		return nil
 	}
 	for name, more := range demands {
 		usage.Add(l.used[name], more)
-		l.charges[name] = append(l.charges[name], w)
+		l.charge(name, w, more)
 	}
 	return nil
 }
 
 // write writes the usage of q and returns the quota as it is now. Where that is
 // not known, because q has moved, it is noted as stale.
-func (p *Plugin) write(ctx context.Context, l *ledger, q *corev1.ResourceQuota, waiters []*waiter) *corev1.ResourceQuota {
+func (p *Plugin) write(ctx context.Context, l *ledger, q *corev1.ResourceQuota, charges map[*waiter]corev1.ResourceList) *corev1.ResourceQuota {
 	next := q.DeepCopy()
 	next.Status.Used = l.used[q.Name]
 	stored, err := p.config.Writer.UpdateStatus(ctx, next)
@@ -124,13 +159,13 @@ func (p *Plugin) write(ctx context.Context, l *ledger, q *corev1.ResourceQuota, 
 	case err != nil:
 		// It may have been written or not. Whoever comes next reads it first.
 		l.stale[q.Name] = true
-		for _, w := range waiters {
+		for w := range charges {
 			w.err = apierrors.NewInternalError(fmt.Errorf("charge quota %s: %w", q.Name, err))
 		}
 		return q
 	}
-	for _, w := range waiters {
-		w.charged[q.Name] = true
+	for w, more := range charges {
+		w.charged[q.Name] = more
 	}
 	l.live[q.Name] = true
 	p.remember(stored)
@@ -168,7 +203,7 @@ func unsettled(batch []*waiter, l *ledger) (open []*waiter) {
 			continue
 		}
 		for _, q := range l.quotas {
-			if l.stale[q.Name] && !w.charged[q.Name] {
+			if _, done := w.charged[q.Name]; l.stale[q.Name] && !done {
 				open = append(open, w)
 				break
 			}

@@ -50,7 +50,7 @@ type quotaAccount struct {
 	// what it says more than that was charged since.
 	used     corev1.ResourceList
 	revision string
-	charges []quotaCharge
+	charges  []quotaCharge
 }
 
 // quotaCharge was made at or before noted.
