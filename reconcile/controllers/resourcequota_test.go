@@ -230,6 +230,54 @@ func TestResourceQuotaBegins(t *testing.T) {
 	})
 }
 
+// A pod that was neither charged nor counted leaves no room when it goes.
+func TestResourceQuotaUncharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newQuotaWorld()
+		must[*corev1.ResourceQuota](t)(w.quotas.Create(t.Context(), newQuota("pods", "10")))
+		p := w.launch(t, lag{}, lag{})
+		synctest.Wait()
+		w.create(t, quotaPod("uncharged", "1"))
+		synctest.Wait()
+		w.remove(t, "uncharged")
+		synctest.Wait()
+		w.charge(t, 2, "0") // of which one is still on its way
+		w.create(t, quotaPod("charged", "1"))
+		synctest.Wait()
+		w.remove(t, "charged")
+		synctest.Wait()
+		w.wantUsed(t, "one may come", "pods", "1")
+		p.stop(t)
+	})
+}
+
+// Nothing is counted before the controller was told of all that the copies had.
+func TestResourceQuotaWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newQuotaWorld()
+		must[*corev1.ResourceQuota](t)(w.quotas.Create(t.Context(), newQuota("pods", "10")))
+		w.create(t, quotaPod("a", "1"))
+		w.create(t, quotaPod("b", "1"))
+		p := launch(t, func(ctx context.Context) []controllers.Runner {
+			kind := controllers.NewQuotaKind[*corev1.Pod](schema.GroupResource{Resource: "pods"}, follow(ctx, w.pods, lag{}))
+			subscribe := kind.Subscribe
+			kind.Subscribe = func(handle func(old, new metav1.Object)) func() {
+				timer := time.AfterFunc(time.Second, func() { subscribe(handle) })
+				return func() { timer.Stop() }
+			}
+			return []controllers.Runner{must[*controllers.ResourceQuota](t)(controllers.NewResourceQuota(controllers.ResourceQuotaConfig{
+				ResourceQuotas: follow(ctx, w.quotas, lag{}), Status: w.quotas, Kinds: []controllers.QuotaKind{kind}}))}
+		})
+		time.Sleep(900 * time.Millisecond)
+		synctest.Wait()
+		w.wantUsed(t, "before it was told")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		w.wantUsed(t, "after", "pods", "2")
+		p.stop(t)
+	})
+}
+
 // guard fails the test as soon as more pods count than the quota says are used
 // or allows.
 func (w *quotaWorld) guard(t *testing.T, limit int) {
