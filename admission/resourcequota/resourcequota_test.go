@@ -408,10 +408,10 @@ func TestModel(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 2))
 			s := newStore(quota("a", "pods", "20", "cpu", "30"), quota("b", "requests.cpu", "25"))
 			s.wait = 10 * time.Millisecond
-			failures := seed%2 == 1
+			failures, dice := seed%2 == 1, rand.New(rand.NewPCG(seed, 3)) // dice is used under the store's lock
 			s.fail = func() (bool, error) {
-				if failures && random.IntN(5) == 0 {
-					return random.IntN(2) == 0, errors.New("connection lost")
+				if failures && dice.IntN(5) == 0 {
+					return dice.IntN(2) == 0, errors.New("connection lost")
 				}
 				return true, nil
 			}

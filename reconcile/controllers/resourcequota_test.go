@@ -359,17 +359,17 @@ func TestResourceQuotaFaults(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				random := rand.New(rand.NewPCG(seed, 3))
+				random, dice := rand.New(rand.NewPCG(seed, 3)), rand.New(rand.NewPCG(seed, 4)) // dice is used under the lock of the api
 				w := newQuotaWorld()
 				w.guard(t, 5)
 				q := newQuota("pods", "5", "cpu", "100")
 				q.Status = corev1.ResourceQuotaStatus{Hard: q.Spec.Hard, Used: amounts("pods", "0", "cpu", "0")}
 				must[*corev1.ResourceQuota](t)(w.quotas.Create(t.Context(), q))
 				w.fault = func(verb, _ string) (bool, error) {
-					if verb != "status" || random.IntN(4) > 0 {
+					if verb != "status" || dice.IntN(4) > 0 {
 						return true, nil
 					}
-					return random.IntN(2) == 0, errLost
+					return dice.IntN(2) == 0, errLost
 				}
 				l := func() lag {
 					return lag{random: random, most: time.Duration(1+random.IntN(10)) * time.Second, relist: random.IntN(50)}
