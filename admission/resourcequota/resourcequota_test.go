@@ -80,6 +80,9 @@ func (s *store) UpdateStatus(ctx context.Context, q *corev1.ResourceQuota) (*cor
 	if s.wait > 0 {
 		time.Sleep(s.wait)
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fail != nil {
@@ -351,9 +354,10 @@ func TestClientsLeave(t *testing.T) {
 			var mu sync.Mutex
 			for range 40 {
 				ctx, cancel := context.WithCancel(t.Context())
-				start, leave := time.Duration(random.IntN(4000))*time.Millisecond, random.IntN(2) == 0
+				// Many leave at the very time at which they are to lead.
+				start, leave := time.Duration(random.IntN(8))*500*time.Millisecond, random.IntN(2) == 0
 				if leave {
-					time.AfterFunc(start+time.Duration(random.IntN(1500))*time.Millisecond, cancel)
+					time.AfterFunc(start+time.Duration(random.IntN(4))*500*time.Millisecond, cancel)
 				}
 				all.Go(func() {
 					defer cancel()

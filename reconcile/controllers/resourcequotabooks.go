@@ -103,12 +103,12 @@ func (b *quotaBooks) complete() bool {
 func (b *quotaBooks) change(kind int, old, new metav1.Object, now time.Time) (freed, other []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	any := new
-	if any == nil {
-		any = old
+	named := new
+	if named == nil {
+		named = old
 	}
-	delete(b.kinds[kind].missing, key(any))
-	namespace, at := any.GetNamespace(), quotaObject{kind, any.GetName()}
+	delete(b.kinds[kind].missing, key(named))
+	namespace, at := named.GetNamespace(), quotaObject{kind, named.GetName()}
 	if new == nil {
 		delete(b.objects[namespace], at)
 		if len(b.objects[namespace]) == 0 {
