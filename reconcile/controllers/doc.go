@@ -1,6 +1,6 @@
 // Package controllers has the controllers of a Kubernetes control plane:
 // Deployment, ReplicaSet, Job, garbage collector, Namespace, ServiceAccount,
-// ClusterRole, node addresses, node lifecycle and pod garbage.
+// ClusterRole, ResourceQuota, node addresses, node lifecycle and pod garbage.
 //
 //	replicaSets, err := controllers.NewReplicaSet(controllers.ReplicaSetConfig{
 //		ReplicaSets:      replicaSetInformer,
