@@ -63,6 +63,14 @@ var walls = []wall{
 	{packages: "admission/priority", may: []allowance{
 		{"k8s.io/api/scheduling", kubeTypes},
 	}},
+	{packages: "admission/limitranger", may: []allowance{
+		{"internal/usage", "what a pod takes at once is added up in one place"},
+		{"internal/recent", "look-ups that are remembered for a while"},
+	}},
+	{packages: "admission/resourcequota", may: []allowance{
+		{"internal/usage", "who charges and who counts anew must agree"},
+		{"internal/recent", "look-ups that are remembered for a while"},
+	}},
 	{packages: "admission/", closed: true, may: []allowance{
 		{"admission", itsRoom},
 		{"k8s.io/api/core", kubeTypes},
@@ -187,6 +195,7 @@ var walls = []wall{
 
 	{packages: "reconcile/controllers", closed: true, may: []allowance{
 		{"reconcile", itsRoom},
+		{"internal/usage", "who charges a quota and who counts anew must agree"},
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 		{"github.com/go-logr/logr", logging},
@@ -218,6 +227,12 @@ var walls = []wall{
 		{"k8s.io/apimachinery", machinery},
 		{"github.com/go-logr/logr", logging},
 	}},
+
+	{packages: "internal/usage", closed: true, may: []allowance{
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
+	{packages: "internal/recent", closed: true},
 
 	{packages: "cni/bridge", closed: true, may: []allowance{
 		{"cni", itsRoom},

@@ -1,0 +1,105 @@
+// Package recent remembers for a while what was looked up.
+//
+//	lookups := recent.New[[]*corev1.LimitRange](30 * time.Second)
+//	limits, err := lookups.Get(ctx, namespace, fetch)
+//
+// Callers who ask for the same key at the same time share one look-up, which
+// goes on when the caller who began it leaves. Failures are not remembered.
+package recent
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Numbers of Kubernetes' admission plugins.
+const (
+	most    = 10_000           // keys that are remembered
+	patient = 10 * time.Second // for one look-up
+)
+
+// Lookups remembers by key. It is safe for concurrent use.
+type Lookups[T any] struct {
+	ttl time.Duration
+
+	mu    sync.Mutex
+	known map[string]*lookup[T] // guarded by mu
+}
+
+// lookup is under way until done is closed; then the other fields are set.
+type lookup[T any] struct {
+	done  chan struct{}
+	value T
+	err   error
+	until time.Time
+}
+
+// New returns Lookups that remember for ttl.
+func New[T any](ttl time.Duration) *Lookups[T] {
+	return &Lookups[T]{ttl: ttl, known: map[string]*lookup[T]{}}
+}
+
+// Get returns what fetch said about key within the last while, or says now.
+func (l *Lookups[T]) Get(ctx context.Context, key string, fetch func(context.Context, string) (T, error)) (T, error) {
+	for {
+		at, mine := l.find(key)
+		if mine {
+			go l.fetch(context.WithoutCancel(ctx), key, at, fetch)
+		}
+		select {
+		case <-at.done:
+		case <-ctx.Done():
+			var none T
+			return none, ctx.Err()
+		}
+		if at.err != nil || mine || time.Now().Before(at.until) {
+			return at.value, at.err
+		}
+		l.forget(key, at)
+	}
+}
+
+func (l *Lookups[T]) find(key string) (at *lookup[T], mine bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at, ok := l.known[key]; ok {
+		return at, false
+	}
+	if len(l.known) >= most {
+		l.drop()
+	}
+	at = &lookup[T]{done: make(chan struct{})}
+	l.known[key] = at
+	return at, true
+}
+
+func (l *Lookups[T]) fetch(ctx context.Context, key string, at *lookup[T], fetch func(context.Context, string) (T, error)) {
+	ctx, cancel := context.WithTimeout(ctx, patient)
+	defer cancel()
+	at.value, at.err = fetch(ctx, key)
+	at.until = time.Now().Add(l.ttl)
+	if at.err != nil {
+		l.forget(key, at)
+	}
+	close(at.done)
+}
+
+func (l *Lookups[T]) forget(key string, at *lookup[T]) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.known[key] == at {
+		delete(l.known, key)
+	}
+}
+
+// drop makes room: what is not under way goes.
+func (l *Lookups[T]) drop() {
+	for key, at := range l.known {
+		select {
+		case <-at.done:
+			delete(l.known, key)
+		default:
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package usage
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Add adds what is in more to list.
+func Add(list, more corev1.ResourceList) {
+	for name, q := range more {
+		if have, ok := list[name]; ok {
+			have.Add(q)
+			list[name] = have
+		} else {
+			list[name] = q.DeepCopy()
+		}
+	}
+}
+
+// Raise raises what is in list to at least what is in other.
+func Raise(list, other corev1.ResourceList) {
+	for name, q := range other {
+		if have, ok := list[name]; !ok || q.Cmp(have) > 0 {
+			list[name] = q.DeepCopy()
+		}
+	}
+}
+
+// Beyond is by how much a exceeds b. What does not exceed is not in it.
+func Beyond(a, b corev1.ResourceList) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for name, q := range a {
+		if less, ok := b[name]; ok {
+			q = q.DeepCopy()
+			q.Sub(less)
+		}
+		if q.Sign() > 0 {
+			list[name] = q
+		}
+	}
+	return list
+}
+
+// Mask is the part of list with names that are in names.
+func Mask(list, names corev1.ResourceList) corev1.ResourceList {
+	part := corev1.ResourceList{}
+	for name, q := range list {
+		if _, ok := names[name]; ok {
+			part[name] = q
+		}
+	}
+	return part
+}
+
+// Equal reports whether a and b have the same names with the same amounts.
+func Equal(a, b corev1.ResourceList) bool {
+	return maps.EqualFunc(a, b, func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 })
+}
+
+// Text is list as messages show it, such as "cpu=1,pods=2".
+func Text(list corev1.ResourceList) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		q := list[name]
+		parts = append(parts, string(name)+"="+q.String())
+	}
+	return strings.Join(parts, ",")
+}

@@ -1,0 +1,136 @@
+package usage
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Containers is what a pod takes at most at any time, of what each container
+// takes by of: its containers and sidecars together, or one init container with
+// the sidecars that were started before it, whichever is more.
+// https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
+func Containers(pod *corev1.Pod, of func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
+	sum, sidecars, peak := corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
+	for i := range pod.Spec.Containers {
+		Add(sum, of(&pod.Spec.Containers[i]))
+	}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		takes := of(c)
+		if sidecar(c) {
+			Add(sum, takes)
+			Add(sidecars, takes)
+			Raise(peak, sidecars)
+			continue
+		}
+		with := corev1.ResourceList{}
+		Add(with, takes)
+		Add(with, sidecars)
+		Raise(peak, with)
+	}
+	Raise(sum, peak)
+	return sum
+}
+
+func sidecar(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+// requests is what a pod asks for: its containers, or what it says as a whole,
+// and its overhead. While a running container is being resized the larger of
+// its sizes counts.
+func requests(pod *corev1.Pod) corev1.ResourceList {
+	given := states(pod)
+	infeasible := resizeInfeasible(pod)
+	sum := Containers(pod, func(c *corev1.Container) corev1.ResourceList {
+		state, ok := given[c.Name]
+		if !ok || state.Resources == nil {
+			return c.Resources.Requests
+		}
+		list := corev1.ResourceList{}
+		if !infeasible {
+			Raise(list, c.Resources.Requests)
+		}
+		Raise(list, state.Resources.Requests)
+		Raise(list, state.AllocatedResources)
+		return list
+	})
+	if pod.Spec.Resources != nil {
+		override(sum, pod.Spec.Resources.Requests)
+	}
+	Add(sum, pod.Spec.Overhead)
+	return sum
+}
+
+// limits is the like of requests. The overhead is added where there is a limit.
+func limits(pod *corev1.Pod) corev1.ResourceList {
+	given := states(pod)
+	infeasible := resizeInfeasible(pod)
+	sum := Containers(pod, func(c *corev1.Container) corev1.ResourceList {
+		state, ok := given[c.Name]
+		if !ok || state.Resources == nil {
+			return c.Resources.Limits
+		}
+		list := corev1.ResourceList{}
+		if !infeasible {
+			Raise(list, c.Resources.Limits)
+		}
+		Raise(list, state.Resources.Limits)
+		return list
+	})
+	if pod.Spec.Resources != nil {
+		override(sum, pod.Spec.Resources.Limits)
+	}
+	for name, q := range pod.Spec.Overhead {
+		if limit, ok := sum[name]; ok && !limit.IsZero() {
+			limit.Add(q)
+			sum[name] = limit
+		}
+	}
+	return sum
+}
+
+// states are the sizes that a kubelet gave to containers, without init
+// containers that only run once.
+func states(pod *corev1.Pod) map[string]*corev1.ContainerStatus {
+	if len(pod.Status.ContainerStatuses)+len(pod.Status.InitContainerStatuses) == 0 {
+		return nil
+	}
+	all := map[string]*corev1.ContainerStatus{}
+	for i := range pod.Status.ContainerStatuses {
+		all[pod.Status.ContainerStatuses[i].Name] = &pod.Status.ContainerStatuses[i]
+	}
+	for i := range pod.Status.InitContainerStatuses {
+		all[pod.Status.InitContainerStatuses[i].Name] = &pod.Status.InitContainerStatuses[i]
+	}
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; !sidecar(c) {
+			delete(all, c.Name)
+		}
+	}
+	return all
+}
+
+func resizeInfeasible(pod *corev1.Pod) bool {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodResizePending {
+			return c.Reason == corev1.PodReasonInfeasible
+		}
+	}
+	return false
+}
+
+// override replaces in list what a pod says as a whole.
+func override(list, whole corev1.ResourceList) {
+	for name, q := range whole {
+		if wholePod(name) {
+			list[name] = q.DeepCopy()
+		}
+	}
+}
+
+// wholePod reports whether a pod can say how much of name it takes as a whole.
+func wholePod(name corev1.ResourceName) bool {
+	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+}
