@@ -60,7 +60,7 @@ func run(ctx context.Context, out io.Writer, rounds, creates, teams int) error {
 		return err
 	}
 	fmt.Fprintf(out, "A pod create, %d namespaces and role bindings; plugins: %s.\n\n", teams, strings.Join(names, ", "))
-	fmt.Fprintln(out, "Each cell: time of one, and processor time, which others on the machine do not lengthen. The ratio is of that.")
+	fmt.Fprintln(out, "Each cell: time of one, and processor time, which others on the machine lengthen less. The ratio is of that.")
 	fmt.Fprintln(out, "\n| step | planekit | kube-apiserver | kube-apiserver : planekit |\n|---|---|---|---|")
 	for _, step := range steps {
 		var took, used [2][]time.Duration
