@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// bucket is how much of its limit a key has left, as of some time.
+// bucket is how much of its limit somebody has left, as of some time.
 type bucket struct {
-	key  key
+	id   id
 	left float64
 	at   time.Time
 }
 
 // take takes one from the bucket of k, if it holds one.
-func (l *limit) take(k key) bool {
+func (l *limit) take(k id) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, burst := time.Now(), float64(l.config.Burst)
 	b := l.buckets.get(k)
 	if b == nil {
-		b = &bucket{key: k, left: burst}
+		b = &bucket{id: k, left: burst}
 		l.buckets.add(b)
 	} else {
 		b.left = min(burst, b.left+now.Sub(b.at).Seconds()*float64(l.config.QPS))
@@ -36,15 +36,15 @@ func (l *limit) take(k key) bool {
 type recent struct {
 	size  int
 	order *list.List // of *bucket, the last asked for in front
-	byKey map[key]*list.Element
+	byID  map[id]*list.Element
 }
 
 func newRecent(size int) *recent {
-	return &recent{size: size, order: list.New(), byKey: make(map[key]*list.Element)}
+	return &recent{size: size, order: list.New(), byID: make(map[id]*list.Element)}
 }
 
-func (r *recent) get(k key) *bucket {
-	e, ok := r.byKey[k]
+func (r *recent) get(k id) *bucket {
+	e, ok := r.byID[k]
 	if !ok {
 		return nil
 	}
@@ -56,8 +56,8 @@ func (r *recent) get(k key) *bucket {
 func (r *recent) add(b *bucket) {
 	if r.order.Len() >= r.size {
 		oldest := r.order.Back()
-		delete(r.byKey, oldest.Value.(*bucket).key)
+		delete(r.byID, oldest.Value.(*bucket).id)
 		r.order.Remove(oldest)
 	}
-	r.byKey[b.key] = r.order.PushFront(b)
+	r.byID[b.id] = r.order.PushFront(b)
 }

@@ -22,6 +22,8 @@ package eventratelimit
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"sync"
@@ -60,7 +62,7 @@ func (p *Plugin) Validate(_ context.Context, r *admission.Request) error {
 	}
 	var reached []string
 	for _, l := range p.limits {
-		if k := l.key(r); !l.take(k) {
+		if k := l.key(r); !l.take(k.id()) {
 			reached = append(reached, fmt.Sprintf("limit reached on type %v for key %v", l.config.Type, k))
 		}
 	}
@@ -78,6 +80,18 @@ type key [7]string
 
 // String is how Kubernetes writes it.
 func (k key) String() string { return strings.Join(k[:], "") }
+
+// id stands for k in memory, which must not grow with what clients send.
+func (k key) id() id {
+	var all []byte
+	for _, part := range k {
+		all = binary.AppendUvarint(all, uint64(len(part)))
+		all = append(all, part...)
+	}
+	return sha256.Sum256(all)
+}
+
+type id [sha256.Size]byte
 
 // limit is one limit and its buckets.
 type limit struct {

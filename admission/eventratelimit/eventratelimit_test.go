@@ -190,6 +190,18 @@ func TestModel(t *testing.T) {
 	})
 }
 
+// TestKeysAreKeptApart: parts that are the same when written one after another.
+func TestKeysAreKeptApart(t *testing.T) {
+	p := newPlugin(t, eventratelimit.Limit{Type: eventratelimit.SourceAndObject, QPS: 1, Burst: 1})
+	for _, source := range []corev1.EventSource{{Component: "ab", Host: "c"}, {Component: "a", Host: "bc"}} {
+		r := event("a", "jane", "web")
+		r.Object.(*corev1.Event).Source = source
+		if err := p.Validate(t.Context(), r); err != nil {
+			t.Errorf("%+v: %v", source, err)
+		}
+	}
+}
+
 // TestConcurrent: no more than the burst, however many ask.
 func TestConcurrent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

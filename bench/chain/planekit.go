@@ -9,8 +9,10 @@ import (
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/admission/defaulttolerations"
 	"github.com/planekit/planekit/admission/lifecycle"
+	"github.com/planekit/planekit/admission/limitranger"
 	"github.com/planekit/planekit/admission/plugins"
 	"github.com/planekit/planekit/admission/priority"
+	"github.com/planekit/planekit/admission/resourcequota"
 	"github.com/planekit/planekit/admission/serviceaccount"
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authn/anonymous"
@@ -75,6 +77,7 @@ func newPlanekit(ctx context.Context, w *world) (*planekitSide, error) {
 // table is the plugins that are compared.
 func table(ctx context.Context, w *world) []plugins.Plugin {
 	namespaces, accounts, classes := copyOf(ctx, w.namespaces), copyOf(ctx, w.accounts), copyOf(ctx, w.classes)
+	limits, quotas := byNamespace(ctx, w.limits), byNamespace(ctx, w.quotas)
 	return []plugins.Plugin{
 		{Name: "NamespaceLifecycle", New: func([]byte) (any, error) {
 			return lifecycle.New(lifecycle.Config{Namespaces: namespaces,
@@ -90,12 +93,50 @@ func table(ctx context.Context, w *world) []plugins.Plugin {
 					return nil, apierrors.NewNotFound(schedulingv1.Resource("priorityclasses"), name)
 				}})
 		}},
+		{Name: "LimitRanger", New: func([]byte) (any, error) {
+			return limitranger.New(limitranger.Config{ByNamespace: limits,
+				Lookup: func(context.Context, string) ([]*corev1.LimitRange, error) { return nil, nil }})
+		}},
+		{Name: "ResourceQuota", New: func([]byte) (any, error) {
+			return resourcequota.New(resourcequota.Config{ByNamespace: quotas, Writer: noQuotas{},
+				Lookup: func(context.Context, string) ([]*corev1.ResourceQuota, error) { return nil, nil }})
+		}},
 		{Name: defaulttolerations.Name, New: func([]byte) (any, error) { return defaulttolerations.New(defaulttolerations.Config{}) }},
 	}
 }
 
+// noQuotas has none: charging is a write, and no part of this.
+type noQuotas struct{}
+
+func (noQuotas) Get(context.Context, string, string) (*corev1.ResourceQuota, error) {
+	return nil, errLookup
+}
+
+func (noQuotas) UpdateStatus(context.Context, *corev1.ResourceQuota) (*corev1.ResourceQuota, error) {
+	return nil, errLookup
+}
+
 // copyOf is a local copy of objects.
 func copyOf[T metav1.Object](ctx context.Context, objects []T) *informer.Informer[T] {
+	inf := newCopy(objects)
+	start(ctx, inf)
+	return inf
+}
+
+// byNamespace is a local copy of objects, by namespace.
+func byNamespace[T metav1.Object](ctx context.Context, objects []T) *informer.Index[string, T] {
+	inf := newCopy(objects)
+	index := informer.NewIndex(inf, func(o T) []string { return []string{o.GetNamespace()} })
+	start(ctx, inf)
+	return index
+}
+
+func start[T any](ctx context.Context, inf *informer.Informer[T]) {
+	go inf.Run(ctx)
+	<-inf.Synced()
+}
+
+func newCopy[T metav1.Object](objects []T) *informer.Informer[T] {
 	inf, err := informer.New(informer.Config[T]{
 		Source: fixed[T](objects),
 		Key: func(o T) string {
@@ -109,8 +150,6 @@ func copyOf[T metav1.Object](ctx context.Context, objects []T) *informer.Informe
 	if err != nil {
 		panic(err)
 	}
-	go inf.Run(ctx)
-	<-inf.Synced()
 	return inf
 }
 

@@ -64,7 +64,7 @@ func TestPluginsAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := append(table(t.Context(), w), plugins.Plugin{Name: alwayspullimages.Name, New: func([]byte) (any, error) { return alwayspullimages.Plugin{}, nil }})
-	ours, err := plugins.New(plugins.Config{Table: list, Enable: []string{alwayspullimages.Name}, Disable: []string{"NamespaceLifecycle", "ServiceAccount"}})
+	ours, err := plugins.New(plugins.Config{Table: list, Enable: []string{alwayspullimages.Name}, Disable: []string{"NamespaceLifecycle", "ServiceAccount", "LimitRanger", "ResourceQuota"}})
 	if err != nil {
 		t.Fatal(err)
 	}

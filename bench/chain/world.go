@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -37,6 +38,7 @@ type world struct {
 	clusterRoles        []*rbacv1.ClusterRole
 	clusterRoleBindings []*rbacv1.ClusterRoleBinding
 	limits              []*corev1.LimitRange
+	quotas              []*corev1.ResourceQuota // none
 
 	authorities *x509.CertPool
 	client      *x509.Certificate
@@ -54,6 +56,7 @@ func newWorld(teams int) (*world, error) {
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive},
 		})
 		w.accounts = append(w.accounts, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "default"}})
+		w.limits = append(w.limits, limits(name))
 		w.roleBindings = append(w.roleBindings, &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "developers"},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
@@ -62,6 +65,18 @@ func newWorld(teams int) (*world, error) {
 	}
 	aggregate(w.clusterRoles)
 	return w, w.certify()
+}
+
+// limits has defaults and bounds for containers.
+func limits(namespace string) *corev1.LimitRange {
+	size := func(cpu, memory string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	}
+	return &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "sizes"}, Spec: corev1.LimitRangeSpec{
+		Limits: []corev1.LimitRangeItem{{
+			Type: corev1.LimitTypeContainer, Max: size("2", "2Gi"), Default: size("500m", "256Mi"), DefaultRequest: size("100m", "128Mi"),
+		}},
+	}}
 }
 
 // aggregate gives the roles that are made of others their rules, as the controller
