@@ -81,20 +81,10 @@ var walls = []wall{
 		{"authn/user", sharedNoun},
 		{"authn", "an authenticator that follows a file is one"},
 	}},
-	{packages: "authn/oidc", closed: true, may: []allowance{
-		{"authn/user", sharedNoun},
-		{"authn", "a bearer token is taken out of a header in one place"},
-		// Not coreos/go-oidc, which fetches keys for every token with an unknown key
-		// and reads answers of any size, nor go-jose for the key sets: a key is three
-		// numbers, and one library for JSON Web Tokens is enough in a program.
-		{"github.com/golang-jwt/jwt/v5", "signatures of JSON Web Tokens"},
-		{"github.com/go-logr/logr", logging},
-	}},
 	{packages: "authn/webhook", closed: true, may: []allowance{
 		{"authn/user", sharedNoun},
 		{"authn", "a bearer token is taken out of a header in one place"},
 		{"internal/webhook", askedAlike},
-	}},
 	}},
 	{packages: "authn", closed: true, may: []allowance{{"authn/user", sharedNoun}}},
 
