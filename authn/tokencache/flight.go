@@ -107,6 +107,8 @@ func (c *Cache) fly(f *flight, key keyed.Digest, token string) {
 		Method: http.MethodGet, URL: &url.URL{Path: "/"}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"Authorization": {"Bearer " + token}},
 	}
-	u, known, err := c.config.Authenticator.Authenticate(r.WithContext(f.ctx))
-	f.answer = answer{u, known, err}
+	ctx, collected := authn.CollectMatched(f.ctx)
+	u, known, err := c.config.Authenticator.Authenticate(r.WithContext(ctx))
+	f.answer = answer{user: u, known: known, err: err}
+	f.answer.matched, f.answer.reported = collected()
 }

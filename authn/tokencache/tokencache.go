@@ -68,6 +68,9 @@ type answer struct {
 	user  *user.Info
 	known bool
 	err   error
+	// matched are the audiences that the authenticator reported, if it did.
+	matched  []string
+	reported bool
 }
 
 // New returns a cache. It starts nothing.
@@ -104,6 +107,9 @@ func (c *Cache) Authenticate(r *http.Request) (*user.Info, bool, error) {
 	c.mu.RUnlock()
 	if !ok {
 		a = c.ask(r.Context(), key, token, audiences, now)
+	}
+	if a.known && a.reported {
+		authn.ReportMatched(r.Context(), a.matched)
 	}
 	return a.user, a.known, a.err
 }

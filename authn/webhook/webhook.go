@@ -117,6 +117,9 @@ func (a *Authenticator) Authenticate(r *http.Request) (*user.Info, bool, error) 
 		return nil, false, err
 	}
 	u, err := a.review(r.Context(), token)
+	if err != nil && !errors.Is(err, ErrRefused) {
+		err = fmt.Errorf("%w: %w", authn.ErrUnchecked, err)
+	}
 	return u, err == nil, err
 }
 

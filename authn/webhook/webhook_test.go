@@ -221,7 +221,7 @@ func TestFailure(t *testing.T) {
 		for range 2 {
 			u, known, err := authn.Chain{a, anonymous.Authenticator{}}.Authenticate(bearer(t.Context(), "s3cret"))
 			if u != nil || known || err == nil || errors.Is(err, webhook.ErrRefused) || strings.Contains(err.Error(), "s3cret") ||
-				!strings.HasPrefix(err.Error(), "authentication webhook: ") {
+				!errors.Is(err, authn.ErrUnchecked) || !strings.Contains(err.Error(), ": authentication webhook: ") {
 				t.Errorf("%s: %+v %v %v", name, u, known, err)
 			}
 		}

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"context"
 	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/admission/initializers"
@@ -115,7 +116,10 @@ func (v visitor) get(t *testing.T, r *running, path string) (code int, who strin
 		return answer, data
 	}
 	answer, _ := do("GET", path, "")
-	_, data := do("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`)
+	asked, data := do("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`)
+	if asked.StatusCode != http.StatusCreated {
+		return answer.StatusCode, ""
+	}
 	var review authenticationv1.SelfSubjectReview
 	if err := json.Unmarshal(data, &review); err != nil {
 		t.Fatalf("%s: %v in %s", v.name, err, data)
@@ -234,7 +238,7 @@ func TestAccessFlagsAreRefused(t *testing.T) {
 		name, want string
 		arguments  []string
 	}{
-		{"policy", "line 1", []string{"--authorization-mode", "ABAC", "--authorization-policy-file", written(t, "p", "{}\n")}},
+		{"policy", "line 1", []string{"--authorization-mode", "ABAC", "--authorization-policy-file", written(t, "p", "nonsense\n")}},
 		{"passwords", "--basic-auth-file", []string{"--basic-auth-file", written(t, "b", "x\n")}},
 		{"authorities", "--client-ca-file", []string{"--client-ca-file", written(t, "c", "none")}},
 		{"no file", "no such file", []string{"--token-auth-file", "/nowhere"}},
@@ -245,8 +249,10 @@ func TestAccessFlagsAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var said bytes.Buffer
-		if err := run(t.Context(), o, &said, logr.Discard()); err == nil || !strings.Contains(err.Error(), test.want) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // when it does start
+		err = run(ctx, o, io.Discard, logr.Discard())
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.name, err, test.want)
 		}
 	}

@@ -26,12 +26,19 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
+// audiences are who this API server is to those who issue tokens.
+var audiences = []string{issuer}
+
 // doors are the ways into the cluster, and what keeps them up to date.
 type doors struct {
 	chain authn.Chain
 	log   logr.Logger
 	stack *stack
 }
+
+// add adds a way whose credentials do not say for whom they are: they are for
+// this server.
+func (d *doors) add(a authn.Authenticator) { d.chain = append(d.chain, authn.MeantFor(audiences, a)) }
 
 // authenticator asks, in kube-apiserver's order, for a front proxy, a client
 // certificate, and then for a bearer token or a password. Who has none of them is
@@ -71,7 +78,7 @@ func (d *doors) proxies(own *credentials, o proxyOptions) error {
 	if err != nil {
 		return err
 	}
-	d.chain = append(d.chain, mine)
+	d.add(mine)
 	if o.ca == "" {
 		return nil
 	}
@@ -83,7 +90,7 @@ func (d *doors) proxies(own *credentials, o proxyOptions) error {
 		CurrentRoots: roots.Current, AllowedNames: o.names,
 		UserHeaders: o.users, UIDHeaders: o.uids, GroupHeaders: o.groups, ExtraPrefixes: o.prefixes,
 	})
-	d.chain = append(d.chain, theirs)
+	d.add(theirs)
 	return err
 }
 
@@ -97,7 +104,7 @@ func (d *doors) certificates(own *credentials, file string) error {
 		config = x509.Config{CurrentRoots: roots.Current}
 	}
 	certificates, err := x509.New(config)
-	d.chain = append(d.chain, certificates)
+	d.add(certificates)
 	return err
 }
 
@@ -108,7 +115,7 @@ func (d *doors) ownTokens(own *credentials) error {
 		return fmt.Errorf("tokens.csv in the data directory: %w", err)
 	}
 	tokens, err := tokenfile.New(entries)
-	d.chain = append(d.chain, tokens)
+	d.add(tokens)
 	return err
 }
 
@@ -130,7 +137,7 @@ func (d *doors) bootstrap(copies *copies, api *client.Client) error {
 			return bootstraptoken.Secret{Type: string(secret.Type), Data: secret.Data, Deleted: secret.DeletionTimestamp != nil}, true, nil
 		},
 	})
-	d.chain = append(d.chain, tokens)
+	d.add(tokens)
 	return err
 }
 
@@ -158,7 +165,7 @@ func (d *doors) oidc(o oidcOptions) error {
 	}
 	d.stack.start("OpenID Connect", tokens.Run)
 	cached, err := tokencache.New(tokencache.Config{Authenticator: tokens})
-	d.chain = append(d.chain, cached)
+	d.add(cached)
 	return err
 }
 
@@ -169,7 +176,7 @@ func (d *doors) webhook(o accessOptions) error {
 	if err != nil {
 		return err
 	}
-	asked, err := webhook.New(webhook.Config{URL: service.Server, TLS: service.TLS, BearerToken: service.BearerToken})
+	asked, err := webhook.New(webhook.Config{URL: service.Server, TLS: service.TLS, BearerToken: service.BearerToken, Audiences: audiences})
 	if err != nil {
 		return fmt.Errorf("%s: %w", flag, err)
 	}
@@ -200,7 +207,7 @@ func reviewer(flag, file string) (client.Config, error) {
 func follow[T authn.Authenticator](d *doors, flag, file string, parse func([]byte) (T, error)) error {
 	value, err := followFile(d, flag, file, parse)
 	if err == nil {
-		d.chain = append(d.chain, reload.Authenticator(value))
+		d.add(reload.Authenticator(value))
 	}
 	return err
 }

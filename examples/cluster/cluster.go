@@ -42,6 +42,7 @@ type cluster struct {
 	checks      []apiserver.Check // of its readiness
 	copies      *copies
 	endpoints   aggregate.Endpoints
+	limits      limits
 	manager     *manager
 }
 
@@ -118,6 +119,7 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	}
 	// Indexes are added to a copy before it is started.
 	c.endpoints = informer.NewIndex(c.copies.endpointSlices, aggregate.ByService)
+	c.limits = newLimits(c.copies)
 	if c.manager, err = c.newManager(credentials.authority.CertificatePEM); err != nil {
 		return err
 	}
@@ -148,7 +150,7 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	}
 	config := apiserver.Config{
 		Store:         store,
-		Resources:     append(tokens.serve(resources), review.Resources(authenticator, authorizer)...),
+		Resources:     append(tokens.serve(resources), review.Resources(authenticator, authorizer, issuer)...),
 		Handlers:      tokens.handlers,
 		Authenticator: authenticator,
 		Authorizer:    authorizer,

@@ -42,6 +42,9 @@ type copies struct {
 	volumes             *informer.Informer[*corev1.PersistentVolume]
 	attachments         *informer.Informer[*storagev1.VolumeAttachment]
 	priorityClasses     *informer.Informer[*schedulingv1.PriorityClass]
+	claims              *informer.Informer[*corev1.PersistentVolumeClaim]
+	limitRanges         *informer.Informer[*corev1.LimitRange]
+	resourceQuotas      *informer.Informer[*corev1.ResourceQuota]
 	mutatingWebhooks    *informer.Informer[*admissionv1.MutatingWebhookConfiguration]
 	validatingWebhooks  *informer.Informer[*admissionv1.ValidatingWebhookConfiguration]
 
@@ -81,6 +84,9 @@ func newCopies(api *client.Client, log logr.Logger) (*copies, error) {
 		add(c, &c.volumes, "persistentvolumes", typed.PersistentVolumes(api), log),
 		add(c, &c.attachments, "volumeattachments", typed.VolumeAttachments(api), log),
 		add(c, &c.priorityClasses, "priorityclasses", typed.PriorityClasses(api), log),
+		add(c, &c.claims, "persistentvolumeclaims", typed.PersistentVolumeClaims(api), log),
+		add(c, &c.limitRanges, "limitranges", typed.LimitRanges(api), log),
+		add(c, &c.resourceQuotas, "resourcequotas", typed.ResourceQuotas(api), log),
 		add(c, &c.mutatingWebhooks, "mutatingwebhookconfigurations", typed.MutatingWebhookConfigurations(api), log),
 		add(c, &c.validatingWebhooks, "validatingwebhookconfigurations", typed.ValidatingWebhookConfigurations(api), log),
 	)

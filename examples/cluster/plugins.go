@@ -95,6 +95,7 @@ func (g *gate) table() []plugins.Plugin {
 	return []plugins.Plugin{
 		made("NamespaceLifecycle", g.lifecycle),
 		made("ServiceAccount", g.serviceAccount),
+		made("LimitRanger", g.limitRanger),
 		plain(securitycontext.Name, securitycontext.Plugin{}),
 		made("NodeRestriction", g.nodeRestriction),
 		plain(alwayspullimages.Name, alwayspullimages.Plugin{}),
@@ -104,6 +105,7 @@ func (g *gate) table() []plugins.Plugin {
 		made("MutatingAdmissionWebhook", g.mutatingWebhooks),
 		made("Initializers", g.waitForInitializers),
 		made("ValidatingAdmissionWebhook", g.validatingWebhooks),
+		made("ResourceQuota", g.resourceQuota),
 	}
 }
 
@@ -142,7 +144,7 @@ func (g *gate) nodeRestriction() (any, error) {
 	return noderestriction.New(noderestriction.Config{
 		Pods: copies.pods, LookupPod: typed.Pods(g.api).Get,
 		Nodes: copies.nodes, LookupNode: typed.Nodes(g.api).Get,
-		Volumes: copies.volumes, Authorizer: g.judge,
+		Claims: copies.claims, Volumes: copies.volumes, Authorizer: g.judge,
 	})
 }
 
