@@ -105,13 +105,15 @@ func (s *Server) admitNew(q *request, obj runtime.Object, dryRun bool) (runtime.
 
 // tryNew completes, admits, checks and stores obj under the name it has.
 func (s *Server) tryNew(q *request, obj runtime.Object, dryRun bool) (_ runtime.Object, err error) {
-	if prepare := q.kind.Strategy.PrepareForCreate; prepare != nil {
-		prepare(q.r.Context(), obj)
-	}
 	in := q.admissionRequest(admission.Create, obj, nil, dryRun)
 	in.Name = accessor(obj).GetName()
 	if err := s.mutate(q, in); err != nil {
 		return nil, err
+	}
+	// After admission, which may set what only the server may, and on which depends
+	// what the server sets, such as a pod's quality of service.
+	if prepare := q.kind.Strategy.PrepareForCreate; prepare != nil {
+		prepare(q.r.Context(), admitted(in))
 	}
 	if q.state, err = s.pendingNew(q, in); err != nil {
 		return nil, err

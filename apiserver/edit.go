@@ -63,12 +63,7 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.O
 	if q.kind.Strategy.Default != nil {
 		q.kind.Strategy.Default(obj)
 	}
-	strategy := q.strategy()
-	if strategy.PrepareForUpdate != nil {
-		// A copy, for what is kept from it becomes part of obj, which the steps
-		// after this one may change in place; old itself is shared.
-		strategy.PrepareForUpdate(q.r.Context(), obj, old.DeepCopyObject())
-	}
+	q.prepare(obj, old)
 	if e.tracks {
 		s.own(q, old, obj, e.manager)
 	}
@@ -81,6 +76,9 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.O
 	in := q.admissionRequest(admission.Update, obj, old, e.dryRun)
 	if err := s.mutate(q, in); err != nil {
 		return nil, err
+	}
+	if s.config.Admission != nil {
+		q.prepare(admitted(in), old) // again, for admission may have set anything
 	}
 	holds, err := s.allocate(q, admitted(in), old, e.dryRun)
 	defer func() { holds.settle(err) }()
@@ -97,6 +95,15 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.O
 		return nil, err
 	}
 	return s.replace(q, admitted(in), old, record, e)
+}
+
+// prepare keeps from old what the request may not change.
+func (q *request) prepare(obj, old runtime.Object) {
+	if prepare := q.strategy().PrepareForUpdate; prepare != nil {
+		// A copy, for what is kept from it becomes part of obj, which the steps
+		// after this one may change in place; old itself is shared.
+		prepare(q.r.Context(), obj, old.DeepCopyObject())
+	}
 }
 
 // carry checks what obj demands of the stored object and takes over from it

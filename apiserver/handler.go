@@ -165,6 +165,10 @@ func (s *Server) served(r *http.Request, info requestInfo) Served {
 
 // authenticate finds out who asks and takes the credentials off the request.
 func (s *Server) authenticate(r *http.Request) (*user.Info, error) {
+	// Whichever of two headers was believed, somebody might believe the other.
+	if len(r.Header.Values("Authorization")) > 1 {
+		return nil, apierrors.NewUnauthorized("Unauthorized")
+	}
 	u, known, err := s.config.Authenticator.Authenticate(r)
 	if err != nil {
 		s.config.Log.V(1).Info("authentication failed", "error", err.Error())

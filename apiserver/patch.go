@@ -121,7 +121,7 @@ func applyJSONPatch(original, patch []byte) ([]byte, error) {
 		for n < len(operations) && operations[n-1].Kind() != "copy" {
 			n++
 		}
-		if document, err = operations[:n].Apply(document); err != nil {
+		if document, err = applyOperations(operations[:n], document); err != nil {
 			return nil, unprocessable(err)
 		}
 		operations = operations[n:]
@@ -130,6 +130,17 @@ func applyJSONPatch(original, patch []byte) ([]byte, error) {
 		}
 	}
 	return document, nil
+}
+
+// applyOperations contains the library's panics, such as that on an operation
+// which replaces the whole document by nothing.
+func applyOperations(operations jsonpatch.Patch, document []byte) (_ []byte, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New("the patch cannot be applied")
+		}
+	}()
+	return operations.Apply(document)
 }
 
 // unprocessable is a patch that is well-formed and does not fit the object.

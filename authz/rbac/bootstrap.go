@@ -106,13 +106,37 @@ type roleTemplate struct {
 	// selects is the aggregation label whose roles make up this role; label is
 	// the one this role carries itself.
 	selects, label string
-	rules          []rbacv1.PolicyRule
+	rules          []line
+}
+
+// line is one rule in words, divided by spaces. It is data and no code: a program
+// starts with it as it is.
+type line struct {
+	// groups are API groups, "core" the core group; or urls.
+	verbs, groups string
+	// resources may be one with the names of objects, divided by commas:
+	// configmaps=cluster-info.
+	// With urls as groups they are paths.
+	resources string
+}
+
+// urls stands for the groups of a rule about paths.
+const urls = "/"
+
+func (l line) rule() rbacv1.PolicyRule {
+	if l.groups == urls {
+		return paths(l.verbs, l.resources)
+	}
+	if resource, names, ok := strings.Cut(l.resources, "="); ok {
+		return rule(l.verbs, l.groups, resource, strings.Split(names, ",")...)
+	}
+	return rule(l.verbs, l.groups, l.resources)
 }
 
 func (t roleTemplate) role() *rbacv1.ClusterRole {
 	r := &rbacv1.ClusterRole{ObjectMeta: bootstrapMeta(t.name)}
-	for _, rule := range t.rules {
-		r.Rules = append(r.Rules, *rule.DeepCopy())
+	for _, l := range t.rules {
+		r.Rules = append(r.Rules, l.rule())
 	}
 	if t.label != "" {
 		r.Labels[aggregateTo+t.label] = "true"

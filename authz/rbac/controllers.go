@@ -4,237 +4,236 @@ import rbacv1 "k8s.io/api/rbac/v1"
 
 // controllerRoles are named by the service account of each controller.
 var controllerRoles = []roleTemplate{
-	{name: "attachdetach-controller", rules: []rbacv1.PolicyRule{
-		rule("list watch", "core", "persistentvolumeclaims persistentvolumes pods"),
-		rule(read, "core", "nodes"),
-		rule("update patch", "core", "nodes/status"),
+	{name: "attachdetach-controller", rules: []line{
+		{"list watch", "core", "persistentvolumeclaims persistentvolumes pods"},
+		{read, "core", "nodes"},
+		{"update patch", "core", "nodes/status"},
 		events,
-		rule(read+" create delete", storageGroup, "volumeattachments"),
-		rule(read, storageGroup, "csidrivers csinodes"),
+		{read + " create delete", storageGroup, "volumeattachments"},
+		{read, storageGroup, "csidrivers csinodes"},
 	}},
-	{name: "clusterrole-aggregation-controller", rules: []rbacv1.PolicyRule{
-		rule(read+" update patch escalate", rbacv1.GroupName, "clusterroles"),
+	{name: "clusterrole-aggregation-controller", rules: []line{
+		{read + " update patch escalate", rbacv1.GroupName, "clusterroles"},
 	}},
-	{name: "cronjob-controller", rules: []rbacv1.PolicyRule{
-		rule(read+" update", "batch", "cronjobs"),
-		rule(read+" create update patch delete", "batch", "jobs"),
-		rule("update", "batch", "cronjobs/status cronjobs/finalizers"),
-		rule("list watch delete", "core", "pods"),
-		events,
-	}},
-	{name: "daemon-set-controller", rules: []rbacv1.PolicyRule{
-		rule(read, "apps extensions", "daemonsets"),
-		rule("update", "apps extensions", "daemonsets/status daemonsets/finalizers"),
-		rule("list watch", "core", "nodes"),
-		rule("list watch create patch delete", "core", "pods"),
-		rule("create", "core", "pods/binding"),
-		rule(read+" create update patch delete", "apps", "controllerrevisions"),
+	{name: "cronjob-controller", rules: []line{
+		{read + " update", "batch", "cronjobs"},
+		{read + " create update patch delete", "batch", "jobs"},
+		{"update", "batch", "cronjobs/status cronjobs/finalizers"},
+		{"list watch delete", "core", "pods"},
 		events,
 	}},
-	{name: "deployment-controller", rules: []rbacv1.PolicyRule{
-		rule(read+" update", "apps extensions", "deployments"),
-		rule("update", "apps extensions", "deployments/status deployments/finalizers"),
-		rule(read+" create update patch delete", "apps extensions", "replicasets"),
-		rule(read+" update", "core", "pods"),
+	{name: "daemon-set-controller", rules: []line{
+		{read, "apps extensions", "daemonsets"},
+		{"update", "apps extensions", "daemonsets/status daemonsets/finalizers"},
+		{"list watch", "core", "nodes"},
+		{"list watch create patch delete", "core", "pods"},
+		{"create", "core", "pods/binding"},
+		{read + " create update patch delete", "apps", "controllerrevisions"},
 		events,
 	}},
-	{name: "disruption-controller", rules: []rbacv1.PolicyRule{
-		rule(read, "apps extensions", "deployments replicasets"),
-		rule(read, "core", "replicationcontrollers"),
-		rule(read, "policy", "poddisruptionbudgets"),
-		rule(read, "apps", "statefulsets"),
-		rule("update", "policy", "poddisruptionbudgets/status"),
-		rule("update patch", "core", "pods/status"),
-		rule("get", "*", "*/scale"),
+	{name: "deployment-controller", rules: []line{
+		{read + " update", "apps extensions", "deployments"},
+		{"update", "apps extensions", "deployments/status deployments/finalizers"},
+		{read + " create update patch delete", "apps extensions", "replicasets"},
+		{read + " update", "core", "pods"},
 		events,
 	}},
-	{name: "endpoint-controller", rules: []rbacv1.PolicyRule{
-		rule(read, "core", "pods services"),
-		rule(read+" create update delete", "core", "endpoints"),
-		rule("create", "core", "endpoints/restricted"),
+	{name: "disruption-controller", rules: []line{
+		{read, "apps extensions", "deployments replicasets"},
+		{read, "core", "replicationcontrollers"},
+		{read, "policy", "poddisruptionbudgets"},
+		{read, "apps", "statefulsets"},
+		{"update", "policy", "poddisruptionbudgets/status"},
+		{"update patch", "core", "pods/status"},
+		{"get", "*", "*/scale"},
 		events,
 	}},
-	{name: "endpointslice-controller", rules: []rbacv1.PolicyRule{
-		rule(read, "core", "nodes pods services"),
-		rule("update", "core", "services/finalizers"),
-		rule(read+" create update delete", discoveryGroup, "endpointslices"),
+	{name: "endpoint-controller", rules: []line{
+		{read, "core", "pods services"},
+		{read + " create update delete", "core", "endpoints"},
+		{"create", "core", "endpoints/restricted"},
 		events,
 	}},
-	{name: "endpointslicemirroring-controller", rules: []rbacv1.PolicyRule{
-		rule(read, "core", "endpoints services"),
-		rule("update", "core", "services/finalizers endpoints/finalizers"),
-		rule(read+" create update delete", discoveryGroup, "endpointslices"),
+	{name: "endpointslice-controller", rules: []line{
+		{read, "core", "nodes pods services"},
+		{"update", "core", "services/finalizers"},
+		{read + " create update delete", discoveryGroup, "endpointslices"},
 		events,
 	}},
-	{name: "expand-controller", rules: []rbacv1.PolicyRule{
-		rule(read+" update patch", "core", "persistentvolumes"),
-		rule("update patch", "core", "persistentvolumeclaims/status"),
-		rule(read, "core", "persistentvolumeclaims"),
+	{name: "endpointslicemirroring-controller", rules: []line{
+		{read, "core", "endpoints services"},
+		{"update", "core", "services/finalizers endpoints/finalizers"},
+		{read + " create update delete", discoveryGroup, "endpointslices"},
 		events,
 	}},
-	{name: "ephemeral-volume-controller", rules: []rbacv1.PolicyRule{
-		rule(read, "core", "pods"),
-		rule("update", "core", "pods/finalizers"),
-		rule(read+" create", "core", "persistentvolumeclaims"),
+	{name: "expand-controller", rules: []line{
+		{read + " update patch", "core", "persistentvolumes"},
+		{"update patch", "core", "persistentvolumeclaims/status"},
+		{read, "core", "persistentvolumeclaims"},
 		events,
 	}},
-	{name: "resource-claim-controller", rules: []rbacv1.PolicyRule{
-		rule(read, "core", "pods"),
-		rule("update", "core", "pods/finalizers"),
-		rule(read+" create delete", resourceGroup, "resourceclaims"),
-		rule("update patch", resourceGroup, "resourceclaims resourceclaims/status resourceclaims/binding"),
-		rule("update patch", "core", "pods/status"),
+	{name: "ephemeral-volume-controller", rules: []line{
+		{read, "core", "pods"},
+		{"update", "core", "pods/finalizers"},
+		{read + " create", "core", "persistentvolumeclaims"},
 		events,
 	}},
-	{name: "device-taint-eviction-controller", rules: []rbacv1.PolicyRule{
-		rule(read+" delete", "core", "pods"),
-		rule("update patch", "core", "pods/status"),
-		rule(read, resourceGroup, "resourceclaims resourceslices deviceclasses"),
+	{name: "resource-claim-controller", rules: []line{
+		{read, "core", "pods"},
+		{"update", "core", "pods/finalizers"},
+		{read + " create delete", resourceGroup, "resourceclaims"},
+		{"update patch", resourceGroup, "resourceclaims resourceclaims/status resourceclaims/binding"},
+		{"update patch", "core", "pods/status"},
 		events,
 	}},
-	{name: "generic-garbage-collector", rules: []rbacv1.PolicyRule{
-		rule(read+" update patch delete", "*", "*"),
+	{name: "device-taint-eviction-controller", rules: []line{
+		{read + " delete", "core", "pods"},
+		{"update patch", "core", "pods/status"},
+		{read, resourceGroup, "resourceclaims resourceslices deviceclasses"},
 		events,
 	}},
-	{name: "horizontal-pod-autoscaler", rules: []rbacv1.PolicyRule{
-		rule(read, "autoscaling", "horizontalpodautoscalers"),
-		rule("update", "autoscaling", "horizontalpodautoscalers/status"),
-		rule("get update", "*", "*/scale"),
-		rule("list watch", "core", "pods"),
-		rule("list watch", "metrics.k8s.io", "pods"),
-		rule(read, "custom.metrics.k8s.io", "*"),
-		rule(read, "external.metrics.k8s.io", "*"),
+	{name: "generic-garbage-collector", rules: []line{
+		{read + " update patch delete", "*", "*"},
 		events,
 	}},
-	{name: "job-controller", rules: []rbacv1.PolicyRule{
-		rule(read+" update patch", "batch", "jobs"),
-		rule("update", "batch", "jobs/status jobs/finalizers"),
-		rule("list watch create patch delete", "core", "pods"),
+	{name: "horizontal-pod-autoscaler", rules: []line{
+		{read, "autoscaling", "horizontalpodautoscalers"},
+		{"update", "autoscaling", "horizontalpodautoscalers/status"},
+		{"get update", "*", "*/scale"},
+		{"list watch", "core", "pods"},
+		{"list watch", "metrics.k8s.io", "pods"},
+		{read, "custom.metrics.k8s.io", "*"},
+		{read, "external.metrics.k8s.io", "*"},
 		events,
 	}},
-	{name: "namespace-controller", rules: []rbacv1.PolicyRule{
-		rule(read+" delete", "core", "namespaces"),
-		rule("update", "core", "namespaces/finalize namespaces/status"),
-		rule(read+" delete deletecollection", "*", "*"),
-	}},
-	{name: "node-controller", rules: []rbacv1.PolicyRule{
-		rule(read+" update patch delete", "core", "nodes"),
-		rule("update patch", "core", "nodes/status pods/status"),
-		rule(read+" delete", "core", "pods"),
+	{name: "job-controller", rules: []line{
+		{read + " update patch", "batch", "jobs"},
+		{"update", "batch", "jobs/status jobs/finalizers"},
+		{"list watch create patch delete", "core", "pods"},
 		events,
 	}},
-	{name: "persistent-volume-binder", rules: []rbacv1.PolicyRule{
-		rule(read+" create update delete", "core", "persistentvolumes"),
-		rule("update", "core", "persistentvolumes/status persistentvolumeclaims/status"),
-		rule(read+" update", "core", "persistentvolumeclaims"),
-		rule(read+" create delete", "core", "pods"),
-		rule(read, storageGroup, "storageclasses"),
-		rule("list watch", "core", "nodes"),
-		events,
-		rule("watch", "core", "events"),
+	{name: "namespace-controller", rules: []line{
+		{read + " delete", "core", "namespaces"},
+		{"update", "core", "namespaces/finalize namespaces/status"},
+		{read + " delete deletecollection", "*", "*"},
 	}},
-	{name: "pod-garbage-collector", rules: []rbacv1.PolicyRule{
-		rule("list watch delete", "core", "pods"),
-		rule(read, "core", "nodes"),
-		rule("patch", "core", "pods/status"),
-	}},
-	{name: "replicaset-controller", rules: []rbacv1.PolicyRule{
-		rule(read+" update", "apps extensions", "replicasets"),
-		rule("update", "apps extensions", "replicasets/status replicasets/finalizers"),
-		rule("list watch create patch delete", "core", "pods"),
+	{name: "node-controller", rules: []line{
+		{read + " update patch delete", "core", "nodes"},
+		{"update patch", "core", "nodes/status pods/status"},
+		{read + " delete", "core", "pods"},
 		events,
 	}},
-	{name: "replication-controller", rules: []rbacv1.PolicyRule{
-		rule(read+" update", "core", "replicationcontrollers"),
-		rule("update", "core", "replicationcontrollers/status replicationcontrollers/finalizers"),
-		rule("list watch create patch delete", "core", "pods"),
+	{name: "persistent-volume-binder", rules: []line{
+		{read + " create update delete", "core", "persistentvolumes"},
+		{"update", "core", "persistentvolumes/status persistentvolumeclaims/status"},
+		{read + " update", "core", "persistentvolumeclaims"},
+		{read + " create delete", "core", "pods"},
+		{read, storageGroup, "storageclasses"},
+		{"list watch", "core", "nodes"},
+		events,
+		{"watch", "core", "events"},
+	}},
+	{name: "pod-garbage-collector", rules: []line{
+		{"list watch delete", "core", "pods"},
+		{read, "core", "nodes"},
+		{"patch", "core", "pods/status"},
+	}},
+	{name: "replicaset-controller", rules: []line{
+		{read + " update", "apps extensions", "replicasets"},
+		{"update", "apps extensions", "replicasets/status replicasets/finalizers"},
+		{"list watch create patch delete", "core", "pods"},
 		events,
 	}},
-	{name: "resourcequota-controller", rules: []rbacv1.PolicyRule{
-		rule("list watch", "*", "*"),
-		rule("update", "core", "resourcequotas/status"),
+	{name: "replication-controller", rules: []line{
+		{read + " update", "core", "replicationcontrollers"},
+		{"update", "core", "replicationcontrollers/status replicationcontrollers/finalizers"},
+		{"list watch create patch delete", "core", "pods"},
 		events,
 	}},
-	{name: "route-controller", rules: []rbacv1.PolicyRule{
-		rule("list watch", "core", "nodes"),
-		rule("patch", "core", "nodes/status"),
+	{name: "resourcequota-controller", rules: []line{
+		{"list watch", "*", "*"},
+		{"update", "core", "resourcequotas/status"},
 		events,
 	}},
-	{name: "service-account-controller", rules: []rbacv1.PolicyRule{
-		rule("create", "core", "serviceaccounts"),
+	{name: "route-controller", rules: []line{
+		{"list watch", "core", "nodes"},
+		{"patch", "core", "nodes/status"},
 		events,
 	}},
-	{name: "service-controller", rules: []rbacv1.PolicyRule{
-		rule(read, "core", "services"),
-		rule("update patch", "core", "services/status"),
-		rule("list watch", "core", "nodes"),
+	{name: "service-account-controller", rules: []line{
+		{"create", "core", "serviceaccounts"},
 		events,
 	}},
-	{name: "service-cidrs-controller", rules: []rbacv1.PolicyRule{
-		rule(read+" update patch", networkingGroup, "servicecidrs"),
-		rule("update patch", networkingGroup, "servicecidrs/finalizers servicecidrs/status"),
-		rule(read, networkingGroup, "ipaddresses"),
+	{name: "service-controller", rules: []line{
+		{read, "core", "services"},
+		{"update patch", "core", "services/status"},
+		{"list watch", "core", "nodes"},
 		events,
 	}},
-	{name: "statefulset-controller", rules: []rbacv1.PolicyRule{
-		rule("list watch", "core", "pods"),
-		rule(read, "apps", "statefulsets"),
-		rule("update", "apps", "statefulsets/status statefulsets/finalizers"),
-		rule("get create update patch delete", "core", "pods"),
-		rule(read+" create update patch delete", "apps", "controllerrevisions"),
-		rule(read+" create", "core", "persistentvolumeclaims"),
-		rule("update delete", "core", "persistentvolumeclaims"),
-		rule("update", "core", "pods/finalizers"),
+	{name: "service-cidrs-controller", rules: []line{
+		{read + " update patch", networkingGroup, "servicecidrs"},
+		{"update patch", networkingGroup, "servicecidrs/finalizers servicecidrs/status"},
+		{read, networkingGroup, "ipaddresses"},
 		events,
 	}},
-	{name: "ttl-controller", rules: []rbacv1.PolicyRule{
-		rule("list watch update patch", "core", "nodes"),
+	{name: "statefulset-controller", rules: []line{
+		{"list watch", "core", "pods"},
+		{read, "apps", "statefulsets"},
+		{"update", "apps", "statefulsets/status statefulsets/finalizers"},
+		{"get create update patch delete", "core", "pods"},
+		{read + " create update patch delete", "apps", "controllerrevisions"},
+		{read + " create", "core", "persistentvolumeclaims"},
+		{"update delete", "core", "persistentvolumeclaims"},
+		{"update", "core", "pods/finalizers"},
 		events,
 	}},
-	{name: "certificate-controller", rules: []rbacv1.PolicyRule{
-		rule(read+" delete", certificatesGroup, "certificatesigningrequests"),
-		rule("update", certificatesGroup, "certificatesigningrequests/approval certificatesigningrequests/status"),
-		rule("approve", certificatesGroup, "signers", "kubernetes.io/kube-apiserver-client-kubelet"),
-		rule("sign", certificatesGroup, "signers", "kubernetes.io/kube-apiserver-client",
-			"kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving", "kubernetes.io/legacy-unknown"),
-		rule("create", authorizationGroup, "subjectaccessreviews"),
+	{name: "ttl-controller", rules: []line{
+		{"list watch update patch", "core", "nodes"},
 		events,
 	}},
-	{name: "pvc-protection-controller", rules: []rbacv1.PolicyRule{
-		rule(read+" update", "core", "persistentvolumeclaims"),
-		rule("update", "core", "persistentvolumeclaims/status"),
-		rule(read, "core", "pods"),
+	{name: "certificate-controller", rules: []line{
+		{read + " delete", certificatesGroup, "certificatesigningrequests"},
+		{"update", certificatesGroup, "certificatesigningrequests/approval certificatesigningrequests/status"},
+		{"approve", certificatesGroup, "signers=kubernetes.io/kube-apiserver-client-kubelet"},
+		{"sign", certificatesGroup, "signers=kubernetes.io/kube-apiserver-client,kubernetes.io/kube-apiserver-client-kubelet,kubernetes.io/kubelet-serving,kubernetes.io/legacy-unknown"},
+		{"create", authorizationGroup, "subjectaccessreviews"},
 		events,
 	}},
-	{name: "pv-protection-controller", rules: []rbacv1.PolicyRule{
-		rule(read+" update", "core", "persistentvolumes"),
+	{name: "pvc-protection-controller", rules: []line{
+		{read + " update", "core", "persistentvolumeclaims"},
+		{"update", "core", "persistentvolumeclaims/status"},
+		{read, "core", "pods"},
 		events,
 	}},
-	{name: "volumeattributesclass-protection-controller", rules: []rbacv1.PolicyRule{
-		rule(read, "core", "persistentvolumeclaims persistentvolumes"),
-		rule(read+" update", storageGroup, "volumeattributesclasses"),
+	{name: "pv-protection-controller", rules: []line{
+		{read + " update", "core", "persistentvolumes"},
 		events,
 	}},
-	{name: "ttl-after-finished-controller", rules: []rbacv1.PolicyRule{
-		rule(read+" delete", "batch", "jobs"),
+	{name: "volumeattributesclass-protection-controller", rules: []line{
+		{read, "core", "persistentvolumeclaims persistentvolumes"},
+		{read + " update", storageGroup, "volumeattributesclasses"},
 		events,
 	}},
-	{name: "root-ca-cert-publisher", rules: []rbacv1.PolicyRule{
-		rule("create update", "core", "configmaps"),
+	{name: "ttl-after-finished-controller", rules: []line{
+		{read + " delete", "batch", "jobs"},
 		events,
 	}},
-	{name: "validatingadmissionpolicy-status-controller", rules: []rbacv1.PolicyRule{
-		rule(read, admissionGroup, "validatingadmissionpolicies"),
-		rule("get update patch", admissionGroup, "validatingadmissionpolicies/status"),
+	{name: "root-ca-cert-publisher", rules: []line{
+		{"create update", "core", "configmaps"},
 		events,
 	}},
-	{name: "legacy-service-account-token-cleaner", rules: []rbacv1.PolicyRule{
-		rule("get", "core", "configmaps", "kube-apiserver-legacy-service-account-token-tracking"),
-		rule("patch delete", "core", "secrets"),
-	}},
-	{name: "selinux-warning-controller", rules: []rbacv1.PolicyRule{
+	{name: "validatingadmissionpolicy-status-controller", rules: []line{
+		{read, admissionGroup, "validatingadmissionpolicies"},
+		{"get update patch", admissionGroup, "validatingadmissionpolicies/status"},
 		events,
-		rule(read, "core", "persistentvolumes persistentvolumeclaims pods"),
-		rule(read, storageGroup, "csidrivers"),
+	}},
+	{name: "legacy-service-account-token-cleaner", rules: []line{
+		{"get", "core", "configmaps=kube-apiserver-legacy-service-account-token-tracking"},
+		{"patch delete", "core", "secrets"},
+	}},
+	{name: "selinux-warning-controller", rules: []line{
+		events,
+		{read, "core", "persistentvolumes persistentvolumeclaims pods"},
+		{read, storageGroup, "csidrivers"},
 	}},
 }

@@ -15,25 +15,25 @@ type namespacedTemplate struct {
 }
 
 // leaderLocking are the rules by which a component keeps its lease.
-var leaderLocking = []rbacv1.PolicyRule{rule(read+" create update", coordinationGroup, "leases leasecandidates")}
+var leaderLocking = []line{{read + " create update", coordinationGroup, "leases leasecandidates"}}
 
 var namespacedRoles = []namespacedTemplate{
 	// By this config map extension API servers know front proxies and clients.
 	{metav1.NamespaceSystem, "system::extension-apiserver-authentication-reader", roleTemplate{
 		name: "extension-apiserver-authentication-reader", users: user.ControllerManager + " " + user.Scheduler,
-		rules: []rbacv1.PolicyRule{rule(read, "core", "configmaps", "extension-apiserver-authentication")},
+		rules: []line{{read, "core", "configmaps=extension-apiserver-authentication"}},
 	}},
 	{metav1.NamespaceSystem, "", roleTemplate{
 		name: "system:controller:bootstrap-signer", accounts: "bootstrap-signer",
-		rules: []rbacv1.PolicyRule{rule(read, "core", "secrets")},
+		rules: []line{{read, "core", "secrets"}},
 	}},
 	{metav1.NamespaceSystem, "", roleTemplate{
 		name: "system:controller:cloud-provider", accounts: "cloud-provider",
-		rules: []rbacv1.PolicyRule{rule(read+" create", "core", "configmaps")},
+		rules: []line{{read + " create", "core", "configmaps"}},
 	}},
 	{metav1.NamespaceSystem, "", roleTemplate{
 		name: "system:controller:token-cleaner", accounts: "token-cleaner",
-		rules: []rbacv1.PolicyRule{rule(read+" delete", "core", "secrets"), events},
+		rules: []line{{read + " delete", "core", "secrets"}, events},
 	}},
 	{metav1.NamespaceSystem, "", roleTemplate{
 		name: "system::leader-locking-kube-controller-manager", rules: leaderLocking,
@@ -45,9 +45,9 @@ var namespacedRoles = []namespacedTemplate{
 	}},
 	{metav1.NamespacePublic, "", roleTemplate{
 		name: "system:controller:bootstrap-signer", accounts: "bootstrap-signer",
-		rules: []rbacv1.PolicyRule{
-			rule(read, "core", "configmaps"),
-			rule("update", "core", "configmaps", "cluster-info"),
+		rules: []line{
+			{read, "core", "configmaps"},
+			{"update", "core", "configmaps=cluster-info"},
 			events,
 		},
 	}},

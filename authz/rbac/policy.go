@@ -28,30 +28,30 @@ const (
 const bothEvents = "core events.k8s.io"
 
 // events lets a component record what it did.
-var events = rule("create update patch", bothEvents, "events")
+var events = line{"create update patch", bothEvents, "events"}
 
 // generalRoles are what everybody may and what nobody may not.
 var generalRoles = []roleTemplate{
-	{name: "cluster-admin", groups: user.Masters, rules: []rbacv1.PolicyRule{
-		rule("*", "*", "*"),
-		paths("*", "*"),
+	{name: "cluster-admin", groups: user.Masters, rules: []line{
+		{"*", "*", "*"},
+		{"*", urls, "*"},
 	}},
-	{name: "system:discovery", groups: user.Authenticated, rules: []rbacv1.PolicyRule{
-		paths("get", "/api /api/* /apis /apis/* /healthz /livez /openapi /openapi/* /readyz /version /version/"),
+	{name: "system:discovery", groups: user.Authenticated, rules: []line{
+		{"get", urls, "/api /api/* /apis /apis/* /healthz /livez /openapi /openapi/* /readyz /version /version/"},
 	}},
-	{name: "system:basic-user", groups: user.Authenticated, rules: []rbacv1.PolicyRule{
-		rule("create", authorizationGroup, "selfsubjectaccessreviews selfsubjectrulesreviews"),
-		rule("create", authenticationGroup, "selfsubjectreviews"),
+	{name: "system:basic-user", groups: user.Authenticated, rules: []line{
+		{"create", authorizationGroup, "selfsubjectaccessreviews selfsubjectrulesreviews"},
+		{"create", authenticationGroup, "selfsubjectreviews"},
 	}},
-	{name: "system:public-info-viewer", groups: user.Authenticated + " " + user.Unauthenticated, rules: []rbacv1.PolicyRule{
-		paths("get", "/healthz /livez /readyz /version /version/"),
+	{name: "system:public-info-viewer", groups: user.Authenticated + " " + user.Unauthenticated, rules: []line{
+		{"get", urls, "/healthz /livez /readyz /version /version/"},
 	}},
-	{name: "system:monitoring", groups: "system:monitoring", rules: []rbacv1.PolicyRule{
-		paths("get", "/flagz /healthz /healthz/* /livez /livez/* /metrics /metrics/slis /readyz /readyz/* /statusz"),
-		rule("get", "core", "nodes/metrics"),
+	{name: "system:monitoring", groups: "system:monitoring", rules: []line{
+		{"get", urls, "/flagz /healthz /healthz/* /livez /livez/* /metrics /metrics/slis /readyz /readyz/* /statusz"},
+		{"get", "core", "nodes/metrics"},
 	}},
-	{name: "system:service-account-issuer-discovery", groups: user.ServiceAccounts, rules: []rbacv1.PolicyRule{
-		paths("get", "/.well-known/openid-configuration /.well-known/openid-configuration/ /openid/v1/jwks /openid/v1/jwks/"),
+	{name: "system:service-account-issuer-discovery", groups: user.ServiceAccounts, rules: []line{
+		{"get", urls, "/.well-known/openid-configuration /.well-known/openid-configuration/ /openid/v1/jwks /openid/v1/jwks/"},
 	}},
 }
 
@@ -61,46 +61,46 @@ var userFacingRoles = []roleTemplate{
 	{name: "admin", selects: "admin"},
 	{name: "edit", selects: "edit", label: "admin"},
 	{name: "view", selects: "view", label: "edit"},
-	{name: "system:aggregate-to-admin", label: "admin", rules: []rbacv1.PolicyRule{
-		rule("create", authorizationGroup, "localsubjectaccessreviews"),
-		rule(readWrite, rbacv1.GroupName, "rolebindings roles"),
+	{name: "system:aggregate-to-admin", label: "admin", rules: []line{
+		{"create", authorizationGroup, "localsubjectaccessreviews"},
+		{readWrite, rbacv1.GroupName, "rolebindings roles"},
 	}},
-	{name: "system:aggregate-to-edit", label: "edit", rules: []rbacv1.PolicyRule{
-		rule(read, "core", "pods/attach pods/exec pods/portforward pods/proxy secrets services/proxy"),
-		rule("impersonate", "core", "serviceaccounts"),
-		rule(write, "core", "pods pods/attach pods/exec pods/portforward pods/proxy configmaps"),
-		rule(write, "core", "persistentvolumeclaims replicationcontrollers replicationcontrollers/scale secrets"),
-		rule(write, "core", "serviceaccounts services services/proxy"),
-		rule("create", "core", "pods/eviction serviceaccounts/token"),
-		rule(write, bothEvents, "events"),
-		rule(write, "apps", "daemonsets deployments deployments/rollback deployments/scale replicasets"),
-		rule(write, "apps", "replicasets/scale statefulsets statefulsets/scale"),
-		rule(write, "autoscaling", "horizontalpodautoscalers"),
-		rule(write, "batch", "cronjobs jobs"),
-		rule(write, "extensions", "daemonsets deployments deployments/rollback deployments/scale ingresses"),
-		rule(write, "extensions", "networkpolicies replicasets replicasets/scale replicationcontrollers/scale"),
-		rule(write, "policy", "poddisruptionbudgets"),
-		rule(write, networkingGroup, "ingresses networkpolicies"),
-		rule(readWrite, coordinationGroup, "leases"),
-		rule(write, resourceGroup, "resourceclaims resourceclaimtemplates"),
+	{name: "system:aggregate-to-edit", label: "edit", rules: []line{
+		{read, "core", "pods/attach pods/exec pods/portforward pods/proxy secrets services/proxy"},
+		{"impersonate", "core", "serviceaccounts"},
+		{write, "core", "pods pods/attach pods/exec pods/portforward pods/proxy configmaps"},
+		{write, "core", "persistentvolumeclaims replicationcontrollers replicationcontrollers/scale secrets"},
+		{write, "core", "serviceaccounts services services/proxy"},
+		{"create", "core", "pods/eviction serviceaccounts/token"},
+		{write, bothEvents, "events"},
+		{write, "apps", "daemonsets deployments deployments/rollback deployments/scale replicasets"},
+		{write, "apps", "replicasets/scale statefulsets statefulsets/scale"},
+		{write, "autoscaling", "horizontalpodautoscalers"},
+		{write, "batch", "cronjobs jobs"},
+		{write, "extensions", "daemonsets deployments deployments/rollback deployments/scale ingresses"},
+		{write, "extensions", "networkpolicies replicasets replicasets/scale replicationcontrollers/scale"},
+		{write, "policy", "poddisruptionbudgets"},
+		{write, networkingGroup, "ingresses networkpolicies"},
+		{readWrite, coordinationGroup, "leases"},
+		{write, resourceGroup, "resourceclaims resourceclaimtemplates"},
 	}},
-	{name: "system:aggregate-to-view", label: "view", rules: []rbacv1.PolicyRule{
-		rule(read, "core", "configmaps endpoints persistentvolumeclaims persistentvolumeclaims/status pods"),
-		rule(read, "core", "replicationcontrollers replicationcontrollers/scale serviceaccounts services"),
-		rule(read, "core", "services/status bindings limitranges namespaces/status pods/log pods/status"),
-		rule(read, "core", "replicationcontrollers/status resourcequotas resourcequotas/status namespaces"),
-		rule(read, bothEvents, "events"),
-		rule(read, discoveryGroup, "endpointslices"),
-		rule(read, "apps", "controllerrevisions daemonsets daemonsets/status deployments deployments/scale"),
-		rule(read, "apps", "deployments/status replicasets replicasets/scale replicasets/status statefulsets"),
-		rule(read, "apps", "statefulsets/scale statefulsets/status"),
-		rule(read, "autoscaling", "horizontalpodautoscalers horizontalpodautoscalers/status"),
-		rule(read, "batch", "cronjobs cronjobs/status jobs jobs/status"),
-		rule(read, "extensions", "daemonsets daemonsets/status deployments deployments/scale deployments/status"),
-		rule(read, "extensions", "ingresses ingresses/status networkpolicies replicasets replicasets/scale"),
-		rule(read, "extensions", "replicasets/status replicationcontrollers/scale"),
-		rule(read, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
-		rule(read, networkingGroup, "ingresses ingresses/status networkpolicies"),
-		rule(read, resourceGroup, "resourceclaims resourceclaims/status resourceclaimtemplates"),
+	{name: "system:aggregate-to-view", label: "view", rules: []line{
+		{read, "core", "configmaps endpoints persistentvolumeclaims persistentvolumeclaims/status pods"},
+		{read, "core", "replicationcontrollers replicationcontrollers/scale serviceaccounts services"},
+		{read, "core", "services/status bindings limitranges namespaces/status pods/log pods/status"},
+		{read, "core", "replicationcontrollers/status resourcequotas resourcequotas/status namespaces"},
+		{read, bothEvents, "events"},
+		{read, discoveryGroup, "endpointslices"},
+		{read, "apps", "controllerrevisions daemonsets daemonsets/status deployments deployments/scale"},
+		{read, "apps", "deployments/status replicasets replicasets/scale replicasets/status statefulsets"},
+		{read, "apps", "statefulsets/scale statefulsets/status"},
+		{read, "autoscaling", "horizontalpodautoscalers horizontalpodautoscalers/status"},
+		{read, "batch", "cronjobs cronjobs/status jobs jobs/status"},
+		{read, "extensions", "daemonsets daemonsets/status deployments deployments/scale deployments/status"},
+		{read, "extensions", "ingresses ingresses/status networkpolicies replicasets replicasets/scale"},
+		{read, "extensions", "replicasets/status replicationcontrollers/scale"},
+		{read, "policy", "poddisruptionbudgets poddisruptionbudgets/status"},
+		{read, networkingGroup, "ingresses ingresses/status networkpolicies"},
+		{read, resourceGroup, "resourceclaims resourceclaims/status resourceclaimtemplates"},
 	}},
 }
