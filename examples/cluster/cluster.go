@@ -135,7 +135,7 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	if err != nil {
 		return err
 	}
-	c.authorizer = authorizer
+	c.authorizer = authorizer.Authorizer
 	resources, err := c.connectNodes(kube.Resources(), typed.Nodes(components))
 	if err != nil {
 		return err
@@ -150,10 +150,10 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	}
 	config := apiserver.Config{
 		Store:         store,
-		Resources:     append(tokens.serve(resources), review.Resources(authenticator, authorizer, issuer)...),
+		Resources:     append(tokens.serve(resources), review.Resources(authenticator, authorizer.Authorizer, issuer)...),
 		Handlers:      tokens.handlers,
 		Authenticator: authenticator,
-		Authorizer:    authorizer,
+		Authorizer:    authorizer.Authorizer,
 		Aggregator:    aggregator,
 		Listener:      listener,
 		TLS:           c.tls(),
