@@ -1,6 +1,7 @@
 package kubeconfig
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -51,7 +52,9 @@ func (c *Config) client(context string) (client.Config, string, error) {
 	if err := user.apply(&config, tlsConfig); err != nil {
 		return none, "", fmt.Errorf("user %q: %w", x.User, err)
 	}
-	config.TLS = tlsConfig
+	if config.Transport == nil {
+		config.TLS = tlsConfig
+	}
 	namespace := x.Namespace
 	if namespace == "" {
 		namespace = "default"
@@ -84,7 +87,7 @@ func (c *Cluster) tls() (*tls.Config, error) {
 func (u *User) apply(config *client.Config, t *tls.Config) error {
 	switch {
 	case u.Exec != nil:
-		return errors.New("credentials from an exec plugin are not supported")
+		return u.applyPlugin(config, t)
 	case u.AuthProvider != nil:
 		return errors.New("credentials from an auth-provider are not supported")
 	case u.Username != "" || u.Password != "":
@@ -118,6 +121,20 @@ func (u *User) apply(config *client.Config, t *tls.Config) error {
 			return fmt.Errorf("tokenFile: %s is empty", u.TokenFile)
 		}
 	}
+	return nil
+}
+
+// applyPlugin has a program say who one is, for the first time now: one that does
+// not work is found out at once.
+func (u *User) applyPlugin(config *client.Config, t *tls.Config) error {
+	p, err := newPlugin(u.Exec)
+	if err != nil {
+		return fmt.Errorf("exec: %w", err)
+	}
+	if _, err := p.credential(context.Background(), nil); err != nil {
+		return err
+	}
+	config.Transport = newPluginTransport(p, t)
 	return nil
 }
 

@@ -11,8 +11,12 @@
 //
 // Everything a file names must be there: a missing file, context, cluster, user
 // or certificate is an error that names it, never a client without
-// credentials. So are credentials of a kind that is not supported: exec and
-// auth-provider plugins, and passwords. Tokens and certificates are read once.
+// credentials. So are credentials of a kind that is not supported: auth-provider
+// plugins, and passwords. Tokens and certificates are read once.
+//
+// An exec plugin is run when a client is made, and again when what it said ends or
+// is refused; it inherits the environment, is given a minute, and cannot ask
+// anybody anything. Its command is looked up as the operating system does.
 package kubeconfig
 
 import (

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
@@ -96,7 +97,7 @@ func (c *cluster) askAbout(o accessOptions) (authz.Authorizer, error) {
 	}
 	asked, err := webhook.New(webhook.Config{
 		URL: service.Server, TLS: service.TLS, BearerToken: service.BearerToken,
-		AuthorizedTTL: o.allowedTTL, UnauthorizedTTL: o.notAllowedTTL,
+		AuthorizedTTL: orNever(o.allowedTTL), UnauthorizedTTL: orNever(o.notAllowedTTL),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
@@ -107,6 +108,15 @@ func (c *cluster) askAbout(o accessOptions) (authz.Authorizer, error) {
 		return nil
 	})
 	return asked, nil
+}
+
+// orNever makes of a flag's zero, which remembers nothing, what the package has for
+// that.
+func orNever(ttl time.Duration) time.Duration {
+	if ttl == 0 {
+		return -1
+	}
+	return ttl
 }
 
 func (j *judge) run(name string, part func(context.Context) error) {
