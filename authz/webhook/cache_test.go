@@ -149,14 +149,22 @@ func TestEveryAttributeCounts(t *testing.T) {
 func TestUserIsCopied(t *testing.T) {
 	service := answering(yes)
 	a := start(t, webhook.Config{URL: "https://example.com", Transport: service})
-	at := getPods
-	at.User = &user.Info{Name: "joe", Groups: []string{"dev"}, Extra: map[string][]string{"scopes": {"a"}}}
+	joe := func() authz.Attributes {
+		at := getPods
+		at.User = &user.Info{Name: "joe", Groups: []string{"dev"}, Extra: map[string][]string{"scopes": {"a"}}}
+		return at
+	}
+	at := joe()
 	decide(a, at)
 	service.status.Store(no)
 	at.User.Groups[0], at.User.Extra["scopes"][0] = "ops", "b"
 	if got := decide(a, at); got != authz.Deny {
 		t.Errorf("the groups of another time: %v", got)
 	}
+	if got := decide(a, joe()); got != authz.Allow {
+		t.Errorf("what was remembered has changed: %v", got)
+	}
+	service.want(t, "joe before and after", 2)
 }
 
 func TestCacheIsBounded(t *testing.T) {

@@ -102,6 +102,9 @@ func transport(config *tls.Config) *http.Transport {
 		MaxIdleConnsPerHost:    32, // questions at one time, where the service speaks HTTP/1 only
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
+		// A connection whose other end is gone is found out and left; otherwise every
+		// question would go that way until the kernel gives up.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 	}
 }
 
