@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/apiserver/internal/fair"
+	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -167,6 +168,7 @@ func (s *Server) served(r *http.Request, info requestInfo) Served {
 func (s *Server) authenticate(r *http.Request) (*user.Info, error) {
 	// Whichever of two headers was believed, somebody might believe the other.
 	if len(r.Header.Values("Authorization")) > 1 {
+		s.config.Log.V(1).Info("authentication failed", "error", authn.ErrManyAuthorizations.Error())
 		return nil, apierrors.NewUnauthorized("Unauthorized")
 	}
 	u, known, err := s.config.Authenticator.Authenticate(r)
