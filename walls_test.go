@@ -93,6 +93,7 @@ var walls = []wall{
 		{"authn/user", sharedNoun},
 		{"k8s.io/api/core", "pods and volumes say what a node needs"},
 		{"k8s.io/api/storage", "attachments of volumes are to nodes"},
+		{"k8s.io/api/resource", "resource slices are of nodes"},
 	}},
 	{packages: "authz/rbac", closed: true, may: []allowance{
 		{"authz", itsRoom},
@@ -130,6 +131,7 @@ var walls = []wall{
 		{"admission", itsRoom},
 		{"authn/user", sharedNoun},
 		{"authz", "conditions ask the server's own authorizer"},
+		{"internal/requirement", "selectors are read for authorization in one way"},
 		{"github.com/google/cel-go", "the one leaf that evaluates CEL"},
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
@@ -218,6 +220,7 @@ var walls = []wall{
 		{"apiserver", itsRoom},
 		{"authn", "it asks the server's own authenticator"},
 		{"authz", "it asks the server's own authorizer"},
+		{"internal/requirement", "selectors are read for authorization in one way"},
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 	}},
@@ -265,6 +268,7 @@ var walls = []wall{
 		{"admission", "its job is to compose these four"},
 		{"storage", "its job is to compose these four"},
 		{"apiserver/internal", itsRoom},
+		{"internal/requirement", "selectors are read for authorization in one way"},
 		{"k8s.io/api/apidiscovery", "the documents of aggregated discovery"},
 		{"k8s.io/apimachinery", "codecs, options, tables and patches of the wire protocol"},
 		{"gopkg.in/evanphx/json-patch.v4", "RFC 6902 and 7386"},
@@ -281,6 +285,7 @@ var walls = []wall{
 		{"github.com/go-logr/logr", logging},
 	}},
 
+	{packages: "informer/informertest", closed: true, may: []allowance{{"informer", itsRoom}}},
 	{packages: "informer", closed: true, may: []allowance{{"github.com/go-logr/logr", logging}}},
 
 	{packages: "reconcile/controllers", closed: true, may: []allowance{
@@ -294,6 +299,15 @@ var walls = []wall{
 		{"reconcile", itsRoom},
 		{"k8s.io/apimachinery", machinery},
 		{"github.com/go-logr/logr", logging},
+	}},
+	{packages: "reconcile/lease", closed: true, may: []allowance{
+		{"reconcile", itsRoom},
+		{"k8s.io/api/coordination", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
+	{packages: "reconcile/metrics", closed: true, may: []allowance{
+		{"reconcile", itsRoom},
+		{"github.com/prometheus/client_golang", "the one leaf of the room that speaks to Prometheus"},
 	}},
 	{packages: "reconcile", closed: true, may: []allowance{{"github.com/go-logr/logr", logging}}},
 
@@ -328,6 +342,10 @@ var walls = []wall{
 		{"k8s.io/apimachinery", machinery},
 	}},
 	{packages: "internal/recent", closed: true},
+	{packages: "internal/requirement", closed: true, may: []allowance{
+		{"authz", "it makes what authorization knows"},
+		{"k8s.io/apimachinery", "selectors are Kubernetes's"},
+	}},
 
 	{packages: "cni/bridge", closed: true, may: []allowance{
 		{"cni", itsRoom},
@@ -420,6 +438,13 @@ var walls = []wall{
 		{"golang.org/x/sync", "the parts run and end together"},
 	}},
 
+	{packages: "examples/controller", closed: true, may: []allowance{
+		{"client", "here the rooms are joined"},
+		{"informer", "here the rooms are joined"},
+		{"reconcile", "here the rooms are joined"},
+		{"golang.org/x/sync/errgroup", "its parts end together"},
+		{"k8s.io/apimachinery", machinery},
+	}},
 	{packages: "examples/widgets", closed: true, may: []allowance{
 		{"apiserver", "it embeds a server"},
 		{"authn", "here the rooms are joined"},

@@ -73,6 +73,9 @@ type Request struct {
 	// such as "podsecurity.example.com/level", which begins with whose it is; a
 	// second value of a key is dropped.
 	Annotate func(key, value string)
+	// AnnotateBody is as Annotate, for what says as much as the body of the request
+	// does. It is nil where the audit event has no bodies.
+	AnnotateBody func(key, value string)
 }
 
 // GroupVersionResource names a resource as it is in URLs. The core group is "".

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,6 +60,45 @@ type Outcome struct {
 	Request, Answer json.RawMessage
 }
 
+// identified asks identify who sent r, and begins the trail with what it says.
+func (s *Server) identified(w *recorder, r *http.Request, info requestInfo, identify func(*http.Request) (*user.Info, error)) (*user.Info, error) {
+	if s.config.Auditor == nil {
+		return identify(r)
+	}
+	ctx, annotations := authn.CollectAnnotations(r.Context())
+	u, err := identify(r.WithContext(ctx))
+	s.audit(w, r, info, u)
+	if w.trail == nil {
+		return u, err
+	}
+	for _, one := range annotations() {
+		w.trail.Annotate(one.Key, one.Value)
+	}
+	if err != nil {
+		w.attempted = attempted(r)
+	}
+	return u, err
+}
+
+// attempted tells the audit how a client that was refused has tried to come in, in
+// kube-apiserver's words.
+func attempted(r *http.Request) string {
+	var ways []string
+	if _, _, ok := r.BasicAuth(); ok {
+		ways = append(ways, "basic")
+	}
+	if scheme, _, more := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " "); more && strings.EqualFold(scheme, "bearer") {
+		ways = append(ways, "bearer")
+	}
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		ways = append(ways, "x509")
+	}
+	if len(ways) == 0 {
+		return "Authentication failed, no credentials provided"
+	}
+	return "Authentication failed, attempted: " + strings.Join(ways, ", ")
+}
+
 // audit begins the trail of a request by u, which may be nil.
 func (s *Server) audit(w *recorder, r *http.Request, info requestInfo, u *user.Info) {
 	if s.config.Auditor == nil {
@@ -85,6 +125,11 @@ func (s *Server) audited(w *recorder, r *http.Request, info requestInfo, panicke
 		return
 	}
 	out := Outcome{Code: w.code, Panicked: panicked, Status: w.status}
+	if w.attempted != "" && w.status != nil {
+		told := *w.status
+		told.Message = w.attempted // which the client is not told
+		out.Status = &told
+	}
 	k := s.kinds[info.gvr()]
 	if w.request != nil && w.request.Len() > 0 {
 		out.Request = s.asJSON(k, info, contentType(r), w.request.Bytes())

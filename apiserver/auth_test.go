@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -104,7 +105,17 @@ func TestAuthorization(t *testing.T) {
 			authz.Attributes{Verb: "get", Version: "v1", Resource: "namespaces", Namespace: "n", Name: "n"}},
 		{"DELETE", podPath, "deletecollection", "", authz.Attributes{Verb: "deletecollection", Version: "v1", Resource: "pods", Namespace: "default"}},
 		{"GET", podPath + "?watch=true&fieldSelector=metadata.name%3Dp", `pods "p" is forbidden: User "jane" cannot watch`, "",
-			authz.Attributes{Verb: "watch", Version: "v1", Resource: "pods", Namespace: "default", Name: "p"}},
+			authz.Attributes{Verb: "watch", Version: "v1", Resource: "pods", Namespace: "default", Name: "p",
+				Fields: []authz.Requirement{{Key: "metadata.name", Operator: authz.In, Values: []string{"p"}}}}},
+		{"GET", podPath + "?fieldSelector=spec.nodeName%3Dn,status.phase!%3DRunning&labelSelector=a+in+(c,b),!d", "cannot list", "",
+			authz.Attributes{Verb: "list", Version: "v1", Resource: "pods", Namespace: "default",
+				Fields: []authz.Requirement{{Key: "spec.nodeName", Operator: authz.In, Values: []string{"n"}}, {Key: "status.phase", Operator: authz.NotIn, Values: []string{"Running"}}},
+				Labels: []authz.Requirement{{Key: "a", Operator: authz.In, Values: []string{"b", "c"}}, {Key: "d", Operator: authz.DoesNotExist, Values: []string{}}}}},
+		{"GET", podPath + "?fieldSelector=a&labelSelector=a+in", "cannot list", "", authz.Attributes{Verb: "list", Version: "v1", Resource: "pods", Namespace: "default"}},
+		{"GET", podPath + "/p?fieldSelector=a%3Db&labelSelector=a", "cannot get", "", authz.Attributes{Verb: "get", Version: "v1", Resource: "pods", Namespace: "default", Name: "p"}},
+		{"DELETE", podPath + "?fieldSelector=metadata.name%3Dp", "deletecollection", "",
+			authz.Attributes{Verb: "deletecollection", Version: "v1", Resource: "pods", Namespace: "default",
+				Fields: []authz.Requirement{{Key: "metadata.name", Operator: authz.In, Values: []string{"p"}}}}},
 		{"GET", "/apis/none/v1/things", "things.none is forbidden", "", authz.Attributes{Verb: "list", Group: "none", Version: "v1", Resource: "things"}},
 		{"GET", "/metrics", `forbidden: User "jane" cannot get path "/metrics"`, "", authz.Attributes{Verb: "get", Path: "/metrics"}},
 		{"POST", "/healthz/", `forbidden: User "jane" cannot post path "/healthz"`, "", authz.Attributes{Verb: "post", Path: "/healthz"}},
@@ -112,7 +123,7 @@ func TestAuthorization(t *testing.T) {
 		a := &api{t, s.As("jane", c.reason), "http://memory"}
 		a.want(a.do(c.method, c.path, ""), 403, c.text)
 		got := asked[len(asked)-1]
-		if got.User = nil; got != c.want {
+		if got.User = nil; !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s %s: asked %+v, want %+v", c.method, c.path, got, c.want)
 		}
 	}

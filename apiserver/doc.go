@@ -22,7 +22,8 @@
 // # The path of a request
 //
 // A write passes, in this order: authentication (401), impersonation (403) and
-// authorization (403), routing, decoding (400, 413, 415), the resource's defaults and preparation,
+// authorization (403, or 500 where nobody could tell), routing, decoding (400, 413,
+// 415), the resource's defaults and preparation,
 // mutating admission (403), validation (422), validating admission, and storage
 // in one transaction (409). The message of an error is the one that Kubernetes
 // gives where clients and people know it. A dry run goes the same way and stops

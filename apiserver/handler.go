@@ -45,8 +45,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, identify func(*ht
 		defer cancel()
 		r = r.WithContext(ctx)
 	}
-	u, err := identify(r)
-	s.audit(recorder, r, info, u)
+	u, err := s.identified(recorder, r, info, identify)
+	if r.ProtoMajor == 2 && (err != nil || strange(u)) {
+		h.Set("Connection", "close") // net/http says GOAWAY
+	}
 	if err == nil {
 		u, err = s.persona(recorder, r, u)
 	}
@@ -63,13 +65,18 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, identify func(*ht
 		recorder.placed = true
 		defer s.unplace(recorder)
 	}
-	if err := s.authorize(recorder, r, info, u); err != nil {
-		s.writeError(recorder, r, err)
+	if !s.authorize(recorder, r, info, u) {
 		return
 	}
 	if err := s.route(recorder, r, info, u); err != nil {
 		s.writeError(recorder, r, err)
 	}
+}
+
+// strange reports users that could be anybody. Opening streams costs a stranger
+// nothing (CVE-2023-44487), so they get one for each connection of HTTP/2.
+func strange(u *user.Info) bool {
+	return u.Name == user.Anonymous || u.In(user.Unauthenticated)
 }
 
 // unplace gives up the place of a request among those that are served at once.
@@ -183,30 +190,52 @@ func (s *Server) authenticate(r *http.Request) (*user.Info, error) {
 	return u, nil
 }
 
-func (s *Server) authorize(w *recorder, r *http.Request, info requestInfo, u *user.Info) error {
+// authorize reports whether u may go on with the request, and has answered it
+// otherwise. An authorizer that could not look at all it should have is no reason
+// to refuse anybody: that is an error of the server's, in plain text as of
+// kube-apiserver.
+func (s *Server) authorize(w *recorder, r *http.Request, info requestInfo, u *user.Info) bool {
 	a := info.attributes(u)
 	decision, reason, err := s.config.Authorizer.Authorize(r.Context(), a)
+	if decision != authz.Allow && err != nil {
+		s.undecided(a, err)
+		if w.trail != nil {
+			w.trail.Annotate("authorization.k8s.io/reason", "internal error")
+		}
+		text := fmt.Sprintf("Internal Server Error: %q: %v", r.URL.RequestURI(), err)
+		http.Error(w, plainText.Replace(text), http.StatusInternalServerError)
+		return false
+	}
 	if w.trail != nil {
 		w.trail.Decided(decision == authz.Allow, reason)
 	}
-	return s.decided(a, decision, reason, err)
+	if decision != authz.Allow {
+		s.writeError(w, r, notAllowed(a, reason))
+		return false
+	}
+	return true
 }
 
 // authorizeMore asks whether u may do something else in the same request.
 func (s *Server) authorizeMore(r *http.Request, info requestInfo, u *user.Info) error {
 	a := info.attributes(u)
 	decision, reason, err := s.config.Authorizer.Authorize(r.Context(), a)
-	return s.decided(a, decision, reason, err)
+	switch {
+	case decision == authz.Allow:
+		return nil
+	case err != nil:
+		return apierrors.NewInternalError(err)
+	}
+	return notAllowed(a, reason)
 }
 
-// decided is the error to whoever may not do a.
-func (s *Server) decided(a authz.Attributes, decision authz.Decision, reason string, err error) error {
-	if decision == authz.Allow {
-		return nil
-	}
-	if err != nil {
-		s.config.Log.Error(err, "authorization incomplete", "user", a.User.Name, "verb", a.Verb)
-	}
+// undecided tells of an authorizer that could not decide.
+func (s *Server) undecided(a authz.Attributes, err error) {
+	s.config.Log.Error(err, "authorization incomplete", "user", a.User.Name, "verb", a.Verb)
+}
+
+// notAllowed is the error to whoever may not do a.
+func notAllowed(a authz.Attributes, reason string) error {
 	gr := schema.GroupResource{Group: a.Group, Resource: a.Resource}
 	return apierrors.NewForbidden(gr, a.Name, fmt.Errorf("%s", forbidden(a, reason)))
 }

@@ -29,8 +29,11 @@ func (s *Server) impersonate(r *http.Request, u *user.Info) (*user.Info, error) 
 	}
 	for _, a := range as.attributes(u) {
 		decision, reason, err := s.config.Authorizer.Authorize(r.Context(), a)
-		if err := s.decided(a, decision, reason, err); err != nil {
-			return nil, err
+		if err != nil {
+			s.undecided(a, err)
+		}
+		if decision != authz.Allow {
+			return nil, notAllowed(a, reason) // whatever went wrong, as in Kubernetes
 		}
 	}
 	for name := range r.Header {

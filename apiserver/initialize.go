@@ -58,6 +58,7 @@ func (s *Server) pendingNew(q *request, in *admission.Request) (*initializers, e
 		if errs := checkNew(q.sent.state); len(errs) > 0 {
 			return nil, apierrors.NewInvalid(q.kind.gvk.GroupKind(), in.Name, errs)
 		}
+		q.noteInitializers("pending", q.sent.state)
 		return q.sent.state, nil
 	}
 	names, err := s.config.Initializers.Pending(q.r.Context(), in)
@@ -71,7 +72,16 @@ func (s *Server) pendingNew(q *request, in *admission.Request) (*initializers, e
 	for i, name := range names {
 		state.Pending[i].Name = name
 	}
+	q.noteInitializers("pending", state)
 	return state, nil
+}
+
+// noteInitializers tells the audit of the initializers that the object waits for,
+// or of one that has acted or failed.
+func (q *request) noteInitializers(what string, state *initializers) {
+	if state != nil && len(state.Pending) > 0 {
+		q.annotate("initializers.admission.k8s.io/"+what, strings.Join(namesOf(state), ","))
+	}
 }
 
 // checkNew checks initializers that a creator has chosen.
@@ -112,6 +122,12 @@ func (s *Server) pendingNext(q *request) (*initializers, error) {
 	}
 	if errs := checkNext(was, next); len(errs) > 0 {
 		return nil, apierrors.NewInvalid(q.kind.gvk.GroupKind(), q.info.Name, errs)
+	}
+	switch acting := (&initializers{Pending: was.Pending[:min(1, len(was.Pending))]}); {
+	case next.failed() && !was.failed():
+		q.noteInitializers("failed", acting)
+	case next == nil || len(next.Pending) < len(was.Pending):
+		q.noteInitializers("completed", acting)
 	}
 	return next, nil
 }
@@ -159,7 +175,7 @@ func (s *Server) mayInitialize(q *request, name, otherwise string) error {
 		return nil
 	}
 	if err != nil {
-		s.config.Log.Error(err, "authorization incomplete", "user", a.User.Name, "verb", a.Verb)
+		return apierrors.NewInternalError(err)
 	}
 	return apierrors.NewForbidden(q.kind.gr, name, fmt.Errorf("%s: %s", otherwise, forbidden(a, reason)))
 }

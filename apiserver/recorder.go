@@ -18,11 +18,13 @@ type recorder struct {
 	// placed says that the request counts among those that are served at once.
 	placed bool
 
-	status  *metav1.Status // of an error
-	trail   Trail          // nil without an audit, as all below
-	streams bool
-	request *bytes.Buffer
-	answer  *bytes.Buffer
+	status *metav1.Status // of an error
+	trail  Trail          // nil without an audit, as all below
+	// attempted is how a client that was refused has tried to come in.
+	attempted string
+	streams   bool
+	request   *bytes.Buffer
+	answer    *bytes.Buffer
 }
 
 func (w *recorder) WriteHeader(code int) { w.begin(code); w.ResponseWriter.WriteHeader(code) }

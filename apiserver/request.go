@@ -148,6 +148,9 @@ func (q *request) admissionRequest(op admission.Operation, obj, old runtime.Obje
 		Warn:        func(text string) { warning(q.w.Header(), text) },
 		Annotate:    q.annotate,
 	}
+	if q.audited() {
+		in.AnnotateBody = q.annotate
+	}
 	if obj != nil { // or else it would be no nil
 		in.Object = obj
 	}
@@ -162,6 +165,16 @@ func (q *request) annotate(key, value string) {
 	if r, ok := q.w.(*recorder); ok && r.trail != nil {
 		r.trail.Annotate(key, value)
 	}
+}
+
+// audited reports whether the request's audit event has its body.
+func (q *request) audited() bool {
+	r, ok := q.w.(*recorder)
+	if !ok || r.trail == nil {
+		return false
+	}
+	body, _ := r.trail.Wants()
+	return body
 }
 
 func formatRevision(revision storage.Revision) string {

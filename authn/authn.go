@@ -18,7 +18,8 @@
 // file up to date with it. This package knows nothing of Kubernetes types, and
 // links nothing but the standard library.
 //
-// A credential may be meant for somebody: see [WithAudiences] and [MeantFor].
+// A credential may be meant for somebody: see [WithAudiences] and [MeantFor]. What an
+// audit should know of how a request was authenticated is said by [Annotate].
 package authn
 
 import (

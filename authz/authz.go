@@ -41,6 +41,10 @@ type Attributes struct {
 	Namespace string
 	// Name is empty where the request names no object (list, create ...).
 	Name string
+	// Fields and Labels are what the selectors of a list, a watch or a
+	// deletecollection ask for; empty where there are none that can be read. They only
+	// narrow: who ignores them decides about all objects.
+	Fields, Labels []Requirement
 
 	// Path is the URL path of a request that is not for a resource.
 	Path string
@@ -72,7 +76,7 @@ func (d Decision) String() string {
 // all it should have; it comes with NoOpinion or Deny, never with Allow.
 //
 // Authorize must be safe for concurrent use and must not change or keep the
-// user it is given.
+// user and the requirements it is given.
 type Authorizer interface {
 	Authorize(context.Context, Attributes) (Decision, string, error)
 }

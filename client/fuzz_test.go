@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 var podKind = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
@@ -63,13 +62,11 @@ func FuzzDecodeList(f *testing.F) {
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var pods []*corev1.Pod
-		add := func() runtime.Object {
-			pods = append(pods, new(corev1.Pod))
-			return pods[len(pods)-1]
-		}
-		_, _ = decodeList(JSON, data, podKind, add)
+		empty := func() *corev1.Pod { return new(corev1.Pod) }
+		add := func(some []*corev1.Pod) { pods = append(pods, some...) }
+		_, _ = decodeList(JSON, data, podKind, empty, nil, add)
 		pods = nil
-		meta, err := decodeList(Protobuf, data, podKind, add)
+		meta, err := decodeList(Protobuf, data, podKind, empty, nil, add)
 		if err != nil {
 			return
 		}
@@ -84,6 +81,21 @@ func FuzzDecodeList(f *testing.F) {
 		if len(whole.Items) != len(pods) || whole.ResourceVersion != meta.ResourceVersion {
 			t.Fatalf("%d items at %q, not %d at %q", len(pods), meta.ResourceVersion, len(whole.Items), whole.ResourceVersion)
 		}
+		_ = eachField(raw, func(number uint64, item []byte) error {
+			var p corev1.Pod
+			if number != 2 || p.Unmarshal(item) != nil {
+				return nil
+			}
+			// Nobody sends a field twice or out of order.
+			if canonical, err := p.Marshal(); err != nil || !bytes.Equal(canonical, item) {
+				return nil
+			}
+			namespace, name, revision, ok := peek(item)
+			if ok != (p.Name != "" && p.ResourceVersion != "") || ok && (namespace != p.Namespace || name != p.Name || revision != p.ResourceVersion) {
+				t.Fatalf("peeked %s/%s at %s into %s", namespace, name, revision, &p)
+			}
+			return nil
+		})
 		for i, p := range pods {
 			p.TypeMeta = metav1.TypeMeta{}
 			if p.String() != whole.Items[i].String() {
@@ -127,7 +139,7 @@ func BenchmarkDecodeList(b *testing.B) {
 		b.Run(map[bool]string{true: "protobuf", false: "json"}[protobuf]+"/pods=500", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := decodeList(contentType, data, podKind, func() runtime.Object { return new(corev1.Pod) }); err != nil {
+				if _, err := decodeList(contentType, data, podKind, func() *corev1.Pod { return new(corev1.Pod) }, nil, func([]*corev1.Pod) {}); err != nil {
 					b.Fatal(err)
 				}
 			}

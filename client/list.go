@@ -1,13 +1,13 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"net/url"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // List reads all objects of a namespace, or of all namespaces where it is
@@ -16,39 +16,47 @@ import (
 // the server forgets that revision between two pages, List begins anew without
 // pages.
 func (r Resource[T]) List(ctx context.Context, namespace string, o metav1.ListOptions) ([]T, string, error) {
-	at, err := r.path(namespace, "")
+	var objects []T
+	revision, err := r.list(ctx, namespace, o, nil, func() { objects = nil }, func(some []T) {
+		objects = append(objects, some...)
+	})
 	if err != nil {
 		return nil, "", err
 	}
-	var objects []T
+	return objects, revision, nil
+}
+
+// list reads what List does, but for objects that are known, and gives the
+// objects away as they come. It calls
+// begin before the first ones, also when it begins anew.
+func (r Resource[T]) list(ctx context.Context, namespace string, o metav1.ListOptions, known func([]byte) bool, begin func(), add func([]T)) (revision string, err error) {
+	at, err := r.path(namespace, "")
+	if err != nil {
+		return "", err
+	}
+	begin()
+	var body bytes.Buffer // for one page after the other: objects have copies
 	for {
-		meta, err := r.page(ctx, at, o, &objects)
+		response, err := r.negotiate(ctx, Request{Path: at, Query: query(o), into: &body}, nil)
 		if apierrors.IsResourceExpired(err) && o.Continue != "" {
-			objects, o.Continue, o.Limit = nil, "", 0
+			o.Continue, o.Limit = "", 0
+			begin()
 			continue
 		}
 		if err != nil {
-			return nil, "", err
+			return "", err
+		}
+		meta, err := decodeList(response.ContentType, response.Body, r.kind(), r.t.New, known, add)
+		if err != nil {
+			return "", err
 		}
 		if meta.Continue == "" {
-			return objects, meta.ResourceVersion, nil
+			return meta.ResourceVersion, nil
 		}
 		o.Continue = meta.Continue
 		// A continuation names its revision itself; a server refuses both.
 		o.ResourceVersion, o.ResourceVersionMatch = "", ""
 	}
-}
-
-func (r Resource[T]) page(ctx context.Context, at string, o metav1.ListOptions, objects *[]T) (metav1.ListMeta, error) {
-	response, err := r.negotiate(ctx, Request{Path: at, Query: query(o)}, nil)
-	if err != nil {
-		return metav1.ListMeta{}, err
-	}
-	return decodeList(response.ContentType, response.Body, r.kind(), func() runtime.Object {
-		object := r.t.New()
-		*objects = append(*objects, object)
-		return object
-	})
 }
 
 // query writes list options as URL parameters.
@@ -75,6 +83,9 @@ func query(o metav1.ListOptions) url.Values {
 	}
 	if o.TimeoutSeconds != nil {
 		set("timeoutSeconds", strconv.FormatInt(*o.TimeoutSeconds, 10))
+	}
+	if o.SendInitialEvents != nil {
+		set("sendInitialEvents", strconv.FormatBool(*o.SendInitialEvents))
 	}
 	return q
 }

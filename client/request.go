@@ -30,6 +30,10 @@ type Request struct {
 	// Body, when not nil, is sent as ContentType; empty means JSON.
 	Body        []byte
 	ContentType string
+
+	// into, when not nil, is what the answer is read to, and what its Body is a
+	// part of.
+	into *bytes.Buffer
 }
 
 // Response is the whole of a successful answer.
@@ -56,11 +60,15 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 		return Response{}, err
 	}
 	defer stream.Close()
-	body, err := io.ReadAll(stream)
-	if err != nil {
+	into := r.into
+	if into == nil {
+		into = new(bytes.Buffer)
+	}
+	into.Reset()
+	if _, err := into.ReadFrom(stream); err != nil {
 		return Response{}, fmt.Errorf("read answer to %s %s: %w", r.method(), r.Path, err)
 	}
-	return Response{ContentType: contentType, Body: body}, nil
+	return Response{ContentType: contentType, Body: into.Bytes()}, nil
 }
 
 // Stream sends a request and returns the body of the answer, to be read as it

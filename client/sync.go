@@ -32,12 +32,25 @@ type Selection[T Object] struct {
 	resource  Resource[T]
 	namespace string
 	options   metav1.ListOptions
+	// initialWait is for how long to wait for the next of the initial events of a
+	// watch; zero lists instead of asking for them.
+	initialWait time.Duration
 }
 
 // Where narrows what Sync follows to a namespace and to label and field
 // selectors. Empty strings narrow nothing.
 func (r Resource[T]) Where(namespace, labelSelector, fieldSelector string) Selection[T] {
-	return Selection[T]{r, namespace, metav1.ListOptions{LabelSelector: labelSelector, FieldSelector: fieldSelector}}
+	return Selection[T]{resource: r, namespace: namespace, options: metav1.ListOptions{LabelSelector: labelSelector, FieldSelector: fieldSelector}}
+}
+
+// WithInitialEvents has Sync begin with a watch that sends what exists first,
+// in place of a list, so that neither side ever holds a list in one piece
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/#streaming-lists).
+// Where the server refuses that, or nothing has come from it for the time of
+// wait before all initial events have, Sync lists.
+func (s Selection[T]) WithInitialEvents(wait time.Duration) Selection[T] {
+	s.initialWait = wait
+	return s
 }
 
 // Sync follows all objects of the resource. See [Selection.Sync].
@@ -61,27 +74,35 @@ const (
 // from there and lists only if the server no longer remembers that revision;
 // the same goes for later. A watch that the server ends in peace is resumed.
 //
+// A sink that has the methods Begin(), Item(T) and End(revision string) is given
+// a list in pieces by these instead of by Replace, and Begin again if the list
+// has to begin anew. If it has Unchanged(key, revision string) bool, too, it is
+// asked first, in protobuf, with namespace/name or name for the key, and an
+// object that it has is not even decoded.
+//
 // It returns when ctx is done or the connection breaks, and always with an
 // error. Calling it again with the last revision the sink was given goes on
-// without a gap.
+// without a gap. A server that has not come as far as from yet answers with an
+// error, too: what the sink has is newer than anything this server could send.
 func (s Selection[T]) Sync(ctx context.Context, from string, sink Sink[T]) error {
+	stream := s.initialWait > 0
 	for {
 		fresh := from == ""
-		if fresh {
-			o := s.options
-			o.Limit = pageSize
-			objects, revision, err := s.resource.List(ctx, s.namespace, o)
-			if err != nil {
+		if fresh && !stream {
+			if err := s.list(ctx, &from, sink); err != nil {
 				return err
 			}
-			sink.Replace(revision, objects)
-			from = revision
 		}
 		began, before := time.Now(), from
 		err := s.watch(ctx, &from, sink)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case fresh && stream && from == "":
+			stream = false
+			if err != nil && !refusesInitialEvents(err) {
+				return fmt.Errorf("watch %s: %w", s.resource.t.Plural, err)
+			}
 		case expired(err) && !(fresh && from == before):
 			from = ""
 		case err != nil:
@@ -92,22 +113,47 @@ func (s Selection[T]) Sync(ctx context.Context, from string, sink Sink[T]) error
 	}
 }
 
+// list gives sink all objects, in pages.
+func (s Selection[T]) list(ctx context.Context, from *string, sink Sink[T]) error {
+	o := s.options
+	o.Limit = pageSize
+	pieces := inPieces(sink)
+	revision, err := s.resource.list(ctx, s.namespace, o, known(sink), pieces.Begin, func(objects []T) {
+		for i, object := range objects {
+			pieces.Item(object)
+			objects[i] = *new(T) // what the sink has already is garbage from here on
+		}
+	})
+	if err != nil {
+		return err
+	}
+	pieces.End(revision)
+	*from = revision
+	return nil
+}
+
 // expired reports that the server no longer remembers the revision.
 func expired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 }
 
-// watch hands the changes after *from to sink and moves *from along. It
-// returns nil when the server ended the watch.
+// watch hands the changes after *from to sink and moves *from along; with *from
+// empty, what exists before that. It returns nil when the server ended the watch.
 func (s Selection[T]) watch(ctx context.Context, from *string, sink Sink[T]) error {
+	initial := newInitialEvents(sink, *from == "")
+	ctx, stop := initial.bound(ctx, s.initialWait)
+	defer stop()
 	body, contentType, err := s.open(ctx, *from)
 	if err != nil {
-		return err
+		return initial.explain(ctx, err)
 	}
 	defer body.Close()
 	next, err := events(contentType, body)
 	if err != nil {
 		return err
+	}
+	if initial.pending {
+		initial.Begin()
 	}
 	for {
 		e, err := next()
@@ -115,10 +161,22 @@ func (s Selection[T]) watch(ctx context.Context, from *string, sink Sink[T]) err
 			return nil
 		}
 		if err != nil {
+			return initial.explain(ctx, err)
+		}
+		object, err := s.read(contentType, e)
+		if err != nil {
 			return err
 		}
-		if err := s.deliver(contentType, e, from, sink); err != nil {
+		if initial.pending {
+			err = initial.take(e.kind, object)
+		} else {
+			err = deliver(e.kind, object, sink)
+		}
+		if err != nil {
 			return err
+		}
+		if !initial.pending {
+			*from = object.GetResourceVersion()
 		}
 	}
 }
@@ -130,6 +188,9 @@ func (s Selection[T]) open(ctx context.Context, from string) (io.ReadCloser, str
 	}
 	o := s.options
 	o.Watch, o.AllowWatchBookmarks, o.ResourceVersion = true, true, from
+	if from == "" {
+		o.SendInitialEvents, o.ResourceVersionMatch = new(true), metav1.ResourceVersionMatchNotOlderThan
+	}
 	seconds := watchSeconds + rand.Int64N(watchSeconds)
 	o.TimeoutSeconds = &seconds
 	q := Request{Path: at, Query: query(o), Accept: accept(s.resource.protobuf())}
@@ -141,16 +202,22 @@ func (s Selection[T]) open(ctx context.Context, from string) (io.ReadCloser, str
 	return body, contentType, err
 }
 
-func (s Selection[T]) deliver(contentType string, e event, from *string, sink Sink[T]) error {
+// read returns the object of an event, or the error that it carries.
+func (s Selection[T]) read(contentType string, e event) (T, error) {
+	var none T
 	if e.kind == watch.Error {
-		return failure(contentType, e.object)
+		return none, failure(contentType, e.object)
 	}
 	object := s.resource.t.New()
 	if err := decode(contentType, e.object, s.resource.kind(), object); err != nil {
-		return err
+		return none, err
 	}
+	return object, nil
+}
+
+func deliver[T Object](kind watch.EventType, object T, sink Sink[T]) error {
 	revision := object.GetResourceVersion()
-	switch e.kind {
+	switch kind {
 	case watch.Added, watch.Modified:
 		sink.Put(revision, object)
 	case watch.Deleted:
@@ -158,8 +225,7 @@ func (s Selection[T]) deliver(contentType string, e event, from *string, sink Si
 	case watch.Bookmark:
 		sink.Bookmark(revision)
 	default:
-		return fmt.Errorf("unknown event type %q", e.kind)
+		return fmt.Errorf("unknown event type %q", kind)
 	}
-	*from = revision
 	return nil
 }

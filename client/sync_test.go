@@ -47,6 +47,29 @@ func TestList(t *testing.T) {
 	}
 }
 
+// TestListKeepsItsOrder has a page that is decoded in parts.
+func TestListKeepsItsOrder(t *testing.T) {
+	for _, asJSON := range []bool{false, true} {
+		w := newWire(t)
+		c := serve(t, client.Config{JSON: asJSON}, func(rw http.ResponseWriter, r *http.Request) {
+			list := &corev1.PodList{}
+			for i := range 1234 {
+				list.Items = append(list.Items, *pod(fmt.Sprint(i), fmt.Sprint(i)))
+			}
+			w.respond(rw, r, 200, list)
+		})
+		pods, _, err := typed.Pods(c).List(t.Context(), "", metav1.ListOptions{})
+		if err != nil || len(pods) != 1234 {
+			t.Fatalf("%d pods: %v", len(pods), err)
+		}
+		for i, p := range pods {
+			if want := fmt.Sprint(i); p.Name != want || p.ResourceVersion != want {
+				t.Fatalf("pod %d is %s", i, p.Name)
+			}
+		}
+	}
+}
+
 func TestListBeginsAnewWhenAPageIsGone(t *testing.T) {
 	w := newWire(t)
 	c := serve(t, client.Config{}, func(rw http.ResponseWriter, r *http.Request) {

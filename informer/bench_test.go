@@ -147,3 +147,25 @@ func BenchmarkRelist(b *testing.B) {
 		sink.Replace(strconv.Itoa(revision), list)
 	}
 }
+
+// BenchmarkLatency is the time from a Put with nothing else going on until a
+// handler has been told.
+func BenchmarkLatency(b *testing.B) {
+	inf, _, sink := loaded(b, 100_000, 10)
+	told := make(chan struct{})
+	h := inf.Follow(func(e informer.Event[*object]) {
+		if !e.Initial {
+			told <- struct{}{}
+		}
+	}, informer.Options{})
+	<-h.Synced()
+	list := objects(100_000)
+	revision := 100_000
+	for b.Loop() {
+		revision++
+		o := *list[revision%100_000]
+		o.revision = revision
+		sink.Put(strconv.Itoa(revision), &o)
+		<-told
+	}
+}

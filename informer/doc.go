@@ -13,21 +13,25 @@
 //
 // # Model
 //
-// One goroutine, that of [Informer.Run], writes. It follows a [Source] and
-// publishes an immutable [View] after each change. Readers take the current
-// view in constant time, without locks; everything read from one view,
-// through whatever index, is of one revision. Objects are shared and must not
-// be changed by anyone.
+// One goroutine of [Informer.Run] writes. It stores what a [Source] says and
+// publishes an immutable [View] after each change, or after several that came
+// faster than they could be stored one by one; between two views lies always a
+// part of the history without gaps. Readers take the current view in constant
+// time, without locks; everything read from one view, through whatever index,
+// is of one revision. Objects are shared and must not be changed by anyone
+// (informertest has a detector for those who do).
 //
-// Handlers ([Informer.Subscribe]) follow one shared log, each from its own
-// goroutine and at its own pace. Each is told first of the objects that exist
-// and then of every change, in order, none lost and none twice; old is always
-// the very object that was new the time before. By the time a handler is told
-// of a change, views show it. A handler that never returns keeps in memory
-// everything that happens after, so handlers put a key in a queue and leave.
+// Handlers ([Informer.Follow], [Informer.Subscribe]) follow one shared log,
+// each from its own goroutine and at its own pace. Each is told first of the
+// objects that exist and then of what happens, and chooses what becomes of
+// changes that wait for it: [Lossless], [Bounded] or [Coalescing]. Old is
+// always the very object that was new the time before. By the time a handler is
+// told of a change, views show it. A lossless handler that never returns keeps
+// in memory everything that happens after.
 //
-// To read one's own writes, pass the revision that the write returned to
-// [Informer.WaitFor] before reading.
+// [Informer.Synced] means stored; [Handle.Synced] means told. To read one's own
+// writes, pass the revision that the write returned to [Informer.WaitFor]
+// before reading.
 //
 // # Failures
 //
@@ -36,16 +40,11 @@
 // revision seen. If the source cannot resume it sends a full list, which is
 // taken as a diff: an object with a known key and revision stays the same
 // pointer and fires nothing, a missing one fires a deletion with its last
-// known state. Whatever is older than the copy, single events and whole lists
-// alike, is dropped: a lagging server cannot turn the copy back. The price is
-// that a store restored from a backup with a lower revision is not seen until
+// known state. A list that comes piece by piece ([ListSink]) is never in memory
+// beside the copy. Whatever is older than the copy, single events and whole
+// lists alike, is dropped: a lagging server cannot turn the copy back. The price
+// is that a store restored from a backup with a lower revision is not seen until
 // it has caught up; restart the program, or restore with the revision raised.
 //
-// A panic in a handler or a key function is not contained.
-//
-// # Left out
-//
-// Delivery that drops or merges changes, transforms, and sharing of equal
-// strings between objects. There is no periodic resync: a handler that must
-// look again at a later time uses a timer of its own.
+// A panic in a handler or in a function of [Config] is not contained.
 package informer

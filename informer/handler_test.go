@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/planekit/planekit/informer"
 )
 
 // TestLateHandler subscribes while changes pour in; the follower complains
@@ -25,7 +27,7 @@ func TestLateHandler(t *testing.T) {
 	})
 	var followers []*follower
 	for range 20 {
-		followers = append(followers, follow(t, inf))
+		followers = append(followers, follow(t, inf, informer.Options{Delivery: informer.Delivery(len(followers) % 3), Limit: 50}))
 	}
 	writers.Wait()
 	if err := inf.WaitFor(t.Context(), "3000"); err != nil {
@@ -177,4 +179,10 @@ func TestReaders(t *testing.T) {
 	ended.Store(true)
 	all.Wait()
 	stop()
+}
+
+func follow(t *testing.T, inf *informer.Informer[*object], options informer.Options) *follower {
+	f := &follower{t: t, inf: inf, delivery: options.Delivery, state: map[string]*object{}, newest: map[string]int{}}
+	inf.Follow(f.handle, options)
+	return f
 }

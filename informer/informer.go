@@ -5,7 +5,9 @@ import (
 	"errors"
 	"hash/maphash"
 	"iter"
+	"math"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +24,14 @@ type Config[T any] struct {
 	Key func(T) string
 	// Revision is the revision at which the object was last changed.
 	Revision func(T) string
+	// AppendKey, if set, appends to b what Key returns, so that no string need be
+	// made to find an object that is known.
+	AppendKey func(b []byte, object T) []byte
+	// Transform, if set, is given every object before it is stored and returns
+	// what is to be stored in its place, with the same key, revision and UID: the
+	// object without parts that nobody reads, or one that shares what is equal
+	// with others. It may change the object, which nobody else has seen yet.
+	Transform func(T) T
 	// UID tells an object from a later one of the same key. When set, an object
 	// that replaces another is reported as a deletion and an addition; when nil,
 	// as a change.
@@ -40,23 +50,25 @@ type Config[T any] struct {
 // connections end because a server restarts or closes watches on schedule.
 const firstRetry = 100 * time.Millisecond
 
-// ErrStopped is what WaitFor returns when Run has ended: the copy will not
-// become any newer.
-var ErrStopped = errors.New("informer has stopped")
-
 // Informer is a local copy of one resource type. Its methods are safe for
 // concurrent use.
 type Informer[T any] struct {
 	config Config[T]
 	seed   maphash.Seed
-	hash   func(key string) uint64
-	synced chan struct{}
-	done   chan struct{}
+	// pointers tells that T is a pointer type.
+	pointers bool
+	synced   chan struct{}
+	done     chan struct{}
 
-	root atomic.Pointer[root[T]]
-	log  *log[T]
-	// edit and indexes belong to the writer once Run has begun.
-	edit    uint64
+	current atomic.Pointer[published[T]]
+	log     *log[T]
+	writer  *writer[T]
+	// syncedAt is how many events the log had when the first full list had been
+	// stored; the largest number before.
+	syncedAt atomic.Uint64
+	// bounded are the handlers that may be cut off.
+	bounded atomic.Pointer[[]*Handle[T]]
+	// indexes belong to the writer once Run has begun.
 	indexes []indexer[T]
 
 	// waiting counts waiters, so that the writer takes no lock when it is zero.
@@ -64,7 +76,7 @@ type Informer[T any] struct {
 	// mu guards the fields below.
 	mu       sync.Mutex
 	state    state
-	handlers map[*handler[T]]struct{}
+	handlers map[*Handle[T]]struct{}
 	waiters  map[*waiter]struct{}
 }
 
@@ -100,23 +112,39 @@ func New[T any](config Config[T]) (*Informer[T], error) {
 	if config.Compare == nil {
 		config.Compare = compareDecimal
 	}
-	seed := maphash.MakeSeed()
 	inf := &Informer[T]{
 		config:   config,
-		seed:     seed,
-		hash:     func(key string) uint64 { return maphash.String(seed, key) },
+		seed:     maphash.MakeSeed(),
+		pointers: reflect.TypeFor[T]().Kind() == reflect.Pointer,
 		synced:   make(chan struct{}),
 		done:     make(chan struct{}),
 		log:      newLog[T](),
-		handlers: make(map[*handler[T]]struct{}),
+		handlers: make(map[*Handle[T]]struct{}),
 		waiters:  make(map[*waiter]struct{}),
 	}
-	inf.root.Store(&root[T]{end: inf.log.end})
+	inf.writer = newWriter(inf)
+	inf.syncedAt.Store(math.MaxUint64)
+	inf.current.Store(&published[T]{new(root[T]), inf.log.end})
 	return inf, nil
 }
 
+func (inf *Informer[T]) root() *root[T] { return inf.current.Load().root }
+
+func (inf *Informer[T]) now() (*root[T], position[T]) {
+	current := inf.current.Load()
+	return current.root, current.end
+}
+
+func (inf *Informer[T]) hash(key string) uint64 { return maphash.String(inf.seed, key) }
+
 // compareDecimal compares numbers of any length without parsing them.
 func compareDecimal(a, b string) int {
+	if len(a) > 0 && len(b) > 0 && a[0] != '0' && b[0] != '0' {
+		if len(a) != len(b) {
+			return len(a) - len(b)
+		}
+		return strings.Compare(a, b)
+	}
 	a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
 	if len(a) != len(b) {
 		return len(a) - len(b)
@@ -137,11 +165,21 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 		h.start()
 	}
 	inf.mu.Unlock()
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		inf.writer.run()
+	}()
 	defer inf.shutdown()
+	defer func() {
+		inf.writer.close()
+		<-written
+	}()
 
 	for failures := 0; ; failures++ {
 		start := time.Now()
-		err := inf.config.Source.Sync(ctx, inf.root.Load().revision, &writer[T]{inf})
+		err := inf.config.Source.Sync(ctx, inf.root().revision, inf.writer)
+		inf.writer.finish()
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -191,12 +229,12 @@ func (inf *Informer[T]) shutdown() {
 		h.halt()
 	}
 	for h := range handlers {
-		<-h.ended
+		<-h.done
 	}
 }
 
 // Snapshot returns the current view.
-func (inf *Informer[T]) Snapshot() View[T] { return View[T]{inf.root.Load(), inf.seed} }
+func (inf *Informer[T]) Snapshot() View[T] { return View[T]{inf.root(), inf.seed} }
 
 // Get returns the object of key in the current view.
 func (inf *Informer[T]) Get(key string) (T, bool) { return inf.Snapshot().Get(key) }
@@ -209,60 +247,3 @@ func (inf *Informer[T]) All() iter.Seq[T] {
 
 // Synced is closed when the first full list has been stored.
 func (inf *Informer[T]) Synced() <-chan struct{} { return inf.synced }
-
-type waiter struct {
-	revision string
-	ready    chan struct{}
-}
-
-// WaitFor waits until the copy is at least as new as revision; for the empty
-// revision, until the first full list has been stored. It returns the error of
-// ctx, or ErrStopped. Only wait for a revision at which an object of this very
-// resource was written: of other revisions the source may never speak.
-func (inf *Informer[T]) WaitFor(ctx context.Context, revision string) error {
-	if inf.reached(inf.root.Load(), revision) {
-		return nil
-	}
-	w := &waiter{revision, make(chan struct{})}
-	inf.mu.Lock()
-	inf.waiters[w] = struct{}{}
-	inf.mu.Unlock()
-	inf.waiting.Add(1)
-	defer func() {
-		inf.waiting.Add(-1)
-		inf.mu.Lock()
-		delete(inf.waiters, w)
-		inf.mu.Unlock()
-	}()
-	// A change that was published before waiting was raised told nobody.
-	if inf.reached(inf.root.Load(), revision) {
-		return nil
-	}
-	select {
-	case <-w.ready:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-inf.done:
-		return ErrStopped
-	}
-}
-
-func (inf *Informer[T]) reached(r *root[T], revision string) bool {
-	return r.synced && inf.config.Compare(r.revision, revision) >= 0
-}
-
-// wake releases those who wait for r.
-func (inf *Informer[T]) wake(r *root[T]) {
-	if inf.waiting.Load() == 0 {
-		return
-	}
-	inf.mu.Lock()
-	defer inf.mu.Unlock()
-	for w := range inf.waiters {
-		if inf.reached(r, w.revision) {
-			delete(inf.waiters, w)
-			close(w.ready)
-		}
-	}
-}

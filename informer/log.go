@@ -5,8 +5,11 @@ import (
 	"sync/atomic"
 )
 
-// event is one call that every handler gets.
-type event[T any] struct{ old, new T }
+// event is one change that every handler is told of.
+type event[T any] struct {
+	old, new T
+	kind     Kind
+}
 
 // chunkSize is how many events share an allocation. The last chunk, and with
 // it at most this many superseded objects, stays in memory.
@@ -24,6 +27,8 @@ type chunk[T any] struct {
 type position[T any] struct {
 	chunk *chunk[T]
 	index int
+	// seq is how many events the log had before this place since it began.
+	seq uint64
 }
 
 // log is an append-only list of events with one writer. It refers to its end
@@ -47,27 +52,57 @@ func newLog[T any]() *log[T] {
 // append writes an event behind the end, where nobody sees it yet.
 func (l *log[T]) append(e event[T]) {
 	if l.end.index == chunkSize {
-		next := new(chunk[T])
-		l.end.chunk.next.Store(next)
-		l.end = position[T]{chunk: next}
+		// There is a next one already if events have been taken back.
+		next := l.end.chunk.next.Load()
+		if next == nil {
+			next = new(chunk[T])
+			l.end.chunk.next.Store(next)
+		}
+		l.end.chunk, l.end.index = next, 0
 	}
 	l.end.chunk.events[l.end.index] = e
 	l.end.index++
+	l.end.seq++
+}
+
+// rewind takes back the events from start on, none of which has been revealed.
+// A reader may have gone on to a chunk that is empty now, so chunks stay.
+func (l *log[T]) rewind(start position[T]) {
+	for c, first := start.chunk, start.index; c != nil; c, first = c.next.Load(), 0 {
+		clear(c.events[first:])
+	}
+	l.end = start
 }
 
 // reveal shows all events from start to the end.
 func (l *log[T]) reveal(start position[T]) {
-	if start == l.end {
+	if start.seq == l.end.seq {
 		return
 	}
 	for c := start.chunk; c != l.end.chunk; c = c.next.Load() {
 		c.visible.Store(chunkSize)
 	}
 	l.end.chunk.visible.Store(int32(l.end.index))
+}
+
+// wake has those who wait look again.
+func (l *log[T]) wake() {
 	if l.asleep.Load() > 0 {
 		l.mu.Lock()
 		l.more.Broadcast()
 		l.mu.Unlock()
+	}
+}
+
+// wait blocks until enough is true. Whatever can make it true must be followed
+// by wake.
+func (l *log[T]) wait(enough func() bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asleep.Add(1)
+	defer l.asleep.Add(-1)
+	for !enough() {
+		l.more.Wait()
 	}
 }
 
@@ -79,7 +114,7 @@ func (p *position[T]) ready() []event[T] {
 		if next == nil {
 			return nil
 		}
-		*p = position[T]{chunk: next}
+		p.chunk, p.index = next, 0
 	}
 	if n := int(p.chunk.visible.Load()); n > p.index {
 		return p.chunk.events[p.index:n]
@@ -87,20 +122,8 @@ func (p *position[T]) ready() []event[T] {
 	return nil
 }
 
-// wait blocks until there are events at p or stop is set.
-func (l *log[T]) wait(p *position[T], stop *atomic.Bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.asleep.Add(1)
-	defer l.asleep.Add(-1)
-	for !stop.Load() && len(p.ready()) == 0 {
-		l.more.Wait()
-	}
-}
-
-// interrupt makes those who wait look at their stop again.
-func (l *log[T]) interrupt() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.more.Broadcast()
+// skip moves p over n events that ready returned.
+func (p *position[T]) skip(n int) {
+	p.index += n
+	p.seq += uint64(n)
 }

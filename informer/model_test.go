@@ -19,13 +19,27 @@ type follower struct {
 	inf   *informer.Informer[*object]
 	mu    sync.Mutex
 	state map[string]*object
+	// delivery is how this handler is told.
+	delivery informer.Delivery
+	// delay is how long each call takes; the checks come after it.
+	delay time.Duration
 	// newest is the newest revision of each key that was ever told.
 	newest map[string]int
 }
 
-func (f *follower) handle(old, new *object) {
+func (f *follower) handle(e informer.Event[*object]) {
+	if f.delay > 0 {
+		time.Sleep(f.delay)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	old, new := e.Old, e.New
+	if e.Merged && f.delivery == informer.Lossless {
+		f.t.Errorf("%v became %v: something was left out", old, new)
+	}
+	if kind := map[[2]bool]informer.Kind{{false, true}: informer.Added, {true, true}: informer.Changed, {true, false}: informer.Deleted}[[2]bool{old != nil, new != nil}]; e.Kind != kind {
+		f.t.Errorf("%v became %v: kind %d", old, new, e.Kind)
+	}
 	switch {
 	case old == nil && new == nil:
 		f.t.Errorf("a call about nothing")
@@ -50,12 +64,6 @@ func (f *follower) handle(old, new *object) {
 			f.t.Errorf("told of %v while the view is at %d", new, seen)
 		}
 	}
-}
-
-func follow(t *testing.T, inf *informer.Informer[*object]) *follower {
-	f := &follower{t: t, inf: inf, state: map[string]*object{}, newest: map[string]int{}}
-	inf.Subscribe(f.handle)
-	return f
 }
 
 // check compares with what is on the server.
@@ -91,8 +99,16 @@ func model(t *testing.T, seed uint64) {
 	s.random = rand.New(rand.NewPCG(seed, 2))
 	inf := newInformer(t, s)
 	groups := informer.NewIndex(inf, func(o *object) []int { return []int{o.group, o.group, 100} })
+	single := informer.IndexBy(inf, func(o *object) int { return o.group })
+	spaces := informer.IndexByNamespace(inf)
 	var followers []*follower
-	subscribe := func() { followers = append(followers, follow(t, inf)) }
+	subscribe := func() {
+		delivery := informer.Delivery(len(followers) % 3)
+		f := &follower{t: t, inf: inf, delivery: delivery, state: map[string]*object{}, newest: map[string]int{}}
+		f.delay = time.Duration(r.IntN(3)*r.IntN(20)) * time.Millisecond
+		inf.Follow(f.handle, informer.Options{Delivery: delivery, Limit: 1 + r.IntN(5)})
+		followers = append(followers, f)
+	}
 	subscribe()
 	stop := start(t, inf)
 	last := 0
@@ -108,7 +124,7 @@ func model(t *testing.T, seed uint64) {
 		case 9:
 			s.compact()
 		case 10:
-			if len(followers) < 8 {
+			if len(followers) < 9 {
 				subscribe()
 			} else {
 				s.elsewhere()
@@ -123,6 +139,10 @@ func model(t *testing.T, seed uint64) {
 		}
 		last = now
 		checkView(t, view, groups)
+		checkView(t, view, single)
+		if n := spaces.Count(view, ""); n != view.Len() {
+			t.Fatalf("%d objects without a namespace, of %d", n, view.Len())
+		}
 	}
 	s.put("last")
 	time.Sleep(10 * time.Minute)

@@ -141,8 +141,33 @@ func (s *server) Sync(ctx context.Context, from string, sink informer.Sink[*obje
 			after = s.random.IntN(after + 1) // a lagging replica
 		}
 		list := s.at(after)
+		way := 0
+		if s.random != nil {
+			way = s.random.IntN(3)
+		}
 		s.mu.Unlock()
-		sink.Replace(strconv.Itoa(after), list)
+		switch pieces := sink.(informer.ListSink[*object]); way {
+		case 0:
+			sink.Replace(strconv.Itoa(after), list)
+		case 1: // in pieces, at the second attempt
+			pieces.Begin()
+			for _, o := range list[:len(list)/2] {
+				pieces.Item(o)
+			}
+			pieces.Begin()
+			for _, o := range list {
+				if !pieces.Unchanged(o.key, strconv.Itoa(o.revision)) {
+					pieces.Item(o)
+				}
+			}
+			pieces.End(strconv.Itoa(after))
+		case 2: // cut off in the middle
+			pieces.Begin()
+			for _, o := range list {
+				pieces.Item(o)
+			}
+			return errCut
+		}
 		s.mu.Lock()
 	} else if s.random != nil {
 		after = s.random.IntN(after + 1) // says again what was said

@@ -1,56 +1,212 @@
 package informer
 
-// change is what happened to one key within one edit.
-type change[T any] struct {
-	key      string
-	old, new T
-	// had and has tell whether old and new exist.
-	had, has bool
-	// objects edits the tries that hold objects.
-	objects editor[string, T]
+import "sync"
+
+// writer is the Sink that an Informer gives to its Source, and the one place
+// where the copy is changed. What the source says of single objects waits in a
+// queue, from which one goroutine takes all there is at a time and makes one
+// draft of it: when changes come faster than they can be stored one by one,
+// they share the copying of nodes, the publishing and the waking of handlers.
+type writer[T any] struct {
+	inf *Informer[T]
+
+	// mu is held by whoever changes the copy and guards the fields below and the
+	// end of the log.
+	mu   sync.Mutex
+	edit uint64
+	// slots is how many slots there are, of which those in free are not taken.
+	slots uint32
+	free  []uint32
+	// list is the list that is being received, if any.
+	list *draft[T]
+	// spare is the queue's other slice, and key what a key is written to.
+	spare []op[T]
+	key   []byte
+
+	// queued guards the fields below; news and room tell of changes to them.
+	queued     sync.Mutex
+	news, room sync.Cond
+	queue      []op[T]
+	closed     bool
 }
 
-// writer is the Sink that an Informer gives to its Source.
-type writer[T any] struct{ inf *Informer[T] }
-
-// draft is the next root while it is being made.
-type draft[T any] struct {
-	inf     *Informer[T]
-	root    *root[T]
-	objects editor[string, T]
-	// start is where this draft's events begin in the log.
-	start position[T]
-	// indexed is set once root.indexes is this draft's own.
-	indexed bool
+// op is what the source has said of one object.
+type op[T any] struct {
+	kind     opKind
+	revision string
+	object   T
 }
 
-func (w *writer[T]) begin() draft[T] {
-	inf := w.inf
-	inf.edit++
-	next := *inf.root.Load()
-	return draft[T]{inf: inf, root: &next, objects: editor[string, T]{inf.edit, inf.hash}, start: inf.log.end}
+type opKind uint8
+
+const (
+	opPut opKind = iota
+	opRemove
+	opBookmark
+)
+
+// maxQueue is how many changes may wait to be stored: enough to share the work
+// of copying and publishing, and some milliseconds of it.
+const maxQueue = 4096
+
+func newWriter[T any](inf *Informer[T]) *writer[T] {
+	w := &writer[T]{inf: inf}
+	w.news.L, w.room.L = &w.queued, &w.queued
+	return w
 }
 
-// Replace makes the copy equal to objects, as a diff.
-func (w *writer[T]) Replace(revision string, objects []T) {
-	if w.old(revision) {
+// Put stores one object.
+func (w *writer[T]) Put(revision string, object T) { w.push(op[T]{opPut, revision, object}) }
+
+// Remove forgets one object.
+func (w *writer[T]) Remove(revision string, object T) { w.push(op[T]{opRemove, revision, object}) }
+
+// Bookmark advances the revision.
+func (w *writer[T]) Bookmark(revision string) { w.push(op[T]{kind: opBookmark, revision: revision}) }
+
+func (w *writer[T]) push(o op[T]) {
+	w.queued.Lock()
+	for len(w.queue) >= maxQueue && !w.closed {
+		w.room.Wait()
+	}
+	w.queue = append(w.queue, o)
+	first := len(w.queue) == 1
+	w.queued.Unlock()
+	if first {
+		w.news.Signal()
+	}
+}
+
+// run stores what is queued until close.
+func (w *writer[T]) run() {
+	for {
+		w.queued.Lock()
+		for len(w.queue) == 0 && !w.closed {
+			w.news.Wait()
+		}
+		closed := w.closed
+		w.queued.Unlock()
+		if closed {
+			return
+		}
+		w.flush()
+	}
+}
+
+func (w *writer[T]) close() {
+	w.queued.Lock()
+	w.closed = true
+	w.queued.Unlock()
+	w.news.Signal()
+	w.room.Broadcast()
+}
+
+// flush stores all that has been queued so far.
+func (w *writer[T]) flush() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.drain()
+}
+
+// finish stores all that the source has said before its Sync ended.
+func (w *writer[T]) finish() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.giveUpList()
+	w.drain()
+}
+
+func (w *writer[T]) drain() {
+	w.queued.Lock()
+	batch := w.queue
+	w.queue = w.spare[:0]
+	w.queued.Unlock()
+	if len(batch) >= maxQueue {
+		w.room.Broadcast()
+	}
+	if len(batch) > 0 {
+		w.giveUpList()
+		w.store(batch)
+	}
+	clear(batch)
+	w.spare = batch[:0]
+}
+
+// store makes one draft of a batch.
+func (w *writer[T]) store(batch []op[T]) {
+	d := w.draft()
+	for i := range batch {
+		o := &batch[i]
+		if d.old(o.revision) {
+			continue
+		}
+		d.root.revision = o.revision
+		switch o.kind {
+		case opPut:
+			d.put(o.object)
+		case opRemove:
+			d.remove(o.object)
+		}
+	}
+	d.publish(d.root.revision)
+}
+
+// Begin begins a list.
+func (w *writer[T]) Begin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.drain()
+	w.begin()
+}
+
+func (w *writer[T]) begin() {
+	w.giveUpList()
+	w.list = w.draft()
+	w.list.list = true
+}
+
+// giveUpList forgets a list that was not ended.
+func (w *writer[T]) giveUpList() {
+	if w.list != nil {
+		w.list.abandon()
+		w.list = nil
+	}
+}
+
+// Item takes one object of the list.
+func (w *writer[T]) Item(object T) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.list != nil {
+		w.list.put(object)
+	}
+}
+
+// Unchanged takes one object of the list that is known.
+func (w *writer[T]) Unchanged(key, revision string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.list != nil && w.list.unchanged(key, revision)
+}
+
+// End makes the copy equal to the list, as a diff.
+func (w *writer[T]) End(revision string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.end(revision)
+}
+
+func (w *writer[T]) end(revision string) {
+	d := w.list
+	if d == nil {
 		return
 	}
-	d := w.begin()
-	if d.root.size > 0 {
-		listed := make(map[string]struct{}, len(objects))
-		for _, object := range objects {
-			listed[w.inf.config.Key(object)] = struct{}{}
-		}
-		for key := range w.inf.root.Load().objects.all() {
-			if _, ok := listed[key]; !ok {
-				d.remove(key)
-			}
-		}
+	if d.old(revision) {
+		w.giveUpList()
+		return
 	}
-	for _, object := range objects {
-		d.put(object)
-	}
+	w.list = nil
+	d.removeUnlisted()
 	d.root.synced = true
 	d.publish(revision)
 	select {
@@ -60,94 +216,14 @@ func (w *writer[T]) Replace(revision string, objects []T) {
 	}
 }
 
-// Put stores one object.
-func (w *writer[T]) Put(revision string, object T) {
-	if w.old(revision) {
-		return
+// Replace makes the copy equal to objects.
+func (w *writer[T]) Replace(revision string, objects []T) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.drain()
+	w.begin()
+	for _, object := range objects {
+		w.list.put(object)
 	}
-	d := w.begin()
-	d.put(object)
-	d.publish(revision)
-}
-
-// Remove forgets one object.
-func (w *writer[T]) Remove(revision string, object T) {
-	if w.old(revision) {
-		return
-	}
-	d := w.begin()
-	d.remove(w.inf.config.Key(object))
-	d.publish(revision)
-}
-
-// Bookmark advances the revision.
-func (w *writer[T]) Bookmark(revision string) {
-	if !w.old(revision) {
-		d := w.begin()
-		d.publish(revision)
-	}
-}
-
-// old tells whether the copy is already newer than revision, so that whatever
-// is said about that revision is known or overtaken.
-func (w *writer[T]) old(revision string) bool {
-	return w.inf.config.Compare(revision, w.inf.root.Load().revision) < 0
-}
-
-func (d *draft[T]) put(object T) {
-	config := &d.inf.config
-	c := change[T]{key: config.Key(object), new: object, has: true}
-	c.old, c.had = d.root.objects.get(d.objects.hash(c.key), c.key)
-	if c.had && config.Compare(config.Revision(object), config.Revision(c.old)) <= 0 {
-		return
-	}
-	var none T
-	if c.had && config.UID != nil && config.UID(c.old) != config.UID(object) {
-		d.inf.log.append(event[T]{c.old, none})
-		d.inf.log.append(event[T]{none, object})
-	} else {
-		d.inf.log.append(event[T]{c.old, object})
-	}
-	d.root.objects = d.objects.put(d.root.objects, c.key, object)
-	if !c.had {
-		d.root.size++
-	}
-	d.index(c)
-}
-
-func (d *draft[T]) remove(key string) {
-	c := change[T]{key: key}
-	c.old, c.had = d.root.objects.get(d.objects.hash(key), key)
-	if !c.had {
-		return
-	}
-	d.inf.log.append(event[T]{old: c.old})
-	d.root.objects = d.objects.remove(d.root.objects, key)
-	d.root.size--
-	d.index(c)
-}
-
-func (d *draft[T]) index(c change[T]) {
-	if len(d.inf.indexes) == 0 {
-		return
-	}
-	c.objects = d.objects
-	if !d.indexed {
-		tables := make([]any, len(d.inf.indexes))
-		copy(tables, d.root.indexes)
-		d.root.indexes, d.indexed = tables, true
-	}
-	for i, x := range d.inf.indexes {
-		d.root.indexes[i] = x.update(d.root.indexes[i], c)
-	}
-}
-
-// publish makes the draft the current view. The root comes first and the
-// events after, so that no handler is told of what a view does not show.
-func (d *draft[T]) publish(revision string) {
-	d.root.revision = revision
-	d.root.end = d.inf.log.end
-	d.inf.root.Store(d.root)
-	d.inf.log.reveal(d.start)
-	d.inf.wake(d.root)
+	w.end(revision)
 }

@@ -19,6 +19,8 @@ type Result struct {
 	// After, when positive, asks for another call after this time. Failures are
 	// forgotten.
 	After time.Duration
+	// Priority is that of the call asked for. Zero is what this call had.
+	Priority int
 }
 
 // A Reconciler looks at what key names and takes what steps are needed. Calls
@@ -41,12 +43,38 @@ type Config[K comparable] struct {
 	Drain time.Duration
 	// Log is told of failures. The zero Logger is silent.
 	Log logr.Logger
+	// Hooks are told of calls.
+	Hooks Hooks
 }
+
+// Hooks are told what a Controller does. They are called by its workers and must
+// be safe for concurrent use. The nil ones cost nothing.
+type Hooks struct {
+	// Began: a call begins.
+	Began func()
+	// Ended: it has ended, so and after so long.
+	Ended func(how Outcome, took time.Duration)
+}
+
+// Outcome is how a call ended, by the words of controller-runtime's metrics.
+type Outcome string
+
+// The outcomes. A panic is an error as well.
+const (
+	Success      Outcome = "success"
+	Failure      Outcome = "error"
+	Requeue      Outcome = "requeue"
+	RequeueAfter Outcome = "requeue_after"
+	Panic        Outcome = "panic"
+)
 
 const defaultWorkers = 5
 
 // Controller calls a Reconciler for the keys in a Queue.
-type Controller[K comparable] struct{ config Config[K] }
+type Controller[K comparable] struct {
+	config  Config[K]
+	watches []watch
+}
 
 // New checks config. It starts nothing.
 func New[K comparable](config Config[K]) (*Controller[K], error) {
@@ -65,12 +93,15 @@ func New[K comparable](config Config[K]) (*Controller[K], error) {
 		config.Queue = NewQueue[K](Backoff{})
 	}
 	config.Log = config.Log.WithValues("controller", config.Name)
-	return &Controller[K]{config}, nil
+	return &Controller[K]{config: config}, nil
 }
 
 // Enqueue asks for a call with key. It may be called before, while and after
 // Run runs.
 func (c *Controller[K]) Enqueue(key K) { c.config.Queue.Add(key) }
+
+// EnqueueWith asks for a call with key as o says.
+func (c *Controller[K]) EnqueueWith(key K, o AddOptions) { c.config.Queue.AddWith(key, o) }
 
 // EnqueueAfter asks for a call with key after wait.
 func (c *Controller[K]) EnqueueAfter(key K, wait time.Duration) { c.config.Queue.AddAfter(key, wait) }
@@ -78,6 +109,11 @@ func (c *Controller[K]) EnqueueAfter(key K, wait time.Duration) { c.config.Queue
 // Run works until ctx is done and the calls under way have returned. It
 // returns nil.
 func (c *Controller[K]) Run(ctx context.Context) error {
+	unfollow, complete := follow(ctx, c.watches)
+	defer unfollow()
+	if !complete {
+		return nil
+	}
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
@@ -106,32 +142,46 @@ func (c *Controller[K]) Run(ctx context.Context) error {
 }
 
 func (c *Controller[K]) work(ctx context.Context, key K) {
-	queue := c.config.Queue
-	defer queue.Done(key)
-	result, err := c.call(ctx, key)
-	switch {
-	case err != nil:
-		if ctx.Err() == nil {
-			c.config.Log.Error(err, "reconcile failed", "key", key)
-		}
-		queue.Retry(key)
-	case result.Requeue:
-		queue.Retry(key)
+	if c.config.Hooks.Began != nil {
+		c.config.Hooks.Began()
+	}
+	var start time.Time
+	if c.config.Hooks.Ended != nil {
+		start = time.Now()
+	}
+	result, how, err := c.call(ctx, key)
+	if c.config.Hooks.Ended != nil {
+		c.config.Hooks.Ended(how, time.Since(start))
+	}
+	if err != nil && ctx.Err() == nil {
+		c.config.Log.Error(err, "reconcile failed", "key", key)
+	}
+	switch how {
+	case Success:
+		c.config.Queue.finish(key, succeeded, AddOptions{})
+	case RequeueAfter:
+		c.config.Queue.finish(key, again, AddOptions{Priority: result.Priority, After: result.After})
 	default:
-		queue.Forget(key)
-		if result.After > 0 {
-			queue.AddAfter(key, result.After)
-		}
+		c.config.Queue.finish(key, again, AddOptions{Priority: result.Priority, Retry: true})
 	}
 }
 
 // call turns a panic into an error, so that one bad object cannot stop the
 // work on all others.
-func (c *Controller[K]) call(ctx context.Context, key K) (result Result, err error) {
+func (c *Controller[K]) call(ctx context.Context, key K) (result Result, how Outcome, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			result, how, err = Result{}, Panic, fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return c.config.Reconcile(ctx, key)
+	result, err = c.config.Reconcile(ctx, key)
+	switch {
+	case err != nil:
+		return result, Failure, err
+	case result.Requeue:
+		return result, Requeue, nil
+	case result.After > 0:
+		return result, RequeueAfter, nil
+	}
+	return result, Success, nil
 }

@@ -9,7 +9,7 @@
 //			return reconcile.Result{}, nil
 //		},
 //	})
-//	stop := lamps.Subscribe(func(old, new *Lamp) { c.Enqueue(keyOf(old, new)) })
+//	reconcile.Watch(c, lamps, reconcile.Itself(func(l *Lamp) string { return l.Name }))
 //	err = c.Run(ctx)
 //
 // # Model
@@ -17,7 +17,12 @@
 // A [Queue] holds keys, not events: a key added many times is handed out once.
 // A key added while it is being worked on is handed out again afterwards. So a
 // reconciler which reads the state after it was called always ends up having
-// seen the newest. Keys come in the order in which they were added.
+// seen the newest.
+//
+// Keys come in the order in which they were added, those of a higher priority
+// first. If the queue knows tenants, they are served in turn within a priority, so
+// that one key never waits for all the keys of somebody else. A priority is strict:
+// while keys of a higher one never end, others wait.
 //
 // # Failures
 //
@@ -26,9 +31,16 @@
 // for it. Nothing survives a restart: the caller enqueues every key when it
 // starts, which following an informer does by itself.
 //
+// # One of many
+//
+// An [Elector] runs work in one of many processes at a time. A process that was
+// stopped for longer than its lease lasts cannot know that it was: writes that must
+// not come from it carry the [Fence] that the context of the work has.
+//
 // # Left out
 //
-// Priorities, leader election, and a limit on the rate over all keys.
+// A limit on the rate over all keys: Kubernetes' controllers have one of 10 adds
+// a second for what failed, which is also what they wait for after an outage.
 //
 // Package controllers has the controllers of Kubernetes. This package knows
 // nothing of Kubernetes.

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"hash/maphash"
 	"sync"
 	"time"
 )
@@ -24,81 +25,105 @@ func (b Backoff) after(failures int) time.Duration {
 	if high <= 0 {
 		high = max(defaultMax, low)
 	}
-	wait := low
-	for ; failures > 0 && wait < high; failures-- {
+	wait := min(low, high)
+	for ; failures > 0; failures-- {
+		if wait > high/2 {
+			return high
+		}
 		wait *= 2
 	}
-	return min(wait, high)
+	return wait
+}
+
+// QueueConfig describes a Queue. The zero value is of use.
+type QueueConfig[K comparable] struct {
+	// Backoff is how long a key waits after a failure.
+	Backoff Backoff
+	// Tenant names whose key it is. Within a priority tenants are served in turn,
+	// one key each, so that nobody waits for all the keys of somebody else. It must
+	// give the same answer for the same key. Nil is one tenant.
+	Tenant func(K) string
+	// Hooks are told what happens in the queue.
+	Hooks QueueHooks
+}
+
+// AddOptions say how a key is added.
+type AddOptions struct {
+	// Priority is whose turn it is first: a key waits until none of a higher
+	// priority does. A key that waits already has the highest that was asked for.
+	Priority int
+	// After is how long from now the key is added. Zero is now.
+	After time.Duration
+	// Retry counts a failure and adds the time that it calls for to After.
+	Retry bool
 }
 
 // A Queue hands out keys that need work. A key is with at most one worker at
 // a time, and waits at most once. All methods are safe for concurrent use.
+//
+// What it keeps of a key is dropped when the key neither waits nor is worked on
+// nor has failed; the memory of a burst goes with it.
 type Queue[K comparable] struct {
 	backoff Backoff
+	tenant  func(K) string
+	hooks   QueueHooks
+	timed   bool // hooks want to know how long things took
+	seed    maphash.Seed
+	base    time.Time // what times in items count from, by the monotonic clock
 
-	// mu guards the fields below.
-	mu    sync.Mutex
-	items map[K]*item[K]
-	ready ring[*item[K]]
-	later delays[K]
-	idle  []*worker[K] // in the order they came
-	free  []*item[K]
+	// mu guards the fields below. It is taken by lock.
+	mu      sync.Mutex
+	items   table[K]
+	ready   ready[K]
+	working list[K]
+	later   delays[K]
+	workers sleepers
 	// timer rings when the first of later is due.
 	timer *time.Timer
 }
 
-// item is what the queue knows of a key. It is dropped when it says nothing.
-type item[K comparable] struct {
-	key K
-	// waiting is set from Add until a worker is given the key; also while it is
-	// with a worker who must do it once more.
-	waiting bool
-	working bool
-	// failures counts calls of Retry since the last Forget.
-	failures int
-	// due is when the key is to be added; valid while place is not -1.
-	due   time.Time
-	place int // in later
-}
-
-// worker is a blocked Get.
-type worker[K comparable] struct{ given chan K }
-
 // NewQueue returns an empty queue. The zero Backoff is that of Kubernetes.
 func NewQueue[K comparable](b Backoff) *Queue[K] {
-	return &Queue[K]{backoff: b, items: make(map[K]*item[K])}
+	return NewQueueWith(QueueConfig[K]{Backoff: b})
+}
+
+// NewQueueWith returns an empty queue with tenants or hooks.
+func NewQueueWith[K comparable](c QueueConfig[K]) *Queue[K] {
+	return &Queue[K]{
+		backoff: c.Backoff, tenant: c.Tenant, hooks: c.Hooks, timed: c.Hooks.any(),
+		seed: maphash.MakeSeed(), base: time.Now(),
+		ready: ready[K]{shared: c.Tenant != nil},
+	}
 }
 
 // Add marks key as needing work.
-func (q *Queue[K]) Add(key K) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.add(q.item(key))
-}
+func (q *Queue[K]) Add(key K) { q.AddWith(key, AddOptions{}) }
 
 // AddAfter adds key after wait, or earlier if an earlier call said so.
-func (q *Queue[K]) AddAfter(key K, wait time.Duration) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.addAfter(q.item(key), wait)
-}
+func (q *Queue[K]) AddAfter(key K, wait time.Duration) { q.AddWith(key, AddOptions{After: wait}) }
 
 // Retry adds key after the time that its failures call for, and counts one
 // more.
-func (q *Queue[K]) Retry(key K) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	it := q.item(key)
-	wait := q.backoff.after(it.failures)
-	it.failures++
-	q.addAfter(it, wait)
+func (q *Queue[K]) Retry(key K) { q.AddWith(key, AddOptions{Retry: true}) }
+
+// AddWith adds key as o says.
+func (q *Queue[K]) AddWith(key K, o AddOptions) {
+	hash, tenant := q.about(key)
+	q.lock()
+	added := q.schedule(q.item(key, hash, tenant), o)
+	q.mu.Unlock()
+	q.hooks.added(added)
+	if o.Retry || o.After > 0 {
+		q.hooks.retried()
+	}
 }
 
 // Forget sets the failures of key to none.
 func (q *Queue[K]) Forget(key K) {
-	q.mu.Lock()
+	hash := maphash.Comparable(q.seed, key)
+	q.lock()
 	defer q.mu.Unlock()
-	if it, ok := q.items[key]; ok {
+	if it := q.items.get(key, hash); it != nil {
 		it.failures = 0
 		q.drop(it)
 	}
@@ -106,9 +131,9 @@ func (q *Queue[K]) Forget(key K) {
 
 // Len returns how many keys wait for a worker now.
 func (q *Queue[K]) Len() int {
-	q.mu.Lock()
+	q.lock()
 	defer q.mu.Unlock()
-	return q.ready.len()
+	return q.ready.n
 }
 
 // Get waits for a key. Whoever gets one must call Done with it. The only error
@@ -118,100 +143,150 @@ func (q *Queue[K]) Get(ctx context.Context) (K, error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	q.mu.Lock()
-	if q.ready.len() > 0 {
-		it := q.ready.pop()
-		it.waiting, it.working = false, true
+	q.lock()
+	for q.ready.n == 0 {
+		s := q.workers.sleep()
 		q.mu.Unlock()
-		return it.key, nil
-	}
-	w := &worker[K]{make(chan K, 1)} // room for the one key that it is given
-	q.idle = append(q.idle, w)
-	q.mu.Unlock()
-	select {
-	case key := <-w.given:
-		return key, nil
-	case <-ctx.Done():
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for i, other := range q.idle {
-		if other == w {
-			q.idle = append(q.idle[:i], q.idle[i+1:]...)
-			return none, ctx.Err()
+		var ended error
+		select {
+		case <-s.wake:
+		case <-ctx.Done():
+			ended = ctx.Err()
+		}
+		q.lock()
+		q.workers.rise(s)
+		if ended != nil {
+			q.workers.call(q.ready.n)
+			q.mu.Unlock()
+			return none, ended
 		}
 	}
-	return <-w.given, nil // given in the meantime: it is ours to do
+	key, waited := q.take()
+	q.workers.call(q.ready.n)
+	q.mu.Unlock()
+	q.hooks.got(waited)
+	return key, nil
+}
+
+func (q *Queue[K]) take() (K, time.Duration) {
+	it := q.ready.pop()
+	it.waiting, it.working, it.held = false, true, it.priority
+	q.working.push(it)
+	waited := time.Duration(0)
+	if q.timed {
+		now := q.now()
+		waited, it.started = now-it.since, now
+	}
+	return it.key, waited
 }
 
 // Done says that the work on key, got from Get, has ended.
-func (q *Queue[K]) Done(key K) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	it, ok := q.items[key]
-	if !ok || !it.working {
+func (q *Queue[K]) Done(key K) { q.finish(key, nothing, AddOptions{}) }
+
+// outcome is what a worker learned of its key.
+type outcome int
+
+const (
+	nothing   outcome = iota
+	succeeded         // its failures are forgotten
+	again             // it is to be added, at no less than the priority it had
+)
+
+// finish is Done, and what follows from the outcome, under one lock.
+func (q *Queue[K]) finish(key K, is outcome, o AddOptions) {
+	hash := maphash.Comparable(q.seed, key)
+	q.lock()
+	it := q.items.get(key, hash)
+	if it == nil || !it.working {
+		q.mu.Unlock()
 		return
 	}
+	q.working.remove(it)
 	it.working = false
+	worked := time.Duration(0)
+	if q.timed {
+		worked = q.now() - it.started
+	}
 	if it.waiting {
-		it.waiting = false
-		q.add(it)
-		return
+		q.stand(it)
+	}
+	if is == succeeded || (is == again && !o.Retry) {
+		it.failures = 0
+	}
+	added := 0
+	if is == again {
+		if o.Priority == 0 {
+			o.Priority = it.held
+		}
+		added = q.schedule(it, o)
 	}
 	q.drop(it)
-}
-
-func (q *Queue[K]) item(key K) *item[K] {
-	if it, ok := q.items[key]; ok {
-		return it
-	}
-	it := &item[K]{}
-	if n := len(q.free); n > 0 {
-		it, q.free = q.free[n-1], q.free[:n-1]
-	}
-	*it = item[K]{key: key, place: -1}
-	q.items[key] = it
-	return it
-}
-
-// maxFree bounds the items kept for reuse after a burst.
-const maxFree = 1024
-
-func (q *Queue[K]) drop(it *item[K]) {
-	if it.waiting || it.working || it.failures > 0 || it.place >= 0 {
-		return
-	}
-	delete(q.items, it.key)
-	if len(q.free) < maxFree {
-		*it = item[K]{}
-		q.free = append(q.free, it)
+	q.mu.Unlock()
+	q.hooks.finished(worked)
+	q.hooks.added(added)
+	if is == again {
+		q.hooks.retried()
 	}
 }
 
-func (q *Queue[K]) add(it *item[K]) {
-	switch {
-	case it.waiting:
-	case it.working:
-		it.waiting = true
-	case len(q.idle) > 0:
-		w := q.idle[0]
-		q.idle = append(q.idle[:0], q.idle[1:]...)
-		it.working = true
-		w.given <- it.key
-	default:
-		it.waiting = true
-		q.ready.push(it)
-	}
-}
+// The functions below are called with mu held.
 
-func (q *Queue[K]) addAfter(it *item[K], wait time.Duration) {
+// schedule adds it now or later, and returns how many adds that is now.
+func (q *Queue[K]) schedule(it *item[K], o AddOptions) int {
+	wait := max(o.After, 0)
+	if o.Retry {
+		wait += q.backoff.after(it.failures)
+		it.failures++
+	}
 	if wait <= 0 {
-		q.add(it)
-		return
+		return q.add(it, o.Priority)
 	}
-	due := time.Now().Add(wait)
-	if it.place >= 0 && !due.Before(it.due) {
-		return
+	q.addAfter(it, wait, o.Priority)
+	return 0
+}
+
+// add returns 1 if it was not to be done already.
+func (q *Queue[K]) add(it *item[K], priority int) int {
+	if it.waiting {
+		if priority > it.priority {
+			if !it.working {
+				q.ready.remove(it)
+			}
+			it.priority = priority
+			if !it.working {
+				q.ready.push(it)
+			}
+		}
+		return 0
+	}
+	it.waiting, it.priority = true, priority
+	if q.timed {
+		it.since = q.now()
+	}
+	if !it.working {
+		q.stand(it)
+	}
+	return 1
+}
+
+// stand has it wait for a worker.
+func (q *Queue[K]) stand(it *item[K]) {
+	q.ready.push(it)
+	q.workers.call(q.ready.n)
+}
+
+func (q *Queue[K]) addAfter(it *item[K], wait time.Duration, priority int) {
+	due := q.now() + wait
+	if due < 0 { // beyond what can be counted: 292 years
+		due = 1<<63 - 1
+	}
+	if it.place >= 0 {
+		it.laterPriority = max(it.laterPriority, priority)
+		if due >= it.due {
+			return
+		}
+	} else {
+		it.laterPriority = priority
 	}
 	it.due = due
 	q.later.set(it)
@@ -225,18 +300,30 @@ func (q *Queue[K]) addAfter(it *item[K], wait time.Duration) {
 	}
 }
 
-// ring adds what is due and sets the timer for what is next.
+// oneRing is how many keys come due under one hold of the lock, so that nobody
+// waits for all of those that fail together.
+const oneRing = 256
+
+// ring adds what is due and sets the timer for what is next. It takes mu.
 func (q *Queue[K]) ring() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	now := time.Now()
-	for len(q.later) > 0 {
-		first := q.later[0]
-		if wait := first.due.Sub(now); wait > 0 {
-			q.timer.Reset(wait)
-			return
+	for more := true; more; {
+		added := 0
+		q.lock()
+		now := q.now()
+		for range oneRing {
+			if more = len(q.later) > 0; !more {
+				break
+			}
+			first := q.later[0]
+			if wait := first.due - now; wait > 0 {
+				q.timer.Reset(wait)
+				more = false
+				break
+			}
+			q.later.pop()
+			added += q.add(first, first.laterPriority)
 		}
-		q.later.pop()
-		q.add(first)
+		q.mu.Unlock()
+		q.hooks.added(added)
 	}
 }

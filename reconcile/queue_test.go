@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -103,94 +102,6 @@ func TestGetEndsWithContext(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-}
-
-// TestQueueModel compares a queue, hour by hour, with a map.
-func TestQueueModel(t *testing.T) {
-	for range 50 {
-		seed := rand.Uint64()
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { queueModel(t, seed) })
-		})
-	}
-}
-
-// modelKey is what the model knows of a key.
-type modelKey struct {
-	waiting, working bool
-	failures         int
-	due              time.Time
-}
-
-func queueModel(t *testing.T, seed uint64) {
-	r := rand.New(rand.NewPCG(seed, 0))
-	q := reconcile.NewQueue[int](reconcile.Backoff{Min: time.Second, Max: 8 * time.Second})
-	model := map[int]*modelKey{}
-	for key := range 10 {
-		model[key] = &modelKey{}
-	}
-	later := func(m *modelKey, wait time.Duration) {
-		if due := time.Now().Add(wait); m.due.IsZero() || due.Before(m.due) {
-			m.due = due
-		}
-	}
-	for step := range 400 {
-		key := r.IntN(10)
-		m := model[key]
-		switch r.IntN(7) {
-		case 0:
-			q.Add(key)
-			m.waiting = true
-		case 1:
-			wait := time.Duration(1+r.IntN(10)) * time.Second
-			q.AddAfter(key, wait)
-			later(m, wait)
-		case 2:
-			q.Retry(key)
-			later(m, min(time.Second<<m.failures, 8*time.Second))
-			m.failures++
-		case 3:
-			q.Forget(key)
-			m.failures = 0
-		case 4:
-			q.Done(key)
-			m.working = false
-		case 5:
-			time.Sleep(time.Duration(r.IntN(3)) * time.Second)
-			synctest.Wait() // until the queue's timer, due at this same instant, has rung
-		case 6:
-			takeOne(t, step, q, model)
-		}
-		for _, m := range model {
-			if !m.due.IsZero() && !time.Now().Before(m.due) {
-				m.due, m.waiting = time.Time{}, true
-			}
-		}
-	}
-}
-
-func takeOne(t *testing.T, step int, q *reconcile.Queue[int], model map[int]*modelKey) {
-	t.Helper()
-	ready := 0
-	for _, m := range model {
-		if m.waiting && !m.working {
-			ready++
-		}
-	}
-	if q.Len() != ready {
-		t.Fatalf("step %d: %d keys wait, want %d", step, q.Len(), ready)
-	}
-	if ready == 0 {
-		return
-	}
-	key, err := q.Get(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m := model[key]; !m.waiting || m.working {
-		t.Fatalf("step %d: got %d, which is %+v", step, key, *m)
-	}
-	model[key].waiting, model[key].working = false, true
 }
 
 // TestQueueConcurrent has many add and many work: no key is with two workers,

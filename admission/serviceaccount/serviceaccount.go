@@ -13,6 +13,10 @@
 // account. A mirror pod, which a kubelet made for a pod of its own, is left as
 // it is and may name neither an account nor a secret.
 //
+// An account with the annotation [EnforceMountableSecrets] has pods that refer only
+// to secrets in its list, by volumes and variables of any container, ephemeral ones
+// included, and only to image pull secrets in its list.
+//
 // The local copy may be behind: an account it does not know is looked up. The
 // account "default" is made by a controller shortly after its namespace, so the
 // plugin waits for it for up to a second.
@@ -32,6 +36,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/admission/internal/podspec"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -99,8 +104,13 @@ func (p *Plugin) Mutate(ctx context.Context, r *admission.Request) error {
 }
 
 // Validate checks the account that a new pod ended up with, which other
-// mutators may have changed.
+// mutators may have changed, and what secrets it may refer to.
 func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
+	if r.Operation == admission.Update && r.Subresource == "ephemeralcontainers" {
+		if pod, ok := podspec.Of(r, r.Subresource); ok {
+			return p.validateEphemeral(ctx, r, pod)
+		}
+	}
 	pod, ok := newPod(r)
 	if !ok {
 		return nil
@@ -108,8 +118,14 @@ func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
 	if mirror(pod) {
 		return validateMirror(r, pod)
 	}
-	_, err := p.account(ctx, r, pod.Spec.ServiceAccountName)
-	return err
+	account, err := p.account(ctx, r, pod.Spec.ServiceAccountName)
+	if err != nil {
+		return err
+	}
+	if err := (mountable{account}).validate(&pod.Spec); err != nil {
+		return admission.Forbidden(r, err)
+	}
+	return nil
 }
 
 func newPod(r *admission.Request) (*corev1.Pod, bool) {

@@ -111,6 +111,21 @@ func TestMutate(t *testing.T) {
 	if _, again := annotations["mutation.webhook.admission.k8s.io/round_1_index_0"]; again {
 		t.Error("a webhook was asked again that does not want it")
 	}
+	for key := range annotations {
+		if strings.HasPrefix(key, "patch.webhook") {
+			t.Error("a patch is in an event without bodies")
+		}
+	}
+	w.audit.bodies.Store(true)
+	w.check(w.do(http.MethodPost, pods8, `{"metadata":{"name":"q"},"spec":{"containers":[{"name":"c","image":"nginx"}]}}`), 201, "")
+	const want = `{"configuration":"b-second","webhook":"b-second.example.com","patch":[{"op":"test","path":"/metadata/labels/first","value":"1"},{"op":"add","path":"/metadata/labels/second","value":"2"}],"patchType":"JSONPatch"}`
+	annotations = w.audit.last(t)
+	if got := annotations["patch.webhook.admission.k8s.io/round_0_index_1"]; got != want {
+		t.Errorf("the patch is %s", got)
+	}
+	if got, ok := annotations["patch.webhook.admission.k8s.io/round_0_index_2"]; ok {
+		t.Errorf("the patch of who has none is %s", got)
+	}
 	// There is nothing to change in a deletion.
 	w.check(w.do(http.MethodDelete, pods8+"/p", ""), 500, `admission webhook "a-first.example.com" attempted to modify the object, which is not supported for this operation`)
 }
@@ -207,6 +222,7 @@ func TestReinvocation(t *testing.T) {
 	if again.n.Load() != 0 {
 		t.Error("the other plugins ran again for no change")
 	}
+	w.audit.bodies.Store(true)
 	a := w.make("loud", "")
 	w.check(a, 201, "")
 	if got := fmt.Sprint(a.field("data")); got != "map[again:yes late:yes]" {
@@ -220,6 +236,9 @@ func TestReinvocation(t *testing.T) {
 	}
 	if got := w.audit.last(t)["mutation.webhook.admission.k8s.io/round_1_index_0"]; !strings.Contains(got, `"mutated":true`) {
 		t.Errorf("second round: %q", got)
+	}
+	if got := w.audit.last(t)["patch.webhook.admission.k8s.io/round_1_index_0"]; !strings.Contains(got, `"path":"/data/again"`) {
+		t.Errorf("second round's patch: %q", got)
 	}
 	if again.n.Load() != 1 {
 		t.Errorf("the other plugins ran again %d times", again.n.Load())

@@ -17,6 +17,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -340,6 +341,7 @@ func patchWith(patch string) func(*admissionapi.AdmissionRequest) *admissionapi.
 
 // auditor keeps the annotations of requests that are not reads.
 type auditor struct {
+	bodies atomic.Bool // are wanted
 	mu     sync.Mutex
 	open   int
 	latest map[string]string
@@ -374,11 +376,11 @@ type trail struct {
 	annotations map[string]string
 }
 
-func (*trail) ID() string                    { return "id" }
-func (*trail) Wants() (request, answer bool) { return false, false }
-func (*trail) Impersonates(*user.Info)       {}
-func (*trail) Decided(bool, string)          {}
-func (*trail) Started(int)                   {}
+func (*trail) ID() string                      { return "id" }
+func (t *trail) Wants() (request, answer bool) { return t.auditor.bodies.Load(), false }
+func (*trail) Impersonates(*user.Info)         {}
+func (*trail) Decided(bool, string)            {}
+func (*trail) Started(int)                     {}
 func (t *trail) Annotate(key, value string) {
 	if _, ok := t.annotations[key]; !ok {
 		t.annotations[key] = value

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/planekit/planekit/admission"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -119,6 +120,27 @@ func (m *mutation) annotation(prefix string, i int) string {
 	return fmt.Sprintf("%sround_%d_index_%d", prefix, round, i)
 }
 
+// annotatePatch writes down what h has done to the object: that is as much as the
+// object itself says.
+func (m *mutation) annotatePatch(i int, h *hook, patch []byte) {
+	if m.q.r.AnnotateBody == nil {
+		return
+	}
+	operations, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		return // it has been applied, so it can be decoded
+	}
+	value, err := json.Marshal(struct {
+		Configuration string          `json:"configuration"`
+		Webhook       string          `json:"webhook"`
+		Patch         jsonpatch.Patch `json:"patch,omitempty"`
+		PatchType     string          `json:"patchType,omitempty"`
+	}{h.configuration, h.name, operations, "JSONPatch"})
+	if err == nil {
+		m.q.r.AnnotateBody(m.annotation("patch.webhook.admission.k8s.io/", i), string(value))
+	}
+}
+
 // ask lets h change the object and reports whether it has.
 func (m *mutation) ask(ctx context.Context, i int, h *hook) (changed bool, err error) {
 	r := m.q.r
@@ -148,6 +170,7 @@ func (m *mutation) ask(ctx context.Context, i int, h *hook) (changed bool, err e
 		return false, err
 	}
 	changed = !equality.Semantic.DeepEqual(r.Object, object)
+	m.annotatePatch(i, h, response.Patch)
 	r.Object = object
 	return changed, nil
 }

@@ -12,6 +12,13 @@
 // its answer begins, a panic one of its own. All events of a request bear its
 // Audit-ID, which the client gets as a header, and may choose by one.
 //
+// Events have annotations of every stage that had something to say: of
+// authenticators (authentication.k8s.io/stale-token), of the authorizer
+// (authorization.k8s.io/decision and reason), of admission plugins and webhooks,
+// and of initializers, as they are added to an object, have acted or have failed
+// (initializers.admission.k8s.io/pending, completed, failed). The event of a client
+// that was refused tells how it tried to come in.
+//
 // Events form a queue of bounded length which Run writes out. When it is full,
 // because the disk is slow or gone, a request waits for it, at most Wait; then
 // the event is dropped, counted and logged. Requests are never refused.

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"strconv"
 	"time"
@@ -72,7 +71,9 @@ func completeJob(job *batchv1.Job) {
 	}
 	setIfNil(&s.BackoffLimit, jobRetries)
 	if len(job.Labels) == 0 {
-		job.Labels = maps.Clone(s.Template.Labels)
+		// One map, as upstream has it: the labels that createJob gives the template of
+		// a job without labels of its own are the job's, too.
+		job.Labels = s.Template.Labels
 	}
 	setIfNil(&s.CompletionMode, batchv1.NonIndexedCompletion)
 	setIfNil(&s.Suspend, false)

@@ -1,6 +1,7 @@
 package kube_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/planekit/planekit/apiserver"
@@ -116,8 +117,16 @@ func TestJobSelector(t *testing.T) {
 	if s := metav1.FormatLabelSelector(job.Spec.Selector); s != "batch.kubernetes.io/controller-uid=u" {
 		t.Errorf("selector %s", s)
 	}
-	if len(job.Labels) != 1 {
-		t.Errorf("labels %v", job.Labels)
+	// A job without labels has its template's, with all that they are given.
+	if !maps.Equal(job.Labels, job.Spec.Template.Labels) {
+		t.Errorf("labels %v, of the template %v", job.Labels, job.Spec.Template.Labels)
+	}
+	labelled := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "pi", UID: "u", Labels: map[string]string{"app": "pi"}}}
+	labelled.Spec.Template.Labels = map[string]string{"app": "pi"}
+	jobs.Default(labelled)
+	jobs.PrepareForCreate(t.Context(), labelled)
+	if len(labelled.Labels) != 1 {
+		t.Errorf("labels of its own %v", labelled.Labels)
 	}
 	own := &batchv1.Job{Spec: batchv1.JobSpec{ManualSelector: new(true)}}
 	jobs.PrepareForCreate(t.Context(), own)

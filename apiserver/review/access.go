@@ -8,8 +8,6 @@ import (
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -63,7 +61,7 @@ func (a accessReviewer) decide(ctx context.Context, u *user.Info, r *authorizati
 		attributes.Verb, attributes.Group, attributes.Version = r.Verb, r.Group, cmp.Or(r.Version, "*")
 		attributes.Resource, attributes.Subresource = cmp.Or(r.Resource, "*"), r.Subresource
 		attributes.Namespace, attributes.Name = r.Namespace, r.Name
-		troubles = unreadSelectors(r)
+		troubles = narrow(&attributes, r)
 	} else {
 		attributes.Verb, attributes.Path = n.Verb, n.Path
 	}
@@ -75,22 +73,4 @@ func (a accessReviewer) decide(ctx context.Context, u *user.Info, r *authorizati
 		Allowed: decision == authz.Allow, Denied: decision == authz.Deny, Reason: reason,
 		EvaluationError: strings.Join(troubles, "; "),
 	}
-}
-
-// unreadSelectors says which selectors cannot be read. Authorizers here decide
-// on the whole resource, as if there were no selector; so all that a broken one
-// changes is that the client is told.
-func unreadSelectors(r *authorizationv1.ResourceAttributes) []string {
-	var troubles []string
-	if s := r.FieldSelector; s != nil && s.RawSelector != "" {
-		if _, err := fields.ParseSelector(s.RawSelector); err != nil {
-			troubles = append(troubles, "spec.resourceAttributes.fieldSelector ignored due to parse error")
-		}
-	}
-	if s := r.LabelSelector; s != nil && s.RawSelector != "" {
-		if _, err := labels.Parse(s.RawSelector); err != nil {
-			troubles = append(troubles, "spec.resourceAttributes.labelSelector ignored due to parse error")
-		}
-	}
-	return troubles
 }

@@ -35,6 +35,8 @@ func authorize(_ context.Context, a authz.Attributes) (authz.Decision, string, e
 		return authz.Allow, "", nil
 	case a.Verb == "break":
 		return authz.NoOpinion, "", errors.New("no rules")
+	case a.Verb == "tell":
+		return authz.NoOpinion, fmt.Sprint(a.Fields, a.Labels), nil
 	case a.Verb == "deny":
 		return authz.Deny, "never", nil
 	case (a.User.Name == "jane" || a.User.In("dev")) && a.Verb == "list" && a.Resource == "pods" && a.Namespace == "a", a.Path == "/healthz":
@@ -80,6 +82,8 @@ func TestReviews(t *testing.T) {
 		{"selector without form", access + "subjectaccessreviews", `{"user":"a","resourceAttributes":{"verb":"list","labelSelector":{}}}`, 422, "spec.resourceAttributes.labelSelector.requirements: Required value: when spec.resourceAttributes.labelSelector is specified, requirements or rawSelector is required"},
 		{"selector in both forms", access + "subjectaccessreviews", `{"user":"a","resourceAttributes":{"verb":"list","fieldSelector":{"rawSelector":"a=b","requirements":[{"key":"a","operator":"New"}]}}}`, 422, `spec.resourceAttributes.fieldSelector.rawSelector: Invalid value: \"a=b\": may not specified at the same time as requirements"`},
 		{"bad requirements", access + "subjectaccessreviews", `{"user":"a","resourceAttributes":{"verb":"list","fieldSelector":{"requirements":[{"operator":"In","values":["a"]}]},"labelSelector":{"requirements":[{"key":"a","operator":"In"}]}}}`, 422, "[spec.resourceAttributes.fieldSelector.requirements[0].key: Required value: must be specified, spec.resourceAttributes.labelSelector.requirements[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn']"},
+		{"selectors", access + "subjectaccessreviews", `{"user":"a","resourceAttributes":{"verb":"tell","fieldSelector":{"rawSelector":"a=b,c!=d"},"labelSelector":{"requirements":[{"key":"e","operator":"In","values":["g","f"]},{"key":"h","operator":"Exists"}]}}}`, 201, `{"allowed":false,"reason":"[{a In [b]} {c NotIn [d]}] [{e In [f g]} {h Exists []}]"}`},
+		{"selectors that can be read in part", access + "subjectaccessreviews", `{"user":"a","resourceAttributes":{"verb":"tell","fieldSelector":{"requirements":[{"key":"a","operator":"New"},{"key":"b","operator":"NotIn","values":["c"]},{"key":"d","operator":"Exists"}]},"labelSelector":{"requirements":[{"key":"e","operator":"New"}]}}}`, 201, `{"allowed":false,"reason":"[{b NotIn [c]}] []","evaluationError":"spec.resourceAttributes.fieldSelector partially ignored due to parse error; spec.resourceAttributes.labelSelector ignored due to parse error"}`},
 		{"selectors that cannot be read", access + "subjectaccessreviews", `{"user":"a","resourceAttributes":{"verb":"break","fieldSelector":{"rawSelector":"a"},"labelSelector":{"rawSelector":"a in"}}}`, 201, `{"allowed":false,"evaluationError":"no rules; spec.resourceAttributes.fieldSelector ignored due to parse error; spec.resourceAttributes.labelSelector ignored due to parse error"}`},
 		{"local path", access + "namespaces/a/localsubjectaccessreviews", `{"user":"jane","nonResourceAttributes":{"verb":"get","path":"/a"}}`, 422, `spec.nonResourceAttributes: Invalid value: {\"Path\":\"/a\",\"Verb\":\"get\"}: disallowed on this kind of request`},
 		{"my rules, of none", access + "selfsubjectrulesreviews", `{}`, 400, "no namespace on request"},

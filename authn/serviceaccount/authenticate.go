@@ -53,6 +53,9 @@ type Config struct {
 	// Accounts, Pods, Secrets and Nodes find what tokens are bound to. Where one is
 	// nil, tokens bound to such an object are refused.
 	Accounts, Pods, Secrets, Nodes Lookup
+	// Legacy finds the secrets that hold tokens without an end. Where it is nil such
+	// tokens are not mine.
+	Legacy HeldLookup
 }
 
 // Authenticator is an authn.Authenticator.
@@ -103,10 +106,11 @@ func (a *Authenticator) Authenticate(r *http.Request) (*user.Info, bool, error) 
 	d := digestOf(token)
 	v := a.cache.get(d, current)
 	if v == nil {
-		if !a.ours(token) {
+		verify := a.verifierOf(token)
+		if verify == nil {
 			return nil, false, nil
 		}
-		if v, err = a.verify(token, current); err != nil {
+		if v, err = verify(token, current); err != nil {
 			return nil, false, err
 		}
 	}
@@ -118,10 +122,16 @@ func (a *Authenticator) Authenticate(r *http.Request) (*user.Info, bool, error) 
 	if err != nil {
 		return nil, false, err
 	}
-	if err := a.bound(r.Context(), &v.claims.Kubernetes, now); err != nil {
+	if v.legacy != "" {
+		err = a.held(r.Context(), v, token, now)
+	} else {
+		err = a.bound(r.Context(), &v.claims.Kubernetes, now)
+	}
+	if err != nil {
 		return nil, false, err
 	}
 	a.cache.put(d, v, now)
+	v.claims.warn(r.Context(), now)
 	authn.ReportMatched(r.Context(), matched)
 	return v.user, true, nil
 }
@@ -144,20 +154,27 @@ func (a *Authenticator) matched(ctx context.Context, audiences []string) ([]stri
 	return matched, nil
 }
 
-// ours reports whether token looks like one of an issuer of ours. Nothing in it
-// is believed yet.
-func (a *Authenticator) ours(token string) bool {
+// verifierOf is what verifies token, by the issuer that it claims, or nil if that
+// is none of ours. Nothing in it is believed yet.
+func (a *Authenticator) verifierOf(token string) func(string, *keys) (*verified, error) {
 	if len(token) > maxToken || strings.Count(token, ".") != 2 {
-		return false
+		return nil
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
 	if err != nil {
-		return false
+		return nil
 	}
 	var claimed struct {
 		Issuer string `json:"iss"`
 	}
-	return json.Unmarshal(payload, &claimed) == nil && slices.Contains(a.config.Issuers, claimed.Issuer)
+	switch err := json.Unmarshal(payload, &claimed); {
+	case err != nil:
+	case slices.Contains(a.config.Issuers, claimed.Issuer):
+		return a.verify
+	case claimed.Issuer == LegacyIssuer && a.config.Legacy != nil:
+		return a.verifyLegacy
+	}
+	return nil
 }
 
 // verify reads a token whose signature is good. For whom it is meant is for the
@@ -179,7 +196,7 @@ func (a *Authenticator) verify(token string, current *keys) (*verified, error) {
 
 // timely checks that now is within the life of the token.
 func (c *claims) timely(now time.Time) error {
-	if now.Add(-leeway).After(c.ExpiresAt.Time) {
+	if c.ExpiresAt != nil && now.Add(-leeway).After(c.ExpiresAt.Time) {
 		return errExpired
 	}
 	for _, from := range []*jwt.NumericDate{c.NotBefore, c.IssuedAt} {
@@ -188,6 +205,16 @@ func (c *claims) timely(now time.Time) error {
 		}
 	}
 	return nil
+}
+
+// StaleTokenKey is the key under which the use of a token is annotated whose
+// holder should have fetched another.
+const StaleTokenKey = "authentication.k8s.io/stale-token"
+
+func (c *claims) warn(ctx context.Context, now time.Time) {
+	if from := c.Kubernetes.WarnAfter; from != nil && now.After(from.Time) {
+		authn.Annotate(ctx, StaleTokenKey, fmt.Sprintf("subject: %s, seconds after warning threshold: %d", c.Subject, now.Unix()-from.Unix()))
+	}
 }
 
 // bound checks that everything the token is bound to lives.
@@ -219,7 +246,7 @@ func alive(ctx context.Context, kind string, lookup Lookup, namespace string, re
 	object, found, err := lookup(ctx, namespace, ref.Name, ref.UID)
 	switch {
 	case err != nil:
-		return fmt.Errorf("service account token: look up %s %s: %w", kind, join(namespace, ref.Name), err)
+		return fmt.Errorf("%w: service account token: look up %s %s: %w", authn.ErrUnchecked, kind, join(namespace, ref.Name), err)
 	case !found:
 		return fmt.Errorf("service account token: %s %s is gone", kind, join(namespace, ref.Name))
 	case object.UID != ref.UID:

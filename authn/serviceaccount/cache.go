@@ -19,6 +19,8 @@ type verified struct {
 	keys   *keys
 	claims claims
 	user   *user.Info
+	// legacy is the secret that must have the token; empty for those that are bound.
+	legacy string
 }
 
 // cache remembers which tokens were verified, at most limit of them.

@@ -31,7 +31,9 @@
 //
 // [Handlers] publishes the keys, so that others can verify tokens themselves.
 //
-// Legacy tokens, which are kept in secrets and never end, are left out.
+// Legacy tokens, which are kept in secrets and have no end, are believed where
+// [Config].Legacy is set: as long as the secret has the very token. When they were
+// last used is not noted.
 package serviceaccount
 
 import (

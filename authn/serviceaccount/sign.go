@@ -64,6 +64,10 @@ func (s *Signer) Sign(g Grant) (string, error) {
 	if g.WarnAfter > 0 {
 		c.Kubernetes.WarnAfter = jwt.NewNumericDate(now.Add(g.WarnAfter))
 	}
+	return s.signed(c)
+}
+
+func (s *Signer) signed(c jwt.Claims) (string, error) {
 	token := jwt.NewWithClaims(s.method, c)
 	token.Header["kid"] = s.id
 	delete(token.Header, "typ") // as Kubernetes has it

@@ -108,7 +108,9 @@ func (c *Cache) fly(f *flight, key keyed.Digest, token string) {
 		Header: http.Header{"Authorization": {"Bearer " + token}},
 	}
 	ctx, collected := authn.CollectMatched(f.ctx)
+	ctx, annotations := authn.CollectAnnotations(ctx)
 	u, known, err := c.config.Authenticator.Authenticate(r.WithContext(ctx))
 	f.answer = answer{user: u, known: known, err: err}
 	f.answer.matched, f.answer.reported = collected()
+	f.answer.annotations = annotations()
 }

@@ -71,6 +71,8 @@ type answer struct {
 	// matched are the audiences that the authenticator reported, if it did.
 	matched  []string
 	reported bool
+	// annotations are what it had to say beside.
+	annotations []authn.Annotation
 }
 
 // New returns a cache. It starts nothing.
@@ -107,6 +109,9 @@ func (c *Cache) Authenticate(r *http.Request) (*user.Info, bool, error) {
 	c.mu.RUnlock()
 	if !ok {
 		a = c.ask(r.Context(), key, token, audiences, now)
+	}
+	for _, one := range a.annotations {
+		authn.Annotate(r.Context(), one.Key, one.Value)
 	}
 	if a.known && a.reported {
 		authn.ReportMatched(r.Context(), a.matched)

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 )
 
@@ -99,6 +100,30 @@ func (g *graph) attachment(old, new *storagev1.VolumeAttachment) {
 	if old != nil && old.Spec.NodeName != "" {
 		g.disconnect(object{attachments, "", old.Name}, old.Spec.NodeName)
 	}
+}
+
+// slice applies a change of a resource slice.
+func (g *graph) slice(old, new *resourcev1.ResourceSlice) {
+	from, to := ofNode(old), ofNode(new)
+	if from == to {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if to != "" {
+		g.connect(object{resourceSlices, "", new.Name}, to)
+	}
+	if from != "" {
+		g.disconnect(object{resourceSlices, "", old.Name}, from)
+	}
+}
+
+// ofNode is the node that a slice is of, if it is one node's.
+func ofNode(s *resourcev1.ResourceSlice) string {
+	if s == nil || s.Spec.NodeName == nil {
+		return ""
+	}
+	return *s.Spec.NodeName
 }
 
 // connect adds an edge. The first one of a claim carries on to what it opens.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/planekit/planekit/authz"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 )
 
 // What limited may say beside why a request is refused; "" is that it is allowed.
@@ -28,13 +29,16 @@ func limited(at *authz.Attributes, name string) string {
 		case serviceAccounts:
 			return serviceAccount(at)
 		case pods:
-			return pod(at)
+			return pod(at, name)
 		case "nodes":
 			return node(at, name)
 		}
 	case "resource.k8s.io":
-		if at.Resource == resourceClaims {
+		switch at.Resource {
+		case resourceClaims:
 			return get(at)
+		case resourceSlices:
+			return slice(at, name)
 		}
 	case "storage.k8s.io":
 		switch at.Resource {
@@ -122,6 +126,26 @@ func csiNode(at *authz.Attributes, name string) string {
 	return ""
 }
 
+// slice lets a node have the resource slices that are its own; admission looks at
+// whose a new one is.
+func slice(at *authz.Attributes, name string) string {
+	if at.Subresource != "" {
+		return "cannot authorize ResourceSlice subresources"
+	}
+	switch at.Verb {
+	case "create":
+		return ""
+	case "get", "update", "patch", "delete":
+		return related
+	case "list", "watch", "deletecollection":
+		if at.FieldIs(resourcev1.ResourceSliceSelectorNodeName, name) {
+			return ""
+		}
+		return "can only list/watch/deletecollection resourceslices with nodeName field selector"
+	}
+	return "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection"
+}
+
 // ownVerb is what a node does to the object that bears its name.
 func ownVerb(verb string) bool {
 	switch verb {
@@ -147,17 +171,20 @@ func node(at *authz.Attributes, name string) string {
 	return unsaid
 }
 
-func pod(at *authz.Attributes) string {
+func pod(at *authz.Attributes, name string) string {
 	switch at.Subresource + ":" + at.Verb {
 	case ":create", ":delete", "status:update", "status:patch", "eviction:create":
 		return "" // admission looks at which pod it is
 	case ":get":
 		return related
 	case ":list", ":watch":
-		if at.Name != "" {
+		switch {
+		case at.FieldIs("spec.nodeName", name):
+			return ""
+		case at.Name != "":
 			return related
 		}
-		return unlimited
+		return "can only list/watch pods with spec.nodeName field selector"
 	}
 	return unsaid
 }

@@ -25,9 +25,9 @@
 // refused too early tries again. The objects need not exist. A mirror pod, which
 // is a node's own word, opens nothing.
 //
-// The answers are Allow and NoOpinion, with Kubernetes' reasons. Attributes do not
-// carry field selectors, so a node may list and watch pods as far as Rest lets
-// it. What a node may write is further limited by admission, where the object is
+// The answers are Allow and NoOpinion, with Kubernetes' reasons. A node may list and
+// watch pods only with the field selector spec.nodeName=NAME, and resource slices
+// only with that of its own name. What a node may write is further limited by admission, where the object is
 // known.
 package node
 
@@ -40,6 +40,7 @@ import (
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 )
 
@@ -57,6 +58,8 @@ type Config struct {
 	Volumes Source[*corev1.PersistentVolume]
 	// Attachments are all volume attachments. If nil, no node reads any.
 	Attachments Source[*storagev1.VolumeAttachment]
+	// Slices are all resource slices. If nil, no node reads one by its name.
+	Slices Source[*resourcev1.ResourceSlice]
 	// Rest is asked about what does not depend on a node's pods. If nil, there is
 	// no opinion about that.
 	Rest authz.Authorizer
@@ -84,6 +87,9 @@ func (a *Authorizer) Run(ctx context.Context) error {
 	}
 	if a.config.Attachments != nil {
 		defer a.config.Attachments.Subscribe(a.graph.attachment)()
+	}
+	if a.config.Slices != nil {
+		defer a.config.Slices.Subscribe(a.graph.slice)()
 	}
 	<-ctx.Done()
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/planekit/planekit/authz/node"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -52,12 +53,14 @@ type cluster struct {
 	pods        *feed[*corev1.Pod]
 	volumes     *feed[*corev1.PersistentVolume]
 	attachments *feed[*storagev1.VolumeAttachment]
+	slices      *feed[*resourcev1.ResourceSlice]
 }
 
 func start(t testing.TB, rest authz.Authorizer) *cluster {
 	t.Helper()
-	c := &cluster{pods: newFeed[*corev1.Pod](), volumes: newFeed[*corev1.PersistentVolume](), attachments: newFeed[*storagev1.VolumeAttachment]()}
-	a, err := node.New(node.Config{Pods: c.pods, Volumes: c.volumes, Attachments: c.attachments, Rest: rest})
+	c := &cluster{pods: newFeed[*corev1.Pod](), volumes: newFeed[*corev1.PersistentVolume](), attachments: newFeed[*storagev1.VolumeAttachment](),
+		slices: newFeed[*resourcev1.ResourceSlice]()}
+	a, err := node.New(node.Config{Pods: c.pods, Volumes: c.volumes, Attachments: c.attachments, Slices: c.slices, Rest: rest})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,6 +77,7 @@ func start(t testing.TB, rest authz.Authorizer) *cluster {
 	<-c.pods.ready
 	<-c.volumes.ready
 	<-c.attachments.ready
+	<-c.slices.ready
 	return c
 }
 
@@ -81,7 +85,7 @@ func kubelet(name string) *user.Info {
 	return &user.Info{Name: user.NodePrefix + name, Groups: []string{user.Nodes, user.Authenticated}}
 }
 
-// ask takes a request as "verb group/resource/subresource namespace/name".
+// ask takes a request as "verb group/resource/subresource namespace/name field=value".
 func (c *cluster) ask(t testing.TB, u *user.Info, request string) (authz.Decision, string) {
 	t.Helper()
 	words := strings.Fields(request)
@@ -89,6 +93,10 @@ func (c *cluster) ask(t testing.TB, u *user.Info, request string) (authz.Decisio
 	at := authz.Attributes{User: u, Verb: words[0], Group: what[0], Resource: what[1], Namespace: where[0], Name: where[1]}
 	if len(what) > 2 {
 		at.Subresource = what[2]
+	}
+	if len(words) > 3 {
+		field, value, _ := strings.Cut(words[3], "=")
+		at.Fields = []authz.Requirement{{Key: field, Operator: authz.In, Values: []string{value}}}
 	}
 	d, reason, err := c.Authorize(t.Context(), at)
 	if err != nil {
@@ -294,11 +302,26 @@ func TestLimits(t *testing.T) {
 	c.attachments.event(nil, &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "n1"}})
 	c.attachments.event(nil, &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "n2"}})
 
-	c.wants(t, authz.Allow, "rest", "get /services shop/web", "create /events shop/", "list /pods /", "watch /pods shop/", "get node.k8s.io/runtimeclasses /x",
+	first, second := "n1", "n2"
+	slice := func(name string, node *string) *resourcev1.ResourceSlice {
+		return &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourcev1.ResourceSliceSpec{NodeName: node}}
+	}
+	c.slices.event(nil, slice("a", &first))
+	c.slices.event(slice("a", &first), slice("a", &first))
+	c.slices.event(nil, slice("b", &first))
+	c.slices.event(slice("b", &first), slice("b", &second))
+	c.slices.event(nil, slice("c", &first))
+	c.slices.event(slice("c", &first), nil)
+	c.slices.event(nil, slice("c", nil))
+
+	c.wants(t, authz.Allow, "rest", "get /services shop/web", "create /events shop/", "get node.k8s.io/runtimeclasses /x",
 		"get x.io/secrets shop/x")
 	c.wants(t, authz.Allow, "", "get /nodes /n1", "list /nodes /n1", "watch /nodes /n1", "create /nodes /", "update /nodes /n1", "patch /nodes/status /n1",
 		"get coordination.k8s.io/leases kube-node-lease/n1", "create coordination.k8s.io/leases kube-node-lease/", "update coordination.k8s.io/leases kube-node-lease/n1",
 		"get storage.k8s.io/csinodes /n1", "create storage.k8s.io/csinodes /", "delete storage.k8s.io/csinodes /n1",
+		"get resource.k8s.io/resourceslices /a", "update resource.k8s.io/resourceslices /a", "create resource.k8s.io/resourceslices /",
+		"list /pods / spec.nodeName=n1", "watch /pods shop/ spec.nodeName=n1", "list /pods shop/x spec.nodeName=n1",
+		"list resource.k8s.io/resourceslices / spec.nodeName=n1", "deletecollection resource.k8s.io/resourceslices / spec.nodeName=n1",
 		"get storage.k8s.io/volumeattachments /a", "create /pods shop/", "delete /pods shop/x", "update /pods/status shop/x", "create /pods/eviction shop/x")
 	for reason, requests := range map[string][]string{
 		"":                                     {"delete /nodes /n1", "deletecollection /nodes /", "update /pods shop/x", "create /pods/exec shop/x", "create /pods/binding shop/x", "get /nodes/proxy /n1"},
@@ -306,20 +329,24 @@ func TestLimits(t *testing.T) {
 		"cannot read subresource":              {"get /secrets/status shop/x"},
 		"cannot get subresource":               {"get /persistentvolumes/status /x"},
 		"can only read resources of this type": {"update /secrets shop/x", "delete /configmaps shop/x"},
-		"can only read namespaced object of this type":                         {"list /secrets /", "get /configmaps /x"},
-		"can only get individual resources of this type":                       {"list /persistentvolumes /x", "update /persistentvolumeclaims shop/x", "list storage.k8s.io/volumeattachments /"},
-		"can only get/update/patch this type":                                  {"get /persistentvolumeclaims/status shop/x"},
-		"can only create tokens for individual service accounts":               {"create /serviceaccounts/token shop/", "list /serviceaccounts shop/"},
-		"can only create token subresource of serviceaccount":                  {"create /serviceaccounts shop/x"},
-		"can only get, create, update, patch, or delete a node lease":          {"list coordination.k8s.io/leases kube-node-lease/n1"},
-		`can only access leases in the "kube-node-lease" system namespace`:     {"get coordination.k8s.io/leases kube-system/n1"},
-		"can only access node lease with the same name as the requesting node": {"update coordination.k8s.io/leases kube-node-lease/n2"},
-		"can only get, create, update, patch, or delete a CSINode":             {"watch storage.k8s.io/csinodes /n1"},
-		"cannot authorize CSINode subresources":                                {"get storage.k8s.io/csinodes/status /n1"},
-		"can only access CSINode with the same name as the requesting node":    {"get storage.k8s.io/csinodes /n2"},
-		"node 'n1' cannot read all nodes, only its own Node object":            {"list /nodes /"},
-		"node 'n1' cannot read 'n2', only its own Node object":                 {"get /nodes /n2", "watch /nodes /n2"},
-		"no relationship found between node 'n1' and this object":              {"get storage.k8s.io/volumeattachments /b"},
+		"can only read namespaced object of this type":                                                                                {"list /secrets /", "get /configmaps /x"},
+		"can only get individual resources of this type":                                                                              {"list /persistentvolumes /x", "update /persistentvolumeclaims shop/x", "list storage.k8s.io/volumeattachments /"},
+		"can only get/update/patch this type":                                                                                         {"get /persistentvolumeclaims/status shop/x"},
+		"can only create tokens for individual service accounts":                                                                      {"create /serviceaccounts/token shop/", "list /serviceaccounts shop/"},
+		"can only create token subresource of serviceaccount":                                                                         {"create /serviceaccounts shop/x"},
+		"can only get, create, update, patch, or delete a node lease":                                                                 {"list coordination.k8s.io/leases kube-node-lease/n1"},
+		`can only access leases in the "kube-node-lease" system namespace`:                                                            {"get coordination.k8s.io/leases kube-system/n1"},
+		"can only access node lease with the same name as the requesting node":                                                        {"update coordination.k8s.io/leases kube-node-lease/n2"},
+		"can only get, create, update, patch, or delete a CSINode":                                                                    {"watch storage.k8s.io/csinodes /n1"},
+		"cannot authorize CSINode subresources":                                                                                       {"get storage.k8s.io/csinodes/status /n1"},
+		"can only access CSINode with the same name as the requesting node":                                                           {"get storage.k8s.io/csinodes /n2"},
+		"node 'n1' cannot read all nodes, only its own Node object":                                                                   {"list /nodes /"},
+		"node 'n1' cannot read 'n2', only its own Node object":                                                                        {"get /nodes /n2", "watch /nodes /n2"},
+		"no relationship found between node 'n1' and this object":                                                                     {"get storage.k8s.io/volumeattachments /b", "get resource.k8s.io/resourceslices /b", "delete resource.k8s.io/resourceslices /c", "list /pods shop/x spec.nodeName=n2"},
+		"can only list/watch pods with spec.nodeName field selector":                                                                  {"list /pods /", "watch /pods shop/", "list /pods / spec.nodeName=n2", "list /pods / spec.nodeName=", "list /pods / status.phase=n1"},
+		"can only list/watch/deletecollection resourceslices with nodeName field selector":                                            {"list resource.k8s.io/resourceslices /", "watch resource.k8s.io/resourceslices / spec.nodeName=n2"},
+		"cannot authorize ResourceSlice subresources":                                                                                 {"get resource.k8s.io/resourceslices/status /a"},
+		"only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection": {"bind resource.k8s.io/resourceslices /a"},
 	} {
 		c.wants(t, authz.NoOpinion, reason, requests...)
 	}

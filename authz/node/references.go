@@ -15,6 +15,7 @@ const (
 	pods            = "pods"
 	resourceClaims  = "resourceclaims"
 	secrets         = "secrets"
+	resourceSlices  = "resourceslices"
 	serviceAccounts = "serviceaccounts"
 	volumes         = "persistentvolumes"
 )

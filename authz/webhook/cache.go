@@ -68,8 +68,9 @@ func (c *cache) drop(element *list.Element) {
 	c.order.Remove(element)
 }
 
-// own returns at with a user that is nobody else's.
+// own returns at with a user and requirements that are nobody else's.
 func own(at authz.Attributes) authz.Attributes {
+	at.Fields, at.Labels = ownRequirements(at.Fields), ownRequirements(at.Labels)
 	if at.User == nil {
 		return at
 	}
@@ -83,12 +84,25 @@ func own(at authz.Attributes) authz.Attributes {
 	return at
 }
 
+func ownRequirements(all []authz.Requirement) []authz.Requirement {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].Values = slices.Clone(all[i].Values)
+	}
+	return all
+}
+
 // same reports whether the service would be asked the same. Groups in another
 // order are another question; it costs an answer, not a mistake.
 func same(a, b *authz.Attributes) bool {
 	return a.Verb == b.Verb && a.Group == b.Group && a.Version == b.Version && a.Resource == b.Resource &&
 		a.Subresource == b.Subresource && a.Namespace == b.Namespace && a.Name == b.Name && a.Path == b.Path &&
+		slices.EqualFunc(a.Fields, b.Fields, sameRequirement) && slices.EqualFunc(a.Labels, b.Labels, sameRequirement) &&
 		sameUser(a.User, b.User)
+}
+
+func sameRequirement(a, b authz.Requirement) bool {
+	return a.Key == b.Key && a.Operator == b.Operator && slices.Equal(a.Values, b.Values)
 }
 
 func sameUser(a, b *user.Info) bool {
@@ -100,8 +114,17 @@ func sameUser(a, b *user.Info) bool {
 }
 
 func size(at *authz.Attributes) int {
-	return len(at.Verb) + len(at.Group) + len(at.Version) + len(at.Resource) +
+	n := len(at.Verb) + len(at.Group) + len(at.Version) + len(at.Resource) +
 		len(at.Subresource) + len(at.Namespace) + len(at.Name) + len(at.Path)
+	for _, all := range [...][]authz.Requirement{at.Fields, at.Labels} {
+		for _, r := range all {
+			n += len(r.Key) + len(r.Operator)
+			for _, value := range r.Values {
+				n += len(value)
+			}
+		}
+	}
+	return n
 }
 
 func hash(seed maphash.Seed, at *authz.Attributes) uint64 {
@@ -109,6 +132,16 @@ func hash(seed maphash.Seed, at *authz.Attributes) uint64 {
 	h.SetSeed(seed)
 	for _, s := range [...]string{at.Verb, at.Group, at.Version, at.Resource, at.Subresource, at.Namespace, at.Name, at.Path} {
 		write(&h, s)
+	}
+	for _, all := range [...][]authz.Requirement{at.Fields, at.Labels} {
+		for _, r := range all {
+			write(&h, r.Key)
+			write(&h, string(r.Operator))
+			for _, value := range r.Values {
+				write(&h, value)
+			}
+		}
+		write(&h, "")
 	}
 	u := at.User
 	if u == nil {

@@ -34,7 +34,7 @@ func TestSame(t *testing.T) {
 	seed := maphash.MakeSeed()
 	ask := func() (*authz.Attributes, *user.Info) {
 		u := &user.Info{Name: "jane", UID: "17", Groups: []string{"a", "b"}, Extra: map[string][]string{"k": {"a", "b"}, "l": {"c"}}}
-		return &authz.Attributes{User: u, Verb: "get", Resource: "pods"}, u
+		return &authz.Attributes{User: u, Verb: "get", Resource: "pods", Fields: []authz.Requirement{{Key: "k", Operator: authz.In, Values: []string{"a"}}}}, u
 	}
 	first, _ := ask()
 	second, _ := ask()
@@ -50,6 +50,10 @@ func TestSame(t *testing.T) {
 	}
 	changes = append(changes,
 		func(_ *authz.Attributes, u *user.Info) { u.Groups = []string{"ab"} },
+		func(at *authz.Attributes, _ *user.Info) { at.Fields[0].Key = "x" },
+		func(at *authz.Attributes, _ *user.Info) { at.Fields[0].Operator = authz.NotIn },
+		func(at *authz.Attributes, _ *user.Info) { at.Fields[0].Values = []string{"b"} },
+		func(at *authz.Attributes, _ *user.Info) { at.Fields, at.Labels = nil, at.Fields },
 		func(_ *authz.Attributes, u *user.Info) { u.Extra["k"] = []string{"b", "a"} },
 		func(_ *authz.Attributes, u *user.Info) { u.Extra["k"], u.Extra["l"] = u.Extra["l"], u.Extra["k"] },
 		func(_ *authz.Attributes, u *user.Info) { delete(u.Extra, "l") },
@@ -72,6 +76,8 @@ func change(t *testing.T, field reflect.Value) {
 		*v = nil
 	case *[]string:
 		*v = append(*v, "x")
+	case *[]authz.Requirement:
+		*v = append(*v, authz.Requirement{Key: "x", Operator: authz.In, Values: []string{"y"}})
 	case *map[string][]string:
 		(*v)["x"] = nil
 	default:

@@ -28,6 +28,30 @@ type resourceAttributes struct {
 	Resource    string `json:"resource,omitempty"`
 	Subresource string `json:"subresource,omitempty"`
 	Name        string `json:"name,omitempty"`
+
+	FieldSelector *selector `json:"fieldSelector,omitempty"`
+	LabelSelector *selector `json:"labelSelector,omitempty"`
+}
+
+type selector struct {
+	Requirements []requirement `json:"requirements"`
+}
+
+type requirement struct {
+	Key      string         `json:"key"`
+	Operator authz.Operator `json:"operator"`
+	Values   []string       `json:"values,omitempty"`
+}
+
+func newSelector(from []authz.Requirement) *selector {
+	if len(from) == 0 {
+		return nil
+	}
+	var s selector
+	for _, r := range from {
+		s.Requirements = append(s.Requirements, requirement(r))
+	}
+	return &s
 }
 
 type nonResourceAttributes struct {
@@ -74,6 +98,7 @@ func (a *Authorizer) spec(at *authz.Attributes) spec {
 	s.ResourceAttributes = &resourceAttributes{
 		Namespace: at.Namespace, Verb: at.Verb, Group: at.Group, Version: at.Version,
 		Resource: at.Resource, Subresource: at.Subresource, Name: at.Name,
+		FieldSelector: newSelector(at.Fields), LabelSelector: newSelector(at.Labels),
 	}
 	return s
 }

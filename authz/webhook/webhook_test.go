@@ -78,12 +78,17 @@ func TestQuestion(t *testing.T) {
 	}))
 	resource := authz.Attributes{
 		User: jane, Verb: "update", Group: "apps", Version: "v1", Resource: "deployments", Subresource: "scale", Namespace: "n", Name: "web",
+		Fields: []authz.Requirement{{Key: "metadata.name", Operator: authz.In, Values: []string{"web"}}},
+		Labels: []authz.Requirement{{Key: "a", Operator: authz.NotIn, Values: []string{"b", "c"}}, {Key: "d", Operator: authz.Exists}},
 	}
 	path := authz.Attributes{User: jane, Verb: "get", Path: "/healthz"}
 	resourceSpec := authorizationv1.SubjectAccessReviewSpec{
 		User: "jane", UID: "17", Groups: jane.Groups, Extra: map[string]authorizationv1.ExtraValue{"scopes": {"a", "b"}},
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Namespace: "n", Verb: "update", Group: "apps", Version: "v1", Resource: "deployments", Subresource: "scale", Name: "web",
+			FieldSelector: &authorizationv1.FieldSelectorAttributes{Requirements: []metav1.FieldSelectorRequirement{{Key: "metadata.name", Operator: "In", Values: []string{"web"}}}},
+			LabelSelector: &authorizationv1.LabelSelectorAttributes{Requirements: []metav1.LabelSelectorRequirement{
+				{Key: "a", Operator: "NotIn", Values: []string{"b", "c"}}, {Key: "d", Operator: "Exists"}}},
 		},
 	}
 	pathSpec := resourceSpec

@@ -49,7 +49,7 @@ func (c *Config) client(context string) (client.Config, string, error) {
 	if err != nil {
 		return none, "", fmt.Errorf("cluster %q: %w", x.Cluster, err)
 	}
-	if err := user.apply(&config, tlsConfig); err != nil {
+	if err := user.apply(&config, tlsConfig, &cluster); err != nil {
 		return none, "", fmt.Errorf("user %q: %w", x.User, err)
 	}
 	if config.Transport == nil {
@@ -84,10 +84,10 @@ func (c *Cluster) tls() (*tls.Config, error) {
 	return t, nil
 }
 
-func (u *User) apply(config *client.Config, t *tls.Config) error {
+func (u *User) apply(config *client.Config, t *tls.Config, at *Cluster) error {
 	switch {
 	case u.Exec != nil:
-		return u.applyPlugin(config, t)
+		return u.applyPlugin(config, t, at)
 	case u.AuthProvider != nil:
 		return errors.New("credentials from an auth-provider are not supported")
 	case u.Username != "" || u.Password != "":
@@ -126,8 +126,8 @@ func (u *User) apply(config *client.Config, t *tls.Config) error {
 
 // applyPlugin has a program say who one is, for the first time now: one that does
 // not work is found out at once.
-func (u *User) applyPlugin(config *client.Config, t *tls.Config) error {
-	p, err := newPlugin(u.Exec)
+func (u *User) applyPlugin(config *client.Config, t *tls.Config, at *Cluster) error {
+	p, err := newPlugin(u.Exec, at)
 	if err != nil {
 		return fmt.Errorf("exec: %w", err)
 	}

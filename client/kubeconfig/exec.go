@@ -54,6 +54,7 @@ type execCredential struct {
 // It is safe for concurrent use.
 type plugin struct {
 	config  execConfig
+	info    string // an ExecCredential that tells the program about the request
 	timeout time.Duration
 
 	mu sync.Mutex // guards what follows
@@ -68,7 +69,8 @@ type credential struct {
 	certificate *tls.Certificate
 }
 
-func newPlugin(raw map[string]any) (*plugin, error) {
+// newPlugin returns the plugin for a cluster, of which it hears if it wants to.
+func newPlugin(raw map[string]any, at *Cluster) (*plugin, error) {
 	data, err := json.Marshal(raw)
 	if err != nil {
 		return nil, err
@@ -84,9 +86,12 @@ func newPlugin(raw map[string]any) (*plugin, error) {
 		return nil, fmt.Errorf("apiVersion must be client.authentication.k8s.io/v1 or v1beta1, not %q", version)
 	case p.config.InteractiveMode == "Always":
 		return nil, errors.New("interactiveMode Always is not supported: nobody can be asked")
-	case p.config.ProvideClusterInfo:
-		return nil, errors.New("provideClusterInfo is not supported")
 	}
+	info, err := p.config.info(at)
+	if err != nil {
+		return nil, err
+	}
+	p.info = info
 	return p, nil
 }
 
@@ -124,11 +129,11 @@ func (p *plugin) run(ctx context.Context) (*execCredential, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, p.config.Command, p.config.Args...)
 	cmd.WaitDelay = time.Second // for whoever the program has left behind with its output
-	cmd.Env = append(os.Environ(), fmt.Sprintf(
-		`KUBERNETES_EXEC_INFO={"kind":"ExecCredential","apiVersion":%q,"spec":{"interactive":false}}`, p.config.APIVersion))
+	cmd.Env = os.Environ()
 	for _, e := range p.config.Env {
 		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
 	}
+	cmd.Env = append(cmd.Env, "KUBERNETES_EXEC_INFO="+p.info) // the last one counts
 	out := &bounded{full: cancel}
 	cmd.Stdout = out
 	err := cmd.Run()

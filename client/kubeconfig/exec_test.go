@@ -120,7 +120,6 @@ func TestPluginFails(t *testing.T) {
 		"command must be set": {"apiVersion": "client.authentication.k8s.io/v1"},
 		"apiVersion must be":  {"command": "x"},
 		"interactiveMode":     {"apiVersion": "client.authentication.k8s.io/v1", "command": "x", "interactiveMode": "Always"},
-		"provideClusterInfo":  {"apiVersion": "client.authentication.k8s.io/v1", "command": "x", "provideClusterInfo": true},
 		"get it from example": {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin", "installHint": "get it from example"},
 	} {
 		if _, _, err := execConfigOf(server, raw).Client(""); err == nil || !strings.Contains(err.Error(), want) {
@@ -132,7 +131,7 @@ func TestPluginFails(t *testing.T) {
 // TestPluginThatHangs is given up, with all that it has started.
 func TestPluginThatHangs(t *testing.T) {
 	raw, _ := script(t, "sleep 60 & wait")
-	p, err := newPlugin(raw)
+	p, err := newPlugin(raw, &Cluster{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +150,7 @@ func TestPluginIsTold(t *testing.T) {
 	raw, _ := script(t, `test "$1 $PLACE" = "a here" && echo "$KUBERNETES_EXEC_INFO" | grep -q '"interactive":false' && `+says(`{"token":"x"}`))
 	raw["args"] = []any{"a"}
 	raw["env"] = []any{map[string]any{"name": "PLACE", "value": "here"}}
-	p, err := newPlugin(raw)
+	p, err := newPlugin(raw, &Cluster{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,10 +16,13 @@
 //
 // An exec plugin is run when a client is made, and again when what it said ends or
 // is refused; it inherits the environment, is given a minute, and cannot ask
-// anybody anything. Its command is looked up as the operating system does.
+// anybody anything. A command with a path separator is a path, relative to the
+// folder of the file that names it; any other is looked up as the operating system
+// does.
 package kubeconfig
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -46,6 +49,16 @@ type Cluster struct {
 	CertificateAuthority     string `json:"certificate-authority,omitempty"`
 	CertificateAuthorityData []byte `json:"certificate-authority-data,omitempty"`
 	ProxyURL                 string `json:"proxy-url,omitempty"`
+	// Extensions are what other programs keep there. That of the name
+	// client.authentication.k8s.io/exec is told to exec plugins which want to know
+	// the cluster.
+	Extensions []Extension `json:"extensions,omitempty"`
+}
+
+// Extension is a named object of any form.
+type Extension struct {
+	Name      string          `json:"name"`
+	Extension json.RawMessage `json:"extension"`
 }
 
 // User says who one is. Data goes before the file of the same thing, TokenFile

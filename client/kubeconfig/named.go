@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // named is an element of a file's lists: {name: x, cluster: {...}}. The key of
@@ -77,6 +78,11 @@ func (c *Config) anchor(folder string) {
 		absolute(&v.ClientCertificate)
 		absolute(&v.ClientKey)
 		absolute(&v.TokenFile)
+		// A plugin without a separator is one of those that are found by their names.
+		if command, ok := v.Exec["command"].(string); ok && strings.ContainsRune(command, filepath.Separator) {
+			absolute(&command)
+			v.Exec["command"] = command
+		}
 		c.Users[name] = v
 	}
 }

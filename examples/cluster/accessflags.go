@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/planekit/planekit/admission/initialresources"
 	"github.com/spf13/pflag"
 )
 
@@ -26,6 +27,14 @@ type accessOptions struct {
 	enabled, disabled           []string
 	admissionConfig             string
 	notReadyFor, unreachableFor int64
+	estimates                   estimateOptions
+}
+
+// estimateOptions say how InitialResources estimates.
+type estimateOptions struct {
+	percentile    int
+	namespaceOnly bool
+	every         time.Duration
 }
 
 // oidcOptions say who the OpenID Connect issuer is.
@@ -74,8 +83,16 @@ func (o *accessOptions) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.enabled, "enable-admission-plugins", []string{"NodeRestriction"}, "plugins to run beside those that run by default")
 	flags.StringSliceVar(&o.disabled, "disable-admission-plugins", nil, "plugins not to run")
 	flags.StringVar(&o.admissionConfig, "admission-control-config-file", "", "configuration of admission plugins: an AdmissionConfiguration of apiserver.config.k8s.io/v1")
+	o.estimates.add(flags)
 	flags.Int64Var(&o.notReadyFor, "default-not-ready-toleration-seconds", 300, "how long pods stay on a node that is not ready, unless they say")
 	flags.Int64Var(&o.unreachableFor, "default-unreachable-toleration-seconds", 300, "how long pods stay on a node that cannot be reached, unless they say")
+}
+
+// The first two are named as when kube-apiserver had the plugin.
+func (o *estimateOptions) add(flags *pflag.FlagSet) {
+	flags.IntVar(&o.percentile, "ir-percentile", initialresources.DefaultPercentile, "the percentile of past usage that InitialResources requests")
+	flags.BoolVar(&o.namespaceOnly, "ir-namespace-only", false, "whether it looks only at what was used in the pod's namespace")
+	flags.DurationVar(&o.every, "ir-sample-interval", time.Minute, "how often it asks the nodes what containers use")
 }
 
 func (o *oidcOptions) add(flags *pflag.FlagSet) {
@@ -122,6 +139,8 @@ func (o *accessOptions) check() error {
 		return errors.New("--oidc-issuer-url and --oidc-client-id go together")
 	case (o.proxy.ca == "") != (len(o.proxy.names) == 0):
 		return errors.New("--requestheader-client-ca-file and --requestheader-allowed-names go together")
+	case o.estimates.every < time.Second:
+		return errors.New("--ir-sample-interval must be at least a second")
 	case o.anonymous && slices.Contains(o.modes, modeAllow):
 		return errors.New("--anonymous-auth=false is needed with --authorization-mode=AlwaysAllow: whoever reaches the server could do everything")
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/informer"
+	workmetrics "github.com/planekit/planekit/reconcile/metrics"
 	"github.com/planekit/planekit/storage"
 )
 
@@ -44,6 +45,9 @@ type cluster struct {
 	endpoints   aggregate.Endpoints
 	limits      limits
 	manager     *manager
+	tokens      *accountTokens
+	// controllerMetrics are shown with those of the server.
+	controllerMetrics *workmetrics.Metrics
 }
 
 // run brings the cluster up, says so on stdout, and runs it until ctx is done.
@@ -95,7 +99,7 @@ func (c *cluster) start(ctx context.Context) error {
 	if err := credentials.writeKubeconfig(c.options.kubeconfig); err != nil {
 		return err
 	}
-	if err := c.manager.start(c.options.podNetwork, c.stack); err != nil {
+	if err := c.manager.start(c.stack); err != nil {
 		return err
 	}
 	if err := c.startScheduler(); err != nil {
@@ -120,9 +124,7 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	// Indexes are added to a copy before it is started.
 	c.endpoints = informer.NewIndex(c.copies.endpointSlices, aggregate.ByService)
 	c.limits = newLimits(c.copies)
-	if c.manager, err = c.newManager(credentials.authority.CertificatePEM); err != nil {
-		return err
-	}
+	c.manager = c.newManager(credentials.authority.CertificatePEM)
 	tokens, err := c.newAccountTokens(components, credentials)
 	if err != nil {
 		return err
@@ -135,7 +137,7 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	if err != nil {
 		return err
 	}
-	c.authorizer = authorizer.Authorizer
+	c.tokens, c.authorizer = tokens, authorizer.Authorizer
 	resources, err := c.connectNodes(kube.Resources(), typed.Nodes(components))
 	if err != nil {
 		return err
@@ -191,12 +193,17 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 // clientFor returns a client for a component of this process. It acts as u: it
 // skips the wire and the credentials, not authorization and admission.
 func (c *cluster) clientFor(u *user.Info) (*client.Client, error) {
+	return c.clientAs(u, "planekit-cluster")
+}
+
+// clientAs is one that is called agent in what it writes.
+func (c *cluster) clientAs(u *user.Info, agent string) (*client.Client, error) {
 	return client.New(client.Config{
 		Server: "http://in-process",
 		Transport: transport(func(r *http.Request) (*http.Response, error) {
 			return c.server.Transport(u).RoundTrip(r)
 		}),
-		UserAgent: "planekit-cluster",
+		UserAgent: agent,
 	})
 }
 

@@ -3,10 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
-	"net/netip"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/authn/serviceaccount"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/events"
@@ -20,69 +21,116 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// manager makes the controllers of the cluster. They act as one user and share
-// the process's local copies.
+// manager makes the controllers of the cluster, which share the process's local
+// copies. Each of them acts as a user of its own, by a copy of the manager with
+// that user's client.
 type manager struct {
-	api    *client.Client
-	copies *copies
-	events *events.Recorder
-	log    logr.Logger
-	ca     []byte // of the API server's certificate, in PEM
+	cluster *cluster
+	copies  *copies
+	api     *client.Client
+	events  *events.Recorder
+	log     logr.Logger
+	ca      []byte // of the API server's certificate, in PEM
 	// podsByController and the like are indexes of the copies.
 	podsByController        *informer.Index[types.UID, *corev1.Pod]
 	replicaSetsByController *informer.Index[types.UID, *appsv1.ReplicaSet]
+	podsByNamespace         *informer.Index[string, *corev1.Pod]
+	servicesByNamespace     *informer.Index[string, *corev1.Service]
+	secretsByNamespace      *informer.Index[string, *corev1.Secret]
+	podsByNode              *informer.Index[string, *corev1.Pod]
 }
 
 // runner is a controller, ready to run.
 type runner interface{ Run(context.Context) error }
 
-func (c *cluster) newManager(ca []byte) (*manager, error) {
-	api, err := c.clientFor(&user.Info{Name: user.ControllerManager, Groups: []string{user.Authenticated}})
-	if err != nil {
-		return nil, err
-	}
-	log := c.log.WithName("controllers")
-	recorder, err := events.New(events.Config{Client: api, Component: "planekit-controllers", Log: log})
-	if err != nil {
-		return nil, err
-	}
+func (c *cluster) newManager(ca []byte) *manager {
 	return &manager{
-		api: api, copies: c.copies, events: recorder, log: log, ca: ca,
+		cluster: c, copies: c.copies, log: c.log.WithName("controllers"), ca: ca,
 		podsByController:        informer.NewIndex(c.copies.pods, controllers.ByController[*corev1.Pod]),
 		replicaSetsByController: informer.NewIndex(c.copies.replicaSets, controllers.ByController[*appsv1.ReplicaSet]),
-	}, nil
+		podsByNamespace:         informer.NewIndex(c.copies.pods, controllers.ByNamespace[*corev1.Pod]),
+		servicesByNamespace:     informer.NewIndex(c.copies.services, controllers.ByNamespace[*corev1.Service]),
+		secretsByNamespace:      informer.NewIndex(c.copies.secrets, controllers.ByNamespace[*corev1.Secret]),
+		podsByNode:              informer.NewIndex(c.copies.pods, controllers.ByNode),
+	}
 }
 
-// start starts every controller and the recorder of their events.
-func (m *manager) start(clusterCIDR netip.Prefix, s *stack) error {
-	s.start("controllers' events", m.events.Run)
-	for _, c := range []struct {
-		name string
-		make func() (runner, error)
-	}{
-		{"deployment controller", m.deployment},
-		{"replica set controller", m.replicaSet},
-		{"job controller", m.job},
-		{"garbage collector", m.garbageCollector},
-		{"namespace controller", m.namespace},
-		{"service account controller", m.serviceAccount},
-		{"root CA controller", m.rootCA},
-		{"cluster role controller", m.clusterRole},
-		{"resource quota controller", m.resourceQuota},
-		{"node lifecycle controller", m.nodeLifecycle},
-		{"pod garbage collector", m.podGarbage},
-		{"node address controller", func() (runner, error) { return m.nodeIPAM(clusterCIDR) }},
-	} {
-		made, err := c.make()
+// controllerMakers make the controllers, by the names of kube-controller-manager.
+func controllerMakers() map[string]func(*manager) (runner, error) {
+	return map[string]func(*manager) (runner, error){
+		"clusterrole-aggregation-controller":       (*manager).clusterRole,
+		"deployment-controller":                    (*manager).deployment,
+		"endpoints-controller":                     (*manager).legacyEndpoints,
+		"endpointslice-controller":                 (*manager).endpointSlice,
+		"garbage-collector-controller":             (*manager).garbageCollector,
+		"job-controller":                           (*manager).job,
+		"namespace-controller":                     (*manager).namespace,
+		"node-ipam-controller":                     (*manager).nodeIPAM,
+		"node-lifecycle-controller":                (*manager).nodeLifecycle,
+		"pod-garbage-collector-controller":         (*manager).podGarbage,
+		"replicaset-controller":                    (*manager).replicaSet,
+		"resourcequota-controller":                 (*manager).resourceQuota,
+		"root-ca-certificate-publisher-controller": (*manager).rootCA,
+		"serviceaccount-controller":                (*manager).serviceAccount,
+		"serviceaccount-token-controller":          (*manager).token,
+		"taint-eviction-controller":                (*manager).taintEviction,
+		"ttl-after-finished-controller":            (*manager).ttlAfterFinished,
+	}
+}
+
+// start starts the chosen controllers, when it is their turn to lead, and the
+// recorders of their events.
+func (m *manager) start(s *stack) error {
+	var table []controllers.Entry
+	makers := controllerMakers()
+	for _, known := range controllers.KnownControllers() {
+		makes := makers[known.Name]
+		actor, err := m.as(known)
 		if err != nil {
 			return err
 		}
-		s.start(c.name, made.Run)
+		s.start("events of "+known.Name, actor.events.Run)
+		table = append(table, controllers.Entry{Name: known.Name, Alias: known.Alias, Start: func() (controllers.Runner, error) {
+			return m.watched(makes(actor))
+		}})
 	}
+	o := &m.cluster.options.controllers
+	all, err := controllers.NewManager(controllers.ManagerConfig{Controllers: table, Choose: o.choose, Log: m.log})
+	if err != nil {
+		return fmt.Errorf("--controllers: %w", err)
+	}
+	if !o.elect {
+		s.start("controllers", all.Run)
+		return nil
+	}
+	elector, err := m.elector(all)
+	if err != nil {
+		return err
+	}
+	s.start("controllers", elector.Run)
 	return nil
+}
+
+// as returns the manager as a controller that acts by itself.
+func (m *manager) as(known controllers.Known) (*manager, error) {
+	u := &user.Info{Name: user.ControllerManager, Groups: []string{user.Authenticated}}
+	if known.Account != "" {
+		u = &user.Info{
+			Name:   serviceaccount.Username(metav1.NamespaceSystem, known.Account),
+			Groups: []string{user.ServiceAccounts, user.ServiceAccounts + ":" + metav1.NamespaceSystem, user.Authenticated},
+		}
+	}
+	actor := *m
+	var err error
+	if actor.api, err = m.cluster.clientAs(u, known.Name); err != nil {
+		return nil, err
+	}
+	actor.events, err = events.New(events.Config{Client: actor.api, Component: known.Component, Log: m.log})
+	return &actor, err
 }
 
 func (m *manager) deployment() (runner, error) {
@@ -101,13 +149,14 @@ func (m *manager) deployment() (runner, error) {
 
 func (m *manager) replicaSet() (runner, error) {
 	return controllers.NewReplicaSet(controllers.ReplicaSetConfig{
-		ReplicaSets:      m.copies.replicaSets,
-		Pods:             m.copies.pods,
-		PodsByController: m.podsByController,
-		Status:           typed.ReplicaSets(m.api),
-		Writer:           typed.Pods(m.api),
-		Events:           m.events,
-		Log:              m.log,
+		ReplicaSets:             m.copies.replicaSets,
+		Pods:                    m.copies.pods,
+		ReplicaSetsByController: m.replicaSetsByController,
+		PodsByController:        m.podsByController,
+		Status:                  typed.ReplicaSets(m.api),
+		Writer:                  typed.Pods(m.api),
+		Events:                  m.events,
+		Log:                     m.log,
 	})
 }
 
@@ -136,6 +185,7 @@ func (m *manager) garbageCollector() (runner, error) {
 			controllers.NewGarbageKind(core.WithKind("Secret"), true, m.copies.secrets, typed.Secrets(m.api)),
 			controllers.NewGarbageKind(core.WithKind("ServiceAccount"), true, m.copies.serviceAccounts, typed.ServiceAccounts(m.api)),
 			controllers.NewGarbageKind(core.WithKind("Service"), true, m.copies.services, typed.Services(m.api)),
+			controllers.NewGarbageKind(core.WithKind("Endpoints"), true, m.copies.legacyEndpoints, typed.Endpoints(m.api)),
 			controllers.NewGarbageKind(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), true, m.copies.endpointSlices, typed.EndpointSlices(m.api)),
 			controllers.NewGarbageKind(apiServiceKind, false, m.copies.apiServices, apiServices(m.api)),
 			controllers.NewGarbageKind(core.WithKind("Node"), false, m.copies.nodes, typed.Nodes(m.api)),
@@ -155,8 +205,9 @@ func (m *manager) garbageCollector() (runner, error) {
 func (m *manager) namespace() (runner, error) {
 	return controllers.NewNamespace(controllers.NamespaceConfig{
 		Namespaces: m.copies.namespaces,
-		Contents:   m.emptiers(),
+		Contents:   m.contents,
 		Writer:     finalizer{m.api},
+		Status:     typed.Namespaces(m.api),
 		Log:        m.log,
 	})
 }
@@ -170,12 +221,63 @@ func (m *manager) serviceAccount() (runner, error) {
 	})
 }
 
+func (m *manager) endpointSlice() (runner, error) {
+	return controllers.NewEndpointSlice(controllers.EndpointSliceConfig{
+		Services:            m.copies.services,
+		Pods:                m.copies.pods,
+		Nodes:               m.copies.nodes,
+		EndpointSlices:      m.copies.endpointSlices,
+		ServicesByNamespace: m.servicesByNamespace,
+		PodsByNamespace:     m.podsByNamespace,
+		SlicesByService:     m.cluster.endpoints,
+		Writer:              typed.EndpointSlices(m.api),
+		Events:              m.events,
+		Log:                 m.log,
+	})
+}
+
+// legacyEndpoints are for clients that do not know slices.
+func (m *manager) legacyEndpoints() (runner, error) {
+	return controllers.NewEndpoints(controllers.EndpointsConfig{
+		Services:            m.copies.services,
+		Pods:                m.copies.pods,
+		Endpoints:           m.copies.legacyEndpoints,
+		ServicesByNamespace: m.servicesByNamespace,
+		PodsByNamespace:     m.podsByNamespace,
+		ServiceReader:       typed.Services(m.api),
+		Writer:              typed.Endpoints(m.api),
+		Events:              m.events,
+		Log:                 m.log,
+	})
+}
+
 func (m *manager) nodeLifecycle() (runner, error) {
 	return controllers.NewNodeLifecycle(controllers.NodeLifecycleConfig{
-		Nodes:  m.copies.nodes,
-		Leases: m.copies.leases,
-		Writer: typed.Nodes(m.api),
-		Events: m.events,
+		Nodes:     m.copies.nodes,
+		Leases:    m.copies.leases,
+		Writer:    typed.Nodes(m.api),
+		Pods:      m.podsByNode,
+		PodStatus: typed.Pods(m.api),
+		Events:    m.events,
+		Log:       m.log,
+	})
+}
+
+func (m *manager) taintEviction() (runner, error) {
+	return controllers.NewTaintEviction(controllers.TaintEvictionConfig{
+		Pods:       m.copies.pods,
+		Nodes:      m.copies.nodes,
+		PodsByNode: m.podsByNode,
+		Writer:     typed.Pods(m.api),
+		Events:     m.events,
+		Log:        m.log,
+	})
+}
+
+func (m *manager) ttlAfterFinished() (runner, error) {
+	return controllers.NewTTLAfterFinished(controllers.TTLAfterFinishedConfig{
+		Jobs:   m.copies.jobs,
+		Writer: typed.Jobs(m.api),
 		Log:    m.log,
 	})
 }
@@ -190,11 +292,11 @@ func (m *manager) podGarbage() (runner, error) {
 	})
 }
 
-func (m *manager) nodeIPAM(clusterCIDR netip.Prefix) (runner, error) {
+func (m *manager) nodeIPAM() (runner, error) {
 	return controllers.NewNodeIPAM(controllers.NodeIPAMConfig{
 		Nodes:    m.copies.nodes,
 		Writer:   typed.Nodes(m.api),
-		Cluster:  clusterCIDR,
+		Cluster:  m.cluster.options.podNetwork,
 		NodeBits: nodeBits,
 		Events:   m.events,
 		Log:      m.log,

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 clients still read Endpoints
+
 package main
 
 import (
@@ -7,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/apiserver/kube/apiregistration"
 	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/intern"
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/informer"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -30,6 +33,7 @@ type copies struct {
 	leases              *informer.Informer[*coordinationv1.Lease]
 	pods                *informer.Informer[*corev1.Pod]
 	services            *informer.Informer[*corev1.Service]
+	legacyEndpoints     *informer.Informer[*corev1.Endpoints]
 	endpointSlices      *informer.Informer[*discoveryv1.EndpointSlice]
 	apiServices         *informer.Informer[*apiregistration.APIService]
 	deployments         *informer.Informer[*appsv1.Deployment]
@@ -72,6 +76,7 @@ func newCopies(api *client.Client, log logr.Logger) (*copies, error) {
 		add(c, &c.leases, "leases", typed.Leases(api).Where(corev1.NamespaceNodeLease, "", ""), log),
 		add(c, &c.pods, "pods", typed.Pods(api), log),
 		add(c, &c.services, "services", typed.Services(api), log),
+		add(c, &c.legacyEndpoints, "endpoints", typed.Endpoints(api), log),
 		add(c, &c.endpointSlices, "endpointslices", typed.EndpointSlices(api), log),
 		add(c, &c.apiServices, "apiservices", apiServices(api), log),
 		add(c, &c.deployments, "deployments", typed.Deployments(api), log),
@@ -115,8 +120,11 @@ func (c *copies) start(s *stack, names ...string) {
 
 // copyOf returns a local copy of what source has.
 func copyOf[T client.Object](source informer.Source[T], log logr.Logger) (*informer.Informer[T], error) {
+	// Pods alone come by the thousand from one template. For other types this is nil.
+	share, _ := any(intern.New().Pod).(func(T) T)
 	return informer.New(informer.Config[T]{
-		Source: source,
+		Source:    source,
+		Transform: share,
 		Key: func(object T) string {
 			if namespace := object.GetNamespace(); namespace != "" {
 				return namespace + "/" + object.GetName()

@@ -87,7 +87,8 @@ func adminToken(file string) ([]byte, error) {
 	return []byte(line), os.WriteFile(file, []byte(line), 0o600)
 }
 
-// writeKubeconfig writes the administrator's kubeconfig, readable by its owner.
+// writeKubeconfig writes the administrator's kubeconfig, readable by its owner. What
+// others have put into the file stays.
 func (c *credentials) writeKubeconfig(file string) error {
 	const name = "planekit"
 	config := &kubeconfig.Config{
@@ -99,6 +100,13 @@ func (c *credentials) writeKubeconfig(file string) error {
 			ClientCertificateData: c.admin.CertificatePEM, ClientKeyData: c.admin.KeyPEM,
 		}},
 		Contexts: map[string]kubeconfig.Context{name: {Cluster: name, User: name}},
+	}
+	theirs, err := kubeconfig.Load(file)
+	switch {
+	case err == nil:
+		config = kubeconfig.Merge(config, theirs)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
 	}
 	return config.Write(file)
 }

@@ -28,9 +28,21 @@ func (f *fakeRuntime) start(ctx context.Context, s *stack) (string, error) {
 	return f.socket, s.await(ctx, runtime.Ready())
 }
 
-// simulated containers say so in their logs, and run until they are stopped.
+// simulated containers say so in their logs, and run until they are stopped. All
+// use the same: a hundredth of a CPU, and 16 MiB. Only the commands true and
+// false do what they always do.
 func simulated(c *runtimeapi.ContainerConfig) memruntime.Behavior {
-	return memruntime.Behavior{Output: fmt.Sprintf("%s is simulated: nothing runs\n", c.GetMetadata().GetName())}
+	b := memruntime.Behavior{
+		Output: fmt.Sprintf("%s is simulated: nothing runs\n", c.GetMetadata().GetName()),
+		CPU:    10e6, Memory: 16 << 20,
+	}
+	switch command := c.GetCommand(); {
+	case len(command) == 1 && command[0] == "true":
+		b.Exits = true
+	case len(command) == 1 && command[0] == "false":
+		b.Exits, b.ExitCode = true, 1
+	}
+	return b
 }
 
 func (f *fakeRuntime) network(context.Context, string) error { return nil }

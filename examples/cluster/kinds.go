@@ -2,17 +2,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"net/http"
-	"net/url"
+	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/go-logr/logr"
-	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/kube"
 	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/discovery"
 	"github.com/planekit/planekit/informer"
 	"github.com/planekit/planekit/reconcile/controllers"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,10 +22,18 @@ var makers = []string{
 	"cronjobs", "deployments", "statefulsets", "daemonsets", "replicationcontrollers", "replicasets", "jobs", "pods",
 }
 
-// emptiers delete what a namespace contains. Events go last: deleting makes more.
-func (m *manager) emptiers() []controllers.Emptier {
-	resources := kube.Resources()
-	rank := func(r apiserver.Resource) int {
+// contents are the resources in namespaces that the server has now, those of
+// aggregated servers among them. Events go last: deleting makes more.
+func (m *manager) contents(ctx context.Context) ([]controllers.NamespaceContent, error) {
+	catalog, err := discovery.Fetch(ctx, m.api)
+	if err != nil {
+		return nil, err
+	}
+	var failed []error
+	for version, err := range catalog.Failed {
+		failed = append(failed, fmt.Errorf("%s: %w", version, err))
+	}
+	rank := func(r discovery.Mapping) int {
 		if r.Plural == "events" {
 			return len(makers) + 1
 		}
@@ -37,44 +42,50 @@ func (m *manager) emptiers() []controllers.Emptier {
 		}
 		return len(makers)
 	}
-	slices.SortStableFunc(resources, func(a, b apiserver.Resource) int { return rank(a) - rank(b) })
-	var out []controllers.Emptier
+	resources := slices.Clone(catalog.Mappings)
+	slices.SortStableFunc(resources, func(a, b discovery.Mapping) int { return rank(a) - rank(b) })
+	var out []controllers.NamespaceContent
+	seen := map[schema.GroupResource]bool{}
 	for _, r := range resources {
-		if r.Namespaced && r.Answer == nil {
-			out = append(out, m.emptier(r))
+		resource := schema.GroupResource{Group: r.Group, Resource: r.Plural}
+		if !r.Namespaced || seen[resource] || !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "delete") {
+			continue
 		}
+		seen[resource] = true // the versions of a resource have the same objects
+		out = append(out, controllers.NamespaceContent{Resource: resource, Empty: m.emptier(r)})
 	}
-	return out
+	return out, errors.Join(failed...)
 }
 
-// emptier deletes all objects of a resource in a namespace.
-func (m *manager) emptier(r apiserver.Resource) controllers.Emptier {
-	return func(ctx context.Context, namespace string) (int, error) {
-		path := collection(r, namespace)
-		_, err := m.api.Do(ctx, client.Request{Method: http.MethodDelete, Path: path, Query: url.Values{"propagationPolicy": {"Background"}}})
-		left, listErr := m.api.Do(ctx, client.Request{Path: path})
-		if listErr != nil {
-			return 0, errors.Join(err, listErr)
+// emptier deletes all objects of a resource in a namespace: at once if the
+// resource can, else one by one.
+func (m *manager) emptier(r discovery.Mapping) func(context.Context, string) (controllers.Remains, error) {
+	objects := client.For(m.api, client.Type[*metav1.PartialObjectMetadata]{
+		Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, Namespaced: true,
+		New: func() *metav1.PartialObjectMetadata { return &metav1.PartialObjectMetadata{} },
+	})
+	background := metav1.DeletePropagationBackground
+	return func(ctx context.Context, namespace string) (controllers.Remains, error) {
+		var failed error
+		if slices.Contains(r.Verbs, "deletecollection") {
+			failed = objects.DeleteCollection(ctx, namespace, metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{})
 		}
-		n, countErr := countItems(left.Body)
-		return n, errors.Join(err, countErr)
+		left, _, err := objects.List(ctx, namespace, metav1.ListOptions{})
+		if err != nil {
+			return controllers.Remains{}, errors.Join(failed, err)
+		}
+		remains := controllers.Remains{Objects: len(left), Finalizers: map[string]int{}}
+		for _, o := range left {
+			for _, finalizer := range o.Finalizers {
+				remains.Finalizers[finalizer]++
+			}
+			if o.DeletionTimestamp == nil && !slices.Contains(r.Verbs, "deletecollection") {
+				err := objects.Delete(ctx, namespace, o.Name, metav1.DeleteOptions{PropagationPolicy: &background})
+				failed = errors.Join(failed, err)
+			}
+		}
+		return remains, failed
 	}
-}
-
-// countItems counts the objects of a list in JSON.
-func countItems(list []byte) (int, error) {
-	var items struct{ Items []json.RawMessage }
-	err := json.Unmarshal(list, &items)
-	return len(items.Items), err
-}
-
-// collection is the path of a resource in a namespace.
-func collection(r apiserver.Resource, namespace string) string {
-	root := "/apis/" + r.Group
-	if r.Group == "" {
-		root = "/api"
-	}
-	return strings.Join([]string{root, r.Version, "namespaces", namespace, r.Plural}, "/")
 }
 
 // otherKind is one of which only the garbage collector has a copy: of nothing

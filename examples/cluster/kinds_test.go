@@ -1,10 +1,13 @@
 package main
 
 import (
+	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/kube"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
@@ -89,11 +92,21 @@ func eventually(t *testing.T, what string, done func() bool) {
 	}
 }
 
+// collection is the path of a resource in a namespace.
+func collection(r apiserver.Resource, namespace string) string {
+	root := "/apis/" + r.Group
+	if r.Group == "" {
+		root = "/api"
+	}
+	return strings.Join([]string{root, r.Version, "namespaces", namespace, r.Plural}, "/")
+}
+
+// count counts the objects of a list in JSON.
 func count(t *testing.T, list []byte) int {
 	t.Helper()
-	n, err := countItems(list)
-	if err != nil {
+	var items struct{ Items []json.RawMessage }
+	if err := json.Unmarshal(list, &items); err != nil {
 		t.Fatal(err)
 	}
-	return n
+	return len(items.Items)
 }

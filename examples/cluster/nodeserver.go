@@ -69,7 +69,8 @@ func (c *cluster) newNodeServer(name string, addresses []corev1.NodeAddress) (no
 		return nodeServer{}, err
 	}
 	return nodeServer{host: host, config: server.Config{
-		TLS: &tls.Config{Certificates: []tls.Certificate{pair.TLS()}, ClientCAs: c.credentials.authority.Pool()},
+		NodeName: name,
+		TLS:      &tls.Config{Certificates: []tls.Certificate{pair.TLS()}, ClientCAs: c.credentials.authority.Pool()},
 		Authenticate: func(r *http.Request) (string, []string, error) {
 			u, known, err := certificates.Authenticate(r)
 			if err != nil || !known {

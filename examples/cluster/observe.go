@@ -11,12 +11,17 @@ import (
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/audit"
 	"github.com/planekit/planekit/apiserver/metrics"
+	workmetrics "github.com/planekit/planekit/reconcile/metrics"
 )
 
 // observe adds /metrics to the API server, and to what it is asked for, and the
 // audit log where there is one.
 func (c *cluster) observe(config *apiserver.Config) (*metrics.Metrics, error) {
 	m := metrics.New()
+	c.controllerMetrics = workmetrics.New()
+	if err := m.Register(c.controllerMetrics); err != nil {
+		return nil, err
+	}
 	config.Hooks = m.Hooks()
 	config.Store = m.Store(config.Store)
 	handlers := map[string]http.Handler{"/metrics": m.Handler()}

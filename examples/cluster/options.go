@@ -25,6 +25,7 @@ type options struct {
 	offlineImages, imageCache   string
 	clusterCIDR                 string
 	access                      accessOptions
+	controllers                 controllerOptions
 	auditPolicy, auditLog       string
 	verbosity                   int
 }
@@ -50,6 +51,7 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.IntVarP(&o.verbosity, "verbosity", "v", 0, "how much to log: nothing but what an operator acts on, more with -v, every step with -v=4")
 	flags.Lookup("verbosity").NoOptDefVal = "1"
 	o.access.add(flags)
+	o.controllers.add(flags)
 }
 
 // complete checks the options and makes paths absolute.
@@ -90,7 +92,7 @@ func (o *options) complete() error {
 	case (o.auditPolicy == "") != (o.auditLog == ""):
 		return errors.New("--audit-policy-file and --audit-log-path go together")
 	}
-	return errors.Join(o.access.check(), o.absolute())
+	return errors.Join(o.access.check(), o.controllers.check(), o.absolute())
 }
 
 func (o *options) absolute() error {

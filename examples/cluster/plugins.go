@@ -12,6 +12,7 @@ import (
 	"github.com/planekit/planekit/admission/escalation"
 	"github.com/planekit/planekit/admission/eventratelimit"
 	"github.com/planekit/planekit/admission/initializers"
+	"github.com/planekit/planekit/admission/initialresources"
 	"github.com/planekit/planekit/admission/lifecycle"
 	"github.com/planekit/planekit/admission/noderestriction"
 	"github.com/planekit/planekit/admission/plugins"
@@ -96,6 +97,7 @@ func (g *gate) table() []plugins.Plugin {
 		made("NamespaceLifecycle", g.lifecycle),
 		made("ServiceAccount", g.serviceAccount),
 		made("LimitRanger", g.limitRanger),
+		made(initialresources.Name, g.initialResources),
 		plain(securitycontext.Name, securitycontext.Plugin{}),
 		made("NodeRestriction", g.nodeRestriction),
 		plain(alwayspullimages.Name, alwayspullimages.Plugin{}),

@@ -79,6 +79,7 @@ func (m *manager) counted() []controllers.QuotaKind {
 		controllers.NewQuotaKind(appsv1.Resource("deployments"), m.copies.deployments),
 		controllers.NewQuotaKind(appsv1.Resource("replicasets"), m.copies.replicaSets),
 		controllers.NewQuotaKind(batchv1.Resource("jobs"), m.copies.jobs),
+		controllers.NewQuotaKind(core("endpoints"), m.copies.legacyEndpoints),
 		controllers.NewQuotaKind(discoveryv1.Resource("endpointslices"), m.copies.endpointSlices),
 	}
 	for _, o := range m.copies.others {

@@ -18,6 +18,7 @@ import (
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/reconcile/controllers"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -29,6 +30,7 @@ const issuer = "https://kubernetes.default.svc"
 // accountTokens is what the API server needs to give service accounts tokens and
 // to know them again.
 type accountTokens struct {
+	signer        *serviceaccount.Signer
 	authenticator authn.Authenticator
 	request       apiserver.Subresource
 	// handlers publish the keys, by path.
@@ -49,7 +51,7 @@ func (c *cluster) newAccountTokens(api *client.Client, credentials *credentials)
 	if err != nil {
 		return nil, err
 	}
-	t := &accountTokens{handlers: serviceaccount.Handlers(issuer, serverURL(credentials.address)+serviceaccount.JWKSPath, keys)}
+	t := &accountTokens{signer: signer, handlers: serviceaccount.Handlers(issuer, serverURL(credentials.address)+serviceaccount.JWKSPath, keys)}
 	audiences := []string{issuer}
 	t.authenticator, err = serviceaccount.New(serviceaccount.Config{
 		Issuers: []string{issuer}, Audiences: audiences, Keys: keys,
@@ -57,6 +59,7 @@ func (c *cluster) newAccountTokens(api *client.Client, credentials *credentials)
 		Pods:     lookup(c.copies.pods.Get, typed.Pods(api).Get),
 		Secrets:  lookup(c.copies.secrets.Get, typed.Secrets(api).Get),
 		Nodes:    lookup(c.copies.nodes.Get, typed.Nodes(api).Get),
+		Legacy:   held(c.copies.secrets.Get, typed.Secrets(api).Get),
 	})
 	if err != nil {
 		return nil, err
@@ -102,6 +105,49 @@ func lookup[T metav1.Object](local func(key string) (T, bool), stored func(ctx c
 		}
 		return found, true, nil
 	}
+}
+
+// held finds the secret of a token, where secrets are stored if the local copy has
+// no token yet.
+func held(local func(key string) (*corev1.Secret, bool), stored func(ctx context.Context, namespace, name string) (*corev1.Secret, error)) serviceaccount.HeldLookup {
+	return func(ctx context.Context, namespace, name string) (serviceaccount.Held, bool, error) {
+		secret, ok := local(namespace + "/" + name)
+		if !ok || len(secret.Data[corev1.ServiceAccountTokenKey]) == 0 {
+			var err error
+			if secret, err = stored(ctx, namespace, name); err != nil {
+				if apierrors.IsNotFound(err) {
+					err = nil
+				}
+				return serviceaccount.Held{}, false, err
+			}
+		}
+		return serviceaccount.Held{
+			Token:   secret.Data[corev1.ServiceAccountTokenKey],
+			Deleted: secret.DeletionTimestamp != nil,
+			Invalid: secret.Labels[invalidSince] != "",
+		}, true, nil
+	}
+}
+
+// invalidSince labels secrets whose tokens are not to be used any more.
+const invalidSince = "kubernetes.io/legacy-token-invalid-since"
+
+// sign makes the token that a secret holds.
+func (t *accountTokens) sign(account *corev1.ServiceAccount, secret *corev1.Secret) (string, error) {
+	return t.signer.SignLegacy(account.Namespace, serviceaccount.Ref{Name: account.Name, UID: string(account.UID)}, secret.Name)
+}
+
+func (m *manager) token() (runner, error) {
+	return controllers.NewToken(controllers.TokenConfig{
+		ServiceAccounts:    m.copies.serviceAccounts,
+		Secrets:            m.copies.secrets,
+		SecretsByNamespace: m.secretsByNamespace,
+		Accounts:           typed.ServiceAccounts(m.api),
+		Writer:             typed.Secrets(m.api),
+		Sign:               m.cluster.tokens.sign,
+		CA:                 m.ca,
+		Log:                m.log,
+	})
 }
 
 // requestTokens asks the API server for the tokens of a node's pods.

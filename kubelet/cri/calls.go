@@ -102,6 +102,11 @@ func (c *Client) ContainerStatus(ctx context.Context, in *runtimeapi.ContainerSt
 	return call(ctx, c.options.Timeout, "ContainerStatus", c.runtime.ContainerStatus, in)
 }
 
+// ListContainerStats tells what running containers use.
+func (c *Client) ListContainerStats(ctx context.Context, in *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
+	return call(ctx, c.options.Timeout, "ListContainerStats", c.runtime.ListContainerStats, in)
+}
+
 // ExecSync runs a command in a container. The runtime waits in.Timeout
 // seconds, which come on top of the limit; a runtime that hangs is cut off then.
 func (c *Client) ExecSync(ctx context.Context, in *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {

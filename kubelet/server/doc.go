@@ -20,6 +20,7 @@
 //
 //	/healthz                                     ok
 //	/pods                                        the pods of the node, a PodList
+//	/stats/summary                               what node, pods and containers use, a [Summary]
 //	/containerLogs/NAMESPACE/POD/CONTAINER       a container's log
 //	/exec/NAMESPACE/POD/[UID/]CONTAINER          a command in a container
 //	/attach/NAMESPACE/POD/[UID/]CONTAINER        a container's own streams
@@ -37,6 +38,9 @@
 // no more than a buffer of them: who does not read stops who writes. A
 // connection on which nothing moves for [Config].StreamIdle is closed.
 //
+// Statistics of containers are the runtime's. The rate of CPU is that since
+// /stats/summary was last asked for, so the first answer about a container has none.
+//
 // # Failure
 //
 // Errors are plain text, with 401, 403 and 404 as usual, 400 for a container
@@ -45,5 +49,6 @@
 //
 // # Left out
 //
-// Metrics, statistics, run, checkpoints, and logs of the node itself.
+// Metrics, statistics of file systems and networks, run, checkpoints, and logs of
+// the node itself.
 package server

@@ -38,6 +38,13 @@ type containers struct {
 	exited  atomic.Bool
 	stream  string // URL of exec, attach and port-forward; empty: unimplemented
 	asked   atomic.Value
+
+	stats      []*runtimeapi.ContainerStats
+	statsError error
+}
+
+func (c *containers) ListContainerStats(context.Context, *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
+	return &runtimeapi.ListContainerStatsResponse{Stats: c.stats}, c.statsError
 }
 
 func (c *containers) ContainerStatus(_ context.Context, in *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
@@ -130,7 +137,8 @@ func start(t *testing.T, change func(*server.Config)) *kubelet {
 			return r.Header.Get("User"), nil, nil
 		},
 		Authorize: func(_ context.Context, name string, _ []string, verb, subresource string) (bool, error) {
-			return name == "root" || name == "reader" && verb == "get" && subresource == "proxy", nil
+			return name == "root" || name == "reader" && verb == "get" && subresource == "proxy" ||
+				name == "meter" && verb == "get" && subresource == "stats", nil
 		},
 		Pods: podCache{"default/web": webPod()}, Runtime: k.runtime, LogRoot: logs,
 	}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Config describes a server. All but StreamIdle and Log must be set.
+// Config describes a server. All but NodeName, StreamIdle and Log must be set.
 type Config struct {
 	// Listener is where Run serves. The server closes it.
 	Listener net.Listener
@@ -31,8 +32,11 @@ type Config struct {
 	// credentials.
 	Authenticate func(*http.Request) (name string, groups []string, err error)
 	// Authorize tells whether a user may use verb (get, create, update, patch or
-	// delete, by the method) on a subresource of this node, such as proxy.
+	// delete, by the method) on a subresource of this node: stats for statistics,
+	// proxy for all else.
 	Authorize func(ctx context.Context, name string, groups []string, verb, subresource string) (bool, error)
+	// NodeName is what statistics call the node.
+	NodeName string
 	// Pods are those of this node.
 	Pods Pods
 	// Runtime runs them.
@@ -61,6 +65,7 @@ type Pods interface {
 type Runtime interface {
 	ListPodSandbox(context.Context, *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error)
 	ContainerStatus(context.Context, *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error)
+	ListContainerStats(context.Context, *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error)
 	Exec(context.Context, *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error)
 	Attach(context.Context, *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error)
 	PortForward(context.Context, *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error)
@@ -83,6 +88,7 @@ type Server struct {
 	stopping context.Context
 	stop     context.CancelFunc
 	streams  *http.Transport
+	rates    rates
 
 	mu      sync.Mutex
 	ran     bool
@@ -195,10 +201,13 @@ var verbs = map[string]string{
 }
 
 // permit answers requests that may not go on, and reports whether this one may.
-// All there is here is authorized as the subresource proxy of the node
+// Statistics are authorized as the subresource stats of the node, all else as proxy
 // (https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/).
 func (s *Server) permit(w http.ResponseWriter, r *http.Request) bool {
-	const subresource = "proxy"
+	subresource := "proxy"
+	if strings.HasPrefix(r.URL.Path, "/stats/") {
+		subresource = "stats"
+	}
 	name, groups, err := s.config.Authenticate(r)
 	if err != nil {
 		s.config.Log.V(1).Info("authentication failed", "error", err.Error())

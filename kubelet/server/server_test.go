@@ -18,7 +18,7 @@ func TestEveryRouteNeedsCredentials(t *testing.T) {
 	k := start(t, nil)
 	k.want("GET", "", "/healthz", 200, "ok")
 	for _, path := range []string{
-		"/", "/pods", logs, "/exec/default/web/c?command=x&output=1", "/exec/default/web/uid-web/c",
+		"/", "/pods", "/stats", logs, "/exec/default/web/c?command=x&output=1", "/exec/default/web/uid-web/c",
 		"/attach/default/web/c", "/portForward/default/web", "/metrics", "/healthz/", "/healthz/../pods", "//healthz", "/nothing",
 	} {
 		for _, method := range []string{"GET", "POST", "DELETE", "OPTIONS"} {

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,58 +86,6 @@ func (f finalizer) Finalize(ctx context.Context, n *corev1.Namespace) error {
 	return err
 }
 
-func TestNamespace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		left := 3
-		var broken atomic.Bool
-		broken.Store(true)
-		pods := func(_ context.Context, namespace string) (int, error) {
-			if namespace != "doomed" {
-				t.Errorf("emptied %s", namespace)
-			}
-			left = max(0, left-1)
-			return left, nil
-		}
-		secrets := func(context.Context, string) (int, error) {
-			if broken.Load() {
-				return 0, errors.New("no route to host")
-			}
-			return 0, nil
-		}
-		p := launch(t, func(ctx context.Context) []controllers.Runner {
-			return []controllers.Runner{must[*controllers.Namespace](t)(controllers.NewNamespace(controllers.NamespaceConfig{
-				Namespaces: follow(ctx, c.namespaces, lag{most: time.Second}),
-				Contents:   []controllers.Emptier{secrets, pods}, Writer: finalizer{c.namespaces},
-			}))}
-		})
-		for _, name := range []string{"doomed", "other"} {
-			must[*corev1.Namespace](t)(c.namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name},
-				Spec: corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{"example.com/mine", corev1.FinalizerKubernetes}}}))
-		}
-		now := metav1.Now()
-		c.namespaces.alter(t, "doomed", func(n *corev1.Namespace) {
-			n.DeletionTimestamp, n.Finalizers = &now, []string{"stay"}
-		})
-		settle()
-		if left != 0 {
-			t.Error("one resource that cannot be emptied kept another")
-		}
-		if got := c.namespaces.list()[0].Spec.Finalizers; len(got) != 2 {
-			t.Errorf("finalized while not all was known to be gone: %v", got)
-		}
-		broken.Store(false)
-		settle()
-		if got := c.namespaces.list()[0].Spec.Finalizers; !slices.Equal(got, []corev1.FinalizerName{"example.com/mine"}) {
-			t.Errorf("finalizers %v", got)
-		}
-		if got := c.namespaces.list()[1].Spec.Finalizers; len(got) != 2 {
-			t.Errorf("a namespace that stays lost finalizers: %v", got)
-		}
-		p.stop(t)
-	})
-}
-
 func (c *cluster) addNode(t *testing.T, name string) {
 	t.Helper()
 	must[*corev1.Node](t)(c.nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
@@ -212,103 +159,6 @@ func perturbNodeIPAM(t *testing.T, seed uint64) {
 		t.Errorf("%d nodes have a range, want all 4 given out", have)
 	}
 	p.stop(t)
-}
-
-// TestNodeLifecycle has a kubelet that falls silent and comes back. Its clock
-// is an hour off.
-func TestNodeLifecycle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		wrong := func() metav1.Time { return metav1.NewTime(time.Now().Add(-time.Hour)) }
-		report := func(n *corev1.Node) {
-			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: wrong()}}
-		}
-		c.addNode(t, "n")
-		c.nodes.alter(t, "n", report)
-		must[*coordinationv1.Lease](t)(c.leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-node-lease", Name: "n"}}))
-		p := launch(t, func(ctx context.Context) []controllers.Runner {
-			return []controllers.Runner{must[*controllers.NodeLifecycle](t)(controllers.NewNodeLifecycle(controllers.NodeLifecycleConfig{
-				Nodes: follow(ctx, c.nodes, lag{}), Leases: follow(ctx, c.leases, lag{}), Writer: c.nodes, Events: c.api,
-			}))}
-		})
-		for range 30 {
-			time.Sleep(10 * time.Second)
-			c.leases.alter(t, "kube-node-lease/n", func(l *coordinationv1.Lease) {
-				l.Spec.RenewTime = &metav1.MicroTime{Time: wrong().Time}
-			})
-		}
-		time.Sleep(45 * time.Second)
-		if n := c.nodes.list()[0]; len(n.Spec.Taints) != 0 {
-			t.Errorf("tainted within the grace: %v", n.Spec.Taints)
-		}
-		time.Sleep(10 * time.Second)
-		n := c.nodes.list()[0]
-		if got := n.Status.Conditions[0]; got.Status != corev1.ConditionUnknown || got.Reason != "NodeStatusUnknown" {
-			t.Errorf("condition %+v", got)
-		}
-		if got := taints(n); !slices.Equal(got, []string{"node.kubernetes.io/unreachable:NoExecute", "node.kubernetes.io/unreachable:NoSchedule"}) {
-			t.Errorf("taints %v", got)
-		}
-		c.nodes.alter(t, "n", report)
-		synctest.Wait()
-		if got := taints(c.nodes.list()[0]); len(got) != 0 {
-			t.Errorf("taints after recovery: %v", got)
-		}
-		c.nodes.alter(t, "n", func(n *corev1.Node) {
-			report(n)
-			n.Status.Conditions[0].Status = corev1.ConditionFalse
-		})
-		synctest.Wait()
-		if got := taints(c.nodes.list()[0]); len(got) != 2 || got[0] != "node.kubernetes.io/not-ready:NoExecute" {
-			t.Errorf("taints when not ready: %v", got)
-		}
-		p.stop(t)
-	})
-}
-
-func taints(n *corev1.Node) (list []string) {
-	for _, taint := range n.Spec.Taints {
-		list = append(list, taint.Key+":"+string(taint.Effect))
-	}
-	slices.Sort(list)
-	return list
-}
-
-func TestPodGarbage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
-		c.addNode(t, "here")
-		c.addNode(t, "gone")
-		p := launch(t, func(ctx context.Context) []controllers.Runner {
-			pods := follow(ctx, c.pods, lag{})
-			// Nodes become known late: their absence from the copy proves nothing.
-			nodes := follow(ctx, c.nodes, lag{most: time.Minute})
-			return []controllers.Runner{must[*controllers.PodGarbage](t)(controllers.NewPodGarbage(controllers.PodGarbageConfig{
-				Pods: pods, Nodes: nodes, NodeReader: c.nodes, Writer: c.pods,
-			}))}
-		})
-		c.addNode(t, "new")
-		for _, node := range []string{"here", "gone", "new", ""} {
-			must[*corev1.Pod](t)(c.pods.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "on-" + node},
-				Spec: corev1.PodSpec{NodeName: node}}))
-		}
-		settle()
-		if got := len(c.pods.list()); got != 4 {
-			t.Errorf("%d pods, want 4", got)
-		}
-		if err := c.nodes.Delete(t.Context(), "", "gone", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		settle()
-		var left []string
-		for _, pod := range c.pods.list() {
-			left = append(left, pod.Name)
-		}
-		if !slices.Equal(left, []string{"on-", "on-here", "on-new"}) {
-			t.Errorf("left are %v", left)
-		}
-		p.stop(t)
-	})
 }
 
 func TestRunStopsAllOnFailure(t *testing.T) {

@@ -4,15 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/planekit/planekit/reconcile"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 func (c *Garbage) reconcile(ctx context.Context, uid string) (reconcile.Result, error) {
-	v, ok := c.graph.vertex(types.UID(uid))
+	v, ok := c.graph.object(types.UID(uid))
 	if !ok {
 		return reconcile.Result{}, nil
 	}
@@ -32,7 +34,7 @@ func (c *Garbage) reconcile(ctx context.Context, uid string) (reconcile.Result, 
 }
 
 // orphan takes v off everything it owns and then lets it go.
-func (c *Garbage) orphan(ctx context.Context, v *vertex) error {
+func (c *Garbage) orphan(ctx context.Context, v node) error {
 	uid := v.object.GetUID()
 	var failures []error
 	for _, dependent := range c.graph.owned(uid) {
@@ -50,16 +52,13 @@ func (c *Garbage) orphan(ctx context.Context, v *vertex) error {
 
 // deleteDependents lets v go once nothing is left that blocks it. It is
 // called again whenever a dependent changes.
-func (c *Garbage) deleteDependents(ctx context.Context, v *vertex) error {
-	blocked := false
-	for _, dependent := range c.graph.owned(v.object.GetUID()) {
-		if blocks(dependent.object, v.object.GetUID()) {
-			blocked = true
-			c.graph.enqueue(dependent.object.GetUID())
-		}
-	}
+func (c *Garbage) deleteDependents(ctx context.Context, v node) error {
+	blocked := slices.ContainsFunc(c.graph.owned(v.object.GetUID()), func(dependent node) bool {
+		return blocks(dependent.object, v.object.GetUID())
+	})
 	if blocked {
-		return nil
+		_, err := c.breakCircle(ctx, v)
+		return err
 	}
 	return c.patch(ctx, v, finalizerPatch(v.object, metav1.FinalizerDeleteDependents))
 }
@@ -73,26 +72,28 @@ func blocks(dependent metav1.Object, owner types.UID) bool {
 	return false
 }
 
+// ownerState is what an owner is to its dependent.
+type ownerState int
+
+const (
+	solid   ownerState = iota // it is there, or nobody can tell
+	waiting                   // it is there until the dependent has gone
+	gone
+)
+
 // judge deletes v if all its owners are gone or wait for it to go.
-func (c *Garbage) judge(ctx context.Context, v *vertex) error {
+func (c *Garbage) judge(ctx context.Context, v node) error {
 	owners := v.object.GetOwnerReferences()
 	var remaining []metav1.OwnerReference
-	waiting := false
+	awaited := false
 	for i := range owners {
-		owner, exists := c.graph.vertex(owners[i].UID)
-		switch {
-		case exists && owner.deleting(metav1.FinalizerDeleteDependents):
-			waiting = true
-		case exists:
+		switch s, err := c.stateOf(ctx, v, &owners[i]); {
+		case err != nil:
+			return fmt.Errorf("owner %s %s of %s: %w", owners[i].Kind, owners[i].Name, key(v.object), err)
+		case s == solid:
 			remaining = append(remaining, owners[i])
-		default:
-			absent, err := c.absent(ctx, v.object, &owners[i])
-			if err != nil {
-				return fmt.Errorf("owner %s %s of %s: %w", owners[i].Kind, owners[i].Name, key(v.object), err)
-			}
-			if !absent {
-				remaining = append(remaining, owners[i])
-			}
+		case s == waiting:
+			awaited = true
 		}
 	}
 	switch {
@@ -101,10 +102,43 @@ func (c *Garbage) judge(ctx context.Context, v *vertex) error {
 	case len(remaining) > 0:
 		return c.patch(ctx, v, ownersPatch(v.object, remaining))
 	}
-	return c.remove(ctx, v, waiting)
+	return c.remove(ctx, v, awaited)
 }
 
-// absent asks the API about an owner that no local copy has.
+func (c *Garbage) stateOf(ctx context.Context, v node, owner *metav1.OwnerReference) (ownerState, error) {
+	seen, ok := c.graph.object(owner.UID)
+	if ok && c.isAt(v, owner, seen) {
+		if seen.deleting(metav1.FinalizerDeleteDependents) {
+			return waiting, nil
+		}
+		return solid, nil
+	}
+	if c.gone.has(owner.UID) {
+		return gone, nil
+	}
+	absent, err := c.absent(ctx, v.object, owner)
+	switch {
+	case err != nil || !absent:
+		return solid, err
+	case ok:
+		// Its UID is somebody else's: that one must not be taken for gone.
+		c.events.Event(eventTarget(&c.kinds[v.kind], v.object), corev1.EventTypeWarning, "OwnerRefInvalidNamespace",
+			fmt.Sprintf("ownerRef %s does not exist in namespace %q", ownerText(v.object, owner), v.object.GetNamespace()))
+	default:
+		c.gone.add(owner.UID)
+	}
+	return gone, nil
+}
+
+// isAt tells whether seen is where the reference of v to owner says.
+func (c *Garbage) isAt(v node, owner *metav1.OwnerReference, seen node) bool {
+	kind := &c.kinds[seen.kind]
+	return isKind(owner, kind.GroupVersionKind.Group, kind.GroupVersionKind.Kind) && seen.object.GetName() == owner.Name &&
+		(!kind.Namespaced || seen.object.GetNamespace() == v.object.GetNamespace())
+}
+
+// absent looks for an owner in the local copy, which may have what it has not
+// told of yet, and asks the API about one that is not there.
 func (c *Garbage) absent(ctx context.Context, dependent metav1.Object, owner *metav1.OwnerReference) (bool, error) {
 	kind, ok := c.kindOf(owner)
 	if !ok {
@@ -117,6 +151,9 @@ func (c *Garbage) absent(ctx context.Context, dependent metav1.Object, owner *me
 			return false, nil // such an owner cannot exist, and so cannot have gone
 		}
 	}
+	if found, ok := kind.Cached(namespace, owner.Name); ok && found.GetUID() == owner.UID {
+		return false, nil
+	}
 	found, err := kind.Get(ctx, namespace, owner.Name)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -127,11 +164,14 @@ func (c *Garbage) absent(ctx context.Context, dependent metav1.Object, owner *me
 	return found.GetUID() != owner.UID, nil
 }
 
-func (c *Garbage) remove(ctx context.Context, v *vertex, waiting bool) error {
+func (c *Garbage) remove(ctx context.Context, v node, awaited bool) error {
 	policy := metav1.DeletePropagationBackground
-	// An owner that waits for v also waits for what v owns.
-	if waiting && len(c.graph.owned(v.object.GetUID())) > 0 {
+	if awaited && len(c.graph.owned(v.object.GetUID())) > 0 {
+		// An owner that waits for v also waits for what v owns.
 		policy = metav1.DeletePropagationForeground
+		if broke, err := c.breakCircle(ctx, v); broke || err != nil {
+			return err // the change brings v back
+		}
 	}
 	for _, finalizer := range v.object.GetFinalizers() {
 		switch finalizer {
@@ -153,7 +193,27 @@ func (c *Garbage) remove(ctx context.Context, v *vertex, waiting bool) error {
 	return nil
 }
 
-func (c *Garbage) patch(ctx context.Context, v *vertex, data []byte) error {
+// breakCircle keeps v from blocking its owners if they wait, by way of what v
+// owns, for v: each would wait for the other for ever. It tells whether there
+// was such a circle to break.
+func (c *Garbage) breakCircle(ctx context.Context, v node) (bool, error) {
+	if !c.graph.inCircle(v.object.GetUID()) {
+		return false, nil
+	}
+	owners := slices.Clone(v.object.GetOwnerReferences())
+	blocked := false
+	for i := range owners {
+		if block := owners[i].BlockOwnerDeletion; block != nil && *block {
+			owners[i].BlockOwnerDeletion, blocked = new(bool), true
+		}
+	}
+	if !blocked {
+		return false, nil
+	}
+	return true, c.patch(ctx, v, ownersPatch(v.object, owners))
+}
+
+func (c *Garbage) patch(ctx context.Context, v node, data []byte) error {
 	err := c.kinds[v.kind].Patch(ctx, v.object.GetNamespace(), v.object.GetName(), data)
 	if err != nil {
 		return fmt.Errorf("patch %s %s: %w", c.kinds[v.kind].GroupVersionKind.Kind, key(v.object), err)

@@ -133,6 +133,13 @@ func (c *Deployment) reconcile(ctx context.Context, key string) (reconcile.Resul
 		c.setTried(key, nil)
 		return reconcile.Result{}, nil
 	}
+	if selectsAll(d.Spec.Selector) {
+		c.config.Events.Event(d, corev1.EventTypeWarning, "SelectingAll",
+			"This deployment is selecting all pods. A non-empty selector is required.")
+		status := d.Status.DeepCopy()
+		status.ObservedGeneration = d.Generation
+		return reconcile.Result{}, c.updateStatus(ctx, d, *status, "")
+	}
 	if err := c.resolve(ctx, d); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -141,17 +148,22 @@ func (c *Deployment) reconcile(ctx context.Context, key string) (reconcile.Resul
 		return reconcile.Result{Requeue: changed}, err
 	}
 	plan := planDeployment(d, sets, c.podsRemain(sets))
-	if d.DeletionTimestamp == nil {
-		if d, err = c.act(ctx, d, plan); err != nil {
-			return reconcile.Result{}, err
-		}
+	if plan.rollback != nil {
+		return reconcile.Result{}, c.rollBack(ctx, d, plan.rollback)
+	}
+	if err := c.act(ctx, d, plan); err != nil {
+		return reconcile.Result{}, err
 	}
 	now := time.Now()
 	status := deploymentStatus(d, sets, plan, now)
-	if err := c.updateStatus(ctx, d, status); err != nil {
+	if err := c.updateStatus(ctx, d, status, plan.revision); err != nil {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{After: progressDeadline(d, status, now)}, nil
+}
+
+func selectsAll(selector *metav1.LabelSelector) bool {
+	return selector != nil && len(selector.MatchLabels)+len(selector.MatchExpressions) == 0
 }
 
 func (c *Deployment) claim(ctx context.Context, d *appsv1.Deployment) ([]*appsv1.ReplicaSet, bool, error) {
@@ -182,11 +194,10 @@ func (c *Deployment) podsRemain(sets []*appsv1.ReplicaSet) func(*appsv1.ReplicaS
 	}
 }
 
-// act carries out plan and returns d as it is afterwards.
-func (c *Deployment) act(ctx context.Context, d *appsv1.Deployment, plan deploymentPlan) (*appsv1.Deployment, error) {
+func (c *Deployment) act(ctx context.Context, d *appsv1.Deployment, plan deploymentPlan) error {
 	if plan.create != nil {
 		if err := c.createSet(ctx, d, plan.create); err != nil {
-			return d, err
+			return err
 		}
 	}
 	for _, u := range plan.update {
@@ -195,7 +206,7 @@ func (c *Deployment) act(ctx context.Context, d *appsv1.Deployment, plan deploym
 			if !refused(err) && !apierrors.IsConflict(err) {
 				c.setTried(key(d), u.from)
 			}
-			return d, fmt.Errorf("update replica set %s: %w", key(u.to), err)
+			return fmt.Errorf("update replica set %s: %w", key(u.to), err)
 		}
 		c.written.add(key(d), updated.ResourceVersion)
 		c.scaled(d, u.to.Name, value(u.from.Spec.Replicas, 1), value(u.to.Spec.Replicas, 1))
@@ -207,20 +218,10 @@ func (c *Deployment) act(ctx context.Context, d *appsv1.Deployment, plan deploym
 			Preconditions: &metav1.Preconditions{UID: &rs.UID, ResourceVersion: &rs.ResourceVersion},
 		})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return d, fmt.Errorf("delete old replica set %s: %w", key(rs), err)
+			return fmt.Errorf("delete old replica set %s: %w", key(rs), err)
 		}
 	}
-	if plan.revision == "" || d.Annotations[revisionAnnotation] == plan.revision {
-		return d, nil
-	}
-	update := d.DeepCopy()
-	metav1.SetMetaDataAnnotation(&update.ObjectMeta, revisionAnnotation, plan.revision)
-	updated, err := c.config.Writer.Update(ctx, update)
-	if err != nil {
-		return d, fmt.Errorf("revision of deployment %s: %w", key(d), err)
-	}
-	c.statuses.add(key(d), updated.ResourceVersion)
-	return updated, nil
+	return nil
 }
 
 // resolve finds out what became of a write without an answer. Nothing can be
@@ -296,8 +297,7 @@ func (c *Deployment) createSet(ctx context.Context, d *appsv1.Deployment, rs *ap
 		return nil
 	case !apierrors.IsAlreadyExists(err):
 		if ctx.Err() == nil {
-			c.config.Events.Event(d, corev1.EventTypeWarning, "ReplicaSetCreateError",
-				fmt.Sprintf("Failed to create new replica set %q: %v", rs.Name, err))
+			c.notCreated(ctx, d, fmt.Sprintf("Failed to create new replica set %q: %v", rs.Name, err))
 		}
 		return fmt.Errorf("create replica set %s: %w", key(rs), err)
 	}
@@ -306,15 +306,27 @@ func (c *Deployment) createSet(ctx context.Context, d *appsv1.Deployment, rs *ap
 		return errStale // ours, and about to show up
 	}
 	// Another has the name: the next hash counts one more collision.
-	update := d.DeepCopy()
+	status := d.Status.DeepCopy()
 	collisions := value(d.Status.CollisionCount, 0) + 1
-	update.Status.CollisionCount = &collisions
-	updated, err := c.config.Writer.UpdateStatus(ctx, update)
-	if err != nil {
-		return fmt.Errorf("collision count of deployment %s: %w", key(d), err)
+	status.CollisionCount = &collisions
+	if err := c.updateStatus(ctx, d, *status, ""); err != nil {
+		return fmt.Errorf("count a collision: %w", err)
 	}
-	c.statuses.add(key(d), updated.ResourceVersion)
 	return errStale
+}
+
+// notCreated tells users that there is no ReplicaSet. That it fails is logged;
+// it is about to be tried again together with what it is about.
+func (c *Deployment) notCreated(ctx context.Context, d *appsv1.Deployment, message string) {
+	c.config.Events.Event(d, corev1.EventTypeWarning, reasonNotCreated, message)
+	if !hasDeadline(d) {
+		return
+	}
+	status := d.Status.DeepCopy()
+	setDeploymentCondition(status, time.Now(), appsv1.DeploymentProgressing, corev1.ConditionFalse, reasonNotCreated, message)
+	if err := c.updateStatus(ctx, d, *status, ""); err != nil {
+		c.config.Log.Error(err, "status not written", "deployment", key(d))
+	}
 }
 
 func (c *Deployment) scaled(d *appsv1.Deployment, name string, from, to int32) {
@@ -329,12 +341,19 @@ func (c *Deployment) scaled(d *appsv1.Deployment, name string, from, to int32) {
 		fmt.Sprintf("Scaled %s replica set %s from %d to %d", direction, name, from, to))
 }
 
-func (c *Deployment) updateStatus(ctx context.Context, d *appsv1.Deployment, status appsv1.DeploymentStatus) error {
-	if equality.Semantic.DeepEqual(d.Status, status) {
+// updateStatus writes the status and, unless it is empty, the revision, which
+// the API accepts along with it. An annotation changed in any other way would be
+// a change of what is wanted.
+func (c *Deployment) updateStatus(ctx context.Context, d *appsv1.Deployment, status appsv1.DeploymentStatus, revision string) error {
+	annotated := revision == "" || d.Annotations[revisionAnnotation] == revision
+	if annotated && equality.Semantic.DeepEqual(d.Status, status) {
 		return nil
 	}
 	update := d.DeepCopy()
 	update.Status = status
+	if !annotated {
+		metav1.SetMetaDataAnnotation(&update.ObjectMeta, revisionAnnotation, revision)
+	}
 	updated, err := c.config.Writer.UpdateStatus(ctx, update)
 	if err != nil {
 		return fmt.Errorf("status of deployment %s: %w", key(d), err)

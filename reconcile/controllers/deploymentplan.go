@@ -15,11 +15,18 @@ type deploymentPlan struct {
 	create *appsv1.ReplicaSet
 	update []setUpdate
 	delete []*appsv1.ReplicaSet
+	// rollback, when set, is all there is to do.
+	rollback *rollback
 	// current is the ReplicaSet of the present template; nil if there is none.
 	current *appsv1.ReplicaSet
+	// total is how many pods the ReplicaSets ask for once this is done.
+	total int32
 	// revision is what the Deployment is to be annotated with; empty when that
 	// cannot be told yet.
 	revision string
+	// rolling is set when the template is being rolled out, rather than the
+	// number of replicas changed: only then is progress to be judged.
+	rolling bool
 }
 
 type setUpdate struct{ from, to *appsv1.ReplicaSet }
@@ -30,6 +37,9 @@ type rollout struct {
 	current *appsv1.ReplicaSet
 	old     []*appsv1.ReplicaSet // oldest first
 	size    map[*appsv1.ReplicaSet]int32
+	// scaled has the ReplicaSets that are to be told the present number of
+	// replicas even if their own size stays.
+	scaled map[*appsv1.ReplicaSet]bool
 }
 
 // planDeployment decides from d, the ReplicaSets it controls, and whether pods
@@ -38,10 +48,21 @@ func planDeployment(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, podsRemain 
 	r := newRollout(d, sets)
 	plan := deploymentPlan{current: r.current}
 	revision := r.revision()
+	clean := false
 	switch {
+	case d.DeletionTimestamp != nil:
+		plan.total = r.total()
+		return plan
 	case d.Spec.Paused:
-		r.scalePaused()
+		r.scale()
+		clean = rollbackTo(d) == nil
+	case rollbackTo(d) != nil:
+		plan.rollback, plan.total = r.rollback(*rollbackTo(d)), r.total()
+		return plan
+	case r.scaling():
+		r.scale()
 	case d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType:
+		plan.rolling = true
 		if !r.recreate(podsRemain) {
 			break
 		}
@@ -51,26 +72,29 @@ func planDeployment(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, podsRemain 
 			r.size[r.current] = r.want()
 		}
 	case r.current == nil:
+		plan.rolling = true
 		plan.create = r.newSet(revision, r.room(0))
 	default:
+		plan.rolling = true
 		r.roll()
 	}
 	if plan.create != nil || r.current != nil {
 		plan.revision = revision
 	}
 	plan.update = r.updates(revision)
-	if plan.create == nil && len(plan.update) == 0 {
+	plan.total = r.total()
+	if plan.create != nil {
+		plan.total += *plan.create.Spec.Replicas
+	} else if len(plan.update) == 0 && (clean || plan.rolling && r.complete()) {
 		plan.delete = r.history()
 	}
 	return plan
 }
 
 func newRollout(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) *rollout {
-	r := &rollout{d: d, size: make(map[*appsv1.ReplicaSet]int32)}
+	r := &rollout{d: d, size: make(map[*appsv1.ReplicaSet]int32), scaled: make(map[*appsv1.ReplicaSet]bool)}
 	sets = slices.Clone(sets)
-	slices.SortFunc(sets, func(a, b *appsv1.ReplicaSet) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(sets, byAge)
 	for _, rs := range sets {
 		r.size[rs] = value(rs.Spec.Replicas, 1)
 		// The oldest of equals wins: it is the one that others would have found.
@@ -81,6 +105,10 @@ func newRollout(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) *rollout {
 		}
 	}
 	return r
+}
+
+func byAge(a, b *appsv1.ReplicaSet) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 }
 
 func (r *rollout) want() int32 { return value(r.d.Spec.Replicas, 1) }
@@ -187,38 +215,26 @@ func (r *rollout) recreate(podsRemain func(*appsv1.ReplicaSet) bool) bool {
 	return gone
 }
 
-// scalePaused lets a paused Deployment follow its replicas as long as it is
-// clear which ReplicaSet they are.
-func (r *rollout) scalePaused() {
-	var active []*appsv1.ReplicaSet
-	for rs, size := range r.size {
-		if size > 0 {
-			active = append(active, rs)
-		}
+// complete tells whether all that is wanted runs and nothing else does.
+func (r *rollout) complete() bool {
+	var replicas, available int32
+	for rs := range r.size {
+		replicas += rs.Status.Replicas
+		available += rs.Status.AvailableReplicas
 	}
-	switch {
-	case len(active) == 1:
-		r.size[active[0]] = r.want()
-	case len(active) == 0 && r.current != nil:
-		r.size[r.current] = r.want()
-	case len(active) == 0 && len(r.old) > 0:
-		r.size[r.old[len(r.old)-1]] = r.want()
-	}
+	return r.current != nil && r.current.Status.Replicas == r.want() && replicas == r.want() && available == r.want()
 }
 
-// history lists the old ReplicaSets beyond the limit, once the rollout is
-// complete.
+// history lists the old ReplicaSets beyond the limit, those of the lowest
+// revisions, as far as they are not in use.
 func (r *rollout) history() []*appsv1.ReplicaSet {
-	limit := value(r.d.Spec.RevisionHistoryLimit, math.MaxInt32)
-	if r.current == nil || r.current.Status.AvailableReplicas < r.want() || r.d.Spec.Paused {
+	limit := int(value(r.d.Spec.RevisionHistoryLimit, math.MaxInt32))
+	kept := slices.DeleteFunc(slices.Clone(r.old), func(rs *appsv1.ReplicaSet) bool { return rs.DeletionTimestamp != nil })
+	if len(kept) <= limit {
 		return nil
 	}
-	idle := slices.DeleteFunc(slices.Clone(r.old), func(rs *appsv1.ReplicaSet) bool {
-		return r.size[rs] != 0 || rs.Status.Replicas != 0 || rs.Generation > rs.Status.ObservedGeneration || rs.DeletionTimestamp != nil
+	slices.SortStableFunc(kept, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(setRevision(a), setRevision(b)) })
+	return slices.DeleteFunc(kept[:len(kept)-limit], func(rs *appsv1.ReplicaSet) bool {
+		return r.size[rs] != 0 || rs.Status.Replicas != 0 || !settled(rs)
 	})
-	if len(idle) <= int(limit) {
-		return nil
-	}
-	slices.SortStableFunc(idle, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(setRevision(a), setRevision(b)) })
-	return idle[:len(idle)-int(limit)]
 }

@@ -72,30 +72,30 @@ func (r *rollout) revision() string {
 
 // updates lists the ReplicaSets whose size or annotations change.
 func (r *rollout) updates(revision string) (updates []setUpdate) {
-	surge, _ := bounds(r.d)
 	all := r.old
 	if r.current != nil {
 		all = append([]*appsv1.ReplicaSet{r.current}, all...)
 	}
 	for _, rs := range all {
-		size := r.size[rs]
+		if rs.DeletionTimestamp != nil {
+			continue
+		}
+		size, minReady := r.size[rs], rs.Spec.MinReadySeconds
 		annotations := maps.Clone(rs.Annotations)
 		if annotations == nil {
 			annotations = make(map[string]string)
 		}
 		if rs == r.current {
+			minReady = r.d.Spec.MinReadySeconds
 			r.inherit(annotations, revision)
 		}
-		if size > 0 {
-			annotations[desiredAnnotation] = strconv.Itoa(int(r.want()))
-			annotations[maxAnnotation] = strconv.Itoa(int(r.want() + surge))
+		// Only with the size, unless it is right as it is: a ReplicaSet which still
+		// has the former number has not been scaled.
+		resized := size != value(rs.Spec.Replicas, 1)
+		if resized || r.scaled[rs] {
+			r.annotateSize(annotations)
 		}
-		minReady := rs.Spec.MinReadySeconds
-		if rs == r.current {
-			minReady = r.d.Spec.MinReadySeconds
-		}
-		same := size == value(rs.Spec.Replicas, 1) && minReady == rs.Spec.MinReadySeconds && maps.Equal(annotations, rs.Annotations)
-		if same || rs.DeletionTimestamp != nil {
+		if !resized && minReady == rs.Spec.MinReadySeconds && maps.Equal(annotations, rs.Annotations) {
 			continue
 		}
 		to := rs.DeepCopy()
@@ -104,6 +104,15 @@ func (r *rollout) updates(revision string) (updates []setUpdate) {
 	}
 	return updates
 }
+
+func (r *rollout) annotateSize(annotations map[string]string) {
+	surge, _ := bounds(r.d)
+	annotations[desiredAnnotation] = strconv.Itoa(int(r.want()))
+	annotations[maxAnnotation] = strconv.Itoa(int(r.want() + surge))
+}
+
+// maxRevisionHistory is how many bytes of former revisions a ReplicaSet remembers.
+const maxRevisionHistory = 2000
 
 // inherit brings the annotations of the current ReplicaSet up to date.
 func (r *rollout) inherit(annotations map[string]string, revision string) {
@@ -117,11 +126,18 @@ func (r *rollout) inherit(annotations map[string]string, revision string) {
 		return
 	}
 	annotations[revisionAnnotation] = revision
-	if had != "" {
-		history := annotations[revisionHistoryAnnotation]
-		annotations[revisionHistoryAnnotation] = strings.TrimPrefix(history+","+had, ",")
+	if had == "" {
+		return
 	}
+	history := strings.TrimPrefix(annotations[revisionHistoryAnnotation]+","+had, ",")
+	for len(history) > maxRevisionHistory {
+		_, history, _ = strings.Cut(history, ",") // the oldest go
+	}
+	annotations[revisionHistoryAnnotation] = history
 }
+
+// maxSetName is the longest name that the API accepts.
+const maxSetName = 253
 
 // newSet makes the ReplicaSet of the present template.
 func (r *rollout) newSet(revision string, size int32) *appsv1.ReplicaSet {
@@ -142,16 +158,13 @@ func (r *rollout) newSet(revision string, size int32) *appsv1.ReplicaSet {
 		d.Spec.Selector.DeepCopyInto(selector)
 	}
 	selector.MatchLabels = withHash(selector.MatchLabels)
-	surge, _ := bounds(d)
-	annotations := map[string]string{
-		desiredAnnotation: strconv.Itoa(int(r.want())),
-		maxAnnotation:     strconv.Itoa(int(r.want() + surge)),
-	}
+	annotations := make(map[string]string)
+	r.annotateSize(annotations)
 	r.inherit(annotations, revision)
 	return &appsv1.ReplicaSet{
 		TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: replicaSetKind.Kind},
 		ObjectMeta: metav1.ObjectMeta{
-			Name:            d.Name + "-" + hash,
+			Name:            d.Name[:min(len(d.Name), maxSetName-len("-")-len(hash))] + "-" + hash,
 			Namespace:       d.Namespace,
 			Labels:          template.Labels,
 			Annotations:     annotations,

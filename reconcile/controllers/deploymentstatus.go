@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -16,6 +17,8 @@ const (
 	reasonUnavailable = "MinimumReplicasUnavailable"
 	reasonComplete    = "NewReplicaSetAvailable"
 	reasonCreated     = "NewReplicaSetCreated"
+	reasonFound       = "FoundNewReplicaSet"
+	reasonNotCreated  = "ReplicaSetCreateError"
 	reasonUpdated     = "ReplicaSetUpdated"
 	reasonTimedOut    = "ProgressDeadlineExceeded"
 	reasonPaused      = "DeploymentPaused"
@@ -27,12 +30,10 @@ func deploymentStatus(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, plan depl
 	s := appsv1.DeploymentStatus{
 		ObservedGeneration:  d.Generation,
 		CollisionCount:      d.Status.CollisionCount,
-		TerminatingReplicas: d.Status.TerminatingReplicas,
+		TerminatingReplicas: terminatingSum(sets),
 		Conditions:          slices.Clone(d.Status.Conditions),
 	}
-	var total int32
 	for _, rs := range sets {
-		total += value(rs.Spec.Replicas, 1)
 		s.Replicas += rs.Status.Replicas
 		s.ReadyReplicas += rs.Status.ReadyReplicas
 		s.AvailableReplicas += rs.Status.AvailableReplicas
@@ -40,7 +41,7 @@ func deploymentStatus(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, plan depl
 	if plan.current != nil {
 		s.UpdatedReplicas = plan.current.Status.Replicas
 	}
-	s.UnavailableReplicas = max(0, total-s.AvailableReplicas)
+	s.UnavailableReplicas = max(0, plan.total-s.AvailableReplicas)
 
 	_, unavailable := bounds(d)
 	if s.AvailableReplicas >= value(d.Spec.Replicas, 1)-unavailable {
@@ -50,45 +51,111 @@ func deploymentStatus(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, plan depl
 		setDeploymentCondition(&s, now, appsv1.DeploymentAvailable, corev1.ConditionFalse, reasonUnavailable,
 			"Deployment does not have minimum availability.")
 	}
-	if d.Spec.ProgressDeadlineSeconds != nil {
-		progress(d, &s, plan, now)
+	if d.DeletionTimestamp != nil {
+		return s
 	}
+	if hasDeadline(d) {
+		milestones(d, &s, plan, now)
+	}
+	if !plan.rolling {
+		return s
+	}
+	if hasDeadline(d) {
+		progress(d, &s, plan, now)
+	} else {
+		dropDeploymentCondition(&s, appsv1.DeploymentProgressing)
+	}
+	setFailure(&s, sets, plan.current)
 	return s
 }
 
-// progress sets the Progressing condition.
-func progress(d *appsv1.Deployment, s *appsv1.DeploymentStatus, plan deploymentPlan, now time.Time) {
+// terminatingSum counts the pods that are about to go, if that is known of all
+// ReplicaSets. One that nobody has looked at yet has none.
+func terminatingSum(sets []*appsv1.ReplicaSet) *int32 {
+	var n int32
+	for _, rs := range sets {
+		switch {
+		case rs.Status.TerminatingReplicas != nil:
+			n += *rs.Status.TerminatingReplicas
+		case rs.Status.ObservedGeneration != 0:
+			return nil
+		}
+	}
+	return &n
+}
+
+// setFailure copies the failure of a ReplicaSet to make or remove pods, that of
+// the current one before others.
+func setFailure(s *appsv1.DeploymentStatus, sets []*appsv1.ReplicaSet, current *appsv1.ReplicaSet) {
+	if current != nil {
+		sets = append([]*appsv1.ReplicaSet{current}, sets...)
+	}
+	for _, rs := range sets {
+		for _, c := range rs.Status.Conditions {
+			if c.Type == appsv1.ReplicaSetReplicaFailure {
+				setDeploymentCondition(s, c.LastTransitionTime.Time, appsv1.DeploymentReplicaFailure, c.Status, c.Reason, c.Message)
+				return
+			}
+		}
+	}
+	dropDeploymentCondition(s, appsv1.DeploymentReplicaFailure)
+}
+
+// hasDeadline tells whether progress is to be judged at all.
+func hasDeadline(d *appsv1.Deployment) bool {
+	return value(d.Spec.ProgressDeadlineSeconds, math.MaxInt32) != math.MaxInt32
+}
+
+// milestones sets the Progressing condition for what happens once: that a
+// Deployment is paused or goes on, and that it gets a new ReplicaSet.
+func milestones(d *appsv1.Deployment, s *appsv1.DeploymentStatus, plan deploymentPlan, now time.Time) {
 	set := func(status corev1.ConditionStatus, reason, message string) {
 		setDeploymentCondition(s, now, appsv1.DeploymentProgressing, status, reason, message)
 	}
-	had := deploymentCondition(s.Conditions, appsv1.DeploymentProgressing)
-	subject := fmt.Sprintf("Deployment %q", d.Name)
-	if plan.current != nil {
-		subject = fmt.Sprintf("ReplicaSet %q", plan.current.Name)
+	had := value(deploymentCondition(s.Conditions, appsv1.DeploymentProgressing), appsv1.DeploymentCondition{})
+	switch {
+	case had.Reason == reasonTimedOut: // which a pause does not undo
+	case d.Spec.Paused:
+		set(corev1.ConditionUnknown, reasonPaused, "Deployment is paused")
+	case had.Reason == reasonPaused:
+		set(corev1.ConditionUnknown, reasonResumed, "Deployment is resumed")
 	}
 	switch {
-	case d.Spec.Paused:
-		if had == nil || had.Reason != reasonComplete {
-			set(corev1.ConditionUnknown, reasonPaused, "Deployment is paused")
-		}
-	case had != nil && had.Reason == reasonPaused:
-		set(corev1.ConditionUnknown, reasonResumed, "Deployment is resumed")
 	case plan.create != nil:
 		set(corev1.ConditionTrue, reasonCreated, fmt.Sprintf("Created new replica set %q", plan.create.Name))
-	case had != nil && had.Reason == reasonComplete && s.Replicas == s.UpdatedReplicas:
-		// A rollout that is over stays over, whatever becomes of its pods.
+	case plan.current != nil && deploymentCondition(s.Conditions, appsv1.DeploymentProgressing) == nil:
+		set(corev1.ConditionTrue, reasonFound, fmt.Sprintf("Found new replica set %q", plan.current.Name))
+	}
+}
+
+// progress sets the Progressing condition during a rollout.
+func progress(d *appsv1.Deployment, s *appsv1.DeploymentStatus, plan deploymentPlan, now time.Time) {
+	had := deploymentCondition(s.Conditions, appsv1.DeploymentProgressing)
+	if had != nil && had.Reason == reasonComplete && s.Replicas == s.UpdatedReplicas {
+		return // a rollout that is over stays over, whatever becomes of its pods
+	}
+	subject := fmt.Sprintf("Deployment %q", d.Name)
+	if plan.create != nil {
+		subject = fmt.Sprintf("ReplicaSet %q", plan.create.Name)
+	} else if plan.current != nil {
+		subject = fmt.Sprintf("ReplicaSet %q", plan.current.Name)
+	}
+	set := func(status corev1.ConditionStatus, reason, message string) {
+		setDeploymentCondition(s, now, appsv1.DeploymentProgressing, status, reason, subject+message)
+	}
+	switch {
 	case complete(d, s):
-		set(corev1.ConditionTrue, reasonComplete, subject+" has successfully progressed.")
+		set(corev1.ConditionTrue, reasonComplete, " has successfully progressed.")
 	case progressing(d, s):
-		s.Conditions = slices.DeleteFunc(s.Conditions, func(c appsv1.DeploymentCondition) bool { return c.Type == appsv1.DeploymentProgressing })
-		set(corev1.ConditionTrue, reasonUpdated, subject+" is progressing.")
+		// Also when it did so before: the time of the update is what the deadline
+		// counts from.
+		dropDeploymentCondition(s, appsv1.DeploymentProgressing)
+		set(corev1.ConditionTrue, reasonUpdated, " is progressing.")
 		if had != nil && had.Status == corev1.ConditionTrue {
 			s.Conditions[len(s.Conditions)-1].LastTransitionTime = had.LastTransitionTime
 		}
 	case timedOut(d, had, now):
-		set(corev1.ConditionFalse, reasonTimedOut, subject+" has timed out progressing.")
-	case had == nil:
-		set(corev1.ConditionTrue, reasonUpdated, subject+" is progressing.")
+		set(corev1.ConditionFalse, reasonTimedOut, " has timed out progressing.")
 	}
 }
 
@@ -112,7 +179,7 @@ func timedOut(d *appsv1.Deployment, had *appsv1.DeploymentCondition, now time.Ti
 	case had.Reason == reasonTimedOut:
 		return true
 	}
-	return !now.Before(deadline(d, had))
+	return now.After(deadline(d, had))
 }
 
 func deadline(d *appsv1.Deployment, had *appsv1.DeploymentCondition) time.Time {
@@ -123,10 +190,11 @@ func deadline(d *appsv1.Deployment, had *appsv1.DeploymentCondition) time.Time {
 // that nothing has moved; zero for never.
 func progressDeadline(d *appsv1.Deployment, s appsv1.DeploymentStatus, now time.Time) time.Duration {
 	had := deploymentCondition(s.Conditions, appsv1.DeploymentProgressing)
-	if d.Spec.ProgressDeadlineSeconds == nil || had == nil || d.Spec.Paused || had.Reason == reasonComplete || had.Reason == reasonTimedOut {
+	if !hasDeadline(d) || had == nil || d.Spec.Paused || had.Reason == reasonComplete || had.Reason == reasonTimedOut {
 		return 0
 	}
-	return max(deadline(d, had).Sub(now), time.Second)
+	// A second more, since the API keeps no fractions.
+	return max(deadline(d, had).Sub(now), 0) + time.Second
 }
 
 func deploymentCondition(conditions []appsv1.DeploymentCondition, kind appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
@@ -151,6 +219,10 @@ func setDeploymentCondition(s *appsv1.DeploymentStatus, now time.Time, kind apps
 			c.LastTransitionTime = had.LastTransitionTime
 		}
 	}
-	s.Conditions = slices.DeleteFunc(s.Conditions, func(c appsv1.DeploymentCondition) bool { return c.Type == kind })
+	dropDeploymentCondition(s, kind)
 	s.Conditions = append(s.Conditions, c)
+}
+
+func dropDeploymentCondition(s *appsv1.DeploymentStatus, kind appsv1.DeploymentConditionType) {
+	s.Conditions = slices.DeleteFunc(s.Conditions, func(c appsv1.DeploymentCondition) bool { return c.Type == kind })
 }

@@ -1,6 +1,8 @@
 // Package controllers has the controllers of a Kubernetes control plane:
-// Deployment, ReplicaSet, Job, garbage collector, Namespace, ServiceAccount,
-// ClusterRole, ResourceQuota, node addresses, node lifecycle and pod garbage.
+// Deployment, ReplicaSet, Job and the time to live of Jobs, garbage collector,
+// Namespace, ServiceAccount, ClusterRole, ResourceQuota, node addresses, node
+// lifecycle, eviction by taints, pod garbage, endpoint slices and endpoints, and
+// the tokens of secrets. A [Manager] runs those that are chosen.
 //
 //	replicaSets, err := controllers.NewReplicaSet(controllers.ReplicaSetConfig{
 //		ReplicaSets:      replicaSetInformer,
@@ -47,8 +49,6 @@
 //
 // # Left out
 //
-// Proportional scaling of a Deployment in mid-rollout, rollback, terminating
-// replica counts; for Jobs the Indexed mode, pod failure and success policies,
-// pod replacement policy, adoption of pods, and the time to live after the end;
-// taint-based eviction.
+// StatefulSets, DaemonSets, CronJobs, autoscaling, disruption budgets, volumes
+// and certificates; of Jobs, pod groups.
 package controllers

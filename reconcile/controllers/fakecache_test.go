@@ -43,6 +43,21 @@ type lag struct {
 	least, most time.Duration
 	// relist is the chance, of 100, that a change is seen through a new list only.
 	relist int
+	// twice is the chance, of 100, that handlers are told of a change twice.
+	twice int
+	// late is how much later, at most, handlers are told than the copy shows.
+	late time.Duration
+}
+
+// hold waits as long as handlers are told late.
+func (l lag) hold(ctx context.Context) {
+	if l.late == 0 {
+		return
+	}
+	select {
+	case <-time.After(time.Duration(l.random.Int64N(int64(l.late)))):
+	case <-ctx.Done():
+	}
 }
 
 func (l lag) wait() time.Duration {
@@ -96,35 +111,48 @@ func (k *cache[T]) pump(ctx context.Context, c *collection[T], l lag, at int) {
 			at = len(c.history)
 			all, revision := maps.Clone(c.objects), c.api.revision
 			c.api.mu.Unlock()
-			k.relist(all, revision)
+			tell := k.relist(all, revision)
+			l.hold(ctx)
+			tell(1)
 			continue
 		}
 		c.api.mu.Unlock()
-		k.apply(next.key, next.new, next.revision)
+		tell := k.apply(next.key, next.new, next.revision)
+		l.hold(ctx)
+		times := 1
+		if l.random.IntN(100) < l.twice {
+			times = 2
+		}
+		tell(times)
 	}
 }
 
-// relist replaces everything at once, as an informer does.
-func (k *cache[T]) relist(all map[string]T, revision int) {
-	k.delivery.Lock()
-	defer k.delivery.Unlock()
+// relist replaces everything at once, as an informer does. The handlers are
+// told when tell is called.
+func (k *cache[T]) relist(all map[string]T, revision int) (tell func(times int)) {
 	k.mu.Lock()
 	before := k.objects
 	k.objects = all
 	k.advance(revision)
 	k.mu.Unlock()
-	keys := maps.Clone(before)
-	maps.Copy(keys, all)
-	for key := range keys {
-		if before[key] != all[key] {
-			k.tell(before[key], all[key])
+	return func(times int) {
+		keys := maps.Clone(before)
+		maps.Copy(keys, all)
+		for key := range keys {
+			if before[key] != all[key] {
+				k.tell(before[key], all[key], times)
+			}
 		}
 	}
 }
 
-func (k *cache[T]) tell(old, new T) {
-	for h := range k.handlers {
-		(*h)(old, new)
+func (k *cache[T]) tell(old, new T, times int) {
+	k.delivery.Lock()
+	defer k.delivery.Unlock()
+	for range times {
+		for h := range k.handlers {
+			(*h)(old, new)
+		}
 	}
 }
 
@@ -134,11 +162,12 @@ func (k *cache[T]) advance(revision int) {
 	k.moved = make(chan struct{})
 }
 
-func (k *cache[T]) apply(key string, new T, revision int) {
-	k.delivery.Lock()
-	defer k.delivery.Unlock()
+func (k *cache[T]) apply(key string, new T, revision int) (tell func(times int)) {
 	var none T
 	k.mu.Lock()
+	defer k.mu.Unlock()
+	// A copy of all: what a relist replaced is still being told of.
+	k.objects = maps.Clone(k.objects)
 	old := k.objects[key]
 	if new == none {
 		delete(k.objects, key)
@@ -146,11 +175,10 @@ func (k *cache[T]) apply(key string, new T, revision int) {
 		k.objects[key] = new
 	}
 	k.advance(revision)
-	k.mu.Unlock()
 	if old == new {
-		return
+		return func(int) {}
 	}
-	k.tell(old, new)
+	return func(times int) { k.tell(old, new, times) }
 }
 
 func (k *cache[T]) Get(key string) (T, bool) {

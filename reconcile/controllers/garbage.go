@@ -21,6 +21,8 @@ type GarbageKind struct {
 	// Subscribe, Synced: as in [Cache]. Absent objects are nil.
 	Subscribe func(func(old, new metav1.Object)) (stop func())
 	Synced    <-chan struct{}
+	// Cached reads an object from the local copy.
+	Cached func(namespace, name string) (metav1.Object, bool)
 	// Get reads an object from the API, not from a local copy.
 	Get    func(ctx context.Context, namespace, name string) (metav1.Object, error)
 	Delete func(ctx context.Context, namespace, name string, options metav1.DeleteOptions) error
@@ -54,6 +56,10 @@ func NewGarbageKind[T interface {
 			return cache.Subscribe(func(old, new T) { handle(object(old), object(new)) })
 		},
 		Synced: cache.Synced(),
+		Cached: func(namespace, name string) (metav1.Object, bool) {
+			t, ok := cache.Get(join(namespace, name))
+			return object(t), ok
+		},
 		Get: func(ctx context.Context, namespace, name string) (metav1.Object, error) {
 			t, err := writer.Get(ctx, namespace, name)
 			return object(t), err
@@ -71,6 +77,8 @@ type GarbageConfig struct {
 	// Kinds are all kinds that matter. An object with an owner of any other kind
 	// is never deleted.
 	Kinds []GarbageKind
+	// Events may be nil. It is told of owners that are in another namespace.
+	Events Events
 	// Workers is how many objects are worked on at a time. Zero is 20.
 	Workers int
 	Log     logr.Logger
@@ -81,11 +89,14 @@ type GarbageConfig struct {
 // orphan policy, it takes the owner references to them off what they own.
 //
 // An owner that is in no local copy is looked for in the API before anything
-// is deleted on its account.
+// is deleted on its account, once for all that it owned. Owners that are in a
+// copy are never asked for.
 type Garbage struct {
 	*loop
-	kinds []GarbageKind
-	graph graph
+	kinds  []GarbageKind
+	graph  *graph
+	events Events
+	gone   recentUIDs
 }
 
 const defaultGarbageWorkers = 20 // as the garbage collector of Kubernetes
@@ -98,14 +109,17 @@ func NewGarbage(config GarbageConfig) (*Garbage, error) {
 	if config.Workers == 0 {
 		config.Workers = defaultGarbageWorkers
 	}
-	c := &Garbage{kinds: config.Kinds}
+	c := &Garbage{kinds: config.Kinds, events: config.Events}
+	if c.events == nil {
+		c.events = noEvents{}
+	}
 	var err error
 	if c.loop, err = newLoop("garbagecollector", config.Workers, config.Log, reconcile.Backoff{}, c.reconcile); err != nil {
 		return nil, err
 	}
-	c.graph.enqueue = func(uid types.UID) { c.Enqueue(string(uid)) }
+	c.graph = newGraph(func(uid types.UID) { c.Enqueue(string(uid)) }, c.isAt)
 	for i, kind := range config.Kinds {
-		if kind.GroupVersionKind.Empty() || kind.Subscribe == nil || kind.Synced == nil || kind.Get == nil || kind.Delete == nil || kind.Patch == nil {
+		if kind.GroupVersionKind.Empty() || kind.Subscribe == nil || kind.Synced == nil || kind.Cached == nil || kind.Get == nil || kind.Delete == nil || kind.Patch == nil {
 			return nil, fmt.Errorf("controllers: GarbageConfig: kind %d (%s) is incomplete", i, kind.GroupVersionKind.Kind)
 		}
 		c.subscriptions = append(c.subscriptions, func() func() {
@@ -114,6 +128,20 @@ func NewGarbage(config GarbageConfig) (*Garbage, error) {
 		c.synced = append(c.synced, kind.Synced)
 	}
 	return c, nil
+}
+
+// eventTarget is what an event about object refers to.
+func eventTarget(kind *GarbageKind, object metav1.Object) *metav1.PartialObjectMetadata {
+	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
+	}}
+	target.SetGroupVersionKind(kind.GroupVersionKind)
+	return target
+}
+
+// ownerText names an owner as Kubernetes does.
+func ownerText(dependent metav1.Object, owner *metav1.OwnerReference) string {
+	return fmt.Sprintf("[%s/%s, namespace: %s, name: %s, uid: %s]", owner.APIVersion, owner.Kind, dependent.GetNamespace(), owner.Name, owner.UID)
 }
 
 func (c *Garbage) kindOf(owner *metav1.OwnerReference) (*GarbageKind, bool) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,7 +24,7 @@ func (w *world) runGarbage(t *testing.T, l lag, pods controllers.GarbageWriter[*
 			controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, controllers.Cache[*corev1.Pod](follow(ctx, w.pods, l)), pods),
 			controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, controllers.Cache[*appsv1.ReplicaSet](follow(ctx, w.replicaSets, l)), sets),
 			controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("Deployment"), true, controllers.Cache[*appsv1.Deployment](follow(ctx, w.deployments, l)), controllers.GarbageWriter[*appsv1.Deployment](w.deployments)),
-		}}))}
+		}, Events: w.api}))}
 	})
 }
 
@@ -157,4 +158,196 @@ func TestGarbageNeedsProof(t *testing.T) {
 		}
 		p.stop(t)
 	})
+}
+
+// countingReader counts what is asked of the API.
+type countingReader struct {
+	*collection[*appsv1.ReplicaSet]
+	gets *atomic.Int32
+}
+
+func (c countingReader) Get(ctx context.Context, namespace, name string) (*appsv1.ReplicaSet, error) {
+	c.gets.Add(1)
+	return c.collection.Get(ctx, namespace, name)
+}
+
+// TestGarbageAsksOnce starts with many objects: owners that are there are not
+// asked for, and one that is gone is asked for by no more than the workers that
+// look at the same time.
+func TestGarbageAsksOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.pods.graceful = false
+		ghost := newReplicaSet("ghost", 1)
+		ghost.UID = "ghost"
+		present := must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(t.Context(), newReplicaSet("present", 1)))
+		for i := range 300 {
+			w.child(t, fmt.Sprintf("lost-%d", i), ghost)
+			w.child(t, fmt.Sprintf("kept-%d", i), present)
+		}
+		var gets atomic.Int32
+		p := w.runGarbage(t, lag{}, w.pods, countingReader{w.replicaSets, &gets})
+		settle()
+		if got := len(w.pods.list()); got != 300 {
+			t.Errorf("%d pods are left, want those 300 whose owner exists", got)
+		}
+		if n := gets.Load(); n < 1 || n > 20 {
+			t.Errorf("the API was asked %d times, want 1 to 20, the number of workers", n)
+		}
+		p.stop(t)
+	})
+}
+
+// lateCache has its objects at once and tells of them later.
+type lateCache struct{ *cache[*appsv1.ReplicaSet] }
+
+func (c lateCache) Subscribe(handle func(old, new *appsv1.ReplicaSet)) (stop func()) {
+	ended := make(chan struct{})
+	inner := func() {}
+	timer := time.AfterFunc(time.Minute, func() {
+		inner = c.cache.Subscribe(handle)
+		close(ended)
+	})
+	return func() {
+		if !timer.Stop() {
+			<-ended
+		}
+		inner()
+	}
+}
+
+// TestGarbageLooksInCopy starts while the copy of the owners is still telling of
+// them. They are found in it: the API is not asked.
+func TestGarbageLooksInCopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		rs := must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(t.Context(), newReplicaSet("owner", 1)))
+		w.child(t, "child", rs)
+		var gets atomic.Int32
+		p := launch(t, func(ctx context.Context) []controllers.Runner {
+			return []controllers.Runner{must[*controllers.Garbage](t)(controllers.NewGarbage(controllers.GarbageConfig{Kinds: []controllers.GarbageKind{
+				controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, controllers.Cache[*corev1.Pod](follow(ctx, w.pods, lag{})), controllers.GarbageWriter[*corev1.Pod](w.pods)),
+				controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, controllers.Cache[*appsv1.ReplicaSet](lateCache{follow(ctx, w.replicaSets, lag{})}),
+					controllers.GarbageWriter[*appsv1.ReplicaSet](countingReader{w.replicaSets, &gets})),
+			}}))}
+		})
+		settle()
+		if n := gets.Load(); n != 0 || len(w.pods.list()) != 1 {
+			t.Errorf("the API was asked %d times, %d pods are left", n, len(w.pods.list()))
+		}
+		p.stop(t)
+	})
+}
+
+// TestGarbageOwnerElsewhere has an owner in another namespace, which is none.
+func TestGarbageOwnerElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.pods.graceful = false
+		owner := must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(t.Context(), newReplicaSet("owner", 1)))
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere", Name: "pod"}}
+		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
+		must[*corev1.Pod](t)(w.pods.Create(t.Context(), pod))
+		w.child(t, "child", owner)
+		p := w.runGarbage(t, lag{}, w.pods, w.replicaSets)
+		settle()
+		if left := w.pods.list(); len(left) != 1 || left[0].Name != "child" {
+			t.Errorf("left are %v", left)
+		}
+		want := fmt.Sprintf(`Warning OwnerRefInvalidNamespace: ownerRef [apps/v1/ReplicaSet, namespace: elsewhere, name: owner, uid: %s] does not exist in namespace "elsewhere"`, owner.UID)
+		if len(w.events) != 1 || w.events[0] != want {
+			t.Errorf("events %q, want %q", w.events, want)
+		}
+		p.stop(t)
+	})
+}
+
+// TestGarbageCircle deletes, in the foreground, some of those that own and block
+// each other in a circle, one of them or all at the same time.
+func TestGarbageCircle(t *testing.T) {
+	for size := 1; size <= 3; size++ {
+		for deleted := 1; deleted <= size; deleted++ {
+			t.Run(fmt.Sprintf("%d of %d", deleted, size), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld()
+					kind := appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
+					ring := make([]*appsv1.ReplicaSet, size)
+					for i := range ring {
+						ring[i] = must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(t.Context(), newReplicaSet(fmt.Sprint("set-", i), 1)))
+					}
+					for i, rs := range ring {
+						rs = rs.DeepCopy()
+						rs.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(ring[(i+1)%size], kind)}
+						must[*appsv1.ReplicaSet](t)(w.replicaSets.Update(t.Context(), rs))
+					}
+					p := w.runGarbage(t, lag{}, w.pods, w.replicaSets)
+					settle()
+					policy := metav1.DeletePropagationForeground
+					for i := range deleted {
+						if err := w.replicaSets.Delete(t.Context(), "default", ring[i].Name, metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					settle()
+					if left := w.replicaSets.list(); len(left) != 0 {
+						t.Errorf("left are %v", left)
+					}
+					p.stop(t)
+				})
+			})
+		}
+	}
+}
+
+// TestGarbageCrashes ends the process after each of its writes, and starts
+// another. What is to go goes, and nothing else.
+func TestGarbageCrashes(t *testing.T) {
+	for policy, want := range map[metav1.DeletionPropagation][3]int{
+		metav1.DeletePropagationBackground: {0, 0, 1},
+		metav1.DeletePropagationForeground: {0, 0, 1},
+		metav1.DeletePropagationOrphan:     {0, 2, 5},
+	} {
+		for crash := 1; crash <= 8; crash++ {
+			for _, through := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s/write=%d/through=%v", policy, crash, through), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						w := newWorld()
+						d := w.family(t)
+						w.child(t, "bystander")
+						if err := w.deployments.Delete(t.Context(), d.Namespace, d.Name, metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+							t.Fatal(err)
+						}
+						first := w.runGarbage(t, lag{}, w.pods, w.replicaSets)
+						writes := 0
+						w.api.mu.Lock()
+						w.api.fault = func(string, string) (bool, error) {
+							if writes++; writes == crash {
+								first.cancel()
+							}
+							return writes < crash || writes == crash && through, errOrNil(writes >= crash)
+						}
+						w.api.mu.Unlock()
+						settle()
+						first.stop(t)
+						w.api.mu.Lock()
+						w.api.fault = nil
+						w.api.mu.Unlock()
+						second := w.runGarbage(t, lag{}, w.pods, w.replicaSets)
+						settle()
+						if got := [3]int{len(w.deployments.list()), len(w.replicaSets.list()), len(w.pods.list())}; got != want {
+							t.Errorf("left are %v, want %v", got, want)
+						}
+						second.stop(t)
+					})
+				})
+			}
+		}
+	}
+}
+
+func errOrNil(failed bool) error {
+	if failed {
+		return errors.New("connection reset")
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // JobConfig joins a Job controller to its surroundings. All fields but the
@@ -20,9 +22,16 @@ type JobConfig struct {
 	Pods Cache[*corev1.Pod]
 	// PodsByController is an index of Pods by [ByController].
 	PodsByController Index[*corev1.Pod]
-	// Status writes the status of Jobs.
-	Status StatusUpdater[*batchv1.Job]
-	Writer PodWriter
+	// Status writes the status of Jobs, and reads Jobs from the API, not from a
+	// local copy.
+	Status interface {
+		StatusUpdater[*batchv1.Job]
+		Getter[*batchv1.Job]
+	}
+	Writer interface {
+		PodWriter
+		Patcher[*corev1.Pod]
+	}
 	// Events may be nil.
 	Events Events
 	// Workers is how many Jobs are worked on at a time. Zero is 5.
@@ -30,15 +39,24 @@ type JobConfig struct {
 	Log     logr.Logger
 }
 
+// Getter reads an object from the API, not from a local copy.
+type Getter[T any] interface {
+	Get(ctx context.Context, namespace, name string) (T, error)
+}
+
 // Job runs pods until enough have succeeded.
 //
-// It counts the pods that exist, without finalizers on them: a pod that is
-// removed after it has ended, and before a status with it was written, is run
-// again. Counts never go down.
+// Every pod is counted once. It is held by a finalizer until the status of its
+// Job has its UID; when it has been let go, the UID becomes a number. A Job
+// that another controller manages is left alone.
 type Job struct {
 	*loop
 	config JobConfig
 	pods   podControl
+	// stored has the revisions of statuses that were written.
+	stored  written
+	endings endings
+	strays  *loop
 }
 
 var jobKind = batchv1.SchemeGroupVersion.WithKind("Job")
@@ -57,91 +75,146 @@ func NewJob(config JobConfig) (*Job, error) {
 	if c.loop, err = newLoop("job", config.Workers, config.Log, reconcile.Backoff{}, c.reconcile); err != nil {
 		return nil, err
 	}
+	if c.strays, err = newLoop("job-strays", config.Workers, config.Log, reconcile.Backoff{}, c.letGoStray); err != nil {
+		return nil, err
+	}
 	watch(c.loop, config.Jobs, enqueueObject[*batchv1.Job](c.loop))
-	watch(c.loop, config.Pods, enqueueController[*corev1.Pod](c.loop, batchv1.GroupName, jobKind.Kind))
+	watch(c.loop, config.Pods, c.podChanged)
+	watch(c.strays, config.Jobs, c.findStrays)
+	watch(c.strays, config.Pods, c.findStray)
 	return c, nil
 }
+
+// Run works until ctx is done and returns nil.
+func (c *Job) Run(ctx context.Context) error { return Run(ctx, c.loop, c.strays) }
+
+// Observe has m told of what both loops do.
+func (c *Job) Observe(m Metrics) error { return errors.Join(c.loop.Observe(m), c.strays.Observe(m)) }
 
 func (c *Job) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
 	if err := c.pods.written.wait(ctx, key, c.config.Pods.WaitFor); err != nil {
 		return reconcile.Result{}, err
 	}
+	if err := c.stored.wait(ctx, key, c.config.Jobs.WaitFor); err != nil {
+		return reconcile.Result{}, err
+	}
 	job, ok := c.config.Jobs.Get(key)
-	if !ok || job.DeletionTimestamp != nil {
+	if !ok || managedElsewhere(job) {
 		c.pods.drop(key)
 		return reconcile.Result{}, nil
 	}
-	if jobCondition(job, batchv1.JobComplete) || jobCondition(job, batchv1.JobFailed) {
+	if jobFinished(job) {
+		c.pods.drop(key)
+		c.endings.drop(job.UID)
 		return reconcile.Result{}, nil
 	}
-	if value(job.Spec.CompletionMode, batchv1.NonIndexedCompletion) != batchv1.NonIndexedCompletion {
-		c.config.Events.Event(job, corev1.EventTypeWarning, "UnknownCompletionMode",
-			fmt.Sprintf("Skipped Job sync because completion mode %q is not supported", *job.Spec.CompletionMode))
+	if mode := value(job.Spec.CompletionMode, batchv1.NonIndexedCompletion); mode != batchv1.NonIndexedCompletion && mode != batchv1.IndexedCompletion {
+		c.config.Events.Event(job, corev1.EventTypeWarning, "UnknownCompletionMode", "Skipped Job sync because completion mode is unknown")
 		return reconcile.Result{}, nil
 	}
-	owned := slices.Collect(c.config.PodsByController.Get(job.UID))
-	staying, retry, going := c.pods.observe(key, owned)
-	now := time.Now()
-	plan := planJob(job, staying, append(retry, going...), now)
-	plan.delete = append(plan.delete, retry...)
-	actErr := c.act(ctx, job, owned, plan)
-	if !equality.Semantic.DeepEqual(job.Status, plan.status) {
-		update := job.DeepCopy()
-		update.Status = plan.status
-		if _, err := c.config.Status.UpdateStatus(ctx, update); err != nil && actErr == nil {
-			return reconcile.Result{}, fmt.Errorf("status of job %s: %w", key, err)
-		} else if err == nil {
-			c.tell(job, plan.status)
-		}
+	owned, changed, err := c.claim(ctx, job)
+	if err != nil || changed {
+		return reconcile.Result{Requeue: changed}, err
 	}
-	return reconcile.Result{Requeue: plan.more, After: plan.again}, actErr
+	return c.step(ctx, job, owned)
 }
 
-func (c *Job) act(ctx context.Context, job *batchv1.Job, owned []*corev1.Pod, plan jobPlan) error {
-	if len(plan.delete) > 0 {
-		return c.pods.delete(ctx, job, plan.delete)
+// step takes a Job one step on. Each step may be the last that this process
+// takes, and leaves the next one something to go by.
+func (c *Job) step(ctx context.Context, job *batchv1.Job, owned []*corev1.Pod) (reconcile.Result, error) {
+	_, retry, going := c.pods.observe(key(job), owned)
+	if len(retry) > 0 {
+		return reconcile.Result{Requeue: true}, c.pods.delete(ctx, job, retry)
 	}
-	if plan.create == 0 {
+	doomed := make(map[types.UID]bool, len(going))
+	for _, pod := range going {
+		doomed[pod.UID] = true
+	}
+	pods := sortJobPods(job, owned, func(uid types.UID) bool { return doomed[uid] })
+	now := time.Now()
+	succeeded, failed := pods.ended()
+	plan := planJob(pods, c.endings.wait(job.UID, succeeded, failed, now), now)
+	actErr := c.act(ctx, job, owned, &plan)
+	if err := c.store(ctx, job, plan.status); err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := c.letGo(ctx, key(job), plan.release); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{Requeue: plan.more || len(plan.release) > 0, After: plan.again}, actErr
+}
+
+// act deletes or makes pods, never both.
+func (c *Job) act(ctx context.Context, job *batchv1.Job, owned []*corev1.Pod, plan *jobPlan) error {
+	switch {
+	case len(plan.end) > 0:
+		if err := c.pods.delete(ctx, job, plan.end); err != nil {
+			return err
+		}
+		plan.acted(0, plan.end)
+	case len(plan.remove) > 0:
+		// Let go first, and so not counted.
+		if err := c.letGo(ctx, key(job), slices.DeleteFunc(slices.Clone(plan.remove), func(p *corev1.Pod) bool { return !tracked(p) })); err != nil {
+			return err
+		}
+		if err := c.pods.delete(ctx, job, plan.remove); err != nil {
+			return err
+		}
+		plan.acted(0, plan.remove)
+	default:
+		created, err := c.create(ctx, job, owned, plan)
+		plan.acted(created, nil)
+		return err
+	}
+	return nil
+}
+
+// store writes the status, if it is new, and tells of what is new in it.
+func (c *Job) store(ctx context.Context, job *batchv1.Job, status batchv1.JobStatus) error {
+	if equality.Semantic.DeepEqual(job.Status, status) {
 		return nil
 	}
-	return c.pods.create(ctx, job, jobTemplate(job), plan.create, owned, c.config.Pods.Get)
-}
-
-// jobTemplate is the pod template with the labels by which the pods of a Job
-// are known. An API server may have put them there already.
-func jobTemplate(job *batchv1.Job) *corev1.PodTemplateSpec {
-	t := job.Spec.Template.DeepCopy()
-	if t.Labels == nil {
-		t.Labels = make(map[string]string)
+	update := job.DeepCopy()
+	update.Status = status
+	stored, err := c.config.Status.UpdateStatus(ctx, update)
+	if err != nil {
+		return fmt.Errorf("status of job %s: %w", key(job), err)
 	}
-	for _, label := range []string{batchv1.JobNameLabel, "job-name"} {
-		t.Labels[label] = job.Name
-	}
-	for _, label := range []string{batchv1.ControllerUidLabel, "controller-uid"} {
-		t.Labels[label] = string(job.UID)
-	}
-	return t
+	c.stored.add(key(job), stored.ResourceVersion)
+	c.tell(job, status)
+	return nil
 }
 
 // tell makes an event of every condition that is new.
 func (c *Job) tell(job *batchv1.Job, status batchv1.JobStatus) {
 	for _, condition := range status.Conditions {
-		if condition.Status != corev1.ConditionTrue || jobCondition(job, condition.Type) {
+		before := findJobCondition(&job.Status, condition.Type)
+		if before != nil && before.Status == condition.Status {
 			continue
 		}
-		switch condition.Type {
-		case batchv1.JobComplete:
+		isTrue := condition.Status == corev1.ConditionTrue
+		switch {
+		case condition.Type == batchv1.JobComplete && isTrue:
+			if job.Spec.Completions != nil && status.Succeeded > *job.Spec.Completions {
+				c.config.Events.Event(job, corev1.EventTypeWarning, "TooManySucceededPods", "Too many succeeded pods running after completion count reached")
+			}
 			c.config.Events.Event(job, corev1.EventTypeNormal, "Completed", "Job completed")
-		case batchv1.JobFailed:
+		case condition.Type == batchv1.JobFailed && isTrue:
 			c.config.Events.Event(job, corev1.EventTypeWarning, condition.Reason, condition.Message)
-		case batchv1.JobSuspended:
+		case condition.Type == batchv1.JobSuspended && isTrue:
 			c.config.Events.Event(job, corev1.EventTypeNormal, "Suspended", "Job suspended")
+		case condition.Type == batchv1.JobSuspended:
+			c.config.Events.Event(job, corev1.EventTypeNormal, "Resumed", "Job resumed")
 		}
 	}
 }
 
-func jobCondition(job *batchv1.Job, kind batchv1.JobConditionType) bool {
+func managedElsewhere(job *batchv1.Job) bool {
+	return value(job.Spec.ManagedBy, batchv1.JobControllerName) != batchv1.JobControllerName
+}
+
+func jobFinished(job *batchv1.Job) bool {
 	return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
-		return c.Type == kind && c.Status == corev1.ConditionTrue
+		return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -18,20 +19,60 @@ type loop struct {
 	*reconcile.Controller[string]
 	subscriptions []func() (stop func())
 	synced        []<-chan struct{}
+
+	config  reconcile.Config[string]
+	backoff reconcile.Backoff
+	metrics Metrics // nil if nobody looks
+}
+
+// Metrics is what shows controllers and their queues to those who graph them.
+// Calls are concurrent. Package reconcile/metrics has one for Prometheus.
+type Metrics interface {
+	// Queue and Controller return the hooks of the queue and the controller of that
+	// name.
+	Queue(name string) reconcile.QueueHooks
+	Controller(name string, workers int) reconcile.Hooks
+	// Watch has the state of the queue shown until stop is called.
+	Watch(name string, queue interface{ Stats() reconcile.QueueStats }) (stop func())
 }
 
 func newLoop(name string, workers int, log logr.Logger, backoff reconcile.Backoff, f reconcile.Reconciler[string]) (*loop, error) {
-	c, err := reconcile.New(reconcile.Config[string]{
-		Name:      name,
-		Workers:   workers,
-		Log:       log,
-		Queue:     reconcile.NewQueue[string](backoff),
-		Reconcile: quiet(f),
-	})
-	if err != nil {
-		return nil, err
+	if workers == 0 {
+		workers = defaultWorkers
 	}
-	return &loop{Controller: c}, nil
+	l := &loop{backoff: backoff, config: reconcile.Config[string]{Name: name, Workers: workers, Log: log, Reconcile: quiet(f)}}
+	return l, l.build(reconcile.QueueHooks{})
+}
+
+// defaultWorkers is how many keys are worked on at a time where a Config says
+// nothing.
+const defaultWorkers = 5
+
+// build makes the controller and its queue. No namespace waits for all the keys
+// of another; keys without one wait in one line.
+func (l *loop) build(hooks reconcile.QueueHooks) (err error) {
+	l.config.Queue = reconcile.NewQueueWith(reconcile.QueueConfig[string]{Backoff: l.backoff, Tenant: namespaceOf, Hooks: hooks})
+	l.Controller, err = reconcile.New(l.config)
+	return err
+}
+
+// namespaceOf is the namespace of a key. Names of objects without one have none,
+// and neither do the UIDs that the garbage collector goes by.
+func namespaceOf(key string) string {
+	namespace, _, ok := strings.Cut(key, "/")
+	if !ok {
+		return ""
+	}
+	return namespace
+}
+
+// Observe has m told of what the controller does. It is for the time between
+// the making of the controller and anything else; what was enqueued before is
+// forgotten.
+func (l *loop) Observe(m Metrics) error {
+	l.metrics = m
+	l.config.Hooks = m.Controller(l.config.Name, l.config.Workers)
+	return l.build(m.Queue(l.config.Name))
 }
 
 // quiet turns the errors that come from acting on an old copy, and that end
@@ -61,6 +102,9 @@ func watch[T any](l *loop, cache Cache[T], handle func(old, new T)) {
 
 // Run works until ctx is done and returns nil.
 func (l *loop) Run(ctx context.Context) error {
+	if l.metrics != nil {
+		defer l.metrics.Watch(l.config.Name, l.config.Queue)()
+	}
 	for _, subscribe := range l.subscriptions {
 		defer subscribe()()
 	}

@@ -11,25 +11,42 @@ import (
 	"github.com/planekit/planekit/reconcile"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // NamespaceConfig joins a Namespace controller to its surroundings. The first
 // three fields must be set.
 type NamespaceConfig struct {
 	Namespaces Cache[*corev1.Namespace]
-	// Contents delete what namespaces contain, one function for each resource.
-	Contents []Emptier
+	// Contents are the resources that a namespace may hold now, makers of others
+	// before what they make. With an error it may still return those it knows:
+	// they are emptied, and the namespace stays until there is no error.
+	Contents func(context.Context) ([]NamespaceContent, error)
 	// Writer removes finalizers.
 	Writer Finalizer
+	// Status may be nil. Else it is told what a namespace is waiting for.
+	Status StatusUpdater[*corev1.Namespace]
 	// Workers is how many namespaces are worked on at a time. Zero is 5.
 	Workers int
 	Log     logr.Logger
 }
 
-// An Emptier deletes all objects of one resource in a namespace and tells how
-// many were left, which must be read from the API, not from a local copy. It
-// is called again until it says zero.
-type Emptier func(ctx context.Context, namespace string) (left int, err error)
+// NamespaceContent is one resource in namespaces.
+type NamespaceContent struct {
+	Resource schema.GroupResource
+	// Empty deletes all objects of the resource in a namespace and tells what is
+	// left, which must be read from the API, not from a local copy. It is called
+	// again until nothing is.
+	Empty func(ctx context.Context, namespace string) (Remains, error)
+}
+
+// Remains are the objects of one resource that have not gone yet.
+type Remains struct {
+	Objects int
+	// Finalizers tells how many of them wait for each finalizer.
+	Finalizers map[string]int
+}
 
 // A Finalizer replaces the spec.finalizers of a namespace, through the
 // finalize subresource.
@@ -48,7 +65,7 @@ func NewNamespace(config NamespaceConfig) (*Namespace, error) {
 	if err := required("NamespaceConfig", "Namespaces", config.Namespaces, "Writer", config.Writer); err != nil {
 		return nil, err
 	}
-	if len(config.Contents) == 0 {
+	if config.Contents == nil {
 		return nil, errors.New("controllers: NamespaceConfig: no Contents: namespaces would go and leave everything behind")
 	}
 	c := &Namespace{config: config}
@@ -72,21 +89,17 @@ func (c *Namespace) reconcile(ctx context.Context, name string) (reconcile.Resul
 	if !ok || ns.DeletionTimestamp == nil || !slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes) {
 		return reconcile.Result{}, nil
 	}
-	var failures []error
-	left := 0
-	for _, empty := range c.config.Contents {
-		n, err := empty(ctx, name)
-		left += n
-		if err != nil {
-			// The others go on: one resource that cannot be listed must not keep all
-			// pods running.
-			failures = append(failures, err)
+	e := c.empty(ctx, name)
+	// Of a namespace that goes now nobody reads the status.
+	if goes := e.done() && len(ns.Spec.Finalizers) == 1; !goes {
+		if err := c.report(ctx, ns, &e); err != nil {
+			return reconcile.Result{}, fmt.Errorf("status of namespace %s: %w", name, err)
 		}
 	}
-	if err := errors.Join(failures...); err != nil {
+	if err := errors.Join(append(e.failures, e.unknown)...); err != nil {
 		return reconcile.Result{}, fmt.Errorf("empty namespace %s: %w", name, err)
 	}
-	if left > 0 {
+	if !e.done() {
 		return reconcile.Result{Requeue: true}, nil
 	}
 	final := ns.DeepCopy()
@@ -95,4 +108,35 @@ func (c *Namespace) reconcile(ctx context.Context, name string) (reconcile.Resul
 		return reconcile.Result{}, fmt.Errorf("finalize namespace %s: %w", name, err)
 	}
 	return reconcile.Result{}, nil
+}
+
+// empty makes one pass over all resources.
+func (c *Namespace) empty(ctx context.Context, namespace string) (e emptying) {
+	var contents []NamespaceContent
+	contents, e.unknown = c.config.Contents(ctx)
+	for _, content := range contents {
+		remains, err := content.Empty(ctx, namespace)
+		if err != nil {
+			// The others go on: one resource that cannot be listed must not keep all
+			// pods running.
+			e.failures = append(e.failures, fmt.Errorf("%s: %w", content.Resource, err))
+		}
+		e.add(content.Resource, remains)
+	}
+	return e
+}
+
+// report writes what came of a pass if it is news.
+func (c *Namespace) report(ctx context.Context, ns *corev1.Namespace, e *emptying) error {
+	conditions, changed := e.conditions(ns.Status.Conditions, metav1.Now())
+	if !changed || c.config.Status == nil {
+		return nil
+	}
+	news := ns.DeepCopy()
+	news.Status.Conditions = conditions
+	_, err := c.config.Status.UpdateStatus(ctx, news)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // the next pass says it
+	}
+	return err
 }

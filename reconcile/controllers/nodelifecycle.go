@@ -2,8 +2,8 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +12,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -25,8 +26,17 @@ type NodeLifecycleConfig struct {
 		Updater[*corev1.Node]
 		StatusUpdater[*corev1.Node]
 	}
+	// Pods and PodStatus are for the pods of nodes that are silent: they are not
+	// ready any more. Both are nil if that is not to be said.
+	Pods      PodsByNode
+	PodStatus StatusUpdater[*corev1.Pod]
 	// Grace is how long a node may be silent. Zero is 50 s.
 	Grace time.Duration
+	// StartupGrace is how long a node that has never reported its readiness may
+	// be silent. Zero is 60 s.
+	StartupGrace time.Duration
+	// Limits is how fast pods are driven off nodes that are not ready.
+	Limits EvictionLimits
 	// Events may be nil.
 	Events Events
 	// Workers is how many nodes are looked at at a time. Zero is 5.
@@ -34,7 +44,10 @@ type NodeLifecycleConfig struct {
 	Log     logr.Logger
 }
 
-// NodeLifecycle marks and taints nodes that are not heard of.
+// NodeLifecycle marks and taints nodes that are not heard of, and taints nodes
+// as their conditions call for. The taints that drive pods away are given so
+// many at a time, zone by zone, and none at all when every node seems to be
+// lost. Deleting pods is up to [TaintEviction].
 //
 // A node is heard of when this process sees its lease or its status change,
 // by this process's clock. What the clock of the node says does not matter,
@@ -43,13 +56,19 @@ type NodeLifecycle struct {
 	*loop
 	config NodeLifecycleConfig
 
+	zones zones
+
 	// mu guards heard: when each node was last heard of.
 	mu    sync.Mutex
 	heard map[string]time.Time
 }
 
-// defaultGrace is the node monitor grace period of Kubernetes since 1.32.
-const defaultGrace = 50 * time.Second
+// The node monitor grace period of Kubernetes since 1.32, and the node startup
+// grace period.
+const (
+	defaultGrace        = 50 * time.Second
+	defaultStartupGrace = 60 * time.Second
+)
 
 // NewNodeLifecycle checks config. It starts nothing.
 func NewNodeLifecycle(config NodeLifecycleConfig) (*NodeLifecycle, error) {
@@ -57,16 +76,19 @@ func NewNodeLifecycle(config NodeLifecycleConfig) (*NodeLifecycle, error) {
 	if err != nil {
 		return nil, err
 	}
-	if config.Grace < 0 {
-		return nil, fmt.Errorf("controllers: NodeLifecycleConfig: negative Grace")
+	switch l := config.Limits; {
+	case config.Grace < 0 || config.StartupGrace < 0:
+		return nil, errors.New("controllers: NodeLifecycleConfig: negative Grace")
+	case !(l.Unhealthy <= 1):
+		return nil, errors.New("controllers: NodeLifecycleConfig: Limits make no sense")
+	case (config.Pods == nil) != (config.PodStatus == nil):
+		return nil, errors.New("controllers: NodeLifecycleConfig: Pods without PodStatus, or the other way round")
 	}
-	if config.Grace == 0 {
-		config.Grace = defaultGrace
-	}
+	config.Grace, config.StartupGrace = nonZero(config.Grace, defaultGrace), nonZero(config.StartupGrace, defaultStartupGrace)
 	if config.Events == nil {
 		config.Events = noEvents{}
 	}
-	c := &NodeLifecycle{config: config, heard: make(map[string]time.Time)}
+	c := &NodeLifecycle{config: config, heard: make(map[string]time.Time), zones: zones{limits: config.Limits.filled()}}
 	if c.loop, err = newLoop("nodelifecycle", config.Workers, config.Log, reconcile.Backoff{}, c.reconcile); err != nil {
 		return nil, err
 	}
@@ -80,16 +102,33 @@ func NewNodeLifecycle(config NodeLifecycleConfig) (*NodeLifecycle, error) {
 }
 
 func (c *NodeLifecycle) nodeChanged(old, new *corev1.Node) {
+	name := nonZero(new, old).Name
 	switch {
 	case new == nil:
 		c.mu.Lock()
-		delete(c.heard, old.Name)
+		delete(c.heard, name)
 		c.mu.Unlock()
-	case old == nil || !heartbeat(old).Equal(heartbeat(new)):
-		c.hear(new.Name)
+		c.config.Events.Event(old, corev1.EventTypeNormal, "RemovingNode", fmt.Sprintf("Removing Node %s from Controller", name))
+	case old == nil:
+		c.config.Events.Event(new, corev1.EventTypeNormal, "RegisteredNode", fmt.Sprintf("Registered Node %s in Controller", name))
+		c.hear(name)
+	case !heartbeat(old).Equal(heartbeat(new)):
+		c.hear(name)
 	}
 	if new != nil {
-		c.Enqueue(new.Name)
+		c.Enqueue(name)
+	}
+	lost, wasLost, rate := c.zones.set(name, new)
+	if wasLost && !lost {
+		// Who was cut off has heard of nobody; the others have all their grace again.
+		for node := range c.config.Nodes.All() {
+			c.hear(node.Name)
+		}
+	}
+	if wasLost != lost || rate {
+		for node := range c.config.Nodes.All() {
+			c.Enqueue(node.Name)
+		}
 	}
 }
 
@@ -128,73 +167,85 @@ func (c *NodeLifecycle) reconcile(ctx context.Context, name string) (reconcile.R
 	if !ok {
 		return reconcile.Result{}, nil // its deletion was seen: the copy is about to show it
 	}
-	silent := time.Since(heard)
-	again := max(c.config.Grace-silent, 0)
-	plan := planNode(node, silent >= c.config.Grace, metav1.Now())
-	if !equality.Semantic.DeepEqual(plan.Status, node.Status) {
-		updated, err := c.config.Writer.UpdateStatus(ctx, plan)
-		if err != nil {
-			return reconcile.Result{}, fmt.Errorf("status of node %s: %w", name, err)
-		}
-		c.config.Events.Event(node, corev1.EventTypeNormal, "NodeNotReady", fmt.Sprintf("Node %s status is now: NodeNotReady", name))
-		updated = updated.DeepCopy()
-		updated.Spec.Taints = plan.Spec.Taints
-		plan = updated
+	grace := c.config.Grace
+	if nodeReady(node) == nil {
+		grace = c.config.StartupGrace
 	}
-	if !equality.Semantic.DeepEqual(plan.Spec.Taints, node.Spec.Taints) {
-		if _, err := c.config.Writer.Update(ctx, plan); err != nil {
-			return reconcile.Result{}, fmt.Errorf("taints of node %s: %w", name, err)
-		}
-	}
-	return reconcile.Result{After: again}, nil
-}
-
-// planNode returns node with the conditions and taints that it should have.
-func planNode(node *corev1.Node, silent bool, now metav1.Time) *corev1.Node {
+	now := time.Now()
+	left := grace - now.Sub(heard)
 	plan := node.DeepCopy()
-	if silent {
-		markUnknown(plan, now)
+	if left <= 0 {
+		markUnknown(plan, metav1.NewTime(now))
 	}
-	c := nodeReady(plan)
-	if c == nil {
-		return plan // new, and has not spoken yet
-	}
-	setTaint(plan, corev1.TaintNodeUnreachable, c.Status == corev1.ConditionUnknown, now)
-	setTaint(plan, corev1.TaintNodeNotReady, c.Status == corev1.ConditionFalse, now)
-	return plan
-}
-
-// markUnknown says of every condition that the kubelet maintains that nobody
-// knows any more.
-func markUnknown(node *corev1.Node, now metav1.Time) {
-	for _, kind := range []corev1.NodeConditionType{corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
-		i := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == kind })
-		if i < 0 {
-			node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{
-				Type: kind, Status: corev1.ConditionUnknown, LastTransitionTime: now,
-				Reason: "NodeStatusNeverUpdated", Message: "Kubelet never posted node status.",
-			})
-		} else if c := &node.Status.Conditions[i]; c.Status != corev1.ConditionUnknown {
-			c.Status, c.LastTransitionTime = corev1.ConditionUnknown, now
-			c.Reason, c.Message = "NodeStatusUnknown", "Kubelet stopped posting node status."
-		}
+	if plan, err := c.writeStatus(ctx, node, plan); err != nil {
+		return reconcile.Result{}, err
+	} else if wait, err := c.writeTaints(ctx, plan, now); err != nil {
+		return reconcile.Result{}, err
+	} else if err := c.markPods(ctx, plan); err != nil {
+		return reconcile.Result{}, err
+	} else {
+		return reconcile.Result{After: sooner(left, wait)}, nil
 	}
 }
 
-// setTaint gives or takes the taint of key in both of its effects: no new
-// pods, and no old ones that do not tolerate it.
-func setTaint(node *corev1.Node, key string, tainted bool, now metav1.Time) {
-	for _, effect := range []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute} {
-		same := func(t corev1.Taint) bool { return t.Key == key && t.Effect == effect }
-		switch has := slices.ContainsFunc(node.Spec.Taints, same); {
-		case tainted && !has:
-			taint := corev1.Taint{Key: key, Effect: effect}
-			if effect == corev1.TaintEffectNoExecute {
-				taint.TimeAdded = &now // from when tolerationSeconds count
-			}
-			node.Spec.Taints = append(node.Spec.Taints, taint)
-		case !tainted && has:
-			node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, same)
-		}
+// writeStatus stores what plan says of node if that is new, and returns what is
+// stored.
+func (c *NodeLifecycle) writeStatus(ctx context.Context, node, plan *corev1.Node) (*corev1.Node, error) {
+	if equality.Semantic.DeepEqual(plan.Status, node.Status) {
+		return node, nil
 	}
+	stored, err := c.config.Writer.UpdateStatus(ctx, plan)
+	if err != nil {
+		return nil, fmt.Errorf("status of node %s: %w", node.Name, err)
+	}
+	if r := nodeReady(node); r != nil && r.Status == corev1.ConditionTrue {
+		c.config.Events.Event(node, corev1.EventTypeNormal, "NodeNotReady", fmt.Sprintf("Node %s status is now: NodeNotReady", node.Name))
+	}
+	return stored, nil
+}
+
+// writeTaints gives node the taints it should have. If it may not have one yet,
+// wait tells when it may.
+func (c *NodeLifecycle) writeTaints(ctx context.Context, node *corev1.Node, now time.Time) (wait time.Duration, err error) {
+	plan := node.DeepCopy()
+	planNoSchedule(plan)
+	took := false
+	planNoExecute(plan, c.zones.allLost(), metav1.NewTime(now), func() bool {
+		took, wait = c.zones.take(node, now)
+		return took
+	})
+	if equality.Semantic.DeepEqual(plan.Spec.Taints, node.Spec.Taints) {
+		return wait, nil
+	}
+	if _, err := c.config.Writer.Update(ctx, plan); err != nil {
+		if took {
+			c.zones.giveBack(node, now)
+		}
+		return 0, fmt.Errorf("taints of node %s: %w", node.Name, err)
+	}
+	return wait, nil
+}
+
+// markPods says of the pods of a node that is silent that they are not ready.
+// If the kubelet talks, what it says of its pods stands.
+func (c *NodeLifecycle) markPods(ctx context.Context, node *corev1.Node) error {
+	if r := nodeReady(node); c.config.Pods == nil || r == nil || r.Status != corev1.ConditionUnknown {
+		return nil
+	}
+	for pod := range c.config.Pods.Get(node.Name) {
+		condition := readyCondition(pod)
+		if condition == nil || condition.Status == corev1.ConditionFalse {
+			continue
+		}
+		update, set := pod.DeepCopy(), *condition
+		set.Status = corev1.ConditionFalse
+		setPodCondition(&update.Status, set, metav1.Now())
+		if _, err := c.config.PodStatus.UpdateStatus(ctx, update); apierrors.IsNotFound(err) {
+			continue
+		} else if err != nil {
+			return fmt.Errorf("status of pod %s: %w", key(pod), err)
+		}
+		c.config.Events.Event(pod, corev1.EventTypeWarning, "NodeNotReady", "Node is not ready")
+	}
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -103,32 +104,32 @@ func planClaims[T metav1.Object](owner metav1.Object, selector labels.Selector, 
 // claim carries out c and reports whether anything had to be done. Before it
 // adopts it calls confirm, which fails if the owner is not what the local copy
 // says: an object that was orphaned on purpose, by the deletion of its owner,
-// must not be given back to it.
+// must not be given back to it. One object that cannot be had keeps no other
+// from being claimed.
 func claim[T metav1.Object](ctx context.Context, c claims[T], owner metav1.Object, kind schema.GroupVersionKind,
 	patcher Patcher[T], confirm func(context.Context) error, wrote func(revision string)) (bool, error) {
-	patch := func(verb string, object T, owners []metav1.OwnerReference) error {
+	var failures []error
+	patch := func(verb string, object T, owners []metav1.OwnerReference) {
 		changed, err := patcher.Patch(ctx, object.GetNamespace(), object.GetName(), types.MergePatchType, ownersPatch(object, owners))
-		if err != nil {
-			return fmt.Errorf("%s %s: %w", verb, key(object), err)
+		switch {
+		case err == nil:
+			wrote(changed.GetResourceVersion())
+		case apierrors.IsNotFound(err):
+			failures = append(failures, errStale) // gone, and about to go from the copy
+		default:
+			failures = append(failures, fmt.Errorf("%s %s: %w", verb, key(object), err))
 		}
-		wrote(changed.GetResourceVersion())
-		return nil
 	}
 	for _, object := range c.release {
-		if err := patch("release", object, withoutOwner(object.GetOwnerReferences(), owner.GetUID())); err != nil {
-			return true, err
-		}
+		patch("release", object, withoutOwner(object.GetOwnerReferences(), owner.GetUID()))
 	}
 	if len(c.adopt) > 0 {
 		if err := confirm(ctx); err != nil {
-			return true, err
+			return true, joinReal(append(failures, err))
 		}
 	}
 	for _, object := range c.adopt {
-		owners := append(slices.Clone(object.GetOwnerReferences()), *metav1.NewControllerRef(owner, kind))
-		if err := patch("adopt", object, owners); err != nil {
-			return true, err
-		}
+		patch("adopt", object, append(slices.Clone(object.GetOwnerReferences()), *metav1.NewControllerRef(owner, kind)))
 	}
-	return len(c.release)+len(c.adopt) > 0, nil
+	return len(c.release)+len(c.adopt) > 0, joinReal(failures)
 }

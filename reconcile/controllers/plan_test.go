@@ -33,37 +33,6 @@ func with(pod *corev1.Pod, change func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-// TestDeletionOrder has each criterion decide against all that come after it.
-func TestDeletionOrder(t *testing.T) {
-	want := []*corev1.Pod{
-		with(readyPod("unassigned", "", 1), func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.PodDeletionCost: "9"} }),
-		with(readyPod("pending", "n1", 1), func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }),
-		with(readyPod("unknown", "n1", 1), func(p *corev1.Pod) { p.Status.Phase = corev1.PodUnknown }),
-		with(readyPod("not ready", "n1", 1), func(p *corev1.Pod) { p.Status.Conditions = nil }),
-		with(readyPod("cheap", "n9", 1), func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.PodDeletionCost: "-1"} }),
-		readyPod("doubled up, newer", "n1", 9*time.Hour),
-		readyPod("doubled up, older", "n1", 2*time.Hour),
-		readyPod("alone, newer", "n2", 5*time.Hour),
-		with(readyPod("restarted", "n3", time.Hour), func(p *corev1.Pod) {
-			p.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: 3}}
-		}),
-		with(readyPod("created later", "n4", time.Hour), func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(time.Unix(9, 0)) }),
-		with(readyPod("a", "n5", time.Hour), func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(time.Unix(5, 0)) }),
-		with(readyPod("b", "n6", time.Hour), func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(time.Unix(5, 0)) }),
-		with(readyPod("dear", "n9", 1), func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.PodDeletionCost: "7"} }),
-	}
-	for range 20 {
-		got := slices.Clone(want)
-		rand.Shuffle(len(got), func(i, j int) { got[i], got[j] = got[j], got[i] })
-		rankForDeletion(got)
-		for i := range got {
-			if got[i] != want[i] {
-				t.Fatalf("place %d is %q, want %q", i, got[i].Name, want[i].Name)
-			}
-		}
-	}
-}
-
 func TestPlanReplicaSet(t *testing.T) {
 	var five []*corev1.Pod
 	for i := range 5 {
@@ -91,7 +60,7 @@ func TestPlanReplicaSet(t *testing.T) {
 		if test.deleted {
 			rs.DeletionTimestamp = &metav1.Time{}
 		}
-		got := planReplicaSet(rs, test.pods, test.unsettled)
+		got := planReplicaSet(rs, test.pods, test.unsettled, func() []*corev1.Pod { return test.pods }, time.Now())
 		if got.create != test.create || len(got.delete) != test.remove || got.more != test.more {
 			t.Errorf("%s: create %d, delete %d, more %t", name, got.create, len(got.delete), got.more)
 		}

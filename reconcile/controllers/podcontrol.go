@@ -94,7 +94,7 @@ func (p *podControl) createOne(ctx context.Context, o owner, template *corev1.Po
 	if ctx.Err() == nil {
 		p.events.Event(o, corev1.EventTypeWarning, "FailedCreate", "Error creating: "+err.Error())
 	}
-	return fmt.Errorf("create pod %s/%s: %w", o.GetNamespace(), name, err)
+	return &podError{err.Error(), fmt.Errorf("create pod %s/%s: %w", o.GetNamespace(), name, err)}
 }
 
 // noPod is the UID of no pod.
@@ -141,7 +141,24 @@ func (p *podControl) deleteOne(ctx context.Context, o owner, pod *corev1.Pod) er
 	if ctx.Err() == nil {
 		p.events.Event(o, corev1.EventTypeWarning, "FailedDelete", "Error deleting: "+err.Error())
 	}
-	return fmt.Errorf("delete pod %s: %w", key(pod), err)
+	return &podError{"unable to delete pods: " + err.Error(), fmt.Errorf("delete pod %s: %w", key(pod), err)}
+}
+
+// podError is a failure to make or remove a pod.
+type podError struct {
+	text string // of a condition
+	error
+}
+
+func (e *podError) Unwrap() error { return e.error }
+
+// podFailure is what a condition says of a failure. Of several the first stands
+// for all: they mostly say the same.
+func podFailure(err error) string {
+	if p, ok := errors.AsType[*podError](err); ok {
+		return p.text
+	}
+	return err.Error()
 }
 
 // refused tells that a write did not take place for certain.
@@ -155,8 +172,7 @@ func refused(err error) bool {
 	return false
 }
 
-// inParallel calls f for each element at once and joins the errors. Those
-// which only say that the copy is old are left out if there are others.
+// inParallel calls f for each element at once and joins the errors.
 func inParallel[E any](elements []E, f func(E) error) error {
 	if len(elements) == 1 {
 		return f(elements[0])
@@ -167,6 +183,12 @@ func inParallel[E any](elements []E, f func(E) error) error {
 		all.Go(func() { failures[i] = f(e) })
 	}
 	all.Wait()
+	return joinReal(failures)
+}
+
+// joinReal joins failures. Those which only say that the copy is old are left
+// out if there are others.
+func joinReal(failures []error) error {
 	if real := slices.DeleteFunc(slices.Clone(failures), isStale); errors.Join(real...) != nil {
 		failures = real
 	}

@@ -2,7 +2,11 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/reconcile"
@@ -11,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodGarbageConfig joins a PodGarbage controller to its surroundings. All
-// fields but the last two must be set.
+// PodGarbageConfig joins a PodGarbage controller to its surroundings. The first
+// four fields must be set.
 type PodGarbageConfig struct {
 	Pods  Cache[*corev1.Pod]
 	Nodes Cache[*corev1.Node]
@@ -20,18 +24,44 @@ type PodGarbageConfig struct {
 	NodeReader interface {
 		Get(ctx context.Context, namespace, name string) (*corev1.Node, error)
 	}
-	Writer Deleter
+	Writer PodEnder
+	// Ended is how many pods that have ended may be kept. Zero is 12500; if
+	// negative, all are.
+	Ended int
+	// Quarantine is how long a node must have been missing before the API is
+	// asked whether it is gone. Zero is 40 s.
+	Quarantine time.Duration
 	// Workers is how many pods are looked at at a time. Zero is 5.
 	Workers int
 	Log     logr.Logger
 }
 
-// PodGarbage deletes pods that are bound to nodes which no longer exist, and
-// which nobody else would ever end.
+const (
+	// keepEnded is the terminated pod threshold of Kubernetes.
+	keepEnded = 12500
+	// nodeQuarantine is how long Kubernetes waits for a node to show up.
+	nodeQuarantine = 40 * time.Second
+)
+
+// PodGarbage deletes pods that nobody else would ever end: those bound to nodes
+// that no longer exist, those that are to go before they got a node, and those
+// that are to go from a node which an administrator has declared out of
+// service. It also deletes the oldest pods that have ended when there are too
+// many. A pod is marked as failed before it is deleted, so that whoever counts
+// pods sees how it ended.
 type PodGarbage struct {
 	*loop
 	config PodGarbageConfig
+
+	// mu guards missing, which has since when a node is, and ended, the pods that
+	// have.
+	mu      sync.Mutex
+	missing map[string]time.Time
+	ended   int
 }
+
+// endedKey stands for all pods that have ended. No pod has it.
+const endedKey = "/ended"
 
 // NewPodGarbage checks config. It starts nothing.
 func NewPodGarbage(config PodGarbageConfig) (*PodGarbage, error) {
@@ -40,49 +70,154 @@ func NewPodGarbage(config PodGarbageConfig) (*PodGarbage, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &PodGarbage{config: config}
+	if config.Quarantine < 0 {
+		return nil, errors.New("controllers: PodGarbageConfig: negative Quarantine")
+	}
+	if config.Quarantine == 0 {
+		config.Quarantine = nodeQuarantine
+	}
+	if config.Ended == 0 {
+		config.Ended = keepEnded
+	}
+	c := &PodGarbage{config: config, missing: make(map[string]time.Time)}
 	if c.loop, err = newLoop("podgarbage", config.Workers, config.Log, reconcile.Backoff{}, c.reconcile); err != nil {
 		return nil, err
 	}
-	watch(c.loop, config.Pods, func(old, new *corev1.Pod) {
-		if new != nil && new.Spec.NodeName != "" && (old == nil || old.Spec.NodeName == "") {
-			c.Enqueue(key(new))
-		}
-	})
-	watch(c.loop, config.Nodes, func(_, new *corev1.Node) {
-		if new != nil {
-			return
-		}
-		for pod := range config.Pods.All() {
-			if pod.Spec.NodeName != "" {
-				c.Enqueue(key(pod))
-			}
-		}
-	})
+	watch(c.loop, config.Pods, c.podChanged)
+	watch(c.loop, config.Nodes, c.nodeChanged)
 	return c, nil
 }
 
+func (c *PodGarbage) podChanged(old, new *corev1.Pod) {
+	if new != nil && (old == nil || old.Spec.NodeName != new.Spec.NodeName || old.DeletionTimestamp == nil && new.DeletionTimestamp != nil) {
+		c.Enqueue(key(new))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if new != nil && ended(new) {
+		c.ended++
+	}
+	if old != nil && ended(old) {
+		c.ended--
+	}
+	if c.config.Ended >= 0 && c.ended > c.config.Ended {
+		c.Enqueue(endedKey)
+	}
+}
+
+// nodeChanged looks at the pods of a node that is gone, or out of service.
+func (c *PodGarbage) nodeChanged(old, new *corev1.Node) {
+	if new != nil {
+		c.mu.Lock()
+		delete(c.missing, new.Name)
+		c.mu.Unlock()
+		if !outOfService(new) || old != nil && outOfService(old) {
+			return
+		}
+		old = new
+	}
+	for pod := range c.config.Pods.All() {
+		if pod.Spec.NodeName == old.Name {
+			c.Enqueue(key(pod))
+		}
+	}
+}
+
+// outOfService tells that a node is not ready and that somebody has made sure
+// that nothing runs on it any more.
+func outOfService(node *corev1.Node) bool {
+	if r := nodeReady(node); r != nil && r.Status == corev1.ConditionTrue {
+		return false
+	}
+	for _, t := range node.Spec.Taints {
+		if t.Key == corev1.TaintNodeOutOfService {
+			return true
+		}
+	}
+	return false
+}
+
 func (c *PodGarbage) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
+	if key == endedKey {
+		return reconcile.Result{}, c.thinOut(ctx)
+	}
 	pod, ok := c.config.Pods.Get(key)
-	if !ok || pod.Spec.NodeName == "" {
+	if !ok || pod.DeletionTimestamp != nil && value(pod.DeletionGracePeriodSeconds, 1) == 0 && ended(pod) {
 		return reconcile.Result{}, nil
 	}
-	if _, ok := c.config.Nodes.Get(pod.Spec.NodeName); ok {
-		return reconcile.Result{}, nil
+	if pod.Spec.NodeName == "" {
+		if pod.DeletionTimestamp == nil {
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, c.remove(ctx, pod, nil)
+	}
+	if node, ok := c.config.Nodes.Get(pod.Spec.NodeName); ok {
+		if pod.DeletionTimestamp == nil || !outOfService(node) {
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, c.remove(ctx, pod, nil)
+	}
+	if wait := c.quarantine(pod.Spec.NodeName, time.Now()); wait > 0 {
+		return reconcile.Result{After: wait}, nil
 	}
 	if _, err := c.config.NodeReader.Get(ctx, "", pod.Spec.NodeName); !apierrors.IsNotFound(err) {
 		if err != nil {
 			return reconcile.Result{}, fmt.Errorf("node %s of pod %s: %w", pod.Spec.NodeName, key, err)
 		}
-		return reconcile.Result{}, nil // on its way to the copy
+		return reconcile.Result{Requeue: true}, nil // on its way to the copy
+	}
+	return reconcile.Result{}, c.remove(ctx, pod, disruption(pod, "DeletionByPodGC", "PodGC: node no longer exists"))
+}
+
+// quarantine tells how long to wait for a node that is missing in the copy.
+func (c *PodGarbage) quarantine(node string, now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	since, ok := c.missing[node]
+	if !ok {
+		// What has been here for long is about nodes whose pods are gone.
+		maps.DeleteFunc(c.missing, func(_ string, t time.Time) bool { return now.Sub(t) > 10*c.config.Quarantine })
+		c.missing[node], since = now, now
+	}
+	return since.Add(c.config.Quarantine).Sub(now)
+}
+
+// remove ends a pod: in word, with condition if there is one, and then in deed.
+func (c *PodGarbage) remove(ctx context.Context, pod *corev1.Pod, condition *corev1.PodCondition) error {
+	if !ended(pod) {
+		status := *pod.Status.DeepCopy()
+		status.Phase, status.ObservedGeneration = corev1.PodFailed, pod.Generation
+		if condition != nil {
+			setPodCondition(&status, *condition, metav1.Now())
+		}
+		if err := patchPodStatus(ctx, c.config.Writer, pod, status); apierrors.IsNotFound(err) {
+			return nil
+		} else if err != nil {
+			return err
+		}
 	}
 	// At once: there is no kubelet that could confirm the end.
-	now := int64(0)
 	err := c.config.Writer.Delete(ctx, pod.Namespace, pod.Name, metav1.DeleteOptions{
-		GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &pod.UID},
+		GracePeriodSeconds: new(int64), Preconditions: &metav1.Preconditions{UID: &pod.UID},
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return reconcile.Result{}, fmt.Errorf("delete pod %s: %w", key, err)
+		return fmt.Errorf("delete pod %s: %w", key(pod), err)
 	}
-	return reconcile.Result{}, nil
+	return nil
+}
+
+// thinOut deletes as many pods that have ended as there are too many.
+func (c *PodGarbage) thinOut(ctx context.Context) error {
+	var all []*corev1.Pod
+	for pod := range c.config.Pods.All() {
+		if ended(pod) {
+			all = append(all, pod)
+		}
+	}
+	for _, pod := range planThinning(all, c.config.Ended) {
+		if err := c.remove(ctx, pod, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }

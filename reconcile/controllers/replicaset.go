@@ -16,7 +16,7 @@ import (
 )
 
 // ReplicaSetConfig joins a ReplicaSet controller to its surroundings. All
-// fields but the last three must be set.
+// fields but the last four must be set.
 type ReplicaSetConfig struct {
 	ReplicaSets Cache[*appsv1.ReplicaSet]
 	Pods        Cache[*corev1.Pod]
@@ -28,6 +28,10 @@ type ReplicaSetConfig struct {
 		PodWriter
 		Patcher[*corev1.Pod]
 	}
+	// ReplicaSetsByController is an index of ReplicaSets by [ByController]: of two
+	// pods, the one whose node has more pods of the same Deployment goes first.
+	// Without it, ReplicaSets are gone through.
+	ReplicaSetsByController Index[*appsv1.ReplicaSet]
 	// Events may be nil.
 	Events Events
 	// Workers is how many ReplicaSets are worked on at a time. Zero is 5.
@@ -40,6 +44,8 @@ type ReplicaSet struct {
 	*loop
 	config ReplicaSetConfig
 	pods   podControl
+	// statuses has the revisions of ReplicaSets written here.
+	statuses written
 }
 
 var replicaSetKind = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
@@ -86,6 +92,9 @@ func (c *ReplicaSet) reconcile(ctx context.Context, key string) (reconcile.Resul
 	if err := c.pods.written.wait(ctx, key, c.config.Pods.WaitFor); err != nil {
 		return reconcile.Result{}, err
 	}
+	if err := c.statuses.wait(ctx, key, c.config.ReplicaSets.WaitFor); err != nil {
+		return reconcile.Result{}, err
+	}
 	rs, ok := c.config.ReplicaSets.Get(key)
 	if !ok {
 		c.pods.drop(key)
@@ -98,6 +107,7 @@ func (c *ReplicaSet) reconcile(ctx context.Context, key string) (reconcile.Resul
 	owned := slices.Collect(c.config.PodsByController.Get(rs.UID))
 	orphans := slices.DeleteFunc(slices.Collect(c.config.PodsByController.Get(Orphans(rs.Namespace))), ended)
 	claimed := planClaims(rs, selector, owned, orphans)
+	claimed.release = slices.DeleteFunc(claimed.release, ended) // they count for nobody any more
 	changed, err := claim(ctx, claimed, rs, replicaSetKind, Patcher[*corev1.Pod](c.config.Writer),
 		func(ctx context.Context) error { return c.confirm(ctx, rs) },
 		func(revision string) { c.pods.written.add(key, revision) })
@@ -105,7 +115,7 @@ func (c *ReplicaSet) reconcile(ctx context.Context, key string) (reconcile.Resul
 		return reconcile.Result{Requeue: changed}, err
 	}
 	staying, retry, going := c.pods.observe(key, claimed.mine)
-	plan := planReplicaSet(rs, staying, len(retry) > 0)
+	plan := planReplicaSet(rs, staying, len(retry) > 0, func() []*corev1.Pod { return c.related(rs) }, time.Now())
 	actErr := c.act(ctx, rs, owned, retry, plan)
 
 	status, again := replicaSetStatus(rs, staying, append(retry, going...), actErr, time.Now())
@@ -115,6 +125,27 @@ func (c *ReplicaSet) reconcile(ctx context.Context, key string) (reconcile.Resul
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{Requeue: plan.more, After: again}, actErr
+}
+
+// related lists the pods of the ReplicaSets with the same controller.
+func (c *ReplicaSet) related(rs *appsv1.ReplicaSet) (pods []*corev1.Pod) {
+	sets := func(yield func(*appsv1.ReplicaSet) bool) { yield(rs) }
+	if owner := metav1.GetControllerOfNoCopy(rs); owner != nil {
+		sets = func(yield func(*appsv1.ReplicaSet) bool) {
+			for other := range c.config.ReplicaSets.All() {
+				if o := metav1.GetControllerOfNoCopy(other); o != nil && o.UID == owner.UID && !yield(other) {
+					return
+				}
+			}
+		}
+		if c.config.ReplicaSetsByController != nil {
+			sets = c.config.ReplicaSetsByController.Get(owner.UID)
+		}
+	}
+	for other := range sets {
+		pods = slices.AppendSeq(pods, c.config.PodsByController.Get(other.UID))
+	}
+	return pods
 }
 
 // confirm fails unless rs is the newest state there is.
@@ -153,9 +184,11 @@ func (c *ReplicaSet) updateStatus(ctx context.Context, rs *appsv1.ReplicaSet, st
 	}
 	update := rs.DeepCopy()
 	update.Status = status
-	if _, err := c.config.Status.UpdateStatus(ctx, update); err != nil {
+	updated, err := c.config.Status.UpdateStatus(ctx, update)
+	if err != nil {
 		return fmt.Errorf("status of replica set %s: %w", key(rs), err)
 	}
+	c.statuses.add(key(rs), updated.ResourceVersion)
 	return nil
 }
 
@@ -168,8 +201,9 @@ type replicaSetPlan struct {
 }
 
 // planReplicaSet compares the pods that are not about to go with what rs asks
-// for. While deletions are unsettled it plans nothing.
-func planReplicaSet(rs *appsv1.ReplicaSet, pods []*corev1.Pod, unsettled bool) replicaSetPlan {
+// for. While deletions are unsettled it plans nothing. Only what is deleted
+// depends on the pods that are related and on the time.
+func planReplicaSet(rs *appsv1.ReplicaSet, pods []*corev1.Pod, unsettled bool, related func() []*corev1.Pod, now time.Time) replicaSetPlan {
 	if unsettled {
 		return replicaSetPlan{more: true}
 	}
@@ -181,7 +215,9 @@ func planReplicaSet(rs *appsv1.ReplicaSet, pods []*corev1.Pod, unsettled bool) r
 	if missing >= 0 {
 		return replicaSetPlan{create: min(missing, burst), more: missing > burst}
 	}
-	rankForDeletion(active)
+	if -missing < len(active) {
+		rankReplicas(active, related(), now)
+	}
 	return replicaSetPlan{delete: active[:min(-missing, burst)], more: -missing > burst}
 }
 
@@ -190,14 +226,19 @@ func planReplicaSet(rs *appsv1.ReplicaSet, pods []*corev1.Pod, unsettled bool) r
 // numbers must neither exceed the first nor fall below the second. again tells
 // when a ready pod becomes available; zero if none is about to.
 func replicaSetStatus(rs *appsv1.ReplicaSet, staying, going []*corev1.Pod, failure error, now time.Time) (status appsv1.ReplicaSetStatus, again time.Duration) {
+	var leaving int32
 	status = appsv1.ReplicaSetStatus{
 		ObservedGeneration:  rs.Generation,
-		TerminatingReplicas: rs.Status.TerminatingReplicas,
+		TerminatingReplicas: &leaving,
 		Conditions:          rs.Status.Conditions,
 	}
 	template := labels.Set(rs.Spec.Template.Labels).AsSelectorPreValidated()
 	for i, pod := range slices.Concat(staying, going) {
-		if ended(pod) || pod.DeletionTimestamp != nil {
+		if ended(pod) {
+			continue
+		}
+		if pod.DeletionTimestamp != nil {
+			leaving++
 			continue
 		}
 		status.Replicas++
@@ -214,23 +255,26 @@ func replicaSetStatus(rs *appsv1.ReplicaSet, staying, going []*corev1.Pod, failu
 			again = wait
 		}
 	}
-	status.Conditions = replicaFailure(status.Conditions, status.Replicas < value(rs.Spec.Replicas, 1), failure, now)
+	status.Conditions = replicaFailure(status.Conditions, value(rs.Spec.Replicas, 1)-status.Replicas, failure, now)
 	return status, again
 }
 
-// replicaFailure sets or removes the ReplicaFailure condition.
-func replicaFailure(conditions []appsv1.ReplicaSetCondition, short bool, failure error, now time.Time) []appsv1.ReplicaSetCondition {
+// replicaFailure sets or removes the ReplicaFailure condition. missing pods are
+// less than nothing when there are too many.
+func replicaFailure(conditions []appsv1.ReplicaSetCondition, missing int32, failure error, now time.Time) []appsv1.ReplicaSetCondition {
 	at := slices.IndexFunc(conditions, func(c appsv1.ReplicaSetCondition) bool { return c.Type == appsv1.ReplicaSetReplicaFailure })
 	failed := failure != nil && !isStale(failure)
 	switch {
 	case failed && at < 0:
-		reason := "FailedDelete"
-		if short {
+		reason := ""
+		if missing > 0 {
 			reason = "FailedCreate"
+		} else if missing < 0 {
+			reason = "FailedDelete"
 		}
 		return append(slices.Clone(conditions), appsv1.ReplicaSetCondition{
 			Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now),
-			Reason: reason, Message: failure.Error(),
+			Reason: reason, Message: podFailure(failure),
 		})
 	case !failed && at >= 0:
 		return slices.Delete(slices.Clone(conditions), at, at+1)

@@ -222,7 +222,7 @@ func TestReplicaSetCrashes(t *testing.T) {
 
 // crash closes dead at the given write of the process, after which no write
 // gets through.
-func (w *world) crash(at int, applied bool) (dead chan struct{}) {
+func (w *api) crash(at int, applied bool) (dead chan struct{}) {
 	dead = make(chan struct{})
 	n := 0
 	w.mu.Lock()

@@ -38,8 +38,9 @@ func newWorld() *world {
 
 // process is one life of the controllers, with copies of its own.
 type process struct {
-	cancel context.CancelFunc
-	done   chan error
+	cancel  context.CancelFunc
+	done    chan error
+	runners []controllers.Runner
 }
 
 func (p *process) stop(t *testing.T) {
@@ -54,7 +55,7 @@ func launch(t *testing.T, make func(ctx context.Context) []controllers.Runner) *
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	runners := make(ctx)
-	p := &process{cancel, newDone()}
+	p := &process{cancel, newDone(), runners}
 	go func() { p.done <- controllers.Run(ctx, runners...) }()
 	return p
 }
@@ -92,21 +93,33 @@ func (w *world) runDeployments(t *testing.T, l lag) *process {
 	})
 }
 
+// broken is an image that never gets ready.
+const broken = "nginx:0"
+
 // kubelet makes pods run, become ready, and end when they are deleted, each
-// after some time. It ends with the bubble's context.
+// after some time. It ends with the bubble's context, and rests while there is
+// nothing to do.
 func (w *world) kubelet(ctx context.Context, random *rand.Rand) {
-	act := func() {
+	act := func() (idle bool, changed <-chan struct{}) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		idle = true
 		for key, pod := range w.pods.objects {
+			ends := pod.DeletionTimestamp != nil
+			starts := (pod.Status.Phase == "" || pod.Status.Phase == corev1.PodPending) && pod.Spec.Containers[0].Image != broken
+			if !ends && !starts {
+				continue
+			}
+			idle = false
 			switch {
 			case random.IntN(3) > 0:
-			case pod.DeletionTimestamp != nil:
+			case ends:
 				w.pods.alterLocked(key, pod, func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = new(int64) })
-			case pod.Status.Phase == "" || pod.Status.Phase == corev1.PodPending:
+			default:
 				w.pods.alterLocked(key, pod, makeReady)
 			}
 		}
+		return idle, w.pods.changed
 	}
 	go func() {
 		for {
@@ -114,7 +127,13 @@ func (w *world) kubelet(ctx context.Context, random *rand.Rand) {
 			case <-ctx.Done():
 				return
 			case <-time.After(time.Duration(1+random.IntN(900)) * time.Millisecond):
-				act()
+			}
+			if idle, changed := act(); idle {
+				select {
+				case <-ctx.Done():
+					return
+				case <-changed:
+				}
 			}
 		}
 	}()
@@ -180,7 +199,7 @@ var errLost = errors.New("connection reset by peer")
 
 // faults makes a share of writes, of 100, fail, half of them after they were
 // applied. stop ends that.
-func (w *world) faults(random *rand.Rand, share int) (stop func()) {
+func (w *api) faults(random *rand.Rand, share int) (stop func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	random = rand.New(rand.NewPCG(random.Uint64(), 7))

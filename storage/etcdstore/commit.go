@@ -22,6 +22,12 @@ func (s *Store) Commit(ctx context.Context, c storage.Change) (storage.Record, e
 	}
 	bounded, cancel := s.bound(ctx, 1)
 	defer cancel()
+	select {
+	case s.commits <- struct{}{}:
+		defer func() { <-s.commits }()
+	case <-bounded.Done():
+		return storage.Record{}, fmt.Errorf("%s %s: %w", c.Op, c.Key, translate(ctx, bounded.Err()))
+	}
 	response, lease, err := s.try(bounded, c)
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		// It was revoked, or etcd's clock runs faster. Nothing was changed.

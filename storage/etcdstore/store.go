@@ -57,7 +57,15 @@ type Store struct {
 	sole    bool
 	// shown is the latest revision that a watcher has delivered.
 	shown atomic.Int64
+	// commits has a place for each transaction that may be under way.
+	commits chan struct{}
 }
+
+// mostCommits is how many transactions may be under way. etcd applies all that
+// wait in one go, and keeps 128 changes for a watcher that does not get to read
+// meanwhile; those who had more to read wait for 10 to 100 ms, and with them
+// everybody who follows the store. Half of that keeps any disk busy.
+const mostCommits = 64
 
 var (
 	_ storage.Store   = (*Store)(nil)
@@ -72,7 +80,7 @@ func New(c Config) (*Store, error) {
 	if c.Timeout < 0 {
 		return nil, fmt.Errorf("etcdstore: Timeout is negative: %v", c.Timeout)
 	}
-	s := &Store{client: c.Client, prefix: c.Prefix, leases: newLeases(), sole: c.SoleMember}
+	s := &Store{client: c.Client, prefix: c.Prefix, leases: newLeases(), sole: c.SoleMember, commits: make(chan struct{}, mostCommits)}
 	if !c.SoleMember {
 		s.timeout = cmp.Or(c.Timeout, defaultTimeout)
 	}

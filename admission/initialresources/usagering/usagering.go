@@ -7,8 +7,9 @@
 // There is a ring of samples for each image in each namespace: when it is full, the
 // oldest sample goes. There are so many rings: when one more is needed, the one that
 // was longest without a sample goes. With the defaults that is at most 24 MiB, for
-// 1024 images of 720 samples. To see 30 days back, add no more than the ring holds
-// in that time: one sample of each image an hour fills 720.
+// 1024 images of 720 samples. To see 30 days back, either add no more than the ring
+// holds in that time, one sample of each image an hour, or set [Config].Span: a ring
+// that is full too early is thinned then.
 //
 // Percentiles are by nearest rank: the smallest value that so many per cent of the
 // samples do not exceed. Nothing is kept over a restart.
@@ -39,6 +40,11 @@ type Config struct {
 	Series int
 	// Samples is how many of each; zero is [DefaultSamples].
 	Samples int
+	// Span is how far back a ring must reach, however often something is added: when
+	// it is full of younger samples, every other one of them goes, and from then on
+	// half as many are taken, though never fewer than would fill half of it in that
+	// time. Zero drops the oldest instead.
+	Span time.Duration
 }
 
 // Sample is what one container used at one time.
@@ -68,7 +74,9 @@ type key struct{ image, namespace string }
 type series struct {
 	key
 	samples []sample // grows up to the size of the ring
-	next    int      // where the next sample goes, once it is full
+	next    int      // where the next sample goes, once it is full; without a span
+	// With a span, one of so many samples that are added is taken.
+	stride, passed int
 }
 
 type sample struct {
@@ -78,8 +86,8 @@ type sample struct {
 
 // New returns an empty ring.
 func New(c Config) (*Ring, error) {
-	if c.Series < 0 || c.Samples < 0 {
-		return nil, errors.New("usagering: Series and Samples must not be negative")
+	if c.Series < 0 || c.Samples < 0 || c.Span < 0 {
+		return nil, errors.New("usagering: Series, Samples and Span must not be negative")
 	}
 	if c.Series == 0 {
 		c.Series = DefaultSeries
@@ -98,12 +106,45 @@ func (r *Ring) Add(s Sample) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	series, added := r.seriesOf(key{s.Image, s.Namespace}), sample{s.Time.UnixNano(), s.CPU, s.Memory}
+	if r.config.Span > 0 {
+		series.addThinly(added, r.config)
+		return
+	}
 	if len(series.samples) < r.config.Samples {
 		series.samples = append(series.samples, added)
 		return
 	}
 	series.samples[series.next] = added
 	series.next = (series.next + 1) % len(series.samples)
+}
+
+// addThinly adds one of stride samples, or one after so long that half the ring is
+// filled in the span: a ring that was thinned stays even.
+func (s *series) addThinly(added sample, c Config) {
+	if s.passed++; s.passed < s.stride && added.at-s.samples[len(s.samples)-1].at < 2*int64(c.Span)/int64(c.Samples) {
+		return
+	}
+	s.passed = 0
+	old := 0
+	for old < len(s.samples) && s.samples[old].at <= added.at-int64(c.Span) {
+		old++
+	}
+	s.samples = slices.Delete(s.samples, 0, old)
+	if len(s.samples) >= c.Samples {
+		s.thin()
+	}
+	s.samples = append(s.samples, added)
+}
+
+// thin keeps every other sample.
+func (s *series) thin() {
+	kept := s.samples[:0]
+	for i, one := range s.samples {
+		if (len(s.samples)-i)%2 == 0 {
+			kept = append(kept, one)
+		}
+	}
+	s.samples, s.stride = kept, 2*max(s.stride, 1)
 }
 
 // seriesOf finds or makes a series and moves it to the front.

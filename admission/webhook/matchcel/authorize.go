@@ -12,6 +12,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
+	"github.com/planekit/planekit/internal/requirement"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -141,8 +142,9 @@ func authorization() []cel.EnvOption {
 		narrows("subresource", func(at *authz.Attributes, to string) { at.Subresource = to }),
 		narrows("namespace", func(at *authz.Attributes, to string) { at.Namespace = to }),
 		narrows("name", func(at *authz.Attributes, to string) { at.Name = to }),
-		narrows("fieldSelector", func(*authz.Attributes, string) {}),
-		narrows("labelSelector", func(*authz.Attributes, string) {}),
+		// A selector that cannot be read narrows nothing, which asks for more.
+		narrows("fieldSelector", func(at *authz.Attributes, to string) { at.Fields, _ = requirement.Fields(to) }),
+		narrows("labelSelector", func(at *authz.Attributes, to string) { at.Labels, _ = requirement.Labels(to) }),
 		member("check", "pathcheck_check", pathCheckType, decisionType, takes(func(c pathCheck, verb string) ref.Val {
 			return c.check(authz.Attributes{Path: c.path, Verb: verb})
 		})),

@@ -2,8 +2,10 @@ package matchcel
 
 import (
 	"math"
+	"net/netip"
 
 	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 )
@@ -15,14 +17,38 @@ const checkCost = 350_000
 // kube-apiserver's.
 type costs struct{}
 
-func (costs) CallCost(function, _ string, arguments []ref.Val, result ref.Val) *uint64 {
+func (costs) CallCost(function, overload string, arguments []ref.Val, result ref.Val) *uint64 {
 	var cost uint64
 	switch function {
 	case "check":
 		cost = checkCost
 	case "serviceAccount", "path", "group", "resource", "subresource", "namespace", "name", "allowed", "reason", "error", "errored":
 		cost = 1
-	case "fieldSelector", "labelSelector", "lowerAscii", "upperAscii", "substring", "trim":
+	case "masked", "prefixLength", "family", "isUnspecified", "isLoopback", "isLinkLocalMulticast", "isLinkLocalUnicast", "isGlobalUnicast",
+		"sign", "asInteger", "isInteger", "asApproximateFloat", "isGreaterThan", "isLessThan", "compareTo", "add", "sub", "major", "minor", "patch",
+		"getScheme", "getHostname", "getHost", "getPort", "getEscapedPath", "getQuery", "format.named":
+		cost = 1
+	case "ip":
+		cost = 1
+		if overload != "cidr_ip" {
+			cost = traversal(arguments, 1)
+		}
+	case "containsIP", "containsCIDR":
+		cost = comparison(function, arguments)
+	case "validate":
+		if len(arguments) < 2 {
+			return nil
+		}
+		f, ok := arguments[0].Value().(format)
+		if !ok {
+			return nil
+		}
+		cost = matching(arguments[1], uint64(f.cost))
+	case "ip.isCanonical":
+		cost = traversal(arguments, 2)
+	case "fieldSelector", "labelSelector":
+		cost = traversal(arguments[min(1, len(arguments)):], 1)
+	case "url", "cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver", "lowerAscii", "upperAscii", "substring", "trim":
 		cost = traversal(arguments, 1)
 	case "replace", "split":
 		cost = traversal(arguments, 2)
@@ -36,12 +62,37 @@ func (costs) CallCost(function, _ string, arguments []ref.Val, result ref.Val) *
 		if len(arguments) < 2 {
 			return nil
 		}
-		text := math.Ceil((1 + float64(size(arguments[0]))) * common.StringTraversalCostFactor)
-		cost = uint64(text * math.Ceil(float64(size(arguments[1]))*common.RegexStringLengthCostFactor))
+		cost = matching(arguments[0], size(arguments[1]))
 	default:
 		return nil
 	}
 	return &cost
+}
+
+// matching is the cost of a regular expression of some length.
+func matching(text ref.Val, pattern uint64) uint64 {
+	read := math.Ceil((1 + float64(size(text))) * common.StringTraversalCostFactor)
+	return uint64(read * math.Ceil(float64(pattern)*common.RegexStringLengthCostFactor))
+}
+
+// comparison is the cost of comparing an address or a network, which may have to be
+// parsed, with as much of a network as counts.
+func comparison(function string, arguments []ref.Val) uint64 {
+	if len(arguments) < 2 {
+		return 0
+	}
+	var prefix float64
+	if p, ok := arguments[0].Value().(netip.Prefix); ok {
+		prefix = math.Ceil(float64(p.Bits()) / 8)
+	}
+	cost := uint64(math.Ceil(2 * prefix * common.StringTraversalCostFactor))
+	if function == "containsCIDR" {
+		cost += uint64(math.Ceil(prefix*common.StringTraversalCostFactor)) + 1
+	}
+	if _, text := arguments[1].(types.String); text {
+		cost += traversal(arguments[1:], 1)
+	}
+	return cost
 }
 
 // traversal is the cost of reading the first argument so many times.

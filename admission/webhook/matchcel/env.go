@@ -6,8 +6,7 @@ import (
 	"github.com/google/cel-go/ext"
 )
 
-// newEnv is the environment that kube-apiserver 1.36 gives match conditions, less
-// what the package comment says.
+// newEnv is the environment that kube-apiserver 1.36 gives match conditions.
 func newEnv() (*cel.Env, error) {
 	base, err := cel.NewEnv(
 		cel.HomogeneousAggregateLiterals(),
@@ -38,7 +37,9 @@ func newEnv() (*cel.Env, error) {
 		cel.Variable("authorizer.requestResource", resourceCheckType),
 	}
 	options = append(options, authorization()...)
-	options = append(options, library()...)
+	for _, more := range [][]cel.EnvOption{library(), urls(), addresses(), quantities(), formatting(), versions()} {
+		options = append(options, more...)
+	}
 	return base.Extend(options...)
 }
 

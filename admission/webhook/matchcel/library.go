@@ -7,6 +7,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/interpreter"
 )
 
 // named is a type with the name that overloads have it by.
@@ -44,9 +45,7 @@ func library() []cel.EnvOption {
 		cel.Function("lastIndexOf", cel.MemberOverload("list_a_last_index_of_int", []*cel.Type{cel.ListType(a), a}, cel.IntType, cel.BinaryBinding(lastIndexOf))),
 		cel.Function("find", cel.MemberOverload("string_find_string", text, cel.StringType, cel.BinaryBinding(find))),
 		cel.Function("findAll",
-			cel.MemberOverload("string_find_all_string", text, cel.ListType(cel.StringType), cel.BinaryBinding(func(s, pattern ref.Val) ref.Val {
-				return findAll(s, pattern, types.IntNegOne)
-			})),
+			cel.MemberOverload("string_find_all_string", text, cel.ListType(cel.StringType), cel.BinaryBinding(func(text, pattern ref.Val) ref.Val { return findAll(text, pattern) })),
 			cel.MemberOverload("string_find_all_string_int", append(text[:2:2], cel.IntType), cel.ListType(cel.StringType), cel.FunctionBinding(findAll))),
 	}
 }
@@ -151,38 +150,61 @@ func lastIndexOf(list, item ref.Val) ref.Val {
 	return types.IntNegOne
 }
 
-func find(text, pattern ref.Val) ref.Val {
-	s, p, wrong := matcher(text, pattern)
-	if wrong != nil {
-		return wrong
-	}
-	return types.String(p.FindString(s))
+func find(text, pattern ref.Val) ref.Val { return finds(findIn)(text, pattern) }
+
+func findAll(arguments ...ref.Val) ref.Val { return finds(findAllIn)(arguments...) }
+
+// findIn and findAllIn look in a text; rest is at most how often.
+func findIn(p *regexp.Regexp, text string, _ []ref.Val) ref.Val {
+	return types.String(p.FindString(text))
 }
 
-func findAll(arguments ...ref.Val) ref.Val {
-	if len(arguments) != 3 {
-		return types.NoSuchOverloadErr()
+func findAllIn(p *regexp.Regexp, text string, rest []ref.Val) ref.Val {
+	most := types.IntNegOne
+	if len(rest) > 0 {
+		n, ok := rest[0].(types.Int)
+		if !ok {
+			return types.MaybeNoSuchOverloadErr(rest[0])
+		}
+		most = n
 	}
-	n, ok := arguments[2].(types.Int)
-	if !ok {
-		return types.MaybeNoSuchOverloadErr(arguments[2])
-	}
-	s, p, wrong := matcher(arguments[0], arguments[1])
-	if wrong != nil {
-		return wrong
-	}
-	return types.NewStringList(types.DefaultTypeAdapter, p.FindAllString(s, int(n)))
+	return types.NewStringList(types.DefaultTypeAdapter, p.FindAllString(text, int(most)))
 }
 
-func matcher(text, pattern ref.Val) (string, *regexp.Regexp, ref.Val) {
-	s, ok := text.(types.String)
-	p, also := pattern.(types.String)
-	if !ok || !also {
-		return "", nil, types.MaybeNoSuchOverloadErr(text)
+// finds compiles the pattern, the second argument, and looks in the first.
+func finds(in func(*regexp.Regexp, string, []ref.Val) ref.Val) func(...ref.Val) ref.Val {
+	return func(arguments ...ref.Val) ref.Val {
+		pattern, ok := arguments[1].(types.String)
+		if !ok {
+			return types.MaybeNoSuchOverloadErr(arguments[1])
+		}
+		compiled, err := regexp.Compile(string(pattern))
+		if err != nil {
+			return types.NewErr("Illegal regex: %v", err)
+		}
+		return withPattern(in, compiled)(arguments...)
 	}
-	compiled, err := regexp.Compile(string(p))
-	if err != nil {
-		return "", nil, types.NewErr("Illegal regex: %v", err)
+}
+
+func withPattern(in func(*regexp.Regexp, string, []ref.Val) ref.Val, compiled *regexp.Regexp) func(...ref.Val) ref.Val {
+	return func(arguments ...ref.Val) ref.Val {
+		text, ok := arguments[0].(types.String)
+		if !ok {
+			return types.MaybeNoSuchOverloadErr(arguments[0])
+		}
+		return in(compiled, string(text), arguments[2:])
 	}
-	return string(s), compiled, nil
+}
+
+// compiledOnce compiles a pattern that is written in the expression together with
+// the expression, and refuses it there if it is none.
+func compiledOnce(name string, in func(*regexp.Regexp, string, []ref.Val) ref.Val) *interpreter.RegexOptimization {
+	return &interpreter.RegexOptimization{Function: name, RegexIndex: 1,
+		Factory: func(call interpreter.InterpretableCall, pattern string) (interpreter.InterpretableCall, error) {
+			compiled, err := regexp.Compile(pattern)
+			if err != nil {
+				return nil, err
+			}
+			return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), withPattern(in, compiled)), nil
+		}}
 }

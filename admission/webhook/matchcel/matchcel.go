@@ -13,10 +13,10 @@
 //	authorizer.group('apps').resource('deployments').check('create').allowed()
 //
 // Beside CEL's own there are its extensions for strings, sets, lists, optional
-// values and comprehensions with two variables, and of Kubernetes' libraries
-// those for authorization, lists and regular expressions; those for URLs, IP
-// addresses, quantities, formats and semantic versions are not there. Checks take
-// field and label selectors and ask without them, which asks for more.
+// values and comprehensions with two variables, and Kubernetes' libraries
+// (https://kubernetes.io/docs/reference/using-api/cel/) for authorization, lists,
+// regular expressions, URLs, IP addresses and networks, quantities, formats and
+// semantic versions.
 //
 // Evaluation is bounded by its cost, as in kube-apiserver: one million for an
 // expression, two and a half for the conditions of one webhook; an authorization
@@ -99,6 +99,7 @@ func (c *Compiler) program(expression string) (cel.Program, error) {
 	}
 	program, err := c.env.Program(ast,
 		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),
+		cel.OptimizeRegex(compiledOnce("find", findIn), compiledOnce("findAll", findAllIn)),
 		cel.CostLimit(expressionLimit),
 		cel.CostTracking(costs{}),
 		cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)),

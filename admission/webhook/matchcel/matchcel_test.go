@@ -191,6 +191,8 @@ func TestCheck(t *testing.T) {
 		"params == null":               "undeclared reference to 'params'",
 		"object.":                      "Syntax error",
 		"'a'.matches('(')":             "invalid matches argument",
+		"'a'.find('(') == ''":          "error parsing regexp",
+		"'a'.findAll('(', 1) == []":    "error parsing regexp",
 		"[1, 'a'].size() == 2":         "expected type 'int' but found 'string'",
 	} {
 		err := conditions.Check(expression)

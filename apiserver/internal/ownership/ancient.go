@@ -23,7 +23,7 @@ func (t *Tracker) mergeAncient(d *diff, owners []owner) []owner {
 	if left <= maxUpdaters {
 		return owners
 	}
-	slices.SortFunc(ids, func(a, b aged) int { return cmp.Or(cmp.Compare(a.seconds, b.seconds), cmp.Compare(a.id, b.id)) })
+	slices.SortFunc(ids, func(a, b *aged) int { return cmp.Or(cmp.Compare(a.seconds, b.seconds), cmp.Compare(a.id, b.id)) })
 	bucket := owner{ManagedFieldsEntry: metav1.ManagedFieldsEntry{
 		Manager: ancientChanges, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: t.version,
 	}}
@@ -51,7 +51,7 @@ type aged struct {
 	id      string
 }
 
-func updaters(owners []owner) []aged {
+func updaters(owners []owner) []*aged {
 	n := 0
 	for i := range owners {
 		if owners[i].Operation == metav1.ManagedFieldsOperationUpdate {
@@ -61,10 +61,10 @@ func updaters(owners []owner) []aged {
 	if n <= maxUpdaters {
 		return nil
 	}
-	out := make([]aged, 0, n)
+	out := make([]*aged, 0, n)
 	for i := range owners {
 		if o := &owners[i]; o.Operation == metav1.ManagedFieldsOperationUpdate {
-			out = append(out, aged{*o, seconds(o.Time), o.id()})
+			out = append(out, &aged{*o, seconds(o.Time), o.id()})
 		}
 	}
 	return out

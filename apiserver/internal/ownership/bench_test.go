@@ -66,17 +66,25 @@ func both(b *testing.B, run func(b *testing.B, update update)) {
 }
 
 func BenchmarkCreatePod(b *testing.B) {
-	both(b, func(b *testing.B, update update) {
-		p := servicePod(b)
-		empty := &corev1.Pod{TypeMeta: p.TypeMeta}
-		b.ReportAllocs()
-		for b.Loop() {
-			p.ManagedFields = nil
-			if err := update(empty, p, "kubectl"); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
+	for name, owners := range map[string][]metav1.OwnerReference{
+		"nobody": nil,
+		"set":    {{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "u", Controller: new(true), BlockOwnerDeletion: new(true)}},
+	} {
+		b.Run("owner="+name, func(b *testing.B) {
+			both(b, func(b *testing.B, update update) {
+				p := servicePod(b)
+				p.OwnerReferences = owners
+				empty := &corev1.Pod{TypeMeta: p.TypeMeta}
+				b.ReportAllocs()
+				for b.Loop() {
+					p.ManagedFields = nil
+					if err := update(empty, p, "kubectl"); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		})
+	}
 }
 
 func BenchmarkUpdatePod(b *testing.B) {

@@ -243,11 +243,18 @@ func entriesOf(owners []owner) []metav1.ManagedFieldsEntry {
 		out[i] = owners[i].ManagedFieldsEntry
 		out[i].FieldsType, out[i].FieldsV1 = "FieldsV1", owners[i].text
 	}
-	slices.SortFunc(out, func(a, b metav1.ManagedFieldsEntry) int {
-		return cmp.Or(cmp.Compare(a.Operation, b.Operation), cmp.Compare(seconds(a.Time), seconds(b.Time)),
-			cmp.Compare(a.Manager, b.Manager), cmp.Compare(a.APIVersion, b.APIVersion), cmp.Compare(a.Subresource, b.Subresource))
-	})
+	// There are rarely more than three, and most are in order.
+	for i := range out {
+		for j := i; j > 0 && compareEntries(&out[j], &out[j-1]) < 0; j-- {
+			out[j], out[j-1] = out[j-1], out[j]
+		}
+	}
 	return out
+}
+
+func compareEntries(a, b *metav1.ManagedFieldsEntry) int {
+	return cmp.Or(cmp.Compare(a.Operation, b.Operation), cmp.Compare(seconds(a.Time), seconds(b.Time)),
+		cmp.Compare(a.Manager, b.Manager), cmp.Compare(a.APIVersion, b.APIVersion), cmp.Compare(a.Subresource, b.Subresource))
 }
 
 func seconds(t *metav1.Time) int64 {

@@ -3,6 +3,7 @@ package ownership
 import (
 	"reflect"
 	"slices"
+	"sort"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,6 +73,8 @@ type itemKey struct {
 type compiler struct {
 	schema *schema.Schema
 	made   map[planKey]*plan
+	// shapes are the plans of items that are leaves.
+	shapes map[planKey]*plan
 }
 
 type planKey struct {
@@ -195,16 +198,20 @@ func (c *compiler) list(p *plan, t reflect.Type, list *schema.List) {
 	default:
 		p.elem = c.slot(t.Elem(), list.ElementType, nilable(t.Elem()))
 		atom, _ := c.schema.Resolve(list.ElementType)
-		if p.elem.how != fields || atom.Map == nil {
+		if atom.Map == nil {
+			return
+		}
+		shape := c.shape(&p.elem, atom.Map)
+		if shape.how != fields {
 			return
 		}
 		names := slices.Sorted(slices.Values(list.Keys))
 		for _, name := range names {
-			at := slices.IndexFunc(p.elem.fields, func(f field) bool { return f.name == name })
+			at := slices.IndexFunc(shape.fields, func(f field) bool { return f.name == name })
 			if at < 0 {
 				return
 			}
-			k := itemKey{field: &p.elem.fields[at], name: name}
+			k := itemKey{field: &shape.fields[at], name: name}
 			f, _ := atom.Map.FindField(name)
 			if f.Default != nil {
 				d, err := partOf(value.NewValueInterface(f.Default))
@@ -227,6 +234,31 @@ func (c *compiler) list(p *plan, t reflect.Type, list *schema.List) {
 	}
 }
 
+// shape is a plan of the fields by which items that stand in s are told apart:
+// also where they are owned as a whole, as owner references are.
+func (c *compiler) shape(s *slot, m *schema.Map) *plan {
+	t := s.declared
+	if s.pointer {
+		t = t.Elem()
+	}
+	if s.how != leaf || t.Kind() != reflect.Struct {
+		return s.plan
+	}
+	key := planKey{t: t}
+	if s.ref.NamedType != nil {
+		key.name = *s.ref.NamedType
+		if p := c.shapes[key]; p != nil {
+			return p
+		}
+	}
+	p := &plan{}
+	if key.name != "" {
+		c.shapes[key] = p // first, for a type that holds such a list of itself
+	}
+	c.structure(p, t, m)
+	return p
+}
+
 // structure plans a struct as JSON has it. Where structured-merge-diff sees
 // other fields in it, it is left alone.
 func (c *compiler) structure(p *plan, t reflect.Type, m *schema.Map) {
@@ -234,7 +266,7 @@ func (c *compiler) structure(p *plan, t reflect.Type, m *schema.Map) {
 	if !ok {
 		return
 	}
-	slices.SortStableFunc(found, func(a, b field) int { return strings.Compare(a.name, b.name) })
+	sort.SliceStable(found, func(i, j int) bool { return found[i].name < found[j].name })
 	seen := value.TypeReflectEntryOf(t).OrderedFields()
 	if !slices.EqualFunc(found, seen, func(f field, o *value.FieldCacheEntry) bool { return f.name == o.JsonName }) {
 		return

@@ -279,3 +279,13 @@ func TestKubernetesTypesNeedNoDetour(t *testing.T) {
 	t.Logf("seed %d", seed)
 	run(t, seed, true, 10, kube.Resources(), allTrackers(t))
 }
+
+// TestMetadataIsPlanned: what every object has is compared without
+// structured-merge-diff.
+func TestMetadataIsPlanned(t *testing.T) {
+	for _, r := range allResources() {
+		if names := trackerOf(t, r, "").Foreign(); len(names) > 0 {
+			t.Errorf("%s: %v", r.Kind, names)
+		}
+	}
+}

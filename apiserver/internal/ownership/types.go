@@ -29,7 +29,7 @@ func (t *Types) plan(of reflect.Type, kind typed.ParseableType) *plan {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.plans == nil {
-		t.plans = &compiler{schema: kind.Schema, made: map[planKey]*plan{}}
+		t.plans = &compiler{schema: kind.Schema, made: map[planKey]*plan{}, shapes: map[planKey]*plan{}}
 	}
 	return t.plans.root(of, kind.TypeRef)
 }

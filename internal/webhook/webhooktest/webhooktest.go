@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -30,6 +31,8 @@ type Server struct {
 	TLS *tls.Config
 	// Roots are the authority alone.
 	Roots *x509.CertPool
+	// Connections counts those that clients have made, trusting or not.
+	Connections *atomic.Int64
 }
 
 // Start serves h over HTTP/2 and HTTP/1.1.
@@ -44,10 +47,16 @@ func Start(t testing.TB, h http.Handler) *Server {
 		ClientAuth:   tls.RequireAndVerifyClientCert,
 		ClientCAs:    a.pool(),
 	}
+	connections := new(atomic.Int64)
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return &Server{
-		URL: s.URL + "/review", Roots: a.pool(),
+		URL: s.URL + "/review", Roots: a.pool(), Connections: connections,
 		TLS: &tls.Config{
 			RootCAs: a.pool(), MinVersion: tls.VersionTLS12,
 			Certificates: []tls.Certificate{a.issue(t, Caller, x509.ExtKeyUsageClientAuth)},

@@ -21,6 +21,9 @@ type Behavior struct {
 	StartError string
 	// Output is what it says on its standard output, when it starts.
 	Output string
+	// CPU is how much it uses while it runs, in 1e-9 CPUs, and Memory its working set
+	// in bytes.
+	CPU, Memory uint64
 }
 
 const (

@@ -13,11 +13,12 @@
 // or none on the host's network, and loses it when stopped. NetworkReady is
 // false until there is a range. Every well-formed image reference can be
 // pulled. Containers run until stopped. [Config] has hooks to make images
-// missing, containers crash and calls fail.
+// missing, containers crash and calls fail. Containers use the CPU and memory that
+// their [Behavior] says; no rate is told, only the CPU time.
 //
 // The table belongs to the Runtime: it outlives all clients, and dies with Run.
 //
-// It leaves out: processes, file systems, statistics, and the streaming
+// It leaves out: processes, file systems and their statistics, and the streaming
 // endpoints; those calls give codes.Unimplemented. Log files are written where
 // the client asks for them, so give it a log root of your own.
 package memruntime

@@ -1,0 +1,120 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// pieces is what takes a list object by object.
+type pieces[T any] interface {
+	Begin()
+	Item(T)
+	End(revision string)
+}
+
+// inPieces returns sink itself if it takes lists in pieces, or what puts them
+// together for it.
+func inPieces[T any](sink Sink[T]) pieces[T] {
+	if p, ok := sink.(pieces[T]); ok {
+		return p
+	}
+	return &whole[T]{sink: sink}
+}
+
+// known asks sink, if it can tell, whether it has an encoded object.
+func known[T any](sink Sink[T]) func(item []byte) bool {
+	s, ok := sink.(interface {
+		pieces[T]
+		Unchanged(key, revision string) bool
+	})
+	if !ok {
+		return nil
+	}
+	return func(item []byte) bool {
+		namespace, name, revision, ok := peek(item)
+		if namespace != "" {
+			name = namespace + "/" + name
+		}
+		return ok && s.Unchanged(name, revision)
+	}
+}
+
+type whole[T any] struct {
+	sink    Sink[T]
+	objects []T
+}
+
+func (w *whole[T]) Begin()              { w.objects = nil }
+func (w *whole[T]) Item(object T)       { w.objects = append(w.objects, object) }
+func (w *whole[T]) End(revision string) { w.sink.Replace(revision, w.objects) }
+
+// initialEvents are those of a watch that sends what exists before what
+// changes.
+type initialEvents[T Object] struct {
+	pieces[T]
+	// pending is true until all have come.
+	pending bool
+	wait    time.Duration
+	timer   *time.Timer
+}
+
+var errInitialEvents = errors.New("the initial events did not come in time")
+
+func newInitialEvents[T Object](sink Sink[T], pending bool) *initialEvents[T] {
+	i := &initialEvents[T]{pending: pending}
+	if pending {
+		i.pieces = inPieces(sink)
+	}
+	return i
+}
+
+// bound returns a context that ends when no initial event has come for wait.
+func (i *initialEvents[T]) bound(ctx context.Context, wait time.Duration) (context.Context, func()) {
+	if !i.pending {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	i.wait, i.timer = wait, time.AfterFunc(wait, func() { cancel(errInitialEvents) })
+	return ctx, func() {
+		i.timer.Stop()
+		cancel(nil)
+	}
+}
+
+// explain returns why the stream broke: err, or that it was given up.
+func (i *initialEvents[T]) explain(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(cause, errInitialEvents) {
+		return cause
+	}
+	return err
+}
+
+// take takes one of the initial events. The last is a bookmark with an
+// annotation, as of whose revision all of them are.
+func (i *initialEvents[T]) take(kind watch.EventType, object T) error {
+	switch {
+	case kind == watch.Added:
+		i.Item(object)
+	case kind == watch.Bookmark && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true":
+		i.pending = false
+		i.timer.Stop()
+		i.End(object.GetResourceVersion())
+		return nil
+	case kind != watch.Bookmark:
+		return fmt.Errorf("%s among the initial events", kind)
+	}
+	i.timer.Reset(i.wait)
+	return nil
+}
+
+// refusesInitialEvents tells whether a list may do where a watch with initial
+// events did not.
+func refusesInitialEvents(err error) bool {
+	return errors.Is(err, errInitialEvents) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
+}

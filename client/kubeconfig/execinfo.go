@@ -1,0 +1,56 @@
+package kubeconfig
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// execExtension is the extension of a cluster that is told to plugins.
+const execExtension = "client.authentication.k8s.io/exec"
+
+// execInfo is what a plugin is told.
+type execInfo struct {
+	Kind       string   `json:"kind"`
+	APIVersion string   `json:"apiVersion"`
+	Spec       execSpec `json:"spec"`
+}
+
+type execSpec struct {
+	Cluster     *execCluster `json:"cluster,omitempty"`
+	Interactive bool         `json:"interactive"`
+}
+
+// execCluster is the cluster as a plugin hears of it: enough to reach it, and what
+// the kubeconfig has for plugins beside.
+type execCluster struct {
+	Server                   string          `json:"server"`
+	TLSServerName            string          `json:"tls-server-name,omitempty"`
+	InsecureSkipTLSVerify    bool            `json:"insecure-skip-tls-verify,omitempty"`
+	CertificateAuthorityData []byte          `json:"certificate-authority-data,omitempty"`
+	ProxyURL                 string          `json:"proxy-url,omitempty"`
+	Config                   json.RawMessage `json:"config,omitempty"`
+}
+
+// info is the ExecCredential for the plugin, which knows the cluster only where the
+// kubeconfig says so.
+func (c *execConfig) info(at *Cluster) (string, error) {
+	info := execInfo{Kind: "ExecCredential", APIVersion: c.APIVersion}
+	if c.ProvideClusterInfo {
+		authority, err := dataOr(at.CertificateAuthorityData, at.CertificateAuthority)
+		if err != nil {
+			return "", fmt.Errorf("certificate-authority: %w", err)
+		}
+		info.Spec.Cluster = &execCluster{
+			Server: at.Server, TLSServerName: at.TLSServerName, InsecureSkipTLSVerify: at.InsecureSkipTLSVerify,
+			CertificateAuthorityData: authority, ProxyURL: at.ProxyURL,
+		}
+		for _, e := range at.Extensions {
+			if e.Name == execExtension {
+				info.Spec.Cluster.Config = e.Extension
+				break
+			}
+		}
+	}
+	data, err := json.Marshal(info)
+	return string(data), err
+}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"github.com/planekit/planekit/client"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Lamp is a type of one's own, which the server knows as
+// lamps.example.com, with a status.
+type Lamp struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              Light `json:"spec"`
+	Status            Light `json:"status"`
+}
+
+// Light is what a lamp may give.
+type Light struct {
+	Lit bool `json:"lit"`
+}
+
+var lampType = client.Type[*Lamp]{
+	Group: "example.com", Version: "v1", Kind: "Lamp", Plural: "lamps", Namespaced: true,
+	New: func() *Lamp { return &Lamp{} },
+}
+
+func (l *Lamp) key() string { return l.Namespace + "/" + l.Name }
+
+// DeepCopyObject implements runtime.Object.
+func (l *Lamp) DeepCopyObject() runtime.Object {
+	return &Lamp{l.TypeMeta, *l.ObjectMeta.DeepCopy(), l.Spec, l.Status}
+}

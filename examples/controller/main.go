@@ -1,0 +1,61 @@
+// Command controller makes the status of lamps what their spec asks for, on the
+// cluster of KUBECONFIG. lamp.go is their type; nothing is generated.
+package main
+
+import (
+	"context"
+	"errors"
+	"log"
+	"os"
+	"os/signal"
+
+	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/kubeconfig"
+	"github.com/planekit/planekit/informer"
+	"github.com/planekit/planekit/reconcile"
+	"golang.org/x/sync/errgroup"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Getenv("KUBECONFIG")); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, file string) error {
+	loaded, err := kubeconfig.Load(file)
+	if err != nil {
+		return err
+	}
+	config, _, err := loaded.Client("")
+	if err != nil {
+		return err
+	}
+	api, err := client.New(config)
+	if err != nil {
+		return err
+	}
+	defer api.Close()
+	resource := client.For(api, lampType)
+	lamps, err1 := informer.New(informer.Config[*Lamp]{Source: resource, Key: (*Lamp).key, Revision: (*Lamp).GetResourceVersion})
+	c, err2 := reconcile.New(reconcile.Config[string]{Name: "lamps", Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
+		lamp, ok := lamps.Get(key)
+		if !ok || lamp.Status.Lit == lamp.Spec.Lit {
+			return reconcile.Result{}, nil
+		}
+		lamp = lamp.DeepCopyObject().(*Lamp) // the copy is shared: it is never changed
+		lamp.Status.Lit = lamp.Spec.Lit
+		_, err := resource.UpdateStatus(ctx, lamp)
+		return reconcile.Result{}, err // with an error, say of a conflict, it is called again
+	}})
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	reconcile.Watch(c, lamps, reconcile.Itself((*Lamp).key))
+	parts, ctx := errgroup.WithContext(ctx)
+	parts.Go(func() error { return lamps.Run(ctx) })
+	parts.Go(func() error { return c.Run(ctx) })
+	return parts.Wait()
+}

@@ -1,0 +1,208 @@
+package informer
+
+import (
+	"math/bits"
+	"strings"
+	"unsafe"
+)
+
+// draft is the next root while it is being made: of a batch of changes, or of a
+// list. One exists at a time.
+type draft[T any] struct {
+	inf  *Informer[T]
+	root *root[T]
+	edit uint64
+	// start is where this draft's events begin in the log.
+	start position[T]
+	// taken are the slots that this draft has given to new keys.
+	taken []uint32
+	// indexed is set once root.indexes is this draft's own.
+	indexed bool
+	// listed has a bit for each slot that a list has named; nil outside of lists.
+	listed []uint64
+	list   bool
+}
+
+func (w *writer[T]) draft() *draft[T] {
+	inf := w.inf
+	w.edit++
+	next := *inf.root()
+	return &draft[T]{inf: inf, root: &next, edit: w.edit, start: inf.log.end}
+}
+
+// change is what happened to one key within one edit.
+type change[T any] struct {
+	key      string
+	slot     uint32
+	edit     uint64
+	old, new T
+	// had and has tell whether old and new exist.
+	had, has bool
+}
+
+// old tells whether the copy is already newer than revision, so that whatever
+// is said about that revision is known or overtaken.
+func (d *draft[T]) old(revision string) bool {
+	return d.inf.config.Compare(revision, d.root.revision) < 0
+}
+
+// find returns the slot of object's key. The key is only good until the next
+// call where it was not found.
+func (d *draft[T]) find(object T) (slot uint32, key string, found bool) {
+	inf := d.inf
+	if inf.config.AppendKey == nil {
+		key = inf.config.Key(object)
+	} else {
+		inf.writer.key = inf.config.AppendKey(inf.writer.key[:0], object)
+		// To look up a key no string of its own is needed.
+		key = unsafe.String(unsafe.SliceData(inf.writer.key), len(inf.writer.key))
+	}
+	slot, found = d.root.keys.get(inf.hash(key), key)
+	return slot, key, found
+}
+
+func (d *draft[T]) put(object T) {
+	config := &d.inf.config
+	slot, key, found := d.find(object)
+	c := change[T]{key: key, slot: slot, edit: d.edit, had: found, has: true}
+	if found {
+		c.old = d.root.objects.get(slot)
+		d.mark(slot)
+		if config.Compare(config.Revision(object), config.Revision(c.old)) <= 0 {
+			return
+		}
+	}
+	if config.Transform != nil {
+		object = config.Transform(object)
+	}
+	c.new = object
+	if !found {
+		d.add(&c)
+	}
+	var none T
+	switch {
+	case !found:
+		d.inf.log.append(event[T]{none, object, Added})
+	case config.UID != nil && config.UID(c.old) != config.UID(object):
+		d.inf.log.append(event[T]{c.old, none, Deleted})
+		d.inf.log.append(event[T]{none, object, Added})
+	default:
+		d.inf.log.append(event[T]{c.old, object, Changed})
+	}
+	d.root.objects.set(d.edit, c.slot, object)
+	d.index(c)
+}
+
+// add gives a new key a slot.
+func (d *draft[T]) add(c *change[T]) {
+	w := d.inf.writer
+	if n := len(w.free); n > 0 {
+		c.slot, w.free = w.free[n-1], w.free[:n-1]
+	} else {
+		c.slot = w.slots
+		w.slots++
+	}
+	d.taken = append(d.taken, c.slot)
+	if d.inf.config.AppendKey != nil {
+		c.key = strings.Clone(c.key)
+	}
+	d.root.keys = d.keys().put(d.root.keys, c.key, c.slot)
+	d.root.size++
+	d.mark(c.slot)
+}
+
+func (d *draft[T]) keys() editor[string, uint32] {
+	return editor[string, uint32]{d.edit, d.inf.hash}
+}
+
+// mark remembers that the list has slot.
+func (d *draft[T]) mark(slot uint32) {
+	if !d.list {
+		return
+	}
+	for uint32(len(d.listed)) <= slot>>pageBits {
+		d.listed = append(d.listed, 0)
+	}
+	d.listed[slot>>pageBits] |= 1 << (slot & pageMask)
+}
+
+// unchanged marks the object of key if it is there at revision.
+func (d *draft[T]) unchanged(key, revision string) bool {
+	slot, found := d.root.keys.get(d.inf.hash(key), key)
+	if !found || d.inf.config.Compare(d.inf.config.Revision(d.root.objects.get(slot)), revision) != 0 {
+		return false
+	}
+	d.mark(slot)
+	return true
+}
+
+// removeUnlisted forgets what the list has not named.
+func (d *draft[T]) removeUnlisted() {
+	before := d.inf.root().objects
+	for n := range len(before.shelves) * pageSize {
+		p := before.page(n)
+		if p == nil {
+			continue
+		}
+		gone := p.used
+		if n < len(d.listed) {
+			gone &^= d.listed[n]
+		}
+		for ; gone != 0; gone &= gone - 1 {
+			d.remove(p.objects[bits.TrailingZeros64(gone)])
+		}
+	}
+}
+
+// remove forgets what has the key of object.
+func (d *draft[T]) remove(object T) {
+	slot, key, found := d.find(object)
+	if !found {
+		return
+	}
+	c := change[T]{key: key, slot: slot, edit: d.edit, old: d.root.objects.get(slot), had: true}
+	d.inf.log.append(event[T]{old: c.old, kind: Deleted})
+	d.root.keys = d.keys().remove(d.root.keys, key)
+	d.root.objects.clear(d.edit, slot)
+	d.root.size--
+	d.inf.writer.free = append(d.inf.writer.free, slot)
+	d.index(c)
+}
+
+func (d *draft[T]) index(c change[T]) {
+	for i, x := range d.inf.indexes {
+		table, same := x.update(d.root.indexes[i], c)
+		if same {
+			continue
+		}
+		if !d.indexed {
+			d.root.indexes, d.indexed = append([]any(nil), d.root.indexes...), true
+		}
+		d.root.indexes[i] = table
+	}
+}
+
+// publish makes the draft the current view. The root comes first and the
+// events after, so that no handler is told of what a view does not show.
+func (d *draft[T]) publish(revision string) {
+	inf, before := d.inf, d.inf.root()
+	d.root.revision = revision
+	d.root.seq = inf.log.end.seq
+	if d.root.synced && !before.synced {
+		inf.syncedAt.Store(inf.log.end.seq)
+	}
+	inf.current.Store(&published[T]{d.root, inf.log.end})
+	inf.log.reveal(d.start)
+	inf.cutOff(before)
+	if d.root.seq != before.seq || d.root.synced != before.synced {
+		inf.log.wake()
+	}
+	inf.release(d.root)
+}
+
+// abandon undoes what the draft has done to what outlives it. It has removed
+// nothing: that comes last, when a list is known to be good.
+func (d *draft[T]) abandon() {
+	d.inf.log.rewind(d.start)
+	d.inf.writer.free = append(d.inf.writer.free, d.taken...)
+}

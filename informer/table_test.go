@@ -1,0 +1,78 @@
+package informer
+
+import (
+	"maps"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestTableModel compares tables with maps, versions with what they were, and
+// what changed says of two versions with the difference of their maps.
+func TestTableModel(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	var current table[int]
+	model := map[uint32]int{}
+	type version struct {
+		table table[int]
+		model map[uint32]int
+	}
+	versions := []version{{current, map[uint32]int{}}}
+	for edit := uint64(1); edit <= 100; edit++ {
+		for range 1 + r.IntN(30) {
+			// Two shelves, densely and thinly.
+			slot := uint32(r.IntN(200) + 5000*r.IntN(2))
+			if _, ok := model[slot]; ok && r.IntN(2) == 0 {
+				current.clear(edit, slot)
+				delete(model, slot)
+			} else {
+				current.set(edit, slot, int(edit))
+				model[slot] = int(edit)
+			}
+		}
+		versions = append(versions, version{current, maps.Clone(model)})
+	}
+	for i, v := range versions {
+		if got := maps.Collect(v.table.all()); !maps.Equal(got, v.model) {
+			t.Fatalf("version %d: got %v, want %v", i, got, v.model)
+		}
+		for slot, want := range v.model {
+			if got := v.table.get(slot); got != want {
+				t.Fatalf("version %d: slot %d has %d, want %d", i, slot, got, want)
+			}
+		}
+		other := versions[r.IntN(len(versions))]
+		patched := maps.Clone(v.model)
+		changed(&v.table, &other.table, func(slot uint32, before, after *int) bool {
+			if had, ok := v.model[slot]; ok != (before != nil) || ok && had != *before {
+				t.Fatalf("slot %d was %v, want %d %t", slot, before, had, ok)
+			}
+			delete(patched, slot)
+			if after != nil {
+				patched[slot] = *after
+			}
+			return true
+		})
+		if !maps.Equal(patched, other.model) {
+			t.Fatalf("the difference leads to %v, want %v", patched, other.model)
+		}
+	}
+}
+
+// TestChangedLooksOnlyAtChanges counts what two versions that share most pages
+// are compared by.
+func TestChangedLooksOnlyAtChanges(t *testing.T) {
+	var old table[int]
+	for slot := range uint32(100_000) {
+		old.set(1, slot, 1)
+	}
+	new := old
+	new.set(2, 7, 2)
+	new.set(2, 70_000, 2)
+	visits := 0
+	changed(&old, &new, func(uint32, *int, *int) bool { visits++; return true })
+	if visits != 2*pageSize {
+		t.Errorf("looked at %d slots, want two pages", visits)
+	}
+}

@@ -1,0 +1,113 @@
+package server_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/planekit/planekit/kubelet/server"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// used is what a runtime says of the container called name of a pod, its cpu in
+// nanoseconds.
+func used(pod, name string, attempt uint32, at time.Time, cpu, memory uint64) *runtimeapi.ContainerStats {
+	return &runtimeapi.ContainerStats{
+		Attributes: &runtimeapi.ContainerAttributes{
+			Id: name, Metadata: &runtimeapi.ContainerMetadata{Name: name, Attempt: attempt},
+			Labels: map[string]string{"io.kubernetes.pod.uid": pod, "io.kubernetes.container.name": name},
+		},
+		Cpu:    &runtimeapi.CpuUsage{Timestamp: at.UnixNano(), UsageCoreNanoSeconds: &runtimeapi.UInt64Value{Value: cpu}},
+		Memory: &runtimeapi.MemoryUsage{Timestamp: at.UnixNano(), WorkingSetBytes: &runtimeapi.UInt64Value{Value: memory}},
+	}
+}
+
+// summary asks as one who may do no more than that.
+func (k *kubelet) summary() server.Summary {
+	k.t.Helper()
+	answer := k.ask("GET", "meter", "/stats/summary")
+	defer answer.Body.Close()
+	var s server.Summary
+	if err := json.NewDecoder(answer.Body).Decode(&s); err != nil || answer.StatusCode != http.StatusOK {
+		k.t.Fatal(answer.Status, err)
+	}
+	return s
+}
+
+func TestSummary(t *testing.T) {
+	k := start(t, func(c *server.Config) { c.NodeName = "node-1" })
+	begin := time.Unix(1_800_000_000, 0)
+	k.runtime.stats = []*runtimeapi.ContainerStats{
+		used("uid-web", "slow", 0, begin, 5e9, 7<<20),
+		used("uid-web", "c", 1, begin, 1e9, 3<<20),
+		used("uid-web", "c", 0, begin, 9e9, 9<<20),                         // of before
+		used("uid-gone", "c", 0, begin, 9e9, 9<<20),                        // of no pod of this node
+		used("", "c", 0, begin, 9e9, 9<<20),                                // not of a kubelet
+		{Attributes: used("uid-web", "unseen", 0, begin, 0, 0).Attributes}, // not running
+	}
+	s := k.summary()
+	if s.Node.NodeName != "node-1" || len(s.Pods) != 1 || len(s.Pods[0].Containers) != 2 {
+		t.Fatalf("%+v", s)
+	}
+	pod := s.Pods[0]
+	c, slow := pod.Containers[0], pod.Containers[1]
+	if pod.PodRef != (server.PodReference{Namespace: "default", Name: "web", UID: "uid-web"}) || c.Name != "c" || slow.Name != "slow" {
+		t.Errorf("%+v", pod)
+	}
+	if c.CPU.UsageNanoCores != nil || *c.CPU.UsageCoreNanoSeconds != 1e9 || *c.Memory.WorkingSetBytes != 3<<20 || !c.CPU.Time.Time.Equal(begin) {
+		t.Errorf("%+v %+v", c.CPU, c.Memory)
+	}
+	if *pod.CPU.UsageCoreNanoSeconds != 6e9 || *pod.Memory.WorkingSetBytes != 10<<20 || pod.Memory.RSSBytes != nil {
+		t.Errorf("the sum is %+v %+v", pod.CPU, pod.Memory)
+	}
+
+	// 10 seconds later a rate is known; slow began anew.
+	later := begin.Add(10 * time.Second)
+	again := used("uid-web", "slow", 1, later, 1e6, 7<<20)
+	k.runtime.stats = []*runtimeapi.ContainerStats{used("uid-web", "c", 1, later, 3e9, 4<<20), again}
+	s = k.summary()
+	c, slow = s.Pods[0].Containers[0], s.Pods[0].Containers[1]
+	if c.CPU.UsageNanoCores == nil || *c.CPU.UsageNanoCores != 200e6 || slow.CPU.UsageNanoCores != nil {
+		t.Errorf("2 of 10 seconds: %+v; began anew: %+v", c.CPU, slow.CPU)
+	}
+	// A runtime that has nothing but rates is believed.
+	again.Cpu.UsageNanoCores, again.Cpu.UsageCoreNanoSeconds = &runtimeapi.UInt64Value{Value: 42}, nil
+	// Half a second says little about the rate: it stays.
+	soon := later.Add(time.Second / 2)
+	web := used("uid-web", "c", 1, soon, 3.5e9, 4<<20)
+	web.Cpu.UsageNanoCores = &runtimeapi.UInt64Value{Value: 7} // over who knows what time
+	k.runtime.stats = []*runtimeapi.ContainerStats{web, again}
+	s = k.summary()
+	if c, slow = s.Pods[0].Containers[0], s.Pods[0].Containers[1]; *c.CPU.UsageNanoCores != 200e6 || *slow.CPU.UsageNanoCores != 42 {
+		t.Errorf("%d, want the rate of before; %d, want what the runtime says", *c.CPU.UsageNanoCores, *slow.CPU.UsageNanoCores)
+	}
+	if sum := s.Pods[0].CPU.UsageNanoCores; *sum != 200e6+42 {
+		t.Errorf("the sum is %d", *sum)
+	}
+}
+
+// TestSummaryIsForThoseWhoMay: the right to statistics is no right to more.
+func TestSummaryIsForThoseWhoMay(t *testing.T) {
+	k := start(t, nil)
+	k.want("GET", "", "/stats/summary", 401, "Unauthorized\n")
+	k.want("GET", "reader", "/stats/summary", 403, "Forbidden (user=reader, verb=get, resource=nodes, subresource=stats)\n")
+	for _, path := range []string{"/pods", "/stats", "/statss/", "//stats/summary", logs} {
+		k.want("GET", "meter", path, 403, "Forbidden (user=meter, verb=get, resource=nodes, subresource=proxy)\n")
+	}
+	k.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	for _, path := range []string{"/stats/../pods", "/stats/%2e%2e/pods", "/stats//../pods"} {
+		answer := k.ask("GET", "meter", path)
+		answer.Body.Close()
+		if answer.StatusCode == http.StatusOK {
+			t.Errorf("%s is served", path)
+		}
+	}
+	k.want("GET", "meter", "/stats/nothing", 404, "404 page not found\n")
+	k.runtime.statsError = status.Error(codes.Unimplemented, "no statistics")
+	k.want("GET", "meter", "/stats/summary", 501, "rpc error: code = Unimplemented desc = no statistics\n")
+	k.runtime.statsError = status.Error(codes.Unavailable, "away")
+	k.want("GET", "meter", "/stats/summary", 503, "rpc error: code = Unavailable desc = away\n")
+}

@@ -1,0 +1,292 @@
+package controllers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// inWorld runs test with Deployments, ReplicaSets and a kubelet at work.
+func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w := newWorld()
+		w.kubelet(ctx, rand.New(rand.NewPCG(1, 1)))
+		p := w.runDeployments(t, lag{})
+		test(t, w)
+		p.stop(t)
+	})
+}
+
+func resize(n int32) func(*appsv1.Deployment) {
+	return func(d *appsv1.Deployment) { d.Spec.Replicas = &n }
+}
+
+// wantSizes wants replica counts by image.
+func (w *world) wantSizes(t *testing.T, step string, want map[string]int) {
+	t.Helper()
+	if got := images(w.pods.list()); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s: images %v, want %v", step, got, want)
+	}
+}
+
+// TestDeploymentScalesInMidRollout scales while the new image does not come
+// up: its share, and so the risk, stays. After that the rollout goes on.
+func TestDeploymentScalesInMidRollout(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		must[*appsv1.Deployment](t)(w.deployments.Create(t.Context(), newDeployment(10, 3, 2)))
+		settle()
+		w.deployments.alter(t, "default/nginx", image(0))
+		settle()
+		w.wantSizes(t, "stuck", map[string]int{"nginx:1": 8, "nginx:0": 5})
+		w.deployments.alter(t, "default/nginx", resize(15))
+		settle()
+		// 13 of at most 13 become 18 of at most 18: 8 are 11 and 5 are 7.
+		w.wantSizes(t, "up", map[string]int{"nginx:1": 11, "nginx:0": 7})
+		w.deployments.alter(t, "default/nginx", resize(5))
+		settle()
+		// 18 become 8: 11 are 5 and 7 are 3. Of those 5, 3 are enough to be available.
+		w.wantSizes(t, "down", map[string]int{"nginx:1": 3, "nginx:0": 5})
+		steps := strings.Join(w.events, "\n")
+		for _, want := range []string{"from 11 to 5", "from 7 to 3", "from 5 to 3", "from 3 to 5"} {
+			if !strings.Contains(steps, want) {
+				t.Errorf("no step %q", want)
+			}
+		}
+		w.deployments.alter(t, "default/nginx", image(2))
+		settle()
+		w.wantSizes(t, "repaired", map[string]int{"nginx:2": 5})
+		checkDone(t, w.deployments.list()[0], 5, "3")
+	})
+}
+
+func TestDeploymentPausesAndResumes(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		must[*appsv1.Deployment](t)(w.deployments.Create(t.Context(), newDeployment(3, 1, 0)))
+		settle()
+		want := func(step, progressing, revision string) {
+			t.Helper()
+			settle()
+			d := w.deployments.list()[0]
+			if got := reasons(d)[appsv1.DeploymentProgressing]; got != progressing || d.Annotations["deployment.kubernetes.io/revision"] != revision {
+				t.Errorf("%s: %s at revision %s", step, got, d.Annotations["deployment.kubernetes.io/revision"])
+			}
+		}
+		set := func(paused bool) func(*appsv1.Deployment) {
+			return func(d *appsv1.Deployment) { d.Spec.Paused = paused }
+		}
+		w.deployments.alter(t, "default/nginx", set(true))
+		w.deployments.alter(t, "default/nginx", image(0))
+		want("paused", "Unknown DeploymentPaused", "1")
+		settle() // longer than the deadline
+		w.wantSizes(t, "paused", map[string]int{"nginx:1": 3})
+		w.deployments.alter(t, "default/nginx", set(false))
+		want("resumed, and late", "False ProgressDeadlineExceeded", "2")
+		w.deployments.alter(t, "default/nginx", image(1))
+		want("repaired", "True NewReplicaSetAvailable", "3")
+		w.wantSizes(t, "repaired", map[string]int{"nginx:1": 3})
+	})
+}
+
+// TestDeploymentRollbackRequested: the annotation that old clients leave.
+func TestDeploymentRollbackRequested(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		must[*appsv1.Deployment](t)(w.deployments.Create(t.Context(), newDeployment(2, 1, 0)))
+		settle()
+		for tag := 2; tag <= 3; tag++ {
+			w.deployments.alter(t, "default/nginx", image(tag))
+			settle()
+		}
+		request := func(revision string) {
+			w.deployments.alter(t, "default/nginx", func(d *appsv1.Deployment) { d.Annotations[appsv1.DeprecatedRollbackTo] = revision })
+			settle()
+		}
+		request("0")
+		w.wantSizes(t, "to the last", map[string]int{"nginx:2": 2})
+		checkDone(t, w.deployments.list()[0], 2, "4")
+		request("1")
+		w.wantSizes(t, "to the first", map[string]int{"nginx:1": 2})
+		checkDone(t, w.deployments.list()[0], 2, "5")
+		request("77")
+		checkDone(t, w.deployments.list()[0], 2, "5")
+		if _, left := w.deployments.list()[0].Annotations[appsv1.DeprecatedRollbackTo]; left {
+			t.Error("the request is still there")
+		}
+		var told []string
+		for _, e := range w.events {
+			if strings.Contains(e, "Rollback") {
+				told = append(told, e)
+			}
+		}
+		want := []string{
+			`Normal DeploymentRollback: Rolled back deployment "nginx" to revision 2`,
+			`Normal DeploymentRollback: Rolled back deployment "nginx" to revision 1`,
+			`Warning DeploymentRollbackRevisionNotFound: Unable to find the revision to rollback to.`,
+		}
+		if !slices.Equal(told, want) {
+			t.Errorf("events %q", told)
+		}
+	})
+}
+
+// TestDeploymentGeneration: what the controller writes is not a change of what
+// is wanted.
+func TestDeploymentGeneration(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		must[*appsv1.Deployment](t)(w.deployments.Create(t.Context(), newDeployment(2, 1, 0)))
+		settle()
+		if d := w.deployments.list()[0]; d.Generation != 1 || d.Status.ObservedGeneration != 1 {
+			t.Errorf("generation %d, observed %d", d.Generation, d.Status.ObservedGeneration)
+		}
+		checkDone(t, w.deployments.list()[0], 2, "1")
+		if rs := w.replicaSets.list()[0]; rs.Generation != 1 {
+			t.Errorf("generation %d of the ReplicaSet", rs.Generation)
+		}
+	})
+}
+
+// TestDeploymentTakesOver finds the ReplicaSets that another controller made,
+// with hashes of its own, owned already or orphaned.
+func TestDeploymentTakesOver(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		d := newDeployment(2, 1, 0)
+		for name, tag := range map[string]string{"nginx-old": "nginx:1", "nginx-new": "nginx:2"} {
+			rs := newReplicaSet(name, 0)
+			rs.Labels = map[string]string{"app": "nginx", "pod-template-hash": name}
+			rs.Spec.Template.Spec = podSpec(tag)
+			rs.Spec.Template.Labels, rs.Spec.Selector.MatchLabels = rs.Labels, rs.Labels
+			if name == "nginx-new" {
+				rs.Annotations = map[string]string{"deployment.kubernetes.io/revision": "6"}
+				rs.Spec.Replicas = d.Spec.Replicas
+			}
+			must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(t.Context(), rs))
+		}
+		settle() // The copies are of two kinds: a Deployment may be seen before older ReplicaSets are.
+		d.Spec.Template.Spec = podSpec("nginx:2")
+		must[*appsv1.Deployment](t)(w.deployments.Create(t.Context(), d))
+		settle()
+		checkDone(t, w.deployments.list()[0], 2, "6")
+		sets := w.replicaSets.list()
+		if len(sets) != 2 || *sets[0].Spec.Replicas != 2 {
+			t.Fatalf("%d ReplicaSets", len(sets))
+		}
+		for _, rs := range sets {
+			if !metav1.IsControlledBy(rs, w.deployments.list()[0]) {
+				t.Errorf("%s was not adopted", rs.Name)
+			}
+		}
+	})
+}
+
+// refuse makes writes fail without an effect, those of verb on names that start
+// with prefix.
+func (w *world) refuse(verb, prefix string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fault = func(v, name string) (bool, error) {
+		if v == verb && strings.HasPrefix(name, prefix) {
+			return false, err
+		}
+		return true, nil
+	}
+}
+
+func (w *world) refuseNothing() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fault = nil
+}
+
+func TestDeploymentTellsOfFailures(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.refuse("create", "ReplicaSet ", errors.New("exceeded quota"))
+		must[*appsv1.Deployment](t)(w.deployments.Create(t.Context(), newDeployment(2, 1, 0)))
+		settle()
+		d := w.deployments.list()[0]
+		if got := reasons(d)[appsv1.DeploymentProgressing]; got != "False ReplicaSetCreateError" {
+			t.Errorf("no ReplicaSet: %s", got)
+		}
+		message := d.Status.Conditions[0].Message
+		if !strings.HasPrefix(message, `Failed to create new replica set "nginx-`) || !strings.HasSuffix(message, ": exceeded quota") ||
+			!slices.Contains(w.events, "Warning ReplicaSetCreateError: "+message) {
+			t.Errorf("message %q, events %q", message, w.events)
+		}
+		w.refuse("create", "Pod ", errors.New("no more pods"))
+		settle()
+		d = w.deployments.list()[0]
+		if got := reasons(d)[appsv1.DeploymentReplicaFailure]; got != "True FailedCreate" {
+			t.Errorf("no pods: %v", reasons(d))
+		}
+		w.refuseNothing()
+		settle()
+		d = w.deployments.list()[0]
+		if _, left := reasons(d)[appsv1.DeploymentReplicaFailure]; left {
+			t.Errorf("conditions %v", reasons(d))
+		}
+		checkDone(t, d, 2, "1")
+	})
+}
+
+// TestDeploymentSelectingAll does nothing but say so.
+func TestDeploymentSelectingAll(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		d := newDeployment(2, 1, 0)
+		d.Spec.Selector = &metav1.LabelSelector{}
+		must[*appsv1.Deployment](t)(w.deployments.Create(t.Context(), d))
+		settle()
+		const event = "Warning SelectingAll: This deployment is selecting all pods. A non-empty selector is required."
+		if len(w.replicaSets.list()) != 0 || !slices.Contains(w.events, event) || w.deployments.list()[0].Status.ObservedGeneration != 1 {
+			t.Errorf("%d ReplicaSets, events %q", len(w.replicaSets.list()), w.events)
+		}
+	})
+}
+
+// TestDeploymentUnhealthyGoFirst: pods that do not run give way at once, though
+// no pod may become unavailable.
+func TestDeploymentUnhealthyGoFirst(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		d := newDeployment(4, 1, 0)
+		d.Spec.Template.Spec = podSpec(broken)
+		must[*appsv1.Deployment](t)(w.deployments.Create(t.Context(), d))
+		settle()
+		w.pods.check = func(_, new *corev1.Pod) {
+			if n := w.activeLocked(); n > 5 {
+				t.Errorf("%d pods", n)
+			}
+		}
+		w.deployments.alter(t, "default/nginx", image(1))
+		settle()
+		checkDone(t, w.deployments.list()[0], 4, "2")
+	})
+}
+
+// TestDeploymentPercent: surge is rounded up and unavailable pods are down, and
+// ReplicaSets are told of both.
+func TestDeploymentPercent(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		d := newDeployment(8, 0, 0)
+		quarter := intstr.FromString("25%")
+		d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: &quarter, MaxUnavailable: &quarter}
+		must[*appsv1.Deployment](t)(w.deployments.Create(t.Context(), d))
+		settle()
+		rs := w.replicaSets.list()[0]
+		if rs.Annotations["deployment.kubernetes.io/max-replicas"] != "10" || rs.Annotations["deployment.kubernetes.io/desired-replicas"] != "8" {
+			t.Errorf("annotations %v", rs.Annotations)
+		}
+		w.deployments.alter(t, "default/nginx", image(0))
+		settle()
+		w.wantSizes(t, "stuck", map[string]int{"nginx:1": 6, "nginx:0": 4})
+	})
+}

@@ -1,0 +1,210 @@
+package controllers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/reconcile"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// EndpointSliceConfig joins an EndpointSlice controller to its surroundings. All
+// fields up to Writer must be set.
+type EndpointSliceConfig struct {
+	Services       Cache[*corev1.Service]
+	Pods           Cache[*corev1.Pod]
+	Nodes          Cache[*corev1.Node]
+	EndpointSlices Cache[*discoveryv1.EndpointSlice]
+	// ServicesByNamespace and PodsByNamespace are indexes by [ByNamespace].
+	ServicesByNamespace NameIndex[*corev1.Service]
+	PodsByNamespace     NameIndex[*corev1.Pod]
+	// SlicesByService is an index of EndpointSlices by [ByService].
+	SlicesByService NameIndex[*discoveryv1.EndpointSlice]
+	Writer          interface {
+		Creator[*discoveryv1.EndpointSlice]
+		Updater[*discoveryv1.EndpointSlice]
+		Deleter
+	}
+	// Events may be nil.
+	Events Events
+	// MaxEndpoints is how many endpoints a slice has at most, up to 1000. Zero is
+	// 100.
+	MaxEndpoints int
+	// Workers is how many services are worked on at a time. Zero is 5.
+	Workers int
+	Log     logr.Logger
+}
+
+// Of endpoints in a slice: what the API allows, and Kubernetes' default.
+const (
+	maxSliceEndpoints     = 1000
+	defaultSliceEndpoints = 100
+)
+
+// EndpointSlice keeps the endpoint slices of the services that select pods.
+//
+// Beside Kubernetes' it names slices itself, so that none is made twice, follows
+// nodes that move to another zone, and gives hints for traffic distribution but
+// none that are reckoned from the sizes of zones (service.kubernetes.io/topology-mode).
+type EndpointSlice struct {
+	*loop
+	config   EndpointSliceConfig
+	written  written
+	triggers triggers
+}
+
+// NewEndpointSlice checks config. It starts nothing.
+func NewEndpointSlice(config EndpointSliceConfig) (*EndpointSlice, error) {
+	err := required("EndpointSliceConfig", "Services", config.Services, "Pods", config.Pods, "Nodes", config.Nodes,
+		"EndpointSlices", config.EndpointSlices, "ServicesByNamespace", config.ServicesByNamespace,
+		"PodsByNamespace", config.PodsByNamespace, "SlicesByService", config.SlicesByService, "Writer", config.Writer)
+	if err != nil {
+		return nil, err
+	}
+	config.MaxEndpoints = cmp.Or(config.MaxEndpoints, defaultSliceEndpoints)
+	if config.MaxEndpoints < 1 || config.MaxEndpoints > maxSliceEndpoints {
+		return nil, fmt.Errorf("controllers: EndpointSliceConfig: MaxEndpoints %d is not within 1 and %d", config.MaxEndpoints, maxSliceEndpoints)
+	}
+	if config.Events == nil {
+		config.Events = noEvents{}
+	}
+	c := &EndpointSlice{config: config}
+	// A service may need many writes, so failures wait longer than elsewhere.
+	if c.loop, err = newLoop("endpointslice", config.Workers, config.Log, reconcile.Backoff{Min: time.Second}, c.reconcile); err != nil {
+		return nil, err
+	}
+	watch(c.loop, config.Services, enqueueObject[*corev1.Service](c.loop))
+	watchPods(c.loop, config.Pods, config.ServicesByNamespace)
+	watch(c.loop, config.Nodes, c.nodeChanged)
+	watch(c.loop, config.EndpointSlices, func(old, new *discoveryv1.EndpointSlice) {
+		for _, slice := range []*discoveryv1.EndpointSlice{old, new} {
+			if slice != nil && slice.Labels[discoveryv1.LabelManagedBy] == slicesManager {
+				for _, service := range ByService(slice) {
+					c.Enqueue(service)
+				}
+			}
+		}
+	})
+	return c, nil
+}
+
+// nodeChanged enqueues the services of the pods on a node that is in another zone
+// now. A node that was not known is asked for again by those who missed it.
+func (c *EndpointSlice) nodeChanged(old, new *corev1.Node) {
+	if old == nil || new == nil || old.Labels[corev1.LabelTopologyZone] == new.Labels[corev1.LabelTopologyZone] {
+		return
+	}
+	for pod := range c.config.Pods.All() {
+		if pod.Spec.NodeName != new.Name {
+			continue
+		}
+		for service := range c.config.ServicesByNamespace.Get(pod.Namespace) {
+			if selectsPod(service, pod) {
+				c.Enqueue(key(service))
+			}
+		}
+	}
+}
+
+func (c *EndpointSlice) zone(node string) (string, bool) {
+	n, ok := c.config.Nodes.Get(node)
+	if !ok {
+		return "", false
+	}
+	return n.Labels[corev1.LabelTopologyZone], true
+}
+
+func (c *EndpointSlice) reconcile(ctx context.Context, name string) (reconcile.Result, error) {
+	if err := c.written.wait(ctx, name, c.config.EndpointSlices.WaitFor); err != nil {
+		return reconcile.Result{}, err
+	}
+	service, ok := c.config.Services.Get(name)
+	if !ok {
+		c.triggers.drop(name)
+		return reconcile.Result{}, nil // its slices are collected
+	}
+	if !hasSelector(service) {
+		return reconcile.Result{}, nil
+	}
+	var have []*discoveryv1.EndpointSlice
+	for slice := range c.config.SlicesByService.Get(name) {
+		if slice.Labels[discoveryv1.LabelManagedBy] == slicesManager {
+			have = append(have, slice)
+		}
+	}
+	pods := selected(service, c.config.PodsByNamespace.Get(service.Namespace))
+	plan := planEndpointSlices(slicePlanner{service: service, zone: c.zone, max: c.config.MaxEndpoints}, pods, have)
+	trigger, at := c.triggers.next(service, pods)
+	if err := c.act(ctx, service, plan, at); err != nil {
+		if !isStale(err) && ctx.Err() == nil {
+			c.config.Events.Event(about(service, serviceKind), corev1.EventTypeWarning, "FailedToUpdateEndpointSlices",
+				fmt.Sprintf("Error updating Endpoint Slices for Service %s: %v", name, err))
+		}
+		return reconcile.Result{}, err
+	}
+	c.triggers.set(name, trigger)
+	return reconcile.Result{}, nil
+}
+
+// act carries out plan: what is new first, so that no endpoint is missing that is
+// to stay.
+func (c *EndpointSlice) act(ctx context.Context, service *corev1.Service, plan slicePlan, at time.Time) error {
+	// One that is going needs no slices, and the collector is at those it has.
+	if service.DeletionTimestamp == nil {
+		err := c.create(ctx, service, plan.create, at)
+		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, slice := range plan.update {
+		slice.Annotations = annotateTrigger(slice.Annotations, at)
+		stored, err := c.config.Writer.Update(ctx, slice)
+		switch {
+		case apierrors.IsNotFound(err):
+			return fmt.Errorf("%w: %w", errStale, err)
+		case err != nil:
+			return fmt.Errorf("failed to update %s EndpointSlice for Service %s: %w", slice.Name, key(service), err)
+		}
+		c.written.add(key(service), stored.ResourceVersion)
+	}
+	for _, slice := range plan.remove {
+		err := c.config.Writer.Delete(ctx, slice.Namespace, slice.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &slice.UID}})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("failed to delete %s EndpointSlice for Service %s: %w", slice.Name, key(service), err)
+		}
+	}
+	var lost []error
+	for _, pod := range plan.lost {
+		lost = append(lost, fmt.Errorf("skipping Pod %s for Service %s: Node %s Not Found", pod.Name, key(service), pod.Spec.NodeName))
+	}
+	return errors.Join(lost...)
+}
+
+func (c *EndpointSlice) create(ctx context.Context, service *corev1.Service, create []*discoveryv1.EndpointSlice, at time.Time) error {
+	nameSlices(service, create, func(name string) bool {
+		_, taken := c.config.EndpointSlices.Get(join(service.Namespace, name))
+		return taken
+	})
+	for _, slice := range create {
+		slice.Annotations = annotateTrigger(slice.Annotations, at)
+		stored, err := c.config.Writer.Create(ctx, slice)
+		switch {
+		case apierrors.IsAlreadyExists(err): // made here, and the answer was lost
+			return fmt.Errorf("%w: %w", errStale, err)
+		case err != nil:
+			return fmt.Errorf("failed to create EndpointSlice for Service %s: %w", key(service), err)
+		}
+		c.written.add(key(service), stored.ResourceVersion)
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package controllers
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"iter"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/dump"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// A NameIndex finds objects under a name: that of their namespace
+// ([ByNamespace]), or that of their service ([ByService]).
+type NameIndex[T any] interface {
+	Get(name string) iter.Seq[T]
+}
+
+// ByNamespace is the key function of a [NameIndex] of what lies in namespaces.
+func ByNamespace[T metav1.Object](object T) []string { return []string{object.GetNamespace()} }
+
+// ByService is the key function of a [NameIndex] of endpoint slices, which are
+// found under the "namespace/name" of the service that they name as theirs.
+func ByService(slice *discoveryv1.EndpointSlice) []string {
+	name := slice.Labels[discoveryv1.LabelServiceName]
+	if name == "" {
+		return nil
+	}
+	return []string{join(slice.Namespace, name)}
+}
+
+// hasSelector tells that the endpoints of a service are the pods it selects.
+// Those of others are made by whoever made the service.
+func hasSelector(service *corev1.Service) bool {
+	return service.Spec.Type != corev1.ServiceTypeExternalName && service.Spec.Selector != nil
+}
+
+// selectsPod tells that pod, which may be nil, matches the selector of service. One
+// that is there and empty matches all.
+func selectsPod(service *corev1.Service, pod *corev1.Pod) bool {
+	if pod == nil || !hasSelector(service) {
+		return false
+	}
+	for name, value := range service.Spec.Selector {
+		if have, ok := pod.Labels[name]; !ok || have != value {
+			return false
+		}
+	}
+	return true
+}
+
+// selected are those among pods that service selects, by name.
+func selected(service *corev1.Service, pods iter.Seq[*corev1.Pod]) (list []*corev1.Pod) {
+	for pod := range pods {
+		if selectsPod(service, pod) {
+			list = append(list, pod)
+		}
+	}
+	slices.SortFunc(list, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// reachable tells that pod has an address and has not ended.
+func reachable(pod *corev1.Pod) bool {
+	return !ended(pod) && len(pod.Status.PodIPs) > 0
+}
+
+// endpointState is all that endpoints say of a pod, and that can change.
+type endpointState struct {
+	uid                               string
+	addresses, node, hostname, domain string
+	ready, ended, deleting            bool
+}
+
+func endpointStateOf(pod *corev1.Pod) endpointState {
+	s := endpointState{
+		uid: string(pod.UID), node: pod.Spec.NodeName, hostname: pod.Spec.Hostname, domain: pod.Spec.Subdomain,
+		ready: ready(pod), ended: ended(pod), deleting: pod.DeletionTimestamp != nil,
+	}
+	for _, ip := range pod.Status.PodIPs {
+		s.addresses += ip.IP + " "
+	}
+	return s
+}
+
+// watchPods enqueues the services whose endpoints a change of a pod changes.
+func watchPods(l *loop, pods Cache[*corev1.Pod], services NameIndex[*corev1.Service]) {
+	watch(l, pods, func(old, new *corev1.Pod) {
+		changed := old == nil || new == nil || endpointStateOf(old) != endpointStateOf(new)
+		for service := range services.Get(cmp.Or(new, old).Namespace) {
+			was, is := selectsPod(service, old), selectsPod(service, new)
+			if was != is || is && changed {
+				l.Enqueue(key(service))
+			}
+		}
+	})
+}
+
+// addressOf returns ip as it is written, where it is of the family.
+func addressOf(ip string, six bool) (string, bool) {
+	address, err := netip.ParseAddr(ip)
+	if err != nil {
+		return "", false
+	}
+	address = address.Unmap()
+	return address.String(), address.Is6() == six
+}
+
+// targetPort finds the port of pod that a port of a service leads to.
+func targetPort(pod *corev1.Pod, port *corev1.ServicePort) (int32, bool) {
+	if port.TargetPort.Type == intstr.Int {
+		return port.TargetPort.IntVal, true
+	}
+	for i := range pod.Spec.Containers {
+		if number, ok := namedPort(&pod.Spec.Containers[i], port); ok {
+			return number, true
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if value(c.RestartPolicy, "") != corev1.ContainerRestartPolicyAlways {
+			continue // it ends before the others begin
+		}
+		if number, ok := namedPort(c, port); ok {
+			return number, true
+		}
+	}
+	return 0, false
+}
+
+func namedPort(c *corev1.Container, port *corev1.ServicePort) (int32, bool) {
+	for _, p := range c.Ports {
+		if p.Name == port.TargetPort.StrVal && p.Protocol == port.Protocol {
+			return p.ContainerPort, true
+		}
+	}
+	return 0, false
+}
+
+// hostnameIn is the name of pod in the domain of service, or empty.
+func hostnameIn(service *corev1.Service, pod *corev1.Pod) string {
+	if pod.Spec.Subdomain != service.Name {
+		return ""
+	}
+	return pod.Spec.Hostname
+}
+
+func podReference(pod *corev1.Pod) *corev1.ObjectReference {
+	return &corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+}
+
+// headless tells that a service has no address of its own.
+func headless(service *corev1.Service) bool {
+	return service.Spec.ClusterIP == "" || service.Spec.ClusterIP == corev1.ClusterIPNone
+}
+
+// hashOrder is what Kubernetes sorts ports and subsets by.
+func hashOrder(object any) string {
+	h := fnv.New128a()
+	//lint:ignore SA1019 its successor gives the same text from a module that we do not depend on
+	fmt.Fprintf(h, "%v", dump.ForHash(object))
+	return string(h.Sum(nil))
+}
+
+// triggers tells since when endpoints have had a reason to be other than they
+// were: from what changed since the last time that they were looked at.
+type triggers struct {
+	mu sync.Mutex
+	// services is guarded by mu.
+	services map[string]trigger
+}
+
+// trigger is when a service was made and its pods became ready, or not ready.
+type trigger struct {
+	service time.Time
+	pods    map[string]time.Time
+}
+
+// next returns what to remember once the endpoints of service are written, and
+// the time to write with them, zero if there is none.
+func (t *triggers) next(service *corev1.Service, pods []*corev1.Pod) (trigger, time.Time) {
+	t.mu.Lock()
+	before, known := t.services[key(service)]
+	t.mu.Unlock()
+	after := trigger{service: service.CreationTimestamp.Time, pods: make(map[string]time.Time, len(pods))}
+	var first time.Time
+	note := func(at, last time.Time) {
+		if at.After(last) && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	for _, pod := range pods {
+		if c := readyCondition(pod); c != nil && !c.LastTransitionTime.IsZero() {
+			after.pods[pod.Name] = c.LastTransitionTime.Time
+			note(c.LastTransitionTime.Time, before.pods[pod.Name])
+		}
+	}
+	note(after.service, before.service)
+	if !known {
+		return after, after.service
+	}
+	return after, first
+}
+
+func (t *triggers) set(service string, to trigger) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.services == nil {
+		t.services = make(map[string]trigger)
+	}
+	t.services[service] = to
+}
+
+// drop forgets a service.
+func (t *triggers) drop(service string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.services, service)
+}
+
+// annotateTrigger says in annotations, which it returns, when the change came
+// about that made the object what it is.
+func annotateTrigger(annotations map[string]string, at time.Time) map[string]string {
+	if at.IsZero() {
+		delete(annotations, corev1.EndpointsLastChangeTriggerTime)
+		return annotations
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[corev1.EndpointsLastChangeTriggerTime] = at.UTC().Format(time.RFC3339Nano)
+	return annotations
+}
+
+// about refers to object in events, for copies that do not say what they are of.
+func about(object metav1.Object, kind schema.GroupVersionKind) *corev1.ObjectReference {
+	return &corev1.ObjectReference{
+		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind,
+		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
+	}
+}

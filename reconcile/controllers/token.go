@@ -1,0 +1,227 @@
+package controllers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/reconcile"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TokenSigner makes the token that a secret holds for an account. Nothing else
+// may be believed of it than that the secret has it.
+type TokenSigner func(account *corev1.ServiceAccount, secret *corev1.Secret) (string, error)
+
+// TokenConfig joins a Token controller to its surroundings. The first six fields
+// must be set.
+type TokenConfig struct {
+	ServiceAccounts Cache[*corev1.ServiceAccount]
+	Secrets         Cache[*corev1.Secret]
+	// SecretsByNamespace is an index of Secrets by [ByNamespace].
+	SecretsByNamespace NameIndex[*corev1.Secret]
+	// Accounts reads and writes accounts where they are stored.
+	Accounts interface {
+		Get(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error)
+		Updater[*corev1.ServiceAccount]
+	}
+	Writer interface {
+		Updater[*corev1.Secret]
+		Deleter
+	}
+	Sign TokenSigner
+	// CA is the authority of the API server's certificate, in PEM, which secrets
+	// have beside the token. Empty leaves it out.
+	CA []byte
+	// Workers is how many secrets are worked on at a time. Zero is 5.
+	Workers int
+	Log     logr.Logger
+}
+
+// Token fills the secrets of type kubernetes.io/service-account-token: with a
+// token of the account that they name, its namespace, and the authority of the API
+// server. They go when the account goes, and the account refers to them no more
+// when they go.
+type Token struct {
+	*loop
+	config  TokenConfig
+	written written
+
+	mu sync.Mutex
+	// gone are the accounts of secrets that were seen to be deleted. Guarded by mu.
+	gone map[string]string
+}
+
+// NewToken checks config. It starts nothing.
+func NewToken(config TokenConfig) (*Token, error) {
+	err := required("TokenConfig", "ServiceAccounts", config.ServiceAccounts, "Secrets", config.Secrets,
+		"SecretsByNamespace", config.SecretsByNamespace, "Accounts", config.Accounts, "Writer", config.Writer)
+	if err != nil {
+		return nil, err
+	}
+	if config.Sign == nil {
+		return nil, errors.New("controllers: TokenConfig: no Sign")
+	}
+	c := &Token{config: config, gone: map[string]string{}}
+	if c.loop, err = newLoop("token", config.Workers, config.Log, reconcile.Backoff{}, c.reconcile); err != nil {
+		return nil, err
+	}
+	watch(c.loop, config.Secrets, c.secretChanged)
+	watch(c.loop, config.ServiceAccounts, func(old, new *corev1.ServiceAccount) {
+		if old == nil || new != nil && old.UID == new.UID {
+			return // who holds its tokens is told by the secrets
+		}
+		for secret := range config.SecretsByNamespace.Get(old.Namespace) {
+			if holdsToken(secret) && secret.Annotations[corev1.ServiceAccountNameKey] == old.Name {
+				c.Enqueue(key(secret))
+			}
+		}
+	})
+	return c, nil
+}
+
+func holdsToken(secret *corev1.Secret) bool {
+	return secret.Type == corev1.SecretTypeServiceAccountToken
+}
+
+func (c *Token) secretChanged(old, new *corev1.Secret) {
+	secret := cmp.Or(new, old)
+	if !holdsToken(secret) {
+		return
+	}
+	if new == nil {
+		c.mu.Lock()
+		c.gone[key(old)] = old.Annotations[corev1.ServiceAccountNameKey]
+		c.mu.Unlock()
+	}
+	c.Enqueue(key(secret))
+}
+
+func (c *Token) reconcile(ctx context.Context, name string) (reconcile.Result, error) {
+	if err := c.written.wait(ctx, name, c.config.Secrets.WaitFor); err != nil {
+		return reconcile.Result{}, err
+	}
+	secret, ok := c.config.Secrets.Get(name)
+	if !ok {
+		return reconcile.Result{}, c.unrefer(ctx, name)
+	}
+	c.mu.Lock()
+	delete(c.gone, name)
+	c.mu.Unlock()
+	if !holdsToken(secret) || secret.DeletionTimestamp != nil || secret.Annotations[corev1.ServiceAccountNameKey] == "" {
+		return reconcile.Result{}, nil
+	}
+	account, err := c.account(ctx, secret)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if account == nil {
+		err := c.config.Writer.Delete(ctx, secret.Namespace, secret.Name, metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion},
+		})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return reconcile.Result{}, fmt.Errorf("delete secret %s of an account that is gone: %w", name, err)
+		}
+		return reconcile.Result{}, nil
+	}
+	want, err := planToken(secret, account, c.config.CA, c.config.Sign)
+	if err != nil || want == nil {
+		return reconcile.Result{}, err
+	}
+	stored, err := c.config.Writer.Update(ctx, want)
+	switch {
+	case apierrors.IsNotFound(err):
+		return reconcile.Result{}, nil
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("update secret %s: %w", name, err)
+	}
+	c.written.add(name, stored.ResourceVersion)
+	return reconcile.Result{}, nil
+}
+
+// account is the one that secret names, or nil if there is no such account where
+// they are stored.
+func (c *Token) account(ctx context.Context, secret *corev1.Secret) (*corev1.ServiceAccount, error) {
+	name, uid := secret.Annotations[corev1.ServiceAccountNameKey], types.UID(secret.Annotations[corev1.ServiceAccountUIDKey])
+	is := func(a *corev1.ServiceAccount) bool { return uid == "" || a.UID == uid }
+	if account, ok := c.config.ServiceAccounts.Get(join(secret.Namespace, name)); ok && is(account) {
+		return account, nil
+	}
+	account, err := c.config.Accounts.Get(ctx, secret.Namespace, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("service account %s/%s: %w", secret.Namespace, name, err)
+	case !is(account):
+		return nil, nil
+	}
+	return account, nil
+}
+
+// planToken is what secret is to be for account, or nil if that is what it is. A
+// token that it has stays.
+func planToken(secret *corev1.Secret, account *corev1.ServiceAccount, ca []byte, sign TokenSigner) (*corev1.Secret, error) {
+	needsCA := len(ca) > 0 && string(secret.Data[corev1.ServiceAccountRootCAKey]) != string(ca)
+	needsNamespace := len(secret.Data[corev1.ServiceAccountNamespaceKey]) == 0
+	needsToken := len(secret.Data[corev1.ServiceAccountTokenKey]) == 0
+	if !needsCA && !needsNamespace && !needsToken {
+		return nil, nil
+	}
+	want := secret.DeepCopy()
+	if want.Data == nil {
+		want.Data = map[string][]byte{}
+	}
+	if needsCA {
+		want.Data[corev1.ServiceAccountRootCAKey] = ca
+	}
+	if needsNamespace {
+		want.Data[corev1.ServiceAccountNamespaceKey] = []byte(secret.Namespace)
+	}
+	if needsToken {
+		token, err := sign(account, secret)
+		if err != nil {
+			return nil, fmt.Errorf("sign the token of secret %s: %w", key(secret), err)
+		}
+		want.Data[corev1.ServiceAccountTokenKey] = []byte(token)
+	}
+	want.Annotations[corev1.ServiceAccountUIDKey] = string(account.UID)
+	return want, nil
+}
+
+// unrefer has the account refer no more to a secret that is gone.
+func (c *Token) unrefer(ctx context.Context, secret string) error {
+	c.mu.Lock()
+	name := c.gone[secret]
+	c.mu.Unlock()
+	if name == "" {
+		return nil
+	}
+	namespace, secretName, _ := strings.Cut(secret, "/")
+	account, err := c.config.Accounts.Get(ctx, namespace, name)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("service account %s/%s: %w", namespace, name, err)
+	}
+	if err == nil {
+		refers := func(r corev1.ObjectReference) bool { return r.Name == secretName }
+		if slices.ContainsFunc(account.Secrets, refers) {
+			account = account.DeepCopy()
+			account.Secrets = slices.DeleteFunc(account.Secrets, refers)
+			if _, err := c.config.Accounts.Update(ctx, account); err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("update service account %s/%s: %w", namespace, name, err)
+			}
+		}
+	}
+	c.mu.Lock()
+	delete(c.gone, secret)
+	c.mu.Unlock()
+	return nil
+}

@@ -1,0 +1,166 @@
+package reconcile
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// candidate is an election and the one request it has under way.
+type candidate struct {
+	election
+	skew time.Duration // of its wall clock
+	wake time.Duration // when it acts next
+	// The request: it reaches the lease at arrives, and its reply, if any, comes at
+	// wake.
+	request  string
+	began    time.Duration
+	arrives  time.Duration
+	lost     bool
+	put, got LeaseRecord
+	conflict bool
+}
+
+// lone is the lease that candidates share in a simulation.
+type lone struct {
+	record  LeaseRecord
+	version int
+	late    []LeaseRecord // puts that nobody waits for any more, which arrive yet
+}
+
+func (l *lone) write(r LeaseRecord) (LeaseRecord, bool) {
+	if r.Version != l.record.Version {
+		return LeaseRecord{}, false
+	}
+	l.version++
+	r.UID, r.Version = "1", fmt.Sprint(l.version)
+	l.record = r
+	return r, true
+}
+
+// TestElectionByTheMillion simulates candidates whose requests are slow and lost,
+// who stop for minutes, and whose clocks are hours apart and jump: whatever they
+// decide, no two lead at a time.
+func TestElectionByTheMillion(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	steps, changes := 0, 0
+	for i := uint64(0); steps < 1_000_000; i++ {
+		r := rand.New(rand.NewPCG(seed, i))
+		n, c := simulate(t, r, 2+int(i%2), 2000)
+		steps, changes = steps+n, changes+c
+		if t.Failed() {
+			t.Fatalf("in run %d", i)
+		}
+	}
+	if changes < steps/1000 {
+		t.Errorf("the leader changed %d times only in %d steps", changes, steps)
+	}
+}
+
+func simulate(t *testing.T, r *rand.Rand, n, steps int) (done, changes int) {
+	seconds := func(most float64) time.Duration { return time.Duration(r.Float64() * most * float64(time.Second)) }
+	lease := &lone{}
+	all := make([]*candidate, n)
+	for i := range all {
+		all[i] = &candidate{election: election{identity: fmt.Sprint("candidate-", i), lease: 15 * time.Second, deadline: 10 * time.Second},
+			skew: seconds(7200) - time.Hour, wake: seconds(5)}
+	}
+	leader := -1
+	for range steps {
+		now, who := time.Duration(1<<62), all[0]
+		for _, c := range all { // whose time comes first
+			if c.request != "" && c.arrives >= 0 && c.arrives < now {
+				now, who = c.arrives, c
+			}
+			if c.wake < now {
+				now, who = c.wake, c
+			}
+		}
+		if len(lease.late) > 0 && r.IntN(5) == 0 {
+			lease.write(lease.late[0])
+			lease.late = lease.late[1:]
+		}
+		leading := 0
+		for i, c := range all {
+			if c.leads(now) {
+				if leading++; leader != i {
+					leader = i
+					changes++
+				}
+			}
+		}
+		if leading > 1 {
+			t.Errorf("at %v %d lead", now, leading)
+			return
+		}
+		if who.request != "" && now == who.arrives {
+			who.arrive(lease)
+			continue
+		}
+		who.act(r, lease, now, seconds)
+	}
+	return steps, changes
+}
+
+// arrive is the request's effect.
+func (c *candidate) arrive(l *lone) {
+	c.arrives = -1
+	if c.request == "get" {
+		c.got = l.record
+		return
+	}
+	written, ok := l.write(c.put)
+	c.got, c.conflict = written, !ok
+}
+
+// act takes the reply, if there is one, and makes the next request.
+func (c *candidate) act(r *rand.Rand, l *lone, now time.Duration, seconds func(float64) time.Duration) {
+	arrived := c.arrives < 0
+	request := c.request
+	c.request = ""
+	if request == "put" && !arrived {
+		l.late = append(l.late, c.put)
+	}
+	switch {
+	case request == "put" && (c.lost || !arrived || c.conflict):
+		c.unsure = true
+	case request == "put":
+		c.won(c.got, c.began)
+	case request == "get" && arrived && !c.lost:
+		c.saw(c.got, now)
+	}
+	if r.IntN(50) == 0 {
+		c.skew = seconds(7200) - time.Hour
+	}
+	if r.IntN(40) == 0 { // stopped, and after that it does what it was about to
+		c.wake = now + seconds(60)
+		return
+	}
+	if r.IntN(100) == 0 { // the end of its work, and another try
+		c.held = false
+	}
+	ask := request == "" || request == "put" && c.unsure
+	if !ask {
+		put, ok := c.next(now, time.Unix(1_800_000_000, 0).Add(now+c.skew))
+		if ok && c.known {
+			c.request, c.put = "put", put
+		}
+	} else {
+		c.request = "get"
+	}
+	c.began, c.conflict, c.lost = now, false, r.IntN(10) == 0
+	c.arrives = now + seconds(4)
+	c.wake = c.arrives + seconds(4)
+	if r.IntN(8) > 0 { // mostly it is quick
+		c.arrives = now + seconds(0.1)
+		c.wake = c.arrives + seconds(2)
+	}
+	if r.IntN(50) == 0 { // it gives up before its request has arrived
+		c.wake = now + (c.arrives-now)/2
+	}
+	if c.request == "" {
+		c.arrives, c.wake = -1, now+seconds(3)
+	}
+}

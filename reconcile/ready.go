@@ -1,0 +1,154 @@
+package reconcile
+
+import (
+	"cmp"
+	"slices"
+)
+
+// ready are the keys that wait for a worker: those of the highest priority
+// first, within it tenant by tenant, one key each, and within a tenant in the
+// order in which they came.
+type ready[K comparable] struct {
+	n      int
+	shared bool        // there are tenants
+	levels []*level[K] // by priority, the highest last; some may be empty
+	free   *line[K]    // for reuse, through next
+	frees  int
+}
+
+// level is all that waits at one priority.
+type level[K comparable] struct {
+	priority int
+	n        int
+	// turn is the line that is served next, in a circle of those with keys.
+	turn *line[K]
+	// lines are the circle by tenant, where there are tenants; only is the one
+	// there is otherwise.
+	lines map[string]*line[K]
+	peak  int // the most that lines had
+	only  line[K]
+}
+
+// line is of one tenant.
+type line[K comparable] struct {
+	list[K]
+	tenant     string
+	level      *level[K]
+	prev, next *line[K]
+}
+
+const (
+	// maxEmpty is how many levels are kept though they are empty: usually all
+	// that there are.
+	maxEmpty = 8
+	// maxFreeLines bounds the lines kept for reuse.
+	maxFreeLines = 64
+	// maxPeak is how large a map of lines may have been to be kept: a map does not
+	// shrink.
+	maxPeak = 1024
+)
+
+func (r *ready[K]) push(it *item[K]) {
+	l := r.level(it.priority)
+	stand := &l.only
+	if r.shared {
+		if stand = l.lines[it.tenant]; stand == nil {
+			stand = r.open(l, it.tenant)
+		}
+	}
+	stand.push(it)
+	it.line = stand
+	l.n++
+	r.n++
+}
+
+// pop takes the next. There must be one.
+func (r *ready[K]) pop() *item[K] {
+	at := len(r.levels) - 1
+	for r.levels[at].n == 0 {
+		at--
+	}
+	l := r.levels[at]
+	stand := &l.only
+	if r.shared {
+		stand = l.turn
+		l.turn = stand.next
+	}
+	it := stand.first
+	r.remove(it)
+	return it
+}
+
+// remove takes out an item, whose turn it need not be.
+func (r *ready[K]) remove(it *item[K]) {
+	stand, l := it.line, it.line.level
+	stand.remove(it)
+	it.line = nil
+	l.n--
+	r.n--
+	if r.shared && stand.first == nil {
+		r.close(stand)
+	}
+	if l.n == 0 && len(r.levels) > maxEmpty {
+		r.levels = slices.DeleteFunc(r.levels, func(other *level[K]) bool { return other == l })
+	}
+}
+
+// level returns the one of priority, made if need be.
+func (r *ready[K]) level(priority int) *level[K] {
+	if n := len(r.levels); n > 0 && r.levels[n-1].priority == priority {
+		return r.levels[n-1]
+	}
+	at, ok := slices.BinarySearchFunc(r.levels, priority, func(l *level[K], p int) int { return cmp.Compare(l.priority, p) })
+	if !ok {
+		l := &level[K]{priority: priority}
+		l.only.level = l
+		r.levels = slices.Insert(r.levels, at, l)
+	}
+	return r.levels[at]
+}
+
+// open gives tenant a line, whose turn is after all others'.
+func (r *ready[K]) open(l *level[K], tenant string) *line[K] {
+	stand := r.free
+	if stand == nil {
+		stand = &line[K]{}
+	} else {
+		r.free = stand.next
+		r.frees--
+	}
+	stand.tenant, stand.level = tenant, l
+	if l.turn == nil {
+		stand.prev, stand.next = stand, stand
+		l.turn = stand
+	} else {
+		stand.prev, stand.next = l.turn.prev, l.turn
+		stand.prev.next, stand.next.prev = stand, stand
+	}
+	if l.lines == nil {
+		l.lines = make(map[string]*line[K])
+	}
+	l.lines[tenant] = stand
+	l.peak = max(l.peak, len(l.lines))
+	return stand
+}
+
+// close takes an empty line out of its circle.
+func (r *ready[K]) close(stand *line[K]) {
+	l := stand.level
+	delete(l.lines, stand.tenant)
+	if len(l.lines) == 0 && l.peak > maxPeak {
+		l.lines, l.peak = nil, 0
+	}
+	stand.prev.next, stand.next.prev = stand.next, stand.prev
+	if l.turn == stand {
+		if l.turn = stand.next; l.turn == stand {
+			l.turn = nil
+		}
+	}
+	*stand = line[K]{}
+	if r.frees < maxFreeLines {
+		stand.next, r.free = r.free, stand
+		r.frees++
+	}
+}

@@ -1,0 +1,117 @@
+package reconcile
+
+// table finds items by key. It is a hash table of chains through the items
+// themselves, so that keys which come and go allocate nothing, unlike in a map,
+// and it gives the memory of a burst back. It never stops to rebuild: when it
+// grows or shrinks, each call moves a few chains from the old places to the new.
+type table[K comparable] struct {
+	n      int
+	places []*item[K] // the length is zero or a power of two
+	// old are the places that are being left: those below moved are empty.
+	old   []*item[K]
+	moved int
+	// free is a list, through chain, of items for reuse.
+	free  *item[K]
+	frees int
+}
+
+const (
+	// minPlaces is what a table has once it has been used.
+	minPlaces = 64
+	// maxFree bounds the items kept for reuse after a burst.
+	maxFree = 1024
+	// moves is how many old places each call empties: with 11 a table that shrinks
+	// is done before it has to shrink again.
+	moves = 16
+)
+
+func (t *table[K]) get(key K, hash uint64) *item[K] {
+	if t.places == nil {
+		return nil
+	}
+	for it := *t.place(hash); it != nil; it = it.chain {
+		if it.hash == hash && it.key == key {
+			return it
+		}
+	}
+	return nil
+}
+
+// place is where the chain of what has hash begins.
+func (t *table[K]) place(hash uint64) **item[K] {
+	if at := int(hash) & (len(t.old) - 1); t.old != nil && at >= t.moved {
+		return &t.old[at]
+	}
+	return &t.places[int(hash)&(len(t.places)-1)]
+}
+
+// put adds an item whose key is not in the table.
+func (t *table[K]) put(it *item[K]) {
+	if t.n >= len(t.places) {
+		t.resize(max(minPlaces, 2*len(t.places)))
+	}
+	t.move()
+	at := t.place(it.hash)
+	it.chain, *at = *at, it
+	t.n++
+}
+
+// remove takes out an item and keeps it for reuse.
+func (t *table[K]) remove(it *item[K]) {
+	at := t.place(it.hash)
+	for *at != it {
+		at = &(*at).chain
+	}
+	*at = it.chain
+	t.n--
+	*it = item[K]{}
+	if t.frees < maxFree {
+		it.chain, t.free = t.free, it
+		t.frees++
+	}
+	if len(t.places) > minPlaces && t.n < len(t.places)/8 {
+		t.resize(len(t.places) / 4)
+	}
+	t.move()
+}
+
+// spare returns an item that says nothing.
+func (t *table[K]) spare() *item[K] {
+	it := t.free
+	if it == nil {
+		return &item[K]{}
+	}
+	t.free, it.chain = it.chain, nil
+	t.frees--
+	return it
+}
+
+// resize begins the move to n places, unless one is under way.
+func (t *table[K]) resize(n int) {
+	if t.old != nil {
+		return
+	}
+	t.old, t.moved, t.places = t.places, 0, make([]*item[K], n)
+}
+
+// move takes a few chains to their new places.
+func (t *table[K]) move() {
+	for range moves {
+		if t.old == nil {
+			return
+		}
+		if t.moved == len(t.old) {
+			t.old = nil
+			return
+		}
+		it := t.old[t.moved]
+		t.old[t.moved] = nil
+		t.moved++
+		for it != nil {
+			next := it.chain
+			at := &t.places[int(it.hash)&(len(t.places)-1)]
+			it.chain, *at = *at, it
+			it = next
+		}
+	}
+}

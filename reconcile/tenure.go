@@ -1,0 +1,127 @@
+package reconcile
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// Fence marks what a leader writes. Whoever stores it refuses what has a lower
+// Term of the same UID than it has seen: the write of a process that was stopped,
+// or whose write was, for so long that another leads.
+type Fence struct {
+	// UID is of the lease: terms of an earlier one of its name cannot be compared.
+	UID string
+	// Term is the lease's count of transitions; each holder's is higher than those
+	// of all before it.
+	Term int
+	// Holder is the identity of the leader.
+	Holder string
+}
+
+type fenceKey struct{}
+
+// FenceOf returns the fence of the leader whose work ctx is of.
+func FenceOf(ctx context.Context) (Fence, bool) {
+	f, ok := ctx.Value(fenceKey{}).(Fence)
+	return f, ok
+}
+
+// tenure is the context of a leader's work. It ends at until, and does not wait
+// for a timer to say so: a process that was stopped finds its time over when it
+// asks, though none of its timers has rung yet.
+type tenure struct {
+	context.Context
+	cancel context.CancelFunc
+	now    func() time.Duration
+	until  atomic.Int64
+	timer  *time.Timer
+}
+
+func (e *Elector) newTenure(ctx context.Context, state *election) *tenure {
+	t := &tenure{now: e.now}
+	t.Context, t.cancel = context.WithCancel(context.WithValue(ctx, fenceKey{},
+		Fence{UID: state.seen.UID, Term: state.seen.Transitions, Holder: e.config.Identity}))
+	t.until.Store(int64(state.until))
+	t.timer = time.AfterFunc(state.until-e.now(), func() { _ = t.Err() })
+	return t
+}
+
+// Err implements context.Context.
+func (t *tenure) Err() error {
+	if t.now() >= time.Duration(t.until.Load()) {
+		t.cancel()
+	}
+	return t.Context.Err()
+}
+
+func (t *tenure) extend(until time.Duration) {
+	t.until.Store(int64(until))
+	t.timer.Reset(until - t.now())
+}
+
+func (t *tenure) end() {
+	t.timer.Stop()
+	t.cancel()
+}
+
+// lead does the work and renews the lease until it has ended, even where it has
+// been cancelled: nobody else is to lead before that. It reports whether the work
+// ended by itself, and how.
+func (e *Elector) lead(ctx context.Context, state *election) (byItself bool, err error) {
+	t := e.newTenure(ctx, state)
+	defer t.end()
+	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer stop()
+		err = e.config.Work(t)
+		byItself = t.Err() == nil
+	}()
+	tick := time.NewTicker(e.config.RetryPeriod)
+	defer tick.Stop()
+	for lost := false; ; {
+		select {
+		case <-ended:
+			return byItself, err
+		case <-tick.C:
+		}
+		if !state.held {
+			continue
+		}
+		by := state.until
+		if now := e.now(); by <= now {
+			by = now + e.config.RenewDeadline
+		}
+		e.attempt(renewing, state, by)
+		switch {
+		case lost:
+		case state.leads(e.now()) && t.Err() == nil:
+			t.extend(state.until)
+		case !state.leads(e.now()):
+			lost = true
+			t.end()
+		}
+	}
+}
+
+// release gives the lease up if what is read of it says that it is ours.
+func (e *Elector) release(ctx context.Context, state *election) {
+	if !state.held && !state.unsure {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.config.RenewDeadline)
+	defer cancel()
+	r, err := e.config.Lease.Get(ctx)
+	if err != nil {
+		e.failed(ctx, err, "cannot read the lease to release it")
+		return
+	}
+	state.saw(r, e.now())
+	if r, ok := state.released(time.Now()); ok {
+		if _, err := e.config.Lease.Put(ctx, r); err != nil {
+			e.failed(ctx, err, "cannot release the lease")
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/planekit/planekit/reconcile"
+)
+
+type lamp struct{ name, room string }
+
+// copied is a local copy that a test changes by hand.
+type copied struct {
+	handles map[int]func(old, new *lamp)
+	synced  chan struct{}
+}
+
+func newCopied() *copied {
+	return &copied{map[int]func(old, new *lamp){}, make(chan struct{})}
+}
+
+func (c *copied) Subscribe(handle func(old, new *lamp)) func() {
+	n := len(c.handles)
+	c.handles[n] = handle
+	return func() { delete(c.handles, n) }
+}
+
+func (c *copied) Synced() <-chan struct{} { return c.synced }
+
+func (c *copied) change(old, new *lamp) {
+	for _, handle := range c.handles {
+		handle(old, new)
+	}
+}
+
+// TestWatch: nothing is called before all copies are complete; then what changes
+// point to is, and after Run nothing is subscribed.
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls []string
+		c := newController(t, reconcile.Config[string]{Workers: 1, Reconcile: func(_ context.Context, key string) (reconcile.Result, error) {
+			calls = append(calls, key)
+			return reconcile.Result{}, nil
+		}})
+		lamps, others := newCopied(), newCopied()
+		reconcile.Watch(c, lamps, reconcile.Itself(func(l *lamp) string { return l.name }))
+		reconcile.Watch(c, others, reconcile.Owners(func(l *lamp) []string { return []string{"room " + l.room} }))
+		reconcile.Watch(c, others, func(old, new *lamp) iter.Seq[string] { return slices.Values([]string{"every"}) })
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- c.Run(ctx) }()
+		step := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			slices.Sort(calls)
+			if !slices.Equal(calls, want) {
+				t.Errorf("calls for %q, want %q", calls, want)
+			}
+			calls = nil
+		}
+		synctest.Wait()
+		lamps.change(nil, &lamp{name: "a"})
+		close(lamps.synced)
+		step()
+		close(others.synced)
+		step("a")
+		lamps.change(&lamp{name: "a"}, &lamp{name: "a"})
+		step("a")
+		lamps.change(&lamp{name: "a"}, nil)
+		step("a")
+		others.change(&lamp{room: "1"}, &lamp{room: "2"})
+		step("every", "room 1", "room 2")
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if len(lamps.handles)+len(others.handles) > 0 {
+			t.Error("it is subscribed still")
+		}
+	})
+}
+
+func TestWatchEndsBeforeSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newController(t, reconcile.Config[string]{Reconcile: func(context.Context, string) (reconcile.Result, error) {
+			t.Error("called")
+			return reconcile.Result{}, nil
+		}})
+		lamps := newCopied()
+		reconcile.Watch(c, lamps, reconcile.Itself(func(l *lamp) string { return l.name }))
+		c.Enqueue("a")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := c.Run(ctx); err != nil || len(lamps.handles) > 0 {
+			t.Error(err, lamps.handles)
+		}
+	})
+}
+
+// TestResultPriority: what fails keeps its priority, and a result may change it.
+func TestResultPriority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls []string
+		failed := false
+		c := newController(t, reconcile.Config[string]{Workers: 1, Reconcile: func(_ context.Context, key string) (reconcile.Result, error) {
+			calls = append(calls, key)
+			switch {
+			case key == "busy":
+				time.Sleep(time.Second) // in which the others' time comes
+			case key == "urgent" && !failed:
+				failed = true
+				return reconcile.Result{}, errors.New("no")
+			case key == "raised" && len(calls) < 4:
+				return reconcile.Result{After: 500 * time.Millisecond, Priority: 9}, nil
+			}
+			return reconcile.Result{}, nil
+		}})
+		c.EnqueueWith("urgent", reconcile.AddOptions{Priority: 5})
+		c.EnqueueWith("raised", reconcile.AddOptions{Priority: 4})
+		c.EnqueueWith("busy", reconcile.AddOptions{Priority: 3})
+		c.Enqueue("plain")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := c.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		if want := []string{"urgent", "raised", "busy", "raised", "urgent", "plain"}; !slices.Equal(calls, want) {
+			t.Errorf("calls for %q, want %q", calls, want)
+		}
+	})
+}
+
+func TestControllerHooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		began, ended := 0, map[reconcile.Outcome]time.Duration{}
+		c := newController(t, reconcile.Config[string]{
+			Queue: reconcile.NewQueue[string](reconcile.Backoff{Min: time.Hour, Max: time.Hour}),
+			Hooks: reconcile.Hooks{
+				Began: func() { mu.Lock(); began++; mu.Unlock() },
+				Ended: func(how reconcile.Outcome, took time.Duration) { mu.Lock(); ended[how] += took; mu.Unlock() },
+			},
+			Reconcile: func(_ context.Context, key string) (reconcile.Result, error) {
+				time.Sleep(time.Second)
+				switch reconcile.Outcome(key) {
+				case reconcile.Failure:
+					return reconcile.Result{}, errors.New("no")
+				case reconcile.Panic:
+					panic("oh")
+				case reconcile.Requeue:
+					return reconcile.Result{Requeue: true}, nil
+				case reconcile.RequeueAfter:
+					return reconcile.Result{After: time.Hour}, nil
+				}
+				return reconcile.Result{}, nil
+			}})
+		kinds := []reconcile.Outcome{reconcile.Success, reconcile.Failure, reconcile.Panic, reconcile.Requeue, reconcile.RequeueAfter}
+		for _, how := range kinds {
+			c.Enqueue(string(how))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := c.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		for _, how := range kinds {
+			if ended[how] != time.Second {
+				t.Errorf("%s: %v, want 1s", how, ended[how])
+			}
+		}
+		if began != len(kinds) {
+			t.Errorf("%d calls began", began)
+		}
+	})
+}
