@@ -2,6 +2,7 @@ package compat
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"fmt"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/planekit/planekit/compat/stock"
 	"github.com/planekit/planekit/internal/scenario"
 )
 
@@ -142,6 +144,11 @@ func tableLines() ([]string, error) {
 			versions[client] = strings.Replace(versions[client], "v0.", "v1.", 1)
 		}
 	}
+	release, err := stock.Version(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	versions["kube-controller-manager"], versions["kube-apiserver"] = release, release
 	shown.Lock()
 	defer shown.Unlock()
 	rows := slices.SortedFunc(maps.Keys(shown.rows), func(a, b row) int {

@@ -1,0 +1,274 @@
+package convergence
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/apiserver/kube"
+	"github.com/planekit/planekit/authn/serviceaccount"
+	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/events"
+	"github.com/planekit/planekit/client/kubeconfig"
+	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/informer"
+	"github.com/planekit/planekit/reconcile/controllers"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ours are our controllers at work over the wire.
+type ours struct {
+	parts
+	api *client.Client
+	log logr.Logger
+
+	namespaces      *informer.Informer[*corev1.Namespace]
+	pods            *informer.Informer[*corev1.Pod]
+	configMaps      *informer.Informer[*corev1.ConfigMap]
+	secrets         *informer.Informer[*corev1.Secret]
+	accounts        *informer.Informer[*corev1.ServiceAccount]
+	services        *informer.Informer[*corev1.Service]
+	endpoints       *informer.Informer[*corev1.Endpoints]
+	endpointSlices  *informer.Informer[*discoveryv1.EndpointSlice]
+	quotas          *informer.Informer[*corev1.ResourceQuota]
+	deployments     *informer.Informer[*appsv1.Deployment]
+	replicaSets     *informer.Informer[*appsv1.ReplicaSet]
+	jobs            *informer.Informer[*batchv1.Job]
+	clusterRoles    *informer.Informer[*rbacv1.ClusterRole]
+	nodes           *informer.Informer[*corev1.Node]
+	podsBy          *informer.Index[types.UID, *corev1.Pod]
+	replicaSetsByID *informer.Index[types.UID, *appsv1.ReplicaSet]
+}
+
+// OurControllers runs our controllers against the server that a kubeconfig leads
+// to, until the test ends.
+func OurControllers(t testing.TB, path string) {
+	t.Helper()
+	loaded, err := kubeconfig.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, _, err := loaded.Client("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := client.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(api.Close)
+	o := &ours{parts: parts{t: t}, api: api, log: funcr.New(func(prefix, args string) { t.Log(prefix, args) }, funcr.Options{})}
+	o.copy()
+	o.workloads()
+	o.network()
+	o.housekeeping()
+	o.start()
+}
+
+func (o *ours) copy() {
+	p, api := &o.parts, o.api
+	o.namespaces = copyOf(p, typed.Namespaces(api))
+	o.pods = copyOf(p, typed.Pods(api))
+	o.configMaps = copyOf(p, typed.ConfigMaps(api))
+	o.secrets = copyOf(p, typed.Secrets(api))
+	o.accounts = copyOf(p, typed.ServiceAccounts(api))
+	o.services = copyOf(p, typed.Services(api))
+	o.endpoints = copyOf(p, typed.Endpoints(api))
+	o.endpointSlices = copyOf(p, typed.EndpointSlices(api))
+	o.quotas = copyOf(p, typed.ResourceQuotas(api))
+	o.deployments = copyOf(p, typed.Deployments(api))
+	o.replicaSets = copyOf(p, typed.ReplicaSets(api))
+	o.jobs = copyOf(p, typed.Jobs(api))
+	o.clusterRoles = copyOf(p, typed.ClusterRoles(api))
+	o.nodes = copyOf(p, typed.Nodes(api))
+	o.podsBy = informer.NewIndex(o.pods, controllers.ByController[*corev1.Pod])
+	o.replicaSetsByID = informer.NewIndex(o.replicaSets, controllers.ByController[*appsv1.ReplicaSet])
+}
+
+// add takes a controller that was made.
+func (o *ours) add(c interface{ Run(context.Context) error }, err error) {
+	o.t.Helper()
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	o.runs = append(o.runs, c.Run)
+}
+
+// recorder records the events of one controller, under its name in Kubernetes.
+func (o *ours) recorder(component string) *events.Recorder {
+	o.t.Helper()
+	recorder, err := events.New(events.Config{Client: o.api, Component: component, Log: o.log})
+	o.add(recorder, err)
+	return recorder
+}
+
+func (o *ours) workloads() {
+	o.add(controllers.NewDeployment(controllers.DeploymentConfig{
+		Deployments: o.deployments, ReplicaSets: o.replicaSets, Pods: o.pods,
+		ReplicaSetsByController: o.replicaSetsByID, PodsByController: o.podsBy,
+		Writer: typed.Deployments(o.api), ReplicaSetWriter: typed.ReplicaSets(o.api),
+		Events: o.recorder("deployment-controller"), Log: o.log,
+	}))
+	o.add(controllers.NewReplicaSet(controllers.ReplicaSetConfig{
+		ReplicaSets: o.replicaSets, Pods: o.pods, PodsByController: o.podsBy,
+		Status: typed.ReplicaSets(o.api), Writer: typed.Pods(o.api),
+		Events: o.recorder("replicaset-controller"), Log: o.log,
+	}))
+	o.add(controllers.NewJob(controllers.JobConfig{
+		Jobs: o.jobs, Pods: o.pods, PodsByController: o.podsBy,
+		Status: typed.Jobs(o.api), Writer: typed.Pods(o.api),
+		Events: o.recorder("job-controller"), Log: o.log,
+	}))
+}
+
+func (o *ours) network() {
+	services := informer.NewIndex(o.services, controllers.ByNamespace[*corev1.Service])
+	pods := informer.NewIndex(o.pods, controllers.ByNamespace[*corev1.Pod])
+	o.add(controllers.NewEndpoints(controllers.EndpointsConfig{
+		Services: o.services, Pods: o.pods, Endpoints: o.endpoints, ServicesByNamespace: services, PodsByNamespace: pods,
+		ServiceReader: typed.Services(o.api), Writer: typed.Endpoints(o.api),
+		Events: o.recorder("endpoint-controller"), Log: o.log,
+	}))
+	o.add(controllers.NewEndpointSlice(controllers.EndpointSliceConfig{
+		Services: o.services, Pods: o.pods, Nodes: o.nodes, EndpointSlices: o.endpointSlices,
+		ServicesByNamespace: services, PodsByNamespace: pods,
+		SlicesByService: informer.NewIndex(o.endpointSlices, controllers.ByService),
+		Writer:          typed.EndpointSlices(o.api),
+		Events:          o.recorder("endpoint-slice-controller"), Log: o.log,
+	}))
+}
+
+func (o *ours) housekeeping() {
+	o.add(controllers.NewTTLAfterFinished(controllers.TTLAfterFinishedConfig{Jobs: o.jobs, Writer: typed.Jobs(o.api), Log: o.log}))
+	core := corev1.SchemeGroupVersion
+	o.add(controllers.NewGarbage(controllers.GarbageConfig{
+		Kinds: []controllers.GarbageKind{
+			controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("Deployment"), true, o.deployments, typed.Deployments(o.api)),
+			controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, o.replicaSets, typed.ReplicaSets(o.api)),
+			controllers.NewGarbageKind(batchv1.SchemeGroupVersion.WithKind("Job"), true, o.jobs, typed.Jobs(o.api)),
+			controllers.NewGarbageKind(core.WithKind("Pod"), true, o.pods, typed.Pods(o.api)),
+			controllers.NewGarbageKind(core.WithKind("ConfigMap"), true, o.configMaps, typed.ConfigMaps(o.api)),
+			controllers.NewGarbageKind(core.WithKind("Secret"), true, o.secrets, typed.Secrets(o.api)),
+			controllers.NewGarbageKind(core.WithKind("ServiceAccount"), true, o.accounts, typed.ServiceAccounts(o.api)),
+			controllers.NewGarbageKind(core.WithKind("Service"), true, o.services, typed.Services(o.api)),
+			controllers.NewGarbageKind(core.WithKind("Endpoints"), true, o.endpoints, typed.Endpoints(o.api)),
+			controllers.NewGarbageKind(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), true, o.endpointSlices, typed.EndpointSlices(o.api)),
+		},
+		Log: o.log,
+	}))
+	o.add(controllers.NewNamespace(controllers.NamespaceConfig{
+		Namespaces: o.namespaces, Writer: finalizer{o.api}, Status: typed.Namespaces(o.api), Log: o.log,
+		Contents: func(context.Context) ([]controllers.NamespaceContent, error) { return o.contents(), nil },
+	}))
+	o.add(controllers.NewServiceAccount(controllers.ServiceAccountConfig{
+		Namespaces: o.namespaces, ServiceAccounts: o.accounts, Writer: typed.ServiceAccounts(o.api), Log: o.log,
+	}))
+	o.add(controllers.NewToken(controllers.TokenConfig{
+		ServiceAccounts: o.accounts, Secrets: o.secrets, Accounts: typed.ServiceAccounts(o.api), Writer: typed.Secrets(o.api),
+		SecretsByNamespace: informer.NewIndex(o.secrets, controllers.ByNamespace[*corev1.Secret]),
+		Sign:               o.signer(), CA: []byte(Authority), Log: o.log,
+	}))
+	o.add(controllers.NewRootCA(controllers.RootCAConfig{
+		Namespaces: o.namespaces, ConfigMaps: o.configMaps, Writer: typed.ConfigMaps(o.api), CA: []byte(Authority), Log: o.log,
+	}))
+	o.add(controllers.NewClusterRole(controllers.ClusterRoleConfig{
+		ClusterRoles: o.clusterRoles, Writer: typed.ClusterRoles(o.api), Log: o.log,
+	}))
+	o.add(controllers.NewResourceQuota(controllers.ResourceQuotaConfig{
+		ResourceQuotas: o.quotas, Status: typed.ResourceQuotas(o.api), Log: o.log,
+		Kinds: []controllers.QuotaKind{
+			controllers.NewQuotaKind(corev1.Resource("pods"), o.pods),
+			controllers.NewQuotaKind(corev1.Resource("configmaps"), o.configMaps),
+			controllers.NewQuotaKind(appsv1.Resource("deployments"), o.deployments),
+		},
+	}))
+}
+
+// contents delete what a namespace contains, makers of others first, events last.
+func (o *ours) contents() []controllers.NamespaceContent {
+	order := []string{"deployments", "replicasets", "jobs", "pods", "", "events"} // all others in the middle
+	rank := func(r apiserver.Resource) int {
+		if i := slices.Index(order, r.Plural); i >= 0 {
+			return i
+		}
+		return slices.Index(order, "")
+	}
+	resources := kube.Resources()
+	slices.SortStableFunc(resources, func(a, b apiserver.Resource) int { return rank(a) - rank(b) })
+	var out []controllers.NamespaceContent
+	for _, r := range resources {
+		if r.Namespaced && r.Answer == nil {
+			out = append(out, controllers.NamespaceContent{
+				Resource: schema.GroupResource{Group: r.Group, Resource: r.Plural}, Empty: o.emptier(r),
+			})
+		}
+	}
+	return out
+}
+
+// emptier deletes all objects of a resource in a namespace, and counts what is left.
+func (o *ours) emptier(r apiserver.Resource) func(context.Context, string) (controllers.Remains, error) {
+	objects := client.For(o.api, client.Type[*metav1.PartialObjectMetadata]{
+		Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, Namespaced: true,
+		New: func() *metav1.PartialObjectMetadata { return &metav1.PartialObjectMetadata{} },
+	})
+	background := metav1.DeletePropagationBackground
+	return func(ctx context.Context, namespace string) (controllers.Remains, error) {
+		failed := objects.DeleteCollection(ctx, namespace, metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{})
+		left, _, err := objects.List(ctx, namespace, metav1.ListOptions{})
+		remains := controllers.Remains{Objects: len(left), Finalizers: map[string]int{}}
+		for _, object := range left {
+			for _, finalizer := range object.Finalizers {
+				remains.Finalizers[finalizer]++
+			}
+		}
+		return remains, errors.Join(failed, err)
+	}
+}
+
+// signer signs the tokens that are kept in secrets. Nobody asks whether they are
+// true.
+func (o *ours) signer() controllers.TokenSigner {
+	o.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	signer, err := serviceaccount.NewSigner(serviceaccount.LegacyIssuer, key)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return func(account *corev1.ServiceAccount, secret *corev1.Secret) (string, error) {
+		return signer.SignLegacy(account.Namespace, serviceaccount.Ref{Name: account.Name, UID: string(account.UID)}, secret.Name)
+	}
+}
+
+// finalizer writes the finalizers of namespaces.
+type finalizer struct{ api *client.Client }
+
+func (f finalizer) Finalize(ctx context.Context, namespace *corev1.Namespace) error {
+	whole := namespace.DeepCopy()
+	whole.APIVersion, whole.Kind = "v1", "Namespace"
+	body, err := json.Marshal(whole)
+	if err != nil {
+		return err
+	}
+	_, err = f.api.Do(ctx, client.Request{Method: http.MethodPut, Path: "/api/v1/namespaces/" + namespace.Name + "/finalize", Body: body})
+	return err
+}

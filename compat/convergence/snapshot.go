@@ -1,0 +1,170 @@
+package convergence
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+)
+
+// Snapshot is what is in a room: texts in YAML by kind and name, several where
+// several objects have the same role, in the order of the alphabet.
+type Snapshot map[string][]string
+
+// take writes down what is in a room.
+func take(ctx context.Context, client dynamic.Interface, r *record, room string) (Snapshot, error) {
+	n := namesOf(r.history(room))
+	s := Snapshot{}
+	for _, kind := range kinds {
+		list, err := client.Resource(kind).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		var inside []*unstructured.Unstructured
+		for i := range list.Items {
+			if u := &list.Items[i]; roomOf(u) == room {
+				inside = append(inside, u)
+			}
+		}
+		if kind.Resource == "events" {
+			if lines := eventLines(n, inside); len(lines) > 0 {
+				s["events"] = lines
+			}
+			continue
+		}
+		for _, u := range inside {
+			plain(u.Object)
+			object := n.value(u.Object).(map[string]any)
+			text, err := yaml.Marshal(sorted(object))
+			if err != nil {
+				return nil, err
+			}
+			key := fmt.Sprintf("%s %s", kind.Resource, n.text(u.GetName()))
+			s[key] = append(s[key], string(text))
+		}
+	}
+	for _, texts := range s {
+		slices.Sort(texts)
+	}
+	return s, nil
+}
+
+// plain removes what says nothing about where a side has come to.
+func plain(object map[string]any) {
+	meta := object["metadata"].(map[string]any)
+	delete(meta, "resourceVersion")
+	// Whoever writes is named in it, by the name of the program; the fields that
+	// each writes are compared as values.
+	delete(meta, "managedFields")
+	if object["kind"] == "ReplicaSet" {
+		// Counts the writes of whoever resizes it. That the status is of the present
+		// one is what matters.
+		have, _, _ := unstructured.NestedInt64(object, "metadata", "generation")
+		observed, ok, _ := unstructured.NestedInt64(object, "status", "observedGeneration")
+		meta["generation"] = "{generation}"
+		if ok && have == observed {
+			object["status"].(map[string]any)["observedGeneration"] = "{generation}"
+		}
+	}
+	if object["kind"] == "Secret" && object["type"] == "kubernetes.io/service-account-token" {
+		if data, ok := object["data"].(map[string]any); ok && data["token"] != nil {
+			data["token"] = "{token}"
+		}
+	}
+}
+
+// unordered are the lists whose order means nothing.
+var unordered = map[string]bool{
+	"conditions": true, "endpoints": true, "addresses": true, "notReadyAddresses": true, "subsets": true, "ports": true,
+	"ownerReferences": true, "finalizers": true,
+}
+
+// sorted brings lists whose order means nothing into an order.
+func sorted(v any) any {
+	switch v := v.(type) {
+	case []any:
+		for i := range v {
+			v[i] = sorted(v[i])
+		}
+	case map[string]any:
+		for key, value := range v {
+			v[key] = sorted(value)
+			if list, ok := value.([]any); ok && unordered[key] {
+				slices.SortFunc(list, func(a, b any) int { return strings.Compare(compact(a), compact(b)) })
+			}
+		}
+	}
+	return v
+}
+
+func compact(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // it came as JSON
+	}
+	return string(data)
+}
+
+// eventLines are the events of a room: how often who said what of whom.
+func eventLines(n names, events []*unstructured.Unstructured) []string {
+	counts := map[string]int64{}
+	for _, e := range events {
+		field := func(path ...string) string {
+			value, _, _ := unstructured.NestedString(e.Object, path...)
+			return n.text(value)
+		}
+		line := fmt.Sprintf("%s %s: %s %s by %s: %s", field("involvedObject", "kind"), field("involvedObject", "name"),
+			field("type"), field("reason"), field("source", "component"), field("message"))
+		count, ok, _ := unstructured.NestedInt64(e.Object, "count")
+		if !ok {
+			count = 1
+		}
+		counts[line] += count
+	}
+	lines := []string{}
+	for line, count := range counts {
+		lines = append(lines, fmt.Sprintf("%d x %s\n", count, line))
+	}
+	return lines
+}
+
+// Diff says where s is not as the reference, or nothing.
+func (s Snapshot) Diff(reference Snapshot) string {
+	keys := map[string]bool{}
+	for key := range s {
+		keys[key] = true
+	}
+	for key := range reference {
+		keys[key] = true
+	}
+	var out strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		have, want := strings.Join(s[key], "---\n"), strings.Join(reference[key], "---\n")
+		switch {
+		case have == want:
+			continue
+		case len(s[key]) == 0:
+			fmt.Fprintf(&out, "%s: not here, %d in the reference\n", key, len(reference[key]))
+			continue
+		case len(reference[key]) == 0:
+			fmt.Fprintf(&out, "%s: %d here, not in the reference\n", key, len(s[key]))
+			continue
+		}
+		text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+			A: difflib.SplitLines(want), B: difflib.SplitLines(have), FromFile: "reference", ToFile: "here", Context: 2,
+		})
+		if err != nil {
+			panic(err) // it writes to memory
+		}
+		fmt.Fprintf(&out, "%s (%d in the reference, %d here)\n%s", key, len(reference[key]), len(s[key]), text)
+	}
+	return out.String()
+}

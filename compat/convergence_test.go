@@ -1,0 +1,100 @@
+package compat
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/planekit/planekit/compat/convergence"
+	"github.com/planekit/planekit/compat/stock"
+)
+
+// TestConvergence: the stock controllers over our API server, and ours over both,
+// make of the same manifests what the stock controllers make of them over a stock
+// kube-apiserver.
+func TestConvergence(t *testing.T) {
+	bin, err := stock.Build(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sides := []side{
+		{name: "reference", server: stockServer(bin), controllers: stockControllers(bin)},
+		{
+			name: "kube-controller-manager", server: convergence.OurServer, controllers: stockControllers(bin),
+			client: "kube-controller-manager", shows: "its controllers over our API server make of the same manifests what they make over a stock kube-apiserver, " +
+				"step by step: objects with status, conditions and events",
+		},
+		{
+			name: "controllers", server: stockServer(bin), controllers: convergence.OurControllers,
+			client: "kube-apiserver", shows: "our controllers over a stock kube-apiserver make of the same manifests what the stock ones make, in the same way",
+		},
+		{
+			name: "both", server: convergence.OurServer, controllers: convergence.OurControllers,
+			client: "kube-controller-manager", shows: "our controllers over our API server make of the same manifests what it makes over a stock kube-apiserver",
+		},
+	}
+	scenarios := slices.Concat(convergence.Deployments(), convergence.Jobs(), convergence.Others())
+	var reference []convergence.Played
+	for _, side := range sides {
+		t.Run(side.name, func(t *testing.T) {
+			if side.client != "" {
+				shows(t, side.client, side.shows)
+			}
+			played := side.play(t, scenarios)
+			if reference == nil {
+				reference = played
+			}
+			for i, scenario := range scenarios {
+				t.Run(scenario.Name, func(t *testing.T) { compare(t, scenario, played[i], reference[i]) })
+			}
+		})
+	}
+}
+
+// side is an API server with controllers, and the row that it makes in the table.
+type side struct {
+	name, client, shows string
+	server              func(testing.TB) string
+	controllers         func(testing.TB, string)
+}
+
+func (s *side) play(t *testing.T, scenarios []convergence.Scenario) []convergence.Played {
+	kubeconfig := s.server(t)
+	// The watches end before the server does.
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	made, err := convergence.NewSide(ctx, kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.controllers(t, kubeconfig)
+	return made.Run(ctx, scenarios)
+}
+
+// compare fails where a scenario has gone otherwise than in the reference.
+func compare(t *testing.T, scenario convergence.Scenario, played, reference convergence.Played) {
+	if played.Err != nil {
+		t.Error(played.Err)
+	}
+	steps := []string{"namespace"}
+	for _, step := range scenario.Steps {
+		steps = append(steps, step.Name)
+	}
+	for i := range min(len(played.Steps), len(reference.Steps)) {
+		if diff := played.Steps[i].Diff(reference.Steps[i]); diff != "" {
+			t.Errorf("after %q:\n%s", steps[i], diff)
+		}
+	}
+}
+
+func stockServer(bin string) func(testing.TB) string {
+	return func(t testing.TB) string { return stock.NewServer(t, bin).Kubeconfig }
+}
+
+func stockControllers(bin string) func(testing.TB, string) {
+	return func(t testing.TB, kubeconfig string) {
+		stock.NewManager(t, bin, stock.ManagerConfig{
+			Kubeconfig: kubeconfig, Controllers: convergence.StockControllers, CA: convergence.Authority,
+		})
+	}
+}

@@ -1,0 +1,249 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/apiserver/apiservertest"
+	"github.com/planekit/planekit/apiserver/kube"
+	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/reconcile"
+	"github.com/planekit/planekit/reconcile/lease"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// The times of an election, for tests.
+const (
+	leaseDuration = 2 * time.Second
+	renewDeadline = time.Second
+	retryPeriod   = 50 * time.Millisecond
+)
+
+// stage is where candidates meet.
+type stage struct {
+	t      *testing.T
+	server *apiservertest.Server
+	leads  chan string
+
+	// mu guards the field below.
+	mu      sync.Mutex
+	leading map[string]bool
+}
+
+func newStage(t *testing.T) *stage {
+	return &stage{t: t, server: apiservertest.Start(t, apiservertest.WithResources(kube.Resources()...)),
+		leads: make(chan string, 100), leading: map[string]bool{}}
+}
+
+// lead is the work of all candidates.
+func (s *stage) lead(ctx context.Context, who string) {
+	s.mu.Lock()
+	if len(s.leading) > 0 {
+		s.t.Errorf("%s leads beside %v", who, s.leading)
+	}
+	s.leading[who] = true
+	s.mu.Unlock()
+	s.leads <- who
+	<-ctx.Done()
+	s.mu.Lock()
+	delete(s.leading, who)
+	s.mu.Unlock()
+}
+
+// next is who leads next, by some time.
+func (s *stage) next(within time.Duration) string {
+	s.t.Helper()
+	select {
+	case who := <-s.leads:
+		return who
+	case <-time.After(within):
+		s.t.Fatalf("nobody leads after %v", within)
+		return ""
+	}
+}
+
+// candidate runs until stop is called, or is cut off from the server.
+type candidate struct {
+	stop func()
+	cut  *atomic.Bool
+}
+
+// wire is a way to the server that can be cut.
+type wire struct {
+	next http.RoundTripper
+	cut  *atomic.Bool
+}
+
+func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	if w.cut.Load() {
+		return nil, errors.New("the wire is cut")
+	}
+	return w.next.RoundTrip(r)
+}
+
+func (s *stage) start(cut *atomic.Bool, run func(context.Context)) candidate {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	var done sync.WaitGroup
+	done.Go(func() { run(ctx) })
+	stop := sync.OnceFunc(func() { cancel(); done.Wait() })
+	s.t.Cleanup(stop)
+	return candidate{stop, cut}
+}
+
+func (s *stage) planekit(who string) candidate {
+	cut := &atomic.Bool{}
+	api, err := client.New(client.Config{Server: s.server.URL, Transport: wire{s.server.Client().Transport, cut}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	shared, err := lease.New(lease.Config{Namespace: "default", Name: "the-one", Leases: client.For(api, client.Type[*coordinationv1.Lease]{
+		Group: "coordination.k8s.io", Version: "v1", Kind: "Lease", Plural: "leases", Namespaced: true,
+		New: func() *coordinationv1.Lease { return &coordinationv1.Lease{} },
+	})})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	elector, err := reconcile.NewElector(reconcile.LeadConfig{
+		Identity: who, Lease: shared, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+		Work: func(ctx context.Context) error { s.lead(ctx, who); return nil },
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return s.start(cut, func(ctx context.Context) {
+		for ctx.Err() == nil {
+			if err := elector.Run(ctx); err != nil {
+				s.t.Error(err)
+			}
+		}
+	})
+}
+
+func (s *stage) clientGo(who string) candidate {
+	config, err := clientcmd.RESTConfigFromKubeConfig(s.server.Kubeconfig())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cut := &atomic.Bool{}
+	config.QPS = -1
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return wire{next, cut} })
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return s.start(cut, func(ctx context.Context) {
+		for ctx.Err() == nil {
+			elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+				Lock: &resourcelock.LeaseLock{
+					LeaseMeta: metav1.ObjectMeta{Namespace: "default", Name: "the-one"}, Client: clients.CoordinationV1(),
+					LockConfig: resourcelock.ResourceLockConfig{Identity: who},
+				},
+				LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, ReleaseOnCancel: true,
+				Callbacks: leaderelection.LeaderCallbacks{
+					OnStartedLeading: func(ctx context.Context) { s.lead(ctx, who) },
+					OnStoppedLeading: func() {},
+				},
+			})
+			if err != nil {
+				s.t.Error(err)
+				return
+			}
+			elector.Run(logr.NewContext(ctx, logr.Discard()))
+		}
+	})
+}
+
+// TestNeverBoth: two of each kind; the leader is stopped again and again.
+func TestNeverBoth(t *testing.T) {
+	s := newStage(t)
+	kinds := map[string]func(string) candidate{"planekit": s.planekit, "client-go": s.clientGo}
+	running := map[string]candidate{}
+	led := map[string]int{}
+	for kind, start := range kinds {
+		for i := range 2 {
+			who := fmt.Sprint(kind, " ", i)
+			running[who] = start(who)
+		}
+	}
+	for i := range 8 {
+		who := s.next(leaseDuration)
+		kind := who[:len(who)-2]
+		led[kind]++
+		running[who].stop()
+		delete(running, who)
+		if i < 4 { // a new one of the kind that has led less
+			if kind == "planekit" {
+				kind = "client-go"
+			} else {
+				kind = "planekit"
+			}
+		}
+		who = fmt.Sprint(kind, " ", i+2)
+		running[who] = kinds[kind](who)
+	}
+	if led["planekit"] == 0 || led["client-go"] == 0 {
+		t.Errorf("they led %v times", led)
+	}
+}
+
+// TestRelease: who is stopped lets one of the other kind in long before the lease
+// has lasted.
+func TestRelease(t *testing.T) {
+	s := newStage(t)
+	a := s.planekit("planekit")
+	s.next(leaseDuration)
+	b := s.clientGo("client-go")
+	for _, step := range []struct {
+		leader candidate
+		again  func()
+		next   string
+	}{
+		{a, func() { a = s.planekit("planekit") }, "client-go"},
+		{b, func() {}, "planekit"},
+	} {
+		step.leader.stop()
+		start := time.Now()
+		if who := s.next(leaseDuration); who != step.next || time.Since(start) > leaseDuration/2 {
+			t.Errorf("%s leads after %v, want %s sooner than the lease lasts", who, time.Since(start), step.next)
+		}
+		step.again()
+	}
+	a.stop()
+}
+
+// TestCutOff: who cannot renew is followed by one of the other kind when the lease
+// has lasted, not before it has ended its work.
+func TestCutOff(t *testing.T) {
+	for _, order := range []string{"planekit, client-go", "client-go, planekit"} {
+		t.Run(order, func(t *testing.T) {
+			s := newStage(t)
+			first, second := s.planekit, s.clientGo
+			if order == "client-go, planekit" {
+				first, second = second, first
+			}
+			a := first("first")
+			s.next(leaseDuration)
+			second("second")
+			time.Sleep(5 * retryPeriod) // it has seen the lease
+			a.cut.Store(true)
+			start := time.Now()
+			who := s.next(2 * leaseDuration)
+			took := time.Since(start)
+			if who != "second" || took < renewDeadline {
+				t.Errorf("%s led after %v, want the second once a lease has lasted", who, took)
+			}
+		})
+	}
+}

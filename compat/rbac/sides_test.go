@@ -1,0 +1,135 @@
+package rbac
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"github.com/planekit/planekit/authz"
+	planekit "github.com/planekit/planekit/authz/rbac"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	stockuser "k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	rbaclisters "k8s.io/client-go/listers/rbac/v1"
+	"k8s.io/client-go/tools/cache"
+	stock "k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
+)
+
+// sides is both authorizers over the same objects.
+type sides struct {
+	own   *planekit.Authorizer
+	stock *stock.RBACAuthorizer
+	stop  func()
+}
+
+func newSides(p planekit.Policy) (*sides, error) {
+	own, err := planekit.New(planekit.Config{
+		Roles: fixed[*rbacv1.Role](p.Roles), RoleBindings: fixed[*rbacv1.RoleBinding](p.RoleBindings),
+		ClusterRoles: fixed[*rbacv1.ClusterRole](p.ClusterRoles), ClusterRoleBindings: fixed[*rbacv1.ClusterRoleBinding](p.ClusterRoleBindings),
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- own.Run(ctx) }()
+	<-own.Synced()
+	return &sides{own: own, stock: newStock(p), stop: func() { cancel(); <-done }}, nil
+}
+
+// newStock is the authorizer of kube-apiserver over the indexes of informers.
+func newStock(p planekit.Policy) *stock.RBACAuthorizer {
+	return stock.New(
+		&stock.RoleGetter{Lister: rbaclisters.NewRoleLister(indexer(p.Roles))},
+		&stock.RoleBindingLister{Lister: rbaclisters.NewRoleBindingLister(indexer(p.RoleBindings))},
+		&stock.ClusterRoleGetter{Lister: rbaclisters.NewClusterRoleLister(indexer(filled(p.ClusterRoles)))},
+		&stock.ClusterRoleBindingLister{Lister: rbaclisters.NewClusterRoleBindingLister(indexer(p.ClusterRoleBindings))},
+	)
+}
+
+func indexer[T any](objects []T) cache.Indexer {
+	i := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	for _, o := range objects {
+		if err := i.Add(o); err != nil {
+			panic(err) // only for an object that is none
+		}
+	}
+	return i
+}
+
+// fixed is a local copy that never changes.
+type fixed[T any] []T
+
+func (f fixed[T]) All() iter.Seq[T] { return slices.Values(f) }
+
+func (f fixed[T]) Synced() <-chan struct{} {
+	synced := make(chan struct{})
+	close(synced)
+	return synced
+}
+
+func (f fixed[T]) Subscribe(handle func(old, new T)) (stop func()) {
+	var none T
+	for _, o := range f {
+		handle(none, o)
+	}
+	return func() {}
+}
+
+// filled has the rules in aggregating roles that the controller of Kubernetes
+// writes there sooner or later.
+func filled(roles []*rbacv1.ClusterRole) []*rbacv1.ClusterRole {
+	var all []*rbacv1.ClusterRole
+	for _, r := range roles {
+		r = r.DeepCopy()
+		if r.AggregationRule != nil {
+			r.Rules = nil
+		}
+		all = append(all, r)
+	}
+	for range all { // no chain is longer
+		for _, r := range all {
+			if r.AggregationRule != nil {
+				r.Rules = gathered(r, all)
+			}
+		}
+	}
+	return all
+}
+
+func gathered(r *rbacv1.ClusterRole, all []*rbacv1.ClusterRole) []rbacv1.PolicyRule {
+	var rules []rbacv1.PolicyRule
+	for i := range r.AggregationRule.ClusterRoleSelectors {
+		selector, err := metav1.LabelSelectorAsSelector(&r.AggregationRule.ClusterRoleSelectors[i])
+		if err != nil {
+			panic(err) // the tests write valid ones
+		}
+		for _, other := range all {
+			if other.Name == r.Name || !selector.Matches(labelSet(other.Labels)) {
+				continue
+			}
+			for _, rule := range other.Rules {
+				same := func(o rbacv1.PolicyRule) bool { return o.String() == rule.String() }
+				if !slices.ContainsFunc(rules, same) {
+					rules = append(rules, rule)
+				}
+			}
+		}
+	}
+	return rules
+}
+
+type labelSet map[string]string
+
+func (l labelSet) Has(key string) bool              { _, ok := l[key]; return ok }
+func (l labelSet) Get(key string) string            { return l[key] }
+func (l labelSet) Lookup(key string) (string, bool) { v, ok := l[key]; return v, ok }
+
+func forStock(a authz.Attributes) authorizer.Attributes {
+	return authorizer.AttributesRecord{
+		User: &stockuser.DefaultInfo{Name: a.User.Name, Groups: a.User.Groups}, Verb: a.Verb, Namespace: a.Namespace,
+		APIGroup: a.Group, APIVersion: a.Version, Resource: a.Resource, Subresource: a.Subresource, Name: a.Name,
+		ResourceRequest: a.Resource != "", Path: a.Path,
+	}
+}

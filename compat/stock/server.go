@@ -1,0 +1,186 @@
+package stock
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/planekit/planekit/client/kubeconfig"
+)
+
+// Server is a kube-apiserver with an etcd of its own.
+type Server struct {
+	// URL is where it serves, Token its administrator's.
+	URL, Token string
+	// Kubeconfig is the path of a kubeconfig of the administrator.
+	Kubeconfig string
+	// Etcd is where its etcd serves.
+	Etcd string
+
+	t       testing.TB
+	bin     string
+	dir     string
+	port    string
+	key     string
+	web     *http.Client
+	etcd    *process
+	process *process
+}
+
+// NewServer starts a kube-apiserver and waits until it is ready. More arguments
+// go to kube-apiserver.
+func NewServer(t testing.TB, bin string, more ...string) *Server {
+	t.Helper()
+	s := &Server{t: t, bin: bin, dir: t.TempDir(), Token: rand.Text(), port: freePort(t)}
+	s.URL = "https://127.0.0.1:" + s.port
+	// The server signs its own certificate.
+	s.web = &http.Client{Timeout: time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	t.Cleanup(s.web.CloseIdleConnections)
+	s.key = filepath.Join(s.dir, "sa.key")
+	writeKey(t, s.key)
+	write(t, s.tokens(), s.Token+`,admin,,"system:masters,system:authenticated"`+"\n")
+	s.Kubeconfig = filepath.Join(s.dir, "kubeconfig")
+	WriteKubeconfig(t, s.Kubeconfig, kubeconfig.Cluster{Server: s.URL, InsecureSkipTLSVerify: true}, s.Token)
+	s.startEtcd()
+	s.Start(more...)
+	return s
+}
+
+func (s *Server) tokens() string { return filepath.Join(s.dir, "tokens.csv") }
+
+func (s *Server) startEtcd() {
+	s.t.Helper()
+	s.Etcd = "http://127.0.0.1:" + freePort(s.t)
+	peer := "http://127.0.0.1:" + freePort(s.t)
+	s.etcd = launch(s.t, s.dir, filepath.Join(s.bin, "etcd"),
+		"--data-dir", filepath.Join(s.dir, "etcd"), "--log-level", "error", "--unsafe-no-fsync",
+		"--listen-client-urls", s.Etcd, "--advertise-client-urls", s.Etcd, "--listen-peer-urls", peer,
+		"--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer)
+}
+
+// Start starts kube-apiserver, which must not be running, and waits until it is
+// ready.
+func (s *Server) Start(more ...string) {
+	s.t.Helper()
+	arguments := []string{
+		"--etcd-servers", s.Etcd, "--bind-address", "127.0.0.1", "--secure-port", s.port,
+		"--cert-dir", filepath.Join(s.dir, "certs"), "--token-auth-file", s.tokens(), "--authorization-mode", "RBAC",
+		"--service-cluster-ip-range", "10.0.0.0/24", "--service-account-issuer", "https://stock",
+		"--service-account-key-file", s.key, "--service-account-signing-key-file", s.key,
+	}
+	s.process = launch(s.t, s.dir, filepath.Join(s.bin, "kube-apiserver"), append(arguments, more...)...)
+	await(s.t, s.process, func(ctx context.Context) bool {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/readyz", nil)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		answer, err := s.web.Do(request)
+		if err != nil {
+			return false // not listening yet
+		}
+		answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
+	})
+}
+
+// Stop ends kube-apiserver without a farewell to anybody; its etcd goes on.
+func (s *Server) Stop() { s.process.kill() }
+
+// WriteKubeconfig writes a kubeconfig for who has a bearer token.
+func WriteKubeconfig(t testing.TB, path string, cluster kubeconfig.Cluster, token string) {
+	t.Helper()
+	err := (&kubeconfig.Config{
+		CurrentContext: "test",
+		Clusters:       map[string]kubeconfig.Cluster{"test": cluster},
+		Users:          map[string]kubeconfig.User{"test": {Token: token}},
+		Contexts:       map[string]kubeconfig.Context{"test": {Cluster: "test", User: "test"}},
+	}).Write(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await waits until a program has come so far. It may take a minute: the machine
+// may have other things to do.
+func await(t testing.TB, p *process, so func(context.Context) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !so(ctx) {
+		select {
+		case <-tick.C:
+		case <-p.done:
+			t.Fatalf("%s ended:\n%s", p.cmd.Path, p.tail())
+		case <-ctx.Done():
+			t.Fatalf("%s is not ready:\n%s", p.cmd.Path, p.tail())
+		}
+	}
+}
+
+// freePort is a loopback port that nobody listens on.
+func freePort(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// writeKey makes a key that signs tokens of service accounts.
+func writeKey(t testing.TB, path string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})))
+}
+
+func write(t testing.TB, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Compact has etcd forget what was before a resourceVersion. kube-apiserver has
+// copies, and forgets it when it is started anew.
+func (s *Server) Compact(ctx context.Context, version string) {
+	s.t.Helper()
+	body := strings.NewReader(`{"revision": "` + version + `", "physical": true}`)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Etcd+"/v3/kv/compaction", body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	answer, err := s.web.Do(request)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		s.t.Fatalf("compact etcd: %s", answer.Status)
+	}
+}
