@@ -41,6 +41,7 @@ test: compat-tools
 # The stock programs that the tests drive.
 compat-tools: build
 	@cd compat && $(BUILD) -o ../$(BIN)/ ./cmd/...
+	@cd bench && $(BUILD) -tags=grpcnotrace -o ../$(BIN)/stock/ ./cmd/etcd ./cmd/kube-apiserver ./cmd/kube-controller-manager
 
 # The stock clients alone.
 compat: compat-tools
@@ -51,3 +52,4 @@ bench: build
 	@go test -run '^$$' -bench . -benchmem ./...
 	@scripts/bench-cluster
 	@scripts/bench-load
+	@scripts/bench-rollout

@@ -14,6 +14,7 @@ import (
 	"github.com/planekit/planekit/authn/tokenfile"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
+	"github.com/planekit/planekit/bench/peer"
 	"github.com/planekit/planekit/bench/wire"
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/etcdstore"
@@ -91,7 +92,7 @@ func constructed(ctx context.Context, k kind, parent string) (took time.Duration
 // returns when that was.
 func serveOnce(ctx context.Context, store storage.Store) (ready time.Time, err error) {
 	const token = "a-token-for-this-run-only"
-	certificate, err := selfSigned()
+	certificate, err := peer.Certificate()
 	if err != nil {
 		return ready, err
 	}

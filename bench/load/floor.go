@@ -3,15 +3,10 @@ package main
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -19,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/planekit/planekit/bench/peer"
 )
 
 // The floor of a fan-out is what it costs a process to write the same bytes to
@@ -83,7 +80,7 @@ func serveFloor() error {
 	if _, err := fmt.Scanln(&load.watchers, &load.creates, &load.perSecond, &size); err != nil {
 		return err
 	}
-	certificate, err := selfSigned()
+	certificate, err := peer.Certificate()
 	if err != nil {
 		return err
 	}
@@ -151,14 +148,4 @@ func ownCPU() (time.Duration, error) {
 	var usage syscall.Rusage
 	err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), err
-}
-
-func selfSigned() (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }

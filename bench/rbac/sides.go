@@ -45,7 +45,7 @@ func newStock(p planekit.Policy) *stock.RBACAuthorizer {
 	return stock.New(
 		&stock.RoleGetter{Lister: rbaclisters.NewRoleLister(indexer(p.Roles))},
 		&stock.RoleBindingLister{Lister: rbaclisters.NewRoleBindingLister(indexer(p.RoleBindings))},
-		&stock.ClusterRoleGetter{Lister: rbaclisters.NewClusterRoleLister(indexer(filled(p.ClusterRoles)))},
+		&stock.ClusterRoleGetter{Lister: rbaclisters.NewClusterRoleLister(indexer(p.ClusterRoles))},
 		&stock.ClusterRoleBindingLister{Lister: rbaclisters.NewClusterRoleBindingLister(indexer(p.ClusterRoleBindings))},
 	)
 }
@@ -78,55 +78,6 @@ func (f fixed[T]) Subscribe(handle func(old, new T)) (stop func()) {
 	}
 	return func() {}
 }
-
-// filled has the rules in aggregating roles that the controller of Kubernetes
-// writes there sooner or later.
-func filled(roles []*rbacv1.ClusterRole) []*rbacv1.ClusterRole {
-	var all []*rbacv1.ClusterRole
-	for _, r := range roles {
-		r = r.DeepCopy()
-		if r.AggregationRule != nil {
-			r.Rules = nil
-		}
-		all = append(all, r)
-	}
-	for range all { // no chain is longer
-		for _, r := range all {
-			if r.AggregationRule != nil {
-				r.Rules = gathered(r, all)
-			}
-		}
-	}
-	return all
-}
-
-func gathered(r *rbacv1.ClusterRole, all []*rbacv1.ClusterRole) []rbacv1.PolicyRule {
-	var rules []rbacv1.PolicyRule
-	for i := range r.AggregationRule.ClusterRoleSelectors {
-		selector, err := metav1.LabelSelectorAsSelector(&r.AggregationRule.ClusterRoleSelectors[i])
-		if err != nil {
-			panic(err) // the tests write valid ones
-		}
-		for _, other := range all {
-			if other.Name == r.Name || !selector.Matches(labelSet(other.Labels)) {
-				continue
-			}
-			for _, rule := range other.Rules {
-				same := func(o rbacv1.PolicyRule) bool { return o.String() == rule.String() }
-				if !slices.ContainsFunc(rules, same) {
-					rules = append(rules, rule)
-				}
-			}
-		}
-	}
-	return rules
-}
-
-type labelSet map[string]string
-
-func (l labelSet) Has(key string) bool              { _, ok := l[key]; return ok }
-func (l labelSet) Get(key string) string            { return l[key] }
-func (l labelSet) Lookup(key string) (string, bool) { v, ok := l[key]; return v, ok }
 
 func forStock(a authz.Attributes) authorizer.Attributes {
 	return authorizer.AttributesRecord{

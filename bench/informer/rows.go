@@ -1,0 +1,351 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/intern"
+	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/informer"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// sizes say how much is done.
+type sizes struct {
+	pods, events, readerPods, readerEvents, handlers, readers, lookups int
+}
+
+var (
+	full  = sizes{pods: 100_000, events: 200_000, readerPods: 160_000, readerEvents: 100_000, handlers: 10, readers: 40, lookups: 1_000_000}
+	short = sizes{pods: 5_000, events: 5_000, readerPods: 5_000, readerEvents: 5_000, handlers: 10, readers: 4, lookups: 10_000}
+)
+
+// eventRun is what one side did with many changes.
+type eventRun struct {
+	perSecond float64
+	// allocs are for each event and handler.
+	allocs float64
+}
+
+// measureEvents runs feed, which sends n changes, and waits until all handlers
+// have been told.
+func measureEvents(n, handlers int, told *sync.WaitGroup, feed func()) eventRun {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	start := time.Now()
+	feed()
+	told.Wait()
+	took := time.Since(start)
+	runtime.ReadMemStats(&after)
+	return eventRun{float64(n) / took.Seconds(), float64(after.Mallocs-before.Mallocs) / float64(n) / float64(handlers)}
+}
+
+func planekitEvents(pods, changes []*corev1.Pod, handlers int) (eventRun, error) {
+	f := &feed{list: pods, changes: make(chan []*corev1.Pod)}
+	p, err := newPlanekit(f, nil)
+	if err != nil {
+		return eventRun{}, err
+	}
+	p.start()
+	defer p.stop()
+	told, calls := p.follow(handlers, changes[len(changes)-1].ResourceVersion)
+	run := measureEvents(len(changes), handlers, told, func() { f.changes <- changes })
+	if want := int64(handlers * (len(changes) + len(pods))); calls.Load() != want {
+		return run, fmt.Errorf("planekit: %d calls, want %d", calls.Load(), want)
+	}
+	return run, nil
+}
+
+func stockEvents(pods, changes []*corev1.Pod, handlers int) (eventRun, error) {
+	s := newStock(pods)
+	s.start()
+	defer s.stop()
+	told, calls, err := s.follow(handlers, changes[len(changes)-1].ResourceVersion)
+	if err != nil {
+		return eventRun{}, err
+	}
+	run := measureEvents(len(changes), handlers, told, func() {
+		for _, p := range changes {
+			s.changes <- watch.Event{Type: watch.Modified, Object: p}
+		}
+	})
+	if want := int64(handlers * (len(changes) + len(pods))); calls.Load() != want {
+		return run, fmt.Errorf("client-go: %d calls, want %d", calls.Load(), want)
+	}
+	return run, nil
+}
+
+// crowd has many readers look things up while changes come as fast as they can:
+// one object by its key, then those of one node. Readers let others run after
+// that, as workers do that wait for something between two looks; greedy ones do
+// not, and then it is above all Go's scheduler that is measured: each gives its
+// processor away after 10 ms only, and the writer has to wait for its turn among
+// them.
+type crowd struct{ events, reads float64 }
+
+func measureCrowd(s sizes, greedy bool, pods []*corev1.Pod, changes int, told *sync.WaitGroup, feed func(), get func(key, node string) int) crowd {
+	keys := make([]string, len(pods))
+	for i, p := range pods {
+		keys[i] = key(p)
+	}
+	var ended atomic.Bool
+	var reads atomic.Int64
+	var readers sync.WaitGroup
+	runtime.GC()
+	start := time.Now()
+	for n := range s.readers {
+		readers.Go(func() {
+			r := rand.New(rand.NewPCG(1, uint64(n)))
+			own := int64(0)
+			for !ended.Load() {
+				i := r.IntN(len(keys))
+				if get(keys[i], pods[i].Spec.NodeName) == 0 {
+					panic("a node without pods")
+				}
+				own += 2
+				if !greedy {
+					runtime.Gosched()
+				}
+			}
+			reads.Add(own)
+		})
+	}
+	feed()
+	told.Wait()
+	took := time.Since(start).Seconds()
+	ended.Store(true)
+	readers.Wait()
+	return crowd{float64(changes) / took, float64(reads.Load()) / took}
+}
+
+func planekitCrowd(s sizes, greedy bool, pods, changes []*corev1.Pod) (crowd, error) {
+	f := &feed{list: pods, changes: make(chan []*corev1.Pod)}
+	p, err := newPlanekit(f, nil)
+	if err != nil {
+		return crowd{}, err
+	}
+	p.start()
+	defer p.stop()
+	told, _ := p.follow(1, changes[len(changes)-1].ResourceVersion)
+	return measureCrowd(s, greedy, pods, len(changes), told, func() { f.changes <- changes }, func(key, node string) int {
+		view := p.inf.Snapshot()
+		if _, ok := view.Get(key); !ok {
+			return 0
+		}
+		n := 0
+		for range p.byNode.In(view, node) {
+			n++
+		}
+		return n
+	}), nil
+}
+
+func stockCrowd(s sizes, greedy bool, pods, changes []*corev1.Pod) (crowd, error) {
+	k := newStock(pods)
+	k.start()
+	defer k.stop()
+	told, _, err := k.follow(1, changes[len(changes)-1].ResourceVersion)
+	if err != nil {
+		return crowd{}, err
+	}
+	indexer := k.inf.GetIndexer()
+	return measureCrowd(s, greedy, pods, len(changes), told, func() {
+		for _, p := range changes {
+			k.changes <- watch.Event{Type: watch.Modified, Object: p}
+		}
+	}, func(key, node string) int {
+		if _, ok, _ := indexer.GetByKey(key); !ok {
+			return 0
+		}
+		found, _ := indexer.ByIndex("node", node)
+		return len(found)
+	}), nil
+}
+
+// wireRun is a first list that comes over HTTP and is decoded.
+type wireRun struct {
+	took time.Duration
+	// heap is what the copy of it weighs, in bytes.
+	heap float64
+	// peak is the most that the heap had while the list came again with one pod
+	// in a thousand changed, against what it had before.
+	peak float64
+}
+
+// over runs a side from start to stop; ready is to return when it has a pod at
+// a revision, or anything for the empty one.
+func over(s *server, start func() (ready func(revision string), stop func(), err error), relist bool, changed string) (wireRun, error) {
+	settled := func() float64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc)
+	}
+	before := settled()
+	began := time.Now()
+	ready, stop, err := start()
+	if err != nil {
+		return wireRun{}, err
+	}
+	defer stop()
+	ready("")
+	run := wireRun{took: time.Since(began)}
+	steady := settled()
+	run.heap = steady - before
+	if !relist {
+		return run, nil
+	}
+	// The collector runs often, so that the peak is what is in use and not what
+	// has not been collected yet.
+	defer debug.SetGCPercent(debug.SetGCPercent(5))
+	steady = settled()
+	most, end := make(chan float64), make(chan struct{})
+	go func() {
+		sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		for peak := 0.0; ; runtime.Gosched() {
+			metrics.Read(sample)
+			peak = max(peak, float64(sample[0].Value.Uint64()))
+			select {
+			case <-end:
+				most <- peak
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	s.expire()
+	ready(changed)
+	close(end)
+	run.peak = (<-most - before) / (steady - before)
+	return run, nil
+}
+
+func planekitOver(s *server, share bool, last string) func() (func(string), func(), error) {
+	return func() (func(string), func(), error) {
+		c, err := client.New(client.Config{Server: s.URL})
+		if err != nil {
+			return nil, nil, err
+		}
+		var transform func(*corev1.Pod) *corev1.Pod
+		if share {
+			transform = intern.New().Pod
+		}
+		p, err := newPlanekit(typed.Pods(c), transform)
+		if err != nil {
+			return nil, nil, err
+		}
+		p.start()
+		return func(revision string) {
+				for o, _ := p.inf.Get(last); revision != "" && o.ResourceVersion != revision; o, _ = p.inf.Get(last) {
+					time.Sleep(time.Millisecond)
+				}
+			}, func() {
+				p.stop()
+				c.Close()
+			}, nil
+	}
+}
+
+func stockOver(s *server, last string) func() (func(string), func(), error) {
+	return func() (func(string), func(), error) {
+		config := &rest.Config{Host: s.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/vnd.kubernetes.protobuf"}}
+		c, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return nil, nil, err
+		}
+		k := &stock{inf: cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(
+			cache.NewListWatchFromClient(c.CoreV1().RESTClient(), "pods", "", fields.Everything()), c), &corev1.Pod{}, 0, indexers)}
+		k.start()
+		return func(revision string) {
+			for revision != "" {
+				if o, ok, _ := k.inf.GetIndexer().GetByKey(last); ok && o.(*corev1.Pod).ResourceVersion == revision {
+					return
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}, k.stop, nil
+	}
+}
+
+// stalled is by how much the heap grows, in bytes, while a handler misses
+// changes of pods that have all changed once before.
+func stalledPlanekit(pods []*corev1.Pod, rounds int, options informer.Options) (float64, error) {
+	f := &feed{list: pods, changes: make(chan []*corev1.Pod)}
+	p, err := newPlanekit(f, nil)
+	if err != nil {
+		return 0, err
+	}
+	p.start()
+	defer p.stop()
+	release := make(chan struct{})
+	defer close(release)
+	p.inf.Follow(func(informer.Event[*corev1.Pod]) { <-release }, options)
+	return growth(pods, rounds, func(changed []*corev1.Pod) {
+		f.changes <- changed
+		_ = p.inf.WaitFor(context.Background(), changed[len(changed)-1].ResourceVersion)
+	}), nil
+}
+
+func stalledStock(pods []*corev1.Pod, rounds int) (float64, error) {
+	s := newStock(pods)
+	s.start()
+	defer s.stop()
+	release := make(chan struct{})
+	defer close(release)
+	if _, err := s.inf.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(_, _ any) { <-release }}); err != nil {
+		return 0, err
+	}
+	return growth(pods, rounds, func(changed []*corev1.Pod) {
+		for _, p := range changed {
+			s.changes <- watch.Event{Type: watch.Modified, Object: p}
+		}
+		for last := changed[len(changed)-1]; ; time.Sleep(time.Millisecond) {
+			if o, _, _ := s.inf.GetIndexer().GetByKey(key(last)); o.(*corev1.Pod).ResourceVersion == last.ResourceVersion {
+				return
+			}
+		}
+	}), nil
+}
+
+func growth(pods []*corev1.Pod, rounds int, send func([]*corev1.Pod)) float64 {
+	revision := len(pods)
+	all := func() {
+		changed := make([]*corev1.Pod, len(pods))
+		for i, p := range pods {
+			revision++
+			c := *p
+			c.ResourceVersion = strconv.Itoa(revision)
+			changed[i] = &c
+		}
+		send(changed)
+	}
+	heap := func() float64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc)
+	}
+	all()
+	all()
+	before := heap()
+	for range rounds {
+		all()
+	}
+	return heap() - before
+}
