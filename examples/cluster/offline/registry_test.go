@@ -44,7 +44,7 @@ func start(t *testing.T, cache string) *offline.Images {
 
 func get(t *testing.T, url string) (int, []byte) {
 	t.Helper()
-	client := http.Client{Timeout: 2 * time.Minute}
+	client := http.Client{Timeout: 5 * time.Minute}
 	answer, err := client.Get(url)
 	if err != nil {
 		t.Fatal(err)
