@@ -24,6 +24,7 @@ const (
 	kubeTypes  = "the objects are Kubernetes's"
 	machinery  = "names, status errors, selectors and quantities are Kubernetes's"
 	logging    = "the one logging interface"
+	celAlike   = "expressions are read and bounded alike, whoever writes them"
 	askedAlike = "webhooks of authentication and authorization are asked in one way"
 )
 
@@ -58,6 +59,16 @@ var walls = []wall{
 		// and reads answers of any size, nor go-jose for the key sets: a key is three
 		// numbers, and one library for JSON Web Tokens is enough in a program.
 		{"github.com/golang-jwt/jwt/v5", "signatures of JSON Web Tokens"},
+		{"github.com/go-logr/logr", logging},
+	}},
+	{packages: "authn/structured", closed: true, may: []allowance{
+		{"authn/user", sharedNoun},
+		{"authn/oidc", "it is another way to configure it"},
+		{"internal/kubecel", celAlike},
+		{"github.com/google/cel-go", "it gives expressions the claims of tokens"},
+		{"k8s.io/apimachinery/pkg/util/validation", "errors name their field, as in kube-apiserver"},
+		{"sigs.k8s.io/yaml", "its configuration is YAML"},
+		{"sigs.k8s.io/json", "which is read strictly"},
 		{"github.com/go-logr/logr", logging},
 	}},
 	{packages: "authn/bootstraptoken", closed: true, may: []allowance{
@@ -132,7 +143,8 @@ var walls = []wall{
 		{"authn/user", sharedNoun},
 		{"authz", "conditions ask the server's own authorizer"},
 		{"internal/requirement", "selectors are read for authorization in one way"},
-		{"github.com/google/cel-go", "the one leaf that evaluates CEL"},
+		{"internal/kubecel", celAlike},
+		{"github.com/google/cel-go", "it gives expressions the variables of requests"},
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 	}},
@@ -342,6 +354,10 @@ var walls = []wall{
 		{"k8s.io/apimachinery", machinery},
 	}},
 	{packages: "internal/recent", closed: true},
+	{packages: "internal/kubecel", closed: true, may: []allowance{
+		{"github.com/google/cel-go", "the language"},
+		{"k8s.io/apimachinery", "quantities, and what names look like"},
+	}},
 	{packages: "internal/requirement", closed: true, may: []allowance{
 		{"authz", "it makes what authorization knows"},
 		{"k8s.io/apimachinery", "selectors are Kubernetes's"},

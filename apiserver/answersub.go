@@ -12,6 +12,13 @@ import (
 // answerSub serves a subresource which is a question: the object is read, and
 // stays as it is.
 func (s *Server) answerSub(q *request, body runtime.Object, dryRun bool) error {
+	m := accessor(body)
+	if err := q.sameNamespace(m); err != nil {
+		return err
+	}
+	if m.GetName() == "" {
+		m.SetName(q.info.Name)
+	}
 	i, err := s.read(q.r.Context(), q, "")
 	if err != nil {
 		return err
@@ -23,7 +30,7 @@ func (s *Server) answerSub(q *request, body runtime.Object, dryRun bool) error {
 	if err := s.validate(q, in); err != nil {
 		return err
 	}
-	reply, err := q.sub.Answer(q.r.Context(), i.Object.Object, admitted(in))
+	reply, err := q.sub.Answer(q.answering(), i.Object.Object, admitted(in))
 	if err != nil {
 		return err
 	}

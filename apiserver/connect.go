@@ -67,7 +67,7 @@ func (s *Server) answer(q *request, obj runtime.Object, dryRun bool) error {
 	if err := s.validate(q, in); err != nil {
 		return err
 	}
-	reply, err := q.kind.Answer(q.r.Context(), admitted(in))
+	reply, err := q.kind.Answer(q.answering(), admitted(in))
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ type Resource struct {
 	// Answer, when not nil, makes the resource a question (an access review):
 	// only create is served, nothing is stored, and the client gets what Answer
 	// returns for the object it sent. NewList may be nil then. The user is in the
-	// context (see package user).
+	// context (see package user), which [Annotate] and [Warn] take.
 	Answer func(ctx context.Context, obj runtime.Object) (runtime.Object, error)
 	// TTL is how long an object is kept after it was last written, in whole seconds;
 	// zero is for ever.
@@ -210,8 +210,9 @@ type Subresource struct {
 	Share func(obj runtime.Object)
 	// Answer, when not nil, makes the subresource a question about the object: only
 	// create is served, nothing is stored, and the client gets what Answer returns
-	// for the body it sent. parent is shared and must not be changed. The user is in
-	// the context (see package user).
+	// for the body it sent, whose name and UID, if it has them, Answer compares with
+	// parent's. parent is shared and must not be changed. The user is in the context
+	// (see package user), which [Annotate] and [Warn] take.
 	Answer func(ctx context.Context, parent, body runtime.Object) (runtime.Object, error)
 	// Connect, when not nil, serves the requests, after authorization and
 	// admission: a proxy to the node that runs a pod, which may stream and take

@@ -112,6 +112,11 @@ func (q *request) sameName(m metav1.Object) error {
 		}
 		return badRequest("the name of the object (%s) does not match the name on the URL (%s)", m.GetName(), q.info.Name)
 	}
+	return q.sameNamespace(m)
+}
+
+// sameNamespace checks the namespace against the URL, and completes it.
+func (q *request) sameNamespace(m metav1.Object) error {
 	if ns := m.GetNamespace(); ns != "" && ns != q.info.Namespace {
 		return badRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
@@ -133,11 +138,11 @@ func (s *Server) createSub(q *request) error {
 	if err := q.decode(s, o.FieldValidation, body); err != nil {
 		return err
 	}
-	if err := q.sameObject(body); err != nil {
-		return err
-	}
 	if q.sub.Answer != nil {
 		return s.answerSub(q, body, len(o.DryRun) > 0)
+	}
+	if err := q.sameObject(body); err != nil {
+		return err
 	}
 	in := q.admissionRequest(admission.Create, body, nil, len(o.DryRun) > 0)
 	if err := s.mutate(q, in); err != nil {

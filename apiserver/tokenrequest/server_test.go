@@ -39,7 +39,9 @@ type cluster struct {
 	log    bytes.Buffer // guarded by mu
 }
 
-func startCluster(t *testing.T) *cluster {
+// startCluster starts it with a configuration that is changed, where change is not
+// nil.
+func startCluster(t *testing.T, change func(*apiserver.Config), tokensChange ...func(*tokenrequest.Config)) *cluster {
 	t.Helper()
 	c := &cluster{t: t}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -56,8 +58,12 @@ func startCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tokens, err := tokenrequest.New(tokenrequest.Config{Signer: signer, Audiences: []string{issuer},
-		Pods: get[corev1.Pod](c, "pods"), Secrets: get[corev1.Secret](c, "secrets"), Nodes: get[corev1.Node](c, "nodes")})
+	issue := tokenrequest.Config{Signer: signer, Audiences: []string{issuer},
+		Pods: get[corev1.Pod](c, "pods"), Secrets: get[corev1.Secret](c, "secrets"), Nodes: get[corev1.Node](c, "nodes")}
+	for _, change := range tokensChange {
+		change(&issue)
+	}
+	tokens, err := tokenrequest.New(issue)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +83,9 @@ func startCluster(t *testing.T) *cluster {
 				defer c.mu.Unlock()
 				fmt.Fprintln(&c.log, prefix, args)
 			}, funcr.Options{Verbosity: 10})
+			if change != nil {
+				change(config)
+			}
 		}))
 	return c
 }
@@ -178,7 +187,7 @@ func (c *cluster) whoami(token string) (int, authenticationv1.UserInfo) {
 }
 
 func TestTokenIsBelieved(t *testing.T) {
-	c := startCluster(t)
+	c := startCluster(t, nil)
 	c.admin("POST", core+"serviceaccounts", `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"web"}}`)
 	c.admin("POST", core+"pods", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-0"},
 		"spec":{"serviceAccountName":"web","containers":[{"name":"c","image":"nginx"}]}}`)
@@ -226,8 +235,13 @@ func TestTokenIsBelieved(t *testing.T) {
 }
 
 func TestRequestsAreChecked(t *testing.T) {
-	c := startCluster(t)
-	c.admin("POST", core+"serviceaccounts", `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"web"}}`)
+	c := startCluster(t, nil)
+	var web corev1.ServiceAccount
+	made := c.admin("POST", core+"serviceaccounts", `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"web"}}`)
+	if err := json.Unmarshal([]byte(made), &web); err != nil {
+		t.Fatal(err)
+	}
+	uid := string(web.UID)
 	for _, test := range []struct {
 		method, path, body string
 		code               int
@@ -235,7 +249,12 @@ func TestRequestsAreChecked(t *testing.T) {
 	}{
 		{"POST", "web/token", `"spec":{"expirationSeconds":10}`, 422, "may not specify a duration less than 10 minutes"},
 		{"POST", "none/token", `"spec":{}`, 404, `serviceaccounts \"none\" not found`},
-		{"POST", "web/token", `"metadata":{"name":"other"},"spec":{}`, 400, "does not match"},
+		{"POST", "web/token", `"metadata":{"name":"other"},"spec":{}`, 422, `metadata.name: Invalid value: \"other\": must match the service account name if specified`},
+		{"POST", "web/token", `"metadata":{"name":"web"},"spec":{}`, 201, ""},
+		{"POST", "web/token", `"metadata":{"namespace":"other"},"spec":{}`, 400, "the namespace of the provided object does not match the namespace sent on the request"},
+		{"POST", "web/token", `"metadata":{"uid":"` + uid + `"},"spec":{}`, 201, `"uid":"` + uid + `"`},
+		{"POST", "web/token", `"metadata":{"uid":"old"},"spec":{}`, 409,
+			`Operation cannot be fulfilled on TokenRequest.authentication.k8s.io \"web\": the UID in the token request (old) does not match the UID of the service account (` + uid + `)`},
 		{"POST", "web/token", `"spec":{"boundObjectRef":{"apiVersion":"v1","kind":"Pod","name":"none"}}`, 404, `pods \"none\" not found`},
 		{"GET", "web/token", `"spec":{}`, 405, ""},
 	} {
@@ -249,7 +268,7 @@ func TestRequestsAreChecked(t *testing.T) {
 
 // Whoever reads the published keys can verify tokens.
 func TestDiscovery(t *testing.T) {
-	c := startCluster(t)
+	c := startCluster(t, nil)
 	if got := c.admin("GET", serviceaccount.ConfigurationPath, ""); !strings.Contains(got, `"jwks_uri":"https://here/openid/v1/jwks"`) {
 		t.Error(got)
 	}

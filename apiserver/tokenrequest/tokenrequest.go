@@ -9,7 +9,9 @@
 //
 // A request without audiences is for the API server's own, one without a time for
 // an hour. Less than ten minutes and more than 2^32 seconds are refused; more than
-// MaxExpiration is shortened, and the answer says so in spec.expirationSeconds.
+// MaxExpiration is shortened, and the answer says so in spec.expirationSeconds and
+// in a warning. A request may name the account and its UID, which then must be
+// those of the account.
 //
 // A token may be bound to a pod, a secret or a node, which must exist, with the UID
 // that the request names if it names one. A pod must run under the account.
@@ -18,7 +20,10 @@
 // node alone, whatever authorization allows it: this is the part of Kubernetes'
 // NodeRestriction admission that concerns tokens.
 //
-// Nothing is stored, and no token is logged or put into an error.
+// Nothing is stored, and no token is logged or put into an error. The ID of a token
+// that was given out is in the audit of the request, under
+// [serviceaccount.IssuedCredentialIDKey]; its user has the same ID among what is
+// told of them wherever the token is used.
 package tokenrequest
 
 import (
@@ -26,6 +31,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/planekit/planekit/apiserver"
@@ -36,6 +42,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -97,6 +104,9 @@ func (c *Config) issue(ctx context.Context, account *corev1.ServiceAccount, aske
 	request := asked.DeepCopy()
 	request.CreationTimestamp = metav1.NewTime(now).Rfc3339Copy()
 	request.Status = authenticationv1.TokenRequestStatus{}
+	if err := about(request, account); err != nil {
+		return nil, err
+	}
 	spec := &request.Spec
 	if len(spec.Audiences) == 0 {
 		spec.Audiences = c.Audiences
@@ -105,31 +115,57 @@ func (c *Config) issue(ctx context.Context, account *corev1.ServiceAccount, aske
 		spec.ExpirationSeconds = new(int64(defaultExpiration))
 	}
 	if errs := validate(*spec.ExpirationSeconds); len(errs) > 0 {
-		return nil, apierrors.NewInvalid(schema.GroupKind{Group: authenticationv1.GroupName, Kind: "TokenRequest"}, "", errs)
+		return nil, invalid("", errs...)
 	}
 	grant := serviceaccount.Grant{
 		Namespace: account.Namespace,
 		Account:   serviceaccount.Ref{Name: account.Name, UID: string(account.UID)},
 		Audiences: spec.Audiences,
+		ID:        string(uuid.NewUUID()),
 	}
 	if err := c.bind(ctx, account, spec.BoundObjectRef, &grant); err != nil {
 		return nil, err
 	}
-	if c.MaxExpiration > 0 {
-		spec.ExpirationSeconds = new(min(*spec.ExpirationSeconds, int64(c.MaxExpiration/time.Second)))
+	if most := int64(c.MaxExpiration / time.Second); most > 0 && *spec.ExpirationSeconds > most {
+		apiserver.Warn(ctx, fmt.Sprintf("requested expiration of %d seconds shortened to %d seconds", *spec.ExpirationSeconds, most))
+		spec.ExpirationSeconds = new(most)
 	}
 	grant.Life = time.Duration(*spec.ExpirationSeconds) * time.Second
-	if c.Extend > 0 && grant.Pod != nil && *spec.ExpirationSeconds == volumeExpiration && len(asked.Spec.Audiences) == 0 {
+	if c.Extend > 0 && grant.Pod != nil && *spec.ExpirationSeconds == volumeExpiration && c.own(spec.Audiences) {
 		grant.Life, grant.WarnAfter = max(c.Extend, grant.Life), grant.Life
 	}
 	token, err := c.Signer.Sign(grant)
 	if err != nil {
 		return nil, fmt.Errorf("failed to generate token: %w", err)
 	}
+	apiserver.Annotate(ctx, serviceaccount.IssuedCredentialIDKey, serviceaccount.CredentialID(grant.ID))
 	// Not later than the token says, which was made after now.
 	expires := now.Add(time.Duration(*spec.ExpirationSeconds) * time.Second)
 	request.Status = authenticationv1.TokenRequestStatus{Token: token, ExpirationTimestamp: metav1.NewTime(expires).Rfc3339Copy()}
 	return request, nil
+}
+
+// about checks that the request is about the account in the URL, and completes
+// what it says of it.
+func about(request *authenticationv1.TokenRequest, account *corev1.ServiceAccount) error {
+	if request.Name != "" && request.Name != account.Name {
+		return invalid(account.Name, field.Invalid(field.NewPath("metadata", "name"), request.Name, "must match the service account name if specified"))
+	}
+	if request.UID != "" && request.UID != account.UID {
+		return apierrors.NewConflict(schema.GroupResource{Group: authenticationv1.GroupName, Resource: "TokenRequest"}, account.Name, fmt.Errorf(
+			"the UID in the token request (%s) does not match the UID of the service account (%s)", request.UID, account.UID))
+	}
+	request.Name, request.Namespace, request.UID = account.Name, account.Namespace, account.UID
+	return nil
+}
+
+// own reports whether audiences are nobody but the API server.
+func (c *Config) own(audiences []string) bool {
+	return !slices.ContainsFunc(audiences, func(a string) bool { return !slices.Contains(c.Audiences, a) })
+}
+
+func invalid(name string, errs ...*field.Error) error {
+	return apierrors.NewInvalid(schema.GroupKind{Group: authenticationv1.GroupName, Kind: "TokenRequest"}, name, errs)
 }
 
 func validate(expiration int64) field.ErrorList {

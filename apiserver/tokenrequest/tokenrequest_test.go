@@ -73,8 +73,12 @@ func TestExpiration(t *testing.T) {
 		long.MaxExpiration = 2 * time.Hour
 		extended := config()
 		extended.Extend = 24 * time.Hour
-		volume := bound("v1", "Pod", "web", "uid-web")
-		volume.ExpirationSeconds = new(int64(3607))
+		volumeFor := func(audiences ...string) authenticationv1.TokenRequestSpec {
+			spec := bound("v1", "Pod", "web", "uid-web")
+			spec.ExpirationSeconds, spec.Audiences = new(int64(3607)), audiences
+			return spec
+		}
+		volume := volumeFor()
 		for _, test := range []struct {
 			name             string
 			config           tokenrequest.Config
@@ -91,6 +95,9 @@ func TestExpiration(t *testing.T) {
 				`TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: 4294967297: may not specify a duration larger than 2^32 seconds`},
 			{"shortened", long, seconds(86400), 7200, 7200, 0, ""},
 			{"extended", extended, volume, 3607, 86400, 3607, ""},
+			{"extended, for us by name", extended, volumeFor(issuer), 3607, 86400, 3607, ""},
+			{"for somebody else", extended, volumeFor("vault"), 3607, 3607, 0, ""},
+			{"for us and somebody else", extended, volumeFor(issuer, "vault"), 3607, 3607, 0, ""},
 			{"not a pod's", extended, seconds(3607), 3607, 3607, 0, ""},
 			{"volume", config(), volume, 3607, 3607, 0, ""},
 		} {

@@ -1,6 +1,7 @@
 package oidc
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,13 +19,14 @@ const (
 )
 
 var (
-	errIssuer  = errors.New("oidc: the token is another issuer's")
-	errClaims  = errors.New("oidc: claims of the token are missing or malformed")
-	errOver    = errors.New("oidc: the token is over")
-	errEarly   = errors.New("oidc: the token does not hold yet")
-	errAud     = errors.New("oidc: the token is for another audience")
-	errParty   = errors.New("oidc: the token was given to another client")
-	errNoEmail = errors.New("oidc: the e-mail address is not verified")
+	errIssuer   = errors.New("oidc: the token is another issuer's")
+	errClaims   = errors.New("oidc: claims of the token are missing or malformed")
+	errOver     = errors.New("oidc: the token is over")
+	errEarly    = errors.New("oidc: the token does not hold yet")
+	errAud      = errors.New("oidc: the token is for another audience")
+	errParty    = errors.New("oidc: the token was given to another client")
+	errNameless = errors.New("oidc: the user has no name")
+	errNoEmail  = errors.New("oidc: the e-mail address is not verified")
 )
 
 // claims are a token's payload. Names are as they are written, unlike with
@@ -122,18 +124,46 @@ func (i *Issuer) required(c claims) error {
 	return nil
 }
 
-// user is whom the claims tell of.
-func (i *Issuer) user(c claims) (*user.Info, error) {
+// refined is whom the claims tell of, and Refine too, if there is one.
+func (i *Issuer) refined(ctx context.Context, c claims) (*user.Info, error) {
+	u, err := i.user(c)
+	if err != nil || i.Refine == nil {
+		return u, err
+	}
+	if err := i.Refine(ctx, c, u); err != nil {
+		return nil, err
+	}
+	if u.Name == "" {
+		return nil, errNameless
+	}
+	return u, nil
+}
+
+// name is the user's, with its prefix.
+func (i *Issuer) name(c claims) (string, error) {
+	if i.UsernameClaim == "" {
+		return "", nil
+	}
 	name, ok := c.text(i.UsernameClaim)
 	if !ok || name == "" {
-		return nil, fmt.Errorf("oidc: the claim %q, the user's name, is missing or no text", i.UsernameClaim)
+		return "", fmt.Errorf("oidc: the claim %q, the user's name, is missing or no text", i.UsernameClaim)
 	}
 	if i.UsernameClaim == "email" {
 		if err := emailVerified(c); err != nil {
-			return nil, err
+			return "", err
 		}
 	}
-	u := &user.Info{Name: i.UsernamePrefix + name}
+	return i.UsernamePrefix + name, nil
+}
+
+// user is whom the claims tell of, without Refine.
+func (i *Issuer) user(c claims) (*user.Info, error) {
+	name, err := i.name(c)
+	if err != nil {
+		return nil, err
+	}
+	u := &user.Info{Name: name}
+	var ok bool
 	if i.UIDClaim != "" {
 		if u.UID, ok = c.text(i.UIDClaim); !ok {
 			return nil, fmt.Errorf("oidc: the claim %q, the user's UID, is missing or no text", i.UIDClaim)
@@ -148,7 +178,6 @@ func (i *Issuer) user(c claims) (*user.Info, error) {
 			u.Groups = append(u.Groups, i.GroupsPrefix+g)
 		}
 	}
-	var err error
 	if u.Extra, err = i.extra(c); err != nil {
 		return nil, err
 	}

@@ -12,6 +12,9 @@ import (
 // algorithms are those of kube-apiserver: none with a shared secret, and not none.
 var algorithms = []string{"RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512"}
 
+// Algorithms are all those that tokens may be signed with.
+func Algorithms() []string { return slices.Clone(algorithms) }
+
 // complete returns copies of issuers with what is left empty filled in.
 func complete(issuers []Issuer) ([]Issuer, error) {
 	if len(issuers) == 0 {
@@ -87,10 +90,11 @@ func (i Issuer) completed() Issuer {
 	if i.Algorithms = slices.Clone(i.Algorithms); len(i.Algorithms) == 0 {
 		i.Algorithms = []string{"RS256"}
 	}
-	if i.UsernameClaim == "" {
+	if i.UsernameClaim == "" && i.Refine == nil {
 		i.UsernameClaim = "sub"
 	}
 	switch {
+	case i.Refine != nil: // which would have to know
 	case i.UsernamePrefix == "-":
 		i.UsernamePrefix = ""
 	case i.UsernamePrefix == "" && i.UsernameClaim != "email":

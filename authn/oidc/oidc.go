@@ -31,13 +31,15 @@
 // that they do not. Unlike there, RSA keys shorter than 2048 bits are left out,
 // and redirects lead nowhere but to the same host.
 //
-// Left out are distributed claims and mappings in CEL. Nothing is remembered of
+// Left out are distributed claims. Expressions in CEL are package structured's, by
+// way of [Issuer].Refine. Nothing is remembered of
 // tokens: whoever verifies many puts a cache before it.
 package oidc
 
 import (
 	"context"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"sync"
@@ -90,6 +92,13 @@ type Issuer struct {
 	// RequiredClaims must be in every token, as texts with these values. As
 	// --oidc-required-claim.
 	RequiredClaims map[string]string
+
+	// Refine, when not nil, completes or refuses the user whom the fields above make
+	// of a token that holds. It may change u, which nobody else has yet, and not
+	// claims. An empty UsernameClaim gives u no name then, which Refine must, and
+	// UsernamePrefix is taken as it is. Its errors must not have a piece of the token.
+	// It is called by many goroutines, and must honour ctx.
+	Refine func(ctx context.Context, claims map[string]json.RawMessage, u *user.Info) error
 
 	// Algorithms are those a token may be signed with, of RS256, RS384, RS512,
 	// ES256, ES384, ES512, PS256, PS384 and PS512; empty means RS256. As
@@ -170,6 +179,6 @@ func (a *Authenticator) Authenticate(r *http.Request) (*user.Info, bool, error) 
 	if err := p.issuer.holds(c, time.Now()); err != nil {
 		return nil, false, err
 	}
-	u, err := p.issuer.user(c)
+	u, err := p.issuer.refined(r.Context(), c)
 	return u, err == nil, err
 }

@@ -63,6 +63,9 @@ type Grant struct {
 	Life time.Duration
 	// WarnAfter, when not zero, is when the holder should have fetched another.
 	WarnAfter time.Duration
+	// ID is the name of the token itself (its claim jti), which no other has. Empty
+	// means a random one.
+	ID string
 }
 
 // The keys of user.Info.Extra by which Kubernetes tells what a token is bound to.
@@ -73,6 +76,13 @@ const (
 	NodeUIDKey      = "authentication.kubernetes.io/node-uid"
 	CredentialIDKey = "authentication.kubernetes.io/credential-id"
 )
+
+// IssuedCredentialIDKey is the key by which an audit tells which token was given
+// out. It is no key of Extra.
+const IssuedCredentialIDKey = "authentication.kubernetes.io/issued-credential-id"
+
+// CredentialID is how Kubernetes tells a token by its ID.
+func CredentialID(id string) string { return "JTI=" + id }
 
 // claims are the payload of a token.
 type claims struct {
@@ -104,7 +114,7 @@ func (c *claims) info() *user.Info {
 	}
 	extra := map[string][]string{}
 	if c.ID != "" {
-		extra[CredentialIDKey] = []string{"JTI=" + c.ID}
+		extra[CredentialIDKey] = []string{CredentialID(c.ID)}
 	}
 	if k.Pod != nil {
 		extra[PodNameKey], extra[PodUIDKey] = []string{k.Pod.Name}, []string{k.Pod.UID}

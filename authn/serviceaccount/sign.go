@@ -1,6 +1,7 @@
 package serviceaccount
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/rand"
@@ -57,7 +58,7 @@ func (s *Signer) Sign(g Grant) (string, error) {
 			ExpiresAt: jwt.NewNumericDate(now.Add(g.Life)),
 			NotBefore: jwt.NewNumericDate(now),
 			IssuedAt:  jwt.NewNumericDate(now),
-			ID:        rand.Text(),
+			ID:        cmp.Or(g.ID, rand.Text()),
 		},
 		Kubernetes: private{Namespace: g.Namespace, Account: g.Account, Pod: g.Pod, Secret: g.Secret, Node: g.Node},
 	}

@@ -243,6 +243,11 @@ func TestAccessFlagsAreRefused(t *testing.T) {
 		{"authorities", "--client-ca-file", []string{"--client-ca-file", written(t, "c", "none")}},
 		{"no file", "no such file", []string{"--token-auth-file", "/nowhere"}},
 		{"plugin", "NoSuchPlugin", []string{"--enable-admission-plugins", "NoSuchPlugin"}},
+		{"issuers", `unknown field "jwt[0].isuer"`, []string{"--authentication-config", written(t, "a", structuredHeader+"jwt: [{isuer: {}}]")}},
+		{"our own issuer", "jwt[0].issuer.url", []string{"--authentication-config", written(t, "a", structuredHeader+
+			"jwt: [{issuer: {url: 'https://kubernetes.default.svc', audiences: [x]}, claimMappings: {username: {claim: sub, prefix: ''}}}]")}},
+		{"anonymous twice", "--anonymous-auth cannot be set", []string{"--anonymous-auth", "--authentication-config", written(t, "a", structuredHeader+"anonymous: {enabled: true}")}},
+		{"everything to everybody", "--authorization-mode=AlwaysAllow", []string{"--authorization-mode", "AlwaysAllow", "--authentication-config", written(t, "a", structuredHeader+"anonymous: {enabled: true}")}},
 		{"limits", "EventRateLimit", []string{"--enable-admission-plugins", "EventRateLimit"}},
 	} {
 		o, err := parse(append([]string{"--data-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--runtime", "fake", "--storage", "memory"}, test.arguments...)...)

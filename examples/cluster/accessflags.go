@@ -17,6 +17,7 @@ type accessOptions struct {
 	clientCA, tokenFile, basicFile string
 	anonymous, bootstrapTokens     bool
 	oidc                           oidcOptions
+	authenticationConfig           string
 	tokenWebhook                   string
 	tokenWebhookTTL                time.Duration
 	proxy                          proxyOptions
@@ -28,6 +29,8 @@ type accessOptions struct {
 	admissionConfig             string
 	notReadyFor, unreachableFor int64
 	estimates                   estimateOptions
+	// given tells which flags the command line has.
+	given func(flag string) bool
 }
 
 // estimateOptions say how InitialResources estimates.
@@ -74,6 +77,8 @@ func (o *accessOptions) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.tokenWebhook, "authentication-token-webhook-config-file", "", "kubeconfig of a service that reviews tokens")
 	flags.DurationVar(&o.tokenWebhookTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "how long its answers are remembered")
 	o.oidc.add(flags)
+	flags.StringVar(&o.authenticationConfig, "authentication-config", "", "OpenID Connect issuers, and for which paths nobody needs credentials: an AuthenticationConfiguration of apiserver.config.k8s.io/v1; followed when it changes")
+	o.given = flags.Changed
 	o.proxy.add(flags)
 	flags.StringSliceVar(&o.modes, "authorization-mode", []string{modeNode, modeRBAC}, "who decides, in order: "+strings.Join(allModes, ", "))
 	flags.StringVar(&o.policyFile, "authorization-policy-file", "", "policies for --authorization-mode=ABAC, a JSON object a line")
@@ -93,6 +98,12 @@ func (o *estimateOptions) add(flags *pflag.FlagSet) {
 	flags.IntVar(&o.percentile, "ir-percentile", initialresources.DefaultPercentile, "the percentile of past usage that InitialResources requests")
 	flags.BoolVar(&o.namespaceOnly, "ir-namespace-only", false, "whether it looks only at what was used in the pod's namespace")
 	flags.DurationVar(&o.every, "ir-sample-interval", time.Minute, "how often it asks the nodes what containers use")
+}
+
+// oidcFlags are those that oidcOptions have.
+var oidcFlags = []string{
+	"oidc-issuer-url", "oidc-client-id", "oidc-username-claim", "oidc-username-prefix", "oidc-groups-claim",
+	"oidc-groups-prefix", "oidc-required-claim", "oidc-signing-algs", "oidc-ca-file",
 }
 
 func (o *oidcOptions) add(flags *pflag.FlagSet) {
@@ -135,13 +146,15 @@ func (o *accessOptions) check() error {
 	switch {
 	case len(o.modes) == 0:
 		return errors.New("--authorization-mode must name at least one")
+	case o.authenticationConfig != "" && slices.ContainsFunc(oidcFlags, o.given):
+		return errors.New("--authentication-config and the --oidc-* flags are mutually exclusive")
 	case (o.oidc.issuer == "") != (o.oidc.client == ""):
 		return errors.New("--oidc-issuer-url and --oidc-client-id go together")
 	case (o.proxy.ca == "") != (len(o.proxy.names) == 0):
 		return errors.New("--requestheader-client-ca-file and --requestheader-allowed-names go together")
 	case o.estimates.every < time.Second:
 		return errors.New("--ir-sample-interval must be at least a second")
-	case o.anonymous && slices.Contains(o.modes, modeAllow):
+	case o.anonymous && o.authenticationConfig == "" && slices.Contains(o.modes, modeAllow):
 		return errors.New("--anonymous-auth=false is needed with --authorization-mode=AlwaysAllow: whoever reaches the server could do everything")
 	}
 	return errors.Join(

@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/tls"
 	stdx509 "crypto/x509"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/authn"
@@ -16,6 +18,7 @@ import (
 	"github.com/planekit/planekit/authn/oidc"
 	"github.com/planekit/planekit/authn/reload"
 	"github.com/planekit/planekit/authn/requestheader"
+	"github.com/planekit/planekit/authn/structured"
 	"github.com/planekit/planekit/authn/tokencache"
 	"github.com/planekit/planekit/authn/tokenfile"
 	"github.com/planekit/planekit/authn/webhook"
@@ -34,6 +37,8 @@ type doors struct {
 	chain authn.Chain
 	log   logr.Logger
 	stack *stack
+	// anonymous is what --authentication-config says of it, if anything.
+	anonymous *structured.Anonymous
 }
 
 // add adds a way whose credentials do not say for whom they are: they are for
@@ -58,8 +63,9 @@ func (c *cluster) authenticator(accounts authn.Authenticator, api *client.Client
 		{o.basicFile != "", func() error { return follow(d, "--basic-auth-file", o.basicFile, basicauth.Read) }},
 		{o.bootstrapTokens, func() error { return d.bootstrap(c.copies, api) }},
 		{o.oidc.issuer != "", func() error { return d.oidc(o.oidc) }},
+		{o.authenticationConfig != "", func() error { return d.structured(o) }},
 		{o.tokenWebhook != "", func() error { return d.webhook(o) }},
-		{o.anonymous, func() error { d.chain = append(d.chain, anonymous.Authenticator{}); return nil }},
+		{true, func() error { return d.nobody(o) }},
 	}
 	for _, step := range steps {
 		if !step.wanted {
@@ -163,10 +169,52 @@ func (d *doors) oidc(o oidcOptions) error {
 	if err != nil {
 		return fmt.Errorf("--oidc-issuer-url: %w", err)
 	}
+	return d.idTokens(tokens)
+}
+
+// idTokens runs and adds an authenticator of ID tokens.
+func (d *doors) idTokens(tokens interface {
+	authn.Authenticator
+	Run(context.Context) error
+}) error {
 	d.stack.start("OpenID Connect", tokens.Run)
 	cached, err := tokencache.New(tokencache.Config{Authenticator: tokens})
 	d.add(cached)
 	return err
+}
+
+// structured believes the issuers of a file, and follows it.
+func (d *doors) structured(o accessOptions) error {
+	const flag = "--authentication-config"
+	tokens, err := structured.New(structured.Config{
+		Read:       func() ([]byte, error) { return os.ReadFile(o.authenticationConfig) },
+		Disallowed: []string{issuer},
+		Log:        d.log.WithName("oidc"),
+	})
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", flag, o.authenticationConfig, err)
+	}
+	d.anonymous = tokens.Anonymous()
+	if d.anonymous != nil && o.given("anonymous-auth") {
+		return fmt.Errorf("%s %s: anonymous: --anonymous-auth cannot be set when the file has this field", flag, o.authenticationConfig)
+	}
+	return d.idTokens(tokens)
+}
+
+// nobody lets requests without credentials in as those of system:anonymous.
+func (d *doors) nobody(o accessOptions) error {
+	who := structured.Anonymous{Enabled: o.anonymous}
+	if d.anonymous != nil {
+		who = *d.anonymous
+	}
+	if !who.Enabled {
+		return nil
+	}
+	if slices.Contains(o.modes, modeAllow) {
+		return errors.New("anonymous requests must not be enabled with --authorization-mode=AlwaysAllow: whoever reaches the server could do everything")
+	}
+	d.chain = append(d.chain, anonymous.Authenticator{Paths: who.Paths})
+	return nil
 }
 
 // webhook asks a service about tokens.

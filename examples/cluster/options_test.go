@@ -53,6 +53,8 @@ func TestOptionsRefused(t *testing.T) {
 		{"--authorization-webhook-config-file f", "go together"},
 		{"--authorization-mode AlwaysAllow", "--anonymous-auth=false is needed"},
 		{"--oidc-issuer-url https://i", "go together"},
+		{"--authentication-config f --oidc-signing-algs RS256", "--authentication-config and the --oidc-* flags are mutually exclusive"},
+		{"--authentication-config f --oidc-issuer-url https://i --oidc-client-id c", "mutually exclusive"},
 		{"--requestheader-client-ca-file f", "go together"},
 	} {
 		if _, err := parse(strings.Fields(test.arguments)...); err == nil || !strings.Contains(err.Error(), test.want) {

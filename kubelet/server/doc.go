@@ -44,8 +44,9 @@
 // # Failure
 //
 // Errors are plain text, with 401, 403 and 404 as usual, 400 for a container
-// that has no log yet, and 501 for what the runtime cannot do. A log that breaks
-// off in the middle ends without a word.
+// that has no log yet, 500 where nobody could tell whether the user may, and 501
+// for what the runtime cannot do. A log that breaks off in the middle ends without
+// a word.
 //
 // # Left out
 //

@@ -33,7 +33,8 @@ type Config struct {
 	Authenticate func(*http.Request) (name string, groups []string, err error)
 	// Authorize tells whether a user may use verb (get, create, update, patch or
 	// delete, by the method) on a subresource of this node: stats for statistics,
-	// proxy for all else.
+	// proxy for all else. An error means that it could not be found out: the client
+	// gets 500 whatever the answer, and the log the error.
 	Authorize func(ctx context.Context, name string, groups []string, verb, subresource string) (bool, error)
 	// NodeName is what statistics call the node.
 	NodeName string
@@ -222,13 +223,14 @@ func (s *Server) permit(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	allowed, err := s.config.Authorize(r.Context(), name, groups, verb, subresource)
-	if err != nil {
-		s.config.Log.Error(err, "authorization incomplete", "user", name, "verb", verb)
+	switch {
+	case err != nil: // which says nothing about the user
+		s.config.Log.Error(err, "authorization failed", "user", name, "verb", verb, "subresource", subresource)
+		http.Error(w, fmt.Sprintf("Authorization error (user=%s, verb=%s, resource=nodes, subresource=%s)", name, verb, subresource), http.StatusInternalServerError)
+	case !allowed:
+		http.Error(w, fmt.Sprintf("Forbidden (user=%s, verb=%s, resource=nodes, subresource(s)=[%s])", name, verb, subresource), http.StatusForbidden)
 	}
-	if !allowed {
-		http.Error(w, fmt.Sprintf("Forbidden (user=%s, verb=%s, resource=nodes, subresource=%s)", name, verb, subresource), http.StatusForbidden)
-	}
-	return allowed
+	return err == nil && allowed
 }
 
 type logWriter struct{ log logr.Logger }

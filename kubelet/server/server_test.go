@@ -1,7 +1,9 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"testing"
@@ -25,11 +27,26 @@ func TestEveryRouteNeedsCredentials(t *testing.T) {
 			k.want(method, "", path, http.StatusUnauthorized, "Unauthorized\n")
 			k.want(method, "forged", path, http.StatusUnauthorized, "Unauthorized\n")
 		}
-		k.want("GET", "nobody", path, http.StatusForbidden, "Forbidden (user=nobody, verb=get, resource=nodes, subresource=proxy)\n")
-		k.want("POST", "reader", path, http.StatusForbidden, "Forbidden (user=reader, verb=create, resource=nodes, subresource=proxy)\n")
+		k.want("GET", "nobody", path, http.StatusForbidden, "Forbidden (user=nobody, verb=get, resource=nodes, subresource(s)=[proxy])\n")
+		k.want("POST", "reader", path, http.StatusForbidden, "Forbidden (user=reader, verb=create, resource=nodes, subresource(s)=[proxy])\n")
 	}
 	k.want("GET", "reader", "/nothing", 404, "404 page not found\n")
 	k.want("OPTIONS", "root", "/pods", http.StatusMethodNotAllowed, "method not allowed\n")
+}
+
+// TestAuthorizerFails: who cannot be judged is neither let in nor forbidden, and is
+// told nothing of why.
+func TestAuthorizerFails(t *testing.T) {
+	for _, allowed := range []bool{false, true} {
+		k := start(t, func(c *server.Config) {
+			c.Authorize = func(context.Context, string, []string, string, string) (bool, error) {
+				return allowed, errors.New("dial tcp 10.0.0.1:6443: connection refused")
+			}
+		})
+		k.want("GET", "reader", "/pods", http.StatusInternalServerError, "Authorization error (user=reader, verb=get, resource=nodes, subresource=proxy)\n")
+		k.want("GET", "meter", "/stats/summary", http.StatusInternalServerError, "Authorization error (user=meter, verb=get, resource=nodes, subresource=stats)\n")
+		k.want("GET", "", "/healthz", 200, "ok")
+	}
 }
 
 func TestPods(t *testing.T) {

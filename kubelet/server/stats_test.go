@@ -93,9 +93,9 @@ func TestSummary(t *testing.T) {
 func TestSummaryIsForThoseWhoMay(t *testing.T) {
 	k := start(t, nil)
 	k.want("GET", "", "/stats/summary", 401, "Unauthorized\n")
-	k.want("GET", "reader", "/stats/summary", 403, "Forbidden (user=reader, verb=get, resource=nodes, subresource=stats)\n")
+	k.want("GET", "reader", "/stats/summary", 403, "Forbidden (user=reader, verb=get, resource=nodes, subresource(s)=[stats])\n")
 	for _, path := range []string{"/pods", "/stats", "/statss/", "//stats/summary", logs} {
-		k.want("GET", "meter", path, 403, "Forbidden (user=meter, verb=get, resource=nodes, subresource=proxy)\n")
+		k.want("GET", "meter", path, 403, "Forbidden (user=meter, verb=get, resource=nodes, subresource(s)=[proxy])\n")
 	}
 	k.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	for _, path := range []string{"/stats/../pods", "/stats/%2e%2e/pods", "/stats//../pods"} {

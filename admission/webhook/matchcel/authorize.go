@@ -3,8 +3,6 @@ package matchcel
 import (
 	"context"
 	"errors"
-	"fmt"
-	"reflect"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -12,6 +10,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
+	"github.com/planekit/planekit/internal/kubecel"
 	"github.com/planekit/planekit/internal/requirement"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -59,57 +58,33 @@ var errNoAuthorizer = errors.New("there is no authorizer")
 
 func (a authorizer) check(at authz.Attributes) ref.Val {
 	if a.asks == nil {
-		return opaque[decision]{decisionType, decision{err: errNoAuthorizer}}
+		return kubecel.NewOpaque(decisionType, decision{err: errNoAuthorizer})
 	}
 	at.User = a.user
 	d, reason, err := a.asks.Authorize(a.ctx, at)
-	return opaque[decision]{decisionType, decision{d == authz.Allow, reason, err}}
+	return kubecel.NewOpaque(decisionType, decision{d == authz.Allow, reason, err})
 }
-
-// opaque is a value that only functions look into.
-type opaque[T any] struct {
-	of    *cel.Type
-	value T
-}
-
-func (o opaque[T]) ConvertToNative(t reflect.Type) (any, error) {
-	return nil, fmt.Errorf("type conversion error from '%s' to '%v'", o.of.TypeName(), t)
-}
-
-func (o opaque[T]) ConvertToType(t ref.Type) ref.Val {
-	switch t {
-	case o.of:
-		return o
-	case types.TypeType:
-		return o.of
-	}
-	return types.NewErr("type conversion error from '%s' to '%s'", o.of.TypeName(), t.TypeName())
-}
-
-func (o opaque[T]) Equal(other ref.Val) ref.Val { return types.MaybeNoSuchOverloadErr(other) }
-func (o opaque[T]) Type() ref.Type              { return o.of }
-func (o opaque[T]) Value() any                  { return o.value }
 
 // reads is a function of a T.
 func reads[T any](f func(T) ref.Val) cel.OverloadOpt {
 	return cel.UnaryBinding(func(of ref.Val) ref.Val {
-		o, ok := of.(opaque[T])
+		v, ok := of.Value().(T)
 		if !ok {
 			return types.MaybeNoSuchOverloadErr(of)
 		}
-		return f(o.value)
+		return f(v)
 	})
 }
 
 // takes is a function of a T and a string.
 func takes[T any](f func(T, string) ref.Val) cel.OverloadOpt {
 	return cel.BinaryBinding(func(of, argument ref.Val) ref.Val {
-		o, ok := of.(opaque[T])
+		v, ok := of.Value().(T)
 		text, also := argument.(types.String)
 		if !ok || !also {
 			return types.MaybeNoSuchOverloadErr(argument)
 		}
-		return f(o.value, string(text))
+		return f(v, string(text))
 	})
 }
 
@@ -118,7 +93,7 @@ func narrows(name string, set func(at *authz.Attributes, to string)) cel.EnvOpti
 	return cel.Function(name, cel.MemberOverload("resourcecheck_"+strings.ToLower(name), []*cel.Type{resourceCheckType, cel.StringType}, resourceCheckType,
 		takes(func(c resourceCheck, to string) ref.Val {
 			set(&c.attributes, to)
-			return opaque[resourceCheck]{resourceCheckType, c}
+			return kubecel.NewOpaque(resourceCheckType, c)
 		})))
 }
 
@@ -134,7 +109,7 @@ func authorization() []cel.EnvOption {
 	return []cel.EnvOption{
 		member("path", "authorizer_path", authorizerType, pathCheckType, takes(aboutPath)),
 		member("group", "authorizer_group", authorizerType, groupCheckType, takes(func(a authorizer, group string) ref.Val {
-			return opaque[groupCheck]{groupCheckType, groupCheck{a, group}}
+			return kubecel.NewOpaque(groupCheckType, groupCheck{a, group})
 		})),
 		member("resource", "groupcheck_resource", groupCheckType, resourceCheckType, takes(aboutResource)),
 		cel.Function("serviceAccount", cel.MemberOverload("authorizer_serviceaccount",
@@ -168,21 +143,21 @@ func aboutPath(a authorizer, path string) ref.Val {
 	if strings.TrimSpace(path) == "" {
 		return types.NewErr("path must not be empty")
 	}
-	return opaque[pathCheck]{pathCheckType, pathCheck{a, path}}
+	return kubecel.NewOpaque(pathCheckType, pathCheck{a, path})
 }
 
 func aboutResource(g groupCheck, resource string) ref.Val {
 	if strings.TrimSpace(resource) == "" {
 		return types.NewErr("resource must not be empty")
 	}
-	return opaque[resourceCheck]{resourceCheckType, resourceCheck{g.authorizer, authz.Attributes{Group: g.group, Version: "*", Resource: resource}}}
+	return kubecel.NewOpaque(resourceCheckType, resourceCheck{g.authorizer, authz.Attributes{Group: g.group, Version: "*", Resource: resource}})
 }
 
 func aboutAccount(arguments ...ref.Val) ref.Val {
 	if len(arguments) != 3 {
 		return types.NoSuchOverloadErr()
 	}
-	a, ok := arguments[0].(opaque[authorizer])
+	a, ok := arguments[0].Value().(authorizer)
 	namespace, hasNamespace := arguments[1].(types.String)
 	name, hasName := arguments[2].(types.String)
 	switch {
@@ -193,9 +168,9 @@ func aboutAccount(arguments ...ref.Val) ref.Val {
 	case len(validation.IsDNS1123Label(string(namespace))) > 0:
 		return types.NewErr("Invalid service account namespace")
 	}
-	a.value.user = &user.Info{
+	a.user = &user.Info{
 		Name:   user.ServiceAccountPrefix + string(namespace) + ":" + string(name),
 		Groups: []string{user.ServiceAccounts, user.ServiceAccounts + ":" + string(namespace), user.Authenticated},
 	}
-	return a
+	return kubecel.NewOpaque(authorizerType, a)
 }

@@ -34,10 +34,10 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/interpreter"
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
+	"github.com/planekit/planekit/internal/kubecel"
 	admissionapi "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -45,13 +45,9 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// Bounds of evaluation in CEL's units, and how many steps are made between two
-// looks at the context; kube-apiserver's figures.
-const (
-	expressionLimit = 1_000_000
-	conditionsLimit = 2_500_000
-	checkFrequency  = 100
-)
+// conditionsLimit bounds what the conditions of one webhook cost together, in CEL's
+// units; kube-apiserver's figure.
+const conditionsLimit = 2_500_000
 
 // Config says who answers authorization checks.
 type Config struct {
@@ -90,25 +86,14 @@ func (c *Compiler) Check(expression string) error {
 }
 
 func (c *Compiler) program(expression string) (cel.Program, error) {
-	ast, issues := c.env.Compile(expression)
-	if issues != nil && issues.Err() != nil {
-		return nil, errors.New("compilation failed: " + issues.String())
+	ast, err := kubecel.Compile(c.env, expression)
+	if err != nil {
+		return nil, err
 	}
 	if !ast.OutputType().IsExactType(cel.BoolType) {
 		return nil, fmt.Errorf("must evaluate to bool but got %v", ast.OutputType())
 	}
-	program, err := c.env.Program(ast,
-		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),
-		cel.OptimizeRegex(compiledOnce("find", findIn), compiledOnce("findAll", findAllIn)),
-		cel.CostLimit(expressionLimit),
-		cel.CostTracking(costs{}),
-		cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)),
-		cel.InterruptCheckFrequency(checkFrequency),
-	)
-	if err != nil {
-		return nil, fmt.Errorf("program instantiation failed: %w", err)
-	}
-	return program, nil
+	return kubecel.Program(c.env, ast)
 }
 
 // Compile makes a function of conditions which says whether all of them hold. One
@@ -187,8 +172,8 @@ func (c *Compiler) variables(ctx context.Context, r *admission.Request, asked *a
 		"object":                     object,
 		"oldObject":                  old,
 		"request":                    request,
-		"authorizer":                 opaque[authorizer]{authorizerType, a},
-		"authorizer.requestResource": opaque[resourceCheck]{resourceCheckType, resource},
+		"authorizer":                 kubecel.NewOpaque(authorizerType, a),
+		"authorizer.requestResource": kubecel.NewOpaque(resourceCheckType, resource),
 	}, nil
 }
 

@@ -1,4 +1,4 @@
-package matchcel
+package kubecel
 
 import (
 	"regexp"

@@ -1,4 +1,4 @@
-package matchcel
+package kubecel
 
 import (
 	"github.com/google/cel-go/cel"
@@ -8,7 +8,7 @@ import (
 
 // parsed is a value that is made of a text and can be compared with others.
 type parsed[T any] struct {
-	opaque[T]
+	Opaque[T]
 	same func(a, b T) bool
 }
 
@@ -27,7 +27,7 @@ type reading[T any] struct {
 	same  func(a, b T) bool
 }
 
-func (r reading[T]) value(v T) ref.Val { return parsed[T]{opaque[T]{r.of, v}, r.same} }
+func (r reading[T]) value(v T) ref.Val { return parsed[T]{Opaque[T]{r.of, v}, r.same} }
 
 // converts is the function that makes a value of a text, and tries the one that
 // says whether that can be done.
