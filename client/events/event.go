@@ -1,7 +1,9 @@
 package events
 
 import (
+	"crypto/rand"
 	"fmt"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // reference says which object an event is about.
@@ -62,11 +65,22 @@ func newEvent(about corev1.ObjectReference, eventtype, reason, message string, n
 	at := metav1.NewTime(now)
 	return &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:      fmt.Sprintf("%s.%x", about.Name, now.UnixNano()),
+			Name:      nameOf(about.Name, now),
 			Namespace: namespace,
 		},
 		InvolvedObject: about,
 		Type:           eventtype, Reason: reason, Message: message,
 		FirstTimestamp: at, LastTimestamp: at, Count: 1,
 	}
+}
+
+// nameOf is the name of an event about an object with a name. Not every object's
+// name can be a part of one: that of a ClusterRole may have colons in it, and some
+// are too long.
+func nameOf(object string, now time.Time) string {
+	name := fmt.Sprintf("%s.%x", object, now.UnixNano())
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return strings.ToLower(rand.Text())
+	}
+	return name
 }

@@ -9,11 +9,13 @@
 // tell of goes first. They are dropped, and that is logged, when the queue is
 // full, when one object has had more than 25 of them and then one in five
 // minutes, and when the server refuses them. The same event again raises the
-// count of the one stored; so the times in between are not kept. The limits are
+// count of the one stored; so the times in between are not kept. Events of one
+// object that differ only in their messages are combined from the tenth message
+// on, if each comes within ten minutes of the one before: one event counts them,
+// with the latest message after "(combined from similar events): ". The limits are
 // those of client-go.
 //
-// When Run returns, events still queued are lost. Similar events with different
-// messages are not combined.
+// When Run returns, events still queued are lost.
 package events
 
 import (
@@ -103,23 +105,19 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// record stores e until it is stored or hopeless.
+// record stores what becomes of e until that is stored or hopeless.
 func (r *Recorder) record(ctx context.Context, e *corev1.Event) {
-	stored, ok := r.known.admit(e)
+	e, ok := r.known.admit(e)
 	if !ok {
 		r.config.Log.V(1).Info("event dropped: too many for its object", "object", e.Namespace+"/"+e.InvolvedObject.Name, "reason", e.Reason)
 		return
 	}
 	for i := 1; ; i++ {
-		result, err := r.store(ctx, e, stored)
-		if err == nil {
-			r.known.stored(e, result)
+		err := r.store(ctx, e)
+		if err == nil || ctx.Err() != nil {
 			return
 		}
 		var refused *apierrors.StatusError
-		if ctx.Err() != nil {
-			return
-		}
 		if errors.As(err, &refused) || i == attempts {
 			r.config.Log.Error(err, "event dropped", "object", e.Namespace+"/"+e.InvolvedObject.Name, "reason", e.Reason)
 			return
@@ -135,21 +133,22 @@ func (r *Recorder) record(ctx context.Context, e *corev1.Event) {
 }
 
 // store raises the count of the event stored before, or stores e.
-func (r *Recorder) store(ctx context.Context, e, stored *corev1.Event) (*corev1.Event, error) {
-	if stored == nil {
-		return r.events.Create(ctx, e)
+func (r *Recorder) store(ctx context.Context, e *corev1.Event) error {
+	if e.Count > 1 {
+		patch, err := json.Marshal(struct {
+			Count         int32       `json:"count"`
+			LastTimestamp metav1.Time `json:"lastTimestamp"`
+			Message       string      `json:"message"` // another one each time if it is combined
+		}{e.Count, e.LastTimestamp, e.Message})
+		if err != nil {
+			return err
+		}
+		_, err = r.events.Patch(ctx, e.Namespace, e.Name, types.MergePatchType, patch)
+		if !apierrors.IsNotFound(err) {
+			return err
+		}
+		// It has expired, or was never stored.
 	}
-	patch, err := json.Marshal(struct {
-		Count         int32       `json:"count"`
-		LastTimestamp metav1.Time `json:"lastTimestamp"`
-	}{stored.Count + 1, e.LastTimestamp})
-	if err != nil {
-		return nil, err
-	}
-	result, err := r.events.Patch(ctx, stored.Namespace, stored.Name, types.MergePatchType, patch)
-	if apierrors.IsNotFound(err) { // it has expired
-		e.Count, e.FirstTimestamp = stored.Count+1, stored.FirstTimestamp
-		return r.events.Create(ctx, e)
-	}
-	return result, err
+	_, err := r.events.Create(ctx, e)
+	return err
 }

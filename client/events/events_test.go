@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -162,6 +165,118 @@ func TestLimitPerObject(t *testing.T) {
 			t.Error("another object has no budget of its own")
 		}
 	})
+}
+
+// TestCombinesSimilarEvents: of events that differ in their messages alone, nine
+// are stored by themselves, and one for all the others.
+func TestCombinesSimilarEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, r, cancel := start(t)
+		defer cancel()
+		say := func(about *corev1.Pod, kind, reason string, numbers ...int) {
+			for _, n := range numbers {
+				time.Sleep(time.Second) // an event is named by its nanosecond
+				r.Event(about, kind, reason, fmt.Sprint("attempt ", n))
+				synctest.Wait()
+			}
+		}
+		want := func(step string, want map[string]int32) {
+			t.Helper()
+			got := map[string]int32{}
+			for _, e := range s.events {
+				got[e.Reason+": "+e.Message] += e.Count
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("%s: stored are %v, want %v", step, got, want)
+			}
+		}
+		say(web, "Normal", "Pull", 0, 1, 2, 3, 4, 5, 6, 7, 8)
+		alone := map[string]int32{}
+		for n := range 9 {
+			alone[fmt.Sprint("Pull: attempt ", n)] = 1
+		}
+		want("nine", alone)
+		began := time.Now().Add(time.Second)
+		say(web, "Normal", "Pull", 9)
+		alone["Pull: (combined from similar events): attempt 9"] = 1
+		want("the tenth", alone)
+		say(web, "Normal", "Pull", 10, 11, 10)
+		delete(alone, "Pull: (combined from similar events): attempt 9")
+		alone["Pull: (combined from similar events): attempt 10"] = 4
+		want("three more", alone)
+		for _, e := range s.events {
+			if e.Count == 4 && !(e.FirstTimestamp.Time.Equal(began.Truncate(time.Second)) && e.LastTimestamp.Time.Equal(began.Add(3*time.Second).Truncate(time.Second)) &&
+				e.Name == fmt.Sprintf("web.%x", began.UnixNano()) && e.Source.Component == "scheduler" && e.InvolvedObject.Name == "web") {
+				t.Errorf("combined: %+v, want one of %v and three seconds after", e, began)
+			}
+		}
+		// What was said before by itself stays by itself, another reason and a warning
+		// are other groups.
+		say(web, "Normal", "Pull", 3)
+		say(web, "Normal", "Start", 20)
+		say(web, "Warning", "Pull", 21)
+		alone["Pull: attempt 3"], alone["Start: attempt 20"], alone["Pull: attempt 21"] = 2, 1, 1
+		want("others", alone)
+		// After ten quiet minutes it begins anew, not after less.
+		time.Sleep(together - 3*time.Second) // there were two of others
+		say(web, "Normal", "Pull", 12)
+		delete(alone, "Pull: (combined from similar events): attempt 10")
+		alone["Pull: (combined from similar events): attempt 12"] = 5
+		want("after ten minutes", alone)
+		time.Sleep(together)
+		say(web, "Normal", "Pull", 13)
+		alone["Pull: attempt 13"] = 1
+		want("after more than ten minutes", alone)
+	})
+}
+
+// TestCountsWhatIsDropped: the count is of what happened, and a warning is not
+// dropped for what is no warning.
+func TestCountsWhatIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, r, cancel := start(t)
+		defer cancel()
+		for range 40 {
+			r.Event(web, "Normal", "Pulled", "again")
+		}
+		synctest.Wait()
+		if e := s.only(t); e.Count != burst || len(s.seen) != burst {
+			t.Errorf("count %d after %d requests, want %d", e.Count, len(s.seen), burst)
+		}
+		time.Sleep(time.Nanosecond)
+		r.Event(web, "Normal", "Started", "never stored")
+		time.Sleep(refill)
+		r.Event(web, "Normal", "Pulled", "again")
+		synctest.Wait()
+		if e := s.only(t); e.Count != 41 {
+			t.Errorf("count %d, want 41", e.Count)
+		}
+		time.Sleep(refill)
+		r.Event(web, "Normal", "Started", "never stored")
+		time.Sleep(time.Nanosecond)
+		r.Event(web, "Warning", "Failed", "another budget")
+		synctest.Wait()
+		counts := map[string]int32{}
+		for _, e := range s.events {
+			counts[e.Reason] = e.Count
+		}
+		if want := map[string]int32{"Pulled": 41, "Started": 2, "Failed": 1}; !maps.Equal(counts, want) {
+			t.Errorf("counts %v, want %v", counts, want)
+		}
+	})
+}
+
+func TestEventNames(t *testing.T) {
+	now := time.Unix(0, 0xabc)
+	if got := nameOf("web", now); got != "web.abc" {
+		t.Error(got)
+	}
+	for _, name := range []string{"system:node", strings.Repeat("a", 250), "Upper"} {
+		got, again := nameOf(name, now), nameOf(name, now)
+		if len(validation.IsDNS1123Subdomain(got)) > 0 || got == again {
+			t.Errorf("of %s: %q, and then %q", name, got, again)
+		}
+	}
 }
 
 func TestRetriesConnectionsOnly(t *testing.T) {

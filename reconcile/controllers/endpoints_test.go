@@ -67,8 +67,15 @@ func (w *endpointWorld) launch(t *testing.T, l lag) *process { return w.launchLa
 
 // launchLate has copies of services that fall behind otherwise than others.
 func (w *endpointWorld) launchLate(t *testing.T, of, l lag) *process {
+	return w.launchEach(t, of, l, l, func() {})
+}
+
+// launchEach has copies of services, of what else there is, and of what is written
+// fall behind otherwise, and then happen while they do not show it yet.
+func (w *endpointWorld) launchEach(t *testing.T, of, l, ours lag, then func()) *process {
 	return launch(t, func(ctx context.Context) []controllers.Runner {
-		services, pods, written := follow(ctx, w.services, of), follow(ctx, w.pods, l), follow(ctx, w.slices, l)
+		defer then()
+		services, pods, written := follow(ctx, w.services, of), follow(ctx, w.pods, l), follow(ctx, w.slices, ours)
 		byNamespace := nameIndex[*corev1.Service]{services, controllers.ByNamespace[*corev1.Service]}
 		podsByNamespace := nameIndex[*corev1.Pod]{pods, controllers.ByNamespace[*corev1.Pod]}
 		return []controllers.Runner{
@@ -79,7 +86,7 @@ func (w *endpointWorld) launchLate(t *testing.T, of, l lag) *process {
 				Writer:          w.slices, Events: w.api, MaxEndpoints: 3,
 			})),
 			must[*controllers.Endpoints](t)(controllers.NewEndpoints(controllers.EndpointsConfig{
-				Services: services, Pods: pods, Endpoints: follow(ctx, w.endpoints, l),
+				Services: services, Pods: pods, Endpoints: follow(ctx, w.endpoints, ours),
 				ServicesByNamespace: byNamespace, PodsByNamespace: podsByNamespace,
 				ServiceReader: w.services, Writer: w.endpoints, Events: w.api,
 			})),

@@ -42,7 +42,10 @@ type api struct {
 	// pretend to have failed.
 	fault  func(verb, name string) (apply bool, err error)
 	writes []string
-	events []string
+	// refused are the writes of controllers that came too late: creations of what
+	// exists, and changes of what has changed.
+	refused []string
+	events  []string
 }
 
 func (a *api) Event(_ runtime.Object, kind, reason, message string) {
@@ -55,6 +58,15 @@ func (a *api) wrote() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.writes)
+}
+
+// tooLate are the writes that were refused as told at refused, since it was last
+// asked.
+func (a *api) tooLate() (refused []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	refused, a.refused = a.refused, nil
+	return refused
 }
 
 // outside is a context for writes that no fault strikes: those of users.
@@ -115,8 +127,11 @@ func (c *collection[T]) write(ctx context.Context, verb, name string, apply func
 		}
 	}
 	result, err := apply()
-	if err == nil {
+	switch outsider := ctx.Value(outsider{}) != nil; {
+	case err == nil:
 		c.api.writes = append(c.api.writes, verb+" "+c.kind+" "+name)
+	case !outsider && (apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err)):
+		c.api.refused = append(c.api.refused, verb+" "+c.kind+" "+name)
 	}
 	if failure != nil {
 		return none, failure

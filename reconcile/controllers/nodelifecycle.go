@@ -218,7 +218,8 @@ func (c *NodeLifecycle) writeTaints(ctx context.Context, node *corev1.Node, now 
 		return wait, nil
 	}
 	if _, err := c.config.Writer.Update(ctx, plan); err != nil {
-		if took {
+		// If the answer was lost, the node may have the taint, and counts.
+		if took && (isStale(err) || refused(err)) {
 			c.zones.giveBack(node, now)
 		}
 		return 0, fmt.Errorf("taints of node %s: %w", node.Name, err)

@@ -180,7 +180,7 @@ func (z *zones) take(node *corev1.Node, now time.Time) (allowed bool, wait time.
 	return true, 0
 }
 
-// giveBack undoes a take whose taint was not written.
+// giveBack undoes a take whose taint was not written for certain.
 func (z *zones) giveBack(node *corev1.Node, taken time.Time) {
 	z.mu.Lock()
 	defer z.mu.Unlock()

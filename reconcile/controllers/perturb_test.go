@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,6 +94,14 @@ func (s scenario) disturb(t *testing.T, seed uint64, l lag, name string) {
 	settle()
 	st.wanted()
 	p.stop(t)
+	if name == "lost" || name == "restarted" || name == "all" {
+		return // nobody can know
+	}
+	for _, write := range st.tooLate() {
+		if strings.HasPrefix(write, "create ") {
+			t.Errorf("%s: it exists, as its creator was told", write)
+		}
+	}
 }
 
 // crash kills the process at each of its writes in turn, the write done or not,
