@@ -235,8 +235,8 @@ func (q *Queue[K]) finish(key K, is outcome, o AddOptions) {
 func (q *Queue[K]) schedule(it *item[K], o AddOptions) int {
 	wait := max(o.After, 0)
 	if o.Retry {
-		wait += q.backoff.after(it.failures)
-		it.failures++
+		wait += q.backoff.after(int(it.failures))
+		it.fail()
 	}
 	if wait <= 0 {
 		return q.add(it, o.Priority)
@@ -280,17 +280,7 @@ func (q *Queue[K]) addAfter(it *item[K], wait time.Duration, priority int) {
 	if due < 0 { // beyond what can be counted: 292 years
 		due = 1<<63 - 1
 	}
-	if it.place >= 0 {
-		it.laterPriority = max(it.laterPriority, priority)
-		if due >= it.due {
-			return
-		}
-	} else {
-		it.laterPriority = priority
-	}
-	it.due = due
-	q.later.set(it)
-	if q.later[0] != it {
+	if !q.later.add(it, due, priority) {
 		return
 	}
 	if q.timer == nil {
@@ -314,14 +304,13 @@ func (q *Queue[K]) ring() {
 			if more = len(q.later) > 0; !more {
 				break
 			}
-			first := q.later[0]
-			if wait := first.due - now; wait > 0 {
+			if wait := q.later[0].due - now; wait > 0 {
 				q.timer.Reset(wait)
 				more = false
 				break
 			}
-			q.later.pop()
-			added += q.add(first, first.laterPriority)
+			first := q.later.pop()
+			added += q.add(first.item, first.priority)
 		}
 		q.mu.Unlock()
 		q.hooks.added(added)

@@ -33,7 +33,6 @@ type level[K comparable] struct {
 type line[K comparable] struct {
 	list[K]
 	tenant     string
-	level      *level[K]
 	prev, next *line[K]
 }
 
@@ -57,7 +56,6 @@ func (r *ready[K]) push(it *item[K]) {
 		}
 	}
 	stand.push(it)
-	it.line = stand
 	l.n++
 	r.n++
 }
@@ -74,20 +72,28 @@ func (r *ready[K]) pop() *item[K] {
 		stand = l.turn
 		l.turn = stand.next
 	}
-	it := stand.first
-	r.remove(it)
+	it := stand.pop()
+	r.left(l, stand)
 	return it
 }
 
 // remove takes out an item, whose turn it need not be.
 func (r *ready[K]) remove(it *item[K]) {
-	stand, l := it.line, it.line.level
+	l := r.level(it.priority)
+	stand := &l.only
+	if r.shared {
+		stand = l.lines[it.tenant]
+	}
 	stand.remove(it)
-	it.line = nil
+	r.left(l, stand)
+}
+
+// left counts one less in a line, and closes what is empty.
+func (r *ready[K]) left(l *level[K], stand *line[K]) {
 	l.n--
 	r.n--
 	if r.shared && stand.first == nil {
-		r.close(stand)
+		r.close(l, stand)
 	}
 	if l.n == 0 && len(r.levels) > maxEmpty {
 		r.levels = slices.DeleteFunc(r.levels, func(other *level[K]) bool { return other == l })
@@ -102,7 +108,6 @@ func (r *ready[K]) level(priority int) *level[K] {
 	at, ok := slices.BinarySearchFunc(r.levels, priority, func(l *level[K], p int) int { return cmp.Compare(l.priority, p) })
 	if !ok {
 		l := &level[K]{priority: priority}
-		l.only.level = l
 		r.levels = slices.Insert(r.levels, at, l)
 	}
 	return r.levels[at]
@@ -117,7 +122,7 @@ func (r *ready[K]) open(l *level[K], tenant string) *line[K] {
 		r.free = stand.next
 		r.frees--
 	}
-	stand.tenant, stand.level = tenant, l
+	stand.tenant = tenant
 	if l.turn == nil {
 		stand.prev, stand.next = stand, stand
 		l.turn = stand
@@ -134,8 +139,7 @@ func (r *ready[K]) open(l *level[K], tenant string) *line[K] {
 }
 
 // close takes an empty line out of its circle.
-func (r *ready[K]) close(stand *line[K]) {
-	l := stand.level
+func (r *ready[K]) close(l *level[K], stand *line[K]) {
 	delete(l.lines, stand.tenant)
 	if len(l.lines) == 0 && l.peak > maxPeak {
 		l.lines, l.peak = nil, 0

@@ -50,13 +50,15 @@ func (t *table[K]) put(it *item[K]) {
 	if t.n >= len(t.places) {
 		t.resize(max(minPlaces, 2*len(t.places)))
 	}
-	t.move()
+	if t.old != nil {
+		t.move()
+	}
 	at := t.place(it.hash)
 	it.chain, *at = *at, it
 	t.n++
 }
 
-// remove takes out an item and keeps it for reuse.
+// remove takes out an item that says nothing and keeps it for reuse.
 func (t *table[K]) remove(it *item[K]) {
 	at := t.place(it.hash)
 	for *at != it {
@@ -64,7 +66,8 @@ func (t *table[K]) remove(it *item[K]) {
 	}
 	*at = it.chain
 	t.n--
-	*it = item[K]{}
+	var none K
+	it.key, it.tenant = none, "" // which others may let go of now
 	if t.frees < maxFree {
 		it.chain, t.free = t.free, it
 		t.frees++
@@ -72,7 +75,9 @@ func (t *table[K]) remove(it *item[K]) {
 	if len(t.places) > minPlaces && t.n < len(t.places)/8 {
 		t.resize(len(t.places) / 4)
 	}
-	t.move()
+	if t.old != nil {
+		t.move()
+	}
 }
 
 // spare returns an item that says nothing.
@@ -81,7 +86,7 @@ func (t *table[K]) spare() *item[K] {
 	if it == nil {
 		return &item[K]{}
 	}
-	t.free, it.chain = it.chain, nil
+	t.free = it.chain
 	t.frees--
 	return it
 }
