@@ -33,6 +33,11 @@ type item[K comparable] struct {
 	since, started time.Duration
 }
 
+// idle tells that there is nothing to remember of it.
+func (it *item[K]) idle() bool {
+	return !it.waiting && !it.working && it.failures == 0 && it.delay == 0
+}
+
 // fail counts a failure, up to what there is room for.
 func (it *item[K]) fail() {
 	if it.failures < math.MaxInt32 {
@@ -89,21 +94,3 @@ func (q *Queue[K]) about(key K) (hash uint64, tenant string) {
 
 // now is the time since base.
 func (q *Queue[K]) now() time.Duration { return time.Since(q.base) }
-
-// item returns the one of key, made if need be.
-func (q *Queue[K]) item(key K, hash uint64, tenant string) *item[K] {
-	if it := q.items.get(key, hash); it != nil {
-		return it
-	}
-	it := q.items.spare()
-	it.key, it.hash, it.tenant = key, hash, tenant
-	q.items.put(it)
-	return it
-}
-
-// drop lets go of it if there is nothing to remember.
-func (q *Queue[K]) drop(it *item[K]) {
-	if !it.waiting && !it.working && it.failures == 0 && it.delay == 0 {
-		q.items.remove(it)
-	}
-}

@@ -1,42 +1,49 @@
 package reconcile
 
-import "runtime"
+import (
+	"runtime"
+	"sync"
+)
 
-// The lock is held for tens of nanoseconds, but what it guards has to come from the
-// cache of who had it before, which takes hundreds. So who finds it taken keeps away
-// from it for a while, in which the other does tens of calls in its own cache, and
-// longer each time. Parking costs microseconds, and a sync.Mutex that somebody has
-// been parked at for a millisecond is handed from one to the next, each of whom has
-// to be woken first; so it comes last.
+// latch is a lock that is held for tens of nanoseconds. What it guards has to come
+// from the cache of who had it before, which takes hundreds. So who finds it taken
+// keeps away from it for a while, in which the other does tens of calls in its own
+// cache, and for longer each time. Parking costs microseconds, and a sync.Mutex that
+// somebody has been parked at for a millisecond is handed from one to the next, each
+// of whom has to be woken first; so it comes last.
+type latch struct{ sync.Mutex }
+
 const (
 	firstPause = 1 << 10 // steps of rest, of about a nanosecond
 	lastPause  = 1 << 14
+	knocks     = 4 // after each rest, for who has the lock also lets go of it often
 	yields     = 100
 )
 
-// lock takes mu.
-func (q *Queue[K]) lock() {
-	if !q.mu.TryLock() {
-		q.lockLater()
+func (l *latch) Lock() {
+	if !l.TryLock() {
+		l.wait()
 	}
 }
 
-func (q *Queue[K]) lockLater() {
+func (l *latch) wait() {
 	if runtime.GOMAXPROCS(0) > 1 {
 		for steps := firstPause; steps <= lastPause; steps *= 2 {
 			rest(steps)
-			if q.mu.TryLock() {
-				return
+			for range knocks {
+				if l.TryLock() {
+					return
+				}
 			}
 		}
 	}
 	for range yields {
 		runtime.Gosched()
-		if q.mu.TryLock() {
+		if l.TryLock() {
 			return
 		}
 	}
-	q.mu.Lock()
+	l.Mutex.Lock()
 }
 
 // rest takes time and touches no memory.

@@ -19,7 +19,6 @@ type ready[K comparable] struct {
 // level is all that waits at one priority.
 type level[K comparable] struct {
 	priority int
-	n        int
 	// turn is the line that is served next, in a circle of those with keys.
 	turn *line[K]
 	// lines are the circle by tenant, where there are tenants; only is the one
@@ -28,6 +27,8 @@ type level[K comparable] struct {
 	peak  int // the most that lines had
 	only  line[K]
 }
+
+func (l *level[K]) empty() bool { return l.turn == nil && l.only.first == nil }
 
 // line is of one tenant.
 type line[K comparable] struct {
@@ -56,14 +57,13 @@ func (r *ready[K]) push(it *item[K]) {
 		}
 	}
 	stand.push(it)
-	l.n++
 	r.n++
 }
 
 // pop takes the next. There must be one.
 func (r *ready[K]) pop() *item[K] {
 	at := len(r.levels) - 1
-	for r.levels[at].n == 0 {
+	for r.levels[at].empty() {
 		at--
 	}
 	l := r.levels[at]
@@ -90,12 +90,11 @@ func (r *ready[K]) remove(it *item[K]) {
 
 // left counts one less in a line, and closes what is empty.
 func (r *ready[K]) left(l *level[K], stand *line[K]) {
-	l.n--
 	r.n--
 	if r.shared && stand.first == nil {
 		r.close(l, stand)
 	}
-	if l.n == 0 && len(r.levels) > maxEmpty {
+	if len(r.levels) > maxEmpty && l.empty() {
 		r.levels = slices.DeleteFunc(r.levels, func(other *level[K]) bool { return other == l })
 	}
 }
