@@ -128,12 +128,10 @@ func (c *Controller[K]) Run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	for range c.config.Workers {
 		workers.Go(func() {
-			for {
-				key, err := c.config.Queue.Get(ctx)
-				if err != nil {
-					return
-				}
-				c.work(calls, key)
+			key, err := c.config.Queue.Get(ctx)
+			for err == nil {
+				is, o := c.work(calls, key)
+				key, err = c.config.Queue.next(ctx, key, is, o)
 			}
 		})
 	}
@@ -141,7 +139,8 @@ func (c *Controller[K]) Run(ctx context.Context) error {
 	return nil
 }
 
-func (c *Controller[K]) work(ctx context.Context, key K) {
+// work makes one call and returns what is to become of key.
+func (c *Controller[K]) work(ctx context.Context, key K) (outcome, AddOptions) {
 	if c.config.Hooks.Began != nil {
 		c.config.Hooks.Began()
 	}
@@ -158,11 +157,11 @@ func (c *Controller[K]) work(ctx context.Context, key K) {
 	}
 	switch how {
 	case Success:
-		c.config.Queue.finish(key, succeeded, AddOptions{})
+		return succeeded, AddOptions{}
 	case RequeueAfter:
-		c.config.Queue.finish(key, again, AddOptions{Priority: result.Priority, After: result.After})
+		return again, AddOptions{Priority: result.Priority, After: result.After}
 	default:
-		c.config.Queue.finish(key, again, AddOptions{Priority: result.Priority, Retry: true})
+		return again, AddOptions{Priority: result.Priority, Retry: true}
 	}
 }
 

@@ -1,66 +1,83 @@
 package reconcile
 
-// delays is a heap of items, the one due first in front.
-type delays[K comparable] []*item[K]
+import "time"
 
-// set finds the place of it after due has changed or been set.
-func (d *delays[K]) set(it *item[K]) {
-	if it.place < 0 {
-		it.place = len(*d)
-		*d = append(*d, it)
+// delays is a heap of keys that are to be added later, the one due first in front.
+type delays[K comparable] []delayed[K]
+
+type delayed[K comparable] struct {
+	due      time.Duration
+	priority int // the highest that was asked for
+	item     *item[K]
+}
+
+// add has it added when due, or earlier if an earlier call said so. It returns
+// whether it is now the first.
+func (d *delays[K]) add(it *item[K], due time.Duration, priority int) bool {
+	if it.delay == 0 {
+		*d = append(*d, delayed[K]{due, priority, it})
+		it.delay = len(*d)
+		return d.up(it.delay-1) == 0
 	}
-	d.up(it.place)
-	d.down(it.place)
+	at := it.delay - 1
+	was := &(*d)[at]
+	was.priority = max(was.priority, priority)
+	if due >= was.due {
+		return false
+	}
+	was.due = due
+	return d.up(at) == 0
 }
 
 // pop takes out the first.
-func (d *delays[K]) pop() {
+func (d *delays[K]) pop() delayed[K] {
 	s := *d
-	last := len(s) - 1
-	s[0].place = -1
+	first, last := s[0], len(s)-1
+	first.item.delay = 0
 	if last > 0 {
 		s[0] = s[last]
-		s[0].place = 0
+		s[0].item.delay = 1
 	}
-	s[last] = nil
+	s[last] = delayed[K]{}
 	*d = s[:last]
-	if last > 1 {
-		d.down(0)
-	}
+	d.down(0)
 	if cap(s) > minPlaces && last < cap(s)/4 {
-		*d = append(make([]*item[K], 0, cap(s)/2), s[:last]...)
+		*d = append(make([]delayed[K], 0, cap(s)/2), s[:last]...)
 	}
+	return first
 }
 
-func (d *delays[K]) up(i int) {
-	for s := *d; i > 0; {
+// up returns where what was at i is then.
+func (d delays[K]) up(i int) int {
+	for i > 0 {
 		parent := (i - 1) / 2
-		if s[parent].due <= s[i].due {
-			return
+		if d[parent].due <= d[i].due {
+			break
 		}
-		s.swap(i, parent)
+		d.swap(i, parent)
 		i = parent
 	}
+	return i
 }
 
-func (d *delays[K]) down(i int) {
-	for s := *d; ; {
+func (d delays[K]) down(i int) {
+	for {
 		child := 2*i + 1
-		if child >= len(s) {
+		if child >= len(d) {
 			return
 		}
-		if child+1 < len(s) && s[child+1].due < s[child].due {
+		if child+1 < len(d) && d[child+1].due < d[child].due {
 			child++
 		}
-		if s[i].due <= s[child].due {
+		if d[i].due <= d[child].due {
 			return
 		}
-		s.swap(i, child)
+		d.swap(i, child)
 		i = child
 	}
 }
 
 func (d delays[K]) swap(i, j int) {
 	d[i], d[j] = d[j], d[i]
-	d[i].place, d[j].place = i, j
+	d[i].item.delay, d[j].item.delay = i+1, j+1
 }

@@ -65,17 +65,14 @@ type QueueStats struct {
 // Stats returns how the queue is now. It takes time in proportion to the keys
 // that are being worked on.
 func (q *Queue[K]) Stats() QueueStats {
-	q.lock()
+	q.mu.Lock()
 	defer q.mu.Unlock()
-	stats := QueueStats{Depth: q.ready.n, Delayed: len(q.later)}
+	stats := QueueStats{Depth: q.ready.n, Delayed: len(q.later), Working: q.busy}
 	now := q.now()
 	for it := q.working.first; it != nil; it = it.next {
-		stats.Working++
-		if q.timed {
-			worked := now - it.started
-			stats.Unfinished += worked
-			stats.Longest = max(stats.Longest, worked)
-		}
+		worked := now - it.started
+		stats.Unfinished += worked
+		stats.Longest = max(stats.Longest, worked)
 	}
 	return stats
 }

@@ -2,51 +2,72 @@ package reconcile
 
 import (
 	"hash/maphash"
+	"math"
 	"time"
 )
 
-// item is what the queue knows of a key. It is dropped when it says nothing.
+// item is what the queue knows of a key. It is dropped when it says nothing. It is
+// small, for it goes from the cache of who adds to that of who works.
 type item[K comparable] struct {
-	key    K
-	hash   uint64
-	tenant string
-
+	key  K
+	hash uint64
 	// chain is the next in the same place of the table.
 	chain *item[K]
 	// prev and next are in the list that the item is in: a line of the ready, or
 	// the working.
 	prev, next *item[K]
-	// line is the one it stands in, nil for none.
-	line *line[K]
 
 	// waiting is set from Add until a worker is given the key; also while it is
 	// with a worker who must do it once more.
 	waiting bool
 	working bool
+	// failures counts retries since the last Forget.
+	failures int32
+	// delay is its place in later, counted from one; zero is none.
+	delay int
 	// priority is that of the wait, held that at which it was handed out.
 	priority, held int
-	// failures counts retries since the last Forget.
-	failures int
-	// due is when the key is to be added, with laterPriority; valid while place is
-	// not -1.
-	due           time.Duration
-	place         int // in later
-	laterPriority int
+
+	tenant string
 	// since is when it began to wait, started when to be worked on.
 	since, started time.Duration
+}
+
+// idle tells that there is nothing to remember of it.
+func (it *item[K]) idle() bool {
+	return !it.waiting && !it.working && it.failures == 0 && it.delay == 0
+}
+
+// fail counts a failure, up to what there is room for.
+func (it *item[K]) fail() {
+	if it.failures < math.MaxInt32 {
+		it.failures++
+	}
 }
 
 // list is of items, linked through themselves.
 type list[K comparable] struct{ first, last *item[K] }
 
 func (l *list[K]) push(it *item[K]) {
-	it.prev, it.next = l.last, nil
+	it.prev = l.last
 	if l.last == nil {
 		l.first = it
 	} else {
 		l.last.next = it
 	}
 	l.last = it
+}
+
+// pop takes out the first. There must be one.
+func (l *list[K]) pop() *item[K] {
+	it := l.first
+	l.first = it.next
+	if it.next == nil {
+		l.last = nil
+	} else {
+		it.next.prev, it.next = nil, nil
+	}
+	return it
 }
 
 func (l *list[K]) remove(it *item[K]) {
@@ -73,21 +94,3 @@ func (q *Queue[K]) about(key K) (hash uint64, tenant string) {
 
 // now is the time since base.
 func (q *Queue[K]) now() time.Duration { return time.Since(q.base) }
-
-// item returns the one of key, made if need be.
-func (q *Queue[K]) item(key K, hash uint64, tenant string) *item[K] {
-	if it := q.items.get(key, hash); it != nil {
-		return it
-	}
-	it := q.items.spare()
-	it.key, it.hash, it.tenant, it.place = key, hash, tenant, -1
-	q.items.put(it)
-	return it
-}
-
-// drop lets go of it if there is nothing to remember.
-func (q *Queue[K]) drop(it *item[K]) {
-	if !it.waiting && !it.working && it.failures == 0 && it.place < 0 {
-		q.items.remove(it)
-	}
-}

@@ -3,7 +3,6 @@ package reconcile
 import (
 	"context"
 	"hash/maphash"
-	"sync"
 	"time"
 )
 
@@ -67,14 +66,18 @@ type Queue[K comparable] struct {
 	backoff Backoff
 	tenant  func(K) string
 	hooks   QueueHooks
-	timed   bool // hooks want to know how long things took
+	timed   bool // there are hooks, who want to know how long things took
 	seed    maphash.Seed
 	base    time.Time // what times in items count from, by the monotonic clock
 
-	// mu guards the fields below. It is taken by lock.
-	mu      sync.Mutex
-	items   table[K]
-	ready   ready[K]
+	// mu guards the fields below.
+	mu    latch
+	items table[K]
+	ready ready[K]
+	// busy is how many keys are with a worker, last the one handed out last. They
+	// are in working if there are hooks.
+	busy    int
+	last    *item[K]
 	working list[K]
 	later   delays[K]
 	workers sleepers
@@ -109,29 +112,37 @@ func (q *Queue[K]) Retry(key K) { q.AddWith(key, AddOptions{Retry: true}) }
 // AddWith adds key as o says.
 func (q *Queue[K]) AddWith(key K, o AddOptions) {
 	hash, tenant := q.about(key)
-	q.lock()
-	added := q.schedule(q.item(key, hash, tenant), o)
+	q.mu.Lock()
+	it := q.items.item(key, hash)
+	if q.tenant != nil && !it.waiting {
+		it.tenant = tenant
+	}
+	added := q.schedule(it, o)
 	q.mu.Unlock()
-	q.hooks.added(added)
-	if o.Retry || o.After > 0 {
-		q.hooks.retried()
+	if q.timed {
+		q.hooks.added(added)
+		if o.Retry || o.After > 0 {
+			q.hooks.retried()
+		}
 	}
 }
 
 // Forget sets the failures of key to none.
 func (q *Queue[K]) Forget(key K) {
 	hash := maphash.Comparable(q.seed, key)
-	q.lock()
+	q.mu.Lock()
 	defer q.mu.Unlock()
 	if it := q.items.get(key, hash); it != nil {
 		it.failures = 0
-		q.drop(it)
+		if it.idle() {
+			q.items.remove(it)
+		}
 	}
 }
 
 // Len returns how many keys wait for a worker now.
 func (q *Queue[K]) Len() int {
-	q.lock()
+	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.ready.n
 }
@@ -143,7 +154,7 @@ func (q *Queue[K]) Get(ctx context.Context) (K, error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	q.lock()
+	q.mu.Lock()
 	for q.ready.n == 0 {
 		s := q.workers.sleep()
 		q.mu.Unlock()
@@ -153,7 +164,7 @@ func (q *Queue[K]) Get(ctx context.Context) (K, error) {
 		case <-ctx.Done():
 			ended = ctx.Err()
 		}
-		q.lock()
+		q.mu.Lock()
 		q.workers.rise(s)
 		if ended != nil {
 			q.workers.call(q.ready.n)
@@ -162,81 +173,141 @@ func (q *Queue[K]) Get(ctx context.Context) (K, error) {
 		}
 	}
 	key, waited := q.take()
-	q.workers.call(q.ready.n)
 	q.mu.Unlock()
-	q.hooks.got(waited)
+	if q.timed {
+		q.hooks.got(waited)
+	}
 	return key, nil
 }
 
-func (q *Queue[K]) take() (K, time.Duration) {
-	it := q.ready.pop()
-	it.waiting, it.working, it.held = false, true, it.priority
-	q.working.push(it)
-	waited := time.Duration(0)
-	if q.timed {
-		now := q.now()
-		waited, it.started = now-it.since, now
-	}
-	return it.key, waited
-}
-
 // Done says that the work on key, got from Get, has ended.
-func (q *Queue[K]) Done(key K) { q.finish(key, nothing, AddOptions{}) }
+func (q *Queue[K]) Done(key K) {
+	q.mu.Lock()
+	it, worked := q.release(key)
+	if it != nil && it.idle() {
+		q.items.remove(it)
+	}
+	q.mu.Unlock()
+	if q.timed && it != nil {
+		q.hooks.finished(worked)
+	}
+}
 
 // outcome is what a worker learned of its key.
 type outcome int
 
 const (
-	nothing   outcome = iota
-	succeeded         // its failures are forgotten
-	again             // it is to be added, at no less than the priority it had
+	succeeded outcome = iota // its failures are forgotten
+	again                    // it is to be added, at no less than the priority it had
 )
 
-// finish is Done, and what follows from the outcome, under one lock.
-func (q *Queue[K]) finish(key K, is outcome, o AddOptions) {
-	hash := maphash.Comparable(q.seed, key)
-	q.lock()
-	it := q.items.get(key, hash)
-	if it == nil || !it.working {
-		q.mu.Unlock()
-		return
+// next is Done, what follows from the outcome, and Get, under one lock if a key is
+// ready.
+func (q *Queue[K]) next(ctx context.Context, key K, is outcome, o AddOptions) (K, error) {
+	stop := ctx.Err() != nil
+	q.mu.Lock()
+	it, worked := q.release(key)
+	added := 0
+	if it != nil {
+		added = q.follow(it, is, o)
+		if it.idle() {
+			q.items.remove(it)
+		}
 	}
-	q.working.remove(it)
+	stop = stop || q.ready.n == 0
+	waited := time.Duration(0)
+	if !stop {
+		key, waited = q.take()
+	}
+	q.mu.Unlock()
+	if q.timed && it != nil {
+		q.hooks.finished(worked)
+		q.hooks.added(added)
+		if is == again {
+			q.hooks.retried()
+		}
+	}
+	if stop {
+		return q.Get(ctx)
+	}
+	if q.timed {
+		q.hooks.got(waited)
+	}
+	return key, nil
+}
+
+// The functions below are called with mu held.
+
+// take hands out the key whose turn it is. There must be one.
+func (q *Queue[K]) take() (K, time.Duration) {
+	it := q.ready.pop()
+	it.waiting, it.working, it.held = false, true, it.priority
+	q.busy++
+	q.last = it
+	waited := time.Duration(0)
+	if q.timed {
+		now := q.now()
+		waited, it.started = now-it.since, now
+		q.working.push(it)
+	}
+	q.workers.call(q.ready.n)
+	return it.key, waited
+}
+
+// release has key be with nobody. It returns nil if it was, and for how long it was
+// worked on. The item may be idle then.
+func (q *Queue[K]) release(key K) (it *item[K], worked time.Duration) {
+	it = q.last // whose worker is often the first to be done
+	if it == nil || !it.working || it.key != key {
+		if it = q.lookup(key); it == nil || !it.working {
+			return nil, 0
+		}
+	}
 	it.working = false
-	worked := time.Duration(0)
+	q.busy--
 	if q.timed {
 		worked = q.now() - it.started
+		q.working.remove(it)
 	}
 	if it.waiting {
 		q.stand(it)
 	}
-	if is == succeeded || (is == again && !o.Retry) {
-		it.failures = 0
-	}
-	added := 0
-	if is == again {
-		if o.Priority == 0 {
-			o.Priority = it.held
-		}
-		added = q.schedule(it, o)
-	}
-	q.drop(it)
-	q.mu.Unlock()
-	q.hooks.finished(worked)
-	q.hooks.added(added)
-	if is == again {
-		q.hooks.retried()
-	}
+	return it, worked
 }
 
-// The functions below are called with mu held.
+// follow does what the outcome calls for and returns how many adds that is.
+func (q *Queue[K]) follow(it *item[K], is outcome, o AddOptions) int {
+	if is == succeeded || !o.Retry {
+		it.failures = 0
+	}
+	if is == succeeded {
+		return 0
+	}
+	if o.Priority == 0 {
+		o.Priority = it.held
+	}
+	return q.schedule(it, o)
+}
+
+// lookup returns the item of key, nil for none.
+func (q *Queue[K]) lookup(key K) *item[K] {
+	sound := false
+	defer func() {
+		if !sound { // key is in an interface and cannot be hashed
+			q.mu.Unlock()
+		}
+	}()
+	hash := maphash.Comparable(q.seed, key)
+	sound = true
+	return q.items.get(key, hash)
+}
 
 // schedule adds it now or later, and returns how many adds that is now.
 func (q *Queue[K]) schedule(it *item[K], o AddOptions) int {
 	wait := max(o.After, 0)
 	if o.Retry {
-		wait += q.backoff.after(it.failures)
-		it.failures++
+		wait += q.backoff.after(int(it.failures))
+		it.fail()
 	}
 	if wait <= 0 {
 		return q.add(it, o.Priority)
@@ -280,17 +351,7 @@ func (q *Queue[K]) addAfter(it *item[K], wait time.Duration, priority int) {
 	if due < 0 { // beyond what can be counted: 292 years
 		due = 1<<63 - 1
 	}
-	if it.place >= 0 {
-		it.laterPriority = max(it.laterPriority, priority)
-		if due >= it.due {
-			return
-		}
-	} else {
-		it.laterPriority = priority
-	}
-	it.due = due
-	q.later.set(it)
-	if q.later[0] != it {
+	if !q.later.add(it, due, priority) {
 		return
 	}
 	if q.timer == nil {
@@ -308,20 +369,19 @@ const oneRing = 256
 func (q *Queue[K]) ring() {
 	for more := true; more; {
 		added := 0
-		q.lock()
+		q.mu.Lock()
 		now := q.now()
 		for range oneRing {
 			if more = len(q.later) > 0; !more {
 				break
 			}
-			first := q.later[0]
-			if wait := first.due - now; wait > 0 {
+			if wait := q.later[0].due - now; wait > 0 {
 				q.timer.Reset(wait)
 				more = false
 				break
 			}
-			q.later.pop()
-			added += q.add(first, first.laterPriority)
+			first := q.later.pop()
+			added += q.add(first.item, first.priority)
 		}
 		q.mu.Unlock()
 		q.hooks.added(added)

@@ -19,7 +19,6 @@ type ready[K comparable] struct {
 // level is all that waits at one priority.
 type level[K comparable] struct {
 	priority int
-	n        int
 	// turn is the line that is served next, in a circle of those with keys.
 	turn *line[K]
 	// lines are the circle by tenant, where there are tenants; only is the one
@@ -29,11 +28,12 @@ type level[K comparable] struct {
 	only  line[K]
 }
 
+func (l *level[K]) empty() bool { return l.turn == nil && l.only.first == nil }
+
 // line is of one tenant.
 type line[K comparable] struct {
 	list[K]
 	tenant     string
-	level      *level[K]
 	prev, next *line[K]
 }
 
@@ -57,15 +57,13 @@ func (r *ready[K]) push(it *item[K]) {
 		}
 	}
 	stand.push(it)
-	it.line = stand
-	l.n++
 	r.n++
 }
 
 // pop takes the next. There must be one.
 func (r *ready[K]) pop() *item[K] {
 	at := len(r.levels) - 1
-	for r.levels[at].n == 0 {
+	for r.levels[at].empty() {
 		at--
 	}
 	l := r.levels[at]
@@ -74,22 +72,29 @@ func (r *ready[K]) pop() *item[K] {
 		stand = l.turn
 		l.turn = stand.next
 	}
-	it := stand.first
-	r.remove(it)
+	it := stand.pop()
+	r.left(l, stand)
 	return it
 }
 
 // remove takes out an item, whose turn it need not be.
 func (r *ready[K]) remove(it *item[K]) {
-	stand, l := it.line, it.line.level
+	l := r.level(it.priority)
+	stand := &l.only
+	if r.shared {
+		stand = l.lines[it.tenant]
+	}
 	stand.remove(it)
-	it.line = nil
-	l.n--
+	r.left(l, stand)
+}
+
+// left counts one less in a line, and closes what is empty.
+func (r *ready[K]) left(l *level[K], stand *line[K]) {
 	r.n--
 	if r.shared && stand.first == nil {
-		r.close(stand)
+		r.close(l, stand)
 	}
-	if l.n == 0 && len(r.levels) > maxEmpty {
+	if len(r.levels) > maxEmpty && l.empty() {
 		r.levels = slices.DeleteFunc(r.levels, func(other *level[K]) bool { return other == l })
 	}
 }
@@ -102,7 +107,6 @@ func (r *ready[K]) level(priority int) *level[K] {
 	at, ok := slices.BinarySearchFunc(r.levels, priority, func(l *level[K], p int) int { return cmp.Compare(l.priority, p) })
 	if !ok {
 		l := &level[K]{priority: priority}
-		l.only.level = l
 		r.levels = slices.Insert(r.levels, at, l)
 	}
 	return r.levels[at]
@@ -117,7 +121,7 @@ func (r *ready[K]) open(l *level[K], tenant string) *line[K] {
 		r.free = stand.next
 		r.frees--
 	}
-	stand.tenant, stand.level = tenant, l
+	stand.tenant = tenant
 	if l.turn == nil {
 		stand.prev, stand.next = stand, stand
 		l.turn = stand
@@ -134,8 +138,7 @@ func (r *ready[K]) open(l *level[K], tenant string) *line[K] {
 }
 
 // close takes an empty line out of its circle.
-func (r *ready[K]) close(stand *line[K]) {
-	l := stand.level
+func (r *ready[K]) close(l *level[K], stand *line[K]) {
 	delete(l.lines, stand.tenant)
 	if len(l.lines) == 0 && l.peak > maxPeak {
 		l.lines, l.peak = nil, 0

@@ -1,9 +1,6 @@
 package reconcile
 
-import (
-	"runtime"
-	"slices"
-)
+import "slices"
 
 // sleepers are the workers who wait for a key. At most one of them is being
 // woken at a time: it wakes the next if there is more to do than it can take. So
@@ -61,28 +58,4 @@ func (w *sleepers) call(keys int) {
 	w.called = w.asleep[last]
 	w.asleep = w.asleep[:last]
 	w.called.wake <- struct{}{}
-}
-
-// A lock that is taken is tried for again: spins times at once, for it is held for
-// tens of nanoseconds, then yields times after letting others run. Parking costs
-// microseconds, and a sync.Mutex that somebody has been parked at for a millisecond
-// is handed from one to the next, each of whom has to be woken first.
-const (
-	spins  = 64
-	yields = 100
-)
-
-func (q *Queue[K]) lock() {
-	for range spins {
-		if q.mu.TryLock() {
-			return
-		}
-	}
-	for range yields {
-		runtime.Gosched()
-		if q.mu.TryLock() {
-			return
-		}
-	}
-	q.mu.Lock()
 }

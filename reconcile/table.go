@@ -45,18 +45,31 @@ func (t *table[K]) place(hash uint64) **item[K] {
 	return &t.places[int(hash)&(len(t.places)-1)]
 }
 
-// put adds an item whose key is not in the table.
-func (t *table[K]) put(it *item[K]) {
-	if t.n >= len(t.places) {
-		t.resize(max(minPlaces, 2*len(t.places)))
+// item returns the one of key, made if need be.
+func (t *table[K]) item(key K, hash uint64) *item[K] {
+	if t.old != nil || t.n >= len(t.places) {
+		t.grow()
 	}
-	t.move()
-	at := t.place(it.hash)
+	at := t.place(hash)
+	for it := *at; it != nil; it = it.chain {
+		if it.hash == hash && it.key == key {
+			return it
+		}
+	}
+	it := t.free
+	if it == nil {
+		it = new(item[K])
+	} else {
+		t.free = it.chain
+		t.frees--
+	}
+	it.key, it.hash = key, hash
 	it.chain, *at = *at, it
 	t.n++
+	return it
 }
 
-// remove takes out an item and keeps it for reuse.
+// remove takes out an item that says nothing and keeps it for reuse.
 func (t *table[K]) remove(it *item[K]) {
 	at := t.place(it.hash)
 	for *at != it {
@@ -64,26 +77,31 @@ func (t *table[K]) remove(it *item[K]) {
 	}
 	*at = it.chain
 	t.n--
-	*it = item[K]{}
+	var none K
+	it.key, it.tenant = none, "" // which others may let go of now
 	if t.frees < maxFree {
 		it.chain, t.free = t.free, it
 		t.frees++
 	}
-	if len(t.places) > minPlaces && t.n < len(t.places)/8 {
-		t.resize(len(t.places) / 4)
+	if t.old != nil || (len(t.places) > minPlaces && t.n < len(t.places)/8) {
+		t.shrink()
+	}
+}
+
+// grow makes room for one more.
+func (t *table[K]) grow() {
+	if t.n >= len(t.places) {
+		t.resize(max(minPlaces, 2*len(t.places)))
 	}
 	t.move()
 }
 
-// spare returns an item that says nothing.
-func (t *table[K]) spare() *item[K] {
-	it := t.free
-	if it == nil {
-		return &item[K]{}
+// shrink gives back room that one less does not need.
+func (t *table[K]) shrink() {
+	if len(t.places) > minPlaces && t.n < len(t.places)/8 {
+		t.resize(len(t.places) / 4)
 	}
-	t.free, it.chain = it.chain, nil
-	t.frees--
-	return it
+	t.move()
 }
 
 // resize begins the move to n places, unless one is under way.
