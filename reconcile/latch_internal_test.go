@@ -56,15 +56,22 @@ func TestLatchParks(t *testing.T) {
 		const goroutines = 4
 		var l latch
 		var all sync.WaitGroup
+		woken := 0
 		l.Lock()
 		for range goroutines {
 			all.Go(func() {
 				l.Lock()
-				l.Unlock() //nolint:staticcheck // to have had it is all
+				defer l.Unlock()
+				woken++
 			})
 		}
-		defer all.Wait()
-		defer l.Unlock()
+		defer func() {
+			l.Unlock()
+			all.Wait()
+			if woken != goroutines {
+				t.Errorf("%d of %d were woken", woken, goroutines)
+			}
+		}()
 		stacks := make([]byte, 1<<20)
 		for deadline := time.Now().Add(30 * time.Second); ; runtime.Gosched() {
 			parked := strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "[sync.Mutex.Lock")
