@@ -28,8 +28,9 @@ func (l *latch) Lock() {
 
 func (l *latch) wait() {
 	if runtime.GOMAXPROCS(0) > 1 {
+		var sum uint32
 		for steps := firstPause; steps <= lastPause; steps *= 2 {
-			rest(steps)
+			rest(&sum, steps)
 			for range knocks {
 				if l.TryLock() {
 					return
@@ -46,12 +47,13 @@ func (l *latch) wait() {
 	l.Mutex.Lock()
 }
 
-// rest takes time and touches no memory.
+// rest takes time and touches no memory but what is its caller's own.
 //
 //go:noinline
-func rest(steps int) (x uint32) {
+func rest(sum *uint32, steps int) {
+	x := *sum
 	for range steps {
 		x = x*1664525 + 1013904223
 	}
-	return x
+	*sum = x
 }

@@ -47,6 +47,7 @@ type modelKey struct {
 	failures          int
 	due               time.Time
 	priority, delayed int
+	held              int
 }
 
 func (m *model) add(key, priority int) {
@@ -113,6 +114,38 @@ func (m *model) ring() {
 	}
 }
 
+// end has a worker end with key, so that it is added as o says or has no failures.
+func (m *model) end(key int, failed bool, o reconcile.AddOptions) {
+	k := m.keys[key]
+	if !k.working {
+		return
+	}
+	if k.working = false; k.waiting {
+		m.stand(key)
+	}
+	priority, wait := o.Priority, o.After
+	if priority == 0 {
+		priority = k.held
+	}
+	if o.Retry {
+		wait += min(time.Second<<k.failures, 8*time.Second)
+		k.failures++
+	} else {
+		k.failures = 0
+	}
+	if failed {
+		m.later(key, wait, priority)
+	}
+}
+
+// hand gives key to a worker; -1 is none.
+func (m *model) hand(key int) {
+	if key >= 0 {
+		k := m.keys[key]
+		k.waiting, k.working, k.held = false, true, k.priority
+	}
+}
+
 // next is who is to be handed out, or -1.
 func (m *model) next() int {
 	for p := 9; p >= -9; p-- {
@@ -144,7 +177,7 @@ func queueModel(t *testing.T, r *rand.Rand) {
 		key := r.IntN(modelKeys)
 		priority := r.IntN(19) - 9
 		k := m.keys[key]
-		switch r.IntN(9) {
+		switch r.IntN(11) {
 		case 0, 1:
 			q.AddWith(key, reconcile.AddOptions{Priority: priority})
 			m.add(key, priority)
@@ -179,9 +212,31 @@ func queueModel(t *testing.T, r *rand.Rand) {
 			if got != want {
 				t.Fatalf("step %d: got %d, want %d", step, got, want)
 			}
-			if got >= 0 {
-				m.keys[got].waiting, m.keys[got].working = false, true
+			m.hand(got)
+		case 9, 10:
+			o, failed := reconcile.AddOptions{Priority: priority}, true
+			switch r.IntN(3) {
+			case 0:
+				failed = false
+			case 1:
+				o.After = time.Duration(1+r.IntN(10))*time.Second + time.Duration(step)
+			case 2:
+				o.Retry, o.After = true, time.Duration(step)
 			}
+			m.end(key, failed, o)
+			want, got := m.next(), -1
+			ctx, cancel := context.WithCancel(t.Context())
+			if want < 0 {
+				cancel() // who stops does not wait for a key
+			}
+			if next, err := q.Next(ctx, key, failed, o); err == nil {
+				got = next
+			}
+			cancel()
+			if got != want {
+				t.Fatalf("step %d: got %d next, want %d", step, got, want)
+			}
+			m.hand(got)
 		}
 	}
 }

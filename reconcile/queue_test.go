@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/planekit/planekit/reconcile"
 	"go.uber.org/goleak"
@@ -102,6 +104,49 @@ func TestGetEndsWithContext(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// TestBurstWakesAll: as many workers as there are keys get one each, though nobody
+// is done.
+func TestBurstWakesAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 5
+		q := reconcile.NewQueue[int](reconcile.Backoff{})
+		got := make(chan int, n)
+		for range n {
+			go func() {
+				if key, err := q.Get(t.Context()); err == nil {
+					got <- key
+				}
+			}()
+		}
+		synctest.Wait()
+		for key := range n {
+			q.Add(key)
+		}
+		synctest.Wait()
+		if len(got) != n {
+			t.Errorf("%d of %d workers have a key", len(got), n)
+		}
+	})
+}
+
+// TestKeysAreLetGo: the queue does not keep the memory of a key that is done.
+func TestKeysAreLetGo(t *testing.T) {
+	q := reconcile.NewQueue[*[1 << 16]byte](reconcile.Backoff{})
+	key := new([1 << 16]byte)
+	was := weak.Make(key)
+	q.Add(key)
+	if got, err := q.Get(t.Context()); err != nil || got != key {
+		t.Fatal(got, err)
+	}
+	q.Done(key)
+	key = nil
+	runtime.GC()
+	if was.Value() != nil {
+		t.Error("it is kept")
+	}
+	runtime.KeepAlive(q)
 }
 
 // TestQueueConcurrent has many add and many work: no key is with two workers,

@@ -47,6 +47,8 @@ func rows() []row {
 		{name: "add, get, done: 8 workers", unit: "ns", measure: cycles(8), bar: fiveTimes},
 		{name: "the same with metrics: 1 worker", unit: "ns", measure: cycles(1), metrics: true, count: true},
 		{name: "the same with metrics: 8 workers", unit: "ns", measure: cycles(8), metrics: true},
+		{name: "add among 8 workers: p50", unit: "ns", measure: addsAmong(8, 50)},
+		{name: "add among 8 workers: p99", unit: "ns", measure: addsAmong(8, 99)},
 		{name: "1 adds, 8 get and do", unit: "ns", measure: pipeline(1, 8)},
 		{name: "8 add, 8 get and do", unit: "ns", measure: pipeline(8, 8)},
 		{name: "add of what waits already", unit: "ns", measure: merged, count: true},
@@ -97,6 +99,32 @@ func cycles(workers int) func(func() queue, int) figure {
 		}
 		run(min(each, 4096)) // until its memory is there
 		return timed(workers*each, func() { run(each) })
+	}
+}
+
+// addsAmong is how long an add takes among workers who do nothing but add, get and
+// done.
+func addsAmong(workers, percentile int) func(func() queue, int) figure {
+	return func(open func() queue, n int) figure {
+		q := open()
+		defer q.stop()
+		each := n / workers
+		names, took := keys(workers*each), make([]time.Duration, workers*each)
+		var all sync.WaitGroup
+		for w := range workers {
+			all.Go(func() {
+				for i := w * each; i < (w+1)*each; i++ {
+					start := time.Now()
+					q.add(names[i])
+					took[i] = time.Since(start)
+					key, _ := q.get()
+					q.done(key)
+				}
+			})
+		}
+		all.Wait()
+		slices.Sort(took)
+		return figure{value: float64(took[len(took)*percentile/100])}
 	}
 }
 
