@@ -13,7 +13,8 @@
 // An answer of failure is an *apierrors.StatusError, to be told apart with the
 // functions of k8s.io/apimachinery/pkg/api/errors; whatever else fails is an
 // error of the transport. Nothing is retried but the change to JSON. Objects
-// returned belong to the caller and share no memory with each other.
+// returned belong to the caller and share no memory with each other, unless it
+// is asked for ([Resource.WithUnmarshal]).
 //
 // Left out: client-side rate limits, credentials that renew themselves, and
 // proxies; a Transport of the caller's can have them.

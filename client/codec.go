@@ -76,21 +76,17 @@ func openEnvelope(data []byte) (runtime.TypeMeta, []byte, error) {
 	return kind, raw, err
 }
 
-// decode reads one object of contentType into object, which must be empty. It
-// fails on any other kind than the one wanted.
-func decode(contentType string, data []byte, want metav1.TypeMeta, object runtime.Object) error {
+// decode reads one object of contentType into object, which must be empty, in
+// protobuf by unmarshal. It fails on any other kind than the one wanted.
+func decode[T runtime.Object](contentType string, data []byte, want metav1.TypeMeta, unmarshal unmarshaler[T], object T) error {
 	switch contentType {
 	case Protobuf:
-		m, ok := object.(message)
-		if !ok {
-			return fmt.Errorf("decode %s: no protobuf for %T", want.Kind, object)
-		}
 		kind, raw, err := openEnvelope(data)
 		if err == nil && (kind.Kind != want.Kind || kind.APIVersion != want.APIVersion) {
 			err = fmt.Errorf("is a %s %s", kind.APIVersion, kind.Kind)
 		}
 		if err == nil {
-			err = m.Unmarshal(raw)
+			err = unmarshal(raw, object)
 		}
 		if err != nil {
 			return fmt.Errorf("decode %s: %w", want.Kind, err)
@@ -118,13 +114,13 @@ func setKind(object runtime.Object, kind metav1.TypeMeta) {
 	object.GetObjectKind().SetGroupVersionKind(kind.GroupVersionKind())
 }
 
-// openList takes a list apart: its metadata, its items still encoded, and how
-// to decode one. The items are parts of data.
-func openList(contentType string, data []byte, want metav1.TypeMeta) (metav1.ListMeta, [][]byte, unmarshaler, error) {
+// openList takes a list apart: its metadata, and its items still encoded, which
+// are parts of data.
+func openList(contentType string, data []byte, want metav1.TypeMeta) (metav1.ListMeta, [][]byte, error) {
 	var meta metav1.ListMeta
 	var items [][]byte
-	fail := func(err error) (metav1.ListMeta, [][]byte, unmarshaler, error) {
-		return meta, nil, nil, fmt.Errorf("decode list of %s: %w", want.Kind, err)
+	fail := func(err error) (metav1.ListMeta, [][]byte, error) {
+		return meta, nil, fmt.Errorf("decode list of %s: %w", want.Kind, err)
 	}
 	switch contentType {
 	case Protobuf:
@@ -147,7 +143,7 @@ func openList(contentType string, data []byte, want metav1.TypeMeta) (metav1.Lis
 		if err != nil {
 			return fail(err)
 		}
-		return meta, items, unmarshalMessage, nil
+		return meta, items, nil
 	case JSON:
 		var list struct {
 			Kind     string            `json:"kind"`
@@ -163,7 +159,7 @@ func openList(contentType string, data []byte, want metav1.TypeMeta) (metav1.Lis
 		for _, raw := range list.Items {
 			items = append(items, raw)
 		}
-		return list.Metadata, items, unmarshalJSON, nil
+		return list.Metadata, items, nil
 	}
 	return fail(fmt.Errorf("unexpected content type %q", contentType))
 }
@@ -172,17 +168,16 @@ func openList(contentType string, data []byte, want metav1.TypeMeta) (metav1.Lis
 // takes some microseconds in protobuf and ten times that in JSON.
 const fewItems = 64
 
-// decodeList reads a list, each item into an object of its own from empty, and
-// adds the objects in order, some at a time. Items that are known, if known is
-// not nil, are left out before they are decoded. Decoding the Go list type instead
-// would put all items into one array, and whoever keeps one of them would keep
-// them all.
-func decodeList[T runtime.Object](contentType string, data []byte, want metav1.TypeMeta, empty func() T, known func(item []byte) bool, add func([]T)) (metav1.ListMeta, error) {
-	meta, items, unmarshal, err := openList(contentType, data, want)
-	if err != nil {
-		return meta, err
-	}
-	if known != nil && contentType == Protobuf {
+// decodeItems decodes the items of a list, each into an object of its own from
+// empty, and adds the objects in order, some at a time. Items that are known, if
+// known is not nil, are left out before they are decoded. Decoding the Go list type
+// instead would put all items into one array, and whoever keeps one of them would
+// keep them all.
+func decodeItems[T runtime.Object](contentType string, items [][]byte, want metav1.TypeMeta, unmarshal unmarshaler[T], empty func() T, known func(item []byte) bool, add func([]T)) error {
+	switch {
+	case contentType == JSON:
+		unmarshal = unmarshalJSON
+	case known != nil:
 		items = slices.DeleteFunc(items, known)
 	}
 	for some := range slices.Chunk(items, pageSize) {
@@ -198,11 +193,11 @@ func decodeList[T runtime.Object](contentType string, data []byte, want metav1.T
 			return nil
 		})
 		if err != nil {
-			return meta, err
+			return err
 		}
 		add(objects)
 	}
-	return meta, nil
+	return nil
 }
 
 // eachPart calls do for all of n items in parts, one for each processor.
@@ -224,12 +219,13 @@ func eachPart(n int, do func(first, end int) error) error {
 }
 
 // unmarshaler decodes an object of a known kind.
-type unmarshaler func([]byte, runtime.Object) error
+type unmarshaler[T any] func([]byte, T) error
 
-func unmarshalJSON(raw []byte, object runtime.Object) error { return utiljson.Unmarshal(raw, object) }
+func unmarshalJSON[T any](raw []byte, object T) error { return utiljson.Unmarshal(raw, object) }
 
-func unmarshalMessage(raw []byte, object runtime.Object) error {
-	m, ok := object.(message)
+// unmarshalMessage decodes a type that is a message with its own Unmarshal.
+func unmarshalMessage[T any](raw []byte, object T) error {
+	m, ok := any(object).(message)
 	if !ok {
 		return fmt.Errorf("no protobuf for %T", object)
 	}
@@ -254,32 +250,32 @@ func eachField(data []byte, visit func(field uint64, value []byte) error) error 
 	return nil
 }
 
-// peek reads the namespace, the name and the resourceVersion of an encoded
+// peek finds the namespace, the name and the resourceVersion of an encoded
 // object and nothing else. It returns false for what it does not understand.
 //
 // The metadata is field 1 of every Kubernetes object, in which these are fields
 // 3, 1 and 6 (k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto).
-func peek(object []byte) (namespace, name, revision string, ok bool) {
+func peek(object []byte) (namespace, name, revision []byte, ok bool) {
 	_, meta, _, ok := field(object)
 	if !ok || len(object) == 0 || object[0] != 1<<3|2 {
-		return "", "", "", false
+		return nil, nil, nil, false
 	}
 	for len(meta) > 0 {
 		number, value, rest, ok := field(meta)
 		if !ok {
-			return "", "", "", false
+			return nil, nil, nil, false
 		}
 		switch number {
 		case 1:
-			name = string(value)
+			name = value
 		case 3:
-			namespace = string(value)
+			namespace = value
 		case 6:
-			return namespace, name, string(value), name != "" && len(value) > 0
+			return namespace, name, value, len(name) > 0 && len(value) > 0
 		}
 		meta = rest
 	}
-	return "", "", "", false
+	return nil, nil, nil, false
 }
 
 // field takes the first field, which must be length-delimited, off a message.

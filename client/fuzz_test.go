@@ -28,7 +28,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, protobuf bool, data []byte) {
 		contentType := map[bool]string{true: Protobuf, false: JSON}[protobuf]
 		object := new(corev1.Pod)
-		if decode(contentType, data, podKind, object) != nil {
+		if decode(contentType, data, podKind, unmarshalMessage, object) != nil {
 			return
 		}
 		once, contentType, err := encode(object, podKind, protobuf)
@@ -36,7 +36,7 @@ func FuzzDecode(f *testing.F) {
 			return // an invalid quantity or time can be held but not written
 		}
 		again := new(corev1.Pod)
-		if err := decode(contentType, once, podKind, again); err != nil {
+		if err := decode(contentType, once, podKind, unmarshalMessage, again); err != nil {
 			t.Fatalf("its own encoding: %v", err)
 		}
 		twice, _, err := encode(again, podKind, false)
@@ -48,6 +48,15 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%s\nbecame\n%s\n%v", first, twice, err)
 		}
 	})
+}
+
+// decodeList decodes a page of pods.
+func decodeList(contentType string, data []byte, empty func() *corev1.Pod, add func([]*corev1.Pod)) (metav1.ListMeta, error) {
+	meta, items, err := openList(contentType, data, podKind)
+	if err != nil {
+		return meta, err
+	}
+	return meta, decodeItems(contentType, items, podKind, unmarshalMessage, empty, nil, add)
 }
 
 // FuzzDecodeList shows that no list makes the decoder panic, and that a list in
@@ -64,9 +73,9 @@ func FuzzDecodeList(f *testing.F) {
 		var pods []*corev1.Pod
 		empty := func() *corev1.Pod { return new(corev1.Pod) }
 		add := func(some []*corev1.Pod) { pods = append(pods, some...) }
-		_, _ = decodeList(JSON, data, podKind, empty, nil, add)
+		_, _ = decodeList(JSON, data, empty, add)
 		pods = nil
-		meta, err := decodeList(Protobuf, data, podKind, empty, nil, add)
+		meta, err := decodeList(Protobuf, data, empty, add)
 		if err != nil {
 			return
 		}
@@ -91,7 +100,7 @@ func FuzzDecodeList(f *testing.F) {
 				return nil
 			}
 			namespace, name, revision, ok := peek(item)
-			if ok != (p.Name != "" && p.ResourceVersion != "") || ok && (namespace != p.Namespace || name != p.Name || revision != p.ResourceVersion) {
+			if ok != (p.Name != "" && p.ResourceVersion != "") || ok && (string(namespace) != p.Namespace || string(name) != p.Name || string(revision) != p.ResourceVersion) {
 				t.Fatalf("peeked %s/%s at %s into %s", namespace, name, revision, &p)
 			}
 			return nil
@@ -139,7 +148,7 @@ func BenchmarkDecodeList(b *testing.B) {
 		b.Run(map[bool]string{true: "protobuf", false: "json"}[protobuf]+"/pods=500", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := decodeList(contentType, data, podKind, func() *corev1.Pod { return new(corev1.Pod) }, nil, func([]*corev1.Pod) {}); err != nil {
+				if _, err := decodeList(contentType, data, func() *corev1.Pod { return new(corev1.Pod) }, func([]*corev1.Pod) {}); err != nil {
 					b.Fatal(err)
 				}
 			}

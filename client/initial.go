@@ -36,12 +36,20 @@ func known[T any](sink Sink[T]) func(item []byte) bool {
 	if !ok {
 		return nil
 	}
+	var both []byte
 	return func(item []byte) bool {
 		namespace, name, revision, ok := peek(item)
-		if namespace != "" {
-			name = namespace + "/" + name
+		if !ok {
+			return false
 		}
-		return ok && s.Unchanged(name, revision)
+		both = both[:0]
+		if len(namespace) > 0 {
+			both = append(append(both, namespace...), '/')
+		}
+		both = append(both, name...)
+		key := len(both)
+		text := string(append(both, revision...))
+		return s.Unchanged(text[:key], text[key:])
 	}
 }
 

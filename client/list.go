@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/url"
 	"strconv"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,36 +28,73 @@ func (r Resource[T]) List(ctx context.Context, namespace string, o metav1.ListOp
 }
 
 // list reads what List does, but for objects that are known, and gives the
-// objects away as they come. It calls
-// begin before the first ones, also when it begins anew.
+// objects away as they come, while the next page is on its way. It calls begin
+// before the first ones, also when it begins anew.
 func (r Resource[T]) list(ctx context.Context, namespace string, o metav1.ListOptions, known func([]byte) bool, begin func(), add func([]T)) (revision string, err error) {
 	at, err := r.path(namespace, "")
 	if err != nil {
 		return "", err
 	}
+	p := pages{fetch: func(ctx context.Context, o metav1.ListOptions, into *bytes.Buffer) (Response, error) {
+		return r.negotiate(ctx, Request{Path: at, Query: query(o), into: into}, nil)
+	}}
+	ctx, stop := context.WithCancel(ctx)
+	defer p.fetching.Wait()
+	defer stop()
 	begin()
-	var body bytes.Buffer // for one page after the other: objects have copies
-	for {
-		response, err := r.negotiate(ctx, Request{Path: at, Query: query(o), into: &body}, nil)
+	for p.start(ctx, o); ; {
+		response, err := p.wait()
 		if apierrors.IsResourceExpired(err) && o.Continue != "" {
 			o.Continue, o.Limit = "", 0
 			begin()
+			p.start(ctx, o)
 			continue
 		}
 		if err != nil {
 			return "", err
 		}
-		meta, err := decodeList(response.ContentType, response.Body, r.kind(), r.t.New, known, add)
+		meta, items, err := openList(response.ContentType, response.Body, r.kind())
 		if err != nil {
 			return "", err
 		}
-		if meta.Continue == "" {
+		if o.Continue = meta.Continue; o.Continue != "" {
+			// A continuation names its revision itself; a server refuses both.
+			o.ResourceVersion, o.ResourceVersionMatch = "", ""
+			p.start(ctx, o)
+		}
+		if err := decodeItems(response.ContentType, items, r.kind(), r.unmarshal, r.t.New, known, add); err != nil {
+			return "", err
+		}
+		if o.Continue == "" {
 			return meta.ResourceVersion, nil
 		}
-		o.Continue = meta.Continue
-		// A continuation names its revision itself; a server refuses both.
-		o.ResourceVersion, o.ResourceVersionMatch = "", ""
 	}
+}
+
+// pages fetches one page at a time, in the background.
+type pages struct {
+	fetch    func(context.Context, metav1.ListOptions, *bytes.Buffer) (Response, error)
+	fetching sync.WaitGroup
+	// bodies are read to in turn: one page comes while the one before is decoded.
+	bodies [2]bytes.Buffer
+	turn   int
+
+	response Response
+	err      error
+}
+
+// start begins to fetch the page that o asks for.
+func (p *pages) start(ctx context.Context, o metav1.ListOptions) {
+	body := &p.bodies[p.turn]
+	p.turn = 1 - p.turn
+	p.fetching.Go(func() { p.response, p.err = p.fetch(ctx, o, body) })
+}
+
+// wait returns what came. Its body is good until the next but one has been
+// started.
+func (p *pages) wait() (Response, error) {
+	p.fetching.Wait()
+	return p.response, p.err
 }
 
 // query writes list options as URL parameters.

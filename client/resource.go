@@ -47,10 +47,26 @@ type Type[T Object] struct {
 type Resource[T Object] struct {
 	client *Client
 	t      Type[T]
+	// unmarshal decodes what is read in protobuf.
+	unmarshal unmarshaler[T]
 }
 
 // For returns the resource of type t at c.
-func For[T Object](c *Client, t Type[T]) Resource[T] { return Resource[T]{client: c, t: t} }
+func For[T Object](c *Client, t Type[T]) Resource[T] {
+	return Resource[T]{client: c, t: t, unmarshal: unmarshalMessage[T]}
+}
+
+// WithUnmarshal returns a resource that decodes with unmarshal what Get, List and
+// Sync bring in protobuf, in place of the type's own Unmarshal. It is called for
+// new objects, from several goroutines at once, and must not keep data, which
+// are overwritten later. It is for what does more than to decode: with
+// [github.com/planekit/planekit/client/intern.Table.UnmarshalPod] pods share what
+// they have in common, and then nobody may change them. What writes return, and
+// what comes in JSON, is decoded as ever.
+func (r Resource[T]) WithUnmarshal(unmarshal func(data []byte, into T) error) Resource[T] {
+	r.unmarshal = unmarshal
+	return r
+}
 
 // Get reads one object. namespace is empty for cluster-scoped types, here and
 // below.
@@ -170,8 +186,12 @@ func (r Resource[T]) object(ctx context.Context, method, namespace, name string,
 	if err != nil {
 		return none, err
 	}
+	unmarshal := r.unmarshal
+	if method != http.MethodGet {
+		unmarshal = unmarshalMessage[T] // for the caller alone
+	}
 	object := r.t.New()
-	if err := decode(response.ContentType, response.Body, r.kind(), object); err != nil {
+	if err := decode(response.ContentType, response.Body, r.kind(), unmarshal, object); err != nil {
 		return none, err
 	}
 	return object, nil

@@ -209,7 +209,7 @@ func (s Selection[T]) read(contentType string, e event) (T, error) {
 		return none, failure(contentType, e.object)
 	}
 	object := s.resource.t.New()
-	if err := decode(contentType, e.object, s.resource.kind(), object); err != nil {
+	if err := decode(contentType, e.object, s.resource.kind(), s.resource.unmarshal, object); err != nil {
 		return none, err
 	}
 	return object, nil

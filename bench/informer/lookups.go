@@ -38,7 +38,7 @@ type lookup struct {
 // lookups are over the same pods on all sides. Close ends them.
 func lookups(s sizes, pods []*corev1.Pod) (all []lookup, closeAll func(), err error) {
 	f := &feed{list: pods, changes: make(chan []*corev1.Pod)}
-	p, err := newPlanekit(f, nil)
+	p, err := newPlanekit(f)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -109,7 +109,7 @@ func lookups(s sizes, pods []*corev1.Pod) (all []lookup, closeAll func(), err er
 // client-go's the store's own Update without what leads to it.
 func updatePlanekit(pods, changes []*corev1.Pod) (time.Duration, error) {
 	f := &feed{list: pods, changes: make(chan []*corev1.Pod)}
-	p, err := newPlanekit(f, nil)
+	p, err := newPlanekit(f)
 	if err != nil {
 		return 0, err
 	}
@@ -142,7 +142,7 @@ func updateStock(pods, changes []*corev1.Pod) (time.Duration, error) {
 // syncAtHand is the time of a first list whose objects are decoded already.
 func syncPlanekit(pods []*corev1.Pod) (time.Duration, error) {
 	start := time.Now()
-	p, err := newPlanekit(&feed{list: pods}, nil)
+	p, err := newPlanekit(&feed{list: pods})
 	if err != nil {
 		return 0, err
 	}

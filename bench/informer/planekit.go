@@ -38,14 +38,13 @@ func (f *feed) Sync(ctx context.Context, _ string, sink informer.Sink[*corev1.Po
 	}
 }
 
-func newPlanekit(source informer.Source[*corev1.Pod], transform func(*corev1.Pod) *corev1.Pod) (*planekit, error) {
+func newPlanekit(source informer.Source[*corev1.Pod]) (*planekit, error) {
 	inf, err := informer.New(informer.Config[*corev1.Pod]{
 		Source:    source,
 		Key:       key,
 		AppendKey: func(b []byte, p *corev1.Pod) []byte { return append(append(append(b, p.Namespace...), '/'), p.Name...) },
 		Revision:  func(p *corev1.Pod) string { return p.ResourceVersion },
 		UID:       func(p *corev1.Pod) string { return string(p.UID) },
-		Transform: transform,
 	})
 	if err != nil {
 		return nil, err

@@ -57,7 +57,7 @@ func measureEvents(n, handlers int, told *sync.WaitGroup, feed func()) eventRun 
 
 func planekitEvents(pods, changes []*corev1.Pod, handlers int) (eventRun, error) {
 	f := &feed{list: pods, changes: make(chan []*corev1.Pod)}
-	p, err := newPlanekit(f, nil)
+	p, err := newPlanekit(f)
 	if err != nil {
 		return eventRun{}, err
 	}
@@ -135,7 +135,7 @@ func measureCrowd(s sizes, greedy bool, pods []*corev1.Pod, changes int, told *s
 
 func planekitCrowd(s sizes, greedy bool, pods, changes []*corev1.Pod) (crowd, error) {
 	f := &feed{list: pods, changes: make(chan []*corev1.Pod)}
-	p, err := newPlanekit(f, nil)
+	p, err := newPlanekit(f)
 	if err != nil {
 		return crowd{}, err
 	}
@@ -242,11 +242,11 @@ func planekitOver(s *server, share bool, last string) func() (func(string), func
 		if err != nil {
 			return nil, nil, err
 		}
-		var transform func(*corev1.Pod) *corev1.Pod
+		pods := typed.Pods(c)
 		if share {
-			transform = intern.New().Pod
+			pods = pods.WithUnmarshal(intern.New().UnmarshalPod)
 		}
-		p, err := newPlanekit(typed.Pods(c), transform)
+		p, err := newPlanekit(pods)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -287,7 +287,7 @@ func stockOver(s *server, last string) func() (func(string), func(), error) {
 // changes of pods that have all changed once before.
 func stalledPlanekit(pods []*corev1.Pod, rounds int, options informer.Options) (float64, error) {
 	f := &feed{list: pods, changes: make(chan []*corev1.Pod)}
-	p, err := newPlanekit(f, nil)
+	p, err := newPlanekit(f)
 	if err != nil {
 		return 0, err
 	}

@@ -2,75 +2,70 @@ package intern_test
 
 import (
 	"fmt"
+	"math/rand"
+	"reflect"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 	"unsafe"
 
 	"github.com/planekit/planekit/client/intern"
-	"github.com/planekit/planekit/informer"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/randfill"
 )
 
-// pod is number i of a template, as it comes out of a decoder: with nothing in
-// common with any other.
-func pod(t testing.TB, template, i int, token bool) *corev1.Pod {
-	name := fmt.Sprintf("app-%d-%d", template, i)
-	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: "default", GenerateName: fmt.Sprintf("app-%d-", template), UID: types.UID(name), ResourceVersion: fmt.Sprint(i),
-			Labels:          map[string]string{"app": fmt.Sprintf("app-%d", template), "pod-template-hash": "5d7f9"},
-			Annotations:     map[string]string{"example.com/own": name},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "app", UID: "1", Controller: new(true)}},
-			ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "m", Operation: "Update", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}},
-		},
-		Spec: corev1.PodSpec{
-			NodeName: fmt.Sprintf("node-%d", i%3), ServiceAccountName: "default", Tolerations: []corev1.Toleration{{Key: "a", Operator: "Exists"}},
-			Containers: []corev1.Container{{
-				Name: "c", Image: fmt.Sprintf("image-%d", template), Env: []corev1.EnvVar{{Name: "A", Value: "b"}},
-				Resources:    corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("100m")}},
-				VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/etc/config"}},
-			}},
-			Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}}}}},
-		},
-		Status: corev1.PodStatus{
-			Phase: "Running", PodIP: fmt.Sprint(i), PodIPs: []corev1.PodIP{{IP: fmt.Sprint(i)}}, HostIP: "10.0.0.1", HostIPs: []corev1.HostIP{{IP: "10.0.0.1"}},
-			Conditions:        []corev1.PodCondition{{Type: "Ready", Status: "True", LastTransitionTime: metav1.NewTime(time.Unix(int64(i), 0))}},
-			ContainerStatuses: []corev1.ContainerStatus{{Name: "c", Ready: true, Started: new(i%2 == 0), ContainerID: name, AllocatedResources: corev1.ResourceList{"cpu": resource.MustParse("100m")}}},
-		},
-	}
-	if token {
-		volume := fmt.Sprintf("kube-api-access-%d", i)
-		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{DefaultMode: new(int32(420))}}})
-		c := &p.Spec.Containers[0]
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"})
-	}
-	data, err := p.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	decoded := new(corev1.Pod)
-	if err := decoded.Unmarshal(data); err != nil {
-		t.Fatal(err)
-	}
-	return decoded
-}
-
-// TestNothingIsLost compares pods with what they were, whatever the table has
-// seen before.
+// TestNothingIsLost compares pods with what the ordinary way makes of them,
+// whatever the table has seen before.
 func TestNothingIsLost(t *testing.T) {
 	table := intern.New()
-	for i := range 200 {
-		want, p := pod(t, i%7, i, i%3 == 0), pod(t, i%7, i, i%3 == 0)
-		if table.Pod(p) != p {
-			t.Fatal("another pod")
+	for i := range 300 {
+		compare(t, table, marshal(t, newPod(i%7, i, i%3 == 0)))
+	}
+}
+
+// TestRandomPods has pods of all fields there are, each of them several times
+// and with parts of others, and looks at them again when all have been decoded.
+func TestRandomPods(t *testing.T) {
+	seed := time.Now().UnixNano()
+	t.Logf("seed %d", seed)
+	fill := randfill.NewWithSeed(seed).NilChance(0.3).NumElements(0, 3).MaxDepth(12).Funcs(
+		func(q *resource.Quantity, c randfill.Continue) {
+			*q = *resource.NewMilliQuantity(c.Int63n(100_000), resource.DecimalSI)
+		},
+		func(at *metav1.Time, c randfill.Continue) { *at = metav1.Unix(c.Int63n(3)*c.Int63n(1e9), 0) },
+		func(v *corev1.Volume, c randfill.Continue) {
+			c.FillNoCustom(v)
+			if c.Bool() {
+				v.Name = "kube-api-access-" + v.Name
+			}
+		},
+	)
+	random := rand.New(rand.NewSource(seed))
+	pods := make([]*corev1.Pod, 40)
+	for i := range pods {
+		pods[i] = &corev1.Pod{}
+		fill.Fill(pods[i])
+		if other := pods[random.Intn(i+1)]; i%2 == 1 {
+			pods[i].Spec, pods[i].Labels = other.Spec, other.Labels
 		}
-		if !equality.Semantic.DeepEqual(p, want) {
-			t.Fatalf("pod %d is\n%v\nand was\n%v", i, p, want)
+	}
+	table := intern.New()
+	got, want := make([]*corev1.Pod, 600), make([]corev1.Pod, 600)
+	for i := range got {
+		p := pods[random.Intn(len(pods))]
+		p.Name, p.Spec.NodeName = fmt.Sprint(i), fmt.Sprint(i%5)
+		data := marshal(t, p)
+		got[i] = compare(t, table, data)
+		if err := want[i].Unmarshal(data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range got {
+		if !reflect.DeepEqual(got[i], &want[i]) {
+			t.Fatalf("pod %d became\n%v\nand was\n%v", i, got[i], &want[i])
 		}
 	}
 }
@@ -80,8 +75,10 @@ func TestPartsAreToldApart(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Pod){
 		"label":      func(p *corev1.Pod) { p.Labels["app"] = "other" },
 		"label keys": func(p *corev1.Pod) { p.Labels = map[string]string{"a": "bc"} },
-		"label cut":  func(p *corev1.Pod) { p.Labels = map[string]string{"ab": "c"} },
+		"no labels":  func(p *corev1.Pod) { p.Labels = nil },
+		"as labels":  func(p *corev1.Pod) { p.Annotations = p.Labels },
 		"owner":      func(p *corev1.Pod) { p.OwnerReferences[0].UID = "2" },
+		"deleted":    func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now().Rfc3339Copy()) },
 		"node":       func(p *corev1.Pod) { p.Spec.NodeName = "other" },
 		"account":    func(p *corev1.Pod) { p.Spec.ServiceAccountName = "other" },
 		"toleration": func(p *corev1.Pod) { p.Spec.Tolerations[0].Key = "b" },
@@ -92,18 +89,27 @@ func TestPartsAreToldApart(t *testing.T) {
 			p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{TargetContainerName: "c"}}
 		},
 		"volume":     func(p *corev1.Pod) { p.Spec.Volumes[0].ConfigMap.Name = "other" },
+		"token":      func(p *corev1.Pod) { p.Spec.Volumes[0].Name = "kube-api-access-x" },
 		"fields":     func(p *corev1.Pod) { p.ManagedFields[0].FieldsV1.SetRawString(`{}`) },
 		"started":    func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Started = new(false) },
+		"waiting":    func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State = p.Status.InitContainerStatuses[0].State },
+		"host":       func(p *corev1.Pod) { p.Status.HostIPs[0].IP = "10.0.0.9" },
 		"phase":      func(p *corev1.Pod) { p.Status.Phase = "Failed" },
 		"annotation": func(p *corev1.Pod) { p.Annotations["example.com/own"] = "other" },
 	} {
-		table := intern.New()
-		table.Pod(pod(t, 1, 0, false))
-		p, want := pod(t, 1, 0, false), pod(t, 1, 0, false)
-		change(p)
-		change(want)
-		if table.Pod(p); !equality.Semantic.DeepEqual(p, want) {
-			t.Errorf("%s: the pod is\n%v\nand was\n%v", name, p, want)
+		for _, token := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, token %v", name, token), func(t *testing.T) {
+				table := intern.New()
+				for range 3 {
+					compare(t, table, marshal(t, newPod(1, 0, token)))
+				}
+				p := newPod(1, 0, token)
+				change(p)
+				for range 3 {
+					compare(t, table, marshal(t, p))
+					compare(t, table, marshal(t, newPod(1, 0, token)))
+				}
+			})
 		}
 	}
 }
@@ -111,7 +117,11 @@ func TestPartsAreToldApart(t *testing.T) {
 func TestSharing(t *testing.T) {
 	table := intern.New()
 	for _, token := range []bool{false, true} {
-		a, b := table.Pod(pod(t, 1, 1, token)), table.Pod(pod(t, 1, 4, token))
+		var pods []*corev1.Pod
+		for i := range 4 {
+			pods = append(pods, compare(t, table, marshal(t, newPod(1, 3*i, token))))
+		}
+		a, b := pods[2], pods[3]
 		same := func(what string, x, y *byte) {
 			t.Helper()
 			if x != y {
@@ -121,82 +131,122 @@ func TestSharing(t *testing.T) {
 		same("the node", unsafe.StringData(a.Spec.NodeName), unsafe.StringData(b.Spec.NodeName))
 		same("the namespace", unsafe.StringData(a.Namespace), unsafe.StringData(b.Namespace))
 		same("a label", unsafe.StringData(a.Labels["app"]), unsafe.StringData(b.Labels["app"]))
+		same("a value in a map of one's own", unsafe.StringData(a.Annotations["example.com/team"]), unsafe.StringData(b.Annotations["example.com/team"]))
 		same("a toleration", unsafe.StringData(a.Spec.Tolerations[0].Key), unsafe.StringData(b.Spec.Tolerations[0].Key))
 		same("the environment", unsafe.StringData(a.Spec.Containers[0].Env[0].Value), unsafe.StringData(b.Spec.Containers[0].Env[0].Value))
 		same("a volume's source", unsafe.StringData(a.Spec.Volumes[0].ConfigMap.Name), unsafe.StringData(b.Spec.Volumes[0].ConfigMap.Name))
+		same("a condition", unsafe.StringData(string(a.Status.Conditions[0].Type)), unsafe.StringData(string(b.Status.Conditions[0].Type)))
+		same("managed fields", &a.ManagedFields[0].FieldsV1.GetRawBytes()[0], &b.ManagedFields[0].FieldsV1.GetRawBytes()[0])
 		if !token && &a.Spec.Containers[0] != &b.Spec.Containers[0] {
 			t.Error("the containers are not shared")
 		}
+		for i, p := range []*corev1.Pod{a, b} {
+			same(fmt.Sprintf("the address of %d with itself", i), unsafe.StringData(p.Status.PodIP), unsafe.StringData(p.Status.PodIPs[0].IP))
+		}
+	}
+}
+
+// TestConcurrently decodes the same pods in many goroutines.
+func TestConcurrently(t *testing.T) {
+	table := intern.New()
+	encoded := make([][]byte, 50)
+	for i := range encoded {
+		encoded[i] = marshal(t, newPod(i%3, i, i%2 == 0))
+	}
+	var all sync.WaitGroup
+	for range 4 * runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for range 5 {
+				for i, data := range encoded {
+					var p, want corev1.Pod
+					if err := table.UnmarshalPod(data, &p); err != nil {
+						t.Error(err)
+						return
+					}
+					if err := want.Unmarshal(data); err != nil || !reflect.DeepEqual(p, want) {
+						t.Errorf("pod %d is\n%v\nand should be\n%v", i, &p, &want)
+						return
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestAllocations holds what a pod of a known template takes: itself, one string,
+// and what has times or the token's name in it.
+func TestAllocations(t *testing.T) {
+	table := intern.New()
+	var encoded [][]byte
+	for i := range 20 {
+		p := newPod(1, 3*i, true)
+		p.ManagedFields, p.Annotations = nil, nil
+		encoded = append(encoded, marshal(t, p))
+		compare(t, table, encoded[i])
+	}
+	i := 0
+	allocs := testing.AllocsPerRun(100, func() {
+		p := new(corev1.Pod)
+		if err := table.UnmarshalPod(encoded[i%len(encoded)], p); err != nil {
+			t.Fatal(err)
+		}
+		i++
+	})
+	if t.Logf("%.1f allocations", allocs); allocs > 18 {
+		t.Errorf("%.1f allocations", allocs)
 	}
 }
 
 // TestHeap weighs pods of a few templates with and without sharing.
 func TestHeap(t *testing.T) {
-	weigh := func(transform func(*corev1.Pod) *corev1.Pod) uint64 {
+	weigh := func(unmarshal func([]byte, *corev1.Pod) error) uint64 {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		pods := make([]*corev1.Pod, 4000)
 		for i := range pods {
-			pods[i] = transform(pod(t, i%10, i, true))
+			pods[i] = new(corev1.Pod)
+			if err := unmarshal(marshal(t, newPod(i%10, i, true)), pods[i]); err != nil {
+				t.Fatal(err)
+			}
 		}
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 		runtime.KeepAlive(pods)
 		return after.HeapAlloc - before.HeapAlloc
 	}
-	own := weigh(func(p *corev1.Pod) *corev1.Pod { return p })
-	shared := weigh(intern.New().Pod)
-	if t.Logf("%d bytes a pod, shared %d", own/4000, shared/4000); float64(shared) > 0.7*float64(own) {
+	own := weigh(func(data []byte, p *corev1.Pod) error { return p.Unmarshal(data) })
+	shared := weigh(intern.New().UnmarshalPod)
+	if t.Logf("%d bytes a pod, shared %d", own/4000, shared/4000); float64(shared) > 0.6*float64(own) {
 		t.Errorf("%d bytes shared of %d", shared, own)
 	}
 }
 
-// TestBounded has the table see more than it holds.
+// TestBounded has the table see more than it holds: parts that never come again,
+// which weigh nothing, and parts that come twice and then never again.
 func TestBounded(t *testing.T) {
-	table := intern.New()
-	var before, after runtime.MemStats
-	fill := func() {
-		for i := range 3 * intern.Size {
-			m := metav1.ObjectMeta{Labels: map[string]string{"unique": fmt.Sprint(i)}}
-			table.Meta(&m)
-			if m.Labels["unique"] != fmt.Sprint(i) {
-				t.Fatal("another's labels")
+	const long = 4096
+	for times, limit := range map[int]int64{1: 1 << 20, 2: 6 * intern.Size} {
+		table := intern.New()
+		heap := func() int64 {
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return int64(m.HeapAlloc)
+		}
+		before := heap()
+		for i := range 8 * intern.Size / long {
+			p := &corev1.Pod{Spec: corev1.PodSpec{SchedulerName: fmt.Sprintf("%0*d", long, i)}}
+			data := marshal(t, p)
+			for range times {
+				compare(t, table, data)
 			}
 		}
-		runtime.GC()
+		grown := heap() - before
+		runtime.KeepAlive(table)
+		if t.Logf("what comes %d times: grew by %d bytes", times, grown); grown > limit {
+			t.Errorf("what comes %d times: grew by %d bytes", times, grown)
+		}
 	}
-	fill()
-	runtime.ReadMemStats(&before)
-	for range 3 {
-		fill()
-	}
-	runtime.ReadMemStats(&after)
-	runtime.KeepAlive(table)
-	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > int64(before.HeapAlloc)/5 {
-		t.Errorf("grew by %d bytes from %d", grown, before.HeapAlloc)
-	}
-}
-
-func BenchmarkPod(b *testing.B) {
-	table := intern.New()
-	pods := make([]*corev1.Pod, 10_000)
-	for i := range pods {
-		pods[i] = pod(b, i%100, i, true)
-	}
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		table.Pod(pods[i%len(pods)])
-		i++
-	}
-}
-
-func Example() {
-	table := intern.New()
-	config := informer.Config[*corev1.Pod]{Transform: table.Pod}
-	first := config.Transform(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}})
-	second := config.Transform(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}})
-	fmt.Println(unsafe.StringData(first.Labels["app"]) == unsafe.StringData(second.Labels["app"]))
-	// Output: true
 }

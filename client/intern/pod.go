@@ -1,215 +1,153 @@
 package intern
 
 import (
-	"encoding/binary"
-	"slices"
-	"strings"
+	"bytes"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Meta has the metadata of an object share what many objects have in common.
-func (t *Table) Meta(m *metav1.ObjectMeta) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.meta(m)
-}
+// kind keeps parts of different types apart.
+type kind int
 
-// Pod has a pod share what it has in common with other pods, above all with
-// those of the same template, and returns it.
-func (t *Table) Pod(p *corev1.Pod) *corev1.Pod {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	share(t, &p.Kind, &p.APIVersion)
-	t.meta(&p.ObjectMeta)
-	t.spec(&p.Spec)
-	t.status(&p.Status)
-	return p
-}
+const (
+	aString kind = iota
+	aPod
+	aMeta
+	labels
+	annotations
+	fieldsEntry
+	aSpec
+	volumes
+	containers
+	initContainers
+	ephemeralContainers
+	affinity
+	aVolume
+	aContainer
+	aMount
+	aStatus
+	hostIPs
+	aCondition
+	aPodIP
+	aContainerStatus
+	aStatusMount
+	aState
+	aRunning
+	aTerminated
+)
 
-func (t *Table) meta(m *metav1.ObjectMeta) {
-	share(t, &m.Namespace, &m.GenerateName)
-	m.Labels = t.dictionary(labels, m.Labels)
-	m.Annotations = t.dictionary(annotations, m.Annotations)
-	m.OwnerReferences = shareSlice(t, owners, m.OwnerReferences)
-	for i := range m.Finalizers {
-		share(t, &m.Finalizers[i])
-	}
-	for i := range m.ManagedFields {
-		f := &m.ManagedFields[i]
-		share(t, &f.Manager, &f.APIVersion, &f.FieldsType, &f.Subresource)
-		share(t, &f.Operation)
-		if f.FieldsV1 != nil {
-			t.begin(fields)
-			t.key = append(t.key, f.FieldsV1.GetRawBytes()...)
-			f.FieldsV1 = shared(t, f.FieldsV1)
-		}
-	}
-}
-
-// dictionary shares a whole map, or else its keys.
-func (t *Table) dictionary(k kind, m map[string]string) map[string]string {
-	if len(m) == 0 {
+// UnmarshalPod makes pod what pod.Unmarshal makes of an empty one, but shares
+// what other pods have had, which must not be changed then. It keeps no part of
+// data.
+func (t *Table) UnmarshalPod(data []byte, pod *corev1.Pod) error {
+	*pod = corev1.Pod{}
+	if t.pod(data, pod) {
 		return nil
 	}
-	var some [16]string
-	keys := some[:0]
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	t.begin(k)
-	for _, key := range keys {
-		for _, s := range []string{key, m[key]} {
-			t.key = binary.AppendUvarint(t.key, uint64(len(s)))
-			t.key = append(t.key, s...)
-		}
-	}
-	if known, ok := t.parts.get(t.key); ok {
-		return known.(map[string]string)
-	}
-	key := string(t.key)
-	own := make(map[string]string, len(m))
-	for k, v := range m {
-		share(t, &k, &v)
-		own[k] = v
-	}
-	t.parts.put(key, own)
-	return own
+	*pod = corev1.Pod{}
+	return pod.Unmarshal(data)
 }
 
-func (t *Table) spec(s *corev1.PodSpec) {
-	node, vs := s.NodeName, s.Volumes
-	all, initial, ephemeral := s.Containers, s.InitContainers, s.EphemeralContainers
-	s.NodeName, s.Volumes = "", nil
-	s.Containers, s.InitContainers, s.EphemeralContainers = nil, nil, nil
-	// What is left is the same for all pods of a template.
-	t.begin(specs)
-	if t.add(s) {
-		replace(t, s)
+func (t *Table) pod(data []byte, pod *corev1.Pod) bool {
+	s := t.take()
+	defer s.mu.Unlock()
+	defer s.forget()
+	if !podMessage.decode(s, pod, data) {
+		return false
 	}
-	share(t, &node)
-	s.NodeName = node
-	s.Volumes = t.volumes(vs)
-	s.Containers, s.InitContainers = t.containers(all), t.containers(initial)
-	s.EphemeralContainers = ephemeral
+	s.release()
+	return true
 }
+
+// The numbers are those of generated.proto in k8s.io/api/core/v1 and
+// k8s.io/apimachinery/pkg/apis/meta/v1.
+
+var podMessage = describe(aPod, (*corev1.Pod).Unmarshal, map[int]decoder[corev1.Pod]{
+	1: one(meta, func(p *corev1.Pod) *metav1.ObjectMeta { return &p.ObjectMeta }),
+	2: spec,
+	3: one(status, func(p *corev1.Pod) *corev1.PodStatus { return &p.Status }),
+})
+
+var meta = describe(aMeta, (*metav1.ObjectMeta).Unmarshal, map[int]decoder[metav1.ObjectMeta]{
+	1:  text(func(m *metav1.ObjectMeta) *string { return &m.Name }),
+	5:  text(func(m *metav1.ObjectMeta) *string { return (*string)(&m.UID) }),
+	6:  text(func(m *metav1.ObjectMeta) *string { return &m.ResourceVersion }),
+	8:  moment(func(m *metav1.ObjectMeta) *metav1.Time { return &m.CreationTimestamp }),
+	9:  someMoment(func(m *metav1.ObjectMeta) **metav1.Time { return &m.DeletionTimestamp }),
+	11: dictionary(labels, func(m *metav1.ObjectMeta) *map[string]string { return &m.Labels }),
+	12: dictionary(annotations, func(m *metav1.ObjectMeta) *map[string]string { return &m.Annotations }),
+	17: many(managedFields, func(m *metav1.ObjectMeta) *[]metav1.ManagedFieldsEntry { return &m.ManagedFields }),
+})
+
+var managedFields = describe(fieldsEntry, (*metav1.ManagedFieldsEntry).Unmarshal, map[int]decoder[metav1.ManagedFieldsEntry]{
+	4: someMoment(func(m *metav1.ManagedFieldsEntry) **metav1.Time { return &m.Time }),
+})
 
 // tokenVolume begins the name of the volume that the ServiceAccount admission
 // adds. Each pod's has another name, which keeps the pod's list of volumes, and
 // the mounts of its containers, from being equal to any other's.
-const tokenVolume = "kube-api-access-"
+var tokenVolume = []byte("kube-api-access-")
 
-func (t *Table) volumes(all []corev1.Volume) []corev1.Volume {
-	if !slices.ContainsFunc(all, func(v corev1.Volume) bool { return strings.HasPrefix(v.Name, tokenVolume) }) {
-		return shareSlice(t, volumes, all)
+// spec decodes a spec with whole containers where they can be equal to others'.
+func spec(s *shard, p *corev1.Pod, o occurrence) bool {
+	m := wholeSpec
+	if hasToken(o.value) {
+		m = tokenSpec
 	}
-	for i := range all {
-		t.begin(volumeSources)
-		if t.add(&all[i].VolumeSource) {
-			replace(t, &all[i].VolumeSource)
-		}
-	}
-	return exact(all)
+	return o.count == 1 && m.decode(s, &p.Spec, o.value)
 }
 
-// containers shares all of the containers if they are equal to others, or else
-// what each has beside its mounts.
-func (t *Table) containers(all []corev1.Container) []corev1.Container {
-	own := false
-	for i := range all {
-		c := &all[i]
-		ms := c.VolumeMounts
-		own = own || slices.ContainsFunc(ms, func(m corev1.VolumeMount) bool { return strings.HasPrefix(m.Name, tokenVolume) })
-		c.VolumeMounts = nil
-		t.begin(containers)
-		if t.add(c) {
-			replace(t, c)
+// hasToken looks for a volume with a token among the first fields of a spec,
+// where volumes are.
+func hasToken(spec []byte) bool {
+	for at := 0; at < len(spec); {
+		f, ok := next(spec, at)
+		if !ok || f.number != 1 || f.kind != lengthDelimited || f.body == f.end {
+			return false
 		}
-		c.VolumeMounts = t.mounts(ms)
+		if name, ok := next(spec[:f.end], f.body); ok && name.number == 1 && bytes.HasPrefix(spec[name.body:name.end], tokenVolume) {
+			return true
+		}
+		at = f.end
 	}
-	if own {
-		return exact(all)
-	}
-	return shareSlice(t, allContainers, all)
+	return false
 }
 
-func (t *Table) mounts(all []corev1.VolumeMount) []corev1.VolumeMount {
-	for i := range all {
-		if strings.HasPrefix(all[i].Name, tokenVolume) {
-			for i := range all {
-				share(t, &all[i].MountPath, &all[i].SubPath, &all[i].SubPathExpr)
-			}
-			return exact(all)
-		}
-	}
-	return shareSlice(t, mounts, all)
+func specGroup[V any](k kind, get func(*corev1.PodSpec) *V) decoder[corev1.PodSpec] {
+	return group(k, (*corev1.PodSpec).Unmarshal, get)
 }
 
-func (t *Table) status(s *corev1.PodStatus) {
-	share(t, &s.Phase)
-	share(t, &s.QOSClass)
-	share(t, &s.HostIP, &s.Reason)
-	s.HostIPs = shareSlice(t, hostIPs, s.HostIPs)
-	for i := range s.Conditions {
-		c := &s.Conditions[i]
-		share(t, &c.Type)
-		share(t, &c.Status)
-		share(t, &c.Reason, &c.Message)
-	}
-	s.Conditions = exact(s.Conditions)
-	if len(s.PodIPs) == 1 && s.PodIPs[0].IP == s.PodIP {
-		s.PodIPs[0].IP = s.PodIP
-	}
-	for _, all := range [][]corev1.ContainerStatus{s.ContainerStatuses, s.InitContainerStatuses, s.EphemeralContainerStatuses} {
-		for i := range all {
-			c := &all[i]
-			share(t, &c.Name, &c.Image, &c.ImageID)
-			if w := c.State.Waiting; w != nil {
-				share(t, &w.Reason)
-			}
-			if d := c.State.Terminated; d != nil {
-				share(t, &d.Reason)
-			}
-			if d := c.LastTerminationState.Terminated; d != nil {
-				share(t, &d.Reason)
-			}
-			c.VolumeMounts = shareSlice(t, statusMounts, c.VolumeMounts)
-			t.started(c)
-		}
-	}
-	s.ContainerStatuses = exact(s.ContainerStatuses)
-}
+// wholeSpec is that of a pod without a token.
+var wholeSpec = describe(aSpec, (*corev1.PodSpec).Unmarshal, map[int]decoder[corev1.PodSpec]{
+	1:  specGroup(volumes, func(p *corev1.PodSpec) *[]corev1.Volume { return &p.Volumes }),
+	2:  specGroup(containers, func(p *corev1.PodSpec) *[]corev1.Container { return &p.Containers }),
+	10: common(func(p *corev1.PodSpec) *string { return &p.NodeName }),
+	16: text(func(p *corev1.PodSpec) *string { return &p.Hostname }),
+	18: specGroup(affinity, func(p *corev1.PodSpec) **corev1.Affinity { return &p.Affinity }),
+	20: specGroup(initContainers, func(p *corev1.PodSpec) *[]corev1.Container { return &p.InitContainers }),
+	34: specGroup(ephemeralContainers, func(p *corev1.PodSpec) *[]corev1.EphemeralContainer { return &p.EphemeralContainers }),
+})
 
-// started shares what a status says that its spec says as well.
-func (t *Table) started(c *corev1.ContainerStatus) {
-	if c.Started != nil {
-		if *c.Started {
-			c.Started = &t.bools[1]
-		} else {
-			c.Started = &t.bools[0]
-		}
-	}
-	if c.Resources != nil {
-		t.begin(resources)
-		if t.add(c.Resources) {
-			c.Resources = shared(t, c.Resources)
-		}
-	}
-	if len(c.AllocatedResources) > 0 {
-		all := &corev1.ResourceRequirements{Limits: c.AllocatedResources}
-		t.begin(resources)
-		if t.add(all) {
-			c.AllocatedResources = shared(t, all).Limits
-		}
-	}
-}
+// tokenSpec is that of a pod with a token.
+var tokenSpec = describe(aSpec, (*corev1.PodSpec).Unmarshal, map[int]decoder[corev1.PodSpec]{
+	1:  many(volume, func(p *corev1.PodSpec) *[]corev1.Volume { return &p.Volumes }),
+	2:  many(container, func(p *corev1.PodSpec) *[]corev1.Container { return &p.Containers }),
+	10: wholeSpec.own[10],
+	16: wholeSpec.own[16],
+	18: wholeSpec.own[18],
+	20: many(container, func(p *corev1.PodSpec) *[]corev1.Container { return &p.InitContainers }),
+	34: wholeSpec.own[34],
+})
 
-// exact returns all without the room that a decoder leaves behind it.
-func exact[T any](all []T) []T {
-	if cap(all) == len(all) {
-		return all
-	}
-	return append(make([]T, 0, len(all)), all...)
-}
+var volume = describe(aVolume, (*corev1.Volume).Unmarshal, map[int]decoder[corev1.Volume]{
+	1: text(func(v *corev1.Volume) *string { return &v.Name }),
+})
+
+var container = describe(aContainer, (*corev1.Container).Unmarshal, map[int]decoder[corev1.Container]{
+	9: many(mount, func(c *corev1.Container) *[]corev1.VolumeMount { return &c.VolumeMounts }),
+})
+
+var mount = describe(aMount, (*corev1.VolumeMount).Unmarshal, map[int]decoder[corev1.VolumeMount]{
+	1: text(func(m *corev1.VolumeMount) *string { return &m.Name }),
+})

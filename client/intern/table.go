@@ -1,157 +1,159 @@
-// Package intern has equal parts of Kubernetes objects share memory. Pods that
-// come from one template differ in little more than their names, addresses and
-// times; decoded one by one, each has all of the template to itself.
+// Package intern decodes pods so that their equal parts are in memory once. Pods
+// that come from one template differ in little more than their names, addresses
+// and times; decoded one by one, each has all of the template to itself, and was
+// decoded anew.
 //
-//	table := intern.New()
-//	pods, err := informer.New(informer.Config[*corev1.Pod]{
-//		Transform: table.Pod,
-//		...
-//	})
+//	pods := typed.Pods(c).WithUnmarshal(intern.New().UnmarshalPod)
+//	copy, err := informer.New(informer.Config[*corev1.Pod]{Source: pods, ...})
 //
-// Parts are equal when their protobuf encodings are, so an empty slice or map
-// counts as none. What is shared must not be changed by anyone, as nothing must
-// that an informer holds.
+// What is shared must not be changed by anyone, as nothing must that an informer
+// holds: that is nearly everything that a decoded pod points to. The strings that
+// are a pod's own are parts of one string of some hundred bytes; clone what is to
+// outlive the pod by far.
 //
-// A [Table] remembers what it has seen lately, not everything: what was not seen
-// again among the next [Size] different parts is forgotten, and costs an object
-// that has it its own copy, no more.
+// An encoded message is cut in two: the fields that pods of a template have in
+// common, put together in the order in which they came, and those that each has
+// to itself. The former are the key under which a [Table] has the value that
+// they decode to; a field stands for itself in protobuf, so to decode both halves
+// one after the other gives what the whole gives. Parts are equal when their
+// encodings are.
+//
+// A Table remembers what came twice, and of that what came lately ([Size]). What
+// it does not remember is decoded as ever and costs a pod its own copy, no more.
 package intern
 
 import (
-	"encoding/binary"
+	"hash/maphash"
+	"runtime"
 	"sync"
 )
 
-// Size is how many different parts, and how many different strings, a Table
-// holds at most in each of its two generations.
-const Size = 1 << 14
+// Size is how much each part of a Table, of which there is one for each processor
+// and at most eight, holds in each of its two generations: bytes of encodings,
+// and what they decode to, which is some times as large but mostly in use by the
+// pods.
+const Size = 4 << 20
 
-// Table remembers parts of objects. Its methods are safe for concurrent use.
-type Table struct {
-	// mu guards all fields.
-	mu      sync.Mutex
-	strings generations[string]
-	parts   generations[any]
-	key     []byte
-	// bools are false and true, for all who point to one.
-	bools [2]bool
-}
+// maxShards bounds the parts of a Table.
+const maxShards = 8
+
+// Table remembers parts of objects. Its methods are safe for concurrent use: who
+// comes at the same time takes another part of it, in which nothing is shared
+// with the others.
+type Table struct{ shards []*shard }
 
 // New returns an empty Table.
-func New() *Table { return &Table{bools: [2]bool{false, true}} }
-
-// generations are two maps, of which the older one is dropped when the younger
-// one is full. What is found in the older moves to the younger.
-type generations[V any] struct{ young, old map[string]V }
-
-func (g *generations[V]) get(key []byte) (V, bool) {
-	if v, ok := g.young[string(key)]; ok {
-		return v, true
+func New() *Table {
+	t := &Table{shards: make([]*shard, min(runtime.GOMAXPROCS(0), maxShards))}
+	for i := range t.shards {
+		t.shards[i] = &shard{seed: maphash.MakeSeed()}
 	}
-	v, ok := g.old[string(key)]
-	if ok {
-		g.put(string(key), v)
-	}
-	return v, ok
+	return t
 }
 
-func (g *generations[V]) put(key string, v V) {
-	if g.young == nil || len(g.young) >= Size {
-		g.young, g.old = make(map[string]V), g.young
-	}
-	g.young[key] = v
-}
-
-// share makes each of the strings one that is shared. It is for strings that
-// many objects have: others push them out.
-func share[S ~string](t *Table, strings ...*S) {
-	for _, s := range strings {
-		if *s == "" {
-			continue
-		}
-		t.key = append(t.key[:0], *s...)
-		known, ok := t.strings.get(t.key)
-		if !ok {
-			// A string may be a part of something larger, which would stay with it.
-			known = string(t.key)
-			t.strings.put(known, known)
-		}
-		*s = S(known)
-	}
-}
-
-// kind keeps parts of different types apart.
-type kind byte
-
-const (
-	labels kind = iota
-	annotations
-	owners
-	specs
-	containers
-	allContainers
-	mounts
-	volumes
-	volumeSources
-	hostIPs
-	statusMounts
-	resources
-	fields
-)
-
-// message is what all types of the API are.
-type message interface {
-	Size() int
-	MarshalToSizedBuffer([]byte) (int, error)
-}
-
-// begin starts a key for a part of kind k.
-func (t *Table) begin(k kind) { t.key = append(t.key[:0], byte(k)) }
-
-// add appends m to the key; it returns false if m cannot be encoded.
-func (t *Table) add(m message) bool {
-	size := m.Size()
-	t.key = binary.AppendUvarint(t.key, uint64(size))
-	start := len(t.key)
-	t.key = append(t.key, make([]byte, size)...)
-	n, err := m.MarshalToSizedBuffer(t.key[start:])
-	return err == nil && n == size
-}
-
-// shared returns the part that was first found under the key, which is part if
-// none was.
-func shared[P any](t *Table, part P) P {
-	if known, ok := t.parts.get(t.key); ok {
-		return known.(P)
-	}
-	t.parts.put(string(t.key), part)
-	return part
-}
-
-// replace makes *part equal to the part that was first found under the key, and
-// so what it refers to the same.
-func replace[P any](t *Table, part *P) {
-	if known, ok := t.parts.get(t.key); ok {
-		*part = *known.(*P)
-		return
-	}
-	first := *part
-	t.parts.put(string(t.key), &first)
-}
-
-// shareSlice returns a slice equal to s that is shared.
-func shareSlice[T any, P interface {
-	*T
-	message
-}](t *Table, k kind, s []T) []T {
-	if len(s) == 0 {
-		return nil
-	}
-	t.begin(k)
-	for i := range s {
-		if !t.add(P(&s[i])) {
+// take returns a locked shard: the first that is free, so that as few as possible
+// hold the same.
+func (t *Table) take() *shard {
+	for _, s := range t.shards {
+		if s.mu.TryLock() {
 			return s
 		}
 	}
-	return shared(t, s)
+	s := t.shards[len(t.shards)-1]
+	s.mu.Lock()
+	return s
+}
+
+// shard decodes one object at a time.
+type shard struct {
+	// mu guards all fields.
+	mu         sync.Mutex
+	seed       maphash.Seed
+	young, old map[uint64]*part
+	// size is how many bytes young holds.
+	size int
+	// seen tells what came lately and was not remembered.
+	seen filter
+
+	// What follows is used while one object is decoded.
+
+	// key is the skeleton of one message.
+	key []byte
+	// runs are the own fields of all messages that are being decoded.
+	runs []run
+	// own is the text of all strings that are the object's own, and spans say
+	// which parts of it are to go where.
+	own   []byte
+	spans []span
+}
+
+// part is what an encoding decodes to.
+type part struct {
+	kind  kind
+	key   string
+	value any
+}
+
+// partOverhead is what a part takes beside its key and value, in bytes.
+const partOverhead = 96
+
+func (s *shard) hash(k kind, key []byte) uint64 {
+	return maphash.Bytes(s.seed, key) ^ uint64(k)*0x9e3779b97f4a7c15
+}
+
+// find returns the value of an encoding, or nil. Then remember says whether it
+// has come before and should be put.
+func (s *shard) find(k kind, key []byte) (value any, hash uint64, remember bool) {
+	hash = s.hash(k, key)
+	p, ok := s.young[hash]
+	if !ok {
+		if p, ok = s.old[hash]; ok {
+			s.add(hash, p)
+		}
+	}
+	if ok {
+		if p.kind != k || p.key != string(key) {
+			return nil, hash, false
+		}
+		return p.value, hash, false
+	}
+	return nil, hash, s.seen.test(hash)
+}
+
+func (s *shard) put(k kind, hash uint64, key []byte, value any) {
+	s.add(hash, &part{kind: k, key: string(key), value: value})
+}
+
+func (s *shard) add(hash uint64, p *part) {
+	if s.young == nil || s.size > Size {
+		s.young, s.old, s.size = make(map[uint64]*part), s.young, 0
+	}
+	s.young[hash] = p
+	s.size += len(p.key) + partOverhead
+}
+
+// filter tells hashes that it has been asked about from others, so that what
+// never comes again costs little. It is a Bloom filter of two bits a hash, which
+// begins anew before a quarter of them are set: at most one new hash in sixteen
+// passes for an old one.
+type filter struct {
+	bits [1 << 11]uint64
+	n    int
+}
+
+// test reports whether it was asked about hash before.
+func (f *filter) test(hash uint64) bool {
+	const all = 64 * uint64(len(f.bits))
+	if f.n >= int(all/8) {
+		*f = filter{}
+	}
+	a, b := hash%all, hash>>32%all
+	word1, word2, bit1, bit2 := &f.bits[a/64], &f.bits[b/64], uint64(1)<<(a%64), uint64(1)<<(b%64)
+	if *word1&bit1 != 0 && *word2&bit2 != 0 {
+		return true
+	}
+	*word1 |= bit1
+	*word2 |= bit2
+	f.n++
+	return false
 }

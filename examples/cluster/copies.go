@@ -74,7 +74,8 @@ func newCopies(api *client.Client, log logr.Logger) (*copies, error) {
 		add(c, &c.secrets, "secrets", typed.Secrets(api), log),
 		add(c, &c.nodes, "nodes", typed.Nodes(api), log),
 		add(c, &c.leases, "leases", typed.Leases(api).Where(corev1.NamespaceNodeLease, "", ""), log),
-		add(c, &c.pods, "pods", typed.Pods(api), log),
+		// Pods alone come by the thousand from one template.
+		add(c, &c.pods, "pods", typed.Pods(api).WithUnmarshal(intern.New().UnmarshalPod), log),
 		add(c, &c.services, "services", typed.Services(api), log),
 		add(c, &c.legacyEndpoints, "endpoints", typed.Endpoints(api), log),
 		add(c, &c.endpointSlices, "endpointslices", typed.EndpointSlices(api), log),
@@ -120,11 +121,8 @@ func (c *copies) start(s *stack, names ...string) {
 
 // copyOf returns a local copy of what source has.
 func copyOf[T client.Object](source informer.Source[T], log logr.Logger) (*informer.Informer[T], error) {
-	// Pods alone come by the thousand from one template. For other types this is nil.
-	share, _ := any(intern.New().Pod).(func(T) T)
 	return informer.New(informer.Config[T]{
-		Source:    source,
-		Transform: share,
+		Source: source,
 		Key: func(object T) string {
 			if namespace := object.GetNamespace(); namespace != "" {
 				return namespace + "/" + object.GetName()
