@@ -130,9 +130,11 @@ func (e editor[K, V]) own(n *node[K, V]) *node[K, V] {
 
 func (e editor[K, V]) insert(n *node[K, V], shift uint, hash uint64, l leaf[K, V]) *node[K, V] {
 	n = e.own(n)
+	// A key that is there stays as it is: the one that was asked for may be in a
+	// buffer.
 	if shift >= hashBits {
 		if i := n.find(l.key); i >= 0 {
-			n.leaves[i] = l
+			n.leaves[i].value = l.value
 		} else {
 			n.leaves = append(n.leaves, l)
 		}
@@ -147,7 +149,7 @@ func (e editor[K, V]) insert(n *node[K, V], shift uint, hash uint64, l leaf[K, V
 		n.leafMap |= bit
 		n.leaves = slices.Insert(n.leaves, i, l)
 	case n.leaves[i].key == l.key:
-		n.leaves[i] = l
+		n.leaves[i].value = l.value
 	default:
 		// Two keys in one place: both move down a level.
 		other := n.leaves[i]
