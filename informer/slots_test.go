@@ -2,6 +2,7 @@ package informer
 
 import (
 	"context"
+	"maps"
 	"strconv"
 	"testing"
 )
@@ -103,6 +104,29 @@ func TestCoalescedValues(t *testing.T) {
 	run()
 	if calls != 51 {
 		t.Errorf("%d calls", calls)
+	}
+}
+
+// TestRemoveFromNamespace has objects leave a namespace whose key is then found
+// through a buffer: the index must not keep what the next key overwrites.
+func TestRemoveFromNamespace(t *testing.T) {
+	inf, run := newValues(t, func(_ context.Context, sink fullSink) {
+		sink.Replace("4", []value{{key: "x/a", revision: 1}, {key: "x/b", revision: 2}, {key: "x/c", revision: 3}, {key: "z/d", revision: 4}})
+		sink.Remove("5", value{key: "x/b"})
+		sink.Put("6", value{key: "z/d", revision: 6})
+		sink.Put("7", value{key: "y/e", revision: 7})
+		sink.Bookmark("1000000")
+	})
+	inf.config.AppendKey = func(b []byte, v value) []byte { return append(b, v.key...) }
+	spaces := IndexByNamespace(inf)
+	run()
+	view := inf.Snapshot()
+	got := map[string]int{}
+	for space := range spaces.Keys(view) {
+		got[space] = spaces.Count(view, space)
+	}
+	if want := map[string]int{"x": 2, "y": 1, "z": 1}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // change and finds every pod, or the program fails.
 func TestProgram(t *testing.T) {
 	var out strings.Builder
-	if err := run(io.MultiWriter(&out, t.Output()), short, 1); err != nil {
+	if err := run(io.MultiWriter(&out, t.Output()), short, "", 1); err != nil {
 		t.Fatal(err)
 	}
 	if lines := strings.Count(out.String(), "\n"); lines != 22 {

@@ -17,6 +17,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -29,12 +30,13 @@ import (
 func main() {
 	rounds := flag.Int("rounds", 5, "rounds of each side, of which the medians are told")
 	small := flag.Bool("short", false, "small numbers of everything")
+	only := flag.String("only", "", "measure only the parts whose names contain this: events, crowd, wire, sync, stalled, lookups")
 	flag.Parse()
 	s := full
 	if *small {
 		s = short
 	}
-	if err := run(os.Stdout, s, *rounds); err != nil {
+	if err := run(os.Stdout, s, *only, *rounds); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -77,7 +79,13 @@ func median[R any, N cmp.Ordered](all []R, of func(R) N) N {
 	return values[len(values)/2]
 }
 
-func run(out io.Writer, s sizes, rounds int) error {
+// parts are the program, each some lines of the table.
+var parts = []struct {
+	name  string
+	print func(*table, sizes) error
+}{{"events", printEvents}, {"crowd", printCrowd}, {"wire", printWire}, {"sync", printSync}, {"stalled", printStalled}, {"lookups", printLookups}}
+
+func run(out io.Writer, s sizes, only string, rounds int) error {
 	// client-go says that the server refuses initial events and ends watches.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
@@ -85,8 +93,11 @@ func run(out io.Writer, s sizes, rounds int) error {
 	t := &table{out, rounds}
 	t.line("", "planekit", "client-go", "controller-runtime", "ratio", "bar")
 	t.line("---", "---", "---", "---", "---", "---")
-	for _, part := range []func(*table, sizes) error{printEvents, printCrowd, printWire, printSync, printStalled, printLookups} {
-		if err := part(t, s); err != nil {
+	for _, part := range parts {
+		if !strings.Contains(part.name, only) {
+			continue
+		}
+		if err := part.print(t, s); err != nil {
 			return err
 		}
 	}
