@@ -116,6 +116,21 @@ func createReplicaSet(rs *appsv1.ReplicaSet) do {
 	}
 }
 
+func changeReplicaSet(name string, replicas int32) do {
+	return func(ctx context.Context, r *Room) error {
+		sets := r.Client.AppsV1().ReplicaSets(r.Namespace)
+		return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			rs, err := sets.Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			rs.Spec.Replicas = &replicas
+			_, err = sets.Update(ctx, rs, metav1.UpdateOptions{})
+			return err
+		})
+	}
+}
+
 func createJob(j *batchv1.Job) do {
 	return func(ctx context.Context, r *Room) error {
 		_, err := r.Client.BatchV1().Jobs(r.Namespace).Create(ctx, j, metav1.CreateOptions{})

@@ -19,6 +19,7 @@ import (
 // have the names and meanings of kube-controller-manager's.
 type controllerOptions struct {
 	choose []string
+	tuning tuning
 
 	elect                                     bool
 	leaseDuration, renewDeadline, retryPeriod time.Duration
@@ -31,6 +32,7 @@ func (o *controllerOptions) add(flags *pflag.FlagSet) {
 		names = append(names, known.Name)
 	}
 	flags.StringSliceVar(&o.choose, "controllers", []string{"*"}, "which controllers run: * is all, name one, -name not that one; of "+strings.Join(names, ", "))
+	o.tuning.add(flags)
 	flags.BoolVar(&o.elect, "leader-elect", false, "run controllers only while this process has the lease that all clusters on one store share")
 	flags.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long others wait for a leader that does not renew its lease")
 	flags.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader goes on when it cannot renew its lease")
@@ -51,7 +53,7 @@ func (o *controllerOptions) check() error {
 	if o.leaseDuration <= o.renewDeadline || o.renewDeadline <= o.retryPeriod || o.retryPeriod <= 0 {
 		return errors.New("--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline, and that than --leader-elect-retry-period")
 	}
-	return nil
+	return o.tuning.check()
 }
 
 // elector has all run while this process has the lease.

@@ -143,6 +143,7 @@ func (m *manager) deployment() (runner, error) {
 		Writer:                  typed.Deployments(m.api),
 		ReplicaSetWriter:        typed.ReplicaSets(m.api),
 		Events:                  m.events,
+		Workers:                 m.workersOf("concurrent-deployment-syncs"),
 		Log:                     m.log,
 	})
 }
@@ -156,6 +157,7 @@ func (m *manager) replicaSet() (runner, error) {
 		Status:                  typed.ReplicaSets(m.api),
 		Writer:                  typed.Pods(m.api),
 		Events:                  m.events,
+		Workers:                 m.workersOf("concurrent-replicaset-syncs"),
 		Log:                     m.log,
 	})
 }
@@ -168,6 +170,7 @@ func (m *manager) job() (runner, error) {
 		Status:           typed.Jobs(m.api),
 		Writer:           typed.Pods(m.api),
 		Events:           m.events,
+		Workers:          m.workersOf("concurrent-job-syncs"),
 		Log:              m.log,
 	})
 }
@@ -198,7 +201,8 @@ func (m *manager) garbageCollector() (runner, error) {
 			controllers.NewGarbageKind(hooks.WithKind("MutatingWebhookConfiguration"), false, m.copies.mutatingWebhooks, typed.MutatingWebhookConfigurations(m.api)),
 			controllers.NewGarbageKind(hooks.WithKind("ValidatingWebhookConfiguration"), false, m.copies.validatingWebhooks, typed.ValidatingWebhookConfigurations(m.api)),
 		}, m.otherGarbage()...),
-		Log: m.log,
+		Workers: m.workersOf("concurrent-gc-syncs"),
+		Log:     m.log,
 	})
 }
 
@@ -208,6 +212,7 @@ func (m *manager) namespace() (runner, error) {
 		Contents:   m.contents,
 		Writer:     finalizer{m.api},
 		Status:     typed.Namespaces(m.api),
+		Workers:    m.workersOf("concurrent-namespace-syncs"),
 		Log:        m.log,
 	})
 }
@@ -230,8 +235,10 @@ func (m *manager) endpointSlice() (runner, error) {
 		ServicesByNamespace: m.servicesByNamespace,
 		PodsByNamespace:     m.podsByNamespace,
 		SlicesByService:     m.cluster.endpoints,
+		MaxEndpoints:        m.tuning().sliceEndpoints,
 		Writer:              typed.EndpointSlices(m.api),
 		Events:              m.events,
+		Workers:             m.workersOf("concurrent-service-endpoint-syncs"),
 		Log:                 m.log,
 	})
 }
@@ -247,20 +254,28 @@ func (m *manager) legacyEndpoints() (runner, error) {
 		ServiceReader:       typed.Services(m.api),
 		Writer:              typed.Endpoints(m.api),
 		Events:              m.events,
+		Workers:             m.workersOf("concurrent-endpoint-syncs"),
 		Log:                 m.log,
 	})
 }
 
 func (m *manager) nodeLifecycle() (runner, error) {
-	return controllers.NewNodeLifecycle(controllers.NodeLifecycleConfig{
-		Nodes:     m.copies.nodes,
-		Leases:    m.copies.leases,
-		Writer:    typed.Nodes(m.api),
-		Pods:      m.podsByNode,
-		PodStatus: typed.Pods(m.api),
-		Events:    m.events,
-		Log:       m.log,
-	})
+	return controllers.NewNodeLifecycle(m.nodeLifecycleConfig())
+}
+
+func (m *manager) nodeLifecycleConfig() controllers.NodeLifecycleConfig {
+	return controllers.NodeLifecycleConfig{
+		Nodes:        m.copies.nodes,
+		Leases:       m.copies.leases,
+		Writer:       typed.Nodes(m.api),
+		Pods:         m.podsByNode,
+		PodStatus:    typed.Pods(m.api),
+		Grace:        m.tuning().nodeGrace,
+		StartupGrace: m.tuning().nodeStartupGrace,
+		Limits:       m.tuning().limits(),
+		Events:       m.events,
+		Log:          m.log,
+	}
 }
 
 func (m *manager) taintEviction() (runner, error) {
@@ -276,9 +291,10 @@ func (m *manager) taintEviction() (runner, error) {
 
 func (m *manager) ttlAfterFinished() (runner, error) {
 	return controllers.NewTTLAfterFinished(controllers.TTLAfterFinishedConfig{
-		Jobs:   m.copies.jobs,
-		Writer: typed.Jobs(m.api),
-		Log:    m.log,
+		Jobs:    m.copies.jobs,
+		Writer:  typed.Jobs(m.api),
+		Workers: m.workersOf("concurrent-ttl-after-finished-syncs"),
+		Log:     m.log,
 	})
 }
 
@@ -287,6 +303,7 @@ func (m *manager) podGarbage() (runner, error) {
 		Pods:       m.copies.pods,
 		Nodes:      m.copies.nodes,
 		NodeReader: typed.Nodes(m.api),
+		Ended:      m.tuning().keptPods(),
 		Writer:     typed.Pods(m.api),
 		Log:        m.log,
 	})

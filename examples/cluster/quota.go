@@ -59,6 +59,7 @@ func (m *manager) resourceQuota() (runner, error) {
 		ResourceQuotas: m.copies.resourceQuotas,
 		Kinds:          m.counted(),
 		Status:         typed.ResourceQuotas(m.api),
+		Workers:        m.workersOf("concurrent-resource-quota-syncs"),
 		Log:            m.log,
 	})
 }

@@ -146,6 +146,7 @@ func (m *manager) token() (runner, error) {
 		Writer:             typed.Secrets(m.api),
 		Sign:               m.cluster.tokens.sign,
 		CA:                 m.ca,
+		Workers:            m.workersOf("concurrent-serviceaccount-token-syncs"),
 		Log:                m.log,
 	})
 }

@@ -45,7 +45,10 @@ type api struct {
 	// refused are the writes of controllers that came too late: creations of what
 	// exists, and changes of what has changed.
 	refused []string
-	events  []string
+	// blind are the deletions by controllers that did not say of which object with
+	// the name: it may be another by the time they arrive.
+	blind  []string
+	events []string
 }
 
 func (a *api) Event(_ runtime.Object, kind, reason, message string) {
@@ -300,6 +303,11 @@ func (c *collection[T]) Delete(ctx context.Context, namespace, name string, opti
 		if p.UID != nil {
 			uid = *p.UID
 		}
+	}
+	if uid == "" && ctx.Value(outsider{}) == nil {
+		c.api.mu.Lock()
+		c.api.blind = append(c.api.blind, c.kind+" "+name)
+		c.api.mu.Unlock()
 	}
 	_, err := c.edit(ctx, "delete", join(namespace, name), revision, uid, func(o T) error {
 		grace := int64(30)

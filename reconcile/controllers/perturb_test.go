@@ -94,6 +94,9 @@ func (s scenario) disturb(t *testing.T, seed uint64, l lag, name string) {
 	settle()
 	st.wanted()
 	p.stop(t)
+	if len(st.blind) > 0 {
+		t.Errorf("deleted without a UID: %v", st.blind)
+	}
 	if name == "lost" || name == "restarted" || name == "all" {
 		return // nobody can know
 	}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/reconcile/controllers"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestTuningDefaults: they are those of kube-controller-manager 1.36.
+func TestTuningDefaults(t *testing.T) {
+	o, err := parse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	for name, n := range o.controllers.tuning.workers {
+		got[name] = *n
+	}
+	want := map[string]int{
+		"concurrent-deployment-syncs": 5, "concurrent-endpoint-syncs": 5, "concurrent-gc-syncs": 20, "concurrent-job-syncs": 5,
+		"concurrent-namespace-syncs": 10, "concurrent-replicaset-syncs": 5, "concurrent-resource-quota-syncs": 5,
+		"concurrent-service-endpoint-syncs": 5, "concurrent-serviceaccount-token-syncs": 5, "concurrent-ttl-after-finished-syncs": 5,
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("workers %v, want %v", got, want)
+	}
+	tuned := o.controllers.tuning
+	if tuned.endedPods != 12500 || tuned.sliceEndpoints != 100 {
+		t.Errorf("%d pods, %d endpoints", tuned.endedPods, tuned.sliceEndpoints)
+	}
+}
+
+func TestTuningRefused(t *testing.T) {
+	for _, test := range []struct{ arguments, want string }{
+		{"--concurrent-gc-syncs 0", "--concurrent-gc-syncs must be greater than 0, but got 0"},
+		{"--concurrent-job-syncs -1", "--concurrent-job-syncs must be greater than 0, but got -1"},
+		{"--concurrent-service-endpoint-syncs 51", "--concurrent-service-endpoint-syncs must not be more than 50, but got 51"},
+		{"--node-monitor-grace-period 0s", "--node-monitor-grace-period must be positive"},
+		{"--node-startup-grace-period -1s", "--node-startup-grace-period must be positive"},
+		{"--node-eviction-rate -0.1", "--node-eviction-rate must not be negative"},
+		{"--secondary-node-eviction-rate nan", "--secondary-node-eviction-rate must not be negative"},
+		{"--unhealthy-zone-threshold 1.1", "--unhealthy-zone-threshold must be between 0 and 1"},
+		{"--large-cluster-size-threshold -1", "--large-cluster-size-threshold must not be negative"},
+		{"--max-endpoints-per-slice 0", "--max-endpoints-per-slice must be between 1 and 1000"},
+		{"--max-endpoints-per-slice 1001", "--max-endpoints-per-slice must be between 1 and 1000"},
+	} {
+		if _, err := parse(strings.Fields(test.arguments)...); err == nil || err.Error() != test.want {
+			t.Errorf("%s: error %v, want %q", test.arguments, err, test.want)
+		}
+	}
+	if _, err := parse("--concurrent-gc-syncs", "100", "--concurrent-service-endpoint-syncs", "50", "--unhealthy-zone-threshold", "1"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNodeTuning: the flags about nodes reach the controller, in whose Config zero
+// has another meaning.
+func TestNodeTuning(t *testing.T) {
+	for arguments, want := range map[string]controllers.NodeLifecycleConfig{
+		"": {Grace: 50 * time.Second, StartupGrace: time.Minute, Limits: controllers.EvictionLimits{Rate: 0.1, SlowRate: 0.01, Unhealthy: 0.55, Large: 50}},
+		"--node-monitor-grace-period 7s --node-startup-grace-period 8s --node-eviction-rate 1 --secondary-node-eviction-rate 2 --unhealthy-zone-threshold 0.3 --large-cluster-size-threshold 4": {
+			Grace: 7 * time.Second, StartupGrace: 8 * time.Second, Limits: controllers.EvictionLimits{Rate: 1, SlowRate: 2, Unhealthy: 0.3, Large: 4}},
+		"--node-eviction-rate 0 --secondary-node-eviction-rate 0 --unhealthy-zone-threshold 0 --large-cluster-size-threshold 0": {
+			Grace: 50 * time.Second, StartupGrace: time.Minute, Limits: controllers.EvictionLimits{Rate: -1, SlowRate: -1, Unhealthy: -1, Large: -1}},
+	} {
+		o, err := parse(strings.Fields(arguments)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := (&manager{cluster: &cluster{options: o}, copies: &copies{}}).nodeLifecycleConfig()
+		if got.Grace != want.Grace || got.StartupGrace != want.StartupGrace || got.Limits != want.Limits {
+			t.Errorf("%q: %v %v %+v", arguments, got.Grace, got.StartupGrace, got.Limits)
+		}
+	}
+	for arguments, want := range map[string]int{"": 12500, "--terminated-pod-gc-threshold 3": 3, "--terminated-pod-gc-threshold 0": -1, "--terminated-pod-gc-threshold -5": -1} {
+		if o, err := parse(strings.Fields(arguments)...); err != nil || o.controllers.tuning.keptPods() != want {
+			t.Errorf("%q: %d pods are kept, want %d: %v", arguments, o.controllers.tuning.keptPods(), want, err)
+		}
+	}
+}
+
+// TestTuning starts a cluster with every number of workers another than usual, and
+// looks at what comes of it.
+func TestTuning(t *testing.T) {
+	loops := map[string]string{
+		"concurrent-deployment-syncs": "deployment", "concurrent-endpoint-syncs": "endpoints", "concurrent-gc-syncs": "garbagecollector",
+		"concurrent-job-syncs": "job", "concurrent-namespace-syncs": "namespace", "concurrent-replicaset-syncs": "replicaset",
+		"concurrent-resource-quota-syncs": "resourcequota", "concurrent-service-endpoint-syncs": "endpointslice",
+		"concurrent-serviceaccount-token-syncs": "token", "concurrent-ttl-after-finished-syncs": "ttlafterfinished",
+	}
+	arguments := []string{"--storage", "memory", "--nodes", "1", "--max-endpoints-per-slice", "1", "--terminated-pod-gc-threshold", "1"}
+	var want []string
+	for i, f := range workerFlags {
+		arguments = append(arguments, "--"+f.name, fmt.Sprint(21+i))
+		want = append(want, fmt.Sprintf(`controller_runtime_max_concurrent_reconciles{controller="%s"} %d`, loops[f.name], 21+i))
+	}
+	api := start(t, t.TempDir(), arguments...).client(t)
+	mustCreate(t, typed.Services(api), newWebService())
+	mustCreate(t, typed.Deployments(api), newWeb(2))
+	for _, name := range []string{"first", "second", "third"} {
+		pod := podOf(name, "nginx")
+		pod.Namespace, pod.Spec.SchedulerName = "default", "nobody"
+		pod = mustCreate(t, typed.Pods(api), pod)
+		pod.Status.Phase = corev1.PodFailed
+		if _, err := typed.Pods(api).UpdateStatus(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	awaited(t, "two slices for two pods", func(ctx context.Context) string {
+		list, _, err := typed.EndpointSlices(api).List(ctx, "default", metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=web"})
+		if err != nil || len(list) != 2 || len(list[0].Endpoints) != 1 || len(list[1].Endpoints) != 1 {
+			return fmt.Sprint(len(list), " slices ", text(err))
+		}
+		return ""
+	})
+	awaited(t, "one pod that has ended", func(ctx context.Context) string {
+		list, _, err := typed.Pods(api).List(ctx, "default", metav1.ListOptions{FieldSelector: "status.phase=Failed"})
+		if err != nil || len(list) != 1 {
+			return fmt.Sprint(len(list), " pods ", text(err))
+		}
+		return ""
+	})
+	answer, err := api.Do(t.Context(), client.Request{Path: "/metrics"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range want {
+		if !regexp.MustCompile("(?m)^" + regexp.QuoteMeta(line) + "$").Match(answer.Body) {
+			t.Errorf("no %s", line)
+		}
+	}
+}
