@@ -21,6 +21,7 @@ type accessOptions struct {
 	tokenWebhook                   string
 	tokenWebhookTTL                time.Duration
 	proxy                          proxyOptions
+	accountTokens                  accountTokenOptions
 
 	modes                       []string
 	policyFile, accessWebhook   string
@@ -48,6 +49,12 @@ type oidcOptions struct {
 	required                      map[string]string
 	algorithms                    []string
 	ca                            string
+}
+
+// accountTokenOptions say how long the tokens of service accounts hold.
+type accountTokenOptions struct {
+	extend  bool
+	longest time.Duration
 }
 
 // proxyOptions say which front proxies are believed beside the cluster's own.
@@ -80,6 +87,7 @@ func (o *accessOptions) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.authenticationConfig, "authentication-config", "", "OpenID Connect issuers, and for which paths nobody needs credentials: an AuthenticationConfiguration of apiserver.config.k8s.io/v1; followed when it changes")
 	o.given = flags.Changed
 	o.proxy.add(flags)
+	o.accountTokens.add(flags)
 	flags.StringSliceVar(&o.modes, "authorization-mode", []string{modeNode, modeRBAC}, "who decides, in order: "+strings.Join(allModes, ", "))
 	flags.StringVar(&o.policyFile, "authorization-policy-file", "", "policies for --authorization-mode=ABAC, a JSON object a line")
 	flags.StringVar(&o.accessWebhook, "authorization-webhook-config-file", "", "kubeconfig of the service for --authorization-mode=Webhook")
@@ -118,6 +126,11 @@ func (o *oidcOptions) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.ca, "oidc-ca-file", "", "authorities of the issuer's certificate; default the system's")
 }
 
+func (o *accountTokenOptions) add(flags *pflag.FlagSet) {
+	flags.BoolVar(&o.extend, "service-account-extend-token-expiration", true, "the tokens of pods hold for a year, for programs that read them once; that one is used too long is in the audit")
+	flags.DurationVar(&o.longest, "service-account-max-token-expiration", 0, "how long tokens hold at most, unless they are extended; 0 is no bound")
+}
+
 func (o *proxyOptions) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.ca, "requestheader-client-ca-file", "", "authorities of front proxies, beside the cluster's own")
 	flags.StringSliceVar(&o.names, "requestheader-allowed-names", nil, "common names of those proxies; required")
@@ -152,6 +165,8 @@ func (o *accessOptions) check() error {
 		return errors.New("--oidc-issuer-url and --oidc-client-id go together")
 	case (o.proxy.ca == "") != (len(o.proxy.names) == 0):
 		return errors.New("--requestheader-client-ca-file and --requestheader-allowed-names go together")
+	case o.accountTokens.longest != 0 && (o.accountTokens.longest < time.Hour || o.accountTokens.longest > 1<<32*time.Second):
+		return errors.New("--service-account-max-token-expiration must be at least an hour and at most 2^32 seconds")
 	case o.estimates.every < time.Second:
 		return errors.New("--ir-sample-interval must be at least a second")
 	case o.anonymous && o.authenticationConfig == "" && slices.Contains(o.modes, modeAllow):
