@@ -30,8 +30,8 @@ type accessOptions struct {
 	admissionConfig             string
 	notReadyFor, unreachableFor int64
 	estimates                   estimateOptions
-	// given tells which flags the command line has.
-	given func(flag string) bool
+	// given tells whether the command line has a flag that begins so.
+	given func(prefix string) bool
 }
 
 // estimateOptions say how InitialResources estimates.
@@ -85,7 +85,10 @@ func (o *accessOptions) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.tokenWebhookTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "how long its answers are remembered")
 	o.oidc.add(flags)
 	flags.StringVar(&o.authenticationConfig, "authentication-config", "", "OpenID Connect issuers, and for which paths nobody needs credentials: an AuthenticationConfiguration of apiserver.config.k8s.io/v1; followed when it changes")
-	o.given = flags.Changed
+	o.given = func(prefix string) (any bool) {
+		flags.Visit(func(f *pflag.Flag) { any = any || strings.HasPrefix(f.Name, prefix) })
+		return any
+	}
 	o.proxy.add(flags)
 	o.accountTokens.add(flags)
 	flags.StringSliceVar(&o.modes, "authorization-mode", []string{modeNode, modeRBAC}, "who decides, in order: "+strings.Join(allModes, ", "))
@@ -106,12 +109,6 @@ func (o *estimateOptions) add(flags *pflag.FlagSet) {
 	flags.IntVar(&o.percentile, "ir-percentile", initialresources.DefaultPercentile, "the percentile of past usage that InitialResources requests")
 	flags.BoolVar(&o.namespaceOnly, "ir-namespace-only", false, "whether it looks only at what was used in the pod's namespace")
 	flags.DurationVar(&o.every, "ir-sample-interval", time.Minute, "how often it asks the nodes what containers use")
-}
-
-// oidcFlags are those that oidcOptions have.
-var oidcFlags = []string{
-	"oidc-issuer-url", "oidc-client-id", "oidc-username-claim", "oidc-username-prefix", "oidc-groups-claim",
-	"oidc-groups-prefix", "oidc-required-claim", "oidc-signing-algs", "oidc-ca-file",
 }
 
 func (o *oidcOptions) add(flags *pflag.FlagSet) {
@@ -159,7 +156,7 @@ func (o *accessOptions) check() error {
 	switch {
 	case len(o.modes) == 0:
 		return errors.New("--authorization-mode must name at least one")
-	case o.authenticationConfig != "" && slices.ContainsFunc(oidcFlags, o.given):
+	case o.authenticationConfig != "" && o.given("oidc-"):
 		return errors.New("--authentication-config and the --oidc-* flags are mutually exclusive")
 	case (o.oidc.issuer == "") != (o.oidc.client == ""):
 		return errors.New("--oidc-issuer-url and --oidc-client-id go together")
