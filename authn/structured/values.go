@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -44,7 +45,7 @@ type object struct {
 
 func newObject(name string, values map[string]any) ref.Val {
 	all := types.DefaultTypeAdapter.NativeToValue(values).(traits.Mapper) // what a map is made into
-	return object{fields{all}, types.NewTypeValue(name, traits.IndexerType|traits.FieldTesterType|traits.IterableType)}
+	return object{fields{all}, cel.ObjectType(name, traits.IndexerType|traits.FieldTesterType|traits.IterableType)}
 }
 
 func (o object) Type() ref.Type { return o.of }
