@@ -34,7 +34,9 @@ type provider struct {
 	people   *people
 	up       atomic.Bool
 	roots    *x509.CertPool
-	client   *http.Client // follows no redirect
+	// certificate is its own and its authority's.
+	certificate *x509.Certificate
+	client      *http.Client // follows no redirect
 }
 
 // gate breaks connections off while the provider is down.
@@ -73,7 +75,8 @@ func startProvider(t *testing.T) *provider {
 	if library, err = op.NewProvider(config, p.people, op.StaticIssuer(server.URL), silent); err != nil {
 		t.Fatal(err)
 	}
-	p.roots.AddCert(server.Certificate())
+	p.certificate = server.Certificate()
+	p.roots.AddCert(p.certificate)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: p.roots}, DisableKeepAlives: true}
 	p.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return p

@@ -98,6 +98,12 @@ func TestFollowSwitches(t *testing.T) {
 		if got := who(t, a, second.sign(t, map[string]any{"sub": "joe"})); got != "joe  [] map[]" {
 			t.Error(got)
 		}
+		before := first.asked.Load()
+		time.Sleep(3 * time.Hour) // in which the new one is asked again and again
+		synctest.Wait()
+		if now := first.asked.Load(); now != before {
+			t.Errorf("the old issuer was asked %d times more", now-before)
+		}
 		if err := a.Run(t.Context()); err == nil {
 			t.Error("it runs twice")
 		}

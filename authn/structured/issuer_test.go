@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +29,8 @@ type issuer struct {
 	url string
 	ca  string // of the server, as PEM
 	key *ecdsa.PrivateKey
+	// asked counts requests.
+	asked atomic.Int64
 }
 
 func newIssuer(t testing.TB, url string) *issuer {
@@ -53,6 +56,7 @@ func serve(t testing.TB) *issuer {
 }
 
 func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	i.asked.Add(1)
 	switch r.URL.Path {
 	case "/.well-known/openid-configuration":
 		json.NewEncoder(w).Encode(map[string]any{"issuer": i.url, "jwks_uri": i.url + "/keys"})

@@ -22,6 +22,11 @@
 // kube-apiserver lets them. What a token says is never in an error, but for
 // messages of rules, which are the configuration's own.
 //
+// Users are those that kube-apiserver makes, but that, as in package oidc, a claim
+// that is mapped by its name must not be null, nor a name empty. A list that a
+// function of CEL returns, as split does, counts as one, which kube-apiserver
+// forgets.
+//
 // It is apart from package oidc so that only those who want expressions link CEL.
 // Egress selectors are refused: there is nothing to select.
 package structured

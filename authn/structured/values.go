@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -21,7 +22,7 @@ func newClaims(claims map[string]json.RawMessage) ref.Val {
 			values[name] = v
 		}
 	}
-	return escaped(types.DefaultTypeAdapter.NativeToValue(values))
+	return newObject("kubernetes.claims", values)
 }
 
 func newUser(u *user.Info) ref.Val {
@@ -32,10 +33,22 @@ func newUser(u *user.Info) ref.Val {
 	if extra == nil {
 		extra = map[string][]string{}
 	}
-	return escaped(types.DefaultTypeAdapter.NativeToValue(map[string]any{
-		"username": u.Name, "uid": u.UID, "groups": groups, "extra": extra,
-	}))
+	return newObject("kubernetes.UserInfo", map[string]any{"username": u.Name, "uid": u.UID, "groups": groups, "extra": extra})
 }
+
+// object is a variable. Of what maps can do it can, as in kube-apiserver, neither
+// be asked for its size nor by in.
+type object struct {
+	fields
+	of *types.Type
+}
+
+func newObject(name string, values map[string]any) ref.Val {
+	all := types.DefaultTypeAdapter.NativeToValue(values).(traits.Mapper) // what a map is made into
+	return object{fields{all}, cel.ObjectType(name, traits.IndexerType|traits.FieldTesterType|traits.IterableType)}
+}
+
+func (o object) Type() ref.Type { return o.of }
 
 // escaped lets v, and what is in it, be asked for fields whose names are no names
 // of CEL: claims.foo__dot__bar is the claim foo.bar

@@ -113,14 +113,14 @@ func same(ours, theirs string) bool {
 // Parts of random configurations; claims a to e are anything.
 var (
 	names = []string{
-		"{claim: a, prefix: ''}", "{claim: b, prefix: 'p:'}", "{claim: email, prefix: ''}", "{expression: claims.a}", "{expression: 'claims.a + claims.b'}", "{expression: '\"x:\" + claims.sub'}",
+		"{claim: sub, prefix: ''}", "{claim: a, prefix: ''}", "{claim: b, prefix: 'p:'}", "{claim: email, prefix: ''}", "{expression: claims.a}", "{expression: 'claims.a + claims.b'}", "{expression: '\"x:\" + claims.sub'}",
 		"{expression: 'claims.?a.orValue(\"none\")'}", "{expression: 'has(claims.a) ? string(claims.a) : claims.sub'}", "{expression: 'claims.c.d'}", "{expression: 'claims.c__dot__d'}",
 		"{expression: 'claims[\"c.d\"]'}", "{expression: 'claims.c.e__slash__f[0]'}", "{expression: 'claims.email_verified ? claims.email : claims.sub'}", "{expression: 'dyn(claims.d)[0].x'}",
 		"{expression: 'string(size(claims))'}", "{expression: 'string(claims.c == claims.c)'}", "{expression: 'type(claims.a) == string ? \"text\" : \"other\"'}", "{expression: 'claims.__namespace__'}",
 		"{expression: 'claims.a.lowerAscii().replace(\"x\", \"y\")'}", "{expression: '\"a\" in claims ? \"in\" : \"out\"'}",
 	}
 	groups = []string{
-		"{}", "{claim: d, prefix: ''}", "{claim: e, prefix: 'g:'}", "{expression: claims.d}", "{expression: claims.e}", "{expression: 'claims.a.split(\",\")'}",
+		"{}", "{claim: d, prefix: ''}", "{claim: e, prefix: 'g:'}", "{expression: claims.d}", "{expression: claims.e}", "{expression: 'claims.a.split(\",\").map(x, x)'}", // without map kube-apiserver refuses the list
 		"{expression: 'dyn(claims.d).map(g, \"g:\" + g)'}", "{expression: 'claims.?d.orValue([])'}", "{expression: '[claims.a, claims.b]'}", "{expression: 'dyn(claims.d).filter(x, x != \"\")'}", "{expression: 'null'}",
 		"{expression: 'dyn(claims.d) + [\"more\"]'}", "{expression: 'claims.c.list'}",
 	}
@@ -135,7 +135,14 @@ var (
 		map[string]any{}, map[string]any{"d": "x"}, map[string]any{"d": 1, "e/f": []any{"deep"}, "list": []any{"l", ""}}}
 )
 
-// key is a key set that is not asked about signatures.
+// likely are values that expressions mostly expect.
+var likely = map[string][]any{
+	"a": {"x", "x,y", "Yx", "z"}, "b": {"b", "x"}, "c": {map[string]any{"d": "x"}, map[string]any{"d": "y", "e/f": []any{"deep"}, "list": []any{"l", ""}}},
+	"d": {[]any{"x", "y"}, []any{"x"}, []any{"", "g:x"}, []any{map[string]any{"x": "inner"}}}, "e": {"e", []any{"e", "f"}},
+	"n": {1, 2, 7.5}, "c.d": {"dotted"}, "email": {"j@x"}, "email_verified": {true, false}, "namespace": {"ns"}, "jti": {"t1"},
+}
+
+// unverified is a key set that lets every signature pass.
 type unverified struct{}
 
 func (unverified) VerifySignature(_ context.Context, token string) ([]byte, error) {
@@ -168,7 +175,12 @@ func TestSameUsers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pick := func(of []string) string { return of[random.IntN(len(of))] }
+	pick := func(of []string) string { // the first of them is the plainest
+		if random.IntN(2) == 0 {
+			return of[0]
+		}
+		return of[random.IntN(len(of))]
+	}
 	known, refused := 0, 0
 	for range *configurations {
 		text := header + "jwt:\n- issuer: {url: https://op, audiences: [us]}\n  claimMappings: {username: " + pick(names) + ", groups: " + pick(groups) +
@@ -215,45 +227,51 @@ func compare(t *testing.T, random *mathrand.Rand, key *ecdsa.PrivateKey, text st
 	for range 40 {
 		claims := jwt.MapClaims{"iss": "https://op", "aud": "us", "exp": time.Now().Add(time.Hour).Unix(), "sub": "jane"}
 		for _, name := range []string{"a", "b", "c", "d", "e", "n", "c.d", "email", "email_verified", "namespace", "jti"} {
-			if random.IntN(3) > 0 {
+			switch likely, ok := likely[name]; {
+			case random.IntN(4) == 0:
 				claims[name] = values[random.IntN(len(values))]
+			case ok:
+				claims[name] = likely[random.IntN(len(likely))]
 			}
 		}
 		token, err := jwt.NewWithClaims(jwt.SigningMethodES256, claims).SignedString(key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, want := ourUser(a, token), theirUser(ctx, b, token)
+		got, our := ourUser(a, token)
+		want, their := theirUser(ctx, b, token)
 		if want == "" {
 			*refused++
 		} else {
 			*known++
 		}
 		if got != want && !stricter(text, claims) {
-			t.Errorf("%s\n%v\nours   %s\ntheirs %s", text, claims, got, want)
+			t.Errorf("%s\n%v\nours   %s %v\ntheirs %s %v", text, claims, got, our, want, their)
 		}
 	}
 }
 
-func ourUser(a *oidc.Authenticator, token string) string {
+func ourUser(a *oidc.Authenticator, token string) (string, error) {
 	r := httptest.NewRequest("GET", "/", nil)
 	r.Header.Set("Authorization", "Bearer "+token)
 	u, known, err := a.Authenticate(r)
 	if err != nil || !known {
-		return ""
+		return "", err
 	}
-	return person(u.Name, u.UID, u.Groups, u.Extra)
+	return person(u.Name, u.UID, u.Groups, u.Extra), nil
 }
 
-func theirUser(ctx context.Context, a authenticator.Token, token string) string {
+func theirUser(ctx context.Context, a authenticator.Token, token string) (string, error) {
 	answer, known, err := a.AuthenticateToken(ctx, token)
 	if err != nil || !known {
-		return ""
+		return "", err
 	}
-	return person(answer.User.GetName(), answer.User.GetUID(), answer.User.GetGroups(), answer.User.GetExtra())
+	return person(answer.User.GetName(), answer.User.GetUID(), answer.User.GetGroups(), answer.User.GetExtra()), nil
 }
 
+// person leaves out the order of groups: those of a map's keys have none.
 func person(name, uid string, groups []string, extra map[string][]string) string {
+	groups = slices.Sorted(slices.Values(groups))
 	text := fmt.Sprintf("%q %q %q", name, uid, groups)
 	for _, key := range slices.Sorted(maps.Keys(extra)) {
 		text += fmt.Sprintf(" %q=%q", key, extra[key])

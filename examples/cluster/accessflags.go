@@ -21,6 +21,7 @@ type accessOptions struct {
 	tokenWebhook                   string
 	tokenWebhookTTL                time.Duration
 	proxy                          proxyOptions
+	accountTokens                  accountTokenOptions
 
 	modes                       []string
 	policyFile, accessWebhook   string
@@ -29,8 +30,8 @@ type accessOptions struct {
 	admissionConfig             string
 	notReadyFor, unreachableFor int64
 	estimates                   estimateOptions
-	// given tells which flags the command line has.
-	given func(flag string) bool
+	// given tells whether the command line has a flag that begins so.
+	given func(prefix string) bool
 }
 
 // estimateOptions say how InitialResources estimates.
@@ -48,6 +49,12 @@ type oidcOptions struct {
 	required                      map[string]string
 	algorithms                    []string
 	ca                            string
+}
+
+// accountTokenOptions say how long the tokens of service accounts hold.
+type accountTokenOptions struct {
+	extend  bool
+	longest time.Duration
 }
 
 // proxyOptions say which front proxies are believed beside the cluster's own.
@@ -78,8 +85,12 @@ func (o *accessOptions) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.tokenWebhookTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "how long its answers are remembered")
 	o.oidc.add(flags)
 	flags.StringVar(&o.authenticationConfig, "authentication-config", "", "OpenID Connect issuers, and for which paths nobody needs credentials: an AuthenticationConfiguration of apiserver.config.k8s.io/v1; followed when it changes")
-	o.given = flags.Changed
+	o.given = func(prefix string) (any bool) {
+		flags.Visit(func(f *pflag.Flag) { any = any || strings.HasPrefix(f.Name, prefix) })
+		return any
+	}
 	o.proxy.add(flags)
+	o.accountTokens.add(flags)
 	flags.StringSliceVar(&o.modes, "authorization-mode", []string{modeNode, modeRBAC}, "who decides, in order: "+strings.Join(allModes, ", "))
 	flags.StringVar(&o.policyFile, "authorization-policy-file", "", "policies for --authorization-mode=ABAC, a JSON object a line")
 	flags.StringVar(&o.accessWebhook, "authorization-webhook-config-file", "", "kubeconfig of the service for --authorization-mode=Webhook")
@@ -100,12 +111,6 @@ func (o *estimateOptions) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.every, "ir-sample-interval", time.Minute, "how often it asks the nodes what containers use")
 }
 
-// oidcFlags are those that oidcOptions have.
-var oidcFlags = []string{
-	"oidc-issuer-url", "oidc-client-id", "oidc-username-claim", "oidc-username-prefix", "oidc-groups-claim",
-	"oidc-groups-prefix", "oidc-required-claim", "oidc-signing-algs", "oidc-ca-file",
-}
-
 func (o *oidcOptions) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.issuer, "oidc-issuer-url", "", "URL of an OpenID Connect issuer whose ID tokens are believed")
 	flags.StringVar(&o.client, "oidc-client-id", "", "for whom the tokens must be")
@@ -116,6 +121,11 @@ func (o *oidcOptions) add(flags *pflag.FlagSet) {
 	flags.StringToStringVar(&o.required, "oidc-required-claim", nil, "claims that tokens must have: key=value")
 	flags.StringSliceVar(&o.algorithms, "oidc-signing-algs", []string{"RS256"}, "what tokens may be signed with")
 	flags.StringVar(&o.ca, "oidc-ca-file", "", "authorities of the issuer's certificate; default the system's")
+}
+
+func (o *accountTokenOptions) add(flags *pflag.FlagSet) {
+	flags.BoolVar(&o.extend, "service-account-extend-token-expiration", true, "the tokens of pods hold for a year, for programs that read them once; that one is used too long is in the audit")
+	flags.DurationVar(&o.longest, "service-account-max-token-expiration", 0, "how long tokens hold at most, unless they are extended; 0 is no bound")
 }
 
 func (o *proxyOptions) add(flags *pflag.FlagSet) {
@@ -146,12 +156,14 @@ func (o *accessOptions) check() error {
 	switch {
 	case len(o.modes) == 0:
 		return errors.New("--authorization-mode must name at least one")
-	case o.authenticationConfig != "" && slices.ContainsFunc(oidcFlags, o.given):
+	case o.authenticationConfig != "" && o.given("oidc-"):
 		return errors.New("--authentication-config and the --oidc-* flags are mutually exclusive")
 	case (o.oidc.issuer == "") != (o.oidc.client == ""):
 		return errors.New("--oidc-issuer-url and --oidc-client-id go together")
 	case (o.proxy.ca == "") != (len(o.proxy.names) == 0):
 		return errors.New("--requestheader-client-ca-file and --requestheader-allowed-names go together")
+	case o.accountTokens.longest != 0 && (o.accountTokens.longest < time.Hour || o.accountTokens.longest > 1<<32*time.Second):
+		return errors.New("--service-account-max-token-expiration must be at least an hour and at most 2^32 seconds")
 	case o.estimates.every < time.Second:
 		return errors.New("--ir-sample-interval must be at least a second")
 	case o.anonymous && o.authenticationConfig == "" && slices.Contains(o.modes, modeAllow):

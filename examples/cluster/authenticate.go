@@ -228,11 +228,7 @@ func (d *doors) webhook(o accessOptions) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", flag, err)
 	}
-	d.stack.start("token webhook", func(ctx context.Context) error {
-		<-ctx.Done()
-		asked.Close()
-		return nil
-	})
+	d.stack.closing("token webhook", func() error { asked.Close(); return nil })
 	cached, err := tokencache.New(tokencache.Config{Authenticator: asked, SuccessTTL: o.tokenWebhookTTL, FailureTTL: o.tokenWebhookTTL})
 	d.chain = append(d.chain, cached)
 	return err

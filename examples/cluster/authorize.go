@@ -102,11 +102,7 @@ func (c *cluster) askAbout(o accessOptions) (authz.Authorizer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
-	c.stack.start("access webhook", func(ctx context.Context) error {
-		<-ctx.Done()
-		asked.Close()
-		return nil
-	})
+	c.stack.closing("access webhook", func() error { asked.Close(); return nil })
 	return asked, nil
 }
 

@@ -78,11 +78,7 @@ func (c *cluster) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
-	c.stack.start("listener", func(ctx context.Context) error {
-		<-ctx.Done()
-		_ = listener.Close()
-		return nil
-	})
+	c.stack.closing("listener", func() error { listener.Close(); return nil })
 	c.address = listener.Addr()
 	credentials, err := openCredentials(c.dir, c.address, hostAddress(c.options.podNetwork))
 	if err != nil {

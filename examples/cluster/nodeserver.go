@@ -39,11 +39,7 @@ func (c *cluster) connectNodes(resources []apiserver.Resource, nodes client.Reso
 	if err != nil {
 		return nil, err
 	}
-	c.stack.start("connections to nodes", func(ctx context.Context) error {
-		<-ctx.Done()
-		proxy.Close()
-		return nil
-	})
+	c.stack.closing("connections to nodes", func() error { proxy.Close(); return nil })
 	return kube.Connect(resources, kube.Connections{
 		Log: proxy.Log, Exec: proxy.Exec, Attach: proxy.Attach, PortForward: proxy.PortForward,
 		PodProxy: proxy.PodProxy, NodeProxy: proxy.NodeProxy,

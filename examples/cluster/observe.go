@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -54,10 +53,7 @@ func (c *cluster) startAudit() (*audit.Log, error) {
 		if out, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
 			return nil, fmt.Errorf("--audit-log-path: %w", err)
 		}
-		c.stack.start("audit file", func(ctx context.Context) error {
-			<-ctx.Done()
-			return out.Close()
-		})
+		c.stack.closing("audit file", out.Close)
 	}
 	log, err := audit.New(audit.Config{Policy: policy, Out: out, Log: c.log.WithName("audit")})
 	if err != nil {

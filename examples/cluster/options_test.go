@@ -55,6 +55,7 @@ func TestOptionsRefused(t *testing.T) {
 		{"--oidc-issuer-url https://i", "go together"},
 		{"--authentication-config f --oidc-signing-algs RS256", "--authentication-config and the --oidc-* flags are mutually exclusive"},
 		{"--authentication-config f --oidc-issuer-url https://i --oidc-client-id c", "mutually exclusive"},
+		{"--service-account-max-token-expiration 10m", "must be at least an hour"},
 		{"--requestheader-client-ca-file f", "go together"},
 	} {
 		if _, err := parse(strings.Fields(test.arguments)...); err == nil || !strings.Contains(err.Error(), test.want) {

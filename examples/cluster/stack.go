@@ -49,6 +49,15 @@ func (s *stack) start(name string, run func(context.Context) error) {
 	}()
 }
 
+// closing has close called when the parts above have stopped. Its error fails the
+// stop.
+func (s *stack) closing(name string, close func() error) {
+	s.start(name, func(ctx context.Context) error {
+		<-ctx.Done()
+		return close()
+	})
+}
+
 // await waits until ready is closed, a part fails, or ctx is done.
 func (s *stack) await(ctx context.Context, ready <-chan struct{}) error {
 	select {

@@ -88,10 +88,7 @@ func (c *cluster) dialEtcd(ctx context.Context) (storage.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.stack.start("etcd client", func(ctx context.Context) error {
-		<-ctx.Done()
-		return client.Close()
-	})
+	c.stack.closing("etcd client", client.Close)
 	store, err := etcdstore.New(etcdstore.Config{Client: client})
 	if err != nil {
 		return nil, err

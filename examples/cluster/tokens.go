@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/tokenrequest"
@@ -26,6 +27,10 @@ import (
 // issuer is in whose name service account tokens are signed, and for whom they
 // are where nobody says otherwise.
 const issuer = "https://kubernetes.default.svc"
+
+// extendedLife is how long the token of a pod holds that programs may not read
+// again; kube-apiserver's figure.
+const extendedLife = 365 * 24 * time.Hour
 
 // accountTokens is what the API server needs to give service accounts tokens and
 // to know them again.
@@ -52,7 +57,6 @@ func (c *cluster) newAccountTokens(api *client.Client, credentials *credentials)
 		return nil, err
 	}
 	t := &accountTokens{signer: signer, handlers: serviceaccount.Handlers(issuer, serverURL(credentials.address)+serviceaccount.JWKSPath, keys)}
-	audiences := []string{issuer}
 	t.authenticator, err = serviceaccount.New(serviceaccount.Config{
 		Issuers: []string{issuer}, Audiences: audiences, Keys: keys,
 		Accounts: lookup(c.copies.serviceAccounts.Get, typed.ServiceAccounts(api).Get),
@@ -64,8 +68,13 @@ func (c *cluster) newAccountTokens(api *client.Client, credentials *credentials)
 	if err != nil {
 		return nil, err
 	}
+	o := c.options.access.accountTokens
+	var extend time.Duration
+	if o.extend {
+		extend = extendedLife
+	}
 	t.request, err = tokenrequest.New(tokenrequest.Config{
-		Signer: signer, Audiences: audiences,
+		Signer: signer, Audiences: audiences, MaxExpiration: o.longest, Extend: extend,
 		Pods: typed.Pods(api).Get, Secrets: typed.Secrets(api).Get, Nodes: typed.Nodes(api).Get,
 	})
 	return t, err
