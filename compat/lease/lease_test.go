@@ -77,34 +77,57 @@ func (s *stage) next(within time.Duration) string {
 // candidate runs until stop is called, or is cut off from the server.
 type candidate struct {
 	stop func()
-	cut  *atomic.Bool
+	*wire
 }
 
 // wire is a way to the server that can be cut.
 type wire struct {
 	next http.RoundTripper
-	cut  *atomic.Bool
+	cut  atomic.Bool
+	// reads has a token once the lease was read this way.
+	reads chan struct{}
 }
 
-func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
+func newWire(next http.RoundTripper) *wire { return &wire{next: next, reads: make(chan struct{}, 1)} }
+
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if w.cut.Load() {
 		return nil, errors.New("the wire is cut")
 	}
-	return w.next.RoundTrip(r)
+	answer, err := w.next.RoundTrip(r)
+	if err == nil && r.Method == http.MethodGet && answer.StatusCode == http.StatusOK {
+		select {
+		case w.reads <- struct{}{}:
+		default:
+		}
+	}
+	return answer, err
 }
 
-func (s *stage) start(cut *atomic.Bool, run func(context.Context)) candidate {
+// seen waits until a candidate that was just started has seen the lease.
+func (s *stage) seen(c candidate) {
+	s.t.Helper()
+	for range 2 { // by the second time it has made something of the first
+		select {
+		case <-c.reads:
+		case <-time.After(leaseDuration):
+			s.t.Fatalf("the lease was not read for %v", leaseDuration)
+		}
+	}
+}
+
+func (s *stage) start(w *wire, run func(context.Context)) candidate {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	var done sync.WaitGroup
 	done.Go(func() { run(ctx) })
 	stop := sync.OnceFunc(func() { cancel(); done.Wait() })
 	s.t.Cleanup(stop)
-	return candidate{stop, cut}
+	return candidate{stop, w}
 }
 
 func (s *stage) planekit(who string) candidate {
-	cut := &atomic.Bool{}
-	api, err := client.New(client.Config{Server: s.server.URL, Transport: wire{s.server.Client().Transport, cut}})
+	w := newWire(s.server.Client().Transport)
+	api, err := client.New(client.Config{Server: s.server.URL, Transport: w})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -122,7 +145,7 @@ func (s *stage) planekit(who string) candidate {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return s.start(cut, func(ctx context.Context) {
+	return s.start(w, func(ctx context.Context) {
 		for ctx.Err() == nil {
 			if err := elector.Run(ctx); err != nil {
 				s.t.Error(err)
@@ -136,14 +159,14 @@ func (s *stage) clientGo(who string) candidate {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	cut := &atomic.Bool{}
+	w := newWire(nil)
 	config.QPS = -1
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return wire{next, cut} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { w.next = next; return w })
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return s.start(cut, func(ctx context.Context) {
+	return s.start(w, func(ctx context.Context) {
 		for ctx.Err() == nil {
 			elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 				Lock: &resourcelock.LeaseLock{
@@ -235,8 +258,7 @@ func TestCutOff(t *testing.T) {
 			}
 			a := first("first")
 			s.next(leaseDuration)
-			second("second")
-			time.Sleep(5 * retryPeriod) // it has seen the lease
+			s.seen(second("second"))
 			a.cut.Store(true)
 			start := time.Now()
 			who := s.next(2 * leaseDuration)

@@ -120,22 +120,27 @@ func TestExecOutputIsBounded(t *testing.T) {
 }
 
 func TestIdleStreamsEnd(t *testing.T) {
-	k := start(t, func(c *server.Config) { c.StreamIdle = 300 * time.Millisecond })
+	const idle = 3 * time.Second
+	k := start(t, func(c *server.Config) { c.StreamIdle = idle })
 	k.runtime.stream = runtimeStream(t, echo)
 	conn, reader := k.dial("/attach/default/web/c?output=1")
 	begin := time.Now()
-	for i := range 5 { // longer than the limit in all
+	var last time.Time
+	tick := time.NewTicker(idle / 6)
+	defer tick.Stop()
+	for i := 0; time.Since(begin) < idle+idle/3; i++ { // longer than the limit in all
+		last = time.Now()
 		fmt.Fprintln(conn, i)
 		if _, err := reader.ReadString('\n'); err != nil {
 			t.Fatal(err)
 		}
-		<-time.After(100 * time.Millisecond)
+		<-tick.C
 	}
 	if line, err := reader.ReadString('\n'); err == nil {
 		t.Errorf("still there: %q", line)
 	}
-	if took := time.Since(begin); took < 500*time.Millisecond || took > 8*time.Second {
-		t.Errorf("it ended after %v", took)
+	if took := time.Since(last); took < idle || took > idle+8*time.Second {
+		t.Errorf("it ended %v after the last line", took)
 	}
 }
 

@@ -322,6 +322,7 @@ func TestReplicaSetAdoptsAndReleases(t *testing.T) {
 		p := w.runReplicaSets(t, lag{})
 		orphan := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "orphan", Labels: map[string]string{"app": "web"}}}
 		must[*corev1.Pod](t)(w.pods.Create(t.Context(), orphan))
+		settle() // The copies are of two kinds: a ReplicaSet may be seen before older pods are.
 		must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(t.Context(), newReplicaSet("web", 2)))
 		settle()
 		rs := w.replicaSets.list()[0]
