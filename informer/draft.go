@@ -3,7 +3,6 @@ package informer
 import (
 	"math/bits"
 	"strings"
-	"unsafe"
 )
 
 // draft is the next root while it is being made: of a batch of changes, or of a
@@ -21,6 +20,9 @@ type draft[T any] struct {
 	// listed has a bit for each slot that a list has named; nil outside of lists.
 	listed []uint64
 	list   bool
+	// moved is set when a key has come or gone since the changes that are being
+	// applied were looked up.
+	moved bool
 }
 
 func (w *writer[T]) draft() *draft[T] {
@@ -30,67 +32,37 @@ func (w *writer[T]) draft() *draft[T] {
 	return &draft[T]{inf: inf, root: &next, edit: w.edit, start: inf.log.end}
 }
 
-// change is what happened to one key within one edit.
-type change[T any] struct {
-	key      string
-	slot     uint32
-	edit     uint64
-	old, new T
-	// had and has tell whether old and new exist.
-	had, has bool
-}
-
 // old tells whether the copy is already newer than revision, so that whatever
 // is said about that revision is known or overtaken.
 func (d *draft[T]) old(revision string) bool {
 	return d.inf.config.Compare(revision, d.root.revision) < 0
 }
 
-// find returns the slot of object's key. The key is only good until the next
-// call where it was not found.
-func (d *draft[T]) find(object T) (slot uint32, key string, found bool) {
-	inf := d.inf
-	if inf.config.AppendKey == nil {
-		key = inf.config.Key(object)
-	} else {
-		inf.writer.key = inf.config.AppendKey(inf.writer.key[:0], object)
-		// To look up a key no string of its own is needed.
-		key = unsafe.String(unsafe.SliceData(inf.writer.key), len(inf.writer.key))
-	}
-	slot, found = d.root.keys.get(inf.hash(key), key)
-	return slot, key, found
-}
-
-func (d *draft[T]) put(object T) {
+// put stores c.new, unless what is there is as new, and tells whether it did.
+func (d *draft[T]) put(c *change[T]) bool {
 	config := &d.inf.config
-	slot, key, found := d.find(object)
-	c := change[T]{key: key, slot: slot, edit: d.edit, had: found, has: true}
-	if found {
-		c.old = d.root.objects.get(slot)
-		d.mark(slot)
-		if config.Compare(config.Revision(object), config.Revision(c.old)) <= 0 {
-			return
+	if c.had {
+		d.mark(c.slot)
+		if config.Compare(config.Revision(c.new), config.Revision(c.old)) <= 0 {
+			return false
 		}
 	}
 	if config.Transform != nil {
-		object = config.Transform(object)
-	}
-	c.new = object
-	if !found {
-		d.add(&c)
+		c.new = config.Transform(c.new)
 	}
 	var none T
 	switch {
-	case !found:
-		d.inf.log.append(event[T]{none, object, Added})
-	case config.UID != nil && config.UID(c.old) != config.UID(object):
+	case !c.had:
+		d.add(c)
+		d.inf.log.append(event[T]{none, c.new, Added})
+	case config.UID != nil && config.UID(c.old) != config.UID(c.new):
 		d.inf.log.append(event[T]{c.old, none, Deleted})
-		d.inf.log.append(event[T]{none, object, Added})
+		d.inf.log.append(event[T]{none, c.new, Added})
 	default:
-		d.inf.log.append(event[T]{c.old, object, Changed})
+		d.inf.log.append(event[T]{c.old, c.new, Changed})
 	}
-	d.root.objects.set(d.edit, c.slot, object)
-	d.index(c)
+	d.root.objects.set(d.edit, c.slot, c.new)
+	return true
 }
 
 // add gives a new key a slot.
@@ -107,6 +79,7 @@ func (d *draft[T]) add(c *change[T]) {
 		c.key = strings.Clone(c.key)
 	}
 	d.root.keys = d.keys().put(d.root.keys, c.key, c.slot)
+	d.moved = true
 	d.root.size++
 	d.mark(c.slot)
 }
@@ -149,37 +122,23 @@ func (d *draft[T]) removeUnlisted() {
 			gone &^= d.listed[n]
 		}
 		for ; gone != 0; gone &= gone - 1 {
-			d.remove(p.objects[bits.TrailingZeros64(gone)])
+			d.inf.writer.add(opRemove, p.objects[bits.TrailingZeros64(gone)])
+			if len(d.inf.writer.changes) == together {
+				d.apply()
+			}
 		}
 	}
+	d.apply()
 }
 
-// remove forgets what has the key of object.
-func (d *draft[T]) remove(object T) {
-	slot, key, found := d.find(object)
-	if !found {
-		return
-	}
-	c := change[T]{key: key, slot: slot, edit: d.edit, old: d.root.objects.get(slot), had: true}
+// remove forgets c.old.
+func (d *draft[T]) remove(c *change[T]) {
 	d.inf.log.append(event[T]{old: c.old, kind: Deleted})
-	d.root.keys = d.keys().remove(d.root.keys, key)
-	d.root.objects.clear(d.edit, slot)
+	d.root.keys = d.keys().remove(d.root.keys, c.key)
+	d.moved = true
+	d.root.objects.clear(d.edit, c.slot)
 	d.root.size--
-	d.inf.writer.free = append(d.inf.writer.free, slot)
-	d.index(c)
-}
-
-func (d *draft[T]) index(c change[T]) {
-	for i, x := range d.inf.indexes {
-		table, same := x.update(d.root.indexes[i], c)
-		if same {
-			continue
-		}
-		if !d.indexed {
-			d.root.indexes, d.indexed = append([]any(nil), d.root.indexes...), true
-		}
-		d.root.indexes[i] = table
-	}
+	d.inf.writer.free = append(d.inf.writer.free, c.slot)
 }
 
 // publish makes the draft the current view. The root comes first and the

@@ -12,8 +12,9 @@ import (
 // keys does not touch it.
 type Index[K comparable, T any] struct {
 	inf *Informer[T]
-	// Either one or many is set. key is that of the object in the informer.
-	one      func(key string, object T) K
+	// One of these is set. space is given the object's key in the informer.
+	space    func(key string) K
+	one      func(T) K
 	many     func(T) []K
 	hash     func(K) uint64
 	position int
@@ -30,14 +31,14 @@ func NewIndex[K comparable, T any](inf *Informer[T], keys func(T) []K) *Index[K,
 // IndexBy is NewIndex for the common case that every object is found under
 // exactly one key, which may be the zero one. It saves making a slice.
 func IndexBy[K comparable, T any](inf *Informer[T], key func(T) K) *Index[K, T] {
-	return add(inf, &Index[K, T]{one: func(_ string, object T) K { return key(object) }})
+	return add(inf, &Index[K, T]{one: key})
 }
 
 // IndexByNamespace adds an index of what stands before the slash of an
 // object's key; objects whose keys have none are found under "". As NewIndex,
 // it must be called before Run.
 func IndexByNamespace[T any](inf *Informer[T]) *Index[string, T] {
-	return add(inf, &Index[string, T]{one: func(key string, _ T) string {
+	return add(inf, &Index[string, T]{space: func(key string) string {
 		namespace, _, namespaced := strings.Cut(key, "/")
 		if !namespaced {
 			return ""
@@ -130,75 +131,89 @@ func (x *Index[K, T]) set(view View[T], key K) *set {
 }
 
 // indexer is an Index of any key type, as the writer sees it: a function from
-// an old table and a change to a new table, or to the same one.
+// an old table and changes to a new table, or to the same one.
 type indexer[T any] interface {
-	update(table any, c change[T]) (changed any, same bool)
+	update(table any, edit uint64, changes []change[T]) (changed any, same bool)
 }
 
-func (x *Index[K, T]) update(old any, c change[T]) (any, bool) {
-	if x.one == nil {
-		return x.updateMany(old, c)
-	}
-	var before, after K
-	if c.had {
-		before = x.one(c.key, c.old)
-	}
-	if c.has {
-		after = x.one(c.key, c.new)
-	}
-	if c.had && c.has && before == after {
-		return nil, true
-	}
+func (x *Index[K, T]) update(old any, edit uint64, changes []change[T]) (any, bool) {
 	table, _ := old.(*node[K, *set])
-	if c.had {
-		table = x.leave(table, before, c)
+	same := true
+	for i := range changes {
+		c := &changes[i]
+		switch {
+		case x.many != nil:
+			before, after := x.keys(c)
+			if slices.Equal(before, after) {
+				continue
+			}
+			table = x.moveMany(table, before, after, c.slot, edit)
+		case c.had && c.has:
+			if x.space != nil {
+				continue // the key has not changed
+			}
+			before, after := x.one(c.old), x.one(c.new)
+			if before == after {
+				continue
+			}
+			table = x.join(x.leave(table, before, c.slot, edit), after, c.slot, edit)
+		case c.had:
+			table = x.leave(table, x.key(c.key, c.old), c.slot, edit)
+		default:
+			table = x.join(table, x.key(c.key, c.new), c.slot, edit)
+		}
+		same = false
 	}
-	if c.has {
-		table = x.join(table, after, c)
-	}
-	return table, false
+	return table, same
 }
 
-func (x *Index[K, T]) updateMany(old any, c change[T]) (any, bool) {
-	var before, after []K
+func (x *Index[K, T]) key(key string, object T) K {
+	if x.space != nil {
+		return x.space(key)
+	}
+	return x.one(object)
+}
+
+// keys returns all keys of an object before and after a change.
+func (x *Index[K, T]) keys(c *change[T]) (before, after []K) {
 	if c.had {
 		before = x.many(c.old)
 	}
 	if c.has {
 		after = x.many(c.new)
 	}
-	if slices.Equal(before, after) {
-		return nil, true
-	}
-	table, _ := old.(*node[K, *set])
+	return before, after
+}
+
+func (x *Index[K, T]) moveMany(table *node[K, *set], before, after []K, slot uint32, edit uint64) *node[K, *set] {
 	for _, key := range before {
 		if !slices.Contains(after, key) {
-			table = x.leave(table, key, c)
+			table = x.leave(table, key, slot, edit)
 		}
 	}
 	for _, key := range after {
 		if !slices.Contains(before, key) {
-			table = x.join(table, key, c)
+			table = x.join(table, key, slot, edit)
 		}
 	}
-	return table, false
+	return table
 }
 
-func (x *Index[K, T]) leave(table *node[K, *set], key K, c change[T]) *node[K, *set] {
-	e := editor[K, *set]{c.edit, x.hash}
+func (x *Index[K, T]) leave(table *node[K, *set], key K, slot uint32, edit uint64) *node[K, *set] {
+	e := editor[K, *set]{edit, x.hash}
 	s, _ := table.get(x.hash(key), key)
-	s = s.without(c.edit, c.slot)
+	s = s.without(edit, slot)
 	if s == nil {
 		return e.remove(table, key)
 	}
 	return e.put(table, key, s)
 }
 
-func (x *Index[K, T]) join(table *node[K, *set], key K, c change[T]) *node[K, *set] {
+func (x *Index[K, T]) join(table *node[K, *set], key K, slot uint32, edit uint64) *node[K, *set] {
 	s, found := table.get(x.hash(key), key)
-	grown := s.with(c.edit, c.slot)
+	grown := s.with(edit, slot)
 	if found && grown == s {
 		return table // changed in place
 	}
-	return editor[K, *set]{c.edit, x.hash}.put(table, key, grown)
+	return editor[K, *set]{edit, x.hash}.put(table, key, grown)
 }

@@ -19,9 +19,15 @@ type writer[T any] struct {
 	free  []uint32
 	// list is the list that is being received, if any.
 	list *draft[T]
-	// spare is the queue's other slice, and key what a key is written to.
+	// spare is the queue's other slice.
 	spare []op[T]
-	key   []byte
+	// changes are those to be applied next, with their keys and where they are
+	// looked for. These slices are empty in between and kept for their room.
+	changes  []change[T]
+	searches []search[string, uint32]
+	keys     []byte
+	// touched makes something of what touch reads.
+	touched byte
 
 	// queued guards the fields below; news and room tell of changes to them.
 	queued     sync.Mutex
@@ -132,25 +138,6 @@ func (w *writer[T]) drain() {
 	w.spare = batch[:0]
 }
 
-// store makes one draft of a batch.
-func (w *writer[T]) store(batch []op[T]) {
-	d := w.draft()
-	for i := range batch {
-		o := &batch[i]
-		if d.old(o.revision) {
-			continue
-		}
-		d.root.revision = o.revision
-		switch o.kind {
-		case opPut:
-			d.put(o.object)
-		case opRemove:
-			d.remove(o.object)
-		}
-	}
-	d.publish(d.root.revision)
-}
-
 // Begin begins a list.
 func (w *writer[T]) Begin() {
 	w.mu.Lock()
@@ -178,7 +165,8 @@ func (w *writer[T]) Item(object T) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.list != nil {
-		w.list.put(object)
+		w.add(opPut, object)
+		w.list.apply()
 	}
 }
 
@@ -223,7 +211,11 @@ func (w *writer[T]) Replace(revision string, objects []T) {
 	w.drain()
 	w.begin()
 	for _, object := range objects {
-		w.list.put(object)
+		w.add(opPut, object)
+		if len(w.changes) == together {
+			w.list.apply()
+		}
 	}
+	w.list.apply()
 	w.end(revision)
 }
