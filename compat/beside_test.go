@@ -31,7 +31,7 @@ func TestBeside(t *testing.T) {
 			}
 		}
 	}
-	for _, folder := range []string{"abac", "rbac", "node", "modes", "plugins", "matchcel"} {
+	for _, folder := range []string{"abac", "rbac", "node", "modes", "plugins", "matchcel", "structured"} {
 		if !named[folder] {
 			t.Errorf("%s is not named", folder)
 		}
