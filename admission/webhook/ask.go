@@ -149,7 +149,7 @@ func outOfTime() error {
 
 // forgiven reports whether the request goes on although err was all that h had to
 // say, and if so writes it down under key.
-func (p *Plugin) forgiven(h *hook, r *admission.Request, err error, key string) bool {
+func (p *Plugin) forgiven(ctx context.Context, h *hook, r *admission.Request, err error, key string) bool {
 	var failed *failure
 	if !errors.As(err, &failed) {
 		return false
@@ -159,7 +159,8 @@ func (p *Plugin) forgiven(h *hook, r *admission.Request, err error, key string) 
 		return false
 	}
 	p.config.Log.Error(err, "webhook failed, the request goes on without it", "configuration", h.configuration, "webhook", h.name)
-	if r.Annotate != nil && !errors.Is(err, context.Canceled) {
+	// What a client that went away has broken off may look like any failure.
+	if r.Annotate != nil && !errors.Is(err, context.Canceled) && !errors.Is(ctx.Err(), context.Canceled) {
 		r.Annotate(key, h.name)
 	}
 	return true

@@ -101,7 +101,7 @@ func (m *mutation) round(ctx context.Context) error {
 		if err == nil {
 			continue
 		}
-		if !m.plugin.forgiven(h, m.q.r, err, m.annotation("failed-open.mutation.webhook.admission.k8s.io/", i)) {
+		if !m.plugin.forgiven(ctx, h, m.q.r, err, m.annotation("failed-open.mutation.webhook.admission.k8s.io/", i)) {
 			return refusal(err)
 		}
 		if ctx.Err() != nil {

@@ -68,7 +68,7 @@ func (p *Plugin) conclude(ctx context.Context, r *admission.Request, hooks []*ho
 			if !outcomes[i].response.Allowed {
 				err = h.denied(outcomes[i].response.Result)
 			}
-		} else if p.forgiven(h, r, err, fmt.Sprintf("failed-open.validating.webhook.admission.k8s.io/round_0_index_%d", i)) {
+		} else if p.forgiven(ctx, h, r, err, fmt.Sprintf("failed-open.validating.webhook.admission.k8s.io/round_0_index_%d", i)) {
 			err = nil
 		}
 		if refused == nil && err != nil {
