@@ -3,7 +3,7 @@ package apiserver
 import (
 	"mime"
 	"net/http"
-	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -81,14 +81,12 @@ func parseAccept(header string) []clause {
 			all = append(all, c)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b clause) int {
-		if a.q != b.q {
-			if a.q > b.q {
-				return -1
-			}
-			return 1
+	// Not slices.SortStableFunc, which is compiled anew for each struct: 7 kB.
+	sort.SliceStable(all, func(i, j int) bool {
+		if all[i].q != all[j].q {
+			return all[i].q > all[j].q
 		}
-		return strings.Count(a.media, "*") - strings.Count(b.media, "*")
+		return strings.Count(all[i].media, "*") < strings.Count(all[j].media, "*")
 	})
 	return all
 }

@@ -33,7 +33,7 @@ func (s *set) with(edit uint64, slot uint32) *set {
 			return s
 		}
 		s = s.own(edit)
-		s.slots = slices.Insert(s.slots, i, slot)
+		s.slots = insert(s.slots, i, slot)
 		if len(s.slots) > runSize {
 			s.runs, s.slots = halves(edit, s.slots), nil
 		}
@@ -46,9 +46,11 @@ func (s *set) with(edit uint64, slot uint32) *set {
 	}
 	s = s.own(edit)
 	r := s.ownRun(edit, i)
-	r.slots = slices.Insert(r.slots, j, slot)
+	r.slots = insert(r.slots, j, slot)
 	if len(r.slots) > runSize {
-		s.runs = slices.Replace(s.runs, i, i+1, halves(edit, r.slots)...)
+		two := halves(edit, r.slots)
+		s.runs[i] = two[0]
+		s.runs = insert(s.runs, i+1, two[1])
 	}
 	return s
 }

@@ -193,7 +193,7 @@ func (e editor[K, V]) insert(n *node[K, V], shift uint, hash uint64, l leaf[K, V
 		n.kids[j] = e.insert(n.kids[j], shift+levelBits, hash, l)
 	case n.leafMap&bit == 0:
 		n.leafMap |= bit
-		n.leaves = slices.Insert(n.leaves, i, l)
+		n.leaves = insert(n.leaves, i, l)
 	case n.leaves[i].key == l.key:
 		n.leaves[i].value = l.value
 	default:
@@ -204,7 +204,7 @@ func (e editor[K, V]) insert(n *node[K, V], shift uint, hash uint64, l leaf[K, V
 		n.leafMap &^= bit
 		n.leaves = slices.Delete(n.leaves, i, i+1)
 		n.kidMap |= bit
-		n.kids = slices.Insert(n.kids, j, kid)
+		n.kids = insert(n.kids, j, kid)
 	}
 	return n
 }
@@ -247,6 +247,6 @@ func (e editor[K, V]) without(n *node[K, V], shift uint, hash uint64, key K) *no
 	n.kidMap &^= bit
 	n.kids = slices.Delete(n.kids, j, j+1)
 	n.leafMap |= bit
-	n.leaves = slices.Insert(n.leaves, i, kid.leaves[0])
+	n.leaves = insert(n.leaves, i, kid.leaves[0])
 	return n
 }

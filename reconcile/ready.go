@@ -107,7 +107,9 @@ func (r *ready[K]) level(priority int) *level[K] {
 	at, ok := slices.BinarySearchFunc(r.levels, priority, func(l *level[K], p int) int { return cmp.Compare(l.priority, p) })
 	if !ok {
 		l := &level[K]{priority: priority}
-		r.levels = slices.Insert(r.levels, at, l)
+		r.levels = append(r.levels, nil)
+		copy(r.levels[at+1:], r.levels[at:])
+		r.levels[at] = l
 	}
 	return r.levels[at]
 }

@@ -163,7 +163,8 @@ func (f *Feed) join(ctx context.Context, m member) error {
 		return nil
 	}
 	i, _ := slices.BinarySearchFunc(f.members, m.root(), compareRoots)
-	f.members = slices.Insert(slices.Clone(f.members), i, m) // of hands out parts of the one before
+	// A slice of its own: of hands out parts of the one before.
+	f.members = append(append(slices.Clone(f.members[:i]), m), f.members[i:]...)
 	if len(f.members) == 1 {
 		close(f.joined)
 	}
