@@ -211,7 +211,10 @@ func TestAdmission(t *testing.T) {
 	a.want(a.do("DELETE", configPath+"/a", ""), 200, "")
 	a.create(deployPath, deployment("d", 1))
 	a.want(a.do("PATCH", deployPath+"/d/scale", `{"spec":{"replicas":2}}`, mergePatch), 200, "")
+	// Reading passes no admission.
 	a.want(a.do("GET", deployPath+"/d", ""), 200, "")
+	a.want(a.do("GET", deployPath, ""), 200, "")
+	a.watch(deployPath + "?watch=true")
 	want := "CREATE ConfigMap default/a|UPDATE ConfigMap default/a dry|DELETE ConfigMap default/a|CREATE Deployment default/d|UPDATE Scale default/d/scale"
 	if line := strings.Join(seen, "|"); line != want {
 		t.Errorf("admitted\n%s\nwant\n%s", line, want)

@@ -170,7 +170,7 @@ func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Rec
 		change.Op, change.Value, change.TTL = storage.Delete, nil, 0
 	case bytes.Equal(data, record.Value) && !record.Stale:
 		if q.state.failed() && !e.dryRun { // and whoever stored it could not go on
-			return old, s.dropFailed(q)
+			return old, s.dropFailed(q, q.key())
 		}
 		return old, nil
 	}
@@ -192,7 +192,7 @@ func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Rec
 		s.giveBack(q, old, obj, written.Revision)
 	}
 	if q.state.failed() {
-		return obj, s.dropFailed(q)
+		return obj, s.dropFailed(q, q.key())
 	}
 	return obj, nil
 }

@@ -213,6 +213,13 @@ func (s *Server) awaitInitialized(q *request, obj runtime.Object, dryRun bool) (
 			}
 			if done, last, failure := outcome(event); done {
 				q.state = nil
+				if failure != nil {
+					// The initializer's own request drops it, too, but maybe after this
+					// answer, and who was refused must not find it any more.
+					if err := s.dropFailed(q, key); err != nil {
+						return nil, err
+					}
+				}
 				return last, failure
 			}
 		}
@@ -246,13 +253,13 @@ func outcome(event *cache.Event[*object]) (done bool, obj runtime.Object, err er
 	return false, nil, nil
 }
 
-// dropFailed deletes the request's object, whose initialization has failed, with
+// dropFailed deletes the object of key if its initialization has failed, with
 // all that would keep another: nobody who has a finalizer on it has seen it. The
 // failure has been stored before, where all servers see it whose creates wait.
-func (s *Server) dropFailed(q *request) error {
+func (s *Server) dropFailed(q *request, key storage.Key) error {
 	ctx := context.WithoutCancel(q.r.Context())
 	for {
-		record, err := s.config.Store.Get(ctx, q.key(), 0)
+		record, err := s.config.Store.Get(ctx, key, 0)
 		if errors.Is(err, storage.ErrNotFound) {
 			return nil
 		}
