@@ -74,13 +74,43 @@ func TestLatchParks(t *testing.T) {
 		}()
 		stacks := make([]byte, 1<<20)
 		for deadline := time.Now().Add(30 * time.Second); ; runtime.Gosched() {
-			parked := strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "[sync.Mutex.Lock")
+			parked := strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "[sync.Cond.Wait")
 			if parked == goroutines {
 				return
 			}
 			if time.Now().After(deadline) {
 				t.Fatalf("%d of %d are parked", parked, goroutines)
 			}
+		}
+	})
+}
+
+// TestLatchWakes: of those who all park, and of those who do not, nobody is forgotten.
+func TestLatchWakes(t *testing.T) {
+	onProcessors(t, func(t *testing.T) {
+		const goroutines, each = 8, 2000
+		var l latch
+		var all sync.WaitGroup
+		n := 0
+		for g := range goroutines {
+			take := l.park
+			if g%4 == 0 {
+				take = l.Lock
+			}
+			all.Go(func() {
+				for range each {
+					take()
+					n++
+					l.Unlock()
+				}
+			})
+		}
+		all.Wait()
+		if n != goroutines*each {
+			t.Errorf("counted to %d, want %d", n, goroutines*each)
+		}
+		if !l.TryLock() {
+			t.Error("it is taken still")
 		}
 	})
 }

@@ -100,7 +100,15 @@ func NewQueueWith[K comparable](c QueueConfig[K]) *Queue[K] {
 }
 
 // Add marks key as needing work.
-func (q *Queue[K]) Add(key K) { q.AddWith(key, AddOptions{}) }
+func (q *Queue[K]) Add(key K) {
+	hash, tenant := q.about(key)
+	q.mu.Lock()
+	added := q.add(q.items.item(key, hash, tenant), 0)
+	q.mu.Unlock()
+	if q.timed {
+		q.hooks.added(added)
+	}
+}
 
 // AddAfter adds key after wait, or earlier if an earlier call said so.
 func (q *Queue[K]) AddAfter(key K, wait time.Duration) { q.AddWith(key, AddOptions{After: wait}) }
@@ -113,11 +121,7 @@ func (q *Queue[K]) Retry(key K) { q.AddWith(key, AddOptions{Retry: true}) }
 func (q *Queue[K]) AddWith(key K, o AddOptions) {
 	hash, tenant := q.about(key)
 	q.mu.Lock()
-	it := q.items.item(key, hash)
-	if q.tenant != nil && !it.waiting {
-		it.tenant = tenant
-	}
-	added := q.schedule(it, o)
+	added := q.schedule(q.items.item(key, hash, tenant), o)
 	q.mu.Unlock()
 	if q.timed {
 		q.hooks.added(added)

@@ -88,9 +88,16 @@ func (r *ready[K]) remove(it *item[K]) {
 	r.left(l, stand)
 }
 
-// left counts one less in a line, and closes what is empty.
+// left counts one less in a line.
 func (r *ready[K]) left(l *level[K], stand *line[K]) {
 	r.n--
+	if r.shared || len(r.levels) > maxEmpty {
+		r.tidy(l, stand)
+	}
+}
+
+// tidy closes what is empty.
+func (r *ready[K]) tidy(l *level[K], stand *line[K]) {
 	if r.shared && stand.first == nil {
 		r.close(l, stand)
 	}
@@ -101,9 +108,13 @@ func (r *ready[K]) left(l *level[K], stand *line[K]) {
 
 // level returns the one of priority, made if need be.
 func (r *ready[K]) level(priority int) *level[K] {
-	if n := len(r.levels); n > 0 && r.levels[n-1].priority == priority {
-		return r.levels[n-1]
+	if last := len(r.levels) - 1; last >= 0 && r.levels[last].priority == priority {
+		return r.levels[last] // nearly always
 	}
+	return r.find(priority)
+}
+
+func (r *ready[K]) find(priority int) *level[K] {
 	at, ok := slices.BinarySearchFunc(r.levels, priority, func(l *level[K], p int) int { return cmp.Compare(l.priority, p) })
 	if !ok {
 		l := &level[K]{priority: priority}

@@ -20,9 +20,11 @@ const (
 	minPlaces = 64
 	// maxFree bounds the items kept for reuse after a burst.
 	maxFree = 1024
-	// moves is how many old places each call empties: with 11 a table that shrinks
-	// is done before it has to shrink again.
-	moves = 16
+	// growing and shrinking are how many old places each call empties. Twice as many
+	// places take as many calls to fill as there were, so one a call would do; with 11
+	// a table that shrinks is done before it has to shrink again.
+	growing   = 2
+	shrinking = 16
 )
 
 func (t *table[K]) get(key K, hash uint64) *item[K] {
@@ -39,14 +41,16 @@ func (t *table[K]) get(key K, hash uint64) *item[K] {
 
 // place is where the chain of what has hash begins.
 func (t *table[K]) place(hash uint64) **item[K] {
-	if at := int(hash) & (len(t.old) - 1); t.old != nil && at >= t.moved {
-		return &t.old[at]
+	if t.old != nil {
+		if at := int(hash) & (len(t.old) - 1); at >= t.moved {
+			return &t.old[at]
+		}
 	}
 	return &t.places[int(hash)&(len(t.places)-1)]
 }
 
-// item returns the one of key, made if need be.
-func (t *table[K]) item(key K, hash uint64) *item[K] {
+// item returns the one of key, made for tenant if need be.
+func (t *table[K]) item(key K, hash uint64, tenant string) *item[K] {
 	if t.old != nil || t.n >= len(t.places) {
 		t.grow()
 	}
@@ -63,7 +67,7 @@ func (t *table[K]) item(key K, hash uint64) *item[K] {
 		t.free = it.chain
 		t.frees--
 	}
-	it.key, it.hash = key, hash
+	it.key, it.hash, it.tenant = key, hash, tenant
 	it.chain, *at = *at, it
 	t.n++
 	return it
@@ -93,7 +97,7 @@ func (t *table[K]) grow() {
 	if t.n >= len(t.places) {
 		t.resize(max(minPlaces, 2*len(t.places)))
 	}
-	t.move()
+	t.move(growing)
 }
 
 // shrink gives back room that one less does not need.
@@ -101,7 +105,7 @@ func (t *table[K]) shrink() {
 	if len(t.places) > minPlaces && t.n < len(t.places)/8 {
 		t.resize(len(t.places) / 4)
 	}
-	t.move()
+	t.move(shrinking)
 }
 
 // resize begins the move to n places, unless one is under way.
@@ -112,9 +116,9 @@ func (t *table[K]) resize(n int) {
 	t.old, t.moved, t.places = t.places, 0, make([]*item[K], n)
 }
 
-// move takes a few chains to their new places.
-func (t *table[K]) move() {
-	for range moves {
+// move takes the chains of a few old places to their new ones.
+func (t *table[K]) move(places int) {
+	for range places {
 		if t.old == nil {
 			return
 		}
