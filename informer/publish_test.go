@@ -3,8 +3,10 @@ package informer
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -39,25 +41,30 @@ func TestViewsComeBeforeEvents(t *testing.T) {
 func TestNoWaiterIsForgotten(t *testing.T) {
 	b := newBatches(t, rand.New(rand.NewPCG(1, 4)), nil)
 	b.inf.writer.Replace("0", nil)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	const changes = 50_000
-	want, told := make(chan string), make(chan error)
-	go func() {
-		defer close(told)
-		for revision := range want {
-			told <- b.inf.WaitFor(ctx, revision)
+	const changes = 100_000
+	var begun, told atomic.Int64
+	var waiter sync.WaitGroup
+	waiter.Go(func() {
+		defer told.Store(changes)
+		for i := int64(1); i <= changes; i++ {
+			begun.Store(i)
+			if err := b.inf.WaitFor(ctx, strconv.FormatInt(i, 10)); err != nil {
+				t.Errorf("waiting for %d: %v", i, err)
+				return
+			}
+			told.Store(i)
 		}
-	}()
-	for i := range changes {
-		revision := strconv.Itoa(i + 1)
-		want <- revision
-		b.inf.writer.store([]op[*item]{{opBookmark, revision, nil}})
-		if err := <-told; err != nil {
-			t.Errorf("waiting for %s: %v", revision, err)
-			break
+	})
+	for i := int64(1); i <= changes; i++ {
+		for begun.Load() < i && told.Load() < changes {
+			runtime.Gosched()
 		}
+		for range b.r.IntN(200) { // some nanoseconds, and no more: it is about to wait
+			_ = begun.Load()
+		}
+		b.inf.writer.store([]op[*item]{{opBookmark, strconv.FormatInt(i, 10), nil}})
 	}
-	close(want)
-	<-told
+	waiter.Wait()
 }
