@@ -11,15 +11,18 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Result tells what follows a call that did not fail.
+// Result tells what follows a call. With an error, which is followed by another
+// call with backoff, only its Priority counts.
 type Result struct {
-	// Requeue asks for another call with backoff, like an error that is not worth
-	// logging: a conflict, or a local copy that is known to be old.
+	// Requeue asks for another call with backoff, as an error does, where nothing is
+	// worth logging: a conflict, or a local copy that is known to be old.
 	Requeue bool
-	// After, when positive, asks for another call after this time, whatever Requeue
-	// says, as in controller-runtime. Failures are forgotten.
+	// After, when positive, asks for another call after this time, or earlier for
+	// another reason, and goes before Requeue, as in controller-runtime. Failures are
+	// forgotten.
 	After time.Duration
-	// Priority is that of the call asked for. Zero is what this call had.
+	// Priority is that of the call asked for, also with an error. Zero is what this
+	// call had.
 	Priority int
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -201,6 +202,52 @@ func TestFailuresAreLogged(t *testing.T) {
 			t.Errorf("logged %q", lines)
 		}
 	})
+}
+
+// TestEndIsNoFailure: what a call returns because Run's context has ended is not
+// logged.
+func TestEndIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := funcr.New(func(_, args string) { t.Errorf("logged %s", args) }, funcr.Options{})
+		c := newController(t, reconcile.Config[string]{Log: log, Reconcile: func(ctx context.Context, _ string) (reconcile.Result, error) {
+			<-ctx.Done()
+			return reconcile.Result{}, ctx.Err()
+		}})
+		c.Enqueue("a")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := c.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestWorkers: so many calls are under way at a time, and no more.
+func TestWorkers(t *testing.T) {
+	for workers, want := range map[int]int32{0: 5, 1: 1, 3: 3, 20: 10} {
+		synctest.Test(t, func(t *testing.T) {
+			var calls atomic.Int32
+			c := newController(t, reconcile.Config[string]{Workers: workers, Reconcile: func(ctx context.Context, _ string) (reconcile.Result, error) {
+				calls.Add(1)
+				<-ctx.Done()
+				return reconcile.Result{}, nil
+			}})
+			for key := range 10 {
+				c.Enqueue(strconv.Itoa(key))
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- c.Run(ctx) }()
+			synctest.Wait()
+			if got := calls.Load(); got != want {
+				t.Errorf("%d workers: %d calls are under way, want %d", workers, got, want)
+			}
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // TestDrain cancels Run while a call is under way.
