@@ -184,6 +184,31 @@ func TestReleaseOfOthers(t *testing.T) {
 	})
 }
 
+// TestReleaseReads: what is released is what the lease says then, and not what it
+// said when it was last written: it may be another's since, or have a label more.
+func TestReleaseReads(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(r *reconcile.LeaseRecord)
+		want   string
+	}{
+		"another's": {func(r *reconcile.LeaseRecord) { r.Holder = "b" }, "b"},
+		"labelled":  {func(*reconcile.LeaseRecord) {}, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			lease := &sharedLease{}
+			err := newElector(t, "a", lease, func(context.Context) error {
+				r := lease.get()
+				test.change(&r)
+				_, err := lease.put(r)
+				return err
+			}).Run(t.Context())
+			if r := lease.get(); err != nil || r.Holder != test.want {
+				t.Errorf("%s: %v, and the lease is %+v", name, err, r)
+			}
+		})
+	}
+}
+
 // TestAnotherTerm: who leads and has the lease anew, after it was deleted or was
 // another's, has it for another term: the work ends, and begins again with a fence
 // that says so.
