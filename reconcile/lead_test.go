@@ -157,6 +157,41 @@ func TestCutOff(t *testing.T) {
 	})
 }
 
+// late is a lease whose replies come late.
+type late struct {
+	*broken
+	by time.Duration
+}
+
+func (l *late) Put(ctx context.Context, r reconcile.LeaseRecord) (reconcile.LeaseRecord, error) {
+	put, err := l.broken.Put(ctx, r)
+	time.Sleep(l.by)
+	return put, err
+}
+
+// TestLateReply: the renew deadline counts from before the request, since others saw
+// what it wrote long before its reply came.
+func TestLateReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mine := &late{&broken{sharedLease: &sharedLease{}}, 6 * time.Second}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		start := time.Now()
+		err := newElector(t, "a", mine, func(ctx context.Context) error {
+			mine.cut.Store(true)
+			<-ctx.Done()
+			if got := time.Since(start); got != 10*time.Second {
+				t.Errorf("the work was told to end %v after the request, want 10s", got)
+			}
+			cancel()
+			return nil
+		}).Run(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestReleaseOfOthers: whoever finds the lease to be somebody else's leaves it.
 func TestReleaseOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
