@@ -82,7 +82,8 @@ func newInitialEvents[T Object](sink Sink[T], pending bool) *initialEvents[T] {
 	return i
 }
 
-// bound returns a context that ends when no initial event has come for wait.
+// bound returns a context that ends when no object and no end of the initial events
+// has come for wait.
 func (i *initialEvents[T]) bound(ctx context.Context, wait time.Duration) (context.Context, func()) {
 	if !i.pending {
 		return ctx, func() {}
@@ -109,15 +110,16 @@ func (i *initialEvents[T]) take(kind watch.EventType, object T) error {
 	switch {
 	case kind == watch.Added:
 		i.Item(object)
-	case kind == watch.Bookmark && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true":
+		i.timer.Reset(i.wait)
+	case kind != watch.Bookmark:
+		return fmt.Errorf("%s among the initial events", kind)
+	case object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true":
 		i.pending = false
 		i.timer.Stop()
 		i.End(object.GetResourceVersion())
-		return nil
-	case kind != watch.Bookmark:
-		return fmt.Errorf("%s among the initial events", kind)
 	}
-	i.timer.Reset(i.wait)
+	// Any other bookmark is no progress: a server that does not know of initial
+	// events sends one a minute for as long as it is watched.
 	return nil
 }
 

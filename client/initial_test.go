@@ -51,6 +51,12 @@ func TestInitialEvents(t *testing.T) {
 			w.event(rw, r, "ADDED", pod("a", "1"))
 			<-r.Context().Done()
 		}, append([]string{"begin", "item a"}, append(slices.Clone(listed), "put 10 c")...), 1},
+		"alive without an end": {func(w wire, rw http.ResponseWriter, r *http.Request) {
+			w.event(rw, r, "ADDED", pod("a", "1"))
+			for tick := time.Tick(5 * time.Millisecond); r.Context().Err() == nil; <-tick {
+				w.event(rw, r, "BOOKMARK", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "2"}})
+			}
+		}, append([]string{"begin", "item a"}, append(slices.Clone(listed), "put 10 c")...), 1},
 		"ended": {func(w wire, rw http.ResponseWriter, r *http.Request) {
 			w.event(rw, r, "ADDED", pod("a", "1"))
 		}, append([]string{"begin", "item a"}, append(slices.Clone(listed), "put 10 c")...), 1},

@@ -32,8 +32,8 @@ type Selection[T Object] struct {
 	resource  Resource[T]
 	namespace string
 	options   metav1.ListOptions
-	// initialWait is for how long to wait for the next of the initial events of a
-	// watch; zero lists instead of asking for them.
+	// initialWait is for how long to wait for the next object among the initial
+	// events of a watch; zero lists instead of asking for them.
 	initialWait time.Duration
 }
 
@@ -46,8 +46,9 @@ func (r Resource[T]) Where(namespace, labelSelector, fieldSelector string) Selec
 // WithInitialEvents has Sync begin with a watch that sends what exists first,
 // in place of a list, so that neither side ever holds a list in one piece
 // (https://kubernetes.io/docs/reference/using-api/api-concepts/#streaming-lists).
-// Where the server refuses that, or nothing has come from it for the time of
-// wait before all initial events have, Sync lists.
+// Where the server refuses that, or neither an object nor the end of the initial
+// events has come from it for the time of wait, Sync lists. Zero or less is a list
+// from the start.
 func (s Selection[T]) WithInitialEvents(wait time.Duration) Selection[T] {
 	s.initialWait = wait
 	return s

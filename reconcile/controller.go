@@ -11,15 +11,18 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Result tells what follows a call that did not fail.
+// Result tells what follows a call. With an error, which is followed by another
+// call with backoff, only its Priority counts.
 type Result struct {
-	// Requeue asks for another call with backoff, like an error that is not worth
-	// logging: a conflict, or a local copy that is known to be old.
+	// Requeue asks for another call with backoff, as an error does, where nothing is
+	// worth logging: a conflict, or a local copy that is known to be old.
 	Requeue bool
-	// After, when positive, asks for another call after this time. Failures are
+	// After, when positive, asks for another call after this time, or earlier for
+	// another reason, and goes before Requeue, as in controller-runtime. Failures are
 	// forgotten.
 	After time.Duration
-	// Priority is that of the call asked for. Zero is what this call had.
+	// Priority is that of the call asked for, also with an error. Zero is what this
+	// call had.
 	Priority int
 }
 
@@ -39,7 +42,9 @@ type Config[K comparable] struct {
 	// Queue is where keys come from. Nil is a queue of its own.
 	Queue *Queue[K]
 	// Drain is how long calls under way may go on after Run's context has ended
-	// before theirs ends too. Zero ends both at once.
+	// before theirs ends too. Zero ends both at once. As an Elector's work it must
+	// be shorter than the time between the end of that and the next leader:
+	// LeaseDuration - RenewDeadline.
 	Drain time.Duration
 	// Log is told of failures. The zero Logger is silent.
 	Log logr.Logger
@@ -83,8 +88,10 @@ func New[K comparable](config Config[K]) (*Controller[K], error) {
 		return nil, errors.New("reconcile: no Name")
 	case config.Reconcile == nil:
 		return nil, fmt.Errorf("reconcile: %s: no Reconcile", config.Name)
-	case config.Workers < 0 || config.Drain < 0:
-		return nil, fmt.Errorf("reconcile: %s: negative Workers or Drain", config.Name)
+	case config.Workers < 0:
+		return nil, fmt.Errorf("reconcile: %s: negative Workers", config.Name)
+	case config.Drain < 0:
+		return nil, fmt.Errorf("reconcile: %s: negative Drain", config.Name)
 	}
 	if config.Workers == 0 {
 		config.Workers = defaultWorkers
@@ -106,25 +113,17 @@ func (c *Controller[K]) EnqueueWith(key K, o AddOptions) { c.config.Queue.AddWit
 // EnqueueAfter asks for a call with key after wait.
 func (c *Controller[K]) EnqueueAfter(key K, wait time.Duration) { c.config.Queue.AddAfter(key, wait) }
 
-// Run works until ctx is done and the calls under way have returned. It
-// returns nil.
+// Run works until ctx is done and the calls under way have returned. It returns
+// nil. It may be called again then, as an Elector does that leads again: the keys
+// that were left are worked on first.
 func (c *Controller[K]) Run(ctx context.Context) error {
 	unfollow, complete := follow(ctx, c.watches)
 	defer unfollow()
 	if !complete {
 		return nil
 	}
-	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	stop := context.AfterFunc(ctx, func() {
-		if c.config.Drain == 0 {
-			cancel()
-			return
-		}
-		timer := time.AfterFunc(c.config.Drain, cancel)
-		context.AfterFunc(calls, func() { timer.Stop() })
-	})
-	defer stop()
+	calls, end := c.calls(ctx)
+	defer end()
 	var workers sync.WaitGroup
 	for range c.config.Workers {
 		workers.Go(func() {
@@ -137,6 +136,24 @@ func (c *Controller[K]) Run(ctx context.Context) error {
 	}
 	workers.Wait()
 	return nil
+}
+
+// calls returns the context of the calls, which lasts Drain longer than ctx.
+// Without Drain it is ctx itself: one that knows by itself that it is over, as a
+// leader's does, must not be asked through another.
+func (c *Controller[K]) calls(ctx context.Context) (calls context.Context, end func()) {
+	if c.config.Drain == 0 {
+		return ctx, func() {}
+	}
+	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(c.config.Drain, cancel)
+		context.AfterFunc(calls, func() { timer.Stop() })
+	})
+	return calls, func() {
+		stop()
+		cancel()
+	}
 }
 
 // work makes one call and returns what is to become of key.
@@ -177,10 +194,10 @@ func (c *Controller[K]) call(ctx context.Context, key K) (result Result, how Out
 	switch {
 	case err != nil:
 		return result, Failure, err
-	case result.Requeue:
-		return result, Requeue, nil
 	case result.After > 0:
 		return result, RequeueAfter, nil
+	case result.Requeue:
+		return result, Requeue, nil
 	}
 	return result, Success, nil
 }

@@ -3,8 +3,11 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,6 +51,7 @@ func TestOutcomes(t *testing.T) {
 		"panic":   {func() (reconcile.Result, error) { panic("oh") }, []time.Duration{0, 5 * ms, 15 * ms, 35 * ms}},
 		"requeue": {func() (reconcile.Result, error) { return reconcile.Result{Requeue: true}, nil }, []time.Duration{0, 5 * ms, 15 * ms, 35 * ms}},
 		"after":   {func() (reconcile.Result, error) { return reconcile.Result{After: 20 * ms}, nil }, []time.Duration{0, 20 * ms, 40 * ms, 60 * ms}},
+		"both":    {func() (reconcile.Result, error) { return reconcile.Result{Requeue: true, After: 20 * ms}, nil }, []time.Duration{0, 20 * ms, 40 * ms, 60 * ms}},
 		"success": {func() (reconcile.Result, error) { return reconcile.Result{}, nil }, []time.Duration{0}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,6 +81,105 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// TestFailuresAreForgotten: after a success, and after a result that names the time,
+// the waits begin anew.
+func TestFailuresAreForgotten(t *testing.T) {
+	ms := time.Millisecond
+	for name, result := range map[string]reconcile.Result{"success": {}, "after": {After: 100 * ms}} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			var calls []time.Duration
+			var c *reconcile.Controller[string]
+			c = newController(t, reconcile.Config[string]{Reconcile: func(context.Context, string) (reconcile.Result, error) {
+				calls = append(calls, time.Since(start))
+				if len(calls) == 3 {
+					if result.After == 0 {
+						time.AfterFunc(100*ms, func() { c.Enqueue("a") })
+					}
+					return result, nil
+				}
+				return reconcile.Result{}, errors.New("no")
+			}})
+			c.Enqueue("a")
+			ctx, cancel := context.WithTimeout(t.Context(), 122*ms)
+			defer cancel()
+			if err := c.Run(ctx); err != nil {
+				t.Error(err)
+			}
+			if want := []time.Duration{0, 5 * ms, 15 * ms, 115 * ms, 120 * ms}; !slices.Equal(calls, want) {
+				t.Errorf("%s: calls at %v, want %v", name, calls, want)
+			}
+		})
+	}
+}
+
+// TestRunAgain: what is left is worked on when Run is called again.
+func TestRunAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls []string
+		c := newController(t, reconcile.Config[string]{Workers: 1, Reconcile: func(_ context.Context, key string) (reconcile.Result, error) {
+			calls = append(calls, key)
+			time.Sleep(time.Second)
+			return reconcile.Result{}, nil
+		}})
+		lamps := newCopied()
+		close(lamps.synced)
+		reconcile.Watch(c, lamps, reconcile.Itself(func(l *lamp) string { return l.name }))
+		c.Enqueue("a")
+		for _, key := range []string{"b", "c"} { // it comes while the one before is worked on
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+			ended := make(chan error)
+			go func() { ended <- c.Run(ctx) }()
+			synctest.Wait()
+			if len(lamps.handles) != 1 {
+				t.Errorf("it is subscribed %d times", len(lamps.handles))
+			}
+			lamps.change(nil, &lamp{name: key})
+			if err := <-ended; err != nil || len(lamps.handles) > 0 {
+				t.Error(err, lamps.handles)
+			}
+			cancel()
+		}
+		if want := []string{"a", "b"}; !slices.Equal(calls, want) {
+			t.Errorf("calls for %q, want %q", calls, want)
+		}
+	})
+}
+
+// ending is a context that knows by itself that it is over, before its Done does.
+type ending struct {
+	context.Context
+	over atomic.Bool
+}
+
+func (e *ending) Err() error {
+	if e.over.Load() {
+		return context.DeadlineExceeded
+	}
+	return e.Context.Err()
+}
+
+// TestCallsAskRunsContext: without Drain a call sees at once that Run's context is
+// over, as a leader's is before any timer has rung.
+func TestCallsAskRunsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	run := &ending{Context: ctx}
+	c := newController(t, reconcile.Config[string]{Reconcile: func(ctx context.Context, _ string) (reconcile.Result, error) {
+		defer cancel()
+		if ctx.Err() != nil {
+			t.Error("it is over too early")
+		}
+		if run.over.Store(true); ctx.Err() == nil {
+			t.Error("it is not over")
+		}
+		return reconcile.Result{}, nil
+	}})
+	c.Enqueue("a")
+	if err := c.Run(run); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestFailuresAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -99,6 +202,52 @@ func TestFailuresAreLogged(t *testing.T) {
 			t.Errorf("logged %q", lines)
 		}
 	})
+}
+
+// TestEndIsNoFailure: what a call returns because Run's context has ended is not
+// logged.
+func TestEndIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := funcr.New(func(_, args string) { t.Errorf("logged %s", args) }, funcr.Options{})
+		c := newController(t, reconcile.Config[string]{Log: log, Reconcile: func(ctx context.Context, _ string) (reconcile.Result, error) {
+			<-ctx.Done()
+			return reconcile.Result{}, ctx.Err()
+		}})
+		c.Enqueue("a")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := c.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestWorkers: so many calls are under way at a time, and no more.
+func TestWorkers(t *testing.T) {
+	for workers, want := range map[int]int32{0: 5, 1: 1, 3: 3, 20: 10} {
+		synctest.Test(t, func(t *testing.T) {
+			var calls atomic.Int32
+			c := newController(t, reconcile.Config[string]{Workers: workers, Reconcile: func(ctx context.Context, _ string) (reconcile.Result, error) {
+				calls.Add(1)
+				<-ctx.Done()
+				return reconcile.Result{}, nil
+			}})
+			for key := range 10 {
+				c.Enqueue(strconv.Itoa(key))
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- c.Run(ctx) }()
+			synctest.Wait()
+			if got := calls.Load(); got != want {
+				t.Errorf("%d workers: %d calls are under way, want %d", workers, got, want)
+			}
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // TestDrain cancels Run while a call is under way.

@@ -66,9 +66,10 @@ func (e *election) next(now time.Duration, wall time.Time) (LeaseRecord, bool) {
 	case e.seen.Holder == e.identity:
 		r.Acquired = e.seen.Acquired
 		// Others see that we are there by the record's changing, which it must do even
-		// where our clock stands or has been set back.
+		// where our clock stands or has been set back. Candidates of client-go compare
+		// whole seconds.
 		if !r.Renewed.After(e.seen.Renewed) {
-			r.Renewed = e.seen.Renewed.Add(time.Microsecond)
+			r.Renewed = e.seen.Renewed.Add(time.Second)
 		}
 	case e.seen.Holder == "" || now >= e.expires():
 		r.Transitions++
@@ -92,6 +93,11 @@ func (e *election) expires() time.Duration {
 func (e *election) won(r LeaseRecord, start time.Duration) {
 	e.known, e.seen, e.at = true, r, start
 	e.held, e.unsure, e.until = true, false, start+e.deadline
+}
+
+// fence marks what is written under the record that was won last.
+func (e *election) fence() Fence {
+	return Fence{UID: e.seen.UID, Term: e.seen.Transitions, Holder: e.identity}
 }
 
 // leads says whether work may go on at now.

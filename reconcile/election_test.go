@@ -164,3 +164,31 @@ func (c *candidate) act(r *rand.Rand, l *lone, now time.Duration, seconds func(f
 		c.arrives, c.wake = -1, now+seconds(3)
 	}
 }
+
+// TestRenewal: a renewal says since when the lease is ours and how often it changed
+// hands as before, and is seen by whoever compares whole seconds, as client-go's
+// candidates do, wherever our clock goes.
+func TestRenewal(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
+	first := LeaseRecord{Holder: "a", Duration: 15 * time.Second, Acquired: start, Renewed: start, Transitions: 3, UID: "1", Version: "7"}
+	for name, wall := range map[string]time.Time{
+		"goes on": start.Add(2 * time.Second), "stands": start, "set back by a moment": start.Add(-time.Millisecond),
+		"set back": start.Add(-time.Hour), "set forward": start.Add(time.Hour),
+	} {
+		e := &election{identity: "a", lease: 15 * time.Second, deadline: 10 * time.Second}
+		e.won(first, 0)
+		seen := first
+		for i := range 3 {
+			now := time.Duration(i) * 2 * time.Second
+			r, ok := e.next(now, wall.Add(now/1000))
+			if !ok || !r.Acquired.Equal(start) || r.Transitions != 3 || r.Holder != "a" || r.UID != "1" || r.Version != "7" {
+				t.Fatalf("%s: renewed as %+v, %v", name, r, ok)
+			}
+			if i == 0 && r.Renewed.Unix() == seen.Renewed.Unix() || !r.Renewed.After(seen.Renewed) {
+				t.Errorf("%s: renewed at %v after %v", name, r.Renewed, seen.Renewed)
+			}
+			e.won(r, now)
+			seen = r
+		}
+	}
+}

@@ -47,7 +47,9 @@ type LeadConfig struct {
 
 // Elector does Work while it has a lease that no other has. At most one leads as
 // long as work ends in time, however clocks are set: all times but those that
-// people read are taken from the monotonic clock.
+// people read are taken from the monotonic clock. That stands still while a machine
+// is suspended, and a lease that people delete is free at once: for these, and for
+// writes that are long on their way, there is the [Fence].
 type Elector struct {
 	config LeadConfig
 	base   time.Time
@@ -71,11 +73,15 @@ func NewElector(c LeadConfig) (*Elector, error) {
 	switch {
 	case c.Identity == "":
 		return nil, errors.New("reconcile: elector: no Identity")
-	case c.Lease == nil || c.Work == nil:
-		return nil, errors.New("reconcile: elector: no Lease or no Work")
+	case c.Lease == nil:
+		return nil, errors.New("reconcile: elector: no Lease")
+	case c.Work == nil:
+		return nil, errors.New("reconcile: elector: no Work")
+	case c.LeaseDuration < 0 || c.RenewDeadline < 0 || c.RetryPeriod < 0:
+		return nil, errors.New("reconcile: elector: negative LeaseDuration, RenewDeadline or RetryPeriod")
 	case c.LeaseDuration <= c.RenewDeadline:
 		return nil, errors.New("reconcile: elector: LeaseDuration must be longer than RenewDeadline")
-	case float64(c.RenewDeadline) <= jitter*float64(c.RetryPeriod) || c.RetryPeriod < 0:
+	case float64(c.RenewDeadline) <= jitter*float64(c.RetryPeriod):
 		return nil, errors.New("reconcile: elector: RenewDeadline must be longer than RetryPeriod with its jitter")
 	}
 	return &Elector{config: c, base: time.Now()}, nil
@@ -84,7 +90,8 @@ func NewElector(c LeadConfig) (*Elector, error) {
 // Run waits for the lease, does the work while it has it, and waits for it again
 // when it was lost. When ctx is done, the work is cancelled and waited for, with
 // the lease kept until it has ended, and the lease released. It returns nil then;
-// if the work ended by itself, its error.
+// if the work ended by itself, its error. It may be called again then. A panic of
+// the work is not contained.
 func (e *Elector) Run(ctx context.Context) error {
 	for {
 		state := &election{identity: e.config.Identity, lease: e.config.LeaseDuration, deadline: e.config.RenewDeadline}
@@ -120,15 +127,23 @@ func (e *Elector) acquire(ctx context.Context, state *election) bool {
 }
 
 // attempt reads the lease, unless it was ours, and writes it if it may. It ends by
-// the time given.
+// the time given. Who leads and finds the lease changed looks at once whose it is.
 func (e *Elector) attempt(ctx context.Context, state *election, by time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, max(by-e.now(), time.Millisecond))
 	defer cancel()
+	if conflict := e.request(ctx, state); conflict && state.held {
+		e.request(ctx, state)
+	}
+}
+
+// request is one of an attempt's. It reports whether the lease was changed by
+// somebody else since it was read.
+func (e *Elector) request(ctx context.Context, state *election) (conflict bool) {
 	if !state.held || state.unsure {
 		r, err := e.config.Lease.Get(ctx)
 		if err != nil {
 			e.failed(ctx, err, "cannot read the lease")
-			return
+			return false
 		}
 		state.saw(r, e.now())
 		e.observe(r.Holder)
@@ -136,20 +151,22 @@ func (e *Elector) attempt(ctx context.Context, state *election, by time.Duration
 	start := e.now()
 	r, ok := state.next(start, time.Now())
 	if !ok {
-		return
+		return false
 	}
 	put, err := e.config.Lease.Put(ctx, r)
-	switch {
-	case err == nil:
+	if err == nil {
 		state.won(put, start)
 		e.observe(put.Holder)
-		return
-	case !errors.Is(err, ErrLeaseConflict):
-		e.failed(ctx, err, "cannot write the lease")
+		return false
 	}
-	// It may be written, or be another's: the next attempt reads it. What was won
+	// It may be written, or be another's: the next request reads it. What was won
 	// before holds until its deadline.
 	state.unsure = true
+	if errors.Is(err, ErrLeaseConflict) {
+		return true
+	}
+	e.failed(ctx, err, "cannot write the lease")
+	return false
 }
 
 func (e *Elector) failed(ctx context.Context, err error, message string) {

@@ -17,6 +17,7 @@ type sharedLease struct {
 	mu      sync.Mutex
 	record  reconcile.LeaseRecord
 	version int
+	uid     int            // of the lease that there is, or was last
 	term    int            // the highest that something was written with
 	terms   map[int]string // whose each is
 	refused int
@@ -28,8 +29,11 @@ func (l *sharedLease) put(r reconcile.LeaseRecord) (reconcile.LeaseRecord, error
 	if r.Version != l.record.Version {
 		return reconcile.LeaseRecord{}, reconcile.ErrLeaseConflict
 	}
+	if l.record.Version == "" {
+		l.uid++
+	}
 	l.version++
-	r.UID, r.Version = "1", fmt.Sprint(l.version)
+	r.UID, r.Version = fmt.Sprint(l.uid), fmt.Sprint(l.version)
 	l.record = r
 	return r, nil
 }

@@ -157,6 +157,41 @@ func TestCutOff(t *testing.T) {
 	})
 }
 
+// late is a lease whose replies come late.
+type late struct {
+	*broken
+	by time.Duration
+}
+
+func (l *late) Put(ctx context.Context, r reconcile.LeaseRecord) (reconcile.LeaseRecord, error) {
+	put, err := l.broken.Put(ctx, r)
+	time.Sleep(l.by)
+	return put, err
+}
+
+// TestLateReply: the renew deadline counts from before the request, since others saw
+// what it wrote long before its reply came.
+func TestLateReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mine := &late{&broken{sharedLease: &sharedLease{}}, 6 * time.Second}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		start := time.Now()
+		err := newElector(t, "a", mine, func(ctx context.Context) error {
+			mine.cut.Store(true)
+			<-ctx.Done()
+			if got := time.Since(start); got != 10*time.Second {
+				t.Errorf("the work was told to end %v after the request, want 10s", got)
+			}
+			cancel()
+			return nil
+		}).Run(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestReleaseOfOthers: whoever finds the lease to be somebody else's leaves it.
 func TestReleaseOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -173,8 +208,8 @@ func TestReleaseOfOthers(t *testing.T) {
 				t.Error(err)
 			}
 			<-ctx.Done()
-			if got := time.Since(start); got != 4*time.Second {
-				t.Errorf("the loss was found after %v: at the first renewal it conflicts, at the next it is read", got)
+			if got := time.Since(start); got != 2*time.Second {
+				t.Errorf("the loss was found after %v: the first renewal conflicts, and then it is read", got)
 			}
 			return nil
 		}).Run(ctx)
@@ -182,6 +217,79 @@ func TestReleaseOfOthers(t *testing.T) {
 			t.Errorf("%v, %d runs, and the lease is %+v", err, runs, r)
 		}
 	})
+}
+
+// TestReleaseReads: what is released is what the lease says then, and not what it
+// said when it was last written: it may be another's since, or have a label more.
+func TestReleaseReads(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(r *reconcile.LeaseRecord)
+		want   string
+	}{
+		"another's": {func(r *reconcile.LeaseRecord) { r.Holder = "b" }, "b"},
+		"labelled":  {func(*reconcile.LeaseRecord) {}, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			lease := &sharedLease{}
+			err := newElector(t, "a", lease, func(context.Context) error {
+				r := lease.get()
+				test.change(&r)
+				_, err := lease.put(r)
+				return err
+			}).Run(t.Context())
+			if r := lease.get(); err != nil || r.Holder != test.want {
+				t.Errorf("%s: %v, and the lease is %+v", name, err, r)
+			}
+		})
+	}
+}
+
+// TestAnotherTerm: who leads and has the lease anew, after it was deleted or was
+// another's, has it for another term: the work ends, and begins again with a fence
+// that says so.
+func TestAnotherTerm(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(l *sharedLease)
+		want   reconcile.Fence
+	}{
+		"deleted": {func(l *sharedLease) { l.record = reconcile.LeaseRecord{} }, reconcile.Fence{UID: "2", Term: 1, Holder: "a"}},
+		"another's in between": {func(l *sharedLease) {
+			l.record.Holder, l.record.Version = "", "b's"
+			l.record.Transitions++
+		}, reconcile.Fence{UID: "1", Term: 3, Holder: "a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				lease := &sharedLease{}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				var fences []reconcile.Fence
+				err := newElector(t, "a", lease, func(ctx context.Context) error {
+					f, _ := reconcile.FenceOf(ctx)
+					if fences = append(fences, f); len(fences) > 1 {
+						cancel()
+						return nil
+					}
+					start := time.Now()
+					lease.mu.Lock()
+					test.change(lease)
+					lease.mu.Unlock()
+					<-ctx.Done()
+					if got := time.Since(start); got != 2*time.Second {
+						t.Errorf("the work was told to end after %v, want the next renewal", got)
+					}
+					time.Sleep(20 * time.Second)
+					if r := lease.get(); r.Holder != "a" {
+						t.Errorf("while the work ends the lease is %+v", r)
+					}
+					return nil
+				}).Run(ctx)
+				if err != nil || len(fences) != 2 || fences[0] != (reconcile.Fence{UID: "1", Holder: "a"}) || fences[1] != test.want {
+					t.Errorf("%v, fences %+v, want the second to be %+v", err, fences, test.want)
+				}
+			})
+		})
+	}
 }
 
 // TestErrWithoutTimer: the context of the work is over when its time is, though

@@ -33,15 +33,15 @@ func FenceOf(ctx context.Context) (Fence, bool) {
 type tenure struct {
 	context.Context
 	cancel context.CancelFunc
+	fence  Fence
 	now    func() time.Duration
 	until  atomic.Int64
 	timer  *time.Timer
 }
 
 func (e *Elector) newTenure(ctx context.Context, state *election) *tenure {
-	t := &tenure{now: e.now}
-	t.Context, t.cancel = context.WithCancel(context.WithValue(ctx, fenceKey{},
-		Fence{UID: state.seen.UID, Term: state.seen.Transitions, Holder: e.config.Identity}))
+	t := &tenure{fence: state.fence(), now: e.now}
+	t.Context, t.cancel = context.WithCancel(context.WithValue(ctx, fenceKey{}, t.fence))
 	t.until.Store(int64(state.until))
 	t.timer = time.AfterFunc(state.until-e.now(), func() { _ = t.Err() })
 	return t
@@ -97,11 +97,14 @@ func (e *Elector) lead(ctx context.Context, state *election) (byItself bool, err
 		e.attempt(renewing, state, by)
 		switch {
 		case lost:
-		case state.leads(e.now()) && t.Err() == nil:
-			t.extend(state.until)
-		case !state.leads(e.now()):
+		case !state.leads(e.now()) || state.fence() != t.fence:
+			// It may be ours again already, after it was deleted or another's; but that
+			// is another term, which the fence of this work does not name.
 			lost = true
 			t.end()
+			e.config.Log.Info("lost the lease: the work is to end", "identity", e.config.Identity, "term", t.fence.Term)
+		case t.Err() == nil:
+			t.extend(state.until)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -86,6 +87,18 @@ func TestWatch(t *testing.T) {
 	})
 }
 
+// TestOwners: each owner of before and after is named once.
+func TestOwners(t *testing.T) {
+	keys := reconcile.Owners(func(l *lamp) []string { return []string{l.room, l.name, l.room} })
+	for want, change := range map[string][2]*lamp{
+		"": {nil, nil}, "1,a": {nil, {"a", "1"}}, "2,b": {{"b", "2"}, nil}, "1,a,2": {{"a", "1"}, {"a", "2"}},
+	} {
+		if got := strings.Join(slices.Collect(keys(change[0], change[1])), ","); got != want {
+			t.Errorf("%v becomes %v: %q, want %q", change[0], change[1], got, want)
+		}
+	}
+}
+
 func TestWatchEndsBeforeSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newController(t, reconcile.Config[string]{Reconcile: func(context.Context, string) (reconcile.Result, error) {
@@ -103,8 +116,22 @@ func TestWatchEndsBeforeSync(t *testing.T) {
 	})
 }
 
-// TestResultPriority: what fails keeps its priority, and a result may change it.
+// TestResultPriority: what fails keeps its priority, and a result may change it,
+// whether it names a time or asks for backoff, or comes with an error.
 func TestResultPriority(t *testing.T) {
+	for name, raise := range map[string]struct {
+		reconcile.Result
+		err error
+	}{
+		"after":   {reconcile.Result{After: 500 * time.Millisecond, Priority: 9}, nil},
+		"requeue": {reconcile.Result{Requeue: true, Priority: 9}, nil},
+		"error":   {reconcile.Result{Priority: 9}, errors.New("no")},
+	} {
+		t.Run(name, func(t *testing.T) { resultPriority(t, raise.Result, raise.err) })
+	}
+}
+
+func resultPriority(t *testing.T, raised reconcile.Result, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls []string
 		failed := false
@@ -117,7 +144,7 @@ func TestResultPriority(t *testing.T) {
 				failed = true
 				return reconcile.Result{}, errors.New("no")
 			case key == "raised" && len(calls) < 4:
-				return reconcile.Result{After: 500 * time.Millisecond, Priority: 9}, nil
+				return raised, err
 			}
 			return reconcile.Result{}, nil
 		}})

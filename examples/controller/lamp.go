@@ -27,6 +27,14 @@ var lampType = client.Type[*Lamp]{
 
 func (l *Lamp) key() string { return l.Namespace + "/" + l.Name }
 
+// with returns the lamp with another status. What an informer has is shared with
+// others: it is never changed.
+func (l *Lamp) with(status Light) *Lamp {
+	changed := *l
+	changed.Status = status
+	return &changed
+}
+
 // DeepCopyObject implements runtime.Object.
 func (l *Lamp) DeepCopyObject() runtime.Object {
 	return &Lamp{l.TypeMeta, *l.ObjectMeta.DeepCopy(), l.Spec, l.Status}

@@ -42,12 +42,10 @@ func run(ctx context.Context, file string) error {
 	lamps, err1 := informer.New(informer.Config[*Lamp]{Source: resource, Key: (*Lamp).key, Revision: (*Lamp).GetResourceVersion})
 	c, err2 := reconcile.New(reconcile.Config[string]{Name: "lamps", Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
 		lamp, ok := lamps.Get(key)
-		if !ok || lamp.Status.Lit == lamp.Spec.Lit {
+		if !ok || lamp.Status == lamp.Spec {
 			return reconcile.Result{}, nil
 		}
-		lamp = lamp.DeepCopyObject().(*Lamp) // the copy is shared: it is never changed
-		lamp.Status.Lit = lamp.Spec.Lit
-		_, err := resource.UpdateStatus(ctx, lamp)
+		_, err := resource.UpdateStatus(ctx, lamp.with(lamp.Spec))
 		return reconcile.Result{}, err // with an error, say of a conflict, it is called again
 	}})
 	if err := errors.Join(err1, err2); err != nil {

@@ -19,19 +19,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestSmall: the whole program is shorter than 60 lines.
+// TestSmall: the whole program, empty lines and all, is shorter than 60 lines.
 func TestSmall(t *testing.T) {
 	source, err := os.ReadFile("main.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := 0
-	for line := range strings.Lines(string(source)) {
-		if strings.TrimSpace(line) != "" {
-			lines++
-		}
-	}
-	if lines >= 60 {
+	if lines := strings.Count(string(source), "\n"); lines >= 60 {
 		t.Errorf("main.go has %d lines", lines)
 	}
 }

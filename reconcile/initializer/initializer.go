@@ -104,8 +104,11 @@ func (k key) String() string {
 
 // New checks c. It starts nothing.
 func New[T any](c Config[T]) (*Loop[T], error) {
-	if c.Name == "" || c.Initialize == nil {
-		return nil, errors.New("initializer: Name and Initialize must be set")
+	switch {
+	case c.Name == "":
+		return nil, errors.New("initializer: no Name")
+	case c.Initialize == nil:
+		return nil, fmt.Errorf("initializer %s: no Initialize", c.Name)
 	}
 	collection, err := url.Parse(c.URL)
 	if err != nil {

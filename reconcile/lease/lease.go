@@ -46,8 +46,13 @@ type Lease struct {
 
 // New checks c. It asks nothing.
 func New(c Config) (*Lease, error) {
-	if c.Leases == nil || c.Namespace == "" || c.Name == "" {
-		return nil, errors.New("lease: no Leases, Namespace or Name")
+	switch {
+	case c.Leases == nil:
+		return nil, errors.New("lease: no Leases")
+	case c.Namespace == "":
+		return nil, errors.New("lease: no Namespace")
+	case c.Name == "":
+		return nil, errors.New("lease: no Name")
 	}
 	return &Lease{config: c}, nil
 }
@@ -67,19 +72,19 @@ func (l *Lease) Get(ctx context.Context) (reconcile.LeaseRecord, error) {
 
 // Put implements reconcile.LeaseStore.
 func (l *Lease) Put(ctx context.Context, r reconcile.LeaseRecord) (reconcile.LeaseRecord, error) {
-	write := l.config.Leases.Create
+	write, first := l.config.Leases.Create, true
 	object := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: l.config.Namespace, Name: l.config.Name}}
 	if r.Version != "" {
 		if l.newest == nil || l.newest.ResourceVersion != r.Version {
 			return reconcile.LeaseRecord{}, reconcile.ErrLeaseConflict
 		}
 		object = l.newest.DeepCopy() // what was read may be shared
-		write = l.config.Leases.Update
+		write, first = l.config.Leases.Update, false
 	}
 	fill(&object.Spec, r)
 	put, err := write(ctx, object)
 	switch {
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err) && !first: // the first may lack a namespace
 		return reconcile.LeaseRecord{}, reconcile.ErrLeaseConflict
 	case err != nil:
 		return reconcile.LeaseRecord{}, fmt.Errorf("write lease %s/%s: %w", l.config.Namespace, l.config.Name, err)

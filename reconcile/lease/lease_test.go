@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/admission/lifecycle"
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/apiservertest"
 	"github.com/planekit/planekit/authn/user"
@@ -14,20 +16,23 @@ import (
 	"github.com/planekit/planekit/reconcile/lease"
 	"go.uber.org/goleak"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // leases are those of an API server.
-func leases(t *testing.T) client.Resource[*coordinationv1.Lease] {
+func leases(t *testing.T, options ...apiservertest.Option) client.Resource[*coordinationv1.Lease] {
 	t.Helper()
-	server := apiservertest.Start(t, apiservertest.WithResources(apiserver.Resource{
+	server := apiservertest.Start(t, append(options, apiservertest.WithResources(apiserver.Resource{
 		Group: "coordination.k8s.io", Version: "v1", Kind: "Lease", Plural: "leases", Namespaced: true,
 		New:     func() runtime.Object { return &coordinationv1.Lease{} },
 		NewList: func() runtime.Object { return &coordinationv1.LeaseList{} },
-	}))
+	}))...)
 	api, err := client.New(client.Config{Server: "http://memory", Transport: server.Transport(&user.Info{Name: "a", Groups: []string{user.Masters}})})
 	if err != nil {
 		t.Fatal(err)
@@ -108,6 +113,29 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+// nowhere is a cluster without namespaces.
+type nowhere struct{}
+
+func (nowhere) Get(string) (*corev1.Namespace, bool) { return nil, false }
+
+// TestNoNamespace: where the lease cannot be made, the elector's log is told; that
+// somebody else was first is not what has happened.
+func TestNoNamespace(t *testing.T) {
+	plugin, err := lifecycle.New(lifecycle.Config{Namespaces: nowhere{}, Lookup: func(_ context.Context, name string) (*corev1.Namespace, error) {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, name)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := open(t, leases(t, apiservertest.WithAdmission(admission.Chain{Mutators: []admission.Mutator{plugin}})))
+	if r, err := l.Get(t.Context()); err != nil || r != (reconcile.LeaseRecord{}) {
+		t.Fatalf("no lease is %+v, %v", r, err)
+	}
+	if _, err := l.Put(t.Context(), reconcile.LeaseRecord{Holder: "a", Duration: time.Second}); !apierrors.IsNotFound(err) || errors.Is(err, reconcile.ErrLeaseConflict) {
+		t.Errorf("without a namespace: %v", err)
+	}
+}
+
 // TestElector: two share a lease of an API server; when the first is told to stop
 // the second leads, long before a lease's duration has passed.
 func TestElector(t *testing.T) {
@@ -145,6 +173,14 @@ func TestElector(t *testing.T) {
 	stopSecond()
 	if err := <-b; err != nil {
 		t.Error(err)
+	}
+	released, err := api.Get(t.Context(), "default", "painter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As client-go leaves it.
+	if s := released.Spec; s.HolderIdentity == nil || *s.HolderIdentity != "" || *s.LeaseDurationSeconds != 1 || int(*s.LeaseTransitions) != f2.Term {
+		t.Errorf("released, it is %+v", s)
 	}
 	if f1.Holder != "a" || f2.Holder != "b" || f2.Term != f1.Term+1 || f1.UID == "" || f1.UID != f2.UID {
 		t.Errorf("fences %+v and %+v", f1, f2)
