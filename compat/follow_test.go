@@ -78,7 +78,7 @@ type followed interface {
 type follower func(t *testing.T, config *rest.Config, wrap func(http.RoundTripper) http.RoundTripper) <-chan change
 
 func testFollow(t *testing.T, server followed, follow follower) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	maps := clientset(t, server.config()).CoreV1().ConfigMaps("default")
 	write(ctx, t, maps, "kept", "1")
@@ -194,8 +194,8 @@ func take(t *testing.T, seen <-chan change, n int) []change {
 		select {
 		case c := <-seen:
 			got = append(got, c)
-		case <-time.After(time.Minute):
-			t.Fatalf("told %v and no more for a minute", got)
+		case <-time.After(patience):
+			t.Fatalf("told %v and no more for %v", got, patience)
 		}
 	}
 	return got
