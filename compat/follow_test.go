@@ -305,7 +305,7 @@ type ourFollowed struct {
 }
 
 func beginOurs(t *testing.T) followed {
-	f := &ourFollowed{t: t, store: memstore.New(), address: "127.0.0.1:0"}
+	f := &ourFollowed{t: t, store: memstore.New(), address: "127.0.0.1:" + stock.FreePort(t)}
 	f.start()
 	t.Cleanup(func() { f.life.end() })
 	return f
@@ -322,7 +322,6 @@ func (f *ourFollowed) start() {
 			_ = c.Listener.Close() // its port is another
 			c.Store, c.Listener = f.store, listener
 		}))
-	f.address = listener.Addr().String()
 	if f.token == "" {
 		f.token = server.Token // each start has another, and believes this
 	}
