@@ -78,7 +78,7 @@ type followed interface {
 type follower func(t *testing.T, config *rest.Config, wrap func(http.RoundTripper) http.RoundTripper) <-chan change
 
 func testFollow(t *testing.T, server followed, follow follower) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	maps := clientset(t, server.config()).CoreV1().ConfigMaps("default")
 	write(ctx, t, maps, "kept", "1")
@@ -194,8 +194,8 @@ func take(t *testing.T, seen <-chan change, n int) []change {
 		select {
 		case c := <-seen:
 			got = append(got, c)
-		case <-time.After(time.Minute):
-			t.Fatalf("told %v and no more for a minute", got)
+		case <-time.After(patience):
+			t.Fatalf("told %v and no more for %v", got, patience)
 		}
 	}
 	return got
@@ -305,7 +305,7 @@ type ourFollowed struct {
 }
 
 func beginOurs(t *testing.T) followed {
-	f := &ourFollowed{t: t, store: memstore.New(), address: "127.0.0.1:0"}
+	f := &ourFollowed{t: t, store: memstore.New(), address: "127.0.0.1:" + stock.FreePort(t)}
 	f.start()
 	t.Cleanup(func() { f.life.end() })
 	return f
@@ -322,7 +322,6 @@ func (f *ourFollowed) start() {
 			_ = c.Listener.Close() // its port is another
 			c.Store, c.Listener = f.store, listener
 		}))
-	f.address = listener.Addr().String()
 	if f.token == "" {
 		f.token = server.Token // each start has another, and believes this
 	}

@@ -154,9 +154,9 @@ func TestControllerRuntimeElection(t *testing.T) {
 	shows(t, "controller-runtime", "leader election between managers, released on stop")
 	config := serve(t)
 	ctx := bounded(t)
-	options := ctrl.Options{
+	options := ctrl.Options{ // who is not held up for ten seconds keeps the lease
 		LeaderElection: true, LeaderElectionID: "summary", LeaderElectionNamespace: "default", LeaderElectionReleaseOnCancel: true,
-		LeaseDuration: ptr.To(3 * time.Second), RenewDeadline: ptr.To(2 * time.Second), RetryPeriod: ptr.To(100 * time.Millisecond),
+		LeaseDuration: ptr.To(15 * time.Second), RenewDeadline: ptr.To(10 * time.Second), RetryPeriod: ptr.To(100 * time.Millisecond),
 	}
 	direct, err := client.New(config, client.Options{})
 	if err != nil {

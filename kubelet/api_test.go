@@ -157,7 +157,7 @@ func (a *api) lose(name string) {
 // await waits until the pod, nil if there is none, is as wanted.
 func (a *api) await(t *testing.T, name, what string, want func(*corev1.Pod) bool) *corev1.Pod {
 	t.Helper()
-	limit := time.After(15 * time.Second)
+	limit := time.After(patience)
 	for {
 		a.mu.Lock()
 		pod, changed := a.pods["default/"+name], a.changed
@@ -316,7 +316,7 @@ func (e eventAPI) Update(_ context.Context, in *corev1.Event) (*corev1.Event, er
 // awaitEvent waits for an event about a pod.
 func (a *api) awaitEvent(t *testing.T, pod, reason, message string) {
 	t.Helper()
-	limit := time.After(15 * time.Second)
+	limit := time.After(patience)
 	for {
 		a.mu.Lock()
 		changed := a.changed

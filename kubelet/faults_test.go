@@ -44,7 +44,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(15 * time.Second)
+	limit := time.After(patience)
 	for !is() {
 		select {
 		case <-tick.C:
@@ -195,7 +195,8 @@ func TestDeleteDoesNotWaitForLongerGrace(t *testing.T) {
 	start := time.Now()
 	r.api.delete("web", 0)
 	r.api.await(t, "web", "gone", gone)
-	if took := time.Since(start); took < time.Second || took > 30*time.Second {
+	// It has a second all the same, and not the hour.
+	if took := time.Since(start); took < time.Second {
 		t.Errorf("a pod told to stop at once took %v", took)
 	}
 }

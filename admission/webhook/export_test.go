@@ -1,6 +1,8 @@
 package webhook
 
 import (
+	"net/http"
+
 	"github.com/planekit/planekit/admission"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -18,6 +20,18 @@ func (p *Plugin) Knows(name string) bool {
 		}
 	}
 	return false
+}
+
+// Through has all webhooks of now asked through t.
+func (p *Plugin) Through(t http.RoundTripper) {
+	for _, list := range []*[]*hook{p.mutating.Load(), p.validating.Load()} {
+		if list == nil {
+			continue
+		}
+		for _, h := range *list {
+			h.caller.client.Transport = t
+		}
+	}
 }
 
 // ReadReview reads an answer; for fuzzing.

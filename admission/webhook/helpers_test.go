@@ -226,14 +226,18 @@ func ruleOf(operations, group, version, resources string) registration.RuleWithO
 	return r
 }
 
+// patience is how long a test waits for what must come. No machine is so slow:
+// what has not come by then never does.
+const patience = 2 * time.Minute
+
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(patience)
 	for !ok() {
 		select {
 		case <-time.After(time.Millisecond):
 		case <-deadline:
-			t.Fatal("it has not come about in 20 s")
+			t.Fatalf("it has not come about in %v", patience)
 		}
 	}
 }

@@ -220,7 +220,7 @@ func TestUpgrade(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn.SetDeadline(time.Now().Add(10 * time.Second))
+		conn.SetDeadline(time.Now().Add(2 * time.Minute))
 		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: api\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\n"+
 			"Authorization: Bearer secret\r\nImpersonate-User: root\r\nX-Remote-User: root\r\nX-Remote-Extra-Key: k\r\n"+
 			"Content-Length: 0\r\n\r\n", path)

@@ -27,7 +27,7 @@ func start(t testing.TB, issuers ...oidc.Issuer) *oidc.Authenticator {
 	run(t, a)
 	select {
 	case <-a.Ready():
-	case <-time.After(10 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("not ready")
 	}
 	return a

@@ -128,20 +128,17 @@ func TestPluginFails(t *testing.T) {
 	}
 }
 
-// TestPluginThatHangs is given up, with all that it has started.
+// TestPluginThatHangs is given up, and not waited for because of what it has started.
 func TestPluginThatHangs(t *testing.T) {
-	raw, _ := script(t, "sleep 60 & wait")
+	// Its child lives, with its output, for as long as the test does.
+	raw, _ := script(t, `while test -e "$0"; do sleep 0.1; done & wait`)
 	p, err := newPlugin(raw, &Cluster{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.timeout = 100 * time.Millisecond
-	begin := time.Now()
 	if _, err := p.credential(context.Background(), nil); err == nil || !strings.Contains(err.Error(), "did not end within 100ms") {
 		t.Error(err)
-	}
-	if took := time.Since(begin); took > 10*time.Second {
-		t.Errorf("given up after %v", took)
 	}
 }
 

@@ -134,10 +134,14 @@ func (h *host) inside(path string, f func() error) {
 	}
 }
 
+// patience is how long a test waits for what must come. No machine is so slow:
+// what has not come by then never does.
+const patience = 2 * time.Minute
+
 // invoker returns an invoker for our plugins, with other directories after.
 func (h *host) invoker(path ...string) *cni.Invoker {
 	h.Helper()
-	i, err := cni.New(cni.Config{Path: append([]string{h.bin}, path...), Dir: filepath.Join(h.bin, "..", "outer"), Timeout: 20 * time.Second})
+	i, err := cni.New(cni.Config{Path: append([]string{h.bin}, path...), Dir: filepath.Join(h.bin, "..", "outer"), Timeout: patience})
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -223,7 +227,7 @@ func (h *host) dial(path string, to net.IP, port string) (string, error) {
 	h.inside(path, func() error {
 		var c net.Conn
 		// The connection is made by this very thread: one address, no resolver.
-		if c, err = net.DialTimeout("tcp", net.JoinHostPort(to.String(), port), 3*time.Second); err != nil {
+		if c, err = net.DialTimeout("tcp", net.JoinHostPort(to.String(), port), patience); err != nil {
 			return nil
 		}
 		defer c.Close()

@@ -8,11 +8,14 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,7 +45,7 @@ type Server struct {
 // go to kube-apiserver.
 func NewServer(t testing.TB, bin string, more ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, bin: bin, dir: t.TempDir(), Token: rand.Text(), port: freePort(t)}
+	s := &Server{t: t, bin: bin, dir: t.TempDir(), Token: rand.Text(), port: FreePort(t)}
 	s.URL = "https://127.0.0.1:" + s.port
 	// The server signs its own certificate.
 	s.web = &http.Client{Timeout: time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
@@ -61,8 +64,8 @@ func (s *Server) tokens() string { return filepath.Join(s.dir, "tokens.csv") }
 
 func (s *Server) startEtcd() {
 	s.t.Helper()
-	s.Etcd = "http://127.0.0.1:" + freePort(s.t)
-	peer := "http://127.0.0.1:" + freePort(s.t)
+	s.Etcd = "http://127.0.0.1:" + FreePort(s.t)
+	peer := "http://127.0.0.1:" + FreePort(s.t)
 	s.etcd = launch(s.t, s.dir, filepath.Join(s.bin, "etcd"),
 		"--data-dir", filepath.Join(s.dir, "etcd"), "--log-level", "error", "--unsafe-no-fsync",
 		"--listen-client-urls", s.Etcd, "--advertise-client-urls", s.Etcd, "--listen-peer-urls", peer,
@@ -111,11 +114,11 @@ func WriteKubeconfig(t testing.TB, path string, cluster kubeconfig.Cluster, toke
 	}
 }
 
-// await waits until a program has come so far. It may take a minute: the machine
+// await waits until a program has come so far. It may take minutes: the machine
 // may have other things to do.
 func await(t testing.TB, p *process, so func(context.Context) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -130,19 +133,25 @@ func await(t testing.TB, p *process, so func(context.Context) bool) {
 	}
 }
 
-// freePort is a loopback port that nobody listens on.
-func freePort(t testing.TB) string {
+// given holds the ports that FreePort has returned.
+var given sync.Map
+
+// FreePort is a loopback port that nobody listens on, nor will soon: it is none
+// of those that the kernel gives to connections, of which many are made before a
+// program listens, and while one is away.
+func FreePort(t testing.TB) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const lowest, ports = 20_000, 12_000
+	for {
+		port := strconv.Itoa(lowest + mathrand.IntN(ports))
+		if _, taken := given.LoadOrStore(port, true); taken {
+			continue
+		}
+		if listener, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			_ = listener.Close()
+			return port
+		}
 	}
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
 
 // writeKey makes a key that signs tokens of service accounts.

@@ -63,9 +63,7 @@ func TestAggregation(t *testing.T) {
 	})
 	api.Close()
 	cluster.stop()
-	if err := goleak.Find(before); err != nil {
-		t.Error(err)
-	}
+	noneLeft(t, before)
 }
 
 // grantWidgets lets users do everything with widgets, as far as the cluster goes.

@@ -77,7 +77,7 @@ func TestIssuersByFile(t *testing.T) {
 		"anonymous:\n  enabled: true\n  conditions: [{path: /livez}]\n"
 	cluster := start(t, t.TempDir(), "--storage", "memory", "--nodes", "0", "--authentication-config", written(t, "issuers.yaml", file))
 	first := visitor{name: "first issuer", header: "Bearer " + one.token(t, "shop", "web")}
-	for deadline := time.Now().Add(20 * time.Second); ; { // until the keys have been found
+	for deadline := time.Now().Add(patience); ; { // until the keys have been found
 		if _, who := first.get(t, cluster, "/livez"); who != "" {
 			break
 		}

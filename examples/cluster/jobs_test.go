@@ -64,7 +64,7 @@ func jobEnded(t *testing.T, ctx context.Context, api *client.Client, name string
 func TestJobs(t *testing.T) {
 	cluster := start(t, t.TempDir(), "--storage", "memory", "--nodes", "2", "--offline-images", "off")
 	api := cluster.client(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for _, job := range []*batchv1.Job{
 		jobOf("counted", func(s *batchv1.JobSpec) { s.Parallelism, s.Completions = new(int32(2)), new(int32(3)) }, "true"),

@@ -85,7 +85,7 @@ func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); !done(); <-tick.C {
+	for deadline := time.Now().Add(patience); !done(); <-tick.C {
 		if time.Now().After(deadline) {
 			t.Fatalf("not in time: %s", what)
 		}

@@ -40,7 +40,7 @@ func TestInitialResources(t *testing.T) {
 			t.Fatalf("requested of nothing: %v", made.Spec.Containers[0].Resources)
 		}
 	}
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	three := podOf("three", "nginx:1.27")
 	made := create(three)
 	for ; made.Annotations[initialresources.Annotation] == ""; made = create(three) {
@@ -82,7 +82,7 @@ func TestStatsByTheNodesProxy(t *testing.T) {
 	if _, err := typed.Pods(api).Create(t.Context(), podOf("web", "nginx")); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; <-time.After(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; <-time.After(50 * time.Millisecond) {
 		answer, err := api.Do(t.Context(), client.Request{Path: "/api/v1/nodes/node-1/proxy/stats/summary"})
 		if err != nil {
 			t.Fatal(err)

@@ -233,7 +233,7 @@ func (k *kubelet) dial(path string) (net.Conn, *bufio.Reader) {
 		k.t.Fatal(err)
 	}
 	k.t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(2 * time.Minute))
 	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: kubelet\r\nUser: root\r\nAuthorization: Bearer secret\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nContent-Length: 0\r\n\r\n", path)
 	reader := bufio.NewReader(c)
 	answer, err := http.ReadResponse(reader, nil)

@@ -179,13 +179,10 @@ func TestStopEndsFollowers(t *testing.T) {
 	if !lines.Scan() {
 		t.Fatal(lines.Err())
 	}
-	begin := time.Now()
 	k.stop()
-	if lines.Scan() {
-		t.Errorf("more: %q", lines.Text())
-	}
-	if took := time.Since(begin); took > 4*time.Second {
-		t.Errorf("it took %v to stop", took)
+	// An answer that is waited for in vain is cut off in the middle.
+	if lines.Scan() || lines.Err() != nil {
+		t.Errorf("more: %q, %v", lines.Text(), lines.Err())
 	}
 }
 

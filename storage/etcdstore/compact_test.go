@@ -3,6 +3,9 @@ package etcdstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,7 +24,7 @@ func forgets(t *testing.T, store storage.Store) {
 		t.Fatal(err)
 	}
 	last := first
-	for began := time.Now(); time.Since(began) < 20*time.Second; {
+	for began := time.Now(); time.Since(began) < patience; {
 		last, err = store.Commit(t.Context(), storage.Change{Op: storage.Update, Key: "/a", Previous: last.Revision})
 		if err != nil {
 			t.Fatal(err)
@@ -59,6 +62,60 @@ func TestCompactEvery(t *testing.T) {
 	}
 }
 
+// looks are what some servers asked of who compacts: how often and when, and at
+// which revision of the store last; the revisions at which each compacted; and
+// what each did out of turn.
+type looks struct {
+	mu        sync.Mutex
+	when      map[int][]time.Time
+	last      map[int]int64
+	compacted map[int][]int64
+	early     []string
+}
+
+// saw notes that server looked at a revision, and whether it was its turn: only if
+// no other has compacted since it looked before.
+func (l *looks) saw(server int, revision int64, turn bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if turn {
+		for other, when := range l.compacted {
+			if other != server && slices.ContainsFunc(when, func(at int64) bool { return l.last[server] < at && at < revision }) {
+				l.early = append(l.early, fmt.Sprintf("%d at %d, %d since %d", server, revision, other, l.last[server]))
+			}
+		}
+		l.compacted[server] = append(l.compacted[server], revision)
+	}
+	l.last[server] = revision
+	l.when[server] = append(l.when[server], time.Now())
+}
+
+// A looking client tells looks of the transactions of a server.
+type looking struct {
+	clientv3.KV
+	looks  *looks
+	server int
+}
+
+func (l looking) Txn(ctx context.Context) clientv3.Txn { return lookingTxn{l.KV.Txn(ctx), l} }
+
+type lookingTxn struct {
+	clientv3.Txn
+	by looking
+}
+
+func (l lookingTxn) If(c ...clientv3.Cmp) clientv3.Txn  { return lookingTxn{l.Txn.If(c...), l.by} }
+func (l lookingTxn) Then(o ...clientv3.Op) clientv3.Txn { return lookingTxn{l.Txn.Then(o...), l.by} }
+func (l lookingTxn) Else(o ...clientv3.Op) clientv3.Txn { return lookingTxn{l.Txn.Else(o...), l.by} }
+
+func (l lookingTxn) Commit() (*clientv3.TxnResponse, error) {
+	response, err := l.Txn.Commit()
+	if err == nil {
+		l.by.looks.saw(l.by.server, response.Header.Revision, response.Succeeded)
+	}
+	return response, err
+}
+
 // One of several servers compacts in each interval, and another when that is
 // gone.
 func TestCompactEveryTakesTurns(t *testing.T) {
@@ -78,11 +135,13 @@ func TestCompactEveryTakesTurns(t *testing.T) {
 			version = response.Events[len(response.Events)-1].Kv.Version
 		}
 	}
+	seen := &looks{when: map[int][]time.Time{}, last: map[int]int64{}, compacted: map[int][]int64{}}
 	done := make(chan error)
 	var stops []context.CancelFunc
-	began := time.Now()
-	for range several {
-		store, err := etcdstore.New(etcdstore.Config{Client: client})
+	for server := range several {
+		own := clientv3.NewCtxClient(t.Context())
+		own.KV = looking{client.KV, seen, server}
+		store, err := etcdstore.New(etcdstore.Config{Client: own})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,11 +152,6 @@ func TestCompactEveryTakesTurns(t *testing.T) {
 		}()
 	}
 	await(turns)
-	// One server takes at least this long for so many turns; three that do not
-	// heed each other take a third.
-	if took := time.Since(began); took < (turns-1)*interval*2/3 {
-		t.Errorf("%d compactions in %v, one every %v wanted", turns, took, interval)
-	}
 	for i, stop := range stops {
 		stop()
 		if err := <-done; err != nil {
@@ -106,6 +160,15 @@ func TestCompactEveryTakesTurns(t *testing.T) {
 		if i < len(stops)-1 {
 			await(version + 2)
 		}
+	}
+	for server, when := range seen.when {
+		// Two ticks may be waiting when one look has taken long.
+		if took := when[len(when)-1].Sub(when[0]); took < time.Duration(len(when)-3)*interval {
+			t.Errorf("server %d looked %d times in %v", server, len(when), took)
+		}
+	}
+	if len(seen.early) > 0 {
+		t.Errorf("out of turn: %q", seen.early)
 	}
 }
 

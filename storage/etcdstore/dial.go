@@ -31,7 +31,8 @@ type DialConfig struct {
 	// TLS holds the authorities to trust and the client's certificate. Nil speaks
 	// plain text, which must be spelled http:// in every endpoint.
 	TLS *tls.Config
-	// Timeout bounds Dial. Zero is 5 seconds.
+	// Timeout bounds the wait for an answer. Zero is 5 seconds. What is wrong with
+	// an etcd that does not answer is found out in at most 2 seconds more.
 	Timeout time.Duration
 }
 
@@ -107,8 +108,9 @@ func (c DialConfig) host(endpoint string) (string, error) {
 	return host, nil
 }
 
-// diagnoseTimeout bounds the second look at an endpoint after a failed Dial.
-const diagnoseTimeout = 500 * time.Millisecond
+// diagnoseTimeout bounds the second look at an endpoint after a failed Dial. Only
+// who says nothing takes so long; a handshake on a machine that is busy has to fit.
+const diagnoseTimeout = 2 * time.Second
 
 // diagnose tells what is wrong with each endpoint, which the time-out of a
 // request does not.

@@ -66,14 +66,13 @@ func TestDialDead(t *testing.T) {
 		"silent":  {"http://" + deaf(t)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			began := time.Now()
 			client, err := etcdstore.Dial(t.Context(), etcdstore.DialConfig{Endpoints: endpoints, Timeout: time.Second})
 			if err == nil {
 				_ = client.Close()
 				t.Fatal("dialled a dead etcd")
 			}
-			if took := time.Since(began); took > 4*time.Second {
-				t.Errorf("took %v", took)
+			if !strings.Contains(err.Error(), "no answer within 1s") {
+				t.Errorf("error %v", err)
 			}
 			for _, endpoint := range endpoints {
 				if !strings.Contains(err.Error(), endpoint) {
@@ -130,7 +129,7 @@ func TestNewRefusesConfig(t *testing.T) {
 func TestValueTooLarge(t *testing.T) {
 	a := newAuthority(t)
 	client, err := etcdstore.Dial(t.Context(), etcdstore.DialConfig{
-		Endpoints: []string{listen(t, a)}, TLS: a.client(t),
+		Endpoints: []string{listen(t, a)}, TLS: a.client(t), Timeout: patience,
 	})
 	if err != nil {
 		t.Fatal(err)

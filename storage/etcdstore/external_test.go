@@ -133,7 +133,7 @@ func listen(t testing.TB, a *authority) string {
 func TestExternal(t *testing.T) {
 	a := newAuthority(t)
 	client, err := etcdstore.Dial(t.Context(), etcdstore.DialConfig{
-		Endpoints: []string{listen(t, a)}, TLS: a.client(t),
+		Endpoints: []string{listen(t, a)}, TLS: a.client(t), Timeout: patience,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestExternal(t *testing.T) {
 func TestLargeReplay(t *testing.T) {
 	a := newAuthority(t)
 	client, err := etcdstore.Dial(t.Context(), etcdstore.DialConfig{
-		Endpoints: []string{listen(t, a)}, TLS: a.client(t),
+		Endpoints: []string{listen(t, a)}, TLS: a.client(t), Timeout: patience,
 	})
 	if err != nil {
 		t.Fatal(err)

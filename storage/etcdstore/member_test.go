@@ -13,9 +13,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -175,7 +175,7 @@ func (q *quorate) store(t *testing.T, members ...*member) (*etcdstore.Store, *cl
 		endpoints = append(endpoints, "https://"+m.config.Client)
 	}
 	client, err := etcdstore.Dial(t.Context(), etcdstore.DialConfig{
-		Endpoints: endpoints, TLS: q.authority.client(t), Timeout: 20 * time.Second,
+		Endpoints: endpoints, TLS: q.authority.client(t), Timeout: patience,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func (q *quorate) store(t *testing.T, members ...*member) (*etcdstore.Store, *cl
 // leader returns the member that the others follow, first, and the others.
 func (q *quorate) leader(t *testing.T, client *clientv3.Client) []*member {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
 		for i, m := range q.members {
@@ -206,13 +206,21 @@ func (q *quorate) leader(t *testing.T, client *clientv3.Client) []*member {
 	}
 }
 
+// given holds the ports that free has returned. Those whose tests run at once are
+// not yet listened at when others are looked for.
+var given sync.Map
+
 // free returns an address of this machine at which nothing listens, nor will
 // soon: its port is not among those that the kernel gives to connections.
 func free(t *testing.T) string {
 	t.Helper()
 	const lowest, ports = 20_000, 12_000
 	for {
-		address := fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(ports))
+		port := lowest + rand.IntN(ports)
+		if _, taken := given.LoadOrStore(port, true); taken {
+			continue
+		}
+		address := fmt.Sprintf("127.0.0.1:%d", port)
 		if listener, err := net.Listen("tcp", address); err == nil {
 			_ = listener.Close()
 			return address

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -13,6 +14,10 @@ import (
 	"github.com/planekit/planekit/storage/etcdstore/embedded"
 	"github.com/planekit/planekit/storage/storagetest"
 )
+
+// patience is how long a test waits for what must come. No machine is so slow:
+// what has not come by then never does.
+const patience = 2 * time.Minute
 
 // serve runs an etcd in this process for as long as t.
 func serve(t testing.TB) *clientv3.Client {

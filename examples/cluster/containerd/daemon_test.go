@@ -25,7 +25,7 @@ func daemon(t *testing.T, root string) *containerd.Daemon {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		if err := d.Stop(ctx); err != nil {
 			t.Error(err)

