@@ -63,12 +63,13 @@ func TestJobAdoptsAndReleases(t *testing.T) {
 }
 
 // TestJobLooksBeforeItAdopts has a copy in which the deletion of a Job has not
-// arrived. What the garbage collector orphans meanwhile stays so.
+// arrived. What the garbage collector orphans meanwhile, and is seen at once, stays
+// so.
 func TestJobLooksBeforeItAdopts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		must[*batchv1.Job](t)(w.jobs.Create(t.Context(), byApp(newJob(0, 1))))
-		p := w.runJobs(t, lag{least: time.Minute})
+		p := w.runJobsWith(t, lag{least: time.Minute}, lag{})
 		orphan := metav1.DeletePropagationOrphan
 		if err := w.jobs.Delete(t.Context(), "default", "sum", metav1.DeleteOptions{PropagationPolicy: &orphan}); err != nil {
 			t.Fatal(err)
