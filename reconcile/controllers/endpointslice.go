@@ -27,11 +27,7 @@ type EndpointSliceConfig struct {
 	PodsByNamespace     NameIndex[*corev1.Pod]
 	// SlicesByService is an index of EndpointSlices by [ByService].
 	SlicesByService NameIndex[*discoveryv1.EndpointSlice]
-	Writer          interface {
-		Creator[*discoveryv1.EndpointSlice]
-		Updater[*discoveryv1.EndpointSlice]
-		Deleter
-	}
+	Writer          SliceWriter
 	// Events may be nil.
 	Events Events
 	// MaxEndpoints is how many endpoints a slice has at most, up to 1000. Zero is
@@ -83,15 +79,7 @@ func NewEndpointSlice(config EndpointSliceConfig) (*EndpointSlice, error) {
 	watch(c.loop, config.Services, enqueueObject[*corev1.Service](c.loop))
 	watchPods(c.loop, config.Pods, config.ServicesByNamespace)
 	watch(c.loop, config.Nodes, c.nodeChanged)
-	watch(c.loop, config.EndpointSlices, func(old, new *discoveryv1.EndpointSlice) {
-		for _, slice := range []*discoveryv1.EndpointSlice{old, new} {
-			if slice != nil && slice.Labels[discoveryv1.LabelManagedBy] == slicesManager {
-				for _, service := range ByService(slice) {
-					c.Enqueue(service)
-				}
-			}
-		}
-	})
+	watchSlices(c.loop, config.EndpointSlices, slicesManager)
 	return c, nil
 }
 
@@ -133,12 +121,7 @@ func (c *EndpointSlice) reconcile(ctx context.Context, name string) (reconcile.R
 	if !hasSelector(service) {
 		return reconcile.Result{}, nil
 	}
-	var have []*discoveryv1.EndpointSlice
-	for slice := range c.config.SlicesByService.Get(name) {
-		if slice.Labels[discoveryv1.LabelManagedBy] == slicesManager {
-			have = append(have, slice)
-		}
-	}
+	have := slicesOf(name, slicesManager, c.config.SlicesByService)
 	pods := selected(service, c.config.PodsByNamespace.Get(service.Namespace))
 	plan := planEndpointSlices(slicePlanner{service: service, zone: c.zone, max: c.config.MaxEndpoints}, pods, have)
 	trigger, at := c.triggers.next(service, pods)
@@ -191,7 +174,7 @@ func (c *EndpointSlice) act(ctx context.Context, service *corev1.Service, plan s
 }
 
 func (c *EndpointSlice) create(ctx context.Context, service *corev1.Service, create []*discoveryv1.EndpointSlice, at time.Time) error {
-	nameSlices(service, create, func(name string) bool {
+	nameSlices(service.UID, create, func(name string) bool {
 		_, taken := c.config.EndpointSlices.Get(join(service.Namespace, name))
 		return taken
 	})
