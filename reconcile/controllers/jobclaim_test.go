@@ -83,6 +83,29 @@ func TestJobLooksBeforeItAdopts(t *testing.T) {
 	})
 }
 
+// TestJobAdoptsForItselfOnly has a copy that shows a Job which is gone, and of whose
+// name there is another. An orphan is the other's.
+func TestJobAdoptsForItselfOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		must[*batchv1.Job](t)(w.jobs.Create(t.Context(), byApp(newJob(0, 1))))
+		p := w.runJobsWith(t, lag{least: time.Minute}, lag{})
+		removeOutside(t, w.jobs, "default", "sum")
+		second := must[*batchv1.Job](t)(w.jobs.Create(t.Context(), byApp(newJob(0, 1))))
+		w.pods.check = func(_, pod *corev1.Pod) {
+			if owner := metav1.GetControllerOf(pod); owner != nil && owner.UID != second.UID {
+				t.Errorf("adopted for %s, which is gone", owner.UID)
+			}
+		}
+		w.orphan(t, "stray")
+		settle()
+		if owner := metav1.GetControllerOf(w.pods.list()[0]); owner == nil || owner.UID != second.UID {
+			t.Errorf("the owner is %v, want %s", owner, second.UID)
+		}
+		p.stop(t)
+	})
+}
+
 // TestJobDeleted deletes a Job whose pods run. Nothing holds them after that,
 // whatever becomes of them.
 func TestJobDeleted(t *testing.T) {
