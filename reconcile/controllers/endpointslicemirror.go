@@ -13,8 +13,6 @@ import (
 	"github.com/planekit/planekit/reconcile"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // EndpointSliceMirrorConfig joins an EndpointSliceMirror controller to its
@@ -36,13 +34,6 @@ type EndpointSliceMirrorConfig struct {
 	Log     logr.Logger
 }
 
-// SliceWriter is how controllers change endpoint slices.
-type SliceWriter interface {
-	Creator[*discoveryv1.EndpointSlice]
-	Updater[*discoveryv1.EndpointSlice]
-	Deleter
-}
-
 // EndpointSliceMirror makes endpoint slices of the Endpoints that users make for
 // services without a selector, for clients that know only slices. Those with the
 // label endpointslice.kubernetes.io/skip-mirror set to "true" have slices already,
@@ -55,8 +46,8 @@ type SliceWriter interface {
 // same.
 type EndpointSliceMirror struct {
 	*loop
-	config  EndpointSliceMirrorConfig
-	written written
+	config EndpointSliceMirrorConfig
+	slices sliceControl
 
 	mu sync.Mutex
 	// told has, by their name, the resource version of the Endpoints of which it was
@@ -78,7 +69,10 @@ func NewEndpointSliceMirror(config EndpointSliceMirrorConfig) (*EndpointSliceMir
 	if config.Events == nil {
 		config.Events = noEvents{}
 	}
-	c := &EndpointSliceMirror{config: config, told: map[string]string{}}
+	c := &EndpointSliceMirror{config: config, told: map[string]string{}, slices: sliceControl{
+		slices: config.EndpointSlices, byService: config.SlicesByService, writer: config.Writer,
+		manager: mirrorManager, kind: endpointsKind.Kind,
+	}}
 	// The times of Kubernetes: a change may need many writes.
 	backoff := reconcile.Backoff{Min: time.Second, Max: 100 * time.Second}
 	if c.loop, err = newLoop("endpointslicemirror", config.Workers, config.Log, backoff, c.reconcile); err != nil {
@@ -94,68 +88,26 @@ func NewEndpointSliceMirror(config EndpointSliceMirrorConfig) (*EndpointSliceMir
 			c.Enqueue(key(cmp.Or(new, old)))
 		}
 	})
-	watchSlices(c.loop, config.EndpointSlices, mirrorManager)
+	c.slices.watch(c.loop)
 	return c, nil
 }
 
-// watchSlices enqueues the services of the slices that are or were manager's.
-func watchSlices(l *loop, cache Cache[*discoveryv1.EndpointSlice], manager string) {
-	watch(l, cache, func(old, new *discoveryv1.EndpointSlice) {
-		for _, slice := range []*discoveryv1.EndpointSlice{old, new} {
-			if slice != nil && slice.Labels[discoveryv1.LabelManagedBy] == manager {
-				for _, service := range ByService(slice) {
-					l.Enqueue(service)
-				}
-			}
-		}
-	})
-}
-
-// slicesOf are the slices of a service that are manager's.
-func slicesOf(service, manager string, index NameIndex[*discoveryv1.EndpointSlice]) (list []*discoveryv1.EndpointSlice) {
-	for slice := range index.Get(service) {
-		if slice.Labels[discoveryv1.LabelManagedBy] == manager {
-			list = append(list, slice)
-		}
-	}
-	return list
-}
-
 func (c *EndpointSliceMirror) reconcile(ctx context.Context, name string) (reconcile.Result, error) {
-	if err := c.written.wait(ctx, name, c.config.EndpointSlices.WaitFor); err != nil {
+	if err := c.slices.wait(ctx, name); err != nil {
 		return reconcile.Result{}, err
 	}
-	have := slicesOf(name, mirrorManager, c.config.SlicesByService)
+	have := c.slices.of(name)
 	endpoints, _ := c.config.Endpoints.Get(name)
 	service, _ := c.config.Services.Get(name)
 	if !mirrored(endpoints) || !endpointsByHand(service) {
 		c.isNews(name, "")
-		return reconcile.Result{}, c.remove(ctx, name, have)
+		return reconcile.Result{}, c.slices.remove(ctx, name, have)
 	}
 	plan := planMirror(endpoints, have, c.config.MaxEndpoints)
 	if c.isNews(name, endpoints.ResourceVersion) {
 		c.tell(endpoints, plan)
 	}
-	if endpoints.DeletionTimestamp == nil {
-		err := c.create(ctx, name, endpoints, plan.create)
-		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			return reconcile.Result{}, nil
-		}
-		if err != nil {
-			return reconcile.Result{}, err
-		}
-	}
-	for _, slice := range plan.update {
-		stored, err := c.config.Writer.Update(ctx, slice)
-		switch {
-		case apierrors.IsNotFound(err):
-			return reconcile.Result{}, fmt.Errorf("%w: %w", errStale, err)
-		case err != nil:
-			return reconcile.Result{}, fmt.Errorf("failed to update %s EndpointSlice for Endpoints %s: %w", slice.Name, name, err)
-		}
-		c.written.add(name, stored.ResourceVersion)
-	}
-	return reconcile.Result{}, c.remove(ctx, name, plan.remove)
+	return reconcile.Result{}, c.slices.carryOut(ctx, endpoints, plan.sliceWrites)
 }
 
 // isNews notes that the Endpoints are of a resource version, empty if there are
@@ -184,32 +136,4 @@ func (c *EndpointSliceMirror) tell(endpoints *corev1.Endpoints, plan mirrorPlan)
 		warn("TooManyAddressesToMirror", "A max of %d addresses can be mirrored to EndpointSlices per Endpoints subset. %d addresses were skipped",
 			c.config.MaxEndpoints, plan.skipped)
 	}
-}
-
-func (c *EndpointSliceMirror) create(ctx context.Context, name string, endpoints *corev1.Endpoints, create []*discoveryv1.EndpointSlice) error {
-	nameSlices(endpoints.UID, create, func(slice string) bool {
-		_, taken := c.config.EndpointSlices.Get(join(endpoints.Namespace, slice))
-		return taken
-	})
-	for _, slice := range create {
-		stored, err := c.config.Writer.Create(ctx, slice)
-		switch {
-		case apierrors.IsAlreadyExists(err): // made here, and the answer was lost
-			return fmt.Errorf("%w: %w", errStale, err)
-		case err != nil:
-			return fmt.Errorf("failed to create EndpointSlice for Endpoints %s: %w", name, err)
-		}
-		c.written.add(name, stored.ResourceVersion)
-	}
-	return nil
-}
-
-func (c *EndpointSliceMirror) remove(ctx context.Context, name string, remove []*discoveryv1.EndpointSlice) error {
-	for _, slice := range remove {
-		err := c.config.Writer.Delete(ctx, slice.Namespace, slice.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &slice.UID}})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("failed to delete %s EndpointSlice for Endpoints %s: %w", slice.Name, name, err)
-		}
-	}
-	return nil
 }

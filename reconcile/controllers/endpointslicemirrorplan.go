@@ -40,8 +40,7 @@ func endpointsByHand(service *corev1.Service) bool {
 
 // mirrorPlan is what to do about the slices that mirror Endpoints.
 type mirrorPlan struct {
-	// create have no names yet, update have all of the object that is there.
-	create, update, remove []*discoveryv1.EndpointSlice
+	sliceWrites
 	// invalid counts the addresses that are none, skipped those and all that were
 	// too many.
 	invalid, skipped int

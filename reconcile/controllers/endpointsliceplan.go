@@ -17,9 +17,7 @@ const slicesManager = "endpointslice-controller.k8s.io"
 
 // slicePlan is what to do about the slices of a service.
 type slicePlan struct {
-	// create have no names yet, update have all of the object that is there.
-	create, update []*discoveryv1.EndpointSlice
-	remove         []*discoveryv1.EndpointSlice
+	sliceWrites
 	// lost are pods left out because nothing is known of their nodes.
 	lost []*corev1.Pod
 }
