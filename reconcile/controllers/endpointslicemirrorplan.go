@@ -71,6 +71,7 @@ func planMirror(endpoints *corev1.Endpoints, have []*discoveryv1.EndpointSlice, 
 		case same == nil:
 			plan.create = append(plan.create, slice)
 		case !sameMirror(same, slice):
+			slice.GenerateName = "" // as Kubernetes writes a slice that it keeps
 			plan.update = append(plan.update, becomes(same, slice))
 		}
 	}
@@ -88,7 +89,8 @@ func planMirror(endpoints *corev1.Endpoints, have []*discoveryv1.EndpointSlice, 
 // becomes is slice with all that the other says.
 func becomes(slice, other *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	slice = slice.DeepCopy()
-	slice.Labels, slice.Annotations, slice.OwnerReferences = other.Labels, other.Annotations, other.OwnerReferences
+	slice.GenerateName, slice.Labels, slice.Annotations = other.GenerateName, other.Labels, other.Annotations
+	slice.OwnerReferences = other.OwnerReferences
 	slice.Ports, slice.Endpoints = other.Ports, other.Endpoints
 	return slice
 }

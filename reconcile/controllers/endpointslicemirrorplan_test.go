@@ -166,6 +166,9 @@ func TestMirrorChanges(t *testing.T) {
 			t.Errorf("%s: +%d ~%d -%d, want +%d ~%d -%d", name, len(plan.create), len(plan.update), len(plan.remove), test.create, test.update, test.remove)
 		}
 		for _, slice := range plan.update {
+			if recycled := name == "another port"; recycled != (slice.GenerateName == "db-") {
+				t.Errorf("%s: generated from %q", name, slice.GenerateName)
+			}
 			if slice.Name != "db-0" || slice.UID != "slice-0" || slice.ResourceVersion != "0" || !sameMirror(slice, stored(test.subset)[0]) {
 				t.Errorf("%s: becomes %+v", name, slice)
 			}
