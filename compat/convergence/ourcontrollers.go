@@ -140,6 +140,7 @@ func (o *ours) workloads() {
 func (o *ours) network() {
 	services := informer.NewIndex(o.services, controllers.ByNamespace[*corev1.Service])
 	pods := informer.NewIndex(o.pods, controllers.ByNamespace[*corev1.Pod])
+	slices := informer.NewIndex(o.endpointSlices, controllers.ByService)
 	o.add(controllers.NewEndpoints(controllers.EndpointsConfig{
 		Services: o.services, Pods: o.pods, Endpoints: o.endpoints, ServicesByNamespace: services, PodsByNamespace: pods,
 		ServiceReader: typed.Services(o.api), Writer: typed.Endpoints(o.api),
@@ -148,9 +149,13 @@ func (o *ours) network() {
 	o.add(controllers.NewEndpointSlice(controllers.EndpointSliceConfig{
 		Services: o.services, Pods: o.pods, Nodes: o.nodes, EndpointSlices: o.endpointSlices,
 		ServicesByNamespace: services, PodsByNamespace: pods,
-		SlicesByService: informer.NewIndex(o.endpointSlices, controllers.ByService),
-		Writer:          typed.EndpointSlices(o.api),
-		Events:          o.recorder("endpoint-slice-controller"), Log: o.log,
+		SlicesByService: slices, Writer: typed.EndpointSlices(o.api),
+		Events: o.recorder("endpoint-slice-controller"), Log: o.log,
+	}))
+	o.add(controllers.NewEndpointSliceMirror(controllers.EndpointSliceMirrorConfig{
+		Services: o.services, Endpoints: o.endpoints, EndpointSlices: o.endpointSlices,
+		SlicesByService: slices, Writer: typed.EndpointSlices(o.api),
+		Events: o.recorder("endpoint-slice-mirroring-controller"), Log: o.log,
 	}))
 }
 

@@ -66,6 +66,7 @@ func controllerMakers() map[string]func(*manager) (runner, error) {
 		"deployment-controller":                    (*manager).deployment,
 		"endpoints-controller":                     (*manager).legacyEndpoints,
 		"endpointslice-controller":                 (*manager).endpointSlice,
+		"endpointslice-mirroring-controller":       (*manager).endpointSliceMirror,
 		"garbage-collector-controller":             (*manager).garbageCollector,
 		"job-controller":                           (*manager).job,
 		"namespace-controller":                     (*manager).namespace,
@@ -240,6 +241,20 @@ func (m *manager) endpointSlice() (runner, error) {
 		Events:              m.events,
 		Workers:             m.workersOf("concurrent-service-endpoint-syncs"),
 		Log:                 m.log,
+	})
+}
+
+func (m *manager) endpointSliceMirror() (runner, error) {
+	return controllers.NewEndpointSliceMirror(controllers.EndpointSliceMirrorConfig{
+		Services:        m.copies.services,
+		Endpoints:       m.copies.legacyEndpoints,
+		EndpointSlices:  m.copies.endpointSlices,
+		SlicesByService: m.cluster.endpoints,
+		MaxEndpoints:    m.tuning().mirroredEndpoints,
+		Writer:          typed.EndpointSlices(m.api),
+		Events:          m.events,
+		Workers:         m.workersOf("mirroring-concurrent-service-endpoint-syncs"),
+		Log:             m.log,
 	})
 }
 

@@ -19,6 +19,7 @@ type tuning struct {
 	evictions                   controllers.EvictionLimits
 	endedPods                   int
 	sliceEndpoints              int
+	mirroredEndpoints           int
 }
 
 // workerFlags say how many workers controllers have. Where kube-controller-manager
@@ -39,6 +40,7 @@ var workerFlags = []struct {
 	{"concurrent-service-endpoint-syncs", 5, 50, "services whose endpoint slices"},
 	{"concurrent-serviceaccount-token-syncs", 5, 0, "secrets with tokens"},
 	{"concurrent-ttl-after-finished-syncs", 5, 0, "jobs that are over"},
+	{"mirroring-concurrent-service-endpoint-syncs", 5, 50, "services whose endpoints are made by hand"},
 }
 
 func (t *tuning) add(flags *pflag.FlagSet) {
@@ -54,6 +56,7 @@ func (t *tuning) add(flags *pflag.FlagSet) {
 	flags.IntVar(&t.evictions.Large, "large-cluster-size-threshold", 50, "how many nodes a zone may have and be small")
 	flags.IntVar(&t.endedPods, "terminated-pod-gc-threshold", 12500, "how many pods that have ended are kept; all of them if it is not positive")
 	flags.IntVar(&t.sliceEndpoints, "max-endpoints-per-slice", 100, "how many endpoints an endpoint slice has at most")
+	flags.IntVar(&t.mirroredEndpoints, "mirroring-max-endpoints-per-subset", 1000, "how many addresses of a subset of endpoints made by hand are mirrored at most")
 }
 
 func (t *tuning) check() error {
@@ -78,6 +81,7 @@ func (t *tuning) check() error {
 		{!(e.Unhealthy >= 0 && e.Unhealthy <= 1), "--unhealthy-zone-threshold must be between 0 and 1"},
 		{e.Large < 0, "--large-cluster-size-threshold must not be negative"},
 		{t.sliceEndpoints < 1 || t.sliceEndpoints > 1000, "--max-endpoints-per-slice must be between 1 and 1000"},
+		{t.mirroredEndpoints < 1 || t.mirroredEndpoints > 1000, "--mirroring-max-endpoints-per-subset must be between 1 and 1000"},
 	} {
 		if f.wrong {
 			wrong = append(wrong, errors.New(f.text))

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 users still make Endpoints by hand
+
 package main
 
 import (
@@ -30,13 +32,14 @@ func TestTuningDefaults(t *testing.T) {
 		"concurrent-deployment-syncs": 5, "concurrent-endpoint-syncs": 5, "concurrent-gc-syncs": 20, "concurrent-job-syncs": 5,
 		"concurrent-namespace-syncs": 10, "concurrent-replicaset-syncs": 5, "concurrent-resource-quota-syncs": 5,
 		"concurrent-service-endpoint-syncs": 5, "concurrent-serviceaccount-token-syncs": 5, "concurrent-ttl-after-finished-syncs": 5,
+		"mirroring-concurrent-service-endpoint-syncs": 5,
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("workers %v, want %v", got, want)
 	}
 	tuned := o.controllers.tuning
-	if tuned.endedPods != 12500 || tuned.sliceEndpoints != 100 {
-		t.Errorf("%d pods, %d endpoints", tuned.endedPods, tuned.sliceEndpoints)
+	if tuned.endedPods != 12500 || tuned.sliceEndpoints != 100 || tuned.mirroredEndpoints != 1000 {
+		t.Errorf("%d pods, %d endpoints, %d mirrored", tuned.endedPods, tuned.sliceEndpoints, tuned.mirroredEndpoints)
 	}
 }
 
@@ -53,6 +56,9 @@ func TestTuningRefused(t *testing.T) {
 		{"--large-cluster-size-threshold -1", "--large-cluster-size-threshold must not be negative"},
 		{"--max-endpoints-per-slice 0", "--max-endpoints-per-slice must be between 1 and 1000"},
 		{"--max-endpoints-per-slice 1001", "--max-endpoints-per-slice must be between 1 and 1000"},
+		{"--mirroring-concurrent-service-endpoint-syncs 51", "--mirroring-concurrent-service-endpoint-syncs must not be more than 50, but got 51"},
+		{"--mirroring-max-endpoints-per-subset 0", "--mirroring-max-endpoints-per-subset must be between 1 and 1000"},
+		{"--mirroring-max-endpoints-per-subset 1001", "--mirroring-max-endpoints-per-subset must be between 1 and 1000"},
 	} {
 		if _, err := parse(strings.Fields(test.arguments)...); err == nil || err.Error() != test.want {
 			t.Errorf("%s: error %v, want %q", test.arguments, err, test.want)
@@ -97,8 +103,9 @@ func TestTuning(t *testing.T) {
 		"concurrent-job-syncs": "job", "concurrent-namespace-syncs": "namespace", "concurrent-replicaset-syncs": "replicaset",
 		"concurrent-resource-quota-syncs": "resourcequota", "concurrent-service-endpoint-syncs": "endpointslice",
 		"concurrent-serviceaccount-token-syncs": "token", "concurrent-ttl-after-finished-syncs": "ttlafterfinished",
+		"mirroring-concurrent-service-endpoint-syncs": "endpointslicemirror",
 	}
-	arguments := []string{"--storage", "memory", "--nodes", "1", "--max-endpoints-per-slice", "1", "--terminated-pod-gc-threshold", "1"}
+	arguments := []string{"--storage", "memory", "--nodes", "1", "--max-endpoints-per-slice", "1", "--mirroring-max-endpoints-per-subset", "1", "--terminated-pod-gc-threshold", "1"}
 	var want []string
 	for i, f := range workerFlags {
 		arguments = append(arguments, "--"+f.name, fmt.Sprint(21+i))
@@ -119,6 +126,20 @@ func TestTuning(t *testing.T) {
 	awaited(t, "two slices for two pods", func(ctx context.Context) string {
 		list, _, err := typed.EndpointSlices(api).List(ctx, "default", metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=web"})
 		if err != nil || len(list) != 2 || len(list[0].Endpoints) != 1 || len(list[1].Endpoints) != 1 {
+			return fmt.Sprint(len(list), " slices ", text(err))
+		}
+		return ""
+	})
+	byHand := newWebService()
+	byHand.Name, byHand.Spec.Selector = "db", nil
+	mustCreate(t, typed.Services(api), byHand)
+	mustCreate(t, typed.Endpoints(api), &corev1.Endpoints{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"},
+		Subsets:    []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: "192.0.2.1"}, {IP: "192.0.2.2"}}, Ports: []corev1.EndpointPort{{Port: 80}}}},
+	})
+	awaited(t, "a slice for one of two addresses", func(ctx context.Context) string {
+		list, _, err := typed.EndpointSlices(api).List(ctx, "default", metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=db"})
+		if err != nil || len(list) != 1 || len(list[0].Endpoints) != 1 {
 			return fmt.Sprint(len(list), " slices ", text(err))
 		}
 		return ""

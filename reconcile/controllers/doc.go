@@ -1,8 +1,8 @@
 // Package controllers has the controllers of a Kubernetes control plane:
 // Deployment, ReplicaSet, Job and the time to live of Jobs, garbage collector,
 // Namespace, ServiceAccount, ClusterRole, ResourceQuota, node addresses, node
-// lifecycle, eviction by taints, pod garbage, endpoint slices and endpoints, and
-// the tokens of secrets. A [Manager] runs those that are chosen.
+// lifecycle, eviction by taints, pod garbage, endpoint slices, their mirroring and
+// endpoints, and the tokens of secrets. A [Manager] runs those that are chosen.
 //
 //	replicaSets, err := controllers.NewReplicaSet(controllers.ReplicaSetConfig{
 //		ReplicaSets:      replicaSetInformer,

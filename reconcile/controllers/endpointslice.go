@@ -5,14 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/reconcile"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // EndpointSliceConfig joins an EndpointSlice controller to its surroundings. All
@@ -27,11 +26,7 @@ type EndpointSliceConfig struct {
 	PodsByNamespace     NameIndex[*corev1.Pod]
 	// SlicesByService is an index of EndpointSlices by [ByService].
 	SlicesByService NameIndex[*discoveryv1.EndpointSlice]
-	Writer          interface {
-		Creator[*discoveryv1.EndpointSlice]
-		Updater[*discoveryv1.EndpointSlice]
-		Deleter
-	}
+	Writer          SliceWriter
 	// Events may be nil.
 	Events Events
 	// MaxEndpoints is how many endpoints a slice has at most, up to 1000. Zero is
@@ -56,7 +51,7 @@ const (
 type EndpointSlice struct {
 	*loop
 	config   EndpointSliceConfig
-	written  written
+	slices   sliceControl
 	triggers triggers
 }
 
@@ -75,7 +70,10 @@ func NewEndpointSlice(config EndpointSliceConfig) (*EndpointSlice, error) {
 	if config.Events == nil {
 		config.Events = noEvents{}
 	}
-	c := &EndpointSlice{config: config}
+	c := &EndpointSlice{config: config, slices: sliceControl{
+		slices: config.EndpointSlices, byService: config.SlicesByService, writer: config.Writer,
+		manager: slicesManager, kind: serviceKind.Kind,
+	}}
 	// A service may need many writes, so failures wait longer than elsewhere.
 	if c.loop, err = newLoop("endpointslice", config.Workers, config.Log, reconcile.Backoff{Min: time.Second}, c.reconcile); err != nil {
 		return nil, err
@@ -83,15 +81,7 @@ func NewEndpointSlice(config EndpointSliceConfig) (*EndpointSlice, error) {
 	watch(c.loop, config.Services, enqueueObject[*corev1.Service](c.loop))
 	watchPods(c.loop, config.Pods, config.ServicesByNamespace)
 	watch(c.loop, config.Nodes, c.nodeChanged)
-	watch(c.loop, config.EndpointSlices, func(old, new *discoveryv1.EndpointSlice) {
-		for _, slice := range []*discoveryv1.EndpointSlice{old, new} {
-			if slice != nil && slice.Labels[discoveryv1.LabelManagedBy] == slicesManager {
-				for _, service := range ByService(slice) {
-					c.Enqueue(service)
-				}
-			}
-		}
-	})
+	c.slices.watch(c.loop)
 	return c, nil
 }
 
@@ -122,7 +112,7 @@ func (c *EndpointSlice) zone(node string) (string, bool) {
 }
 
 func (c *EndpointSlice) reconcile(ctx context.Context, name string) (reconcile.Result, error) {
-	if err := c.written.wait(ctx, name, c.config.EndpointSlices.WaitFor); err != nil {
+	if err := c.slices.wait(ctx, name); err != nil {
 		return reconcile.Result{}, err
 	}
 	service, ok := c.config.Services.Get(name)
@@ -133,14 +123,8 @@ func (c *EndpointSlice) reconcile(ctx context.Context, name string) (reconcile.R
 	if !hasSelector(service) {
 		return reconcile.Result{}, nil
 	}
-	var have []*discoveryv1.EndpointSlice
-	for slice := range c.config.SlicesByService.Get(name) {
-		if slice.Labels[discoveryv1.LabelManagedBy] == slicesManager {
-			have = append(have, slice)
-		}
-	}
 	pods := selected(service, c.config.PodsByNamespace.Get(service.Namespace))
-	plan := planEndpointSlices(slicePlanner{service: service, zone: c.zone, max: c.config.MaxEndpoints}, pods, have)
+	plan := planEndpointSlices(slicePlanner{service: service, zone: c.zone, max: c.config.MaxEndpoints}, pods, c.slices.of(name))
 	trigger, at := c.triggers.next(service, pods)
 	if err := c.act(ctx, service, plan, at); err != nil {
 		if !isStale(err) && ctx.Err() == nil {
@@ -153,58 +137,17 @@ func (c *EndpointSlice) reconcile(ctx context.Context, name string) (reconcile.R
 	return reconcile.Result{}, nil
 }
 
-// act carries out plan: what is new first, so that no endpoint is missing that is
-// to stay.
+// act carries out plan. at is when what it is about came to be.
 func (c *EndpointSlice) act(ctx context.Context, service *corev1.Service, plan slicePlan, at time.Time) error {
-	// One that is going needs no slices, and the collector is at those it has.
-	if service.DeletionTimestamp == nil {
-		err := c.create(ctx, service, plan.create, at)
-		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-	for _, slice := range plan.update {
+	for _, slice := range slices.Concat(plan.create, plan.update) {
 		slice.Annotations = annotateTrigger(slice.Annotations, at)
-		stored, err := c.config.Writer.Update(ctx, slice)
-		switch {
-		case apierrors.IsNotFound(err):
-			return fmt.Errorf("%w: %w", errStale, err)
-		case err != nil:
-			return fmt.Errorf("failed to update %s EndpointSlice for Service %s: %w", slice.Name, key(service), err)
-		}
-		c.written.add(key(service), stored.ResourceVersion)
 	}
-	for _, slice := range plan.remove {
-		err := c.config.Writer.Delete(ctx, slice.Namespace, slice.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &slice.UID}})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("failed to delete %s EndpointSlice for Service %s: %w", slice.Name, key(service), err)
-		}
+	if err := c.slices.carryOut(ctx, service, plan.sliceWrites); err != nil {
+		return err
 	}
 	var lost []error
 	for _, pod := range plan.lost {
 		lost = append(lost, fmt.Errorf("skipping Pod %s for Service %s: Node %s Not Found", pod.Name, key(service), pod.Spec.NodeName))
 	}
 	return errors.Join(lost...)
-}
-
-func (c *EndpointSlice) create(ctx context.Context, service *corev1.Service, create []*discoveryv1.EndpointSlice, at time.Time) error {
-	nameSlices(service, create, func(name string) bool {
-		_, taken := c.config.EndpointSlices.Get(join(service.Namespace, name))
-		return taken
-	})
-	for _, slice := range create {
-		slice.Annotations = annotateTrigger(slice.Annotations, at)
-		stored, err := c.config.Writer.Create(ctx, slice)
-		switch {
-		case apierrors.IsAlreadyExists(err): // made here, and the answer was lost
-			return fmt.Errorf("%w: %w", errStale, err)
-		case err != nil:
-			return fmt.Errorf("failed to create EndpointSlice for Service %s: %w", key(service), err)
-		}
-		c.written.add(key(service), stored.ResourceVersion)
-	}
-	return nil
 }

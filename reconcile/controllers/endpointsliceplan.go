@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // slicesManager is what Kubernetes calls this controller in the slices it makes.
@@ -16,9 +17,7 @@ const slicesManager = "endpointslice-controller.k8s.io"
 
 // slicePlan is what to do about the slices of a service.
 type slicePlan struct {
-	// create have no names yet, update have all of the object that is there.
-	create, update []*discoveryv1.EndpointSlice
-	remove         []*discoveryv1.EndpointSlice
+	sliceWrites
 	// lost are pods left out because nothing is known of their nodes.
 	lost []*corev1.Pod
 }
@@ -253,13 +252,14 @@ func (p *slicePlanner) newSlice(family discoveryv1.AddressType, ports []discover
 	}
 }
 
-// nameSlices gives names to new slices of service: the first ones that are not
-// taken. So whoever makes the same slice twice is refused the second time.
-func nameSlices(service *corev1.Service, create []*discoveryv1.EndpointSlice, taken func(name string) bool) {
+// nameSlices gives names to new slices of the owner with the UID: the first ones
+// that are not taken. So whoever makes the same slice twice is refused the second
+// time.
+func nameSlices(owner types.UID, create []*discoveryv1.EndpointSlice, taken func(name string) bool) {
 	number := 0
 	for _, slice := range create {
 		for slice.Name == "" || taken(slice.Name) {
-			slice.Name = podName(slice.GenerateName, service.UID, number)
+			slice.Name = podName(slice.GenerateName, owner, number)
 			number++
 		}
 	}

@@ -72,7 +72,7 @@ func newPlans(most int) *plans {
 // next plans and carries out, and says what was done: "+2 ~1 -0".
 func (p *plans) next(pods []*corev1.Pod) string {
 	plan := planEndpointSlices(p.slicePlanner, pods, p.have)
-	nameSlices(p.service, plan.create, func(name string) bool { return p.at(name) >= 0 })
+	nameSlices(p.service.UID, plan.create, func(name string) bool { return p.at(name) >= 0 })
 	p.have = append(p.have, plan.create...)
 	for _, s := range plan.update {
 		p.have[p.at(s.Name)] = s

@@ -122,7 +122,7 @@ func planSubsets(service *corev1.Service, pods []*corev1.Pod) []corev1.EndpointS
 			continue
 		}
 		for _, port := range subsetPorts(service, pod) {
-			name := fmt.Sprintf("%q %d %s %q", port.Name, port.Port, port.Protocol, value(port.AppProtocol, ""))
+			name := portName(&port)
 			if ports[name] == nil {
 				ports[name] = &portAddresses{port: port}
 			}
@@ -130,6 +130,11 @@ func planSubsets(service *corev1.Service, pods []*corev1.Pod) []corev1.EndpointS
 		}
 		addresses = append(addresses, readyAddress{a, tolerant || ready(pod)})
 	}
+	return joinSubsets(addresses, ports)
+}
+
+// joinSubsets has the ports with the same addresses in one subset each.
+func joinSubsets(addresses []readyAddress, ports map[string]*portAddresses) []corev1.EndpointSubset {
 	byMembers := map[string]*corev1.EndpointSubset{}
 	for _, p := range ports {
 		name := fmt.Sprint(p.members)
@@ -179,7 +184,7 @@ func sortSubsets(subsets map[string]*corev1.EndpointSubset) []corev1.EndpointSub
 	for _, s := range subsets {
 		for _, list := range [][]corev1.EndpointAddress{s.Addresses, s.NotReadyAddresses} {
 			slices.SortFunc(list, func(a, b corev1.EndpointAddress) int {
-				return cmp.Or(strings.Compare(a.IP, b.IP), cmp.Compare(a.TargetRef.UID, b.TargetRef.UID))
+				return cmp.Or(strings.Compare(a.IP, b.IP), cmp.Compare(uidOfAddress(&a), uidOfAddress(&b)))
 			})
 		}
 		sortByHash(s.Ports)

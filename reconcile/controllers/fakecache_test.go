@@ -47,6 +47,16 @@ type lag struct {
 	twice int
 	// late is how much later, at most, handlers are told than the copy shows.
 	late time.Duration
+	// unlisted is of a copy whose first list takes long; nil if there is none.
+	unlisted *unlisted
+}
+
+// unlisted says that of the copies that are made one, by its number from one on, is
+// empty for a time: its list fails.
+type unlisted struct {
+	number int
+	until  time.Duration
+	made   int
 }
 
 // hold waits as long as handlers are told late.
@@ -75,6 +85,12 @@ func follow[T thing[T]](ctx context.Context, c *collection[T], l lag) *cache[T] 
 	} else {
 		l.random = rand.New(rand.NewPCG(l.random.Uint64(), 1))
 	}
+	if u := l.unlisted; u != nil {
+		if u.made++; u.made == u.number {
+			go k.listLate(ctx, c, l)
+			return k
+		}
+	}
 	c.api.mu.Lock()
 	k.objects, k.revision = maps.Clone(c.objects), c.api.revision
 	at := len(c.history)
@@ -82,6 +98,22 @@ func follow[T thing[T]](ctx context.Context, c *collection[T], l lag) *cache[T] 
 	close(k.synced)
 	go k.pump(ctx, c, l, at)
 	return k
+}
+
+// listLate gets the first list when it is time.
+func (k *cache[T]) listLate(ctx context.Context, c *collection[T], l lag) {
+	select {
+	case <-time.After(l.unlisted.until):
+	case <-ctx.Done():
+		return
+	}
+	c.api.mu.Lock()
+	all, revision, at := maps.Clone(c.objects), c.api.revision, len(c.history)
+	c.api.mu.Unlock()
+	tell := k.relist(all, revision)
+	close(k.synced)
+	tell(1)
+	k.pump(ctx, c, l, at)
 }
 
 func (k *cache[T]) pump(ctx context.Context, c *collection[T], l lag, at int) {

@@ -240,6 +240,92 @@ func TestGarbageLooksInCopy(t *testing.T) {
 	})
 }
 
+// TestGarbageOwnerRecreated has an owner go and another of its name come, which is
+// not the owner of what the first one left, whether the copies know of it or not.
+func TestGarbageOwnerRecreated(t *testing.T) {
+	for name, l := range map[string]lag{"at once": {}, "late": {least: time.Minute}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				w.pods.graceful = false
+				before := must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(t.Context(), newReplicaSet("owner", 1)))
+				removeOutside(t, w.replicaSets, "default", "owner")
+				after := must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(t.Context(), newReplicaSet("owner", 1)))
+				w.child(t, "left", before)
+				w.child(t, "new", after)
+				p := w.runGarbage(t, l, w.pods, w.replicaSets)
+				settle()
+				if pods := w.pods.list(); len(pods) != 1 || pods[0].Name != "new" {
+					t.Errorf("left are %v", pods)
+				}
+				p.stop(t)
+			})
+		})
+	}
+}
+
+// TestGarbageOwnerNotSeenYet has an owner that the API knows and the copy does not:
+// the pod that came with it stays.
+func TestGarbageOwnerNotSeenYet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.pods.graceful = false
+		var gets atomic.Int32
+		p := launch(t, func(ctx context.Context) []controllers.Runner {
+			return []controllers.Runner{must[*controllers.Garbage](t)(controllers.NewGarbage(controllers.GarbageConfig{Kinds: []controllers.GarbageKind{
+				controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, controllers.Cache[*corev1.Pod](follow(ctx, w.pods, lag{})), controllers.GarbageWriter[*corev1.Pod](w.pods)),
+				controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, controllers.Cache[*appsv1.ReplicaSet](follow(ctx, w.replicaSets, lag{least: time.Minute})),
+					controllers.GarbageWriter[*appsv1.ReplicaSet](countingReader{w.replicaSets, &gets})),
+			}}))}
+		})
+		rs := must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(t.Context(), newReplicaSet("owner", 1)))
+		w.child(t, "child", rs)
+		settle()
+		if n := gets.Load(); n == 0 || len(w.pods.list()) != 1 {
+			t.Errorf("the API was asked %d times, %d pods are left", n, len(w.pods.list()))
+		}
+		p.stop(t)
+	})
+}
+
+// TestGarbageOrphansAll: an owner that is deleted with the orphan policy stays until
+// nothing names it any more, however often that fails.
+func TestGarbageOrphansAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.pods.graceful = false
+		rs := must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(t.Context(), newReplicaSet("owner", 3)))
+		for _, name := range []string{"a", "b", "c"} {
+			w.child(t, name, rs)
+		}
+		failures := 3
+		w.fault = func(verb, name string) (bool, error) {
+			if verb == "patch" && name == "Pod default/b" && failures > 0 {
+				failures--
+				return false, errors.New("connection refused")
+			}
+			return true, nil
+		}
+		w.replicaSets.check = func(_, new *appsv1.ReplicaSet) {
+			for _, pod := range w.pods.objects {
+				if new == nil && len(pod.OwnerReferences) > 0 {
+					t.Errorf("%s is owned, and its owner is gone", pod.Name)
+				}
+			}
+		}
+		p := w.runGarbage(t, lag{}, w.pods, w.replicaSets)
+		orphan := metav1.DeletePropagationOrphan
+		if err := w.replicaSets.Delete(outside(), "default", "owner", metav1.DeleteOptions{PropagationPolicy: &orphan}); err != nil {
+			t.Fatal(err)
+		}
+		settle()
+		if sets, pods := len(w.replicaSets.list()), len(w.pods.list()); sets != 0 || pods != 3 || failures != 0 {
+			t.Errorf("%d owners and %d pods are left, want none and 3; %d failures to come", sets, pods, failures)
+		}
+		p.stop(t)
+	})
+}
+
 // TestGarbageOwnerElsewhere has an owner in another namespace, which is none.
 func TestGarbageOwnerElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

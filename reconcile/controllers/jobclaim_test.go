@@ -63,12 +63,13 @@ func TestJobAdoptsAndReleases(t *testing.T) {
 }
 
 // TestJobLooksBeforeItAdopts has a copy in which the deletion of a Job has not
-// arrived. What the garbage collector orphans meanwhile stays so.
+// arrived. What the garbage collector orphans meanwhile, and is seen at once, stays
+// so.
 func TestJobLooksBeforeItAdopts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		must[*batchv1.Job](t)(w.jobs.Create(t.Context(), byApp(newJob(0, 1))))
-		p := w.runJobs(t, lag{least: time.Minute})
+		p := w.runJobsWith(t, lag{least: time.Minute}, lag{})
 		orphan := metav1.DeletePropagationOrphan
 		if err := w.jobs.Delete(t.Context(), "default", "sum", metav1.DeleteOptions{PropagationPolicy: &orphan}); err != nil {
 			t.Fatal(err)
@@ -77,6 +78,29 @@ func TestJobLooksBeforeItAdopts(t *testing.T) {
 		settle()
 		if pod := w.pods.list()[0]; len(pod.OwnerReferences) != 0 || len(pod.Finalizers) != 0 {
 			t.Errorf("adopted: %+v", pod)
+		}
+		p.stop(t)
+	})
+}
+
+// TestJobAdoptsForItselfOnly has a copy that shows a Job which is gone, and of whose
+// name there is another. An orphan is the other's.
+func TestJobAdoptsForItselfOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		must[*batchv1.Job](t)(w.jobs.Create(t.Context(), byApp(newJob(0, 1))))
+		p := w.runJobsWith(t, lag{least: time.Minute}, lag{})
+		removeOutside(t, w.jobs, "default", "sum")
+		second := must[*batchv1.Job](t)(w.jobs.Create(t.Context(), byApp(newJob(0, 1))))
+		w.pods.check = func(_, pod *corev1.Pod) {
+			if owner := metav1.GetControllerOf(pod); owner != nil && owner.UID != second.UID {
+				t.Errorf("adopted for %s, which is gone", owner.UID)
+			}
+		}
+		w.orphan(t, "stray")
+		settle()
+		if owner := metav1.GetControllerOf(w.pods.list()[0]); owner == nil || owner.UID != second.UID {
+			t.Errorf("the owner is %v, want %s", owner, second.UID)
 		}
 		p.stop(t)
 	})

@@ -3,10 +3,12 @@ package controllers_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,4 +73,85 @@ func TestNamespaceWaits(t *testing.T) {
 			p.stop(t)
 		})
 	}
+}
+
+// TestNamespaceSaysWhy: whatever it is that a namespace waits for, alone, its status
+// says so, and it stays until that is over.
+func TestNamespaceSaysWhy(t *testing.T) {
+	for name, test := range map[string]struct {
+		rooms *rooms
+		mend  func(*rooms)
+		want  string
+	}{
+		"unknown": {&rooms{unknown: true}, func(r *rooms) { r.unknown = false },
+			"NamespaceDeletionDiscoveryFailure DiscoveryFailed: metrics.k8s.io/v1beta1: the server is currently unable to handle the request"},
+		"unreadable": {&rooms{broken: true}, func(r *rooms) { r.broken = false },
+			"NamespaceDeletionContentFailure ContentDeletionFailed: Failed to delete all resource types, 1 remaining: secrets: no route to host"},
+		"pods": {&rooms{left: 2}, func(r *rooms) { r.left = 0 },
+			"NamespaceContentRemaining SomeResourcesRemain: Some resources are remaining: pods. has 2 resource instances"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster()
+				test.rooms.pods, test.rooms.secrets = map[string]int{}, map[string]int{}
+				c.addNamespace(t, "doomed")
+				p := c.runNamespaces(t, test.rooms, lag{})
+				c.doom(t, "doomed")
+				settle()
+				ns := c.namespace("doomed")
+				if len(ns.Spec.Finalizers) == 0 {
+					t.Error("the namespace was let go")
+				}
+				if got := trueConditions(ns); len(got) != 1 || got[0] != test.want {
+					t.Errorf("conditions\n%q, want\n%q", got, test.want)
+				}
+				test.rooms.set(func() { test.mend(test.rooms) })
+				settle()
+				if ns := c.namespace("doomed"); len(ns.Spec.Finalizers) != 0 {
+					t.Errorf("the namespace waits on: %v", ns.Status.Conditions)
+				}
+				p.stop(t)
+			})
+		})
+	}
+}
+
+// TestOldSetInUseStays: an old ReplicaSet that is beyond the history limit is
+// deleted as what it was seen to be. One that somebody scales up before the deletion
+// arrives has pods, and stays until it has none.
+func TestOldSetInUseStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		d := newDeployment(1, 1, 0)
+		d.Spec.RevisionHistoryLimit = new(int32)
+		must[*appsv1.Deployment](t)(w.deployments.Create(outside(), d))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w.kubelet(ctx, rand.New(rand.NewPCG(1, 1)))
+		p := w.runDeployments(t, lag{})
+		settle()
+		first := w.replicaSets.list()[0]
+		used := 0
+		w.fault = func(verb, name string) (bool, error) {
+			if verb == "delete" && name == "ReplicaSet "+keyOf(first) && used == 0 {
+				used++
+				w.replicaSets.alterLocked(keyOf(first), w.replicaSets.objects[keyOf(first)], func(rs *appsv1.ReplicaSet) { *rs.Spec.Replicas = 1 })
+			}
+			return true, nil
+		}
+		w.replicaSets.check = func(old, new *appsv1.ReplicaSet) {
+			if new == nil && *old.Spec.Replicas != 0 {
+				t.Errorf("%s was deleted with %d replicas", old.Name, *old.Spec.Replicas)
+			}
+		}
+		w.deployments.alter(t, keyOf(d), func(d *appsv1.Deployment) { d.Spec.Template.Spec = podSpec("nginx:2") })
+		settle()
+		if left := w.replicaSets.list(); used != 1 || len(left) != 1 || left[0].Name == first.Name {
+			t.Errorf("%d deletions of one in use; left are %d ReplicaSets", used, len(left))
+		}
+		if len(w.blind) > 0 {
+			t.Errorf("deleted without a UID: %v", w.blind)
+		}
+		p.stop(t)
+	})
 }

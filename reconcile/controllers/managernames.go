@@ -19,6 +19,7 @@ func KnownControllers() []Known {
 		{"deployment-controller", "deployment", "deployment-controller", "deployment-controller"},
 		{"endpoints-controller", "endpoint", "endpoint-controller", "endpoint-controller"},
 		{"endpointslice-controller", "endpointslice", "endpointslice-controller", "endpoint-slice-controller"},
+		{"endpointslice-mirroring-controller", "endpointslicemirroring", "endpointslicemirroring-controller", "endpoint-slice-mirroring-controller"},
 		{"garbage-collector-controller", "garbagecollector", "generic-garbage-collector", "garbage-collector-controller"},
 		{"job-controller", "job", "job-controller", "job-controller"},
 		{"namespace-controller", "namespace", "namespace-controller", "namespace-controller"},

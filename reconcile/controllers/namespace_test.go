@@ -26,6 +26,8 @@ type rooms struct {
 	secrets map[string]int
 	// held pods wait for a finalizer.
 	held bool
+	// left are pods that do not go, nobody knows why.
+	left int
 	// broken keeps secrets from being read, unknown some resources from being
 	// discovered.
 	broken, unknown bool
@@ -53,12 +55,12 @@ func (r *rooms) contents(context.Context) ([]controllers.NamespaceContent, error
 func (r *rooms) emptyPods(_ context.Context, namespace string) (controllers.Remains, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	left := r.pods[namespace]
+	there := r.pods[namespace]
 	if r.held {
-		return controllers.Remains{Objects: left, Finalizers: map[string]int{"example.com/hold": left}}, nil
+		return controllers.Remains{Objects: there, Finalizers: map[string]int{"example.com/hold": there}}, nil
 	}
-	r.pods[namespace] = max(0, left-1)
-	return controllers.Remains{Objects: r.pods[namespace]}, nil
+	r.pods[namespace] = max(0, there-1)
+	return controllers.Remains{Objects: r.pods[namespace] + r.left}, nil
 }
 
 func (r *rooms) emptySecrets(_ context.Context, namespace string) (controllers.Remains, error) {

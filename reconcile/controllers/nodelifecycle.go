@@ -49,8 +49,8 @@ type NodeLifecycleConfig struct {
 // many at a time, zone by zone, and none at all when every node seems to be
 // lost. Deleting pods is up to [TaintEviction].
 //
-// A node is heard of when this process sees its lease or its status change,
-// by this process's clock. What the clock of the node says does not matter,
+// A node is heard of when this process sees the time in its lease or in its status
+// change, by this process's clock. What the clock of the node says does not matter,
 // and after a restart every node is given the whole grace again.
 type NodeLifecycle struct {
 	*loop
@@ -93,8 +93,8 @@ func NewNodeLifecycle(config NodeLifecycleConfig) (*NodeLifecycle, error) {
 		return nil, err
 	}
 	watch(c.loop, config.Nodes, c.nodeChanged)
-	watch(c.loop, config.Leases, func(_, new *coordinationv1.Lease) {
-		if new != nil && new.Namespace == corev1.NamespaceNodeLease {
+	watch(c.loop, config.Leases, func(old, new *coordinationv1.Lease) {
+		if new != nil && new.Namespace == corev1.NamespaceNodeLease && (old == nil || !old.Spec.RenewTime.Equal(new.Spec.RenewTime)) {
 			c.hear(new.Name)
 		}
 	})

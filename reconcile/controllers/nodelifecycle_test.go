@@ -116,6 +116,26 @@ func (c *cluster) driven() (names []string) {
 
 var unreachable = []string{"node.kubernetes.io/unreachable:NoExecute", "node.kubernetes.io/unreachable:NoSchedule"}
 
+// TestNodeIsHeardByItsTime has a node fall silent while somebody else writes to its
+// lease: who renews it says so in the lease.
+func TestNodeIsHeardByItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		c := newCluster()
+		c.kubelets(t, ctx, func(node string) bool { return node == "n" }, map[string]string{"n": "", "other": ""})
+		p := c.runNodes(t, lag{})
+		for range 6 {
+			time.Sleep(10 * time.Second)
+			c.leases.alter(t, "kube-node-lease/n", func(l *coordinationv1.Lease) { l.Annotations = map[string]string{"at": time.Now().String()} })
+		}
+		if got := taints(c.nodes.list()[0]); !slices.Equal(got, unreachable) {
+			t.Errorf("taints %v, want %v", got, unreachable)
+		}
+		p.stop(t)
+	})
+}
+
 // TestNodeCutOff has a node fall silent and come back. Its clock is an hour off.
 // Its pods are evicted when they tolerate it no longer, and those that do
 // tolerate it stay.

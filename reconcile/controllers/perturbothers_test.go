@@ -28,6 +28,7 @@ func otherScenarios() []scenario {
 		{name: "pod garbage", set: sweeps},
 		{name: "endpoints and their slices", set: points},
 		{name: "endpoint slices", set: slicesAlone},
+		{name: "mirrored endpoints", set: mirrors},
 		{name: "endpoints", set: endpointsAlone},
 		{name: "service account tokens", set: signs},
 		{name: "TTL after finished", set: expires},

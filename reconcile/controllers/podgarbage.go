@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // PodGarbageConfig joins a PodGarbage controller to its surroundings. The first
@@ -54,10 +55,10 @@ type PodGarbage struct {
 	config PodGarbageConfig
 
 	// mu guards missing, which has since when a node is, and ended, the pods that
-	// have.
+	// have: a change that is told of twice counts once.
 	mu      sync.Mutex
 	missing map[string]time.Time
-	ended   int
+	ended   map[types.UID]struct{}
 }
 
 // endedKey stands for all pods that have ended. No pod has it.
@@ -79,7 +80,7 @@ func NewPodGarbage(config PodGarbageConfig) (*PodGarbage, error) {
 	if config.Ended == 0 {
 		config.Ended = keepEnded
 	}
-	c := &PodGarbage{config: config, missing: make(map[string]time.Time)}
+	c := &PodGarbage{config: config, missing: make(map[string]time.Time), ended: make(map[types.UID]struct{})}
 	if c.loop, err = newLoop("podgarbage", config.Workers, config.Log, reconcile.Backoff{}, c.reconcile); err != nil {
 		return nil, err
 	}
@@ -94,13 +95,13 @@ func (c *PodGarbage) podChanged(old, new *corev1.Pod) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if old != nil {
+		delete(c.ended, old.UID)
+	}
 	if new != nil && ended(new) {
-		c.ended++
+		c.ended[new.UID] = struct{}{}
 	}
-	if old != nil && ended(old) {
-		c.ended--
-	}
-	if c.config.Ended >= 0 && c.ended > c.config.Ended {
+	if c.config.Ended >= 0 && len(c.ended) > c.config.Ended {
 		c.Enqueue(endedKey)
 	}
 }

@@ -206,6 +206,37 @@ func TestPodGarbageEnded(t *testing.T) {
 	}
 }
 
+// TestPodGarbageToldTwice has some changes told of twice: that pods have gone which
+// had ended, and later that others have ended. What is too much goes all the same.
+func TestPodGarbageToldTwice(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster()
+			c.addNode(t, "n")
+			ended := func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
+			for i := range 10 {
+				c.addPod(t, fmt.Sprint("before-", i), "n", ended)
+			}
+			p := c.runPodGarbage(t, 10, lag{random: rand.New(rand.NewPCG(seed, 0)), twice: 50}, lag{})
+			synctest.Wait()
+			for i := range 10 {
+				if err := c.pods.Delete(outside(), "default", fmt.Sprint("before-", i), metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range 11 {
+				c.addPod(t, fmt.Sprint("after-", i), "n", ended)
+				time.Sleep(time.Second)
+			}
+			settle()
+			if left := len(c.podNames()); left != 10 {
+				t.Errorf("seed %d: %d pods are left, want 10", seed, left)
+			}
+			p.stop(t)
+		})
+	}
+}
+
 // TestPodGarbageModel has nodes come and go, copies that lag and miss changes,
 // writes that fail, and restarts. No pod is ended whose node is there, and in
 // the end none is left whose node is not.

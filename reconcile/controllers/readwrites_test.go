@@ -108,12 +108,7 @@ func TestDeploymentReadsItsSets(t *testing.T) {
 		w := newWorld()
 		asked := w.creations("ReplicaSet")
 		p := launch(t, func(ctx context.Context) []controllers.Runner {
-			sets, pods := follow(ctx, w.replicaSets, lag{least: time.Minute}), follow(ctx, w.pods, lag{})
-			return []controllers.Runner{must[*controllers.Deployment](t)(controllers.NewDeployment(controllers.DeploymentConfig{
-				Deployments: follow(ctx, w.deployments, lag{}), ReplicaSets: sets, Pods: pods,
-				ReplicaSetsByController: byController[*appsv1.ReplicaSet]{sets}, PodsByController: byController[*corev1.Pod]{pods},
-				Writer: w.deployments, ReplicaSetWriter: w.replicaSets,
-			}))}
+			return []controllers.Runner{w.deploymentController(t, ctx, lag{}, lag{least: time.Minute})}
 		})
 		d := must[*appsv1.Deployment](t)(w.deployments.Create(outside(), newDeployment(3, 1, 0)))
 		poke(t, w.deployments, keyOf(d))
@@ -121,6 +116,105 @@ func TestDeploymentReadsItsSets(t *testing.T) {
 		if *asked != 1 || len(w.replicaSets.list()) != 1 {
 			t.Errorf("%d ReplicaSets of %d that were asked for, want 1", len(w.replicaSets.list()), *asked)
 		}
+		p.stop(t)
+	})
+}
+
+// TestDeploymentReadsItsStatus: while the copy lacks the status that was written,
+// no other is written, to be refused.
+func TestDeploymentReadsItsStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		must[*appsv1.Deployment](t)(w.deployments.Create(outside(), newDeployment(3, 1, 0)))
+		p := launch(t, func(ctx context.Context) []controllers.Runner {
+			return []controllers.Runner{
+				w.replicaSetController(t, ctx, lag{}, lag{}),
+				w.deploymentController(t, ctx, lag{least: time.Minute}, lag{}),
+			}
+		})
+		synctest.Wait()
+		for _, pod := range w.pods.list() {
+			time.Sleep(time.Second)
+			w.pods.alter(t, keyOf(pod), makeReady)
+		}
+		settle()
+		if late := w.tooLate(); len(late) > 0 {
+			t.Errorf("%v", late)
+		}
+		if got := w.deployments.list()[0].Status.AvailableReplicas; got != 3 {
+			t.Errorf("%d are available, want 3", got)
+		}
+		p.stop(t)
+	})
+}
+
+// TestJobReadsItsStatus is the same of a Job.
+func TestJobReadsItsStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		must[*batchv1.Job](t)(w.jobs.Create(outside(), newJob(3, 3)))
+		p := w.runJobsWith(t, lag{least: time.Minute}, lag{})
+		synctest.Wait()
+		for _, pod := range w.pods.list() {
+			time.Sleep(time.Second)
+			w.pods.alter(t, keyOf(pod), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
+		}
+		settle()
+		if late := w.tooLate(); len(late) > 0 {
+			t.Errorf("%v", late)
+		}
+		if got := w.jobs.list()[0].Status.Succeeded; got != 3 {
+			t.Errorf("%d have succeeded, want 3", got)
+		}
+		p.stop(t)
+	})
+}
+
+// TestTokenReadsItsSecret: while the copy lacks the token that was written, nothing
+// is decided about the secret, to be refused. It goes with its account all the same.
+func TestTokenReadsItsSecret(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTokenWorld()
+		put(w.accounts, newAccount("builder"))
+		put(w.secrets, newTokenSecret("one", "builder"))
+		p := w.launchWith(t, lag{}, lag{least: time.Minute})
+		synctest.Wait()
+		if secret := w.secrets.list()[0]; len(secret.Data["token"]) == 0 {
+			t.Fatal("no token")
+		}
+		removeOutside(t, w.accounts, "default", "builder")
+		settle()
+		if late := w.tooLate(); len(late) > 0 {
+			t.Errorf("%v", late)
+		}
+		if left := len(w.secrets.list()); left != 0 {
+			t.Error("the secret of an account that is gone is left")
+		}
+		p.stop(t)
+	})
+}
+
+// TestResourceQuotaReadsItsStatus: while the copy lacks the status that was
+// written, no other is written, to be refused.
+func TestResourceQuotaReadsItsStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newQuotaWorld()
+		must[*corev1.ResourceQuota](t)(w.quotas.Create(outside(), newQuota("pods", "10")))
+		for _, name := range []string{"a", "b", "c"} {
+			w.create(t, quotaPod(name, "1"))
+		}
+		p := w.launch(t, lag{least: time.Minute}, lag{})
+		time.Sleep(time.Second)
+		w.wantUsed(t, "at first", "pods", "3")
+		for _, name := range []string{"a", "b"} {
+			time.Sleep(time.Second)
+			w.remove(t, name)
+		}
+		settle()
+		if late := w.tooLate(); len(late) > 0 {
+			t.Errorf("%v", late)
+		}
+		w.wantUsed(t, "in the end", "pods", "1")
 		p.stop(t)
 	})
 }

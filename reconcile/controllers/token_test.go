@@ -29,11 +29,13 @@ func newTokenWorld() *tokenWorld {
 		newCollection(a, "Secret", func() *corev1.Secret { return &corev1.Secret{} })}
 }
 
-func (w *tokenWorld) launch(t *testing.T, l lag) *process {
+func (w *tokenWorld) launch(t *testing.T, l lag) *process { return w.launchWith(t, l, l) }
+
+func (w *tokenWorld) launchWith(t *testing.T, accountLag, secretLag lag) *process {
 	return launch(t, func(ctx context.Context) []controllers.Runner {
-		secrets := follow(ctx, w.secrets, l)
+		secrets := follow(ctx, w.secrets, secretLag)
 		return []controllers.Runner{must[*controllers.Token](t)(controllers.NewToken(controllers.TokenConfig{
-			ServiceAccounts: follow(ctx, w.accounts, l), Secrets: secrets,
+			ServiceAccounts: follow(ctx, w.accounts, accountLag), Secrets: secrets,
 			SecretsByNamespace: nameIndex[*corev1.Secret]{secrets, controllers.ByNamespace[*corev1.Secret]},
 			Accounts:           w.accounts, Writer: w.secrets, CA: []byte("authority"),
 			Sign: func(a *corev1.ServiceAccount, s *corev1.Secret) (string, error) {

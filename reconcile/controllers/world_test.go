@@ -81,16 +81,20 @@ func (w *world) replicaSetController(t *testing.T, ctx context.Context, l, podLa
 func (w *world) runDeployments(t *testing.T, l lag) *process {
 	t.Helper()
 	return launch(t, func(ctx context.Context) []controllers.Runner {
-		sets, pods := follow(ctx, w.replicaSets, l), follow(ctx, w.pods, l)
-		return []controllers.Runner{
-			w.replicaSetController(t, ctx, l, l),
-			must[*controllers.Deployment](t)(controllers.NewDeployment(controllers.DeploymentConfig{
-				Deployments: follow(ctx, w.deployments, l), ReplicaSets: sets, Pods: pods,
-				ReplicaSetsByController: byController[*appsv1.ReplicaSet]{sets}, PodsByController: byController[*corev1.Pod]{pods},
-				Writer: w.deployments, ReplicaSetWriter: w.replicaSets, Events: w.api,
-			})),
-		}
+		return []controllers.Runner{w.replicaSetController(t, ctx, l, l), w.deploymentController(t, ctx, l, l)}
 	})
+}
+
+// deploymentController has copies of Deployments, and of all that they own, that
+// lag each in their way.
+func (w *world) deploymentController(t *testing.T, ctx context.Context, l, ownedLag lag) controllers.Runner {
+	t.Helper()
+	sets, pods := follow(ctx, w.replicaSets, ownedLag), follow(ctx, w.pods, ownedLag)
+	return must[*controllers.Deployment](t)(controllers.NewDeployment(controllers.DeploymentConfig{
+		Deployments: follow(ctx, w.deployments, l), ReplicaSets: sets, Pods: pods,
+		ReplicaSetsByController: byController[*appsv1.ReplicaSet]{sets}, PodsByController: byController[*corev1.Pod]{pods},
+		Writer: w.deployments, ReplicaSetWriter: w.replicaSets, Events: w.api,
+	}))
 }
 
 // broken is an image that never gets ready.
