@@ -24,10 +24,10 @@ type writer[T any] struct {
 	// changes are those to be applied next, with their keys and where they are
 	// looked for. These slices are empty in between and kept for their room.
 	changes  []change[T]
-	searches []search[string, uint32]
+	searches []search
 	keys     []byte
-	// touched makes something of what touch reads.
-	touched byte
+	// touched makes something of what is read only to have it at hand.
+	touched uint32
 
 	// queued guards the fields below; news and room tell of changes to them.
 	queued     sync.Mutex
