@@ -155,7 +155,8 @@ func (d *draft[T]) publish(revision string) {
 	inf.log.reveal(d.start)
 	inf.cutOff(before)
 	if d.root.seq != before.seq || d.root.synced != before.synced {
-		inf.log.wake()
+		inf.writer.owed = true
+		inf.writer.wake()
 	}
 	inf.release(d.root)
 }
