@@ -50,7 +50,7 @@ func (w *writer[T]) store(batch []op[T]) {
 func (d *draft[T]) apply() {
 	w := d.inf.writer
 	d.name()
-	d.root.keys.getAll(w.searches)
+	w.touched += searchAll(d.root.keys, w.searches)
 	d.touch()
 	d.moved = false
 	made := w.changes[:0]
@@ -74,10 +74,18 @@ func (d *draft[T]) apply() {
 	w.changes, w.searches = w.changes[:0], w.searches[:0]
 }
 
-// name writes the keys of all changes to a buffer, or has them made.
+// name writes the keys of all changes to a buffer, or has them made. What that
+// needs of the objects is read before: how long a name is decides what is done
+// next, and waiting for one the processor would not come to the others.
 func (d *draft[T]) name() {
 	w, config := d.inf.writer, &d.inf.config
 	w.keys = w.keys[:0]
+	for i := range w.changes {
+		if d.inf.pointers {
+			w.touched += uint32(first(&w.changes[i].new))
+		}
+		w.read(w.changes[i].new)
+	}
 	for i := range w.changes {
 		c := &w.changes[i]
 		if config.AppendKey == nil {
@@ -92,14 +100,14 @@ func (d *draft[T]) name() {
 	// Apart from the writing, for which hashing would have to wait.
 	for i := range w.changes {
 		key := w.changes[i].key
-		w.searches = append(w.searches, search[string, uint32]{key: key, hash: d.inf.hash(key)})
+		w.searches = append(w.searches, search{key: key, hash: d.inf.hash(key)})
 	}
 }
 
 // touch reads of what will be replaced what comparing will need. Its answers
 // are not used: an earlier change of the batch may make them wrong.
 func (d *draft[T]) touch() {
-	w, revision := d.inf.writer, d.inf.config.Revision
+	w := d.inf.writer
 	for i := range w.changes {
 		if leaf := w.searches[i].leaf; leaf != nil {
 			w.changes[i].old = d.root.objects.get(leaf.value)
@@ -107,15 +115,13 @@ func (d *draft[T]) touch() {
 	}
 	for i := range w.changes {
 		if w.searches[i].leaf != nil {
-			if r := revision(w.changes[i].old); r != "" {
-				w.touched += r[0]
-			}
+			w.read(w.changes[i].old)
 		}
 	}
 }
 
 // locate fills in what is there of c's key.
-func (d *draft[T]) locate(c *change[T], s *search[string, uint32]) {
+func (d *draft[T]) locate(c *change[T], s *search) {
 	var none T
 	if d.moved {
 		c.slot, c.had = d.root.keys.get(s.hash, s.key)
@@ -141,4 +147,23 @@ func (d *draft[T]) index(changes []change[T]) {
 		}
 		d.root.indexes[i] = table
 	}
+}
+
+// read reads the revision of object.
+func (w *writer[T]) read(object T) {
+	if r := w.inf.config.Revision(object); r != "" {
+		w.touched += uint32(r[0])
+	}
+}
+
+// first returns the first byte of what the pointer at p points to, near which
+// most objects have their names. What it is means nothing, so it matters to
+// nobody whether somebody is writing it.
+//
+//go:norace
+func first[T any](p *T) byte {
+	if object := *(**byte)(unsafe.Pointer(p)); object != nil {
+		return *object
+	}
+	return 0
 }

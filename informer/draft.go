@@ -17,8 +17,9 @@ type draft[T any] struct {
 	taken []uint32
 	// indexed is set once root.indexes is this draft's own.
 	indexed bool
-	// listed has a bit for each slot that a list has named; nil outside of lists.
-	listed []uint64
+	// listed are the slots that a list has named, page by page; nil outside of
+	// lists.
+	listed []slots
 	list   bool
 	// moved is set when a key has come or gone since the changes that are being
 	// applied were looked up.
@@ -112,7 +113,7 @@ func (d *draft[T]) unchanged(key, revision string) bool {
 // removeUnlisted forgets what the list has not named.
 func (d *draft[T]) removeUnlisted() {
 	before := d.inf.root().objects
-	for n := range len(before.shelves) * pageSize {
+	for n := range len(before.shelves) * shelfSize {
 		p := before.page(n)
 		if p == nil {
 			continue
@@ -122,7 +123,7 @@ func (d *draft[T]) removeUnlisted() {
 			gone &^= d.listed[n]
 		}
 		for ; gone != 0; gone &= gone - 1 {
-			d.inf.writer.add(opRemove, p.objects[bits.TrailingZeros64(gone)])
+			d.inf.writer.add(opRemove, p.objects[bits.TrailingZeros16(uint16(gone))])
 			if len(d.inf.writer.changes) == together {
 				d.apply()
 			}
@@ -154,7 +155,8 @@ func (d *draft[T]) publish(revision string) {
 	inf.log.reveal(d.start)
 	inf.cutOff(before)
 	if d.root.seq != before.seq || d.root.synced != before.synced {
-		inf.log.wake()
+		inf.writer.owed = true
+		inf.writer.wake()
 	}
 	inf.release(d.root)
 }

@@ -16,30 +16,38 @@ type table[T any] struct {
 	shelves []*shelf[T]
 }
 
-// shelf and page hold what six bits of a slot can tell apart: three loads find
-// an object, and one change copies about 1 kB beside the shelves' addresses,
-// of which 160,000 objects take 40.
+// shelf holds pages. Three loads find an object: its shelf, its page, itself.
 type shelf[T any] struct {
 	edit  uint64
-	pages [pageSize]*page[T]
+	pages [shelfSize]*page[T]
 }
 
 type page[T any] struct {
 	edit uint64
 	// used has a bit for each slot that is taken.
-	used    uint64
+	used    slots
 	objects [pageSize]T
 }
 
+// slots has a bit for each slot of a page.
+type slots uint16
+
+// Pages are small, since all batches together copy nearly as many pages as there
+// are changes: 144 B each for pointers. Shelves are larger, since a batch copies
+// each once at most: a lone change copies one, 1 kB, and the addresses of all,
+// 8 B for 2048 objects.
 const (
-	pageBits = 6
-	pageSize = 1 << pageBits
-	pageMask = pageSize - 1
+	pageBits  = 4
+	pageSize  = 1 << pageBits
+	pageMask  = pageSize - 1
+	shelfBits = 7
+	shelfSize = 1 << shelfBits
+	shelfMask = shelfSize - 1
 )
 
 // get returns the object in a slot that is taken.
 func (t *table[T]) get(slot uint32) T {
-	return t.shelves[slot>>(2*pageBits)].pages[slot>>pageBits&pageMask].objects[slot&pageMask]
+	return t.shelves[slot>>(shelfBits+pageBits)].pages[slot>>pageBits&shelfMask].objects[slot&pageMask]
 }
 
 func (t *table[T]) set(edit uint64, slot uint32, object T) {
@@ -57,7 +65,7 @@ func (t *table[T]) clear(edit uint64, slot uint32) {
 
 // own returns the page of slot as one that this edit may change.
 func (t *table[T]) own(edit uint64, slot uint32) *page[T] {
-	i, j := int(slot>>(2*pageBits)), slot>>pageBits&pageMask
+	i, j := int(slot>>(shelfBits+pageBits)), slot>>pageBits&shelfMask
 	if t.edit != edit {
 		// Room for one more: a page that is full of objects is followed by another.
 		t.edit, t.shelves = edit, append(make([]*shelf[T], 0, len(t.shelves)+1), t.shelves...)
@@ -86,8 +94,8 @@ func (t *table[T]) own(edit uint64, slot uint32) *page[T] {
 
 // page returns page n of the table, counted from its beginning, or nil.
 func (t *table[T]) page(n int) *page[T] {
-	if i := n >> pageBits; i < len(t.shelves) {
-		return t.shelves[i].pages[n&pageMask]
+	if i := n >> shelfBits; i < len(t.shelves) {
+		return t.shelves[i].pages[n&shelfMask]
 	}
 	return nil
 }
@@ -95,13 +103,13 @@ func (t *table[T]) page(n int) *page[T] {
 // all visits every object with its slot, in the order of slots.
 func (t *table[T]) all() iter.Seq2[uint32, T] {
 	return func(yield func(uint32, T) bool) {
-		for n := range len(t.shelves) * pageSize {
+		for n := range len(t.shelves) * shelfSize {
 			p := t.page(n)
 			if p == nil {
 				continue
 			}
 			for used := p.used; used != 0; used &= used - 1 {
-				i := bits.TrailingZeros64(used)
+				i := bits.TrailingZeros16(uint16(used))
 				if !yield(uint32(n<<pageBits|i), p.objects[i]) {
 					return
 				}
@@ -125,8 +133,8 @@ func changed[T any](old, new *table[T], visit func(slot uint32, before, after *T
 		if a == b {
 			continue
 		}
-		for j := range pageSize {
-			n := i*pageSize + j
+		for j := range shelfSize {
+			n := i*shelfSize + j
 			if !changedPage(uint32(n)<<pageBits, old.page(n), new.page(n), visit) {
 				return
 			}

@@ -64,52 +64,6 @@ func (n *node[K, V]) get(hash uint64, key K) (value V, ok bool) {
 	return value, false
 }
 
-// search is one of several that go on side by side.
-type search[K comparable, V any] struct {
-	key  K
-	hash uint64
-	// node is how far the search has come, and leaf what it has found.
-	node *node[K, V]
-	leaf *leaf[K, V]
-}
-
-// getAll sets the leaf of each search, or leaves it nil. The searches go down
-// level by level together, so that they wait for memory together.
-func (n *node[K, V]) getAll(all []search[K, V]) {
-	for i := range all {
-		all[i].node = n
-	}
-	more := n != nil
-	for shift := uint(0); more && shift < hashBits; shift += levelBits {
-		more = false
-		for i := range all {
-			s := &all[i]
-			n := s.node
-			if n == nil {
-				continue
-			}
-			s.node = nil
-			bit, j := at(s.hash, shift, n.leafMap)
-			if n.leafMap&bit != 0 {
-				s.leaf = &n.leaves[j]
-			} else if n.kidMap&bit != 0 {
-				_, j = at(s.hash, shift, n.kidMap)
-				s.node, more = n.kids[j], true
-			}
-		}
-	}
-	for i := range all {
-		s := &all[i]
-		if s.node != nil {
-			if j := s.node.find(s.key); j >= 0 {
-				s.leaf = &s.node.leaves[j]
-			}
-		} else if s.leaf != nil && s.leaf.key != s.key {
-			s.leaf = nil
-		}
-	}
-}
-
 // find searches a node below the last level, where the bit maps mean nothing.
 func (n *node[K, V]) find(key K) int {
 	return slices.IndexFunc(n.leaves, func(l leaf[K, V]) bool { return l.key == key })

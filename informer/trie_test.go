@@ -47,15 +47,7 @@ func TestTrieModel(t *testing.T) {
 				if got := maps.Collect(v.root.all()); !maps.Equal(got, v.model) {
 					t.Fatalf("version %d: got %v, want %v", i, got, v.model)
 				}
-				var searches []search[int, int]
 				for k := range 150 {
-					searches = append(searches, search[int, int]{key: k, hash: hash(k)})
-				}
-				v.root.getAll(searches)
-				for k := range 150 {
-					if leaf := searches[k].leaf; (leaf != nil) != contains(v.model, k) || leaf != nil && leaf.value != v.model[k] {
-						t.Fatalf("version %d: getAll finds %v for %d, want %d", i, leaf, k, v.model[k])
-					}
 					got, ok := v.root.get(hash(k), k)
 					if want, exists := v.model[k]; got != want || ok != exists {
 						t.Fatalf("version %d: get %d: %d %t, want %d %t", i, k, got, ok, want, exists)

@@ -24,10 +24,13 @@ type writer[T any] struct {
 	// changes are those to be applied next, with their keys and where they are
 	// looked for. These slices are empty in between and kept for their room.
 	changes  []change[T]
-	searches []search[string, uint32]
+	searches []search
 	keys     []byte
-	// touched makes something of what touch reads.
-	touched byte
+	// touched makes something of what is read only to have it at hand.
+	touched uint32
+	// helping is set while the source stores what waits, and owed once handlers
+	// are to be woken.
+	helping, owed bool
 
 	// queued guards the fields below; news and room tell of changes to them.
 	queued     sync.Mutex
@@ -73,7 +76,14 @@ func (w *writer[T]) Bookmark(revision string) { w.push(op[T]{kind: opBookmark, r
 func (w *writer[T]) push(o op[T]) {
 	w.queued.Lock()
 	for len(w.queue) >= maxQueue && !w.closed {
-		w.room.Wait()
+		if !w.mu.TryLock() {
+			w.room.Wait()
+			continue
+		}
+		w.queued.Unlock()
+		w.help()
+		w.mu.Unlock()
+		w.queued.Lock()
 	}
 	w.queue = append(w.queue, o)
 	first := len(w.queue) == 1
@@ -81,6 +91,17 @@ func (w *writer[T]) push(o op[T]) {
 	if first {
 		w.news.Signal()
 	}
+}
+
+// help has the source store what waits: so much does only if the goroutine that
+// is to do it gets no processor, and to wait for it would be to get behind all
+// others who want one. Handlers are left to that goroutine, which has been
+// called and will find what the source says next: woken now, they would go
+// before it.
+func (w *writer[T]) help() {
+	w.helping = true
+	w.drain()
+	w.helping = false
 }
 
 // run stores what is queued until close.
@@ -136,6 +157,15 @@ func (w *writer[T]) drain() {
 	}
 	clear(batch)
 	w.spare = batch[:0]
+	w.wake()
+}
+
+// wake wakes handlers if there is something that they have not been woken for.
+func (w *writer[T]) wake() {
+	if w.owed && !w.helping {
+		w.owed = false
+		w.inf.log.wake()
+	}
 }
 
 // Begin begins a list.
