@@ -78,8 +78,3 @@ func TestCompareDecimal(t *testing.T) {
 		t.Error("leading zeros count")
 	}
 }
-
-func contains(m map[int]int, key int) bool {
-	_, ok := m[key]
-	return ok
-}
