@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -27,8 +28,8 @@ const (
 )
 
 const (
-	firstPause = 1 << 10 // steps of rest, of about a nanosecond
-	lastPause  = 1 << 14
+	firstPause = 1 << 9 // steps of rest, of some 7 nanoseconds
+	lastPause  = 1 << 13
 	knocks     = 4 // after each rest, for who has the lock also lets go of it often
 	yields     = 100
 )
@@ -49,7 +50,7 @@ func (l *latch) Unlock() {
 
 func (l *latch) wait() {
 	if runtime.GOMAXPROCS(0) > 1 {
-		var sum uint32
+		var sum float64
 		for steps := firstPause; steps <= lastPause; steps *= 2 {
 			rest(&sum, steps)
 			for range knocks {
@@ -93,10 +94,10 @@ func (l *latch) wake() {
 // rest takes time and touches no memory but what is its caller's own.
 //
 //go:noinline
-func rest(sum *uint32, steps int) {
+func rest(sum *float64, steps int) {
 	x := *sum
 	for range steps {
-		x = x*1664525 + 1013904223
+		x = math.Sqrt(x + 2)
 	}
 	*sum = x
 }
