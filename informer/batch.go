@@ -81,9 +81,6 @@ func (d *draft[T]) name() {
 	w, config := d.inf.writer, &d.inf.config
 	w.keys = w.keys[:0]
 	for i := range w.changes {
-		if d.inf.pointers {
-			w.touched += uint32(first(&w.changes[i].new))
-		}
 		w.read(w.changes[i].new)
 	}
 	for i := range w.changes {
@@ -154,16 +151,4 @@ func (w *writer[T]) read(object T) {
 	if r := w.inf.config.Revision(object); r != "" {
 		w.touched += uint32(r[0])
 	}
-}
-
-// first returns the first byte of what the pointer at p points to, near which
-// most objects have their names. What it is means nothing, so it matters to
-// nobody whether somebody is writing it.
-//
-//go:norace
-func first[T any](p *T) byte {
-	if object := *(**byte)(unsafe.Pointer(p)); object != nil {
-		return *object
-	}
-	return 0
 }

@@ -123,7 +123,7 @@ func (d *draft[T]) removeUnlisted() {
 			gone &^= d.listed[n]
 		}
 		for ; gone != 0; gone &= gone - 1 {
-			d.inf.writer.add(opRemove, p.objects[bits.TrailingZeros16(uint16(gone))])
+			d.inf.writer.add(opRemove, p.objects[bits.TrailingZeros32(uint32(gone))])
 			if len(d.inf.writer.changes) == together {
 				d.apply()
 			}

@@ -30,17 +30,17 @@ type page[T any] struct {
 }
 
 // slots has a bit for each slot of a page.
-type slots uint16
+type slots uint32
 
 // Pages are small, since all batches together copy nearly as many pages as there
-// are changes: 144 B each for pointers. Shelves are larger, since a batch copies
-// each once at most: a lone change copies one, 1 kB, and the addresses of all,
-// 8 B for 2048 objects.
+// are changes: 272 B each for pointers. With half of that each event would cost more
+// allocations. Shelves are larger, since a batch copies each once at most: a lone
+// change copies one, 0.5 kB, and the addresses of all, 8 B for 2048 objects.
 const (
-	pageBits  = 4
+	pageBits  = 5
 	pageSize  = 1 << pageBits
 	pageMask  = pageSize - 1
-	shelfBits = 7
+	shelfBits = 6
 	shelfSize = 1 << shelfBits
 	shelfMask = shelfSize - 1
 )
@@ -109,7 +109,7 @@ func (t *table[T]) all() iter.Seq2[uint32, T] {
 				continue
 			}
 			for used := p.used; used != 0; used &= used - 1 {
-				i := bits.TrailingZeros16(uint16(used))
+				i := bits.TrailingZeros32(uint32(used))
 				if !yield(uint32(n<<pageBits|i), p.objects[i]) {
 					return
 				}
