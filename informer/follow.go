@@ -135,7 +135,7 @@ func (inf *Informer[T]) Subscribe(handle func(old, new T)) (stop func()) {
 }
 
 // Synced is closed when the handler has been told of the first full list and
-// all those calls have returned.
+// all those calls have returned: never, if Run ends or the handle is closed before.
 func (h *Handle[T]) Synced() <-chan struct{} { return h.synced }
 
 // Done is closed when the handler is not called any more.

@@ -97,8 +97,10 @@ func New[T any](config Config[T]) (*Informer[T], error) {
 		return nil, errors.New("informer: no Key")
 	case config.Revision == nil:
 		return nil, errors.New("informer: no Revision")
-	case config.RetryMin < 0 || config.RetryMax < 0:
-		return nil, errors.New("informer: negative retry time")
+	case config.RetryMin < 0:
+		return nil, errors.New("informer: negative RetryMin")
+	case config.RetryMax < 0:
+		return nil, errors.New("informer: negative RetryMax")
 	}
 	if config.RetryMin == 0 {
 		config.RetryMin = 800 * time.Millisecond
@@ -245,5 +247,6 @@ func (inf *Informer[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) { inf.Snapshot().All()(yield) }
 }
 
-// Synced is closed when the first full list has been stored.
+// Synced is closed when the first full list has been stored: never, if Run ends
+// before.
 func (inf *Informer[T]) Synced() <-chan struct{} { return inf.synced }

@@ -82,7 +82,6 @@ func (w *writer[T]) push(o op[T]) {
 		}
 		w.queued.Unlock()
 		w.help()
-		w.mu.Unlock()
 		w.queued.Lock()
 	}
 	w.queue = append(w.queue, o)
@@ -97,11 +96,12 @@ func (w *writer[T]) push(o op[T]) {
 // is to do it gets no processor, and to wait for it would be to get behind all
 // others who want one. Handlers are left to that goroutine, which has been
 // called and will find what the source says next: woken now, they would go
-// before it.
+// before it. It is called with mu held and lets go of it.
 func (w *writer[T]) help() {
+	defer w.mu.Unlock()
 	w.helping = true
+	defer func() { w.helping = false }()
 	w.drain()
-	w.helping = false
 }
 
 // run stores what is queued until close.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -128,13 +129,20 @@ func Poll(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
-// FreePort returns a loopback port that nobody listens on.
+// FreePort returns a loopback port that nobody listens on, nor will soon: it is none
+// of those that the kernel gives to connections, of which many are made before a
+// program listens.
 func FreePort() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	const lowest, ports = 20_000, 12_000
+	var err error
+	for range 100 {
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(lowest+rand.IntN(ports))); err != nil {
+			continue
+		}
+		defer listener.Close()
+		_, port, err := net.SplitHostPort(listener.Addr().String())
+		return port, err
 	}
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	return port, err
+	return "", err
 }

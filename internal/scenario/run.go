@@ -36,7 +36,7 @@ const (
 	// retryEvery is how long await lets pass between two looks.
 	retryEvery = 50 * time.Millisecond
 	// listenTimeout is how long a server may take from its start until it listens.
-	listenTimeout = 10 * time.Second
+	listenTimeout = time.Minute
 )
 
 // Run runs every script of config as a subtest.
