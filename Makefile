@@ -26,9 +26,9 @@ cluster: build
 build:
 	@$(BUILD) -tags=$(TAGS) -o $(BIN)/ $(PROGRAMS)
 
-# The API server alone, for an etcd outside: none is linked into it.
+# The API server alone, for an etcd outside: none is linked into it, nor a profiler.
 apiserver:
-	@$(BUILD) -tags=$(TAGS),noembed -o $(BIN)/ ./examples/apiserver
+	@$(BUILD) -tags=$(TAGS),noembed,noprofile -o $(BIN)/ ./examples/apiserver
 
 # Everything: the library and the examples under the race detector, then the
 # stock clients against them, then the figures of one quick run.

@@ -131,12 +131,12 @@ func TestRunAgain(t *testing.T) {
 			ended := make(chan error)
 			go func() { ended <- c.Run(ctx) }()
 			synctest.Wait()
-			if len(lamps.handles) != 1 {
-				t.Errorf("it is subscribed %d times", len(lamps.handles))
+			if lamps.subscribed() != 1 {
+				t.Errorf("it is subscribed %d times", lamps.subscribed())
 			}
 			lamps.change(nil, &lamp{name: key})
-			if err := <-ended; err != nil || len(lamps.handles) > 0 {
-				t.Error(err, lamps.handles)
+			if err := <-ended; err != nil || lamps.subscribed() > 0 {
+				t.Error(err, lamps.subscribed())
 			}
 			cancel()
 		}

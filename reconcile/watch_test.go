@@ -18,23 +18,40 @@ type lamp struct{ name, room string }
 
 // copied is a local copy that a test changes by hand.
 type copied struct {
+	synced chan struct{}
+	// mu guards handles.
+	mu      sync.Mutex
 	handles map[int]func(old, new *lamp)
-	synced  chan struct{}
 }
 
 func newCopied() *copied {
-	return &copied{map[int]func(old, new *lamp){}, make(chan struct{})}
+	return &copied{synced: make(chan struct{}), handles: map[int]func(old, new *lamp){}}
 }
 
 func (c *copied) Subscribe(handle func(old, new *lamp)) func() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	n := len(c.handles)
 	c.handles[n] = handle
-	return func() { delete(c.handles, n) }
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.handles, n)
+	}
+}
+
+// subscribed is how many handles there are.
+func (c *copied) subscribed() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.handles)
 }
 
 func (c *copied) Synced() <-chan struct{} { return c.synced }
 
 func (c *copied) change(old, new *lamp) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, handle := range c.handles {
 		handle(old, new)
 	}
@@ -81,7 +98,7 @@ func TestWatch(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		if len(lamps.handles)+len(others.handles) > 0 {
+		if lamps.subscribed()+others.subscribed() > 0 {
 			t.Error("it is subscribed still")
 		}
 	})
@@ -110,8 +127,8 @@ func TestWatchEndsBeforeSync(t *testing.T) {
 		c.Enqueue("a")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := c.Run(ctx); err != nil || len(lamps.handles) > 0 {
-			t.Error(err, lamps.handles)
+		if err := c.Run(ctx); err != nil || lamps.subscribed() > 0 {
+			t.Error(err, lamps.subscribed())
 		}
 	})
 }

@@ -63,7 +63,11 @@ func (b *bench) build(ctx context.Context) error {
 		case "apiserver":
 			err = peer.Build(ctx, bin, planekit, source)
 		case withoutEtcd:
-			err = peer.BuildAs(ctx, filepath.Join(bin, name), planekit, "noembed", source)
+			tags := "noembed,noprofile"
+			if b.profile != "" {
+				tags = "noembed"
+			}
+			err = peer.BuildAs(ctx, filepath.Join(bin, name), planekit, tags, source)
 		default:
 			err = peer.Build(ctx, bin, module, "./cmd/"+name)
 		}

@@ -23,7 +23,7 @@ func TestSize(t *testing.T) {
 		t.Skip("builds the program")
 	}
 	path := filepath.Join(t.TempDir(), "apiserver")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags=noembed,grpcnotrace", "-ldflags=-s -w -dumpdep", "-o", path, ".")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags=noembed,noprofile,grpcnotrace", "-ldflags=-s -w -dumpdep", "-o", path, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	// What the linker keeps, and why: a line for each edge of the graph.
 	edges, err := build.CombinedOutput()

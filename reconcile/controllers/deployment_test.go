@@ -127,8 +127,9 @@ func checkDone(t *testing.T, d *appsv1.Deployment, want int32, revision string) 
 // miss changes, failing writes and restarts. Never are there more pods than
 // the surge allows, and never fewer available ones than it must be.
 func TestDeploymentPerturbed(t *testing.T) {
-	// Seeds that have found something: an unseen ReplicaSet, an unseen update.
-	seeds := []uint64{6315694244747885871, 14000753573828294176}
+	// Seeds that have found something: an unseen ReplicaSet, an unseen update, pods
+	// not seen to be ready.
+	seeds := []uint64{6315694244747885871, 14000753573828294176, 8795653874356738514}
 	for range 25 {
 		seeds = append(seeds, rand.Uint64())
 	}
@@ -151,7 +152,9 @@ func perturbDeployment(t *testing.T, seed uint64) {
 		unavailable = 1
 	}
 	least := max(0, want-unavailable)
-	serving := false // the first pods are up
+	// serving is set once the controller has seen the first pods up. Before, it takes
+	// those whose readiness it has not heard of yet for spare, as Kubernetes' does.
+	serving := false
 	w.pods.check = func(old, new *corev1.Pod) {
 		available := 0
 		for _, p := range w.pods.objects {
@@ -159,7 +162,9 @@ func perturbDeployment(t *testing.T, seed uint64) {
 				available++
 			}
 		}
-		serving = serving || available >= want
+		if d := w.deployments.objects["default/nginx"]; d != nil && int(d.Status.AvailableReplicas) >= want {
+			serving = true
+		}
 		if serving && available < least && new != nil && new.DeletionTimestamp != nil && old.DeletionTimestamp == nil {
 			t.Errorf("%d available, want %d at least", available, least)
 		}
