@@ -25,6 +25,10 @@ func Mirrors() []Scenario {
 			{Name: "fewer addresses", Do: changeEndpoints("db", func(e *corev1.Endpoints) { e.Subsets[0].Addresses = e.Subsets[0].Addresses[:1] })},
 			{Name: "other ports", Do: changeEndpoints("db", func(e *corev1.Endpoints) {
 				e.Subsets[0].Ports = []corev1.EndpointPort{{Name: "sql", Port: 5433}}
+			})},
+			// In a step of its own: which of two new sets of ports an old slice becomes is
+			// by chance with Kubernetes.
+			{Name: "more ports", Do: changeEndpoints("db", func(e *corev1.Endpoints) {
 				e.Subsets = append(e.Subsets, corev1.EndpointSubset{
 					Addresses: []corev1.EndpointAddress{{IP: "192.0.2.1", Hostname: "db-0"}}, Ports: []corev1.EndpointPort{{Name: "backup", Port: 5434}},
 				})
