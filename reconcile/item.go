@@ -1,7 +1,6 @@
 package reconcile
 
 import (
-	"hash/maphash"
 	"math"
 	"time"
 )
@@ -84,12 +83,12 @@ func (l *list[K]) remove(it *item[K]) {
 	it.prev, it.next = nil, nil
 }
 
-// about is what must be known of a key before the lock is taken.
-func (q *Queue[K]) about(key K) (hash uint64, tenant string) {
-	if q.tenant != nil {
-		tenant = q.tenant(key)
+// tenantOf is asked before the lock is taken, for it is not the queue's code.
+func (q *Queue[K]) tenantOf(key K) string {
+	if q.tenant == nil {
+		return ""
 	}
-	return maphash.Comparable(q.seed, key), tenant
+	return q.tenant(key)
 }
 
 // now is the time since base.

@@ -101,7 +101,7 @@ func NewQueueWith[K comparable](c QueueConfig[K]) *Queue[K] {
 
 // Add marks key as needing work.
 func (q *Queue[K]) Add(key K) {
-	hash, tenant := q.about(key)
+	hash, tenant := maphash.Comparable(q.seed, key), q.tenantOf(key)
 	q.mu.Lock()
 	added := q.add(q.items.item(key, hash, tenant), 0)
 	q.mu.Unlock()
@@ -119,7 +119,7 @@ func (q *Queue[K]) Retry(key K) { q.AddWith(key, AddOptions{Retry: true}) }
 
 // AddWith adds key as o says.
 func (q *Queue[K]) AddWith(key K, o AddOptions) {
-	hash, tenant := q.about(key)
+	hash, tenant := maphash.Comparable(q.seed, key), q.tenantOf(key)
 	q.mu.Lock()
 	added := q.schedule(q.items.item(key, hash, tenant), o)
 	q.mu.Unlock()
@@ -159,24 +159,14 @@ func (q *Queue[K]) Get(ctx context.Context) (K, error) {
 		return none, err
 	}
 	q.mu.Lock()
-	for q.ready.n == 0 {
-		s := q.workers.sleep()
-		q.mu.Unlock()
-		var ended error
-		select {
-		case <-s.wake:
-		case <-ctx.Done():
-			ended = ctx.Err()
-		}
-		q.mu.Lock()
-		q.workers.rise(s)
-		if ended != nil {
-			q.workers.call(q.ready.n)
+	if q.ready.n == 0 {
+		if err := q.await(ctx); err != nil {
 			q.mu.Unlock()
-			return none, ended
+			return none, err
 		}
 	}
-	key, waited := q.take()
+	it := q.take()
+	key, waited := it.key, it.started-it.since
 	q.mu.Unlock()
 	if q.timed {
 		q.hooks.got(waited)
@@ -221,7 +211,8 @@ func (q *Queue[K]) next(ctx context.Context, key K, is outcome, o AddOptions) (K
 	stop = stop || q.ready.n == 0
 	waited := time.Duration(0)
 	if !stop {
-		key, waited = q.take()
+		it := q.take()
+		key, waited = it.key, it.started-it.since
 	}
 	q.mu.Unlock()
 	if q.timed && it != nil {
@@ -242,20 +233,39 @@ func (q *Queue[K]) next(ctx context.Context, key K, is outcome, o AddOptions) (K
 
 // The functions below are called with mu held.
 
+// await has a key be ready, or returns the error of ctx. It lets go of mu meanwhile.
+func (q *Queue[K]) await(ctx context.Context) error {
+	for q.ready.n == 0 {
+		s := q.workers.sleep()
+		q.mu.Unlock()
+		var ended error
+		select {
+		case <-s.wake:
+		case <-ctx.Done():
+			ended = ctx.Err()
+		}
+		q.mu.Lock()
+		q.workers.rise(s)
+		if ended != nil {
+			q.workers.call(q.ready.n)
+			return ended
+		}
+	}
+	return nil
+}
+
 // take hands out the key whose turn it is. There must be one.
-func (q *Queue[K]) take() (K, time.Duration) {
+func (q *Queue[K]) take() *item[K] {
 	it := q.ready.pop()
 	it.waiting, it.working, it.held = false, true, it.priority
 	q.busy++
 	q.last = it
-	waited := time.Duration(0)
 	if q.timed {
-		now := q.now()
-		waited, it.started = now-it.since, now
+		it.started = q.now()
 		q.working.push(it)
 	}
 	q.workers.call(q.ready.n)
-	return it.key, waited
+	return it
 }
 
 // release has key be with nobody. It returns nil if it was, and for how long it was
@@ -274,7 +284,8 @@ func (q *Queue[K]) release(key K) (it *item[K], worked time.Duration) {
 		q.working.remove(it)
 	}
 	if it.waiting {
-		q.stand(it)
+		q.ready.push(it)
+		q.workers.call(q.ready.n)
 	}
 	return it, worked
 }
@@ -323,15 +334,7 @@ func (q *Queue[K]) schedule(it *item[K], o AddOptions) int {
 // add returns 1 if it was not to be done already.
 func (q *Queue[K]) add(it *item[K], priority int) int {
 	if it.waiting {
-		if priority > it.priority {
-			if !it.working {
-				q.ready.remove(it)
-			}
-			it.priority = priority
-			if !it.working {
-				q.ready.push(it)
-			}
-		}
+		q.raise(it, priority)
 		return 0
 	}
 	it.waiting, it.priority = true, priority
@@ -339,15 +342,24 @@ func (q *Queue[K]) add(it *item[K], priority int) int {
 		it.since = q.now()
 	}
 	if !it.working {
-		q.stand(it)
+		q.ready.push(it)
+		q.workers.call(q.ready.n)
 	}
 	return 1
 }
 
-// stand has it wait for a worker.
-func (q *Queue[K]) stand(it *item[K]) {
-	q.ready.push(it)
-	q.workers.call(q.ready.n)
+// raise gives what waits the priority if it is higher than what it has.
+func (q *Queue[K]) raise(it *item[K], priority int) {
+	if priority <= it.priority {
+		return
+	}
+	if !it.working {
+		q.ready.remove(it)
+	}
+	it.priority = priority
+	if !it.working {
+		q.ready.push(it)
+	}
 }
 
 func (q *Queue[K]) addAfter(it *item[K], wait time.Duration, priority int) {

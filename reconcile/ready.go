@@ -12,6 +12,7 @@ type ready[K comparable] struct {
 	n      int
 	shared bool        // there are tenants
 	levels []*level[K] // by priority, the highest last; some may be empty
+	top    *level[K]   // the last of levels, nil for none
 	free   *line[K]    // for reuse, through next
 	frees  int
 }
@@ -62,11 +63,10 @@ func (r *ready[K]) push(it *item[K]) {
 
 // pop takes the next. There must be one.
 func (r *ready[K]) pop() *item[K] {
-	at := len(r.levels) - 1
-	for r.levels[at].empty() {
-		at--
+	l := r.top
+	for at := len(r.levels) - 2; l.empty(); at-- {
+		l = r.levels[at]
 	}
-	l := r.levels[at]
 	stand := &l.only
 	if r.shared {
 		stand = l.turn
@@ -103,13 +103,14 @@ func (r *ready[K]) tidy(l *level[K], stand *line[K]) {
 	}
 	if len(r.levels) > maxEmpty && l.empty() {
 		r.levels = slices.DeleteFunc(r.levels, func(other *level[K]) bool { return other == l })
+		r.top = r.levels[len(r.levels)-1]
 	}
 }
 
 // level returns the one of priority, made if need be.
 func (r *ready[K]) level(priority int) *level[K] {
-	if last := len(r.levels) - 1; last >= 0 && r.levels[last].priority == priority {
-		return r.levels[last] // nearly always
+	if r.top != nil && r.top.priority == priority {
+		return r.top // nearly always
 	}
 	return r.find(priority)
 }
@@ -121,6 +122,7 @@ func (r *ready[K]) find(priority int) *level[K] {
 		r.levels = append(r.levels, nil)
 		copy(r.levels[at+1:], r.levels[at:])
 		r.levels[at] = l
+		r.top = r.levels[len(r.levels)-1]
 	}
 	return r.levels[at]
 }

@@ -135,7 +135,7 @@ func printCrowd(t *table, s sizes) error {
 		if greedy {
 			// Fewer, for the slower side's sake, but so many that neither is done within
 			// the time that the scheduler gives it at once.
-			changes, name, bars = changes[:len(changes)*2/5], "greedy ", [2]string{}
+			changes, name, bars = changes[:min(len(changes), 40_000)], "greedy ", [2]string{}
 		}
 		a, b, err := turns(t.rounds, func() (crowd, error) { return planekitCrowd(s, greedy, pods, changes) },
 			func() (crowd, error) { return stockCrowd(s, greedy, pods, changes) })

@@ -30,7 +30,7 @@ type sizes struct {
 }
 
 var (
-	full  = sizes{pods: 100_000, events: 200_000, readerPods: 160_000, readerEvents: 100_000, handlers: 10, readers: 40, lookups: 1_000_000}
+	full  = sizes{pods: 100_000, events: 200_000, readerPods: 160_000, readerEvents: 400_000, handlers: 10, readers: 40, lookups: 1_000_000}
 	short = sizes{pods: 5_000, events: 5_000, readerPods: 5_000, readerEvents: 5_000, handlers: 10, readers: 4, lookups: 10_000}
 )
 
