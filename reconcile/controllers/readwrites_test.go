@@ -61,8 +61,21 @@ func TestReplicaSetReadsItsPods(t *testing.T) {
 	})
 }
 
-// TestReplicaSetReadsItsStatus: while the copy lacks the status that was written,
-// no other is written, to be refused.
+// changePods changes the pods one by one, a second after each other, while a copy
+// lacks the status that was written: no other may be written then, to be refused.
+func (w *world) changePods(t *testing.T, change func(*corev1.Pod)) {
+	t.Helper()
+	synctest.Wait()
+	for _, pod := range w.pods.list() {
+		time.Sleep(time.Second)
+		w.pods.alter(t, keyOf(pod), change)
+	}
+	settle()
+	if late := w.tooLate(); len(late) > 0 {
+		t.Errorf("%v", late)
+	}
+}
+
 func TestReplicaSetReadsItsStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -70,15 +83,7 @@ func TestReplicaSetReadsItsStatus(t *testing.T) {
 		p := launch(t, func(ctx context.Context) []controllers.Runner {
 			return []controllers.Runner{w.replicaSetController(t, ctx, lag{least: time.Minute}, lag{})}
 		})
-		synctest.Wait()
-		for _, pod := range w.pods.list() {
-			time.Sleep(time.Second)
-			w.pods.alter(t, keyOf(pod), makeReady)
-		}
-		settle()
-		if late := w.tooLate(); len(late) > 0 {
-			t.Errorf("%v", late)
-		}
+		w.changePods(t, makeReady)
 		if got := w.replicaSets.list()[0].Status.ReadyReplicas; got != 3 {
 			t.Errorf("%d are ready, want 3", got)
 		}
@@ -120,8 +125,6 @@ func TestDeploymentReadsItsSets(t *testing.T) {
 	})
 }
 
-// TestDeploymentReadsItsStatus: while the copy lacks the status that was written,
-// no other is written, to be refused.
 func TestDeploymentReadsItsStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -132,15 +135,7 @@ func TestDeploymentReadsItsStatus(t *testing.T) {
 				w.deploymentController(t, ctx, lag{least: time.Minute}, lag{}),
 			}
 		})
-		synctest.Wait()
-		for _, pod := range w.pods.list() {
-			time.Sleep(time.Second)
-			w.pods.alter(t, keyOf(pod), makeReady)
-		}
-		settle()
-		if late := w.tooLate(); len(late) > 0 {
-			t.Errorf("%v", late)
-		}
+		w.changePods(t, makeReady)
 		if got := w.deployments.list()[0].Status.AvailableReplicas; got != 3 {
 			t.Errorf("%d are available, want 3", got)
 		}
@@ -148,21 +143,12 @@ func TestDeploymentReadsItsStatus(t *testing.T) {
 	})
 }
 
-// TestJobReadsItsStatus is the same of a Job.
 func TestJobReadsItsStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		must[*batchv1.Job](t)(w.jobs.Create(outside(), newJob(3, 3)))
 		p := w.runJobsWith(t, lag{least: time.Minute}, lag{})
-		synctest.Wait()
-		for _, pod := range w.pods.list() {
-			time.Sleep(time.Second)
-			w.pods.alter(t, keyOf(pod), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
-		}
-		settle()
-		if late := w.tooLate(); len(late) > 0 {
-			t.Errorf("%v", late)
-		}
+		w.changePods(t, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
 		if got := w.jobs.list()[0].Status.Succeeded; got != 3 {
 			t.Errorf("%d have succeeded, want 3", got)
 		}
