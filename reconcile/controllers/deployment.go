@@ -355,7 +355,10 @@ func (c *Deployment) updateStatus(ctx context.Context, d *appsv1.Deployment, sta
 		metav1.SetMetaDataAnnotation(&update.ObjectMeta, revisionAnnotation, revision)
 	}
 	updated, err := c.config.Writer.UpdateStatus(ctx, update)
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		return errStale // that it is gone is on its way to the copy
+	case err != nil:
 		return fmt.Errorf("status of deployment %s: %w", key(d), err)
 	}
 	c.statuses.add(key(d), updated.ResourceVersion)

@@ -12,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -177,7 +178,10 @@ func (c *Job) store(ctx context.Context, job *batchv1.Job, status batchv1.JobSta
 	update := job.DeepCopy()
 	update.Status = status
 	stored, err := c.config.Status.UpdateStatus(ctx, update)
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		return errStale // that it is gone is on its way to the copy
+	case err != nil:
 		return fmt.Errorf("status of job %s: %w", key(job), err)
 	}
 	c.stored.add(key(job), stored.ResourceVersion)

@@ -27,7 +27,7 @@ func (w *world) runJobsWith(t *testing.T, jobLag, podLag lag) *process {
 		pods := follow(ctx, w.pods, podLag)
 		return []controllers.Runner{must[*controllers.Job](t)(controllers.NewJob(controllers.JobConfig{
 			Jobs: follow(ctx, w.jobs, jobLag), Pods: pods, PodsByController: byController[*corev1.Pod]{pods},
-			Status: w.jobs, Writer: w.pods, Events: w.api,
+			Status: w.jobs, Writer: w.pods, Events: w.api, Log: w.log,
 		}))}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -185,7 +186,10 @@ func (c *ReplicaSet) updateStatus(ctx context.Context, rs *appsv1.ReplicaSet, st
 	update := rs.DeepCopy()
 	update.Status = status
 	updated, err := c.config.Status.UpdateStatus(ctx, update)
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		return errStale // that it is gone is on its way to the copy
+	case err != nil:
 		return fmt.Errorf("status of replica set %s: %w", key(rs), err)
 	}
 	c.statuses.add(key(rs), updated.ResourceVersion)

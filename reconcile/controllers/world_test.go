@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,8 @@ type world struct {
 	replicaSets *collection[*appsv1.ReplicaSet]
 	pods        *collection[*corev1.Pod]
 	jobs        *collection[*batchv1.Job]
+	// log is the controllers', if a test reads it.
+	log logr.Logger
 }
 
 func newWorld() *world {
@@ -74,7 +77,7 @@ func (w *world) replicaSetController(t *testing.T, ctx context.Context, l, podLa
 	pods := follow(ctx, w.pods, podLag)
 	return must[*controllers.ReplicaSet](t)(controllers.NewReplicaSet(controllers.ReplicaSetConfig{
 		ReplicaSets: follow(ctx, w.replicaSets, l), Pods: pods, PodsByController: byController[*corev1.Pod]{pods},
-		Status: w.replicaSets, Writer: w.pods, Events: w.api,
+		Status: w.replicaSets, Writer: w.pods, Events: w.api, Log: w.log,
 	}))
 }
 
@@ -93,7 +96,7 @@ func (w *world) deploymentController(t *testing.T, ctx context.Context, l, owned
 	return must[*controllers.Deployment](t)(controllers.NewDeployment(controllers.DeploymentConfig{
 		Deployments: follow(ctx, w.deployments, l), ReplicaSets: sets, Pods: pods,
 		ReplicaSetsByController: byController[*appsv1.ReplicaSet]{sets}, PodsByController: byController[*corev1.Pod]{pods},
-		Writer: w.deployments, ReplicaSetWriter: w.replicaSets, Events: w.api,
+		Writer: w.deployments, ReplicaSetWriter: w.replicaSets, Events: w.api, Log: w.log,
 	}))
 }
 
