@@ -185,8 +185,11 @@ func TestJobSuccessPolicy(t *testing.T) {
 				job := indexed(newJob(4, 4))
 				job.Spec.BackoffLimit = new(int32(6)) // 7 failures take longer than 2 successes
 				job.Spec.SuccessPolicy = &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{{SucceededIndexes: new("0")}, test.rule}}
+				var failures int32
 				w := play(t, job, func(pod *corev1.Pod) int32 { // the even ones fail
-					return int32(1 - (index(pod)[0]-'0')%2)
+					even := int32(1 - (index(pod)[0]-'0')%2)
+					failures += even
+					return even
 				})
 				got := w.jobs.list()[0]
 				want := []string{"SuccessCriteriaMet=True SuccessPolicy", "Complete=True SuccessPolicy"}
@@ -195,6 +198,9 @@ func TestJobSuccessPolicy(t *testing.T) {
 				}
 				if !slices.Equal(jobReasons(got), want) || got.Status.CompletedIndexes != "1,3" {
 					t.Errorf("conditions %v, completed %q", jobReasons(got), got.Status.CompletedIndexes)
+				}
+				if test.met && got.Status.Failed > failures {
+					t.Errorf("%d failed, of which only %d on their own", got.Status.Failed, failures)
 				}
 				if test.met && got.Status.Conditions[0].Message != "Matched rules at index 1" {
 					t.Errorf("message %q", got.Status.Conditions[0].Message)

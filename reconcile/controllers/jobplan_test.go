@@ -161,3 +161,24 @@ func TestJobBackoff(t *testing.T) {
 		t.Errorf("forgotten: %s", got)
 	}
 }
+
+// TestJobWinnersAreSpared has pods that were deleted because the Job has
+// succeeded without them. They are let go, and are no failures, whether they end
+// by themselves meanwhile or not. One that failed on its own is.
+func TestJobWinnersAreSpared(t *testing.T) {
+	job := &batchv1.Job{Spec: batchv1.JobSpec{Completions: new(int32(4)), CompletionMode: new(batchv1.IndexedCompletion)},
+		Status: batchv1.JobStatus{CompletedIndexes: "0", Conditions: []batchv1.JobCondition{{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue}}}}
+	pods := somePods(3, func(p *corev1.Pod) {
+		p.Annotations = map[string]string{batchv1.JobCompletionIndexAnnotation: fmt.Sprint(p.Name[0] - '0' + 1)}
+		if p.Name != "2" {
+			p.DeletionTimestamp = new(metav1.Now())
+		}
+		if p.Name != "0" {
+			p.Status.Phase = corev1.PodFailed
+		}
+	})
+	plan := planOf(job, pods)
+	if u := plan.status.UncountedTerminatedPods; len(plan.release) != 3 || len(u.Succeeded) != 0 || fmt.Sprint(u.Failed) != "[2]" {
+		t.Errorf("let %d go, uncounted %+v", len(plan.release), u)
+	}
+}

@@ -217,7 +217,7 @@ const maxUncounted = 500
 // the counts of s, adds those that end now, and returns the pods to let go once
 // s is stored. decided tells that the Job is over, and lost that it failed. Then
 // pods that are about to end need not be waited for; in a failed Job they
-// count as failures.
+// count as failures. What was deleted because the Job has succeeded is none.
 func (p *jobPods) track(s *batchv1.JobStatus, decided, lost bool) (release []*corev1.Pod) {
 	held := make(map[types.UID]bool, len(p.all))
 	for _, pod := range p.all {
@@ -229,13 +229,15 @@ func (p *jobPods) track(s *batchv1.JobStatus, decided, lost bool) (release []*co
 	s.Succeeded += settle(&u.Succeeded, held)
 	s.Failed += settle(&u.Failed, held)
 	leaving := p.job.DeletionTimestamp != nil
+	won := findJobCondition(&p.job.Status, batchv1.JobSuccessCriteriaMet) != nil
 	fresh := 0
 	for _, pod := range p.all {
 		if !tracked(pod) || len(u.Succeeded)+len(u.Failed)+fresh >= maxUncounted {
 			continue
 		}
 		about := p.terminating[pod.UID] != nil
-		failed := hasFailed(p.job, pod) || decided && lost && about
+		spared := won && pod.DeletionTimestamp != nil
+		failed := hasFailed(p.job, pod) && !spared || decided && lost && about
 		switch {
 		case pod.Status.Phase == corev1.PodSucceeded:
 			if isIndexed(p.job) {
@@ -249,7 +251,7 @@ func (p *jobPods) track(s *batchv1.JobStatus, decided, lost bool) (release []*co
 			if p.countable(pod) && !judge(p.job.Spec.PodFailurePolicy, pod).ignore {
 				u.Failed = append(u.Failed, pod.UID)
 			}
-		case leaving || decided && about:
+		case leaving || decided && about || spared:
 		default:
 			continue
 		}
