@@ -62,6 +62,31 @@ func TestJobAdoptsAndReleases(t *testing.T) {
 	})
 }
 
+// TestJobReleasesWhatIsGoing takes the labels off a pod that is being deleted, and
+// that would wait for the Job to let it go until that is over.
+func TestJobReleasesWhatIsGoing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		job := byApp(newJob(1, 1))
+		job.Spec.PodReplacementPolicy = new(batchv1.Failed) // else it is let go as a failure
+		must[*batchv1.Job](t)(w.jobs.Create(t.Context(), job))
+		p := w.runJobs(t, lag{})
+		settle()
+		pod := w.pods.list()[0]
+		w.pods.alter(t, keyOf(pod), func(p *corev1.Pod) {
+			p.Labels = nil
+			p.DeletionTimestamp = new(metav1.Now())
+			p.DeletionGracePeriodSeconds = new(int64(30))
+		})
+		settle()
+		pod, err := w.pods.Get(t.Context(), pod.Namespace, pod.Name)
+		if err != nil || held(pod) || metav1.GetControllerOf(pod) != nil {
+			t.Errorf("finalizers %v, owners %v, %v", pod.Finalizers, pod.OwnerReferences, err)
+		}
+		p.stop(t)
+	})
+}
+
 // TestJobLooksBeforeItAdopts has a copy in which the deletion of a Job has not
 // arrived. What the garbage collector orphans meanwhile, and is seen at once, stays
 // so.

@@ -80,13 +80,14 @@ type claims[T metav1.Object] struct {
 }
 
 // planClaims decides from the objects that owner controls and the orphans of
-// its namespace. An owner that is being deleted adopts nothing.
+// its namespace. An owner that is being deleted adopts and releases nothing. What
+// is being deleted is released as well: it may be waiting for that.
 func planClaims[T metav1.Object](owner metav1.Object, selector labels.Selector, owned, orphans []T) claims[T] {
 	var c claims[T]
 	for _, object := range owned {
 		if selector.Matches(labels.Set(object.GetLabels())) {
 			c.mine = append(c.mine, object)
-		} else if object.GetDeletionTimestamp() == nil && owner.GetDeletionTimestamp() == nil {
+		} else if owner.GetDeletionTimestamp() == nil {
 			c.release = append(c.release, object)
 		}
 	}

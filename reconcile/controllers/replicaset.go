@@ -108,7 +108,9 @@ func (c *ReplicaSet) reconcile(ctx context.Context, key string) (reconcile.Resul
 	owned := slices.Collect(c.config.PodsByController.Get(rs.UID))
 	orphans := slices.DeleteFunc(slices.Collect(c.config.PodsByController.Get(Orphans(rs.Namespace))), ended)
 	claimed := planClaims(rs, selector, owned, orphans)
-	claimed.release = slices.DeleteFunc(claimed.release, ended) // they count for nobody any more
+	claimed.release = slices.DeleteFunc(claimed.release, func(pod *corev1.Pod) bool {
+		return ended(pod) || pod.DeletionTimestamp != nil // they count for nobody any more
+	})
 	changed, err := claim(ctx, claimed, rs, replicaSetKind, Patcher[*corev1.Pod](c.config.Writer),
 		func(ctx context.Context) error { return c.confirm(ctx, rs) },
 		func(revision string) { c.pods.written.add(key, revision) })

@@ -137,15 +137,19 @@ func TestAdoptsOthersThanTheOneGone(t *testing.T) {
 	})
 }
 
-// TestEndedPodsAreKept: a pod that has failed is not released, whatever its
-// labels.
+// TestEndedPodsAreKept: a pod that has failed or is about to go is not released,
+// whatever its labels.
 func TestEndedPodsAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		p := w.runReplicaSets(t, lag{})
-		must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(t.Context(), newReplicaSet("web", 1)))
+		must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(t.Context(), newReplicaSet("web", 2)))
 		settle()
-		w.pods.alter(t, keyOf(w.pods.list()[0]), func(p *corev1.Pod) { p.Status.Phase, p.Labels = corev1.PodFailed, nil })
+		pods := w.pods.list()
+		w.pods.alter(t, keyOf(pods[0]), func(p *corev1.Pod) { p.Status.Phase, p.Labels = corev1.PodFailed, nil })
+		w.pods.alter(t, keyOf(pods[1]), func(p *corev1.Pod) {
+			p.DeletionTimestamp, p.DeletionGracePeriodSeconds, p.Labels = new(metav1.Now()), new(int64(30)), nil
+		})
 		settle()
 		for _, pod := range w.pods.list() {
 			if metav1.GetControllerOf(pod) == nil {
