@@ -182,3 +182,37 @@ func TestJobWinnersAreSpared(t *testing.T) {
 		t.Errorf("let %d go, uncounted %+v", len(plan.release), u)
 	}
 }
+
+// TestSuccessRules has the answers of kube-controller-manager, of a Job with ten
+// completions of which 1, 3 and 4 have succeeded. It takes a rule that asks for
+// none as met by the first.
+func TestSuccessRules(t *testing.T) {
+	succeeded := parseIndexes("1,3,4", 10)
+	for name, test := range map[string]struct {
+		indexes *string
+		count   *int32
+		met     bool
+	}{
+		"neither":                     {},
+		"enough":                      {count: new(int32(3)), met: true},
+		"not enough":                  {count: new(int32(4))},
+		"none asked for":              {count: new(int32(0)), met: true},
+		"all of some":                 {indexes: new("3-4"), met: true},
+		"not all of some":             {indexes: new("3-5")},
+		"enough of some":              {indexes: new("0-3"), count: new(int32(2)), met: true},
+		"not enough of some":          {indexes: new("0-2"), count: new(int32(2))},
+		"none asked for of some":      {indexes: new("5-6"), count: new(int32(0)), met: true},
+		"all of fewer than the count": {indexes: new("3,4"), count: new(int32(3)), met: true},
+		"out of range":                {indexes: new("10-12"), count: new(int32(0))},
+		"nonsense":                    {indexes: new("x")},
+	} {
+		policy := &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{
+			{SucceededIndexes: new("9")}, {SucceededIndexes: test.indexes, SucceededCount: test.count}}}
+		if got := enough(policy, succeeded, 10); (got == "Matched rules at index 1") != test.met || !test.met && got != "" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if got := enough(&batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{{SucceededCount: new(int32(0))}}}, nil, 10); got != "" {
+		t.Errorf("before any has succeeded: %q", got)
+	}
+}

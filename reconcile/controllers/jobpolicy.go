@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -85,15 +86,15 @@ func enough(policy *batchv1.SuccessPolicy, succeeded indexes, completions int) s
 		return ""
 	}
 	for i, rule := range policy.Rules {
-		have, want := succeeded.count(), 0
+		have, want := succeeded.count(), math.MaxInt32
 		if rule.SucceededIndexes != nil {
 			of := parseIndexes(*rule.SucceededIndexes, completions)
+			if len(of) == 0 {
+				continue // none that make sense
+			}
 			have, want = of.shared(succeeded), of.count()
 		}
-		if rule.SucceededCount != nil {
-			want = int(*rule.SucceededCount)
-		}
-		if want > 0 && have >= want {
+		if have >= min(want, int(value(rule.SucceededCount, math.MaxInt32))) {
 			return fmt.Sprintf("Matched rules at index %d", i)
 		}
 	}
