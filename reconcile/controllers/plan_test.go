@@ -75,6 +75,14 @@ func TestReplicaSetStatusAvailability(t *testing.T) {
 	if s.Replicas != 4 || s.ReadyReplicas != 3 || s.AvailableReplicas != 1 || again != 30*time.Second {
 		t.Errorf("status %+v, again in %v", s, again)
 	}
+	timeless := with(readyPod("timeless", "n", 0), func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = metav1.Time{} })
+	if s, again := replicaSetStatus(rs, []*corev1.Pod{timeless}, nil, nil, now); s.ReadyReplicas != 1 || s.AvailableReplicas != 0 || again != time.Minute {
+		t.Errorf("ready since nobody knows when: status %+v, again in %v", s, again)
+	}
+	rs.Spec.MinReadySeconds = 0
+	if s, again := replicaSetStatus(rs, []*corev1.Pod{timeless}, nil, nil, now); s.AvailableReplicas != 1 || again != 0 {
+		t.Errorf("with nothing to wait for: status %+v, again in %v", s, again)
+	}
 }
 
 func TestBounds(t *testing.T) {

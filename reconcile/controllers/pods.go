@@ -31,13 +31,17 @@ func ready(pod *corev1.Pod) bool {
 }
 
 // availableIn tells how long a ready pod still has to be ready before it
-// counts as available; zero or less when it is.
+// counts as available; zero or less when it is. Without a time since when it is
+// ready, it never comes nearer.
 func availableIn(pod *corev1.Pod, minReadySeconds int32, now time.Time) time.Duration {
 	if minReadySeconds == 0 {
 		return 0
 	}
-	since := readyCondition(pod).LastTransitionTime
-	return since.Add(time.Duration(minReadySeconds) * time.Second).Sub(now)
+	least, since := time.Duration(minReadySeconds)*time.Second, readyCondition(pod).LastTransitionTime
+	if since.IsZero() {
+		return least
+	}
+	return since.Add(least).Sub(now)
 }
 
 // rankForDeletion sorts pods, those to be deleted first in front: what has come
