@@ -98,7 +98,7 @@ func newRollout(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) *rollout {
 	for _, rs := range sets {
 		r.size[rs] = value(rs.Spec.Replicas, 1)
 		// The oldest of equals wins: it is the one that others would have found.
-		if r.current == nil && rs.DeletionTimestamp == nil && sameTemplate(&rs.Spec.Template, &d.Spec.Template) {
+		if r.current == nil && sameTemplate(&rs.Spec.Template, &d.Spec.Template) {
 			r.current = rs
 		} else {
 			r.old = append(r.old, rs)

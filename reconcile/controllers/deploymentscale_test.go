@@ -188,6 +188,28 @@ func TestScalingEnds(t *testing.T) {
 	}
 }
 
+// TestScalingWhileOneGoes: a ReplicaSet that is being deleted, which may take
+// long, is told the number of replicas like the others. Else a Deployment that is
+// scaled meanwhile would have to be scaled for ever, and would not be rolled out.
+func TestScalingWhileOneGoes(t *testing.T) {
+	for going, want := range map[int]string{0: "3 4", 1: "3 4"} {
+		d := planned(7, 0, 1)
+		sets := []*appsv1.ReplicaSet{plannedSet(0, 2, 5, 5), plannedSet(1, 3, 5, 5)}
+		sets[going].DeletionTimestamp = new(metav1.Now())
+		plan := planDeployment(d, sets, podsStay)
+		if got := sizes(sets, plan); got != want || plan.rolling {
+			t.Fatalf("%s goes: sizes %s, want %s", sets[going].Name, got, want)
+		}
+		for _, u := range plan.update {
+			*u.from = *u.to
+			u.from.Status.Replicas, u.from.Status.AvailableReplicas = *u.from.Spec.Replicas, *u.from.Spec.Replicas
+		}
+		if plan := planDeployment(d, sets, podsStay); !plan.rolling || plan.create != nil {
+			t.Errorf("%s goes: then sizes %s, rolling %t, creates %v", sets[going].Name, sizes(sets, plan), plan.rolling, plan.create)
+		}
+	}
+}
+
 func TestSaturatedNeedsNoOld(t *testing.T) {
 	d := planned(3, 0, 1)
 	sets := []*appsv1.ReplicaSet{plannedSet(0, 3, 3, 3), plannedSet(1, 2, 1, 1)} // the second was adopted

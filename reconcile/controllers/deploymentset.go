@@ -77,9 +77,6 @@ func (r *rollout) updates(revision string) (updates []setUpdate) {
 		all = append([]*appsv1.ReplicaSet{r.current}, all...)
 	}
 	for _, rs := range all {
-		if rs.DeletionTimestamp != nil {
-			continue
-		}
 		size, minReady := r.size[rs], rs.Spec.MinReadySeconds
 		annotations := maps.Clone(rs.Annotations)
 		if annotations == nil {
