@@ -151,7 +151,10 @@ func (c *Deployment) reconcile(ctx context.Context, key string) (reconcile.Resul
 	if plan.rollback != nil {
 		return reconcile.Result{}, c.rollBack(ctx, d, plan.rollback)
 	}
-	if err := c.act(ctx, d, plan); err != nil {
+	switch err := c.act(ctx, d, plan); {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return reconcile.Result{}, nil // d is about to go as well
+	case err != nil:
 		return reconcile.Result{}, err
 	}
 	now := time.Now()
@@ -293,10 +296,8 @@ func (c *Deployment) createSet(ctx context.Context, d *appsv1.Deployment, rs *ap
 	case err == nil:
 		c.scaled(d, created.Name, 0, value(created.Spec.Replicas, 1))
 		return nil
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return nil
 	case !apierrors.IsAlreadyExists(err):
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			c.notCreated(ctx, d, fmt.Sprintf("Failed to create new replica set %q: %v", rs.Name, err))
 		}
 		return fmt.Errorf("create replica set %s: %w", key(rs), err)

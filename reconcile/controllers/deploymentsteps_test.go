@@ -12,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -236,6 +237,51 @@ func TestDeploymentTellsOfFailures(t *testing.T) {
 			t.Errorf("conditions %v", reasons(d))
 		}
 		checkDone(t, d, 2, "1")
+	})
+}
+
+// TestDeploymentInEndingNamespace is refused what it needs, and says neither that
+// it has it nor that it failed.
+func TestDeploymentInEndingNamespace(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		ending := apierrors.NewForbidden(appsv1.Resource("replicasets"), "", errors.New("it is being terminated"))
+		ending.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+		w.refuse("create", "ReplicaSet ", ending)
+		must[*appsv1.Deployment](t)(w.deployments.Create(t.Context(), newDeployment(2, 1, 0)))
+		settle()
+		if d := w.deployments.list()[0]; len(d.Status.Conditions) != 0 || len(d.Annotations) != 0 || len(w.events) != 0 {
+			t.Errorf("status %+v, annotations %v, events %q", d.Status, d.Annotations, w.events)
+		}
+		if n := len(w.wrote()); n > 5 {
+			t.Errorf("%d writes", n)
+		}
+	})
+}
+
+// TestDeploymentSetDeleted deletes the ReplicaSet in use, which goes after its
+// pods. The status tells of them, and then there is a ReplicaSet of that name again.
+func TestDeploymentSetDeleted(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		must[*appsv1.Deployment](t)(w.deployments.Create(t.Context(), newDeployment(2, 1, 0)))
+		settle()
+		rs := w.replicaSets.list()[0]
+		foreground := metav1.DeletePropagationForeground
+		if err := w.replicaSets.Delete(t.Context(), rs.Namespace, rs.Name, metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
+			t.Fatal(err)
+		}
+		for _, pod := range w.pods.list() {
+			removeOutside(t, w.pods, pod.Namespace, pod.Name)
+		}
+		settle()
+		if s := w.deployments.list()[0].Status; s.Replicas != 0 || s.AvailableReplicas != 0 || s.UnavailableReplicas != 2 || len(w.pods.list()) != 0 {
+			t.Errorf("status %+v with %d pods", s, len(w.pods.list()))
+		}
+		w.replicaSets.alter(t, keyOf(rs), func(rs *appsv1.ReplicaSet) { rs.Finalizers = nil })
+		settle()
+		checkDone(t, w.deployments.list()[0], 2, "1")
+		if again := w.replicaSets.list()[0]; again.Name != rs.Name || again.UID == rs.UID {
+			t.Errorf("%s of UID %s in place of %s of UID %s", again.Name, again.UID, rs.Name, rs.UID)
+		}
 	})
 }
 
