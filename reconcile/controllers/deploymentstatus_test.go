@@ -122,6 +122,18 @@ func TestDeploymentCounts(t *testing.T) {
 	if s := status(); s.TerminatingReplicas != nil {
 		t.Errorf("%d terminating: the third does not tell", *s.TerminatingReplicas)
 	}
+	// More than wanted are none too few, and enough are all but those that may lack.
+	sets[0].Status.AvailableReplicas, sets[1].Status.AvailableReplicas = 9, 9
+	if s := status(); s.UnavailableReplicas != 0 {
+		t.Errorf("%d unavailable", s.UnavailableReplicas)
+	}
+	for n, want := range map[int32]string{4: reasonAvailable, 3: reasonUnavailable} {
+		sets[0].Status.AvailableReplicas, sets[1].Status.AvailableReplicas = n, 0
+		if got := deploymentCondition(status().Conditions, appsv1.DeploymentAvailable).Reason; got != want {
+			t.Errorf("%d available: %s", n, got)
+		}
+	}
+	sets[1].Status.AvailableReplicas = 3
 	// One that is about to be created lacks all its pods.
 	d.Spec.Template.Spec.Hostname = "next"
 	sets = sets[1:2]
@@ -154,4 +166,119 @@ func TestFailureIsPassedOn(t *testing.T) {
 	want("quota of v0")
 	sets[0].Status.Conditions, sets[1].Status.Conditions = nil, nil
 	want("")
+}
+
+// TestWhatIsProgress has one thing after the other move, against a deadline that
+// is long over.
+func TestWhatIsProgress(t *testing.T) {
+	now := time.Unix(100000, 0)
+	then := metav1.NewTime(now.Add(-time.Hour))
+	for name, test := range map[string]struct {
+		change func(d *appsv1.DeploymentStatus, now, old *appsv1.ReplicaSetStatus)
+		want   string
+	}{
+		"nothing":            {func(_ *appsv1.DeploymentStatus, _, _ *appsv1.ReplicaSetStatus) {}, reasonTimedOut},
+		"a new pod":          {func(d *appsv1.DeploymentStatus, _, _ *appsv1.ReplicaSetStatus) { d.Replicas--; d.UpdatedReplicas-- }, reasonUpdated},
+		"an old pod less":    {func(d *appsv1.DeploymentStatus, _, _ *appsv1.ReplicaSetStatus) { d.Replicas++ }, reasonUpdated},
+		"one more ready":     {func(d *appsv1.DeploymentStatus, _, _ *appsv1.ReplicaSetStatus) { d.ReadyReplicas-- }, reasonUpdated},
+		"one more available": {func(d *appsv1.DeploymentStatus, _, _ *appsv1.ReplicaSetStatus) { d.AvailableReplicas-- }, reasonUpdated},
+		"an old pod more":    {func(d *appsv1.DeploymentStatus, _, _ *appsv1.ReplicaSetStatus) { d.Replicas-- }, reasonTimedOut},
+		"one less of all": {func(_ *appsv1.DeploymentStatus, now, _ *appsv1.ReplicaSetStatus) {
+			now.ReadyReplicas--
+			now.AvailableReplicas--
+		}, reasonTimedOut},
+	} {
+		d := planned(3, 1, 0)
+		d.Spec.ProgressDeadlineSeconds = new(int32(600))
+		d.Status = appsv1.DeploymentStatus{Replicas: 4, UpdatedReplicas: 2, ReadyReplicas: 3, AvailableReplicas: 3,
+			Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue,
+				Reason: reasonUpdated, LastUpdateTime: then, LastTransitionTime: then}}}
+		sets := []*appsv1.ReplicaSet{plannedSet(0, 2, 3, 4), plannedSet(1, 2, 3, 4)}
+		sets[0].Status.ReadyReplicas, sets[0].Status.AvailableReplicas = 1, 1
+		test.change(&d.Status, &sets[0].Status, &sets[1].Status)
+		s := deploymentStatus(d, sets, planDeployment(d, sets, podsStay), now)
+		c := deploymentCondition(s.Conditions, appsv1.DeploymentProgressing)
+		if c.Reason != test.want || c.LastUpdateTime.Equal(&then) {
+			t.Errorf("%s: %+v, want %s", name, c, test.want)
+		}
+		// Since when it is so does not change as long as it is.
+		if kept := c.LastTransitionTime.Equal(&then); kept != (test.want == reasonUpdated) {
+			t.Errorf("%s: kept the time %t", name, kept)
+		}
+	}
+}
+
+// TestOverIsNotLate: a rollout that was over, and of which other pods have come to
+// be there, has nothing to be late for.
+func TestOverIsNotLate(t *testing.T) {
+	now := time.Unix(100000, 0)
+	d := planned(3, 1, 0)
+	d.Spec.ProgressDeadlineSeconds = new(int32(600))
+	d.Status = appsv1.DeploymentStatus{Replicas: 4, UpdatedReplicas: 3, ReadyReplicas: 4, AvailableReplicas: 4,
+		Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: reasonComplete}}}
+	sets := []*appsv1.ReplicaSet{plannedSet(0, 3, 3, 4), plannedSet(1, 1, 3, 4)}
+	s := deploymentStatus(d, sets, planDeployment(d, sets, podsStay), now)
+	if c := deploymentCondition(s.Conditions, appsv1.DeploymentProgressing); c.Reason != reasonComplete {
+		t.Errorf("%+v", c)
+	}
+	// One old pod less is progress, and then it is over again.
+	d.Status.Replicas++
+	s = deploymentStatus(d, sets, planDeployment(d, sets, podsStay), now)
+	if c := deploymentCondition(s.Conditions, appsv1.DeploymentProgressing); c.Reason != reasonUpdated {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestConditionTimes: the update is noted with a new reason or status, the
+// transition with a new status only.
+func TestConditionTimes(t *testing.T) {
+	var s appsv1.DeploymentStatus
+	at := func(seconds int64, status corev1.ConditionStatus, reason string, updated, changed int64) {
+		t.Helper()
+		setDeploymentCondition(&s, time.Unix(seconds, 0), appsv1.DeploymentAvailable, status, reason, reason)
+		c := s.Conditions[0]
+		if len(s.Conditions) != 1 || c.LastUpdateTime.Unix() != updated || c.LastTransitionTime.Unix() != changed || c.Message != reason {
+			t.Errorf("%+v", s.Conditions)
+		}
+	}
+	at(1, corev1.ConditionTrue, "a", 1, 1)
+	at(2, corev1.ConditionTrue, "a", 1, 1)
+	at(3, corev1.ConditionTrue, "b", 3, 1)
+	at(4, corev1.ConditionFalse, "b", 4, 4)
+}
+
+// TestProgressDeadline: who may be late is looked at a second after that, and
+// nobody else.
+func TestProgressDeadline(t *testing.T) {
+	now := time.Unix(100000, 0)
+	for name, test := range map[string]struct {
+		reason string
+		ago    time.Duration
+		change func(d *appsv1.Deployment)
+		want   time.Duration
+	}{
+		"on time":      {reason: reasonUpdated, ago: time.Minute, want: 9*time.Minute + time.Second},
+		"created":      {reason: reasonCreated, want: 10*time.Minute + time.Second},
+		"resumed":      {reason: reasonResumed, want: 10*time.Minute + time.Second},
+		"over by now":  {reason: reasonUpdated, ago: time.Hour, want: time.Second},
+		"complete":     {reason: reasonComplete},
+		"late":         {reason: reasonTimedOut},
+		"nothing said": {},
+		"paused":       {reason: reasonPaused, change: func(d *appsv1.Deployment) { d.Spec.Paused = true }},
+		"no deadline":  {reason: reasonUpdated, change: func(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = nil }},
+		"for ever":     {reason: reasonUpdated, change: func(d *appsv1.Deployment) { *d.Spec.ProgressDeadlineSeconds = math.MaxInt32 }},
+	} {
+		d := planned(3, 1, 0)
+		d.Spec.ProgressDeadlineSeconds = new(int32(600))
+		if test.change != nil {
+			test.change(d)
+		}
+		var s appsv1.DeploymentStatus
+		if test.reason != "" {
+			setDeploymentCondition(&s, now.Add(-test.ago), appsv1.DeploymentProgressing, corev1.ConditionTrue, test.reason, "")
+		}
+		if got := progressDeadline(d, s, now); got != test.want {
+			t.Errorf("%s: in %v, want %v", name, got, test.want)
+		}
+	}
 }
