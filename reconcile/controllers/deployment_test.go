@@ -326,9 +326,17 @@ func TestDeploymentDeadline(t *testing.T) {
 	})
 }
 
-// TestDeploymentNameTaken has somebody else's ReplicaSet in the way.
+// TestDeploymentNameTaken has somebody else's ReplicaSet in the way, of the first
+// name or of the first two.
 func TestDeploymentNameTaken(t *testing.T) {
+	for times := int32(1); times <= 2; times++ {
+		deploymentNameTaken(t, times)
+	}
+}
+
+func deploymentNameTaken(t *testing.T, times int32) {
 	synctest.Test(t, func(t *testing.T) {
+		taken := map[string]bool{}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		w := newWorld()
@@ -336,7 +344,10 @@ func TestDeploymentNameTaken(t *testing.T) {
 		must[*appsv1.Deployment](t)(w.deployments.Create(ctx, newDeployment(2, 1, 0)))
 		w.fault = func(verb, name string) (bool, error) {
 			if verb == "create" && strings.HasPrefix(name, "ReplicaSet ") && !strings.HasSuffix(name, "other") {
-				w.fault = nil
+				if taken[name] = true; len(taken) > int(times) {
+					w.fault = nil
+					return true, nil
+				}
 				squatter := newReplicaSet("other", 0)
 				squatter.Name = strings.TrimPrefix(name, "ReplicaSet ")
 				squatter.UID = "squatter"
@@ -348,8 +359,8 @@ func TestDeploymentNameTaken(t *testing.T) {
 		settle()
 		d := w.deployments.list()[0]
 		checkDone(t, d, 2, "1")
-		if d.Status.CollisionCount == nil || *d.Status.CollisionCount != 1 {
-			t.Errorf("collision count %v", d.Status.CollisionCount)
+		if d.Status.CollisionCount == nil || *d.Status.CollisionCount != times {
+			t.Errorf("collision count %v, want %d", d.Status.CollisionCount, times)
 		}
 		p.stop(t)
 	})

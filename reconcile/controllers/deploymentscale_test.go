@@ -217,6 +217,10 @@ func TestSaturatedNeedsNoOld(t *testing.T) {
 	if got := sizes(sets, plan); got != "3 0" || plan.rolling {
 		t.Errorf("sizes %s, want 3 0", got)
 	}
+	sets[0].Status.AvailableReplicas, sets[1].Annotations[maxAnnotation] = 2, "3"
+	if got := sizes(sets, planDeployment(d, sets, podsStay)); got != "1 2" {
+		t.Errorf("with one unavailable: sizes %s, want a share each, 1 2", got)
+	}
 }
 
 func TestPausedKeepsShares(t *testing.T) {

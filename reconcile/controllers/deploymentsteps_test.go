@@ -285,6 +285,38 @@ func TestDeploymentSetDeleted(t *testing.T) {
 	})
 }
 
+// TestDeploymentHistoryScaledUp has somebody scale an old ReplicaSet up just before
+// it is deleted for being of no use. It is not deleted while it is.
+func TestDeploymentHistoryScaledUp(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		d := newDeployment(2, 1, 0)
+		d.Spec.RevisionHistoryLimit = new(int32(0))
+		must[*appsv1.Deployment](t)(w.deployments.Create(t.Context(), d))
+		settle()
+		w.replicaSets.check = func(old, new *appsv1.ReplicaSet) {
+			if new == nil && *old.Spec.Replicas != 0 {
+				t.Errorf("%s is deleted with %d replicas", old.Name, *old.Spec.Replicas)
+			}
+		}
+		scaled := false
+		w.mu.Lock()
+		w.fault = func(verb, name string) (bool, error) {
+			if key, ok := strings.CutPrefix(name, "ReplicaSet "); ok && verb == "delete" && !scaled {
+				scaled = true
+				w.replicaSets.alterLocked(key, w.replicaSets.objects[key], func(rs *appsv1.ReplicaSet) { rs.Spec.Replicas = new(int32(1)) })
+			}
+			return true, nil
+		}
+		w.mu.Unlock()
+		w.deployments.alter(t, "default/nginx", image(2))
+		settle()
+		if !scaled || len(w.replicaSets.list()) != 1 {
+			t.Errorf("scaled up %t, %d ReplicaSets in the end", scaled, len(w.replicaSets.list()))
+		}
+		checkDone(t, w.deployments.list()[0], 2, "2")
+	})
+}
+
 // TestDeploymentSelectingAll does nothing but say so.
 func TestDeploymentSelectingAll(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
