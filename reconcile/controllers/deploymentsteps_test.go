@@ -269,6 +269,7 @@ func TestDeploymentSetDeleted(t *testing.T) {
 		if err := w.replicaSets.Delete(t.Context(), rs.Namespace, rs.Name, metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
 			t.Fatal(err)
 		}
+		settle() // or pods that go before it is seen are made anew
 		for _, pod := range w.pods.list() {
 			removeOutside(t, w.pods, pod.Namespace, pod.Name)
 		}
