@@ -9,12 +9,15 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/planekit/planekit/reconcile/controllers"
 )
 
 // inWorld runs test with Deployments, ReplicaSets and a kubelet at work.
@@ -315,6 +318,37 @@ func TestDeploymentHistoryScaledUp(t *testing.T) {
 			t.Errorf("scaled up %t, %d ReplicaSets in the end", scaled, len(w.replicaSets.list()))
 		}
 		checkDone(t, w.deployments.list()[0], 2, "2")
+	})
+}
+
+// TestDeploymentRecreateSeesTheEnd has a pod that ends and stays, which the copy of
+// pods shows long after that of ReplicaSets. That alone lets the rollout go on.
+func TestDeploymentRecreateSeesTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		p := launch(t, func(ctx context.Context) []controllers.Runner {
+			sets, pods := follow(ctx, w.replicaSets, lag{}), follow(ctx, w.pods, lag{least: time.Minute})
+			return []controllers.Runner{w.replicaSetController(t, ctx, lag{}, lag{}), must[*controllers.Deployment](t)(controllers.NewDeployment(controllers.DeploymentConfig{
+				Deployments: follow(ctx, w.deployments, lag{}), ReplicaSets: sets, Pods: pods,
+				ReplicaSetsByController: byController[*appsv1.ReplicaSet]{sets}, PodsByController: byController[*corev1.Pod]{pods},
+				Writer: w.deployments, ReplicaSetWriter: w.replicaSets,
+			}))}
+		})
+		d := newDeployment(1, 1, 0)
+		d.Spec.ProgressDeadlineSeconds = nil // or it is looked at again for that
+		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+		must[*appsv1.Deployment](t)(w.deployments.Create(t.Context(), d))
+		settle()
+		pod := w.pods.list()[0]
+		w.deployments.alter(t, "default/nginx", image(2))
+		settle()
+		w.wantSizes(t, "while it ends", map[string]int{})
+		w.pods.alter(t, keyOf(pod), func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
+		time.Sleep(59 * time.Second)
+		w.wantSizes(t, "before it is seen", map[string]int{})
+		settle()
+		w.wantSizes(t, "when it has ended", map[string]int{"nginx:2": 1})
+		p.stop(t)
 	})
 }
 
