@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,13 +49,15 @@ func TestPlanReplicaSet(t *testing.T) {
 		remove    int
 		more      bool
 	}{
-		"enough":              {want: 5, pods: five},
-		"too few":             {want: 7, pods: five, create: 2},
-		"too many":            {want: 1, pods: five, remove: 4},
-		"a failed one":        {want: 6, pods: append(slices.Clone(five), failed), create: 1},
-		"a burst":             {want: 1300, create: 500, more: true},
-		"deletions unsettled": {want: 7, pods: five, unsettled: true, more: true},
-		"being deleted":       {want: 0, pods: five, deleted: true},
+		"enough":               {want: 5, pods: five},
+		"too few":              {want: 7, pods: five, create: 2},
+		"too many":             {want: 1, pods: five, remove: 4},
+		"a failed one":         {want: 6, pods: append(slices.Clone(five), failed), create: 1},
+		"a burst":              {want: 1300, create: 500, more: true},
+		"a burst too many":     {want: 1, pods: slices.Repeat(five, 120), remove: 500, more: true},
+		"a burst, and no more": {want: 100, pods: slices.Repeat(five, 120), remove: 500},
+		"deletions unsettled":  {want: 7, pods: five, unsettled: true, more: true},
+		"being deleted":        {want: 0, pods: five, deleted: true},
 	} {
 		rs := &appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Replicas: &test.want}}
 		if test.deleted {
@@ -219,6 +222,38 @@ func TestLostCreateIsTriedAgain(t *testing.T) {
 	}
 	if writer.names[0] == names[0] || writer.names[1] != writer.names[0] {
 		t.Errorf("tried %v", writer.names)
+	}
+}
+
+// limited makes as many pods as it may.
+type limited struct {
+	mu          sync.Mutex
+	left, tries int
+}
+
+func (l *limited) Create(_ context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tries++
+	if l.left--; l.left < 0 {
+		return nil, errors.New("exceeded quota")
+	}
+	return pod, nil
+}
+
+func (l *limited) Delete(context.Context, string, string, metav1.DeleteOptions) error { return nil }
+
+// TestSlowStart: batches double, and the one that fails is the last.
+func TestSlowStart(t *testing.T) {
+	owner := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "uid"}}
+	none := func(string) (*corev1.Pod, bool) { return nil, false }
+	for _, test := range []struct{ n, limit, tries int }{{100, 0, 1}, {100, 1, 3}, {100, 2, 3}, {100, 3, 7}, {100, 14, 15}, {100, 15, 31}, {20, 15, 20}, {20, 20, 20}} {
+		writer := &limited{left: test.limit}
+		p := podControl{writer: writer, events: noEvents{}, kind: replicaSetKind}
+		err := p.create(t.Context(), owner, &corev1.PodTemplateSpec{}, test.n, nil, none)
+		if writer.tries != test.tries || (err == nil) != (test.limit >= test.n) {
+			t.Errorf("%d wanted and %d allowed: %d tried, %v", test.n, test.limit, writer.tries, err)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/planekit/planekit/reconcile/controllers"
@@ -234,6 +235,56 @@ func TestReplicaSetTellsOfDeletionsRefused(t *testing.T) {
 		settle()
 		if rs := w.replicaSets.list()[0]; len(rs.Status.Conditions) != 0 || rs.Status.Replicas != 0 {
 			t.Errorf("status %+v", rs.Status)
+		}
+		p.stop(t)
+	})
+}
+
+// TestReplicaSetKeepsWhatItCouldNotDelete: a pod whose deletion was refused, and
+// that is wanted again, stays.
+func TestReplicaSetKeepsWhatItCouldNotDelete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		p := w.runReplicaSets(t, lag{})
+		must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(t.Context(), newReplicaSet("web", 2)))
+		settle()
+		w.refuse("delete", "Pod ", apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("not on a Friday")))
+		for _, n := range []int32{1, 2} {
+			w.replicaSets.alter(t, "default/web", func(rs *appsv1.ReplicaSet) { rs.Spec.Replicas = &n })
+			settle()
+		}
+		w.refuseNothing()
+		settle()
+		if got := len(w.wrote()); active(w.pods.list()) != 2 || strings.Contains(strings.Join(w.wrote(), "\n"), "delete Pod") {
+			t.Errorf("%d pods after %d writes: %q", active(w.pods.list()), got, w.wrote())
+		}
+		p.stop(t)
+	})
+}
+
+// TestReplicaSetCountsWhatMayExist: a pod that was made without an answer, and that
+// the copy does not show yet, is one of those that the status tells of. Whoever
+// must not have too many has to know.
+func TestReplicaSetCountsWhatMayExist(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(t.Context(), newReplicaSet("web", 1)))
+		w.fault = func(verb, _ string) (bool, error) {
+			if verb == "create" {
+				return true, errLost
+			}
+			return true, nil
+		}
+		p := launch(t, func(ctx context.Context) []controllers.Runner {
+			return []controllers.Runner{w.replicaSetController(t, ctx, lag{}, lag{least: time.Minute})}
+		})
+		time.Sleep(30 * time.Second)
+		if s := w.replicaSets.list()[0].Status; s.Replicas != 1 || s.FullyLabeledReplicas != 0 {
+			t.Errorf("before it is seen: %+v", s)
+		}
+		settle()
+		if s := w.replicaSets.list()[0].Status; s.Replicas != 1 || s.FullyLabeledReplicas != 1 || len(w.pods.list()) != 1 {
+			t.Errorf("with %d pods: %+v", len(w.pods.list()), s)
 		}
 		p.stop(t)
 	})
