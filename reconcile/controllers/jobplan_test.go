@@ -123,9 +123,20 @@ func TestJobRestartsCount(t *testing.T) {
 	if plan := planOf(job, pods); len(plan.end) != 1 || plan.status.Conditions[0].Reason != "BackoffLimitExceeded" {
 		t.Errorf("plan %+v", plan)
 	}
+	if pods[0].Status.Phase = corev1.PodPending; len(planOf(job, pods).end) != 1 {
+		t.Error("not failed though what comes first was restarted")
+	}
 	pods[0].Status.ContainerStatuses[0].RestartCount = 1
 	if plan := planOf(job, pods); len(plan.end) != 0 {
 		t.Error("failed too early")
+	}
+	job.Spec.BackoffLimit = new(int32(0))
+	if plan := planOf(job, pods); len(plan.end) != 1 {
+		t.Error("not failed though none may be restarted")
+	}
+	pods[0].Status.ContainerStatuses, pods[0].Status.InitContainerStatuses = nil, nil
+	if plan := planOf(job, pods); len(plan.end) != 0 {
+		t.Error("failed though none was restarted")
 	}
 }
 
