@@ -221,6 +221,10 @@ func TestSaturatedNeedsNoOld(t *testing.T) {
 	if got := sizes(sets, planDeployment(d, sets, podsStay)); got != "1 2" {
 		t.Errorf("with one unavailable: sizes %s, want a share each, 1 2", got)
 	}
+	sets[0].Status.AvailableReplicas, sets[0].Annotations[desiredAnnotation] = 3, "2"
+	if got := sizes(sets, planDeployment(d, sets, podsStay)); got != "1 2" {
+		t.Errorf("before it is told of the size: sizes %s, want a share each, 1 2", got)
+	}
 }
 
 func TestPausedKeepsShares(t *testing.T) {

@@ -167,6 +167,9 @@ func TestJobBackoff(t *testing.T) {
 	if got := e.wait("job", []*corev1.Pod{late}, nil, start.Add(10*time.Hour)); got != 10*time.Second {
 		t.Errorf("a failure that ends well: %s", got)
 	}
+	if got := e.wait("job", []*corev1.Pod{ended("as late", 10*time.Hour)}, nil, start.Add(10*time.Hour)); got > 0 {
+		t.Errorf("a failure and a success at once: %s", got)
+	}
 	e.drop("job")
 	if got := e.wait("job", nil, nil, start); got > 0 {
 		t.Errorf("forgotten: %s", got)

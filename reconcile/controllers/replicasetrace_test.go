@@ -161,6 +161,26 @@ func TestEndedPodsAreKept(t *testing.T) {
 	})
 }
 
+// TestDyingOrphansAreLeft: what is about to go is not adopted.
+func TestDyingOrphansAreLeft(t *testing.T) {
+	rs := newReplicaSet("web", 1)
+	orphan := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "orphan", Labels: rs.Spec.Template.Labels}}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		must[*corev1.Pod](t)(w.pods.Create(t.Context(), orphan))
+		if err := w.pods.Delete(t.Context(), "default", "orphan", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(t.Context(), rs))
+		p := w.runReplicaSets(t, lag{})
+		settle()
+		if left, err := w.pods.Get(t.Context(), "default", "orphan"); err != nil || len(left.OwnerReferences) != 0 || len(w.pods.list()) != 2 {
+			t.Errorf("%d pods, owners %v, %v", len(w.pods.list()), left.OwnerReferences, err)
+		}
+		p.stop(t)
+	})
+}
+
 // TestReplicaSetLooksAtItsSiblings: the node with most pods of the Deployment
 // gives one up, although they are another ReplicaSet's; with an index or without.
 func TestReplicaSetLooksAtItsSiblings(t *testing.T) {
