@@ -142,6 +142,9 @@ func TestJobSuspendedHasTime(t *testing.T) {
 		t.Errorf("that ran before: status %+v", plan.status)
 	}
 	job.Status = plan.status
+	if plan = planOf(job, nil); plan.status.StartTime != nil {
+		t.Errorf("looked at again: began at %v", plan.status.StartTime)
+	}
 	job.Spec.Suspend = nil
 	plan = planOf(job, nil)
 	if !slices.Equal(jobConditions(plan.status), []string{"Suspended=False JobResumed"}) || !plan.status.StartTime.Equal(new(metav1.Unix(1e9, 0))) || plan.again != time.Second {
@@ -178,5 +181,55 @@ func TestJobCountsReady(t *testing.T) {
 	plan.acted(0, plan.remove)
 	if s := plan.status; s.Active != 1 || *s.Ready != 1 || *s.Terminating != 2 {
 		t.Errorf("afterwards status %+v", s)
+	}
+}
+
+// TestJobReplacesTheFailedOnly: a pod that is about to end keeps its place and its
+// index, if the Job says so or has a policy for pods that fail.
+func TestJobReplacesTheFailedOnly(t *testing.T) {
+	pods := somePods(1, func(p *corev1.Pod) {
+		p.DeletionTimestamp = new(metav1.Now())
+		p.Annotations = map[string]string{batchv1.JobCompletionIndexAnnotation: "0"}
+	})
+	for name, test := range map[string]struct {
+		change func(*batchv1.JobSpec)
+		want   string
+		failed int
+	}{
+		"any":              {func(*batchv1.JobSpec) {}, "[0 1]", 1},
+		"failed":           {func(s *batchv1.JobSpec) { s.PodReplacementPolicy = new(batchv1.Failed) }, "[1]", 0},
+		"any, by its name": {func(s *batchv1.JobSpec) { s.PodReplacementPolicy = new(batchv1.TerminatingOrFailed) }, "[0 1]", 1},
+		"by its policy":    {func(s *batchv1.JobSpec) { s.PodFailurePolicy = &batchv1.PodFailurePolicy{} }, "[1]", 0},
+	} {
+		job := &batchv1.Job{Spec: batchv1.JobSpec{Completions: new(int32(5)), Parallelism: new(int32(2)), CompletionMode: new(batchv1.IndexedCompletion)}}
+		test.change(&job.Spec)
+		plan := planOf(job, pods)
+		if u := plan.status.UncountedTerminatedPods; fmt.Sprint(plan.indexes) != test.want || len(u.Failed) != test.failed {
+			t.Errorf("%s: creates %v, %d failed", name, plan.indexes, len(u.Failed))
+		}
+	}
+}
+
+func TestTimeToLive(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	over := batchv1.JobCondition{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))}
+	for name, test := range map[string]struct {
+		change func(*batchv1.Job)
+		left   time.Duration
+		ok     bool
+	}{
+		"over":           {func(*batchv1.Job) {}, 40 * time.Second, true},
+		"past":           {func(j *batchv1.Job) { *j.Spec.TTLSecondsAfterFinished = 0 }, -time.Minute, true},
+		"for ever":       {func(j *batchv1.Job) { j.Spec.TTLSecondsAfterFinished = nil }, 0, false},
+		"not over":       {func(j *batchv1.Job) { j.Status.Conditions[0].Status = corev1.ConditionFalse }, 0, false},
+		"about to be":    {func(j *batchv1.Job) { j.Status.Conditions[0].Type = batchv1.JobFailureTarget }, 0, false},
+		"at no time":     {func(j *batchv1.Job) { j.Status.Conditions[0].LastTransitionTime = metav1.Time{} }, 0, false},
+		"deleted by now": {func(j *batchv1.Job) { j.DeletionTimestamp = new(metav1.Now()) }, 0, false},
+	} {
+		job := &batchv1.Job{Spec: batchv1.JobSpec{TTLSecondsAfterFinished: new(int32(100))}, Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{over}}}
+		test.change(job)
+		if left, ok := timeToLive(job, now); left != test.left || ok != test.ok {
+			t.Errorf("%s: %v, %t", name, left, ok)
+		}
 	}
 }

@@ -105,3 +105,33 @@ func TestTTLProlonged(t *testing.T) {
 		p.stop(t)
 	})
 }
+
+// TestTTLProlongedMeanwhile changes the time to live when it has been looked at,
+// just before the deletion.
+func TestTTLProlongedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		job := newJob(1, 1)
+		job.Spec.TTLSecondsAfterFinished = new(int32(10))
+		must[*batchv1.Job](t)(w.jobs.Create(t.Context(), job))
+		w.jobs.alter(t, "default/sum", finish(batchv1.JobFailed))
+		prolonged := false
+		w.fault = func(verb, _ string) (bool, error) {
+			if verb == "delete" && !prolonged {
+				prolonged = true
+				w.jobs.alterLocked("default/sum", w.jobs.objects["default/sum"], func(j *batchv1.Job) { j.Spec.TTLSecondsAfterFinished = new(int32(100)) })
+			}
+			return true, nil
+		}
+		p := w.runTTL(t, lag{})
+		time.Sleep(99 * time.Second)
+		if !prolonged || w.jobs.list()[0].DeletionTimestamp != nil {
+			t.Errorf("prolonged %t, deleted too early", prolonged)
+		}
+		settle()
+		if w.jobs.list()[0].DeletionTimestamp == nil {
+			t.Error("not deleted")
+		}
+		p.stop(t)
+	})
+}
