@@ -125,6 +125,7 @@ func TestTTLProlongedMeanwhile(t *testing.T) {
 		}
 		p := w.runTTL(t, lag{})
 		time.Sleep(99 * time.Second)
+		synctest.Wait()
 		if !prolonged || w.jobs.list()[0].DeletionTimestamp != nil {
 			t.Errorf("prolonged %t, deleted too early", prolonged)
 		}
