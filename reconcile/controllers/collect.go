@@ -18,6 +18,7 @@ func (c *Garbage) reconcile(ctx context.Context, uid string) (reconcile.Result, 
 	if !ok {
 		return reconcile.Result{}, nil
 	}
+	var result reconcile.Result
 	var err error
 	switch {
 	case v.deleting(metav1.FinalizerOrphanDependents):
@@ -25,12 +26,12 @@ func (c *Garbage) reconcile(ctx context.Context, uid string) (reconcile.Result, 
 	case v.deleting(metav1.FinalizerDeleteDependents):
 		err = c.deleteDependents(ctx, v)
 	case v.object.GetDeletionTimestamp() == nil && len(v.object.GetOwnerReferences()) > 0:
-		err = c.judge(ctx, v)
+		result.Requeue, err = c.judge(ctx, v)
 	}
 	if apierrors.IsNotFound(err) {
 		return reconcile.Result{}, nil // its deletion is on its way to the copy
 	}
-	return reconcile.Result{}, err
+	return result, err
 }
 
 // orphan takes v off everything it owns and then lets it go.
@@ -77,20 +78,24 @@ type ownerState int
 
 const (
 	solid   ownerState = iota // it is there, or nobody can tell
+	unseen                    // it is there, and no local copy has it
 	waiting                   // it is there until the dependent has gone
 	gone
 )
 
-// judge deletes v if all its owners are gone or wait for it to go.
-func (c *Garbage) judge(ctx context.Context, v node) error {
+// judge deletes v if all its owners are gone or wait for it to go. It reports
+// whether v must be judged again: an owner that is there and in no copy may go
+// without any copy ever telling of it.
+func (c *Garbage) judge(ctx context.Context, v node) (again bool, err error) {
 	owners := v.object.GetOwnerReferences()
 	var remaining []metav1.OwnerReference
 	awaited := false
 	for i := range owners {
 		switch s, err := c.stateOf(ctx, v, &owners[i]); {
 		case err != nil:
-			return fmt.Errorf("owner %s %s of %s: %w", owners[i].Kind, owners[i].Name, key(v.object), err)
-		case s == solid:
+			return false, fmt.Errorf("owner %s %s of %s: %w", owners[i].Kind, owners[i].Name, key(v.object), err)
+		case s == solid, s == unseen:
+			again = again || s == unseen
 			remaining = append(remaining, owners[i])
 		case s == waiting:
 			awaited = true
@@ -98,11 +103,11 @@ func (c *Garbage) judge(ctx context.Context, v node) error {
 	}
 	switch {
 	case len(remaining) == len(owners):
-		return nil
+		return again, nil
 	case len(remaining) > 0:
-		return c.patch(ctx, v, ownersPatch(v.object, remaining))
+		return again, c.patch(ctx, v, ownersPatch(v.object, remaining))
 	}
-	return c.remove(ctx, v, awaited)
+	return false, c.remove(ctx, v, awaited)
 }
 
 func (c *Garbage) stateOf(ctx context.Context, v node, owner *metav1.OwnerReference) (ownerState, error) {
@@ -113,73 +118,76 @@ func (c *Garbage) stateOf(ctx context.Context, v node, owner *metav1.OwnerRefere
 		}
 		return solid, nil
 	}
-	if c.gone.has(owner.UID) {
-		return gone, nil
-	}
-	absent, err := c.absent(ctx, v.object, owner)
-	switch {
-	case err != nil || !absent:
-		return solid, err
-	case ok:
-		// Its UID is somebody else's: that one must not be taken for gone.
+	if ok && c.elsewhere(v, seen) && c.told.add([2]types.UID{v.object.GetUID(), owner.UID}) {
 		c.events.Event(eventTarget(&c.kinds[v.kind], v.object), corev1.EventTypeWarning, "OwnerRefInvalidNamespace",
 			fmt.Sprintf("ownerRef %s does not exist in namespace %q", ownerText(v.object, owner), v.object.GetNamespace()))
-	default:
-		c.gone.add(owner.UID)
 	}
-	return gone, nil
+	return c.ask(ctx, v.object, owner)
 }
 
 // isAt tells whether seen is where the reference of v to owner says.
 func (c *Garbage) isAt(v node, owner *metav1.OwnerReference, seen node) bool {
 	kind := &c.kinds[seen.kind]
-	return isKind(owner, kind.GroupVersionKind.Group, kind.GroupVersionKind.Kind) && seen.object.GetName() == owner.Name &&
-		(!kind.Namespaced || seen.object.GetNamespace() == v.object.GetNamespace())
+	return isKind(owner, kind.GroupVersionKind.Group, kind.GroupVersionKind.Kind) && seen.object.GetName() == owner.Name && !c.elsewhere(v, seen)
 }
 
-// absent looks for an owner in the local copy, which may have what it has not
-// told of yet, and asks the API about one that is not there.
-func (c *Garbage) absent(ctx context.Context, dependent metav1.Object, owner *metav1.OwnerReference) (bool, error) {
+// elsewhere tells whether seen is in a namespace that is not v's.
+func (c *Garbage) elsewhere(v, seen node) bool {
+	return c.kinds[seen.kind].Namespaced && seen.object.GetNamespace() != v.object.GetNamespace()
+}
+
+// ownerPlace is where a dependent says that an owner is. That it is not there
+// says nothing about the object that has the UID: another dependent may know better.
+type ownerPlace struct {
+	group, kind, namespace, name string
+	uid                          types.UID
+}
+
+// ask looks for an owner in the local copy, which may have what it has not told
+// of yet, and asks the API about one that is not there, once for all its dependents.
+func (c *Garbage) ask(ctx context.Context, dependent metav1.Object, owner *metav1.OwnerReference) (ownerState, error) {
 	kind, ok := c.kindOf(owner)
 	if !ok {
-		return false, nil
+		return solid, nil
 	}
 	namespace := ""
 	if kind.Namespaced {
 		namespace = dependent.GetNamespace()
 		if namespace == "" {
-			return false, nil // such an owner cannot exist, and so cannot have gone
+			return solid, nil // such an owner cannot exist, and so cannot have gone
 		}
 	}
+	place := ownerPlace{kind.GroupVersionKind.Group, owner.Kind, namespace, owner.Name, owner.UID}
+	if c.gone.has(place) {
+		return gone, nil
+	}
 	if found, ok := kind.Cached(namespace, owner.Name); ok && found.GetUID() == owner.UID {
-		return false, nil
+		return solid, nil
 	}
 	found, err := kind.Get(ctx, namespace, owner.Name)
 	switch {
-	case apierrors.IsNotFound(err):
-		return true, nil
-	case err != nil:
-		return false, err
+	case err != nil && !apierrors.IsNotFound(err):
+		return solid, err
+	case err == nil && found.GetUID() == owner.UID:
+		return unseen, nil
 	}
-	return found.GetUID() != owner.UID, nil
+	c.gone.add(place)
+	return gone, nil
 }
 
 func (c *Garbage) remove(ctx context.Context, v node, awaited bool) error {
 	policy := metav1.DeletePropagationBackground
-	if awaited && len(c.graph.owned(v.object.GetUID())) > 0 {
+	switch finalizers := v.object.GetFinalizers(); {
+	case awaited && len(c.graph.owned(v.object.GetUID())) > 0:
 		// An owner that waits for v also waits for what v owns.
 		policy = metav1.DeletePropagationForeground
 		if broke, err := c.breakCircle(ctx, v); broke || err != nil {
 			return err // the change brings v back
 		}
-	}
-	for _, finalizer := range v.object.GetFinalizers() {
-		switch finalizer {
-		case metav1.FinalizerOrphanDependents:
-			policy = metav1.DeletePropagationOrphan
-		case metav1.FinalizerDeleteDependents:
-			policy = metav1.DeletePropagationForeground
-		}
+	case slices.Contains(finalizers, metav1.FinalizerOrphanDependents):
+		policy = metav1.DeletePropagationOrphan
+	case slices.Contains(finalizers, metav1.FinalizerDeleteDependents):
+		policy = metav1.DeletePropagationForeground
 	}
 	uid, revision := v.object.GetUID(), v.object.GetResourceVersion()
 	err := c.kinds[v.kind].Delete(ctx, v.object.GetNamespace(), v.object.GetName(), metav1.DeleteOptions{

@@ -89,14 +89,18 @@ type GarbageConfig struct {
 // orphan policy, it takes the owner references to them off what they own.
 //
 // An owner that is in no local copy is looked for in the API before anything
-// is deleted on its account, once for all that it owned. Owners that are in a
-// copy are never asked for.
+// is deleted on its account, once for all that it owned. One that is there and
+// in no copy is asked for again, with backoff, until a copy has it. Owners that
+// are in a copy are never asked for.
 type Garbage struct {
 	*loop
 	kinds  []GarbageKind
 	graph  *graph
 	events Events
-	gone   recentUIDs
+	// gone are owners that are not where a dependent says they are; told are a
+	// dependent and an owner of another namespace that an event was about.
+	gone recentSet[ownerPlace]
+	told recentSet[[2]types.UID]
 }
 
 const defaultGarbageWorkers = 20 // as the garbage collector of Kubernetes

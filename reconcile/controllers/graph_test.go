@@ -178,16 +178,17 @@ func compareGraph(t *testing.T, step int, g *graph, model naiveGraph) {
 	}
 }
 
-func TestRecentUIDs(t *testing.T) {
-	var r recentUIDs
-	for i := range 3 * mostRecentUIDs {
-		r.add(types.UID(fmt.Sprint(i)))
-		r.add(types.UID(fmt.Sprint(i)))
+func TestRecentSet(t *testing.T) {
+	var r recentSet[types.UID]
+	for i := range 3 * mostRecent {
+		if first, second := r.add(types.UID(fmt.Sprint(i))), r.add(types.UID(fmt.Sprint(i))); !first || second {
+			t.Fatalf("%d was added: %t, %t", i, first, second)
+		}
 	}
-	if !r.has(types.UID(fmt.Sprint(2*mostRecentUIDs))) || !r.has(types.UID(fmt.Sprint(3*mostRecentUIDs-1))) {
+	if !r.has(types.UID(fmt.Sprint(2*mostRecent))) || !r.has(types.UID(fmt.Sprint(3*mostRecent-1))) {
 		t.Error("forgot a recent one")
 	}
-	if r.has(types.UID(fmt.Sprint(2*mostRecentUIDs-1))) || len(r.known) != mostRecentUIDs {
+	if r.has(types.UID(fmt.Sprint(2*mostRecent-1))) || len(r.known) != mostRecent {
 		t.Errorf("remembers %d", len(r.known))
 	}
 }

@@ -1,0 +1,188 @@
+package controllers_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/planekit/planekit/reconcile/controllers"
+)
+
+// collectPods runs a garbage collector of pods, ReplicaSets and nodes, whose copy of
+// ReplicaSets lags as it is said.
+func (w *world) collectPods(t *testing.T, nodes *collection[*corev1.Node], sets lag) *process {
+	t.Helper()
+	return launch(t, func(ctx context.Context) []controllers.Runner {
+		return []controllers.Runner{must[*controllers.Garbage](t)(controllers.NewGarbage(controllers.GarbageConfig{Kinds: []controllers.GarbageKind{
+			controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, controllers.Cache[*corev1.Pod](follow(ctx, w.pods, lag{})), controllers.GarbageWriter[*corev1.Pod](w.pods)),
+			controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, controllers.Cache[*appsv1.ReplicaSet](follow(ctx, w.replicaSets, sets)), controllers.GarbageWriter[*appsv1.ReplicaSet](w.replicaSets)),
+			controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Node"), false, controllers.Cache[*corev1.Node](follow(ctx, nodes, lag{})), controllers.GarbageWriter[*corev1.Node](nodes)),
+		}, Events: w.api}))}
+	})
+}
+
+func (w *world) nodes() *collection[*corev1.Node] {
+	return newCollection(w.api, "Node", func() *corev1.Node { return &corev1.Node{} })
+}
+
+// TestGarbageWrongPlace has a pod whose reference has the UID of an owner that is
+// there and not its place, before the copy has that owner. The pod goes; that says
+// nothing about the owner, and the pods that know its place stay.
+func TestGarbageWrongPlace(t *testing.T) {
+	for name, lie := range map[string]func(*corev1.Pod){
+		"namespace": func(p *corev1.Pod) { p.Namespace = "elsewhere" },
+		"name":      func(p *corev1.Pod) { p.OwnerReferences[0].Name = "other" },
+		"kind":      func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Kind = "v1", "Node" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				w.pods.graceful = false
+				p := w.collectPods(t, w.nodes(), lag{least: time.Minute})
+				owner := must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(t.Context(), newReplicaSet("owner", 1)))
+				wrong := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "wrong"}}
+				wrong.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
+				lie(wrong)
+				must[*corev1.Pod](t)(w.pods.Create(t.Context(), wrong))
+				time.Sleep(10 * time.Second)
+				w.child(t, "right", owner)
+				settle()
+				if left := w.pods.list(); len(left) != 1 || left[0].Name != "right" {
+					t.Errorf("left are %v", left)
+				}
+				if len(w.events) != 0 {
+					t.Errorf("events %v", w.events) // nobody has seen the owner in another namespace
+				}
+				p.stop(t)
+			})
+		})
+	}
+}
+
+// TestGarbageOwnerNeverSeen has an owner come and go while its copy is not told of
+// anything: what it owned goes too.
+func TestGarbageOwnerNeverSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.pods.graceful = false
+		p := w.collectPods(t, w.nodes(), lag{least: 1000 * time.Hour})
+		owner := must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(t.Context(), newReplicaSet("owner", 1)))
+		w.child(t, "child", owner)
+		settle()
+		if len(w.pods.list()) != 1 {
+			t.Error("deleted while its owner was there")
+		}
+		removeOutside(t, w.replicaSets, "default", "owner")
+		settle()
+		if left := w.pods.list(); len(left) != 0 {
+			t.Errorf("left are %v", left)
+		}
+		p.stop(t)
+	})
+}
+
+// TestGarbageInvalidNamespace tells of owners that are in another namespace, once, and
+// not of owners that are of another kind or name than was said. An object without a
+// namespace that names an owner with one stays.
+func TestGarbageInvalidNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.pods.graceful = false
+		nodes := w.nodes()
+		owner := must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(t.Context(), newReplicaSet("owner", 1)))
+		reference := *metav1.NewControllerRef(owner, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))
+		must[*corev1.Node](t)(nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", OwnerReferences: []metav1.OwnerReference{reference}}}))
+		misnamed := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "misnamed", OwnerReferences: []metav1.OwnerReference{reference}}}
+		misnamed.OwnerReferences[0].Name = "other"
+		must[*corev1.Pod](t)(w.pods.Create(t.Context(), misnamed))
+		p := w.collectPods(t, nodes, lag{})
+		settle()
+		for i := range 3 {
+			nodes.alter(t, "n", func(n *corev1.Node) { n.Labels = map[string]string{"changed": fmt.Sprint(i)} })
+			settle()
+		}
+		want := []string{fmt.Sprintf(`Warning OwnerRefInvalidNamespace: ownerRef [apps/v1/ReplicaSet, namespace: , name: owner, uid: %s] does not exist in namespace ""`, owner.UID)}
+		if !slices.Equal(w.events, want) || len(nodes.list()) != 1 || len(w.pods.list()) != 0 {
+			t.Errorf("events %q, want %q; left are nodes %v and pods %v", w.events, want, nodes.list(), w.pods.list())
+		}
+		p.stop(t)
+	})
+}
+
+// TestGarbagePropagates has objects without an owner that is there, which say by their
+// finalizers what becomes of what they own: to let it be goes first, unless an owner
+// waits for all of it.
+func TestGarbagePropagates(t *testing.T) {
+	for _, test := range []struct {
+		name       string
+		finalizers []string
+		awaited    bool
+		orphaned   bool
+	}{
+		{"nothing said", nil, false, false},
+		{"orphan", []string{metav1.FinalizerOrphanDependents}, false, true},
+		{"orphan before foreground", []string{metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}, false, true},
+		{"foreground before orphan", []string{metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents}, false, true},
+		{"foreground", []string{metav1.FinalizerDeleteDependents}, false, false},
+		{"orphan, awaited", []string{metav1.FinalizerOrphanDependents}, true, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				w.pods.graceful = false
+				owner := must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(t.Context(), newReplicaSet("owner", 1)))
+				middle := newReplicaSet("middle", 1)
+				middle.Finalizers = test.finalizers
+				middle.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
+				middle = must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(t.Context(), middle))
+				w.child(t, "pod", middle)
+				var asked []metav1.DeletionPropagation
+				p := launch(t, func(ctx context.Context) []controllers.Runner {
+					return []controllers.Runner{must[*controllers.Garbage](t)(controllers.NewGarbage(controllers.GarbageConfig{Kinds: []controllers.GarbageKind{
+						controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, controllers.Cache[*corev1.Pod](follow(ctx, w.pods, lag{})), controllers.GarbageWriter[*corev1.Pod](w.pods)),
+						controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, controllers.Cache[*appsv1.ReplicaSet](follow(ctx, w.replicaSets, lag{})),
+							controllers.GarbageWriter[*appsv1.ReplicaSet](policyRecorder{w.replicaSets, &asked})),
+					}}))}
+				})
+				settle()
+				policy := metav1.DeletePropagationBackground
+				if test.awaited {
+					policy = metav1.DeletePropagationForeground
+				}
+				if err := w.replicaSets.Delete(outside(), "default", "owner", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				want := metav1.DeletePropagationBackground
+				switch {
+				case test.awaited || len(test.finalizers) > 0 && !test.orphaned:
+					want = metav1.DeletePropagationForeground
+				case test.orphaned:
+					want = metav1.DeletePropagationOrphan
+				}
+				if len(asked) == 0 || asked[0] != want {
+					t.Errorf("deleted %v, want %s", asked, want)
+				}
+				p.stop(t)
+			})
+		})
+	}
+}
+
+// policyRecorder notes how it is asked to delete.
+type policyRecorder struct {
+	*collection[*appsv1.ReplicaSet]
+	asked *[]metav1.DeletionPropagation
+}
+
+func (r policyRecorder) Delete(ctx context.Context, namespace, name string, options metav1.DeleteOptions) error {
+	*r.asked = append(*r.asked, *options.PropagationPolicy)
+	return r.collection.Delete(ctx, namespace, name, options)
+}
