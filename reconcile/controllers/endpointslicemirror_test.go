@@ -209,6 +209,7 @@ func TestMirrorEnds(t *testing.T) {
 			return false, err
 		}
 		p := w.launchMirror(t, lag{}, lag{})
+		synctest.Wait() // each is looked at once more when its service comes
 		put(w.services, byHand("going"))
 		put(w.services, byHand("late"))
 		settle()

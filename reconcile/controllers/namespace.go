@@ -20,8 +20,9 @@ import (
 type NamespaceConfig struct {
 	Namespaces Cache[*corev1.Namespace]
 	// Contents are the resources that a namespace may hold now, makers of others
-	// before what they make. With an error it may still return those it knows:
-	// they are emptied, and the namespace stays until there is no error.
+	// before what they make; pods are emptied before all others. With an error it
+	// may still return those it knows: they are emptied, and the namespace stays
+	// until there is no error.
 	Contents func(context.Context) ([]NamespaceContent, error)
 	// Writer removes finalizers.
 	Writer Finalizer
@@ -110,18 +111,30 @@ func (c *Namespace) reconcile(ctx context.Context, name string) (reconcile.Resul
 	return reconcile.Result{}, nil
 }
 
-// empty makes one pass over all resources.
+// empty makes one pass over all resources. Nothing but pods goes while there are
+// pods: until the last has ended it may need what else is in its namespace, and be
+// kept in bounds by it, such as by network policies
+// (https://kubernetes.io/blog/2025/05/08/kubernetes-v1-33-ordered-namespace-deletion/).
 func (c *Namespace) empty(ctx context.Context, namespace string) (e emptying) {
 	var contents []NamespaceContent
 	contents, e.unknown = c.config.Contents(ctx)
-	for _, content := range contents {
-		remains, err := content.Empty(ctx, namespace)
-		if err != nil {
-			// The others go on: one resource that cannot be listed must not keep all
-			// pods running.
-			e.failures = append(e.failures, fmt.Errorf("%s: %w", content.Resource, err))
+	pass := func(pods bool) {
+		for _, content := range contents {
+			if (content.Resource == corev1.Resource("pods")) != pods {
+				continue
+			}
+			remains, err := content.Empty(ctx, namespace)
+			if err != nil {
+				// The others go on: one resource that cannot be listed must not keep all
+				// pods running.
+				e.failures = append(e.failures, fmt.Errorf("%s: %w", content.Resource, err))
+			}
+			e.add(content.Resource, remains)
 		}
-		e.add(content.Resource, remains)
+	}
+	pass(true)
+	if len(e.remaining) == 0 {
+		pass(false)
 	}
 	return e
 }

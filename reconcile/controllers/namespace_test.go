@@ -31,6 +31,8 @@ type rooms struct {
 	// broken keeps secrets from being read, unknown some resources from being
 	// discovered.
 	broken, unknown bool
+	// early tells of what was deleted while there were pods.
+	early string
 }
 
 func (r *rooms) set(change func()) {
@@ -47,8 +49,9 @@ func (r *rooms) contents(context.Context) ([]controllers.NamespaceContent, error
 		err = errors.New("metrics.k8s.io/v1beta1: the server is currently unable to handle the request")
 	}
 	return []controllers.NamespaceContent{
-		{Resource: schema.GroupResource{Resource: "pods"}, Empty: r.emptyPods},
 		{Resource: schema.GroupResource{Resource: "secrets"}, Empty: r.emptySecrets},
+		{Resource: schema.GroupResource{Resource: "pods"}, Empty: r.emptyPods},
+		{Resource: schema.GroupResource{Group: "metrics.k8s.io", Resource: "pods"}, Empty: r.emptyMeasured},
 	}, err
 }
 
@@ -66,11 +69,26 @@ func (r *rooms) emptyPods(_ context.Context, namespace string) (controllers.Rema
 func (r *rooms) emptySecrets(_ context.Context, namespace string) (controllers.Remains, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.noteEarly(namespace)
 	if r.broken {
 		return controllers.Remains{}, errors.New("no route to host")
 	}
 	r.secrets[namespace] = 0
 	return controllers.Remains{}, nil
+}
+
+// emptyMeasured is of what is called pods, and is none.
+func (r *rooms) emptyMeasured(_ context.Context, namespace string) (controllers.Remains, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.noteEarly(namespace)
+	return controllers.Remains{}, nil
+}
+
+func (r *rooms) noteEarly(namespace string) {
+	if n := r.pods[namespace] + r.left; n > 0 {
+		r.early = fmt.Sprintf("of %s more was deleted than its %d pods", namespace, n)
+	}
 }
 
 func (c *cluster) runNamespaces(t *testing.T, r *rooms, l lag) *process {
@@ -131,17 +149,23 @@ func TestNamespace(t *testing.T) {
 		settle()
 		want := []string{
 			"NamespaceContentRemaining SomeResourcesRemain: Some resources are remaining: pods. has 3 resource instances",
-			"NamespaceDeletionContentFailure ContentDeletionFailed: Failed to delete all resource types, 1 remaining: secrets: no route to host",
 			"NamespaceDeletionDiscoveryFailure DiscoveryFailed: metrics.k8s.io/v1beta1: the server is currently unable to handle the request",
 			"NamespaceFinalizersRemaining SomeFinalizersRemain: Some content in the namespace has finalizers remaining: example.com/hold in 3 resource instances",
 		}
-		if got := trueConditions(c.namespace("doomed")); !slices.Equal(got, want) {
-			t.Errorf("conditions\n%q, want\n%q", got, want)
+		if got := trueConditions(c.namespace("doomed")); !slices.Equal(got, want) || r.secrets["doomed"] != 1 {
+			t.Errorf("conditions\n%q, want\n%q; %d secrets are left", got, want, r.secrets["doomed"])
 		}
 		r.set(func() { r.held = false })
 		settle()
 		if r.pods["doomed"] != 0 {
 			t.Error("one resource that cannot be emptied kept another")
+		}
+		want = []string{
+			"NamespaceDeletionContentFailure ContentDeletionFailed: Failed to delete all resource types, 1 remaining: secrets: no route to host",
+			want[1],
+		}
+		if got := trueConditions(c.namespace("doomed")); !slices.Equal(got, want) {
+			t.Errorf("conditions\n%q, want\n%q", got, want)
 		}
 		r.set(func() { r.broken = false })
 		settle()
@@ -159,6 +183,9 @@ func TestNamespace(t *testing.T) {
 		}
 		if other := c.namespace("other"); len(other.Spec.Finalizers) != 1 || len(other.Status.Conditions) != 0 || r.pods["other"] != 3 || r.secrets["other"] != 1 {
 			t.Errorf("a namespace that stays was touched: %v", other)
+		}
+		if r.early != "" {
+			t.Error(r.early)
 		}
 		p.stop(t)
 	})
@@ -214,6 +241,9 @@ func TestNamespacePerturbed(t *testing.T) {
 					if gone := len(n.Spec.Finalizers) == 0; gone != (i < 4) {
 						t.Errorf("%s: finalizers %v", n.Name, n.Spec.Finalizers)
 					}
+				}
+				if r.early != "" {
+					t.Error(r.early)
 				}
 				p.stop(t)
 			})
