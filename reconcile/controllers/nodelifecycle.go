@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -44,8 +45,8 @@ type NodeLifecycleConfig struct {
 	Log     logr.Logger
 }
 
-// NodeLifecycle marks and taints nodes that are not heard of, and taints nodes
-// as their conditions call for. The taints that drive pods away are given so
+// NodeLifecycle marks and taints nodes that are not heard of, taints nodes as
+// their conditions call for, and keeps the labels that have newer names. The taints that drive pods away are given so
 // many at a time, zone by zone, and none at all when every node seems to be
 // lost. Deleting pods is up to [TaintEviction].
 //
@@ -108,9 +109,9 @@ func (c *NodeLifecycle) nodeChanged(old, new *corev1.Node) {
 		c.mu.Lock()
 		delete(c.heard, name)
 		c.mu.Unlock()
-		c.config.Events.Event(old, corev1.EventTypeNormal, "RemovingNode", fmt.Sprintf("Removing Node %s from Controller", name))
+		c.config.Events.Event(old, corev1.EventTypeNormal, "RemovingNode", fmt.Sprintf("Node %[1]s event: Removing Node %[1]s from Controller", name))
 	case old == nil:
-		c.config.Events.Event(new, corev1.EventTypeNormal, "RegisteredNode", fmt.Sprintf("Registered Node %s in Controller", name))
+		c.config.Events.Event(new, corev1.EventTypeNormal, "RegisteredNode", fmt.Sprintf("Node %[1]s event: Registered Node %[1]s in Controller", name))
 		c.hear(name)
 	case !heartbeat(old).Equal(heartbeat(new)):
 		c.hear(name)
@@ -179,7 +180,7 @@ func (c *NodeLifecycle) reconcile(ctx context.Context, name string) (reconcile.R
 	}
 	if plan, err := c.writeStatus(ctx, node, plan); err != nil {
 		return reconcile.Result{}, err
-	} else if wait, err := c.writeTaints(ctx, plan, now); err != nil {
+	} else if wait, err := c.writeNode(ctx, plan, now); err != nil {
 		return reconcile.Result{}, err
 	} else if err := c.markPods(ctx, plan); err != nil {
 		return reconcile.Result{}, err
@@ -204,17 +205,18 @@ func (c *NodeLifecycle) writeStatus(ctx context.Context, node, plan *corev1.Node
 	return stored, nil
 }
 
-// writeTaints gives node the taints it should have. If it may not have one yet,
-// wait tells when it may.
-func (c *NodeLifecycle) writeTaints(ctx context.Context, node *corev1.Node, now time.Time) (wait time.Duration, err error) {
+// writeNode gives node the taints and labels it should have. If it may not have
+// a taint yet, wait tells when it may.
+func (c *NodeLifecycle) writeNode(ctx context.Context, node *corev1.Node, now time.Time) (wait time.Duration, err error) {
 	plan := node.DeepCopy()
-	planNoSchedule(plan)
+	planLabels(plan)
+	planNoSchedule(plan, metav1.NewTime(now))
 	took := false
 	planNoExecute(plan, c.zones.allLost(), metav1.NewTime(now), func() bool {
 		took, wait = c.zones.take(node, now)
 		return took
 	})
-	if equality.Semantic.DeepEqual(plan.Spec.Taints, node.Spec.Taints) {
+	if equality.Semantic.DeepEqual(plan.Spec.Taints, node.Spec.Taints) && maps.Equal(plan.Labels, node.Labels) {
 		return wait, nil
 	}
 	if _, err := c.config.Writer.Update(ctx, plan); err != nil {
@@ -222,7 +224,7 @@ func (c *NodeLifecycle) writeTaints(ctx context.Context, node *corev1.Node, now 
 		if took && (isStale(err) || refused(err)) {
 			c.zones.giveBack(node, now)
 		}
-		return 0, fmt.Errorf("taints of node %s: %w", node.Name, err)
+		return 0, fmt.Errorf("taints and labels of node %s: %w", node.Name, err)
 	}
 	return wait, nil
 }

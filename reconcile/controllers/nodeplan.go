@@ -41,13 +41,13 @@ var conditionTaints = []struct {
 
 // planNoSchedule gives node the taints which keep new pods away that its
 // conditions call for, and takes the others of that kind.
-func planNoSchedule(node *corev1.Node) {
+func planNoSchedule(node *corev1.Node, now metav1.Time) {
 	for _, t := range conditionTaints {
-		setTaint(node, t.taint, corev1.TaintEffectNoSchedule, nil, slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		setTaint(node, t.taint, corev1.TaintEffectNoSchedule, now, slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 			return c.Type == t.condition && c.Status == t.status
 		}))
 	}
-	setTaint(node, corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule, nil, node.Spec.Unschedulable)
+	setTaint(node, corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule, now, node.Spec.Unschedulable)
 }
 
 // planNoExecute gives node the taint which drives pods away that its readiness
@@ -71,16 +71,33 @@ func planNoExecute(node *corev1.Node, lost bool, now metav1.Time, allow func() b
 		want = ""
 	}
 	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
-		setTaint(node, taint, corev1.TaintEffectNoExecute, &now, taint == want)
+		setTaint(node, taint, corev1.TaintEffectNoExecute, now, taint == want)
+	}
+}
+
+// betaLabels are labels of nodes under the names that they had before Kubernetes
+// 1.14, by the names they have now. What selects nodes by the old ones still works
+// where a kubelet gives only the new ones.
+var betaLabels = map[string]string{
+	corev1.LabelOSStable:   "beta.kubernetes.io/os",
+	corev1.LabelArchStable: "beta.kubernetes.io/arch",
+}
+
+// planLabels gives node the old labels that say what the new ones do.
+func planLabels(node *corev1.Node) {
+	for name, old := range betaLabels {
+		if value, ok := node.Labels[name]; ok {
+			node.Labels[old] = value
+		}
 	}
 }
 
 // setTaint gives or takes one taint.
-func setTaint(node *corev1.Node, key string, effect corev1.TaintEffect, since *metav1.Time, tainted bool) {
+func setTaint(node *corev1.Node, key string, effect corev1.TaintEffect, since metav1.Time, tainted bool) {
 	same := func(t corev1.Taint) bool { return t.Key == key && t.Effect == effect }
 	switch has := slices.ContainsFunc(node.Spec.Taints, same); {
 	case tainted && !has:
-		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: key, Effect: effect, TimeAdded: since})
+		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: key, Effect: effect, TimeAdded: &since})
 	case !tainted && has:
 		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, same)
 	}
