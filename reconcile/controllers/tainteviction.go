@@ -55,9 +55,17 @@ type TaintEviction struct {
 	*loop
 	config TaintEvictionConfig
 
-	// mu guards since: from when the toleration of a pod counts.
-	mu    sync.Mutex
-	since map[types.UID]time.Time
+	mu sync.Mutex
+	// terms are those of the pods that have one. Guarded by mu.
+	terms map[types.UID]term
+}
+
+// term is the time that a pod may stay under taints.
+type term struct {
+	// since is from when its toleration counts.
+	since time.Time
+	// awaited tells that its end is still to come.
+	awaited bool
 }
 
 // NewTaintEviction checks config. It starts nothing.
@@ -70,7 +78,7 @@ func NewTaintEviction(config TaintEvictionConfig) (*TaintEviction, error) {
 	if config.Events == nil {
 		config.Events = noEvents{}
 	}
-	c := &TaintEviction{config: config, since: make(map[types.UID]time.Time)}
+	c := &TaintEviction{config: config, terms: make(map[types.UID]term)}
 	if c.loop, err = newLoop("tainteviction", config.Workers, config.Log, reconcile.Backoff{}, c.reconcile); err != nil {
 		return nil, err
 	}
@@ -88,7 +96,7 @@ func NewTaintEviction(config TaintEvictionConfig) (*TaintEviction, error) {
 
 func (c *TaintEviction) podChanged(old, new *corev1.Pod) {
 	if new == nil {
-		c.forget(old.UID)
+		c.cancel(old)
 		return
 	}
 	if old == nil || old.Spec.NodeName != new.Spec.NodeName || !equality.Semantic.DeepEqual(old.Spec.Tolerations, new.Spec.Tolerations) {
@@ -96,23 +104,30 @@ func (c *TaintEviction) podChanged(old, new *corev1.Pod) {
 	}
 }
 
-// forget reports whether an eviction had been planned.
-func (c *TaintEviction) forget(pod types.UID) bool {
+// cancel forgets the term of a pod, and tells if its end was awaited.
+func (c *TaintEviction) cancel(pod *corev1.Pod) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	_, planned := c.since[pod]
-	delete(c.since, pod)
-	return planned
+	awaited := c.terms[pod.UID].awaited
+	delete(c.terms, pod.UID)
+	c.mu.Unlock()
+	if awaited {
+		c.config.Events.Event(pod, corev1.EventTypeNormal, "TaintManagerEviction", "Cancelling deletion of Pod "+key(pod))
+	}
 }
 
-// passed is how long it has been since the toleration of a pod began to count.
-func (c *TaintEviction) passed(pod types.UID, now time.Time) time.Duration {
+// left is how much of the time that a pod is allowed has not passed, and whether
+// there was more before. The time begins when this is first called.
+func (c *TaintEviction) left(pod types.UID, allowed time.Duration, now time.Time) (left time.Duration, awaited bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.since[pod]; !ok {
-		c.since[pod] = now
+	t, ok := c.terms[pod]
+	if !ok {
+		t.since = now
 	}
-	return now.Sub(c.since[pod])
+	left, awaited = allowed-now.Sub(t.since), t.awaited
+	t.awaited = left > 0
+	c.terms[pod] = t
+	return left, awaited
 }
 
 func (c *TaintEviction) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
@@ -126,13 +141,16 @@ func (c *TaintEviction) reconcile(ctx context.Context, key string) (reconcile.Re
 	}
 	allowed, limited := toleration(noExecute(node), pod.Spec.Tolerations)
 	if !limited {
-		if c.forget(pod.UID) {
-			c.config.Events.Event(pod, corev1.EventTypeNormal, "TaintManagerEviction", "Cancelling deletion of Pod "+key)
-		}
+		c.cancel(pod)
 		return reconcile.Result{}, nil
 	}
-	if left := allowed - c.passed(pod.UID, time.Now()); left > 0 {
+	left, awaited := c.left(pod.UID, allowed, time.Now())
+	if left > 0 {
 		return reconcile.Result{After: left}, nil
+	}
+	if awaited && allowed == 0 {
+		// As in Kubernetes: what was to come later does not come, but at once.
+		c.config.Events.Event(pod, corev1.EventTypeNormal, "TaintManagerEviction", "Cancelling deletion of Pod "+key)
 	}
 	return reconcile.Result{}, c.evict(ctx, pod)
 }
@@ -155,7 +173,7 @@ func (c *TaintEviction) evict(ctx context.Context, pod *corev1.Pod) error {
 		return fmt.Errorf("evict pod %s: %w", key(pod), err)
 	}
 	c.config.Events.Event(pod, corev1.EventTypeNormal, "TaintManagerEviction", "Marking for deletion Pod "+key(pod))
-	c.forget(pod.UID)
+	c.cancel(pod)
 	return nil
 }
 
