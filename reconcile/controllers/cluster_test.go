@@ -13,6 +13,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/planekit/planekit/reconcile/controllers"
@@ -159,6 +160,39 @@ func perturbNodeIPAM(t *testing.T, seed uint64) {
 		t.Errorf("%d nodes have a range, want all 4 given out", have)
 	}
 	p.stop(t)
+}
+
+// TestNodeIPAMTells of a node that cannot be given a range, since there is none left
+// or since it cannot be written.
+func TestNodeIPAMTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		failures := []error{errors.New("connection refused"), apierrors.NewConflict(corev1.Resource("nodes"), "a", errors.New("changed"))}
+		c.fault = func(verb, _ string) (bool, error) {
+			if verb != "patch" || len(failures) == 0 {
+				return true, nil
+			}
+			err := failures[0]
+			failures = failures[1:]
+			return false, err
+		}
+		c.addNode(t, "a")
+		c.addNode(t, "b")
+		p := launch(t, func(ctx context.Context) []controllers.Runner {
+			return []controllers.Runner{must[*controllers.NodeIPAM](t)(controllers.NewNodeIPAM(controllers.NodeIPAMConfig{
+				Nodes: follow(ctx, c.nodes, lag{}), Writer: c.nodes, Cluster: netip.MustParsePrefix("10.1.0.0/24"), Events: c.api,
+			}))}
+		})
+		settle()
+		told := map[string]int{}
+		for _, event := range c.events {
+			told[event]++
+		}
+		if told["Normal CIDRAssignmentFailed: Node a status is now: CIDRAssignmentFailed"] != 1 || told["Normal CIDRNotAvailable: Node b status is now: CIDRNotAvailable"] == 0 || len(told) != 2 {
+			t.Errorf("events %v", told)
+		}
+		p.stop(t)
+	})
 }
 
 func TestRunStopsAllOnFailure(t *testing.T) {

@@ -3,7 +3,6 @@ package controllers
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/planekit/planekit/reconcile"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
 // EndpointSliceConfig joins an EndpointSlice controller to its surroundings. All
@@ -149,5 +149,5 @@ func (c *EndpointSlice) act(ctx context.Context, service *corev1.Service, plan s
 	for _, pod := range plan.lost {
 		lost = append(lost, fmt.Errorf("skipping Pod %s for Service %s: Node %s Not Found", pod.Name, key(service), pod.Spec.NodeName))
 	}
-	return errors.Join(lost...)
+	return utilerrors.NewAggregate(lost) // which the event shows as Kubernetes does
 }

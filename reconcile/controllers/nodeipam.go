@@ -99,13 +99,20 @@ func (c *NodeIPAM) reconcile(ctx context.Context, _ string) (reconcile.Result, e
 		// whatever becomes of the patch: its answer may be lost.
 		c.given[p.node.UID] = p.prefix
 		if err := c.give(ctx, p.node, p.prefix); err != nil && !apierrors.IsNotFound(err) {
+			if !isStale(err) {
+				c.tell(p.node, "CIDRAssignmentFailed")
+			}
 			failures = append(failures, fmt.Errorf("give %s to node %s: %w", p.prefix, p.node.Name, err))
 		}
 	}
 	for _, node := range full {
-		c.config.Events.Event(node, corev1.EventTypeNormal, "CIDRNotAvailable", "Node "+node.Name+" status is now: CIDRNotAvailable")
+		c.tell(node, "CIDRNotAvailable")
 	}
 	return reconcile.Result{}, errors.Join(failures...)
+}
+
+func (c *NodeIPAM) tell(node *corev1.Node, status string) {
+	c.config.Events.Event(node, corev1.EventTypeNormal, status, fmt.Sprintf("Node %s status is now: %s", node.Name, status))
 }
 
 // forget drops what the copy shows by now.
@@ -147,8 +154,8 @@ type nodeRange struct {
 	prefix netip.Prefix
 }
 
-// planRanges gives the lowest free ranges to the nodes without one; a node in
-// given gets the same again. full are the nodes for which nothing was left.
+// planRanges gives the lowest free ranges to the nodes without one that stay; a
+// node in given gets the same again. full are the nodes for which nothing was left.
 func planRanges(cluster netip.Prefix, bits int, nodes []*corev1.Node, given map[types.UID]netip.Prefix) (plan []nodeRange, full []*corev1.Node) {
 	used := make([]bool, 1<<(bits-cluster.Bits()))
 	for _, node := range nodes {
@@ -163,7 +170,7 @@ func planRanges(cluster netip.Prefix, bits int, nodes []*corev1.Node, given map[
 	}
 	next := 0
 	for _, node := range nodes {
-		if node.Spec.PodCIDR != "" {
+		if node.Spec.PodCIDR != "" || node.DeletionTimestamp != nil {
 			continue
 		}
 		if prefix, ok := given[node.UID]; ok {

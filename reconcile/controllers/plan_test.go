@@ -265,6 +265,8 @@ func TestPlanRanges(t *testing.T) {
 		}
 		return n
 	}
+	going, goingWith := node("a"), node("a", "10.0.0.0/24")
+	going.DeletionTimestamp, goingWith.DeletionTimestamp = &metav1.Time{}, &metav1.Time{}
 	for name, test := range map[string]struct {
 		cluster string
 		bits    int
@@ -272,15 +274,17 @@ func TestPlanRanges(t *testing.T) {
 		given   map[types.UID]netip.Prefix
 		want    string
 	}{
-		"lowest first":    {"10.244.0.0/16", 24, []*corev1.Node{node("a"), node("b", "10.244.1.0/24"), node("c")}, nil, "a=10.244.0.0/24 c=10.244.2.0/24"},
-		"given is kept":   {"10.0.0.0/22", 24, []*corev1.Node{node("a"), node("b")}, map[types.UID]netip.Prefix{"b": netip.MustParsePrefix("10.0.0.0/24")}, "a=10.0.1.0/24 b=10.0.0.0/24"},
-		"other lengths":   {"10.0.0.0/22", 24, []*corev1.Node{node("a"), node("b", "10.0.0.0/23"), node("c", "10.0.2.128/25")}, nil, "a=10.0.3.0/24"},
-		"full":            {"10.0.0.0/24", 24, []*corev1.Node{node("a"), node("b")}, nil, "a=10.0.0.0/24 b full"},
-		"wider than all":  {"10.0.0.0/22", 24, []*corev1.Node{node("a"), node("b", "10.0.0.0/8")}, nil, "a full"},
-		"elsewhere":       {"10.0.0.0/24", 24, []*corev1.Node{node("a"), node("b", "192.168.0.0/16")}, nil, "a=10.0.0.0/24"},
-		"six":             {"fd00:1::/56", 64, []*corev1.Node{node("a", "fd00:1::/64"), node("b")}, nil, "b=fd00:1:0:1::/64"},
-		"second family":   {"fd00:1::/56", 64, []*corev1.Node{node("a", "10.0.0.0/24", "fd00:1::/64"), node("b")}, nil, "b=fd00:1:0:1::/64"},
-		"not a real CIDR": {"10.0.0.0/24", 24, []*corev1.Node{node("a"), node("b", "nonsense")}, nil, "a=10.0.0.0/24"},
+		"lowest first":                {"10.244.0.0/16", 24, []*corev1.Node{node("a"), node("b", "10.244.1.0/24"), node("c")}, nil, "a=10.244.0.0/24 c=10.244.2.0/24"},
+		"given is kept":               {"10.0.0.0/22", 24, []*corev1.Node{node("a"), node("b")}, map[types.UID]netip.Prefix{"b": netip.MustParsePrefix("10.0.0.0/24")}, "a=10.0.1.0/24 b=10.0.0.0/24"},
+		"other lengths":               {"10.0.0.0/22", 24, []*corev1.Node{node("a"), node("b", "10.0.0.0/23"), node("c", "10.0.2.128/25")}, nil, "a=10.0.3.0/24"},
+		"full":                        {"10.0.0.0/24", 24, []*corev1.Node{node("a"), node("b")}, nil, "a=10.0.0.0/24 b full"},
+		"wider than all":              {"10.0.0.0/22", 24, []*corev1.Node{node("a"), node("b", "10.0.0.0/8")}, nil, "a full"},
+		"elsewhere":                   {"10.0.0.0/24", 24, []*corev1.Node{node("a"), node("b", "192.168.0.0/16")}, nil, "a=10.0.0.0/24"},
+		"six":                         {"fd00:1::/56", 64, []*corev1.Node{node("a", "fd00:1::/64"), node("b")}, nil, "b=fd00:1:0:1::/64"},
+		"second family":               {"fd00:1::/56", 64, []*corev1.Node{node("a", "10.0.0.0/24", "fd00:1::/64"), node("b")}, nil, "b=fd00:1:0:1::/64"},
+		"one that goes":               {"10.0.0.0/24", 24, []*corev1.Node{going, node("b")}, nil, "b=10.0.0.0/24"},
+		"one that goes, with a range": {"10.0.0.0/23", 24, []*corev1.Node{goingWith, node("b")}, nil, "b=10.0.1.0/24"},
+		"not a real CIDR":             {"10.0.0.0/24", 24, []*corev1.Node{node("a"), node("b", "nonsense")}, nil, "a=10.0.0.0/24"},
 	} {
 		plan, full := planRanges(netip.MustParsePrefix(test.cluster), test.bits, test.nodes, test.given)
 		var got []string

@@ -202,10 +202,13 @@ func planQuota(quota *corev1.ResourceQuota, page quotaPage) corev1.ResourceQuota
 	status := corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard.DeepCopy(), Used: corev1.ResourceList{}}
 	for name := range quota.Spec.Hard {
 		there, counted := page.there[name]
+		charged, known := quota.Status.Used[name]
 		if !counted {
+			if known { // by who counted it before
+				status.Used[name] = charged
+			}
 			continue
 		}
-		charged, known := quota.Status.Used[name]
 		if !known {
 			status.Used[name] = there
 			continue

@@ -39,6 +39,11 @@ func TestPlanQuota(t *testing.T) {
 		if used := status.Used[corev1.ResourcePods]; used.Value() != test.there || len(status.Used) != 1 || len(status.Hard) != 2 {
 			t.Errorf("%s: a new quota has %v", test.name, status)
 		}
+		quota.Status.Used = corev1.ResourceList{"count/widgets.example.com": resource.MustParse("1"), "count/others": resource.MustParse("1")}
+		status = planQuota(quota, quotaPage{there: pods(test.there)})
+		if used := status.Used["count/widgets.example.com"]; used.Value() != 1 || len(status.Used) != 2 {
+			t.Errorf("%s: with what somebody else counted it has %v", test.name, status)
+		}
 	}
 }
 

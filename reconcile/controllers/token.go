@@ -57,8 +57,21 @@ type Token struct {
 
 	mu sync.Mutex
 	// gone are the accounts of secrets that were seen to be deleted. Guarded by mu.
-	gone map[string]string
+	gone map[string]namedAccount
 }
+
+// namedAccount is the account that a secret names. Without a UID it is whichever
+// has the name.
+type namedAccount struct {
+	name string
+	uid  types.UID
+}
+
+func accountOf(secret *corev1.Secret) namedAccount {
+	return namedAccount{secret.Annotations[corev1.ServiceAccountNameKey], types.UID(secret.Annotations[corev1.ServiceAccountUIDKey])}
+}
+
+func (n namedAccount) is(a *corev1.ServiceAccount) bool { return n.uid == "" || a.UID == n.uid }
 
 // NewToken checks config. It starts nothing.
 func NewToken(config TokenConfig) (*Token, error) {
@@ -70,7 +83,7 @@ func NewToken(config TokenConfig) (*Token, error) {
 	if config.Sign == nil {
 		return nil, errors.New("controllers: TokenConfig: no Sign")
 	}
-	c := &Token{config: config, gone: map[string]string{}}
+	c := &Token{config: config, gone: map[string]namedAccount{}}
 	if c.loop, err = newLoop("token", config.Workers, config.Log, reconcile.Backoff{}, c.reconcile); err != nil {
 		return nil, err
 	}
@@ -99,7 +112,7 @@ func (c *Token) secretChanged(old, new *corev1.Secret) {
 	}
 	if new == nil {
 		c.mu.Lock()
-		c.gone[key(old)] = old.Annotations[corev1.ServiceAccountNameKey]
+		c.gone[key(old)] = accountOf(old)
 		c.mu.Unlock()
 	}
 	c.Enqueue(key(secret))
@@ -150,18 +163,17 @@ func (c *Token) reconcile(ctx context.Context, name string) (reconcile.Result, e
 // account is the one that secret names, or nil if there is no such account where
 // they are stored.
 func (c *Token) account(ctx context.Context, secret *corev1.Secret) (*corev1.ServiceAccount, error) {
-	name, uid := secret.Annotations[corev1.ServiceAccountNameKey], types.UID(secret.Annotations[corev1.ServiceAccountUIDKey])
-	is := func(a *corev1.ServiceAccount) bool { return uid == "" || a.UID == uid }
-	if account, ok := c.config.ServiceAccounts.Get(join(secret.Namespace, name)); ok && is(account) {
+	named := accountOf(secret)
+	if account, ok := c.config.ServiceAccounts.Get(join(secret.Namespace, named.name)); ok && named.is(account) {
 		return account, nil
 	}
-	account, err := c.config.Accounts.Get(ctx, secret.Namespace, name)
+	account, err := c.config.Accounts.Get(ctx, secret.Namespace, named.name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("service account %s/%s: %w", secret.Namespace, name, err)
-	case !is(account):
+		return nil, fmt.Errorf("service account %s/%s: %w", secret.Namespace, named.name, err)
+	case !named.is(account):
 		return nil, nil
 	}
 	return account, nil
@@ -200,23 +212,23 @@ func planToken(secret *corev1.Secret, account *corev1.ServiceAccount, ca []byte,
 // unrefer has the account refer no more to a secret that is gone.
 func (c *Token) unrefer(ctx context.Context, secret string) error {
 	c.mu.Lock()
-	name := c.gone[secret]
+	named := c.gone[secret]
 	c.mu.Unlock()
-	if name == "" {
+	if named.name == "" {
 		return nil
 	}
 	namespace, secretName, _ := strings.Cut(secret, "/")
-	account, err := c.config.Accounts.Get(ctx, namespace, name)
+	account, err := c.config.Accounts.Get(ctx, namespace, named.name)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("service account %s/%s: %w", namespace, name, err)
+		return fmt.Errorf("service account %s/%s: %w", namespace, named.name, err)
 	}
-	if err == nil {
+	if err == nil && named.is(account) {
 		refers := func(r corev1.ObjectReference) bool { return r.Name == secretName }
 		if slices.ContainsFunc(account.Secrets, refers) {
 			account = account.DeepCopy()
 			account.Secrets = slices.DeleteFunc(account.Secrets, refers)
 			if _, err := c.config.Accounts.Update(ctx, account); err != nil && !apierrors.IsNotFound(err) {
-				return fmt.Errorf("update service account %s/%s: %w", namespace, name, err)
+				return fmt.Errorf("update service account %s/%s: %w", namespace, named.name, err)
 			}
 		}
 	}

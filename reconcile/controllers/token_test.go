@@ -133,8 +133,13 @@ func TestToken(t *testing.T) {
 		if err := w.accounts.Delete(t.Context(), "default", "builder", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		put(w.accounts, newAccount("builder"))
+		again := newAccount("builder")
+		again.Secrets = []corev1.ObjectReference{{Name: "given"}}
+		put(w.accounts, again)
 		settle()
+		if refs := w.accounts.list()[0].Secrets; len(refs) != 1 {
+			t.Error("a reference went with the token of another account of that name")
+		}
 		if _, err := w.secrets.Get(t.Context(), "default", "given"); err == nil {
 			t.Error("the token of an account that is gone is left")
 		}
