@@ -20,6 +20,8 @@ type tuning struct {
 	endedPods                   int
 	sliceEndpoints              int
 	mirroredEndpoints           int
+	// How long changes wait for those that follow.
+	endpointsBatch, slicesBatch, mirrorsBatch time.Duration
 }
 
 // workerFlags say how many workers controllers have. Where kube-controller-manager
@@ -56,6 +58,9 @@ func (t *tuning) add(flags *pflag.FlagSet) {
 	flags.IntVar(&t.evictions.Large, "large-cluster-size-threshold", 50, "how many nodes a zone may have and be small")
 	flags.IntVar(&t.endedPods, "terminated-pod-gc-threshold", 12500, "how many pods that have ended are kept; all of them if it is not positive")
 	flags.IntVar(&t.sliceEndpoints, "max-endpoints-per-slice", 100, "how many endpoints an endpoint slice has at most")
+	flags.DurationVar(&t.endpointsBatch, "endpoint-updates-batch-period", 0, "how long a change of a pod waits until endpoints are written, together with those that follow")
+	flags.DurationVar(&t.slicesBatch, "endpointslice-updates-batch-period", 0, "how long a change of a pod waits until endpoint slices are written, together with those that follow")
+	flags.DurationVar(&t.mirrorsBatch, "mirroring-endpointslice-updates-batch-period", 0, "how long a change of a mirrored endpoint slice waits until it is looked at, together with those that follow")
 	flags.IntVar(&t.mirroredEndpoints, "mirroring-max-endpoints-per-subset", 1000, "how many addresses of a subset of endpoints made by hand are mirrored at most")
 }
 
@@ -80,6 +85,9 @@ func (t *tuning) check() error {
 		{!(e.SlowRate >= 0), "--secondary-node-eviction-rate must not be negative"},
 		{!(e.Unhealthy >= 0 && e.Unhealthy <= 1), "--unhealthy-zone-threshold must be between 0 and 1"},
 		{e.Large < 0, "--large-cluster-size-threshold must not be negative"},
+		{t.endpointsBatch < 0, "--endpoint-updates-batch-period must not be negative"},
+		{t.slicesBatch < 0, "--endpointslice-updates-batch-period must not be negative"},
+		{t.mirrorsBatch < 0, "--mirroring-endpointslice-updates-batch-period must not be negative"},
 		{t.sliceEndpoints < 1 || t.sliceEndpoints > 1000, "--max-endpoints-per-slice must be between 1 and 1000"},
 		{t.mirroredEndpoints < 1 || t.mirroredEndpoints > 1000, "--mirroring-max-endpoints-per-subset must be between 1 and 1000"},
 	} {

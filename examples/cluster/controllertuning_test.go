@@ -38,6 +38,9 @@ func TestTuningDefaults(t *testing.T) {
 		t.Errorf("workers %v, want %v", got, want)
 	}
 	tuned := o.controllers.tuning
+	if tuned.endpointsBatch != 0 || tuned.slicesBatch != 0 || tuned.mirrorsBatch != 0 {
+		t.Errorf("changes wait for %s, %s and %s", tuned.endpointsBatch, tuned.slicesBatch, tuned.mirrorsBatch)
+	}
 	if tuned.endedPods != 12500 || tuned.sliceEndpoints != 100 || tuned.mirroredEndpoints != 1000 {
 		t.Errorf("%d pods, %d endpoints, %d mirrored", tuned.endedPods, tuned.sliceEndpoints, tuned.mirroredEndpoints)
 	}
@@ -57,6 +60,9 @@ func TestTuningRefused(t *testing.T) {
 		{"--max-endpoints-per-slice 0", "--max-endpoints-per-slice must be between 1 and 1000"},
 		{"--max-endpoints-per-slice 1001", "--max-endpoints-per-slice must be between 1 and 1000"},
 		{"--mirroring-concurrent-service-endpoint-syncs 51", "--mirroring-concurrent-service-endpoint-syncs must not be more than 50, but got 51"},
+		{"--endpoint-updates-batch-period -1s", "--endpoint-updates-batch-period must not be negative"},
+		{"--endpointslice-updates-batch-period -1s", "--endpointslice-updates-batch-period must not be negative"},
+		{"--mirroring-endpointslice-updates-batch-period -1s", "--mirroring-endpointslice-updates-batch-period must not be negative"},
 		{"--mirroring-max-endpoints-per-subset 0", "--mirroring-max-endpoints-per-subset must be between 1 and 1000"},
 		{"--mirroring-max-endpoints-per-subset 1001", "--mirroring-max-endpoints-per-subset must be between 1 and 1000"},
 	} {

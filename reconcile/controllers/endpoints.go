@@ -4,8 +4,10 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/reconcile"
@@ -34,6 +36,9 @@ type EndpointsConfig struct {
 	}
 	// Events may be nil.
 	Events Events
+	// BatchPeriod is how long a change of a pod waits, so that it can be seen to
+	// together with those that follow. Zero is not at all, as in Kubernetes.
+	BatchPeriod time.Duration
 	// Workers is how many services are worked on at a time. Zero is 5.
 	Workers int
 	Log     logr.Logger
@@ -67,6 +72,9 @@ func NewEndpoints(config EndpointsConfig) (*Endpoints, error) {
 	if err != nil {
 		return nil, err
 	}
+	if config.BatchPeriod < 0 {
+		return nil, errors.New("controllers: EndpointsConfig: negative BatchPeriod")
+	}
 	if config.Events == nil {
 		config.Events = noEvents{}
 	}
@@ -80,7 +88,7 @@ func NewEndpoints(config EndpointsConfig) (*Endpoints, error) {
 		}
 		enqueueObject[*corev1.Service](c.loop)(old, new)
 	})
-	watchPods(c.loop, config.Pods, config.ServicesByNamespace)
+	watchPods(c.loop, config.Pods, config.ServicesByNamespace, config.BatchPeriod)
 	watch(c.loop, config.Endpoints, enqueueObject[*corev1.Endpoints](c.loop))
 	return c, nil
 }

@@ -3,6 +3,7 @@ package controllers
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -32,6 +33,9 @@ type EndpointSliceConfig struct {
 	// MaxEndpoints is how many endpoints a slice has at most, up to 1000. Zero is
 	// 100.
 	MaxEndpoints int
+	// BatchPeriod is how long a change of a pod or a slice waits, so that it can be seen to
+	// together with those that follow. Zero is not at all, as in Kubernetes.
+	BatchPeriod time.Duration
 	// Workers is how many services are worked on at a time. Zero is 5.
 	Workers int
 	Log     logr.Logger
@@ -67,6 +71,9 @@ func NewEndpointSlice(config EndpointSliceConfig) (*EndpointSlice, error) {
 	if config.MaxEndpoints < 1 || config.MaxEndpoints > maxSliceEndpoints {
 		return nil, fmt.Errorf("controllers: EndpointSliceConfig: MaxEndpoints %d is not within 1 and %d", config.MaxEndpoints, maxSliceEndpoints)
 	}
+	if config.BatchPeriod < 0 {
+		return nil, errors.New("controllers: EndpointSliceConfig: negative BatchPeriod")
+	}
 	if config.Events == nil {
 		config.Events = noEvents{}
 	}
@@ -79,9 +86,9 @@ func NewEndpointSlice(config EndpointSliceConfig) (*EndpointSlice, error) {
 		return nil, err
 	}
 	watch(c.loop, config.Services, enqueueObject[*corev1.Service](c.loop))
-	watchPods(c.loop, config.Pods, config.ServicesByNamespace)
+	watchPods(c.loop, config.Pods, config.ServicesByNamespace, config.BatchPeriod)
 	watch(c.loop, config.Nodes, c.nodeChanged)
-	c.slices.watch(c.loop)
+	c.slices.watch(c.loop, config.BatchPeriod)
 	return c, nil
 }
 

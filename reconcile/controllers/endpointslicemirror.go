@@ -5,6 +5,7 @@ package controllers
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -29,6 +30,9 @@ type EndpointSliceMirrorConfig struct {
 	// MaxEndpoints is how many addresses of each subset are mirrored at most, up to
 	// 1000. Zero is 1000, Kubernetes' default.
 	MaxEndpoints int
+	// BatchPeriod is how long a change of a slice waits, so that it can be seen to
+	// together with those that follow. Zero is not at all, as in Kubernetes.
+	BatchPeriod time.Duration
 	// Workers is how many services are worked on at a time. Zero is 5.
 	Workers int
 	Log     logr.Logger
@@ -66,6 +70,9 @@ func NewEndpointSliceMirror(config EndpointSliceMirrorConfig) (*EndpointSliceMir
 	if config.MaxEndpoints < 1 || config.MaxEndpoints > maxSliceEndpoints {
 		return nil, fmt.Errorf("controllers: EndpointSliceMirrorConfig: MaxEndpoints %d is not within 1 and %d", config.MaxEndpoints, maxSliceEndpoints)
 	}
+	if config.BatchPeriod < 0 {
+		return nil, errors.New("controllers: EndpointSliceMirrorConfig: negative BatchPeriod")
+	}
 	if config.Events == nil {
 		config.Events = noEvents{}
 	}
@@ -88,7 +95,7 @@ func NewEndpointSliceMirror(config EndpointSliceMirrorConfig) (*EndpointSliceMir
 			c.Enqueue(key(cmp.Or(new, old)))
 		}
 	})
-	c.slices.watch(c.loop)
+	c.slices.watch(c.loop, config.BatchPeriod)
 	return c, nil
 }
 

@@ -92,14 +92,15 @@ func endpointStateOf(pod *corev1.Pod) endpointState {
 	return s
 }
 
-// watchPods enqueues the services whose endpoints a change of a pod changes.
-func watchPods(l *loop, pods Cache[*corev1.Pod], services NameIndex[*corev1.Service]) {
+// watchPods enqueues, after wait, the services whose endpoints a change of a pod
+// changes.
+func watchPods(l *loop, pods Cache[*corev1.Pod], services NameIndex[*corev1.Service], wait time.Duration) {
 	watch(l, pods, func(old, new *corev1.Pod) {
 		changed := old == nil || new == nil || endpointStateOf(old) != endpointStateOf(new)
 		for service := range services.Get(cmp.Or(new, old).Namespace) {
 			was, is := selectsPod(service, old), selectsPod(service, new)
 			if was != is || is && changed {
-				l.Enqueue(key(service))
+				l.EnqueueAfter(key(service), wait)
 			}
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -31,13 +32,14 @@ type sliceControl struct {
 	written       written
 }
 
-// watch enqueues the services of the slices that are or were the manager's.
-func (s *sliceControl) watch(l *loop) {
+// watch enqueues, after wait, the services of the slices that are or were the
+// manager's.
+func (s *sliceControl) watch(l *loop, wait time.Duration) {
 	watch(l, s.slices, func(old, new *discoveryv1.EndpointSlice) {
 		for _, slice := range []*discoveryv1.EndpointSlice{old, new} {
 			if slice != nil && slice.Labels[discoveryv1.LabelManagedBy] == s.manager {
 				for _, service := range ByService(slice) {
-					l.Enqueue(service)
+					l.EnqueueAfter(service, wait)
 				}
 			}
 		}
