@@ -227,8 +227,10 @@ func (m *manager) serviceAccount() (runner, error) {
 	})
 }
 
-func (m *manager) endpointSlice() (runner, error) {
-	return controllers.NewEndpointSlice(controllers.EndpointSliceConfig{
+func (m *manager) endpointSlice() (runner, error) { return controllers.NewEndpointSlice(m.endpointSliceConfig()) }
+
+func (m *manager) endpointSliceConfig() controllers.EndpointSliceConfig {
+	return controllers.EndpointSliceConfig{
 		Services:            m.copies.services,
 		Pods:                m.copies.pods,
 		Nodes:               m.copies.nodes,
@@ -242,11 +244,13 @@ func (m *manager) endpointSlice() (runner, error) {
 		Events:              m.events,
 		Workers:             m.workersOf("concurrent-service-endpoint-syncs"),
 		Log:                 m.log,
-	})
+	}
 }
 
-func (m *manager) endpointSliceMirror() (runner, error) {
-	return controllers.NewEndpointSliceMirror(controllers.EndpointSliceMirrorConfig{
+func (m *manager) endpointSliceMirror() (runner, error) { return controllers.NewEndpointSliceMirror(m.endpointSliceMirrorConfig()) }
+
+func (m *manager) endpointSliceMirrorConfig() controllers.EndpointSliceMirrorConfig {
+	return controllers.EndpointSliceMirrorConfig{
 		Services:        m.copies.services,
 		Endpoints:       m.copies.legacyEndpoints,
 		EndpointSlices:  m.copies.endpointSlices,
@@ -257,12 +261,14 @@ func (m *manager) endpointSliceMirror() (runner, error) {
 		Events:          m.events,
 		Workers:         m.workersOf("mirroring-concurrent-service-endpoint-syncs"),
 		Log:             m.log,
-	})
+	}
 }
 
 // legacyEndpoints are for clients that do not know slices.
-func (m *manager) legacyEndpoints() (runner, error) {
-	return controllers.NewEndpoints(controllers.EndpointsConfig{
+func (m *manager) legacyEndpoints() (runner, error) { return controllers.NewEndpoints(m.legacyEndpointsConfig()) }
+
+func (m *manager) legacyEndpointsConfig() controllers.EndpointsConfig {
+	return controllers.EndpointsConfig{
 		Services:            m.copies.services,
 		Pods:                m.copies.pods,
 		Endpoints:           m.copies.legacyEndpoints,
@@ -274,7 +280,7 @@ func (m *manager) legacyEndpoints() (runner, error) {
 		Events:              m.events,
 		Workers:             m.workersOf("concurrent-endpoint-syncs"),
 		Log:                 m.log,
-	})
+	}
 }
 
 func (m *manager) nodeLifecycle() (runner, error) {

@@ -101,6 +101,20 @@ func TestNodeTuning(t *testing.T) {
 	}
 }
 
+// TestBatchTuning: the flags about changes that wait reach the controllers, each its
+// own.
+func TestBatchTuning(t *testing.T) {
+	o, err := parse("--endpoint-updates-batch-period", "1s", "--endpointslice-updates-batch-period", "2s", "--mirroring-endpointslice-updates-batch-period", "3s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &manager{cluster: &cluster{options: o}, copies: &copies{}}
+	got := [3]time.Duration{m.legacyEndpointsConfig().BatchPeriod, m.endpointSliceConfig().BatchPeriod, m.endpointSliceMirrorConfig().BatchPeriod}
+	if want := [3]time.Duration{time.Second, 2 * time.Second, 3 * time.Second}; got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 // TestTuning starts a cluster with every number of workers another than usual, and
 // looks at what comes of it.
 func TestTuning(t *testing.T) {
