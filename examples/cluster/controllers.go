@@ -227,7 +227,9 @@ func (m *manager) serviceAccount() (runner, error) {
 	})
 }
 
-func (m *manager) endpointSlice() (runner, error) { return controllers.NewEndpointSlice(m.endpointSliceConfig()) }
+func (m *manager) endpointSlice() (runner, error) {
+	return controllers.NewEndpointSlice(m.endpointSliceConfig())
+}
 
 func (m *manager) endpointSliceConfig() controllers.EndpointSliceConfig {
 	return controllers.EndpointSliceConfig{
@@ -247,7 +249,9 @@ func (m *manager) endpointSliceConfig() controllers.EndpointSliceConfig {
 	}
 }
 
-func (m *manager) endpointSliceMirror() (runner, error) { return controllers.NewEndpointSliceMirror(m.endpointSliceMirrorConfig()) }
+func (m *manager) endpointSliceMirror() (runner, error) {
+	return controllers.NewEndpointSliceMirror(m.endpointSliceMirrorConfig())
+}
 
 func (m *manager) endpointSliceMirrorConfig() controllers.EndpointSliceMirrorConfig {
 	return controllers.EndpointSliceMirrorConfig{
@@ -265,7 +269,9 @@ func (m *manager) endpointSliceMirrorConfig() controllers.EndpointSliceMirrorCon
 }
 
 // legacyEndpoints are for clients that do not know slices.
-func (m *manager) legacyEndpoints() (runner, error) { return controllers.NewEndpoints(m.legacyEndpointsConfig()) }
+func (m *manager) legacyEndpoints() (runner, error) {
+	return controllers.NewEndpoints(m.legacyEndpointsConfig())
+}
 
 func (m *manager) legacyEndpointsConfig() controllers.EndpointsConfig {
 	return controllers.EndpointsConfig{
