@@ -300,6 +300,7 @@ func (m *manager) nodeLifecycleConfig() controllers.NodeLifecycleConfig {
 		Writer:       typed.Nodes(m.api),
 		Pods:         m.podsByNode,
 		PodStatus:    typed.Pods(m.api),
+		PodCache:     m.copies.pods,
 		Grace:        m.tuning().nodeGrace,
 		StartupGrace: m.tuning().nodeStartupGrace,
 		Limits:       m.tuning().limits(),

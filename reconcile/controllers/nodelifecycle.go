@@ -31,6 +31,9 @@ type NodeLifecycleConfig struct {
 	// ready any more. Both are nil if that is not to be said.
 	Pods      PodsByNode
 	PodStatus StatusUpdater[*corev1.Pod]
+	// PodCache has the pods that Pods finds. It may be nil: then a pod that comes to
+	// a node which is silent already is seen to when the node changes.
+	PodCache Cache[*corev1.Pod]
 	// Grace is how long a node may be silent. Zero is 50 s.
 	Grace time.Duration
 	// StartupGrace is how long a node that has never reported its readiness may
@@ -84,6 +87,8 @@ func NewNodeLifecycle(config NodeLifecycleConfig) (*NodeLifecycle, error) {
 		return nil, errors.New("controllers: NodeLifecycleConfig: Limits make no sense")
 	case (config.Pods == nil) != (config.PodStatus == nil):
 		return nil, errors.New("controllers: NodeLifecycleConfig: Pods without PodStatus, or the other way round")
+	case config.Pods == nil && config.PodCache != nil:
+		return nil, errors.New("controllers: NodeLifecycleConfig: PodCache without Pods")
 	}
 	config.Grace, config.StartupGrace = nonZero(config.Grace, defaultGrace), nonZero(config.StartupGrace, defaultStartupGrace)
 	if config.Events == nil {
@@ -94,12 +99,31 @@ func NewNodeLifecycle(config NodeLifecycleConfig) (*NodeLifecycle, error) {
 		return nil, err
 	}
 	watch(c.loop, config.Nodes, c.nodeChanged)
+	if config.PodCache != nil {
+		watch(c.loop, config.PodCache, c.podChanged)
+	}
 	watch(c.loop, config.Leases, func(old, new *coordinationv1.Lease) {
 		if new != nil && new.Namespace == corev1.NamespaceNodeLease && (old == nil || !old.Spec.RenewTime.Equal(new.Spec.RenewTime)) {
 			c.hear(new.Name)
 		}
 	})
 	return c, nil
+}
+
+// podChanged looks at the node that a pod came to, if it is silent.
+func (c *NodeLifecycle) podChanged(old, new *corev1.Pod) {
+	if new == nil || new.Spec.NodeName == "" || old != nil && old.Spec.NodeName == new.Spec.NodeName {
+		return
+	}
+	if node, ok := c.config.Nodes.Get(new.Spec.NodeName); ok && silent(node) {
+		c.Enqueue(node.Name)
+	}
+}
+
+// silent tells that a node has been marked as one that is not heard of.
+func silent(node *corev1.Node) bool {
+	r := nodeReady(node)
+	return r != nil && r.Status == corev1.ConditionUnknown
 }
 
 func (c *NodeLifecycle) nodeChanged(old, new *corev1.Node) {
@@ -232,7 +256,7 @@ func (c *NodeLifecycle) writeNode(ctx context.Context, node *corev1.Node, now ti
 // markPods says of the pods of a node that is silent that they are not ready.
 // If the kubelet talks, what it says of its pods stands.
 func (c *NodeLifecycle) markPods(ctx context.Context, node *corev1.Node) error {
-	if r := nodeReady(node); c.config.Pods == nil || r == nil || r.Status != corev1.ConditionUnknown {
+	if c.config.Pods == nil || !silent(node) {
 		return nil
 	}
 	for pod := range c.config.Pods.Get(node.Name) {

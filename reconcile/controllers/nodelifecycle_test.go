@@ -38,7 +38,7 @@ func (c *cluster) runNodes(t *testing.T, l lag) *process {
 		pods, nodes := follow(ctx, c.pods, l), follow(ctx, c.nodes, l)
 		return []controllers.Runner{
 			must[*controllers.NodeLifecycle](t)(controllers.NewNodeLifecycle(controllers.NodeLifecycleConfig{
-				Nodes: nodes, Leases: follow(ctx, c.leases, l), Writer: c.nodes, Events: c.api, Pods: byNode{pods}, PodStatus: c.pods,
+				Nodes: nodes, Leases: follow(ctx, c.leases, l), Writer: c.nodes, Events: c.api, Pods: byNode{pods}, PodStatus: c.pods, PodCache: pods,
 				Limits: controllers.EvictionLimits{Large: 8},
 			})),
 			must[*controllers.TaintEviction](t)(controllers.NewTaintEviction(controllers.TaintEvictionConfig{

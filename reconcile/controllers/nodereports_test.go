@@ -1,12 +1,15 @@
 package controllers_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/planekit/planekit/reconcile/controllers"
 )
 
 // TestNodeNeverReported gives a node that has never said how it is more time, and
@@ -55,5 +58,45 @@ func TestNodesFoundAgain(t *testing.T) {
 			t.Errorf("conditions %+v, taints %v", got.Status.Conditions, taints(got))
 		}
 		p.stop(t)
+	})
+}
+
+// TestPodComesToSilentNode: a pod that says it is ready, on a node that has long been
+// silent, is not ready from then on. One on a node that only says it is not ready is
+// left to its kubelet, and so is one that moves nowhere.
+func TestPodComesToSilentNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		for _, name := range []string{"well", "silent", "talks"} {
+			c.addNode(t, name)
+		}
+		launched := launch(t, func(ctx context.Context) []controllers.Runner {
+			pods := follow(ctx, c.pods, lag{})
+			return []controllers.Runner{must[*controllers.NodeLifecycle](t)(controllers.NewNodeLifecycle(controllers.NodeLifecycleConfig{
+				Nodes: follow(ctx, c.nodes, lag{}), Leases: follow(ctx, c.leases, lag{}), Writer: c.nodes, Events: c.api,
+				Pods: byNode{pods}, PodStatus: c.pods, PodCache: pods, Grace: 1000 * time.Hour,
+			}))}
+		})
+		c.nodes.alter(t, "well", report(corev1.ConditionTrue))
+		c.nodes.alter(t, "silent", report(corev1.ConditionUnknown))
+		c.nodes.alter(t, "talks", report(corev1.ConditionFalse))
+		settle()
+		for _, name := range []string{"well", "silent", "talks"} {
+			c.addPod(t, "on-"+name, name, func(p *corev1.Pod) { makeReady(p); p.Spec.NodeName = name })
+		}
+		c.addPod(t, "bound", "", func(p *corev1.Pod) { makeReady(p); p.Spec.NodeName = "" })
+		synctest.Wait()
+		c.pods.alter(t, "default/bound", func(p *corev1.Pod) { p.Spec.NodeName = "silent" })
+		synctest.Wait()
+		var ready []string
+		for _, pod := range c.pods.list() {
+			if podReady(pod) {
+				ready = append(ready, pod.Name)
+			}
+		}
+		if !slices.Equal(ready, []string{"on-talks", "on-well"}) {
+			t.Errorf("ready are %v", ready)
+		}
+		launched.stop(t)
 	})
 }
