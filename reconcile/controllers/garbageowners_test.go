@@ -186,3 +186,28 @@ func (r policyRecorder) Delete(ctx context.Context, namespace, name string, opti
 	*r.asked = append(*r.asked, *options.PropagationPolicy)
 	return r.collection.Delete(ctx, namespace, name, options)
 }
+
+// TestGarbageLetsGo: what is being deleted already is left to whoever ends it, however
+// many of its owners are gone.
+func TestGarbageLetsGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		a := must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(t.Context(), newReplicaSet("a", 1)))
+		b := must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(t.Context(), newReplicaSet("b", 1)))
+		w.child(t, "pod", a, b)
+		p := w.collectPods(t, w.nodes(), lag{})
+		settle()
+		if err := w.pods.Delete(outside(), "default", "pod", metav1.DeleteOptions{}); err != nil { // and its kubelet takes its time
+			t.Fatal(err)
+		}
+		removeOutside(t, w.replicaSets, "default", "a")
+		settle()
+		before := len(w.wrote())
+		removeOutside(t, w.replicaSets, "default", "b")
+		settle()
+		if got := w.wrote()[before:]; len(got) != 1 || len(w.pods.list()[0].OwnerReferences) != 2 {
+			t.Errorf("written are %v", got)
+		}
+		p.stop(t)
+	})
+}

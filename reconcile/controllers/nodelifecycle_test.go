@@ -83,7 +83,7 @@ func (c *cluster) kubelets(t *testing.T, ctx context.Context, silent func(node s
 			c.mu.Lock()
 			for _, key := range sortedKeys(c.leases.objects) {
 				node := c.nodes.objects[strings.TrimPrefix(key, "kube-node-lease/")]
-				if silent(node.Name) {
+				if node == nil || silent(node.Name) {
 					continue
 				}
 				c.leases.alterLocked(key, c.leases.objects[key], func(l *coordinationv1.Lease) { l.Spec.RenewTime = &metav1.MicroTime{Time: wrong().Time} })
@@ -117,17 +117,20 @@ func (c *cluster) driven() (names []string) {
 var unreachable = []string{"node.kubernetes.io/unreachable:NoExecute", "node.kubernetes.io/unreachable:NoSchedule"}
 
 // TestNodeIsHeardByItsTime has a node fall silent while somebody else writes to its
-// lease: who renews it says so in the lease.
+// lease, and renews one of its name that is not a node's: who renews it says so in the
+// lease.
 func TestNodeIsHeardByItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		c := newCluster()
 		c.kubelets(t, ctx, func(node string) bool { return node == "n" }, map[string]string{"n": "", "other": ""})
+		must[*coordinationv1.Lease](t)(c.leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "n"}}))
 		p := c.runNodes(t, lag{})
 		for range 6 {
 			time.Sleep(10 * time.Second)
 			c.leases.alter(t, "kube-node-lease/n", func(l *coordinationv1.Lease) { l.Annotations = map[string]string{"at": time.Now().String()} })
+			c.leases.alter(t, "default/n", func(l *coordinationv1.Lease) { l.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()} })
 		}
 		if got := taints(c.nodes.list()[0]); !slices.Equal(got, unreachable) {
 			t.Errorf("taints %v, want %v", got, unreachable)
@@ -203,6 +206,15 @@ func TestNodeCutOff(t *testing.T) {
 			if !slices.Contains(c.events, event) {
 				t.Errorf("no event %q in %v", event, c.events)
 			}
+		}
+		told := 0
+		for _, event := range c.events {
+			if event == "Warning NodeNotReady: Node is not ready" {
+				told++
+			}
+		}
+		if told != 3 {
+			t.Errorf("%d times told of three pods that are not ready", told)
 		}
 		p.stop(t)
 	})

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -62,6 +63,30 @@ func TestPlanLabels(t *testing.T) {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: test.have}}
 		if planLabels(node); !maps.Equal(node.Labels, test.want) {
 			t.Errorf("%s: labels %v, want %v", name, node.Labels, test.want)
+		}
+	}
+}
+
+// TestMarkUnknown: what was known is not any more, since now; what was unknown before
+// is so since then, and for the reason it was; what is not the kubelet's to say stays.
+func TestMarkUnknown(t *testing.T) {
+	created, before, now := metav1.NewTime(time.Unix(500, 0)), metav1.NewTime(time.Unix(1000, 0)), metav1.NewTime(time.Unix(2000, 0))
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: created}}
+	network := corev1.NodeCondition{Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse, LastTransitionTime: before}
+	unknown := corev1.NodeCondition{Type: corev1.NodeDiskPressure, Status: corev1.ConditionUnknown, LastTransitionTime: before, Reason: "NodeStatusNeverUpdated"}
+	node.Status.Conditions = []corev1.NodeCondition{network, unknown,
+		{Type: corev1.NodeReady, Status: corev1.ConditionFalse, LastHeartbeatTime: before, LastTransitionTime: before, Reason: "KubeletNotReady", Message: "starting"}}
+	never := func(kind corev1.NodeConditionType) corev1.NodeCondition {
+		return corev1.NodeCondition{Type: kind, Status: corev1.ConditionUnknown, LastHeartbeatTime: created, LastTransitionTime: now,
+			Reason: "NodeStatusNeverUpdated", Message: "Kubelet never posted node status."}
+	}
+	want := []corev1.NodeCondition{network, unknown,
+		{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastHeartbeatTime: before, LastTransitionTime: now,
+			Reason: "NodeStatusUnknown", Message: "Kubelet stopped posting node status."},
+		never(corev1.NodeMemoryPressure), never(corev1.NodePIDPressure)}
+	for _, at := range []metav1.Time{now, metav1.NewTime(time.Unix(3000, 0))} {
+		if markUnknown(node, at); !slices.Equal(node.Status.Conditions, want) {
+			t.Errorf("at %s: conditions %+v, want %+v", at.UTC(), node.Status.Conditions, want)
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/planekit/planekit/reconcile/controllers"
 )
@@ -99,4 +101,46 @@ func TestPodComesToSilentNode(t *testing.T) {
 		}
 		launched.stop(t)
 	})
+}
+
+// TestNodeTaintRefused: a taint that was not written, since the node had changed, does
+// not count against the rate, and is written at once. One that may have been does.
+func TestNodeTaintRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		err   error
+		after time.Duration
+	}{
+		"refused": {apierrors.NewConflict(corev1.Resource("nodes"), "n", errLost), 52 * time.Second},
+		"lost":    {errLost, 61 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster()
+				c.addNode(t, "n")
+				c.addNode(t, "other")
+				c.nodes.alter(t, "n", report(corev1.ConditionTrue))
+				c.nodes.alter(t, "other", report(corev1.ConditionTrue))
+				failures := 1
+				c.fault = func(verb, _ string) (bool, error) {
+					if verb != "update" || failures == 0 {
+						return true, nil
+					}
+					failures--
+					return false, test.err
+				}
+				p := c.runNodes(t, lag{})
+				begun := time.Now()
+				for time.Since(begun) < 2*time.Minute && !slices.Contains(c.driven(), "n") {
+					time.Sleep(500 * time.Millisecond)
+					if since := time.Since(begun); since > 40*time.Second && since < 41*time.Second {
+						c.nodes.alter(t, "other", func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.Now() })
+					}
+				}
+				if took := time.Since(begun); took > test.after || took < test.after-3*time.Second || failures > 0 {
+					t.Errorf("tainted after %s, want %s; %d failures to come", took, test.after, failures)
+				}
+				p.stop(t)
+			})
+		})
+	}
 }

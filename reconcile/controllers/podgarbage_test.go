@@ -117,6 +117,24 @@ func TestPodGarbageQuarantine(t *testing.T) {
 	})
 }
 
+// TestPodGarbageForced has a pod whose deletion was forced, that a finalizer holds and
+// whose node is gone: nobody else would say that it has ended.
+func TestPodGarbageForced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		c.addPod(t, "forced", "gone", hold)
+		if err := c.pods.Delete(outside(), "default", "forced", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+			t.Fatal(err)
+		}
+		p := c.runPodGarbage(t, 0, lag{}, lag{})
+		settle()
+		if got := c.pods.list()[0].Status; got.Phase != corev1.PodFailed || len(got.Conditions) != 1 || got.ObservedGeneration != 1 {
+			t.Errorf("status %+v", got)
+		}
+		p.stop(t)
+	})
+}
+
 // TestPodGarbageTerminating has pods that are to go and that no kubelet ends.
 func TestPodGarbageTerminating(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
