@@ -180,6 +180,16 @@ func TestSliceEndpoint(t *testing.T) {
 			prefer(corev1.ServiceTrafficDistributionPreferClose)(s)
 			s.Annotations = map[string]string{corev1.AnnotationTopologyMode: "Auto"}
 		}, want: "10.1.0.1 ready serving node=node zone=a ref=web-001"},
+		{name: "near, and the oldest wish is none", service: func(s *corev1.Service) {
+			prefer(corev1.ServiceTrafficDistributionPreferClose)(s)
+			s.Annotations = map[string]string{corev1.AnnotationTopologyMode: "Auto", corev1.DeprecatedAnnotationTopologyAwareHints: "Disabled"}
+		}, want: "10.1.0.1 ready serving node=node zone=a ref=web-001 forZone=a"},
+		{name: "near, and going", service: prefer(corev1.ServiceTrafficDistributionPreferSameZone),
+			pod: func(p *corev1.Pod) { p.DeletionTimestamp = &now }, want: "10.1.0.1 serving terminating node=node zone=a ref=web-001"},
+		{name: "near, and published anyway", service: func(s *corev1.Service) {
+			prefer(corev1.ServiceTrafficDistributionPreferSameZone)(s)
+			s.Spec.PublishNotReadyAddresses = true
+		}, pod: func(p *corev1.Pod) { p.Status.Conditions = nil }, want: "10.1.0.1 ready node=node zone=a ref=web-001 forZone=a"},
 	} {
 		p, pod := newPlans(10), webPod(1, 8080)
 		if test.service != nil {
@@ -199,6 +209,17 @@ func TestSliceEndpoint(t *testing.T) {
 		if again := p.next([]*corev1.Pod{pod}); again != "+0 ~0 -0" {
 			t.Errorf("%s: written again: %s", test.name, again)
 		}
+	}
+}
+
+// TestSliceOfAnotherPod: a pod of the same name and address is another endpoint.
+func TestSliceOfAnotherPod(t *testing.T) {
+	p, pod := newPlans(10), webPod(1, 8080)
+	p.next([]*corev1.Pod{pod})
+	again := pod.DeepCopy()
+	again.UID = "another"
+	if got := p.next([]*corev1.Pod{again}); got != "+0 ~1 -0" || p.have[0].Endpoints[0].TargetRef.UID != "another" {
+		t.Errorf("%s, of %s", got, p.have[0].Endpoints[0].TargetRef.UID)
 	}
 }
 

@@ -80,6 +80,15 @@ func TestQuotaBooksNote(t *testing.T) {
 	if b.note(quota("9", 1), now) || b.note(quota("10", 3), now) || coming("10", 3) != 2 {
 		t.Errorf("old news made it %d", coming("10", 3))
 	}
+	another := quota("11", 3) // of the same name, and nobody told that the first one went
+	another.UID = "2"
+	if b.note(another, now) {
+		t.Error("a charge of another quota was noted")
+	}
+	page, err := b.read(another, now, time.Minute)
+	if got := page.coming.Pods().Value(); err != nil || got != 3 {
+		t.Errorf("of another quota %d may come, want all 3: %v", got, err)
+	}
 	b.close("default/q")
 	if got := coming("10", 3); got != 3 {
 		t.Errorf("opened again, %d may come, want all 3", got)

@@ -97,6 +97,14 @@ func TestToken(t *testing.T) {
 		other.Type = corev1.SecretTypeOpaque
 		put(w.secrets, other)
 		put(w.secrets, newTokenSecret("of nobody", "nobody"))
+		going := newTokenSecret("going", "builder")
+		going.Finalizers, going.DeletionTimestamp, going.DeletionGracePeriodSeconds = []string{"example.com/held"}, &metav1.Time{Time: time.Now()}, new(int64)
+		put(w.secrets, going)
+		synctest.Wait()
+		if held, err := w.secrets.Get(t.Context(), "default", "going"); err != nil || len(held.Data) != 0 {
+			t.Errorf("one that goes: %v, %v", held, err)
+		}
+		w.secrets.alter(t, "default/going", func(s *corev1.Secret) { s.Finalizers = nil })
 		synctest.Wait()
 		got := map[string]string{}
 		for _, s := range w.secrets.list() {
