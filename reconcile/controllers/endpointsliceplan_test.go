@@ -141,6 +141,58 @@ func TestSliceFillsWhatChanges(t *testing.T) {
 	}
 }
 
+// One more goes into the fullest slice that it fits into, whatever their order.
+func TestSliceFillsTheFullest(t *testing.T) {
+	for _, test := range []struct {
+		first, second int // how many leave each
+		want          string
+	}{{2, 5, "+0 ~1 -0 [9 5]"}, {5, 2, "+0 ~1 -0 [9 5]"}, {0, 2, "+0 ~1 -0 [10 9]"}, {2, 0, "+0 ~1 -0 [10 9]"}} {
+		p := newPlans(10)
+		p.next(webPods(upTo(20)...))
+		left := slices.DeleteFunc(upTo(20), func(n int) bool { return n < test.first || n >= 10 && n < 10+test.second })
+		p.next(webPods(left...))
+		if got := p.next(webPods(append(left, 30)...)) + " " + p.sizes(); got != test.want {
+			t.Errorf("%d and %d left: %s, want %s", test.first, test.second, got, test.want)
+		}
+	}
+}
+
+// The slice that says that nothing is there has the labels of its service, too.
+func TestSliceOfNothing(t *testing.T) {
+	p := newPlans(10)
+	if got := p.next(nil) + p.next(nil); got != "+1 ~0 -0+0 ~0 -0" {
+		t.Error(got)
+	}
+	p.service.Labels = map[string]string{"team": "b"}
+	if got := p.next(nil) + " " + p.have[0].Labels["team"]; got != "+0 ~1 -0 b" {
+		t.Error(got)
+	}
+}
+
+// TestTriggersFirst: what is told is the first of the changes since the last time, in
+// whatever order the pods are; of a service not seen before, when it was made.
+func TestTriggersFirst(t *testing.T) {
+	var tr triggers
+	service := newPlans(10).service
+	at := func(seconds ...int) (pods []*corev1.Pod) {
+		for i, s := range seconds {
+			pods = append(pods, readyPod(fmt.Sprint("pod-", i), "node", 0))
+			readyCondition(pods[i]).LastTransitionTime = metav1.NewTime(time.Unix(int64(s), 0))
+		}
+		return pods
+	}
+	for i, test := range []struct {
+		pods []*corev1.Pod
+		want int64 // none where zero
+	}{{at(150, 50), 100}, {at(150, 50), 0}, {at(210, 220), 210}, {at(240, 230), 230}, {at(240, 250), 250}, {at(90, 250), 0}} {
+		state, when := tr.next(service, test.pods)
+		tr.set(key(service), state)
+		if got := when; test.want == 0 && !got.IsZero() || test.want != 0 && got.Unix() != test.want {
+			t.Errorf("step %d: %s, want %d", i, got, test.want)
+		}
+	}
+}
+
 func TestSliceEndpoint(t *testing.T) {
 	now := metav1.Now()
 	for _, test := range []struct {

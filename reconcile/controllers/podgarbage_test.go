@@ -113,6 +113,16 @@ func TestPodGarbageQuarantine(t *testing.T) {
 		if got := c.wrote(); len(got) != writes {
 			t.Errorf("what is held is written again: %v", got[writes:])
 		}
+		// Gone again, it is waited for again.
+		removeOutside(t, c.nodes, "", "late")
+		time.Sleep(39 * time.Second)
+		if got := c.podNames(); !slices.Equal(got, []string{"early", "held"}) {
+			t.Errorf("left in the second quarantine are %v", got)
+		}
+		time.Sleep(2 * time.Second)
+		if got := c.podNames(); !slices.Equal(got, []string{"held"}) {
+			t.Errorf("left after the second quarantine are %v", got)
+		}
 		p.stop(t)
 	})
 }
