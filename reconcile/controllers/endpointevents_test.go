@@ -41,6 +41,7 @@ func TestEndpointsTell(t *testing.T) {
 					pod.Spec.NodeName = "nowhere"
 					put(w.pods, pod)
 				}
+				synctest.Wait()
 				put(w.services, newService("web", "web"))
 				synctest.Wait()
 				put(w.pods, newEndpointPod(3, "web", 80))

@@ -50,6 +50,7 @@ func TestRootCA(t *testing.T) {
 			t.Fatal(err)
 		}
 		configMaps.alter(t, "b/kube-root-ca.crt", func(m *corev1.ConfigMap) { m.Data = map[string]string{"ca.crt": "another", "x": "y"} })
+		configMaps.alter(t, "ending/kube-root-ca.crt", func(m *corev1.ConfigMap) { m.Annotations = map[string]string{"mine": "yes"} })
 		want("deleted and changed", "a/kube-root-ca.crt", "b/kube-root-ca.crt", "ending/kube-root-ca.crt")
 		writes := len(c.wrote())
 		configMaps.alter(t, "a/kube-root-ca.crt", func(m *corev1.ConfigMap) { m.Labels = map[string]string{"mine": "yes"} })
