@@ -52,7 +52,7 @@ func (w *sleepers) rise(s *sleeper) {
 // call wakes one if there are keys for it.
 func (w *sleepers) call(keys int) {
 	last := len(w.asleep) - 1
-	if keys == 0 || last < 0 || w.called != nil {
+	if last < 0 || keys == 0 || w.called != nil {
 		return
 	}
 	w.called = w.asleep[last]

@@ -19,6 +19,9 @@ type queue interface {
 	// get waits for a key; ok is false once stop was called.
 	get() (key string, ok bool)
 	done(key string)
+	// cycle adds each of keys, gets one and does it, by direct calls as in a program:
+	// those through this interface would cost as much as a lock.
+	cycle(keys []string)
 	len() int
 	stop()
 }
@@ -76,6 +79,14 @@ func (q *ours) get() (string, bool) {
 	return key, err == nil
 }
 
+func (q *ours) cycle(keys []string) {
+	for _, key := range keys {
+		q.Add(key)
+		got, _ := q.Get(q.ctx)
+		q.Done(got)
+	}
+}
+
 // clientGo is client-go's queue, and controller-runtime's, which has the same
 // methods.
 type clientGo struct {
@@ -92,4 +103,12 @@ func (q clientGo) stop()             { q.ShutDown() }
 func (q clientGo) get() (string, bool) {
 	key, shutdown := q.Get()
 	return key, !shutdown
+}
+
+func (q clientGo) cycle(keys []string) {
+	for _, key := range keys {
+		q.Add(key)
+		got, _ := q.Get()
+		q.Done(got)
+	}
 }

@@ -88,14 +88,8 @@ func cycles(workers int) func(func() queue, int) figure {
 			for w := range workers {
 				mine := names[w*len(names)/workers : (w+1)*len(names)/workers]
 				all.Go(func() {
-					next := 0 // counted, for a division costs as much as a lock
-					for range n {
-						q.add(mine[next])
-						if next++; next == len(mine) {
-							next = 0
-						}
-						key, _ := q.get()
-						q.done(key)
+					for left := n; left > 0; left -= len(mine) {
+						q.cycle(mine[:min(left, len(mine))])
 					}
 				})
 			}
