@@ -46,6 +46,7 @@ func TestEndpointsTell(t *testing.T) {
 				synctest.Wait()
 				put(w.pods, newEndpointPod(3, "web", 80))
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				got := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(w.events))), func(e string) bool { return e == test.want })
 				if !slices.Contains(w.events, test.want) || len(got) > 0 {
 					t.Errorf("events %q, want %q", w.events, test.want)

@@ -160,6 +160,7 @@ func TestGarbagePropagates(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Second)
+				synctest.Wait()
 				want := metav1.DeletePropagationBackground
 				switch {
 				case test.awaited || len(test.finalizers) > 0 && !test.orphaned:

@@ -48,6 +48,8 @@ func TestTaintEvictionTells(t *testing.T) {
 		}, 100 * time.Second, []string{cancelling}},
 		"cannot be deleted at once": {func(_ *testing.T, c *cluster) {
 			failures := 3
+			c.mu.Lock()
+			defer c.mu.Unlock()
 			c.fault = func(verb, _ string) (bool, error) {
 				if verb == "delete" && failures > 0 {
 					failures--
@@ -82,6 +84,7 @@ func TestTaintEvictionTells(t *testing.T) {
 				}
 				c.nodes.alter(t, "n", taint("bad"))
 				time.Sleep(100 * time.Second)
+				synctest.Wait()
 				test.then(t, c)
 				settle()
 				if c.pods.graceful && gone > 0 { // the kubelet ends it
