@@ -1,0 +1,292 @@
+// Package bodycost estimates how much memory a Go type takes for what a JSON or protobuf
+// text says, before anything is built of it.
+//
+//	cost, err := types.JSON(ctx, body, reflect.TypeFor[corev1.Pod](), bodycost.Limits{Depth: 256, Bytes: 16 << 20})
+//
+// A container of a pod takes two bytes of protobuf, or three of JSON, and 800 bytes of
+// memory: three megabytes would become a gigabyte. The estimate counts items of slices,
+// entries of maps and what pointers point to. It leaves out the bytes of strings, which
+// take as much in memory as in the text, and what a type with its own UnmarshalJSON makes.
+package bodycost
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/planekit/planekit/internal/jsonscan"
+)
+
+// ErrTooMuch marks a text that would take more memory than allowed.
+var ErrTooMuch = errors.New("too many values")
+
+// Limits bound a text.
+type Limits struct {
+	// Depth is how many levels of objects and arrays, or messages, there may be.
+	Depth int
+	// Bytes is how much memory the text may take.
+	Bytes int
+	// Values is how many fields, items and entries it may have; zero is no bound. What
+	// handles an object, such as the tracking of owners, takes memory for each.
+	Values int
+}
+
+// Cost is what has been found in a text.
+type Cost struct {
+	// Bytes is the estimate, and Values what is counted.
+	Bytes, Values int
+	// Merged counts the items of lists that a strategic merge patch merges item by item.
+	Merged int
+}
+
+// Types remembers what it has found out about Go types. The zero value is ready to use,
+// by many at a time.
+type Types struct{ known sync.Map } // reflect.Type to *shape
+
+type form uint8
+
+const (
+	leaf    form = iota
+	record       // a struct
+	list         // a slice
+	table        // a map
+	dynamic      // an interface
+)
+
+// shape is what an estimate needs to know of a type.
+type shape struct {
+	form form
+	// size is that of a value which a pointer points to; zero where there is no pointer.
+	size int
+	elem *shape
+	each int // what an item or entry takes
+	// merges says that a strategic merge patch merges the list.
+	merges bool
+	once   sync.Once
+	fields map[string]*shape
+	// numbers are the fields of a protobuf message.
+	numbers map[int32]*shape
+	// entry is the protobuf message of an entry of a map.
+	entry *shape
+	of    reflect.Type
+	types *Types
+}
+
+// Sizes of what the size of a type does not tell: an entry of a map beside key and value,
+// and a value of any type.
+const (
+	entrySize   = 16
+	dynamicSize = 64
+)
+
+var anything = &shape{form: dynamic}
+
+// shape returns that of t.
+func (ts *Types) shape(t reflect.Type) *shape {
+	if s, ok := ts.known.Load(t); ok {
+		return s.(*shape)
+	}
+	s, _ := ts.known.LoadOrStore(t, ts.shapeOf(t))
+	return s.(*shape)
+}
+
+func (ts *Types) shapeOf(t reflect.Type) *shape {
+	size := 0
+	for ; t.Kind() == reflect.Pointer; t = t.Elem() {
+		size += int(t.Elem().Size())
+	}
+	s := &shape{size: size, of: t, types: ts}
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		return s
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		s.form = record
+	case reflect.Slice:
+		if t.Elem().Kind() != reflect.Uint8 {
+			s.form, s.each = list, int(t.Elem().Size())
+		}
+	case reflect.Map:
+		s.form, s.each = table, int(t.Key().Size()+t.Elem().Size())+entrySize
+	case reflect.Interface:
+		s.form = dynamic
+	}
+	return s
+}
+
+// below returns the shape of items, entries or fields, which are looked at when first
+// wanted, for types may hold themselves.
+func (s *shape) below() *shape {
+	if s.types == nil { // there is no more to it
+		return s.elem
+	}
+	s.once.Do(func() {
+		switch s.form {
+		case record:
+			s.fields, s.numbers = map[string]*shape{}, map[int32]*shape{}
+			s.addFields(s.of, true)
+		case list:
+			s.elem = s.types.shape(s.of.Elem())
+		case table:
+			s.elem = s.types.shape(s.of.Elem())
+			s.entry = &shape{form: record, numbers: map[int32]*shape{2: s.elem}}
+		}
+	})
+	return s.elem
+}
+
+// addFields adds the fields of t, by name and, where messages says so, by number.
+func (s *shape) addFields(t reflect.Type, messages bool) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" || !f.IsExported() && !f.Anonymous {
+			continue
+		}
+		of := s.types.shape(f.Type)
+		if strings.Contains(f.Tag.Get("patchStrategy"), "merge") && of.form == list {
+			of = &shape{form: list, size: of.size, each: of.each, merges: true, of: of.of, types: of.types}
+		}
+		if number, ok := protobufNumber(f.Tag.Get("protobuf")); ok && messages {
+			s.numbers[number] = of
+		}
+		inner := f.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		if (strings.Contains(options, "inline") || f.Anonymous && name == "") && inner.Kind() == reflect.Struct {
+			s.addFields(inner, false)
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		if _, known := s.fields[name]; !known {
+			s.fields[name] = of
+		}
+	}
+}
+
+// protobufNumber reads a tag such as bytes,2,rep,name=containers.
+func protobufNumber(tag string) (int32, bool) {
+	_, rest, _ := strings.Cut(tag, ",")
+	digits, _, _ := strings.Cut(rest, ",")
+	n, err := strconv.ParseInt(digits, 10, 32)
+	return int32(n), err == nil
+}
+
+// JSON estimates what a value of type t takes for text. Its errors are those of
+// jsonscan.Scan, and ErrTooMuch.
+func (ts *Types) JSON(ctx context.Context, text []byte, t reflect.Type, l Limits) (Cost, error) {
+	v := visitor{limits: l, next: ts.shape(t)}
+	err := jsonscan.Scan(ctx, text, l.Depth, &v)
+	return v.cost, err
+}
+
+// Dynamic estimates what maps, slices and interfaces take for text.
+func Dynamic(ctx context.Context, text []byte, l Limits) (Cost, error) {
+	v := visitor{limits: l, next: anything}
+	err := jsonscan.Scan(ctx, text, l.Depth, &v)
+	return v.cost, err
+}
+
+// visitor follows a text through the shapes of its values. A nil shape is of what is not
+// decoded.
+type visitor struct {
+	cost   Cost
+	limits Limits
+	stack  []*shape // of the objects and arrays that have not ended
+	next   *shape   // of the value that comes
+}
+
+// charge adds one value and its bytes.
+func (v *visitor) charge(bytes int) error {
+	if v.cost.Bytes += bytes; v.cost.Bytes > v.limits.Bytes {
+		return fmt.Errorf("%w: they take more than %d bytes of memory", ErrTooMuch, v.limits.Bytes)
+	}
+	if v.cost.Values++; v.cost.Values > v.limits.Values && v.limits.Values > 0 {
+		return fmt.Errorf("%w: more than %d fields, items and entries", ErrTooMuch, v.limits.Values)
+	}
+	return nil
+}
+
+// value returns the shape of the value that begins, and charges for it.
+func (v *visitor) value() (*shape, error) {
+	s, bytes := v.next, 0
+	if len(v.stack) > 0 {
+		top := v.stack[len(v.stack)-1]
+		if top != nil && top.form == list {
+			s, bytes = top.below(), top.each
+			if top.merges {
+				v.cost.Merged++
+			}
+		} else if top == anything {
+			s = anything
+		}
+	}
+	if s == nil {
+		return nil, nil
+	}
+	if bytes += s.size; s.form == dynamic {
+		bytes += dynamicSize
+	}
+	return s, v.charge(bytes)
+}
+
+func (v *visitor) Begin(open byte, _ int) error {
+	s, err := v.value()
+	switch {
+	case s == nil:
+	case s.form == dynamic:
+		s = anything
+	case open == '{' && s.form != record && s.form != table, open == '[' && s.form != list:
+		s = nil // it cannot be decoded
+	}
+	v.stack = append(v.stack, s)
+	v.next = nil
+	return err
+}
+
+func (v *visitor) End(int) { v.stack = v.stack[:len(v.stack)-1] }
+
+func (v *visitor) Scalar(byte) error {
+	_, err := v.value()
+	return err
+}
+
+// longName is the most that the key of a map may have whose values have fields: errors
+// name fields by the whole path to them.
+const longName = 1024
+
+// directives are lists that a strategic merge patch goes through for every item of
+// another.
+var directives = &shape{form: list, merges: true, elem: anything}
+
+func (v *visitor) Name(quoted []byte) error {
+	top := v.stack[len(v.stack)-1]
+	switch {
+	case top == nil:
+		v.next = nil
+		return nil
+	case top.form == table:
+		v.next = top.below()
+		if len(quoted) > longName && (v.next.form == record || v.next.form == table) {
+			return fmt.Errorf("%w: a key of %d bytes", ErrTooMuch, len(quoted))
+		}
+		v.cost.Bytes += top.each
+	case top.form == record:
+		top.below()
+		v.next = top.fields[string(quoted[1:len(quoted)-1])]
+		if len(quoted) > 1 && quoted[1] == '$' {
+			v.next = directives
+		}
+	default:
+		v.next = anything
+	}
+	return nil
+}

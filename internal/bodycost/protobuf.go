@@ -1,0 +1,87 @@
+package bodycost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/planekit/planekit/internal/jsonscan"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// ErrMalformed marks a protobuf message that cannot be read.
+var ErrMalformed = errors.New("malformed protobuf message")
+
+// Protobuf estimates what a value of type t takes for message, after the numbers in the
+// tags of its fields, as Kubernetes' types have them.
+func (ts *Types) Protobuf(ctx context.Context, message []byte, t reflect.Type, l Limits) (Cost, error) {
+	r := reader{ctx: ctx, limits: l, v: visitor{limits: l}}
+	err := r.message(message, ts.shape(t), 1)
+	return r.v.cost, err
+}
+
+type reader struct {
+	ctx    context.Context
+	limits Limits
+	v      visitor
+	seen   int
+}
+
+// message reads the fields of s. What else there is, is only skipped.
+func (r *reader) message(data []byte, s *shape, level int) error {
+	if level > r.limits.Depth {
+		return fmt.Errorf("%w: more than %d levels of messages", jsonscan.ErrTooDeep, r.limits.Depth)
+	}
+	s.below()
+	for len(data) > 0 {
+		if r.seen++; r.seen%4096 == 0 {
+			if err := r.ctx.Err(); err != nil {
+				return err
+			}
+		}
+		number, kind, n := protowire.ConsumeTag(data)
+		if n < 0 {
+			return fmt.Errorf("%w: %w", ErrMalformed, protowire.ParseError(n))
+		}
+		data = data[n:]
+		length := protowire.ConsumeFieldValue(number, kind, data)
+		if length < 0 {
+			return fmt.Errorf("%w: %w", ErrMalformed, protowire.ParseError(length))
+		}
+		if f := s.numbers[int32(number)]; f != nil {
+			if err := r.field(f, kind, data[:length], level); err != nil {
+				return err
+			}
+		}
+		data = data[length:]
+	}
+	return nil
+}
+
+func (r *reader) field(f *shape, kind protowire.Type, value []byte, level int) error {
+	if err := r.v.charge(f.size + f.each); err != nil {
+		return err
+	}
+	switch f.form {
+	case list:
+		f = f.below()
+		r.v.cost.Bytes += f.size
+	case table:
+		return r.entry(f, kind, value, level)
+	}
+	if f.form != record || kind != protowire.BytesType {
+		return nil
+	}
+	inner, _ := protowire.ConsumeBytes(value) // it has been consumed before
+	return r.message(inner, f, level+1)
+}
+
+// entry reads an entry of a map, which is a message of a key and a value.
+func (r *reader) entry(f *shape, kind protowire.Type, value []byte, level int) error {
+	if f.below().form != record || kind != protowire.BytesType {
+		return nil
+	}
+	inner, _ := protowire.ConsumeBytes(value)
+	return r.message(inner, f.entry, level+1)
+}

@@ -1,0 +1,86 @@
+package jsonpatch
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/planekit/planekit/internal/jsonscan"
+)
+
+// Patch is a sequence of operations (RFC 6902). It shares memory with the text that it was
+// decoded from.
+type Patch []Operation
+
+// Operation is one step of a Patch. Kind, Path and From are empty where the text lacks
+// them or has something else than a string.
+type Operation struct {
+	Kind       string
+	Path, From string
+	// hasPath and hasFrom tell what is empty from what is missing.
+	hasPath, hasFrom bool
+	// value is null where the text lacks it; hasValue tells.
+	value    node
+	hasValue bool
+}
+
+// Decode reads a patch of at most most operations. Of more it returns none, and how many
+// there are.
+func Decode(ctx context.Context, text []byte, most, depth int) (p Patch, count int, err error) {
+	d, err := scan(ctx, text, depth)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(d.spans) == 0 || d.isObject(0) {
+		return nil, 0, fmt.Errorf("%w: a JSON patch must be an array", ErrMalformed)
+	}
+	for w := d.walk(0); w.next(); count++ {
+		if !d.isObject(w.inside) && w.value()[0] != 'n' {
+			return nil, 0, fmt.Errorf("%w: an operation of a JSON patch must be an object", ErrMalformed)
+		}
+	}
+	if count > most {
+		return nil, count, nil
+	}
+	p = make(Patch, 0, count)
+	for w := d.walk(0); w.next(); {
+		if w.inside < 0 {
+			p = append(p, Operation{}) // null, which nobody can apply
+			continue
+		}
+		p = append(p, d.operation(w.inside))
+	}
+	return p, count, nil
+}
+
+func (d *document) operation(at int) Operation {
+	var o Operation
+	for w := d.walk(at); w.next(); {
+		switch unquoteShort(w.name()) {
+		case "op":
+			o.Kind, _ = d.textAt(w.start, w.stop)
+		case "path":
+			o.Path, o.hasPath = d.textAt(w.start, w.stop)
+		case "from":
+			o.From, o.hasFrom = d.textAt(w.start, w.stop)
+		case "value":
+			o.value, o.hasValue = d.nodeAt(w.start, w.stop), true
+		}
+	}
+	return o
+}
+
+// textAt returns the string that is there, if it is one.
+func (d *document) textAt(start, stop int) (string, bool) {
+	if d.data[start] != '"' {
+		return "", false
+	}
+	return jsonscan.Unquote(d.data[start:stop]), true
+}
+
+// unquoteShort is unquote for names, of which those that matter are short.
+func unquoteShort(quoted []byte) string {
+	if len(quoted) > 64 {
+		return ""
+	}
+	return jsonscan.Unquote(quoted)
+}
