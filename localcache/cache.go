@@ -1,0 +1,71 @@
+package localcache
+
+import (
+	"context"
+	"iter"
+)
+
+// A Getter finds objects by key: "namespace/name", or "name" if the resource has
+// no namespaces. See [Key].
+type Getter[T any] interface {
+	Get(key string) (T, bool)
+}
+
+// A Lister iterates over all objects.
+type Lister[T any] interface {
+	// All yields the objects that exist when the iteration begins, in no particular
+	// order.
+	All() iter.Seq[T]
+}
+
+// A Reader finds and lists objects.
+type Reader[T any] interface {
+	Getter[T]
+	Lister[T]
+}
+
+// A Subscriber reports changes. The package comment says in which order, and what
+// a handler may do.
+type Subscriber[T any] interface {
+	// Subscribe calls handle with (zero, object) for every object that exists, and
+	// then for every change: (zero, new), (old, new) or (old, zero). No call begins
+	// after stop was called, and stop waits for a call in progress. It may be called
+	// again, but not by a handler.
+	Subscribe(handle func(old, new T)) (stop func())
+	// Synced is closed once the first full list is stored. Handlers may hear of its
+	// last objects later.
+	Synced() <-chan struct{}
+}
+
+// A ListSubscriber lists objects and reports their changes.
+type ListSubscriber[T any] interface {
+	Lister[T]
+	Subscriber[T]
+}
+
+// A ReadSubscriber finds and lists objects and reports their changes.
+type ReadSubscriber[T any] interface {
+	Reader[T]
+	Subscriber[T]
+}
+
+// A Cache is a local cache of one resource.
+type Cache[T any] interface {
+	Reader[T]
+	Subscriber[T]
+	// WaitFor waits until the cache is synced and at least as new as revision, and
+	// returns the error of ctx if that comes first. An error also means that the
+	// cache will never be that new, because it has stopped. The revision must be
+	// one at which an object of this resource was written, as its resourceVersion
+	// or the answer to a deletion says; the empty revision is older than all.
+	WaitFor(ctx context.Context, revision string) error
+}
+
+// An Index finds the objects of a cache by something other than their key, such
+// as the node of a pod. The function that says under which keys an object is found
+// belongs to whoever makes the index.
+type Index[K comparable, T any] interface {
+	// Get yields the objects that are found under key when the iteration begins,
+	// each once, in no particular order.
+	Get(key K) iter.Seq[T]
+}

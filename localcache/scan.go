@@ -1,0 +1,28 @@
+package localcache
+
+import (
+	"iter"
+	"slices"
+)
+
+// Scan returns an index that looks at every object of cache whenever it is asked:
+// for tests, and for resources of which there are few. keys says under which keys
+// an object is found.
+func Scan[K comparable, T any](cache Lister[T], keys func(T) []K) Index[K, T] {
+	return scan[K, T]{cache, keys}
+}
+
+type scan[K comparable, T any] struct {
+	cache Lister[T]
+	keys  func(T) []K
+}
+
+func (s scan[K, T]) Get(key K) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for object := range s.cache.All() {
+			if slices.Contains(s.keys(object), key) && !yield(object) {
+				return
+			}
+		}
+	}
+}

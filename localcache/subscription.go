@@ -1,0 +1,71 @@
+package localcache
+
+import "sync"
+
+// change is one call of a handler.
+type change[T any] struct{ old, new T }
+
+// subscription is the queue of one handler of a [Map].
+type subscription[T any] struct {
+	handle func(old, new T)
+
+	mu sync.Mutex
+	// The fields below are guarded by mu.
+	queue   []change[T]
+	calling bool
+	stopped bool
+	// idle is signalled when calling becomes false.
+	idle sync.Cond
+}
+
+func newSubscription[T any](handle func(old, new T)) *subscription[T] {
+	s := &subscription[T]{handle: handle}
+	s.idle.L = &s.mu
+	return s
+}
+
+// add queues changes. The Map calls it with its own mutex held, so that they are
+// queued in the order in which they were made.
+func (s *subscription[T]) add(changes []change[T]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = append(s.queue, changes...)
+}
+
+// deliver calls the handler until the queue is empty, unless another goroutine, or
+// the caller's caller, is at it: that one finds the rest.
+func (s *subscription[T]) deliver() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calling {
+		return
+	}
+	s.calling = true
+	defer func() {
+		s.calling = false
+		s.idle.Broadcast()
+	}()
+	for len(s.queue) > 0 && !s.stopped {
+		next := s.queue[0]
+		s.queue = s.queue[1:]
+		s.call(next)
+	}
+}
+
+// call calls the handler without the mutex, and has it back even if the handler
+// ends the goroutine.
+func (s *subscription[T]) call(c change[T]) {
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	s.handle(c.old, c.new)
+}
+
+// stop begins no further call and waits for one in progress.
+func (s *subscription[T]) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	for s.calling {
+		s.idle.Wait()
+	}
+}
