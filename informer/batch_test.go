@@ -193,8 +193,14 @@ func TestBatches(t *testing.T) {
 					} else {
 						b.inf.writer.store(b.batch(1+r.IntN(1+r.IntN(4*together)), keys))
 					}
-					b.check()
+					if r.IntN(5) == 0 {
+						b.inf.writer.tidy()
+					}
+					if r.IntN(3) > 0 { // what has been closed may be read much later
+						b.check()
+					}
 				}
+				b.check()
 			})
 		}
 	}

@@ -70,6 +70,7 @@ func (h *Handle[T]) follow() {
 			h.tell(events, told)
 			told += uint64(len(events))
 		default:
+			clear(h.buffer[:cap(h.buffer)]) // what the handler has been told of may go
 			h.inf.log.wait(func() bool {
 				return h.stopped.Load() || h.due.Load() && again == nil || h.ready() ||
 					!h.settled && told >= h.inf.syncedAt.Load()

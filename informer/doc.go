@@ -29,6 +29,9 @@
 // told of a change, views show it. A lossless handler that never returns keeps
 // in memory everything that happens after.
 //
+// An [Informer] is a localcache.Cache and an [Index] a localcache.Index. What they
+// promise beyond that contract is said here.
+//
 // [Informer.Synced] means stored; [Handle.Synced] means told. To read one's own
 // writes, pass the revision that the write returned to [Informer.WaitFor]
 // before reading.

@@ -139,7 +139,7 @@ func (d *draft[T]) remove(c *change[T]) {
 	d.moved = true
 	d.root.objects.clear(d.edit, c.slot)
 	d.root.size--
-	d.inf.writer.free = append(d.inf.writer.free, c.slot)
+	d.inf.writer.release(c.slot, d.root.size)
 }
 
 // publish makes the draft the current view. The root comes first and the
@@ -157,6 +157,7 @@ func (d *draft[T]) publish(revision string) {
 	if d.root.seq != before.seq || d.root.synced != before.synced {
 		inf.writer.owed = true
 		inf.writer.wake()
+		inf.writer.tidyLater()
 	}
 	inf.release(d.root)
 }

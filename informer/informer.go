@@ -176,6 +176,7 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 	defer func() {
 		inf.writer.close()
 		<-written
+		inf.writer.stopTidying()
 	}()
 
 	for failures := 0; ; failures++ {

@@ -12,7 +12,7 @@ type event[T any] struct {
 }
 
 // chunkSize is how many events share an allocation. The last chunk, and with
-// it at most this many superseded objects, stays in memory.
+// it at most this many superseded objects, stays in memory until it is closed.
 const chunkSize = 64
 
 // chunk is a piece of the log. Events before visible may be read by anyone and
@@ -21,6 +21,9 @@ type chunk[T any] struct {
 	events  [chunkSize]event[T]
 	visible atomic.Int32
 	next    atomic.Pointer[chunk[T]]
+	// closed is how many events the chunk has if no more will come, although there
+	// is room; zero while they may. It is set after next.
+	closed atomic.Int32
 }
 
 // position is a place between two events.
@@ -85,6 +88,24 @@ func (l *log[T]) reveal(start position[T]) {
 	l.end.chunk.visible.Store(int32(l.end.index))
 }
 
+// close has the next event begin another chunk, so that this one is garbage as soon as every
+// handler has read it and woken again. All events must have been revealed. It returns whether there
+// was one in the chunk.
+func (l *log[T]) close() bool {
+	last, n := l.end.chunk, l.end.index
+	if n == 0 {
+		return false
+	}
+	next := last.next.Load() // there if events have been taken back
+	if next == nil {
+		next = new(chunk[T])
+		last.next.Store(next)
+	}
+	last.closed.Store(int32(n))
+	l.end.chunk, l.end.index = next, 0
+	return true
+}
+
 // wake has those who wait look again.
 func (l *log[T]) wake() {
 	if l.asleep.Load() > 0 {
@@ -109,7 +130,7 @@ func (l *log[T]) wait(enough func() bool) {
 // ready returns the events to be read at p, which is moved to the next chunk
 // when it has finished one.
 func (p *position[T]) ready() []event[T] {
-	if p.index == chunkSize {
+	for p.index == chunkSize || p.index > 0 && p.index == int(p.chunk.closed.Load()) {
 		next := p.chunk.next.Load()
 		if next == nil {
 			return nil

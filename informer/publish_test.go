@@ -32,6 +32,9 @@ func TestViewsComeBeforeEvents(t *testing.T) {
 	for i := range changes {
 		revision := strconv.Itoa(i + 1)
 		b.inf.writer.store([]op[*item]{{opPut, revision, &item{key: "0/0", revision: i + 1}}})
+		if i%50 == 0 {
+			b.inf.writer.tidy()
+		}
 	}
 	reader.Wait()
 }

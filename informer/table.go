@@ -12,11 +12,12 @@ import (
 // changed in place.
 type table[T any] struct {
 	// edit is the one that made the slice of shelves.
-	edit    uint64
+	edit uint64
+	// shelves are nil where no slot is taken.
 	shelves []*shelf[T]
 }
 
-// shelf holds pages. Three loads find an object: its shelf, its page, itself.
+// shelf holds pages, nil where no slot is taken. Three loads find an object: its shelf, its page, itself.
 type shelf[T any] struct {
 	edit  uint64
 	pages [shelfSize]*page[T]
@@ -61,6 +62,25 @@ func (t *table[T]) clear(edit uint64, slot uint32) {
 	p := t.own(edit, slot)
 	p.used &^= 1 << (slot & pageMask)
 	p.objects[slot&pageMask] = none
+	if p.used == 0 {
+		t.drop(slot)
+	}
+}
+
+// drop removes the page of slot, which is empty, and the shelf if that is empty then. The table is the
+// current edit's own. Otherwise the pages of a burst of objects would stay after it, one by one among
+// what is garbage by then, each keeping many times its size from being used for anything else.
+func (t *table[T]) drop(slot uint32) {
+	i := int(slot >> (shelfBits + pageBits))
+	s := t.shelves[i]
+	s.pages[slot>>pageBits&shelfMask] = nil
+	if s.pages != [shelfSize]*page[T]{} {
+		return
+	}
+	t.shelves[i] = nil
+	for n := len(t.shelves); n > 0 && t.shelves[n-1] == nil; n-- {
+		t.shelves = t.shelves[:n-1]
+	}
 }
 
 // own returns the page of slot as one that this edit may change.
@@ -71,10 +91,14 @@ func (t *table[T]) own(edit uint64, slot uint32) *page[T] {
 		t.edit, t.shelves = edit, append(make([]*shelf[T], 0, len(t.shelves)+1), t.shelves...)
 	}
 	for len(t.shelves) <= i {
-		t.shelves = append(t.shelves, &shelf[T]{edit: edit})
+		t.shelves = append(t.shelves, nil)
 	}
 	s := t.shelves[i]
-	if s.edit != edit {
+	switch {
+	case s == nil:
+		s = &shelf[T]{edit: edit}
+		t.shelves[i] = s
+	case s.edit != edit:
 		c := *s
 		c.edit, s = edit, &c
 		t.shelves[i] = s
@@ -94,7 +118,7 @@ func (t *table[T]) own(edit uint64, slot uint32) *page[T] {
 
 // page returns page n of the table, counted from its beginning, or nil.
 func (t *table[T]) page(n int) *page[T] {
-	if i := n >> shelfBits; i < len(t.shelves) {
+	if i := n >> shelfBits; i < len(t.shelves) && t.shelves[i] != nil {
 		return t.shelves[i].pages[n&shelfMask]
 	}
 	return nil

@@ -32,6 +32,7 @@ func TestTableModel(t *testing.T) {
 			}
 		}
 		versions = append(versions, version{current, maps.Clone(model)})
+		checkPages(t, &current)
 	}
 	for i, v := range versions {
 		if got := maps.Collect(v.table.all()); !maps.Equal(got, v.model) {
@@ -56,6 +57,45 @@ func TestTableModel(t *testing.T) {
 		})
 		if !maps.Equal(patched, other.model) {
 			t.Fatalf("the difference leads to %v, want %v", patched, other.model)
+		}
+	}
+}
+
+// checkPages fails where an empty page or shelf is kept.
+func checkPages[T any](t *testing.T, table *table[T]) {
+	t.Helper()
+	if n := len(table.shelves); n > 0 && table.shelves[n-1] == nil {
+		t.Fatalf("the last of %d shelves is none", n)
+	}
+	for i, s := range table.shelves {
+		if s == nil {
+			continue
+		}
+		used := false
+		for j, p := range s.pages {
+			if used = used || p != nil; p != nil && p.used == 0 {
+				t.Fatalf("page %d of shelf %d is empty", j, i)
+			}
+		}
+		if !used {
+			t.Fatalf("shelf %d is empty", i)
+		}
+	}
+}
+
+// TestEmptiedTableHoldsNothing fills a table and empties it, in one edit and in many.
+func TestEmptiedTableHoldsNothing(t *testing.T) {
+	for _, edits := range []uint64{1, 7} {
+		var current table[int]
+		for slot := range uint32(10_000) {
+			current.set(1+uint64(slot)%edits, slot, 1)
+		}
+		for slot := range uint32(10_000) {
+			current.clear(10+uint64(slot)%edits, slot)
+			checkPages(t, &current)
+		}
+		if len(current.shelves) != 0 {
+			t.Errorf("%d edits: %d shelves are left", edits, len(current.shelves))
 		}
 	}
 }

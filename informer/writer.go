@@ -1,6 +1,9 @@
 package informer
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // writer is the Sink that an Informer gives to its Source, and the one place
 // where the copy is changed. What the source says of single objects waits in a
@@ -31,6 +34,8 @@ type writer[T any] struct {
 	// helping is set while the source stores what waits, and owed once handlers
 	// are to be woken.
 	helping, owed bool
+	// rest calls tidy; nil while there is nothing to tidy up.
+	rest *time.Timer
 
 	// queued guards the fields below; news and room tell of changes to them.
 	queued     sync.Mutex

@@ -1,0 +1,120 @@
+package informer_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	"github.com/planekit/planekit/informer"
+)
+
+// came puts n objects and returns pointers that do not keep them.
+func came(sink informer.Sink[*object], revision *int, n int) (keys []string, objects []weak.Pointer[object]) {
+	for i := range n {
+		*revision++
+		o := &object{key: fmt.Sprint("key ", i), revision: *revision}
+		sink.Put(strconv.Itoa(*revision), o)
+		keys, objects = append(keys, o.key), append(objects, weak.Make(o))
+	}
+	return keys, objects
+}
+
+// kept counts the objects that something keeps.
+func kept(objects []weak.Pointer[object]) int {
+	runtime.GC()
+	return len(objects) - len(slices.DeleteFunc(slices.Clone(objects), func(p weak.Pointer[object]) bool { return p.Value() != nil }))
+}
+
+// TestWhatIsGoneIsLetGo has fewer objects than a chunk of the log holds come and go, after which nothing
+// happens. All handlers have been told, so that nothing must keep the objects; and whatever happens next,
+// old and new handlers are told of.
+func TestWhatIsGoneIsLetGo(t *testing.T) {
+	for name, delivery := range map[string]informer.Delivery{"lossless": informer.Lossless, "bounded": informer.Bounded, "coalescing": informer.Coalescing} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sinks := make(chan informer.Sink[*object], 1)
+				inf := newInformer(t, sourceFunc(func(ctx context.Context, _ string, sink informer.Sink[*object]) error {
+					sink.Replace("0", nil)
+					sinks <- sink
+					<-ctx.Done()
+					return ctx.Err()
+				}))
+				defer start(t, inf)()
+				sink := <-sinks
+				told, toldLater := 0, 0
+				inf.Follow(func(informer.Event[*object]) { told++ }, informer.Options{Delivery: delivery})
+				revision := 0
+				keys, objects := came(sink, &revision, 20)
+				synctest.Wait()
+				for _, key := range keys {
+					revision++
+					sink.Remove(strconv.Itoa(revision), &object{key: key, revision: revision})
+				}
+				synctest.Wait()
+				if told != 40 {
+					t.Fatalf("told of %d changes, want 40", told)
+				}
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				if n := kept(objects); n > 0 {
+					t.Errorf("%d of 20 objects are kept that came and went", n)
+				}
+				inf.Follow(func(informer.Event[*object]) { toldLater++ }, informer.Options{Delivery: delivery})
+				synctest.Wait()
+				for range 3 {
+					_, objects = came(sink, &revision, 50)
+					synctest.Wait()
+					time.Sleep(2 * time.Minute)
+					synctest.Wait()
+				}
+				if told != 190 || toldLater != 150 {
+					t.Errorf("told of %d and %d changes, want 190 and 150", told, toldLater)
+				}
+				if n := kept(objects); n != 50 {
+					t.Errorf("%d of 50 objects are kept that exist", n)
+				}
+			})
+		})
+	}
+}
+
+// TestBusyHandlerMissesNothing has a handler be busy while the log is closed behind what it reads, again
+// and again.
+func TestBusyHandlerMissesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sinks := make(chan informer.Sink[*object], 1)
+		inf := newInformer(t, sourceFunc(func(ctx context.Context, _ string, sink informer.Sink[*object]) error {
+			sink.Replace("0", nil)
+			sinks <- sink
+			<-ctx.Done()
+			return ctx.Err()
+		}))
+		defer start(t, inf)()
+		sink := <-sinks
+		last := 0
+		inf.Follow(func(e informer.Event[*object]) {
+			if e.New.revision != last+1 {
+				t.Errorf("told of %d after %d", e.New.revision, last)
+			}
+			last = e.New.revision
+			time.Sleep(30 * time.Second)
+		}, informer.Options{})
+		synctest.Wait() // it is told of changes from here on, not of what exists
+		revision := 0
+		for n := range 40 {
+			came(sink, &revision, n%7+1)
+			time.Sleep(time.Duration(n%3) * time.Minute)
+		}
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		if last != revision {
+			t.Errorf("told up to %d of %d", last, revision)
+		}
+	})
+}
