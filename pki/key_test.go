@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/planekit/planekit/examples/cluster/pki"
+	"github.com/planekit/planekit/pki"
 )
 
 func TestKeyIsKept(t *testing.T) {

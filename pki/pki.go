@@ -7,7 +7,7 @@
 //	admin, err := authority.Client("admin", "kubernetes-admin", "system:masters")
 //
 // What exists and is still valid is used again; what is missing, expires within
-// thirty days or lacks a name is made anew. A file that cannot be read or
+// thirty days, lacks a name or is of another subject is made anew. A file that cannot be read or
 // parsed is an error and is never overwritten. Keys have mode 0600.
 package pki
 
@@ -28,6 +28,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/planekit/planekit/authn/user"
 )
 
 const (
@@ -87,8 +89,20 @@ func (a *Authority) Pool() *x509.CertPool {
 // Serving returns the serving certificate called name, valid for hosts, each a
 // DNS name or an IP address.
 func (a *Authority) Serving(name string, hosts ...string) (*Pair, error) {
+	return a.serving(name, pkix.Name{CommonName: name}, hosts)
+}
+
+// Kubelet returns the serving certificate of the kubelet of a node, valid for the
+// node's name and for hosts. Its subject is that of Kubernetes' signer
+// kubernetes.io/kubelet-serving: the user that the node is.
+func (a *Authority) Kubelet(node string, hosts ...string) (*Pair, error) {
+	subject := pkix.Name{CommonName: user.NodePrefix + node, Organization: []string{user.Nodes}}
+	return a.serving("kubelet-"+node, subject, append([]string{node}, hosts...))
+}
+
+func (a *Authority) serving(name string, subject pkix.Name, hosts []string) (*Pair, error) {
 	template := &x509.Certificate{
-		Subject:     pkix.Name{CommonName: name},
+		Subject:     subject,
 		NotAfter:    time.Now().Add(leafLife),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/planekit/planekit/examples/cluster/pki"
+	"github.com/planekit/planekit/pki"
 )
 
 func Example() {
@@ -118,5 +118,35 @@ func TestModesAndBadFiles(t *testing.T) {
 	_, err = pki.Open(dir)
 	if err == nil || !strings.Contains(err.Error(), "ca.key") {
 		t.Errorf("error %v does not name the file", err)
+	}
+}
+
+func TestKubelet(t *testing.T) {
+	authority, err := pki.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One of before, which does not name the node as its subject, is replaced.
+	if _, err := authority.Serving("kubelet-n", "127.0.0.1", "n"); err != nil {
+		t.Fatal(err)
+	}
+	pair, err := authority.Kubelet("n", "127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if subject := pair.Certificate.Subject.String(); subject != "CN=system:node:n,O=system:nodes" {
+		t.Errorf("subject %s", subject)
+	}
+	for _, name := range []string{"127.0.0.1", "n"} {
+		if _, err := pair.Certificate.Verify(x509.VerifyOptions{Roots: authority.Pool(), DNSName: name}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := pair.Certificate.Verify(x509.VerifyOptions{Roots: authority.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err == nil {
+		t.Error("a serving certificate is good for a client")
+	}
+	again, err := authority.Kubelet("n", "127.0.0.1")
+	if err != nil || !bytes.Equal(again.CertificatePEM, pair.CertificatePEM) {
+		t.Errorf("made anew: %v", err)
 	}
 }
