@@ -14,9 +14,6 @@ import (
 )
 
 const (
-	// defaultHistory is in changes. A watcher that is further behind is cut off;
-	// one that begins further back reads the store's own history first.
-	defaultHistory = 4096
 	// degree of the tree: a node that is copied is 500 bytes.
 	degree = 32
 	// briefly is the wait for a revision that the store has, whose changes it sends
@@ -41,8 +38,12 @@ type Config[T any] struct {
 	Decode func(r storage.Record, known T) (T, error)
 	// Fields are what items can be found by and watches narrowed to.
 	Fields map[string]func(T) string
-	// History is how many changes are remembered at least; zero is 4096.
-	History int
+	// History is how many changes are remembered; zero is 4096. They are up to a
+	// quarter more, and fewer where they are older than FeedConfig.HistoryAge or
+	// their records take more than HistoryBytes, of which zero is 8 MiB. The last 64
+	// are remembered however large they are.
+	History      int
+	HistoryBytes int
 }
 
 // Item is a record with its object.
@@ -90,6 +91,8 @@ type Cache[T any] struct {
 	base  storage.Revision
 	first int64
 	epoch int
+	// history says how much of log there is.
+	history history
 	// waiters wait for log to grow or to end, rounds says when they are told.
 	waiters waiters
 	rounds  rounds
@@ -113,10 +116,14 @@ func New[T any](c Config[T]) (*Cache[T], error) {
 		return nil, errors.New("cache: Feed and Decode must be set")
 	case !strings.HasSuffix(string(c.Prefix), "/") || !strings.HasPrefix(string(c.Prefix), string(c.Feed.config.Prefix)):
 		return nil, fmt.Errorf("cache: prefix %q must end with a slash and lie under the feed's", c.Prefix)
-	case c.History < 0:
-		return nil, errors.New("cache: History is negative")
-	case c.History == 0:
+	case c.History < 0 || c.HistoryBytes < 0:
+		return nil, errors.New("cache: History or HistoryBytes is negative")
+	}
+	if c.History == 0 {
 		c.History = defaultHistory
+	}
+	if c.HistoryBytes == 0 {
+		c.HistoryBytes = defaultHistoryBytes
 	}
 	return &Cache[T]{
 		config:  c,

@@ -22,6 +22,9 @@ type FeedConfig struct {
 	Store storage.Store
 	// Prefix begins the keys of all caches that the feed is for.
 	Prefix storage.Key
+	// HistoryAge is how long the caches remember changes at least, and at most a
+	// quarter longer, while Run runs; zero is 5 minutes.
+	HistoryAge time.Duration
 	// Log is silent when zero.
 	Log logr.Logger
 }
@@ -63,12 +66,19 @@ type member interface {
 	lose()
 	// reveal shows watches at once what they would be shown soon.
 	reveal()
+	// age is called at regular intervals and forgets changes of several calls ago.
+	age()
 }
 
 // NewFeed returns a feed. It reads nothing until a cache does.
 func NewFeed(c FeedConfig) (*Feed, error) {
-	if c.Store == nil {
+	switch {
+	case c.Store == nil:
 		return nil, errors.New("cache: no store")
+	case c.HistoryAge < 0:
+		return nil, errors.New("cache: HistoryAge is negative")
+	case c.HistoryAge == 0:
+		c.HistoryAge = defaultHistoryAge
 	}
 	return &Feed{
 		config: c, nows: nows{store: c.Store},
@@ -79,6 +89,16 @@ func NewFeed(c FeedConfig) (*Feed, error) {
 // Run reads the store's changes as they come, until ctx is done; then it
 // returns nil. Without it they are read when somebody waits for them.
 func (f *Feed) Run(ctx context.Context) error {
+	aging, stop := context.WithCancel(ctx)
+	aged := make(chan struct{})
+	go func() {
+		defer close(aged)
+		f.ageEvery(aging, max(f.config.HistoryAge/ticks, 1))
+	}()
+	defer func() {
+		stop()
+		<-aged
+	}()
 	select {
 	case f.turn <- struct{}{}:
 	case <-ctx.Done():

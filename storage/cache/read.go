@@ -95,6 +95,7 @@ func (c *Cache[T]) reset(revision storage.Revision) {
 	c.first = c.end()
 	c.rounds.shown = c.first
 	c.log, c.base, c.revision = nil, revision, revision
+	c.history.bytes, c.history.framed, c.history.framedBytes = 0, c.first, 0
 	c.epoch++
 	c.past = past[T]{}
 	clear(c.written)
@@ -182,19 +183,5 @@ func (c *Cache[T]) apply(event *Event[T]) {
 		delete(c.written, event.key)
 	}
 	c.revision = event.Revision
-	c.log = append(c.log, event)
-	// Whoever waits for few of the changes, or for a round to begin, looks at the
-	// others now and then, so as not to fall behind the log.
-	if c.end()%int64(max(1, c.config.History/4)) == 0 {
-		c.showNow()
-		c.waiters.wakeAll()
-	}
-	// Cutting a quarter at a time makes the copying rare. The new array leaves
-	// the old one to those who are reading it.
-	if excess := len(c.log) - c.config.History; excess > c.config.History/4 {
-		c.base = c.log[excess-1].Revision
-		c.log = append(make([]*Event[T], 0, c.config.History*5/4+1), c.log[excess:]...)
-		c.first += int64(excess)
-		c.past.forget(c.base)
-	}
+	c.remember(event)
 }

@@ -22,8 +22,10 @@ type Event[T any] struct {
 	Item, Previous *Item[T]
 
 	key    storage.Key
-	mu     sync.Mutex
-	frames []frame // guarded by mu
+	mu     sync.Mutex // guards what follows
+	frames []frame
+	// old says that frames are no longer kept.
+	old bool
 }
 
 type frame struct {
@@ -36,7 +38,8 @@ type frame struct {
 func (e *Event[T]) Key() storage.Key { return e.key }
 
 // Frame returns what encode makes of the event, which is called once for each
-// form, however many ask. The bytes are shared.
+// form, however many ask, as long as the event is among the latest 1024, and for
+// each who asks after that. The bytes are shared.
 func (e *Event[T]) Frame(form int, encode func() ([]byte, error)) ([]byte, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -46,8 +49,20 @@ func (e *Event[T]) Frame(form int, encode func() ([]byte, error)) ([]byte, error
 		}
 	}
 	data, err := encode()
-	e.frames = append(e.frames, frame{form, data, err})
+	if !e.old {
+		e.frames = append(e.frames, frame{form, data, err})
+	}
 	return data, err
+}
+
+// dropFrames drops the frames and keeps none from now on. An event that is being encoded at this
+// moment is left as it is.
+func (e *Event[T]) dropFrames() {
+	if !e.mu.TryLock() {
+		return
+	}
+	defer e.mu.Unlock()
+	e.frames, e.old = nil, true
 }
 
 // A Watch follows changes in the order of their revisions, each once. It is

@@ -75,7 +75,7 @@ func TestStore(t *testing.T) {
 					t.Fatal(err)
 				}
 				return store
-			})
+			}, storagetest.VirtualTime())
 		})
 	}
 }

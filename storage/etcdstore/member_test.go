@@ -2,6 +2,7 @@ package etcdstore_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -153,8 +155,39 @@ func (m *member) kill() {
 	m.process = nil
 }
 
-// pause stops m where it stands, and resume has it go on.
-func (m *member) pause(t *testing.T)  { m.signal(t, syscall.SIGSTOP) }
+// pause stops m where it stands, and resume has it go on. A thread that is running when
+// the signal is sent may run on for a while: pause waits until all have stopped.
+func (m *member) pause(t *testing.T) {
+	t.Helper()
+	m.signal(t, syscall.SIGSTOP)
+	for deadline := time.Now().Add(patience); !m.stopped(t); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a member does not stop")
+		}
+	}
+}
+
+// stopped reports whether all threads of m have stopped (proc_pid_stat(5)); where there is
+// no /proc it believes so.
+func (m *member) stopped(t *testing.T) bool {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", m.process.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range threads {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			return false // it has just ended
+		}
+		// The name of the thread, in parentheses, may hold anything; the state follows it.
+		if state := stat[bytes.LastIndexByte(stat, ')')+1:]; !bytes.HasPrefix(state, []byte(" T ")) {
+			return false
+		}
+	}
+	return true
+}
+
 func (m *member) resume(t *testing.T) { m.signal(t, syscall.SIGCONT) }
 
 func (m *member) signal(t *testing.T, s syscall.Signal) {

@@ -13,7 +13,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestStore(t *testing.T) {
-	storagetest.Run(t, func(testing.TB) storage.Store { return memstore.New() })
+	storagetest.Run(t, func(testing.TB) storage.Store { return memstore.New() }, storagetest.VirtualTime())
 }
 
 func BenchmarkStore(b *testing.B) {

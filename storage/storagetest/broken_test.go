@@ -39,15 +39,15 @@ func (r *recorder) Fatalf(format string, args ...any) {
 
 // complaints runs every check against stores of newStore, in a bubble, where
 // waiting for what never comes takes no time. It returns the checks that failed.
-func complaints(t *testing.T, newStore func() storage.Store) map[string][]string {
+func complaints(t *testing.T, newStore func() storage.Store, lacks ...Feature) map[string][]string {
 	found := map[string][]string{}
-	for _, c := range checks() {
+	for _, c := range (options{lacks: lacks}).checks() {
 		synctest.Test(t, func(t *testing.T) {
 			r := &recorder{ctx: t.Context()}
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				c.on(r, newStore())
+				c.on(r, newStore(), lacks...)
 			}()
 			<-done
 			if len(r.complaints) > 0 {

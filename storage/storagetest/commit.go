@@ -114,16 +114,16 @@ func checkInvalid(e *env) {
 	e.lists("", storage.ListOptions{}, []storage.Record{a}, 0)
 }
 
-// checkOwnership scribbles over the values that it handed in.
+// checkOwnership overwrites the values that it handed in.
 func checkOwnership(e *env) {
 	f := e.watch("", 0)
 	value := []byte("one")
-	scribble := func() { copy(value, "XXX") }
+	overwrite := func() { copy(value, "XXX") }
 	a, err := e.store.Commit(e.ctx, storage.Change{Op: storage.Create, Key: "/a", Value: value})
 	if err != nil {
 		e.Fatalf("create: %v", err)
 	}
-	scribble()
+	overwrite()
 	one := storage.Record{Key: "/a", Value: []byte("one"), Revision: a.Revision, Created: a.Revision}
 	if !same(a, one) {
 		e.Errorf("the record that create returned became %s", show(a))
@@ -134,7 +134,7 @@ func checkOwnership(e *env) {
 	if err != nil {
 		e.Fatalf("update: %v", err)
 	}
-	scribble()
+	overwrite()
 	two := storage.Record{Key: "/a", Value: []byte("two"), Revision: b.Revision, Created: a.Revision}
 	if !same(b, two) {
 		e.Errorf("the record that update returned became %s", show(b))

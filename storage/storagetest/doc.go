@@ -13,6 +13,9 @@
 // and one that is a [storage.Current] or whose watches are [storage.Progresser]
 // for that. [Bench] measures.
 //
+// [VirtualTime] has stores in memory wait for nothing, and [Lacks] names what a store
+// does not do, which it then must refuse.
+//
 // Beside the suite stand the faults that users of a Store must survive: [Lag],
 // [FailAfter], [LoseReply], [CutWatch] and [CompactUnderWatch] wrap a store. And
 // [Record] wraps one to find out, after whatever was done to it and to its

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/planekit/planekit/storage"
@@ -26,56 +27,69 @@ type reporter interface {
 type check struct {
 	name string
 	run  func(*env)
+	// of is the feature that it is about, empty for what every store does.
+	of Feature
 }
 
 func checks() []check {
 	return []check{
-		{"create", checkCreate},
-		{"update", checkUpdate},
-		{"delete", checkDelete},
-		{"invalid", checkInvalid},
-		{"ownership", checkOwnership},
-		{"get at a revision", checkGetAt},
-		{"list", checkList},
-		{"list pages", checkListPages},
-		{"list at a revision", checkListAt},
-		{"revision", checkRevision},
-		{"watch", checkWatch},
-		{"watch from now", checkWatchFromNow},
-		{"watch from the future", checkWatchFromFuture},
-		{"watch prefix", checkWatchPrefix},
-		{"watch contexts", checkWatchContexts},
-		{"watch close", checkWatchClose},
-		{"watch slowly", checkWatchSlowly},
-		{"watch gapless", checkWatchGapless},
-		{"read what was watched", checkReadWatched},
-		{"progress", checkProgress},
-		{"ttl", checkTTL},
-		{"compaction", checkCompaction},
-		{"cancelled", checkCancelled},
-		{"create once", checkCreateOnce},
-		{"counter", checkCounter},
-		{"linearizable", checkLinearizable},
-		{"history", checkHistory},
-		{"model", func(e *env) { model(e, rand.Uint64()) }},
+		{name: "create", run: checkCreate},
+		{name: "update", run: checkUpdate},
+		{name: "delete", run: checkDelete},
+		{name: "invalid", run: checkInvalid},
+		{name: "ownership", run: checkOwnership},
+		{name: "get at a revision", run: checkGetAt, of: History},
+		{name: "list", run: checkList},
+		{name: "list pages", run: checkListPages, of: History},
+		{name: "list at a revision", run: checkListAt, of: History},
+		{name: "revision", run: checkRevision},
+		{name: "watch", run: checkWatch},
+		{name: "watch from now", run: checkWatchFromNow},
+		{name: "watch from the future", run: checkWatchFromFuture},
+		{name: "watch prefix", run: checkWatchPrefix},
+		{name: "watch contexts", run: checkWatchContexts},
+		{name: "watch close", run: checkWatchClose},
+		{name: "watch slowly", run: checkWatchSlowly},
+		{name: "watch gapless", run: checkWatchGapless},
+		{name: "read what was watched", run: checkReadWatched},
+		{name: "progress", run: checkProgress},
+		{name: "ttl", run: checkTTL, of: TimeToLive},
+		{name: "compaction", run: checkCompaction, of: History},
+		{name: "cancelled", run: checkCancelled},
+		{name: "create once", run: checkCreateOnce},
+		{name: "counter", run: checkCounter},
+		{name: "linearizable", run: checkLinearizable},
+		{name: "history", run: checkHistory},
+		{name: "model", run: func(e *env) { model(e, rand.Uint64()) }, of: History},
 	}
 }
 
 // Run checks the stores that newStore makes. Each must be empty and unused;
 // newStore may register their end with t.Cleanup. Checks run one after the
 // other, so stores that share a backend may be handed out.
-func Run(t *testing.T, newStore func(t testing.TB) storage.Store) {
+func Run(t *testing.T, newStore func(t testing.TB) storage.Store, with ...Option) {
 	t.Helper()
-	for _, c := range checks() {
-		t.Run(c.name, func(t *testing.T) { c.on(t, newStore(t)) })
+	var o options
+	for _, option := range with {
+		option(&o)
+	}
+	for _, c := range o.checks() {
+		t.Run(c.name, func(t *testing.T) {
+			on := func(t *testing.T) { c.on(t, newStore(t), o.lacks...) }
+			if o.virtual {
+				synctest.Test(t, on)
+			} else {
+				on(t)
+			}
+		})
 	}
 }
 
 // on runs c on store.
-func (c check) on(t reporter, store storage.Store) {
+func (c check) on(t reporter, store storage.Store, lacks ...Feature) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	c.run(&env{reporter: t, store: store, ctx: ctx})
+	c.run(&env{reporter: t, store: store, ctx: ctx, lacks: lacks})
 }
 
 // Model performs a few hundred random operations on store, which must be empty,
@@ -83,5 +97,5 @@ func (c check) on(t reporter, store storage.Store) {
 // same operations.
 func Model(t *testing.T, store storage.Store, seed uint64) {
 	t.Helper()
-	check{"model", func(e *env) { model(e, seed) }}.on(t, store)
+	check{name: "model", run: func(e *env) { model(e, seed) }}.on(t, store)
 }

@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"context"
 	"time"
 
 	"github.com/planekit/planekit/storage"
@@ -48,10 +49,12 @@ func checkTTL(e *env) {
 	for _, r := range mortal {
 		before[r.Key] = r
 	}
+	ctx, cancel := context.WithTimeout(e.ctx, brief+latest)
+	defer cancel()
 	for len(before) > 0 {
-		event, err := f.next(e.ctx)
+		event, err := f.next(ctx)
 		if err != nil {
-			e.Fatalf("watch of records with a TTL of %v: %v", brief, err)
+			e.Fatalf("watch of records with a TTL of %v, %d of which should have gone by %v after it: %v", brief, len(before), latest, err)
 		}
 		r, expected := before[event.Record.Key]
 		if event.Type != storage.Deleted || event.Record.Key == removed.Key {

@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"sync"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -17,12 +18,15 @@ import (
 // whatever touches the database: etcd counts on its network server having let
 // every call out before the database is closed, and ends the process over one
 // that comes late.
-func newClient(etcd *etcdserver.EtcdServer, g *gate) *clientv3.Client {
+func newClient(etcd *etcdserver.EtcdServer, g *gate, r *reserve) *clientv3.Client {
 	client := v3client.New(etcd)
-	kv := &gatedKV{KVServer: v3rpc.NewQuotaKVServer(etcd), gate: g}
+	kv := &gatedKV{KVServer: v3rpc.NewQuotaKVServer(etcd), gate: g, reserve: r}
 	client.KV = clientv3.NewKVFromKVClient(adapter.KvServerToKvClient(kv), client)
+	leases := &gatedLease{LeaseServer: v3rpc.NewQuotaLeaseServer(etcd), gate: g, reserve: r}
+	client.Lease = clientv3.NewLeaseFromLeaseClient(adapter.LeaseServerToLeaseClient(leases), client, time.Second)
 	watch := &gatedWatch{WatchServer: v3rpc.NewWatchServer(etcd), gate: g}
 	client.Watcher = clientv3.NewWatchFromWatchClient(adapter.WatchServerToWatchClient(watch), client)
+	client.Maintenance = &maintenance{Maintenance: client.Maintenance, etcd: etcd, gate: g}
 	return client
 }
 
@@ -32,6 +36,23 @@ type gate struct {
 	// shut says that nobody may enter any more. It is under mu.
 	shut   bool
 	inside sync.WaitGroup
+	// closing is closed when shut is set.
+	closing chan struct{}
+}
+
+func newGate() *gate { return &gate{closing: make(chan struct{})} }
+
+// context returns a child of ctx that ends when g is shut, too.
+func (g *gate) context(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-g.closing:
+			cancel(rpctypes.ErrGRPCStopped)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
 }
 
 // enter returns an error, or what to call on leaving.
@@ -49,7 +70,10 @@ func (g *gate) enter() (leave func(), err error) {
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.shut = true
+	if !g.shut {
+		g.shut = true
+		close(g.closing)
+	}
 }
 
 // through makes call inside g.
@@ -64,7 +88,8 @@ func through[Q, A any](ctx context.Context, g *gate, call func(context.Context, 
 
 type gatedKV struct {
 	pb.KVServer
-	gate *gate
+	gate    *gate
+	reserve *reserve
 }
 
 func (s *gatedKV) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
@@ -72,6 +97,9 @@ func (s *gatedKV) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeRespo
 }
 
 func (s *gatedKV) Put(ctx context.Context, r *pb.PutRequest) (*pb.PutResponse, error) {
+	if err := s.reserve.admit(ctx, r.Size(), false); err != nil {
+		return nil, err
+	}
 	return through(ctx, s.gate, s.KVServer.Put, r)
 }
 
@@ -80,11 +108,55 @@ func (s *gatedKV) DeleteRange(ctx context.Context, r *pb.DeleteRangeRequest) (*p
 }
 
 func (s *gatedKV) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
+	if err := s.reserve.admit(ctx, r.Size(), !puts(r)); err != nil {
+		return s.refuse(ctx, r, err)
+	}
 	return through(ctx, s.gate, s.KVServer.Txn, r)
 }
 
 func (s *gatedKV) Compact(ctx context.Context, r *pb.CompactionRequest) (*pb.CompactionResponse, error) {
 	return through(ctx, s.gate, s.KVServer.Compact, r)
+}
+
+// refuse answers a transaction that may not write: as ever if its guard does not hold,
+// so that what was created before is found to exist, and else with err.
+func (s *gatedKV) refuse(ctx context.Context, r *pb.TxnRequest, err error) (*pb.TxnResponse, error) {
+	guard := &pb.TxnRequest{Compare: r.Compare, Failure: r.Failure}
+	for _, o := range r.Failure {
+		if o.GetRequestRange() == nil {
+			return nil, err
+		}
+	}
+	response, failed := through(ctx, s.gate, s.KVServer.Txn, guard)
+	if failed != nil || response.Succeeded {
+		return nil, err
+	}
+	return response, nil
+}
+
+// puts reports whether r may put a key.
+func puts(r *pb.TxnRequest) bool {
+	for _, branch := range [][]*pb.RequestOp{r.Success, r.Failure} {
+		for _, o := range branch {
+			if o.GetRequestPut() != nil || o.GetRequestTxn() != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+type gatedLease struct {
+	pb.LeaseServer
+	gate    *gate
+	reserve *reserve
+}
+
+func (s *gatedLease) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest) (*pb.LeaseGrantResponse, error) {
+	if err := s.reserve.admit(ctx, r.Size(), false); err != nil {
+		return nil, err
+	}
+	return through(ctx, s.gate, s.LeaseServer.LeaseGrant, r)
 }
 
 type gatedWatch struct {

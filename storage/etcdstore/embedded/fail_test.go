@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"os"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.uber.org/zap"
 )
 
@@ -131,5 +134,27 @@ func TestLog(t *testing.T) {
 	silent := newLogSink(logr.Logger{}).zap()
 	if silent.Core().Enabled(zap.ErrorLevel) {
 		t.Error("the zero logger is not silent")
+	}
+}
+
+// What etcd logs of requests at its highest verbosity does not show what is in them.
+func TestLogShowsNoValues(t *testing.T) {
+	var lines strings.Builder
+	logger := funcr.New(func(_, args string) { lines.WriteString(args + "\n") }, funcr.Options{Verbosity: 10})
+	log := newLogSink(logger).zap()
+	request := &pb.InternalRaftRequest{Put: &pb.PutRequest{Key: []byte("/a"), Value: []byte("swordfish")}}
+	log.Debug("apply", zap.Stringer("raftReq", request), zap.Any("any", request), zap.Reflect("reflect", request),
+		zap.ByteString("bytes", []byte("swordfish")), zap.Binary("binary", []byte("swordfish")),
+		zap.Strings("all", []string{"swordfish"}), zap.String("request content", request.String()),
+		zap.Stringer("member", types.ID(0xabc)), zap.Int("count", 7))
+	log.With(zap.Stringer("raftReq", request)).Info("apply")
+	text := lines.String()
+	if strings.Contains(text, "swordfish") || strings.Contains(text, base64.StdEncoding.EncodeToString([]byte("swordfish"))) {
+		t.Error(text)
+	}
+	for _, want := range []string{`"raftReq"="not shown"`, `"member"="abc"`, `"count"=7`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is not in %s", want, text)
+		}
 	}
 }

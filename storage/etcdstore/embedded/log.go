@@ -2,7 +2,9 @@ package embedded
 
 import (
 	"errors"
+	"reflect"
 	"runtime"
+	"syscall"
 
 	"github.com/go-logr/logr"
 	"go.uber.org/zap"
@@ -43,12 +45,22 @@ func (s *logSink) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
 			err = &fatalError{message: entry.Message, cause: cause}
 		}
 	}
+	if entry.Message == snapshotUnsaved && errors.Is(err, syscall.ENOSPC) {
+		// The log still has all that the snapshot would have, and etcd makes another one
+		// when it has grown.
+		s.log.Error(err, "the disk is full: etcd goes on without this snapshot of its log")
+		return
+	}
 	select {
 	case s.fatal <- err:
 	default:
 	}
 	runtime.Goexit()
 }
+
+// snapshotUnsaved is what etcd would end the process with where a small file that
+// spares it the reading of old log entries cannot be written.
+const snapshotUnsaved = "failed to save snapshot"
 
 // fatalError is what etcd said last, with the error it gave.
 type fatalError struct {
@@ -124,10 +136,29 @@ func split(fields []zapcore.Field) (values []any, cause error) {
 			continue
 		}
 		before := len(encoder.Fields)
-		f.AddTo(encoder)
+		if telling(f) {
+			encoder.AddString(f.Key, "not shown")
+		} else {
+			f.AddTo(encoder)
+		}
 		if len(encoder.Fields) > before {
 			values = append(values, f.Key, encoder.Fields[f.Key])
 		}
 	}
 	return values, cause
+}
+
+// telling reports whether a field may hold what is stored: etcd's debug messages have
+// whole requests. Numbers, times and texts that etcd has put together itself do not.
+func telling(f zapcore.Field) bool {
+	switch f.Type {
+	case zapcore.StringType:
+		return f.Key == "request content"
+	case zapcore.StringerType:
+		return !reflect.ValueOf(f.Interface).CanInt() && !reflect.ValueOf(f.Interface).CanUint()
+	case zapcore.ReflectType, zapcore.BinaryType, zapcore.ByteStringType,
+		zapcore.ObjectMarshalerType, zapcore.InlineMarshalerType, zapcore.ArrayMarshalerType:
+		return true
+	}
+	return false
 }

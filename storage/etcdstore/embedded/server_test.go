@@ -23,6 +23,7 @@ type running struct {
 	*embedded.Server
 	cancel context.CancelFunc
 	done   chan error
+	ended  bool
 }
 
 func start(t testing.TB, c embedded.Config) *running {
@@ -43,9 +44,13 @@ func start(t testing.TB, c embedded.Config) *running {
 	return r
 }
 
-// stop ends the server and checks that it ended well.
+// stop ends the server, unless it was stopped before, and checks that it ended well.
 func (r *running) stop(t testing.TB) {
 	t.Helper()
+	if r.ended {
+		return
+	}
+	r.ended = true
 	r.cancel()
 	if err := <-r.done; err != nil {
 		t.Fatal(err)

@@ -1,0 +1,349 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/server/v3/storage/backend"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+)
+
+const (
+	reserveName    = "reserve" // in the data directory
+	defaultReserve = 128 << 20 // bytes
+	leastReserve   = 32 << 20  // bytes
+	// lookEvery is the time between two looks at the disk while nothing is written.
+	lookEvery = 200 * time.Millisecond
+	// writeCost is charged for each write beyond twice its size, for the pages of the
+	// database's tree that a write copies. Most share theirs with others.
+	writeCost = 4 << 10
+)
+
+// A reserve sees to it that etcd never finds the disk full. etcd ends where it cannot
+// write to its log or database, so space is taken before it is needed, in the files
+// that need it, where no other program can take it:
+//
+//   - the log's next segment but one, as the file that etcd is going to use for it;
+//   - blocks behind the end of the database, for half of the reserve's size.
+//
+// A write is admitted only if it fits what was taken. Where no more can be had, writes
+// are refused. Then a file, the other half, is removed to make room for whatever else
+// has to be written, and for a restart. Writes are admitted again once there is room for
+// that file.
+type reserve struct {
+	dir  string
+	size int64
+	log  logr.Logger
+	wake chan struct{} // asks for a look; size 1, as one request stands for all
+
+	mu sync.Mutex
+	// All below is under mu. refused is why no write is admitted; nil while they are.
+	refused error
+	// charged is what writes since the latest look may take; before counts those until
+	// then, which that look may have missed.
+	charged, before int64
+	deleted         int64         // charged to deletions while refused
+	looked          chan struct{} // closed after the next look
+
+	// trimmed is the log's last segment where prepare has shortened it, until it has its
+	// space again. It belongs to prepare, and then to the goroutine that looks.
+	trimmed string
+}
+
+func newReserve(dir string, size int64, log logr.Logger) *reserve {
+	r := &reserve{dir: dir, size: size, log: log, wake: make(chan struct{}, 1), looked: make(chan struct{})}
+	r.deleted = r.most() // none is admitted before space was seen
+	return r
+}
+
+// most is how much may be charged between looks; low is how much of the disk has to be
+// free.
+func (r *reserve) most() int64 { return r.size / 8 }
+func (r *reserve) low() int64  { return r.size / 8 }
+
+// A fullError says why writes are refused. It is [rpctypes.ErrNoSpace].
+type fullError struct {
+	dir  string
+	free int64
+	want int64
+	err  error
+}
+
+func (e *fullError) Error() string {
+	text := fmt.Sprintf("the disk of %s is full: writes are refused until %d MiB are free (%d MiB are)", e.dir, e.want>>20, e.free>>20)
+	if e.err != nil {
+		text += ": " + e.err.Error()
+	}
+	return text
+}
+
+func (e *fullError) Is(target error) bool { return target == rpctypes.ErrNoSpace }
+func (e *fullError) Unwrap() error        { return e.err }
+
+// state returns why writes are refused, or nil.
+func (r *reserve) state() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refused
+}
+
+// admit charges a write of size bytes, or returns why it is refused. Deletions go on for
+// a while after other writes are refused: they are a way to make room.
+func (r *reserve) admit(ctx context.Context, size int, deletes bool) error {
+	cost := 2*int64(size) + writeCost
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		switch {
+		case r.refused != nil && deletes && r.deleted+cost <= r.most():
+			r.deleted += cost
+			return nil
+		case r.refused != nil:
+			return r.refused
+		case r.before+r.charged+cost <= r.most():
+			if r.charged += cost; r.charged > r.most()/4 {
+				r.ask()
+			}
+			return nil
+		}
+		looked := r.looked
+		r.mu.Unlock()
+		r.ask()
+		select {
+		case <-looked:
+		case <-ctx.Done():
+		}
+		r.mu.Lock()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *reserve) ask() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run looks at the disk again and again until ctx is done.
+func (r *reserve) run(ctx context.Context, db backend.Backend) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-r.wake:
+		}
+		r.look(db)
+	}
+}
+
+// look takes the space that the next writes need, and decides whether they are
+// admitted.
+func (r *reserve) look(db backend.Backend) {
+	r.mu.Lock()
+	taken, was := r.charged, r.refused
+	r.before, r.charged = r.before+taken, 0
+	r.mu.Unlock()
+	if taken > 0 {
+		db.ForceCommit() // so that its size is known
+	}
+	now := r.take(db.Size(), was != nil)
+	if now != nil && was == nil {
+		r.log.Error(now, "writes are refused")
+		_ = os.Remove(r.path())
+	}
+	if now == nil && was != nil {
+		r.log.Info("there is room on the disk again: writes are admitted", "dir", r.dir)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.before = taken; now == nil {
+		r.deleted = 0
+	}
+	r.refused = now
+	close(r.looked)
+	r.looked = make(chan struct{})
+}
+
+func (r *reserve) path() string { return filepath.Join(r.dir, reserveName) }
+
+// take makes sure that there is space for a database that has used so many bytes and
+// for the log. While writes are refused it wants enough for the file of the reserve,
+// too.
+func (r *reserve) take(used int64, refused bool) error {
+	free, err := freeSpace(r.dir)
+	want := r.low()
+	info, statErr := os.Stat(r.path())
+	whole := statErr == nil && info.Size() == r.size/2
+	remake := r.size/2 + 2*r.low()
+	if refused && !whole {
+		want = remake
+	}
+	if err != nil || free < want {
+		return &fullError{r.dir, free, remake, err}
+	}
+	if err := errors.Join(allocate(databasePath(r.dir), used, r.size/2, true), r.segments()); err != nil {
+		return &fullError{r.dir, free, remake, err}
+	}
+	if whole {
+		return nil
+	}
+	if free, err = freeSpace(r.dir); err == nil && free >= r.size/2+r.low() {
+		err = allocate(r.path(), 0, r.size/2, false)
+	} else if err == nil {
+		err = syscall.ENOSPC
+	}
+	// A server that was just started does without, as long as it can.
+	if err != nil && refused {
+		return &fullError{r.dir, free, remake, err}
+	}
+	return nil
+}
+
+// segments makes the files that etcd is going to use for the next two segments of its
+// log, by the names that it uses; it has the first of them open.
+func (r *reserve) segments() error {
+	if r.trimmed != "" {
+		if err := allocate(r.trimmed, 0, wal.SegmentSizeBytes, true); err != nil {
+			return err
+		}
+		r.trimmed = ""
+	}
+	for _, name := range segmentNames {
+		if err := allocate(filepath.Join(r.dir, "member", "wal", name), 0, wal.SegmentSizeBytes, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var segmentNames = [...]string{"0.tmp", "1.tmp"}
+
+// prepare makes sure, before etcd starts, that its log has a next segment: etcd takes
+// the first of the names, and does not try again.
+func (r *reserve) prepare() error {
+	dir := filepath.Join(r.dir, "member", "wal")
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return r.roomToBegin()
+	}
+	first, second := filepath.Join(dir, segmentNames[0]), filepath.Join(dir, segmentNames[1])
+	for _, path := range []string{first, second} {
+		if err := removeUsed(path); err != nil {
+			return err
+		}
+	}
+	if _, err := os.Stat(first); errors.Is(err, fs.ErrNotExist) {
+		if err := os.Rename(second, first); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	err := allocate(first, 0, wal.SegmentSizeBytes, false)
+	if errors.Is(err, syscall.ENOSPC) {
+		_ = os.Remove(r.path())
+		err = allocate(first, 0, wal.SegmentSizeBytes, false)
+	}
+	if err != nil {
+		return fmt.Errorf("no room for the log's next segment of %d MiB: %w", wal.SegmentSizeBytes>>20, err)
+	}
+	return r.trim(dir)
+}
+
+// trim shortens the log's last segment, where the disk is about full, to what is in it
+// and a little more. When etcd starts it gives back the space behind the last entry and
+// takes it again, all or nothing, while other programs may be waiting for it.
+func (r *reserve) trim(dir string) error {
+	if free, err := freeSpace(r.dir); err != nil || free > 2*wal.SegmentSizeBytes {
+		return err
+	}
+	segments, err := filepath.Glob(filepath.Join(dir, "*.wal"))
+	if err != nil || len(segments) == 0 {
+		return err
+	}
+	last := slices.Max(segments)
+	end, err := dataEnd(last)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(last)
+	if err != nil || info.Size() <= end+keptTail {
+		return err
+	}
+	r.trimmed = last
+	return os.Truncate(last, end+keptTail)
+}
+
+// keptTail is for the entries that a start of etcd adds to its log, and those of some
+// days without writes. The less it is, the less can be lost to another program.
+const keptTail = 128 << 10
+
+// dataEnd returns the offset behind the last byte of a file that is not zero.
+func dataEnd(path string) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	chunk := make([]byte, 1<<20)
+	for end := info.Size(); end > 0; {
+		n := min(end, int64(len(chunk)))
+		if _, err := f.ReadAt(chunk[:n], end-n); err != nil {
+			return 0, err
+		}
+		if data := bytes.TrimRight(chunk[:n], "\x00"); len(data) > 0 {
+			return end - n + int64(len(data)), nil
+		}
+		end -= n
+	}
+	return 0, nil
+}
+
+// roomToBegin returns an error if the disk has no room for a new etcd.
+func (r *reserve) roomToBegin() error {
+	want := 3*wal.SegmentSizeBytes + r.size
+	free, err := freeSpace(r.dir)
+	if err == nil && free < want {
+		err = fmt.Errorf("%w: %d MiB are free, and a new etcd takes %d MiB", syscall.ENOSPC, free>>20, want>>20)
+	}
+	return err
+}
+
+// removeUsed removes a file that etcd had begun to make a segment of: it would keep
+// what is in it.
+func removeUsed(path string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	head := make([]byte, 4<<10)
+	n, _ := f.Read(head)
+	_ = f.Close()
+	for _, b := range head[:n] {
+		if b != 0 {
+			return os.Remove(path)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package embedded
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/etcdserver"
+	"go.etcd.io/etcd/server/v3/storage/schema"
+)
+
+// errNotReady is the error of a call on a server that is not ready, or has stopped.
+var errNotReady = errors.New("embedded: the server is not running")
+
+// Snapshot writes the whole store to w as it stands at one revision, which is not
+// before that of any write acknowledged before the call. The format is that of
+// `etcdctl snapshot save`: the database, followed by its SHA-256 sum. Reads and
+// writes go on meanwhile. The database keeps what was deleted since until Snapshot
+// returns. It ends when Run does; Run waits for a Write that is under way, so w must not
+// block for ever.
+func (s *Server) Snapshot(ctx context.Context, w io.Writer) error {
+	select {
+	case <-s.ready:
+	default:
+		return errNotReady
+	}
+	leave, err := s.gate.enter()
+	if err != nil {
+		return errNotReady
+	}
+	defer leave()
+	ctx, cancel := s.gate.context(ctx)
+	defer cancel()
+	if err := snapshot(ctx, s.etcd, w); err != nil {
+		return fmt.Errorf("embedded: snapshot of %s: %w", s.config.Dir, err)
+	}
+	return nil
+}
+
+// snapshot writes the database of etcd and its sum to w.
+func snapshot(ctx context.Context, etcd *etcdserver.EtcdServer, w io.Writer) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	view := etcd.Backend().Snapshot()
+	sum := sha256.New()
+	_, err := view.WriteTo(io.MultiWriter(&contextWriter{ctx, w}, sum))
+	if err = errors.Join(err, view.Close()); err != nil {
+		return err
+	}
+	_, err = w.Write(sum.Sum(nil))
+	return err
+}
+
+// A contextWriter refuses to write once its context is done.
+type contextWriter struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (w *contextWriter) Write(p []byte) (int, error) {
+	if w.ctx.Err() != nil {
+		return 0, context.Cause(w.ctx)
+	}
+	return w.w.Write(p)
+}
+
+// maintenance replaces those of the client library's calls that do not work within
+// a process: its Snapshot ends with the context of the call that opened it, and its
+// Defragment needs a network server.
+type maintenance struct {
+	clientv3.Maintenance
+	etcd *etcdserver.EtcdServer
+	gate *gate
+}
+
+// AlarmList returns the alarms without an entry in the log, which the client library's
+// makes for each question.
+func (m *maintenance) AlarmList(context.Context) (*clientv3.AlarmResponse, error) {
+	leave, err := m.gate.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return &clientv3.AlarmResponse{Alarms: m.etcd.Alarms()}, nil
+}
+
+// Defragment rewrites the database without the space that is free in it. Reads and
+// writes wait meanwhile.
+func (m *maintenance) Defragment(ctx context.Context, _ string) (*clientv3.DefragmentResponse, error) {
+	leave, err := m.gate.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := m.etcd.Defragment(); err != nil {
+		return nil, err
+	}
+	return &clientv3.DefragmentResponse{}, nil
+}
+
+// Snapshot returns a reader of what [Server.Snapshot] writes. It must be closed.
+func (m *maintenance) Snapshot(ctx context.Context) (io.ReadCloser, error) {
+	leave, err := m.gate.enter()
+	if err != nil {
+		return nil, err
+	}
+	reader, writer := io.Pipe()
+	// It ends with the last byte, when the reader is closed, with ctx, or with Run.
+	ctx, cancel := m.gate.context(ctx)
+	stop := context.AfterFunc(ctx, func() { _ = writer.CloseWithError(context.Cause(ctx)) })
+	go func() {
+		defer leave()
+		defer cancel()
+		defer stop()
+		_ = writer.CloseWithError(snapshot(ctx, m.etcd, writer))
+	}()
+	return reader, nil
+}
+
+func (m *maintenance) SnapshotWithVersion(ctx context.Context) (*clientv3.SnapshotResponse, error) {
+	header := &pb.ResponseHeader{Revision: m.etcd.KV().Rev()}
+	version := ""
+	if v := schema.ReadStorageVersion(m.etcd.Backend().ReadTx()); v != nil {
+		version = v.String()
+	}
+	reader, err := m.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &clientv3.SnapshotResponse{Header: header, Snapshot: reader, Version: version}, nil
+}
