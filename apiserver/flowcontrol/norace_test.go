@@ -1,0 +1,6 @@
+//go:build !race
+
+package flowcontrol
+
+// raceEnabled shortens tests of millions of steps.
+const raceEnabled = false
