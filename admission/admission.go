@@ -86,7 +86,9 @@ type GroupVersionKind struct{ Group, Version, Kind string }
 
 // A Mutator completes an object. Returning an error refuses the request: one
 // that says which API status it is (as those of k8s.io/apimachinery/pkg/api/errors
-// do) goes to the client as it is, any other becomes 403 Forbidden with its text.
+// do) goes to the client as it is; one of a plugin that could not decide, because a
+// store or a connection failed or a time ran out, becomes 5xx, also where it is wrapped
+// in a [ForbiddenError]; any other becomes 403 Forbidden with its text.
 // Must be safe for concurrent use.
 type Mutator interface {
 	Mutate(context.Context, *Request) error

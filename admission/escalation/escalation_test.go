@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/authz/rbac"
+	"github.com/planekit/planekit/localcache"
 	"go.uber.org/goleak"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,25 +21,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// objects is a local copy that never changes.
-type objects[T any] []T
-
-func (o objects[T]) All() iter.Seq[T] { return slices.Values(o) }
-
-func (o objects[T]) Synced() <-chan struct{} {
-	synced := make(chan struct{})
-	close(synced)
-	return synced
-}
-
-func (o objects[T]) Subscribe(f func(old, new T)) (stop func()) {
-	var none T
-	for _, object := range o {
-		f(none, object)
-	}
-	return func() {}
-}
 
 func rules(lines ...string) []rbacv1.PolicyRule {
 	var all []rbacv1.PolicyRule
@@ -85,24 +66,24 @@ func labelled(r *rbacv1.ClusterRole, label string) *rbacv1.ClusterRole {
 // the verbs escalate and bind.
 func policy() rbac.Config {
 	return rbac.Config{
-		Roles: objects[*rbacv1.Role]{
-			{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "reader"}, Rules: rules("get,list :pods")},
-		},
-		ClusterRoles: objects[*rbacv1.ClusterRole]{
+		Roles: localcache.NewMap(
+			&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "reader"}, Rules: rules("get,list :pods")},
+		),
+		ClusterRoles: localcache.NewMap(
 			clusterRole("admin", "* *:*", "* /*"), clusterRole("pods", "get,list :pods"), clusterRole("secrets", "get :secrets"),
 			clusterRole("escalator", "escalate rbac.authorization.k8s.io:roles,clusterroles"),
 			clusterRole("named", "escalate rbac.authorization.k8s.io:roles r"),
 			clusterRole("binder", "bind rbac.authorization.k8s.io:clusterroles secrets"),
 			labelled(clusterRole("part", "get :secrets"), "sum"), aggregating("sum", "sum"),
-		},
-		RoleBindings: objects[*rbacv1.RoleBinding]{
+		),
+		RoleBindings: localcache.NewMap(
 			binding("shop", "ClusterRole", "admin", "ann"), binding("shop", "Role", "reader", "bob"),
 			binding("shop", "ClusterRole", "binder", "local-binder"), binding("shop", "ClusterRole", "named", "namer"),
 			binding("shop", "ClusterRole", "gone", "lost"),
-		},
-		ClusterRoleBindings: objects[*rbacv1.ClusterRoleBinding]{
+		),
+		ClusterRoleBindings: localcache.NewMap(
 			clusterBinding("admin", "root"), clusterBinding("escalator", "esc"), clusterBinding("binder", "binder"), clusterBinding("pods", "reader"),
-		},
+		),
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/authz/rbac"
+	"github.com/planekit/planekit/localcache"
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
@@ -19,10 +20,10 @@ import (
 // over HTTP, by every way to write.
 func TestServer(t *testing.T) {
 	policy := policy()
-	policy.ClusterRoles = append(policy.ClusterRoles.(objects[*rbacv1.ClusterRole]),
-		clusterRole("roles", "create,update,patch,get rbac.authorization.k8s.io:*"))
-	policy.ClusterRoleBindings = append(policy.ClusterRoleBindings.(objects[*rbacv1.ClusterRoleBinding]),
-		clusterBinding("roles", "eve"), clusterBinding("pods", "eve"))
+	policy.ClusterRoles.(*localcache.Map[*rbacv1.ClusterRole]).Put(clusterRole("roles", "create,update,patch,get rbac.authorization.k8s.io:*"))
+	bindings := policy.ClusterRoleBindings.(*localcache.Map[*rbacv1.ClusterRoleBinding])
+	bindings.Put(clusterBinding("roles", "eve"))
+	bindings.Put(clusterBinding("pods", "eve"))
 	rights, err := rbac.New(policy)
 	if err != nil {
 		t.Fatal(err)

@@ -34,6 +34,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -44,11 +45,7 @@ import (
 // Config says where configurations are known from. Configurations must be set.
 type Config struct {
 	// Configurations is a local copy of all of them.
-	Configurations interface {
-		All() iter.Seq[*InitializerConfiguration]
-		Subscribe(func(old, new *InitializerConfiguration)) (stop func())
-		Synced() <-chan struct{}
-	}
+	Configurations localcache.ListSubscriber[*InitializerConfiguration]
 }
 
 // Plugin is what an API server asks about new objects.

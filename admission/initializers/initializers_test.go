@@ -3,9 +3,7 @@ package initializers_test
 import (
 	"context"
 	"fmt"
-	"iter"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,27 +11,17 @@ import (
 
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/admission/initializers"
+	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// copied is a local copy that a test writes.
-type copied struct {
-	all    []*initializers.InitializerConfiguration
-	synced chan struct{}
-	tell   func(old, new *initializers.InitializerConfiguration)
-}
-
-func newCopied(all ...*initializers.InitializerConfiguration) *copied {
-	return &copied{all: all, synced: make(chan struct{})}
-}
-
-func (c *copied) All() iter.Seq[*initializers.InitializerConfiguration] { return slices.Values(c.all) }
-func (c *copied) Synced() <-chan struct{}                               { return c.synced }
-func (c *copied) Subscribe(tell func(old, new *initializers.InitializerConfiguration)) func() {
-	c.tell = tell
-	return func() { c.tell = nil }
+// unsynced returns a cache whose first list, of all, has not come.
+func unsynced(all ...*initializers.InitializerConfiguration) *localcache.Map[*initializers.InitializerConfiguration] {
+	m := localcache.NewUnsynced(localcache.KeyOf[*initializers.InitializerConfiguration])
+	m.Replace(all...)
+	return m
 }
 
 // configuration has initializers "name group/version/resource".
@@ -57,8 +45,7 @@ func creating(group, version, resource string, obj any) *admission.Request {
 }
 
 func Example() {
-	known := newCopied(configuration("example", "sidecar.example.com /v1/pods"))
-	close(known.synced)
+	known := localcache.NewMap(configuration("example", "sidecar.example.com /v1/pods"))
 	plugin, err := initializers.New(initializers.Config{Configurations: known})
 	if err != nil {
 		fmt.Println(err)
@@ -78,7 +65,7 @@ func Example() {
 func TestPending(t *testing.T) {
 	mirror := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{corev1.MirrorPodAnnotationKey: "x"}}}
 	synctest.Test(t, func(t *testing.T) {
-		known := newCopied(
+		known := unsynced(
 			configuration("b", "c.x.y /v1/pods,secrets", "a.x.y /v1/pods"),
 			configuration("a", "z.x.y apps/v1/deployments", "a.x.y */*/*", "none.x.y apps/v1/pods", "old.x.y /v1beta1/pods"),
 			&initializers.InitializerConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Initializers: []initializers.Initializer{{Name: "ruleless.x.y"}}},
@@ -108,7 +95,7 @@ func TestPending(t *testing.T) {
 			waited <- names
 		}()
 		synctest.Wait()
-		close(known.synced)
+		known.Sync()
 		if names := <-waited; len(names) != 2 {
 			t.Errorf("who waited for the configurations got %v", names)
 		}
@@ -128,8 +115,7 @@ func TestPending(t *testing.T) {
 				t.Errorf("%v waits for %v, %v", c.in.Resource, names, err)
 			}
 		}
-		known.all = nil
-		known.tell(nil, nil)
+		known.Replace()
 		in := creating("", "v1", "pods", &corev1.Pod{})
 		if names, err := plugin.Pending(ctx, in); err != nil || len(names) != 0 {
 			t.Errorf("after the last configuration is gone: %v, %v", names, err)
@@ -138,8 +124,8 @@ func TestPending(t *testing.T) {
 			t.Errorf("without configurations: %v allocations", n)
 		}
 		cancel()
-		if err := <-done; err != nil || known.tell != nil {
-			t.Errorf("ended with %v, still subscribed: %v", err, known.tell != nil)
+		if err := <-done; err != nil || known.Subscriptions() > 0 {
+			t.Errorf("ended with %v, still subscribed: %v", err, known.Subscriptions() > 0)
 		}
 	})
 }
@@ -172,8 +158,7 @@ func TestDeepCopy(t *testing.T) {
 }
 
 func BenchmarkPending(b *testing.B) {
-	known := newCopied()
-	close(known.synced)
+	known := localcache.NewMap[*initializers.InitializerConfiguration]()
 	plugin, err := initializers.New(initializers.Config{Configurations: known})
 	if err != nil {
 		b.Fatal(err)

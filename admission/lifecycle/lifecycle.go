@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,9 +43,7 @@ const distrust = 30 * time.Second
 // Config says where namespaces are known from. Both fields must be set.
 type Config struct {
 	// Namespaces is a local copy of all namespaces.
-	Namespaces interface {
-		Get(key string) (*corev1.Namespace, bool)
-	}
+	Namespaces localcache.Getter[*corev1.Namespace]
 	// Lookup reads one namespace from where it is stored. It fails with a
 	// NotFound API error when there is none.
 	Lookup func(ctx context.Context, name string) (*corev1.Namespace, error)

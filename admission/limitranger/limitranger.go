@@ -23,13 +23,13 @@ package limitranger
 import (
 	"context"
 	"errors"
-	"iter"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/internal/recent"
+	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -43,9 +43,7 @@ const remembered = 30 * time.Second
 // Config says where limit ranges are known from. Both fields must be set.
 type Config struct {
 	// ByNamespace is a local copy of all limit ranges, by namespace.
-	ByNamespace interface {
-		Get(namespace string) iter.Seq[*corev1.LimitRange]
-	}
+	ByNamespace localcache.Index[string, *corev1.LimitRange]
 	// Lookup reads the limit ranges of a namespace from where they are stored.
 	Lookup func(ctx context.Context, namespace string) ([]*corev1.LimitRange, error)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/localcache"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -100,7 +101,7 @@ func TestMirror(t *testing.T) {
 		check(t, p, test.name, request(admission.Create, "/pods", "m", newMirror(test.change), nil), test.refused)
 	}
 	c := config()
-	c.Nodes = copyOf[*corev1.Node]{}
+	c.Nodes = localcache.NewMap[*corev1.Node]()
 	check(t, start(t, c), "unregistered", request(admission.Create, "/pods", "m", newMirror(nil), nil), `nodes "n1" not found`)
 }
 
@@ -108,19 +109,19 @@ func TestMirror(t *testing.T) {
 func TestTokens(t *testing.T) {
 	c := config()
 	c.Authorizer = denying("extra")
-	c.Claims = copyOf[*corev1.PersistentVolumeClaim]{
-		"shop/disk":   {Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"}},
-		"shop/mine-e": {Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv2"}},
-		"shop/free":   {},
+	claim := func(name, volume string) *corev1.PersistentVolumeClaim {
+		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume}}
 	}
-	driver := func(name string) corev1.PersistentVolumeSpec {
-		return corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: name}}}
+	c.Claims = localcache.NewMap(claim("disk", "pv"), claim("mine-e", "pv2"), claim("free", ""))
+	volume := func(name, driver string) *corev1.PersistentVolume {
+		return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver}}}}
 	}
-	c.Volumes = copyOf[*corev1.PersistentVolume]{"pv": {Spec: driver("d1")}, "pv2": {Spec: driver("d2")}}
-	wants := func(audience string) *storagev1.CSIDriver {
-		return &storagev1.CSIDriver{Spec: storagev1.CSIDriverSpec{TokenRequests: []storagev1.TokenRequest{{Audience: audience}}}}
+	c.Volumes = localcache.NewMap(volume("pv", "d1"), volume("pv2", "d2"))
+	wants := func(name, audience string) *storagev1.CSIDriver {
+		return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSIDriverSpec{TokenRequests: []storagev1.TokenRequest{{Audience: audience}}}}
 	}
-	c.Drivers = copyOf[*storagev1.CSIDriver]{"d1": wants("by-claim"), "d2": wants("by-template"), "d3": wants("inline")}
+	c.Drivers = localcache.NewMap(wants("d1", "by-claim"), wants("d2", "by-template"), wants("d3", "inline"))
 	mine := pod("mine", "n1")
 	for name, source := range map[string]corev1.VolumeSource{
 		"a": {Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
@@ -135,7 +136,7 @@ func TestTokens(t *testing.T) {
 		mine.Spec.Volumes = append(mine.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: source})
 	}
 	plain := pod("plain", "n1")
-	c.Pods = copyOf[*corev1.Pod]{"shop/mine": mine, "shop/plain": plain, "shop/other": pod("other", "n2")}
+	c.Pods = localcache.NewMap(mine, plain, pod("other", "n2"))
 	p := start(t, c)
 	ask := func(ref *authenticationv1.BoundObjectReference, audiences ...string) *admission.Request {
 		return request(admission.Create, "/serviceaccounts/token", "robot",

@@ -34,21 +34,17 @@ import (
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
+	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Copy is a local copy of all objects of one type, by namespace/name or name.
-type Copy[T any] interface {
-	Get(key string) (T, bool)
-}
-
 // Config says where pods and nodes are known from. Pods and Nodes must be set.
 type Config struct {
-	Pods  Copy[*corev1.Pod]
-	Nodes Copy[*corev1.Node]
+	Pods  localcache.Getter[*corev1.Pod]
+	Nodes localcache.Getter[*corev1.Node]
 	// LookupPod and LookupNode read an object from where it is stored, and fail with
 	// a NotFound API error when there is none; the namespace of a node is empty. If
 	// nil, only the copies count.
@@ -57,9 +53,9 @@ type Config struct {
 
 	// Claims, Volumes and Drivers say what audiences the CSI drivers of a pod's
 	// volumes want tokens for. If one is nil, drivers that are found by it want none.
-	Claims  Copy[*corev1.PersistentVolumeClaim]
-	Volumes Copy[*corev1.PersistentVolume]
-	Drivers Copy[*storagev1.CSIDriver]
+	Claims  localcache.Getter[*corev1.PersistentVolumeClaim]
+	Volumes localcache.Getter[*corev1.PersistentVolume]
+	Drivers localcache.Getter[*storagev1.CSIDriver]
 	// Authorizer is asked for the verb request-serviceaccounts-token-audience when a
 	// node wants a token for an audience that the pod does not. If nil, nobody has it.
 	Authorizer authz.Authorizer

@@ -11,6 +11,7 @@ import (
 	"github.com/planekit/planekit/admission/noderestriction"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
+	"github.com/planekit/planekit/localcache"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -21,14 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// copyOf is a local copy by key.
-type copyOf[T any] map[string]T
-
-func (c copyOf[T]) Get(key string) (T, bool) {
-	object, ok := c[key]
-	return object, ok
-}
-
 func pod(name, node string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-" + name)},
 		Spec: corev1.PodSpec{NodeName: node, ServiceAccountName: "robot"}}
@@ -36,8 +29,8 @@ func pod(name, node string) *corev1.Pod {
 
 func config() noderestriction.Config {
 	return noderestriction.Config{
-		Pods:  copyOf[*corev1.Pod]{"shop/mine": pod("mine", "n1"), "shop/other": pod("other", "n2")},
-		Nodes: copyOf[*corev1.Node]{"n1": {ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "uid-n1"}}},
+		Pods:  localcache.NewMap(pod("mine", "n1"), pod("other", "n2")),
+		Nodes: localcache.NewMap(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "uid-n1"}}),
 	}
 }
 
@@ -87,7 +80,7 @@ func check(t *testing.T, p *noderestriction.Plugin, name string, r *admission.Re
 }
 
 func Example() {
-	nodes, err := noderestriction.New(noderestriction.Config{Pods: copyOf[*corev1.Pod]{}, Nodes: copyOf[*corev1.Node]{}})
+	nodes, err := noderestriction.New(noderestriction.Config{Pods: localcache.NewMap[*corev1.Pod](), Nodes: localcache.NewMap[*corev1.Node]()})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -221,7 +214,7 @@ func TestPods(t *testing.T) {
 func TestLookup(t *testing.T) {
 	c := config()
 	bound := pod("unbound", "n1")
-	c.Pods.(copyOf[*corev1.Pod])["shop/unbound"] = pod("unbound", "")
+	c.Pods.(*localcache.Map[*corev1.Pod]).Put(pod("unbound", ""))
 	c.LookupPod = func(_ context.Context, namespace, name string) (*corev1.Pod, error) {
 		if namespace == "shop" && name == "unbound" {
 			return bound, nil

@@ -15,6 +15,7 @@ import (
 	"github.com/planekit/planekit/apiserver/kube"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
+	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -41,7 +42,7 @@ func TestServer(t *testing.T) {
 		}
 		return response.StatusCode, data
 	}
-	c := noderestriction.Config{Pods: copyOf[*corev1.Pod]{}, Nodes: copyOf[*corev1.Node]{}}
+	c := noderestriction.Config{Pods: localcache.NewMap[*corev1.Pod](), Nodes: localcache.NewMap[*corev1.Node]()}
 	c.LookupPod = func(_ context.Context, namespace, name string) (*corev1.Pod, error) {
 		code, data := do(s.As("admin"), "GET", "/api/v1/namespaces/"+namespace+"/pods/"+name, "application/json", "")
 		if code == http.StatusNotFound {

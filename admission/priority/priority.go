@@ -23,10 +23,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/admission/internal/podspec"
+	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,10 +38,7 @@ const Name = "Priority"
 // Config says where classes are known from. Both fields must be set.
 type Config struct {
 	// Classes is a local copy of all priority classes, by name.
-	Classes interface {
-		Get(key string) (*schedulingv1.PriorityClass, bool)
-		All() iter.Seq[*schedulingv1.PriorityClass]
-	}
+	Classes localcache.Reader[*schedulingv1.PriorityClass]
 	// Lookup reads one class from where it is stored. It fails with a NotFound API
 	// error when there is none.
 	Lookup func(ctx context.Context, name string) (*schedulingv1.PriorityClass, error)

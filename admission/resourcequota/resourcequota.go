@@ -40,7 +40,6 @@ package resourcequota
 import (
 	"context"
 	"errors"
-	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -49,6 +48,7 @@ import (
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/internal/recent"
 	"github.com/planekit/planekit/internal/usage"
+	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -62,9 +62,7 @@ const (
 // Config joins the plugin to its surroundings. All fields must be set.
 type Config struct {
 	// ByNamespace is a local copy of all quotas, by namespace.
-	ByNamespace interface {
-		Get(namespace string) iter.Seq[*corev1.ResourceQuota]
-	}
+	ByNamespace localcache.Index[string, *corev1.ResourceQuota]
 	// Lookup reads the quotas of a namespace from where they are stored.
 	Lookup func(ctx context.Context, namespace string) ([]*corev1.ResourceQuota, error)
 	// Writer reads one quota from where it is stored, and writes its status,

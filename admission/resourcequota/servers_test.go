@@ -59,7 +59,7 @@ func startServer(t *testing.T, store storage.Store) *client.Client {
 	}
 	t.Cleanup(c.Close)
 	quotas := typed.ResourceQuotas(c)
-	copied := newCopy(t, quotas)
+	copied := newCache(t, quotas)
 	index := informer.NewIndex(copied, func(q *corev1.ResourceQuota) []string { return []string{q.Namespace} })
 	run(t, copied.Run)
 	p, err := resourcequota.New(resourcequota.Config{
@@ -77,22 +77,19 @@ func startServer(t *testing.T, store storage.Store) *client.Client {
 	return c
 }
 
-// copyOf runs a local copy until the test ends.
-func copyOf[T client.Object](t *testing.T, source informer.Source[T]) *informer.Informer[T] {
-	copied := newCopy(t, source)
-	run(t, copied.Run)
-	return copied
+// runCache runs a cache until the test ends.
+func runCache[T client.Object](t *testing.T, source informer.Source[T]) *informer.Informer[T] {
+	made := newCache(t, source)
+	run(t, made.Run)
+	return made
 }
 
-func newCopy[T client.Object](t *testing.T, source informer.Source[T]) *informer.Informer[T] {
-	copied, err := informer.New(informer.Config[T]{
-		Source: source, Revision: func(o T) string { return o.GetResourceVersion() }, UID: func(o T) string { return string(o.GetUID()) },
-		Key: func(o T) string { return o.GetNamespace() + "/" + o.GetName() },
-	})
+func newCache[T client.Object](t *testing.T, source informer.Source[T]) *informer.Informer[T] {
+	made, err := informer.New(informer.ObjectConfig(source))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return copied
+	return made
 }
 
 func run(t *testing.T, f func(context.Context) error) {
@@ -115,7 +112,7 @@ func TestServers(t *testing.T) {
 	store := memstore.New()
 	clients := []*client.Client{startServer(t, store), startServer(t, store)}
 	quotas, pods := typed.ResourceQuotas(clients[0]), typed.Pods(clients[0])
-	podCopy, quotaCopy := copyOf(t, pods), copyOf(t, quotas)
+	podCopy, quotaCopy := runCache(t, pods), runCache(t, quotas)
 	controller, err := controllers.NewResourceQuota(controllers.ResourceQuotaConfig{
 		ResourceQuotas: quotaCopy, Status: quotas,
 		Kinds: []controllers.QuotaKind{controllers.NewQuotaKind[*corev1.Pod](schema.GroupResource{Resource: "pods"}, podCopy)},

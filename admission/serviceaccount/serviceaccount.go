@@ -37,6 +37,7 @@ import (
 
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/admission/internal/podspec"
+	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -53,9 +54,7 @@ const (
 // Config says where accounts are known from. Accounts and Lookup must be set.
 type Config struct {
 	// Accounts is a local copy of all service accounts, by namespace/name.
-	Accounts interface {
-		Get(key string) (*corev1.ServiceAccount, bool)
-	}
+	Accounts localcache.Getter[*corev1.ServiceAccount]
 	// Lookup reads one account from where it is stored. It fails with a NotFound
 	// API error when there is none.
 	Lookup func(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error)

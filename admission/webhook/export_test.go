@@ -1,9 +1,11 @@
 package webhook
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/internal/bodycost"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -41,10 +43,10 @@ func ReadReview(data []byte, uid types.UID, mutates bool) error {
 }
 
 // Patched applies an answer's patch to r's object; for fuzzing.
-func Patched(r *admission.Request, patch []byte) (any, error) {
+func Patched(ctx context.Context, r *admission.Request, patch []byte) (any, error) {
 	q := &question{r: r}
 	if err := q.complete(); err != nil {
 		return nil, err
 	}
-	return (&hook{name: "fuzz"}).patched(q, patch)
+	return (&hook{name: "fuzz", costs: &bodycost.Types{}}).patched(ctx, q, patch)
 }

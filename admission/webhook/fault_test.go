@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"net/http"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/admission/webhook"
+	"github.com/planekit/planekit/localcache"
 	admissionapi "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,40 +21,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// fixed is a local copy that does not change; synced may stay open.
-type fixed[T any] struct {
-	all    []T
-	synced chan struct{}
-}
-
-func (f fixed[T]) All() iter.Seq[T] {
-	return func(yield func(T) bool) {
-		for _, c := range f.all {
-			if !yield(c) {
-				return
-			}
-		}
-	}
-}
-func (fixed[T]) Subscribe(func(_, _ T)) func() { return func() {} }
-func (f fixed[T]) Synced() <-chan struct{}     { return f.synced }
-
-func closed() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}
-
 // direct is a running plugin with these webhooks, each in a configuration of its own.
 func direct(t testing.TB, mutates bool, hooks ...registration.MutatingWebhook) *webhook.Plugin {
 	t.Helper()
 	c := webhook.Config{Namespaces: nothing{}, Lookup: nothing{}.lookup}
-	mutating := fixed[*registration.MutatingWebhookConfiguration]{synced: closed()}
-	validating := fixed[*registration.ValidatingWebhookConfiguration]{synced: closed()}
+	mutating := localcache.NewMap[*registration.MutatingWebhookConfiguration]()
+	validating := localcache.NewMap[*registration.ValidatingWebhookConfiguration]()
 	for i, h := range hooks {
 		meta := metav1.ObjectMeta{Name: fmt.Sprintf("c%03d", i)}
-		mutating.all = append(mutating.all, &registration.MutatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []registration.MutatingWebhook{h}})
-		validating.all = append(validating.all, &registration.ValidatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []registration.ValidatingWebhook{{
+		mutating.Put(&registration.MutatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []registration.MutatingWebhook{h}})
+		validating.Put(&registration.ValidatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []registration.ValidatingWebhook{{
 			Name: h.Name, ClientConfig: h.ClientConfig, Rules: h.Rules, FailurePolicy: h.FailurePolicy, SideEffects: h.SideEffects, TimeoutSeconds: h.TimeoutSeconds,
 			NamespaceSelector: h.NamespaceSelector, ObjectSelector: h.ObjectSelector, MatchConditions: h.MatchConditions, AdmissionReviewVersions: h.AdmissionReviewVersions,
 		}}})
@@ -296,8 +272,8 @@ func TestBroken(t *testing.T) {
 // TestReady: requests wait for the first list, but not for ever.
 func TestReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		source := fixed[*registration.ValidatingWebhookConfiguration]{synced: make(chan struct{})}
-		p, err := webhook.New(webhook.Config{Validating: source, Namespaces: nothing{}, Lookup: nothing{}.lookup})
+		known := localcache.NewUnsynced(localcache.KeyOf[*registration.ValidatingWebhookConfiguration])
+		p, err := webhook.New(webhook.Config{Validating: known, Namespaces: nothing{}, Lookup: nothing{}.lookup})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -313,7 +289,7 @@ func TestReady(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- p.Validate(t.Context(), create()) }()
 		synctest.Wait()
-		close(source.synced)
+		known.Sync()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
@@ -367,7 +343,7 @@ func FuzzPatch(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, patch []byte) {
 		r := create()
-		got, err := webhook.Patched(r, patch)
+		got, err := webhook.Patched(context.Background(), r, patch)
 		if err != nil || got == nil {
 			return
 		}

@@ -5,13 +5,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/planekit/planekit/localcache"
 	registration "k8s.io/api/admissionregistration/v1"
 )
 
-// follower keeps what the configurations of a source compile to. It belongs to
-// one goroutine.
+// follower keeps what the configurations of a cache compile to. It belongs to one
+// goroutine.
 type follower[T configuration] struct {
-	source  Source[T]
+	cache   localcache.ListSubscriber[T]
 	compile func(T) []*hook
 	stop    func()
 	// known is by name. A configuration that has not changed is the same pointer.
@@ -28,11 +29,11 @@ type compiled[T any] struct {
 	hooks []*hook
 }
 
-// follow writes to wake whenever source has changed. Nil is an empty source.
-func follow[T configuration](source Source[T], wake chan<- struct{}, compile func(T) []*hook) *follower[T] {
-	f := &follower[T]{source: source, compile: compile, stop: func() {}}
-	if source != nil {
-		f.stop = source.Subscribe(func(_, _ T) {
+// follow writes to wake whenever cache has changed. Nil is an empty cache.
+func follow[T configuration](cache localcache.ListSubscriber[T], wake chan<- struct{}, compile func(T) []*hook) *follower[T] {
+	f := &follower[T]{cache: cache, compile: compile, stop: func() {}}
+	if cache != nil {
+		f.stop = cache.Subscribe(func(_, _ T) {
 			select {
 			case wake <- struct{}{}:
 			default:
@@ -42,13 +43,13 @@ func follow[T configuration](source Source[T], wake chan<- struct{}, compile fun
 	return f
 }
 
-// await returns false when ctx has ended before the source was known.
+// await returns false when ctx has ended before the cache was synced.
 func (f *follower[T]) await(ctx context.Context) bool {
-	if f.source == nil {
+	if f.cache == nil {
 		return true
 	}
 	select {
-	case <-f.source.Synced():
+	case <-f.cache.Synced():
 		return true
 	case <-ctx.Done():
 		return false
@@ -58,10 +59,10 @@ func (f *follower[T]) await(ctx context.Context) bool {
 // hooks are those of all configurations, in the order of their names.
 func (f *follower[T]) hooks() []*hook {
 	hooks := []*hook{}
-	if f.source == nil {
+	if f.cache == nil {
 		return hooks
 	}
-	configurations := slices.SortedFunc(f.source.All(), func(a, b T) int { return strings.Compare(a.GetName(), b.GetName()) })
+	configurations := slices.SortedFunc(f.cache.All(), func(a, b T) int { return strings.Compare(a.GetName(), b.GetName()) })
 	known := make(map[string]compiled[T], len(configurations))
 	for _, c := range configurations {
 		done, ok := f.known[c.GetName()]

@@ -63,7 +63,7 @@ func begin(t *testing.T, change func(*webhook.Config)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	namespaces, mutating, validating := copyOf(t, typed.Namespaces(api)), copyOf(t, typed.MutatingWebhookConfigurations(api)), copyOf(t, typed.ValidatingWebhookConfigurations(api))
+	namespaces, mutating, validating := newCache(t, typed.Namespaces(api)), newCache(t, typed.MutatingWebhookConfigurations(api)), newCache(t, typed.ValidatingWebhookConfigurations(api))
 	masters := authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
 		if a.User.In(user.Masters) {
 			return authz.Allow, "", nil
@@ -99,11 +99,9 @@ func begin(t *testing.T, change func(*webhook.Config)) *world {
 	return w
 }
 
-func copyOf[T client.Object](t *testing.T, source informer.Source[T]) *informer.Informer[T] {
+func newCache[T client.Object](t *testing.T, source informer.Source[T]) *informer.Informer[T] {
 	t.Helper()
-	made, err := informer.New(informer.Config[T]{
-		Source: source, Key: func(o T) string { return o.GetName() }, Revision: func(o T) string { return o.GetResourceVersion() },
-	})
+	made, err := informer.New(informer.ObjectConfig(source))
 	if err != nil {
 		t.Fatal(err)
 	}

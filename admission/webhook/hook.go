@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/internal/bodycost"
 	admissionapi "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,6 +33,7 @@ type hook struct {
 	speaks         bool // v1
 	mutates, again bool
 	caller         *caller
+	costs          *bodycost.Types
 }
 
 // rule is a registration.Rule with its resources taken apart.
@@ -61,6 +63,7 @@ func (p *Plugin) compile(calls *callers, configuration string, w *registration.V
 		effects:       w.SideEffects,
 		speaks:        slices.Contains(w.AdmissionReviewVersions, admissionapi.SchemeGroupVersion.Version),
 		caller:        calls.get(w.ClientConfig),
+		costs:         &p.costs,
 	}
 	if w.TimeoutSeconds != nil {
 		h.timeout = time.Duration(*w.TimeoutSeconds) * time.Second

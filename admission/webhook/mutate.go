@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/planekit/planekit/admission"
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -126,16 +125,12 @@ func (m *mutation) annotatePatch(i int, h *hook, patch []byte) {
 	if m.q.r.AnnotateBody == nil {
 		return
 	}
-	operations, err := jsonpatch.DecodePatch(patch)
-	if err != nil {
-		return // it has been applied, so it can be decoded
-	}
 	value, err := json.Marshal(struct {
 		Configuration string          `json:"configuration"`
 		Webhook       string          `json:"webhook"`
-		Patch         jsonpatch.Patch `json:"patch,omitempty"`
+		Patch         json.RawMessage `json:"patch,omitempty"`
 		PatchType     string          `json:"patchType,omitempty"`
-	}{h.configuration, h.name, operations, "JSONPatch"})
+	}{h.configuration, h.name, patch, "JSONPatch"})
 	if err == nil {
 		m.q.r.AnnotateBody(m.annotation("patch.webhook.admission.k8s.io/", i), string(value))
 	}
@@ -154,6 +149,8 @@ func (m *mutation) ask(ctx context.Context, i int, h *hook) (changed bool, err e
 			r.Annotate(m.annotation("mutation.webhook.admission.k8s.io/", i), string(value))
 		}()
 	}
+	ctx, cancel := context.WithTimeout(ctx, h.timeout) // of the answer, and of what it asks for
+	defer cancel()
 	response, err := h.ask(ctx, &m.q)
 	if err != nil {
 		return false, err
@@ -165,7 +162,7 @@ func (m *mutation) ask(ctx context.Context, i int, h *hook) (changed bool, err e
 	if len(response.Patch) == 0 {
 		return false, nil
 	}
-	object, err := h.patched(&m.q, response.Patch)
+	object, err := h.patched(ctx, &m.q, response.Patch)
 	if err != nil || object == nil {
 		return false, err
 	}

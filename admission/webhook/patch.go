@@ -1,11 +1,14 @@
 package webhook
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"reflect"
 
 	"github.com/planekit/planekit/admission"
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"github.com/planekit/planekit/internal/bodycost"
+	"github.com/planekit/planekit/internal/jsonpatch"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,26 +21,44 @@ import (
 const (
 	maxOperations = 10000
 	maxObject     = 3 << 20
-	maxCopied     = 10 * maxObject
+	maxDepth      = 256
+	freeCost      = 2 << 20
+	costFactor    = 4
+	freeValues    = 40_000
+	valueSize     = 50
 )
 
 // patched returns the request's object with the patch that h has answered, as
 // another object of the same type; nil when the patch is empty. A patch that does not
-// fit is an error of the request, whatever h's failurePolicy.
-func (h *hook) patched(q *question, patch []byte) (any, error) {
-	operations, err := jsonpatch.DecodePatch(patch)
+// fit is an error of the request, whatever h's failurePolicy. One that is not done
+// when ctx ends is a failure of h.
+func (h *hook) patched(ctx context.Context, q *question, patch []byte) (any, error) {
+	operations, count, err := jsonpatch.Decode(ctx, patch, maxOperations, maxDepth)
 	if err != nil {
 		return nil, &failure{h.name, fmt.Errorf("received undecodable patch in webhook response: %w", err)}
 	}
-	if len(operations) == 0 {
+	if count == 0 {
 		return nil, nil
 	}
 	if q.r.Object == nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf(
 			"admission webhook %q attempted to modify the object, which is not supported for this operation", h.name))
 	}
-	data, err := apply(q.object, operations)
-	if err != nil {
+	if count > maxOperations {
+		return nil, apierrors.NewInternalError(fmt.Errorf("the patch has %d operations, more than %d", count, maxOperations))
+	}
+	data, err := operations.Apply(ctx, q.object, jsonpatch.Limits{Depth: maxDepth, Copied: maxObject})
+	if errors.Is(err, jsonpatch.ErrTooMuchCopied) || len(data) > max(maxObject, len(q.object)) {
+		err = fmt.Errorf("the patch makes the object larger than %d bytes", maxObject)
+	}
+	if err == nil {
+		limits := bodycost.Limits{Depth: maxDepth, Bytes: freeCost + costFactor*len(data), Values: freeValues + len(data)/valueSize}
+		_, err = h.costs.JSON(ctx, data, reflect.TypeOf(q.r.Object), limits)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, &failure{h.name, fmt.Errorf("apply the patch in webhook response: %w", ctx.Err())}
+	case err != nil:
 		return nil, apierrors.NewInternalError(err)
 	}
 	object, err := decode(data, q.r)
@@ -45,39 +66,6 @@ func (h *hook) patched(q *question, patch []byte) (any, error) {
 		return nil, apierrors.NewInternalError(fmt.Errorf("admission webhook %q: %w", h.name, err))
 	}
 	return object, nil
-}
-
-// apply makes the change in steps that end before each copy, so that no more
-// than one copy goes beyond the bounds.
-func apply(document []byte, operations jsonpatch.Patch) (_ []byte, err error) {
-	if len(operations) > maxOperations {
-		return nil, fmt.Errorf("the patch has %d operations, more than %d", len(operations), maxOperations)
-	}
-	for copied := 0; len(operations) > 0; {
-		n := 1
-		for n < len(operations) && operations[n].Kind() != "copy" {
-			n++
-		}
-		if document, err = step(document, operations[:n]); err != nil {
-			return nil, err
-		}
-		operations = operations[n:]
-		if copied += len(document); len(document) > maxObject || len(operations) > 0 && copied > maxCopied {
-			return nil, fmt.Errorf("the patch makes the object larger than %d bytes", maxObject)
-		}
-	}
-	return document, nil
-}
-
-// step makes a part of the change. The library panics where an operation lacks
-// what it needs.
-func step(document []byte, operations jsonpatch.Patch) (_ []byte, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("malformed JSON patch: %v", p)
-		}
-	}()
-	return operations.Apply(document)
 }
 
 // decode returns data as an object of the type that r has. It is still the same

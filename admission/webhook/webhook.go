@@ -38,28 +38,18 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"iter"
 	"net/url"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/internal/bodycost"
+	"github.com/planekit/planekit/localcache"
 	admissionapi "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 )
-
-// A Source is a local copy of configurations; an informer.Informer is one. Its
-// objects are shared and never change.
-type Source[T any] interface {
-	All() iter.Seq[T]
-	// Subscribe reports changes after the copy shows them. stop waits until no
-	// call is running.
-	Subscribe(func(old, new T)) (stop func())
-	// Synced is closed once the first full list has arrived.
-	Synced() <-chan struct{}
-}
 
 // Match says whether a webhook's conditions let it be asked about a request,
 // which is described in asked but for its objects. It must not change anything
@@ -77,12 +67,10 @@ type Resolver interface {
 type Config struct {
 	// Mutating and Validating are local copies of the configurations. Nil means
 	// that there are none of the kind.
-	Mutating   Source[*registration.MutatingWebhookConfiguration]
-	Validating Source[*registration.ValidatingWebhookConfiguration]
+	Mutating   localcache.ListSubscriber[*registration.MutatingWebhookConfiguration]
+	Validating localcache.ListSubscriber[*registration.ValidatingWebhookConfiguration]
 	// Namespaces is a local copy of all namespaces, for namespaceSelector.
-	Namespaces interface {
-		Get(key string) (*corev1.Namespace, bool)
-	}
+	Namespaces localcache.Getter[*corev1.Namespace]
 	// Lookup reads a namespace, which the local copy does not have, from where it
 	// is stored. It fails with a NotFound API error when there is none.
 	Lookup func(ctx context.Context, name string) (*corev1.Namespace, error)
@@ -112,6 +100,7 @@ type Plugin struct {
 	synced chan struct{}
 	// Empty until the first full list of each.
 	mutating, validating atomic.Pointer[[]*hook]
+	costs                bodycost.Types
 }
 
 // New checks c. It starts nothing.

@@ -1,0 +1,210 @@
+package unsupported
+
+import (
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Where the fields that no row names are acted on: each file reads them.
+const (
+	kubeletFiles     = "../../kubelet/"
+	schedulerFiles   = "../../schedule/"
+	controllersFiles = "../../reconcile/controllers/"
+	serverFiles      = "../../apiserver/kube/"
+	pluginFiles      = "../../admission/"
+)
+
+// actedOn says of each type which file acts on which of its fields, by their names in Go.
+var actedOn = []struct {
+	of     any
+	fields map[string]string
+}{
+	{corev1.PodSpec{}, map[string]string{
+		kubeletFiles + "volumes.go":               "Volumes",
+		kubeletFiles + "plan_containers.go":       "InitContainers Containers RestartPolicy",
+		kubeletFiles + "terminate.go":             "TerminationGracePeriodSeconds",
+		kubeletFiles + "plan.go":                  "ActiveDeadlineSeconds",
+		kubeletFiles + "dns.go":                   "DNSPolicy DNSConfig",
+		kubeletFiles + "tokens.go":                "ServiceAccountName",
+		kubeletFiles + "sandboxconfig.go":         "HostNetwork HostPID HostIPC ShareProcessNamespace SecurityContext Hostname",
+		kubeletFiles + "credentials.go":           "ImagePullSecrets",
+		kubeletFiles + "hosts.go":                 "HostAliases",
+		kubeletFiles + "conditions.go":            "ReadinessGates",
+		pluginFiles + "serviceaccount/volume.go":  "AutomountServiceAccountToken",
+		pluginFiles + "priority/priority.go":      "PreemptionPolicy",
+		schedulerFiles + "predicates/selector.go": "NodeSelector Affinity",
+		schedulerFiles + "loop.go":                "NodeName SchedulerName SchedulingGates",
+		controllersFiles + "tainteviction.go":     "Tolerations",
+		schedulerFiles + "queue.go":               "Priority",
+		serverFiles + "pod_default.go":            "DeprecatedServiceAccount", // another name of ServiceAccountName
+		serverFiles + "pod_validate.go":           "EphemeralContainers",      // refused: pods/ephemeralcontainers is not served
+	}},
+	{corev1.Container{}, map[string]string{
+		kubeletFiles + "containerconfig.go": "Name Image Command Args WorkingDir Resources VolumeMounts Stdin StdinOnce TTY",
+		kubeletFiles + "sandboxconfig.go":   "Ports SecurityContext",
+		kubeletFiles + "env.go":             "Env EnvFrom",
+		kubeletFiles + "images.go":          "ImagePullPolicy",
+		kubeletFiles + "labels.go":          "TerminationMessagePath TerminationMessagePolicy",
+	}},
+	{corev1.PodSecurityContext{}, map[string]string{
+		kubeletFiles + "security.go":      "RunAsUser RunAsGroup RunAsNonRoot SeccompProfile",
+		kubeletFiles + "sandboxconfig.go": "SupplementalGroups FSGroup Sysctls",
+	}},
+	{corev1.SecurityContext{}, map[string]string{
+		kubeletFiles + "security.go": "Capabilities Privileged RunAsUser RunAsGroup RunAsNonRoot ReadOnlyRootFilesystem AllowPrivilegeEscalation ProcMount SeccompProfile",
+	}},
+	{corev1.Lifecycle{}, nil},
+	{corev1.VolumeMount{}, map[string]string{kubeletFiles + "containerconfig.go": "Name ReadOnly MountPath MountPropagation"}},
+	{corev1.ContainerPort{}, map[string]string{
+		controllersFiles + "endpointspods.go": "Name",
+		kubeletFiles + "sandboxconfig.go":     "ContainerPort Protocol HostIP",
+	}},
+	{corev1.EnvVarSource{}, map[string]string{kubeletFiles + "env.go": "FieldRef ResourceFieldRef ConfigMapKeyRef SecretKeyRef"}},
+	{corev1.EnvFromSource{}, map[string]string{kubeletFiles + "env.go": "Prefix ConfigMapRef SecretRef"}},
+	{corev1.ResourceRequirements{}, map[string]string{kubeletFiles + "containerconfig.go": "Limits Requests"}},
+	{corev1.EmptyDirVolumeSource{}, map[string]string{kubeletFiles + "volumes.go": "Medium"}},
+	{corev1.VolumeProjection{}, map[string]string{kubeletFiles + "projection.go": "Secret DownwardAPI ConfigMap ServiceAccountToken"}},
+	{corev1.Affinity{}, map[string]string{schedulerFiles + "predicates/selector.go": "NodeAffinity"}},
+	{corev1.NodeAffinity{}, map[string]string{schedulerFiles + "predicates/selector.go": "RequiredDuringSchedulingIgnoredDuringExecution"}},
+	{corev1.PodAffinity{}, nil},
+	{corev1.PodAntiAffinity{}, nil},
+	{corev1.Toleration{}, map[string]string{
+		schedulerFiles + "predicates/predicates.go": "Key Operator Value Effect",
+		controllersFiles + "tainteviction.go":       "TolerationSeconds",
+	}},
+	{corev1.Taint{}, map[string]string{
+		schedulerFiles + "predicates/predicates.go": "Key Value Effect",
+		controllersFiles + "tainteviction.go":       "TimeAdded",
+	}},
+	{corev1.ServiceSpec{}, map[string]string{
+		controllersFiles + "endpointspods.go":         "Ports Selector ClusterIP",
+		controllersFiles + "endpointsliceendpoint.go": "PublishNotReadyAddresses IPFamilies TrafficDistribution",
+		serverFiles + "service_address.go":            "ClusterIPs IPFamilyPolicy",
+		serverFiles + "service_allocation.go":         "AllocateLoadBalancerNodePorts",
+		serverFiles + "service.go":                    "SessionAffinityConfig LoadBalancerClass", // nothing without sessionAffinity and the type
+	}},
+	{corev1.ServicePort{}, map[string]string{
+		controllersFiles + "endpointspods.go":         "Name Protocol TargetPort",
+		controllersFiles + "endpointsliceendpoint.go": "AppProtocol",
+		serverFiles + "service.go":                    "Port",
+	}},
+	{appsv1.DeploymentSpec{}, map[string]string{
+		controllersFiles + "deployment.go":       "Replicas Selector Template",
+		controllersFiles + "deploymentplan.go":   "Strategy RevisionHistoryLimit Paused",
+		controllersFiles + "deploymentset.go":    "MinReadySeconds",
+		controllersFiles + "deploymentstatus.go": "ProgressDeadlineSeconds",
+	}},
+	{appsv1.ReplicaSetSpec{}, map[string]string{controllersFiles + "replicaset.go": "Replicas MinReadySeconds Selector Template"}},
+	{batchv1.JobSpec{}, map[string]string{
+		controllersFiles + "jobplan.go": "Parallelism Completions ActiveDeadlineSeconds PodFailurePolicy SuccessPolicy BackoffLimit " +
+			"BackoffLimitPerIndex MaxFailedIndexes Suspend",
+		controllersFiles + "jobpods.go":          "ManualSelector Template",
+		controllersFiles + "jobclaim.go":         "Selector",
+		controllersFiles + "ttlafterfinished.go": "TTLSecondsAfterFinished",
+		controllersFiles + "jobtally.go":         "CompletionMode PodReplacementPolicy",
+		controllersFiles + "job.go":              "ManagedBy",
+	}},
+}
+
+// TestEveryField: of each field of the types above, a row of the table says that nothing acts
+// on it, or a file is known that reads it. A field that a new k8s.io/api brings is neither.
+func TestEveryField(t *testing.T) {
+	named := namedFields(t)
+	for _, known := range actedOn {
+		typ := reflect.TypeOf(known.of)
+		readers := map[string]string{}
+		for file, fields := range known.fields {
+			for name := range strings.FieldsSeq(fields) {
+				readers[name] = file
+			}
+		}
+		for i := range typ.NumField() {
+			name := typ.Field(i).Name
+			file, acted := readers[name]
+			delete(readers, name)
+			if !acted && !named[typ.Name()+"."+name] {
+				t.Errorf("%s.%s: no row of the table names it, and no file is known that acts on it", typ.Name(), name)
+			}
+			if acted && !reads(t, file, name) {
+				t.Errorf("%s.%s: %s does not read it", typ.Name(), name, file)
+			}
+		}
+		for name := range readers {
+			t.Errorf("%s has no field %s", typ.Name(), name)
+		}
+	}
+}
+
+// namedFields are the fields on the paths of rows, such as "PodSpec.OS" and "PodOS.Name".
+func namedFields(t *testing.T) map[string]bool {
+	all, err := compileAll(Table())
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for _, rows := range all {
+		for _, row := range rows {
+			typ := row.kind
+			for _, s := range row.steps {
+				field := typ.FieldByIndex(s.index)
+				named[typ.Name()+"."+field.Name] = true
+				for typ = field.Type; typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice; {
+					typ = typ.Elem()
+				}
+			}
+		}
+	}
+	return named
+}
+
+// reads reports whether a file of Go has a selector with the name of a field.
+func reads(t *testing.T, file, name string) bool {
+	source, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return regexp.MustCompile(`\.` + name + `\b`).Match(source)
+}
+
+// unread are the fields that nothing but the API server's checks reads. When a part starts to
+// act on one, its row goes.
+var unread = map[string]string{
+	"LivenessProbe": "kubelet", "ReadinessProbe": "kubelet", "StartupProbe": "kubelet",
+	"PostStart": "kubelet", "PreStop": "kubelet", "StopSignal": "kubelet", "VolumeDevices": "kubelet",
+	"SetHostnameAsFQDN": "kubelet", "HostnameOverride": "kubelet", "HostUsers": "kubelet",
+	"RestartPolicyRules": "kubelet", "RecursiveReadOnly": "kubelet", "FileKeyRef": "kubelet",
+	"SELinuxOptions": "kubelet", "AppArmorProfile": "kubelet", "SupplementalGroupsPolicy": "kubelet",
+	"FSGroupChangePolicy": "kubelet", "ResizePolicy": "kubelet", "EnableServiceLinks": "kubelet",
+	"ClusterTrustBundle": "kubelet", "PodCertificate": "kubelet",
+	"PreferredDuringSchedulingIgnoredDuringExecution": "schedule",
+}
+
+// TestStaleRows: the table shrinks as things are built. A row about a field that its part has
+// begun to read is to be removed, or to say what is still missing.
+func TestStaleRows(t *testing.T) {
+	named := namedFields(t)
+	for name, part := range unread {
+		row := false
+		for field := range named {
+			row = row || strings.HasSuffix(field, "."+name)
+		}
+		if !row {
+			t.Errorf("%s: no row names it any more: remove it here", name)
+		}
+		err := eachSource("../../"+part, func(file string) {
+			if reads(t, file, name) {
+				t.Errorf("%s reads %s: remove its row from the table, or say what is missing still", file, name)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

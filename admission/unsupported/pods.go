@@ -1,0 +1,134 @@
+package unsupported
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const (
+	// notWeighed is the effect of what the scheduler should prefer.
+	notWeighed = "the scheduler does not weigh preferences yet"
+	// pending is the effect of a hard constraint that the scheduler cannot judge.
+	pending = "not supported yet: the pod stays Pending"
+)
+
+// podFields are fields of pods but those of containers.
+func podFields() []Row {
+	return []Row{
+		{In: Pods, Path: "volumes[]", When: func(value any, _ []any) bool { return strange(value.(corev1.Volume)) },
+			Effect: "no node mounts this kind of volume yet: the pod does not start (emptyDir, hostPath, configMap, secret, downwardAPI and projected work)"},
+		{In: Pods, Path: "volumes[].emptyDir.sizeLimit", When: onDisk, Effect: "not enforced yet unless the medium is Memory"},
+		{In: Pods, Path: "volumes[].emptyDir.medium", When: hugePages, Effect: "not supported yet: the pod does not start"},
+		{In: Pods, Path: "volumes[].projected.sources[].clusterTrustBundle", Effect: "not supported yet: the pod does not start"},
+		{In: Pods, Path: "volumes[].projected.sources[].podCertificate", Effect: "not supported yet: the pod does not start"},
+		{In: Pods, Path: "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution", Effect: notWeighed},
+		{In: Pods, Path: "affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution", Effect: pending},
+		{In: Pods, Path: "affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution", Effect: notWeighed},
+		{In: Pods, Path: "affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution", Effect: pending},
+		{In: Pods, Path: "affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution", Effect: notWeighed},
+		{In: Pods, Path: "topologySpreadConstraints[].whenUnsatisfiable", When: is(corev1.DoNotSchedule), Effect: pending},
+		{In: Pods, Path: "topologySpreadConstraints[].whenUnsatisfiable", When: is(corev1.ScheduleAnyway), Effect: notWeighed},
+		{In: Pods, Path: "resourceClaims", Effect: pending},
+		{In: Pods, Path: "schedulingGroup", Effect: pending},
+		{In: Pods, Path: "priorityClassName", When: preempts,
+			Effect: "pods are scheduled in the order of their priority, and none is preempted for another yet"},
+		{In: Pods, Path: "runtimeClassName", Effect: "taken for the name of the runtime's handler: no RuntimeClass is read yet"},
+		{In: Pods, Path: "subdomain", Effect: "written to /etc/hosts of the pod; there is no DNS in the cluster yet that would know it"},
+		{In: Pods, Path: "setHostnameAsFQDN", When: isPointerTo(true), Effect: "the host name stays the short one"},
+		{In: Pods, Path: "hostnameOverride", Effect: "the host name stays that of hostname, or the pod's name"},
+		{In: Pods, Path: "hostUsers", When: isPointerTo(false), Effect: "the pod runs in the host's user namespace nevertheless"},
+		{In: Pods, Path: "os.name", When: isNot(corev1.Linux), Effect: "nodes run Linux containers only"},
+		{In: Pods, Path: "enableServiceLinks", When: never, Effect: "containers get no variables of services yet (no warning: it is on by default)"},
+		{In: Pods, Path: "resources", Effect: "the scheduler counts it; no limit for the pod as a whole is set on the node yet"},
+		{In: Pods, Path: "overhead", Effect: "the scheduler counts it; the pod's cgroup on the node does not grow by it yet"},
+		{In: Pods, Path: "securityContext.seLinuxOptions", Effect: "not passed to the runtime yet"},
+		{In: Pods, Path: "securityContext.seLinuxChangePolicy", Effect: "volumes are not labelled for SELinux yet"},
+		{In: Pods, Path: "securityContext.appArmorProfile", Effect: "not passed to the runtime yet: its default profile applies"},
+		{In: Pods, Path: "securityContext.windowsOptions", Effect: "nodes run Linux containers only"},
+		{In: Pods, Path: "securityContext.supplementalGroupsPolicy", When: isPointerTo(corev1.SupplementalGroupsPolicyStrict),
+			Effect: "groups of the image are merged nevertheless"},
+		{In: Pods, Path: "securityContext.fsGroupChangePolicy", When: isPointerTo(corev1.FSGroupChangeOnRootMismatch),
+			Effect: "the group of volumes is set each time nevertheless"},
+	}
+}
+
+// strange reports whether no node can mount a volume.
+func strange(v corev1.Volume) bool {
+	return v.HostPath == nil && v.EmptyDir == nil && v.ConfigMap == nil && v.Secret == nil && v.DownwardAPI == nil && v.Projected == nil
+}
+
+// never is the condition of what is listed and not warned of.
+func never(any, []any) bool { return false }
+
+// hugePages reports whether an emptyDir asks for huge pages, of any size.
+func hugePages(value any, _ []any) bool {
+	return strings.HasPrefix(string(value.(corev1.StorageMedium)), string(corev1.StorageMediumHugePages))
+}
+
+// onDisk reports whether the emptyDir around a field is on disk.
+func onDisk(_ any, parents []any) bool {
+	return parents[len(parents)-1].(*corev1.EmptyDirVolumeSource).Medium != corev1.StorageMediumMemory
+}
+
+// preempts reports whether a pod's priority would preempt others.
+func preempts(_ any, parents []any) bool {
+	policy := parents[len(parents)-1].(*corev1.PodSpec).PreemptionPolicy
+	return policy == nil || *policy != corev1.PreemptNever
+}
+
+// containerFields are fields of containers and init containers.
+func containerFields() []Row {
+	const probes = "nothing runs probes here yet: "
+	return []Row{
+		{In: Pods, Path: "containers[].livenessProbe", Effect: probes + "a container that hangs is not restarted"},
+		{In: Pods, Path: "containers[].readinessProbe", Effect: probes + "the container counts as ready when it runs"},
+		{In: Pods, Path: "containers[].startupProbe", Effect: probes + "the container counts as started when it runs"},
+		{In: Pods, Path: "containers[].lifecycle.postStart", Effect: "hooks are not run yet"},
+		{In: Pods, Path: "containers[].lifecycle.preStop", Effect: "hooks are not run yet: the container gets its stop signal at once"},
+		{In: Pods, Path: "containers[].lifecycle.stopSignal", Effect: "the signal is that of the image, or SIGTERM"},
+		{In: Pods, Path: "containers[].ports[].hostPort", When: mapped,
+			Effect: "the scheduler reserves it; nothing forwards from the host's port to the pod yet"},
+		{In: Pods, Path: mainRestartPolicy, Effect: "only the pod's restartPolicy applies"},
+		{In: Pods, Path: "containers[].restartPolicyRules", Effect: "exit codes are not looked at yet: the restart policy applies"},
+		{In: Pods, Path: "containers[].resizePolicy", Effect: "containers are not resized in place yet"},
+		{In: Pods, Path: "containers[].resources.claims", Effect: pending},
+		{In: Pods, Path: "containers[].resources.limits", When: unenforced,
+			Effect: "only limits of cpu and memory are enforced on nodes yet"},
+		{In: Pods, Path: "containers[].volumeDevices", Effect: "block devices are not passed to containers yet"},
+		{In: Pods, Path: "containers[].volumeMounts[].subPath", Effect: "not supported yet: the container does not start"},
+		{In: Pods, Path: "containers[].volumeMounts[].subPathExpr", Effect: "not supported yet: the container does not start"},
+		{In: Pods, Path: "containers[].volumeMounts[].recursiveReadOnly", When: recursive,
+			Effect: "mounts below the volume stay writable: only the volume itself is read-only"},
+		{In: Pods, Path: "containers[].env[].valueFrom.fileKeyRef", Effect: "not supported yet: the container does not start"},
+		{In: Pods, Path: "containers[].securityContext.seLinuxOptions", Effect: "not passed to the runtime yet"},
+		{In: Pods, Path: "containers[].securityContext.appArmorProfile", Effect: "not passed to the runtime yet: its default profile applies"},
+		{In: Pods, Path: "containers[].securityContext.windowsOptions", Effect: "nodes run Linux containers only"},
+	}
+}
+
+// mapped reports whether a port of the host would have to be forwarded: in the host's network
+// the container itself listens on it.
+func mapped(_ any, parents []any) bool {
+	for _, p := range parents {
+		if spec, ok := p.(*corev1.PodSpec); ok {
+			return !spec.HostNetwork
+		}
+	}
+	return true
+}
+
+// unenforced reports whether there are limits of what no node limits.
+func unenforced(value any, _ []any) bool {
+	for name := range value.(corev1.ResourceList) {
+		if name == corev1.ResourceEphemeralStorage || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
+			return true
+		}
+	}
+	return false
+}
+
+func recursive(value any, _ []any) bool {
+	mode := value.(*corev1.RecursiveReadOnlyMode)
+	return *mode != corev1.RecursiveReadOnlyDisabled
+}

@@ -1,0 +1,139 @@
+package unsupported
+
+import (
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// A Row names a kind or a field that is stored and that nothing acts on.
+type Row struct {
+	// In is the resource, as in "services" or "ingresses.networking.k8s.io", or [Pods].
+	In string
+	// Path is the field, as in "spec.ports[].nodePort"; empty for the kind as a whole. Of [Pods]
+	// it begins below the pod's spec.
+	Path string
+	// Effect says what happens instead. It follows the path and a colon.
+	Effect string
+	// When reports whether a value that is set asks for what is missing; nil means that any
+	// value but the zero one does. parents are pointers to the structs around the field, the
+	// object first. Neither may be changed. Of a row without a path, value is the object.
+	When func(value any, parents []any) bool
+}
+
+// Pods stands for the specs of pods and of the templates of workloads.
+const Pods = "pod specs"
+
+// templates says where each resource has the spec of a pod.
+var templates = map[string]string{
+	"pods":                   "spec.",
+	"deployments.apps":       "spec.template.spec.",
+	"replicasets.apps":       "spec.template.spec.",
+	"jobs.batch":             "spec.template.spec.",
+	"replicationcontrollers": "spec.template.spec.",
+}
+
+// objects has the Go type of each resource with rows about fields.
+var objects = map[string]any{
+	"pods":                   &corev1.Pod{},
+	"deployments.apps":       &appsv1.Deployment{},
+	"replicasets.apps":       &appsv1.ReplicaSet{},
+	"jobs.batch":             &batchv1.Job{},
+	"replicationcontrollers": &corev1.ReplicationController{},
+	"services":               &corev1.Service{},
+	"nodes":                  &corev1.Node{},
+	"namespaces":             &corev1.Namespace{},
+}
+
+// paths returns the row's path and, of a field of containers, that of init containers.
+func (r Row) paths() []string {
+	if rest, ok := strings.CutPrefix(r.Path, "containers[]."); ok && r.Path != mainRestartPolicy {
+		return []string{r.Path, "initContainers[]." + rest}
+	}
+	return []string{r.Path}
+}
+
+// mainRestartPolicy makes a sidecar of an init container, and has no effect on others.
+const mainRestartPolicy = "containers[].restartPolicy"
+
+// Table returns what nothing acts on, in planekit as a whole: its controllers, scheduler,
+// kubelet and example cluster.
+func Table() []Row {
+	return slices.Concat(kinds(), clusterFields(), podFields(), containerFields())
+}
+
+// kinds are the kinds that nothing acts on at all.
+func kinds() []Row {
+	return []Row{
+		{In: "statefulsets.apps", Effect: "no controller acts on it yet: no pods are made"},
+		{In: "daemonsets.apps", Effect: "no controller acts on it yet: no pods are made"},
+		{In: "cronjobs.batch", Effect: "no controller acts on it yet: no jobs are made"},
+		{In: "podtemplates", Effect: "nothing makes pods of it"},
+		{In: "persistentvolumeclaims", Effect: "no controller binds it to a volume yet: it stays Pending, and so do pods that use it"},
+		{In: "persistentvolumes", Effect: "no controller binds it to a claim, and no node mounts it yet"},
+		{In: "storageclasses.storage.k8s.io", Effect: "nothing provisions volumes of it yet"},
+		{In: "csidrivers.storage.k8s.io", Effect: "nothing talks to CSI drivers yet"},
+		{In: "csinodes.storage.k8s.io", Effect: "nothing talks to CSI drivers yet"},
+		{In: "csistoragecapacities.storage.k8s.io", Effect: "the scheduler does not look at the capacity of storage yet"},
+		{In: "volumeattachments.storage.k8s.io", Effect: "nothing attaches volumes yet"},
+		{In: "ingresses.networking.k8s.io", Effect: "no ingress controller is part of the cluster: nothing is reachable through it unless you run one"},
+		{In: "ingressclasses.networking.k8s.io", Effect: "no ingress controller is part of the cluster"},
+		{In: "networkpolicies.networking.k8s.io", Effect: "nothing enforces it yet: all pods reach each other"},
+		{In: "ipaddresses.networking.k8s.io", Effect: "the addresses of services are not taken from it"},
+		{In: "servicecidrs.networking.k8s.io", Effect: "the addresses of services are not taken from it"},
+		{In: "runtimeclasses.node.k8s.io", Effect: "nothing reads it yet: a pod's runtimeClassName is taken for the name of the handler, without overhead and node selector"},
+		{In: "validatingadmissionpolicies.admissionregistration.k8s.io", Effect: "it is not evaluated yet: it refuses nothing"},
+		{In: "validatingadmissionpolicybindings.admissionregistration.k8s.io", Effect: "it is not evaluated yet: it refuses nothing"},
+	}
+}
+
+// clusterFields are fields of what is no workload.
+func clusterFields() []Row {
+	const podSecurity = "pod-security.kubernetes.io/"
+	return []Row{
+		{In: "services", Path: "spec.clusterIP", When: isNot(corev1.ClusterIPNone),
+			Effect: "nothing forwards from cluster IPs to pods yet: clients reach the pods by their own addresses"},
+		{In: "services", Path: "spec.ports[].nodePort", Effect: "no node listens on node ports yet"},
+		{In: "services", Path: "spec.type", When: is(corev1.ServiceTypeLoadBalancer), Effect: "nothing makes load balancers: the external address stays pending"},
+		{In: "services", Path: "spec.externalName", Effect: "there is no DNS in the cluster yet that would answer with it"},
+		{In: "services", Path: "spec.externalIPs", Effect: "nothing forwards from external addresses to pods yet"},
+		{In: "services", Path: "spec.sessionAffinity", When: is(corev1.ServiceAffinityClientIP), Effect: "nothing forwards to pods yet, so no client stays with one"},
+		{In: "services", Path: "spec.loadBalancerIP", Effect: "nothing makes load balancers"},
+		{In: "services", Path: "spec.loadBalancerSourceRanges", Effect: "nothing makes load balancers, so nothing filters"},
+		{In: "services", Path: "spec.externalTrafficPolicy", When: is(corev1.ServiceExternalTrafficPolicyLocal), Effect: "nothing forwards from node ports to pods yet"},
+		{In: "services", Path: "spec.healthCheckNodePort", Effect: "no node answers health checks of load balancers yet"},
+		{In: "services", Path: "spec.internalTrafficPolicy", When: isPointerTo(corev1.ServiceInternalTrafficPolicyLocal), Effect: "nothing forwards from cluster IPs to pods yet"},
+		{In: "services", Path: "spec.trafficDistribution", Effect: "endpoint slices carry the hints, and nothing that forwards reads them yet"},
+		{In: "nodes", Path: "spec.taints[].effect", When: is(corev1.TaintEffectPreferNoSchedule), Effect: "the scheduler does not weigh it yet: only NoSchedule and NoExecute keep pods away"},
+		{In: "namespaces", Path: "metadata.labels", Effect: "labels " + podSecurity + "... have no effect: Pod Security is not enforced yet",
+			When: func(value any, _ []any) bool {
+				for key := range value.(map[string]string) {
+					if strings.HasPrefix(key, podSecurity) {
+						return true
+					}
+				}
+				return false
+			}},
+	}
+}
+
+// is returns a condition that is true of one value.
+func is[T comparable](want T) func(any, []any) bool {
+	return func(value any, _ []any) bool { return value == any(want) }
+}
+
+// isNot returns a condition that is false of one value.
+func isNot[T comparable](but T) func(any, []any) bool {
+	return func(value any, _ []any) bool { return value != any(but) }
+}
+
+// isPointerTo returns a condition that is true of a pointer to one value.
+func isPointerTo[T comparable](want T) func(any, []any) bool {
+	return func(value any, _ []any) bool {
+		p, ok := value.(*T)
+		return ok && p != nil && *p == want
+	}
+}

@@ -1,0 +1,132 @@
+// Package unsupported says what the cluster accepts and nothing acts on yet.
+//
+// One table, [Table], lists the kinds and fields that are stored and have no effect, and what
+// happens instead. A [Plugin] looks every write up in it:
+//
+//	plugin, err := unsupported.New(unsupported.Config{Lookup: lookup, Event: recorder.Event})
+//	if err != nil { ... }
+//	chain.Validators = append(chain.Validators, plugin)
+//	go plugin.Run(ctx)
+//
+// The client gets a Warning header for each row that applies, with the field's path first, and
+// the object an event with the reason NotImplemented, once for each of its generations. A write
+// is never refused, and never waits: events are written by Run, at a bounded rate, and those
+// that do not fit its queue are dropped.
+//
+// Pods that a workload's controller makes are not looked at: the workload's template was. Nor
+// is what the API server itself writes. An update is looked at again if it changes the spec.
+//
+// The table is as true as its owner keeps it. A row is removed when what it misses is built; the
+// package's tests demand of every field of a pod, a service and the workloads that either a row
+// names it or a source file acts on it. [Markdown] renders the table for people.
+package unsupported
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/authn/user"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Reason is the reason of the events.
+const Reason = "NotImplemented"
+
+// Config configures a [Plugin].
+type Config struct {
+	// Table is what to look for; nil means [Table].
+	Table []Row
+	// Lookup reads the metadata of a stored object. Run calls it before it writes an event, so
+	// that a write which failed after admission gets none. Must be set.
+	Lookup func(ctx context.Context, resource admission.GroupVersionResource, kind admission.GroupVersionKind, namespace, name string) (metav1.Object, error)
+	// Event records an event; *events.Recorder has such a method. Must be set.
+	Event func(about runtime.Object, eventType, reason, message string)
+	// Log receives, at V(1), the events that were dropped. The zero Logger is silent.
+	Log logr.Logger
+}
+
+// Plugin warns of what nothing acts on.
+type Plugin struct {
+	config Config
+	// rows are by resource and group, as in "deployments.apps".
+	rows  map[string][]compiled
+	queue chan notice // of size queueSize
+}
+
+// New compiles the table. A row that names a field which does not exist is an error.
+func New(c Config) (*Plugin, error) {
+	if c.Lookup == nil || c.Event == nil {
+		return nil, errors.New("unsupported: Lookup and Event must be set")
+	}
+	if c.Table == nil {
+		c.Table = Table()
+	}
+	rows, err := compileAll(c.Table)
+	if err != nil {
+		return nil, err
+	}
+	return &Plugin{config: c, rows: rows, queue: make(chan notice, queueSize)}, nil
+}
+
+// Validate warns the client and queues an event. It never refuses.
+func (p *Plugin) Validate(_ context.Context, r *admission.Request) error {
+	rows := p.rows[resourceName(r.Resource)]
+	if len(rows) == 0 || r.Subresource != "" || r.Operation != admission.Create && r.Operation != admission.Update {
+		return nil
+	}
+	object, ok := r.Object.(metav1.Object)
+	if !ok || object.GetDeletionTimestamp() != nil || fromTemplate(object) || r.User != nil && r.User.Name == user.APIServer {
+		return nil
+	}
+	found := find(rows, r.Kind, r.Object)
+	if old, ok := r.OldObject.(metav1.Object); ok && old.GetGeneration() == object.GetGeneration() &&
+		slices.Equal(found, find(rows, r.Kind, r.OldObject)) {
+		return nil
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	if r.Warn != nil {
+		for _, text := range atMost(found, warnings) {
+			r.Warn(text)
+		}
+	}
+	if !r.DryRun {
+		p.announce(r, object, found)
+	}
+	return nil
+}
+
+// resourceName is the name of a resource as kubectl writes it.
+func resourceName(r admission.GroupVersionResource) string {
+	if r.Group == "" {
+		return r.Resource
+	}
+	return r.Resource + "." + r.Group
+}
+
+// fromTemplate reports whether a controller made object from the template of a workload that
+// was looked at itself.
+func fromTemplate(object metav1.Object) bool {
+	owner := metav1.GetControllerOf(object)
+	return owner != nil && slices.Contains([]string{
+		"apps/v1 Deployment", "apps/v1 ReplicaSet", "batch/v1 Job", "v1 ReplicationController",
+	}, owner.APIVersion+" "+owner.Kind)
+}
+
+// reference returns what an event about the object of a request refers to.
+func reference(r *admission.Request, object metav1.Object) corev1.ObjectReference {
+	version := r.Kind.Version
+	if r.Kind.Group != "" {
+		version = r.Kind.Group + "/" + version
+	}
+	return corev1.ObjectReference{
+		APIVersion: version, Kind: r.Kind.Kind,
+		Namespace: r.Namespace, Name: object.GetName(), UID: object.GetUID(),
+	}
+}
