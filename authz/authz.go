@@ -9,6 +9,8 @@
 //		User: u, Verb: "get", Resource: "pods", Namespace: "default", Name: "web",
 //	})
 //
+// [Handler] puts an authorizer in front of any http.Handler.
+//
 // Ways of deciding are packages below this one (rbac ...). This package knows
 // nothing of Kubernetes types; its words are those of the Kubernetes
 // authorization attributes

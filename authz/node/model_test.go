@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/authz"
+	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -136,26 +137,22 @@ func runModel(t *testing.T, seed uint64) {
 	}
 }
 
-// change puts or removes an object in the model and tells the authorizer.
-func change[T any](f *feed[*T], objects map[string]*T, key string, gone bool, object *T) {
-	old := objects[key]
-	if gone && old == nil {
+// change puts or removes an object in the model and in the cache.
+func change[T localcache.Object](f *feed[T], objects map[string]T, key string, gone bool, object T) {
+	if gone {
+		delete(objects, key)
+		f.Delete(key)
 		return
 	}
-	delete(objects, key)
-	if gone {
-		object = nil
-	} else {
-		objects[key] = object
-	}
-	f.event(old, object)
+	objects[key] = object
+	f.Put(object)
 }
 
 // TestConcurrent decides while pods come and go; one that stays is never lost.
 func TestConcurrent(t *testing.T) {
 	c := start(t, nil)
 	stays := everything()
-	c.pods.event(nil, stays)
+	c.pods.Put(stays)
 	var work sync.WaitGroup
 	stop := make(chan struct{})
 	for range 4 {
@@ -176,14 +173,14 @@ func TestConcurrent(t *testing.T) {
 	for i := range 2000 {
 		p := everything()
 		p.Name = fmt.Sprint("p", i%7)
-		c.pods.event(nil, p)
+		c.pods.Put(p)
 		changed := stays.DeepCopy()
 		changed.Spec.EphemeralContainers = append(changed.Spec.EphemeralContainers[:1:1], corev1.EphemeralContainer{
 			EphemeralContainerCommon: corev1.EphemeralContainerCommon{EnvFrom: []corev1.EnvFromSource{
 				{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: local(fmt.Sprint("s", i))}}}}})
-		c.pods.event(stays, changed)
+		c.pods.Put(changed)
 		stays = changed
-		c.pods.event(p, nil)
+		c.pods.Delete(localcache.KeyOf(p))
 	}
 	close(stop)
 	work.Wait()
@@ -200,7 +197,7 @@ func BenchmarkAuthorize(b *testing.B) {
 			p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{local(fmt.Sprint("pull", i))}
 			p.Spec.Volumes = p.Spec.Volumes[:2]
 			p.Spec.InitContainers, p.Spec.Containers, p.Spec.EphemeralContainers = nil, nil, nil
-			c.pods.event(nil, p)
+			c.pods.Put(p)
 		}
 		for what, at := range map[string]authz.Attributes{
 			"own":    {Verb: "get", Resource: "secrets", Namespace: "shop", Name: fmt.Sprint("pull", n-1)},
@@ -222,7 +219,7 @@ func BenchmarkAuthorize(b *testing.B) {
 // TestAllocations: allowing costs no memory.
 func TestAllocations(t *testing.T) {
 	c := start(t, nil)
-	c.pods.event(nil, everything())
+	c.pods.Put(everything())
 	at := authz.Attributes{User: kubelet("n1"), Verb: "get", Resource: "secrets", Namespace: "shop", Name: "pull"}
 	ctx := t.Context()
 	if n := testing.AllocsPerRun(1000, func() {

@@ -39,27 +39,21 @@ import (
 
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
+	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// Source reports the objects there are as (nil, new), then each change, deletions
-// as (old, nil), in order and from one goroutine. old is always what was reported
-// before. stop waits until no call is running.
-type Source[T any] interface {
-	Subscribe(func(old, new T)) (stop func())
-}
-
 // Config says where pods and volumes are known from. Pods must be set.
 type Config struct {
-	Pods Source[*corev1.Pod]
+	Pods localcache.Subscriber[*corev1.Pod]
 	// Volumes are all persistent volumes. If nil, no node reads any.
-	Volumes Source[*corev1.PersistentVolume]
+	Volumes localcache.Subscriber[*corev1.PersistentVolume]
 	// Attachments are all volume attachments. If nil, no node reads any.
-	Attachments Source[*storagev1.VolumeAttachment]
+	Attachments localcache.Subscriber[*storagev1.VolumeAttachment]
 	// Slices are all resource slices. If nil, no node reads one by its name.
-	Slices Source[*resourcev1.ResourceSlice]
+	Slices localcache.Subscriber[*resourcev1.ResourceSlice]
 	// Rest is asked about what does not depend on a node's pods. If nil, there is
 	// no opinion about that.
 	Rest authz.Authorizer

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/authz/node"
+	"github.com/planekit/planekit/localcache"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -20,31 +20,19 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// feed is what an informer is to the authorizer: it reports what it is told.
-type feed[T any] struct {
-	mu      sync.Mutex
-	handler func(old, new T)
-	ready   chan struct{}
+// feed is a cache that tells when it has been subscribed to.
+type feed[T localcache.Object] struct {
+	*localcache.Map[T]
+	ready chan struct{}
 }
 
-func newFeed[T any]() *feed[T] { return &feed[T]{ready: make(chan struct{})} }
-
-func (f *feed[T]) Subscribe(handler func(old, new T)) (stop func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.handler = handler
-	close(f.ready)
-	return func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.handler = nil
-	}
+func newFeed[T localcache.Object]() *feed[T] {
+	return &feed[T]{localcache.NewMap[T](), make(chan struct{})}
 }
 
-func (f *feed[T]) event(old, new T) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.handler(old, new)
+func (f *feed[T]) Subscribe(handle func(old, new T)) (stop func()) {
+	defer close(f.ready)
+	return f.Map.Subscribe(handle)
 }
 
 // cluster is an authorizer that runs and what it follows.
@@ -126,7 +114,7 @@ func Example() {
 	done := make(chan error)
 	go func() { done <- nodes.Run(ctx) }()
 	<-pods.ready
-	pods.event(nil, &corev1.Pod{
+	pods.Put(&corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
 		Spec:       corev1.PodSpec{NodeName: "n1", ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}}},
 	})
@@ -217,9 +205,9 @@ func TestReferences(t *testing.T) {
 	c.wants(t, authz.NoOpinion, none, opened...)
 	waiting := p.DeepCopy()
 	waiting.Spec.NodeName = ""
-	c.pods.event(nil, waiting)
+	c.pods.Put(waiting)
 	c.wants(t, authz.NoOpinion, none, opened...)
-	c.pods.event(waiting, p)
+	c.pods.Put(p)
 	c.wants(t, authz.Allow, "", opened...)
 	c.wants(t, authz.NoOpinion, none, "get /secrets shop/other", "get /secrets other/pull", "get /configmaps shop/pull",
 		"create /serviceaccounts/token shop/other", "get /pods shop/other", "get /persistentvolumeclaims other/disk")
@@ -228,11 +216,11 @@ func TestReferences(t *testing.T) {
 			t.Errorf("%+v: %v", u, d)
 		}
 	}
-	c.pods.event(p, nil)
+	c.pods.Delete(localcache.KeyOf(p))
 	c.wants(t, authz.NoOpinion, none, opened...)
 
 	p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
-	c.pods.event(nil, p)
+	c.pods.Put(p)
 	c.wants(t, authz.Allow, "", "get /pods shop/all")
 	c.wants(t, authz.NoOpinion, none, "get /secrets shop/pull", "create /serviceaccounts/token shop/robot")
 }
@@ -275,19 +263,19 @@ func TestVolumes(t *testing.T) {
 				opened = append(opened, "get /secrets "+s)
 			}
 			c := start(t, nil)
-			c.volumes.event(nil, free)
-			c.pods.event(nil, pod)
+			c.volumes.Put(free)
+			c.pods.Put(pod)
 			c.wants(t, authz.NoOpinion, none, opened...)
-			c.volumes.event(free, volume)
+			c.volumes.Put(volume)
 			c.wants(t, authz.Allow, "", opened...)
 			for _, s := range test.closed {
 				c.wants(t, authz.NoOpinion, none, "get /secrets "+s)
 			}
-			c.pods.event(pod, nil)
+			c.pods.Delete(localcache.KeyOf(pod))
 			c.wants(t, authz.NoOpinion, none, opened...)
-			c.pods.event(nil, pod)
+			c.pods.Put(pod)
 			c.wants(t, authz.Allow, "", opened...)
-			c.volumes.event(volume, nil)
+			c.volumes.Delete("pv")
 			c.wants(t, authz.NoOpinion, none, opened...)
 		})
 	}
@@ -299,20 +287,20 @@ func TestLimits(t *testing.T) {
 		return authz.Allow, "rest", nil
 	})
 	c := start(t, rest)
-	c.attachments.event(nil, &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "n1"}})
-	c.attachments.event(nil, &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "n2"}})
+	c.attachments.Put(&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "n1"}})
+	c.attachments.Put(&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "n2"}})
 
 	first, second := "n1", "n2"
 	slice := func(name string, node *string) *resourcev1.ResourceSlice {
 		return &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourcev1.ResourceSliceSpec{NodeName: node}}
 	}
-	c.slices.event(nil, slice("a", &first))
-	c.slices.event(slice("a", &first), slice("a", &first))
-	c.slices.event(nil, slice("b", &first))
-	c.slices.event(slice("b", &first), slice("b", &second))
-	c.slices.event(nil, slice("c", &first))
-	c.slices.event(slice("c", &first), nil)
-	c.slices.event(nil, slice("c", nil))
+	c.slices.Put(slice("a", &first))
+	c.slices.Put(slice("a", &first))
+	c.slices.Put(slice("b", &first))
+	c.slices.Put(slice("b", &second))
+	c.slices.Put(slice("c", &first))
+	c.slices.Delete("c")
+	c.slices.Put(slice("c", nil))
 
 	c.wants(t, authz.Allow, "rest", "get /services shop/web", "create /events shop/", "get node.k8s.io/runtimeclasses /x",
 		"get x.io/secrets shop/x")

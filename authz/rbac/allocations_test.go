@@ -6,6 +6,7 @@ import (
 
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
+	"github.com/planekit/planekit/localcache"
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
@@ -13,9 +14,9 @@ import (
 // subject, costs no memory.
 func TestAllowAllocatesNothing(t *testing.T) {
 	p := newPolicy()
-	p.clusterRoles = newCopy(clusterRole("r", getPods), clusterRole("paths", rbacv1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/logs/*"}}),
+	p.clusterRoles = localcache.NewMap(clusterRole("r", getPods), clusterRole("paths", rbacv1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/logs/*"}}),
 		clusterRole("named", rbacv1.PolicyRule{Verbs: []string{"update"}, APIGroups: []string{"apps"}, Resources: []string{"*/scale"}, ResourceNames: []string{"web"}}))
-	p.clusterRoleBindings.objects = append(p.clusterRoleBindings.objects,
+	p.clusterRoleBindings = localcache.NewMap(
 		clusterBinding("u", "r", rbacv1.Subject{Kind: "User", Name: "jane"}), clusterBinding("g", "paths", rbacv1.Subject{Kind: "Group", Name: "devs"}),
 		clusterBinding("s", "named", rbacv1.Subject{Kind: "ServiceAccount", Namespace: "shop", Name: "web"}))
 	a := p.start(t)

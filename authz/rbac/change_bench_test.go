@@ -6,6 +6,7 @@ import (
 
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
+	"github.com/planekit/planekit/localcache"
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
@@ -15,11 +16,10 @@ func BenchmarkChange(b *testing.B) {
 	for _, n := range []int{10, 1000, 50_000} {
 		b.Run(fmt.Sprintf("bindings=%d", n), func(b *testing.B) {
 			p := newPolicy()
-			p.clusterRoles = newCopy(clusterRole("r", getPods))
+			p.clusterRoles = localcache.NewMap(clusterRole("r", getPods))
 			for i := range n {
 				name := fmt.Sprint("user-", i)
-				p.clusterRoleBindings.objects = append(p.clusterRoleBindings.objects,
-					clusterBinding(name, "r", rbacv1.Subject{Kind: "User", Name: name}))
+				p.clusterRoleBindings.Put(clusterBinding(name, "r", rbacv1.Subject{Kind: "User", Name: name}))
 			}
 			a := p.start(b)
 			bound := clusterBinding("new", "r", rbacv1.Subject{Kind: "User", Name: "new"})
@@ -33,9 +33,9 @@ func BenchmarkChange(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				p.clusterRoleBindings.event(nil, bound)
+				p.clusterRoleBindings.Put(bound)
 				wait(authz.Allow)
-				p.clusterRoleBindings.event(bound, nil)
+				p.clusterRoleBindings.Delete("new")
 				wait(authz.NoOpinion)
 			}
 		})

@@ -4,23 +4,24 @@ import (
 	"context"
 	"time"
 
+	"github.com/planekit/planekit/localcache"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// catchUp is how often a source is looked at again for objects that have not
-// been reported and never will be, because they are gone.
+// catchUp is how often a cache is looked at again for objects that have not been
+// reported and never will be, because they are gone.
 const catchUp = 10 * time.Millisecond
 
-// follow has the changes of source applied. The returned functions end that,
-// and wait until all objects that source has been synced with are reported: a
-// source is synced when it has them, which is before all its followers do.
+// follow applies the changes of cache. The returned functions end that, and wait
+// until all objects that cache was synced with are reported: a cache is synced
+// when it has them, which is before its handlers have heard of all of them.
 func follow[T interface {
 	comparable
 	metav1.Object
-}](a *Authorizer, source Source[T], translate func(old, new T) change) (stop func(), caughtUp func(context.Context) bool) {
+}](a *Authorizer, cache localcache.ListSubscriber[T], translate func(old, new T) change) (stop func(), caughtUp func(context.Context) bool) {
 	var none T
 	seen := map[bindingKey]bool{} // guarded by a.mu
-	stop = source.Subscribe(func(old, new T) {
+	stop = cache.Subscribe(func(old, new T) {
 		if new != none {
 			a.mu.Lock()
 			seen[bindingKey{new.GetNamespace(), new.GetName()}] = true
@@ -31,7 +32,7 @@ func follow[T interface {
 	reported := func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		for object := range source.All() {
+		for object := range cache.All() {
 			if !seen[bindingKey{object.GetNamespace(), object.GetName()}] {
 				return false
 			}
@@ -40,7 +41,7 @@ func follow[T interface {
 	}
 	return stop, func(ctx context.Context) bool {
 		select {
-		case <-source.Synced():
+		case <-cache.Synced():
 		case <-ctx.Done():
 			return false
 		}

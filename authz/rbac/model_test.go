@@ -12,6 +12,7 @@ import (
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/authz/rbac"
+	"github.com/planekit/planekit/localcache"
 	"go.uber.org/goleak"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -126,19 +127,15 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// change puts or removes an object in the model and tells the authorizer.
-func change[T any](source *copyOf[*T], objects map[string]*T, key string, gone bool, object *T) {
-	old := objects[key]
+// change puts or removes an object in the model and in the cache.
+func change[T localcache.Object](cache *localcache.Map[T], objects map[string]T, key string, gone bool, object T) {
 	if gone {
-		if old == nil {
-			return
-		}
 		delete(objects, key)
-		object = nil
-	} else {
-		objects[key] = object
+		cache.Delete(key)
+		return
 	}
-	source.event(old, object)
+	objects[key] = object
+	cache.Put(object)
 }
 
 func TestBootstrapPolicy(t *testing.T) {
@@ -164,8 +161,8 @@ func TestBootstrapPolicy(t *testing.T) {
 	p := newPolicy()
 	_, bindings = rbac.BootstrapPolicy()
 	roles, _ = rbac.BootstrapPolicy()
-	p.clusterRoles, p.clusterRoleBindings = newCopy(roles...), newCopy(bindings...)
-	p.roleBindings = newCopy(
+	p.clusterRoles, p.clusterRoleBindings = localcache.NewMap(roles...), localcache.NewMap(bindings...)
+	p.roleBindings = localcache.NewMap(
 		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: "shop"},
 			RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "edit"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "eve"}}},
 		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "v", Namespace: "shop"},
@@ -218,11 +215,10 @@ func TestBootstrapPolicy(t *testing.T) {
 func BenchmarkAuthorize(b *testing.B) {
 	for _, n := range []int{10, 1000, 10_000} {
 		p := newPolicy()
-		p.clusterRoles = newCopy(clusterRole("r", getPods))
+		p.clusterRoles = localcache.NewMap(clusterRole("r", getPods))
 		for i := range n {
 			name := fmt.Sprint("user-", i)
-			p.clusterRoleBindings.objects = append(p.clusterRoleBindings.objects,
-				clusterBinding(name, "r", rbacv1.Subject{Kind: "User", Name: name}))
+			p.clusterRoleBindings.Put(clusterBinding(name, "r", rbacv1.Subject{Kind: "User", Name: name}))
 		}
 		a := p.start(b)
 		at := authz.Attributes{Verb: "get", Resource: "pods", Namespace: "x",

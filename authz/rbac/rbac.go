@@ -26,6 +26,8 @@
 // (the verbs escalate and bind) is not made here: it belongs to admission of the
 // objects, for which there are [Authorizer.Missing] and [Authorizer.RoleRules].
 //
+// [Static] decides by roles and bindings that are given once.
+//
 // [Bootstrap] is the policy that a cluster starts with, and [Reconcile] says what
 // has to be written so that it is there.
 package rbac
@@ -33,7 +35,6 @@ package rbac
 import (
 	"context"
 	"errors"
-	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -42,27 +43,16 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
+	"github.com/planekit/planekit/localcache"
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Source is a local copy of all objects of one type.
-type Source[T any] interface {
-	// All iterates over the objects there are.
-	All() iter.Seq[T]
-	// Subscribe reports the objects there are as (zero, new), then each change,
-	// deletions as (old, zero), in order and from one goroutine. stop waits until
-	// no call is running.
-	Subscribe(func(old, new T)) (stop func())
-	// Synced is closed once the first full list has arrived.
-	Synced() <-chan struct{}
-}
-
-// Config says where roles and bindings come from. All sources must be set.
+// Config says where roles and bindings come from. All caches must be set.
 type Config struct {
-	Roles               Source[*rbacv1.Role]
-	RoleBindings        Source[*rbacv1.RoleBinding]
-	ClusterRoles        Source[*rbacv1.ClusterRole]
-	ClusterRoleBindings Source[*rbacv1.ClusterRoleBinding]
+	Roles               localcache.ListSubscriber[*rbacv1.Role]
+	RoleBindings        localcache.ListSubscriber[*rbacv1.RoleBinding]
+	ClusterRoles        localcache.ListSubscriber[*rbacv1.ClusterRole]
+	ClusterRoleBindings localcache.ListSubscriber[*rbacv1.ClusterRoleBinding]
 	// Log receives what is wrong with roles, such as a bad selector.
 	Log logr.Logger
 }

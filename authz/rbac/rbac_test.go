@@ -4,76 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/authz/rbac"
+	"github.com/planekit/planekit/localcache"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// copyOf is a small local copy: what an informer is to the authorizer.
-type copyOf[T any] struct {
-	mu      sync.Mutex
-	objects []T
-	handler func(old, new T)
-	synced  chan struct{}
-	// late keeps the objects there are from being reported at once.
-	late bool
-}
-
-func newCopy[T any](objects ...T) *copyOf[T] {
-	c := &copyOf[T]{objects: objects, synced: make(chan struct{})}
-	close(c.synced)
-	return c
-}
-
-func (c *copyOf[T]) Synced() <-chan struct{} { return c.synced }
-
-func (c *copyOf[T]) All() iter.Seq[T] {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Values(slices.Clone(c.objects))
-}
-
-func (c *copyOf[T]) Subscribe(f func(old, new T)) (stop func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var zero T
-	for _, o := range c.objects {
-		if !c.late {
-			f(zero, o)
-		}
-	}
-	c.handler = f
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.handler = nil
-	}
-}
-
-func (c *copyOf[T]) event(old, new T) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.handler(old, new)
-}
-
 type policy struct {
-	roles               *copyOf[*rbacv1.Role]
-	roleBindings        *copyOf[*rbacv1.RoleBinding]
-	clusterRoles        *copyOf[*rbacv1.ClusterRole]
-	clusterRoleBindings *copyOf[*rbacv1.ClusterRoleBinding]
+	roles               *localcache.Map[*rbacv1.Role]
+	roleBindings        *localcache.Map[*rbacv1.RoleBinding]
+	clusterRoles        *localcache.Map[*rbacv1.ClusterRole]
+	clusterRoleBindings *localcache.Map[*rbacv1.ClusterRoleBinding]
 }
 
 func newPolicy() *policy {
-	return &policy{newCopy[*rbacv1.Role](), newCopy[*rbacv1.RoleBinding](),
-		newCopy[*rbacv1.ClusterRole](), newCopy[*rbacv1.ClusterRoleBinding]()}
+	return &policy{localcache.NewMap[*rbacv1.Role](), localcache.NewMap[*rbacv1.RoleBinding](),
+		localcache.NewMap[*rbacv1.ClusterRole](), localcache.NewMap[*rbacv1.ClusterRoleBinding]()}
 }
 
 // start runs an authorizer over p until the test ends.
@@ -113,8 +64,8 @@ var getPods = rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""},
 func Example() {
 	roles, bindings := rbac.BootstrapPolicy()
 	policy, err := rbac.New(rbac.Config{
-		Roles: newCopy[*rbacv1.Role](), RoleBindings: newCopy[*rbacv1.RoleBinding](),
-		ClusterRoles: newCopy(roles...), ClusterRoleBindings: newCopy(bindings...),
+		Roles: localcache.NewMap[*rbacv1.Role](), RoleBindings: localcache.NewMap[*rbacv1.RoleBinding](),
+		ClusterRoles: localcache.NewMap(roles...), ClusterRoleBindings: localcache.NewMap(bindings...),
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -140,10 +91,10 @@ func Example() {
 
 func TestReasons(t *testing.T) {
 	p := newPolicy()
-	p.clusterRoles = newCopy(clusterRole("get", getPods))
-	p.roles = newCopy(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "get", Namespace: "ns"}, Rules: []rbacv1.PolicyRule{getPods}})
+	p.clusterRoles = localcache.NewMap(clusterRole("get", getPods))
+	p.roles = localcache.NewMap(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "get", Namespace: "ns"}, Rules: []rbacv1.PolicyRule{getPods}})
 	account := rbacv1.Subject{Kind: "ServiceAccount", Name: "robot"}
-	p.roleBindings = newCopy(
+	p.roleBindings = localcache.NewMap(
 		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "ns"},
 			RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "get"}, Subjects: []rbacv1.Subject{account}},
 		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "ns"},
@@ -151,7 +102,7 @@ func TestReasons(t *testing.T) {
 		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "gone", Namespace: "ns"},
 			RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "none"}, Subjects: []rbacv1.Subject{group("lost")}},
 	)
-	p.clusterRoleBindings = newCopy(
+	p.clusterRoleBindings = localcache.NewMap(
 		clusterBinding("x", "get", group("devs")),
 		clusterBinding("gone", "nothing", group("lost")),
 		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "bad"},
@@ -189,8 +140,8 @@ func TestReasons(t *testing.T) {
 func TestNotSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPolicy()
-		p.roleBindings.synced = make(chan struct{})
-		p.clusterRoles, p.clusterRoleBindings = newCopy(clusterRole("r", getPods)), newCopy(clusterBinding("b", "r", group("g")))
+		p.roleBindings = localcache.NewUnsynced(localcache.KeyOf[*rbacv1.RoleBinding])
+		p.clusterRoles, p.clusterRoleBindings = localcache.NewMap(clusterRole("r", getPods)), localcache.NewMap(clusterBinding("b", "r", group("g")))
 		a, err := rbac.New(rbac.Config{Roles: p.roles, RoleBindings: p.roleBindings,
 			ClusterRoles: p.clusterRoles, ClusterRoleBindings: p.clusterRoleBindings})
 		if err != nil {
@@ -204,7 +155,7 @@ func TestNotSynced(t *testing.T) {
 		if decision, _, err := a.Authorize(ctx, at); decision != authz.NoOpinion || !errors.Is(err, rbac.ErrNotSynced) {
 			t.Errorf("before sync: %v %v", decision, err)
 		}
-		close(p.roleBindings.synced)
+		p.roleBindings.Sync()
 		synctest.Wait()
 		if decision, _, err := a.Authorize(ctx, at); decision != authz.Allow || err != nil {
 			t.Errorf("after sync: %v %v", decision, err)
@@ -213,7 +164,7 @@ func TestNotSynced(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if p.roles.handler != nil || p.clusterRoleBindings.handler != nil {
+		if p.roles.Subscriptions()+p.clusterRoleBindings.Subscriptions() > 0 {
 			t.Error("still subscribed after Run")
 		}
 		if decision, _, _ := a.Authorize(context.Background(), at); decision != authz.Allow {
@@ -244,8 +195,8 @@ func TestAggregation(t *testing.T) {
 			{MatchLabels: map[string]string{"to": "middle"}}}}
 		leaf := clusterRole("leaf", getPods)
 		leaf.Labels = map[string]string{"to": "middle"}
-		p.clusterRoles = newCopy(top, middle, leaf)
-		p.clusterRoleBindings = newCopy(clusterBinding("b", "top", group("g")))
+		p.clusterRoles = localcache.NewMap(top, middle, leaf)
+		p.clusterRoleBindings = localcache.NewMap(clusterBinding("b", "top", group("g")))
 		a := p.start(t)
 		may := func(verb string) bool {
 			synctest.Wait()
@@ -259,30 +210,41 @@ func TestAggregation(t *testing.T) {
 			t.Error("rules of an aggregating role itself must not count")
 		}
 		unlabelled := clusterRole("leaf", getPods)
-		p.clusterRoles.event(leaf, unlabelled)
+		p.clusterRoles.Put(unlabelled)
 		if may("get") {
 			t.Error("still granted after the label was removed")
 		}
-		p.clusterRoles.event(unlabelled, leaf)
+		p.clusterRoles.Put(leaf)
 		if !may("get") {
 			t.Error("not granted after the label came back")
 		}
-		p.clusterRoles.event(leaf, nil)
+		p.clusterRoles.Delete("leaf")
 		if may("get") {
 			t.Error("still granted after the role was deleted")
 		}
 	})
 }
 
-// TestSyncedMeansReported: a source has its first list before it has reported
-// it, and no decision is made in between.
+// lateCache gives its handler to the test instead of calling it.
+type lateCache struct {
+	*localcache.Map[*rbacv1.ClusterRole]
+	handler chan func(old, new *rbacv1.ClusterRole)
+}
+
+func (c lateCache) Subscribe(handle func(old, new *rbacv1.ClusterRole)) (stop func()) {
+	c.handler <- handle
+	return func() {}
+}
+
+// TestSyncedMeansReported: a cache has its first list before it has reported it,
+// and no decision is made in between.
 func TestSyncedMeansReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPolicy()
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "reader"}}
-		p.clusterRoles.objects, p.clusterRoles.late = []*rbacv1.ClusterRole{role}, true
+		roles := lateCache{localcache.NewMap(role), make(chan func(old, new *rbacv1.ClusterRole), 1)}
 		a, err := rbac.New(rbac.Config{Roles: p.roles, RoleBindings: p.roleBindings,
-			ClusterRoles: p.clusterRoles, ClusterRoleBindings: p.clusterRoleBindings})
+			ClusterRoles: roles, ClusterRoleBindings: p.clusterRoleBindings})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -295,7 +257,7 @@ func TestSyncedMeansReported(t *testing.T) {
 			t.Error("decisions are made without the role")
 		default:
 		}
-		p.clusterRoles.event(nil, role)
+		(<-roles.handler)(nil, role)
 		<-a.Synced()
 		cancel()
 		if err := <-done; err != nil {

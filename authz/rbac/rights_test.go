@@ -9,6 +9,7 @@ import (
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/authz/rbac"
+	"github.com/planekit/planekit/localcache"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -23,10 +24,10 @@ func TestMissing(t *testing.T) {
 	part.Labels = map[string]string{"in": "sum"}
 	sum := clusterRole("sum")
 	sum.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: part.Labels}}}
-	p.clusterRoles = newCopy(clusterRole("pods", getPods), part, sum)
-	p.roles = newCopy(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "local"}, Rules: []rbacv1.PolicyRule{getSecrets}})
-	p.clusterRoleBindings = newCopy(clusterBinding("1", "pods", group("dev")), clusterBinding("2", "gone", group("lost")))
-	p.roleBindings = newCopy(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "b"},
+	p.clusterRoles = localcache.NewMap(clusterRole("pods", getPods), part, sum)
+	p.roles = localcache.NewMap(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "local"}, Rules: []rbacv1.PolicyRule{getSecrets}})
+	p.clusterRoleBindings = localcache.NewMap(clusterBinding("1", "pods", group("dev")), clusterBinding("2", "gone", group("lost")))
+	p.roleBindings = localcache.NewMap(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "b"},
 		RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "sum"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "eve"}}})
 	unsynced, err := rbac.New(rbac.Config{Roles: p.roles, RoleBindings: p.roleBindings, ClusterRoles: p.clusterRoles, ClusterRoleBindings: p.clusterRoleBindings})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/authz/rbac"
+	"github.com/planekit/planekit/localcache"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -20,12 +21,12 @@ func TestRulesFor(t *testing.T) {
 	named := getPods
 	named.ResourceNames = []string{"web"}
 	p := newPolicy()
-	p.clusterRoles = newCopy(clusterRole("everywhere", both), clusterRole("shared", named))
-	p.clusterRoleBindings = newCopy(
+	p.clusterRoles = localcache.NewMap(clusterRole("everywhere", both), clusterRole("shared", named))
+	p.clusterRoleBindings = localcache.NewMap(
 		clusterBinding("a", "everywhere", group("devs"), rbacv1.Subject{Kind: "User", Name: "jane"}), // names jane twice
 		clusterBinding("gone", "nothing", group("lost")),
 	)
-	p.roleBindings = newCopy(
+	p.roleBindings = localcache.NewMap(
 		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "ns"},
 			RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "shared"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "jane"}}},
 		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "gone", Namespace: "ns"},

@@ -9,6 +9,7 @@
 package clientcert
 
 import (
+	"bytes"
 	"crypto/x509"
 	"errors"
 	"slices"
@@ -16,7 +17,7 @@ import (
 	"time"
 )
 
-// maxRemembered bounds the chains remembered, at some 6 KiB each. It is more than
+// maxRemembered bounds the chains remembered, at some 2 KiB each. It is more than
 // the nodes of a large cluster (5,000, the most that Kubernetes is made for).
 const maxRemembered = 8192
 
@@ -26,15 +27,14 @@ type Verifier[T any] struct {
 	read  func(*x509.Certificate) (T, error)
 
 	mu sync.RWMutex
-	// verified is by leaf certificate (guarded by mu). crypto/tls gives all
-	// connections of a client one *x509.Certificate as long as anybody holds it,
-	// and here it is held.
-	verified map[*x509.Certificate]*verdict[T]
+	// verified is by the encoding of the leaf certificate (guarded by mu): crypto/tls
+	// decodes a client's certificate again for each connection.
+	verified map[string]*verdict[T]
 }
 
 // verdict is what is known of a chain. It does not change.
 type verdict[T any] struct {
-	chain       []*x509.Certificate
+	chain       [][]byte // encoded
 	roots       *x509.CertPool
 	from, until time.Time
 	value       T
@@ -45,7 +45,7 @@ type verdict[T any] struct {
 // are nil. Read is called once for each certificate that has been verified; what
 // it returns is shared by requests.
 func New[T any](roots func() *x509.CertPool, read func(*x509.Certificate) (T, error)) *Verifier[T] {
-	return &Verifier[T]{roots: roots, read: read, verified: map[*x509.Certificate]*verdict[T]{}}
+	return &Verifier[T]{roots: roots, read: read, verified: map[string]*verdict[T]{}}
 }
 
 var errNoRoots = errors.New("no roots to verify it with")
@@ -60,7 +60,7 @@ func (v *Verifier[T]) Verify(chain []*x509.Certificate) (T, error) {
 		return none, errNoRoots
 	}
 	v.mu.RLock()
-	known := v.verified[chain[0]]
+	known := v.verified[string(chain[0].Raw)]
 	v.mu.RUnlock()
 	if known != nil && known.holds(chain, roots, now) {
 		return known.value, known.err
@@ -68,7 +68,7 @@ func (v *Verifier[T]) Verify(chain []*x509.Certificate) (T, error) {
 	fresh, err := v.verify(chain, roots, now)
 	if err != nil {
 		if known != nil {
-			v.forget(chain[0], known)
+			v.forget(known)
 		}
 		var none T
 		return none, err
@@ -78,8 +78,12 @@ func (v *Verifier[T]) Verify(chain []*x509.Certificate) (T, error) {
 }
 
 func (k *verdict[T]) holds(chain []*x509.Certificate, roots *x509.CertPool, now time.Time) bool {
-	return k.roots == roots && !now.Before(k.from) && !now.After(k.until) && slices.Equal(k.chain, chain)
+	return k.roots == roots && !now.Before(k.from) && !now.After(k.until) &&
+		slices.EqualFunc(k.chain, chain, func(raw []byte, c *x509.Certificate) bool { return bytes.Equal(raw, c.Raw) })
 }
+
+// leaf is what the verdict is remembered under.
+func (k *verdict[T]) leaf() string { return string(k.chain[0]) }
 
 func (v *Verifier[T]) verify(chain []*x509.Certificate, roots *x509.CertPool, now time.Time) (*verdict[T], error) {
 	options := x509.VerifyOptions{
@@ -92,7 +96,10 @@ func (v *Verifier[T]) verify(chain []*x509.Certificate, roots *x509.CertPool, no
 	if err != nil {
 		return nil, err
 	}
-	k := &verdict[T]{chain: slices.Clone(chain), roots: roots}
+	k := &verdict[T]{roots: roots}
+	for _, c := range chain {
+		k.chain = append(k.chain, bytes.Clone(c.Raw)) // the original is part of a message
+	}
 	k.from, k.until = span(paths)
 	k.value, k.err = v.read(chain[0])
 	return k, nil
@@ -122,10 +129,11 @@ func span(paths [][]*x509.Certificate) (from, until time.Time) {
 func (v *Verifier[T]) remember(k *verdict[T], now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if _, replaced := v.verified[k.chain[0]]; !replaced && len(v.verified) >= maxRemembered {
+	leaf := k.leaf()
+	if _, replaced := v.verified[leaf]; !replaced && len(v.verified) >= maxRemembered {
 		v.evict(k.roots, now)
 	}
-	v.verified[k.chain[0]] = k
+	v.verified[leaf] = k
 }
 
 // evict forgets a chain that counts for nothing any more, if one is found
@@ -141,10 +149,10 @@ func (v *Verifier[T]) evict(roots *x509.CertPool, now time.Time) {
 	}
 }
 
-func (v *Verifier[T]) forget(leaf *x509.Certificate, k *verdict[T]) {
+func (v *Verifier[T]) forget(k *verdict[T]) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.verified[leaf] == k {
+	if leaf := k.leaf(); v.verified[leaf] == k {
 		delete(v.verified, leaf)
 	}
 }

@@ -114,7 +114,7 @@ func TestTime(t *testing.T) {
 // TestClockGoesBack: what has been verified does not hold before it began.
 func TestClockGoesBack(t *testing.T) {
 	chain, roots, from := []*x509.Certificate{{}}, x509.NewCertPool(), time.Unix(100, 0)
-	v := &verdict[string]{chain: chain, roots: roots, from: from, until: from.Add(time.Minute)}
+	v := &verdict[string]{chain: [][]byte{nil}, roots: roots, from: from, until: from.Add(time.Minute)}
 	for second, want := range map[time.Duration]bool{-1: false, 0: true, 60: true, 61: false} {
 		if got := v.holds(chain, roots, from.Add(second*time.Second)); got != want {
 			t.Errorf("after %d s: %v", second, got)
@@ -149,27 +149,26 @@ func TestBounded(t *testing.T) {
 	chain := []*x509.Certificate{ca.Client("jane")}
 	v := New(func() *x509.CertPool { return ca.Pool }, (&reader{}).read)
 	now := time.Now()
-	for range maxRemembered + 100 {
-		v.remember(&verdict[string]{chain: []*x509.Certificate{{}}, roots: ca.Pool, until: now.Add(time.Hour)}, now)
+	for i := range maxRemembered + 100 {
+		v.remember(&verdict[string]{chain: [][]byte{fmt.Append(nil, i)}, roots: ca.Pool, until: now.Add(time.Hour)}, now)
 	}
-	if _, err := v.Verify(chain); err != nil || len(v.verified) != maxRemembered || v.verified[chain[0]] == nil {
+	if _, err := v.Verify(chain); err != nil || len(v.verified) != maxRemembered || v.verified[string(chain[0].Raw)] == nil {
 		t.Errorf("%v, %d remembered", err, len(v.verified))
 	}
 	clear(v.verified)
-	live := &verdict[string]{chain: chain, roots: ca.Pool, until: now.Add(time.Hour)}
-	v.verified[chain[0]] = live
+	live := &verdict[string]{chain: [][]byte{chain[0].Raw}, roots: ca.Pool, until: now.Add(time.Hour)}
+	v.verified[live.leaf()] = live
 	for i := range 7 {
-		leaf := &x509.Certificate{}
-		dead := &verdict[string]{chain: []*x509.Certificate{leaf}, roots: ca.Pool, until: now.Add(-time.Hour)}
+		dead := &verdict[string]{chain: [][]byte{fmt.Append(nil, i)}, roots: ca.Pool, until: now.Add(-time.Hour)}
 		if i%2 == 0 {
 			dead.roots, dead.until = x509.NewCertPool(), live.until
 		}
-		v.verified[leaf] = dead
+		v.verified[dead.leaf()] = dead
 	}
 	for range 7 {
 		v.evict(ca.Pool, now)
 	}
-	if len(v.verified) != 1 || v.verified[chain[0]] != live {
+	if len(v.verified) != 1 || v.verified[live.leaf()] != live {
 		t.Errorf("%d remembered", len(v.verified))
 	}
 }
@@ -204,3 +203,23 @@ func TestTogether(t *testing.T) {
 func unchanged(*x509.Certificate) {}
 
 func subject(name string) pkix.Name { return pkix.Name{CommonName: name} }
+
+// TestConnectionsShareAVerdict has a client connect again and again, each time with the same certificate
+// decoded anew, as crypto/tls does. It must be verified once and remembered once.
+func TestConnectionsShareAVerdict(t *testing.T) {
+	ca, r := certtest.New(), &reader{}
+	v := New(func() *x509.CertPool { return ca.Pool }, r.read)
+	jane := ca.Client("jane")
+	for range 1000 {
+		again, err := x509.ParseCertificate(jane.Raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := v.Verify([]*x509.Certificate{again}); err != nil || got != "jane" {
+			t.Fatalf("%q, error %v", got, err)
+		}
+	}
+	if r.calls != 1 || len(v.verified) != 1 {
+		t.Errorf("verified %d times and remembered as %d, want 1 and 1", r.calls, len(v.verified))
+	}
+}
