@@ -52,6 +52,9 @@ type Config struct {
 	UserAgent string
 	// JSON turns protobuf off for all types.
 	JSON bool
+	// Warn, when not nil, is called for every warning in an answer, by many goroutines at once.
+	// The text is what the server has sent, control characters and all.
+	Warn func(text string)
 }
 
 // Client sends requests to one server. It is safe for concurrent use.
@@ -61,6 +64,7 @@ type Client struct {
 	token     string
 	userAgent string
 	json      bool
+	warn      func(text string)
 
 	// refused holds the resources whose protobuf the server did not take.
 	refused sync.Map // schema.GroupVersionResource -> struct{}
@@ -100,7 +104,7 @@ func New(c Config) (*Client, error) {
 		agent = "planekit"
 	}
 	return &Client{
-		base: base, token: c.BearerToken, userAgent: agent, json: c.JSON,
+		base: base, token: c.BearerToken, userAgent: agent, json: c.JSON, warn: c.Warn,
 		http: &http.Client{
 			Transport: transport,
 			// Following a redirect would show the credentials to another server.

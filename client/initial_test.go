@@ -220,11 +220,7 @@ func TestInformerOfARealServer(t *testing.T) {
 				create(fmt.Sprint(i))
 			}
 			for _, source := range []client.Selection[*corev1.ConfigMap]{maps.Where(name, "", ""), maps.Where(name, "", "").WithInitialEvents(time.Minute)} {
-				inf, err := informer.New(informer.Config[*corev1.ConfigMap]{
-					Source:   source,
-					Key:      func(m *corev1.ConfigMap) string { return m.Namespace + "/" + m.Name },
-					Revision: func(m *corev1.ConfigMap) string { return m.ResourceVersion },
-				})
+				inf, err := informer.New(informer.ObjectConfig(source))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -82,6 +82,13 @@ func (c *Client) Stream(ctx context.Context, r Request) (io.ReadCloser, string, 
 	if err != nil {
 		return nil, "", err
 	}
+	if c.warn != nil {
+		for _, header := range response.Header["Warning"] {
+			for _, text := range warningTexts(header) {
+				c.warn(text)
+			}
+		}
+	}
 	contentType, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	if err != nil {
 		contentType = ""

@@ -17,6 +17,10 @@ import (
 // that etcd takes, far below what a broken length could ask for.
 const maxFrame = 64 << 20
 
+// keptFrame is the largest buffer that a watch keeps for its next event, in bytes. A process has many
+// watches, most of them idle, and each would keep a buffer as large as the largest object that it saw.
+const keptFrame = 64 << 10
+
 // event is one watch event, its object still encoded.
 type event struct {
 	kind   watch.EventType
@@ -47,15 +51,19 @@ func framed(r *bufio.Reader) func() (event, error) {
 		if size > maxFrame {
 			return event{}, fmt.Errorf("watch event of %d bytes is too large", size)
 		}
-		if int(size) > cap(frame) {
-			frame = make([]byte, size)
+		whole := frame[:0]
+		if int(size) > cap(whole) {
+			whole = make([]byte, size)
 		}
-		frame = frame[:size]
-		if _, err := io.ReadFull(r, frame); err != nil {
+		if size <= keptFrame {
+			frame = whole
+		}
+		whole = whole[:size]
+		if _, err := io.ReadFull(r, whole); err != nil {
 			return event{}, unexpected(err)
 		}
 		var e metav1.WatchEvent
-		if err := e.Unmarshal(frame); err != nil {
+		if err := e.Unmarshal(whole); err != nil {
 			return event{}, fmt.Errorf("watch event: %w", err)
 		}
 		return event{watch.EventType(e.Type), e.Object.Raw}, nil

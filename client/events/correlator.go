@@ -1,7 +1,9 @@
 package events
 
 import (
-	"container/list"
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,43 +27,54 @@ const combined = "(combined from similar events): "
 // it goes by are those of the events. Like client-go's, it first combines
 // similar events, then counts repeated ones, and then drops what is too much;
 // so what is dropped is still counted.
+//
+// What is remembered is in a few large arrays: it outlives the objects that it is about by far, and
+// small pieces, spread among what is garbage by then, would keep many times their size resident.
 type correlator struct {
-	groups  *lru[groupKey, *group]
-	events  *lru[eventKey, *observation]
-	budgets *lru[budgetKey, *budget]
+	groups  *lru[digest, group]
+	events  *lru[digest, observation]
+	budgets *lru[digest, budget]
 }
 
-// budgetKey is whose events are limited together: those of an object, warnings
-// and others apart.
-type budgetKey struct {
-	about corev1.ObjectReference // without revision and field path
-	kind  string
+// digest stands for strings. Strings with the same digest cannot be made.
+type digest [16]byte
+
+func digestOf(strings ...string) digest {
+	hash := sha256.New()
+	for _, s := range strings {
+		var length [8]byte
+		binary.LittleEndian.PutUint64(length[:], uint64(len(s)))
+		hash.Write(length[:])
+		hash.Write([]byte(s))
+	}
+	return digest(hash.Sum(nil)[:len(digest{})])
 }
 
-// groupKey is what makes two events similar.
-type groupKey struct {
-	budget budgetKey
-	reason string
+// within returns the digest of strings that belong to what d stands for.
+func (d digest) within(strings ...string) digest {
+	return digestOf(append([]string{string(d[:])}, strings...)...)
 }
 
-// eventKey is what makes two events the same. That of a group has no message.
-type eventKey struct {
-	group     groupKey
-	combined  bool
-	fieldPath string
-	message   string
+// budgetOf stands for whose events are limited together: those of an object, warnings and others
+// apart.
+func budgetOf(e *corev1.Event) digest {
+	about := e.InvolvedObject // without revision and field path
+	return digestOf(about.APIVersion, about.Kind, about.Namespace, about.Name, string(about.UID), e.Type)
 }
 
-// group is what was said lately for one reason.
+// group is what was said lately for one reason of one budget: the last messages.
 type group struct {
-	messages map[string]struct{}
+	messages [similar - 1]digest
+	count    int
 	at       time.Time
 }
 
-// observation is what is known of an event that may be repeated.
+// observation is what is known of an event that may be repeated. Events are the same if group, field
+// path and message are; one that stands for a group has no message.
 type observation struct {
+	// name is empty where it follows from the object and the time.
 	name  string
-	first metav1.Time
+	first time.Time
 	count int32
 }
 
@@ -72,16 +85,10 @@ type budget struct {
 
 func newCorrelator() *correlator {
 	return &correlator{
-		groups:  newLRU[groupKey, *group](remembered),
-		events:  newLRU[eventKey, *observation](remembered),
-		budgets: newLRU[budgetKey, *budget](remembered),
+		groups:  newLRU[digest, group](remembered),
+		events:  newLRU[digest, observation](remembered),
+		budgets: newLRU[digest, budget](remembered),
 	}
-}
-
-func groupOf(e *corev1.Event) groupKey {
-	about := e.InvolvedObject
-	about.ResourceVersion, about.FieldPath = "", ""
-	return groupKey{budget: budgetKey{about: about, kind: e.Type}, reason: e.Reason}
 }
 
 // admit says what to store for e, if anything: e itself, or an event that stands
@@ -89,45 +96,59 @@ func groupOf(e *corev1.Event) groupKey {
 // already, under the same name.
 func (c *correlator) admit(e *corev1.Event) (*corev1.Event, bool) {
 	out := e.DeepCopy()
-	key := eventKey{group: groupOf(e), fieldPath: e.InvolvedObject.FieldPath, message: e.Message}
-	if c.combines(key.group, e) {
+	budget := budgetOf(e)
+	group := budget.within(e.Reason)
+	key := group.within("alone", e.InvolvedObject.FieldPath, e.Message)
+	if c.combines(group, e) {
 		out.Message = combined + e.Message
-		key = eventKey{group: key.group, combined: true}
+		key = group.within("combined")
 	}
-	if seen, ok := c.events.get(key); ok {
+	if seen := c.events.get(key); seen != nil {
 		seen.count++
-		out.Name, out.FirstTimestamp, out.Count = seen.name, seen.first, seen.count
+		out.Name, out.FirstTimestamp, out.Count = seen.name, metav1.NewTime(seen.first), seen.count
+		if seen.name == "" {
+			out.Name = timedName(e.InvolvedObject.Name, seen.first)
+		}
 	} else {
-		c.events.put(key, &observation{name: out.Name, first: out.FirstTimestamp, count: out.Count})
+		o := observation{name: out.Name, first: out.FirstTimestamp.Time, count: out.Count}
+		if o.name == timedName(e.InvolvedObject.Name, o.first) {
+			o.name = ""
+		}
+		c.events.put(key, o)
 	}
-	return out, c.affords(key.group.budget, e.LastTimestamp.Time)
+	return out, c.affords(budget, e.LastTimestamp.Time)
 }
 
 // combines takes e into its group and says whether there are so many messages in
 // it that one event has to stand for this one and all further ones. Those
 // before go on by themselves.
-func (c *correlator) combines(key groupKey, e *corev1.Event) bool {
+func (c *correlator) combines(key digest, e *corev1.Event) bool {
 	now := e.LastTimestamp.Time
-	g, ok := c.groups.get(key)
-	if !ok || now.Sub(g.at) > together {
-		g = &group{messages: make(map[string]struct{}, similar)}
-		c.groups.put(key, g)
+	g := c.groups.get(key)
+	if g == nil {
+		g = c.groups.put(key, group{})
+	}
+	if now.Sub(g.at) > together {
+		g.count = 0
 	}
 	g.at = now
-	g.messages[e.Message] = struct{}{}
-	if len(g.messages) < similar {
-		return false
+	message := digestOf(e.Message)
+	known := slices.Contains(g.messages[:g.count], message)
+	if g.count == similar-1 && !known {
+		return true // it is not taken in; client-go takes out any one of them
 	}
-	delete(g.messages, e.Message) // client-go takes out any one of them
-	return true
+	if !known {
+		g.messages[g.count] = message
+		g.count++
+	}
+	return false
 }
 
 // affords takes an event out of a budget.
-func (c *correlator) affords(key budgetKey, now time.Time) bool {
-	b, ok := c.budgets.get(key)
-	if !ok {
-		b = &budget{left: burst, at: now}
-		c.budgets.put(key, b)
+func (c *correlator) affords(key digest, now time.Time) bool {
+	b := c.budgets.get(key)
+	if b == nil {
+		b = c.budgets.put(key, budget{left: burst, at: now})
 	}
 	b.left = min(burst, b.left+now.Sub(b.at).Seconds()/refill.Seconds())
 	b.at = now
@@ -136,43 +157,4 @@ func (c *correlator) affords(key budgetKey, now time.Time) bool {
 	}
 	b.left--
 	return true
-}
-
-// lru is a map that forgets what was not used for longest.
-type lru[K comparable, V any] struct {
-	limit int
-	order *list.List // of *entry, the last used in front
-	items map[K]*list.Element
-}
-
-type entry[K comparable, V any] struct {
-	key   K
-	value V
-}
-
-func newLRU[K comparable, V any](limit int) *lru[K, V] {
-	return &lru[K, V]{limit: limit, order: list.New(), items: make(map[K]*list.Element)}
-}
-
-func (l *lru[K, V]) get(key K) (V, bool) {
-	element, ok := l.items[key]
-	if !ok {
-		var zero V
-		return zero, false
-	}
-	l.order.MoveToFront(element)
-	return element.Value.(*entry[K, V]).value, true
-}
-
-func (l *lru[K, V]) put(key K, value V) {
-	if element, ok := l.items[key]; ok {
-		element.Value.(*entry[K, V]).value = value
-		l.order.MoveToFront(element)
-		return
-	}
-	l.items[key] = l.order.PushFront(&entry[K, V]{key, value})
-	if len(l.items) > l.limit {
-		oldest := l.order.Remove(l.order.Back()).(*entry[K, V])
-		delete(l.items, oldest.key)
-	}
 }

@@ -78,9 +78,14 @@ func newEvent(about corev1.ObjectReference, eventtype, reason, message string, n
 // name can be a part of one: that of a ClusterRole may have colons in it, and some
 // are too long.
 func nameOf(object string, now time.Time) string {
-	name := fmt.Sprintf("%s.%x", object, now.UnixNano())
+	name := timedName(object, now)
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return strings.ToLower(rand.Text())
 	}
 	return name
+}
+
+// timedName is the name of nearly every event: that of the object, and the time.
+func timedName(object string, at time.Time) string {
+	return fmt.Sprintf("%s.%x", object, at.UnixNano())
 }

@@ -13,7 +13,8 @@
 // object that differ only in their messages are combined from the tenth message
 // on, if each comes within ten minutes of the one before: one event counts them,
 // with the latest message after "(combined from similar events): ". The limits are
-// those of client-go.
+// those of client-go. After ten minutes without any event all counts start from zero,
+// so that an idle recorder keeps no memory.
 //
 // When Run returns, events still queued are lost.
 package events
@@ -52,6 +53,9 @@ const (
 	// this often, this far apart.
 	attempts = 12
 	interval = 10 * time.Second
+	// What is known of events is forgotten when there was none for so long. By then
+	// no group goes on, and little of a budget has been filled again.
+	forget = together
 )
 
 // Recorder records events. Event may be called by any goroutine.
@@ -95,12 +99,17 @@ func (r *Recorder) Event(object runtime.Object, eventtype, reason, message strin
 
 // Run sends events until ctx is done.
 func (r *Recorder) Run(ctx context.Context) error {
+	idle := time.NewTimer(forget)
+	defer idle.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-idle.C:
+			r.known = newCorrelator()
 		case e := <-r.queue:
 			r.record(ctx, e)
+			idle.Reset(forget)
 		}
 	}
 }

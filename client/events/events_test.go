@@ -342,16 +342,32 @@ func TestReference(t *testing.T) {
 	}
 }
 
-func TestLRUForgetsTheOldest(t *testing.T) {
-	l := newLRU[int, string](2)
-	l.put(1, "a")
-	l.put(2, "b")
-	l.get(1)
-	l.put(3, "c")
-	if _, ok := l.get(2); ok {
-		t.Error("2 was not forgotten")
-	}
-	if v, ok := l.get(1); !ok || v != "a" || len(l.items) != 2 || l.order.Len() != 2 {
-		t.Errorf("1 is %q, %d items", v, len(l.items))
-	}
+// After ten minutes without events nothing is remembered; before, all is.
+func TestForgetsWhenIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, r, stop := start(t)
+		for range remembered {
+			r.Event(web, corev1.EventTypeNormal, "Pulled", "again")
+			synctest.Wait()
+		}
+		time.Sleep(forget - time.Second)
+		r.Event(web, corev1.EventTypeWarning, "Failed", "once")
+		time.Sleep(forget - time.Second)
+		r.Event(web, corev1.EventTypeWarning, "Failed", "once")
+		synctest.Wait()
+		if len(s.events) != 2 {
+			t.Errorf("%d events, want 2", len(s.events))
+		}
+		time.Sleep(forget + time.Second)
+		r.Event(web, corev1.EventTypeWarning, "Failed", "once")
+		synctest.Wait()
+		if len(s.events) != 3 {
+			t.Errorf("%d events, want 3", len(s.events))
+		}
+		stop()
+		synctest.Wait()
+		if n := len(r.known.events.entries); n != 2 {
+			t.Errorf("%d entries after ten minutes of rest", n)
+		}
+	})
 }

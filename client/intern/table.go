@@ -18,14 +18,15 @@
 // one after the other gives what the whole gives. Parts are equal when their
 // encodings are.
 //
-// A Table remembers what came twice, and of that what came lately ([Size]). What
-// it does not remember is decoded as ever and costs a pod its own copy, no more.
+// A Table remembers what came twice, and of that what came lately ([Size], and in the last 5 to 10
+// minutes). What it does not remember is decoded as ever and costs a pod its own copy, no more.
 package intern
 
 import (
 	"hash/maphash"
 	"runtime"
 	"sync"
+	"time"
 )
 
 // Size is how much each part of a Table, of which there is one for each processor
@@ -33,6 +34,10 @@ import (
 // and what they decode to, which is some times as large but mostly in use by the
 // pods.
 const Size = 4 << 20
+
+// maxAge is how long a generation is the younger one at most, so that what nobody asks for any more
+// does not stay for ever.
+const maxAge = 5 * time.Minute
 
 // maxShards bounds the parts of a Table.
 const maxShards = 8
@@ -72,6 +77,8 @@ type shard struct {
 	young, old map[uint64]*part
 	// size is how many bytes young holds.
 	size int
+	// aging says that age will be called.
+	aging bool
 	// seen tells what came lately and was not remembered.
 	seen filter
 
@@ -130,6 +137,25 @@ func (s *shard) add(hash uint64, p *part) {
 	}
 	s.young[hash] = p
 	s.size += len(p.key) + partOverhead
+	s.ageLater()
+}
+
+// ageLater has age called when it is time. mu is held.
+func (s *shard) ageLater() {
+	if !s.aging && len(s.young)+len(s.old) > 0 {
+		s.aging = true
+		time.AfterFunc(maxAge, s.age)
+	}
+}
+
+// age begins a new generation.
+func (s *shard) age() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.young, s.old, s.size = make(map[uint64]*part), s.young, 0
+	s.key, s.own, s.runs, s.spans = nil, nil, nil, nil // as long as the longest pod
+	s.aging = false
+	s.ageLater()
 }
 
 // filter tells hashes that it has been asked about from others, so that what

@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -79,6 +80,16 @@ func CronJobs(c *client.Client) client.Resource[*batchv1.CronJob] {
 // EndpointSlices are those of the group discovery.k8s.io.
 func EndpointSlices(c *client.Client) client.Resource[*discoveryv1.EndpointSlice] {
 	return resource[discoveryv1.EndpointSlice](c, "discovery.k8s.io", "EndpointSlice", "endpointslices", true)
+}
+
+// FlowSchemas are those of the group flowcontrol.apiserver.k8s.io.
+func FlowSchemas(c *client.Client) client.Resource[*flowcontrolv1.FlowSchema] {
+	return resource[flowcontrolv1.FlowSchema](c, "flowcontrol.apiserver.k8s.io", "FlowSchema", "flowschemas", false)
+}
+
+// PriorityLevelConfigurations are those of the group flowcontrol.apiserver.k8s.io.
+func PriorityLevelConfigurations(c *client.Client) client.Resource[*flowcontrolv1.PriorityLevelConfiguration] {
+	return resource[flowcontrolv1.PriorityLevelConfiguration](c, "flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration", "prioritylevelconfigurations", false)
 }
 
 // Ingresses are those of the group networking.k8s.io.

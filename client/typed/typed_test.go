@@ -75,6 +75,8 @@ func TestTable(t *testing.T) {
 		"/apis/apps/v1/namespaces/n/statefulsets/x":                                 get(typed.StatefulSets(c)),
 		"/apis/batch/v1/namespaces/n/cronjobs/x":                                    get(typed.CronJobs(c)),
 		"/apis/discovery.k8s.io/v1/namespaces/n/endpointslices/x":                   get(typed.EndpointSlices(c)),
+		"/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/x":                       get(typed.FlowSchemas(c)),
+		"/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations/x":       get(typed.PriorityLevelConfigurations(c)),
 		"/apis/networking.k8s.io/v1/namespaces/n/ingresses/x":                       get(typed.Ingresses(c)),
 		"/apis/networking.k8s.io/v1/ingressclasses/x":                               get(typed.IngressClasses(c)),
 		"/apis/networking.k8s.io/v1/namespaces/n/networkpolicies/x":                 get(typed.NetworkPolicies(c)),
