@@ -122,8 +122,8 @@ func TestRunAgain(t *testing.T) {
 			time.Sleep(time.Second)
 			return reconcile.Result{}, nil
 		}})
-		lamps := newCopied()
-		close(lamps.synced)
+		lamps := newLamps()
+		lamps.Sync()
 		reconcile.Watch(c, lamps, reconcile.Itself(func(l *lamp) string { return l.name }))
 		c.Enqueue("a")
 		for _, key := range []string{"b", "c"} { // it comes while the one before is worked on
@@ -131,12 +131,12 @@ func TestRunAgain(t *testing.T) {
 			ended := make(chan error)
 			go func() { ended <- c.Run(ctx) }()
 			synctest.Wait()
-			if lamps.subscribed() != 1 {
-				t.Errorf("it is subscribed %d times", lamps.subscribed())
+			if lamps.Subscriptions() != 1 {
+				t.Errorf("it is subscribed %d times", lamps.Subscriptions())
 			}
-			lamps.change(nil, &lamp{name: key})
-			if err := <-ended; err != nil || lamps.subscribed() > 0 {
-				t.Error(err, lamps.subscribed())
+			lamps.Put(&lamp{name: key})
+			if err := <-ended; err != nil || lamps.Subscriptions() > 0 {
+				t.Error(err, lamps.Subscriptions())
 			}
 			cancel()
 		}

@@ -29,6 +29,9 @@ func (d *delays[K]) add(it *item[K], due time.Duration, priority int) bool {
 	return d.up(at) == 0
 }
 
+// smallHeap is the room that a heap keeps.
+const smallHeap = 64
+
 // pop takes out the first.
 func (d *delays[K]) pop() delayed[K] {
 	s := *d
@@ -41,7 +44,7 @@ func (d *delays[K]) pop() delayed[K] {
 	s[last] = delayed[K]{}
 	*d = s[:last]
 	d.down(0)
-	if cap(s) > minPlaces && last < cap(s)/4 {
+	if cap(s) > smallHeap && last < cap(s)/4 {
 		*d = append(make([]delayed[K], 0, cap(s)/2), s[:last]...)
 	}
 	return first

@@ -5,13 +5,9 @@ import (
 	"time"
 )
 
-// item is what the queue knows of a key. It is dropped when it says nothing. It is
-// small, for it goes from the cache of who adds to that of who works.
+// item is what the queue knows of a key. It is dropped when it says nothing.
 type item[K comparable] struct {
-	key  K
-	hash uint64
-	// chain is the next in the same place of the table.
-	chain *item[K]
+	key K
 	// prev and next are in the list that the item is in: a line of the ready, or
 	// the working.
 	prev, next *item[K]

@@ -2,7 +2,8 @@ package reconcile
 
 import (
 	"context"
-	"hash/maphash"
+	"maps"
+	"sync"
 	"time"
 )
 
@@ -66,13 +67,14 @@ type Queue[K comparable] struct {
 	backoff Backoff
 	tenant  func(K) string
 	hooks   QueueHooks
-	timed   bool // there are hooks, who want to know how long things took
-	seed    maphash.Seed
+	timed   bool      // there are hooks, who want to know how long things took
 	base    time.Time // what times in items count from, by the monotonic clock
 
 	// mu guards the fields below.
-	mu    latch
-	items table[K]
+	mu    sync.Mutex
+	items map[K]*item[K]
+	peak  int // the most that items had
+	free  []*item[K]
 	ready ready[K]
 	// busy is how many keys are with a worker, last the one handed out last. They
 	// are in working if there are hooks.
@@ -94,17 +96,14 @@ func NewQueue[K comparable](b Backoff) *Queue[K] {
 func NewQueueWith[K comparable](c QueueConfig[K]) *Queue[K] {
 	return &Queue[K]{
 		backoff: c.Backoff, tenant: c.Tenant, hooks: c.Hooks, timed: c.Hooks.any(),
-		seed: maphash.MakeSeed(), base: time.Now(),
+		base: time.Now(), items: map[K]*item[K]{},
 		ready: ready[K]{shared: c.Tenant != nil},
 	}
 }
 
 // Add marks key as needing work.
 func (q *Queue[K]) Add(key K) {
-	hash, tenant := maphash.Comparable(q.seed, key), q.tenantOf(key)
-	q.mu.Lock()
-	added := q.add(q.items.item(key, hash, tenant), 0)
-	q.mu.Unlock()
+	added := q.added(key, q.tenantOf(key), AddOptions{})
 	if q.timed {
 		q.hooks.added(added)
 	}
@@ -119,10 +118,7 @@ func (q *Queue[K]) Retry(key K) { q.AddWith(key, AddOptions{Retry: true}) }
 
 // AddWith adds key as o says.
 func (q *Queue[K]) AddWith(key K, o AddOptions) {
-	hash, tenant := maphash.Comparable(q.seed, key), q.tenantOf(key)
-	q.mu.Lock()
-	added := q.schedule(q.items.item(key, hash, tenant), o)
-	q.mu.Unlock()
+	added := q.added(key, q.tenantOf(key), o)
 	if q.timed {
 		q.hooks.added(added)
 		if o.Retry || o.After > 0 {
@@ -133,15 +129,31 @@ func (q *Queue[K]) AddWith(key K, o AddOptions) {
 
 // Forget sets the failures of key to none.
 func (q *Queue[K]) Forget(key K) {
-	hash := maphash.Comparable(q.seed, key)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if it := q.items.get(key, hash); it != nil {
+	if it := q.items[key]; it != nil {
 		it.failures = 0
-		if it.idle() {
-			q.items.remove(it)
-		}
+		q.drop(it)
 	}
+}
+
+// added adds key as o says and returns how many adds that is now. A key that cannot be
+// hashed leaves the queue unlocked.
+func (q *Queue[K]) added(key K, tenant string, o AddOptions) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	it := q.items[key]
+	if it == nil {
+		if n := len(q.free); n > 0 {
+			it, q.free = q.free[n-1], q.free[:n-1]
+		} else {
+			it = new(item[K])
+		}
+		it.key, it.tenant = key, tenant
+		q.items[key] = it
+		q.peak = max(q.peak, len(q.items))
+	}
+	return q.schedule(it, o)
 }
 
 // Len returns how many keys wait for a worker now.
@@ -176,15 +188,20 @@ func (q *Queue[K]) Get(ctx context.Context) (K, error) {
 
 // Done says that the work on key, got from Get, has ended.
 func (q *Queue[K]) Done(key K) {
-	q.mu.Lock()
-	it, worked := q.release(key)
-	if it != nil && it.idle() {
-		q.items.remove(it)
-	}
-	q.mu.Unlock()
+	it, worked := q.done(key)
 	if q.timed && it != nil {
 		q.hooks.finished(worked)
 	}
+}
+
+func (q *Queue[K]) done(key K) (*item[K], time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	it, worked := q.release(key)
+	if it != nil {
+		q.drop(it)
+	}
+	return it, worked
 }
 
 // outcome is what a worker learned of its key.
@@ -204,9 +221,7 @@ func (q *Queue[K]) next(ctx context.Context, key K, is outcome, o AddOptions) (K
 	added := 0
 	if it != nil {
 		added = q.follow(it, is, o)
-		if it.idle() {
-			q.items.remove(it)
-		}
+		q.drop(it)
 	}
 	stop = stop || q.ready.n == 0
 	waited := time.Duration(0)
@@ -273,7 +288,7 @@ func (q *Queue[K]) take() *item[K] {
 func (q *Queue[K]) release(key K) (it *item[K], worked time.Duration) {
 	it = q.last // whose worker is often the first to be done
 	if it == nil || !it.working || it.key != key {
-		if it = q.lookup(key); it == nil || !it.working {
+		if it = q.items[key]; it == nil || !it.working {
 			return nil, 0
 		}
 	}
@@ -304,17 +319,26 @@ func (q *Queue[K]) follow(it *item[K], is outcome, o AddOptions) int {
 	return q.schedule(it, o)
 }
 
-// lookup returns the item of key, nil for none.
-func (q *Queue[K]) lookup(key K) *item[K] {
-	sound := false
-	defer func() {
-		if !sound { // key is in an interface and cannot be hashed
-			q.mu.Unlock()
-		}
-	}()
-	hash := maphash.Comparable(q.seed, key)
-	sound = true
-	return q.items.get(key, hash)
+// largeMap is how many keys a map may have had to be kept. A map does not shrink, so one that had
+// many more than it has is copied.
+const largeMap = 1024
+
+// maxFree bounds the items that are kept for reuse.
+const maxFree = 1024
+
+// drop forgets an item about which there is nothing to remember.
+func (q *Queue[K]) drop(it *item[K]) {
+	if !it.idle() {
+		return
+	}
+	delete(q.items, it.key)
+	if len(q.free) < maxFree {
+		*it = item[K]{} // others may let go of the key now
+		q.free = append(q.free, it)
+	}
+	if n := len(q.items); q.peak > largeMap && n < q.peak/16 {
+		q.items, q.peak = maps.Collect(maps.All(q.items)), n
+	}
 }
 
 // schedule adds it now or later, and returns how many adds that is now.

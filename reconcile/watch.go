@@ -4,36 +4,27 @@ import (
 	"context"
 	"iter"
 	"slices"
+
+	"github.com/planekit/planekit/localcache"
 )
 
-// Subscriber is a local copy, as package informer keeps one.
-type Subscriber[T any] interface {
-	// Subscribe has handle called for each change, and with a nil old object for
-	// each object that there is at first, until stop is called. A deletion has a nil
-	// new object.
-	Subscribe(handle func(old, new T)) (stop func())
-	// Synced is closed once the copy is complete.
-	Synced() <-chan struct{}
-}
-
-// Watch has c called for keys that the changes of T in a copy point to: the
-// object itself, or whoever owns it, did own it, or refers to it. What keys
-// yields is enqueued as it comes; old or new is nil, the zero T, where there is
-// none. Each of the copies is subscribed to when c runs, which waits for all of
-// them to be complete before its first call: what is not listed yet would look as
-// if it did not exist.
+// Watch enqueues the keys that the changes in a cache point to: the object itself,
+// or an object that owns it, did own it, or refers to it. What keys yields is
+// enqueued as it comes; old or new is nil, the zero T, where there is none. Run
+// subscribes to each cache and waits until all of them are synced before its first
+// call: what is not listed yet would look as if it did not exist.
 //
 // Watch must be called before Run.
-func Watch[K comparable, T any](c *Controller[K], copied Subscriber[T], keys func(old, new T) iter.Seq[K]) {
+func Watch[K comparable, T any](c *Controller[K], cache localcache.Subscriber[T], keys func(old, new T) iter.Seq[K]) {
 	c.watches = append(c.watches, watch{
 		subscribe: func() func() {
-			return copied.Subscribe(func(old, new T) {
+			return cache.Subscribe(func(old, new T) {
 				for key := range keys(old, new) {
 					c.Enqueue(key)
 				}
 			})
 		},
-		synced: copied.Synced(),
+		synced: cache.Synced(),
 	})
 }
 
@@ -70,8 +61,8 @@ type watch struct {
 	synced    <-chan struct{}
 }
 
-// follow begins all subscriptions and waits for the copies. It reports whether
-// they were complete before ctx was done.
+// follow begins all subscriptions and waits for the caches. It reports whether
+// they were synced before ctx was done.
 func follow(ctx context.Context, watches []watch) (stop func(), complete bool) {
 	stops := make([]func(), 0, len(watches))
 	stop = func() {

@@ -11,53 +11,18 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 )
 
 type lamp struct{ name, room string }
 
-// copied is a local copy that a test changes by hand.
-type copied struct {
-	synced chan struct{}
-	// mu guards handles.
-	mu      sync.Mutex
-	handles map[int]func(old, new *lamp)
+// newLamps returns a cache of lamps whose first list has not come.
+func newLamps() *localcache.Map[*lamp] {
+	return localcache.NewUnsynced(func(l *lamp) string { return l.name })
 }
 
-func newCopied() *copied {
-	return &copied{synced: make(chan struct{}), handles: map[int]func(old, new *lamp){}}
-}
-
-func (c *copied) Subscribe(handle func(old, new *lamp)) func() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := len(c.handles)
-	c.handles[n] = handle
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.handles, n)
-	}
-}
-
-// subscribed is how many handles there are.
-func (c *copied) subscribed() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.handles)
-}
-
-func (c *copied) Synced() <-chan struct{} { return c.synced }
-
-func (c *copied) change(old, new *lamp) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, handle := range c.handles {
-		handle(old, new)
-	}
-}
-
-// TestWatch: nothing is called before all copies are complete; then what changes
+// TestWatch: nothing is called before all caches are synced; then what changes
 // point to is, and after Run nothing is subscribed.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -66,7 +31,7 @@ func TestWatch(t *testing.T) {
 			calls = append(calls, key)
 			return reconcile.Result{}, nil
 		}})
-		lamps, others := newCopied(), newCopied()
+		lamps, others := newLamps(), newLamps()
 		reconcile.Watch(c, lamps, reconcile.Itself(func(l *lamp) string { return l.name }))
 		reconcile.Watch(c, others, reconcile.Owners(func(l *lamp) []string { return []string{"room " + l.room} }))
 		reconcile.Watch(c, others, func(old, new *lamp) iter.Seq[string] { return slices.Values([]string{"every"}) })
@@ -83,22 +48,24 @@ func TestWatch(t *testing.T) {
 			calls = nil
 		}
 		synctest.Wait()
-		lamps.change(nil, &lamp{name: "a"})
-		close(lamps.synced)
+		lamps.Put(&lamp{name: "a"})
+		lamps.Sync()
 		step()
-		close(others.synced)
+		others.Sync()
 		step("a")
-		lamps.change(&lamp{name: "a"}, &lamp{name: "a"})
+		lamps.Put(&lamp{name: "a"})
 		step("a")
-		lamps.change(&lamp{name: "a"}, nil)
+		lamps.Delete("a")
 		step("a")
-		others.change(&lamp{room: "1"}, &lamp{room: "2"})
+		others.Put(&lamp{room: "1"})
+		step("every", "room 1")
+		others.Put(&lamp{room: "2"})
 		step("every", "room 1", "room 2")
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		if lamps.subscribed()+others.subscribed() > 0 {
+		if lamps.Subscriptions()+others.Subscriptions() > 0 {
 			t.Error("it is subscribed still")
 		}
 	})
@@ -122,13 +89,13 @@ func TestWatchEndsBeforeSync(t *testing.T) {
 			t.Error("called")
 			return reconcile.Result{}, nil
 		}})
-		lamps := newCopied()
+		lamps := newLamps()
 		reconcile.Watch(c, lamps, reconcile.Itself(func(l *lamp) string { return l.name }))
 		c.Enqueue("a")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := c.Run(ctx); err != nil || lamps.subscribed() > 0 {
-			t.Error(err, lamps.subscribed())
+		if err := c.Run(ctx); err != nil || lamps.Subscriptions() > 0 {
+			t.Error(err, lamps.Subscriptions())
 		}
 	})
 }

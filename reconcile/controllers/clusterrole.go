@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -19,7 +20,7 @@ import (
 // ClusterRoleConfig joins a ClusterRole controller to its surroundings. The first
 // two fields must be set.
 type ClusterRoleConfig struct {
-	ClusterRoles Cache[*rbacv1.ClusterRole]
+	ClusterRoles localcache.Cache[*rbacv1.ClusterRole]
 	Writer       Updater[*rbacv1.ClusterRole]
 	// Workers is how many roles are worked on at a time. Zero is 5.
 	Workers int

@@ -2,38 +2,16 @@ package controllers
 
 import (
 	"context"
-	"iter"
 
+	"github.com/planekit/planekit/localcache"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Cache is a local copy of one resource. Its objects are shared and are not
-// changed by the controllers. Keys are "namespace/name", or "name" when the
-// resource has no namespaces.
-type Cache[T any] interface {
-	Get(key string) (T, bool)
-	All() iter.Seq[T]
-	// Subscribe reports every object as (zero, new), then changes as (old, new)
-	// and deletions as (old, zero), in order, from one goroutine, after the copy
-	// shows them. The returned stop waits for a call under way.
-	Subscribe(func(old, new T)) (stop func())
-	// Synced is closed once the first full list is stored.
-	Synced() <-chan struct{}
-	// WaitFor waits until the copy is at least as new as revision, at which an
-	// object of this resource was written.
-	WaitFor(ctx context.Context, revision string) error
-}
-
-// An Index finds the objects that [ByController] puts under a UID.
-type Index[T any] interface {
-	Get(types.UID) iter.Seq[T]
-}
-
-// ByController is the key function of an [Index]: an object is found under the
-// UID of the controller that owns it, or, if it has none, under [Orphans] of
-// its namespace.
+// ByController is the key function of an index: an object is found under the UID
+// of the controller that owns it, or, if it has none, under [Orphans] of its
+// namespace.
 func ByController[T metav1.Object](object T) []types.UID {
 	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
 		return []types.UID{owner.UID}
@@ -82,11 +60,4 @@ type noEvents struct{}
 func (noEvents) Event(runtime.Object, string, string, string) {}
 
 // key names an object as caches do.
-func key(object metav1.Object) string { return join(object.GetNamespace(), object.GetName()) }
-
-func join(namespace, name string) string {
-	if namespace == "" {
-		return name
-	}
-	return namespace + "/" + name
-}
+func key(object metav1.Object) string { return localcache.KeyOf(object) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,18 +16,19 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // DeploymentConfig joins a Deployment controller to its surroundings. All
 // fields but the last three must be set.
 type DeploymentConfig struct {
-	Deployments Cache[*appsv1.Deployment]
-	ReplicaSets Cache[*appsv1.ReplicaSet]
-	Pods        Cache[*corev1.Pod]
+	Deployments localcache.Cache[*appsv1.Deployment]
+	ReplicaSets localcache.Cache[*appsv1.ReplicaSet]
+	Pods        localcache.Cache[*corev1.Pod]
 	// ReplicaSetsByController and PodsByController are indexes of ReplicaSets and
 	// Pods by [ByController].
-	ReplicaSetsByController Index[*appsv1.ReplicaSet]
-	PodsByController        Index[*corev1.Pod]
+	ReplicaSetsByController localcache.Index[types.UID, *appsv1.ReplicaSet]
+	PodsByController        localcache.Index[types.UID, *corev1.Pod]
 	// Writer writes Deployments: their status, and their revision annotation.
 	Writer interface {
 		Updater[*appsv1.Deployment]
@@ -112,12 +114,12 @@ func (c *Deployment) podChanged(old, new *corev1.Pod) {
 	if owner == nil || !isKind(owner, appsv1.GroupName, replicaSetKind.Kind) {
 		return
 	}
-	rs, ok := c.config.ReplicaSets.Get(join(old.Namespace, owner.Name))
+	rs, ok := c.config.ReplicaSets.Get(localcache.Key(old.Namespace, owner.Name))
 	if !ok {
 		return
 	}
 	if owner := metav1.GetControllerOfNoCopy(rs); owner != nil && isKind(owner, appsv1.GroupName, deploymentKind.Kind) {
-		c.Enqueue(join(rs.Namespace, owner.Name))
+		c.Enqueue(localcache.Key(rs.Namespace, owner.Name))
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile/controllers"
 )
 
@@ -330,7 +331,7 @@ func TestDeploymentRecreateSeesTheEnd(t *testing.T) {
 			sets, pods := follow(ctx, w.replicaSets, lag{}), follow(ctx, w.pods, lag{least: time.Minute})
 			return []controllers.Runner{w.replicaSetController(t, ctx, lag{}, lag{}), must[*controllers.Deployment](t)(controllers.NewDeployment(controllers.DeploymentConfig{
 				Deployments: follow(ctx, w.deployments, lag{}), ReplicaSets: sets, Pods: pods,
-				ReplicaSetsByController: byController[*appsv1.ReplicaSet]{sets}, PodsByController: byController[*corev1.Pod]{pods},
+				ReplicaSetsByController: localcache.Scan(sets, controllers.ByController[*appsv1.ReplicaSet]), PodsByController: localcache.Scan(pods, controllers.ByController[*corev1.Pod]),
 				Writer: w.deployments, ReplicaSetWriter: w.replicaSets,
 			}))}
 		})

@@ -1,8 +1,9 @@
 // Package controllers has the controllers of a Kubernetes control plane:
-// Deployment, ReplicaSet, Job and the time to live of Jobs, garbage collector,
-// Namespace, ServiceAccount, ClusterRole, ResourceQuota, node addresses, node
-// lifecycle, eviction by taints, pod garbage, endpoint slices, their mirroring and
-// endpoints, and the tokens of secrets. A [Manager] runs those that are chosen.
+// Deployment, ReplicaSet, ReplicationController, Job and the time to live of Jobs,
+// disruption budgets, garbage collector, Namespace, ServiceAccount, ClusterRole,
+// ResourceQuota, node addresses, node lifecycle, eviction by taints, pod garbage,
+// endpoint slices, their mirroring and endpoints, and the tokens of secrets. A
+// [Manager] runs those that are chosen.
 //
 //	replicaSets, err := controllers.NewReplicaSet(controllers.ReplicaSetConfig{
 //		ReplicaSets:      replicaSetInformer,
@@ -15,7 +16,7 @@
 //
 // # Model
 //
-// Each controller reads local copies ([Cache], [Index]), decides in a pure
+// Each controller reads local copies (package localcache), decides in a pure
 // function, and writes through the narrow interfaces of its config. What it
 // keeps in memory may be lost: a new process begins with copies that are new.
 // While it runs the copies may be old; four rules make that harmless, without
@@ -49,6 +50,6 @@
 //
 // # Left out
 //
-// StatefulSets, DaemonSets, CronJobs, autoscaling, disruption budgets, volumes
+// StatefulSets, DaemonSets, CronJobs, autoscaling, volumes
 // and certificates; of Jobs, pod groups.
 package controllers

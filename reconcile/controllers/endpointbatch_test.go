@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile/controllers"
 )
 
@@ -20,13 +21,13 @@ func TestEndpointsBatched(t *testing.T) {
 		w := newEndpointWorld(t)
 		p := launch(t, func(ctx context.Context) []controllers.Runner {
 			services, pods, written := follow(ctx, w.services, lag{}), follow(ctx, w.pods, lag{}), follow(ctx, w.slices, lag{})
-			byNamespace := nameIndex[*corev1.Service]{services, controllers.ByNamespace[*corev1.Service]}
-			podsByNamespace := nameIndex[*corev1.Pod]{pods, controllers.ByNamespace[*corev1.Pod]}
+			byNamespace := localcache.Scan(services, controllers.ByNamespace[*corev1.Service])
+			podsByNamespace := localcache.Scan(pods, controllers.ByNamespace[*corev1.Pod])
 			return []controllers.Runner{
 				must[*controllers.EndpointSlice](t)(controllers.NewEndpointSlice(controllers.EndpointSliceConfig{
 					Services: services, Pods: pods, Nodes: follow(ctx, w.nodes, lag{}), EndpointSlices: written,
 					ServicesByNamespace: byNamespace, PodsByNamespace: podsByNamespace,
-					SlicesByService: nameIndex[*discoveryv1.EndpointSlice]{written, controllers.ByService},
+					SlicesByService: localcache.Scan(written, controllers.ByService),
 					Writer:          w.slices, BatchPeriod: 10 * time.Second,
 				})),
 				must[*controllers.Endpoints](t)(controllers.NewEndpoints(controllers.EndpointsConfig{
@@ -75,7 +76,7 @@ func TestMirrorBatched(t *testing.T) {
 			written := follow(ctx, w.slices, lag{})
 			return []controllers.Runner{must[*controllers.EndpointSliceMirror](t)(controllers.NewEndpointSliceMirror(controllers.EndpointSliceMirrorConfig{
 				Services: follow(ctx, w.services, lag{}), Endpoints: follow(ctx, w.endpoints, lag{}), EndpointSlices: written,
-				SlicesByService: nameIndex[*discoveryv1.EndpointSlice]{written, controllers.ByService},
+				SlicesByService: localcache.Scan(written, controllers.ByService),
 				Writer:          w.slices, BatchPeriod: 10 * time.Second,
 			}))}
 		})
@@ -109,9 +110,9 @@ func TestBatchPeriodChecked(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	services, pods, written := follow(ctx, w.services, lag{}), follow(ctx, w.pods, lag{}), follow(ctx, w.slices, lag{})
-	byNamespace := nameIndex[*corev1.Service]{services, controllers.ByNamespace[*corev1.Service]}
-	podsByNamespace := nameIndex[*corev1.Pod]{pods, controllers.ByNamespace[*corev1.Pod]}
-	byService := nameIndex[*discoveryv1.EndpointSlice]{written, controllers.ByService}
+	byNamespace := localcache.Scan(services, controllers.ByNamespace[*corev1.Service])
+	podsByNamespace := localcache.Scan(pods, controllers.ByNamespace[*corev1.Pod])
+	byService := localcache.Scan(written, controllers.ByService)
 	for period, fine := range map[time.Duration]bool{-1: false, 0: true, time.Second: true} {
 		_, first := controllers.NewEndpointSlice(controllers.EndpointSliceConfig{
 			Services: services, Pods: pods, Nodes: follow(ctx, w.nodes, lag{}), EndpointSlices: written, ServicesByNamespace: byNamespace,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,12 +20,12 @@ import (
 // EndpointsConfig joins an Endpoints controller to its surroundings. All fields up
 // to Writer must be set.
 type EndpointsConfig struct {
-	Services  Cache[*corev1.Service]
-	Pods      Cache[*corev1.Pod]
-	Endpoints Cache[*corev1.Endpoints]
+	Services  localcache.Cache[*corev1.Service]
+	Pods      localcache.Cache[*corev1.Pod]
+	Endpoints localcache.Cache[*corev1.Endpoints]
 	// ServicesByNamespace and PodsByNamespace are indexes by [ByNamespace].
-	ServicesByNamespace NameIndex[*corev1.Service]
-	PodsByNamespace     NameIndex[*corev1.Pod]
+	ServicesByNamespace localcache.Index[string, *corev1.Service]
+	PodsByNamespace     localcache.Index[string, *corev1.Pod]
 	// ServiceReader reads services where they are stored.
 	ServiceReader interface {
 		Get(ctx context.Context, namespace, name string) (*corev1.Service, error)

@@ -5,7 +5,6 @@ package controllers_test
 import (
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile/controllers"
 )
 
@@ -46,22 +46,6 @@ func newEndpointWorld(t *testing.T) *endpointWorld {
 	return w
 }
 
-// nameIndex is an index over a cache.
-type nameIndex[T thing[T]] struct {
-	cache *cache[T]
-	keys  func(T) []string
-}
-
-func (x nameIndex[T]) Get(name string) iter.Seq[T] {
-	return func(yield func(T) bool) {
-		for o := range x.cache.All() {
-			if slices.Contains(x.keys(o), name) && !yield(o) {
-				return
-			}
-		}
-	}
-}
-
 // launch runs both controllers. Each copy falls behind by itself.
 func (w *endpointWorld) launch(t *testing.T, l lag) *process { return w.launchLate(t, l, l) }
 
@@ -76,13 +60,13 @@ func (w *endpointWorld) launchEach(t *testing.T, of, l, ours lag, then func()) *
 	return launch(t, func(ctx context.Context) []controllers.Runner {
 		defer then()
 		services, pods, written := follow(ctx, w.services, of), follow(ctx, w.pods, l), follow(ctx, w.slices, ours)
-		byNamespace := nameIndex[*corev1.Service]{services, controllers.ByNamespace[*corev1.Service]}
-		podsByNamespace := nameIndex[*corev1.Pod]{pods, controllers.ByNamespace[*corev1.Pod]}
+		byNamespace := localcache.Scan(services, controllers.ByNamespace[*corev1.Service])
+		podsByNamespace := localcache.Scan(pods, controllers.ByNamespace[*corev1.Pod])
 		return []controllers.Runner{
 			must[*controllers.EndpointSlice](t)(controllers.NewEndpointSlice(controllers.EndpointSliceConfig{
 				Services: services, Pods: pods, Nodes: follow(ctx, w.nodes, l), EndpointSlices: written,
 				ServicesByNamespace: byNamespace, PodsByNamespace: podsByNamespace,
-				SlicesByService: nameIndex[*discoveryv1.EndpointSlice]{written, controllers.ByService},
+				SlicesByService: localcache.Scan(written, controllers.ByService),
 				Writer:          w.slices, Events: w.api, MaxEndpoints: 3,
 			})),
 			must[*controllers.Endpoints](t)(controllers.NewEndpoints(controllers.EndpointsConfig{

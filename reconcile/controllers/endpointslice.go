@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -18,15 +19,15 @@ import (
 // EndpointSliceConfig joins an EndpointSlice controller to its surroundings. All
 // fields up to Writer must be set.
 type EndpointSliceConfig struct {
-	Services       Cache[*corev1.Service]
-	Pods           Cache[*corev1.Pod]
-	Nodes          Cache[*corev1.Node]
-	EndpointSlices Cache[*discoveryv1.EndpointSlice]
+	Services       localcache.Cache[*corev1.Service]
+	Pods           localcache.Cache[*corev1.Pod]
+	Nodes          localcache.Cache[*corev1.Node]
+	EndpointSlices localcache.Cache[*discoveryv1.EndpointSlice]
 	// ServicesByNamespace and PodsByNamespace are indexes by [ByNamespace].
-	ServicesByNamespace NameIndex[*corev1.Service]
-	PodsByNamespace     NameIndex[*corev1.Pod]
+	ServicesByNamespace localcache.Index[string, *corev1.Service]
+	PodsByNamespace     localcache.Index[string, *corev1.Pod]
 	// SlicesByService is an index of EndpointSlices by [ByService].
-	SlicesByService NameIndex[*discoveryv1.EndpointSlice]
+	SlicesByService localcache.Index[string, *discoveryv1.EndpointSlice]
 	Writer          SliceWriter
 	// Events may be nil.
 	Events Events

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -19,11 +20,11 @@ import (
 // EndpointSliceMirrorConfig joins an EndpointSliceMirror controller to its
 // surroundings. All fields up to Writer must be set.
 type EndpointSliceMirrorConfig struct {
-	Services       Cache[*corev1.Service]
-	Endpoints      Cache[*corev1.Endpoints]
-	EndpointSlices Cache[*discoveryv1.EndpointSlice]
+	Services       localcache.Cache[*corev1.Service]
+	Endpoints      localcache.Cache[*corev1.Endpoints]
+	EndpointSlices localcache.Cache[*discoveryv1.EndpointSlice]
 	// SlicesByService is an index of EndpointSlices by [ByService].
-	SlicesByService NameIndex[*discoveryv1.EndpointSlice]
+	SlicesByService localcache.Index[string, *discoveryv1.EndpointSlice]
 	Writer          SliceWriter
 	// Events may be nil.
 	Events Events

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile/controllers"
 )
 
@@ -24,7 +25,7 @@ func (w *endpointWorld) newMirror(ctx context.Context, l, ours lag) (*controller
 	written := follow(ctx, w.slices, ours)
 	return controllers.NewEndpointSliceMirror(controllers.EndpointSliceMirrorConfig{
 		Services: follow(ctx, w.services, l), Endpoints: follow(ctx, w.endpoints, l), EndpointSlices: written,
-		SlicesByService: nameIndex[*discoveryv1.EndpointSlice]{written, controllers.ByService},
+		SlicesByService: localcache.Scan(written, controllers.ByService),
 		Writer:          w.slices, Events: w.api, MaxEndpoints: 5,
 	})
 }
@@ -227,7 +228,7 @@ func TestMirrorConfig(t *testing.T) {
 	written := follow(ctx, w.slices, lag{})
 	config := controllers.EndpointSliceMirrorConfig{
 		Services: follow(ctx, w.services, lag{}), Endpoints: follow(ctx, w.endpoints, lag{}), EndpointSlices: written,
-		SlicesByService: nameIndex[*discoveryv1.EndpointSlice]{written, controllers.ByService}, Writer: w.slices,
+		SlicesByService: localcache.Scan(written, controllers.ByService), Writer: w.slices,
 	}
 	for most, fine := range map[int]bool{-1: false, 0: true, 1: true, 1000: true, 1001: false} {
 		config.MaxEndpoints = most

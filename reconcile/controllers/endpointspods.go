@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,23 +20,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// A NameIndex finds objects under a name: that of their namespace
-// ([ByNamespace]), or that of their service ([ByService]).
-type NameIndex[T any] interface {
-	Get(name string) iter.Seq[T]
-}
-
-// ByNamespace is the key function of a [NameIndex] of what lies in namespaces.
+// ByNamespace is the key function of an index of what lies in namespaces.
 func ByNamespace[T metav1.Object](object T) []string { return []string{object.GetNamespace()} }
 
-// ByService is the key function of a [NameIndex] of endpoint slices, which are
+// ByService is the key function of an index of endpoint slices, which are
 // found under the "namespace/name" of the service that they name as theirs.
 func ByService(slice *discoveryv1.EndpointSlice) []string {
 	name := slice.Labels[discoveryv1.LabelServiceName]
 	if name == "" {
 		return nil
 	}
-	return []string{join(slice.Namespace, name)}
+	return []string{localcache.Key(slice.Namespace, name)}
 }
 
 // hasSelector tells that the endpoints of a service are the pods it selects.
@@ -94,7 +89,7 @@ func endpointStateOf(pod *corev1.Pod) endpointState {
 
 // watchPods enqueues, after wait, the services whose endpoints a change of a pod
 // changes.
-func watchPods(l *loop, pods Cache[*corev1.Pod], services NameIndex[*corev1.Service], wait time.Duration) {
+func watchPods(l *loop, pods localcache.Cache[*corev1.Pod], services localcache.Index[string, *corev1.Service], wait time.Duration) {
 	watch(l, pods, func(old, new *corev1.Pod) {
 		changed := old == nil || new == nil || endpointStateOf(old) != endpointStateOf(new)
 		for service := range services.Get(cmp.Or(new, old).Namespace) {

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile/controllers"
 )
 
@@ -20,7 +21,7 @@ func Example() {
 	c, err := controllers.NewReplicaSet(controllers.ReplicaSetConfig{
 		ReplicaSets:      follow[*appsv1.ReplicaSet](ctx, w.replicaSets, lag{}),
 		Pods:             pods,
-		PodsByController: byController[*corev1.Pod]{pods},
+		PodsByController: localcache.Scan(pods, controllers.ByController[*corev1.Pod]),
 		Status:           w.replicaSets,
 		Writer:           w.pods,
 	})

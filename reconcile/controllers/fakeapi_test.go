@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/planekit/planekit/localcache"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -264,7 +265,7 @@ func (c *collection[T]) Patch(ctx context.Context, namespace, name string, kind 
 	metadata, _ := patch["metadata"].(map[string]any)
 	revision, _ := metadata["resourceVersion"].(string)
 	uid, _ := metadata["uid"].(string)
-	return c.edit(ctx, "patch", join(namespace, name), revision, types.UID(uid), func(o T) error {
+	return c.edit(ctx, "patch", localcache.Key(namespace, name), revision, types.UID(uid), func(o T) error {
 		m := fields(o)
 		merge(m, patch)
 		return c.replace(o, m)
@@ -286,13 +287,6 @@ func merge(into, patch map[string]any) {
 	}
 }
 
-func join(namespace, name string) string {
-	if namespace == "" {
-		return name
-	}
-	return namespace + "/" + name
-}
-
 func (c *collection[T]) Delete(ctx context.Context, namespace, name string, options metav1.DeleteOptions) error {
 	var revision string
 	var uid types.UID
@@ -309,7 +303,7 @@ func (c *collection[T]) Delete(ctx context.Context, namespace, name string, opti
 		c.api.blind = append(c.api.blind, c.kind+" "+name)
 		c.api.mu.Unlock()
 	}
-	_, err := c.edit(ctx, "delete", join(namespace, name), revision, uid, func(o T) error {
+	_, err := c.edit(ctx, "delete", localcache.Key(namespace, name), revision, uid, func(o T) error {
 		grace := int64(30)
 		if options.GracePeriodSeconds != nil {
 			grace = *options.GracePeriodSeconds
@@ -343,7 +337,7 @@ func addFinalizer(o metav1.Object, finalizer string) {
 func (c *collection[T]) Get(_ context.Context, namespace, name string) (T, error) {
 	c.api.mu.Lock()
 	defer c.api.mu.Unlock()
-	o, ok := c.objects[join(namespace, name)]
+	o, ok := c.objects[localcache.Key(namespace, name)]
 	if !ok {
 		return o, apierrors.NewNotFound(c.resource(), name)
 	}

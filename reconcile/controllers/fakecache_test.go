@@ -6,15 +6,9 @@ import (
 	"maps"
 	"math/rand/v2"
 	"reflect"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
 // copyInto makes *into what *from is.
@@ -259,19 +253,6 @@ func (k *cache[T]) WaitFor(ctx context.Context, revision string) error {
 		case <-moved:
 		case <-ctx.Done():
 			return ctx.Err()
-		}
-	}
-}
-
-// byController is an index over a cache.
-type byController[T thing[T]] struct{ cache *cache[T] }
-
-func (x byController[T]) Get(uid types.UID) iter.Seq[T] {
-	return func(yield func(T) bool) {
-		for o := range x.cache.All() {
-			if slices.Contains(controllers.ByController(metav1.Object(o)), uid) && !yield(o) {
-				return
-			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,7 +19,7 @@ type GarbageKind struct {
 	GroupVersionKind schema.GroupVersionKind
 	// Namespaced tells whether objects of the kind are in namespaces.
 	Namespaced bool
-	// Subscribe, Synced: as in [Cache]. Absent objects are nil.
+	// Subscribe, Synced: as in [localcache.Cache]. Absent objects are nil.
 	Subscribe func(func(old, new metav1.Object)) (stop func())
 	Synced    <-chan struct{}
 	// Cached reads an object from the local copy.
@@ -41,7 +42,7 @@ type GarbageWriter[T any] interface {
 func NewGarbageKind[T interface {
 	comparable
 	metav1.Object
-}](kind schema.GroupVersionKind, namespaced bool, cache Cache[T], writer GarbageWriter[T]) GarbageKind {
+}](kind schema.GroupVersionKind, namespaced bool, cache localcache.Cache[T], writer GarbageWriter[T]) GarbageKind {
 	var none T
 	object := func(t T) metav1.Object {
 		if t == none {
@@ -57,7 +58,7 @@ func NewGarbageKind[T interface {
 		},
 		Synced: cache.Synced(),
 		Cached: func(namespace, name string) (metav1.Object, bool) {
-			t, ok := cache.Get(join(namespace, name))
+			t, ok := cache.Get(localcache.Key(namespace, name))
 			return object(t), ok
 		},
 		Get: func(ctx context.Context, namespace, name string) (metav1.Object, error) {

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile/controllers"
 )
 
@@ -22,9 +23,9 @@ func (w *world) runGarbage(t *testing.T, l lag, pods controllers.GarbageWriter[*
 	t.Helper()
 	return launch(t, func(ctx context.Context) []controllers.Runner {
 		return []controllers.Runner{must[*controllers.Garbage](t)(controllers.NewGarbage(controllers.GarbageConfig{Kinds: []controllers.GarbageKind{
-			controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, controllers.Cache[*corev1.Pod](follow(ctx, w.pods, l)), pods),
-			controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, controllers.Cache[*appsv1.ReplicaSet](follow(ctx, w.replicaSets, l)), sets),
-			controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("Deployment"), true, controllers.Cache[*appsv1.Deployment](follow(ctx, w.deployments, l)), controllers.GarbageWriter[*appsv1.Deployment](w.deployments)),
+			controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, localcache.Cache[*corev1.Pod](follow(ctx, w.pods, l)), pods),
+			controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, localcache.Cache[*appsv1.ReplicaSet](follow(ctx, w.replicaSets, l)), sets),
+			controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("Deployment"), true, localcache.Cache[*appsv1.Deployment](follow(ctx, w.deployments, l)), controllers.GarbageWriter[*appsv1.Deployment](w.deployments)),
 		}, Events: w.api}))}
 	})
 }
@@ -227,8 +228,8 @@ func TestGarbageLooksInCopy(t *testing.T) {
 		var gets atomic.Int32
 		p := launch(t, func(ctx context.Context) []controllers.Runner {
 			return []controllers.Runner{must[*controllers.Garbage](t)(controllers.NewGarbage(controllers.GarbageConfig{Kinds: []controllers.GarbageKind{
-				controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, controllers.Cache[*corev1.Pod](follow(ctx, w.pods, lag{})), controllers.GarbageWriter[*corev1.Pod](w.pods)),
-				controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, controllers.Cache[*appsv1.ReplicaSet](lateCache{follow(ctx, w.replicaSets, lag{})}),
+				controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, localcache.Cache[*corev1.Pod](follow(ctx, w.pods, lag{})), controllers.GarbageWriter[*corev1.Pod](w.pods)),
+				controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, localcache.Cache[*appsv1.ReplicaSet](lateCache{follow(ctx, w.replicaSets, lag{})}),
 					controllers.GarbageWriter[*appsv1.ReplicaSet](countingReader{w.replicaSets, &gets})),
 			}}))}
 		})
@@ -273,8 +274,8 @@ func TestGarbageOwnerNotSeenYet(t *testing.T) {
 		var gets atomic.Int32
 		p := launch(t, func(ctx context.Context) []controllers.Runner {
 			return []controllers.Runner{must[*controllers.Garbage](t)(controllers.NewGarbage(controllers.GarbageConfig{Kinds: []controllers.GarbageKind{
-				controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, controllers.Cache[*corev1.Pod](follow(ctx, w.pods, lag{})), controllers.GarbageWriter[*corev1.Pod](w.pods)),
-				controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, controllers.Cache[*appsv1.ReplicaSet](follow(ctx, w.replicaSets, lag{least: time.Minute})),
+				controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, localcache.Cache[*corev1.Pod](follow(ctx, w.pods, lag{})), controllers.GarbageWriter[*corev1.Pod](w.pods)),
+				controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, localcache.Cache[*appsv1.ReplicaSet](follow(ctx, w.replicaSets, lag{least: time.Minute})),
 					controllers.GarbageWriter[*appsv1.ReplicaSet](countingReader{w.replicaSets, &gets})),
 			}}))}
 		})

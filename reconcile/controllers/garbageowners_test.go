@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile/controllers"
 )
 
@@ -21,9 +22,9 @@ func (w *world) collectPods(t *testing.T, nodes *collection[*corev1.Node], sets 
 	t.Helper()
 	return launch(t, func(ctx context.Context) []controllers.Runner {
 		return []controllers.Runner{must[*controllers.Garbage](t)(controllers.NewGarbage(controllers.GarbageConfig{Kinds: []controllers.GarbageKind{
-			controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, controllers.Cache[*corev1.Pod](follow(ctx, w.pods, lag{})), controllers.GarbageWriter[*corev1.Pod](w.pods)),
-			controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, controllers.Cache[*appsv1.ReplicaSet](follow(ctx, w.replicaSets, sets)), controllers.GarbageWriter[*appsv1.ReplicaSet](w.replicaSets)),
-			controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Node"), false, controllers.Cache[*corev1.Node](follow(ctx, nodes, lag{})), controllers.GarbageWriter[*corev1.Node](nodes)),
+			controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, localcache.Cache[*corev1.Pod](follow(ctx, w.pods, lag{})), controllers.GarbageWriter[*corev1.Pod](w.pods)),
+			controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, localcache.Cache[*appsv1.ReplicaSet](follow(ctx, w.replicaSets, sets)), controllers.GarbageWriter[*appsv1.ReplicaSet](w.replicaSets)),
+			controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Node"), false, localcache.Cache[*corev1.Node](follow(ctx, nodes, lag{})), controllers.GarbageWriter[*corev1.Node](nodes)),
 		}, Events: w.api}))}
 	})
 }
@@ -146,8 +147,8 @@ func TestGarbagePropagates(t *testing.T) {
 				var asked []metav1.DeletionPropagation
 				p := launch(t, func(ctx context.Context) []controllers.Runner {
 					return []controllers.Runner{must[*controllers.Garbage](t)(controllers.NewGarbage(controllers.GarbageConfig{Kinds: []controllers.GarbageKind{
-						controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, controllers.Cache[*corev1.Pod](follow(ctx, w.pods, lag{})), controllers.GarbageWriter[*corev1.Pod](w.pods)),
-						controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, controllers.Cache[*appsv1.ReplicaSet](follow(ctx, w.replicaSets, lag{})),
+						controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, localcache.Cache[*corev1.Pod](follow(ctx, w.pods, lag{})), controllers.GarbageWriter[*corev1.Pod](w.pods)),
+						controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, localcache.Cache[*appsv1.ReplicaSet](follow(ctx, w.replicaSets, lag{})),
 							controllers.GarbageWriter[*appsv1.ReplicaSet](policyRecorder{w.replicaSets, &asked})),
 					}}))}
 				})

@@ -74,6 +74,7 @@ func (g *graph) change(kind int, old, new metav1.Object) {
 	g.mu.Lock()
 	if new == nil {
 		concerned = g.forget(old)
+		g.shrink()
 	} else {
 		concerned = g.note(kind, old, new)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,10 +20,10 @@ import (
 // JobConfig joins a Job controller to its surroundings. All fields but the
 // last three must be set.
 type JobConfig struct {
-	Jobs Cache[*batchv1.Job]
-	Pods Cache[*corev1.Pod]
+	Jobs localcache.Cache[*batchv1.Job]
+	Pods localcache.Cache[*corev1.Pod]
 	// PodsByController is an index of Pods by [ByController].
-	PodsByController Index[*corev1.Pod]
+	PodsByController localcache.Index[types.UID, *corev1.Pod]
 	// Status writes the status of Jobs, and reads Jobs from the API, not from a
 	// local copy.
 	Status interface {

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile/controllers"
 )
 
@@ -26,7 +27,7 @@ func (w *world) runJobsWith(t *testing.T, jobLag, podLag lag) *process {
 	return launch(t, func(ctx context.Context) []controllers.Runner {
 		pods := follow(ctx, w.pods, podLag)
 		return []controllers.Runner{must[*controllers.Job](t)(controllers.NewJob(controllers.JobConfig{
-			Jobs: follow(ctx, w.jobs, jobLag), Pods: pods, PodsByController: byController[*corev1.Pod]{pods},
+			Jobs: follow(ctx, w.jobs, jobLag), Pods: pods, PodsByController: localcache.Scan(pods, controllers.ByController[*corev1.Pod]),
 			Status: w.jobs, Writer: w.pods, Events: w.api, Log: w.log,
 		}))}
 	})

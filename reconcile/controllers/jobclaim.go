@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -131,7 +132,7 @@ func (c *Job) isStray(pod *corev1.Pod) bool {
 	if !isKind(owner, batchv1.GroupName, jobKind.Kind) {
 		return false
 	}
-	job, ok := c.config.Jobs.Get(join(pod.Namespace, owner.Name))
+	job, ok := c.config.Jobs.Get(localcache.Key(pod.Namespace, owner.Name))
 	return !ok || job.UID != owner.UID || jobFinished(job) && !managedElsewhere(job)
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync/atomic"
 
+	"github.com/planekit/planekit/localcache"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -83,7 +84,7 @@ func (c *Job) indexName(job *batchv1.Job, index int, taken map[string]bool) (str
 		if taken[name] {
 			continue
 		}
-		pod, ok := c.config.Pods.Get(join(job.Namespace, name))
+		pod, ok := c.config.Pods.Get(localcache.Key(job.Namespace, name))
 		if !ok {
 			return name, nil
 		}

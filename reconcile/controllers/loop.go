@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -95,7 +96,7 @@ func isStale(err error) bool {
 }
 
 // watch has handle called for what happens in cache once the loop runs.
-func watch[T any](l *loop, cache Cache[T], handle func(old, new T)) {
+func watch[T any](l *loop, cache localcache.Subscriber[T], handle func(old, new T)) {
 	l.subscriptions = append(l.subscriptions, func() func() { return cache.Subscribe(handle) })
 	l.synced = append(l.synced, cache.Synced())
 }
@@ -147,7 +148,7 @@ func enqueueController[T interface {
 				continue
 			}
 			if owner := metav1.GetControllerOfNoCopy(object); owner != nil && isKind(owner, group, kind) {
-				l.Enqueue(join(object.GetNamespace(), owner.Name))
+				l.Enqueue(localcache.Key(object.GetNamespace(), owner.Name))
 			}
 		}
 	}

@@ -17,6 +17,7 @@ func KnownControllers() []Known {
 	return []Known{
 		{"clusterrole-aggregation-controller", "clusterrole-aggregation", "clusterrole-aggregation-controller", "clusterrole-aggregation-controller"},
 		{"deployment-controller", "deployment", "deployment-controller", "deployment-controller"},
+		{"disruption-controller", "disruption", "disruption-controller", "controllermanager"},
 		{"endpoints-controller", "endpoint", "endpoint-controller", "endpoint-controller"},
 		{"endpointslice-controller", "endpointslice", "endpointslice-controller", "endpoint-slice-controller"},
 		{"endpointslice-mirroring-controller", "endpointslicemirroring", "endpointslicemirroring-controller", "endpoint-slice-mirroring-controller"},
@@ -27,6 +28,7 @@ func KnownControllers() []Known {
 		{"node-lifecycle-controller", "nodelifecycle", "node-controller", "node-controller"},
 		{"pod-garbage-collector-controller", "podgc", "pod-garbage-collector", "pod-garbage-collector-controller"},
 		{"replicaset-controller", "replicaset", "replicaset-controller", "replicaset-controller"},
+		{"replicationcontroller-controller", "replicationcontroller", "replication-controller", "replication-controller"},
 		{"resourcequota-controller", "resourcequota", "resourcequota-controller", "resourcequota-controller"},
 		{"root-ca-certificate-publisher-controller", "root-ca-cert-publisher", "root-ca-cert-publisher", "root-ca-certificate-publisher-controller"},
 		{"serviceaccount-controller", "serviceaccount", "service-account-controller", "serviceaccount-controller"},

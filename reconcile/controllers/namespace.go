@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,7 +19,7 @@ import (
 // NamespaceConfig joins a Namespace controller to its surroundings. The first
 // three fields must be set.
 type NamespaceConfig struct {
-	Namespaces Cache[*corev1.Namespace]
+	Namespaces localcache.Cache[*corev1.Namespace]
 	// Contents are the resources that a namespace may hold now, makers of others
 	// before what they make; pods are emptied before all others. With an error it
 	// may still return those it knows: they are emptied, and the namespace stays

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,7 +20,7 @@ import (
 // NodeIPAMConfig joins a NodeIPAM controller to its surroundings. Nodes and
 // Writer must be set.
 type NodeIPAMConfig struct {
-	Nodes  Cache[*corev1.Node]
+	Nodes  localcache.Cache[*corev1.Node]
 	Writer Patcher[*corev1.Node]
 	// Cluster is what addresses of pods are taken from. Zero is 10.244.0.0/16.
 	Cluster netip.Prefix

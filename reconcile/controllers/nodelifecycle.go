@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,20 +21,20 @@ import (
 // NodeLifecycleConfig joins a NodeLifecycle controller to its surroundings.
 // The first three fields must be set.
 type NodeLifecycleConfig struct {
-	Nodes Cache[*corev1.Node]
+	Nodes localcache.Cache[*corev1.Node]
 	// Leases of nodes are those in the namespace kube-node-lease.
-	Leases Cache[*coordinationv1.Lease]
+	Leases localcache.Cache[*coordinationv1.Lease]
 	Writer interface {
 		Updater[*corev1.Node]
 		StatusUpdater[*corev1.Node]
 	}
 	// Pods and PodStatus are for the pods of nodes that are silent: they are not
 	// ready any more. Both are nil if that is not to be said.
-	Pods      PodsByNode
+	Pods      localcache.Index[string, *corev1.Pod]
 	PodStatus StatusUpdater[*corev1.Pod]
 	// PodCache has the pods that Pods finds. It may be nil: then a pod that comes to
 	// a node which is silent already is seen to when the node changes.
-	PodCache Cache[*corev1.Pod]
+	PodCache localcache.Cache[*corev1.Pod]
 	// Grace is how long a node may be silent. Zero is 50 s.
 	Grace time.Duration
 	// StartupGrace is how long a node that has never reported its readiness may

@@ -15,21 +15,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile/controllers"
 )
-
-// byNode is an index over a cache of pods.
-type byNode struct{ cache *cache[*corev1.Pod] }
-
-func (x byNode) Get(node string) iter.Seq[*corev1.Pod] {
-	return func(yield func(*corev1.Pod) bool) {
-		for pod := range x.cache.All() {
-			if slices.Contains(controllers.ByNode(pod), node) && !yield(pod) {
-				return
-			}
-		}
-	}
-}
 
 // runNodes runs both controllers that see to nodes which fall silent.
 func (c *cluster) runNodes(t *testing.T, l lag) *process {
@@ -38,11 +26,11 @@ func (c *cluster) runNodes(t *testing.T, l lag) *process {
 		pods, nodes := follow(ctx, c.pods, l), follow(ctx, c.nodes, l)
 		return []controllers.Runner{
 			must[*controllers.NodeLifecycle](t)(controllers.NewNodeLifecycle(controllers.NodeLifecycleConfig{
-				Nodes: nodes, Leases: follow(ctx, c.leases, l), Writer: c.nodes, Events: c.api, Pods: byNode{pods}, PodStatus: c.pods, PodCache: pods,
+				Nodes: nodes, Leases: follow(ctx, c.leases, l), Writer: c.nodes, Events: c.api, Pods: localcache.Scan(pods, controllers.ByNode), PodStatus: c.pods, PodCache: pods,
 				Limits: controllers.EvictionLimits{Large: 8},
 			})),
 			must[*controllers.TaintEviction](t)(controllers.NewTaintEviction(controllers.TaintEvictionConfig{
-				Pods: pods, Nodes: nodes, PodsByNode: byNode{pods}, Writer: c.pods, Events: c.api,
+				Pods: pods, Nodes: nodes, PodsByNode: localcache.Scan(pods, controllers.ByNode), Writer: c.pods, Events: c.api,
 			})),
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile/controllers"
 )
 
@@ -76,7 +77,7 @@ func TestPodComesToSilentNode(t *testing.T) {
 			pods := follow(ctx, c.pods, lag{})
 			return []controllers.Runner{must[*controllers.NodeLifecycle](t)(controllers.NewNodeLifecycle(controllers.NodeLifecycleConfig{
 				Nodes: follow(ctx, c.nodes, lag{}), Leases: follow(ctx, c.leases, lag{}), Writer: c.nodes, Events: c.api,
-				Pods: byNode{pods}, PodStatus: c.pods, PodCache: pods, Grace: 1000 * time.Hour,
+				Pods: localcache.Scan(pods, controllers.ByNode), PodStatus: c.pods, PodCache: pods, Grace: 1000 * time.Hour,
 			}))}
 		})
 		c.nodes.alter(t, "well", report(corev1.ConditionTrue))

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile/controllers"
 )
 
@@ -51,7 +52,7 @@ func evicts(t *testing.T, _ context.Context, _ *rand.Rand) stage {
 	st := single(t, c.api, func(ctx context.Context, l lag) (*controllers.TaintEviction, error) {
 		pods := follow(ctx, c.pods, l)
 		return controllers.NewTaintEviction(controllers.TaintEvictionConfig{
-			Pods: pods, Nodes: follow(ctx, c.nodes, l), PodsByNode: byNode{pods}, Writer: c.pods, Events: c.api,
+			Pods: pods, Nodes: follow(ctx, c.nodes, l), PodsByNode: localcache.Scan(pods, controllers.ByNode), Writer: c.pods, Events: c.api,
 		})
 	})
 	taint := func(node string, taints ...corev1.Taint) {

@@ -34,6 +34,7 @@ func otherScenarios() []scenario {
 		{name: "TTL after finished", set: expires},
 		{name: "taint eviction", set: evicts},
 		{name: "node lifecycle over zones", set: darkens},
+		{name: "disruption budgets", set: disrupts},
 	}
 }
 

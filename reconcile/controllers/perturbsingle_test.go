@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile/controllers"
 )
 
@@ -146,9 +147,9 @@ func slicesAlone(t *testing.T, ctx context.Context, r *rand.Rand) stage {
 		services, pods, written := follow(ctx, w.services, l), follow(ctx, w.pods, l), follow(ctx, w.slices, l)
 		return controllers.NewEndpointSlice(controllers.EndpointSliceConfig{
 			Services: services, Pods: pods, Nodes: follow(ctx, w.nodes, l), EndpointSlices: written,
-			ServicesByNamespace: nameIndex[*corev1.Service]{services, controllers.ByNamespace[*corev1.Service]},
-			PodsByNamespace:     nameIndex[*corev1.Pod]{pods, controllers.ByNamespace[*corev1.Pod]},
-			SlicesByService:     nameIndex[*discoveryv1.EndpointSlice]{written, controllers.ByService},
+			ServicesByNamespace: localcache.Scan(services, controllers.ByNamespace[*corev1.Service]),
+			PodsByNamespace:     localcache.Scan(pods, controllers.ByNamespace[*corev1.Pod]),
+			SlicesByService:     localcache.Scan(written, controllers.ByService),
 			Writer:              w.slices, Events: w.api, MaxEndpoints: 3,
 		})
 	}).run
@@ -169,8 +170,8 @@ func endpointsAlone(t *testing.T, ctx context.Context, r *rand.Rand) stage {
 		services, pods := follow(ctx, w.services, l), follow(ctx, w.pods, l)
 		return controllers.NewEndpoints(controllers.EndpointsConfig{
 			Services: services, Pods: pods, Endpoints: follow(ctx, w.endpoints, l),
-			ServicesByNamespace: nameIndex[*corev1.Service]{services, controllers.ByNamespace[*corev1.Service]},
-			PodsByNamespace:     nameIndex[*corev1.Pod]{pods, controllers.ByNamespace[*corev1.Pod]},
+			ServicesByNamespace: localcache.Scan(services, controllers.ByNamespace[*corev1.Service]),
+			PodsByNamespace:     localcache.Scan(pods, controllers.ByNamespace[*corev1.Pod]),
 			ServiceReader:       w.services, Writer: w.endpoints, Events: w.api,
 		})
 	}).run

@@ -24,6 +24,7 @@ func workloadScenarios() []scenario {
 		{name: "deployment is rolled back", set: rollsBack},
 		{name: "replica set scales", set: resizes},
 		{name: "replica set adopts", set: adopts},
+		{name: "replication controller scales and adopts", set: replicates},
 		{name: "job completes", set: completes},
 		{name: "garbage/background", set: collects(metav1.DeletePropagationBackground, [3]int{0, 0, 0})},
 		{name: "garbage/foreground", set: collects(metav1.DeletePropagationForeground, [3]int{0, 0, 0})},

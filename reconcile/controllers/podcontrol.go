@@ -51,6 +51,10 @@ func (p *podControl) drop(owner string) {
 	p.doomed.split(owner, nil)
 }
 
+func (p *podControl) event(o owner, eventtype, reason, message string) {
+	p.events.Event(about(o, p.kind), eventtype, reason, message)
+}
+
 // burst is the most pods made or removed in one call of a reconciler.
 const burst = 500
 
@@ -82,7 +86,7 @@ func (p *podControl) createOne(ctx context.Context, o owner, template *corev1.Po
 	switch {
 	case err == nil:
 		p.written.add(key(o), pod.ResourceVersion)
-		p.events.Event(o, corev1.EventTypeNormal, "SuccessfulCreate", "Created pod: "+pod.Name)
+		p.event(o, corev1.EventTypeNormal, "SuccessfulCreate", "Created pod: "+pod.Name)
 		return nil
 	case apierrors.IsAlreadyExists(err):
 		// Made by an attempt whose answer was lost, by a predecessor, or by somebody
@@ -92,7 +96,7 @@ func (p *podControl) createOne(ctx context.Context, o owner, template *corev1.Po
 		return nil // the owner is about to go as well
 	}
 	if ctx.Err() == nil {
-		p.events.Event(o, corev1.EventTypeWarning, "FailedCreate", "Error creating: "+err.Error())
+		p.event(o, corev1.EventTypeWarning, "FailedCreate", "Error creating: "+err.Error())
 	}
 	return &podError{err.Error(), fmt.Errorf("create pod %s/%s: %w", o.GetNamespace(), name, err)}
 }
@@ -130,7 +134,7 @@ func (p *podControl) deleteOne(ctx context.Context, o owner, pod *corev1.Pod) er
 	switch {
 	case err == nil:
 		p.doomed.set(key(o), pod.UID, true)
-		p.events.Event(o, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: "+pod.Name)
+		p.event(o, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: "+pod.Name)
 		return nil
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		p.doomed.set(key(o), pod.UID, true) // no pod of this UID
@@ -139,7 +143,7 @@ func (p *podControl) deleteOne(ctx context.Context, o owner, pod *corev1.Pod) er
 		p.doomed.forget(key(o), pod.UID)
 	}
 	if ctx.Err() == nil {
-		p.events.Event(o, corev1.EventTypeWarning, "FailedDelete", "Error deleting: "+err.Error())
+		p.event(o, corev1.EventTypeWarning, "FailedDelete", "Error deleting: "+err.Error())
 	}
 	return &podError{"unable to delete pods: " + err.Error(), fmt.Errorf("delete pod %s: %w", key(pod), err)}
 }

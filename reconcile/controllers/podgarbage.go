@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,8 +20,8 @@ import (
 // PodGarbageConfig joins a PodGarbage controller to its surroundings. The first
 // four fields must be set.
 type PodGarbageConfig struct {
-	Pods  Cache[*corev1.Pod]
-	Nodes Cache[*corev1.Node]
+	Pods  localcache.Cache[*corev1.Pod]
+	Nodes localcache.Cache[*corev1.Node]
 	// NodeReader reads a node from the API, not from a local copy.
 	NodeReader interface {
 		Get(ctx context.Context, namespace, name string) (*corev1.Node, error)

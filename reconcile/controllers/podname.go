@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 
+	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -56,7 +57,7 @@ func podNames(owner metav1.Object, pods []*corev1.Pod, attempts []string, n int,
 			continue
 		}
 		taken[name] = true
-		if pod, ok := cache(join(owner.GetNamespace(), name)); !ok {
+		if pod, ok := cache(localcache.Key(owner.GetNamespace(), name)); !ok {
 			names = append(names, name)
 		} else if metav1.IsControlledBy(pod, owner) {
 			return nil, errStale

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,15 +15,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // ReplicaSetConfig joins a ReplicaSet controller to its surroundings. All
 // fields but the last four must be set.
 type ReplicaSetConfig struct {
-	ReplicaSets Cache[*appsv1.ReplicaSet]
-	Pods        Cache[*corev1.Pod]
+	ReplicaSets localcache.Cache[*appsv1.ReplicaSet]
+	Pods        localcache.Cache[*corev1.Pod]
 	// PodsByController is an index of Pods by [ByController].
-	PodsByController Index[*corev1.Pod]
+	PodsByController localcache.Index[types.UID, *corev1.Pod]
 	// Status writes the status of ReplicaSets.
 	Status StatusUpdater[*appsv1.ReplicaSet]
 	Writer interface {
@@ -32,7 +35,7 @@ type ReplicaSetConfig struct {
 	// ReplicaSetsByController is an index of ReplicaSets by [ByController]: of two
 	// pods, the one whose node has more pods of the same Deployment goes first.
 	// Without it, ReplicaSets are gone through.
-	ReplicaSetsByController Index[*appsv1.ReplicaSet]
+	ReplicaSetsByController localcache.Index[types.UID, *appsv1.ReplicaSet]
 	// Events may be nil.
 	Events Events
 	// Workers is how many ReplicaSets are worked on at a time. Zero is 5.
@@ -44,9 +47,19 @@ type ReplicaSetConfig struct {
 type ReplicaSet struct {
 	*loop
 	config ReplicaSetConfig
+	kind   replicaKind
 	pods   podControl
 	// statuses has the revisions of ReplicaSets written here.
 	statuses written
+}
+
+// replicaKind is what differs between the kinds that keep a number of pods.
+type replicaKind struct {
+	schema.GroupVersionKind
+	// queue is the name of the controller's queue, text how errors call the kind.
+	queue, text string
+	// terminating says that the status counts the pods that are being deleted.
+	terminating bool
 }
 
 var replicaSetKind = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
@@ -58,11 +71,19 @@ func NewReplicaSet(config ReplicaSetConfig) (*ReplicaSet, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newReplicaSet(config, replicaKind{GroupVersionKind: replicaSetKind, queue: "replicaset", text: "replica set", terminating: true})
+}
+
+// newReplicaSet makes a controller of objects of a kind, which config shows as
+// ReplicaSets.
+func newReplicaSet(config ReplicaSetConfig, kind replicaKind) (*ReplicaSet, error) {
 	if config.Events == nil {
 		config.Events = noEvents{}
 	}
-	c := &ReplicaSet{config: config, pods: podControl{writer: config.Writer, events: config.Events, kind: replicaSetKind}}
-	if c.loop, err = newLoop("replicaset", config.Workers, config.Log, reconcile.Backoff{}, c.reconcile); err != nil {
+	c := &ReplicaSet{config: config, kind: kind}
+	c.pods = podControl{writer: config.Writer, events: config.Events, kind: kind.GroupVersionKind}
+	var err error
+	if c.loop, err = newLoop(kind.queue, config.Workers, config.Log, reconcile.Backoff{}, c.reconcile); err != nil {
 		return nil, err
 	}
 	watch(c.loop, config.ReplicaSets, enqueueObject[*appsv1.ReplicaSet](c.loop))
@@ -72,7 +93,7 @@ func NewReplicaSet(config ReplicaSetConfig) (*ReplicaSet, error) {
 
 // podChanged enqueues the ReplicaSets that control the pod or may adopt it.
 func (c *ReplicaSet) podChanged(old, new *corev1.Pod) {
-	enqueueController[*corev1.Pod](c.loop, appsv1.GroupName, replicaSetKind.Kind)(old, new)
+	enqueueController[*corev1.Pod](c.loop, c.kind.Group, c.kind.Kind)(old, new)
 	if new == nil || metav1.GetControllerOfNoCopy(new) != nil || new.DeletionTimestamp != nil {
 		return
 	}
@@ -111,7 +132,7 @@ func (c *ReplicaSet) reconcile(ctx context.Context, key string) (reconcile.Resul
 	claimed.release = slices.DeleteFunc(claimed.release, func(pod *corev1.Pod) bool {
 		return ended(pod) || pod.DeletionTimestamp != nil // they count for nobody any more
 	})
-	changed, err := claim(ctx, claimed, rs, replicaSetKind, Patcher[*corev1.Pod](c.config.Writer),
+	changed, err := claim(ctx, claimed, rs, c.kind.GroupVersionKind, Patcher[*corev1.Pod](c.config.Writer),
 		func(ctx context.Context) error { return c.confirm(ctx, rs) },
 		func(revision string) { c.pods.written.add(key, revision) })
 	if err != nil || changed {
@@ -124,6 +145,9 @@ func (c *ReplicaSet) reconcile(ctx context.Context, key string) (reconcile.Resul
 	status, again := replicaSetStatus(rs, staying, append(retry, going...), actErr, time.Now())
 	// What may exist counts as existing; how many are ready is not affected.
 	status.Replicas += int32(len(c.pods.tried.names(key)))
+	if !c.kind.terminating {
+		status.TerminatingReplicas = nil
+	}
 	if err := c.updateStatus(ctx, rs, status); err != nil && actErr == nil {
 		return reconcile.Result{}, err
 	}
@@ -157,7 +181,7 @@ func (c *ReplicaSet) confirm(ctx context.Context, rs *appsv1.ReplicaSet) error {
 	// it accepts without a write.
 	_, err := c.config.Status.UpdateStatus(ctx, rs.DeepCopy())
 	if err != nil {
-		return fmt.Errorf("confirm replica set %s: %w", key(rs), err)
+		return fmt.Errorf("confirm %s %s: %w", c.kind.text, key(rs), err)
 	}
 	return nil
 }
@@ -192,7 +216,7 @@ func (c *ReplicaSet) updateStatus(ctx context.Context, rs *appsv1.ReplicaSet, st
 	case apierrors.IsNotFound(err):
 		return errStale // that it is gone is on its way to the copy
 	case err != nil:
-		return fmt.Errorf("status of replica set %s: %w", key(rs), err)
+		return fmt.Errorf("status of %s %s: %w", c.kind.text, key(rs), err)
 	}
 	c.statuses.add(key(rs), updated.ResourceVersion)
 	return nil

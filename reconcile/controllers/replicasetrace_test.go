@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile/controllers"
 )
 
@@ -196,10 +197,10 @@ func TestReplicaSetLooksAtItsSiblings(t *testing.T) {
 			}
 			p := launch(t, func(ctx context.Context) []controllers.Runner {
 				pods, sets := follow(ctx, w.pods, lag{}), follow(ctx, w.replicaSets, lag{})
-				config := controllers.ReplicaSetConfig{ReplicaSets: sets, Pods: pods, PodsByController: byController[*corev1.Pod]{pods},
+				config := controllers.ReplicaSetConfig{ReplicaSets: sets, Pods: pods, PodsByController: localcache.Scan(pods, controllers.ByController[*corev1.Pod]),
 					Status: w.replicaSets, Writer: w.pods}
 				if indexed {
-					config.ReplicaSetsByController = byController[*appsv1.ReplicaSet]{sets}
+					config.ReplicaSetsByController = localcache.Scan(sets, controllers.ByController[*appsv1.ReplicaSet])
 				}
 				return []controllers.Runner{must[*controllers.ReplicaSet](t)(controllers.NewReplicaSet(config))}
 			})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/internal/usage"
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -20,7 +21,7 @@ import (
 // QuotaKind is one resource that quotas may count. Make it with [NewQuotaKind].
 type QuotaKind struct {
 	Resource schema.GroupResource
-	// All, Subscribe, Synced: as in [Cache]. Absent objects are nil.
+	// All, Subscribe, Synced: as in [localcache.Cache]. Absent objects are nil.
 	All       func() iter.Seq[metav1.Object]
 	Subscribe func(func(old, new metav1.Object)) (stop func())
 	Synced    <-chan struct{}
@@ -31,7 +32,7 @@ type QuotaKind struct {
 func NewQuotaKind[T interface {
 	comparable
 	metav1.Object
-}](resource schema.GroupResource, cache Cache[T]) QuotaKind {
+}](resource schema.GroupResource, cache localcache.Cache[T]) QuotaKind {
 	var none T
 	object := func(t T) metav1.Object {
 		if t == none {
@@ -60,7 +61,7 @@ func NewQuotaKind[T interface {
 // ResourceQuotaConfig joins a ResourceQuota controller to its surroundings. The
 // first three fields must be set.
 type ResourceQuotaConfig struct {
-	ResourceQuotas Cache[*corev1.ResourceQuota]
+	ResourceQuotas localcache.Cache[*corev1.ResourceQuota]
 	// Kinds are the resources that quotas may count. Where a quota has others,
 	// their use stays unknown, and admission lets nobody make them.
 	Kinds  []QuotaKind

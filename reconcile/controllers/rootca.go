@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,8 +29,8 @@ const (
 // RootCAConfig joins a RootCA controller to its surroundings. The first four
 // fields must be set.
 type RootCAConfig struct {
-	Namespaces Cache[*corev1.Namespace]
-	ConfigMaps Cache[*corev1.ConfigMap]
+	Namespaces localcache.Cache[*corev1.Namespace]
+	ConfigMaps localcache.Cache[*corev1.ConfigMap]
 	Writer     interface {
 		Creator[*corev1.ConfigMap]
 		Updater[*corev1.ConfigMap]
@@ -76,7 +77,7 @@ func (c *RootCA) reconcile(ctx context.Context, namespace string) (reconcile.Res
 	if !ok || ns.DeletionTimestamp != nil || ns.Status.Phase == corev1.NamespaceTerminating {
 		return reconcile.Result{}, nil
 	}
-	have, ok := c.config.ConfigMaps.Get(join(namespace, rootCAName))
+	have, ok := c.config.ConfigMaps.Get(localcache.Key(namespace, rootCAName))
 	if !ok {
 		return reconcile.Result{}, c.create(ctx, namespace)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,8 +15,8 @@ import (
 // ServiceAccountConfig joins a ServiceAccount controller to its surroundings.
 // The first three fields must be set.
 type ServiceAccountConfig struct {
-	Namespaces      Cache[*corev1.Namespace]
-	ServiceAccounts Cache[*corev1.ServiceAccount]
+	Namespaces      localcache.Cache[*corev1.Namespace]
+	ServiceAccounts localcache.Cache[*corev1.ServiceAccount]
 	Writer          Creator[*corev1.ServiceAccount]
 	// Names are the accounts that every namespace has. Nil is "default" alone.
 	Names []string
@@ -59,7 +60,7 @@ func (c *ServiceAccount) reconcile(ctx context.Context, namespace string) (recon
 		return reconcile.Result{}, nil
 	}
 	for _, name := range c.config.Names {
-		if _, ok := c.config.ServiceAccounts.Get(join(namespace, name)); ok {
+		if _, ok := c.config.ServiceAccounts.Get(localcache.Key(namespace, name)); ok {
 			continue
 		}
 		_, err := c.config.Writer.Create(ctx, &corev1.ServiceAccount{

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,8 +25,8 @@ type SliceWriter interface {
 // which of its writes the local copy cannot show yet. Owners go by the name of
 // their service.
 type sliceControl struct {
-	slices    Cache[*discoveryv1.EndpointSlice]
-	byService NameIndex[*discoveryv1.EndpointSlice]
+	slices    localcache.Cache[*discoveryv1.EndpointSlice]
+	byService localcache.Index[string, *discoveryv1.EndpointSlice]
 	writer    SliceWriter
 	// manager is what the slices are labelled with, kind what they are made of.
 	manager, kind string
@@ -89,7 +90,7 @@ func (s *sliceControl) carryOut(ctx context.Context, owner metav1.Object, w slic
 func (s *sliceControl) create(ctx context.Context, owner string, uid types.UID, create []*discoveryv1.EndpointSlice) error {
 	namespace, _, _ := strings.Cut(owner, "/")
 	nameSlices(uid, create, func(name string) bool {
-		_, taken := s.slices.Get(join(namespace, name))
+		_, taken := s.slices.Get(localcache.Key(namespace, name))
 		return taken
 	})
 	for _, slice := range create {

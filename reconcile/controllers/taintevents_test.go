@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile/controllers"
 )
 
@@ -72,7 +73,7 @@ func TestTaintEvictionTells(t *testing.T) {
 				p := launch(t, func(ctx context.Context) []controllers.Runner {
 					pods := follow(ctx, c.pods, lag{})
 					return []controllers.Runner{must[*controllers.TaintEviction](t)(controllers.NewTaintEviction(controllers.TaintEvictionConfig{
-						Pods: pods, Nodes: follow(ctx, c.nodes, lag{}), PodsByNode: byNode{pods}, Writer: c.pods, Events: c.api,
+						Pods: pods, Nodes: follow(ctx, c.nodes, lag{}), PodsByNode: localcache.Scan(pods, controllers.ByNode), Writer: c.pods, Events: c.api,
 					}))}
 				})
 				begun := time.Now()

@@ -3,13 +3,13 @@ package controllers
 import (
 	"context"
 	"fmt"
-	"iter"
 	"math"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -18,12 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// PodsByNode finds pods by the name of their node, as [ByNode] tells it.
-type PodsByNode interface {
-	Get(node string) iter.Seq[*corev1.Pod]
-}
-
-// ByNode is the key function of a [PodsByNode] index.
+// ByNode is the key function of an index of pods by the name of their node.
 func ByNode(pod *corev1.Pod) []string {
 	if pod.Spec.NodeName == "" {
 		return nil
@@ -34,9 +29,9 @@ func ByNode(pod *corev1.Pod) []string {
 // TaintEvictionConfig joins a TaintEviction controller to its surroundings. The
 // first four fields must be set.
 type TaintEvictionConfig struct {
-	Pods       Cache[*corev1.Pod]
-	Nodes      Cache[*corev1.Node]
-	PodsByNode PodsByNode
+	Pods       localcache.Cache[*corev1.Pod]
+	Nodes      localcache.Cache[*corev1.Node]
+	PodsByNode localcache.Index[string, *corev1.Pod]
 	Writer     PodEnder
 	// Events may be nil.
 	Events Events

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,10 +25,10 @@ type TokenSigner func(account *corev1.ServiceAccount, secret *corev1.Secret) (st
 // TokenConfig joins a Token controller to its surroundings. The first six fields
 // must be set.
 type TokenConfig struct {
-	ServiceAccounts Cache[*corev1.ServiceAccount]
-	Secrets         Cache[*corev1.Secret]
+	ServiceAccounts localcache.Cache[*corev1.ServiceAccount]
+	Secrets         localcache.Cache[*corev1.Secret]
 	// SecretsByNamespace is an index of Secrets by [ByNamespace].
-	SecretsByNamespace NameIndex[*corev1.Secret]
+	SecretsByNamespace localcache.Index[string, *corev1.Secret]
 	// Accounts reads and writes accounts where they are stored.
 	Accounts interface {
 		Get(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error)
@@ -164,7 +165,7 @@ func (c *Token) reconcile(ctx context.Context, name string) (reconcile.Result, e
 // they are stored.
 func (c *Token) account(ctx context.Context, secret *corev1.Secret) (*corev1.ServiceAccount, error) {
 	named := accountOf(secret)
-	if account, ok := c.config.ServiceAccounts.Get(join(secret.Namespace, named.name)); ok && named.is(account) {
+	if account, ok := c.config.ServiceAccounts.Get(localcache.Key(secret.Namespace, named.name)); ok && named.is(account) {
 		return account, nil
 	}
 	account, err := c.config.Accounts.Get(ctx, secret.Namespace, named.name)

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile/controllers"
 )
 
@@ -36,7 +37,7 @@ func (w *tokenWorld) launchWith(t *testing.T, accountLag, secretLag lag) *proces
 		secrets := follow(ctx, w.secrets, secretLag)
 		return []controllers.Runner{must[*controllers.Token](t)(controllers.NewToken(controllers.TokenConfig{
 			ServiceAccounts: follow(ctx, w.accounts, accountLag), Secrets: secrets,
-			SecretsByNamespace: nameIndex[*corev1.Secret]{secrets, controllers.ByNamespace[*corev1.Secret]},
+			SecretsByNamespace: localcache.Scan(secrets, controllers.ByNamespace[*corev1.Secret]),
 			Accounts:           w.accounts, Writer: w.secrets, CA: []byte("authority"),
 			Sign: func(a *corev1.ServiceAccount, s *corev1.Secret) (string, error) {
 				if a.Name == "unsigned" {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +17,7 @@ import (
 // TTLAfterFinishedConfig joins a TTLAfterFinished controller to its
 // surroundings. Jobs and Writer must be set.
 type TTLAfterFinishedConfig struct {
-	Jobs Cache[*batchv1.Job]
+	Jobs localcache.Cache[*batchv1.Job]
 	// Writer reads Jobs from the API, not from a local copy, and deletes them.
 	Writer interface {
 		Getter[*batchv1.Job]

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile/controllers"
 )
 
@@ -76,7 +77,7 @@ func (w *world) replicaSetController(t *testing.T, ctx context.Context, l, podLa
 	t.Helper()
 	pods := follow(ctx, w.pods, podLag)
 	return must[*controllers.ReplicaSet](t)(controllers.NewReplicaSet(controllers.ReplicaSetConfig{
-		ReplicaSets: follow(ctx, w.replicaSets, l), Pods: pods, PodsByController: byController[*corev1.Pod]{pods},
+		ReplicaSets: follow(ctx, w.replicaSets, l), Pods: pods, PodsByController: localcache.Scan(pods, controllers.ByController[*corev1.Pod]),
 		Status: w.replicaSets, Writer: w.pods, Events: w.api, Log: w.log,
 	}))
 }
@@ -95,7 +96,7 @@ func (w *world) deploymentController(t *testing.T, ctx context.Context, l, owned
 	sets, pods := follow(ctx, w.replicaSets, ownedLag), follow(ctx, w.pods, ownedLag)
 	return must[*controllers.Deployment](t)(controllers.NewDeployment(controllers.DeploymentConfig{
 		Deployments: follow(ctx, w.deployments, l), ReplicaSets: sets, Pods: pods,
-		ReplicaSetsByController: byController[*appsv1.ReplicaSet]{sets}, PodsByController: byController[*corev1.Pod]{pods},
+		ReplicaSetsByController: localcache.Scan(sets, controllers.ByController[*appsv1.ReplicaSet]), PodsByController: localcache.Scan(pods, controllers.ByController[*corev1.Pod]),
 		Writer: w.deployments, ReplicaSetWriter: w.replicaSets, Events: w.api, Log: w.log,
 	}))
 }

@@ -1,0 +1,158 @@
+package controllers
+
+import (
+	"context"
+	"iter"
+
+	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/localcache"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ReplicationControllerConfig joins a ReplicationController controller to its
+// surroundings. All fields but the last three must be set.
+type ReplicationControllerConfig struct {
+	ReplicationControllers localcache.Cache[*corev1.ReplicationController]
+	Pods                   localcache.Cache[*corev1.Pod]
+	// PodsByController is an index of Pods by [ByController].
+	PodsByController localcache.Index[types.UID, *corev1.Pod]
+	// Status writes the status of ReplicationControllers.
+	Status StatusUpdater[*corev1.ReplicationController]
+	Writer interface {
+		PodWriter
+		Patcher[*corev1.Pod]
+	}
+	// Events may be nil.
+	Events Events
+	// Workers is how many ReplicationControllers are worked on at a time. Zero is 5.
+	Workers int
+	Log     logr.Logger
+}
+
+// ReplicationController keeps the number of pods that each ReplicationController
+// asks for. It works as [ReplicaSet] does, which sees each as a ReplicaSet.
+type ReplicationController struct{ *loop }
+
+var replicationControllerKind = corev1.SchemeGroupVersion.WithKind("ReplicationController")
+
+// NewReplicationController checks config. It starts nothing.
+func NewReplicationController(config ReplicationControllerConfig) (*ReplicationController, error) {
+	err := required("ReplicationControllerConfig", "ReplicationControllers", config.ReplicationControllers, "Pods", config.Pods,
+		"PodsByController", config.PodsByController, "Status", config.Status, "Writer", config.Writer)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newReplicaSet(ReplicaSetConfig{
+		ReplicaSets:      replicationCache{config.ReplicationControllers},
+		Pods:             config.Pods,
+		PodsByController: config.PodsByController,
+		Status:           replicationStatus{config.Status},
+		Writer:           config.Writer,
+		Events:           config.Events,
+		Workers:          config.Workers,
+		Log:              config.Log,
+	}, replicaKind{GroupVersionKind: replicationControllerKind, queue: "replicationmanager", text: "replication controller"})
+	if err != nil {
+		return nil, err
+	}
+	return &ReplicationController{c.loop}, nil
+}
+
+// replicationCache shows ReplicationControllers as ReplicaSets. It converts an
+// object each time it is read, so that it is equal but not the same pointer.
+type replicationCache struct {
+	localcache.Cache[*corev1.ReplicationController]
+}
+
+func (c replicationCache) Get(key string) (*appsv1.ReplicaSet, bool) {
+	rc, ok := c.Cache.Get(key)
+	return asReplicaSet(rc), ok
+}
+
+func (c replicationCache) All() iter.Seq[*appsv1.ReplicaSet] {
+	return func(yield func(*appsv1.ReplicaSet) bool) {
+		for rc := range c.Cache.All() {
+			if !yield(asReplicaSet(rc)) {
+				return
+			}
+		}
+	}
+}
+
+func (c replicationCache) Subscribe(handle func(old, new *appsv1.ReplicaSet)) (stop func()) {
+	return c.Cache.Subscribe(func(old, new *corev1.ReplicationController) { handle(asReplicaSet(old), asReplicaSet(new)) })
+}
+
+// replicationStatus writes the status of a ReplicationController that is shown as
+// a ReplicaSet.
+type replicationStatus struct {
+	status StatusUpdater[*corev1.ReplicationController]
+}
+
+func (s replicationStatus) UpdateStatus(ctx context.Context, rs *appsv1.ReplicaSet) (*appsv1.ReplicaSet, error) {
+	rc, err := s.status.UpdateStatus(ctx, asReplicationController(rs))
+	if err != nil {
+		return nil, err
+	}
+	return asReplicaSet(rc), nil
+}
+
+// asReplicaSet returns a ReplicaSet that shares what it can with rc, or nil for
+// nil. Without a selector, which the API does not store, it selects nothing.
+func asReplicaSet(rc *corev1.ReplicationController) *appsv1.ReplicaSet {
+	if rc == nil {
+		return nil
+	}
+	rs := &appsv1.ReplicaSet{
+		ObjectMeta: rc.ObjectMeta,
+		Spec:       appsv1.ReplicaSetSpec{Replicas: rc.Spec.Replicas, MinReadySeconds: rc.Spec.MinReadySeconds},
+		Status: appsv1.ReplicaSetStatus{
+			Replicas:             rc.Status.Replicas,
+			FullyLabeledReplicas: rc.Status.FullyLabeledReplicas,
+			ReadyReplicas:        rc.Status.ReadyReplicas,
+			AvailableReplicas:    rc.Status.AvailableReplicas,
+			ObservedGeneration:   rc.Status.ObservedGeneration,
+		},
+	}
+	if len(rc.Spec.Selector) > 0 {
+		rs.Spec.Selector = &metav1.LabelSelector{MatchLabels: rc.Spec.Selector}
+	}
+	if rc.Spec.Template != nil {
+		rs.Spec.Template = *rc.Spec.Template
+	}
+	for _, c := range rc.Status.Conditions {
+		rs.Status.Conditions = append(rs.Status.Conditions, appsv1.ReplicaSetCondition{
+			Type: appsv1.ReplicaSetConditionType(c.Type), Status: c.Status, LastTransitionTime: c.LastTransitionTime,
+			Reason: c.Reason, Message: c.Message,
+		})
+	}
+	return rs
+}
+
+// asReplicationController undoes asReplicaSet.
+func asReplicationController(rs *appsv1.ReplicaSet) *corev1.ReplicationController {
+	rc := &corev1.ReplicationController{
+		ObjectMeta: rs.ObjectMeta,
+		Spec:       corev1.ReplicationControllerSpec{Replicas: rs.Spec.Replicas, MinReadySeconds: rs.Spec.MinReadySeconds, Template: &rs.Spec.Template},
+		Status: corev1.ReplicationControllerStatus{
+			Replicas:             rs.Status.Replicas,
+			FullyLabeledReplicas: rs.Status.FullyLabeledReplicas,
+			ReadyReplicas:        rs.Status.ReadyReplicas,
+			AvailableReplicas:    rs.Status.AvailableReplicas,
+			ObservedGeneration:   rs.Status.ObservedGeneration,
+		},
+	}
+	if rs.Spec.Selector != nil {
+		rc.Spec.Selector = rs.Spec.Selector.MatchLabels
+	}
+	for _, c := range rs.Status.Conditions {
+		rc.Status.Conditions = append(rc.Status.Conditions, corev1.ReplicationControllerCondition{
+			Type: corev1.ReplicationControllerConditionType(c.Type), Status: c.Status, LastTransitionTime: c.LastTransitionTime,
+			Reason: c.Reason, Message: c.Message,
+		})
+	}
+	return rc
+}
