@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/schedule"
 	"github.com/planekit/planekit/schedule/predicates"
 	"github.com/planekit/planekit/schedule/priorities"
@@ -14,13 +15,13 @@ import (
 // A scheduler of one's own: the usual predicates, and one that keeps pods off
 // nodes without an SSD.
 func Example() {
-	nodes, pods := newNodes(), newPods() // in a cluster: informers
+	nodes, pods := localcache.NewMap[*corev1.Node](), localcache.NewMap[*corev1.Pod]() // in a cluster: informers
 	for name, disk := range map[string]string{"a": "hdd", "b": "ssd", "c": "hdd"} {
 		n := node(name, "4", "8Gi", "110")
 		n.Labels = map[string]string{"disk": disk}
-		nodes.put(n)
+		nodes.Put(n)
 	}
-	pods.put(pod("web", "500m", "128Mi"))
+	pods.Put(pod("web", "500m", "128Mi"))
 
 	ctx, cancel := context.WithCancel(context.Background())
 	scheduler, err := schedule.New(schedule.Config{

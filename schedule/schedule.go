@@ -36,7 +36,8 @@
 // is full by now; the node refuses the pod then. It never binds one pod twice
 // by itself; the API server refuses it when two schedulers do.
 //
-// What it leaves out: preemption, affinity between pods, spreading, volumes.
+// What it leaves out: preemption, affinity between pods, spreading, volumes. Package predicates
+// keeps pods pending that require affinity or spreading.
 package schedule
 
 import (

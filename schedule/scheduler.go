@@ -3,25 +3,12 @@ package schedule
 import (
 	"context"
 	"errors"
-	"iter"
 	"math/rand/v2"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 )
-
-// Cache is a local copy of all objects of a type, kept up to date by somebody
-// else. T is a pointer; objects are immutable.
-type Cache[T any] interface {
-	// All iterates over the objects there are.
-	All() iter.Seq[T]
-	// Subscribe has f called for every object, as (nil, new), and then for every
-	// change, one at a time and in order; deletions are (old, nil). stop ends this
-	// and waits for f.
-	Subscribe(f func(old, new T)) (stop func())
-	// Synced is closed when the copy is complete.
-	Synced() <-chan struct{}
-}
 
 // Config configures a [Scheduler].
 type Config struct {
@@ -34,8 +21,8 @@ type Config struct {
 	// Priorities choose among the nodes left. None means that chance does.
 	Priorities []Weighted
 	// Nodes and Pods are what decisions are made upon.
-	Nodes Cache[*corev1.Node]
-	Pods  Cache[*corev1.Pod]
+	Nodes localcache.ListSubscriber[*corev1.Node]
+	Pods  localcache.ListSubscriber[*corev1.Pod]
 	// Bind puts a pod on a node. It is called concurrently for different pods. A
 	// pod whose bind fails is tried again.
 	Bind func(ctx context.Context, pod *corev1.Pod, node string) error

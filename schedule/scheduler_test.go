@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/schedule"
 	"github.com/planekit/planekit/schedule/predicates"
 	"github.com/planekit/planekit/schedule/priorities"
@@ -24,8 +25,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // cluster is a scheduler with what is around it. Time is that of synctest.
 type cluster struct {
 	*testing.T
-	nodes *objects[*corev1.Node]
-	pods  *objects[*corev1.Pod]
+	nodes *localcache.Map[*corev1.Node]
+	pods  *localcache.Map[*corev1.Pod]
 	start time.Time
 
 	mu sync.Mutex
@@ -38,7 +39,7 @@ type cluster struct {
 }
 
 func newCluster(t *testing.T) *cluster {
-	return &cluster{T: t, nodes: newNodes(), pods: newPods(), start: time.Now(), fail: make(map[string][]error)}
+	return &cluster{T: t, nodes: localcache.NewMap[*corev1.Node](), pods: localcache.NewMap[*corev1.Pod](), start: time.Now(), fail: make(map[string][]error)}
 }
 
 func (c *cluster) note(format string, args ...any) {
@@ -55,7 +56,7 @@ func (c *cluster) bind(_ context.Context, p *corev1.Pod, node string) error {
 	}
 	c.note("%s on %s", p.Name, node)
 	c.mu.Unlock()
-	c.pods.put(on(p, node)) // the server does it and the cache hears of it
+	c.pods.Put(on(p, node)) // the server does it and the cache hears of it
 	return nil
 }
 
@@ -63,10 +64,10 @@ func (c *cluster) condition(_ context.Context, p *corev1.Pod, condition corev1.P
 	c.mu.Lock()
 	c.note("%s %s %s: %s", p.Name, condition.Type, condition.Reason, condition.Message)
 	c.mu.Unlock()
-	if known := c.pods.get(p.Namespace + "/" + p.Name); known != nil {
+	if known, ok := c.pods.Get(localcache.KeyOf(p)); ok {
 		known = known.DeepCopy()
 		known.Status.Conditions = []corev1.PodCondition{condition}
-		c.pods.put(known)
+		c.pods.Put(known)
 	}
 	return nil
 }
@@ -122,14 +123,14 @@ func TestPriorityThenAge(t *testing.T) {
 				p.Spec.Priority = new(int32(1000))
 				p.CreationTimestamp = metav1.NewTime(now)
 			}
-			c.pods.put(p)
+			c.pods.Put(p)
 		}
 		// With room for one after the other only, binds take place in order.
-		c.nodes.put(node("a", "1", "1Gi", "1"))
+		c.nodes.Put(node("a", "1", "1Gi", "1"))
 		c.run(func() {
 			c.expect(0, "0s important on a", "0s old PodScheduled Unschedulable: 0/1 nodes are available: 1 Too many pods.",
 				"0s young PodScheduled Unschedulable: 0/1 nodes are available: 1 Too many pods.")
-			c.pods.remove("default/important")
+			c.pods.Delete("default/important")
 			c.expect(time.Second, "1s old on a")
 		})
 	})
@@ -138,18 +139,18 @@ func TestPriorityThenAge(t *testing.T) {
 func TestParkedPodsWakeWhenItMayHelp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		c.nodes.put(node("a", "1", "1Gi", "110"))
-		c.pods.put(on(pod("big", "800m", "1Mi"), "a"))
-		c.pods.put(pod("web", "500m", "1Mi"))
+		c.nodes.Put(node("a", "1", "1Gi", "110"))
+		c.pods.Put(on(pod("big", "800m", "1Mi"), "a"))
+		c.pods.Put(pod("web", "500m", "1Mi"))
 		c.run(func() {
 			c.expect(0, "0s web PodScheduled Unschedulable: 0/1 nodes are available: 1 Insufficient cpu.")
 			beat := node("a", "1", "1Gi", "110")
 			beat.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}}
-			c.nodes.put(beat)
+			c.nodes.Put(beat)
 			c.expect(time.Minute) // a heartbeat wakes nobody
-			c.nodes.put(node("b", "100m", "1Gi", "110"))
+			c.nodes.Put(node("b", "100m", "1Gi", "110"))
 			c.expect(0, "60s web PodScheduled Unschedulable: 0/2 nodes are available: 2 Insufficient cpu.")
-			c.pods.remove("default/big")
+			c.pods.Delete("default/big")
 			c.expect(time.Second) // the second failure backs off for two seconds
 			c.expect(time.Second, "62s web on a")
 		})
@@ -159,8 +160,8 @@ func TestParkedPodsWakeWhenItMayHelp(t *testing.T) {
 func TestFlushAndUnchangedCondition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		c.nodes.put(node("a", "100m", "1Gi", "110"))
-		c.pods.put(pod("web", "500m", "1Mi"))
+		c.nodes.Put(node("a", "100m", "1Gi", "110"))
+		c.pods.Put(pod("web", "500m", "1Mi"))
 		c.run(func() {
 			c.expect(0, "0s web PodScheduled Unschedulable: 0/1 nodes are available: 1 Insufficient cpu.")
 			// Nothing happens, but the pod is tried every five minutes; a condition
@@ -176,19 +177,19 @@ func TestFlushAndUnchangedCondition(t *testing.T) {
 func TestFailedBindGivesBackAndRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		c.nodes.put(node("a", "1", "1Gi", "110"))
+		c.nodes.Put(node("a", "1", "1Gi", "110"))
 		broken := errors.New("no luck")
 		c.fail["one"] = []error{broken, broken, broken}
 		one := pod("one", "1", "1Mi")
 		one.Spec.Priority = new(int32(1))
-		c.pods.put(one)
+		c.pods.Put(one)
 		c.run(func() {
 			c.expect(0, "0s one not bound")
 			c.expect(time.Second, "1s one not bound")
-			c.pods.put(pod("two", "1", "1Mi")) // gets what one does not use
+			c.pods.Put(pod("two", "1", "1Mi")) // gets what one does not use
 			c.expect(time.Second, "1s two on a")
 			c.expect(10*time.Second, "3s one PodScheduled Unschedulable: 0/1 nodes are available: 1 Insufficient cpu.")
-			c.pods.remove("default/two")
+			c.pods.Delete("default/two")
 			c.expect(0, "12s one not bound")
 			c.expect(10*time.Second, "20s one on a")
 		})
@@ -198,7 +199,7 @@ func TestFailedBindGivesBackAndRetries(t *testing.T) {
 func TestWhatIsNotOurs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		c.nodes.put(node("a", "1", "1Gi", "110"))
+		c.nodes.Put(node("a", "1", "1Gi", "110"))
 		other := pod("other", "", "")
 		other.Spec.SchedulerName = "somebody"
 		going := pod("going", "", "")
@@ -208,13 +209,13 @@ func TestWhatIsNotOurs(t *testing.T) {
 		over := pod("over", "", "")
 		over.Status.Phase = corev1.PodFailed
 		for _, p := range []*corev1.Pod{other, going, gated, over, on(pod("bound", "", ""), "a")} {
-			c.pods.put(p)
+			c.pods.Put(p)
 		}
 		c.run(func() {
 			c.expect(time.Hour)
 			open := gated.DeepCopy()
 			open.Spec.SchedulingGates = nil
-			c.pods.put(open)
+			c.pods.Put(open)
 			c.expect(0, "3600s gated on a")
 		})
 	})
@@ -223,8 +224,8 @@ func TestWhatIsNotOurs(t *testing.T) {
 func TestPodThatGoesWhileItIsBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		c.nodes.put(node("a", "1", "1Gi", "1"))
-		c.pods.put(pod("web", "", ""))
+		c.nodes.Put(node("a", "1", "1Gi", "1"))
+		c.pods.Put(pod("web", "", ""))
 		hold, bound := make(chan struct{}), make(chan string, 2) // as many as are bound
 		s, err := schedule.New(schedule.Config{
 			Predicates: predicates.Default(), Nodes: c.nodes, Pods: c.pods,
@@ -244,10 +245,10 @@ func TestPodThatGoesWhileItIsBound(t *testing.T) {
 		done := make(chan error, 1) // one answer
 		go func() { done <- s.Run(ctx) }()
 		synctest.Wait()
-		c.pods.remove("default/web") // while Bind waits
+		c.pods.Delete("default/web") // while Bind waits
 		again := pod("web", "", "")
 		again.UID = "second"
-		c.pods.put(again) // same name: binds of one name do not overtake each other
+		c.pods.Put(again) // same name: binds of one name do not overtake each other
 		synctest.Wait()
 		select {
 		case <-bound:
@@ -267,7 +268,7 @@ func TestPodThatGoesWhileItIsBound(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	nodes, pods := newNodes(), newPods()
+	nodes, pods := localcache.NewMap[*corev1.Node](), localcache.NewMap[*corev1.Pod]()
 	bind := func(context.Context, *corev1.Pod, string) error { return nil }
 	for _, c := range []schedule.Config{
 		{},

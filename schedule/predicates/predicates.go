@@ -15,7 +15,7 @@ import (
 // first.
 func Default() []schedule.Predicate {
 	return []schedule.Predicate{
-		Unschedulable(), NodeName(), Taints(), NodeSelector(), HostPorts(), Fit(),
+		Unsupported(), Unschedulable(), NodeName(), Taints(), NodeSelector(), HostPorts(), Fit(),
 	}
 }
 

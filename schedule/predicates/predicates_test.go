@@ -218,6 +218,7 @@ func Example() {
 		fmt.Println(p.Name())
 	}
 	// Output:
+	// Unsupported
 	// NodeUnschedulable
 	// NodeName
 	// TaintToleration

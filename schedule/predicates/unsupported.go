@@ -1,0 +1,48 @@
+package predicates
+
+import (
+	"slices"
+
+	"github.com/planekit/planekit/schedule"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Unsupported refuses every node for a pod with a hard constraint that no predicate of this
+// package judges: such a pod stays pending, and its condition and event name the constraint.
+func Unsupported() schedule.Predicate {
+	return compiled{"Unsupported", func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
+		var reasons []string
+		for _, c := range unjudged {
+			if c.has(&p.Pod.Spec) {
+				reasons = append(reasons, "node(s) could not be judged: "+c.name+" is not supported yet")
+			}
+		}
+		if reasons == nil {
+			return nil
+		}
+		refused := schedule.Refuse(reasons...)
+		return func(*schedule.NodeInfo) schedule.Verdict { return refused }
+	}}
+}
+
+// unjudged are the hard constraints that are missing.
+var unjudged = []struct {
+	name string
+	has  func(*corev1.PodSpec) bool
+}{
+	{"required pod affinity", func(s *corev1.PodSpec) bool {
+		return s.Affinity != nil && s.Affinity.PodAffinity != nil &&
+			len(s.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0
+	}},
+	{"required pod anti-affinity", func(s *corev1.PodSpec) bool {
+		return s.Affinity != nil && s.Affinity.PodAntiAffinity != nil &&
+			len(s.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0
+	}},
+	{"a topology spread constraint with DoNotSchedule", func(s *corev1.PodSpec) bool {
+		return slices.ContainsFunc(s.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
+			return c.WhenUnsatisfiable != corev1.ScheduleAnyway
+		})
+	}},
+	{"a resource claim", func(s *corev1.PodSpec) bool { return len(s.ResourceClaims) > 0 }},
+	{"a scheduling group", func(s *corev1.PodSpec) bool { return s.SchedulingGroup != nil }},
+}

@@ -1,0 +1,123 @@
+// Package remote runs a scheduler over a client: any cluster that a kubeconfig leads to.
+//
+//	scheduler, err := remote.New(api, schedule.Config{
+//		Name:       "ssd-scheduler",
+//		Predicates: append(predicates.Default(), ssd),
+//		Priorities: priorities.Default(),
+//	})
+//	err = scheduler.Run(ctx)
+//
+// It takes the pods whose spec.schedulerName is the name of the configuration. The client's
+// user needs the rights of the cluster role system:kube-scheduler.
+//
+// Pods and nodes are read through caches of its own, unless the configuration has some. When the
+// API server cannot be reached, decisions go on with what the caches have, and binds are tried
+// again.
+package remote
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/events"
+	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/informer"
+	"github.com/planekit/planekit/schedule"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Scheduler is a schedule.Scheduler with what it needs to reach a cluster.
+type Scheduler struct {
+	scheduler *schedule.Scheduler
+	// beside are run beside the scheduler.
+	beside []func(context.Context) error
+}
+
+// New returns a scheduler for the cluster of api. It fills in those fields of config that reach a
+// cluster and are nil: Nodes, Pods, Bind, SetCondition and Event. It starts nothing.
+func New(api *client.Client, config schedule.Config) (*Scheduler, error) {
+	if api == nil {
+		return nil, errors.New("remote: no client")
+	}
+	s := &Scheduler{}
+	pods := typed.Pods(api)
+	if config.Nodes == nil {
+		nodes, err := informer.New(informer.ObjectConfig(typed.Nodes(api)))
+		if err != nil {
+			return nil, fmt.Errorf("remote: %w", err)
+		}
+		config.Nodes, s.beside = nodes, append(s.beside, nodes.Run)
+	}
+	if config.Pods == nil {
+		all, err := informer.New(informer.ObjectConfig(pods))
+		if err != nil {
+			return nil, fmt.Errorf("remote: %w", err)
+		}
+		config.Pods, s.beside = all, append(s.beside, all.Run)
+	}
+	if config.Event == nil {
+		recorder, err := events.New(events.Config{Client: api, Component: cmp.Or(config.Name, "default-scheduler"), Log: config.Log})
+		if err != nil {
+			return nil, fmt.Errorf("remote: %w", err)
+		}
+		config.Event = func(pod *corev1.Pod, eventType, reason, message string) {
+			recorder.Event(pod, eventType, reason, message)
+		}
+		s.beside = append(s.beside, recorder.Run)
+	}
+	if config.Bind == nil {
+		config.Bind = func(ctx context.Context, pod *corev1.Pod, node string) error { return bind(ctx, pods, pod, node) }
+	}
+	if config.SetCondition == nil {
+		config.SetCondition = func(ctx context.Context, pod *corev1.Pod, condition corev1.PodCondition) error {
+			return setCondition(ctx, pods, pod, condition)
+		}
+	}
+	var err error
+	s.scheduler, err = schedule.New(config)
+	return s, err
+}
+
+// Run schedules until ctx is done and returns nil then, or the first error.
+func (s *Scheduler) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, len(s.beside)+1)
+	for _, run := range append(s.beside, s.scheduler.Run) {
+		go func() {
+			defer cancel() // none is of use without the others
+			ended <- run(ctx)
+		}()
+	}
+	var failed error
+	for range cap(ended) {
+		failed = cmp.Or(failed, <-ended)
+	}
+	return failed
+}
+
+// bind creates the binding. Its UID keeps a later pod of the same name from being bound.
+func bind(ctx context.Context, pods client.Resource[*corev1.Pod], pod *corev1.Pod, node string) error {
+	return pods.Post(ctx, pod.Namespace, pod.Name, "binding", &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
+	})
+}
+
+func setCondition(ctx context.Context, pods client.Resource[*corev1.Pod], pod *corev1.Pod, condition corev1.PodCondition) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID},
+		"status":   map[string]any{"conditions": []corev1.PodCondition{condition}},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = pods.Patch(ctx, pod.Namespace, pod.Name, types.StrategicMergePatchType, patch, "status")
+	return err
+}
