@@ -2,27 +2,12 @@ package kubelet
 
 import (
 	"context"
-	"iter"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-// PodCache is a local copy of the pods whose spec.nodeName is this node. It may
-// be old. Its pods are shared and are not changed.
-type PodCache interface {
-	// Get finds a pod by "namespace/name".
-	Get(key string) (*corev1.Pod, bool)
-	All() iter.Seq[*corev1.Pod]
-	// Subscribe calls with (nil, pod) for each pod there is, and then for each
-	// change; deletes come as (pod, nil). Calls come from one goroutine, in order.
-	// stop waits for a call under way.
-	Subscribe(func(old, new *corev1.Pod)) (stop func())
-	// Synced is closed once the copy is whole. Before, no pod is taken for gone.
-	Synced() <-chan struct{}
-}
 
 // PodStatus is where the state of pods is reported. Errors are those of k8s.io/apimachinery/pkg/api/errors.
 type PodStatus interface {

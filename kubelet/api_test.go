@@ -3,14 +3,13 @@ package kubelet_test
 import (
 	"context"
 	"fmt"
-	"iter"
-	"maps"
 	"slices"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/planekit/planekit/localcache"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,29 +21,22 @@ import (
 // api is the little of an API that a kubelet sees: objects with versions and
 // conflicts, and a pod cache that follows at once.
 type api struct {
+	// pods is written to with mu held.
+	pods *localcache.Map[*corev1.Pod]
+
 	mu sync.Mutex
 	// All below are guarded by mu.
-	version     int
-	pods        map[string]*corev1.Pod
-	node        *corev1.Node
-	lease       *coordinationv1.Lease
-	renewals    int
-	events      []*corev1.Event
-	subscribers map[int]chan func()
-	subscribed  int
-	handlers    map[int]func(old, new *corev1.Pod)
-	changed     chan struct{} // closed and replaced at every change
-	down        bool
-	synced      chan struct{}
+	version  int
+	node     *corev1.Node
+	lease    *coordinationv1.Lease
+	renewals int
+	events   []*corev1.Event
+	changed  chan struct{} // closed and replaced at every change
+	down     bool
 }
 
 func newAPI() *api {
-	a := &api{
-		pods: map[string]*corev1.Pod{}, subscribers: map[int]chan func(){},
-		handlers: map[int]func(old, new *corev1.Pod){}, changed: make(chan struct{}), synced: make(chan struct{}),
-	}
-	close(a.synced)
-	return a
+	return &api{pods: localcache.NewMap[*corev1.Pod](), changed: make(chan struct{})}
 }
 
 // touch gives the next version. The caller holds a.mu.
@@ -53,56 +45,6 @@ func (a *api) touch() string {
 	close(a.changed)
 	a.changed = make(chan struct{})
 	return strconv.Itoa(a.version)
-}
-
-// announce tells the subscribers. The caller holds a.mu.
-func (a *api) announce(old, new *corev1.Pod) {
-	for id, queue := range a.subscribers {
-		handle := a.handlers[id]
-		queue <- func() { handle(old, new) }
-	}
-}
-
-func (a *api) Get(key string) (*corev1.Pod, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	pod, ok := a.pods[key]
-	return pod, ok
-}
-
-func (a *api) All() iter.Seq[*corev1.Pod] {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Values(slices.Collect(maps.Values(a.pods)))
-}
-
-func (a *api) Synced() <-chan struct{} { return a.synced }
-
-func (a *api) Subscribe(handle func(old, new *corev1.Pod)) func() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	// Deep enough for every change that one test makes.
-	queue := make(chan func(), 10000)
-	a.subscribed++
-	id := a.subscribed
-	a.subscribers[id], a.handlers[id] = queue, handle
-	for _, pod := range a.pods {
-		queue <- func() { handle(nil, pod) }
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for call := range queue {
-			call()
-		}
-	}()
-	return func() {
-		a.mu.Lock()
-		delete(a.subscribers, id)
-		close(queue)
-		a.mu.Unlock()
-		<-done
-	}
 }
 
 func podNotFound(name string) error {
@@ -126,8 +68,7 @@ func (a *api) create(pod *corev1.Pod) *corev1.Pod {
 	pod.Status.Phase = corev1.PodPending
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
 	pod.ResourceVersion = a.touch()
-	a.pods[pod.Namespace+"/"+pod.Name] = pod
-	a.announce(nil, pod)
+	a.pods.Put(pod)
 	return pod
 }
 
@@ -135,23 +76,20 @@ func (a *api) create(pod *corev1.Pod) *corev1.Pod {
 func (a *api) delete(name string, grace int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	old := a.pods["default/"+name]
+	old, _ := a.pods.Get("default/" + name)
 	pod := old.DeepCopy()
 	now := metav1.Now()
 	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &now, &grace
 	pod.ResourceVersion = a.touch()
-	a.pods["default/"+name] = pod
-	a.announce(old, pod)
+	a.pods.Put(pod)
 }
 
 // lose takes a pod away without any grace.
 func (a *api) lose(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	old := a.pods["default/"+name]
-	delete(a.pods, "default/"+name)
 	a.touch()
-	a.announce(old, nil)
+	a.pods.Delete("default/" + name)
 }
 
 // await waits until the pod, nil if there is none, is as wanted.
@@ -160,7 +98,8 @@ func (a *api) await(t *testing.T, name, what string, want func(*corev1.Pod) bool
 	limit := time.After(patience)
 	for {
 		a.mu.Lock()
-		pod, changed := a.pods["default/"+name], a.changed
+		pod, _ := a.pods.Get("default/" + name)
+		changed := a.changed
 		a.mu.Unlock()
 		if want(pod) {
 			return pod
@@ -203,7 +142,7 @@ func (p podAPI) Get(_ context.Context, namespace, name string) (*corev1.Pod, err
 		return nil, err
 	}
 	defer p.mu.Unlock()
-	if pod := p.pods[namespace+"/"+name]; pod != nil {
+	if pod, ok := p.pods.Get(localcache.Key(namespace, name)); ok {
 		return pod, nil
 	}
 	return nil, podNotFound(name)
@@ -214,7 +153,7 @@ func (p podAPI) UpdateStatus(_ context.Context, in *corev1.Pod) (*corev1.Pod, er
 		return nil, err
 	}
 	defer p.mu.Unlock()
-	old := p.pods[in.Namespace+"/"+in.Name]
+	old, _ := p.pods.Get(localcache.KeyOf(in))
 	switch {
 	case old == nil:
 		return nil, podNotFound(in.Name)
@@ -224,8 +163,7 @@ func (p podAPI) UpdateStatus(_ context.Context, in *corev1.Pod) (*corev1.Pod, er
 	pod := old.DeepCopy()
 	pod.Status = *in.Status.DeepCopy()
 	pod.ResourceVersion = p.touch()
-	p.pods[in.Namespace+"/"+in.Name] = pod
-	p.announce(old, pod)
+	p.pods.Put(pod)
 	return pod, nil
 }
 
@@ -234,16 +172,15 @@ func (p podAPI) Delete(_ context.Context, namespace, name string, o metav1.Delet
 		return err
 	}
 	defer p.mu.Unlock()
-	old := p.pods[namespace+"/"+name]
+	old, _ := p.pods.Get(localcache.Key(namespace, name))
 	switch {
 	case old == nil:
 		return podNotFound(name)
 	case *o.Preconditions.UID != old.UID || *o.GracePeriodSeconds != 0:
 		return apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, name, fmt.Errorf("another uid"))
 	}
-	delete(p.pods, namespace+"/"+name)
 	p.touch()
-	p.announce(old, nil)
+	p.pods.Delete(localcache.Key(namespace, name))
 	return nil
 }
 

@@ -13,6 +13,9 @@ const (
 	retryStart = 10 * time.Second
 	// retrySandbox is the pause after a sandbox could not be made.
 	retrySandbox = time.Second
+	// mountFirst and mountMost bound the delay after volumes could not be set up.
+	mountFirst = 500 * time.Millisecond
+	mountMost  = 2*time.Minute + 2*time.Second
 )
 
 // backoff is a delay that doubles. The zero value has none.
@@ -37,4 +40,21 @@ func (b backoff) next(failed, now time.Time) backoff {
 		return backoff{delay: backoffFirst, since: now}
 	}
 	return backoff{delay: min(2*b.delay, backoffMost), since: now}
+}
+
+// mountBackoff is the delay between attempts to set up a pod's volumes. It doubles with each
+// failure and starts over with a success. The zero value has none.
+type mountBackoff struct {
+	delay time.Duration
+	// until is when the next attempt is due.
+	until time.Time
+}
+
+// next returns the back-off after another failure at now.
+func (b mountBackoff) next(now time.Time) mountBackoff {
+	delay := min(2*b.delay, mountMost)
+	if delay == 0 {
+		delay = mountFirst
+	}
+	return mountBackoff{delay: delay, until: now.Add(delay)}
 }

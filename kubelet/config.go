@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -25,7 +26,8 @@ type Config struct {
 	// Root is the absolute directory for pods/UID directories and volumes.
 	Root string
 	// LogRoot is where the logs go: NS_NAME_UID/CONTAINER/N.log. Empty:
-	// /var/log/pods.
+	// /var/log/pods. Those of pods that the API does not have are removed, so no two
+	// kubelets may share one.
 	LogRoot string
 	// CgroupRoot is the cgroup below which the pods' are made, such as /kubepods;
 	// no two kubelets may share one. Empty: pods get no cgroups of their own.
@@ -56,9 +58,10 @@ type Config struct {
 	// ResolvConf is the host's resolver configuration. Empty: /etc/resolv.conf.
 	ResolvConf string
 
-	Runtime   Runtime
-	Images    Images
-	Pods      PodCache
+	Runtime Runtime
+	Images  Images
+	// Pods has the pods whose spec.nodeName is this node.
+	Pods      localcache.ReadSubscriber[*corev1.Pod]
 	PodStatus PodStatus
 	Nodes     Nodes
 	Leases    Leases
@@ -76,6 +79,9 @@ type Config struct {
 
 	// StopPodsOnExit makes Run end with StopPods.
 	StopPodsOnExit bool
+	// StopNow, when closed, has StopPods give no grace and end within seconds, with
+	// an error if something is left. May be nil.
+	StopNow <-chan struct{}
 	// StopGrace is the most time StopPods gives a container. Zero is 10 seconds.
 	StopGrace time.Duration
 

@@ -171,7 +171,7 @@ func TestContainerd(t *testing.T) {
 		// A process that is told to stop before it has come up never hears it.
 		StopGrace: 2 * time.Second,
 		Runtime:   client, Images: client,
-		Pods: a, PodStatus: podAPI{a}, Nodes: nodeAPI{a}, Leases: leaseAPI{a}, Events: eventAPI{a},
+		Pods: a.pods, PodStatus: podAPI{a}, Nodes: nodeAPI{a}, Leases: leaseAPI{a}, Events: eventAPI{a},
 		ConfigMaps: func(context.Context, string, string) (*corev1.ConfigMap, error) {
 			return &corev1.ConfigMap{Data: map[string]string{"a.conf": "alpha"}}, nil
 		},

@@ -50,7 +50,8 @@
 // service environment variables. The kubelet's own HTTPS server, for logs, exec,
 // attach and port-forward, is package server beside it. Volumes are
 // emptyDir, hostPath, configMap, secret, projected and downwardAPI; pods with
-// other kinds, with subPath, or with a cluster trust bundle do not start and
+// other kinds, with subPath, or with a cluster trust bundle do not start, are
+// tried again with a back-off (500 ms, doubled up to 2 min 2 s) and
 // say why. A runtime class is passed on by its own name. Containers need Linux;
 // without it, or without root, volumes in memory are on disk.
 package kubelet

@@ -3,6 +3,7 @@ package kubelet
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -14,8 +15,16 @@ const (
 	// eventQueue bounds the events that wait to be sent; more are dropped, since
 	// events are for people and must delay nothing.
 	eventQueue = 256
-	// eventMemory bounds how many events are remembered to count repetitions.
+	// eventMemory bounds how many events are remembered to count repetitions, and how many
+	// objects' budgets are.
 	eventMemory = 1024
+	// eventBurst is how many events about one object are sent at once; after those, one each
+	// eventRefill. These are client-go's figures.
+	eventBurst  = 25
+	eventRefill = 5 * time.Minute
+	// eventForget is how long after the last event all are forgotten, so that an idle node keeps
+	// no memory for them.
+	eventForget = 10 * time.Minute
 )
 
 // recorder sends events in the background.
@@ -25,8 +34,13 @@ type recorder struct {
 	log   logr.Logger
 	queue chan *corev1.Event // of size eventQueue
 
+	// stamp is in the name of the last event, in nanoseconds.
+	stamp atomic.Int64
+
 	// sent holds the last events by what they say. Used by run alone.
-	sent map[eventKey]*corev1.Event
+	sent map[eventKey]*sentEvent
+	// budgets limits the events of each object, warnings and others apart. Used by run alone.
+	budgets map[budgetKey]*eventBudget
 }
 
 type eventKey struct {
@@ -34,10 +48,39 @@ type eventKey struct {
 	reason, message string
 }
 
+// sentEvent is an event as it is stored.
+type sentEvent struct {
+	stored *corev1.Event
+	// unsent counts repetitions for which there was no budget.
+	unsent int32
+}
+
+type budgetKey struct {
+	uid  podUID
+	kind string
+}
+
+// eventBudget is what is left of a burst, and since when.
+type eventBudget struct {
+	left float64
+	at   time.Time
+}
+
+// take takes one event out of the budget and reports whether there was one left.
+func (b *eventBudget) take(now time.Time) bool {
+	b.left = min(eventBurst, b.left+now.Sub(b.at).Seconds()/eventRefill.Seconds())
+	b.at = now
+	if b.left < 1 {
+		return false
+	}
+	b.left--
+	return true
+}
+
 func newRecorder(sink Events, node string, log logr.Logger) *recorder {
 	return &recorder{
 		sink: sink, node: node, log: log,
-		queue: make(chan *corev1.Event, eventQueue), sent: map[eventKey]*corev1.Event{},
+		queue: make(chan *corev1.Event, eventQueue), sent: map[eventKey]*sentEvent{}, budgets: map[budgetKey]*eventBudget{},
 	}
 }
 
@@ -74,7 +117,7 @@ func (r *recorder) record(about corev1.ObjectReference, kind, reason, message st
 		namespace = metav1.NamespaceDefault
 	}
 	event := &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s.%x", about.Name, time.Now().UnixNano())},
+		ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s.%x", about.Name, r.nextStamp())},
 		InvolvedObject: about, Type: kind, Reason: reason, Message: message,
 		Source:              corev1.EventSource{Component: "kubelet", Host: r.node},
 		ReportingController: "kubelet", ReportingInstance: r.node,
@@ -87,17 +130,34 @@ func (r *recorder) record(about corev1.ObjectReference, kind, reason, message st
 	}
 }
 
+// nextStamp returns the time in nanoseconds, or more where the clock is too coarse to tell two
+// events apart.
+func (r *recorder) nextStamp() int64 {
+	for {
+		last := r.stamp.Load()
+		next := max(time.Now().UnixNano(), last+1)
+		if r.stamp.CompareAndSwap(last, next) {
+			return next
+		}
+	}
+}
+
 // run sends events until ctx is done. One that says what an earlier one said
 // counts that up instead.
 func (r *recorder) run(ctx context.Context) {
 	if r.sink == nil {
 		return
 	}
+	idle := time.NewTimer(eventForget)
+	defer idle.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-idle.C:
+			r.sent, r.budgets = map[eventKey]*sentEvent{}, map[budgetKey]*eventBudget{}
 		case event := <-r.queue:
+			idle.Reset(eventForget)
 			if err := r.send(ctx, event); err != nil && ctx.Err() == nil {
 				r.log.V(1).Info("event not sent", "reason", event.Reason, "error", err.Error())
 			}
@@ -105,16 +165,26 @@ func (r *recorder) run(ctx context.Context) {
 	}
 }
 
+// send stores an event, or counts up the one that said the same. An event for which its
+// object's budget has nothing left is only counted, so that a pod that fails for ever costs few
+// writes.
 func (r *recorder) send(ctx context.Context, event *corev1.Event) error {
 	about := event.InvolvedObject
 	about.ResourceVersion = ""
 	key := eventKey{object: about, reason: event.Reason, message: event.Message}
-	if old := r.sent[key]; old != nil {
-		next := old.DeepCopy()
-		next.Count++
+	old := r.sent[key]
+	if !r.affords(event) {
+		if old != nil {
+			old.unsent++
+		}
+		return nil
+	}
+	if old != nil {
+		next := old.stored.DeepCopy()
+		next.Count += 1 + old.unsent
 		next.LastTimestamp = event.LastTimestamp
 		if written, err := r.sink.Update(ctx, next); err == nil {
-			r.sent[key] = written
+			r.sent[key] = &sentEvent{stored: written}
 			return nil
 		}
 		// Gone by its age, most likely: begin anew.
@@ -127,6 +197,20 @@ func (r *recorder) send(ctx context.Context, event *corev1.Event) error {
 	if len(r.sent) >= eventMemory {
 		clear(r.sent)
 	}
-	r.sent[key] = written
+	r.sent[key] = &sentEvent{stored: written}
 	return nil
+}
+
+// affords takes event out of the budget of its object.
+func (r *recorder) affords(event *corev1.Event) bool {
+	key := budgetKey{uid: event.InvolvedObject.UID, kind: event.Type}
+	b := r.budgets[key]
+	if b == nil {
+		if len(r.budgets) >= eventMemory {
+			clear(r.budgets)
+		}
+		b = &eventBudget{left: eventBurst, at: event.LastTimestamp.Time}
+		r.budgets[key] = b
+	}
+	return b.take(event.LastTimestamp.Time)
 }

@@ -44,7 +44,7 @@ func Example() {
 		LogRoot:  filepath.Join(dir, "logs"),
 		PodCIDR:  "10.1.0.0/24",
 		Runtime:  client, Images: client,
-		Pods: api, PodStatus: podAPI{api}, Nodes: nodeAPI{api}, Leases: leaseAPI{api},
+		Pods: api.pods, PodStatus: podAPI{api}, Nodes: nodeAPI{api}, Leases: leaseAPI{api},
 	})
 	if err != nil {
 		panic(err)
@@ -56,7 +56,8 @@ func Example() {
 	api.create(webPod("web"))
 	for {
 		api.mu.Lock()
-		pod, changed := api.pods["default/web"], api.changed
+		pod, _ := api.pods.Get("default/web")
+		changed := api.changed
 		api.mu.Unlock()
 		if pod.Status.Phase == corev1.PodRunning {
 			fmt.Println(pod.Name, pod.Status.Phase, pod.Status.PodIP)

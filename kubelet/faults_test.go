@@ -2,6 +2,8 @@ package kubelet_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -93,6 +95,65 @@ func TestStopPodsOnExit(t *testing.T) {
 	c := after.Status.ContainerStatuses[0]
 	if c.RestartCount != 1 || c.LastTerminationState.Terminated == nil || c.LastTerminationState.Terminated.ExitCode != 137 {
 		t.Errorf("status: %+v", c)
+	}
+}
+
+// TestLogsOfGonePodsAreRemoved: a kubelet that was killed while it removed a pod has
+// left nothing of it but the logs.
+func TestLogsOfGonePodsAreRemoved(t *testing.T) {
+	r := newRig(t, memruntime.Config{})
+	left := filepath.Join(r.config.LogRoot, "default_left_0123-uid")
+	foreign := filepath.Join(r.config.LogRoot, "lost+found")
+	for _, dir := range []string{filepath.Join(left, "web"), foreign} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(left, "web/0.log"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.api.create(webPod("web"))
+	r.start()
+	pod := r.api.await(t, "web", "running", running)
+	eventually(t, "the logs are removed", func() bool { _, err := os.Stat(left); return os.IsNotExist(err) })
+	if _, err := os.Stat(foreign); err != nil {
+		t.Errorf("what is not a pod's: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(r.config.LogRoot, "default_web_"+string(pod.UID))); err != nil {
+		t.Errorf("the logs of a pod that runs: %v", err)
+	}
+}
+
+// TestStopNow: with StopNow closed in the middle of a grace period, containers are
+// killed and nothing is left.
+func TestStopNow(t *testing.T) {
+	r := newRig(t, memruntime.Config{Behave: func(*runtimeapi.ContainerConfig) memruntime.Behavior {
+		return memruntime.Behavior{IgnoresTerm: true}
+	}})
+	now := make(chan struct{})
+	r.config.StopPodsOnExit, r.config.StopNow, r.config.StopGrace = true, now, 10*patience
+	r.start()
+	pod := webPod("web")
+	pod.Spec.TerminationGracePeriodSeconds = new(int64((10 * patience).Seconds()))
+	r.api.create(pod)
+	r.api.await(t, "web", "running", running)
+	if names := r.kubelet.Stopping(); len(names) != 0 {
+		t.Errorf("stopping %v before it is asked to", names)
+	}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		r.stop()
+	}()
+	eventually(t, "the pod is being stopped", func() bool { return slices.Equal(r.kubelet.Stopping(), []string{"default/web"}) })
+	close(now)
+	select {
+	case <-stopped:
+	case <-time.After(patience):
+		t.Fatal("the grace period is waited for")
+	}
+	if n := len(r.sandboxes()) + len(r.containers()) + len(r.kubelet.Stopping()); n != 0 {
+		t.Errorf("%d things are left", n)
 	}
 }
 

@@ -88,7 +88,25 @@ func (k *Kubelet) has(uid podUID) bool {
 	return k.workers[uid] != nil
 }
 
-// sweep removes directories and cgroups of pods without workers. Every pod in
+// sweepLogs removes the log directories of pods without workers: a kubelet that was
+// killed may have removed everything else of them.
+func (k *Kubelet) sweepLogs() error {
+	entries, err := os.ReadDir(k.config.LogRoot)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		// NAMESPACE_NAME_UID; none of them can have an underscore.
+		parts := strings.Split(e.Name(), "_")
+		if e.IsDir() && len(parts) == 3 && !k.alive(podUID(parts[2])) {
+			errs = append(errs, os.RemoveAll(filepath.Join(k.config.LogRoot, e.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sweep removes directories, logs and cgroups of pods without workers. Every pod in
 // the cache has one by the time this is called.
 func (k *Kubelet) sweep() error {
 	var errs []error
@@ -97,6 +115,7 @@ func (k *Kubelet) sweep() error {
 			errs = append(errs, k.removePodDirectory(uid))
 		}
 	}
+	errs = append(errs, k.sweepLogs())
 	if k.config.CgroupRoot == "" {
 		return errors.Join(errs...)
 	}

@@ -36,8 +36,9 @@ type Kubelet struct {
 	report         chan struct{} // of size 1: the Node is to be reported now
 
 	mu sync.Mutex
-	// workers is guarded by mu.
-	workers map[podUID]*worker
+	// All below are guarded by mu.
+	workers  map[podUID]*worker
+	stopping map[string]bool // see Stopping
 }
 
 // New checks the configuration. It starts nothing and touches nothing.
@@ -52,7 +53,7 @@ func New(c Config) (*Kubelet, error) {
 		tokens:  &tokenCache{tokens: map[tokenKey]cachedToken{}},
 		ready:   make(chan struct{}),
 		report:  make(chan struct{}, 1),
-		workers: map[podUID]*worker{},
+		workers: map[podUID]*worker{}, stopping: map[string]bool{},
 	}
 	k.events = newRecorder(c.Events, c.NodeName, c.Log)
 	return k, nil
@@ -80,7 +81,7 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 		defer func() {
 			stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.config.StopGrace+time.Minute)
 			defer cancel()
-			err = errors.Join(err, k.stopPods(stop))
+			err = errors.Join(err, k.StopPods(stop))
 		}()
 	}
 	var group sync.WaitGroup

@@ -77,7 +77,7 @@ func rigOn(t *testing.T, runtime kubelet.Runtime, images kubelet.Images) *rig {
 		Port:      10250,
 		PodCIDR:   "10.9.0.0/24",
 		Runtime:   runtime, Images: images,
-		Pods: a, PodStatus: podAPI{a}, Nodes: nodeAPI{a}, Leases: leaseAPI{a}, Events: eventAPI{a},
+		Pods: a.pods, PodStatus: podAPI{a}, Nodes: nodeAPI{a}, Leases: leaseAPI{a}, Events: eventAPI{a},
 		Secrets: func(_ context.Context, _, name string) (*corev1.Secret, error) {
 			return &corev1.Secret{Data: map[string][]byte{"password": []byte("open sesame")}}, nil
 		},

@@ -49,7 +49,7 @@ func (w *worker) tryStart(ctx context.Context, pod *corev1.Pod, sandbox string, 
 	if err != nil {
 		return &waitError{"CreateContainerConfigError", err}
 	}
-	whole, done := unbroken(ctx)
+	whole, done := k.unbroken(ctx)
 	defer done()
 	created, err := k.config.Runtime.CreateContainer(whole, &runtimeapi.CreateContainerRequest{
 		PodSandboxId: sandbox, Config: container, SandboxConfig: config,
@@ -71,13 +71,19 @@ const unbrokenPatience = 20 * time.Second
 
 // unbroken returns a context for a call that must not be broken off in the
 // middle: a runtime that is left half-way through a sandbox leaves a network
-// namespace that nobody knows of. It outlives ctx by unbrokenPatience.
-func unbroken(ctx context.Context) (context.Context, context.CancelFunc) {
+// namespace that nobody knows of. It outlives ctx by unbrokenPatience, or until
+// Config.StopNow is closed.
+func (k *Kubelet) unbroken(ctx context.Context) (context.Context, context.CancelFunc) {
 	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		if sleep(whole, unbrokenPatience) {
-			cancel()
+		patience := time.NewTimer(unbrokenPatience)
+		defer patience.Stop()
+		select {
+		case <-patience.C:
+		case <-k.config.StopNow:
+		case <-whole.Done():
 		}
+		cancel()
 	})
 	return whole, func() {
 		stop()

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -15,7 +18,41 @@ import (
 // its cgroups, and touches nothing in the API: a kubelet that is run later
 // starts the same pods again. It is for when Run has returned, or was never
 // called; it works from what the runtime has, not from what is remembered.
-func (k *Kubelet) StopPods(ctx context.Context) error { return k.stopPods(ctx) }
+func (k *Kubelet) StopPods(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // ends with ctx
+		select {
+		case <-k.config.StopNow:
+			if sleep(ctx, stopNowPatience) {
+				cancel()
+			}
+		case <-ctx.Done():
+		}
+	}()
+	return k.stopPods(ctx)
+}
+
+// stopNowPatience bounds what StopPods still does once Config.StopNow is closed.
+const stopNowPatience = 5 * time.Second
+
+// Stopping returns the pods that StopPods is stopping, as namespace/name in order.
+func (k *Kubelet) Stopping() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Sorted(maps.Keys(k.stopping))
+}
+
+func (k *Kubelet) setStopping(s *runtimeapi.PodSandbox, is bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	name := s.GetMetadata().GetNamespace() + "/" + s.GetMetadata().GetName()
+	if !is {
+		delete(k.stopping, name)
+		return
+	}
+	k.stopping[name] = true
+}
 
 func (k *Kubelet) stopPods(ctx context.Context) error {
 	node := map[string]string{labelNode: k.config.NodeName}
@@ -38,7 +75,11 @@ func (k *Kubelet) stopPods(ctx context.Context) error {
 	errs := make([]error, len(sandboxes.Items))
 	var group sync.WaitGroup
 	for i, s := range sandboxes.Items {
-		group.Go(func() { errs[i] = k.stopSandbox(ctx, s, inside[s.GetId()]) })
+		k.setStopping(s, true)
+		group.Go(func() {
+			defer k.setStopping(s, false)
+			errs[i] = k.stopSandbox(ctx, s, inside[s.GetId()])
+		})
 	}
 	group.Wait()
 	uids := map[podUID]bool{}
@@ -78,9 +119,7 @@ func (k *Kubelet) stopSandbox(ctx context.Context, s *runtimeapi.PodSandbox, con
 			grace = n
 		}
 		grace = min(max(grace, minGrace), int64(k.config.StopGrace.Seconds()))
-		group.Go(func() {
-			_, errs[i] = k.config.Runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: c.GetId(), Timeout: grace})
-		})
+		group.Go(func() { errs[i] = k.stopContainer(ctx, c.GetId(), grace) })
 	}
 	group.Wait()
 	if _, err := k.config.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: s.GetId()}); err != nil {
@@ -93,4 +132,21 @@ func (k *Kubelet) stopSandbox(ctx context.Context, s *runtimeapi.PodSandbox, con
 	}
 	_, err := k.config.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: s.GetId()})
 	return errors.Join(append(errs, err)...)
+}
+
+// stopContainer stops a container with grace in seconds, and with none from when
+// Config.StopNow is closed.
+func (k *Kubelet) stopContainer(ctx context.Context, id string, grace int64) error {
+	stop := func(grace int64) error {
+		_, err := k.config.Runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: grace})
+		return err
+	}
+	patient := make(chan error, 1)
+	go func() { patient <- stop(grace) }()
+	select {
+	case err := <-patient:
+		return err
+	case <-k.config.StopNow:
+	}
+	return errors.Join(stop(0), <-patient)
 }

@@ -33,12 +33,12 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod) time.Time {
 		}
 		recall(pod, state)
 		d := plan(pod, state, w.memory, time.Now())
+		w.holdRemovals(&d)
 		w.report(pod, state, d)
 		again = d.again
 		acted, err := w.act(ctx, pod, state, &d)
 		if err != nil {
-			w.failed(ctx, err)
-			return time.Now().Add(retrySync)
+			return w.retryAfter(ctx, pod, err)
 		}
 		if !acted {
 			break
@@ -46,10 +46,27 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod) time.Time {
 	}
 	if pod.Status.Phase == corev1.PodRunning && len(w.volumes) > 0 && time.Since(w.volumesAt) > refreshVolumes {
 		if err := w.mountVolumes(ctx, pod); err != nil {
-			w.failed(ctx, err)
+			w.retryAfter(ctx, pod, err)
 		}
 	}
 	return again
+}
+
+// retryAfter logs err and returns when to try again. While volumes are held back there is
+// nothing to log: the attempt that failed was.
+func (w *worker) retryAfter(ctx context.Context, pod *corev1.Pod, err error) time.Time {
+	if held, ok := errors.AsType[*mountHeldError](err); ok {
+		return held.until
+	}
+	if _, ok := errors.AsType[*removalError](err); ok {
+		w.refused(ctx, pod, false, err)
+		return w.removal.until
+	}
+	w.failed(ctx, err)
+	if _, ok := errors.AsType[*volumeError](err); ok {
+		return w.mounting.until
+	}
+	return time.Now().Add(retrySync)
 }
 
 // failed says what went wrong, unless it is that the work was interrupted.
@@ -113,17 +130,15 @@ func (w *worker) change(ctx context.Context, pod *corev1.Pod, state *podState, d
 			k.events.pod(pod, nil, corev1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
 		}
 		if _, err := k.config.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id}); err != nil {
-			return false, err
+			return false, &removalError{fmt.Errorf("stop sandbox %s: %w", id, err)}
 		}
 	}
-	for _, id := range d.remove {
-		if _, err := k.config.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: id}); err != nil {
-			return false, err
-		}
-	}
-	for _, id := range d.removeSandboxes {
-		if _, err := k.config.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id}); err != nil {
-			return false, err
+	if len(d.remove)+len(d.removeSandboxes) > 0 {
+		// What is dead and stays is in nothing's way.
+		if err := w.removeDead(ctx, d); err != nil {
+			w.refused(ctx, pod, false, err)
+		} else {
+			w.removal = removal{}
 		}
 	}
 	if d.createSandbox {
@@ -150,7 +165,7 @@ func (w *worker) createSandbox(ctx context.Context, pod *corev1.Pod, d *decision
 	}
 	config, err := k.sandboxConfig(pod, d.sandboxAttempt)
 	if err == nil {
-		whole, done := unbroken(ctx)
+		whole, done := k.unbroken(ctx)
 		defer done()
 		_, err = k.config.Runtime.RunPodSandbox(whole, &runtimeapi.RunPodSandboxRequest{
 			Config: config, RuntimeHandler: runtimeHandler(pod),
@@ -182,19 +197,24 @@ func runtimeHandler(pod *corev1.Pod) string {
 	return ""
 }
 
-// mountVolumes sets the volumes up or brings them up to date.
+// mountVolumes sets the volumes up or brings them up to date. A volume that cannot be set up is
+// retried with a back-off, until which the error is a *mountHeldError.
 func (w *worker) mountVolumes(ctx context.Context, pod *corev1.Pod) error {
 	if w.volumes != nil && time.Since(w.volumesAt) <= refreshVolumes {
 		return nil
 	}
+	if time.Now().Before(w.mounting.until) {
+		return &mountHeldError{until: w.mounting.until}
+	}
 	volumes, err := w.kubelet.setUpVolumes(ctx, pod)
 	if err != nil {
 		if _, ok := errors.AsType[*volumeError](err); ok && ctx.Err() == nil {
+			w.mounting = w.mounting.next(time.Now())
 			w.kubelet.events.pod(pod, nil, corev1.EventTypeWarning, "FailedMount", err.Error())
 		}
 		return err
 	}
-	w.volumes, w.volumesAt = volumes, time.Now()
+	w.volumes, w.volumesAt, w.mounting = volumes, time.Now(), mountBackoff{}
 	return nil
 }
 

@@ -39,7 +39,7 @@ func (w *worker) terminate(ctx context.Context, pod *corev1.Pod, gone bool) bool
 		err = w.clean(ctx, pod)
 	}
 	if err != nil {
-		w.failed(ctx, fmt.Errorf("terminate: %w", err))
+		w.refused(ctx, pod, gone, fmt.Errorf("terminate: %w", err))
 		return false
 	}
 	if !gone {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -34,6 +35,13 @@ func (e *volumeError) Error() string {
 }
 
 func (e *volumeError) Unwrap() error { return e.err }
+
+// mountHeldError says that volumes could not be set up and are not tried again before until.
+type mountHeldError struct{ until time.Time }
+
+func (e *mountHeldError) Error() string {
+	return "volumes are not set up again before " + e.until.Format(time.RFC3339Nano)
+}
 
 // setUpVolumes makes a pod's directories and volumes, or brings those there are
 // up to date, and returns the host path of each volume by its name.

@@ -25,11 +25,14 @@ type worker struct {
 	memory    *memory
 	volumes   map[string]string
 	volumesAt time.Time // when volumes were last brought up to date
+	mounting  mountBackoff
+	removal   removal
 
 	mu sync.Mutex
 	// All below are guarded by mu.
 	pod       *corev1.Pod
 	gone      bool               // the API has the pod no more
+	urgent    bool               // the pod is to end sooner than was known
 	interrupt context.CancelFunc // ends the sync under way; nil if none is
 }
 
@@ -65,6 +68,7 @@ func (w *worker) update(pod *corev1.Pod) {
 	w.pod = pod
 	urgent := old.DeletionTimestamp == nil && pod.DeletionTimestamp != nil ||
 		pod.DeletionTimestamp != nil && grace(pod) < grace(old)
+	w.urgent = w.urgent || urgent
 	if urgent && w.interrupt != nil {
 		w.interrupt()
 	}
@@ -80,6 +84,7 @@ func (w *worker) update(pod *corev1.Pod) {
 func (w *worker) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.urgent = w.urgent || !w.gone
 	w.gone = true
 	if w.interrupt != nil && w.pod.DeletionTimestamp == nil {
 		w.interrupt()
@@ -112,9 +117,11 @@ func (w *worker) run(ctx context.Context) {
 		switch {
 		case cleaned:
 		case gone || pod.DeletionTimestamp != nil:
-			cleaned = w.terminate(once, pod, gone)
+			if !w.removal.held() {
+				cleaned = w.terminate(once, pod, gone)
+			}
 			if !cleaned {
-				again = time.Now().Add(retrySync)
+				again = w.removal.until
 			}
 		default:
 			again = w.sync(once, pod)
@@ -143,6 +150,9 @@ func (w *worker) begin(cancel context.CancelFunc) (*corev1.Pod, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.interrupt = cancel
+	if w.urgent {
+		w.urgent, w.removal.until = false, time.Time{}
+	}
 	return w.pod, w.gone
 }
 

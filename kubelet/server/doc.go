@@ -13,6 +13,14 @@
 // Every route but /healthz needs credentials that Authenticate knows and a
 // right that Authorize grants.
 //
+// # Rights
+//
+// As in the Kubernetes kubelet, a right is a verb on a subresource of the node:
+// stats, metrics, log, spec and checkpoint for the paths of these names, pods,
+// healthz or configz or else proxy for theirs, proxy for all others. The verb
+// is that of the method, but for running something, attaching and forwarding ports
+// it is create whatever the method.
+//
 // # Routes
 //
 // The paths are those of the Kubernetes kubelet. A UID, where there is one,
@@ -35,8 +43,9 @@
 //
 // For exec, attach and port-forward the runtime names a URL, and the server
 // carries the bytes of the upgraded connection there and back, unread. It holds
-// no more than a buffer of them: who does not read stops who writes. A
-// connection on which nothing moves for [Config].StreamIdle is closed.
+// no more than a buffer of them: who does not read stops who writes. Connections
+// that lead to nothing end within minutes, garbage ends one at once, and
+// [Config].MaxStreams are open at most; [StreamLimits] has the details.
 //
 // Statistics of containers are the runtime's. The rate of CPU is that since
 // /stats/summary was last asked for, so the first answer about a container has none.

@@ -11,6 +11,8 @@ import (
 	"os"
 
 	"github.com/planekit/planekit/kubelet/server"
+	"github.com/planekit/planekit/localcache"
+	corev1 "k8s.io/api/core/v1"
 )
 
 func Example() {
@@ -33,7 +35,7 @@ func Example() {
 		Authorize: func(_ context.Context, name string, _ []string, verb, _ string) (bool, error) {
 			return name == "kube-apiserver", nil
 		},
-		Pods:    podCache{},
+		Pods:    localcache.NewMap[*corev1.Pod](),
 		Runtime: &containers{},
 		LogRoot: logs,
 	})

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
-	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,18 +17,13 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/kubelet/server"
+	"github.com/planekit/planekit/localcache"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
-
-// podCache is pods by "namespace/name".
-type podCache map[string]*corev1.Pod
-
-func (c podCache) Get(key string) (*corev1.Pod, bool) { pod, ok := c[key]; return pod, ok }
-func (c podCache) All() iter.Seq[*corev1.Pod]         { return maps.Values(c) }
 
 // containers is a runtime whose containers have the log path given.
 type containers struct {
@@ -140,7 +133,7 @@ func start(t *testing.T, change func(*server.Config)) *kubelet {
 			return name == "root" || name == "reader" && verb == "get" && subresource == "proxy" ||
 				name == "meter" && verb == "get" && subresource == "stats", nil
 		},
-		Pods: podCache{"default/web": webPod()}, Runtime: k.runtime, LogRoot: logs,
+		Pods: localcache.NewMap(webPod()), Runtime: k.runtime, LogRoot: logs,
 	}
 	if change != nil {
 		change(&config)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -35,18 +36,34 @@ type logReader struct {
 	skip    bool   // pending began in a line that is too long
 }
 
-// open opens the file and goes to where reading begins.
-func (l *logReader) open() error {
-	file, err := l.root.Open(l.path)
+// openRegular opens a regular file. Where a container has put something else in
+// its place it fails, and never waits: opening a FIFO would, until it is written.
+func (l *logReader) openRegular() (*os.File, error) {
+	file, err := l.root.OpenFile(l.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("not a regular file")
 	}
-	if err == nil && l.options.tail >= 0 {
-		l.offset, err = tailOffset(file, info.Size(), l.options.tail)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// open opens the file and goes to where reading begins.
+func (l *logReader) open() error {
+	file, err := l.openRegular()
+	if err != nil {
+		return err
+	}
+	if l.options.tail >= 0 {
+		var info fs.FileInfo
+		if info, err = file.Stat(); err == nil {
+			l.offset, err = tailOffset(file, info.Size(), l.options.tail)
+		}
 	}
 	if err == nil {
 		_, err = file.Seek(l.offset, io.SeekStart)
@@ -120,7 +137,7 @@ func (l *logReader) rotate(ctx context.Context) error {
 	if err := l.drain(ctx); err != nil {
 		return err
 	}
-	next, err := l.root.Open(l.path)
+	next, err := l.openRegular()
 	if err != nil {
 		return err
 	}

@@ -2,11 +2,14 @@ package server_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -69,6 +72,42 @@ func TestLogsThatAreNotThere(t *testing.T) {
 	k.want("GET", "reader", "/containerLogs/default/web/slow?previous=true", 400, "previous terminated container \"slow\" in pod \"web\" not found\n")
 	k.want("GET", "reader", logs+"?previous=true", 404, "unable to retrieve container logs for mem://gone: rpc error: code = NotFound desc = no such container\n")
 	k.want("GET", "reader", logs, 500, "container \"c\" in pod \"web\": its log cannot be opened\n")
+}
+
+// TestLogThatIsNoFile: what a container puts in the place of its log is refused,
+// also while the log is followed, and no request waits for a writer.
+func TestLogThatIsNoFile(t *testing.T) {
+	const unopened = "container \"c\" in pod \"web\": its log cannot be opened\n"
+	k := start(t, nil)
+	path := filepath.Join(k.logs, logFile)
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	k.want("GET", "reader", logs, 500, unopened)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k.want("GET", "reader", logs, 500, unopened)
+	k.want("GET", "reader", logs+"?follow=true&tailLines=1", 500, unopened)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	k.write(logFile, stamped(0, "stdout F one"))
+	answer := k.ask("GET", "reader", logs+"?follow=true")
+	defer answer.Body.Close()
+	line, err := bufio.NewReader(answer.Body).ReadString('\n')
+	if err != nil || line != "one\n" {
+		t.Fatalf("followed: %q, %v", line, err)
+	}
+	if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := io.ReadAll(answer.Body); err != nil || len(rest) != 0 {
+		t.Errorf("after the file became a FIFO: %q, %v", rest, err)
+	}
 }
 
 // TestLogsStayInTheLogRoot: neither names nor links nor the runtime lead out.

@@ -5,22 +5,26 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"iter"
 	stdlog "log"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/internal/upgraded"
+	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Config describes a server. All but NodeName, StreamIdle and Log must be set.
+// StreamLimits bound the life of an upgraded connection. Zero fields have the
+// defaults.
+type StreamLimits = upgraded.Limits
+
+// Config describes a server. All but NodeName, Streams, MaxStreams and Log must be set.
 type Config struct {
 	// Listener is where Run serves. The server closes it.
 	Listener net.Listener
@@ -32,32 +36,24 @@ type Config struct {
 	// credentials.
 	Authenticate func(*http.Request) (name string, groups []string, err error)
 	// Authorize tells whether a user may use verb (get, create, update, patch or
-	// delete, by the method) on a subresource of this node: stats for statistics,
-	// proxy for all else. An error means that it could not be found out: the client
-	// gets 500 whatever the answer, and the log the error.
+	// delete) on a subresource of this node, see Rights above. An error means that it could
+	// not be found out: the client gets 500 whatever the answer, and the log the error.
 	Authorize func(ctx context.Context, name string, groups []string, verb, subresource string) (bool, error)
 	// NodeName is what statistics call the node.
 	NodeName string
 	// Pods are those of this node.
-	Pods Pods
+	Pods localcache.Reader[*corev1.Pod]
 	// Runtime runs them.
 	Runtime Runtime
 	// LogRoot is the absolute directory below which all logs are. It is made
 	// where it is missing.
 	LogRoot string
-	// StreamIdle is how long nothing may move on an upgraded connection. Zero is
-	// 4 hours.
-	StreamIdle time.Duration
+	// Streams bounds the life of upgraded connections, and MaxStreams how many there
+	// are at a time. Zero is 1000.
+	Streams    StreamLimits
+	MaxStreams int
 	// Log is silent when zero.
 	Log logr.Logger
-}
-
-// Pods is a local copy of the pods of the node. They are shared and are not
-// changed. Methods must be safe for concurrent use.
-type Pods interface {
-	// Get finds a pod by "namespace/name".
-	Get(key string) (*corev1.Pod, bool)
-	All() iter.Seq[*corev1.Pod]
 }
 
 // Runtime is what is needed of a container runtime, with CRI's meaning and gRPC
@@ -78,7 +74,7 @@ const (
 	readHeaderTimeout = 32 * time.Second
 	idleTimeout       = 90 * time.Second
 	drainTimeout      = 5 * time.Second
-	defaultStreamIdle = 4 * time.Hour
+	defaultMaxStreams = 1000
 )
 
 // Server is a kubelet's server.
@@ -89,6 +85,7 @@ type Server struct {
 	stopping context.Context
 	stop     context.CancelFunc
 	streams  *http.Transport
+	open     upgraded.Counter // of streams
 	rates    rates
 
 	mu      sync.Mutex
@@ -108,11 +105,13 @@ func New(c Config) (*Server, error) {
 		return nil, errors.New("kubelet server: Authenticate or Authorize is missing")
 	case c.Pods == nil || c.Runtime == nil:
 		return nil, errors.New("kubelet server: Pods or Runtime is missing")
+	case c.MaxStreams < 0:
+		return nil, errors.New("kubelet server: MaxStreams is negative")
 	case !filepath.IsAbs(c.LogRoot):
 		return nil, fmt.Errorf("kubelet server: LogRoot %q is not an absolute path", c.LogRoot)
 	}
-	if c.StreamIdle == 0 {
-		c.StreamIdle = defaultStreamIdle
+	if c.MaxStreams == 0 {
+		c.MaxStreams = defaultMaxStreams
 	}
 	s := &Server{config: c, streams: streamTransport()}
 	s.stopping, s.stop = context.WithCancel(context.Background())
@@ -193,44 +192,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.routes.ServeHTTP(w, r)
-}
-
-// verbs are what methods are authorized as.
-var verbs = map[string]string{
-	http.MethodGet: "get", http.MethodHead: "get", http.MethodPost: "create",
-	http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
-}
-
-// permit answers requests that may not go on, and reports whether this one may.
-// Statistics are authorized as the subresource stats of the node, all else as proxy
-// (https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/).
-func (s *Server) permit(w http.ResponseWriter, r *http.Request) bool {
-	subresource := "proxy"
-	if strings.HasPrefix(r.URL.Path, "/stats/") {
-		subresource = "stats"
-	}
-	name, groups, err := s.config.Authenticate(r)
-	if err != nil {
-		s.config.Log.V(1).Info("authentication failed", "error", err.Error())
-	}
-	if err != nil || name == "" {
-		http.Error(w, "Unauthorized", http.StatusUnauthorized)
-		return false
-	}
-	verb, known := verbs[r.Method]
-	if !known {
-		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
-		return false
-	}
-	allowed, err := s.config.Authorize(r.Context(), name, groups, verb, subresource)
-	switch {
-	case err != nil: // which says nothing about the user
-		s.config.Log.Error(err, "authorization failed", "user", name, "verb", verb, "subresource", subresource)
-		http.Error(w, fmt.Sprintf("Authorization error (user=%s, verb=%s, resource=nodes, subresource=%s)", name, verb, subresource), http.StatusInternalServerError)
-	case !allowed:
-		http.Error(w, fmt.Sprintf("Forbidden (user=%s, verb=%s, resource=nodes, subresource(s)=[%s])", name, verb, subresource), http.StatusForbidden)
-	}
-	return err == nil && allowed
 }
 
 type logWriter struct{ log logr.Logger }

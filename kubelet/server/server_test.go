@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/planekit/planekit/kubelet/server"
@@ -19,19 +21,100 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestEveryRouteNeedsCredentials(t *testing.T) {
 	k := start(t, nil)
 	k.want("GET", "", "/healthz", 200, "ok")
-	for _, path := range []string{
-		"/", "/pods", "/stats", logs, "/exec/default/web/c?command=x&output=1", "/exec/default/web/uid-web/c",
-		"/attach/default/web/c", "/portForward/default/web", "/metrics", "/healthz/", "/healthz/../pods", "//healthz", "/nothing",
+	for path, subresources := range map[string]string{
+		"/": "proxy", "/pods": "pods proxy", "/stats": "stats", logs: "proxy", "/exec/default/web/c?command=x&output=1": "proxy", "/exec/default/web/uid-web/c": "proxy",
+		"/attach/default/web/c": "proxy", "/portForward/default/web": "proxy", "/metrics": "metrics", "/healthz/": "healthz proxy", "/healthz/../pods": "proxy",
+		"//healthz": "proxy", "/nothing": "proxy",
 	} {
 		for _, method := range []string{"GET", "POST", "DELETE", "OPTIONS"} {
 			k.want(method, "", path, http.StatusUnauthorized, "Unauthorized\n")
 			k.want(method, "forged", path, http.StatusUnauthorized, "Unauthorized\n")
 		}
-		k.want("GET", "nobody", path, http.StatusForbidden, "Forbidden (user=nobody, verb=get, resource=nodes, subresource(s)=[proxy])\n")
-		k.want("POST", "reader", path, http.StatusForbidden, "Forbidden (user=reader, verb=create, resource=nodes, subresource(s)=[proxy])\n")
+		k.want("POST", "reader", path, http.StatusForbidden, "Forbidden (user=reader, verb=create, resource=nodes, subresource(s)=["+subresources+"])\n")
 	}
 	k.want("GET", "reader", "/nothing", 404, "404 page not found\n")
 	k.want("OPTIONS", "root", "/pods", http.StatusMethodNotAllowed, "method not allowed\n")
+}
+
+// TestRights: what every path takes, however it is written. What runs something takes
+// the right to create, and so does what could be read as another path.
+func TestRights(t *testing.T) {
+	var mu sync.Mutex
+	var asked []string
+	k := start(t, func(c *server.Config) {
+		c.Authorize = func(_ context.Context, _ string, _ []string, verb, subresource string) (bool, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, verb+" "+subresource)
+			return false, nil
+		}
+	})
+	k.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	for path, want := range map[string]string{
+		"/":                      "get proxy",
+		"/pods":                  "get pods, get proxy",
+		"/pods/":                 "get pods, get proxy",
+		"/runningpods/":          "get pods, get proxy",
+		"/healthz/log":           "get healthz, get proxy",
+		"/configz":               "get configz, get proxy",
+		"/stats/summary":         "get stats",
+		"/stats":                 "get stats",
+		"/statsx":                "get proxy",
+		"/metrics/cadvisor":      "get metrics",
+		"/logs/syslog":           "get log",
+		"/spec":                  "get spec",
+		"/checkpoint/a/b/c":      "get checkpoint",
+		"/containerLogs/a/b/c":   "get proxy",
+		"/exec/a/b/c":            "create proxy",
+		"/exec":                  "create proxy",
+		"/exec/":                 "create proxy",
+		"/%65xec/a/b/c":          "create proxy",
+		"/attach/a/b/c":          "create proxy",
+		"/run/a/b/c":             "create proxy",
+		"/portForward/a/b":       "create proxy",
+		"/cri/exec/token":        "create proxy",
+		"//exec/a/b/c":           "create proxy",
+		"/stats//exec/a/b/c":     "create proxy",
+		"/./exec/a/b/c":          "create proxy",
+		"/stats/../exec/a/b/c":   "create proxy",
+		"/stats/%2e%2e/exec/a/b": "create proxy",
+		"/stats%2f..%2fexec/a/b": "create proxy",
+		"/exec/a/b/..%2f..%2f..%2f..%2fstats%2fsummary": "create proxy",
+		"/stats%5c..%5cexec":                            "create proxy",
+	} {
+		for method, verb := range map[string]string{"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "POST": "create"} {
+			asked = nil
+			answer := k.ask(method, "jane", path)
+			answer.Body.Close()
+			mu.Lock()
+			got := strings.Join(asked, ", ")
+			mu.Unlock()
+			if want := strings.ReplaceAll(want, "get", verb); got != want || answer.StatusCode != http.StatusForbidden {
+				t.Errorf("%s %s: %d, asked for %s, want %s", method, path, answer.StatusCode, got, want)
+			}
+		}
+	}
+}
+
+// TestFinerRights: one of the rights is enough.
+func TestFinerRights(t *testing.T) {
+	k := start(t, func(c *server.Config) {
+		c.Authorize = func(_ context.Context, name string, _ []string, _, subresource string) (bool, error) {
+			return name == subresource, nil
+		}
+	})
+	for who, code := range map[string]int{"pods": 200, "proxy": 200, "stats": 403, "healthz": 403} {
+		answer := k.ask("GET", who, "/pods")
+		answer.Body.Close()
+		if answer.StatusCode != code {
+			t.Errorf("%s: %d", who, answer.StatusCode)
+		}
+	}
+	answer := k.ask("GET", "proxy", "/stats/summary")
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusForbidden {
+		t.Errorf("stats by proxy: %d", answer.StatusCode)
+	}
 }
 
 // TestAuthorizerFails: who cannot be judged is neither let in nor forbidden, and is
@@ -43,7 +126,7 @@ func TestAuthorizerFails(t *testing.T) {
 				return allowed, errors.New("dial tcp 10.0.0.1:6443: connection refused")
 			}
 		})
-		k.want("GET", "reader", "/pods", http.StatusInternalServerError, "Authorization error (user=reader, verb=get, resource=nodes, subresource=proxy)\n")
+		k.want("GET", "reader", "/pods", http.StatusInternalServerError, "Authorization error (user=reader, verb=get, resource=nodes, subresource=pods)\n")
 		k.want("GET", "meter", "/stats/summary", http.StatusInternalServerError, "Authorization error (user=meter, verb=get, resource=nodes, subresource=stats)\n")
 		k.want("GET", "", "/healthz", 200, "ok")
 	}

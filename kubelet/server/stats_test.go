@@ -94,8 +94,11 @@ func TestSummaryIsForThoseWhoMay(t *testing.T) {
 	k := start(t, nil)
 	k.want("GET", "", "/stats/summary", 401, "Unauthorized\n")
 	k.want("GET", "reader", "/stats/summary", 403, "Forbidden (user=reader, verb=get, resource=nodes, subresource(s)=[stats])\n")
-	for _, path := range []string{"/pods", "/stats", "/statss/", "//stats/summary", logs} {
-		k.want("GET", "meter", path, 403, "Forbidden (user=meter, verb=get, resource=nodes, subresource(s)=[proxy])\n")
+	for path, takes := range map[string]string{
+		"/pods": "verb=get, resource=nodes, subresource(s)=[pods proxy]", "/statss/": "verb=get, resource=nodes, subresource(s)=[proxy]",
+		"//stats/summary": "verb=create, resource=nodes, subresource(s)=[proxy]", logs: "verb=get, resource=nodes, subresource(s)=[proxy]",
+	} {
+		k.want("GET", "meter", path, 403, "Forbidden (user=meter, "+takes+")\n")
 	}
 	k.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	for _, path := range []string{"/stats/../pods", "/stats/%2e%2e/pods", "/stats//../pods"} {

@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	stdlog "log"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"strconv"
-	"sync"
 	"time"
 
+	"github.com/planekit/planekit/internal/upgraded"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
@@ -141,6 +140,13 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, address string, 
 		http.Error(w, "the runtime gave no URL to stream to", http.StatusInternalServerError)
 		return
 	}
+	leave, ok := s.open.Enter("", s.config.MaxStreams)
+	if !ok {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, fmt.Sprintf("the kubelet has %d streams open, which is the most", s.config.MaxStreams), http.StatusTooManyRequests)
+		return
+	}
+	defer leave()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	proxy := httputil.ReverseProxy{
@@ -151,9 +157,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, address string, 
 		},
 		Transport: s.streams,
 		ModifyResponse: func(answer *http.Response) error {
-			if backend, ok := answer.Body.(io.ReadWriteCloser); ok && answer.StatusCode == http.StatusSwitchingProtocols {
-				answer.Body = newIdleConn(backend, s.config.StreamIdle, cancel)
-			}
+			upgraded.Guard(answer, s.config.Streams, cancel)
 			return nil
 		},
 		ErrorLog:     stdlog.New(logWriter{s.config.Log}, "", 0),
@@ -189,53 +193,4 @@ func streamTransport() *http.Transport {
 		DisableCompression:    true,
 		DisableKeepAlives:     true,
 	}
-}
-
-// idleConn ends a connection on which nothing has moved for some time.
-type idleConn struct {
-	io.ReadWriteCloser
-	idle  time.Duration
-	timer *time.Timer
-	once  sync.Once
-	err   error
-}
-
-func newIdleConn(c io.ReadWriteCloser, idle time.Duration, end func()) *idleConn {
-	return &idleConn{ReadWriteCloser: c, idle: idle, timer: time.AfterFunc(idle, end)}
-}
-
-func (c *idleConn) Read(p []byte) (int, error) {
-	n, err := c.ReadWriteCloser.Read(p)
-	c.moved(n)
-	return n, err
-}
-
-func (c *idleConn) Write(p []byte) (int, error) {
-	n, err := c.ReadWriteCloser.Write(p)
-	c.moved(n)
-	return n, err
-}
-
-// moved starts the time over. A read that only ended, as after Close, does not.
-func (c *idleConn) moved(n int) {
-	if n > 0 {
-		c.timer.Reset(c.idle)
-	}
-}
-
-// CloseWrite passes on that the client has no more to say, where the backend
-// can be told.
-func (c *idleConn) CloseWrite() error {
-	if half, ok := c.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return c.Close()
-}
-
-func (c *idleConn) Close() error {
-	c.once.Do(func() {
-		c.timer.Stop()
-		c.err = c.ReadWriteCloser.Close()
-	})
-	return c.err
 }

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -123,7 +124,7 @@ func TestExecOutputIsBounded(t *testing.T) {
 // before its time. TestIdleConn has what keeps one.
 func TestIdleStreamsEnd(t *testing.T) {
 	const idle = 300 * time.Millisecond
-	k := start(t, func(c *server.Config) { c.StreamIdle = idle })
+	k := start(t, func(c *server.Config) { c.Streams.Idle = idle })
 	k.runtime.stream = runtimeStream(t, echo)
 	begin := time.Now()
 	conn, reader := k.dial("/attach/default/web/c?output=1")
@@ -136,6 +137,41 @@ func TestIdleStreamsEnd(t *testing.T) {
 	}
 	if took := time.Since(begin); took < idle {
 		t.Errorf("it ended after %v", took)
+	}
+}
+
+// TestHalfOpenStreams: streams on which the client sends nothing end soon, and no more
+// are open than may be.
+func TestHalfOpenStreams(t *testing.T) {
+	const most = 5
+	k := start(t, func(c *server.Config) { c.MaxStreams, c.Streams.Handshake = most, 2*time.Second })
+	var open atomic.Int64
+	k.runtime.stream = runtimeStream(t, func(r *http.Request, c net.Conn, from io.Reader) {
+		open.Add(1)
+		defer open.Add(-1)
+		echo(r, c, from)
+	})
+	var ends []*bufio.Reader
+	for range most {
+		_, reader := k.dial("/exec/default/web/c?command=x&output=1")
+		ends = append(ends, reader)
+	}
+	k.want("POST", "root", "/exec/default/web/c?command=x&output=1", http.StatusTooManyRequests, "the kubelet has 5 streams open, which is the most\n")
+	k.want("GET", "root", "/portForward/default/web", http.StatusTooManyRequests, "the kubelet has 5 streams open, which is the most\n")
+	for _, end := range ends {
+		if _, err := io.Copy(io.Discard, end); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error(err)
+		}
+	}
+	for deadline := time.Now().Add(time.Minute); open.Load() > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d are open at the runtime", open.Load())
+		}
+	}
+	conn, _ := k.dial("/exec/default/web/c?command=x&output=1") // there is room again
+	fmt.Fprint(conn, "GET / HTTP/1.1\r\n\r\n")                  // no frame: it ends at once
+	if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error(err)
 	}
 }
 
