@@ -1,10 +1,16 @@
 package apiserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"syscall"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -45,9 +51,13 @@ func (s *Server) validate(q *request, in *admission.Request) error {
 	return nil
 }
 
-// refused makes a plugin's error an API error: those that are one already pass,
-// all others mean that the request is forbidden.
+// refused makes a plugin's error an API error: those that are one already pass, and so
+// do those of a plugin that could not decide. All others mean that the request is
+// forbidden.
 func refused(q *request, in *admission.Request, err error) error {
+	if undecided(err) {
+		return err
+	}
 	var forbidden *admission.ForbiddenError
 	if errors.As(err, &forbidden) { // whatever it is because of
 		return apierrors.NewForbidden(schema.GroupResource{Group: forbidden.Group, Resource: forbidden.Resource}, forbidden.Name, forbidden.Err)
@@ -57,4 +67,25 @@ func refused(q *request, in *admission.Request, err error) error {
 		return err
 	}
 	return apierrors.NewForbidden(q.kind.gr, in.Name, err)
+}
+
+// undecided reports whether err says that something is broken, or too busy, which says
+// nothing about the request, however the plugin has worded it.
+func undecided(err error) bool {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		code := status.Status().Code
+		return code >= http.StatusInternalServerError || code == http.StatusTooManyRequests
+	}
+	for _, broken := range []error{
+		storage.ErrFull, storage.ErrClosed, storage.ErrDamaged, storage.ErrCompacted, storage.ErrFuture,
+		context.Canceled, context.DeadlineExceeded, io.ErrUnexpectedEOF,
+	} {
+		if errors.Is(err, broken) {
+			return true
+		}
+	}
+	var network net.Error
+	var system syscall.Errno
+	return errors.As(err, &network) || errors.As(err, &system)
 }

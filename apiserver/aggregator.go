@@ -71,8 +71,8 @@ func (s *Server) documented(path string) http.Handler {
 // passOn has other serve the request. What lasts as long as the client likes ends
 // when this server winds up.
 func (s *Server) passOn(other http.Handler, w http.ResponseWriter, r *http.Request, info requestInfo) {
-	unhurry(w)
 	if s.longRunning(info) {
+		unhurry(w)
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
 		defer context.AfterFunc(s.stopping, cancel)()

@@ -24,6 +24,6 @@ func Annotate(ctx context.Context, key, value string) {
 // kubectl shows. ctx is that of an Answer; with any other it does nothing.
 func Warn(ctx context.Context, text string) {
 	if q, ok := ctx.Value(answeringKey{}).(*request); ok {
-		warning(q.w.Header(), text)
+		q.warn(text)
 	}
 }

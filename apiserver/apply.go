@@ -2,16 +2,18 @@ package apiserver
 
 import (
 	"errors"
+	"math"
 	"net/http"
 
 	"github.com/planekit/planekit/apiserver/internal/ownership"
+	"github.com/planekit/planekit/internal/bodycost"
+	"github.com/planekit/planekit/internal/jsonscan"
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"sigs.k8s.io/yaml"
 )
 
 // errAbsent is what an edit that could create gets where there is nothing yet.
@@ -126,18 +128,37 @@ func (s *Server) createApplied(q *request, merge func(runtime.Object) (runtime.O
 	return s.tryNew(q, obj, dryRun)
 }
 
+// appliedJSON returns the patch as JSON.
+func (q *request) appliedJSON(data []byte, validation string) ([]byte, error) {
+	ctx := q.r.Context()
+	text := data
+	// JSON is YAML, and faster to read. Where a name comes twice, YAML's error is wanted.
+	if twice, err := jsonscan.Duplicates(ctx, data, maxDepth); err != nil || len(twice) > 0 {
+		if err := costError(err); err != nil {
+			return nil, err
+		}
+		again, err := error(nil), error(nil)
+		if text, again, err = yamlToJSON(ctx, data, validation != metav1.FieldValidationIgnore); err != nil {
+			return nil, badRequest("error decoding YAML: %v", err)
+		}
+		if again != nil && validation == metav1.FieldValidationStrict {
+			return nil, badRequest("error decoding YAML: %v", again)
+		}
+		if again != nil {
+			q.warn(again.Error())
+		}
+	}
+	// What merges a configuration takes about a kilobyte for each value.
+	limits := bodycost.Limits{Depth: maxDepth, Bytes: math.MaxInt, Values: freeValues/2 + len(text)/(2*valueSize)}
+	_, err := bodycost.Dynamic(ctx, text, limits)
+	return text, costError(err)
+}
+
 // applied reads the patch, YAML or JSON.
 func (q *request) applied(data []byte, validation string) (*unstructured.Unstructured, error) {
-	text, err := yaml.YAMLToJSONStrict(data)
-	if err != nil && validation != metav1.FieldValidationStrict {
-		lax, laxErr := yaml.YAMLToJSON(data)
-		if laxErr == nil && validation != metav1.FieldValidationIgnore {
-			warning(q.w.Header(), err.Error())
-		}
-		text, err = lax, laxErr
-	}
+	text, err := q.appliedJSON(data, validation)
 	if err != nil {
-		return nil, badRequest("error decoding YAML: %v", err)
+		return nil, err
 	}
 	patch := &unstructured.Unstructured{}
 	if err := utiljson.Unmarshal(text, &patch.Object); err != nil || patch.Object == nil {

@@ -19,7 +19,7 @@ import (
 func (s *Server) onRecord(q *request, try func(storage.Record) (runtime.Object, error)) (runtime.Object, error) {
 	ctx := q.r.Context()
 	header := q.w.Header()
-	warnings := slices.Clone(header["Warning"])
+	warned, warnings := q.warned, slices.Clone(header["Warning"])
 	record, sure, err := s.guess(ctx, q)
 	for {
 		if err != nil {
@@ -29,6 +29,7 @@ func (s *Server) onRecord(q *request, try func(storage.Record) (runtime.Object, 
 		if header.Del("Warning"); len(warnings) > 0 {
 			header["Warning"] = slices.Clone(warnings)
 		}
+		q.warned = warned.clone()
 		obj, failure := try(record)
 		conflict := errors.Is(failure, storage.ErrConflict)
 		if !conflict && (sure || failure == nil && accessor(obj).GetResourceVersion() != formatRevision(record.Revision)) {

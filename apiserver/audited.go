@@ -3,6 +3,7 @@ package apiserver
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -13,7 +14,6 @@ import (
 	"github.com/planekit/planekit/authz"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
 )
 
 // maxAudited bounds the answers that are kept for an audit; longer ones are left
@@ -110,10 +110,7 @@ func (s *Server) audit(w *recorder, r *http.Request, info requestInfo, u *user.I
 	w.Header().Set("Audit-Id", w.trail.ID())
 	w.streams = s.longRunning(info)
 	request, answer := w.trail.Wants()
-	if request && !w.streams {
-		w.request = &bytes.Buffer{}
-		r.Body = &heard{r.Body, w.request}
-	}
+	w.hears = request && !w.streams
 	if answer && !w.streams {
 		w.answer = &bytes.Buffer{}
 	}
@@ -131,8 +128,8 @@ func (s *Server) audited(w *recorder, r *http.Request, info requestInfo, panicke
 		out.Status = &told
 	}
 	k := s.kinds[info.gvr()]
-	if w.request != nil && w.request.Len() > 0 {
-		out.Request = s.asJSON(k, info, contentType(r), w.request.Bytes())
+	if len(w.request) > 0 {
+		out.Request = s.asJSON(k, info, contentType(r), w.request)
 	}
 	if w.answer != nil && w.answer.Len() > 0 && w.answer.Len() <= maxAudited {
 		data := w.answer.Bytes()
@@ -164,7 +161,7 @@ func (s *Server) asJSON(k *kind, info requestInfo, media string, data []byte) js
 	case bytes.HasPrefix(data, protoMagic) && k != nil:
 		data = s.protoAsJSON(k, info, data)
 	case strings.HasSuffix(media, "yaml"):
-		text, err := yaml.YAMLToJSON(data)
+		text, _, err := yamlToJSON(context.Background(), data, false)
 		if err != nil {
 			return nil
 		}
@@ -197,6 +194,9 @@ func (s *Server) protoAsJSON(k *kind, info requestInfo, data []byte) []byte {
 	default:
 		return nil
 	}
+	if s.codec.affordable(context.Background(), data, mediaProto, obj) != nil {
+		return nil
+	}
 	if _, _, err := s.codec.proto.Decode(data, nil, obj); err != nil {
 		return nil
 	}
@@ -205,18 +205,4 @@ func (s *Server) protoAsJSON(k *kind, info requestInfo, data []byte) []byte {
 		return nil
 	}
 	return text
-}
-
-// heard is a body whose bytes are remembered as they are read.
-type heard struct {
-	io.ReadCloser
-	into *bytes.Buffer
-}
-
-func (h *heard) Read(p []byte) (int, error) {
-	n, err := h.ReadCloser.Read(p)
-	if h.into.Len() <= maxBody {
-		h.into.Write(p[:n])
-	}
-	return n, err
 }

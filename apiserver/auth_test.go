@@ -33,7 +33,7 @@ func TestConfigIsSecure(t *testing.T) {
 		"needs Into":       {Store: memstore.New(), Authenticator: anyone, Authorizer: allow, Resources: []apiserver.Resource{broken(scale(), "update")}},
 		"create needs New": {Store: memstore.New(), Authenticator: anyone, Authorizer: allow, Resources: []apiserver.Resource{broken(statusOfPod(), "create")}},
 		"name and verbs":   {Store: memstore.New(), Authenticator: anyone, Authorizer: allow, Resources: []apiserver.Resource{broken(statusOfPod())}},
-		"negative":         {Store: memstore.New(), Authenticator: anyone, Authorizer: allow, MaxInFlight: -1},
+		"negative":         {Store: memstore.New(), Authenticator: anyone, Authorizer: allow, MaxBodyBytes: -1},
 	} {
 		if _, err := apiserver.New(c); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v, want %q", err, text)

@@ -2,12 +2,14 @@ package apiserver
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"fmt"
 	"net/http"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/planekit/planekit/internal/bodycost"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -30,8 +32,9 @@ var protoMagic = []byte("k8s\x00")
 // codec holds apimachinery's serializers. They are told the Go type of what
 // they decode by whoever calls, so no scheme of types is needed.
 type codec struct {
-	json, pretty, yaml, proto runtime.Serializer
-	strictJSON, strictYAML    runtime.Serializer
+	json, pretty, proto runtime.Serializer
+	strictJSON          runtime.Serializer
+	costs               bodycost.Types
 }
 
 func newCodec() *codec {
@@ -41,9 +44,7 @@ func newCodec() *codec {
 	return &codec{
 		json:       textual(json.SerializerOptions{}),
 		pretty:     textual(json.SerializerOptions{Pretty: true}),
-		yaml:       textual(json.SerializerOptions{Yaml: true}),
 		strictJSON: textual(json.SerializerOptions{Strict: true}),
-		strictYAML: textual(json.SerializerOptions{Yaml: true, Strict: true}),
 		proto:      protobuf.NewSerializer(nil, anyType{}),
 	}
 }
@@ -116,7 +117,7 @@ func (c *codec) decodeStored(data []byte, want schema.GroupVersionKind, into run
 // which must be of kind want. The returned error list are fields which the
 // type does not know or which come twice; they are looked for unless validation
 // is Ignore.
-func (c *codec) decodeBody(body []byte, contentType, validation string, want schema.GroupVersionKind, into runtime.Object) ([]error, error) {
+func (c *codec) decodeBody(ctx context.Context, body []byte, contentType, validation string, want schema.GroupVersionKind, into runtime.Object) ([]error, error) {
 	from, err := c.reader(contentType, validation, into)
 	if err != nil {
 		return nil, err
@@ -124,10 +125,20 @@ func (c *codec) decodeBody(body []byte, contentType, validation string, want sch
 	if contentType != mediaProto && !utf8.Valid(body) {
 		return nil, badRequest("the body of the request is not valid UTF-8")
 	}
-	_, got, err := from.Decode(body, &want, into)
+	data, twice, err := c.asJSON(ctx, body, contentType, validation != metav1.FieldValidationIgnore)
+	if err != nil {
+		return nil, badRequest("the object provided is unrecognized (must be of type %s): %v (%s)", want.Kind, err, summary(body))
+	}
+	if err := c.affordable(ctx, data, contentType, into); err != nil {
+		return nil, err
+	}
+	_, got, err := from.Decode(data, &want, into)
 	var unknown []error
+	if twice != nil {
+		unknown = append(unknown, twice)
+	}
 	if strict, ok := runtime.AsStrictDecodingError(err); ok {
-		unknown, err = strict.Errors(), nil
+		unknown, err = append(unknown, strict.Errors()...), nil
 	}
 	if got != nil && *got != want {
 		if got.GroupVersion() != want.GroupVersion() {
@@ -142,6 +153,15 @@ func (c *codec) decodeBody(body []byte, contentType, validation string, want sch
 		return nil, badRequest("%s in version %q cannot be handled as a %s: %v", want.Kind, want.Version, want.Kind, err)
 	}
 	return unknown, nil
+}
+
+// asJSON returns YAML as JSON, with an error for keys that come twice, if strict. Anything
+// else it returns as it is.
+func (c *codec) asJSON(ctx context.Context, body []byte, contentType string, strict bool) (data []byte, twice, err error) {
+	if contentType != mediaYAML {
+		return body, nil, nil
+	}
+	return yamlToJSON(ctx, body, strict)
 }
 
 // summary is the beginning of a body, for people: JSON as it is, anything else in
@@ -161,19 +181,17 @@ func summary(body []byte) string {
 	return hex.EncodeToString(body)
 }
 
+// reader returns what reads an object of into's type. YAML must have been made JSON.
 func (c *codec) reader(contentType, validation string, into runtime.Object) (runtime.Serializer, error) {
 	strict := validation != metav1.FieldValidationIgnore
+	text := contentType == mediaJSON || contentType == mediaYAML
 	switch {
 	case contentType == mediaProto && canProto(into):
 		return c.proto, nil
-	case contentType == mediaJSON && strict:
+	case text && strict:
 		return c.strictJSON, nil
-	case contentType == mediaJSON:
+	case text:
 		return c.json, nil
-	case contentType == mediaYAML && strict:
-		return c.strictYAML, nil
-	case contentType == mediaYAML:
-		return c.yaml, nil
 	}
 	accepted := "application/json, application/yaml"
 	if canProto(into) {

@@ -58,7 +58,14 @@ func (q *request) deleteOptions(s *Server) (*metav1.DeleteOptions, error) {
 		}
 		// Clients write any group's version here; only the kind tells.
 		want := schema.GroupVersionKind{Version: "v1", Kind: "DeleteOptions"}
-		_, got, err := from.Decode(data, &want, o)
+		text, _, err := s.codec.asJSON(q.r.Context(), data, contentType(q.r), false)
+		if err != nil {
+			return nil, badRequest("the body of the request could not be read as DeleteOptions: %v", err)
+		}
+		if err := s.codec.affordable(q.r.Context(), text, contentType(q.r), o); err != nil {
+			return nil, err
+		}
+		_, got, err := from.Decode(text, &want, o)
 		if err != nil {
 			return nil, badRequest("the body of the request could not be read as DeleteOptions: %v", err)
 		}

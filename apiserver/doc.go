@@ -70,8 +70,8 @@
 // With [Config].Initializers a new object may have to wait for initializers, as
 // in Kubernetes 1.7 to 1.13: it has metadata.initializers.pending, and is there
 // only for requests with includeUninitialized=true until the list is empty. The
-// create waits for that, half a minute at most, which takes none of the places
-// that MaxInFlight counts. Only who has the verb initialize may change the object
+// create waits for that, half a minute at most, without a seat of flow control.
+// Only who has the verb initialize may change the object
 // until then; the first pending initializer alone may be taken off, or a result
 // set, which fails the create and deletes the object. Such a change is checked as
 // a new object is, so what could not change later can. Anybody who may delete the
@@ -89,9 +89,10 @@
 // that request alone. A record which cannot be decoded is named in a Warning
 // header and left out of lists, 500 when asked for by name. A request for a
 // revision that the store has not reached waits three seconds, then gets 504. A
-// client that reads its watch too slowly is cut off without delaying others. More
-// requests at once than Config.MaxInFlight wait, users in turn, and get 429 where
-// there are too many of one user's or they wait too long; watches are not counted.
+// client that reads its watch too slowly is cut off without delaying others. Requests
+// beyond what [Config].FlowControl lets in wait, and get 429 where there are too
+// many of one flow or they wait for 15 seconds. A request's body is read before: one that is too slow gets 408, one of more than
+// 3 MiB gets 413, and a user who has too many in memory waits, then gets 429.
 // A request that takes over a minute gets 504.
 // When storage fails, /readyz does and /livez does not.
 //

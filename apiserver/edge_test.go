@@ -242,7 +242,7 @@ func TestPanicsGiveTheirPlaceBack(t *testing.T) {
 		}
 	}
 	s := apiservertest.Start(t, apiservertest.WithResources(resources()...), apiservertest.WithConfig(func(c *apiserver.Config) {
-		c.MaxInFlight, c.MaxQueued = 1, -1
+		c.FlowControl = oneSeat(t, 1)
 		c.Authenticator = authn.Func(func(*http.Request) (*user.Info, bool, error) {
 			explode(&authenticating)
 			return &user.Info{Name: "jane"}, true, nil

@@ -24,21 +24,20 @@ func (s *Server) deleteThrough(q *request, body runtime.Object, dryRun bool) err
 			return err
 		}
 		parent := before.Object.Object
-		o, err := q.sub.Delete(q.r.Context(), parent, body, others{s, q.info.Namespace, dryRun})
-		if err != nil {
-			return err
+		o, conflict := q.sub.Delete(q.r.Context(), parent, body, others{s, q.info.Namespace, dryRun})
+		if conflict == nil {
+			o = o.DeepCopy()
+			if dryRun {
+				o.DryRun = []string{metav1.DryRunAll}
+			}
+			if o.Preconditions == nil {
+				o.Preconditions = &metav1.Preconditions{}
+			}
+			if o.Preconditions.UID == nil {
+				o.Preconditions.UID = new(accessor(parent).GetUID())
+			}
+			_, _, conflict = s.remove(&one, o)
 		}
-		o = o.DeepCopy()
-		if dryRun {
-			o.DryRun = []string{metav1.DryRunAll}
-		}
-		if o.Preconditions == nil {
-			o.Preconditions = &metav1.Preconditions{}
-		}
-		if o.Preconditions.UID == nil {
-			o.Preconditions.UID = new(accessor(parent).GetUID())
-		}
-		_, _, conflict := s.remove(&one, o)
 		if !apierrors.IsConflict(conflict) {
 			return conflict
 		}
@@ -46,7 +45,7 @@ func (s *Server) deleteThrough(q *request, body runtime.Object, dryRun bool) err
 		if err != nil {
 			return err
 		}
-		if accessor(now.Object).GetUID() != accessor(parent).GetUID() || now.Revision == before.Revision {
+		if accessor(now.Object.Object).GetUID() != accessor(parent).GetUID() || now.Revision == before.Revision {
 			return conflict
 		}
 	}
@@ -92,6 +91,26 @@ func (o others) List(ctx context.Context, group, plural string) ([]runtime.Objec
 		}
 	}
 	return out, nil
+}
+
+func (o others) Get(ctx context.Context, group, plural, name string) (runtime.Object, error) {
+	resource := schema.GroupResource{Group: group, Resource: plural}
+	k := o.kind(group, plural)
+	if k == nil {
+		return nil, apierrors.NewNotFound(resource, name)
+	}
+	record, err := o.s.config.Store.Get(ctx, k.key(o.namespace, name), 0)
+	if err != nil {
+		return nil, storageError(err, resource, name)
+	}
+	i, err := k.item(record)
+	if err != nil {
+		return nil, err
+	}
+	if i.Object.initializers != nil {
+		return nil, apierrors.NewNotFound(resource, name)
+	}
+	return i.Object.Object, nil
 }
 
 func (o others) Update(ctx context.Context, group, plural string, obj runtime.Object) error {

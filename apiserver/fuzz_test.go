@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -131,7 +132,7 @@ func FuzzPatch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind uint8, patch string) {
 		media := []types.PatchType{types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType}[kind%3]
 		original := []byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
-		result, err := applyPatch(media, original, []byte(patch), &corev1.Pod{})
+		result, err := applyPatch(context.Background(), newCodec(), media, original, []byte(patch), &corev1.Pod{})
 		if err != nil {
 			if code := toStatus(err).Code; code < 400 || code >= 500 {
 				t.Errorf("%s of %q: %d %v", media, patch, code, err)
@@ -154,7 +155,7 @@ func FuzzDecodeBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind uint8, body []byte) {
 		media := []string{mediaJSON, mediaYAML, mediaProto}[kind%3]
 		pod := &corev1.Pod{}
-		if _, err := c.decodeBody(body, media, "", k.gvk, pod); err != nil {
+		if _, err := c.decodeBody(context.Background(), body, media, "", k.gvk, pod); err != nil {
 			if toStatus(err).Code != http.StatusBadRequest {
 				t.Errorf("%v", err)
 			}

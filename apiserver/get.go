@@ -116,8 +116,3 @@ func tooLargeRevision(want, have storage.Revision) error {
 	}}
 	return err
 }
-
-func isTooLarge(err error) bool {
-	var tooLarge *http.MaxBytesError
-	return errors.As(err, &tooLarge)
-}

@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	stdlog "log"
 	"net/http"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/planekit/planekit/apiserver/internal/fair"
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
@@ -57,13 +55,21 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, identify func(*ht
 		return
 	}
 	r = r.WithContext(user.NewContext(r.Context(), u))
-	if limited := !s.longRunning(info) && !u.In(user.Masters); limited {
-		if err := s.limiter.Enter(r.Context(), u.Name); err != nil {
-			s.writeError(recorder, r, overloaded(err))
+	if !s.longRunning(info) {
+		hold, err := s.receive(recorder, r, info, u)
+		if err != nil {
+			s.writeError(recorder, r, err)
 			return
 		}
-		recorder.placed = true
-		defer s.unplace(recorder)
+		defer hold.Release()
+	}
+	if info.Verb == "watch" || !s.longRunning(info) {
+		if recorder.leave, err = s.takeSeat(recorder, r, info, u); err != nil {
+			s.writeError(recorder, r, err)
+			return
+		}
+		recorder.watches = info.Verb == "watch"
+		defer recorder.written()
 	}
 	if !s.authorize(recorder, r, info, u) {
 		return
@@ -77,22 +83,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, identify func(*ht
 // nothing (CVE-2023-44487), so they get one for each connection of HTTP/2.
 func strange(u *user.Info) bool {
 	return u.Name == user.Anonymous || u.In(user.Unauthenticated)
-}
-
-// unplace gives up the place of a request among those that are served at once.
-func (s *Server) unplace(w *recorder) {
-	if w.placed {
-		w.placed = false
-		s.limiter.Leave()
-	}
-}
-
-// overloaded is what a client is told that was not let in.
-func overloaded(err error) error {
-	if errors.Is(err, fair.ErrFull) || errors.Is(err, fair.ErrLate) {
-		return apierrors.NewTooManyRequests("too many requests, please try again later", 1)
-	}
-	return err
 }
 
 // persona is as whom u acts, which the audit is told where it is not u.
@@ -137,7 +127,7 @@ func (s *Server) finish(w *recorder, r *http.Request, info requestInfo) {
 	s.audited(w, r, info, panicked)
 	if served := s.config.Hooks.Served; served != nil {
 		done := s.served(r, info)
-		done.Code, done.Bytes, done.Took = w.code, w.bytes, time.Since(w.began)
+		done.Code, done.Bytes, done.Took, done.Flow = w.code, w.bytes, time.Since(w.began), w.flow
 		served(done)
 	}
 	if cause != nil {

@@ -187,10 +187,7 @@ func (s *Server) awaitInitialized(q *request, obj runtime.Object, dryRun bool) (
 	if q.state == nil || dryRun || q.includesUninitialized() {
 		return obj, nil
 	}
-	// Initializers need places to act in, so who waits for them has none.
-	if w, ok := q.w.(*recorder); ok {
-		s.unplace(w)
-	}
+	leaveEarly(q.w) // Initializers need seats as well.
 	m := accessor(obj)
 	revision, err := parseRevision(m.GetResourceVersion())
 	if err != nil {

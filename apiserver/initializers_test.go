@@ -265,7 +265,7 @@ func TestCreateWaits(t *testing.T) {
 // initializer still gets one.
 func TestWaitingCreatesLeaveRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, jane := inMemory(t, func(c *apiserver.Config) { c.Initializers, c.MaxInFlight = twoInitializers, 1 })
+		_, jane := inMemory(t, func(c *apiserver.Config) { c.Initializers, c.FlowControl = twoInitializers, oneSeat(t, 5) })
 		var all sync.WaitGroup
 		for i := range 5 {
 			all.Go(func() { jane.create(configPath, configMap(fmt.Sprint("c", i), "")) })

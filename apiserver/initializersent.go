@@ -6,12 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"github.com/planekit/planekit/internal/jsonpatch"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
 )
 
 // sent is what a request says of metadata.initializers. A client whose types do
@@ -63,7 +62,7 @@ func (q *request) hear(s *Server, data []byte, media string) (err error) {
 	}
 	switch media {
 	case mediaYAML:
-		if data, err = yaml.YAMLToJSON(data); err != nil {
+		if data, _, err = yamlToJSON(q.r.Context(), data, false); err != nil {
 			return badRequest("error decoding YAML: %v", err)
 		}
 	case mediaProto: // which does not have the field
@@ -127,7 +126,7 @@ func (q *request) patchedInitializers(media types.PatchType, change []byte) ([]b
 	if media == types.StrategicMergePatchType {
 		result, err = strategicpatch.StrategicMergePatch(original, change, initializers{})
 	} else {
-		result, err = jsonpatch.MergePatch(original, change)
+		result, err = jsonpatch.Merge(q.r.Context(), original, change, maxDepth)
 	}
 	if err != nil {
 		return nil, badRequest("error applying patch to metadata.initializers: %v", err)

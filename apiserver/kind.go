@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/planekit/planekit/apiserver/internal/ownership"
 	"github.com/planekit/planekit/storage"
@@ -30,6 +31,7 @@ type kind struct {
 	proto    bool   // objects and lists can be written as protobuf
 	codec    *codec
 	cache    objects
+	watchers atomic.Int64
 	metas    metaParts
 	wire     wire
 	adoption adoption

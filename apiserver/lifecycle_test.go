@@ -17,6 +17,7 @@ import (
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/apiservertest"
+	"github.com/planekit/planekit/apiserver/flowcontrol"
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
@@ -95,13 +96,24 @@ func TestPanicIsContained(t *testing.T) {
 	a.want(a.do("GET", configPath, ""), 200, "")
 }
 
-// TestTooManyInFlight has one user take the only place and fill the queue: more
-// is refused, another user's request waits its turn, watches and administrators
-// are not counted.
+// oneSeat lets one request in at a time, and so many more of each user wait.
+func oneSeat(t *testing.T, waiting int) *flowcontrol.Controller {
+	config := flowcontrol.Mandatory(1)
+	config.Levels[1].Queues, config.Levels[1].HandSize, config.Levels[1].QueueLength = 64, 1, waiting
+	c, err := flowcontrol.NewController(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestTooManyInFlight has one user take the only seat and fill the queue: more is
+// refused, another user's request waits its turn, watches that have begun and
+// administrators are not counted.
 func TestTooManyInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, a := inMemory(t, func(c *apiserver.Config) {
-			c.MaxInFlight, c.MaxQueued = 1, 2
+			c.FlowControl = oneSeat(t, 2)
 			c.Admission = admit{mutate: func(_ context.Context, in *admission.Request) error {
 				time.Sleep(time.Second)
 				return nil
@@ -109,6 +121,7 @@ func TestTooManyInFlight(t *testing.T) {
 		})
 		other := &api{t, &http.Client{Transport: s.Transport(&user.Info{Name: "other"})}, a.base}
 		master := &api{t, &http.Client{Transport: s.Transport(&user.Info{Name: "root", Groups: []string{user.Masters}})}, a.base}
+		a.watch(configPath + "?watch=true")
 		var group sync.WaitGroup
 		began := time.Now()
 		for i := range 3 {
@@ -119,7 +132,6 @@ func TestTooManyInFlight(t *testing.T) {
 		if got.header.Get("Retry-After") != "1" {
 			t.Errorf("headers %v", got.header)
 		}
-		a.watch(configPath + "?watch=true")
 		master.want(master.do("GET", configPath, ""), 200, "")
 		if waited := time.Since(began); waited != 0 {
 			t.Errorf("those who are not counted waited %v", waited)

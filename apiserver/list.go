@@ -36,7 +36,7 @@ func (s *Server) list(q *request) error {
 	}
 	// One broken record must not hide all others; who reads is told which it is.
 	for _, key := range found.broken {
-		warning(q.w.Header(), "stored object "+string(key)+" cannot be decoded and is left out")
+		q.warn("stored object " + string(key) + " cannot be decoded and is left out")
 	}
 	return s.respondList(q, found)
 }

@@ -1,13 +1,17 @@
 package apiserver
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
+	"reflect"
 	"unicode/utf8"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"github.com/planekit/planekit/internal/bodycost"
+	"github.com/planekit/planekit/internal/jsonpatch"
+	"github.com/planekit/planekit/internal/jsonscan"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -15,16 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
-	kjson "sigs.k8s.io/json"
 )
 
-// Bounds of a JSON patch. The number of operations is kube-apiserver's. Copy
-// operations can double a document each, so its size is looked at after every
-// one, within a budget of bytes looked at in all.
-const (
-	maxPatchOperations = 10_000
-	patchCopyBudget    = 64 << 20
-)
+// maxPatchOperations bounds a JSON patch as kube-apiserver does.
+const maxPatchOperations = 10_000
 
 // patch changes the object, or what a subresource shows of it, by a patch.
 func (s *Server) patch(q *request) error {
@@ -62,39 +60,53 @@ func (s *Server) patch(q *request) error {
 }
 
 // checkTwice looks for fields that a patch has twice: what it makes of an object
-// does not tell.
+// does not tell. Nor may the patch be nested too deeply.
 func (q *request) checkTwice(patch []byte, fieldValidation string) error {
+	ctx := q.r.Context()
 	if fieldValidation == metav1.FieldValidationIgnore {
-		return nil
+		return patchError(jsonscan.Check(ctx, patch, maxDepth))
 	}
-	var v any
-	twice, err := kjson.UnmarshalStrict(patch, &v)
-	switch {
-	case err != nil:
-		return badRequest("error decoding patch: %v", err)
-	case len(twice) > 0 && fieldValidation == metav1.FieldValidationStrict:
-		return strictError(q.bodyKind(), twice)
+	twice, err := jsonscan.Duplicates(ctx, patch, maxDepth)
+	if err != nil {
+		return patchError(err)
 	}
-	warnUnknown(q.w.Header(), twice)
+	errs := make([]error, len(twice))
+	for i, path := range twice {
+		errs[i] = fmt.Errorf("duplicate field %q", path)
+	}
+	if len(errs) > 0 && fieldValidation == metav1.FieldValidationStrict {
+		return strictError(q.bodyKind(), errs)
+	}
+	q.warnUnknown(errs)
 	return nil
+}
+
+// patchError is the client's error for a patch that cannot be read.
+func patchError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	}
+	return badRequest("error decoding patch: %v", err)
 }
 
 // applyPatch returns the JSON that patch makes of original. schema is an object
 // of the Go type whose tags say how lists are merged.
-func applyPatch(media types.PatchType, original, patch []byte, schema runtime.Object) ([]byte, error) {
+func applyPatch(ctx context.Context, c *codec, media types.PatchType, original, patch []byte, schema runtime.Object) ([]byte, error) {
 	switch media {
 	case types.JSONPatchType:
-		return applyJSONPatch(original, patch)
+		return applyJSONPatch(ctx, original, patch)
 	case types.MergePatchType:
-		var object map[string]json.RawMessage
-		if err := json.Unmarshal(patch, &object); err != nil || object == nil {
+		if at := jsonscan.SkipSpace(patch, 0); at == len(patch) || patch[at] != '{' {
 			return nil, badRequest("error decoding patch: it must be a JSON object")
 		}
-		result, err := jsonpatch.MergePatch(original, patch)
-		if err != nil {
-			return nil, badRequest("error applying patch: %v", err)
-		}
-		return result, nil
+		result, err := jsonpatch.Merge(ctx, original, patch, maxDepth)
+		return result, patchError(err)
+	}
+	if err := c.mergeable(ctx, original, patch, schema); err != nil {
+		return nil, err
 	}
 	result, err := strategicpatch.StrategicMergePatch(original, patch, schema)
 	switch {
@@ -106,41 +118,57 @@ func applyPatch(media types.PatchType, original, patch []byte, schema runtime.Ob
 	return nil, unprocessable(err)
 }
 
-func applyJSONPatch(original, patch []byte) ([]byte, error) {
-	operations, err := jsonpatch.DecodePatch(patch)
+// maxStrategicPairs is how many items of lists a strategic merge patch may compare, each of
+// those which it merges with each that may be there: the library looks for every one from
+// the front.
+const maxStrategicPairs = 1 << 20
+
+// mergeable checks that patch can be merged into original at a bounded cost.
+func (c *codec) mergeable(ctx context.Context, original, patch []byte, schema runtime.Object) error {
+	if len(patch) < 4<<10 && len(original) < 64<<10 {
+		return nil // there is no room for more
+	}
+	limits := costLimits(patch)
+	limits.Bytes = math.MaxInt
+	if _, err := bodycost.Dynamic(ctx, patch, limits); err != nil {
+		return patchError(err)
+	}
+	limits.Values = 0
+	of := reflect.TypeOf(schema)
+	has, err := c.costs.JSON(ctx, original, of, limits)
 	if err != nil {
-		return nil, badRequest("error decoding patch: %v", err)
+		return err
 	}
-	if len(operations) > maxPatchOperations {
-		return nil, apierrors.NewRequestEntityTooLargeError(
-			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxPatchOperations, len(operations)))
+	wants, err := c.costs.JSON(ctx, patch, of, limits)
+	if err != nil {
+		return patchError(err)
 	}
-	document, budget := original, patchCopyBudget
-	for len(operations) > 0 {
-		n := 1
-		for n < len(operations) && operations[n-1].Kind() != "copy" {
-			n++
-		}
-		if document, err = applyOperations(operations[:n], document); err != nil {
-			return nil, unprocessable(err)
-		}
-		operations = operations[n:]
-		if budget -= len(document); len(document) > maxBody || (budget < 0 && len(operations) > 0) {
-			return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the JSON patch copies too much: limit is %d", maxBody))
-		}
+	if wants.Merged*(has.Merged+wants.Merged) > maxStrategicPairs {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
+			"the strategic merge patch merges %d items of lists into %d, which takes too long: apply, or use a merge patch", wants.Merged, has.Merged))
 	}
-	return document, nil
+	return nil
 }
 
-// applyOperations contains the library's panics, such as that on an operation
-// which replaces the whole document by nothing.
-func applyOperations(operations jsonpatch.Patch, document []byte) (_ []byte, err error) {
-	defer func() {
-		if recover() != nil {
-			err = errors.New("the patch cannot be applied")
-		}
-	}()
-	return operations.Apply(document)
+func applyJSONPatch(ctx context.Context, original, patch []byte) ([]byte, error) {
+	operations, count, err := jsonpatch.Decode(ctx, patch, maxPatchOperations, maxDepth)
+	switch {
+	case err != nil:
+		return nil, patchError(err)
+	case count > maxPatchOperations:
+		return nil, apierrors.NewRequestEntityTooLargeError(
+			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxPatchOperations, count))
+	}
+	result, err := operations.Apply(ctx, original, jsonpatch.Limits{Depth: maxDepth, Copied: maxBody})
+	switch {
+	case errors.Is(err, jsonpatch.ErrTooMuchCopied), len(result) > max(maxBody, len(original)):
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the JSON patch copies too much: limit is %d", maxBody))
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return nil, err
+	case err != nil:
+		return nil, unprocessable(err)
+	}
+	return result, nil
 }
 
 // unprocessable is a patch that is well-formed and does not fit the object.

@@ -2,11 +2,13 @@ package apiserver
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"reflect"
 	"strings"
 
 	"github.com/planekit/planekit/apiserver/internal/ownership"
+	"github.com/planekit/planekit/internal/jsonscan"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +24,35 @@ type part struct {
 	rest runtime.Object
 }
 
+// topNames is the visitor that collects the names of an object's members.
+type topNames struct {
+	level int
+	names map[string]bool
+	many  bool // more than a patch that is worth taking apart has
+}
+
+func (t *topNames) Begin(open byte, _ int) error {
+	if t.level++; t.level == 1 && open != '{' {
+		t.many = true
+	}
+	return nil
+}
+
+func (t *topNames) End(int)           { t.level-- }
+func (t *topNames) Scalar(byte) error { return nil }
+
+func (t *topNames) Name(quoted []byte) error {
+	if t.level > 1 || t.many {
+		return nil
+	}
+	if t.names == nil {
+		t.names = map[string]bool{}
+	}
+	t.names[jsonscan.Unquote(quoted)] = true
+	t.many = len(t.names) > 64
+	return nil
+}
+
 // partOf returns the part of view that patch is about. It reports false where it
 // must be taken for the whole: a JSON patch can copy from anywhere, and
 // directives at the top are about all fields.
@@ -29,8 +60,8 @@ func partOf(media types.PatchType, patch []byte, view runtime.Object) (*part, bo
 	if media != types.MergePatchType && media != types.StrategicMergePatchType {
 		return nil, false
 	}
-	var about map[string]json.RawMessage
-	if json.Unmarshal(patch, &about) != nil || about == nil {
+	about := topNames{}
+	if jsonscan.Scan(context.Background(), patch, maxDepth, &about) != nil || about.many {
 		return nil, false
 	}
 	rest := view.DeepCopyObject()
@@ -43,7 +74,7 @@ func partOf(media types.PatchType, patch []byte, view runtime.Object) (*part, bo
 	original := append([]byte(nil), jsonHead(kind.GroupVersion().String(), kind.Kind)...)
 	for i := range fields.NumField() {
 		name, options, _ := strings.Cut(fields.Type().Field(i).Tag.Get("json"), ",")
-		_, touched := about[name]
+		touched := about.names[name]
 		switch {
 		case name == "" && strings.Contains(options, "inline") && fields.Type().Field(i).Type == reflect.TypeFor[metav1.TypeMeta]():
 			continue
@@ -63,7 +94,7 @@ func partOf(media types.PatchType, patch []byte, view runtime.Object) (*part, bo
 		}
 		value.SetZero()
 	}
-	for name := range about {
+	for name := range about.names {
 		if strings.HasPrefix(name, "$") {
 			return nil, false
 		}
@@ -97,7 +128,7 @@ func (s *Server) patched(q *request, media types.PatchType, patch []byte, fieldV
 		}
 		p = &part{original, q.newBody()}
 	}
-	result, err := applyPatch(media, p.original, patch, view)
+	result, err := applyPatch(q.r.Context(), s.codec, media, p.original, patch, view)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"encoding/json"
 	"math/rand/v2"
 	"testing"
@@ -82,11 +83,11 @@ func patchWith(k *kind, media types.PatchType, patch []byte, obj runtime.Object,
 		}
 		p = &part{original, k.New()}
 	}
-	result, err := applyPatch(media, p.original, patch, obj)
+	result, err := applyPatch(context.Background(), newCodec(), media, p.original, patch, obj)
 	if err != nil {
 		return nil, err
 	}
-	unknown, err := k.codec.decodeBody(result, mediaJSON, "Strict", k.gvk, p.rest)
+	unknown, err := k.codec.decodeBody(context.Background(), result, mediaJSON, "Strict", k.gvk, p.rest)
 	if len(unknown) > 0 {
 		err = strictError(k.gvk, unknown)
 	}

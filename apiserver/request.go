@@ -1,11 +1,9 @@
 package apiserver
 
 import (
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/authn/user"
@@ -14,9 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
-
-// maxBody bounds request bodies, as kube-apiserver does.
-const maxBody = 3 << 20
 
 // request is one authorized request for a resource.
 type request struct {
@@ -34,6 +29,16 @@ type request struct {
 	// for and state what it waits for after the request, as it is shown.
 	sent       sent
 	was, state *initializers
+
+	warned *warnings // nil is none yet
+}
+
+// warn tells the client something beside the answer.
+func (q *request) warn(text string) {
+	if q.warned == nil {
+		q.warned = &warnings{}
+	}
+	q.warned.add(q.w.Header(), text)
 }
 
 func (q *request) accepts() accepts {
@@ -62,35 +67,6 @@ func (q *request) strategy() *Strategy {
 
 func (q *request) key() storage.Key { return q.kind.key(q.info.Namespace, q.info.Name) }
 
-// hurry gives the client of r until bodyTimeout to send its body, or whatever of
-// it nobody wants: net/http reads the rest of a body after the answer, and would
-// wait for it for ever. Where deadlines are not supported (the in-memory
-// transport) the client is in this process and needs none.
-func hurry(w http.ResponseWriter, r *http.Request) {
-	if r.ContentLength != 0 {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
-	}
-}
-
-// unhurry takes the limit off, once the body has been read or when it lasts as
-// long as the request.
-func unhurry(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-}
-
-// body reads the request's body within bounds of size and time.
-func (q *request) body() ([]byte, error) {
-	data, err := io.ReadAll(http.MaxBytesReader(q.w, q.r.Body, maxBody))
-	if err == nil {
-		unhurry(q.w)
-		return data, nil
-	}
-	if isTooLarge(err) {
-		return nil, err
-	}
-	return nil, badRequest("the body of the request could not be read: %v", err)
-}
-
 // decode reads the body as an object of the request's kind.
 func (q *request) decode(s *Server, validation string, into runtime.Object) error {
 	data, err := q.body()
@@ -105,7 +81,7 @@ func (q *request) decode(s *Server, validation string, into runtime.Object) erro
 
 func (q *request) decodeFrom(s *Server, data []byte, media, validation string, into runtime.Object) error {
 	want := q.bodyKind()
-	unknown, err := s.codec.decodeBody(data, media, validation, want, into)
+	unknown, err := s.codec.decodeBody(q.r.Context(), data, media, validation, want, into)
 	if err != nil {
 		return err
 	}
@@ -114,7 +90,7 @@ func (q *request) decodeFrom(s *Server, data []byte, media, validation string, i
 		return strictError(want, unknown)
 	}
 	if validation != metav1.FieldValidationIgnore {
-		warnUnknown(q.w.Header(), unknown)
+		q.warnUnknown(unknown)
 	}
 	into.GetObjectKind().SetGroupVersionKind(want)
 	return nil
@@ -122,12 +98,12 @@ func (q *request) decodeFrom(s *Server, data []byte, media, validation string, i
 
 // warnUnknown warns of fields that are unknown or come twice. The YAML parser
 // tells of all in one error of several lines.
-func warnUnknown(h http.Header, unknown []error) {
+func (q *request) warnUnknown(unknown []error) {
 	for _, field := range unknown {
 		text := strings.TrimPrefix(strings.TrimPrefix(field.Error(), "yaml: "), "unmarshal errors:")
 		for line := range strings.Lines(text) {
 			if line = strings.TrimSpace(line); line != "" {
-				warning(h, line)
+				q.warn(line)
 			}
 		}
 	}
@@ -145,7 +121,7 @@ func (q *request) admissionRequest(op admission.Operation, obj, old runtime.Obje
 		User:        q.user,
 		DryRun:      dryRun,
 		Options:     q.options,
-		Warn:        func(text string) { warning(q.w.Header(), text) },
+		Warn:        q.warn,
 		Annotate:    q.annotate,
 	}
 	if q.audited() {

@@ -28,6 +28,8 @@ type requestInfo struct {
 	Fields, Labels []authz.Requirement
 	// rest is what follows the subresource; nothing is served there.
 	rest bool
+	// runs says that the path leads to a kubelet's way of running something.
+	runs bool
 }
 
 // parseRequest reads the request line. It fails on segments which a path could
@@ -97,6 +99,14 @@ func (i *requestInfo) locate(segments []string) {
 		i.Subresource = segments[2]
 	}
 	i.rest = len(segments) > 3
+	i.runs = i.rest && i.Group == "" && i.Resource == "nodes" && i.Subresource == "proxy" && runsAtKubelet(segments[3])
+}
+
+// runsAtKubelet reports whether paths of a kubelet that begin with segment run
+// something in a container or connect to it. Case does not count: that of the paths
+// is the kubelet's affair.
+func runsAtKubelet(segment string) bool {
+	return slices.ContainsFunc([]string{"attach", "cri", "exec", "portForward", "run"}, func(s string) bool { return strings.EqualFold(s, segment) })
 }
 
 func (i *requestInfo) setVerb(method string, query url.Values) error {
@@ -117,7 +127,8 @@ func (i *requestInfo) setVerb(method string, query url.Values) error {
 	if i.Name != "" {
 		// Running something in a pod takes the right to create, by whatever method
 		// the connection is made: WebSockets can only begin with GET.
-		if i.Verb == "get" && slices.Contains([]string{"exec", "attach", "portforward"}, i.Subresource) {
+		if i.Verb == "get" && slices.Contains([]string{"exec", "attach", "portforward"}, i.Subresource) ||
+			i.runs && slices.Contains([]string{"delete", "get", "patch", "update"}, i.Verb) {
 			i.Verb = "create"
 		}
 		return nil

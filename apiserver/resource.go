@@ -225,7 +225,8 @@ type Subresource struct {
 	Paths bool
 	// Delete, when not nil, makes a create of New's type the deletion of the
 	// object, as an eviction is. It returns how, or an API status error to refuse;
-	// parent and body are not to be changed.
+	// parent and body are not to be changed. When it fails with a Conflict, or the
+	// deletion does, it is called again if the object has changed in between.
 	Delete func(ctx context.Context, parent, body runtime.Object, others Others) (*metav1.DeleteOptions, error)
 }
 
@@ -235,6 +236,9 @@ type Others interface {
 	// List returns the objects of a resource; none of one that is not served. They
 	// are shared and must not be changed.
 	List(ctx context.Context, group, plural string) ([]runtime.Object, error)
+	// Get returns one object of a resource as it is stored now. It is shared and must
+	// not be changed. Get fails with NotFound where there is none.
+	Get(ctx context.Context, group, plural, name string) (runtime.Object, error)
 	// Update stores a changed copy of one of them, which is the server's from then
 	// on, without admission. It fails with a Conflict when the object has changed since it was read.
 	Update(ctx context.Context, group, plural string, obj runtime.Object) error

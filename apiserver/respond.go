@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -119,16 +118,4 @@ func acceptsGzip(r *http.Request) bool {
 func wantsPretty(r *http.Request) bool {
 	pretty, err := strconv.ParseBool(r.URL.Query().Get("pretty"))
 	return err == nil && pretty
-}
-
-// warning adds a Warning header (RFC 7234, section 5.5) that kubectl shows.
-func warning(h http.Header, text string) {
-	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, text)
-	text = strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text)
-	h.Add("Warning", fmt.Sprintf(`299 - "%s"`, text))
 }

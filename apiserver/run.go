@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -14,7 +15,6 @@ import (
 const (
 	maxHeaderBytes    = 1 << 20
 	readHeaderTimeout = 32 * time.Second
-	bodyTimeout       = 30 * time.Second
 	requestTimeout    = time.Minute
 	queueTimeout      = requestTimeout / 4
 	idleTimeout       = 3 * time.Minute
@@ -28,7 +28,7 @@ const (
 // finish. It returns nil. Without a listener it serves Transport and ServeHTTP
 // alone. A Server runs once.
 func (s *Server) Run(ctx context.Context) error {
-	defer s.follow()()
+	defer s.background()()
 	if s.config.Listener == nil {
 		s.readyOnce.Do(func() { close(s.ready) })
 		<-ctx.Done()
@@ -80,18 +80,16 @@ func (s *Server) httpServer() *http.Server {
 	return server
 }
 
-// follow reads the store's changes until the returned function is called, which
-// waits for the end of it.
-func (s *Server) follow() (stop func()) {
+// background reads the store's changes and lends seats between priority levels until the
+// returned function is called, which waits for the end of it.
+func (s *Server) background() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.feed.Run(ctx)
-	}()
+	var all sync.WaitGroup
+	all.Go(func() { s.feed.Run(ctx) })
+	all.Go(func() { _ = s.flow.Run(ctx) })
 	return func() {
 		cancel()
-		<-done
+		all.Wait()
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/admission"
-	"github.com/planekit/planekit/apiserver/internal/fair"
+	"github.com/planekit/planekit/apiserver/flowcontrol"
+	"github.com/planekit/planekit/apiserver/internal/intake"
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/storage"
@@ -72,6 +73,8 @@ type Served struct {
 	Bytes int64
 	// Took is the time from the request's headers to the end of the answer.
 	Took time.Duration
+	// Flow is how flow control has treated the request.
+	Flow FlowControlled
 }
 
 // Config says what a Server serves and to whom. Store, Authenticator and
@@ -112,14 +115,18 @@ type Config struct {
 	TLS *tls.Config
 	// InsecurePlainHTTP allows a Listener without TLS.
 	InsecurePlainHTTP bool
-	// MaxInFlight bounds the requests served at once, watches not counted, nor
-	// those of system:masters. Beyond it they wait, and users are served in turn.
-	// Zero is 600, which is what kube-apiserver allows reads (400) and writes (200)
-	// together.
-	MaxInFlight int
-	// MaxQueued is how many requests of one user wait at most, 15 seconds each;
-	// beyond it they get 429. Zero is 100, negative is none.
-	MaxQueued int
+	// FlowControl decides which requests are handled at once and which wait, for 15
+	// seconds at most; those that are not let in get 429. Watches count until they have
+	// sent the objects there are. Run runs it, so it must not be shared between servers.
+	// Nil is the configuration of [flowcontrol.Default] with 600 seats, which is what
+	// kube-apiserver allows reads (400) and writes (200) together. A user who is
+	// not anonymous and whose groups do not say so counts as system:authenticated.
+	FlowControl *flowcontrol.Controller
+	// MaxBodyBytes bounds the request bodies in memory, those of system:masters and
+	// of streams such as exec not counted. Users share it: several bodies of one user
+	// have a fifth at most. A body that finds no room waits for 15 seconds, then its
+	// request gets 429. Zero is 256 MiB.
+	MaxBodyBytes int64
 	// ShutdownDelay is how long the server goes on serving when Run is to end,
 	// with /readyz failing, so that load balancers find out. Zero is not at all.
 	ShutdownDelay time.Duration
@@ -142,6 +149,9 @@ type Config struct {
 	Log logr.Logger
 }
 
+// defaultSeats is the concurrency limit of kube-apiserver.
+const defaultSeats = 600
+
 // Server serves resources over HTTP. It is an http.Handler, usable without
 // Run, and offers an in-memory client transport. All methods are safe for
 // concurrent use.
@@ -152,7 +162,8 @@ type Server struct {
 	groups    []*group
 	documents *documents
 	feed      *cache.Feed
-	limiter   *fair.Limiter
+	intake    *intake.Budget
+	flow      *flowcontrol.Controller
 	ready     chan struct{}
 	readyOnce sync.Once
 
@@ -177,8 +188,7 @@ func New(c Config) (*Server, error) {
 		return nil, fmt.Errorf("apiserver: %w", err)
 	}
 	c.Prefix = "/" + strings.Trim(cmp.Or(c.Prefix, "/registry"), "/")
-	c.MaxInFlight = cmp.Or(c.MaxInFlight, 600)
-	c.MaxQueued = cmp.Or(c.MaxQueued, 100)
+	c.MaxBodyBytes = cmp.Or(c.MaxBodyBytes, 256<<20)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, drainTimeout)
 	fillVersion(&c.Version)
 	s := &Server{
@@ -187,10 +197,15 @@ func New(c Config) (*Server, error) {
 		kinds:  map[schema.GroupVersionResource]*kind{},
 		ready:  make(chan struct{}),
 	}
-	s.limiter = fair.New(fair.Config{Places: c.MaxInFlight, Queue: max(c.MaxQueued, 0), Wait: queueTimeout})
+	s.intake = intake.New(intake.Config{Bytes: c.MaxBodyBytes, UserReads: userReads, UserWaits: userWaits, Wait: queueTimeout})
 	s.unready, s.beUnready = context.WithCancel(context.Background())
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	var err error
+	if s.flow = c.FlowControl; s.flow == nil {
+		if s.flow, err = flowcontrol.NewController(flowcontrol.Default(defaultSeats)); err != nil {
+			return nil, fmt.Errorf("apiserver: %w", err)
+		}
+	}
 	if s.feed, err = cache.NewFeed(cache.FeedConfig{Store: c.Store, Prefix: storage.Key(c.Prefix + "/"), Log: c.Log}); err != nil {
 		return nil, fmt.Errorf("apiserver: %w", err)
 	}
@@ -211,8 +226,8 @@ func (c *Config) check() error {
 		return errors.New("no authorizer: everybody could do everything")
 	case c.ShutdownDelay < 0 || c.DrainTimeout < 0:
 		return errors.New("ShutdownDelay or DrainTimeout is negative")
-	case c.MaxInFlight < 0:
-		return errors.New("MaxInFlight is negative")
+	case c.MaxBodyBytes < 0:
+		return errors.New("MaxBodyBytes is negative")
 	case c.Listener != nil && c.TLS == nil && !c.InsecurePlainHTTP:
 		return errors.New("a listener without TLS needs InsecurePlainHTTP")
 	}

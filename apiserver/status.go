@@ -16,6 +16,9 @@ import (
 // errModified is Kubernetes' text for a stale resourceVersion.
 var errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
 
+// reasonFull is that of an answer with the code 507, for which Kubernetes has none.
+const reasonFull metav1.StatusReason = "InsufficientStorage"
+
 // toStatus turns any error into the API's form. It is the only place where
 // that happens.
 func toStatus(err error) metav1.Status {
@@ -29,6 +32,10 @@ func toStatus(err error) metav1.Status {
 		status = apierrors.NewResourceExpired("The resourceVersion for the provided watch is too old.")
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		status = apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
+	case errors.Is(err, storage.ErrFull):
+		status = &apierrors.StatusError{ErrStatus: metav1.Status{
+			Code: http.StatusInsufficientStorage, Reason: reasonFull, Message: "the server has no room to store the change: " + err.Error(),
+		}}
 	case errors.Is(err, storage.ErrClosed):
 		status = apierrors.NewServiceUnavailable("storage is closed")
 	default:
@@ -37,6 +44,9 @@ func toStatus(err error) metav1.Status {
 	out := status.Status()
 	out.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	out.Status = metav1.StatusFailure
+	if out.Details == nil {
+		out.Details = &metav1.StatusDetails{} // clients such as kubectl debug read it unseen
+	}
 	if out.Code < 400 {
 		out.Code = http.StatusInternalServerError
 	}

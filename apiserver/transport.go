@@ -45,6 +45,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	in.Header.Del("Authorization")
 	if in.Body == nil {
 		in.Body = http.NoBody
+	} else if in.Body != http.NoBody && in.ContentLength == 0 {
+		in.ContentLength = -1 // a client's zero means that the length is not known
 	}
 	w := &localResponse{header: http.Header{}, begun: make(chan struct{})}
 	w.reader, w.writer = io.Pipe()

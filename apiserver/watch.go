@@ -62,6 +62,8 @@ func (s *Server) watch(q *request) error {
 	ctx, cancel := context.WithTimeout(q.r.Context(), timeout)
 	defer cancel()
 	defer context.AfterFunc(s.stopping, cancel)()
+	q.kind.watchers.Add(1)
+	defer q.kind.watchers.Add(-1)
 	if hook := s.config.Hooks.Watching; hook != nil {
 		hook(q.kind.gvr, 1)
 		defer hook(q.kind.gvr, -1)
@@ -136,6 +138,7 @@ func (w *watcher) run(ctx context.Context, from watchFrom) error {
 	if err := w.out.flush(); err != nil {
 		return nil
 	}
+	leaveEarly(w.q.w)
 	w.follow(ctx, source)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/planekit/planekit/storage"
 )
@@ -31,7 +32,13 @@ type zipped struct {
 	pieces map[storage.Revision]*piece
 	order  []storage.Revision
 	most   int
+	// aging says that age will be called.
+	aging bool
 }
+
+// zippedAge is how often pieces are dropped that no list has had since the last time: what they
+// hold may have been deleted long ago.
+const zippedAge = 5 * time.Minute
 
 // piece is a run of items. A revision is that of one change of one key, so the
 // revisions tell what the items are.
@@ -41,6 +48,7 @@ type piece struct {
 	size      int    // before
 	sum       uint32 // CRC-32 of it
 	shift     shift  // over it
+	used      bool   // since age was last called; guarded by zipped.mu
 }
 
 // endsPiece reports whether a piece ends with i, for one item in pieceItems.
@@ -77,6 +85,9 @@ func (z *zipped) piece(b *body, from, to int) *piece {
 	first := b.items[from].Revision
 	z.mu.Lock()
 	have := z.pieces[first]
+	if have != nil {
+		have.used = true
+	}
 	z.mu.Unlock()
 	if have != nil && slices.EqualFunc(have.revisions, b.items[from:to], func(r storage.Revision, i *item) bool { return r == i.Revision }) {
 		return have
@@ -93,8 +104,37 @@ func (z *zipped) piece(b *body, from, to int) *piece {
 	if z.pieces[first] == nil {
 		z.order = append(z.order, first)
 	}
+	made.used = true
 	z.pieces[first] = made
+	z.ageLater()
 	return made
+}
+
+// ageLater has age called when it is time. mu is held.
+func (z *zipped) ageLater() {
+	if !z.aging && len(z.pieces) > 0 {
+		z.aging = true
+		time.AfterFunc(zippedAge, z.age)
+	}
+}
+
+// age drops the pieces that no list has had since it was last called.
+func (z *zipped) age() {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	// Both are made anew: neither a map nor an array gives memory back.
+	pieces := map[storage.Revision]*piece{}
+	var order []storage.Revision
+	for _, first := range z.order {
+		if p := z.pieces[first]; p.used {
+			p.used = false
+			pieces[first] = p
+			order = append(order, first)
+		}
+	}
+	z.pieces, z.order = pieces, order
+	z.aging = false
+	z.ageLater()
 }
 
 func deflate(b *body, from, to int) *piece {

@@ -36,7 +36,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"iter"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -44,31 +43,14 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/kube/apiregistration"
+	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A Copy is a local copy of one resource; an informer.Informer is one. Its
-// objects are not changed by anyone. Keys are namespace/name, or the name alone.
-type Copy[T any] interface {
-	Get(key string) (T, bool)
-	All() iter.Seq[T]
-	// Subscribe reports every object as (zero, new), then changes as (old, new)
-	// and deletions as (old, zero), after the copy shows them. The returned stop
-	// waits for a call under way.
-	Subscribe(func(old, new T)) (stop func())
-	// Synced is closed once the first full list is there.
-	Synced() <-chan struct{}
-}
-
-// Endpoints finds the slices of a service, by namespace/name; an informer.Index
-// by [ByService] does.
-type Endpoints interface {
-	Get(service string) iter.Seq[*discoveryv1.EndpointSlice]
-}
-
-// ByService returns the service that a slice is of, as Endpoints finds it.
+// ByService is the key function of an index of slices by their service's
+// namespace/name.
 func ByService(s *discoveryv1.EndpointSlice) []string {
 	if name := s.Labels[discoveryv1.LabelServiceName]; name != "" {
 		return []string{s.Namespace + "/" + name}
@@ -85,11 +67,11 @@ type StatusUpdater interface {
 // Config says what is passed on, and how. APIServices, Services, EndpointSlices,
 // Endpoints and Status must be set.
 type Config struct {
-	APIServices    Copy[*apiregistration.APIService]
-	Services       Copy[*corev1.Service]
-	EndpointSlices Copy[*discoveryv1.EndpointSlice]
-	// Endpoints is an index of EndpointSlices.
-	Endpoints Endpoints
+	APIServices    localcache.ReadSubscriber[*apiregistration.APIService]
+	Services       localcache.ReadSubscriber[*corev1.Service]
+	EndpointSlices localcache.ReadSubscriber[*discoveryv1.EndpointSlice]
+	// Endpoints is an index of EndpointSlices by [ByService].
+	Endpoints localcache.Index[string, *discoveryv1.EndpointSlice]
 	// Status writes conditions.
 	Status StatusUpdater
 	// Resolver tells where services are. Nil is one of their ready endpoints, as

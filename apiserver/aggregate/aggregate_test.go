@@ -29,6 +29,7 @@ import (
 	"github.com/planekit/planekit/apiserver/kube/apiregistration"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -38,13 +39,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var metricsV1 = schema.GroupVersion{Group: "metrics.example.com", Version: "v1"}
 
 func Example() {
-	var all copies // local copies, informers in a program
-	service := &apiregistration.APIService{Spec: apiregistration.APIServiceSpec{
+	all := newCopies() // local copies, informers in a program
+	service := &apiregistration.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1.metrics.example.com"}, Spec: apiregistration.APIServiceSpec{
 		Group: metricsV1.Group, Version: metricsV1.Version, Service: &apiregistration.ServiceReference{Namespace: "kube-system", Name: "metrics"},
 	}}
-	all.apiServices.set("v1.metrics.example.com", service)
+	all.apiServices.Put(service)
 	aggregator, err := aggregate.New(aggregate.Config{
-		APIServices: &all.apiServices, Services: &all.services, EndpointSlices: &all.slices, Endpoints: &all, Status: &all,
+		APIServices: all.apiServices, Services: all.services, EndpointSlices: all.slices, Endpoints: all.endpoints, Status: all,
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -113,7 +114,7 @@ func (a *authority) pool() *x509.CertPool {
 
 // setup is an API server in front of another one.
 type setup struct {
-	copies
+	*copies
 	server     *apiservertest.Server
 	aggregator *aggregate.Aggregator
 	other      *httptest.Server
@@ -130,7 +131,7 @@ const discovery = `{"kind":"APIResourceList","groupVersion":"metrics.example.com
 func start(t *testing.T, behind http.HandlerFunc) *setup {
 	t.Helper()
 	ca, front := newAuthority(t), newAuthority(t)
-	s := &setup{}
+	s := &setup{copies: newCopies()}
 	s.other = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Remote-User") != "system:kube-aggregator" {
 			behind(w, r)
@@ -159,7 +160,7 @@ func start(t *testing.T, behind http.HandlerFunc) *setup {
 	s.add(s.other.Listener.Addr().(*net.TCPAddr), ca.pem())
 	proxy := front.pair("front-proxy-client", x509.ExtKeyUsageClientAuth)
 	s.aggregator = run(t, aggregate.Config{
-		APIServices: &s.apiServices, Services: &s.services, EndpointSlices: &s.slices, Endpoints: s, Status: s,
+		APIServices: s.apiServices, Services: s.services, EndpointSlices: s.slices, Endpoints: s.endpoints, Status: s,
 		Certificate: func() (*tls.Certificate, error) { return &proxy, nil },
 	})
 	s.server = apiservertest.Start(t, apiservertest.WithResources(apiserver.Resource{
@@ -238,6 +239,18 @@ func (s *setup) answers(t *testing.T, what string, want int) (body string) {
 	return body
 }
 
+// shows waits until the document at path is as want wants it. The documents follow
+// what requests are answered by: a probe must have run in between.
+func (s *setup) shows(t *testing.T, path, header, what string, want func(body string) bool) {
+	t.Helper()
+	var code int
+	var body string
+	eventually(t, func() bool {
+		code, body = s.do(t, s.server.Client(), "GET", path, "", header)
+		return code == 200 && want(body)
+	}, func() { t.Errorf("%s: %s: %d %s", what, path, code, body) })
+}
+
 func (s *setup) do(t *testing.T, client *http.Client, method, path, body string, headers ...string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, s.server.URL+path, strings.NewReader(body))
@@ -299,26 +312,26 @@ func TestUnavailable(t *testing.T) {
 	} {
 		bad := good.DeepCopy()
 		change(&bad.Spec)
-		s.apiServices.set(name, bad)
+		s.apiServices.Put(bad)
 		s.condition(t, "False FailedDiscoveryCheck")
 		if body := s.answers(t, what, 503); body != "service unavailable\n" {
 			t.Errorf("%s: %q", what, body)
 		}
-		s.apiServices.set(name, good)
+		s.apiServices.Put(good)
 		s.condition(t, "True Passed")
 		s.answers(t, "well again after "+what, 200)
 	}
 	insecure := good.DeepCopy()
 	insecure.Spec.CABundle, insecure.Spec.InsecureSkipTLSVerify, insecure.Spec.Service.Name = nil, true, "same"
-	s.apiServices.set(name, insecure)
+	s.apiServices.Put(insecure)
 	s.answers(t, "any server", 200)
-	s.apiServices.set(name, nil)
+	s.apiServices.Delete(name)
 	s.answers(t, "gone", 404)
-	s.apiServices.set(name, good)
+	s.apiServices.Put(good)
 	s.answers(t, "back", 200)
 	s.other.CloseClientConnections()
 	s.other.Listener.Close()
-	s.slices.set("kube-system/metrics", slice("metrics", s.port)) // look again
+	s.slices.Put(slice("metrics", s.port)) // look again
 	c := s.condition(t, "False FailedDiscoveryCheck")
 	if !strings.HasPrefix(c.Message, "failing or missing response from https://127.0.0.1:") || !strings.Contains(c.Message, "/apis/metrics.example.com/v1: Get ") {
 		t.Errorf("message: %s", c.Message)
@@ -340,7 +353,7 @@ func TestNotYetAvailable(t *testing.T) {
 	have, _ := s.apiServices.Get(name)
 	unsaid := have.DeepCopy()
 	unsaid.Status.Conditions = nil
-	s.apiServices.set(name, unsaid)
+	s.apiServices.Put(unsaid)
 	s.answers(t, "unsaid", 503)
 }
 
@@ -364,21 +377,16 @@ func TestDiscoveryMerges(t *testing.T) {
 		{"/openapi/v3/apis/metrics.example.com/v1?hash=ABC", "A: b", "seen at /openapi/v3/apis/metrics.example.com/v1?hash=ABC"},
 		{"/", "A: b", `"/apis/metrics.example.com/v1"`},
 	} {
-		if code, body := s.do(t, s.server.Client(), "GET", c.path, "", c.header); code != 200 || !strings.Contains(body, c.want) {
-			t.Errorf("%s: %d %s, want %s", c.path, code, body, c.want)
-		}
+		s.shows(t, c.path, c.header, "a server that is there", func(body string) bool { return strings.Contains(body, c.want) })
 	}
-	s.slices.set("kube-system/metrics", nil)
+	s.slices.Delete("kube-system/metrics")
 	s.answers(t, "without endpoints", 503)
-	_, body := s.do(t, s.server.Client(), "GET", "/apis", "", aggregated)
-	if !strings.Contains(body, `"resource":"nodes"`) || !strings.Contains(body, `"freshness":"Stale"`) {
-		t.Errorf("without endpoints: %s", body)
-	}
-	s.apiServices.set(name, nil)
+	s.shows(t, "/apis", aggregated, "without endpoints", func(body string) bool {
+		return strings.Contains(body, `"resource":"nodes"`) && strings.Contains(body, `"freshness":"Stale"`)
+	})
+	s.apiServices.Delete(name)
 	s.answers(t, "without the APIService", 404)
-	if _, body := s.do(t, s.server.Client(), "GET", "/apis", "", aggregated); strings.Contains(body, "metrics") {
-		t.Errorf("without the APIService: %s", body)
-	}
+	s.shows(t, "/apis", aggregated, "without the APIService", func(body string) bool { return !strings.Contains(body, "metrics") })
 }
 
 func TestRedirectsAreNotFollowed(t *testing.T) {

@@ -28,7 +28,7 @@ func lost(err error) aggregate.Resolver {
 // check returns the condition that is found first.
 func check(t *testing.T, c *copies, resolver aggregate.Resolver) (found apiregistration.APIServiceCondition) {
 	synctest.Test(t, func(t *testing.T) {
-		run(t, aggregate.Config{APIServices: &c.apiServices, Services: &c.services, EndpointSlices: &c.slices, Endpoints: c, Status: c, Resolver: resolver})
+		run(t, aggregate.Config{APIServices: c.apiServices, Services: c.services, EndpointSlices: c.slices, Endpoints: c.endpoints, Status: c, Resolver: resolver})
 		synctest.Wait()
 		s, _ := c.apiServices.Get(name)
 		if len(s.Status.Conditions) != 1 {
@@ -43,18 +43,18 @@ func check(t *testing.T, c *copies, resolver aggregate.Resolver) (found apiregis
 func TestConditions(t *testing.T) {
 	for want, change := range map[string]func(*copies){
 		`False ServiceNotFound service/metrics in "kube-system" is not present`: func(c *copies) {
-			c.services.set("kube-system/metrics", nil)
+			c.services.Delete("kube-system/metrics")
 		},
 		`False ServicePortError service/metrics in "kube-system" is not listening on port 443`: func(c *copies) {
 			other := service443("metrics")
 			other.Spec.Ports[0].Port = 80
-			c.services.set("kube-system/metrics", other)
+			c.services.Put(other)
 		},
 		`False EndpointsNotFound cannot find endpointslices for service/metrics in "kube-system"`: func(c *copies) {
-			c.slices.set("kube-system/metrics", nil)
+			c.slices.Delete("kube-system/metrics")
 		},
 		`False MissingEndpoints endpointslices for service/metrics in "kube-system" have no addresses with port name "https"`: func(c *copies) {
-			c.slices.set("kube-system/metrics", slice("metrics", 1, "unready 10.0.0.1"))
+			c.slices.Put(slice("metrics", 1, "unready 10.0.0.1"))
 		},
 		`False FailedDiscoveryCheck lost`: func(*copies) {},
 		`True Local Local APIServices are always available`: func(c *copies) {
@@ -63,7 +63,7 @@ func TestConditions(t *testing.T) {
 			s.Status.Conditions = []apiregistration.APIServiceCondition{{Type: "Available", Status: "False", Reason: "Passed"}}
 		},
 	} {
-		c := &copies{}
+		c := newCopies()
 		c.add(&net.TCPAddr{Port: 1}, nil)
 		change(c)
 		found := check(t, c, lost(errors.New("lost")))
@@ -77,7 +77,7 @@ func TestConditions(t *testing.T) {
 // is written while nothing changes. A change of what it hangs on is seen at once.
 func TestRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &copies{}
+		c := newCopies()
 		c.add(&net.TCPAddr{Port: 1}, nil)
 		begin := time.Now()
 		var mu sync.Mutex
@@ -88,7 +88,7 @@ func TestRetries(t *testing.T) {
 			return slices.Compact(slices.Clone(asked))
 		}
 		run(t, aggregate.Config{
-			APIServices: &c.apiServices, Services: &c.services, EndpointSlices: &c.slices, Endpoints: c, Status: c,
+			APIServices: c.apiServices, Services: c.services, EndpointSlices: c.slices, Endpoints: c.endpoints, Status: c,
 			Resolver: aggregate.ResolverFunc(func(context.Context, string, string, int32) (*url.URL, error) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -105,9 +105,9 @@ func TestRetries(t *testing.T) {
 		if n := c.written(); n != 1 {
 			t.Errorf("%d conditions written", n)
 		}
-		c.services.set("kube-system/metrics", service443("metrics"))
+		c.services.Put(service443("metrics"))
 		synctest.Wait()
-		c.slices.set("kube-system/metrics", slice("metrics", 2))
+		c.slices.Put(slice("metrics", 2))
 		synctest.Wait()
 		if got := len(checks()); got != len(want)+1 { // both at the same time
 			t.Errorf("%d checks after a change, want %d", got, len(want)+1)
@@ -117,7 +117,7 @@ func TestRetries(t *testing.T) {
 			t.Errorf("%d attempts", n)
 		}
 		mu.Unlock()
-		c.apiServices.set(name, nil)
+		c.apiServices.Delete(name)
 		synctest.Wait()
 		before := len(checks())
 		time.Sleep(time.Hour)
@@ -136,10 +136,11 @@ func (c *copies) written() int {
 // TestConditionIsWrittenInTheEnd: a write that fails is made again.
 func TestConditionIsWrittenInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &copies{refuse: errors.New("no room")}
+		c := newCopies()
+		c.refuse = errors.New("no room")
 		c.add(&net.TCPAddr{Port: 1}, nil)
-		c.services.set("kube-system/metrics", nil)
-		run(t, aggregate.Config{APIServices: &c.apiServices, Services: &c.services, EndpointSlices: &c.slices, Endpoints: c, Status: c, Resolver: lost(nil)})
+		c.services.Delete("kube-system/metrics")
+		run(t, aggregate.Config{APIServices: c.apiServices, Services: c.services, EndpointSlices: c.slices, Endpoints: c.endpoints, Status: c, Resolver: lost(nil)})
 		time.Sleep(time.Minute)
 		if s, _ := c.apiServices.Get(name); len(s.Status.Conditions) > 0 || c.written() < 5 || c.written() > 12 {
 			t.Errorf("%d writes, %+v", c.written(), s.Status)
@@ -155,8 +156,8 @@ func TestConditionIsWrittenInTheEnd(t *testing.T) {
 		// A server that is still away for another reason has been so since then.
 		since := s.Status.Conditions[0].LastTransitionTime
 		time.Sleep(time.Minute)
-		c.services.set("kube-system/metrics", service443("metrics"))
-		c.slices.set("kube-system/metrics", nil)
+		c.services.Put(service443("metrics"))
+		c.slices.Delete("kube-system/metrics")
 		synctest.Wait()
 		s, _ = c.apiServices.Get(name)
 		if have := s.Status.Conditions[0]; have.Reason != "EndpointsNotFound" || !have.LastTransitionTime.Equal(&since) {
@@ -172,14 +173,14 @@ func TestOneEndpointOfManyIsEnough(t *testing.T) {
 		w.Write([]byte(discovery))
 	}))
 	defer other.Close()
-	c := &copies{}
+	c := newCopies()
 	c.add(other.Listener.Addr().(*net.TCPAddr), nil)
 	s, _ := c.apiServices.Get(name)
 	s.Spec.InsecureSkipTLSVerify = true
 	var mu sync.Mutex
 	attempts := 0
 	run(t, aggregate.Config{
-		APIServices: &c.apiServices, Services: &c.services, EndpointSlices: &c.slices, Endpoints: c, Status: c,
+		APIServices: c.apiServices, Services: c.services, EndpointSlices: c.slices, Endpoints: c.endpoints, Status: c,
 		Resolver: aggregate.ResolverFunc(func(context.Context, string, string, int32) (*url.URL, error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -204,7 +205,7 @@ func TestNewRefuses(t *testing.T) {
 // TestPriorities: groups and versions are in the order of their priorities, those
 // of this server among them.
 func TestPriorities(t *testing.T) {
-	c := &copies{}
+	c := newCopies()
 	for _, s := range []struct {
 		group, version string
 		of             [2]int32
@@ -220,10 +221,10 @@ func TestPriorities(t *testing.T) {
 		if s.group != "apps" {
 			object.Spec.Service = &apiregistration.ServiceReference{Namespace: "n", Name: "s"}
 		}
-		c.apiServices.set(object.Name, object)
+		c.apiServices.Put(object)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		a := run(t, aggregate.Config{APIServices: &c.apiServices, Services: &c.services, EndpointSlices: &c.slices, Endpoints: c, Status: c})
+		a := run(t, aggregate.Config{APIServices: c.apiServices, Services: c.services, EndpointSlices: c.slices, Endpoints: c.endpoints, Status: c})
 		var have []string
 		for _, v := range a.GroupVersions() {
 			have = append(have, v.String())
@@ -239,17 +240,22 @@ func TestPriorities(t *testing.T) {
 }
 
 func TestResolvers(t *testing.T) {
-	c := &copies{}
+	c := newCopies()
 	c.add(&net.TCPAddr{Port: 8443}, nil)
-	c.slices.set("kube-system/more", slice("metrics", 8444, "10.0.0.2", "10.0.0.3", "unready 10.0.0.4"))
+	more := slice("metrics", 8444, "10.0.0.2", "10.0.0.3", "unready 10.0.0.4")
+	more.Name = "more"
+	c.slices.Put(more)
 	other := slice("metrics", 1, "10.0.0.5")
-	other.Ports[0].Name = new("http")
-	c.slices.set("kube-system/other", other)
-	c.services.set("kube-system/outside", &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "api.example.com"}})
+	other.Name, other.Ports[0].Name = "other", new("http")
+	c.slices.Put(other)
+	c.services.Put(&corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "outside"},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "api.example.com"},
+	})
 	headless := service443("headless")
 	headless.Spec.ClusterIP = corev1.ClusterIPNone
-	c.services.set("kube-system/headless", headless)
-	endpoints, addresses := aggregate.ByEndpoints(&c.services, c), aggregate.ByClusterIP(&c.services)
+	c.services.Put(headless)
+	endpoints, addresses := aggregate.ByEndpoints(c.services, c.endpoints), aggregate.ByClusterIP(c.services)
 	for _, test := range []struct {
 		resolver aggregate.Resolver
 		service  string

@@ -3,16 +3,14 @@ package aggregate_test
 import (
 	"context"
 	"fmt"
-	"iter"
-	"maps"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/planekit/planekit/apiserver/aggregate"
 	"github.com/planekit/planekit/apiserver/kube/apiregistration"
+	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,75 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// localCopy is an aggregate.Copy of what the test puts into it.
-type localCopy[V any] struct {
-	mu      sync.Mutex
-	objects map[string]*V
-	// told is held while the subscribers are called, one after the other.
-	told        sync.Mutex
-	subscribers map[int]func(old, new *V)
-}
-
-func (c *localCopy[V]) Get(key string) (*V, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	object, ok := c.objects[key]
-	return object, ok
-}
-
-func (c *localCopy[V]) All() iter.Seq[*V] {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Values(slices.Collect(maps.Values(c.objects)))
-}
-
-func (c *localCopy[V]) Subscribe(handle func(old, new *V)) func() {
-	c.told.Lock()
-	defer c.told.Unlock()
-	if c.subscribers == nil {
-		c.subscribers = map[int]func(old, new *V){}
-	}
-	id := len(c.subscribers)
-	c.subscribers[id] = handle
-	for object := range c.All() {
-		handle(nil, object)
-	}
-	return func() {
-		c.told.Lock()
-		defer c.told.Unlock()
-		delete(c.subscribers, id)
-	}
-}
-
-func (c *localCopy[V]) Synced() <-chan struct{} {
-	synced := make(chan struct{})
-	close(synced)
-	return synced
-}
-
-// set puts an object into the copy, or takes it out.
-func (c *localCopy[V]) set(key string, object *V) {
-	c.told.Lock()
-	defer c.told.Unlock()
-	c.mu.Lock()
-	if c.objects == nil {
-		c.objects = map[string]*V{}
-	}
-	old := c.objects[key]
-	if c.objects[key] = object; object == nil {
-		delete(c.objects, key)
-	}
-	c.mu.Unlock()
-	for _, handle := range c.subscribers {
-		handle(old, object)
-	}
-}
-
 // copies are all that an aggregator reads; it writes conditions into them.
 type copies struct {
-	apiServices localCopy[apiregistration.APIService]
-	services    localCopy[corev1.Service]
-	slices      localCopy[discoveryv1.EndpointSlice]
+	apiServices *localcache.Map[*apiregistration.APIService]
+	services    *localcache.Map[*corev1.Service]
+	slices      *localcache.Map[*discoveryv1.EndpointSlice]
+	endpoints   localcache.Index[string, *discoveryv1.EndpointSlice]
 	port        int32
 
 	mu     sync.Mutex
@@ -99,14 +34,11 @@ type copies struct {
 // name is that of the APIService of metricsV1.
 const name = "v1.metrics.example.com"
 
-// Get returns the slices of a service.
-func (c *copies) Get(service string) iter.Seq[*discoveryv1.EndpointSlice] {
-	return func(yield func(*discoveryv1.EndpointSlice) bool) {
-		for s := range c.slices.All() {
-			if slices.Contains(aggregate.ByService(s), service) && !yield(s) {
-				return
-			}
-		}
+func newCopies() *copies {
+	slices := localcache.NewMap[*discoveryv1.EndpointSlice]()
+	return &copies{
+		apiServices: localcache.NewMap[*apiregistration.APIService](), services: localcache.NewMap[*corev1.Service](),
+		slices: slices, endpoints: localcache.Scan(slices, aggregate.ByService),
 	}
 }
 
@@ -125,7 +57,7 @@ func (c *copies) UpdateStatus(_ context.Context, s *apiregistration.APIService) 
 	s = s.DeepCopy()
 	number, _ := strconv.Atoi(s.ResourceVersion)
 	s.ResourceVersion = strconv.Itoa(number + 1)
-	c.apiServices.set(s.Name, s)
+	c.apiServices.Put(s)
 	return s, nil
 }
 
@@ -134,10 +66,10 @@ func (c *copies) UpdateStatus(_ context.Context, s *apiregistration.APIService) 
 func (c *copies) add(address *net.TCPAddr, ca []byte) {
 	c.port = int32(address.Port)
 	for _, service := range []string{"metrics", "same"} {
-		c.services.set("kube-system/"+service, service443(service))
-		c.slices.set("kube-system/"+service, slice(service, c.port))
+		c.services.Put(service443(service))
+		c.slices.Put(slice(service, c.port))
 	}
-	c.apiServices.set(name, &apiregistration.APIService{
+	c.apiServices.Put(&apiregistration.APIService{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: apiregistration.APIServiceSpec{
 			Group: metricsV1.Group, Version: metricsV1.Version, CABundle: ca, GroupPriorityMinimum: 100, VersionPriority: 10,

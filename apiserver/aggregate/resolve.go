@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,7 +32,7 @@ func (f ResolverFunc) Resolve(ctx context.Context, namespace, name string, port 
 // ByClusterIP finds a service at its cluster IP, or where the name of an
 // ExternalName service leads. Something must forward from cluster IPs on the
 // machine of this server.
-func ByClusterIP(services Copy[*corev1.Service]) Resolver {
+func ByClusterIP(services localcache.Getter[*corev1.Service]) Resolver {
 	return ResolverFunc(func(_ context.Context, namespace, name string, port int32) (*url.URL, error) {
 		s, external, err := find(services, namespace, name, port)
 		if err != nil || external != nil {
@@ -49,7 +50,7 @@ func ByClusterIP(services Copy[*corev1.Service]) Resolver {
 
 // ByEndpoints finds a service at one of its ready endpoints, any of them, or
 // where the name of an ExternalName service leads.
-func ByEndpoints(services Copy[*corev1.Service], endpoints Endpoints) Resolver {
+func ByEndpoints(services localcache.Getter[*corev1.Service], endpoints localcache.Index[string, *discoveryv1.EndpointSlice]) Resolver {
 	return ResolverFunc(func(_ context.Context, namespace, name string, port int32) (*url.URL, error) {
 		s, external, err := find(services, namespace, name, port)
 		if err != nil || external != nil {
@@ -84,7 +85,7 @@ func ByEndpoints(services Copy[*corev1.Service], endpoints Endpoints) Resolver {
 }
 
 // find returns the service, and where it is if it is but another name.
-func find(services Copy[*corev1.Service], namespace, name string, port int32) (*corev1.Service, *url.URL, error) {
+func find(services localcache.Getter[*corev1.Service], namespace, name string, port int32) (*corev1.Service, *url.URL, error) {
 	s, ok := services.Get(namespace + "/" + name)
 	if !ok {
 		return nil, nil, apierrors.NewNotFound(corev1.Resource("services"), name)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/planekit/planekit/apiserver"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 const (
@@ -41,6 +43,8 @@ func eviction() apiserver.Subresource {
 	}
 }
 
+// evict charges the budget of pod, where it has to, marks pod as evicted and
+// returns how to delete it. A conflict means that nothing was charged.
 func evict(ctx context.Context, pod *corev1.Pod, e *policyv1.Eviction, others apiserver.Others) (*metav1.DeleteOptions, error) {
 	if e.Name != pod.Name {
 		return nil, apierrors.NewBadRequest("name in URL does not match name in Eviction object")
@@ -49,20 +53,47 @@ func evict(ctx context.Context, pod *corev1.Pod, e *policyv1.Eviction, others ap
 	if e.DeleteOptions != nil {
 		o = e.DeleteOptions.DeepCopy()
 	}
+	if deref(o.IgnoreStoreReadErrorWithClusterBreakingPotential) {
+		at := field.NewPath("deleteOptions", "ignoreStoreReadErrorWithClusterBreakingPotential")
+		return nil, apierrors.NewInvalid(policyv1.SchemeGroupVersion.WithKind("Eviction").GroupKind(), e.Name, field.ErrorList{
+			field.Invalid(at, true, "can not be set for pod eviction, try after removing the option"),
+		})
+	}
+	if len(o.DryRun) > 0 {
+		others = looking{others}
+	}
+	if !preconditionsHold(pod, o.Preconditions) {
+		return o, nil // the deletion will say so: no disruption is to be charged for it
+	}
 	if finished(pod) || pod.Status.Phase == corev1.PodPending || pod.DeletionTimestamp != nil {
-		return asSeen(o, pod), nil
+		return markEvicted(ctx, pod, asSeen(o, pod), others)
 	}
 	budget, err := budgetOf(ctx, pod, others)
-	if err != nil || budget == nil {
-		return o, err
+	if err != nil {
+		return nil, err
+	}
+	if budget == nil {
+		return markEvicted(ctx, pod, o, others)
 	}
 	if !isTrue(pod, corev1.PodReady) {
 		always := deref(budget.Spec.UnhealthyPodEvictionPolicy) == policyv1.AlwaysAllow
 		if s := &budget.Status; always || s.DesiredHealthy > 0 && s.CurrentHealthy >= s.DesiredHealthy {
-			return asSeen(o, pod), nil // it is not among the healthy that are counted
+			return markEvicted(ctx, pod, asSeen(o, pod), others) // it is not among the healthy that are counted
 		}
 	}
-	return o, charge(ctx, pod, budget, others)
+	if err := charge(ctx, pod, budget, others); err != nil {
+		return nil, err
+	}
+	return markEvicted(ctx, pod, o, others)
+}
+
+// looking are others that are not changed.
+type looking struct{ apiserver.Others }
+
+func (looking) Update(context.Context, string, string, runtime.Object) error { return nil }
+
+func preconditionsHold(pod *corev1.Pod, p *metav1.Preconditions) bool {
+	return p == nil || (p.UID == nil || *p.UID == pod.UID) && (p.ResourceVersion == nil || *p.ResourceVersion == pod.ResourceVersion)
 }
 
 // asSeen makes the deletion fail if the pod is no longer what was decided about:
@@ -75,6 +106,51 @@ func asSeen(o *metav1.DeleteOptions, pod *corev1.Pod) *metav1.DeleteOptions {
 		o.Preconditions.ResourceVersion = &pod.ResourceVersion
 	}
 	return o
+}
+
+// markEvicted says in a condition of pod why it is about to be deleted, and
+// returns o for the pod as it is then. A pod that has changed is read again,
+// unless o is for the one that was seen.
+func markEvicted(ctx context.Context, pod *corev1.Pod, o *metav1.DeleteOptions, others apiserver.Others) (*metav1.DeleteOptions, error) {
+	asSeen := o.Preconditions != nil && o.Preconditions.ResourceVersion != nil
+	for {
+		marked := pod.DeepCopy()
+		setEvicted(&marked.Status)
+		err := others.Update(ctx, "", "pods", marked)
+		switch {
+		case err == nil && asSeen:
+			o.Preconditions.ResourceVersion = &marked.ResourceVersion
+			return o, nil
+		case err == nil:
+			return o, nil
+		case asSeen || !apierrors.IsConflict(err):
+			return nil, err
+		}
+		now, err := others.Get(ctx, "", "pods", pod.Name)
+		if err != nil {
+			return nil, err
+		}
+		if now.(*corev1.Pod).UID != pod.UID {
+			return nil, apierrors.NewNotFound(corev1.Resource("pods"), pod.Name)
+		}
+		pod = now.(*corev1.Pod)
+	}
+}
+
+func setEvicted(s *corev1.PodStatus) {
+	set := corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(),
+		Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting",
+	}
+	at := slices.IndexFunc(s.Conditions, func(c corev1.PodCondition) bool { return c.Type == set.Type })
+	if at < 0 {
+		s.Conditions = append(s.Conditions, set)
+		return
+	}
+	if was := s.Conditions[at]; was.Status == set.Status {
+		set.LastTransitionTime = was.LastTransitionTime
+	}
+	s.Conditions[at] = set
 }
 
 func budgetOf(ctx context.Context, pod *corev1.Pod, others apiserver.Others) (*policyv1.PodDisruptionBudget, error) {

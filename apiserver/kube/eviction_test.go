@@ -90,7 +90,7 @@ func TestEvictionUnhealthy(t *testing.T) {
 	c.do("DELETE", "/apis/policy/v1/namespaces/team/poddisruptionbudgets/b", "", 200)
 	c.budget("b", 0, "")
 	c.evict("web-0", "", 429)
-	c.do("PUT", evictedPods+"/web-0/status", `{metadata: {name: web-0}, spec: {containers: [{name: web, image: nginx}]}, status: {phase: Running}}`, 200)
+	c.do("PUT", evictedPods+"/web-0/status", `{metadata: {name: web-0, labels: {app: web}}, spec: {containers: [{name: web, image: nginx}]}, status: {phase: Running}}`, 200)
 	c.evict("web-0", "", 201)
 	c.do("POST", evictedPods, `{metadata: {name: new, labels: {app: web}}, spec: {containers: [{name: web, image: nginx}]}}`, 201)
 	c.evict("new", "", 201) // it is pending

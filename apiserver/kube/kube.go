@@ -43,6 +43,8 @@ func ResourcesFor(c Config) []apiserver.Resource {
 		leases(),
 		newerEvents(),
 		endpointSlices(),
+		flowSchemas(),
+		priorityLevels(),
 		ingressClasses(),
 		ingresses(),
 		ipAddresses(),

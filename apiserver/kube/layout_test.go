@@ -13,6 +13,7 @@ import (
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/memstore"
 	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,7 +39,10 @@ func TestLayout(t *testing.T) {
 		"/registry/controllers/a/x":        &corev1.ReplicationController{TypeMeta: kind("v1", "ReplicationController"), ObjectMeta: meta("a", "x")},
 		"/registry/ingress/a/x":            &networkingv1.Ingress{TypeMeta: kind("networking.k8s.io/v1", "Ingress"), ObjectMeta: meta("a", "x")},
 		"/registry/events/a/x":             &corev1.Event{TypeMeta: kind("v1", "Event"), ObjectMeta: meta("a", "x")},
-		"/registry/clusterroles/x":         &rbacv1.ClusterRole{TypeMeta: kind("rbac.authorization.k8s.io/v1", "ClusterRole"), ObjectMeta: meta("", "x")},
+		"/registry/flowschemas/x":          &flowcontrolv1.FlowSchema{TypeMeta: kind("flowcontrol.apiserver.k8s.io/v1", "FlowSchema"), ObjectMeta: meta("", "x")},
+		"/registry/prioritylevelconfigurations/x": &flowcontrolv1.PriorityLevelConfiguration{
+			TypeMeta: kind("flowcontrol.apiserver.k8s.io/v1", "PriorityLevelConfiguration"), ObjectMeta: meta("", "x")},
+		"/registry/clusterroles/x": &rbacv1.ClusterRole{TypeMeta: kind("rbac.authorization.k8s.io/v1", "ClusterRole"), ObjectMeta: meta("", "x")},
 	} {
 		var value bytes.Buffer
 		if err := proto.Encode(obj, &value); err != nil {
@@ -58,6 +62,7 @@ func TestLayout(t *testing.T) {
 		"/api/v1/namespaces/a/replicationcontrollers/x", "/apis/networking.k8s.io/v1/namespaces/a/ingresses/x",
 		"/api/v1/namespaces/a/events/x", "/apis/events.k8s.io/v1/namespaces/a/events/x",
 		"/apis/rbac.authorization.k8s.io/v1/clusterroles/x", "/apis/apiregistration.k8s.io/v1/apiservices/x",
+		"/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/x", "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations/x",
 	} {
 		response, err := client.Get("http://memory" + path)
 		if err != nil {

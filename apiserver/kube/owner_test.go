@@ -87,12 +87,15 @@ func TestResets(t *testing.T) {
 		core, apps  = "/api/v1/namespaces/team/", "/apis/apps/v1/namespaces/team/"
 		attachments = "/apis/storage.k8s.io/v1/volumeattachments"
 		policies    = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+		fairness    = "/apis/flowcontrol.apiserver.k8s.io/v1/"
 	)
 	c.do("POST", core+"pods", `{metadata: {name: web}, spec: {containers: [{name: web, image: nginx}]}}`, 201)
 	c.do("POST", apps+"deployments", `{metadata: {name: web}, spec: {selector: {matchLabels: {app: web}}, `+podTemplate+`}}`, 201)
 	c.do("POST", "/api/v1/nodes", `{metadata: {name: n1, labels: {b: c}}}`, 201)
 	c.do("POST", attachments, `{metadata: {name: web}, spec: {attacher: a, nodeName: n1, source: {persistentVolumeName: v}}}`, 201)
 	c.do("POST", policies, `{metadata: {name: web}, spec: {validations: [{expression: "true"}], matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}}}`, 201)
+	c.do("POST", fairness+"prioritylevelconfigurations", `{metadata: {name: web}, spec: {type: Limited, limited: {limitResponse: {type: Reject}}}}`, 201)
+	c.do("POST", fairness+"flowschemas", `{metadata: {name: web}, spec: {priorityLevelConfiguration: {name: web}}}`, 201)
 	const meta = `"metadata":{"labels":{"a":"b"},"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n","uid":"u"}]}`
 	for path, want := range map[string]struct{ body, owned string }{
 		core + "pods/web/status":        {`{` + meta + `,"spec":{"nodeName":"n"},"status":{"phase":"Running"}}`, `{"f:metadata":{"f:labels":{".":{},"f:a":{}}},"f:status":{"f:phase":{}}}`},
@@ -103,6 +106,10 @@ func TestResets(t *testing.T) {
 			`{"f:status":{"f:conditions":{".":{},"k:{\"type\":\"T\"}":{".":{},"f:lastTransitionTime":{},"f:status":{},"f:type":{}}}}}`},
 		attachments + "/web/status": {`{"metadata":{"labels":{"a":"b"}},"status":{"attached":true}}`, `{"f:status":{"f:attached":{}}}`},
 		policies + "/web/status":    {`{"metadata":{"labels":{"a":"b"}},"status":{"observedGeneration":1}}`, `{"f:status":{"f:observedGeneration":{}}}`},
+		fairness + "flowschemas/web/status": {`{` + meta + `,"spec":{"matchingPrecedence":7},"status":{"conditions":[{"type":"T","status":"True"}]}}`,
+			`{"f:status":{"f:conditions":{".":{},"k:{\"type\":\"T\"}":{".":{},"f:lastTransitionTime":{},"f:status":{},"f:type":{}}}}}`},
+		fairness + "prioritylevelconfigurations/web/status": {`{` + meta + `,"spec":{"type":"Exempt"},"status":{"conditions":[{"type":"T","status":"True"}]}}`,
+			`{"f:status":{"f:conditions":{".":{},"k:{\"type\":\"T\"}":{".":{},"f:lastTransitionTime":{},"f:status":{},"f:type":{}}}}}`},
 	} {
 		manager := "m" + strings.ReplaceAll(path, "/", "-")
 		code, answer := c.patch("application/merge-patch+json", path+"?fieldManager="+manager, want.body)

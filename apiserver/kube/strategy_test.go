@@ -22,6 +22,9 @@ func TestStatusIsKept(t *testing.T) {
 		"replicasets": `{spec: {minReadySeconds: 1}, status: {replicas: 1}}`,
 		"jobs":        `{spec: {backoffLimit: 1}, status: {active: 1}}`,
 
+		"flowschemas":                 `{spec: {matchingPrecedence: 7}, status: {conditions: [{type: a}]}}`,
+		"prioritylevelconfigurations": `{spec: {type: Exempt}, status: {conditions: [{type: a}]}}`,
+
 		"poddisruptionbudgets":   `{spec: {minAvailable: 1}, status: {disruptionsAllowed: 1}}`,
 		"ingresses":              `{spec: {ingressClassName: c}, status: {loadBalancer: {ingress: [{ip: 1.2.3.4}]}}}`,
 		"cronjobs":               `{spec: {startingDeadlineSeconds: 1}, status: {active: [{name: a}]}}`,

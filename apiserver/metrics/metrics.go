@@ -13,15 +13,17 @@
 // The series are apiserver_request_total, apiserver_request_duration_seconds,
 // apiserver_response_sizes, apiserver_current_inflight_requests,
 // apiserver_longrunning_requests, etcd_request_duration_seconds,
-// etcd_request_errors_total, apiserver_storage_objects, and those of the process
-// and the Go runtime. Labels come from what is served, never from what a client
+// etcd_request_errors_total, apiserver_storage_objects, with
+// [Metrics.FlowControl] apiserver_flowcontrol_*, and those of the process and the
+// Go runtime. Labels come from what is served, never from what a client
 // made up, so their number is bounded.
 //
 // Objects are counted when they are asked for; where the store does not answer
 // within a second, apiserver_storage_objects is left out of that answer.
 //
-// It leaves out histograms of single stages (admission, authorization), flow
-// control, and everything of kube-apiserver's that has no counterpart here.
+// It leaves out histograms of single stages (admission, authorization), ratios of
+// flow control over time, and everything of kube-apiserver's that has no
+// counterpart here.
 package metrics
 
 import (
@@ -54,12 +56,14 @@ type Metrics struct {
 	longRunning  *prometheus.GaugeVec
 	storeSeconds *prometheus.HistogramVec
 	storeErrors  *prometheus.CounterVec
+	flow         flow
 }
 
 // New returns metrics of one server, in a registry of their own.
 func New() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
+		flow:     newFlow(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_request_total",
 			Help: "Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code."},
 			append([]string{"dry_run", "code"}, requestLabels...)),
@@ -81,6 +85,7 @@ func New() *Metrics {
 			Help: "Storage requests that failed, guards which did not hold not counted."}, []string{"operation"}),
 	}
 	m.registry.MustRegister(m.requests, m.seconds, m.bytes, m.inFlight, m.longRunning, m.storeSeconds, m.storeErrors,
+		m.flow.waits, m.flow.executions, m.flow.seats,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -102,6 +107,7 @@ func (m *Metrics) began(s apiserver.Served) { m.running(s).Inc() }
 
 func (m *Metrics) served(s apiserver.Served) {
 	m.running(s).Dec()
+	m.flow.observe(s)
 	labels := labelsOf(s)
 	dryRun := ""
 	if s.DryRun {

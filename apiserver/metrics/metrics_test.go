@@ -9,6 +9,7 @@ import (
 
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/apiservertest"
+	"github.com/planekit/planekit/apiserver/flowcontrol"
 	"github.com/planekit/planekit/apiserver/metrics"
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/memstore"
@@ -40,16 +41,22 @@ func (p *page) WriteHeader(int)     {}
 func start(t *testing.T) (*apiservertest.Server, func(method, path, body string) string) {
 	t.Helper()
 	m := metrics.New()
+	control, err := flowcontrol.NewController(flowcontrol.Default(10))
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := apiservertest.Start(t, apiservertest.WithResources(apiserver.Resource{
 		Version: "v1", Kind: "ConfigMap", Plural: "configmaps", Namespaced: true,
 		New:     func() runtime.Object { return &corev1.ConfigMap{} },
 		NewList: func() runtime.Object { return &corev1.ConfigMapList{} },
 	}), apiservertest.WithConfig(func(c *apiserver.Config) {
 		c.Hooks = m.Hooks()
+		c.FlowControl = control
 		c.Store = m.Store(c.Store)
 		c.Handlers = map[string]http.Handler{"/metrics": m.Handler()}
 	}))
 	m.CountObjects(s.Stored)
+	m.FlowControl(control)
 	return s, func(method, path, body string) string {
 		r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
 		if err != nil {
@@ -95,6 +102,13 @@ func TestSeries(t *testing.T) {
 		`apiserver_longrunning_requests{component="apiserver"` + of + `"namespace",subresource="",verb="WATCH",version="v1"} 0`,
 		`apiserver_storage_objects{group="",resource="configmaps"} 1`,
 		`etcd_request_duration_seconds_count{operation="create"} 1`,
+		`apiserver_flowcontrol_nominal_limit_seats{priority_level="node-high"} 2`,
+		`apiserver_flowcontrol_current_executing_requests{flow_schema="exempt",priority_level="exempt"} 1`, // this one
+		`apiserver_flowcontrol_dispatched_requests_total{flow_schema="exempt",priority_level="exempt"} 8`,
+		`apiserver_flowcontrol_rejected_requests_total{flow_schema="catch-all",priority_level="catch-all",reason="queue-full"} 0`,
+		`apiserver_flowcontrol_request_wait_duration_seconds_count{execute="true",flow_schema="exempt",priority_level="exempt"} 7`,
+		`apiserver_flowcontrol_request_execution_seconds_count{flow_schema="exempt",priority_level="exempt",type="watch"} 1`,
+		`apiserver_flowcontrol_work_estimated_seats_sum{flow_schema="exempt",priority_level="exempt"} 7`,
 		"go_goroutines ", "process_cpu_seconds_total ",
 	} {
 		if !strings.Contains(got, want) {
@@ -123,5 +137,5 @@ func TestOnlyWhoMayReads(t *testing.T) {
 
 // TestMeasuredStore shows that a store behind these metrics is still one.
 func TestMeasuredStore(t *testing.T) {
-	storagetest.Run(t, func(testing.TB) storage.Store { return metrics.New().Store(memstore.New()) })
+	storagetest.Run(t, func(testing.TB) storage.Store { return metrics.New().Store(memstore.New()) }, storagetest.VirtualTime())
 }

@@ -14,16 +14,19 @@
 // # Model
 //
 // A pod's kubelet is found by the pod's node: an address of its status and the
-// port of its daemonEndpoints. The API server shows the kubelet its own client
-// certificate and believes only a serving certificate of the authority. What
-// the user proved who they are with is never sent on, nor who they impersonate.
+// port of its daemonEndpoints. A node may lie about both: the API server shows its
+// own client certificate only to a kubelet that has a serving certificate of the
+// authority which is good for the address and names the node
+// ([Config].VerifyNode). It never connects to itself ([Config].Self). What the user
+// proved who they are with is never sent on, nor who they impersonate.
 //
 // Options are checked here, before a kubelet hears of them, with Kubernetes'
 // messages. The UID of the pod goes along to exec, attach and portforward, so
 // that a later pod of the same name is never entered by mistake.
 //
-// Upgraded connections are carried through as bytes, unread and with no more
-// than a buffer held. They are SPDY/3.1, or WebSocket in the versions that
+// Upgraded connections are carried through as bytes, with no more than a buffer
+// held; only headers of frames are looked at, to end what is garbage or leads to
+// nothing ([StreamLimits]). A user and a node have so many of them at most. They are SPDY/3.1, or WebSocket in the versions that
 // runtimes speak. Version 5 of the WebSocket protocol and port-forward over
 // WebSocket are refused before anything has happened, upon which stock clients
 // use SPDY.

@@ -3,11 +3,11 @@ package nodeproxy_test
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 
 	"github.com/planekit/planekit/apiserver/nodeproxy"
 	corev1 "k8s.io/api/core/v1"
@@ -15,18 +15,20 @@ import (
 )
 
 func Example() {
-	kubelet := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	kubelet := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, "the kubelet was asked for", r.URL)
 	}))
+	certificate, authority := kubeletCertificate("node-1") // CN=system:node:node-1,O=system:nodes
+	kubelet.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
+	kubelet.StartTLS()
 	defer kubelet.Close()
-	authority := x509.NewCertPool()
-	authority.AddCert(kubelet.Certificate())
-	node := &corev1.Node{Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}, Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}}}
 	fmt.Sscanf(kubelet.URL, "https://127.0.0.1:%d", &node.Status.DaemonEndpoints.KubeletEndpoint.Port)
 
 	proxy, err := nodeproxy.New(nodeproxy.Config{
-		Nodes: nodeproxy.NodesFunc(func(context.Context, string) (*corev1.Node, error) { return node, nil }),
-		TLS:   &tls.Config{RootCAs: authority},
+		Nodes:       nodeproxy.NodesFunc(func(context.Context, string) (*corev1.Node, error) { return node, nil }),
+		TLS:         &tls.Config{RootCAs: authority},
+		MayDialNode: func(netip.Addr) error { return nil }, // this one is on the loopback address
 	})
 	if err != nil {
 		panic(err)

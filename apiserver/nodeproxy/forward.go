@@ -1,6 +1,7 @@
 package nodeproxy
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,9 +9,12 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/internal/upgraded"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -58,20 +62,40 @@ func refuseTranslation(h http.Header) error {
 // errRedirect is a kubelet's attempt to send us elsewhere.
 var errRedirect = errors.New("the backend attempted to redirect this request, which is not permitted")
 
+// backend is another server that a request is carried to.
+type backend struct {
+	url *url.URL
+	by  http.RoundTripper
+	// node is where it runs, empty where that is not known.
+	node string
+	// kubelet says that it is the node's kubelet, which does not redirect.
+	kubelet bool
+}
+
 // forward carries the request to another server, upgrades included, without
 // what the user proved who they are with.
-func (p *Proxy) forward(w http.ResponseWriter, r *http.Request, to *url.URL, by http.RoundTripper, kubelet bool) {
+func (p *Proxy) forward(w http.ResponseWriter, r *http.Request, to backend) error {
+	if r.Header.Get("Upgrade") != "" {
+		leave, err := p.enter(r.Context(), to.node)
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
 	proxy := httputil.ReverseProxy{
 		Rewrite: func(q *httputil.ProxyRequest) {
-			q.Out.URL, q.Out.Host = to, ""
+			q.Out.URL, q.Out.Host = to.url, ""
 			strip(q.Out.Header)
 		},
-		Transport:     by,
+		Transport:     to.by,
 		FlushInterval: -1,
 		ModifyResponse: func(answer *http.Response) error {
-			if kubelet && answer.StatusCode >= 300 && answer.StatusCode < 400 {
+			if to.kubelet && answer.StatusCode >= 300 && answer.StatusCode < 400 {
 				return errRedirect
 			}
+			upgraded.Guard(answer, p.config.Streams, cancel)
 			return nil
 		},
 		ErrorLog: stdlog.New(logWriter{p.config.Log}, "", 0),
@@ -79,8 +103,31 @@ func (p *Proxy) forward(w http.ResponseWriter, r *http.Request, to *url.URL, by 
 			writeError(w, p.unreachable(r, err))
 		},
 	}
-	proxy.ServeHTTP(w, r)
+	proxy.ServeHTTP(w, r.WithContext(ctx))
+	return nil
 }
+
+// enter counts an upgraded connection in, or refuses it. The caller calls leave
+// when it has ended.
+func (p *Proxy) enter(ctx context.Context, node string) (leave func(), err error) {
+	name := ""
+	if u, ok := user.FromContext(ctx); ok {
+		name = u.Name
+	}
+	leaveUser, ok := p.users.Enter(name, p.config.StreamsPerUser)
+	if !ok {
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("user %q has %d streams open, which is the most for a user", name, p.config.StreamsPerUser), retryAfter)
+	}
+	leaveNode, ok := p.nodes.Enter(node, p.config.StreamsPerNode)
+	if !ok {
+		leaveUser()
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("node %q has %d streams open, which is the most for a node", node, p.config.StreamsPerNode), retryAfter)
+	}
+	return func() { leaveNode(); leaveUser() }, nil
+}
+
+// retryAfter is when a client that was refused a stream may try again, in seconds.
+const retryAfter = 1
 
 // strip takes everything off that says who the user is or wants to be.
 func strip(h http.Header) {
@@ -107,6 +154,10 @@ func strip(h http.Header) {
 // unreachable is the API's error for a backend that gave no answer.
 func (p *Proxy) unreachable(r *http.Request, err error) error {
 	p.config.Log.V(1).Info("proxy failed", "path", r.URL.Path, "error", err.Error())
+	var refused *refusedError
+	if errors.As(err, &refused) {
+		return apierrors.NewBadRequest(refused.Error())
+	}
 	if errors.Is(err, errRedirect) {
 		return apierrors.NewGenericServerResponse(http.StatusBadGateway, "", resource, "", err.Error(), 0, true)
 	}
@@ -138,10 +189,16 @@ func writeError(w http.ResponseWriter, err error) {
 	}
 	status := known.Status()
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	if status.Details == nil {
+		status.Details = &metav1.StatusDetails{} // clients such as kubectl debug read it unseen
+	}
 	data, err := json.Marshal(&status)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
+	}
+	if after := status.Details.RetryAfterSeconds; after > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(after)))
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(int(status.Code))

@@ -2,8 +2,15 @@ package nodeproxy_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"io"
+	"log"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -11,8 +18,10 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/planekit/planekit/apiserver/nodeproxy"
+	"github.com/planekit/planekit/authn/user"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +34,7 @@ import (
 type node struct {
 	kubelet *httptest.Server
 	object  *corev1.Node
+	tls     *tls.Config // of the proxy
 	proxy   *nodeproxy.Proxy
 	front   *httptest.Server
 
@@ -47,29 +57,33 @@ func startNode(t *testing.T, serve http.HandlerFunc) *node {
 		n.mu.Unlock()
 		serve(w, r)
 	}))
-	n.kubelet.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	certificate, pool := kubeletCertificate("node-1")
+	n.kubelet.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, Certificates: []tls.Certificate{certificate}}
+	n.kubelet.Config.ErrorLog = log.New(io.Discard, "", 0)
 	n.kubelet.StartTLS()
 	t.Cleanup(n.kubelet.Close)
 	n.object = nodeAt(t, n.kubelet.Listener.Addr())
-
-	pool := x509.NewCertPool()
-	pool.AddCert(n.kubelet.Certificate())
-	n.proxy = newProxy(t, n, &tls.Config{RootCAs: pool, Certificates: n.kubelet.TLS.Certificates})
+	n.tls = &tls.Config{RootCAs: pool, Certificates: n.kubelet.TLS.Certificates}
+	n.proxy = newProxy(t, n, n.tls)
 	n.serve(t, testPod("node-1"))
 	return n
 }
 
-func newProxy(t *testing.T, n *node, c *tls.Config) *nodeproxy.Proxy {
+func newProxy(t *testing.T, n *node, c *tls.Config, change ...func(*nodeproxy.Config)) *nodeproxy.Proxy {
 	t.Helper()
-	p, err := nodeproxy.New(nodeproxy.Config{
+	config := nodeproxy.Config{
 		Nodes: nodeproxy.NodesFunc(func(_ context.Context, name string) (*corev1.Node, error) {
 			if name != "node-1" {
 				return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, name)
 			}
 			return n.object, nil
 		}),
-		TLS: c,
-	})
+		TLS: c, MayDialNode: anywhere,
+	}
+	for _, change := range change {
+		change(&config)
+	}
+	p, err := nodeproxy.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +111,9 @@ func (n *node) serve(t *testing.T, pod *corev1.Pod) {
 		t.Fatal(err)
 	}
 	mux.Handle("/api/v1/nodes/{name}/proxy/", handler)
-	n.front = httptest.NewServer(mux)
+	n.front = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mux.ServeHTTP(w, r.WithContext(user.NewContext(r.Context(), &user.Info{Name: r.Header.Get("User")})))
+	}))
 	t.Cleanup(n.front.Close)
 }
 
@@ -124,6 +140,34 @@ func testPod(node string) *corev1.Pod {
 			Containers: []corev1.Container{{Name: "a"}, {Name: "b"}}},
 		Status: corev1.PodStatus{PodIP: "127.0.0.1"},
 	}
+}
+
+// kubeletCertificate makes a self-signed certificate for the kubelet of a node, and
+// the pool that it is verified by.
+func kubeletCertificate(node string, hosts ...string) (tls.Certificate, *x509.CertPool) {
+	return subjectCertificate(pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}, append(hosts, node)...)
+}
+
+func subjectCertificate(subject pkix.Name, hosts ...string) (tls.Certificate, *x509.CertPool) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: subject, NotAfter: time.Now().Add(time.Hour), DNSNames: hosts, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		BasicConstraintsValid: true, IsCA: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		panic(err)
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		panic(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(certificate)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: certificate}, pool
 }
 
 // anywhere allows what tests listen on.

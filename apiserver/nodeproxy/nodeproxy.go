@@ -1,18 +1,19 @@
 package nodeproxy
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strconv"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/internal/upgraded"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -36,12 +37,31 @@ type Config struct {
 	// TLS is for connections to kubelets: the API server's client certificate,
 	// and in RootCAs the authority of the kubelets' certificates.
 	TLS *tls.Config
+	// VerifyNode returns an error unless certificate, which has been verified for
+	// the address, is that of the kubelet of node. Nil: the subject must be the
+	// node's user, as the signer kubernetes.io/kubelet-serving has it.
+	VerifyNode func(node string, certificate *x509.Certificate) error
 	// MayDial refuses addresses of pods with an error. Nil: loopback, link-local,
 	// multicast and unspecified addresses are refused, as in Kubernetes.
 	MayDial func(netip.Addr) error
+	// MayDialNode is the same for the addresses of nodes.
+	MayDialNode func(netip.Addr) error
+	// Self is where the API server listens, or can be reached otherwise. It is never
+	// connected to, whatever the functions above say. An unspecified address means
+	// all addresses of the machine.
+	Self []netip.AddrPort
+	// StreamsPerUser and StreamsPerNode bound the upgraded connections that are open
+	// at a time. Zero is 256 for a user and 512 for a node.
+	StreamsPerUser, StreamsPerNode int
+	// Streams bounds the life of upgraded connections.
+	Streams StreamLimits
 	// Log is silent when zero.
 	Log logr.Logger
 }
+
+// StreamLimits bound the life of an upgraded connection. Zero fields have the
+// defaults.
+type StreamLimits = upgraded.Limits
 
 // Limits on connections to nodes.
 const (
@@ -52,6 +72,9 @@ const (
 	headerTimeout = 2*time.Minute + 30*time.Second
 	maxHeader     = 1 << 20
 	idleTimeout   = 90 * time.Second
+
+	defaultStreamsPerUser = 256
+	defaultStreamsPerNode = 512
 )
 
 // Proxy leads to the nodes. Its methods are safe for concurrent use.
@@ -59,6 +82,8 @@ type Proxy struct {
 	config   Config
 	kubelets *http.Transport
 	pods     *http.Transport
+	users    upgraded.Counter // of upgraded connections
+	nodes    upgraded.Counter
 }
 
 // New checks the configuration. It dials nobody.
@@ -70,24 +95,32 @@ func New(c Config) (*Proxy, error) {
 		return nil, errors.New("nodeproxy: TLS has no RootCAs to verify kubelets with")
 	case c.TLS.InsecureSkipVerify:
 		return nil, errors.New("nodeproxy: TLS does not verify kubelets")
+	case c.StreamsPerUser < 0 || c.StreamsPerNode < 0:
+		return nil, errors.New("nodeproxy: StreamsPerUser or StreamsPerNode is negative")
 	}
 	if c.MayDial == nil {
 		c.MayDial = routable
 	}
-	p := &Proxy{config: c, kubelets: transport(c.TLS.Clone()), pods: transport(&tls.Config{
-		// As in Kubernetes: the certificates of pods are their own affair, and
-		// nothing that is secret is sent to them.
-		InsecureSkipVerify: true,
-	})}
+	if c.MayDialNode == nil {
+		c.MayDialNode = routable
+	}
+	if c.VerifyNode == nil {
+		c.VerifyNode = isNode
+	}
+	c.StreamsPerUser = cmp.Or(c.StreamsPerUser, defaultStreamsPerUser)
+	c.StreamsPerNode = cmp.Or(c.StreamsPerNode, defaultStreamsPerNode)
+	p := &Proxy{config: c, kubelets: newTransport(), pods: newTransport()}
+	p.kubelets.DialTLSContext = p.dialKubelet
+	p.pods.DialContext = p.dialer(c.MayDial).DialContext
+	// As in Kubernetes: the certificates of pods are their own affair, and nothing
+	// that is secret is sent to them.
+	p.pods.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}
 	return p, nil
 }
 
-// transport speaks HTTP/1.1, the only version whose connections can be upgraded.
-func transport(c *tls.Config) *http.Transport {
-	c.MinVersion = max(c.MinVersion, tls.VersionTLS12)
+// newTransport speaks HTTP/1.1, the only version whose connections can be upgraded.
+func newTransport() *http.Transport {
 	return &http.Transport{
-		TLSClientConfig:        c,
-		DialContext:            (&net.Dialer{Timeout: dialTimeout}).DialContext,
 		TLSHandshakeTimeout:    handshakeTimeout,
 		ResponseHeaderTimeout:  headerTimeout,
 		MaxResponseHeaderBytes: maxHeader,
@@ -103,13 +136,13 @@ func (p *Proxy) Close() {
 	p.pods.CloseIdleConnections()
 }
 
-// kubelet is where the kubelet of a node listens.
-func (p *Proxy) kubelet(ctx context.Context, name string) (*url.URL, error) {
+// kubelet returns the kubelet of the node of that name.
+func (p *Proxy) kubelet(ctx context.Context, name string) (*kubelet, error) {
 	node, err := p.config.Nodes.Node(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return location(node)
+	return p.kubeletOf(node)
 }
 
 // addressTypes are tried in this order.
@@ -117,7 +150,7 @@ var addressTypes = []corev1.NodeAddressType{
 	corev1.NodeInternalIP, corev1.NodeExternalIP, corev1.NodeInternalDNS, corev1.NodeExternalDNS, corev1.NodeHostName,
 }
 
-func location(node *corev1.Node) (*url.URL, error) {
+func (p *Proxy) kubeletOf(node *corev1.Node) (*kubelet, error) {
 	port := node.Status.DaemonEndpoints.KubeletEndpoint.Port
 	if port <= 0 {
 		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("node %s does not say where its kubelet listens", node.Name))
@@ -125,18 +158,9 @@ func location(node *corev1.Node) (*url.URL, error) {
 	for _, kind := range addressTypes {
 		for _, address := range node.Status.Addresses {
 			if address.Type == kind && address.Address != "" {
-				return &url.URL{Scheme: "https", Host: net.JoinHostPort(address.Address, strconv.Itoa(int(port)))}, nil
+				return &kubelet{proxy: p, node: node.Name, host: address.Address, port: strconv.Itoa(int(port))}, nil
 			}
 		}
 	}
 	return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("no preferred addresses found; known addresses: %v", node.Status.Addresses))
-}
-
-// routable refuses what the API server must not be made to talk to: itself and
-// its neighbours on the link, where cloud metadata lives.
-func routable(address netip.Addr) error {
-	if a := address.Unmap(); !a.IsGlobalUnicast() {
-		return errors.New("address not allowed")
-	}
-	return nil
 }

@@ -46,8 +46,7 @@ func (p *Proxy) Log(parent runtime.Object) (http.Handler, error) {
 		if err != nil {
 			return err
 		}
-		to.Path, to.RawQuery = join("containerLogs", pod.Namespace, pod.Name, name), query.Encode()
-		return p.fetch(w, r, to)
+		return p.fetch(w, r, to.url(join("containerLogs", pod.Namespace, pod.Name, name), query.Encode()), to)
 	}), nil
 }
 
@@ -96,9 +95,7 @@ func (p *Proxy) upgrade(w http.ResponseWriter, r *http.Request, pod *corev1.Pod,
 	if err != nil {
 		return err
 	}
-	to.Path, to.RawQuery = path, query.Encode()
-	p.forward(w, r, to, p.kubelets, true)
-	return nil
+	return p.forward(w, r, backend{url: to.url(path, query.Encode()), by: to, node: to.node, kubelet: true})
 }
 
 // NodeProxy leads to any path of a node's kubelet. parent is a *corev1.Node.
@@ -109,16 +106,14 @@ func (p *Proxy) NodeProxy(parent runtime.Object) (http.Handler, error) {
 		if err != nil {
 			return err
 		}
-		to, err := location(node)
+		to, err := p.kubeletOf(node)
 		if err != nil {
 			return err
 		}
-		if target.scheme != "" && target.scheme != "https" || target.port != "" && target.port != to.Port() {
-			return apierrors.NewBadRequest(fmt.Sprintf("node %s: only the kubelet's port, %s, is proxied", node.Name, to.Port()))
+		if target.scheme != "" && target.scheme != "https" || target.port != "" && target.port != to.port {
+			return apierrors.NewBadRequest(fmt.Sprintf("node %s: only the kubelet's port, %s, is proxied", node.Name, to.port))
 		}
-		to.Path, to.RawQuery = target.path, r.URL.RawQuery
-		p.forward(w, r, to, p.kubelets, true)
-		return nil
+		return p.forward(w, r, backend{url: to.url(target.path, r.URL.RawQuery), by: to, node: to.node, kubelet: true})
 	}), nil
 }
 
@@ -135,9 +130,6 @@ func (p *Proxy) PodProxy(parent runtime.Object) (http.Handler, error) {
 		if err != nil {
 			return apierrors.NewServiceUnavailable(fmt.Sprintf("pod %s has no address", pod.Name))
 		}
-		if err := p.config.MayDial(address); err != nil {
-			return apierrors.NewBadRequest(err.Error())
-		}
 		host := address.String()
 		if port := podPort(pod, target.port); port != "" {
 			host = net.JoinHostPort(host, port)
@@ -148,8 +140,7 @@ func (p *Proxy) PodProxy(parent runtime.Object) (http.Handler, error) {
 		if target.scheme != "" {
 			to.Scheme = target.scheme
 		}
-		p.forward(w, r, to, p.pods, false)
-		return nil
+		return p.forward(w, r, backend{url: to, by: p.pods, node: pod.Spec.NodeName})
 	}), nil
 }
 
@@ -207,12 +198,12 @@ func join(segments ...string) string { return "/" + strings.Join(segments, "/") 
 const maxMessage = 10 << 10
 
 // fetch streams what the kubelet answers to a GET; errors come as the API's.
-func (p *Proxy) fetch(w http.ResponseWriter, r *http.Request, to *url.URL) error {
+func (p *Proxy) fetch(w http.ResponseWriter, r *http.Request, to *url.URL, by http.RoundTripper) error {
 	request, err := http.NewRequestWithContext(r.Context(), http.MethodGet, to.String(), nil)
 	if err != nil {
 		return err
 	}
-	answer, err := p.kubelets.RoundTrip(request) // follows no redirect
+	answer, err := by.RoundTrip(request) // follows no redirect
 	if err != nil {
 		return p.unreachable(r, err)
 	}

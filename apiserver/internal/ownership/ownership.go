@@ -113,6 +113,7 @@ func (t *Tracker) Create(obj runtime.Object, manager string) error {
 // Fields that obj claims in its own managedFields stand if they can be read; an
 // empty list of them ends tracking. live is not changed.
 func (t *Tracker) Update(live, obj runtime.Object, manager string) error {
+	t.bound(live, obj)
 	if t.direct(live, obj, manager) {
 		return nil
 	}

@@ -3,6 +3,7 @@ package ownership
 import (
 	"slices"
 	"sync"
+	"time"
 	"unique"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,7 +52,13 @@ type recent[V any] struct {
 	mu         sync.RWMutex
 	young, old map[string]kept[V]
 	cost       int // of young
+	// aging says that age will be called.
+	aging bool
 }
+
+// maxAge is how long a generation is the younger one at most, so that what nobody asks for any more
+// does not stay for ever.
+const maxAge = 5 * time.Minute
 
 type kept[V any] struct {
 	value V
@@ -90,5 +97,23 @@ func (r *recent[V]) put(key string, v V, cost, limit int) V {
 	}
 	r.young[key] = kept[V]{v, cost}
 	r.cost += cost
+	r.ageLater()
 	return v
+}
+
+// ageLater has age called when it is time. mu is held.
+func (r *recent[V]) ageLater() {
+	if !r.aging && len(r.young)+len(r.old) > 0 {
+		r.aging = true
+		time.AfterFunc(maxAge, r.age)
+	}
+}
+
+// age begins a new generation.
+func (r *recent[V]) age() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.old, r.young, r.cost = r.young, nil, 0
+	r.aging = false
+	r.ageLater()
 }

@@ -7,13 +7,14 @@
 //
 // A part is known by a key that says all about it: two parts with one key must be
 // equal. A table forgets parts that have not been asked for while as many others
-// as it may hold were; objects which share a forgotten part go on sharing it.
+// as it may hold were, or for 5 to 10 minutes; objects which share a forgotten part go on sharing it.
 // Parts must not be changed once they have been through a table.
 package share
 
 import (
 	"crypto/sha256"
 	"sync"
+	"time"
 )
 
 // longest is the longest key of a part that is looked up, in bytes. What is larger
@@ -31,7 +32,13 @@ type Table[T any] struct {
 	mu sync.Mutex // guards what follows
 	// young has the parts asked for of late, old those asked for before that.
 	young, old map[sum]T
+	// aging says that age will be called.
+	aging bool
 }
+
+// maxAge is how long parts count as asked for of late at most, so that what nobody asks for any more
+// does not stay for ever.
+const maxAge = 5 * time.Minute
 
 // NewTable returns a table that remembers at least so many parts, and at most
 // twice as many.
@@ -57,5 +64,23 @@ func (t *Table[T]) One(key []byte, part T) T {
 		t.old, t.young = t.young, make(map[sum]T, t.most)
 	}
 	t.young[s] = part
+	t.ageLater()
 	return part
+}
+
+// ageLater has age called when it is time. mu is held.
+func (t *Table[T]) ageLater() {
+	if !t.aging && len(t.young)+len(t.old) > 0 {
+		t.aging = true
+		time.AfterFunc(maxAge, t.age)
+	}
+}
+
+// age forgets the parts that were not asked for since it was last called.
+func (t *Table[T]) age() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.old, t.young = t.young, map[sum]T{}
+	t.aging = false
+	t.ageLater()
 }

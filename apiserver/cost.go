@@ -1,0 +1,70 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"reflect"
+
+	"github.com/planekit/planekit/internal/bodycost"
+	"github.com/planekit/planekit/internal/jsonscan"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// maxDepth is how many levels of objects and arrays, or of protobuf messages, a body may
+// have. kube-apiserver takes 10,000 levels of JSON and 64 of CBOR; no type of Kubernetes
+// has 30. What is done level by level, such as paths in errors, stays cheap below it.
+const maxDepth = 256
+
+// Bounds of what is built of a body, as estimated before: of its memory, freeCost for any
+// body and costFactor bytes more for each byte of it, and of the number of its fields,
+// freeValues for any body and one more for each valueSize bytes. What handles an object after
+// that, such as validation, admission and the tracking of owners, makes copies of it and
+// takes some 600 bytes for each field. Objects of Kubernetes stay far below: 8,000 addresses
+// of Endpoints have 60,000 fields in 1.2 MB.
+const (
+	freeCost   = 2 << 20
+	costFactor = 4
+	freeValues = 40_000
+	valueSize  = 50
+)
+
+func costLimits(data []byte) bodycost.Limits {
+	return bodycost.Limits{Depth: maxDepth, Bytes: freeCost + costFactor*len(data), Values: freeValues + len(data)/valueSize}
+}
+
+// affordable checks that JSON or protobuf can be read as an object of into's type at a
+// bounded cost. What is malformed is left to whoever reads it, and fails there before
+// anything is built.
+func (c *codec) affordable(ctx context.Context, data []byte, media string, into runtime.Object) error {
+	var err error
+	if media == mediaProto {
+		err = c.affordableProto(ctx, data, into)
+	} else {
+		_, err = c.costs.JSON(ctx, data, reflect.TypeOf(into), costLimits(data))
+	}
+	return costError(err)
+}
+
+// affordableProto checks the message in an envelope.
+func (c *codec) affordableProto(ctx context.Context, data []byte, into runtime.Object) error {
+	if len(data) < len(protoMagic) {
+		return nil
+	}
+	unknown := &runtime.Unknown{}
+	if unknown.Unmarshal(data[len(protoMagic):]) != nil {
+		return nil
+	}
+	_, err := c.costs.Protobuf(ctx, unknown.Raw, reflect.TypeOf(into), costLimits(data))
+	return err
+}
+
+// costError is the client's error for a body that costs too much.
+func costError(err error) error {
+	switch {
+	case err == nil, errors.Is(err, jsonscan.ErrMalformed):
+		return nil
+	case errors.Is(err, jsonscan.ErrTooDeep), errors.Is(err, bodycost.ErrTooMuch), errors.Is(err, bodycost.ErrMalformed):
+		return badRequest("the body of the request could not be read: %v", err)
+	}
+	return err // the context's
+}

@@ -1,0 +1,72 @@
+package apiserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/storage"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// TestStatusesHaveDetails: clients read the details of an error without looking
+// whether there are any, kubectl debug those of a 404.
+func TestStatusesHaveDetails(t *testing.T) {
+	gr := schema.GroupResource{Resource: "pods"}
+	for name, err := range map[string]error{
+		"any":               errors.New("broken"),
+		"wrapped":           fmt.Errorf("update: %w", apierrors.NewBadRequest("no")),
+		"bad request":       apierrors.NewBadRequest("no"),
+		"unauthorized":      apierrors.NewUnauthorized("Unauthorized"),
+		"forbidden":         apierrors.NewForbidden(gr, "web", errors.New("no")),
+		"not found":         apierrors.NewNotFound(gr, "web"),
+		"not served":        notServed(),
+		"method":            apierrors.NewMethodNotSupported(gr, "patch"),
+		"exists":            apierrors.NewAlreadyExists(gr, "web"),
+		"conflict":          apierrors.NewConflict(gr, "web", errModified),
+		"expired":           apierrors.NewResourceExpired("expired"),
+		"invalid":           apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web", field.ErrorList{}),
+		"too large":         &http.MaxBytesError{Limit: 1},
+		"too many":          apierrors.NewTooManyRequests("later", 1),
+		"too many, no time": apierrors.NewTooManyRequestsError("later"),
+		"compacted":         storage.ErrCompacted,
+		"closed":            storage.ErrClosed,
+		"deadline":          context.DeadlineExceeded,
+		"cancelled":         context.Canceled,
+		"not acceptable":    statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "no"),
+		"media type":        statusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, "no"),
+		"a bare status":     &apierrors.StatusError{ErrStatus: metav1.Status{Code: 418}},
+		"a webhook's":       &apierrors.StatusError{ErrStatus: metav1.Status{Code: 400, Message: "denied"}},
+	} {
+		if status := toStatus(err); status.Details == nil || status.Code < 400 || status.Status != metav1.StatusFailure {
+			t.Errorf("%s: %+v", name, status)
+		}
+		for _, media := range []string{mediaJSON, mediaProto} {
+			s := &Server{codec: newCodec(), config: Config{Log: logr.Discard()}}
+			r, answer := httptest.NewRequest("GET", "/", nil), httptest.NewRecorder()
+			r.Header.Set("Accept", media)
+			s.writeError(answer, r, err)
+			if media == mediaProto {
+				var envelope runtime.Unknown
+				var status metav1.Status
+				if err := errors.Join(envelope.Unmarshal(answer.Body.Bytes()[4:]), status.Unmarshal(envelope.Raw)); err != nil || status.Details == nil {
+					t.Errorf("%s: protobuf: %+v, %v", name, status, err)
+				}
+				continue
+			}
+			var fields map[string]json.RawMessage
+			if err := json.Unmarshal(answer.Body.Bytes(), &fields); err != nil || len(fields["details"]) < 2 {
+				t.Errorf("%s: %s, %v", name, answer.Body, err)
+			}
+		}
+	}
+}
