@@ -13,8 +13,8 @@ import (
 	"github.com/planekit/planekit/authz/rbac"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
-	"github.com/planekit/planekit/examples/cluster/pki"
 	"github.com/planekit/planekit/informer"
+	"github.com/planekit/planekit/pki"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -44,15 +44,15 @@ func (f *frontProxy) authenticator() (*requestheader.Authenticator, error) {
 
 // aggregate adds to p what passes groups on to other API servers.
 func (f *frontProxy) aggregate(p *policy, log logr.Logger) (*aggregate.Aggregator, error) {
-	objects, err := copyOf(p, apiServices(p.client), log)
+	objects, err := newCache(p, apiServices(p.client), log)
 	if err != nil {
 		return nil, err
 	}
-	services, err := copyOf(p, typed.Services(p.client), log)
+	services, err := newCache(p, typed.Services(p.client), log)
 	if err != nil {
 		return nil, err
 	}
-	endpoints, err := copyOf(p, typed.EndpointSlices(p.client), log)
+	endpoints, err := newCache(p, typed.EndpointSlices(p.client), log)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@
 //
 // Built with -tags noembed,noprofile,grpcnotrace (make apiserver) the program has no
 // etcd in it, only the client of one, no profiler, and nothing that makes the linker
-// keep what is never called: 29 MB instead of 39.
+// keep what is never called: 31 MB instead of 40.
 package main
 
 import (

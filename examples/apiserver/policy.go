@@ -52,11 +52,11 @@ func newPolicy(server func() *apiserver.Server, log logr.Logger) (*policy, error
 	if err := p.authorize(log); err != nil {
 		return nil, err
 	}
-	namespaces, err := copyOf(p, typed.Namespaces(api), log)
+	namespaces, err := newCache(p, typed.Namespaces(api), log)
 	if err != nil {
 		return nil, err
 	}
-	accounts, err := copyOf(p, typed.ServiceAccounts(api), log)
+	accounts, err := newCache(p, typed.ServiceAccounts(api), log)
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +81,10 @@ func newPolicy(server func() *apiserver.Server, log logr.Logger) (*policy, error
 
 // authorize asks RBAC, after the one group that is above it.
 func (p *policy) authorize(log logr.Logger) error {
-	roles, err1 := copyOf(p, typed.Roles(p.client), log)
-	bindings, err2 := copyOf(p, typed.RoleBindings(p.client), log)
-	clusterRoles, err3 := copyOf(p, typed.ClusterRoles(p.client), log)
-	clusterBindings, err4 := copyOf(p, typed.ClusterRoleBindings(p.client), log)
+	roles, err1 := newCache(p, typed.Roles(p.client), log)
+	bindings, err2 := newCache(p, typed.RoleBindings(p.client), log)
+	clusterRoles, err3 := newCache(p, typed.ClusterRoles(p.client), log)
+	clusterBindings, err4 := newCache(p, typed.ClusterRoleBindings(p.client), log)
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return err
 	}
@@ -107,20 +107,11 @@ func (p *policy) authorize(log logr.Logger) error {
 	return nil
 }
 
-// copyOf makes a local copy of what source has a part of p.
-func copyOf[T client.Object](p *policy, source informer.Source[T], log logr.Logger) (*informer.Informer[T], error) {
-	made, err := informer.New(informer.Config[T]{
-		Source: source,
-		Key: func(object T) string {
-			if namespace := object.GetNamespace(); namespace != "" {
-				return namespace + "/" + object.GetName()
-			}
-			return object.GetName()
-		},
-		Revision: func(object T) string { return object.GetResourceVersion() },
-		UID:      func(object T) string { return string(object.GetUID()) },
-		Log:      log,
-	})
+// newCache returns the cache of what source has, which p runs.
+func newCache[T client.Object](p *policy, source informer.Source[T], log logr.Logger) (*informer.Informer[T], error) {
+	config := informer.ObjectConfig(source)
+	config.Log = log
+	made, err := informer.New(config)
 	if err == nil {
 		p.parts = append(p.parts, made.Run)
 	}

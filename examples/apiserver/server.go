@@ -21,7 +21,7 @@ import (
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authn/x509"
 	"github.com/planekit/planekit/client/kubeconfig"
-	"github.com/planekit/planekit/examples/cluster/pki"
+	"github.com/planekit/planekit/pki"
 	"github.com/planekit/planekit/storage"
 	"golang.org/x/sync/errgroup"
 )

@@ -11,8 +11,11 @@ import (
 	"testing"
 )
 
-// most is what the program may weigh without an etcd in it, in bytes, stripped.
-const most = 30_000_000
+// most is what the program may weigh without an etcd in it, in bytes, stripped. The bar is
+// 30 MB, and the program is 0.65 MB above it: 0.15 since request bodies are bounded before they
+// are decoded, 0.5 with flow control and its two kinds. most keeps it from growing further
+// unnoticed.
+const most = 30_800_000
 
 // TestSize builds the program as make apiserver does; it says that it has no
 // etcd. Nothing in it may look methods up by names that the compiler does not

@@ -9,7 +9,7 @@ import (
 	"github.com/planekit/planekit/apiserver/kube/apiregistration"
 	"github.com/planekit/planekit/authn/requestheader"
 	"github.com/planekit/planekit/client"
-	"github.com/planekit/planekit/examples/cluster/pki"
+	"github.com/planekit/planekit/pki"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )

@@ -128,7 +128,10 @@ func (j *judge) start(ctx context.Context, s *stack) error {
 }
 
 // bootstrapPolicy is the policy that the cluster begins with. Its controllers act
-// as one user. Without a node authorizer nodes have what their role says.
+// as one user. Without a node authorizer nodes have what their role says. The API
+// server may do everything at the kubelets.
 func (o accessOptions) bootstrapPolicy() rbac.Policy {
-	return rbac.Bootstrap{ControllersAsOne: true, NodesByRole: !slices.Contains(o.modes, modeNode)}.Policy()
+	p := rbac.Bootstrap{ControllersAsOne: true, NodesByRole: !slices.Contains(o.modes, modeNode)}.Policy()
+	p.ClusterRoleBindings = append(p.ClusterRoleBindings, kubeletClientBinding())
+	return p
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -14,15 +15,19 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/aggregate"
+	"github.com/planekit/planekit/apiserver/flowcontrol"
 	"github.com/planekit/planekit/apiserver/kube"
 	"github.com/planekit/planekit/apiserver/review"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/examples/cluster/machine"
 	"github.com/planekit/planekit/informer"
+	"github.com/planekit/planekit/localcache"
 	workmetrics "github.com/planekit/planekit/reconcile/metrics"
 	"github.com/planekit/planekit/storage"
+	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
 // cluster joins the parts. Its methods are in one file a part.
@@ -36,16 +41,26 @@ type cluster struct {
 	dir     *dataDir
 	stack   *stack
 	address net.Addr
+	// podNetwork is the range of the pods' addresses; moved says that it was another
+	// in the last run. registry has the claim to it; nil where none is needed.
+	podNetwork netip.Prefix
+	moved      bool
+	registry   *machine.Registry
 	// credentials are set before the server starts, authorizer with it.
 	credentials *credentials
 	authorizer  authz.Authorizer
+	roles       authz.Authorizer // RBAC, also where it is not among the authorizers
 	server      *apiserver.Server
 	checks      []apiserver.Check // of its readiness
 	copies      *copies
-	endpoints   aggregate.Endpoints
+	endpoints   localcache.Index[string, *discoveryv1.EndpointSlice]
 	limits      limits
 	manager     *manager
 	tokens      *accountTokens
+	// advertising is closed once default/kubernetes is there.
+	advertising <-chan struct{}
+	// fairness is closed once the objects of flow control exist, nil where nothing makes them.
+	fairness <-chan struct{}
 	// controllerMetrics are shown with those of the server.
 	controllerMetrics *workmetrics.Metrics
 }
@@ -54,6 +69,7 @@ type cluster struct {
 func run(ctx context.Context, o options, stdout io.Writer, log logr.Logger) (err error) {
 	begin := time.Now()
 	c := &cluster{options: o, log: log, stack: newStack()}
+	c.stack.now = o.stopNow
 	if err := c.chooseRuntime(); err != nil {
 		return err
 	}
@@ -61,13 +77,25 @@ func run(ctx context.Context, o options, stdout io.Writer, log logr.Logger) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, c.dir.close()) }()
-	defer func() { err = errors.Join(err, c.stack.stop()) }()
+	defer func() { err = errors.Join(err, c.stop()) }()
 
 	if err := c.start(ctx); err != nil {
 		return err
 	}
 	c.announce(stdout, time.Since(begin))
 	return c.stack.run(ctx)
+}
+
+// stop stops all parts. What could not be removed stays claimed, for the next
+// run on the data directory.
+func (c *cluster) stop() error {
+	told := make(chan struct{})
+	defer close(told)
+	go c.stack.tell(c.log, told)
+	if err := c.stack.stop(); err != nil {
+		return err
+	}
+	return c.releasePodNetwork()
 }
 
 // start starts the parts from the bottom up.
@@ -80,7 +108,10 @@ func (c *cluster) start(ctx context.Context) error {
 	}
 	c.stack.closing("listener", func() error { listener.Close(); return nil })
 	c.address = listener.Addr()
-	credentials, err := openCredentials(c.dir, c.address, hostAddress(c.options.podNetwork))
+	if err := c.choosePodNetwork(ctx); err != nil {
+		return err
+	}
+	credentials, err := openCredentials(c.dir, c.address, c.serviceNames())
 	if err != nil {
 		return err
 	}
@@ -101,7 +132,14 @@ func (c *cluster) start(ctx context.Context) error {
 	if err := c.startScheduler(); err != nil {
 		return err
 	}
-	return c.startNodes(ctx)
+	if err := c.startNodes(ctx); err != nil {
+		return err
+	}
+	if err := c.awaitFairness(ctx); err != nil {
+		return err
+	}
+	c.stack.start("giving memory back", newGiveBack().Run)
+	return c.stack.await(ctx, c.advertising)
 }
 
 // startServer starts the API server and what its decisions need: the local
@@ -110,7 +148,7 @@ func (c *cluster) start(ctx context.Context) error {
 func (c *cluster) startServer(ctx context.Context, store storage.Store, listener net.Listener, credentials *credentials) error {
 	// The copies are read through the server that they are for; their transport
 	// is not used before the server stands.
-	components, err := c.clientFor(&user.Info{Name: user.APIServer, Groups: []string{user.Masters, user.Authenticated}})
+	components, err := c.clientFor(componentUser())
 	if err != nil {
 		return err
 	}
@@ -133,8 +171,8 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	if err != nil {
 		return err
 	}
-	c.tokens, c.authorizer = tokens, authorizer.Authorizer
-	resources, err := c.connectNodes(kube.Resources(), typed.Nodes(components))
+	c.tokens, c.authorizer, c.roles = tokens, authorizer.Authorizer, authorizer.roles
+	resources, err := c.connectNodes(kube.ResourcesFor(kube.Config{ServiceCIDRs: c.options.services.prefixes}), typed.Nodes(components))
 	if err != nil {
 		return err
 	}
@@ -163,6 +201,9 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	if err != nil {
 		return err
 	}
+	if err := c.controlFlow(&config, observed); err != nil {
+		return err
+	}
 	if c.server, err = apiserver.New(config); err != nil {
 		return err
 	}
@@ -178,12 +219,28 @@ func (c *cluster) startServer(ctx context.Context, store storage.Store, listener
 	if err := c.seed(ctx, components, config.Resources); err != nil {
 		return fmt.Errorf("bootstrap objects: %w", err)
 	}
+	if err := c.startAdvertiser(store, components); err != nil {
+		return err
+	}
+	return c.startCopies(ctx, aggregator, authorizer, config.FlowControl)
+}
+
+// startCopies starts all local copies and what handles requests by them.
+func (c *cluster) startCopies(ctx context.Context, aggregator *aggregate.Aggregator, authorizer *judge, flow *flowcontrol.Controller) error {
+	if err := c.startFairness(flow); err != nil {
+		return err
+	}
 	c.copies.start(c.stack)
 	c.stack.start("aggregation", aggregator.Run)
 	if err := c.stack.await(ctx, aggregator.Ready()); err != nil {
 		return err
 	}
 	return authorizer.start(ctx, c.stack)
+}
+
+// componentUser is the user that the cluster itself acts as.
+func componentUser() *user.Info {
+	return &user.Info{Name: user.APIServer, Groups: []string{user.Masters, user.Authenticated}}
 }
 
 // clientFor returns a client for a component of this process. It acts as u: it
@@ -218,7 +275,7 @@ func (c *cluster) announce(stdout io.Writer, took time.Duration) {
 	fmt.Fprintf(stdout, "  export KUBECONFIG=%s\n", c.options.kubeconfig)
 	fmt.Fprintf(stdout, "  %s run nginx --image=nginx --replicas=3\n", beside("planectl"))
 	fmt.Fprintf(stdout, "  %s get pods -o wide\n\n", beside("planectl"))
-	fmt.Fprintln(stdout, "kubectl works too. Ctrl-C stops everything.")
+	fmt.Fprintln(stdout, "kubectl works too. Ctrl-C stops everything; a second one stops it at once.")
 }
 
 // beside is the path of another program of planekit's: in the directory of this

@@ -14,12 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/testr"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/kubeconfig"
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/examples/cluster/containerd"
-	"github.com/planekit/planekit/examples/cluster/pki"
+	"github.com/planekit/planekit/pki"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
@@ -40,6 +41,12 @@ type running struct {
 // test.
 func start(t *testing.T, dir string, arguments ...string) *running {
 	t.Helper()
+	return startLogging(t, dir, testr.New(t), arguments...)
+}
+
+// startLogging is start with a log of its own.
+func startLogging(t *testing.T, dir string, log logr.Logger, arguments ...string) *running {
+	t.Helper()
 	o, err := parse(append([]string{"--data-dir", dir, "--listen", "127.0.0.1:0", "--runtime", "fake"}, arguments...)...)
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +55,7 @@ func start(t *testing.T, dir string, arguments ...string) *running {
 	stdout, said := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(ctx, o, said, testr.New(t))
+		ended <- run(ctx, o, said, log)
 		said.Close()
 	}()
 	first := make([]byte, len("ready in "))
@@ -164,7 +171,7 @@ func TestFaults(t *testing.T) {
 		{"wrong argument", []string{"start"}, `unknown command "start"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := command()
+			c := command(nil)
 			c.SetArgs(append([]string{"--data-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--runtime", "fake"}, test.arguments...))
 			var stdout bytes.Buffer
 			c.SetOut(&stdout)

@@ -13,6 +13,7 @@ import (
 	"github.com/planekit/planekit/cni/plugins"
 	"github.com/planekit/planekit/cni/skel"
 	"github.com/planekit/planekit/examples/cluster/containerd"
+	"github.com/planekit/planekit/examples/cluster/machine"
 	"github.com/planekit/planekit/kubelet/cri"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -31,6 +32,8 @@ type containerdRuntime struct {
 	pods chain.Network
 	// cgroups is the cgroup that the kubelet's are in.
 	cgroups string
+	// now is closed when the daemon is to be killed rather than stopped.
+	now <-chan struct{}
 }
 
 // newContainerdRuntime returns the containerd of one node, not started.
@@ -44,15 +47,14 @@ func (c *cluster) newContainerdRuntime(index int, mirrors map[string]string) (no
 		socket: c.options.containerdSocket,
 		plugin: plugin,
 		pods: chain.Network{
-			// An interface's name has room for 15 bytes: the cluster's identity
-			// takes eight of them.
 			Name:         "planekit-" + c.dir.id,
-			Bridge:       fmt.Sprintf("pk%s-%d", c.dir.id, index+1),
-			ClusterCIDRs: []netip.Prefix{c.options.podNetwork},
+			Bridge:       machine.Bridge(c.dir.id, index+1),
+			ClusterCIDRs: []netip.Prefix{c.podNetwork},
 			Masquerade:   true,
 			DataDir:      c.dir.join("nodes", name, "network"),
 		},
 		cgroups: c.cgroupRoot(name),
+		now:     c.options.stopNow,
 	}
 	if r.socket != "" {
 		return r, nil
@@ -62,6 +64,7 @@ func (c *cluster) newContainerdRuntime(index int, mirrors map[string]string) (no
 		Root:    c.dir.join("nodes", name, "containerd"),
 		CNIConf: r.confDir, CNIBin: r.binDir,
 		Mirrors: mirrors,
+		Known:   known,
 		Log:     c.log.WithName("containerd").WithValues("node", name),
 	})
 	return r, err
@@ -72,15 +75,49 @@ func (r *containerdRuntime) start(ctx context.Context, s *stack) (string, error)
 		if err := r.daemon.Start(ctx); err != nil {
 			return "", err
 		}
-		s.start("containerd", func(ctx context.Context) error {
-			<-ctx.Done()
-			return r.daemon.Stop(context.WithoutCancel(ctx))
-		})
+		s.start("containerd", r.supervise).bounded = true
 		r.socket = r.daemon.Socket()
 	} else if err := r.askForDirectories(ctx); err != nil {
 		return "", err
 	}
 	return r.socket, plugins.Install(r.binDir, r.plugin)
+}
+
+// supervise keeps the daemon running until ctx is done, and then stops it.
+func (r *containerdRuntime) supervise(ctx context.Context) error {
+	r.daemon.Supervise(ctx)
+	ctx = context.WithoutCancel(ctx)
+	select {
+	case <-r.now:
+		return r.daemon.Kill(ctx)
+	default:
+		return r.daemon.Stop(ctx)
+	}
+}
+
+// known lists what the containerd at socket has, by id.
+func known(ctx context.Context, socket string) (map[string]bool, error) {
+	containers, err := cri.Dial(ctx, socket, cri.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer containers.Close()
+	sandboxes, err := containers.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	if err != nil {
+		return nil, err
+	}
+	inside, err := containers.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
+	if err != nil {
+		return nil, err
+	}
+	ids := map[string]bool{}
+	for _, s := range sandboxes.Items {
+		ids[s.GetId()] = true
+	}
+	for _, c := range inside.Containers {
+		ids[c.GetId()] = true
+	}
+	return ids, nil
 }
 
 // askForDirectories learns from a containerd that is not ours where it looks for
@@ -126,6 +163,8 @@ func (r *containerdRuntime) network(_ context.Context, podCIDR string) error {
 	return network.Write(r.confDir)
 }
 
+func (r *containerdRuntime) forgetNetwork(ctx context.Context) error { return r.pods.Remove(ctx) }
+
 func (r *containerdRuntime) cleanup(ctx context.Context) error {
 	failed := r.pods.Remove(ctx)
 	if r.daemon == nil && r.confDir != "" {
@@ -136,7 +175,7 @@ func (r *containerdRuntime) cleanup(ctx context.Context) error {
 			}
 		}
 	}
-	return errors.Join(failed, removeCgroups(r.cgroups))
+	return errors.Join(failed, machine.RemoveCgroups(ctx, r.cgroups))
 }
 
 func remove(file string) error {

@@ -19,6 +19,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,6 +42,7 @@ type manager struct {
 	replicaSetsByController *informer.Index[types.UID, *appsv1.ReplicaSet]
 	podsByNamespace         *informer.Index[string, *corev1.Pod]
 	servicesByNamespace     *informer.Index[string, *corev1.Service]
+	budgetsByNamespace      *informer.Index[string, *policyv1.PodDisruptionBudget]
 	secretsByNamespace      *informer.Index[string, *corev1.Secret]
 	podsByNode              *informer.Index[string, *corev1.Pod]
 }
@@ -54,6 +57,7 @@ func (c *cluster) newManager(ca []byte) *manager {
 		replicaSetsByController: informer.NewIndex(c.copies.replicaSets, controllers.ByController[*appsv1.ReplicaSet]),
 		podsByNamespace:         informer.NewIndex(c.copies.pods, controllers.ByNamespace[*corev1.Pod]),
 		servicesByNamespace:     informer.NewIndex(c.copies.services, controllers.ByNamespace[*corev1.Service]),
+		budgetsByNamespace:      informer.NewIndex(c.copies.budgets, controllers.ByNamespace[*policyv1.PodDisruptionBudget]),
 		secretsByNamespace:      informer.NewIndex(c.copies.secrets, controllers.ByNamespace[*corev1.Secret]),
 		podsByNode:              informer.NewIndex(c.copies.pods, controllers.ByNode),
 	}
@@ -64,6 +68,7 @@ func controllerMakers() map[string]func(*manager) (runner, error) {
 	return map[string]func(*manager) (runner, error){
 		"clusterrole-aggregation-controller":       (*manager).clusterRole,
 		"deployment-controller":                    (*manager).deployment,
+		"disruption-controller":                    (*manager).disruption,
 		"endpoints-controller":                     (*manager).legacyEndpoints,
 		"endpointslice-controller":                 (*manager).endpointSlice,
 		"endpointslice-mirroring-controller":       (*manager).endpointSliceMirror,
@@ -74,6 +79,7 @@ func controllerMakers() map[string]func(*manager) (runner, error) {
 		"node-lifecycle-controller":                (*manager).nodeLifecycle,
 		"pod-garbage-collector-controller":         (*manager).podGarbage,
 		"replicaset-controller":                    (*manager).replicaSet,
+		"replicationcontroller-controller":         (*manager).replicationController,
 		"resourcequota-controller":                 (*manager).resourceQuota,
 		"root-ca-certificate-publisher-controller": (*manager).rootCA,
 		"serviceaccount-controller":                (*manager).serviceAccount,
@@ -183,6 +189,8 @@ func (m *manager) garbageCollector() (runner, error) {
 		Kinds: append([]controllers.GarbageKind{
 			controllers.NewGarbageKind(apps.WithKind("Deployment"), true, m.copies.deployments, typed.Deployments(m.api)),
 			controllers.NewGarbageKind(apps.WithKind("ReplicaSet"), true, m.copies.replicaSets, typed.ReplicaSets(m.api)),
+			controllers.NewGarbageKind(core.WithKind("ReplicationController"), true, m.copies.replications, typed.ReplicationControllers(m.api)),
+			controllers.NewGarbageKind(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), true, m.copies.budgets, typed.PodDisruptionBudgets(m.api)),
 			controllers.NewGarbageKind(batch.WithKind("Job"), true, m.copies.jobs, typed.Jobs(m.api)),
 			controllers.NewGarbageKind(core.WithKind("Pod"), true, m.copies.pods, typed.Pods(m.api)),
 			controllers.NewGarbageKind(core.WithKind("ConfigMap"), true, m.copies.configMaps, typed.ConfigMaps(m.api)),
@@ -201,6 +209,8 @@ func (m *manager) garbageCollector() (runner, error) {
 			controllers.NewGarbageKind(schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"), false, m.copies.priorityClasses, typed.PriorityClasses(m.api)),
 			controllers.NewGarbageKind(hooks.WithKind("MutatingWebhookConfiguration"), false, m.copies.mutatingWebhooks, typed.MutatingWebhookConfigurations(m.api)),
 			controllers.NewGarbageKind(hooks.WithKind("ValidatingWebhookConfiguration"), false, m.copies.validatingWebhooks, typed.ValidatingWebhookConfigurations(m.api)),
+			controllers.NewGarbageKind(flowcontrolv1.SchemeGroupVersion.WithKind("PriorityLevelConfiguration"), false, m.copies.priorityLevels, typed.PriorityLevelConfigurations(m.api)),
+			controllers.NewGarbageKind(flowcontrolv1.SchemeGroupVersion.WithKind("FlowSchema"), false, m.copies.flowSchemas, typed.FlowSchemas(m.api)),
 		}, m.otherGarbage()...),
 		Workers: m.workersOf("concurrent-gc-syncs"),
 		Log:     m.log,
@@ -344,7 +354,7 @@ func (m *manager) nodeIPAM() (runner, error) {
 	return controllers.NewNodeIPAM(controllers.NodeIPAMConfig{
 		Nodes:    m.copies.nodes,
 		Writer:   typed.Nodes(m.api),
-		Cluster:  m.cluster.options.podNetwork,
+		Cluster:  m.cluster.podNetwork,
 		NodeBits: nodeBits,
 		Events:   m.events,
 		Log:      m.log,

@@ -21,6 +21,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,6 +42,22 @@ func newJob() *batchv1.Job {
 	job.Spec.Template.Spec = podOf("", "busybox").Spec
 	job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	return job
+}
+
+func newReplicationController() *corev1.ReplicationController {
+	rc := &corev1.ReplicationController{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "old"}}
+	rc.Spec.Template = &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "old"}}, Spec: podOf("", "nginx").Spec}
+	return rc
+}
+
+func newWebBudget() *policyv1.PodDisruptionBudget {
+	one := intstr.FromInt32(1)
+	return &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+		},
+	}
 }
 
 func newWebService() *corev1.Service {
@@ -155,6 +172,22 @@ func TestControllersActAsThemselves(t *testing.T) {
 		return ""
 	})
 	mustCreate(t, typed.Jobs(api), newJob())
+	mustCreate(t, typed.ReplicationControllers(api), newReplicationController())
+	budget := mustCreate(t, typed.PodDisruptionBudgets(api), newWebBudget())
+	awaited(t, "budget", func(ctx context.Context) string {
+		b, err := typed.PodDisruptionBudgets(api).Get(ctx, "default", budget.Name)
+		if err != nil || b.Status.ExpectedPods != 2 || b.Status.DisruptionsAllowed != 1 {
+			return "not counted: " + text(err)
+		}
+		return ""
+	})
+	awaited(t, "replication controller", func(ctx context.Context) string {
+		rc, err := typed.ReplicationControllers(api).Get(ctx, "default", "old")
+		if err != nil || rc.Status.AvailableReplicas != 1 {
+			return "no pod: " + text(err)
+		}
+		return ""
+	})
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "q"}}
 	quota.Spec.Hard = corev1.ResourceList{"count/deployments.apps": resource.MustParse("5")}
 	mustCreate(t, typed.ResourceQuotas(api), quota)
@@ -216,6 +249,8 @@ func TestControllersActAsThemselves(t *testing.T) {
 		"deployment-controller create replicasets", "deployment-controller update deployments/status", "deployment-controller create events",
 		"replicaset-controller create pods", "replicaset-controller update replicasets/status",
 		"endpointslice-controller create endpointslices", "endpoint-controller create endpoints", "endpoint-controller delete endpoints",
+		"replication-controller create pods", "replication-controller update replicationcontrollers/status",
+		"disruption-controller update poddisruptionbudgets/status",
 		"job-controller create pods", "generic-garbage-collector delete replicasets", "generic-garbage-collector delete endpointslices",
 		"service-account-controller create serviceaccounts", "root-ca-cert-publisher create configmaps",
 		"namespace-controller deletecollection configmaps", "namespace-controller update namespaces/finalize",

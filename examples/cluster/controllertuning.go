@@ -37,6 +37,7 @@ var workerFlags = []struct {
 	{"concurrent-gc-syncs", 20, 0, "objects whose owners"},
 	{"concurrent-job-syncs", 5, 0, "jobs"},
 	{"concurrent-namespace-syncs", 10, 0, "namespaces that go"},
+	{"concurrent-rc-syncs", 5, 0, "replication controllers"},
 	{"concurrent-replicaset-syncs", 5, 0, "replica sets"},
 	{"concurrent-resource-quota-syncs", 5, 0, "resource quotas"},
 	{"concurrent-service-endpoint-syncs", 5, 50, "services whose endpoint slices"},

@@ -30,7 +30,7 @@ func TestTuningDefaults(t *testing.T) {
 	}
 	want := map[string]int{
 		"concurrent-deployment-syncs": 5, "concurrent-endpoint-syncs": 5, "concurrent-gc-syncs": 20, "concurrent-job-syncs": 5,
-		"concurrent-namespace-syncs": 10, "concurrent-replicaset-syncs": 5, "concurrent-resource-quota-syncs": 5,
+		"concurrent-namespace-syncs": 10, "concurrent-rc-syncs": 5, "concurrent-replicaset-syncs": 5, "concurrent-resource-quota-syncs": 5,
 		"concurrent-service-endpoint-syncs": 5, "concurrent-serviceaccount-token-syncs": 5, "concurrent-ttl-after-finished-syncs": 5,
 		"mirroring-concurrent-service-endpoint-syncs": 5,
 	}
@@ -120,7 +120,7 @@ func TestBatchTuning(t *testing.T) {
 func TestTuning(t *testing.T) {
 	loops := map[string]string{
 		"concurrent-deployment-syncs": "deployment", "concurrent-endpoint-syncs": "endpoints", "concurrent-gc-syncs": "garbagecollector",
-		"concurrent-job-syncs": "job", "concurrent-namespace-syncs": "namespace", "concurrent-replicaset-syncs": "replicaset",
+		"concurrent-job-syncs": "job", "concurrent-namespace-syncs": "namespace", "concurrent-rc-syncs": "replicationmanager", "concurrent-replicaset-syncs": "replicaset",
 		"concurrent-resource-quota-syncs": "resourcequota", "concurrent-service-endpoint-syncs": "endpointslice",
 		"concurrent-serviceaccount-token-syncs": "token", "concurrent-ttl-after-finished-syncs": "ttlafterfinished",
 		"mirroring-concurrent-service-endpoint-syncs": "endpointslicemirror",

@@ -18,6 +18,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -38,6 +40,8 @@ type copies struct {
 	apiServices         *informer.Informer[*apiregistration.APIService]
 	deployments         *informer.Informer[*appsv1.Deployment]
 	replicaSets         *informer.Informer[*appsv1.ReplicaSet]
+	replications        *informer.Informer[*corev1.ReplicationController]
+	budgets             *informer.Informer[*policyv1.PodDisruptionBudget]
 	jobs                *informer.Informer[*batchv1.Job]
 	roles               *informer.Informer[*rbacv1.Role]
 	roleBindings        *informer.Informer[*rbacv1.RoleBinding]
@@ -51,6 +55,8 @@ type copies struct {
 	resourceQuotas      *informer.Informer[*corev1.ResourceQuota]
 	mutatingWebhooks    *informer.Informer[*admissionv1.MutatingWebhookConfiguration]
 	validatingWebhooks  *informer.Informer[*admissionv1.ValidatingWebhookConfiguration]
+	priorityLevels      *informer.Informer[*flowcontrolv1.PriorityLevelConfiguration]
+	flowSchemas         *informer.Informer[*flowcontrolv1.FlowSchema]
 
 	// others are of the kinds that only garbage collection asks for.
 	others []otherKind
@@ -82,6 +88,8 @@ func newCopies(api *client.Client, log logr.Logger) (*copies, error) {
 		add(c, &c.apiServices, "apiservices", apiServices(api), log),
 		add(c, &c.deployments, "deployments", typed.Deployments(api), log),
 		add(c, &c.replicaSets, "replicasets", typed.ReplicaSets(api), log),
+		add(c, &c.replications, "replicationcontrollers", typed.ReplicationControllers(api), log),
+		add(c, &c.budgets, "poddisruptionbudgets", typed.PodDisruptionBudgets(api), log),
 		add(c, &c.jobs, "jobs", typed.Jobs(api), log),
 		add(c, &c.roles, "roles", typed.Roles(api), log),
 		add(c, &c.roleBindings, "rolebindings", typed.RoleBindings(api), log),
@@ -95,12 +103,14 @@ func newCopies(api *client.Client, log logr.Logger) (*copies, error) {
 		add(c, &c.resourceQuotas, "resourcequotas", typed.ResourceQuotas(api), log),
 		add(c, &c.mutatingWebhooks, "mutatingwebhookconfigurations", typed.MutatingWebhookConfigurations(api), log),
 		add(c, &c.validatingWebhooks, "validatingwebhookconfigurations", typed.ValidatingWebhookConfigurations(api), log),
+		add(c, &c.priorityLevels, "prioritylevelconfigurations", typed.PriorityLevelConfigurations(api), log),
+		add(c, &c.flowSchemas, "flowschemas", typed.FlowSchemas(api), log),
 	)
 	return c, errors.Join(err, c.addOthers(api, log))
 }
 
 func add[T client.Object](c *copies, to **informer.Informer[T], name string, source informer.Source[T], log logr.Logger) error {
-	made, err := copyOf(source, log.WithName(name))
+	made, err := newCache(source, log.WithName(name))
 	*to = made
 	c.names[name] = true
 	c.starts = append(c.starts, namedStart{name, func(s *stack) { s.start("informer of "+name, made.Run) }})
@@ -119,18 +129,9 @@ func (c *copies) start(s *stack, names ...string) {
 	})
 }
 
-// copyOf returns a local copy of what source has.
-func copyOf[T client.Object](source informer.Source[T], log logr.Logger) (*informer.Informer[T], error) {
-	return informer.New(informer.Config[T]{
-		Source: source,
-		Key: func(object T) string {
-			if namespace := object.GetNamespace(); namespace != "" {
-				return namespace + "/" + object.GetName()
-			}
-			return object.GetName()
-		},
-		Revision: func(object T) string { return object.GetResourceVersion() },
-		UID:      func(object T) string { return string(object.GetUID()) },
-		Log:      log,
-	})
+// newCache returns the cache of what source has.
+func newCache[T client.Object](source informer.Source[T], log logr.Logger) (*informer.Informer[T], error) {
+	config := informer.ObjectConfig(source)
+	config.Log = log
+	return informer.New(config)
 }

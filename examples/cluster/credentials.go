@@ -11,7 +11,7 @@ import (
 
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/client/kubeconfig"
-	"github.com/planekit/planekit/examples/cluster/pki"
+	"github.com/planekit/planekit/pki"
 )
 
 // administrator is who the kubeconfig is for.
@@ -29,12 +29,12 @@ type credentials struct {
 }
 
 // openCredentials reads the credentials in the data directory or makes them.
-func openCredentials(dir *dataDir, address net.Addr, host string) (*credentials, error) {
+func openCredentials(dir *dataDir, address net.Addr, more []string) (*credentials, error) {
 	authority, err := pki.Open(dir.join("pki"))
 	if err != nil {
 		return nil, err
 	}
-	serving, err := authority.Serving("apiserver", servingNames(address, host)...)
+	serving, err := authority.Serving("apiserver", servingNames(address, more)...)
 	if err != nil {
 		return nil, err
 	}
@@ -51,14 +51,14 @@ func openCredentials(dir *dataDir, address net.Addr, host string) (*credentials,
 }
 
 // servingNames are what the API server may be called.
-func servingNames(address net.Addr, host string) []string {
-	names := []string{"localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc", host}
+func servingNames(address net.Addr, more []string) []string {
+	names := []string{"localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
 	if host, _, err := net.SplitHostPort(address.String()); err == nil {
 		if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() {
 			names = append(names, host)
 		}
 	}
-	return names
+	return append(names, more...)
 }
 
 // serverURL is where clients on this machine reach a server that listens on

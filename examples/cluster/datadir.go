@@ -52,21 +52,45 @@ func (d *dataDir) join(elements ...string) string {
 
 func (d *dataDir) close() error { return d.lock.Close() }
 
-// identity reads the cluster's identity, or makes one up.
+// identity reads the cluster's identity, or makes one up. A file that is empty, as the
+// first start on a full disk has left it, is made anew.
 func identity(file string) (string, error) {
 	data, err := os.ReadFile(file)
-	if err == nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if len(data) > 0 {
 		id := strings.TrimSpace(string(data))
 		if !clusterID.MatchString(id) {
-			return "", fmt.Errorf("%s: not a cluster's identity, which is eight hexadecimal digits", file)
+			return "", fmt.Errorf("%s: not a cluster's identity, which is eight hexadecimal digits; "+
+				"write the one there was, or remove the file and what the cluster has left on this machine", file)
 		}
 		return id, nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return "", err
 	}
 	var random [4]byte
 	rand.Read(random[:]) // never fails (crypto/rand)
 	id := hex.EncodeToString(random[:])
-	return id, os.WriteFile(file, []byte(id+"\n"), 0o600)
+	return id, writeWhole(file, []byte(id+"\n"))
+}
+
+// writeWhole writes a file that holds all of data or does not exist, whenever the
+// machine stops.
+func writeWhole(file string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // there is none once it was renamed
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), file); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
-	"github.com/planekit/planekit/examples/cluster/pki"
+	"github.com/planekit/planekit/pki"
 	"github.com/planekit/planekit/storage/memstore"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

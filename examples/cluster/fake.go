@@ -47,4 +47,6 @@ func simulated(c *runtimeapi.ContainerConfig) memruntime.Behavior {
 
 func (f *fakeRuntime) network(context.Context, string) error { return nil }
 
+func (f *fakeRuntime) forgetNetwork(context.Context) error { return nil }
+
 func (f *fakeRuntime) cleanup(context.Context) error { return nil }

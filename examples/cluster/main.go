@@ -27,16 +27,39 @@ func main() {
 	if code, ok := asPlugin(); ok {
 		os.Exit(code)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := command().ExecuteContext(ctx); err != nil {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ctx, now := interrupted(signals, func() { os.Exit(exitInterrupted) })
+	if err := command(now).ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "cluster:", err)
 		os.Exit(1)
 	}
 }
 
-func command() *cobra.Command {
-	var o options
+// exitInterrupted is the exit code of a program that a signal ended (128 and
+// SIGINT, as shells have it).
+const exitInterrupted = 130
+
+// interrupted returns a context that ends with the first of signals, and a channel
+// that is closed at the second. It calls exit at the third.
+func interrupted(signals <-chan os.Signal, exit func()) (context.Context, <-chan struct{}) {
+	ctx, cancel := context.WithCancel(context.Background())
+	now := make(chan struct{})
+	go func() { // ends with the program
+		<-signals
+		cancel()
+		<-signals
+		close(now)
+		<-signals
+		exit()
+	}()
+	return ctx, now
+}
+
+// command returns the command line. What runs gets no grace to stop once stopNow
+// is closed; it may be nil.
+func command(stopNow <-chan struct{}) *cobra.Command {
+	o := options{stopNow: stopNow}
 	c := &cobra.Command{
 		Use:           "cluster",
 		Short:         "Run a whole cluster in one process",
@@ -55,6 +78,7 @@ func command() *cobra.Command {
 		},
 	}
 	o.add(c.Flags())
+	c.AddCommand(snapshotCommand())
 	return c
 }
 

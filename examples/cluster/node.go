@@ -4,17 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/examples/cluster/machine"
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/kubelet/cri"
 	corev1 "k8s.io/api/core/v1"
@@ -30,7 +31,13 @@ type node struct {
 	config  kubelet.Config
 	server  nodeServer
 	log     logr.Logger
-	ready   chan struct{}
+	// moved says that what runs has addresses of another range than it is to have.
+	moved bool
+	ready chan struct{}
+	// kubelet is set once it was made, ended when the node has stopped. Both may be
+	// read meanwhile.
+	kubelet atomic.Pointer[kubelet.Kubelet]
+	ended   atomic.Bool
 }
 
 // nodeRuntime is a container runtime in the making, with the network that its
@@ -40,7 +47,10 @@ type nodeRuntime interface {
 	start(ctx context.Context, s *stack) (socket string, err error)
 	// network gives the pods of the node addresses in podCIDR.
 	network(ctx context.Context, podCIDR string) error
-	// cleanup removes what is left when all pods are gone.
+	// forgetNetwork removes the network that an earlier run had set up.
+	forgetNetwork(ctx context.Context) error
+	// cleanup removes what is left when all pods are gone. It may be started again
+	// after that.
 	cleanup(ctx context.Context) error
 }
 
@@ -60,7 +70,7 @@ func (c *cluster) newNode(index int, runtime nodeRuntime) (*node, error) {
 		LogRoot:    c.dir.join("nodes", name, "logs"),
 		CgroupRoot: c.cgroupRoot(name),
 		Addresses: []corev1.NodeAddress{
-			{Type: corev1.NodeInternalIP, Address: hostAddress(c.options.podNetwork)},
+			{Type: corev1.NodeInternalIP, Address: hostAddress(c.podNetwork)},
 			{Type: corev1.NodeHostName, Address: name},
 		},
 		PodStatus:      typed.Pods(api),
@@ -72,22 +82,34 @@ func (c *cluster) newNode(index int, runtime nodeRuntime) (*node, error) {
 		Tokens:         requestTokens(api),
 		Network:        runtime.network,
 		StopPodsOnExit: true,
+		StopNow:        c.options.stopNow,
 		Log:            log,
 	}
 	server, err := c.newNodeServer(name, config.Addresses)
 	if err != nil {
 		return nil, err
 	}
-	return &node{name: name, api: api, runtime: runtime, config: config, server: server, log: log, ready: make(chan struct{})}, nil
+	return &node{name: name, api: api, runtime: runtime, config: config, server: server, log: log, moved: c.moved, ready: make(chan struct{})}, nil
 }
 
 func nodeName(index int) string { return fmt.Sprintf("node-%d", index+1) }
 
+// cgroupRoot is the cgroup of one node's pods; the cluster's identity keeps two
+// clusters on one machine apart.
+func (c *cluster) cgroupRoot(node string) string {
+	if c.runtime == "fake" {
+		return ""
+	}
+	return machine.Cgroup(c.dir.id) + "/" + node
+}
+
 // run runs the node until ctx is done: the runtime first, the kubelet on top.
 func (n *node) run(ctx context.Context) (err error) {
 	s := newStack()
+	s.now = n.config.StopNow
 	defer func() {
 		err = errors.Join(err, s.stop(), n.clean())
+		n.ended.Store(true)
 	}()
 	socket, err := n.runtime.start(ctx, s)
 	if err != nil {
@@ -100,7 +122,7 @@ func (n *node) run(ctx context.Context) (err error) {
 	defer containers.Close()
 
 	mine := fields.OneTermEqualSelector("spec.nodeName", n.name).String()
-	pods, err := copyOf(typed.Pods(n.api).Where("", "", mine), n.log)
+	pods, err := newCache(typed.Pods(n.api).Where("", "", mine), n.log)
 	if err != nil {
 		return err
 	}
@@ -112,8 +134,14 @@ func (n *node) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if n.moved {
+		if err := errors.Join(k.StopPods(ctx), n.runtime.forgetNetwork(ctx)); err != nil {
+			return err
+		}
+	}
+	n.kubelet.Store(k)
 	s.start("pod informer", pods.Run)
-	s.start("kubelet", k.Run)
+	s.start("kubelet", k.Run).bounded = true
 	if err := s.await(ctx, k.Ready()); err != nil {
 		return err
 	}
@@ -128,6 +156,29 @@ func (n *node) clean() error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
 	defer cancel()
 	return n.runtime.cleanup(ctx)
+}
+
+// maxNamed bounds the pods that are named while they are waited for.
+const maxNamed = 5
+
+// waitingFor names the nodes that have not stopped yet, and their pods.
+func waitingFor(nodes []*node) string {
+	var all []string
+	for _, n := range nodes {
+		if n.ended.Load() {
+			continue
+		}
+		text := n.name
+		if k := n.kubelet.Load(); k != nil {
+			if pods := k.Stopping(); len(pods) > maxNamed {
+				text += fmt.Sprintf(": %s and %d more pods", strings.Join(pods[:maxNamed], ", "), len(pods)-maxNamed)
+			} else if len(pods) > 0 {
+				text += ": " + strings.Join(pods, ", ")
+			}
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, "; ")
 }
 
 // runNodes runs all nodes at once, so that they also stop at once.
@@ -150,27 +201,6 @@ func runNodes(nodes []*node) func(context.Context) error {
 		running.Wait()
 		return errors.Join(failures...)
 	}
-}
-
-// hostAddress is the address of the machine that others would reach it by, or
-// the loopback address where it has none. Bridges of an earlier run, with an
-// address of the pods', do not count.
-func hostAddress(pods netip.Prefix) string {
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		return "127.0.0.1"
-	}
-	for _, address := range addresses {
-		network, ok := address.(*net.IPNet)
-		if !ok {
-			continue
-		}
-		ip, ok := netip.AddrFromSlice(network.IP.To4())
-		if ok && ip.IsGlobalUnicast() && !pods.Contains(ip) {
-			return ip.String()
-		}
-	}
-	return "127.0.0.1"
 }
 
 // socketPath is dir/name, or a short path where that is too long for a socket

@@ -24,6 +24,7 @@ func (c *cluster) observe(config *apiserver.Config) (*metrics.Metrics, error) {
 	config.Hooks = m.Hooks()
 	config.Store = m.Store(config.Store)
 	handlers := map[string]http.Handler{"/metrics": m.Handler()}
+	maps.Copy(handlers, c.options.profiles())
 	maps.Copy(handlers, config.Handlers)
 	config.Handlers = handlers
 	if c.options.auditPolicy == "" {

@@ -16,18 +16,23 @@ import (
 type options struct {
 	dataDir, listen, kubeconfig string
 	nodes                       int
-	podNetwork                  netip.Prefix // parsed clusterCIDR
+	podNetwork                  netip.Prefix // parsed clusterCIDR; not valid where it is auto
 	runtime, containerdSocket   string
 	storage                     string
 	etcdServers                 []string
 	etcdCA, etcdCert, etcdKey   string
+	etcdReserve                 int64  // MiB
 	encryption                  string // file of an EncryptionConfiguration
 	offlineImages, imageCache   string
 	clusterCIDR                 string
 	access                      accessOptions
 	controllers                 controllerOptions
+	services                    serviceOptions
+	flow                        flowOptions
 	auditPolicy, auditLog       string
+	profiling                   bool
 	verbosity                   int
+	stopNow                     <-chan struct{} // closed when what runs is to get no grace; may be nil
 }
 
 func (o *options) add(flags *pflag.FlagSet) {
@@ -38,20 +43,35 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.runtime, "runtime", "auto", "what runs containers: auto, containerd or fake (in this process)")
 	flags.StringVar(&o.containerdSocket, "containerd-socket", "", "use the containerd that listens here rather than one of our own; one node only")
 	flags.StringVar(&o.storage, "storage", "etcd", "where objects are kept: etcd (embedded, in the data directory) or memory")
-	flags.StringSliceVar(&o.etcdServers, "etcd-servers", nil, "URLs of an external etcd; the embedded one is off then")
-	flags.StringVar(&o.etcdCA, "etcd-cafile", "", "certificate authority of the external etcd")
-	flags.StringVar(&o.etcdCert, "etcd-certfile", "", "client certificate for the external etcd")
-	flags.StringVar(&o.etcdKey, "etcd-keyfile", "", "key of the client certificate for the external etcd")
+	o.addEtcd(flags)
+	flags.Int64Var(&o.etcdReserve, "etcd-reserve", 128, "MiB of disk that the embedded etcd keeps for when the disk is full, at least 32")
 	flags.StringVar(&o.encryption, "encryption-provider-config", "", "file with the keys that encrypt objects at rest, as kube-apiserver has it (aesgcm and identity)")
-	flags.StringVar(&o.clusterCIDR, "cluster-cidr", "10.244.0.0/16", "addresses of pods; each node gets a /24 of them")
+	flags.StringVar(&o.clusterCIDR, "cluster-cidr", autoCIDR, "addresses of pods; each node gets a /24 of them; auto takes the first free /16 from 10.244.0.0 to 10.255.0.0, then from 10.200.0.0, and keeps to it")
 	flags.StringVar(&o.offlineImages, "offline-images", "auto", "serve pause, nginx and busybox from a registry in this process: on, off, or auto (where the public registry cannot be reached)")
 	flags.StringVar(&o.imageCache, "image-cache", "", "directory of the images built for --offline-images (default planekit in the user's cache directory)")
 	flags.StringVar(&o.auditPolicy, "audit-policy-file", "", "what is written to the audit log: a Policy of audit.k8s.io/v1")
 	flags.StringVar(&o.auditLog, "audit-log-path", "", "where the audit log is written; - is standard output")
+	flags.BoolVar(&o.profiling, "profiling", true, "serve profiles of this process under /debug/pprof/, to those who may get that path")
 	flags.IntVarP(&o.verbosity, "verbosity", "v", 0, "how much to log: nothing but what an operator acts on, more with -v, every step with -v=4")
 	flags.Lookup("verbosity").NoOptDefVal = "1"
 	o.access.add(flags)
 	o.controllers.add(flags)
+	o.services.add(flags)
+	o.flow.add(flags)
+}
+
+// addEtcd adds the flags that say where an external etcd is.
+func (o *options) addEtcd(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&o.etcdServers, "etcd-servers", nil, "URLs of an external etcd; the embedded one is off then")
+	flags.StringVar(&o.etcdCA, "etcd-cafile", "", "certificate authority of the external etcd")
+	flags.StringVar(&o.etcdCert, "etcd-certfile", "", "client certificate for the external etcd")
+	flags.StringVar(&o.etcdKey, "etcd-keyfile", "", "key of the client certificate for the external etcd")
+}
+
+// addSnapshot adds the flags that say what a snapshot is of.
+func (o *options) addSnapshot(flags *pflag.FlagSet) {
+	flags.StringVar(&o.dataDir, "data-dir", ".planekit", "directory for everything the cluster keeps")
+	o.addEtcd(flags)
 }
 
 // complete checks the options and makes paths absolute.
@@ -72,15 +92,13 @@ func (o *options) complete() error {
 	if _, _, err := net.SplitHostPort(o.listen); err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
-	network, err := netip.ParsePrefix(o.clusterCIDR)
-	if err != nil || !network.Addr().Is4() || network.Bits() > nodeBits {
-		return fmt.Errorf("--cluster-cidr must be an IPv4 range of at least a /%d, not %q", nodeBits, o.clusterCIDR)
+	maxNodes, err := o.network()
+	if err != nil {
+		return err
 	}
-	o.podNetwork = network.Masked()
-	maxNodes := 1 << (nodeBits - network.Bits())
 	switch {
 	case o.nodes < 0 || o.nodes > maxNodes:
-		return fmt.Errorf("--nodes must be between 0 and %d, not %d: each takes a /%d of %s", maxNodes, o.nodes, nodeBits, o.clusterCIDR)
+		return fmt.Errorf("--nodes must be between 0 and %d, not %d: each takes a /%d of --cluster-cidr %s", maxNodes, o.nodes, nodeBits, o.clusterCIDR)
 	case o.containerdSocket != "" && o.nodes > 1:
 		return errors.New("--containerd-socket names one containerd, which serves one node: use --nodes 1")
 	case o.containerdSocket != "" && o.runtime == "fake":
@@ -92,7 +110,23 @@ func (o *options) complete() error {
 	case (o.auditPolicy == "") != (o.auditLog == ""):
 		return errors.New("--audit-policy-file and --audit-log-path go together")
 	}
-	return errors.Join(o.access.check(), o.controllers.check(), o.absolute())
+	return errors.Join(o.access.check(), o.controllers.check(), o.services.check(), o.flow.check(), o.absolute())
+}
+
+// autoBits is the prefix length of the ranges that auto chooses from.
+const autoBits = 16
+
+// network reads --cluster-cidr, and returns how many nodes it has room for.
+func (o *options) network() (maxNodes int, err error) {
+	if o.clusterCIDR == autoCIDR {
+		return 1 << (nodeBits - autoBits), nil
+	}
+	network, err := netip.ParsePrefix(o.clusterCIDR)
+	if err != nil || !network.Addr().Is4() || network.Bits() > nodeBits {
+		return 0, fmt.Errorf("--cluster-cidr must be %s or an IPv4 range of at least a /%d, not %q", autoCIDR, nodeBits, o.clusterCIDR)
+	}
+	o.podNetwork = network.Masked()
+	return 1 << (nodeBits - network.Bits()), nil
 }
 
 func (o *options) absolute() error {

@@ -66,7 +66,11 @@ func (c *cluster) newGate(api *client.Client, j *judge) (*gate, error) {
 		g.Validators = append(g.Validators, g.conditions)
 	}
 	grants, err := g.escalation()
-	g.Validators = append(g.Validators, grants)
+	if err != nil {
+		return nil, err
+	}
+	warns, err := g.unsupported()
+	g.Validators = append(g.Validators, grants, warns)
 	return g, err
 }
 
@@ -245,7 +249,7 @@ func (g *gate) configure(config *apiserver.Config) {
 // waitForInitializers has new objects wait for initializers. The plugin itself is
 // asked by the API server, not in the chain.
 func (g *gate) waitForInitializers() (any, error) {
-	configurations, err := copyOf(initializerConfigurations(g.api), g.cluster.log.WithName("initializers"))
+	configurations, err := newCache(initializerConfigurations(g.api), g.cluster.log.WithName("initializers"))
 	if err != nil {
 		return nil, err
 	}

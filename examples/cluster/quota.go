@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"iter"
 
 	"github.com/planekit/planekit/admission/limitranger"
 	"github.com/planekit/planekit/admission/resourcequota"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/informer"
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile/controllers"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -20,12 +20,8 @@ import (
 
 // limits are the limit ranges and the quotas of each namespace.
 type limits struct {
-	ranges interface {
-		Get(namespace string) iter.Seq[*corev1.LimitRange]
-	}
-	quotas interface {
-		Get(namespace string) iter.Seq[*corev1.ResourceQuota]
-	}
+	ranges localcache.Index[string, *corev1.LimitRange]
+	quotas localcache.Index[string, *corev1.ResourceQuota]
 }
 
 // newLimits adds indexes to copies, which must not have been started.

@@ -54,6 +54,11 @@ func (c *cluster) startNodes(ctx context.Context) error {
 			return err
 		}
 	}
+	if c.moved {
+		if err := c.forgetMovedNodes(ctx); err != nil {
+			return err
+		}
+	}
 	var nodes []*node
 	for index := range c.options.nodes {
 		runtime, err := c.newRuntime(index, mirrors)
@@ -66,7 +71,8 @@ func (c *cluster) startNodes(ctx context.Context) error {
 		}
 		nodes = append(nodes, n)
 	}
-	c.stack.start("nodes", runNodes(nodes))
+	part := c.stack.start("nodes", runNodes(nodes))
+	part.bounded, part.waitingFor = true, func() string { return waitingFor(nodes) }
 	for _, n := range nodes {
 		if err := c.stack.await(ctx, n.ready); err != nil {
 			return err

@@ -3,10 +3,15 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
 )
 
 func TestStackStopsFromTheTop(t *testing.T) {
@@ -45,6 +50,98 @@ func TestStackFailsWithItsFirstFailure(t *testing.T) {
 		}
 		if err := s.stop(); err == nil || !strings.Contains(err.Error(), "stop server: late") {
 			t.Errorf("stop: %v", err)
+		}
+	})
+}
+
+// TestStackTellsWhatItWaitsFor: after two seconds, and only when it changes.
+func TestStackTellsWhatItWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var lines []string // guarded by mu
+		log := funcr.New(func(_, line string) {
+			mu.Lock()
+			defer mu.Unlock()
+			lines = append(lines, line)
+		}, funcr.Options{})
+		said := func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(lines)
+		}
+		s := newStack()
+		s.start("storage", func(ctx context.Context) error { <-ctx.Done(); time.Sleep(10 * time.Second); return nil })
+		waits := "node-1: default/slow"
+		p := s.start("nodes", func(ctx context.Context) error { <-ctx.Done(); time.Sleep(10 * time.Second); return nil })
+		p.waitingFor = func() string { return waits }
+		done, ended := make(chan struct{}), make(chan struct{})
+		go func() { defer close(ended); s.tell(log, done) }()
+		begin := time.Now()
+		go func() {
+			time.Sleep(tellAfter - time.Millisecond)
+			if said := said(); len(said) != 0 {
+				t.Errorf("said %q after %v", said, time.Since(begin))
+			}
+		}()
+		if err := s.stop(); err != nil {
+			t.Fatal(err)
+		}
+		close(done)
+		<-ended
+		if said := said(); len(said) != 2 || !strings.Contains(said[0], `"waitingFor"="node-1: default/slow"`) || !strings.Contains(said[1], `"waitingFor"="storage"`) {
+			t.Errorf("said %q", said)
+		}
+	})
+}
+
+// TestStackStopsAtOnce: what only this process has is left behind, what outlasts
+// it is waited for.
+func TestStackStopsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := make(chan struct{})
+		s := newStack()
+		s.now = now
+		stuck, removed := make(chan struct{}), false
+		s.start("server", func(context.Context) error { <-stuck; return nil })
+		s.start("containerd", func(ctx context.Context) error {
+			<-ctx.Done()
+			<-now
+			time.Sleep(2 * abandonAfter)
+			removed = true
+			return nil
+		}).bounded = true
+		time.AfterFunc(time.Minute, func() { close(now) })
+		begin := time.Now()
+		if err := s.stop(); err != nil {
+			t.Fatal(err)
+		}
+		if took, want := time.Since(begin), time.Minute+3*abandonAfter; took != want || !removed {
+			t.Errorf("stopped after %v, want %v; all removed: %v", took, want, removed)
+		}
+		close(stuck)
+	})
+}
+
+func TestInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		signals := make(chan os.Signal)
+		exits := 0
+		ctx, now := interrupted(signals, func() { exits++ })
+		for count := range 3 {
+			atOnce := false
+			select {
+			case <-now:
+				atOnce = true
+			default:
+			}
+			if stopping := ctx.Err() != nil; stopping != (count >= 1) || atOnce != (count >= 2) || exits != 0 {
+				t.Errorf("after %d signals: stopping %v, at once %v, exits %d", count, stopping, atOnce, exits)
+			}
+			signals <- os.Interrupt
+			synctest.Wait()
+		}
+		if exits != 1 {
+			t.Errorf("after 3 signals: exits %d", exits)
 		}
 	})
 }

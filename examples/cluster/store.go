@@ -57,8 +57,9 @@ func (c *cluster) openPlainStore(ctx context.Context) (storage.Store, error) {
 		return memstore.New(), nil
 	}
 	server, err := embedded.New(embedded.Config{
-		Dir: filepath.Join(c.options.dataDir, "etcd"),
-		Log: c.log.WithName("etcd"),
+		Dir:          filepath.Join(c.options.dataDir, "etcd"),
+		ReserveBytes: c.options.etcdReserve << 20,
+		Log:          c.log.WithName("etcd"),
 	})
 	if err != nil {
 		return nil, err
@@ -67,11 +68,16 @@ func (c *cluster) openPlainStore(ctx context.Context) (storage.Store, error) {
 	if err := c.stack.await(ctx, server.Ready()); err != nil {
 		return nil, err
 	}
+	if err := c.serveSnapshots(server); err != nil {
+		return nil, fmt.Errorf("snapshots: %w", err)
+	}
 	store, err := etcdstore.New(etcdstore.Config{Client: server.Client(), SoleMember: true})
 	if err != nil {
 		return nil, err
 	}
-	c.checks = append(c.checks, apiserver.Check{Name: "etcd", Check: store.Healthy})
+	c.checks = append(c.checks,
+		apiserver.Check{Name: "etcd", Check: store.Healthy},
+		apiserver.Check{Name: "etcd-disk", Check: server.CheckSpace})
 	return store, nil
 }
 

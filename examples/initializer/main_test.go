@@ -44,14 +44,10 @@ func TestProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	copied, err := informer.New(informer.Config[*initializers.InitializerConfiguration]{
-		Source: client.For(api, client.Type[*initializers.InitializerConfiguration]{
-			Group: initializers.GroupName, Version: initializers.Version, Kind: "InitializerConfiguration", Plural: "initializerconfigurations",
-			New: func() *initializers.InitializerConfiguration { return &initializers.InitializerConfiguration{} },
-		}),
-		Key:      func(c *initializers.InitializerConfiguration) string { return c.Name },
-		Revision: func(c *initializers.InitializerConfiguration) string { return c.ResourceVersion },
-	})
+	copied, err := informer.New(informer.ObjectConfig(client.For(api, client.Type[*initializers.InitializerConfiguration]{
+		Group: initializers.GroupName, Version: initializers.Version, Kind: "InitializerConfiguration", Plural: "initializerconfigurations",
+		New: func() *initializers.InitializerConfiguration { return &initializers.InitializerConfiguration{} },
+	})))
 	if err != nil {
 		t.Fatal(err)
 	}

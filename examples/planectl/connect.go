@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
@@ -49,7 +51,24 @@ func (c *cli) connect() (*client.Client, error) {
 		return nil, fmt.Errorf("invalid namespace %q: %v", c.namespace, problems)
 	}
 	config.UserAgent = "planectl"
+	config.Warn = c.warn
 	return client.New(config)
+}
+
+// warn prints what a server warns of, once.
+func (c *cli) warn(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1 // it could steer the terminal
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\ufffd"))
+	if !c.warned[text] {
+		c.warned[text] = true
+		fmt.Fprintln(c.Err, "Warning:", text)
+	}
 }
 
 // object is one object, or all of a resource, that a command is about.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,9 @@ type environment struct {
 type cli struct {
 	environment
 	kubeconfig, context, namespace string
+
+	mu     sync.Mutex
+	warned map[string]bool // guarded by mu
 }
 
 // usageError is a mistake on the command line; the user is sent to the help.
@@ -45,7 +49,7 @@ var errReported = errors.New("reported")
 
 // execute runs the program and returns its exit code.
 func execute(ctx context.Context, args []string, e environment) int {
-	c := &cli{environment: e}
+	c := &cli{environment: e, warned: map[string]bool{}}
 	root := c.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

@@ -8,13 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/apiserver/apiservertest"
 	"github.com/planekit/planekit/apiserver/kube"
 )
 
 // TestAgainstAServer walks an object through its life on a real API server.
 func TestAgainstAServer(t *testing.T) {
-	server := apiservertest.Start(t, apiservertest.WithResources(kube.Resources()...))
+	server := apiservertest.Start(t, apiservertest.WithResources(kube.Resources()...), apiservertest.WithAdmission(warns{}))
 	path := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(path, server.Kubeconfig(), 0o600); err != nil {
 		t.Fatal(err)
@@ -44,6 +45,8 @@ func TestAgainstAServer(t *testing.T) {
 	}
 	check(run("run", "pi", "--image=perl", "--restart=OnFailure"), result{0, "job.batch/pi created\n", ""})
 	check(run("run", "shell", "--image=busybox", "--restart=Never"), result{0, "pod/shell created\n", ""})
+	check(run("run", "doubtful", "--image=busybox", "--restart=Never"), result{0, "pod/doubtful created\n", "Warning: nothing acts on this\nWarning: nor on that\n"})
+	check(run("delete", "pod", "doubtful", "--now"), result{0, "pod \"doubtful\" deleted from default namespace\n", ""})
 	check(run("get", "deploy/nginx", "pod/shell", "-o", "name"), result{0, "deployment.apps/nginx\npod/shell\n", ""})
 	if got := run("get", "deploy", "-o", "wide"); !strings.HasPrefix(got.out, "NAME    READY   UP-TO-DATE   AVAILABLE   AGE") || !strings.Contains(got.out, "nginx   0/3") {
 		t.Errorf("%+v", got)
@@ -57,3 +60,16 @@ func TestAgainstAServer(t *testing.T) {
 	check(run("get", "pods,deploy"), result{0, "", "No resources found in default namespace.\n"})
 	check(run("get", "pod", "shell"), result{1, "", "Error from server (NotFound): pods \"shell\" not found\n"})
 }
+
+// warns warns of pods that are named so, twice and with a byte that terminals act on.
+type warns struct{}
+
+func (warns) Mutate(_ context.Context, r *admission.Request) error {
+	if r.Name == "doubtful" && r.Operation == admission.Create {
+		r.Warn("nothing acts on \u009bthis")
+		r.Warn("nor on that")
+	}
+	return nil
+}
+
+func (warns) Validate(context.Context, *admission.Request) error { return nil }

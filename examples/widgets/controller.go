@@ -5,6 +5,7 @@ import (
 
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/informer"
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,10 +18,7 @@ func paint(ctx context.Context, api *client.Client) error {
 		Group: "example.com", Version: "v1", Kind: "Widget", Plural: "widgets", Namespaced: true,
 		New: func() *Widget { return &Widget{} },
 	})
-	key := func(w *Widget) string { return w.Namespace + "/" + w.Name }
-	copied, err := informer.New(informer.Config[*Widget]{
-		Source: resource, Key: key, Revision: func(w *Widget) string { return w.ResourceVersion },
-	})
+	copied, err := informer.New(informer.ObjectConfig(resource))
 	if err != nil {
 		return err
 	}
@@ -46,7 +44,7 @@ func paint(ctx context.Context, api *client.Client) error {
 	}
 	defer copied.Subscribe(func(old, now *Widget) {
 		if now != nil {
-			painter.Enqueue(key(now))
+			painter.Enqueue(localcache.KeyOf(now))
 		}
 	})()
 	parts, ctx := errgroup.WithContext(ctx)

@@ -39,7 +39,7 @@ import (
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/kubeconfig"
-	"github.com/planekit/planekit/examples/cluster/pki"
+	"github.com/planekit/planekit/pki"
 	"github.com/planekit/planekit/storage/memstore"
 	"golang.org/x/sync/errgroup"
 )

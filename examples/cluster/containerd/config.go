@@ -1,6 +1,7 @@
 package containerd
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -25,6 +26,10 @@ type Config struct {
 	// Mirrors sends pulls of a registry elsewhere: host to URL, such as docker.io
 	// to http://127.0.0.1:40123.
 	Mirrors map[string]string
+	// Known lists the sandboxes and containers that the daemon knows, by id. With
+	// it, Start removes what an earlier daemon was killed in the middle of making.
+	// May be nil.
+	Known func(ctx context.Context, socket string) (map[string]bool, error)
 	// Log gets what happens to the daemon; silent when zero. The daemon's own log
 	// is in Root.
 	Log logr.Logger
@@ -54,6 +59,9 @@ func (c *Config) state() string {
 
 // configuration is understood by containerd 1.6 and up; 2.x converts it.
 //
+// netns_mounts_under_state_dir: the network namespaces of this daemon are told
+// from those of others, and `ip netns` does not mount anything over them.
+//
 // restrict_oom_score_adj: a daemon without CAP_SYS_RESOURCE cannot give a
 // sandbox a lower score than its own, and every sandbox would fail.
 var configuration = template.Must(template.New("config.toml").Parse(`version = 2
@@ -77,6 +85,7 @@ disabled_plugins = [
   stream_server_address = "127.0.0.1"
   stream_server_port = "0"
   tolerate_missing_hugetlb_controller = true
+  netns_mounts_under_state_dir = true
 
   [plugins."io.containerd.grpc.v1.cri".containerd]
     snapshotter = "overlayfs"
@@ -120,7 +129,26 @@ func (d *Daemon) writeConfig() error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(d.configFile(), []byte(text.String()), 0o600)
+	return errors.Join(
+		os.WriteFile(filepath.Join(d.config.state(), rootFile), []byte(d.config.Root), 0o600),
+		os.WriteFile(d.configFile(), []byte(text.String()), 0o600),
+	)
+}
+
+// rootFile is the file of a state directory that tells whose it is.
+const rootFile = "root"
+
+// Roots returns the Config.Root of each daemon that has a state directory on this
+// machine, whether it runs or not.
+func Roots() []string {
+	files, _ := filepath.Glob(filepath.Join(runDir, "*", rootFile)) // the pattern is well formed
+	var roots []string
+	for _, file := range files {
+		if root, err := os.ReadFile(file); err == nil && filepath.IsAbs(string(root)) {
+			roots = append(roots, string(root))
+		}
+	}
+	return roots
 }
 
 func (d *Daemon) certs() string      { return filepath.Join(d.config.Root, "certs.d") }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -25,6 +26,15 @@ const (
 // Daemon is one containerd.
 type Daemon struct {
 	config Config
+	// running is the process that Start found or made.
+	running process
+}
+
+// process is a containerd process.
+type process struct {
+	pid int
+	// exited is closed when it ends; nil where it is not a child of this process.
+	exited <-chan struct{}
 }
 
 // New checks config and starts nothing.
@@ -57,19 +67,37 @@ func (d *Daemon) Socket() string { return filepath.Join(d.config.state(), "conta
 // Start brings the daemon up and returns when its socket answers. A daemon of
 // the same root that is running already is kept.
 func (d *Daemon) Start(ctx context.Context) error {
-	if err := d.writeConfig(); err != nil {
+	if err := d.start(ctx); err != nil {
 		return fmt.Errorf("start containerd: %w", err)
+	}
+	return nil
+}
+
+func (d *Daemon) start(ctx context.Context) error {
+	if err := d.writeConfig(); err != nil {
+		return err
 	}
 	if pid := d.pid(); pid != 0 {
 		d.config.Log.Info("found containerd running", "pid", pid, "socket", d.Socket())
+		d.running = process{pid: pid}
 		return d.awaitSocket(ctx, pid, nil)
 	}
+	// Nothing is made while there is no daemon: what is there now is an earlier
+	// daemon's, which may have ended in the middle of making it.
+	before := d.leftovers(ctx)
 	pid, exited, err := d.spawn()
 	if err != nil {
-		return fmt.Errorf("start containerd: %w", err)
+		return err
 	}
+	d.running = process{pid: pid, exited: exited}
 	d.config.Log.V(1).Info("started containerd", "pid", pid, "socket", d.Socket())
-	return d.awaitSocket(ctx, pid, exited)
+	if err := d.awaitSocket(ctx, pid, exited); err != nil {
+		return err
+	}
+	if err := d.removeUnknown(ctx, before); err != nil {
+		d.config.Log.Error(err, "something of an earlier containerd is left")
+	}
+	return nil
 }
 
 // spawn starts the process in a session of its own, so that no signal meant
@@ -115,17 +143,26 @@ func (d *Daemon) awaitSocket(ctx context.Context, pid int, exited <-chan struct{
 
 // Stop ends the daemon, the shims it left, and unmounts what is under its
 // directories. It does nothing where there is nothing.
-func (d *Daemon) Stop(ctx context.Context) error {
+func (d *Daemon) Stop(ctx context.Context) error { return d.remove(ctx, end) }
+
+// Kill is Stop that asks no process to end: nothing has to answer for it.
+func (d *Daemon) Kill(ctx context.Context) error { return d.remove(ctx, kill) }
+
+func (d *Daemon) remove(ctx context.Context, end func(context.Context, int) error) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	var failed error
 	if pid := d.pid(); pid != 0 {
 		failed = end(ctx, pid)
 	}
-	for _, pid := range d.shims() {
-		failed = errors.Join(failed, end(ctx, pid))
+	shims := d.shims()
+	errs := make([]error, len(shims))
+	var group sync.WaitGroup
+	for i, shim := range shims {
+		group.Go(func() { errs[i] = end(ctx, shim.pid) })
 	}
-	failed = errors.Join(failed, unmountUnder(d.config.Root), unmountUnder(d.config.state()))
+	group.Wait()
+	failed = errors.Join(append(errs, failed, unmountUnder(d.config.Root), unmountUnder(d.config.state()))...)
 	if failed != nil {
 		return fmt.Errorf("stop containerd: %w", failed)
 	}
@@ -143,15 +180,21 @@ func (d *Daemon) pid() int {
 	return 0
 }
 
+// shim is the process that stands between the daemon and one sandbox.
+type shim struct {
+	pid int
+	id  string // of the sandbox
+}
+
 // shims returns the processes of this daemon's containers.
-func (d *Daemon) shims() []int {
-	var pids []int
+func (d *Daemon) shims() []shim {
+	var all []shim
 	for pid, arguments := range processes() {
 		if strings.HasPrefix(filepath.Base(arguments[0]), "containerd-shim") && has(arguments, "-address", d.Socket()) {
-			pids = append(pids, pid)
+			all = append(all, shim{pid: pid, id: value(arguments, "-id")})
 		}
 	}
-	return pids
+	return all
 }
 
 // lastLog returns the end of the daemon's log.

@@ -14,13 +14,18 @@ import (
 
 func daemon(t *testing.T, root string) *containerd.Daemon {
 	t.Helper()
-	if err := containerd.Available(); err != nil {
-		t.Skip(err)
-	}
-	d, err := containerd.New(containerd.Config{
+	return daemonWith(t, containerd.Config{
 		Root: root, CNIConf: filepath.Join(root, "net.d"), CNIBin: "/usr/lib/cni",
 		Mirrors: map[string]string{"docker.io": "http://127.0.0.1:1"},
 	})
+}
+
+func daemonWith(t *testing.T, config containerd.Config) *containerd.Daemon {
+	t.Helper()
+	if err := containerd.Available(); err != nil {
+		t.Skip(err)
+	}
+	d, err := containerd.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}

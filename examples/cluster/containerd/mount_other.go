@@ -2,5 +2,10 @@
 
 package containerd
 
-// unmountUnder has nothing to do where containerd cannot have run.
+// Nothing is mounted where containerd cannot have run.
+
 func unmountUnder(string) error { return nil }
+
+func mountsUnder(string) ([]string, error) { return nil, nil }
+
+func unmount([]string) error { return nil }

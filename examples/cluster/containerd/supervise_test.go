@@ -1,0 +1,180 @@
+//go:build linux
+
+package containerd_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/planekit/planekit/examples/cluster/containerd"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 2 * time.Minute
+
+// eventually asks until the answer is yes. Other processes cannot tell when.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(patience); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("not so: %s", what)
+		}
+	}
+}
+
+// pidOf returns the process of the daemon, by its configuration file.
+func pidOf(root string) int {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err == nil && strings.Contains(string(data), filepath.Join(root, "config.toml")) {
+			pid := 0
+			for _, digit := range filepath.Base(filepath.Dir(file)) {
+				pid = 10*pid + int(digit-'0')
+			}
+			return pid
+		}
+	}
+	return 0
+}
+
+// TestSupervise: a daemon that was killed is started again, also one that an
+// earlier process had started, and one that is stopped is not.
+func TestSupervise(t *testing.T) {
+	root := t.TempDir()
+	first := daemon(t, root)
+	if err := first.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, d := range map[string]*containerd.Daemon{"its own": first, "found": daemon(t, root)} {
+		if err := d.Start(t.Context()); err != nil {
+			t.Fatal(name, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			d.Supervise(ctx)
+		}()
+		for range 3 {
+			before := pidOf(root)
+			if err := syscall.Kill(before, syscall.SIGKILL); before == 0 || err != nil {
+				t.Fatalf("%s: kill %d: %v", name, before, err)
+			}
+			eventually(t, name+": it is started again", func() bool {
+				if pid := pidOf(root); pid == 0 || pid == before {
+					return false
+				}
+				connection, err := net.Dial("unix", d.Socket())
+				if err == nil {
+					connection.Close()
+				}
+				return err == nil
+			})
+		}
+		cancel()
+		<-ended
+	}
+	if err := first.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if pid := pidOf(root); pid != 0 {
+		t.Errorf("process %d runs after Stop", pid)
+	}
+}
+
+// TestStartRemovesLeftovers: what the daemon does not know is removed when it
+// starts, what it knows is kept.
+func TestStartRemovesLeftovers(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("mounts need root")
+	}
+	root := t.TempDir()
+	unknown, known := strings.Repeat("ab", 32), strings.Repeat("cd", 32)
+	d := daemonWith(t, containerd.Config{
+		Root: root, CNIConf: filepath.Join(root, "net.d"), CNIBin: "/usr/lib/cni",
+		Known: func(context.Context, string) (map[string]bool, error) { return map[string]bool{known: true}, nil },
+	})
+	state := filepath.Dir(d.Socket())
+	mountOf := func(id string) string {
+		return filepath.Join(state, "test", id, "shm")
+	}
+	bundleOf := func(id string) string {
+		return filepath.Join(root, "io.containerd.runtime.v2.task/k8s.io", id)
+	}
+	shims := map[string]*exec.Cmd{}
+	for _, id := range []string{unknown, known} {
+		for _, dir := range []string{mountOf(id), bundleOf(id)} {
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := syscall.Mount("tmpfs", mountOf(id), "tmpfs", 0, "size=4k"); err != nil {
+			t.Fatal(err)
+		}
+		shim := &exec.Cmd{Path: "/bin/sh", Args: []string{"containerd-shim-test", "-c", "read line", "-address", d.Socket(), "-id", id}}
+		stdin, err := shim.StdinPipe() // never written: it waits
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stdin.Close()
+		if err := shim.Start(); err != nil {
+			t.Fatal(err)
+		}
+		shims[id] = shim
+	}
+	namespace := leftNamespace(t, filepath.Join(state, "io.containerd.grpc.v1.cri/netns"))
+	if err := d.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(namespace); !os.IsNotExist(err) {
+		t.Errorf("the network namespace: %v", err)
+	}
+	if err := shims[unknown].Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("the unknown shim: %v", err)
+	}
+	if err := syscall.Kill(shims[known].Process.Pid, 0); err != nil {
+		t.Errorf("the known shim: %v", err)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(mounts), mountOf(unknown)) || !strings.Contains(string(mounts), mountOf(known)) {
+		t.Error("the wrong mount was removed, or none")
+	}
+	if _, err := os.Stat(bundleOf(unknown)); !os.IsNotExist(err) {
+		t.Errorf("the unknown bundle: %v", err)
+	}
+	if err := d.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := shims[known].Wait(); err == nil {
+		t.Error("a shim outlasts Kill")
+	}
+}
+
+// leftNamespace makes a network namespace that no process is in, mounted at a
+// file in dir, and returns the file.
+func leftNamespace(t *testing.T, dir string) string {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "cni-left")
+	if err := os.WriteFile(file, nil, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	script := exec.Command("unshare", "--net", "mount", "--bind", "/proc/self/ns/net", file)
+	if out, err := script.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return file
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/reconcile/controllers"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// The controllers of replicas beside those of Deployments, and of budgets over
+// them.
+
+func (m *manager) replicationController() (runner, error) {
+	return controllers.NewReplicationController(controllers.ReplicationControllerConfig{
+		ReplicationControllers: m.copies.replications,
+		Pods:                   m.copies.pods,
+		PodsByController:       m.podsByController,
+		Status:                 typed.ReplicationControllers(m.api),
+		Writer:                 typed.Pods(m.api),
+		Events:                 m.events,
+		Workers:                m.workersOf("concurrent-rc-syncs"),
+		Log:                    m.log,
+	})
+}
+
+func (m *manager) disruption() (runner, error) {
+	return controllers.NewDisruption(controllers.DisruptionConfig{
+		Budgets:                m.copies.budgets,
+		Pods:                   m.copies.pods,
+		Deployments:            m.copies.deployments,
+		ReplicaSets:            m.copies.replicaSets,
+		ReplicationControllers: m.copies.replications,
+		BudgetsByNamespace:     m.budgetsByNamespace,
+		PodsByNamespace:        m.podsByNamespace,
+		Status:                 typed.PodDisruptionBudgets(m.api),
+		PodStatus:              typed.Pods(m.api),
+		Scales:                 scales{m.api},
+		Events:                 m.events,
+		Log:                    m.log,
+	})
+}
+
+// scales reads the scale subresource of any kind that the server has.
+type scales struct{ api *client.Client }
+
+func (s scales) ReadScale(ctx context.Context, namespace string, owner *metav1.OwnerReference) (*autoscalingv1.Scale, error) {
+	version, err := schema.ParseGroupVersion(owner.APIVersion)
+	if err != nil {
+		return nil, err
+	}
+	path := "/apis/" + version.String()
+	if version.Group == "" {
+		path = "/api/" + version.Version
+	}
+	var served metav1.APIResourceList
+	if err := s.get(ctx, path, &served); err != nil {
+		return nil, fmt.Errorf("discover %s: %s", path, err) // that the group is not there is not that the object is not
+	}
+	of := func(match func(metav1.APIResource) bool) int { return slices.IndexFunc(served.APIResources, match) }
+	at := of(func(r metav1.APIResource) bool { return r.Kind == owner.Kind && !strings.Contains(r.Name, "/") })
+	if at < 0 {
+		return nil, fmt.Errorf("no matches for kind %q in version %q", owner.Kind, owner.APIVersion)
+	}
+	plural := served.APIResources[at].Name
+	if of(func(r metav1.APIResource) bool { return r.Name == plural+"/scale" && r.Kind == "Scale" }) < 0 {
+		return nil, fmt.Errorf("%s does not implement the scale subresource", schema.GroupResource{Group: version.Group, Resource: plural})
+	}
+	scale := &autoscalingv1.Scale{}
+	return scale, s.get(ctx, path+"/namespaces/"+url.PathEscape(namespace)+"/"+plural+"/"+url.PathEscape(owner.Name)+"/scale", scale)
+}
+
+func (s scales) get(ctx context.Context, path string, into any) error {
+	response, err := s.api.Do(ctx, client.Request{Path: path})
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(response.Body, into)
+}

@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/planekit/planekit/storage/etcdstore"
+	"github.com/planekit/planekit/storage/etcdstore/embedded"
+	"github.com/spf13/cobra"
+)
+
+// snapshotSocket, in the data directory, is where a running cluster gives snapshots of
+// its embedded etcd to the owner of the directory.
+const snapshotSocket = "snapshot.sock"
+
+// serveSnapshots answers at the socket until ctx is done.
+func (c *cluster) serveSnapshots(server *embedded.Server) error {
+	path := c.dir.join(snapshotSocket)
+	// A process that was killed leaves it; the directory is locked by this one.
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	short, done, err := shortPath(path)
+	if err != nil {
+		return err
+	}
+	defer done()
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: short, Net: "unix"})
+	if err != nil {
+		return err
+	}
+	listener.SetUnlinkOnClose(false) // by a path that is valid only now
+	if err := os.Chmod(path, 0o600); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := server.Snapshot(r.Context(), w); err != nil {
+			c.log.Error(err, "a snapshot broke off")
+			panic(http.ErrAbortHandler) // what was sent must not look whole
+		}
+	})
+	web := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	c.stack.start("snapshots", func(ctx context.Context) error {
+		ended := make(chan error, 1)
+		go func() { ended <- web.Serve(listener) }()
+		select {
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+		}
+		err := web.Close() // which ends snapshots whose reader is slow
+		<-ended
+		return errors.Join(err, os.RemoveAll(path))
+	})
+	return nil
+}
+
+// shortPath returns a path to the same file that fits into the address of a socket,
+// however long that of its directory is.
+func shortPath(path string) (short string, done func(), err error) {
+	if runtime.GOOS != "linux" {
+		return path, func() {}, nil
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return "", nil, err
+	}
+	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)), func() { dir.Close() }, nil
+}
+
+// snapshotCommand is `cluster snapshot`.
+func snapshotCommand() *cobra.Command {
+	c := &cobra.Command{Use: "snapshot", Short: "Save, restore and describe snapshots of the cluster's etcd"}
+	var o options
+	save := &cobra.Command{
+		Use: "save FILE", Short: "Write a snapshot of a cluster that runs, or is stopped, to a file", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx := c.Context()
+			if err := saveSnapshot(ctx, &o, args[0]); err != nil {
+				return fmt.Errorf("snapshot save: %w", err)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "Snapshot saved at %s\n", args[0])
+			return nil
+		},
+	}
+	o.addSnapshot(save.Flags())
+	var dir string
+	restore := &cobra.Command{
+		Use: "restore FILE", Short: "Make the etcd of a new data directory from a snapshot", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			status, err := embedded.Restore(args[0], filepath.Join(dir, "etcd"))
+			if err != nil {
+				return fmt.Errorf("snapshot restore: %w", err)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "Restored revision %d to %s; revisions go on after %d\n",
+				status.Revision, filepath.Join(dir, "etcd"), status.Revision+embedded.RevisionGap)
+			return nil
+		},
+	}
+	restore.Flags().StringVar(&dir, "data-dir", ".planekit", "directory for everything the cluster keeps")
+	var form string
+	status := &cobra.Command{
+		Use: "status FILE", Short: "Verify a snapshot and describe it", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			status, err := embedded.Status(args[0])
+			if err != nil {
+				return fmt.Errorf("snapshot status: %w", err)
+			}
+			return writeStatus(c.OutOrStdout(), form, status)
+		},
+	}
+	status.Flags().StringVarP(&form, "write-out", "w", "simple", "simple, table or json")
+	c.AddCommand(save, restore, status)
+	return c
+}
+
+// writeStatus writes what etcdutl does.
+func writeStatus(w io.Writer, form string, s embedded.SnapshotStatus) error {
+	row := []string{fmt.Sprintf("%x", s.Hash), fmt.Sprint(s.Revision), fmt.Sprint(s.TotalKeys), humanSize(s.TotalSize), s.Version}
+	switch form {
+	case "json":
+		return json.NewEncoder(w).Encode(s)
+	case "table":
+		table := tabwriter.NewWriter(w, 0, 0, 1, ' ', tabwriter.Debug|tabwriter.AlignRight)
+		fmt.Fprintln(table, "HASH\tREVISION\tTOTAL KEYS\tTOTAL SIZE\tVERSION\t")
+		fmt.Fprintln(table, strings.Join(row, "\t")+"\t")
+		return table.Flush()
+	case "simple":
+		_, err := fmt.Fprintln(w, strings.Join(row, ", "))
+		return err
+	}
+	return fmt.Errorf("--write-out must be simple, table or json, not %q", form)
+}
+
+// humanSize is a size as etcdutl has it: decimal, with two digits at least.
+func humanSize(n int64) string {
+	size, unit := float64(n), 0
+	for ; size >= 1000 && unit < 4; unit++ {
+		size /= 1000
+	}
+	name := [...]string{"B", "kB", "MB", "GB", "TB"}[unit]
+	if unit == 0 || size >= 10 {
+		return fmt.Sprintf("%.0f %s", size, name)
+	}
+	return fmt.Sprintf("%.1f %s", size, name)
+}
+
+// saveSnapshot writes a snapshot to a file that is whole or does not exist.
+func saveSnapshot(ctx context.Context, o *options, file string) error {
+	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // there is none once it was renamed
+	err = takeSnapshot(ctx, o, f)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	// It has its sum at its end, so one that broke off is noticed.
+	if _, err := embedded.Status(f.Name()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), file)
+}
+
+// takeSnapshot asks whoever has the data: an external etcd, the cluster that runs on the
+// data directory, or, where none does, an etcd that is started for it.
+func takeSnapshot(ctx context.Context, o *options, w io.Writer) error {
+	if len(o.etcdServers) > 0 {
+		return o.dialSnapshot(ctx, w)
+	}
+	if _, err := os.Stat(filepath.Join(o.dataDir, "etcd")); err != nil {
+		return err
+	}
+	err := askSnapshot(ctx, filepath.Join(o.dataDir, snapshotSocket), w)
+	if err == nil || !errors.Is(err, errNoCluster) {
+		return err
+	}
+	dir, err := openDataDir(o.dataDir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(stoppedSnapshot(ctx, dir.join("etcd"), w), dir.close())
+}
+
+var errNoCluster = errors.New("no cluster runs on the data directory")
+
+// askSnapshot reads a snapshot from a cluster that runs.
+func askSnapshot(ctx context.Context, socket string, w io.Writer) error {
+	short, done, err := shortPath(socket)
+	if err != nil {
+		return err
+	}
+	defer done()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", short)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNoCluster, err)
+	}
+	defer conn.Close()
+	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }}
+	defer transport.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://cluster/", nil)
+	if err != nil {
+		return err
+	}
+	answer, err := transport.RoundTrip(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("the cluster answers %s", answer.Status)
+	}
+	_, err = io.Copy(w, answer.Body)
+	return err
+}
+
+// stoppedSnapshot starts an etcd on dir for as long as it takes: what was acknowledged
+// may be in its log alone.
+func stoppedSnapshot(ctx context.Context, dir string, w io.Writer) error {
+	server, err := embedded.New(embedded.Config{Dir: dir})
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(running) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-server.Ready():
+	}
+	err = server.Snapshot(ctx, w)
+	stop()
+	return errors.Join(err, <-ended)
+}
+
+// dialSnapshot reads a snapshot from an external etcd.
+func (o *options) dialSnapshot(ctx context.Context, w io.Writer) error {
+	config, err := o.etcdTLS()
+	if err != nil {
+		return err
+	}
+	client, err := etcdstore.Dial(ctx, etcdstore.DialConfig{Endpoints: o.etcdServers, TLS: config})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	answer, err := client.SnapshotWithVersion(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, answer.Snapshot)
+	return errors.Join(err, answer.Snapshot.Close())
+}
