@@ -33,7 +33,7 @@ func TestConvergence(t *testing.T) {
 			client: "kube-controller-manager", shows: "our controllers over our API server make of the same manifests what it makes over a stock kube-apiserver",
 		},
 	}
-	scenarios := slices.Concat(convergence.Deployments(), convergence.Jobs(), convergence.Others(), convergence.Mirrors())
+	scenarios := slices.Concat(convergence.Deployments(), convergence.Jobs(), convergence.Others(), convergence.Mirrors(), convergence.Replications())
 	var reference []convergence.Played
 	for _, side := range sides {
 		t.Run(side.name, func(t *testing.T) {

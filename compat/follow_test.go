@@ -236,12 +236,7 @@ func followByInformer(t *testing.T, config *rest.Config, wrap func(http.RoundTri
 	if err != nil {
 		t.Fatal(err)
 	}
-	copied, err := informer.New(informer.Config[*corev1.ConfigMap]{
-		Source:   typed.ConfigMaps(api).Where("default", "", ""),
-		Key:      func(m *corev1.ConfigMap) string { return m.Namespace + "/" + m.Name },
-		Revision: func(m *corev1.ConfigMap) string { return m.ResourceVersion },
-		UID:      func(m *corev1.ConfigMap) string { return string(m.UID) },
-	})
+	copied, err := informer.New(informer.ObjectConfig(typed.ConfigMaps(api).Where("default", "", "")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,14 +44,10 @@ func serveInitializers(t *testing.T) *apiservertest.Server {
 		t.Fatal(err)
 	}
 	type configuration = initializers.InitializerConfiguration
-	copied, err := informer.New(informer.Config[*configuration]{
-		Source: client.For(api, client.Type[*configuration]{
-			Group: initializers.GroupName, Version: initializers.Version, Kind: "InitializerConfiguration", Plural: "initializerconfigurations",
-			New: func() *configuration { return &configuration{} },
-		}),
-		Key:      func(c *configuration) string { return c.Name },
-		Revision: func(c *configuration) string { return c.ResourceVersion },
-	})
+	copied, err := informer.New(informer.ObjectConfig(client.For(api, client.Type[*configuration]{
+		Group: initializers.GroupName, Version: initializers.Version, Kind: "InitializerConfiguration", Plural: "initializerconfigurations",
+		New: func() *configuration { return &configuration{} },
+	})))
 	if err != nil {
 		t.Fatal(err)
 	}

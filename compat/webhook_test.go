@@ -143,7 +143,7 @@ func serveWebhooks(t *testing.T) *apiservertest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	namespaces, mutating, validating := copyOf(t, typed.Namespaces(api)), copyOf(t, typed.MutatingWebhookConfigurations(api)), copyOf(t, typed.ValidatingWebhookConfigurations(api))
+	namespaces, mutating, validating := newCache(t, typed.Namespaces(api)), newCache(t, typed.MutatingWebhookConfigurations(api)), newCache(t, typed.ValidatingWebhookConfigurations(api))
 	plugin, err := webhook.New(webhook.Config{
 		Mutating: mutating, Validating: validating, Namespaces: namespaces, Compile: conditions.Compile,
 		Lookup: func(ctx context.Context, name string) (*corev1.Namespace, error) {
@@ -176,11 +176,9 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func copyOf[T client.Object](t *testing.T, source informer.Source[T]) *informer.Informer[T] {
+func newCache[T client.Object](t *testing.T, source informer.Source[T]) *informer.Informer[T] {
 	t.Helper()
-	made, err := informer.New(informer.Config[T]{
-		Source: source, Key: func(o T) string { return o.GetName() }, Revision: func(o T) string { return o.GetResourceVersion() },
-	})
+	made, err := informer.New(informer.ObjectConfig(source))
 	if err != nil {
 		t.Fatal(err)
 	}

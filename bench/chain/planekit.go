@@ -52,10 +52,10 @@ func newPlanekit(ctx context.Context, w *world) (*planekitSide, error) {
 		return nil, err
 	}
 	roles, err := rbac.New(rbac.Config{
-		Roles:               copyOf(ctx, w.roles),
-		RoleBindings:        copyOf(ctx, w.roleBindings),
-		ClusterRoles:        copyOf(ctx, w.clusterRoles),
-		ClusterRoleBindings: copyOf(ctx, w.clusterRoleBindings),
+		Roles:               runCache(ctx, w.roles),
+		RoleBindings:        runCache(ctx, w.roleBindings),
+		ClusterRoles:        runCache(ctx, w.clusterRoles),
+		ClusterRoleBindings: runCache(ctx, w.clusterRoleBindings),
 	})
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func newPlanekit(ctx context.Context, w *world) (*planekitSide, error) {
 
 // table is the plugins that are compared.
 func table(ctx context.Context, w *world) []plugins.Plugin {
-	namespaces, accounts, classes := copyOf(ctx, w.namespaces), copyOf(ctx, w.accounts), copyOf(ctx, w.classes)
+	namespaces, accounts, classes := runCache(ctx, w.namespaces), runCache(ctx, w.accounts), runCache(ctx, w.classes)
 	limits, quotas := byNamespace(ctx, w.limits), byNamespace(ctx, w.quotas)
 	return []plugins.Plugin{
 		{Name: "NamespaceLifecycle", New: func([]byte) (any, error) {
@@ -116,16 +116,16 @@ func (noQuotas) UpdateStatus(context.Context, *corev1.ResourceQuota) (*corev1.Re
 	return nil, errLookup
 }
 
-// copyOf is a local copy of objects.
-func copyOf[T metav1.Object](ctx context.Context, objects []T) *informer.Informer[T] {
-	inf := newCopy(objects)
+// runCache returns a running cache of objects.
+func runCache[T metav1.Object](ctx context.Context, objects []T) *informer.Informer[T] {
+	inf := newCache(objects)
 	start(ctx, inf)
 	return inf
 }
 
-// byNamespace is a local copy of objects, by namespace.
+// byNamespace returns the index of a running cache of objects by namespace.
 func byNamespace[T metav1.Object](ctx context.Context, objects []T) *informer.Index[string, T] {
-	inf := newCopy(objects)
+	inf := newCache(objects)
 	index := informer.NewIndex(inf, func(o T) []string { return []string{o.GetNamespace()} })
 	start(ctx, inf)
 	return index
@@ -136,17 +136,10 @@ func start[T any](ctx context.Context, inf *informer.Informer[T]) {
 	<-inf.Synced()
 }
 
-func newCopy[T metav1.Object](objects []T) *informer.Informer[T] {
-	inf, err := informer.New(informer.Config[T]{
-		Source: fixed[T](objects),
-		Key: func(o T) string {
-			if ns := o.GetNamespace(); ns != "" {
-				return ns + "/" + o.GetName()
-			}
-			return o.GetName()
-		},
-		Revision: func(T) string { return "1" },
-	})
+func newCache[T metav1.Object](objects []T) *informer.Informer[T] {
+	config := informer.ObjectConfig(fixed[T](objects))
+	config.Revision = func(T) string { return "1" }
+	inf, err := informer.New(config)
 	if err != nil {
 		panic(err)
 	}

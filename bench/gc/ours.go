@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/planekit/planekit/informer"
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile/controllers"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -15,18 +16,13 @@ func ours(ctx context.Context, s *stock) (func(context.Context), error) {
 		kind    schema.GroupVersionKind
 		objects []*partial
 	}{{podKind, s.pods}, {setKind, s.sets}} {
-		copied, err := informer.New(informer.Config[*partial]{
-			Source:   source(of.objects),
-			Key:      func(o *partial) string { return o.Namespace + "/" + o.Name },
-			Revision: func(o *partial) string { return o.ResourceVersion },
-			UID:      func(o *partial) string { return string(o.UID) },
-		})
+		copied, err := informer.New(informer.ObjectConfig(source(of.objects)))
 		if err != nil {
 			return nil, err
 		}
 		go func() { _ = copied.Run(ctx) }()
 		<-copied.Synced()
-		kinds = append(kinds, controllers.NewGarbageKind(of.kind, true, controllers.Cache[*partial](copied), controllers.GarbageWriter[*partial](resource{s, of.kind})))
+		kinds = append(kinds, controllers.NewGarbageKind(of.kind, true, localcache.Cache[*partial](copied), controllers.GarbageWriter[*partial](resource{s, of.kind})))
 	}
 	collector, err := controllers.NewGarbage(controllers.GarbageConfig{Kinds: kinds})
 	if err != nil {

@@ -55,6 +55,16 @@ func (p *Process) Stop() error {
 	}
 }
 
+// End kills the program and waits for its end.
+func (p *Process) End() error {
+	if err := p.Process.Kill(); err != nil {
+		return err
+	}
+	<-p.ended
+	p.ended <- errors.New("killed") // for Stop
+	return nil
+}
+
 // Resident is the memory of the program in MiB.
 func (p *Process) Resident() (float64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))

@@ -3,12 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"iter"
-	"slices"
 
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
 	planekit "github.com/planekit/planekit/authz/rbac"
+	"github.com/planekit/planekit/localcache"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	stockuser "k8s.io/apiserver/pkg/authentication/user"
@@ -27,8 +26,8 @@ type sides struct {
 
 func newSides(p planekit.Policy) (*sides, error) {
 	own, err := planekit.New(planekit.Config{
-		Roles: fixed[*rbacv1.Role](p.Roles), RoleBindings: fixed[*rbacv1.RoleBinding](p.RoleBindings),
-		ClusterRoles: fixed[*rbacv1.ClusterRole](p.ClusterRoles), ClusterRoleBindings: fixed[*rbacv1.ClusterRoleBinding](p.ClusterRoleBindings),
+		Roles: localcache.NewMap(p.Roles...), RoleBindings: localcache.NewMap(p.RoleBindings...),
+		ClusterRoles: localcache.NewMap(p.ClusterRoles...), ClusterRoleBindings: localcache.NewMap(p.ClusterRoleBindings...),
 	})
 	if err != nil {
 		return nil, err
@@ -58,25 +57,6 @@ func indexer[T any](objects []T) cache.Indexer {
 		}
 	}
 	return i
-}
-
-// fixed is a local copy that never changes.
-type fixed[T any] []T
-
-func (f fixed[T]) All() iter.Seq[T] { return slices.Values(f) }
-
-func (f fixed[T]) Synced() <-chan struct{} {
-	synced := make(chan struct{})
-	close(synced)
-	return synced
-}
-
-func (f fixed[T]) Subscribe(handle func(old, new T)) (stop func()) {
-	var none T
-	for _, o := range f {
-		handle(none, o)
-	}
-	return func() {}
 }
 
 func forStock(a authz.Attributes) authorizer.Attributes {

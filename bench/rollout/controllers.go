@@ -17,15 +17,15 @@ func newControllers(api *client.Client) ([]controllers.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	deployments, err := copyOf(typed.Deployments(api))
+	deployments, err := informer.New(informer.ObjectConfig(typed.Deployments(api)))
 	if err != nil {
 		return nil, err
 	}
-	sets, err := copyOf(typed.ReplicaSets(api))
+	sets, err := informer.New(informer.ObjectConfig(typed.ReplicaSets(api)))
 	if err != nil {
 		return nil, err
 	}
-	pods, err := copyOf(typed.Pods(api))
+	pods, err := informer.New(informer.ObjectConfig(typed.Pods(api)))
 	if err != nil {
 		return nil, err
 	}
@@ -54,13 +54,4 @@ func newControllers(api *client.Client) ([]controllers.Runner, error) {
 		return nil, err
 	}
 	return []controllers.Runner{recorder, deployments, sets, pods, deployment, set, garbage}, nil
-}
-
-func copyOf[T client.Object](source informer.Source[T]) (*informer.Informer[T], error) {
-	return informer.New(informer.Config[T]{
-		Source:   source,
-		Key:      func(object T) string { return object.GetNamespace() + "/" + object.GetName() },
-		Revision: func(object T) string { return object.GetResourceVersion() },
-		UID:      func(object T) string { return string(object.GetUID()) },
-	})
 }

@@ -26,6 +26,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -49,6 +50,8 @@ type ours struct {
 	quotas          *informer.Informer[*corev1.ResourceQuota]
 	deployments     *informer.Informer[*appsv1.Deployment]
 	replicaSets     *informer.Informer[*appsv1.ReplicaSet]
+	replications    *informer.Informer[*corev1.ReplicationController]
+	budgets         *informer.Informer[*policyv1.PodDisruptionBudget]
 	jobs            *informer.Informer[*batchv1.Job]
 	clusterRoles    *informer.Informer[*rbacv1.ClusterRole]
 	nodes           *informer.Informer[*corev1.Node]
@@ -83,20 +86,22 @@ func OurControllers(t testing.TB, path string) {
 
 func (o *ours) copy() {
 	p, api := &o.parts, o.api
-	o.namespaces = copyOf(p, typed.Namespaces(api))
-	o.pods = copyOf(p, typed.Pods(api))
-	o.configMaps = copyOf(p, typed.ConfigMaps(api))
-	o.secrets = copyOf(p, typed.Secrets(api))
-	o.accounts = copyOf(p, typed.ServiceAccounts(api))
-	o.services = copyOf(p, typed.Services(api))
-	o.endpoints = copyOf(p, typed.Endpoints(api))
-	o.endpointSlices = copyOf(p, typed.EndpointSlices(api))
-	o.quotas = copyOf(p, typed.ResourceQuotas(api))
-	o.deployments = copyOf(p, typed.Deployments(api))
-	o.replicaSets = copyOf(p, typed.ReplicaSets(api))
-	o.jobs = copyOf(p, typed.Jobs(api))
-	o.clusterRoles = copyOf(p, typed.ClusterRoles(api))
-	o.nodes = copyOf(p, typed.Nodes(api))
+	o.namespaces = newCache(p, typed.Namespaces(api))
+	o.pods = newCache(p, typed.Pods(api))
+	o.configMaps = newCache(p, typed.ConfigMaps(api))
+	o.secrets = newCache(p, typed.Secrets(api))
+	o.accounts = newCache(p, typed.ServiceAccounts(api))
+	o.services = newCache(p, typed.Services(api))
+	o.endpoints = newCache(p, typed.Endpoints(api))
+	o.endpointSlices = newCache(p, typed.EndpointSlices(api))
+	o.quotas = newCache(p, typed.ResourceQuotas(api))
+	o.deployments = newCache(p, typed.Deployments(api))
+	o.replicaSets = newCache(p, typed.ReplicaSets(api))
+	o.replications = newCache(p, typed.ReplicationControllers(api))
+	o.budgets = newCache(p, typed.PodDisruptionBudgets(api))
+	o.jobs = newCache(p, typed.Jobs(api))
+	o.clusterRoles = newCache(p, typed.ClusterRoles(api))
+	o.nodes = newCache(p, typed.Nodes(api))
 	o.podsBy = informer.NewIndex(o.pods, controllers.ByController[*corev1.Pod])
 	o.replicaSetsByID = informer.NewIndex(o.replicaSets, controllers.ByController[*appsv1.ReplicaSet])
 }
@@ -129,6 +134,18 @@ func (o *ours) workloads() {
 		ReplicaSets: o.replicaSets, Pods: o.pods, PodsByController: o.podsBy,
 		Status: typed.ReplicaSets(o.api), Writer: typed.Pods(o.api),
 		Events: o.recorder("replicaset-controller"), Log: o.log,
+	}))
+	o.add(controllers.NewReplicationController(controllers.ReplicationControllerConfig{
+		ReplicationControllers: o.replications, Pods: o.pods, PodsByController: o.podsBy,
+		Status: typed.ReplicationControllers(o.api), Writer: typed.Pods(o.api),
+		Events: o.recorder("replication-controller"), Log: o.log,
+	}))
+	o.add(controllers.NewDisruption(controllers.DisruptionConfig{
+		Budgets: o.budgets, Pods: o.pods, Deployments: o.deployments, ReplicaSets: o.replicaSets, ReplicationControllers: o.replications,
+		BudgetsByNamespace: informer.NewIndex(o.budgets, controllers.ByNamespace[*policyv1.PodDisruptionBudget]),
+		PodsByNamespace:    informer.NewIndex(o.pods, controllers.ByNamespace[*corev1.Pod]),
+		Status:             typed.PodDisruptionBudgets(o.api), PodStatus: typed.Pods(o.api),
+		Events: o.recorder("controllermanager"), Log: o.log,
 	}))
 	o.add(controllers.NewJob(controllers.JobConfig{
 		Jobs: o.jobs, Pods: o.pods, PodsByController: o.podsBy,
@@ -166,6 +183,7 @@ func (o *ours) housekeeping() {
 		Kinds: []controllers.GarbageKind{
 			controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("Deployment"), true, o.deployments, typed.Deployments(o.api)),
 			controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, o.replicaSets, typed.ReplicaSets(o.api)),
+			controllers.NewGarbageKind(core.WithKind("ReplicationController"), true, o.replications, typed.ReplicationControllers(o.api)),
 			controllers.NewGarbageKind(batchv1.SchemeGroupVersion.WithKind("Job"), true, o.jobs, typed.Jobs(o.api)),
 			controllers.NewGarbageKind(core.WithKind("Pod"), true, o.pods, typed.Pods(o.api)),
 			controllers.NewGarbageKind(core.WithKind("ConfigMap"), true, o.configMaps, typed.ConfigMaps(o.api)),
@@ -207,7 +225,7 @@ func (o *ours) housekeeping() {
 
 // contents delete what a namespace contains, makers of others first, events last.
 func (o *ours) contents() []controllers.NamespaceContent {
-	order := []string{"deployments", "replicasets", "jobs", "pods", "", "events"} // all others in the middle
+	order := []string{"deployments", "replicationcontrollers", "replicasets", "jobs", "pods", "", "events"} // all others in the middle
 	rank := func(r apiserver.Resource) int {
 		if i := slices.Index(order, r.Plural); i >= 0 {
 			return i

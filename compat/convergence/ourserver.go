@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/admission/defaulttolerations"
 	"github.com/planekit/planekit/admission/lifecycle"
@@ -63,18 +62,18 @@ func OurServer(t testing.TB) string {
 // admit makes the plugins, in kube-apiserver's order.
 func admit(t testing.TB, api *client.Client, copies *parts) apiserver.Admission {
 	t.Helper()
-	quotas := copyOf(copies, typed.ResourceQuotas(api))
+	quotas := newCache(copies, typed.ResourceQuotas(api))
 	life, err1 := lifecycle.New(lifecycle.Config{
-		Namespaces: copyOf(copies, typed.Namespaces(api)),
+		Namespaces: newCache(copies, typed.Namespaces(api)),
 		Lookup: func(ctx context.Context, name string) (*corev1.Namespace, error) {
 			return typed.Namespaces(api).Get(ctx, "", name)
 		},
 	})
 	account, err2 := serviceaccount.New(serviceaccount.Config{
-		Accounts: copyOf(copies, typed.ServiceAccounts(api)), Lookup: typed.ServiceAccounts(api).Get,
+		Accounts: newCache(copies, typed.ServiceAccounts(api)), Lookup: typed.ServiceAccounts(api).Get,
 	})
 	classes, err3 := priority.New(priority.Config{
-		Classes: copyOf(copies, typed.PriorityClasses(api)),
+		Classes: newCache(copies, typed.PriorityClasses(api)),
 		Lookup: func(ctx context.Context, name string) (*schedulingv1.PriorityClass, error) {
 			return typed.PriorityClasses(api).Get(ctx, "", name)
 		},
@@ -134,21 +133,10 @@ func (p *parts) start() {
 	p.runs = nil
 }
 
-// copyOf makes a local copy of what source has, a part of p.
-func copyOf[T client.Object](p *parts, source informer.Source[T]) *informer.Informer[T] {
+// newCache returns the cache of what source has, which p runs.
+func newCache[T client.Object](p *parts, source informer.Source[T]) *informer.Informer[T] {
 	p.t.Helper()
-	made, err := informer.New(informer.Config[T]{
-		Source: source,
-		Key: func(object T) string {
-			if namespace := object.GetNamespace(); namespace != "" {
-				return namespace + "/" + object.GetName()
-			}
-			return object.GetName()
-		},
-		Revision: func(object T) string { return object.GetResourceVersion() },
-		UID:      func(object T) string { return string(object.GetUID()) },
-		Log:      logr.Discard(),
-	})
+	made, err := informer.New(informer.ObjectConfig(source))
 	if err != nil {
 		p.t.Fatal(err)
 	}

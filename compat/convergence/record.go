@@ -27,11 +27,13 @@ var kinds = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "serviceaccounts"},
 	{Version: "v1", Resource: "resourcequotas"},
 	{Version: "v1", Resource: "persistentvolumeclaims"},
+	{Version: "v1", Resource: "replicationcontrollers"},
 	{Version: "v1", Resource: "events"},
 	{Group: "apps", Version: "v1", Resource: "deployments"},
 	{Group: "apps", Version: "v1", Resource: "replicasets"},
 	{Group: "batch", Version: "v1", Resource: "jobs"},
 	{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"},
+	{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
 }
 

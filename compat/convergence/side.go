@@ -21,7 +21,7 @@ var Authority string
 // StockControllers are the controllers of kube-controller-manager that have one of
 // ours beside them.
 var StockControllers = []string{
-	"deployment-controller", "replicaset-controller", "job-controller", "ttl-after-finished-controller",
+	"deployment-controller", "replicaset-controller", "replicationcontroller-controller", "disruption-controller", "job-controller", "ttl-after-finished-controller",
 	"garbage-collector-controller", "namespace-controller", "serviceaccount-controller", "serviceaccount-token-controller",
 	"root-ca-certificate-publisher-controller", "endpoints-controller", "endpointslice-controller",
 	"endpointslice-mirroring-controller", "resourcequota-controller", "clusterrole-aggregation-controller",

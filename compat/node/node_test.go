@@ -12,6 +12,7 @@ import (
 	planekitnode "github.com/planekit/planekit/authz/node"
 	planekit "github.com/planekit/planekit/authz/rbac"
 	"github.com/planekit/planekit/internal/requirement"
+	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -23,25 +24,30 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// feed is an informer that reports what it is told.
-type feed[T any] struct{ handlers chan func(old, new T) }
-
-func newFeed[T any]() *feed[T] { return &feed[T]{make(chan func(old, new T), 1)} }
-
-func (f *feed[T]) Subscribe(handle func(old, new T)) (stop func()) {
-	f.handlers <- handle
-	return func() {}
+// feed is a cache that tells when it has been subscribed to.
+type feed[T localcache.Object] struct {
+	*localcache.Map[T]
+	ready chan struct{}
 }
 
-// nodes are both node authorizers, and how to tell both of a change.
+func newFeed[T localcache.Object]() *feed[T] {
+	return &feed[T]{localcache.NewMap[T](), make(chan struct{})}
+}
+
+func (f *feed[T]) Subscribe(handle func(old, new T)) (stop func()) {
+	defer close(f.ready)
+	return f.Map.Subscribe(handle)
+}
+
+// nodes are both node authorizers, and what planekit's follows.
 type nodes struct {
-	own        *planekitnode.Authorizer
-	stock      *node.NodeAuthorizer
-	graph      *node.Graph
-	pod        func(old, new *corev1.Pod)
-	volume     func(old, new *corev1.PersistentVolume)
-	attachment func(old, new *storagev1.VolumeAttachment)
-	slice      func(old, new *resourcev1.ResourceSlice)
+	own         *planekitnode.Authorizer
+	stock       *node.NodeAuthorizer
+	graph       *node.Graph
+	pods        *feed[*corev1.Pod]
+	volumes     *feed[*corev1.PersistentVolume]
+	attachments *feed[*storagev1.VolumeAttachment]
+	slices      *feed[*resourcev1.ResourceSlice]
 }
 
 func newNodes(t *testing.T) *nodes {
@@ -55,9 +61,12 @@ func newNodes(t *testing.T) *nodes {
 	done := make(chan error, 1)
 	go func() { done <- own.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
+	for _, ready := range []chan struct{}{pods.ready, volumes.ready, attachments.ready, slices.ready} {
+		<-ready
+	}
 	graph := node.NewGraph()
 	return &nodes{own, node.NewAuthorizer(graph, nodeidentifier.NewDefaultNodeIdentifier(), bootstrappolicy.NodeRules()), graph,
-		<-pods.handlers, <-volumes.handlers, <-attachments.handlers, <-slices.handlers}
+		pods, volumes, attachments, slices}
 }
 
 // randomPod refers to some of the objects referred in several ways.
@@ -135,48 +144,47 @@ func (w world) change(n *nodes, k known) {
 	switch w.IntN(6) {
 	case 0, 1, 2:
 		namespace, name := w.pick("x", "y"), w.pick("p1", "p2", "p3")
-		old := k.pods[namespace+"/"+name]
 		delete(k.pods, namespace+"/"+name)
 		// kubelets see the last of a pod before its name is given again
-		n.pod(old, nil)
+		n.pods.Delete(namespace + "/" + name)
 		n.graph.DeletePod(name, namespace)
 		if !gone {
 			p := w.randomPod(namespace, name, "", "a", "b", "c")
 			k.pods[namespace+"/"+name] = p
-			n.pod(nil, p)
+			n.pods.Put(p)
 			if p.Spec.NodeName != "" {
 				n.graph.AddPod(p)
 			}
 		}
 	case 3:
 		name := w.pick("v1", "v2", "v3")
-		if old := k.volumes[name]; gone && old != nil {
+		if gone && k.volumes[name] != nil {
 			delete(k.volumes, name)
-			n.volume(old, nil)
+			n.volumes.Delete(name)
 			n.graph.DeletePV(name)
 		} else if !gone {
 			v := w.randomVolume(name)
 			k.volumes[name] = v
-			n.volume(old, v)
+			n.volumes.Put(v)
 			n.graph.AddPV(v)
 		}
 	case 4:
 		name := w.pick("a", "b")
-		if old := k.attached[name]; gone && old != nil {
+		if gone && k.attached[name] != nil {
 			delete(k.attached, name)
-			n.attachment(old, nil)
+			n.attachments.Delete(name)
 			n.graph.DeleteVolumeAttachment(name)
 		} else if !gone {
 			a := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.VolumeAttachmentSpec{NodeName: w.pick("n1", "n2")}}
 			k.attached[name] = a
-			n.attachment(old, a)
+			n.attachments.Put(a)
 			n.graph.AddVolumeAttachment(name, a.Spec.NodeName)
 		}
 	case 5:
 		name := w.pick("a", "b")
-		if old := k.slices[name]; gone && old != nil {
+		if gone && k.slices[name] != nil {
 			delete(k.slices, name)
-			n.slice(old, nil)
+			n.slices.Delete(name)
 			n.graph.DeleteResourceSlice(name)
 		} else if !gone {
 			s := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -184,7 +192,7 @@ func (w world) change(n *nodes, k known) {
 				s.Spec.NodeName = &of
 			}
 			k.slices[name] = s
-			n.slice(old, s)
+			n.slices.Put(s)
 			n.graph.AddResourceSlice(name, ptr.Deref(s.Spec.NodeName, ""))
 		}
 	}

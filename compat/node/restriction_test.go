@@ -11,6 +11,7 @@ import (
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/admission/noderestriction"
 	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/localcache"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -37,14 +38,6 @@ import (
 	stock "k8s.io/kubernetes/plugin/pkg/admission/noderestriction"
 )
 
-// copyOf is a local copy by key.
-type copyOf[T any] map[string]T
-
-func (c copyOf[T]) Get(key string) (T, bool) {
-	object, ok := c[key]
-	return object, ok
-}
-
 func boundPod(name, node, account string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: name, UID: types.UID("uid-" + name)},
 		Spec: corev1.PodSpec{NodeName: node, ServiceAccountName: account, Volumes: []corev1.Volume{{Name: "t", VolumeSource: corev1.VolumeSource{
@@ -53,19 +46,19 @@ func boundPod(name, node, account string) *corev1.Pod {
 
 // restrictions are both plugins over the same pods and nodes.
 func restrictions(t *testing.T) (*noderestriction.Plugin, *stock.Plugin) {
-	pods := copyOf[*corev1.Pod]{"x/a": boundPod("a", "n1", "robot"), "x/b": boundPod("b", "n2", "robot"), "x/c": boundPod("c", "", "robot")}
-	known := copyOf[*corev1.Node]{"n1": {ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "uid-n1"}}}
+	pods := localcache.NewMap(boundPod("a", "n1", "robot"), boundPod("b", "n2", "robot"), boundPod("c", "", "robot"))
+	known := localcache.NewMap(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "uid-n1"}})
 	own, err := noderestriction.New(noderestriction.Config{Pods: pods, Nodes: known})
 	if err != nil {
 		t.Fatal(err)
 	}
 	factory := informers.NewSharedInformerFactory(nil, 0)
-	for _, p := range pods {
+	for p := range pods.All() {
 		if err := factory.Core().V1().Pods().Informer().GetIndexer().Add(p); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, n := range known {
+	for n := range known.All() {
 		if err := factory.Core().V1().Nodes().Informer().GetIndexer().Add(n); err != nil {
 			t.Fatal(err)
 		}

@@ -2,12 +2,14 @@ package rbac
 
 import (
 	"context"
-	"iter"
 	"slices"
+	"testing"
 
 	"github.com/planekit/planekit/authz"
 	planekit "github.com/planekit/planekit/authz/rbac"
+	"github.com/planekit/planekit/localcache"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	stockuser "k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -25,8 +27,8 @@ type sides struct {
 
 func newSides(p planekit.Policy) (*sides, error) {
 	own, err := planekit.New(planekit.Config{
-		Roles: fixed[*rbacv1.Role](p.Roles), RoleBindings: fixed[*rbacv1.RoleBinding](p.RoleBindings),
-		ClusterRoles: fixed[*rbacv1.ClusterRole](p.ClusterRoles), ClusterRoleBindings: fixed[*rbacv1.ClusterRoleBinding](p.ClusterRoleBindings),
+		Roles: localcache.NewMap(p.Roles...), RoleBindings: localcache.NewMap(p.RoleBindings...),
+		ClusterRoles: localcache.NewMap(p.ClusterRoles...), ClusterRoleBindings: localcache.NewMap(p.ClusterRoleBindings...),
 	})
 	if err != nil {
 		return nil, err
@@ -56,25 +58,6 @@ func indexer[T any](objects []T) cache.Indexer {
 		}
 	}
 	return i
-}
-
-// fixed is a local copy that never changes.
-type fixed[T any] []T
-
-func (f fixed[T]) All() iter.Seq[T] { return slices.Values(f) }
-
-func (f fixed[T]) Synced() <-chan struct{} {
-	synced := make(chan struct{})
-	close(synced)
-	return synced
-}
-
-func (f fixed[T]) Subscribe(handle func(old, new T)) (stop func()) {
-	var none T
-	for _, o := range f {
-		handle(none, o)
-	}
-	return func() {}
 }
 
 // filled has the rules in aggregating roles that the controller of Kubernetes
@@ -110,7 +93,8 @@ func gathered(r *rbacv1.ClusterRole, all []*rbacv1.ClusterRole) []rbacv1.PolicyR
 				continue
 			}
 			for _, rule := range other.Rules {
-				same := func(o rbacv1.PolicyRule) bool { return o.String() == rule.String() }
+				// As text, a list of one empty string is like one of none.
+				same := func(o rbacv1.PolicyRule) bool { return equality.Semantic.DeepEqual(o, rule) }
 				if !slices.ContainsFunc(rules, same) {
 					rules = append(rules, rule)
 				}
@@ -131,5 +115,21 @@ func forStock(a authz.Attributes) authorizer.Attributes {
 		User: &stockuser.DefaultInfo{Name: a.User.Name, Groups: a.User.Groups}, Verb: a.Verb, Namespace: a.Namespace,
 		APIGroup: a.Group, APIVersion: a.Version, Resource: a.Resource, Subresource: a.Subresource, Name: a.Name,
 		ResourceRequest: a.Resource != "", Path: a.Path,
+	}
+}
+
+// TestFilledTellsNamesApart: a rule about the object without a name is another than one about
+// all objects, though they are alike as text.
+func TestFilledTellsNamesApart(t *testing.T) {
+	one := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{"*"}, Resources: []string{"nodes"}, ResourceNames: []string{""}}
+	all := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{"*"}, Resources: []string{"nodes"}}
+	roles := filled([]*rbacv1.ClusterRole{
+		{ObjectMeta: metav1.ObjectMeta{Name: "1", Labels: map[string]string{"in": "a"}}, Rules: []rbacv1.PolicyRule{one, all, one}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "2"}, AggregationRule: &rbacv1.AggregationRule{
+			ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{"in": "a"}}},
+		}},
+	})
+	if len(roles[1].Rules) != 2 {
+		t.Errorf("%d rules: %v", len(roles[1].Rules), roles[1].Rules)
 	}
 }
