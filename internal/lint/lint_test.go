@@ -2,7 +2,6 @@ package lint
 
 import (
 	"bytes"
-	"fmt"
 	"go/ast"
 	"go/format"
 	"go/parser"
@@ -109,26 +108,48 @@ func TestPackageComments(t *testing.T) {
 	}
 }
 
+// The modules are read in the way in which their tests are built, so that what the
+// build made of their dependencies is read again and nothing is compiled for the
+// linters alone: the root with the race detector where this test has it, the others
+// as make test builds them.
+
 func TestVet(t *testing.T) {
-	run(t, ".", "vet", "./...")
-	run(t, "compat", "vet", "./...")
+	run(t, ".", nil, append([]string{"vet"}, append(raceFlag, "./...")...)...)
+	for _, module := range []string{"compat", "bench"} {
+		run(t, module, release, "vet", "./...")
+	}
 }
 
 func TestStaticcheck(t *testing.T) {
-	run(t, ".", "tool", "-modfile=internal/lint/tools.mod", "staticcheck", "./...")
+	// go tool builds staticcheck and prints where it is. It must not be built by the
+	// flags with which it reads packages.
+	program := strings.TrimSpace(run(t, ".", nil, "tool", "-modfile=internal/lint/tools.mod", "-n", "staticcheck"))
+	cmd := exec.Command(program, "./...")
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "GOFLAGS="+strings.Join(append([]string{os.Getenv("GOFLAGS")}, raceFlag...), " "))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("staticcheck: %v\n%s", err, out)
+	}
 }
 
 func TestTidy(t *testing.T) {
-	for _, module := range []string{".", "compat"} {
-		run(t, module, "mod", "tidy", "-diff")
+	for _, module := range []string{".", "compat", "bench"} {
+		run(t, module, nil, "mod", "tidy", "-diff")
 	}
 }
 
-func run(t *testing.T, module string, arguments ...string) {
+// release is how make test builds the tests of the nested modules.
+var release = []string{"CGO_ENABLED=0", "GOFLAGS=" + os.Getenv("GOFLAGS") + " -trimpath -tags=grpcnotrace"}
+
+// run runs go in a module and returns its standard output.
+func run(t *testing.T, module string, environment []string, arguments ...string) string {
 	t.Helper()
+	var stdout, stderr strings.Builder
 	cmd := exec.Command("go", arguments...)
-	cmd.Dir = filepath.Join(root, module)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Error(fmt.Errorf("go %s in %s: %w\n%s", strings.Join(arguments, " "), module, err, out))
+	cmd.Dir, cmd.Env = filepath.Join(root, module), append(os.Environ(), environment...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("go %s in %s: %v\n%s%s", strings.Join(arguments, " "), module, err, &stdout, &stderr)
 	}
+	return stdout.String()
 }

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -102,6 +103,32 @@ func (c *cluster) stop() error {
 	}
 }
 
+// stopNow interrupts the program, and again once it says what it waits for. It
+// must then end by itself with success.
+func (c *cluster) stopNow() error {
+	if c.cmd == nil {
+		return errors.New("the cluster is not running")
+	}
+	before, err := os.ReadFile(c.log)
+	if err != nil {
+		return err
+	}
+	if err := c.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		return err
+	}
+	limit := time.Now().Add(stopTimeout)
+	for said := before; !bytes.Contains(said[len(before):], []byte("waitingFor")); {
+		if time.Now().After(limit) {
+			return errors.Join(fmt.Errorf("the cluster does not say what it waits for; it said:\n%s", c.said()), c.kill())
+		}
+		time.Sleep(retryEvery)
+		if said, err = os.ReadFile(c.log); err != nil {
+			return err
+		}
+	}
+	return c.stop()
+}
+
 func (c *cluster) kill() error {
 	if c.cmd == nil {
 		return errors.New("the cluster is not running")
@@ -154,6 +181,14 @@ func (c *cluster) leftovers() []string {
 	if len(id) > 0 {
 		marks = append(marks, strings.TrimSpace(string(id)))
 	}
+	var found []string
+	roots, _ := filepath.Glob("/run/planekit/*/root") // the state directories of containerds
+	for _, file := range roots {
+		if root, err := os.ReadFile(file); err == nil && strings.HasPrefix(string(root), c.dataDir+"/") {
+			marks = append(marks, filepath.Dir(file))
+			found = append(found, "state "+filepath.Dir(file))
+		}
+	}
 	marked := func(s string) bool {
 		for _, mark := range marks {
 			if strings.Contains(s, mark) {
@@ -162,7 +197,6 @@ func (c *cluster) leftovers() []string {
 		}
 		return false
 	}
-	var found []string
 	for _, namespace := range networkNamespaces() {
 		if !slices.Contains(c.last, "fake") && !slices.Contains(c.namespaces, namespace) {
 			found = append(found, "network namespace "+namespace)

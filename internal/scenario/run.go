@@ -92,7 +92,7 @@ type clusterKey struct{}
 
 func runCluster(ts *testscript.TestScript, neg bool, arguments []string) {
 	if neg || len(arguments) == 0 {
-		ts.Fatalf("usage: cluster start|stop|kill|leftovers")
+		ts.Fatalf("usage: cluster start|stop|stop-now|kill|leftovers")
 	}
 	c := ts.Value(clusterKey{}).(*cluster)
 	switch arguments[0] {
@@ -102,6 +102,8 @@ func runCluster(ts *testscript.TestScript, neg bool, arguments []string) {
 		ts.Logf("ready after %v", time.Since(begin).Round(time.Millisecond))
 	case "stop":
 		ts.Check(c.stop())
+	case "stop-now":
+		ts.Check(c.stopNow())
 	case "kill":
 		ts.Check(c.kill())
 	case "leftovers":

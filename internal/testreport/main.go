@@ -1,8 +1,13 @@
-// Command testreport runs go test and says at the end which tests were not run
-// and why. Where the environment variable CI is set, a test that was not run
-// fails the whole: there, everything the tests need is installed.
+// Command testreport runs go test in one or more modules and says at the end which
+// tests failed, and which were not run and why. Where the environment variable CI
+// is set, a test that was not run fails the whole: there, everything the tests need
+// is installed.
 //
-//	go run ./internal/testreport [go test arguments]
+//	go run ./internal/testreport [go test arguments] [-- more go test arguments ...]
+//
+// Each group of arguments is one run of go test. It may begin with NAME=VALUE, which
+// adds to the run's environment, and then with "-C DIR", which runs it in another
+// module. Every group runs, whatever became of those before it.
 package main
 
 import (
@@ -12,28 +17,68 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 )
 
 func main() {
-	cmd := exec.Command("go", append([]string{"test", "-json"}, os.Args[1:]...)...)
-	cmd.Stderr = os.Stderr
-	stdout, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "testreport:", err)
-		os.Exit(2)
-	}
 	report := newReport(os.Stdout)
-	report.read(stdout)
-	err = cmd.Wait()
+	for _, arguments := range groups(os.Args[1:]) {
+		if err := report.run(arguments); err != nil {
+			fmt.Fprintln(os.Stderr, "testreport:", err)
+			os.Exit(2)
+		}
+	}
 	report.close()
-	if err != nil || report.failed > 0 || (os.Getenv("CI") != "" && len(report.skipped) > 0) {
+	if len(report.failed) > 0 || (os.Getenv("CI") != "" && len(report.skipped) > 0) {
 		os.Exit(1)
 	}
+}
+
+// groups splits the arguments at each "--".
+func groups(arguments []string) [][]string {
+	var out [][]string
+	for {
+		i := slices.Index(arguments, "--")
+		if i < 0 {
+			return append(out, arguments)
+		}
+		out = append(out, arguments[:i])
+		arguments = arguments[i+1:]
+	}
+}
+
+// assignment matches what sets a variable of the environment.
+var assignment = regexp.MustCompile(`^[A-Z][A-Z0-9_]*=`)
+
+// run runs go test and adds what it reports. It fails only where go test cannot be
+// started.
+func (r *report) run(arguments []string) error {
+	environment := os.Environ()
+	for len(arguments) > 0 && assignment.MatchString(arguments[0]) {
+		environment, arguments = append(environment, arguments[0]), arguments[1:]
+	}
+	full := []string{"test"}
+	if len(arguments) > 1 && arguments[0] == "-C" { // go wants it first
+		full, arguments = append(full, arguments[:2]...), arguments[2:]
+	}
+	cmd := exec.Command("go", append(append(full, "-json"), arguments...)...)
+	cmd.Env, cmd.Stderr = environment, os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	before := len(r.failed)
+	r.read(stdout)
+	if err := cmd.Wait(); err != nil && len(r.failed) == before {
+		// No test and no package has failed: go test itself has, and said why.
+		r.failed = append(r.failed, fmt.Sprintf("go %s: %v", strings.Join(cmd.Args[1:], " "), err))
+	}
+	return nil
 }
 
 // event is one line of go test -json (go doc test2json).
@@ -48,10 +93,10 @@ type testName struct{ pkg, test string }
 
 // report gathers what go test says.
 type report struct {
-	out            io.Writer
-	output         map[testName][]string
-	passed, failed int
-	skipped        []string
+	out             io.Writer
+	output          map[testName][]string
+	passed          int
+	failed, skipped []string
 }
 
 func newReport(out io.Writer) *report {
@@ -91,7 +136,7 @@ func (r *report) add(e event) {
 	case "pass":
 		r.passed++
 	case "fail":
-		r.failed++
+		r.failed = append(r.failed, e.Package+" "+e.Test)
 		fmt.Fprint(r.out, strings.Join(output, ""))
 	case "skip":
 		r.skipped = append(r.skipped, fmt.Sprintf("%s %s: %s", e.Package, e.Test, reason(output)))
@@ -102,7 +147,7 @@ func (r *report) add(e event) {
 // outside its tests: a build error, a panic, a data race after the last test.
 func (r *report) pkg(e event, output []string) {
 	if e.Action == "fail" {
-		r.failed++
+		r.failed = append(r.failed, e.Package)
 		fmt.Fprint(r.out, strings.Join(output, ""))
 		return
 	}
@@ -124,14 +169,20 @@ func reason(output []string) string {
 	return "no reason given"
 }
 
+// close prints what is left over and the summary, whose last line counts.
 func (r *report) close() {
 	for name, output := range r.output { // builds that failed have no end of their own
 		if name.test == "" && name.pkg == "" {
 			fmt.Fprint(r.out, strings.Join(output, ""))
 		}
 	}
-	if len(r.skipped) > 0 {
-		fmt.Fprintf(r.out, "\nnot run:\n  %s\n", strings.Join(r.skipped, "\n  "))
+	r.names("not run", r.skipped)
+	r.names("failed", r.failed)
+	fmt.Fprintf(r.out, "\n%d passed, %d failed, %d skipped\n", r.passed, len(r.failed), len(r.skipped))
+}
+
+func (r *report) names(title string, names []string) {
+	if len(names) > 0 {
+		fmt.Fprintf(r.out, "\n%s:\n  %s\n", title, strings.Join(names, "\n  "))
 	}
-	fmt.Fprintf(r.out, "\n%d passed, %d failed, %d skipped\n", r.passed, r.failed, len(r.skipped))
 }

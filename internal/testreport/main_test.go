@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -27,7 +30,7 @@ func TestReport(t *testing.T) {
 	r.close()
 	for _, want := range []string{
 		"c_test.go:9: wrong", "FAIL\tp\t0.1s", "ok  \tq\t0.1s",
-		"p TestB: b_test.go:7: not running as root", "1 passed, 2 failed, 1 skipped",
+		"not run:\n  p TestB: b_test.go:7: not running as root\n", "failed:\n  p TestC\n  p\n", "\n1 passed, 2 failed, 1 skipped\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in the report:\n%s", want, out.String())
@@ -35,5 +38,48 @@ func TestReport(t *testing.T) {
 	}
 	if strings.Contains(out.String(), "noise") {
 		t.Errorf("a passing test's output is in the report:\n%s", out.String())
+	}
+}
+
+func TestGroups(t *testing.T) {
+	have := groups([]string{"-race", "./...", "--", "-C", "compat", "./...", "--", "-C", "bench"})
+	want := [][]string{{"-race", "./..."}, {"-C", "compat", "./..."}, {"-C", "bench"}}
+	if !slices.EqualFunc(have, want, slices.Equal) {
+		t.Errorf("%q, want %q", have, want)
+	}
+}
+
+// TestEveryGroupRuns: a package that does not build hides neither the name of what
+// failed nor the runs after it.
+func TestEveryGroupRuns(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"bad/go.mod":          "module example.com/bad\n\ngo 1.26\n",
+		"bad/bad_test.go":     "package bad\n\nvar x int = \"text\"\n",
+		"good/go.mod":         "module example.com/good\n\ngo 1.26\n",
+		"good/good_test.go":   "//go:build chosen\n\npackage good\n\nimport \"testing\"\n\nfunc TestGood(*testing.T) {}\n",
+		"worse/go.mod":        "module example.com/worse\n\ngo 1.26\n\nrequire (\n",
+		"worse/worse_test.go": "package worse\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out bytes.Buffer
+	r := newReport(&out)
+	for _, module := range []string{"worse", "bad", "good"} {
+		if err := r.run([]string{"GOFLAGS=-tags=chosen", "-C", filepath.Join(dir, module), "./..."}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.close()
+	for _, want := range []string{"go test -C " + dir + "/worse", "  example.com/bad\n", "\n1 passed, 2 failed, 0 skipped\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in the report:\n%s", want, out.String())
+		}
 	}
 }

@@ -1,0 +1,190 @@
+package upgraded
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Limits bound the life of a connection. Zero fields have the defaults.
+type Limits struct {
+	// Handshake is how long a client of SPDY may take to open its first stream or
+	// to send its first ping. Zero is 30 seconds, the time that runtimes give it for
+	// all streams.
+	Handshake time.Duration
+	// Unheard is how long nothing may move where the client has sent nothing yet.
+	// Zero is 10 minutes.
+	Unheard time.Duration
+	// Silence is how long a client that pings may send nothing. Zero is 1 minute.
+	Silence time.Duration
+	// Idle is how long nothing may move on any other connection. Zero is 4 hours.
+	Idle time.Duration
+}
+
+// WithDefaults returns l with its zero fields set.
+func (l Limits) WithDefaults() Limits {
+	for _, field := range []struct {
+		value *time.Duration
+		zero  time.Duration
+	}{{&l.Handshake, 30 * time.Second}, {&l.Unheard, 10 * time.Minute}, {&l.Silence, time.Minute}, {&l.Idle, 4 * time.Hour}} {
+		if *field.value == 0 {
+			*field.value = field.zero
+		}
+	}
+	l.Handshake, l.Unheard = min(l.Handshake, l.Idle), min(l.Unheard, l.Idle)
+	return l
+}
+
+// Guard puts a guard around the body of answer, if answer switches protocols. end
+// is called once at most, when a limit has passed; it must end the connection and
+// may not wait for it.
+func Guard(answer *http.Response, limits Limits, end func()) {
+	backend, ok := answer.Body.(io.ReadWriteCloser)
+	if !ok || answer.StatusCode != http.StatusSwitchingProtocols {
+		return
+	}
+	c := &conn{ReadWriteCloser: backend, limits: limits.WithDefaults(), end: end, begun: time.Now()}
+	switch protocol := strings.ToLower(answer.Header.Get("Upgrade")); {
+	case strings.HasPrefix(protocol, "spdy/3"):
+		c.parser, c.answers = newSPDY(), newSPDYAnswers()
+	case protocol == "websocket":
+		c.parser, c.answers = newWebSocket(), newWebSocketAnswers()
+	}
+	answer.Body = c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.timer = time.AfterFunc(c.deadline().Sub(c.begun), c.check)
+}
+
+// conn is the backend's side of a connection: Write takes what the client sends.
+type conn struct {
+	io.ReadWriteCloser
+	limits  Limits
+	end     func()
+	parser  parser // of the client's frames; nil: any bytes are good. Only Write uses it
+	answers parser // of the backend's, to find answers to pings. Only Read uses it
+
+	once sync.Once
+	err  error // of Close, guarded by once
+
+	mu    sync.Mutex
+	timer *time.Timer
+	// The rest is guarded by mu. The times are of the last bytes; client is zero as
+	// long as the client has sent none.
+	begun, client, backend time.Time
+	pinged, answered       time.Time     // pings of the client
+	silence                time.Duration // zero: the client does not ping
+	closed                 bool
+}
+
+// deadline is when the connection ends unless something moves. The caller holds mu.
+func (c *conn) deadline() time.Time {
+	last := c.begun
+	if c.client.After(last) {
+		last = c.client
+	}
+	switch {
+	case c.client.IsZero() && c.parser != nil && c.parser.clientBegins():
+		return c.begun.Add(c.limits.Handshake)
+	case c.backend.After(last):
+		last = c.backend
+	}
+	if c.client.IsZero() {
+		return last.Add(c.limits.Unheard)
+	}
+	// A client whose ping was not answered may be waiting for that: the backend reads
+	// on only when a command has taken its input.
+	if c.silence > 0 && !c.answered.Before(c.client) {
+		return c.client.Add(min(c.silence, c.limits.Idle))
+	}
+	return last.Add(c.limits.Idle)
+}
+
+// check ends the connection if its time has come, and otherwise looks again when
+// it may have.
+func (c *conn) check() {
+	c.mu.Lock()
+	left := time.Until(c.deadline())
+	over := left <= 0 && !c.closed
+	if !over && !c.closed {
+		c.timer.Reset(left)
+	}
+	c.mu.Unlock()
+	if over {
+		c.end()
+	}
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.ReadWriteCloser.Read(p)
+	if n == 0 {
+		return n, err
+	}
+	answer := false
+	if c.answers != nil {
+		answer, _ = c.answers.parse(p[:n]) // what the backend says is its own affair
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.backend = time.Now()
+	if answer {
+		c.answered = c.backend
+		if c.silence > 0 && !c.closed { // the deadline may be an earlier one now
+			c.timer.Reset(time.Until(c.deadline()))
+		}
+	}
+	return n, err
+}
+
+func (c *conn) Write(p []byte) (int, error) {
+	if err := c.heard(p); err != nil {
+		return 0, err
+	}
+	return c.ReadWriteCloser.Write(p)
+}
+
+// heard notes what the client has sent.
+func (c *conn) heard(p []byte) error {
+	pings := false
+	if c.parser != nil {
+		var err error
+		if pings, err = c.parser.parse(p); err != nil {
+			return err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if c.parser == nil || c.parser.begun() {
+		c.client = now
+	}
+	if pings {
+		if !c.pinged.IsZero() {
+			c.silence = max(c.limits.Silence, 3*now.Sub(c.pinged))
+		}
+		c.pinged = now
+	}
+	return nil
+}
+
+// CloseWrite passes on that the client has no more to say, where the backend
+// can be told.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return c.Close()
+}
+
+func (c *conn) Close() error {
+	c.once.Do(func() {
+		c.mu.Lock()
+		c.closed = true
+		c.timer.Stop()
+		c.mu.Unlock()
+		c.err = c.ReadWriteCloser.Close()
+	})
+	return c.err
+}
