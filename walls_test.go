@@ -1,5 +1,7 @@
 package planekit_test
 
+import "slices"
+
 // wall says what the packages below a folder may import beyond the standard
 // library. The first wall that names a package, and every later one up to the
 // next that is closed, is asked in order.
@@ -29,7 +31,10 @@ const (
 )
 
 // walls is the whole list, room by room; within a room the innermost first.
-var walls = []wall{
+var walls = slices.Concat(requestWalls, otherWalls)
+
+// otherWalls are those of all rooms but admission and apiserver.
+var otherWalls = []wall{
 	{packages: "authn/user", closed: true},
 	{packages: "authn/internal/keyed", closed: true},
 	{packages: "authn/internal/clientcert", closed: true},
@@ -124,63 +129,6 @@ var walls = []wall{
 	}},
 	{packages: "authz", closed: true, may: []allowance{{"authn/user", sharedNoun}}},
 
-	{packages: "admission/eventratelimit", may: []allowance{
-		{"k8s.io/api/events", kubeTypes},
-		{"sigs.k8s.io/yaml", "its configuration is YAML"},
-	}},
-	{packages: "admission/initialresources", may: []allowance{
-		{"github.com/go-logr/logr", logging},
-	}},
-	{packages: "admission/plugins", closed: true, may: []allowance{
-		{"admission", itsRoom},
-		{"sigs.k8s.io/yaml", "the configuration of admission is YAML"},
-	}},
-	{packages: "admission/priority", may: []allowance{
-		{"k8s.io/api/scheduling", kubeTypes},
-	}},
-	{packages: "admission/webhook/matchcel", closed: true, may: []allowance{
-		{"admission", itsRoom},
-		{"authn/user", sharedNoun},
-		{"authz", "conditions ask the server's own authorizer"},
-		{"internal/requirement", "selectors are read for authorization in one way"},
-		{"internal/kubecel", celAlike},
-		{"github.com/google/cel-go", "it gives expressions the variables of requests"},
-		{"k8s.io/api", kubeTypes},
-		{"k8s.io/apimachinery", machinery},
-	}},
-	{packages: "admission/webhook", closed: true, may: []allowance{
-		{"admission", itsRoom},
-		{"authn/user", sharedNoun},
-		{"gopkg.in/evanphx/json-patch.v4", "webhooks answer with JSON patches"},
-		{"k8s.io/api", kubeTypes},
-		{"k8s.io/apimachinery", machinery},
-		{"github.com/go-logr/logr", logging},
-	}},
-	{packages: "admission/escalation", may: []allowance{
-		{"authn/user", sharedNoun},
-		{"authz", "who may go beyond their rights is asked of the server's own authorizer"},
-		{"k8s.io/api/rbac", kubeTypes},
-	}},
-	{packages: "admission/noderestriction", may: []allowance{
-		{"authn/user", sharedNoun},
-		{"authz", "a token for an audience that no pod asks for takes a right"},
-		{"k8s.io/api", kubeTypes},
-	}},
-	{packages: "admission/limitranger", may: []allowance{
-		{"internal/usage", "what a pod takes at once is added up in one place"},
-		{"internal/recent", "look-ups that are remembered for a while"},
-	}},
-	{packages: "admission/resourcequota", may: []allowance{
-		{"internal/usage", "who charges and who counts anew must agree"},
-		{"internal/recent", "look-ups that are remembered for a while"},
-	}},
-	{packages: "admission/", closed: true, may: []allowance{
-		{"admission", itsRoom},
-		{"k8s.io/api/core", kubeTypes},
-		{"k8s.io/apimachinery", machinery},
-	}},
-	{packages: "admission", closed: true, may: []allowance{{"authn/user", sharedNoun}}},
-
 	{packages: "storage/memstore", closed: true, may: []allowance{
 		{"storage", itsRoom},
 		{"github.com/google/btree", "a tree that can be cloned in constant time"},
@@ -195,6 +143,7 @@ var walls = []wall{
 	}},
 	{packages: "storage/etcdstore/embedded", closed: true, may: []allowance{
 		{"go.etcd.io/etcd", "it is etcd"},
+		{"go.etcd.io/bbolt", "a snapshot is a database of it"},
 		{"go.uber.org/zap", "etcd logs to nothing else"},
 		{"github.com/go-logr/logr", logging},
 	}},
@@ -210,84 +159,6 @@ var walls = []wall{
 		{"github.com/go-logr/logr", logging},
 	}},
 	{packages: "storage", closed: true},
-
-	{packages: "apiserver/apiservertest", closed: true, may: []allowance{
-		{"apiserver", itsRoom},
-		{"storage/memstore", "a server inside a test keeps its objects in memory"},
-		{"authn", "the chain that a server is tested with"},
-		{"authz", "the chain that a server is tested with"},
-	}},
-	{packages: "apiserver/nodeproxy", closed: true, may: []allowance{
-		{"k8s.io/api/core", kubeTypes},
-		{"k8s.io/apimachinery", machinery},
-		{"github.com/go-logr/logr", logging},
-	}},
-	{packages: "apiserver/kube", closed: true, may: []allowance{
-		{"apiserver", itsRoom},
-		{"admission/initializers", "the types of its configuration, which nobody else has any more"},
-		{"k8s.io/api", kubeTypes},
-		{"k8s.io/apimachinery", machinery},
-	}},
-	{packages: "apiserver/review", closed: true, may: []allowance{
-		{"apiserver", itsRoom},
-		{"authn", "it asks the server's own authenticator"},
-		{"authz", "it asks the server's own authorizer"},
-		{"internal/requirement", "selectors are read for authorization in one way"},
-		{"k8s.io/api", kubeTypes},
-		{"k8s.io/apimachinery", machinery},
-	}},
-	{packages: "apiserver/tokenrequest", closed: true, may: []allowance{
-		{"apiserver", itsRoom},
-		{"authn/serviceaccount", "who verifies tokens also signs them"},
-		{"authn/user", sharedNoun},
-		{"k8s.io/api", kubeTypes},
-		{"k8s.io/apimachinery", machinery},
-	}},
-	{packages: "apiserver/aggregate", closed: true, may: []allowance{
-		{"apiserver", itsRoom},
-		{"authn/user", sharedNoun},
-		{"k8s.io/api", kubeTypes},
-		{"k8s.io/apimachinery", machinery},
-		{"github.com/go-logr/logr", logging},
-	}},
-	{packages: "apiserver/audit", closed: true, may: []allowance{
-		{"apiserver", itsRoom},
-		{"authn/user", sharedNoun},
-		{"authz", "what is asked is described as for authorization"},
-		{"k8s.io/apimachinery/pkg/util/uuid", "names of events"},
-		{"sigs.k8s.io/yaml", "policies are YAML"},
-		{"github.com/go-logr/logr", logging},
-	}},
-	{packages: "apiserver/metrics", closed: true, may: []allowance{
-		{"apiserver", itsRoom},
-		{"storage", "it measures a store from the outside"},
-		{"github.com/prometheus/client_golang", "the one leaf that knows Prometheus"},
-		{"k8s.io/apimachinery/pkg/runtime/schema", "names of resources"},
-	}},
-	{packages: "apiserver/internal/fair", closed: true},
-	{packages: "apiserver/internal/openapi", closed: true, may: []allowance{
-		{"google.golang.org/protobuf/encoding/protowire", "the protobuf form of OpenAPI v2"},
-	}},
-	{packages: "apiserver/internal/ownership", closed: true, may: []allowance{
-		{"k8s.io/apimachinery", "the merging of server-side apply"},
-		{"k8s.io/kube-openapi/pkg/schemaconv", "the schemas that apimachinery's merging reads"},
-		{"k8s.io/kube-openapi/pkg/validation/spec", "the schemas that apimachinery's merging reads"},
-		{"sigs.k8s.io/structured-merge-diff/v6", "the values and field sets of apimachinery's merging"},
-	}},
-	{packages: "apiserver", closed: true, may: []allowance{
-		{"authn", "its job is to compose these four"},
-		{"authz", "its job is to compose these four"},
-		{"admission", "its job is to compose these four"},
-		{"storage", "its job is to compose these four"},
-		{"apiserver/internal", itsRoom},
-		{"internal/requirement", "selectors are read for authorization in one way"},
-		{"k8s.io/api/apidiscovery", "the documents of aggregated discovery"},
-		{"k8s.io/apimachinery", "codecs, options, tables and patches of the wire protocol"},
-		{"gopkg.in/evanphx/json-patch.v4", "RFC 6902 and 7386"},
-		{"sigs.k8s.io/json", "it tells of fields that a patch has twice"},
-		{"sigs.k8s.io/yaml", "applied configurations are YAML"},
-		{"github.com/go-logr/logr", logging},
-	}},
 
 	{packages: "client", closed: true, may: []allowance{
 		{"client", itsRoom},
@@ -323,6 +194,13 @@ var walls = []wall{
 	}},
 	{packages: "reconcile", closed: true, may: []allowance{{"github.com/go-logr/logr", logging}}},
 
+	{packages: "schedule/remote", closed: true, may: []allowance{
+		{"schedule", itsRoom},
+		{"client", "it joins a scheduler to a cluster"},
+		{"informer", "it joins a scheduler to a cluster"},
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
 	{packages: "schedule", closed: true, may: []allowance{
 		{"schedule", itsRoom},
 		{"k8s.io/api/core", kubeTypes},
@@ -335,6 +213,7 @@ var walls = []wall{
 		{"google.golang.org/grpc", "the runtime interface is spoken over gRPC"},
 	}},
 	{packages: "kubelet/server", closed: true, may: []allowance{
+		{"internal/upgraded", "streams are bounded in one way at both ends"},
 		{"k8s.io/cri-api", "the runtime interface"},
 		{"google.golang.org/grpc", "the runtime's errors are gRPC's"},
 		{"k8s.io/api/core", kubeTypes},
@@ -354,6 +233,13 @@ var walls = []wall{
 		{"k8s.io/apimachinery", machinery},
 	}},
 	{packages: "internal/recent", closed: true},
+	{packages: "internal/upgraded", closed: true},
+	{packages: "internal/jsonscan", closed: true},
+	{packages: "internal/jsonpatch", closed: true, may: []allowance{{"internal/jsonscan", "documents are read once, in one way"}}},
+	{packages: "internal/bodycost", closed: true, may: []allowance{
+		{"internal/jsonscan", "texts are read once, in one way"},
+		{"google.golang.org/protobuf/encoding/protowire", "the wire format of protobuf"},
+	}},
 	{packages: "internal/kubecel", closed: true, may: []allowance{
 		{"github.com/google/cel-go", "the language"},
 		{"k8s.io/apimachinery", "quantities, and what names look like"},
@@ -384,11 +270,11 @@ var walls = []wall{
 		{"github.com/google/go-containerregistry", "layers, manifests and the registry's protocol"},
 		{"github.com/go-logr/logr", logging},
 	}},
-	{packages: "examples/cluster/containerd", closed: true, may: []allowance{
-		{"github.com/go-logr/logr", logging},
-	}},
-	{packages: "examples/cluster/pki", closed: true},
+	{packages: "examples/cluster/containerd", closed: true, may: []allowance{{"github.com/go-logr/logr", logging}}},
+	{packages: "examples/cluster/machine", closed: true, may: []allowance{{"cni/bridge", "what links have"}, {"examples/cluster/containerd", "daemons without an owner are ended"}}},
+	{packages: "pki", closed: true, may: []allowance{{"authn/user", sharedNoun}}},
 	{packages: "examples/cluster", closed: true, may: []allowance{
+		{"pki", "certificates that survive a restart"},
 		{"admission", "here the rooms are joined"},
 		{"apiserver", "here the rooms are joined"},
 		{"authn", "here the rooms are joined"},
@@ -424,7 +310,7 @@ var walls = []wall{
 		{"informer", "here the rooms are joined"},
 		{"reconcile/controllers", "aggregated roles show their rules"},
 		{"storage", "here the rooms are joined"},
-		{"examples/cluster/pki", "certificates that survive a restart"},
+		{"pki", "certificates that survive a restart"},
 		{"k8s.io/api/core", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 		{"golang.org/x/sync", "the parts run and end together"},
@@ -469,7 +355,7 @@ var walls = []wall{
 		{"informer", "here the rooms are joined"},
 		{"reconcile", "here the rooms are joined"},
 		{"storage", "here the rooms are joined"},
-		{"examples/cluster/pki", "certificates that survive a restart"},
+		{"pki", "certificates that survive a restart"},
 		{"k8s.io/apimachinery", machinery},
 		{"golang.org/x/sync", "the parts run and end together"},
 	}},
