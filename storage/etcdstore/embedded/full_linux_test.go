@@ -215,6 +215,46 @@ func TestDiskFullAcrossSegments(t *testing.T) {
 	}
 }
 
+// The write that makes etcd begin the log's next segment is written to the old one, past
+// its size. Other programs may have taken all of the disk by then.
+func TestSegmentsHaveRoomBehind(t *testing.T) {
+	dir := filepath.Join(disk(t, 700<<20), "etcd")
+	server := start(t, embedded.Config{Dir: dir, InsecureNoSync: true})
+	defer server.stop(t)
+	store := server.store(t)
+	log := filepath.Join(dir, "member", "wal")
+	for _, segments := range []int{1, 2} {
+		until(t, "blocks behind the end of each segment", func() bool {
+			paths, err := filepath.Glob(filepath.Join(log, "*.wal"))
+			if err != nil || len(paths) != segments {
+				t.Fatalf("segments: %v, %v", paths, err)
+			}
+			for _, path := range []string{paths[segments-1], filepath.Join(log, "0.tmp"), filepath.Join(log, "1.tmp")} {
+				var info syscall.Stat_t
+				if err := syscall.Stat(path, &info); err != nil || info.Blocks*512 < 64_000_000+8<<20 {
+					return false
+				}
+			}
+			return true
+		})
+		if segments == 2 {
+			break
+		}
+		for range 64 {
+			r, err := store.Commit(t.Context(), storage.Change{Key: "/a", Value: make([]byte, 1<<20)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := store.Commit(t.Context(), storage.Change{Op: storage.Delete, Key: "/a", Previous: r.Revision}); err != nil {
+				t.Fatal(err)
+			}
+			if err := store.Compact(t.Context(), r.Revision); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // A disk that is too small for a new etcd is said, and nothing is left on it.
 func TestDiskTooSmall(t *testing.T) {
 	dir := filepath.Join(disk(t, 100<<20), "etcd")

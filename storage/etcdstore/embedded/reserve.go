@@ -34,7 +34,9 @@ const (
 // write to its log or database, so space is taken before it is needed, in the files
 // that need it, where no other program can take it:
 //
-//   - the log's next segment but one, as the file that etcd is going to use for it;
+//   - the log's next two segments, as the files that etcd is going to use for them;
+//   - blocks behind the end of each segment: etcd begins a new one only after the write
+//     that exceeds the size of the old one;
 //   - blocks behind the end of the database, for half of the reserve's size.
 //
 // A write is admitted only if it fits what was taken. Where no more can be had, writes
@@ -59,6 +61,9 @@ type reserve struct {
 	// trimmed is the log's last segment where prepare has shortened it, until it has its
 	// space again. It belongs to prepare, and then to the goroutine that looks.
 	trimmed string
+	// tail is the log's last segment that has blocks behind its end. It belongs to the
+	// goroutine that looks.
+	tail string
 }
 
 func newReserve(dir string, size int64, log logr.Logger) *reserve {
@@ -71,6 +76,11 @@ func newReserve(dir string, size int64, log logr.Logger) *reserve {
 // free.
 func (r *reserve) most() int64 { return r.size / 8 }
 func (r *reserve) low() int64  { return r.size / 8 }
+
+// overrun is how far a segment of the log may exceed its size. etcd saves all that is
+// waiting before it looks at the size, and that is no more than may be charged, at half
+// the price.
+func (r *reserve) overrun() int64 { return r.most()/2 + keptTail }
 
 // A fullError says why writes are refused. It is [rpctypes.ErrNoSpace].
 type fullError struct {
@@ -217,7 +227,8 @@ func (r *reserve) take(used int64, refused bool) error {
 }
 
 // segments makes the files that etcd is going to use for the next two segments of its
-// log, by the names that it uses; it has the first of them open.
+// log, by the names that it uses (it has the first of them open), and takes the blocks
+// behind them and behind the segment that is written.
 func (r *reserve) segments() error {
 	if r.trimmed != "" {
 		if err := allocate(r.trimmed, 0, wal.SegmentSizeBytes, true); err != nil {
@@ -225,12 +236,44 @@ func (r *reserve) segments() error {
 		}
 		r.trimmed = ""
 	}
+	dir := filepath.Join(r.dir, "member", "wal")
+	if last, err := lastSegment(dir); err != nil {
+		return err
+	} else if last != r.tail {
+		if err := r.allocateBehind(last); err != nil {
+			return err
+		}
+		r.tail = last
+	}
 	for _, name := range segmentNames {
-		if err := allocate(filepath.Join(r.dir, "member", "wal", name), 0, wal.SegmentSizeBytes, false); err != nil {
+		path := filepath.Join(dir, name)
+		if err := allocate(path, 0, wal.SegmentSizeBytes, false); err != nil {
+			return err
+		}
+		if err := r.allocateBehind(path); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// allocateBehind takes the blocks behind the end of a segment. One that etcd has renamed
+// or removed meanwhile is looked for again the next time.
+func (r *reserve) allocateBehind(segment string) error {
+	err := allocate(segment, wal.SegmentSizeBytes, r.overrun(), true)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// lastSegment returns the path of the segment that the log ends with.
+func lastSegment(dir string) (string, error) {
+	segments, err := filepath.Glob(filepath.Join(dir, "*.wal"))
+	if err != nil || len(segments) == 0 {
+		return "", err
+	}
+	return slices.Max(segments), nil
 }
 
 var segmentNames = [...]string{"0.tmp", "1.tmp"}
@@ -271,11 +314,10 @@ func (r *reserve) trim(dir string) error {
 	if free, err := freeSpace(r.dir); err != nil || free > 2*wal.SegmentSizeBytes {
 		return err
 	}
-	segments, err := filepath.Glob(filepath.Join(dir, "*.wal"))
-	if err != nil || len(segments) == 0 {
+	last, err := lastSegment(dir)
+	if err != nil || last == "" {
 		return err
 	}
-	last := slices.Max(segments)
 	end, err := dataEnd(last)
 	if err != nil {
 		return err
@@ -319,7 +361,7 @@ func dataEnd(path string) (int64, error) {
 
 // roomToBegin returns an error if the disk has no room for a new etcd.
 func (r *reserve) roomToBegin() error {
-	want := 3*wal.SegmentSizeBytes + r.size
+	want := 3*(wal.SegmentSizeBytes+r.overrun()) + r.size
 	free, err := freeSpace(r.dir)
 	if err == nil && free < want {
 		err = fmt.Errorf("%w: %d MiB are free, and a new etcd takes %d MiB", syscall.ENOSPC, free>>20, want>>20)

@@ -35,8 +35,8 @@ type Config struct {
 	Compaction time.Duration
 	// ReserveBytes is how much disk space is kept for the time when the disk is full,
 	// half of it ready for the database, half of it in a file that is given back then.
-	// Besides, the log keeps its next two segments of 64 MB each. Zero is 128 MiB, and
-	// the least is 32 MiB.
+	// Besides, the log keeps its next two segments of 64 MB each, and a sixteenth of
+	// ReserveBytes behind each segment. Zero is 128 MiB, and the least is 32 MiB.
 	ReserveBytes int64
 	// InsecureNoSync acknowledges writes before they are on disk. If the host
 	// goes down the data is lost or broken; if only the process dies it is not.
