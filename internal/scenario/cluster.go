@@ -159,7 +159,7 @@ func (c *cluster) said() string {
 	if err != nil {
 		return err.Error()
 	}
-	const enough = 4000
+	const enough = 32000
 	if len(data) > enough {
 		data = data[len(data)-enough:]
 	}

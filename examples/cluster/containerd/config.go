@@ -28,7 +28,7 @@ type Config struct {
 	Mirrors map[string]string
 	// Known lists the sandboxes and containers that the daemon knows, by id. With
 	// it, Start removes what an earlier daemon was killed in the middle of making.
-	// May be nil.
+	// It is called again after an error. May be nil.
 	Known func(ctx context.Context, socket string) (map[string]bool, error)
 	// Log gets what happens to the daemon; silent when zero. The daemon's own log
 	// is in Root.

@@ -94,10 +94,26 @@ func (d *Daemon) start(ctx context.Context) error {
 	if err := d.awaitSocket(ctx, pid, exited); err != nil {
 		return err
 	}
-	if err := d.removeUnknown(ctx, before); err != nil {
+	// A daemon that ends while it is asked what it knows is started again at once.
+	running, cancel := whileRunning(ctx, exited)
+	defer cancel()
+	if err := d.removeUnknown(running, before); err != nil {
 		d.config.Log.Error(err, "something of an earlier containerd is left")
 	}
 	return nil
+}
+
+// whileRunning returns a context that ends when a process has exited.
+func whileRunning(ctx context.Context, exited <-chan struct{}) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-exited:
+			cancel(errors.New("containerd ended"))
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
 }
 
 // spawn starts the process in a session of its own, so that no signal meant

@@ -62,7 +62,7 @@ func (d *Daemon) removeUnknown(ctx context.Context, l leftovers) error {
 	if d.config.Known == nil || len(l.shims)+len(l.namespaces)+len(l.mounts)+len(l.bundles) == 0 {
 		return nil
 	}
-	known, err := d.config.Known(ctx, d.Socket())
+	known, err := d.known(ctx)
 	if err != nil {
 		return fmt.Errorf("list what containerd knows: %w", err)
 	}
@@ -87,6 +87,19 @@ func (d *Daemon) removeUnknown(ctx context.Context, l leftovers) error {
 		}
 	}
 	return errors.Join(failed, removeEmptyNamespaces(l.namespaces))
+}
+
+// known asks the daemon what it knows until it answers: its socket is there before its
+// plugins are.
+func (d *Daemon) known(ctx context.Context) (map[string]bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		known, err := d.config.Known(ctx, d.Socket())
+		if err == nil || !sleep(ctx, lookEvery) {
+			return known, errors.Join(err, context.Cause(ctx))
+		}
+	}
 }
 
 // removeEmptyNamespaces removes the network namespaces that no process is in: a

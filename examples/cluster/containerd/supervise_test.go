@@ -4,6 +4,7 @@ package containerd_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -87,6 +88,55 @@ func TestSupervise(t *testing.T) {
 	}
 	if pid := pidOf(root); pid != 0 {
 		t.Errorf("process %d runs after Stop", pid)
+	}
+}
+
+// TestKilledWhileListing: a daemon that is killed while it is asked what it knows is
+// started again at once, and one that cannot answer yet is asked again.
+func TestKilledWhileListing(t *testing.T) {
+	root := t.TempDir()
+	bundle := filepath.Join(root, "io.containerd.runtime.v2.task/k8s.io", strings.Repeat("ab", 32))
+	if err := os.MkdirAll(bundle, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	asked, calls := make(chan struct{}), 0
+	d := daemonWith(t, containerd.Config{
+		Root: root, CNIConf: filepath.Join(root, "net.d"), CNIBin: "/usr/lib/cni",
+		Known: func(ctx context.Context, _ string) (map[string]bool, error) {
+			switch calls++; calls {
+			case 1:
+				close(asked)
+				<-ctx.Done()
+				return nil, ctx.Err()
+			case 2:
+				return nil, errors.New("server is not initialized yet")
+			}
+			return nil, nil
+		},
+	})
+	started := make(chan error, 1)
+	go func() { started <- d.Start(t.Context()) }()
+	<-asked
+	if err := syscall.Kill(pidOf(root), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		d.Supervise(ctx)
+	}()
+	eventually(t, "what the daemon does not know is removed", func() bool {
+		_, err := os.Stat(bundle)
+		return os.IsNotExist(err)
+	})
+	cancel()
+	<-ended
+	if err := d.Stop(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }
 
