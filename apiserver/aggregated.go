@@ -52,8 +52,8 @@ func (k *kind) discovery() apidiscovery.APIResourceDiscovery {
 	if k.Namespaced {
 		entry.Scope = apidiscovery.ScopeNamespace
 	}
-	for i := range k.Subresources {
-		sub := &k.Subresources[i]
+	for i := range k.subresources {
+		sub := &k.subresources[i]
 		entry.Subresources = append(entry.Subresources, apidiscovery.APISubresourceDiscovery{
 			Subresource: sub.Name, ResponseKind: discoveryKind(k.subKind(sub)), Verbs: sub.Verbs,
 		})

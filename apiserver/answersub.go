@@ -1,9 +1,7 @@
 package apiserver
 
 import (
-	"errors"
 	"net/http"
-	"slices"
 
 	"github.com/planekit/planekit/admission"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -36,12 +34,4 @@ func (s *Server) answerSub(q *request, body runtime.Object, dryRun bool) error {
 	}
 	reply.GetObjectKind().SetGroupVersionKind(q.bodyKind())
 	return s.respond(q, http.StatusCreated, reply)
-}
-
-// checkAnswer finds subresources with Answer that would fail when they are used.
-func (s *Subresource) checkAnswer() error {
-	if s.New == nil || !slices.Equal(s.Verbs, []string{"create"}) {
-		return errors.New("what has Answer needs New and serves create alone")
-	}
-	return nil
 }

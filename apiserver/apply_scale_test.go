@@ -87,8 +87,9 @@ func TestApplyWhereNothingIsOwned(t *testing.T) {
 	all := resources()
 	for i := range all {
 		if all[i].Kind == "Deployment" {
-			all[i].Subresources = slices.Clone(all[i].Subresources)
-			all[i].Subresources[0].Replicas = ""
+			unowned := scale()
+			unowned.Replicas = ""
+			all[i].Subresources = []apiserver.Subresource{unowned}
 		}
 	}
 	s := apiservertest.Start(t, apiservertest.WithResources(all...))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -29,26 +28,12 @@ func TestConfigIsSecure(t *testing.T) {
 		"no authorizer":    {Store: memstore.New(), Authenticator: anyone},
 		"given twice":      {Store: memstore.New(), Authenticator: anyone, Authorizer: allow, Resources: []apiserver.Resource{pods(), pods()}},
 		"must be set":      {Store: memstore.New(), Authenticator: anyone, Authorizer: allow, Resources: []apiserver.Resource{{Kind: "X"}}},
-		"need From":        {Store: memstore.New(), Authenticator: anyone, Authorizer: allow, Resources: []apiserver.Resource{broken(binding(), "get")}},
-		"needs Into":       {Store: memstore.New(), Authenticator: anyone, Authorizer: allow, Resources: []apiserver.Resource{broken(scale(), "update")}},
-		"create needs New": {Store: memstore.New(), Authenticator: anyone, Authorizer: allow, Resources: []apiserver.Resource{broken(statusOfPod(), "create")}},
-		"name and verbs":   {Store: memstore.New(), Authenticator: anyone, Authorizer: allow, Resources: []apiserver.Resource{broken(statusOfPod())}},
 		"negative":         {Store: memstore.New(), Authenticator: anyone, Authorizer: allow, MaxBodyBytes: -1},
 	} {
 		if _, err := apiserver.New(c); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v, want %q", err, text)
 		}
 	}
-}
-
-// broken is pods with sub serving verbs that it is not made for.
-func broken(sub apiserver.Subresource, verbs ...string) apiserver.Resource {
-	r := pods()
-	if sub.Verbs = verbs; slices.Contains(verbs, "update") {
-		sub.Into = nil
-	}
-	r.Subresources = []apiserver.Subresource{sub}
-	return r
 }
 
 func TestAuthentication(t *testing.T) {

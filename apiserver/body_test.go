@@ -263,7 +263,7 @@ func TestStreamsAreNotReceived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, send := wired(t, func(c *apiserver.Config) {
 			c.Resources = []apiserver.Resource{pods()}
-			c.Resources[0].Subresources = []apiserver.Subresource{{
+			c.Resources[0].Subresources = []apiserver.Subresource{apiserver.Proxy{
 				Name: "attach", Verbs: []string{"create"},
 				Connect: func(runtime.Object) (http.Handler, error) {
 					return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

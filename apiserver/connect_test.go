@@ -24,7 +24,7 @@ import (
 func running() apiserver.Resource {
 	r := pods()
 	r.Subresources = []apiserver.Subresource{
-		{Name: "log", Verbs: []string{"get"}, Connect: func(parent runtime.Object) (http.Handler, error) {
+		apiserver.Proxy{Name: "log", Verbs: []string{"get"}, Connect: func(parent runtime.Object) (http.Handler, error) {
 			name := parent.(*corev1.Pod).Name
 			if name == "idle" {
 				return nil, apierrors.NewBadRequest("the pod has not started")
@@ -36,7 +36,7 @@ func running() apiserver.Resource {
 				}
 			}), nil
 		}},
-		{Name: "exec", Verbs: []string{"create"}, Connect: func(runtime.Object) (http.Handler, error) {
+		apiserver.Proxy{Name: "exec", Verbs: []string{"create"}, Connect: func(runtime.Object) (http.Handler, error) {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Method) }), nil
 		}},
 	}
@@ -82,7 +82,7 @@ func TestConnect(t *testing.T) {
 // own, with any method; others have nothing there.
 func TestConnectPaths(t *testing.T) {
 	r, asked := running(), ""
-	r.Subresources = append(r.Subresources, apiserver.Subresource{
+	r.Subresources = append(r.Subresources, apiserver.Proxy{
 		Name: "proxy", Verbs: []string{"create", "delete", "get", "patch", "update"}, Paths: true,
 		Connect: func(parent runtime.Object) (http.Handler, error) {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -123,8 +123,8 @@ func (s *Server) resourceList(name, version string) *metav1.APIResourceList {
 			Name: k.Plural, SingularName: k.Singular, Namespaced: k.Namespaced, Kind: k.Kind,
 			Verbs: k.Verbs, ShortNames: k.ShortNames, Categories: k.Categories,
 		})
-		for i := range k.Subresources {
-			sub := &k.Subresources[i]
+		for i := range k.subresources {
+			sub := &k.subresources[i]
 			entry := metav1.APIResource{
 				Name: k.Plural + "/" + sub.Name, Namespaced: k.Namespaced, Verbs: sub.Verbs,
 			}

@@ -157,8 +157,8 @@ func (s *Server) described(name, version string) []openapi.Resource {
 		if k.Answer == nil {
 			r.List = structOf(k.NewList())
 		}
-		for i := range k.Subresources {
-			sub := &k.Subresources[i]
+		for i := range k.subresources {
+			sub := &k.subresources[i]
 			if sub.Connect != nil {
 				continue // what is behind it is described by no type
 			}

@@ -21,6 +21,8 @@ var allVerbs = []string{"create", "delete", "deletecollection", "get", "list", "
 // kind is a Resource with what is derived from it once.
 type kind struct {
 	Resource
+	subresources []subresource
+
 	gvk schema.GroupVersionKind
 	gvr schema.GroupVersionResource
 	gr  schema.GroupResource
@@ -123,32 +125,14 @@ func newKind(r Resource, keys layout, c *codec) (*kind, error) {
 		adoption: newAdoption(),
 	}
 	k.addWire()
-	for _, sub := range r.Subresources {
-		if err := sub.check(); err != nil {
+	for _, one := range r.Subresources {
+		sub, err := one.subresource()
+		if err != nil {
 			return nil, fmt.Errorf("subresource %q: %w", sub.Name, err)
 		}
+		k.subresources = append(k.subresources, sub)
 	}
 	return k, nil
-}
-
-// check finds subresources that would fail when they are used.
-func (s *Subresource) check() error {
-	serves := func(verb string) bool { return slices.Contains(s.Verbs, verb) }
-	switch {
-	case s.Name == "" || len(s.Verbs) == 0:
-		return errors.New("name and verbs must be set")
-	case s.Connect != nil:
-		return nil
-	case s.Answer != nil:
-		return s.checkAnswer()
-	case s.New == nil && serves("create"):
-		return errors.New("create needs New and Into")
-	case s.New != nil && s.Into == nil && s.Delete == nil && (serves("create") || serves("update") || serves("patch")):
-		return errors.New("writing needs Into")
-	case s.New != nil && s.From == nil && (serves("get") || serves("update") || serves("patch")):
-		return errors.New("get, update and patch need From")
-	}
-	return nil
 }
 
 // key is where an object is stored.
@@ -165,17 +149,17 @@ func (k *kind) under(namespace string) string {
 }
 
 // subresource returns the named subresource, nil if there is none.
-func (k *kind) subresource(name string) *Subresource {
-	for i := range k.Subresources {
-		if k.Subresources[i].Name == name {
-			return &k.Subresources[i]
+func (k *kind) subresource(name string) *subresource {
+	for i := range k.subresources {
+		if k.subresources[i].Name == name {
+			return &k.subresources[i]
 		}
 	}
 	return nil
 }
 
 // subKind is the kind that a subresource takes and shows.
-func (k *kind) subKind(sub *Subresource) schema.GroupVersionKind {
+func (k *kind) subKind(sub *subresource) schema.GroupVersionKind {
 	if sub.Kind == "" {
 		return k.gvk
 	}

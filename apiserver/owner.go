@@ -38,10 +38,10 @@ func (s *Server) addTrackers() {
 		k.trackers = map[string]func() (*ownership.Tracker, error){"": newTracker(known, ownership.Config{
 			Kind: k.gvk, New: k.New, Default: k.Strategy.Default, Ignored: k.resets(), Shared: shared,
 		})}
-		for i := range k.Subresources {
-			sub := &k.Subresources[i]
+		for i := range k.subresources {
+			sub := &k.subresources[i]
 			k.trackers[sub.Name] = newTracker(known, ownership.Config{
-				Kind: k.gvk, Subresource: sub.Name, New: k.New, Default: k.Strategy.Default, Ignored: sub.resets(), Shared: shared,
+				Kind: k.gvk, Subresource: sub.Name, New: k.New, Default: k.Strategy.Default, Ignored: sub.Resets, Shared: shared,
 			})
 			if sub.Replicas != "" {
 				k.trackers[viewOf(sub)] = newTracker(known, ownership.Config{
@@ -53,7 +53,7 @@ func (s *Server) addTrackers() {
 }
 
 // viewOf names the tracker of what a subresource shows, which is a type of its own.
-func viewOf(sub *Subresource) string { return sub.Name + "/" + sub.Kind }
+func viewOf(sub *subresource) string { return sub.Name + "/" + sub.Kind }
 
 func newTracker(types func() (*ownership.Types, error), c ownership.Config) func() (*ownership.Tracker, error) {
 	return sync.OnceValues(func() (*ownership.Tracker, error) {
@@ -70,13 +70,6 @@ func (k *kind) resets() []string {
 		return []string{"status"}
 	}
 	return k.Resets
-}
-
-func (sub *Subresource) resets() []string {
-	if sub.Resets == nil && sub.Name == "status" {
-		return []string{"spec"}
-	}
-	return sub.Resets
 }
 
 // tracker follows changes made through the named subresource, or the object's

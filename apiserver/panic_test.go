@@ -16,7 +16,7 @@ import (
 // to the client, over the wire or through memory.
 func TestPanicInTheMiddle(t *testing.T) {
 	r := pods()
-	r.Subresources = []apiserver.Subresource{{Name: "log", Verbs: []string{"get"}, Connect: func(runtime.Object) (http.Handler, error) {
+	r.Subresources = []apiserver.Subresource{apiserver.Proxy{Name: "log", Verbs: []string{"get"}, Connect: func(runtime.Object) (http.Handler, error) {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, "half a l")
 			if r.URL.RawQuery == "flush" {

@@ -19,7 +19,7 @@ type request struct {
 	r    *http.Request
 	info requestInfo
 	kind *kind
-	sub  *Subresource // nil for the object itself
+	sub  *subresource // nil for the object itself
 	user *user.Info
 	out  output
 	// options are those of a write, such as a *metav1.CreateOptions.

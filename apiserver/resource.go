@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -169,65 +168,6 @@ type Column struct {
 	// Steady says that the cell depends on the object alone, so that Value is asked
 	// once for each state of it. An age is not steady.
 	Steady bool
-}
-
-// Subresource is served under an object's own path. There are five kinds. One
-// without New updates the object itself, under its own Strategy: status. One
-// with New shows or takes another type, which From and Into translate: scale,
-// binding. One with Delete deletes the object: eviction. One with New and Answer
-// is asked and leaves the object alone: token. One with Connect leads to what
-// runs behind the object: log, exec.
-type Subresource struct {
-	// Name is the path segment, such as "status".
-	Name string
-	// Verbs are the verbs served, of get, update, patch and create.
-	Verbs []string
-	// Strategy completes and checks the object on an update through here.
-	Strategy Strategy
-	// Resets are the paths of the object's fields that a request through here cannot
-	// change. Nil means spec for status, and nothing for others.
-	Resets []string
-	// Replicas, when not empty, is the path of the object's field that New's type
-	// shows as spec.replicas, as that of a scale is "spec.replicas". Whoever owns the
-	// one owns the other, and server-side apply can be used here; without it, it
-	// cannot where New is not nil.
-	Replicas string
-
-	// Group, Version and Kind are those of New's type; empty means the parent's.
-	Group, Version, Kind string
-	// New returns an empty object of the subresource's type, if it has its own.
-	New func() runtime.Object
-	// From shows parent as the subresource's type, for get and for the answer to
-	// an update. Nil: a create is answered with a Status of success.
-	From func(parent runtime.Object) (runtime.Object, error)
-	// Into changes parent, a copy of the stored object, as body demands. It
-	// returns an API status error to refuse.
-	Into func(parent, body runtime.Object) error
-	// Share, when not nil, replaces parts of an object that is about to be kept in
-	// memory by equal parts of objects that are, so that they are there once. Nobody
-	// else has the object yet; its parts are not changed from then on. Metadata needs
-	// none of it.
-	Share func(obj runtime.Object)
-	// Answer, when not nil, makes the subresource a question about the object: only
-	// create is served, nothing is stored, and the client gets what Answer returns
-	// for the body it sent, whose name and UID, if it has them, Answer compares with
-	// parent's. parent is shared and must not be changed. The user is in the context
-	// (see package user), which [Annotate] and [Warn] take.
-	Answer func(ctx context.Context, parent, body runtime.Object) (runtime.Object, error)
-	// Connect, when not nil, serves the requests, after authorization and
-	// admission: a proxy to the node that runs a pod, which may stream and take
-	// over the connection. parent is shared and must not be changed.
-	Connect func(parent runtime.Object) (http.Handler, error)
-	// Paths says that whatever path follows the name of the subresource is
-	// Connect's as well, with any method of Verbs, which may have delete then,
-	// and that the name of the object may stand between a scheme and a port:
-	// https:web:8443.
-	Paths bool
-	// Delete, when not nil, makes a create of New's type the deletion of the
-	// object, as an eviction is. It returns how, or an API status error to refuse;
-	// parent and body are not to be changed. When it fails with a Conflict, or the
-	// deletion does, it is called again if the object has changed in between.
-	Delete func(ctx context.Context, parent, body runtime.Object, others Others) (*metav1.DeleteOptions, error)
 }
 
 // Others are the objects of other resources in the namespace of a request, as

@@ -47,7 +47,7 @@ func namespaces() apiserver.Resource {
 				obj.(*corev1.Namespace).Status.Phase = corev1.NamespaceTerminating
 			},
 		},
-		Subresources: []apiserver.Subresource{{Name: "finalize", Verbs: []string{"update"}}},
+		Subresources: []apiserver.Subresource{apiserver.Status{Name: "finalize", Verbs: []string{"update"}}},
 	}
 }
 
@@ -75,17 +75,16 @@ func pods() apiserver.Resource {
 	}
 }
 
-func statusOfPod() apiserver.Subresource {
-	return apiserver.Subresource{
-		Name: "status", Verbs: []string{"get", "update", "patch"},
+func statusOfPod() apiserver.Status {
+	return apiserver.Status{
 		Strategy: apiserver.Strategy{PrepareForUpdate: func(_ context.Context, obj, old runtime.Object) {
 			obj.(*corev1.Pod).Spec = *old.(*corev1.Pod).Spec.DeepCopy()
 		}},
 	}
 }
 
-func binding() apiserver.Subresource {
-	return apiserver.Subresource{
+func binding() apiserver.View {
+	return apiserver.View{
 		Name: "binding", Verbs: []string{"create"}, Version: "v1", Kind: "Binding",
 		New: func() runtime.Object { return &corev1.Binding{} },
 		Into: func(parent, body runtime.Object) error {
@@ -138,8 +137,8 @@ func checkReplicas(obj runtime.Object) field.ErrorList {
 	return nil
 }
 
-func scale() apiserver.Subresource {
-	return apiserver.Subresource{
+func scale() apiserver.View {
+	return apiserver.View{
 		Name: "scale", Verbs: []string{"get", "update", "patch"}, Replicas: "spec.replicas",
 		Group: "autoscaling", Version: "v1", Kind: "Scale",
 		New:      func() runtime.Object { return &autoscalingv1.Scale{} },

@@ -17,15 +17,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func subresource(t *testing.T, plural, name string) apiserver.Subresource {
+// subresource returns the named subresource, which is a T.
+func subresource[T apiserver.Subresource](t *testing.T, plural, name string) T {
 	t.Helper()
 	for _, s := range resource(plural).Subresources {
-		if s.Name == name {
-			return s
+		if s.SubresourceName() == name {
+			return s.(T)
 		}
 	}
 	t.Fatalf("no subresource %s/%s", plural, name)
-	return apiserver.Subresource{}
+	panic("unreachable")
 }
 
 // TestResources holds every resource to what a server needs of it.
@@ -146,7 +147,7 @@ func TestBinding(t *testing.T) {
 		{"another name", `{metadata: {name: web}}`, `{metadata: {name: db}, target: {name: n1}}`, "name in URL does not match name in Binding object"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := subresource(t, "pods", "binding")
+			b := subresource[apiserver.View](t, "pods", "binding")
 			pod := decode(t, resource("pods").New, c.pod)
 			before := pod.DeepCopyObject()
 			err := b.Into(pod, decode(t, b.New, c.binding))
@@ -165,7 +166,7 @@ func TestBinding(t *testing.T) {
 }
 
 func TestBindingResult(t *testing.T) {
-	b := subresource(t, "pods", "binding")
+	b := subresource[apiserver.View](t, "pods", "binding")
 	since := metav1.Date(2020, 1, 1, 0, 0, 0, 0, metav1.Now().Location())
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: 4, Annotations: map[string]string{"a": "1", "b": "1"}},
@@ -198,7 +199,7 @@ func TestScale(t *testing.T) {
 		"replicationcontrollers": "{app: web}",
 	} {
 		t.Run(plural, func(t *testing.T) {
-			r, s := resource(plural), subresource(t, plural, "scale")
+			r, s := resource(plural), subresource[apiserver.View](t, plural, "scale")
 			if s.Group != "autoscaling" || s.Version != "v1" || s.Kind != "Scale" {
 				t.Errorf("a %s/%s %s", s.Group, s.Version, s.Kind)
 			}
@@ -241,7 +242,7 @@ status: {replicas: 2}`)
 }
 
 func TestScaleRefused(t *testing.T) {
-	s := subresource(t, "deployments", "scale")
+	s := subresource[apiserver.View](t, "deployments", "scale")
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "u", ResourceVersion: "5"}}
 	for _, c := range []struct {
 		scale autoscalingv1.Scale

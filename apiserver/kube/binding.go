@@ -15,7 +15,7 @@ import (
 
 // binding is how a scheduler gives a pod to a node.
 func binding() apiserver.Subresource {
-	return apiserver.Subresource{
+	return apiserver.View{
 		Name:    "binding",
 		Verbs:   []string{"create"},
 		Version: "v1",

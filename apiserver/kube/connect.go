@@ -8,7 +8,7 @@ import (
 )
 
 // Connections lead to what runs behind pods and nodes, for
-// [apiserver.Subresource].Connect. What is nil is not served.
+// [apiserver.Proxy]. What is nil is not served.
 type Connections struct {
 	// These get a *corev1.Pod.
 	Log, Exec, Attach, PortForward, PodProxy func(parent runtime.Object) (http.Handler, error)
@@ -20,7 +20,7 @@ type Connections struct {
 // to what runs behind them, and returns resources.
 func Connect(resources []apiserver.Resource, c Connections) []apiserver.Resource {
 	start, all := []string{"create", "get"}, []string{"create", "delete", "get", "patch", "update"}
-	added := map[string][]apiserver.Subresource{
+	added := map[string][]apiserver.Proxy{
 		"pods": {
 			{Name: "attach", Kind: "PodAttachOptions", Verbs: start, Connect: c.Attach},
 			{Name: "exec", Kind: "PodExecOptions", Verbs: start, Connect: c.Exec},

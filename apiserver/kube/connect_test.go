@@ -16,13 +16,13 @@ func TestConnect(t *testing.T) {
 		had := map[string]bool{}
 		for _, r := range kube.Resources() {
 			for _, sub := range r.Subresources {
-				had[r.Plural+"/"+sub.Name] = true
+				had[r.Plural+"/"+sub.SubresourceName()] = true
 			}
 		}
 		var added []string
 		for _, r := range kube.Connect(kube.Resources(), c) {
 			for _, sub := range r.Subresources {
-				if name := r.Plural + "/" + sub.Name; !had[name] {
+				if name := r.Plural + "/" + sub.SubresourceName(); !had[name] {
 					added = append(added, name)
 				}
 			}

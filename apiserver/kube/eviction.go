@@ -30,9 +30,8 @@ const (
 
 // eviction deletes a pod if its disruption budget allows that.
 func eviction() apiserver.Subresource {
-	return apiserver.Subresource{
+	return apiserver.Deletion{
 		Name:    "eviction",
-		Verbs:   []string{"create"},
 		Group:   policyv1.GroupName,
 		Version: "v1",
 		Kind:    "Eviction",

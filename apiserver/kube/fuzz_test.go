@@ -40,7 +40,12 @@ func exercise(t *testing.T, r apiserver.Resource, obj runtime.Object) {
 	before := encode(t, old)
 	strategies := []apiserver.Strategy{s}
 	for _, sub := range r.Subresources {
-		strategies = append(strategies, sub.Strategy)
+		switch sub := sub.(type) {
+		case apiserver.Status:
+			strategies = append(strategies, sub.Strategy)
+		case apiserver.View:
+			strategies = append(strategies, sub.Strategy)
+		}
 	}
 	for _, s := range strategies {
 		updated := obj.DeepCopyObject()

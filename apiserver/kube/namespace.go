@@ -45,7 +45,7 @@ func namespaces() apiserver.Resource {
 				update:         func(ns, old *corev1.Namespace) { old.Spec.DeepCopyInto(&ns.Spec) },
 				validateUpdate: func(ns, _ *corev1.Namespace) field.ErrorList { return validateNamespacePhase(ns) },
 			}),
-			{
+			apiserver.Status{
 				Name:   "finalize",
 				Verbs:  []string{"update"},
 				Resets: []string{"status"},

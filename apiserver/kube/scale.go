@@ -24,7 +24,7 @@ type scaled struct {
 // scale is the subresource of objects in group apps that have replicas. A scaling
 // is an update of the object under its own strategy.
 func scale[T runtime.Object](s strategy[T], plural string, view func(T) scaled) apiserver.Subresource {
-	return apiserver.Subresource{
+	return apiserver.View{
 		Name:     "scale",
 		Verbs:    []string{"get", "update", "patch"},
 		Strategy: s.erase(),

@@ -52,7 +52,7 @@ func TestStatusIsKept(t *testing.T) {
 
 			part := changed.DeepCopyObject()
 			part.(metav1.Object).SetGeneration(3) // as the server does
-			subresource(t, plural, "status").Strategy.PrepareForUpdate(t.Context(), part, old)
+			subresource[apiserver.Status](t, plural, "status").Strategy.PrepareForUpdate(t.Context(), part, old)
 			want = old.DeepCopyObject()
 			setStatus(t, want, changed)
 			want.(metav1.Object).SetLabels(part.(metav1.Object).GetLabels())
@@ -154,7 +154,7 @@ func TestNamespaceLife(t *testing.T) {
 	main := emptied.DeepCopy()
 	r.Strategy.PrepareForUpdate(t.Context(), main, ns)
 	expectYAML(t, main, ns)
-	subresource(t, "namespaces", "finalize").Strategy.PrepareForUpdate(t.Context(), emptied, ns)
+	subresource[apiserver.Status](t, "namespaces", "finalize").Strategy.PrepareForUpdate(t.Context(), emptied, ns)
 	if r.Strategy.Finalizing(emptied) {
 		t.Errorf("finalizers %v", emptied.Spec.Finalizers)
 	}
@@ -183,7 +183,7 @@ func TestStatusApart(t *testing.T) {
 				s      apiserver.Strategy
 				spec   runtime.Object
 				status runtime.Object
-			}{{r.Strategy, changed, old}, {subresource(t, plural, "status").Strategy, old, changed}} {
+			}{{r.Strategy, changed, old}, {subresource[apiserver.Status](t, plural, "status").Strategy, old, changed}} {
 				have, want := changed.DeepCopyObject(), c.spec.DeepCopyObject()
 				c.s.PrepareForUpdate(t.Context(), have, old)
 				setStatus(t, want, c.status)
@@ -212,7 +212,7 @@ func TestPersistentVolumePhase(t *testing.T) {
 	same, bound := v.DeepCopy(), v.DeepCopy()
 	same.Status.LastPhaseTransitionTime = nil
 	bound.Status.Phase = corev1.VolumeBound
-	s := subresource(t, "persistentvolumes", "status").Strategy
+	s := subresource[apiserver.Status](t, "persistentvolumes", "status").Strategy
 	s.PrepareForUpdate(t.Context(), same, v)
 	s.PrepareForUpdate(t.Context(), bound, v)
 	if !same.Status.LastPhaseTransitionTime.Equal(v.Status.LastPhaseTransitionTime) || !v.Status.LastPhaseTransitionTime.Before(bound.Status.LastPhaseTransitionTime) {
@@ -264,7 +264,7 @@ func TestDaemonSetGeneration(t *testing.T) {
 	}
 	part := ds.DeepCopy()
 	part.Spec.MinReadySeconds, part.Status.NumberReady = 2, 5
-	subresource(t, "daemonsets", "status").Strategy.PrepareForUpdate(t.Context(), part, ds)
+	subresource[apiserver.Status](t, "daemonsets", "status").Strategy.PrepareForUpdate(t.Context(), part, ds)
 	if part.Spec.MinReadySeconds != 1 || part.Status.NumberReady != 5 {
 		t.Errorf("status changed to %+v", part)
 	}

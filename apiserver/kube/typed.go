@@ -44,12 +44,7 @@ func (s strategy[T]) erase() apiserver.Strategy {
 // status is the subresource through which only the status changes. resets are the
 // fields that cannot be changed here; none given are spec.
 func status[T runtime.Object](s strategy[T], resets ...string) apiserver.Subresource {
-	return apiserver.Subresource{
-		Name:     "status",
-		Verbs:    []string{"get", "update", "patch"},
-		Strategy: s.erase(),
-		Resets:   resets,
-	}
+	return apiserver.Status{Strategy: s.erase(), Resets: resets}
 }
 
 // selectable maps field paths to what they select on.

@@ -65,7 +65,7 @@ func check(t *testing.T, r apiserver.Resource, kind, base, patch string) field.E
 	obj, old := patched(t, r.New, base, patch), patched(t, r.New, base, "{}")
 	s := r.Strategy
 	if kind == "status" {
-		s = r.Subresources[0].Strategy
+		s = r.Subresources[0].(apiserver.Status).Strategy
 	}
 	if r.Strategy.Default != nil {
 		r.Strategy.Default(obj)

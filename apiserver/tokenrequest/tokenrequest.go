@@ -76,18 +76,17 @@ type Config struct {
 }
 
 // New returns the subresource, to be served under service accounts.
-func New(c Config) (apiserver.Subresource, error) {
+func New(c Config) (apiserver.Question, error) {
 	switch {
 	case c.Signer == nil || len(c.Audiences) == 0:
-		return apiserver.Subresource{}, errors.New("tokenrequest: Signer and Audiences must be set")
+		return apiserver.Question{}, errors.New("tokenrequest: Signer and Audiences must be set")
 	case c.Pods == nil || c.Secrets == nil || c.Nodes == nil:
-		return apiserver.Subresource{}, errors.New("tokenrequest: Pods, Secrets and Nodes must be set")
+		return apiserver.Question{}, errors.New("tokenrequest: Pods, Secrets and Nodes must be set")
 	case c.MaxExpiration != 0 && c.MaxExpiration < minExpiration*time.Second:
-		return apiserver.Subresource{}, errors.New("tokenrequest: MaxExpiration is below ten minutes")
+		return apiserver.Question{}, errors.New("tokenrequest: MaxExpiration is below ten minutes")
 	}
-	return apiserver.Subresource{
+	return apiserver.Question{
 		Name:    "token",
-		Verbs:   []string{"create"},
 		Group:   authenticationv1.GroupName,
 		Version: "v1",
 		Kind:    "TokenRequest",

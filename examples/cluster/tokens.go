@@ -37,7 +37,7 @@ const extendedLife = 365 * 24 * time.Hour
 type accountTokens struct {
 	signer        *serviceaccount.Signer
 	authenticator authn.Authenticator
-	request       apiserver.Subresource
+	request       apiserver.Question
 	// handlers publish the keys, by path.
 	handlers map[string]http.Handler
 }

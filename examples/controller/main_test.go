@@ -51,7 +51,7 @@ func TestLamps(t *testing.T) {
 	server := apiservertest.Start(t, apiservertest.WithResources(apiserver.Resource{
 		Group: lampType.Group, Version: lampType.Version, Kind: lampType.Kind, Plural: lampType.Plural, Namespaced: true,
 		New: func() runtime.Object { return &Lamp{} }, NewList: func() runtime.Object { return &lampList{} },
-		Subresources: []apiserver.Subresource{{Name: "status", Verbs: []string{"get", "update", "patch"},
+		Subresources: []apiserver.Subresource{apiserver.Status{
 			Strategy: apiserver.Strategy{PrepareForUpdate: func(_ context.Context, obj, old runtime.Object) { obj.(*Lamp).Spec = old.(*Lamp).Spec }}}},
 		Strategy: apiserver.Strategy{
 			PrepareForCreate: func(_ context.Context, obj runtime.Object) { obj.(*Lamp).Status = Light{} },
