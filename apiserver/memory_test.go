@@ -19,7 +19,7 @@ import (
 // after five minutes and a quarter, what is shared and compressed after ten.
 const forgotten = 11 * time.Minute
 
-// mostForPod is what BENCHMARKS.md has for each of 50,000 pods, in bytes.
+// mostForPod is what docs/benchmarks/apiserver.md has for each of 50,000 pods, in bytes.
 const mostForPod = 8900
 
 // liveHeap is what a collection leaves.

@@ -4,25 +4,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 )
-
-// TestReadme: the program in the README is this one.
-func TestReadme(t *testing.T) {
-	program, err := os.ReadFile("main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(readme), "```go\n"+string(program)+"```\n") {
-		t.Error("the program in README.md is not examples/embed/main.go")
-	}
-}
 
 func TestWidgets(t *testing.T) {
 	api, err := handler()
