@@ -275,18 +275,14 @@ func (p *picture) text(x, y int, class, text string) {
 
 // arrow goes from the side of one box to the side of another that is next to it.
 func (p *picture) arrow(from, to box) {
-	middle := func(b box) (int, int) { return b.x + b.w/2, b.y + b.h/2 }
-	x1, y1 := middle(from)
-	x2, y2 := middle(to)
-	switch {
-	case to.y >= from.y+from.h: // below
-		x1, y1, y2 = min(max(x2, from.x+12), from.x+from.w-12), from.y+from.h, to.y
-	case from.y >= to.y+to.h: // above
-		x1, y1, y2 = min(max(x2, from.x+12), from.x+from.w-12), from.y, to.y+to.h
-	case to.x > from.x:
+	x1, y1, x2, y2 := from.x, from.y+from.h/2, to.x+to.w, to.y+to.h/2 // to the left
+	switch x := to.x + to.w/2; {
+	case to.y >= from.y+from.h: // down
+		x1, y1, x2, y2 = min(max(x, from.x+12), from.x+from.w-12), from.y+from.h, x, to.y
+	case from.y >= to.y+to.h: // up
+		x1, y1, x2, y2 = min(max(x, from.x+12), from.x+from.w-12), from.y, x, to.y+to.h
+	case to.x > from.x: // to the right
 		x1, x2 = from.x+from.w, to.x
-	default:
-		x1, x2 = from.x, to.x+to.w
 	}
 	fmt.Fprintf(p, `<line class="arrow" x1="%d" y1="%d" x2="%d" y2="%d" marker-end="url(#head)"/>`+"\n", x1, y1, x2, y2)
 }
