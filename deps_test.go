@@ -15,7 +15,7 @@ import (
 
 const module = "github.com/planekit/planekit"
 
-// forbidden are what planekit exists to replace. They may be imported in bench/
+// forbidden lists the modules that planekit replaces. They may be imported in bench/
 // and compat/ only, which are modules of their own.
 var forbidden = []string{
 	"k8s.io/apiserver", "k8s.io/client-go", "k8s.io/kubernetes", "k8s.io/kubectl", "k8s.io/kube-scheduler",
