@@ -2,23 +2,21 @@ package storage
 
 import "context"
 
-// Current is an optional interface of a [Store] that tells how far it has come
-// for less than the price of a listing. See [Now].
+// Current is an optional interface of a [Store] that reports the store's revision more cheaply than
+// a listing does. See [Now].
 type Current interface {
-	// Revision returns a revision that the store has reached, and that is not
-	// before that of any change acknowledged before the call: it is linearizable,
-	// as a read without a revision is. It may be later than that of the last
-	// change to any key of this store, where others share its counter. A context
-	// that is done is answered with its error.
+	// Revision returns a revision that the store has reached. It is linearizable: the result is not
+	// lower than the revision of any change acknowledged before the call. It may be higher than the
+	// last change to this store's keys if other stores share the revision counter. If ctx is done,
+	// Revision returns its error.
 	Revision(ctx context.Context) (Revision, error)
 }
 
-// nothing is a prefix that keys do not begin with by convention, so that listing
-// it costs next to nothing.
+// nothing is a prefix that no key has by convention, so that listing it is cheap.
 const nothing Key = "\x00"
 
-// Now returns the current revision of s, as [Current] describes it: from s, if
-// it is a Current, or else from a listing of next to nothing.
+// Now returns the current revision of s, as described by [Current]. If s does not implement
+// Current, Now lists a prefix without keys.
 func Now(ctx context.Context, s Store) (Revision, error) {
 	if c, ok := s.(Current); ok {
 		return c.Revision(ctx)

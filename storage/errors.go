@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// The conditions a Store reports. Compare with errors.Is.
+// The conditions that a Store reports. Compare with errors.Is.
 var (
 	ErrNotFound  = errors.New("not found")
 	ErrExists    = errors.New("already exists")
@@ -15,18 +15,18 @@ var (
 	ErrInvalid   = errors.New("invalid argument")
 	ErrClosed    = errors.New("closed")
 	ErrDamaged   = errors.New("value is damaged")
-	// ErrFull is that of a change for which the store has no room, or just had. It
-	// leaves open whether the change took place.
+	// ErrFull means that the store has, or just had, no room for a change. The change may or may
+	// not have been committed.
 	ErrFull = errors.New("no space left in the store")
 )
 
-// ConflictError says that a guarded change found another revision than it
-// wanted. It is [ErrConflict].
+// ConflictError means that a guarded change found a revision other than the one it expected. It
+// matches [ErrConflict].
 type ConflictError struct {
 	Key Key
-	// Current is the record that stands in the way.
+	// Current is the record as stored.
 	Current Record
-	// Want is the revision that the change was guarded by.
+	// Want is the revision that the change expected.
 	Want Revision
 }
 
@@ -34,5 +34,5 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("%s: conflict: at revision %d, not %d", e.Key, e.Current.Revision, e.Want)
 }
 
-// Is reports that e is [ErrConflict].
+// Is reports whether target is [ErrConflict].
 func (e *ConflictError) Is(target error) bool { return target == ErrConflict }

@@ -6,21 +6,20 @@ import (
 	"fmt"
 )
 
-// Progresser is an optional interface of a [Watcher] that can be asked how far
-// it has come. See [RequestProgress].
+// Progresser is an optional interface of a [Watcher] that can report its progress on request. See
+// [RequestProgress].
 type Progresser interface {
 	Watcher
-	// RequestProgress asks that Next deliver how far the watch has come: before
-	// long an event, of type Progress if nothing else happens, with a revision not
-	// before that of the last change acknowledged before the call. A request may
-	// be lost where the watch has yet to catch up or its connection breaks, so
-	// whoever waits for the answer asks again after a while; and it has no answer
-	// where Next has delivered that much already. Any goroutine may call it.
+	// RequestProgress asks Next to report how far the watch has come. Next soon returns an event,
+	// of type Progress if there is no other, with a revision not lower than that of the last change
+	// acknowledged before the call. There is no such event if Next has already delivered that
+	// revision. A request may be lost while the watch catches up or when its connection breaks, so
+	// a waiting caller repeats it from time to time. It may be called by any goroutine.
 	RequestProgress(ctx context.Context) error
 }
 
-// RequestProgress asks w how far it has come, as [Progresser] describes it. It
-// fails with [errors.ErrUnsupported] where w is none.
+// RequestProgress asks w to report its progress, as described by [Progresser]. It returns
+// [errors.ErrUnsupported] if w is not a Progresser.
 func RequestProgress(ctx context.Context, w Watcher) error {
 	if p, ok := w.(Progresser); ok {
 		return p.RequestProgress(ctx)

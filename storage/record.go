@@ -5,40 +5,38 @@ import (
 	"time"
 )
 
-// Key names a record. Keys are plain strings compared byte by byte; by
-// convention they begin with and are divided by slashes. The empty key names
-// nothing and is refused.
+// Key names a record. Keys are compared byte by byte. By convention they begin with a slash and are
+// divided by slashes. The empty key is invalid.
 type Key string
 
-// Revision numbers a change to the store. Zero stands for "none" or "now",
-// depending on where it is used.
+// Revision numbers a change to the store. Zero means "none" or "now", depending on the context.
 type Revision int64
 
 // Record is a key's value at one revision.
 type Record struct {
 	Key Key
-	// Value belongs to whoever received the record, who may keep it but must not
-	// change it: stores share these bytes between readers.
+	// Value may be kept by the caller but must not be changed: stores share these bytes between
+	// readers.
 	Value []byte
-	// Revision is that of the change that last wrote the key.
+	// Revision is the revision of the change that last wrote the key.
 	Revision Revision
 	// Created is the revision of the change that created the key.
 	Created Revision
-	// Damage is set where the store has the record but cannot make out its value,
-	// which is nil then: it is [ErrDamaged] and says why. Get fails with it, and
-	// returns the record beside it; listings, watches and answers to changes go on.
+	// Damage, if not nil, says why the store cannot decode the value of the record. It matches
+	// [ErrDamaged], and Value is nil. Get returns the record together with this error; List, Watch
+	// and Commit succeed.
 	Damage error
-	// Stale says that the value is kept in a way that the store has moved on from:
-	// an update, of the same value even, brings it up to date.
+	// Stale means that the value is stored in an outdated form, for example encrypted with an old
+	// key. Any update, even one with the same value, rewrites it.
 	Stale bool
 }
 
-// Op is what a [Change] does.
+// Op selects the operation of a [Change].
 type Op int
 
-// The changes there are. The zero Op is Create.
+// The operations. The zero Op is Create.
 const (
-	// Create puts a key that must be absent.
+	// Create stores a record under a key that must not exist.
 	Create Op = iota
 	// Update replaces the value of a key.
 	Update
@@ -62,24 +60,21 @@ func (o Op) String() string {
 type Change struct {
 	Op  Op
 	Key Key
-	// Value is the new value for Create and Update. The store copies it or is
-	// done with it when Commit returns.
+	// Value is the new value for Create and Update. The store does not keep it after Commit
+	// returns.
 	Value []byte
-	// Previous guards Update and Delete: the key must stand at this revision.
-	// It must be set for these, and not for Create; else the change is refused
+	// Previous guards Update and Delete: the change fails unless the record is at this revision. It
+	// is required for Update and Delete and must be zero for Create; otherwise the change fails
 	// with [ErrInvalid].
 	Previous Revision
-	// TTL, for Create and Update, has the store delete the record by itself when
-	// that time has passed since Commit was called, unless another change comes
-	// first: what counts is the TTL of the last one. The deletion is a change with a
-	// revision and an event as any. It does not come early, and late by at most a
-	// tenth of TTL, a minute at most, and a few seconds. TTL is in whole seconds;
-	// zero keeps the record.
+	// TTL, for Create and Update, makes the store delete the record once TTL has passed since the
+	// call of Commit. A later update replaces the TTL. The deletion has a revision and an event
+	// like any other. It never comes early. It is late by at most a tenth of TTL, or one minute if
+	// that is less, plus a few seconds. TTL must be in whole seconds; zero keeps the record.
 	TTL time.Duration
 }
 
-// Check returns nil if c is a change that a Store can be asked for, or an
-// error that is [ErrInvalid].
+// Check returns nil if c is a valid change, or an error that matches [ErrInvalid].
 func (c Change) Check() error {
 	switch {
 	case c.Key == "":
@@ -98,31 +93,30 @@ func (c Change) Check() error {
 	return nil
 }
 
-// ListOptions select a part of a listing. The zero value lists everything now.
+// ListOptions selects a part of a listing. The zero value lists everything now.
 type ListOptions struct {
-	// At lists as of this revision; zero is now, linearizable.
+	// At is the revision to list at; zero lists the current state, linearizably.
 	At Revision
-	// Limit is the most records to return; zero is all.
+	// Limit is the maximum number of records to return; zero means no limit.
 	Limit int
-	// After, when set, starts behind this key: the Key of the last record of
-	// the page before.
+	// After, if set, is the key to continue after: the key of the last record of the previous page.
 	After Key
 }
 
-// Page is a listing in key order, all as of one revision.
+// Page is a listing in key order at one revision.
 type Page struct {
 	Records []Record
-	// Revision is what the listing is as of. Watching after it misses nothing.
+	// Revision is the revision of the listing. A Watch after it misses no change.
 	Revision Revision
-	// Remaining counts the records after this page; zero says it is the last.
+	// Remaining counts the records after this page. Zero means that this is the last page.
 	Remaining int64
 }
 
-// EventType says what happened to a key.
+// EventType is the kind of a change to a key.
 type EventType int
 
-// The event types. Progress carries only a Revision: everything up to it has
-// been delivered.
+// The event types. A Progress event carries only a Revision: all changes up to it have been
+// delivered.
 const (
 	Created EventType = iota + 1
 	Updated
@@ -144,14 +138,14 @@ func (t EventType) String() string {
 	return fmt.Sprintf("event type %d", int(t))
 }
 
-// Event is one change, as a watcher sees it.
+// Event is one change as delivered to a watcher.
 type Event struct {
 	Type EventType
-	// Revision is that of the change, also for Deleted.
+	// Revision is the revision of the change, including a deletion.
 	Revision Revision
-	// Record is the record after the change. For Deleted its Value is nil and its
-	// Revision that of the deletion. Zero for Progress.
+	// Record is the record after the change. For Deleted, Value is nil and Revision is the revision
+	// of the deletion. For Progress, Record is zero.
 	Record Record
-	// Previous is the record before the change; zero for Created and Progress.
+	// Previous is the record before the change. It is zero for Created and Progress.
 	Previous Record
 }

@@ -65,7 +65,6 @@ var unread = []string{
 	"reconcile",
 	"reconcile/controllers",
 	"schedule",
-	"storage",
 }
 
 var (

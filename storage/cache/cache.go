@@ -14,49 +14,47 @@ import (
 )
 
 const (
-	// degree of the tree: a node that is copied is 500 bytes.
+	// degree is the degree of the tree. Copying a node copies 500 bytes.
 	degree = 32
-	// briefly is the wait for a revision that the store has, whose changes it sends
-	// at once, before it is asked how far it has come; patience is when to stop
-	// asking.
+	// briefly is how long catchUp first waits for a revision before it requests progress. Usually
+	// the store sends the changes within this time. patience is when catchUp gives up.
 	briefly  = 5 * time.Millisecond
 	patience = 500 * time.Millisecond
 )
 
-// ErrBehind says that the changes up to the store's revision have not arrived.
+// ErrBehind means that the changes up to the store's current revision have not arrived in time.
 var ErrBehind = errors.New("the copy is behind the store")
 
-// Config says what a Cache holds.
+// Config configures a Cache.
 type Config[T any] struct {
-	// Feed brings the changes. Required.
+	// Feed delivers the changes. Required.
 	Feed *Feed
-	// Prefix begins the keys of the records and ends with a slash. No other cache
-	// of the feed may have one that begins with it.
+	// Prefix is the prefix of the records' keys and ends with a slash. Caches of one feed must not
+	// have nested prefixes.
 	Prefix storage.Key
-	// Decode makes the object of a record. known is what Wrote announced for this
-	// very record, or the zero T. It may be called by several goroutines at once.
+	// Decode decodes the object of a record. known is the object that Wrote announced for this
+	// revision of the record, or the zero T. Decode may be called concurrently.
 	Decode func(r storage.Record, known T) (T, error)
-	// Fields are what items can be found by and watches narrowed to.
+	// Fields are the functions by which items are indexed and watches are narrowed.
 	Fields map[string]func(T) string
-	// History is how many changes are remembered; zero is 4096. They are up to a
-	// quarter more, and fewer where they are older than FeedConfig.HistoryAge or
-	// their records take more than HistoryBytes, of which zero is 8 MiB. The last 64
-	// are remembered however large they are.
+	// History is the number of changes to keep; zero means 4096. Up to a quarter more are kept.
+	// Fewer are kept if they are older than FeedConfig.HistoryAge or their records exceed
+	// HistoryBytes, which defaults to 8 MiB. The last 64 are always kept.
 	History      int
 	HistoryBytes int
 }
 
-// Item is a record with its object.
+// Item is a record with its decoded object.
 type Item[T any] struct {
 	storage.Record
 	Object T
-	// Err says why the record could not be decoded.
+	// Err is the error of Decode.
 	Err error
 }
 
 type tree[T any] = btree.BTreeG[*Item[T]]
 
-// state says how much a cache knows.
+// state is the state of a cache's copy.
 type state int
 
 const (
@@ -65,42 +63,39 @@ const (
 	current
 )
 
-// A Cache is a copy of the records under a prefix. All methods are safe for
-// concurrent use.
+// A Cache is a copy of the records under a prefix. All methods are safe for concurrent use.
 type Cache[T any] struct {
 	config Config[T]
-	// turn holds a token while somebody reads the records from the store.
-	turn chan struct{}
+	// loading holds a token while a goroutine reads the records from the store.
+	loading chan struct{}
 
-	mu sync.RWMutex // guards what follows
-	// state is unread until the first read and after changes were missed.
+	mu sync.RWMutex // guards the fields below
+	// state is unread before the first read and after changes were missed.
 	state state
-	// queue are the changes that came while reading; missed says that some did
-	// not.
+	// queue holds the changes that arrived during a read; missed is true if some were lost.
 	queue  []storage.Event
 	missed bool
-	// now is the newest state, with every change up to revision. snapshot, when
-	// not nil, equals it and is immutable.
+	// now is the newest state, with every change up to revision. snapshot, if not nil, is an
+	// immutable copy of now.
 	now      *tree[T]
 	snapshot *tree[T]
 	revision storage.Revision
-	// log is every change after base; log[i] is number first+i. Entries are
-	// never changed, so a slice of it stays good after mu is released. epoch
-	// counts the logs there were.
+	// log holds every change after base; log[i] has number first+i. Entries are never changed, so a
+	// slice of log stays valid after mu is released. epoch counts the resets of the log.
 	log   []*Event[T]
 	base  storage.Revision
 	first int64
 	epoch int
-	// history says how much of log there is.
+	// history bounds the log.
 	history history
-	// waiters wait for log to grow or to end, rounds says when they are told.
+	// waiters wait for the log to grow or to be reset; rounds batches their wake-ups.
 	waiters waiters
 	rounds  rounds
-	// indexes are of now, by field.
+	// indexes holds the indexes of now, by field.
 	indexes map[string]*index[T]
-	// past are states that were asked for, by the revision of their last change.
+	// past holds recent snapshots, by the revision of their last change.
 	past past[T]
-	// written are objects whose records have not come by the feed yet.
+	// written holds announced objects whose records have not arrived yet.
 	written map[storage.Key]written[T]
 }
 
@@ -109,7 +104,7 @@ type written[T any] struct {
 	object   T
 }
 
-// New returns a cache. It reads nothing until it is asked.
+// New returns a cache. It does not read the store before its first use.
 func New[T any](c Config[T]) (*Cache[T], error) {
 	switch {
 	case c.Feed == nil || c.Decode == nil:
@@ -127,7 +122,7 @@ func New[T any](c Config[T]) (*Cache[T], error) {
 	}
 	return &Cache[T]{
 		config:  c,
-		turn:    make(chan struct{}, 1),
+		loading: make(chan struct{}, 1),
 		now:     newTree[T](),
 		written: map[storage.Key]written[T]{},
 		indexes: map[string]*index[T]{},
@@ -140,29 +135,28 @@ func newTree[T any]() *tree[T] {
 
 func (c *Cache[T]) root() storage.Key { return c.config.Prefix }
 
-// reached returns the revision up to which the copy has every change, and
-// whether there is a copy.
+// reached returns the revision up to which the copy has every change, and whether there is a copy.
 func (c *Cache[T]) reached() (storage.Revision, bool) {
-	// In this order: what the feed had handed on then is in the copy by now.
-	handed := c.config.Feed.reached()
+	// Read the feed first: the changes that it has dispatched are in the copy by now.
+	handed := c.config.Feed.delivered()
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return max(handed, c.revision), c.state == current
 }
 
-// Wait returns when the copy has every change up to revision; zero is any copy.
+// Wait waits until the copy has every change up to revision; zero waits for any copy.
 func (c *Cache[T]) Wait(ctx context.Context, revision storage.Revision) error {
 	for {
 		if err := c.ensure(ctx); err != nil {
 			return err
 		}
 		feed := c.config.Feed
-		err := feed.until(ctx, func() (<-chan struct{}, bool) {
+		err := feed.readUntil(ctx, func() (<-chan struct{}, bool) {
 			if have, ok := c.reached(); !ok || have >= revision {
 				return nil, true
 			}
-			_, moved := feed.position()
-			// Once more, for it may have moved before moved was taken.
+			_, moved := feed.progress()
+			// Check again: the feed may have advanced before progress returned the channel.
 			have, ok := c.reached()
 			return moved, !ok || have >= revision
 		})
@@ -175,8 +169,7 @@ func (c *Cache[T]) Wait(ctx context.Context, revision storage.Revision) error {
 	}
 }
 
-// catchUp waits until the copy has every change that was acknowledged before
-// the call.
+// catchUp waits until the copy has every change that was acknowledged before the call.
 func (c *Cache[T]) catchUp(ctx context.Context) error {
 	if err := c.ensure(ctx); err != nil {
 		return err
@@ -189,25 +182,25 @@ func (c *Cache[T]) catchUp(ctx context.Context) error {
 		return nil
 	}
 	for began, wait := time.Now(), briefly; time.Since(began) < patience; wait *= 2 {
-		err := c.within(ctx, wait, now)
+		err := c.waitTimeout(ctx, wait, now)
 		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 			return err
 		}
-		// Perhaps the store's last change is none of the feed's.
-		c.config.Feed.ask(ctx)
+		// The store's last change may be outside the feed's prefix.
+		c.config.Feed.requestProgress(ctx)
 	}
 	return fmt.Errorf("%s at %d: %w", c.config.Prefix, now, ErrBehind)
 }
 
-// within is Wait for so long.
-func (c *Cache[T]) within(ctx context.Context, wait time.Duration, revision storage.Revision) error {
+// waitTimeout is Wait with a timeout.
+func (c *Cache[T]) waitTimeout(ctx context.Context, wait time.Duration, revision storage.Revision) error {
 	soon, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	return c.Wait(soon, revision)
 }
 
-// Get returns the item of key with every change that was acknowledged before
-// the call; storage.ErrNotFound when there is none.
+// Get returns the item of key, including every change that was acknowledged before the call. It
+// fails with storage.ErrNotFound if there is none.
 func (c *Cache[T]) Get(ctx context.Context, key storage.Key) (*Item[T], error) {
 	if err := c.catchUp(ctx); err != nil {
 		return nil, err
@@ -218,8 +211,7 @@ func (c *Cache[T]) Get(ctx context.Context, key storage.Key) (*Item[T], error) {
 	return nil, fmt.Errorf("get %s: %w", key, storage.ErrNotFound)
 }
 
-// Peek returns the item of key as the copy has it at the moment, if it does. It
-// may be old.
+// Peek returns the item of key in the current copy, which may be old.
 func (c *Cache[T]) Peek(key storage.Key) (*Item[T], bool) {
 	probe := Item[T]{Record: storage.Record{Key: key}}
 	c.mu.RLock()
@@ -227,9 +219,8 @@ func (c *Cache[T]) Peek(key storage.Key) (*Item[T], bool) {
 	return c.now.Get(&probe)
 }
 
-// Wrote announces the object of a change that the caller has committed, so that
-// it need not be decoded when the change comes by the feed. The object is
-// shared from then on.
+// Wrote announces the object of a change that the caller has committed, so that it is not decoded
+// when the change arrives. The object is shared from then on.
 func (c *Cache[T]) Wrote(key storage.Key, revision storage.Revision, object T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

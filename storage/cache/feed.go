@@ -13,64 +13,63 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// retryEvery is how long Run waits before it opens a broken watch again.
+// retryEvery is the delay before Run reopens a broken watch.
 const retryEvery = 200 * time.Millisecond
 
-// FeedConfig says what a Feed follows.
+// FeedConfig configures a Feed.
 type FeedConfig struct {
 	// Store is required.
 	Store storage.Store
-	// Prefix begins the keys of all caches that the feed is for.
+	// Prefix is a common prefix of the keys of all caches of the feed.
 	Prefix storage.Key
-	// HistoryAge is how long the caches remember changes at least, and at most a
-	// quarter longer, while Run runs; zero is 5 minutes.
+	// HistoryAge is how long the caches keep old changes while Run runs. Changes are kept at most a
+	// quarter longer. Zero means 5 minutes.
 	HistoryAge time.Duration
-	// Log is silent when zero.
+	// Log receives failures of the watch. The zero Logger discards them.
 	Log logr.Logger
 }
 
-// A Feed follows the changes of a store by one watch and hands each to the
-// cache that it concerns. Because one watch carries the changes of all, a cache
-// to which nothing happens knows that it is current as soon as any is.
+// A Feed follows the changes of a store with one watch and dispatches each change to the caches
+// that contain its key. Because all caches share the watch, any change shows every cache how
+// current it is.
 type Feed struct {
-	config FeedConfig
-	nows   nows
-	// turn holds a token while somebody reads the watch: Run, or else whoever
-	// waits for what it brings.
-	turn chan struct{}
-	// joined is closed when there is a first cache.
+	config    FeedConfig
+	revisions revisionReader
+	// reading holds a token while a goroutine reads the watch: Run, or, without Run, a reader that
+	// waits for a change.
+	reading chan struct{}
+	// joined is closed when the first cache joins.
 	joined chan struct{}
 
-	mu sync.Mutex // guards what follows
+	mu sync.Mutex // guards the fields below
 	// members are sorted by prefix.
 	members []member
-	// revision is that up to which every change was handed to the members; zero
-	// before the beginning.
+	// revision is the highest revision whose changes have all been dispatched; zero before the
+	// first cache joins.
 	revision storage.Revision
-	// source is the watch, nil while it is not open. Only who has the turn changes
-	// it and reads from it.
+	// source is the watch; nil while it is closed. Only the holder of the reading token replaces or
+	// reads it.
 	source storage.Watcher
-	// moved, when not nil, is closed when revision moves.
+	// moved, if not nil, is closed when revision advances.
 	moved chan struct{}
-	// running says that Run reads the watch, so that nobody else will.
+	// running is true while Run owns the watch.
 	running bool
 }
 
-// member is a cache, whatever it holds.
+// member is a Cache of any type.
 type member interface {
 	root() storage.Key
-	// take applies changes of the member's keys. It is called by one goroutine
-	// at a time.
-	take([]storage.Event)
-	// lose says that changes were missed.
-	lose()
-	// reveal shows watches at once what they would be shown soon.
-	reveal()
-	// age is called at regular intervals and forgets changes of several calls ago.
+	// receive applies changes of the member's keys. It is called by one goroutine at a time.
+	receive([]storage.Event)
+	// invalidate marks the copy as incomplete because changes were missed.
+	invalidate()
+	// flush delivers batched changes to watches at once.
+	flush()
+	// age is called at regular intervals and discards old changes.
 	age()
 }
 
-// NewFeed returns a feed. It reads nothing until a cache does.
+// NewFeed returns a feed. It does not read the store before a cache does.
 func NewFeed(c FeedConfig) (*Feed, error) {
 	switch {
 	case c.Store == nil:
@@ -81,13 +80,13 @@ func NewFeed(c FeedConfig) (*Feed, error) {
 		c.HistoryAge = defaultHistoryAge
 	}
 	return &Feed{
-		config: c, nows: nows{store: c.Store},
-		turn: make(chan struct{}, 1), joined: make(chan struct{}),
+		config: c, revisions: revisionReader{store: c.Store},
+		reading: make(chan struct{}, 1), joined: make(chan struct{}),
 	}, nil
 }
 
-// Run reads the store's changes as they come, until ctx is done; then it
-// returns nil. Without it they are read when somebody waits for them.
+// Run reads the store's changes until ctx is done, then returns nil. Without Run, changes are read
+// only while a caller waits for them.
 func (f *Feed) Run(ctx context.Context) error {
 	aging, stop := context.WithCancel(ctx)
 	aged := make(chan struct{})
@@ -100,15 +99,15 @@ func (f *Feed) Run(ctx context.Context) error {
 		<-aged
 	}()
 	select {
-	case f.turn <- struct{}{}:
+	case f.reading <- struct{}{}:
 	case <-ctx.Done():
 		return nil
 	}
-	f.run(true)
+	f.setRunning(true)
 	defer func() {
-		f.run(false)
-		f.drop()
-		<-f.turn
+		f.setRunning(false)
+		f.closeWatch()
+		<-f.reading
 	}()
 	select {
 	case <-f.joined:
@@ -129,9 +128,9 @@ func (f *Feed) Run(ctx context.Context) error {
 	return nil
 }
 
-// run notes whether Run reads the watch. Whoever reads it in its stead must not
-// have changes before them that they are not shown yet.
-func (f *Feed) run(running bool) {
+// setRunning records whether Run owns the watch. When Run stops, batched changes are flushed,
+// because readers now drive the watch themselves.
+func (f *Feed) setRunning(running bool) {
 	f.mu.Lock()
 	f.running = running
 	members := f.members
@@ -140,7 +139,7 @@ func (f *Feed) run(running bool) {
 		return
 	}
 	for _, m := range members {
-		m.reveal()
+		m.flush()
 	}
 }
 
@@ -150,15 +149,14 @@ func (f *Feed) isRunning() bool {
 	return f.running
 }
 
-// Now returns the store's own revision. Those who ask at the same time share an
-// answer.
+// Now returns the store's current revision. Concurrent callers share one request.
 func (f *Feed) Now(ctx context.Context) (storage.Revision, error) {
-	return f.nows.Now(ctx)
+	return f.revisions.Now(ctx)
 }
 
-// ask has the store say how far the watch has come, if it can. Any goroutine may
-// call it; where nothing comes of it, so be it.
-func (f *Feed) ask(ctx context.Context) {
+// requestProgress asks the store to report how far the watch has come. It is best effort and safe
+// for concurrent use.
+func (f *Feed) requestProgress(ctx context.Context) {
 	f.mu.Lock()
 	source := f.source
 	f.mu.Unlock()
@@ -167,8 +165,8 @@ func (f *Feed) ask(ctx context.Context) {
 	}
 }
 
-// join adds a cache, which from then on gets every change that its own list,
-// made afterwards, may lack.
+// join adds a cache. The cache must list its records after join returns; the feed then delivers
+// every change that the list may lack.
 func (f *Feed) join(ctx context.Context, m member) error {
 	now, err := f.Now(ctx)
 	if err != nil {
@@ -183,7 +181,7 @@ func (f *Feed) join(ctx context.Context, m member) error {
 		return nil
 	}
 	i, _ := slices.BinarySearchFunc(f.members, m.root(), compareRoots)
-	// A slice of its own: of hands out parts of the one before.
+	// Copy the slice: membersFor returns parts of the old one.
 	f.members = append(append(slices.Clone(f.members[:i]), m), f.members[i:]...)
 	if len(f.members) == 1 {
 		close(f.joined)
@@ -195,9 +193,9 @@ func compareRoots(m member, root storage.Key) int {
 	return strings.Compare(string(m.root()), string(root))
 }
 
-// of returns the caches of key: none, one, or several which show the same
-// records in different ways. The slice must not be changed.
-func (f *Feed) of(key storage.Key) []member {
+// membersFor returns the caches that contain key. Several caches may share a prefix. The slice must
+// not be changed.
+func (f *Feed) membersFor(key storage.Key) []member {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	end, _ := slices.BinarySearchFunc(f.members, key, func(m member, key storage.Key) int {
@@ -216,35 +214,35 @@ func (f *Feed) of(key storage.Key) []member {
 	return f.members[begin:end]
 }
 
-// advance waits for changes and hands them on. The caller has the turn.
+// advance waits for changes and dispatches them. The caller holds the reading token.
 func (f *Feed) advance(ctx context.Context) error {
 	if f.source == nil {
-		after := f.reached()
-		// The watch outlives whoever happens to read it; drop ends it.
+		after := f.delivered()
+		// The watch is not bound to ctx, because other readers use it later; closeWatch ends it.
 		source, err := f.config.Store.Watch(context.Background(), f.config.Prefix, after)
 		if err != nil {
-			return f.broken(ctx, err)
+			return f.handleWatchError(ctx, err)
 		}
-		f.open(source)
+		f.setWatch(source)
 	}
 	events, err := f.source.Next(ctx)
 	if err != nil {
-		return f.broken(ctx, err)
+		return f.handleWatchError(ctx, err)
 	}
-	f.pass(events)
+	f.dispatch(events)
 	return nil
 }
 
-// pass hands events, which are in order, to the members: to each its own at
-// once, since events of one revision belong together.
-func (f *Feed) pass(events []storage.Event) {
+// dispatch hands events, which are in order, to the members. Each member gets all its events in one
+// call, because events of one revision belong together.
+func (f *Feed) dispatch(events []storage.Event) {
 	var order []member
 	parts := map[member][]storage.Event{}
 	for _, event := range events {
 		if event.Type == storage.Progress {
 			continue
 		}
-		for _, m := range f.of(event.Record.Key) {
+		for _, m := range f.membersFor(event.Record.Key) {
 			if parts[m] == nil {
 				order = append(order, m)
 			}
@@ -252,20 +250,20 @@ func (f *Feed) pass(events []storage.Event) {
 		}
 	}
 	for _, m := range order {
-		m.take(parts[m])
+		m.receive(parts[m])
 	}
 	if len(events) > 0 {
-		f.move(events[len(events)-1].Revision)
+		f.advanceTo(events[len(events)-1].Revision)
 	}
 }
 
-// broken handles the end of the watch. Where the store has forgotten what comes
-// next, all caches begin anew.
-func (f *Feed) broken(ctx context.Context, err error) error {
+// handleWatchError closes the watch after an error. If the store has compacted the next revision,
+// all caches must read their records again.
+func (f *Feed) handleWatchError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return ctx.Err() // the watch is as it was
+		return ctx.Err() // the watch is still usable
 	}
-	f.drop()
+	f.closeWatch()
 	if !errors.Is(err, storage.ErrCompacted) {
 		return err
 	}
@@ -278,26 +276,26 @@ func (f *Feed) broken(ctx context.Context, err error) error {
 	members := slices.Clone(f.members)
 	f.mu.Unlock()
 	for _, m := range members {
-		m.lose()
+		m.invalidate()
 	}
-	f.move(now)
+	f.advanceTo(now)
 	return nil
 }
 
-func (f *Feed) drop() {
+func (f *Feed) closeWatch() {
 	if f.source != nil {
 		f.source.Close()
-		f.open(nil)
+		f.setWatch(nil)
 	}
 }
 
-func (f *Feed) open(source storage.Watcher) {
+func (f *Feed) setWatch(source storage.Watcher) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.source = source
 }
 
-func (f *Feed) move(to storage.Revision) {
+func (f *Feed) advanceTo(to storage.Revision) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.revision = max(f.revision, to)
@@ -307,9 +305,9 @@ func (f *Feed) move(to storage.Revision) {
 	}
 }
 
-// position returns up to where changes were handed on, and what is closed when
-// it changes.
-func (f *Feed) position() (storage.Revision, <-chan struct{}) {
+// progress returns the revision up to which changes were dispatched and a channel that is closed
+// when it advances.
+func (f *Feed) progress() (storage.Revision, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.moved == nil {
@@ -318,16 +316,16 @@ func (f *Feed) position() (storage.Revision, <-chan struct{}) {
 	return f.revision, f.moved
 }
 
-// reached returns up to where changes were handed on.
-func (f *Feed) reached() storage.Revision {
+// delivered returns the revision up to which changes were dispatched.
+func (f *Feed) delivered() storage.Revision {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.revision
 }
 
-// until waits for ready to say true, and looks again when the channel that
-// comes with false is closed. It reads the watch meanwhile if nobody else does.
-func (f *Feed) until(ctx context.Context, ready func() (<-chan struct{}, bool)) error {
+// readUntil waits until ready returns true. ready returns false with a channel that is closed when
+// its answer may have changed. While waiting, readUntil reads the watch if no other goroutine does.
+func (f *Feed) readUntil(ctx context.Context, ready func() (<-chan struct{}, bool)) error {
 	for {
 		changed, ok := ready()
 		if ok {
@@ -337,18 +335,17 @@ func (f *Feed) until(ctx context.Context, ready func() (<-chan struct{}, bool)) 
 		case <-changed:
 		case <-ctx.Done():
 			return ctx.Err()
-		case f.turn <- struct{}{}:
-			if err := f.inTurn(ctx, ready); err != nil {
+		case f.reading <- struct{}{}:
+			if err := f.readOnce(ctx, ready); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// inTurn reads the watch once, unless what is waited for has happened before
-// the turn came, and passes the turn on.
-func (f *Feed) inTurn(ctx context.Context, ready func() (<-chan struct{}, bool)) error {
-	defer func() { <-f.turn }()
+// readOnce reads the watch once, unless ready returns true by now, and releases the reading token.
+func (f *Feed) readOnce(ctx context.Context, ready func() (<-chan struct{}, bool)) error {
+	defer func() { <-f.reading }()
 	if _, ok := ready(); ok {
 		return nil
 	}

@@ -12,11 +12,11 @@ type index[T any] struct {
 	items map[string]map[storage.Key]*Item[T]
 }
 
-// Matching returns the items whose field has the value, in the order of their
-// keys, as of the newest state that the copy has, and its revision. The field is
-// one of Config.Fields; an index of it is made when it is first asked for.
+// Matching returns the items whose field has the value, in key order, from the newest state of the
+// copy, and the revision of that state. field must be one of Config.Fields. Its index is built on
+// first use.
 func (c *Cache[T]) Matching(field, value string) ([]*Item[T], storage.Revision) {
-	handed := c.config.Feed.reached()
+	handed := c.config.Feed.delivered()
 	c.mu.Lock()
 	found, ok := c.indexes[field]
 	if !ok {
@@ -33,7 +33,7 @@ func (c *Cache[T]) Matching(field, value string) ([]*Item[T], storage.Revision) 
 	}
 	revision := max(handed, c.revision)
 	c.mu.Unlock()
-	// Not slices.SortFunc, which is compiled anew for a generic type: 6 kB.
+	// Do not use slices.SortFunc: its instance for this type adds 6 kB to a program.
 	sort.Slice(items, func(i, j int) bool { return items[i].Key < items[j].Key })
 	return items, revision
 }
@@ -59,15 +59,15 @@ func (x *index[T]) remove(item *Item[T]) {
 	}
 }
 
-// waiters are the channels that are closed when something happens: any change,
-// or one that concerns a value of a field.
+// waiters holds channels that are closed at the next change, or at the next change that concerns a
+// value of a field.
 type waiters struct {
 	all     chan struct{}
 	byField map[string]map[string]chan struct{}
 }
 
-// channel returns what is closed when something happens that field and value,
-// where they are set, have to do with.
+// channel returns a channel that is closed at the next change; if field and value are set, at the
+// next change that concerns them.
 func (w *waiters) channel(field, value string) <-chan struct{} {
 	if field == "" {
 		if w.all == nil {

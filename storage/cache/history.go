@@ -6,38 +6,38 @@ import (
 )
 
 const (
-	// defaultHistory is in changes. A watcher that is further behind is cut off;
-	// one that begins further back reads the store's own history first.
+	// defaultHistory is a number of changes. A watch that falls further behind is cut off; one that
+	// begins further back reads the store's own history first.
 	defaultHistory = 4096
-	// defaultHistoryBytes is of records. Decoded, and encoded for watchers, a change takes some times
-	// as much.
+	// defaultHistoryBytes is in bytes of records. Decoded and encoded for watches, a change takes
+	// several times as much memory.
 	defaultHistoryBytes = 8 << 20
-	// fewest is how many changes are remembered however large they are, so that a watcher which
-	// keeps up is not cut off by a few large changes that come at once.
+	// fewest is the number of changes that are kept regardless of their size, so that a watch that
+	// keeps up is not cut off by a burst of large changes.
 	fewest = 64
-	// framed is of how many changes at most, the latest, what was encoded for watchers is kept. One
-	// that is further behind encodes for itself.
+	// framed is the number of latest changes whose encoded frames are kept. A watch that is further
+	// behind encodes for itself.
 	framed = 1024
-	// defaultHistoryAge is how long etcd and kube-apiserver remember changes by default.
+	// defaultHistoryAge is the default of etcd and kube-apiserver.
 	defaultHistoryAge = 5 * time.Minute
-	// ticks is into how many parts the age of a change is divided.
+	// ticks is the number of steps in which changes age.
 	ticks = 4
 )
 
 // history bounds the log of a cache.
 type history struct {
-	// bytes is the weight of all changes in the log, unshown that of those since the watches were
-	// last woken.
+	// bytes is the weight of all changes in the log; unshown is the weight of the changes since the
+	// watches were last woken.
 	bytes, unshown int
-	// framed is the number of the first change whose frames are kept, framedBytes the weight of it and
-	// those behind it.
+	// framed is the number of the first change whose frames are kept; framedBytes is the weight of
+	// the changes from there on.
 	framed      int64
 	framedBytes int
-	// marks are the numbers that the next change had at the last ticks, the oldest first.
+	// marks holds the number of the next change at each of the last ticks, oldest first.
 	marks [ticks]int64
 }
 
-// weight returns the bytes of the record that a change brings or removes.
+// weight returns the size of the record that a change adds or removes, in bytes.
 func (e *Event[T]) weight() int {
 	if e.Item != nil {
 		return len(e.Item.Value)
@@ -55,12 +55,12 @@ func (c *Cache[T]) remember(event *Event[T]) {
 	c.history.bytes += weight
 	c.history.unshown += weight
 	c.history.framedBytes += weight
-	// Whoever waits for few of the changes, or for a round to begin, looks at the
-	// others now and then, so as not to fall behind the log.
+	// Wake all watches from time to time, including those that wait for a field or a round, so that
+	// they do not fall behind the log.
 	if c.end()%int64(max(1, c.config.History/4)) == 0 || c.history.unshown > c.config.HistoryBytes/4 {
 		c.showAll()
 	}
-	// Cutting a quarter at a time makes the copying rare.
+	// Remove a quarter at a time, so that the log is rarely copied.
 	if len(c.log) > c.config.History*5/4 {
 		c.forget(len(c.log) - c.config.History)
 	}
@@ -80,7 +80,7 @@ func (c *Cache[T]) dropOldestFrames() {
 	c.history.framed++
 }
 
-// excess returns how many of the oldest changes have to go for the others to weigh no more than
+// excess returns how many of the oldest changes must be removed to bring the log down to
 // HistoryBytes. mu is held.
 func (c *Cache[T]) excess() int {
 	n, bytes := 0, c.history.bytes
@@ -102,14 +102,14 @@ func (c *Cache[T]) forget(n int) {
 		c.history.bytes -= event.weight()
 	}
 	c.base = c.log[n-1].Revision
-	// The new array leaves the old one to those who are reading it.
+	// Copy the rest: watches may still read the old array.
 	left := c.log[n:]
 	c.log = append(make([]*Event[T], 0, len(left)*5/4+1), left...)
 	c.first += int64(n)
 	c.past.forget(c.base)
 }
 
-// showAll shows all watches all changes. mu is held.
+// showAll makes all changes visible to all watches. mu is held.
 func (c *Cache[T]) showAll() {
 	c.history.unshown = 0
 	c.showNow()
@@ -126,14 +126,14 @@ func (c *Cache[T]) age() {
 		c.dropOldestFrames()
 	}
 	if marks[ticks-1] != c.end() {
-		// A watch that nothing concerned for long must not be cut off for that.
+		// Do not cut off a watch because no change concerned it for a long time.
 		c.showAll()
 	}
 	copy(marks[:], marks[1:])
 	marks[ticks-1] = c.end()
 }
 
-// ageEvery has the caches forget old changes until ctx is done.
+// ageEvery makes the caches discard old changes until ctx is done.
 func (f *Feed) ageEvery(ctx context.Context, interval time.Duration) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

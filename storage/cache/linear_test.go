@@ -43,8 +43,8 @@ func etcd(t *testing.T) storage.Store {
 	return store
 }
 
-// TestReadsSeeWrites has many write and read at once. What a writer was told is
-// done, its next read shows, by name and in a list, and nothing goes backwards.
+// TestReadsSeeWrites has many goroutines write and read concurrently. After a write is
+// acknowledged, the next read and list of the writer show it, and nothing goes backwards.
 func TestReadsSeeWrites(t *testing.T) {
 	for name, store := range map[string]func(*testing.T) storage.Store{
 		"memory": func(*testing.T) storage.Store { return memstore.New() },

@@ -7,34 +7,34 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// nows asks the store for its revision on behalf of many: one question is under
-// way at a time, and all who ask meanwhile share the next, which begins after
-// they have asked. So what each is told is as good as an answer of its own.
-type nows struct {
+// revisionReader reads the store's revision for concurrent callers. One read is in progress at a
+// time. Callers that arrive meanwhile share the next read, which begins after they called, so that
+// its result is as current as one of their own.
+type revisionReader struct {
 	store storage.Store
 
-	mu sync.Mutex // guards what follows
-	// asking is the question under way, next the one after it; each may be nil.
-	asking, next *question
+	mu sync.Mutex // guards the fields below
+	// current is the read in progress, next the read after it. Either may be nil.
+	current, next *revisionRead
 }
 
-// question is one question and, when done is closed, the answer.
-type question struct {
-	// turn is closed when the one before has been answered.
+// revisionRead is one read of the revision. Its results are valid when done is closed.
+type revisionRead struct {
+	// turn is closed when the previous read has finished.
 	turn     chan struct{}
 	done     chan struct{}
 	revision storage.Revision
 	err      error
-	// dropped says that whoever asked gave up, which is no answer to others.
+	// dropped means that the caller that did the read gave up, so that the others must read again.
 	dropped bool
 }
 
-// Now returns the store's own revision.
-func (n *nows) Now(ctx context.Context) (storage.Revision, error) {
+// Now returns the store's current revision.
+func (n *revisionReader) Now(ctx context.Context) (storage.Revision, error) {
 	for {
 		q, mine := n.join()
 		if mine {
-			return n.ask(ctx, q)
+			return n.read(ctx, q)
 		}
 		select {
 		case <-q.done:
@@ -50,31 +50,30 @@ func (n *nows) Now(ctx context.Context) (storage.Revision, error) {
 	}
 }
 
-// join returns the question that the caller may share the answer of, or one that
-// it must ask.
-func (n *nows) join() (q *question, mine bool) {
+// join returns a read to wait for, or one that the caller must do itself.
+func (n *revisionReader) join() (q *revisionRead, mine bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.next != nil {
 		return n.next, false
 	}
-	q = &question{done: make(chan struct{})}
-	if n.asking == nil {
-		n.asking = q
+	q = &revisionRead{done: make(chan struct{})}
+	if n.current == nil {
+		n.current = q
 		return q, true
 	}
-	q.turn = n.asking.done
+	q.turn = n.current.done
 	n.next = q
 	return q, true
 }
 
-// ask waits for the turn of q and asks it.
-func (n *nows) ask(ctx context.Context, q *question) (storage.Revision, error) {
+// read waits for the turn of q and then reads the revision.
+func (n *revisionReader) read(ctx context.Context, q *revisionRead) (storage.Revision, error) {
 	if q.turn != nil {
 		select {
 		case <-q.turn:
 			n.mu.Lock()
-			n.asking, n.next = q, nil
+			n.current, n.next = q, nil
 			n.mu.Unlock()
 			q.revision, q.err = storage.Now(ctx, n.store)
 		case <-ctx.Done():
@@ -86,8 +85,8 @@ func (n *nows) ask(ctx context.Context, q *question) (storage.Revision, error) {
 	q.dropped = q.err != nil && ctx.Err() != nil
 	n.mu.Lock()
 	switch q {
-	case n.asking:
-		n.asking = nil
+	case n.current:
+		n.current = nil
 	case n.next:
 		n.next = nil
 	}

@@ -70,16 +70,16 @@ func TestNowIsShared(t *testing.T) {
 			}
 			group.Wait()
 		}
-		// The first; one for a hundred; and two of those who fail, as the first of
-		// them finds nobody asking.
+		// One for the first caller, one for a hundred, and two for the callers that fail: the first
+		// of them finds no read in progress.
 		if asked := store.asked.Load(); asked != 4 {
 			t.Errorf("asked %d times", asked)
 		}
 	})
 }
 
-// TestNowOutlivesWhoAsked has those give up who ask for others too: at once, and
-// while they wait for their turn.
+// TestNowOutlivesWhoAsked has callers that do the shared read give up: at once, and while they wait
+// for their turn.
 func TestNowOutlivesWhoAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &counting{Store: memstore.New(), takes: time.Second}
@@ -106,8 +106,8 @@ func TestNowOutlivesWhoAsked(t *testing.T) {
 	})
 }
 
-// TestNowIsNeverOld asks from many goroutines while others write: what is told is
-// never older than what had been written before the question.
+// TestNowIsNeverOld calls Now from many goroutines while others write: a result is never older than
+// a write before the call.
 func TestNowIsNeverOld(t *testing.T) {
 	store := memstore.New()
 	feed := feedOf(t, store)

@@ -2,32 +2,30 @@ package cache
 
 import "time"
 
-// Waking a watch and writing to its client costs about as much for one change
-// as for ten. So where there are many watches, they are shown what has come in
-// rounds, and a round begins the sooner after the last the fewer they are: all of
-// them together have restFor for each, which is about four times what a delivery costs
-// a server. A change that comes after a rest is shown at once. Watches narrowed to
-// a field are few for each change and have no part in this.
+// Waking a watch and writing to its client costs about as much for one change as for ten. With many
+// watches, changes are therefore delivered in rounds. The interval between rounds is restFor for
+// each watch, about four times the cost of a delivery, up to mostRest. A change that comes after a
+// full interval is delivered at once. Watches that are narrowed to a field are woken by few changes
+// and take no part in rounds.
 const (
 	restFor  = 20 * time.Microsecond
-	restFrom = 50 // watches; below it there are no rounds
+	restFrom = 50 // watches; with fewer there are no rounds
 	mostRest = 50 * time.Millisecond
 )
 
-// rounds is when watches are shown changes.
+// rounds controls when watches see changes.
 type rounds struct {
-	// followers are the watches that are not narrowed.
+	// followers counts the watches that are not narrowed.
 	followers int
-	// shown is the number of the first change that they are not shown yet.
+	// shown is the number of the first change that followers do not see yet.
 	shown int64
-	// last is when the last round began; waiting says that the next will begin by
-	// itself.
+	// last is the start of the last round. waiting is true while the timer of the next round runs.
 	last    time.Time
 	waiting bool
 }
 
-// rest is how long a round lasts. There are none where a watch that waits may be
-// the one who reads the store's changes. mu is held.
+// rest returns the interval between rounds. It is zero without Run, because a waiting watch may
+// then be the one that reads the store. mu is held.
 func (c *Cache[T]) rest() time.Duration {
 	if c.rounds.followers < restFrom || !c.config.Feed.isRunning() {
 		return 0
@@ -35,7 +33,7 @@ func (c *Cache[T]) rest() time.Duration {
 	return min(time.Duration(c.rounds.followers)*restFor, mostRest)
 }
 
-// show begins a round, now or when the last is over. mu is held.
+// show begins a round, now or when the interval since the last is over. mu is held.
 func (c *Cache[T]) show() {
 	if c.rounds.waiting {
 		return
@@ -60,14 +58,14 @@ func (c *Cache[T]) showLater() {
 	c.showNow()
 }
 
-// reveal implements member.
-func (c *Cache[T]) reveal() {
+// flush implements member.
+func (c *Cache[T]) flush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.showNow()
 }
 
-// showNow shows watches all there is. mu is held.
+// showNow makes all changes visible and wakes the watches. mu is held.
 func (c *Cache[T]) showNow() {
 	c.rounds.shown = c.end()
 	if c.waiters.all != nil {
@@ -76,7 +74,7 @@ func (c *Cache[T]) showNow() {
 	}
 }
 
-// visible is the number of the first change that w is not shown yet. mu is held.
+// visible returns the number of the first change that w does not see yet. mu is held.
 func (w *Watch[T]) visible() int64 {
 	if w.field != "" {
 		return w.cache.end()

@@ -11,9 +11,9 @@ import (
 	"github.com/planekit/planekit/storage/memstore"
 )
 
-// crowd is a cache with so many watches; arrivals counts the changes that each
-// has seen by when, and calls the times that it was woken for them.
-type crowd struct {
+// watchers is a cache with many watches. arrivals counts the changes that each has seen by a time,
+// and calls the times that it was woken for them.
+type watchers struct {
 	arrivals map[time.Duration]int
 	calls    int
 }
@@ -21,7 +21,7 @@ type crowd struct {
 // follow has n watches of c count what they are shown until ctx is done. All
 // that happens meanwhile happens in a bubble, where goroutines do not really run
 // at once; each sends what it has seen.
-func (w *crowd) follow(ctx context.Context, t *testing.T, c *cache.Cache[string], n int) (stop func()) {
+func (w *watchers) follow(ctx context.Context, t *testing.T, c *cache.Cache[string], n int) (stop func()) {
 	begin := time.Now()
 	shown := make(chan int)
 	for range n {
@@ -51,10 +51,9 @@ func (w *crowd) follow(ctx context.Context, t *testing.T, c *cache.Cache[string]
 	return func() { close(done) }
 }
 
-// TestCrowdIsShownChangesInRounds writes ten changes in the time of one round to
-// a hundred watches: the first is shown at once, the others together, and one
-// that comes later at once again.
-func TestCrowdIsShownChangesInRounds(t *testing.T) {
+// TestChangesAreShownInRounds writes ten changes within one round to a hundred watches: the first
+// is delivered at once, the others together, and one that comes later at once again.
+func TestChangesAreShownInRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const watches = 100
 		store := memstore.New()
@@ -62,7 +61,7 @@ func TestCrowdIsShownChangesInRounds(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go feed.Run(ctx)
 		synctest.Wait()
-		w := &crowd{arrivals: map[time.Duration]int{}}
+		w := &watchers{arrivals: map[time.Duration]int{}}
 		stop := w.follow(ctx, t, c, watches)
 		narrow := watch(t, c, 0)
 		narrow.Narrow("last", "9>")
@@ -71,7 +70,7 @@ func TestCrowdIsShownChangesInRounds(t *testing.T) {
 			put(t, store, root+"a", fmt.Sprint(i))
 			synctest.Wait()
 		}
-		// Nobody who waits for this one change is made to wait for a round.
+		// A caller that waits for this one change does not wait for a round.
 		begin := time.Now()
 		for last := ""; last != "<9>"; {
 			events, err := narrow.Next(ctx)
@@ -97,8 +96,8 @@ func TestCrowdIsShownChangesInRounds(t *testing.T) {
 	})
 }
 
-// TestNothingWaitsForARoundAfterRun ends Run in the middle of a round: what was
-// to be shown at its end is shown, though nobody reads the store any more.
+// TestNothingWaitsForARoundAfterRun ends Run in the middle of a round: pending changes are
+// delivered although no goroutine reads the store any more.
 func TestNothingWaitsForARoundAfterRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const watches = 100
@@ -108,7 +107,7 @@ func TestNothingWaitsForARoundAfterRun(t *testing.T) {
 		go feed.Run(running)
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
-		w := &crowd{arrivals: map[time.Duration]int{}}
+		w := &watchers{arrivals: map[time.Duration]int{}}
 		stop := w.follow(ctx, t, c, watches)
 		synctest.Wait()
 		for i := range 2 {

@@ -14,8 +14,8 @@ func (c *Cache[T]) ensure(ctx context.Context) error {
 		return nil
 	}
 	select {
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
+	case c.loading <- struct{}{}:
+		defer func() { <-c.loading }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -29,8 +29,8 @@ func (c *Cache[T]) ensure(ctx context.Context) error {
 	}
 }
 
-// read makes a copy of the records. It is no good yet if changes were missed
-// meanwhile.
+// read copies the records. If changes were missed meanwhile, the copy is not current and the caller
+// must read again.
 func (c *Cache[T]) read(ctx context.Context) error {
 	c.mu.Lock()
 	c.state, c.queue, c.missed = reading, nil, false
@@ -57,8 +57,8 @@ func (c *Cache[T]) read(ctx context.Context) error {
 	return nil
 }
 
-// drain applies the changes after revision that came while reading. With none
-// left the copy is current and it returns false.
+// drain applies the changes after revision that arrived during the read. It returns false when none
+// are left; the copy is then current unless changes were missed.
 func (c *Cache[T]) drain(revision storage.Revision) bool {
 	c.mu.Lock()
 	queue := c.queue
@@ -76,7 +76,7 @@ func (c *Cache[T]) drain(revision storage.Revision) bool {
 	return true
 }
 
-// behind returns the changes after revision: a list may have had the others.
+// behind returns the changes after revision. A list may already contain the others.
 func behind(changes []storage.Event, revision storage.Revision) []storage.Event {
 	n := sort.Search(len(changes), func(i int) bool { return changes[i].Revision > revision })
 	return changes[n:]
@@ -89,7 +89,7 @@ func (c *Cache[T]) list(ctx context.Context) (storage.Page, error) {
 	return c.config.Feed.config.Store.List(ctx, c.config.Prefix, storage.ListOptions{})
 }
 
-// reset empties the copy and begins another log. mu is held.
+// reset empties the copy and starts a new log. mu is held.
 func (c *Cache[T]) reset(revision storage.Revision) {
 	c.now, c.snapshot = newTree[T](), nil
 	c.first = c.end()
@@ -102,10 +102,10 @@ func (c *Cache[T]) reset(revision storage.Revision) {
 	clear(c.indexes)
 }
 
-// end is the number of the change that comes next. mu is held.
+// end returns the number of the next change. mu is held.
 func (c *Cache[T]) end() int64 { return c.first + int64(len(c.log)) }
 
-// item decodes a record, unless the copy has it at this revision.
+// item decodes a record, or returns the existing item of this revision.
 func (c *Cache[T]) item(record storage.Record) *Item[T] {
 	if have, ok := c.Peek(record.Key); ok && have.Revision == record.Revision {
 		return have
@@ -120,20 +120,20 @@ func (c *Cache[T]) item(record storage.Record) *Item[T] {
 	return &Item[T]{Record: record, Object: object, Err: err}
 }
 
-// lose implements member.
-func (c *Cache[T]) lose() {
+// invalidate implements member.
+func (c *Cache[T]) invalidate() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.missed, c.queue = true, nil
 	if c.state == current {
-		c.state = unread // the items stay, for those which have not changed
+		c.state = unread // the items stay, so that unchanged ones are not decoded again
 		c.epoch++
 	}
 	c.waiters.wakeAll()
 }
 
-// take implements member.
-func (c *Cache[T]) take(changes []storage.Event) {
+// receive implements member.
+func (c *Cache[T]) receive(changes []storage.Event) {
 	c.mu.Lock()
 	if c.state == reading {
 		c.queue = append(c.queue, changes...)
@@ -149,8 +149,7 @@ func (c *Cache[T]) take(changes []storage.Event) {
 	c.applyAll(behind(changes, revision))
 }
 
-// applyAll applies changes that the copy lacks. It is called by one goroutine
-// at a time.
+// applyAll applies changes that the copy lacks. It is called by one goroutine at a time.
 func (c *Cache[T]) applyAll(changes []storage.Event) {
 	events := make([]*Event[T], len(changes))
 	for i, change := range changes {
@@ -167,7 +166,7 @@ func (c *Cache[T]) applyAll(changes []storage.Event) {
 	c.wake(events)
 }
 
-// apply makes a change to the copy and notes it in the log. mu is held.
+// apply applies a change to the copy and appends it to the log. mu is held.
 func (c *Cache[T]) apply(event *Event[T]) {
 	c.snapshot = nil
 	if event.Type == storage.Deleted {

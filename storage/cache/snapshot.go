@@ -11,20 +11,20 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// remembered is how many states that were asked for are kept. A state shares
-// all but what has changed with its neighbours.
+// remembered is the number of snapshots that are kept. Snapshots share the parts that did not
+// change.
 const remembered = 64
 
-// Snapshot is the state at one revision. It is immutable.
+// Snapshot is the state of a cache at one revision. It is immutable.
 type Snapshot[T any] struct {
-	// Revision is what the state is as of. A Watch after it misses nothing.
+	// Revision is the revision of the state. A Watch after it misses no change.
 	Revision storage.Revision
 
 	tree *tree[T]
 }
 
-// All returns the items whose keys begin with prefix, in order; those behind
-// after where it is not empty.
+// All returns the items whose keys begin with prefix, in key order. If after is not empty, only
+// items with greater keys are returned.
 func (s Snapshot[T]) All(prefix, after storage.Key) iter.Seq[*Item[T]] {
 	from := prefix
 	if after != "" {
@@ -37,11 +37,10 @@ func (s Snapshot[T]) All(prefix, after storage.Key) iter.Seq[*Item[T]] {
 	}
 }
 
-// Len is the number of items.
+// Len returns the number of items.
 func (s Snapshot[T]) Len() int { return s.tree.Len() }
 
-// Current returns a state with every change that was acknowledged before the
-// call.
+// Current returns a snapshot that contains every change acknowledged before the call.
 func (c *Cache[T]) Current(ctx context.Context) (Snapshot[T], error) {
 	if err := c.catchUp(ctx); err != nil {
 		return Snapshot[T]{}, err
@@ -49,10 +48,10 @@ func (c *Cache[T]) Current(ctx context.Context) (Snapshot[T], error) {
 	return c.Latest(), nil
 }
 
-// Latest returns the newest state that the copy has; after Wait, one at least as
-// new as was waited for.
+// Latest returns the newest snapshot of the copy. After Wait, it is at least as new as the revision
+// waited for.
 func (c *Cache[T]) Latest() Snapshot[T] {
-	handed := c.config.Feed.reached()
+	handed := c.config.Feed.delivered()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return Snapshot[T]{max(handed, c.revision), c.newest()}
@@ -67,8 +66,8 @@ func (c *Cache[T]) newest() *tree[T] {
 	return c.snapshot
 }
 
-// At returns the state at revision, which the copy must have reached.
-// storage.ErrCompacted says that the copy does not remember it.
+// At returns the snapshot at revision, which the copy must have reached. It fails with
+// storage.ErrCompacted if the state is no longer kept.
 func (c *Cache[T]) At(revision storage.Revision) (Snapshot[T], error) {
 	have, ok := c.reached()
 	c.mu.Lock()
@@ -101,13 +100,12 @@ func (c *Cache[T]) At(revision storage.Revision) (Snapshot[T], error) {
 	return Snapshot[T]{revision, t}, nil
 }
 
-// after returns the index of the first change in the log after revision. mu is
-// held.
+// after returns the index in the log of the first change after revision. mu is held.
 func (c *Cache[T]) after(revision storage.Revision) int {
 	return sort.Search(len(c.log), func(i int) bool { return c.log[i].Revision > revision })
 }
 
-// past remembers states, the oldest of which goes first.
+// past keeps snapshots and drops the oldest first.
 type past[T any] struct {
 	trees map[storage.Revision]*tree[T]
 	order []storage.Revision
@@ -127,7 +125,7 @@ func (p *past[T]) keep(revision storage.Revision, t *tree[T]) {
 	}
 }
 
-// forget drops the states before revision.
+// forget drops the snapshots before revision.
 func (p *past[T]) forget(revision storage.Revision) {
 	p.order = slices.DeleteFunc(p.order, func(r storage.Revision) bool {
 		if r < revision {

@@ -9,22 +9,22 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// batch is the most changes that one call of Next returns.
+// batch is the maximum number of changes that one call of Next returns.
 const batch = 256
 
-// An Event is one change. It is shared by all who follow; do not copy it.
+// An Event is one change. All watches share it; it must not be copied.
 type Event[T any] struct {
 	// Type is Created, Updated or Deleted.
 	Type     storage.EventType
 	Revision storage.Revision
-	// Item is the item after the change, nil for Deleted; Previous that before
-	// it, nil for Created.
+	// Item is the item after the change; nil for Deleted. Previous is the item before the change;
+	// nil for Created.
 	Item, Previous *Item[T]
 
 	key    storage.Key
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	frames []frame
-	// old says that frames are no longer kept.
+	// old is true when frames are no longer kept.
 	old bool
 }
 
@@ -34,12 +34,12 @@ type frame struct {
 	err  error
 }
 
-// Key is that of the record which changed.
+// Key returns the key of the changed record.
 func (e *Event[T]) Key() storage.Key { return e.key }
 
-// Frame returns what encode makes of the event, which is called once for each
-// form, however many ask, as long as the event is among the latest 1024, and for
-// each who asks after that. The bytes are shared.
+// Frame returns the result of encode for the event. While the event is among the latest 1024,
+// encode is called once for each form and the result is shared; later it is called each time. The
+// bytes must not be changed.
 func (e *Event[T]) Frame(form int, encode func() ([]byte, error)) ([]byte, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -55,8 +55,7 @@ func (e *Event[T]) Frame(form int, encode func() ([]byte, error)) ([]byte, error
 	return data, err
 }
 
-// dropFrames drops the frames and keeps none from now on. An event that is being encoded at this
-// moment is left as it is.
+// dropFrames drops the frames and stops keeping new ones. An encoding in progress is not affected.
 func (e *Event[T]) dropFrames() {
 	if !e.mu.TryLock() {
 		return
@@ -65,26 +64,26 @@ func (e *Event[T]) dropFrames() {
 	e.frames, e.old = nil, true
 }
 
-// A Watch follows changes in the order of their revisions, each once. It is
-// used by one goroutine and holds nothing that others would have to wait for.
+// A Watch delivers changes in the order of their revisions, each once. It must be used by one
+// goroutine. It does not block other watches.
 type Watch[T any] struct {
 	cache *Cache[T]
 	// seen is the revision up to which changes were delivered.
 	seen storage.Revision
-	// next is the number of the next change in the log of this epoch; those up to
-	// revision after are passed over.
+	// next is the number of the next change in the log of this epoch. Changes up to revision after
+	// are skipped.
 	next  int64
 	epoch int
 	after storage.Revision
-	// field and value, where they are set, are what changes must have to do with.
+	// field and value, if set, narrow the watch.
 	field, value string
-	// history is the store's own watch, while seen is older than the log.
+	// history is the store's own watch, used while seen is older than the log.
 	history storage.Watcher
 	closed  bool
 }
 
-// Watch follows the changes after revision, which may be in the future; zero is
-// after all that were acknowledged before the call. Close must be called.
+// Watch follows the changes after revision, which may be in the future. Zero follows all changes
+// that are not acknowledged yet. The caller must call Close.
 func (c *Cache[T]) Watch(ctx context.Context, after storage.Revision) (*Watch[T], error) {
 	if after < 0 {
 		return nil, fmt.Errorf("watch %s after %d: %w", c.config.Prefix, after, storage.ErrInvalid)
@@ -99,7 +98,7 @@ func (c *Cache[T]) Watch(ctx context.Context, after storage.Revision) (*Watch[T]
 	}
 	w := &Watch[T]{cache: c, after: after, seen: after}
 	if !w.join() {
-		// It ends with Close; Next has contexts of its own.
+		// Close ends the history, not ctx: every call of Next has a context of its own.
 		history, err := c.config.Feed.config.Store.Watch(context.WithoutCancel(ctx), c.config.Prefix, after)
 		if err != nil {
 			return nil, err
@@ -110,7 +109,7 @@ func (c *Cache[T]) Watch(ctx context.Context, after storage.Revision) (*Watch[T]
 	return w, nil
 }
 
-// follow counts the watch among those that are not narrowed, or out.
+// follow adds by to the number of watches that are not narrowed, if w is one of them.
 func (w *Watch[T]) follow(by int) {
 	w.cache.mu.Lock()
 	defer w.cache.mu.Unlock()
@@ -131,12 +130,11 @@ func (w *Watch[T]) Close() {
 	}
 }
 
-// Seen is the revision up to which changes were delivered.
+// Seen returns the revision up to which changes were delivered.
 func (w *Watch[T]) Seen() storage.Revision { return w.seen }
 
-// Narrow says that only changes of items matter whose field, one of
-// Config.Fields, has or had the value. Others may be delivered, but nobody is
-// woken for them. It must be called before Next.
+// Narrow limits wake-ups to changes of items whose field, one of Config.Fields, has or had the
+// value. Other changes may still be delivered. It must be called before Next.
 func (w *Watch[T]) Narrow(field, value string) {
 	if w.field == "" {
 		w.follow(-1)
@@ -144,7 +142,7 @@ func (w *Watch[T]) Narrow(field, value string) {
 	w.field, w.value = field, value
 }
 
-// join makes the watch a cursor in the log, if that reaches back far enough.
+// join makes the watch a cursor in the log if the log reaches back far enough.
 func (w *Watch[T]) join() bool {
 	c := w.cache
 	c.mu.RLock()
@@ -157,9 +155,9 @@ func (w *Watch[T]) join() bool {
 	return true
 }
 
-// Next waits for at least one change. The events are shared, the slice too. It
-// fails with storage.ErrCompacted when the changes that come next are gone, and
-// with the context's error when ctx is done, after which it may be called again.
+// Next waits for at least one change. The events and the slice are shared. It fails with
+// storage.ErrCompacted when the next changes are no longer available. When ctx is done, it fails
+// with the context's error and may be called again.
 func (w *Watch[T]) Next(ctx context.Context) ([]*Event[T], error) {
 	if w.history != nil {
 		return w.recall(ctx)
@@ -168,8 +166,8 @@ func (w *Watch[T]) Next(ctx context.Context) ([]*Event[T], error) {
 		if events, err := w.take(); err != nil || len(events) > 0 {
 			return events, err
 		}
-		if err := w.cache.config.Feed.until(ctx, w.ready); err != nil {
-			// How far the watch has come is known even so.
+		if err := w.cache.config.Feed.readUntil(ctx, w.ready); err != nil {
+			// Deliver what has arrived, and record the progress, before failing.
 			if events, lost := w.take(); lost != nil || len(events) > 0 {
 				return events, lost
 			}
@@ -178,10 +176,10 @@ func (w *Watch[T]) Next(ctx context.Context) ([]*Event[T], error) {
 	}
 }
 
-// take returns what the log has.
+// take returns the changes that are in the log.
 func (w *Watch[T]) take() ([]*Event[T], error) {
 	c := w.cache
-	handed := c.config.Feed.reached()
+	handed := c.config.Feed.delivered()
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if w.epoch != c.epoch || w.next < c.first {
@@ -201,8 +199,8 @@ func (w *Watch[T]) take() ([]*Event[T], error) {
 	return events, nil
 }
 
-// ready reports whether take has something to say, and else what is closed when
-// that changes.
+// ready reports whether take has changes or an error to return; if not, it returns a channel that
+// is closed when that may have changed.
 func (w *Watch[T]) ready() (<-chan struct{}, bool) {
 	c := w.cache
 	c.mu.Lock()
@@ -213,7 +211,7 @@ func (w *Watch[T]) ready() (<-chan struct{}, bool) {
 	return c.waiters.channel(w.field, w.value), false
 }
 
-// recall delivers the store's own history, until it has caught up with the log.
+// recall delivers the store's own history until the watch has reached the log.
 func (w *Watch[T]) recall(ctx context.Context) ([]*Event[T], error) {
 	c := w.cache
 	for {

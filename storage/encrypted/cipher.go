@@ -12,18 +12,17 @@ import (
 )
 
 const (
-	// sealed begins every value that kube-apiserver encrypts, by whatever means.
+	// sealed is the prefix of every value that kube-apiserver has encrypted, by any provider.
 	sealed = "k8s:enc:"
-	// sealedGCM is followed by the name of the key, a colon, the nonce and what
-	// AES-GCM made of the value.
+	// sealedGCM is followed by the name of the key, a colon, the nonce and the AES-GCM ciphertext.
 	sealedGCM = sealed + "aesgcm:v1:"
 )
 
-// A Cipher is a key of AES, or, with an empty Key, the identity: it leaves values
-// as they are, and does not read what another has sealed.
+// A Cipher is an AES key or, with an empty Key, the identity, which leaves values unchanged and
+// does not read encrypted ones.
 type Cipher struct {
-	// Name tells the keys of a rule apart. It is stored with every value, so it
-	// must not change. It may not contain a colon. The identity has none.
+	// Name identifies the key within its rule. It is stored with every value, so it must not
+	// change. It must not contain a colon. The identity has no name.
 	Name string
 	// Key is 16, 24 or 32 random bytes.
 	Key []byte
@@ -42,7 +41,7 @@ func (c Cipher) GoString() string { return c.String() }
 
 // A sealer is a Cipher ready for use; aead is nil for the identity.
 type sealer struct {
-	header []byte // of the values it writes
+	header []byte // of the values that it writes
 	aead   cipher.AEAD
 }
 
@@ -80,7 +79,7 @@ func (s *sealer) seal(key storage.Key, value []byte) ([]byte, error) {
 	return value, nil
 }
 
-// reads reports whether s is the one to open stored.
+// reads reports whether s can open stored.
 func (s *sealer) reads(stored []byte) bool {
 	if s.aead == nil {
 		return !bytes.HasPrefix(stored, []byte(sealed))
@@ -88,20 +87,20 @@ func (s *sealer) reads(stored []byte) bool {
 	return bytes.HasPrefix(stored, s.header)
 }
 
-// open returns the value that stored was made from.
+// open returns the value from which stored was made.
 func (s *sealer) open(key storage.Key, stored []byte) ([]byte, error) {
 	if s.aead == nil {
 		return stored, nil
 	}
 	value, err := s.aead.Open(nil, nil, stored[len(s.header):], []byte(key))
 	if err != nil {
-		// The reason that AES-GCM gives says no more.
+		// Drop the error of AES-GCM, which says no more than this one.
 		return nil, errors.New("it was changed, or written under another key")
 	}
 	return value, nil
 }
 
-// A ring holds the ciphers of a rule, the one that writes first.
+// A ring holds the ciphers of a rule; the first one writes.
 type ring []*sealer
 
 func newRing(ciphers []Cipher) (ring, error) {
@@ -124,8 +123,7 @@ func newRing(ciphers []Cipher) (ring, error) {
 	return r, nil
 }
 
-// open returns the value of a record with the stored value, and whether another
-// than the first cipher made that.
+// open returns the value of a record, and reports whether a cipher other than the first sealed it.
 func (r ring) open(key storage.Key, stored []byte) (value []byte, stale bool, err error) {
 	for i, s := range r {
 		if s.reads(stored) {
@@ -143,5 +141,5 @@ func (r ring) open(key storage.Key, stored []byte) (value []byte, stale bool, er
 	return nil, false, errors.New("it is not encrypted")
 }
 
-// longestName bounds how much of a broken value an error quotes, in bytes.
+// longestName bounds the part of a broken value that an error quotes, in bytes.
 const longestName = 64

@@ -1,5 +1,4 @@
-// Package encrypted keeps values secret in any [storage.Store]: what is written
-// through it is sealed with AES-GCM, what is read is opened again.
+// Package encrypted encrypts the values of any [storage.Store] with AES-GCM.
 //
 //	rules, err := encrypted.Parse(file, encrypted.Layout("/registry"))
 //	...
@@ -20,25 +19,23 @@
 //	      - {name: key1, secret: <base64 of 32 random bytes>}
 //	  - identity: {}
 //
-// The model: the first [Rule] whose prefix a key has decides. The first cipher of
-// a rule writes, all of them read; the identity cipher leaves values as they are.
-// Values of keys without a rule are left as they are. A value says which key
-// sealed it, in the form that kube-apiserver uses. It is bound to the key it was
-// written under: moved to another it does not open. Keys, revisions and the
-// lengths of values are not secret.
+// The first [Rule] whose prefix matches a key applies. The first cipher of a rule encrypts, all of
+// them decrypt; the identity cipher leaves values unchanged. Values without a rule are unchanged,
+// too. A value contains the name of its encryption key, in the format of kube-apiserver. It is
+// bound to the key of its record and cannot be decrypted under another. Keys, revisions and the
+// lengths of values are not encrypted.
 //
-// To rotate, put a new key first, restart every server, write every record again,
-// and drop the old key. To begin, do the same with identity last; to end, with
-// identity first. A record that another than the first cipher wrote reads as
-// [storage.Record.Stale], so that its holder knows to write it again.
+// To rotate, put a new key first, restart every server, rewrite every record, and remove the old
+// key. To start encrypting, do the same with identity last; to stop, with identity first. A record
+// that was not written with the first cipher is reported as [storage.Record.Stale] and should be
+// rewritten.
 //
-// How it fails: a value that was tampered with, was sealed by a key that is not
-// configured, or is not sealed where it should be, is [storage.ErrDamaged]. The
-// error names the record and the key, not the value. Such a record can be updated
-// and deleted by its revision as any, and listings and watches go on.
+// Failures: a value that was changed, was encrypted with an unknown key, or is not encrypted where
+// it should be, is [storage.ErrDamaged]. The error names the record and the encryption key, not the
+// value. Such a record can be updated and deleted by its revision, and listings and watches
+// continue.
 //
-// What it leaves out: aescbc, secretbox and kms, reading the file again while
-// running, and protection from who can write to the store underneath and puts
-// back an older value of the same key. Nonces are random, so one key should seal
-// no more than 2³² values (NIST SP 800-38D); rotate long before.
+// Not included: aescbc, secretbox and kms; reloading the file; and protection against an attacker
+// that can write to the underlying store and restores an older value of the same key. Nonces are
+// random, so one key should encrypt no more than 2³² values (NIST SP 800-38D). Rotate long before.
 package encrypted

@@ -16,9 +16,8 @@ const (
 	fileKind    = "EncryptionConfiguration"
 )
 
-// file is what Kubernetes defines of an EncryptionConfiguration
-// (https://kubernetes.io/docs/reference/config-api/apiserver-config.v1), as far
-// as it is supported here.
+// file is the supported part of an EncryptionConfiguration
+// (https://kubernetes.io/docs/reference/config-api/apiserver-config.v1).
 type file struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -36,17 +35,17 @@ type provider struct {
 			Secret string `json:"secret"`
 		} `json:"keys"`
 	} `json:"aesgcm"`
-	// Known, to be refused by name rather than as unknown fields.
+	// Known, so that the error names them instead of reporting unknown fields.
 	AESCBC    any `json:"aescbc"`
 	Secretbox any `json:"secretbox"`
 	KMS       any `json:"kms"`
 }
 
-// All stands for every group or every resource of a group; see [Parse].
+// All means every group, or every resource of a group; see [Parse].
 const All = "*"
 
-// Layout tells where planekit's API server keeps resources under root, for
-// [Parse]: "/registry/core/secrets/".
+// Layout returns the key prefixes that planekit's API server uses under root, for example
+// "/registry/core/secrets/", for use with [Parse].
 func Layout(root storage.Key) func(group, resource string) storage.Key {
 	return func(group, resource string) storage.Key {
 		switch {
@@ -63,13 +62,13 @@ func Layout(root storage.Key) func(group, resource string) storage.Key {
 	}
 }
 
-// Parse reads an EncryptionConfiguration, in YAML or JSON. prefix tells what the
-// keys of a resource begin with. The group is empty for core and [All] for all;
-// the resource is All for all of the group.
+// Parse reads an EncryptionConfiguration in YAML or JSON. prefix returns the key prefix of a
+// resource. Its group is empty for core and [All] for every group; its resource is All for every
+// resource of the group.
 func Parse(data []byte, prefix func(group, resource string) storage.Key) ([]Rule, error) {
 	var f file
 	if err := yaml.UnmarshalStrict(data, &f); err != nil {
-		// The parser's own words may quote a line of the file, and so a key.
+		// Do not wrap the parser's error: it may quote a line of the file, and with it a key.
 		return nil, errors.New("encryption configuration: neither YAML nor JSON of an " + fileKind + ", or it has unknown or repeated fields")
 	}
 	if f.APIVersion != fileVersion || f.Kind != fileKind {
@@ -95,14 +94,14 @@ func Parse(data []byte, prefix func(group, resource string) storage.Key) ([]Rule
 			rules = append(rules, Rule{Prefix: prefix(group, resource), Ciphers: ciphers})
 		}
 	}
-	// What is wrong with the rules is better said now than by New.
+	// Check the rules here, where errors are about the file.
 	if _, err := New(Config{Store: struct{ storage.Store }{}, Rules: rules}); err != nil {
 		return nil, fmt.Errorf("encryption configuration: %w", err)
 	}
 	return rules, nil
 }
 
-// split takes "deployments.apps", "secrets", "*.apps", "*." or "*.*" apart.
+// split parses names such as "deployments.apps", "secrets", "*.apps", "*." and "*.*".
 func split(name string) (group, resource string, err error) {
 	resource, group, _ = strings.Cut(name, ".")
 	bad := resource == "" || resource != All && strings.Contains(resource, All) ||

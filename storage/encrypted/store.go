@@ -10,24 +10,24 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// A Rule says how the values of some keys are kept.
+// A Rule selects the ciphers for some keys.
 type Rule struct {
-	// Prefix is what the keys begin with; empty is all.
+	// Prefix is the prefix of the keys; an empty prefix matches all keys.
 	Prefix storage.Key
-	// Ciphers are the keys and the identity. The first writes, all read.
+	// Ciphers are the encryption keys and the identity. The first encrypts, all decrypt.
 	Ciphers []Cipher
 }
 
-// Config says what to keep secret.
+// Config configures a Store.
 type Config struct {
-	// Store keeps the sealed values. Required.
+	// Store keeps the encrypted values. Required.
 	Store storage.Store
-	// Rules are asked in order, and the first whose prefix matches decides. With
-	// none, values are stored as they are.
+	// Rules are matched in order; the first matching prefix applies. Without rules, values are not
+	// encrypted.
 	Rules []Rule
 }
 
-// A Store is a [storage.Store] that seals the values in another.
+// A Store is a [storage.Store] that encrypts the values of another store.
 type Store struct {
 	store storage.Store
 	rules []rule
@@ -43,8 +43,7 @@ var (
 	_ storage.Current = (*Store)(nil)
 )
 
-// New checks the config and returns a store. A rule that an earlier one leaves
-// nothing to do is an error.
+// New returns a store. It fails if a rule can never match because of an earlier one.
 func New(c Config) (*Store, error) {
 	if c.Store == nil {
 		return nil, errors.New("encrypted: Store is required")
@@ -76,7 +75,7 @@ func (s *Store) ring(key storage.Key) ring {
 	return nil // not reached: the last rule matches every key
 }
 
-// open makes r, as it is stored, what it was when it was written.
+// open decrypts the value of r.
 func (s *Store) open(r *storage.Record) {
 	value, stale, err := s.ring(r.Key).open(r.Key, r.Value)
 	r.Value, r.Stale = value, stale
@@ -153,8 +152,8 @@ func (s *Store) Watch(ctx context.Context, prefix storage.Key, after storage.Rev
 	return &watcher{Watcher: w, store: s}, nil
 }
 
-// Compact gives up the history before revision at where the store underneath can;
-// else it fails with [errors.ErrUnsupported].
+// Compact discards the history before revision at. It fails with [errors.ErrUnsupported] if the
+// underlying store cannot compact.
 func (s *Store) Compact(ctx context.Context, at storage.Revision) error {
 	if c, ok := s.store.(interface {
 		Compact(context.Context, storage.Revision) error
@@ -164,7 +163,7 @@ func (s *Store) Compact(ctx context.Context, at storage.Revision) error {
 	return fmt.Errorf("compact a %T: %w", s.store, errors.ErrUnsupported)
 }
 
-// A watcher opens what another delivers.
+// A watcher decrypts the events of another watcher.
 type watcher struct {
 	storage.Watcher
 	store *Store

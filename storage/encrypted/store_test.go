@@ -179,7 +179,7 @@ func TestDamage(t *testing.T) {
 }
 
 // A damaged record can be replaced and removed by its revision.
-func TestDamageIsMended(t *testing.T) {
+func TestDamageIsRepaired(t *testing.T) {
 	inner := memstore.New()
 	store := open(t, inner, cipher("key1"))
 	one, two := create(t, inner, "/s/1", "plain"), create(t, inner, "/s/2", "plain")

@@ -30,7 +30,7 @@ func (s *Store) Commit(ctx context.Context, c storage.Change) (storage.Record, e
 	}
 	response, lease, err := s.try(bounded, c)
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		// It was revoked, or etcd's clock runs faster. Nothing was changed.
+		// The lease was revoked or has expired early. Nothing was changed.
 		if err = s.leases.drop(bounded, lease); err == nil {
 			response, _, err = s.try(bounded, c)
 		}
@@ -44,7 +44,7 @@ func (s *Store) Commit(ctx context.Context, c storage.Change) (storage.Record, e
 	return s.committed(c, response)
 }
 
-// try makes the transaction of c once.
+// try runs the transaction of c once.
 func (s *Store) try(ctx context.Context, c storage.Change) (*clientv3.TxnResponse, clientv3.LeaseID, error) {
 	lease, err := s.leases.get(ctx, s.client, c.TTL)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Store) try(ctx context.Context, c storage.Change) (*clientv3.TxnRespons
 	case storage.Create:
 		change = []clientv3.Op{clientv3.OpPut(key, string(c.Value), clientv3.WithLease(lease))}
 	case storage.Update:
-		// The second operation tells when the key was created.
+		// The second operation reads when the key was created.
 		change = []clientv3.Op{
 			clientv3.OpPut(key, string(c.Value), clientv3.WithLease(lease)),
 			clientv3.OpGet(key, clientv3.WithKeysOnly()),
@@ -73,7 +73,7 @@ func (s *Store) try(ctx context.Context, c storage.Change) (*clientv3.TxnRespons
 	return response, lease, err
 }
 
-// committed makes the record that Commit returns.
+// committed returns the record that Commit returns.
 func (s *Store) committed(c storage.Change, response *clientv3.TxnResponse) (storage.Record, error) {
 	revision := storage.Revision(response.Header.Revision)
 	switch c.Op {
@@ -94,8 +94,7 @@ func (s *Store) committed(c storage.Change, response *clientv3.TxnResponse) (sto
 	return storage.Record{}, fmt.Errorf("%s %s: etcd committed revision %d without the record", c.Op, c.Key, revision)
 }
 
-// refused makes the error for a guard that failed, from what the transaction
-// read.
+// refused returns the error for a failed guard, from the record that the transaction read.
 func (s *Store) refused(c storage.Change, response *clientv3.TxnResponse) (storage.Record, error) {
 	kvs := response.Responses[0].GetResponseRange().GetKvs()
 	if len(kvs) == 0 {

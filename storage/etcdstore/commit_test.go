@@ -18,7 +18,7 @@ import (
 	"github.com/planekit/planekit/storage/etcdstore"
 )
 
-// places is how many transactions of a store may be under way.
+// places is the number of transactions of a store that may be in progress.
 const places = 64
 
 // A counter stands before an etcd, or is a slow one that agrees to everything,
@@ -89,7 +89,7 @@ func (t *counted) Commit() (*clientv3.TxnResponse, error) {
 	if t.Txn != nil {
 		return t.Txn.Commit()
 	}
-	err := <-t.counter.answer // however long whoever asked is willing to wait
+	err := <-t.counter.answer // however long the caller is willing to wait
 	return &clientv3.TxnResponse{Succeeded: true, Header: &pb.ResponseHeader{Revision: 1}}, err
 }
 
@@ -163,8 +163,8 @@ func TestCommitsWaitTheirTurn(t *testing.T) {
 	})
 }
 
-// TestWaitingCommitsGiveUp: who waits for its turn is let go by its context and by
-// the time-out, leaves nothing in etcd, and takes nobody's place.
+// TestWaitingCommitsGiveUp: a commit that waits for its turn ends with its context and its timeout,
+// leaves nothing in etcd, and occupies no place.
 func TestWaitingCommitsGiveUp(t *testing.T) {
 	for name, test := range map[string]struct {
 		config  etcdstore.Config

@@ -12,10 +12,9 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// Compact gives up the history before revision at: reads at earlier revisions
-// and watches after earlier ones fail with [storage.ErrCompacted] from then on,
-// and so does Compact itself unless at is later than that of the last. It
-// concerns the whole etcd, whatever the prefix.
+// Compact discards the history before revision at: earlier reads and watches then fail with
+// [storage.ErrCompacted], and so does Compact itself unless at is later than in the last
+// compaction. It affects the whole etcd, not only the prefix.
 func (s *Store) Compact(ctx context.Context, at storage.Revision) error {
 	if at <= 0 {
 		return fmt.Errorf("compact at %d: %w", at, storage.ErrInvalid)
@@ -28,19 +27,18 @@ func (s *Store) Compact(ctx context.Context, at storage.Revision) error {
 	return nil
 }
 
-// compactKey is where the servers that share an etcd agree on who compacts it.
-// Its name, and what is done with it, are kube-apiserver's, so that the two can
-// share one. It is the same whatever the prefix, as compaction is.
+// compactKey coordinates the servers that compact one etcd. Its name and protocol are those of
+// kube-apiserver, so that both can share an etcd. It ignores the prefix, as compaction does.
 const compactKey = "compact_rev_key"
 
-// CompactEvery gives up, after each interval, the history from before the
-// interval, until ctx is done; then it returns nil. kube-apiserver does so with
-// the etcd it uses, every 5 minutes; an embedded etcd does so by itself.
+// CompactEvery compacts once per interval, discarding the history from before the interval, until
+// ctx is done; then it returns nil. kube-apiserver does so every 5 minutes. An embedded etcd
+// compacts itself.
 //
-// Several programs may do it to one etcd: one of them compacts in each interval,
-// and when it is gone another does. They agree on that by the version of the key
-// compact_rev_key, as kube-apiserver does, and with it. A failure is passed to
-// failed, which may be nil, and tried again after the interval.
+// Several programs may call it for one etcd: one of them compacts in each interval, and another
+// takes over when it stops. They coordinate through the version of the key compact_rev_key, as
+// kube-apiserver does. Failures are passed to failed, which may be nil, and compaction is retried
+// after the interval.
 func (s *Store) CompactEvery(ctx context.Context, interval time.Duration, failed func(error)) error {
 	if interval <= 0 {
 		return fmt.Errorf("compact every %v: %w", interval, storage.ErrInvalid)
@@ -66,14 +64,14 @@ func (s *Store) CompactEvery(ctx context.Context, interval time.Duration, failed
 	}
 }
 
-// compactState is what one of several servers knows of the others.
+// compactState is the last state of compactKey that a server has seen.
 type compactState struct {
 	version  int64            // of compactKey
 	revision storage.Revision // at that time
 }
 
-// compactOnce compacts at seen.revision, unless another server has compacted since
-// seen was. It returns what to go by next.
+// compactOnce compacts at seen.revision unless another server has compacted since. It returns the
+// state to compare with next time.
 func (s *Store) compactOnce(ctx context.Context, seen compactState) (compactState, error) {
 	bounded, cancel := s.bound(ctx, 1)
 	defer cancel()

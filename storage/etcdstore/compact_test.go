@@ -62,9 +62,8 @@ func TestCompactEvery(t *testing.T) {
 	}
 }
 
-// looks are what some servers asked of who compacts: how often and when, and at
-// which revision of the store last; the revisions at which each compacted; and
-// what each did out of turn.
+// looks records the reads of compactKey by several servers: how often and when, and the last
+// revision of the store; the revisions at which each compacted; and what each did out of turn.
 type looks struct {
 	mu        sync.Mutex
 	when      map[int][]time.Time
@@ -172,7 +171,7 @@ func TestCompactEveryTakesTurns(t *testing.T) {
 	}
 }
 
-// Failures are told, and are not the end.
+// Failures are reported and do not end it.
 func TestCompactEveryFails(t *testing.T) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{dead(t)}, MaxUnaryRetries: 1, Logger: zap.NewNop(),

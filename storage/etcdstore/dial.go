@@ -16,28 +16,28 @@ import (
 
 const (
 	defaultDialTimeout = 5 * time.Second
-	// A connection that is silent for keepAlive is tested, and given up when
-	// nothing comes back within keepAliveTimeout: kube-apiserver's figures.
+	// A connection that is silent for keepAlive is tested, and closed without an answer within
+	// keepAliveTimeout. The values are kube-apiserver's.
 	keepAlive        = 30 * time.Second
 	keepAliveTimeout = 10 * time.Second
 )
 
-// DialConfig says where etcd is.
+// DialConfig configures Dial.
 type DialConfig struct {
 	// Endpoints are the members' client addresses, such as
 	// "https://10.0.0.1:2379". At least one is required. With TLS a bare
 	// "10.0.0.1:2379" means https.
 	Endpoints []string
-	// TLS holds the authorities to trust and the client's certificate. Nil speaks
-	// plain text, which must be spelled http:// in every endpoint.
+	// TLS holds the trusted authorities and the client's certificate. Nil means plain text; every
+	// endpoint must then begin with http://.
 	TLS *tls.Config
-	// Timeout bounds the wait for an answer. Zero is 5 seconds. What is wrong with
-	// an etcd that does not answer is found out in at most 2 seconds more.
+	// Timeout bounds the wait for an answer. Zero means 5 seconds. Diagnosing an etcd that does not
+	// answer takes at most 2 seconds more.
 	Timeout time.Duration
 }
 
-// Dial connects to etcd and makes sure that it answers. The client lives on
-// when ctx is done; the caller closes it.
+// Dial connects to etcd and checks that it answers. The client outlives ctx; the caller must close
+// it.
 func Dial(ctx context.Context, c DialConfig) (*clientv3.Client, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("etcdstore: %w", err)
@@ -59,7 +59,7 @@ func Dial(ctx context.Context, c DialConfig) (*clientv3.Client, error) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	// A linearizable read of any key shows that there is a quorum.
+	// A linearizable read of any key requires a quorum.
 	_, err = client.Get(bounded, "\x00", clientv3.WithCountOnly())
 	if err == nil {
 		return client, nil
@@ -89,7 +89,7 @@ func (c DialConfig) check() error {
 	return nil
 }
 
-// host returns the host and port of endpoint.
+// host returns the host and port of an endpoint.
 func (c DialConfig) host(endpoint string) (string, error) {
 	host := endpoint
 	if strings.Contains(endpoint, "://") {
@@ -108,12 +108,11 @@ func (c DialConfig) host(endpoint string) (string, error) {
 	return host, nil
 }
 
-// diagnoseTimeout bounds the second look at an endpoint after a failed Dial. Only
-// who says nothing takes so long; a handshake on a machine that is busy has to fit.
+// diagnoseTimeout bounds the second connection to an endpoint after a failed Dial. It must be long
+// enough for a handshake on a busy machine.
 const diagnoseTimeout = 2 * time.Second
 
-// diagnose tells what is wrong with each endpoint, which the time-out of a
-// request does not.
+// diagnose describes what is wrong with each endpoint; the timeout of a request does not.
 func (c DialConfig) diagnose(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, diagnoseTimeout)
 	defer cancel()

@@ -7,26 +7,23 @@
 //	...
 //	store, err := etcdstore.New(etcdstore.Config{Client: client, Prefix: "/registry"})
 //
-// Package embedded offers a client of an etcd inside this process.
+// Package embedded provides a client of an etcd inside this process.
 //
-// The model is etcd's own: revisions are those of the whole etcd, so they are
-// shared with whatever else it holds, and grow when other prefixes change.
-// Every Commit is one transaction that returns what stands in its way if it
-// fails. A listing is one range, its later pages are ranges at the revision of
-// the first. Records with a time to live share leases: those of one TTL written
-// within a twentieth of it (a minute at most) go together, and up to two seconds
-// late. A watch asks for previous values and progress; the client library
-// resumes it after a broken connection without loss, and holds what its user
-// has not taken yet in memory, without bound.
+// Revisions are those of the whole etcd: they also advance when keys under other prefixes change.
+// Every Commit is one transaction, which returns the existing record if its guard fails. A listing
+// is one range request; later pages are requests at the revision of the first. Records with a TTL
+// share leases: records with the same TTL that were written within a twentieth of it (at most a
+// minute) expire together, up to two seconds late. A watch requests previous values and progress.
+// The client library resumes it after a broken connection without loss, and buffers undelivered
+// events in memory without a bound.
 //
-// How it fails: a Commit whose connection breaks, or whose context ends, may or
-// may not have happened. While etcd has no leader, calls fail after etcd's own
-// time-out (5 seconds and two elections) or the context's, and a watch waits. A
-// watch that cannot be told an event's previous value, because that was
-// compacted away while the watch lagged, ends with [storage.ErrCompacted]. A
-// value over etcd's request limit (1.5 MiB) is [storage.ErrInvalid], a write over
-// its quota [storage.ErrFull]; [Store.Healthy] names the alarm.
+// Failures: if the connection breaks or the context ends during a Commit, the change may or may not
+// have been committed. While etcd has no leader, calls fail after etcd's own timeout (5 seconds and
+// two elections) or the context's, and watches wait. If an event's previous value was compacted
+// while a watch lagged, the watch ends with [storage.ErrCompacted]. A value over etcd's request
+// limit (1.5 MiB) is [storage.ErrInvalid]; a write over its quota is [storage.ErrFull].
+// [Store.Healthy] names the alarm.
 //
-// What it leaves out: transactions on several keys, and compacting an
-// external etcd unasked: somebody must, see [Store.CompactEvery].
+// Not included: transactions on several keys, and automatic compaction of an external etcd; see
+// [Store.CompactEvery].
 package etcdstore

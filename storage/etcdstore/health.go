@@ -8,16 +8,15 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// alarms tells what an alarm of etcd means to whoever has to act on it.
+// alarms describes etcd's alarms to an operator.
 var alarms = map[pb.AlarmType]string{
 	pb.AlarmType_NOSPACE: "the database has reached its quota, so writes are refused until it was compacted and defragmented and the alarm is disarmed",
 	pb.AlarmType_CORRUPT: "the member's data differs from the others'",
 }
 
-// Healthy returns nil if etcd answers a linearizable read, so that there is a
-// quorum, and has raised no alarm. An alarm's error names the member, and
-// NOSPACE or CORRUPT. It is for a readiness check every few seconds: asking for
-// alarms costs etcd about what a small write does.
+// Healthy returns nil if etcd has a quorum, as shown by a linearizable read, and has raised no
+// alarm. The error for an alarm names the member, and NOSPACE or CORRUPT. It is meant for a
+// readiness check every few seconds: reading the alarms costs etcd about as much as a small write.
 func (s *Store) Healthy(ctx context.Context) error {
 	if _, err := s.Revision(ctx); err != nil {
 		return fmt.Errorf("etcd: %w", err)

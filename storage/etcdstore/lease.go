@@ -9,26 +9,26 @@ import (
 )
 
 const (
-	// A lease is given to changes for leaseReuse of its time to live, at most for
-	// longestReuse, and to at most leaseKeys of them, because etcd deletes the
-	// keys of a lease in one transaction. These are kube-apiserver's figures.
+	// A lease is shared for leaseReuse of its TTL, at most for longestReuse, and by at most
+	// leaseKeys changes, because etcd deletes the keys of a lease in one transaction. The values
+	// are kube-apiserver's.
 	leaseReuse   = 0.05
 	longestReuse = time.Minute
 	leaseKeys    = 1000
 )
 
-// A lease is one that can be given to further changes.
+// A lease is an etcd lease that further changes can use.
 type lease struct {
 	id    clientv3.LeaseID
-	until time.Time // when it is too old to be given out
-	keys  int       // that it was given to
+	until time.Time // when it becomes too old to be shared
+	keys  int       // number of changes that use it
 }
 
-// leases makes changes of one time to live, which come close together, share a
-// lease of etcd's. It lasts a little longer than they ask for.
+// leases makes changes with the same TTL that come close together share an etcd lease, which lasts
+// slightly longer than the TTL.
 type leases struct {
-	// turn holds one token, taken by whoever reads or writes current. It is a
-	// channel because a grant takes a round trip, and who waits may give up.
+	// turn holds one token and guards current. It is a channel because a grant takes a round trip,
+	// and a waiting caller may give up.
 	turn    chan struct{}
 	current map[time.Duration]lease
 }
@@ -37,7 +37,7 @@ func newLeases() *leases {
 	return &leases{turn: make(chan struct{}, 1), current: map[time.Duration]lease{}}
 }
 
-// get returns a lease that ends when ttl has passed, or a little later.
+// get returns a lease that ends after ttl or slightly later.
 func (l *leases) get(ctx context.Context, client *clientv3.Client, ttl time.Duration) (clientv3.LeaseID, error) {
 	if ttl == 0 {
 		return clientv3.NoLease, nil
@@ -50,7 +50,7 @@ func (l *leases) get(ctx context.Context, client *clientv3.Client, ttl time.Dura
 	if !ok || shared.keys == leaseKeys || !time.Now().Before(shared.until) {
 		reuse := min(time.Duration(float64(ttl)*leaseReuse), longestReuse)
 		granted := time.Now()
-		// etcd counts in seconds. Rounding up keeps records from going early.
+		// etcd counts in seconds. Round up, so that records do not expire early.
 		response, err := client.Grant(ctx, int64((ttl+reuse+time.Second-1)/time.Second))
 		if err != nil {
 			return clientv3.NoLease, fmt.Errorf("lease of %v: %w", ttl, err)
@@ -63,7 +63,7 @@ func (l *leases) get(ctx context.Context, client *clientv3.Client, ttl time.Dura
 	return shared.id, nil
 }
 
-// tidy drops leases that are not given out any more. The turn is taken.
+// tidy drops leases that are too old to be shared. The turn is taken.
 func (l *leases) tidy() {
 	for ttl, old := range l.current {
 		if !time.Now().Before(old.until) {
@@ -72,7 +72,7 @@ func (l *leases) tidy() {
 	}
 }
 
-// drop forgets a lease that etcd does not know any more.
+// drop forgets a lease that etcd has revoked.
 func (l *leases) drop(ctx context.Context, id clientv3.LeaseID) error {
 	if err := l.take(ctx); err != nil {
 		return err

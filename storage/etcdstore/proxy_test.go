@@ -125,8 +125,8 @@ func across(t *testing.T) (w *wire, behind, direct *etcdstore.Store) {
 	return w, open("https://"+w.address, a.client(t)), open(url, a.client(t))
 }
 
-// The connection breaks when etcd has committed and before its answer is there.
-// Who tries again meets what was written the first time.
+// The connection breaks after etcd has committed and before its answer arrives. A client that
+// retries meets its first write.
 func TestReplyIsLost(t *testing.T) {
 	w, store, direct := across(t)
 	before, err := store.Commit(t.Context(), storage.Change{Key: "/before", Value: []byte("one")})

@@ -20,11 +20,11 @@ const (
 	election = 2 * time.Second
 )
 
-// A load is what writers were told while a cluster was in trouble.
+// A load records the answers that writers got while a cluster was in trouble.
 type load struct {
 	mu sync.Mutex
-	// acknowledged holds the records that a writer was told of, under mu, with
-	// last, when that was, and longest, the longest time without.
+	// acknowledged holds the acknowledged records, last the time of the latest, and longest the
+	// longest time without one. mu guards them.
 	acknowledged map[storage.Key]storage.Record
 	last         time.Time
 	longest      time.Duration
@@ -170,8 +170,8 @@ func TestLeaderIsKilled(t *testing.T) {
 	l.compare(t, "the watch", seen)
 }
 
-// Whatever clients were told while leaders came and went, refusals and time-outs
-// among it, there is an order that explains it.
+// All answers that clients got while leaders changed, including refusals and timeouts, are
+// linearizable.
 func TestHistoryAcrossLeaders(t *testing.T) {
 	t.Parallel()
 	q := newQuorate(t)
@@ -252,8 +252,8 @@ func (l *load) compare(t *testing.T, who string, records []storage.Record) {
 	}
 }
 
-// A member that was cut off while the others went on, be it the leader, answers
-// no read from before: not while it is cut off, and not when it is back.
+// A member that was cut off, whether or not it was the leader, never answers a read with an old
+// state: not while it is cut off, and not when it is back.
 func TestPausedMemberServesNothingStale(t *testing.T) {
 	t.Parallel()
 	q := newQuorate(t)
@@ -326,8 +326,8 @@ func TestPausedMemberServesNothingStale(t *testing.T) {
 	}
 }
 
-// Without a quorum nothing is written, and who writes is told so in bounded time;
-// with it, it goes on, and nothing is lost.
+// Without a quorum nothing is written, and writes fail within a bounded time. With it, writes
+// continue and nothing is lost.
 func TestQuorumIsDown(t *testing.T) {
 	t.Parallel()
 	q := newQuorate(t)

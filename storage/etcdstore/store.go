@@ -18,27 +18,23 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// Config says where the records are.
+// Config configures a Store.
 type Config struct {
-	// Client is the connection. Required; it stays the caller's, who closes it
-	// after the last use of the store.
+	// Client is the connection. Required. The caller closes it after the last use of the store.
 	Client *clientv3.Client
-	// Prefix stands before every key in etcd and is not part of a record's Key.
-	// Empty is none. Of stores that share an etcd, none may have a prefix that
-	// another's begins with.
+	// Prefix is prepended to every key in etcd and is not part of a record's Key. It may be empty.
+	// If stores share an etcd, no prefix may begin with another's.
 	Prefix string
-	// SoleMember says that Client speaks to the only member of its cluster,
-	// such as an embedded one. What a sole member has acknowledged it has
-	// applied, so reads are linearizable without asking for a quorum, which is
-	// faster. Setting it for a member among several makes reads stale. Use one
-	// Store of an etcd: what a watcher of another has delivered, a read may not
-	// see yet.
+	// SoleMember means that Client is connected to the only member of its cluster, such as an
+	// embedded one. Such a member has applied every change that it has acknowledged, so that
+	// linearizable reads need no quorum and are faster. If it is set for a member of a larger
+	// cluster, reads may be stale. Use one Store per etcd: a read may miss a change that a watcher
+	// of another Store has delivered.
 	SoleMember bool
-	// Timeout is how long a call waits for a cluster's answer, and a listing six
-	// times as long, where its context does not end sooner: the client library
-	// would try for minutes while there is no quorum. Zero is 10 seconds, a little
-	// more than etcd itself takes to say that it has no leader. A sole member
-	// needs none.
+	// Timeout bounds a call to a cluster, and six times Timeout bounds a listing. Without it, the
+	// client library would retry for minutes while there is no quorum. Zero means 10 seconds,
+	// slightly more than etcd takes to report that it has no leader. It does not apply to a sole
+	// member.
 	Timeout time.Duration
 }
 
@@ -55,16 +51,15 @@ type Store struct {
 	// timeout is zero for a sole member.
 	timeout time.Duration
 	sole    bool
-	// shown is the latest revision that a watcher has delivered.
+	// shown is the highest revision that a watcher has delivered.
 	shown atomic.Int64
-	// commits has a place for each transaction that may be under way.
+	// commits is a semaphore for transactions in progress.
 	commits chan struct{}
 }
 
-// mostCommits is how many transactions may be under way. etcd applies all that
-// wait in one go, and keeps 128 changes for a watcher that does not get to read
-// meanwhile; those who had more to read wait for 10 to 100 ms, and with them
-// everybody who follows the store. Half of that keeps any disk busy.
+// mostCommits bounds the transactions in progress. etcd applies all waiting transactions together
+// and buffers 128 changes for a watcher. A watcher with more to read is delayed by 10 to 100 ms,
+// and with it everything that follows the store. Half of that buffer keeps any disk busy.
 const mostCommits = 64
 
 var (
@@ -72,7 +67,7 @@ var (
 	_ storage.Current = (*Store)(nil)
 )
 
-// New returns a store. It does not speak to etcd yet.
+// New returns a store. It does not connect to etcd yet.
 func New(c Config) (*Store, error) {
 	if c.Client == nil {
 		return nil, errors.New("etcdstore: Client is required")
@@ -87,7 +82,7 @@ func New(c Config) (*Store, error) {
 	return s, nil
 }
 
-// bound returns a context for a call that may take so many time-outs.
+// bound returns a context for a call that may take the given number of timeouts.
 func (s *Store) bound(ctx context.Context, timeouts time.Duration) (context.Context, context.CancelFunc) {
 	if s.timeout == 0 {
 		return ctx, func() {}
@@ -95,16 +90,15 @@ func (s *Store) bound(ctx context.Context, timeouts time.Duration) (context.Cont
 	return context.WithTimeout(ctx, timeouts*s.timeout)
 }
 
-// Revision implements [storage.Current]. It counts a key that does not exist: a
-// call into the process for a sole member, a round trip and a word from the
-// leader otherwise.
+// Revision implements [storage.Current]. It counts a key that does not exist. That is a function
+// call for a sole member, and otherwise one round trip, for which the member asks its leader.
 func (s *Store) Revision(ctx context.Context) (storage.Revision, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("current revision: %w", err)
 	}
 	bounded, cancel := s.bound(ctx, 1)
 	defer cancel()
-	// No store has this key: keys are not empty.
+	// No record has this key, because keys are not empty.
 	response, err := s.read(bounded, s.prefix+"\x00", clientv3.WithCountOnly())
 	if err != nil {
 		return 0, fmt.Errorf("current revision: %w", translate(ctx, err))
@@ -112,8 +106,8 @@ func (s *Store) Revision(ctx context.Context) (storage.Revision, error) {
 	return storage.Revision(response.Header.Revision), nil
 }
 
-// Get implements [storage.Store]. Called in process, etcd does not look at the
-// context of every read, so it is looked at here; in List and Commit too.
+// Get implements [storage.Store]. Get, List and Commit check the context themselves, because etcd
+// does not check it for every call in process.
 func (s *Store) Get(ctx context.Context, key storage.Key, at storage.Revision) (storage.Record, error) {
 	if key == "" || at < 0 {
 		return storage.Record{}, fmt.Errorf("get %q at %d: %w", key, at, storage.ErrInvalid)
@@ -176,9 +170,9 @@ func (s *Store) bounds(prefix storage.Key) (from, end string) {
 	return from, end
 }
 
-// read is a linearizable read. A sole member is not asked for its quorum's word,
-// with one exception: etcd tells watchers of a change a moment before reads
-// see it, and who was told must not be answered as if it had not happened.
+// read is a linearizable read. For a sole member it is a serializable read, unless a watcher has
+// delivered a newer revision: etcd notifies watchers shortly before reads see the change, and a
+// caller that has seen an event must not read the state before it.
 func (s *Store) read(ctx context.Context, key string, o ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	if s.sole {
 		shown := s.shown.Load()
@@ -190,7 +184,7 @@ func (s *Store) read(ctx context.Context, key string, o ...clientv3.OpOption) (*
 	return s.client.Get(ctx, key, o...)
 }
 
-// show notes that a watcher is about to deliver what happened at revision.
+// show records that a watcher is about to deliver the events of revision.
 func (s *Store) show(revision storage.Revision) {
 	for shown := s.shown.Load(); shown < int64(revision); shown = s.shown.Load() {
 		if s.shown.CompareAndSwap(shown, int64(revision)) {
@@ -199,7 +193,7 @@ func (s *Store) show(revision storage.Revision) {
 	}
 }
 
-// record takes kv over.
+// record converts kv.
 func (s *Store) record(kv *mvccpb.KeyValue) storage.Record {
 	return storage.Record{
 		Key:      storage.Key(kv.Key[len(s.prefix):]),
@@ -209,8 +203,8 @@ func (s *Store) record(kv *mvccpb.KeyValue) storage.Record {
 	}
 }
 
-// translate names an error of etcd as package storage does, if it has a name
-// there. The end of ctx goes before what etcd made of it.
+// translate converts an error of etcd to one of package storage, if there is one. The error of ctx
+// takes precedence.
 func translate(ctx context.Context, err error) error {
 	var answer rpctypes.EtcdError
 	switch {
@@ -227,7 +221,7 @@ func translate(ctx context.Context, err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return errors.New("etcd did not answer in time")
 	case !errors.As(err, &answer) && status.Code(err) == codes.ResourceExhausted:
-		// Not etcd but gRPC refused: the message is larger than it takes.
+		// gRPC refused the message, because it is too large.
 		return fmt.Errorf("%w: %w", storage.ErrInvalid, err)
 	}
 	return err

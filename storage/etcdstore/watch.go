@@ -12,15 +12,14 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// Watch implements [storage.Store]. It returns when etcd has taken the watch
-// up, or ctx is done.
+// Watch implements [storage.Store]. It returns when etcd has created the watch, or ctx is done.
 func (s *Store) Watch(ctx context.Context, prefix storage.Key, after storage.Revision) (storage.Watcher, error) {
 	if after < 0 {
 		return nil, fmt.Errorf("watch %s after %d: %w", prefix, after, storage.ErrInvalid)
 	}
 	if after == 0 {
-		// Pinning now to a number makes a reconnecting client resume from here
-		// and not from a later now.
+		// Start from a fixed revision, so that a reconnecting client resumes from here and not from
+		// a later revision.
 		now, err := s.Revision(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("watch %s: %w", prefix, err)
@@ -40,11 +39,10 @@ func (s *Store) Watch(ctx context.Context, prefix storage.Key, after storage.Rev
 	return w, nil
 }
 
-// stream returns a function that marks contexts as those of one watch stream.
-// The client library puts watches with equal metadata on one connection's
-// stream, and etcd tells the progress of a stream only when all its watches
-// have caught up; so each gets its own. With a leader required, a member that is
-// cut off ends the stream, and the client goes on with another.
+// stream returns a function that gives contexts unique metadata, so that each watch gets a stream
+// of its own. The client library puts watches with equal metadata on one stream, and etcd reports
+// the progress of a stream only when all its watches have caught up. The metadata also requires a
+// leader: a member that is cut off ends the stream, and the client connects to another member.
 func stream() func(context.Context) context.Context {
 	id := rand.Text()
 	return func(ctx context.Context) context.Context {
@@ -52,7 +50,7 @@ func stream() func(context.Context) context.Context {
 	}
 }
 
-// A watcher is one watch. Next's fields are its caller's alone.
+// A watcher is one watch. Only Next uses the fields below the context.
 type watcher struct {
 	store  *Store
 	prefix storage.Key
@@ -112,7 +110,7 @@ func (w *watcher) Next(ctx context.Context) ([]storage.Event, error) {
 	return nil, w.err
 }
 
-// ended says why this side ended the watch, if it did.
+// ended returns why this side has ended the watch, or nil.
 func (w *watcher) ended() error {
 	if w.closed.Load() {
 		return storage.ErrClosed
@@ -120,7 +118,7 @@ func (w *watcher) ended() error {
 	return w.outer.Err()
 }
 
-// fail ends the watch. What this side did goes before what etcd said to it.
+// fail ends the watch. The reason of this side takes precedence over etcd's error.
 func (w *watcher) fail(err error) error {
 	if own := w.ended(); own != nil {
 		err = own
@@ -130,8 +128,8 @@ func (w *watcher) fail(err error) error {
 	return w.err
 }
 
-// take translates a response. The client library joins fragments and etcd sends
-// the events of one revision together.
+// take converts a response. The client library joins fragments, and etcd sends the events of one
+// revision together.
 func (w *watcher) take(response clientv3.WatchResponse) ([]storage.Event, error) {
 	if err := response.Err(); err != nil {
 		return nil, translate(w.outer, err)

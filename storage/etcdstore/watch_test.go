@@ -51,7 +51,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// An event whose previous record is gone cannot be told as it was.
+// An event whose previous record is gone cannot be delivered.
 func TestPreviousCompacted(t *testing.T) {
 	w := scripted(t, clientv3.WatchResponse{Events: []*clientv3.Event{put(2, 9, nil)}}, progress(10))
 	for range 2 {

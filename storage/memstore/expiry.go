@@ -14,7 +14,7 @@ type mortal struct {
 	until    time.Time
 }
 
-// mortals is a heap with the first to go on top.
+// mortals is a heap; the first to expire is at the top.
 type mortals []mortal
 
 func (m mortals) Len() int           { return len(m) }
@@ -25,12 +25,12 @@ func (m *mortals) Push(x any)        { *m = append(*m, x.(mortal)) }
 func (m *mortals) Pop() any {
 	last := len(*m) - 1
 	x := (*m)[last]
-	(*m)[last] = mortal{} // lets go of the key
+	(*m)[last] = mortal{} // releases the key
 	*m = (*m)[:last]
 	return x
 }
 
-// expire has r deleted after ttl. mu is held.
+// expire schedules the deletion of r after ttl. mu is held.
 func (s *Store) expire(r storage.Record, ttl time.Duration) {
 	until := time.Now().Add(ttl)
 	heap.Push(&s.mortal, mortal{key: r.Key, revision: r.Revision, until: until})
@@ -42,7 +42,7 @@ func (s *Store) expire(r storage.Record, ttl time.Duration) {
 	}
 }
 
-// reap deletes the records whose time is over.
+// reap deletes the expired records.
 func (s *Store) reap() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -67,8 +67,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// A watch that nobody reads does not hold up writers, and learns that it has
-// missed something.
+// An unread watch does not block writers, and fails with ErrCompacted once it has missed a change.
 func TestSlowWatch(t *testing.T) {
 	s := memstore.NewHistory(100)
 	w, err := s.Watch(t.Context(), "/", 0)

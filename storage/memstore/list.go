@@ -39,8 +39,8 @@ func (s *Store) List(ctx context.Context, prefix storage.Key, o storage.ListOpti
 	return page, nil
 }
 
-// state returns the records as of revision at, or now; only those under prefix
-// are sure to be right. Nobody changes the tree it returns.
+// state returns the records at revision at, or now if it is zero. Only records under prefix are
+// correct. The tree must not be changed.
 func (s *Store) state(prefix storage.Key, at storage.Revision) (*tree, storage.Revision, error) {
 	s.mu.Lock()
 	later, err := s.after(at)
@@ -61,7 +61,7 @@ func (s *Store) state(prefix storage.Key, at storage.Revision) (*tree, storage.R
 	return state, revision, nil
 }
 
-// undo takes the changes under prefix back, the last one first.
+// undo reverts changes under prefix, the last one first.
 func undo(state *tree, prefix storage.Key, changes []storage.Event) {
 	for i := len(changes) - 1; i >= 0; i-- {
 		event := &changes[i]

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// defaultHistory is in revisions. At 100 writes a second it holds 8 minutes,
-	// more than the 5 that Kubernetes keeps; at 1 KB an object it takes 50 MB.
+	// defaultHistory is a number of revisions. At 100 writes a second it covers 8 minutes, more
+	// than the 5 that Kubernetes keeps. With objects of 1 KB it takes 50 MB.
 	defaultHistory = 50_000
-	// degree of the tree: a copied node is 500 bytes.
+	// degree is the degree of the tree. Copying a node copies 500 bytes.
 	degree = 32
-	// firstRevision is that of the empty store, as in etcd: zero means other
-	// things.
+	// firstRevision is the revision of an empty store, as in etcd. It is not zero, because zero
+	// means "now" or "none".
 	firstRevision storage.Revision = 1
 )
 
@@ -31,20 +31,18 @@ type Store struct {
 	history int
 
 	mu sync.RWMutex
-	// now is the newest state. snapshot, when not nil, equals it and is
-	// immutable.
+	// now is the newest state. snapshot, if not nil, is an immutable copy of it.
 	now      *tree
 	snapshot *tree
-	// log holds every change after compacted; the revision of log[i] is
-	// compacted+1+i. Entries are never changed, so a slice of it stays good
-	// after mu is released.
+	// log holds every change after compacted; the revision of log[i] is compacted+1+i. Entries are
+	// never changed, so a slice of log stays valid after mu is released.
 	log       []storage.Event
 	compacted storage.Revision
-	// waiting are the watchers to be woken by a change that concerns them.
+	// waiting holds the watchers that wait for a change.
 	waiting map[*watcher]struct{}
-	// mortal are the records with a time to live, the first to go on top; a
-	// record that was changed since is there until its time is over. alarm goes
-	// off for the one on top, and is nil before there is any.
+	// mortal holds the records with a TTL, the first to expire at the top. Records that have
+	// changed since remain until their time is over. alarm is the timer for the top, nil before the
+	// first record.
 	mortal mortals
 	alarm  *time.Timer
 }
@@ -54,11 +52,11 @@ var (
 	_ storage.Current = (*Store)(nil)
 )
 
-// New returns an empty store that remembers its last 50,000 changes.
+// New returns an empty store that keeps its last 50,000 changes.
 func New() *Store { return NewHistory(defaultHistory) }
 
-// NewHistory returns an empty store that remembers at least its last revisions
-// changes, and at least one.
+// NewHistory returns an empty store that keeps at least its last revisions changes, and at least
+// one.
 func NewHistory(revisions int) *Store {
 	return &Store{
 		history: max(revisions, 1),
@@ -70,7 +68,7 @@ func NewHistory(revisions int) *Store {
 	}
 }
 
-// revision returns that of the last change. mu is held.
+// revision returns the revision of the last change. mu is held.
 func (s *Store) revision() storage.Revision {
 	return s.compacted + storage.Revision(len(s.log))
 }
@@ -112,7 +110,7 @@ func (s *Store) Get(ctx context.Context, key storage.Key, at storage.Revision) (
 	return record, nil
 }
 
-// after returns the changes since revision at; none when at is zero. mu is held.
+// after returns the changes after revision at; none if at is zero. mu is held.
 func (s *Store) after(at storage.Revision) ([]storage.Event, error) {
 	switch {
 	case at == 0:
@@ -148,8 +146,7 @@ func (s *Store) Commit(ctx context.Context, c storage.Change) (storage.Record, e
 	return s.apply(c, value, previous), nil
 }
 
-// apply makes a change whose guard holds, and returns what Commit does. mu is
-// held.
+// apply makes a change whose guard holds, and returns the result of Commit. mu is held.
 func (s *Store) apply(c storage.Change, value []byte, previous storage.Record) storage.Record {
 	revision := s.revision() + 1
 	record := storage.Record{Key: c.Key, Value: value, Revision: revision, Created: previous.Created}
@@ -178,8 +175,8 @@ func (s *Store) apply(c storage.Change, value []byte, previous storage.Record) s
 	return record
 }
 
-// append adds to the log, wakes whom it concerns, and keeps the history to its
-// length. mu is held.
+// append adds an event to the log, wakes the watchers that it concerns, and bounds the history. mu
+// is held.
 func (s *Store) append(event storage.Event) {
 	s.log = append(s.log, event)
 	for w := range s.waiting {
@@ -188,15 +185,15 @@ func (s *Store) append(event storage.Event) {
 			w.wake <- struct{}{}
 		}
 	}
-	// Cutting a quarter at a time makes the copying in compact rare.
+	// Remove a quarter at a time, so that compact rarely copies the log.
 	if excess := len(s.log) - s.history; excess > s.history/4 {
 		s.compact(s.compacted + storage.Revision(excess))
 	}
 }
 
-// Compact gives up the history before revision at: reads at earlier revisions
-// and watches after earlier ones fail with [storage.ErrCompacted] from then
-// on, and so does Compact itself unless at is later than that of the last.
+// Compact discards the history before revision at: earlier reads and watches then fail with
+// [storage.ErrCompacted], and so does Compact itself unless at is later than in the last
+// compaction.
 func (s *Store) Compact(ctx context.Context, at storage.Revision) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,13 +214,13 @@ func (s *Store) Compact(ctx context.Context, at storage.Revision) error {
 	return nil
 }
 
-// compact drops the log up to at, into a new array: watchers may be reading
-// the old one. mu is held.
+// compact drops the log up to at. It copies the rest, because watchers may still read the old
+// array. mu is held.
 func (s *Store) compact(at storage.Revision) {
 	s.log = append([]storage.Event(nil), s.log[at-s.compacted:]...)
 	s.compacted = at
 	for w := range s.waiting {
-		// Nothing in the log since concerned it, or it would have been woken.
+		// No later change in the log concerns w, which would have been woken.
 		w.read = max(w.read, at)
 	}
 }

@@ -10,12 +10,10 @@ import (
 )
 
 const (
-	// batch is the most changes that one call of Next looks at before it returns
-	// what it has found.
+	// batch is the maximum number of changes that one call of Next examines.
 	batch = 1000
-	// progressEvery is after how many changes that do not concern it a watcher is
-	// told how far it has come, so that its revision does not fall out of the
-	// history while nothing happens to its keys.
+	// progressEvery is the number of unrelated changes after which a watcher reports its progress,
+	// so that its revision stays within the history while its keys do not change.
 	progressEvery = 1000
 )
 
@@ -26,16 +24,15 @@ type watcher struct {
 	outer  context.Context // of Watch
 	close  func()
 	closed chan struct{}
-	// wake is sent to, by whoever takes the watcher out of store.waiting, so that
-	// there is never more than one message in it.
+	// wake has at most one message: it is sent by the goroutine that removes the watcher from
+	// store.waiting.
 	wake chan struct{}
 
-	// read is the revision up to which the log was looked at, and told the one
-	// that the caller knows of. They are Next's; and store.mu's while the watcher
-	// is in store.waiting.
+	// read is the revision up to which the log was examined; told is the last revision reported to
+	// the caller. They belong to Next, and are guarded by store.mu while the watcher is in
+	// store.waiting.
 	read, told storage.Revision
-	// asked is the revision that RequestProgress wants the caller to know of. It
-	// is under store.mu.
+	// asked is the revision that RequestProgress wants reported. store.mu guards it.
 	asked storage.Revision
 	err   error // how the watch ended
 }
@@ -115,8 +112,8 @@ func (w *watcher) RequestProgress(ctx context.Context) error {
 	return nil
 }
 
-// next returns the changes to look at next, and what RequestProgress asked
-// for. With neither it has put w among the waiting.
+// next returns the changes to examine and the revision that RequestProgress asked for. If there are
+// neither, it has added w to the waiting watchers.
 func (s *Store) next(w *watcher) (changes []storage.Event, asked storage.Revision, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +129,7 @@ func (s *Store) next(w *watcher) (changes []storage.Event, asked storage.Revisio
 	return changes, w.asked, nil
 }
 
-// wait returns nil when there is reason to look again.
+// wait returns nil when the watcher should call next again.
 func (w *watcher) wait(ctx context.Context) error {
 	var err error
 	select {
@@ -153,8 +150,8 @@ func (w *watcher) wait(ctx context.Context) error {
 	return err
 }
 
-// take picks what concerns the watch, and adds how far it has come where that
-// was asked for or is due.
+// take returns the events that concern the watch, and a progress event if one was requested or is
+// due.
 func (w *watcher) take(changes []storage.Event, asked storage.Revision) []storage.Event {
 	var events []storage.Event
 	for _, event := range changes {
@@ -173,7 +170,7 @@ func (w *watcher) take(changes []storage.Event, asked storage.Revision) []storag
 	return events
 }
 
-// ended says why the watch was ended from outside, if it was.
+// ended returns why the watch was ended from outside, or nil.
 func (w *watcher) ended() error {
 	select {
 	case <-w.closed:

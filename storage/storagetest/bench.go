@@ -11,11 +11,11 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// valueSize is that of a small pod, in bytes.
+// valueSize is the size of a small pod, in bytes.
 const valueSize = 1024
 
-// Bench measures the stores that newStore makes, which must be empty: changes
-// by few and many clients, reads, and the delivery of changes to watches.
+// Bench measures the stores that newStore returns, which must be empty: changes by few and by many
+// clients, reads, and the delivery of changes to watches.
 func Bench(b *testing.B, newStore func(b testing.TB) storage.Store) {
 	for _, clients := range []int{1, 8, 64} {
 		b.Run(fmt.Sprintf("create/clients=%d", clients), func(b *testing.B) {
@@ -49,7 +49,7 @@ func must(b *testing.B, err error) {
 	}
 }
 
-// benchCommit creates keys, or updates one for each client.
+// benchCommit creates keys, or updates one key per client.
 func benchCommit(b *testing.B, s storage.Store, clients int, update bool) {
 	ctx := b.Context()
 	value := bytes.Repeat([]byte("v"), valueSize)
@@ -123,12 +123,12 @@ func benchList(b *testing.B, s storage.Store, n int) {
 	}
 }
 
-// benchWatch changes a key and waits until every watch has delivered it.
+// benchWatch changes a key and waits until every watch has delivered the change.
 func benchWatch(b *testing.B, s storage.Store, watchers int) {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
 	var group sync.WaitGroup
-	got := make(chan error, watchers) // room for all, so that none waits for its turn
+	got := make(chan error, watchers) // room for all, so that no watcher blocks
 	for range watchers {
 		w, err := s.Watch(ctx, "/b/", 0)
 		must(b, err)

@@ -55,7 +55,7 @@ func brokenCommits() map[string]breakage {
 				return b.unguarded(ctx, c)
 			}
 		}},
-		// Sound while nobody else is there: compares, and then sets.
+		// Correct without concurrency: compares, and then sets.
 		"guards are not atomic": {"counter", func(b *broken) {
 			b.commit = func(ctx context.Context, c storage.Change) (storage.Record, error) {
 				current, err := b.Store.Get(ctx, c.Key, 0)

@@ -59,7 +59,7 @@ func checkDelete(e *env) {
 	e.stands(again, 0)
 }
 
-// conflicts makes a change that must meet current.
+// conflicts makes a change that must fail with a conflict with current.
 func (e *env) conflicts(c storage.Change, current storage.Record) {
 	e.Helper()
 	_, err := e.refused(c, storage.ErrConflict)
@@ -114,7 +114,7 @@ func checkInvalid(e *env) {
 	e.lists("", storage.ListOptions{}, []storage.Record{a}, 0)
 }
 
-// checkOwnership overwrites the values that it handed in.
+// checkOwnership overwrites the values that it has passed to the store.
 func checkOwnership(e *env) {
 	f := e.watch("", 0)
 	value := []byte("one")
@@ -145,8 +145,8 @@ func checkOwnership(e *env) {
 	e.delivers(f, created(one), updated(one, two))
 }
 
-// checkCancelled makes calls with a context that is done. A change whose answer
-// is that the context is done may have been made, but not by half.
+// checkCancelled makes calls with a cancelled context. A change that fails with its error may have
+// been committed, but only as a whole.
 func checkCancelled(e *env) {
 	done, cancel := context.WithCancel(e.ctx)
 	cancel()

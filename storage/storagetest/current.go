@@ -8,8 +8,7 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// checkRevision checks the revision that a store says it has come to, where it
-// says so other than by a listing.
+// checkRevision checks the result of storage.Current, if the store implements it.
 func checkRevision(e *env) {
 	now := func() storage.Revision {
 		e.Helper()
@@ -27,7 +26,7 @@ func checkRevision(e *env) {
 	if start >= a.Revision {
 		e.Errorf("the revision was %d before a create took %d", start, a.Revision)
 	}
-	// It is reached: reads at it are answered, and a watch after it misses nothing.
+	// The revision is reached: reads at it succeed, and a watch after it misses nothing.
 	at := now()
 	if at < a.Revision {
 		e.Errorf("the revision is %d after a create took %d", at, a.Revision)
@@ -44,12 +43,12 @@ func checkRevision(e *env) {
 	}
 }
 
-// freshRevision has some write and others look: what was acknowledged before a
-// look began must be in it.
+// freshRevision reads the revision while other goroutines write. A change that was acknowledged
+// before a read began must be included.
 func (e *env) freshRevision(r storage.Record) {
 	e.Helper()
 	const each = 100
-	acknowledged := make(chan storage.Revision, each) // so that the writer never waits
+	acknowledged := make(chan storage.Revision, each) // so that the writer never blocks
 	e.together(2, func(i int) error {
 		if i == 0 {
 			defer close(acknowledged)

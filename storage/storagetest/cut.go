@@ -7,22 +7,22 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// CutWatch returns a store whose every watch fails with err in place of delivery
-// n+1, as when a connection breaks for good. What comes after is lost to it.
+// CutWatch returns a store whose watches fail with err instead of delivery n+1, as if the
+// connection broke. The watch loses all later changes.
 func CutWatch(s storage.Store, n int, err error) storage.Store {
 	return &cutting{Store: s, deliveries: n, cut: func(context.Context) error { return err }}
 }
 
-// A Compacter is a store that can be told to give up history.
+// A Compacter is a store that can discard history.
 type Compacter interface {
 	storage.Store
-	// Compact gives up the history before a revision.
+	// Compact discards the history before a revision.
 	Compact(ctx context.Context, at storage.Revision) error
 }
 
-// CompactUnderWatch returns a store whose every watch is overtaken by a compaction
-// after n deliveries: the history up to now is given up, and the watch fails with
-// [storage.ErrCompacted], as does every other that has not come that far.
+// CompactUnderWatch returns a store that compacts after n deliveries of a watch. All history is
+// discarded, and every watch that has not delivered the latest change fails with
+// [storage.ErrCompacted].
 func CompactUnderWatch(s Compacter, n int) storage.Store {
 	return &cutting{Store: s, deliveries: n, cut: func(ctx context.Context) error {
 		now, err := storage.Now(ctx, s)
@@ -55,7 +55,7 @@ func (c *cutting) Watch(ctx context.Context, prefix storage.Key, after storage.R
 	return &cutWatcher{Watcher: w, store: c, left: c.deliveries}, nil
 }
 
-// A cutWatcher is a watch with so many deliveries left.
+// A cutWatcher is a watch that ends after a number of deliveries.
 type cutWatcher struct {
 	storage.Watcher
 	store *cutting

@@ -115,7 +115,7 @@ func (c *copyist) agrees(t *testing.T, s storage.Store) {
 	}
 }
 
-// Who watches on from where a watch broke misses nothing.
+// A client that watches again from where a watch broke misses nothing.
 func TestCutWatch(t *testing.T) {
 	inner := memstore.New()
 	broken := errors.New("connection reset by peer")
@@ -159,7 +159,8 @@ func TestCompactUnderWatch(t *testing.T) {
 	if c.cuts < 4 || c.lists != c.cuts+1 {
 		t.Errorf("%d watches, %d cut, %d lists", c.watches, c.cuts, c.lists)
 	}
-	// The history is gone for others too.
+	// The history is also gone for new watches.
+	//
 	w, err := inner.Watch(t.Context(), "/k/", 1)
 	if err != nil {
 		t.Fatal(err)

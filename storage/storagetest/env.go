@@ -9,8 +9,8 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// An env is what a check works with. Its methods end the check when the store
-// does not do what they are named for.
+// An env provides the operations of a check. Its methods end the check when the store does not
+// behave as their names say.
 type env struct {
 	reporter
 	store storage.Store
@@ -74,7 +74,7 @@ func (e *env) refused(c storage.Change, want error) (storage.Record, error) {
 	return r, err
 }
 
-// stands checks that key is want, as of revision at.
+// stands checks that the record of key is want at revision at.
 func (e *env) stands(want storage.Record, at storage.Revision) {
 	e.Helper()
 	r, err := e.store.Get(e.ctx, want.Key, at)
@@ -86,7 +86,7 @@ func (e *env) stands(want storage.Record, at storage.Revision) {
 	}
 }
 
-// absent checks that there is no such key, as of revision at.
+// absent checks that key does not exist at revision at.
 func (e *env) absent(key storage.Key, at storage.Revision) {
 	e.Helper()
 	r, err := e.store.Get(e.ctx, key, at)
@@ -110,7 +110,7 @@ func (e *env) list(prefix storage.Key, o storage.ListOptions) storage.Page {
 	return page
 }
 
-// lists checks that a listing holds want and that remaining come after.
+// lists checks that a listing contains want, and that remaining records follow.
 func (e *env) lists(prefix storage.Key, o storage.ListOptions, want []storage.Record, remaining int) storage.Page {
 	e.Helper()
 	page := e.list(prefix, o)
@@ -126,7 +126,7 @@ func (e *env) lists(prefix storage.Key, o storage.ListOptions, want []storage.Re
 	return page
 }
 
-// same compares records; a nil value is an empty one.
+// same compares records; a nil value equals an empty one.
 func same(a, b storage.Record) bool {
 	return a.Key == b.Key && a.Revision == b.Revision && a.Created == b.Created && bytes.Equal(a.Value, b.Value) &&
 		a.Damage == nil && b.Damage == nil && a.Stale == b.Stale

@@ -15,12 +15,11 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// searchLimit is how long a search for an order may take.
+// searchLimit bounds the search for an order.
 const searchLimit = 30 * time.Second
 
-// Check fails t unless there is one order of the calls that explains every answer
-// and puts no call before another that had ended when it began: unless they are
-// linearizable.
+// Check fails t unless the recorded calls are linearizable: there is one order of the calls that
+// explains every answer and contains no call before another that had ended when it began.
 func (r *Recorder) Check(t testing.TB) {
 	t.Helper()
 	if err := r.explain(); err != nil {
@@ -54,8 +53,8 @@ type written struct {
 	value string
 }
 
-// revisions collects what the answers tell of the revisions of values, because
-// those whose own answer was lost do not say.
+// revisions collects the revisions of values from all answers, because a write whose own answer was
+// lost has none.
 func revisions(log []porcupine.Operation) map[written]storage.Revision {
 	found := map[written]storage.Revision{}
 	for _, o := range log {
@@ -72,21 +71,21 @@ func revisions(log []porcupine.Operation) map[written]storage.Revision {
 	return found
 }
 
-// A specification says what a store may answer, one call after the other.
+// A specification decides which answers a store may give, one call after the other.
 type specification struct {
 	revisions map[written]storage.Revision
 }
 
-// A state is what a store holds. It is not changed once made.
+// A state is the contents of a store. It is immutable.
 type state struct {
-	// reached is the last revision that anybody was told of.
+	// reached is the highest revision that an answer has contained.
 	reached storage.Revision
 	records map[storage.Key]version
 }
 
 type version struct {
 	value             string
-	revision, created storage.Revision // -1 where nobody saw it
+	revision, created storage.Revision // -1 if unknown
 }
 
 const unseen storage.Revision = -1
@@ -105,7 +104,7 @@ func (s *specification) model() porcupine.Model {
 	}
 }
 
-// step reports whether a store in state b may answer c with a, and the state after.
+// step reports whether a store in state b may answer c with a, and returns the next state.
 func (s *specification) step(b state, c call, a answer) (bool, state) {
 	if c.change != nil {
 		return s.commit(b, *c.change, a)
@@ -184,7 +183,7 @@ func (s *specification) commit(b state, c storage.Change, a answer) (bool, state
 	return true, next
 }
 
-// is reports whether r is what stands.
+// is reports whether r can be this version.
 func (v version) is(r storage.Record) bool {
 	return v.value == string(r.Value) && v.revision == r.Revision && v.created == r.Created
 }

@@ -12,9 +12,8 @@ import (
 // ErrLost is the error of a call whose answer was lost; see [LoseReply].
 var ErrLost = errors.New("the answer was lost")
 
-// Lag returns a store whose every answer, those of watches included, comes d
-// late. A context that is done in the meantime is answered with its error,
-// though the call was made.
+// Lag returns a store whose answers, including those of watches, are delayed by d. If the context
+// ends meanwhile, the call returns its error although it was made.
 func Lag(s storage.Store, d time.Duration) storage.Store {
 	return &faulty{store: s, after: func(ctx context.Context, err error) error {
 		timer := time.NewTimer(d)
@@ -28,8 +27,8 @@ func Lag(s storage.Store, d time.Duration) storage.Store {
 	}}
 }
 
-// FailAfter returns a store that makes the first n calls, and fails every
-// later one with err without making it. Each Next of a watch is a call.
+// FailAfter returns a store that makes the first n calls and fails every later one with err without
+// making it. Each Next of a watch is a call.
 func FailAfter(s storage.Store, n int, err error) storage.Store {
 	var calls atomic.Int64
 	return &faulty{store: s, before: func() error {
@@ -40,10 +39,9 @@ func FailAfter(s storage.Store, n int, err error) storage.Store {
 	}}
 }
 
-// LoseReply returns a store that makes every change, and then answers those
-// that lose picks with [ErrLost], as when a connection breaks: only reading
-// shows whether the change took place. Nil picks all. lose must be safe for
-// concurrent use.
+// LoseReply returns a store that commits every change but returns [ErrLost] for those that lose
+// selects, as if the connection broke: only a read shows that the change was made. A nil lose
+// selects all changes. lose must be safe for concurrent use.
 func LoseReply(s storage.Store, lose func(storage.Change) bool) storage.Store {
 	return &faulty{store: s, lose: func(c storage.Change) bool { return lose == nil || lose(c) }}
 }
@@ -51,14 +49,13 @@ func LoseReply(s storage.Store, lose func(storage.Change) bool) storage.Store {
 // faulty is a store with faults around its calls. A nil fault does nothing.
 type faulty struct {
 	store storage.Store
-	// before may refuse a call; after sees its error last and returns another.
+	// before may fail a call. after gets the call's error and returns the final one.
 	before func() error
 	after  func(ctx context.Context, err error) error
 	lose   func(storage.Change) bool
 }
 
-// around makes call between the faults, and returns its zero value with an error
-// that a fault added.
+// around makes a call between the faults. If a fault adds an error, around returns the zero value.
 func around[T any](ctx context.Context, f *faulty, call func() (T, error)) (T, error) {
 	var zero T
 	if f.before != nil {
@@ -109,14 +106,14 @@ func (f *faulty) Watch(ctx context.Context, prefix storage.Key, after storage.Re
 	})
 }
 
-// A faultyWatcher keeps events whose delivery a context cut short, because the
-// watch underneath does not deliver them again.
+// A faultyWatcher keeps events whose delivery a context interrupted, because the underlying watch
+// does not deliver them again.
 type faultyWatcher struct {
 	faulty  *faulty
 	watcher storage.Watcher
 	outer   context.Context // of Watch
 	kept    []storage.Event
-	failed  error // final, as every failure of a watch but that of Next's context
+	failed  error // final, because only an error of Next's context is not
 }
 
 func (w *faultyWatcher) Close() { w.watcher.Close() }

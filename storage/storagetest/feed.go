@@ -8,7 +8,7 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// A feed reads a watch one event at a time, and holds it to its order.
+// A feed reads a watch one event at a time and checks the order.
 type feed struct {
 	watcher storage.Watcher
 	pending []storage.Event
@@ -46,14 +46,14 @@ func (f *feed) next(ctx context.Context) (storage.Event, error) {
 	}
 }
 
-// check checks the order within what one call of Next returned, and that it
-// comes after what the calls before returned.
+// check checks the order within the events of one call of Next, and that they come after those of
+// earlier calls.
 func (f *feed) check(events []storage.Event) error {
 	if len(events) == 0 {
 		return fmt.Errorf("watch after %d: no events and no error", f.last)
 	}
 	before := f.last
-	told := map[storage.Key]bool{} // of the keys that f.last has told of
+	told := map[storage.Key]bool{} // keys of the events at f.last
 	for _, event := range events {
 		if event.Revision > f.last {
 			clear(told)
@@ -88,7 +88,7 @@ func sameEvent(a, b storage.Event) bool {
 	return a.Type == b.Type && a.Revision == b.Revision && same(a.Record, b.Record) && same(a.Previous, b.Previous)
 }
 
-// created, updated and deleted make the events that a change must cause.
+// created, updated and deleted return the event that a change must cause.
 
 func created(r storage.Record) storage.Event {
 	return storage.Event{Type: storage.Created, Revision: r.Revision, Record: r}
@@ -103,7 +103,7 @@ func deleted(previous storage.Record, at storage.Revision) storage.Event {
 	return storage.Event{Type: storage.Deleted, Revision: at, Record: gone, Previous: previous}
 }
 
-// show prints records for people.
+// show formats records for messages.
 func show(records ...storage.Record) string {
 	var b strings.Builder
 	for i, r := range records {
@@ -118,7 +118,7 @@ func show(records ...storage.Record) string {
 	return b.String()
 }
 
-// abridge keeps complaints about large values readable.
+// abridge shortens large values in messages.
 func abridge(value []byte) []byte {
 	const enough = 40
 	if len(value) > enough {

@@ -11,19 +11,18 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// A follower is somebody who lists a prefix and then watches it, while writers
-// write.
+// A follower lists a prefix and then watches it, while writers change it.
 type follower struct {
 	prefix storage.Key
-	begin  chan struct{} // closed when it is to begin
+	begin  chan struct{} // closed when it must begin
 	began  chan struct{} // closed when it watches
 	start  storage.Page
 	feed   *feed
 	seen   []storage.Event
 }
 
-// checkWatchGapless has writers change what followers list and then watch. All
-// must have seen what the writers did, in the order of its revisions.
+// checkWatchGapless has writers change records that followers list and then watch. Each follower
+// must see all changes in the order of their revisions.
 func checkWatchGapless(e *env) {
 	const writers, each, every = 4, 150, 80
 	seed := rand.Uint64()
@@ -37,9 +36,8 @@ func checkWatchGapless(e *env) {
 	ctx, giveUp := context.WithCancel(e.ctx)
 	defer giveUp()
 	var history []storage.Event
-	// turn guards history. It is a channel because time in a synctest bubble
-	// goes on while goroutines wait for one, and not while they wait for a
-	// mutex.
+	// turn guards history. It is a channel because the time of a synctest bubble advances while
+	// goroutines wait for a channel, but not while they wait for a mutex.
 	turn := make(chan struct{}, 1)
 	write := func(i int) error {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
@@ -52,9 +50,8 @@ func checkWatchGapless(e *env) {
 			}
 			turn <- struct{}{}
 			history = append(history, event)
-			// Followers begin one after the other. While the odd ones do, the
-			// writers stop after the change at hand: a fast store would be done
-			// by then.
+			// Followers begin one after the other. While the odd ones begin, the writers pause
+			// after the current change; otherwise a fast store would finish before.
 			if n := len(history) - 1; n%every == 0 && n/every < len(followers) {
 				f := followers[n/every]
 				close(f.begin)
@@ -84,8 +81,7 @@ func checkWatchGapless(e *env) {
 	}
 }
 
-// toggle makes a change to key that held allows for, and returns the event it
-// must cause.
+// toggle makes a valid change to key, and returns the event that it must cause.
 func (e *env) toggle(held map[storage.Key]storage.Record, key storage.Key, random *rand.Rand) (storage.Event, error) {
 	before, exists := held[key]
 	value := []byte(strconv.FormatUint(random.Uint64(), 36))
@@ -112,7 +108,7 @@ func (e *env) toggle(held map[storage.Key]storage.Record, key storage.Key, rando
 	return deleted(before, r.Revision), nil
 }
 
-// wait returns when f watches, or ctx is done.
+// wait waits until f watches, or ctx is done.
 func (f *follower) wait(ctx context.Context) {
 	select {
 	case <-f.began:
@@ -137,8 +133,7 @@ func (e *env) follow(ctx context.Context, f *follower) error {
 	return err
 }
 
-// catchUp collects the events before end. A mark that f sets itself shows that
-// there are no more.
+// catchUp collects the events before end. A record that f itself writes marks the end.
 func (e *env) catchUp(f *follower, end storage.Revision) error {
 	defer f.feed.watcher.Close()
 	mark := storage.Change{Key: f.prefix + storage.Key(fmt.Sprintf("/mark %p", f))}
@@ -156,7 +151,7 @@ func (e *env) catchUp(f *follower, end storage.Revision) error {
 	}
 }
 
-// agree checks what f listed, and the events after it, against history.
+// agree compares the list and the events of f with history.
 func (e *env) agree(history []storage.Event, f *follower) {
 	e.Helper()
 	prefix, start, seen := f.prefix, f.start, f.seen

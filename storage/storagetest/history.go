@@ -8,7 +8,7 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// split picks the events under prefix, up to a revision and after it.
+// split returns the events under prefix up to revision at and after it.
 func split(history []storage.Event, prefix storage.Key, at storage.Revision) (before, after []storage.Event) {
 	for _, event := range history {
 		switch {
@@ -22,7 +22,7 @@ func split(history []storage.Event, prefix storage.Key, at storage.Revision) (be
 	return before, after
 }
 
-// stateAfter returns the records that a history leaves, in order.
+// stateAfter returns the records after a history, in order.
 func stateAfter(history []storage.Event) []storage.Record {
 	state := map[storage.Key]storage.Record{}
 	for _, event := range history {

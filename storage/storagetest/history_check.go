@@ -10,10 +10,9 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// checkHistory has some create, update, delete and read the same few keys, and
-// some of their answers lost, and searches for an order that explains it all.
-// checkLinearizable is told the order by the revisions; here refusals and lost
-// answers, which have none, must find their place too.
+// checkHistory has goroutines create, update, delete and read the same few keys while some answers
+// are lost, and searches for an order that explains all answers. checkLinearizable knows the order
+// from the revisions; here it must also contain refusals and lost answers, which have none.
 func checkHistory(e *env) {
 	const actors, each, loseEvery = 5, 60, 25
 	seed := rand.Uint64()
@@ -22,10 +21,10 @@ func checkHistory(e *env) {
 	log := Record(LoseReply(e.store, func(storage.Change) bool { return changes.Add(1)%loseEvery == 0 }))
 	e.together(actors, func(i int) error {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
-		held := map[storage.Key]storage.Revision{} // as this one last saw them
+		held := map[storage.Key]storage.Revision{} // as this goroutine last saw them
 		for n := range each {
 			key := storage.Key(fmt.Sprintf("/h/%d", random.IntN(3)))
-			runtime.Gosched() // lets the others come between
+			runtime.Gosched() // lets other goroutines run in between
 			if err := e.touch(log, held, key, fmt.Sprintf("%d/%d", i, n), random); err != nil {
 				return err
 			}
@@ -37,7 +36,7 @@ func checkHistory(e *env) {
 	}
 }
 
-// touch makes one call about key, and keeps in held the revision that it learns of.
+// touch makes one call on key, and updates held with the revision that it learns.
 func (e *env) touch(log *Recorder, held map[storage.Key]storage.Revision, key storage.Key, value string, random *rand.Rand) error {
 	c := storage.Change{Op: storage.Op(random.IntN(3)), Key: key, Value: []byte(value)}
 	var r storage.Record

@@ -12,13 +12,12 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// An operation is one call as its caller saw it. began and ended are readings
-// of one clock: an operation that ended before another began must come before
-// it.
+// An operation is one call as its caller saw it. began and ended are readings of one clock: an
+// operation that ended before another began must come before it.
 type operation struct {
 	began, ended int64
-	// revision is what the operation's answer is as of: for a write its own, for
-	// a listing the page's. For a read of one key it is not known.
+	// revision is the revision of the answer: for a write its own, for a listing the page's. For a
+	// read of one key it is unknown.
 	revision storage.Revision
 	key      storage.Key // of a write or a read; none for a listing
 	wrote    bool
@@ -26,9 +25,9 @@ type operation struct {
 	records  []storage.Record // what was written or read
 }
 
-// checkLinearizable records what many goroutines do at once, and checks that
-// there is an order of it all that explains every answer and does not contradict
-// the clock. Revisions say what that order is, so none needs to be searched for.
+// checkLinearizable records concurrent operations and checks that an order exists that explains
+// every answer and does not contradict the clock. The revisions determine the order, so that no
+// search is necessary.
 func checkLinearizable(e *env) {
 	const actors, each = 6, 80
 	keys := []storage.Key{"/l/1", "/l/2", "/l/3"}
@@ -59,7 +58,7 @@ func checkLinearizable(e *env) {
 	e.explain(slices.Concat(logs...))
 }
 
-// act performs an operation; a write that met another leaves no records.
+// act performs an operation. A write with a conflict leaves no records.
 func (e *env) act(o *operation, kind int, value string) error {
 	if kind == 0 {
 		o.key = ""
@@ -76,7 +75,7 @@ func (e *env) act(o *operation, kind int, value string) error {
 		return nil
 	}
 	guard := r.Revision
-	runtime.Gosched() // lets the others come between
+	runtime.Gosched() // lets other goroutines run in between
 	r, err = e.store.Commit(e.ctx, storage.Change{
 		Op: storage.Update, Key: o.key, Value: []byte(value), Previous: guard,
 	})
@@ -88,8 +87,7 @@ func (e *env) act(o *operation, kind int, value string) error {
 	return err
 }
 
-// explain checks every operation against the writes in the order of their
-// revisions.
+// explain checks every operation against the writes in the order of their revisions.
 func (e *env) explain(log []operation) {
 	var writes []operation
 	for _, o := range log {
@@ -103,7 +101,7 @@ func (e *env) explain(log []operation) {
 			e.Fatalf("revision %d was given twice", writes[i].revision)
 		}
 	}
-	var latest int64 // beginning of any write so far, in the order of revisions
+	var latest int64 // latest beginning of any write so far, in the order of revisions
 	stood := map[storage.Key]storage.Revision{}
 	for _, w := range writes {
 		if w.ended < latest {
@@ -124,7 +122,7 @@ func (e *env) explain(log []operation) {
 	e.monotonic(log)
 }
 
-// explainRead checks that o saw the store as it stood at a moment during o.
+// explainRead checks that o returned the state at a moment during o.
 func (e *env) explainRead(o operation, writes []operation) {
 	asOf := o.revision
 	if o.key != "" {

@@ -11,10 +11,10 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// steps is how many operations one run of the model makes.
+// steps is the number of operations in one run of the model.
 const steps = 400
 
-// A world is what a store should hold, in the simplest terms.
+// A world is the expected contents of a store, as plain maps.
 type world struct {
 	*env
 	random  *rand.Rand
@@ -28,7 +28,7 @@ var names = []storage.Key{"/", "/a", "/a/", "/a/b", "/a/b/c", "/a/c", "/a0", "/b
 
 var prefixes = []storage.Key{"", "/", "/a", "/a/", "/a/b", "/b/\xff", "\xff", "nothing"}
 
-// model compares the store with a world while it makes random operations.
+// model makes random operations and compares the store with a world.
 func model(e *env, seed uint64) {
 	defer func() { e.Logf("seed %d", seed) }()
 	w := &world{
@@ -56,7 +56,7 @@ func model(e *env, seed uint64) {
 	}
 }
 
-// revision picks one that the world has had.
+// revision returns a random revision of the world.
 func (w *world) revision() storage.Revision {
 	if n := w.random.IntN(len(w.history) + 1); n < len(w.history) {
 		return w.history[n].Revision
@@ -105,7 +105,7 @@ func (w *world) commit() {
 	}
 }
 
-// refusal is the error that a change must meet, if any.
+// refusal returns the error that a change must fail with, or nil.
 func refusal(c storage.Change, before storage.Record, exists bool) error {
 	switch {
 	case c.Op == storage.Create && exists:
@@ -126,8 +126,8 @@ func (w *world) last() storage.Revision {
 	return w.start
 }
 
-// at picks a revision to read at, zero being now, and what stood under prefix
-// then.
+// at returns a revision to read at, zero being now, and the expected records under prefix at that
+// revision.
 func (w *world) at(prefix storage.Key) (storage.Revision, []storage.Record) {
 	if w.random.IntN(2) == 0 {
 		before, _ := split(w.history, prefix, w.last())

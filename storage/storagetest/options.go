@@ -8,7 +8,7 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// An Option says what is special about the stores of a [Run].
+// An Option describes a property of the stores of a [Run].
 type Option func(*options)
 
 type options struct {
@@ -16,27 +16,27 @@ type options struct {
 	lacks   []Feature
 }
 
-// VirtualTime runs every check in a bubble of testing/synctest, where waiting for a time
-// to live takes no time. It is for stores that live in the bubble alone: they take the time
-// from package time, and have no connections, processes or goroutines outside.
+// VirtualTime runs every check in a bubble of testing/synctest, where waiting takes no time. Use it
+// for stores that take the time from package time and have no connections, processes or goroutines
+// outside the bubble.
 func VirtualTime() Option { return func(o *options) { o.virtual = true } }
 
-// Lacks names what the stores do not do. Checks of it are left out, and another shows that
-// the stores say so: one that accepts what it does not do, or does it after all, fails.
+// Lacks lists features that the stores do not have. Their checks are skipped. Another check fails
+// if a store accepts a request for such a feature or has the feature after all.
 func Lacks(features ...Feature) Option {
 	return func(o *options) { o.lacks = append(o.lacks, features...) }
 }
 
-// A Feature is a part of the contract of a [storage.Store] that simple stores may lack.
+// A Feature is an optional part of the contract of a [storage.Store].
 type Feature string
 
 const (
-	// TimeToLive is what Change.TTL asks for. A store without it refuses a change with a
-	// TTL, by an error that is [errors.ErrUnsupported], and changes nothing.
+	// TimeToLive is the support of Change.TTL. A store without it must refuse a change with a TTL
+	// with [errors.ErrUnsupported] and change nothing.
 	TimeToLive Feature = "time to live"
-	// History is reading at a revision before the latest, and with it listing in pages of
-	// one revision. A store without it answers [storage.ErrCompacted]. Watches from a
-	// revision are no part of it.
+	// History is the support of reads at earlier revisions, and so of consistent pages. A store
+	// without it returns [storage.ErrCompacted]. Watches from an earlier revision do not depend on
+	// it.
 	History Feature = "history"
 )
 
@@ -51,12 +51,12 @@ func (o options) checks() []check {
 	return all
 }
 
-// past reports whether a read at a revision may fail, and has failed, for want of history.
+// past reports whether a read at a revision has failed because the store lacks history.
 func (e *env) past(at storage.Revision, err error) bool {
 	return at != 0 && slices.Contains(e.lacks, History) && errors.Is(err, storage.ErrCompacted)
 }
 
-// checkNoTTL checks that a store which cannot keep a time to live does not pretend to.
+// checkNoTTL checks that a store without TTLs refuses them.
 func checkNoTTL(e *env) {
 	before := e.create("/kept", "one")
 	for _, c := range []storage.Change{
@@ -71,7 +71,7 @@ func checkNoTTL(e *env) {
 	e.stands(before, 0)
 }
 
-// checkNoHistory checks that a store which cannot read the past says so.
+// checkNoHistory checks that a store without history refuses to read the past.
 func checkNoHistory(e *env) {
 	first := e.create("/a", "one")
 	e.update(first, "two")

@@ -8,10 +8,10 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// askAgain is how long a request for progress may take before it counts as lost.
+// askAgain is the time after which a request for progress counts as lost.
 const askAgain = 100 * time.Millisecond
 
-// checkProgress asks watches how far they have come, where they can be asked.
+// checkProgress requests the progress of watches that support it.
 func checkProgress(e *env) {
 	a := e.create("/a/1", "one")
 	f := e.watch("/a/", a.Revision)
@@ -21,13 +21,13 @@ func checkProgress(e *env) {
 	} else if err != nil {
 		e.Fatalf("request progress: %v", err)
 	}
-	// A watch that waits for what is yet to come says nothing, and is no reason
-	// for others not to.
+	// A watch of future revisions reports nothing, and must not keep the other watches from
+	// reporting.
 	e.watch("/c/", a.Revision+1000)
-	// Nothing that concerns the watch.
+	// A change that does not concern the watch.
 	b := e.create("/b", "one")
 	e.progresses(f, b.Revision)
-	// Something that does.
+	// A change that concerns it.
 	a2 := e.update(a, "two")
 	b2 := e.update(b, "two")
 	e.progresses(f, b2.Revision, updated(a, a2))
@@ -39,8 +39,8 @@ func checkProgress(e *env) {
 	}
 }
 
-// progresses asks f until it says that it has come to revision at, and checks
-// that it delivers want before, and nothing else.
+// progresses requests the progress of f until it reaches revision at. f must deliver want before
+// and nothing else.
 func (e *env) progresses(f *feed, at storage.Revision, want ...storage.Event) {
 	e.Helper()
 	for f.last < at {

@@ -25,7 +25,7 @@ func (e *env) together(n int, run func(i int) error) {
 	}
 }
 
-// checkCreateOnce has many create the same key.
+// checkCreateOnce has goroutines create the same key.
 func checkCreateOnce(e *env) {
 	const rounds, racers = 20, 8
 	for round := range rounds {
@@ -48,8 +48,8 @@ func checkCreateOnce(e *env) {
 	}
 }
 
-// checkCounter has many increment one number, each time from what they read or
-// met. Who meets a conflict meets another's increment, of which there are so many.
+// checkCounter has goroutines increment one number, each time from the value that they have read or
+// met. Every conflict is caused by an increment, so that their number is bounded.
 func checkCounter(e *env) {
 	const adders, each = 8, 50
 	e.create("/n", "0")
@@ -63,7 +63,7 @@ func checkCounter(e *env) {
 			if bad != nil {
 				return fmt.Errorf("counter: %w", bad)
 			}
-			runtime.Gosched() // lets the others come between
+			runtime.Gosched() // lets other goroutines run in between
 			c := storage.Change{Op: storage.Update, Key: "/n", Value: []byte(strconv.Itoa(n + 1)), Previous: r.Revision}
 			r, err = e.store.Commit(e.ctx, c)
 			var conflict *storage.ConflictError

@@ -29,11 +29,11 @@ func checkGetAt(e *env) {
 
 func checkList(e *env) {
 	e.lists("", storage.ListOptions{}, nil, 0)
-	// In order; created in another. Keys are bytes: 0xff and zero are fine.
+	// In order, and created in another order. Keys are bytes: 0xff and zero are valid.
 	keys := []storage.Key{"/a", "/a\x00", "/a/", "/a/1", "/a/10", "/a/2", "/a/\xff", "/a/\xff\xff", "/a0", "/b", "\xff", "\xff\xff1"}
 	records := make([]storage.Record, len(keys))
 	for i := range keys {
-		at := (i*5 + 3) % len(keys) // 5 and the number of keys have no common divisor
+		at := (i*5 + 3) % len(keys) // 5 and the number of keys are coprime
 		records[at] = e.create(keys[at], "value of "+string(keys[at]))
 	}
 	all := storage.ListOptions{}
@@ -61,7 +61,7 @@ func checkListPages(e *env) {
 	}
 	under := records[1:6]
 	first := e.lists("/p/", storage.ListOptions{Limit: 2}, under[:2], 3)
-	// What happens between the pages is not in them.
+	// Changes between two pages must not appear in them.
 	e.remove(under[0])
 	e.remove(under[2])
 	e.update(under[3], "changed")

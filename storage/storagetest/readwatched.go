@@ -6,9 +6,8 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// checkReadWatched reads, as soon as a watcher has delivered a change, what
-// changed. A store that tells of a change before reads see it makes whoever
-// acts upon changes act upon the state before.
+// checkReadWatched reads a record as soon as a watcher has delivered its change. If the store
+// delivers a change before reads see it, a client acts on the state before the change.
 func checkReadWatched(e *env) {
 	const writers, each = 4, 200
 	watcher, err := e.store.Watch(e.ctx, "/seen/", 0)
@@ -54,7 +53,7 @@ func checkReadWatched(e *env) {
 	}
 }
 
-// flip creates and deletes key by turns, in so many changes.
+// flip creates and deletes key by turns, with the given number of changes.
 func (e *env) flip(key storage.Key, changes int) error {
 	var record storage.Record
 	for i := range changes {

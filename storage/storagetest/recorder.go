@@ -12,10 +12,9 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// A Recorder is a store that remembers the calls made to another, so that
-// [Recorder.Check] can say whether there is an order of them that explains every
-// answer. It is for some hundred calls by a handful of goroutines. Watches and
-// reads at a revision are passed on and not remembered.
+// A Recorder is a store that records the calls to another store, so that [Recorder.Check] can
+// decide whether they are linearizable. It is meant for some hundred calls by a handful of
+// goroutines. Watches and reads at a revision are not recorded.
 type Recorder struct {
 	storage.Store
 	clock atomic.Int64
@@ -24,34 +23,32 @@ type Recorder struct {
 	log []porcupine.Operation // under mu
 }
 
-// Record returns a recorder of what is done through it to s, which nobody else
-// may change. What s holds already counts as not there, so s must be empty where
-// the calls touch it. Each value that is written must be written once.
+// Record returns a recorder for s. While it is in use, s must be changed only through it. s must be
+// empty where the calls touch it, and each value must be written once.
 func Record(s storage.Store) *Recorder { return &Recorder{Store: s} }
 
-// A call is what a caller asked for: a change, or a reading of one key or, with
-// none, of the prefix.
+// A call is the request of a caller: a change, or a read of one key or, without a key, of the
+// prefix.
 type call struct {
 	change *storage.Change
 	key    storage.Key
 	prefix storage.Key
 }
 
-// An answer is what it was told.
+// An answer is the result of a call.
 type answer struct {
 	record  storage.Record
 	page    storage.Page
-	refusal error // nil, ErrExists, ErrNotFound or ErrConflict with record in the way
-	// lost says that the outcome of a change is open.
+	refusal error // nil, ErrExists, ErrNotFound or ErrConflict with the existing record
+	// lost means that the change may or may not have been made.
 	lost bool
 }
 
-// add remembers a call that began at a reading of the clock and has ended now.
+// add records a call that began at began and has ended now.
 func (r *Recorder) add(began int64, c call, a answer) {
 	o := porcupine.Operation{Input: c, Call: began, Output: a, Return: r.clock.Add(1)}
 	if a.lost {
-		// It may take place at any time from now on, or never: that is to say, when
-		// nobody looks any more.
+		// It may take effect at any time from now on, or never.
 		o.Return = math.MaxInt64
 	}
 	r.mu.Lock()
@@ -105,7 +102,7 @@ func (r *Recorder) Commit(ctx context.Context, c storage.Change) (storage.Record
 	case errors.Is(err, storage.ErrNotFound):
 		a = answer{refusal: storage.ErrNotFound}
 	case errors.Is(err, storage.ErrInvalid):
-		return record, err // nothing was changed, whatever stood there
+		return record, err // nothing was changed
 	default:
 		a = answer{lost: true}
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// limit is how long one check may take before it counts as stuck.
+// limit is the time after which a check counts as stuck.
 const limit = time.Minute
 
-// A reporter is the part of testing.T that checks use, so that the suite's own
-// tests can listen to its complaints about broken stores.
+// A reporter is the part of testing.T that checks use, so that the suite's own tests can check that
+// it detects broken stores.
 type reporter interface {
 	Helper()
 	Context() context.Context
@@ -27,7 +27,7 @@ type reporter interface {
 type check struct {
 	name string
 	run  func(*env)
-	// of is the feature that it is about, empty for what every store does.
+	// of is the feature that the check tests; empty for required behaviour.
 	of Feature
 }
 
@@ -64,9 +64,8 @@ func checks() []check {
 	}
 }
 
-// Run checks the stores that newStore makes. Each must be empty and unused;
-// newStore may register their end with t.Cleanup. Checks run one after the
-// other, so stores that share a backend may be handed out.
+// Run checks the stores that newStore returns. Each must be empty and unused; newStore may register
+// its cleanup with t.Cleanup. Checks run one after the other, so that stores may share a backend.
 func Run(t *testing.T, newStore func(t testing.TB) storage.Store, with ...Option) {
 	t.Helper()
 	var o options
@@ -92,9 +91,8 @@ func (c check) on(t reporter, store storage.Store, lacks ...Feature) {
 	c.run(&env{reporter: t, store: store, ctx: ctx, lacks: lacks})
 }
 
-// Model performs a few hundred random operations on store, which must be empty,
-// and compares every answer with that of plain maps. The same seed makes the
-// same operations.
+// Model performs a few hundred random operations on store, which must be empty, and compares every
+// answer with plain maps. The same seed makes the same operations.
 func Model(t *testing.T, store storage.Store, seed uint64) {
 	t.Helper()
 	check{name: "model", run: func(e *env) { model(e, seed) }}.on(t, store)

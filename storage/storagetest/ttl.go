@@ -8,14 +8,13 @@ import (
 )
 
 const (
-	// brief is the shortest time to live, and latest how long after it a record
-	// may still be there.
+	// brief is the shortest TTL. latest is how long after it a record may still exist.
 	brief  = time.Second
 	latest = 10 * time.Second
 )
 
-// checkTTL checks that records go when their time is over, are seen to go, and
-// that the last change decides when.
+// checkTTL checks that records expire, that watches see it, and that the last change determines the
+// TTL.
 func checkTTL(e *env) {
 	f := e.watch("/t/", 0)
 	commit := func(c storage.Change) storage.Record {
@@ -35,10 +34,10 @@ func checkTTL(e *env) {
 		return commit(storage.Change{Op: storage.Update, Key: r.Key, Value: r.Value, Previous: r.Revision, TTL: ttl})
 	}
 	began := time.Now()
-	// These go ...
+	// These expire ...
 	mortal := []storage.Record{create("/t/created", brief), create("/t/updated", 0), create("/t/shortened", time.Hour)}
 	mortal[1], mortal[2] = update(mortal[1], brief), update(mortal[2], brief)
-	// ... and these stay, or go for another reason.
+	// ... and these stay, or are deleted otherwise.
 	stays := []storage.Record{create("/t/kept", brief), create("/t/prolonged", brief), create("/t/lasting", time.Hour)}
 	stays[0], stays[1] = update(stays[0], 0), update(stays[1], time.Hour)
 	removed := create("/t/removed", brief)

@@ -19,7 +19,7 @@ func checkWatch(e *env) {
 	a3 := e.create("/a", "three")
 	events := []storage.Event{created(a), created(b), updated(a, a2), deleted(a2, gone.Revision), created(a3)}
 	e.delivers(live, events...)
-	// A watch from an older revision replays what came after it.
+	// A watch from an older revision replays the later events.
 	e.delivers(e.watch("/", start), events...)
 	for i := range events[:len(events)-1] {
 		e.delivers(e.watch("/", events[i].Revision), events[i+1:]...)
@@ -33,7 +33,7 @@ func checkWatch(e *env) {
 func checkWatchFromNow(e *env) {
 	a := e.create("/a", "one")
 	f := e.watch("/", 0)
-	// No call of Next yet: now is when Watch was called.
+	// Next has not been called yet: the watch begins when Watch was called.
 	a2 := e.update(a, "two")
 	gone := e.remove(a2)
 	e.delivers(f, updated(a, a2), deleted(a2, gone.Revision))
@@ -80,7 +80,7 @@ func checkWatchContexts(e *env) {
 	if event, err := f.next(brief); !errors.Is(err, context.DeadlineExceeded) {
 		e.Fatalf("next on a quiet store: %s, error %v", showEvent(event), err)
 	}
-	// That was not the end of the watch.
+	// That did not end the watch.
 	a := e.create("/a", "one")
 	e.delivers(f, created(a))
 	end()
@@ -110,7 +110,7 @@ func checkWatchClose(e *env) {
 	}
 }
 
-// checkWatchSlowly leaves a watch alone for longer than buffers are.
+// checkWatchSlowly does not read a watch for more events than buffers hold.
 func checkWatchSlowly(e *env) {
 	const changes = 2500
 	f := e.watch("/", 0)
@@ -160,8 +160,7 @@ func checkCompaction(e *env) {
 	}
 }
 
-// compacted checks that the store no longer tells of revision at, and does not
-// watch after first.
+// compacted checks that the store no longer reads at revision at, and does not watch after first.
 func (e *env) compacted(first, at storage.Revision) {
 	e.Helper()
 	if _, err := e.store.Get(e.ctx, "/a", at); !errors.Is(err, storage.ErrCompacted) {
@@ -178,7 +177,7 @@ func (e *env) compacted(first, at storage.Revision) {
 	}
 }
 
-// noGap checks that f delivers events until it says that they are compacted.
+// noGap checks that f delivers events until it fails with ErrCompacted.
 func (e *env) noGap(f *feed, events ...storage.Event) {
 	e.Helper()
 	for _, want := range events {

@@ -14,10 +14,9 @@ import (
 	"go.etcd.io/etcd/server/v3/proxy/grpcproxy/adapter"
 )
 
-// newClient returns a client that calls etcd's functions, through g for
-// whatever touches the database: etcd counts on its network server having let
-// every call out before the database is closed, and ends the process over one
-// that comes late.
+// newClient returns a client that calls etcd's functions directly. Calls that use the database go
+// through g: etcd relies on its network server to wait for all calls before it closes the database,
+// and ends the process on a later one.
 func newClient(etcd *etcdserver.EtcdServer, g *gate, r *reserve) *clientv3.Client {
 	client := v3client.New(etcd)
 	kv := &gatedKV{KVServer: v3rpc.NewQuotaKVServer(etcd), gate: g, reserve: r}
@@ -30,10 +29,10 @@ func newClient(etcd *etcdserver.EtcdServer, g *gate, r *reserve) *clientv3.Clien
 	return client
 }
 
-// A gate counts the calls inside, and can be shut.
+// A gate counts the calls in progress and can be closed.
 type gate struct {
 	mu sync.Mutex
-	// shut says that nobody may enter any more. It is under mu.
+	// shut means that no further call may enter. mu guards it.
 	shut   bool
 	inside sync.WaitGroup
 	// closing is closed when shut is set.
@@ -42,7 +41,7 @@ type gate struct {
 
 func newGate() *gate { return &gate{closing: make(chan struct{})} }
 
-// context returns a child of ctx that ends when g is shut, too.
+// context returns a child of ctx that also ends when g closes.
 func (g *gate) context(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
@@ -55,7 +54,7 @@ func (g *gate) context(ctx context.Context) (context.Context, context.CancelFunc
 	return ctx, func() { cancel(nil) }
 }
 
-// enter returns an error, or what to call on leaving.
+// enter returns a function to call at the end, or an error if the gate is closed.
 func (g *gate) enter() (leave func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -66,7 +65,7 @@ func (g *gate) enter() (leave func(), err error) {
 	return g.inside.Done, nil
 }
 
-// close shuts the gate. Those inside may stay.
+// close closes the gate. Calls in progress may finish.
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -76,7 +75,7 @@ func (g *gate) close() {
 	}
 }
 
-// through makes call inside g.
+// through runs call inside g.
 func through[Q, A any](ctx context.Context, g *gate, call func(context.Context, *Q) (*A, error), request *Q) (*A, error) {
 	leave, err := g.enter()
 	if err != nil {
@@ -118,8 +117,8 @@ func (s *gatedKV) Compact(ctx context.Context, r *pb.CompactionRequest) (*pb.Com
 	return through(ctx, s.gate, s.KVServer.Compact, r)
 }
 
-// refuse answers a transaction that may not write: as ever if its guard does not hold,
-// so that what was created before is found to exist, and else with err.
+// refuse answers a transaction that may not write. If its guard fails, the answer is as usual, so
+// that an existing record is reported as such; otherwise it is err.
 func (s *gatedKV) refuse(ctx context.Context, r *pb.TxnRequest, err error) (*pb.TxnResponse, error) {
 	guard := &pb.TxnRequest{Compare: r.Compare, Failure: r.Failure}
 	for _, o := range r.Failure {
@@ -134,7 +133,7 @@ func (s *gatedKV) refuse(ctx context.Context, r *pb.TxnRequest, err error) (*pb.
 	return response, nil
 }
 
-// puts reports whether r may put a key.
+// puts reports whether r contains a put.
 func puts(r *pb.TxnRequest) bool {
 	for _, branch := range [][]*pb.RequestOp{r.Success, r.Failure} {
 		for _, o := range branch {
@@ -164,8 +163,8 @@ type gatedWatch struct {
 	gate *gate
 }
 
-// Watch serves one stream. It returns when the stream's own goroutine, which
-// reads previous values from the database, has ended.
+// Watch serves one stream. It returns when the stream's own goroutine, which reads previous values
+// from the database, has ended.
 func (s *gatedWatch) Watch(stream pb.Watch_WatchServer) error {
 	leave, err := s.gate.enter()
 	if err != nil {

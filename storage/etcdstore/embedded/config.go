@@ -15,32 +15,31 @@ const (
 	defaultCompaction = 5 * time.Minute
 
 	memberName = "planekit"
-	// peerURL is where the member would listen for others. Nothing does; but the
-	// member's identity is derived from it, so it must not change.
+	// peerURL is the address for peers. Nothing listens on it, but the member's identity is derived
+	// from it, so it must not change.
 	peerURL = "http://127.0.0.1:2380"
 
-	// A sole member elects itself after one to two election time-outs, which are
-	// these ticks. They may be short: there is nobody to disagree with, so a late
-	// tick costs nothing.
+	// A sole member elects itself after one to two election timeouts, which these ticks determine.
+	// They may be short: without other members, a late tick has no effect.
 	tickMillis    = 20
 	electionTicks = 2
 
-	// The figures below are etcd's defaults.
+	// The values below are etcd's defaults.
 	maxRequestBytes = 1536 << 10
 	maxTxnOps       = 128
-	maxFiles        = 5 // snapshots and WAL segments that are kept
+	maxFiles        = 5 // snapshots and WAL segments to keep
 	snapshotCount   = 10_000
 	bcryptCost      = 10
 	tokenTTL        = 300 // seconds
 
-	// catchUpEntries are kept in memory for followers that lag. There are none.
+	// catchUpEntries is the number of entries kept in memory for slow followers. There are none.
 	catchUpEntries = 100
-	// progressInterval is the time between progress events of a quiet watch:
-	// kube-apiserver asks etcd for 5 seconds.
+	// progressInterval is the time between progress events of a quiet watch. kube-apiserver
+	// configures etcd with 5 seconds.
 	progressInterval = 5 * time.Second
 )
 
-// etcd translates c.
+// etcd returns the configuration of the etcd server.
 func (c Config) etcd(log *zap.Logger) (config.ServerConfig, error) {
 	urls, err := types.NewURLs([]string{peerURL})
 	if err != nil {

@@ -124,7 +124,7 @@ func clear(t *testing.T, store storage.Store) {
 	}
 }
 
-// A second process is told that the directory is taken, and does not wait for it.
+// A second process fails with ErrLocked at once instead of waiting.
 func TestSecondProcessIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	server := start(t, embedded.Config{Dir: dir})

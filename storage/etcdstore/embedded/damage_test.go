@@ -64,8 +64,7 @@ func change(t testing.TB, path string, change func([]byte) []byte) {
 	}
 }
 
-// Damage to a data directory is told in a sentence that names the file and says what to
-// do, soon.
+// Damage to a data directory is reported quickly, in a sentence that names the file and the remedy.
 func TestDamage(t *testing.T) {
 	origin := used(t)
 	zero := func(data []byte) []byte { return make([]byte, len(data)) }

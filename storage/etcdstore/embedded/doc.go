@@ -1,5 +1,5 @@
-// Package embedded runs a durable etcd of one member inside this process, with
-// nothing listening: no port, no socket, no peer.
+// Package embedded runs a durable etcd with a single member inside this process. It does not listen
+// on any port or socket.
 //
 //	server, err := embedded.New(embedded.Config{Dir: "/var/lib/planekit/etcd"})
 //	...
@@ -11,38 +11,34 @@
 //	}
 //	store, err := etcdstore.New(etcdstore.Config{Client: server.Client(), SoleMember: true})
 //
-// The model: [Server.Client] calls the server's functions directly. What was
-// acknowledged is on disk (the write-ahead log is synced before every answer)
-// and is there again when a server is started on the same directory, however
-// the one before ended. The directory is an ordinary data directory of etcd
-// 3.6, for etcd's tools to read while no Server runs on it.
+// [Server.Client] calls the server's functions directly. Acknowledged writes are on disk, because
+// the write-ahead log is synced before every answer, and survive any end of the process. The
+// directory is an ordinary data directory of etcd 3.6; etcd's tools can read it while no Server
+// runs on it.
 //
-// How it fails: a second server on the same directory, in this process or
-// another, is refused at once with [ErrLocked]. Where etcd finds itself unable
-// to go on, which it would tell by ending the process, Run returns an error
-// instead; that etcd is then abandoned as it stands, its directory stays locked
-// until the process ends, and calls through its client fail or end with their
-// contexts. Once the database exceeds its quota writes fail and reads go on.
+// Failures: a second server on the same directory, in this process or another, fails at once with
+// [ErrLocked]. On errors for which etcd would end the process, Run returns an error instead. That
+// etcd is abandoned: its directory stays locked until the process ends, and calls through its
+// client fail or end with their contexts. When the database exceeds its quota, writes fail and
+// reads continue.
 //
-// A full disk does not get that far: the server takes the space for its files before it
-// needs it (see [Config.ReserveBytes]), refuses writes while it can get no more, as over
-// the quota, and admits them again by itself. [Server.CheckSpace] says which. A file
-// system without fallocate has only the reserve's free space to go by.
+// The server does not let etcd run into a full disk. It allocates space before it is needed (see
+// [Config.ReserveBytes]). While it cannot, it refuses writes, as it does over the quota, and admits
+// them again by itself. [Server.CheckSpace] reports which. On a file system without fallocate, only
+// the free space of the reserve protects it.
 //
-// A data directory that etcd would stumble over (no log, a log that ends early, a
-// database that is missing, cut short or garbled) is told by an error that is
-// [ErrDamaged] and names the file. Only values are not covered: bbolt keeps no sums.
+// Damage to the data directory that etcd could not handle (no log, a log that ends early, a
+// database that is missing, truncated or corrupt) is reported as an [ErrDamaged] that names the
+// file. Damage inside values is not detected: bbolt has no checksums.
 //
-// Backups: [Server.Snapshot] writes what the server holds while it runs, in the format
-// of etcd's own tools; [Restore] makes a data directory of it, in which revisions go on.
+// Backups: [Server.Snapshot] writes a snapshot of the running server, in the format of etcd's own
+// tools. [Restore] creates a data directory from it, in which revisions continue.
 //
-// Where compaction has left most of the database free, the server rewrites it, which etcd never does
-// by itself; calls wait for some hundred milliseconds at most meanwhile. A database with more than
-// 64 MiB in use is left as it is.
+// When compaction has freed most of the database, the server rewrites it, which etcd does not do by
+// itself. Calls wait for some hundred milliseconds at most meanwhile. A database with more than 64
+// MiB in use is not rewritten.
 //
-// What it leaves out: clusters of several members, for which run etcd itself.
-// While idle it costs under 1 % of a CPU: etcd ticks. etcd
-// registers its metrics in the Prometheus default registry and keeps a few
-// process-wide variables; several servers in one process share those and
-// nothing else.
+// Not included: clusters of several members; run etcd itself for these. An idle server uses less
+// than 1 % of a CPU for etcd's ticks. etcd registers its metrics in the default Prometheus registry
+// and has a few process-wide variables, which several servers in one process share.
 package embedded

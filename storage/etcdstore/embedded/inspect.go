@@ -16,17 +16,17 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
 )
 
-// ErrDamaged marks errors of a data directory that a server cannot run on.
+// ErrDamaged marks errors of a data directory that a server cannot use.
 var ErrDamaged = errors.New("restore a snapshot into a fresh directory")
 
-// damaged says what is wrong with a file or directory, and what to do about it.
+// damaged returns an error that names the file or directory, its damage and the remedy.
 func damaged(path, format string, args ...any) error {
 	return fmt.Errorf("%s %w: %w", path, fmt.Errorf(format, args...), ErrDamaged)
 }
 
-// inspect returns an error if etcd would not get along with what is in dir: it panics
-// over some damage, waits for ever over some, and takes a missing database for a new
-// one. It returns how far the database had come in the log.
+// inspect returns an error if etcd cannot handle the contents of dir. With some damage etcd panics,
+// with some it waits forever, and it takes a missing database for a new one. inspect returns the
+// last log index that the database has applied.
 func inspect(dir string) (index uint64, err error) {
 	member := filepath.Join(dir, "member")
 	if _, err := os.Stat(member); errors.Is(err, fs.ErrNotExist) {
@@ -46,13 +46,13 @@ func inspect(dir string) (index uint64, err error) {
 	info, err := os.Stat(database)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && len(segments) == 0:
-		return 0, nil // a first start that was cut short
+		return 0, nil // an interrupted first start
 	case errors.Is(err, fs.ErrNotExist):
 		return 0, damaged(database, "is missing")
 	case err != nil:
 		return 0, err
 	case info.Size() == 0 && len(segments) == 0:
-		return 0, os.Remove(database) // a first start that was cut short
+		return 0, os.Remove(database) // an interrupted first start
 	}
 	if err := checkPages(database); err != nil {
 		if errors.Is(err, fs.ErrPermission) {
@@ -63,16 +63,16 @@ func inspect(dir string) (index uint64, err error) {
 	if index, err = appliedIndex(database); err != nil {
 		return 0, fmt.Errorf("%s: %w", database, err)
 	}
-	// A database that was just restored has no place in a log yet.
+	// A restored database has no log index yet.
 	if index > 0 && len(segments) == 0 {
 		return 0, damaged(log, "has no write-ahead log, which the database needs")
 	}
 	return index, nil
 }
 
-// checkHead returns an error if a segment of the log does not begin as etcd has begun
-// it: with a checksum and a description of the member. Over a log without them etcd
-// panics, and goes on preparing the next segment in a directory that others may use by then.
+// checkHead returns an error unless a segment of the log begins as etcd writes it, with a checksum
+// and a description of the member. Without them etcd panics, and continues to prepare the next
+// segment in a directory that may have another owner by then.
 func checkHead(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -100,8 +100,7 @@ func checkHead(path string) error {
 	return nil
 }
 
-// appliedIndex reads from a database, which was found sound, the index of the last log
-// entry that is in it.
+// appliedIndex reads the index of the last applied log entry from a database that has been checked.
 func appliedIndex(path string) (index uint64, err error) {
 	db, err := bolt.Open(path, 0o400, &bolt.Options{ReadOnly: true, Timeout: time.Second})
 	if err != nil {

@@ -9,15 +9,15 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 )
 
-// ErrLocked says that another etcd is using the data directory.
+// ErrLocked means that another etcd uses the data directory.
 var ErrLocked = errors.New("data directory is in use by another etcd")
 
 // lockName is the file in the data directory that a Server locks while it runs.
 const lockName = "planekit.lock"
 
-// lock makes dir this server's own until unlock. etcd itself waits for a
-// database that is in use, for ever; so its file is probed too, in case a stock
-// etcd has it. The kernel drops the lock when the process dies.
+// lock locks dir until unlock is called. etcd would wait forever for a database that is in use, so
+// lock also probes the database file, in case a stock etcd has it open. The kernel releases the
+// lock when the process dies.
 func lock(dir string) (unlock func(), err error) {
 	file, err := fileutil.TryLockFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if errors.Is(err, fileutil.ErrLocked) {

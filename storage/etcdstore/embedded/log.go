@@ -11,19 +11,19 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Verbosities at which etcd's messages are passed on. Its warnings are mostly
-// about time; what stops it comes out of Run as an error.
+// Verbosities at which etcd's messages are logged. Most of its warnings are about slow operations;
+// Run returns fatal errors.
 const (
 	warnVerbosity  = 1
 	infoVerbosity  = 4
 	debugVerbosity = 6
 )
 
-// A logSink is where etcd logs to: a logr.Logger, and, for what etcd
-// considers the end of the process, a channel.
+// A logSink receives etcd's log. It writes to a logr.Logger and sends what etcd considers fatal to
+// a channel.
 type logSink struct {
 	log logr.Logger
-	// fatal takes the first of those, and is read by whoever waits for etcd.
+	// fatal receives the first fatal error. The goroutine that waits for etcd reads it.
 	fatal chan error
 }
 
@@ -31,13 +31,12 @@ func newLogSink(log logr.Logger) *logSink {
 	return &logSink{log: log, fatal: make(chan error, 1)}
 }
 
-// zap returns a logger for etcd. Its Fatal and Panic end the calling goroutine
-// instead of the process.
+// zap returns a logger for etcd. Its Fatal and Panic end the calling goroutine, not the process.
 func (s *logSink) zap() *zap.Logger {
 	return zap.New(&logCore{log: s.log}, zap.WithFatalHook(s), zap.WithPanicHook(s))
 }
 
-// OnWrite implements [zapcore.CheckWriteHook] for messages that end the process.
+// OnWrite implements [zapcore.CheckWriteHook] for fatal messages.
 func (s *logSink) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
 	err := errors.New(entry.Message)
 	for _, f := range fields {
@@ -46,8 +45,8 @@ func (s *logSink) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
 		}
 	}
 	if entry.Message == snapshotUnsaved && errors.Is(err, syscall.ENOSPC) {
-		// The log still has all that the snapshot would have, and etcd makes another one
-		// when it has grown.
+		// The log still contains everything that the snapshot would. etcd makes another one when
+		// the log has grown.
 		s.log.Error(err, "the disk is full: etcd goes on without this snapshot of its log")
 		return
 	}
@@ -58,11 +57,11 @@ func (s *logSink) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
 	runtime.Goexit()
 }
 
-// snapshotUnsaved is what etcd would end the process with where a small file that
-// spares it the reading of old log entries cannot be written.
+// snapshotUnsaved is the message with which etcd ends the process if it cannot write a small file
+// that would save it from reading old log entries.
 const snapshotUnsaved = "failed to save snapshot"
 
-// fatalError is what etcd said last, with the error it gave.
+// fatalError is etcd's last message with its error.
 type fatalError struct {
 	message string
 	cause   error
@@ -71,7 +70,7 @@ type fatalError struct {
 func (e *fatalError) Error() string { return e.message + ": " + e.cause.Error() }
 func (e *fatalError) Unwrap() error { return e.cause }
 
-// logCore passes zap's entries on to logr.
+// logCore forwards zap's entries to logr.
 type logCore struct {
 	log logr.Logger
 }
@@ -120,14 +119,13 @@ func (c *logCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	return nil
 }
 
-// firstStart is an error to etcd and to nobody else: it looks at the version of
-// a database before it has written the first entry into it, and looks again
-// later.
+// firstStart is logged by etcd as an error on a first start, but is harmless: etcd reads the
+// version of a database before it has written the first entry, and tries again later.
 const firstStart = "failed to update storage version"
 
 func (c *logCore) Sync() error { return nil }
 
-// split turns fields into logr's keys and values, and the error among them.
+// split converts fields to logr's keys and values, and returns the error among them.
 func split(fields []zapcore.Field) (values []any, cause error) {
 	encoder := zapcore.NewMapObjectEncoder()
 	for _, f := range fields {
@@ -148,8 +146,8 @@ func split(fields []zapcore.Field) (values []any, cause error) {
 	return values, cause
 }
 
-// telling reports whether a field may hold what is stored: etcd's debug messages have
-// whole requests. Numbers, times and texts that etcd has put together itself do not.
+// telling reports whether a field may contain stored data: etcd's debug messages contain whole
+// requests. Numbers, times and etcd's own texts do not.
 func telling(f zapcore.Field) bool {
 	switch f.Type {
 	case zapcore.StringType:

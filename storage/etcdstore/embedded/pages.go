@@ -10,9 +10,8 @@ import (
 	"os"
 )
 
-// The format of bbolt's pages: a header, then elements, then what they point to.
-// Figures are in the byte order of the machine, which is little-endian wherever
-// planekit runs.
+// The format of bbolt's pages: a header, then elements, then their data. Numbers are in the
+// machine's byte order, which is little-endian on all supported machines.
 const (
 	pageHeader    = 16 // id uint64, flags uint16, count uint16, overflow uint32
 	leafElement   = 16 // flags uint32, position uint32, key size uint32, value size uint32
@@ -31,21 +30,19 @@ const (
 	deepest = 64
 )
 
-// A pageChecker walks the pages of a bbolt database with plain reads. bbolt itself
-// maps the file into memory and panics, in goroutines of its own, over a page that is
-// not what it must be; a part of the file that is missing ends the process. So a
-// database is looked at before bbolt opens it.
+// A pageChecker walks the pages of a bbolt database with plain reads before bbolt opens it. bbolt
+// maps the file into memory and panics, in its own goroutines, on an invalid page; a missing part
+// of the file ends the process.
 type pageChecker struct {
 	file     io.ReaderAt
 	size     int64
 	pageSize int64
-	pages    uint64 // that the database has used
+	pages    uint64 // number of pages in use
 	seen     []bool // by page
 }
 
-// checkPages returns an error if bbolt would stumble over the file at path. It reads
-// all of the file's pages that hold data; it cannot tell a damaged value from a sound
-// one, since the format has no sums for them.
+// checkPages returns an error if bbolt cannot handle the file at path. It reads all pages in use.
+// It does not detect damaged values, because the format has no checksums for them.
 func checkPages(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -67,11 +64,11 @@ func checkPages(path string) error {
 	return c.tree(root, 0)
 }
 
-// meta reads the two meta pages, and returns the root of the newer one that is sound.
+// meta reads the two meta pages and returns the root of the newer valid one.
 func (c *pageChecker) meta() (root uint64, err error) {
 	var newest uint64
 	found := false
-	// The second meta page is behind the first, however long pages are.
+	// The second meta page follows the first, at an offset of one page size.
 	for _, at := range []int64{0, 4 << 10, 8 << 10, 16 << 10, 64 << 10} {
 		page := make([]byte, pageHeader+metaSize)
 		if _, err := c.file.ReadAt(page, at); err != nil {
@@ -101,7 +98,7 @@ func (c *pageChecker) meta() (root uint64, err error) {
 	return root, nil
 }
 
-// tree checks the page id and all below it.
+// tree checks the page id and all pages below it.
 func (c *pageChecker) tree(id uint64, depth int) error {
 	switch {
 	case depth > deepest:
@@ -138,7 +135,7 @@ func (c *pageChecker) tree(id uint64, depth int) error {
 	return nil
 }
 
-// elements checks what is in a page, which may be one within a bucket's value.
+// elements checks the elements of a page, which may be inline in a bucket's value.
 func (c *pageChecker) elements(page []byte, depth int) error {
 	if len(page) < pageHeader {
 		return errors.New("it is too short")
@@ -189,7 +186,7 @@ func (c *pageChecker) element(page []byte, at int, kind uint16, depth int) (key 
 	return page[from:middle], c.bucket(page[middle:end], depth)
 }
 
-// bucket checks the bucket that a value stands for.
+// bucket checks the bucket in a value.
 func (c *pageChecker) bucket(value []byte, depth int) error {
 	if len(value) < bucketHeader {
 		return errors.New("a bucket is too short")

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// probe returns ErrLocked if somebody has the database at path open: bbolt
-// holds a flock on it.
+// probe returns ErrLocked if another process has the database at path open: bbolt holds a flock on
+// it.
 func probe(path string) error {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -20,7 +20,7 @@ func probe(path string) error {
 		return err
 	}
 	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	closed := file.Close() // which unlocks it
+	closed := file.Close() // releases the lock
 	switch {
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		return ErrLocked

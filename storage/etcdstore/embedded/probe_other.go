@@ -2,6 +2,6 @@
 
 package embedded
 
-// probe finds nothing where there is no flock: there, a database that a stock
-// etcd uses is waited for.
+// probe does nothing on systems without flock. There, etcd waits for a database that a stock etcd
+// has open.
 func probe(string) error { return nil }

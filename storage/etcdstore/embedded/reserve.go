@@ -23,66 +23,65 @@ const (
 	reserveName    = "reserve" // in the data directory
 	defaultReserve = 128 << 20 // bytes
 	leastReserve   = 32 << 20  // bytes
-	// lookEvery is the time between two looks at the disk while nothing is written.
+	// lookEvery is the interval between checks of the disk while nothing is written.
 	lookEvery = 200 * time.Millisecond
-	// writeCost is charged for each write beyond twice its size, for the pages of the
-	// database's tree that a write copies. Most share theirs with others.
+	// writeCost is charged for each write in addition to twice its size, for the pages of the
+	// database's tree that it copies. Most writes share these pages with other writes.
 	writeCost = 4 << 10
 )
 
-// A reserve sees to it that etcd never finds the disk full. etcd ends where it cannot
-// write to its log or database, so space is taken before it is needed, in the files
-// that need it, where no other program can take it:
+// A reserve prevents etcd from running out of disk space, because etcd ends if it cannot write to
+// its log or database. It allocates space in the files that will need it, so that no other program
+// can use it:
 //
 //   - the log's next two segments, as the files that etcd is going to use for them;
 //   - blocks behind the end of each segment: etcd begins a new one only after the write
 //     that exceeds the size of the old one;
 //   - blocks behind the end of the database, for half of the reserve's size.
 //
-// A write is admitted only if it fits what was taken. Where no more can be had, writes
-// are refused. Then a file, the other half, is removed to make room for whatever else
-// has to be written, and for a restart. Writes are admitted again once there is room for
-// that file.
+// A write is admitted only if it fits the allocated space. If no more space can be allocated,
+// writes are refused, and a file with the other half of the reserve is removed to make room for
+// other writes of etcd and for a restart. Writes are admitted again once there is room for that
+// file.
 type reserve struct {
 	dir  string
 	size int64
 	log  logr.Logger
-	wake chan struct{} // asks for a look; size 1, as one request stands for all
+	wake chan struct{} // requests a look; size 1, because one request is enough
 
 	mu sync.Mutex
-	// All below is under mu. refused is why no write is admitted; nil while they are.
+	// mu guards the fields below. refused is the reason to refuse writes; nil while they are
+	// admitted.
 	refused error
-	// charged is what writes since the latest look may take; before counts those until
-	// then, which that look may have missed.
+	// charged is the space that writes since the latest look may need. before is the charge of the
+	// writes before it, which that look may have missed.
 	charged, before int64
-	deleted         int64         // charged to deletions while refused
+	deleted         int64         // charged for deletions while writes are refused
 	looked          chan struct{} // closed after the next look
 
-	// trimmed is the log's last segment where prepare has shortened it, until it has its
-	// space again. It belongs to prepare, and then to the goroutine that looks.
+	// trimmed is the log's last segment after prepare has shortened it and until its space is
+	// allocated again. It belongs to prepare, then to the goroutine that looks.
 	trimmed string
-	// tail is the log's last segment that has blocks behind its end. It belongs to the
+	// tail is the log's last segment with blocks allocated behind its end. It belongs to the
 	// goroutine that looks.
 	tail string
 }
 
 func newReserve(dir string, size int64, log logr.Logger) *reserve {
 	r := &reserve{dir: dir, size: size, log: log, wake: make(chan struct{}, 1), looked: make(chan struct{})}
-	r.deleted = r.most() // none is admitted before space was seen
+	r.deleted = r.most() // refuse all writes before the first look
 	return r
 }
 
-// most is how much may be charged between looks; low is how much of the disk has to be
-// free.
+// most is the maximum charge between two looks, in bytes.
 func (r *reserve) most() int64 { return r.size / 8 }
 func (r *reserve) low() int64  { return r.size / 8 }
 
-// overrun is how far a segment of the log may exceed its size. etcd saves all that is
-// waiting before it looks at the size, and that is no more than may be charged, at half
-// the price.
+// overrun is the maximum size of a log segment beyond its nominal size. etcd saves all waiting
+// writes before it checks the size. Those are bounded by the maximum charge, at half of its rate.
 func (r *reserve) overrun() int64 { return r.most()/2 + keptTail }
 
-// A fullError says why writes are refused. It is [rpctypes.ErrNoSpace].
+// A fullError is the reason to refuse writes. It matches [rpctypes.ErrNoSpace].
 type fullError struct {
 	dir  string
 	free int64
@@ -101,15 +100,15 @@ func (e *fullError) Error() string {
 func (e *fullError) Is(target error) bool { return target == rpctypes.ErrNoSpace }
 func (e *fullError) Unwrap() error        { return e.err }
 
-// state returns why writes are refused, or nil.
+// state returns the reason to refuse writes, or nil.
 func (r *reserve) state() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.refused
 }
 
-// admit charges a write of size bytes, or returns why it is refused. Deletions go on for
-// a while after other writes are refused: they are a way to make room.
+// admit charges a write of size bytes, or returns the reason to refuse it. Deletions are admitted
+// for a while after other writes are refused, because they can free space.
 func (r *reserve) admit(ctx context.Context, size int, deletes bool) error {
 	cost := 2*int64(size) + writeCost
 	r.mu.Lock()
@@ -148,7 +147,7 @@ func (r *reserve) ask() {
 	}
 }
 
-// run looks at the disk again and again until ctx is done.
+// run looks at the disk repeatedly until ctx is done.
 func (r *reserve) run(ctx context.Context, db backend.Backend) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -163,15 +162,14 @@ func (r *reserve) run(ctx context.Context, db backend.Backend) {
 	}
 }
 
-// look takes the space that the next writes need, and decides whether they are
-// admitted.
+// look allocates the space for the next writes and decides whether writes are admitted.
 func (r *reserve) look(db backend.Backend) {
 	r.mu.Lock()
 	taken, was := r.charged, r.refused
 	r.before, r.charged = r.before+taken, 0
 	r.mu.Unlock()
 	if taken > 0 {
-		db.ForceCommit() // so that its size is known
+		db.ForceCommit() // to learn its size
 	}
 	now := r.take(db.Size(), was != nil)
 	if now != nil && was == nil {
@@ -193,9 +191,8 @@ func (r *reserve) look(db backend.Backend) {
 
 func (r *reserve) path() string { return filepath.Join(r.dir, reserveName) }
 
-// take makes sure that there is space for a database that has used so many bytes and
-// for the log. While writes are refused it wants enough for the file of the reserve,
-// too.
+// take allocates space for the log and for a database that uses used bytes. While writes are
+// refused, it also requires room for the reserve file.
 func (r *reserve) take(used int64, refused bool) error {
 	free, err := freeSpace(r.dir)
 	want := r.low()
@@ -219,16 +216,16 @@ func (r *reserve) take(used int64, refused bool) error {
 	} else if err == nil {
 		err = syscall.ENOSPC
 	}
-	// A server that was just started does without, as long as it can.
+	// A server that was just started may run without the reserve file.
 	if err != nil && refused {
 		return &fullError{r.dir, free, remake, err}
 	}
 	return nil
 }
 
-// segments makes the files that etcd is going to use for the next two segments of its
-// log, by the names that it uses (it has the first of them open), and takes the blocks
-// behind them and behind the segment that is written.
+// segments creates the files that etcd will use for the next two segments of its log, with the
+// names that etcd uses (it has the first one open), and allocates blocks behind them and behind the
+// current segment.
 func (r *reserve) segments() error {
 	if r.trimmed != "" {
 		if err := allocate(r.trimmed, 0, wal.SegmentSizeBytes, true); err != nil {
@@ -257,8 +254,8 @@ func (r *reserve) segments() error {
 	return nil
 }
 
-// allocateBehind takes the blocks behind the end of a segment. One that etcd has renamed
-// or removed meanwhile is looked for again the next time.
+// allocateBehind allocates blocks behind the end of a segment. If etcd has renamed or removed it
+// meanwhile, the next look tries again.
 func (r *reserve) allocateBehind(segment string) error {
 	err := allocate(segment, wal.SegmentSizeBytes, r.overrun(), true)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -267,7 +264,7 @@ func (r *reserve) allocateBehind(segment string) error {
 	return err
 }
 
-// lastSegment returns the path of the segment that the log ends with.
+// lastSegment returns the path of the log's last segment.
 func lastSegment(dir string) (string, error) {
 	segments, err := filepath.Glob(filepath.Join(dir, "*.wal"))
 	if err != nil || len(segments) == 0 {
@@ -278,8 +275,8 @@ func lastSegment(dir string) (string, error) {
 
 var segmentNames = [...]string{"0.tmp", "1.tmp"}
 
-// prepare makes sure, before etcd starts, that its log has a next segment: etcd takes
-// the first of the names, and does not try again.
+// prepare makes sure, before etcd starts, that its log has a next segment. etcd allocates the first
+// one and does not retry.
 func (r *reserve) prepare() error {
 	dir := filepath.Join(r.dir, "member", "wal")
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -307,9 +304,9 @@ func (r *reserve) prepare() error {
 	return r.trim(dir)
 }
 
-// trim shortens the log's last segment, where the disk is about full, to what is in it
-// and a little more. When etcd starts it gives back the space behind the last entry and
-// takes it again, all or nothing, while other programs may be waiting for it.
+// trim shortens the log's last segment to its contents and a small margin if the disk is nearly
+// full. At its start etcd frees the space behind the last entry and allocates it again, all or
+// nothing, when another program may take it.
 func (r *reserve) trim(dir string) error {
 	if free, err := freeSpace(r.dir); err != nil || free > 2*wal.SegmentSizeBytes {
 		return err
@@ -330,11 +327,11 @@ func (r *reserve) trim(dir string) error {
 	return os.Truncate(last, end+keptTail)
 }
 
-// keptTail is for the entries that a start of etcd adds to its log, and those of some
-// days without writes. The less it is, the less can be lost to another program.
+// keptTail is enough for the entries that a start of etcd adds to its log, and those of some days
+// without writes. A smaller tail means less space to lose to another program.
 const keptTail = 128 << 10
 
-// dataEnd returns the offset behind the last byte of a file that is not zero.
+// dataEnd returns the offset after the last nonzero byte of a file.
 func dataEnd(path string) (int64, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -369,8 +366,8 @@ func (r *reserve) roomToBegin() error {
 	return err
 }
 
-// removeUsed removes a file that etcd had begun to make a segment of: it would keep
-// what is in it.
+// removeUsed removes a file that etcd has begun to use as a segment, because etcd would keep its
+// contents.
 func removeUsed(path string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// keepSize is FALLOC_FL_KEEP_SIZE: blocks behind the end of a file do not make it longer.
+// keepSize is FALLOC_FL_KEEP_SIZE: blocks behind the end of a file do not change its size.
 const keepSize = 1
 
-// allocate takes disk space for n bytes of the file at path, from an offset on. It makes
-// the file if it is missing, unless the space is to be behind its end. A file system that
-// cannot do this takes none.
+// allocate allocates disk space for n bytes of the file at path, from an offset on. It creates a
+// missing file unless the space is to be behind its end. It does nothing on a file system without
+// fallocate.
 func allocate(path string, from, n int64, behind bool) error {
 	flags, mode := os.O_WRONLY|os.O_CREATE, uint32(0)
 	if behind {
@@ -36,7 +36,7 @@ func allocate(path string, from, n int64, behind bool) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// freeSpace returns how many bytes of dir's disk are free to this process.
+// freeSpace returns the number of bytes of dir's disk that this process may use.
 func freeSpace(dir string) (int64, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {

@@ -4,8 +4,8 @@ package embedded
 
 import "math"
 
-// allocate does nothing where files cannot be given space ahead of time.
+// allocate does nothing on systems without fallocate.
 func allocate(string, int64, int64, bool) error { return nil }
 
-// freeSpace finds enough where it cannot be asked for.
+// freeSpace returns a large number on systems that do not report it.
 func freeSpace(string) (int64, error) { return math.MaxInt64, nil }

@@ -19,26 +19,26 @@ import (
 	"go.uber.org/zap"
 )
 
-// RevisionGap lies between the revision of a snapshot and the first one after
-// [Restore]. It stands for the writes that were lost with the store that the snapshot
-// is of: as long as they were fewer, no revision ever names two different changes.
+// RevisionGap is the distance between the revision of a snapshot and the first revision after
+// [Restore]. It covers the writes after the snapshot that were lost: as long as they were fewer, no
+// revision names two different changes.
 const RevisionGap = 1_000_000_000
 
-// ErrIntegrity marks errors of a snapshot that is not as it was written.
+// ErrIntegrity marks errors of a damaged snapshot.
 var ErrIntegrity = errors.New("the snapshot is damaged or incomplete")
 
 // SnapshotStatus describes a snapshot, as `etcdutl snapshot status` does.
 type SnapshotStatus struct {
 	// Hash is a CRC-32C of all keys and values.
 	Hash uint32 `json:"hash"`
-	// Revision is that of the last change.
+	// Revision is the revision of the last change.
 	Revision int64 `json:"revision"`
-	// TotalKeys counts the database's entries: every revision of every key that was
-	// not compacted, and etcd's own.
+	// TotalKeys counts the database's entries: every revision of every key that was not compacted,
+	// and etcd's own entries.
 	TotalKeys int `json:"totalKey"`
 	// TotalSize is the size of the database in bytes.
 	TotalSize int64 `json:"totalSize"`
-	// Version is that of the storage format.
+	// Version is the version of the storage format.
 	Version string `json:"version"`
 }
 
@@ -87,8 +87,7 @@ func (s *SnapshotStatus) read(tx *bolt.Tx) error {
 	return nil
 }
 
-// verify copies the database in a snapshot to w, returns its size, and checks its
-// sum.
+// verify copies the database in a snapshot to w, returns its size, and checks its checksum.
 func verify(file string, w io.Writer) (int64, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -99,7 +98,7 @@ func verify(file string, w io.Writer) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	// A database is a whole number of pages, which are never smaller than a sector.
+	// A database is a whole number of pages, each at least as large as a sector.
 	size := info.Size() - sha256.Size
 	if size <= 0 || size%512 != 0 {
 		return 0, fmt.Errorf("%w: %d bytes are no database followed by its SHA-256 sum", ErrIntegrity, info.Size())
@@ -118,13 +117,12 @@ func verify(file string, w io.Writer) (int64, error) {
 	return size, nil
 }
 
-// Restore makes dir the data directory of a new etcd that holds what the snapshot in
-// file does, for a Server to run on. dir must be empty or absent; it appears whole or
-// not at all.
+// Restore creates the data directory dir with the contents of the snapshot in file, for a Server to
+// run on. dir must be empty or absent. It is created completely or not at all.
 //
-// Revisions go on [RevisionGap] after that of the snapshot, and all history is given
-// up. So whoever has read or watched the lost store, and asks for what came after a
-// revision of it, is told to list again, and never takes one change for another.
+// Revisions continue [RevisionGap] after that of the snapshot, without any older history. A client
+// that has read or watched the lost store, and continues from one of its revisions, therefore gets
+// ErrCompacted and lists again. It cannot take one change for another.
 func Restore(file, dir string) (SnapshotStatus, error) {
 	status, err := Status(file)
 	if err != nil {
@@ -147,7 +145,7 @@ func restore(file, dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return err
 	}
-	// It is a sibling, so that it can take dir's place in one step.
+	// Use a sibling of dir, so that a rename can replace dir.
 	made, err := os.MkdirTemp(filepath.Dir(dir), ".restoring-")
 	if err != nil {
 		return err
@@ -164,7 +162,7 @@ func restore(file, dir string) error {
 	if err := syncAll(path, filepath.Dir(path), filepath.Dir(filepath.Dir(path)), made); err != nil {
 		return err
 	}
-	// An empty directory makes room; one that has something by now does not.
+	// An empty directory is removed. One that is no longer empty is an error.
 	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -184,8 +182,8 @@ func unpack(file, path string) error {
 	return errors.Join(err, db.Close())
 }
 
-// renew makes the database at path that of a cluster which has yet to begin: it
-// forgets its members and how far it had come in their log, but keeps its data.
+// renew turns the database at path into that of a new cluster: it keeps the data, and removes the
+// members and the position in their log.
 func renew(path string) {
 	b := backend.NewDefaultBackend(zap.NewNop(), path)
 	tx := b.BatchTx()
@@ -197,14 +195,14 @@ func renew(path string) {
 		tx.UnsafeDeleteBucket(bucket)
 		tx.UnsafeCreateBucket(bucket)
 	}
-	// etcd finishes this compaction when it starts, and counts on from its revision.
+	// etcd finishes this compaction when it starts, and continues from its revision.
 	mvcc.UnsafeSetScheduledCompact(tx, lastRevision(tx)+RevisionGap)
 	tx.Unlock()
 	b.ForceCommit()
 	_ = b.Close()
 }
 
-// lastRevision returns the last revision that the database knows.
+// lastRevision returns the last revision in the database.
 func lastRevision(tx backend.UnsafeReader) int64 {
 	var last int64
 	_ = tx.UnsafeForEach(schema.Key, func(key, _ []byte) error {
@@ -219,7 +217,7 @@ func lastRevision(tx backend.UnsafeReader) int64 {
 	return last
 }
 
-// syncAll makes sure that files and directories are on disk.
+// syncAll syncs files and directories to disk.
 func syncAll(paths ...string) error {
 	for _, path := range paths {
 		f, err := os.Open(path)
@@ -233,5 +231,5 @@ func syncAll(paths ...string) error {
 	return nil
 }
 
-// databasePath is where etcd keeps the database of a data directory.
+// databasePath returns the path of the database in a data directory.
 func databasePath(dir string) string { return filepath.Join(dir, "member", "snap", "db") }

@@ -16,36 +16,32 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver"
 )
 
-// stopTimeout bounds how long Run waits for an etcd to stop that has failed. A
-// sound one stops in milliseconds, after the calls under way, and is waited
-// for.
+// stopTimeout bounds the wait of Run for a failed etcd to stop. Without a failure, etcd stops
+// within milliseconds after the calls in progress, and Run waits for it without a bound.
 const stopTimeout = 5 * time.Second
 
-// Config says where and how the server keeps its data.
+// Config configures a Server.
 type Config struct {
-	// Dir is the data directory. It is made if it does not exist, readable by
-	// its owner alone. Required.
+	// Dir is the data directory. It is created if missing, readable only by its owner. Required.
 	Dir string
-	// QuotaBytes is the size of the database beyond which writes are refused.
-	// Zero is 8 GiB, the most that etcd recommends.
+	// QuotaBytes is the size of the database above which writes are refused. Zero means 8 GiB, the
+	// maximum that etcd recommends.
 	QuotaBytes int64
-	// Compaction is how long history is kept, at least: every so often,
-	// everything older than that is given up. Zero is 5 minutes, which is
-	// kube-apiserver's --etcd-compaction-interval.
+	// Compaction is the interval of compaction and the minimum age of discarded history. Zero means
+	// 5 minutes, as for kube-apiserver's --etcd-compaction-interval.
 	Compaction time.Duration
-	// ReserveBytes is how much disk space is kept for the time when the disk is full,
-	// half of it ready for the database, half of it in a file that is given back then.
-	// Besides, the log keeps its next two segments of 64 MB each, and a sixteenth of
-	// ReserveBytes behind each segment. Zero is 128 MiB, and the least is 32 MiB.
+	// ReserveBytes is the disk space to reserve for a full disk: half of it for the database, and
+	// half in a file that is removed then. In addition, the log has its next two segments of 64 MB
+	// each allocated, and a sixteenth of ReserveBytes behind each segment. Zero means 128 MiB; the
+	// minimum is 32 MiB.
 	ReserveBytes int64
-	// InsecureNoSync acknowledges writes before they are on disk. If the host
-	// goes down the data is lost or broken; if only the process dies it is not.
-	// It is for tests.
+	// InsecureNoSync acknowledges writes before they are on disk. Data is lost or corrupted if the
+	// host crashes, but not if only the process does. Use it only in tests.
 	InsecureNoSync bool
-	// Log receives what etcd has to say. Zero is silent.
+	// Log receives etcd's log. The zero Logger discards it.
 	Log logr.Logger
 
-	// shrinkEvery is for tests; zero is a minute.
+	// shrinkEvery is for tests; zero means a minute.
 	shrinkEvery time.Duration
 }
 
@@ -57,12 +53,12 @@ type Server struct {
 	began   atomic.Bool
 	gate    *gate
 	reserve *reserve
-	applied uint64                 // by the database, when Run began
+	applied uint64                 // last log index in the database when Run began
 	client  *clientv3.Client       // set before ready is closed
 	etcd    *etcdserver.EtcdServer // set before ready is closed
 }
 
-// New checks the config. It touches no file: that is Run's.
+// New returns a server. It does not touch the disk before Run.
 func New(c Config) (*Server, error) {
 	switch {
 	case c.Dir == "":
@@ -93,16 +89,16 @@ func New(c Config) (*Server, error) {
 	}, nil
 }
 
-// Ready is closed once the server answers. It stays open where Run fails first.
+// Ready returns a channel that is closed when the server can serve. It stays open if Run fails
+// before that.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// CheckSpace returns nil while writes are admitted, and an error that says why where
-// they are refused because the disk is full. Reads and watches go on then.
+// CheckSpace returns nil while writes are admitted, and otherwise the reason why they are refused.
+// Reads and watches are not affected.
 func (s *Server) CheckSpace(context.Context) error { return s.reserve.state() }
 
-// Client returns the client that calls this server directly, or nil while the
-// server is not ready. It is closed when Run returns; it must not be closed by
-// others.
+// Client returns a client that calls this server directly, or nil while the server is not ready.
+// Run closes it before it returns; the caller must not close it.
 func (s *Server) Client() *clientv3.Client {
 	select {
 	case <-s.ready:
@@ -112,8 +108,7 @@ func (s *Server) Client() *clientv3.Client {
 	}
 }
 
-// Run serves until ctx is done and returns nil then, after everything has been
-// stopped and written. It can be called once.
+// Run serves until ctx is done, stops everything, and returns nil. It can be called once.
 func (s *Server) Run(ctx context.Context) error {
 	if s.began.Swap(true) {
 		return errors.New("embedded: Run was called before")
@@ -141,11 +136,11 @@ func (s *Server) Run(ctx context.Context) error {
 	err = s.serve(ctx, etcd, client)
 	stopShrinking()
 	if err == nil {
-		<-shrunk // an etcd that failed may never return
+		<-shrunk // a failed etcd may never return
 	}
 	calls.close()
-	// Close ends the watches. It answers with the state of the client's own
-	// context, which it has just cancelled.
+	// Close ends the watches. Its error is that of the client's own context, which it has just
+	// cancelled.
 	_ = client.Close()
 	if !stop(etcd, calls, err != nil) {
 		return fmt.Errorf("%w (etcd did not stop: its directory stays locked)", err)
@@ -154,14 +149,14 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// serve waits until etcd is ready, says so, and waits for the end.
+// serve waits until etcd is ready, closes s.ready, and waits for the end.
 func (s *Server) serve(ctx context.Context, etcd *etcdserver.EtcdServer, client *clientv3.Client) (failed error) {
 	ready := etcd.ReadyNotify()
 	looking, stop := context.WithCancel(context.Background())
 	behind := s.behind(looking, etcd)
 	var looks sync.WaitGroup
 	defer func() {
-		// An etcd that has failed may keep a look waiting.
+		// A failed etcd may block a look.
 		if stop(); failed == nil {
 			looks.Wait()
 		}
@@ -186,7 +181,7 @@ func (s *Server) serve(ctx context.Context, etcd *etcdserver.EtcdServer, client 
 	}
 }
 
-// open makes ready what etcd needs and starts it.
+// open checks and prepares the data directory, and starts etcd.
 func (s *Server) open() (*etcdserver.EtcdServer, error) {
 	applied, err := inspect(s.config.Dir)
 	if err != nil {
@@ -199,19 +194,18 @@ func (s *Server) open() (*etcdserver.EtcdServer, error) {
 	etcd, err := s.start()
 	var system syscall.Errno
 	if err != nil && !errors.As(err, &system) {
-		// The database was found sound; what else etcd reads is its log.
+		// The database has been checked, so the error is about the log.
 		err = damaged(filepath.Join(s.config.Dir, "member", "wal"), "holds a damaged write-ahead log: %w", err)
 	}
 	return etcd, err
 }
 
-// behindTimeout is how long an etcd that leads may take to get past the entries that its
-// database has. It takes one write to the log.
+// behindTimeout is how long an etcd that leads may take to log an entry later than those in its
+// database. It takes one write.
 const behindTimeout = 3 * time.Second
 
-// behind returns a channel that receives once it is clear that the log of etcd ends
-// before the database: new entries would be taken for ones that are in it already, and
-// etcd would wait for them for ever.
+// behind returns a channel that receives an error if the log of etcd ends before the database. New
+// entries would then be treated as already applied, and etcd would wait for them forever.
 func (s *Server) behind(ctx context.Context, etcd *etcdserver.EtcdServer) <-chan error {
 	found := make(chan error, 1)
 	go func() {
@@ -238,8 +232,8 @@ func (s *Server) behind(ctx context.Context, etcd *etcdserver.EtcdServer) <-chan
 	return found
 }
 
-// start brings etcd up to where it serves. etcd reports some failures by ending
-// the process or the goroutine, so it gets a goroutine to lose.
+// start starts etcd in a goroutine of its own, because etcd reports some failures by ending the
+// process or the goroutine.
 func (s *Server) start() (*etcdserver.EtcdServer, error) {
 	config, err := s.config.etcd(s.log.zap())
 	if err != nil {
@@ -266,7 +260,7 @@ func (s *Server) start() (*etcdserver.EtcdServer, error) {
 	case r := <-done:
 		if r.err != nil {
 			select {
-			case r.err = <-s.log.fatal: // says more
+			case r.err = <-s.log.fatal: // more detailed
 			default:
 			}
 		}
@@ -276,8 +270,8 @@ func (s *Server) start() (*etcdserver.EtcdServer, error) {
 	}
 }
 
-// stop ends etcd after the last call, and says whether it did end. One that has
-// failed may not, nor may its calls.
+// stop stops etcd after the last call, and reports whether it stopped. A failed etcd and its calls
+// may not end.
 func stop(etcd *etcdserver.EtcdServer, calls *gate, failed bool) bool {
 	if !failed {
 		calls.inside.Wait()

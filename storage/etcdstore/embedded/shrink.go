@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// shrinkEvery is the time between two looks at the size of the database.
+	// shrinkEvery is the interval between checks of the size of the database.
 	shrinkEvery = time.Minute
-	// The database is rewritten when it has at least shrinkFrom bytes of which no more than a
-	// shrinkShare-th is in use, and no more than shrinkMost: the calls that wait meanwhile wait for
-	// some hundred milliseconds at most. What is larger is left to Client().Defragment. The file grows
-	// by 16 MiB at a time, so a rewritten one has up to that much free soon again.
+	// The database is rewritten when it has at least shrinkFrom bytes, of which at most one part in
+	// shrinkShare and at most shrinkMost are in use. Calls then wait for some hundred milliseconds
+	// at most. For a larger database use Client().Defragment. The file grows by 16 MiB at a time,
+	// so a rewritten one soon has up to that much free space.
 	shrinkFrom  = 24 << 20
 	shrinkShare = 4
 	shrinkMost  = 64 << 20
@@ -24,9 +24,9 @@ func worthShrinking(size, inUse int64) bool {
 	return size >= shrinkFrom && inUse <= size/shrinkShare && inUse <= shrinkMost
 }
 
-// shrink gives the space back that compaction has left free in the database, until ctx is done.
-// etcd never does so by itself: the file, all of which is mapped into the process and counts as
-// resident memory, keeps the size that it had when there was most in it.
+// shrink rewrites the database after compaction has freed most of it, until ctx is done. Without
+// it, the file keeps its maximum size. All of it is mapped and counts as resident memory of the
+// process.
 func (s *Server) shrink(ctx context.Context, etcd *etcdserver.EtcdServer, calls *gate) {
 	ticker := time.NewTicker(s.config.shrinkEvery)
 	defer ticker.Stop()
@@ -37,7 +37,7 @@ func (s *Server) shrink(ctx context.Context, etcd *etcdserver.EtcdServer, calls 
 			return
 		}
 		if s.reserve.state() != nil {
-			continue // a full disk has no room for a second database
+			continue // no room for a second database
 		}
 		if err := shrinkOnce(etcd, calls); err != nil {
 			s.config.Log.Error(err, "the database cannot be made smaller; trying again later")
@@ -49,9 +49,9 @@ func (s *Server) shrink(ctx context.Context, etcd *etcdserver.EtcdServer, calls 
 func shrinkOnce(etcd *etcdserver.EtcdServer, calls *gate) error {
 	leave, err := calls.enter()
 	if err != nil {
-		return nil // the server is about to stop
+		return nil // the server stops
 	}
-	defer leave() // also where etcd ends the goroutine
+	defer leave() // also if etcd ends the goroutine
 	if backend := etcd.Backend(); !worthShrinking(backend.Size(), backend.SizeInUse()) {
 		return nil
 	}

@@ -13,15 +13,14 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/schema"
 )
 
-// errNotReady is the error of a call on a server that is not ready, or has stopped.
+// errNotReady is the error of a call on a server that is not running.
 var errNotReady = errors.New("embedded: the server is not running")
 
-// Snapshot writes the whole store to w as it stands at one revision, which is not
-// before that of any write acknowledged before the call. The format is that of
-// `etcdctl snapshot save`: the database, followed by its SHA-256 sum. Reads and
-// writes go on meanwhile. The database keeps what was deleted since until Snapshot
-// returns. It ends when Run does; Run waits for a Write that is under way, so w must not
-// block for ever.
+// Snapshot writes the store to w as of one revision, which includes all writes acknowledged before
+// the call. The format is that of `etcdctl snapshot save`: the database followed by its SHA-256
+// sum. Reads and writes continue. The database keeps data that is deleted meanwhile until Snapshot
+// returns. Snapshot ends when Run does. Run waits for a Write in progress, so w must not block
+// forever.
 func (s *Server) Snapshot(ctx context.Context, w io.Writer) error {
 	select {
 	case <-s.ready:
@@ -56,7 +55,7 @@ func snapshot(ctx context.Context, etcd *etcdserver.EtcdServer, w io.Writer) err
 	return err
 }
 
-// A contextWriter refuses to write once its context is done.
+// A contextWriter fails once its context is done.
 type contextWriter struct {
 	ctx context.Context
 	w   io.Writer
@@ -69,17 +68,17 @@ func (w *contextWriter) Write(p []byte) (int, error) {
 	return w.w.Write(p)
 }
 
-// maintenance replaces those of the client library's calls that do not work within
-// a process: its Snapshot ends with the context of the call that opened it, and its
-// Defragment needs a network server.
+// maintenance replaces methods of the client library that do not work within a process: its
+// Snapshot ends with the context of the call that opened it, and its Defragment requires a network
+// server.
 type maintenance struct {
 	clientv3.Maintenance
 	etcd *etcdserver.EtcdServer
 	gate *gate
 }
 
-// AlarmList returns the alarms without an entry in the log, which the client library's
-// makes for each question.
+// AlarmList returns the alarms. Unlike the client library's, it does not write a log entry for each
+// request.
 func (m *maintenance) AlarmList(context.Context) (*clientv3.AlarmResponse, error) {
 	leave, err := m.gate.enter()
 	if err != nil {
@@ -89,8 +88,7 @@ func (m *maintenance) AlarmList(context.Context) (*clientv3.AlarmResponse, error
 	return &clientv3.AlarmResponse{Alarms: m.etcd.Alarms()}, nil
 }
 
-// Defragment rewrites the database without the space that is free in it. Reads and
-// writes wait meanwhile.
+// Defragment rewrites the database without its free space. Reads and writes wait meanwhile.
 func (m *maintenance) Defragment(ctx context.Context, _ string) (*clientv3.DefragmentResponse, error) {
 	leave, err := m.gate.enter()
 	if err != nil {
@@ -106,14 +104,15 @@ func (m *maintenance) Defragment(ctx context.Context, _ string) (*clientv3.Defra
 	return &clientv3.DefragmentResponse{}, nil
 }
 
-// Snapshot returns a reader of what [Server.Snapshot] writes. It must be closed.
+// Snapshot returns a reader of the output of [Server.Snapshot]. The caller must close it.
 func (m *maintenance) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 	leave, err := m.gate.enter()
 	if err != nil {
 		return nil, err
 	}
 	reader, writer := io.Pipe()
-	// It ends with the last byte, when the reader is closed, with ctx, or with Run.
+	// The copy ends with the last byte, when the reader is closed, with ctx, or with Run.
+	//
 	ctx, cancel := m.gate.context(ctx)
 	stop := context.AfterFunc(ctx, func() { _ = writer.CloseWithError(context.Cause(ctx)) })
 	go func() {

@@ -145,7 +145,7 @@ func TestRestoreUnderLoad(t *testing.T) {
 				t.Errorf("%s: %d, error %v, in a snapshot of revision %d", key, r.Revision, err, status.Revision)
 			}
 		}
-		// Who watched the lost store has to list again.
+		// A client that has watched the lost store must list again.
 		for _, at := range []storage.Revision{storage.Revision(status.Revision), now, now + 1} {
 			if _, err := again.List(t.Context(), "/", storage.ListOptions{At: at}); !errors.Is(err, storage.ErrCompacted) {
 				t.Errorf("list at revision %d of the lost store: %v", at, err)
@@ -190,7 +190,7 @@ func TestClientMaintenance(t *testing.T) {
 	if status, err := embedded.Status(write(t, data)); err != nil || status.TotalKeys == 0 {
 		t.Errorf("%+v, error %v", status, err)
 	}
-	// One that nobody reads ends with its context, or when it is closed.
+	// An unread snapshot ends with its context, or when it is closed.
 	ctx, cancel := context.WithCancel(t.Context())
 	unread, err := server.Client().Snapshot(ctx)
 	if err != nil {
