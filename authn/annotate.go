@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// An Annotation is what an authenticator has to say about a request, for an audit.
-// Key is a qualified name, as of an annotation in Kubernetes.
+// An Annotation is a remark of an authenticator about a request, for the audit log. Key is a
+// qualified name, as for annotations in Kubernetes.
 type Annotation struct{ Key, Value string }
 
-// annotationsKey is the key of where a context collects annotations.
+// annotationsKey is the context key of the collected annotations.
 type annotationsKey struct{}
 
 type annotations struct {
@@ -17,10 +17,9 @@ type annotations struct {
 	list []Annotation // guarded by mu
 }
 
-// CollectAnnotations returns a context in which authenticators annotate requests,
-// and a function that returns the annotations so far, in the order in which they
-// came. They count whether or not the request gets a user: a credential that was
-// refused is worth an audit too.
+// CollectAnnotations returns a context in which authenticators annotate requests, and a function
+// that returns the annotations so far, in order. They also count if the request is refused: a
+// refused credential is worth an audit.
 func CollectAnnotations(ctx context.Context) (context.Context, func() []Annotation) {
 	into := &annotations{}
 	return context.WithValue(ctx, annotationsKey{}, into), func() []Annotation {
@@ -30,10 +29,10 @@ func CollectAnnotations(ctx context.Context) (context.Context, func() []Annotati
 	}
 }
 
-// Annotate adds to the audit of the request that is being authenticated. Where
-// nobody collects, it does nothing. Neither key nor value may contain a
-// credential. An authenticator that answers out of memory must annotate again,
-// what it has to collect itself if another gave the answer.
+// Annotate adds an annotation to the audit of the request that is being authenticated. It does
+// nothing if the context does not collect annotations. Neither key nor value may contain a
+// credential. A caching authenticator must record the annotations of the authenticator it wraps and
+// replay them on a hit.
 func Annotate(ctx context.Context, key, value string) {
 	if into, ok := ctx.Value(annotationsKey{}).(*annotations); ok {
 		into.mu.Lock()

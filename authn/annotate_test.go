@@ -9,7 +9,7 @@ import (
 )
 
 func TestAnnotations(t *testing.T) {
-	authn.Annotate(t.Context(), "a", "1") // nobody collects
+	authn.Annotate(t.Context(), "a", "1") // the context does not collect
 	ctx, annotations := authn.CollectAnnotations(t.Context())
 	if got := annotations(); len(got) != 0 {
 		t.Errorf("nothing annotated: %v", got)
@@ -21,7 +21,7 @@ func TestAnnotations(t *testing.T) {
 	if got := annotations(); !slices.Equal(got, want) || len(before) != 1 {
 		t.Errorf("%v, and before %v", got, before)
 	}
-	// Who collects within keeps it from whoever collects around.
+	// An inner collector hides annotations from an outer one.
 	inner, within := authn.CollectAnnotations(ctx)
 	authn.Annotate(inner, "c", "3")
 	if got := within(); len(got) != 1 || len(annotations()) != 2 {

@@ -8,17 +8,14 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// Chain asks several authenticators in order until one knows the user. A
-// refusal does not end the search, because two authenticators may read the
-// same header and only one of them knows the credential. When nobody knows the
-// user, the answer is all refusals joined, or not mine if there was none.
+// Chain asks authenticators in order until one returns a user. A refusal does not end the search,
+// because two authenticators may read the same header while only one of them knows the credential.
+// Without a user, the result is all refusals joined, or "not mine" if there were none.
 //
-// Credentials that somebody refused never end as the anonymous user: then the
-// refusals are the answer.
+// A request with refused credentials never becomes the anonymous user: the result is the refusals.
 //
-// A user known to the chain becomes a member of [user.Authenticated], in a copy
-// of the Info, unless the user is anonymous. A Chain is an [Authenticator]; it
-// must not be changed while it is in use.
+// Chain adds the user to the group [user.Authenticated], in a copy of the Info, unless the user is
+// anonymous. A Chain is an [Authenticator]; it must not be changed while it is in use.
 type Chain []Authenticator
 
 var errNameless = errors.New("authenticator returned a user without a name")
@@ -47,7 +44,7 @@ func anonymous(u *user.Info) bool {
 	return u.Name == user.Anonymous || u.In(user.Unauthenticated)
 }
 
-// authenticated adds the group to a copy: the Info may be shared by requests.
+// authenticated adds the group to a copy, because requests may share the Info.
 func authenticated(u *user.Info) *user.Info {
 	if u.In(user.Authenticated) {
 		return u

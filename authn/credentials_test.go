@@ -81,8 +81,7 @@ func (c *cluster) get(t *testing.T, certificate *tls.Certificate, headers http.H
 	return response.StatusCode, string(must(io.ReadAll(response.Body)))
 }
 
-// TestCertificatesOverTLS: a bad certificate is 401 and never makes anybody
-// anonymous.
+// TestCertificatesOverTLS: a bad certificate is 401 and never the anonymous user.
 func TestCertificatesOverTLS(t *testing.T) {
 	c := serve(t)
 	jane := pkix.Name{CommonName: "jane", Organization: []string{"dev"}}
@@ -154,8 +153,8 @@ func TestTwoAuthorizations(t *testing.T) {
 	}
 }
 
-// TestRemoteHeaders: they count under the authority and the name of the front
-// proxy, and go no further for anybody.
+// TestRemoteHeaders: they count under the authority and the name of the front proxy, and are
+// removed for every client.
 func TestRemoteHeaders(t *testing.T) {
 	c := serve(t)
 	forged := func(more ...string) http.Header {
@@ -193,9 +192,9 @@ func TestRemoteHeaders(t *testing.T) {
 	}
 }
 
-// TestStrangersGetOneStream: over HTTP/2 a refusal ends the connection, and so does
-// an answer to anybody.
-func TestStrangersGetOneStream(t *testing.T) {
+// TestUnauthenticatedClientsGetOneStream: over HTTP/2 the connection ends after a refusal or an
+// anonymous request.
+func TestUnauthenticatedClientsGetOneStream(t *testing.T) {
 	c := serve(t)
 	client := c.Client()
 	for _, test := range []struct {
@@ -216,7 +215,7 @@ func TestStrangersGetOneStream(t *testing.T) {
 	}
 }
 
-// traced tells of r whether it went over a connection that was there.
+// traced returns r with a trace of whether it used an existing connection.
 func traced(r *http.Request) (*http.Request, *bool) {
 	reused := new(bool)
 	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{

@@ -2,13 +2,11 @@ package authn
 
 import "errors"
 
-// ErrUnchecked is what an error is (see [errors.Is]) that says that a credential
-// could not be checked, as when a server that knows could not be reached. It says
-// nothing against the credential, which may be good the next time: nobody should
-// remember it.
+// ErrUnchecked marks errors (see [errors.Is]) meaning that a credential could not be verified, for
+// example because a server could not be reached. The credential may be valid: do not cache the
+// result.
 var ErrUnchecked = errors.New("the credential could not be checked")
 
-// ErrManyAuthorizations refuses a request with several Authorization headers:
-// whichever of them one part of a system believed, another might believe the
-// other.
+// ErrManyAuthorizations means that a request has several Authorization headers. Such a request is
+// refused, because different parts of a system might use different headers.
 var ErrManyAuthorizations = errors.New("more than one Authorization header")

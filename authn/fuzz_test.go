@@ -42,9 +42,8 @@ func FuzzBearerToken(f *testing.F) {
 	})
 }
 
-// FuzzAuthorization shows that whatever the headers of a request say, it comes
-// from whom they name in full, or from nobody; and that nothing of them is in an
-// error or goes further.
+// FuzzAuthorization checks that a request with any headers either is from the user that they name
+// completely or has no user, and that errors and later handlers do not see the headers.
 func FuzzAuthorization(f *testing.F) {
 	chain := authn.Chain{
 		must(tokenfile.Read([]byte("t0ken,robot,1\n"))), must(basicauth.Read([]byte("s3cret,jane,2\n"))), anonymous.Authenticator{},

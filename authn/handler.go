@@ -9,19 +9,17 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// unauthorized is the metav1.Status that kube-apiserver answers with. It names
-// no cause: what was wrong with a credential is nothing to tell a stranger.
+// unauthorized is the metav1.Status that kube-apiserver sends. It names no cause, because an
+// unknown client must not learn what was wrong with a credential.
 const unauthorized = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
 	`"message":"Unauthorized","reason":"Unauthorized","code":401}` + "\n"
 
-// Handler lets only requests of known users through to next. Next sees a
-// request whose context carries the user (see [user.FromContext]), without an
-// Authorization header and without headers that begin with X-Remote-, by which
-// front proxies say who asks; the original request stays as it was. Everybody
-// else gets 401 with a Kubernetes Status as JSON, and so does every request with
-// more than one Authorization header. Why, the client is not told; a Func around
-// a can tell the operator. Over HTTP/2, those who are refused or anonymous get one
-// request for each connection.
+// Handler passes only requests of authenticated users to next. next gets a copy of the request
+// whose context contains the user (see [user.FromContext]), without an Authorization header and
+// without X-Remote-* headers, in which front proxies name a user. All other requests, and those
+// with several Authorization headers, get 401 with a Kubernetes Status as JSON. The response does
+// not contain the reason; wrap a in a Func to log it. Over HTTP/2, a connection ends after a
+// request that was refused or anonymous.
 func Handler(next http.Handler, a Authenticator) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.Header.Values("Authorization")) > 1 {
@@ -44,8 +42,8 @@ func Handler(next http.Handler, a Authenticator) http.Handler {
 	})
 }
 
-// stripRemote takes off what only a front proxy may say, after it has been read,
-// in all the spellings that something further in may take for it.
+// stripRemote removes the headers that only a front proxy may set, in all spellings that an inner
+// handler may accept.
 func stripRemote(h http.Header) {
 	const prefix = "X-Remote-"
 	for name := range h {
@@ -55,11 +53,11 @@ func stripRemote(h http.Header) {
 	}
 }
 
-// lastStream ends a connection over HTTP/2 with this request. Opening streams costs
-// a stranger nothing (CVE-2023-44487), so strangers get one for each connection.
+// lastStream makes this request the last of its HTTP/2 connection. Opening streams is cheap for an
+// attacker (CVE-2023-44487), so unauthenticated clients get one request per connection.
 func lastStream(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 2 {
-		w.Header().Set("Connection", "close") // net/http says GOAWAY
+		w.Header().Set("Connection", "close") // net/http sends GOAWAY
 	}
 }
 
@@ -70,9 +68,8 @@ func refuse(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, unauthorized)
 }
 
-// BearerToken returns the token of a request's Authorization header, and false
-// where there is none of the Bearer scheme. Several headers, and a Bearer
-// header without a token, are errors.
+// BearerToken returns the token of a request's Authorization header, and false if the header is
+// missing or has another scheme. Several headers, and a Bearer header without a token, are errors.
 func BearerToken(r *http.Request) (string, bool, error) {
 	values := r.Header["Authorization"]
 	if len(values) == 0 {

@@ -5,17 +5,16 @@ import (
 	"sync/atomic"
 )
 
-// matchedKey is the key of where a context collects the audiences that matched.
+// matchedKey is the context key of the collected audiences.
 type matchedKey struct{}
 
-// CollectMatched returns a context in which authenticators report for which of the
-// audiences asked for (see [WithAudiences]) a credential is meant, and a function
-// that returns what was reported, and false if nothing was.
+// CollectMatched returns a context in which authenticators report which of the requested audiences
+// (see [WithAudiences]) a credential is meant for, and a function that returns them, or false if
+// none were reported.
 //
-// A report counts only together with the user: whoever gets no user forgets it. No
-// report with a user means that the authenticator's credentials name no audiences;
-// they are for the audiences of the program that the authenticator is part of, and
-// whoever asks for others has to refuse them.
+// A report is valid only together with a user. A user without a report means that the credentials
+// name no audiences: they are meant for the audiences of this program, and a caller that requires
+// other audiences must refuse them.
 func CollectMatched(ctx context.Context) (context.Context, func() (audiences []string, reported bool)) {
 	reported := new(atomic.Pointer[[]string])
 	return context.WithValue(ctx, matchedKey{}, reported), func() ([]string, bool) {
@@ -26,11 +25,9 @@ func CollectMatched(ctx context.Context) (context.Context, func() (audiences []s
 	}
 }
 
-// ReportMatched reports that the credential which is about to be accepted is meant
-// for these of the audiences asked for. Where nobody collects, it does nothing. An
-// authenticator that answers out of memory must report again, what it has to
-// collect itself if another gave the answer. The list must not be changed
-// afterwards.
+// ReportMatched reports the requested audiences for which the accepted credential is meant. It does
+// nothing if the context does not collect them. A caching authenticator must record the reports of
+// the authenticator it wraps and replay them on a hit. The list must not be changed afterwards.
 func ReportMatched(ctx context.Context, audiences []string) {
 	if reported, ok := ctx.Value(matchedKey{}).(*atomic.Pointer[[]string]); ok {
 		reported.Store(&audiences)

@@ -8,7 +8,7 @@ import (
 )
 
 func TestMatched(t *testing.T) {
-	authn.ReportMatched(t.Context(), []string{"a"}) // nobody collects
+	authn.ReportMatched(t.Context(), []string{"a"}) // the context does not collect
 	ctx, matched := authn.CollectMatched(t.Context())
 	if got, ok := matched(); ok || got != nil {
 		t.Errorf("nothing reported: %v, %v", got, ok)
@@ -21,7 +21,7 @@ func TestMatched(t *testing.T) {
 	if got, ok := matched(); !ok || !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("two reported: %v, %v", got, ok)
 	}
-	// Who collects within keeps it from whoever collects around.
+	// An inner collector hides reports from an outer one.
 	inner, within := authn.CollectMatched(ctx)
 	authn.ReportMatched(inner, []string{"c"})
 	around, _ := matched()

@@ -7,10 +7,10 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// MeantFor makes the credentials that a knows count as meant for these audiences,
-// where they name none themselves: static tokens, bootstrap tokens, passwords,
-// certificates. When the context of a request demands an audience (see
-// [WithAudiences]) and none of these is among them, the credential is not mine.
+// MeantFor restricts a's credentials to these audiences. Use it for credentials that name no
+// audiences themselves: static tokens, bootstrap tokens, passwords, certificates. If the request's
+// context requires an audience (see [WithAudiences]) that is not among them, the answer is "not
+// mine".
 func MeantFor(audiences []string, a Authenticator) Authenticator {
 	own := slices.Clone(audiences)
 	return Func(func(r *http.Request) (*user.Info, bool, error) {

@@ -6,15 +6,13 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// InsecureAlwaysAllow returns an authorizer that allows everybody everything,
-// the mode AlwaysAllow of kube-apiserver's --authorization-mode. It is a
-// [Lister].
+// InsecureAlwaysAllow returns an authorizer that allows every request, the mode AlwaysAllow of
+// kube-apiserver's --authorization-mode. It is a [Lister].
 func InsecureAlwaysAllow() Authorizer { return always{Allow, ""} }
 
-// AlwaysDeny returns an authorizer that allows nobody anything, the mode
-// AlwaysDeny of kube-apiserver's --authorization-mode. As there, its answer is
-// NoOpinion with a reason: in a chain those after it are still asked. It is a
-// [Lister].
+// AlwaysDeny returns an authorizer that allows no request, the mode AlwaysDeny of kube-apiserver's
+// --authorization-mode. As there, its answer is NoOpinion with a reason, so that a chain still asks
+// later authorizers. It is a [Lister].
 func AlwaysDeny() Authorizer { return always{NoOpinion, "Everything is forbidden."} }
 
 type always struct {
@@ -33,7 +31,7 @@ func (a always) RulesFor(context.Context, *user.Info, string) (Rules, error) {
 	return everything(), nil
 }
 
-// everything is the rule that allows it.
+// everything returns the rule that allows every request.
 func everything() Rules {
 	all := []string{"*"}
 	return Rules{

@@ -48,8 +48,8 @@ func TestAlwaysRules(t *testing.T) {
 	}
 }
 
-// TestChainAllowsWithoutAllocation has others give their reasons for no opinion
-// before somebody allows.
+// TestChainAllowsWithoutAllocation has several authorizers return reasons for no opinion before one
+// allows.
 func TestChainAllowsWithoutAllocation(t *testing.T) {
 	pass := answers(authz.NoOpinion, "pass", nil)
 	chain := authz.Chain{pass, pass, pass, authz.InsecureAlwaysAllow()}

@@ -1,8 +1,7 @@
-// Package authz decides whether a user may do what a request asks.
+// Package authz decides whether a user may make a request.
 //
-// An [Authorizer] answers [Allow], [Deny] or [NoOpinion]. A [Chain] asks
-// several in order: the first Allow or Deny decides, and when nobody has an
-// opinion the answer is no.
+// An [Authorizer] answers [Allow], [Deny] or [NoOpinion]. A [Chain] asks several in order: the
+// first Allow or Deny decides. If all answer NoOpinion, the request is not allowed.
 //
 //	may := authz.Chain{superusers, roles}
 //	decision, reason, err := may.Authorize(ctx, authz.Attributes{
@@ -11,9 +10,8 @@
 //
 // [Handler] puts an authorizer in front of any http.Handler.
 //
-// Ways of deciding are packages below this one (rbac ...). This package knows
-// nothing of Kubernetes types; its words are those of the Kubernetes
-// authorization attributes
+// Authorizers are subpackages: rbac, node, abac and webhook. This package does not depend on
+// Kubernetes types. Its terms are those of the Kubernetes authorization attributes
 // (https://kubernetes.io/docs/reference/access-authn-authz/authorization/).
 package authz
 
@@ -23,39 +21,39 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// Attributes are what a decision may depend on. A request is either for a
-// resource (Resource is set) or for a path (Path is set), never both.
+// Attributes describes a request. It is either for a resource (Resource is set) or for a path (Path
+// is set).
 type Attributes struct {
-	// User is who asks. Nil is treated as a user without name or groups.
+	// User is the user of the request. Nil is treated as a user without name or groups.
 	User *user.Info
-	// Verb is the Kubernetes verb for a resource (get list watch create update
-	// patch delete deletecollection ...), the lower-case HTTP method for a path.
+	// Verb is the Kubernetes verb for a resource (get list watch create update patch delete
+	// deletecollection ...), or the lower-case HTTP method for a path.
 	Verb string
 
 	// Group and Version are the API group and version. The core group is "".
 	Group, Version string
 	// Resource is the plural lower-case name, such as "pods". Empty for a path.
 	Resource string
-	// Subresource is such as "status"; empty for the resource itself.
+	// Subresource is a name such as "status"; empty for the resource itself.
 	Subresource string
 	// Namespace is empty for cluster-scoped resources and for requests across
 	// all namespaces.
 	Namespace string
-	// Name is empty where the request names no object (list, create ...).
+	// Name is empty if the request names no object (list, create ...).
 	Name string
-	// Fields and Labels are what the selectors of a list, a watch or a
-	// deletecollection ask for; empty where there are none that can be read. They only
-	// narrow: who ignores them decides about all objects.
+	// Fields and Labels are the selectors of a list, a watch or a deletecollection; empty if there
+	// are none or they cannot be parsed. They only narrow a request: an authorizer that ignores
+	// them decides about all objects.
 	Fields, Labels []Requirement
 
 	// Path is the URL path of a request that is not for a resource.
 	Path string
 }
 
-// Decision is an authorizer's answer. The zero value, NoOpinion, grants nothing.
+// Decision is the answer of an authorizer. The zero value, NoOpinion, grants nothing.
 type Decision int
 
-// The three answers.
+// The decisions.
 const (
 	NoOpinion Decision = iota
 	Allow
@@ -73,17 +71,17 @@ func (d Decision) String() string {
 	return "no opinion"
 }
 
-// An Authorizer decides on attributes. The string is a reason for people to
-// read; it may be empty. An error means that the authorizer could not look at
-// all it should have; it comes with NoOpinion or Deny, never with Allow.
+// An Authorizer decides on requests. The string is a reason for people to read; it may be empty. An
+// error means that the authorizer could not read everything that it needs. It comes with NoOpinion
+// or Deny, never with Allow.
 //
-// Authorize must be safe for concurrent use and must not change or keep the
-// user and the requirements it is given.
+// Authorize must be safe for concurrent use and must not change or keep the user and the
+// requirements in its argument.
 type Authorizer interface {
 	Authorize(context.Context, Attributes) (Decision, string, error)
 }
 
-// Func is a function that is an [Authorizer].
+// Func adapts a function to an [Authorizer].
 type Func func(context.Context, Attributes) (Decision, string, error)
 
 // Authorize calls f.

@@ -6,16 +6,15 @@ import (
 	"strings"
 )
 
-// Chain asks several authorizers in order; the first Allow or Deny decides.
-// When nobody has an opinion the answer is NoOpinion, which grants nothing,
-// with all reasons on lines of their own and all errors joined. A broken
-// authorizer does not keep a later one from allowing. A Chain is an
-// [Authorizer]; it must not be changed while it is in use.
+// Chain asks authorizers in order; the first Allow or Deny decides. Otherwise the answer is
+// NoOpinion, which grants nothing, with all reasons on separate lines and all errors joined. An
+// error does not stop a later authorizer from allowing the request. A Chain is an [Authorizer]; it
+// must not be changed while it is in use.
 type Chain []Authorizer
 
 // Authorize asks the authorizers of c in order.
 func (c Chain) Authorize(ctx context.Context, a Attributes) (Decision, string, error) {
-	var few [4]string // reasons of a chain as chains are, without an allocation
+	var few [4]string // reasons; avoids an allocation for a typical chain
 	reasons := few[:0]
 	var broken []error
 	for _, authorizer := range c {

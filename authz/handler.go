@@ -8,12 +8,12 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// Handler lets only requests through to next that a allows. What a request asks for is what
-// attributes returns; nil asks for the path of the URL with the lower-case method as the verb, as
-// [Path] does. The user is the one in the request's context, where authn.Handler puts it.
+// Handler passes only requests to next that a allows. attributes returns the attributes of a
+// request; nil means [Path], the path of the URL with the lower-case method as the verb. The user
+// is the one in the request's context, where authn.Handler puts it.
 //
-// A request that is not allowed gets 403 with the reason that a gives, as plain text, and one about
-// which a could not decide gets 500. Nothing that the client has sent is in an answer but quoted.
+// A request that is not allowed gets 403 with the reason of a as plain text. It gets 500 if a fails
+// to decide. Input of the client appears in an answer only quoted.
 func Handler(next http.Handler, a Authorizer, attributes func(*http.Request) Attributes) http.Handler {
 	if attributes == nil {
 		attributes = Path
@@ -31,7 +31,7 @@ func Handler(next http.Handler, a Authorizer, attributes func(*http.Request) Att
 	})
 }
 
-// Path returns the attributes of a request for a path, by the user in its context.
+// Path returns the attributes of a request for a path, with the user in its context.
 func Path(r *http.Request) Attributes {
 	u, _ := user.FromContext(r.Context())
 	return Attributes{User: u, Verb: strings.ToLower(r.Method), Path: r.URL.Path}

@@ -1,21 +1,20 @@
 package authz
 
-// Requirement is one of the conditions that a selector is made of; all of them
-// must hold. Its words are those of a SubjectAccessReview, in which "=" and "==" are
-// In with one value, and "!=" is NotIn.
+// Requirement is one condition of a selector; all conditions must hold. The operators are those of
+// a SubjectAccessReview, where "=" and "==" become In with one value, and "!=" becomes NotIn.
 type Requirement struct {
 	Key      string
 	Operator Operator
-	// Values are one for a field, one or more for a label, none for Exists and
+	// Values has one value for a field, one or more for a label, and none for Exists and
 	// DoesNotExist.
 	Values []string
 }
 
-// Operator is how a requirement compares.
+// Operator is the comparison of a requirement.
 type Operator string
 
-// The operators. Others, such as comparisons of numbers, are left out of Attributes:
-// a request that is narrowed less is only harder to allow.
+// The operators. Requirements with other operators, such as comparisons of numbers, are left out of
+// Attributes: a wider request is only harder to allow.
 const (
 	In           Operator = "In"
 	NotIn        Operator = "NotIn"
@@ -23,8 +22,7 @@ const (
 	DoesNotExist Operator = "DoesNotExist"
 )
 
-// FieldIs reports whether the request is for objects only whose field has the
-// value.
+// FieldIs reports whether the request is restricted to objects whose field has the value.
 func (a *Attributes) FieldIs(key, value string) bool {
 	for i := range a.Fields {
 		if r := &a.Fields[i]; r.Key == key && r.Operator == In && len(r.Values) == 1 && r.Values[0] == value {

@@ -9,36 +9,35 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// Rules are what somebody may do, as far as that can be said beforehand. "*" and
-// the other patterns mean what they mean to the authorizer the rules are from.
+// Rules lists the permissions of a user as far as they are known in advance. Patterns such as "*"
+// have the meaning that the authorizer of the rules gives them.
 type Rules struct {
 	Resources []ResourceRule
 	Paths     []PathRule
-	// Incomplete says that more may be allowed than the rules say, or less.
+	// Incomplete means that decisions may allow more or less than the rules.
 	Incomplete bool
 }
 
-// A ResourceRule allows verbs on resources of groups, and, if Names is not
-// empty, only on objects with these names.
+// A ResourceRule allows verbs on resources of groups. If Names is not empty, it applies only to
+// objects with these names.
 type ResourceRule struct{ Verbs, Groups, Resources, Names []string }
 
 // A PathRule allows verbs on URL paths.
 type PathRule struct{ Verbs, Paths []string }
 
-// A Lister is an [Authorizer] which can say what a user may do. Decisions do not
-// need it: it is for people, who ask before they try.
+// A Lister is an [Authorizer] that can list the permissions of a user. Decisions do not need it: it
+// informs users in advance.
 type Lister interface {
-	// RulesFor returns what u may do in namespace, cluster-wide rules included.
-	// With an error come the rules that were found nevertheless. The rules may
-	// be shared and must not be changed.
+	// RulesFor returns the permissions of u in namespace, including cluster-wide ones. With an
+	// error it returns the rules that were found. The rules may be shared and must not be changed.
 	RulesFor(ctx context.Context, u *user.Info, namespace string) (Rules, error)
 }
 
-// ErrNoRules says that an authorizer decides, and is no [Lister].
+// ErrNoRules means that an authorizer is not a [Lister].
 var ErrNoRules = errors.New("authorizer does not support user rule resolution")
 
-// RulesFor returns what a lets u do in namespace. If a is no [Lister], that is
-// nothing known, with [ErrNoRules].
+// RulesFor returns the permissions of u in namespace according to a. If a is not a [Lister], it
+// returns incomplete rules and [ErrNoRules].
 func RulesFor(ctx context.Context, a Authorizer, u *user.Info, namespace string) (Rules, error) {
 	lister, ok := a.(Lister)
 	if !ok {
@@ -47,8 +46,8 @@ func RulesFor(ctx context.Context, a Authorizer, u *user.Info, namespace string)
 	return lister.RulesFor(ctx, u, namespace)
 }
 
-// RulesFor returns the rules of all authorizers of c, each rule once. They are
-// incomplete where those of one are.
+// RulesFor returns the rules of all authorizers of c, without duplicates. They are incomplete if
+// those of any authorizer are.
 func (c Chain) RulesFor(ctx context.Context, u *user.Info, namespace string) (Rules, error) {
 	var all Rules
 	var broken []error

@@ -6,10 +6,9 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// Superusers returns an authorizer that allows the members of group everything
-// and has no opinion about anyone else. Asked first, it keeps an administrator
-// in control when the roles are broken or gone; Kubernetes does so for
-// "system:masters". It is a [Lister].
+// Superusers returns an authorizer that allows members of group everything and otherwise has no
+// opinion. As the first authorizer it lets an administrator repair broken or missing roles;
+// Kubernetes does so for "system:masters". It is a [Lister].
 func Superusers(group string) Authorizer { return superusers(group) }
 
 type superusers string

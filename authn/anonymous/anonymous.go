@@ -1,13 +1,11 @@
-// Package anonymous lets requests without credentials in as the user
-// "system:anonymous" of the group "system:unauthenticated". It stands last in a
-// chain:
+// Package anonymous authenticates requests without credentials as the user "system:anonymous" in
+// the group "system:unauthenticated". It must be last in a chain:
 //
 //	chain := authn.Chain{certificates, tokens, anonymous.Authenticator{}}
 //
-// Being known does not mean being allowed: an authorizer still has to grant
-// something to these names. A request with an Authorization header is never
-// anonymous, whatever became of the header, and a Chain takes no anonymous
-// user after a refusal. It never fails.
+// An authorizer still has to grant permissions to these names. A request with an Authorization
+// header is never anonymous, whether or not the header is valid, and a Chain does not return the
+// anonymous user after a refusal. Authenticate never fails.
 package anonymous
 
 import (
@@ -17,15 +15,15 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// Authenticator is an authn.Authenticator. The zero value knows every request
-// without credentials.
+// Authenticator is an authn.Authenticator. The zero value accepts every request without
+// credentials.
 type Authenticator struct {
-	// Paths, when not empty, restricts anonymous requests to exactly these URL
-	// paths, such as "/livez".
+	// Paths, if not empty, restricts anonymous requests to exactly these URL paths, such as
+	// "/livez".
 	Paths []string
 }
 
-// Authenticate takes requests that carry no Authorization header.
+// Authenticate accepts requests without an Authorization header.
 func (a Authenticator) Authenticate(r *http.Request) (*user.Info, bool, error) {
 	if len(r.Header.Values("Authorization")) > 0 {
 		return nil, false, nil

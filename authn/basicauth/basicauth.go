@@ -1,25 +1,23 @@
-// Package basicauth knows users by name and password from a fixed list, in the
-// format of kube-apiserver's --basic-auth-file (which Kubernetes had until 1.18):
-// CSV lines of
+// Package basicauth authenticates users by name and password from a fixed list, in the format of
+// kube-apiserver's --basic-auth-file (which Kubernetes had until 1.18): CSV lines of
 //
 //	password,user,uid,"group1,group2"
 //
-// where the groups may be left out.
+// where the groups are optional.
 //
 //	entries, err := basicauth.Parse(file)
 //	passwords, err := basicauth.New(entries)
 //	chain := authn.Chain{passwords}
 //
-// A request without an Authorization header of the Basic scheme (RFC 7617) is not
-// mine; one with a malformed header, an unknown user or another password is
-// refused, all with the same effort. Name and password together are found by a hash
-// keyed with a random number of this process and compared in constant time: how
-// long a look-up takes says nothing about the users or the passwords on the list.
-// No error quotes either. Names and passwords are compared byte for byte, without
-// regard to Unicode's equivalences.
+// A request without an Authorization header of the Basic scheme (RFC 7617) is not mine. A malformed
+// header, an unknown user and a wrong password are refused, in the same time. The name and the
+// password are looked up together by a hash that is keyed with a random number and compared in
+// constant time, so that the time of a lookup reveals nothing about the users and passwords on the
+// list. Errors quote neither. Names and passwords are compared byte by byte, without Unicode
+// normalization.
 //
-// The list of an Authenticator does not change. Package reload replaces an
-// Authenticator when the file changes.
+// The list of an Authenticator is immutable. Package reload replaces the Authenticator when the
+// file changes.
 package basicauth
 
 import (
@@ -38,7 +36,7 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// Entry is one user, with the password.
+// Entry is one user with the password.
 type Entry struct {
 	Password string
 	User     user.Info
@@ -46,14 +44,13 @@ type Entry struct {
 
 // Authenticator is an authn.Authenticator.
 type Authenticator struct {
-	// holders are by name, colon and password, as the header says them: a name
-	// has no colon.
+	// holders holds the users by name, colon and password, as in the header: a name contains no
+	// colon.
 	holders *keyed.Table[*user.Info]
 }
 
-// New returns an authenticator that knows the users of entries. It fails on an
-// empty password, on a name that is empty, given twice or cannot be said in a
-// header, and on passwords that cannot.
+// New returns an authenticator for the users of entries. It fails on an empty password, on an empty
+// or repeated name, and on names and passwords that a header cannot contain.
 func New(entries []Entry) (*Authenticator, error) {
 	holders := keyed.NewTable[*user.Info](len(entries))
 	names := make(map[string]bool, len(entries))
@@ -72,7 +69,7 @@ func New(entries []Entry) (*Authenticator, error) {
 	return &Authenticator{holders}, nil
 }
 
-// check says what is wrong with e, by what RFC 7617 has to say.
+// check returns an error if e violates RFC 7617.
 func check(e Entry) error {
 	switch {
 	case e.User.Name == "":
@@ -89,8 +86,8 @@ func check(e Entry) error {
 
 func control(r rune) bool { return r < ' ' || r == 0x7f }
 
-// Parse reads the lines of a password file. Errors name the line, never what is
-// on it. It fails on what [New] fails on.
+// Parse reads the lines of a password file. Errors name the line and never quote it. Parse fails on
+// everything that [New] fails on.
 func Parse(r io.Reader) ([]Entry, error) {
 	unique := func(l userlist.Line) (string, string, error) {
 		return l.User.Name, "user name", check(Entry{l.Secret, l.User})
@@ -106,8 +103,8 @@ func Parse(r io.Reader) ([]Entry, error) {
 	return entries, nil
 }
 
-// Read makes an authenticator of the contents of a password file, as [Parse] and
-// [New] do. It is what package reload asks for.
+// Read makes an authenticator from the contents of a password file, like [Parse] and [New]. It is
+// for use with package reload.
 func Read(file []byte) (*Authenticator, error) {
 	entries, err := Parse(bytes.NewReader(file))
 	if err != nil {
@@ -121,7 +118,7 @@ var (
 	errMalformed = errors.New("malformed basic authorization header")
 )
 
-// Authenticate looks up the name and password that r says.
+// Authenticate looks up the name and password of r.
 func (a *Authenticator) Authenticate(r *http.Request) (*user.Info, bool, error) {
 	values := r.Header["Authorization"]
 	switch len(values) {

@@ -1,21 +1,19 @@
-// Package bootstraptoken knows those who join a cluster by tokens that are kept
-// in secrets, as kube-apiserver does with --enable-bootstrap-token-auth
+// Package bootstraptoken authenticates nodes that join a cluster by tokens kept in secrets, like
+// kube-apiserver with --enable-bootstrap-token-auth
 // (https://kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens/).
 //
 //	tokens, err := bootstraptoken.New(bootstraptoken.Config{Secrets: lookup})
 //	chain := authn.Chain{certificates, tokens}
 //
-// A token is "abcdef.0123456789abcdef", an ID that anybody may know and a secret
-// part. It is kept in the secret bootstrap-token-<ID> of namespace kube-system,
-// and stands for the user system:bootstrap:<ID> of the group [Group], and of more
-// groups that the secret names. Secrets are looked up for each request, so a token
-// ends with its secret.
+// A token is "abcdef.0123456789abcdef": a public ID and a secret part. It is kept in the secret
+// bootstrap-token-<ID> of namespace kube-system, and authenticates the user system:bootstrap:<ID>
+// in the group [Group] and in the groups named in the secret. The secret is looked up for each
+// request, so the token ends with it.
 //
-// A request without a bearer token of this form is not mine. A token is refused
-// when there is no such secret, when it is being deleted, is of another type,
-// has another secret part, has expired or is not meant for authentication, and
-// when what it says cannot be read. The secret part is compared in constant time,
-// and before anything else that the secret says. No error quotes it.
+// A request without a bearer token of this form is not mine. A token is refused if the secret does
+// not exist, is being deleted, has another type or another secret part, has expired, is not meant
+// for authentication, or cannot be parsed. The secret part is compared in constant time, and before
+// the other fields of the secret. Errors do not quote it.
 package bootstraptoken
 
 import (
@@ -33,16 +31,16 @@ import (
 )
 
 const (
-	// Namespace is where the secrets are, NamePrefix what their names begin with,
-	// and SecretType of which type they are.
+	// Namespace is the namespace of the secrets, NamePrefix the prefix of their names, and
+	// SecretType their type.
 	Namespace  = "kube-system"
 	NamePrefix = "bootstrap-token-"
 	SecretType = "bootstrap.kubernetes.io/token"
 
-	// Group is that of all users known by a bootstrap token. Further groups begin
-	// with it and a colon.
+	// Group is the group of all users with a bootstrap token. The names of further groups begin
+	// with Group and a colon.
 	Group = "system:bootstrappers"
-	// UserPrefix begins their names; the token's ID follows.
+	// UserPrefix is the prefix of the user names; the token's ID follows.
 	UserPrefix = "system:bootstrap:"
 
 	idLength, secretLength = 6, 16
@@ -57,21 +55,21 @@ const (
 	keyGroups     = "auth-extra-groups"
 )
 
-// Secret is what must be known of a secret.
+// Secret is the part of a secret that authentication needs.
 type Secret struct {
 	Type string
 	Data map[string][]byte
-	// Deleted says that it has been deleted, though it is still there.
+	// Deleted means that the secret is being deleted.
 	Deleted bool
 }
 
-// A Lookup finds a secret by name, and false where there is none. An error says
-// that it could not be found out. Must be safe for concurrent use.
+// A Lookup returns a secret by name, and false if it does not exist. An error means that the lookup
+// failed. It must be safe for concurrent use.
 type Lookup func(ctx context.Context, namespace, name string) (Secret, bool, error)
 
-// Config says where tokens are kept.
+// Config configures an Authenticator.
 type Config struct {
-	// Secrets finds them. It must be set.
+	// Secrets looks up the secrets. Required.
 	Secrets Lookup
 }
 
@@ -110,7 +108,7 @@ func (a *Authenticator) Authenticate(r *http.Request) (*user.Info, bool, error) 
 	return u, true, nil
 }
 
-// parse takes a token apart.
+// parse splits a token into its ID and secret part.
 func parse(token string) (id, secret string, ok bool) {
 	id, secret, _ = strings.Cut(token, ".")
 	return id, secret, len(id) == idLength && len(secret) == secretLength && only(id, alphanumeric) && only(secret, alphanumeric)
@@ -127,7 +125,7 @@ func only(s string, allowed func(byte) bool) bool {
 	return true
 }
 
-// The refusals.
+// Reasons to refuse a token.
 var (
 	errDeleted    = errors.New("the secret is being deleted")
 	errType       = errors.New("the secret is not of type " + SecretType)
@@ -138,7 +136,7 @@ var (
 	errUsage      = errors.New("the secret is without " + keyUsage + "=true")
 )
 
-// user is whom the token of s with this secret part stands for.
+// user returns the user of the token in s, if it has this ID and secret part.
 func (s Secret) user(id, secret string, now time.Time) (*user.Info, error) {
 	switch {
 	case s.Deleted:
@@ -169,7 +167,7 @@ func (s Secret) user(id, secret string, now time.Time) (*user.Info, error) {
 	return &user.Info{Name: UserPrefix + id, Groups: groups}, nil
 }
 
-// groups are Group and those of a comma-separated list, each once and in order.
+// groups returns Group and the groups in a comma-separated list, without duplicates, in order.
 func groups(more string) ([]string, error) {
 	all := []string{Group}
 	if more != "" {

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// leeway is how far ahead a token's first moment may lie, as in Kubernetes.
+	// leeway is the tolerance for a token that is not valid yet, as in Kubernetes.
 	leeway = 5 * time.Minute
-	// credentialIDKey is where Kubernetes tells the jti of a token.
+	// credentialIDKey is the key under which Kubernetes reports the jti of a token.
 	credentialIDKey = "authentication.kubernetes.io/credential-id"
 )
 
@@ -29,8 +29,7 @@ var (
 	errNoEmail  = errors.New("oidc: the e-mail address is not verified")
 )
 
-// claims are a token's payload. Names are as they are written, unlike with
-// encoding/json's structs, which take them in any case.
+// claims is a token's payload. Names are case-sensitive, unlike with encoding/json and a struct.
 type claims map[string]json.RawMessage
 
 func parseClaims(payload []byte) (claims, error) {
@@ -41,7 +40,7 @@ func parseClaims(payload []byte) (claims, error) {
 	return c, nil
 }
 
-// text is a claim that is there and is a text.
+// text returns a claim that is a string.
 func (c claims) text(name string) (string, bool) {
 	var value *string
 	if json.Unmarshal(c[name], &value) != nil || value == nil {
@@ -50,7 +49,7 @@ func (c claims) text(name string) (string, bool) {
 	return *value, true
 }
 
-// texts is a claim that is a text or a list of texts.
+// texts returns a claim that is a string or a list of strings.
 func (c claims) texts(name string) ([]string, bool) {
 	if one, ok := c.text(name); ok {
 		return []string{one}, true
@@ -69,11 +68,11 @@ func (c claims) texts(name string) ([]string, bool) {
 	return out, true
 }
 
-// farthest is the last second since 1970 that times here may have: it is exact in
-// a float64, and far from where time.Time ends.
+// farthest is the largest accepted time in seconds since 1970. It is exact in a float64 and far
+// below the limit of time.Time.
 const farthest = 1 << 50
 
-// moment is a claim that is a number of seconds since 1970 (RFC 7519, section 2).
+// moment returns a claim that is a number of seconds since 1970 (RFC 7519, section 2).
 func (c claims) moment(name string) (time.Time, bool) {
 	var seconds *float64
 	if json.Unmarshal(c[name], &seconds) != nil || seconds == nil {
@@ -82,7 +81,7 @@ func (c claims) moment(name string) (time.Time, bool) {
 	return time.Unix(int64(max(-farthest, min(*seconds, farthest))), 0), true
 }
 
-// holds checks that a token whose signature is good counts here and now.
+// holds checks the claims of a token with a valid signature.
 func (i *Issuer) holds(c claims, now time.Time) error {
 	if name, ok := c.text("iss"); !ok || sameIssuer(name) != i.URL {
 		return errIssuer
@@ -124,7 +123,7 @@ func (i *Issuer) required(c claims) error {
 	return nil
 }
 
-// refined is whom the claims tell of, and Refine too, if there is one.
+// refined returns the user of the claims after Refine.
 func (i *Issuer) refined(ctx context.Context, c claims) (*user.Info, error) {
 	u, err := i.user(c)
 	if err != nil || i.Refine == nil {
@@ -139,7 +138,7 @@ func (i *Issuer) refined(ctx context.Context, c claims) (*user.Info, error) {
 	return u, nil
 }
 
-// name is the user's, with its prefix.
+// name returns the user's name with its prefix.
 func (i *Issuer) name(c claims) (string, error) {
 	if i.UsernameClaim == "" {
 		return "", nil
@@ -156,7 +155,7 @@ func (i *Issuer) name(c claims) (string, error) {
 	return i.UsernamePrefix + name, nil
 }
 
-// user is whom the claims tell of, without Refine.
+// user returns the user of the claims before Refine.
 func (i *Issuer) user(c claims) (*user.Info, error) {
 	name, err := i.name(c)
 	if err != nil {
@@ -184,8 +183,8 @@ func (i *Issuer) user(c claims) (*user.Info, error) {
 	return u, nil
 }
 
-// emailVerified takes an address that nothing is said of for verified, as
-// Kubernetes does.
+// emailVerified fails if the address is marked as unverified. Without a mark it counts as verified,
+// as in Kubernetes.
 func emailVerified(c claims) error {
 	value, told := c["email_verified"]
 	if !told {

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// algorithms are those of kube-apiserver: none with a shared secret, and not none.
+// algorithms lists the algorithms of kube-apiserver, which exclude shared secrets and "none".
 var algorithms = []string{"RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512"}
 
-// Algorithms are all those that tokens may be signed with.
+// Algorithms returns the algorithms that tokens may be signed with.
 func Algorithms() []string { return slices.Clone(algorithms) }
 
-// complete returns copies of issuers with what is left empty filled in.
+// complete returns copies of issuers with defaults for empty fields.
 func complete(issuers []Issuer) ([]Issuer, error) {
 	if len(issuers) == 0 {
 		return nil, errors.New("oidc: no issuers")
@@ -66,7 +66,7 @@ func (i *Issuer) check() error {
 	return nil
 }
 
-// checkURL does not quote a URL that it cannot read: there may be a password in it.
+// checkURL does not quote an invalid URL, because it may contain a password.
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -94,7 +94,7 @@ func (i Issuer) completed() Issuer {
 		i.UsernameClaim = "sub"
 	}
 	switch {
-	case i.Refine != nil: // which would have to know
+	case i.Refine != nil: // Refine would have to know
 	case i.UsernamePrefix == "-":
 		i.UsernamePrefix = ""
 	case i.UsernamePrefix == "" && i.UsernameClaim != "email":

@@ -15,8 +15,7 @@ import (
 	"github.com/planekit/planekit/authn/serviceaccount"
 )
 
-// The service accounts of another cluster are users of this one: its API server is
-// an issuer like others.
+// The service accounts of another cluster are users of this one: its API server is an issuer.
 func Example() {
 	const cluster = "https://other.example.com"
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// maxDocument bounds what an issuer may answer, in bytes. Azure's discovery
-	// document has 2 KiB, its key set 20.
+	// maxDocument bounds the size of an issuer's document, in bytes. Azure's discovery document has
+	// 2 KiB, its key set 20 KiB.
 	maxDocument = 1 << 20
-	// fetchTimeout is for one document, with connecting.
+	// fetchTimeout bounds the fetch of one document, including the connection.
 	fetchTimeout = 10 * time.Second
-	// The age that keys may reach is what the issuer says, within bounds.
+	// The issuer determines the maximum age of its keys, within these bounds.
 	minAge, usualAge, maxAge = time.Minute, 10 * time.Minute, time.Hour
 )
 
-// newClient returns a client for the documents of i. No proxy is asked of the
-// environment; who needs one sets a transport.
+// newClient returns a client for the documents of i. It does not use a proxy from the environment;
+// set Transport for that.
 func newClient(i *Issuer) *http.Client {
 	transport := i.Transport
 	if transport == nil {
@@ -39,8 +39,7 @@ func newClient(i *Issuer) *http.Client {
 	return &http.Client{Transport: transport, Timeout: fetchTimeout, CheckRedirect: sameHost}
 }
 
-// sameHost lets redirects lead to the host that was asked first and nowhere else:
-// whom to believe was decided by its name.
+// sameHost allows redirects only to the original host, because trust was decided by its name.
 func sameHost(r *http.Request, before []*http.Request) error {
 	if first := before[0].URL; r.URL.Scheme != first.Scheme || r.URL.Host != first.Host {
 		return errors.New("redirected to another host")
@@ -51,8 +50,8 @@ func sameHost(r *http.Request, before []*http.Request) error {
 	return nil
 }
 
-// fetch asks the issuer where its keys are, and for the keys. They may reach the
-// age that is returned.
+// fetch reads the discovery document and the keys of the issuer. It returns the maximum age of the
+// keys.
 func (p *provider) fetch(ctx context.Context) (*keySet, time.Duration, error) {
 	document, _, err := p.get(ctx, p.issuer.DiscoveryURL)
 	if err != nil {
@@ -97,8 +96,7 @@ func (p *provider) get(ctx context.Context, where string) ([]byte, http.Header, 
 	return data, response.Header, nil
 }
 
-// parseDiscovery returns where the keys are of the issuer, which must be the one
-// that the document is about.
+// parseDiscovery returns the URL of the keys from a discovery document, which must be for issuer.
 func parseDiscovery(document []byte, issuer string) (string, error) {
 	var d struct {
 		Issuer string `json:"issuer"`
@@ -117,7 +115,7 @@ func parseDiscovery(document []byte, issuer string) (string, error) {
 	return d.Keys, nil
 }
 
-// ageOf reads max-age (RFC 9111, section 5.2.2.1).
+// ageOf returns max-age (RFC 9111, section 5.2.2.1).
 func ageOf(h http.Header) time.Duration {
 	for _, line := range h.Values("Cache-Control") {
 		for directive := range strings.SplitSeq(line, ",") {

@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// minRSA is the shortest RSA key that RFC 7518 allows, in bits, and maxRSA the
-	// longest that crypto/tls takes: what is longer costs too much to verify with.
+	// minRSA is the shortest RSA key that RFC 7518 allows, in bits. maxRSA is the longest that
+	// crypto/tls accepts, because verifying with longer ones is too expensive.
 	minRSA, maxRSA = 2048, 8192
-	// maxKeys bounds a set. Google publishes two keys, Azure some ten.
+	// maxKeys bounds a key set. Google publishes two keys, Azure about ten.
 	maxKeys = 256
 )
 
-// A key is one that tokens may be signed with.
+// A key verifies tokens.
 type key struct {
-	id string // empty where the set does not name it
-	// algorithm is the only one the key is for, or empty.
+	id string // empty if the set does not name it
+	// algorithm is the key's only algorithm; empty means any that fits the key.
 	algorithm string
 	public    crypto.PublicKey
 }
 
-// fits reports whether the key is one for algorithm.
+// fits reports whether the key can be used with algorithm.
 func (k *key) fits(algorithm string) bool {
 	if k.algorithm != "" && k.algorithm != algorithm {
 		return false
@@ -42,7 +42,7 @@ func (k *key) fits(algorithm string) bool {
 	return false
 }
 
-// jwk is a key as RFC 7517 and RFC 7518, section 6, write it.
+// jwk is a JSON Web Key (RFC 7517 and RFC 7518, section 6).
 type jwk struct {
 	Type       string   `json:"kty"`
 	Use        string   `json:"use"`
@@ -56,8 +56,8 @@ type jwk struct {
 	E          string   `json:"e"`
 }
 
-// parseKeys reads a key set. Keys that cannot be used are left out (RFC 7517,
-// section 5); no keys at all are keys too: the issuer has taken them back.
+// parseKeys reads a key set. It ignores unusable keys (RFC 7517, section 5). An empty result is
+// valid: the issuer has withdrawn its keys.
 func parseKeys(data []byte) ([]key, error) {
 	var set struct {
 		Keys *[]json.RawMessage `json:"keys"`
@@ -81,7 +81,7 @@ func parseKeys(data []byte) ([]key, error) {
 	return list, nil
 }
 
-// verifies reports whether the key is not meant for something else.
+// verifies reports whether the key may be used to verify signatures.
 func (j *jwk) verifies() bool {
 	for _, operation := range j.Operations {
 		if operation == "verify" {
@@ -91,7 +91,7 @@ func (j *jwk) verifies() bool {
 	return len(j.Operations) == 0
 }
 
-// public is the key, or nil if it is none that can be used.
+// public returns the key, or nil if it cannot be used.
 func (j *jwk) public() crypto.PublicKey {
 	switch j.Type {
 	case "RSA":
@@ -129,7 +129,7 @@ func (j *jwk) ec() crypto.PublicKey {
 	if err1 != nil || err2 != nil || len(x) != size || len(y) != size {
 		return nil
 	}
-	// The point is checked to lie on the curve.
+	// This checks that the point is on the curve.
 	public, err := ecdsa.ParseUncompressedPublicKey(curve, append(append([]byte{4}, x...), y...))
 	if err != nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package oidc knows users by the ID tokens of OpenID Connect issuers, as
-// kube-apiserver does with its --oidc flags
+// Package oidc authenticates users by ID tokens of OpenID Connect issuers, like kube-apiserver with
+// its --oidc flags
 // (https://kubernetes.io/docs/reference/access-authn-authz/authentication/#openid-connect-tokens).
 //
 //	people, err := oidc.New(oidc.Config{Issuers: []oidc.Issuer{{
@@ -9,31 +9,26 @@
 //	go people.Run(ctx)
 //	chain := authn.Chain{certificates, people}
 //
-// An issuer is believed without a prefix at your own risk: it can then name any
-// user and any group, system:masters with them.
+// Use prefixes: an issuer without prefixes can name any user and any group, including
+// system:masters.
 //
-// Whose a token is, its unverified claim iss says. A token that is no JSON Web
-// Token, or another issuer's, is not mine. One of an issuer of ours that does not
-// hold is refused, with a reason in the error and never a piece of the token; the
-// error is [authn.ErrUnchecked] where other keys than those known now might say
-// otherwise.
+// The unverified claim iss determines the issuer of a token. A token that is not a JSON Web Token,
+// or is from an unknown issuer, is not mine. An invalid token of a known issuer is refused. The
+// error contains the reason and never a part of the token. It is [authn.ErrUnchecked] if newer keys
+// might verify the token.
 //
-// [Authenticator.Run] finds the keys of every issuer (OpenID Connect Discovery
-// 1.0) and keeps them current. An issuer that cannot be reached is tried again
-// until it can; meanwhile only its own tokens are refused. Keys that were found
-// are believed until the issuer can be asked again and no longer has them; that is
-// as often as the issuer says, and at least every hour. A token that names a key
-// which is not known has the keys fetched at once and waits for them, but no
-// oftener than every ten seconds, whatever tokens are sent.
+// [Authenticator.Run] fetches the keys of every issuer (OpenID Connect Discovery 1.0) and keeps
+// them current. If an issuer cannot be reached, Run retries, and only its own tokens are refused
+// meanwhile. Keys are fetched again as often as the issuer says, at least every hour, and remain
+// trusted until a newer key set lacks them. A token that names an unknown key triggers a fetch and
+// waits for it, at most once in ten seconds.
 //
-// As in Kubernetes a token must not be over, to the second; not before (nbf) has
-// five minutes of leeway, and e-mail addresses count unless email_verified says
-// that they do not. Unlike there, RSA keys shorter than 2048 bits are left out,
-// and redirects lead nowhere but to the same host.
+// As in Kubernetes, expiry (exp) is exact to the second, not-before (nbf) has five minutes of
+// leeway, and e-mail addresses are valid unless email_verified is false. Unlike Kubernetes, this
+// package ignores RSA keys shorter than 2048 bits and follows redirects only to the same host.
 //
-// Left out are distributed claims. Expressions in CEL are package structured's, by
-// way of [Issuer].Refine. Nothing is remembered of
-// tokens: whoever verifies many puts a cache before it.
+// Not included: distributed claims. Package structured adds CEL expressions through
+// [Issuer].Refine. Results are not cached; use package tokencache for that.
 package oidc
 
 import (
@@ -51,65 +46,60 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// Config says whom to believe.
+// Config configures an Authenticator.
 type Config struct {
-	// Issuers must be one at least, each with another URL.
+	// Issuers must not be empty. Each must have a different URL.
 	Issuers []Issuer
-	// Log is told of issuers that cannot be reached. Zero is silent.
+	// Log receives failures to reach an issuer. The zero Logger discards them.
 	Log logr.Logger
 }
 
-// An Issuer is believed what its tokens say. URL and ClientIDs must be set.
+// An Issuer is trusted to identify users. URL and ClientIDs are required.
 type Issuer struct {
-	// URL is the issuer's name and where it is found: https, without user, query
-	// and fragment. As --oidc-issuer-url.
+	// URL is the issuer's name and address: https, without user, query and fragment. It is
+	// --oidc-issuer-url.
 	URL string
-	// DiscoveryURL is where the discovery document is, if not below URL.
+	// DiscoveryURL is the URL of the discovery document if it is not below URL.
 	DiscoveryURL string
-	// ClientIDs are who we are to the issuer; a token must be for one of them (aud).
-	// As --oidc-client-id.
+	// ClientIDs are the audiences (aud) of which a token must have one. It is --oidc-client-id.
 	ClientIDs []string
-	// Parties are the clients that tokens may have been given to, where tokens tell
-	// (azp). Empty means any, as in Kubernetes.
+	// Parties are the clients that may use tokens, for tokens that name one (azp). Empty means any,
+	// as in Kubernetes.
 	Parties []string
 
-	// UsernameClaim is the user's name; empty means "sub". As
+	// UsernameClaim is the claim with the user's name; empty means "sub". It is
 	// --oidc-username-claim.
 	UsernameClaim string
-	// UsernamePrefix is put before the name. Empty means the URL and "#", but
-	// nothing if the claim is "email"; "-" means nothing. As --oidc-username-prefix.
+	// UsernamePrefix is prepended to the name. Empty means the URL and "#", or nothing if the claim
+	// is "email"; "-" means nothing. It is --oidc-username-prefix.
 	UsernamePrefix string
-	// GroupsClaim is a text or a list of texts; empty means that users have no
-	// groups. As --oidc-groups-claim.
+	// GroupsClaim is the claim with the groups, a string or a list of strings; empty means that
+	// users have no groups. It is --oidc-groups-claim.
 	GroupsClaim string
-	// GroupsPrefix is put before each group. As --oidc-groups-prefix.
+	// GroupsPrefix is prepended to each group. It is --oidc-groups-prefix.
 	GroupsPrefix string
-	// UIDClaim, where set, is the user's UID; tokens must have it.
+	// UIDClaim, if set, is the claim with the user's UID, which tokens must have.
 	UIDClaim string
-	// ExtraClaims are claims, texts or lists of texts, that go to the user's extra
-	// under the given keys. Tokens need not have them.
+	// ExtraClaims maps keys of the user's extra to optional claims, strings or lists of strings.
 	ExtraClaims map[string]string
-	// RequiredClaims must be in every token, as texts with these values. As
+	// RequiredClaims are claims with string values that every token must have. It is
 	// --oidc-required-claim.
 	RequiredClaims map[string]string
 
-	// Refine, when not nil, completes or refuses the user whom the fields above make
-	// of a token that holds. It may change u, which nobody else has yet, and not
-	// claims. An empty UsernameClaim gives u no name then, which Refine must, and
-	// UsernamePrefix is taken as it is. Its errors must not have a piece of the token.
-	// It is called by many goroutines, and must honour ctx.
+	// Refine, if not nil, completes or refuses the user of a valid token. It may change u, but not
+	// claims. With an empty UsernameClaim, u has no name and Refine must set one; UsernamePrefix is
+	// then used as it is. Its errors must not contain a part of the token. It is called
+	// concurrently and must honour ctx.
 	Refine func(ctx context.Context, claims map[string]json.RawMessage, u *user.Info) error
 
-	// Algorithms are those a token may be signed with, of RS256, RS384, RS512,
-	// ES256, ES384, ES512, PS256, PS384 and PS512; empty means RS256. As
-	// --oidc-signing-algs.
+	// Algorithms are the signature algorithms to accept, out of RS256, RS384, RS512, ES256, ES384,
+	// ES512, PS256, PS384 and PS512; empty means RS256. It is --oidc-signing-algs.
 	Algorithms []string
 
-	// Roots are whom the issuer's certificate must be from; nil means those of the
-	// system. As --oidc-ca-file.
+	// Roots are the authorities for the issuer's certificate; nil means the system's. It is
+	// --oidc-ca-file.
 	Roots *x509.CertPool
-	// Transport, if not nil, is how the issuer is reached, in place of TLS with
-	// Roots.
+	// Transport, if not nil, replaces TLS connections with Roots.
 	Transport http.RoundTripper
 }
 
@@ -120,8 +110,8 @@ type Authenticator struct {
 	ran       atomic.Bool
 }
 
-// New returns an authenticator which refuses all tokens of its issuers until Run
-// has found their keys.
+// New returns an authenticator, which refuses all tokens of its issuers until Run has fetched their
+// keys.
 func New(c Config) (*Authenticator, error) {
 	issuers, err := complete(c.Issuers)
 	if err != nil {
@@ -134,8 +124,8 @@ func New(c Config) (*Authenticator, error) {
 	return a, nil
 }
 
-// Run finds the keys of the issuers and keeps them current until ctx ends. It may
-// be called once; afterwards the keys stay as they were.
+// Run fetches the keys of the issuers and keeps them current until ctx ends. It may be called once;
+// afterwards the keys no longer change.
 func (a *Authenticator) Run(ctx context.Context) error {
 	if a.ran.Swap(true) {
 		return errors.New("oidc: Run was called before")
@@ -158,11 +148,11 @@ func (a *Authenticator) Run(ctx context.Context) error {
 	return nil
 }
 
-// Ready is closed when the keys of every issuer have been found once.
+// Ready returns a channel that is closed when the keys of every issuer have been fetched once.
 func (a *Authenticator) Ready() <-chan struct{} { return a.ready }
 
-// Authenticate verifies the bearer token of r. It may wait for keys, as long as
-// the context of r lets it.
+// Authenticate verifies the bearer token of r. It may wait for keys, at most as long as the context
+// of r allows.
 func (a *Authenticator) Authenticate(r *http.Request) (*user.Info, bool, error) {
 	token, ok, err := authn.BearerToken(r)
 	if err != nil || !ok {

@@ -10,30 +10,30 @@ import (
 )
 
 const (
-	// minInterval is between two attempts that tokens bring about.
+	// minInterval is the minimum interval between fetches that tokens trigger.
 	minInterval = 10 * time.Second
-	// firstRetry doubles with each failure up to maxRetry.
+	// firstRetry is the first delay after a failure. It doubles up to maxRetry.
 	firstRetry, maxRetry = time.Second, 30 * time.Second
 )
 
-// A provider is an issuer with its keys. One goroutine fetches them, run; others
-// ask it to.
+// A provider is an issuer with its keys. The goroutine of run fetches them; other goroutines wake
+// it.
 type provider struct {
 	issuer Issuer
 	log    logr.Logger
 	client *http.Client
 	found  chan struct{} // closed when there are keys for the first time
-	wake   chan struct{} // size 1: somebody waits for an attempt
+	wake   chan struct{} // size 1: a request for a fetch is pending
 
 	mu sync.Mutex
 	// The following are guarded by mu.
 	running   bool
-	current   *keySet   // never changes once it is here; nil before the first
+	current   *keySet   // immutable; nil before the first fetch
 	attempted time.Time // when the last attempt ended
 	ended     chan struct{}
 }
 
-// keySet is what was fetched together.
+// keySet holds keys that were fetched together.
 type keySet struct{ list []key }
 
 func newProvider(i Issuer, log logr.Logger) *provider {
@@ -41,7 +41,7 @@ func newProvider(i Issuer, log logr.Logger) *provider {
 		found: make(chan struct{}), wake: make(chan struct{}, 1), ended: make(chan struct{})}
 }
 
-// run fetches the keys when they are old, or somebody asks, until ctx ends.
+// run fetches the keys when they are old or a caller requests it, until ctx ends.
 func (p *provider) run(ctx context.Context) {
 	p.setRunning(true)
 	defer p.client.CloseIdleConnections()
@@ -66,7 +66,7 @@ func (p *provider) run(ctx context.Context) {
 	}
 }
 
-// wait returns true when it is time for an attempt.
+// wait returns true when it is time for a fetch.
 func (p *provider) wait(ctx context.Context, longest time.Duration) bool {
 	timer := time.NewTimer(longest)
 	defer timer.Stop()
@@ -77,8 +77,8 @@ func (p *provider) wait(ctx context.Context, longest time.Duration) bool {
 		case <-timer.C:
 			return true
 		case <-p.wake:
-			// Who asked may have been too late to see that another's attempt has
-			// ended; then it does not wait any more.
+			// A caller may have requested a fetch just before another one ended. It no longer
+			// waits.
 			p.mu.Lock()
 			soon := p.soon()
 			p.mu.Unlock()
@@ -89,12 +89,11 @@ func (p *provider) wait(ctx context.Context, longest time.Duration) bool {
 	}
 }
 
-// soon reports whether tokens must not bring about an attempt yet. The caller
-// holds mu.
+// soon reports whether tokens must not trigger a fetch yet. The caller holds mu.
 func (p *provider) soon() bool { return time.Since(p.attempted) < minInterval }
 
-// attemptEnded makes fetched the keys that are believed, unless it is nil: then
-// the attempt has failed and the old ones stay.
+// attemptEnded makes fetched the trusted keys. If it is nil, the fetch has failed and the old keys
+// stay.
 func (p *provider) attemptEnded(fetched *keySet) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +107,7 @@ func (p *provider) attemptEnded(fetched *keySet) {
 	p.release()
 }
 
-// setRunning lets nobody wait for attempts that nobody makes.
+// setRunning records whether run fetches keys. If not, callers must not wait for a fetch.
 func (p *provider) setRunning(running bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,21 +115,21 @@ func (p *provider) setRunning(running bool) {
 	p.release()
 }
 
-// release ends the waiting of everyone in fresher. The caller holds mu.
+// release wakes all callers of fresher. The caller holds mu.
 func (p *provider) release() {
 	close(p.ended)
 	p.ended = make(chan struct{})
 }
 
-// known are the keys that are believed, nil before they have been found.
+// known returns the trusted keys; nil before the first fetch.
 func (p *provider) known() *keySet {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.current
 }
 
-// fresher returns keys fetched after seen, or nil if there are none to be had: as
-// keys were asked for a moment ago, or the issuer does not answer, or ctx has ended.
+// fresher returns keys fetched after seen. It returns nil if keys were fetched a moment ago, the
+// issuer does not answer, or ctx has ended.
 func (p *provider) fresher(ctx context.Context, seen *keySet) *keySet {
 	p.mu.Lock()
 	current, ended, hopeless := p.current, p.ended, p.soon() || !p.running
@@ -143,7 +142,7 @@ func (p *provider) fresher(ctx context.Context, seen *keySet) *keySet {
 	}
 	select {
 	case p.wake <- struct{}{}:
-	default: // somebody else has asked
+	default: // already requested
 	}
 	select {
 	case <-ended:

@@ -13,10 +13,10 @@ import (
 	"github.com/planekit/planekit/authn"
 )
 
-// maxToken is more than tokens with some thousand groups have, in bytes.
+// maxToken is larger than a token with some thousand groups, in bytes.
 const maxToken = 64 << 10
 
-// The refusals. What a token says is not repeated.
+// Reasons to refuse a token. They do not quote it.
 var (
 	errNotYet    = fmt.Errorf("oidc: the keys of the issuer have not been found yet: %w", authn.ErrUnchecked)
 	errMalformed = errors.New("oidc: the token is malformed")
@@ -27,11 +27,11 @@ var (
 	errSignature = errors.New("oidc: the signature is wrong")
 )
 
-// Google's tokens may name it without the scheme
+// Google's tokens may name the issuer without the scheme
 // (https://openid.net/specs/openid-connect-core-1_0.html#GoogleIss).
 const googleBare, google = "accounts.google.com", "https://accounts.google.com"
 
-// sameIssuer is the name by which an issuer is known here.
+// sameIssuer returns the normalized name of an issuer.
 func sameIssuer(name string) string {
 	if name == googleBare {
 		return google
@@ -39,11 +39,11 @@ func sameIssuer(name string) string {
 	return name
 }
 
-// decoder takes only the one encoding that a token has, so that no two tokens are
-// the same.
+// decoder accepts a single encoding of each value, so that a token cannot be altered and stay
+// valid.
 var decoder = base64.RawURLEncoding.Strict()
 
-// issuerOf is whose token it says to be, or empty. Nothing in it is believed yet.
+// issuerOf returns the unverified issuer of a token, or "".
 func issuerOf(token string) string {
 	if len(token) > maxToken || strings.Count(token, ".") != 2 {
 		return ""
@@ -63,7 +63,7 @@ func issuerOf(token string) string {
 	return sameIssuer(claimed.Issuer)
 }
 
-// A signed is a token taken apart, with nothing verified.
+// A signed is a parsed token whose signature has not been verified.
 type signed struct {
 	algorithm string
 	// kid names the key; empty means any.
@@ -73,10 +73,10 @@ type signed struct {
 	claims    claims
 }
 
-// parse takes a token apart which may be signed with one of allowed.
+// parse parses a token, which must use one of the allowed algorithms.
 func parse(token string, allowed []string) (*signed, error) {
 	parts := strings.Split(token, ".")
-	if len(token) > maxToken || len(parts) != 3 || strings.ContainsAny(token, "\r\n") { // which decoder skips
+	if len(token) > maxToken || len(parts) != 3 || strings.ContainsAny(token, "\r\n") { // the decoder would ignore newlines
 		return nil, errMalformed
 	}
 	var decoded [3][]byte
@@ -111,8 +111,8 @@ func parse(token string, allowed []string) (*signed, error) {
 	return s, nil
 }
 
-// verify returns the claims of a token that one of the keys has signed. The
-// answer errKey means that another key might have.
+// verify returns the claims of a token that one of the keys has signed. errKey means that a key of
+// a newer set might have signed it.
 func (s *signed) verify(keys []key) (claims, error) {
 	method, result := jwt.GetSigningMethod(s.algorithm), errKey
 	for _, k := range keys {
@@ -129,8 +129,8 @@ func (s *signed) verify(keys []key) (claims, error) {
 	return nil, result
 }
 
-// verify returns the claims of a token with a good signature. Keys are fetched if
-// none is known that could have signed it.
+// verify returns the claims of a token with a valid signature. If no known key fits, it fetches the
+// keys.
 func (p *provider) verify(ctx context.Context, token string) (claims, error) {
 	s, err := parse(token, p.issuer.Algorithms)
 	if err != nil {

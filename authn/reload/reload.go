@@ -1,5 +1,4 @@
-// Package reload keeps what was read from a file up to date with the file:
-// authorities, tokens, passwords.
+// Package reload keeps a value read from a file current: authorities, tokens, passwords.
 //
 //	tokens, err := reload.New(reload.Config[*tokenfile.Authenticator]{
 //		Read:   func() ([]byte, error) { return os.ReadFile(file) },
@@ -9,11 +8,10 @@
 //	chain := authn.Chain{reload.Authenticator(tokens)}
 //	go tokens.Run(ctx)
 //
-// What cannot be read or parsed changes nothing: the last good value stays, and
-// Failed is told each time. There is a value from the start, for New fails
-// without one. The file is compared by its contents, of which only a hash is
-// kept. A file should be replaced by a rename: of one that is written in place,
-// half may be read, until the next time.
+// If the file cannot be read or parsed, the last valid value stays, and Run calls Failed each time.
+// New fails without a first value, so there is always one. The contents are compared by a hash, and
+// only the hash is kept. Replace a file by a rename: a file that is written in place may be read
+// while it is incomplete.
 package reload
 
 import (
@@ -30,32 +28,32 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// Config says what is read. Read and Parse must be set.
+// Config configures a Value. Read and Parse are required.
 type Config[T any] struct {
 	// Read returns the contents of the file.
 	Read func() ([]byte, error)
-	// Parse makes a value of them. Its errors must not quote secrets.
+	// Parse makes a value from the contents. Its errors must not quote secrets.
 	Parse func([]byte) (T, error)
-	// Every is how often Run reads; zero is once a minute, as kube-apiserver does
-	// where nothing tells it of changes.
+	// Every is the interval of Run; zero means one minute, as in kube-apiserver without file
+	// notifications.
 	Every time.Duration
 	// Changed, if set, is called after each change. It must not call Reload.
 	Changed func()
-	// Failed, if set, is told by Run when the file could not be read or parsed and
-	// the value stayed as it was.
+	// Failed, if set, is called by Run when the file could not be read or parsed and the value
+	// stayed the same.
 	Failed func(error)
 }
 
-// Value is what was last read. Its methods may be called by many at a time.
+// Value is the current value of a file. Its methods are safe for concurrent use.
 type Value[T any] struct {
 	config  Config[T]
 	current atomic.Pointer[T]
 
 	mu   sync.Mutex
-	seen [sha256.Size]byte // hash of what current was made of, zero before; guarded by mu
+	seen [sha256.Size]byte // hash of the contents of current, zero before; guarded by mu
 }
 
-// New reads for the first time.
+// New returns a value and reads it for the first time.
 func New[T any](c Config[T]) (*Value[T], error) {
 	switch {
 	case c.Read == nil || c.Parse == nil:
@@ -72,12 +70,11 @@ func New[T any](c Config[T]) (*Value[T], error) {
 	return v, nil
 }
 
-// Current returns the value as of now, and the same one as long as the file does
-// not change.
+// Current returns the current value. It is the same one as long as the file does not change.
 func (v *Value[T]) Current() T { return *v.current.Load() }
 
-// Reload reads at once, for programs that learn of changes themselves. When it
-// fails, the value stays.
+// Reload reads the file now, for programs that are notified of changes. If it fails, the value
+// stays the same.
 func (v *Value[T]) Reload() error {
 	changed, err := v.read()
 	if changed && v.config.Changed != nil {
@@ -86,7 +83,7 @@ func (v *Value[T]) Reload() error {
 	return err
 }
 
-// read reports whether there is another value than before.
+// read reads the file and reports whether the value has changed.
 func (v *Value[T]) read() (changed bool, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -107,7 +104,7 @@ func (v *Value[T]) read() (changed bool, err error) {
 	return true, nil
 }
 
-// Run reads again and again until ctx ends, and then returns nil.
+// Run reads the file at intervals until ctx ends, then returns nil.
 func (v *Value[T]) Run(ctx context.Context) error {
 	ticker := time.NewTicker(v.config.Every)
 	defer ticker.Stop()
@@ -123,7 +120,7 @@ func (v *Value[T]) Run(ctx context.Context) error {
 	}
 }
 
-// Authenticator asks the authenticator that v is at the moment of each request.
+// Authenticator returns an authenticator that uses the current value of v for each request.
 func Authenticator[T authn.Authenticator](v *Value[T]) authn.Authenticator {
 	return authn.Func(func(r *http.Request) (*user.Info, bool, error) { return v.Current().Authenticate(r) })
 }

@@ -1,23 +1,22 @@
-// Package requestheader knows users by the headers that a proxy in front of the
-// server sets, as kube-apiserver does for the servers that it aggregates
+// Package requestheader authenticates users by headers that a front proxy sets, as kube-apiserver
+// does for the servers that it aggregates
 // (https://kubernetes.io/docs/reference/access-authn-authz/authentication/#authenticating-proxy).
 //
 //	proxies, err := requestheader.New(requestheader.Config{Roots: frontProxyCA, AllowedNames: []string{"front-proxy-client"}})
 //	chain := authn.Chain{proxies, certificates, anonymous.Authenticator{}}
 //
-// Headers are believed only on a TLS connection whose client shows a certificate
-// of the given authorities, for client authentication and with one of the given
-// names, judged by the time and the authorities of each request. The authorities
-// must sign proxies and nobody else: whoever has such a certificate can be anybody.
+// Headers are trusted only on a TLS connection whose client certificate is from the given
+// authorities, is for client authentication and has one of the given names. This is checked for
+// every request. The authorities must sign only proxies, because the holder of such a certificate
+// can act as any user.
 //
-// Anyone else's headers are as if they were not there: the request is not mine,
-// and who asks is for the next authenticator to tell. A certificate of the
-// authorities under another name is refused. So is a user said twice: two parts
-// of a system could read two users out of it.
+// On other connections the headers are ignored and the request is not mine, so that the next
+// authenticator decides. A certificate of the authorities with another name is refused. So is a
+// repeated user header, because different parts of a system might read different users.
 //
-// The request is not changed, as for every authenticator. What passes it on must
-// take the headers off: authn.Handler and package apiserver do, with all that begin
-// with X-Remote-; [Authenticator.Strip] does with headers of other names.
+// As with every authenticator, the request is not changed. The server must remove the headers
+// before it passes the request on: authn.Handler and package apiserver remove all headers that
+// begin with X-Remote-, and [Authenticator.Strip] removes headers with other names.
 package requestheader
 
 import (
@@ -34,39 +33,37 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// Config says who is believed, and what is read. One of Roots and CurrentRoots
-// must be set, and AllowedNames or InsecureAnyName.
+// Config configures an Authenticator. One of Roots and CurrentRoots is required, and AllowedNames
+// or InsecureAnyName.
 type Config struct {
 	// Roots are the authorities that sign the certificates of proxies.
 	Roots *x509.CertPool
-	// CurrentRoots returns the authorities as of now; it is called for every
-	// request, and returns the same pool as long as nothing changes. When it
-	// returns nil, nobody is believed.
+	// CurrentRoots returns the current authorities. It is called for every request and must return
+	// the same pool as long as nothing changes. If it returns nil, no proxy is trusted.
 	CurrentRoots func() *x509.CertPool
 	// AllowedNames are the common names of proxies.
 	AllowedNames []string
-	// InsecureAnyName believes everyone who has a certificate of the authorities.
+	// InsecureAnyName trusts every certificate of the authorities, whatever its name.
 	InsecureAnyName bool
 
-	// UserHeaders say the user's name; the first that is there counts. Nil is
-	// X-Remote-User.
+	// UserHeaders contain the user's name; the first one present is used. Nil means X-Remote-User.
 	UserHeaders []string
-	// UIDHeaders say the user's UID. Nil is X-Remote-Uid.
+	// UIDHeaders contain the user's UID. Nil means X-Remote-Uid.
 	UIDHeaders []string
-	// GroupHeaders each say one group. Nil is X-Remote-Group.
+	// GroupHeaders contain one group per header. Nil means X-Remote-Group.
 	GroupHeaders []string
-	// ExtraPrefixes begin the headers that say more; a key follows, in which what
-	// may not stand in a header is written as in URLs. Nil is X-Remote-Extra-.
+	// ExtraPrefixes are the prefixes of headers with extra information. The key follows,
+	// percent-encoded where a header requires it. Nil means X-Remote-Extra-.
 	ExtraPrefixes []string
 }
 
 // Authenticator is an authn.Authenticator.
 type Authenticator struct {
 	config   Config
-	verifier *clientcert.Verifier[string] // of common names
+	verifier *clientcert.Verifier[string] // returns common names
 }
 
-// New checks c.
+// New returns an authenticator.
 func New(c Config) (*Authenticator, error) {
 	if (c.Roots == nil) == (c.CurrentRoots == nil) {
 		return nil, errors.New("requestheader: one of Roots and CurrentRoots must be set")
@@ -98,14 +95,14 @@ func New(c Config) (*Authenticator, error) {
 	return &Authenticator{c, clientcert.New(c.CurrentRoots, commonName)}, nil
 }
 
-// Authenticate verifies that a proxy asks, and reads the user for whom.
+// Authenticate verifies the proxy's certificate and reads the user from the headers.
 func (a *Authenticator) Authenticate(r *http.Request) (*user.Info, bool, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 || !said(r.Header, a.config.UserHeaders) {
-		return nil, false, nil // before a signature is looked at: most requests come from no proxy
+		return nil, false, nil // avoid verification: most requests do not come from a proxy
 	}
 	proxy, err := a.verifier.Verify(r.TLS.PeerCertificates)
 	if err != nil {
-		return nil, false, nil // somebody's own certificate
+		return nil, false, nil // a user's own certificate
 	}
 	if !a.config.InsecureAnyName && !slices.Contains(a.config.AllowedNames, proxy) {
 		return nil, false, fmt.Errorf("front proxy: subject with cn=%s is not in the allowed list", proxy)
@@ -131,7 +128,7 @@ func (a *Authenticator) Authenticate(r *http.Request) (*user.Info, bool, error) 
 
 func commonName(leaf *x509.Certificate) (string, error) { return leaf.Subject.CommonName, nil }
 
-// Strip takes off every header that a would read, whoever sent it.
+// Strip removes all headers that a reads, from any sender.
 func (a *Authenticator) Strip(h http.Header) {
 	for _, names := range [][]string{a.config.UserHeaders, a.config.UIDHeaders, a.config.GroupHeaders} {
 		for _, name := range names {
@@ -147,7 +144,7 @@ func (a *Authenticator) Strip(h http.Header) {
 	}
 }
 
-// said reports whether there is a header of one of names that says anything.
+// said reports whether one of the named headers is present and not empty.
 func said(h http.Header, names []string) bool {
 	for _, name := range names {
 		if slices.ContainsFunc(h[name], func(value string) bool { return value != "" }) {
@@ -157,8 +154,8 @@ func said(h http.Header, names []string) bool {
 	return false
 }
 
-// one returns the value of the first of names that is there, which must be its
-// only one.
+// one returns the value of the first header of names that is present, which must have a single
+// value.
 func one(h http.Header, names []string) (string, error) {
 	for _, name := range names {
 		switch values := h[name]; {

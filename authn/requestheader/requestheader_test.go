@@ -49,8 +49,7 @@ func Example() {
 	// Output: jane [dev ops] true <nil>
 }
 
-// TestWhoIsBelieved: headers count under the authority and its names, and for
-// nobody else.
+// TestWhoIsBelieved: headers count only under the authority and its names.
 func TestWhoIsBelieved(t *testing.T) {
 	front, clients := certtest.New(), certtest.New()
 	a := must(requestheader.New(requestheader.Config{Roots: front.Pool, AllowedNames: []string{"proxy", "other"}}))
@@ -79,8 +78,8 @@ func TestWhoIsBelieved(t *testing.T) {
 	}
 }
 
-// TestForgery: with the usual authenticators behind it, a client is who its own
-// certificate says, or nobody, whatever headers it sends.
+// TestForgery: with the usual authenticators behind it, a client has the name in its own
+// certificate or none, whatever headers it sends.
 func TestForgery(t *testing.T) {
 	front, clients := certtest.New(), certtest.New()
 	chain := authn.Chain{

@@ -9,8 +9,8 @@ import (
 	"github.com/planekit/planekit/authn/serviceaccount"
 )
 
-// A token is for those whom the request asks for, and for nobody else: not even for
-// the API server, and however well the token is known.
+// A token is valid only for the audiences that the request requires: not even for the API server
+// otherwise, whether or not the token is cached.
 func TestAudiencesAskedFor(t *testing.T) {
 	w := newWorld(t)
 	for _, test := range []struct {

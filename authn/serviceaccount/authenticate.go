@@ -17,44 +17,42 @@ import (
 )
 
 const (
-	// leeway is how far clocks may be apart, and for how long a deleted object
-	// still vouches for a token, as in Kubernetes.
+	// leeway is the tolerance for different clocks, and for how long a deleted object remains
+	// valid, as in Kubernetes.
 	leeway = time.Minute
-	// maxToken is more than any token of ours has, in bytes.
+	// maxToken is larger than any service account token, in bytes.
 	maxToken = 16 << 10
-	// maxCached bounds the tokens remembered, at some 2 KiB each.
+	// maxCached bounds the cached tokens, of about 2 KiB each.
 	maxCached = 4096
 )
 
-// An Object is what is known of an object that lives.
+// An Object is the state of an existing object.
 type Object struct {
 	UID string
-	// Deleted is when the object ends or ended, where it has been deleted and is
-	// still there; zero otherwise. Kubernetes calls it metadata.deletionTimestamp.
+	// Deleted is the time of deletion of an object that is being deleted
+	// (metadata.deletionTimestamp); otherwise zero.
 	Deleted time.Time
 }
 
-// A Lookup finds an object by name, and false where there is none. The token asks
-// for the object with the given UID: a local copy that knows another, or none,
-// may be old and should look again where objects are stored. Namespace is empty
-// for nodes. Must be safe for concurrent use.
+// A Lookup returns an object by name, and false if it does not exist. uid is the UID in the token:
+// if a cache has another object or none, it may be stale, and the Lookup should read from the
+// store. The namespace of a node is empty. A Lookup must be safe for concurrent use.
 type Lookup func(ctx context.Context, namespace, name, uid string) (Object, bool, error)
 
-// Config says which tokens are believed. Issuers, Audiences, Keys and Accounts
-// must be set.
+// Config configures an Authenticator. Issuers, Audiences, Keys and Accounts are required.
 type Config struct {
-	// Issuers are in whose name tokens may be signed.
+	// Issuers are the accepted issuers of tokens.
 	Issuers []string
-	// Audiences are who we are; a token must be meant for one of them, unless the
-	// request's context asks for others (see [authn.WithAudiences]).
+	// Audiences are the audiences of this server. A token must be meant for one of them, unless the
+	// request's context requires others (see [authn.WithAudiences]).
 	Audiences []string
-	// Keys are what tokens are verified with.
+	// Keys verify the signatures.
 	Keys *KeySet
-	// Accounts, Pods, Secrets and Nodes find what tokens are bound to. Where one is
+	// Accounts, Pods, Secrets and Nodes look up the objects that tokens are bound to. If one is
 	// nil, tokens bound to such an object are refused.
 	Accounts, Pods, Secrets, Nodes Lookup
-	// Legacy finds the secrets that hold tokens without an end. Where it is nil such
-	// tokens are not mine.
+	// Legacy looks up the secrets that contain tokens without expiry. If it is nil, such tokens are
+	// not mine.
 	Legacy HeldLookup
 }
 
@@ -81,13 +79,13 @@ func New(c Config) (*Authenticator, error) {
 	return &Authenticator{
 		config: c,
 		cache:  newCache(maxCached),
-		// Times are checked here on every use, not once by the parser.
+		// The parser does not check times, because they are checked here on every use.
 		parser: jwt.NewParser(jwt.WithoutClaimsValidation(), jwt.WithStrictDecoding(),
 			jwt.WithValidMethods([]string{"ES256", "ES384", "ES512", "RS256"})),
 	}, nil
 }
 
-// The refusals. What the parser says of a token is not repeated: it might quote it.
+// Reasons to refuse a token. They do not contain errors of the parser, which may quote the token.
 var (
 	errSignature = errors.New("service account token: the signature is not that of a known key")
 	errClaims    = errors.New("service account token: claims are missing")
@@ -136,7 +134,7 @@ func (a *Authenticator) Authenticate(r *http.Request) (*user.Info, bool, error) 
 	return v.user, true, nil
 }
 
-// matched are those of a token's audiences that are asked for, at least one.
+// matched returns the requested audiences that the token has, at least one.
 func (a *Authenticator) matched(ctx context.Context, audiences []string) ([]string, error) {
 	asked, ok := authn.Audiences(ctx)
 	if !ok {
@@ -154,8 +152,8 @@ func (a *Authenticator) matched(ctx context.Context, audiences []string) ([]stri
 	return matched, nil
 }
 
-// verifierOf is what verifies token, by the issuer that it claims, or nil if that
-// is none of ours. Nothing in it is believed yet.
+// verifierOf returns the function that verifies a token of its claimed issuer, or nil if the issuer
+// is not accepted. The claim is unverified.
 func (a *Authenticator) verifierOf(token string) func(string, *keys) (*verified, error) {
 	if len(token) > maxToken || strings.Count(token, ".") != 2 {
 		return nil
@@ -177,8 +175,7 @@ func (a *Authenticator) verifierOf(token string) func(string, *keys) (*verified,
 	return nil
 }
 
-// verify reads a token whose signature is good. For whom it is meant is for the
-// request to say.
+// verify verifies the signature of a token and reads it. The caller checks the audiences.
 func (a *Authenticator) verify(token string, current *keys) (*verified, error) {
 	v := &verified{keys: current}
 	if _, err := a.parser.ParseWithClaims(token, &v.claims, current.forToken); err != nil {
@@ -194,7 +191,7 @@ func (a *Authenticator) verify(token string, current *keys) (*verified, error) {
 	return v, nil
 }
 
-// timely checks that now is within the life of the token.
+// timely checks that the token is valid now.
 func (c *claims) timely(now time.Time) error {
 	if c.ExpiresAt != nil && now.Add(-leeway).After(c.ExpiresAt.Time) {
 		return errExpired
@@ -207,8 +204,8 @@ func (c *claims) timely(now time.Time) error {
 	return nil
 }
 
-// StaleTokenKey is the key under which the use of a token is annotated whose
-// holder should have fetched another.
+// StaleTokenKey is the key of an audit annotation for tokens that their holder should have
+// replaced.
 const StaleTokenKey = "authentication.k8s.io/stale-token"
 
 func (c *claims) warn(ctx context.Context, now time.Time) {
@@ -217,7 +214,7 @@ func (c *claims) warn(ctx context.Context, now time.Time) {
 	}
 }
 
-// bound checks that everything the token is bound to lives.
+// bound checks that all objects that the token is bound to exist.
 func (a *Authenticator) bound(ctx context.Context, k *private, now time.Time) error {
 	if err := alive(ctx, "service account", a.config.Accounts, k.Namespace, &k.Account, now); err != nil {
 		return err
@@ -232,7 +229,7 @@ func (a *Authenticator) bound(ctx context.Context, k *private, now time.Time) er
 			return err
 		}
 	}
-	// The node of a pod is only told: with the node goes the pod, in its time.
+	// The node of a pod is informative: the pod is deleted after its node.
 	if k.Node != nil && k.Pod == nil {
 		return alive(ctx, "node", a.config.Nodes, "", k.Node, now)
 	}

@@ -8,22 +8,22 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// digest stands for a token: tokens themselves are never kept.
+// digest identifies a token. Tokens themselves are never kept.
 type digest [sha256.Size]byte
 
 func digestOf(token string) digest { return sha256.Sum256([]byte(token)) }
 
-// verified is a token whose signature was good. It does not change.
+// verified is an immutable token with a valid signature.
 type verified struct {
-	// keys are those it was verified with; under others it counts for nothing.
+	// keys are the keys that verified it; with other keys the entry is invalid.
 	keys   *keys
 	claims claims
 	user   *user.Info
-	// legacy is the secret that must have the token; empty for those that are bound.
+	// legacy is the name of the secret that must contain the token; empty for bound tokens.
 	legacy string
 }
 
-// cache remembers which tokens were verified, at most limit of them.
+// cache keeps at most limit verified tokens.
 type cache struct {
 	limit int
 
@@ -35,7 +35,7 @@ func newCache(limit int) *cache {
 	return &cache{limit: limit, entries: map[digest]*verified{}}
 }
 
-// get returns what was verified with just these keys, or nil.
+// get returns the entry if it was verified with the current keys, or nil.
 func (c *cache) get(d digest, current *keys) *verified {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -51,7 +51,7 @@ func (c *cache) drop(d digest) {
 	delete(c.entries, d)
 }
 
-// put remembers v, and forgets another for it if there is no room.
+// put adds v, and evicts another entry if the cache is full.
 func (c *cache) put(d digest, v *verified, now time.Time) {
 	c.mu.RLock()
 	known := c.entries[d] == v
@@ -67,7 +67,7 @@ func (c *cache) put(d digest, v *verified, now time.Time) {
 	c.entries[d] = v
 }
 
-// evict forgets a token that is over, if one is found quickly, or else just any.
+// evict removes an expired entry if it finds one quickly, and otherwise any entry.
 func (c *cache) evict(now time.Time, current *keys) {
 	const looks = 16
 	n := 0

@@ -11,15 +11,15 @@ import (
 	"slices"
 )
 
-// The paths by which OpenID Connect clients find the keys.
+// The paths at which OpenID Connect clients find the keys.
 const (
 	ConfigurationPath = "/.well-known/openid-configuration"
 	JWKSPath          = "/openid/v1/jwks"
 )
 
-// Handlers serve, by path, the discovery document of issuer (OpenID Connect
-// Discovery 1.0) and the keys (RFC 7517), so that others than the API server can
-// verify tokens. jwksURI is where those clients reach [JWKSPath].
+// Handlers returns handlers by path for the discovery document of issuer (OpenID Connect Discovery
+// 1.0) and the keys (RFC 7517), so that other servers can verify tokens. jwksURI is the URL at
+// which their clients reach [JWKSPath].
 func Handlers(issuer, jwksURI string, keys *KeySet) map[string]http.Handler {
 	return map[string]http.Handler{
 		ConfigurationPath: document("application/json", func() (any, error) { return configuration(issuer, jwksURI, keys), nil }),
@@ -45,7 +45,7 @@ func document(media string, make func() (any, error)) http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", media)
-		w.Header().Set("Cache-Control", "public, max-age=3600") // as Kubernetes has it
+		w.Header().Set("Cache-Control", "public, max-age=3600") // as in Kubernetes
 		w.Write(data)
 	})
 }

@@ -17,13 +17,12 @@ import (
 // minRSA is the shortest RSA key that RFC 7518 allows, in bits.
 const minRSA = 2048
 
-// A KeySet is the public keys that tokens are verified with. It is safe for
-// concurrent use.
+// A KeySet holds the public keys that verify tokens. It is safe for concurrent use.
 type KeySet struct {
 	current atomic.Pointer[keys]
 }
 
-// keys never change once they are in a set.
+// keys is an immutable list of keys.
 type keys struct{ list []publicKey }
 
 type publicKey struct {
@@ -32,15 +31,15 @@ type publicKey struct {
 	key       crypto.PublicKey
 }
 
-// NewKeySet returns a set of *ecdsa.PublicKey (P-256, P-384, P-521) and
-// *rsa.PublicKey (of 2048 bits and more), of which there must be one at least.
+// NewKeySet returns a set of *ecdsa.PublicKey (P-256, P-384, P-521) and *rsa.PublicKey (at least
+// 2048 bits). It must not be empty.
 func NewKeySet(public ...crypto.PublicKey) (*KeySet, error) {
 	s := &KeySet{}
 	return s, s.Replace(public...)
 }
 
-// Replace makes these the keys of the set. From now on, what was signed with
-// another is refused. On an error the keys stay as they were.
+// Replace replaces the keys of the set. Tokens signed with other keys are refused from now on. On
+// an error the keys stay the same.
 func (s *KeySet) Replace(public ...crypto.PublicKey) error {
 	if len(public) == 0 {
 		return errors.New("service account keys: none given")
@@ -66,7 +65,7 @@ func newPublicKey(public crypto.PublicKey) (publicKey, error) {
 	return publicKey{id: id, algorithm: algorithm, key: public}, err
 }
 
-// KeyID is the ID that Kubernetes gives a key: the hash of its encoding.
+// KeyID returns the ID that Kubernetes gives a key, the hash of its encoding.
 func KeyID(public crypto.PublicKey) (string, error) {
 	der, err := x509.MarshalPKIXPublicKey(public)
 	if err != nil {
@@ -76,7 +75,7 @@ func KeyID(public crypto.PublicKey) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(sum[:]), nil
 }
 
-// algorithmOf is the one algorithm that a key is used with.
+// algorithmOf returns the only algorithm that is used with the key.
 func algorithmOf(public crypto.PublicKey) (string, error) {
 	switch k := public.(type) {
 	case *ecdsa.PublicKey:
@@ -98,9 +97,8 @@ func algorithmOf(public crypto.PublicKey) (string, error) {
 	return "", fmt.Errorf("a %T is not supported", public)
 }
 
-// forToken returns the keys that t may have been signed with: the one it names,
-// or any where it names none, if the algorithm is that of the key. What a header
-// declares critical (RFC 7515, section 4.1.11) is not understood here.
+// forToken returns the keys that may have signed t: the one that it names, or any key, if the
+// algorithm fits. Critical header parameters (RFC 7515, section 4.1.11) are not supported.
 func (k *keys) forToken(t *jwt.Token) (any, error) {
 	id, named := t.Header["kid"]
 	if _, critical := t.Header["crit"]; critical {

@@ -10,26 +10,26 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// LegacyIssuer is in whose name tokens are signed that are kept in secrets.
+// LegacyIssuer is the issuer of tokens that are kept in secrets.
 const LegacyIssuer = "kubernetes/serviceaccount"
 
-// A Held is what is known of a secret that lives and holds a token.
+// A Held is the state of an existing secret that contains a token.
 type Held struct {
-	// Token is what the secret holds now. It is compared, and never kept.
+	// Token is the token in the secret. It is compared and never kept.
 	Token []byte
-	// Deleted tells that the secret has been deleted and is still there.
+	// Deleted means that the secret is being deleted.
 	Deleted bool
-	// Invalid tells that the token is not to be used any more, which Kubernetes says
-	// with the label kubernetes.io/legacy-token-invalid-since.
+	// Invalid means that the token must not be used any more. Kubernetes marks it with the label
+	// kubernetes.io/legacy-token-invalid-since.
 	Invalid bool
 }
 
-// A HeldLookup finds the secret that holds a token, and false where there is none.
-// A local copy that has none, or one without a token, may be old and should look
-// again where secrets are stored. Must be safe for concurrent use.
+// A HeldLookup returns the secret that contains a token, and false if it does not exist. If a cache
+// has no secret, or one without a token, it may be stale, and the HeldLookup should read from the
+// store. It must be safe for concurrent use.
 type HeldLookup func(ctx context.Context, namespace, name string) (Held, bool, error)
 
-// legacyClaims are the payload of a token that is kept in a secret.
+// legacyClaims is the payload of a token that is kept in a secret.
 type legacyClaims struct {
 	jwt.RegisteredClaims
 	Namespace  string `json:"kubernetes.io/serviceaccount/namespace"`
@@ -38,9 +38,8 @@ type legacyClaims struct {
 	AccountUID string `json:"kubernetes.io/serviceaccount/service-account.uid"`
 }
 
-// SignLegacy returns a token for the account that holds as long as the secret has
-// it and the account lives. It has no end of its own, and is meant for the API
-// server alone.
+// SignLegacy returns a token for the account that is valid while the secret contains it and the
+// account exists. It does not expire and is meant only for the API server.
 func (s *Signer) SignLegacy(namespace string, account Ref, secret string) (string, error) {
 	if namespace == "" || account.Name == "" || account.UID == "" || secret == "" {
 		return "", errors.New("sign service account token: the account or the secret is not whole")
@@ -51,7 +50,7 @@ func (s *Signer) SignLegacy(namespace string, account Ref, secret string) (strin
 	})
 }
 
-// verifyLegacy reads a token that is kept in a secret, whose signature is good.
+// verifyLegacy verifies the signature of a token that is kept in a secret, and reads it.
 func (a *Authenticator) verifyLegacy(token string, current *keys) (*verified, error) {
 	var c legacyClaims
 	if _, err := a.parser.ParseWithClaims(token, &c, current.forToken); err != nil {
@@ -63,14 +62,14 @@ func (a *Authenticator) verifyLegacy(token string, current *keys) (*verified, er
 	}
 	v := &verified{keys: current, legacy: c.SecretName}
 	v.claims.RegisteredClaims = c.RegisteredClaims
-	v.claims.ID = "" // nothing is told of it
+	v.claims.ID = "" // it is not reported
 	v.claims.Audience = a.config.Audiences
 	v.claims.Kubernetes = private{Namespace: c.Namespace, Account: Ref{Name: c.Account, UID: c.AccountUID}}
 	v.user = v.claims.info()
 	return v, nil
 }
 
-// held checks that the secret has the token, and that the account lives.
+// held checks that the secret contains the token and that the account exists.
 func (a *Authenticator) held(ctx context.Context, v *verified, token string, now time.Time) error {
 	k := &v.claims.Kubernetes
 	secret, found, err := a.config.Legacy(ctx, k.Namespace, v.legacy)

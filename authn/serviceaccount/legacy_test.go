@@ -84,7 +84,7 @@ func TestLegacy(t *testing.T) {
 	}
 }
 
-// A legacy token is for the API server, and is nobody's where none are believed.
+// A legacy token is for the API server, and not mine without Config.Legacy.
 func TestLegacyFor(t *testing.T) {
 	h := newHolding(t)
 	token := h.signLegacy(t)

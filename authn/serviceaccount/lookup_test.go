@@ -9,8 +9,8 @@ import (
 	"github.com/planekit/planekit/authn/serviceaccount"
 )
 
-// TestLookupFailureIsNoRefusal: that something could not be looked up says nothing
-// against the token, and is told apart from what does.
+// TestLookupFailureIsNoRefusal: a failed lookup does not count against the token and is
+// distinguished from a refusal.
 func TestLookupFailureIsNoRefusal(t *testing.T) {
 	w := newWorld(t)
 	down := errors.New("storage is down")

@@ -1,5 +1,5 @@
-// Package serviceaccount signs and verifies the tokens by which programs in pods
-// say who they are: Kubernetes' bound service account tokens
+// Package serviceaccount signs and verifies the tokens with which programs in pods authenticate:
+// Kubernetes' bound service account tokens
 // (https://kubernetes.io/docs/concepts/security/service-accounts/#bound-service-account-tokens).
 //
 //	signer, err := serviceaccount.NewSigner("https://kubernetes.default.svc", key)
@@ -12,28 +12,24 @@
 //	})
 //	chain := authn.Chain{certificates, accounts}
 //
-// A token is a JSON Web Token (RFC 7519) with Kubernetes' claims. It ends at its
-// time, and before that as soon as what it is bound to is gone: the account, and
-// the pod, secret or node it was made for. Existence is asked on every request;
-// only the signature, which is dear, is remembered, by the hash of the token. So a
-// token is refused from the moment that the [Lookup] knows of the deletion.
+// A token is a JSON Web Token (RFC 7519) with Kubernetes' claims. It ends at its expiry, or earlier
+// when an object that it is bound to is deleted: the account, and its pod, secret or node. Objects
+// are looked up for every request. Only the result of the expensive signature check is cached, by
+// the hash of the token. So a token is refused as soon as the [Lookup] sees the deletion.
 //
-// A bearer token which is not a JSON Web Token, or is another issuer's, is not
-// mine. One of ours that does not hold is refused, with a reason in the error and
-// never a piece of the token. Only ES256, ES384, ES512 and RS256 are accepted, each
-// for keys of its own kind. Keys are told apart by the ID that Kubernetes derives
-// from them; to rotate, verify with both keys, sign with the new one, and drop the
-// old one when its last token has ended.
+// A bearer token that is not a JSON Web Token, or is from another issuer, is not mine. An invalid
+// token of an accepted issuer is refused; the error contains a reason and never a part of the
+// token. Only ES256, ES384, ES512 and RS256 are accepted, each for keys of its own kind. Keys are
+// identified by the ID that Kubernetes derives from them. To rotate, verify with both keys, sign
+// with the new one, and remove the old one when its last token has expired.
 //
-// A token must be meant for one of the configured audiences, or of those that the
-// request's context asks for; those it is meant for are reported
-// ([authn.ReportMatched]).
+// A token must be meant for one of the configured audiences, or of those that the request's context
+// requires. The matching audiences are reported with [authn.ReportMatched].
 //
-// [Handlers] publishes the keys, so that others can verify tokens themselves.
+// [Handlers] publishes the keys, so that other servers can verify tokens.
 //
-// Legacy tokens, which are kept in secrets and have no end, are believed where
-// [Config].Legacy is set: as long as the secret has the very token. When they were
-// last used is not noted.
+// Legacy tokens, which are kept in secrets and do not expire, are accepted if [Config].Legacy is
+// set, as long as the secret contains the same token. Their last use is not recorded.
 package serviceaccount
 
 import (
@@ -43,32 +39,31 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// A Ref names an object, and tells it from others that bore the name before.
+// A Ref identifies an object by name and UID.
 type Ref struct {
 	Name string `json:"name"`
 	UID  string `json:"uid"`
 }
 
-// A Grant is what a token says.
+// A Grant describes a token.
 type Grant struct {
-	// Namespace and Account are whose token it is. All must be set.
+	// Namespace and Account identify the service account. All three fields are required.
 	Namespace string
 	Account   Ref
-	// Pod, Secret and Node bind the token to objects; each may be nil. Beside a
-	// pod, the node says where it runs and binds to nothing.
+	// Pod, Secret and Node bind the token to objects; each may be nil. Together with a pod, the
+	// node is informative and does not bind.
 	Pod, Secret, Node *Ref
-	// Audiences are for whom the token is; at least one.
+	// Audiences are the audiences of the token; at least one.
 	Audiences []string
-	// Life is how long the token holds, in whole seconds.
+	// Life is how long the token is valid, in whole seconds.
 	Life time.Duration
-	// WarnAfter, when not zero, is when the holder should have fetched another.
+	// WarnAfter, if not zero, is the time after which the holder should have replaced the token.
 	WarnAfter time.Duration
-	// ID is the name of the token itself (its claim jti), which no other has. Empty
-	// means a random one.
+	// ID is the unique ID of the token (its claim jti). Empty means a random one.
 	ID string
 }
 
-// The keys of user.Info.Extra by which Kubernetes tells what a token is bound to.
+// The keys of user.Info.Extra under which Kubernetes reports the objects that a token is bound to.
 const (
 	PodNameKey      = "authentication.kubernetes.io/pod-name"
 	PodUIDKey       = "authentication.kubernetes.io/pod-uid"
@@ -77,14 +72,13 @@ const (
 	CredentialIDKey = "authentication.kubernetes.io/credential-id"
 )
 
-// IssuedCredentialIDKey is the key by which an audit tells which token was given
-// out. It is no key of Extra.
+// IssuedCredentialIDKey is the audit annotation for an issued token. It is not a key of Extra.
 const IssuedCredentialIDKey = "authentication.kubernetes.io/issued-credential-id"
 
-// CredentialID is how Kubernetes tells a token by its ID.
+// CredentialID returns the form in which Kubernetes reports the ID of a token.
 func CredentialID(id string) string { return "JTI=" + id }
 
-// claims are the payload of a token.
+// claims is the payload of a token.
 type claims struct {
 	jwt.RegisteredClaims
 	Kubernetes private `json:"kubernetes.io"`
@@ -99,12 +93,12 @@ type private struct {
 	WarnAfter *jwt.NumericDate `json:"warnafter,omitempty"`
 }
 
-// Username is the user name of a service account.
+// Username returns the user name of a service account.
 func Username(namespace, name string) string {
 	return user.ServiceAccountPrefix + namespace + ":" + name
 }
 
-// info is the user that a token with these claims stands for.
+// info returns the user of a token with these claims.
 func (c *claims) info() *user.Info {
 	k := &c.Kubernetes
 	u := &user.Info{

@@ -13,7 +13,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// A Signer makes tokens. It is safe for concurrent use.
+// A Signer signs tokens. It is safe for concurrent use.
 type Signer struct {
 	issuer string
 	id     string
@@ -21,8 +21,8 @@ type Signer struct {
 	key    crypto.Signer
 }
 
-// NewSigner returns a signer with an *ecdsa.PrivateKey or an *rsa.PrivateKey, in
-// the name of issuer, which should be an https URL.
+// NewSigner returns a signer for issuer, which should be an https URL. key must be an
+// *ecdsa.PrivateKey or an *rsa.PrivateKey.
 func NewSigner(issuer string, key crypto.Signer) (*Signer, error) {
 	switch key.(type) {
 	case *ecdsa.PrivateKey, *rsa.PrivateKey:
@@ -39,7 +39,7 @@ func NewSigner(issuer string, key crypto.Signer) (*Signer, error) {
 	return &Signer{issuer: issuer, id: public.id, method: jwt.GetSigningMethod(public.algorithm), key: key}, nil
 }
 
-// Sign returns a token that says g from now on.
+// Sign returns a token for g that is valid from now on.
 func (s *Signer) Sign(g Grant) (string, error) {
 	switch {
 	case g.Namespace == "" || g.Account.Name == "" || g.Account.UID == "":
@@ -71,7 +71,7 @@ func (s *Signer) Sign(g Grant) (string, error) {
 func (s *Signer) signed(c jwt.Claims) (string, error) {
 	token := jwt.NewWithClaims(s.method, c)
 	token.Header["kid"] = s.id
-	delete(token.Header, "typ") // as Kubernetes has it
+	delete(token.Header, "typ") // as in Kubernetes
 	signed, err := token.SignedString(s.key)
 	if err != nil {
 		return "", fmt.Errorf("sign service account token: %w", err)

@@ -9,8 +9,8 @@ import (
 	"github.com/planekit/planekit/authn"
 )
 
-// TestStaleTokens: who uses a token after another should have been fetched is
-// annotated, each time, also when the token is known already.
+// TestStaleTokens: the use of a token that should have been replaced is annotated each time, also
+// for a cached token.
 func TestStaleTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

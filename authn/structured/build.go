@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// maxIssuers is kube-apiserver's figure.
+// maxIssuers is kube-apiserver's limit.
 const maxIssuers = 64
 
-// build makes of a configuration Settings, or says what is wrong with it.
+// build makes Settings from a configuration, or returns its errors.
 func (c *compiler) build(in *configuration, disallowed []string) (Settings, field.ErrorList) {
 	var out Settings
 	root := field.NewPath("jwt")
@@ -45,7 +45,7 @@ func (c *compiler) build(in *configuration, disallowed []string) (Settings, fiel
 	return out, problems
 }
 
-// once refuses what seen has, and adds it.
+// once adds value to seen, and returns an error if it was there.
 func once(seen map[string]bool, at *field.Path, value string) field.ErrorList {
 	if seen[value] {
 		return field.ErrorList{field.Duplicate(at, value)}
@@ -54,12 +54,12 @@ func once(seen map[string]bool, at *field.Path, value string) field.ErrorList {
 	return nil
 }
 
-// issuer makes one issuer.
+// issuer builds one issuer.
 func (c *compiler) issuer(j *jwt, at *field.Path, disallowed []string) (oidc.Issuer, field.ErrorList) {
 	problems := j.Issuer.check(at.Child("issuer"), disallowed)
 	out := oidc.Issuer{
 		URL: j.Issuer.URL, DiscoveryURL: j.Issuer.DiscoveryURL, ClientIDs: j.Issuer.Audiences,
-		// kube-apiserver takes them all where a file and not a flag says whom to believe.
+		// With a configuration file, kube-apiserver accepts all algorithms.
 		Algorithms: oidc.Algorithms(),
 	}
 	if text := j.Issuer.CertificateAuthority; text != "" {
@@ -101,7 +101,7 @@ func checkURL(text string, at *field.Path, disallowed []string) (problems field.
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		// Neither the URL nor the error, which quotes it: there may be a password in it.
+		// Quote neither the URL nor the error, which contains it: it may contain a password.
 		return append(problems, field.Invalid(at, "<omitted>", "the URL cannot be read"))
 	}
 	shown := u.Redacted()

@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// The variables of expressions: what a token says, and whom it makes of that.
+// The variables of expressions: the token's claims and the resulting user.
 const claimsName, userName = "claims", "user"
 
-// compiler compiles expressions with either variable.
+// compiler compiles expressions over either variable.
 type compiler struct{ claims, user *cel.Env }
 
 func newCompiler() (*compiler, error) {
@@ -29,19 +29,19 @@ func newCompiler() (*compiler, error) {
 	return &compiler{claims, user}, nil
 }
 
-// expression is one that has been compiled.
+// expression is a compiled expression.
 type expression struct {
 	source  string
 	ast     *cel.Ast
 	program cel.Program
 }
 
-// value compiles an expression of claims whose type is seen when it is evaluated.
+// value compiles an expression over claims, whose type is checked when it is evaluated.
 func (c *compiler) value(text string, at *field.Path) (*expression, field.ErrorList) {
 	return compile(c.claims, text, at)
 }
 
-// rule compiles an expression that is true or false.
+// rule compiles an expression of type bool.
 func (c *compiler) rule(env *cel.Env, text, message string, at *field.Path) (rule, field.ErrorList) {
 	e, wrong := compile(env, text, at)
 	if e != nil && !e.ast.OutputType().IsExactType(cel.BoolType) {
@@ -62,8 +62,7 @@ func compile(env *cel.Env, text string, at *field.Path) (*expression, field.Erro
 	return &expression{text, checked, program}, nil
 }
 
-// selects reports whether the expression looks at a claim as claims.name or
-// claims.?name.
+// selects reports whether the expression selects a claim as claims.name or claims.?name.
 func (e *expression) selects(name string) bool {
 	found := ast.MatchDescendants(ast.NavigateAST(e.ast.NativeRep()), func(at ast.NavigableExpr) bool {
 		switch at.Kind() {

@@ -17,31 +17,29 @@ import (
 )
 
 const (
-	// usualEvery is how often kube-apiserver looks at the file.
+	// usualEvery is the interval at which kube-apiserver reads the file.
 	usualEvery = time.Minute
-	// readyTimeout is how long the issuers of another configuration may take to be
-	// found before the old one stays; kube-apiserver's figure.
+	// readyTimeout is how long the issuers of a new configuration may take to provide their keys
+	// before the old one stays. It is kube-apiserver's value.
 	readyTimeout = time.Minute
 )
 
-// Config says which configuration is followed. Read must be set.
+// Config configures an Authenticator. Read is required.
 type Config struct {
-	// Read returns the configuration, mostly a file's contents.
+	// Read returns the configuration, usually from a file.
 	Read func() ([]byte, error)
-	// Disallowed are issuers that it must not have, see [Parse].
+	// Disallowed are issuers that the configuration must not contain; see [Parse].
 	Disallowed []string
-	// Every is how often Run reads; zero is once a minute.
+	// Every is the interval at which Run reads; zero means one minute.
 	Every time.Duration
-	// Transport, if not nil, is how issuers are reached, in place of TLS with the
-	// authorities of the configuration.
+	// Transport, if not nil, replaces TLS connections with the authorities of the configuration.
 	Transport http.RoundTripper
-	// Log is told of configurations that cannot be used and issuers that cannot be
-	// reached. Zero is silent.
+	// Log receives invalid configurations and failures to reach an issuer. The zero Logger discards
+	// them.
 	Log logr.Logger
 }
 
-// Authenticator believes the issuers of a configuration as it is now. It is an
-// authn.Authenticator.
+// Authenticator trusts the issuers of the current configuration. It is an authn.Authenticator.
 type Authenticator struct {
 	config    Config
 	anonymous *Anonymous
@@ -49,15 +47,15 @@ type Authenticator struct {
 	ran       atomic.Bool
 }
 
-// A generation is what one state of the configuration has made.
+// A generation is the state for one version of the configuration.
 type generation struct {
 	data []byte
-	// people is nil where no issuer is believed.
+	// people is nil if there are no issuers.
 	people *oidc.Authenticator
 }
 
-// New reads the configuration for the first time. Tokens are refused until Run has
-// found the keys of their issuers.
+// New reads the configuration for the first time. Tokens are refused until Run has fetched the keys
+// of their issuers.
 func New(c Config) (*Authenticator, error) {
 	switch {
 	case c.Read == nil:
@@ -82,11 +80,11 @@ func New(c Config) (*Authenticator, error) {
 	return a, err
 }
 
-// Anonymous is what the configuration says of requests without credentials, and
-// nil if it says nothing. It stays as it was at first, as in kube-apiserver.
+// Anonymous returns the settings for requests without credentials, or nil if the configuration has
+// none. They do not follow changes, as in kube-apiserver.
 func (a *Authenticator) Anonymous() *Anonymous { return a.anonymous }
 
-// Authenticate asks the issuers of the configuration as it is now.
+// Authenticate asks the issuers of the current configuration.
 func (a *Authenticator) Authenticate(r *http.Request) (*user.Info, bool, error) {
 	if people := a.current.Load().people; people != nil {
 		return people.Authenticate(r)
@@ -94,7 +92,7 @@ func (a *Authenticator) Authenticate(r *http.Request) (*user.Info, bool, error) 
 	return nil, false, nil
 }
 
-// make does not start anything.
+// make builds a generation without starting it.
 func (a *Authenticator) make(data []byte, s Settings) (*generation, error) {
 	g := &generation{data: data}
 	if len(s.Issuers) == 0 {
@@ -110,7 +108,7 @@ func (a *Authenticator) make(data []byte, s Settings) (*generation, error) {
 	return g, err
 }
 
-// start finds and keeps the keys of the issuers until stop, which waits.
+// start fetches the keys of the issuers and keeps them current until stop is called, which waits.
 func (g *generation) start(ctx context.Context) (ready <-chan struct{}, stop func()) {
 	if g.people == nil {
 		none := make(chan struct{})
@@ -121,7 +119,7 @@ func (g *generation) start(ctx context.Context) (ready <-chan struct{}, stop fun
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		g.people.Run(ctx) // which fails only where it ran before
+		g.people.Run(ctx) // fails only if it has run before
 	}()
 	return g.people.Ready(), func() {
 		cancel()
@@ -129,11 +127,10 @@ func (g *generation) start(ctx context.Context) (ready <-chan struct{}, stop fun
 	}
 }
 
-// Run keeps the keys of the issuers, and follows the configuration, until ctx ends.
-// Another configuration takes the place of the old one when all its issuers have
-// been found; one that cannot be used, or whose issuers do not answer in a minute,
-// is logged and changes nothing, and the next look tries again. Run may be called
-// once.
+// Run keeps the keys of the issuers current and follows the configuration until ctx ends. A new
+// configuration replaces the old one when all its issuers have provided their keys. One that is
+// invalid, or whose issuers do not answer within a minute, is logged and not used, and Run tries
+// again at the next interval. Run may be called once.
 func (a *Authenticator) Run(ctx context.Context) error {
 	if a.ran.Swap(true) {
 		return errors.New("structured authentication: Run was called before")
@@ -171,7 +168,7 @@ func (a *Authenticator) Run(ctx context.Context) error {
 	}
 }
 
-// read returns nil where the configuration is as it was.
+// read returns a new generation, or nil if the configuration has not changed.
 func (a *Authenticator) read() (*generation, error) {
 	data, err := a.config.Read()
 	if err != nil {

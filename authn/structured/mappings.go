@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// claimRules puts rules about single claims into out, and expressions into r.
+// claimRules adds rules about single claims to out, and expressions to r.
 func (c *compiler) claimRules(rules []claimRule, at *field.Path, out *oidc.Issuer, r *refinement) (problems field.ErrorList) {
 	claims, expressions := map[string]bool{}, map[string]bool{}
 	for i, rule := range rules {
@@ -43,7 +43,7 @@ func (c *compiler) claimRules(rules []claimRule, at *field.Path, out *oidc.Issue
 	return problems
 }
 
-// userRules puts expressions into r.
+// userRules adds expressions to r.
 func (c *compiler) userRules(rules []userRule, at *field.Path, r *refinement) (problems field.ErrorList) {
 	seen := map[string]bool{}
 	for i, rule := range rules {
@@ -63,8 +63,8 @@ func (c *compiler) userRules(rules []userRule, at *field.Path, r *refinement) (p
 	return problems
 }
 
-// mappings puts mappings of single claims into out, and expressions into r. Rules
-// about claims must be in r already.
+// mappings adds mappings of single claims to out, and expressions to r. r must contain the rules
+// about claims already.
 func (c *compiler) mappings(m *claimMappings, at *field.Path, out *oidc.Issuer, r *refinement) (problems field.ErrorList) {
 	var wrong field.ErrorList
 	if r.username, wrong = c.prefixed(&m.Username, at.Child("username"), true); len(wrong) == 0 && r.username == nil {
@@ -139,7 +139,7 @@ func (c *compiler) extras(mappings []extraMapping, at *field.Path, r *refinement
 	return problems
 }
 
-// ofKubernetes reports keys that Kubernetes has kept for itself.
+// ofKubernetes reports whether a key is reserved for Kubernetes.
 func ofKubernetes(key string) bool {
 	domain, _, qualified := strings.Cut(key, "/")
 	return qualified && (strings.HasSuffix("."+domain, ".kubernetes.io") || strings.HasSuffix("."+domain, ".k8s.io"))

@@ -14,8 +14,7 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// refinement is what the expressions of an issuer make of a user, nil where there
-// is none.
+// refinement holds the expressions of an issuer that define a user; each may be nil.
 type refinement struct {
 	username, groups, uid *expression
 	extra                 []extra
@@ -32,8 +31,8 @@ type rule struct {
 	message string
 }
 
-// verifiesEmail reports whether any expression but that of groups looks whether an
-// address has been verified.
+// verifiesEmail reports whether any expression except that of groups reads whether an e-mail
+// address is verified.
 func (r *refinement) verifiesEmail() bool {
 	const claim = "email_verified"
 	for _, rule := range r.claimRules {
@@ -49,7 +48,7 @@ func (r *refinement) verifiesEmail() bool {
 	return r.username != nil && r.username.selects(claim)
 }
 
-// refine completes and checks u, made of the claims of a token that holds.
+// refine completes and checks u, the user of a valid token.
 func (r *refinement) refine(ctx context.Context, claims map[string]json.RawMessage, u *user.Info) error {
 	said := map[string]any{claimsName: newClaims(claims)}
 	if r.username != nil {
@@ -98,7 +97,7 @@ func (r *refinement) refine(ctx context.Context, claims map[string]json.RawMessa
 	return nil
 }
 
-// evaluate does not repeat what CEL says of a failure: it may quote the token.
+// evaluate evaluates e. Its errors do not contain those of CEL, which may quote the token.
 func (e *expression) evaluate(ctx context.Context, variables map[string]any) (ref.Val, error) {
 	v, _, err := e.program.ContextEval(ctx, variables)
 	if err != nil {
@@ -107,7 +106,7 @@ func (e *expression) evaluate(ctx context.Context, variables map[string]any) (re
 	return v, nil
 }
 
-// harmless is the kind of an error of CEL without its values.
+// harmless returns the kind of an error of CEL without its values.
 func harmless(err error) string {
 	text := err.Error()
 	for _, kind := range []string{"no such key", "no such overload", "operation cancelled: actual cost limit exceeded", "operation interrupted"} {
@@ -135,7 +134,8 @@ func (e *expression) text(ctx context.Context, variables map[string]any) (string
 	return string(text), nil
 }
 
-// texts is a text or a list of texts; those that are empty are none.
+// texts returns the strings of an expression whose value is a string or a list of strings, without
+// empty ones.
 func (e *expression) texts(ctx context.Context, variables map[string]any) ([]string, error) {
 	v, err := e.evaluate(ctx, variables)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package structured reads kube-apiserver's structured authentication
-// configuration: several OpenID Connect issuers, with users made of claims by
-// expressions in CEL, and for which paths nobody needs credentials
+// Package structured reads kube-apiserver's structured authentication configuration: several OpenID
+// Connect issuers, CEL expressions that map claims to users, and the paths that need no credentials
 // (https://kubernetes.io/docs/reference/access-authn-authz/authentication/#using-authentication-configuration).
 //
 //	people, err := structured.New(structured.Config{
@@ -13,22 +12,19 @@
 //		chain = append(chain, anonymous.Authenticator{Paths: a.Paths})
 //	}
 //
-// [Parse] alone has the issuers for an authenticator of package oidc that does not
-// follow a file.
+// [Parse] returns the issuers of a configuration for package oidc without following a file.
 //
-// A configuration is read strictly: a field that is not known, or is there twice,
-// is an error, and so is everything that kube-apiserver refuses, in its words and
-// with the path of the field. Expressions are compiled here and cost no more than
-// kube-apiserver lets them. What a token says is never in an error, but for
-// messages of rules, which are the configuration's own.
+// A configuration is read strictly: unknown and repeated fields are errors, and so is everything
+// that kube-apiserver refuses, with the same messages and field paths. Expressions are compiled
+// here and have kube-apiserver's cost limits. Errors never contain a part of the token, except in
+// the messages of rules, which the configuration defines.
 //
-// Users are those that kube-apiserver makes, but that, as in package oidc, a claim
-// that is mapped by its name must not be null, nor a name empty. A list that a
-// function of CEL returns, as split does, counts as one, which kube-apiserver
-// forgets.
+// Users are the same as in kube-apiserver, with two exceptions. As in package oidc, a claim that is
+// mapped by its name must not be null, and a name must not be empty. A list returned by a CEL
+// function, such as split, counts as a list, which kube-apiserver ignores.
 //
-// It is apart from package oidc so that only those who want expressions link CEL.
-// Egress selectors are refused: there is nothing to select.
+// This package is separate from package oidc so that only programs that use expressions link CEL.
+// Egress selectors are refused, because they are not supported.
 package structured
 
 import (
@@ -42,30 +38,28 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Settings are what a configuration says.
+// Settings is the result of reading a configuration.
 type Settings struct {
-	// Issuers are whose tokens are believed; there may be none. They are for
-	// oidc.New, as they are.
+	// Issuers are the trusted issuers, for oidc.New; there may be none.
 	Issuers []oidc.Issuer
-	// Anonymous is nil where the configuration says nothing of it.
+	// Anonymous is nil if the configuration does not contain it.
 	Anonymous *Anonymous
 }
 
-// Anonymous says which requests need no credentials.
+// Anonymous defines which requests need no credentials.
 type Anonymous struct {
 	Enabled bool
-	// Paths, when not empty, are the only ones.
+	// Paths, if not empty, are the only such paths.
 	Paths []string
 }
 
 const group = "apiserver.config.k8s.io/"
 
-// versions have the same fields.
+// versions lists the API versions, which have the same fields.
 var versions = []string{group + "v1", group + "v1beta1", group + "v1alpha1"}
 
-// Parse reads an AuthenticationConfiguration, as YAML or JSON. No issuer may be
-// one of disallowed: those are believed in another way, as that of service
-// accounts.
+// Parse reads an AuthenticationConfiguration in YAML or JSON. It must not contain the issuers in
+// disallowed, such as that of service accounts, which are trusted in another way.
 func Parse(data []byte, disallowed ...string) (Settings, error) {
 	c, err := decode(data)
 	if err != nil {

@@ -1,6 +1,6 @@
 package structured
 
-// configuration is an AuthenticationConfiguration as it is written
+// configuration is an AuthenticationConfiguration
 // (https://kubernetes.io/docs/reference/config-api/apiserver-config.v1/).
 type configuration struct {
 	APIVersion string            `json:"apiVersion"`

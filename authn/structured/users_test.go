@@ -32,8 +32,8 @@ func read(text string) func() ([]byte, error) {
 	return func() ([]byte, error) { return []byte(text), nil }
 }
 
-// who is what an authenticator says to a token: name, UID, groups and extra, or an
-// error, which must have no piece of it.
+// who returns the answer of an authenticator for a token: name, UID, groups and extra, or an error,
+// which must not contain a part of the token.
 func who(t testing.TB, a *structured.Authenticator, token string) string {
 	t.Helper()
 	u, known, err := a.Authenticate(bearing(token))

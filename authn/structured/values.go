@@ -13,7 +13,7 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// newClaims is claims as expressions see them. Numbers are doubles.
+// newClaims returns the value of claims in expressions. Numbers are doubles.
 func newClaims(claims map[string]json.RawMessage) ref.Val {
 	values := make(map[string]any, len(claims))
 	for name, raw := range claims {
@@ -36,22 +36,21 @@ func newUser(u *user.Info) ref.Val {
 	return newObject("kubernetes.UserInfo", map[string]any{"username": u.Name, "uid": u.UID, "groups": groups, "extra": extra})
 }
 
-// object is a variable. Of what maps can do it can, as in kube-apiserver, neither
-// be asked for its size nor by in.
+// object is a variable. It is a map without size and the operator in, as in kube-apiserver.
 type object struct {
 	fields
 	of *types.Type
 }
 
 func newObject(name string, values map[string]any) ref.Val {
-	all := types.DefaultTypeAdapter.NativeToValue(values).(traits.Mapper) // what a map is made into
+	all := types.DefaultTypeAdapter.NativeToValue(values).(traits.Mapper) // the type of maps in CEL
 	return object{fields{all}, cel.ObjectType(name, traits.IndexerType|traits.FieldTesterType|traits.IterableType)}
 }
 
 func (o object) Type() ref.Type { return o.of }
 
-// escaped lets v, and what is in it, be asked for fields whose names are no names
-// of CEL: claims.foo__dot__bar is the claim foo.bar
+// escaped makes the fields of v, at any depth, accessible under escaped names where their names are
+// not CEL identifiers: claims.foo__dot__bar is the claim foo.bar
 // (https://kubernetes.io/docs/reference/using-api/cel/#escaping).
 func escaped(v ref.Val) ref.Val {
 	switch v := v.(type) {
@@ -100,7 +99,7 @@ type iterator struct{ traits.Iterator }
 
 func (i iterator) Next() ref.Val { return escaped(i.Iterator.Next()) }
 
-// reserved words of CEL are written between underscores.
+// reserved lists words of CEL that are escaped with underscores.
 var reserved = []string{
 	"true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let",
 	"loop", "package", "namespace", "return", "var", "void", "while",
@@ -111,7 +110,7 @@ var (
 	symbols   = map[string]string{"__underscores__": "__", "__dot__": ".", "__dash__": "-", "__slash__": "/"}
 )
 
-// unescape returns what a name stands for, and false if that is itself.
+// unescape returns the name that an escaped name stands for, and false if it is not escaped.
 func unescape(name string) (string, bool) {
 	if !strings.Contains(name, "__") {
 		return "", false

@@ -12,8 +12,8 @@ import (
 	"github.com/planekit/planekit/authn/internal/keyed"
 )
 
-// flight is one question that many may wait for. Its goroutine ends with the
-// answer; nobody waiting, or time being up, ends its context.
+// flight is one call of the authenticator that several callers may wait for. Its goroutine ends
+// with the answer. Its context ends when no caller waits any more, or after the timeout.
 type flight struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -24,7 +24,7 @@ type flight struct {
 	waiting int // guarded by the cache's mu
 }
 
-// ask waits for the answer to a question, and asks it unless somebody does.
+// ask waits for the answer about a token, and starts a flight unless there is one.
 func (c *Cache) ask(ctx context.Context, key keyed.Digest, token string, audiences []string, now time.Time) answer {
 	c.mu.Lock()
 	if a, ok := c.remembered(key, now); ok {
@@ -48,7 +48,7 @@ func (c *Cache) ask(ctx context.Context, key keyed.Digest, token string, audienc
 		return answer{err: fmt.Errorf("%w: %w", authn.ErrUnchecked, ctx.Err())}
 	case <-f.ctx.Done():
 	}
-	select { // the context ends after the answer, too
+	select { // the context also ends after the answer
 	case <-f.done:
 		return f.answer
 	default:
@@ -56,8 +56,8 @@ func (c *Cache) ask(ctx context.Context, key keyed.Digest, token string, audienc
 	}
 }
 
-// newFlight takes nothing but the audiences from who asks first: the answer is
-// for others too.
+// newFlight copies only the audiences from the first caller, because other callers share the
+// answer.
 func (c *Cache) newFlight(audiences []string) *flight {
 	f := &flight{done: make(chan struct{})}
 	f.ctx, f.cancel = context.WithTimeout(context.Background(), c.config.Timeout)
@@ -67,7 +67,7 @@ func (c *Cache) newFlight(audiences []string) *flight {
 	return f
 }
 
-// leave ends a flight that nobody waits for. Who comes after asks anew.
+// leave removes a waiting caller, and ends a flight without any. Later callers start another.
 func (c *Cache) leave(f *flight, key keyed.Digest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,16 +77,16 @@ func (c *Cache) leave(f *flight, key keyed.Digest) {
 	}
 }
 
-// forget must be called with mu held.
+// forget removes a flight. The caller holds mu.
 func (c *Cache) forget(f *flight, key keyed.Digest) {
 	if c.flights[key] == f {
 		delete(c.flights, key)
 	}
 }
 
-// fly asks the authenticator. Whatever becomes of that, there is an answer.
+// fly asks the authenticator. It always sets an answer.
 func (c *Cache) fly(f *flight, key keyed.Digest, token string) {
-	f.answer = answer{err: fmt.Errorf("%w: the authenticator gave up", authn.ErrUnchecked)} // if it ends the goroutine
+	f.answer = answer{err: fmt.Errorf("%w: the authenticator gave up", authn.ErrUnchecked)} // if the authenticator ends the goroutine
 	defer func() {
 		if recover() != nil {
 			f.answer = answer{err: fmt.Errorf("%w: the authenticator panicked", authn.ErrUnchecked)}
@@ -96,7 +96,7 @@ func (c *Cache) fly(f *flight, key keyed.Digest, token string) {
 		}
 		c.mu.Lock()
 		c.forget(f, key)
-		if f.answer.known || f.ctx.Err() == nil { // a refusal after the end may come of the end
+		if f.answer.known || f.ctx.Err() == nil { // a refusal after the end may be a result of it
 			c.remember(key, f.answer, time.Now())
 		}
 		c.mu.Unlock()

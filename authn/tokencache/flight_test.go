@@ -38,8 +38,8 @@ func (h *hook) Authenticate(r *http.Request) (*user.Info, bool, error) {
 	}
 }
 
-// TestSingleFlight: many who ask about one token at a time ask once, other tokens
-// do not wait, and one who gives up does so alone.
+// TestSingleFlight: concurrent requests for one token share one call, other tokens do not wait, and
+// a caller that gives up does not affect the rest.
 func TestSingleFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hook{takes: 5 * time.Second}
@@ -77,9 +77,9 @@ func TestSingleFlight(t *testing.T) {
 	})
 }
 
-// TestNobodyWaits: a question that nobody waits for any more is cut off, is no
-// answer to the next, and is not remembered as a refusal.
-func TestNobodyWaits(t *testing.T) {
+// TestCallWithoutCallersEnds: a call that no caller waits for is cancelled, answers no later request, and is
+// not cached as a refusal.
+func TestCallWithoutCallersEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hook{takes: 5 * time.Second, ends: 2 * time.Second}
 		c := must(tokencache.New(tokencache.Config{Authenticator: h, FailureTTL: time.Hour}))
@@ -125,8 +125,8 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// TestPanics: an authenticator that panics, or ends its goroutine, is told of and
-// harms nobody; what it panicked with goes nowhere.
+// TestPanics: an authenticator that panics or ends its goroutine is reported and affects no other
+// call. The value of the panic is not reported.
 func TestPanics(t *testing.T) {
 	for name, act := range map[string]func(){
 		"panic": func() { panic("s3cret") }, "nil": func() { panic(nil) }, "exit": runtime.Goexit,

@@ -6,7 +6,7 @@ import (
 	"github.com/planekit/planekit/authn/internal/keyed"
 )
 
-// table has answers, each until its time.
+// table holds answers until they expire.
 type table map[keyed.Digest]entry
 
 type entry struct {
@@ -19,7 +19,7 @@ func (t table) get(key keyed.Digest, now time.Time) (answer, bool) {
 	return e.answer, ok && now.Before(e.until)
 }
 
-// put keeps an answer for a time, and forgets another for it if there is no room.
+// put adds an answer for ttl, and evicts another if the table is full.
 func (t table) put(key keyed.Digest, a answer, now time.Time, ttl time.Duration, limit int) {
 	if _, replaced := t[key]; !replaced && len(t) >= limit {
 		t.evict(now)
@@ -27,7 +27,7 @@ func (t table) put(key keyed.Digest, a answer, now time.Time, ttl time.Duration,
 	t[key] = entry{a, now.Add(ttl)}
 }
 
-// evict forgets an answer that is over, if one is found quickly, or else just any.
+// evict removes an expired answer if it finds one quickly, and otherwise any answer.
 func (t table) evict(now time.Time) {
 	const looks = 16
 	n := 0

@@ -1,23 +1,20 @@
-// Package tokencache remembers what another authenticator said of a bearer token,
-// for those that are slow to answer: a webhook, an OpenID Connect provider.
+// Package tokencache caches the answers of a slow authenticator about bearer tokens, such as a
+// webhook or an OpenID Connect provider.
 //
 //	tokens, err := tokencache.New(tokencache.Config{Authenticator: webhook, SuccessTTL: 2 * time.Minute})
 //	chain := authn.Chain{certificates, tokens}
 //
-// Who asks about a token while it is being asked about already waits for that
-// answer, so however many requests come with one token, the authenticator behind
-// is asked once. It sees a request of its own, which has nothing but the token and
-// the audiences of the context (see [authn.WithAudiences]): what it says must
-// depend on nothing else. It is not cut off when one who waits gives up, but when
-// the last does or after a time-out.
+// Concurrent requests with one token share one call of the authenticator. It gets a request of its
+// own with only the token and the audiences of the context (see [authn.WithAudiences]), so its
+// answer must not depend on anything else. The call ends when the last waiting caller gives up or
+// after a timeout.
 //
-// For up to SuccessTTL a token is good after it has been revoked or has expired.
-// Refusals are remembered for FailureTTL. That something could not be checked is
-// never remembered: [authn.ErrUnchecked], the end of a context and errors of the
-// network.
+// A token is accepted for up to SuccessTTL after it was revoked or has expired. Refusals are cached
+// for FailureTTL. Failed checks are never cached: [authn.ErrUnchecked], context errors and network
+// errors.
 //
-// Tokens are not kept, only digests keyed with a random number of this process.
-// How much is remembered is bounded, and refusals take no room from what is known.
+// Tokens are not kept, only digests that are keyed with a random number of this process. The size
+// is bounded, and refusals do not evict users.
 package tokencache
 
 import (
@@ -33,23 +30,22 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// Config says whom to ask and for how long to remember. Authenticator must be set.
+// Config configures a Cache. Authenticator is required.
 type Config struct {
 	// Authenticator is asked about tokens.
 	Authenticator authn.Authenticator
-	// SuccessTTL is for how long users are remembered; zero is 10 seconds, as in
-	// kube-apiserver.
+	// SuccessTTL is how long users are cached; zero means 10 seconds, as in kube-apiserver.
 	SuccessTTL time.Duration
-	// FailureTTL is for how long it is remembered that a token was refused or
-	// nobody's; zero is not at all.
+	// FailureTTL is how long refusals and unknown tokens are cached; zero means not at all.
 	FailureTTL time.Duration
-	// Timeout is how long an answer may take; zero is 30 seconds.
+	// Timeout bounds a call of the authenticator; zero means 30 seconds.
 	Timeout time.Duration
-	// MaxTokens bounds the users remembered, and the refusals; zero is 32,768, of
-	// some 300 bytes each and what the authenticator says of a user.
+	// MaxTokens bounds the cached users, and the refusals. Zero means 32,768, of about 300 bytes
+	// each plus the user.
+	//
 	MaxTokens int
-	// Panicked, if set, is told where the authenticator panicked, which counts as
-	// not checked. With what it panicked is not said: it may be a token.
+	// Panicked, if set, is called with the stack when the authenticator panics, which counts as a
+	// failed check. It does not get the value of the panic, which may contain a token.
 	Panicked func(stack []byte)
 }
 
@@ -63,19 +59,19 @@ type Cache struct {
 	flights        map[keyed.Digest]*flight // guarded by mu
 }
 
-// answer is what an authenticator said.
+// answer is the answer of an authenticator.
 type answer struct {
 	user  *user.Info
 	known bool
 	err   error
-	// matched are the audiences that the authenticator reported, if it did.
+	// matched are the audiences that the authenticator has reported.
 	matched  []string
 	reported bool
-	// annotations are what it had to say beside.
+	// annotations are the annotations that it has added.
 	annotations []authn.Annotation
 }
 
-// New returns a cache. It starts nothing.
+// New returns a cache. It starts no goroutine.
 func New(c Config) (*Cache, error) {
 	switch {
 	case c.Authenticator == nil:
@@ -95,7 +91,7 @@ func New(c Config) (*Cache, error) {
 	return &Cache{config: c, key: keyed.NewKey(), known: table{}, refused: table{}, flights: map[keyed.Digest]*flight{}}, nil
 }
 
-// Authenticate answers from memory, or asks and waits for the answer.
+// Authenticate returns a cached answer, or waits for one.
 func (c *Cache) Authenticate(r *http.Request) (*user.Info, bool, error) {
 	token, ok, err := authn.BearerToken(r)
 	if err != nil || !ok {
@@ -119,7 +115,7 @@ func (c *Cache) Authenticate(r *http.Request) (*user.Info, bool, error) {
 	return a.user, a.known, a.err
 }
 
-// digest stands for a token and the audiences it is to be meant for.
+// digest identifies a token and the audiences that it must be meant for.
 func (c *Cache) digest(token string, audiences []string) keyed.Digest {
 	if len(audiences) == 0 {
 		return c.key.Digest(token)
@@ -127,7 +123,7 @@ func (c *Cache) digest(token string, audiences []string) keyed.Digest {
 	return c.key.Digest(append([]string{token}, audiences...)...)
 }
 
-// remembered must be called with mu held.
+// remembered returns a cached answer. The caller holds mu.
 func (c *Cache) remembered(key keyed.Digest, now time.Time) (answer, bool) {
 	if a, ok := c.known.get(key, now); ok {
 		return a, true
@@ -135,7 +131,7 @@ func (c *Cache) remembered(key keyed.Digest, now time.Time) (answer, bool) {
 	return c.refused.get(key, now)
 }
 
-// remember must be called with mu held.
+// remember caches an answer. The caller holds mu.
 func (c *Cache) remember(key keyed.Digest, a answer, now time.Time) {
 	switch {
 	case a.known && a.err == nil:
@@ -147,8 +143,8 @@ func (c *Cache) remember(key keyed.Digest, a answer, now time.Time) {
 	}
 }
 
-// unchecked reports whether err says nothing against the token.
+// unchecked reports whether err means that the token could not be checked.
 func unchecked(err error) bool {
-	var network net.Error // url.Error and context.DeadlineExceeded are, too
+	var network net.Error // includes url.Error and context.DeadlineExceeded
 	return errors.Is(err, authn.ErrUnchecked) || errors.Is(err, context.Canceled) || errors.As(err, &network)
 }

@@ -121,8 +121,8 @@ func everySecond() []time.Duration {
 	return seconds(out...)
 }
 
-// TestWhatIsAsked: the authenticator sees the token and the audiences and nothing
-// else of whoever asks first, and answers for other audiences are other answers.
+// TestWhatIsAsked: the authenticator sees only the token and the audiences of the first caller, and
+// answers for other audiences are separate.
 func TestWhatIsAsked(t *testing.T) {
 	type key struct{}
 	var asked []string

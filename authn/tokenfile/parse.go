@@ -8,10 +8,9 @@ import (
 	"github.com/planekit/planekit/authn/internal/userlist"
 )
 
-// Parse reads the lines of a token file. Errors name the line, never the
-// token. Unlike kube-apiserver, which goes on after a warning or without one, it
-// fails on an empty token, on a token given twice (whom it stands for would
-// depend on the order of lines) and on groups in several columns.
+// Parse reads the lines of a token file. Errors name the line, never the token. Unlike
+// kube-apiserver, which ignores them or logs a warning, Parse fails on an empty token, on a
+// repeated token (whose user would depend on the order of lines) and on groups in several columns.
 func Parse(r io.Reader) ([]Entry, error) {
 	lines, err := userlist.Format{File: "token file", Secret: "token", Check: check}.Parse(r)
 	if err != nil {
@@ -26,7 +25,7 @@ func Parse(r io.Reader) ([]Entry, error) {
 
 func check(l userlist.Line) (unique, what string, err error) {
 	if l.Secret != strings.TrimSpace(l.Secret) {
-		return "", "", errors.New("the token begins or ends with a space") // which a header cannot say
+		return "", "", errors.New("the token begins or ends with a space") // not possible in a header
 	}
 	return l.Secret, "token", nil
 }

@@ -1,22 +1,21 @@
-// Package tokenfile knows users by bearer tokens from a fixed list, in the
-// format of kube-apiserver's --token-auth-file: CSV lines of
+// Package tokenfile authenticates users by bearer tokens from a fixed list, in the format of
+// kube-apiserver's --token-auth-file: CSV lines of
 //
 //	token,user,uid,"group1,group2"
 //
-// where the groups may be left out.
+// where the groups are optional.
 //
 //	entries, err := tokenfile.Parse(file)
 //	tokens, err := tokenfile.New(entries)
 //	chain := authn.Chain{tokens}
 //
-// A request without a bearer token is not mine; one with a token that is not
-// on the list is refused, and a later authenticator may still know it. Tokens
-// are found by a hash keyed with a random number of this process and compared in
-// constant time: how long a look-up takes says nothing about the tokens on the
-// list. No error quotes a token.
+// A request without a bearer token is not mine. An unknown token is refused, and a later
+// authenticator may still accept it. Tokens are looked up by a hash that is keyed with a random
+// number and compared in constant time, so that the time of a lookup reveals nothing about the
+// tokens on the list. Errors do not quote tokens.
 //
-// The list of an Authenticator does not change. Package reload replaces an
-// Authenticator when the file changes.
+// The list of an Authenticator is immutable. Package reload replaces the Authenticator when the
+// file changes.
 package tokenfile
 
 import (
@@ -31,7 +30,7 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// Entry is one token and whom it stands for.
+// Entry is one token with its user.
 type Entry struct {
 	Token string
 	User  user.Info
@@ -40,8 +39,8 @@ type Entry struct {
 // Authenticator is an authn.Authenticator.
 type Authenticator struct{ holders *keyed.Table[*user.Info] }
 
-// New returns an authenticator that knows the tokens of entries. It fails on
-// an empty token, an empty user name and a token given twice.
+// New returns an authenticator for the tokens of entries. It fails on an empty token, an empty user
+// name and a repeated token.
 func New(entries []Entry) (*Authenticator, error) {
 	holders := keyed.NewTable[*user.Info](len(entries))
 	for i, e := range entries {
@@ -57,8 +56,8 @@ func New(entries []Entry) (*Authenticator, error) {
 	return &Authenticator{holders}, nil
 }
 
-// Read makes an authenticator of the contents of a token file, as [Parse] and
-// [New] do. It is what package reload asks for.
+// Read makes an authenticator from the contents of a token file, like [Parse] and [New]. It is for
+// use with package reload.
 func Read(file []byte) (*Authenticator, error) {
 	entries, err := Parse(bytes.NewReader(file))
 	if err != nil {
@@ -69,7 +68,7 @@ func Read(file []byte) (*Authenticator, error) {
 
 var errUnknown = errors.New("unknown bearer token")
 
-// Authenticate looks the bearer token of r up.
+// Authenticate looks up the bearer token of r.
 func (a *Authenticator) Authenticate(r *http.Request) (*user.Info, bool, error) {
 	token, ok, err := authn.BearerToken(r)
 	if err != nil || !ok {

@@ -1,9 +1,8 @@
-// Package user is the one noun that every room of planekit shares: who a
-// request comes from. Authentication produces an Info, authorization,
-// admission and audit read it.
+// Package user describes the user that sent a request. Authentication creates an Info;
+// authorization, admission and audit read it.
 //
-// An Info is immutable once it has been put into a context: everyone who
-// handles the request holds the same pointer.
+// An Info is immutable once it has been put into a context, because all handlers of the request
+// share it.
 package user
 
 import (
@@ -11,7 +10,7 @@ import (
 	"slices"
 )
 
-// Names and groups that Kubernetes gives a meaning to
+// Names and groups with a meaning in Kubernetes
 // (https://kubernetes.io/docs/reference/access-authn-authz/rbac/#default-roles-and-role-bindings).
 const (
 	Anonymous         = "system:anonymous"
@@ -29,17 +28,17 @@ const (
 	ServiceAccountPrefix = "system:serviceaccount:"
 )
 
-// Info describes an authenticated user. The zero value is nobody.
+// Info describes an authenticated user. The zero value is a user without a name or groups.
 type Info struct {
 	// Name identifies the user among all active users, such as "jane" or
 	// "system:node:worker-1". Never empty for a user who was authenticated.
 	Name string
-	// UID tells two users apart who bore the same name at different times.
-	// Empty means that the authenticator does not know.
+	// UID distinguishes users that had the same name at different times. It is empty if the
+	// authenticator does not know it.
 	UID string
 	// Groups are the groups the user belongs to, in no particular order.
 	Groups []string
-	// Extra carries what an authenticator knows beside, by lower-case key.
+	// Extra contains further information from the authenticator, by lower-case key.
 	Extra map[string][]string
 }
 
@@ -50,13 +49,12 @@ func (i *Info) In(group string) bool {
 
 type contextKey struct{}
 
-// NewContext returns a context that carries u.
+// NewContext returns a context that contains u.
 func NewContext(ctx context.Context, u *Info) context.Context {
 	return context.WithValue(ctx, contextKey{}, u)
 }
 
-// FromContext returns the user put into ctx by [NewContext], and whether there
-// is one.
+// FromContext returns the user in ctx, and false if there is none.
 func FromContext(ctx context.Context) (*Info, bool) {
 	u, ok := ctx.Value(contextKey{}).(*Info)
 	return u, ok && u != nil

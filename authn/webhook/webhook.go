@@ -1,23 +1,20 @@
-// Package webhook asks a remote service whom a bearer token stands for, by
-// Kubernetes' TokenReview
-// (https://kubernetes.io/docs/reference/access-authn-authz/authentication/#webhook-token-authentication):
-// what kube-apiserver does with --authentication-token-webhook-config-file.
+// Package webhook authenticates bearer tokens with a remote service through Kubernetes' TokenReview
+// (https://kubernetes.io/docs/reference/access-authn-authz/authentication/#webhook-token-authentication),
+// like kube-apiserver with --authentication-token-webhook-config-file.
 //
 //	tokens, err := webhook.New(webhook.Config{URL: "https://authn.example.com/", TLS: config})
 //	chain := authn.Chain{certificates, tokens}
 //
-// A request without a bearer token is not mine. A token that the service does
-// not authenticate is refused with [ErrRefused], and a later authenticator may
-// still know it. All other errors mean that the service could not be asked or
-// gave no answer: they say nothing of the token and must not be remembered.
+// A request without a bearer token is not mine. A token that the service does not authenticate is
+// refused with [ErrRefused], and a later authenticator may still accept it. All other errors mean
+// that the service did not give an answer. They must not be cached.
 //
-// A failing service is asked up to five times, with pauses from half a second
-// on, if the failure may pass by itself: 429, 5xx, a connection refused or lost.
-// The context of the request ends the waiting. Redirects are not followed.
+// A call is tried up to five times, with delays from half a second on, after failures that may be
+// temporary: 429, 5xx, connection refused or lost. The context of the request ends the waiting.
+// Redirects are not followed.
 //
-// Every call asks: a cache and the sharing of equal questions are for something
-// in front of it. Authenticator starts no goroutines; the connections it keeps
-// open for the next question end after 90 seconds, or with Close.
+// Answers are not cached and concurrent calls not shared; use package tokencache for that.
+// Authenticator starts no goroutines. Idle connections close after 90 seconds, or with Close.
 package webhook
 
 import (
@@ -35,33 +32,29 @@ import (
 	"github.com/planekit/planekit/internal/webhook"
 )
 
-// Config says where the service is: what kube-apiserver reads from a kubeconfig.
+// Config configures the service, like the kubeconfig of kube-apiserver.
 type Config struct {
-	// URL is where TokenReviews are posted to. It must be https: they carry
-	// credentials.
+	// URL is the URL for TokenReviews. It must be https, because they contain credentials.
 	URL string
-	// TLS has the roots to believe and the client certificate to show. Nil
-	// believes the system's roots.
+	// TLS has the trusted roots and the client certificate. Nil means the system's roots.
 	TLS *tls.Config
-	// Transport carries the requests in place of connections made with TLS, which
-	// must be nil then.
+	// Transport replaces connections made with TLS, which must then be nil.
 	Transport http.RoundTripper
-	// BearerToken, if not empty, is how one is known to the service. It is not a
-	// token to be reviewed.
+	// BearerToken, if not empty, authenticates this client to the service. It is not reviewed.
 	BearerToken string
-	// Timeout is for one attempt. Zero is 3 seconds.
+	// Timeout bounds one attempt. Zero means 3 seconds.
 	Timeout time.Duration
-	// Version is that of the reviews, "v1" or "v1beta1", as in
-	// --authentication-token-webhook-version. Empty is v1.
+	// Version is the version of the reviews, "v1" or "v1beta1", as in
+	// --authentication-token-webhook-version. Empty means v1.
 	Version string
-	// Audiences are what a token must be meant for when the context of a request
-	// does not say (see [authn.WithAudiences]), and what it is meant for when the
-	// service does not say: those of --api-audiences. Without any the audience
-	// counts only where a context asks.
+	// Audiences are those of --api-audiences. A token must be meant for one of them if the context
+	// of a request requires no others (see [authn.WithAudiences]), and it counts as meant for them
+	// if the service does not return any. If Audiences is empty, audiences are checked only if the
+	// context requires some.
 	Audiences []string
 }
 
-// ErrRefused says that the service was asked and does not know the token.
+// ErrRefused means that the service does not know the token.
 var ErrRefused = errors.New("the webhook does not know the bearer token")
 
 // Authenticator is an authn.Authenticator.
@@ -71,7 +64,7 @@ type Authenticator struct {
 	audiences  []string
 }
 
-// New checks c and asks nothing yet.
+// New returns an authenticator. It does not call the service.
 func New(c Config) (*Authenticator, error) {
 	switch c.Version {
 	case "":
@@ -89,10 +82,10 @@ func New(c Config) (*Authenticator, error) {
 	return &Authenticator{service, "authentication.k8s.io/" + c.Version, slices.Clone(c.Audiences)}, nil
 }
 
-// Close closes the connections that are kept for the next question.
+// Close closes the idle connections.
 func (a *Authenticator) Close() { a.service.Close() }
 
-// spec and status are those of a TokenReview.
+// spec and status are the parts of a TokenReview.
 type spec struct {
 	Token     string   `json:"token"`
 	Audiences []string `json:"audiences,omitempty"`
@@ -110,7 +103,7 @@ type status struct {
 	Error     string   `json:"error"`
 }
 
-// Authenticate asks for the bearer token of r.
+// Authenticate reviews the bearer token of r.
 func (a *Authenticator) Authenticate(r *http.Request) (*user.Info, bool, error) {
 	token, ok, err := authn.BearerToken(r)
 	if err != nil || !ok {
@@ -133,7 +126,7 @@ func (a *Authenticator) review(ctx context.Context, token string) (*user.Info, e
 	case err != nil:
 		return nil, fmt.Errorf("authentication webhook: %w", err)
 	case !s.Authenticated && s.Error != "":
-		// The service may quote what it was asked.
+		// The service may quote the token.
 		return nil, fmt.Errorf("%w: %s", ErrRefused, strings.ReplaceAll(s.Error, token, "[token]"))
 	case !s.Authenticated:
 		return nil, ErrRefused

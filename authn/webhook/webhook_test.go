@@ -234,7 +234,7 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// TestDown has nobody listen: the context ends the attempts.
+// TestDown uses an address without a listener: the context ends the attempts.
 func TestDown(t *testing.T) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	server.Close()

@@ -8,10 +8,9 @@ import (
 	"fmt"
 )
 
-// ParseRoots reads authorities from a file of PEM blocks, such as
-// kube-apiserver's --client-ca-file. Blocks of other kinds and text between
-// blocks are passed over. A certificate that cannot be read is an error, because
-// whom it vouches for would be locked out, and so is a file without any.
+// ParseRoots reads authorities from a PEM file such as kube-apiserver's --client-ca-file. Other
+// blocks and text between blocks are ignored. An invalid certificate is an error, because its users
+// would be locked out, and so is a file without certificates.
 func ParseRoots(file []byte) (*x509.CertPool, error) {
 	pool, n, begun := x509.NewCertPool(), 0, bytes.Count(file, []byte("-----BEGIN CERTIFICATE-----"))
 	for {

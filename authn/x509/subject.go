@@ -13,11 +13,11 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// CredentialIDKey is the key of [user.Info.Extra] under which it is said which
-// certificate the user had: "X509SHA256=" and the hexadecimal hash of its DER.
+// CredentialIDKey is the key of [user.Info.Extra] for the user's certificate: "X509SHA256=" and the
+// hexadecimal hash of its DER encoding.
 const CredentialIDKey = "authentication.kubernetes.io/credential-id"
 
-// uidType is the type of the part of a subject that holds a user's UID
+// uidType is the type of the part of a subject that contains a user's UID
 // (https://kubernetes.io/docs/reference/access-authn-authz/authentication/#x509-client-certificates).
 var uidType = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57683, 2}
 
@@ -27,7 +27,7 @@ var (
 	errUID      = errors.New("the UID in the certificate is empty or not a string")
 )
 
-// subject reads the user from a certificate that has been verified.
+// subject reads the user from a verified certificate.
 func subject(leaf *x509.Certificate) (*user.Info, error) {
 	if leaf.Subject.CommonName == "" {
 		return nil, errNameless
@@ -61,7 +61,7 @@ func uid(leaf *x509.Certificate) (string, error) {
 	return uid, nil
 }
 
-// colons writes the identifier of a key as other tools do, such as "0A:FF".
+// colons formats the identifier of a key like other tools do, for example "0A:FF".
 func colons(id []byte) string {
 	var b strings.Builder
 	for i, octet := range id {

@@ -1,20 +1,17 @@
-// Package x509 knows users by the certificate of their TLS connection, the way
-// kube-apiserver does: the common name is the user, the organizations are the
-// groups.
+// Package x509 authenticates users by the certificate of their TLS connection, like kube-apiserver:
+// the common name is the user, the organizations are the groups.
 //
 //	certificates, err := x509.New(x509.Config{Roots: pool})
 //	chain := authn.Chain{certificates}
 //
-// The listener must ask for certificates (tls.RequestClientCert or
-// tls.VerifyClientCertIfGiven). Each request is judged by the time and the roots
-// of that moment and for client authentication, so an expired certificate or a
-// removed root ends access on connections which are open. A chain that has been
-// verified is remembered for as long as it holds, at most with the same roots:
-// the next request with it costs no cryptography.
+// The listener must request certificates (tls.RequestClientCert or tls.VerifyClientCertIfGiven).
+// Each request is checked with the current time and roots, for client authentication, so that an
+// expired certificate or a removed root ends access on open connections. The result of verifying a
+// chain is cached while it is valid and the roots stay the same, so that later requests need no
+// cryptography.
 //
-// A connection without a certificate is not mine. A certificate that cannot be
-// verified, is not meant for clients, or has no common name is refused.
-// Revocation lists are not consulted.
+// A connection without a certificate is not mine. A certificate that cannot be verified, is not for
+// clients, or has no common name is refused. Revocation lists are not used.
 //
 // Roots that follow a file come from package reload:
 //
@@ -36,16 +33,15 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// Config says which certificates are believed. Exactly one field must be set.
+// Config configures an Authenticator. Exactly one field is required.
 type Config struct {
-	// Roots are the authorities that sign client certificates. They must not
-	// change.
+	// Roots are the authorities that sign client certificates. They must not change.
 	Roots *x509.CertPool
-	// CurrentRoots returns the authorities as of now, for roots that are
-	// replaced while the server runs. It is called for every request, must be
-	// safe for concurrent use, and returns the same pool as long as nothing
-	// changes: what was verified with one pool is verified again with another.
-	// When it returns nil, nobody is believed.
+	// CurrentRoots returns the current authorities, for roots that are replaced while the server
+	// runs. It is called for every request, must be safe for concurrent use, and must return the
+	// same pool as long as nothing changes, because certificates are verified again with another
+	// pool. If it returns nil, no certificate is trusted.
+	//
 	CurrentRoots func() *x509.CertPool
 }
 

@@ -1,25 +1,23 @@
-// Package abac decides by a file of policies, one JSON object a line
-// (https://kubernetes.io/docs/reference/access-authn-authz/abac/), which
-// kube-apiserver calls --authorization-policy-file.
+// Package abac authorizes by a file of policies with one JSON object per line
+// (https://kubernetes.io/docs/reference/access-authn-authz/abac/), like kube-apiserver's
+// --authorization-policy-file.
 //
 //	policies, err := abac.Parse(file)
 //	may := authz.Chain{authz.Superusers(user.Masters), abac.New(policies)}
 //
-// A policy names whom it is for and what it allows:
+// A policy names a subject and what it may do:
 //
 //	{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy",
 //	 "spec": {"user": "bob", "namespace": "projects", "resource": "pods", "readonly": true}}
 //
-// A property that is not set does not stand for "*": a policy without a
-// namespace is for what lies in none, one without user and group is for nobody.
-// Only the lines of before v1beta1, without apiVersion, mean everything by what
-// they leave out.
+// An unset property does not mean "*": a policy without a namespace applies to requests without
+// one, and a policy without user and group applies to no user. Only lines of the format before
+// v1beta1, without apiVersion, treat unset properties as "*".
 //
-// Policies only grant: the answers are Allow and NoOpinion. There are no verbs
-// in them, only reading (get, list, watch) and everything; subresources and
-// object names do not count. They are indexed by user and group and by what they
-// allow: how many there are does not matter to a decision. They do not change;
-// to change them, make another Authorizer.
+// Policies only grant: the answers are Allow and NoOpinion. They distinguish reading (get, list,
+// watch) from everything; subresources and object names are ignored. Policies are indexed by
+// subject and by what they allow, so that the cost of a decision does not depend on their number.
+// They are immutable; to change them, create another Authorizer.
 package abac
 
 import (
@@ -29,20 +27,18 @@ import (
 	"github.com/planekit/planekit/authz"
 )
 
-// Policy allows somebody something. All that is set must fit.
+// Policy grants permissions to a subject. A request must match all fields.
 type Policy struct {
-	// User is whom the policy is for, Group a group that the user must be in. One
-	// of them must be set. "*" as either is every authenticated user, and the
-	// other then does not count.
+	// User is the user of the policy, Group a group that the user must be in. One of them is
+	// required. "*" as either means every authenticated user; the other is then ignored.
 	User, Group string
-	// ReadOnly allows get, list and watch alone. Otherwise everything is allowed.
+	// ReadOnly restricts the policy to get, list and watch.
 	ReadOnly bool
 	// APIGroup, Namespace and Resource are of requests for resources. "*" is all
 	// of them; an empty APIGroup is the core group, an empty Namespace is what
 	// lies in none and what goes across all.
 	APIGroup, Namespace, Resource string
-	// Path is of requests that are not for a resource, exactly, or, with a "*" at
-	// its end, as a prefix.
+	// Path matches other requests exactly or, with a "*" at its end, by prefix.
 	Path string
 }
 
@@ -52,7 +48,7 @@ type Authorizer struct {
 	subjects map[subject]*grants
 }
 
-// New returns an authorizer by policies.
+// New returns an authorizer for policies.
 func New(policies []Policy) *Authorizer {
 	a := &Authorizer{policies: make([]Policy, len(policies)), subjects: map[subject]*grants{}}
 	for i, p := range policies {
@@ -68,7 +64,7 @@ func New(policies []Policy) *Authorizer {
 // noPolicy is Kubernetes' reason.
 const noPolicy = "No policy matched."
 
-// Authorize looks for a policy that allows what at describes.
+// Authorize looks for a policy that allows the request.
 func (a *Authorizer) Authorize(_ context.Context, at authz.Attributes) (authz.Decision, string, error) {
 	if u := at.User; u != nil && a.allowed(u, &at) {
 		return authz.Allow, "", nil
@@ -94,8 +90,7 @@ func (a *Authorizer) allowed(u *user.Info, at *authz.Attributes) bool {
 	return false
 }
 
-// RulesFor returns the rules of all policies for u that count in namespace, and
-// those for paths.
+// RulesFor returns the rules of all policies for u that apply to namespace, and those for paths.
 func (a *Authorizer) RulesFor(_ context.Context, u *user.Info, namespace string) (authz.Rules, error) {
 	var rules authz.Rules
 	for _, p := range a.policies {

@@ -7,22 +7,22 @@ import (
 	"github.com/planekit/planekit/authz"
 )
 
-// subject is whom a policy is for: a user, the members of a group, or a user as
-// long as they are in a group.
+// subject is the subject of a policy: a user, the members of a group, or a user who must be in a
+// group.
 type subject struct{ user, group string }
 
-// grants are all that one subject is allowed.
+// grants holds all grants of one subject.
 type grants struct {
 	resources map[resource]access
 	paths     map[string]access
 	prefixes  map[string]access
-	lengths   []int // that prefixes have, each once
+	lengths   []int // of the prefixes, without duplicates
 }
 
-// resource is what a policy says of resources, patterns included.
+// resource is the resource part of a policy, patterns included.
 type resource struct{ group, namespace, resource string }
 
-// access is how much is allowed: reading, or reading and writing.
+// access is the kind of access: reading, or reading and writing.
 type access int
 
 const (
@@ -60,7 +60,7 @@ func (a *Authorizer) index(p Policy) {
 	}
 }
 
-// allow is false for a subject without grants.
+// allow reports whether g allows the request; g may be nil.
 func (g *grants) allow(at *authz.Attributes) bool {
 	if g == nil {
 		return false
@@ -72,7 +72,7 @@ func (g *grants) allow(at *authz.Attributes) bool {
 	if at.Resource == "" {
 		return g.allowPath(at.Path, need)
 	}
-	// Each of the three is named by a policy or left to its "*".
+	// Each of the three fields is named by a policy or is "*".
 	for pattern := range 8 {
 		r := resource{at.Group, at.Namespace, at.Resource}
 		if pattern&1 != 0 {

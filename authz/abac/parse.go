@@ -13,20 +13,20 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// What a line says it is. A line without apiVersion is v0.
+// The types of lines. A line without apiVersion is v0.
 const (
 	kind    = "Policy"
 	v0      = "abac.authorization.kubernetes.io/v0"
 	v1beta1 = "abac.authorization.kubernetes.io/v1beta1"
 )
 
-// Parse reads a policy file: one JSON object a line, blank lines and lines that
-// begin with # left out. The first bad line is an error with its number; no
-// policies are returned then. A line has at most 64 KiB.
+// Parse reads a policy file: one JSON object per line. Blank lines and lines that begin with # are
+// ignored. A line has at most 64 KiB. Parse returns an error with the number of the first invalid
+// line, and no policies.
 //
-// Unlike kube-apiserver it takes no unknown fields and no field twice. There a
-// policy means more when a restriction is misspelled, and a spec without
-// apiVersion and kind allows everything to everybody.
+// Unlike kube-apiserver, Parse refuses unknown and repeated fields. With kube-apiserver, a
+// misspelled restriction grants more, and a spec without apiVersion and kind allows everything to
+// every user.
 func Parse(r io.Reader) ([]Policy, error) {
 	var policies []Policy
 	lines := bufio.NewScanner(r)
@@ -76,7 +76,7 @@ func parseLine(line []byte) (Policy, error) {
 	return p, fmt.Errorf("apiVersion %q and kind %q are not %s and %s", apiVersion, is, v1beta1, kind)
 }
 
-// parseSpec is of a v1beta1 policy. One without a spec is for nobody.
+// parseSpec parses a v1beta1 policy. Without a spec it applies to no user.
 func parseSpec(spec json.RawMessage, p *Policy) error {
 	if len(spec) == 0 || string(spec) == "null" {
 		return nil
@@ -94,7 +94,7 @@ func parseSpec(spec json.RawMessage, p *Policy) error {
 	return nil
 }
 
-// widen says in today's terms what a v0 policy means by what it leaves out.
+// widen sets the unset properties of a v0 policy to what they mean.
 func (p *Policy) widen() {
 	if p.User == "" && p.Group == "" {
 		p.Group = user.Authenticated
@@ -111,8 +111,8 @@ func (p *Policy) widen() {
 	p.APIGroup = "*"
 }
 
-// object takes a JSON object apart. encoding/json would take fields in any case,
-// and of a field that is there twice the last.
+// object splits a JSON object into its fields. encoding/json would ignore the case of names and use
+// the last of repeated fields.
 func object(data []byte) (members, error) {
 	if !utf8.Valid(data) {
 		return nil, errors.New("not UTF-8")
@@ -153,7 +153,7 @@ func object(data []byte) (members, error) {
 	return fields, nil
 }
 
-// syntax is an error of JSON that ends too early, or err.
+// syntax returns a JSON error for input that ends early, or err.
 func syntax(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -161,10 +161,10 @@ func syntax(err error) error {
 	return err
 }
 
-// members are the fields of a JSON object, each until it is taken.
+// members holds the fields of a JSON object that have not been read yet.
 type members map[string]json.RawMessage
 
-// take moves fields into what targets point to; null leaves it as it is.
+// take reads fields into targets and removes them; null leaves a target unchanged.
 func (m members) take(targets map[string]any) error {
 	for name, target := range targets {
 		value, ok := m[name]
@@ -179,7 +179,7 @@ func (m members) take(targets map[string]any) error {
 	return nil
 }
 
-// only takes the fields in targets and fails if there are others.
+// only reads the fields in targets and fails if there are further fields.
 func (m members) only(targets map[string]any) error {
 	if err := m.take(targets); err != nil {
 		return err

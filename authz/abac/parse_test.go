@@ -76,8 +76,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// FuzzParse wants policies that decide like the plain reading of them, and that
-// allow nobody what no policy names.
+// FuzzParse checks that policies decide like a plain interpretation of them, and allow nothing that
+// no policy names.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"", "{}", "#\n\n{}", `{"user":"a","resource":"pods"}`, "{" + v1beta1 + `,"spec":{"user":"a","namespace":"*","resource":"*","apiGroup":"*"}}`,
 		"{" + v1beta1 + `,"spec":{"group":"g","nonResourcePath":"/a/*","readonly":true}}`, `{"user":"a"`, `{"spec":{}}`} {

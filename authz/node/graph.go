@@ -9,18 +9,18 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// graph is who may read what. Paths of several edges, from a secret by a volume
-// and a claim to the pods of a node, are kept as one edge, so that reading them is
-// one look; claims remember what they open so that they can be kept.
+// graph maps objects to the nodes that may read them. A path of several edges, such as from a
+// secret by a volume and a claim to the pods of a node, is stored as one edge, so that a decision
+// is one lookup. For updates, claims keep the objects that they open.
 type graph struct {
 	mu sync.RWMutex
-	// Guarded by mu:
+	// mu guards the fields below.
 
-	// nodes counts, for each object and node, the pods, attachments and volumes
-	// for whose sake the node may read the object.
+	// nodes counts, for each object and node, the pods, attachments and volumes that allow the node
+	// to read the object.
 	nodes map[object]map[string]int
-	// opens counts, for each claim, the volumes for whose sake the nodes of the
-	// claim may read an object.
+	// opens counts, for each claim, the volumes that allow the nodes of the claim to read an
+	// object.
 	opens map[object]map[object]int
 }
 
@@ -34,8 +34,7 @@ func (g *graph) has(o object, node string) bool {
 	return g.nodes[o][node] > 0
 }
 
-// pod applies a change of a pod. Most changes are of its status and change
-// nothing here.
+// pod applies a change of a pod. Most changes affect only its status and change nothing here.
 func (g *graph) pod(old, new *corev1.Pod) {
 	var before, after []object
 	var from, to string
@@ -50,7 +49,7 @@ func (g *graph) pod(old, new *corev1.Pod) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	// First what is added: what stays must not go away in between.
+	// Add first, so that edges that stay do not disappear meanwhile.
 	for _, o := range after {
 		g.connect(o, to)
 	}
@@ -118,7 +117,7 @@ func (g *graph) slice(old, new *resourcev1.ResourceSlice) {
 	}
 }
 
-// ofNode is the node that a slice is of, if it is one node's.
+// ofNode returns the node of a slice, if it belongs to one node.
 func ofNode(s *resourcev1.ResourceSlice) string {
 	if s == nil || s.Spec.NodeName == nil {
 		return ""
@@ -126,7 +125,7 @@ func ofNode(s *resourcev1.ResourceSlice) string {
 	return *s.Spec.NodeName
 }
 
-// connect adds an edge. The first one of a claim carries on to what it opens.
+// connect adds an edge. The first edge of a claim also connects the objects that it opens.
 func (g *graph) connect(o object, node string) {
 	if increment(g.nodes, o, node) && o.resource == claims {
 		for opened := range g.opens[o] {
@@ -135,7 +134,7 @@ func (g *graph) connect(o object, node string) {
 	}
 }
 
-// disconnect takes back one connect.
+// disconnect undoes one connect.
 func (g *graph) disconnect(o object, node string) {
 	if decrement(g.nodes, o, node) && o.resource == claims {
 		for opened := range g.opens[o] {
@@ -144,7 +143,7 @@ func (g *graph) disconnect(o object, node string) {
 	}
 }
 
-// increment reports whether it was the first.
+// increment increments a count and reports whether it was zero.
 func increment[K, L comparable](counts map[K]map[L]int, k K, l L) bool {
 	of := counts[k]
 	if of == nil {
@@ -155,7 +154,7 @@ func increment[K, L comparable](counts map[K]map[L]int, k K, l L) bool {
 	return of[l] == 1
 }
 
-// decrement reports whether it was the last.
+// decrement decrements a count and reports whether it is zero now.
 func decrement[K, L comparable](counts map[K]map[L]int, k K, l L) bool {
 	of := counts[k]
 	if of[l] != 1 {
@@ -171,7 +170,7 @@ func decrement[K, L comparable](counts map[K]map[L]int, k K, l L) bool {
 	return true
 }
 
-// size is how many objects are known.
+// size returns the number of objects.
 func (g *graph) size() int {
 	g.mu.RLock()
 	defer g.mu.RUnlock()

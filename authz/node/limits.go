@@ -8,14 +8,15 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// What limited may say beside why a request is refused; "" is that it is allowed.
+// Results of limited. A request without a result is allowed; otherwise the text is the reason to
+// refuse it.
 const (
 	related   = "\x00only what is related to the node"
 	unlimited = "\x00as any other resource"
 	unsaid    = "\x00refused without a reason"
 )
 
-// limited looks at a request of a node. The texts are Kubernetes'.
+// limited checks a request of a node. The texts are Kubernetes'.
 func limited(at *authz.Attributes, name string) string {
 	switch at.Group {
 	case "":
@@ -77,8 +78,8 @@ func readNamespaced(at *authz.Attributes) string {
 	return related
 }
 
-// claim lets a node update the status of a claim, which it does when it has
-// resized the file system.
+// claim allows a node to update the status of a claim, which it does after it has resized the file
+// system.
 func claim(at *authz.Attributes) string {
 	if at.Subresource != "status" {
 		return get(at)
@@ -101,7 +102,7 @@ func serviceAccount(at *authz.Attributes) string {
 	return related
 }
 
-// lease and csiNode do not know the name on create: admission looks at it.
+// lease and csiNode do not know the name on create: admission checks it.
 func lease(at *authz.Attributes, name string) string {
 	switch {
 	case !ownVerb(at.Verb):
@@ -126,8 +127,7 @@ func csiNode(at *authz.Attributes, name string) string {
 	return ""
 }
 
-// slice lets a node have the resource slices that are its own; admission looks at
-// whose a new one is.
+// slice allows a node to manage its own resource slices. Admission checks the owner of a new one.
 func slice(at *authz.Attributes, name string) string {
 	if at.Subresource != "" {
 		return "cannot authorize ResourceSlice subresources"
@@ -146,7 +146,7 @@ func slice(at *authz.Attributes, name string) string {
 	return "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection"
 }
 
-// ownVerb is what a node does to the object that bears its name.
+// ownVerb reports whether a node may use verb on the object with its own name.
 func ownVerb(verb string) bool {
 	switch verb {
 	case "get", "create", "update", "patch", "delete":
@@ -158,11 +158,11 @@ func ownVerb(verb string) bool {
 func node(at *authz.Attributes, name string) string {
 	switch at.Subresource + ":" + at.Verb {
 	case ":create", ":update", ":patch", "status:update", "status:patch":
-		return "" // admission looks at the name
+		return "" // admission checks the name
 	case ":get", ":list", ":watch":
 		switch at.Name {
 		case name:
-			return "" // also before it is registered
+			return "" // even before it is registered
 		case "":
 			return fmt.Sprintf("node '%s' cannot read all nodes, only its own Node object", name)
 		}
@@ -174,7 +174,7 @@ func node(at *authz.Attributes, name string) string {
 func pod(at *authz.Attributes, name string) string {
 	switch at.Subresource + ":" + at.Verb {
 	case ":create", ":delete", "status:update", "status:patch", "eviction:create":
-		return "" // admission looks at which pod it is
+		return "" // admission checks the pod
 	case ":get":
 		return related
 	case ":list", ":watch":

@@ -1,6 +1,5 @@
-// Package node lets each node read what its own pods need and nothing else: the
-// Node authorizer of Kubernetes
-// (https://kubernetes.io/docs/reference/access-authn-authz/node/).
+// Package node lets each node read only what its own pods need. It is the Node authorizer of
+// Kubernetes (https://kubernetes.io/docs/reference/access-authn-authz/node/).
 //
 //	nodes, err := node.New(node.Config{
 //		Pods: podInformer, Volumes: volumeInformer, Attachments: attachmentInformer,
@@ -9,26 +8,23 @@
 //	go nodes.Run(ctx)
 //	may := authz.Chain{authz.Superusers(user.Masters), nodes, roles}
 //
-// A node is a user system:node:NAME in the group system:nodes. It may read a
-// secret, a config map, a claim, a volume or a resource claim while a pod that is
-// bound to it refers to that, directly or by way of a claim and its volume; it may
-// ask for tokens of the service accounts of its pods; and it may read and write
-// the lease, the Node and the CSINode that bear its name. About all else Rest is
-// asked.
+// A node is a user system:node:NAME in the group system:nodes. It may read a secret, a config map,
+// a claim, a volume or a resource claim while a pod that is bound to it refers to that object,
+// directly or through a claim and its volume. It may request tokens of the service accounts of its
+// pods. It may read and write the lease, the Node and the CSINode with its name. Rest decides on
+// all other requests.
 //
-// This protects nothing while another authorizer of the chain grants the group
-// system:nodes more, as a binding of the role system:node to it does.
+// This is no protection if another authorizer of the chain grants more to the group system:nodes,
+// as a binding of the role system:node to it does.
 //
-// What a pod refers to is kept in an index from each object to the nodes, so that
-// a decision is one look however many pods, claims and nodes there are. The index
-// follows local copies and may be behind them for a moment: a kubelet that is
-// refused too early tries again. The objects need not exist. A mirror pod, which
-// is a node's own word, opens nothing.
+// The references of pods are kept in an index from each object to its nodes, so that a decision is
+// one lookup. The index follows caches and may briefly be behind them; a kubelet that is refused
+// too early retries. The objects need not exist. A mirror pod grants nothing, because the node
+// itself creates it.
 //
-// The answers are Allow and NoOpinion, with Kubernetes' reasons. A node may list and
-// watch pods only with the field selector spec.nodeName=NAME, and resource slices
-// only with that of its own name. What a node may write is further limited by admission, where the object is
-// known.
+// The answers are Allow and NoOpinion, with Kubernetes' reasons. A node may list and watch pods
+// only with the field selector spec.nodeName=NAME, and resource slices only with that of its own
+// name. Admission, where the object is known, further limits what a node may write.
 package node
 
 import (
@@ -45,17 +41,17 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// Config says where pods and volumes are known from. Pods must be set.
+// Config configures an Authorizer. Pods is required.
 type Config struct {
 	Pods localcache.Subscriber[*corev1.Pod]
-	// Volumes are all persistent volumes. If nil, no node reads any.
+	// Volumes is the cache of persistent volumes. If nil, nodes may not read them.
 	Volumes localcache.Subscriber[*corev1.PersistentVolume]
-	// Attachments are all volume attachments. If nil, no node reads any.
+	// Attachments is the cache of volume attachments. If nil, nodes may not read them.
 	Attachments localcache.Subscriber[*storagev1.VolumeAttachment]
-	// Slices are all resource slices. If nil, no node reads one by its name.
+	// Slices is the cache of resource slices. If nil, nodes may not read one by name.
 	Slices localcache.Subscriber[*resourcev1.ResourceSlice]
-	// Rest is asked about what does not depend on a node's pods. If nil, there is
-	// no opinion about that.
+	// Rest decides on requests that do not depend on a node's pods. If nil, the answer is
+	// NoOpinion.
 	Rest authz.Authorizer
 }
 
@@ -65,7 +61,7 @@ type Authorizer struct {
 	graph  *graph
 }
 
-// New returns an authorizer. It knows of no pod until Run is called.
+// New returns an authorizer. It knows no pods before Run.
 func New(c Config) (*Authorizer, error) {
 	if c.Pods == nil {
 		return nil, errors.New("node: Pods must be set")
@@ -73,7 +69,7 @@ func New(c Config) (*Authorizer, error) {
 	return &Authorizer{config: c, graph: newGraph()}, nil
 }
 
-// Run keeps the index up to date until ctx is done. It may be called once.
+// Run keeps the index current until ctx is done. It may be called once.
 func (a *Authorizer) Run(ctx context.Context) error {
 	defer a.config.Pods.Subscribe(a.graph.pod)()
 	if a.config.Volumes != nil {
@@ -119,7 +115,7 @@ func (a *Authorizer) rest(ctx context.Context, at authz.Attributes) (authz.Decis
 	return a.config.Rest.Authorize(ctx, at)
 }
 
-// related allows what concerns an object that the node's pods refer to.
+// related allows requests for an object that the node's pods refer to.
 func (a *Authorizer) related(at *authz.Attributes, name string) (authz.Decision, string, error) {
 	if at.Name == "" {
 		return authz.NoOpinion, "No Object name found", nil
@@ -130,10 +126,10 @@ func (a *Authorizer) related(at *authz.Attributes, name string) (authz.Decision,
 	return authz.Allow, "", nil
 }
 
-// ErrNoRules says that what a node may do depends on its pods.
+// ErrNoRules means that the permissions of a node depend on its pods.
 var ErrNoRules = errors.New("node authorizer does not support user rule resolution")
 
-// RulesFor returns no rules; for a node they are incomplete, with [ErrNoRules].
+// RulesFor returns no rules; for a node it also returns [ErrNoRules].
 func (a *Authorizer) RulesFor(_ context.Context, u *user.Info, _ string) (authz.Rules, error) {
 	if u.In(user.Nodes) && strings.HasPrefix(u.Name, user.NodePrefix) {
 		return authz.Rules{Incomplete: true}, ErrNoRules
@@ -141,6 +137,6 @@ func (a *Authorizer) RulesFor(_ context.Context, u *user.Info, _ string) (authz.
 	return authz.Rules{}, nil
 }
 
-// Size is how many objects the index has: those that nodes may read, and the
-// claims with volumes.
+// Size returns the number of objects in the index: those that nodes may read, and the claims with
+// volumes.
 func (a *Authorizer) Size() int { return a.graph.size() }

@@ -4,10 +4,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// object is one API object; its resource is a plural name below.
+// object identifies an API object; resource is a plural name below.
 type object struct{ resource, namespace, name string }
 
-// The plural names of what pods refer to.
+// The resources that pods refer to.
 const (
 	attachments     = "volumeattachments"
 	claims          = "persistentvolumeclaims"
@@ -20,8 +20,8 @@ const (
 	volumes         = "persistentvolumes"
 )
 
-// references are the pod itself and all that its node needs for it. Something
-// may be there more than once.
+// references returns the pod itself and all objects that its node needs for it. It may contain
+// duplicates.
 func references(p *corev1.Pod) []object {
 	own := object{pods, p.Namespace, p.Name}
 	if _, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
@@ -55,7 +55,7 @@ func references(p *corev1.Pod) []object {
 	return r.found
 }
 
-// collector gathers references within one namespace.
+// collector collects references within one namespace.
 type collector struct {
 	namespace string
 	found     []object
@@ -90,7 +90,7 @@ func (r *collector) environment(from []corev1.EnvFromSource, env []corev1.EnvVar
 	}
 }
 
-// mounted adds what a volume of a pod refers to.
+// mounted adds the references of a pod's volume.
 func (r *collector) mounted(v *corev1.VolumeSource) {
 	switch {
 	case v.Secret != nil:
@@ -135,8 +135,7 @@ func (r *collector) secret(ref *corev1.LocalObjectReference) {
 	}
 }
 
-// resourceClaims adds the claims that the pod names and those that were made for
-// it, which its status names.
+// resourceClaims adds the claims that the pod names and the generated ones, which its status names.
 func (r *collector) resourceClaims(p *corev1.Pod) {
 	for i := range p.Spec.ResourceClaims {
 		c := &p.Spec.ResourceClaims[i]
@@ -156,9 +155,9 @@ func (r *collector) resourceClaims(p *corev1.Pod) {
 	}
 }
 
-// bound is the claim that a volume is bound to or kept for, and what the claim's
-// nodes may therefore read: the volume and its secrets, but not those that only
-// the storage system's controller needs.
+// bound returns the claim that a volume is bound to or reserved for, and what the claim's nodes may
+// read because of it: the volume and its secrets, except those that only the storage system's
+// controller needs.
 func bound(v *corev1.PersistentVolume) (claim object, opens []object, ok bool) {
 	ref := v.Spec.ClaimRef
 	if ref == nil {
@@ -170,7 +169,7 @@ func bound(v *corev1.PersistentVolume) (claim object, opens []object, ok bool) {
 			opens = append(opens, object{secrets, namespace, name})
 		}
 	}
-	// reference stands for a secret beside the claim if it names no namespace.
+	// reference adds a secret; without a namespace it is in that of the claim.
 	reference := func(s *corev1.SecretReference) {
 		if s != nil && s.Namespace != "" {
 			add(s.Namespace, s.Name)

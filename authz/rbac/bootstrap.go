@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Policy is roles and bindings.
+// Policy is a set of roles and bindings.
 type Policy struct {
 	ClusterRoles        []*rbacv1.ClusterRole
 	ClusterRoleBindings []*rbacv1.ClusterRoleBinding
@@ -17,20 +17,20 @@ type Policy struct {
 	RoleBindings        []*rbacv1.RoleBinding
 }
 
-// Bootstrap says what the policy that a cluster starts with grants beyond that of
-// Kubernetes v1.36. The zero Bootstrap grants nothing beyond.
+// Bootstrap defines the policy of a new cluster. The zero value is the policy of Kubernetes v1.36;
+// the fields grant more.
 type Bootstrap struct {
-	// NodesByRole binds the role system:node to the group system:nodes. It is for
-	// clusters without a node authorizer, and makes one useless.
+	// NodesByRole binds the role system:node to the group system:nodes. It is for clusters without
+	// a node authorizer, and defeats one.
 	NodesByRole bool
-	// ControllersAsOne binds the roles of the controllers also to the user
-	// system:kube-controller-manager. It is for controllers that run as this user
-	// and not each as a service account.
+	// ControllersAsOne also binds the roles of the controllers to the user
+	// system:kube-controller-manager. It is for controllers that run as this user instead of as
+	// separate service accounts.
 	ControllersAsOne bool
 }
 
-// Policy returns all roles and bindings that a cluster starts with. Those of
-// namespaces are in kube-system and kube-public. The objects are new on each call.
+// Policy returns all roles and bindings of a new cluster. Namespaced ones are in kube-system and
+// kube-public. The objects are new on each call.
 func (b Bootstrap) Policy() Policy {
 	var p Policy
 	for _, table := range [][]roleTemplate{generalRoles, userFacingRoles, componentRoles} {
@@ -40,7 +40,7 @@ func (b Bootstrap) Policy() Policy {
 			if t.name == nodeRole && b.NodesByRole {
 				subjects = []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: user.Nodes}}
 			}
-			// Kubernetes keeps the binding of nodes, empty, so that nobody makes another.
+			// Like Kubernetes, keep an empty binding for nodes, so that its name is taken.
 			if len(subjects) > 0 || t.name == nodeRole {
 				p.ClusterRoleBindings = append(p.ClusterRoleBindings, binding(t.name, subjects...))
 			}
@@ -63,16 +63,14 @@ func (b Bootstrap) Policy() Policy {
 	return p
 }
 
-// BootstrapPolicy returns the cluster roles and bindings that a new cluster
-// starts with which has no node authorizer and whose controllers run as one user:
-// those of [Bootstrap] with everything it can grant.
+// BootstrapPolicy returns the cluster roles and bindings of a new cluster that has no node
+// authorizer and whose controllers run as one user: those of [Bootstrap] with all fields set.
 func BootstrapPolicy() ([]*rbacv1.ClusterRole, []*rbacv1.ClusterRoleBinding) {
 	p := Bootstrap{NodesByRole: true, ControllersAsOne: true}.Policy()
 	return p.ClusterRoles, p.ClusterRoleBindings
 }
 
-// BootstrapNamespacedPolicy returns the roles and bindings of kube-system that a
-// new cluster starts with beside them.
+// BootstrapNamespacedPolicy returns the roles and bindings of kube-system in a new cluster.
 func BootstrapNamespacedPolicy() ([]*rbacv1.Role, []*rbacv1.RoleBinding) {
 	p := Bootstrap{}.Policy()
 	elsewhere := func(namespace string) bool { return namespace != metav1.NamespaceSystem }
@@ -80,8 +78,8 @@ func BootstrapNamespacedPolicy() ([]*rbacv1.Role, []*rbacv1.RoleBinding) {
 		slices.DeleteFunc(p.RoleBindings, func(b *rbacv1.RoleBinding) bool { return elsewhere(b.Namespace) })
 }
 
-// NodeRules returns the rules of the role system:node: what a node may do as far
-// as it does not depend on the pods it runs.
+// NodeRules returns the rules of the role system:node: the permissions of a node that do not depend
+// on its pods.
 func NodeRules() []rbacv1.PolicyRule {
 	i := slices.IndexFunc(componentRoles, func(t roleTemplate) bool { return t.name == nodeRole })
 	return componentRoles[i].role().Rules
@@ -92,7 +90,7 @@ const (
 	controllerPrefix = "system:controller:"
 )
 
-// systemAccount is a service account in kube-system.
+// systemAccount returns a service account in kube-system as a subject.
 func systemAccount(name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceSystem, Name: name}
 }
@@ -100,27 +98,26 @@ func systemAccount(name string) rbacv1.Subject {
 // roleTemplate is one line of a policy table.
 type roleTemplate struct {
 	name string
-	// users, groups and accounts of kube-system are whom the role is bound to,
-	// divided by spaces.
+	// users, groups and accounts (of kube-system) are the subjects of the role, separated by
+	// spaces.
 	users, groups, accounts string
-	// selects is the aggregation label whose roles make up this role; label is
-	// the one this role carries itself.
+	// selects is the aggregation label whose roles this role contains; label is the one of this
+	// role.
 	selects, label string
 	rules          []line
 }
 
-// line is one rule in words, divided by spaces. It is data and no code: a program
-// starts with it as it is.
+// line is one rule in words, separated by spaces. It is plain data, so that programs need no code
+// to initialize it.
 type line struct {
-	// groups are API groups, "core" the core group; or urls.
+	// groups are API groups, with "core" for the core group; or urls.
 	verbs, groups string
-	// resources may be one with the names of objects, divided by commas:
-	// configmaps=cluster-info.
-	// With urls as groups they are paths.
+	// resources may be one resource with object names, separated by commas:
+	// configmaps=cluster-info. With urls as groups, they are paths.
 	resources string
 }
 
-// urls stands for the groups of a rule about paths.
+// urls replaces the groups in a rule about paths.
 const urls = "/"
 
 func (l line) rule() rbacv1.PolicyRule {
@@ -163,7 +160,7 @@ func (t roleTemplate) subjects() []rbacv1.Subject {
 	return s
 }
 
-// aggregateTo begins the labels by which admin, edit and view select roles.
+// aggregateTo is the prefix of the labels by which admin, edit and view select roles.
 const aggregateTo = "rbac.authorization.k8s.io/aggregate-to-"
 
 func bootstrapMeta(name string) metav1.ObjectMeta {
@@ -182,7 +179,7 @@ func binding(name string, subjects ...rbacv1.Subject) *rbacv1.ClusterRoleBinding
 	}
 }
 
-// rule makes a rule for resources from lists of words; "core" is the core group.
+// rule returns a rule for resources from lists of words; "core" is the core group.
 func rule(verbs, groups, resources string, names ...string) rbacv1.PolicyRule {
 	r := rbacv1.PolicyRule{
 		Verbs: strings.Fields(verbs), APIGroups: strings.Fields(groups),
@@ -196,7 +193,7 @@ func rule(verbs, groups, resources string, names ...string) rbacv1.PolicyRule {
 	return r
 }
 
-// paths makes a rule for URL paths.
+// paths returns a rule for URL paths.
 func paths(verbs, urls string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{Verbs: strings.Fields(verbs), NonResourceURLs: strings.Fields(urls)}
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// change is one event of a source, applied by the builder in order.
+// change is one event of a cache. The builder applies changes in order.
 type change func(*builder)
 
 func roleChange(old, new *rbacv1.Role) change {
@@ -59,7 +59,7 @@ func clusterRoleBindingChange(old, new *rbacv1.ClusterRoleBinding) change {
 	}
 }
 
-// resolveClusterRoles recomputes the rules of all roles that aggregate others.
+// resolveClusterRoles recomputes the rules of all aggregating roles.
 func (b *builder) resolveClusterRoles() {
 	for name, role := range b.clusterRoles {
 		if role.AggregationRule == nil {
@@ -71,9 +71,8 @@ func (b *builder) resolveClusterRoles() {
 	}
 }
 
-// aggregate adds the rules of role, or, where it aggregates, of the roles it
-// selects, each role and each rule once. The rules that an aggregating role holds itself do not
-// count: Kubernetes overwrites them.
+// aggregate adds the rules of role or, if it aggregates, of the roles that it selects, without
+// duplicates. An aggregating role's own rules are ignored, because Kubernetes overwrites them.
 func (b *builder) aggregate(role *rbacv1.ClusterRole, seen map[string]bool, rules *[]rbacv1.PolicyRule) {
 	if seen[role.Name] {
 		return

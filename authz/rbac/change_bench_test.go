@@ -10,8 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// BenchmarkChange binds somebody among many others and waits until the decisions
-// know it.
+// BenchmarkChange binds a user among many and waits until decisions see it.
 func BenchmarkChange(b *testing.B) {
 	for _, n := range []int{10, 1000, 50_000} {
 		b.Run(fmt.Sprintf("bindings=%d", n), func(b *testing.B) {

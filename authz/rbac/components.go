@@ -4,7 +4,7 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// componentRoles are those of the programs that make up a cluster.
+// componentRoles are the roles of the components of a cluster.
 var componentRoles = []roleTemplate{
 	{name: "system:heapster", rules: []line{
 		{read, "core", "events namespaces nodes pods"},

@@ -2,7 +2,7 @@ package rbac
 
 import rbacv1 "k8s.io/api/rbac/v1"
 
-// controllerRoles are named by the service account of each controller.
+// controllerRoles are named after the service account of each controller.
 var controllerRoles = []roleTemplate{
 	{name: "attachdetach-controller", rules: []line{
 		{"list watch", "core", "persistentvolumeclaims persistentvolumes pods"},

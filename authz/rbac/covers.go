@@ -7,12 +7,11 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// uncovered returns what is in wanted and not in held, in rules of one group, one
+// uncovered returns the parts of wanted that held does not cover, as rules of one group, one
 // resource and at most one name each, or of one path and one verb.
 //
-// wanted is taken apart down to single words, of which one rule in held must
-// cover each whole: since a wildcard stands for words that nobody has thought of
-// yet, no two rules without it can cover it between them.
+// wanted is split into single words. One rule in held must cover each part: several rules together
+// cannot cover a wildcard, because it also stands for words that do not exist yet.
 func uncovered(held, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var missing []rbacv1.PolicyRule
 	for i := range wanted {
@@ -25,8 +24,7 @@ func uncovered(held, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return compact(missing)
 }
 
-// parts calls f with rules that say together what rule says, and each of which
-// has only one word of a kind.
+// parts calls f with rules that together equal rule, each with only one word of each kind.
 func parts(rule *rbacv1.PolicyRule, f func(*rbacv1.PolicyRule)) {
 	for _, group := range rule.APIGroups {
 		for _, resource := range rule.Resources {
@@ -38,7 +36,7 @@ func parts(rule *rbacv1.PolicyRule, f func(*rbacv1.PolicyRule)) {
 				}
 				for _, name := range rule.ResourceNames {
 					named := part
-					named.Verbs = []string{verb} // not shared, for compact adds to it
+					named.Verbs = []string{verb} // not shared, because compact appends to it
 					named.ResourceNames = []string{name}
 					f(&named)
 				}
@@ -74,7 +72,7 @@ func coversResource(pattern, resource string) bool {
 
 func coversPath(pattern, path string) bool { return pattern == path || matchesPath(pattern, path) }
 
-// compact joins the verbs of what is otherwise equal.
+// compact joins the verbs of rules that are otherwise equal.
 func compact(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	type key struct{ group, resource, name string }
 	at := map[key]int{}
@@ -86,7 +84,7 @@ func compact(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 		}
 		k := key{group: r.APIGroups[0], resource: r.Resources[0]}
 		if len(r.ResourceNames) > 0 {
-			k.name = "/" + r.ResourceNames[0] // a name may be empty, which is not no name
+			k.name = "/" + r.ResourceNames[0] // an empty name differs from no name
 		}
 		if i, ok := at[k]; ok {
 			joined[i].Verbs = append(joined[i].Verbs, r.Verbs...)

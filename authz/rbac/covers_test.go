@@ -11,8 +11,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// requests is a universe in which each kind of word has one that no rule of the
-// test names: what is true for it is true for all that nobody has thought of.
+// requests returns requests in which each kind of word has one value that no rule of the test
+// names, as a representative of all unknown values.
 func requests() []authz.Attributes {
 	var all []authz.Attributes
 	for _, verb := range []string{"get", "list", "new"} {

@@ -8,13 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// catchUp is how often a cache is looked at again for objects that have not been
-// reported and never will be, because they are gone.
+// catchUp is the interval at which a cache is checked for objects that have disappeared before they
+// were reported.
 const catchUp = 10 * time.Millisecond
 
-// follow applies the changes of cache. The returned functions end that, and wait
-// until all objects that cache was synced with are reported: a cache is synced
-// when it has them, which is before its handlers have heard of all of them.
+// follow applies the changes of cache. The returned functions stop it, and wait until all objects
+// in the synced cache are reported: a cache is synced before its handlers have received all
+// objects.
 func follow[T interface {
 	comparable
 	metav1.Object

@@ -9,17 +9,17 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// index is what decisions read. It is never changed once it is published.
+// index is the immutable data for decisions.
 type index struct {
 	roles  *table[roleKey, []rbacv1.PolicyRule]
 	grants *table[subject, []*grant]
 }
 
-// subject is a user or group as seen by the bindings of one namespace, or, with
-// an empty namespace, by the cluster role bindings. Service accounts are users.
+// subject is a user or group in the bindings of one namespace or, with an empty namespace, in the
+// cluster role bindings. Service accounts are users.
 type subject struct{ namespace, kind, name string }
 
-// roleKey names a role; a cluster role has no namespace.
+// roleKey identifies a role; a cluster role has no namespace.
 type roleKey struct{ namespace, name string }
 
 func (k roleKey) missing() string {
@@ -37,18 +37,17 @@ type grant struct {
 	reason  string
 }
 
-// bindingKey names a binding; a cluster role binding has no namespace.
+// bindingKey identifies a binding; a cluster role binding has no namespace.
 type bindingKey struct{ namespace, name string }
 
-// builder makes each index from the one before. It shares with the published
-// index whatever a batch does not touch.
+// builder makes each index from the previous one. Both share the parts that did not change.
 type builder struct {
 	log          logr.Logger
 	clusterRoles map[string]*rbacv1.ClusterRole
 	roles        draft[roleKey, []rbacv1.PolicyRule]
 	grants       draft[subject, []*grant]
 
-	// Of the batch under way:
+	// For the current batch:
 	ownSlices           map[subject]bool // the slices in grants have been cloned
 	clusterRolesChanged bool
 }
@@ -60,7 +59,7 @@ func newBuilder(log logr.Logger) *builder {
 	}
 }
 
-// apply makes the index that stands after a batch of changes.
+// apply returns the index after a batch of changes.
 func (b *builder) apply(batch []change) *index {
 	b.ownSlices, b.clusterRolesChanged = make(map[subject]bool), false
 	for _, c := range batch {
@@ -72,7 +71,7 @@ func (b *builder) apply(batch []change) *index {
 	return &index{roles: b.roles.publish(), grants: b.grants.publish()}
 }
 
-// own returns the grants of s in a slice that nobody else reads.
+// own returns a copy of the grants of s that may be changed.
 func (b *builder) own(s subject) []*grant {
 	grants, _ := b.grants.get(s)
 	if !b.ownSlices[s] {
@@ -82,7 +81,7 @@ func (b *builder) own(s subject) []*grant {
 	return grants
 }
 
-// bind adds what a binding grants.
+// bind adds the grants of a binding.
 func (b *builder) bind(key bindingKey, ref rbacv1.RoleRef, subjects []rbacv1.Subject) {
 	role, ok := resolve(key, ref)
 	if !ok {
@@ -95,7 +94,7 @@ func (b *builder) bind(key bindingKey, ref rbacv1.RoleRef, subjects []rbacv1.Sub
 	}
 }
 
-// unbind removes what a binding granted.
+// unbind removes the grants of a binding.
 func (b *builder) unbind(key bindingKey, subjects []rbacv1.Subject) {
 	for _, s := range subjects {
 		who, ok := subjectOf(key, s)
@@ -112,8 +111,7 @@ func (b *builder) unbind(key bindingKey, subjects []rbacv1.Subject) {
 	}
 }
 
-// resolve says which role a binding points at. A cluster role binding cannot
-// point at a role.
+// resolve returns the role of a binding. A cluster role binding cannot refer to a namespaced role.
 func resolve(key bindingKey, ref rbacv1.RoleRef) (roleKey, bool) {
 	switch {
 	case ref.Kind == "ClusterRole":
@@ -124,8 +122,8 @@ func resolve(key bindingKey, ref rbacv1.RoleRef) (roleKey, bool) {
 	return roleKey{}, false
 }
 
-// subjectOf says whom a binding names. A service account without a namespace
-// lives in that of its binding.
+// subjectOf returns the subject that a binding names. A service account without a namespace is in
+// that of the binding.
 func subjectOf(key bindingKey, s rbacv1.Subject) (subject, bool) {
 	switch s.Kind {
 	case rbacv1.UserKind, rbacv1.GroupKind:
@@ -143,7 +141,7 @@ func subjectOf(key bindingKey, s rbacv1.Subject) (subject, bool) {
 	return subject{}, false
 }
 
-// reason words an allowance exactly as Kubernetes does, name before namespace.
+// reason formats the reason for Allow like Kubernetes, name before namespace.
 func reason(key bindingKey, ref rbacv1.RoleRef, s rbacv1.Subject) string {
 	kind, name := "ClusterRoleBinding", key.name
 	if key.namespace != "" {

@@ -30,8 +30,8 @@ func covers(words []string, word string) bool {
 	return false
 }
 
-// matchesResource compares with "*", "pods", "pods/status" or "*/status". The
-// form "pods/*" means nothing in Kubernetes.
+// matchesResource matches "*", "pods", "pods/status" or "*/status". As in Kubernetes, "pods/*"
+// matches nothing.
 func matchesResource(pattern string, at *authz.Attributes) bool {
 	if pattern == rbacv1.ResourceAll {
 		return true
@@ -43,8 +43,8 @@ func matchesResource(pattern string, at *authz.Attributes) bool {
 	return subresource == at.Subresource && (resource == at.Resource || resource == rbacv1.ResourceAll)
 }
 
-// matchesPath compares with "*", a path, or a path that ends in * for a prefix;
-// several stars at the end are as one.
+// matchesPath matches "*", a path, or a prefix that ends in *. Several stars at the end count as
+// one.
 func matchesPath(pattern, path string) bool {
 	if strings.HasSuffix(pattern, "*") {
 		return strings.HasPrefix(path, strings.TrimRight(pattern, "*"))

@@ -211,7 +211,7 @@ func TestBootstrapPolicy(t *testing.T) {
 	}
 }
 
-// BenchmarkAuthorize asks for a user with one binding among many of others.
+// BenchmarkAuthorize decides for a user with one binding among many bindings.
 func BenchmarkAuthorize(b *testing.B) {
 	for _, n := range []int{10, 1000, 10_000} {
 		p := newPolicy()

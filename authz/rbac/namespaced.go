@@ -9,16 +9,16 @@ import (
 // namespacedTemplate is a role in a namespace and its binding.
 type namespacedTemplate struct {
 	namespace string
-	// binding is the name of the binding where it is not that of the role.
+	// binding is the name of the binding if it differs from that of the role.
 	binding string
 	roleTemplate
 }
 
-// leaderLocking are the rules by which a component keeps its lease.
+// leaderLocking are the rules by which a component holds its lease.
 var leaderLocking = []line{{read + " create update", coordinationGroup, "leases leasecandidates"}}
 
 var namespacedRoles = []namespacedTemplate{
-	// By this config map extension API servers know front proxies and clients.
+	// Extension API servers read front proxies and client authorities from this config map.
 	{metav1.NamespaceSystem, "system::extension-apiserver-authentication-reader", roleTemplate{
 		name: "extension-apiserver-authentication-reader", users: user.ControllerManager + " " + user.Scheduler,
 		rules: []line{{read, "core", "configmaps=extension-apiserver-authentication"}},

@@ -5,7 +5,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// The verbs that go together.
+// Combinations of verbs.
 const (
 	read      = "get list watch"
 	write     = "create update patch delete deletecollection"
@@ -27,10 +27,10 @@ const (
 
 const bothEvents = "core events.k8s.io"
 
-// events lets a component record what it did.
+// events allows a component to record events.
 var events = line{"create update patch", bothEvents, "events"}
 
-// generalRoles are what everybody may and what nobody may not.
+// generalRoles are the roles of all users, and cluster-admin.
 var generalRoles = []roleTemplate{
 	{name: "cluster-admin", groups: user.Masters, rules: []line{
 		{"*", "*", "*"},
@@ -55,8 +55,7 @@ var generalRoles = []roleTemplate{
 	}},
 }
 
-// userFacingRoles are admin, edit and view of a namespace, and the parts they
-// are made of.
+// userFacingRoles are admin, edit and view for a namespace, and their parts.
 var userFacingRoles = []roleTemplate{
 	{name: "admin", selects: "admin"},
 	{name: "edit", selects: "edit", label: "admin"},

@@ -1,4 +1,4 @@
-// Package rbac decides by Kubernetes roles and their bindings
+// Package rbac authorizes by Kubernetes roles and bindings
 // (https://kubernetes.io/docs/reference/access-authn-authz/rbac/).
 //
 //	roles, err := rbac.New(rbac.Config{
@@ -8,28 +8,24 @@
 //	go roles.Run(ctx)
 //	may := authz.Chain{authz.Superusers(user.Masters), roles}
 //
-// Run follows the four sources and keeps an immutable index of who is bound to
-// what. A decision reads the index as it is at that moment and looks only at
-// the bindings of this user and these groups: how many others there are does
-// not matter. The index may be behind the sources for a moment; it is never
-// torn between two of their changes.
+// Run follows the four caches and keeps an immutable index of subjects and their bindings. A
+// decision reads the current index and looks only at the bindings of the user and its groups, so
+// that its cost does not depend on the number of other bindings. The index may briefly be behind
+// the caches, but each index contains only complete changes.
 //
-// RBAC only grants: the answers are Allow and NoOpinion. Until the sources have
-// synced, and if Run was never called, the answer is NoOpinion with
-// [ErrNotSynced]. A binding to a role that does not exist grants nothing and is
-// mentioned in the reason. After Run has returned, the last index stays in
-// force.
+// RBAC only grants: the answers are Allow and NoOpinion. Before the caches have synced, and without
+// Run, the answer is NoOpinion with [ErrNotSynced]. A binding to a missing role grants nothing and
+// is mentioned in the reason. After Run has returned, the last index stays in force.
 //
-// Roles with an aggregation rule grant what the roles they select grant,
-// computed here; no controller has to copy rules for that. [Authorizer.RulesFor]
-// says what somebody may do. The check that nobody grants more than they have
-// (the verbs escalate and bind) is not made here: it belongs to admission of the
-// objects, for which there are [Authorizer.Missing] and [Authorizer.RoleRules].
+// Roles with an aggregation rule grant what the selected roles grant. This is computed here; no
+// controller needs to copy rules. [Authorizer.RulesFor] lists the permissions of a user. Privilege
+// escalation (the verbs escalate and bind) is prevented in admission, with [Authorizer.Missing] and
+// [Authorizer.RoleRules].
 //
-// [Static] decides by roles and bindings that are given once.
+// [Static] returns an authorizer for fixed roles and bindings.
 //
-// [Bootstrap] is the policy that a cluster starts with, and [Reconcile] says what
-// has to be written so that it is there.
+// [Bootstrap] is the policy of a new cluster, and [Reconcile] returns the writes that establish a
+// policy.
 package rbac
 
 import (
@@ -47,17 +43,17 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Config says where roles and bindings come from. All caches must be set.
+// Config configures an Authorizer. All caches are required.
 type Config struct {
 	Roles               localcache.ListSubscriber[*rbacv1.Role]
 	RoleBindings        localcache.ListSubscriber[*rbacv1.RoleBinding]
 	ClusterRoles        localcache.ListSubscriber[*rbacv1.ClusterRole]
 	ClusterRoleBindings localcache.ListSubscriber[*rbacv1.ClusterRoleBinding]
-	// Log receives what is wrong with roles, such as a bad selector.
+	// Log receives errors in roles, such as an invalid selector.
 	Log logr.Logger
 }
 
-// ErrNotSynced says that the roles and bindings are not all known yet.
+// ErrNotSynced means that the caches of roles and bindings have not synced.
 var ErrNotSynced = errors.New("rbac: roles and bindings are not synced yet")
 
 // Authorizer is an authz.Authorizer.
@@ -71,7 +67,7 @@ type Authorizer struct {
 	pending []change
 }
 
-// New returns an authorizer. It knows nothing until Run is called.
+// New returns an authorizer. It does not read the caches before Run.
 func New(c Config) (*Authorizer, error) {
 	if c.Roles == nil || c.RoleBindings == nil || c.ClusterRoles == nil || c.ClusterRoleBindings == nil {
 		return nil, errors.New("rbac: all four sources must be set")
@@ -79,10 +75,10 @@ func New(c Config) (*Authorizer, error) {
 	return &Authorizer{config: c, synced: make(chan struct{}), wake: make(chan struct{}, 1)}, nil
 }
 
-// Synced is closed once decisions are being made.
+// Synced returns a channel that is closed when decisions can be made.
 func (a *Authorizer) Synced() <-chan struct{} { return a.synced }
 
-// Run keeps the index up to date until ctx is done. It may be called once.
+// Run keeps the index current until ctx is done. It may be called once.
 func (a *Authorizer) Run(ctx context.Context) error {
 	stopRoles, roles := follow(a, a.config.Roles, roleChange)
 	defer stopRoles()
@@ -129,7 +125,7 @@ func (a *Authorizer) take() []change {
 	return p
 }
 
-// Authorize looks for a rule that allows what at describes.
+// Authorize looks for a rule that allows the request.
 func (a *Authorizer) Authorize(_ context.Context, at authz.Attributes) (authz.Decision, string, error) {
 	x := a.index.Load()
 	if x == nil {
@@ -143,7 +139,7 @@ func (a *Authorizer) Authorize(_ context.Context, at authz.Attributes) (authz.De
 	if reason := x.allowed(&at, "", u, &missing); reason != "" {
 		return authz.Allow, reason, nil
 	}
-	// Role bindings count only for resources in their namespace: no path lies in one.
+	// Role bindings apply only to resources in their namespace, not to paths.
 	if at.Resource != "" && at.Namespace != "" {
 		if reason := x.allowed(&at, at.Namespace, u, &missing); reason != "" {
 			return authz.Allow, reason, nil
@@ -152,8 +148,7 @@ func (a *Authorizer) Authorize(_ context.Context, at authz.Attributes) (authz.De
 	return authz.NoOpinion, unresolved(missing), nil
 }
 
-// allowed returns the reason for which a binding in namespace allows the
-// request, or none.
+// allowed returns the reason by which a binding in namespace allows the request, or "".
 func (x *index) allowed(at *authz.Attributes, namespace string, u *user.Info, missing *[]string) string {
 	reason := x.search(at, subject{namespace, rbacv1.UserKind, u.Name}, missing)
 	for i := 0; reason == "" && i < len(u.Groups); i++ {
@@ -179,11 +174,10 @@ func (x *index) search(at *authz.Attributes, s subject, missing *[]string) strin
 	return ""
 }
 
-// reasonPrefix begins what is said of bindings to roles that do not exist.
+// reasonPrefix is the prefix of reasons about missing roles.
 const reasonPrefix = "RBAC: "
 
-// unresolved words bindings to roles that do not exist as Kubernetes does, each
-// role once.
+// unresolved returns Kubernetes' reason for bindings to missing roles, without duplicates.
 func unresolved(missing []string) string {
 	missing = distinct(missing)
 	switch len(missing) {

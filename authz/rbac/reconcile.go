@@ -9,31 +9,29 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Plan is what has to be written so that a cluster grants at least a policy.
+// Plan holds the writes that make a cluster grant at least a policy.
 type Plan struct {
-	// Create are objects that are not there.
+	// Create holds missing objects.
 	Create Policy
-	// Update are objects that are there, completed. They have the resource version
-	// that was looked at: who gets a conflict looks again.
+	// Update holds existing objects with additions. They keep their resource version, so that a
+	// conflict means to read and plan again.
 	Update Policy
-	// Recreate are bindings to other roles than they should be to. Since a binding
-	// cannot be changed so, they must be deleted, and these created.
+	// Recreate holds bindings that refer to another role than wanted. The role of a binding cannot
+	// be changed, so they must be deleted and created.
 	Recreate Policy
 }
 
-// Empty says that there is nothing to write.
+// Empty reports whether there is nothing to write.
 func (p Plan) Empty() bool { return p.Create.empty() && p.Update.empty() && p.Recreate.empty() }
 
 func (p Policy) empty() bool {
 	return len(p.ClusterRoles)+len(p.ClusterRoleBindings)+len(p.Roles)+len(p.RoleBindings) == 0
 }
 
-// Reconcile compares a policy with what there is, as Kubernetes does with its own
-// when it starts. Rules, subjects, selectors, labels and annotations that are
-// missing are added; what is there beside them stays, and so does everything that
-// is annotated with rbac.authorization.kubernetes.io/autoupdate: "false". Only an
-// aggregation rule where there should be none is taken away. No object of want or
-// have is changed.
+// Reconcile compares a policy with the existing objects, as Kubernetes does at startup. Missing
+// rules, subjects, selectors, labels and annotations are added. Additional ones stay, and so do
+// objects annotated with rbac.authorization.kubernetes.io/autoupdate: "false". Only an unwanted
+// aggregation rule is removed. The objects of want and have are not changed.
 func Reconcile(want, have Policy) Plan {
 	var p Plan
 	sortOut(want.ClusterRoles, have.ClusterRoles, &p.Create.ClusterRoles, &p.Update.ClusterRoles, nil, completeClusterRole)
@@ -51,8 +49,8 @@ type object[T any] interface {
 	DeepCopy() T
 }
 
-// sortOut puts what is wanted where it belongs. complete adds to a copy of what
-// there is, or says that this cannot be done.
+// sortOut assigns wanted objects to a list. complete adds what is missing to a copy of an existing
+// object, or returns false if this is not possible.
 func sortOut[T object[T]](want, have []T, create, update, recreate *[]T, complete func(want, copied T) bool) {
 	existing := map[roleKey]T{}
 	for _, o := range have {
@@ -80,7 +78,7 @@ func sortOut[T object[T]](want, have []T, create, update, recreate *[]T, complet
 	}
 }
 
-// merged is all of both, have's where they differ.
+// merged returns the union of both maps; have takes precedence.
 func merged(want, have map[string]string) map[string]string {
 	all := maps.Clone(want)
 	if all == nil {

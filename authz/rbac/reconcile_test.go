@@ -75,7 +75,7 @@ func TestReconcile(t *testing.T) {
 	want, have := rbac.Bootstrap{}.Policy(), rbac.Bootstrap{}.Policy()
 	extra := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{"x.io"}, Resources: []string{"things"}}
 
-	lost := find(have, "system:kube-dns") // rules are gone, one is there that nobody wants
+	lost := find(have, "system:kube-dns") // some rules are missing, one is not wanted
 	lost.Rules, lost.ResourceVersion = []rbacv1.PolicyRule{extra}, "7"
 	wider := find(have, "system:heapster") // more than wanted
 	wider.Rules = append(wider.Rules, extra)

@@ -11,8 +11,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Rules is an authorizer that allows everybody what rules allow, and has no
-// opinion about anything else. The rules must not be changed afterwards.
+// Rules returns an authorizer that allows every user what rules allow, and otherwise has no
+// opinion. The rules must not be changed afterwards.
 func Rules(rules []rbacv1.PolicyRule) authz.Authorizer { return staticRules(rules) }
 
 type staticRules []rbacv1.PolicyRule
@@ -26,7 +26,7 @@ func (s staticRules) Authorize(_ context.Context, at authz.Attributes) (authz.De
 	return authz.NoOpinion, "", nil
 }
 
-// RulesFor returns all rules, whoever asks.
+// RulesFor returns all rules for any user.
 func (s staticRules) RulesFor(context.Context, *user.Info, string) (authz.Rules, error) {
 	var rules authz.Rules
 	for i := range s {
@@ -35,10 +35,10 @@ func (s staticRules) RulesFor(context.Context, *user.Info, string) (authz.Rules,
 	return rules, nil
 }
 
-// Missing returns those of rules that u does not hold in namespace, cluster-wide
-// rules included, taken apart into rules for one resource, or path, each. An
-// empty answer means that u may do everything that the rules allow. With an error
-// comes what is missing from the rules that could be found.
+// Missing returns the parts of rules that u does not hold in namespace, including cluster-wide
+// rules, as rules for one resource or path each. An empty result means that u may do everything
+// that the rules allow. With an error it returns what is missing from the rules that could be
+// resolved.
 func (a *Authorizer) Missing(_ context.Context, u *user.Info, namespace string, rules []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
 	x := a.index.Load()
 	if x == nil {
@@ -60,9 +60,9 @@ func (a *Authorizer) Missing(_ context.Context, u *user.Info, namespace string, 
 	return uncovered(held, rules), err
 }
 
-// RoleRules returns the rules of the role that a binding in namespace refers to,
-// and whether it is known; namespace is empty for a cluster role binding. A
-// cluster role that aggregates others has theirs. The rules must not be changed.
+// RoleRules returns the rules of the role that a binding in namespace refers to, and whether the
+// role exists. namespace is empty for a cluster role binding. An aggregating cluster role has the
+// rules of the roles it selects. The rules must not be changed.
 func (a *Authorizer) RoleRules(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, bool) {
 	x := a.index.Load()
 	key, ok := resolve(bindingKey{namespace: namespace}, ref)

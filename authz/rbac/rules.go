@@ -10,9 +10,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// RulesFor returns the rules of all roles that u is bound to in namespace or in
-// the whole cluster. Bindings to roles that do not exist are an error, beside
-// the rules of the others.
+// RulesFor returns the rules of all roles that u is bound to in namespace or in the whole cluster.
+// Bindings to missing roles are an error, which is returned together with the other rules.
 func (a *Authorizer) RulesFor(_ context.Context, u *user.Info, namespace string) (authz.Rules, error) {
 	x := a.index.Load()
 	if x == nil {
@@ -41,8 +40,7 @@ func (x *index) collect(rules *authz.Rules, namespace string, u *user.Info, miss
 	})
 }
 
-// visit calls f with the rules of each binding in namespace that names u, once if
-// it does so more than once.
+// visit calls f once with the rules of each binding in namespace that names u.
 func (x *index) visit(namespace string, u *user.Info, missing *[]string, f func([]rbacv1.PolicyRule)) {
 	seen := map[bindingKey]bool{}
 	add := func(kind, name string) {

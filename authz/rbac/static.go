@@ -6,8 +6,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Static returns an authorizer that decides by policy, which must not be changed afterwards. It is
-// synced at once, and Run need not be called.
+// Static returns an authorizer for policy, which must not be changed afterwards. It is synced at
+// once and needs no Run.
 func Static(policy Policy) *Authorizer {
 	a := &Authorizer{
 		config: Config{

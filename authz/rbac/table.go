@@ -5,8 +5,8 @@ import (
 	"maps"
 )
 
-// tableParts is how many parts a table has: at 50000 subjects, a change copies some
-// two hundred of them.
+// tableParts is the number of parts of a table. With 50,000 subjects, a change copies about two
+// hundred of them.
 const tableParts = 256
 
 type key interface {
@@ -14,8 +14,7 @@ type key interface {
 	hash(maphash.Seed) uint64
 }
 
-// table is a map in parts. Whoever reads one sees it as it was when it was
-// published; the next version shares with it all parts that have not changed.
+// table is an immutable map in parts. The next version shares all parts that did not change.
 type table[K key, V any] struct {
 	seed  maphash.Seed
 	parts [tableParts]map[K]V
@@ -37,7 +36,7 @@ func (k roleKey) hash(seed maphash.Seed) uint64 {
 // draft is the next version of a table.
 type draft[K key, V any] struct {
 	table *table[K, V]
-	// owned says that nobody else reads the table, ownParts the same of its parts.
+	// owned means that the table was copied and may be changed; ownParts the same for its parts.
 	owned    bool
 	ownParts [tableParts]bool
 }
@@ -46,7 +45,7 @@ func newDraft[K key, V any]() draft[K, V] {
 	return draft[K, V]{table: &table[K, V]{seed: maphash.MakeSeed()}}
 }
 
-// publish returns the table, which is not changed any more.
+// publish returns the table, which must no longer be changed.
 func (d *draft[K, V]) publish() *table[K, V] {
 	d.owned, d.ownParts = false, [tableParts]bool{}
 	return d.table
@@ -62,7 +61,7 @@ func (d *draft[K, V]) delete(k K) {
 	}
 }
 
-// part is the part for k, for changing.
+// part returns the part for k, copied for changes.
 func (d *draft[K, V]) part(k K) map[K]V {
 	if !d.owned {
 		next := *d.table

@@ -12,17 +12,17 @@ import (
 	"github.com/planekit/planekit/authz"
 )
 
-// Numbers of kube-apiserver.
+// Limits of kube-apiserver.
 const (
 	mostAnswers = 8192
-	mostBytes   = 10_000 // of what the one who asks chooses freely
+	mostBytes   = 10_000 // in the fields that a client can choose freely
 )
 
-// cache remembers the answers to the last questions. Questions are found by hash
-// and then compared: two that hash alike displace, and never answer, each other.
+// cache is an LRU cache of answers. Questions are found by hash and then compared; of two with the
+// same hash, the later one replaces the earlier.
 type cache struct {
 	answers map[uint64]*list.Element
-	order   *list.List // of *entry, the last used first
+	order   *list.List // of *entry, most recently used first
 }
 
 type entry struct {
@@ -68,7 +68,7 @@ func (c *cache) drop(element *list.Element) {
 	c.order.Remove(element)
 }
 
-// own returns at with a user and requirements that are nobody else's.
+// own returns at with a deep copy of the user and the requirements.
 func own(at authz.Attributes) authz.Attributes {
 	at.Fields, at.Labels = ownRequirements(at.Fields), ownRequirements(at.Labels)
 	if at.User == nil {
@@ -92,8 +92,8 @@ func ownRequirements(all []authz.Requirement) []authz.Requirement {
 	return all
 }
 
-// same reports whether the service would be asked the same. Groups in another
-// order are another question; it costs an answer, not a mistake.
+// same reports whether the service would get the same question. Groups in a different order make a
+// different question, which only costs another call.
 func same(a, b *authz.Attributes) bool {
 	return a.Verb == b.Verb && a.Group == b.Group && a.Version == b.Version && a.Resource == b.Resource &&
 		a.Subresource == b.Subresource && a.Namespace == b.Namespace && a.Name == b.Name && a.Path == b.Path &&
@@ -152,7 +152,7 @@ func hash(seed maphash.Seed, at *authz.Attributes) uint64 {
 	for _, group := range u.Groups {
 		write(&h, group)
 	}
-	var sum uint64 // of the pairs' hashes, whose order does not matter
+	var sum uint64 // of the hashes of the pairs, whose order is not defined
 	for key, values := range u.Extra {
 		var pair maphash.Hash
 		pair.SetSeed(seed)
@@ -168,7 +168,7 @@ func hash(seed maphash.Seed, at *authz.Attributes) uint64 {
 	return h.Sum64()
 }
 
-// write ends s with what no UTF-8 has.
+// write hashes s and a terminator that cannot occur in UTF-8.
 func write(h *maphash.Hash, s string) {
 	h.WriteString(s)
 	h.WriteByte(0xff)

@@ -216,7 +216,8 @@ func TestEqualQuestionsAreAskedOnce(t *testing.T) {
 	})
 }
 
-// TestWhoAsksGoesAway has somebody else ask then: their request has not ended.
+// TestWhoAsksGoesAway checks that a waiting caller asks again when the calling request is
+// cancelled.
 func TestWhoAsksGoesAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := answering(yes)

@@ -8,8 +8,8 @@ import (
 	"github.com/planekit/planekit/internal/webhook"
 )
 
-// spec and status are those of a SubjectAccessReview. Groups have another name
-// in v1beta1.
+// spec and status are the parts of a SubjectAccessReview. The field of groups has another name in
+// v1beta1.
 type spec struct {
 	ResourceAttributes    *resourceAttributes    `json:"resourceAttributes,omitempty"`
 	NonResourceAttributes *nonResourceAttributes `json:"nonResourceAttributes,omitempty"`
@@ -67,7 +67,7 @@ type status struct {
 
 var errBoth = errors.New("authorization webhook: the answer both allows and denies")
 
-// review asks the service. The error is that there is no answer.
+// review calls the service. An error means that there is no answer.
 func (a *Authorizer) review(ctx context.Context, at *authz.Attributes) (answer, error) {
 	s, err := webhook.Ask[spec, status](ctx, a.service, a.apiVersion, "SubjectAccessReview", a.spec(at))
 	switch {

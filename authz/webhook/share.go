@@ -6,22 +6,22 @@ import (
 	"github.com/planekit/planekit/authz"
 )
 
-// question is asked by one caller for all who have the same. Its fields are set
-// when done is closed.
+// question is one call that several callers with the same question share. Its fields are set when
+// done is closed.
 type question struct {
 	of     authz.Attributes
 	done   chan struct{}
 	answer answer
-	// abandoned says that whoever asked went away: that is no answer to the
-	// others.
+	// abandoned means that the calling request was cancelled, so that the waiting callers must ask
+	// again.
 	abandoned bool
 }
 
-// share asks, or waits for whoever asks the same already.
+// share asks the question, or waits for a caller that asks the same one.
 func (a *Authorizer) share(ctx context.Context, key uint64, at authz.Attributes) answer {
 	for {
 		a.mu.Lock()
-		if known, ok := a.answers.get(key, &at); ok { // it came in the meantime
+		if known, ok := a.answers.get(key, &at); ok { // it was answered meanwhile
 			a.mu.Unlock()
 			return known
 		}
@@ -35,7 +35,7 @@ func (a *Authorizer) share(ctx context.Context, key uint64, at authz.Attributes)
 		case !asked:
 			a.ask(ctx, key, q)
 			return q.answer
-		case !same(&q.of, &at): // the hash is the same by chance
+		case !same(&q.of, &at): // a hash collision
 			known, err := a.review(ctx, &at)
 			if err != nil {
 				return a.failed(err)
@@ -53,8 +53,7 @@ func (a *Authorizer) share(ctx context.Context, key uint64, at authz.Attributes)
 	}
 }
 
-// ask finds the answer to q and remembers it. Even a panic lets go of those who
-// wait.
+// ask gets the answer to q and caches it. It wakes the waiting callers even after a panic.
 func (a *Authorizer) ask(ctx context.Context, key uint64, q *question) {
 	q.abandoned = true
 	remember := false
@@ -76,7 +75,7 @@ func (a *Authorizer) ask(ctx context.Context, key uint64, q *question) {
 	q.answer, q.abandoned, remember = known, false, true
 }
 
-// remember is called with the mutex locked.
+// remember caches the answer to q. The caller holds the mutex.
 func (a *Authorizer) remember(key uint64, q *question) {
 	ttl := a.config.UnauthorizedTTL
 	if q.answer.decision == authz.Allow {

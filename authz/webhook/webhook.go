@@ -1,28 +1,23 @@
-// Package webhook asks a remote service for decisions, by Kubernetes'
-// SubjectAccessReview
-// (https://kubernetes.io/docs/reference/access-authn-authz/webhook/): what
-// kube-apiserver does with --authorization-webhook-config-file.
+// Package webhook asks a remote service for decisions through Kubernetes' SubjectAccessReview
+// (https://kubernetes.io/docs/reference/access-authn-authz/webhook/), like kube-apiserver with
+// --authorization-webhook-config-file.
 //
 //	remote, err := webhook.New(webhook.Config{URL: "https://authz.example.com/authorize", TLS: config})
 //	may := authz.Chain{authz.Superusers(user.Masters), roles, remote}
 //
-// An answer that allows is remembered for five minutes, any other for half a
-// minute, for exactly the same question: user, UID, groups in order, extra and
-// all attributes. So a decision may be as old as that. The least recently used
-// of 8192 answers is forgotten first; questions of 10,000 bytes and more are not
-// remembered, as in kube-apiserver. Equal questions that come at one time are
-// asked once. Failures are not remembered.
+// An Allow is cached for five minutes, other answers for half a minute, for exactly the same user,
+// UID, groups in order, extra and attributes. So a decision may be that old. The cache holds 8192
+// answers and evicts the least recently used one. Questions of 10,000 bytes and more are not
+// cached, as in kube-apiserver. Concurrent equal questions share a call. Failures are not cached.
 //
-// The service may allow, deny, or do neither, which is NoOpinion. Both at once is
-// Deny with an error. When it cannot be asked or gives no answer, there is an
-// error beside what Config.OnFailure says. A failing service is asked up to five
-// times, with pauses from half a second on, if the failure may pass by itself:
-// 429, 5xx, a connection refused or lost. The context of the decision ends the
-// waiting. Redirects are not followed.
+// The service may allow, deny, or do neither, which is NoOpinion. Both at once is Deny with an
+// error. If the service gives no answer, the decision is Config.OnFailure with an error. A call is
+// tried up to five times, with delays from half a second on, after failures that may be temporary:
+// 429, 5xx, connection refused or lost. The context of the decision ends the waiting. Redirects are
+// not followed.
 //
-// Authorizer starts no goroutines; the connections it keeps open for the next
-// question end after 90 seconds, or with Close. Field and label selectors of a
-// request are not passed on: the service decides on the whole resource.
+// Authorizer starts no goroutines. Idle connections close after 90 seconds, or with Close. Field
+// and label selectors are not sent: the service decides on the whole resource.
 package webhook
 
 import (
@@ -40,36 +35,32 @@ import (
 	"github.com/planekit/planekit/internal/webhook"
 )
 
-// How long answers are remembered by default, as in kube-apiserver.
+// How long answers are cached by default, as in kube-apiserver.
 const (
 	DefaultAuthorizedTTL   = 5 * time.Minute
 	DefaultUnauthorizedTTL = 30 * time.Second
 )
 
-// Config says where the service is: what kube-apiserver reads from a kubeconfig
-// and flags.
+// Config configures the service, like the kubeconfig and flags of kube-apiserver.
 type Config struct {
-	// URL is where SubjectAccessReviews are posted to. It must be https.
+	// URL is the URL for SubjectAccessReviews. It must be https.
 	URL string
-	// TLS has the roots to believe and the client certificate to show. Nil
-	// believes the system's roots.
+	// TLS has the trusted roots and the client certificate. Nil means the system's roots.
 	TLS *tls.Config
-	// Transport carries the requests in place of connections made with TLS, which
-	// must be nil then.
+	// Transport replaces connections made with TLS, which must then be nil.
 	Transport http.RoundTripper
-	// BearerToken, if not empty, is how one is known to the service.
+	// BearerToken, if not empty, authenticates this client to the service.
 	BearerToken string
-	// Timeout is for one attempt. Zero is 3 seconds.
+	// Timeout bounds one attempt. Zero means 3 seconds.
 	Timeout time.Duration
-	// Version is that of the reviews, "v1" or "v1beta1", as in
-	// --authorization-webhook-version. Empty is v1.
+	// Version is the version of the reviews, "v1" or "v1beta1", as in
+	// --authorization-webhook-version. Empty means v1.
 	Version string
-	// AuthorizedTTL and UnauthorizedTTL are how long answers that allow, and all
-	// others, are remembered. Zero is the default above; less than zero is not at
-	// all.
+	// AuthorizedTTL and UnauthorizedTTL are how long Allow and all other answers are cached. Zero
+	// means the defaults above; a negative value disables caching.
 	AuthorizedTTL, UnauthorizedTTL time.Duration
-	// OnFailure is the decision when there is no answer: NoOpinion, which lets
-	// others be asked, or Deny.
+	// OnFailure is the decision when there is no answer: Deny, or NoOpinion, which lets a chain ask
+	// the next authorizer.
 	OnFailure authz.Decision
 }
 
@@ -82,10 +73,10 @@ type Authorizer struct {
 
 	mu      sync.Mutex
 	answers cache                // guarded by mu
-	flights map[uint64]*question // guarded by mu; what is being asked
+	flights map[uint64]*question // guarded by mu; calls in progress
 }
 
-// New checks c and asks nothing yet.
+// New returns an authorizer. It does not call the service.
 func New(c Config) (*Authorizer, error) {
 	switch c.Version {
 	case "":
@@ -115,17 +106,17 @@ func New(c Config) (*Authorizer, error) {
 	}, nil
 }
 
-// Close closes the connections that are kept for the next question.
+// Close closes the idle connections.
 func (a *Authorizer) Close() { a.service.Close() }
 
-// answer is what Authorize returns.
+// answer holds the results of Authorize.
 type answer struct {
 	decision authz.Decision
 	reason   string
 	err      error
 }
 
-// Authorize answers from memory, or asks.
+// Authorize returns a cached answer, or calls the service.
 func (a *Authorizer) Authorize(ctx context.Context, at authz.Attributes) (authz.Decision, string, error) {
 	key := hash(a.seed, &at)
 	a.mu.Lock()
@@ -137,12 +128,12 @@ func (a *Authorizer) Authorize(ctx context.Context, at authz.Attributes) (authz.
 	return known.decision, known.reason, known.err
 }
 
-// RulesFor says that nothing can be said beforehand, in Kubernetes' words.
+// RulesFor returns Kubernetes' error that rules are not known in advance.
 func (a *Authorizer) RulesFor(context.Context, *user.Info, string) (authz.Rules, error) {
 	return authz.Rules{Incomplete: true}, fmt.Errorf("webhook %w", authz.ErrNoRules)
 }
 
-// failed is the answer when there is none.
+// failed returns the answer for a failed call.
 func (a *Authorizer) failed(err error) answer {
 	return answer{a.config.OnFailure, "", fmt.Errorf("authorization webhook: %w", err)}
 }

@@ -50,8 +50,6 @@ var nouns = map[string]string{
 var unread = []string{
 	"admission",
 	"apiserver",
-	"authn",
-	"authz",
 	"bench",
 	"client",
 	"cni",

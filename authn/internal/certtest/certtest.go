@@ -1,4 +1,4 @@
-// Package certtest makes certificates for tests. What goes wrong panics.
+// Package certtest creates certificates for tests. It panics on errors.
 package certtest
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Authority signs certificates. Pool has it alone.
+// Authority signs certificates. Pool contains only its own certificate.
 type Authority struct {
 	Certificate *x509.Certificate
 	Pool        *x509.CertPool
@@ -27,11 +27,11 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// New returns an authority that vouches for itself, for an hour. Change may
-// change it.
+// New returns a self-signed authority that is valid for an hour. The change functions may modify
+// the template.
 func New(change ...func(*x509.Certificate)) *Authority { return (*Authority)(nil).Under(change...) }
 
-// Under returns an authority that a vouches for.
+// Under returns an authority that is signed by a.
 func (a *Authority) Under(change ...func(*x509.Certificate)) *Authority {
 	lower := &Authority{key: must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), Pool: x509.NewCertPool()}
 	t := template(pkix.Name{CommonName: "ca"})
@@ -48,7 +48,8 @@ func (a *Authority) Under(change ...func(*x509.Certificate)) *Authority {
 	return lower
 }
 
-// Issue returns a certificate for clients, good for one hour. Change may change it.
+// Issue returns a client certificate that is valid for an hour. The change functions may modify the
+// template.
 func (a *Authority) Issue(subject pkix.Name, change ...func(*x509.Certificate)) tls.Certificate {
 	t := template(subject)
 	for _, c := range change {
@@ -64,10 +65,10 @@ func (a *Authority) Client(name string) *x509.Certificate {
 	return a.Issue(Named(name)).Leaf
 }
 
-// Named is a subject that has a common name alone.
+// Named returns a subject with only a common name.
 func Named(name string) pkix.Name { return pkix.Name{CommonName: name} }
 
-// PEM returns the certificate of a as files have it.
+// PEM returns the certificate of a in PEM.
 func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.Certificate.Raw})
 }
@@ -80,10 +81,10 @@ func template(subject pkix.Name) *x509.Certificate {
 	}
 }
 
-// Servers makes Issue return a certificate for servers.
+// Servers makes Issue return a server certificate.
 func Servers(t *x509.Certificate) { t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }
 
-// Lasting makes a certificate good for d from now.
+// Lasting makes a certificate valid for d from now.
 func Lasting(d time.Duration) func(*x509.Certificate) {
 	return func(t *x509.Certificate) { t.NotAfter = time.Now().Add(d) }
 }

@@ -1,11 +1,9 @@
-// Package clientcert verifies the certificates of TLS clients, and remembers
-// what it has verified.
+// Package clientcert verifies the certificates of TLS clients and caches the results.
 //
-// Verifying a chain costs some 50 us of elliptic curves, for every request the
-// same. What came out is remembered with the chain it came from, the roots it
-// was verified with and the time for which it holds. Under other roots and
-// outside that time it counts for nothing, so a replaced root or an expired
-// certificate ends access at once, on connections which are open as well.
+// Verifying a chain takes about 50 µs of elliptic curve operations, for every request the same. The
+// result is cached together with the chain, the roots it was verified with and its period of
+// validity. It is not used with other roots or outside that period, so a replaced root or an
+// expired certificate ends access at once, on open connections too.
 package clientcert
 
 import (
@@ -17,22 +15,22 @@ import (
 	"time"
 )
 
-// maxRemembered bounds the chains remembered, at some 2 KiB each. It is more than
-// the nodes of a large cluster (5,000, the most that Kubernetes is made for).
+// maxRemembered bounds the cached chains, of about 2 KiB each. It exceeds the number of nodes in
+// the largest clusters that Kubernetes supports (5,000).
 const maxRemembered = 8192
 
-// Verifier verifies certificates and makes a T of each.
+// Verifier verifies certificates and derives a T from each.
 type Verifier[T any] struct {
 	roots func() *x509.CertPool
 	read  func(*x509.Certificate) (T, error)
 
 	mu sync.RWMutex
-	// verified is by the encoding of the leaf certificate (guarded by mu): crypto/tls
-	// decodes a client's certificate again for each connection.
+	// verified is keyed by the encoded leaf certificate, because crypto/tls decodes a client's
+	// certificate again for each connection. mu guards it.
 	verified map[string]*verdict[T]
 }
 
-// verdict is what is known of a chain. It does not change.
+// verdict is the immutable result of verifying a chain.
 type verdict[T any] struct {
 	chain       [][]byte // encoded
 	roots       *x509.CertPool
@@ -41,21 +39,20 @@ type verdict[T any] struct {
 	err         error // of reading
 }
 
-// New returns a verifier that believes the roots of the moment, none where they
-// are nil. Read is called once for each certificate that has been verified; what
-// it returns is shared by requests.
+// New returns a verifier that trusts the current result of roots; nil means that no certificate is
+// trusted. read is called once for each verified certificate. Requests share its result.
 func New[T any](roots func() *x509.CertPool, read func(*x509.Certificate) (T, error)) *Verifier[T] {
 	return &Verifier[T]{roots: roots, read: read, verified: map[string]*verdict[T]{}}
 }
 
 var errNoRoots = errors.New("no roots to verify it with")
 
-// Verify returns what was read from the first certificate of chain, which is
-// not empty, if the others and the roots vouch for it as a client's.
+// Verify returns the result of read for the first certificate of chain, which must not be empty, if
+// it is a valid client certificate.
 func (v *Verifier[T]) Verify(chain []*x509.Certificate) (T, error) {
 	roots, now := v.roots(), time.Now()
 	if roots == nil {
-		// A nil pool would make x509 believe the authorities of the system.
+		// A nil pool would make x509 use the system's roots.
 		var none T
 		return none, errNoRoots
 	}
@@ -82,7 +79,7 @@ func (k *verdict[T]) holds(chain []*x509.Certificate, roots *x509.CertPool, now 
 		slices.EqualFunc(k.chain, chain, func(raw []byte, c *x509.Certificate) bool { return bytes.Equal(raw, c.Raw) })
 }
 
-// leaf is what the verdict is remembered under.
+// leaf returns the key of the verdict in the cache.
 func (k *verdict[T]) leaf() string { return string(k.chain[0]) }
 
 func (v *Verifier[T]) verify(chain []*x509.Certificate, roots *x509.CertPool, now time.Time) (*verdict[T], error) {
@@ -98,15 +95,15 @@ func (v *Verifier[T]) verify(chain []*x509.Certificate, roots *x509.CertPool, no
 	}
 	k := &verdict[T]{roots: roots}
 	for _, c := range chain {
-		k.chain = append(k.chain, bytes.Clone(c.Raw)) // the original is part of a message
+		k.chain = append(k.chain, bytes.Clone(c.Raw)) // the original is part of a larger message
 	}
 	k.from, k.until = span(paths)
 	k.value, k.err = v.read(chain[0])
 	return k, nil
 }
 
-// span is the time for which one of paths holds: that of the one which holds
-// longest. A path holds while each of its certificates does.
+// span returns the longest period in which one of paths is valid. A path is valid while each of its
+// certificates is.
 func span(paths [][]*x509.Certificate) (from, until time.Time) {
 	for _, path := range paths {
 		first, last := path[0].NotBefore, path[0].NotAfter
@@ -125,7 +122,7 @@ func span(paths [][]*x509.Certificate) (from, until time.Time) {
 	return from, until
 }
 
-// remember keeps k, and forgets another for it if there is no room.
+// remember adds k to the cache, and evicts another entry if the cache is full.
 func (v *Verifier[T]) remember(k *verdict[T], now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -136,8 +133,7 @@ func (v *Verifier[T]) remember(k *verdict[T], now time.Time) {
 	v.verified[leaf] = k
 }
 
-// evict forgets a chain that counts for nothing any more, if one is found
-// quickly, or else just any.
+// evict removes an entry that is no longer valid if it finds one quickly, and otherwise any entry.
 func (v *Verifier[T]) evict(roots *x509.CertPool, now time.Time) {
 	const looks = 16
 	n := 0

@@ -204,8 +204,8 @@ func unchanged(*x509.Certificate) {}
 
 func subject(name string) pkix.Name { return pkix.Name{CommonName: name} }
 
-// TestConnectionsShareAVerdict has a client connect again and again, each time with the same certificate
-// decoded anew, as crypto/tls does. It must be verified once and remembered once.
+// TestConnectionsShareAVerdict has a client connect repeatedly with the same certificate, decoded
+// for each connection as in crypto/tls. It must be verified once and cached once.
 func TestConnectionsShareAVerdict(t *testing.T) {
 	ca, r := certtest.New(), &reader{}
 	v := New(func() *x509.CertPool { return ca.Pool }, r.read)

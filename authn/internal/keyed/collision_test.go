@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestCollision: secrets of one hash, which no test can find, are told apart.
+// TestCollision: secrets with equal hashes, which no test can find, are distinguished.
 func TestCollision(t *testing.T) {
 	table := NewTable[int](0)
 	table.Add("a", 1)

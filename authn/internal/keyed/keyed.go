@@ -1,14 +1,11 @@
-// Package keyed finds what belongs to a secret, in a time that tells nothing about
-// the secrets there are.
+// Package keyed looks up values by secrets without revealing the secrets through timing.
 //
-// A secret is found by a hash which is keyed with a random number of this
-// process. Who guesses cannot choose guesses whose hashes come near another's, so it
-// says nothing how far a comparison of hashes went. Hashes mean nothing in any
-// other process and are never shown to anybody.
+// A secret is looked up by a hash that is keyed with a random number of this process. An attacker
+// cannot choose guesses whose hashes are close to another's, so that the duration of a comparison
+// of hashes reveals nothing. Hashes have no meaning in other processes and must not be published.
 //
-// There are two of them. A [Table] has few secrets, which are known beforehand: it
-// finds one by a fast hash, and then compares all of it in constant time. A
-// [Digest] stands for a secret by itself, of which nothing else is kept.
+// A [Table] is for a few known secrets: it finds one by a fast hash and then compares it completely
+// in constant time. A [Digest] replaces a secret that must not be kept.
 package keyed
 
 import (
@@ -19,10 +16,10 @@ import (
 	"hash/maphash"
 )
 
-// Digest stands for a secret.
+// Digest identifies a secret.
 type Digest [sha256.Size]byte
 
-// Key makes digests. It must come from [NewKey] and not change.
+// Key makes digests. It must come from [NewKey] and must not change.
 type Key [sha256.Size]byte
 
 // NewKey returns a random key.
@@ -32,12 +29,11 @@ func NewKey() Key {
 	return k
 }
 
-// Digest returns the digest of parts, of which "ab", "c" are others than "a",
-// "bc". It allocates nothing as long as they are within some 2,000 bytes, as
-// tokens are.
+// Digest returns the digest of parts. Different splits of the same bytes have different digests. It
+// does not allocate for parts of up to about 2,000 bytes, such as tokens.
 func (k *Key) Digest(parts ...string) Digest {
 	if len(parts) == 1 && len(parts[0]) <= 128 {
-		var short [sha256.Size + 8 + 128]byte // half the price of clearing the other
+		var short [sha256.Size + 8 + 128]byte // clearing it costs half as much as the other
 		return k.digest(short[:0], parts)
 	}
 	var room [2048]byte
@@ -53,8 +49,8 @@ func (k *Key) digest(b []byte, parts []string) Digest {
 	return sha256.Sum256(b)
 }
 
-// Table finds what belongs to a secret. The zero value is of no use; see
-// [NewTable]. Once it is filled, Get may be called by many at a time.
+// Table looks up values by secrets. Use [NewTable] to create one. Once the table is filled, Get is
+// safe for concurrent use.
 type Table[T any] struct {
 	seed    maphash.Seed
 	entries map[uint64]*entry[T]
@@ -63,7 +59,7 @@ type Table[T any] struct {
 type entry[T any] struct {
 	secret []byte
 	value  T
-	next   *entry[T] // of the same hash
+	next   *entry[T] // with the same hash
 }
 
 // NewTable returns an empty table with room for size secrets.
@@ -71,8 +67,7 @@ func NewTable[T any](size int) *Table[T] {
 	return &Table[T]{seed: maphash.MakeSeed(), entries: make(map[uint64]*entry[T], size)}
 }
 
-// Add remembers what belongs to a secret, and reports false where something
-// does already.
+// Add adds a value for a secret. It returns false if the table has one already.
 func (t *Table[T]) Add(secret string, value T) bool {
 	if _, taken := t.Get(secret); taken {
 		return false
@@ -82,8 +77,8 @@ func (t *Table[T]) Add(secret string, value T) bool {
 	return true
 }
 
-// Get returns what belongs to a secret. A guess that is not a secret of the table
-// is compared with none of them, but for one in 2^64.
+// Get returns the value for a secret. An unknown secret is not compared with any secret of the
+// table, except with a probability of 2^-64.
 func (t *Table[T]) Get(secret string) (value T, ok bool) {
 	for e := t.entries[maphash.String(t.seed, secret)]; e != nil; e = e.next {
 		if subtle.ConstantTimeCompare(e.secret, []byte(secret)) == 1 {

@@ -1,6 +1,5 @@
-// Package userlist reads the files in which kube-apiserver lists users with
-// their tokens or passwords: CSV lines of a secret, a user name, a UID, and the
-// groups in one column, which may be left out.
+// Package userlist reads the files in which kube-apiserver lists users with their tokens or
+// passwords: CSV lines of a secret, a user name, a UID, and the groups in one optional column.
 package userlist
 
 import (
@@ -13,12 +12,12 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// Format says what is in a file.
+// Format describes a kind of file.
 type Format struct {
-	// File and Secret are what they are called in errors.
+	// File and Secret name the file and the secret in errors.
 	File, Secret string
-	// Check returns what no two lines may have in common and what that is called,
-	// or says what is wrong with a line, without quoting the secret.
+	// Check returns a string that must be unique among the lines and what to call it in errors, or
+	// an error that does not quote the secret.
 	Check func(Line) (unique, what string, err error)
 }
 
@@ -28,10 +27,9 @@ type Line struct {
 	User   user.Info
 }
 
-// Parse reads all lines. Errors name the line, never what is on it. Unlike
-// kube-apiserver, which goes on after a warning or without one, it fails on empty
-// columns, on what is there twice and on groups without quotes around them:
-// who somebody is would depend on the order of lines, or be less than was meant.
+// Parse reads all lines. Errors name the line and never quote it. Unlike kube-apiserver, which
+// ignores them or logs a warning, Parse fails on empty columns, duplicates and unquoted groups:
+// they would make a user depend on the order of lines, or have fewer groups than intended.
 func (f Format) Parse(r io.Reader) ([]Line, error) {
 	records := csv.NewReader(r)
 	records.FieldsPerRecord = -1
@@ -43,7 +41,7 @@ func (f Format) Parse(r io.Reader) ([]Line, error) {
 			return lines, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.File, err) // a csv.ParseError has the line
+			return nil, fmt.Errorf("%s: %w", f.File, err) // a csv.ParseError contains the line
 		}
 		number, _ := records.FieldPos(0)
 		line, err := f.line(record)

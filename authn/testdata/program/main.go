@@ -1,5 +1,5 @@
-// Program is the smallest server that knows users by certificates, tokens and
-// passwords. It is built to see what that takes.
+// Program is the smallest server that authenticates users by certificates, tokens and passwords. A
+// test measures its dependencies and size.
 package main
 
 import (
