@@ -1,22 +1,18 @@
-// Package admission decides whether something that may happen should, and
-// completes it first.
+// Package admission changes and validates requests before they are stored.
 //
-// After authorization and before storage every create, update, delete and
-// connect passes a [Chain]: all mutators run first, in order, and may change
-// the object; then all validators run, in order, and may not. The first
-// refusal ends the request with its message.
+// After authorization and before storage, every create, update, delete and connect passes a
+// [Chain]: all mutators run first, in order, and may change the object. Then all validators run, in
+// order, and must not change it. The first refusal ends the request with its message.
 //
 //	chain := admission.Chain{
 //		Mutators:   []admission.Mutator{namespaces, accounts},
 //		Validators: []admission.Validator{accounts},
 //	}
 //
-// A plugin is one Go type with Mutate, Validate or both. Each that planekit
-// ships is a package below this one, named as people know it from
-// --enable-admission-plugins. Reads are never admitted.
+// A plugin is a Go type with Mutate, Validate or both. planekit's plugins are subpackages with the
+// names known from --enable-admission-plugins. Reads are not admitted.
 //
-// This package knows nothing of Kubernetes types; its words are those of
-// Kubernetes' admission
+// This package does not depend on Kubernetes types. Its terms are those of Kubernetes' admission
 // (https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/).
 package admission
 
@@ -26,7 +22,7 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// Operation is what a request does to its object.
+// Operation is the operation of a request on its object.
 type Operation string
 
 // The operations that are admitted.
@@ -37,65 +33,61 @@ const (
 	Connect Operation = "CONNECT"
 )
 
-// Request is one operation on one object on its way to storage. It belongs to
-// one goroutine; plugins run one after another and must not keep it.
+// Request is one operation on one object before it is stored. It belongs to one goroutine; plugins
+// run one after another and must not keep it.
 type Request struct {
 	Operation Operation
-	// Resource and Kind name the type as the request addressed it.
+	// Resource and Kind are the type as addressed by the request.
 	Resource GroupVersionResource
 	Kind     GroupVersionKind
-	// Subresource is such as "status" or "binding"; empty for the object itself.
+	// Subresource is a name such as "status" or "binding"; empty for the object itself.
 	Subresource string
 	// Namespace is empty for cluster-scoped objects.
 	Namespace string
-	// Name is empty on a create with generateName until the name is made.
+	// Name is empty for a create with generateName until the name is generated.
 	Name string
-	// User is who asks.
+	// User is the user that sent the request.
 	User *user.Info
-	// DryRun says that nothing will be stored: a plugin must have no effects
-	// outside the request.
+	// DryRun means that nothing will be stored. A plugin must then have no effects outside the
+	// request.
 	DryRun bool
 
-	// Object is the object as it will be stored; nil on delete and connect. A
-	// mutator changes it in place, or puts another of the same Go type there. A
-	// validator must not change it.
+	// Object is the object to be stored; nil for delete and connect. A mutator changes it in place
+	// or replaces it by another of the same Go type. A validator must not change it.
 	Object any
-	// OldObject is the object as it is stored now; nil on create. It is shared
-	// and must never be changed.
+	// OldObject is the stored object; nil for create. It is shared and must not be changed.
 	OldObject any
-	// Options are those of the request, such as a *metav1.CreateOptions; nil on
-	// connect. They must not be changed.
+	// Options are the options of the request, such as a *metav1.CreateOptions; nil for connect.
+	// They must not be changed.
 	Options any
 
-	// Warn, when not nil, sends a message to the client in a Warning header.
+	// Warn, if not nil, sends a message to the client in a Warning header.
 	Warn func(message string)
-	// Annotate, when not nil, adds to the audit event of the request. The key is
-	// such as "podsecurity.example.com/level", which begins with whose it is; a
-	// second value of a key is dropped.
+	// Annotate, if not nil, adds to the audit event of the request. The key begins with a domain,
+	// such as "podsecurity.example.com/level". A second value for a key is dropped.
 	Annotate func(key, value string)
-	// AnnotateBody is as Annotate, for what says as much as the body of the request
-	// does. It is nil where the audit event has no bodies.
+	// AnnotateBody is Annotate for values that reveal as much as the body of the request. It is nil
+	// if the audit event contains no bodies.
 	AnnotateBody func(key, value string)
 }
 
-// GroupVersionResource names a resource as it is in URLs. The core group is "".
+// GroupVersionResource is a resource as named in URLs. The core group is "".
 type GroupVersionResource struct{ Group, Version, Resource string }
 
-// GroupVersionKind names a type as it is in objects.
+// GroupVersionKind is a type as named in objects.
 type GroupVersionKind struct{ Group, Version, Kind string }
 
-// A Mutator completes an object. Returning an error refuses the request: one
-// that says which API status it is (as those of k8s.io/apimachinery/pkg/api/errors
-// do) goes to the client as it is; one of a plugin that could not decide, because a
-// store or a connection failed or a time ran out, becomes 5xx, also where it is wrapped
-// in a [ForbiddenError]; any other becomes 403 Forbidden with its text.
-// Must be safe for concurrent use.
+// A Mutator completes an object. An error refuses the request. An error with an API status (such as
+// those of k8s.io/apimachinery/pkg/api/errors) is sent to the client unchanged. An error that means
+// that the plugin could not decide, because a store or a connection failed or a timeout expired,
+// becomes 5xx, even within a [ForbiddenError]. Any other error becomes 403 Forbidden with its text.
+// A Mutator must be safe for concurrent use.
 type Mutator interface {
 	Mutate(context.Context, *Request) error
 }
 
-// A Validator accepts or refuses a request without changing it. Errors are
-// treated as those of a [Mutator]. Must be safe for concurrent use.
+// A Validator accepts or refuses a request without changing it. Its errors are treated like those
+// of a [Mutator]. It must be safe for concurrent use.
 type Validator interface {
 	Validate(context.Context, *Request) error
 }

@@ -2,15 +2,15 @@ package admission
 
 import "context"
 
-// Chain is the plugins of a server, in the order in which they run. A plugin
-// that both changes and checks stands in both lists. The zero Chain admits
-// everything. A Chain is a [Mutator] and a [Validator], so chains nest.
+// Chain is a server's plugins in the order in which they run. A plugin that mutates and validates
+// is in both lists. The zero Chain admits everything. A Chain is a [Mutator] and a [Validator], so
+// chains can be nested.
 type Chain struct {
 	Mutators   []Mutator
 	Validators []Validator
 }
 
-// Mutate runs the mutators in order until one refuses.
+// Mutate runs the mutators in order until one returns an error.
 func (c Chain) Mutate(ctx context.Context, r *Request) error {
 	for _, m := range c.Mutators {
 		if err := m.Mutate(ctx, r); err != nil {
@@ -20,7 +20,7 @@ func (c Chain) Mutate(ctx context.Context, r *Request) error {
 	return nil
 }
 
-// Validate runs the validators in order until one refuses.
+// Validate runs the validators in order until one returns an error.
 func (c Chain) Validate(ctx context.Context, r *Request) error {
 	for _, v := range c.Validators {
 		if err := v.Validate(ctx, r); err != nil {
@@ -30,13 +30,13 @@ func (c Chain) Validate(ctx context.Context, r *Request) error {
 	return nil
 }
 
-// MutatorFunc is a function that is a [Mutator].
+// MutatorFunc adapts a function to a [Mutator].
 type MutatorFunc func(context.Context, *Request) error
 
 // Mutate calls f.
 func (f MutatorFunc) Mutate(ctx context.Context, r *Request) error { return f(ctx, r) }
 
-// ValidatorFunc is a function that is a [Validator].
+// ValidatorFunc adapts a function to a [Validator].
 type ValidatorFunc func(context.Context, *Request) error
 
 // Validate calls f.

@@ -2,16 +2,15 @@ package admission
 
 import "fmt"
 
-// ForbiddenError is a refusal worded as Kubernetes does it. The client gets it as
-// 403.
+// ForbiddenError is a refusal with Kubernetes' wording. The client gets it as 403.
 type ForbiddenError struct {
 	// Group and Resource name the resource, Name the object.
 	Group, Resource, Name string
-	// Err says why.
+	// Err is the reason.
 	Err error
 }
 
-// Error is such as `pods "web" is forbidden: ` and then why.
+// Error returns the reason after a prefix such as `pods "web" is forbidden: `.
 func (e *ForbiddenError) Error() string {
 	resource := e.Resource
 	if e.Group != "" {
@@ -20,15 +19,15 @@ func (e *ForbiddenError) Error() string {
 	return fmt.Sprintf("%s %q is forbidden: %v", resource, e.Name, e.Err)
 }
 
-// Unwrap returns why.
+// Unwrap returns the reason.
 func (e *ForbiddenError) Unwrap() error { return e.Err }
 
-// Forbidden is the refusal of r because of err.
+// Forbidden returns the refusal of r for the reason err.
 func Forbidden(r *Request, err error) *ForbiddenError {
 	return &ForbiddenError{Group: r.Resource.Group, Resource: r.Resource.Resource, Name: r.Called(), Err: err}
 }
 
-// Called is what messages call the object: its name, else its generateName.
+// Called returns the name of the object for messages: its name, or else its generateName.
 func (r *Request) Called() string {
 	if r.Name != "" {
 		return r.Name

@@ -1,5 +1,5 @@
-// Package alwayspullimages has every image pulled anew, with the credentials of
-// the pod that wants it: the AlwaysPullImages plugin of Kubernetes
+// Package alwayspullimages makes nodes pull every image, with the credentials of its pod, each
+// time: the AlwaysPullImages plugin of Kubernetes
 // (https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#alwayspullimages).
 //
 //	chain := admission.Chain{
@@ -7,16 +7,14 @@
 //		Validators: []admission.Validator{alwayspullimages.Plugin{}},
 //	}
 //
-// Without it who knows the name of a private image runs it on any node that has it
-// already. The pull policy of every container becomes Always, of init and
-// ephemeral containers and of volumes that are images too; as a validator the
-// plugin refuses with 403 what another plugin made of it. An update that brings no
-// new image passes as it is, so that pods from before the plugin was enabled can
-// still be changed.
+// Without it, a user that knows the name of a private image can run it on any node that has pulled
+// it. The plugin sets the pull policy of every container to Always, including init and ephemeral
+// containers and image volumes. As a validator it refuses pods that another plugin has changed,
+// with 403. An update without new images passes, so that pods from before the plugin was enabled
+// can be changed.
 //
-// The subresource ephemeralcontainers is looked at as well, which Kubernetes does
-// not: it is the way for an ephemeral container to come into a pod. Of such a
-// request the containers that it adds count.
+// Unlike Kubernetes, the plugin also checks the subresource ephemeralcontainers, by which ephemeral
+// containers are added to a pod. Only the added containers are checked.
 package alwayspullimages
 
 import (
@@ -29,11 +27,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Name is what the plugin is called in --enable-admission-plugins.
+// Name is the plugin's name in --enable-admission-plugins.
 const Name = "AlwaysPullImages"
 
-// Plugin is an [admission.Mutator] and an [admission.Validator]. The zero Plugin is
-// ready.
+// Plugin is an [admission.Mutator] and an [admission.Validator]. The zero value is ready to use.
 type Plugin struct{}
 
 // Mutate sets the pull policies of a pod.
@@ -46,7 +43,7 @@ func (Plugin) Mutate(_ context.Context, r *admission.Request) error {
 		c.ImagePullPolicy = corev1.PullAlways
 	}
 	for i := range volumes(r, pod) {
-		// A volume's source may be shared with the pod as it is stored.
+		// The stored pod may share the source of a volume.
 		if source := pod.Spec.Volumes[i].Image; source != nil && source.PullPolicy != corev1.PullAlways {
 			always := *source
 			always.PullPolicy = corev1.PullAlways
@@ -56,7 +53,7 @@ func (Plugin) Mutate(_ context.Context, r *admission.Request) error {
 	return nil
 }
 
-// Validate refuses a pod with any other pull policy. All are named.
+// Validate refuses a pod with any other pull policy. The error lists all of them.
 func (Plugin) Validate(_ context.Context, r *admission.Request) error {
 	pod, ok := concerned(r)
 	if !ok {
@@ -85,7 +82,7 @@ func (Plugin) Validate(_ context.Context, r *admission.Request) error {
 // ephemeral is the subresource that adds ephemeral containers to a pod.
 const ephemeral = "ephemeralcontainers"
 
-// containers are those that r decides about: all, or those that it adds.
+// containers returns the containers that r concerns: all, or those that it adds.
 func containers(r *admission.Request, pod *corev1.Pod) iter.Seq2[podspec.Place, *corev1.Container] {
 	if r.Subresource != ephemeral {
 		return podspec.Containers(&pod.Spec)
@@ -105,7 +102,7 @@ func containers(r *admission.Request, pod *corev1.Pod) iter.Seq2[podspec.Place, 
 	}
 }
 
-// volumes are those that r decides about.
+// volumes returns the volumes that r concerns.
 func volumes(r *admission.Request, pod *corev1.Pod) []corev1.Volume {
 	if r.Subresource == ephemeral {
 		return nil
@@ -113,8 +110,7 @@ func volumes(r *admission.Request, pod *corev1.Pod) []corev1.Volume {
 	return pod.Spec.Volumes
 }
 
-// concerned returns the pod of a request, unless it updates one without a new
-// image.
+// concerned returns the pod of a request, unless it is an update without a new image.
 func concerned(r *admission.Request) (*corev1.Pod, bool) {
 	pod, ok := podspec.Of(r, ephemeral)
 	if !ok || r.Operation != admission.Update {

@@ -1,13 +1,13 @@
-// Package defaulttolerations says how long pods stay on a node that is lost: the
+// Package defaulttolerations limits how long pods stay on an unreachable node: the
 // DefaultTolerationSeconds plugin of Kubernetes
 // (https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#defaulttolerationseconds).
 //
 //	plugin, err := defaulttolerations.New(defaulttolerations.Config{})
 //	chain := admission.Chain{Mutators: []admission.Mutator{plugin}}
 //
-// A pod that does not say how it takes the taints node.kubernetes.io/not-ready and
-// node.kubernetes.io/unreachable with the effect NoExecute tolerates each for five
-// minutes. What a pod says itself is left as it is.
+// A pod without a toleration for the taints node.kubernetes.io/not-ready and
+// node.kubernetes.io/unreachable with the effect NoExecute gets one of five minutes for each.
+// Existing tolerations are not changed.
 package defaulttolerations
 
 import (
@@ -19,18 +19,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Name is what the plugin is called in --enable-admission-plugins.
+// Name is the plugin's name in --enable-admission-plugins.
 const Name = "DefaultTolerationSeconds"
 
-// Seconds is for how long a taint is tolerated by default, as in Kubernetes.
+// Seconds is the default duration of a toleration, as in Kubernetes.
 const Seconds = 300
 
-// Config says for how many seconds each taint is tolerated. Nil is [Seconds];
-// what is not above zero evicts at once.
+// Config sets the duration of the tolerations in seconds. Nil means [Seconds]; zero or less evicts
+// at once.
 type Config struct {
-	// NotReady is what --default-not-ready-toleration-seconds says.
+	// NotReady is --default-not-ready-toleration-seconds.
 	NotReady *int64
-	// Unreachable is what --default-unreachable-toleration-seconds says.
+	// Unreachable is --default-unreachable-toleration-seconds.
 	Unreachable *int64
 }
 
@@ -39,8 +39,7 @@ type Plugin struct {
 	notReady, unreachable int64
 }
 
-// New returns the plugin. It never fails; the error is there for all plugins to be
-// made alike.
+// New returns the plugin. The error is always nil; it is there for uniformity with other plugins.
 func New(c Config) (*Plugin, error) {
 	p := &Plugin{notReady: Seconds, unreachable: Seconds}
 	if c.NotReady != nil {
@@ -52,7 +51,7 @@ func New(c Config) (*Plugin, error) {
 	return p, nil
 }
 
-// Mutate adds what is missing to a pod.
+// Mutate adds the missing tolerations to a pod.
 func (p *Plugin) Mutate(_ context.Context, r *admission.Request) error {
 	pod, ok := podspec.Of(r)
 	if !ok {
@@ -64,7 +63,7 @@ func (p *Plugin) Mutate(_ context.Context, r *admission.Request) error {
 	if notReady && unreachable {
 		return nil
 	}
-	// The list may be shared with other pods behind its end.
+	// Copy the list, because its array may be shared with other pods.
 	list = slices.Grow(slices.Clip(list), 2)
 	if !notReady {
 		list = append(list, tolerate(corev1.TaintNodeNotReady, p.notReady))
@@ -76,8 +75,8 @@ func (p *Plugin) Mutate(_ context.Context, r *admission.Request) error {
 	return nil
 }
 
-// concerns reports whether a toleration in list is about taint with the effect
-// NoExecute, be it by leaving key or effect open.
+// concerns reports whether a toleration in list matches taint with the effect NoExecute. An empty
+// key or effect matches too.
 func concerns(list []corev1.Toleration, taint string) bool {
 	for i := range list {
 		t := &list[i]

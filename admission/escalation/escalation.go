@@ -1,5 +1,5 @@
-// Package escalation keeps people from granting rights that they do not have: the
-// checks that Kubernetes makes when a role or a binding is written
+// Package escalation prevents users from granting permissions that they do not have, when a role or
+// a binding is written
 // (https://kubernetes.io/docs/reference/access-authn-authz/rbac/#privilege-escalation-prevention-and-bootstrapping).
 //
 //	grants, err := escalation.New(escalation.Config{
@@ -8,18 +8,17 @@
 //	})
 //	chain := admission.Chain{Validators: []admission.Validator{grants}}
 //
-// Whoever writes a Role or ClusterRole must hold every right in it, in the
-// namespace of the role or in the whole cluster, or be allowed the verb escalate on
-// it. Whoever writes a RoleBinding or ClusterRoleBinding must hold every right of
-// the role, or be allowed the verb bind on it. A ClusterRole that aggregates
-// others, or did, takes all rights there are, since it can gather anything. Members
-// of system:masters may do everything.
+// To write a Role or ClusterRole, a user must hold every permission in it, in the namespace of the
+// role or in the whole cluster, or be allowed the verb escalate on it. To write a RoleBinding or
+// ClusterRoleBinding, a user must hold every permission of the role, or be allowed the verb bind on
+// it. A ClusterRole that aggregates other roles, before or after the change, requires all
+// permissions, because it can collect any. Members of system:masters may do everything.
 //
-// An update that changes only finalizers and owners passes. No other does because
-// it left the rules as they are: a label may make a role part of another.
+// An update that changes only finalizers and owners passes. Other updates are checked even if they
+// do not change the rules: a label may make a role part of another.
 //
-// Nothing is said about rights that are held by way of authorizers other than
-// Rights: they cannot be granted to others.
+// Permissions that a user has through authorizers other than Rights are not considered and cannot
+// be granted.
 package escalation
 
 import (
@@ -36,24 +35,24 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Rights is who holds what.
+// Rights resolves the permissions of users and roles.
 type Rights interface {
-	// Missing returns those of rules that u does not hold in namespace, or in the
-	// whole cluster if that is empty, taken apart as far as messages should tell.
-	// An error comes with what is missing from the rules that could be found.
+	// Missing returns the parts of rules that u does not hold in namespace, or in the whole cluster
+	// if it is empty, in the form used in messages. With an error it returns what is missing from
+	// the rules that could be resolved.
 	Missing(ctx context.Context, u *user.Info, namespace string, rules []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error)
-	// RoleRules returns the rules of the role that a binding in namespace refers
-	// to, those it aggregates included, and whether it is known.
+	// RoleRules returns the rules of the role that a binding in namespace refers to, including
+	// aggregated ones, and whether the role is known.
 	RoleRules(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, bool)
 }
 
-// Config says whom to ask. Rights and Authorizer must be set.
+// Config configures the plugin. Rights and Authorizer are required.
 type Config struct {
 	Rights     Rights
 	Authorizer authz.Authorizer
-	// LookupClusterRole and LookupRole read a role from where it is stored, and fail
-	// with a NotFound API error when there is none. They are asked about roles that
-	// Rights does not know yet; if nil, these cannot be bound yet.
+	// LookupClusterRole and LookupRole read a role from the store, and fail with a NotFound API
+	// error if it does not exist. They are used for roles that Rights does not know yet. If nil,
+	// such roles cannot be bound.
 	LookupClusterRole func(ctx context.Context, namespace, name string) (*rbacv1.ClusterRole, error)
 	LookupRole        func(ctx context.Context, namespace, name string) (*rbacv1.Role, error)
 }
@@ -69,7 +68,7 @@ func New(c Config) (*Plugin, error) {
 	return &Plugin{c}, nil
 }
 
-// Validate refuses to grant what the user does not have.
+// Validate refuses to grant permissions that the user does not have.
 func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
 	if r.Subresource != "" || r.Operation != admission.Create && r.Operation != admission.Update || r.User.In(user.Masters) {
 		return nil
@@ -99,7 +98,7 @@ func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
 	return nil
 }
 
-// everything is all rights there are.
+// everything is the rules that contain all permissions.
 var everything = []rbacv1.PolicyRule{
 	{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}},
 	{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}},
@@ -134,8 +133,8 @@ func (p *Plugin) binding(ctx context.Context, r *admission.Request, ref rbacv1.R
 	return p.holds(ctx, r, rules)
 }
 
-// lookup reads the rules of a role that is not known yet. What one aggregates is
-// not known then either, and could be anything.
+// lookup reads the rules of a role that Rights does not know. An aggregating role counts as having
+// all permissions, because its rules are not known.
 func (p *Plugin) lookup(ctx context.Context, ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
 	switch {
 	case ref.Kind == "Role" && p.config.LookupRole != nil:
@@ -161,7 +160,7 @@ func (p *Plugin) lookup(ctx context.Context, ref rbacv1.RoleRef, namespace strin
 	return nil, fmt.Errorf("unsupported role reference kind: %q", ref.Kind)
 }
 
-// holds refuses r if its user does not hold all rules.
+// holds refuses r unless its user holds all rules.
 func (p *Plugin) holds(ctx context.Context, r *admission.Request, rules []rbacv1.PolicyRule) error {
 	missing, unresolved := p.config.Rights.Missing(ctx, r.User, r.Namespace, rules)
 	if len(missing) == 0 {
@@ -185,7 +184,7 @@ func (p *Plugin) holds(ctx context.Context, r *admission.Request, rules []rbacv1
 	return admission.Forbidden(r, errors.New(text))
 }
 
-// describe words a rule as Kubernetes does.
+// describe formats a rule as Kubernetes does.
 func describe(r *rbacv1.PolicyRule) string {
 	var fields []string
 	for _, field := range []struct {

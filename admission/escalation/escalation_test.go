@@ -154,7 +154,7 @@ func Example() {
 	held := rules("get :pods")
 	grants, err := escalation.New(escalation.Config{
 		Rights:     heldByAll(held),
-		Authorizer: authz.Chain{}, // nobody may escalate or bind
+		Authorizer: authz.Chain{}, // no user may escalate or bind
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -182,7 +182,7 @@ func (h heldByAll) Missing(_ context.Context, _ *user.Info, _ string, wanted []r
 
 func (h heldByAll) RoleRules(rbacv1.RoleRef, string) ([]rbacv1.PolicyRule, bool) { return nil, false }
 
-// TestGrants: who may write what. refused is what the message says is missing.
+// TestGrants: which writes are allowed. refused is what the message reports as missing.
 func TestGrants(t *testing.T) {
 	p := start(t, policy(), clusterRole("new", "get :pods"), aggregating("newsum", "x"))
 	crb := func(role string) *rbacv1.ClusterRoleBinding { return clusterBinding(role, "anybody") }

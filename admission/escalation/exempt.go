@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// unchanged says that r updates nothing but what garbage collection needs to.
+// unchanged reports whether r updates only what garbage collection needs.
 func unchanged[T interface {
 	comparable
 	metav1.Object
@@ -30,8 +30,8 @@ func unchanged[T interface {
 	return equality.Semantic.DeepEqual(same, old)
 }
 
-// mayEscalate asks for the verb escalate on the role that r writes. A create
-// names nothing, so no right that is limited to names is one to create.
+// mayEscalate reports whether the user may use the verb escalate on the role in r. A create has no
+// name, so permissions that are limited to names do not apply.
 func (p *Plugin) mayEscalate(ctx context.Context, r *admission.Request) bool {
 	at := authz.Attributes{
 		User: r.User, Verb: "escalate", Group: r.Resource.Group, Version: "*", Resource: r.Resource.Resource,
@@ -43,7 +43,7 @@ func (p *Plugin) mayEscalate(ctx context.Context, r *admission.Request) bool {
 	return p.allowed(ctx, at)
 }
 
-// mayBind asks for the verb bind on the role that r binds, where r binds it.
+// mayBind reports whether the user may use the verb bind on the role that r binds.
 func (p *Plugin) mayBind(ctx context.Context, r *admission.Request, ref rbacv1.RoleRef) bool {
 	at := authz.Attributes{User: r.User, Verb: "bind", Group: ref.APIGroup, Version: "*", Namespace: r.Namespace, Name: ref.Name}
 	switch ref.Kind {
@@ -57,8 +57,8 @@ func (p *Plugin) mayBind(ctx context.Context, r *admission.Request, ref rbacv1.R
 	return p.allowed(ctx, at)
 }
 
-// allowed takes whatever is no Allow, be it for an error, for a no: then the
-// rights themselves decide.
+// allowed treats everything except Allow as a refusal, including errors; the permissions themselves
+// then decide.
 func (p *Plugin) allowed(ctx context.Context, at authz.Attributes) bool {
 	decision, _, err := p.config.Authorizer.Authorize(ctx, at)
 	return decision == authz.Allow && err == nil

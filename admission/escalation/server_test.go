@@ -16,8 +16,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// TestServer: somebody who may write all roles and bindings gains nothing by it,
-// over HTTP, by every way to write.
+// TestServer: a user that may write all roles and bindings cannot gain permissions by it, over
+// HTTP, by any kind of write.
 func TestServer(t *testing.T) {
 	policy := policy()
 	policy.ClusterRoles.(*localcache.Map[*rbacv1.ClusterRole]).Put(clusterRole("roles", "create,update,patch,get rbac.authorization.k8s.io:*"))

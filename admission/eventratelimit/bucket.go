@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// bucket is how much of its limit somebody has left, as of some time.
+// bucket is a token bucket of a limit.
 type bucket struct {
 	id   id
 	left float64
 	at   time.Time
 }
 
-// take takes one from the bucket of k, if it holds one.
+// take takes a token from the bucket of k, if there is one.
 func (l *limit) take(k id) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -32,10 +32,10 @@ func (l *limit) take(k id) bool {
 	return true
 }
 
-// recent holds so many buckets: those that were asked for last.
+// recent holds a bounded number of buckets, the most recently used ones.
 type recent struct {
 	size  int
-	order *list.List // of *bucket, the last asked for in front
+	order *list.List // of *bucket, most recently used first
 	byID  map[id]*list.Element
 }
 
@@ -52,7 +52,7 @@ func (r *recent) get(k id) *bucket {
 	return e.Value.(*bucket)
 }
 
-// add adds a bucket that is not there yet.
+// add adds a new bucket.
 func (r *recent) add(b *bucket) {
 	if r.order.Len() >= r.size {
 		oldest := r.order.Back()

@@ -7,26 +7,25 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Type says what a limit has a bucket for.
+// Type determines which events share a bucket.
 type Type string
 
 // The types of limits.
 const (
-	// Server has one bucket.
+	// Server has one bucket for all events.
 	Server Type = "Server"
 	// Namespace has a bucket for each namespace.
 	Namespace Type = "Namespace"
 	// User has a bucket for each user.
 	User Type = "User"
-	// SourceAndObject has a bucket for each pair of who tells of something and the
-	// object it is about.
+	// SourceAndObject has a bucket for each pair of a source and the object of its events.
 	SourceAndObject Type = "SourceAndObject"
 )
 
-// DefaultCacheSize is how many buckets a limit has that does not say.
+// DefaultCacheSize is the default number of buckets of a limit.
 const DefaultCacheSize = 4096
 
-// Config is what the plugin is told. There must be a limit.
+// Config configures the plugin. At least one limit is required.
 type Config struct {
 	Limits []Limit `json:"limits"`
 }
@@ -34,25 +33,24 @@ type Config struct {
 // Limit is one limit.
 type Limit struct {
 	Type Type `json:"type"`
-	// QPS is how many events there may be each second in the long run. It must be set.
+	// QPS is the rate of events per second. Required.
 	QPS int32 `json:"qps"`
-	// Burst is how many there may be at once. It must be set.
+	// Burst is the capacity of a bucket. Required.
 	Burst int32 `json:"burst"`
-	// CacheSize is how many buckets are remembered. Zero is [DefaultCacheSize]. The
-	// limit of the server has one bucket, whatever this says.
+	// CacheSize is the number of buckets to keep. Zero means [DefaultCacheSize]. A limit of type
+	// Server always has one bucket.
 	CacheSize int32 `json:"cacheSize,omitempty"`
 }
 
-// Where the configuration is from.
+// The group, version and kind of the configuration.
 const (
 	apiVersion = "eventratelimit.admission.k8s.io/v1alpha1"
 	kind       = "Configuration"
 )
 
-// ParseConfig reads a Configuration of eventratelimit.admission.k8s.io/v1alpha1, in
-// YAML or JSON
-// (https://kubernetes.io/docs/reference/config-api/apiserver-eventratelimit.v1alpha1/).
-// Unknown fields are errors. [New] says whether the limits make sense.
+// ParseConfig reads a Configuration of eventratelimit.admission.k8s.io/v1alpha1 in YAML or JSON
+// (https://kubernetes.io/docs/reference/config-api/apiserver-eventratelimit.v1alpha1/). Unknown
+// fields are errors. [New] checks the values.
 func ParseConfig(data []byte) (Config, error) {
 	var file struct {
 		APIVersion string `json:"apiVersion"`

@@ -1,5 +1,4 @@
-// Package eventratelimit keeps events from flooding a server: the EventRateLimit
-// plugin of Kubernetes
+// Package eventratelimit limits the rate of Event objects: the EventRateLimit plugin of Kubernetes
 // (https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#eventratelimit).
 //
 //	plugin, err := eventratelimit.New(eventratelimit.Config{Limits: []eventratelimit.Limit{
@@ -7,17 +6,16 @@
 //	}})
 //	chain := admission.Chain{Validators: []admission.Validator{plugin}}
 //
-// Each limit has buckets: one for the server, or one for each namespace, user, or
-// source together with the object it tells of. A request that creates or updates an
-// event takes one from a bucket of every limit. If one of them is empty it is refused
-// with 429, and what it took from the others is gone. Requests for a dry run are not
-// counted. Buckets fill at QPS, up to Burst, and are full in the beginning.
+// Each limit has token buckets: one for the server, or one for each namespace, user, or pair of
+// source and object. A request that creates or updates an event takes a token from a bucket of
+// every limit. If one of them is empty, the request is refused with 429, and the other tokens are
+// lost. Dry runs are not counted. Buckets fill at QPS up to Burst, and are full at first.
 //
-// Of namespaces, users and sources the most recent CacheSize are remembered. One that
-// was forgotten starts with a full bucket. Servers do not share their buckets.
+// The most recent CacheSize buckets are kept. An evicted one starts full again. Servers do not
+// share buckets.
 //
-// Events of the group events.k8s.io count too, which in Kubernetes pass unseen: they
-// are the same events.
+// Unlike in Kubernetes, events of the group events.k8s.io count too, because they are the same
+// objects.
 package eventratelimit
 
 import (
@@ -34,7 +32,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Name is what the plugin is called in --enable-admission-plugins.
+// Name is the plugin's name in --enable-admission-plugins.
 const Name = "EventRateLimit"
 
 // Plugin is an [admission.Validator].
@@ -42,7 +40,7 @@ type Plugin struct {
 	limits []*limit
 }
 
-// New returns the plugin, or says what is wrong with each limit.
+// New returns the plugin, or an error that lists the problems of each limit.
 func New(c Config) (*Plugin, error) {
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("eventratelimit: %w", err)
@@ -54,7 +52,7 @@ func New(c Config) (*Plugin, error) {
 	return p, nil
 }
 
-// Validate refuses an event that comes too soon.
+// Validate refuses an event that exceeds a limit.
 func (p *Plugin) Validate(_ context.Context, r *admission.Request) error {
 	if r.DryRun || r.Kind.Kind != "Event" || r.Kind.Group != corev1.GroupName && r.Kind.Group != eventsv1.GroupName ||
 		r.Operation != admission.Create && r.Operation != admission.Update {
@@ -75,13 +73,13 @@ func (p *Plugin) Validate(_ context.Context, r *admission.Request) error {
 	return apierrors.NewTooManyRequestsError("[" + strings.Join(reached, ", ") + "]")
 }
 
-// key is whose bucket it is. Parts are kept apart, so that no two have the same.
+// key identifies a bucket. Its parts are separate, so that keys are unique.
 type key [7]string
 
-// String is how Kubernetes writes it.
+// String formats the key as Kubernetes does.
 func (k key) String() string { return strings.Join(k[:], "") }
 
-// id stands for k in memory, which must not grow with what clients send.
+// id returns a short form of k: memory must not grow with the size of a client's input.
 func (k key) id() id {
 	var all []byte
 	for _, part := range k {
@@ -93,7 +91,7 @@ func (k key) id() id {
 
 type id [sha256.Size]byte
 
-// limit is one limit and its buckets.
+// limit is one limit with its buckets.
 type limit struct {
 	config Limit
 
@@ -112,7 +110,7 @@ func newLimit(c Limit) *limit {
 	return &limit{config: c, buckets: newRecent(size)}
 }
 
-// key is that of the bucket that counts r.
+// key returns the key of the bucket for r.
 func (l *limit) key(r *admission.Request) key {
 	switch l.config.Type {
 	case Namespace:

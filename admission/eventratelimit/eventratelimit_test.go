@@ -17,7 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// event is told by kubelet of a pod of that name.
+// event returns an event of kubelet about the named pod.
 func event(namespace, who, pod string) *admission.Request {
 	return &admission.Request{
 		Operation: admission.Create, Namespace: namespace, User: &user.Info{Name: who},

@@ -1,26 +1,22 @@
-// Package initializers tells which initializers a new object waits for: the
-// Initializers plugin of Kubernetes 1.7 to 1.13
+// Package initializers determines which initializers a new object must wait for: the Initializers
+// plugin of Kubernetes 1.7 to 1.13
 // (https://github.com/kubernetes/design-proposals-archive/blob/main/api-machinery/admission_control_extension.md).
 //
 //	plugin, err := initializers.New(initializers.Config{Configurations: informer})
 //	server, err := apiserver.New(apiserver.Config{Initializers: plugin, ...})
 //	err = plugin.Run(ctx)
 //
-// An [InitializerConfiguration] names initializers and the resources that they
-// are for. A new object of such a resource waits for them, in the order of the
-// configurations' names and then of their lists, each once. Until then it is
-// there only for those who ask for uninitialized objects, which is the API
-// server's work, as is who may act on them (verb initialize). Mirror pods, which
-// run already, and InitializerConfigurations themselves wait for nobody.
+// An [InitializerConfiguration] lists initializers and their resources. A new object of such a
+// resource waits for its initializers in the order of the configurations' names and their lists,
+// once for each name. Until then it is visible only in requests that include uninitialized objects.
+// The API server enforces this, and the verb initialize. Mirror pods, which run already, and
+// InitializerConfigurations themselves do not wait.
 //
-// The local copy may be old: an object that is created right after a
-// configuration may escape it. Until Run has the copy creates wait, and after five
-// seconds fail with 504 and the reason LoadingConfiguration, since nobody knows
-// what they would escape. While there is no configuration the plugin costs one
-// atomic load.
+// The cache may be stale: an object that is created right after a configuration may not wait for
+// it. Before the cache has synced, creates wait, and after five seconds fail with 504 and the
+// reason LoadingConfiguration. Without configurations, the plugin costs one atomic load.
 //
-// Left out: rules about objects rather than resources; an initializer looks at the
-// object and lets it pass.
+// Not included: rules about objects instead of resources. An initializer checks the object itself.
 package initializers
 
 import (
@@ -42,24 +38,24 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Config says where configurations are known from. Configurations must be set.
+// Config configures the plugin. Configurations is required.
 type Config struct {
-	// Configurations is a local copy of all of them.
+	// Configurations is the cache of the configurations.
 	Configurations localcache.ListSubscriber[*InitializerConfiguration]
 }
 
-// Plugin is what an API server asks about new objects.
+// Plugin determines the initializers of new objects for an API server.
 type Plugin struct {
 	config Config
-	// current is every initializer in order; nil until it is known.
+	// current holds all initializers in order; nil before the cache has synced.
 	current atomic.Pointer[[]Initializer]
-	loaded  chan struct{} // closed when it is known
+	loaded  chan struct{} // closed when current is set
 }
 
-// patience is how long a create waits for the configurations to be known.
+// patience is how long a create waits for the cache to sync.
 const patience = 5 * time.Second
 
-// New returns the plugin. It starts nothing.
+// New returns the plugin. It starts no goroutine.
 func New(c Config) (*Plugin, error) {
 	if c.Configurations == nil {
 		return nil, errors.New("initializers: Configurations must be set")
@@ -74,7 +70,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
-	var mu sync.Mutex // of changes: what is read last is stored last
+	var mu sync.Mutex // held while changes are applied, so that they are stored in order
 	reload := func(_, _ *InitializerConfiguration) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -90,7 +86,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 	return nil
 }
 
-// inOrder returns the initializers of all configurations.
+// inOrder returns the initializers of all configurations in order.
 func inOrder(all iter.Seq[*InitializerConfiguration]) []Initializer {
 	configurations := slices.SortedFunc(all, func(a, b *InitializerConfiguration) int { return cmp.Compare(a.Name, b.Name) })
 	var out []Initializer
@@ -100,8 +96,7 @@ func inOrder(all iter.Seq[*InitializerConfiguration]) []Initializer {
 	return out
 }
 
-// Pending returns the names of the initializers that the object of in, which is
-// about to be created, waits for.
+// Pending returns the names of the initializers that the new object of in must wait for.
 func (p *Plugin) Pending(ctx context.Context, in *admission.Request) ([]string, error) {
 	current := p.current.Load()
 	if current != nil && len(*current) == 0 || exempt(in) {
@@ -136,7 +131,7 @@ func (p *Plugin) load(ctx context.Context, in *admission.Request) error {
 	}
 }
 
-// loading is Kubernetes' refusal while it does not know the configurations.
+// loading returns Kubernetes' error before the configurations are known.
 func loading(in *admission.Request) error {
 	err := apierrors.NewServerTimeout(schema.GroupResource{Group: in.Resource.Group, Resource: in.Resource.Resource}, "create", 1)
 	err.ErrStatus.Message = "Waiting for initialization configuration to load: configuration is not ready"
@@ -147,7 +142,7 @@ func loading(in *admission.Request) error {
 	return err
 }
 
-// exempt reports objects that wait for nobody.
+// exempt reports whether an object does not wait for initializers.
 func exempt(in *admission.Request) bool {
 	switch {
 	case in.Resource.Group == GroupName && in.Resource.Resource == "initializerconfigurations":

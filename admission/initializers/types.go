@@ -7,39 +7,38 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// GroupName is the group of the types, Version their version.
+// GroupName is the API group of the types, Version their version.
 const (
 	GroupName = "admissionregistration.k8s.io"
 	Version   = "v1alpha1"
 )
 
-// InitializerConfiguration says which new objects wait for which initializers.
+// InitializerConfiguration lists initializers with their rules.
 type InitializerConfiguration struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Initializers act in this order, after those of configurations whose names
-	// come before.
+	// Initializers act in this order, after those of configurations with lesser names.
 	Initializers []Initializer `json:"initializers,omitempty" patchStrategy:"merge" patchMergeKey:"name"`
 }
 
-// Initializer is one who acts on new objects.
+// Initializer is a party that completes new objects.
 type Initializer struct {
 	// Name has at least three segments separated by dots, such as
 	// "podimage.example.com".
 	Name string `json:"name"`
-	// Rules say of which resources; none is of none.
+	// Rules are the resources of the initializer; without rules it has none.
 	Rules []Rule `json:"rules,omitempty"`
 }
 
-// Rule is met by a resource that is in all three lists. "*" alone is everything.
+// Rule matches a resource that is in all three lists. "*" alone matches everything.
 type Rule struct {
 	APIGroups   []string `json:"apiGroups,omitempty"`
 	APIVersions []string `json:"apiVersions,omitempty"`
 	Resources   []string `json:"resources,omitempty"`
 }
 
-// InitializerConfigurationList is a list of them.
+// InitializerConfigurationList is a list of InitializerConfigurations.
 type InitializerConfigurationList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
@@ -47,7 +46,7 @@ type InitializerConfigurationList struct {
 	Items []InitializerConfiguration `json:"items"`
 }
 
-// DeepCopy returns a copy that shares nothing.
+// DeepCopy returns a deep copy.
 func (c *InitializerConfiguration) DeepCopy() *InitializerConfiguration {
 	if c == nil {
 		return nil
@@ -66,10 +65,10 @@ func (c *InitializerConfiguration) DeepCopy() *InitializerConfiguration {
 	return &out
 }
 
-// DeepCopyObject makes a configuration a runtime.Object.
+// DeepCopyObject implements runtime.Object.
 func (c *InitializerConfiguration) DeepCopyObject() runtime.Object { return c.DeepCopy() }
 
-// DeepCopyObject makes a list of them a runtime.Object.
+// DeepCopyObject implements runtime.Object.
 func (l *InitializerConfigurationList) DeepCopyObject() runtime.Object {
 	out := *l
 	l.ListMeta.DeepCopyInto(&out.ListMeta)

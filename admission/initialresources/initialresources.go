@@ -1,12 +1,12 @@
-// Package initialresources requests for a container what its image used before:
-// the InitialResources plugin, as Kubernetes 1.2 to 1.8 had it
+// Package initialresources sets the resource requests of containers from the past usage of their
+// images: the InitialResources plugin of Kubernetes 1.2 to 1.8
 // (https://github.com/kubernetes/design-proposals-archive/blob/main/autoscaling/initial-resources.md).
 //
 //	plugin, err := initialresources.New(initialresources.Config{Source: usage})
 //	chain := admission.Chain{Mutators: []admission.Mutator{plugin}}
 //
-// A container of a new pod that sets neither a request nor a limit of cpu or memory
-// gets a request: a percentile, by default the 90th, of what was used
+// A container of a new pod with neither a request nor a limit for cpu or memory gets a request: a
+// percentile, by default the 90th, of the usage
 //
 //  1. by the same image in the same namespace in the last 7 days,
 //  2. or in the last 30 days,
@@ -14,19 +14,17 @@
 //  4. or in 30 days,
 //  5. by other tags of the image anywhere in 30 days;
 //
-// the first of these with 30 samples decides, and the last with any. With
-// NamespaceOnly, the last is about other tags in the same namespace in 30 days, and
-// what happens elsewhere counts nowhere. The annotation [Annotation] tells what was
-// set. Sidecars, the init containers that keep running, are estimated too; other
-// init containers and ephemeral ones are not.
+// The first of these with 30 samples is used, or else the last with any. With NamespaceOnly, only
+// usage in the same namespace counts, and the last is about other tags in 30 days. The annotation
+// [Annotation] lists what was set. Init containers that keep running (sidecars) are estimated too;
+// other init containers and ephemeral containers are not.
 //
-// No request is estimated above a limit: where the container, or the pod as a whole,
-// says anything of a resource, nothing is added. So that this holds for the defaults
-// of a LimitRange too, the plugin should stand after LimitRanger.
+// Requests are never estimated above a limit: if the container, or the pod as a whole, has a
+// request or limit for a resource, nothing is added. To respect the defaults of a LimitRange, place
+// the plugin after LimitRanger.
 //
-// An estimate is a help and never a reason to refuse: when the source fails the pod
-// passes without one, and the failure is logged. Package usagering below this one is
-// a source.
+// The plugin never refuses a pod: if the source fails, the pod passes without an estimate, and the
+// failure is logged. Package usagering is a source.
 package initialresources
 
 import (
@@ -43,24 +41,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Name is what the plugin is called in --enable-admission-plugins.
+// Name is the plugin's name in --enable-admission-plugins.
 const Name = "InitialResources"
 
-// Annotation is set on pods for which something was estimated.
+// Annotation is set on pods with estimated requests.
 const Annotation = "kubernetes.io/initial-resources"
 
-// DefaultPercentile is the percentile of usage that is requested.
+// DefaultPercentile is the default percentile of the usage.
 const DefaultPercentile = 90
 
-// Config says where usage is known from. Source must be set.
+// Config configures the plugin. Source is required.
 type Config struct {
 	Source UsageSource
-	// Percentile of past usage that is requested, 1 to 100. Zero is
+	// Percentile is the percentile of past usage to request, 1 to 100. Zero means
 	// [DefaultPercentile].
 	Percentile int
-	// NamespaceOnly leaves out what was used in other namespaces.
+	// NamespaceOnly ignores usage in other namespaces.
 	NamespaceOnly bool
-	// Log is told when the source fails. The zero Logger is silent.
+	// Log receives failures of the source. The zero Logger discards them.
 	Log logr.Logger
 }
 
@@ -83,7 +81,7 @@ func New(c Config) (*Plugin, error) {
 	return &Plugin{config: c}, nil
 }
 
-// Mutate estimates what a new pod does not say.
+// Mutate estimates the missing requests of a new pod.
 func (p *Plugin) Mutate(ctx context.Context, r *admission.Request) error {
 	pod, ok := podspec.Of(r)
 	if !ok || r.Operation != admission.Create {
@@ -104,8 +102,7 @@ func (p *Plugin) Mutate(ctx context.Context, r *admission.Request) error {
 	return nil
 }
 
-// runsOn reports whether a container runs as long as its pod, and may have
-// resources.
+// runsOn reports whether a container runs as long as its pod and may have resources.
 func runsOn(at podspec.Place, c *corev1.Container) bool {
 	switch at.List {
 	case "containers":
@@ -116,7 +113,7 @@ func runsOn(at podspec.Place, c *corev1.Container) bool {
 	return false
 }
 
-// estimate sets what c does not say, and returns the names of it.
+// estimate sets the missing requests of c, and returns their names.
 func (p *Plugin) estimate(ctx context.Context, r *admission.Request, pod *corev1.Pod, c *corev1.Container) (set []string) {
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		if says(&c.Resources, name) || says(pod.Spec.Resources, name) {
@@ -148,7 +145,7 @@ func says(r *corev1.ResourceRequirements, name corev1.ResourceName) bool {
 	return requested || limited
 }
 
-// quantity writes usage as it is written in requests.
+// quantity converts usage to the form of requests.
 func quantity(name corev1.ResourceName, usage int64) *resource.Quantity {
 	if name == corev1.ResourceCPU {
 		return resource.NewMilliQuantity(usage, resource.DecimalSI)

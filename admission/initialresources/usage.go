@@ -9,30 +9,30 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Query asks for the usage of a resource by the containers of an image.
+// Query selects the usage of a resource by the containers of an image.
 type Query struct {
 	// Resource is cpu or memory.
 	Resource corev1.ResourceName
 	// Percentile is 1 to 100.
 	Percentile int
-	// Image is the image as pods name it. With AnyTag it is the name alone, as of
+	// Image is the image as named in pods. With AnyTag it is the name alone, as returned by
 	// [Repository], and stands for all its tags and digests.
 	Image  string
 	AnyTag bool
-	// Namespace is where; empty is everywhere.
+	// Namespace restricts the query; empty means all namespaces.
 	Namespace string
-	// Start and End are when, both included.
+	// Start and End are the period, both inclusive.
 	Start, End time.Time
 }
 
-// UsageSource knows what containers used. Must be safe for concurrent use.
+// UsageSource reports the past usage of containers. It must be safe for concurrent use.
 type UsageSource interface {
-	// Usage returns the percentile that was asked for, in thousandths of a CPU or in
-	// bytes, and from how many samples it comes; with none, usage means nothing.
+	// Usage returns the requested percentile, in thousandths of a CPU or in bytes, and the number
+	// of samples. Without samples, usage is undefined.
 	Usage(ctx context.Context, q Query) (usage, samples int64, err error)
 }
 
-// UsageFunc is a function that is a [UsageSource].
+// UsageFunc adapts a function to a [UsageSource].
 type UsageFunc func(context.Context, Query) (usage, samples int64, err error)
 
 // Usage calls f.
@@ -40,14 +40,14 @@ func (f UsageFunc) Usage(ctx context.Context, q Query) (usage, samples int64, er
 	return f(ctx, q)
 }
 
-// As in Kubernetes: with so many samples nothing wider is asked for.
+// As in Kubernetes: with this many samples, no wider query is made.
 const (
 	enough = 30
 	week   = 7 * 24 * time.Hour
 	month  = 30 * 24 * time.Hour
 )
 
-// used is the usage that a request is made of; nil when nothing is known.
+// used returns the past usage; nil if unknown.
 func (p *Plugin) used(ctx context.Context, name corev1.ResourceName, image, namespace string) (*resource.Quantity, error) {
 	now := time.Now()
 	for _, q := range p.queries(image, namespace) {
@@ -71,7 +71,7 @@ type attempt struct {
 	last  bool
 }
 
-// queries are the attempts, the closest first.
+// queries returns the attempts, the most specific first.
 func (p *Plugin) queries(image, namespace string) []attempt {
 	here, anywhere := Query{Image: image, Namespace: namespace}, Query{Image: image}
 	others := Query{Image: Repository(image), AnyTag: true}
@@ -86,8 +86,7 @@ func (p *Plugin) queries(image, namespace string) []attempt {
 	}
 }
 
-// Repository is the name of an image without tag and digest. The port of a registry
-// stays.
+// Repository returns the name of an image without tag and digest. The port of a registry remains.
 func Repository(image string) string {
 	image, _, _ = strings.Cut(image, "@")
 	if colon := strings.LastIndexByte(image, ':'); colon > strings.LastIndexByte(image, '/') {

@@ -1,23 +1,20 @@
-// Package lifecycle keeps objects in namespaces that live: the NamespaceLifecycle
+// Package lifecycle refuses objects in missing or terminating namespaces: the NamespaceLifecycle
 // plugin of Kubernetes
 // (https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#namespacelifecycle).
 //
 //	namespaces, err := lifecycle.New(lifecycle.Config{Namespaces: informer, Lookup: get})
 //	chain := admission.Chain{Mutators: []admission.Mutator{namespaces, ...}}
 //
-// Creating or updating in a namespace that does not exist is refused with 404,
-// creating in one that is being deleted with 403 and the cause
-// NamespaceTerminating, deleting default, kube-system or kube-public with 403.
-// Other deletions always pass.
+// A create or update in a missing namespace is refused with 404. A create in a terminating
+// namespace is refused with 403 and the cause NamespaceTerminating. The deletion of default,
+// kube-system or kube-public is refused with 403. Other deletions pass.
 //
-// It changes nothing, but it is a mutator and should stand first, so that a
-// missing namespace is what the client hears of, and not what other plugins
-// miss in it.
+// It changes nothing, but it is a mutator and should be first, so that the client learns about the
+// missing namespace and not about a consequence of it.
 //
-// The local copy may be behind. What it does not know is looked up, and for
-// half a minute after a deletion of a namespace went through this plugin the
-// copy is not believed about it. When a look-up fails the request fails with
-// that error.
+// The cache may be stale. A namespace that is not in the cache is looked up. For half a minute
+// after this plugin has admitted the deletion of a namespace, it is looked up as well. If a lookup
+// fails, the request fails with its error.
 package lifecycle
 
 import (
@@ -36,16 +33,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// distrust is for how long the copy is not believed about a namespace whose
-// deletion was admitted. Kubernetes uses the same 30 seconds.
+// distrust is how long the cache is not used for a namespace whose deletion was admitted. It is
+// Kubernetes' value.
 const distrust = 30 * time.Second
 
-// Config says where namespaces are known from. Both fields must be set.
+// Config configures the plugin. Both fields are required.
 type Config struct {
-	// Namespaces is a local copy of all namespaces.
+	// Namespaces is the cache of namespaces.
 	Namespaces localcache.Getter[*corev1.Namespace]
-	// Lookup reads one namespace from where it is stored. It fails with a
-	// NotFound API error when there is none.
+	// Lookup reads a namespace from the store. It fails with a NotFound API error if there is none.
 	Lookup func(ctx context.Context, name string) (*corev1.Namespace, error)
 }
 
@@ -59,8 +55,8 @@ type Plugin struct {
 
 var immortal = sets.New(metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic)
 
-// reviews ask about access. They may be made in a namespace that does not
-// exist, to learn what would be allowed there.
+// reviews is the group of access reviews. They are allowed in a missing namespace, to learn what
+// would be allowed there.
 const reviews = "authorization.k8s.io"
 
 // New returns the plugin.
@@ -71,7 +67,7 @@ func New(c Config) (*Plugin, error) {
 	return &Plugin{config: c, deleted: make(map[string]time.Time)}, nil
 }
 
-// Mutate refuses what must not happen in or to a namespace.
+// Mutate refuses forbidden operations in or on a namespace.
 func (p *Plugin) Mutate(ctx context.Context, r *admission.Request) error {
 	if r.Resource.Group == corev1.GroupName && r.Resource.Resource == "namespaces" {
 		return p.admitNamespace(r)

@@ -11,7 +11,7 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// checkPod returns everything about pod that is beyond l.
+// checkPod returns an error that lists all violations of l by pod.
 func checkPod(pod *corev1.Pod, l *corev1.LimitRange) error {
 	var errs []error
 	for i := range l.Spec.Limits {
@@ -36,7 +36,7 @@ func checkPod(pod *corev1.Pod, l *corev1.LimitRange) error {
 	return utilerrors.NewAggregate(errs)
 }
 
-// override replaces the sums with what the pod says as a whole.
+// override replaces the sums by the resources of the pod as a whole.
 func override(list, whole corev1.ResourceList) {
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		if q, ok := whole[name]; ok {
@@ -45,7 +45,7 @@ func override(list, whole corev1.ResourceList) {
 	}
 }
 
-// checkClaim returns everything about c that is beyond l. Only requests count.
+// checkClaim returns an error that lists all violations of l by c. Only requests count.
 func checkClaim(c *corev1.PersistentVolumeClaim, l *corev1.LimitRange) error {
 	var errs []error
 	for i := range l.Spec.Limits {
@@ -118,14 +118,14 @@ func ratio(per corev1.LimitType, name corev1.ResourceName, bound resource.Quanti
 	case limit.IsZero():
 		return fmt.Errorf(text+"no limit is specified or limit is 0", name, per, &bound)
 	}
-	// As Kubernetes: in floating point, of thousandths.
+	// Like Kubernetes, use floating-point thousandths.
 	if have := limit.AsApproximateFloat64() / request.AsApproximateFloat64(); have*1000 > float64(bound.MilliValue()) {
 		return fmt.Errorf(text+"provided ratio is %f", name, per, &bound, have)
 	}
 	return nil
 }
 
-// sorted is list in the order of its names.
+// sorted iterates over list in the order of its names.
 func sorted(list corev1.ResourceList) func(yield func(corev1.ResourceName, resource.Quantity) bool) {
 	return func(yield func(corev1.ResourceName, resource.Quantity) bool) {
 		for _, name := range slices.Sorted(maps.Keys(list)) {

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// complete gives the containers of pod the default sizes of l.
+// complete applies the defaults of l to the containers of pod.
 func complete(pod *corev1.Pod, l *corev1.LimitRange) {
 	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range l.Spec.Limits {
@@ -24,7 +24,7 @@ func complete(pod *corev1.Pod, l *corev1.LimitRange) {
 	}{{"container", pod.Spec.Containers}, {"init container", pod.Spec.InitContainers}} {
 		for i := range group.containers {
 			c := &group.containers[i]
-			// Limits first or last makes no difference: neither depends on the other.
+			// The order does not matter, because limits and requests are independent here.
 			if given := give(&c.Resources.Requests, requests); given != "" {
 				done = append(done, given+" request for "+group.called+" "+c.Name)
 			}
@@ -42,7 +42,7 @@ func complete(pod *corev1.Pod, l *corev1.LimitRange) {
 	pod.Annotations[Annotation] = "LimitRanger plugin set: " + strings.Join(done, "; ")
 }
 
-// give adds to list what it lacks of defaults, and returns the names of that.
+// give adds missing defaults to list, and returns their names.
 func give(list *corev1.ResourceList, defaults corev1.ResourceList) string {
 	var given []string
 	for _, name := range slices.Sorted(maps.Keys(defaults)) {

@@ -1,5 +1,5 @@
-// Package limitranger gives containers the default sizes of their namespace and
-// keeps pods and claims within its limits: the LimitRanger plugin of Kubernetes
+// Package limitranger applies the default resources of a namespace to containers and enforces its
+// limits for pods and claims: the LimitRanger plugin of Kubernetes
 // (https://kubernetes.io/docs/concepts/policy/limit-range/).
 //
 //	limits, err := limitranger.New(limitranger.Config{ByNamespace: index, Lookup: list})
@@ -8,16 +8,15 @@
 //		Validators: []admission.Validator{limits},
 //	}
 //
-// A new pod's containers and init containers get the requests and limits which
-// they do not give, and the pod the annotation [Annotation] that tells of it.
-// A new pod, a pod that is resized and a claim that is made or changed must then
-// respect all limit ranges of the namespace; what does not is refused with 403
-// and every reason. Ephemeral containers have no sizes.
+// The containers and init containers of a new pod get default requests and limits where they have
+// none, and the pod gets the annotation [Annotation] that lists them. A new or resized pod and a
+// new or changed claim must respect all limit ranges of the namespace. Otherwise the request is
+// refused with 403 and all violations. Ephemeral containers have no resources.
 //
-// The local copy may be behind. When it has no limit range of a namespace, the
-// namespace is looked at where it is stored, at most every half a minute. So a
-// limit range works at once where there was none, and one that changes works
-// when the copy has heard of it. When a look-up fails the request is refused.
+// The cache may be stale. If it has no limit range of a namespace, the limit ranges are read from
+// the store, at most once in half a minute. So the first limit range of a namespace applies at
+// once, and a changed one when the cache has received it. If a lookup fails, the request is
+// refused.
 package limitranger
 
 import (
@@ -34,17 +33,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Annotation, on a pod, tells what this plugin gave to its containers.
+// Annotation lists the defaults that this plugin has applied to a pod.
 const Annotation = "kubernetes.io/limit-ranger"
 
-// remembered is for how long a look-up is believed; Kubernetes has the same.
+// remembered is how long a lookup is cached, as in Kubernetes.
 const remembered = 30 * time.Second
 
-// Config says where limit ranges are known from. Both fields must be set.
+// Config configures the plugin. Both fields are required.
 type Config struct {
-	// ByNamespace is a local copy of all limit ranges, by namespace.
+	// ByNamespace is an index of limit ranges by namespace.
 	ByNamespace localcache.Index[string, *corev1.LimitRange]
-	// Lookup reads the limit ranges of a namespace from where they are stored.
+	// Lookup reads the limit ranges of a namespace from the store.
 	Lookup func(ctx context.Context, namespace string) ([]*corev1.LimitRange, error)
 }
 
@@ -62,7 +61,7 @@ func New(c Config) (*Plugin, error) {
 	return &Plugin{config: c, lookups: recent.New[[]*corev1.LimitRange](remembered)}, nil
 }
 
-// Mutate gives the containers of a pod their default sizes.
+// Mutate applies the defaults to the containers of a pod.
 func (p *Plugin) Mutate(ctx context.Context, r *admission.Request) error {
 	pod, ok := r.Object.(*corev1.Pod)
 	if !ok || !concerns(r) {
@@ -78,7 +77,7 @@ func (p *Plugin) Mutate(ctx context.Context, r *admission.Request) error {
 	return nil
 }
 
-// Validate refuses what is beyond a limit.
+// Validate refuses a request that violates a limit.
 func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
 	if !concerns(r) {
 		return nil
@@ -102,8 +101,8 @@ func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
 	return nil
 }
 
-// concerns reports whether sizes are given in r: an update cannot change those
-// of a pod, unless it is made to its subresource "resize".
+// concerns reports whether r sets resources: an update of a pod cannot change them, except through
+// the subresource "resize".
 func concerns(r *admission.Request) bool {
 	if r.Resource.Group != corev1.GroupName || r.Operation != admission.Create && r.Operation != admission.Update {
 		return false
@@ -120,7 +119,7 @@ func concerns(r *admission.Request) bool {
 	return false
 }
 
-// ranges are the limit ranges of the request's namespace, by name.
+// ranges returns the limit ranges of the request's namespace, by name.
 func (p *Plugin) ranges(ctx context.Context, r *admission.Request) ([]*corev1.LimitRange, error) {
 	ranges := slices.Collect(p.config.ByNamespace.Get(r.Namespace))
 	if len(ranges) == 0 {

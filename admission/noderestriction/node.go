@@ -43,7 +43,7 @@ func checkNode(r *admission.Request, node string) error {
 	return nil
 }
 
-// nodeUpdate keeps a node from drawing pods to itself that should not run there.
+// nodeUpdate prevents a node from attracting pods that should not run on it.
 func nodeUpdate(object, old *corev1.Node, node string) error {
 	equal := equality.Semantic.DeepEqual
 	//lint:ignore SA1019 a node might still be believed about it
@@ -62,7 +62,7 @@ func nodeUpdate(object, old *corev1.Node, node string) error {
 	return nil
 }
 
-// restricted lists the labels that differ and are not the kubelet's to set.
+// restricted lists the changed labels that a kubelet must not set.
 func restricted(labels, old map[string]string) string {
 	changed := map[string]bool{}
 	for key, value := range labels {
@@ -79,7 +79,7 @@ func restricted(labels, old map[string]string) string {
 	return strings.Join(slices.Sorted(maps.Keys(changed)), ", ")
 }
 
-// kubeletLabels are those of kubernetes.io that a kubelet sets on its node
+// kubeletLabels are the labels of kubernetes.io that a kubelet sets on its node
 // (https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction).
 var kubeletLabels = map[string]bool{
 	corev1.LabelHostname:                true,
@@ -113,7 +113,7 @@ func within(domain, parent string) bool {
 	return domain == parent || strings.HasSuffix(domain, "."+parent)
 }
 
-// checkClaim lets a node report that it has made a volume larger.
+// checkClaim allows a node to report that it has resized a volume.
 func checkClaim(r *admission.Request, node string) error {
 	if r.Subresource != "status" {
 		return errors.New("may only update PVC status")
@@ -131,8 +131,8 @@ func checkClaim(r *admission.Request, node string) error {
 	return nil
 }
 
-// withoutSize is the claim without what a node may change, and without what
-// changes with every update.
+// withoutSize returns the claim without the fields that a node may change and those that every
+// update changes.
 func withoutSize(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	c := claim.DeepCopy()
 	c.ResourceVersion, c.ManagedFields = "", nil
@@ -141,7 +141,7 @@ func withoutSize(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeCl
 	return c
 }
 
-// checkCertificate keeps a node from asking for certificates of others.
+// checkCertificate refuses certificate requests for other names.
 func checkCertificate(r *admission.Request, node string) error {
 	if r.Operation != admission.Create {
 		return nil

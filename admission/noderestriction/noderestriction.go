@@ -1,12 +1,12 @@
-// Package noderestriction lets a node write what is its own and nothing else: the
-// NodeRestriction plugin of Kubernetes
+// Package noderestriction lets a node write only its own objects: the NodeRestriction plugin of
+// Kubernetes
 // (https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction).
 //
 //	nodes, err := noderestriction.New(noderestriction.Config{Pods: podInformer, Nodes: nodeInformer})
 //	chain := admission.Chain{Validators: []admission.Validator{nodes}}
 //
-// A node is a user system:node:NAME in the group system:nodes; requests of others
-// pass. A node may
+// A node is a user system:node:NAME in the group system:nodes; requests of other users pass. A node
+// may
 //
 //   - create, update and delete the Node of its name, but not change its taints, its
 //     owners, its source of configuration, or labels of kubernetes.io and k8s.io
@@ -20,9 +20,9 @@
 //   - update the status of a claim where that is about its size;
 //   - ask for certificates of its own name.
 //
-// It is checked what will be stored, against what is stored. Where a pod is not
-// part of the request it is known from a local copy, which may be behind: a pod that
-// it does not know, or knows as another's, is looked up.
+// The plugin checks the new object against the stored one. A pod that is not part of the request
+// comes from a cache, which may be stale: a pod that is missing there, or is bound to another node,
+// is looked up.
 package noderestriction
 
 import (
@@ -41,23 +41,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Config says where pods and nodes are known from. Pods and Nodes must be set.
+// Config configures the plugin. Pods and Nodes are required.
 type Config struct {
 	Pods  localcache.Getter[*corev1.Pod]
 	Nodes localcache.Getter[*corev1.Node]
-	// LookupPod and LookupNode read an object from where it is stored, and fail with
-	// a NotFound API error when there is none; the namespace of a node is empty. If
-	// nil, only the copies count.
+	// LookupPod and LookupNode read an object from the store, and fail with a NotFound API error if
+	// there is none. The namespace of a node is empty. If nil, only the caches are used.
 	LookupPod  func(ctx context.Context, namespace, name string) (*corev1.Pod, error)
 	LookupNode func(ctx context.Context, namespace, name string) (*corev1.Node, error)
 
-	// Claims, Volumes and Drivers say what audiences the CSI drivers of a pod's
-	// volumes want tokens for. If one is nil, drivers that are found by it want none.
+	// Claims, Volumes and Drivers determine the audiences for which the CSI drivers of a pod's
+	// volumes need tokens. If one is nil, drivers that require it need none.
 	Claims  localcache.Getter[*corev1.PersistentVolumeClaim]
 	Volumes localcache.Getter[*corev1.PersistentVolume]
 	Drivers localcache.Getter[*storagev1.CSIDriver]
-	// Authorizer is asked for the verb request-serviceaccounts-token-audience when a
-	// node wants a token for an audience that the pod does not. If nil, nobody has it.
+	// Authorizer decides on the verb request-serviceaccounts-token-audience when a node requests a
+	// token for an audience that the pod does not name. If nil, no node has it.
 	Authorizer authz.Authorizer
 }
 
@@ -72,7 +71,7 @@ func New(c Config) (*Plugin, error) {
 	return &Plugin{c}, nil
 }
 
-// Validate refuses what a node may not write.
+// Validate refuses writes that a node may not make.
 func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
 	if r.Operation == admission.Connect || r.User == nil || !r.User.In(user.Nodes) {
 		return nil
@@ -87,7 +86,7 @@ func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
 	err := p.restrict(ctx, r, node)
 	var status apierrors.APIStatus
 	if err == nil || errors.As(err, &status) {
-		return err // as it is when something does not exist
+		return err // NotFound stays as it is
 	}
 	return admission.Forbidden(r, err)
 }
@@ -131,7 +130,7 @@ func checkLease(r *admission.Request, node string) error {
 	return nil
 }
 
-// called is the name of what r writes, which on create is in the object.
+// called returns the name of the object of r, which for a create is in the object.
 func called(r *admission.Request) string {
 	if o, ok := r.Object.(interface{ GetName() string }); ok && r.Operation == admission.Create {
 		return o.GetName()
@@ -139,7 +138,7 @@ func called(r *admission.Request) string {
 	return r.Name
 }
 
-// objects are what r stores over what is stored, both of which are T.
+// objects returns the new and the stored object of r, both of type T.
 func objects[T any](r *admission.Request) (object, old T, err error) {
 	object, ok := r.Object.(T)
 	if !ok {
@@ -151,8 +150,8 @@ func objects[T any](r *admission.Request) (object, old T, err error) {
 	return object, old, nil
 }
 
-// storedPod is the pod of that name. The copy counts if it says that the pod is
-// bound to node and, if a UID is given, has it: else it may be behind.
+// storedPod returns the named pod. The cache is used if its pod is bound to node and has the UID,
+// if one is given; otherwise it may be stale.
 func (p *Plugin) storedPod(ctx context.Context, namespace, name, node string, uid types.UID) (*corev1.Pod, error) {
 	pod, ok := p.config.Pods.Get(namespace + "/" + name)
 	if ok && (p.config.LookupPod == nil || pod.Spec.NodeName == node && (uid == "" || pod.UID == uid)) {

@@ -57,8 +57,8 @@ func request(what admission.Operation, target, name string, object, old any) *ad
 	return r
 }
 
-// check has r refused with a text that contains refused, or not at all if that is
-// empty; those who are no nodes always pass.
+// check expects r to be refused with a text that contains refused, or to pass if it is empty. Users
+// that are not nodes always pass.
 func check(t *testing.T, p *noderestriction.Plugin, name string, r *admission.Request, refused string) {
 	t.Helper()
 	err := p.Validate(t.Context(), r)

@@ -29,8 +29,8 @@ func (p *Plugin) pod(ctx context.Context, r *admission.Request, node string) err
 	return fmt.Errorf("unexpected pod subresource %q, only 'status' and 'eviction' are allowed", r.Subresource)
 }
 
-// newPod lets a node show the pods that it runs of its own accord, as mirrors that
-// open nothing to it.
+// newPod allows a node to create mirror pods of its static pods, without references to other
+// objects.
 func (p *Plugin) newPod(ctx context.Context, r *admission.Request, node string) error {
 	pod, ok := r.Object.(*corev1.Pod)
 	if !ok {
@@ -55,7 +55,7 @@ func (p *Plugin) newPod(ctx context.Context, r *admission.Request, node string) 
 	return nil
 }
 
-// owned checks that the pod goes away with its node.
+// owned checks that the pod is deleted with its node.
 func (p *Plugin) owned(ctx context.Context, pod *corev1.Pod, node string) error {
 	if len(pod.OwnerReferences) > 1 {
 		return fmt.Errorf("node %q can only create pods with a single owner reference set to itself", node)
@@ -110,7 +110,7 @@ func podStatus(r *admission.Request, node string) error {
 	case !equality.Semantic.DeepEqual(pod.Labels, old.Labels):
 		return fmt.Errorf("node %q cannot update labels through pod status", node)
 	case !slices.EqualFunc(pod.Status.ResourceClaimStatuses, old.Status.ResourceClaimStatuses, sameClaim):
-		return fmt.Errorf("node %q cannot update resource claim statues", node) // as Kubernetes spells it
+		return fmt.Errorf("node %q cannot update resource claim statues", node) // Kubernetes' spelling
 	case !equality.Semantic.DeepEqual(pod.Status.ExtendedResourceClaimStatus, old.Status.ExtendedResourceClaimStatus):
 		return fmt.Errorf("node %q cannot update extended resource claim status", node)
 	}

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// referenced says what other objects a pod refers to, in Kubernetes' words; empty
-// is that it refers to none. A volume that is not known is an error.
+// referenced returns the kind of other object that a pod refers to, in Kubernetes' words; empty if
+// there is none. An unknown volume is an error.
 func referenced(pod *corev1.Pod) (string, error) {
 	spec := &pod.Spec
 	if spec.ServiceAccountName != "" {
@@ -31,7 +31,7 @@ func referenced(pod *corev1.Pod) (string, error) {
 	return "", nil
 }
 
-// uses is what containers and volumes are made from.
+// uses records which kinds of objects containers and volumes refer to.
 type uses struct{ secrets, configMaps bool }
 
 func needs(spec *corev1.PodSpec) uses {
@@ -85,7 +85,7 @@ func (u *uses) volume(v *corev1.Volume) {
 	}
 }
 
-// mounted says what a volume refers to beside secrets and config maps.
+// mounted returns what a volume refers to besides secrets and config maps.
 func mounted(v *corev1.Volume) (string, error) {
 	switch {
 	case v.CSI != nil:

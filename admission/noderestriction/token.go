@@ -13,7 +13,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// token lets a node have tokens that end with one of its pods.
+// token allows a node to request tokens that are bound to one of its pods.
 func (p *Plugin) token(ctx context.Context, r *admission.Request, node string) error {
 	if r.Operation != admission.Create || r.Subresource != "token" {
 		return nil
@@ -45,7 +45,7 @@ func (p *Plugin) token(ctx context.Context, r *admission.Request, node string) e
 	return p.audience(ctx, r, request.Spec.Audiences, pod)
 }
 
-// audience checks that a token is for whom the pod wants to show it to.
+// audience checks that the pod needs a token for the audiences.
 func (p *Plugin) audience(ctx context.Context, r *admission.Request, audiences []string, pod *corev1.Pod) error {
 	if len(audiences) > 1 {
 		return errors.New("node may only request 0 or 1 audiences")
@@ -59,7 +59,7 @@ func (p *Plugin) audience(ctx context.Context, r *admission.Request, audiences [
 		return nil
 	}
 	if p.config.Authorizer != nil {
-		// The audience stands in for a resource: "*" is all of them.
+		// The audience is used as a resource: "*" means all audiences.
 		decision, _, err := p.config.Authorizer.Authorize(ctx, authz.Attributes{
 			User: r.User, Verb: "request-serviceaccounts-token-audience", Version: "v1",
 			Namespace: r.Namespace, Resource: audience, Name: r.Name,
@@ -74,8 +74,8 @@ func (p *Plugin) audience(ctx context.Context, r *admission.Request, audiences [
 	return fmt.Errorf("audience %q not found in pod spec volume, %s is not authorized to request tokens for this audience", audience, r.User.Name)
 }
 
-// wants says whether a volume takes a token for audience: as a file, or for the
-// driver that mounts it.
+// wants reports whether a volume uses a token for audience: in a file, or for the driver that
+// mounts it.
 func (p *Plugin) wants(pod *corev1.Pod, v *corev1.Volume, audience string) bool {
 	switch {
 	case v.Projected != nil:
@@ -92,7 +92,7 @@ func (p *Plugin) wants(pod *corev1.Pod, v *corev1.Volume, audience string) bool 
 	return false
 }
 
-// driver is the CSI driver of the volume that a claim is bound to, if it has one.
+// driver returns the CSI driver of the volume that a claim is bound to, or "".
 func (p *Plugin) driver(namespace, claim string) string {
 	if p.config.Claims == nil || p.config.Volumes == nil {
 		return ""

@@ -10,30 +10,28 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Configuration is the configuration of plugins, by name. The zero Configuration has
-// none.
+// Configuration holds the configurations of plugins by name. The zero value has none.
 type Configuration struct {
 	plugins []pluginConfiguration
 	read    func(path string) ([]byte, error)
 }
 
-// pluginConfiguration is one of AdmissionConfiguration.plugins.
+// pluginConfiguration is an element of AdmissionConfiguration.plugins.
 type pluginConfiguration struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
-	// Configuration goes before Path.
+	// Configuration takes precedence over Path.
 	Configuration json.RawMessage `json:"configuration"`
 }
 
-// versions of AdmissionConfiguration, which are the same but for the name.
+// versions lists the API versions of AdmissionConfiguration, which differ only in name.
 var versions = []string{"apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1"}
 
-// Parse reads an AdmissionConfiguration, in YAML or JSON
+// Parse reads an AdmissionConfiguration in YAML or JSON
 // (https://kubernetes.io/docs/reference/config-api/apiserver-config.v1/#apiserver-config-k8s-io-v1-AdmissionConfiguration).
-// Data is what the file of that name holds: the files it names are looked for in the
-// file's folder unless they begin at the root, and are read by read, such as
-// os.ReadFile, when [New] makes a plugin that is on; without read there can be no
-// such files. Unknown fields and names given twice are errors.
+// data is the contents of the named file. Files that it names are relative to the file's folder.
+// [New] reads them with read, such as os.ReadFile, when it creates an enabled plugin; a nil read
+// makes them an error. Unknown fields and repeated names are errors.
 func Parse(data []byte, file string, read func(path string) ([]byte, error)) (Configuration, error) {
 	var parsed struct {
 		APIVersion string                `json:"apiVersion"`
@@ -64,7 +62,7 @@ func Parse(data []byte, file string, read func(path string) ([]byte, error)) (Co
 	return Configuration{plugins: parsed.Plugins, read: read}, nil
 }
 
-// of is the configuration of a plugin; nil when there is none.
+// of returns the configuration of a plugin; nil if there is none.
 func (c Configuration) of(name string) ([]byte, error) {
 	for _, p := range c.plugins {
 		switch {

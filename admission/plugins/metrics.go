@@ -7,8 +7,7 @@ import (
 	"github.com/planekit/planekit/admission"
 )
 
-// Phase is whether a plugin mutates or validates, by the words of Kubernetes'
-// metrics.
+// Phase is the phase of a plugin, with the names of Kubernetes' metrics.
 type Phase string
 
 // The phases.
@@ -17,12 +16,11 @@ const (
 	Validate Phase = "validate"
 )
 
-// Metrics is told what plugins do. The zero Metrics costs nothing.
+// Metrics holds hooks for metrics. The zero value has no cost.
 type Metrics struct {
-	// Done is called after each plugin, with its name, the phase, the operation it was
-	// asked about, how long it took and why it refused, if it did: what Kubernetes
-	// counts in apiserver_admission_controller_admission_duration_seconds. Must be safe
-	// for concurrent use.
+	// Done is called after each plugin with its name, the phase, the operation, the duration and
+	// the error: the data of Kubernetes' apiserver_admission_controller_admission_duration_seconds.
+	// It must be safe for concurrent use.
 	Done func(name string, phase Phase, op admission.Operation, took time.Duration, err error)
 }
 

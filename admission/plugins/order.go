@@ -2,20 +2,19 @@ package plugins
 
 import "slices"
 
-// Order is the names that Kubernetes has for plugins, in the order in which it runs
-// them; also those that it had once and that planekit has: SecurityContextDeny and
-// Initializers in their old places, InitialResources after LimitRanger, whose
-// defaults go before estimates.
+// Order returns the names of Kubernetes' plugins in the order in which they run. It includes former
+// plugins that planekit has: SecurityContextDeny and Initializers in their old places, and
+// InitialResources after LimitRanger, whose defaults precede estimates.
 func Order() []string { return slices.Clone(order) }
 
-// DefaultOn is what of [Order] is on unless it is disabled, as in Kubernetes.
+// DefaultOn returns the plugins of [Order] that are on by default, as in Kubernetes.
 func DefaultOn() []string { return slices.Clone(defaultOn) }
 
-// firstOfLast is the first of those that must come after all others: policies,
-// webhooks, and quota, which counts what is really made.
+// firstOfLast is the first plugin that must come after all plugins outside [Order]: policies,
+// webhooks, and quota, which must count what is stored.
 const firstOfLast = "MutatingAdmissionPolicy"
 
-// order is that of AllOrderedPlugins in Kubernetes 1.36
+// order is AllOrderedPlugins of Kubernetes 1.36
 // (https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubeapiserver/options/plugins.go).
 var order = []string{
 	"AlwaysAdmit",

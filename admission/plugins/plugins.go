@@ -1,6 +1,5 @@
-// Package plugins chooses the admission plugins of a server and puts them in order,
-// as --enable-admission-plugins, --disable-admission-plugins and
-// --admission-control-config-file say.
+// Package plugins selects and orders the admission plugins of a server, as
+// --enable-admission-plugins, --disable-admission-plugins and --admission-control-config-file do.
 //
 //	chain, err := plugins.New(plugins.Config{
 //		Table: []plugins.Plugin{
@@ -12,15 +11,13 @@
 //		Disable: []string{"NamespaceLifecycle"},
 //	})
 //
-// Nothing registers itself: a plugin is there because the program has it in its
-// table. Plugins of Kubernetes' names run in Kubernetes' order and are on or off by
-// default as there ([Order], [DefaultOn]), whatever the table's order. Those of the
-// program's own run between the others and the webhooks, in the table's order, so
-// that webhooks and quota see what they did; they are on unless they say Off.
+// Plugins do not register themselves: a program lists the plugins that it has in its table. Plugins
+// with Kubernetes' names run in Kubernetes' order and have its defaults ([Order], [DefaultOn]),
+// whatever the table's order. Other plugins run before the webhooks, in the table's order, so that
+// webhooks and quota see their changes. They are on unless Off is set.
 //
-// A name that nobody knows is an error, and so is one that is both enabled and
-// disabled. One that Kubernetes has and the program has not may be disabled, not
-// enabled.
+// An unknown name is an error, and so is one that is both enabled and disabled. A plugin of
+// Kubernetes that the program does not have may be disabled but not enabled.
 package plugins
 
 import (
@@ -31,33 +28,31 @@ import (
 	"github.com/planekit/planekit/admission"
 )
 
-// Plugin is one line of a program's table.
+// Plugin is one row of a program's table.
 type Plugin struct {
-	// Name is what the plugin is called in flags and configuration.
+	// Name is the plugin's name in flags and configuration.
 	Name string
-	// Off leaves the plugin out unless it is enabled. Of the names that Kubernetes
-	// has, [DefaultOn] decides instead.
+	// Off disables the plugin by default. For Kubernetes' names, [DefaultOn] decides instead.
 	Off bool
-	// New makes the plugin: an [admission.Mutator], an [admission.Validator], or both.
-	// It is called if the plugin is on, with its configuration, which is nil if there
-	// is none.
+	// New creates the plugin: an [admission.Mutator], an [admission.Validator], or both. It is
+	// called if the plugin is enabled, with its configuration, or nil if there is none.
 	New func(config []byte) (any, error)
 }
 
-// Config says what a program has, and what of it is wanted.
+// Config lists the plugins of a program and selects some of them.
 type Config struct {
-	// Table is every plugin that the program has.
+	// Table lists all plugins of the program.
 	Table []Plugin
-	// Enable and Disable are the names that the two flags list, in any order.
+	// Enable and Disable are the names in the two flags, in any order.
 	Enable, Disable []string
-	// Configuration is that of the plugins. See [Parse].
+	// Configuration is the configuration of the plugins. See [Parse].
 	Configuration Configuration
-	// Metrics is told what the plugins do.
+	// Metrics receives the duration and result of each plugin.
 	Metrics Metrics
 }
 
-// New makes the plugins that are on, and of them a chain. All that is wrong with the
-// names is told at once.
+// New creates the enabled plugins and returns their chain. Its error lists all problems with the
+// names.
 func New(c Config) (admission.Chain, error) {
 	on, err := c.choose()
 	if err != nil {
@@ -88,7 +83,7 @@ func New(c Config) (admission.Chain, error) {
 	return chain, nil
 }
 
-// Names are the names of the plugins that are on, in the order in which they run.
+// Names returns the names of the enabled plugins in the order in which they run.
 func Names(c Config) ([]string, error) {
 	on, err := c.choose()
 	if err != nil {
@@ -101,7 +96,7 @@ func Names(c Config) ([]string, error) {
 	return names, nil
 }
 
-// choose finds the plugins that are on, in order.
+// choose returns the enabled plugins in order.
 func (c Config) choose() ([]Plugin, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -119,20 +114,20 @@ func (c Config) choose() ([]Plugin, error) {
 	return on, nil
 }
 
-// ordered is table in the order in which plugins run.
+// ordered returns table in the order in which plugins run.
 func ordered(table []Plugin) []Plugin {
 	rank := func(p Plugin) int {
 		if i := slices.Index(order, p.Name); i >= 0 {
 			return 2 * i
 		}
-		return 2*slices.Index(order, firstOfLast) - 1 // its own, just before those that come last
+		return 2*slices.Index(order, firstOfLast) - 1 // just before the plugins that come last
 	}
 	sorted := slices.Clone(table)
 	slices.SortStableFunc(sorted, func(a, b Plugin) int { return rank(a) - rank(b) })
 	return sorted
 }
 
-// check tells everything that is wrong with the names.
+// check returns an error that lists all problems with the names.
 func (c Config) check() error {
 	var problems []error
 	has := map[string]bool{}
@@ -166,7 +161,7 @@ func (c Config) check() error {
 	return errors.Join(problems...)
 }
 
-// overlap is what both have, sorted.
+// overlap returns the common elements, sorted.
 func overlap(a, b []string) []string {
 	var both []string
 	for _, name := range a {

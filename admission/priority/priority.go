@@ -1,5 +1,4 @@
-// Package priority turns the name of a class into a number: the Priority plugin of
-// Kubernetes
+// Package priority sets the priority of pods from their class: the Priority plugin of Kubernetes
 // (https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#priority).
 //
 //	plugin, err := priority.New(priority.Config{Classes: informer, Lookup: get})
@@ -8,15 +7,13 @@
 //		Validators: []admission.Validator{plugin},
 //	}
 //
-// A new pod gets spec.priority and spec.preemptionPolicy of the class that
-// spec.priorityClassName names, or of the one that is globalDefault, or else zero
-// and PreemptLowerPriority. A class that does not exist, and a number or policy
-// that is not that of the class, are refused with 403. An update that leaves the
-// two out keeps them. Of classes, a second globalDefault is refused with 403.
+// A new pod gets spec.priority and spec.preemptionPolicy of the class in spec.priorityClassName, or
+// else of the globalDefault class, or else zero and PreemptLowerPriority. A missing class, and a
+// priority or policy that differs from that of the class, is refused with 403. An update that omits
+// the two keeps them. A second globalDefault class is refused with 403.
 //
-// The local copy may be behind: a class it does not know is looked up. Two classes
-// that are made the default at the same time may both be; pods then get the lower
-// one, on whichever server they are made.
+// The cache may be stale: a class that it does not have is looked up. Two classes that become the
+// default at the same time may both stay; pods then get the lower one on every server.
 package priority
 
 import (
@@ -32,15 +29,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Name is what the plugin is called in --enable-admission-plugins.
+// Name is the plugin's name in --enable-admission-plugins.
 const Name = "Priority"
 
-// Config says where classes are known from. Both fields must be set.
+// Config configures the plugin. Both fields are required.
 type Config struct {
-	// Classes is a local copy of all priority classes, by name.
+	// Classes is the cache of priority classes, by name.
 	Classes localcache.Reader[*schedulingv1.PriorityClass]
-	// Lookup reads one class from where it is stored. It fails with a NotFound API
-	// error when there is none.
+	// Lookup reads a class from the store. It fails with a NotFound API error if there is none.
 	Lookup func(ctx context.Context, name string) (*schedulingv1.PriorityClass, error)
 }
 
@@ -57,7 +53,7 @@ func New(c Config) (*Plugin, error) {
 	return &Plugin{config: c}, nil
 }
 
-// Mutate gives a pod the priority of its class.
+// Mutate sets the priority of a pod from its class.
 func (p *Plugin) Mutate(ctx context.Context, r *admission.Request) error {
 	pod, ok := podspec.Of(r)
 	switch {
@@ -74,8 +70,7 @@ func (p *Plugin) Mutate(ctx context.Context, r *admission.Request) error {
 	return set(r, &pod.Spec, class)
 }
 
-// keep leaves what an update does not mention as it was decided on creation.
-// Changing it is refused by the validation of pods.
+// keep restores the fields that an update omits. The validation of pods refuses to change them.
 func keep(pod *corev1.Pod, was any) {
 	old, ok := was.(*corev1.Pod)
 	if !ok {
@@ -91,7 +86,7 @@ func keep(pod *corev1.Pod, was any) {
 	}
 }
 
-// none is the class of pods that have none.
+// none is the class of pods without a class.
 var none = func() *schedulingv1.PriorityClass {
 	policy := corev1.PreemptLowerPriority
 	return &schedulingv1.PriorityClass{PreemptionPolicy: &policy}
@@ -118,8 +113,7 @@ func (p *Plugin) classOf(ctx context.Context, r *admission.Request, spec *corev1
 	return class, nil
 }
 
-// globalDefault is the class of pods that name none, the lowest if there are
-// several; nil when there is none.
+// globalDefault returns the default class, the lowest if there are several; nil if there is none.
 func (p *Plugin) globalDefault() *schedulingv1.PriorityClass {
 	var lowest *schedulingv1.PriorityClass
 	for class := range p.config.Classes.All() {
@@ -133,7 +127,7 @@ func (p *Plugin) globalDefault() *schedulingv1.PriorityClass {
 	return lowest
 }
 
-// set writes into a new pod what its class says, and refuses what contradicts it.
+// set sets the fields of a new pod from its class, and refuses contradictions.
 func set(r *admission.Request, spec *corev1.PodSpec, class *schedulingv1.PriorityClass) error {
 	spec.PriorityClassName = class.Name
 	if has := spec.Priority; has != nil && *has != class.Value {
@@ -154,7 +148,7 @@ func set(r *admission.Request, spec *corev1.PodSpec, class *schedulingv1.Priorit
 	return nil
 }
 
-// Validate refuses a second class that is the default.
+// Validate refuses a second default class.
 func (p *Plugin) Validate(_ context.Context, r *admission.Request) error {
 	if r.Resource.Group != schedulingv1.GroupName || r.Resource.Resource != "priorityclasses" || r.Subresource != "" ||
 		r.Operation != admission.Create && r.Operation != admission.Update {

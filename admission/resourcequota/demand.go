@@ -13,18 +13,18 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// demand is what one request takes. It belongs to one goroutine at a time.
+// demand is the usage that one request adds. It belongs to one goroutine at a time.
 type demand struct {
 	request *admission.Request
 	kind    usage.Kind
 	now     time.Time
 
-	measured bool // the following are set
+	measured bool // the fields below are set
 	new, old corev1.ResourceList
 }
 
-// of is what the request takes more of q; empty when q does not apply to it. It
-// fails with the refusal of a request which q cannot count.
+// of returns the usage that the request adds to q; empty if q does not apply. It fails if q cannot
+// count the request, which must then be refused.
 func (d *demand) of(q *corev1.ResourceQuota) (corev1.ResourceList, error) {
 	if !d.kind.Touches(q.Status.Hard) {
 		return nil, nil
@@ -54,7 +54,7 @@ func (d *demand) of(q *corev1.ResourceQuota) (corev1.ResourceList, error) {
 	return usage.Mask(usage.Beyond(d.new, before), q.Status.Hard), nil
 }
 
-// counted fails while it is not known how much of q is used.
+// counted fails if the usage of q is not known yet.
 func (d *demand) counted(q *corev1.ResourceQuota) error {
 	known := true
 	var names []string
@@ -87,7 +87,7 @@ func (d *demand) measure() (err error) {
 	return nil
 }
 
-// fits is nil if more can be added to used without exceeding what q allows.
+// fits returns nil if more can be added to used within the limits of q.
 func (d *demand) fits(q *corev1.ResourceQuota, used, more corev1.ResourceList) error {
 	after := corev1.ResourceList{}
 	usage.Add(after, more)

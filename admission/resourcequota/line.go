@@ -8,20 +8,21 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// line is where the requests of one namespace wait to be charged. One of them
-// leads: it charges all that wait, and then the first that came meanwhile leads.
-// All fields are guarded by the plugin's mutex. A line without a leader is gone.
+// line is the queue of the requests of one namespace that wait to be charged. The leader charges
+// all waiting requests; then the first request that has arrived meanwhile leads. The plugin's mutex
+// guards all fields. A line without a leader is deleted.
 type line struct{ waiting []*waiter }
 
 type waiter struct {
 	*demand
-	// woken gets one value: when the waiter is to lead, or is settled. It has room
-	// for it, so nobody waits for a waiter who left.
+	// woken receives one value: when the waiter becomes the leader or is settled. It is buffered,
+	// so that a sender does not block if the waiter has left.
 	woken   chan struct{}
 	leads   bool // guarded by the plugin's mutex
 	settled bool // set before woken, like err
 	err     error
-	// charged is what was, by quota.
+	// charged holds the charges for the waiter, by quota.
+	//
 	charged map[string]corev1.ResourceList
 }
 
@@ -38,7 +39,7 @@ func (p *Plugin) charge(ctx context.Context, d *demand) error {
 			if p.leave(w) {
 				return ctx.Err()
 			}
-			<-w.woken // its turn has come, and will not take long
+			<-w.woken // it is about to lead, which will not take long
 		}
 		if w.settled {
 			return w.err
@@ -47,7 +48,7 @@ func (p *Plugin) charge(ctx context.Context, d *demand) error {
 	return p.lead(ctx, w)
 }
 
-// join puts w into its line and reports whether it leads.
+// join adds w to its line and reports whether it leads.
 func (p *Plugin) join(w *waiter) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,8 +62,8 @@ func (p *Plugin) join(w *waiter) bool {
 	return w.leads
 }
 
-// leave takes w, whose client left, out of its line, and reports whether it was
-// there and not about to lead.
+// leave removes w, whose client has left, from its line. It reports false if w is not in the line
+// or is about to lead.
 func (p *Plugin) leave(w *waiter) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +79,7 @@ func (p *Plugin) leave(w *waiter) bool {
 	return true
 }
 
-// lead charges all who wait, w among them.
+// lead charges all waiters, including w.
 func (p *Plugin) lead(ctx context.Context, w *waiter) error {
 	namespace := w.request.Namespace
 	p.mu.Lock()
@@ -86,14 +87,14 @@ func (p *Plugin) lead(ctx context.Context, w *waiter) error {
 	batch := l.waiting
 	l.waiting = nil
 	p.mu.Unlock()
-	// The others must not fail because the client of this one left.
+	// The other waiters must not fail because the client of this one has left.
 	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	done := false
 	defer func() {
 		p.pass(namespace, l)
 		for _, other := range batch {
-			if !done { // a panic: nobody is admitted
+			if !done { // a panic: admit no request
 				other.err = apierrors.NewInternalError(errUnsettled)
 			}
 			if other != w {
@@ -107,7 +108,7 @@ func (p *Plugin) lead(ctx context.Context, w *waiter) error {
 	return w.err
 }
 
-// pass ends a lead: the first who waits has the next, or the line is gone.
+// pass hands the lead to the first waiter, or deletes the line.
 func (p *Plugin) pass(namespace string, l *line) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,40 +1,36 @@
-// Package resourcequota keeps what a namespace takes within its quotas: the
-// ResourceQuota plugin of Kubernetes
+// Package resourcequota enforces the quotas of namespaces: the ResourceQuota plugin of Kubernetes
 // (https://kubernetes.io/docs/concepts/policy/resource-quotas/).
 //
 //	quotas, err := resourcequota.New(resourcequota.Config{ByNamespace: index, Lookup: list, Writer: client})
 //	chain := admission.Chain{Validators: []admission.Validator{..., quotas}}
 //
-// It should stand last: what it admits is charged to the quotas, and what is
-// refused after that was charged for nothing until a controller recounts.
+// It should be last: what it admits is charged to the quotas. If a later plugin refuses the
+// request, the charge stays until a controller recounts.
 //
 // # Model
 //
-// A quota's status says what is used. An object is admitted when its usage was
-// added there, by a write that is refused if the quota has moved since it was
-// read; so any number of servers on one store never admit more than the limit
-// between them. Requests of one namespace that arrive during such a write wait,
-// and the next write charges for all of them.
+// The status of a quota contains its usage. An object is admitted after its usage was added there,
+// by a write that fails if the quota has changed since it was read. So any number of servers with
+// one store together never exceed the limit. Requests of one namespace that arrive during such a
+// write wait, and the next write charges all of them.
 //
-// An update is charged what it takes more; what takes less or the same always
-// passes. Nothing is given back here, but to one quota when another refuses: the
-// controller of reconcile/controllers does so, when objects are gone or have
-// ended, and when an object that was charged for was not made after all. A dry
-// run is decided like all else and charges nothing.
+// An update is charged for what it adds; one that adds nothing always passes. The plugin itself
+// reduces usage only if another quota refuses a request that was already charged. Otherwise the
+// controller in reconcile/controllers does, when objects are deleted or have ended, and when an
+// object that was charged was not created. A dry run is decided normally and charges nothing.
 //
 // A quota applies once the controller has filled its status.
 //
 // # Staleness and failures
 //
-// Quotas are read from a local copy; where it has none for a namespace they are
-// looked up, at most every half a minute. Nobody is refused because of an old
-// copy: before a quota is said to be exceeded, it is read from where it is
-// stored. A quota that cannot be written fails the request with 500.
+// Quotas are read from a cache. If it has none for a namespace, they are looked up, at most once in
+// half a minute. A stale cache never causes a refusal: before a quota counts as exceeded, it is
+// read from the store. If a quota cannot be written, the request fails with 500.
 //
-// # Left out
+// # Not included
 //
-// The configuration of resources that are limited without a quota, resource
-// claims, and the charge for changes of a claim's status.
+// Resources that are limited without a quota by configuration, resource claims, and
+// charges for changes of a claim's status.
 package resourcequota
 
 import (
@@ -53,20 +49,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Numbers of Kubernetes' plugin.
+// Limits of Kubernetes' plugin.
 const (
-	remembered = 30 * time.Second // for which a look-up is believed
-	patience   = 10 * time.Second // for charging one batch of requests
+	remembered = 30 * time.Second // how long a lookup is cached
+	patience   = 10 * time.Second // how long charging one batch of requests may take
 )
 
-// Config joins the plugin to its surroundings. All fields must be set.
+// Config configures the plugin. All fields are required.
 type Config struct {
-	// ByNamespace is a local copy of all quotas, by namespace.
+	// ByNamespace is an index of quotas by namespace.
 	ByNamespace localcache.Index[string, *corev1.ResourceQuota]
-	// Lookup reads the quotas of a namespace from where they are stored.
+	// Lookup reads the quotas of a namespace from the store.
 	Lookup func(ctx context.Context, namespace string) ([]*corev1.ResourceQuota, error)
-	// Writer reads one quota from where it is stored, and writes its status,
-	// guarded by its resource version. The requests that it makes pass no quota.
+	// Writer reads a quota from the store, and writes its status, guarded by the resource version.
+	// Its requests must not pass this plugin.
 	Writer interface {
 		Get(ctx context.Context, namespace, name string) (*corev1.ResourceQuota, error)
 		UpdateStatus(ctx context.Context, quota *corev1.ResourceQuota) (*corev1.ResourceQuota, error)
@@ -80,8 +76,8 @@ type Plugin struct {
 
 	mu    sync.Mutex
 	lines map[string]*line // by namespace; guarded by mu
-	// written are the quotas, by namespace and name, as this plugin wrote or read
-	// them last. They go when the copy has caught up. Guarded by mu.
+	// written holds the quotas, by namespace and name, as this plugin last wrote or read them,
+	// until the cache has caught up. mu guards it.
 	written map[string]map[string]*corev1.ResourceQuota
 }
 
@@ -98,7 +94,7 @@ func New(c Config) (*Plugin, error) {
 	}, nil
 }
 
-// Validate refuses what exceeds a quota and charges the rest.
+// Validate refuses a request that exceeds a quota, and charges others.
 func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
 	if !concerns(r) {
 		return nil
@@ -126,7 +122,7 @@ func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
 	return p.charge(ctx, demand)
 }
 
-// concerns reports whether r can change what its namespace takes.
+// concerns reports whether r can change the usage of its namespace.
 func concerns(r *admission.Request) bool {
 	if r.Namespace == "" || r.Object == nil || usage.Ignored(schema.GroupResource{Group: r.Resource.Group, Resource: r.Resource.Resource}) {
 		return false
@@ -134,7 +130,7 @@ func concerns(r *admission.Request) bool {
 	core := r.Resource.Group == corev1.GroupName
 	switch r.Operation {
 	case admission.Create:
-		// Namespaces are created in themselves, for who asks about the request.
+		// The create of a namespace carries the namespace's own name.
 		return r.Subresource == "" && !(core && r.Resource.Resource == "namespaces")
 	case admission.Update:
 		switch {
@@ -143,7 +139,7 @@ func concerns(r *admission.Request) bool {
 		case r.Resource.Resource == "pods" && r.Subresource == "":
 			now, isPod := r.Object.(*corev1.Pod)
 			old, wasPod := r.OldObject.(*corev1.Pod)
-			return isPod && wasPod && usage.Terminating(now) != usage.Terminating(old) // into another quota
+			return isPod && wasPod && usage.Terminating(now) != usage.Terminating(old) // it moves to another quota
 		case r.Resource.Resource == "pods":
 			return r.Subresource == "resize"
 		}
@@ -152,7 +148,7 @@ func concerns(r *admission.Request) bool {
 	return false
 }
 
-// quotas are the newest known quotas of a namespace, by name.
+// quotas returns the newest known quotas of a namespace, by name.
 func (p *Plugin) quotas(ctx context.Context, namespace string) ([]*corev1.ResourceQuota, error) {
 	quotas := slices.Collect(p.config.ByNamespace.Get(namespace))
 	copied := len(quotas) > 0
@@ -180,11 +176,10 @@ func (p *Plugin) quotas(ctx context.Context, namespace string) ([]*corev1.Resour
 	return quotas, nil
 }
 
-// mostWritten is how many namespaces are remembered in written. To forget one
-// costs a write that is refused.
+// mostWritten is the number of namespaces in written. Evicting one costs a failed write.
 const mostWritten = 10_000
 
-// remember keeps q, which was written or read just now.
+// remember stores q, which was just written or read.
 func (p *Plugin) remember(q *corev1.ResourceQuota) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -197,9 +192,8 @@ func (p *Plugin) remember(q *corev1.ResourceQuota) {
 	p.written[q.Namespace][q.Name] = q
 }
 
-// newer reports whether a is of a later revision than b. Revisions are decimal
-// numbers without leading zeros
-// (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions).
+// newer reports whether a has a later revision than b. Revisions are decimal numbers without
+// leading zeros (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions).
 func newer(a, b *corev1.ResourceQuota) bool {
 	x, y := a.ResourceVersion, b.ResourceVersion
 	return len(x) > len(y) || len(x) == len(y) && x > y

@@ -341,7 +341,7 @@ func concurrently(t *testing.T, p *resourcequota.Plugin, n int) (refused int) {
 	return refused
 }
 
-// A client that leaves does not spoil it for the others, whoever leads.
+// A client that leaves does not affect other clients, whether or not it leads.
 func TestClientsLeave(t *testing.T) {
 	for seed := range uint64(50) {
 		synctest.Test(t, func(t *testing.T) {
@@ -380,7 +380,7 @@ func TestClientsLeave(t *testing.T) {
 	}
 }
 
-// The copy is old: nobody is refused because of it, and nobody admitted.
+// A stale cache never causes a refusal or an admission.
 func TestOldCopy(t *testing.T) {
 	s := newStore(quota("q", "pods", "2"))
 	full := s.copied["q"].DeepCopy()
@@ -446,8 +446,8 @@ func TestModel(t *testing.T) {
 				t.Errorf("seed %d: %d pods, %d cpu, %d refused", seed, pods, cpu, refused)
 			}
 			b := s.quotas["b"].Status.Used["requests.cpu"]
-			// Who was refused by one quota after the other was charged may be charged
-			// still: that was given back in a write which was refused itself.
+			// A request that one quota refused after the other had charged it may still be charged:
+			// the write that reduces the usage has failed.
 			if b.Value() < int64(cpu) || !failures && (pods < 18 && cpu < 18 || b.Value() > int64(cpu)+6) {
 				t.Errorf("seed %d: %s is charged for %d", seed, &b, cpu)
 			}

@@ -10,25 +10,24 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// errUnsettled is what a batch is told that cannot be charged in time.
+// errUnsettled is the error of requests that could not be charged in time.
 var errUnsettled = errors.New("resource quota evaluation timed out")
 
-// ledger is the quotas of a namespace while a batch is charged.
+// ledger holds the quotas of a namespace while a batch is charged.
 type ledger struct {
 	quotas []*corev1.ResourceQuota
-	// used is what quotas would be after the charges so far, by name.
+	// used is the usage of the quotas after the charges so far, by name.
 	used map[string]corev1.ResourceList
-	// charges are what each waiter is about to be charged, by quota; the entry of
-	// a quota that is about to be given something back may be empty.
+	// charges holds the pending charges of each waiter, by quota. The entry of a quota whose usage
+	// is only reduced may be empty.
 	charges map[string]map[*waiter]corev1.ResourceList
-	// live are the quotas that were read or written during this batch; stale
-	// those that must be.
+	// live holds the quotas that were read or written during this batch; stale those that must be
+	// read.
 	live, stale map[string]bool
 }
 
-// settle charges or refuses every waiter of batch. What is to be charged to a
-// quota is added up and written at once; if the quota has moved it is read, and
-// the same waiters are decided on again.
+// settle charges or refuses every waiter of batch. The charges to a quota are added up and written
+// at once. If the quota has changed, it is read, and the same waiters are decided again.
 func (p *Plugin) settle(ctx context.Context, namespace string, batch []*waiter) {
 	fail := func(err error) {
 		for _, w := range batch {
@@ -60,8 +59,8 @@ func (p *Plugin) settle(ctx context.Context, namespace string, batch []*waiter) 
 	}
 }
 
-// decide weighs every waiter against what the ones before it leave, and returns
-// those that are not refused.
+// decide checks every waiter against what its predecessors leave, and returns those that are not
+// refused.
 func (l *ledger) decide(batch []*waiter) (open []*waiter) {
 	l.used, l.charges, l.stale = map[string]corev1.ResourceList{}, map[string]map[*waiter]corev1.ResourceList{}, map[string]bool{}
 	for _, w := range batch {
@@ -74,8 +73,7 @@ func (l *ledger) decide(batch []*waiter) (open []*waiter) {
 	return open
 }
 
-// giveBack takes off what a waiter was charged who is refused by another quota
-// after all.
+// giveBack removes the charges of a waiter that another quota refuses.
 func (l *ledger) giveBack(w *waiter) {
 	for _, q := range l.quotas {
 		charged, ok := w.charged[q.Name]
@@ -93,7 +91,7 @@ func (l *ledger) giveBack(w *waiter) {
 	}
 }
 
-// usage is what of q is used with all charges so far.
+// usage returns the usage of q with all charges so far.
 func (l *ledger) usage(q *corev1.ResourceQuota) corev1.ResourceList {
 	if _, ok := l.used[q.Name]; !ok {
 		l.used[q.Name] = q.Status.Used.DeepCopy()
@@ -101,7 +99,7 @@ func (l *ledger) usage(q *corev1.ResourceQuota) corev1.ResourceList {
 	return l.used[q.Name]
 }
 
-// charge enters that a quota is to be written, and for whom, if anybody.
+// charge records that a quota must be written, and the charge of w, if w is not nil.
 func (l *ledger) charge(quota string, w *waiter, more corev1.ResourceList) {
 	if l.charges[quota] == nil {
 		l.charges[quota] = map[*waiter]corev1.ResourceList{}
@@ -111,9 +109,8 @@ func (l *ledger) charge(quota string, w *waiter, more corev1.ResourceList) {
 	}
 }
 
-// enter adds the demand of w to all quotas that it was not charged to before,
-// or to none and fails. A quota that it exceeds and that may be old is noted as
-// stale instead.
+// enter adds the demand of w to all quotas that have not charged it yet, or to none and fails. If
+// it exceeds a quota that may be stale, the quota is marked as stale instead.
 func (l *ledger) enter(w *waiter) error {
 	demands := map[string]corev1.ResourceList{}
 	stale := false
@@ -146,8 +143,8 @@ func (l *ledger) enter(w *waiter) error {
 	return nil
 }
 
-// write writes the usage of q and returns the quota as it is now. Where that is
-// not known, because q has moved, it is noted as stale.
+// write writes the usage of q and returns the quota after it. If it has changed, the quota is
+// marked as stale.
 func (p *Plugin) write(ctx context.Context, l *ledger, q *corev1.ResourceQuota, charges map[*waiter]corev1.ResourceList) *corev1.ResourceQuota {
 	next := q.DeepCopy()
 	next.Status.Used = l.used[q.Name]
@@ -157,7 +154,7 @@ func (p *Plugin) write(ctx context.Context, l *ledger, q *corev1.ResourceQuota, 
 		l.stale[q.Name] = true
 		return q
 	case err != nil:
-		// It may have been written or not. Whoever comes next reads it first.
+		// It may have been written or not. The next batch must read it first.
 		l.stale[q.Name] = true
 		for w := range charges {
 			w.err = apierrors.NewInternalError(fmt.Errorf("charge quota %s: %w", q.Name, err))
@@ -172,7 +169,7 @@ func (p *Plugin) write(ctx context.Context, l *ledger, q *corev1.ResourceQuota, 
 	return stored
 }
 
-// refresh reads the stale quotas. Those that are gone limit nobody.
+// refresh reads the stale quotas and drops deleted ones.
 func (p *Plugin) refresh(ctx context.Context, l *ledger) error {
 	kept := l.quotas[:0]
 	for _, q := range l.quotas {
@@ -195,8 +192,8 @@ func (p *Plugin) refresh(ctx context.Context, l *ledger) error {
 	return nil
 }
 
-// unsettled are those of batch that still exceed or are to be charged to a
-// quota which was stale.
+// unsettled returns the waiters of batch that still exceed a quota that was stale or must be
+// charged to it.
 func unsettled(batch []*waiter, l *ledger) (open []*waiter) {
 	for _, w := range batch {
 		if w.err != nil {
@@ -212,7 +209,7 @@ func unsettled(batch []*waiter, l *ledger) (open []*waiter) {
 	return open
 }
 
-// weigh decides on a dry run: nothing is written.
+// weigh decides on a dry run, without writing.
 func (p *Plugin) weigh(ctx context.Context, w *waiter) error {
 	quotas, err := p.quotas(ctx, w.request.Namespace)
 	if err != nil {

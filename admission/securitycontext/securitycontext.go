@@ -1,14 +1,13 @@
-// Package securitycontext keeps pods from choosing whom they run as: the
+// Package securitycontext prevents pods from choosing the identity of their processes: the
 // SecurityContextDeny plugin of Kubernetes
 // (https://v1-29.docs.kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#securitycontextdeny).
 //
 //	chain := admission.Chain{Validators: []admission.Validator{securitycontext.Plugin{}}}
 //
-// A pod is refused with 403 when it sets seLinuxOptions, runAsUser,
-// supplementalGroups or fsGroup for all of it, or seLinuxOptions or runAsUser for
-// one of its containers, init and ephemeral containers among them. Everything else
-// in a security context passes: this is for clusters where the nodes decide, and
-// no sandbox. It is off unless it is enabled, and needs no configuration.
+// A pod is refused with 403 if it sets seLinuxOptions, runAsUser, supplementalGroups or fsGroup for
+// the pod, or seLinuxOptions or runAsUser for a container, including init and ephemeral ones. Other
+// fields of a security context pass: the plugin is for clusters where the nodes decide, and is not
+// a sandbox. It is off by default and has no configuration.
 package securitycontext
 
 import (
@@ -20,14 +19,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Name is what the plugin is called in --enable-admission-plugins.
+// Name is the plugin's name in --enable-admission-plugins.
 const Name = "SecurityContextDeny"
 
-// Plugin is an [admission.Validator]: it looks at what the mutators made of a
-// pod. The zero Plugin is ready.
+// Plugin is an [admission.Validator], so that it sees the changes of mutators. The zero value is
+// ready to use.
 type Plugin struct{}
 
-// Validate refuses a pod with a field that is denied. The first such field is named.
+// Validate refuses a pod with a denied field. The error names the first one.
 func (Plugin) Validate(_ context.Context, r *admission.Request) error {
 	pod, ok := podspec.Of(r, "ephemeralcontainers")
 	if !ok {
@@ -44,7 +43,7 @@ func (Plugin) Validate(_ context.Context, r *admission.Request) error {
 	return nil
 }
 
-// inPod names a denied field that is set.
+// inPod returns the name of a denied field that is set.
 func inPod(c *corev1.PodSecurityContext) string {
 	switch {
 	case c == nil:

@@ -11,14 +11,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// EnforceMountableSecrets is the annotation of a service account, "true", that
-// limits its pods to the secrets and the image pull secrets which it lists.
+// EnforceMountableSecrets is an annotation of service accounts. The value "true" restricts their
+// pods to the secrets and image pull secrets in their lists.
 const EnforceMountableSecrets = "kubernetes.io/enforce-mountable-secrets"
 
-// mountable are the secrets that the pods of an account may refer to.
+// mountable checks references against the secrets of an account.
 type mountable struct{ account *corev1.ServiceAccount }
 
-// enforced reports whether the account limits its pods at all.
+// enforced reports whether the account restricts its pods.
 func (m mountable) enforced() bool {
 	on, err := strconv.ParseBool(m.account.Annotations[EnforceMountableSecrets])
 	return err == nil && on
@@ -28,8 +28,7 @@ func (m mountable) has(secret string) bool {
 	return slices.ContainsFunc(m.account.Secrets, func(s corev1.ObjectReference) bool { return s.Name == secret })
 }
 
-// validate checks a new pod. As in Kubernetes, of the volumes only those that are
-// a secret are looked at.
+// validate checks a new pod. As in Kubernetes, it checks only volumes of type secret.
 func (m mountable) validate(spec *corev1.PodSpec) error {
 	if !m.enforced() {
 		return nil
@@ -50,7 +49,7 @@ func (m mountable) validate(spec *corev1.PodSpec) error {
 	return nil
 }
 
-// called is what containers of each list are called.
+// called maps lists of containers to their names in messages.
 var called = map[string]string{
 	"initContainers": "init container", "containers": "container", "ephemeralContainers": "ephemeral container",
 }
@@ -79,7 +78,7 @@ func (m mountable) refuse(format string, args ...any) error {
 	return fmt.Errorf("%s is not allowed because service account %s does not reference that secret", fmt.Sprintf(format, args...), m.account.Name)
 }
 
-// validateEphemeral checks what is put into a pod that runs.
+// validateEphemeral checks ephemeral containers that are added to a pod.
 func (p *Plugin) validateEphemeral(ctx context.Context, r *admission.Request, pod *corev1.Pod) error {
 	if pod.Spec.ServiceAccountName == "" {
 		return admission.Forbidden(r, fmt.Errorf("no service account specified for pod %s/%s", r.Namespace, pod.Name))
@@ -88,7 +87,7 @@ func (p *Plugin) validateEphemeral(ctx context.Context, r *admission.Request, po
 	if err != nil {
 		return err
 	}
-	// The others were looked at when the pod was created.
+	// The other containers were checked when the pod was created.
 	added := corev1.PodSpec{EphemeralContainers: pod.Spec.EphemeralContainers}
 	if err := (mountable{account}).validateContainers(&added); err != nil {
 		return admission.Forbidden(r, err)

@@ -1,5 +1,5 @@
-// Package serviceaccount gives every new pod a service account: the
-// ServiceAccount plugin of Kubernetes
+// Package serviceaccount assigns a service account to every new pod: the ServiceAccount plugin of
+// Kubernetes
 // (https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin/#serviceaccount-admission-controller).
 //
 //	accounts, err := serviceaccount.New(serviceaccount.Config{Accounts: informer, Lookup: get})
@@ -8,24 +8,21 @@
 //		Validators: []admission.Validator{accounts},
 //	}
 //
-// A pod that names no account gets "default". A pod whose account does not
-// exist is refused with 403. A pod without image pull secrets gets those of its
-// account. A mirror pod, which a kubelet made for a pod of its own, is left as
-// it is and may name neither an account nor a secret.
+// A pod without an account gets "default". A pod with a missing account is refused with 403. A pod
+// without image pull secrets gets those of its account. A mirror pod, which represents a static
+// pod, is not changed and must not name an account or a secret.
 //
-// An account with the annotation [EnforceMountableSecrets] has pods that refer only
-// to secrets in its list, by volumes and variables of any container, ephemeral ones
-// included, and only to image pull secrets in its list.
+// Pods of an account with the annotation [EnforceMountableSecrets] may refer only to secrets in its
+// list, in volumes and variables of any container, and only to image pull secrets in its list.
 //
-// The local copy may be behind: an account it does not know is looked up. The
-// account "default" is made by a controller shortly after its namespace, so the
-// plugin waits for it for up to a second.
+// The cache may be stale: an account that it does not have is looked up. A controller creates the
+// account "default" shortly after its namespace, so the plugin waits up to a second for it.
 //
-// A pod gets a volume with a token of its account, the authority of the API server
-// and the namespace, mounted at [TokenMountPath] into every container, unless it,
-// or else its account, says automountServiceAccountToken: false, or a container
-// has something mounted there. The volume takes a kubelet that can ask for tokens
-// and a config map [RootCAConfigMap] in the namespace; NoTokenVolume leaves it out.
+// A pod gets a volume with a token of its account, the API server's authority and the namespace,
+// mounted at [TokenMountPath] into every container that has no other mount there. It gets none if
+// the pod, or else its account, has automountServiceAccountToken: false. The volume requires a
+// kubelet that requests tokens and a config map [RootCAConfigMap] in the namespace; NoTokenVolume
+// leaves it out.
 package serviceaccount
 
 import (
@@ -42,23 +39,22 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// DefaultName is the account of pods that name none.
+// DefaultName is the account of pods that do not name one.
 const DefaultName = "default"
 
-// A missing default account is looked up this often, this far apart.
+// A missing default account is looked up this many times, at this interval.
 const (
 	attempts = 10
 	interval = 100 * time.Millisecond
 )
 
-// Config says where accounts are known from. Accounts and Lookup must be set.
+// Config configures the plugin. Accounts and Lookup are required.
 type Config struct {
-	// Accounts is a local copy of all service accounts, by namespace/name.
+	// Accounts is the cache of service accounts, by namespace/name.
 	Accounts localcache.Getter[*corev1.ServiceAccount]
-	// Lookup reads one account from where it is stored. It fails with a NotFound
-	// API error when there is none.
+	// Lookup reads an account from the store. It fails with a NotFound API error if there is none.
 	Lookup func(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error)
-	// NoTokenVolume is for clusters where nobody issues tokens.
+	// NoTokenVolume is for clusters without an issuer of tokens.
 	NoTokenVolume bool
 }
 
@@ -102,8 +98,8 @@ func (p *Plugin) Mutate(ctx context.Context, r *admission.Request) error {
 	return nil
 }
 
-// Validate checks the account that a new pod ended up with, which other
-// mutators may have changed, and what secrets it may refer to.
+// Validate checks the account of a new pod, which other mutators may have changed, and the secrets
+// that the pod may refer to.
 func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
 	if r.Operation == admission.Update && r.Subresource == "ephemeralcontainers" {
 		if pod, ok := podspec.Of(r, r.Subresource); ok {
@@ -164,7 +160,7 @@ func validateMirror(r *admission.Request, pod *corev1.Pod) error {
 	return nil
 }
 
-// account finds an account, or says why the pod is refused.
+// account returns an account, or an error that refuses the pod.
 func (p *Plugin) account(ctx context.Context, r *admission.Request, name string) (*corev1.ServiceAccount, error) {
 	if account, ok := p.config.Accounts.Get(r.Namespace + "/" + name); ok {
 		return account, nil

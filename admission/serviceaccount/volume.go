@@ -8,24 +8,23 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 )
 
-// The volume by which a pod is told who it is, as in Kubernetes
+// The volume with a pod's credentials, as in Kubernetes
 // (https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin/#bound-service-account-token-volume).
 const (
-	// TokenMountPath is where clients in a pod look for their credentials.
+	// TokenMountPath is where clients in a pod find their credentials.
 	TokenMountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
-	// RootCAConfigMap is the config map with the API server's authority, in
-	// every namespace.
+	// RootCAConfigMap is the config map with the API server's authority in every namespace.
 	RootCAConfigMap = "kube-root-ca.crt"
 
 	volumePrefix = "kube-api-access-"
 	volumeRandom = 5
-	// tokenSeconds is an hour and a little: the seven tell these tokens from those
-	// that somebody asked an hour for.
+	// tokenSeconds is an hour and seven seconds, which distinguishes these tokens from ones that
+	// were requested for an hour.
 	tokenSeconds = 60*60 + 7
 )
 
-// automount reports whether the pod wants the credentials: what the pod says
-// counts more than what its account says.
+// automount reports whether the pod wants the credentials. The pod takes precedence over its
+// account.
 func automount(pod *corev1.Pod, account *corev1.ServiceAccount) bool {
 	for _, wish := range []*bool{pod.Spec.AutomountServiceAccountToken, account.AutomountServiceAccountToken} {
 		if wish != nil {
@@ -35,9 +34,8 @@ func automount(pod *corev1.Pod, account *corev1.ServiceAccount) bool {
 	return true
 }
 
-// mountCredentials gives all containers of pod the volume, but for those that
-// have something else mounted in its place. A volume that is there already, from
-// an admission before, is used again.
+// mountCredentials mounts the volume into all containers of pod, except those that have another
+// mount in its place. An existing volume, from an earlier admission, is reused.
 func mountCredentials(pod *corev1.Pod) {
 	name, found := "", false
 	for _, v := range pod.Spec.Volumes {
@@ -65,7 +63,7 @@ func freeName(pod *corev1.Pod) string {
 	}
 }
 
-// mountInto reports whether any container got the volume.
+// mountInto reports whether the volume was mounted into a container.
 func mountInto(containers []corev1.Container, volume string) bool {
 	mounted := false
 	for i := range containers {
@@ -79,8 +77,8 @@ func mountInto(containers []corev1.Container, volume string) bool {
 	return mounted
 }
 
-// credentials are a token bound to the pod, the authority that the API server's
-// certificate is from, and the namespace.
+// credentials returns a token bound to the pod, the authority of the API server's certificate, and
+// the namespace.
 func credentials() *corev1.ProjectedVolumeSource {
 	return &corev1.ProjectedVolumeSource{
 		DefaultMode: new(corev1.ProjectedVolumeSourceDefaultMode),

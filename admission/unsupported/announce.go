@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// queueSize bounds the events that wait to be written. More are dropped: their clients were
-	// warned.
+	// queueSize bounds the queue of events. More are dropped; their clients have received a
+	// warning.
 	queueSize = 256
-	// settle is how long a write has to be stored before its event is written.
+	// settle is how long a write must have been stored before its event is written.
 	settle = time.Second
-	// pace is the time from one event to the next.
+	// pace is the interval between events.
 	pace = 100 * time.Millisecond
-	// remembered bounds the generations whose events are known to be written.
+	// remembered bounds the number of generations whose events are recorded as written.
 	remembered = 4096
-	// longest is the longest message of an event, in bytes: what events.k8s.io takes.
+	// longest is the maximum length of a message in events.k8s.io, in bytes.
 	longest = 1024
 )
 
@@ -36,14 +36,14 @@ type notice struct {
 	at         time.Time
 }
 
-// announced identifies what an event was written for.
+// announced identifies an event that was written.
 type announced struct {
 	uid        types.UID
 	generation int64
 	message    string
 }
 
-// announce queues an event about an object that is about to be stored.
+// announce queues an event about an object that will be stored.
 func (p *Plugin) announce(r *admission.Request, object metav1.Object, found []string) {
 	n := notice{
 		resource: r.Resource, kind: r.Kind, about: reference(r, object),
@@ -56,7 +56,7 @@ func (p *Plugin) announce(r *admission.Request, object metav1.Object, found []st
 	}
 }
 
-// message joins texts, as many as fit.
+// message joins as many texts as fit.
 func message(texts []string) string {
 	out := strings.Join(texts, "; ")
 	for n := len(texts) - 1; len(out) > longest && n > 0; n-- {
@@ -65,7 +65,7 @@ func message(texts []string) string {
 	return out[:min(len(out), longest)]
 }
 
-// Run writes the events until ctx is done; it returns nil then.
+// Run writes the events until ctx is done, then returns nil.
 func (p *Plugin) Run(ctx context.Context) error {
 	written := map[announced]bool{}
 	for {
@@ -84,7 +84,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 		}
 		stored, err := p.config.Lookup(ctx, n.resource, n.kind, n.about.Namespace, n.about.Name)
 		if err != nil || stored.GetUID() != n.about.UID || stored.GetGeneration() < n.generation {
-			continue // refused, or gone already
+			continue // the write has failed, or the object is deleted
 		}
 		if len(written) >= remembered {
 			clear(written)
@@ -94,7 +94,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 	}
 }
 
-// sleep waits; it reports false if ctx was done before.
+// sleep waits for d. It returns false if ctx is done before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -8,17 +8,17 @@ import (
 	"github.com/planekit/planekit/admission"
 )
 
-// warnings bounds how many warnings one request gets.
+// warnings bounds the number of warnings for one request.
 const warnings = 20
 
-// compiled is a row that is ready to be looked for in objects of one resource.
+// compiled is a row that is ready to be evaluated for objects of one resource.
 type compiled struct {
 	Row
 	kind  reflect.Type // of the object; nil for a row about a whole kind
 	steps []step
 }
 
-// step leads from a struct to one of its fields, and into each element where that is a list.
+// step leads from a struct to one of its fields, and into each element if it is a list.
 type step struct {
 	name  string
 	index []int
@@ -155,7 +155,7 @@ func (c *compiled) walk(v reflect.Value, steps []step, at string, parents []any,
 	}
 }
 
-// visit goes on below field, or asks the row about it.
+// visit walks the remaining steps below field, or evaluates the row.
 func (c *compiled) visit(field reflect.Value, left []step, at string, parents []any, yield func(at string)) {
 	switch {
 	case len(left) > 0:
@@ -166,7 +166,7 @@ func (c *compiled) visit(field reflect.Value, left []step, at string, parents []
 	}
 }
 
-// atMost returns the first of texts, with a word about how many were left out.
+// atMost returns at most limit texts, with a note about the number left out.
 func atMost(texts []string, limit int) []string {
 	if len(texts) <= limit {
 		return texts

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Markdown renders a table for people, as COMPATIBILITY.md has it.
+// Markdown renders a table in the form used in COMPATIBILITY.md.
 func Markdown(table []Row) string {
 	var b strings.Builder
 	b.WriteString("| in | kind or field | what happens instead |\n|---|---|---|\n")

@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// notWeighed is the effect of what the scheduler should prefer.
+	// notWeighed is the effect of scheduling preferences.
 	notWeighed = "the scheduler does not weigh preferences yet"
-	// pending is the effect of a hard constraint that the scheduler cannot judge.
+	// pending is the effect of a hard constraint that the scheduler does not support.
 	pending = "not supported yet: the pod stays Pending"
 )
 
-// podFields are fields of pods but those of containers.
+// podFields are the fields of pods except those of containers.
 func podFields() []Row {
 	return []Row{
-		{In: Pods, Path: "volumes[]", When: func(value any, _ []any) bool { return strange(value.(corev1.Volume)) },
+		{In: Pods, Path: "volumes[]", When: func(value any, _ []any) bool { return unmountable(value.(corev1.Volume)) },
 			Effect: "no node mounts this kind of volume yet: the pod does not start (emptyDir, hostPath, configMap, secret, downwardAPI and projected work)"},
 		{In: Pods, Path: "volumes[].emptyDir.sizeLimit", When: onDisk, Effect: "not enforced yet unless the medium is Memory"},
 		{In: Pods, Path: "volumes[].emptyDir.medium", When: hugePages, Effect: "not supported yet: the pod does not start"},
@@ -53,31 +53,31 @@ func podFields() []Row {
 	}
 }
 
-// strange reports whether no node can mount a volume.
-func strange(v corev1.Volume) bool {
+// unmountable reports whether no node can mount a volume.
+func unmountable(v corev1.Volume) bool {
 	return v.HostPath == nil && v.EmptyDir == nil && v.ConfigMap == nil && v.Secret == nil && v.DownwardAPI == nil && v.Projected == nil
 }
 
-// never is the condition of what is listed and not warned of.
+// never is the condition of rows that are listed but cause no warning.
 func never(any, []any) bool { return false }
 
-// hugePages reports whether an emptyDir asks for huge pages, of any size.
+// hugePages reports whether an emptyDir requests huge pages of any size.
 func hugePages(value any, _ []any) bool {
 	return strings.HasPrefix(string(value.(corev1.StorageMedium)), string(corev1.StorageMediumHugePages))
 }
 
-// onDisk reports whether the emptyDir around a field is on disk.
+// onDisk reports whether the emptyDir that contains a field is on disk.
 func onDisk(_ any, parents []any) bool {
 	return parents[len(parents)-1].(*corev1.EmptyDirVolumeSource).Medium != corev1.StorageMediumMemory
 }
 
-// preempts reports whether a pod's priority would preempt others.
+// preempts reports whether a pod's priority would preempt other pods.
 func preempts(_ any, parents []any) bool {
 	policy := parents[len(parents)-1].(*corev1.PodSpec).PreemptionPolicy
 	return policy == nil || *policy != corev1.PreemptNever
 }
 
-// containerFields are fields of containers and init containers.
+// containerFields are the fields of containers and init containers.
 func containerFields() []Row {
 	const probes = "nothing runs probes here yet: "
 	return []Row{
@@ -107,8 +107,8 @@ func containerFields() []Row {
 	}
 }
 
-// mapped reports whether a port of the host would have to be forwarded: in the host's network
-// the container itself listens on it.
+// mapped reports whether a host port would have to be forwarded. In the host's network the
+// container itself listens on it.
 func mapped(_ any, parents []any) bool {
 	for _, p := range parents {
 		if spec, ok := p.(*corev1.PodSpec); ok {
@@ -118,7 +118,7 @@ func mapped(_ any, parents []any) bool {
 	return true
 }
 
-// unenforced reports whether there are limits of what no node limits.
+// unenforced reports whether there are limits that no node enforces.
 func unenforced(value any, _ []any) bool {
 	for name := range value.(corev1.ResourceList) {
 		if name == corev1.ResourceEphemeralStorage || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {

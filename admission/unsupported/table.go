@@ -9,25 +9,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A Row names a kind or a field that is stored and that nothing acts on.
+// A Row names a kind or a field that is stored and has no effect.
 type Row struct {
 	// In is the resource, as in "services" or "ingresses.networking.k8s.io", or [Pods].
 	In string
-	// Path is the field, as in "spec.ports[].nodePort"; empty for the kind as a whole. Of [Pods]
-	// it begins below the pod's spec.
+	// Path is the field, as in "spec.ports[].nodePort"; empty for the whole kind. For [Pods] it is
+	// relative to the pod's spec.
 	Path string
-	// Effect says what happens instead. It follows the path and a colon.
+	// Effect describes what happens instead. Messages append it to the path and a colon.
 	Effect string
-	// When reports whether a value that is set asks for what is missing; nil means that any
-	// value but the zero one does. parents are pointers to the structs around the field, the
-	// object first. Neither may be changed. Of a row without a path, value is the object.
+	// When reports whether a value asks for what is missing; nil means any nonzero value. parents
+	// are pointers to the structs around the field, the object first. Neither may be changed. For a
+	// row without a path, value is the object.
 	When func(value any, parents []any) bool
 }
 
 // Pods stands for the specs of pods and of the templates of workloads.
 const Pods = "pod specs"
 
-// templates says where each resource has the spec of a pod.
+// templates maps resources to the path of their pod spec.
 var templates = map[string]string{
 	"pods":                   "spec.",
 	"deployments.apps":       "spec.template.spec.",
@@ -36,7 +36,7 @@ var templates = map[string]string{
 	"replicationcontrollers": "spec.template.spec.",
 }
 
-// objects has the Go type of each resource with rows about fields.
+// objects maps resources with rows about fields to their Go types.
 var objects = map[string]any{
 	"pods":                   &corev1.Pod{},
 	"deployments.apps":       &appsv1.Deployment{},
@@ -48,7 +48,7 @@ var objects = map[string]any{
 	"namespaces":             &corev1.Namespace{},
 }
 
-// paths returns the row's path and, of a field of containers, that of init containers.
+// paths returns the row's path and, for a field of containers, that of init containers.
 func (r Row) paths() []string {
 	if rest, ok := strings.CutPrefix(r.Path, "containers[]."); ok && r.Path != mainRestartPolicy {
 		return []string{r.Path, "initContainers[]." + rest}
@@ -56,16 +56,15 @@ func (r Row) paths() []string {
 	return []string{r.Path}
 }
 
-// mainRestartPolicy makes a sidecar of an init container, and has no effect on others.
+// mainRestartPolicy makes a sidecar of an init container, and has no effect on main containers.
 const mainRestartPolicy = "containers[].restartPolicy"
 
-// Table returns what nothing acts on, in planekit as a whole: its controllers, scheduler,
-// kubelet and example cluster.
+// Table returns all rows for planekit: its controllers, scheduler, kubelet and example cluster.
 func Table() []Row {
 	return slices.Concat(kinds(), clusterFields(), podFields(), containerFields())
 }
 
-// kinds are the kinds that nothing acts on at all.
+// kinds are the rows of kinds without any effect.
 func kinds() []Row {
 	return []Row{
 		{In: "statefulsets.apps", Effect: "no controller acts on it yet: no pods are made"},
@@ -90,7 +89,7 @@ func kinds() []Row {
 	}
 }
 
-// clusterFields are fields of what is no workload.
+// clusterFields are the fields of resources that are not workloads.
 func clusterFields() []Row {
 	const podSecurity = "pod-security.kubernetes.io/"
 	return []Row{
@@ -120,17 +119,17 @@ func clusterFields() []Row {
 	}
 }
 
-// is returns a condition that is true of one value.
+// is returns a condition that is true for one value.
 func is[T comparable](want T) func(any, []any) bool {
 	return func(value any, _ []any) bool { return value == any(want) }
 }
 
-// isNot returns a condition that is false of one value.
+// isNot returns a condition that is false for one value.
 func isNot[T comparable](but T) func(any, []any) bool {
 	return func(value any, _ []any) bool { return value != any(but) }
 }
 
-// isPointerTo returns a condition that is true of a pointer to one value.
+// isPointerTo returns a condition that is true for a pointer to one value.
 func isPointerTo[T comparable](want T) func(any, []any) bool {
 	return func(value any, _ []any) bool {
 		p, ok := value.(*T)

@@ -1,24 +1,24 @@
-// Package unsupported says what the cluster accepts and nothing acts on yet.
+// Package unsupported warns about kinds and fields that the cluster accepts but does not act on.
 //
-// One table, [Table], lists the kinds and fields that are stored and have no effect, and what
-// happens instead. A [Plugin] looks every write up in it:
+// One table, [Table], lists the kinds and fields that are stored without effect, and what happens
+// instead. A [Plugin] checks every write against it:
 //
 //	plugin, err := unsupported.New(unsupported.Config{Lookup: lookup, Event: recorder.Event})
 //	if err != nil { ... }
 //	chain.Validators = append(chain.Validators, plugin)
 //	go plugin.Run(ctx)
 //
-// The client gets a Warning header for each row that applies, with the field's path first, and
-// the object an event with the reason NotImplemented, once for each of its generations. A write
-// is never refused, and never waits: events are written by Run, at a bounded rate, and those
-// that do not fit its queue are dropped.
+// The client gets a Warning header for each row that applies, beginning with the field's path. The
+// object gets an event with the reason NotImplemented, once for each of its generations. A write is
+// never refused or delayed: Run writes the events at a bounded rate, and events that do not fit
+// into its queue are dropped.
 //
-// Pods that a workload's controller makes are not looked at: the workload's template was. Nor
-// is what the API server itself writes. An update is looked at again if it changes the spec.
+// Pods of a workload's controller are not checked, because the workload's template was. Writes of
+// the API server itself are not checked either. An update is checked again if it changes the spec.
 //
-// The table is as true as its owner keeps it. A row is removed when what it misses is built; the
-// package's tests demand of every field of a pod, a service and the workloads that either a row
-// names it or a source file acts on it. [Markdown] renders the table for people.
+// A row must be removed when its feature is implemented. The package's tests require that for every
+// field of a pod, a service and the workloads either a row names it or a source file uses it.
+// [Markdown] renders the table.
 package unsupported
 
 import (
@@ -39,21 +39,21 @@ const Reason = "NotImplemented"
 
 // Config configures a [Plugin].
 type Config struct {
-	// Table is what to look for; nil means [Table].
+	// Table lists the rows to check; nil means [Table].
 	Table []Row
-	// Lookup reads the metadata of a stored object. Run calls it before it writes an event, so
-	// that a write which failed after admission gets none. Must be set.
+	// Lookup reads the metadata of a stored object. Run calls it before it writes an event, so that
+	// writes that failed after admission have none. Required.
 	Lookup func(ctx context.Context, resource admission.GroupVersionResource, kind admission.GroupVersionKind, namespace, name string) (metav1.Object, error)
-	// Event records an event; *events.Recorder has such a method. Must be set.
+	// Event records an event; *events.Recorder has such a method. Required.
 	Event func(about runtime.Object, eventType, reason, message string)
-	// Log receives, at V(1), the events that were dropped. The zero Logger is silent.
+	// Log receives dropped events at V(1). The zero Logger discards them.
 	Log logr.Logger
 }
 
-// Plugin warns of what nothing acts on.
+// Plugin warns about kinds and fields without effect.
 type Plugin struct {
 	config Config
-	// rows are by resource and group, as in "deployments.apps".
+	// rows holds the rows by resource and group, as in "deployments.apps".
 	rows  map[string][]compiled
 	queue chan notice // of size queueSize
 }
@@ -73,7 +73,7 @@ func New(c Config) (*Plugin, error) {
 	return &Plugin{config: c, rows: rows, queue: make(chan notice, queueSize)}, nil
 }
 
-// Validate warns the client and queues an event. It never refuses.
+// Validate warns the client and queues an event. It never refuses a request.
 func (p *Plugin) Validate(_ context.Context, r *admission.Request) error {
 	rows := p.rows[resourceName(r.Resource)]
 	if len(rows) == 0 || r.Subresource != "" || r.Operation != admission.Create && r.Operation != admission.Update {
@@ -102,7 +102,7 @@ func (p *Plugin) Validate(_ context.Context, r *admission.Request) error {
 	return nil
 }
 
-// resourceName is the name of a resource as kubectl writes it.
+// resourceName returns the name of a resource in kubectl's form.
 func resourceName(r admission.GroupVersionResource) string {
 	if r.Group == "" {
 		return r.Resource
@@ -110,8 +110,8 @@ func resourceName(r admission.GroupVersionResource) string {
 	return r.Resource + "." + r.Group
 }
 
-// fromTemplate reports whether a controller made object from the template of a workload that
-// was looked at itself.
+// fromTemplate reports whether a controller created object from the template of a workload, which
+// was checked itself.
 func fromTemplate(object metav1.Object) bool {
 	owner := metav1.GetControllerOf(object)
 	return owner != nil && slices.Contains([]string{
@@ -119,7 +119,7 @@ func fromTemplate(object metav1.Object) bool {
 	}, owner.APIVersion+" "+owner.Kind)
 }
 
-// reference returns what an event about the object of a request refers to.
+// reference returns the object reference of an event about a request.
 func reference(r *admission.Request, object metav1.Object) corev1.ObjectReference {
 	version := r.Kind.Version
 	if r.Kind.Group != "" {

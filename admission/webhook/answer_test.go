@@ -189,8 +189,8 @@ func TestPatches(t *testing.T) {
 	}
 }
 
-// TestReinvocation: those that want it see once more what others have changed
-// after them, and nobody else does.
+// TestReinvocation: webhooks with reinvocationPolicy IfNeeded see later changes of other webhooks;
+// the rest do not.
 func TestReinvocation(t *testing.T) {
 	again := &counting{}
 	w := begin(t, func(c *webhook.Config) { c.Again = again })
@@ -315,7 +315,7 @@ func TestParallel(t *testing.T) {
 			if asked.Add(1) == n {
 				close(all)
 			}
-			select { // nobody answers before all are asked
+			select { // no webhook answers before all are called
 			case <-all:
 			case <-time.After(20 * time.Second):
 			}

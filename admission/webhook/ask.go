@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// failure is that a webhook could not be asked or has not answered properly. Its
-// failurePolicy says what becomes of the request.
+// failure means that a webhook could not be called or has given no valid answer. The webhook's
+// failurePolicy decides about the request.
 type failure struct {
 	webhook string
 	err     error
@@ -31,8 +31,8 @@ func (f *failure) Unwrap() error { return f.err }
 //lint:ignore ST1005 they are kube-apiserver's words
 var errNoEffects = errors.New("Webhook SideEffects is nil")
 
-// ask returns what h says. It fails with a *failure where h has said nothing, and
-// with anything else where the request is refused without asking.
+// ask returns the answer of h. It fails with a *failure if h gave no answer, and with another error
+// if the request is refused without a call.
 func (h *hook) ask(ctx context.Context, q *question) (*admissionapi.AdmissionResponse, error) {
 	if q.r.DryRun {
 		switch {
@@ -63,8 +63,8 @@ func (h *hook) ask(ctx context.Context, q *question) (*admissionapi.AdmissionRes
 	return response, nil
 }
 
-// readReview returns the response in a review, checked as far as it can be
-// without the object.
+// readReview returns the response in a review after checking it as far as possible without the
+// object.
 func readReview(data []byte, uid types.UID, mutates bool) (*admissionapi.AdmissionResponse, error) {
 	var review admissionapi.AdmissionReview
 	if err := utiljson.Unmarshal(data, &review); err != nil {
@@ -95,11 +95,12 @@ func readReview(data []byte, uid types.UID, mutates bool) (*admissionapi.Admissi
 	return r, nil
 }
 
-// maxWarnings bounds, in bytes, the warnings of one webhook: they become headers.
+// maxWarnings bounds the size of the warnings of one webhook, in bytes, because they become
+// headers.
 const maxWarnings = 4096
 
-// tell passes on what h wants the client and the audit event to know. Annotations
-// whose keys are no names are dropped, and so are warnings that are too much.
+// tell adds the warnings and audit annotations of h to the request. Annotations with invalid keys
+// and excess warnings are dropped.
 func (h *hook) tell(r *admission.Request, response *admissionapi.AdmissionResponse) {
 	if r.Annotate != nil {
 		for key, value := range response.AuditAnnotations {
@@ -119,8 +120,8 @@ func (h *hook) tell(r *admission.Request, response *admissionapi.AdmissionRespon
 	}
 }
 
-// denied is h's refusal as the client gets it. A code that is no error is 400, as
-// in kube-apiserver.
+// denied returns h's refusal for the client. A code that is not an error becomes 400, as in
+// kube-apiserver.
 func (h *hook) denied(result *metav1.Status) error {
 	if result == nil {
 		result = &metav1.Status{}
@@ -142,13 +143,13 @@ func (h *hook) denied(result *metav1.Status) error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// outOfTime is the answer to a client whose request has ended meanwhile.
+// outOfTime returns the error for a request that has ended meanwhile.
 func outOfTime() error {
 	return apierrors.NewTimeoutError("request did not complete within requested timeout", 0)
 }
 
-// forgiven reports whether the request goes on although err was all that h had to
-// say, and if so writes it down under key.
+// forgiven reports whether the request continues despite err. If so, it adds an audit annotation
+// under key.
 func (p *Plugin) forgiven(ctx context.Context, h *hook, r *admission.Request, err error, key string) bool {
 	var failed *failure
 	if !errors.As(err, &failed) {
@@ -159,14 +160,14 @@ func (p *Plugin) forgiven(ctx context.Context, h *hook, r *admission.Request, er
 		return false
 	}
 	p.config.Log.Error(err, "webhook failed, the request goes on without it", "configuration", h.configuration, "webhook", h.name)
-	// What a client that went away has broken off may look like any failure.
+	// After a cancellation by the client, any error may be a consequence.
 	if r.Annotate != nil && !errors.Is(err, context.Canceled) && !errors.Is(ctx.Err(), context.Canceled) {
 		r.Annotate(key, h.name)
 	}
 	return true
 }
 
-// refusal is what a client gets for err.
+// refusal returns the error that the client gets for err.
 func refusal(err error) error {
 	var failed *failure
 	if errors.As(err, &failed) {

@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	// maxReply bounds what is read of an answer: a patch of the largest object, in
-	// base64, with room for the rest.
+	// maxReply bounds an answer: a patch with the largest object in base64, and the rest of the
+	// answer.
 	maxReply = 8 << 20
-	// idle is for how long a connection waits for its next review.
+	// idle is how long an idle connection is kept.
 	idle = 90 * time.Second
-	// idlePerHost keeps the connections of a burst.
+	// idlePerHost is enough to keep the connections of a burst.
 	idlePerHost = 25
 )
 
-// callers are the clients of all webhooks, by their configuration, so that a
-// connection lives as long as what it was made from. They belong to one goroutine.
+// callers holds the clients of all webhooks by their configuration, so that a connection is kept
+// until its configuration changes. It belongs to one goroutine.
 type callers struct {
 	config *Config
 	all    map[string]*caller
@@ -46,7 +46,7 @@ func (c *callers) get(w registration.WebhookClientConfig) *caller {
 	return c.all[string(key)]
 }
 
-// sweep forgets the callers which none of the hooks has.
+// sweep drops the callers that no hook uses.
 func (c *callers) sweep(lists ...[]*hook) {
 	used := map[*caller]bool{}
 	for _, list := range lists {
@@ -64,18 +64,18 @@ func (c *callers) sweep(lists ...[]*hook) {
 
 func (c *callers) close() { c.sweep() }
 
-// caller posts to one webhook.
+// caller calls one webhook.
 type caller struct {
 	url    url.URL
 	client *http.Client
-	err    error // why it cannot
+	err    error // why it cannot be called
 }
 
-// newCaller returns a caller for w. What is wrong with w comes out when it is called.
+// newCaller returns a caller for w. Errors in w are returned when it is called.
 func newCaller(w registration.WebhookClientConfig, c *Config) *caller {
 	transport := &http.Transport{
-		// HTTP/1.1: with one HTTP/2 connection all reviews would go to one of a
-		// service's endpoints.
+		// Use HTTP/1.1: a single HTTP/2 connection would send all reviews to one endpoint of a
+		// service.
 		TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{},
 		MaxIdleConnsPerHost: idlePerHost,
 		IdleConnTimeout:     idle,
@@ -83,7 +83,7 @@ func newCaller(w registration.WebhookClientConfig, c *Config) *caller {
 	}
 	b := &caller{client: &http.Client{
 		Transport: transport,
-		// A redirect could lead anywhere, with the object in the request.
+		// Do not follow redirects, which could send the object anywhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	if len(w.CABundle) > 0 {
@@ -136,7 +136,7 @@ func serviceURL(s *registration.ServiceReference) url.URL {
 	return u
 }
 
-// address is the host and port of u.
+// address returns the host and port of u.
 func address(u *url.URL) string {
 	if u.Port() == "" {
 		return net.JoinHostPort(u.Hostname(), "443")
@@ -144,7 +144,7 @@ func address(u *url.URL) string {
 	return u.Host
 }
 
-// serviceDialer connects to s, wherever it is at the moment.
+// serviceDialer returns a function that connects to the current address of s.
 func serviceDialer(s *registration.ServiceReference, r Resolver) func(context.Context, string, string) (net.Conn, error) {
 	var dialer net.Dialer
 	if r == nil {
@@ -161,8 +161,7 @@ func serviceDialer(s *registration.ServiceReference, r Resolver) func(context.Co
 
 func (b *caller) close() { b.client.CloseIdleConnections() }
 
-// post sends body and returns what comes back. The server is told how long it
-// has until ctx ends.
+// post sends body and returns the answer. It sends the time left until ctx ends as the timeout.
 func (b *caller) post(ctx context.Context, body []byte) ([]byte, error) {
 	if b.err != nil {
 		return nil, b.err

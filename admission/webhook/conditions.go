@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// CheckConditions refuses webhook configurations, as invalid, whose match
-// conditions check says nothing good of; check is such as that of package
-// matchcel. Expressions that a configuration had before may stay.
+// CheckConditions returns a validator that refuses webhook configurations with invalid match
+// conditions. check checks one expression; package matchcel has one. Expressions that a
+// configuration already has may stay.
 func CheckConditions(check func(expression string) error) admission.Validator {
 	return admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
 		if r.Resource.Group != registration.GroupName || r.Subresource != "" {
@@ -31,7 +31,7 @@ func CheckConditions(check func(expression string) error) admission.Validator {
 			at := field.NewPath("webhooks").Index(i).Child("matchConditions")
 			for j, c := range conditions {
 				text := strings.TrimSpace(c.Expression)
-				if text == "" || before[c.Expression] { // an empty one is refused elsewhere
+				if text == "" || before[c.Expression] { // another check refuses an empty expression
 					continue
 				}
 				if err := check(text); err != nil {
@@ -46,7 +46,7 @@ func CheckConditions(check func(expression string) error) admission.Validator {
 	})
 }
 
-// conditionsOf are the conditions of each webhook of a configuration.
+// conditionsOf returns the conditions of each webhook in a configuration.
 func conditionsOf(object any) (all [][]registration.MatchCondition) {
 	switch c := object.(type) {
 	case *registration.MutatingWebhookConfiguration:

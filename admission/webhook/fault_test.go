@@ -178,8 +178,7 @@ func failsBy(t *testing.T, at registration.WebhookClientConfig, mutates bool, me
 	}
 }
 
-// TestTimeout: a webhook has as long as its configuration says, 10 s where it
-// does not, and is told.
+// TestTimeout: a webhook has the timeout in its configuration, by default 10 s, and receives it.
 func TestTimeout(t *testing.T) {
 	url, second := "https://hook.example.com/review", int32(1)
 	for _, mutates := range []bool{true, false} {

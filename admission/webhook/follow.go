@@ -9,13 +9,12 @@ import (
 	registration "k8s.io/api/admissionregistration/v1"
 )
 
-// follower keeps what the configurations of a cache compile to. It belongs to one
-// goroutine.
+// follower keeps the compiled configurations of a cache. It belongs to one goroutine.
 type follower[T configuration] struct {
 	cache   localcache.ListSubscriber[T]
 	compile func(T) []*hook
 	stop    func()
-	// known is by name. A configuration that has not changed is the same pointer.
+	// known is by name. An unchanged configuration is the same pointer.
 	known map[string]compiled[T]
 }
 
@@ -29,7 +28,7 @@ type compiled[T any] struct {
 	hooks []*hook
 }
 
-// follow writes to wake whenever cache has changed. Nil is an empty cache.
+// follow sends to wake whenever cache has changed. A nil cache is empty.
 func follow[T configuration](cache localcache.ListSubscriber[T], wake chan<- struct{}, compile func(T) []*hook) *follower[T] {
 	f := &follower[T]{cache: cache, compile: compile, stop: func() {}}
 	if cache != nil {
@@ -43,7 +42,7 @@ func follow[T configuration](cache localcache.ListSubscriber[T], wake chan<- str
 	return f
 }
 
-// await returns false when ctx has ended before the cache was synced.
+// await waits for the cache to sync. It returns false if ctx ends before.
 func (f *follower[T]) await(ctx context.Context) bool {
 	if f.cache == nil {
 		return true
@@ -56,7 +55,7 @@ func (f *follower[T]) await(ctx context.Context) bool {
 	}
 }
 
-// hooks are those of all configurations, in the order of their names.
+// hooks returns the hooks of all configurations, in the order of their names.
 func (f *follower[T]) hooks() []*hook {
 	hooks := []*hook{}
 	if f.cache == nil {

@@ -121,7 +121,7 @@ func background(t *testing.T, run func(context.Context) error) {
 	})
 }
 
-// answer is what came back from the server.
+// answer is a response of the server.
 type answer struct {
 	code     int
 	body     map[string]any

@@ -18,25 +18,25 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// hook is one webhook, ready to be asked. It does not change.
+// hook is one webhook, ready to be called. It is immutable.
 type hook struct {
 	configuration, name string
 	rules               []rule
-	// namespaces and objects are nil where they select everything.
+	// namespaces and objects are nil if they select everything.
 	namespaces, objects labels.Selector
-	broken              error // what is wrong with the selectors
+	broken              error // error in the selectors
 	match               Match // nil without conditions
-	ignore              bool  // failures
+	ignore              bool  // ignore failures
 	timeout             time.Duration
-	// effects says what the webhook does beside answering; nil when it does not tell.
+	// effects is the declared side effects of the webhook; nil if it declares none.
 	effects        *registration.SideEffectClass
-	speaks         bool // v1
+	speaks         bool // supports v1
 	mutates, again bool
 	caller         *caller
 	costs          *bodycost.Types
 }
 
-// rule is a registration.Rule with its resources taken apart.
+// rule is a registration.Rule with parsed resources.
 type rule struct {
 	operations       []registration.OperationType
 	groups, versions []string
@@ -44,12 +44,12 @@ type rule struct {
 	scope            registration.ScopeType
 }
 
-// pair is a resource and a subresource, which is empty for the resource itself.
+// pair is a resource and a subresource; the latter is empty for the resource itself.
 type pair struct{ resource, sub string }
 
 const anything = "*"
 
-// timeout is what a webhook has where its configuration does not say.
+// timeout is the default timeout of a webhook.
 const timeout = 10 * time.Second
 
 var errNoConditions = errors.New("match conditions are not supported by this server")
@@ -81,8 +81,8 @@ func (p *Plugin) compile(calls *callers, configuration string, w *registration.V
 	return h
 }
 
-// condition compiles the conditions of w. What cannot be compiled fails whenever
-// it is asked.
+// condition compiles the conditions of w. Conditions that do not compile fail when they are
+// evaluated.
 func (p *Plugin) condition(w *registration.ValidatingWebhook) Match {
 	err := errNoConditions
 	if p.config.Compile != nil {
@@ -116,7 +116,7 @@ func newRule(from *registration.RuleWithOperations) rule {
 	return r
 }
 
-// covers reports whether a rule speaks of r.
+// covers reports whether a rule matches r.
 func (h *hook) covers(r *admission.Request) bool {
 	for i := range h.rules {
 		if h.rules[i].covers(r) {
@@ -148,7 +148,7 @@ func (u *rule) names(r *admission.Request) bool {
 	return false
 }
 
-// reaches reports whether r is in the rule's scope. A namespace is not in one.
+// reaches reports whether r is in the rule's scope. A Namespace object is cluster-scoped.
 func (u *rule) reaches(r *admission.Request) bool {
 	inside := r.Namespace != "" && !isNamespace(r)
 	switch u.scope {
@@ -173,7 +173,7 @@ func isNamespace(r *admission.Request) bool {
 	return r.Resource.Group == "" && r.Resource.Resource == "namespaces"
 }
 
-// namespaceOf is the namespace that a review names: a Namespace is said to be in itself.
+// namespaceOf returns the namespace in a review. A Namespace counts as being in itself.
 func namespaceOf(r *admission.Request) string {
 	if r.Namespace == "" && isNamespace(r) {
 		return r.Name
@@ -181,7 +181,7 @@ func namespaceOf(r *admission.Request) string {
 	return r.Namespace
 }
 
-// asks reports whether h is to be asked about q. An error refuses the request.
+// asks reports whether h must be called for q. An error refuses the request.
 func (p *Plugin) asks(ctx context.Context, h *hook, q *question) (bool, error) {
 	r := q.r
 	if !h.covers(r) {
@@ -220,8 +220,7 @@ func labelled(s labels.Selector, object any) bool {
 	return ok && s.Matches(labels.Set(o.GetLabels()))
 }
 
-// inside reports whether h wants to know of r's namespace. Objects outside of
-// namespaces are never left out.
+// inside reports whether h selects r's namespace. Cluster-scoped objects are always selected.
 func (p *Plugin) inside(ctx context.Context, h *hook, r *admission.Request) (bool, error) {
 	name := namespaceOf(r)
 	if h.namespaces == nil || name == "" && !isNamespace(r) {

@@ -10,8 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Mutate asks the mutating webhooks that want to know of r, one after another,
-// and lets them change the object.
+// Mutate calls the mutating webhooks that match r, one after another, and applies their patches.
 func (p *Plugin) Mutate(ctx context.Context, r *admission.Request) error {
 	hooks, err := p.hooks(ctx, r, &p.mutating)
 	if err != nil || len(hooks) == 0 {
@@ -28,21 +27,20 @@ func (p *Plugin) Mutate(ctx context.Context, r *admission.Request) error {
 	return m.round(ctx)
 }
 
-// mutation is the way of one request past the mutating webhooks.
+// mutation is one request's pass through the mutating webhooks.
 type mutation struct {
 	plugin *Plugin
 	hooks  []*hook
 	q      question
-	// changed says that a webhook has changed the object; second that this is the
-	// second round.
+	// changed means that a webhook has changed the object; second that this is the second round.
 	changed, second bool
-	// asked have been asked, and shall be again if the object changes from now on;
-	// due shall be in the second round. Both are by index in hooks.
+	// asked holds the webhooks that were called and are called again if the object changes from now
+	// on; due holds those for the second round. Both are by index in hooks.
 	asked, due map[int]bool
 }
 
-// repeat lets the plugins before the webhooks see what these have made of the
-// object. When they change it, webhooks see it again.
+// repeat runs the earlier plugins again after webhooks have changed the object. If they change it,
+// webhooks are called again.
 func (m *mutation) repeat(ctx context.Context) error {
 	again, r := m.plugin.config.Again, m.q.r
 	if again == nil {
@@ -61,7 +59,7 @@ func (m *mutation) repeat(ctx context.Context) error {
 	return nil
 }
 
-// touched notes that the object is another than those asked before have seen.
+// touched records that the object has changed since the last calls.
 func (m *mutation) touched() {
 	m.q.object = nil
 	if m.due == nil {
@@ -73,8 +71,7 @@ func (m *mutation) touched() {
 	m.asked = nil
 }
 
-// round goes through the webhooks once; the second time only through those which
-// are due.
+// round calls the webhooks once; in the second round only those that are due.
 func (m *mutation) round(ctx context.Context) error {
 	for i, h := range m.hooks {
 		if m.second && !m.due[i] {
@@ -110,7 +107,7 @@ func (m *mutation) round(ctx context.Context) error {
 	return nil
 }
 
-// annotation is the name of what the audit event has of the i-th webhook in this round.
+// annotation returns the key of the audit annotation for the i-th webhook in this round.
 func (m *mutation) annotation(prefix string, i int) string {
 	round := 0
 	if m.second {
@@ -119,8 +116,7 @@ func (m *mutation) annotation(prefix string, i int) string {
 	return fmt.Sprintf("%sround_%d_index_%d", prefix, round, i)
 }
 
-// annotatePatch writes down what h has done to the object: that is as much as the
-// object itself says.
+// annotatePatch records the patch of h in the audit event, if it contains bodies.
 func (m *mutation) annotatePatch(i int, h *hook, patch []byte) {
 	if m.q.r.AnnotateBody == nil {
 		return
@@ -136,7 +132,7 @@ func (m *mutation) annotatePatch(i int, h *hook, patch []byte) {
 	}
 }
 
-// ask lets h change the object and reports whether it has.
+// ask calls h, applies its patch and reports whether the object has changed.
 func (m *mutation) ask(ctx context.Context, i int, h *hook) (changed bool, err error) {
 	r := m.q.r
 	if r.Annotate != nil {
@@ -149,7 +145,7 @@ func (m *mutation) ask(ctx context.Context, i int, h *hook) (changed bool, err e
 			r.Annotate(m.annotation("mutation.webhook.admission.k8s.io/", i), string(value))
 		}()
 	}
-	ctx, cancel := context.WithTimeout(ctx, h.timeout) // of the answer, and of what it asks for
+	ctx, cancel := context.WithTimeout(ctx, h.timeout) // covers the answer and applying the patch
 	defer cancel()
 	response, err := h.ask(ctx, &m.q)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// Bounds of what a patch may do, those of the patches of clients: a few copies
-// into each other would make any size.
+// Limits on the work of a patch, the same as for patches of clients: a few copies within an object
+// could create any size.
 const (
 	maxOperations = 10000
 	maxObject     = 3 << 20
@@ -28,10 +28,9 @@ const (
 	valueSize     = 50
 )
 
-// patched returns the request's object with the patch that h has answered, as
-// another object of the same type; nil when the patch is empty. A patch that does not
-// fit is an error of the request, whatever h's failurePolicy. One that is not done
-// when ctx ends is a failure of h.
+// patched returns the request's object with the patch of h, as another object of the same type; nil
+// if the patch is empty. An invalid patch is an error of the request, whatever h's failurePolicy. A
+// patch that takes longer than ctx is a failure of h.
 func (h *hook) patched(ctx context.Context, q *question, patch []byte) (any, error) {
 	operations, count, err := jsonpatch.Decode(ctx, patch, maxOperations, maxDepth)
 	if err != nil {
@@ -68,8 +67,8 @@ func (h *hook) patched(ctx context.Context, q *question, patch []byte) (any, err
 	return object, nil
 }
 
-// decode returns data as an object of the type that r has. It is still the same
-// object: what the server says of it, it says again.
+// decode returns data as an object of the type of r. The fields that the server sets stay as they
+// are.
 func decode(data []byte, r *admission.Request) (any, error) {
 	t := reflect.TypeOf(r.Object)
 	if t.Kind() != reflect.Pointer {
@@ -101,7 +100,7 @@ func decode(data []byte, r *admission.Request) (any, error) {
 	return object, nil
 }
 
-// kindOf is what the JSON of r's object says that it is.
+// kindOf returns the kind of r's object in its JSON form.
 func kindOf(r *admission.Request) schema.GroupVersionKind {
 	if kind := r.Object.(runtime.Object).GetObjectKind().GroupVersionKind(); kind.Kind != "" {
 		return kind

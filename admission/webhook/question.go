@@ -15,16 +15,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// question is what webhooks are asked about one request. Its parts are made when
-// they are first needed, and then serve for all webhooks.
+// question builds the reviews for one request. Its parts are built on first use and shared by all
+// webhooks.
 type question struct {
 	r     *admission.Request
 	asked *admissionapi.AdmissionRequest // without its objects
-	// What a webhook is sent of the objects. object is empty after a change.
+	// object and old are the encoded objects. object is cleared after a change.
 	object, old []byte
 }
 
-// request describes the request without its objects.
+// request returns the description of the request without its objects.
 func (q *question) request() (*admissionapi.AdmissionRequest, error) {
 	if q.asked != nil {
 		return q.asked, nil
@@ -52,7 +52,7 @@ func (q *question) request() (*admissionapi.AdmissionRequest, error) {
 	return q.asked, nil
 }
 
-// review is what a webhook is sent.
+// review returns the encoded review.
 func (q *question) review(uid types.UID) ([]byte, error) {
 	if err := q.complete(); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (q *question) review(uid types.UID) ([]byte, error) {
 	})
 }
 
-// complete makes what is missing, after which review may be called by many.
+// complete builds the missing parts. After it, review is safe for concurrent use.
 func (q *question) complete() (err error) {
 	if _, err := q.request(); err != nil {
 		return err
@@ -85,8 +85,7 @@ func (q *question) complete() (err error) {
 	return nil
 }
 
-// encode returns v as JSON, which says that it is of kind where v does not say
-// what it is.
+// encode returns v as JSON, with kind as its type if v does not contain one.
 func encode(v any, kind schema.GroupVersionKind) ([]byte, error) {
 	if o, ok := v.(runtime.Object); ok && o.GetObjectKind().GroupVersionKind().Kind == "" {
 		o = o.DeepCopyObject()
@@ -96,8 +95,8 @@ func encode(v any, kind schema.GroupVersionKind) ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// completeOptions are the options of r as admission has them in Kubernetes, where a
-// patch is a create or an update by then.
+// completeOptions returns the options of r as Kubernetes passes them to admission, where a patch
+// has become a create or an update.
 func completeOptions(r *admission.Request) any {
 	o, ok := r.Options.(*metav1.PatchOptions)
 	switch {

@@ -2,5 +2,5 @@
 
 package webhook_test
 
-// slowdown is what the race detector makes of short loops.
+// slowdown is the factor by which the race detector slows short loops down.
 const slowdown = 20

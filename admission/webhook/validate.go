@@ -9,14 +9,14 @@ import (
 	admissionapi "k8s.io/api/admission/v1"
 )
 
-// outcome is what came of asking one webhook.
+// outcome is the result of calling one webhook.
 type outcome struct {
 	response *admissionapi.AdmissionResponse
 	err      error
 }
 
-// Validate asks the validating webhooks that want to know of r, all at once. The
-// refusal of the first of them in order is the answer, whichever was the fastest.
+// Validate calls the validating webhooks that match r, all at once. The error is that of the first
+// webhook, in order, that refuses r.
 func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
 	hooks, err := p.hooks(ctx, r, &p.validating)
 	if err != nil || len(hooks) == 0 {
@@ -57,8 +57,8 @@ func askAll(ctx context.Context, hooks []*hook, q *question) []outcome {
 	return outcomes
 }
 
-// conclude passes on what all have said, in order: warnings and annotations are
-// for the request's own goroutine.
+// conclude adds the warnings and annotations of all answers in order, in the request's own
+// goroutine, and returns the result.
 func (p *Plugin) conclude(ctx context.Context, r *admission.Request, hooks []*hook, outcomes []outcome) error {
 	var refused error
 	for i, h := range hooks {

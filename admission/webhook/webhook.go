@@ -1,5 +1,5 @@
-// Package webhook asks HTTPS servers of one's own about requests: the
-// MutatingAdmissionWebhook and ValidatingAdmissionWebhook plugins of Kubernetes
+// Package webhook calls admission webhooks: the MutatingAdmissionWebhook and
+// ValidatingAdmissionWebhook plugins of Kubernetes
 // (https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/).
 //
 //	hooks, err := webhook.New(webhook.Config{
@@ -13,25 +13,22 @@
 //		Validators: []admission.Validator{..., hooks}, // before quota only
 //	}
 //
-// Whom to ask about what is said by MutatingWebhookConfigurations and
-// ValidatingWebhookConfigurations, which are followed in local copies and
-// compiled once per change. Configurations are taken in the order of their
-// names. Mutating webhooks are asked one after another, each about what the one
-// before has left; when one has changed the object, those with reinvocationPolicy
-// IfNeeded that were asked before it are asked a second time, once. Validating
-// webhooks are asked all at once, and all must agree.
+// The webhooks are defined by MutatingWebhookConfigurations and ValidatingWebhookConfigurations,
+// which are read from caches and compiled once per change. Configurations apply in the order of
+// their names. Mutating webhooks are called one after another, each with the changes of its
+// predecessors. If one changes the object, earlier ones with reinvocationPolicy IfNeeded are called
+// once more. Validating webhooks are called all at once, and all must admit the request.
 //
-// A webhook that refuses ends the request with its own message and code. One
-// that cannot be asked, or answers nonsense, fails the request with 500 where its
-// failurePolicy is Fail; where it is Ignore the request goes on, and the audit
-// event says so (failed-open.validating.webhook.admission.k8s.io/round_0_index_0).
-// Nobody is asked about webhook configurations themselves, so that a bad one can
-// be taken away again. Requests wait up to 10 s for the first full list of
-// configurations and then fail.
+// A webhook that refuses a request ends it with its own message and code. If a webhook cannot be
+// called, or its answer is invalid, the request fails with 500 if its failurePolicy is Fail. If it
+// is Ignore, the request continues, and the audit event records it
+// (failed-open.validating.webhook.admission.k8s.io/round_0_index_0). Webhooks are not called for
+// webhook configurations, so that an invalid one can be deleted. Requests wait up to 10 s for the
+// caches of configurations to sync and then fail.
 //
-// Every kind is known in one version, so matchPolicy Equivalent is the same as
-// Exact. Reviews are of admission.k8s.io/v1; a webhook that speaks only v1beta1
-// cannot be asked. Patches are not put into audit events.
+// Every kind has one version, so matchPolicy Equivalent equals Exact. Reviews are of
+// admission.k8s.io/v1; a webhook that supports only v1beta1 cannot be called. Patches are not
+// recorded in audit events.
 package webhook
 
 import (
@@ -51,59 +48,53 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Match says whether a webhook's conditions let it be asked about a request,
-// which is described in asked but for its objects. It must not change anything
-// and must be safe for concurrent use.
+// Match reports whether a webhook's conditions select a request. asked describes it without its
+// objects. Match must not change anything and must be safe for concurrent use.
 type Match = func(ctx context.Context, r *admission.Request, asked *admissionapi.AdmissionRequest) (bool, error)
 
-// A Resolver finds out where a service is. The URL's host is host:port; no more
-// of it is used.
+// A Resolver returns the address of a service. Only the URL's host, which is host:port, is used.
 type Resolver interface {
 	Resolve(ctx context.Context, namespace, name string, port int32) (*url.URL, error)
 }
 
-// Config says which webhooks there are and how they are reached. Namespaces and
-// Lookup must be set.
+// Config configures the plugin. Namespaces and Lookup are required.
 type Config struct {
-	// Mutating and Validating are local copies of the configurations. Nil means
-	// that there are none of the kind.
+	// Mutating and Validating are the caches of the configurations. Nil means that there are none.
 	Mutating   localcache.ListSubscriber[*registration.MutatingWebhookConfiguration]
 	Validating localcache.ListSubscriber[*registration.ValidatingWebhookConfiguration]
-	// Namespaces is a local copy of all namespaces, for namespaceSelector.
+	// Namespaces is the cache of namespaces, for namespaceSelector.
 	Namespaces localcache.Getter[*corev1.Namespace]
-	// Lookup reads a namespace, which the local copy does not have, from where it
-	// is stored. It fails with a NotFound API error when there is none.
+	// Lookup reads a namespace that the cache does not have from the store. It fails with a
+	// NotFound API error if there is none.
 	Lookup func(ctx context.Context, name string) (*corev1.Namespace, error)
-	// Compile makes one function of a webhook's match conditions. It is asked only
-	// where there are some. Nil makes every request that they would decide fail,
-	// or pass without the webhook, by its failurePolicy.
+	// Compile compiles the match conditions of a webhook that has any. If it is nil, requests fail,
+	// or skip the webhook, according to its failurePolicy.
 	Compile func([]registration.MatchCondition) (Match, error)
-	// Resolver finds services. Nil dials <name>.<namespace>.svc.
+	// Resolver resolves services. Nil dials <name>.<namespace>.svc.
 	Resolver Resolver
-	// Certificate returns the client certificate for a server, named as host:port.
-	// Nil, or a nil certificate, presents none.
+	// Certificate returns the client certificate for a server, named as host:port. If it, or its
+	// result, is nil, no certificate is presented.
 	Certificate func(server string) (*tls.Certificate, error)
-	// Again are the mutators that stand before this one: they run once more when a
-	// webhook has changed the object. Nil is none.
+	// Again holds the mutators before this one: they run once more if a webhook has changed the
+	// object. It may be nil.
 	Again admission.Mutator
-	// Log is told of webhooks that fail. The zero Logger is silent.
+	// Log receives failures of webhooks. The zero Logger discards them.
 	Log logr.Logger
 }
 
-// patience is for how long a request waits for the first configurations, as in
-// kube-apiserver.
+// patience is how long a request waits for the first configurations, as in kube-apiserver.
 const patience = 10 * time.Second
 
 // Plugin is an [admission.Mutator] and an [admission.Validator].
 type Plugin struct {
 	config Config
 	synced chan struct{}
-	// Empty until the first full list of each.
+	// mutating and validating are nil until the caches have synced.
 	mutating, validating atomic.Pointer[[]*hook]
 	costs                bodycost.Types
 }
 
-// New checks c. It starts nothing.
+// New returns the plugin. It starts no goroutine.
 func New(c Config) (*Plugin, error) {
 	if c.Namespaces == nil || c.Lookup == nil {
 		return nil, errors.New("webhook: Namespaces and Lookup must be set")
@@ -118,13 +109,13 @@ func New(c Config) (*Plugin, error) {
 	return p, nil
 }
 
-// Synced is closed once webhooks are being asked.
+// Synced returns a channel that is closed when webhooks are called.
 func (p *Plugin) Synced() <-chan struct{} { return p.synced }
 
-// Run follows the configurations until ctx is done. It may be called once. What
-// was known last stays in force after it.
+// Run follows the configurations until ctx is done. The last ones then stay in force. It may be
+// called once.
 func (p *Plugin) Run(ctx context.Context) error {
-	wake := make(chan struct{}, 1) // one: that something has changed since it was read
+	wake := make(chan struct{}, 1) // size 1: the configurations have changed
 	calls := newCallers(&p.config)
 	defer calls.close()
 	mutating := follow(p.config.Mutating, wake, func(c *registration.MutatingWebhookConfiguration) []*hook { return p.mutatingHooks(calls, c) })
@@ -150,7 +141,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 	}
 }
 
-// exempt are the kinds that nobody is asked about.
+// exempt reports whether no webhook is called for a kind.
 func exempt(k admission.GroupVersionKind) bool {
 	if k.Group != registration.GroupName {
 		return false
@@ -166,7 +157,7 @@ func exempt(k admission.GroupVersionKind) bool {
 
 var errNotReady = errors.New("not yet ready to handle request")
 
-// hooks are those of list that may be asked about r.
+// hooks returns the hooks of list that may match r.
 func (p *Plugin) hooks(ctx context.Context, r *admission.Request, list *atomic.Pointer[[]*hook]) ([]*hook, error) {
 	if exempt(r.Kind) {
 		return nil, nil

@@ -34,9 +34,9 @@ type Policy struct {
 	User, Group string
 	// ReadOnly restricts the policy to get, list and watch.
 	ReadOnly bool
-	// APIGroup, Namespace and Resource are of requests for resources. "*" is all
-	// of them; an empty APIGroup is the core group, an empty Namespace is what
-	// lies in none and what goes across all.
+	// APIGroup, Namespace and Resource match requests for resources. "*" matches all. An empty
+	// APIGroup is the core group. An empty Namespace matches cluster-scoped resources and requests
+	// across all namespaces.
 	APIGroup, Namespace, Resource string
 	// Path matches other requests exactly or, with a "*" at its end, by prefix.
 	Path string

@@ -30,7 +30,8 @@ const bothEvents = "core events.k8s.io"
 // events allows a component to record events.
 var events = line{"create update patch", bothEvents, "events"}
 
-// generalRoles are the roles of all users, and cluster-admin.
+// generalRoles are the roles of administrators, and those that grant every user what needs no
+// protection.
 var generalRoles = []roleTemplate{
 	{name: "cluster-admin", groups: user.Masters, rules: []line{
 		{"*", "*", "*"},

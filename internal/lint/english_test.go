@@ -48,7 +48,6 @@ var nouns = map[string]string{
 // in a file belongs to the longest entry that contains the file. A folder without findings
 // must leave the list.
 var unread = []string{
-	"admission",
 	"apiserver",
 	"bench",
 	"client",

@@ -1,18 +1,17 @@
-// Package usagering keeps in memory what containers used, as a source of estimates.
+// Package usagering is an in-memory source of past usage for estimates.
 //
 //	usage, err := usagering.New(usagering.Config{})
 //	usage.Add(usagering.Sample{Image: "nginx:1.27", Namespace: "shop", CPU: 120, Memory: 40 << 20})
 //	plugin, err := initialresources.New(initialresources.Config{Source: usage})
 //
-// There is a ring of samples for each image in each namespace: when it is full, the
-// oldest sample goes. There are so many rings: when one more is needed, the one that
-// was longest without a sample goes. With the defaults that is at most 24 MiB, for
-// 1024 images of 720 samples. To see 30 days back, either add no more than the ring
-// holds in that time, one sample of each image an hour, or set [Config].Span: a ring
-// that is full too early is thinned then.
+// Each image in each namespace has a ring of samples: when it is full, a new sample replaces the
+// oldest. The number of rings is bounded: a new one replaces the one that was updated least
+// recently. The defaults take at most 24 MiB, for 1024 images with 720 samples. To cover 30 days,
+// either add at most one sample per image and hour, or set [Config].Span, with which a ring that
+// fills up too early is thinned.
 //
-// Percentiles are by nearest rank: the smallest value that so many per cent of the
-// samples do not exceed. Nothing is kept over a restart.
+// Percentiles are by nearest rank: the smallest value that is not exceeded by the given percentage
+// of samples. Restarts lose all samples.
 package usagering
 
 import (
@@ -28,31 +27,30 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Defaults of a [Config].
+// The defaults of a [Config].
 const (
 	DefaultSeries  = 1024
 	DefaultSamples = 30 * 24
 )
 
-// Config says how much is kept.
+// Config configures a Ring.
 type Config struct {
-	// Series is for how many pairs of image and namespace; zero is [DefaultSeries].
+	// Series is the number of pairs of image and namespace; zero means [DefaultSeries].
 	Series int
-	// Samples is how many of each; zero is [DefaultSamples].
+	// Samples is the number of samples of each; zero means [DefaultSamples].
 	Samples int
-	// Span is how far back a ring must reach, however often something is added: when
-	// it is full of younger samples, every other one of them goes, and from then on
-	// half as many are taken, though never fewer than would fill half of it in that
-	// time. Zero drops the oldest instead.
+	// Span is how far back a ring must reach at any rate of samples. If it is full of younger
+	// samples, every other one is removed, and from then on half as many are stored, but at least
+	// enough to fill half of it in that time. Zero replaces the oldest sample instead.
 	Span time.Duration
 }
 
-// Sample is what one container used at one time.
+// Sample is the usage of one container at one time.
 type Sample struct {
-	// Image is the image as the pod names it.
+	// Image is the image as named in the pod.
 	Image     string
 	Namespace string
-	// Time is when; zero is now.
+	// Time is the time of the sample; zero means now.
 	Time time.Time
 	// CPU is in thousandths of a CPU, Memory in bytes.
 	CPU, Memory int64
@@ -65,7 +63,7 @@ type Ring struct {
 	mu       sync.Mutex
 	byKey    map[key]*list.Element
 	byName   map[string]map[*series]bool // the series of all tags of an image
-	freshest *list.List                  // of *series, the last added to in front
+	freshest *list.List                  // of *series, most recently updated first
 }
 
 type key struct{ image, namespace string }
@@ -74,8 +72,8 @@ type key struct{ image, namespace string }
 type series struct {
 	key
 	samples []sample // grows up to the size of the ring
-	next    int      // where the next sample goes, once it is full; without a span
-	// With a span, one of so many samples that are added is taken.
+	next    int      // index of the next sample in a full ring without a span
+	// With a span, one sample in stride is stored.
 	stride, passed int
 }
 
@@ -98,7 +96,7 @@ func New(c Config) (*Ring, error) {
 	return &Ring{config: c, byKey: map[key]*list.Element{}, byName: map[string]map[*series]bool{}, freshest: list.New()}, nil
 }
 
-// Add remembers a sample.
+// Add stores a sample.
 func (r *Ring) Add(s Sample) {
 	if s.Time.IsZero() {
 		s.Time = time.Now()
@@ -118,8 +116,8 @@ func (r *Ring) Add(s Sample) {
 	series.next = (series.next + 1) % len(series.samples)
 }
 
-// addThinly adds one of stride samples, or one after so long that half the ring is
-// filled in the span: a ring that was thinned stays even.
+// addThinly stores one sample in stride, or one after the time in which half the ring must fill, so
+// that a thinned ring stays even.
 func (s *series) addThinly(added sample, c Config) {
 	if s.passed++; s.passed < s.stride && added.at-s.samples[len(s.samples)-1].at < 2*int64(c.Span)/int64(c.Samples) {
 		return
@@ -136,7 +134,7 @@ func (s *series) addThinly(added sample, c Config) {
 	s.samples = append(s.samples, added)
 }
 
-// thin keeps every other sample.
+// thin removes every other sample.
 func (s *series) thin() {
 	kept := s.samples[:0]
 	for i, one := range s.samples {
@@ -147,7 +145,7 @@ func (s *series) thin() {
 	s.samples, s.stride = kept, 2*max(s.stride, 1)
 }
 
-// seriesOf finds or makes a series and moves it to the front.
+// seriesOf returns the series of k, creating it if necessary, and marks it as recently used.
 func (r *Ring) seriesOf(k key) *series {
 	if e, ok := r.byKey[k]; ok {
 		r.freshest.MoveToFront(e)
@@ -174,7 +172,7 @@ func (r *Ring) forget(e *list.Element) {
 	}
 }
 
-// Usage returns a percentile of what is in the ring.
+// Usage returns a percentile of the stored samples.
 func (r *Ring) Usage(_ context.Context, q initialresources.Query) (usage, samples int64, err error) {
 	if q.Percentile < 1 || q.Percentile > 100 {
 		return 0, 0, fmt.Errorf("usagering: there is no percentile %d", q.Percentile)
@@ -197,7 +195,7 @@ func (r *Ring) Usage(_ context.Context, q initialresources.Query) (usage, sample
 	return values[rank-1], int64(len(values)), nil
 }
 
-// values are all that a query is about, in no order.
+// values returns all values that match a query, in no order.
 func (r *Ring) values(q initialresources.Query, of func(sample) int64) []int64 {
 	start, end := q.Start.UnixNano(), q.End.UnixNano()
 	var values []int64

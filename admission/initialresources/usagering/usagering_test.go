@@ -77,7 +77,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// keep is what is left of all with so many series of so many samples.
+// keep returns the samples that a ring with these limits keeps.
 func keep(all []usagering.Sample, series, samples int) []usagering.Sample {
 	// Going back in time, a pair is forgotten once as many others came after it. What
 	// it had before it was forgotten does not come back.

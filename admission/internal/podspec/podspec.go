@@ -1,5 +1,5 @@
-// Package podspec goes through the containers of a pod: all of them, so that no
-// check forgets the init and the ephemeral ones.
+// Package podspec iterates over all containers of a pod, so that no check forgets the init and the
+// ephemeral ones.
 package podspec
 
 import (
@@ -10,19 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Place is where in a pod a container is.
+// Place is the position of a container in a pod.
 type Place struct {
 	// List is the name of the list in JSON, such as initContainers.
 	List string
-	// Index is the place in that list.
+	// Index is the index in that list.
 	Index int
 }
 
-// Path is such as spec.initContainers[1].
+// Path returns the field path, such as spec.initContainers[1].
 func (p Place) Path() *field.Path { return field.NewPath("spec", p.List).Index(p.Index) }
 
-// Containers goes through init containers, containers and ephemeral containers,
-// in that order. What is done to a container is done to the pod.
+// Containers iterates over init containers, containers and ephemeral containers, in that order. The
+// containers are those of the pod, not copies.
 func Containers(spec *corev1.PodSpec) iter.Seq2[Place, *corev1.Container] {
 	return func(yield func(Place, *corev1.Container) bool) {
 		for i := range spec.InitContainers {
@@ -45,9 +45,9 @@ func Containers(spec *corev1.PodSpec) iter.Seq2[Place, *corev1.Container] {
 	}
 }
 
-// Of returns the pod that is created or updated, itself or through one of the
-// subresources. A plugin that looks at containers asks for "ephemeralcontainers",
-// which is the one way for an ephemeral container to come into a pod.
+// Of returns the pod that is created or updated, directly or through one of the subresources. A
+// plugin that checks containers must include "ephemeralcontainers", by which ephemeral containers
+// are added to a pod.
 func Of(r *admission.Request, subresources ...string) (*corev1.Pod, bool) {
 	if r.Resource.Group != corev1.GroupName || r.Resource.Resource != "pods" ||
 		r.Operation != admission.Create && r.Operation != admission.Update {

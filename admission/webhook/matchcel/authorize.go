@@ -24,7 +24,7 @@ var (
 	decisionType      = cel.ObjectType("kubernetes.authorization.Decision")
 )
 
-// authorizer asks for a user, within the request that ctx is of.
+// authorizer is the user whose permissions are checked, within the request of ctx.
 type authorizer struct {
 	ctx  context.Context
 	asks interface {
@@ -65,7 +65,7 @@ func (a authorizer) check(at authz.Attributes) ref.Val {
 	return kubecel.NewOpaque(decisionType, decision{d == authz.Allow, reason, err})
 }
 
-// reads is a function of a T.
+// reads returns an overload without arguments.
 func reads[T any](f func(T) ref.Val) cel.OverloadOpt {
 	return cel.UnaryBinding(func(of ref.Val) ref.Val {
 		v, ok := of.Value().(T)
@@ -76,7 +76,7 @@ func reads[T any](f func(T) ref.Val) cel.OverloadOpt {
 	})
 }
 
-// takes is a function of a T and a string.
+// takes returns an overload with a string argument.
 func takes[T any](f func(T, string) ref.Val) cel.OverloadOpt {
 	return cel.BinaryBinding(func(of, argument ref.Val) ref.Val {
 		v, ok := of.Value().(T)
@@ -88,7 +88,7 @@ func takes[T any](f func(T, string) ref.Val) cel.OverloadOpt {
 	})
 }
 
-// narrows is a function that changes what a check of a resource is about.
+// narrows returns a function that restricts a check of a resource.
 func narrows(name string, set func(at *authz.Attributes, to string)) cel.EnvOption {
 	return cel.Function(name, cel.MemberOverload("resourcecheck_"+strings.ToLower(name), []*cel.Type{resourceCheckType, cel.StringType}, resourceCheckType,
 		takes(func(c resourceCheck, to string) ref.Val {
@@ -101,7 +101,7 @@ func says(name string, t *cel.Type, f func(decision) ref.Val) cel.EnvOption {
 	return cel.Function(name, cel.MemberOverload("decision_"+name, []*cel.Type{decisionType}, t, reads(f)))
 }
 
-// authorization is the library.
+// authorization returns the library.
 func authorization() []cel.EnvOption {
 	member := func(name, overload string, of, gives *cel.Type, binding cel.OverloadOpt) cel.EnvOption {
 		return cel.Function(name, cel.MemberOverload(overload, []*cel.Type{of, cel.StringType}, gives, binding))
@@ -117,7 +117,7 @@ func authorization() []cel.EnvOption {
 		narrows("subresource", func(at *authz.Attributes, to string) { at.Subresource = to }),
 		narrows("namespace", func(at *authz.Attributes, to string) { at.Namespace = to }),
 		narrows("name", func(at *authz.Attributes, to string) { at.Name = to }),
-		// A selector that cannot be read narrows nothing, which asks for more.
+		// A selector that cannot be parsed does not narrow the check, which then requires more.
 		narrows("fieldSelector", func(at *authz.Attributes, to string) { at.Fields, _ = requirement.Fields(to) }),
 		narrows("labelSelector", func(at *authz.Attributes, to string) { at.Labels, _ = requirement.Labels(to) }),
 		member("check", "pathcheck_check", pathCheckType, decisionType, takes(func(c pathCheck, verb string) ref.Val {

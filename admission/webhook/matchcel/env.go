@@ -5,7 +5,7 @@ import (
 	"github.com/planekit/planekit/internal/kubecel"
 )
 
-// newEnv is the environment that kube-apiserver gives match conditions.
+// newEnv returns the environment that kube-apiserver uses for match conditions.
 func newEnv() (*cel.Env, error) {
 	return kubecel.NewEnv(append(authorization(),
 		cel.Variable("object", cel.DynType),

@@ -1,29 +1,27 @@
-// Package matchcel evaluates the match conditions of webhooks: expressions of CEL
-// that say about which requests a webhook is to be asked
+// Package matchcel evaluates the match conditions of webhooks: CEL expressions that select the
+// requests for which a webhook is called
 // (https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#matching-requests-matchconditions).
 //
 //	conditions, err := matchcel.New(matchcel.Config{Authorizer: authorizer})
 //	webhook.Config{Compile: conditions.Compile, ...}
 //	webhook.CheckConditions(conditions.Check) // refuses what does not compile
 //
-// An expression has the variables object and oldObject (null where there is none),
-// request (an AdmissionRequest without its objects), authorizer and
-// authorizer.requestResource, which ask whether somebody may do something:
+// An expression has the variables object and oldObject (which may be null), request (an
+// AdmissionRequest without its objects), authorizer and authorizer.requestResource, which check
+// permissions:
 //
 //	authorizer.group('apps').resource('deployments').check('create').allowed()
 //
-// Beside CEL's own there are its extensions for strings, sets, lists, optional
-// values and comprehensions with two variables, and Kubernetes' libraries
-// (https://kubernetes.io/docs/reference/using-api/cel/) for authorization, lists,
-// regular expressions, URLs, IP addresses and networks, quantities, formats and
-// semantic versions.
+// In addition to CEL's standard functions there are its extensions for strings, sets, lists,
+// optional values and two-variable comprehensions, and Kubernetes' libraries
+// (https://kubernetes.io/docs/reference/using-api/cel/) for authorization, lists, regular
+// expressions, URLs, IP addresses and networks, quantities, formats and semantic versions.
 //
-// Evaluation is bounded by its cost, as in kube-apiserver: one million for an
-// expression, two and a half for the conditions of one webhook; an authorization
-// check costs 350,000. It ends with the request's context.
+// The cost of evaluation is bounded as in kube-apiserver: one million for an expression, and two
+// and a half million for the conditions of one webhook. An authorization check costs 350,000.
+// Evaluation ends with the request's context.
 //
-// This package is apart from package webhook so that only those who want
-// conditions link CEL.
+// This package is separate from package webhook so that only programs that use conditions link CEL.
 package matchcel
 
 import (
@@ -45,13 +43,13 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// conditionsLimit bounds what the conditions of one webhook cost together, in CEL's
-// units; kube-apiserver's figure.
+// conditionsLimit bounds the total cost of the conditions of one webhook, in CEL's units, as in
+// kube-apiserver.
 const conditionsLimit = 2_500_000
 
-// Config says who answers authorization checks.
+// Config configures a Compiler.
 type Config struct {
-	// Authorizer is the server's own. Nil fails every check.
+	// Authorizer is the server's own authorizer. If nil, every check fails.
 	Authorizer interface {
 		Authorize(context.Context, authz.Attributes) (authz.Decision, string, error)
 	}
@@ -72,14 +70,13 @@ func New(c Config) (*Compiler, error) {
 	return &Compiler{c, env}, nil
 }
 
-// condition is one that has been compiled.
+// condition is a compiled condition.
 type condition struct {
 	expression string
 	program    cel.Program
 }
 
-// Check says what is wrong with an expression, as kube-apiserver does when it
-// refuses a configuration.
+// Check returns an error for an expression that kube-apiserver refuses in a configuration.
 func (c *Compiler) Check(expression string) error {
 	_, err := c.program(expression)
 	return err
@@ -96,8 +93,8 @@ func (c *Compiler) program(expression string) (cel.Program, error) {
 	return kubecel.Program(c.env, ast)
 }
 
-// Compile makes a function of conditions which says whether all of them hold. One
-// that is false is enough to say no, even where others fail.
+// Compile returns a function that reports whether all conditions hold. If one is false, the result
+// is false even if others fail.
 func (c *Compiler) Compile(list []registration.MatchCondition) (func(context.Context, *admission.Request, *admissionapi.AdmissionRequest) (bool, error), error) {
 	conditions := make([]condition, len(list))
 	for i := range list {
@@ -144,7 +141,7 @@ func evaluate(ctx context.Context, conditions []condition, variables map[string]
 	return true, nil
 }
 
-// variables are what expressions see of a request.
+// variables returns the variables of expressions for a request.
 func (c *Compiler) variables(ctx context.Context, r *admission.Request, asked *admissionapi.AdmissionRequest) (map[string]any, error) {
 	kind := schema.GroupVersionKind(r.Kind)
 	object, err := plain(r.Object, kind)
@@ -177,8 +174,7 @@ func (c *Compiler) variables(ctx context.Context, r *admission.Request, asked *a
 	}, nil
 }
 
-// plain returns v as maps and slices, which say that it is of kind where v does not
-// say what it is; nil for nil.
+// plain returns v as maps and slices, with kind as its type if v does not contain one; nil for nil.
 func plain(v any, kind schema.GroupVersionKind) (any, error) {
 	if v == nil {
 		return nil, nil
