@@ -11,8 +11,7 @@ type Args []Arg
 // Arg is one pair.
 type Arg struct{ Key, Value string }
 
-// PodArgs returns the arguments by which Kubernetes runtimes tell plugins
-// which pod a container belongs to.
+// PodArgs returns the arguments in which Kubernetes runtimes pass a container's pod to plugins.
 func PodArgs(namespace, name, infraContainer, uid string) Args {
 	return Args{
 		{"IgnoreUnknown", "1"},
@@ -39,7 +38,7 @@ func ParseArgs(s string) (Args, error) {
 	return args, args.check()
 }
 
-// Get returns the value of key; the last one counts.
+// Get returns the last value of key.
 func (a Args) Get(key string) string {
 	value := ""
 	for _, arg := range a {
@@ -50,7 +49,7 @@ func (a Args) Get(key string) string {
 	return value
 }
 
-// String returns the arguments as CNI_ARGS has them.
+// String returns the arguments in the form of CNI_ARGS.
 func (a Args) String() string {
 	var b strings.Builder
 	for n, arg := range a {
@@ -62,7 +61,7 @@ func (a Args) String() string {
 	return b.String()
 }
 
-// check refuses pairs which would read as others. Pod names come from users.
+// check refuses pairs that would be parsed differently, because pod names come from users.
 func (a Args) check() error {
 	for _, arg := range a {
 		if arg.Key == "" || strings.ContainsAny(arg.Key, "=;\x00") || strings.ContainsAny(arg.Value, ";\x00") {

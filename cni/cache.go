@@ -9,15 +9,14 @@ import (
 	"strings"
 )
 
-// Attachment names what one ADD made, within a network.
+// Attachment identifies the result of one ADD within a network.
 type Attachment struct {
 	ContainerID string `json:"containerID"`
 	IfName      string `json:"ifname"`
 }
 
-// record is what the invoker remembers of an attachment. It is written before
-// the first plugin runs, so that no crash leaves anything unknown behind, and
-// again with the result.
+// record is the stored state of an attachment. It is written before the first plugin runs, so that
+// a crash leaves no unknown attachment, and again with the result.
 type record struct {
 	Network      string         `json:"network"`
 	ContainerID  string         `json:"containerID"`
@@ -25,16 +24,14 @@ type record struct {
 	NetNS        string         `json:"netns,omitempty"`
 	Args         Args           `json:"args,omitempty"`
 	Capabilities map[string]any `json:"capabilities,omitempty"`
-	// Result is that of the last plugin, in the version of the list; empty while
-	// ADD runs.
+	// Result is the result of the last plugin, in the list's version; empty while ADD runs.
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
 // records is a directory with one file for each attachment.
 type records struct{ dir string }
 
-// path cannot be mistaken for that of another attachment: a container ID has
-// no '@', and a network is a directory.
+// path is unique for an attachment: a container ID contains no '@', and a network is a directory.
 func (c records) path(network string, a Attachment) string {
 	return filepath.Join(c.dir, "results", network, a.ContainerID+"@"+a.IfName)
 }
@@ -51,8 +48,8 @@ func (c records) write(r record) error {
 	return writeFile(path, data, 0o600)
 }
 
-// read returns the record of an attachment, and whether there is one. A torn
-// record is one without a result.
+// read returns the record of an attachment, and whether it exists. An incomplete record has no
+// result.
 func (c records) read(network string, a Attachment) (record, bool, error) {
 	data, err := os.ReadFile(c.path(network, a))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,7 +74,7 @@ func (c records) remove(network string, a Attachment) error {
 	return err
 }
 
-// list returns the attachments of a network that are on record.
+// list returns the recorded attachments of a network.
 func (c records) list(network string) ([]Attachment, error) {
 	entries, err := os.ReadDir(filepath.Join(c.dir, "results", network))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -15,8 +15,8 @@ import (
 type List struct {
 	// Name is the network's name.
 	Name string
-	// Version is the specification version that plugins are called with: the
-	// highest which both the configuration offers and this package supports.
+	// Version is the specification version for calls of plugins: the highest that both the
+	// configuration and this package support.
 	Version string
 	// DisableCheck makes Invoker.Check do nothing.
 	DisableCheck bool
@@ -30,14 +30,13 @@ type List struct {
 type Plugin struct {
 	// Type is the name of the plugin's executable.
 	Type string
-	// Capabilities names the keys of RuntimeConfig.Capabilities which the plugin
-	// wants to see.
+	// Capabilities selects the keys of RuntimeConfig.Capabilities that the plugin gets.
 	Capabilities map[string]bool
 
 	keys map[string]json.RawMessage
 }
 
-// ErrNoConfig says that a directory has no network configuration.
+// ErrNoConfig means that a directory contains no network configuration.
 var ErrNoConfig = errors.New("no network configuration")
 
 // ParseList reads a network configuration list, or the configuration of a
@@ -107,8 +106,8 @@ func parsePlugin(keys map[string]json.RawMessage) (Plugin, error) {
 	return p, CheckType(p.Type)
 }
 
-// key decodes keys[name] into v, if it is there. Names are matched exactly,
-// which encoding/json does not do for struct fields.
+// key decodes keys[name] into v if it is present. Names are case-sensitive, unlike with
+// encoding/json and struct fields.
 func key(keys map[string]json.RawMessage, name string, v any) error {
 	raw, ok := keys[name]
 	if !ok {
@@ -120,7 +119,7 @@ func key(keys map[string]json.RawMessage, name string, v any) error {
 	return nil
 }
 
-// flag reads a boolean which configurations also spell as a string.
+// flag reads a boolean, which some configurations write as a string.
 func flag(keys map[string]json.RawMessage, name string) (bool, error) {
 	switch raw := string(keys[name]); strings.ToLower(strings.Trim(raw, `"`)) {
 	case "", "false":
@@ -132,8 +131,8 @@ func flag(keys map[string]json.RawMessage, name string) (bool, error) {
 	}
 }
 
-// stdin returns what the plugin reads: its configuration with the keys that
-// the runtime derives (section 3 of the specification).
+// stdin returns the plugin's input: its configuration with the keys that the runtime derives
+// (section 3 of the specification).
 func (p Plugin) stdin(l *List, extra map[string]any) ([]byte, error) {
 	conf := make(map[string]any, len(p.keys)+len(extra)+2)
 	for k, v := range p.keys {
@@ -163,9 +162,9 @@ func LoadFile(path string) (*List, error) {
 	return l, nil
 }
 
-// LoadDir reads the first configuration file of dir in the order of names. If
-// that file is bad, this is an error: pods never land on another network
-// because of a typing mistake. ErrNoConfig says that there is none.
+// LoadDir reads the first configuration file of dir in the order of names. It fails if that file is
+// invalid, so that a typing mistake never moves pods to another network. It returns ErrNoConfig if
+// there is none.
 func LoadDir(dir string) (*List, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -183,8 +182,8 @@ func LoadDir(dir string) (*List, error) {
 	return nil, fmt.Errorf("%s: %w", dir, ErrNoConfig)
 }
 
-// WriteFile puts a configuration at path in one step, so that a reader of the
-// directory sees all of it or nothing. The configuration must parse.
+// WriteFile replaces the configuration at path atomically, so that a reader of the directory never
+// sees a part of it. The configuration must be valid.
 func WriteFile(path string, data []byte) error {
 	if _, err := ParseList(data); err != nil {
 		return err
@@ -192,14 +191,14 @@ func WriteFile(path string, data []byte) error {
 	return writeFile(path, data, 0o644)
 }
 
-// writeFile replaces path by rename. The temporary name ends in nothing that
-// LoadDir or another runtime would read.
+// writeFile replaces path by rename. The temporary name has no extension that LoadDir or another
+// runtime reads.
 func writeFile(path string, data []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // fails once renamed
+	defer os.Remove(f.Name()) // fails after the rename
 	_, err = f.Write(data)
 	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
 		return err

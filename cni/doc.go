@@ -1,7 +1,7 @@
 // Package cni connects containers to networks by running CNI plugins
 // (https://www.cni.dev/docs/spec/, versions 0.3.1 to 1.1.0).
 //
-// A [List] says which plugins make up a network. An [Invoker] runs them:
+// A [List] is a network: the plugins to run. An [Invoker] runs them:
 //
 //	list, err := cni.LoadDir("/etc/cni/net.d")
 //	invoker, err := cni.New(cni.Config{Path: []string{"/opt/cni/bin"}})
@@ -11,20 +11,18 @@
 //	...
 //	err = invoker.Del(ctx, list, runtime)
 //
-// The model: one container, network and interface name are one attachment.
-// Add runs the plugins in order and hands each the result of the one before;
-// Del runs them in reverse and hands each the final result, which Add kept in
-// a directory. Calls for one container never run in parallel, not even from
-// several processes which share the directory.
+// A container, network and interface name identify an attachment. Add runs the plugins in order and
+// passes the result of each to the next. Del runs them in reverse and passes each the final result,
+// which Add has stored in a directory. Calls for one container never run in parallel, not even in
+// several processes that share the directory.
 //
-// How it fails: an Add that fails has already run DEL on every plugin, with a
-// context of its own, when it returns. Should that fail as well, the
-// attachment stays on record; Del or GC finishes the work. A second Add of an
-// attachment on record is refused. Del of something unknown or half gone
-// succeeds. A plugin that outlives its time is killed with all its children.
+// Failures: before Add returns an error, it runs DEL on every plugin, with a context of its own. If
+// that fails too, the attachment stays on record, and Del or GC finishes the cleanup. A second Add
+// of a recorded attachment is refused. Del of an unknown or partly removed attachment succeeds. A
+// plugin that exceeds its timeout is killed with all its children.
 //
-// What it leaves out: network namespaces are made by the caller. Configurations
-// before version 0.3.1 are refused.
+// Not included: the caller creates network namespaces. Configurations before version 0.3.1 are
+// refused.
 //
-// Package skel helps to write plugins; the packages below are plugins.
+// Package skel helps to write plugins; the other subpackages are plugins.
 package cni

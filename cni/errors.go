@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// The error codes of the specification. Plugins use 100 and up for their own.
+// The error codes of the specification. Codes from 100 on are the plugins' own.
 const (
 	CodeIncompatibleVersion = 1
 	CodeUnsupportedField    = 2
@@ -21,17 +21,17 @@ const (
 	CodePlugin              = 100
 )
 
-// The conditions an [Invoker] reports beside the errors of plugins.
+// The errors of an [Invoker] in addition to those of plugins.
 var (
-	// ErrExists refuses a second Add of an attachment on record.
+	// ErrExists is the error of a second Add of a recorded attachment.
 	ErrExists = errors.New("attachment exists")
-	// ErrNoPlugin says that the executable of a plugin was not found.
+	// ErrNoPlugin means that the executable of a plugin was not found.
 	ErrNoPlugin = errors.New("plugin not found")
-	// ErrNoResult says that Check was called with no result on record.
+	// ErrNoResult means that Check found no recorded result.
 	ErrNoResult = errors.New("no result on record")
 )
 
-// Error is an error as a plugin reports it.
+// Error is an error reported by a plugin.
 type Error struct {
 	// Code is one of the constants, or the plugin's own.
 	Code int `json:"code"`
@@ -53,7 +53,7 @@ func Errorf(code int, format string, args ...any) *Error {
 	return &Error{Code: code, Msg: fmt.Sprintf(format, args...)}
 }
 
-// code returns the code of the plugin's error in err, 0 if there is none.
+// code returns the code of the plugin's error in err, or 0.
 func code(err error) int {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
@@ -61,8 +61,8 @@ func code(err error) int {
 	return 0
 }
 
-// parseError reads what a failed plugin wrote to its standard output, nil if
-// that is not an error of the specification.
+// parseError reads the standard output of a failed plugin; nil if it is not an error of the
+// specification.
 func parseError(stdout []byte) *Error {
 	e := new(Error)
 	if json.Unmarshal(stdout, e) != nil || e.Code == 0 && e.Msg == "" {

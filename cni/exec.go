@@ -29,36 +29,33 @@ type Call struct {
 	Command string
 	// Type is the name of the plugin's executable.
 	Type string
-	// Path is where executables are looked for, also by the plugin if it
-	// delegates.
+	// Path lists the directories of executables, also for delegation by the plugin.
 	Path []string
-	// ContainerID, NetNS, IfName and Args are empty where Command has no use for
-	// them.
+	// ContainerID, NetNS, IfName and Args are empty if Command does not use them.
 	ContainerID, NetNS, IfName string
 	Args                       Args
 	// Stdin is the configuration.
 	Stdin []byte
 }
 
-// An Executor makes a call and returns what the plugin wrote to its standard
-// output. A failure which the plugin reported is an [*Error]. Exec must be
-// safe for concurrent use and must not return before the plugin has ended.
+// An Executor makes a call and returns the plugin's standard output. An error reported by the
+// plugin is an [*Error]. Exec must be safe for concurrent use and must not return before the plugin
+// has ended.
 type Executor interface {
 	Exec(context.Context, Call) ([]byte, error)
 }
 
-// ExecutorFunc is a function that is an [Executor].
+// ExecutorFunc adapts a function to an [Executor].
 type ExecutorFunc func(context.Context, Call) ([]byte, error)
 
 // Exec calls f.
 func (f ExecutorFunc) Exec(ctx context.Context, c Call) ([]byte, error) { return f(ctx, c) }
 
-// Processes runs plugins as processes, each in a process group of its own,
-// which is killed when the context is done.
+// Processes runs plugins as processes, each in a process group of its own, which is killed when the
+// context is done.
 type Processes struct{}
 
-// How much of a plugin's output is read, and for how long a killed plugin's
-// pipes may stay open.
+// Limits on the output of a plugin, and on how long the pipes of a killed plugin may stay open.
 const (
 	maxOutput = 1 << 20 // bytes
 	maxStderr = 4 << 10 // bytes, quoted in errors
@@ -85,8 +82,7 @@ func (Processes) Exec(ctx context.Context, c Call) ([]byte, error) {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("killed: %w%s", context.Cause(ctx), stderr.quoted())
 	case errors.Is(err, exec.ErrWaitDelay):
-		// The plugin has ended, but left a child which holds its pipes. What it
-		// wrote itself is complete.
+		// The plugin has ended, but a child of it holds its pipes. Its own output is complete.
 		if err = kill(); errors.Is(err, syscall.ESRCH) {
 			err = nil
 		}
@@ -103,8 +99,8 @@ func (Processes) Exec(ctx context.Context, c Call) ([]byte, error) {
 	return stdout.buf.Bytes(), nil
 }
 
-// Find returns the executable of a plugin, looked up in the directories of
-// path. ErrNoPlugin says that there is none.
+// Find returns the executable of a plugin in the directories of path. It fails with ErrNoPlugin if
+// there is none.
 func Find(typ string, path []string) (string, error) {
 	if err := CheckType(typ); err != nil {
 		return "", err
@@ -118,8 +114,8 @@ func Find(typ string, path []string) (string, error) {
 	return "", fmt.Errorf("%q in %q: %w", typ, path, ErrNoPlugin)
 }
 
-// environ is that of this process, for plugins need PATH and the like, with
-// the CNI variables replaced.
+// environ returns the environment of this process, which includes PATH, with the CNI variables
+// replaced.
 func (c Call) environ(base []string) []string {
 	var env []string
 	for _, v := range base {
@@ -137,9 +133,9 @@ func (c Call) environ(base []string) []string {
 	)
 }
 
-// limited is a buffer that forgets what comes after max bytes.
+// limited is a buffer that discards everything after max bytes.
 type limited struct {
-	buf bytes.Buffer // not embedded: its ReadFrom knows no limit
+	buf bytes.Buffer // not embedded: its ReadFrom has no limit
 	max int
 	cut bool
 }
@@ -153,7 +149,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// quoted returns what was written as the tail of an error message.
+// quoted returns the contents for the end of an error message.
 func (l *limited) quoted() string {
 	text := bytes.TrimSpace(l.buf.Bytes())
 	if len(text) == 0 {

@@ -14,44 +14,40 @@ import (
 
 // Config configures an [Invoker]. The zero value is useful.
 type Config struct {
-	// Path lists the directories in which plugins are looked for, the first
-	// match counts. Empty means /opt/cni/bin.
+	// Path lists the directories of plugins; the first match is used. Empty means /opt/cni/bin.
 	Path []string
-	// Dir is where attachments are put on record and locks are kept. Invokers
-	// of one host which may handle the same containers must share it. Empty
-	// means /var/lib/planekit/cni.
+	// Dir is the directory of records and locks. Invokers of one host that may handle the same
+	// containers must share it. Empty means /var/lib/planekit/cni.
 	Dir string
-	// Timeout bounds every single call of a plugin. Zero means 90 s, well within
-	// the 4 min which the CRI gives to a pod sandbox.
+	// Timeout bounds each call of a plugin. Zero means 90 s, well within the 4 min that the CRI
+	// allows for a pod sandbox.
 	Timeout time.Duration
-	// Attempts is how often a call that answers "try again later" (code 11) is
-	// made in all. Zero means 5.
+	// Attempts is the maximum number of calls while a plugin answers "try again later" (code 11).
+	// Zero means 5.
 	Attempts int
-	// RetryDelay is the wait before the second attempt; it doubles each time.
-	// Zero means 100 ms.
+	// RetryDelay is the delay before the second attempt; it doubles each time. Zero means 100 ms.
 	RetryDelay time.Duration
 	// Executor makes the calls. Nil means [Processes].
 	Executor Executor
-	// Log is told of every call at V(1). The zero Logger is silent.
+	// Log receives every call at V(1). The zero Logger discards them.
 	Log logr.Logger
 }
 
-// RuntimeConfig says what to attach.
+// RuntimeConfig identifies an attachment and its options.
 type RuntimeConfig struct {
 	// ContainerID names the container; see [CheckName].
 	ContainerID string
-	// NetNS is the path of its network namespace. It may be empty for Del, when
-	// the namespace is gone.
+	// NetNS is the path of its network namespace. It may be empty for Del if the namespace is gone.
 	NetNS string
-	// IfName is the name of the interface inside.
+	// IfName is the name of the interface in the container.
 	IfName string
-	// Args are handed on as CNI_ARGS.
+	// Args are passed to plugins as CNI_ARGS.
 	Args Args
-	// Capabilities are values such as portMappings. Each plugin gets those
-	// which its configuration asks for, as its runtimeConfig.
+	// Capabilities are values such as portMappings. Each plugin gets those that its configuration
+	// selects, as its runtimeConfig.
 	Capabilities map[string]any
-	// Previous is the result which the first plugin gets; nil is the rule. It is
-	// for plugins which run a list of their own.
+	// Previous is the previous result for the first plugin; usually nil. It is for plugins that run
+	// a list of their own.
 	Previous *Result
 }
 
@@ -61,7 +57,7 @@ type Invoker struct {
 	records records
 }
 
-// New returns an Invoker. It touches nothing.
+// New returns an Invoker. It does not touch the disk.
 func New(c Config) (*Invoker, error) {
 	if c.Timeout < 0 || c.Attempts < 0 || c.RetryDelay < 0 {
 		return nil, errors.New("cni: negative timeout, attempts or delay")
@@ -106,9 +102,8 @@ func wrap(op string, l *List, r RuntimeConfig, err error) error {
 	return fmt.Errorf("%s network %s, container %s, interface %s: %w", op, l.Name, r.ContainerID, r.IfName, err)
 }
 
-// Add attaches a container and returns the result of the last plugin. When it
-// fails, DEL has been run on all plugins. An attachment on record is refused
-// with [ErrExists].
+// Add attaches a container and returns the result of the last plugin. Before it fails, it runs DEL
+// on all plugins. A recorded attachment is refused with [ErrExists].
 func (i *Invoker) Add(ctx context.Context, l *List, r RuntimeConfig) (*Result, error) {
 	unlock, err := i.begin(ctx, r)
 	if err != nil {
@@ -140,7 +135,7 @@ func (i *Invoker) add(ctx context.Context, l *List, r RuntimeConfig) (*Result, e
 	if err == nil {
 		return result, nil
 	}
-	// The context may be what failed; cleaning up is due nonetheless.
+	// Clean up even if the context has ended.
 	undo := i.delAll(context.WithoutCancel(ctx), l, r, nil, true)
 	if undo == nil {
 		undo = i.records.remove(l.Name, a)
@@ -165,10 +160,9 @@ func (i *Invoker) addAll(ctx context.Context, l *List, r RuntimeConfig) (*Result
 	return result, nil
 }
 
-// Del detaches a container. It stops at the first plugin that fails, so that
-// no plugin frees what another still depends on; it can then be tried again.
-// Del of an attachment that is not on record runs all the same, without a
-// result.
+// Del detaches a container. It stops at the first plugin that fails, so that no plugin frees what
+// another still depends on, and can then be called again. Del of an attachment without a record
+// runs without a result.
 func (i *Invoker) Del(ctx context.Context, l *List, r RuntimeConfig) error {
 	unlock, err := i.begin(ctx, r)
 	if err != nil {
@@ -196,8 +190,8 @@ func (i *Invoker) del(ctx context.Context, l *List, r RuntimeConfig) error {
 	return i.records.remove(l.Name, a)
 }
 
-// delAll runs DEL in reverse. With whole it does not stop at a failure: what
-// was never handed out has nothing that depends on it.
+// delAll runs DEL in reverse. With whole it continues after a failure, because nothing depends on
+// an attachment that Add has not returned.
 func (i *Invoker) delAll(ctx context.Context, l *List, r RuntimeConfig, last *Result, whole bool) error {
 	var failed []error
 	for n := len(l.Plugins) - 1; n >= 0; n-- {
@@ -212,7 +206,7 @@ func (i *Invoker) delAll(ctx context.Context, l *List, r RuntimeConfig, last *Re
 	return errors.Join(failed...)
 }
 
-// result returns the result on record, nil if there is none of use.
+// result returns the recorded result, nil if there is no valid one.
 func (r record) result(l *List) *Result {
 	if len(r.Result) == 0 {
 		return nil
@@ -224,8 +218,8 @@ func (r record) result(l *List) *Result {
 	return result
 }
 
-// Check asks all plugins whether an attachment is still as it was made. It
-// does nothing where the list disables checks or is older than version 0.4.0.
+// Check asks all plugins whether an attachment is unchanged. It does nothing if the list disables
+// checks or is older than version 0.4.0.
 func (i *Invoker) Check(ctx context.Context, l *List, r RuntimeConfig) error {
 	if l.DisableCheck || !AtLeast(l.Version, "0.4.0") {
 		return nil
@@ -251,7 +245,7 @@ func (i *Invoker) Check(ctx context.Context, l *List, r RuntimeConfig) error {
 	return nil
 }
 
-// call runs one plugin for one container, again while it asks for that.
+// call runs one plugin for one container, and retries while the plugin requests it.
 func (i *Invoker) call(ctx context.Context, cmd string, l *List, p Plugin, r RuntimeConfig, last *Result) ([]byte, error) {
 	extra, err := derived(l, p, r, cmd, last)
 	if err != nil {
@@ -263,7 +257,7 @@ func (i *Invoker) call(ctx context.Context, cmd string, l *List, p Plugin, r Run
 		if code(err) != CodeTryAgain || attempt == i.config.Attempts {
 			return out, err
 		}
-		if cmd == CmdAdd { // the specification allows no second ADD before a DEL
+		if cmd == CmdAdd { // the specification forbids a second ADD before a DEL
 			if _, err := i.once(context.WithoutCancel(ctx), CmdDel, l, p, r, extra); err != nil {
 				return nil, fmt.Errorf("del before another attempt: %w", err)
 			}
@@ -277,7 +271,7 @@ func (i *Invoker) call(ctx context.Context, cmd string, l *List, p Plugin, r Run
 	}
 }
 
-// once runs one plugin once.
+// once makes a single call of a plugin.
 func (i *Invoker) once(ctx context.Context, cmd string, l *List, p Plugin, r RuntimeConfig, extra map[string]any) ([]byte, error) {
 	stdin, err := p.stdin(l, extra)
 	if err != nil {
@@ -296,7 +290,7 @@ func (i *Invoker) once(ctx context.Context, cmd string, l *List, p Plugin, r Run
 	return out, err
 }
 
-// derived returns the keys which a plugin's configuration gets at run time.
+// derived returns the keys that are added to a plugin's configuration at run time.
 func derived(l *List, p Plugin, r RuntimeConfig, cmd string, last *Result) (map[string]any, error) {
 	extra := make(map[string]any)
 	caps := make(map[string]any)

@@ -10,13 +10,12 @@ import (
 	"time"
 )
 
-// lockPoll is how often a taken lock is tried again. The kernel has no way to
-// wait for a file lock that a context could end.
+// lockPoll is the interval between attempts to take a lock. The kernel cannot wait for a file lock
+// until a context ends.
 const lockPoll = 5 * time.Millisecond
 
-// FileLock takes the lock which the file at path stands for, and makes the file
-// if needed. The lock holds between processes as well as between goroutines.
-// It fails when ctx is done. The holder removes the file when it unlocks.
+// FileLock locks the file at path, creating it if necessary. The lock excludes other processes and
+// other goroutines. FileLock fails when ctx is done. unlock removes the file.
 func FileLock(ctx context.Context, path string) (unlock func(), err error) {
 	for {
 		f, err := tryLock(path)
@@ -25,7 +24,7 @@ func FileLock(ctx context.Context, path string) (unlock func(), err error) {
 		}
 		if f != nil {
 			return func() {
-				os.Remove(path) // while still locked: whoever waits sees that it is gone
+				os.Remove(path) // while still locked, so that waiting processes notice it
 				f.Close()
 			}, nil
 		}
@@ -37,7 +36,7 @@ func FileLock(ctx context.Context, path string) (unlock func(), err error) {
 	}
 }
 
-// tryLock returns nil, nil where another holds the lock.
+// tryLock returns nil, nil if another owner holds the lock.
 func tryLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -52,8 +51,8 @@ func tryLock(path string) (*os.File, error) {
 		f.Close()
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	// The holder before may have removed the file between open and lock; then
-	// this is a lock on nothing.
+	// The previous owner may have removed the file between open and lock. Then this locks a deleted
+	// file.
 	mine, err1 := f.Stat()
 	now, err2 := os.Stat(path)
 	if err1 == nil && err2 == nil && os.SameFile(mine, now) {

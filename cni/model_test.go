@@ -11,8 +11,7 @@ import (
 	"github.com/planekit/planekit/cni"
 )
 
-// world is what plugins that fail at random have made. It stays within one
-// goroutine.
+// world is the state of plugins that fail at random. It belongs to one goroutine.
 type world struct {
 	rng *rand.Rand
 	// made has "plugin container" for what an ADD made and no DEL took away.

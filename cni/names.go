@@ -6,9 +6,8 @@ import (
 	"unicode"
 )
 
-// CheckName checks the name of a network or the ID of a container: letters,
-// digits, '_', '.' and '-', beginning with a letter or digit. What passes is
-// safe as a file name.
+// CheckName checks the name of a network or the ID of a container: letters, digits, '_', '.' and
+// '-', beginning with a letter or digit. A valid name is safe as a file name.
 func CheckName(name string) error {
 	for i, c := range []byte(name) {
 		alphanumeric := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
@@ -22,8 +21,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckIfName checks the name of an interface as the kernel does: 1 to 15
-// bytes, no '/', ':' or space, neither "." nor "..".
+// CheckIfName checks the name of an interface by the kernel's rules: 1 to 15 bytes, no '/', ':' or
+// space, neither "." nor "..".
 func CheckIfName(name string) error {
 	switch {
 	case name == "" || name == "." || name == "..":
@@ -36,8 +35,7 @@ func CheckIfName(name string) error {
 	return nil
 }
 
-// CheckType checks the type of a plugin: the name of a file, without a
-// directory.
+// CheckType checks the type of a plugin: a file name without a directory.
 func CheckType(typ string) error {
 	if typ == "" {
 		return fmt.Errorf("invalid plugin type %q: empty", typ)

@@ -8,10 +8,9 @@ import (
 	"slices"
 )
 
-// GC frees what belongs to attachments that are not in valid: those on record
-// are deleted, then every plugin is told which are valid (version 1.1 and
-// later). All plugins get their turn, failures are joined. The caller must see
-// to it that no Add of this network runs meanwhile, here or elsewhere.
+// GC frees the resources of attachments that are not in valid. It deletes the recorded ones, then
+// passes the valid ones to every plugin (version 1.1 and later). It calls all plugins and joins
+// their errors. The caller must ensure that no Add of this network runs meanwhile, in any process.
 func (i *Invoker) GC(ctx context.Context, l *List, valid []Attachment) error {
 	if l.DisableGC {
 		return nil
@@ -28,7 +27,7 @@ func (i *Invoker) GC(ctx context.Context, l *List, valid []Attachment) error {
 	}
 	if AtLeast(l.Version, "1.1.0") {
 		if valid == nil {
-			valid = []Attachment{} // absent would mean "not known"
+			valid = []Attachment{} // absent would mean "unknown"
 		}
 		extra := map[string]any{"cni.dev/valid-attachments": valid}
 		for _, p := range l.Plugins {
@@ -43,7 +42,7 @@ func (i *Invoker) GC(ctx context.Context, l *List, valid []Attachment) error {
 	return nil
 }
 
-// collect deletes an attachment on record.
+// collect deletes a recorded attachment.
 func (i *Invoker) collect(ctx context.Context, l *List, a Attachment) error {
 	rec, _, err := i.records.read(l.Name, a)
 	if err != nil {
@@ -52,8 +51,8 @@ func (i *Invoker) collect(ctx context.Context, l *List, a Attachment) error {
 	return i.Del(ctx, l, RuntimeConfig{ContainerID: a.ContainerID, IfName: a.IfName, NetNS: rec.NetNS})
 }
 
-// Status asks all plugins whether an Add could succeed now; nil means yes. It
-// does nothing before version 1.1.
+// Status asks all plugins whether an Add could succeed now; nil means yes. It does nothing before
+// version 1.1.
 func (i *Invoker) Status(ctx context.Context, l *List) error {
 	if !AtLeast(l.Version, "1.1.0") {
 		return nil
@@ -66,7 +65,7 @@ func (i *Invoker) Status(ctx context.Context, l *List) error {
 	return nil
 }
 
-// Version returns the specification versions which a plugin supports.
+// Version returns the specification versions that a plugin supports.
 func (i *Invoker) Version(ctx context.Context, typ string) ([]string, error) {
 	l := &List{Version: "1.1.0"}
 	out, err := i.once(ctx, CmdVersion, l, Plugin{Type: typ}, RuntimeConfig{}, nil)

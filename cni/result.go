@@ -7,8 +7,8 @@ import (
 	"net/netip"
 )
 
-// Result is what a plugin achieved, independent of the version of the
-// specification: [ParseResult] and [Result.Encode] convert.
+// Result is the result of a plugin, independent of the version of the specification: [ParseResult]
+// and [Result.Encode] convert it.
 type Result struct {
 	Interfaces []Interface
 	IPs        []IP
@@ -16,7 +16,7 @@ type Result struct {
 	DNS        DNS
 }
 
-// Interface is a network interface which a plugin made or uses.
+// Interface is a network interface that a plugin has created or uses.
 type Interface struct {
 	Name string `json:"name"`
 	Mac  string `json:"mac,omitempty"`
@@ -31,10 +31,10 @@ type Interface struct {
 
 // IP is an address assigned to an interface.
 type IP struct {
-	// Interface is an index into Result.Interfaces; nil means not known, as in
-	// the result of an IPAM plugin.
+	// Interface is an index into Result.Interfaces; nil means unknown, as in the result of an IPAM
+	// plugin.
 	Interface *int `json:"interface,omitempty"`
-	// Address has the length of the subnet.
+	// Address includes the prefix length of the subnet.
 	Address netip.Prefix `json:"address"`
 	Gateway netip.Addr   `json:"gateway,omitzero"`
 }
@@ -42,9 +42,9 @@ type IP struct {
 // Route is a route inside the container.
 type Route struct {
 	Dst netip.Prefix `json:"dst"`
-	// GW, when not set, is the gateway of an address of the same family.
+	// GW is the gateway. If not set, it is the gateway of an address of the same family.
 	GW netip.Addr `json:"gw,omitzero"`
-	// The rest needs version 1.1. Nil and zero are the kernel's defaults.
+	// The fields below need version 1.1. Nil and zero mean the kernel's defaults.
 	MTU      int  `json:"mtu,omitempty"`
 	AdvMSS   int  `json:"advmss,omitempty"`
 	Priority int  `json:"priority,omitempty"`
@@ -78,7 +78,7 @@ type wireIP struct {
 	IP
 }
 
-// ParseResult reads a result. fallback is the version of one that names none.
+// ParseResult reads a result. fallback is the version of a result without one.
 func ParseResult(data []byte, fallback string) (*Result, error) {
 	var wire *wireResult
 	if err := json.Unmarshal(data, &wire); err != nil {
@@ -106,7 +106,7 @@ func ParseResult(data []byte, fallback string) (*Result, error) {
 	return r, nil
 }
 
-// check refuses what a plugin could not act on.
+// check refuses a result that a plugin could not use.
 func (r *Result) check() error {
 	for n, ip := range r.IPs {
 		if !ip.Address.IsValid() {
@@ -127,8 +127,7 @@ func (r *Result) check() error {
 	return nil
 }
 
-// Encode returns the result as the given version has it. What the version
-// cannot express is left out.
+// Encode encodes the result for the given version, without what the version cannot express.
 func (r *Result) Encode(version string) ([]byte, error) {
 	if !Supported(version) {
 		return nil, Errorf(CodeIncompatibleVersion, "unsupported version %q", version)

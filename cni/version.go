@@ -8,17 +8,16 @@ import (
 // Versions returns the specification versions supported, oldest first.
 func Versions() []string { return []string{"0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"} }
 
-// Supported tells whether version is one of [Versions].
+// Supported reports whether version is one of [Versions].
 func Supported(version string) bool { return slices.Contains(Versions(), version) }
 
-// AtLeast tells whether version, one of [Versions], is at least other, also
-// one of them.
+// AtLeast reports whether version is at least other. Both must be in [Versions].
 func AtLeast(version, other string) bool {
 	all := Versions()
 	return slices.Index(all, version) >= slices.Index(all, other)
 }
 
-// negotiate returns the highest supported version among those offered.
+// negotiate returns the highest offered version that is supported.
 func negotiate(version string, versions []string) (string, error) {
 	offered := slices.Concat(versions, []string{version})
 	for _, v := range slices.Backward(Versions()) {

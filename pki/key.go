@@ -14,8 +14,8 @@ import (
 
 const keyBlock = "EC PRIVATE KEY"
 
-// Key reads the private key in file, or makes one, of P-256. A key has no end:
-// what was signed with it holds as long as the file is kept.
+// Key reads the private key in file, or creates a P-256 key. A key does not expire: its signatures
+// stay valid as long as the file is kept.
 func Key(file string) (*ecdsa.PrivateKey, error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,14 +1,13 @@
-// Package pki makes and keeps the certificates of one cluster: an authority,
-// a serving certificate and client certificates, all ECDSA P-256, in a
-// directory of PEM files.
+// Package pki creates and stores the certificates of one cluster: an authority, a serving
+// certificate and client certificates, all ECDSA P-256, as PEM files in a directory.
 //
 //	authority, err := pki.Open(dir)
 //	serving, err := authority.Serving("apiserver", "127.0.0.1", "localhost")
 //	admin, err := authority.Client("admin", "kubernetes-admin", "system:masters")
 //
-// What exists and is still valid is used again; what is missing, expires within
-// thirty days, lacks a name or is of another subject is made anew. A file that cannot be read or
-// parsed is an error and is never overwritten. Keys have mode 0600.
+// Valid certificates are reused. A certificate is issued again if it is missing, expires within
+// thirty days, lacks a name or has another subject. A file that cannot be read or parsed is an
+// error and is never overwritten. Keys have mode 0600.
 package pki
 
 import (
@@ -35,7 +34,7 @@ import (
 const (
 	authorityLife = 10 * 365 * 24 * time.Hour
 	leafLife      = 365 * 24 * time.Hour
-	// renewBefore is how long before its end a certificate is made anew.
+	// renewBefore is the remaining lifetime below which a certificate is renewed.
 	renewBefore = 30 * 24 * time.Hour
 	// backdate allows for clocks that are behind.
 	backdate = 5 * time.Minute
@@ -45,22 +44,22 @@ const (
 type Pair struct {
 	Certificate *x509.Certificate
 	Key         *ecdsa.PrivateKey
-	// CertificatePEM and KeyPEM are as in the files.
+	// CertificatePEM and KeyPEM are the contents of the files.
 	CertificatePEM, KeyPEM []byte
 }
 
-// TLS returns the pair as crypto/tls wants it.
+// TLS returns the pair for use with crypto/tls.
 func (p *Pair) TLS() tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{p.Certificate.Raw}, PrivateKey: p.Key, Leaf: p.Certificate}
 }
 
-// Authority signs certificates and keeps them in a directory.
+// Authority signs certificates and stores them in a directory.
 type Authority struct {
 	*Pair
 	dir string
 }
 
-// Open reads the authority in dir, or makes dir and an authority in it.
+// Open reads the authority in dir, or creates dir and an authority.
 func Open(dir string) (*Authority, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -79,7 +78,7 @@ func Open(dir string) (*Authority, error) {
 	return &Authority{Pair: pair, dir: dir}, nil
 }
 
-// Pool returns a pool with the authority's certificate alone.
+// Pool returns a pool with only the authority's certificate.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.Certificate)
@@ -92,9 +91,9 @@ func (a *Authority) Serving(name string, hosts ...string) (*Pair, error) {
 	return a.serving(name, pkix.Name{CommonName: name}, hosts)
 }
 
-// Kubelet returns the serving certificate of the kubelet of a node, valid for the
-// node's name and for hosts. Its subject is that of Kubernetes' signer
-// kubernetes.io/kubelet-serving: the user that the node is.
+// Kubelet returns the serving certificate of a node's kubelet, valid for the node's name and for
+// hosts. As with Kubernetes' signer kubernetes.io/kubelet-serving, its subject is the user of the
+// node.
 func (a *Authority) Kubelet(node string, hosts ...string) (*Pair, error) {
 	subject := pkix.Name{CommonName: user.NodePrefix + node, Organization: []string{user.Nodes}}
 	return a.serving("kubelet-"+node, subject, append([]string{node}, hosts...))
@@ -127,8 +126,8 @@ func (a *Authority) Client(name, user string, groups ...string) (*Pair, error) {
 	})
 }
 
-// keep returns the pair called name in dir where it still serves as template
-// wants it, or makes it. A nil parent means self-signed.
+// keep returns the pair called name in dir if it satisfies template, or creates it. A nil parent
+// means self-signed.
 func keep(dir, name string, parent *Pair, template *x509.Certificate) (*Pair, error) {
 	certificate, key := filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
 	pair, err := read(certificate, key)
@@ -142,14 +141,14 @@ func keep(dir, name string, parent *Pair, template *x509.Certificate) (*Pair, er
 	if err != nil {
 		return nil, fmt.Errorf("make certificate %s: %w", name, err)
 	}
-	// The key goes first: a certificate without its key would look complete.
+	// Write the key first: a certificate without its key would look complete.
 	if err := write(key, pair.KeyPEM, 0o600); err != nil {
 		return nil, err
 	}
 	return pair, write(certificate, pair.CertificatePEM, 0o644)
 }
 
-// serves reports whether have may be used where want is wanted.
+// serves reports whether have is a valid certificate for want.
 func serves(have *x509.Certificate, parent *Pair, want *x509.Certificate) bool {
 	if time.Now().Add(renewBefore).After(have.NotAfter) || have.Subject.CommonName != want.Subject.CommonName {
 		return false
@@ -223,7 +222,7 @@ func read(certificateFile, keyFile string) (*Pair, error) {
 	return &Pair{Certificate: pair.Leaf, Key: key, CertificatePEM: certificatePEM, KeyPEM: keyPEM}, nil
 }
 
-// write replaces file in one step, so that a crash leaves the old or the new.
+// write replaces file atomically, so that a crash leaves the old or the new contents.
 func write(file string, data []byte, mode fs.FileMode) error {
 	temporary, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
 	if err != nil {

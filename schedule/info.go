@@ -6,17 +6,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// PodInfo is a pod with what decisions need of it, worked out once. It is
-// immutable.
+// PodInfo is a pod with the data that decisions need, computed once. It is immutable.
 type PodInfo struct {
 	Pod *corev1.Pod
 	// Key is namespace/name.
 	Key string
-	// Requests is what the pod needs of its node.
+	// Requests holds the resources that the pod requests.
 	Requests Resources
-	// NonZero is the same for scoring: containers without requests count as well.
+	// NonZero is Requests for scoring: containers without requests count as well.
 	NonZero Resources
-	// Ports are the ports of the host which the pod wants.
+	// Ports are the host ports that the pod needs.
 	Ports []HostPort
 }
 
@@ -28,15 +27,14 @@ type HostPort struct {
 	Port     int32
 }
 
-// Conflicts tells whether both cannot be had on one node.
+// Conflicts reports whether a node can provide only one of both ports.
 func (h HostPort) Conflicts(other HostPort) bool {
 	const all = "0.0.0.0"
 	return h.Port == other.Port && h.Protocol == other.Protocol &&
 		(h.IP == other.IP || h.IP == all || other.IP == all)
 }
 
-// NewPodInfo works out what decisions need of pod, which must not change any
-// more.
+// NewPodInfo computes the data that decisions need. The pod must not be changed afterwards.
 func NewPodInfo(pod *corev1.Pod) *PodInfo {
 	return &PodInfo{
 		Pod:      pod,
@@ -81,15 +79,15 @@ func hostPorts(pod *corev1.Pod) []HostPort {
 // and priorities only read it.
 type NodeInfo struct {
 	Node *corev1.Node
-	// Allocatable is what pods may request in all.
+	// Allocatable holds the total resources for pods.
 	Allocatable Resources
-	// AllocatablePods is how many pods there may be.
+	// AllocatablePods is the maximum number of pods.
 	AllocatablePods int64
-	// Requested and NonZero sum up the pods'.
+	// Requested and NonZero are the sums over the pods.
 	Requested, NonZero Resources
-	// Ports are the ports of the host that are taken.
+	// Ports are the host ports in use.
 	Ports []HostPort
-	// Pods are the pods on the node, assumed ones among them, by key.
+	// Pods are the pods on the node by key, including assumed ones.
 	Pods map[string]*PodInfo
 
 	position int // in State.order

@@ -17,16 +17,16 @@ import (
 type loop struct {
 	config Config
 	work   *work
-	// wakeup has room for one signal: that there may be something to do.
+	// wakeup has room for one signal: there may be something to do.
 	wakeup chan struct{}
 
-	mu sync.Mutex // guards what follows
-	// A decision and its consequences for state and queue are made under one
-	// lock, so that no news falls between them.
+	mu sync.Mutex // guards the fields below
+	// A decision and its effects on state and queue share one critical section, so that no event
+	// comes in between.
 	state *State
 	queue *queue
-	// seen are the pods and nodes that were heard of before the first decision;
-	// nil after. See names.
+	// seen holds the pods and nodes that were reported before the first decision; nil afterwards.
+	// See names.
 	seen map[string]bool
 }
 
@@ -48,12 +48,12 @@ func (l *loop) signal() {
 	}
 }
 
-// catchUp is how often ready looks anew what the caches have: an object that
-// was never heard of may be gone again.
+// catchUp is the interval at which ready checks the caches again: an object that was never reported
+// may have been deleted.
 const catchUp = 50 * time.Millisecond
 
-// ready waits until the state has all that the caches have. Deciding earlier
-// would find room on nodes that are full.
+// ready waits until the state contains everything in the caches. Earlier decisions would use nodes
+// that are full.
 func (l *loop) ready(ctx context.Context) bool {
 	for _, synced := range []<-chan struct{}{l.config.Nodes.Synced(), l.config.Pods.Synced()} {
 		select {
@@ -85,8 +85,7 @@ func (l *loop) ready(ctx context.Context) bool {
 	}
 }
 
-// names returns the keys of all pods and nodes in the caches; those of nodes
-// have no slash.
+// names returns the keys of all pods and nodes in the caches. Keys of nodes contain no slash.
 func (l *loop) names() []string {
 	var all []string
 	for node := range l.config.Nodes.All() {
@@ -98,7 +97,7 @@ func (l *loop) names() []string {
 	return all
 }
 
-// onNode hears of nodes.
+// onNode handles a change of a node.
 func (l *loop) onNode(old, node *corev1.Node) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,8 +123,7 @@ func either[T any](a, b *T) *T {
 	return b
 }
 
-// mayHelp tells whether a change of a node may make room for a pod. Heartbeats
-// do not.
+// mayHelp reports whether a change of a node may make room for a pod. Heartbeats do not.
 func mayHelp(old, node *corev1.Node) bool {
 	return old.Spec.Unschedulable != node.Spec.Unschedulable ||
 		!maps.Equal(old.Labels, node.Labels) ||
@@ -133,7 +131,7 @@ func mayHelp(old, node *corev1.Node) bool {
 		!apiequality.Semantic.DeepEqual(old.Status.Allocatable, node.Status.Allocatable)
 }
 
-// onPod hears of pods.
+// onPod handles a change of a pod.
 func (l *loop) onPod(old, pod *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,8 +149,7 @@ func (l *loop) onPod(old, pod *corev1.Pod) {
 	case l.mine(pod):
 		info := NewPodInfo(pod)
 		freed = l.state.SetPod(info)
-		// A pod that is assumed is being bound, where it is an entry still, or is
-		// bound and the news are late.
+		// An assumed pod is either being bound, and then still in the queue, or bound already.
 		if _, assumed := l.state.Placed(k); !assumed || l.queue.holds(info) {
 			l.queue.set(info, old == nil || changed(old, pod), now)
 		}
@@ -165,18 +162,18 @@ func (l *loop) onPod(old, pod *corev1.Pod) {
 	}
 }
 
-// mine tells whether a pod is to be scheduled here.
+// mine reports whether this scheduler must schedule a pod.
 func (l *loop) mine(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && pod.Spec.SchedulerName == l.config.Name &&
 		pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0 && !ended(pod)
 }
 
-// changed tells whether a pod changed otherwise than in its status.
+// changed reports whether anything but the status of a pod has changed.
 func changed(old, pod *corev1.Pod) bool {
 	return !maps.Equal(old.Labels, pod.Labels) || !apiequality.Semantic.DeepEqual(old.Spec, pod.Spec)
 }
 
-// wait waits until there may be something to do; false means that ctx is done.
+// wait waits until there may be something to do. It returns false if ctx is done.
 func (l *loop) wait(ctx context.Context) bool {
 	l.mu.Lock()
 	at, ok := l.queue.next()
@@ -196,7 +193,7 @@ func (l *loop) wait(ctx context.Context) bool {
 	return true
 }
 
-// next makes one decision and sees to it; false means that no pod is ready.
+// next makes one decision and carries it out. It returns false if no pod is ready.
 func (l *loop) next(ctx context.Context) bool {
 	l.mu.Lock()
 	pod, ok := l.queue.pop(time.Now())
@@ -219,7 +216,7 @@ func (l *loop) next(ctx context.Context) bool {
 	return true
 }
 
-// bind makes a decision true, or takes it back.
+// bind binds a pod to the chosen node, or undoes the decision.
 func (l *loop) bind(ctx context.Context, pod *PodInfo, node string) {
 	err := l.config.Bind(ctx, pod.Pod, node)
 	if err == nil {
@@ -234,21 +231,21 @@ func (l *loop) bind(ctx context.Context, pod *PodInfo, node string) {
 		return
 	}
 	if ctx.Err() != nil {
-		return // everything ends, and the state with it
+		return // the run ends, and with it the state
 	}
 	l.config.Log.Error(err, "bind failed", "pod", pod.Key, "node", node)
 	l.mu.Lock()
 	now := time.Now()
 	l.state.Forget(pod)
 	l.queue.retry(pod, now)
-	l.queue.wakeAll(now) // what was assumed is free again
+	l.queue.wakeAll(now) // the assumed capacity is free again
 	l.mu.Unlock()
 	l.signal()
 	l.config.Event(pod.Pod, corev1.EventTypeWarning, "FailedScheduling",
 		fmt.Sprintf("bind %s to %s: %v", pod.Key, node, err))
 }
 
-// refuse tells why a pod has no node.
+// refuse reports why a pod fits no node.
 func (l *loop) refuse(ctx context.Context, pod *PodInfo, unfit *FitError) {
 	message := unfit.Error()
 	l.config.Event(pod.Pod, corev1.EventTypeWarning, "FailedScheduling", message)

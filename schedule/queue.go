@@ -5,16 +5,15 @@ import (
 	"time"
 )
 
-// How long pods wait. Upstream's figures.
+// How long pods wait. The values are kube-scheduler's.
 const (
 	firstBackoff = time.Second
 	maxBackoff   = 10 * time.Second
 	flushAfter   = 5 * time.Minute
 )
 
-// queue has the pods that want a node. Each is in one of three places: ready,
-// in the order of priority and age; backing off until a time; or parked until
-// something happens. Time is an argument.
+// queue holds the pods that need a node. Each is ready, in the order of priority and age; backing
+// off until a time; or parked until an event. Its methods take the time as an argument.
 type queue struct {
 	entries map[string]*entry
 	ready   entries // by priority and age
@@ -25,9 +24,9 @@ type queue struct {
 type entry struct {
 	pod      *PodInfo
 	attempts int
-	// since is when the last attempt failed.
+	// since is the time of the last failed attempt.
 	since time.Time
-	// until is when the entry has backed off enough.
+	// until is the end of the backoff.
 	until time.Time
 	where *entries // nil when popped
 	index int
@@ -57,8 +56,7 @@ func priority(p *PodInfo) int32 {
 	return *p.Pod.Spec.Priority
 }
 
-// set adds a pod, or replaces what is known of it where it waits. hopeful says
-// that the change may help a pod that is parked.
+// set adds a pod, or updates a waiting one. hopeful means that the change may help a parked pod.
 func (q *queue) set(p *PodInfo, hopeful bool, now time.Time) {
 	e := q.entries[p.Key]
 	if !q.holds(p) {
@@ -77,7 +75,7 @@ func (q *queue) set(p *PodInfo, hopeful bool, now time.Time) {
 	}
 }
 
-// holds tells whether p, or an older version of it, is an entry.
+// holds reports whether p, or an older version of it, is in the queue.
 func (q *queue) holds(p *PodInfo) bool {
 	e := q.entries[p.Key]
 	return e != nil && e.pod.Pod.UID == p.Pod.UID
@@ -94,8 +92,8 @@ func (q *queue) remove(key string) {
 	}
 }
 
-// pop takes the first pod that is ready. It stays an entry until it is removed
-// or put back by park or retry.
+// pop takes the first ready pod. It stays in the queue until it is removed, or put back by park or
+// retry.
 func (q *queue) pop(now time.Time) (*PodInfo, bool) {
 	q.tick(now)
 	if q.ready.Len() == 0 {
@@ -106,7 +104,7 @@ func (q *queue) pop(now time.Time) (*PodInfo, bool) {
 	return e.pod, true
 }
 
-// tick makes ready what has waited long enough.
+// tick makes the pods ready that have waited long enough.
 func (q *queue) tick(now time.Time) {
 	for q.backoff.Len() > 0 && !q.backoff.list[0].until.After(now) {
 		q.ready.push(heap.Pop(&q.backoff).(*entry))
@@ -116,7 +114,7 @@ func (q *queue) tick(now time.Time) {
 	}
 }
 
-// next returns when tick will have something to do.
+// next returns the time at which tick has something to do.
 func (q *queue) next() (time.Time, bool) {
 	var at time.Time
 	if q.backoff.Len() > 0 {
@@ -130,7 +128,8 @@ func (q *queue) next() (time.Time, bool) {
 	return at, !at.IsZero()
 }
 
-// fail notes a failed attempt of a popped pod, nil if it is gone by now.
+// fail records a failed attempt of a popped pod. It returns nil if the pod is no longer in the
+// queue.
 func (q *queue) fail(p *PodInfo, now time.Time) *entry {
 	e := q.entries[p.Key]
 	if !q.holds(p) || e.where != nil {
@@ -144,28 +143,28 @@ func (q *queue) fail(p *PodInfo, now time.Time) *entry {
 	return e
 }
 
-// park puts back a popped pod for which there is no node.
+// park puts back a popped pod that fits no node.
 func (q *queue) park(p *PodInfo, now time.Time) {
 	if e := q.fail(p, now); e != nil {
 		q.parked.push(e)
 	}
 }
 
-// retry puts back a popped pod to be tried again after its backoff.
+// retry puts back a popped pod, to be tried again after its backoff.
 func (q *queue) retry(p *PodInfo, now time.Time) {
 	if e := q.fail(p, now); e != nil {
 		q.backoff.push(e)
 	}
 }
 
-// wakeAll lets all parked pods try again, after their backoff.
+// wakeAll makes all parked pods ready after their backoff.
 func (q *queue) wakeAll(now time.Time) {
 	for q.parked.Len() > 0 {
 		q.wake(q.parked.list[0], now)
 	}
 }
 
-// wake moves a parked entry on.
+// wake moves a parked entry to backoff or ready.
 func (q *queue) wake(e *entry, now time.Time) {
 	heap.Remove(&q.parked, e.index)
 	if e.until.After(now) {

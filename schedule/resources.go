@@ -11,18 +11,18 @@ type Resources struct {
 	MilliCPU int64
 	// Memory and EphemeralStorage are in bytes.
 	Memory, EphemeralStorage int64
-	// Extended has all other resources, in their own units; nil means none.
+	// Extended holds all other resources in their own units; nil means none.
 	Extended map[corev1.ResourceName]int64
 }
 
-// What a container that requests nothing counts for when nodes are scored, so
-// that many such pods do not end up on one node. Upstream's figures.
+// The default requests of a container in scores, so that pods without requests do not all go to one
+// node. The values are kube-scheduler's.
 const (
 	defaultMilliCPU = 100
 	defaultMemory   = 200 << 20
 )
 
-// add adds r to a, times sign.
+// add adds r to a, multiplied by sign.
 func (a *Resources) add(r Resources, sign int64) {
 	a.MilliCPU += sign * r.MilliCPU
 	a.Memory += sign * r.Memory
@@ -37,7 +37,7 @@ func (a *Resources) add(r Resources, sign int64) {
 	}
 }
 
-// resources converts a list; pods is not among the result.
+// resources converts a list, without the resource pods.
 func resources(list corev1.ResourceList) Resources {
 	var r Resources
 	for name, q := range list {
@@ -63,7 +63,7 @@ func (a *Resources) set(name corev1.ResourceName, q resource.Quantity) {
 	}
 }
 
-// raise makes a at least b in every resource.
+// raise raises a to at least b in every resource.
 func (a *Resources) raise(b Resources) {
 	a.MilliCPU = max(a.MilliCPU, b.MilliCPU)
 	a.Memory = max(a.Memory, b.Memory)
@@ -82,8 +82,8 @@ func (a Resources) clone() Resources {
 	return c
 }
 
-// request returns what a container requests. With nonZero, CPU and memory that
-// it does not mention count by the defaults.
+// request returns the requests of a container. With nonZero, missing requests of CPU and memory are
+// replaced by the defaults.
 func request(c *corev1.Container, nonZero bool) Resources {
 	r := resources(c.Resources.Requests)
 	if nonZero {
@@ -97,10 +97,9 @@ func request(c *corev1.Container, nonZero bool) Resources {
 	return r
 }
 
-// requests returns what a pod needs at most at any time: its containers and
-// sidecars together, or one init container with the sidecars that were started
-// before it, whichever is more; and the overhead. Requests of the pod as a
-// whole replace what its containers add up to.
+// requests returns the maximum resources that a pod needs at any time: its containers and sidecars
+// together, or one init container with the sidecars started before it, whichever is more, plus the
+// overhead. Requests for the whole pod replace the sum over its containers.
 // https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers
 func requests(pod *corev1.Pod, nonZero bool) Resources {
 	var sum, sidecars, peak Resources

@@ -1,7 +1,7 @@
-// Package schedule decides on which node a pod runs, and binds it there.
+// Package schedule decides which node a pod runs on, and binds it.
 //
-// A [Predicate] says whether a node will do, a [Priority] how good it is. A
-// [Scheduler] puts them to work for the pods that ask for it by name:
+// A [Predicate] says whether a pod fits a node, a [Priority] how good the node is. A [Scheduler]
+// applies them to the pods that name it:
 //
 //	scheduler, err := schedule.New(schedule.Config{
 //		Predicates: predicates.Default(),
@@ -12,7 +12,7 @@
 //	})
 //	err = scheduler.Run(ctx)
 //
-// A predicate of one's own is a function:
+// A custom predicate is a function:
 //
 //	ssd := schedule.PredicateFunc("SSD", func(p *schedule.PodInfo, n *schedule.NodeInfo) schedule.Verdict {
 //		if n.Node.Labels["disk"] == "ssd" {
@@ -21,23 +21,21 @@
 //		return schedule.Refuse("node(s) had no SSD")
 //	})
 //
-// The model: [State] is the pure core, with no clock and no IO. It knows the
-// nodes and what the pods on them request, and decides over all nodes, not
-// over a sample. The scheduler makes one decision after the other, each upon
-// the outcome of those before: a decision is charged to its node at once
-// ([State.Assume]), binding goes on beside. A bind that fails gives the
-// capacity back.
+// [State] is the core, without a clock or IO. It contains the nodes and the requests of their pods,
+// and considers all nodes for each decision. The scheduler makes one decision after another. A
+// decision is charged to its node at once ([State.Assume]), while binding continues in parallel. A
+// failed bind returns the capacity.
 //
-// Pods wait in the order of priority and age. A pod for which no node will do
-// is told so (the condition PodScheduled, reason Unschedulable) and parked until
-// something happens that may help, or five minutes have passed.
+// Pods wait in the order of priority and age. A pod that fits no node gets the condition
+// PodScheduled with the reason Unschedulable. It is parked until an event may help, or for five
+// minutes.
 //
-// How it fails: a scheduler that falls behind the truth may choose a node that
-// is full by now; the node refuses the pod then. It never binds one pod twice
-// by itself; the API server refuses it when two schedulers do.
+// Failures: a scheduler whose caches are behind may choose a node that is full; the node then
+// rejects the pod. One scheduler never binds a pod twice; if two schedulers do, the API server
+// refuses the second binding.
 //
-// What it leaves out: preemption, affinity between pods, spreading, volumes. Package predicates
-// keeps pods pending that require affinity or spreading.
+// Not included: preemption, affinity between pods, spreading, volumes. Package predicates keeps
+// pods pending that require affinity or spreading.
 package schedule
 
 import (
@@ -46,59 +44,57 @@ import (
 	"strings"
 )
 
-// A Predicate says whether a pod may run on a node. Filter must change
-// neither, must keep neither, and must depend on nothing else but what it knows
-// since it was made.
+// A Predicate says whether a pod may run on a node. Filter must not change or keep its arguments,
+// and must depend only on them and on the predicate's own configuration.
 type Predicate interface {
 	Name() string
 	Filter(*PodInfo, *NodeInfo) Verdict
 }
 
-// A Compiler is a [Predicate] which can do the part of its work that depends on
-// the pod alone once for all nodes. Compile returns nil if all nodes will do.
-// The function is called by one goroutine at a time.
+// A Compiler is a [Predicate] that can do the part of its work that depends only on the pod once
+// for all nodes. Compile returns nil if the pod fits all nodes. The function is called by one
+// goroutine at a time.
 type Compiler interface {
 	Predicate
 	Compile(*PodInfo) func(*NodeInfo) Verdict
 }
 
-// A Priority says how good a node is for a pod, from 0 to [MaxScore]; what is
-// outside counts as the nearest. Score has the duties of a predicate's Filter.
-// It is only asked about nodes which all predicates accept.
+// A Priority scores a node for a pod, from 0 to [MaxScore]; other scores are clamped. The rules for
+// a predicate's Filter apply to Score. It is called only for nodes that all predicates accept.
 type Priority interface {
 	Name() string
 	Score(*PodInfo, *NodeInfo) int64
 }
 
-// MaxScore is the best score of a priority.
+// MaxScore is the highest score of a priority.
 const MaxScore = 100
 
-// Weighted is a priority whose score is multiplied. The node with the highest
-// sum wins; among several, chance decides.
+// Weighted is a priority with a weight. The node with the highest weighted sum wins; ties are
+// broken randomly.
 type Weighted struct {
 	Priority
 	// Weight is at least 1; zero means 1.
 	Weight int64
 }
 
-// Verdict is what a predicate says about a node.
+// Verdict is the answer of a predicate about a node.
 type Verdict struct {
-	// Reasons say why the node will not do, each in the words that follow a
-	// number of nodes: "Insufficient cpu". None means that it will. The slice is
-	// shared and never changed.
+	// Reasons are the reasons to refuse the node, each in words that can follow a number of nodes:
+	// "Insufficient cpu". No reason means that the pod fits. The slice is shared and must not be
+	// changed.
 	Reasons []string
 }
 
-// Fits is the verdict that a node will do.
+// Fits is the verdict that the pod fits the node.
 var Fits = Verdict{}
 
-// Refuse returns the verdict that a node will not do.
+// Refuse returns the verdict that the pod does not fit the node.
 func Refuse(reasons ...string) Verdict { return Verdict{reasons} }
 
-// OK tells whether the node will do.
+// OK reports whether the pod fits the node.
 func (v Verdict) OK() bool { return len(v.Reasons) == 0 }
 
-// PredicateFunc makes a predicate of a function.
+// PredicateFunc returns a predicate with the function as its Filter.
 func PredicateFunc(name string, filter func(*PodInfo, *NodeInfo) Verdict) Predicate {
 	return predicateFunc{name, filter}
 }
@@ -111,7 +107,7 @@ type predicateFunc struct {
 func (f predicateFunc) Name() string                           { return f.name }
 func (f predicateFunc) Filter(p *PodInfo, n *NodeInfo) Verdict { return f.filter(p, n) }
 
-// PriorityFunc makes a priority of a function.
+// PriorityFunc returns a priority with the function as its Score.
 func PriorityFunc(name string, score func(*PodInfo, *NodeInfo) int64) Priority {
 	return priorityFunc{name, score}
 }
@@ -124,17 +120,17 @@ type priorityFunc struct {
 func (f priorityFunc) Name() string                        { return f.name }
 func (f priorityFunc) Score(p *PodInfo, n *NodeInfo) int64 { return f.score(p, n) }
 
-// FitError says that no node will do.
+// FitError means that a pod fits no node.
 type FitError struct {
 	// Pod is the pod's namespace and name.
 	Pod string
-	// Nodes is the number of nodes there are.
+	// Nodes is the number of nodes.
 	Nodes int
-	// Reasons counts the nodes for each reason.
+	// Reasons counts the nodes by reason.
 	Reasons map[string]int
 }
 
-// Error returns the message that users of Kubernetes know from events.
+// Error returns Kubernetes' message for such events.
 func (e *FitError) Error() string {
 	if e.Nodes == 0 {
 		return "no nodes available to schedule pods"

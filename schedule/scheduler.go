@@ -12,33 +12,31 @@ import (
 
 // Config configures a [Scheduler].
 type Config struct {
-	// Name is the schedulerName of the pods to care for; empty means
-	// "default-scheduler".
+	// Name is the schedulerName of the pods to schedule; empty means "default-scheduler".
 	Name string
-	// Predicates must all accept a node, and are asked in this order until one
-	// does not. None means that every node will do.
+	// Predicates must all accept a node. They are called in this order until one refuses. Without
+	// predicates, every node is accepted.
 	Predicates []Predicate
-	// Priorities choose among the nodes left. None means that chance does.
+	// Priorities score the remaining nodes. Without priorities, the choice is random.
 	Priorities []Weighted
-	// Nodes and Pods are what decisions are made upon.
+	// Nodes and Pods are the caches that decisions are based on.
 	Nodes localcache.ListSubscriber[*corev1.Node]
 	Pods  localcache.ListSubscriber[*corev1.Pod]
-	// Bind puts a pod on a node. It is called concurrently for different pods. A
-	// pod whose bind fails is tried again.
+	// Bind binds a pod to a node. It is called concurrently for different pods. A pod whose bind
+	// fails is retried.
 	Bind func(ctx context.Context, pod *corev1.Pod, node string) error
-	// SetCondition, when not nil, stores a condition in a pod's status: why it is
-	// not scheduled. It is called concurrently for different pods.
+	// SetCondition, if not nil, stores the reason why a pod is not scheduled as a condition in its
+	// status. It is called concurrently for different pods.
 	SetCondition func(ctx context.Context, pod *corev1.Pod, condition corev1.PodCondition) error
-	// Event, when not nil, records an event about a pod. eventType is
-	// corev1.EventTypeNormal or EventTypeWarning. It must not block.
+	// Event, if not nil, records an event about a pod. eventType is corev1.EventTypeNormal or
+	// EventTypeWarning. It must not block.
 	Event func(pod *corev1.Pod, eventType, reason, message string)
-	// Parallel bounds the calls of Bind and SetCondition at one time; zero means
-	// 64. Decisions wait when it is reached.
+	// Parallel bounds the concurrent calls of Bind and SetCondition; zero means 64. When the limit
+	// is reached, decisions wait.
 	Parallel int
-	// Seed settles ties between nodes; zero means a different one each time.
+	// Seed seeds the random choice between equal nodes; zero means a different seed each time.
 	Seed uint64
-	// Log is told of binds at V(1) and of failures at V(0). The zero Logger is
-	// silent.
+	// Log receives binds at V(1) and failures at V(0). The zero Logger discards them.
 	Log logr.Logger
 }
 
@@ -76,9 +74,9 @@ func New(c Config) (*Scheduler, error) {
 	return &Scheduler{config: c}, nil
 }
 
-// Run schedules pods until ctx is done; it returns nil then, when all its calls
-// of Bind and SetCondition have returned. It begins when both caches are
-// complete. It must not run more than once at a time.
+// Run schedules pods until ctx is done and all its calls of Bind and SetCondition have returned,
+// then returns nil. It begins when both caches have synced. It must not run more than once at a
+// time.
 func (s *Scheduler) Run(ctx context.Context) error {
 	l := newLoop(s.config)
 	defer l.work.wait()

@@ -147,7 +147,7 @@ func TestParkedPodsWakeWhenItMayHelp(t *testing.T) {
 			beat := node("a", "1", "1Gi", "110")
 			beat.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}}
 			c.nodes.Put(beat)
-			c.expect(time.Minute) // a heartbeat wakes nobody
+			c.expect(time.Minute) // a heartbeat wakes no pod
 			c.nodes.Put(node("b", "100m", "1Gi", "110"))
 			c.expect(0, "60s web PodScheduled Unschedulable: 0/2 nodes are available: 2 Insufficient cpu.")
 			c.pods.Delete("default/big")

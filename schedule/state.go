@@ -6,30 +6,30 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// State is the core of a scheduler: nodes, what is on them, and decisions upon
-// that. It has no clock and does no IO, and the same calls with the same seed
-// give the same decisions. It is used by one goroutine at a time.
+// State is the core of a scheduler: nodes, their pods, and decisions. It has no clock and does no
+// IO; the same calls with the same seed give the same decisions. It must be used by one goroutine
+// at a time.
 type State struct {
 	predicates []Predicate
 	priorities []Weighted
 	rand       *rand.Rand
 
-	// nodes has also nodes that are not there (NodeInfo.Node is nil) but have
-	// pods: pods and nodes become known in any order.
+	// nodes also contains missing nodes with pods (NodeInfo.Node is nil), because pods and nodes
+	// are reported in any order.
 	nodes map[string]*NodeInfo
-	// order has the nodes that are there.
+	// order holds the existing nodes.
 	order []*NodeInfo
 	pods  map[string]place
 }
 
-// place is where a pod is.
+// place is the position of a pod.
 type place struct {
 	pod     *PodInfo
 	node    string
 	assumed bool
 }
 
-// NewState returns a State without nodes. seed settles ties.
+// NewState returns a State without nodes. seed seeds the random choice between equal nodes.
 func NewState(predicates []Predicate, priorities []Weighted, seed uint64) *State {
 	return &State{
 		predicates: predicates, priorities: priorities,
@@ -48,7 +48,7 @@ func (s *State) SetNode(node *corev1.Node) {
 	n.set(node)
 }
 
-// RemoveNode removes a node. Pods on it stay known, should it come back.
+// RemoveNode removes a node. Its pods are kept in case it returns.
 func (s *State) RemoveNode(name string) {
 	n := s.nodes[name]
 	if n == nil || n.Node == nil {
@@ -70,16 +70,15 @@ func (s *State) node(name string) *NodeInfo {
 	return n
 }
 
-// drop forgets a node that is neither there nor has pods.
+// drop removes a node that neither exists nor has pods.
 func (s *State) drop(name string, n *NodeInfo) {
 	if n.Node == nil && len(n.Pods) == 0 {
 		delete(s.nodes, name)
 	}
 }
 
-// SetPod adds or updates a pod. One without a node or that has ended takes
-// nothing, unless it is assumed: the news that a bind took place may be late.
-// It reports whether capacity was given back.
+// SetPod adds or updates a pod. A pod without a node, or that has ended, uses no capacity, unless
+// it is assumed: the event of its bind may be late. SetPod reports whether capacity was freed.
 func (s *State) SetPod(p *PodInfo) (freed bool) {
 	old, known := s.pods[p.Key]
 	takes := p.Pod.Spec.NodeName != "" && !ended(p.Pod)
@@ -99,8 +98,7 @@ func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// RemovePod removes a pod, also an assumed one. It reports whether capacity was
-// given back.
+// RemovePod removes a pod, including an assumed one. It reports whether capacity was freed.
 func (s *State) RemovePod(key string) (freed bool) {
 	_, known := s.pods[key]
 	if known {
@@ -109,9 +107,9 @@ func (s *State) RemovePod(key string) (freed bool) {
 	return known
 }
 
-// Assume charges pod against node before the bind is confirmed, so that the
-// next decision sees the capacity as taken. If the bind fails the caller must
-// call Forget; nothing else but the pod's end will return that capacity.
+// Assume charges pod against node before the bind is confirmed, so that the next decision sees the
+// capacity as used. If the bind fails, the caller must call Forget; otherwise only the end of the
+// pod frees that capacity.
 func (s *State) Assume(p *PodInfo, node string) {
 	if _, known := s.pods[p.Key]; known {
 		s.take(p.Key)
@@ -119,15 +117,15 @@ func (s *State) Assume(p *PodInfo, node string) {
 	s.put(place{pod: p, node: node, assumed: true})
 }
 
-// Forget takes back an assumption. One that was confirmed meanwhile, or is
-// about another pod of the same name, stays.
+// Forget undoes an assumption. It does nothing if the bind was confirmed meanwhile, or another pod
+// has the same name.
 func (s *State) Forget(p *PodInfo) {
 	if known, ok := s.pods[p.Key]; ok && known.assumed && known.pod.Pod.UID == p.Pod.UID {
 		s.take(p.Key)
 	}
 }
 
-// Placed returns the node on which a pod is, assumed or not.
+// Placed returns the node of a pod, assumed or not.
 func (s *State) Placed(key string) (node string, ok bool) {
 	p, ok := s.pods[key]
 	return p.node, ok
@@ -146,8 +144,8 @@ func (s *State) take(key string) {
 	s.drop(p.node, n)
 }
 
-// Decide returns the best node for a pod, or why there is none. It changes
-// nothing but the state of chance; see Assume.
+// Decide returns the best node for a pod, or why it fits none. It changes only the random
+// generator; see Assume.
 func (s *State) Decide(p *PodInfo) (node string, err *FitError) {
 	filters := s.compile(p)
 	var best *NodeInfo
@@ -172,7 +170,7 @@ nodes:
 		case best == nil || score > bestScore:
 			best, bestScore, ties = n, score, 1
 		case score == bestScore:
-			// Each of n ties is taken with probability 1/n in the end.
+			// Reservoir sampling: each of n ties is chosen with probability 1/n.
 			if ties++; s.rand.Int64N(ties) == 0 {
 				best = n
 			}
@@ -184,7 +182,7 @@ nodes:
 	return best.Node.Name, nil
 }
 
-// compile returns what there is to ask about each node.
+// compile returns the checks to make for each node.
 func (s *State) compile(p *PodInfo) []func(*NodeInfo) Verdict {
 	filters := make([]func(*NodeInfo) Verdict, 0, len(s.predicates))
 	for _, predicate := range s.predicates {

@@ -107,8 +107,8 @@ func TestFitErrorIsUpstreams(t *testing.T) {
 	}
 }
 
-// TestAccounting does random things to a State and compares what it has
-// charged to every node with what a fresh State is told at once.
+// TestAccounting makes random changes to a State and compares the charges of every node with those
+// of a fresh State with the same contents.
 func TestAccounting(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -198,7 +198,7 @@ func (m *model) step() {
 	}
 }
 
-// settle is what becomes of an assumption.
+// settle confirms or fails an assumption.
 func (m *model) settle(name string, p *schedule.PodInfo) {
 	switch m.rng.IntN(3) {
 	case 0: // late news: not bound yet

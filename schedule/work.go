@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// work runs functions on goroutines: those of one key one after the other, and
-// never more than a number at a time.
+// work runs functions in goroutines: those of one key one after another, and at most a fixed number
+// at a time.
 type work struct {
 	slots chan struct{} // as many as may run
 	group sync.WaitGroup
 
 	mu sync.Mutex // guards last
-	// last is closed when the function that was given last for a key is done.
+	// last is closed when the latest function of a key has returned.
 	last map[string]chan struct{}
 }
 
@@ -20,8 +20,8 @@ func newWork(parallel int) *work {
 	return &work{slots: make(chan struct{}, parallel), last: make(map[string]chan struct{})}
 }
 
-// do runs f as soon as the functions given before for key are done. It waits
-// for a slot, unless ctx is done; then f is not run.
+// do runs f once the earlier functions of key have returned. It waits for a slot; if ctx is done, f
+// does not run.
 func (w *work) do(ctx context.Context, key string, f func()) {
 	select {
 	case w.slots <- struct{}{}:
@@ -36,7 +36,7 @@ func (w *work) do(ctx context.Context, key string, f func()) {
 	w.group.Go(func() {
 		defer func() { <-w.slots }()
 		if before != nil {
-			<-before // holds a slot of its own and goes on without this one
+			<-before // it has a slot of its own and does not depend on this one
 		}
 		f()
 		close(done)

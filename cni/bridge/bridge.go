@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package bridge is the CNI plugin "bridge": it puts containers of a host on
-// one Linux bridge and routes between the bridge and the rest.
+// Package bridge is the CNI plugin "bridge": it connects the containers of a host to one Linux
+// bridge and routes between the bridge and other networks.
 //
 //	{
 //		"type": "bridge", "bridge": "pk0",
@@ -10,23 +10,21 @@
 //		"ipam": {"type": "host-local", "ranges": [[{"subnet": "10.244.1.0/24"}]]}
 //	}
 //
-// The model: ADD makes the bridge if it is missing, gives it the gateway's
-// address, makes a veth pair whose one end is the container's interface, and
-// asks the IPAM plugin for addresses. Whatever is the same for all containers
-// is done under a lock and can be done again: several containers may come at
-// once. Several bridges of one host reach each other through its routing.
+// ADD creates the bridge if it is missing, assigns the gateway's address to it, creates a veth pair
+// with the container's interface as one end, and requests addresses from the IPAM plugin. Steps
+// that are the same for all containers are idempotent and run under a lock, because several
+// containers may be added at once. Several bridges of one host reach each other through its
+// routing.
 //
-// ipMasq takes one rule per bridge and family: what leaves the bridge's subnets
-// for anywhere outside clusterCIDR gets the host's address. Where the host
-// forwards nothing by default (an iptables FORWARD policy of DROP) the bridge's
-// traffic is accepted by rules of its own. All rules go with the last container.
+// ipMasq uses one rule per bridge and family: traffic from the bridge's subnets to addresses
+// outside clusterCIDR gets the host's address. If the host does not forward by default (an iptables
+// FORWARD policy of DROP), rules accept the bridge's traffic. All rules are removed with the last
+// container.
 //
-// How it fails: an ADD that fails may leave things behind, for which DEL is
-// due. DEL succeeds on whatever is left, also when the namespace is gone.
-// [Remove] undoes all of a bridge.
+// Failures: a failed ADD may leave things behind, which DEL removes. DEL succeeds on whatever is
+// left, even if the namespace is gone. [Remove] removes everything of a bridge.
 //
-// What it leaves out: VLANs, promiscuous mode, MAC spoof checks, nftables
-// without the iptables command.
+// Not included: VLANs, promiscuous mode, MAC spoof checks, nftables without the iptables command.
 package bridge
 
 import (
@@ -51,22 +49,22 @@ type Conf struct {
 	Type string `json:"type"`
 	// Bridge is the name of the bridge; empty means cni0.
 	Bridge string `json:"bridge,omitempty"`
-	// IsGateway gives the bridge the address of the gateway.
+	// IsGateway assigns the gateway's address to the bridge.
 	IsGateway bool `json:"isGateway,omitempty"`
-	// IsDefaultGateway makes it the container's default route as well.
+	// IsDefaultGateway also makes it the container's default route.
 	IsDefaultGateway bool `json:"isDefaultGateway,omitempty"`
 	// HairpinMode lets a container reach itself through the bridge.
 	HairpinMode bool `json:"hairpinMode,omitempty"`
 	// MTU in bytes; zero is the kernel's choice.
 	MTU int `json:"mtu,omitempty"`
-	// IPMasq hides what leaves for outside ClusterCIDR behind the host.
+	// IPMasq masquerades traffic to addresses outside ClusterCIDR.
 	IPMasq bool `json:"ipMasq,omitempty"`
-	// ClusterCIDR is never masqueraded to, one prefix for each family. Empty
-	// means the container's own subnet.
+	// ClusterCIDR is exempt from masquerading, one prefix for each family. Empty means the
+	// container's own subnet.
 	ClusterCIDR Prefixes `json:"clusterCIDR,omitempty"`
-	// LockDir is for locks; empty means /run/planekit.
+	// LockDir is the directory of locks; empty means /run/planekit.
 	LockDir string `json:"lockDir,omitempty"`
-	// IPAM names the plugin for addresses; without, there are none.
+	// IPAM configures the IPAM plugin; without it, there are no addresses.
 	IPAM any `json:"ipam,omitempty"`
 
 	ipamType string
@@ -103,7 +101,7 @@ func parse(r *skel.Request) (*Conf, error) {
 	return c, nil
 }
 
-// locked runs f while no other process works on the bridge.
+// locked runs f while no other process changes the bridge.
 func (c *Conf) locked(ctx context.Context, f func() error) error {
 	if err := os.MkdirAll(c.LockDir, 0o755); err != nil {
 		return err
@@ -147,7 +145,7 @@ func add(ctx context.Context, r *skel.Request) (*cni.Result, error) {
 	return result, err
 }
 
-// addresses asks the IPAM plugin.
+// addresses requests addresses from the IPAM plugin.
 func (c *Conf) addresses(ctx context.Context, r *skel.Request) (*cni.Result, error) {
 	out, err := r.Delegate(ctx, cni.CmdAdd, c.ipamType)
 	if err != nil {
@@ -193,7 +191,7 @@ func withoutDefault(routes []cni.Route) []cni.Route {
 	return rest
 }
 
-// del takes the interface away before the address is free for others.
+// del removes the interface before another container can get its address.
 func del(ctx context.Context, r *skel.Request) error {
 	c, err := parse(r)
 	if err != nil {
@@ -210,7 +208,7 @@ func del(ctx context.Context, r *skel.Request) error {
 	return c.locked(ctx, func() error { return c.leave(ctx) })
 }
 
-// leave removes the rules when the last container is gone.
+// leave removes the rules after the last container.
 func (c *Conf) leave(ctx context.Context) error {
 	ports, err := ports(c.Bridge)
 	if err != nil || len(ports) > 0 {

@@ -49,7 +49,7 @@ func check(ctx context.Context, r *skel.Request) error {
 	return checkRoutes(ns, r.Previous.Routes)
 }
 
-// checkHost looks at the bridge and the host's end of the pair.
+// checkHost checks the bridge and the host's end of the pair.
 func (c *Conf) checkHost(result *cni.Result) error {
 	br, err := netlink.LinkByName(c.Bridge)
 	if err != nil {
@@ -77,7 +77,7 @@ func checkRoutes(ns *sandbox, want []cni.Route) error {
 	}
 	found := make(map[netip.Prefix]bool)
 	for _, r := range have {
-		if r.Dst == nil { // how netlink may show a default route
+		if r.Dst == nil { // netlink may show a default route like this
 			zero := netip.IPv4Unspecified()
 			if r.Family == netlink.FAMILY_V6 {
 				zero = netip.IPv6Unspecified()

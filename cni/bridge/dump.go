@@ -8,11 +8,11 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// dumpAttempts is how often a listing is taken again that the kernel says was
-// changed meanwhile: elsewhere on a host, links come and go all the time.
+// dumpAttempts bounds the repetitions of a listing that the kernel reports as inconsistent: links
+// of other programs on the host change all the time.
 const dumpAttempts = 20
 
-// dump lists something of the kernel's, whole.
+// dump returns a complete listing from the kernel.
 func dump[T any](list func() ([]T, error)) ([]T, error) {
 	for attempt := 1; ; attempt++ {
 		all, err := list()

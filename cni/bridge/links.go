@@ -17,8 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ensure makes the bridge what the configuration and the addresses want.
-// Called with the lock held.
+// ensure creates or updates the bridge. The caller holds the lock.
 func (c *Conf) ensure(ips []cni.IP) (*netlink.Bridge, error) {
 	br, err := c.link()
 	if err != nil {
@@ -39,7 +38,7 @@ func (c *Conf) ensure(ips []cni.IP) (*netlink.Bridge, error) {
 	return br, nil
 }
 
-// link returns the bridge, made if needed, and up.
+// link returns the bridge, created if necessary, and up.
 func (c *Conf) link() (*netlink.Bridge, error) {
 	link, err := netlink.LinkByName(c.Bridge)
 	if _, missing := errors.AsType[netlink.LinkNotFoundError](err); missing {
@@ -49,8 +48,8 @@ func (c *Conf) link() (*netlink.Bridge, error) {
 			return nil, fmt.Errorf("make bridge %s: %w", c.Bridge, err)
 		}
 		if link, err = netlink.LinkByName(c.Bridge); err == nil {
-			// An address that was set stays; any other changes with the ports, and
-			// every container would have the wrong one for its gateway.
+			// Set the hardware address explicitly: otherwise it changes with the ports, and every
+			// container would have a stale one for its gateway.
 			err = netlink.LinkSetHardwareAddr(link, link.Attrs().HardwareAddr)
 		}
 	}
@@ -70,7 +69,7 @@ func (c *Conf) link() (*netlink.Bridge, error) {
 func addr(p netip.Prefix) *netlink.Addr {
 	a := &netlink.Addr{IPNet: ipNet(p)}
 	if !p.Addr().Is4() {
-		// The addresses are unique already; detection would cost seconds.
+		// The addresses are unique; detection would cost seconds.
 		a.Flags = unix.IFA_F_NODAD
 	}
 	return a
@@ -80,7 +79,7 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-// forward lets the host route packets of the family of a.
+// forward enables forwarding for the family of a.
 func forward(a netip.Addr) error {
 	path := "/proc/sys/net/ipv4/ip_forward"
 	if !a.Is4() {
@@ -93,8 +92,7 @@ func forward(a netip.Addr) error {
 	return os.WriteFile(path, []byte("1"), 0o644)
 }
 
-// plug makes the veth pair and puts its host end on the bridge. It returns the
-// host end.
+// plug creates the veth pair, connects its host end to the bridge and returns it.
 func (c *Conf) plug(ctx context.Context, ns *sandbox, ifName string, result *cni.Result) (netlink.Link, error) {
 	veth := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: ifName, PeerNamespace: netlink.NsFd(ns.fd)}
 	veth.Name, veth.MTU = fmt.Sprintf("veth%08x", rand.Uint32()), c.MTU
@@ -133,10 +131,10 @@ func (c *Conf) plug(ctx context.Context, ns *sandbox, ifName string, result *cni
 	})
 }
 
-// forget drops what the host knows about who had the addresses before.
+// forget removes the host's neighbour entries of previous owners of the addresses.
 func forget(br netlink.Link, ips []cni.IP) {
 	for _, ip := range ips {
-		// That there is nothing to drop is the rule.
+		// Usually there is no entry.
 		_ = netlink.NeighDel(&netlink.Neigh{LinkIndex: br.Attrs().Index, IP: ip.Address.Addr().AsSlice()})
 	}
 }
@@ -171,7 +169,7 @@ func (c *Conf) interfaces(ns *sandbox, host netlink.Link, r *skel.Request) ([]cn
 	}
 	var all []cni.Interface
 	for _, name := range []string{c.Bridge, host.Attrs().Name} {
-		l, err := netlink.LinkByName(name) // again, for addresses the kernel chose
+		l, err := netlink.LinkByName(name) // again, for addresses that the kernel chose
 		if err != nil {
 			return nil, err
 		}

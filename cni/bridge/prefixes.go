@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Prefixes are written as one string, separated by commas, as Kubernetes
-// writes the ranges of a cluster with two families.
+// Prefixes are encoded as one comma-separated string, as Kubernetes does for the ranges of a
+// dual-stack cluster.
 type Prefixes []netip.Prefix
 
 // MarshalJSON implements json.Marshaler.
@@ -41,7 +41,7 @@ func (p *Prefixes) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// of returns the prefix of the same family as addr, other if there is none.
+// of returns the prefix of addr's family, or other if there is none.
 func (p Prefixes) of(addr netip.Addr, other netip.Prefix) netip.Prefix {
 	for _, prefix := range p {
 		if prefix.Addr().Is4() == addr.Is4() {

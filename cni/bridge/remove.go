@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Remove undoes what the plugin did on this host for the bridge: the veth
-// pairs on it, the bridge, its iptables rules, and the directories given, such
-// as host-local's. It does as much as it can and succeeds on what is gone.
-// Nothing may call the plugin for this bridge meanwhile.
+// Remove removes everything that the plugin created on this host for the bridge: its veth pairs,
+// the bridge, its iptables rules, and the given directories, such as host-local's. It continues
+// after errors and ignores what is missing. The plugin must not be called for this bridge
+// meanwhile.
 func Remove(ctx context.Context, bridge string, dirs ...string) error {
 	var failed []error
 	links, err := ports(bridge)
 	failed = append(failed, err)
 	for _, l := range links {
-		if l.Type() == "veth" { // others were put there by somebody else
+		if l.Type() == "veth" { // other links were not created by the plugin
 			failed = append(failed, gone(netlink.LinkDel(l)))
 		}
 	}
@@ -38,7 +38,7 @@ func Remove(ctx context.Context, bridge string, dirs ...string) error {
 	return nil
 }
 
-// gone makes a success of finding nothing to delete.
+// gone turns errors about missing objects into success.
 func gone(err error) error {
 	if errors.Is(err, unix.ENODEV) {
 		return nil

@@ -21,8 +21,8 @@ const (
 	v6 = "ip6tables"
 )
 
-// rule is one rule of ours. Its comment says everything about it, so that
-// rules are compared without parsing them.
+// rule is one iptables rule of a bridge. Its comment identifies it completely, so that rules can be
+// compared without parsing them.
 type rule struct {
 	table, chain string
 	match        []string
@@ -30,8 +30,7 @@ type rule struct {
 	comment      string
 }
 
-// rules sees to it that the bridge's rules are there. Called with the lock
-// held.
+// rules creates the bridge's rules. The caller holds the lock.
 func (c *Conf) rules(ctx context.Context, ips []cni.IP) error {
 	for _, ip := range ips {
 		command := v4
@@ -67,11 +66,11 @@ func (c *Conf) masquerade(ctx context.Context, command string, address netip.Pre
 	return want.ensure(ctx, command, have)
 }
 
-// accept lets the bridge's traffic through a host which drops by default.
+// accept accepts the bridge's traffic on a host that drops by default.
 func (c *Conf) accept(ctx context.Context, command string) error {
 	have, err := list(ctx, command, "filter", "FORWARD")
 	if errors.Is(err, exec.ErrNotFound) {
-		return nil // nothing filters, as far as iptables goes
+		return nil // iptables does not filter
 	}
 	if err != nil {
 		return err
@@ -92,10 +91,10 @@ func (c *Conf) accept(ctx context.Context, command string) error {
 	return nil
 }
 
-// prefix begins the comments of all rules of a bridge.
+// prefix returns the prefix of the comments of a bridge's rules.
 func prefix(bridge string) string { return "planekit:" + bridge + ":" }
 
-// ensure adds the rule unless it is among have.
+// ensure adds the rule unless have contains it.
 func (r rule) ensure(ctx context.Context, command string, have []string) error {
 	for _, line := range have {
 		if comment(line) == r.comment {
@@ -108,8 +107,7 @@ func (r rule) ensure(ctx context.Context, command string, have []string) error {
 	return err
 }
 
-// removeRules removes what rules added, in both families. Without iptables
-// there is nothing to remove.
+// removeRules removes the rules of both families. Without iptables there are none.
 func removeRules(ctx context.Context, bridge string) error {
 	var failed []error
 	for _, command := range []string{v4, v6} {
@@ -131,7 +129,7 @@ func removeRules(ctx context.Context, bridge string) error {
 	return errors.Join(failed...)
 }
 
-// words splits a line of iptables -S. Our rules have no spaces within words.
+// words splits a line of iptables -S. The words of these rules contain no spaces.
 func words(line string) []string {
 	all := strings.Fields(line)
 	for i, w := range all {
@@ -140,7 +138,7 @@ func words(line string) []string {
 	return all
 }
 
-// comment returns the comment of a rule as iptables -S shows it.
+// comment returns the comment of a rule in the output of iptables -S.
 func comment(line string) string {
 	all := words(line)
 	for i, w := range all[:max(0, len(all)-1)] {
@@ -160,8 +158,7 @@ func list(ctx context.Context, command, table, chain string) ([]string, error) {
 	return strings.Split(strings.TrimSpace(out), "\n"), nil
 }
 
-// iptablesPath finds a command also for runtimes which are started without
-// the system directories in PATH.
+// iptablesPath also finds a command for runtimes whose PATH lacks the system directories.
 func iptablesPath(command string) (string, error) {
 	path, err := exec.LookPath(command)
 	for _, dir := range []string{"/usr/sbin", "/sbin"} {
@@ -181,7 +178,7 @@ func iptables(ctx context.Context, command string, args ...string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	// -w waits for others who change the tables, 5 s at most.
+	// -w waits up to 5 s for other processes that change the tables.
 	cmd := exec.CommandContext(ctx, path, append([]string{"-w", "5"}, args...)...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -23,8 +23,8 @@ type sandbox struct {
 	handle *netlink.Handle
 }
 
-// open opens the namespace at path; the error is fs.ErrNotExist if there is
-// none. A path whose namespace was unmounted is an empty file: none, too.
+// open opens the namespace at path; the error is fs.ErrNotExist if there is none. An unmounted
+// namespace leaves an empty file, which counts as none.
 func open(path string) (*sandbox, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {
@@ -50,8 +50,7 @@ func (s *sandbox) close() {
 	s.fd.Close()
 }
 
-// unplug removes an interface from a namespace, if both are there. The host's
-// end goes with it.
+// unplug removes an interface from a namespace, if both exist. The host's end is removed with it.
 func unplug(path, ifName string) error {
 	if path == "" {
 		return nil
@@ -74,14 +73,14 @@ func unplug(path, ifName string) error {
 	return err
 }
 
-// inside sets up the container's end.
+// inside configures the container's end.
 func (c *Conf) inside(ns *sandbox, ifName string, result *cni.Result) error {
 	link, err := ns.handle.LinkByName(ifName)
 	if err != nil {
 		return err
 	}
-	// With this, setting the interface up tells the neighbours whose the address
-	// is now. They may remember another.
+	// Setting the interface up then announces the new owner of the address to neighbours, which may
+	// have cached another.
 	if err := ns.sysctl(filepath.Join("ipv4/conf", ifName, "arp_notify"), "1"); err != nil {
 		return err
 	}
@@ -101,7 +100,7 @@ func (c *Conf) inside(ns *sandbox, ifName string, result *cni.Result) error {
 	return nil
 }
 
-// route fills in the gateway of a route that names none.
+// route sets the gateway of a route without one.
 func route(link netlink.Link, r cni.Route, ips []cni.IP) *netlink.Route {
 	gw := r.GW
 	for _, ip := range ips {
@@ -125,12 +124,12 @@ func route(link netlink.Link, r cni.Route, ips []cni.IP) *netlink.Route {
 	return route
 }
 
-// sysctl writes a file of /proc/sys/net as the namespace has it.
+// sysctl writes a file of /proc/sys/net within the namespace.
 func (s *sandbox) sysctl(name, value string) error {
-	done := make(chan error, 1) // one answer
+	done := make(chan error, 1) // room for the one answer
 	go func() {
-		// The thread changes its namespace and must not be used for anything
-		// else: a goroutine that ends while locked takes its thread with it.
+		// The thread changes its namespace and must not be used for anything else: when a goroutine
+		// ends while locked, its thread ends too.
 		runtime.LockOSThread()
 		if err := netns.Set(s.fd); err != nil {
 			done <- fmt.Errorf("enter the namespace: %w", err)
@@ -141,7 +140,7 @@ func (s *sandbox) sysctl(name, value string) error {
 	return <-done
 }
 
-// has tells whether a link has an address.
+// has reports whether a link has an address.
 func has(h *netlink.Handle, link netlink.Link, p netip.Prefix) (bool, error) {
 	all, err := dump(func() ([]netlink.Addr, error) { return h.AddrList(link, netlink.FAMILY_ALL) })
 	if err != nil {

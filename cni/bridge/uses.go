@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Use is a range of IPv4 addresses that a link of the host has.
+// Use is a range of IPv4 addresses in use on the host.
 type Use struct {
-	// Prefix is the network of the address, or what the route leads to.
+	// Prefix is the network of the address, or the destination of the route.
 	Prefix netip.Prefix
-	// Address is the link's; not valid for a route.
+	// Address is the address of the link; not valid for a route.
 	Address netip.Addr
-	// Link is its name; empty for routes that lead to none.
+	// Link is the name of the link; empty for a route without one.
 	Link string
 }
 
-// Uses returns the IPv4 addresses of all links, then the routes of all tables
-// but default routes and those of multicast.
+// Uses returns the IPv4 addresses of all links, and the routes of all tables except default and
+// multicast routes.
 func Uses() ([]Use, error) {
 	links, err := dump(netlink.LinkList)
 	if err != nil {

@@ -1,9 +1,8 @@
 //go:build linux
 
-// Package chain is the CNI plugin "planekit-cni": it runs a list of plugins of
-// its own, through a [cni.Invoker]. A runtime that calls it gets what the
-// invoker gives: attachments on record, cleaning up after a failed ADD, bounded
-// time, GC for plugins that have none.
+// Package chain is the CNI plugin "planekit-cni": it runs a list of plugins through a
+// [cni.Invoker]. Any runtime gets the invoker's features: recorded attachments, cleanup after a
+// failed ADD, timeouts, and GC for plugins without it.
 //
 //	{
 //		"type": "planekit-cni",
@@ -11,10 +10,10 @@
 //		"delegates": [{"type": "bridge", ...}, {"type": "portmap", ...}]
 //	}
 //
-// The delegates get the runtime's CNI_PATH and CNI_ARGS, and of its
-// runtimeConfig what each one's capabilities ask for.
+// The delegates get the runtime's CNI_PATH and CNI_ARGS, and those parts of its runtimeConfig that
+// match their capabilities.
 //
-// [Network] renders the configuration of planekit's standard network.
+// [Network] returns the configuration of planekit's standard network.
 package chain
 
 import (
@@ -60,18 +59,17 @@ func Plugin() skel.Plugin {
 // Conf is the plugin's part of the configuration.
 type Conf struct {
 	Type string `json:"type"`
-	// Delegates are configurations of plugins, as in a list.
+	// Delegates are the configurations of plugins, as in a list.
 	Delegates []any `json:"delegates"`
 	// Dir is the invoker's Config.Dir.
 	Dir string `json:"dir,omitempty"`
-	// TimeoutSeconds bounds each call of a delegate; zero is the invoker's
-	// default.
+	// TimeoutSeconds bounds each call of a delegate; zero means the invoker's default.
 	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
-	// Capabilities are those of any delegate: a runtime hands on no others.
+	// Capabilities must include those of the delegates: a runtime passes on no others.
 	Capabilities map[string]bool `json:"capabilities,omitempty"`
 }
 
-// chain is one call, made ready.
+// chain is one prepared call.
 type chain struct {
 	invoker *cni.Invoker
 	list    *cni.List
@@ -89,8 +87,7 @@ func with(f func(context.Context, *chain) error) func(context.Context, *skel.Req
 	}
 }
 
-// refused gives an error of the invoker's own the code it has in the
-// specification.
+// refused adds the specification's error code to the invoker's own errors.
 func refused(err error) error {
 	if errors.Is(err, cni.ErrNoPlugin) {
 		return cni.Errorf(cni.CodeInvalidConfig, "%v", err)

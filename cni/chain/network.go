@@ -14,24 +14,24 @@ import (
 	"github.com/planekit/planekit/cni/hostlocal"
 )
 
-// Network is planekit's standard network of one node: a bridge, addresses from
-// the node's ranges, and routing for the rest.
+// Network is planekit's standard network of one node: a bridge, addresses from the node's ranges,
+// and routing to other networks.
 type Network struct {
 	// Name is the network's name; empty means "planekit".
 	Name string
-	// Bridge is the name of the bridge; empty means "planekit0". It must be
-	// another for each node that shares the host's network namespace.
+	// Bridge is the name of the bridge; empty means "planekit0". Nodes that share a network
+	// namespace need different names.
 	Bridge string
 	// PodCIDRs are the node's ranges, one for each family.
 	PodCIDRs []netip.Prefix
-	// ClusterCIDRs are the ranges of all nodes, which Masquerade leaves alone.
+	// ClusterCIDRs are the ranges of all nodes, which are exempt from Masquerade.
 	ClusterCIDRs []netip.Prefix
 	// MTU in bytes; zero is the kernel's choice.
 	MTU int
-	// Masquerade hides what leaves the cluster behind the node's address.
+	// Masquerade gives traffic that leaves the cluster the node's address.
 	Masquerade bool
-	// DataDir keeps addresses, attachments and locks; it must be another for each
-	// node. Empty means /var/lib/planekit/cni.
+	// DataDir is the directory of addresses, attachments and locks; each node needs its own. Empty
+	// means /var/lib/planekit/cni.
 	DataDir string
 }
 
@@ -69,7 +69,7 @@ func (n Network) ConfList() ([]byte, error) {
 		}},
 	}
 	data, err := json.MarshalIndent(map[string]any{
-		"cniVersion":  "1.0.0", // what older runtimes look at
+		"cniVersion":  "1.0.0", // for older runtimes
 		"cniVersions": []string{"0.4.0", "1.0.0", "1.1.0"},
 		"name":        n.Name,
 		"plugins":     []any{plugin},
@@ -81,8 +81,8 @@ func (n Network) ConfList() ([]byte, error) {
 	return data, err
 }
 
-// Write puts the configuration into dir, the conf_dir of a runtime, under a
-// name that comes before most others.
+// Write writes the configuration to dir, the conf_dir of a runtime, with a name that sorts before
+// most others.
 func (n Network) Write(dir string) error {
 	data, err := n.ConfList()
 	if err != nil {
@@ -91,8 +91,8 @@ func (n Network) Write(dir string) error {
 	return cni.WriteFile(filepath.Join(dir, "10-"+n.complete().Name+".conflist"), data)
 }
 
-// Remove undoes on this host what the network's plugins did, and removes
-// DataDir. Nothing may use the network any more. It succeeds on what is gone.
+// Remove removes everything that the network's plugins created on this host, and DataDir. The
+// network must not be in use. Remove ignores what is missing.
 func (n Network) Remove(ctx context.Context) error {
 	n = n.complete()
 	return bridge.Remove(ctx, n.Bridge, n.DataDir)

@@ -1,5 +1,5 @@
-// Package hostlocal is the CNI plugin "host-local": it hands out the addresses
-// of one host from ranges in its configuration.
+// Package hostlocal is the CNI plugin "host-local": it allocates addresses on one host from ranges
+// in its configuration.
 //
 //	"ipam": {
 //		"type": "host-local",
@@ -8,18 +8,17 @@
 //		"dataDir": "/var/lib/cni/networks"
 //	}
 //
-// The model: an address is taken while the file <dataDir>/<network>/<address>
-// exists; its lines are the container's ID and the interface. Each element of
-// ranges is a set, of which a container gets one address. The search begins
-// behind the address that was handed out last, so that an address rests as
-// long as possible before it is used again.
+// An address is allocated while the file <dataDir>/<network>/<address> exists; its lines are the
+// container's ID and the interface. Each element of ranges is a set; a container gets one address
+// of each set. The search begins after the last allocated address, so that addresses are reused as
+// late as possible.
 //
-// How it fails: a second ADD of one attachment is refused; DEL of an unknown
-// one succeeds. Only one process works on a network at a time; one that waits
-// longer than 10 s gives up with "try again later". A crash loses no address
-// for good: GC frees what belongs to nobody, also files without content.
+// Failures: a second ADD of an attachment is refused; DEL of an unknown one succeeds. Only one
+// process at a time uses a network; a call that waits longer than 10 s fails with "try again
+// later". A crash leaks no address forever: GC frees addresses without a valid owner, including
+// files without content.
 //
-// The layout is that of the reference plugin, which can take over.
+// The files are those of the reference plugin, which can replace this one.
 package hostlocal
 
 import (
@@ -33,10 +32,10 @@ import (
 	"github.com/planekit/planekit/cni/skel"
 )
 
-// DefaultDir is where addresses are kept if the configuration names nothing.
+// DefaultDir is the default directory of addresses.
 const DefaultDir = "/var/lib/cni/networks"
 
-// lockTimeout is how long a call waits for others.
+// lockTimeout is how long a call waits for the lock of a network.
 const lockTimeout = 10 * time.Second
 
 // Plugin returns the plugin.
@@ -47,27 +46,27 @@ func Plugin() skel.Plugin {
 // IPAM is the plugin's part of the configuration.
 type IPAM struct {
 	Type string `json:"type"`
-	// Ranges are sets; a container gets one address of each.
+	// Ranges is a list of sets; a container gets one address of each.
 	Ranges [][]Range `json:"ranges,omitempty"`
-	// Routes go into the result as they are.
+	// Routes are copied to the result.
 	Routes []cni.Route `json:"routes,omitempty"`
-	// DataDir is where addresses are kept; empty means DefaultDir.
+	// DataDir is the directory of addresses; empty means DefaultDir.
 	DataDir string `json:"dataDir,omitempty"`
-	// Range is another way to write a single set with a single range.
+	// Range is an alternative form for a single set with a single range.
 	Range
 }
 
 type conf struct {
 	Name string `json:"name"`
 	IPAM *IPAM  `json:"ipam"`
-	// RuntimeConfig has what the capabilities ipRanges and ips bring.
+	// RuntimeConfig holds the values of the capabilities ipRanges and ips.
 	RuntimeConfig struct {
 		IPRanges [][]Range `json:"ipRanges"`
 		IPs      []string  `json:"ips"`
 	} `json:"runtimeConfig"`
 }
 
-// network is a configuration that was checked.
+// network is a validated configuration.
 type network struct {
 	pool
 	sets   []set
@@ -108,7 +107,7 @@ func parse(r *skel.Request) (*network, error) {
 	return n, nil
 }
 
-// locked runs f on the request's network while no other process does.
+// locked runs f on the request's network while no other process uses it.
 func locked(ctx context.Context, r *skel.Request, f func(*network) error) error {
 	n, err := parse(r)
 	if err != nil {

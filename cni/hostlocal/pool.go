@@ -15,8 +15,7 @@ import (
 	"github.com/planekit/planekit/cni"
 )
 
-// pool is the directory of one network. Its methods but locked are called with
-// the lock held.
+// pool is the directory of one network. The caller of its methods, except locked, holds the lock.
 type pool struct{ dir string }
 
 func (p pool) locked(ctx context.Context, f func() error) error {
@@ -38,8 +37,8 @@ func (p pool) locked(ctx context.Context, f func() error) error {
 
 func (p pool) path(addr netip.Addr) string { return filepath.Join(p.dir, addr.String()) }
 
-// allocate takes an address of set number n: the first of wanted that the set
-// has, else the next free one. It returns what is left of wanted.
+// allocate allocates an address of set number n: the first address of wanted in the set, or else
+// the next free one. It returns the rest of wanted.
 func (p pool) allocate(n int, s set, owner cni.Attachment, wanted []netip.Addr) (cni.IP, []netip.Addr, error) {
 	for i, addr := range wanted {
 		if r, ok := s.usable(addr); ok {
@@ -71,7 +70,7 @@ func ip(addr netip.Addr, r Range) cni.IP {
 	return cni.IP{Address: netip.PrefixFrom(addr, r.Subnet.Bits()), Gateway: r.Gateway}
 }
 
-// take reserves addr, unless somebody has it.
+// take allocates addr unless it has an owner.
 func (p pool) take(addr netip.Addr, owner cni.Attachment) (bool, error) {
 	f, err := os.OpenFile(p.path(addr), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
@@ -87,11 +86,10 @@ func (p pool) take(addr netip.Addr, owner cni.Attachment) (bool, error) {
 	return true, nil
 }
 
-// content is what the reference plugin writes, byte by byte.
+// content returns the same bytes that the reference plugin writes.
 func content(owner cni.Attachment) string { return owner.ContainerID + "\r\n" + owner.IfName }
 
-// each calls f for every address that is taken. The owner is zero where the
-// file has no content.
+// each calls f for every allocated address. The owner is zero if the file is empty.
 func (p pool) each(f func(netip.Addr, cni.Attachment) error) error {
 	entries, err := os.ReadDir(p.dir)
 	if err != nil {
@@ -114,7 +112,7 @@ func (p pool) each(f func(netip.Addr, cni.Attachment) error) error {
 	return nil
 }
 
-// held returns the addresses that owner has.
+// held returns the addresses of owner.
 func (p pool) held(owner cni.Attachment) ([]netip.Addr, error) {
 	var all []netip.Addr
 	return all, p.each(func(addr netip.Addr, a cni.Attachment) error {
@@ -125,7 +123,7 @@ func (p pool) held(owner cni.Attachment) ([]netip.Addr, error) {
 	})
 }
 
-// release frees what owner has.
+// release frees the addresses of owner.
 func (p pool) release(owner cni.Attachment) error {
 	return p.each(func(addr netip.Addr, a cni.Attachment) error {
 		if a == owner {
@@ -135,7 +133,7 @@ func (p pool) release(owner cni.Attachment) error {
 	})
 }
 
-// keep frees what none of valid has.
+// keep frees the addresses without an owner in valid.
 func (p pool) keep(valid []cni.Attachment) error {
 	return p.each(func(addr netip.Addr, a cni.Attachment) error {
 		if slices.Contains(valid, a) {
@@ -145,7 +143,7 @@ func (p pool) keep(valid []cni.Attachment) error {
 	})
 }
 
-// free tells whether s has an address left.
+// free reports whether s has a free address.
 func (p pool) free(s set) (bool, error) {
 	taken := make(map[netip.Addr]bool)
 	err := p.each(func(addr netip.Addr, _ cni.Attachment) error {
@@ -170,8 +168,8 @@ func (p pool) lastPath(n int) string {
 	return filepath.Join(p.dir, "last_reserved_ip."+strconv.Itoa(n))
 }
 
-// last returns the address handed out last of set number n. A file that is
-// missing or torn only means that the search begins at the start.
+// last returns the last allocated address of set number n. If the file is missing or incomplete,
+// the search begins at the start.
 func (p pool) last(n int) netip.Addr {
 	data, err := os.ReadFile(p.lastPath(n))
 	if err != nil {

@@ -9,17 +9,17 @@ import (
 // Range is a part of a subnet.
 type Range struct {
 	Subnet netip.Prefix `json:"subnet,omitzero"`
-	// Start and End are the first and last address handed out. Not set means all
-	// but the network's and, for IPv4, the broadcast address.
+	// Start and End are the first and last address to allocate. By default, all addresses except
+	// the network's and, for IPv4, the broadcast address.
 	Start netip.Addr `json:"rangeStart,omitzero"`
 	End   netip.Addr `json:"rangeEnd,omitzero"`
-	// Gateway is never handed out. Not set means the subnet's first address.
+	// Gateway is never allocated. The default is the subnet's first address.
 	Gateway netip.Addr `json:"gateway,omitzero"`
 }
 
 func (r Range) String() string { return fmt.Sprintf("%v-%v", r.Start, r.End) }
 
-// set is a list of ranges of one family, complete and without overlap.
+// set is a list of ranges of one family with all fields set and without overlap.
 type set []Range
 
 // newSets completes and checks ranges.
@@ -54,7 +54,7 @@ func newSets(ranges [][]Range) ([]set, error) {
 	return sets, nil
 }
 
-// complete fills in what was left out.
+// complete sets the omitted fields.
 func (r Range) complete() (Range, error) {
 	if !r.Subnet.IsValid() {
 		return r, errors.New("range without a subnet")
@@ -91,7 +91,7 @@ func lastAddr(p netip.Prefix) netip.Addr {
 	return addr
 }
 
-// usable tells whether addr may be handed out, and by which range.
+// usable reports whether addr may be allocated, and in which range.
 func (s set) usable(addr netip.Addr) (Range, bool) {
 	for _, r := range s {
 		if r.Start.Compare(addr) <= 0 && addr.Compare(r.End) <= 0 {
@@ -101,8 +101,8 @@ func (s set) usable(addr netip.Addr) (Range, bool) {
 	return Range{}, false
 }
 
-// after returns the address behind addr, going round: behind the last range is
-// the first. An address of no range is followed by the first of all.
+// after returns the address after addr. The first range follows the last one. An address outside
+// all ranges is followed by the first address.
 func (s set) after(addr netip.Addr) netip.Addr {
 	for i, r := range s {
 		if r.Start.Compare(addr) <= 0 && addr.Less(r.End) {

@@ -190,7 +190,7 @@ func (h *host) loopback(r cni.RuntimeConfig) *cni.Result {
 	return result
 }
 
-// serve makes a pod greet whoever connects with the address it sees.
+// serve makes a pod reply to each connection with the client's address.
 func (h *host) serve(p *pod, network, port string) {
 	h.Helper()
 	h.inside(p.runtime.NetNS, func() error {

@@ -54,7 +54,7 @@ func TestPodsReachEachOther(t *testing.T) {
 		if !a.ip.Equal(net.IPv4(10, 244, 1, 2)) || !b.ip.Equal(net.IPv4(10, 244, 1, 3)) || !c.ip.Equal(net.IPv4(10, 244, 2, 2)) {
 			t.Errorf("addresses %v %v %v", a.ip, b.ip, c.ip)
 		}
-		// Nobody within the cluster is masqueraded.
+		// Traffic within the cluster is not masqueraded.
 		h.reach(a, b.ip, a.ip.String())
 		h.reach(b, a.ip, b.ip.String())
 		h.reach(a, c.ip, a.ip.String())

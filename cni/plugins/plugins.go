@@ -1,8 +1,7 @@
 //go:build linux
 
-// Package plugins makes one program out of all of planekit's CNI plugins: the
-// name it is called by says which one it is. Any program can be such a one as
-// well, if it begins with:
+// Package plugins combines planekit's CNI plugins in one program; the name of the executable
+// selects the plugin. Any program can contain them if it begins with:
 //
 //	func main() {
 //		if code, ok := plugins.Main(os.Args[0], skel.Process{
@@ -13,7 +12,7 @@
 //		...
 //	}
 //
-// and if [Install] has made the names.
+// and [Install] has created the links.
 package plugins
 
 import (
@@ -50,9 +49,8 @@ func Lookup(name string) (skel.Plugin, bool) {
 	return skel.Plugin{}, false
 }
 
-// Main makes one call of the plugin that is named by the last element of arg0,
-// and returns the exit code. ok is false, and nothing is done, where that is no
-// plugin's name.
+// Main makes one call of the plugin named by the last element of arg0, and returns the exit code.
+// If that is not a plugin's name, Main does nothing and ok is false.
 func Main(arg0 string, p skel.Process) (code int, ok bool) {
 	plugin, ok := Lookup(filepath.Base(arg0))
 	if !ok {
@@ -64,11 +62,10 @@ func Main(arg0 string, p skel.Process) (code int, ok bool) {
 	return plugin.Main(p), true
 }
 
-// Local is an executor that starts no process for a plugin of this very
-// program: it makes the call itself. Whether it is one, the executable found
-// says, so that a plugin of the same name by somebody else is run as ever.
-// A call made here ends at its own bounds when the context is done; it cannot be
-// killed without the program.
+// Local is an executor that makes calls of this program's own plugins without a process. It
+// resolves the executable to recognize them, so that another plugin of the same name runs as a
+// process. A local call ends at its own bounds when the context is done; it cannot be killed
+// separately.
 type Local struct{}
 
 // Exec implements cni.Executor.
@@ -93,8 +90,8 @@ func isSelf(path string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(mine, that)
 }
 
-// Install makes dir and a symbolic link to executable for each plugin in it.
-// Links that are there already are replaced, other files are not.
+// Install creates dir and in it a symbolic link to executable for each plugin. It replaces existing
+// links, but no other files.
 func Install(dir, executable string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -1,6 +1,6 @@
-// Package skel turns functions into a CNI plugin: it reads the environment and
-// the standard input, checks them, calls the function for the command and
-// writes the result or the error as the specification demands.
+// Package skel turns functions into a CNI plugin: it reads and checks the environment and the
+// standard input, calls the function for the command, and writes the result or the error in the
+// form of the specification.
 //
 //	func main() {
 //		os.Exit(skel.Plugin{Add: add, Del: del}.Main(skel.Process{
@@ -8,10 +8,9 @@
 //		}))
 //	}
 //
-// A function that fails returns a [*cni.Error] for a code of its own choice;
-// any other error is reported with code 5 if it comes from the operating
-// system and 100 if not. The process exits with 1 then, and nothing but the
-// error is on its standard output.
+// A function may return a [*cni.Error] with a code of its own. Other errors are reported with code
+// 5 if they are from the operating system, and otherwise 100. The process then exits with 1 and
+// writes only the error to its standard output.
 package skel
 
 import (
@@ -28,26 +27,26 @@ import (
 	"github.com/planekit/planekit/cni"
 )
 
-// Plugin is a plugin as functions. Those which are nil do nothing and succeed.
-// The context is that of Process.
+// Plugin consists of functions. A nil function does nothing and succeeds. The context is that of
+// Process.
 type Plugin struct {
-	// Name is for people.
+	// Name is used in messages.
 	Name string
 	// Add attaches a container. It must return a result.
 	Add func(context.Context, *Request) (*cni.Result, error)
-	// Del detaches one. It must succeed when there is nothing left to do.
+	// Del detaches a container. It must succeed if nothing is left to do.
 	Del func(context.Context, *Request) error
-	// Check tells whether an attachment is still as Request.Previous has it.
+	// Check reports whether an attachment still matches Request.Previous.
 	Check func(context.Context, *Request) error
-	// GC frees what belongs to none of Request.Valid.
+	// GC frees the resources of attachments that are not in Request.Valid.
 	GC func(context.Context, *Request) error
-	// Status tells whether an Add could succeed now.
+	// Status reports whether an Add could succeed now.
 	Status func(context.Context, *Request) error
 }
 
-// Process is what a plugin sees of its process.
+// Process is the environment of a plugin.
 type Process struct {
-	// Context ends the plugin's work early; nil means the background context.
+	// Context ends the call early; nil means the background context.
 	Context        context.Context
 	Getenv         func(string) string
 	Stdin          io.Reader
@@ -60,29 +59,29 @@ type Process struct {
 // Request is one call of a plugin.
 type Request struct {
 	Command string
-	// ContainerID, NetNS and IfName are set as far as the command has them.
+	// ContainerID, NetNS and IfName are set if the command has them.
 	ContainerID, NetNS, IfName string
 	Args                       cni.Args
-	// Path is where executables of plugins are looked for.
+	// Path lists the directories of plugin executables.
 	Path []string
 	// Stdin is the whole configuration.
 	Stdin []byte
-	// Conf has the keys which all configurations share.
+	// Conf contains the common keys of configurations.
 	Conf
-	// Previous is the result of the plugin before, or of the whole list for DEL
-	// and CHECK; nil if there is none.
+	// Previous is the result of the previous plugin, or of the whole list for DEL and CHECK; nil if
+	// there is none.
 	Previous *cni.Result
 
 	executor cni.Executor
 }
 
-// Conf has the keys which the configurations of all plugins share.
+// Conf contains the keys that all configurations share.
 type Conf struct {
 	CNIVersion string          `json:"cniVersion"`
 	Name       string          `json:"name"`
 	Type       string          `json:"type"`
 	PrevResult json.RawMessage `json:"prevResult"`
-	// Valid are the attachments which GC must leave alone; nil if not given.
+	// Valid are the attachments that GC must keep; nil if not given.
 	Valid []cni.Attachment `json:"cni.dev/valid-attachments"`
 }
 
@@ -138,7 +137,7 @@ func read(proc Process) (*Request, error) {
 	}, proc.Executor)
 }
 
-// newRequest checks a call. The request may be of use also beside an error.
+// newRequest checks a call. The request may be usable even with an error.
 func newRequest(c cni.Call, delegates cni.Executor) (*Request, error) {
 	r := &Request{
 		Command: c.Command, ContainerID: c.ContainerID, NetNS: c.NetNS, IfName: c.IfName,
@@ -153,8 +152,8 @@ func newRequest(c cni.Call, delegates cni.Executor) (*Request, error) {
 	return r, r.check()
 }
 
-// Exec makes one call within this process, as a [cni.Executor] does. delegates
-// runs the plugins that this one delegates to.
+// Exec makes one call within this process, like a [cni.Executor]. delegates runs the plugins to
+// which this one delegates.
 func (p Plugin) Exec(ctx context.Context, c cni.Call, delegates cni.Executor) ([]byte, error) {
 	r, err := newRequest(c, delegates)
 	var out []byte
@@ -199,7 +198,7 @@ func (r *Request) check() error {
 	return r.previous()
 }
 
-// previous reads the previous result. DEL makes do without a good one.
+// previous reads the previous result. DEL tolerates an invalid one.
 func (r *Request) previous() error {
 	if len(r.PrevResult) == 0 || string(r.PrevResult) == "null" {
 		if r.Command == cni.CmdCheck {
@@ -241,7 +240,7 @@ func (p Plugin) run(ctx context.Context, r *Request) ([]byte, error) {
 	return result.Encode(r.CNIVersion)
 }
 
-// version is that of what is written: the configuration's, if it can be.
+// version returns the version for output: that of the configuration, if it is supported.
 func (r *Request) version() string {
 	if r != nil && cni.Supported(r.CNIVersion) {
 		return r.CNIVersion
@@ -254,19 +253,19 @@ func encodeError(r *Request, err error) []byte {
 		Version string `json:"cniVersion"`
 		*cni.Error
 	}{r.version(), asError(err)})
-	if err != nil { // strings and numbers always encode
+	if err != nil { // strings and numbers can always be encoded
 		panic(err)
 	}
 	return out
 }
 
-// asError finds the code of an error.
+// asError returns err as a [cni.Error].
 func asError(err error) *cni.Error {
 	if e, ok := errors.AsType[*cni.Error](err); ok {
 		if e.Error() == err.Error() {
 			return e
 		}
-		return &cni.Error{Code: e.Code, Msg: err.Error()} // wrapped: keep what was added
+		return &cni.Error{Code: e.Code, Msg: err.Error()} // wrapped: keep the context
 	}
 	e := cni.Errorf(cni.CodePlugin, "%v", err)
 	_, isPath := errors.AsType[*fs.PathError](err)
@@ -278,7 +277,7 @@ func asError(err error) *cni.Error {
 	return e
 }
 
-// Decode reads the plugin's own keys of the configuration into conf.
+// Decode reads the plugin's own keys from the configuration into conf.
 func (r *Request) Decode(conf any) error {
 	if err := json.Unmarshal(r.Stdin, conf); err != nil {
 		return cni.Errorf(cni.CodeDecoding, "configuration: %v", err)
@@ -286,8 +285,8 @@ func (r *Request) Decode(conf any) error {
 	return nil
 }
 
-// Delegate calls another plugin with the same environment and configuration,
-// as the specification wants it for IPAM.
+// Delegate calls another plugin with the same environment and configuration, as the specification
+// requires for IPAM.
 func (r *Request) Delegate(ctx context.Context, cmd, typ string) ([]byte, error) {
 	out, err := r.executor.Exec(ctx, cni.Call{
 		Command: cmd, Type: typ, Path: r.Path,
@@ -300,5 +299,5 @@ func (r *Request) Delegate(ctx context.Context, cmd, typ string) ([]byte, error)
 	return out, nil
 }
 
-// Executor runs plugins as this one's process does.
+// Executor returns the executor for delegated plugins.
 func (r *Request) Executor() cni.Executor { return r.executor }

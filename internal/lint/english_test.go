@@ -51,17 +51,14 @@ var unread = []string{
 	"apiserver",
 	"bench",
 	"client",
-	"cni",
 	"compat",
 	"examples",
 	"informer",
 	"internal",
 	"kubelet",
 	"localcache",
-	"pki",
 	"reconcile",
 	"reconcile/controllers",
-	"schedule",
 }
 
 var (

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Fit refuses nodes that have not enough left of a resource which the pod
-// requests, or room for no more pods. All that is short is named.
+// Fit refuses nodes without enough of a resource that the pod requests, or without room for another
+// pod. The reasons name all of them.
 func Fit() schedule.Predicate {
 	return compiled{"NodeResourcesFit", func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
 		extended := slices.Sorted(maps.Keys(p.Requests.Extended))
@@ -22,7 +22,7 @@ func fit(p *schedule.PodInfo, n *schedule.NodeInfo, extended []corev1.ResourceNa
 	if int64(len(n.Pods))+1 > n.AllocatablePods {
 		short = append(short, "Too many pods")
 	}
-	// What is not requested is not short, even where more than all is taken.
+	// A resource that is not requested is never short, even on an overcommitted node.
 	lacks := func(want, all, taken int64) bool { return want > 0 && want > all-taken }
 	if lacks(p.Requests.MilliCPU, n.Allocatable.MilliCPU, n.Requested.MilliCPU) {
 		short = append(short, "Insufficient cpu")

@@ -1,5 +1,5 @@
-// Package predicates has the predicates of a Kubernetes cluster, each as the
-// kube-scheduler's filter of the same purpose, with its messages.
+// Package predicates contains predicates with the semantics and messages of the kube-scheduler's
+// filters.
 //
 //	schedule.Config{Predicates: predicates.Default()}
 //
@@ -11,15 +11,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Default returns all predicates of this package, the cheap and selective ones
-// first.
+// Default returns all predicates of this package, cheap and selective ones first.
 func Default() []schedule.Predicate {
 	return []schedule.Predicate{
 		Unsupported(), Unschedulable(), NodeName(), Taints(), NodeSelector(), HostPorts(), Fit(),
 	}
 }
 
-// compiled is a predicate whose work depends on the pod first.
+// compiled is a predicate that first processes the pod.
 type compiled struct {
 	name    string
 	compile func(*schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict
@@ -38,8 +37,8 @@ func (c compiled) Filter(p *schedule.PodInfo, n *schedule.NodeInfo) schedule.Ver
 	return schedule.Fits
 }
 
-// Unschedulable refuses nodes that were cordoned, unless the pod tolerates the
-// taint node.kubernetes.io/unschedulable.
+// Unschedulable refuses cordoned nodes, unless the pod tolerates the taint
+// node.kubernetes.io/unschedulable.
 func Unschedulable() schedule.Predicate {
 	cordoned := schedule.Refuse("node(s) were unschedulable")
 	taint := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
@@ -56,8 +55,8 @@ func Unschedulable() schedule.Predicate {
 	}}
 }
 
-// NodeName refuses all nodes but the one that a pod names. Pods which name one
-// do not reach a scheduler; it is for those who ask about them.
+// NodeName refuses all nodes except the one that a pod names. A scheduler does not get pods that
+// name one; the predicate is for other callers.
 func NodeName() schedule.Predicate {
 	other := schedule.Refuse("node(s) didn't match the requested node name")
 	return compiled{"NodeName", func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
@@ -74,8 +73,8 @@ func NodeName() schedule.Predicate {
 	}}
 }
 
-// Taints refuses nodes with a taint of effect NoSchedule or NoExecute which the
-// pod does not tolerate.
+// Taints refuses nodes with a taint of effect NoSchedule or NoExecute that the pod does not
+// tolerate.
 func Taints() schedule.Predicate {
 	tainted := schedule.Refuse("node(s) had untolerated taint(s)")
 	return schedule.PredicateFunc("TaintToleration", func(p *schedule.PodInfo, n *schedule.NodeInfo) schedule.Verdict {
@@ -98,9 +97,8 @@ func tolerated(pod *corev1.Pod, taint *corev1.Taint) bool {
 	return false
 }
 
-// tolerates tells whether a toleration is for a taint. An empty effect is for
-// all effects; an empty key with Exists for all keys; an unknown operator for
-// none.
+// tolerates reports whether a toleration matches a taint. An empty effect matches all effects, and
+// an empty key with Exists all keys. An unknown operator matches nothing.
 func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
 	if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
 		return false
@@ -114,8 +112,7 @@ func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
 	return false
 }
 
-// HostPorts refuses nodes on which a port of the host that the pod wants is
-// taken.
+// HostPorts refuses nodes on which a host port of the pod is in use.
 func HostPorts() schedule.Predicate {
 	taken := schedule.Refuse("node(s) didn't have free ports for the requested pod ports")
 	return compiled{"NodePorts", func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {

@@ -27,7 +27,7 @@ func NodeSelector() schedule.Predicate {
 	}}
 }
 
-// selector returns nil if the pod takes any node.
+// selector returns nil if the pod accepts any node.
 func selector(spec *corev1.PodSpec) func(*corev1.Node) bool {
 	labels := spec.NodeSelector
 	var required *corev1.NodeSelector
@@ -49,8 +49,7 @@ func selector(spec *corev1.PodSpec) func(*corev1.Node) bool {
 	}
 }
 
-// matchTerm: all of a term must match; a term with nothing in it matches no
-// node.
+// matchTerm reports whether all requirements of a term match. An empty term matches no node.
 func matchTerm(t *corev1.NodeSelectorTerm, n *corev1.Node) bool {
 	if len(t.MatchExpressions) == 0 && len(t.MatchFields) == 0 {
 		return false
@@ -71,7 +70,7 @@ func matchTerm(t *corev1.NodeSelectorTerm, n *corev1.Node) bool {
 	return true
 }
 
-// matchRequirement: what cannot be understood matches nothing.
+// matchRequirement reports whether a requirement matches. An invalid one matches nothing.
 func matchRequirement(r *corev1.NodeSelectorRequirement, value string, ok bool) bool {
 	switch r.Operator {
 	case corev1.NodeSelectorOpIn:

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Unsupported refuses every node for a pod with a hard constraint that no predicate of this
-// package judges: such a pod stays pending, and its condition and event name the constraint.
+// Unsupported refuses every node for a pod with a hard constraint that this package does not
+// support. Such a pod stays pending, and its condition and event name the constraint.
 func Unsupported() schedule.Predicate {
 	return compiled{"Unsupported", func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
 		var reasons []string
@@ -25,7 +25,7 @@ func Unsupported() schedule.Predicate {
 	}}
 }
 
-// unjudged are the hard constraints that are missing.
+// unjudged lists the unsupported hard constraints.
 var unjudged = []struct {
 	name string
 	has  func(*corev1.PodSpec) bool

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestUnsupported: a pod with a hard constraint that nothing judges fits nowhere and is told
-// why; what is merely preferred keeps it from no node.
+// TestUnsupported: a pod with an unsupported hard constraint fits no node, and the reason names the
+// constraint. An unsupported preference does not exclude a node.
 func TestUnsupported(t *testing.T) {
 	const begin, end = "node(s) could not be judged: ", " is not supported yet"
 	term := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname}

@@ -1,5 +1,4 @@
-// Package priorities has the priorities of a Kubernetes cluster, each with the
-// formula of the kube-scheduler's score of the same purpose.
+// Package priorities contains priorities with the formulas of the kube-scheduler's scores.
 //
 //	schedule.Config{Priorities: priorities.Default()}
 package priorities
@@ -11,9 +10,9 @@ func Default() []schedule.Weighted {
 	return []schedule.Weighted{{Priority: LeastAllocated(), Weight: 1}}
 }
 
-// LeastAllocated prefers nodes with the largest part of their CPU and memory
-// left, so that pods spread: the mean of (allocatable-requested)*100/allocatable
-// over both. Pods without requests count with 100m and 200Mi a container.
+// LeastAllocated prefers nodes with the largest free share of CPU and memory, so that pods spread:
+// the mean of (allocatable-requested)*100/allocatable over both. Containers without requests count
+// with 100m and 200Mi.
 func LeastAllocated() schedule.Priority {
 	return schedule.PriorityFunc("LeastAllocated", func(p *schedule.PodInfo, n *schedule.NodeInfo) int64 {
 		var sum, weights int64

@@ -1,4 +1,4 @@
-// Package remote runs a scheduler over a client: any cluster that a kubeconfig leads to.
+// Package remote runs a scheduler for a cluster that it reaches through a client.
 //
 //	scheduler, err := remote.New(api, schedule.Config{
 //		Name:       "ssd-scheduler",
@@ -7,12 +7,12 @@
 //	})
 //	err = scheduler.Run(ctx)
 //
-// It takes the pods whose spec.schedulerName is the name of the configuration. The client's
-// user needs the rights of the cluster role system:kube-scheduler.
+// It schedules the pods whose spec.schedulerName is the configured name. The client's user needs
+// the permissions of the cluster role system:kube-scheduler.
 //
-// Pods and nodes are read through caches of its own, unless the configuration has some. When the
-// API server cannot be reached, decisions go on with what the caches have, and binds are tried
-// again.
+// Pods and nodes are read through caches of its own, unless the configuration contains caches.
+// While the API server is unreachable, decisions use the contents of the caches, and binds are
+// retried.
 package remote
 
 import (
@@ -32,14 +32,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Scheduler is a schedule.Scheduler with what it needs to reach a cluster.
+// Scheduler is a schedule.Scheduler with its caches and event recorder.
 type Scheduler struct {
 	scheduler *schedule.Scheduler
-	// beside are run beside the scheduler.
+	// beside holds the Run methods that run together with the scheduler.
 	beside []func(context.Context) error
 }
 
-// New returns a scheduler for the cluster of api. It fills in those fields of config that reach a
+// New returns a scheduler for the cluster of api. It sets those fields of config that access a
 // cluster and are nil: Nodes, Pods, Bind, SetCondition and Event. It starts nothing.
 func New(api *client.Client, config schedule.Config) (*Scheduler, error) {
 	if api == nil {
@@ -84,14 +84,14 @@ func New(api *client.Client, config schedule.Config) (*Scheduler, error) {
 	return s, err
 }
 
-// Run schedules until ctx is done and returns nil then, or the first error.
+// Run schedules until ctx is done and then returns nil, or returns the first error.
 func (s *Scheduler) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, len(s.beside)+1)
 	for _, run := range append(s.beside, s.scheduler.Run) {
 		go func() {
-			defer cancel() // none is of use without the others
+			defer cancel() // each depends on the others
 			ended <- run(ctx)
 		}()
 	}
@@ -102,7 +102,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	return failed
 }
 
-// bind creates the binding. Its UID keeps a later pod of the same name from being bound.
+// bind creates the binding. Its UID prevents it from binding a later pod of the same name.
 func bind(ctx context.Context, pods client.Resource[*corev1.Pod], pod *corev1.Pod, node string) error {
 	return pods.Post(ctx, pod.Namespace, pod.Name, "binding", &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},

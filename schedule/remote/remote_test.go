@@ -39,8 +39,8 @@ func pod(name, scheduler string) *corev1.Pod {
 	}
 }
 
-// A scheduler with a predicate of one's own takes the pods that name it, binds those for which
-// there is a node, tells of the others, and leaves the rest alone.
+// A scheduler with a custom predicate handles the pods that name it: it binds those that fit a
+// node, reports the others, and ignores all other pods.
 func TestScheduler(t *testing.T) {
 	server := apiservertest.Start(t, apiservertest.WithResources(kube.Resources()...))
 	api, err := client.New(client.Config{Server: "http://in-process", Transport: server.Transport(&user.Info{Name: "root", Groups: []string{user.Masters}})})
