@@ -11,17 +11,16 @@ import (
 	"strings"
 )
 
-// Names inside a volume that is written atomically. Whoever reads through
-// ..data sees all files of one version.
+// Names inside a volume that is written atomically. A container that reads through ..data sees all
+// files of one version.
 const (
 	dataLink    = "..data"
 	newDataLink = "..data_tmp"
 )
 
-// writeAtomically makes files all there is in a volume. They are written to a
-// new directory, ..data is turned to it in one step, and each name at the top
-// is a link through ..data. A volume that has these files already is left
-// alone. One writer at a time.
+// writeAtomically replaces the contents of a volume by files. It writes them to a new directory and
+// then switches the link ..data to it; each top-level name is a link through ..data. It does
+// nothing if the files have not changed. A volume must have one writer at a time.
 func writeAtomically(volume string, files map[string]file, group *int64) error {
 	old, err := os.Readlink(filepath.Join(volume, dataLink))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -79,7 +78,7 @@ func writeVersion(version string, files map[string]file, group *int64) error {
 	return nil
 }
 
-// tops are the first elements of the paths.
+// tops returns the first elements of the paths.
 func tops(files map[string]file) map[string]bool {
 	names := map[string]bool{}
 	for path := range files {
@@ -89,8 +88,7 @@ func tops(files map[string]file) map[string]bool {
 	return names
 }
 
-// linkNames makes the links at the top of the volume and removes those whose
-// files are gone.
+// linkNames creates the top-level links of the volume and removes links whose files are gone.
 func linkNames(volume string, files map[string]file) error {
 	names := tops(files)
 	entries, err := os.ReadDir(volume)
@@ -115,7 +113,7 @@ func linkNames(volume string, files map[string]file) error {
 	return nil
 }
 
-// removeVersions removes all versions but one, also those of writers that died.
+// removeVersions removes all versions except keep, including those of writers that died.
 func removeVersions(volume, keep string) error {
 	entries, err := os.ReadDir(volume)
 	if err != nil {
@@ -131,7 +129,7 @@ func removeVersions(volume, keep string) error {
 	return nil
 }
 
-// same says that a version has just these files.
+// same reports whether a version contains exactly these files.
 func same(version string, files map[string]file) bool {
 	have := map[string]file{}
 	err := filepath.WalkDir(version, func(path string, d fs.DirEntry, err error) error {

@@ -2,31 +2,30 @@ package kubelet
 
 import "time"
 
-// Back-off figures of the Kubernetes node agent.
+// Backoff times of the Kubernetes kubelet.
 const (
 	backoffFirst = 10 * time.Second
 	backoffMost  = 300 * time.Second
-	// backoffReset is how long things must go well for the delay to start over.
+	// backoffReset is the time without failures after which the delay starts over.
 	backoffReset = 600 * time.Second
-	// retryStart is the pause after a container or sandbox could not be made
-	// for a reason that has no back-off of its own.
+	// retryStart is the delay after a failure to create a container or sandbox for a reason without
+	// its own backoff.
 	retryStart = 10 * time.Second
-	// retrySandbox is the pause after a sandbox could not be made.
+	// retrySandbox is the delay after a failure to create a sandbox.
 	retrySandbox = time.Second
-	// mountFirst and mountMost bound the delay after volumes could not be set up.
+	// mountFirst and mountMost bound the delay after a failure to set up volumes.
 	mountFirst = 500 * time.Millisecond
 	mountMost  = 2*time.Minute + 2*time.Second
 )
 
-// backoff is a delay that doubles. The zero value has none.
+// backoff is a delay that doubles. The zero value has no delay.
 type backoff struct {
 	delay time.Duration
 	since time.Time // when the delay was last set
 }
 
-// until is when the next try is due after a failure at failed. It is failed
-// itself, which is now or past, where there is no delay or where things went
-// well for long.
+// until returns when to retry after a failure at failed. It returns failed itself if there is no
+// delay, or if there was no failure for a long time.
 func (b backoff) until(failed time.Time) time.Time {
 	if failed.Sub(b.since) > backoffReset {
 		return failed
@@ -34,7 +33,7 @@ func (b backoff) until(failed time.Time) time.Time {
 	return failed.Add(b.delay)
 }
 
-// next is the back-off after another failure at failed, tried again now.
+// next returns the backoff after another failure at failed that is retried now.
 func (b backoff) next(failed, now time.Time) backoff {
 	if b.delay == 0 || failed.Sub(b.since) > backoffReset {
 		return backoff{delay: backoffFirst, since: now}
@@ -43,14 +42,14 @@ func (b backoff) next(failed, now time.Time) backoff {
 }
 
 // mountBackoff is the delay between attempts to set up a pod's volumes. It doubles with each
-// failure and starts over with a success. The zero value has none.
+// failure and starts over after a success. The zero value has no delay.
 type mountBackoff struct {
 	delay time.Duration
-	// until is when the next attempt is due.
+	// until is the time of the next attempt.
 	until time.Time
 }
 
-// next returns the back-off after another failure at now.
+// next returns the backoff after another failure at now.
 func (b mountBackoff) next(now time.Time) mountBackoff {
 	delay := min(2*b.delay, mountMost)
 	if delay == 0 {

@@ -14,9 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// cgroups makes and removes control groups below a mount of the cgroup file
-// systems: version 1 with a hierarchy per controller, or version 2, which has
-// cgroup.controllers at its top.
+// cgroups creates and removes control groups below a mount of the cgroup file systems: version 1
+// with one hierarchy per controller, or version 2, which has cgroup.controllers at its root.
 type cgroups struct {
 	mount string
 }
@@ -26,7 +25,7 @@ func (g cgroups) unified() bool {
 	return err == nil
 }
 
-// hierarchies are the tops of all hierarchies there are.
+// hierarchies returns the roots of all hierarchies.
 func (g cgroups) hierarchies() ([]string, error) {
 	if g.unified() {
 		return []string{g.mount}, nil
@@ -37,7 +36,7 @@ func (g cgroups) hierarchies() ([]string, error) {
 	}
 	var tops []string
 	for _, e := range entries {
-		// Links such as cpu,cpuacct lead to a hierarchy that is listed anyway.
+		// A link such as cpu,cpuacct leads to a hierarchy that is listed too.
 		if e.IsDir() {
 			tops = append(tops, filepath.Join(g.mount, e.Name()))
 		}
@@ -45,15 +44,15 @@ func (g cgroups) hierarchies() ([]string, error) {
 	return tops, nil
 }
 
-// limits are what a pod as a whole may use; zero is no limit, but for shares.
+// limits holds the limits of a whole pod. Zero means no limit, except for shares.
 type limits struct {
 	shares int64
 	quota  int64 // microseconds in 100 ms
 	memory int64 // bytes
 }
 
-// podLimits sums up a pod's containers. A limit holds for the pod only if every
-// container has one.
+// podLimits returns the sums over a pod's containers. A pod has a limit only if all its containers
+// have one.
 func podLimits(pod *corev1.Pod) limits {
 	var cpu, cpuLimit, memory int64
 	cpuLimited, memoryLimited := true, true
@@ -69,7 +68,7 @@ func podLimits(pod *corev1.Pod) limits {
 	if qosClass(pod) == corev1.PodQOSBestEffort {
 		l.shares = minShares
 	}
-	// Init containers may use more than the main ones; no limit then is set here.
+	// Init containers may use more than the main containers, so set no limit here.
 	if cpuLimited && len(pod.Spec.InitContainers) == 0 {
 		l.quota = cpuQuota(cpuLimit)
 	}
@@ -79,8 +78,7 @@ func podLimits(pod *corev1.Pod) limits {
 	return l
 }
 
-// create makes a cgroup with these limits. The runtime makes it in the
-// hierarchies that are not named here.
+// create creates a cgroup with limits. The runtime creates it in the other hierarchies.
 func (g cgroups) create(path string, l limits) error {
 	settings := map[string]string{}
 	if g.unified() {
@@ -110,7 +108,7 @@ func (g cgroups) create(path string, l limits) error {
 	return writeSettings(filepath.Join(g.mount, "memory", path), settings)
 }
 
-// delegate hands the cpu, memory, pids and cpuset controllers down to path.
+// delegate enables the cpu, memory, pids and cpuset controllers down to path.
 func (g cgroups) delegate(path string) error {
 	at := g.mount
 	for element := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
@@ -140,8 +138,8 @@ func writeSettings(directory string, settings map[string]string) error {
 	return nil
 }
 
-// remove removes a cgroup and all below it from every hierarchy. One that has a
-// process in it stays, and is an error.
+// remove removes a cgroup and all below it from every hierarchy. It fails if a process is in one of
+// them.
 func (g cgroups) remove(path string) error {
 	tops, err := g.hierarchies()
 	if err != nil {
@@ -169,7 +167,7 @@ func (g cgroups) remove(path string) error {
 	return errors.Join(errs...)
 }
 
-// removeEmpty removes a cgroup and those above it, as far as nothing is in them.
+// removeEmpty removes a cgroup and its empty parents.
 func (g cgroups) removeEmpty(path string) error {
 	tops, err := g.hierarchies()
 	if err != nil {
@@ -185,7 +183,7 @@ func (g cgroups) removeEmpty(path string) error {
 	return nil
 }
 
-// children lists the names below a cgroup in any hierarchy.
+// children returns the names below a cgroup in any hierarchy.
 func (g cgroups) children(path string) ([]string, error) {
 	tops, err := g.hierarchies()
 	if err != nil {
@@ -206,13 +204,13 @@ func (g cgroups) children(path string) ([]string, error) {
 	return names, nil
 }
 
-// classes are the cgroups between the root and the pods'.
+// classes maps QoS classes to their cgroups below the root.
 var classes = map[corev1.PodQOSClass]string{
 	corev1.PodQOSGuaranteed: "", corev1.PodQOSBurstable: "burstable", corev1.PodQOSBestEffort: "besteffort",
 }
 
-// podCgroup is the cgroup of a pod, such as /kubepods/burstable/podUID; empty if
-// pods have none.
+// podCgroup returns the cgroup of a pod, such as /kubepods/burstable/podUID; empty if pods have
+// none.
 func (k *Kubelet) podCgroup(pod *corev1.Pod) string {
 	if k.config.CgroupRoot == "" {
 		return ""
@@ -220,7 +218,7 @@ func (k *Kubelet) podCgroup(pod *corev1.Pod) string {
 	return filepath.Join(k.config.CgroupRoot, classes[qosClass(pod)], "pod"+string(pod.UID))
 }
 
-// makePodCgroup makes the cgroup that a pod's sandbox and containers go into.
+// makePodCgroup creates the cgroup of a pod's sandbox and containers.
 func (k *Kubelet) makePodCgroup(pod *corev1.Pod) error {
 	if k.config.CgroupRoot == "" {
 		return nil
@@ -233,7 +231,7 @@ func (k *Kubelet) makePodCgroup(pod *corev1.Pod) error {
 	return k.cgroups.create(k.podCgroup(pod), podLimits(pod))
 }
 
-// removePodCgroups removes a pod's cgroup, whichever its class was.
+// removePodCgroups removes a pod's cgroup in every class.
 func (k *Kubelet) removePodCgroups(uid podUID) error {
 	if k.config.CgroupRoot == "" {
 		return nil

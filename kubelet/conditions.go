@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// conditions sets the conditions that are the kubelet's, given all else of the
-// status. Reasons and messages are those of the Kubernetes node agent.
+// conditions sets the kubelet's conditions from the rest of the status. Reasons and messages are
+// those of the Kubernetes kubelet.
 func (o *observation) conditions(status *corev1.PodStatus) {
 	sandbox := o.state.sandbox()
 	network := sandbox != nil && (sandbox.hostNetwork || len(sandbox.ips) > 0)
@@ -90,8 +90,7 @@ func findCondition(status *corev1.PodStatus, kind corev1.PodConditionType) *core
 	return nil
 }
 
-// set puts a condition in place. Its transition time moves only when the
-// condition turns.
+// set sets a condition. Its transition time changes only with its status.
 func (o *observation) set(status *corev1.PodStatus, kind corev1.PodConditionType, is bool, reason, message string) {
 	c := findCondition(status, kind)
 	if c == nil {

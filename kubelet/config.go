@@ -23,75 +23,75 @@ import (
 type Config struct {
 	// NodeName is the name of the Node object.
 	NodeName string
-	// Root is the absolute directory for pods/UID directories and volumes.
+	// Root is the absolute path of the directory for pods/UID directories and volumes.
 	Root string
-	// LogRoot is where the logs go: NS_NAME_UID/CONTAINER/N.log. Empty:
-	// /var/log/pods. Those of pods that the API does not have are removed, so no two
-	// kubelets may share one.
+	// LogRoot is the directory of logs: NS_NAME_UID/CONTAINER/N.log. Empty means /var/log/pods.
+	// Logs of pods that are not in the API are removed, so kubelets must not share it.
 	LogRoot string
-	// CgroupRoot is the cgroup below which the pods' are made, such as /kubepods;
-	// no two kubelets may share one. Empty: pods get no cgroups of their own.
+	// CgroupRoot is the parent of the pods' cgroups, such as /kubepods; kubelets must not share it.
+	// Empty means that pods have no cgroups of their own.
 	CgroupRoot string
-	// CgroupMount is where the cgroup file systems are. Empty: /sys/fs/cgroup.
+	// CgroupMount is the mount point of the cgroup file systems. Empty means /sys/fs/cgroup.
 	CgroupMount string
 
-	// HostName is the node's; empty: NodeName.
+	// HostName is the host name of the node. Empty means NodeName.
 	HostName string
-	// Addresses are the node's. Those of type InternalIP become the host
-	// addresses of pods.
+	// Addresses are the node's addresses. Those of type InternalIP become the host addresses of
+	// pods.
 	Addresses []corev1.NodeAddress
-	// Port is where the kubelet's server listens at those addresses, for the Node
-	// to tell. Zero: it has none.
+	// Port is the port of the kubelet's server at those addresses, reported in the Node. Zero means
+	// no server.
 	Port int32
-	// Labels and Taints are put on the Node when it is created; labels also later.
+	// Labels and Taints are set when the Node is created; labels also later.
 	Labels map[string]string
 	Taints []corev1.Taint
-	// Capacity overrides what is found on the host: cpu, memory,
-	// ephemeral-storage, and 110 pods.
+	// Capacity overrides the detected cpu, memory and ephemeral-storage, and the default of 110
+	// pods.
 	Capacity corev1.ResourceList
-	// PodCIDR is put on the Node when it is created. Empty: another gives it one.
+	// PodCIDR is set when the Node is created. Empty means that a controller assigns it.
 	PodCIDR string
-	// ClusterDNS and ClusterDomain are for pods whose dnsPolicy is ClusterFirst.
-	// Empty: they get the host's resolver.
+	// ClusterDNS and ClusterDomain are for pods with the dnsPolicy ClusterFirst. Empty means that
+	// they use the host's resolver.
 	ClusterDNS    []string
 	ClusterDomain string
-	// ResolvConf is the host's resolver configuration. Empty: /etc/resolv.conf.
+	// ResolvConf is the host's resolver configuration. Empty means /etc/resolv.conf.
 	ResolvConf string
 
 	Runtime Runtime
 	Images  Images
-	// Pods has the pods whose spec.nodeName is this node.
+	// Pods is the cache of the pods whose spec.nodeName is this node.
 	Pods      localcache.ReadSubscriber[*corev1.Pod]
 	PodStatus PodStatus
 	Nodes     Nodes
 	Leases    Leases
-	// Events may be nil: none are sent.
+	// Events may be nil; no events are then written.
 	Events Events
-	// Secrets and ConfigMaps read live objects. Nil: pods that need one do not start.
+	// Secrets and ConfigMaps read objects from the API server. If nil, pods that need one do not
+	// start.
 	Secrets    func(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 	ConfigMaps func(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
-	// Tokens issues service account tokens. Nil: pods that need one do not start.
+	// Tokens issues service account tokens. If nil, pods that need one do not start.
 	Tokens Tokens
-	// Network is called with the node's pod range once it is known, and before
-	// any pod starts that is not on the host's network: the place to write the
-	// CNI configuration. It is called again until it succeeds. May be nil.
+	// Network is called with the node's pod range once it is known, and before any pod starts that
+	// is not on the host's network. It can write the CNI configuration. It is called until it
+	// succeeds. It may be nil.
 	Network func(ctx context.Context, podCIDR string) error
 
-	// StopPodsOnExit makes Run end with StopPods.
+	// StopPodsOnExit makes Run call StopPods at its end.
 	StopPodsOnExit bool
-	// StopNow, when closed, has StopPods give no grace and end within seconds, with
-	// an error if something is left. May be nil.
+	// StopNow, when closed, makes StopPods kill containers without grace and end within seconds,
+	// with an error if something is left. It may be nil.
 	StopNow <-chan struct{}
-	// StopGrace is the most time StopPods gives a container. Zero is 10 seconds.
+	// StopGrace is the maximum grace of containers in StopPods. Zero means 10 seconds.
 	StopGrace time.Duration
 
 	Log logr.Logger
 }
 
-// nodeName is a DNS subdomain; it also goes into labels of the runtime.
+// nodeName matches a DNS subdomain; the name is also used in labels of the runtime.
 var nodeName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
-// complete checks c and fills in what has a default.
+// complete validates c and sets defaults.
 func (c *Config) complete() error {
 	var errs []error
 	need := func(ok bool, what string) {
@@ -159,7 +159,7 @@ func (c *Config) hostIPs() []string {
 	return ips
 }
 
-// makeRoots makes the directories that everything else is put in.
+// makeRoots creates the root directories.
 func (c *Config) makeRoots() error {
 	for path, mode := range map[string]os.FileMode{filepath.Join(c.Root, "pods"): 0o750, c.LogRoot: 0o755} {
 		if err := os.MkdirAll(path, mode); err != nil {

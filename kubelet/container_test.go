@@ -15,7 +15,7 @@ import (
 	"github.com/planekit/planekit/kubelet/cri/memruntime"
 )
 
-// TestContainerConfig: what the runtime is told of a container.
+// TestContainerConfig checks the CRI configuration of a container.
 func TestContainerConfig(t *testing.T) {
 	told := make(chan *runtimeapi.ContainerConfig, 10)
 	r := newRig(t, memruntime.Config{Behave: func(c *runtimeapi.ContainerConfig) memruntime.Behavior {

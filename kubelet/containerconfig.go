@@ -11,8 +11,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// containerConfig is what the runtime is told of a container. It makes the
-// files that are mounted into it.
+// containerConfig returns the CRI configuration of a container. It creates the files that are
+// mounted into the container.
 func (k *Kubelet) containerConfig(ctx context.Context, pod *corev1.Pod, c *corev1.Container, attempt uint32, image *runtimeapi.Image, volumes map[string]string) (*runtimeapi.ContainerConfig, error) {
 	env, err := k.environment(ctx, pod, c)
 	if err != nil {
@@ -50,8 +50,8 @@ func (k *Kubelet) containerConfig(ctx context.Context, pod *corev1.Pod, c *corev
 	}, nil
 }
 
-// resources are the cgroup settings of a container. A cpu limit without a
-// request is also the request.
+// resources returns the cgroup settings of a container. A cpu limit without a request is also the
+// request.
 func (k *Kubelet) resources(pod *corev1.Pod, c *corev1.Container) *runtimeapi.LinuxContainerResources {
 	cpu, requested := c.Resources.Requests[corev1.ResourceCPU]
 	if !requested {
@@ -63,7 +63,7 @@ func (k *Kubelet) resources(pod *corev1.Pod, c *corev1.Container) *runtimeapi.Li
 		MemoryLimitInBytes: c.Resources.Limits.Memory().Value(),
 		OomScoreAdj:        oomScoreAdj(qosClass(pod), c.Resources.Requests.Memory().Value(), capacity.Memory().Value()),
 	}
-	// No swap on top of the memory.
+	// Allow no swap in addition to the memory.
 	r.MemorySwapLimitInBytes = r.MemoryLimitInBytes
 	if quota := cpuQuota(c.Resources.Limits.Cpu().MilliValue()); quota > 0 {
 		r.CpuQuota, r.CpuPeriod = quota, cpuPeriod
@@ -71,8 +71,7 @@ func (k *Kubelet) resources(pod *corev1.Pod, c *corev1.Container) *runtimeapi.Li
 	return r
 }
 
-// mounts are the container's volume mounts, its hosts file and the file for its
-// termination message.
+// mounts returns the container's volume mounts, its hosts file and its termination message file.
 func (k *Kubelet) mounts(pod *corev1.Pod, c *corev1.Container, attempt uint32, env *variables, volumes map[string]string) ([]*runtimeapi.Mount, error) {
 	propagations := map[corev1.MountPropagationMode]runtimeapi.MountPropagation{
 		corev1.MountPropagationHostToContainer: runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER,
@@ -113,8 +112,8 @@ func (k *Kubelet) mounts(pod *corev1.Pod, c *corev1.Container, attempt uint32, e
 	return append(list, &runtimeapi.Mount{ContainerPath: messagePath(c), HostPath: words}), nil
 }
 
-// messageFile makes the empty file that a container may leave its last words
-// in. Any user may write it, as any may be the container's.
+// messageFile creates the empty termination message file of a container. Any user may write it,
+// because the container may run as any user.
 func (k *Kubelet) messageFile(pod *corev1.Pod, c *corev1.Container, attempt uint32) (string, error) {
 	directory := filepath.Join(k.podDirectory(pod.UID), "containers", c.Name)
 	if err := os.MkdirAll(directory, 0o750); err != nil {
@@ -124,6 +123,6 @@ func (k *Kubelet) messageFile(pod *corev1.Pod, c *corev1.Container, attempt uint
 	if err := os.WriteFile(path, nil, 0o666); err != nil {
 		return "", err
 	}
-	// Past the umask.
+	// Chmod, because the umask applies above.
 	return path, os.Chmod(path, 0o666)
 }

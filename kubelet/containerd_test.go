@@ -168,7 +168,7 @@ func TestContainerd(t *testing.T) {
 		NodeName: "node-1", Root: c.dir + "/kubelet", LogRoot: c.dir + "/logs", CgroupRoot: cgroup + "/kubepods",
 		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}},
 		PodCIDR:   "10.9.0.0/24",
-		// A process that is told to stop before it has come up never hears it.
+		// A process that gets TERM before it has started up does not handle it.
 		StopGrace: 2 * time.Second,
 		Runtime:   client, Images: client,
 		Pods: a.pods, PodStatus: podAPI{a}, Nodes: nodeAPI{a}, Leases: leaseAPI{a}, Events: eventAPI{a},

@@ -20,8 +20,8 @@ type login struct {
 	RegistryToken string `json:"registrytoken"`
 }
 
-// credentials are those among a pod's pull secrets that fit an image. A secret
-// that is missing is passed over: the image may not need it.
+// credentials returns those of a pod's pull secrets that match an image. A missing secret is
+// ignored, because the image may not need it.
 // https://kubernetes.io/docs/concepts/containers/images/
 func (k *Kubelet) credentials(ctx context.Context, pod *corev1.Pod, image string) ([]*runtimeapi.AuthConfig, error) {
 	optional := true
@@ -47,8 +47,7 @@ func (k *Kubelet) credentials(ctx context.Context, pod *corev1.Pod, image string
 	return list, nil
 }
 
-// parseLogins reads a secret of one of the two docker types. Errors do not
-// quote it.
+// parseLogins parses a secret of one of the two docker types. Errors do not quote it.
 func parseLogins(secret *corev1.Secret) (map[string]login, error) {
 	if data, ok := secret.Data[corev1.DockerConfigJsonKey]; ok {
 		var file struct {
@@ -78,8 +77,8 @@ func (l login) config(registry string) *runtimeapi.AuthConfig {
 	}
 }
 
-// fits says that an entry for a registry, which may have a scheme and a path
-// and a star for a part of its host, is for an image.
+// fits reports whether an entry matches an image. Its registry may have a scheme, a path, and a
+// star for a part of its host.
 func fits(registry, image string) bool {
 	registry = strings.TrimPrefix(strings.TrimPrefix(registry, "https://"), "http://")
 	registry = strings.TrimSuffix(registry, "/")

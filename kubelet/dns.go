@@ -10,8 +10,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// dnsConfig is the resolver configuration of a pod, by its policy. Without a
-// cluster resolver ClusterFirst is Default: the host's.
+// dnsConfig returns the resolver configuration of a pod by its policy. Without a cluster resolver,
+// ClusterFirst equals Default, the host's configuration.
 // https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/
 func (k *Kubelet) dnsConfig(pod *corev1.Pod) (*runtimeapi.DNSConfig, error) {
 	policy := pod.Spec.DNSPolicy
@@ -47,7 +47,7 @@ func (k *Kubelet) dnsConfig(pod *corev1.Pod) (*runtimeapi.DNSConfig, error) {
 	return dns, nil
 }
 
-// parseResolvConf reads resolv.conf(5). The last search line counts.
+// parseResolvConf parses resolv.conf(5). The last search line is used.
 func parseResolvConf(text string) *runtimeapi.DNSConfig {
 	dns := &runtimeapi.DNSConfig{}
 	lines := bufio.NewScanner(strings.NewReader(text))

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// podField reads a field of the pod that its containers may be told.
+// podField reads a field of the pod for the downward API.
 // https://kubernetes.io/docs/concepts/workloads/pods/downward-api/
 func podField(pod *corev1.Pod, path string, c *Config) (string, error) {
 	if field, key, ok := mapKey(path); ok {
@@ -54,7 +54,7 @@ func podField(pod *corev1.Pod, path string, c *Config) (string, error) {
 	return "", fmt.Errorf("unsupported field %q", path)
 }
 
-// mapKey splits metadata.labels['KEY'].
+// mapKey parses metadata.labels['KEY'].
 func mapKey(path string) (field, key string, ok bool) {
 	field, rest, ok := strings.Cut(path, "['")
 	if !ok || !strings.HasSuffix(rest, "']") {
@@ -63,7 +63,7 @@ func mapKey(path string) (field, key string, ok bool) {
 	return field, strings.TrimSuffix(rest, "']"), true
 }
 
-// quoteMap writes labels or annotations as lines key="value", sorted.
+// quoteMap formats labels or annotations as sorted lines key="value".
 func quoteMap(m map[string]string) string {
 	var lines []string
 	for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -72,8 +72,8 @@ func quoteMap(m map[string]string) string {
 	return strings.Join(lines, "\n")
 }
 
-// resourceField reads a request or limit of a container, in units of the
-// divisor, rounded up. A missing limit is the node's capacity.
+// resourceField reads a request or limit of a container in units of the divisor, rounded up. A
+// missing limit is the node's capacity.
 func resourceField(pod *corev1.Pod, c *corev1.Container, r *corev1.ResourceFieldSelector, capacity corev1.ResourceList) (string, error) {
 	if r.ContainerName != "" && (c == nil || c.Name != r.ContainerName) {
 		if c = findContainer(pod, r.ContainerName); c == nil {
@@ -107,8 +107,7 @@ func resourceField(pod *corev1.Pod, c *corev1.Container, r *corev1.ResourceField
 	return strconv.FormatInt(divideUp(quantity.Value(), divisor.Value()), 10), nil
 }
 
-// divideUp is a/b rounded up; b is positive, being a validated divisor, or else
-// counts as 1.
+// divideUp returns a/b rounded up. A validated divisor is positive; any other b counts as 1.
 func divideUp(a, b int64) int64 {
 	b = max(b, 1)
 	return (a + b - 1) / b

@@ -12,7 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// variables are a container's environment, in order of definition.
+// variables holds a container's environment in order of definition.
 type variables struct {
 	names  []string
 	values map[string]string
@@ -38,8 +38,7 @@ func (v *variables) list() []*runtimeapi.KeyValue {
 	return list
 }
 
-// environment gathers what a container's env and envFrom say. A value may use
-// variables defined before it.
+// environment evaluates a container's env and envFrom. A value may use variables defined before it.
 func (k *Kubelet) environment(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (*variables, error) {
 	v := &variables{values: map[string]string{}}
 	for _, from := range c.EnvFrom {
@@ -93,7 +92,7 @@ func (k *Kubelet) envFrom(ctx context.Context, namespace string, from *corev1.En
 	return values, nil
 }
 
-// valueFrom reads one value; present is false for an optional one that is not there.
+// valueFrom reads one value. present is false for a missing optional value.
 func (k *Kubelet) valueFrom(ctx context.Context, pod *corev1.Pod, c *corev1.Container, from *corev1.EnvVarSource) (value string, present bool, err error) {
 	switch {
 	case from.FieldRef != nil:
@@ -129,7 +128,7 @@ func (k *Kubelet) valueFrom(ctx context.Context, pod *corev1.Pod, c *corev1.Cont
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// configMap reads a config map; nil for an optional one that is not there.
+// configMap reads a config map; nil for a missing optional one.
 func (k *Kubelet) configMap(ctx context.Context, namespace, name string, optional *bool) (*corev1.ConfigMap, error) {
 	if k.config.ConfigMaps == nil {
 		return nil, errors.New("this kubelet has no access to config maps")
@@ -137,7 +136,7 @@ func (k *Kubelet) configMap(ctx context.Context, namespace, name string, optiona
 	return getOptional(ctx, k.config.ConfigMaps, "configmap", namespace, name, optional)
 }
 
-// secret reads a secret; nil for an optional one that is not there.
+// secret reads a secret; nil for a missing optional one.
 func (k *Kubelet) secret(ctx context.Context, namespace, name string, optional *bool) (*corev1.Secret, error) {
 	if k.config.Secrets == nil {
 		return nil, errors.New("this kubelet has no access to secrets")

@@ -12,17 +12,16 @@ import (
 )
 
 const (
-	// eventQueue bounds the events that wait to be sent; more are dropped, since
-	// events are for people and must delay nothing.
+	// eventQueue bounds the events that wait to be sent. More are dropped, because events must not
+	// delay the kubelet.
 	eventQueue = 256
-	// eventMemory bounds how many events are remembered to count repetitions, and how many
-	// objects' budgets are.
+	// eventMemory bounds the events kept to count repetitions, and the objects with budgets.
 	eventMemory = 1024
-	// eventBurst is how many events about one object are sent at once; after those, one each
-	// eventRefill. These are client-go's figures.
+	// eventBurst is the number of events about one object that are sent at once. After those, one
+	// is sent per eventRefill. The values are client-go's.
 	eventBurst  = 25
 	eventRefill = 5 * time.Minute
-	// eventForget is how long after the last event all are forgotten, so that an idle node keeps
+	// eventForget is the time after the last event when all are dropped, so that an idle node uses
 	// no memory for them.
 	eventForget = 10 * time.Minute
 )
@@ -34,12 +33,13 @@ type recorder struct {
 	log   logr.Logger
 	queue chan *corev1.Event // of size eventQueue
 
-	// stamp is in the name of the last event, in nanoseconds.
+	// stamp is part of the name of the last event, in nanoseconds.
 	stamp atomic.Int64
 
-	// sent holds the last events by what they say. Used by run alone.
+	// sent holds the last events by their contents. Only run uses it.
 	sent map[eventKey]*sentEvent
-	// budgets limits the events of each object, warnings and others apart. Used by run alone.
+	// budgets limits the events of each object, separately for warnings and others. Only run uses
+	// it.
 	budgets map[budgetKey]*eventBudget
 }
 
@@ -51,7 +51,7 @@ type eventKey struct {
 // sentEvent is an event as it is stored.
 type sentEvent struct {
 	stored *corev1.Event
-	// unsent counts repetitions for which there was no budget.
+	// unsent counts repetitions without a budget.
 	unsent int32
 }
 
@@ -60,13 +60,13 @@ type budgetKey struct {
 	kind string
 }
 
-// eventBudget is what is left of a burst, and since when.
+// eventBudget is the rest of a burst at a time.
 type eventBudget struct {
 	left float64
 	at   time.Time
 }
 
-// take takes one event out of the budget and reports whether there was one left.
+// take takes one event from the budget. It returns false if the budget is empty.
 func (b *eventBudget) take(now time.Time) bool {
 	b.left = min(eventBurst, b.left+now.Sub(b.at).Seconds()/eventRefill.Seconds())
 	b.at = now
@@ -84,8 +84,8 @@ func newRecorder(sink Events, node string, log logr.Logger) *recorder {
 	}
 }
 
-// pod records an event about a pod, or about one of its containers if c is not
-// nil. Pods that the API does not have get none.
+// pod records an event about a pod, or about one of its containers if c is not nil. Pods that are
+// not in the API get none.
 func (r *recorder) pod(pod *corev1.Pod, c *corev1.Container, kind, reason, message string) {
 	reference := corev1.ObjectReference{
 		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
@@ -103,7 +103,7 @@ func (r *recorder) pod(pod *corev1.Pod, c *corev1.Container, kind, reason, messa
 
 // aboutNode records an event about this node.
 func (r *recorder) aboutNode(kind, reason, message string) {
-	// By name: that is the uid node events have always had.
+	// Events about nodes use the name as UID, as in Kubernetes.
 	r.record(corev1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: r.node, UID: podUID(r.node)}, kind, reason, message)
 }
 
@@ -130,8 +130,8 @@ func (r *recorder) record(about corev1.ObjectReference, kind, reason, message st
 	}
 }
 
-// nextStamp returns the time in nanoseconds, or more where the clock is too coarse to tell two
-// events apart.
+// nextStamp returns the time in nanoseconds, or more if the clock is too coarse to distinguish two
+// events.
 func (r *recorder) nextStamp() int64 {
 	for {
 		last := r.stamp.Load()
@@ -142,8 +142,7 @@ func (r *recorder) nextStamp() int64 {
 	}
 }
 
-// run sends events until ctx is done. One that says what an earlier one said
-// counts that up instead.
+// run sends events until ctx is done. A repeated event increments the count of the earlier one.
 func (r *recorder) run(ctx context.Context) {
 	if r.sink == nil {
 		return
@@ -165,9 +164,8 @@ func (r *recorder) run(ctx context.Context) {
 	}
 }
 
-// send stores an event, or counts up the one that said the same. An event for which its
-// object's budget has nothing left is only counted, so that a pod that fails for ever costs few
-// writes.
+// send stores an event, or increments the count of an equal one. An event without a budget is only
+// counted, so that a pod that fails repeatedly causes few writes.
 func (r *recorder) send(ctx context.Context, event *corev1.Event) error {
 	about := event.InvolvedObject
 	about.ResourceVersion = ""
@@ -187,7 +185,7 @@ func (r *recorder) send(ctx context.Context, event *corev1.Event) error {
 			r.sent[key] = &sentEvent{stored: written}
 			return nil
 		}
-		// Gone by its age, most likely: begin anew.
+		// The event has probably expired: create it again.
 		delete(r.sent, key)
 	}
 	written, err := r.sink.Create(ctx, event)
@@ -201,7 +199,7 @@ func (r *recorder) send(ctx context.Context, event *corev1.Event) error {
 	return nil
 }
 
-// affords takes event out of the budget of its object.
+// affords takes event from the budget of its object.
 func (r *recorder) affords(event *corev1.Event) bool {
 	key := budgetKey{uid: event.InvolvedObject.UID, kind: event.Type}
 	b := r.budgets[key]

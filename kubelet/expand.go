@@ -2,9 +2,8 @@ package kubelet
 
 import "strings"
 
-// expand replaces $(NAME) by the value of a variable. $$ stands for a dollar,
-// so $$(NAME) is $(NAME) literally; a reference to no known variable, and
-// anything else after a dollar, is left as it is.
+// expand replaces $(NAME) by the value of a variable. $$ is a dollar, so that $$(NAME) is $(NAME)
+// literally. Unknown variables, and anything else after a dollar, are not changed.
 // https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
 func expand(s string, lookup func(string) (string, bool)) string {
 	var out strings.Builder

@@ -12,16 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// maxPods is how many pods a node takes by default.
+// maxPods is the default number of pods of a node.
 const maxPods = 110
 
-// hostInfo is what the Node tells of the machine.
+// hostInfo is the information about the machine in the Node.
 type hostInfo struct {
 	capacity corev1.ResourceList
 	info     corev1.NodeSystemInfo
 }
 
-// readHost looks at the machine. What cannot be found out is left empty.
+// readHost reads the machine's properties. Unknown ones are empty.
 func readHost(root string, override corev1.ResourceList) hostInfo {
 	h := hostInfo{capacity: corev1.ResourceList{
 		corev1.ResourceCPU:  *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),

@@ -11,7 +11,7 @@ import (
 
 const hostsPath = "/etc/hosts"
 
-// writeHosts makes the hosts file of a pod with addresses of its own.
+// writeHosts writes the hosts file of a pod with its own addresses.
 func (k *Kubelet) writeHosts(pod *corev1.Pod, ips []string) error {
 	if pod.Spec.HostNetwork {
 		return nil

@@ -16,12 +16,11 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// housekeepingPeriod is how often leftovers are looked for.
+// housekeepingPeriod is the interval of housekeeping.
 const housekeepingPeriod = 2 * time.Second
 
-// housekeep finds what no worker cares for: pods in the runtime, on disk or in
-// cgroups that the API has no more, and workers whose pods it has no more. It
-// returns when ctx is done.
+// housekeep cleans up what no worker handles: pods in the runtime, on disk or in cgroups that are
+// no longer in the API, and workers of such pods. It returns when ctx is done.
 func (k *Kubelet) housekeep(ctx context.Context, group *sync.WaitGroup) {
 	tick := time.NewTicker(housekeepingPeriod)
 	defer tick.Stop()
@@ -29,7 +28,7 @@ func (k *Kubelet) housekeep(ctx context.Context, group *sync.WaitGroup) {
 		k.forgetMissing()
 		err := k.adoptOrphans(ctx, group)
 		if err == nil {
-			// Only now is it certain that nothing without a worker runs.
+			// Now everything that runs has a worker.
 			err = k.sweep()
 		}
 		if err != nil && ctx.Err() == nil {
@@ -43,14 +42,13 @@ func (k *Kubelet) housekeep(ctx context.Context, group *sync.WaitGroup) {
 	}
 }
 
-// inCache says that the API has the pod, as far as is known here.
+// inCache reports whether the cache contains the pod.
 func (k *Kubelet) inCache(pod *corev1.Pod) bool {
 	have, ok := k.config.Pods.Get(pod.Namespace + "/" + pod.Name)
 	return ok && have.UID == pod.UID
 }
 
-// forgetMissing tells workers whose pod is gone so, should the news have been
-// missed.
+// forgetMissing notifies workers whose pod is no longer in the cache, in case the event was missed.
 func (k *Kubelet) forgetMissing() {
 	k.mu.Lock()
 	workers := slices.Collect(maps.Values(k.workers))
@@ -62,8 +60,8 @@ func (k *Kubelet) forgetMissing() {
 	}
 }
 
-// adoptOrphans gives the sandboxes of pods that are gone from the API workers,
-// which stop them. Sandboxes of other nodes are not seen.
+// adoptOrphans creates workers that stop the sandboxes of pods that are no longer in the API. It
+// ignores sandboxes of other nodes.
 func (k *Kubelet) adoptOrphans(ctx context.Context, group *sync.WaitGroup) error {
 	list, err := k.config.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{
 		Filter: &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{labelNode: k.config.NodeName}},
@@ -88,8 +86,8 @@ func (k *Kubelet) has(uid podUID) bool {
 	return k.workers[uid] != nil
 }
 
-// sweepLogs removes the log directories of pods without workers: a kubelet that was
-// killed may have removed everything else of them.
+// sweepLogs removes the log directories of pods without workers. A kubelet that was killed may have
+// removed everything else of these pods.
 func (k *Kubelet) sweepLogs() error {
 	entries, err := os.ReadDir(k.config.LogRoot)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -97,7 +95,7 @@ func (k *Kubelet) sweepLogs() error {
 	}
 	var errs []error
 	for _, e := range entries {
-		// NAMESPACE_NAME_UID; none of them can have an underscore.
+		// NAMESPACE_NAME_UID; none of them can contain an underscore.
 		parts := strings.Split(e.Name(), "_")
 		if e.IsDir() && len(parts) == 3 && !k.alive(podUID(parts[2])) {
 			errs = append(errs, os.RemoveAll(filepath.Join(k.config.LogRoot, e.Name())))
@@ -106,8 +104,8 @@ func (k *Kubelet) sweepLogs() error {
 	return errors.Join(errs...)
 }
 
-// sweep removes directories, logs and cgroups of pods without workers. Every pod in
-// the cache has one by the time this is called.
+// sweep removes directories, logs and cgroups of pods without workers. It must be called after
+// every pod in the cache has a worker.
 func (k *Kubelet) sweep() error {
 	var errs []error
 	for _, uid := range k.onDisk() {
@@ -131,7 +129,7 @@ func (k *Kubelet) sweep() error {
 	return errors.Join(errs...)
 }
 
-// alive says that a pod has a worker or is in the cache.
+// alive reports whether a pod has a worker or is in the cache.
 func (k *Kubelet) alive(uid podUID) bool {
 	if k.has(uid) {
 		return true
@@ -144,7 +142,7 @@ func (k *Kubelet) alive(uid podUID) bool {
 	return false
 }
 
-// onDisk lists the pods that have a directory.
+// onDisk returns the pods that have a directory.
 func (k *Kubelet) onDisk() []podUID {
 	entries, err := os.ReadDir(filepath.Join(k.config.Root, "pods"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

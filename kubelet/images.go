@@ -12,7 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// waitError is an error that a container's waiting state shows.
+// waitError is an error for a container's waiting state.
 type waitError struct {
 	reason string
 	err    error
@@ -21,7 +21,7 @@ type waitError struct {
 func (e *waitError) Error() string { return e.err.Error() }
 func (e *waitError) Unwrap() error { return e.err }
 
-// withTag completes a reference that has neither tag nor digest.
+// withTag adds the default tag to a reference that has neither tag nor digest.
 func withTag(image string) string {
 	if strings.Contains(image, "@") || strings.LastIndexByte(image, ':') > strings.LastIndexByte(image, '/') {
 		return image
@@ -29,8 +29,8 @@ func withTag(image string) string {
 	return image + ":latest"
 }
 
-// pullPolicy is the container's, or what it is when not set: Always for the tag
-// latest, else IfNotPresent.
+// pullPolicy returns the container's policy, or the default: Always for the tag latest, otherwise
+// IfNotPresent.
 func pullPolicy(c *corev1.Container) corev1.PullPolicy {
 	switch {
 	case c.ImagePullPolicy != "":
@@ -41,7 +41,7 @@ func pullPolicy(c *corev1.Container) corev1.PullPolicy {
 	return corev1.PullIfNotPresent
 }
 
-// ensureImage returns the image of a container, pulled if its policy says so.
+// ensureImage returns the image of a container, after pulling it if the policy requires it.
 func (w *worker) ensureImage(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (*runtimeapi.Image, error) {
 	k := w.kubelet
 	name := withTag(c.Image)
@@ -77,7 +77,7 @@ func (w *worker) ensureImage(ctx context.Context, pod *corev1.Pod, c *corev1.Con
 	return image, nil
 }
 
-// pullFailed remembers the failure, so that the next pull waits.
+// pullFailed records the failure, so that the next pull is delayed.
 func (w *worker) pullFailed(pod *corev1.Pod, c *corev1.Container, err error) {
 	now := time.Now()
 	f := w.memory.pulls[c.Name]
@@ -91,7 +91,7 @@ func (w *worker) pullFailed(pod *corev1.Pod, c *corev1.Container, err error) {
 	w.kubelet.events.pod(pod, c, corev1.EventTypeWarning, "Failed", "Error: ErrImagePull")
 }
 
-// imageStatus describes an image; nil if the runtime has it not.
+// imageStatus returns the status of an image; nil if the runtime does not have it.
 func (k *Kubelet) imageStatus(ctx context.Context, name string) (*runtimeapi.Image, error) {
 	out, err := k.config.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: name}})
 	if err != nil {
@@ -100,8 +100,7 @@ func (k *Kubelet) imageStatus(ctx context.Context, name string) (*runtimeapi.Ima
 	return out.GetImage(), nil
 }
 
-// pull fetches an image, with each of the credentials there are for it until
-// one does.
+// pull pulls an image, trying each matching credential until one works.
 func (k *Kubelet) pull(ctx context.Context, pod *corev1.Pod, name string) (*runtimeapi.Image, error) {
 	credentials, err := k.credentials(ctx, pod, name)
 	if err != nil {

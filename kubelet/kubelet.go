@@ -14,8 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// resyncPeriod is how often every pod is looked at though nothing was heard of
-// it.
+// resyncPeriod is the interval at which a pod is synced without an event.
 const resyncPeriod = 20 * time.Second
 
 // Kubelet runs the pods of one node.
@@ -28,20 +27,20 @@ type Kubelet struct {
 	tokens  *tokenCache
 	ready   chan struct{}
 	running atomic.Bool
-	// runtimeName is the scheme of container ids. Set before any pod is looked at.
+	// runtimeName is the scheme of container IDs. It is set before the first pod is synced.
 	runtimeName    string
 	runtimeVersion string
 	network        networkGate
 	flow           eventsFlow
-	report         chan struct{} // of size 1: the Node is to be reported now
+	report         chan struct{} // of size 1: the Node must be reported now
 
 	mu sync.Mutex
-	// All below are guarded by mu.
+	// mu guards the fields below.
 	workers  map[podUID]*worker
 	stopping map[string]bool // see Stopping
 }
 
-// New checks the configuration. It starts nothing and touches nothing.
+// New returns a kubelet. It starts nothing and does not touch the disk.
 func New(c Config) (*Kubelet, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
@@ -59,12 +58,11 @@ func New(c Config) (*Kubelet, error) {
 	return k, nil
 }
 
-// Ready is closed when the Node was first reported ready.
+// Ready returns a channel that is closed when the Node was first reported ready.
 func (k *Kubelet) Ready() <-chan struct{} { return k.ready }
 
-// Run registers the node and runs its pods until ctx is done. Unless
-// Config.StopPodsOnExit is set, the pods run on when it returns. A kubelet can
-// be run once.
+// Run registers the node and runs its pods until ctx is done. Unless Config.StopPodsOnExit is set,
+// the pods keep running when it returns. It may be called once.
 func (k *Kubelet) Run(ctx context.Context) (err error) {
 	if !k.running.CompareAndSwap(false, true) {
 		return errors.New("kubelet: run twice")
@@ -77,7 +75,7 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 		return nil
 	}
 	if k.config.StopPodsOnExit {
-		// Runs last, when no worker can start anything any more.
+		// This runs last, when no worker can start anything.
 		defer func() {
 			stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.config.StopGrace+time.Minute)
 			defer cancel()
@@ -115,8 +113,7 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// awaitRuntime learns which runtime it is; it reports false if ctx was done
-// before the runtime answered.
+// awaitRuntime waits for the runtime and reads its name. It returns false if ctx is done before.
 func (k *Kubelet) awaitRuntime(ctx context.Context) bool {
 	return retry(ctx, k.log, "runtime does not answer", func() error {
 		v, err := k.config.Runtime.Version(ctx, &runtimeapi.VersionRequest{Version: "v1"})
@@ -127,8 +124,7 @@ func (k *Kubelet) awaitRuntime(ctx context.Context) bool {
 	})
 }
 
-// retry calls do until it succeeds, at growing intervals. It reports false if
-// ctx was done before.
+// retry calls do at growing intervals until it succeeds. It returns false if ctx is done before.
 func retry(ctx context.Context, log logr.Logger, what string, do func() error) bool {
 	for delay := 100 * time.Millisecond; ; delay = min(2*delay, 5*time.Second) {
 		err := do()
@@ -145,7 +141,7 @@ func retry(ctx context.Context, log logr.Logger, what string, do func() error) b
 	}
 }
 
-// sleep waits; it reports false if ctx was done before.
+// sleep waits for d. It returns false if ctx is done before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -157,7 +153,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// podChanged hears of a pod that is there. It does not block.
+// podChanged handles an event of an existing pod. It does not block.
 func (k *Kubelet) podChanged(ctx context.Context, group *sync.WaitGroup, pod *corev1.Pod) {
 	if pod.Spec.NodeName != k.config.NodeName {
 		return
@@ -169,8 +165,8 @@ func (k *Kubelet) podChanged(ctx context.Context, group *sync.WaitGroup, pod *co
 	k.worker(ctx, group, pod).update(pod)
 }
 
-// checkNames refuses what would lead out of the directories and cgroups of the
-// pod. An API server never stores such a pod.
+// checkNames refuses names that lead out of the directories and cgroups of the pod. An API server
+// never stores such a pod.
 func checkNames(pod *corev1.Pod) error {
 	for _, name := range []string{string(pod.UID), pod.Name, pod.Namespace} {
 		if name == "" || name != filepath.Base(name) || !filepath.IsLocal(name) {
@@ -192,7 +188,7 @@ func checkNames(pod *corev1.Pod) error {
 	return nil
 }
 
-// podGone hears of a pod that is no longer there.
+// podGone handles the deletion of a pod.
 func (k *Kubelet) podGone(pod *corev1.Pod) {
 	k.mu.Lock()
 	w := k.workers[pod.UID]
@@ -202,7 +198,7 @@ func (k *Kubelet) podGone(pod *corev1.Pod) {
 	}
 }
 
-// worker returns the worker of a pod and starts it if there is none.
+// worker returns the worker of a pod, and starts it if there is none.
 func (k *Kubelet) worker(ctx context.Context, group *sync.WaitGroup, pod *corev1.Pod) *worker {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -215,7 +211,7 @@ func (k *Kubelet) worker(ctx context.Context, group *sync.WaitGroup, pod *corev1
 	return w
 }
 
-// wake makes a pod be looked at.
+// wake requests a sync of a pod.
 func (k *Kubelet) wake(uid podUID) {
 	k.mu.Lock()
 	w := k.workers[uid]
@@ -225,7 +221,7 @@ func (k *Kubelet) wake(uid podUID) {
 	}
 }
 
-// wakeAll makes all pods be looked at.
+// wakeAll requests a sync of all pods.
 func (k *Kubelet) wakeAll() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

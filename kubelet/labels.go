@@ -10,14 +10,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Labels and annotations on sandboxes and containers. All but the node's are
-// those that tools around Kubernetes runtimes, crictl among them, know.
+// Labels and annotations of sandboxes and containers. All except the node's are known to tools for
+// Kubernetes runtimes, such as crictl.
 const (
 	labelPodName       = "io.kubernetes.pod.name"
 	labelPodNamespace  = "io.kubernetes.pod.namespace"
 	labelPodUID        = "io.kubernetes.pod.uid"
 	labelContainerName = "io.kubernetes.container.name"
-	// labelNode tells the pods of several kubelets on one runtime apart.
+	// labelNode distinguishes the pods of several kubelets in one runtime.
 	labelNode = "planekit.io/node"
 
 	annotationSpec        = "io.kubernetes.container.hash"
@@ -60,17 +60,17 @@ func containerAnnotations(pod *corev1.Pod, c *corev1.Container) map[string]strin
 	return a
 }
 
-// fingerprint stands for what of a container spec can change while it runs and
-// then makes it start over: the image.
+// fingerprint hashes the mutable part of a container spec, its image. A change restarts the
+// container.
 func fingerprint(c *corev1.Container) string {
 	h := fnv.New32a()
-	// Two strings always encode.
+	// Strings can always be encoded.
 	text, _ := json.Marshal([]string{c.Name, c.Image})
 	h.Write(text)
 	return fmt.Sprintf("%x", h.Sum32())
 }
 
-// messagePath is where a container leaves its last words.
+// messagePath returns the path of a container's termination message file.
 func messagePath(c *corev1.Container) string {
 	if c.TerminationMessagePath != "" {
 		return c.TerminationMessagePath

@@ -11,17 +11,17 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Bounds on a termination message: of the file, and of the log's end.
+// Limits of a termination message: of the file, and of the end of the log.
 // https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/
 const (
 	maxMessage      = 4096
 	maxLogMessage   = 2048
 	maxLogLines     = 80
-	maxLogLineBytes = 1024 // of CRI framing and text, read for one line
+	maxLogLineBytes = 1024 // CRI framing and text of one line
 )
 
-// lastWords is the termination message of an exited container: what it left in
-// its message file, or if that is empty and its policy is to, the end of its log.
+// lastWords returns the termination message of an exited container: the contents of its message
+// file, or, if that is empty and the policy allows it, the end of its log.
 func lastWords(s *runtimeapi.ContainerStatus) string {
 	path := s.GetAnnotations()[annotationMessagePath]
 	for _, m := range s.GetMounts() {
@@ -39,10 +39,10 @@ func lastWords(s *runtimeapi.ContainerStatus) string {
 	return ""
 }
 
-// tail returns the last n bytes of a regular file; nothing if there is none. A
-// container owns the file, so a link in its place is not followed.
+// tail returns the last n bytes of a regular file, or nothing. The container owns the file, so
+// links are not followed.
 func tail(path string, n int64) []byte {
-	// Not to wait for the other end of a pipe that was put there.
+	// Do not block on a pipe.
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil
@@ -64,8 +64,7 @@ func tail(path string, n int64) []byte {
 	return text
 }
 
-// logEnd strips log lines "time stream tag text" down to their text and keeps
-// what of the last ones fits.
+// logEnd returns the texts of the last log lines "time stream tag text" that fit.
 func logEnd(log []byte) string {
 	lines := bytes.Split(bytes.TrimSuffix(log, []byte("\n")), []byte("\n"))
 	lines = lines[max(0, len(lines)-maxLogLines):]

@@ -13,12 +13,12 @@ import (
 const (
 	leaseSeconds = 40
 	leasePeriod  = 10 * time.Second
-	// leaseRetry is the pause after a renewal failed.
+	// leaseRetry is the delay after a failed renewal.
 	leaseRetry = 2 * time.Second
 )
 
-// renewLease keeps the node's Lease fresh until ctx is done. It is the node's
-// heartbeat: it is written whatever state the pods are in.
+// renewLease renews the node's Lease until ctx is done. It is the node's heartbeat and does not
+// depend on the pods.
 func (k *Kubelet) renewLease(ctx context.Context) {
 	var lease *coordinationv1.Lease
 	for {
@@ -36,9 +36,9 @@ func (k *Kubelet) renewLease(ctx context.Context) {
 	}
 }
 
-// renewOnce renews the lease, which is read first if it is not at hand.
+// renewOnce renews the lease. It reads the lease first if lease is nil.
 func (k *Kubelet) renewOnce(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
-	// A renewal that takes longer than the lease is worth nothing.
+	// A renewal is useless after the lease has expired.
 	ctx, cancel := context.WithTimeout(ctx, leasePeriod)
 	defer cancel()
 	if lease == nil {
@@ -60,7 +60,7 @@ func (k *Kubelet) renewOnce(ctx context.Context, lease *coordinationv1.Lease) (*
 	return k.config.Leases.Update(ctx, next)
 }
 
-// newLease makes a lease that is deleted with its Node.
+// newLease returns a lease that is deleted together with its Node.
 func (k *Kubelet) newLease(ctx context.Context) (*coordinationv1.Lease, error) {
 	node, err := k.config.Nodes.Get(ctx, "", k.config.NodeName)
 	if err != nil {

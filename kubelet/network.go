@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// lookForRange is how often the Node is read until it has a pod range, at
-	// first; the longer it has none, the less often, down to once a second. It is
-	// also how often the runtime is asked until its network is ready.
+	// lookForRange is the first interval at which the Node is read until it has a pod range; it
+	// grows to one second. It is also the interval at which the runtime is asked until its network
+	// is ready.
 	lookForRange = 100 * time.Millisecond
-	// lookAtRuntime is how often the runtime is asked how it is after that.
+	// lookAtRuntime is the interval at which the runtime is asked after that.
 	lookAtRuntime = 5 * time.Second
 )
 
-// networkGate holds back the pods that need a network until there is one.
+// networkGate holds back the pods that need a network until it is ready.
 type networkGate struct {
 	mu sync.Mutex
-	// All below are guarded by mu.
-	runtime error // why the runtime is not ready; nil if it is
-	network error // why its network is not ready; nil if it is
+	// mu guards the fields below.
+	runtime error // why the runtime is not ready; nil if it is ready
+	network error // why its network is not ready; nil if it is ready
 	known   bool  // the runtime has been asked
 }
 
@@ -34,7 +34,7 @@ func (g *networkGate) isOpen() bool {
 	return g.known && g.network == nil
 }
 
-// reason says why the network is not ready.
+// reason returns why the network is not ready.
 func (g *networkGate) reason() string {
 	runtime, network := g.state()
 	if runtime != nil {
@@ -55,9 +55,8 @@ func (g *networkGate) state() (runtime, network error) {
 	return g.runtime, g.network
 }
 
-// openNetwork waits for the node's pod range, has the network set up with it,
-// and from then on keeps asking the runtime how it is. Pods and Node hear of
-// each change at once.
+// openNetwork waits for the node's pod range, sets up the network with it, and then checks the
+// runtime at intervals. Pods and the Node are updated after each change.
 func (k *Kubelet) openNetwork(ctx context.Context) {
 	k.askRuntime(ctx)
 	cidr, ok := k.podRange(ctx)
@@ -84,8 +83,7 @@ func (k *Kubelet) openNetwork(ctx context.Context) {
 	}
 }
 
-// podRange reads the Node until it has a pod range, two with a comma between if
-// it has two.
+// podRange reads the Node until it has a pod range. Two ranges are separated by a comma.
 func (k *Kubelet) podRange(ctx context.Context) (string, bool) {
 	for pause := lookForRange; ; pause = min(pause*5/4, time.Second) {
 		node, err := k.config.Nodes.Get(ctx, "", k.config.NodeName)
@@ -103,7 +101,7 @@ func (k *Kubelet) podRange(ctx context.Context) (string, bool) {
 	}
 }
 
-// askRuntime asks the runtime how it is and reports whether all is well.
+// askRuntime reads the runtime's status and reports whether it is ready.
 func (k *Kubelet) askRuntime(ctx context.Context) bool {
 	runtime, network := runtimeConditions(k.config.Runtime.Status(ctx, &runtimeapi.StatusRequest{}))
 	if ctx.Err() != nil {
@@ -128,8 +126,8 @@ func message(err error) string {
 	return err.Error()
 }
 
-// runtimeConditions reads the runtime's two conditions, in the words of the
-// Kubernetes node agent.
+// runtimeConditions reads the runtime's two conditions, with the messages of the Kubernetes
+// kubelet.
 func runtimeConditions(out *runtimeapi.StatusResponse, err error) (runtime, network error) {
 	if err != nil {
 		return fmt.Errorf("container runtime is down: %w", err), nil
@@ -152,7 +150,7 @@ func runtimeConditions(out *runtimeapi.StatusResponse, err error) (runtime, netw
 	return runtime, network
 }
 
-// readyCondition is the Node's Ready condition.
+// readyCondition returns the Node's Ready condition.
 func (g *networkGate) readyCondition() corev1.NodeCondition {
 	runtime, network := g.state()
 	switch {

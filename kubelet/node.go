@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// version is the Kubernetes version whose behaviour is matched, and who does.
+	// version is the Kubernetes version with the same behaviour, and the name of this
+	// implementation.
 	version = "v1.36.3+planekit"
 
-	// nodePeriod is how often the Node's status is looked at, and
-	// nodeReportPeriod how often it is written though nothing changed.
+	// nodePeriod is the interval at which the Node's status is checked, and nodeReportPeriod the
+	// interval at which it is written without changes.
 	nodePeriod       = 10 * time.Second
 	nodeReportPeriod = 5 * time.Minute
 )
 
-// register sees to it that the Node is there, with this node's labels. It
-// reports false if ctx was done before.
+// register creates the Node or updates its labels. It returns false if ctx is done before.
 func (k *Kubelet) register(ctx context.Context) bool {
 	return retry(ctx, k.log, "node is not registered", func() error {
 		node, err := k.config.Nodes.Get(ctx, "", k.config.NodeName)
@@ -47,8 +47,8 @@ func (k *Kubelet) register(ctx context.Context) bool {
 	})
 }
 
-// newNode is the Node as it is created, complete with its status so that
-// nobody sees it without.
+// newNode returns the Node to create, including its status, so that clients never see it without a
+// status.
 func (k *Kubelet) newNode() *corev1.Node {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: k.config.NodeName, Labels: maps.Clone(k.config.Labels)},
@@ -62,7 +62,7 @@ func (k *Kubelet) newNode() *corev1.Node {
 	return node
 }
 
-// reportNow has the Node's status looked at without waiting for its time.
+// reportNow requests a check of the Node's status now.
 func (k *Kubelet) reportNow() {
 	select {
 	case k.report <- struct{}{}:
@@ -70,7 +70,7 @@ func (k *Kubelet) reportNow() {
 	}
 }
 
-// reportNode keeps the Node's status until ctx is done.
+// reportNode keeps the Node's status current until ctx is done.
 func (k *Kubelet) reportNode(ctx context.Context) {
 	tick := time.NewTicker(nodePeriod)
 	defer tick.Stop()
@@ -103,19 +103,19 @@ func (k *Kubelet) reportNode(ctx context.Context) {
 	}
 }
 
-// retryReport waits a little before a report is tried again.
+// retryReport waits shortly before a report is retried.
 func (k *Kubelet) retryReport(ctx context.Context) {
 	if sleep(ctx, retrySync) {
 		k.reportNow()
 	}
 }
 
-// writeAttempts is how often a write of the Node's status is tried at once
-// against other writers; upstream tries as often.
+// writeAttempts is the number of attempts to write the Node's status against other writers, as in
+// Kubernetes.
 const writeAttempts = 5
 
-// writeNode writes the Node's status if it changed or was last written too
-// long ago. A Node that was deleted is registered again.
+// writeNode writes the Node's status if it has changed or the last write is too old. It registers a
+// deleted Node again.
 func (k *Kubelet) writeNode(ctx context.Context, written time.Time) (at time.Time, ready bool, err error) {
 	for range writeAttempts {
 		at, ready, err = k.tryWriteNode(ctx, written)
@@ -145,7 +145,7 @@ func (k *Kubelet) tryWriteNode(ctx context.Context, written time.Time) (at time.
 	return now, ready, err
 }
 
-// sameStatus compares without the heartbeats.
+// sameStatus compares statuses without heartbeats.
 func sameStatus(a, b *corev1.NodeStatus) bool {
 	a, b = a.DeepCopy(), b.DeepCopy()
 	for _, s := range []*corev1.NodeStatus{a, b} {
@@ -156,7 +156,7 @@ func sameStatus(a, b *corev1.NodeStatus) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// setNodeStatus brings a Node's status up to date; conditions of others stay.
+// setNodeStatus updates a Node's status. It keeps conditions of other writers.
 func (k *Kubelet) setNodeStatus(status *corev1.NodeStatus, now time.Time) {
 	status.Addresses = k.config.Addresses
 	status.DaemonEndpoints.KubeletEndpoint.Port = k.config.Port

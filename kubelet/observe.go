@@ -13,9 +13,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// observer looks at one pod in the runtime. It remembers what cannot change: an
-// exited container, a running one's start, a sandbox's addresses. It is used by
-// one goroutine.
+// observer reads the state of one pod from the runtime. It caches what cannot change: an exited
+// container, the start of a running one, a sandbox's addresses. It is used by one goroutine.
 type observer struct {
 	runtime    Runtime
 	labels     map[string]string
@@ -35,11 +34,11 @@ func (k *Kubelet) observer(uid podUID) *observer {
 	}
 }
 
-// look returns the state of the pod now.
+// look returns the current state of the pod.
 func (o *observer) look(ctx context.Context) (*podState, error) {
-	// Containers first: when a sandbox is stopped between the two looks, what is
-	// seen is live containers in a dead sandbox, and those are stopped. The other
-	// way round would be dead containers to be restarted in a dead sandbox.
+	// List containers first: if a sandbox stops between the two calls, the result is live containers
+	// in a dead sandbox, which are stopped. In the other order, it would be dead containers in a
+	// sandbox that still appears ready, where they would be restarted.
 	containers, err := o.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{
 		Filter: &runtimeapi.ContainerFilter{LabelSelector: o.labels},
 	})
@@ -146,8 +145,8 @@ func nanoseconds(n int64) time.Time {
 	return time.Unix(0, n)
 }
 
-// podOf makes a pod of what the labels of one of its sandboxes tell: enough to
-// stop it and clean up after it.
+// podOf returns a pod from the labels of one of its sandboxes: enough to stop it and clean up after
+// it.
 func podOf(labels map[string]string) *corev1.Pod {
 	pod := &corev1.Pod{}
 	pod.Name, pod.Namespace = labels[labelPodName], labels[labelPodNamespace]

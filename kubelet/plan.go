@@ -7,13 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// decision is what is to be done about a pod, in the order of the fields. When
-// anything above start was done, the pod is looked at and decided on anew.
+// decision is the list of actions for a pod, in the order of the fields. After any action above
+// start, the pod is observed and planned again.
 type decision struct {
-	// stop holds waves of containers: those of one wave are stopped at the same
-	// time, and a wave once the one before has stopped.
+	// stop holds waves of containers. The containers of a wave are stopped together, and a wave
+	// after the previous one has stopped.
 	stop [][]stopAction
-	// stopSandboxes, removals of containers, removals of sandboxes: ids.
+	// stopSandboxes, and the containers and sandboxes to remove, are IDs.
 	stopSandboxes    []string
 	remove           []string
 	removeSandboxes  []string
@@ -22,47 +22,45 @@ type decision struct {
 	sandboxWasChange bool // there was a sandbox before
 	start            []startAction
 
-	// waiting says why a container is held back, by name.
+	// waiting holds the reasons why containers are held back, by name.
 	waiting map[string]corev1.ContainerStateWaiting
-	// initialized says that the init containers are through.
+	// initialized means that all init containers have succeeded.
 	initialized bool
-	// finished says that nothing of the pod will run again.
+	// finished means that nothing of the pod will run again.
 	finished bool
-	// reason and message, when set, say why the pod failed as a whole.
+	// reason and message, if set, say why the pod failed as a whole.
 	reason, message string
-	// again is when the answer may change by itself; zero is never.
+	// again is when the decision may change by itself; zero means never.
 	again time.Time
 }
 
 type stopAction struct {
 	container containerState
-	// message is for the event.
+	// message is the message of the event.
 	message string
 }
 
 type startAction struct {
 	spec    *corev1.Container
 	attempt uint32
-	// failed is when the container that this one replaces had ended; zero if it
-	// replaces none.
+	// failed is when the replaced container ended; zero if there is none.
 	failed time.Time
 }
 
-// changes says that the decision alters what later parts of it depend on.
+// changes reports whether the decision affects what later parts of it depend on.
 func (d *decision) changes() bool {
 	return len(d.stop)+len(d.stopSandboxes)+len(d.remove)+len(d.removeSandboxes) > 0 || d.createSandbox
 }
 
-// lookAgain makes sure that the pod is looked at no later than t.
+// lookAgain makes sure that the pod is planned again no later than t.
 func (d *decision) lookAgain(t time.Time) {
 	if d.again.IsZero() || t.Before(d.again) {
 		d.again = t
 	}
 }
 
-// plan decides what to do about a pod that is to run. It depends on its
-// arguments alone and changes none of them. That a pod is to be stopped for
-// good is not decided here; see stopOrder.
+// plan returns the actions for a pod that must run. It depends only on its arguments and changes
+// none of them. It does not decide whether to stop a pod for good; see stopOrder.
 func plan(pod *corev1.Pod, s *podState, m *memory, now time.Time) decision {
 	p := planner{pod: pod, state: s, memory: m, now: now}
 	p.waiting = map[string]corev1.ContainerStateWaiting{}
@@ -83,7 +81,7 @@ func plan(pod *corev1.Pod, s *podState, m *memory, now time.Time) decision {
 	return p.decision
 }
 
-// planner collects a decision.
+// planner builds a decision.
 type planner struct {
 	decision
 	pod    *corev1.Pod
@@ -92,8 +90,7 @@ type planner struct {
 	now    time.Time
 }
 
-// sandbox returns the sandbox to run in: the newest, if it is ready and has its
-// address.
+// sandbox returns the newest sandbox if it is ready and has its addresses.
 func (p *planner) sandbox() *sandboxState {
 	s := p.state.sandbox()
 	if s == nil || !s.hostNetwork && len(s.ips) == 0 {
@@ -102,8 +99,8 @@ func (p *planner) sandbox() *sandboxState {
 	return s
 }
 
-// overdue says that the pod has been active for longer than it may. Before
-// that, it sees to it that the pod is looked at in time.
+// overdue reports whether the pod has exceeded its active deadline. Before that, it schedules
+// another look at the deadline.
 func (p *planner) overdue() bool {
 	seconds := p.pod.Spec.ActiveDeadlineSeconds
 	if seconds == nil || p.pod.Status.StartTime == nil {
@@ -130,8 +127,7 @@ func (p *planner) finish() {
 	}
 }
 
-// planSandbox replaces a sandbox that is missing or dead. Whatever still runs
-// in an old one is stopped first.
+// planSandbox replaces a missing or dead sandbox. It first stops whatever still runs in an old one.
 func (p *planner) planSandbox() {
 	if !p.wanted() {
 		p.finish()
@@ -157,8 +153,8 @@ func (p *planner) planSandbox() {
 	}
 }
 
-// wanted says that something of the pod is still to run. A pod that is never
-// restarted does not outlive its sandbox once a container was made.
+// wanted reports whether something of the pod must still run. A pod that is never restarted ends
+// with its sandbox once a container was created.
 func (p *planner) wanted() bool {
 	if p.over() {
 		return false
@@ -167,8 +163,8 @@ func (p *planner) wanted() bool {
 	return !never || len(p.state.containers) == 0
 }
 
-// stopSpare stops ready sandboxes other than the newest: one whose creation
-// was given up on may have come up late.
+// stopSpare stops ready sandboxes other than the newest: a creation that timed out may have
+// succeeded late.
 func (p *planner) stopSpare() {
 	for _, s := range p.state.sandboxes[1:] {
 		if s.ready {
@@ -177,7 +173,7 @@ func (p *planner) stopSpare() {
 	}
 }
 
-// restarts says that policy wants a container which is not running to run again.
+// restarts reports whether policy requires a container that is not running to run again.
 func restarts(policy corev1.RestartPolicy, c *containerState) bool {
 	switch policy {
 	case corev1.RestartPolicyNever:
@@ -188,8 +184,8 @@ func restarts(policy corev1.RestartPolicy, c *containerState) bool {
 	return true
 }
 
-// clean removes dead containers but the newest of each name, and dead
-// sandboxes, but the newest, in which no container is kept.
+// clean removes dead containers except the newest of each name, and dead sandboxes except the
+// newest, unless they contain a kept container.
 func (p *planner) clean() {
 	kept := map[string]bool{}
 	inUse := map[string]bool{}

@@ -7,15 +7,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// showPullError is how long a failed pull is reported as such before it is
-// reported as being backed off from.
+// showPullError is how long a failed pull is reported as ErrImagePull before it is reported as
+// ImagePullBackOff.
 const showPullError = 2 * time.Second
 
-// planContainers decides on the containers of a pod whose sandbox is ready.
+// planContainers plans the containers of a pod whose sandbox is ready.
 func (p *planner) planContainers() {
 	if p.over() {
-		// Before sidecars are looked at: those that are stopped now are not to be
-		// started again.
+		// Check this before the sidecars, so that stopped sidecars are not started again.
 		p.finish()
 		return
 	}
@@ -28,8 +27,8 @@ func (p *planner) planContainers() {
 	}
 }
 
-// over says that the pod has come to its end: its main containers have, or an
-// init container failed for good.
+// over reports whether the pod has ended: its main containers have ended, or an init container has
+// failed for good.
 func (p *planner) over() bool {
 	policy := p.pod.Spec.RestartPolicy
 	for i := range p.pod.Spec.InitContainers {
@@ -49,9 +48,8 @@ func (p *planner) over() bool {
 	return true
 }
 
-// planInit decides on the init containers: one after the other, each once the
-// one before has succeeded or, being a sidecar, runs. It reports whether the
-// main containers may go on.
+// planInit plans the init containers in order, each after the previous one has succeeded or, if it
+// is a sidecar, is running. It reports whether the main containers may start.
 func (p *planner) planInit() bool {
 	sandbox := p.sandbox().id
 	through := false
@@ -78,8 +76,8 @@ func (p *planner) planInit() bool {
 	return true
 }
 
-// planInitContainer starts an init container, also one that succeeded in an
-// earlier sandbox: what it prepared may be gone.
+// planInitContainer starts an init container, even if it succeeded in an earlier sandbox, because
+// its results may be gone.
 func (p *planner) planInitContainer(spec *corev1.Container, current *containerState) {
 	if current == nil {
 		p.planStart(spec, p.state.latest(spec.Name))
@@ -92,7 +90,7 @@ func (p *planner) planInitContainer(spec *corev1.Container, current *containerSt
 	p.planContainer(spec, policy)
 }
 
-// planContainer decides on one container.
+// planContainer plans one container.
 func (p *planner) planContainer(spec *corev1.Container, policy corev1.RestartPolicy) {
 	current := p.state.latestIn(p.sandbox().id, spec.Name)
 	if current == nil {
@@ -109,7 +107,7 @@ func (p *planner) planContainer(spec *corev1.Container, policy corev1.RestartPol
 	case containerUnknown:
 		p.stopOne(*current, fmt.Sprintf("Container %s is in unknown state, try killing it before restart", spec.Name))
 	case containerCreated:
-		// Whoever made it did not live to start it.
+		// The kubelet that created it ended before it could start it.
 		p.remove = append(p.remove, current.id)
 	case containerExited:
 		if restarts(policy, current) {
@@ -122,8 +120,7 @@ func (p *planner) stopOne(c containerState, message string) {
 	p.stop = append(p.stop, []stopAction{{container: c, message: message}})
 }
 
-// planStart starts a container in the place of before, which may be nil, unless
-// one of the back-offs holds it.
+// planStart starts a container in place of before, which may be nil, unless a backoff holds it.
 func (p *planner) planStart(spec *corev1.Container, before *containerState) {
 	action := startAction{spec: spec}
 	if before != nil {
@@ -161,9 +158,8 @@ func (p *planner) hold(name string, until time.Time, reason, message string) {
 	p.lookAgain(until)
 }
 
-// stopOrder puts the containers that run in the order in which they are to be
-// stopped: the main and init containers together, then the sidecars, the last
-// started first.
+// stopOrder returns the order in which running containers are stopped: the main and init containers
+// together, then the sidecars, in reverse order of their start.
 func stopOrder(pod *corev1.Pod, s *podState) [][]stopAction {
 	isSidecar := map[string]bool{}
 	for i := range pod.Spec.InitContainers {
@@ -192,8 +188,8 @@ func stopOrder(pod *corev1.Pod, s *podState) [][]stopAction {
 	return waves
 }
 
-// initializedBefore says that the pod had got past its init containers, as far
-// as the containers there are tell.
+// initializedBefore reports whether the existing containers show that the pod's init containers
+// have succeeded.
 func initializedBefore(pod *corev1.Pod, s *podState) bool {
 	waits := false
 	for i := range pod.Spec.InitContainers {

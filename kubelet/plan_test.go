@@ -289,7 +289,7 @@ func TestPlanImageChange(t *testing.T) {
 	}
 }
 
-// TestRecall: what the API tells of is not done again, and counts go on.
+// TestRecall: containers in the pod's status are not run again, and restart counts continue.
 func TestRecall(t *testing.T) {
 	status := corev1.ContainerStatus{Name: "a", ContainerID: "r://1", RestartCount: 4,
 		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 0}}}

@@ -16,8 +16,8 @@ type file struct {
 	mode fs.FileMode
 }
 
-// projection reads config map, secret and downward API volumes as what they are
-// special cases of: projected ones.
+// projection converts config map, secret and downward API volumes to projected volumes, of which
+// they are special cases.
 func projection(v *corev1.Volume) (plugin string, sources []corev1.VolumeProjection, mode *int32) {
 	switch {
 	case v.ConfigMap != nil:
@@ -34,7 +34,7 @@ func projection(v *corev1.Volume) (plugin string, sources []corev1.VolumeProject
 	return "projected", v.Projected.Sources, v.Projected.DefaultMode
 }
 
-// project gathers the files of a projected volume by their paths in it.
+// project returns the files of a projected volume by their paths.
 func (k *Kubelet) project(ctx context.Context, pod *corev1.Pod, volume string, sources []corev1.VolumeProjection, defaultMode *int32) (map[string]file, error) {
 	mode := fs.FileMode(0o644)
 	if defaultMode != nil {
@@ -47,7 +47,7 @@ func (k *Kubelet) project(ctx context.Context, pod *corev1.Pod, volume string, s
 		}
 	}
 	for path := range files {
-		// Also for objects that were never validated: nothing may leave the volume.
+		// Check this even for objects that were never validated: files must not leave the volume.
 		if !filepath.IsLocal(path) {
 			return nil, fmt.Errorf("path %q leaves the volume", path)
 		}
@@ -83,15 +83,14 @@ func (k *Kubelet) projectSource(ctx context.Context, pod *corev1.Pod, volume str
 		if err != nil {
 			return err
 		}
-		// Only who the container runs as may read it; that may be anyone unless a
-		// group is set.
+		// Only the container's user may read it, which may be any user unless a group is set.
 		files[s.ServiceAccountToken.Path] = file{data: []byte(token), mode: 0o644}
 		return nil
 	}
 	return errors.New("unsupported source of a projected volume")
 }
 
-// pick puts the chosen keys, or all if none are chosen, into files.
+// pick adds the selected keys, or all if none are selected, to files.
 func pick(data map[string][]byte, items []corev1.KeyToPath, optional bool, mode fs.FileMode, files map[string]file) error {
 	if len(items) == 0 {
 		for key, value := range data {

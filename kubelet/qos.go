@@ -4,9 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// qosClass is the pod's quality of service: Guaranteed when every container has
-// equal requests and limits of cpu and memory, BestEffort when none has any,
-// else Burstable.
+// qosClass returns the pod's quality of service: Guaranteed if every container has equal requests
+// and limits of cpu and memory, BestEffort if none has any, otherwise Burstable.
 // https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
 func qosClass(pod *corev1.Pod) corev1.PodQOSClass {
 	if pod.Status.QOSClass != "" {
@@ -37,9 +36,8 @@ func qosClass(pod *corev1.Pod) corev1.PodQOSClass {
 	return corev1.PodQOSBurstable
 }
 
-// oomScoreAdj says how readily the kernel is to kill a container when memory
-// runs out: -997 for Guaranteed, 1000 for BestEffort, and in between the less
-// the more memory it asked for.
+// oomScoreAdj returns the priority with which the kernel kills a container when memory runs out:
+// -997 for Guaranteed, 1000 for BestEffort, and in between the lower, the more memory it requests.
 func oomScoreAdj(class corev1.PodQOSClass, request, capacity int64) int64 {
 	switch class {
 	case corev1.PodQOSGuaranteed:
@@ -53,7 +51,7 @@ func oomScoreAdj(class corev1.PodQOSClass, request, capacity int64) int64 {
 	return min(max(1000-1000*request/capacity, 3), 999)
 }
 
-// Figures of the cgroup cpu controller.
+// Values of the cgroup cpu controller.
 const (
 	minShares = 2
 	maxShares = 262144
@@ -61,13 +59,13 @@ const (
 	minQuota  = 1000   // microseconds
 )
 
-// cpuShares is the relative weight of so many thousandths of a cpu.
+// cpuShares converts thousandths of a cpu to a relative weight.
 func cpuShares(milli int64) int64 {
 	return min(max(milli*1024/1000, minShares), maxShares)
 }
 
-// cpuQuota is the microseconds of cpu time in one period that so many
-// thousandths of a cpu are; zero for none is no limit.
+// cpuQuota converts thousandths of a cpu to microseconds of cpu time per period. Zero means no
+// limit.
 func cpuQuota(milli int64) int64 {
 	if milli <= 0 {
 		return 0

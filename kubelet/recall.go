@@ -11,10 +11,9 @@ const (
 	messageVanished = "The container could not be located when the pod was terminated"
 )
 
-// recall adds to s the containers that the pod's status tells of and the
-// runtime no longer has: after all was stopped and removed, or lost with the
-// runtime. Restart counts then go on, and what was done is not done again. A
-// container that was running is recalled as killed.
+// recall adds to s the containers that are in the pod's status but no longer in the runtime,
+// because they were removed or the runtime has lost them. Their restart counts then continue, and
+// completed work is not repeated. A container that was running is recalled as killed.
 func recall(pod *corev1.Pod, s *podState) {
 	for _, list := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for _, status := range list {
@@ -33,8 +32,7 @@ func recall(pod *corev1.Pod, s *podState) {
 	}
 }
 
-// endOf tells how the container that a status speaks of ended, given that it is
-// gone.
+// endOf returns how the container of a status ended, given that it is gone.
 func endOf(status *corev1.ContainerStatus) corev1.ContainerStateTerminated {
 	switch {
 	case status.State.Terminated != nil:

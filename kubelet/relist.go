@@ -15,21 +15,19 @@ import (
 
 const (
 	relistPeriod = time.Second
-	// slowRelistPeriod is for runtimes that tell of changes themselves.
+	// slowRelistPeriod is for runtimes that report changes themselves.
 	slowRelistPeriod = 10 * time.Second
 )
 
-// eventsFlow says whether container events are being followed. While they are,
-// listing is only a safeguard.
+// eventsFlow is true while container events are followed. Listing is then only a safeguard.
 type eventsFlow struct{ atomic.Bool }
 
-// relist lists what is in the runtime and has the pods looked at whose
-// sandboxes or containers changed since the last time.
+// relist lists the contents of the runtime and wakes the pods whose sandboxes or containers have
+// changed.
 func (k *Kubelet) relist(ctx context.Context) {
 	tick := time.NewTicker(relistPeriod)
 	defer tick.Stop()
-	// Empty: whatever the first list has may have changed since it was last
-	// looked at.
+	// Empty, so that the first list wakes all pods in it.
 	before := map[podUID]string{}
 	listed, synced := time.Time{}, time.Now()
 	for {
@@ -67,8 +65,8 @@ func (k *Kubelet) relist(ctx context.Context) {
 	}
 }
 
-// summary is a text for each pod that is the same as long as the ids and states
-// of its sandboxes and containers are.
+// summary returns a text for each pod that changes with the IDs and states of its sandboxes and
+// containers.
 func (k *Kubelet) summary(ctx context.Context) (map[podUID]string, error) {
 	node := map[string]string{labelNode: k.config.NodeName}
 	sandboxes, err := k.config.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{
@@ -100,8 +98,8 @@ func (k *Kubelet) summary(ctx context.Context) (map[podUID]string, error) {
 	return out, nil
 }
 
-// followEvents has pods looked at as soon as the runtime tells of them, if it
-// does that.
+// followEvents wakes pods as soon as the runtime reports an event about them, if it supports
+// events.
 func (k *Kubelet) followEvents(ctx context.Context) {
 	source, ok := k.config.Runtime.(EventSource)
 	if !ok {
@@ -110,7 +108,7 @@ func (k *Kubelet) followEvents(ctx context.Context) {
 	for {
 		started := false
 		err := source.ContainerEvents(ctx, func(e *runtimeapi.ContainerEventResponse) {
-			// Not before the first one: until then the stream may be none.
+			// Wait for the first event: the runtime may not support them.
 			if !started {
 				started = true
 				k.flow.Store(true)

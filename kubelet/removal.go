@@ -11,18 +11,17 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// removal is the back-off of removing what the runtime has of a pod. The zero
-// value has none.
+// removal is the backoff of removing a pod's sandboxes and containers. The zero value has no delay.
 type removal struct {
 	delay time.Duration
-	// until is when the next try is due, however often the pod is looked at before.
+	// until is when to retry, even if the pod is synced before.
 	until time.Time
-	told  bool // an event has said that it fails
+	told  bool // the failure was reported in an event
 }
 
-// refused chooses the pause until the next try. What the runtime refuses it is
-// likely to refuse again: the pause doubles, and one event tells. A runtime that
-// does not answer is expected back soon.
+// refused sets the delay until the next attempt. If the runtime has refused, it will probably
+// refuse again: the delay doubles, and one event reports it. A runtime that does not answer is
+// expected back soon.
 func (w *worker) refused(ctx context.Context, pod *corev1.Pod, gone bool, err error) {
 	w.failed(ctx, err)
 	r := &w.removal
@@ -38,11 +37,11 @@ func (w *worker) refused(ctx context.Context, pod *corev1.Pod, gone bool, err er
 	r.until = time.Now().Add(r.delay)
 }
 
-// held reports whether the next try is not due yet.
+// held reports whether it is too early to retry.
 func (r *removal) held() bool { return time.Now().Before(r.until) }
 
-// holdRemovals takes out of a decision what is not due to be tried again: the
-// stop of sandboxes that are ready, and the removal of what is dead.
+// holdRemovals removes actions from a decision that must not be retried yet: stopping ready
+// sandboxes, and removing dead ones and containers.
 func (w *worker) holdRemovals(d *decision) {
 	if !w.removal.held() || len(d.stopSandboxes)+len(d.remove)+len(d.removeSandboxes) == 0 {
 		return
@@ -51,7 +50,7 @@ func (w *worker) holdRemovals(d *decision) {
 	d.lookAgain(w.removal.until)
 }
 
-// removeDead removes the containers and sandboxes that a decision names.
+// removeDead removes the containers and sandboxes in a decision.
 func (w *worker) removeDead(ctx context.Context, d *decision) error {
 	for _, id := range d.remove {
 		if _, err := w.kubelet.config.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: id}); err != nil {
@@ -66,7 +65,7 @@ func (w *worker) removeDead(ctx context.Context, d *decision) error {
 	return nil
 }
 
-// removalError says that the runtime refused to stop a sandbox.
+// removalError means that the runtime refused to stop a sandbox.
 type removalError struct{ error }
 
 func (e *removalError) Unwrap() error { return e.error }

@@ -14,30 +14,28 @@ import (
 )
 
 const (
-	// maxConflicts is how often in a row a write may find a newer pod.
+	// maxConflicts is the number of consecutive conflicts that a write may have.
 	maxConflicts = 5
-	// Pauses after a write failed.
+	// Delays after a failed write.
 	firstWriteRetry = 200 * time.Millisecond
 	lastWriteRetry  = 10 * time.Second
 )
 
-// reporter writes one pod's status to the API, and deletes the Pod at the end.
-// Only the newest status is ever written, so a slow or absent API delays
-// nobody.
+// reporter writes one pod's status to the API, and deletes the Pod at the end. It writes only the
+// newest status, and a slow or unavailable API does not delay the worker.
 type reporter struct {
 	pods   PodStatus
 	log    logr.Logger
 	signal chan struct{} // of size 1
 
-	// known is the pod as the API last gave it, at the time asked. Both are used
-	// by run alone.
+	// known is the last pod read from the API, at the time asked. Only run uses both.
 	known *corev1.Pod
 	asked time.Time
 
 	mu sync.Mutex
-	// All below are guarded by mu.
+	// mu guards the fields below.
 	pod    *corev1.Pod
-	status *corev1.PodStatus // to be written; nil if nothing is
+	status *corev1.PodStatus // to be written; may be nil
 	delete bool              // to be deleted after that
 }
 
@@ -45,7 +43,7 @@ func newReporter(pods PodStatus, log logr.Logger) *reporter {
 	return &reporter{pods: pods, log: log, signal: make(chan struct{}, 1)}
 }
 
-// set gives the status to write.
+// set sets the status to write.
 func (r *reporter) set(pod *corev1.Pod, status corev1.PodStatus) {
 	r.mu.Lock()
 	r.pod, r.status = pod, &status
@@ -53,7 +51,7 @@ func (r *reporter) set(pod *corev1.Pod, status corev1.PodStatus) {
 	r.notify()
 }
 
-// finish has the Pod deleted, once the last status is written.
+// finish requests the deletion of the Pod after the last status was written.
 func (r *reporter) finish(pod *corev1.Pod) {
 	r.mu.Lock()
 	r.pod, r.delete = pod, true
@@ -103,14 +101,13 @@ func (r *reporter) run(ctx context.Context) {
 	}
 }
 
-// write brings the API's status in line, on the newest version of the pod. A
-// pod that is gone needs no status.
+// write updates the status of the newest version of the pod in the API. It ignores a deleted pod.
 func (r *reporter) write(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) error {
 	if status == nil {
 		return nil
 	}
 	if r.known == nil || time.Since(r.asked) > resyncPeriod {
-		// By now the cache has what was written then, and what others wrote since.
+		// By now the cache contains that write, and later writes of other clients.
 		r.known = pod
 	}
 	for range maxConflicts {
@@ -138,14 +135,14 @@ func (r *reporter) write(ctx context.Context, pod *corev1.Pod, status *corev1.Po
 			return fmt.Errorf("get pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
 		if live.UID != pod.UID {
-			return nil // another pod has the name by now
+			return nil // another pod has the same name
 		}
 		r.known, r.asked = live, time.Now()
 	}
 	return fmt.Errorf("update status of pod %s/%s: conflict after conflict", pod.Namespace, pod.Name)
 }
 
-// remove deletes the Pod, and no other that has got its name.
+// remove deletes the Pod, but not another pod with the same name.
 func (r *reporter) remove(ctx context.Context, pod *corev1.Pod) error {
 	now := int64(0)
 	err := r.pods.Delete(ctx, pod.Namespace, pod.Name, metav1.DeleteOptions{
@@ -157,15 +154,14 @@ func (r *reporter) remove(ctx context.Context, pod *corev1.Pod) error {
 	return fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err)
 }
 
-// ours are the conditions that the kubelet keeps.
+// ours lists the conditions that the kubelet manages.
 var ours = map[corev1.PodConditionType]bool{
 	corev1.PodReadyToStartContainers: true, corev1.PodInitialized: true,
 	corev1.ContainersReady: true, corev1.PodReady: true,
 }
 
-// mergeStatus is status with what others keep in it taken from the API's: their
-// conditions, and the fields that the kubelet does not know. A pod that is over
-// stays over.
+// mergeStatus returns status with the parts that other writers manage taken from the API: their
+// conditions, and fields unknown to the kubelet. A pod that has ended stays so.
 func mergeStatus(api, status *corev1.PodStatus) corev1.PodStatus {
 	out := *status.DeepCopy()
 	out.NominatedNodeName = api.NominatedNodeName

@@ -6,23 +6,22 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Runtime is what is needed of a container runtime: CRI v1, errors with gRPC
-// codes. All methods must be safe for concurrent use and bounded in time by
-// the implementation. Package cri has one.
+// Runtime is the container runtime that a kubelet requires: CRI v1, with gRPC codes in errors. All
+// methods must be safe for concurrent use and limit their time. Package cri has an implementation.
 type Runtime interface {
 	Machine
 	Sandboxes
 	Containers
 }
 
-// Machine is the runtime as a whole.
+// Machine holds the methods of the runtime as a whole.
 type Machine interface {
 	Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error)
 	Status(context.Context, *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error)
 	UpdateRuntimeConfig(context.Context, *runtimeapi.UpdateRuntimeConfigRequest) (*runtimeapi.UpdateRuntimeConfigResponse, error)
 }
 
-// Sandboxes are the pods of a runtime. Stop and remove are idempotent.
+// Sandboxes manages the sandboxes of pods. Stop and remove are idempotent.
 type Sandboxes interface {
 	RunPodSandbox(context.Context, *runtimeapi.RunPodSandboxRequest) (*runtimeapi.RunPodSandboxResponse, error)
 	StopPodSandbox(context.Context, *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error)
@@ -31,7 +30,7 @@ type Sandboxes interface {
 	ListPodSandbox(context.Context, *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error)
 }
 
-// Containers are what runs in sandboxes. Stop and remove are idempotent.
+// Containers manages the containers in sandboxes. Stop and remove are idempotent.
 type Containers interface {
 	CreateContainer(context.Context, *runtimeapi.CreateContainerRequest) (*runtimeapi.CreateContainerResponse, error)
 	StartContainer(context.Context, *runtimeapi.StartContainerRequest) (*runtimeapi.StartContainerResponse, error)
@@ -41,16 +40,15 @@ type Containers interface {
 	ListContainers(context.Context, *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error)
 }
 
-// Images are what containers are made from. ImageStatus has a nil Image where
-// the image is not there.
+// Images manages container images. ImageStatus returns a nil Image for a missing image.
 type Images interface {
 	ImageStatus(context.Context, *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error)
 	PullImage(context.Context, *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error)
 }
 
-// EventSource may be offered by a Runtime: it hands over container events until
-// ctx is done or the runtime breaks off, and always returns an error. With it
-// the state of the runtime is listed every 10 seconds rather than every second.
+// EventSource is an optional interface of a Runtime. It passes on container events until ctx is
+// done or the connection breaks, and always returns an error. With it, the runtime's state is
+// listed every 10 seconds instead of every second.
 type EventSource interface {
 	ContainerEvents(ctx context.Context, handle func(*runtimeapi.ContainerEventResponse)) error
 }

@@ -8,7 +8,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// sandboxConfig is what the runtime is told of a pod.
+// sandboxConfig returns the CRI configuration of a pod's sandbox.
 func (k *Kubelet) sandboxConfig(pod *corev1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
 	dns, err := k.dnsConfig(pod)
 	if err != nil {
@@ -16,7 +16,7 @@ func (k *Kubelet) sandboxConfig(pod *corev1.Pod, attempt uint32) (*runtimeapi.Po
 	}
 	hostname := k.hostname(pod)
 	if pod.Spec.HostNetwork {
-		hostname = "" // the host's own; runc refuses to set it
+		hostname = "" // the host's name; runc refuses to set it
 	}
 	return &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{
@@ -36,7 +36,7 @@ func (k *Kubelet) sandboxConfig(pod *corev1.Pod, attempt uint32) (*runtimeapi.Po
 	}, nil
 }
 
-// hostname is the host name inside a pod, cut to the 63 bytes it may have.
+// hostname returns the host name of a pod, truncated to 63 bytes.
 func (k *Kubelet) hostname(pod *corev1.Pod) string {
 	if pod.Spec.HostNetwork {
 		return k.config.HostName
@@ -81,7 +81,7 @@ func sysctls(pod *corev1.Pod) map[string]string {
 	return m
 }
 
-// namespaceOptions says which namespaces a pod's containers share.
+// namespaceOptions returns the namespaces that a pod's containers share.
 func namespaceOptions(pod *corev1.Pod) *runtimeapi.NamespaceOption {
 	o := &runtimeapi.NamespaceOption{
 		Network: runtimeapi.NamespaceMode_POD, Pid: runtimeapi.NamespaceMode_CONTAINER, Ipc: runtimeapi.NamespaceMode_POD,
@@ -109,7 +109,7 @@ func sandboxSecurity(pod *corev1.Pod) *runtimeapi.LinuxSandboxSecurityContext {
 	if s := pod.Spec.SecurityContext; s != nil {
 		out.RunAsUser = int64Value(s.RunAsUser)
 		if s.RunAsUser != nil {
-			// A group needs a user beside it (CRI, LinuxSandboxSecurityContext).
+			// A group requires a user (CRI, LinuxSandboxSecurityContext).
 			out.RunAsGroup = int64Value(s.RunAsGroup)
 		}
 		out.SupplementalGroups = podGroups(s)
@@ -135,7 +135,7 @@ func int64Value(p *int64) *runtimeapi.Int64Value {
 	return &runtimeapi.Int64Value{Value: *p}
 }
 
-// podGroups are the extra groups of all processes of a pod.
+// podGroups returns the supplemental groups of all processes of a pod.
 func podGroups(s *corev1.PodSecurityContext) []int64 {
 	groups := append([]int64(nil), s.SupplementalGroups...)
 	if s.FSGroup != nil {

@@ -10,8 +10,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// maskedPaths and readonlyPaths are hidden from, or not writable by, containers
-// whose procMount is Default: the list of the OCI runtimes.
+// maskedPaths and readonlyPaths are hidden or read-only for containers with the procMount Default.
+// The lists are those of OCI runtimes.
 var (
 	maskedPaths = []string{
 		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
@@ -21,8 +21,7 @@ var (
 	readonlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 )
 
-// security joins what pod and container say about the rights of a container;
-// the container comes first.
+// security merges the security contexts of a pod and a container; the container's takes precedence.
 func security(pod *corev1.Pod, c *corev1.Container, image *runtimeapi.Image) (*runtimeapi.LinuxContainerSecurityContext, error) {
 	p, s := pod.Spec.SecurityContext, c.SecurityContext
 	if p == nil {
@@ -45,7 +44,7 @@ func security(pod *corev1.Pod, c *corev1.Container, image *runtimeapi.Image) (*r
 		RunAsUser:          int64Value(user),
 		SupplementalGroups: podGroups(p),
 	}
-	// CRI wants a user beside a group: else the image's.
+	// CRI requires a user with a group; the default is the image's.
 	switch {
 	case user == nil && image.GetUid() != nil:
 		out.RunAsUser = &runtimeapi.Int64Value{Value: image.GetUid().GetValue()}
@@ -71,7 +70,7 @@ func security(pod *corev1.Pod, c *corev1.Container, image *runtimeapi.Image) (*r
 	return out, nil
 }
 
-// either returns the first of two settings that is there.
+// either returns the first of two settings that is not nil.
 func either[T any](a, b *T) *T {
 	if a != nil {
 		return a
@@ -97,7 +96,7 @@ func checkNonRoot(user *int64, image *runtimeapi.Image) error {
 	return nil
 }
 
-// seccomp is unconfined unless a profile is named, as the Kubernetes default is.
+// seccomp is unconfined without a profile, as in Kubernetes.
 func seccomp(p *corev1.SeccompProfile) *runtimeapi.SecurityProfile {
 	switch {
 	case p != nil && p.Type == corev1.SeccompProfileTypeRuntimeDefault:

@@ -11,8 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// start makes and starts one container. What goes wrong is remembered for the
-// status and for when to try again.
+// start creates and starts one container. It records a failure for the status and for the backoff.
 func (w *worker) start(ctx context.Context, pod *corev1.Pod, sandbox string, config *runtimeapi.PodSandboxConfig, action startAction) {
 	name := action.spec.Name
 	err := w.tryStart(ctx, pod, sandbox, config, action)
@@ -28,7 +27,7 @@ func (w *worker) start(ctx context.Context, pod *corev1.Pod, sandbox string, con
 		failure.reason = wait.reason
 	}
 	if failure.reason == "ErrImagePull" {
-		return // remembered with its own back-off
+		return // recorded with its own backoff
 	}
 	w.memory.starts[name] = failure
 	w.kubelet.events.pod(pod, action.spec, corev1.EventTypeWarning, "Failed", "Error: "+failure.message)
@@ -42,7 +41,7 @@ func (w *worker) tryStart(ctx context.Context, pod *corev1.Pod, sandbox string, 
 		return err
 	}
 	if !action.failed.IsZero() {
-		// From here on a try counts, even one that comes to nothing.
+		// From here on the attempt counts, even if it fails.
 		w.memory.restarts[action.spec.Name] = w.memory.restarts[action.spec.Name].next(action.failed, time.Now())
 	}
 	container, err := k.containerConfig(ctx, pod, action.spec, action.attempt, image, w.volumes)
@@ -65,14 +64,13 @@ func (w *worker) tryStart(ctx context.Context, pod *corev1.Pod, sandbox string, 
 	return nil
 }
 
-// unbrokenPatience is how long a call that changes the runtime may go on after
-// the reason for it is gone.
+// unbrokenPatience is how long a call that changes the runtime may continue after its context has
+// ended.
 const unbrokenPatience = 20 * time.Second
 
-// unbroken returns a context for a call that must not be broken off in the
-// middle: a runtime that is left half-way through a sandbox leaves a network
-// namespace that nobody knows of. It outlives ctx by unbrokenPatience, or until
-// Config.StopNow is closed.
+// unbroken returns a context for a call that must not be interrupted: a runtime that is interrupted
+// while it creates a sandbox leaks a network namespace. It outlives ctx by unbrokenPatience, or
+// until Config.StopNow is closed.
 func (k *Kubelet) unbroken(ctx context.Context) (context.Context, context.CancelFunc) {
 	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {

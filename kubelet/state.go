@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// podState is what the runtime has of one pod.
+// podState is the runtime's state of one pod.
 type podState struct {
 	// sandboxes and containers are newest first: by attempt, then by creation.
 	sandboxes  []sandboxState
@@ -22,7 +22,7 @@ type sandboxState struct {
 	ips         []string
 }
 
-// phase of a container in the runtime.
+// containerPhase is the phase of a container in the runtime.
 type containerPhase int
 
 const (
@@ -34,10 +34,10 @@ const (
 
 type containerState struct {
 	id      string
-	sandbox string // the id of the sandbox it belongs to
+	sandbox string // the ID of its sandbox
 	name    string
 	attempt uint32
-	// spec is the fingerprint of the container spec it was made from.
+	// spec is the fingerprint of the container spec from which it was created.
 	spec     string
 	phase    containerPhase
 	created  time.Time
@@ -46,9 +46,9 @@ type containerState struct {
 	exitCode int32
 	reason   string
 	message  string
-	image    string // as people call it
+	image    string // the name for users
 	imageID  string
-	// recalled: the pod's status tells of it, the runtime has it no more.
+	// recalled means that the container is in the pod's status but no longer in the runtime.
 	recalled bool
 }
 
@@ -60,8 +60,7 @@ func (s *podState) sandbox() *sandboxState {
 	return nil
 }
 
-// latest returns the newest container called name, in any sandbox; nil if there
-// is none.
+// latest returns the newest container called name in any sandbox; nil if there is none.
 func (s *podState) latest(name string) *containerState {
 	for i := range s.containers {
 		if s.containers[i].name == name {
@@ -71,7 +70,7 @@ func (s *podState) latest(name string) *containerState {
 	return nil
 }
 
-// latestIn is like latest, in one sandbox.
+// latestIn is latest for one sandbox.
 func (s *podState) latestIn(sandbox, name string) *containerState {
 	for i := range s.containers {
 		if c := &s.containers[i]; c.name == name && c.sandbox == sandbox {
@@ -92,16 +91,16 @@ func (s *podState) running() int {
 	return n
 }
 
-// memory is what is remembered of a pod between two looks at it and cannot be
-// read from the runtime. Losing it makes back-offs start over and nothing else.
+// memory is the state of a pod that cannot be read from the runtime. Losing it only makes backoffs
+// start over.
 type memory struct {
 	// restarts is by container name.
 	restarts map[string]backoff
 	// pulls is by container name.
 	pulls map[string]pullFailure
-	// starts says why a container could not be created or started, by name.
+	// starts holds the failures to create or start containers, by name.
 	starts map[string]startFailure
-	// sandboxAttempt is the lowest attempt not known to be taken.
+	// sandboxAttempt is the lowest attempt number that may be free.
 	sandboxAttempt uint32
 	// sandboxFailed is when creating a sandbox last failed; zero if it did not.
 	sandboxFailed time.Time
@@ -111,7 +110,7 @@ func newMemory() *memory {
 	return &memory{restarts: map[string]backoff{}, pulls: map[string]pullFailure{}, starts: map[string]startFailure{}}
 }
 
-// pullFailure is an image that could not be had.
+// pullFailure is a failure to pull an image.
 type pullFailure struct {
 	image   string
 	backoff backoff
@@ -120,19 +119,20 @@ type pullFailure struct {
 	message string
 }
 
-// startFailure is a container that could not be created or started.
+// startFailure is a failure to create or start a container.
 type startFailure struct {
 	at time.Time
-	// sandbox is where it was to run. In another it is tried at once.
+	// sandbox is the sandbox of the attempt. In another sandbox, the container is started without
+	// delay.
 	sandbox string
 	reason  string
 	message string
 }
 
-// podUID shortens signatures.
+// podUID is a short name for signatures.
 type podUID = types.UID
 
-// sidecar says that an init container keeps running beside the main ones.
+// sidecar reports whether an init container keeps running beside the main containers.
 func sidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }

@@ -7,20 +7,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// observation is all that a pod's status is made from.
+// observation is the input of a pod's status.
 type observation struct {
 	pod      *corev1.Pod
 	state    *podState
 	decision decision
 	// hostIPs are the node's internal addresses.
 	hostIPs []string
-	// runtime is the scheme of container ids, such as "containerd".
+	// runtime is the scheme of container IDs, such as "containerd".
 	runtime string
 	now     time.Time
 }
 
-// status returns the pod's status as this kubelet sees it. Conditions of others
-// are kept. It depends on the observation alone.
+// status returns the pod's status as this kubelet sees it. It keeps conditions of other writers,
+// and depends only on the observation.
 func (o *observation) status() corev1.PodStatus {
 	old := &o.pod.Status
 	status := *old.DeepCopy()
@@ -47,8 +47,8 @@ func (o *observation) status() corev1.PodStatus {
 	return status
 }
 
-// addresses sets the pod's addresses: the sandbox's, or the node's on the
-// host's network. A pod that is over keeps what it had.
+// addresses sets the pod's addresses: the sandbox's, or on the host's network the node's. A pod
+// that has ended keeps its addresses.
 func (o *observation) addresses(status *corev1.PodStatus) {
 	var ips []string
 	if s := o.state.sandbox(); s != nil {
@@ -67,15 +67,14 @@ func (o *observation) addresses(status *corev1.PodStatus) {
 	}
 }
 
-// phase is the pod's phase, given the container statuses. Succeeded and Failed
-// are never left.
+// phase returns the pod's phase for the container statuses. Succeeded and Failed are final.
 func (o *observation) phase(status *corev1.PodStatus) corev1.PodPhase {
 	d := &o.decision
 	switch {
 	case status.Phase == corev1.PodSucceeded || status.Phase == corev1.PodFailed:
 		return status.Phase
 	case d.finished && o.state.running() > 0 && d.reason == "":
-		// Only what outlives the main containers still runs.
+		// Only sidecars still run.
 	case d.finished && (d.reason != "" || !d.initialized):
 		return corev1.PodFailed
 	case d.finished:

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// containers makes the statuses of specs, in their order.
+// containers returns the statuses of specs, in their order.
 func (o *observation) containers(specs []corev1.Container, old []corev1.ContainerStatus, init bool) []corev1.ContainerStatus {
 	var list []corev1.ContainerStatus
 	for i := range specs {
@@ -25,7 +25,7 @@ func findStatus(list []corev1.ContainerStatus, name string) *corev1.ContainerSta
 	return nil
 }
 
-// container makes the status of one container; old is the one before, or nil.
+// container returns the status of one container; old is the previous one, or nil.
 func (o *observation) container(spec *corev1.Container, old *corev1.ContainerStatus, init bool) corev1.ContainerStatus {
 	status := corev1.ContainerStatus{Name: spec.Name, Image: spec.Image, Started: new(bool)}
 	current := o.state.latest(spec.Name)
@@ -67,7 +67,7 @@ func (o *observation) container(spec *corev1.Container, old *corev1.ContainerSta
 	return status
 }
 
-// returns says that a container that is gone will run again.
+// returns reports whether a container that is gone will run again.
 func (o *observation) returns(spec *corev1.Container, c *containerState, init bool) bool {
 	if init {
 		return sidecar(spec) || !o.decision.initialized
@@ -77,8 +77,8 @@ func (o *observation) returns(spec *corev1.Container, c *containerState, init bo
 
 func (o *observation) hasInit() bool { return len(o.pod.Spec.InitContainers) > 0 }
 
-// lastTermination tells how the container before current ended: as the runtime
-// has it, else as the status said before.
+// lastTermination returns how the container before current ended: from the runtime, or else from
+// the previous status.
 func (o *observation) lastTermination(current *containerState, old *corev1.ContainerStatus) corev1.ContainerState {
 	for i := range o.state.containers {
 		c := &o.state.containers[i]
@@ -104,8 +104,8 @@ func (o *observation) terminated(c *containerState) *corev1.ContainerStateTermin
 	}
 }
 
-// seconds is t as the API keeps it, so that what was written compares equal to
-// what is read.
+// seconds returns t with the API's precision, so that it compares equal after it was written and
+// read.
 func seconds(t time.Time) metav1.Time {
 	if t.IsZero() {
 		return metav1.Time{}

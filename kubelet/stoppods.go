@@ -14,10 +14,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// StopPods stops and removes all sandboxes of this node, its pods' mounts and
-// its cgroups, and touches nothing in the API: a kubelet that is run later
-// starts the same pods again. It is for when Run has returned, or was never
-// called; it works from what the runtime has, not from what is remembered.
+// StopPods stops and removes all sandboxes of this node, its pods' mounts and its cgroups. It does
+// not change the API, so that a kubelet that runs later starts the same pods again. Call it after
+// Run has returned, or without Run; it uses the runtime's state.
 func (k *Kubelet) StopPods(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -33,10 +32,10 @@ func (k *Kubelet) StopPods(ctx context.Context) error {
 	return k.stopPods(ctx)
 }
 
-// stopNowPatience bounds what StopPods still does once Config.StopNow is closed.
+// stopNowPatience bounds the time of StopPods after Config.StopNow was closed.
 const stopNowPatience = 5 * time.Second
 
-// Stopping returns the pods that StopPods is stopping, as namespace/name in order.
+// Stopping returns the sorted namespace/name of the pods that StopPods is stopping.
 func (k *Kubelet) Stopping() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -105,8 +104,8 @@ func (k *Kubelet) stopPods(ctx context.Context) error {
 	return nil
 }
 
-// stopSandbox stops the containers of a sandbox, with the grace their pod gives
-// but no more than Config.StopGrace, and removes it.
+// stopSandbox stops the containers of a sandbox, with the grace of their pod up to
+// Config.StopGrace, and removes it.
 func (k *Kubelet) stopSandbox(ctx context.Context, s *runtimeapi.PodSandbox, containers []*runtimeapi.Container) error {
 	errs := make([]error, len(containers))
 	var group sync.WaitGroup
@@ -125,7 +124,7 @@ func (k *Kubelet) stopSandbox(ctx context.Context, s *runtimeapi.PodSandbox, con
 	if _, err := k.config.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: s.GetId()}); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	// Before the sandbox: containerd would leave their files to itself.
+	// Remove containers before the sandbox; otherwise containerd leaves their files behind.
 	for _, c := range containers {
 		_, err := k.config.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: c.GetId()})
 		errs = append(errs, err)
@@ -134,8 +133,8 @@ func (k *Kubelet) stopSandbox(ctx context.Context, s *runtimeapi.PodSandbox, con
 	return errors.Join(append(errs, err)...)
 }
 
-// stopContainer stops a container with grace in seconds, and with none from when
-// Config.StopNow is closed.
+// stopContainer stops a container with grace in seconds, or without grace once Config.StopNow is
+// closed.
 func (k *Kubelet) stopContainer(ctx context.Context, id string, grace int64) error {
 	stop := func(grace int64) error {
 		_, err := k.config.Runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: grace})

@@ -13,16 +13,14 @@ import (
 )
 
 const (
-	// maxRounds bounds how often one sync looks and acts; each init container
-	// and each cleaning takes a round.
+	// maxRounds bounds the rounds of one sync; each init container and each cleanup takes a round.
 	maxRounds = 32
-	// refreshVolumes is how old the contents of config maps, secrets and tokens
-	// in volumes may get.
+	// refreshVolumes is the maximum age of config maps, secrets and tokens in volumes.
 	refreshVolumes = time.Minute
 )
 
-// sync brings the pod nearer to what it should be, as long as there is
-// something to do, and returns when to look again; zero is not by itself.
+// sync moves the pod toward its desired state until nothing is left to do. It returns when to sync
+// again; zero means only after an event.
 func (w *worker) sync(ctx context.Context, pod *corev1.Pod) time.Time {
 	var again time.Time
 	for range maxRounds {
@@ -52,8 +50,8 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod) time.Time {
 	return again
 }
 
-// retryAfter logs err and returns when to try again. While volumes are held back there is
-// nothing to log: the attempt that failed was.
+// retryAfter logs err and returns when to retry. It logs nothing while volumes are held back,
+// because the failed attempt was logged.
 func (w *worker) retryAfter(ctx context.Context, pod *corev1.Pod, err error) time.Time {
 	if held, ok := errors.AsType[*mountHeldError](err); ok {
 		return held.until
@@ -69,14 +67,14 @@ func (w *worker) retryAfter(ctx context.Context, pod *corev1.Pod, err error) tim
 	return time.Now().Add(retrySync)
 }
 
-// failed says what went wrong, unless it is that the work was interrupted.
+// failed logs an error unless the work was interrupted.
 func (w *worker) failed(ctx context.Context, err error) {
 	if ctx.Err() == nil {
 		w.kubelet.log.Error(err, "sync pod", "uid", w.uid)
 	}
 }
 
-// report hands the status over for writing; it does not wait.
+// report passes the status to the reporter; it does not block.
 func (w *worker) report(pod *corev1.Pod, state *podState, d decision) {
 	o := observation{
 		pod: pod, state: state, decision: d,
@@ -85,8 +83,7 @@ func (w *worker) report(pod *corev1.Pod, state *podState, d decision) {
 	w.reporter.set(pod, o.status())
 }
 
-// act carries a decision out, and reports whether it did anything that makes
-// another look worth while.
+// act carries out a decision. It reports whether the pod must be observed again.
 func (w *worker) act(ctx context.Context, pod *corev1.Pod, state *podState, d *decision) (bool, error) {
 	if d.changes() {
 		return w.change(ctx, pod, state, d)
@@ -117,7 +114,7 @@ func (w *worker) act(ctx context.Context, pod *corev1.Pod, state *podState, d *d
 	return true, nil
 }
 
-// change does all of a decision that comes before starting containers.
+// change carries out the parts of a decision that come before starting containers.
 func (w *worker) change(ctx context.Context, pod *corev1.Pod, state *podState, d *decision) (bool, error) {
 	k := w.kubelet
 	for _, wave := range d.stop {
@@ -134,7 +131,7 @@ func (w *worker) change(ctx context.Context, pod *corev1.Pod, state *podState, d
 		}
 	}
 	if len(d.remove)+len(d.removeSandboxes) > 0 {
-		// What is dead and stays is in nothing's way.
+		// Dead containers and sandboxes that remain do not prevent later steps.
 		if err := w.removeDead(ctx, d); err != nil {
 			w.refused(ctx, pod, false, err)
 		} else {
@@ -147,8 +144,8 @@ func (w *worker) change(ctx context.Context, pod *corev1.Pod, state *podState, d
 	return true, nil
 }
 
-// createSandbox makes the pod's sandbox, once its volumes are there and, for
-// pods with a network of their own, the network is.
+// createSandbox creates the pod's sandbox, once its volumes and, unless it uses the host's network,
+// the network are ready.
 func (w *worker) createSandbox(ctx context.Context, pod *corev1.Pod, d *decision) (bool, error) {
 	k := w.kubelet
 	if !pod.Spec.HostNetwork && !k.network.isOpen() {
@@ -180,16 +177,16 @@ func (w *worker) createSandbox(ctx context.Context, pod *corev1.Pod, d *decision
 	}
 	w.memory.sandboxFailed = time.Now()
 	if strings.Contains(err.Error(), "is reserved for") {
-		// An attempt that was given up on is still under way. If it comes up it
-		// is stopped as a spare.
+		// A timed-out attempt is still in progress. If it succeeds, its sandbox is stopped as a
+		// spare.
 		w.memory.sandboxAttempt = d.sandboxAttempt + 1
 	}
 	k.events.pod(pod, nil, corev1.EventTypeWarning, "FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: %v", err))
 	return false, err
 }
 
-// runtimeHandler is the runtime class by its own name, which is right wherever
-// class and handler are called the same.
+// runtimeHandler returns the name of the runtime class, which is correct if class and handler have
+// the same name.
 func runtimeHandler(pod *corev1.Pod) string {
 	if pod.Spec.RuntimeClassName != nil {
 		return *pod.Spec.RuntimeClassName
@@ -197,8 +194,8 @@ func runtimeHandler(pod *corev1.Pod) string {
 	return ""
 }
 
-// mountVolumes sets the volumes up or brings them up to date. A volume that cannot be set up is
-// retried with a back-off, until which the error is a *mountHeldError.
+// mountVolumes sets up or refreshes the volumes. A volume that cannot be set up is retried with a
+// backoff, until which the error is a *mountHeldError.
 func (w *worker) mountVolumes(ctx context.Context, pod *corev1.Pod) error {
 	if w.volumes != nil && time.Since(w.volumesAt) <= refreshVolumes {
 		return nil
@@ -218,7 +215,7 @@ func (w *worker) mountVolumes(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// heldBack tells of the containers that a back-off holds.
+// heldBack records events for the containers that a backoff holds.
 func (w *worker) heldBack(pod *corev1.Pod, d *decision) {
 	for name, waiting := range d.waiting {
 		c := findContainer(pod, name)
@@ -233,8 +230,8 @@ func (w *worker) heldBack(pod *corev1.Pod, d *decision) {
 	}
 }
 
-// withAddresses is pod with its addresses, which its containers may be told of
-// before the API is.
+// withAddresses returns pod with its addresses, which its containers may need before they are in
+// the API.
 func withAddresses(pod *corev1.Pod, ips, hostIPs []string) *corev1.Pod {
 	if pod.Spec.HostNetwork {
 		ips = hostIPs
@@ -250,7 +247,7 @@ func withAddresses(pod *corev1.Pod, ips, hostIPs []string) *corev1.Pod {
 	return &known
 }
 
-// stopWave stops containers at the same time.
+// stopWave stops containers concurrently.
 func (w *worker) stopWave(ctx context.Context, pod *corev1.Pod, wave []stopAction, grace int64) error {
 	errs := make([]error, len(wave))
 	var group sync.WaitGroup

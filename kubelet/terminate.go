@@ -11,14 +11,13 @@ import (
 )
 
 const (
-	// minGrace is what a container is left with, in seconds, however little the
-	// pod says.
+	// minGrace is the minimum grace of a container, in seconds.
 	minGrace = 2
 	// defaultGrace is for pods that say nothing, in seconds.
 	defaultGrace = 30
 )
 
-// grace is how many seconds a pod's containers get to stop.
+// grace returns the grace period of a pod's containers, in seconds.
 func grace(pod *corev1.Pod) int64 {
 	switch {
 	case pod.DeletionGracePeriodSeconds != nil:
@@ -29,10 +28,9 @@ func grace(pod *corev1.Pod) int64 {
 	return defaultGrace
 }
 
-// terminate stops the pod for good and removes all traces of it: containers,
-// sandboxes, mounts, directories, cgroups, and at last, unless the API has lost
-// it already, the Pod. It may be called again after a failure. It reports
-// whether nothing is left.
+// terminate stops the pod for good and removes its containers, sandboxes, mounts, directories and
+// cgroups, and then, unless it is gone already, the Pod in the API. It may be called again after a
+// failure. It reports whether nothing is left.
 func (w *worker) terminate(ctx context.Context, pod *corev1.Pod, gone bool) bool {
 	err := w.stop(ctx, pod, gone)
 	if err == nil {
@@ -48,7 +46,7 @@ func (w *worker) terminate(ctx context.Context, pod *corev1.Pod, gone bool) bool
 	return true
 }
 
-// stop ends all that runs, in order, and reports how it ended.
+// stop stops all running containers in order, and reports how they ended.
 func (w *worker) stop(ctx context.Context, pod *corev1.Pod, gone bool) error {
 	for range maxRounds {
 		state, err := w.observer.look(ctx)

@@ -11,8 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// tokenCache keeps the tokens of projected volumes until most of their time is
-// over.
+// tokenCache caches the tokens of projected volumes.
 type tokenCache struct {
 	mu     sync.Mutex
 	tokens map[tokenKey]cachedToken // guarded by mu
@@ -29,9 +28,8 @@ type cachedToken struct {
 	renew, expires time.Time
 }
 
-// token returns a service account token bound to the pod. It is asked anew once
-// four fifths of its time are over; where that fails, the old one serves as long
-// as it holds.
+// token returns a service account token bound to the pod. It requests a new one after four fifths
+// of its lifetime. If that fails, it returns the old one while it is valid.
 func (k *Kubelet) token(ctx context.Context, pod *corev1.Pod, volume string, p *corev1.ServiceAccountTokenProjection) (string, error) {
 	if k.config.Tokens == nil {
 		return "", errors.New("this kubelet has no access to service account tokens")
@@ -70,7 +68,7 @@ func (k *Kubelet) token(ctx context.Context, pod *corev1.Pod, volume string, p *
 	return issued.Status.Token, nil
 }
 
-// forget drops the tokens of a pod that is gone.
+// forget drops the tokens of a deleted pod.
 func (c *tokenCache) forget(uid podUID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,13 +18,13 @@ func (k *Kubelet) podDirectory(uid podUID) string {
 	return filepath.Join(k.config.Root, "pods", string(uid))
 }
 
-// volumeDirectory is where one volume of a pod is, as
+// volumeDirectory returns the directory of a volume of a pod, such as
 // volumes/kubernetes.io~PLUGIN/NAME.
 func (k *Kubelet) volumeDirectory(uid podUID, plugin, name string) string {
 	return filepath.Join(k.podDirectory(uid), "volumes", "kubernetes.io~"+plugin, name)
 }
 
-// volumeError says which volume of a pod could not be set up.
+// volumeError names the volume of a pod that could not be set up.
 type volumeError struct {
 	volume string
 	err    error
@@ -36,15 +36,15 @@ func (e *volumeError) Error() string {
 
 func (e *volumeError) Unwrap() error { return e.err }
 
-// mountHeldError says that volumes could not be set up and are not tried again before until.
+// mountHeldError means that volumes could not be set up and are not retried before until.
 type mountHeldError struct{ until time.Time }
 
 func (e *mountHeldError) Error() string {
 	return "volumes are not set up again before " + e.until.Format(time.RFC3339Nano)
 }
 
-// setUpVolumes makes a pod's directories and volumes, or brings those there are
-// up to date, and returns the host path of each volume by its name.
+// setUpVolumes creates or refreshes a pod's directories and volumes. It returns the host path of
+// each volume by name.
 func (k *Kubelet) setUpVolumes(ctx context.Context, pod *corev1.Pod) (map[string]string, error) {
 	if err := os.MkdirAll(k.podDirectory(pod.UID), 0o750); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func fsGroup(pod *corev1.Pod) *int64 {
 	return pod.Spec.SecurityContext.FSGroup
 }
 
-// setUpEmptyDir makes a directory that any user of the pod may write to.
+// setUpEmptyDir creates a directory that any user of the pod may write to.
 func (k *Kubelet) setUpEmptyDir(pod *corev1.Pod, v *corev1.Volume) (string, error) {
 	directory := k.volumeDirectory(pod.UID, "empty-dir", v.Name)
 	memory := v.EmptyDir.Medium == corev1.StorageMediumMemory
@@ -116,7 +116,7 @@ func (k *Kubelet) setUpEmptyDir(pod *corev1.Pod, v *corev1.Volume) (string, erro
 	return directory, nil
 }
 
-// makeVolume makes a directory, in memory if wanted, unless it is there.
+// makeVolume creates a directory, in memory if requested, unless it exists.
 func makeVolume(directory string, memory bool, size int64, mode fs.FileMode) error {
 	if err := os.MkdirAll(directory, 0o755); err != nil {
 		return err
@@ -129,8 +129,8 @@ func makeVolume(directory string, memory bool, size int64, mode fs.FileMode) err
 			options = fmt.Sprintf("size=%d", size)
 		}
 		err := mountMemory(directory, options)
-		// An ordinary user may not mount, and runs no containers either that could
-		// tell the difference.
+		// Without root, mounting is not possible, and the containers of tests do not notice the
+		// difference.
 		if err != nil && os.Geteuid() == 0 {
 			return fmt.Errorf("mount tmpfs: %w", err)
 		}
@@ -138,8 +138,7 @@ func makeVolume(directory string, memory bool, size int64, mode fs.FileMode) err
 	return os.Chmod(directory, mode)
 }
 
-// isMountPoint says that something is mounted on path: it is on another device
-// than its parent.
+// isMountPoint reports whether path is a mount point: it is on another device than its parent.
 func isMountPoint(path string) (bool, error) {
 	var here, parent syscall.Stat_t
 	if err := syscall.Lstat(path, &here); err != nil {
@@ -187,8 +186,8 @@ func checkHostPath(v *corev1.HostPathVolumeSource) error {
 	return nil
 }
 
-// unmountVolumes unmounts everything below a pod's directory, the innermost
-// first. What the kernel lists as mounted counts, not what was asked for.
+// unmountVolumes unmounts everything below a pod's directory, innermost first. It uses the kernel's
+// list of mounts, not the pod's volumes.
 func (k *Kubelet) unmountVolumes(uid podUID) error {
 	points, err := mountsBelow(k.podDirectory(uid))
 	if err != nil {
@@ -203,8 +202,7 @@ func (k *Kubelet) unmountVolumes(uid podUID) error {
 	return errors.Join(errs...)
 }
 
-// mountsBelow lists the mount points below directory in the order in which they
-// were mounted.
+// mountsBelow returns the mount points below directory in the order of mounting.
 func mountsBelow(directory string) ([]string, error) {
 	table, err := os.ReadFile("/proc/self/mountinfo")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -216,8 +214,8 @@ func mountsBelow(directory string) ([]string, error) {
 	return parseMounts(string(table), directory), nil
 }
 
-// parseMounts reads mountinfo (proc(5)): the fifth field is the mount point,
-// with blanks as octal escapes.
+// parseMounts parses mountinfo (proc(5)): the fifth field is the mount point, with octal escapes
+// for spaces.
 func parseMounts(table, directory string) []string {
 	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	var points []string
@@ -233,8 +231,8 @@ func parseMounts(table, directory string) []string {
 	return points
 }
 
-// removePodDirectory removes what is left of a pod on disk. Nothing may be
-// mounted below any more: what a mount shows is not ours to delete.
+// removePodDirectory removes the directory of a pod. Nothing may be mounted below it: the contents
+// of a mount must not be deleted.
 func (k *Kubelet) removePodDirectory(uid podUID) error {
 	if err := k.unmountVolumes(uid); err != nil {
 		return err

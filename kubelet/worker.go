@@ -9,31 +9,30 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// retrySync is the pause after looking at or acting on a pod failed.
+// retrySync is the delay after a failed sync.
 const retrySync = time.Second
 
-// worker keeps one pod as it should be. Its run method is the only one that
-// acts; the others tell it to.
+// worker syncs one pod. Only its run method acts; the other methods send requests to it.
 type worker struct {
 	kubelet  *Kubelet
 	uid      podUID
 	reporter *reporter
-	poked    chan struct{} // of size 1: being poked twice is being poked
+	poked    chan struct{} // of size 1: a second request adds nothing
 
-	// Used by run alone.
+	// Only run uses the fields below.
 	observer  *observer
 	memory    *memory
 	volumes   map[string]string
-	volumesAt time.Time // when volumes were last brought up to date
+	volumesAt time.Time // when volumes were last refreshed
 	mounting  mountBackoff
 	removal   removal
 
 	mu sync.Mutex
-	// All below are guarded by mu.
+	// mu guards the fields below.
 	pod       *corev1.Pod
-	gone      bool               // the API has the pod no more
-	urgent    bool               // the pod is to end sooner than was known
-	interrupt context.CancelFunc // ends the sync under way; nil if none is
+	gone      bool               // the API no longer has the pod
+	urgent    bool               // the pod must end sooner than before
+	interrupt context.CancelFunc // interrupts the sync in progress; may be nil
 }
 
 func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
@@ -48,7 +47,7 @@ func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
 	}
 }
 
-// poke makes the worker look at its pod.
+// poke requests a sync.
 func (w *worker) poke() {
 	select {
 	case w.poked <- struct{}{}:
@@ -56,8 +55,8 @@ func (w *worker) poke() {
 	}
 }
 
-// update hands over a newer version of the pod. One that is to end sooner than
-// was known interrupts what is being done.
+// update passes a newer version of the pod to the worker. If it must end sooner than before, the
+// work in progress is interrupted.
 func (w *worker) update(pod *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,7 +71,7 @@ func (w *worker) update(pod *corev1.Pod) {
 	if urgent && w.interrupt != nil {
 		w.interrupt()
 	}
-	// What only this kubelet's own status changed needs no other look.
+	// A change of only this kubelet's own status needs no sync.
 	if old == pod || urgent || old.Generation != pod.Generation || old.Generation == 0 ||
 		old.Status.Phase != pod.Status.Phase ||
 		!equality.Semantic.DeepEqual(old.Annotations, pod.Annotations) || !equality.Semantic.DeepEqual(old.Labels, pod.Labels) {
@@ -80,7 +79,7 @@ func (w *worker) update(pod *corev1.Pod) {
 	}
 }
 
-// forget tells the worker that the API has the pod no more.
+// forget records that the API no longer has the pod.
 func (w *worker) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,8 +91,8 @@ func (w *worker) forget() {
 	w.poke()
 }
 
-// run looks at the pod whenever poked or due, until the pod is gone from both
-// the API and the runtime.
+// run syncs the pod whenever requested or due, until the pod is gone from both the API and the
+// runtime.
 func (w *worker) run(ctx context.Context) {
 	reporting, stopReporting := context.WithCancel(ctx)
 	var group sync.WaitGroup
@@ -138,14 +137,14 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// current returns the pod, and whether the API has lost it.
+// current returns the pod, and whether the API no longer has it.
 func (w *worker) current() (*corev1.Pod, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.pod, w.gone
 }
 
-// begin returns what to work on, and lets cancel interrupt the work.
+// begin returns the pod to sync. From then on, updates may call cancel to interrupt the sync.
 func (w *worker) begin(cancel context.CancelFunc) (*corev1.Pod, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,7 +162,7 @@ func (w *worker) end(cancel context.CancelFunc) {
 	cancel()
 }
 
-// drop forgets a worker whose pod is gone.
+// drop removes a worker whose pod is gone.
 func (k *Kubelet) drop(w *worker) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

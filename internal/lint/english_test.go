@@ -55,7 +55,6 @@ var unread = []string{
 	"examples",
 	"informer",
 	"internal",
-	"kubelet",
 	"localcache",
 	"reconcile",
 	"reconcile/controllers",

@@ -10,8 +10,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// call makes one call within limit; zero is the caller's own. The error keeps
-// its gRPC code and says which call it was.
+// call makes one call with a timeout; zero means only the caller's. The error keeps its gRPC code
+// and names the call.
 func call[Request, Response any](
 	ctx context.Context, limit time.Duration, name string,
 	do func(context.Context, Request, ...grpc.CallOption) (Response, error), in Request,
@@ -30,17 +30,17 @@ func call[Request, Response any](
 	return out, nil
 }
 
-// Version names the runtime.
+// Version returns the name and version of the runtime.
 func (c *Client) Version(ctx context.Context, in *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
 	return call(ctx, c.options.Timeout, "Version", c.runtime.Version, in)
 }
 
-// Status tells whether runtime and network are ready.
+// Status returns whether the runtime and its network are ready.
 func (c *Client) Status(ctx context.Context, in *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
 	return call(ctx, c.options.Timeout, "Status", c.runtime.Status, in)
 }
 
-// UpdateRuntimeConfig hands the runtime the pod address range.
+// UpdateRuntimeConfig sets the runtime's pod address range.
 func (c *Client) UpdateRuntimeConfig(ctx context.Context, in *runtimeapi.UpdateRuntimeConfigRequest) (*runtimeapi.UpdateRuntimeConfigResponse, error) {
 	return call(ctx, c.options.Timeout, "UpdateRuntimeConfig", c.runtime.UpdateRuntimeConfig, in)
 }
@@ -50,7 +50,7 @@ func (c *Client) RunPodSandbox(ctx context.Context, in *runtimeapi.RunPodSandbox
 	return call(ctx, c.options.SandboxTimeout, "RunPodSandbox", c.runtime.RunPodSandbox, in)
 }
 
-// StopPodSandbox stops all that runs in a sandbox and takes its network down.
+// StopPodSandbox stops the containers of a sandbox and removes its network.
 func (c *Client) StopPodSandbox(ctx context.Context, in *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
 	return call(ctx, c.options.Timeout, "StopPodSandbox", c.runtime.StopPodSandbox, in)
 }
@@ -60,7 +60,7 @@ func (c *Client) RemovePodSandbox(ctx context.Context, in *runtimeapi.RemovePodS
 	return call(ctx, c.options.Timeout, "RemovePodSandbox", c.runtime.RemovePodSandbox, in)
 }
 
-// PodSandboxStatus describes one sandbox, its addresses included.
+// PodSandboxStatus returns the status of a sandbox, including its addresses.
 func (c *Client) PodSandboxStatus(ctx context.Context, in *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
 	return call(ctx, c.options.Timeout, "PodSandboxStatus", c.runtime.PodSandboxStatus, in)
 }
@@ -80,14 +80,14 @@ func (c *Client) StartContainer(ctx context.Context, in *runtimeapi.StartContain
 	return call(ctx, c.options.Timeout, "StartContainer", c.runtime.StartContainer, in)
 }
 
-// StopContainer stops a container: TERM, then KILL after in.Timeout seconds,
-// which come on top of the limit.
+// StopContainer stops a container: TERM, then KILL after in.Timeout seconds, which are added to the
+// call's timeout.
 func (c *Client) StopContainer(ctx context.Context, in *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
 	grace := time.Duration(max(in.GetTimeout(), 0)) * time.Second
 	return call(ctx, c.options.Timeout+grace, "StopContainer", c.runtime.StopContainer, in)
 }
 
-// RemoveContainer removes a container, by force if it runs.
+// RemoveContainer removes a container, even if it is running.
 func (c *Client) RemoveContainer(ctx context.Context, in *runtimeapi.RemoveContainerRequest) (*runtimeapi.RemoveContainerResponse, error) {
 	return call(ctx, c.options.Timeout, "RemoveContainer", c.runtime.RemoveContainer, in)
 }
@@ -97,68 +97,65 @@ func (c *Client) ListContainers(ctx context.Context, in *runtimeapi.ListContaine
 	return call(ctx, c.options.Timeout, "ListContainers", c.runtime.ListContainers, in)
 }
 
-// ContainerStatus describes one container, its exit included.
+// ContainerStatus returns the status of a container, including its exit.
 func (c *Client) ContainerStatus(ctx context.Context, in *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
 	return call(ctx, c.options.Timeout, "ContainerStatus", c.runtime.ContainerStatus, in)
 }
 
-// ListContainerStats tells what running containers use.
+// ListContainerStats returns the resource usage of running containers.
 func (c *Client) ListContainerStats(ctx context.Context, in *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
 	return call(ctx, c.options.Timeout, "ListContainerStats", c.runtime.ListContainerStats, in)
 }
 
-// ExecSync runs a command in a container. The runtime waits in.Timeout
-// seconds, which come on top of the limit; a runtime that hangs is cut off then.
+// ExecSync runs a command in a container. The runtime waits in.Timeout seconds, which are added to
+// the call's timeout.
 func (c *Client) ExecSync(ctx context.Context, in *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
 	patience := time.Duration(max(in.GetTimeout(), 0)) * time.Second
 	return call(ctx, c.options.Timeout+patience, "ExecSync", c.runtime.ExecSync, in)
 }
 
-// Exec prepares a command in a container; the answer is the URL to stream to.
+// Exec prepares a command in a container and returns the URL of its streams.
 func (c *Client) Exec(ctx context.Context, in *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
 	return call(ctx, c.options.Timeout, "Exec", c.runtime.Exec, in)
 }
 
-// Attach prepares a connection to a container's own streams; the answer is the
-// URL to stream to.
+// Attach prepares a connection to a container's own streams and returns their URL.
 func (c *Client) Attach(ctx context.Context, in *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
 	return call(ctx, c.options.Timeout, "Attach", c.runtime.Attach, in)
 }
 
-// PortForward prepares connections into a sandbox; the answer is the URL to
-// stream to.
+// PortForward prepares connections into a sandbox and returns their URL.
 func (c *Client) PortForward(ctx context.Context, in *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
 	return call(ctx, c.options.Timeout, "PortForward", c.runtime.PortForward, in)
 }
 
-// ListImages lists the images the runtime has.
+// ListImages lists the runtime's images.
 func (c *Client) ListImages(ctx context.Context, in *runtimeapi.ListImagesRequest) (*runtimeapi.ListImagesResponse, error) {
 	return call(ctx, c.options.Timeout, "ListImages", c.image.ListImages, in)
 }
 
-// ImageStatus describes one image; its Image is nil where the runtime has it not.
+// ImageStatus returns the status of an image. Its Image is nil if the runtime does not have it.
 func (c *Client) ImageStatus(ctx context.Context, in *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
 	return call(ctx, c.options.Timeout, "ImageStatus", c.image.ImageStatus, in)
 }
 
-// PullImage fetches an image. It may take as long as ctx allows.
+// PullImage pulls an image. Only ctx limits its time.
 func (c *Client) PullImage(ctx context.Context, in *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
 	return call(ctx, 0, "PullImage", c.image.PullImage, in)
 }
 
-// RemoveImage forgets an image.
+// RemoveImage removes an image.
 func (c *Client) RemoveImage(ctx context.Context, in *runtimeapi.RemoveImageRequest) (*runtimeapi.RemoveImageResponse, error) {
 	return call(ctx, c.options.Timeout, "RemoveImage", c.image.RemoveImage, in)
 }
 
-// ImageFsInfo tells how full the file system of the images is.
+// ImageFsInfo returns the usage of the file system with the images.
 func (c *Client) ImageFsInfo(ctx context.Context, in *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
 	return call(ctx, c.options.Timeout, "ImageFsInfo", c.image.ImageFsInfo, in)
 }
 
-// ContainerEvents hands every container event to handle, until ctx is done or
-// the runtime breaks off; it always returns an error then. Runtimes without
-// events give codes.Unimplemented at once.
+// ContainerEvents passes every container event to handle until ctx is done or the connection
+// breaks, and always returns an error. Runtimes without events return codes.Unimplemented.
 func (c *Client) ContainerEvents(ctx context.Context, handle func(*runtimeapi.ContainerEventResponse)) error {
 	stream, err := c.runtime.GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
 	if err != nil {

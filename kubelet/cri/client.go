@@ -17,23 +17,20 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// maxMessage bounds one answer: a list of all images or containers of a node.
+// maxMessage bounds the size of a response: a list of all images or containers of a node.
 const maxMessage = 16 << 20
 
-// Options say how to talk to a runtime. The zero value is useful.
+// Options configures a Client. The zero value is useful.
 type Options struct {
-	// Timeout bounds each call that has no limit of its own. Zero is 2 minutes.
+	// Timeout bounds each call without a timeout of its own. Zero means 2 minutes.
 	Timeout time.Duration
-	// SandboxTimeout bounds RunPodSandbox, in which the network plugins run.
-	// Zero is 4 minutes.
+	// SandboxTimeout bounds RunPodSandbox, which runs the network plugins. Zero means 4 minutes.
 	SandboxTimeout time.Duration
-	// Wait bounds how long Dial waits for the runtime to answer. Zero is 30
-	// seconds.
+	// Wait bounds how long Dial waits for the runtime to answer. Zero means 30 seconds.
 	Wait time.Duration
 }
 
-// Client is a connection to one runtime. Its methods may be called from any
-// goroutine. The zero Client is not usable; see [Dial].
+// Client is a connection to one runtime. It is safe for concurrent use. Use [Dial] to create one.
 type Client struct {
 	conn    *grpc.ClientConn
 	runtime runtimeapi.RuntimeServiceClient
@@ -63,7 +60,7 @@ func Dial(ctx context.Context, socket string, o Options) (*Client, error) {
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", addr)
 		}),
-		// A runtime that restarts is back within seconds: look often.
+		// A runtime that restarts is back within seconds, so retry often.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: 5 * time.Second,
@@ -85,7 +82,7 @@ func Dial(ctx context.Context, socket string, o Options) (*Client, error) {
 	return c, nil
 }
 
-// await returns once the runtime has answered.
+// await waits until the runtime answers.
 func (c *Client) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Wait)
 	defer cancel()
@@ -112,15 +109,14 @@ func (c *Client) await(ctx context.Context) error {
 	}
 }
 
-// startingInterval is how often a runtime that is starting is asked again.
+// startingInterval is the interval between requests to a runtime that is starting.
 const startingInterval = 10 * time.Millisecond
 
-// starting tells from an error that the runtime listens and is not ready yet:
-// containerd opens its socket first and says "server is not initialized yet",
-// for which it has no code.
+// starting reports whether err means that the runtime is listening but not ready: containerd opens
+// its socket first and returns "server is not initialized yet", for which it has no code.
 func starting(err error) bool {
 	return status.Code(err) == codes.Unavailable || strings.Contains(err.Error(), "not initialized yet")
 }
 
-// Close ends the connection. Calls under way fail.
+// Close closes the connection. Calls in progress fail.
 func (c *Client) Close() error { return c.conn.Close() }

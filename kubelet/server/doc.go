@@ -41,23 +41,21 @@
 // rotated while it is followed is read to its end before the next one is. tail
 // counts the pieces that are in the file, as Kubernetes does.
 //
-// For exec, attach and port-forward the runtime names a URL, and the server
-// carries the bytes of the upgraded connection there and back, unread. It holds
-// no more than a buffer of them: who does not read stops who writes. Connections
-// that lead to nothing end within minutes, garbage ends one at once, and
-// [Config].MaxStreams are open at most; [StreamLimits] has the details.
+// For exec, attach and port-forward, the runtime returns a URL, and the server copies the bytes of
+// the upgraded connection in both directions. It buffers little: a slow reader blocks the writer.
+// Idle connections end within minutes, and invalid ones at once. [Config].MaxStreams bounds their
+// number; see [StreamLimits].
 //
-// Statistics of containers are the runtime's. The rate of CPU is that since
-// /stats/summary was last asked for, so the first answer about a container has none.
+// Statistics of containers come from the runtime. The CPU rate is that since the previous request
+// for /stats/summary, so the first answer about a container has none.
 //
 // # Failure
 //
-// Errors are plain text, with 401, 403 and 404 as usual, 400 for a container
-// that has no log yet, 500 where nobody could tell whether the user may, and 501
-// for what the runtime cannot do. A log that breaks off in the middle ends without
-// a word.
+// Errors are plain text: 401, 403 and 404 as usual, 400 for a container without a log yet, 500 if
+// the authorizer fails, and 501 for what the runtime does not support. A log that is interrupted
+// ends without a message.
 //
-// # Left out
+// # Not included
 //
 // Metrics, statistics of file systems and networks, run, checkpoints, and logs of
 // the node itself.

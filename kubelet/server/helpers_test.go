@@ -165,7 +165,7 @@ func start(t *testing.T, change func(*server.Config)) *kubelet {
 	return k
 }
 
-// ask asks as a user; nobody is "".
+// ask sends a request as a user; "" means without credentials.
 func (k *kubelet) ask(method, user, path string) *http.Response {
 	k.t.Helper()
 	r, err := http.NewRequestWithContext(k.t.Context(), method, k.url+path, nil)

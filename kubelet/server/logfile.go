@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// maxLogLine bounds a line of a log file. Runtimes write pieces of 16 KiB; what
-	// is longer is not from one and is passed over.
+	// maxLogLine bounds a line of a log file. Runtimes write pieces of 16 KiB; longer lines are not
+	// from a runtime and are skipped.
 	maxLogLine = 256 << 10
-	// followEvery is how often a file that is followed is looked at, and
-	// runningEvery how many looks there are to one at the container.
+	// followEvery is the interval at which a followed file is read. After runningEvery intervals
+	// the container is checked.
 	followEvery  = 100 * time.Millisecond
 	runningEvery = 10
 )
 
-// logReader copies a log file, and what is added to it.
+// logReader copies a log file and what is appended to it.
 type logReader struct {
 	root    *os.Root
 	path    string // in root
@@ -31,13 +31,13 @@ type logReader struct {
 	running func() bool
 
 	file    *os.File
-	offset  int64  // of what was read
-	pending []byte // read, and not yet a line
-	skip    bool   // pending began in a line that is too long
+	offset  int64  // of the data read so far
+	pending []byte // read data that is not a complete line yet
+	skip    bool   // pending began within a line that is too long
 }
 
-// openRegular opens a regular file. Where a container has put something else in
-// its place it fails, and never waits: opening a FIFO would, until it is written.
+// openRegular opens a regular file. It fails on other files that a container may have put in its
+// place, and does not block on a FIFO.
 func (l *logReader) openRegular() (*os.File, error) {
 	file, err := l.root.OpenFile(l.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -53,7 +53,7 @@ func (l *logReader) openRegular() (*os.File, error) {
 	return file, nil
 }
 
-// open opens the file and goes to where reading begins.
+// open opens the file and seeks to the first line to return.
 func (l *logReader) open() error {
 	file, err := l.openRegular()
 	if err != nil {
@@ -77,8 +77,8 @@ func (l *logReader) open() error {
 
 func (l *logReader) close() { l.file.Close() }
 
-// copy copies what there is, and if the log is followed what comes, until ctx
-// is done or the container is.
+// copy copies the contents and, if the log is followed, what is appended, until ctx is done or the
+// container has ended.
 func (l *logReader) copy(ctx context.Context) error {
 	if err := l.drain(ctx); err != nil || !l.options.follow {
 		return done(err)
@@ -94,7 +94,7 @@ func (l *logReader) copy(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		// Asked before the file is read: what the container wrote is there then.
+		// Check this before reading, so that everything the container wrote is read.
 		over := look%runningEvery == 0 && !l.running()
 		if err := l.drain(ctx); err != nil {
 			return done(err)
@@ -112,8 +112,8 @@ func done(err error) error {
 	return err
 }
 
-// rotate goes on with the file that now has the name, where it is another or
-// was cut. The old one, which nobody writes to any more, is read to its end.
+// rotate continues with the file that now has the name, if it was replaced or truncated. It first
+// reads the old file, which is no longer written, to its end.
 func (l *logReader) rotate(ctx context.Context) error {
 	have, err := l.file.Stat()
 	if err != nil {
@@ -121,7 +121,7 @@ func (l *logReader) rotate(ctx context.Context) error {
 	}
 	now, err := l.root.Lstat(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // between the two
+		return nil // in the middle of a rotation
 	}
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (l *logReader) drain(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// feed takes the next bytes of the file and writes the lines that are whole.
+// feed adds data of the file and writes the complete lines.
 func (l *logReader) feed(data []byte) error {
 	l.pending = append(l.pending, data...)
 	rest := l.pending
@@ -181,7 +181,7 @@ func (l *logReader) feed(data []byte) error {
 		}
 		e, err := parseLine(line)
 		if err != nil {
-			continue // torn by a crash: the others are good
+			continue // incomplete after a crash; continue with the next line
 		}
 		if err := l.out.write(e); err != nil {
 			return err
@@ -194,13 +194,13 @@ func (l *logReader) feed(data []byte) error {
 	return nil
 }
 
-// tailOffset is where the last lines of a file of size bytes begin.
+// tailOffset returns the offset of the last lines of a file of size bytes.
 func tailOffset(file io.ReaderAt, size, lines int64) (int64, error) {
 	if lines == 0 {
 		return size, nil
 	}
 	buffer := make([]byte, 32<<10)
-	// The newline that ends the file begins no line.
+	// The final newline does not begin another line.
 	for end := size - 1; end > 0; {
 		begin := max(0, end-int64(len(buffer)))
 		block := buffer[:end-begin]

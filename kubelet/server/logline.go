@@ -8,20 +8,19 @@ import (
 	"time"
 )
 
-// entry is one line of a log file: a line of the container's, or a piece of one.
+// entry is one line of a log file: a line of the container or a part of one.
 type entry struct {
 	time    time.Time
-	stamp   []byte // time as it is in the file
+	stamp   []byte // time as in the file
 	stream  string
-	partial bool // the line goes on in the next entry of the stream
+	partial bool // the line continues in the next entry of the stream
 	text    []byte
 }
 
 var errNotCRI = errors.New("not a line of a container's log")
 
-// parseLine reads a line of a log, without its newline: TIME STREAM TAGS TEXT,
-// where the first of the tags, between colons, is P or F. The entry shares
-// line's bytes.
+// parseLine parses a line of a log without its newline: TIME STREAM TAGS TEXT, where the first of
+// the tags, separated by colons, is P or F. The entry shares line's bytes.
 func parseLine(line []byte) (entry, error) {
 	var e entry
 	stamp, rest, ok := bytes.Cut(line, []byte(" "))
@@ -55,16 +54,16 @@ func parseLine(line []byte) (entry, error) {
 	return e, nil
 }
 
-// errLimit says that as many bytes were written as were wanted.
+// errLimit means that the requested number of bytes was written.
 var errLimit = errors.New("limit reached")
 
-// logOutput writes entries the way they are wanted.
+// logOutput writes entries in the requested form.
 type logOutput struct {
 	w       io.Writer
 	flush   func() error
 	options logOptions
-	left    int64 // bytes that may be written; negative: any number
-	midway  bool  // the last entry was partial: no time is put before the next
+	left    int64 // bytes that may still be written; negative: no limit
+	midway  bool  // the last entry was partial: write no time before the next
 }
 
 func newLogOutput(w http.ResponseWriter, o logOptions) *logOutput {

@@ -10,11 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// machineStats is what the machine uses, from its proc(5); nil where it has none.
+// machineStats returns the usage of the machine from its proc(5); nil if it has none.
 func machineStats(proc string, now time.Time) (*CPUStats, *MemoryStats) {
 	var cpu *CPUStats
 	var memory *MemoryStats
-	// A file that is not there has nothing in it that could be parsed.
+	// A missing file has no contents to parse.
 	stat, _ := os.ReadFile(filepath.Join(proc, "stat"))
 	if busy, ok := busyTime(string(stat)); ok {
 		cpu = &CPUStats{Time: metav1.NewTime(now), UsageCoreNanoSeconds: &busy}
@@ -29,9 +29,9 @@ func machineStats(proc string, now time.Time) (*CPUStats, *MemoryStats) {
 // tick is the unit of /proc/stat, USER_HZ, which is 100 a second everywhere.
 const tick = uint64(time.Second / 100)
 
-// busyTime is how long the CPUs were not idle, in nanoseconds, by the first line of
-// /proc/stat: cpu user nice system idle iowait irq softirq steal guest guest_nice.
-// What guests used is in user and nice already.
+// busyTime returns how long the CPUs were not idle, in nanoseconds, from the first line of
+// /proc/stat: cpu user nice system idle iowait irq softirq steal guest guest_nice. The times of
+// guests are included in user and nice.
 func busyTime(stat string) (uint64, bool) {
 	line, _, _ := strings.Cut(stat, "\n")
 	fields := strings.Fields(line)
@@ -51,8 +51,8 @@ func busyTime(stat string) (uint64, bool) {
 	return ticks * tick, true
 }
 
-// memoryUse reads /proc/meminfo. As of a cgroup, the working set is what is used
-// without the pages of files that were not touched of late.
+// memoryUse parses /proc/meminfo. As for a cgroup, the working set is the used memory without the
+// pages of files that were not used recently.
 func memoryUse(meminfo string) (used, workingSet, available uint64, ok bool) {
 	values := map[string]uint64{}
 	for line := range strings.Lines(meminfo) {

@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// verbs are what methods are authorized as.
+// verbs maps HTTP methods to verbs.
 var verbs = map[string]string{
 	http.MethodGet: "get", http.MethodHead: "get", http.MethodPost: "create",
 	http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
 }
 
-// rights are what the first segment of a path takes: one of the subresources of the
-// node, asked for in that order, and a verb, empty for that of the method
+// rights are the required permissions for the first segment of a path: one of the subresources of
+// the node, checked in that order, and a verb, or the method's verb if empty
 // (https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/).
 type rights struct {
 	subresources []string
 	verb         string
 }
 
-// anything is what all other paths take. running is what takes the right to create
-// whatever the method: a WebSocket begins with GET.
+// anything is required for all other paths. running requires the verb create for any method,
+// because a WebSocket begins with GET.
 var (
 	anything = rights{subresources: []string{"proxy"}}
 	running  = rights{subresources: []string{"proxy"}, verb: "create"}
@@ -46,12 +46,12 @@ var rightsOf = map[string]rights{
 	"stats":       {subresources: []string{"stats"}},
 }
 
-// rightsFor returns what a path takes. One that could be read in two ways, with
-// encoded slashes, dots or empty segments, takes most.
+// rightsFor returns the permissions that a path requires. An ambiguous path, with encoded slashes,
+// dots or empty segments, requires the most.
 func rightsFor(u *url.URL) rights {
 	segments := strings.Split(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
 	if last := len(segments) - 1; last > 0 && segments[last] == "" {
-		segments = segments[:last] // a slash at the end
+		segments = segments[:last] // a trailing slash
 	}
 	for i, segment := range segments {
 		plain, err := url.PathUnescape(segment)
@@ -66,7 +66,7 @@ func rightsFor(u *url.URL) rights {
 	return anything
 }
 
-// permit answers requests that may not go on, and reports whether this one may.
+// permit reports whether a request is allowed, and otherwise answers it.
 func (s *Server) permit(w http.ResponseWriter, r *http.Request) bool {
 	name, groups, err := s.config.Authenticate(r)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Server) permit(w http.ResponseWriter, r *http.Request) bool {
 	}
 	for _, subresource := range takes.subresources {
 		allowed, err := s.config.Authorize(r.Context(), name, slices.Clone(groups), verb, subresource)
-		if err != nil { // which says nothing about the user
+		if err != nil { // the authorizer has failed
 			s.config.Log.Error(err, "authorization failed", "user", name, "verb", verb, "subresource", subresource)
 			http.Error(w, fmt.Sprintf("Authorization error (user=%s, verb=%s, resource=nodes, subresource=%s)", name, verb, subresource), http.StatusInternalServerError)
 			return false

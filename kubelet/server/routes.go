@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// newRoutes is the table of what is served. ServeMux splits paths before it
-// unescapes them, so an encoded slash never makes a segment.
+// newRoutes returns the routes. ServeMux splits paths before it unescapes them, so an encoded slash
+// never separates segments.
 func (s *Server) newRoutes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })
@@ -44,7 +44,7 @@ func (s *Server) pods(w http.ResponseWriter, _ *http.Request) {
 	w.Write(data)
 }
 
-// pod finds the pod that the path names, or answers that there is none.
+// pod returns the pod in the path, or answers that it does not exist.
 func (s *Server) pod(w http.ResponseWriter, r *http.Request) (*corev1.Pod, bool) {
 	name := r.PathValue("namespace") + "/" + r.PathValue("pod")
 	pod, ok := s.config.Pods.Get(name)
@@ -57,7 +57,7 @@ func (s *Server) pod(w http.ResponseWriter, r *http.Request) (*corev1.Pod, bool)
 	return pod, ok
 }
 
-// containerStatus finds what was reported of a container, nil if nothing was.
+// containerStatus returns the reported status of a container, or nil.
 func containerStatus(pod *corev1.Pod, name string) *corev1.ContainerStatus {
 	for _, list := range [][]corev1.ContainerStatus{
 		pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses,
@@ -71,7 +71,7 @@ func containerStatus(pod *corev1.Pod, name string) *corev1.ContainerStatus {
 	return nil
 }
 
-// hasContainer tells whether the pod is to have the container at all.
+// hasContainer reports whether the pod has the container in its spec.
 func hasContainer(pod *corev1.Pod, name string) bool {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {

@@ -20,45 +20,41 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// StreamLimits bound the life of an upgraded connection. Zero fields have the
-// defaults.
+// StreamLimits bounds the life of an upgraded connection. Zero fields have defaults.
 type StreamLimits = upgraded.Limits
 
-// Config describes a server. All but NodeName, Streams, MaxStreams and Log must be set.
+// Config configures a Server. All fields but NodeName, Streams, MaxStreams and Log are required.
 type Config struct {
-	// Listener is where Run serves. The server closes it.
+	// Listener is the listener for Run. The server closes it.
 	Listener net.Listener
-	// TLS has the serving certificate. Clients are asked for certificates, which
-	// it is for Authenticate to verify.
+	// TLS has the serving certificate. Clients are asked for certificates, which Authenticate must
+	// verify.
 	TLS *tls.Config
-	// Authenticate tells who sent a request. An empty name or an error means
-	// that the request has no credentials or bad ones. Errors must not contain
-	// credentials.
+	// Authenticate returns the user that sent a request. An empty name or an error means that the
+	// credentials are missing or invalid. Errors must not contain credentials.
 	Authenticate func(*http.Request) (name string, groups []string, err error)
-	// Authorize tells whether a user may use verb (get, create, update, patch or
-	// delete) on a subresource of this node, see Rights above. An error means that it could
-	// not be found out: the client gets 500 whatever the answer, and the log the error.
+	// Authorize reports whether a user may use verb (get, create, update, patch or delete) on a
+	// subresource of this node; see Rights above. An error means that the authorizer has failed:
+	// the client gets 500 and the error is logged.
 	Authorize func(ctx context.Context, name string, groups []string, verb, subresource string) (bool, error)
-	// NodeName is what statistics call the node.
+	// NodeName is the name of the node in statistics.
 	NodeName string
-	// Pods are those of this node.
+	// Pods is the cache of the node's pods.
 	Pods localcache.Reader[*corev1.Pod]
-	// Runtime runs them.
+	// Runtime is the container runtime.
 	Runtime Runtime
-	// LogRoot is the absolute directory below which all logs are. It is made
-	// where it is missing.
+	// LogRoot is the absolute path of the directory of all logs. It is created if missing.
 	LogRoot string
-	// Streams bounds the life of upgraded connections, and MaxStreams how many there
-	// are at a time. Zero is 1000.
+	// Streams bounds the life of upgraded connections, and MaxStreams their number. Zero means
+	// 1000.
 	Streams    StreamLimits
 	MaxStreams int
-	// Log is silent when zero.
+	// Log is the server's log. The zero Logger discards it.
 	Log logr.Logger
 }
 
-// Runtime is what is needed of a container runtime, with CRI's meaning and gRPC
-// codes. Exec, Attach and PortForward return a URL that the caller upgrades a
-// connection to. Package cri has one.
+// Runtime is the container runtime that the server requires, with CRI's semantics and gRPC codes.
+// Exec, Attach and PortForward return the URL of their streams. Package cri has an implementation.
 type Runtime interface {
 	ListPodSandbox(context.Context, *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error)
 	ContainerStatus(context.Context, *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error)
@@ -68,7 +64,7 @@ type Runtime interface {
 	PortForward(context.Context, *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error)
 }
 
-// Limits of the HTTP server: a client that is slow with its headers is cut off.
+// Limits of the HTTP server. A client that sends its headers too slowly is cut off.
 const (
 	maxHeaderBytes    = 1 << 20
 	readHeaderTimeout = 32 * time.Second
@@ -81,7 +77,7 @@ const (
 type Server struct {
 	config Config
 	routes *http.ServeMux
-	// stopping is done when Run winds up: streams end then.
+	// stopping is done when Run stops, which ends the streams.
 	stopping context.Context
 	stop     context.CancelFunc
 	streams  *http.Transport
@@ -90,11 +86,11 @@ type Server struct {
 
 	mu      sync.Mutex
 	ran     bool
-	ended   bool           // guarded by mu: no request is let in any more
-	serving sync.WaitGroup // requests, and connections made of them; Add under mu
+	ended   bool           // guarded by mu: no further requests are accepted
+	serving sync.WaitGroup // requests and their connections; Add under mu
 }
 
-// New checks the configuration. It serves nothing and touches nothing.
+// New returns a server. It does not touch the disk or the listener.
 func New(c Config) (*Server, error) {
 	switch {
 	case c.Listener == nil:
@@ -119,7 +115,7 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// Run serves until ctx is done; streams end then. A server runs once.
+// Run serves until ctx is done, and then ends the streams. It may be called once.
 func (s *Server) Run(ctx context.Context) error {
 	s.mu.Lock()
 	again := s.ran
@@ -156,7 +152,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// drain ends all streams and waits for the requests in flight.
+// drain ends all streams and waits for the requests in progress.
 func (s *Server) drain(server *http.Server) {
 	s.stop()
 	s.mu.Lock()

@@ -117,8 +117,8 @@ func TestFinerRights(t *testing.T) {
 	}
 }
 
-// TestAuthorizerFails: who cannot be judged is neither let in nor forbidden, and is
-// told nothing of why.
+// TestAuthorizerFails: a request whose authorization fails is neither allowed nor forbidden, and
+// the answer does not contain the reason.
 func TestAuthorizerFails(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
 		k := start(t, func(c *server.Config) {

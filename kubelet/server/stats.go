@@ -14,22 +14,21 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Summary is what /stats/summary answers: the part of the Kubernetes kubelet's
-// summary (k8s.io/kubelet/pkg/apis/stats/v1alpha1) that is about CPU and memory.
+// Summary is the response of /stats/summary: the CPU and memory part of the Kubernetes kubelet's
+// summary (k8s.io/kubelet/pkg/apis/stats/v1alpha1).
 type Summary struct {
 	Node NodeStats  `json:"node"`
 	Pods []PodStats `json:"pods"`
 }
 
-// NodeStats is what the machine uses as a whole. Several nodes on one machine say
-// the same.
+// NodeStats holds the usage of the whole machine. Several nodes on one machine report the same.
 type NodeStats struct {
 	NodeName string       `json:"nodeName"`
 	CPU      *CPUStats    `json:"cpu,omitempty"`
 	Memory   *MemoryStats `json:"memory,omitempty"`
 }
 
-// PodStats is what the containers of a pod use, and their sum.
+// PodStats holds the usage of a pod's containers, and their sum.
 type PodStats struct {
 	PodRef     PodReference     `json:"podRef"`
 	StartTime  metav1.Time      `json:"startTime"`
@@ -38,30 +37,30 @@ type PodStats struct {
 	Memory     *MemoryStats     `json:"memory,omitempty"`
 }
 
-// PodReference names a pod.
+// PodReference identifies a pod.
 type PodReference struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 	UID       string `json:"uid"`
 }
 
-// ContainerStats is what a running container uses.
+// ContainerStats holds the usage of a running container.
 type ContainerStats struct {
 	Name   string       `json:"name"`
 	CPU    *CPUStats    `json:"cpu,omitempty"`
 	Memory *MemoryStats `json:"memory,omitempty"`
 }
 
-// CPUStats is CPU time at a time. UsageNanoCores is the rate of late, in 1e-9 CPUs;
-// nil where it is not known yet.
+// CPUStats holds CPU time at a time. UsageNanoCores is the recent rate in 1e-9 CPUs; nil if it is
+// not known yet.
 type CPUStats struct {
 	Time                 metav1.Time `json:"time"`
 	UsageNanoCores       *uint64     `json:"usageNanoCores,omitempty"`
 	UsageCoreNanoSeconds *uint64     `json:"usageCoreNanoSeconds,omitempty"`
 }
 
-// MemoryStats is memory in bytes at a time. The working set is what cannot be
-// taken away without harm.
+// MemoryStats holds memory usage in bytes at a time. The working set is the memory that cannot be
+// reclaimed easily.
 type MemoryStats struct {
 	Time            metav1.Time `json:"time"`
 	AvailableBytes  *uint64     `json:"availableBytes,omitempty"`
@@ -70,10 +69,10 @@ type MemoryStats struct {
 	RSSBytes        *uint64     `json:"rssBytes,omitempty"`
 }
 
-// labelContainerName is the label by which the kubelet marks its containers.
+// labelContainerName is the kubelet's label for the name of a container.
 const labelContainerName = "io.kubernetes.container.name"
 
-// summary answers with what the node, its pods and their running containers use.
+// summary serves the usage of the node, its pods and their running containers.
 func (s *Server) summary(w http.ResponseWriter, r *http.Request) {
 	containers, err := s.containerStats(r.Context())
 	if err != nil {
@@ -103,8 +102,7 @@ func (s *Server) summary(w http.ResponseWriter, r *http.Request) {
 	w.Write(data)
 }
 
-// containerStats are the containers that the runtime knows to use something, by
-// the UID of their pod.
+// containerStats returns the runtime's statistics of containers by the UID of their pod.
 func (s *Server) containerStats(ctx context.Context) (map[string][]ContainerStats, error) {
 	list, err := s.config.Runtime.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{})
 	if err != nil {
@@ -116,7 +114,7 @@ func (s *Server) containerStats(ctx context.Context) (map[string][]ContainerStat
 		labels := c.GetAttributes().GetLabels()
 		at := place{labels[labelPodUID], labels[labelContainerName]}
 		if c.GetCpu() == nil && c.GetMemory() == nil || at.pod == "" || at.name == "" {
-			continue // it does not run, or is somebody else's
+			continue // not running, or not of a pod
 		}
 		attempt := c.GetAttributes().GetMetadata().GetAttempt()
 		if have := latest[at]; have == nil || have.GetAttributes().GetMetadata().GetAttempt() < attempt {
@@ -159,7 +157,7 @@ func podStats(pod *corev1.Pod, containers []ContainerStats) PodStats {
 	return out
 }
 
-// add adds what is known to a sum.
+// add adds a value to a sum; nil values are unknown.
 func add(sum **uint64, value *uint64) {
 	if value == nil {
 		return
@@ -179,7 +177,7 @@ func (s *Server) cpuStats(id string, c *runtimeapi.CpuUsage) *CPUStats {
 		out.UsageNanoCores = valueOf(c.GetUsageNanoCores())
 		return out
 	}
-	// Not the runtime's rate: containerd says 0 of a container that is new to it.
+	// Do not use the runtime's rate: containerd reports 0 for a new container.
 	out.UsageNanoCores = s.rates.of(id, c.GetTimestamp(), *out.UsageCoreNanoSeconds)
 	return out
 }
@@ -201,7 +199,7 @@ func valueOf(v *runtimeapi.UInt64Value) *uint64 {
 	return &v.Value
 }
 
-// rates makes rates of CPU times.
+// rates computes CPU rates from CPU times.
 type rates struct {
 	mu   sync.Mutex
 	last map[string]rate
@@ -213,12 +211,12 @@ type rate struct {
 	was   *uint64
 }
 
-// shortest is the least time that a rate is taken over: who asks more often gets
-// the rate of before.
+// shortest is the minimum period of a rate, in nanoseconds. More frequent requests get the previous
+// rate.
 const shortest = int64(time.Second)
 
-// of is the rate since it was last asked for, in 1e-9 CPUs; nil the first time, and
-// when counting began anew.
+// of returns the rate since the previous call, in 1e-9 CPUs; nil for the first call and after the
+// counter was reset.
 func (r *rates) of(id string, at int64, total uint64) *uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -238,7 +236,7 @@ func (r *rates) of(id string, at int64, total uint64) *uint64 {
 	return now.was
 }
 
-// keep forgets all but those that are live.
+// keep removes all entries that are not live.
 func (r *rates) keep(live map[string]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

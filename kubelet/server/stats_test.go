@@ -12,7 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// used is what a runtime says of the container called name of a pod, its cpu in
+// used returns the runtime's statistics of the container called name of a pod, its cpu in
 // nanoseconds.
 func used(pod, name string, attempt uint32, at time.Time, cpu, memory uint64) *runtimeapi.ContainerStats {
 	return &runtimeapi.ContainerStats{
@@ -25,7 +25,7 @@ func used(pod, name string, attempt uint32, at time.Time, cpu, memory uint64) *r
 	}
 }
 
-// summary asks as one who may do no more than that.
+// summary requests the statistics as a user with only that permission.
 func (k *kubelet) summary() server.Summary {
 	k.t.Helper()
 	answer := k.ask("GET", "meter", "/stats/summary")
@@ -64,7 +64,7 @@ func TestSummary(t *testing.T) {
 		t.Errorf("the sum is %+v %+v", pod.CPU, pod.Memory)
 	}
 
-	// 10 seconds later a rate is known; slow began anew.
+	// 10 seconds later a rate is known; the counter of slow was reset.
 	later := begin.Add(10 * time.Second)
 	again := used("uid-web", "slow", 1, later, 1e6, 7<<20)
 	k.runtime.stats = []*runtimeapi.ContainerStats{used("uid-web", "c", 1, later, 3e9, 4<<20), again}

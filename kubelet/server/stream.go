@@ -19,11 +19,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// streams are those that a client wants to be connected.
+// streams are the streams that a client requests.
 type streams struct{ stdin, stdout, stderr, tty bool }
 
-// parseStreams reads which streams are wanted. A terminal has no standard error
-// of its own.
+// parseStreams parses the requested streams. A terminal has no separate standard error.
 func parseStreams(query url.Values) (streams, error) {
 	on := func(name string) bool {
 		is, err := strconv.ParseBool(query.Get(name))
@@ -66,8 +65,8 @@ func (s *Server) attach(w http.ResponseWriter, r *http.Request) {
 	s.stream(w, r, answer.GetUrl(), err)
 }
 
-// target finds the running container that the path names and the streams that
-// the query does, or answers why not.
+// target returns the running container in the path and the streams in the query, or answers why it
+// cannot.
 func (s *Server) target(w http.ResponseWriter, r *http.Request) (id string, want streams, ok bool) {
 	want, err := parseStreams(r.URL.Query())
 	if err != nil {
@@ -110,10 +109,10 @@ func (s *Server) portForward(w http.ResponseWriter, r *http.Request) {
 	s.stream(w, r, answer.GetUrl(), err)
 }
 
-// labelPodUID is what a kubelet marks sandboxes with.
+// labelPodUID is the kubelet's label for the UID of a sandbox's pod.
 const labelPodUID = "io.kubernetes.pod.uid"
 
-// sandbox is the id of the pod's sandbox that is ready.
+// sandbox returns the ID of the pod's ready sandbox.
 func (s *Server) sandbox(ctx context.Context, pod *corev1.Pod) (string, error) {
 	list, err := s.config.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{
 		State:         &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY},
@@ -128,8 +127,7 @@ func (s *Server) sandbox(ctx context.Context, pod *corev1.Pod) (string, error) {
 	return list.GetItems()[0].GetId(), nil
 }
 
-// stream carries the connection to where the runtime wants it; err is what the
-// runtime said instead.
+// stream connects the client to the runtime's address, or answers with err.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, address string, err error) {
 	if err != nil {
 		http.Error(w, status.Convert(err).Message(), runtimeCode(err))
@@ -152,7 +150,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, address string, 
 	proxy := httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL, p.Out.Host = to, ""
-			// The runtime is no party to how clients prove who they are.
+			// The runtime does not need the client's credentials.
 			p.Out.Header.Del("Authorization")
 		},
 		Transport: s.streams,
@@ -171,7 +169,7 @@ func (s *Server) streamFailed(w http.ResponseWriter, r *http.Request, err error)
 	http.Error(w, "the runtime's stream could not be reached", http.StatusBadGateway)
 }
 
-// runtimeCode is the HTTP code for an error of the runtime.
+// runtimeCode returns the HTTP code for an error of the runtime.
 func runtimeCode(err error) int {
 	switch status.Code(err) {
 	case codes.NotFound:
@@ -184,8 +182,8 @@ func runtimeCode(err error) int {
 	return http.StatusInternalServerError
 }
 
-// streamTransport speaks HTTP/1.1, the only version whose connections can be
-// upgraded, and uses no proxy: the runtime is on this machine.
+// streamTransport uses HTTP/1.1, the only version with upgrades, and no proxy, because the runtime
+// is on this machine.
 func streamTransport() *http.Transport {
 	return &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: 10 * time.Second}).DialContext,

@@ -8,10 +8,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// pool hands out the addresses of one range. The network address and the first
-// after it, where a bridge would be, are never given, nor is the last of an
-// IPv4 range, the broadcast address. The search goes on from the address last
-// given, so that a freed one is not at once another's.
+// pool allocates the addresses of one range. It never allocates the network address, the first
+// address after it, where a bridge would be, and the broadcast address of an IPv4 range. The search
+// continues from the last allocated address, so that freed addresses are reused late.
 type pool struct {
 	prefix netip.Prefix
 	last   netip.Addr
@@ -54,12 +53,12 @@ func (p *pool) give() (netip.Addr, error) {
 	}
 }
 
-// usable says that a is within the range and not its broadcast address.
+// usable reports whether a is within the range and not its broadcast address.
 func (p *pool) usable(a netip.Addr) bool {
 	return p.prefix.Contains(a) && (a.Is6() || p.prefix.Contains(a.Next()))
 }
 
-// take marks addresses as used; those of other ranges do not matter.
+// take marks addresses as used; those outside the range are ignored.
 func (p *pool) take(addresses []netip.Addr) {
 	for _, a := range addresses {
 		if p.prefix.Contains(a) {
@@ -68,7 +67,7 @@ func (p *pool) take(addresses []netip.Addr) {
 	}
 }
 
-// free gives addresses back.
+// free frees addresses.
 func (p *pool) free(addresses []netip.Addr) {
 	for _, a := range addresses {
 		delete(p.used, a)

@@ -11,8 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// CreateContainer makes a container in a ready sandbox, from an image that was
-// pulled.
+// CreateContainer creates a container in a ready sandbox from a pulled image.
 func (r *Runtime) CreateContainer(_ context.Context, in *runtimeapi.CreateContainerRequest) (*runtimeapi.CreateContainerResponse, error) {
 	name := in.GetConfig().GetMetadata().GetName()
 	if name == "" {
@@ -45,8 +44,8 @@ func (r *Runtime) CreateContainer(_ context.Context, in *runtimeapi.CreateContai
 	return &runtimeapi.CreateContainerResponse{ContainerId: c.id}, nil
 }
 
-// RemoveContainer removes a container, killing it if it runs. One that is
-// unknown counts as removed.
+// RemoveContainer removes a container, killing it if it runs. An unknown container counts as
+// removed.
 func (r *Runtime) RemoveContainer(_ context.Context, in *runtimeapi.RemoveContainerRequest) (*runtimeapi.RemoveContainerResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,7 +62,7 @@ func (r *Runtime) remove(c *container) {
 	r.announce(c, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT)
 }
 
-// ContainerStatus describes a container.
+// ContainerStatus returns the status of a container.
 func (r *Runtime) ContainerStatus(_ context.Context, in *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,7 +73,7 @@ func (r *Runtime) ContainerStatus(_ context.Context, in *runtimeapi.ContainerSta
 	return &runtimeapi.ContainerStatusResponse{Status: c.status()}, nil
 }
 
-// find looks a container up. The caller holds r.mu.
+// find returns a container by ID. The caller holds r.mu.
 func (r *Runtime) find(id string) (*container, error) {
 	c := r.containers[id]
 	if c == nil {
@@ -83,7 +82,7 @@ func (r *Runtime) find(id string) (*container, error) {
 	return c, nil
 }
 
-// ListContainers lists the containers that pass the filter, oldest first.
+// ListContainers lists the containers that match the filter, oldest first.
 func (r *Runtime) ListContainers(_ context.Context, in *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
 	f := in.GetFilter()
 	r.mu.Lock()
@@ -106,7 +105,7 @@ func (r *Runtime) ListContainers(_ context.Context, in *runtimeapi.ListContainer
 	return out, nil
 }
 
-// ExecSync answers with what Config.Exec says.
+// ExecSync returns the result of Config.Exec.
 func (r *Runtime) ExecSync(_ context.Context, in *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
 	r.mu.Lock()
 	c, err := r.find(in.GetContainerId())
@@ -125,7 +124,7 @@ func (r *Runtime) ExecSync(_ context.Context, in *runtimeapi.ExecSyncRequest) (*
 	return &runtimeapi.ExecSyncResponse{Stdout: stdout, Stderr: stderr, ExitCode: code}, nil
 }
 
-// UpdateContainerResources accepts any resources of a container there is.
+// UpdateContainerResources accepts any resources for an existing container.
 func (r *Runtime) UpdateContainerResources(_ context.Context, in *runtimeapi.UpdateContainerResourcesRequest) (*runtimeapi.UpdateContainerResourcesResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,18 +7,17 @@
 //	go runtime.Run(ctx)
 //	<-runtime.Ready()
 //
-// The model: sandboxes and containers have the states, ids, name reservations
-// and exit codes that containerd gives them; stop and remove are idempotent.
-// A sandbox gets an address from the pod range given by UpdateRuntimeConfig,
-// or none on the host's network, and loses it when stopped. NetworkReady is
-// false until there is a range. Every well-formed image reference can be
-// pulled. Containers run until stopped. [Config] has hooks to make images
-// missing, containers crash and calls fail. Containers use the CPU and memory that
-// their [Behavior] says; no rate is told, only the CPU time.
+// Sandboxes and containers have the states, IDs, name reservations and exit codes of containerd;
+// stop and remove are idempotent. A sandbox gets an address from the pod range of
+// UpdateRuntimeConfig, or none on the host's network, and loses it when it is stopped. NetworkReady
+// is false until there is a range. Every well-formed image reference can be pulled. Containers run
+// until stopped. [Config] has hooks that make images missing, containers crash and calls fail.
+// Containers use the CPU and memory in their [Behavior]; statistics contain only the CPU time, no
+// rate.
 //
-// The table belongs to the Runtime: it outlives all clients, and dies with Run.
+// The state belongs to the Runtime: it survives its clients and ends with Run.
 //
-// It leaves out: processes, file systems and their statistics, and the streaming
-// endpoints; those calls give codes.Unimplemented. Log files are written where
-// the client asks for them, so give it a log root of your own.
+// Not included: processes, file systems and their statistics, and the streaming endpoints; those
+// calls return codes.Unimplemented. Log files are written where the client requests them, so give
+// each client its own log root.
 package memruntime

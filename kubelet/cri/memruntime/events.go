@@ -6,11 +6,11 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// backlog is how many events a watcher may lag behind before it is cut off: a
-// few for each container of a full node.
+// backlog is the number of events that a watcher may lag behind before it is cut off: a few for
+// each container of a full node.
 const backlog = 1024
 
-// announce tells the watchers what became of a container. The caller holds r.mu.
+// announce sends an event about a container to the watchers. The caller holds r.mu.
 func (r *Runtime) announce(c *container, what runtimeapi.ContainerEventType) {
 	if len(r.watchers) == 0 {
 		return
@@ -22,15 +22,14 @@ func (r *Runtime) announce(c *container, what runtimeapi.ContainerEventType) {
 	for w := range r.watchers {
 		select {
 		case w <- event:
-		default: // it must list again anyway
+		default: // the watcher must list again
 			delete(r.watchers, w)
 			close(w)
 		}
 	}
 }
 
-// GetContainerEvents sends the events from now on. A watcher that does not keep
-// up is cut off.
+// GetContainerEvents sends the events from now on. A slow watcher is cut off.
 func (r *Runtime) GetContainerEvents(_ *runtimeapi.GetEventsRequest, out runtimeapi.RuntimeService_GetContainerEventsServer) error {
 	events := make(chan *runtimeapi.ContainerEventResponse, backlog)
 	r.mu.Lock()

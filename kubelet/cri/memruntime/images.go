@@ -14,18 +14,18 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Errors for Config.Pull to return, with the codes containerd gives them.
+// Errors for Config.Pull to return, with containerd's codes.
 var (
-	// ErrMissing is for an image that the registry does not have.
+	// ErrMissing means that the registry does not have the image.
 	ErrMissing = status.Error(codes.NotFound, "failed to pull and unpack image: not found")
-	// ErrDenied is for an image that the credentials do not open.
+	// ErrDenied means that the credentials do not grant access to the image.
 	ErrDenied = status.Error(codes.Unknown, "failed to pull and unpack image: unexpected status: 401 Unauthorized")
 )
 
-// imageSize is what every image is said to take, in bytes.
+// imageSize is the reported size of every image, in bytes.
 const imageSize = 1 << 20
 
-// newImage makes up an image: same reference, same digests.
+// newImage returns an image with digests derived from its reference.
 func newImage(r reference) *runtimeapi.Image {
 	id := sha256.Sum256([]byte("config of " + r.String()))
 	digest := r.digest
@@ -45,7 +45,7 @@ func newImage(r reference) *runtimeapi.Image {
 	return image
 }
 
-// image finds a pulled image by any of its names. The caller holds r.mu.
+// image returns a pulled image by any of its names. The caller holds r.mu.
 func (r *Runtime) image(name string) *runtimeapi.Image {
 	if image := r.images[name]; image != nil {
 		return image
@@ -60,7 +60,7 @@ func (r *Runtime) image(name string) *runtimeapi.Image {
 	return nil
 }
 
-// PullImage makes an image known.
+// PullImage adds an image.
 func (r *Runtime) PullImage(ctx context.Context, in *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
 	ref, err := parseReference(in.GetImage().GetImage())
 	if err != nil {
@@ -78,7 +78,7 @@ func (r *Runtime) PullImage(ctx context.Context, in *runtimeapi.PullImageRequest
 	return &runtimeapi.PullImageResponse{ImageRef: image.Id}, nil
 }
 
-// ImageStatus describes an image; nil for one that was not pulled.
+// ImageStatus returns the status of an image; nil if it was not pulled.
 func (r *Runtime) ImageStatus(_ context.Context, in *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

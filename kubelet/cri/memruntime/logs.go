@@ -45,7 +45,7 @@ func (c *container) log(output string) error {
 	return file.Close()
 }
 
-// ReopenContainerLog makes the log file of a running container anew.
+// ReopenContainerLog creates the log file of a running container again.
 func (r *Runtime) ReopenContainerLog(_ context.Context, in *runtimeapi.ReopenContainerLogRequest) (*runtimeapi.ReopenContainerLogResponse, error) {
 	r.mu.Lock()
 	c, err := r.find(in.GetContainerId())

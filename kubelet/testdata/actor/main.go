@@ -1,7 +1,6 @@
-// Command actor is what the containers of the kubelet's tests run. Without
-// arguments it waits to be told to stop. "fail" leaves last words and exits 7;
-// "tell" waits like the first, but writes what it sees of its environment into
-// its termination message.
+// Command actor runs in the containers of the kubelet's tests. Without arguments it waits for TERM.
+// "fail" writes a termination message and exits with 7. "tell" waits like the first, but writes its
+// view of the environment into its termination message.
 package main
 
 import (
