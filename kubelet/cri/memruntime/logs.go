@@ -12,7 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// logPath is where the client wants the container's log; empty for nowhere.
+// logPath returns the path of the container's log; empty if there is none.
 func (c *container) logPath() string {
 	directory, path := c.sandbox.config.GetLogDirectory(), c.config.GetLogPath()
 	if directory == "" || path == "" {
@@ -21,8 +21,8 @@ func (c *container) logPath() string {
 	return filepath.Join(directory, path)
 }
 
-// log makes the log file and appends what the container says: one line
-// "time stream F text" for each of its lines.
+// log creates the log file and appends one line "time stream F text" for each line of the
+// container's output.
 func (c *container) log(output string) error {
 	path := c.logPath()
 	if path == "" {

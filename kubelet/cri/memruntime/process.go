@@ -9,8 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// container is one entry of the table. Which state it is in follows from which
-// times are set.
+// container is one container. The times that are set determine its state.
 type container struct {
 	id      string
 	name    string
@@ -25,7 +24,7 @@ type container struct {
 	exitCode int32
 	reason   string
 	message  string
-	timer    *time.Timer   // ends it by itself; nil if nothing does
+	timer    *time.Timer   // ends it after Behavior.For; may be nil
 	done     chan struct{} // closed when it has exited
 }
 
@@ -99,7 +98,7 @@ func (r *Runtime) StartContainer(_ context.Context, in *runtimeapi.StartContaine
 	return &runtimeapi.StartContainerResponse{}, nil
 }
 
-// exit ends a running container; others are left alone. The caller holds r.mu.
+// exit ends a container if it is running. The caller holds r.mu.
 func (r *Runtime) exit(c *container, code int32) {
 	if c.state() != runtimeapi.ContainerState_CONTAINER_RUNNING {
 		return
@@ -115,9 +114,8 @@ func (r *Runtime) exit(c *container, code int32) {
 	r.announce(c, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
 }
 
-// StopContainer terminates a container, and kills it after the timeout. One
-// that is unknown or not running counts as stopped. When the caller gives up
-// first the container runs on.
+// StopContainer terminates a container, and kills it after the timeout. An unknown or stopped
+// container counts as stopped. If the caller gives up first, the container keeps running.
 func (r *Runtime) StopContainer(ctx context.Context, in *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
 	r.mu.Lock()
 	c := r.containers[in.GetContainerId()]

@@ -18,8 +18,8 @@ var (
 // reference is a complete image reference.
 type reference struct {
 	name   string // host and path
-	tag    string // empty where there is a digest only
-	digest string // empty where there is none
+	tag    string // may be empty with a digest
+	digest string // may be empty
 }
 
 func (r reference) String() string {
@@ -33,8 +33,7 @@ func (r reference) String() string {
 	return s
 }
 
-// parseReference completes an image reference as people write them: nginx is
-// docker.io/library/nginx:latest.
+// parseReference completes a short image reference: nginx becomes docker.io/library/nginx:latest.
 func parseReference(s string) (reference, error) {
 	var r reference
 	rest, digest, hasDigest := strings.Cut(s, "@")

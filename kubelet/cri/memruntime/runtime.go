@@ -13,20 +13,20 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Config describes a runtime. Only Socket must be set.
+// Config configures a Runtime. Only Socket is required.
 type Config struct {
-	// Socket is the absolute path to listen on. A socket found there is replaced.
+	// Socket is the absolute path to listen on. An existing socket is replaced.
 	Socket string
-	// Behave says what a container does once started. Nil: all run until
-	// stopped. It is called without locks held, from any goroutine.
+	// Behave returns the behavior of a container that starts. Nil means that all containers run
+	// until they are stopped. It is called from any goroutine, without locks held.
 	Behave func(*runtimeapi.ContainerConfig) Behavior
-	// Pull may refuse an image: what it returns is what PullImage returns. The
-	// reference is complete, such as docker.io/library/nginx:latest. Nil: all can
-	// be pulled. See [ErrMissing] and [ErrDenied].
+	// Pull returns the error of PullImage for a complete reference such as
+	// docker.io/library/nginx:latest. Nil means that all images can be pulled. See [ErrMissing] and
+	// [ErrDenied].
 	Pull func(ctx context.Context, reference string, auth *runtimeapi.AuthConfig) error
-	// Exec answers ExecSync. Nil: every command succeeds and says nothing.
+	// Exec returns the result of ExecSync. Nil means that every command succeeds without output.
 	Exec func(container *runtimeapi.ContainerConfig, command []string) (stdout, stderr []byte, exitCode int32)
-	// Intercept sees every call and may fail or delay it. Nil: no one does.
+	// Intercept intercepts every call and may fail or delay it. It may be nil.
 	Intercept grpc.UnaryServerInterceptor
 }
 
@@ -39,24 +39,24 @@ type Runtime struct {
 	ready  chan struct{}
 
 	mu sync.Mutex
-	// All below are guarded by mu.
+	// mu guards the fields below.
 	ran        bool
 	sandboxes  map[string]*sandbox
 	containers map[string]*container
-	names      map[string]string // reserved name to the id that holds it
+	names      map[string]string // reserved names to the IDs that use them
 	images     map[string]*runtimeapi.Image
 	pools      []*pool
 	watchers   map[chan *runtimeapi.ContainerEventResponse]struct{}
 	lastTime   int64
 }
 
-// New checks the configuration. It opens nothing.
+// New returns a runtime. It does not listen before Run.
 func New(c Config) (*Runtime, error) {
 	if !filepath.IsAbs(c.Socket) {
 		return nil, fmt.Errorf("memruntime: socket %q is not an absolute path", c.Socket)
 	}
-	// sun_path holds 108 bytes with its zero (unix(7)); the kernel's own message
-	// for more is "invalid argument".
+	// sun_path holds 108 bytes including its zero (unix(7)). The kernel's error for a longer path
+	// is only "invalid argument".
 	if len(c.Socket) > 107 {
 		return nil, fmt.Errorf("memruntime: socket %q is longer than 107 bytes", c.Socket)
 	}
@@ -71,11 +71,10 @@ func New(c Config) (*Runtime, error) {
 	}, nil
 }
 
-// Ready is closed when the socket is open.
+// Ready returns a channel that is closed when the socket is open.
 func (r *Runtime) Ready() <-chan struct{} { return r.ready }
 
-// Run serves until ctx is done. All containers are dead when it returns. It
-// can be called once.
+// Run serves until ctx is done. When it returns, all containers have ended. It can be called once.
 func (r *Runtime) Run(ctx context.Context) error {
 	r.mu.Lock()
 	again := r.ran

@@ -34,7 +34,7 @@ func sandboxName(m *runtimeapi.PodSandboxMetadata) string {
 	return strings.Join([]string{m.GetName(), m.GetNamespace(), m.GetUid(), fmt.Sprint(m.GetAttempt())}, "_")
 }
 
-// reserve gives name to id. The caller holds r.mu.
+// reserve reserves name for id. The caller holds r.mu.
 func (r *Runtime) reserve(kind, name, id string) error {
 	if holder, taken := r.names[name]; taken {
 		return status.Errorf(codes.Unknown, "failed to reserve %s name %q: name %q is reserved for %q", kind, name, name, holder)
@@ -43,7 +43,7 @@ func (r *Runtime) reserve(kind, name, id string) error {
 	return nil
 }
 
-// RunPodSandbox makes a ready sandbox with an address of each range.
+// RunPodSandbox creates a ready sandbox with an address from each range.
 func (r *Runtime) RunPodSandbox(_ context.Context, in *runtimeapi.RunPodSandboxRequest) (*runtimeapi.RunPodSandboxResponse, error) {
 	m := in.GetConfig().GetMetadata()
 	if m.GetName() == "" || m.GetUid() == "" {
@@ -64,8 +64,7 @@ func (r *Runtime) RunPodSandbox(_ context.Context, in *runtimeapi.RunPodSandboxR
 	return &runtimeapi.RunPodSandboxResponse{PodSandboxId: s.id}, nil
 }
 
-// connect gives a sandbox its addresses, or none on the host's network. The
-// caller holds r.mu.
+// connect allocates the addresses of a sandbox; none on the host's network. The caller holds r.mu.
 func (r *Runtime) connect(s *sandbox) error {
 	mode := s.config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork()
 	if mode == runtimeapi.NamespaceMode_NODE {
@@ -93,8 +92,8 @@ func (r *Runtime) disconnect(s *sandbox) {
 	s.addresses = nil
 }
 
-// StopPodSandbox kills what runs in a sandbox and frees its addresses. One that
-// is unknown counts as stopped.
+// StopPodSandbox kills the containers of a sandbox and frees its addresses. An unknown sandbox
+// counts as stopped.
 func (r *Runtime) StopPodSandbox(_ context.Context, in *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +130,7 @@ func (r *Runtime) RemovePodSandbox(_ context.Context, in *runtimeapi.RemovePodSa
 	return &runtimeapi.RemovePodSandboxResponse{}, nil
 }
 
-// PodSandboxStatus describes a sandbox.
+// PodSandboxStatus returns the status of a sandbox.
 func (r *Runtime) PodSandboxStatus(_ context.Context, in *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,7 +159,7 @@ func (s *sandbox) status() *runtimeapi.PodSandboxStatus {
 	}
 }
 
-// ListPodSandbox lists the sandboxes that pass the filter, oldest first.
+// ListPodSandbox lists the sandboxes that match the filter, oldest first.
 func (r *Runtime) ListPodSandbox(_ context.Context, in *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
 	f := in.GetFilter()
 	r.mu.Lock()

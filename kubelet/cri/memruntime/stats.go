@@ -9,8 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ListContainerStats tells what the running containers that pass the filter use,
-// oldest first.
+// ListContainerStats returns the usage of running containers that match the filter, oldest first.
 func (r *Runtime) ListContainerStats(_ context.Context, in *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
 	f := in.GetFilter()
 	r.mu.Lock()
@@ -34,7 +33,7 @@ func (r *Runtime) ListContainerStats(_ context.Context, in *runtimeapi.ListConta
 }
 
 func (c *container) stats(now int64) *runtimeapi.ContainerStats {
-	// The product of a CPU and some weeks does not fit 64 bits.
+	// The product of a CPU rate and several weeks does not fit into 64 bits.
 	high, low := bits.Mul64(c.behavior.CPU, uint64(now-c.started))
 	used, _ := bits.Div64(high%uint64(time.Second), low, uint64(time.Second))
 	return &runtimeapi.ContainerStats{

@@ -9,21 +9,21 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// newID returns 64 hexadecimal digits, as containerd's ids are.
+// newID returns 64 hexadecimal digits, as in containerd.
 func newID() string {
 	var b [32]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }
 
-// now is in nanoseconds and never the same twice, so that creation order is
+// now returns the time in nanoseconds and never the same value twice, so that creation order is
 // total. The caller holds r.mu.
 func (r *Runtime) now() int64 {
 	r.lastTime = max(r.lastTime+1, time.Now().UnixNano())
 	return r.lastTime
 }
 
-// Version names this runtime.
+// Version returns the name and version of this runtime.
 func (r *Runtime) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
 	return &runtimeapi.VersionResponse{
 		Version:           "0.1.0",
@@ -33,7 +33,7 @@ func (r *Runtime) Version(context.Context, *runtimeapi.VersionRequest) (*runtime
 	}, nil
 }
 
-// Status has RuntimeReady true, and NetworkReady once there is an address range.
+// Status returns RuntimeReady true, and NetworkReady once there is an address range.
 func (r *Runtime) Status(context.Context, *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -49,8 +49,8 @@ func (r *Runtime) Status(context.Context, *runtimeapi.StatusRequest) (*runtimeap
 	}}}, nil
 }
 
-// UpdateRuntimeConfig takes the pod address range: one CIDR, or two with a
-// comma between. An empty one changes nothing. Addresses in use stay in use.
+// UpdateRuntimeConfig sets the pod address range: one CIDR, or two separated by a comma. An empty
+// range changes nothing. Allocated addresses stay allocated.
 func (r *Runtime) UpdateRuntimeConfig(_ context.Context, in *runtimeapi.UpdateRuntimeConfigRequest) (*runtimeapi.UpdateRuntimeConfigResponse, error) {
 	cidr := in.GetRuntimeConfig().GetNetworkConfig().GetPodCidr()
 	if cidr != "" {

@@ -8,7 +8,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// errNoProcess answers what only a process could.
+// errNoProcess is the error of calls that need a process.
+//
 var errNoProcess = status.Error(codes.Unimplemented, "containers of the runtime in memory have no processes: there is nothing to connect to")
 
 // Exec always fails: there is no process.
