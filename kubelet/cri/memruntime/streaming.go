@@ -9,7 +9,6 @@ import (
 )
 
 // errNoProcess is the error of calls that need a process.
-//
 var errNoProcess = status.Error(codes.Unimplemented, "containers of the runtime in memory have no processes: there is nothing to connect to")
 
 // Exec always fails: there is no process.
