@@ -11,60 +11,58 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Result tells what follows a call. With an error, which is followed by another
-// call with backoff, only its Priority counts.
+// Result says what follows a call. An error causes another call with backoff; only Priority counts
+// then.
 type Result struct {
-	// Requeue asks for another call with backoff, as an error does, where nothing is
-	// worth logging: a conflict, or a local copy that is known to be old.
+	// Requeue requests another call with backoff, like an error, but without a log entry: for
+	// example after a conflict, or if the cache is known to be stale.
 	Requeue bool
-	// After, when positive, asks for another call after this time, or earlier for
-	// another reason, and goes before Requeue, as in controller-runtime. Failures are
-	// forgotten.
+	// After, if positive, requests another call after this time, or earlier for another reason. It
+	// takes precedence over Requeue, as in controller-runtime, and resets the failures.
 	After time.Duration
-	// Priority is that of the call asked for, also with an error. Zero is what this
-	// call had.
+	// Priority is the priority of the requested call, also after an error. Zero means the priority
+	// of this call.
 	Priority int
 }
 
-// A Reconciler looks at what key names and takes what steps are needed. Calls
-// with different keys are concurrent, calls with the same key are not. It may
-// be called for a key that needs nothing, and for one that is gone. When ctx
-// ends it should return soon; the step it is in may be left undone.
+// A Reconciler compares the state of key with its desired state and takes the necessary steps.
+// Calls with different keys are concurrent, calls with the same key are not. It may be called for a
+// key that needs nothing, and for a deleted one. When ctx ends, it should return soon and may leave
+// its work unfinished.
 type Reconciler[K comparable] func(ctx context.Context, key K) (Result, error)
 
-// Config describes a Controller. Name and Reconcile must be set.
+// Config configures a Controller. Name and Reconcile are required.
 type Config[K comparable] struct {
-	// Name is what logs call the controller.
+	// Name is the controller's name in logs.
 	Name      string
 	Reconcile Reconciler[K]
-	// Workers is how many keys are worked on at a time. Zero is 5.
+	// Workers is the number of concurrent calls. Zero means 5.
 	Workers int
-	// Queue is where keys come from. Nil is a queue of its own.
+	// Queue is the queue of keys. Nil means a new queue.
 	Queue *Queue[K]
-	// Drain is how long calls under way may go on after Run's context has ended
-	// before theirs ends too. Zero ends both at once. As an Elector's work it must
-	// be shorter than the time between the end of that and the next leader:
-	// LeaseDuration - RenewDeadline.
+	// Drain is how long calls in progress may continue after Run's context has ended, before their
+	// context ends too. Zero ends both at once. For the work of an Elector it must be shorter than
+	// LeaseDuration - RenewDeadline, after which another leader may begin.
 	Drain time.Duration
-	// Log is told of failures. The zero Logger is silent.
+	// Log receives failures. The zero Logger discards them.
 	Log logr.Logger
-	// Hooks are told of calls.
+	// Hooks receives the beginning and end of calls.
 	Hooks Hooks
 }
 
-// Hooks are told what a Controller does. They are called by its workers and must
-// be safe for concurrent use. The nil ones cost nothing.
+// Hooks are the hooks of a Controller. They are called by its workers and must be safe for concurrent use. Nil hooks have no
+// cost.
 type Hooks struct {
-	// Began: a call begins.
+	// Began is called when a call begins.
 	Began func()
-	// Ended: it has ended, so and after so long.
+	// Ended is called after a call with its outcome and duration.
 	Ended func(how Outcome, took time.Duration)
 }
 
-// Outcome is how a call ended, by the words of controller-runtime's metrics.
+// Outcome is the result of a call, with the names of controller-runtime's metrics.
 type Outcome string
 
-// The outcomes. A panic is an error as well.
+// The outcomes. A panic counts as an error.
 const (
 	Success      Outcome = "success"
 	Failure      Outcome = "error"
@@ -81,7 +79,7 @@ type Controller[K comparable] struct {
 	watches []watch
 }
 
-// New checks config. It starts nothing.
+// New returns a controller. It starts nothing.
 func New[K comparable](config Config[K]) (*Controller[K], error) {
 	switch {
 	case config.Name == "":
@@ -103,19 +101,17 @@ func New[K comparable](config Config[K]) (*Controller[K], error) {
 	return &Controller[K]{config: config}, nil
 }
 
-// Enqueue asks for a call with key. It may be called before, while and after
-// Run runs.
+// Enqueue requests a call with key. It may be called before, during and after Run.
 func (c *Controller[K]) Enqueue(key K) { c.config.Queue.Add(key) }
 
-// EnqueueWith asks for a call with key as o says.
+// EnqueueWith requests a call with key and options.
 func (c *Controller[K]) EnqueueWith(key K, o AddOptions) { c.config.Queue.AddWith(key, o) }
 
-// EnqueueAfter asks for a call with key after wait.
+// EnqueueAfter requests a call with key after wait.
 func (c *Controller[K]) EnqueueAfter(key K, wait time.Duration) { c.config.Queue.AddAfter(key, wait) }
 
-// Run works until ctx is done and the calls under way have returned. It returns
-// nil. It may be called again then, as an Elector does that leads again: the keys
-// that were left are worked on first.
+// Run makes calls until ctx is done and the calls in progress have returned. It returns nil. It may
+// then be called again, for example by an Elector that leads again; the remaining keys come first.
 func (c *Controller[K]) Run(ctx context.Context) error {
 	unfollow, complete := follow(ctx, c.watches)
 	defer unfollow()
@@ -138,9 +134,8 @@ func (c *Controller[K]) Run(ctx context.Context) error {
 	return nil
 }
 
-// calls returns the context of the calls, which lasts Drain longer than ctx.
-// Without Drain it is ctx itself: one that knows by itself that it is over, as a
-// leader's does, must not be asked through another.
+// calls returns the context of the calls, which ends Drain later than ctx. Without Drain it is ctx
+// itself: the context of a leader knows its own deadline and must not be wrapped.
 func (c *Controller[K]) calls(ctx context.Context) (calls context.Context, end func()) {
 	if c.config.Drain == 0 {
 		return ctx, func() {}
@@ -156,7 +151,7 @@ func (c *Controller[K]) calls(ctx context.Context) (calls context.Context, end f
 	}
 }
 
-// work makes one call and returns what is to become of key.
+// work makes one call and returns what to do with key.
 func (c *Controller[K]) work(ctx context.Context, key K) (outcome, AddOptions) {
 	if c.config.Hooks.Began != nil {
 		c.config.Hooks.Began()
@@ -182,8 +177,7 @@ func (c *Controller[K]) work(ctx context.Context, key K) (outcome, AddOptions) {
 	}
 }
 
-// call turns a panic into an error, so that one bad object cannot stop the
-// work on all others.
+// call converts a panic to an error, so that one bad object cannot stop the work on all other keys.
 func (c *Controller[K]) call(ctx context.Context, key K) (result Result, how Outcome, err error) {
 	defer func() {
 		if p := recover(); p != nil {

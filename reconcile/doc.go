@@ -1,6 +1,5 @@
-// Package reconcile makes things so: it calls a function for each key that
-// may need work, never twice at a time for one key, again after a failure,
-// and never misses the last of a series of changes.
+// Package reconcile calls a function for each key that may need work: never concurrently for one
+// key, again after a failure, and always after the last of a series of changes.
 //
 //	c, err := reconcile.New(reconcile.Config[string]{
 //		Name: "lamps",
@@ -14,34 +13,30 @@
 //
 // # Model
 //
-// A [Queue] holds keys, not events: a key added many times is handed out once.
-// A key added while it is being worked on is handed out again afterwards. So a
-// reconciler which reads the state after it was called always ends up having
-// seen the newest.
+// A [Queue] holds keys, not events: a key that is added many times is returned once. A key that is
+// added while it is in progress is returned again afterwards. So a reconciler that reads the state
+// after it was called always sees the newest state in the end.
 //
-// Keys come in the order in which they were added, those of a higher priority
-// first. If the queue knows tenants, they are served in turn within a priority, so
-// that one key never waits for all the keys of somebody else. A priority is strict:
-// while keys of a higher one never end, others wait.
+// Keys are returned in the order in which they were added, higher priorities first. If the queue
+// has tenants, they take turns within a priority, so that a key never waits for all keys of another
+// tenant. Priorities are strict: lower ones wait as long as there are keys of a higher one.
 //
 // # Failures
 //
-// A reconciler that fails or panics is called again for the same key, after 5
-// ms, 10 ms and so on up to 1000 s, until it succeeds. Other keys do not wait
-// for it. Nothing survives a restart: the caller enqueues every key when it
-// starts, which following an informer does by itself.
+// After an error or a panic, the reconciler is called again for the key, after 5 ms, 10 ms and so
+// on up to 1000 s, until it succeeds. Other keys do not wait for it. The queue does not survive a
+// restart: the caller must enqueue every key at the start, which following an informer does.
 //
 // # One of many
 //
-// An [Elector] runs work in one of many processes at a time. A process that was
-// stopped for longer than its lease lasts cannot know that it was: writes that must
-// not come from it carry the [Fence] that the context of the work has.
+// An [Elector] runs work in one of many processes at a time. A process that was paused for longer
+// than its lease cannot know it. Protect writes that such a process must not make with the [Fence]
+// in the context of the work.
 //
 // # Left out
 //
-// A limit on the rate over all keys: Kubernetes' controllers have one of 10 adds
-// a second for what failed, which is also what they wait for after an outage.
+// A rate limit over all keys: Kubernetes' controllers have a limit of 10 retries per second, which
+// also slows them down after an outage.
 //
-// Package controllers has the controllers of Kubernetes. This package knows
-// nothing of Kubernetes.
+// Package controllers contains Kubernetes' controllers. This package does not depend on Kubernetes.
 package reconcile

@@ -2,19 +2,19 @@ package reconcile
 
 import "time"
 
-// LeaseRecord is what a lease says. It is that of coordination.k8s.io/v1.
+// LeaseRecord is the contents of a lease, as in coordination.k8s.io/v1.
 type LeaseRecord struct {
-	// Holder is the identity of who has it. Empty is nobody: it was released.
+	// Holder is the identity of the holder; empty if the lease was released.
 	Holder string
-	// Duration is for how long it is the holder's after a renewal.
+	// Duration is how long the lease is valid after a renewal.
 	Duration time.Duration
-	// Acquired and Renewed are by the holder's clock, for people to read: nothing
-	// is decided by them but whether the record has changed.
+	// Acquired and Renewed are from the holder's clock and informative. Decisions depend only on
+	// whether the record has changed.
 	Acquired, Renewed time.Time
-	// Transitions is how often it went from one holder to another.
+	// Transitions counts the changes of the holder.
 	Transitions int
-	// UID and Version are the store's: they tell this lease from an earlier one of
-	// its name, and a record from later ones. An empty Version is no lease.
+	// UID and Version are set by the store. UID distinguishes this lease from an earlier one of the
+	// same name, Version a record from later ones. An empty Version means that there is no lease.
 	UID, Version string
 }
 
@@ -23,25 +23,25 @@ func (r LeaseRecord) says(other LeaseRecord) bool {
 		r.UID == other.UID && r.Acquired.Equal(other.Acquired) && r.Renewed.Equal(other.Renewed)
 }
 
-// election decides. It knows what was seen of the lease and when, by a monotonic
-// clock, and does nothing by itself.
+// election makes the decisions of an Elector, without IO. It knows what was seen of the lease and
+// when, by a monotonic clock.
 type election struct {
 	identity        string
 	lease, deadline time.Duration
 
 	known bool
 	seen  LeaseRecord
-	// at is when what the lease says was seen to change. Its holder wrote it before
-	// that, so what has lasted since then has lasted for the holder as well.
+	// at is when the record was last seen to change. The holder has written it earlier, so the time
+	// since then has also passed for the holder.
 	at time.Duration
-	// until is when the leadership won last ends, if it is not won again.
+	// until is when the current leadership ends unless it is renewed.
 	until time.Duration
-	// held says that we won and have seen nobody else's record since, unsure that a
-	// write failed and nothing was read since: it may have been written.
+	// held means that this candidate has the lease and has not seen another's record since. unsure
+	// means that a write failed without a later read: it may have been stored.
 	held, unsure bool
 }
 
-// saw takes note of a record that was read, the reply having come at now.
+// saw records a record that was read by a response that arrived at now.
 func (e *election) saw(r LeaseRecord, now time.Duration) {
 	if !e.known || !e.seen.says(r) {
 		e.at = now
@@ -52,8 +52,7 @@ func (e *election) saw(r LeaseRecord, now time.Duration) {
 	}
 }
 
-// next is what to write now, if anything: the lease is to be had, or is ours. wall
-// is the time of day.
+// next returns the record to write now, if the lease is available or held. wall is the time of day.
 func (e *election) next(now time.Duration, wall time.Time) (LeaseRecord, bool) {
 	if !e.known {
 		return LeaseRecord{}, false
@@ -65,8 +64,8 @@ func (e *election) next(now time.Duration, wall time.Time) (LeaseRecord, bool) {
 		r.Transitions = 0
 	case e.seen.Holder == e.identity:
 		r.Acquired = e.seen.Acquired
-		// Others see that we are there by the record's changing, which it must do even
-		// where our clock stands or has been set back. Candidates of client-go compare
+		// The record must change with every renewal, even if this machine's clock stands still or
+		// was set back, because other candidates check for changes. Candidates of client-go compare
 		// whole seconds.
 		if !r.Renewed.After(e.seen.Renewed) {
 			r.Renewed = e.seen.Renewed.Add(time.Second)
@@ -79,7 +78,7 @@ func (e *election) next(now time.Duration, wall time.Time) (LeaseRecord, bool) {
 	return r, true
 }
 
-// expires is when somebody else's lease may be taken.
+// expires returns when another holder's lease may be taken.
 func (e *election) expires() time.Duration {
 	duration := e.seen.Duration
 	if duration <= 0 {
@@ -88,23 +87,23 @@ func (e *election) expires() time.Duration {
 	return e.at + duration
 }
 
-// won takes note that what next said was written, by a request that began at
-// start: nobody can have seen it before, nor take the lease a duration after.
+// won records that the result of next was stored by a request that began at start. No candidate can
+// have seen it earlier, so none takes the lease within its duration from start.
 func (e *election) won(r LeaseRecord, start time.Duration) {
 	e.known, e.seen, e.at = true, r, start
 	e.held, e.unsure, e.until = true, false, start+e.deadline
 }
 
-// fence marks what is written under the record that was won last.
+// fence returns the fencing token of the current leadership.
 func (e *election) fence() Fence {
 	return Fence{UID: e.seen.UID, Term: e.seen.Transitions, Holder: e.identity}
 }
 
-// leads says whether work may go on at now.
+// leads reports whether this candidate leads at now.
 func (e *election) leads(now time.Duration) bool { return e.held && now < e.until }
 
-// released is what to write to give up the lease that seen says is ours: as
-// client-go does, so that others take it at once.
+// released returns the record that releases a held lease, so that another candidate can take it at
+// once, as in client-go.
 func (e *election) released(wall time.Time) (LeaseRecord, bool) {
 	r := e.seen
 	r.Holder, r.Duration, r.Acquired, r.Renewed = "", time.Second, wall, wall

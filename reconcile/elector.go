@@ -9,57 +9,55 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// ErrLeaseConflict is what a LeaseStore's Put returns for a record that is not
-// the newest.
+// ErrLeaseConflict is returned by LeaseStore.Put if the record is not the newest.
 var ErrLeaseConflict = errors.New("the lease was changed by somebody else")
 
-// LeaseStore is one lease that candidates share. Package lease makes one of
-// Kubernetes' Lease objects. It is asked by one goroutine at a time.
+// LeaseStore is a lease that candidates share. Package lease implements it with Kubernetes' Lease
+// objects. It is called by one goroutine at a time.
 type LeaseStore interface {
 	// Get returns the newest record, or the zero one if there is none.
 	Get(context.Context) (LeaseRecord, error)
-	// Put writes a record in the place of the one with its Version, or the first if
-	// that is empty, and returns it with its UID and new Version. If there is a newer
-	// one, the error is ErrLeaseConflict. After other errors it may be written.
+	// Put replaces the record with the same Version, or creates the first if Version is empty, and
+	// returns the record with its UID and new Version. If there is a newer record, it returns
+	// ErrLeaseConflict. After other errors the record may have been stored.
 	Put(context.Context, LeaseRecord) (LeaseRecord, error)
 }
 
-// LeadConfig describes an Elector. Identity, Lease and Work must be set.
+// LeadConfig configures an Elector. Identity, Lease and Work are required.
 type LeadConfig struct {
-	// Identity is who we are. No two processes may have the same, nor a process that
-	// of one before it.
+	// Identity identifies this process. It must differ from those of all other and earlier
+	// processes.
 	Identity string
 	Lease    LeaseStore
-	// Work is what the leader does. It must return soon after its context has ended:
-	// that happens when the lease is lost, RenewDeadline after it was last renewed,
-	// which leaves it LeaseDuration - RenewDeadline before somebody else leads.
-	// FenceOf its context is what to mark writes with.
+	// Work is the leader's work. It must return soon after its context has ended. The context ends
+	// when the lease is lost, RenewDeadline after its last renewal, which leaves LeaseDuration -
+	// RenewDeadline before another candidate can lead. FenceOf returns the fencing token of the
+	// context.
 	Work func(context.Context) error
-	// LeaseDuration is how long others wait after a renewal, RenewDeadline how long
-	// the work goes on after one, and RetryPeriod the time between attempts, for
-	// candidates up to 2.2 times as long. Zero is 15 s, 10 s and 2 s, as in Kubernetes.
+	// LeaseDuration is how long other candidates wait after a renewal, RenewDeadline how long the
+	// work continues after one, and RetryPeriod the time between attempts, up to 2.2 times as long
+	// for candidates. Zero means 15 s, 10 s and 2 s, as in Kubernetes.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
-	// Observe, if set, is told of each holder that is seen to be another than before.
+	// Observe, if set, is called with each new holder.
 	Observe func(holder string)
-	// Log is told of gains, losses and failures. The zero Logger is silent.
+	// Log receives gains, losses and failures. The zero Logger discards them.
 	Log logr.Logger
 }
 
-// Elector does Work while it has a lease that no other has. At most one leads as
-// long as work ends in time, however clocks are set: all times but those that
-// people read are taken from the monotonic clock. That stands still while a machine
-// is suspended, and a lease that people delete is free at once: for these, and for
-// writes that are long on their way, there is the [Fence].
+// Elector runs Work while it holds a lease. At most one process leads as long as Work ends in time,
+// whatever the clocks say: decisions use only the monotonic clock. That clock stops while a machine
+// is suspended, and a deleted lease is free at once. For these cases, and for writes that are
+// delayed, use the [Fence].
 type Elector struct {
 	config LeadConfig
 	base   time.Time
 	holder string
 }
 
-// jitter is by how much candidates' retry periods differ, in Kubernetes.
+// jitter is the maximum relative difference of candidates' retry periods, as in Kubernetes.
 const jitter = 1.2
 
-// NewElector checks config. It starts nothing.
+// NewElector returns an elector. It starts nothing.
 func NewElector(c LeadConfig) (*Elector, error) {
 	if c.LeaseDuration == 0 {
 		c.LeaseDuration = 15 * time.Second
@@ -87,16 +85,15 @@ func NewElector(c LeadConfig) (*Elector, error) {
 	return &Elector{config: c, base: time.Now()}, nil
 }
 
-// Run waits for the lease, does the work while it has it, and waits for it again
-// when it was lost. When ctx is done, the work is cancelled and waited for, with
-// the lease kept until it has ended, and the lease released. It returns nil then;
-// if the work ended by itself, its error. It may be called again then. A panic of
-// the work is not contained.
+// Run waits for the lease, runs the work while it holds the lease, and waits again after losing it.
+// When ctx is done, it cancels the work, waits for it with the lease held, releases the lease and
+// returns nil. If the work ends by itself, Run returns its error. Run may then be called again. It
+// does not recover from panics of the work.
 func (e *Elector) Run(ctx context.Context) error {
 	for {
 		state := &election{identity: e.config.Identity, lease: e.config.LeaseDuration, deadline: e.config.RenewDeadline}
 		if !e.acquire(ctx, state) {
-			e.release(ctx, state) // the lease may be ours though the reply was lost
+			e.release(ctx, state) // the lease may be held although the response was lost
 			return nil
 		}
 		e.config.Log.Info("leading", "identity", e.config.Identity, "term", state.seen.Transitions)
@@ -114,7 +111,7 @@ func (e *Elector) Run(ctx context.Context) error {
 
 func (e *Elector) now() time.Duration { return time.Since(e.base) }
 
-// acquire tries until state leads. It returns false when ctx is done.
+// acquire tries to get the lease until state leads. It returns false when ctx is done.
 func (e *Elector) acquire(ctx context.Context, state *election) bool {
 	for ctx.Err() == nil {
 		e.attempt(ctx, state, e.now()+e.config.RenewDeadline)
@@ -126,8 +123,8 @@ func (e *Elector) acquire(ctx context.Context, state *election) bool {
 	return false
 }
 
-// attempt reads the lease, unless it was ours, and writes it if it may. It ends by
-// the time given. Who leads and finds the lease changed looks at once whose it is.
+// attempt reads the lease, unless it is held, and writes it if possible, until the given time. A
+// leader that finds the lease changed reads it at once.
 func (e *Elector) attempt(ctx context.Context, state *election, by time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, max(by-e.now(), time.Millisecond))
 	defer cancel()
@@ -136,8 +133,8 @@ func (e *Elector) attempt(ctx context.Context, state *election, by time.Duration
 	}
 }
 
-// request is one of an attempt's. It reports whether the lease was changed by
-// somebody else since it was read.
+// request makes one request of an attempt. It reports whether another process has changed the lease
+// since it was read.
 func (e *Elector) request(ctx context.Context, state *election) (conflict bool) {
 	if !state.held || state.unsure {
 		r, err := e.config.Lease.Get(ctx)
@@ -159,8 +156,8 @@ func (e *Elector) request(ctx context.Context, state *election) (conflict bool) 
 		e.observe(put.Holder)
 		return false
 	}
-	// It may be written, or be another's: the next request reads it. What was won
-	// before holds until its deadline.
+	// The record may have been stored or not: the next request reads it. The current leadership is
+	// valid until its deadline.
 	state.unsure = true
 	if errors.Is(err, ErrLeaseConflict) {
 		return true

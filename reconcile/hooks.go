@@ -2,18 +2,17 @@ package reconcile
 
 import "time"
 
-// QueueHooks are told what happens in a Queue: what people graph. They are
-// called without a lock, by whoever called the queue, and must be safe for
-// concurrent use. The nil ones cost nothing; without any the clock is not read.
-// How many keys wait or are worked on now is asked for with Stats.
+// QueueHooks receive the events of a Queue for metrics. They are called without a lock, by the
+// goroutine that called the queue, and must be safe for concurrent use. Nil hooks have no cost;
+// without any, the clock is not read. Stats returns the current counts.
 type QueueHooks struct {
-	// Added: a key came to need work. An add of a key that is waiting is not told.
+	// Added is called when a key is added that was not waiting.
 	Added func()
-	// Retried: a key is to be added later, or again.
+	// Retried is called when a key will be added later or again.
 	Retried func()
-	// Got: a worker was given a key, which had waited.
+	// Got is called when a worker gets a key, with the time that the key has waited.
 	Got func(waited time.Duration)
-	// Finished: the work on a key has ended.
+	// Finished is called when a key is done, with the time in progress.
 	Finished func(worked time.Duration)
 }
 
@@ -48,22 +47,21 @@ func (h *QueueHooks) finished(worked time.Duration) {
 	}
 }
 
-// QueueStats is a queue at one instant.
+// QueueStats is the state of a queue at one moment.
 type QueueStats struct {
-	// Depth is how many keys wait for a worker.
+	// Depth counts the keys that wait for a worker.
 	Depth int
-	// Delayed is how many keys are to be added later.
+	// Delayed counts the keys that will be added later.
 	Delayed int
-	// Working is how many keys are with a worker.
+	// Working counts the keys in progress.
 	Working int
-	// Unfinished is for how long they have been, all together, and Longest for how
-	// long the first of them has: large where workers are stuck. They are zero in a
-	// queue without Hooks.
+	// Unfinished is the total time that the keys in progress have taken so far, and Longest the
+	// maximum: large values mean that workers are stuck. Both are zero in a queue without Hooks.
 	Unfinished, Longest time.Duration
 }
 
-// Stats returns how the queue is now. It takes time in proportion to the keys
-// that are being worked on.
+// Stats returns the current state of the queue. Its cost is proportional to the number of keys in
+// progress.
 func (q *Queue[K]) Stats() QueueStats {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Backoff says how long a key waits after a failure. The first wait is Min
-// and each further one twice as long, up to Max. Zero is 5 ms and 1000 s.
+// Backoff is the delay after failures. The first delay is Min; it doubles up to Max. Zero means 5
+// ms and 1000 s.
 type Backoff struct{ Min, Max time.Duration }
 
-// The waits of Kubernetes controllers (client-go's default rate limiter).
+// The delays of Kubernetes controllers (client-go's default rate limiter).
 const (
 	defaultMin = 5 * time.Millisecond
 	defaultMax = 1000 * time.Second
@@ -35,55 +35,55 @@ func (b Backoff) after(failures int) time.Duration {
 	return wait
 }
 
-// QueueConfig describes a Queue. The zero value is of use.
+// QueueConfig configures a Queue. The zero value is useful.
 type QueueConfig[K comparable] struct {
-	// Backoff is how long a key waits after a failure.
+	// Backoff is the delay of a key after a failure.
 	Backoff Backoff
-	// Tenant names whose key it is. Within a priority tenants are served in turn,
-	// one key each, so that nobody waits for all the keys of somebody else. It must
-	// give the same answer for the same key. Nil is one tenant.
+	// Tenant returns the tenant of a key, always the same one. Within a priority, tenants take
+	// turns with one key each, so that a key does not wait for all keys of another tenant. Nil
+	// means a single tenant.
 	Tenant func(K) string
-	// Hooks are told what happens in the queue.
+	// Hooks receives the events of the queue.
 	Hooks QueueHooks
 }
 
-// AddOptions say how a key is added.
+// AddOptions are the options for adding a key.
 type AddOptions struct {
-	// Priority is whose turn it is first: a key waits until none of a higher
-	// priority does. A key that waits already has the highest that was asked for.
+	// Priority is the priority of the key: keys of a higher priority come first. A waiting key
+	// keeps the highest priority that was requested.
 	Priority int
-	// After is how long from now the key is added. Zero is now.
+	// After is the delay before the key is added. Zero means now.
 	After time.Duration
-	// Retry counts a failure and adds the time that it calls for to After.
+	// Retry counts a failure and adds its backoff to After.
 	Retry bool
 }
 
-// A Queue hands out keys that need work. A key is with at most one worker at
-// a time, and waits at most once. All methods are safe for concurrent use.
+// A Queue hands out keys that need work. A key is in progress with at most one worker, and waits at
+// most once. All methods are safe for concurrent use.
 //
-// What it keeps of a key is dropped when the key neither waits nor is worked on
-// nor has failed; the memory of a burst goes with it.
+// The data of a key is dropped when the key neither waits nor is in progress nor has failed; the
+// memory of a burst is freed.
 type Queue[K comparable] struct {
 	backoff Backoff
 	tenant  func(K) string
 	hooks   QueueHooks
-	timed   bool      // there are hooks, who want to know how long things took
-	base    time.Time // what times in items count from, by the monotonic clock
+	timed   bool      // there are hooks, which need durations
+	base    time.Time // the origin of times in items, by the monotonic clock
 
 	// mu guards the fields below.
 	mu    sync.Mutex
 	items map[K]*item[K]
-	peak  int // the most that items had
+	peak  int // the maximum length of items
 	free  []*item[K]
 	ready ready[K]
-	// busy is how many keys are with a worker, last the one handed out last. They
-	// are in working if there are hooks.
+	// busy counts keys in progress; last is the most recently returned key. With hooks, working
+	// lists all of them.
 	busy    int
 	last    *item[K]
 	working list[K]
 	later   delays[K]
 	workers sleepers
-	// timer rings when the first of later is due.
+	// timer fires when the first key of later is due.
 	timer *time.Timer
 }
 
@@ -109,14 +109,13 @@ func (q *Queue[K]) Add(key K) {
 	}
 }
 
-// AddAfter adds key after wait, or earlier if an earlier call said so.
+// AddAfter adds key after wait, or earlier if an earlier call requested it.
 func (q *Queue[K]) AddAfter(key K, wait time.Duration) { q.AddWith(key, AddOptions{After: wait}) }
 
-// Retry adds key after the time that its failures call for, and counts one
-// more.
+// Retry adds key after the backoff for its failures, and counts another failure.
 func (q *Queue[K]) Retry(key K) { q.AddWith(key, AddOptions{Retry: true}) }
 
-// AddWith adds key as o says.
+// AddWith adds key with options.
 func (q *Queue[K]) AddWith(key K, o AddOptions) {
 	added := q.added(key, q.tenantOf(key), o)
 	if q.timed {
@@ -127,7 +126,7 @@ func (q *Queue[K]) AddWith(key K, o AddOptions) {
 	}
 }
 
-// Forget sets the failures of key to none.
+// Forget resets the failures of key.
 func (q *Queue[K]) Forget(key K) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -137,8 +136,8 @@ func (q *Queue[K]) Forget(key K) {
 	}
 }
 
-// added adds key as o says and returns how many adds that is now. A key that cannot be
-// hashed leaves the queue unlocked.
+// added adds key and returns the number of keys that became ready. A key that cannot be hashed
+// panics with the queue unlocked.
 func (q *Queue[K]) added(key K, tenant string, o AddOptions) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -156,15 +155,14 @@ func (q *Queue[K]) added(key K, tenant string, o AddOptions) int {
 	return q.schedule(it, o)
 }
 
-// Len returns how many keys wait for a worker now.
+// Len returns the number of keys that wait for a worker.
 func (q *Queue[K]) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.ready.n
 }
 
-// Get waits for a key. Whoever gets one must call Done with it. The only error
-// is that of ctx.
+// Get waits for a key. The caller must call Done with it. The only error is that of ctx.
 func (q *Queue[K]) Get(ctx context.Context) (K, error) {
 	var none K
 	if err := ctx.Err(); err != nil {
@@ -186,7 +184,7 @@ func (q *Queue[K]) Get(ctx context.Context) (K, error) {
 	return key, nil
 }
 
-// Done says that the work on key, got from Get, has ended.
+// Done marks key, returned by Get, as no longer in progress.
 func (q *Queue[K]) Done(key K) {
 	it, worked := q.done(key)
 	if q.timed && it != nil {
@@ -204,16 +202,15 @@ func (q *Queue[K]) done(key K) (*item[K], time.Duration) {
 	return it, worked
 }
 
-// outcome is what a worker learned of its key.
+// outcome is the result of the work on a key.
 type outcome int
 
 const (
-	succeeded outcome = iota // its failures are forgotten
-	again                    // it is to be added, at no less than the priority it had
+	succeeded outcome = iota // reset its failures
+	again                    // add it again, at no less than its priority
 )
 
-// next is Done, what follows from the outcome, and Get, under one lock if a key is
-// ready.
+// next combines Done, the effects of the outcome, and Get; under one lock if a key is ready.
 func (q *Queue[K]) next(ctx context.Context, key K, is outcome, o AddOptions) (K, error) {
 	stop := ctx.Err() != nil
 	q.mu.Lock()
@@ -246,9 +243,9 @@ func (q *Queue[K]) next(ctx context.Context, key K, is outcome, o AddOptions) (K
 	return key, nil
 }
 
-// The functions below are called with mu held.
+// The callers of the functions below hold mu.
 
-// await has a key be ready, or returns the error of ctx. It lets go of mu meanwhile.
+// await waits for a ready key, or returns the error of ctx. It unlocks mu while it waits.
 func (q *Queue[K]) await(ctx context.Context) error {
 	for q.ready.n == 0 {
 		s := q.workers.sleep()
@@ -269,7 +266,7 @@ func (q *Queue[K]) await(ctx context.Context) error {
 	return nil
 }
 
-// take hands out the key whose turn it is. There must be one.
+// take returns the next key. There must be one.
 func (q *Queue[K]) take() *item[K] {
 	it := q.ready.pop()
 	it.waiting, it.working, it.held = false, true, it.priority
@@ -283,10 +280,10 @@ func (q *Queue[K]) take() *item[K] {
 	return it
 }
 
-// release has key be with nobody. It returns nil if it was, and for how long it was
-// worked on. The item may be idle then.
+// release marks key as no longer in progress. It returns nil if it was not, and otherwise the time
+// in progress. The item may then be idle.
 func (q *Queue[K]) release(key K) (it *item[K], worked time.Duration) {
-	it = q.last // whose worker is often the first to be done
+	it = q.last // usually the first to be done
 	if it == nil || !it.working || it.key != key {
 		if it = q.items[key]; it == nil || !it.working {
 			return nil, 0
@@ -305,7 +302,7 @@ func (q *Queue[K]) release(key K) (it *item[K], worked time.Duration) {
 	return it, worked
 }
 
-// follow does what the outcome calls for and returns how many adds that is.
+// follow applies the outcome and returns the number of keys that became ready.
 func (q *Queue[K]) follow(it *item[K], is outcome, o AddOptions) int {
 	if is == succeeded || !o.Retry {
 		it.failures = 0
@@ -319,21 +316,21 @@ func (q *Queue[K]) follow(it *item[K], is outcome, o AddOptions) int {
 	return q.schedule(it, o)
 }
 
-// largeMap is how many keys a map may have had to be kept. A map does not shrink, so one that had
-// many more than it has is copied.
+// largeMap is the size above which a map is replaced by a smaller copy once most of its keys are
+// gone, because maps do not shrink.
 const largeMap = 1024
 
-// maxFree bounds the items that are kept for reuse.
+// maxFree bounds the items kept for reuse.
 const maxFree = 1024
 
-// drop forgets an item about which there is nothing to remember.
+// drop removes an item without data.
 func (q *Queue[K]) drop(it *item[K]) {
 	if !it.idle() {
 		return
 	}
 	delete(q.items, it.key)
 	if len(q.free) < maxFree {
-		*it = item[K]{} // others may let go of the key now
+		*it = item[K]{} // release the key
 		q.free = append(q.free, it)
 	}
 	if n := len(q.items); q.peak > largeMap && n < q.peak/16 {
@@ -341,7 +338,7 @@ func (q *Queue[K]) drop(it *item[K]) {
 	}
 }
 
-// schedule adds it now or later, and returns how many adds that is now.
+// schedule adds an item now or later, and returns the number of keys that became ready.
 func (q *Queue[K]) schedule(it *item[K], o AddOptions) int {
 	wait := max(o.After, 0)
 	if o.Retry {
@@ -355,7 +352,7 @@ func (q *Queue[K]) schedule(it *item[K], o AddOptions) int {
 	return 0
 }
 
-// add returns 1 if it was not to be done already.
+// add adds an item. It returns 1, or 0 if the item was waiting.
 func (q *Queue[K]) add(it *item[K], priority int) int {
 	if it.waiting {
 		q.raise(it, priority)
@@ -372,7 +369,7 @@ func (q *Queue[K]) add(it *item[K], priority int) int {
 	return 1
 }
 
-// raise gives what waits the priority if it is higher than what it has.
+// raise raises the priority of a waiting item.
 func (q *Queue[K]) raise(it *item[K], priority int) {
 	if priority <= it.priority {
 		return
@@ -388,7 +385,7 @@ func (q *Queue[K]) raise(it *item[K], priority int) {
 
 func (q *Queue[K]) addAfter(it *item[K], wait time.Duration, priority int) {
 	due := q.now() + wait
-	if due < 0 { // beyond what can be counted: 292 years
+	if due < 0 { // overflow: 292 years
 		due = 1<<63 - 1
 	}
 	if !q.later.add(it, due, priority) {
@@ -401,11 +398,11 @@ func (q *Queue[K]) addAfter(it *item[K], wait time.Duration, priority int) {
 	}
 }
 
-// oneRing is how many keys come due under one hold of the lock, so that nobody
-// waits for all of those that fail together.
+// oneRing is the maximum number of due keys to add under one lock, so that callers do not wait for
+// all keys that failed together.
 const oneRing = 256
 
-// ring adds what is due and sets the timer for what is next. It takes mu.
+// ring adds the due keys and sets the timer for the next one. It locks mu.
 func (q *Queue[K]) ring() {
 	for more := true; more; {
 		added := 0

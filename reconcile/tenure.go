@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// Fence marks what a leader writes. Whoever stores it refuses what has a lower
-// Term of the same UID than it has seen: the write of a process that was stopped,
-// or whose write was, for so long that another leads.
+// A Fence is a fencing token for one term of leadership. A store must reject a write with a lower
+// Term than it has seen for the same UID: it comes from a leader that was paused, or from a request
+// that was delayed, until another process led.
 type Fence struct {
-	// UID is of the lease: terms of an earlier one of its name cannot be compared.
+	// UID is the UID of the lease: the terms of leases with different UIDs cannot be compared.
+	//
 	UID string
-	// Term is the lease's count of transitions; each holder's is higher than those
-	// of all before it.
+	// Term is the lease's count of transitions. It is higher for each holder than for all before
+	// it.
 	Term int
 	// Holder is the identity of the leader.
 	Holder string
@@ -21,7 +22,7 @@ type Fence struct {
 
 type fenceKey struct{}
 
-// FenceOf returns the fence of the leader whose work ctx is of.
+// FenceOf returns the fencing token of the leader whose work has the context ctx.
 func FenceOf(ctx context.Context) (Fence, bool) {
 	f, ok := ctx.Value(fenceKey{}).(Fence)
 	return f, ok
