@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -138,6 +139,65 @@ func writeSettings(directory string, settings map[string]string) error {
 	return nil
 }
 
+// killPauses are the pauses after each attempt to kill the processes in a cgroup: a killed process
+// leaves its cgroup only once it has exited.
+var killPauses = []time.Duration{10 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond}
+
+// empty kills the processes in a cgroup and below it. After the runtime has removed all containers
+// of a pod, these are processes that it does not know of: a runtime that is killed while it starts a
+// container can leave some.
+func (g cgroups) empty(path string) error {
+	for _, pause := range killPauses {
+		pids, err := g.processes(path)
+		if err != nil || len(pids) == 0 {
+			return err
+		}
+		for _, pid := range pids {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return fmt.Errorf("kill process %d in cgroup %s: %w", pid, path, err)
+			}
+		}
+		time.Sleep(pause)
+	}
+	return nil
+}
+
+// processes returns the processes in a cgroup and below it, in any hierarchy.
+func (g cgroups) processes(path string) ([]int, error) {
+	tops, err := g.hierarchies()
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, top := range tops {
+		err := filepath.WalkDir(filepath.Join(top, path), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.IsDir() {
+				return ignoreMissing(err)
+			}
+			data, err := os.ReadFile(filepath.Join(path, "cgroup.procs"))
+			for line := range strings.Lines(string(data)) {
+				// Zero stands for a process outside this process's PID namespace.
+				if pid, err := strconv.Atoi(strings.TrimSpace(line)); err == nil && pid > 0 && !slices.Contains(pids, pid) {
+					pids = append(pids, pid)
+				}
+			}
+			return ignoreMissing(err)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return pids, nil
+}
+
+// ignoreMissing returns err unless it says that a cgroup has been removed.
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
+		return nil
+	}
+	return err
+}
+
 // remove removes a cgroup and all below it from every hierarchy. It fails if a process is in one of
 // them.
 func (g cgroups) remove(path string) error {
@@ -231,14 +291,16 @@ func (k *Kubelet) makePodCgroup(pod *corev1.Pod) error {
 	return k.cgroups.create(k.podCgroup(pod), podLimits(pod))
 }
 
-// removePodCgroups removes a pod's cgroup in every class.
+// removePodCgroups removes a pod's cgroup in every class, and kills the processes in it, as upstream's
+// kubelet does.
 func (k *Kubelet) removePodCgroups(uid podUID) error {
 	if k.config.CgroupRoot == "" {
 		return nil
 	}
 	var errs []error
 	for _, class := range classes {
-		errs = append(errs, k.cgroups.remove(filepath.Join(k.config.CgroupRoot, class, "pod"+string(uid))))
+		path := filepath.Join(k.config.CgroupRoot, class, "pod"+string(uid))
+		errs = append(errs, k.cgroups.empty(path), k.cgroups.remove(path))
 	}
 	return errors.Join(errs...)
 }

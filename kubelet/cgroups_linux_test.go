@@ -1,0 +1,79 @@
+package kubelet
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// TestStrayProcesses: the cgroup of a pod is removed although processes that no runtime knows of run
+// in it and below it. A cgroup that does not exist is no error.
+func TestStrayProcesses(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("control groups need root")
+	}
+	g := cgroups{mount: "/sys/fs/cgroup"}
+	top := fmt.Sprintf("/planekit-test-strays-%d", os.Getpid())
+	pod := top + "/podx"
+	if err := g.create(pod+"/container", limits{shares: 2}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(g.empty(top), g.remove(top)); err != nil {
+			t.Error(err)
+		}
+	})
+	tops, err := g.hierarchies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var strays []*exec.Cmd
+	for range 3 {
+		stray := exec.Command("sleep", "600")
+		if err := stray.Start(); err != nil {
+			t.Fatal(err)
+		}
+		strays = append(strays, stray)
+		joined := 0
+		for _, root := range tops {
+			path := filepath.Join(root, pod, "container", "cgroup.procs")
+			err := os.WriteFile(path, []byte(strconv.Itoa(stray.Process.Pid)), 0o644)
+			if err == nil {
+				joined++
+			} else if !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
+		}
+		if joined == 0 {
+			t.Fatal("the process is in no cgroup")
+		}
+	}
+	if err := g.remove(pod); err == nil {
+		t.Fatal("removed with processes in it")
+	}
+	// They are reaped while they are killed: only then have they left the cgroup.
+	ended := make(chan error, len(strays))
+	for _, stray := range strays {
+		go func() { ended <- stray.Wait() }()
+	}
+	for range 2 {
+		if err := errors.Join(g.empty(pod), g.remove(pod)); err != nil {
+			t.Error(err)
+		}
+	}
+	for range strays {
+		if err, ok := errors.AsType[*exec.ExitError](<-ended); !ok || err.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+			t.Errorf("a stray process ended with %v", err)
+		}
+	}
+	for _, root := range tops {
+		if _, err := os.Stat(filepath.Join(root, pod)); !os.IsNotExist(err) {
+			t.Errorf("%s%s is left: %v", root, pod, err)
+		}
+	}
+}
