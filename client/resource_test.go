@@ -21,13 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// inProcess is a transport that never leaves the process.
-type inProcess func(*http.Request) (*http.Response, error)
-
-func (f inProcess) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 func Example() {
-	transport := inProcess(func(r *http.Request) (*http.Response, error) {
+	transport := client.TransportFunc(func(r *http.Request) (*http.Response, error) {
 		fmt.Println(r.Method, r.URL.Path)
 		return &http.Response{
 			StatusCode: http.StatusOK,
@@ -35,7 +30,7 @@ func Example() {
 			Body:       io.NopCloser(strings.NewReader(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","namespace":"default","resourceVersion":"7"}}`)),
 		}, nil
 	})
-	c, err := client.New(client.Config{Server: "http://in-process", Transport: transport})
+	c, err := client.New(client.InProcess(transport))
 	if err != nil {
 		fmt.Println(err)
 		return

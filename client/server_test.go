@@ -43,7 +43,7 @@ func clients(t *testing.T) map[string]*client.Client {
 	all := map[string]*client.Client{}
 	for name, config := range map[string]client.Config{
 		"protobuf": wired, "json": asJSON,
-		"memory": {Server: "http://in-process", Transport: server.As("root", "system:masters").Transport},
+		"memory": client.InProcess(server.As("root", "system:masters").Transport),
 	} {
 		c, err := client.New(config)
 		if err != nil {

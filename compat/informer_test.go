@@ -116,7 +116,7 @@ type cutter struct {
 }
 
 func (c *cutter) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
+	return client.TransportFunc(func(r *http.Request) (*http.Response, error) {
 		if r.URL.Query().Get("watch") == "" {
 			c.mu.Lock()
 			c.seen = append(c.seen, "list")
@@ -224,7 +224,3 @@ func (c *cutter) count(parameter string) int {
 
 // lists is how many lists there were, streamed or in one piece.
 func (c *cutter) lists() int { return c.count("list") + c.count("sendInitialEvents=true") }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -133,9 +133,9 @@ func reviewConfigMap(w http.ResponseWriter, r *http.Request) {
 func serveWebhooks(t *testing.T) *apiservertest.Server {
 	t.Helper()
 	var server *apiservertest.Server
-	api, err := client.New(client.Config{Server: "http://in-process", Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+	api, err := client.New(client.InProcess(client.TransportFunc(func(r *http.Request) (*http.Response, error) {
 		return server.Transport(&user.Info{Name: user.APIServer, Groups: []string{user.Masters}}).RoundTrip(r)
-	})})
+	})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,10 +171,6 @@ func serveWebhooks(t *testing.T) *apiservertest.Server {
 	<-plugin.Synced()
 	return server
 }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func newCache[T client.Object](t *testing.T, source informer.Source[T]) *informer.Informer[T] {
 	t.Helper()

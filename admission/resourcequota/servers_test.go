@@ -39,10 +39,6 @@ func (l *late) Validate(ctx context.Context, r *admission.Request) error {
 	return nil
 }
 
-type transport func(*http.Request) (*http.Response, error)
-
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
-
 // startServer starts an API server on store whose admission has the plugin, with
 // the copy that it needs, and returns a client of it.
 func startServer(t *testing.T, store storage.Store) *client.Client {
@@ -51,9 +47,9 @@ func startServer(t *testing.T, store storage.Store) *client.Client {
 		apiservertest.WithConfig(func(c *apiserver.Config) { c.Store = store }),
 		apiservertest.WithAdmission(admission.Chain{Validators: []admission.Validator{l}}))
 	masters := &user.Info{Name: "admin", Groups: []string{user.Masters}}
-	c, err := client.New(client.Config{Server: "http://in-process", Transport: transport(func(r *http.Request) (*http.Response, error) {
+	c, err := client.New(client.InProcess(client.TransportFunc(func(r *http.Request) (*http.Response, error) {
 		return s.Transport(masters).RoundTrip(r)
-	})})
+	})))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/admission/webhook"
+	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/localcache"
 	admissionapi "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
@@ -190,7 +191,7 @@ func TestTimeout(t *testing.T) {
 				p := direct(t, mutates, registration.MutatingWebhook{Name: "a", ClientConfig: registration.WebhookClientConfig{URL: &url}, TimeoutSeconds: test.configured,
 					AdmissionReviewVersions: []string{"v1"}, Rules: []registration.RuleWithOperations{ruleOf("*", "*", "*", "*")}})
 				told := ""
-				p.Through(transport(func(r *http.Request) (*http.Response, error) {
+				p.Through(client.TransportFunc(func(r *http.Request) (*http.Response, error) {
 					told = r.URL.RawQuery
 					<-r.Context().Done()
 					return nil, r.Context().Err()

@@ -49,17 +49,13 @@ type world struct {
 	audit  *auditor
 }
 
-type transport func(*http.Request) (*http.Response, error)
-
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
-
 // begin starts a world; change may change the plugin's configuration.
 func begin(t *testing.T, change func(*webhook.Config)) *world {
 	t.Helper()
 	w := &world{t: t, audit: &auditor{}}
-	api, err := client.New(client.Config{Server: "http://in-process", Transport: transport(func(r *http.Request) (*http.Response, error) {
+	api, err := client.New(client.InProcess(client.TransportFunc(func(r *http.Request) (*http.Response, error) {
 		return w.server.Transport(&user.Info{Name: user.APIServer, Groups: []string{user.Masters}}).RoundTrip(r)
-	})})
+	})))
 	if err != nil {
 		t.Fatal(err)
 	}

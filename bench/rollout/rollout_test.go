@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 // the wire.
 func newSide(t *testing.T) *side {
 	server := apiservertest.Start(t, apiservertest.WithResources(kube.Resources()...))
-	inside, err := client.New(client.Config{Server: "http://in-process", Transport: server.As("controllers", user.Masters).Transport})
+	inside, err := client.New(client.InProcess(server.As("controllers", user.Masters).Transport))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,9 +59,7 @@ func serve(ctx context.Context, arguments []string) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	api, err := client.New(client.Config{
-		Server: "http://in-process", Transport: server.Transport(&user.Info{Name: "controllers", Groups: []string{user.Masters}}),
-	})
+	api, err := client.New(client.InProcess(server.Transport(&user.Info{Name: "controllers", Groups: []string{user.Masters}})))
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

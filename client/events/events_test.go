@@ -68,7 +68,9 @@ func respond(code int, object any) (*http.Response, error) {
 
 func start(t *testing.T) (*store, *Recorder, context.CancelFunc) {
 	s := &store{events: map[string]*corev1.Event{}}
-	c, err := client.New(client.Config{Server: "http://in-process", Transport: s, JSON: true})
+	config := client.InProcess(s)
+	config.JSON = true
+	c, err := client.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,9 +32,9 @@ func OurServer(t testing.TB) string {
 	t.Helper()
 	var server *apiservertest.Server
 	self := &user.Info{Name: user.APIServer, Groups: []string{user.Masters, user.Authenticated}}
-	api, err := client.New(client.Config{Server: "http://in-process", Transport: transport(func(r *http.Request) (*http.Response, error) {
+	api, err := client.New(client.InProcess(client.TransportFunc(func(r *http.Request) (*http.Response, error) {
 		return server.Transport(self).RoundTrip(r)
-	})})
+	})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,11 +103,6 @@ func admit(t testing.TB, api *client.Client, copies *parts) apiserver.Admission 
 	}
 	return chain
 }
-
-// transport is a function that is an http.RoundTripper.
-type transport func(*http.Request) (*http.Response, error)
-
-func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // parts are what runs beside the test until it ends, in the order of stopping:
 // the last begun goes first.

@@ -39,12 +39,9 @@ type policy struct {
 // not be there yet.
 func newPolicy(server func() *apiserver.Server, log logr.Logger) (*policy, error) {
 	self := &user.Info{Name: user.APIServer, Groups: []string{user.Masters, user.Authenticated}}
-	api, err := client.New(client.Config{
-		Server: "http://in-process",
-		Transport: transport(func(r *http.Request) (*http.Response, error) {
-			return server().Transport(self).RoundTrip(r)
-		}),
-	})
+	api, err := client.New(client.InProcess(client.TransportFunc(func(r *http.Request) (*http.Response, error) {
+		return server().Transport(self).RoundTrip(r)
+	})))
 	if err != nil {
 		return nil, err
 	}
@@ -117,11 +114,6 @@ func newCache[T client.Object](p *policy, source informer.Source[T], log logr.Lo
 	}
 	return made, err
 }
-
-// transport is a function that is an http.RoundTripper.
-type transport func(*http.Request) (*http.Response, error)
-
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
 // seed creates what every server begins with, where it is not there yet: the
 // namespaces, the account of each, RBAC's roles, and the groups it has.

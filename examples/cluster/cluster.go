@@ -251,19 +251,12 @@ func (c *cluster) clientFor(u *user.Info) (*client.Client, error) {
 
 // clientAs is one that is called agent in what it writes.
 func (c *cluster) clientAs(u *user.Info, agent string) (*client.Client, error) {
-	return client.New(client.Config{
-		Server: "http://in-process",
-		Transport: transport(func(r *http.Request) (*http.Response, error) {
-			return c.server.Transport(u).RoundTrip(r)
-		}),
-		UserAgent: agent,
-	})
+	config := client.InProcess(client.TransportFunc(func(r *http.Request) (*http.Response, error) {
+		return c.server.Transport(u).RoundTrip(r)
+	}))
+	config.UserAgent = agent
+	return client.New(config)
 }
-
-// transport is a function that is an http.RoundTripper.
-type transport func(*http.Request) (*http.Response, error)
-
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
 // announce writes the line that says the cluster is serving, and how to use it.
 func (c *cluster) announce(stdout io.Writer, took time.Duration) {

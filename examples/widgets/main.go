@@ -84,9 +84,7 @@ func run(ctx context.Context, dir, address, proxyCA string, stdout io.Writer) er
 		return err
 	}
 	// The controller is in the process and needs neither wire nor credentials.
-	api, err := client.New(client.Config{
-		Server: "http://in-process", Transport: server.Transport(&user.Info{Name: "painter", Groups: []string{"makers"}}),
-	})
+	api, err := client.New(client.InProcess(server.Transport(&user.Info{Name: "painter", Groups: []string{"makers"}})))
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ type plane struct {
 func startPlane(tb testing.TB, wire bool) *plane {
 	tb.Helper()
 	server := apiservertest.Start(tb, apiservertest.WithResources(kube.Resources()...))
-	config := client.Config{Server: "http://in-process", Transport: server.As("admin", "system:masters").Transport}
+	config := client.InProcess(server.As("admin", "system:masters").Transport)
 	if wire {
 		config = client.Config{Server: server.URL, Transport: server.Client().Transport}
 	}

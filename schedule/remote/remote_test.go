@@ -43,7 +43,7 @@ func pod(name, scheduler string) *corev1.Pod {
 // node, reports the others, and ignores all other pods.
 func TestScheduler(t *testing.T) {
 	server := apiservertest.Start(t, apiservertest.WithResources(kube.Resources()...))
-	api, err := client.New(client.Config{Server: "http://in-process", Transport: server.Transport(&user.Info{Name: "root", Groups: []string{user.Masters}})})
+	api, err := client.New(client.InProcess(server.Transport(&user.Info{Name: "root", Groups: []string{user.Masters}})))
 	if err != nil {
 		t.Fatal(err)
 	}
