@@ -5,6 +5,8 @@
 //	serving, err := authority.Serving("apiserver", "127.0.0.1", "localhost")
 //	admin, err := authority.Client("admin", "kubernetes-admin", "system:masters")
 //
+// [New] creates an authority in memory, for tests and programs that end with their clients.
+//
 // Valid certificates are reused. A certificate is issued again if it is missing, expires within
 // thirty days, lacks a name or has another subject. A file that cannot be read or parsed is an
 // error and is never overwritten. Keys have mode 0600.
@@ -56,7 +58,7 @@ func (p *Pair) TLS() tls.Certificate {
 // Authority signs certificates and stores them in a directory.
 type Authority struct {
 	*Pair
-	dir string
+	dir string // empty in memory
 }
 
 // Open reads the authority in dir, or creates dir and an authority.
@@ -64,18 +66,30 @@ func Open(dir string) (*Authority, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	template := &x509.Certificate{
+	pair, err := keep(dir, "ca", nil, authorityTemplate())
+	if err != nil {
+		return nil, err
+	}
+	return &Authority{Pair: pair, dir: dir}, nil
+}
+
+// New makes an authority in memory. It keeps nothing: every certificate is another.
+func New() (*Authority, error) {
+	pair, err := sign(nil, authorityTemplate())
+	if err != nil {
+		return nil, fmt.Errorf("make certificate ca: %w", err)
+	}
+	return &Authority{Pair: pair}, nil
+}
+
+func authorityTemplate() *x509.Certificate {
+	return &x509.Certificate{
 		Subject:               pkix.Name{CommonName: "planekit-ca"},
 		NotAfter:              time.Now().Add(authorityLife),
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 		BasicConstraintsValid: true,
 		IsCA:                  true,
 	}
-	pair, err := keep(dir, "ca", nil, template)
-	if err != nil {
-		return nil, err
-	}
-	return &Authority{Pair: pair, dir: dir}, nil
 }
 
 // Pool returns a pool with only the authority's certificate.
@@ -113,17 +127,29 @@ func (a *Authority) serving(name string, subject pkix.Name, hosts []string) (*Pa
 			template.DNSNames = append(template.DNSNames, host)
 		}
 	}
-	return keep(a.dir, name, a.Pair, template)
+	return a.issue(name, template)
 }
 
 // Client returns the client certificate called name, for a user in groups.
 func (a *Authority) Client(name, user string, groups ...string) (*Pair, error) {
-	return keep(a.dir, name, a.Pair, &x509.Certificate{
+	return a.issue(name, &x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
 		NotAfter:    time.Now().Add(leafLife),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
+}
+
+// issue returns the pair called name: from the directory if there is one.
+func (a *Authority) issue(name string, template *x509.Certificate) (*Pair, error) {
+	if a.dir != "" {
+		return keep(a.dir, name, a.Pair, template)
+	}
+	pair, err := sign(a.Pair, template)
+	if err != nil {
+		return nil, fmt.Errorf("make certificate %s: %w", name, err)
+	}
+	return pair, nil
 }
 
 // keep returns the pair called name in dir if it satisfies template, or creates it. A nil parent
