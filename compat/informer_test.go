@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/memstore"
 	corev1 "k8s.io/api/core/v1"
