@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/admission/initialresources"
+	"github.com/planekit/planekit/plane/authorizers"
 	"github.com/spf13/pflag"
 )
 
@@ -63,18 +64,6 @@ type proxyOptions struct {
 	names, users, uids, groups, prefixes []string
 }
 
-// The ways to authorize, by the words of --authorization-mode.
-const (
-	modeNode    = "Node"
-	modeRBAC    = "RBAC"
-	modeABAC    = "ABAC"
-	modeWebhook = "Webhook"
-	modeAllow   = "AlwaysAllow"
-	modeDeny    = "AlwaysDeny"
-)
-
-var allModes = []string{modeAllow, modeDeny, modeABAC, modeWebhook, modeRBAC, modeNode}
-
 func (o *accessOptions) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.clientCA, "client-ca-file", "", "authorities of client certificates beside the cluster's own; followed when it changes")
 	flags.StringVar(&o.tokenFile, "token-auth-file", "", "CSV file of further bearer tokens: token,user,uid,\"group1,group2\"")
@@ -91,7 +80,7 @@ func (o *accessOptions) add(flags *pflag.FlagSet) {
 	}
 	o.proxy.add(flags)
 	o.accountTokens.add(flags)
-	flags.StringSliceVar(&o.modes, "authorization-mode", []string{modeNode, modeRBAC}, "who decides, in order: "+strings.Join(allModes, ", "))
+	flags.StringSliceVar(&o.modes, "authorization-mode", []string{authorizers.Node, authorizers.RBAC}, "who decides, in order: "+strings.Join(authorizers.Modes(), ", "))
 	flags.StringVar(&o.policyFile, "authorization-policy-file", "", "policies for --authorization-mode=ABAC, a JSON object a line")
 	flags.StringVar(&o.accessWebhook, "authorization-webhook-config-file", "", "kubeconfig of the service for --authorization-mode=Webhook")
 	flags.DurationVar(&o.allowedTTL, "authorization-webhook-cache-authorized-ttl", 5*time.Minute, "how long it is remembered that something is allowed")
@@ -140,8 +129,8 @@ func (o *proxyOptions) add(flags *pflag.FlagSet) {
 // check finds flags that contradict each other.
 func (o *accessOptions) check() error {
 	for i, mode := range o.modes {
-		if !slices.Contains(allModes, mode) {
-			return fmt.Errorf("--authorization-mode: %q is none of %v", mode, allModes)
+		if !slices.Contains(authorizers.Modes(), mode) {
+			return fmt.Errorf("--authorization-mode: %q is none of %v", mode, authorizers.Modes())
 		}
 		if slices.Contains(o.modes[:i], mode) {
 			return fmt.Errorf("--authorization-mode has %s twice", mode)
@@ -166,11 +155,11 @@ func (o *accessOptions) check() error {
 		return errors.New("--service-account-max-token-expiration must be at least an hour and at most 2^32 seconds")
 	case o.estimates.every < time.Second:
 		return errors.New("--ir-sample-interval must be at least a second")
-	case o.anonymous && o.authenticationConfig == "" && slices.Contains(o.modes, modeAllow):
+	case o.anonymous && o.authenticationConfig == "" && slices.Contains(o.modes, authorizers.AlwaysAllow):
 		return errors.New("--anonymous-auth=false is needed with --authorization-mode=AlwaysAllow: whoever reaches the server could do everything")
 	}
 	return errors.Join(
-		together(modeABAC, "--authorization-policy-file", o.policyFile),
-		together(modeWebhook, "--authorization-webhook-config-file", o.accessWebhook),
+		together(authorizers.ABAC, "--authorization-policy-file", o.policyFile),
+		together(authorizers.Webhook, "--authorization-webhook-config-file", o.accessWebhook),
 	)
 }

@@ -7,9 +7,6 @@ import (
 	"net/netip"
 
 	"github.com/planekit/planekit/apiserver/advertise"
-	"github.com/planekit/planekit/client"
-	"github.com/planekit/planekit/client/typed"
-	"github.com/planekit/planekit/storage"
 	"github.com/spf13/pflag"
 )
 
@@ -79,28 +76,4 @@ func (c *cluster) serviceNames() []string {
 		names = append(names, a.Addr().String())
 	}
 	return names
-}
-
-// startAdvertiser keeps the Service default/kubernetes.
-func (c *cluster) startAdvertiser(store storage.Store, api *client.Client) error {
-	address := c.advertised()
-	if !address.IsValid() {
-		c.log.Info("the host has no address that pods could reach: default/kubernetes has no endpoints")
-	}
-	advertiser, err := advertise.New(advertise.Config{
-		Services:       typed.Services(api),
-		Endpoints:      typed.Endpoints(api),
-		EndpointSlices: typed.EndpointSlices(api),
-		ServiceCIDRs:   typed.ServiceCIDRs(api),
-		Leases:         advertise.StoreLeases(store),
-		Address:        address,
-		Ranges:         c.options.services.prefixes,
-		Log:            c.log.WithName("advertise"),
-	})
-	if err != nil {
-		return err
-	}
-	c.advertising = advertiser.Ready()
-	c.stack.start("advertiser", advertiser.Run)
-	return nil
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/kubeconfig"
 	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/plane/caches"
+	"github.com/planekit/planekit/plane/credentials"
 	"go.uber.org/goleak"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,7 +51,7 @@ func TestAggregation(t *testing.T) {
 	if body, err := get("/apis"); err != nil || !strings.Contains(body, `{"groupVersion":"example.com/v1","version":"v1"}`) {
 		t.Errorf("/apis: %s, %v", body, err)
 	}
-	if !e.saw(administrator) {
+	if !e.saw(credentials.Administrator) {
 		t.Errorf("the extension saw %v", e.seen)
 	}
 	forgeries(t, cluster.config, e)
@@ -89,7 +91,7 @@ func grantWidgets(t *testing.T, api *client.Client, users ...string) {
 // availability is what the condition of the APIService says.
 func availability(t *testing.T, api *client.Client) string {
 	t.Helper()
-	s, err := apiServices(api).Get(t.Context(), "", "v1.example.com")
+	s, err := caches.APIServices(api).Get(t.Context(), "", "v1.example.com")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +198,7 @@ func TestLocalAPIServices(t *testing.T) {
 	dir := t.TempDir()
 	first := start(t, dir, "--nodes", "0")
 	api := first.client(t)
-	objects := apiServices(api)
+	objects := caches.APIServices(api)
 	apps, err := objects.Get(t.Context(), "", "v1.apps")
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +223,7 @@ func TestLocalAPIServices(t *testing.T) {
 	first.stop()
 
 	api = start(t, dir, "--nodes", "0").client(t)
-	list, _, err := apiServices(api).List(t.Context(), "", metav1.ListOptions{})
+	list, _, err := caches.APIServices(api).List(t.Context(), "", metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

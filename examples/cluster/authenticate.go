@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	stdx509 "crypto/x509"
 	"errors"
 	"fmt"
@@ -26,42 +25,45 @@ import (
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/kubeconfig"
 	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/plane"
+	"github.com/planekit/planekit/plane/authorizers"
+	"github.com/planekit/planekit/plane/credentials"
+	"github.com/planekit/planekit/plane/stack"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
-
-// audiences are who this API server is to those who issue tokens.
-var audiences = []string{issuer}
 
 // doors are the ways into the cluster, and what keeps them up to date.
 type doors struct {
 	chain authn.Chain
 	log   logr.Logger
-	stack *stack
+	stack *stack.Stack
 	// anonymous is what --authentication-config says of it, if anything.
 	anonymous *structured.Anonymous
 }
 
 // add adds a way whose credentials do not say for whom they are: they are for
 // this server.
-func (d *doors) add(a authn.Authenticator) { d.chain = append(d.chain, authn.MeantFor(audiences, a)) }
+func (d *doors) add(a authn.Authenticator) {
+	d.chain = append(d.chain, authn.MeantFor(plane.Audiences(), a))
+}
 
 // authenticator asks, in kube-apiserver's order, for a front proxy, a client
 // certificate, and then for a bearer token or a password. Who has none of them is
 // anonymous.
-func (c *cluster) authenticator(accounts authn.Authenticator, api *client.Client) (authn.Authenticator, error) {
+func (c *cluster) authenticator(p *plane.Plane) (authn.Authenticator, error) {
 	o := c.options.access
 	d := &doors{log: c.log.WithName("authentication"), stack: c.stack}
 	steps := []struct {
 		wanted bool
 		add    func() error
 	}{
-		{true, func() error { return d.proxies(c.credentials, o.proxy) }},
-		{true, func() error { return d.certificates(c.credentials, o.clientCA) }},
-		{true, func() error { d.chain = append(d.chain, accounts); return nil }},
-		{true, func() error { return d.ownTokens(c.credentials) }},
+		{true, func() error { return d.proxies(p, o.proxy) }},
+		{true, func() error { return d.certificates(p.Credentials, o.clientCA) }},
+		{true, func() error { d.chain = append(d.chain, p.Accounts); return nil }},
+		{true, func() error { return d.ownTokens(c.tokens) }},
 		{o.tokenFile != "", func() error { return follow(d, "--token-auth-file", o.tokenFile, tokenfile.Read) }},
 		{o.basicFile != "", func() error { return follow(d, "--basic-auth-file", o.basicFile, basicauth.Read) }},
-		{o.bootstrapTokens, func() error { return d.bootstrap(c.copies, api) }},
+		{o.bootstrapTokens, func() error { return d.bootstrap(p) }},
 		{o.oidc.issuer != "", func() error { return d.oidc(o.oidc) }},
 		{o.authenticationConfig != "", func() error { return d.structured(o) }},
 		{o.tokenWebhook != "", func() error { return d.webhook(o) }},
@@ -79,8 +81,8 @@ func (c *cluster) authenticator(accounts authn.Authenticator, api *client.Client
 }
 
 // proxies believes the cluster's own front proxies, and those of the flags.
-func (d *doors) proxies(own *credentials, o proxyOptions) error {
-	mine, err := own.frontProxies()
+func (d *doors) proxies(p *plane.Plane, o proxyOptions) error {
+	mine, err := p.FrontProxies()
 	if err != nil {
 		return err
 	}
@@ -100,10 +102,10 @@ func (d *doors) proxies(own *credentials, o proxyOptions) error {
 	return err
 }
 
-func (d *doors) certificates(own *credentials, file string) error {
-	config := x509.Config{Roots: own.authority.Pool()}
+func (d *doors) certificates(own *credentials.Credentials, file string) error {
+	config := x509.Config{Roots: own.Authority.Pool()}
 	if file != "" {
-		roots, err := followRoots(d, "--client-ca-file", file, own.authority.CertificatePEM)
+		roots, err := followRoots(d, "--client-ca-file", file, own.Authority.CertificatePEM)
 		if err != nil {
 			return err
 		}
@@ -115,8 +117,8 @@ func (d *doors) certificates(own *credentials, file string) error {
 }
 
 // ownTokens knows the administrator's token, in the data directory.
-func (d *doors) ownTokens(own *credentials) error {
-	entries, err := tokenfile.Parse(bytes.NewReader(own.tokens))
+func (d *doors) ownTokens(csv []byte) error {
+	entries, err := tokenfile.Parse(bytes.NewReader(csv))
 	if err != nil {
 		return fmt.Errorf("tokens.csv in the data directory: %w", err)
 	}
@@ -126,13 +128,13 @@ func (d *doors) ownTokens(own *credentials) error {
 }
 
 // bootstrap believes the tokens with which nodes join.
-func (d *doors) bootstrap(copies *copies, api *client.Client) error {
+func (d *doors) bootstrap(p *plane.Plane) error {
 	tokens, err := bootstraptoken.New(bootstraptoken.Config{
 		Secrets: func(ctx context.Context, namespace, name string) (bootstraptoken.Secret, bool, error) {
-			secret, ok := copies.secrets.Get(namespace + "/" + name)
+			secret, ok := p.Caches.Secrets.Get(namespace + "/" + name)
 			if !ok {
 				var err error
-				secret, err = typed.Secrets(api).Get(ctx, namespace, name)
+				secret, err = typed.Secrets(p.Client()).Get(ctx, namespace, name)
 				if apierrors.IsNotFound(err) {
 					return bootstraptoken.Secret{}, false, nil
 				}
@@ -177,7 +179,7 @@ func (d *doors) idTokens(tokens interface {
 	authn.Authenticator
 	Run(context.Context) error
 }) error {
-	d.stack.start("OpenID Connect", tokens.Run)
+	d.stack.Start("OpenID Connect", tokens.Run)
 	cached, err := tokencache.New(tokencache.Config{Authenticator: tokens})
 	d.add(cached)
 	return err
@@ -188,7 +190,7 @@ func (d *doors) structured(o accessOptions) error {
 	const flag = "--authentication-config"
 	tokens, err := structured.New(structured.Config{
 		Read:       func() ([]byte, error) { return os.ReadFile(o.authenticationConfig) },
-		Disallowed: []string{issuer},
+		Disallowed: []string{plane.Issuer},
 		Log:        d.log.WithName("oidc"),
 	})
 	if err != nil {
@@ -210,7 +212,7 @@ func (d *doors) nobody(o accessOptions) error {
 	if !who.Enabled {
 		return nil
 	}
-	if slices.Contains(o.modes, modeAllow) {
+	if slices.Contains(o.modes, authorizers.AlwaysAllow) {
 		return errors.New("anonymous requests must not be enabled with --authorization-mode=AlwaysAllow: whoever reaches the server could do everything")
 	}
 	d.chain = append(d.chain, anonymous.Authenticator{Paths: who.Paths})
@@ -224,11 +226,11 @@ func (d *doors) webhook(o accessOptions) error {
 	if err != nil {
 		return err
 	}
-	asked, err := webhook.New(webhook.Config{URL: service.Server, TLS: service.TLS, BearerToken: service.BearerToken, Audiences: audiences})
+	asked, err := webhook.New(webhook.Config{URL: service.Server, TLS: service.TLS, BearerToken: service.BearerToken, Audiences: plane.Audiences()})
 	if err != nil {
 		return fmt.Errorf("%s: %w", flag, err)
 	}
-	d.stack.closing("token webhook", func() error { asked.Close(); return nil })
+	d.stack.OnStop("token webhook", func() error { asked.Close(); return nil })
 	cached, err := tokencache.New(tokencache.Config{Authenticator: asked, SuccessTTL: o.tokenWebhookTTL, FailureTTL: o.tokenWebhookTTL})
 	d.chain = append(d.chain, cached)
 	return err
@@ -276,23 +278,6 @@ func followFile[T any](d *doors, flag, file string, parse func([]byte) (T, error
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", flag, file, err)
 	}
-	d.stack.start(flag, value.Run)
+	d.stack.Start(flag, value.Run)
 	return value, nil
-}
-
-// tls is for the API server. Clients may show a certificate and are believed
-// only by an authenticator, which verifies it.
-func (c *cluster) tls() *tls.Config {
-	config := &tls.Config{
-		MinVersion:   tls.VersionTLS12,
-		Certificates: []tls.Certificate{c.credentials.serving.TLS()},
-		ClientAuth:   tls.RequestClientCert,
-	}
-	// A client that is told which authorities are believed shows no certificate of
-	// another. Those of files may change.
-	if o := c.options.access; o.clientCA == "" && o.proxy.ca == "" {
-		config.ClientCAs = c.credentials.authority.Pool()
-		config.ClientCAs.AddCert(c.credentials.frontProxy.Certificate)
-	}
-	return config
 }

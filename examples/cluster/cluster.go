@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -14,62 +13,43 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/apiserver"
-	"github.com/planekit/planekit/apiserver/aggregate"
-	"github.com/planekit/planekit/apiserver/flowcontrol"
-	"github.com/planekit/planekit/apiserver/kube"
-	"github.com/planekit/planekit/apiserver/review"
-	"github.com/planekit/planekit/authn/user"
-	"github.com/planekit/planekit/authz"
-	"github.com/planekit/planekit/client"
-	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/apiserver/metrics"
 	"github.com/planekit/planekit/examples/cluster/machine"
-	"github.com/planekit/planekit/informer"
-	"github.com/planekit/planekit/localcache"
+	"github.com/planekit/planekit/plane"
+	"github.com/planekit/planekit/plane/credentials"
+	"github.com/planekit/planekit/plane/stack"
 	workmetrics "github.com/planekit/planekit/reconcile/metrics"
-	"github.com/planekit/planekit/storage"
-	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// cluster joins the parts. Its methods are in one file a part.
+// cluster is a control plane with what only this program has: etcd, files, machines.
+// Its methods are in one file a part.
 type cluster struct {
 	options options
 	// runtime is the runtime that was chosen: containerd or fake.
 	runtime string
 	// notice, when not empty, is said once the cluster is ready.
-	notice  string
-	log     logr.Logger
-	dir     *dataDir
-	stack   *stack
+	notice string
+	log    logr.Logger
+	dir    *dataDir
+	// stack has what the control plane stands on, and the control plane.
+	stack   *stack.Stack
 	address net.Addr
 	// podNetwork is the range of the pods' addresses; moved says that it was another
 	// in the last run. registry has the claim to it; nil where none is needed.
 	podNetwork netip.Prefix
 	moved      bool
 	registry   *machine.Registry
-	// credentials are set before the server starts, authorizer with it.
-	credentials *credentials
-	authorizer  authz.Authorizer
-	roles       authz.Authorizer // RBAC, also where it is not among the authorizers
-	server      *apiserver.Server
-	checks      []apiserver.Check // of its readiness
-	copies      *copies
-	endpoints   localcache.Index[string, *discoveryv1.EndpointSlice]
-	limits      limits
-	manager     *manager
-	tokens      *accountTokens
-	// advertising is closed once default/kubernetes is there.
-	advertising <-chan struct{}
-	// fairness is closed once the objects of flow control exist, nil where nothing makes them.
-	fairness <-chan struct{}
-	// controllerMetrics are shown with those of the server.
-	controllerMetrics *workmetrics.Metrics
+	tokens     []byte            // CSV, with the administrator's
+	checks     []apiserver.Check // of the API server's readiness
+	metrics    *metrics.Metrics
+	meter      *meter // nil unless InitialResources is enabled
 }
 
 // run brings the cluster up, says so on stdout, and runs it until ctx is done.
 func run(ctx context.Context, o options, stdout io.Writer, log logr.Logger) (err error) {
 	begin := time.Now()
-	c := &cluster{options: o, log: log, stack: newStack()}
-	c.stack.now = o.stopNow
+	c := &cluster{options: o, log: log, stack: stack.New()}
+	c.stack.Now = o.stopNow
 	if err := c.chooseRuntime(); err != nil {
 		return err
 	}
@@ -79,11 +59,12 @@ func run(ctx context.Context, o options, stdout io.Writer, log logr.Logger) (err
 	defer func() { err = errors.Join(err, c.dir.close()) }()
 	defer func() { err = errors.Join(err, c.stop()) }()
 
-	if err := c.start(ctx); err != nil {
+	p, err := c.start(ctx)
+	if err != nil {
 		return err
 	}
-	c.announce(stdout, time.Since(begin))
-	return c.stack.run(ctx)
+	c.announce(stdout, p.URL(), time.Since(begin))
+	return c.stack.Run(ctx)
 }
 
 // stop stops all parts. What could not be removed stays claimed, for the next
@@ -91,176 +72,116 @@ func run(ctx context.Context, o options, stdout io.Writer, log logr.Logger) (err
 func (c *cluster) stop() error {
 	told := make(chan struct{})
 	defer close(told)
-	go c.stack.tell(c.log, told)
-	if err := c.stack.stop(); err != nil {
+	go c.stack.Report(c.log, told)
+	if err := c.stack.Stop(); err != nil {
 		return err
 	}
 	return c.releasePodNetwork()
 }
 
-// start starts the parts from the bottom up.
-func (c *cluster) start(ctx context.Context) error {
+// start starts what the control plane stands on, and then the control plane.
+func (c *cluster) start(ctx context.Context) (*plane.Plane, error) {
 	// A port that is taken is found out before anything else has begun. The
 	// server closes the listener, if it comes to that.
 	listener, err := net.Listen("tcp", c.options.listen)
 	if err != nil {
-		return fmt.Errorf("--listen: %w", err)
+		return nil, fmt.Errorf("--listen: %w", err)
 	}
-	c.stack.closing("listener", func() error { listener.Close(); return nil })
+	c.stack.OnStop("listener", func() error { listener.Close(); return nil })
 	c.address = listener.Addr()
 	if err := c.choosePodNetwork(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	credentials, err := openCredentials(c.dir, c.address, c.serviceNames())
+	config, err := c.config(ctx, listener)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c.credentials = credentials
+	p, err := plane.New(config)
+	if err != nil {
+		return nil, err
+	}
+	c.metrics.CountObjects(p.Server.Stored)
+	part := c.stack.Start("control plane", p.Run)
+	part.Bounded, part.WaitingFor = true, p.WaitingFor
+	return p, c.stack.Await(ctx, p.Ready())
+}
+
+// config returns what the flags say of the control plane, whose store it opens.
+func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Config, error) {
+	o := &c.options
+	keys, err := credentials.Open(c.dir.join("pki"), servingHosts(c.address, c.serviceNames())...)
+	if err != nil {
+		return plane.Config{}, err
+	}
+	if c.tokens, err = adminToken(c.dir.join("tokens.csv")); err != nil {
+		return plane.Config{}, err
+	}
 	store, err := c.openStore(ctx)
 	if err != nil {
-		return err
+		return plane.Config{}, err
 	}
-	if err := c.startServer(ctx, store, listener, credentials); err != nil {
-		return err
+	more, err := c.moreAuthorizers()
+	if err != nil {
+		return plane.Config{}, err
 	}
-	if err := credentials.writeKubeconfig(c.options.kubeconfig); err != nil {
-		return err
+	admission, err := c.admission()
+	if err != nil {
+		return plane.Config{}, err
 	}
-	if err := c.manager.start(c.stack); err != nil {
-		return err
+	c.metrics = metrics.New()
+	work := workmetrics.New()
+	if err := c.metrics.Register(work); err != nil {
+		return plane.Config{}, err
 	}
-	if err := c.startScheduler(); err != nil {
-		return err
+	advertised := c.advertised()
+	if !advertised.IsValid() {
+		c.log.Info("the host has no address that pods could reach: default/kubernetes has no endpoints")
 	}
-	if err := c.startNodes(ctx); err != nil {
-		return err
+	config := plane.Config{
+		Store: store, Listener: listener, Credentials: keys,
+		ServiceCIDRs: o.services.prefixes, PodCIDR: c.podNetwork, Advertise: advertised,
+		NewAuthenticator: c.authenticator, OmitClientCAs: o.access.clientCA != "" || o.access.proxy.ca != "",
+		MaxTokenExpiration: o.access.accountTokens.longest,
+		Modes:              o.access.modes, Authorizers: more,
+		Admission:   admission,
+		Controllers: o.controllers.settings(work),
+		FlowControl: o.flow.bounds(),
+		MayDialNode: mayBeNode(hostAddress(c.podNetwork)),
+		Configure:   c.observe,
+		Parts:       []plane.Part{c.writeKubeconfig, c.startMeter, c.startNodes, startGiveBack},
+		StopNow:     o.stopNow,
+		Log:         c.log,
 	}
-	if err := c.awaitFairness(ctx); err != nil {
-		return err
+	if o.access.accountTokens.extend {
+		config.ExtendTokens = extendedLife
 	}
-	c.stack.start("giving memory back", newGiveBack().Run)
-	return c.stack.await(ctx, c.advertising)
+	return config, nil
 }
 
-// startServer starts the API server and what its decisions need: the local
-// copies that authorization and admission read, and the objects every cluster
-// begins with.
-func (c *cluster) startServer(ctx context.Context, store storage.Store, listener net.Listener, credentials *credentials) error {
-	// The copies are read through the server that they are for; their transport
-	// is not used before the server stands.
-	components, err := c.clientFor(componentUser())
-	if err != nil {
-		return err
-	}
-	if c.copies, err = newCopies(components, c.log); err != nil {
-		return err
-	}
-	// Indexes are added to a copy before it is started.
-	c.endpoints = informer.NewIndex(c.copies.endpointSlices, aggregate.ByService)
-	c.limits = newLimits(c.copies)
-	c.manager = c.newManager(credentials.authority.CertificatePEM)
-	tokens, err := c.newAccountTokens(components, credentials)
-	if err != nil {
-		return err
-	}
-	authenticator, err := c.authenticator(tokens.authenticator, components)
-	if err != nil {
-		return err
-	}
-	authorizer, err := c.newJudge()
-	if err != nil {
-		return err
-	}
-	c.tokens, c.authorizer, c.roles = tokens, authorizer.Authorizer, authorizer.roles
-	resources, err := c.connectNodes(kube.ResourcesFor(kube.Config{ServiceCIDRs: c.options.services.prefixes}), typed.Nodes(components))
-	if err != nil {
-		return err
-	}
-	admission, err := c.newGate(components, authorizer)
-	if err != nil {
-		return err
-	}
-	aggregator, err := c.newAggregator(components)
-	if err != nil {
-		return err
-	}
-	config := apiserver.Config{
-		Store:         store,
-		Resources:     append(tokens.serve(resources), review.Resources(authenticator, authorizer.Authorizer, issuer)...),
-		Handlers:      tokens.handlers,
-		Authenticator: authenticator,
-		Authorizer:    authorizer.Authorizer,
-		Aggregator:    aggregator,
-		Listener:      listener,
-		TLS:           c.tls(),
-		Checks:        c.checks,
-		Log:           c.log.WithName("apiserver"),
-	}
-	admission.configure(&config)
-	observed, err := c.observe(&config)
-	if err != nil {
-		return err
-	}
-	if err := c.controlFlow(&config, observed); err != nil {
-		return err
-	}
-	if c.server, err = apiserver.New(config); err != nil {
-		return err
-	}
-	observed.CountObjects(c.server.Stored)
-	c.stack.start("API server", c.server.Run)
-	if err := c.stack.await(ctx, c.server.Ready()); err != nil {
-		return err
-	}
-	// Nothing is written before it is known which webhooks there are.
-	if err := admission.start(ctx, c.stack); err != nil {
-		return err
-	}
-	if err := c.seed(ctx, components, config.Resources); err != nil {
-		return fmt.Errorf("bootstrap objects: %w", err)
-	}
-	if err := c.startAdvertiser(store, components); err != nil {
-		return err
-	}
-	return c.startCopies(ctx, aggregator, authorizer, config.FlowControl)
+// extendedLife is how long the token of a pod holds that programs may not read
+// again; kube-apiserver's figure.
+const extendedLife = 365 * 24 * time.Hour
+
+func (c *cluster) writeKubeconfig(_ context.Context, p *plane.Plane, _ *stack.Stack) error {
+	return writeKubeconfig(c.options.kubeconfig, p.Kubeconfig())
 }
 
-// startCopies starts all local copies and what handles requests by them.
-func (c *cluster) startCopies(ctx context.Context, aggregator *aggregate.Aggregator, authorizer *judge, flow *flowcontrol.Controller) error {
-	if err := c.startFairness(flow); err != nil {
-		return err
+func (c *cluster) startMeter(_ context.Context, p *plane.Plane, s *stack.Stack) error {
+	if c.meter != nil {
+		c.meter.plane = p
+		s.Start("usage of containers", c.meter.run)
 	}
-	c.copies.start(c.stack)
-	c.stack.start("aggregation", aggregator.Run)
-	if err := c.stack.await(ctx, aggregator.Ready()); err != nil {
-		return err
-	}
-	return authorizer.start(ctx, c.stack)
+	return nil
 }
 
-// componentUser is the user that the cluster itself acts as.
-func componentUser() *user.Info {
-	return &user.Info{Name: user.APIServer, Groups: []string{user.Masters, user.Authenticated}}
-}
-
-// clientFor returns a client for a component of this process. It acts as u: it
-// skips the wire and the credentials, not authorization and admission.
-func (c *cluster) clientFor(u *user.Info) (*client.Client, error) {
-	return c.clientAs(u, "planekit-cluster")
-}
-
-// clientAs is one that is called agent in what it writes.
-func (c *cluster) clientAs(u *user.Info, agent string) (*client.Client, error) {
-	config := client.InProcess(client.TransportFunc(func(r *http.Request) (*http.Response, error) {
-		return c.server.Transport(u).RoundTrip(r)
-	}))
-	config.UserAgent = agent
-	return client.New(config)
+func startGiveBack(_ context.Context, _ *plane.Plane, s *stack.Stack) error {
+	s.Start("giving memory back", newGiveBack().Run)
+	return nil
 }
 
 // announce writes the line that says the cluster is serving, and how to use it.
-func (c *cluster) announce(stdout io.Writer, took time.Duration) {
-	fmt.Fprintf(stdout, "ready in %v: %s\n\n", took.Round(time.Millisecond), serverURL(c.address))
+func (c *cluster) announce(stdout io.Writer, url string, took time.Duration) {
+	fmt.Fprintf(stdout, "ready in %v: %s\n\n", took.Round(time.Millisecond), url)
 	if c.notice != "" {
 		fmt.Fprintln(stdout, c.notice)
 		fmt.Fprintln(stdout)

@@ -15,6 +15,8 @@ import (
 	"github.com/planekit/planekit/examples/cluster/containerd"
 	"github.com/planekit/planekit/examples/cluster/machine"
 	"github.com/planekit/planekit/kubelet/cri"
+	"github.com/planekit/planekit/plane/nodes"
+	"github.com/planekit/planekit/plane/stack"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -37,8 +39,8 @@ type containerdRuntime struct {
 }
 
 // newContainerdRuntime returns the containerd of one node, not started.
-func (c *cluster) newContainerdRuntime(index int, mirrors map[string]string) (nodeRuntime, error) {
-	name := nodeName(index)
+func (c *cluster) newContainerdRuntime(index int, mirrors map[string]string) (nodes.Runtime, error) {
+	name := nodes.Name(index)
 	plugin, err := networkPlugin()
 	if err != nil {
 		return nil, err
@@ -70,12 +72,12 @@ func (c *cluster) newContainerdRuntime(index int, mirrors map[string]string) (no
 	return r, err
 }
 
-func (r *containerdRuntime) start(ctx context.Context, s *stack) (string, error) {
+func (r *containerdRuntime) Start(ctx context.Context, s *stack.Stack) (string, error) {
 	if r.daemon != nil {
 		if err := r.daemon.Start(ctx); err != nil {
 			return "", err
 		}
-		s.start("containerd", r.supervise).bounded = true
+		s.Start("containerd", r.supervise).Bounded = true
 		r.socket = r.daemon.Socket()
 	} else if err := r.askForDirectories(ctx); err != nil {
 		return "", err
@@ -153,7 +155,7 @@ func (r *containerdRuntime) askForDirectories(ctx context.Context) error {
 }
 
 // network writes the configuration that makes the runtime call planekit-cni.
-func (r *containerdRuntime) network(_ context.Context, podCIDR string) error {
+func (r *containerdRuntime) Network(_ context.Context, podCIDR string) error {
 	prefix, err := netip.ParsePrefix(podCIDR)
 	if err != nil {
 		return fmt.Errorf("pod network: %w", err)
@@ -163,9 +165,9 @@ func (r *containerdRuntime) network(_ context.Context, podCIDR string) error {
 	return network.Write(r.confDir)
 }
 
-func (r *containerdRuntime) forgetNetwork(ctx context.Context) error { return r.pods.Remove(ctx) }
+func (r *containerdRuntime) ForgetNetwork(ctx context.Context) error { return r.pods.Remove(ctx) }
 
-func (r *containerdRuntime) cleanup(ctx context.Context) error {
+func (r *containerdRuntime) Cleanup(ctx context.Context) error {
 	failed := r.pods.Remove(ctx)
 	if r.daemon == nil && r.confDir != "" {
 		failed = errors.Join(failed, remove(filepath.Join(r.confDir, "10-"+r.pods.Name+".conflist")))

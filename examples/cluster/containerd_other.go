@@ -2,10 +2,14 @@
 
 package main
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/planekit/planekit/plane/nodes"
+)
 
 // newContainerdRuntime is not reached: containerd.Available says no first.
-func (c *cluster) newContainerdRuntime(int, map[string]string) (nodeRuntime, error) {
+func (c *cluster) newContainerdRuntime(int, map[string]string) (nodes.Runtime, error) {
 	return nil, errors.New("containerd needs Linux")
 }
 

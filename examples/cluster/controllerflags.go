@@ -1,17 +1,13 @@
 package main
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
-	"github.com/planekit/planekit/client/typed"
-	"github.com/planekit/planekit/reconcile"
+	"github.com/planekit/planekit/plane/controllerset"
 	"github.com/planekit/planekit/reconcile/controllers"
-	"github.com/planekit/planekit/reconcile/lease"
 	"github.com/spf13/pflag"
 )
 
@@ -27,11 +23,7 @@ type controllerOptions struct {
 }
 
 func (o *controllerOptions) add(flags *pflag.FlagSet) {
-	var names []string
-	for _, known := range controllers.KnownControllers() {
-		names = append(names, known.Name)
-	}
-	flags.StringSliceVar(&o.choose, "controllers", []string{"*"}, "which controllers run: * is all, name one, -name not that one; of "+strings.Join(names, ", "))
+	flags.StringSliceVar(&o.choose, "controllers", []string{"*"}, "which controllers run: * is all, name one, -name not that one; of "+strings.Join(controllerset.Names(), ", "))
 	o.tuning.add(flags)
 	flags.BoolVar(&o.elect, "leader-elect", false, "run controllers only while this process has the lease that all clusters on one store share")
 	flags.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long others wait for a leader that does not renew its lease")
@@ -43,11 +35,7 @@ func (o *controllerOptions) add(flags *pflag.FlagSet) {
 
 // check finds names that nobody has, and times that contradict each other.
 func (o *controllerOptions) check() error {
-	var table []controllers.Entry
-	for _, known := range controllers.KnownControllers() {
-		table = append(table, controllers.Entry{Name: known.Name, Alias: known.Alias, Start: func() (controllers.Runner, error) { return nil, nil }})
-	}
-	if _, err := controllers.NewManager(controllers.ManagerConfig{Controllers: table, Choose: o.choose}); err != nil {
+	if err := controllerset.Check(o.choose); err != nil {
 		return fmt.Errorf("--controllers: %w", err)
 	}
 	if o.leaseDuration <= o.renewDeadline || o.renewDeadline <= o.retryPeriod || o.retryPeriod <= 0 {
@@ -56,24 +44,14 @@ func (o *controllerOptions) check() error {
 	return o.tuning.check()
 }
 
-// elector has all run while this process has the lease.
-func (m *manager) elector(all *controllers.Manager) (*reconcile.Elector, error) {
-	o := &m.cluster.options.controllers
-	self, err := m.as(controllers.Known{Name: "kube-controller-manager", Component: "kube-controller-manager"})
-	if err != nil {
-		return nil, err
+// settings returns what the flags mean to a control plane.
+func (o *controllerOptions) settings(metrics controllers.Metrics) controllerset.Options {
+	options := controllerset.Options{Choose: o.choose, Tuning: o.tuning.settings(), Metrics: metrics}
+	if o.elect {
+		options.Elect = &controllerset.Election{
+			Namespace: o.leaseNamespace, Name: o.leaseName,
+			LeaseDuration: o.leaseDuration, RenewDeadline: o.renewDeadline, RetryPeriod: o.retryPeriod,
+		}
 	}
-	shared, err := lease.New(lease.Config{Leases: typed.Leases(self.api), Namespace: o.leaseNamespace, Name: o.leaseName})
-	if err != nil {
-		return nil, err
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		return nil, err
-	}
-	return reconcile.NewElector(reconcile.LeadConfig{
-		Identity: host + "_" + rand.Text(), Lease: shared, Work: all.Run,
-		LeaseDuration: o.leaseDuration, RenewDeadline: o.renewDeadline, RetryPeriod: o.retryPeriod,
-		Log: m.log,
-	})
+	return options
 }

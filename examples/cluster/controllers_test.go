@@ -17,7 +17,6 @@ import (
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
-	"github.com/planekit/planekit/reconcile/controllers"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -305,19 +304,6 @@ func TestTokenInASecret(t *testing.T) {
 		}
 		return ""
 	})
-}
-
-// Every controller that there is can be chosen.
-func TestEveryControllerIsMade(t *testing.T) {
-	known := controllers.KnownControllers()
-	for _, k := range known {
-		if controllerMakers()[k.Name] == nil {
-			t.Errorf("nobody makes %s", k.Name)
-		}
-	}
-	if len(known) != len(controllerMakers()) {
-		t.Errorf("%d are made, %d are known", len(controllerMakers()), len(known))
-	}
 }
 
 // TestChosenControllers has some controllers run and others not.

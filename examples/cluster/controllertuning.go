@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/planekit/planekit/plane/controllerset"
 	"github.com/planekit/planekit/reconcile/controllers"
 	"github.com/spf13/pflag"
 )
@@ -27,23 +28,23 @@ type tuning struct {
 // workerFlags say how many workers controllers have. Where kube-controller-manager
 // lets there be none, which is a controller that does nothing, one is the least.
 var workerFlags = []struct {
-	name     string
-	standard int
-	most     int // 0 is any
-	objects  string
+	name, controller string
+	standard         int
+	most             int // 0 is any
+	objects          string
 }{
-	{"concurrent-deployment-syncs", 5, 0, "deployments"},
-	{"concurrent-endpoint-syncs", 5, 0, "services whose endpoints"},
-	{"concurrent-gc-syncs", 20, 0, "objects whose owners"},
-	{"concurrent-job-syncs", 5, 0, "jobs"},
-	{"concurrent-namespace-syncs", 10, 0, "namespaces that go"},
-	{"concurrent-rc-syncs", 5, 0, "replication controllers"},
-	{"concurrent-replicaset-syncs", 5, 0, "replica sets"},
-	{"concurrent-resource-quota-syncs", 5, 0, "resource quotas"},
-	{"concurrent-service-endpoint-syncs", 5, 50, "services whose endpoint slices"},
-	{"concurrent-serviceaccount-token-syncs", 5, 0, "secrets with tokens"},
-	{"concurrent-ttl-after-finished-syncs", 5, 0, "jobs that are over"},
-	{"mirroring-concurrent-service-endpoint-syncs", 5, 50, "services whose endpoints are made by hand"},
+	{"concurrent-deployment-syncs", "deployment-controller", 5, 0, "deployments"},
+	{"concurrent-endpoint-syncs", "endpoints-controller", 5, 0, "services whose endpoints"},
+	{"concurrent-gc-syncs", "garbage-collector-controller", 20, 0, "objects whose owners"},
+	{"concurrent-job-syncs", "job-controller", 5, 0, "jobs"},
+	{"concurrent-namespace-syncs", "namespace-controller", 10, 0, "namespaces that go"},
+	{"concurrent-rc-syncs", "replicationcontroller-controller", 5, 0, "replication controllers"},
+	{"concurrent-replicaset-syncs", "replicaset-controller", 5, 0, "replica sets"},
+	{"concurrent-resource-quota-syncs", "resourcequota-controller", 5, 0, "resource quotas"},
+	{"concurrent-service-endpoint-syncs", "endpointslice-controller", 5, 50, "services whose endpoint slices"},
+	{"concurrent-serviceaccount-token-syncs", "serviceaccount-token-controller", 5, 0, "secrets with tokens"},
+	{"concurrent-ttl-after-finished-syncs", "ttl-after-finished-controller", 5, 0, "jobs that are over"},
+	{"mirroring-concurrent-service-endpoint-syncs", "endpointslice-mirroring-controller", 5, 50, "services whose endpoints are made by hand"},
 }
 
 func (t *tuning) add(flags *pflag.FlagSet) {
@@ -99,10 +100,18 @@ func (t *tuning) check() error {
 	return errors.Join(wrong...)
 }
 
-func (m *manager) tuning() *tuning { return &m.cluster.options.controllers.tuning }
-
-// workersOf is the number that a flag gives.
-func (m *manager) workersOf(flag string) int { return *m.tuning().workers[flag] }
+// settings returns what the flags mean to the controllers.
+func (t *tuning) settings() controllerset.Tuning {
+	workers := map[string]int{}
+	for _, f := range workerFlags {
+		workers[f.controller] = *t.workers[f.name]
+	}
+	return controllerset.Tuning{
+		Workers: workers, NodeGrace: t.nodeGrace, NodeStartupGrace: t.nodeStartupGrace, Evictions: t.limits(), EndedPods: t.keptPods(),
+		SliceEndpoints: t.sliceEndpoints, MirroredEndpoints: t.mirroredEndpoints,
+		EndpointsBatch: t.endpointsBatch, SlicesBatch: t.slicesBatch, MirrorsBatch: t.mirrorsBatch,
+	}
+}
 
 // limits are the limits as the controller has them, for which zero is what
 // Kubernetes has, and less than zero is zero.

@@ -89,9 +89,9 @@ func TestNodeTuning(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := (&manager{cluster: &cluster{options: o}, copies: &copies{}}).nodeLifecycleConfig()
-		if got.Grace != want.Grace || got.StartupGrace != want.StartupGrace || got.Limits != want.Limits {
-			t.Errorf("%q: %v %v %+v", arguments, got.Grace, got.StartupGrace, got.Limits)
+		got := o.controllers.tuning.settings()
+		if got.NodeGrace != want.Grace || got.NodeStartupGrace != want.StartupGrace || got.Evictions != want.Limits {
+			t.Errorf("%q: %v %v %+v", arguments, got.NodeGrace, got.NodeStartupGrace, got.Evictions)
 		}
 	}
 	for arguments, want := range map[string]int{"": 12500, "--terminated-pod-gc-threshold 3": 3, "--terminated-pod-gc-threshold 0": -1, "--terminated-pod-gc-threshold -5": -1} {
@@ -108,8 +108,8 @@ func TestBatchTuning(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &manager{cluster: &cluster{options: o}, copies: &copies{}}
-	got := [3]time.Duration{m.legacyEndpointsConfig().BatchPeriod, m.endpointSliceConfig().BatchPeriod, m.endpointSliceMirrorConfig().BatchPeriod}
+	tuned := o.controllers.tuning.settings()
+	got := [3]time.Duration{tuned.EndpointsBatch, tuned.SlicesBatch, tuned.MirrorsBatch}
 	if want := [3]time.Duration{time.Second, 2 * time.Second, 3 * time.Second}; got != want {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/pki"
+	"github.com/planekit/planekit/plane/caches"
 	"github.com/planekit/planekit/storage/memstore"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -126,7 +127,7 @@ func (e *extension) register(t *testing.T, api *client.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = apiServices(api).Create(t.Context(), &apiregistration.APIService{
+	_, err = caches.APIServices(api).Create(t.Context(), &apiregistration.APIService{
 		ObjectMeta: metav1.ObjectMeta{Name: "v1.example.com"},
 		Spec: apiregistration.APIServiceSpec{
 			Group: "example.com", Version: "v1", CABundle: e.ca, GroupPriorityMinimum: 1000, VersionPriority: 15,

@@ -3,9 +3,7 @@ package main
 import (
 	"errors"
 
-	"github.com/planekit/planekit/apiserver"
-	"github.com/planekit/planekit/apiserver/flowcontrol"
-	"github.com/planekit/planekit/apiserver/metrics"
+	"github.com/planekit/planekit/plane"
 	"github.com/spf13/pflag"
 )
 
@@ -33,19 +31,7 @@ func (o *flowOptions) check() error {
 	return nil
 }
 
-// controlFlow sets what bounds the requests of the API server.
-func (c *cluster) controlFlow(config *apiserver.Config, m *metrics.Metrics) error {
-	o := &c.options.flow
-	flow := flowcontrol.InFlight(o.reading, o.changing)
-	if o.fair {
-		flow = flowcontrol.Default(o.reading + o.changing)
-	}
-	control, err := flowcontrol.NewController(flow)
-	if err != nil {
-		return err
-	}
-	config.FlowControl = control
-	config.Handlers[flowcontrol.DebugPath] = control.DebugHandler()
-	m.FlowControl(control)
-	return nil
+// bounds returns what the flags mean to a control plane.
+func (o *flowOptions) bounds() plane.FlowControl {
+	return plane.FlowControl{InFlight: !o.fair, Reading: o.reading, Changing: o.changing, Unbounded: true}
 }

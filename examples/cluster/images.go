@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/examples/cluster/offline"
+	"github.com/planekit/planekit/plane/stack"
 )
 
 const (
@@ -17,7 +18,7 @@ const (
 
 // mirrors says where the nodes' pulls go instead of the public registries; nil
 // means to those.
-func (c *cluster) mirrors(ctx context.Context) (map[string]string, error) {
+func (c *cluster) mirrors(ctx context.Context, s *stack.Stack) (map[string]string, error) {
 	switch c.options.offlineImages {
 	case "off":
 		return nil, nil
@@ -31,7 +32,7 @@ func (c *cluster) mirrors(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.stack.start("offline images", images.Run)
+	s.Start("offline images", images.Run)
 	return map[string]string{"docker.io": images.URL(), "registry.k8s.io": images.URL()}, nil
 }
 

@@ -136,7 +136,7 @@ func liar(t *testing.T, api *client.Client, name, host string, port int32) {
 	})
 }
 
-const nodes = "/api/v1/nodes/"
+const nodesPath = "/api/v1/nodes/"
 
 // TestNodesThatLie: a node that gives the address of the API server or of another
 // node as its own leads to neither.
@@ -159,7 +159,7 @@ func TestNodesThatLie(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mallory.until(t, nodes+"node-1/proxy/pods", `"kind":"PodList"`)
+	mallory.until(t, nodesPath+"node-1/proxy/pods", `"kind":"PodList"`)
 	kubelet := real.Status.Addresses[0].Address
 	for name, to := range map[string]struct {
 		host string
@@ -176,7 +176,7 @@ func TestNodesThatLie(t *testing.T) {
 	} {
 		liar(t, admin, name, to.host, int32(to.port))
 		for _, path := range []string{"api/v1/secrets", "pods"} {
-			code, got := mallory.ask(t, "GET", nodes+name+"/proxy/"+path)
+			code, got := mallory.ask(t, "GET", nodesPath+name+"/proxy/"+path)
 			if code < 400 || strings.Contains(got, planted) {
 				t.Errorf("node %s, %s: %d %.200s", name, path, code, got)
 			}
@@ -216,7 +216,7 @@ func TestKubeletClient(t *testing.T) {
 			t.Errorf("%s: %d %.200s", path, code, got)
 		}
 	}
-	if _, err := admin.Do(t.Context(), client.Request{Path: nodes + "node-1/proxy/pods"}); err != nil {
+	if _, err := admin.Do(t.Context(), client.Request{Path: nodesPath + "node-1/proxy/pods"}); err != nil {
 		t.Errorf("a kubelet refuses it: %v", err)
 	}
 	// The kubelets' certificates name their nodes.
@@ -256,7 +256,7 @@ func TestKubeletsWithoutRBAC(t *testing.T) {
 		fmt.Fprintf(&policy, `{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{%s,"namespace":"*","resource":"*","apiGroup":"*"}}`+"\n", subject)
 	}
 	cluster := start(t, t.TempDir(), "--storage", "memory", "--authorization-mode", "ABAC", "--authorization-policy-file", written(t, "policy", policy.String()))
-	if _, err := cluster.client(t).Do(t.Context(), client.Request{Path: nodes + "node-1/proxy/pods"}); err != nil {
+	if _, err := cluster.client(t).Do(t.Context(), client.Request{Path: nodesPath + "node-1/proxy/pods"}); err != nil {
 		t.Error(err)
 	}
 }
@@ -270,27 +270,27 @@ func TestExecByNodesProxy(t *testing.T) {
 	grant(t, admin, "reader", []string{"get", "update", "patch", "delete"}, "nodes/proxy")
 	grant(t, admin, "runner", []string{"create"}, "nodes/proxy")
 	reader, runner := cluster.as(t, dir, "reader"), cluster.as(t, dir, "runner")
-	reader.until(t, nodes+"node-1/proxy/pods", `"kind":"PodList"`)
-	runner.until(t, nodes+"node-1/proxy/pods", `cannot get resource`)
+	reader.until(t, nodesPath+"node-1/proxy/pods", `"kind":"PodList"`)
+	runner.until(t, nodesPath+"node-1/proxy/pods", `cannot get resource`)
 	const webSocket = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="
 	for _, path := range []string{
 		"exec/default/web/c?command=id&output=1", "exec/default/web/c/", "attach/default/web/c", "run/default/web/c?cmd=id", "portForward/default/web",
 		"Exec/default/web/c", "portforward/default/web", "%65xec/default/web/c", "exec", "exec/", "cri/exec/token",
 	} {
 		for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE"} {
-			code, got := reader.ask(t, method, nodes+"node-1/proxy/"+path, webSocket)
+			code, got := reader.ask(t, method, nodesPath+"node-1/proxy/"+path, webSocket)
 			if code != http.StatusForbidden || method != "HEAD" && !strings.Contains(got, `cannot create resource \"nodes/proxy\"`) {
 				t.Errorf("%s %s by a reader: %d %s", method, path, code, got)
 			}
 		}
-		if code, got := runner.ask(t, "GET", nodes+"node-1/proxy/"+path, webSocket); code == http.StatusForbidden {
+		if code, got := runner.ask(t, "GET", nodesPath+"node-1/proxy/"+path, webSocket); code == http.StatusForbidden {
 			t.Errorf("%s by a runner: %s", path, got)
 		}
 	}
 	for _, path := range []string{
 		"/exec/default/web/c", "./exec/default/web/c", "x/../exec/default/web/c", "%2e/exec/default/web/c", "%252e%252e/exec", "pods/..%2fexec/default", `%5cexec`,
 	} {
-		if code, got := reader.ask(t, "GET", nodes+"node-1/proxy/"+path, webSocket); code != http.StatusBadRequest {
+		if code, got := reader.ask(t, "GET", nodesPath+"node-1/proxy/"+path, webSocket); code != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", path, code, got)
 		}
 	}

@@ -9,33 +9,27 @@ import (
 
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/audit"
-	"github.com/planekit/planekit/apiserver/metrics"
-	workmetrics "github.com/planekit/planekit/reconcile/metrics"
+	"github.com/planekit/planekit/plane"
 )
 
 // observe adds /metrics to the API server, and to what it is asked for, and the
 // audit log where there is one.
-func (c *cluster) observe(config *apiserver.Config) (*metrics.Metrics, error) {
-	m := metrics.New()
-	c.controllerMetrics = workmetrics.New()
-	if err := m.Register(c.controllerMetrics); err != nil {
-		return nil, err
-	}
+func (c *cluster) observe(_ *plane.Plane, config *apiserver.Config) error {
+	m := c.metrics
 	config.Hooks = m.Hooks()
 	config.Store = m.Store(config.Store)
 	handlers := map[string]http.Handler{"/metrics": m.Handler()}
 	maps.Copy(handlers, c.options.profiles())
 	maps.Copy(handlers, config.Handlers)
 	config.Handlers = handlers
+	config.Checks = c.checks
+	m.FlowControl(config.FlowControl)
 	if c.options.auditPolicy == "" {
-		return m, nil
+		return nil
 	}
 	auditor, err := c.startAudit()
-	if err != nil {
-		return nil, err
-	}
 	config.Auditor = auditor
-	return m, nil
+	return err
 }
 
 // startAudit opens the audit log and starts writing it. It outlives the API
@@ -54,12 +48,12 @@ func (c *cluster) startAudit() (*audit.Log, error) {
 		if out, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
 			return nil, fmt.Errorf("--audit-log-path: %w", err)
 		}
-		c.stack.closing("audit file", out.Close)
+		c.stack.OnStop("audit file", out.Close)
 	}
 	log, err := audit.New(audit.Config{Policy: policy, Out: out, Log: c.log.WithName("audit")})
 	if err != nil {
 		return nil, err
 	}
-	c.stack.start("audit log", log.Run)
+	c.stack.Start("audit log", log.Run)
 	return log, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/examples/cluster/machine"
+	"github.com/planekit/planekit/plane"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -132,12 +133,8 @@ func (c *cluster) releasePodNetwork() error {
 
 // forgetMovedNodes deletes the Nodes whose pods have addresses of another range. A
 // Node's range cannot be changed; its kubelet registers it again.
-func (c *cluster) forgetMovedNodes(ctx context.Context) error {
-	api, err := c.clientFor(componentUser())
-	if err != nil {
-		return err
-	}
-	nodes := typed.Nodes(api)
+func (c *cluster) forgetMovedNodes(ctx context.Context, p *plane.Plane) error {
+	nodes := typed.Nodes(p.Client())
 	list, _, err := nodes.List(ctx, "", metav1.ListOptions{})
 	if err != nil {
 		return err

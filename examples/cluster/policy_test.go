@@ -3,7 +3,9 @@ package main
 import (
 	"testing"
 
+	"github.com/planekit/planekit/authz/rbac"
 	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/plane/bootstrap"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,7 +45,7 @@ func TestPolicyIsReconciled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // the second finds nothing to do
-		if err := seedPolicy(ctx, api, accessOptions{modes: []string{modeNode, modeRBAC}}.bootstrapPolicy()); err != nil {
+		if err := bootstrap.Grant(ctx, api, rbac.Bootstrap{ControllersAsOne: true}.Policy()); err != nil {
 			t.Fatal(err)
 		}
 	}

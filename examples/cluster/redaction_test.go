@@ -20,6 +20,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/kubeconfig"
+	"github.com/planekit/planekit/plane/nodes"
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
 
@@ -125,7 +126,7 @@ func TestNoSecretInLogs(t *testing.T) {
 	}
 	api := cluster.client(t)
 	request := &authenticationv1.TokenRequest{}
-	granted, err := requestTokens(api)(t.Context(), "default", "default", request)
+	granted, err := nodes.RequestTokens(api)(t.Context(), "default", "default", request)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,9 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
+	"path/filepath"
 
 	"github.com/planekit/planekit/examples/cluster/containerd"
+	"github.com/planekit/planekit/examples/cluster/machine"
+	"github.com/planekit/planekit/plane"
+	"github.com/planekit/planekit/plane/nodes"
+	"github.com/planekit/planekit/plane/stack"
 )
 
 // chooseRuntime settles what --runtime auto means here, and says so where it is
@@ -37,46 +43,68 @@ func (c *cluster) chooseRuntime() error {
 }
 
 // newRuntime returns the runtime of one node, not started.
-func (c *cluster) newRuntime(index int, mirrors map[string]string) (nodeRuntime, error) {
-	name := nodeName(index)
+func (c *cluster) newRuntime(index int, mirrors map[string]string) (nodes.Runtime, error) {
+	name := nodes.Name(index)
 	if c.runtime == "fake" {
-		return &fakeRuntime{socket: c.socketPath(c.dir.join("nodes", name), name+".sock")}, nil
+		return &nodes.Memory{Socket: c.socketPath(c.dir.join("nodes", name), name+".sock")}, nil
 	}
 	return c.newContainerdRuntime(index, mirrors)
 }
 
 // startNodes starts all nodes and waits until each is ready for pods.
-func (c *cluster) startNodes(ctx context.Context) error {
+func (c *cluster) startNodes(ctx context.Context, p *plane.Plane, s *stack.Stack) error {
 	var mirrors map[string]string
 	if c.runtime == "containerd" {
 		var err error
-		if mirrors, err = c.mirrors(ctx); err != nil {
+		if mirrors, err = c.mirrors(ctx, s); err != nil {
 			return err
 		}
 	}
 	if c.moved {
-		if err := c.forgetMovedNodes(ctx); err != nil {
+		if err := c.forgetMovedNodes(ctx, p); err != nil {
 			return err
 		}
 	}
-	var nodes []*node
+	var all []nodes.Config
 	for index := range c.options.nodes {
 		runtime, err := c.newRuntime(index, mirrors)
 		if err != nil {
 			return err
 		}
-		n, err := c.newNode(index, runtime)
-		if err != nil {
-			return err
-		}
-		nodes = append(nodes, n)
+		name := nodes.Name(index)
+		all = append(all, nodes.Config{
+			Name: name, Dir: c.dir.join("nodes", name), Address: hostAddress(c.podNetwork), CgroupRoot: c.cgroupRoot(name),
+			Runtime: runtime, Moved: c.moved, StopNow: c.options.stopNow, Log: c.log,
+		})
 	}
-	part := c.stack.start("nodes", runNodes(nodes))
-	part.bounded, part.waitingFor = true, func() string { return waitingFor(nodes) }
-	for _, n := range nodes {
-		if err := c.stack.await(ctx, n.ready); err != nil {
-			return err
-		}
+	return nodes.Start(ctx, p, s, all...)
+}
+
+// cgroupRoot is the cgroup of one node's pods; the cluster's identity keeps two
+// clusters on one machine apart.
+func (c *cluster) cgroupRoot(node string) string {
+	if c.runtime == "fake" {
+		return ""
 	}
-	return nil
+	return machine.Cgroup(c.dir.id) + "/" + node
+}
+
+// mayBeNode refuses addresses that no node has. The loopback address is one only on
+// a machine that has no other, for the kubelets that listen at host.
+func mayBeNode(host string) func(netip.Addr) error {
+	return func(address netip.Addr) error {
+		if address.IsGlobalUnicast() || address.String() == host {
+			return nil
+		}
+		return errors.New("address not allowed")
+	}
+}
+
+// socketPath is dir/name, or a short path where that is too long for a socket
+// (107 bytes, unix(7)).
+func (c *cluster) socketPath(dir, name string) string {
+	if path := filepath.Join(dir, name); len(path) <= 107 {
+		return path
+	}
+	return filepath.Join(os.TempDir(), "planekit-"+c.dir.id+"-"+name)
 }

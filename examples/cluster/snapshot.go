@@ -52,7 +52,7 @@ func (c *cluster) serveSnapshots(server *embedded.Server) error {
 		}
 	})
 	web := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	c.stack.start("snapshots", func(ctx context.Context) error {
+	c.stack.Start("snapshots", func(ctx context.Context) error {
 		ended := make(chan error, 1)
 		go func() { ended <- web.Serve(listener) }()
 		select {

@@ -64,8 +64,8 @@ func (c *cluster) openPlainStore(ctx context.Context) (storage.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.stack.start("embedded etcd", server.Run)
-	if err := c.stack.await(ctx, server.Ready()); err != nil {
+	c.stack.Start("embedded etcd", server.Run)
+	if err := c.stack.Await(ctx, server.Ready()); err != nil {
 		return nil, err
 	}
 	if err := c.serveSnapshots(server); err != nil {
@@ -94,13 +94,13 @@ func (c *cluster) dialEtcd(ctx context.Context) (storage.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.stack.closing("etcd client", client.Close)
+	c.stack.OnStop("etcd client", client.Close)
 	store, err := etcdstore.New(etcdstore.Config{Client: client})
 	if err != nil {
 		return nil, err
 	}
 	c.checks = append(c.checks, apiserver.Check{Name: "etcd", Check: store.Healthy})
-	c.stack.start("etcd compaction", func(ctx context.Context) error {
+	c.stack.Start("etcd compaction", func(ctx context.Context) error {
 		return store.CompactEvery(ctx, compactionInterval, func(err error) {
 			c.log.Error(err, "history is not compacted")
 		})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/plane/nodes"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,7 +30,7 @@ func TestTokensOfPods(t *testing.T) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 		pod.Spec.Containers = []corev1.Container{{Name: "web", Image: "nginx:1"}}
 		mustCreate(t, typed.Pods(api), pod)
-		got, err := requestTokens(api)(t.Context(), "default", "default", &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		got, err := nodes.RequestTokens(api)(t.Context(), "default", "default", &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 			ExpirationSeconds: &test.asked, BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: "web"},
 		}})
 		if err != nil {

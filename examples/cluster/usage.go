@@ -9,8 +9,10 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/admission/initialresources"
 	"github.com/planekit/planekit/admission/initialresources/usagering"
+	"github.com/planekit/planekit/admission/plugins"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/kubelet/server"
+	"github.com/planekit/planekit/plane"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -23,26 +25,26 @@ const askTimeout = 10 * time.Second
 
 // initialResources estimates by what the nodes tell of their containers while this
 // process runs.
-func (g *gate) initialResources() (any, error) {
-	usage, err := usagering.New(usagering.Config{Span: remembered})
-	if err != nil {
-		return nil, err
-	}
-	o, log := g.cluster.options.access.estimates, g.cluster.log.WithName("initialresources")
-	m := &meter{copies: g.cluster.copies, api: g.api, usage: usage, every: o.every, log: log}
-	g.run("usage of containers", m.run)
-	return initialresources.New(initialresources.Config{
-		Source: usage, Percentile: o.percentile, NamespaceOnly: o.namespaceOnly, Log: log,
-	})
+func (c *cluster) initialResources() plugins.Plugin {
+	return plugins.Plugin{Name: initialresources.Name, New: func([]byte) (any, error) {
+		usage, err := usagering.New(usagering.Config{Span: remembered})
+		if err != nil {
+			return nil, err
+		}
+		o, log := c.options.access.estimates, c.log.WithName("initialresources")
+		c.meter = &meter{usage: usage, every: o.every, log: log}
+		return initialresources.New(initialresources.Config{
+			Source: usage, Percentile: o.percentile, NamespaceOnly: o.namespaceOnly, Log: log,
+		})
+	}}
 }
 
 // meter asks the nodes again and again what their containers use.
 type meter struct {
-	copies *copies
-	api    *client.Client
-	usage  *usagering.Ring
-	every  time.Duration
-	log    logr.Logger
+	plane *plane.Plane
+	usage *usagering.Ring
+	every time.Duration
+	log   logr.Logger
 }
 
 func (m *meter) run(ctx context.Context) error {
@@ -63,7 +65,7 @@ func (m *meter) read(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	var asked sync.WaitGroup
-	for node := range m.copies.nodes.All() {
+	for node := range m.plane.Caches.Nodes.All() {
 		asked.Go(func() {
 			if err := m.ask(ctx, node.Name); err != nil && ctx.Err() == nil {
 				m.log.V(1).Info("a node does not tell what is used", "node", node.Name, "error", err.Error())
@@ -75,7 +77,7 @@ func (m *meter) read(ctx context.Context) {
 
 // ask adds what a node's containers use, by way of the API server.
 func (m *meter) ask(ctx context.Context, node string) error {
-	answer, err := m.api.Do(ctx, client.Request{Path: "/api/v1/nodes/" + node + "/proxy/stats/summary"})
+	answer, err := m.plane.Client().Do(ctx, client.Request{Path: "/api/v1/nodes/" + node + "/proxy/stats/summary"})
 	if err != nil {
 		return err
 	}
@@ -84,7 +86,7 @@ func (m *meter) ask(ctx context.Context, node string) error {
 		return err
 	}
 	for _, used := range summary.Pods {
-		pod, ok := m.copies.pods.Get(used.PodRef.Namespace + "/" + used.PodRef.Name)
+		pod, ok := m.plane.Caches.Pods.Get(used.PodRef.Namespace + "/" + used.PodRef.Name)
 		if !ok || string(pod.UID) != used.PodRef.UID {
 			continue
 		}

@@ -1,31 +1,31 @@
-package main
+package controllerset
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 
-	"github.com/go-logr/logr"
-	"github.com/planekit/planekit/apiserver/kube"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/discovery"
-	"github.com/planekit/planekit/informer"
 	"github.com/planekit/planekit/reconcile/controllers"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// makers are the resources that make other objects, makers of makers first. A
-// namespace is emptied of them before the rest, so that nothing is made anew.
-var makers = []string{
+// owners are the resources that make other objects, owners of owners first. A
+// namespace is emptied of them before the rest, so that nothing is made again.
+var owners = []string{
 	"cronjobs", "deployments", "statefulsets", "daemonsets", "replicationcontrollers", "replicasets", "jobs", "pods",
 }
 
 // contents are the resources in namespaces that the server has now, those of
 // aggregated servers among them. Events go last: deleting makes more.
-func (m *manager) contents(ctx context.Context) ([]controllers.NamespaceContent, error) {
-	catalog, err := discovery.Fetch(ctx, m.api)
+func (e *Env) contents(ctx context.Context) ([]controllers.NamespaceContent, error) {
+	catalog, err := discovery.Fetch(ctx, e.Client)
 	if err != nil {
 		return nil, err
 	}
@@ -35,12 +35,12 @@ func (m *manager) contents(ctx context.Context) ([]controllers.NamespaceContent,
 	}
 	rank := func(r discovery.Mapping) int {
 		if r.Plural == "events" {
-			return len(makers) + 1
+			return len(owners) + 1
 		}
-		if i := slices.Index(makers, r.Plural); i >= 0 {
+		if i := slices.Index(owners, r.Plural); i >= 0 {
 			return i
 		}
-		return len(makers)
+		return len(owners)
 	}
 	resources := slices.Clone(catalog.Mappings)
 	slices.SortStableFunc(resources, func(a, b discovery.Mapping) int { return rank(a) - rank(b) })
@@ -52,15 +52,15 @@ func (m *manager) contents(ctx context.Context) ([]controllers.NamespaceContent,
 			continue
 		}
 		seen[resource] = true // the versions of a resource have the same objects
-		out = append(out, controllers.NamespaceContent{Resource: resource, Empty: m.emptier(r)})
+		out = append(out, controllers.NamespaceContent{Resource: resource, Empty: e.emptier(r)})
 	}
 	return out, errors.Join(failed...)
 }
 
 // emptier deletes all objects of a resource in a namespace: at once if the
 // resource can, else one by one.
-func (m *manager) emptier(r discovery.Mapping) func(context.Context, string) (controllers.Remains, error) {
-	objects := client.For(m.api, client.Type[*metav1.PartialObjectMetadata]{
+func (e *Env) emptier(r discovery.Mapping) func(context.Context, string) (controllers.Remains, error) {
+	objects := client.For(e.Client, client.Type[*metav1.PartialObjectMetadata]{
 		Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, Namespaced: true,
 		New: func() *metav1.PartialObjectMetadata { return &metav1.PartialObjectMetadata{} },
 	})
@@ -88,41 +88,19 @@ func (m *manager) emptier(r discovery.Mapping) func(context.Context, string) (co
 	}
 }
 
-// otherKind is one of which only the garbage collector has a copy: of nothing
-// but metadata.
-type otherKind struct {
-	client.Type[*metav1.PartialObjectMetadata]
-	copy *informer.Informer[*metav1.PartialObjectMetadata]
-}
+// finalizer writes the finalizers of namespaces, which have a subresource of
+// their own.
+type finalizer struct{ api *client.Client }
 
-// uncollected are not owned by anything, or too short-lived to matter.
-var uncollected = []string{"events", "leases", "namespaces", "componentstatuses"}
-
-// addOthers adds copies of all kinds that have none.
-func (c *copies) addOthers(api *client.Client, log logr.Logger) error {
-	for _, r := range kube.Resources() {
-		if c.names[r.Plural] || slices.Contains(uncollected, r.Plural) {
-			continue
-		}
-		o := otherKind{Type: client.Type[*metav1.PartialObjectMetadata]{
-			Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, Namespaced: r.Namespaced,
-			New: func() *metav1.PartialObjectMetadata { return &metav1.PartialObjectMetadata{} },
-		}}
-		if err := add(c, &o.copy, r.Plural, client.For(api, o.Type), log); err != nil {
-			return err
-		}
-		c.others = append(c.others, o)
+func (f finalizer) Finalize(ctx context.Context, namespace *corev1.Namespace) error {
+	whole := namespace.DeepCopy()
+	whole.APIVersion, whole.Kind = "v1", "Namespace"
+	body, err := json.Marshal(whole)
+	if err != nil {
+		return err
 	}
-	return nil
-}
-
-// otherGarbage are the kinds that have no copy for others, to the garbage
-// collector.
-func (m *manager) otherGarbage() []controllers.GarbageKind {
-	var out []controllers.GarbageKind
-	for _, o := range m.copies.others {
-		kind := schema.GroupVersionKind{Group: o.Group, Version: o.Version, Kind: o.Kind}
-		out = append(out, controllers.NewGarbageKind(kind, o.Namespaced, o.copy, client.For(m.api, o.Type)))
-	}
-	return out
+	_, err = f.api.Do(ctx, client.Request{
+		Method: http.MethodPut, Path: "/api/v1/namespaces/" + namespace.Name + "/finalize", Body: body,
+	})
+	return err
 }

@@ -1,4 +1,4 @@
-package main
+package bootstrap
 
 import (
 	"context"
@@ -11,12 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// policyAttempts is how often the policy is looked at again when somebody else
-// changes it meanwhile.
+// policyAttempts is how often the policy is compared again when another writer
+// changes it at the same time.
 const policyAttempts = 5
 
-// seedPolicy sees to it that the cluster grants at least want.
-func seedPolicy(ctx context.Context, api *client.Client, want rbac.Policy) error {
+// Grant changes the RBAC policy so that it grants at least want.
+func Grant(ctx context.Context, api *client.Client, want rbac.Policy) error {
 	for attempt := 1; ; attempt++ {
 		have, err := readPolicy(ctx, api)
 		if err != nil {
@@ -50,10 +50,10 @@ func read[T client.Object](ctx context.Context, reads *errgroup.Group, resource 
 	})
 }
 
-// carryOut writes what a plan says, many objects at a time.
+// carryOut writes the objects of a plan, many at a time.
 func carryOut(ctx context.Context, api *client.Client, plan rbac.Plan) error {
 	writes, ctx := errgroup.WithContext(ctx)
-	writes.SetLimit(seedWorkers)
+	writes.SetLimit(workers)
 	carryOutFor(ctx, writes, typed.ClusterRoles(api), plan.Create.ClusterRoles, plan.Update.ClusterRoles, plan.Recreate.ClusterRoles)
 	carryOutFor(ctx, writes, typed.ClusterRoleBindings(api), plan.Create.ClusterRoleBindings, plan.Update.ClusterRoleBindings, plan.Recreate.ClusterRoleBindings)
 	carryOutFor(ctx, writes, typed.Roles(api), plan.Create.Roles, plan.Update.Roles, plan.Recreate.Roles)

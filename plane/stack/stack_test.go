@@ -1,9 +1,8 @@
-package main
+package stack
 
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -17,9 +16,9 @@ import (
 func TestStackStopsFromTheTop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stopped []string
-		s := newStack()
+		s := New()
 		for _, name := range []string{"storage", "server", "kubelet"} {
-			s.start(name, func(ctx context.Context) error {
+			s.Start(name, func(ctx context.Context) error {
 				<-ctx.Done()
 				stopped = append(stopped, name) // stop waits for each, so no two append at once
 				return nil
@@ -27,10 +26,10 @@ func TestStackStopsFromTheTop(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := s.run(ctx); err != nil {
+		if err := s.Run(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.stop(); err != nil {
+		if err := s.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		if want := []string{"kubelet", "server", "storage"}; !slices.Equal(stopped, want) {
@@ -41,14 +40,14 @@ func TestStackStopsFromTheTop(t *testing.T) {
 
 func TestStackFailsWithItsFirstFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStack()
-		s.start("server", func(ctx context.Context) error { <-ctx.Done(); return errors.New("late") })
-		s.start("storage", func(context.Context) error { return errors.New("disk is gone") })
-		err := s.run(t.Context())
+		s := New()
+		s.Start("server", func(ctx context.Context) error { <-ctx.Done(); return errors.New("late") })
+		s.Start("storage", func(context.Context) error { return errors.New("disk is gone") })
+		err := s.Run(t.Context())
 		if err == nil || err.Error() != "storage: disk is gone" {
 			t.Errorf("run: %v", err)
 		}
-		if err := s.stop(); err == nil || !strings.Contains(err.Error(), "stop server: late") {
+		if err := s.Stop(); err == nil || !strings.Contains(err.Error(), "stop server: late") {
 			t.Errorf("stop: %v", err)
 		}
 	})
@@ -69,21 +68,21 @@ func TestStackTellsWhatItWaitsFor(t *testing.T) {
 			defer mu.Unlock()
 			return slices.Clone(lines)
 		}
-		s := newStack()
-		s.start("storage", func(ctx context.Context) error { <-ctx.Done(); time.Sleep(10 * time.Second); return nil })
+		s := New()
+		s.Start("storage", func(ctx context.Context) error { <-ctx.Done(); time.Sleep(10 * time.Second); return nil })
 		waits := "node-1: default/slow"
-		p := s.start("nodes", func(ctx context.Context) error { <-ctx.Done(); time.Sleep(10 * time.Second); return nil })
-		p.waitingFor = func() string { return waits }
+		p := s.Start("nodes", func(ctx context.Context) error { <-ctx.Done(); time.Sleep(10 * time.Second); return nil })
+		p.WaitingFor = func() string { return waits }
 		done, ended := make(chan struct{}), make(chan struct{})
-		go func() { defer close(ended); s.tell(log, done) }()
+		go func() { defer close(ended); s.Report(log, done) }()
 		begin := time.Now()
 		go func() {
-			time.Sleep(tellAfter - time.Millisecond)
+			time.Sleep(reportAfter - time.Millisecond)
 			if said := said(); len(said) != 0 {
 				t.Errorf("said %q after %v", said, time.Since(begin))
 			}
 		}()
-		if err := s.stop(); err != nil {
+		if err := s.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		close(done)
@@ -99,49 +98,25 @@ func TestStackTellsWhatItWaitsFor(t *testing.T) {
 func TestStackStopsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := make(chan struct{})
-		s := newStack()
-		s.now = now
+		s := New()
+		s.Now = now
 		stuck, removed := make(chan struct{}), false
-		s.start("server", func(context.Context) error { <-stuck; return nil })
-		s.start("containerd", func(ctx context.Context) error {
+		s.Start("server", func(context.Context) error { <-stuck; return nil })
+		s.Start("containerd", func(ctx context.Context) error {
 			<-ctx.Done()
 			<-now
 			time.Sleep(2 * abandonAfter)
 			removed = true
 			return nil
-		}).bounded = true
+		}).Bounded = true
 		time.AfterFunc(time.Minute, func() { close(now) })
 		begin := time.Now()
-		if err := s.stop(); err != nil {
+		if err := s.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		if took, want := time.Since(begin), time.Minute+3*abandonAfter; took != want || !removed {
 			t.Errorf("stopped after %v, want %v; all removed: %v", took, want, removed)
 		}
 		close(stuck)
-	})
-}
-
-func TestInterrupted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		signals := make(chan os.Signal)
-		exits := 0
-		ctx, now := interrupted(signals, func() { exits++ })
-		for count := range 3 {
-			atOnce := false
-			select {
-			case <-now:
-				atOnce = true
-			default:
-			}
-			if stopping := ctx.Err() != nil; stopping != (count >= 1) || atOnce != (count >= 2) || exits != 0 {
-				t.Errorf("after %d signals: stopping %v, at once %v, exits %d", count, stopping, atOnce, exits)
-			}
-			signals <- os.Interrupt
-			synctest.Wait()
-		}
-		if exits != 1 {
-			t.Errorf("after 3 signals: exits %d", exits)
-		}
 	})
 }

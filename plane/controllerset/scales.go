@@ -1,4 +1,4 @@
-package main
+package controllerset
 
 import (
 	"context"
@@ -9,45 +9,10 @@ import (
 	"strings"
 
 	"github.com/planekit/planekit/client"
-	"github.com/planekit/planekit/client/typed"
-	"github.com/planekit/planekit/reconcile/controllers"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
-
-// The controllers of replicas beside those of Deployments, and of budgets over
-// them.
-
-func (m *manager) replicationController() (runner, error) {
-	return controllers.NewReplicationController(controllers.ReplicationControllerConfig{
-		ReplicationControllers: m.copies.replications,
-		Pods:                   m.copies.pods,
-		PodsByController:       m.podsByController,
-		Status:                 typed.ReplicationControllers(m.api),
-		Writer:                 typed.Pods(m.api),
-		Events:                 m.events,
-		Workers:                m.workersOf("concurrent-rc-syncs"),
-		Log:                    m.log,
-	})
-}
-
-func (m *manager) disruption() (runner, error) {
-	return controllers.NewDisruption(controllers.DisruptionConfig{
-		Budgets:                m.copies.budgets,
-		Pods:                   m.copies.pods,
-		Deployments:            m.copies.deployments,
-		ReplicaSets:            m.copies.replicaSets,
-		ReplicationControllers: m.copies.replications,
-		BudgetsByNamespace:     m.budgetsByNamespace,
-		PodsByNamespace:        m.podsByNamespace,
-		Status:                 typed.PodDisruptionBudgets(m.api),
-		PodStatus:              typed.Pods(m.api),
-		Scales:                 scales{m.api},
-		Events:                 m.events,
-		Log:                    m.log,
-	})
-}
 
 // scales reads the scale subresource of any kind that the server has.
 type scales struct{ api *client.Client }

@@ -1,0 +1,206 @@
+//lint:file-ignore SA1019 clients still read Endpoints
+
+// Package caches holds the local caches of the built-in kinds that the parts of one
+// control plane share, with the indexes that controllers need.
+//
+//	all, err := caches.New(api, log)
+//	all.Start(stack, all.Roles, all.RoleBindings) // what is needed first
+//	all.Start(stack)                              // all others
+//	pod, ok := all.Pods.Get("default/web")
+//
+// New makes every cache and reads nothing. A cache that was not started stays empty,
+// and its Synced channel open. All of them keep the contract of package localcache:
+// they may be old, and objects are shared by all readers.
+//
+// [Caches.Kinds] describes each kind that has a cache to the garbage collector and
+// to resource quota, so that a kind is listed once. Kinds that nothing but those two
+// read are cached as metadata alone. Events, namespaces and leases (but those of
+// nodes) are not collected: nothing owns them, or they are too short-lived.
+package caches
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/apiserver/aggregate"
+	"github.com/planekit/planekit/apiserver/kube"
+	"github.com/planekit/planekit/apiserver/kube/apiregistration"
+	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/intern"
+	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/informer"
+	"github.com/planekit/planekit/plane/stack"
+	"github.com/planekit/planekit/reconcile/controllers"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Caches are the local caches of one control plane. Make them with New.
+type Caches struct {
+	Namespaces              *informer.Informer[*corev1.Namespace]
+	ServiceAccounts         *informer.Informer[*corev1.ServiceAccount]
+	ConfigMaps              *informer.Informer[*corev1.ConfigMap]
+	Secrets                 *informer.Informer[*corev1.Secret]
+	Nodes                   *informer.Informer[*corev1.Node]
+	NodeLeases              *informer.Informer[*coordinationv1.Lease]
+	Pods                    *informer.Informer[*corev1.Pod]
+	Services                *informer.Informer[*corev1.Service]
+	Endpoints               *informer.Informer[*corev1.Endpoints]
+	EndpointSlices          *informer.Informer[*discoveryv1.EndpointSlice]
+	APIServices             *informer.Informer[*apiregistration.APIService]
+	Deployments             *informer.Informer[*appsv1.Deployment]
+	ReplicaSets             *informer.Informer[*appsv1.ReplicaSet]
+	ReplicationControllers  *informer.Informer[*corev1.ReplicationController]
+	PodDisruptionBudgets    *informer.Informer[*policyv1.PodDisruptionBudget]
+	Jobs                    *informer.Informer[*batchv1.Job]
+	Roles                   *informer.Informer[*rbacv1.Role]
+	RoleBindings            *informer.Informer[*rbacv1.RoleBinding]
+	ClusterRoles            *informer.Informer[*rbacv1.ClusterRole]
+	ClusterRoleBindings     *informer.Informer[*rbacv1.ClusterRoleBinding]
+	PersistentVolumes       *informer.Informer[*corev1.PersistentVolume]
+	PersistentVolumeClaims  *informer.Informer[*corev1.PersistentVolumeClaim]
+	VolumeAttachments       *informer.Informer[*storagev1.VolumeAttachment]
+	PriorityClasses         *informer.Informer[*schedulingv1.PriorityClass]
+	LimitRanges             *informer.Informer[*corev1.LimitRange]
+	ResourceQuotas          *informer.Informer[*corev1.ResourceQuota]
+	MutatingWebhooks        *informer.Informer[*admissionv1.MutatingWebhookConfiguration]
+	ValidatingWebhooks      *informer.Informer[*admissionv1.ValidatingWebhookConfiguration]
+	PriorityLevels          *informer.Informer[*flowcontrolv1.PriorityLevelConfiguration]
+	FlowSchemas             *informer.Informer[*flowcontrolv1.FlowSchema]
+	PodsByController        *informer.Index[types.UID, *corev1.Pod]
+	ReplicaSetsByController *informer.Index[types.UID, *appsv1.ReplicaSet]
+	PodsByNode              *informer.Index[string, *corev1.Pod]
+	PodsByNamespace         *informer.Index[string, *corev1.Pod]
+	ServicesByNamespace     *informer.Index[string, *corev1.Service]
+	BudgetsByNamespace      *informer.Index[string, *policyv1.PodDisruptionBudget]
+	SecretsByNamespace      *informer.Index[string, *corev1.Secret]
+	LimitRangesByNamespace  *informer.Index[string, *corev1.LimitRange]
+	QuotasByNamespace       *informer.Index[string, *corev1.ResourceQuota]
+	// SlicesByService has the keys of [aggregate.ByService].
+	SlicesByService *informer.Index[string, *discoveryv1.EndpointSlice]
+
+	// Kinds has a row for each kind that can be collected, in no particular order.
+	Kinds []Kind
+
+	starts []start
+}
+
+// A Kind describes a kind that has a cache.
+type Kind struct {
+	schema.GroupVersionKind
+	Plural     string
+	Namespaced bool
+	// Garbage describes the kind to a garbage collector that acts by api.
+	Garbage func(api *client.Client) controllers.GarbageKind
+	// Quota describes the kind to the controller of resource quota.
+	Quota func() controllers.QuotaKind
+}
+
+// start is a cache that can be started. Its name is the plural of its kind.
+type start struct {
+	name  string
+	cache controllers.Runner
+}
+
+// New makes the caches of what api reads, and starts none. The server has the
+// built-in resources and more, of which each has its objects cached as metadata.
+func New(api *client.Client, log logr.Logger, more ...apiserver.Resource) (*Caches, error) {
+	c := &Caches{}
+	m := &maker{Caches: c, api: api, log: log, unseen: append(kube.Resources(), more...)}
+	none := []error{
+		add(m, &c.Namespaces, "namespaces", typed.Namespaces, nil),
+		add(m, &c.ServiceAccounts, "serviceaccounts", typed.ServiceAccounts, nil),
+		add(m, &c.ConfigMaps, "configmaps", typed.ConfigMaps, nil),
+		add(m, &c.Secrets, "secrets", typed.Secrets, nil),
+		add(m, &c.Nodes, "nodes", typed.Nodes, nil),
+		add(m, &c.NodeLeases, "leases", typed.Leases, typed.Leases(api).Where(corev1.NamespaceNodeLease, "", "")),
+		// Pods alone come by the thousand from one template.
+		add(m, &c.Pods, "pods", typed.Pods, typed.Pods(api).WithUnmarshal(intern.New().UnmarshalPod)),
+		add(m, &c.Services, "services", typed.Services, nil),
+		add(m, &c.Endpoints, "endpoints", typed.Endpoints, nil),
+		add(m, &c.EndpointSlices, "endpointslices", typed.EndpointSlices, nil),
+		add(m, &c.APIServices, "apiservices", APIServices, nil),
+		add(m, &c.Deployments, "deployments", typed.Deployments, nil),
+		add(m, &c.ReplicaSets, "replicasets", typed.ReplicaSets, nil),
+		add(m, &c.ReplicationControllers, "replicationcontrollers", typed.ReplicationControllers, nil),
+		add(m, &c.PodDisruptionBudgets, "poddisruptionbudgets", typed.PodDisruptionBudgets, nil),
+		add(m, &c.Jobs, "jobs", typed.Jobs, nil),
+		add(m, &c.Roles, "roles", typed.Roles, nil),
+		add(m, &c.RoleBindings, "rolebindings", typed.RoleBindings, nil),
+		add(m, &c.ClusterRoles, "clusterroles", typed.ClusterRoles, nil),
+		add(m, &c.ClusterRoleBindings, "clusterrolebindings", typed.ClusterRoleBindings, nil),
+		add(m, &c.PersistentVolumes, "persistentvolumes", typed.PersistentVolumes, nil),
+		add(m, &c.VolumeAttachments, "volumeattachments", typed.VolumeAttachments, nil),
+		add(m, &c.PriorityClasses, "priorityclasses", typed.PriorityClasses, nil),
+		add(m, &c.PersistentVolumeClaims, "persistentvolumeclaims", typed.PersistentVolumeClaims, nil),
+		add(m, &c.LimitRanges, "limitranges", typed.LimitRanges, nil),
+		add(m, &c.ResourceQuotas, "resourcequotas", typed.ResourceQuotas, nil),
+		add(m, &c.MutatingWebhooks, "mutatingwebhookconfigurations", typed.MutatingWebhookConfigurations, nil),
+		add(m, &c.ValidatingWebhooks, "validatingwebhookconfigurations", typed.ValidatingWebhookConfigurations, nil),
+		add(m, &c.PriorityLevels, "prioritylevelconfigurations", typed.PriorityLevelConfigurations, nil),
+		add(m, &c.FlowSchemas, "flowschemas", typed.FlowSchemas, nil),
+		m.addMetadata(),
+	}
+	if err := errors.Join(none...); err != nil {
+		return nil, err
+	}
+	c.index()
+	return c, nil
+}
+
+// index adds the indexes, which must be there before a cache is started.
+func (c *Caches) index() {
+	c.PodsByController = informer.NewIndex(c.Pods, controllers.ByController[*corev1.Pod])
+	c.ReplicaSetsByController = informer.NewIndex(c.ReplicaSets, controllers.ByController[*appsv1.ReplicaSet])
+	c.PodsByNode = informer.NewIndex(c.Pods, controllers.ByNode)
+	c.PodsByNamespace = informer.NewIndex(c.Pods, controllers.ByNamespace[*corev1.Pod])
+	c.ServicesByNamespace = informer.NewIndex(c.Services, controllers.ByNamespace[*corev1.Service])
+	c.BudgetsByNamespace = informer.NewIndex(c.PodDisruptionBudgets, controllers.ByNamespace[*policyv1.PodDisruptionBudget])
+	c.SecretsByNamespace = informer.NewIndex(c.Secrets, controllers.ByNamespace[*corev1.Secret])
+	c.LimitRangesByNamespace = informer.NewIndex(c.LimitRanges, controllers.ByNamespace[*corev1.LimitRange])
+	c.QuotasByNamespace = informer.NewIndex(c.ResourceQuotas, controllers.ByNamespace[*corev1.ResourceQuota])
+	c.SlicesByService = informer.NewIndex(c.EndpointSlices, aggregate.ByService)
+}
+
+// Start starts caches that have not been started: those named, or all others if none
+// is named. They fill at the same time.
+func (c *Caches) Start(s *stack.Stack, only ...controllers.Runner) {
+	c.starts = slices.DeleteFunc(c.starts, func(one start) bool {
+		wanted := len(only) == 0 || slices.Contains(only, one.cache)
+		if wanted {
+			s.Start("informer of "+one.name, one.cache.Run)
+		}
+		return wanted
+	})
+}
+
+// Of returns the cache of what source has.
+func Of[T client.Object](source informer.Source[T], log logr.Logger) (*informer.Informer[T], error) {
+	config := informer.ObjectConfig(source)
+	config.Log = log
+	return informer.New(config)
+}
+
+// APIServices returns the resource of the group apiregistration.k8s.io.
+func APIServices(api *client.Client) client.Resource[*apiregistration.APIService] {
+	return client.For(api, client.Type[*apiregistration.APIService]{
+		Group: apiregistration.GroupName, Version: "v1", Kind: "APIService", Plural: "apiservices",
+		New: func() *apiregistration.APIService { return &apiregistration.APIService{} },
+	})
+}
+
+// uncollected are not owned by anything, or too short-lived to matter.
+var uncollected = []string{"events", "leases", "namespaces", "componentstatuses"}

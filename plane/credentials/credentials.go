@@ -1,0 +1,132 @@
+// Package credentials holds the certificates and keys of one control plane: the
+// authority of clients and servers, that of front proxies, and the key that signs
+// service account tokens.
+//
+//	c, err := credentials.New("127.0.0.1")        // in memory
+//	c, err := credentials.Open(dir, "10.0.0.1")   // kept in dir
+//	kubeconfig := c.Kubeconfig("https://127.0.0.1:6443")
+//
+// The two authorities differ on purpose: the holder of a front proxy's certificate
+// may speak for any user. Whoever can read the directory is the cluster's
+// administrator; keys have mode 0600. Package pki says when a certificate is replaced.
+package credentials
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"path/filepath"
+
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/client/kubeconfig"
+	"github.com/planekit/planekit/pki"
+)
+
+const (
+	// Administrator is the user of the administrator's certificate.
+	Administrator = "kubernetes-admin"
+	// FrontProxy is the user as which the API server shows itself to servers behind it.
+	FrontProxy = "front-proxy-client"
+)
+
+// Credentials are the certificates and keys of one control plane.
+type Credentials struct {
+	// Authority signs clients, the API server and kubelets.
+	Authority *pki.Authority
+	// Serving is the API server's certificate, and Admin that of a member of
+	// system:masters.
+	Serving, Admin *pki.Pair
+	// FrontProxy signs FrontClient, by which servers behind the API server know it.
+	FrontProxy  *pki.Authority
+	FrontClient *pki.Pair
+	// AccountKey signs service account tokens.
+	AccountKey *ecdsa.PrivateKey
+}
+
+// Names are what every API server is called, beside its address.
+func Names() []string {
+	return []string{"localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
+}
+
+// New makes credentials in memory. The API server's certificate is valid for hosts
+// beside Names.
+func New(hosts ...string) (*Credentials, error) {
+	authority, err := pki.New()
+	if err != nil {
+		return nil, err
+	}
+	front, err := pki.New()
+	if err != nil {
+		return nil, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	return complete(&Credentials{Authority: authority, FrontProxy: front, AccountKey: key}, hosts)
+}
+
+// Open reads the credentials in dir, or makes those that are missing.
+func Open(dir string, hosts ...string) (*Credentials, error) {
+	authority, err := pki.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	front, err := pki.Open(filepath.Join(dir, "front-proxy"))
+	if err != nil {
+		return nil, err
+	}
+	key, err := pki.Key(filepath.Join(dir, "sa.key"))
+	if err != nil {
+		return nil, err
+	}
+	return complete(&Credentials{Authority: authority, FrontProxy: front, AccountKey: key}, hosts)
+}
+
+// complete issues the certificates.
+func complete(c *Credentials, hosts []string) (_ *Credentials, err error) {
+	if c.Serving, err = c.Authority.Serving("apiserver", append(Names(), hosts...)...); err != nil {
+		return nil, err
+	}
+	if c.Admin, err = c.Authority.Client("admin", Administrator, user.Masters); err != nil {
+		return nil, err
+	}
+	c.FrontClient, err = c.FrontProxy.Client("client", FrontProxy)
+	return c, err
+}
+
+// ServerTLS returns the configuration of the API server. Clients may show a
+// certificate; an authenticator must verify it. With hint, the server names the
+// authorities it believes, so that clients show no certificate of another.
+func (c *Credentials) ServerTLS(hint bool) *tls.Config {
+	config := &tls.Config{
+		MinVersion:   tls.VersionTLS12,
+		Certificates: []tls.Certificate{c.Serving.TLS()},
+		ClientAuth:   tls.RequestClientCert,
+	}
+	if hint {
+		config.ClientCAs = c.Authority.Pool()
+		config.ClientCAs.AddCert(c.FrontProxy.Certificate)
+	}
+	return config
+}
+
+// ClientTLS returns the configuration of a client with this certificate.
+func (c *Credentials) ClientTLS(pair *pki.Pair) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.Authority.Pool(), Certificates: []tls.Certificate{pair.TLS()}}
+}
+
+// Kubeconfig returns the administrator's configuration for the server at url.
+func (c *Credentials) Kubeconfig(url string) *kubeconfig.Config { return c.KubeconfigOf(url, c.Admin) }
+
+// KubeconfigOf returns the configuration of the user that a certificate names.
+func (c *Credentials) KubeconfigOf(url string, pair *pki.Pair) *kubeconfig.Config {
+	const name = "planekit"
+	return &kubeconfig.Config{
+		CurrentContext: name,
+		Clusters:       map[string]kubeconfig.Cluster{name: {Server: url, CertificateAuthorityData: c.Authority.CertificatePEM}},
+		Users:          map[string]kubeconfig.User{name: {ClientCertificateData: pair.CertificatePEM, ClientKeyData: pair.KeyPEM}},
+		Contexts:       map[string]kubeconfig.Context{name: {Cluster: name, User: name}},
+	}
+}

@@ -1,0 +1,268 @@
+// Package nodes runs the nodes of a control plane in its process: for each a kubelet,
+// its server, and the container runtime below it.
+//
+//	config := plane.Config{Parts: []plane.Part{nodes.InMemory(dir, 3)}}
+//
+// [InMemory] has nodes whose containers are entries in a table. [Start] runs nodes on
+// any [Runtime]: what it starts, stops and cleans up belongs to the node.
+//
+// A kubelet acts as the node's own user, within the process; its server believes
+// client certificates of the control plane's authority and asks its authorizers. All
+// nodes start at once and stop at once. A node that fails takes the others down, and
+// the control plane with them. On the way out a kubelet stops its pods, which takes
+// their grace period unless StopNow ends it.
+package nodes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/kubelet"
+	"github.com/planekit/planekit/kubelet/cri"
+	"github.com/planekit/planekit/plane"
+	"github.com/planekit/planekit/plane/caches"
+	"github.com/planekit/planekit/plane/stack"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+)
+
+// Config describes a node. Name, Dir, Address and Runtime must be set.
+type Config struct {
+	Name string
+	// Dir is for the kubelet's state and the logs of containers.
+	Dir string
+	// Address is where the kubelet's server listens, on a free port.
+	Address string
+	// CgroupRoot is the cgroup of the node's pods; empty is none.
+	CgroupRoot string
+	Runtime    Runtime
+	// Moved says that pods of an earlier run have addresses of another range than they
+	// are to have: they and their network are removed first.
+	Moved bool
+	// StopNow, when closed, ends the grace periods of pods that are being stopped.
+	StopNow <-chan struct{}
+	// Log is silent when zero.
+	Log logr.Logger
+}
+
+// A Runtime is the container runtime of one node, with the network that its pods get.
+type Runtime interface {
+	// Start brings the runtime up on s and returns its CRI socket.
+	Start(ctx context.Context, s *stack.Stack) (socket string, err error)
+	// Network gives the pods of the node addresses in podCIDR.
+	Network(ctx context.Context, podCIDR string) error
+	// ForgetNetwork removes the network that an earlier run has set up.
+	ForgetNetwork(ctx context.Context) error
+	// Cleanup removes what is left when all pods are gone. The runtime may be started
+	// again after that.
+	Cleanup(ctx context.Context) error
+}
+
+// node is one kubelet and what it stands on: a container runtime, the pod network, a
+// cache of its pods.
+type node struct {
+	name    string
+	api     *client.Client
+	runtime Runtime
+	config  kubelet.Config
+	server  nodeServer
+	log     logr.Logger
+	moved   bool
+	ready   chan struct{}
+	// kubelet is set once it was made, ended when the node has stopped. Both may be
+	// read meanwhile.
+	kubelet atomic.Pointer[kubelet.Kubelet]
+	ended   atomic.Bool
+}
+
+// cleanupTimeout bounds the cleanup of each node on the way out.
+const cleanupTimeout = 20 * time.Second
+
+// Start starts nodes on s and waits until each is ready for pods. It is for a
+// [plane.Part].
+func Start(ctx context.Context, p *plane.Plane, s *stack.Stack, configs ...Config) error {
+	var nodes []*node
+	for _, c := range configs {
+		n, err := newNode(p, c)
+		if err != nil {
+			return err
+		}
+		nodes = append(nodes, n)
+	}
+	part := s.Start("nodes", runNodes(nodes))
+	part.Bounded, part.WaitingFor = true, func() string { return waitingFor(nodes) }
+	for _, n := range nodes {
+		if err := s.Await(ctx, n.ready); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newNode(p *plane.Plane, c Config) (*node, error) {
+	api, err := p.ClientFor(&user.Info{Name: user.NodePrefix + c.Name, Groups: []string{user.Nodes, user.Authenticated}}, "kubelet")
+	if err != nil {
+		return nil, err
+	}
+	log := c.Log.WithValues("node", c.Name)
+	config := kubelet.Config{
+		NodeName:   c.Name,
+		Root:       filepath.Join(c.Dir, "kubelet"),
+		LogRoot:    filepath.Join(c.Dir, "logs"),
+		CgroupRoot: c.CgroupRoot,
+		Addresses: []corev1.NodeAddress{
+			{Type: corev1.NodeInternalIP, Address: c.Address},
+			{Type: corev1.NodeHostName, Address: c.Name},
+		},
+		PodStatus:      typed.Pods(api),
+		Nodes:          typed.Nodes(api),
+		Leases:         typed.Leases(api),
+		Events:         typed.Events(api),
+		Secrets:        typed.Secrets(api).Get,
+		ConfigMaps:     typed.ConfigMaps(api).Get,
+		Tokens:         RequestTokens(api),
+		Network:        c.Runtime.Network,
+		StopPodsOnExit: true,
+		StopNow:        c.StopNow,
+		Log:            log,
+	}
+	server, err := newNodeServer(p, c)
+	if err != nil {
+		return nil, err
+	}
+	return &node{name: c.Name, api: api, runtime: c.Runtime, config: config, server: server, log: log, moved: c.Moved, ready: make(chan struct{})}, nil
+}
+
+// run runs the node until ctx is done: the runtime first, the kubelet on top.
+func (n *node) run(ctx context.Context) (err error) {
+	s := stack.New()
+	s.Now = n.config.StopNow
+	defer func() {
+		err = errors.Join(err, s.Stop(), n.clean())
+		n.ended.Store(true)
+	}()
+	socket, err := n.runtime.Start(ctx, s)
+	if err != nil {
+		return err
+	}
+	containers, err := cri.Dial(ctx, socket, cri.Options{})
+	if err != nil {
+		return err
+	}
+	defer containers.Close()
+
+	mine := fields.OneTermEqualSelector("spec.nodeName", n.name).String()
+	pods, err := caches.Of(typed.Pods(n.api).Where("", "", mine), n.log)
+	if err != nil {
+		return err
+	}
+	n.config.Runtime, n.config.Images, n.config.Pods = containers, containers, pods
+	if n.config.Port, err = n.server.start(s, n.config, pods, containers); err != nil {
+		return err
+	}
+	k, err := kubelet.New(n.config)
+	if err != nil {
+		return err
+	}
+	if n.moved {
+		if err := errors.Join(k.StopPods(ctx), n.runtime.ForgetNetwork(ctx)); err != nil {
+			return err
+		}
+	}
+	n.kubelet.Store(k)
+	s.Start("pod informer", pods.Run)
+	s.Start("kubelet", k.Run).Bounded = true
+	if err := s.Await(ctx, k.Ready()); err != nil {
+		return err
+	}
+	close(n.ready)
+	// The connection outlives the kubelet, which stops its pods on the way out.
+	err = s.Run(ctx)
+	return errors.Join(err, s.Stop())
+}
+
+// clean runs when the stack is down, whatever became of the context.
+func (n *node) clean() error {
+	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
+	defer cancel()
+	return n.runtime.Cleanup(ctx)
+}
+
+// maxNamed bounds the pods that are named while they are waited for.
+const maxNamed = 5
+
+// waitingFor names the nodes that have not stopped yet, and their pods.
+func waitingFor(nodes []*node) string {
+	var all []string
+	for _, n := range nodes {
+		if n.ended.Load() {
+			continue
+		}
+		text := n.name
+		if k := n.kubelet.Load(); k != nil {
+			if pods := k.Stopping(); len(pods) > maxNamed {
+				text += fmt.Sprintf(": %s and %d more pods", strings.Join(pods[:maxNamed], ", "), len(pods)-maxNamed)
+			} else if len(pods) > 0 {
+				text += ": " + strings.Join(pods, ", ")
+			}
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, "; ")
+}
+
+// runNodes runs all nodes at once, so that they also stop at once.
+func runNodes(nodes []*node) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		var running sync.WaitGroup
+		failures := make([]error, len(nodes))
+		for i, n := range nodes {
+			running.Go(func() {
+				// A node that fails takes the others down, and the cluster with them.
+				defer cancel()
+				if err := n.run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+					failures[i] = fmt.Errorf("%s: %w", n.name, err)
+				}
+			})
+		}
+		<-ctx.Done() // also where there are no nodes
+		running.Wait()
+		return errors.Join(failures...)
+	}
+}
+
+// RequestTokens returns a function that requests tokens of service accounts from the API
+// server, as the kubelet does for the pods of its node.
+func RequestTokens(api *client.Client) kubelet.Tokens {
+	return func(ctx context.Context, namespace, account string, request *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
+		body := request.DeepCopy()
+		body.APIVersion, body.Kind = authenticationv1.SchemeGroupVersion.String(), "TokenRequest"
+		data, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		path := fmt.Sprintf("/api/v1/namespaces/%s/serviceaccounts/%s/token", url.PathEscape(namespace), url.PathEscape(account))
+		answer, err := api.Do(ctx, client.Request{Method: http.MethodPost, Path: path, Body: data})
+		if err != nil {
+			return nil, err
+		}
+		issued := &authenticationv1.TokenRequest{}
+		return issued, json.Unmarshal(answer.Body, issued)
+	}
+}

@@ -1,0 +1,334 @@
+// Package plane joins the rooms into one control plane: API server, caches,
+// authentication, authorization, admission, controllers and a scheduler.
+//
+//	p, err := plane.New(plane.Config{})
+//	go p.Run(ctx)
+//	<-p.Ready()
+//	pods := typed.Pods(p.Client())
+//
+// The zero Config is a control plane in memory that Kubernetes' clients can use: TLS
+// with certificates made on the spot, on a free port of the loopback address; RBAC
+// with Kubernetes' policy, the node authorizer, the admission plugins that
+// kube-apiserver runs by default and NodeRestriction; every controller, with garbage
+// collection; the scheduler; no nodes. [Plane.Kubeconfig] is its administrator's.
+// Each part can be replaced or left out by a field of Config, and Config.Configure
+// has the last word on the API server. Package plane/planetest starts one in a test.
+//
+// # Model
+//
+// New makes all parts and starts none, so that parts may refer to each other. Run
+// starts them in order: the server, what admission must know, the objects that every
+// cluster begins with, the caches, authorization, controllers, the scheduler, then
+// Config.Parts. It stops them in reverse. Components are in the process: their
+// clients skip the wire and the credentials, never authorization and admission, and
+// each acts as the user that Kubernetes gives it.
+//
+// Before Ready is closed the server may answer, and refuses most requests.
+//
+// # Failure
+//
+// New reports what is wrong with the Config. When a part fails, Run stops all others
+// and returns the first failure; nothing is restarted. When its context ends, Run
+// returns nil, or what went wrong in stopping.
+//
+// # Left out
+//
+// Nodes, which are parts (package plane/hollow has some in memory), etcd, metrics,
+// audit and reading of flags and files: examples/cluster has all of these. A program
+// that wants fewer parts linked uses the packages below this one: each links only
+// what its name says.
+package plane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/apiserver/aggregate"
+	"github.com/planekit/planekit/apiserver/flowcontrol/objects"
+	"github.com/planekit/planekit/authn"
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/authz"
+	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/kubeconfig"
+	"github.com/planekit/planekit/plane/authorizers"
+	"github.com/planekit/planekit/plane/caches"
+	"github.com/planekit/planekit/plane/controllerset"
+	"github.com/planekit/planekit/plane/credentials"
+	"github.com/planekit/planekit/plane/pluginset"
+	"github.com/planekit/planekit/plane/stack"
+	"github.com/planekit/planekit/schedule"
+	"github.com/planekit/planekit/schedule/remote"
+	"github.com/planekit/planekit/storage"
+	"github.com/planekit/planekit/storage/memstore"
+)
+
+// Config describes a control plane. Every field may be zero.
+type Config struct {
+	// Store keeps the objects; nil is memory.
+	Store storage.Store
+	// Listener is what the API server serves on; nil is a free port of 127.0.0.1. The
+	// server closes it.
+	Listener net.Listener
+	// Credentials are the certificates and keys; nil makes some in memory. Those of
+	// another listener must name its address.
+	Credentials *credentials.Credentials
+
+	// ServiceCIDRs are the addresses of services, one range a family; nil is
+	// 10.96.0.0/12. Nodes get /24 ranges of PodCIDR; zero is 10.244.0.0/16.
+	ServiceCIDRs []netip.Prefix
+	PodCIDR      netip.Prefix
+	// Advertise is the address that the Service default/kubernetes leads to; without
+	// one it has no endpoints.
+	Advertise netip.AddrPort
+
+	// Resources are served beside the built-in ones. Their objects are garbage
+	// collected and counted by quota like those.
+	Resources []apiserver.Resource
+
+	// Authenticators are asked after front proxies, client certificates and service
+	// account tokens, and before the request counts as anonymous.
+	Authenticators []authn.Authenticator
+	// NewAuthenticator, when set, replaces all of these.
+	NewAuthenticator func(*Plane) (authn.Authenticator, error)
+	// NoAnonymous refuses requests without credentials. They are otherwise those of
+	// system:anonymous, to whom RBAC grants health and version.
+	NoAnonymous bool
+	// ExtendTokens, when not zero, is how long the tokens of pods hold that programs
+	// may read only once. MaxTokenExpiration bounds all others; zero is no bound.
+	ExtendTokens, MaxTokenExpiration time.Duration
+
+	// Modes are the authorizers to ask, in order; nil is Node and RBAC. Authorizers
+	// are further ones by the name of their mode.
+	Modes       []string
+	Authorizers map[string]authz.Authorizer
+
+	// Admission chooses plugins, and has room for the program's own.
+	Admission pluginset.Options
+
+	// Controllers chooses controllers, and has room for the program's own.
+	Controllers   controllerset.Options
+	NoControllers bool
+
+	// Scheduler, when set, changes the configuration of the scheduler.
+	Scheduler   func(*schedule.Config)
+	NoScheduler bool
+
+	// FlowControl bounds the requests that are handled at once.
+	FlowControl FlowControl
+	// MayDialNode refuses addresses that no node has, for logs and exec. Nil is that of
+	// package apiserver/nodeproxy.
+	MayDialNode func(netip.Addr) error
+	// OmitClientCAs hides from clients which authorities are believed, for authenticators
+	// that believe more than Credentials.
+	OmitClientCAs bool
+
+	// Configure, when set, changes the configuration of the API server when all else
+	// is made: metrics, audit, further handlers.
+	Configure func(*Plane, *apiserver.Config) error
+	// Parts are started last and stopped first.
+	Parts []Part
+	// StopNow, when closed, ends parts that take long to stop. See [stack.Stack].
+	StopNow <-chan struct{}
+	// Log is silent when zero.
+	Log logr.Logger
+}
+
+// A Part starts something on s that stands on the whole control plane, such as nodes.
+// It returns when that is ready, or with the error of s.Await.
+type Part func(ctx context.Context, p *Plane, s *stack.Stack) error
+
+// FlowControl bounds the requests that are handled at once.
+type FlowControl struct {
+	// InFlight rejects what is beyond the two bounds at once, without priority and
+	// fairness.
+	InFlight bool
+	// Reading and Changing are bounds of requests that only read and of others, or,
+	// with priority and fairness, of the sum that priority levels share. Both zero is
+	// 400 and 200; with InFlight and Unbounded it is no bound.
+	Reading, Changing int
+	Unbounded         bool
+}
+
+// A Plane is a control plane. Its fields are set by New, for reading.
+type Plane struct {
+	// Server is the API server, an http.Handler.
+	Server      *apiserver.Server
+	Credentials *credentials.Credentials
+	Caches      *caches.Caches
+	// Authorizers decide for the API server, and RBAC alone where that is wanted.
+	Authorizers *authorizers.Set
+	// Accounts verifies service account tokens.
+	Accounts authn.Authenticator
+
+	config      Config
+	listener    net.Listener
+	client      *client.Client
+	resources   []apiserver.Resource // of the server
+	tokens      *tokens
+	plugins     *pluginset.Set
+	aggregator  *aggregate.Aggregator
+	controllers *controllerset.Set // nil without
+	scheduler   *remote.Scheduler  // nil without
+	fairness    *objects.Keeper    // nil without
+	closers     []closer
+	stack       *stack.Stack
+	ready       chan struct{}
+}
+
+type closer struct {
+	name  string
+	close func() error
+}
+
+// New makes a control plane. Run must be called for it to do anything, and to close
+// the listener.
+func New(c Config) (*Plane, error) {
+	owned := c.Listener == nil
+	if owned {
+		var err error
+		if c.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			return nil, err
+		}
+	}
+	p, err := newPlane(c)
+	if err != nil && owned {
+		err = errors.Join(err, c.Listener.Close())
+	}
+	return p, err
+}
+
+func newPlane(c Config) (*Plane, error) {
+	if c.Store == nil {
+		c.Store = memstore.New()
+	}
+	if c.ServiceCIDRs == nil {
+		c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}
+	}
+	if !c.PodCIDR.IsValid() {
+		c.PodCIDR = netip.MustParsePrefix("10.244.0.0/16")
+	}
+	p := &Plane{config: c, listener: c.Listener, Credentials: c.Credentials, stack: stack.New(), ready: make(chan struct{})}
+	p.stack.Now = c.StopNow
+	for _, step := range []func() error{
+		p.makeCredentials, p.makeCaches, p.makeAuthorizers, p.makePlugins, p.makeServer, p.makeControllers, p.makeScheduler,
+	} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func (p *Plane) makeCredentials() (err error) {
+	if p.Credentials == nil {
+		host, _, splitErr := net.SplitHostPort(p.listener.Addr().String())
+		if splitErr != nil {
+			return fmt.Errorf("plane: a listener at %s needs Credentials: %w", p.listener.Addr(), splitErr)
+		}
+		p.Credentials, err = credentials.New(host)
+	}
+	return err
+}
+
+// makeCaches makes the plane's own client and the caches that read by it. Nothing is
+// read before the server runs.
+func (p *Plane) makeCaches() (err error) {
+	if p.client, err = p.ClientFor(p.User(), "planekit"); err != nil {
+		return err
+	}
+	if p.Caches, err = caches.New(p.client, p.config.Log, p.config.Resources...); err != nil {
+		return err
+	}
+	p.tokens, err = p.newTokens(p.client)
+	if err != nil {
+		return err
+	}
+	p.Accounts = p.tokens.authenticator
+	return nil
+}
+
+func (p *Plane) makeAuthorizers() (err error) {
+	p.Authorizers, err = authorizers.New(authorizers.Config{
+		Caches: p.Caches, Modes: p.config.Modes, More: p.config.Authorizers, Log: p.config.Log,
+	})
+	return err
+}
+
+func (p *Plane) makePlugins() (err error) {
+	p.plugins, err = pluginset.New(pluginset.Config{
+		Client: p.client, Caches: p.Caches, Authorizers: p.Authorizers, Options: p.config.Admission, Log: p.config.Log,
+	})
+	return err
+}
+
+func (p *Plane) makeControllers() (err error) {
+	if p.config.NoControllers {
+		return nil
+	}
+	p.controllers, err = controllerset.New(controllerset.Config{
+		ClientFor: p.ClientFor, Caches: p.Caches, RootCA: p.Credentials.Authority.CertificatePEM,
+		SignToken: p.tokens.sign, PodCIDR: p.config.PodCIDR, Options: p.config.Controllers,
+		Log: p.config.Log.WithName("controllers"),
+	})
+	return err
+}
+
+// User returns the user that the control plane itself acts as.
+func (p *Plane) User() *user.Info {
+	return &user.Info{Name: user.APIServer, Groups: []string{user.Masters, user.Authenticated}}
+}
+
+// Client returns the client of the control plane itself, which may do everything.
+func (p *Plane) Client() *client.Client { return p.client }
+
+// ClientFor returns a client within the process that acts as u, and calls itself
+// agent in what it writes. Authorization and admission decide about its requests as
+// about any other.
+func (p *Plane) ClientFor(u *user.Info, agent string) (*client.Client, error) {
+	config := client.InProcess(client.TransportFunc(func(r *http.Request) (*http.Response, error) {
+		return p.Server.Transport(u).RoundTrip(r)
+	}))
+	config.UserAgent = agent
+	return client.New(config)
+}
+
+// Addr returns the address that the API server listens on.
+func (p *Plane) Addr() net.Addr { return p.listener.Addr() }
+
+// URL returns the URL by which clients on this machine reach the API server.
+func (p *Plane) URL() string {
+	host, port, err := net.SplitHostPort(p.listener.Addr().String())
+	if err != nil {
+		return "https://" + p.listener.Addr().String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "https://" + net.JoinHostPort(host, port)
+}
+
+// Kubeconfig returns the administrator's configuration.
+func (p *Plane) Kubeconfig() *kubeconfig.Config { return p.Credentials.Kubeconfig(p.URL()) }
+
+// PodCIDR returns the range that nodes get theirs from.
+func (p *Plane) PodCIDR() netip.Prefix { return p.config.PodCIDR }
+
+// Ready is closed once all parts run and every object that a cluster begins with
+// exists.
+func (p *Plane) Ready() <-chan struct{} { return p.ready }
+
+// WaitingFor describes what Run waits for while it stops; it is empty before.
+func (p *Plane) WaitingFor() string { return p.stack.WaitingFor() }
+
+// nodesByMode reports whether the node authorizer decides for nodes.
+func (c *Config) nodesByMode() bool {
+	return c.Modes == nil || slices.Contains(c.Modes, authorizers.Node)
+}

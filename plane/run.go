@@ -1,0 +1,154 @@
+package plane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/planekit/planekit/apiserver/advertise"
+	"github.com/planekit/planekit/apiserver/aggregate"
+	"github.com/planekit/planekit/apiserver/kube"
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/plane/bootstrap"
+	"github.com/planekit/planekit/plane/credentials"
+	"github.com/planekit/planekit/schedule"
+	"github.com/planekit/planekit/schedule/predicates"
+	"github.com/planekit/planekit/schedule/priorities"
+	"github.com/planekit/planekit/schedule/remote"
+)
+
+// makeScheduler makes the scheduler, under its own identity.
+func (p *Plane) makeScheduler() error {
+	if p.config.NoScheduler {
+		return nil
+	}
+	api, err := p.ClientFor(&user.Info{Name: user.Scheduler, Groups: []string{user.Authenticated}}, "kube-scheduler")
+	if err != nil {
+		return err
+	}
+	config := schedule.Config{
+		Name:       "default-scheduler",
+		Predicates: predicates.Default(),
+		Priorities: priorities.Default(),
+		Nodes:      p.Caches.Nodes,
+		Pods:       p.Caches.Pods,
+		Log:        p.config.Log.WithName("scheduler"),
+	}
+	if p.config.Scheduler != nil {
+		p.config.Scheduler(&config)
+	}
+	p.scheduler, err = remote.New(api, config)
+	return err
+}
+
+// Run starts all parts and runs them until ctx is done, which is no error, or one of
+// them fails. It returns when all have stopped. It can be called once.
+func (p *Plane) Run(ctx context.Context) error {
+	err := p.start(ctx)
+	if err == nil {
+		close(p.ready)
+		err = p.stack.Run(ctx)
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = nil // ended before it was ready
+	}
+	return errors.Join(err, p.stack.Stop())
+}
+
+// start starts the parts from the bottom up.
+func (p *Plane) start(ctx context.Context) error {
+	for _, c := range p.closers {
+		p.stack.OnStop(c.name, c.close)
+	}
+	p.stack.Start("API server", p.Server.Run)
+	if err := p.stack.Await(ctx, p.Server.Ready()); err != nil {
+		return err
+	}
+	// Nothing is written before it is known which webhooks there are.
+	if err := p.plugins.Start(ctx, p.stack); err != nil {
+		return err
+	}
+	if err := p.seed(ctx); err != nil {
+		return fmt.Errorf("bootstrap objects: %w", err)
+	}
+	advertised, err := p.startAdvertiser()
+	if err != nil {
+		return err
+	}
+	if p.fairness != nil {
+		p.Caches.Start(p.stack, p.Caches.PriorityLevels, p.Caches.FlowSchemas)
+		p.stack.Start("flow control", p.fairness.Run)
+	}
+	p.Caches.Start(p.stack)
+	p.stack.Start("aggregation", p.aggregator.Run)
+	if err := p.stack.Await(ctx, p.aggregator.Ready()); err != nil {
+		return err
+	}
+	if err := p.Authorizers.Start(ctx, p.stack); err != nil {
+		return err
+	}
+	if p.controllers != nil {
+		p.controllers.Start(p.stack)
+	}
+	if p.scheduler != nil {
+		p.stack.Start("scheduler", p.scheduler.Run)
+	}
+	for _, part := range p.config.Parts {
+		if err := part(ctx, p, p.stack); err != nil {
+			return err
+		}
+	}
+	if err := p.awaitFairness(ctx); err != nil {
+		return err
+	}
+	return p.stack.Await(ctx, advertised)
+}
+
+// seed creates the objects that every cluster begins with.
+func (p *Plane) seed(ctx context.Context) error {
+	ca := p.Credentials.Authority.CertificatePEM
+	return bootstrap.Seed(ctx, bootstrap.Config{
+		Client: p.client, Resources: p.resources, Policy: p.policy(), PriorityClasses: kube.PriorityClasses(), RootCA: ca,
+		Authentication: aggregate.AuthenticationConfigMap(ca, p.Credentials.FrontProxy.CertificatePEM, credentials.FrontProxy),
+	})
+}
+
+// startAdvertiser keeps the Service default/kubernetes. The channel is closed once it
+// exists.
+func (p *Plane) startAdvertiser() (<-chan struct{}, error) {
+	advertiser, err := advertise.New(advertise.Config{
+		Services:       typed.Services(p.client),
+		Endpoints:      typed.Endpoints(p.client),
+		EndpointSlices: typed.EndpointSlices(p.client),
+		ServiceCIDRs:   typed.ServiceCIDRs(p.client),
+		Leases:         advertise.StoreLeases(p.config.Store),
+		Address:        p.config.Advertise,
+		Ranges:         p.config.ServiceCIDRs,
+		Log:            p.config.Log.WithName("advertise"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.stack.Start("advertiser", advertiser.Run)
+	return advertiser.Ready(), nil
+}
+
+// fairnessTimeout is how long a start waits for the objects of flow control. It goes on
+// without them: the built-in configuration is the same, and the keeper tries on.
+const fairnessTimeout = 10 * time.Second
+
+func (p *Plane) awaitFairness(ctx context.Context) error {
+	if p.fairness == nil {
+		return nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, fairnessTimeout)
+	defer cancel()
+	err := p.stack.Await(bounded, p.fairness.Ready())
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		p.config.Log.Info("the objects of flow control are not there yet", "waited", fairnessTimeout.String())
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,199 @@
+package plane
+
+import (
+	"context"
+	"crypto/tls"
+	"net/netip"
+
+	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/apiserver/aggregate"
+	"github.com/planekit/planekit/apiserver/flowcontrol"
+	"github.com/planekit/planekit/apiserver/flowcontrol/objects"
+	"github.com/planekit/planekit/apiserver/kube"
+	"github.com/planekit/planekit/apiserver/nodeproxy"
+	"github.com/planekit/planekit/apiserver/review"
+	"github.com/planekit/planekit/authn"
+	"github.com/planekit/planekit/authn/anonymous"
+	"github.com/planekit/planekit/authn/requestheader"
+	"github.com/planekit/planekit/authn/x509"
+	"github.com/planekit/planekit/authz/rbac"
+	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/plane/caches"
+	"github.com/planekit/planekit/plane/credentials"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// makeServer makes the API server of all that was made before.
+func (p *Plane) makeServer() error {
+	authenticator, err := p.authenticator()
+	if err != nil {
+		return err
+	}
+	resources, err := p.connectNodes(kube.ResourcesFor(kube.Config{ServiceCIDRs: p.config.ServiceCIDRs}))
+	if err != nil {
+		return err
+	}
+	if err := p.makeAggregator(); err != nil {
+		return err
+	}
+	resources = append(p.tokens.serve(resources), review.Resources(authenticator, p.Authorizers.Authorizer, Issuer)...)
+	config := apiserver.Config{
+		Store:         p.config.Store,
+		Resources:     append(resources, p.config.Resources...),
+		Handlers:      p.tokens.handlers,
+		Authenticator: authenticator,
+		Authorizer:    p.Authorizers.Authorizer,
+		Aggregator:    p.aggregator,
+		Listener:      p.listener,
+		TLS:           p.Credentials.ServerTLS(!p.config.OmitClientCAs),
+		Log:           p.config.Log.WithName("apiserver"),
+	}
+	p.plugins.Configure(&config)
+	if err := p.controlFlow(&config); err != nil {
+		return err
+	}
+	if p.config.Configure != nil {
+		if err := p.config.Configure(p, &config); err != nil {
+			return err
+		}
+	}
+	p.resources = config.Resources
+	p.Server, err = apiserver.New(config)
+	return err
+}
+
+// authenticator asks for a front proxy, a client certificate and a service account
+// token, in kube-apiserver's order, and then those of the program.
+func (p *Plane) authenticator() (authn.Authenticator, error) {
+	if p.config.NewAuthenticator != nil {
+		return p.config.NewAuthenticator(p)
+	}
+	proxies, err := p.FrontProxies()
+	if err != nil {
+		return nil, err
+	}
+	certificates, err := x509.New(x509.Config{Roots: p.Credentials.Authority.Pool()})
+	if err != nil {
+		return nil, err
+	}
+	chain := authn.Chain{authn.MeantFor(Audiences(), proxies), authn.MeantFor(Audiences(), certificates), p.Accounts}
+	for _, more := range p.config.Authenticators {
+		chain = append(chain, authn.MeantFor(Audiences(), more))
+	}
+	if !p.config.NoAnonymous {
+		chain = append(chain, anonymous.Authenticator{})
+	}
+	return chain, nil
+}
+
+// FrontProxies returns the authenticator of the control plane's own front proxies.
+func (p *Plane) FrontProxies() (authn.Authenticator, error) {
+	return requestheader.New(requestheader.Config{Roots: p.Credentials.FrontProxy.Pool(), AllowedNames: []string{credentials.FrontProxy}})
+}
+
+// makeAggregator passes groups on to other API servers, at the endpoints of their
+// services: this machine need not forward to cluster IPs.
+func (p *Plane) makeAggregator() (err error) {
+	certificate := p.Credentials.FrontClient.TLS()
+	p.aggregator, err = aggregate.New(aggregate.Config{
+		APIServices:    p.Caches.APIServices,
+		Services:       p.Caches.Services,
+		EndpointSlices: p.Caches.EndpointSlices,
+		Endpoints:      p.Caches.SlicesByService,
+		Status:         caches.APIServices(p.client),
+		Certificate:    func() (*tls.Certificate, error) { return &certificate, nil },
+		Log:            p.config.Log.WithName("aggregation"),
+	})
+	return err
+}
+
+// controlFlow sets what bounds the requests of the API server, and makes the keeper of
+// the objects that configure it.
+func (p *Plane) controlFlow(config *apiserver.Config) error {
+	bounds := p.config.FlowControl
+	if bounds.Reading == 0 && bounds.Changing == 0 && !bounds.Unbounded {
+		bounds.Reading, bounds.Changing = 400, 200 // kube-apiserver's
+	}
+	seats := bounds.Reading + bounds.Changing
+	flow := flowcontrol.Default(seats)
+	if bounds.InFlight {
+		flow = flowcontrol.InFlight(bounds.Reading, bounds.Changing)
+	}
+	control, err := flowcontrol.NewController(flow)
+	if err != nil {
+		return err
+	}
+	config.FlowControl = control
+	config.Handlers[flowcontrol.DebugPath] = control.DebugHandler()
+	if bounds.InFlight {
+		return nil
+	}
+	// The objects name the writer that kube-apiserver names.
+	api, err := p.ClientFor(p.User(), "api-priority-and-fairness-config-producer-v1")
+	if err != nil {
+		return err
+	}
+	p.fairness, err = objects.NewKeeper(objects.KeeperConfig{
+		Levels:       p.Caches.PriorityLevels,
+		Schemas:      p.Caches.FlowSchemas,
+		LevelClient:  typed.PriorityLevelConfigurations(api),
+		SchemaClient: typed.FlowSchemas(api),
+		Target:       control,
+		Seats:        seats,
+		Log:          p.config.Log.WithName("fairness"),
+	})
+	return err
+}
+
+// KubeletClient is the user that the API server is at the kubelets. A binding to
+// system:kubelet-api-admin grants it what it may do there, and it may do no more
+// anywhere else.
+const KubeletClient = "kube-apiserver-kubelet-client"
+
+// policy is the policy that RBAC begins with. Without a node authorizer nodes have
+// what their role says. The API server may do everything at the kubelets.
+func (p *Plane) policy() rbac.Policy {
+	policy := rbac.Bootstrap{ControllersAsOne: true, NodesByRole: !p.config.nodesByMode()}.Policy()
+	policy.ClusterRoleBindings = append(policy.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: KubeletClient, Annotations: map[string]string{rbacv1.AutoUpdateAnnotationKey: "true"}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:kubelet-api-admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: KubeletClient}},
+	})
+	return policy
+}
+
+// connectNodes adds to resources what leads to the kubelets: logs, exec and their
+// like. The API server shows them a certificate of its own.
+func (p *Plane) connectNodes(resources []apiserver.Resource) ([]apiserver.Resource, error) {
+	pair, err := p.Credentials.Authority.Client("apiserver-kubelet-client", KubeletClient)
+	if err != nil {
+		return nil, err
+	}
+	var self []netip.AddrPort
+	if address, err := netip.ParseAddrPort(p.listener.Addr().String()); err == nil {
+		self = append(self, address)
+	}
+	nodes := typed.Nodes(p.client)
+	proxy, err := nodeproxy.New(nodeproxy.Config{
+		Nodes: nodeproxy.NodesFunc(func(ctx context.Context, name string) (*corev1.Node, error) {
+			if node, ok := p.Caches.Nodes.Get(name); ok {
+				return node, nil
+			}
+			return nodes.Get(ctx, "", name)
+		}),
+		TLS:         p.Credentials.ClientTLS(pair),
+		MayDialNode: p.config.MayDialNode,
+		Self:        self,
+		Log:         p.config.Log.WithName("nodeproxy"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.closers = append(p.closers, closer{"connections to nodes", func() error { proxy.Close(); return nil }})
+	return kube.Connect(resources, kube.Connections{
+		Log: proxy.Log, Exec: proxy.Exec, Attach: proxy.Attach, PortForward: proxy.PortForward,
+		PodProxy: proxy.PodProxy, NodeProxy: proxy.NodeProxy,
+	}), nil
+}
