@@ -109,10 +109,14 @@ func (p *Plane) start(ctx context.Context) error {
 // seed creates the objects that every cluster begins with.
 func (p *Plane) seed(ctx context.Context) error {
 	ca := p.Credentials.Authority.CertificatePEM
-	return bootstrap.Seed(ctx, bootstrap.Config{
-		Client: p.client, Resources: p.resources, Policy: p.policy(), PriorityClasses: kube.PriorityClasses(), RootCA: ca,
+	err := bootstrap.Seed(ctx, bootstrap.Config{
+		Client: p.client, Resources: p.resources, PriorityClasses: kube.PriorityClasses(), RootCA: ca,
 		Authentication: aggregate.AuthenticationConfigMap(ca, p.Credentials.FrontProxy.CertificatePEM, credentials.FrontProxy),
 	})
+	if err != nil {
+		return err
+	}
+	return bootstrap.Grant(ctx, p.client, p.policy())
 }
 
 // startAdvertiser keeps the Service default/kubernetes. The channel is closed once it

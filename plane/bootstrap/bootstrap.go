@@ -3,13 +3,12 @@
 // the APIServices of the server's own groups, and the ConfigMaps by which programs
 // verify the server and servers behind it verify users.
 //
-//	err := bootstrap.Seed(ctx, bootstrap.Config{
-//		Client: api, Resources: kube.Resources(), Policy: rbac.Bootstrap{}.Policy(),
-//	})
+//	err := bootstrap.Seed(ctx, bootstrap.Config{Client: api, Resources: kube.Resources()})
+//	err = bootstrap.Grant(ctx, api, rbac.Bootstrap{}.Policy())
 //
-// Seed may run at every start, and at several servers at once. Objects that exist
-// are left alone, except for the policy: what it grants less than it should is added,
-// unless an annotation says otherwise ([rbac.Reconcile]).
+// Both may run at every start, and at several servers at once. Seed leaves objects
+// that exist alone. Grant adds what the policy grants less than it should, unless an
+// annotation says otherwise ([rbac.Reconcile]).
 package bootstrap
 
 import (
@@ -18,7 +17,6 @@ import (
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/aggregate"
 	"github.com/planekit/planekit/apiserver/kube"
-	"github.com/planekit/planekit/authz/rbac"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/plane/caches"
@@ -40,8 +38,6 @@ type Config struct {
 	Client *client.Client
 	// Resources are those of the API server. Their groups get APIServices.
 	Resources []apiserver.Resource
-	// Policy is what RBAC grants at least.
-	Policy rbac.Policy
 	// PriorityClasses may be those of [kube.PriorityClasses].
 	PriorityClasses []*schedulingv1.PriorityClass
 	// RootCA is the PEM certificate of the server's authority, which every namespace
@@ -54,20 +50,17 @@ type Config struct {
 
 // Seed creates what does not exist. It returns the first error.
 func Seed(ctx context.Context, c Config) error {
-	writes, first := errgroup.WithContext(ctx)
+	writes, ctx := errgroup.WithContext(ctx)
 	writes.SetLimit(workers)
 	for _, namespace := range kube.Namespaces() {
 		// The server refuses objects in a namespace that does not exist yet.
-		writes.Go(func() error { return c.seedNamespace(first, namespace) })
+		writes.Go(func() error { return c.seedNamespace(ctx, namespace) })
 	}
-	writes.Go(func() error { return c.seedAPIServices(first) })
+	writes.Go(func() error { return c.seedAPIServices(ctx) })
 	for _, class := range c.PriorityClasses {
-		writes.Go(func() error { return create(first, typed.PriorityClasses(c.Client), class) })
+		writes.Go(func() error { return create(ctx, typed.PriorityClasses(c.Client), class) })
 	}
-	if err := writes.Wait(); err != nil {
-		return err
-	}
-	return Grant(ctx, c.Client, c.Policy)
+	return writes.Wait()
 }
 
 func (c *Config) seedNamespace(ctx context.Context, namespace *corev1.Namespace) error {
