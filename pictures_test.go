@@ -113,10 +113,14 @@ func drawRooms(t *testing.T) string {
 	packages := publicPackages(t)
 	importers, arrows := roomImports(t)
 	lines := map[string][]string{}
+	var joined []string // the packages of plane
 	heights := make([]int, 4)
 	for _, pkg := range packages {
 		name, below, ok := strings.Cut(pkg, "/")
-		if name == "examples" || slices.Contains(shared, name) || slices.Contains(shared, pkg) {
+		if name == "plane" && ok {
+			joined = append(joined, below)
+		}
+		if name == "examples" || name == "plane" || slices.Contains(shared, name) || slices.Contains(shared, pkg) {
 			continue
 		}
 		r, known := rooms[name]
@@ -128,7 +132,7 @@ func drawRooms(t *testing.T) string {
 		}
 		heights[r.row] = max(heights[r.row], 54+line*len(lines[name]))
 	}
-	tops, full := []int{margin + 78}, 4*(width+gap)-gap
+	tops, full := []int{margin + 148}, 4*(width+gap)-gap
 	for _, h := range heights {
 		tops = append(tops, tops[len(tops)-1]+h+gap)
 	}
@@ -138,7 +142,8 @@ func drawRooms(t *testing.T) string {
 		p.text(margin+12, y+22, "name", name)
 		p.text(margin+12, y+40, "code", what)
 	}
-	wide(margin, "examples: where the rooms meet", strings.Join(examples(packages), "  "))
+	wide(margin, "examples: programs", strings.Join(examples(packages), "  "))
+	wide(margin+70, "plane: where the rooms meet", strings.Join(joined, "  "))
 	place := func(name string) box {
 		r := rooms[name]
 		return box{margin + r.column*(width+gap), tops[r.row], spans(name)*(width+gap) - gap, heights[r.row]}

@@ -33,7 +33,7 @@
 //
 // # Left out
 //
-// Nodes, which are parts (package plane/hollow has some in memory), etcd, metrics,
+// Nodes, which are parts (package plane/nodes has some in memory), etcd, metrics,
 // audit and reading of flags and files: examples/cluster has all of these. A program
 // that wants fewer parts linked uses the packages below this one: each links only
 // what its name says.
@@ -74,8 +74,8 @@ import (
 type Config struct {
 	// Store keeps the objects; nil is memory.
 	Store storage.Store
-	// Listener is what the API server serves on; nil is a free port of 127.0.0.1. The
-	// server closes it.
+	// Listener accepts the API server's connections; nil means a free port of 127.0.0.1.
+	// The server closes it.
 	Listener net.Listener
 	// Credentials are the certificates and keys; nil makes some in memory. Those of
 	// another listener must name its address.
@@ -150,9 +150,9 @@ type FlowControl struct {
 	// InFlight rejects what is beyond the two bounds at once, without priority and
 	// fairness.
 	InFlight bool
-	// Reading and Changing are bounds of requests that only read and of others, or,
-	// with priority and fairness, of the sum that priority levels share. Both zero is
-	// 400 and 200; with InFlight and Unbounded it is no bound.
+	// Reading bounds the concurrent requests that only read, Changing all other requests.
+	// With priority and fairness their sum is shared by the priority levels. If both are
+	// zero they are 400 and 200, or unbounded with InFlight and Unbounded.
 	Reading, Changing int
 	Unbounded         bool
 }

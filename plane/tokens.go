@@ -23,8 +23,7 @@ const Issuer = "https://kubernetes.default.svc"
 // Audiences returns the names of the API server in tokens.
 func Audiences() []string { return []string{Issuer} }
 
-// tokens is what the API server needs to issue service account tokens and to verify
-// them.
+// tokens issues and verifies service account tokens for the API server.
 type tokens struct {
 	signer        *serviceaccount.Signer
 	authenticator authn.Authenticator

@@ -29,8 +29,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// workers is how many objects are written at once: enough to share the disk's
-// flushes among them.
+// workers bounds the concurrent writes: enough of them share each flush of the disk.
 const workers = 16
 
 // Config describes the objects. Client must be set, and may do everything.

@@ -72,18 +72,18 @@ type Options struct {
 	Metrics controllers.Metrics
 }
 
-// Tuning is how much controllers do at a time, and how patient they are. Zero fields
-// are the defaults of package reconcile/controllers.
+// Tuning configures the concurrency and the times of controllers. Zero fields are the defaults of
+// package reconcile/controllers.
 type Tuning struct {
 	// Workers has, by the name of a controller, how many objects it works on at a time.
 	Workers map[string]int
 
 	NodeGrace, NodeStartupGrace time.Duration
 	Evictions                   controllers.EvictionLimits
-	// EndedPods is how many pods that have ended are kept; below zero is all.
+	// EndedPods is the number of ended pods to keep; a negative number keeps all.
 	EndedPods int
-	// SliceEndpoints is how many endpoints a slice has at most, MirroredEndpoints how
-	// many addresses of a subset of Endpoints are mirrored.
+	// SliceEndpoints bounds the endpoints in a slice, MirroredEndpoints the addresses that are
+	// mirrored of a subset of Endpoints.
 	SliceEndpoints, MirroredEndpoints int
 	// How long changes of Endpoints, EndpointSlices and mirrored slices wait for those
 	// that follow.
@@ -107,13 +107,13 @@ type Controller struct {
 	New func(*Env) (controllers.Runner, error)
 }
 
-// Env is what a controller is made of.
+// Env holds what a maker needs to create a controller.
 type Env struct {
 	Caches *caches.Caches
 	// Client acts as the controller's own user, and Events records under its name.
 	Client *client.Client
 	Events *events.Recorder
-	// Workers is what Tuning says for the controller; zero is its default.
+	// Workers is the number of workers from Tuning; zero means the controller's default.
 	Workers int
 	// Log is the set's.
 	Log logr.Logger

@@ -7,8 +7,8 @@
 //	kubeconfig := c.Kubeconfig("https://127.0.0.1:6443")
 //
 // The two authorities differ on purpose: the holder of a front proxy's certificate
-// may speak for any user. Whoever can read the directory is the cluster's
-// administrator; keys have mode 0600. Package pki says when a certificate is replaced.
+// may speak for any user. Read access to the
+// directory gives full control of the cluster; keys have mode 0600. Package pki says when a certificate is replaced.
 package credentials
 
 import (
@@ -44,7 +44,7 @@ type Credentials struct {
 	AccountKey *ecdsa.PrivateKey
 }
 
-// Names are what every API server is called, beside its address.
+// Names returns the names of every API server, besides its address.
 func Names() []string {
 	return []string{"localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
 }

@@ -109,8 +109,8 @@ func (p *Plane) As(name string, groups ...string) *client.Client {
 	return c
 }
 
-// REST is what a client over the wire needs, field by field as client-go's
-// rest.Config and its TLSClientConfig have it.
+// REST holds what a client over the wire needs, with the fields of client-go's rest.Config and its
+// TLSClientConfig.
 type REST struct {
 	Host                      string
 	CAData, CertData, KeyData []byte

@@ -11,8 +11,8 @@
 // when the webhooks that are registered are known: what is written before that could
 // pass them by. A plugin of the program's own is a line in Config.More.
 //
-// Two checks are no plugins in Kubernetes and cannot be switched off: that nobody
-// grants by RBAC what they do not have, and the warnings about fields that nothing
+// Two checks are no plugins in Kubernetes and cannot be switched off: that no
+// user grants by RBAC what they do not have, and the warnings about fields that nothing
 // here acts on.
 package pluginset
 
@@ -204,7 +204,7 @@ func (s *Set) nodeRestriction() (any, error) {
 	})
 }
 
-// escalation lets nobody grant by RBAC what they do not have.
+// escalation returns the check that refuses users who grant by RBAC what they do not have.
 func (s *Set) escalation() (admission.Validator, error) {
 	return escalation.New(escalation.Config{
 		Rights: s.config.Authorizers.RBAC, Authorizer: s.config.Authorizers,
