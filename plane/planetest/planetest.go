@@ -22,6 +22,7 @@ package planetest
 
 import (
 	"context"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
@@ -56,6 +57,10 @@ func Nodes(count int) Option {
 			}
 		})
 		c.Parts = append(c.Parts, nodes.InMemory(dir, count))
+		if c.MayDialNode == nil {
+			// The nodes listen on the loopback address, which the API server refuses otherwise.
+			c.MayDialNode = func(netip.Addr) error { return nil }
+		}
 	}
 }
 

@@ -2,6 +2,9 @@ package planetest_test
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/planekit/planekit/client"
@@ -91,6 +94,14 @@ func TestWorkload(t *testing.T) {
 	pods, _, err := typed.Pods(api).List(t.Context(), "default", metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	log, _, err := api.Stream(t.Context(), client.Request{Method: http.MethodGet, Path: "/api/v1/namespaces/default/pods/" + pods[0].Name + "/log"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(log)
+	if err != nil || !strings.Contains(string(text), "web is simulated") || log.Close() != nil {
+		t.Errorf("log %q: %v", text, err)
 	}
 	for _, pod := range pods { // spares the test their grace period
 		err := typed.Pods(api).Delete(t.Context(), "default", pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero})
