@@ -101,8 +101,8 @@ func TestSpecStatus(t *testing.T) {
 		}
 	}
 	for _, f := range into[lamp](t, a.do("GET", path, "")).ManagedFields {
-		if f.Subresource == "status" && string(f.FieldsV1.Raw) != `{"f:status":{"f:lit":{}}}` {
-			t.Errorf("through the status, %s owns %s", f.Manager, f.FieldsV1.Raw)
+		if f.Subresource == "status" && f.FieldsV1.GetRawString() != `{"f:status":{"f:lit":{}}}` {
+			t.Errorf("through the status, %s owns %s", f.Manager, f.FieldsV1.GetRawString())
 		}
 	}
 }
