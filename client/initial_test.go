@@ -220,7 +220,7 @@ func TestInformerOfARealServer(t *testing.T) {
 				create(fmt.Sprint(i))
 			}
 			for _, source := range []client.Selection[*corev1.ConfigMap]{maps.Where(name, "", ""), maps.Where(name, "", "").WithInitialEvents(time.Minute)} {
-				inf, err := informer.New(informer.ObjectConfig(source))
+				inf, err := informer.For(source)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -228,7 +228,7 @@ func TestInformerOfARealServer(t *testing.T) {
 				done := make(chan error, 1)
 				go func() { done <- inf.Run(ctx) }()
 				<-inf.Synced()
-				before := inf.Snapshot().Len()
+				before := len(slices.Collect(inf.All()))
 				last := fmt.Sprint(before)
 				if err := inf.WaitFor(ctx, create(last)); err != nil {
 					t.Fatal(err)

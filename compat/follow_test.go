@@ -236,7 +236,7 @@ func followByInformer(t *testing.T, config *rest.Config, wrap func(http.RoundTri
 	if err != nil {
 		t.Fatal(err)
 	}
-	copied, err := informer.New(informer.ObjectConfig(typed.ConfigMaps(api).Where("default", "", "")))
+	copied, err := informer.For(typed.ConfigMaps(api).Where("default", "", ""))
 	if err != nil {
 		t.Fatal(err)
 	}

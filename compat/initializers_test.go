@@ -44,10 +44,10 @@ func serveInitializers(t *testing.T) *apiservertest.Server {
 		t.Fatal(err)
 	}
 	type configuration = initializers.InitializerConfiguration
-	copied, err := informer.New(informer.ObjectConfig(client.For(api, client.Type[*configuration]{
+	copied, err := informer.For(client.For(api, client.Type[*configuration]{
 		Group: initializers.GroupName, Version: initializers.Version, Kind: "InitializerConfiguration", Plural: "initializerconfigurations",
 		New: func() *configuration { return &configuration{} },
-	})))
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}

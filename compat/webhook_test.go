@@ -174,7 +174,7 @@ func serveWebhooks(t *testing.T) *apiservertest.Server {
 
 func newCache[T client.Object](t *testing.T, source informer.Source[T]) *informer.Informer[T] {
 	t.Helper()
-	made, err := informer.New(informer.ObjectConfig(source))
+	made, err := informer.For(source)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -153,12 +153,11 @@ func BenchmarkRelist(b *testing.B) {
 func BenchmarkLatency(b *testing.B) {
 	inf, _, sink := loaded(b, 100_000, 10)
 	told := make(chan struct{})
-	h := inf.Follow(func(e informer.Event[*object]) {
-		if !e.Initial {
+	<-inf.Subscribe(func(old, _ *object) {
+		if old != nil {
 			told <- struct{}{}
 		}
-	}, informer.Options{})
-	<-h.Synced()
+	}).CaughtUp
 	list := objects(100_000)
 	revision := 100_000
 	for b.Loop() {

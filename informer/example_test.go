@@ -29,7 +29,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	byColor := informer.IndexBy(lamps, func(l *lamp) string { return l.color })
+	byColor := informer.NewIndex(lamps, func(l *lamp) []string { return []string{l.color} })
 
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)

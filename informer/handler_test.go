@@ -27,7 +27,7 @@ func TestLateHandler(t *testing.T) {
 	})
 	var followers []*follower
 	for range 20 {
-		followers = append(followers, follow(t, inf, informer.Options{Delivery: informer.Delivery(len(followers) % 3), Limit: 50}))
+		followers = append(followers, follow(t, inf))
 	}
 	writers.Wait()
 	if err := inf.WaitFor(t.Context(), "3000"); err != nil {
@@ -87,7 +87,7 @@ func TestStopWaitsForTheCall(t *testing.T) {
 			calls++
 			time.Sleep(time.Second)
 			finished++
-		})
+		}).Stop
 		stop := start(t, inf)
 		synctest.Wait()
 		stopHandler()
@@ -105,39 +105,18 @@ func TestStopWaitsForTheCall(t *testing.T) {
 	})
 }
 
-func TestStopWithinHandler(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer()
-		s.put("a")
-		s.put("b")
-		inf := newInformer(t, s)
-		calls := 0
-		var stopHandler func()
-		stopHandler = inf.Subscribe(func(_, _ *object) {
-			calls++
-			stopHandler()
-		})
-		stop := start(t, inf)
-		synctest.Wait()
-		if calls != 1 {
-			t.Errorf("%d calls, want 1", calls)
-		}
-		stop()
-	})
-}
-
 // TestStopBeforeRun has a handler stopped before its goroutine ever ran.
 func TestStopBeforeRun(t *testing.T) {
 	s := newServer()
 	s.put("a")
 	inf := newInformer(t, s)
-	stopHandler := inf.Subscribe(func(_, _ *object) { t.Error("called") })
+	stopHandler := inf.Subscribe(func(_, _ *object) { t.Error("called") }).Stop
 	stopHandler()
 	stop := start(t, inf)
 	<-inf.Synced()
 	stopHandler()
 	stop()
-	inf.Subscribe(func(_, _ *object) { t.Error("called after Run") })()
+	inf.Subscribe(func(_, _ *object) { t.Error("called after Run") }).Stop()
 }
 
 // TestReaders is for the race detector: everything at once.
@@ -162,7 +141,7 @@ func TestReaders(t *testing.T) {
 				if count != view.Len() {
 					t.Errorf("%d objects, Len %d", count, view.Len())
 				}
-				inf.Subscribe(func(_, _ *object) {})()
+				inf.Subscribe(func(_, _ *object) {}).Stop()
 			}
 		})
 	}
@@ -181,8 +160,8 @@ func TestReaders(t *testing.T) {
 	stop()
 }
 
-func follow(t *testing.T, inf *informer.Informer[*object], options informer.Options) *follower {
-	f := &follower{t: t, inf: inf, delivery: options.Delivery, state: map[string]*object{}, newest: map[string]int{}}
-	inf.Follow(f.handle, options)
+func follow(t *testing.T, inf *informer.Informer[*object]) *follower {
+	f := &follower{t: t, inf: inf, state: map[string]*object{}, newest: map[string]int{}}
+	inf.Subscribe(f.handle)
 	return f
 }

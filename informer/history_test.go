@@ -78,15 +78,15 @@ func TestEveryViewIsAPrefixOfTheHistory(t *testing.T) {
 	const changes = 20_000
 	h := newHistory(rand.New(rand.NewPCG(seed, 0)), changes)
 	inf := newInformer(t, h)
-	groups := informer.IndexBy(inf, func(o *object) int { return o.group })
-	spaces := informer.IndexByNamespace(inf)
+	groups := informer.NewIndex(inf, byGroup)
+	spaces := informer.NewIndex(inf, byNamespace)
 	both := informer.NewIndex(inf, func(o *object) []int { return []int{o.group, 5 + o.group%2} })
 
-	// A lossless handler goes through every prefix, one by one.
+	// A handler goes through every prefix, one by one.
 	all := make(chan struct{})
 	prefix, sum := 0, uint64(0)
-	h.begin = inf.Follow(func(e informer.Event[*object]) {
-		for _, o := range []*object{e.Old, e.New} {
+	h.begin = inf.Subscribe(func(old, new *object) {
+		for _, o := range []*object{old, new} {
 			if o != nil {
 				sum ^= h.sum(o)
 			}
@@ -97,7 +97,7 @@ func TestEveryViewIsAPrefixOfTheHistory(t *testing.T) {
 		if prefix == changes {
 			close(all)
 		}
-	}, informer.Options{}).Synced()
+	}).CaughtUp
 
 	var ended atomic.Bool
 	var views, newest atomic.Int64 // newest is the newest revision that any reader saw

@@ -26,8 +26,6 @@ func TestConfig(t *testing.T) {
 		"no source":   func(c *informer.Config[*object]) { c.Source = nil },
 		"no key":      func(c *informer.Config[*object]) { c.Key = nil },
 		"no revision": func(c *informer.Config[*object]) { c.Revision = nil },
-		"negative":    func(c *informer.Config[*object]) { c.RetryMin = -1 },
-		"max < min":   func(c *informer.Config[*object]) { c.RetryMin, c.RetryMax = 2, 1 },
 	} {
 		bad := good
 		spoil(&bad)

@@ -19,27 +19,18 @@ type follower struct {
 	inf   *informer.Informer[*object]
 	mu    sync.Mutex
 	state map[string]*object
-	// delivery is how this handler is told.
-	delivery informer.Delivery
 	// delay is how long each call takes; the checks come after it.
 	delay time.Duration
 	// newest is the newest revision of each key that was ever told.
 	newest map[string]int
 }
 
-func (f *follower) handle(e informer.Event[*object]) {
+func (f *follower) handle(old, new *object) {
 	if f.delay > 0 {
 		time.Sleep(f.delay)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	old, new := e.Old, e.New
-	if e.Merged && f.delivery == informer.Lossless {
-		f.t.Errorf("%v became %v: something was left out", old, new)
-	}
-	if kind := map[[2]bool]informer.Kind{{false, true}: informer.Added, {true, true}: informer.Changed, {true, false}: informer.Deleted}[[2]bool{old != nil, new != nil}]; e.Kind != kind {
-		f.t.Errorf("%v became %v: kind %d", old, new, e.Kind)
-	}
 	switch {
 	case old == nil && new == nil:
 		f.t.Errorf("a call about nothing")
@@ -99,14 +90,13 @@ func model(t *testing.T, seed uint64) {
 	s.random = rand.New(rand.NewPCG(seed, 2))
 	inf := newInformer(t, s)
 	groups := informer.NewIndex(inf, func(o *object) []int { return []int{o.group, o.group, 100} })
-	single := informer.IndexBy(inf, func(o *object) int { return o.group })
-	spaces := informer.IndexByNamespace(inf)
+	single := informer.NewIndex(inf, byGroup)
+	spaces := informer.NewIndex(inf, byNamespace)
 	var followers []*follower
 	subscribe := func() {
-		delivery := informer.Delivery(len(followers) % 3)
-		f := &follower{t: t, inf: inf, delivery: delivery, state: map[string]*object{}, newest: map[string]int{}}
+		f := &follower{t: t, inf: inf, state: map[string]*object{}, newest: map[string]int{}}
 		f.delay = time.Duration(r.IntN(3)*r.IntN(20)) * time.Millisecond
-		inf.Follow(f.handle, informer.Options{Delivery: delivery, Limit: 1 + r.IntN(5)})
+		inf.Subscribe(f.handle)
 		followers = append(followers, f)
 	}
 	subscribe()

@@ -10,10 +10,15 @@ type Object[UID ~string] interface {
 	GetUID() UID
 }
 
-// ObjectConfig returns a Config for the API objects of source, to which the caller
-// may add what else it wants. Their keys are those of [localcache.KeyOf], their
-// revisions the resource versions, and an object that replaces another of its name
-// is reported as a deletion and an addition.
+// For returns an Informer of the API objects of source: New of its [ObjectConfig].
+func For[T Object[UID], UID ~string](source Source[T]) (*Informer[T], error) {
+	return New(ObjectConfig(source))
+}
+
+// ObjectConfig returns a Config for the API objects of source, in which the caller
+// may set what else it needs. Keys are those of [localcache.KeyOf] and revisions the
+// resource versions. An object that replaces another of its name is reported as a
+// deletion and an addition.
 func ObjectConfig[T Object[UID], UID ~string](source Source[T]) Config[T] {
 	return Config[T]{
 		Source:   source,

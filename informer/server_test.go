@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -200,6 +201,16 @@ func (s *server) Sync(ctx context.Context, from string, sink informer.Sink[*obje
 			return ctx.Err()
 		}
 	}
+}
+
+func byGroup(o *object) []int { return []int{o.group} }
+
+func byNamespace(o *object) []string {
+	namespace, _, namespaced := strings.Cut(o.key, "/")
+	if !namespaced {
+		return []string{""}
+	}
+	return []string{namespace}
 }
 
 func newInformer(t testing.TB, source informer.Source[*object]) *informer.Informer[*object] {

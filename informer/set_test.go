@@ -60,11 +60,6 @@ func (s *set) all() iter.Seq[uint32] {
 		if s == nil {
 			return
 		}
-		for _, slot := range s.slots {
-			if !yield(slot) {
-				return
-			}
-		}
 		for _, r := range s.runs {
 			for _, slot := range r.slots {
 				if !yield(slot) {

@@ -3,15 +3,17 @@ package informer_test
 import (
 	"context"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/planekit/planekit/informer"
+	"github.com/planekit/planekit/localcache"
 )
 
-// TestLateHandlerStallsNobody has handlers of each kind come late and not return
+// TestLateHandlerStallsNobody has handlers subscribe late and not return
 // from their first call: the copy goes on, and so do a handler that was there
 // before and one that comes later still.
 func TestLateHandlerStallsNobody(t *testing.T) {
@@ -21,17 +23,17 @@ func TestLateHandlerStallsNobody(t *testing.T) {
 			s.put(strconv.Itoa(i))
 		}
 		inf := newInformer(t, s)
-		early := follow(t, inf, informer.Options{})
+		early := follow(t, inf)
 		stop := start(t, inf)
 		<-inf.Synced()
 		release := make(chan struct{})
-		var late []*informer.Handle[*object]
+		var late []localcache.Subscription
 		var calls atomic.Int32
-		for _, delivery := range deliveries {
-			late = append(late, inf.Follow(func(informer.Event[*object]) {
+		for range 3 {
+			late = append(late, inf.Subscribe(func(_, _ *object) {
 				<-release
 				calls.Add(1)
-			}, informer.Options{Delivery: delivery}))
+			}))
 		}
 		synctest.Wait() // each is in its first call
 		for i := range 100 {
@@ -43,7 +45,7 @@ func TestLateHandlerStallsNobody(t *testing.T) {
 			t.Errorf("the copy is at %s, want 400", got)
 		}
 		early.check("the early handler", s)
-		later := follow(t, inf, informer.Options{})
+		later := follow(t, inf)
 		synctest.Wait()
 		later.check("the last handler", s)
 		if calls.Load() != 0 {
@@ -51,58 +53,57 @@ func TestLateHandlerStallsNobody(t *testing.T) {
 		}
 		close(release)
 		for _, h := range late {
-			<-h.Synced()
+			<-h.CaughtUp
 		}
 		synctest.Wait()
 		stop()
 	})
 }
 
-// TestRunWaitsForCalls ends Run while a handler of each kind is in a call.
+// TestRunWaitsForCalls ends Run while a handler is in a call.
 func TestRunWaitsForCalls(t *testing.T) {
-	for name, delivery := range deliveries {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newServer()
-				s.put("a")
-				s.put("b")
-				inf := newInformer(t, s)
-				var began, ended atomic.Int32
-				h := inf.Follow(func(informer.Event[*object]) {
-					began.Add(1)
-					time.Sleep(time.Minute)
-					ended.Add(1)
-				}, informer.Options{Delivery: delivery})
-				stop := start(t, inf)
-				synctest.Wait()
-				stop()
-				if began.Load() != 1 || ended.Load() != 1 {
-					t.Errorf("when Run had returned, %d calls had begun and %d ended", began.Load(), ended.Load())
-				}
-				<-h.Done()
-				select {
-				case <-h.Synced():
-					t.Error("synced, with one of two objects told of")
-				default:
-				}
-			})
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		s.put("a")
+		s.put("b")
+		inf := newInformer(t, s)
+		var began, ended atomic.Int32
+		h := inf.Subscribe(func(_, _ *object) {
+			began.Add(1)
+			time.Sleep(time.Minute)
+			ended.Add(1)
 		})
-	}
+		stop := start(t, inf)
+		synctest.Wait()
+		stop()
+		if began.Load() != 1 || ended.Load() != 1 {
+			t.Errorf("when Run had returned, %d calls had begun and %d ended", began.Load(), ended.Load())
+		}
+		h.Stop()
+		select {
+		case <-h.CaughtUp:
+			t.Error("caught up after one of two objects")
+		default:
+		}
+	})
 }
 
-// blocking is an informer whose writer stands in Transform until release is
-// closed, in the midst of a change that follows the first list.
+// blocking is an informer whose writer stands in Key until release is closed, in the
+// midst of a change that follows the first list.
 func blocking(t *testing.T, source informer.Source[*object]) (inf *informer.Informer[*object], blocked, release chan struct{}) {
 	t.Helper()
 	blocked, release = make(chan struct{}), make(chan struct{})
+	var once sync.Once
 	inf, err := informer.New(informer.Config[*object]{
-		Source: source, Key: func(o *object) string { return o.key }, Revision: func(o *object) string { return strconv.Itoa(o.revision) },
-		Transform: func(o *object) *object {
+		Source: source, Revision: func(o *object) string { return strconv.Itoa(o.revision) },
+		Key: func(o *object) string {
 			if o.revision == 2 {
-				close(blocked)
-				<-release
+				once.Do(func() {
+					close(blocked)
+					<-release
+				})
 			}
-			return o
+			return o.key
 		},
 	})
 	if err != nil {
@@ -116,7 +117,7 @@ func TestReadersNeverWait(t *testing.T) {
 	s := newServer()
 	s.put("a")
 	inf, blocked, release := blocking(t, s)
-	groups := informer.IndexBy(inf, func(o *object) int { return o.group })
+	groups := informer.NewIndex(inf, byGroup)
 	stop := start(t, inf)
 	<-inf.Synced()
 	s.put("a")
@@ -155,19 +156,18 @@ func TestReadingAllocatesNothing(t *testing.T) {
 		s.put(strconv.Itoa(i))
 	}
 	inf := newInformer(t, s)
-	groups := informer.IndexBy(inf, func(o *object) int { return o.group })
+	groups := informer.NewIndex(inf, byGroup)
 	stop := start(t, inf)
 	<-inf.Synced()
 	found := 0
 	if n := testing.AllocsPerRun(100, func() {
-		view := inf.Snapshot()
-		if _, ok := view.Get("500"); ok {
+		if _, ok := inf.Get("500"); ok {
 			found++
 		}
-		for range groups.In(view, 3) {
+		for range groups.Get(3) {
 			found++
 		}
-		for range view.All() {
+		for range inf.All() {
 			found++
 		}
 	}); n > 0 {

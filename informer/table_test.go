@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestTableModel compares tables with maps, versions with what they were, and
-// what changed says of two versions with the difference of their maps.
+// TestTableModel compares tables with maps, and versions with what they were.
 func TestTableModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -24,7 +23,7 @@ func TestTableModel(t *testing.T) {
 			// Two shelves, densely and thinly.
 			slot := uint32(r.IntN(200) + 5000*r.IntN(2))
 			if _, ok := model[slot]; ok && r.IntN(2) == 0 {
-				current.clear(edit, slot)
+				current.remove(edit, slot)
 				delete(model, slot)
 			} else {
 				current.set(edit, slot, int(edit))
@@ -42,21 +41,6 @@ func TestTableModel(t *testing.T) {
 			if got := v.table.get(slot); got != want {
 				t.Fatalf("version %d: slot %d has %d, want %d", i, slot, got, want)
 			}
-		}
-		other := versions[r.IntN(len(versions))]
-		patched := maps.Clone(v.model)
-		changed(&v.table, &other.table, func(slot uint32, before, after *int) bool {
-			if had, ok := v.model[slot]; ok != (before != nil) || ok && had != *before {
-				t.Fatalf("slot %d was %v, want %d %t", slot, before, had, ok)
-			}
-			delete(patched, slot)
-			if after != nil {
-				patched[slot] = *after
-			}
-			return true
-		})
-		if !maps.Equal(patched, other.model) {
-			t.Fatalf("the difference leads to %v, want %v", patched, other.model)
 		}
 	}
 }
@@ -91,28 +75,11 @@ func TestEmptiedTableHoldsNothing(t *testing.T) {
 			current.set(1+uint64(slot)%edits, slot, 1)
 		}
 		for slot := range uint32(10_000) {
-			current.clear(10+uint64(slot)%edits, slot)
+			current.remove(10+uint64(slot)%edits, slot)
 			checkPages(t, &current)
 		}
-		if len(current.shelves) != 0 {
-			t.Errorf("%d edits: %d shelves are left", edits, len(current.shelves))
+		if len(current.shelves) != 0 || current.free != nil {
+			t.Errorf("%d edits: %d shelves and %d free slots are left", edits, len(current.shelves), len(current.free))
 		}
-	}
-}
-
-// TestChangedLooksOnlyAtChanges counts what two versions that share most pages
-// are compared by.
-func TestChangedLooksOnlyAtChanges(t *testing.T) {
-	var old table[int]
-	for slot := range uint32(100_000) {
-		old.set(1, slot, 1)
-	}
-	new := old
-	new.set(2, 7, 2)
-	new.set(2, 70_000, 2)
-	visits := 0
-	changed(&old, &new, func(uint32, *int, *int) bool { visits++; return true })
-	if visits != 2*pageSize {
-		t.Errorf("looked at %d slots, want two pages", visits)
 	}
 }

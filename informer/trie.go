@@ -130,8 +130,6 @@ func (e editor[K, V]) own(n *node[K, V]) *node[K, V] {
 
 func (e editor[K, V]) insert(n *node[K, V], shift uint, hash uint64, l leaf[K, V]) *node[K, V] {
 	n = e.own(n)
-	// A key that is there stays as it is: the one that was asked for may be in a
-	// buffer.
 	if shift >= hashBits {
 		if i := n.find(l.key); i >= 0 {
 			n.leaves[i].value = l.value
@@ -147,7 +145,7 @@ func (e editor[K, V]) insert(n *node[K, V], shift uint, hash uint64, l leaf[K, V
 		n.kids[j] = e.insert(n.kids[j], shift+levelBits, hash, l)
 	case n.leafMap&bit == 0:
 		n.leafMap |= bit
-		n.leaves = insert(n.leaves, i, l)
+		n.leaves = slices.Insert(n.leaves, i, l)
 	case n.leaves[i].key == l.key:
 		n.leaves[i].value = l.value
 	default:
@@ -158,7 +156,7 @@ func (e editor[K, V]) insert(n *node[K, V], shift uint, hash uint64, l leaf[K, V
 		n.leafMap &^= bit
 		n.leaves = slices.Delete(n.leaves, i, i+1)
 		n.kidMap |= bit
-		n.kids = insert(n.kids, j, kid)
+		n.kids = slices.Insert(n.kids, j, kid)
 	}
 	return n
 }
@@ -201,6 +199,6 @@ func (e editor[K, V]) without(n *node[K, V], shift uint, hash uint64, key K) *no
 	n.kidMap &^= bit
 	n.kids = slices.Delete(n.kids, j, j+1)
 	n.leafMap |= bit
-	n.leaves = insert(n.leaves, i, kid.leaves[0])
+	n.leaves = slices.Insert(n.leaves, i, kid.leaves[0])
 	return n
 }

@@ -64,17 +64,17 @@ func TestTrieModel(t *testing.T) {
 	}
 }
 
-func TestCompareDecimal(t *testing.T) {
+func TestCompare(t *testing.T) {
 	ascending := []string{"", "1", "9", "10", "99", "100", "18446744073709551616"}
 	for i, a := range ascending {
 		for j, b := range ascending {
-			got := compareDecimal(a, b)
+			got := compare(a, b)
 			if (got < 0) != (i < j) || (got > 0) != (i > j) {
 				t.Errorf("compare %q with %q: %d", a, b, got)
 			}
 		}
 	}
-	if compareDecimal("007", "7") != 0 {
+	if compare("007", "7") != 0 {
 		t.Error("leading zeros count")
 	}
 }

@@ -1,61 +1,56 @@
 package informer
 
 import (
-	"hash/maphash"
+	"context"
+	"errors"
 	"iter"
 )
 
-// root is one state of the copy. It never changes once published.
+// ErrStopped is the error of WaitFor when Run has ended: the cache will not become
+// any newer.
+var ErrStopped = errors.New("informer has stopped")
+
+// root is one state of the cache. It never changes once published, except for
+// objects.free, which belongs to the writer.
 type root[T any] struct {
-	// keys finds the slot of a key, and objects what is in it.
-	keys     *node[string, uint32]
-	objects  table[T]
-	size     int
+	// keys finds the slot of a key, and objects the object in a slot.
+	keys    *node[string, uint32]
+	objects table[T]
+	// indexes holds a *node[K, *set] for each index, in the order of their
+	// registration.
+	indexes  []any
 	revision string
 	// synced is true from the first full list on.
 	synced bool
-	// indexes holds a *node[K, *set] for each index, in the order of their
-	// registration.
-	indexes []any
-	// seq is how many events the log had after the change that led to this root.
-	seq uint64
 }
 
-// published is a root with the place in the log behind the change that led to
-// it: a handler which begins with the objects of the root goes on from there.
-// They are kept apart because whoever holds a place holds all that follows it,
-// which must not be so for a view.
+// published is a root and the place in the log behind the change that led to it: a
+// handler that begins with the objects of the root goes on from there. They are
+// kept apart because a place in the log keeps all later entries in memory, which
+// reading the objects must not do.
 type published[T any] struct {
 	root *root[T]
-	end  position[T]
+	next *entry[T]
 }
 
-// A View is the copy at one revision. It never changes and may be kept, at
-// the price of the memory it refers to. The zero View is empty.
-type View[T any] struct {
-	root *root[T]
-	seed maphash.Seed
-}
+func (inf *Informer[T]) root() *root[T] { return inf.current.Load().root }
 
-// Get returns the object of key.
-func (v View[T]) Get(key string) (object T, ok bool) {
-	if v.root == nil {
-		return object, false
-	}
-	slot, ok := v.root.keys.get(maphash.String(v.seed, key), key)
+func (r *root[T]) find(hash uint64, key string) (object T, ok bool) {
+	slot, ok := r.keys.get(hash, key)
 	if !ok {
 		return object, false
 	}
-	return v.root.objects.get(slot), true
+	return r.objects.get(slot), true
 }
 
-// All returns all objects, in no particular order.
-func (v View[T]) All() iter.Seq[T] {
+// Get returns the object of key.
+func (inf *Informer[T]) Get(key string) (T, bool) { return inf.root().find(inf.hash(key), key) }
+
+// All yields the objects that exist when the iteration begins, in no particular
+// order.
+func (inf *Informer[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) {
-		if v.root == nil {
-			return
-		}
-		for _, object := range v.root.objects.all() {
+		for _, object := range inf.root().objects.all() {
 			if !yield(object) {
 				return
 			}
@@ -63,18 +58,25 @@ func (v View[T]) All() iter.Seq[T] {
 	}
 }
 
-// Len returns the number of objects.
-func (v View[T]) Len() int {
-	if v.root == nil {
-		return 0
-	}
-	return v.root.size
-}
+// Synced is closed when the first full list is stored: never, if Run ends before.
+func (inf *Informer[T]) Synced() <-chan struct{} { return inf.synced }
 
-// Revision returns the revision of the view; empty before the first list.
-func (v View[T]) Revision() string {
-	if v.root == nil {
-		return ""
+// WaitFor waits until the cache is at least as new as revision; for the empty
+// revision, until the first full list is stored. It returns the error of ctx, or
+// ErrStopped. The revision must be one at which an object of this resource was
+// written: the source may never report others.
+func (inf *Informer[T]) WaitFor(ctx context.Context, revision string) error {
+	for {
+		now := inf.current.Load()
+		if now.root.synced && compare(now.root.revision, revision) >= 0 {
+			return nil
+		}
+		select {
+		case <-now.next.ready:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-inf.done:
+			return ErrStopped
+		}
 	}
-	return v.root.revision
 }

@@ -1,50 +1,32 @@
 package informer
 
-import (
-	"sync"
-	"time"
-)
+import "sync"
 
-// writer is the Sink that an Informer gives to its Source, and the one place
-// where the copy is changed. What the source says of single objects waits in a
-// queue, from which one goroutine takes all there is at a time and makes one
-// draft of it: when changes come faster than they can be stored one by one,
-// they share the copying of nodes, the publishing and the waking of handlers.
+// writer is the Sink that an Informer gives to its Source, and the only one that
+// changes the cache. Changes of single objects wait in a queue. One goroutine takes
+// the whole queue at a time and makes one draft of it, so that changes which come
+// faster than they can be stored share the copying of nodes, the publishing and the
+// waking of handlers.
 type writer[T any] struct {
 	inf *Informer[T]
 
-	// mu is held by whoever changes the copy and guards the fields below and the
-	// end of the log.
-	mu   sync.Mutex
+	// mu is held while the cache is changed.
+	mu sync.Mutex
+	// The fields below are guarded by mu.
 	edit uint64
-	// slots is how many slots there are, of which those in free are not taken.
-	slots uint32
-	free  []uint32
-	// list is the list that is being received, if any.
-	list *draft[T]
-	// spare is the queue's other slice.
-	spare []op[T]
-	// changes are those to be applied next, with their keys and where they are
-	// looked for. These slices are empty in between and kept for their room.
-	changes  []change[T]
-	searches []search
-	keys     []byte
-	// touched makes something of what is read only to have it at hand.
-	touched uint32
-	// helping is set while the source stores what waits, and owed once handlers
-	// are to be woken.
-	helping, owed bool
-	// rest calls tidy; nil while there is nothing to tidy up.
-	rest *time.Timer
+	list *draft[T] // the list that is being received, or nil
 
-	// queued guards the fields below; news and room tell of changes to them.
-	queued     sync.Mutex
-	news, room sync.Cond
-	queue      []op[T]
-	closed     bool
+	queueMu sync.Mutex
+	// The fields below are guarded by queueMu.
+	queue  []op[T]
+	closed bool
+	// changed is signalled when the queue is no longer empty, or no longer full. The
+	// goroutine waits for one and the source for the other, so that at most one of
+	// them waits.
+	changed sync.Cond
 }
 
-// op is what the source has said of one object.
+// op is what the source has reported about one object.
 type op[T any] struct {
 	kind     opKind
 	revision string
@@ -59,198 +41,159 @@ const (
 	opBookmark
 )
 
-// maxQueue is how many changes may wait to be stored: enough to share the work
-// of copying and publishing, and some milliseconds of it.
+// maxQueue is how many changes may wait to be stored: enough to share the work of
+// copying and publishing, and some milliseconds of it.
 const maxQueue = 4096
 
 func newWriter[T any](inf *Informer[T]) *writer[T] {
 	w := &writer[T]{inf: inf}
-	w.news.L, w.room.L = &w.queued, &w.queued
+	w.changed.L = &w.queueMu
 	return w
 }
 
-// Put stores one object.
+// Put stores object.
 func (w *writer[T]) Put(revision string, object T) { w.push(op[T]{opPut, revision, object}) }
 
-// Remove forgets one object.
+// Remove removes object.
 func (w *writer[T]) Remove(revision string, object T) { w.push(op[T]{opRemove, revision, object}) }
 
 // Bookmark advances the revision.
 func (w *writer[T]) Bookmark(revision string) { w.push(op[T]{kind: opBookmark, revision: revision}) }
 
 func (w *writer[T]) push(o op[T]) {
-	w.queued.Lock()
+	w.queueMu.Lock()
+	defer w.queueMu.Unlock()
 	for len(w.queue) >= maxQueue && !w.closed {
-		if !w.mu.TryLock() {
-			w.room.Wait()
-			continue
-		}
-		w.queued.Unlock()
-		w.help()
-		w.queued.Lock()
+		w.changed.Wait()
 	}
-	w.queue = append(w.queue, o)
-	first := len(w.queue) == 1
-	w.queued.Unlock()
-	if first {
-		w.news.Signal()
+	if w.queue = append(w.queue, o); len(w.queue) == 1 {
+		w.changed.Signal()
 	}
-}
-
-// help has the source store what waits: so much does only if the goroutine that
-// is to do it gets no processor, and to wait for it would be to get behind all
-// others who want one. Handlers are left to that goroutine, which has been
-// called and will find what the source says next: woken now, they would go
-// before it. It is called with mu held and lets go of it.
-func (w *writer[T]) help() {
-	defer w.mu.Unlock()
-	w.helping = true
-	defer func() { w.helping = false }()
-	w.drain()
 }
 
 // run stores what is queued until close.
 func (w *writer[T]) run() {
-	for {
-		w.queued.Lock()
-		for len(w.queue) == 0 && !w.closed {
-			w.news.Wait()
-		}
-		closed := w.closed
-		w.queued.Unlock()
-		if closed {
-			return
-		}
+	for w.wait() {
+		w.mu.Lock()
 		w.flush()
+		w.mu.Unlock()
 	}
+}
+
+// wait waits until something is queued. It returns false after close.
+func (w *writer[T]) wait() bool {
+	w.queueMu.Lock()
+	defer w.queueMu.Unlock()
+	for len(w.queue) == 0 && !w.closed {
+		w.changed.Wait()
+	}
+	return !w.closed
 }
 
 func (w *writer[T]) close() {
-	w.queued.Lock()
+	w.queueMu.Lock()
+	defer w.queueMu.Unlock()
 	w.closed = true
-	w.queued.Unlock()
-	w.news.Signal()
-	w.room.Broadcast()
+	w.changed.Broadcast()
 }
 
-// flush stores all that has been queued so far.
-func (w *writer[T]) flush() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.drain()
-}
-
-// finish stores all that the source has said before its Sync ended.
+// finish stores all that the source has reported before its Sync returned.
 func (w *writer[T]) finish() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.giveUpList()
-	w.drain()
+	w.flush()
+	w.list = nil
 }
 
-func (w *writer[T]) drain() {
-	w.queued.Lock()
+// flush stores all that is queued. mu is held.
+func (w *writer[T]) flush() {
+	w.queueMu.Lock()
 	batch := w.queue
-	w.queue = w.spare[:0]
-	w.queued.Unlock()
+	// The next batch may be as large. After a burst a small one gives the memory back.
+	w.queue = make([]op[T], 0, len(batch))
 	if len(batch) >= maxQueue {
-		w.room.Broadcast()
+		w.changed.Signal()
 	}
+	w.queueMu.Unlock()
 	if len(batch) > 0 {
-		w.giveUpList()
 		w.store(batch)
 	}
-	clear(batch)
-	w.spare = batch[:0]
-	w.wake()
 }
 
-// wake wakes handlers if there is something that they have not been woken for.
-func (w *writer[T]) wake() {
-	if w.owed && !w.helping {
-		w.owed = false
-		w.inf.log.wake()
+// store makes one draft of a batch. mu is held.
+func (w *writer[T]) store(batch []op[T]) {
+	w.list = nil // the source has given it up
+	d := w.draft()
+	d.events = make([]event[T], 0, len(batch))
+	for i := range batch {
+		o := &batch[i]
+		if compare(o.revision, d.root.revision) < 0 {
+			continue // it is known or superseded
+		}
+		d.root.revision = o.revision
+		switch o.kind {
+		case opPut:
+			d.put(o.object)
+		case opRemove:
+			d.remove(o.object)
+		}
 	}
+	d.publish()
+}
+
+func (w *writer[T]) draft() *draft[T] {
+	w.edit++
+	return newDraft(w.inf, w.edit)
 }
 
 // Begin begins a list.
 func (w *writer[T]) Begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.drain()
-	w.begin()
-}
-
-func (w *writer[T]) begin() {
-	w.giveUpList()
+	w.flush()
 	w.list = w.draft()
 	w.list.list = true
 }
 
-// giveUpList forgets a list that was not ended.
-func (w *writer[T]) giveUpList() {
-	if w.list != nil {
-		w.list.abandon()
-		w.list = nil
-	}
-}
-
-// Item takes one object of the list.
+// Item stores one object of the list.
 func (w *writer[T]) Item(object T) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.list != nil {
-		w.add(opPut, object)
-		w.list.apply()
+		w.list.put(object)
 	}
 }
 
-// Unchanged takes one object of the list that is known.
+// Unchanged keeps one object of the list that is known.
 func (w *writer[T]) Unchanged(key, revision string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.list != nil && w.list.unchanged(key, revision)
 }
 
-// End makes the copy equal to the list, as a diff.
+// End makes the cache equal to the list, unless the cache is newer.
 func (w *writer[T]) End(revision string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.end(revision)
-}
-
-func (w *writer[T]) end(revision string) {
 	d := w.list
-	if d == nil {
-		return
-	}
-	if d.old(revision) {
-		w.giveUpList()
-		return
-	}
 	w.list = nil
+	if d == nil || compare(revision, d.root.revision) < 0 {
+		return
+	}
 	d.removeUnlisted()
-	d.root.synced = true
-	d.publish(revision)
-	select {
-	case <-w.inf.synced:
-	default:
+	first := !d.root.synced
+	d.root.revision, d.root.synced = revision, true
+	d.publish()
+	if first {
 		close(w.inf.synced)
 	}
 }
 
-// Replace makes the copy equal to objects.
+// Replace makes the cache equal to objects.
 func (w *writer[T]) Replace(revision string, objects []T) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.drain()
-	w.begin()
+	w.Begin()
 	for _, object := range objects {
-		w.add(opPut, object)
-		if len(w.changes) == together {
-			w.list.apply()
-		}
+		w.Item(object)
 	}
-	w.list.apply()
-	w.end(revision)
+	w.End(revision)
 }

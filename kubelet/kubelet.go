@@ -98,7 +98,7 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 	case <-ctx.Done():
 		return nil
 	}
-	stop := k.config.Pods.Subscribe(func(old, pod *corev1.Pod) {
+	subscription := k.config.Pods.Subscribe(func(old, pod *corev1.Pod) {
 		if old != nil && (pod == nil || pod.UID != old.UID) {
 			k.podGone(old)
 		}
@@ -106,7 +106,7 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 			k.podChanged(ctx, &group, pod)
 		}
 	})
-	defer stop()
+	defer subscription.Stop()
 	group.Go(func() { k.relist(ctx) })
 	group.Go(func() { k.followEvents(ctx) })
 	k.housekeep(ctx, &group)

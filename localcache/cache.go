@@ -28,13 +28,23 @@ type Reader[T any] interface {
 // a handler may do.
 type Subscriber[T any] interface {
 	// Subscribe calls handle with (zero, object) for every object that exists, and
-	// then for every change: (zero, new), (old, new) or (old, zero). No call begins
-	// after stop was called, and stop waits for a call in progress. It may be called
-	// again, but not by a handler.
-	Subscribe(handle func(old, new T)) (stop func())
-	// Synced is closed once the first full list is stored. Handlers may hear of its
-	// last objects later.
+	// then for every change: (zero, new), (old, new) or (old, zero).
+	Subscribe(handle func(old, new T)) Subscription
+	// Synced is closed once the first full list is stored. Handlers may be called
+	// with its last objects later: see [Subscription].
 	Synced() <-chan struct{}
+}
+
+// A Subscription is one handler of a cache.
+type Subscription struct {
+	// Stop ends the calls: none begins after it was called, and it waits for one in
+	// progress. It may be called again, but not by a handler of the cache: a handler
+	// that stops its own subscription waits for itself and never returns.
+	Stop func()
+	// CaughtUp is closed once the first full list is stored and the handler has
+	// returned from the calls that report it: never, if Stop or the end of the cache
+	// come first.
+	CaughtUp <-chan struct{}
 }
 
 // A ListSubscriber lists objects and reports their changes.

@@ -3,8 +3,7 @@
 // may be old. It is never torn and never moves backwards.
 //
 //	pods := localcache.NewMap(web, db) // in a program: an informer.Informer
-//	stop := pods.Subscribe(func(old, new *corev1.Pod) { ... })
-//	defer stop()
+//	defer pods.Subscribe(func(old, new *corev1.Pod) { ... }).Stop()
 //	<-pods.Synced()
 //	pod, ok := pods.Get("default/web")
 //

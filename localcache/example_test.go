@@ -19,7 +19,7 @@ func count(lamps localcache.Lister[*lamp]) (n int) {
 func Example() {
 	lamps := localcache.NewMapFunc(func(l *lamp) string { return l.room }, &lamp{"hall", "red"})
 	byColor := localcache.Scan(lamps, func(l *lamp) []string { return []string{l.color} })
-	stop := lamps.Subscribe(func(old, new *lamp) {
+	defer lamps.Subscribe(func(old, new *lamp) {
 		switch {
 		case old == nil:
 			fmt.Println(new.room, "is", new.color)
@@ -28,8 +28,7 @@ func Example() {
 		default:
 			fmt.Println(new.room, "was", old.color, "and is", new.color)
 		}
-	})
-	defer stop()
+	}).Stop()
 
 	lamps.Put(&lamp{"attic", "blue"})
 	lamps.Put(&lamp{"hall", "blue"})

@@ -13,10 +13,10 @@ import (
 // objects do not come from an API server. Make one with [NewMap], [NewMapFunc] or
 // [NewUnsynced].
 //
-// Handlers are called by the goroutine that changes the Map, before Put, Delete or
-// Replace return, and by the one that subscribes. A goroutine that finds another
-// one calling a handler leaves its changes to it. So a program with one writer
-// knows that every handler has heard of what was written.
+// Handlers are called by the goroutine that changes the Map, before Put, Delete,
+// Replace or Sync return, and by the one that subscribes. A goroutine that finds
+// another one calling a handler leaves its changes to it. So a program with one
+// writer knows that every handler was called with what was written.
 type Map[T any] struct {
 	key    func(T) string
 	synced chan struct{}
@@ -46,7 +46,7 @@ func NewMapFunc[T any](key func(T) string, objects ...T) *Map[T] {
 	return m
 }
 
-// NewUnsynced returns an empty Map whose first list has not come: see [Map.Sync].
+// NewUnsynced returns an empty Map without its first list: see [Map.Sync].
 func NewUnsynced[T any](key func(T) string) *Map[T] {
 	return &Map[T]{
 		key: key, synced: make(chan struct{}), objects: map[string]T{},
@@ -54,26 +54,27 @@ func NewUnsynced[T any](key func(T) string) *Map[T] {
 	}
 }
 
-// Sync says that the Map has all objects that there are. Later calls do nothing.
+// Sync declares that the Map has all objects that exist. Later calls do nothing.
 func (m *Map[T]) Sync() {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	if m.complete {
+		m.mu.Unlock()
 		return
 	}
 	m.complete = true
 	m.advance()
 	close(m.synced)
+	m.report([]change[T]{{caughtUp: true}})
 }
 
-// Put stores object in the place of the one with its key, if any. It returns the
+// Put stores object and replaces the one with its key, if any. It returns the
 // revision of the Map after that.
 func (m *Map[T]) Put(object T) (revision string) {
 	return m.change(func() []change[T] {
 		key := m.key(object)
 		old := m.objects[key]
 		m.objects[key] = object
-		return []change[T]{{old, object}}
+		return []change[T]{{old: old, new: object}}
 	})
 }
 
@@ -86,17 +87,15 @@ func (m *Map[T]) Delete(key string) (revision string) {
 			return nil
 		}
 		delete(m.objects, key)
-		var none T
-		return []change[T]{{old, none}}
+		return []change[T]{{old: old}}
 	})
 }
 
-// Replace stores objects and removes all others at once, as a cache does that
-// lists anew, and returns the revision of the Map after that. An object that is
-// the very one stored is not reported: so T must be comparable.
+// Replace stores objects and removes all others at once, as a cache does with a new
+// list, and returns the revision of the Map after that. An object that is the one
+// stored is not reported, and so T must be comparable.
 func (m *Map[T]) Replace(objects ...T) (revision string) {
 	return m.change(func() []change[T] {
-		var none T
 		before := m.objects
 		m.objects = make(map[string]T, len(objects))
 		for _, object := range objects {
@@ -105,20 +104,20 @@ func (m *Map[T]) Replace(objects ...T) (revision string) {
 		var changes []change[T]
 		for key, old := range before {
 			if _, ok := m.objects[key]; !ok {
-				changes = append(changes, change[T]{old, none})
+				changes = append(changes, change[T]{old: old})
 			}
 		}
 		for key, object := range m.objects {
 			old, ok := before[key]
 			if !ok || any(old) != any(object) {
-				changes = append(changes, change[T]{old, object})
+				changes = append(changes, change[T]{old: old, new: object})
 			}
 		}
 		return changes
 	})
 }
 
-// change has write change the objects and return how, and tells the subscribers.
+// change lets write change the objects and reports the changes that it returns.
 func (m *Map[T]) change(write func() []change[T]) (revision string) {
 	m.mu.Lock()
 	changes := write()
@@ -127,6 +126,12 @@ func (m *Map[T]) change(write func() []change[T]) (revision string) {
 		m.advance()
 	}
 	revision = m.revisionLocked()
+	m.report(changes)
+	return revision
+}
+
+// report queues changes for all handlers, unlocks mu and calls the handlers.
+func (m *Map[T]) report(changes []change[T]) {
 	subscriptions := make([]*subscription[T], 0, len(m.subscriptions))
 	for s := range m.subscriptions {
 		s.add(changes)
@@ -136,10 +141,9 @@ func (m *Map[T]) change(write func() []change[T]) (revision string) {
 	for _, s := range subscriptions {
 		s.deliver()
 	}
-	return revision
 }
 
-// advance wakes those who wait in WaitFor.
+// advance wakes the callers of WaitFor.
 func (m *Map[T]) advance() {
 	close(m.advanced)
 	m.advanced = make(chan struct{})
@@ -205,22 +209,25 @@ func (m *Map[T]) WaitFor(ctx context.Context, revision string) error {
 }
 
 // Subscribe calls handle for every object and then for every change.
-func (m *Map[T]) Subscribe(handle func(old, new T)) (stop func()) {
+func (m *Map[T]) Subscribe(handle func(old, new T)) Subscription {
 	s := newSubscription(handle)
 	m.mu.Lock()
-	var none T
 	for _, object := range m.objects {
-		s.add([]change[T]{{none, object}})
+		s.add([]change[T]{{new: object}})
+	}
+	if m.complete {
+		s.add([]change[T]{{caughtUp: true}})
 	}
 	m.subscriptions[s] = struct{}{}
 	m.mu.Unlock()
 	s.deliver()
-	return func() {
+	stop := func() {
 		m.mu.Lock()
 		delete(m.subscriptions, s)
 		m.mu.Unlock()
 		s.stop()
 	}
+	return Subscription{stop, s.caughtUp}
 }
 
 // Subscriptions returns how many subscriptions there are.

@@ -2,12 +2,16 @@ package localcache
 
 import "sync"
 
-// change is one call of a handler.
-type change[T any] struct{ old, new T }
+// change is one call of a handler, or, with caughtUp set, the end of the first list.
+type change[T any] struct {
+	old, new T
+	caughtUp bool
+}
 
 // subscription is the queue of one handler of a [Map].
 type subscription[T any] struct {
-	handle func(old, new T)
+	handle   func(old, new T)
+	caughtUp chan struct{}
 
 	mu sync.Mutex
 	// The fields below are guarded by mu.
@@ -19,7 +23,7 @@ type subscription[T any] struct {
 }
 
 func newSubscription[T any](handle func(old, new T)) *subscription[T] {
-	s := &subscription[T]{handle: handle}
+	s := &subscription[T]{handle: handle, caughtUp: make(chan struct{})}
 	s.idle.L = &s.mu
 	return s
 }
@@ -33,7 +37,7 @@ func (s *subscription[T]) add(changes []change[T]) {
 }
 
 // deliver calls the handler until the queue is empty, unless another goroutine, or
-// the caller's caller, is at it: that one finds the rest.
+// the caller's caller, already does: that one finds the rest.
 func (s *subscription[T]) deliver() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,11 +52,15 @@ func (s *subscription[T]) deliver() {
 	for len(s.queue) > 0 && !s.stopped {
 		next := s.queue[0]
 		s.queue = s.queue[1:]
-		s.call(next)
+		if next.caughtUp {
+			close(s.caughtUp)
+		} else {
+			s.call(next)
+		}
 	}
 }
 
-// call calls the handler without the mutex, and has it back even if the handler
+// call calls the handler without the mutex, and locks it again even if the handler
 // ends the goroutine.
 func (s *subscription[T]) call(c change[T]) {
 	s.mu.Unlock()

@@ -22,7 +22,7 @@ func Watch[K comparable, T any](c *Controller[K], cache localcache.Subscriber[T]
 				for key := range keys(old, new) {
 					c.Enqueue(key)
 				}
-			})
+			}).Stop
 		},
 		synced: cache.Synced(),
 	})

@@ -25,9 +25,6 @@ type loop struct {
 	// comes in between.
 	state *State
 	queue *queue
-	// seen holds the pods and nodes that were reported before the first decision; nil afterwards.
-	// See names.
-	seen map[string]bool
 }
 
 func newLoop(c Config) *loop {
@@ -37,7 +34,6 @@ func newLoop(c Config) *loop {
 		wakeup: make(chan struct{}, 1),
 		state:  NewState(c.Predicates, c.Priorities, c.Seed),
 		queue:  newQueue(),
-		seen:   make(map[string]bool),
 	}
 }
 
@@ -48,63 +44,11 @@ func (l *loop) signal() {
 	}
 }
 
-// catchUp is the interval at which ready checks the caches again: an object that was never reported
-// may have been deleted.
-const catchUp = 50 * time.Millisecond
-
-// ready waits until the state contains everything in the caches. Earlier decisions would use nodes
-// that are full.
-func (l *loop) ready(ctx context.Context) bool {
-	for _, synced := range []<-chan struct{}{l.config.Nodes.Synced(), l.config.Pods.Synced()} {
-		select {
-		case <-synced:
-		case <-ctx.Done():
-			return false
-		}
-	}
-	names, n := l.names(), 0
-	for {
-		l.mu.Lock()
-		for n < len(names) && l.seen[names[n]] {
-			n++
-		}
-		if n == len(names) {
-			l.seen = nil
-			l.mu.Unlock()
-			l.signal()
-			return true
-		}
-		l.mu.Unlock()
-		select {
-		case <-l.wakeup:
-		case <-time.After(catchUp):
-			names, n = l.names(), 0
-		case <-ctx.Done():
-			return false
-		}
-	}
-}
-
-// names returns the keys of all pods and nodes in the caches. Keys of nodes contain no slash.
-func (l *loop) names() []string {
-	var all []string
-	for node := range l.config.Nodes.All() {
-		all = append(all, node.Name)
-	}
-	for pod := range l.config.Pods.All() {
-		all = append(all, key(pod))
-	}
-	return all
-}
-
 // onNode handles a change of a node.
 func (l *loop) onNode(old, node *corev1.Node) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.signal()
-	if l.seen != nil {
-		l.seen[either(node, old).Name] = true
-	}
 	if node == nil {
 		l.state.RemoveNode(old.Name)
 		return
@@ -138,9 +82,6 @@ func (l *loop) onPod(old, pod *corev1.Pod) {
 	defer l.signal()
 	now := time.Now()
 	k := key(either(pod, old))
-	if l.seen != nil {
-		l.seen[k] = true
-	}
 	freed := false
 	switch {
 	case pod == nil:

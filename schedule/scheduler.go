@@ -20,8 +20,8 @@ type Config struct {
 	// Priorities score the remaining nodes. Without priorities, the choice is random.
 	Priorities []Weighted
 	// Nodes and Pods are the caches that decisions are based on.
-	Nodes localcache.ListSubscriber[*corev1.Node]
-	Pods  localcache.ListSubscriber[*corev1.Pod]
+	Nodes localcache.Subscriber[*corev1.Node]
+	Pods  localcache.Subscriber[*corev1.Pod]
 	// Bind binds a pod to a node. It is called concurrently for different pods. A pod whose bind
 	// fails is retried.
 	Bind func(ctx context.Context, pod *corev1.Pod, node string) error
@@ -80,12 +80,16 @@ func New(c Config) (*Scheduler, error) {
 func (s *Scheduler) Run(ctx context.Context) error {
 	l := newLoop(s.config)
 	defer l.work.wait()
-	stopNodes := s.config.Nodes.Subscribe(l.onNode)
-	defer stopNodes()
-	stopPods := s.config.Pods.Subscribe(l.onPod)
-	defer stopPods()
-	if !l.ready(ctx) {
-		return nil
+	nodes, pods := s.config.Nodes.Subscribe(l.onNode), s.config.Pods.Subscribe(l.onPod)
+	defer nodes.Stop()
+	defer pods.Stop()
+	// A decision before that would find room on nodes that are full.
+	for _, caughtUp := range []<-chan struct{}{nodes.CaughtUp, pods.CaughtUp} {
+		select {
+		case <-caughtUp:
+		case <-ctx.Done():
+			return nil
+		}
 	}
 	for l.wait(ctx) {
 		for ctx.Err() == nil && l.next(ctx) {

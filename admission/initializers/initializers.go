@@ -79,8 +79,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 			close(p.loaded)
 		}
 	}
-	stop := p.config.Configurations.Subscribe(reload)
-	defer stop()
+	defer p.config.Configurations.Subscribe(reload).Stop()
 	reload(nil, nil)
 	<-ctx.Done()
 	return nil

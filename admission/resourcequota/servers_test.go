@@ -81,7 +81,7 @@ func runCache[T client.Object](t *testing.T, source informer.Source[T]) *informe
 }
 
 func newCache[T client.Object](t *testing.T, source informer.Source[T]) *informer.Informer[T] {
-	made, err := informer.New(informer.ObjectConfig(source))
+	made, err := informer.For(source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,15 +119,14 @@ func TestServers(t *testing.T) {
 	run(t, controller.Run)
 	var mu sync.Mutex
 	live, most := map[string]bool{}, 0
-	stop := podCopy.Subscribe(func(_, pod *corev1.Pod) { // every change of the store, in order
+	defer podCopy.Subscribe(func(_, pod *corev1.Pod) { // every change of the store, in order
 		mu.Lock()
 		defer mu.Unlock()
 		if pod != nil {
 			live[pod.Name] = true
 			most = max(most, len(live))
 		}
-	})
-	defer stop()
+	}).Stop()
 
 	if _, err := quotas.Create(t.Context(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "q"},
 		Spec: corev1.ResourceQuotaSpec{Hard: amounts("pods", fmt.Sprint(limit), "requests.cpu", "1000")}}); err != nil {

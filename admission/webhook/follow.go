@@ -37,7 +37,7 @@ func follow[T configuration](cache localcache.ListSubscriber[T], wake chan<- str
 			case wake <- struct{}{}:
 			default:
 			}
-		})
+		}).Stop
 	}
 	return f
 }

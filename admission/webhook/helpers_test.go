@@ -97,7 +97,7 @@ func begin(t *testing.T, change func(*webhook.Config)) *world {
 
 func newCache[T client.Object](t *testing.T, source informer.Source[T]) *informer.Informer[T] {
 	t.Helper()
-	made, err := informer.New(informer.ObjectConfig(source))
+	made, err := informer.For(source)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,16 +69,16 @@ func (a *Aggregator) follow(changed chan struct{}) (stops []func()) {
 			if old != nil && new != nil && !reflect.DeepEqual(old.Spec, new.Spec) {
 				a.wake(func(name string, _ *probe) bool { return name == new.Name })
 			}
-		}),
+		}).Stop,
 		a.config.Services.Subscribe(func(old, new *corev1.Service) {
 			s := cmp.Or(new, old)
 			a.wake(func(_ string, p *probe) bool { return p.service == s.Namespace+"/"+s.Name })
-		}),
+		}).Stop,
 		a.config.EndpointSlices.Subscribe(func(old, new *discoveryv1.EndpointSlice) {
 			for _, service := range ByService(cmp.Or(new, old)) {
 				a.wake(func(_ string, p *probe) bool { return p.service == service })
 			}
-		}),
+		}).Stop,
 	}
 }
 

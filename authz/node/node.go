@@ -71,15 +71,15 @@ func New(c Config) (*Authorizer, error) {
 
 // Run keeps the index current until ctx is done. It may be called once.
 func (a *Authorizer) Run(ctx context.Context) error {
-	defer a.config.Pods.Subscribe(a.graph.pod)()
+	defer a.config.Pods.Subscribe(a.graph.pod).Stop()
 	if a.config.Volumes != nil {
-		defer a.config.Volumes.Subscribe(a.graph.volume)()
+		defer a.config.Volumes.Subscribe(a.graph.volume).Stop()
 	}
 	if a.config.Attachments != nil {
-		defer a.config.Attachments.Subscribe(a.graph.attachment)()
+		defer a.config.Attachments.Subscribe(a.graph.attachment).Stop()
 	}
 	if a.config.Slices != nil {
-		defer a.config.Slices.Subscribe(a.graph.slice)()
+		defer a.config.Slices.Subscribe(a.graph.slice).Stop()
 	}
 	<-ctx.Done()
 	return nil

@@ -45,10 +45,10 @@ import (
 
 // Config configures an Authorizer. All caches are required.
 type Config struct {
-	Roles               localcache.ListSubscriber[*rbacv1.Role]
-	RoleBindings        localcache.ListSubscriber[*rbacv1.RoleBinding]
-	ClusterRoles        localcache.ListSubscriber[*rbacv1.ClusterRole]
-	ClusterRoleBindings localcache.ListSubscriber[*rbacv1.ClusterRoleBinding]
+	Roles               localcache.Subscriber[*rbacv1.Role]
+	RoleBindings        localcache.Subscriber[*rbacv1.RoleBinding]
+	ClusterRoles        localcache.Subscriber[*rbacv1.ClusterRole]
+	ClusterRoleBindings localcache.Subscriber[*rbacv1.ClusterRoleBinding]
 	// Log receives errors in roles, such as an invalid selector.
 	Log logr.Logger
 }
@@ -80,17 +80,17 @@ func (a *Authorizer) Synced() <-chan struct{} { return a.synced }
 
 // Run keeps the index current until ctx is done. It may be called once.
 func (a *Authorizer) Run(ctx context.Context) error {
-	stopRoles, roles := follow(a, a.config.Roles, roleChange)
-	defer stopRoles()
-	stopRoleBindings, roleBindings := follow(a, a.config.RoleBindings, roleBindingChange)
-	defer stopRoleBindings()
-	stopClusterRoles, clusterRoles := follow(a, a.config.ClusterRoles, clusterRoleChange)
-	defer stopClusterRoles()
-	stopClusterRoleBindings, clusterRoleBindings := follow(a, a.config.ClusterRoleBindings, clusterRoleBindingChange)
-	defer stopClusterRoleBindings()
-
-	for _, caughtUp := range []func(context.Context) bool{roles, roleBindings, clusterRoles, clusterRoleBindings} {
-		if !caughtUp(ctx) {
+	subscriptions := []localcache.Subscription{
+		follow(a, a.config.Roles, roleChange), follow(a, a.config.RoleBindings, roleBindingChange),
+		follow(a, a.config.ClusterRoles, clusterRoleChange), follow(a, a.config.ClusterRoleBindings, clusterRoleBindingChange),
+	}
+	for _, s := range subscriptions {
+		defer s.Stop()
+	}
+	for _, s := range subscriptions {
+		select {
+		case <-s.CaughtUp:
+		case <-ctx.Done():
 			return nil
 		}
 	}
@@ -105,6 +105,11 @@ func (a *Authorizer) Run(ctx context.Context) error {
 			a.index.Store(b.apply(a.take()))
 		}
 	}
+}
+
+// follow applies the changes of cache.
+func follow[T any](a *Authorizer, cache localcache.Subscriber[T], translate func(old, new T) change) localcache.Subscription {
+	return cache.Subscribe(func(old, new T) { a.add(translate(old, new)) })
 }
 
 func (a *Authorizer) add(c change) {

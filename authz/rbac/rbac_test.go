@@ -228,12 +228,13 @@ func TestAggregation(t *testing.T) {
 // lateCache gives its handler to the test instead of calling it.
 type lateCache struct {
 	*localcache.Map[*rbacv1.ClusterRole]
-	handler chan func(old, new *rbacv1.ClusterRole)
+	handler  chan func(old, new *rbacv1.ClusterRole)
+	caughtUp chan struct{}
 }
 
-func (c lateCache) Subscribe(handle func(old, new *rbacv1.ClusterRole)) (stop func()) {
+func (c lateCache) Subscribe(handle func(old, new *rbacv1.ClusterRole)) localcache.Subscription {
 	c.handler <- handle
-	return func() {}
+	return localcache.Subscription{Stop: func() {}, CaughtUp: c.caughtUp}
 }
 
 // TestSyncedMeansReported: a cache has its first list before it has reported it,
@@ -242,7 +243,7 @@ func TestSyncedMeansReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPolicy()
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "reader"}}
-		roles := lateCache{localcache.NewMap(role), make(chan func(old, new *rbacv1.ClusterRole), 1)}
+		roles := lateCache{localcache.NewMap(role), make(chan func(old, new *rbacv1.ClusterRole), 1), make(chan struct{})}
 		a, err := rbac.New(rbac.Config{Roles: p.roles, RoleBindings: p.roleBindings,
 			ClusterRoles: roles, ClusterRoleBindings: p.clusterRoleBindings})
 		if err != nil {
@@ -258,6 +259,7 @@ func TestSyncedMeansReported(t *testing.T) {
 		default:
 		}
 		(<-roles.handler)(nil, role)
+		close(roles.caughtUp)
 		<-a.Synced()
 		cancel()
 		if err := <-done; err != nil {

@@ -16,7 +16,7 @@ func ours(ctx context.Context, s *stock) (func(context.Context), error) {
 		kind    schema.GroupVersionKind
 		objects []*partial
 	}{{podKind, s.pods}, {setKind, s.sets}} {
-		copied, err := informer.New(informer.ObjectConfig(source(of.objects)))
+		copied, err := informer.For(source(of.objects))
 		if err != nil {
 			return nil, err
 		}

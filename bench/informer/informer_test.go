@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/planekit/planekit/informer"
 )
 
 // TestProgram runs all of it in small numbers: every side is told of every
@@ -67,14 +65,5 @@ func TestBars(t *testing.T) {
 	}
 	if t.Logf("listed again: peak %.2f", again.peak); again.peak > 1.15 {
 		t.Errorf("the live heap rose to %.2f of what it was while the list came again", again.peak)
-	}
-	for name, d := range map[string]informer.Delivery{"bounded": informer.Bounded, "coalescing": informer.Coalescing} {
-		grown, err := stalledPlanekit(pods[:2000], 10, informer.Options{Delivery: d})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if t.Logf("%s: grew by %s", name, megabytes(grown)); grown > 2e6 {
-			t.Errorf("the heap of a stalled %s handler grew by %s", name, megabytes(grown))
-		}
 	}
 }

@@ -42,7 +42,7 @@ func lookups(s sizes, pods []*corev1.Pod) (all []lookup, closeAll func(), err er
 	if err != nil {
 		return nil, nil, err
 	}
-	byApp := informer.IndexBy(p.inf, func(p *corev1.Pod) string { return p.Labels["app.kubernetes.io/name"] })
+	byApp := informer.NewIndex(p.inf, func(p *corev1.Pod) []string { return []string{p.Labels["app.kubernetes.io/name"]} })
 	p.start()
 	indexer := clientcache.NewIndexer(clientcache.MetaNamespaceKeyFunc, clientcache.Indexers{
 		clientcache.NamespaceIndex: clientcache.MetaNamespaceIndexFunc,

@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/planekit/planekit/informer"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
@@ -30,7 +29,7 @@ import (
 func main() {
 	rounds := flag.Int("rounds", 5, "rounds of each side, of which the medians are told")
 	small := flag.Bool("short", false, "small numbers of everything")
-	only := flag.String("only", "", "measure only the parts whose names contain this: events, crowd, wire, sync, stalled, lookups")
+	only := flag.String("only", "", "measure only the parts whose names contain this: events, crowd, wire, sync, lookups")
 	flag.Parse()
 	s := full
 	if *small {
@@ -83,7 +82,7 @@ func median[R any, N cmp.Ordered](all []R, of func(R) N) N {
 var parts = []struct {
 	name  string
 	print func(*table, sizes) error
-}{{"events", printEvents}, {"crowd", printCrowd}, {"wire", printWire}, {"sync", printSync}, {"stalled", printStalled}, {"lookups", printLookups}}
+}{{"events", printEvents}, {"crowd", printCrowd}, {"wire", printWire}, {"sync", printSync}, {"lookups", printLookups}}
 
 func run(out io.Writer, s sizes, only string, rounds int) error {
 	// client-go says that the server refuses initial events and ends watches.
@@ -131,7 +130,7 @@ func printEvents(t *table, s sizes) error {
 func printCrowd(t *table, s sizes) error {
 	pods := thin(s.readerPods)
 	for _, greedy := range []bool{false, true} {
-		changes, name, bars := updates(pods, s.readerEvents), "", [2]string{"at least 5", "at least 2"}
+		changes, name, bars := updates(pods, s.readerEvents), "", [2]string{"at least 2", "at least 2"}
 		if greedy {
 			// Fewer, for the slower side's sake, but so many that neither is done within
 			// the time that the scheduler gives it at once.
@@ -218,23 +217,6 @@ func printSync(t *table, s sizes) error {
 	}
 	t.line("a change with two indexes (client-go: of the store alone)", median(a, same).String(), median(b, same).String(), "",
 		times(float64(median(b, same))/float64(median(a, same))), "")
-	return nil
-}
-
-func printStalled(t *table, s sizes) error {
-	pods := thin(s.pods / 10)
-	const rounds = 10
-	for name, options := range map[string]informer.Options{
-		"bounded handler":    {Delivery: informer.Bounded},
-		"coalescing handler": {Delivery: informer.Coalescing},
-	} {
-		a, b, err := turns(min(t.rounds, 3), func() (float64, error) { return stalledPlanekit(pods, rounds, options) }, func() (float64, error) { return stalledStock(pods, rounds) })
-		if err != nil {
-			return err
-		}
-		same := func(f float64) float64 { return f }
-		t.line(fmt.Sprintf("stalled %s: heap grows in %d events by", name, rounds*len(pods)), megabytes(median(a, same)), megabytes(median(b, same)), "", "", "planekit flat")
-	}
 	return nil
 }
 

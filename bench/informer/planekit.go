@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/planekit/planekit/informer"
+	"github.com/planekit/planekit/reconcile/controllers"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -38,22 +39,15 @@ func (f *feed) Sync(ctx context.Context, _ string, sink informer.Sink[*corev1.Po
 	}
 }
 
+// newPlanekit makes a cache as a cluster does, with the two indexes that the other
+// side has.
 func newPlanekit(source informer.Source[*corev1.Pod]) (*planekit, error) {
-	inf, err := informer.New(informer.Config[*corev1.Pod]{
-		Source:    source,
-		Key:       key,
-		AppendKey: func(b []byte, p *corev1.Pod) []byte { return append(append(append(b, p.Namespace...), '/'), p.Name...) },
-		Revision:  func(p *corev1.Pod) string { return p.ResourceVersion },
-		UID:       func(p *corev1.Pod) string { return string(p.UID) },
-	})
+	inf, err := informer.For(source)
 	if err != nil {
 		return nil, err
 	}
-	p := &planekit{inf: inf, done: make(chan error, 1)}
-	// The two indexes that the other side has.
-	informer.IndexByNamespace(inf)
-	p.byNode = informer.IndexBy(inf, func(p *corev1.Pod) string { return p.Spec.NodeName })
-	return p, nil
+	informer.NewIndex(inf, controllers.ByNamespace[*corev1.Pod])
+	return &planekit{inf: inf, byNode: informer.NewIndex(inf, controllers.ByNode), done: make(chan error, 1)}, nil
 }
 
 // start runs the copy until stop and waits for the first list.
@@ -75,14 +69,13 @@ func (p *planekit) follow(handlers int, last string) (told *sync.WaitGroup, call
 	told.Add(handlers)
 	for range handlers {
 		n := int64(0)
-		h := p.inf.Follow(func(e informer.Event[*corev1.Pod]) {
+		<-p.inf.Subscribe(func(_, pod *corev1.Pod) {
 			n++
-			if e.New.ResourceVersion == last {
+			if pod.ResourceVersion == last {
 				calls.Add(n)
 				told.Done()
 			}
-		}, informer.Options{})
-		<-h.Synced()
+		}).CaughtUp
 	}
 	return told, calls
 }

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,7 +13,6 @@ import (
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/intern"
 	"github.com/planekit/planekit/client/typed"
-	"github.com/planekit/planekit/informer"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
@@ -144,12 +140,11 @@ func planekitCrowd(s sizes, greedy bool, pods, changes []*corev1.Pod) (crowd, er
 	defer p.stop()
 	told, _ := p.follow(1, changes[len(changes)-1].ResourceVersion)
 	return measureCrowd(s, greedy, pods, len(changes), told, func() { f.changes <- changes }, func(key, node string) int {
-		view := p.inf.Snapshot()
-		if _, ok := view.Get(key); !ok {
+		if _, ok := p.inf.Get(key); !ok {
 			return 0
 		}
 		n := 0
-		for range p.byNode.In(view, node) {
+		for range p.byNode.Get(node) {
 			n++
 		}
 		return n
@@ -282,86 +277,4 @@ func stockOver(s *server, last string) func() (func(string), func(), error) {
 			}
 		}, k.stop, nil
 	}
-}
-
-// stalled is by how much the heap grows, in bytes, while a handler misses
-// changes of pods that have all changed once before.
-func stalledPlanekit(pods []*corev1.Pod, rounds int, options informer.Options) (float64, error) {
-	f := &feed{list: pods, changes: make(chan []*corev1.Pod)}
-	p, err := newPlanekit(f)
-	if err != nil {
-		return 0, err
-	}
-	p.start()
-	defer p.stop()
-	release := make(chan struct{})
-	defer close(release)
-	// Its first call has to come before the weighing: from then on it holds the view
-	// that it is being told of.
-	called := make(chan struct{})
-	first := sync.OnceFunc(func() { close(called) })
-	p.inf.Follow(func(informer.Event[*corev1.Pod]) {
-		first()
-		<-release
-	}, options)
-	<-called
-	return growth(pods, rounds, func(changed []*corev1.Pod) {
-		f.changes <- changed
-		_ = p.inf.WaitFor(context.Background(), changed[len(changed)-1].ResourceVersion)
-	}), nil
-}
-
-func stalledStock(pods []*corev1.Pod, rounds int) (float64, error) {
-	s := newStock(pods)
-	s.start()
-	defer s.stop()
-	release := make(chan struct{})
-	defer close(release)
-	if _, err := s.inf.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(_, _ any) { <-release }}); err != nil {
-		return 0, err
-	}
-	return growth(pods, rounds, func(changed []*corev1.Pod) {
-		for _, p := range changed {
-			s.changes <- watch.Event{Type: watch.Modified, Object: p}
-		}
-		for last := changed[len(changed)-1]; ; time.Sleep(time.Millisecond) {
-			if o, _, _ := s.inf.GetIndexer().GetByKey(key(last)); o.(*corev1.Pod).ResourceVersion == last.ResourceVersion {
-				return
-			}
-		}
-	}), nil
-}
-
-func growth(pods []*corev1.Pod, rounds int, send func([]*corev1.Pod)) float64 {
-	revision := len(pods)
-	all := func() {
-		changed := make([]*corev1.Pod, len(pods))
-		for i, p := range pods {
-			revision++
-			c := *p
-			c.ResourceVersion = strconv.Itoa(revision)
-			changed[i] = &c
-		}
-		send(changed)
-	}
-	// heap is the least of a few looks: whoever stored the last batch may not have
-	// had the processor since, and holds it.
-	heap := func() float64 {
-		least := math.Inf(1)
-		for range 5 {
-			time.Sleep(10 * time.Millisecond)
-			runtime.GC()
-			var m runtime.MemStats
-			runtime.ReadMemStats(&m)
-			least = min(least, float64(m.HeapAlloc))
-		}
-		return least
-	}
-	all()
-	all()
-	before := heap()
-	for range rounds {
-		all()
-	}
-	return heap() - before
 }

@@ -17,15 +17,15 @@ func newControllers(api *client.Client) ([]controllers.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	deployments, err := informer.New(informer.ObjectConfig(typed.Deployments(api)))
+	deployments, err := informer.For(typed.Deployments(api))
 	if err != nil {
 		return nil, err
 	}
-	sets, err := informer.New(informer.ObjectConfig(typed.ReplicaSets(api)))
+	sets, err := informer.For(typed.ReplicaSets(api))
 	if err != nil {
 		return nil, err
 	}
-	pods, err := informer.New(informer.ObjectConfig(typed.Pods(api)))
+	pods, err := informer.For(typed.Pods(api))
 	if err != nil {
 		return nil, err
 	}

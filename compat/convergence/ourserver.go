@@ -131,7 +131,7 @@ func (p *parts) start() {
 // newCache returns the cache of what source has, which p runs.
 func newCache[T client.Object](p *parts, source informer.Source[T]) *informer.Informer[T] {
 	p.t.Helper()
-	made, err := informer.New(informer.ObjectConfig(source))
+	made, err := informer.For(source)
 	if err != nil {
 		p.t.Fatal(err)
 	}

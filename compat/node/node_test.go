@@ -34,7 +34,7 @@ func newFeed[T localcache.Object]() *feed[T] {
 	return &feed[T]{localcache.NewMap[T](), make(chan struct{})}
 }
 
-func (f *feed[T]) Subscribe(handle func(old, new T)) (stop func()) {
+func (f *feed[T]) Subscribe(handle func(old, new T)) localcache.Subscription {
 	defer close(f.ready)
 	return f.Map.Subscribe(handle)
 }

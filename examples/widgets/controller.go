@@ -18,7 +18,7 @@ func paint(ctx context.Context, api *client.Client) error {
 		Group: "example.com", Version: "v1", Kind: "Widget", Plural: "widgets", Namespaced: true,
 		New: func() *Widget { return &Widget{} },
 	})
-	copied, err := informer.New(informer.ObjectConfig(resource))
+	copied, err := informer.For(resource)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func paint(ctx context.Context, api *client.Client) error {
 		if now != nil {
 			painter.Enqueue(localcache.KeyOf(now))
 		}
-	})()
+	}).Stop()
 	parts, ctx := errgroup.WithContext(ctx)
 	parts.Go(func() error { return copied.Run(ctx) })
 	parts.Go(func() error { return painter.Run(ctx) })

@@ -15,7 +15,7 @@ import (
 // handling breaks how handlers are called: each gets another one in its place.
 func handling(wrap func(b *broken, handle func(old, new *Object)) func(old, new *Object)) func(*broken, *Harness, context.Context) {
 	return func(b *broken, _ *Harness, _ context.Context) {
-		b.subscribe = func(handle func(old, new *Object)) (stop func()) { return b.Map.Subscribe(wrap(b, handle)) }
+		b.subscribe = func(handle func(old, new *Object)) localcache.Subscription { return b.Map.Subscribe(wrap(b, handle)) }
 	}
 }
 
@@ -35,6 +35,26 @@ var breakages = []struct {
 	{"empty when synced", "Synced", func(b *broken, h *Harness, _ context.Context) {
 		var late []*Object
 		h.Put = func(o *Object) string { late = append(late, o); return "" }
+	}},
+	{"caught up before the list", "CaughtUp", func(b *broken, _ *Harness, _ context.Context) {
+		closed := make(chan struct{})
+		close(closed)
+		b.subscribe = func(handle func(old, new *Object)) localcache.Subscription {
+			return localcache.Subscription{Stop: b.Map.Subscribe(handle).Stop, CaughtUp: closed}
+		}
+	}},
+	{"caught up before the calls return", "CaughtUp", handling(func(_ *broken, handle func(old, new *Object)) func(old, new *Object) {
+		return func(old, new *Object) { go handle(old, new) }
+	})},
+	{"never caught up", "CaughtUp", func(b *broken, _ *Harness, ctx context.Context) {
+		b.subscribe = func(handle func(old, new *Object)) localcache.Subscription {
+			return localcache.Subscription{Stop: b.Map.Subscribe(handle).Stop, CaughtUp: ctx.Done()}
+		}
+	}},
+	{"caught up though stopped", "CaughtUp", func(b *broken, _ *Harness, _ context.Context) {
+		b.subscribe = func(handle func(old, new *Object)) localcache.Subscription {
+			return localcache.Subscription{Stop: b.Map.Subscribe(handle).Stop, CaughtUp: b.Map.Synced()}
+		}
 	}},
 	{"copies", "Shared", func(b *broken, _ *Harness, _ context.Context) {
 		b.get = func(key string) (*Object, bool) {
@@ -132,7 +152,7 @@ var breakages = []struct {
 	{"told before it is shown", "Order", func(b *broken, _ *Harness, _ context.Context) {
 		shown := localcache.NewMapFunc(func(o *Object) string { return o.Key })
 		b.get, b.all = shown.Get, shown.All
-		b.subscribe = func(handle func(old, new *Object)) (stop func()) {
+		b.subscribe = func(handle func(old, new *Object)) localcache.Subscription {
 			return b.Map.Subscribe(func(old, new *Object) {
 				handle(old, new)
 				if new != nil {
@@ -168,24 +188,24 @@ var breakages = []struct {
 		}
 	}},
 	{"a gap between list and changes", "SubscribeWhileWriting", func(b *broken, _ *Harness, _ context.Context) {
-		b.subscribe = func(handle func(old, new *Object)) (stop func()) {
+		b.subscribe = func(handle func(old, new *Object)) localcache.Subscription {
 			for o := range b.All() {
 				handle(nil, o)
 			}
 			var late atomic.Bool
-			stop = b.Map.Subscribe(func(old, new *Object) {
+			s := b.Map.Subscribe(func(old, new *Object) {
 				if late.Load() {
 					handle(old, new)
 				}
 			})
 			time.Sleep(10 * time.Microsecond)
 			late.Store(true)
-			return stop
+			return s
 		}
 	}},
 	{"handlers are called under a lock", "SubscribeInHandler", func(b *broken, _ *Harness, ctx context.Context) {
 		lock := make(chan struct{}, 1) // as a mutex, but a bubble can tell that it is held
-		b.subscribe = func(handle func(old, new *Object)) (stop func()) {
+		b.subscribe = func(handle func(old, new *Object)) localcache.Subscription {
 			select {
 			case lock <- struct{}{}:
 				defer func() { <-lock }()
@@ -195,26 +215,31 @@ var breakages = []struct {
 		}
 	}},
 	{"stop does nothing", "Stop", func(b *broken, _ *Harness, _ context.Context) {
-		b.subscribe = func(handle func(old, new *Object)) (stop func()) {
-			b.Map.Subscribe(handle)
-			return func() {}
+		b.subscribe = func(handle func(old, new *Object)) localcache.Subscription {
+			s := b.Map.Subscribe(handle)
+			s.Stop = func() {}
+			return s
 		}
 	}},
 	{"stop ends all", "Stop", func(b *broken, _ *Harness, _ context.Context) {
 		var ends []func()
-		b.subscribe = func(handle func(old, new *Object)) (stop func()) {
-			ends = append(ends, b.Map.Subscribe(handle))
-			return func() {
+		b.subscribe = func(handle func(old, new *Object)) localcache.Subscription {
+			s := b.Map.Subscribe(handle)
+			ends = append(ends, s.Stop)
+			s.Stop = func() {
 				for _, end := range ends {
 					end()
 				}
 			}
+			return s
 		}
 	}},
 	{"stop does not wait", "StopWaits", func(b *broken, _ *Harness, _ context.Context) {
-		b.subscribe = func(handle func(old, new *Object)) (stop func()) {
-			sound := b.Map.Subscribe(handle)
-			return func() { go sound() }
+		b.subscribe = func(handle func(old, new *Object)) localcache.Subscription {
+			s := b.Map.Subscribe(handle)
+			sound := s.Stop
+			s.Stop = func() { go sound() }
+			return s
 		}
 	}},
 	{"WaitFor does not wait", "WaitForUnsynced", func(b *broken, _ *Harness, _ context.Context) {

@@ -40,7 +40,7 @@ type broken struct {
 	*localcache.Map[*Object]
 	get       func(key string) (*Object, bool)
 	all       func() iter.Seq[*Object]
-	subscribe func(handle func(old, new *Object)) (stop func())
+	subscribe func(handle func(old, new *Object)) localcache.Subscription
 	synced    func() <-chan struct{}
 	waitFor   func(ctx context.Context, revision string) error
 }
@@ -59,7 +59,7 @@ func (b *broken) All() iter.Seq[*Object] {
 	return b.Map.All()
 }
 
-func (b *broken) Subscribe(handle func(old, new *Object)) (stop func()) {
+func (b *broken) Subscribe(handle func(old, new *Object)) localcache.Subscription {
 	if b.subscribe != nil {
 		return b.subscribe(handle)
 	}

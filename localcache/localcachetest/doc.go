@@ -10,7 +10,7 @@
 // memory, and what the harness starts must end in a cleanup of the t it was given.
 //
 // It checks the order of changes and that old is what was reported before, that
-// the cache shows what a handler is told, late and nested subscriptions, the end
-// of a subscription, syncing, waiting for a revision, new lists, indexes, and
-// readers beside a writer: run it with the race detector.
+// the cache shows what a handler is called with, late and nested subscriptions, the
+// end of a subscription, syncing and catching up, waiting for a revision, new lists,
+// indexes, and readers beside a writer: run it with the race detector.
 package localcachetest

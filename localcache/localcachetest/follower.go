@@ -26,7 +26,7 @@ type follower struct {
 // follow subscribes a follower.
 func (w *world) follow(then func(old, new *Object)) (f *follower, stop func()) {
 	f = &follower{w: w, then: then, known: map[string]*Object{}, newest: map[string]int{}}
-	return f, w.Cache.Subscribe(f.handle)
+	return f, w.Cache.Subscribe(f.handle).Stop
 }
 
 func (f *follower) handle(old, new *Object) {

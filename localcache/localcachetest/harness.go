@@ -64,6 +64,7 @@ type check struct {
 
 var checks = []check{
 	{"Synced", synced},
+	{"CaughtUp", caughtUp},
 	{"Shared", shared},
 	{"LateSubscriber", lateSubscriber},
 	{"Order", order},

@@ -223,7 +223,7 @@ func readers(w *world) {
 						w.Errorf("the index has %v of group %s under 0", object, object.Group)
 					}
 				}
-				w.Cache.Subscribe(func(_, _ *Object) {})()
+				w.Cache.Subscribe(func(_, _ *Object) {}).Stop()
 			}
 		})
 	}

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/planekit/planekit/localcache"
 )
 
 // synced: Synced closes with the first full list, which all readers then see.
@@ -34,7 +36,49 @@ func synced(w *world) {
 	w.checkContent()
 }
 
-// shared: whoever reads an object has the same one.
+// caughtUp: CaughtUp closes when the handler has returned from the calls that report
+// the first list.
+func caughtUp(w *world) {
+	subscribe := func() (calls *atomic.Int32, s localcache.Subscription) {
+		calls = new(atomic.Int32)
+		return calls, w.Cache.Subscribe(func(_, _ *Object) {
+			time.Sleep(time.Second)
+			calls.Add(1)
+		})
+	}
+	await := func(who string, calls *atomic.Int32, s localcache.Subscription) {
+		w.within("<-CaughtUp of "+who, func() { <-s.CaughtUp })
+		if n := calls.Load(); n != 2 {
+			w.Errorf("%s had caught up after %d calls, of 2 objects in the first list", who, n)
+		}
+	}
+	calls, early := subscribe()
+	defer early.Stop()
+	_, stopped := subscribe()
+	stopped.Stop()
+	w.put("a")
+	w.put("b")
+	time.Sleep(time.Minute)
+	w.settle()
+	select {
+	case <-early.CaughtUp:
+		w.Errorf("a handler had caught up before the first list")
+	default:
+	}
+	w.Sync()
+	await("an early handler", calls, early)
+	calls, late := subscribe()
+	defer late.Stop()
+	await("a late handler", calls, late)
+	time.Sleep(time.Minute)
+	select {
+	case <-stopped.CaughtUp:
+		w.Errorf("a handler that was stopped before the first list had caught up")
+	default:
+	}
+}
+
+// shared: all who read an object get the same one.
 func shared(w *world) {
 	w.Sync()
 	w.put("a")
@@ -211,7 +255,7 @@ func stopWaits(w *world) {
 			close(entered)
 			<-release
 		}
-	})
+	}).Stop
 	written := make(chan struct{})
 	go func() { // a cache may call its handlers from there
 		defer close(written)

@@ -93,22 +93,21 @@ func (p *plane) makeReadyForReal(tb testing.TB) (stop func()) {
 		if _, err := writer.UpdateStatus(context.Background(), running); err != nil {
 			tb.Error(err)
 		}
-	})
+	}).Stop
 }
 
 // until waits for a Deployment that is as reached says.
 func (p *plane) until(tb testing.TB, reached func(*appsv1.Deployment) bool) {
 	tb.Helper()
 	hit := make(chan struct{}, 1)
-	stop := p.deployments.Subscribe(func(_, d *appsv1.Deployment) {
+	defer p.deployments.Subscribe(func(_, d *appsv1.Deployment) {
 		if d != nil && reached(d) {
 			select {
 			case hit <- struct{}{}:
 			default:
 			}
 		}
-	})
-	defer stop()
+	}).Stop()
 	select {
 	case <-hit:
 	case <-time.After(time.Minute):

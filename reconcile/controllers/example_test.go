@@ -33,14 +33,14 @@ func Example() {
 	go func() { done <- c.Run(ctx) }()
 
 	created := make(chan string)
-	stop := pods.Subscribe(func(_, pod *corev1.Pod) { created <- pod.OwnerReferences[0].Name })
+	subscription := pods.Subscribe(func(_, pod *corev1.Pod) { created <- pod.OwnerReferences[0].Name })
 	if _, err := w.replicaSets.Create(ctx, newReplicaSet("nginx", 3)); err != nil {
 		fmt.Println(err)
 	}
 	for range 3 {
 		fmt.Println("a pod of", <-created)
 	}
-	stop()
+	subscription.Stop()
 	cancel()
 	fmt.Println(<-done)
 	// Output:

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/planekit/planekit/localcache"
 )
 
 // copyInto makes *into what *from is.
@@ -220,7 +222,7 @@ func (k *cache[T]) All() iter.Seq[T] {
 	return maps.Values(maps.Clone(k.objects))
 }
 
-func (k *cache[T]) Subscribe(handle func(old, new T)) (stop func()) {
+func (k *cache[T]) Subscribe(handle func(old, new T)) localcache.Subscription {
 	k.delivery.Lock()
 	defer k.delivery.Unlock()
 	var none T
@@ -228,11 +230,11 @@ func (k *cache[T]) Subscribe(handle func(old, new T)) (stop func()) {
 		handle(none, o)
 	}
 	k.handlers[&handle] = struct{}{}
-	return func() {
+	return localcache.Subscription{CaughtUp: k.synced, Stop: func() {
 		k.delivery.Lock()
 		defer k.delivery.Unlock()
 		delete(k.handlers, &handle)
-	}
+	}}
 }
 
 func (k *cache[T]) Synced() <-chan struct{} { return k.synced }

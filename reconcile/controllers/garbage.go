@@ -54,7 +54,7 @@ func NewGarbageKind[T interface {
 		GroupVersionKind: kind,
 		Namespaced:       namespaced,
 		Subscribe: func(handle func(old, new metav1.Object)) (stop func()) {
-			return cache.Subscribe(func(old, new T) { handle(object(old), object(new)) })
+			return cache.Subscribe(func(old, new T) { handle(object(old), object(new)) }).Stop
 		},
 		Synced: cache.Synced(),
 		Cached: func(namespace, name string) (metav1.Object, bool) {

@@ -203,19 +203,19 @@ func TestGarbageAsksOnce(t *testing.T) {
 // lateCache has its objects at once and tells of them later.
 type lateCache struct{ *cache[*appsv1.ReplicaSet] }
 
-func (c lateCache) Subscribe(handle func(old, new *appsv1.ReplicaSet)) (stop func()) {
+func (c lateCache) Subscribe(handle func(old, new *appsv1.ReplicaSet)) localcache.Subscription {
 	ended := make(chan struct{})
 	inner := func() {}
 	timer := time.AfterFunc(time.Minute, func() {
-		inner = c.cache.Subscribe(handle)
+		inner = c.cache.Subscribe(handle).Stop
 		close(ended)
 	})
-	return func() {
+	return localcache.Subscription{Stop: func() {
 		if !timer.Stop() {
 			<-ended
 		}
 		inner()
-	}
+	}}
 }
 
 // TestGarbageLooksInCopy starts while the copy of the owners is still telling of

@@ -97,7 +97,7 @@ func isStale(err error) bool {
 
 // watch has handle called for what happens in cache once the loop runs.
 func watch[T any](l *loop, cache localcache.Subscriber[T], handle func(old, new T)) {
-	l.subscriptions = append(l.subscriptions, func() func() { return cache.Subscribe(handle) })
+	l.subscriptions = append(l.subscriptions, func() func() { return cache.Subscribe(handle).Stop })
 	l.synced = append(l.synced, cache.Synced())
 }
 

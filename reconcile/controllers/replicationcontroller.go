@@ -82,7 +82,7 @@ func (c replicationCache) All() iter.Seq[*appsv1.ReplicaSet] {
 	}
 }
 
-func (c replicationCache) Subscribe(handle func(old, new *appsv1.ReplicaSet)) (stop func()) {
+func (c replicationCache) Subscribe(handle func(old, new *appsv1.ReplicaSet)) localcache.Subscription {
 	return c.Cache.Subscribe(func(old, new *corev1.ReplicationController) { handle(asReplicaSet(old), asReplicaSet(new)) })
 }
 

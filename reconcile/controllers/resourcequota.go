@@ -52,7 +52,7 @@ func NewQuotaKind[T interface {
 			}
 		},
 		Subscribe: func(handle func(old, new metav1.Object)) (stop func()) {
-			return cache.Subscribe(func(old, new T) { handle(object(old), object(new)) })
+			return cache.Subscribe(func(old, new T) { handle(object(old), object(new)) }).Stop
 		},
 		Synced: cache.Synced(),
 	}

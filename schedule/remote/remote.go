@@ -48,14 +48,14 @@ func New(api *client.Client, config schedule.Config) (*Scheduler, error) {
 	s := &Scheduler{}
 	pods := typed.Pods(api)
 	if config.Nodes == nil {
-		nodes, err := informer.New(informer.ObjectConfig(typed.Nodes(api)))
+		nodes, err := informer.For(typed.Nodes(api))
 		if err != nil {
 			return nil, fmt.Errorf("remote: %w", err)
 		}
 		config.Nodes, s.beside = nodes, append(s.beside, nodes.Run)
 	}
 	if config.Pods == nil {
-		all, err := informer.New(informer.ObjectConfig(pods))
+		all, err := informer.For(pods)
 		if err != nil {
 			return nil, fmt.Errorf("remote: %w", err)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/planekit/planekit/apiserver/flowcontrol"
 	"github.com/planekit/planekit/apiserver/flowcontrol/objects"
+	"github.com/planekit/planekit/localcache"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -264,15 +265,15 @@ func (c *cache[T]) All() iter.Seq[T] {
 	return slices.Values(slices.Collect(maps.Values(c.all)))
 }
 
-func (c *cache[T]) Subscribe(handle func(old, new T)) (stop func()) {
+func (c *cache[T]) Subscribe(handle func(old, new T)) localcache.Subscription {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.handlers[&handle] = true
-	return func() {
+	return localcache.Subscription{CaughtUp: c.synced, Stop: func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.handlers, &handle)
-	}
+	}}
 }
 
 func (c *cache[T]) Synced() <-chan struct{} { return c.synced }

@@ -123,8 +123,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 		default:
 		}
 	}
-	defer k.config.Levels.Subscribe(func(_, _ *flowcontrolv1.PriorityLevelConfiguration) { notify() })()
-	defer k.config.Schemas.Subscribe(func(_, _ *flowcontrolv1.FlowSchema) { notify() })()
+	defer k.config.Levels.Subscribe(func(_, _ *flowcontrolv1.PriorityLevelConfiguration) { notify() }).Stop()
+	defer k.config.Schemas.Subscribe(func(_, _ *flowcontrolv1.FlowSchema) { notify() }).Stop()
 	for _, synced := range []<-chan struct{}{k.config.Levels.Synced(), k.config.Schemas.Synced()} {
 		select {
 		case <-synced:
