@@ -4,9 +4,9 @@ import "context"
 
 // A Sink receives the state of one resource type and then its changes, all
 // from one goroutine. Revisions are opaque to the sender's transport but
-// ordered (see [Config].Compare).
+// ordered: decimal numbers, or the empty string, which is the smallest.
 //
-// Put, Remove and Bookmark may return before views show the change: what comes
+// Put, Remove and Bookmark may return before readers see the change: what comes
 // fast is stored together. Put and Remove wait while some thousands of
 // changes are not stored yet.
 //
@@ -24,9 +24,9 @@ type Sink[T any] = interface {
 	Bookmark(revision string)
 }
 
-// A ListSink takes a full list piece by piece, so that nobody ever holds two
-// copies of everything: an object that has not changed since it was last listed
-// is let go as soon as it is listed again. The Sink that an Informer gives to
+// A ListSink takes a full list piece by piece, so that two copies of
+// everything never exist: an object that has not changed since it was last listed is
+// garbage as soon as it is listed again. The Sink that an Informer gives to
 // its Source is one.
 type ListSink[T any] = interface {
 	// Begin begins a list and forgets one that was begun and not ended. Nothing
@@ -39,7 +39,7 @@ type ListSink[T any] = interface {
 	// decoded.
 	Unchanged(key, revision string) bool
 	// End says that the list is complete: as of revision, the objects given since
-	// Begin exist and no others. Views show all of it, or nothing before.
+	// Begin exist and no others. Readers see all of it, and nothing before End.
 	End(revision string)
 }
 

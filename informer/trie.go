@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// trie is a persistent hash array mapped trie. Nodes reachable from a
-// published root never change; a change copies the nodes on its path, so it
-// costs O(log n) and whoever holds the old root keeps the old content. Within
+// node is a node of a persistent hash array mapped trie. Nodes reachable from a
+// published root never change; a change copies the nodes on its path, so it costs
+// O(log n) and an old root keeps the old content. Within
 // one edit (a number that the single writer never uses twice) nodes that this
 // edit made are changed in place, which makes loading a whole list cheap.
 //

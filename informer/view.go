@@ -10,8 +10,8 @@ import (
 // any newer.
 var ErrStopped = errors.New("informer has stopped")
 
-// root is one state of the cache. It never changes once published, except for
-// objects.free, which belongs to the writer.
+// root is one state of the cache. It never changes once published. Only the writer
+// uses objects.free.
 type root[T any] struct {
 	// keys finds the slot of a key, and objects the object in a slot.
 	keys    *node[string, uint32]
