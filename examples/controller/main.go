@@ -39,7 +39,7 @@ func run(ctx context.Context, file string) error {
 	}
 	defer api.Close()
 	resource := client.For(api, lampType)
-	lamps, err1 := informer.New(informer.Config[*Lamp]{Source: resource, Key: (*Lamp).key, Revision: (*Lamp).GetResourceVersion})
+	lamps, err1 := informer.For(resource)
 	c, err2 := reconcile.New(reconcile.Config[string]{Name: "lamps", Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
 		lamp, ok := lamps.Get(key)
 		if !ok || lamp.Status == lamp.Spec {

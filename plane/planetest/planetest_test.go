@@ -48,7 +48,7 @@ func newWeb(replicas int32) *appsv1.Deployment {
 func await(t *testing.T, p *planetest.Plane, key string, wanted func(*appsv1.Deployment) bool) {
 	t.Helper()
 	met := make(chan struct{}, 1)
-	stop := p.Caches.Deployments.Subscribe(func(_, new *appsv1.Deployment) {
+	subscription := p.Caches.Deployments.Subscribe(func(_, new *appsv1.Deployment) {
 		if (new == nil || new.Namespace+"/"+new.Name == key) && wanted(new) {
 			select {
 			case met <- struct{}{}:
@@ -56,7 +56,7 @@ func await(t *testing.T, p *planetest.Plane, key string, wanted func(*appsv1.Dep
 			}
 		}
 	})
-	defer stop()
+	defer subscription.Stop()
 	select {
 	case <-met:
 	case <-t.Context().Done():
@@ -109,8 +109,8 @@ func TestWorkload(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	defer p.Caches.Pods.Subscribe(func(_, _ *corev1.Pod) { look() })()
-	defer p.Caches.ReplicaSets.Subscribe(func(_, _ *appsv1.ReplicaSet) { look() })()
+	defer p.Caches.Pods.Subscribe(func(_, _ *corev1.Pod) { look() }).Stop()
+	defer p.Caches.ReplicaSets.Subscribe(func(_, _ *appsv1.ReplicaSet) { look() }).Stop()
 	look()
 	<-gone
 }
