@@ -11,7 +11,7 @@ import (
 type value struct {
 	key      string
 	revision int
-	many     []int
+	_        []int
 }
 
 // fullSink is what an informer gives to its source.
