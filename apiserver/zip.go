@@ -122,7 +122,7 @@ func (z *zipped) ageLater() {
 func (z *zipped) age() {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	// Both are made anew: neither a map nor an array gives memory back.
+	// Create both again: neither a map nor an array gives memory back.
 	pieces := map[storage.Revision]*piece{}
 	var order []storage.Revision
 	for _, first := range z.order {

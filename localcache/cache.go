@@ -73,7 +73,7 @@ type Cache[T any] interface {
 
 // An Index finds the objects of a cache by something other than their key, such
 // as the node of a pod. The function that says under which keys an object is found
-// belongs to whoever makes the index.
+// belongs to the implementation of the index.
 type Index[K comparable, T any] interface {
 	// Get yields the objects that are found under key when the iteration begins,
 	// each once, in no particular order.

@@ -211,7 +211,7 @@ func TestOtherPort(t *testing.T) {
 	})
 }
 
-// TestFamilyChanges: a slice of the other family is made anew.
+// TestFamilyChanges: a slice of the other family replaces the old one.
 func TestFamilyChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -175,7 +175,7 @@ func saveSnapshot(ctx context.Context, o *options, file string) error {
 	return os.Rename(f.Name(), file)
 }
 
-// takeSnapshot asks whoever has the data: an external etcd, the cluster that runs on the
+// takeSnapshot asks the owner of the data: an external etcd, the cluster that runs on the
 // data directory, or, where none does, an etcd that is started for it.
 func takeSnapshot(ctx context.Context, o *options, w io.Writer) error {
 	if len(o.etcdServers) > 0 {

@@ -159,7 +159,7 @@ func (b *Budget) take(a *account, bytes int64) {
 	b.free -= bytes
 }
 
-// settle admits whoever fits after a change of a.
+// settle admits the waiting requests that fit after a change of a.
 func (b *Budget) settle(a *account) {
 	b.enlist(a)
 	for len(b.candidates) > 0 {
