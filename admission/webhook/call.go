@@ -185,6 +185,10 @@ func (b *caller) post(ctx context.Context, body []byte) ([]byte, error) {
 	defer reply.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(reply.Body, maxReply+1))
 	switch {
+	case ctx.Err() != nil:
+		// A server can see that the connection is about to close, and answer, before the transport
+		// has closed it. Such an answer is often cut short.
+		return nil, ctx.Err()
 	case err != nil:
 		return nil, fmt.Errorf("read the answer: %w", err)
 	case len(data) > maxReply:

@@ -156,8 +156,7 @@ func TestFaults(t *testing.T) {
 // its own does so before, also on a slow machine.
 const long = int32(30)
 
-// failsBy checks what becomes of a request whose webhook, which has so many
-// seconds, fails with message.
+// failsBy sends a request to a webhook with a timeout of seconds. The request must fail with message.
 func failsBy(t *testing.T, at registration.WebhookClientConfig, mutates bool, message string, seconds int32) {
 	t.Helper()
 	ignore := registration.Ignore
@@ -203,6 +202,24 @@ func TestTimeout(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestLateAnswer: an answer that arrives after the timeout is not used.
+func TestLateAnswer(t *testing.T) {
+	url := "https://hook.example.com/review"
+	for _, mutates := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			p := direct(t, mutates, registration.MutatingWebhook{Name: "a", ClientConfig: registration.WebhookClientConfig{URL: &url},
+				AdmissionReviewVersions: []string{"v1"}, Rules: []registration.RuleWithOperations{ruleOf("*", "*", "*", "*")}})
+			p.Through(client.TransportFunc(func(r *http.Request) (*http.Response, error) {
+				<-r.Context().Done()
+				return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+			}))
+			if err := admit(t.Context(), p, create()); err == nil || !strings.Contains(err.Error(), "context deadline exceeded") {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -2,5 +2,5 @@
 
 package webhook_test
 
-// slowdown is that of the race detector, which is not here.
+// slowdown is 1 without the race detector.
 const slowdown = 1

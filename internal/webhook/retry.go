@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// Numbers of kube-apiserver's webhooks.
+// These are the values of kube-apiserver's webhooks.
 const (
-	// Attempts is how often a question is asked at most.
+	// Attempts is the maximum number of attempts for a question.
 	Attempts = 5
 
-	firstPause = 500 * time.Millisecond // and each one more half as long again
-	jitter     = 0.2                    // of a pause is added to it at most
+	firstPause = 500 * time.Millisecond // the first; each further pause is half as long again
+	jitter     = 0.2                    // maximum addition to a pause, relative to it
 )
 
-// ask tries until there is an answer, and returns the last failure.
+// ask tries until there is an answer, and returns the last error.
 func (s *Service) ask(ctx context.Context, question []byte) ([]byte, error) {
 	pause := firstPause
 	for attempt := 1; ; attempt++ {
@@ -40,17 +40,17 @@ func (s *Service) ask(ctx context.Context, question []byte) ([]byte, error) {
 	}
 }
 
-// statusError is an answer that is none.
+// statusError is an answer with a failure status.
 type statusError struct {
 	code  int
-	later bool // it says when to come back
+	later bool // it has a Retry-After header
 }
 
 func (e *statusError) Error() string {
 	return strings.TrimSpace(fmt.Sprintf("the service answered %d %s", e.code, http.StatusText(e.code)))
 }
 
-// passing reports whether the same question may be answered a moment later.
+// passing reports whether the same question may succeed a moment later.
 func passing(err error) bool {
 	if status, ok := errors.AsType[*statusError](err); ok {
 		return status.code == http.StatusTooManyRequests || status.code >= 500 || status.later
@@ -59,13 +59,14 @@ func passing(err error) bool {
 		return false
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
-		// Others are of TLS: a certificate does not get better by asking.
+		// Other errors come from TLS, where another attempt would fail, too.
 		return !op.Timeout() && (op.Op == "dial" || op.Op == "read" || op.Op == "write")
 	}
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || lost(err)
 }
 
-// lost are ends of HTTP/2 connections and streams, which net/http has no types for.
+// lost reports whether err is the end of an HTTP/2 connection or stream. net/http has no types for
+// these errors.
 func lost(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "http2: client connection lost") || strings.Contains(text, "http2: server sent GOAWAY") ||

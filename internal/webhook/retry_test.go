@@ -20,8 +20,8 @@ import (
 
 const fine = `{"apiVersion":"words.example.com/v1","kind":"Review","status":{"echo":"fine"}}`
 
-// script answers with one step after the other, the last for ever, and notes
-// when it was asked.
+// script answers with one step after the other, repeats the last, and records the times of the
+// questions.
 type script struct {
 	steps []any // a status code, an error, or a time for which it hangs
 	asked []time.Time
@@ -105,7 +105,7 @@ func TestContextEndsRetries(t *testing.T) {
 		asked int
 		err   error
 	}{
-		"in a pause":    {[]any{503}, 2, nil}, // the failure tells more than the end of waiting
+		"in a pause":    {[]any{503}, 2, nil}, // the failure is more informative than the timeout
 		"in an attempt": {[]any{2 * time.Second}, 1, context.DeadlineExceeded},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestContextEndsRetries(t *testing.T) {
 	}
 }
 
-// TestBrokenConnection cuts real connections: before an answer, and within.
+// TestBrokenConnection cuts real connections: before an answer, and within one.
 func TestBrokenConnection(t *testing.T) {
 	var asked atomic.Int32
 	server := webhooktest.Start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

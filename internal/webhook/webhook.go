@@ -1,18 +1,17 @@
-// Package webhook puts reviews to a remote service: the side of Kubernetes'
-// authentication and authorization webhooks that asks.
+// Package webhook sends reviews to a remote service: it is the client side of Kubernetes'
+// authentication and authorization webhooks.
 //
 //	service, err := webhook.New(webhook.Config{URL: "https://authz.example.com/authorize", TLS: config})
 //	status, err := webhook.Ask[Spec, Status](ctx, service, "authorization.k8s.io/v1", "SubjectAccessReview", spec)
 //
-// A question is one POST of JSON over TLS. What may pass by itself is asked
-// again, up to [Attempts] times with growing pauses in between, as
-// kube-apiserver does: connections that are refused or break, and the statuses
-// 429 and 5xx. A time-out is not: whoever waits has waited long enough.
+// A question is one POST of JSON over TLS. As in kube-apiserver, a question is repeated after
+// failures that may be temporary, up to [Attempts] times with growing pauses: after refused or
+// broken connections, and after the statuses 429 and 5xx. It is not repeated after a timeout,
+// because the caller has waited long enough.
 //
-// Whatever is not an answer to the question is an error: a redirect, which is
-// never followed, another status than 2xx, more than [MaxAnswer] bytes, what is
-// not JSON, another kind or version, no status. No error has a credential in it,
-// nor anything of the body.
+// Anything other than an answer to the question is an error: a redirect, which is never followed,
+// any status other than 2xx, more than [MaxAnswer] bytes, invalid JSON, another kind or version, or
+// a missing status. No error contains a credential or a part of the body.
 package webhook
 
 import (
@@ -30,26 +29,23 @@ import (
 	"unicode/utf8"
 )
 
-// MaxAnswer is how many bytes of an answer are read.
+// MaxAnswer is the maximum size of an answer, in bytes.
 const MaxAnswer = 1 << 20
 
-// DefaultTimeout is for one attempt.
+// DefaultTimeout is the timeout of one attempt.
 const DefaultTimeout = 3 * time.Second
 
-// Config says where the service is and how one is known there.
+// Config describes the service and the credentials for it.
 type Config struct {
-	// URL is where to post to. It must be https.
+	// URL is the URL for questions. It must be https.
 	URL string
-	// TLS has the roots to believe and the certificate to show. Nil believes the
-	// system's roots.
+	// TLS has the roots to trust and the certificate to present. Nil trusts the system's roots.
 	TLS *tls.Config
-	// Transport carries requests in place of connections of one's own. TLS must
-	// be nil then.
+	// Transport carries requests instead of connections of the service's own. TLS must then be nil.
 	Transport http.RoundTripper
-	// BearerToken, if not empty, is sent with every question.
+	// BearerToken is sent with every question unless it is empty.
 	BearerToken string
-	// Timeout is for one attempt, the answer's body included. Zero is
-	// [DefaultTimeout].
+	// Timeout limits one attempt, including the answer's body. Zero means [DefaultTimeout].
 	Timeout time.Duration
 }
 
@@ -59,12 +55,12 @@ type Service struct {
 	client http.Client
 }
 
-// New checks c and connects to nothing.
+// New validates c and returns a Service. It does not connect yet.
 func New(c Config) (*Service, error) {
 	u, err := url.Parse(c.URL)
 	switch {
 	case err != nil:
-		return nil, errors.New("the URL cannot be parsed") // whose error quotes it, with a password that may be in it
+		return nil, errors.New("the URL cannot be parsed") // its error quotes the URL, which may contain a password
 	case u.Scheme != "https" || u.Host == "":
 		return nil, errors.New("the URL must be https://")
 	case u.User != nil:
@@ -90,7 +86,8 @@ func New(c Config) (*Service, error) {
 	return s, nil
 }
 
-// transport has no proxy: the environment is not read here.
+// transport returns a transport without a proxy, because this package does not read the
+// environment.
 func transport(config *tls.Config) *http.Transport {
 	if config == nil {
 		config = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -99,16 +96,16 @@ func transport(config *tls.Config) *http.Transport {
 		TLSClientConfig:        config.Clone(),
 		ForceAttemptHTTP2:      true,
 		DisableCompression:     true,
-		MaxIdleConnsPerHost:    32, // questions at one time, where the service speaks HTTP/1 only
+		MaxIdleConnsPerHost:    32, // concurrent questions to a service that supports only HTTP/1
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
-		// A connection whose other end is gone is found out and left; otherwise every
-		// question would go that way until the kernel gives up.
+		// A connection whose other end is gone is closed. Otherwise every question would use it
+		// until the kernel gives up.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 	}
 }
 
-// Close closes the connections on which nothing is asked.
+// Close closes idle connections.
 func (s *Service) Close() { s.client.CloseIdleConnections() }
 
 type review[Spec, Status any] struct {
@@ -118,7 +115,7 @@ type review[Spec, Status any] struct {
 	Status     *Status `json:"status,omitempty"`
 }
 
-// Ask puts a review with spec to s and returns the status that it comes back with.
+// Ask sends a review with spec to s and returns the status in the answer.
 func Ask[Spec, Status any](ctx context.Context, s *Service, apiVersion, kind string, spec Spec) (Status, error) {
 	var status Status
 	question, err := json.Marshal(review[Spec, Status]{APIVersion: apiVersion, Kind: kind, Spec: &spec})
@@ -129,7 +126,7 @@ func Ask[Spec, Status any](ctx context.Context, s *Service, apiVersion, kind str
 	if err != nil {
 		return status, err
 	}
-	// The spec that comes back is of no interest, and need not be one.
+	// The spec in the answer is ignored and need not be valid.
 	var answer review[json.RawMessage, Status]
 	if !utf8.Valid(body) {
 		return status, errors.New("the answer is not UTF-8")
@@ -146,7 +143,7 @@ func Ask[Spec, Status any](ctx context.Context, s *Service, apiVersion, kind str
 	return *answer.Status, nil
 }
 
-// attempt posts the question once.
+// attempt sends the question once.
 func (s *Service) attempt(ctx context.Context, question []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
@@ -167,6 +164,10 @@ func (s *Service) attempt(ctx context.Context, question []byte) ([]byte, error) 
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, MaxAnswer+1))
 	switch {
+	case ctx.Err() != nil:
+		// A server can see that the connection is about to close, and answer, before the transport
+		// has closed it. Such an answer is often cut short.
+		return nil, ctx.Err()
 	case answer.StatusCode < 200 || answer.StatusCode > 299:
 		return nil, &statusError{answer.StatusCode, answer.Header.Get("Retry-After") != ""}
 	case err != nil:

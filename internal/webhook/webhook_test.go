@@ -73,7 +73,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestNoAnswer has faults that do not pass: each is asked once.
+// TestNoAnswer tests permanent faults: each question is sent once.
 func TestNoAnswer(t *testing.T) {
 	var elsewhere atomic.Int32
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
@@ -135,7 +135,7 @@ func TestNoAnswer(t *testing.T) {
 			timeout := time.Minute
 			if strings.HasPrefix(name, "hangs") {
 				t.Parallel()
-				timeout = 2 * time.Second // time for a slow machine to connect and ask
+				timeout = 2 * time.Second // enough for a slow machine to connect and ask
 			}
 			s := start(t, webhook.Config{URL: server.URL, TLS: server.TLS, BearerToken: "s3cret", Timeout: timeout})
 			got, err := ask(t.Context(), s, "s3cret")
@@ -152,7 +152,7 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
-// TestLargestAnswer is as large as it may be.
+// TestLargestAnswer accepts an answer of the maximum size.
 func TestLargestAnswer(t *testing.T) {
 	server := webhooktest.Start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := httptest.NewRecorder()
@@ -181,9 +181,8 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// TestClientCertificates shows the service none of its authority. The client
-// learns of the refusal when its own handshake is done, in whatever way the
-// connection ends.
+// TestClientCertificates presents no certificate of the service's authority. The client receives
+// the refusal after its own handshake, in whatever way the connection ends.
 func TestClientCertificates(t *testing.T) {
 	var asked atomic.Int32
 	server := webhooktest.Start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -223,7 +222,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// FuzzAnswer wants that only a Review with a status counts as one.
+// FuzzAnswer accepts only a Review with a status.
 func FuzzAnswer(f *testing.F) {
 	for _, seed := range []string{"", "{}", "null", `{"apiVersion":"words.example.com/v1","kind":"Review","status":{"echo":"a"}}`,
 		`{"apiVersion":"words.example.com/v1","kind":"Review","status":{}}`, `{"kind":"Review","status":{}}`, `[`, "\xff"} {

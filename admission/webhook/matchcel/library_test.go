@@ -79,7 +79,7 @@ func TestLibraries(t *testing.T) {
 	}
 }
 
-// TestSelectors: the server's authorizer hears of what a check is narrowed to.
+// TestSelectors: the server's authorizer receives the selectors of a check.
 func TestSelectors(t *testing.T) {
 	narrowed := authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
 		if a.FieldIs("spec.nodeName", "n") && len(a.Labels) == 1 && a.Labels[0].Operator == authz.Exists {

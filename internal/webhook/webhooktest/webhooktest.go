@@ -1,6 +1,5 @@
-// Package webhooktest is a webhook service for tests: over TLS, with an
-// authority of its own, and for clients with a certificate of that authority
-// only.
+// Package webhooktest provides a webhook service for tests. It uses TLS with an authority of its
+// own and accepts only clients with a certificate of that authority.
 package webhooktest
 
 import (
@@ -21,17 +20,17 @@ import (
 	"time"
 )
 
-// Caller is the common name of the certificate that clients show.
+// Caller is the common name of the clients' certificate.
 const Caller = "apiserver"
 
 // Server is a service that runs until the test ends.
 type Server struct {
 	URL string
-	// TLS is for a client: the authority and a certificate of it.
+	// TLS configures a client: the authority and a certificate of it.
 	TLS *tls.Config
-	// Roots are the authority alone.
+	// Roots holds only the authority.
 	Roots *x509.CertPool
-	// Connections counts those that clients have made, trusting or not.
+	// Connections counts the connections of clients, whether or not they trust the server.
 	Connections *atomic.Int64
 }
 
@@ -41,7 +40,7 @@ func Start(t testing.TB, h http.Handler) *Server {
 	a := newAuthority(t)
 	s := httptest.NewUnstartedServer(h)
 	s.EnableHTTP2 = true
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes that tests make fail
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // tests cause failed handshakes
 	s.TLS = &tls.Config{
 		Certificates: []tls.Certificate{a.issue(t, "webhook", x509.ExtKeyUsageServerAuth)},
 		ClientAuth:   tls.RequireAndVerifyClientCert,
@@ -64,7 +63,7 @@ func Start(t testing.TB, h http.Handler) *Server {
 	}
 }
 
-// Asked is how a service is asked: posted, as JSON, by whom it knows.
+// Asked reports whether a request is a valid question: a POST of JSON from a known client.
 func Asked(r *http.Request) bool {
 	return r.Method == http.MethodPost && r.Header.Get("Content-Type") == "application/json" &&
 		len(r.TLS.PeerCertificates) > 0 && r.TLS.PeerCertificates[0].Subject.CommonName == Caller
