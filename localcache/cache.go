@@ -13,8 +13,8 @@ type Getter[T any] interface {
 
 // A Lister iterates over all objects.
 type Lister[T any] interface {
-	// All yields the objects that exist when the iteration begins, in no particular
-	// order.
+	// All returns an iterator over the objects that exist when the iteration begins, in no
+	// particular order.
 	All() iter.Seq[T]
 }
 
@@ -24,8 +24,8 @@ type Reader[T any] interface {
 	Lister[T]
 }
 
-// A Subscriber reports changes. The package comment says in which order, and what
-// a handler may do.
+// A Subscriber reports changes. The package comment describes their order and what a handler may
+// do.
 type Subscriber[T any] interface {
 	// Subscribe calls handle with (zero, object) for every object that exists, and
 	// then for every change: (zero, new), (old, new) or (old, zero).
@@ -37,13 +37,12 @@ type Subscriber[T any] interface {
 
 // A Subscription is one handler of a cache.
 type Subscription struct {
-	// Stop ends the calls: none begins after it was called, and it waits for one in
-	// progress. It may be called again, but not by a handler of the cache: a handler
-	// that stops its own subscription waits for itself and never returns.
+	// Stop ends the calls: no call begins after it, and it waits for one in progress. It may be
+	// called again. A handler must not call it for its own cache: a handler that stops its own
+	// subscription waits for itself and never returns.
 	Stop func()
-	// CaughtUp is closed once the first full list is stored and the handler has
-	// returned from the calls that report it: never, if Stop or the end of the cache
-	// come first.
+	// CaughtUp is closed once the first full list is stored and the handler has returned from the
+	// calls that report it. If Stop or the end of the cache comes first, it is never closed.
 	CaughtUp <-chan struct{}
 }
 
@@ -63,19 +62,17 @@ type ReadSubscriber[T any] interface {
 type Cache[T any] interface {
 	Reader[T]
 	Subscriber[T]
-	// WaitFor waits until the cache is synced and at least as new as revision, and
-	// returns the error of ctx if that comes first. An error also means that the
-	// cache will never be that new, because it has stopped. The revision must be
-	// one at which an object of this resource was written, as its resourceVersion
-	// or the answer to a deletion says; the empty revision is older than all.
+	// WaitFor waits until the cache is synced and at least as new as revision, or returns the error
+	// of ctx. Any other error means that the cache has stopped and will never be that new. The
+	// revision must be one at which an object of this resource was written, from its
+	// resourceVersion or the answer to a deletion; the empty revision is older than all.
 	WaitFor(ctx context.Context, revision string) error
 }
 
-// An Index finds the objects of a cache by something other than their key, such
-// as the node of a pod. The function that says under which keys an object is found
-// belongs to the implementation of the index.
+// An Index finds the objects of a cache by values other than their key, such as the node of a pod.
+// The function that returns the index keys of an object belongs to the implementation.
 type Index[K comparable, T any] interface {
-	// Get yields the objects that are found under key when the iteration begins,
+	// Get returns an iterator over the objects under key at the time when the iteration begins,
 	// each once, in no particular order.
 	Get(key K) iter.Seq[T]
 }

@@ -8,7 +8,7 @@ import (
 
 type lamp struct{ room, color string }
 
-// count needs no more of a cache than to list it.
+// count accepts the smallest interface that can list objects.
 func count(lamps localcache.Lister[*lamp]) (n int) {
 	for range lamps.All() {
 		n++

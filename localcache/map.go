@@ -9,14 +9,13 @@ import (
 	"sync"
 )
 
-// A Map is a [Cache] that its program fills: for tests, and for a component whose
-// objects do not come from an API server. Make one with [NewMap], [NewMapFunc] or
-// [NewUnsynced].
+// A Map is a [Cache] that its program fills, for tests and for components whose objects do not come
+// from an API server. [NewMap], [NewMapFunc] and [NewUnsynced] make one.
 //
-// Handlers are called by the goroutine that changes the Map, before Put, Delete,
-// Replace or Sync return, and by the one that subscribes. A goroutine that finds
-// another one calling a handler leaves its changes to it. So a program with one
-// writer knows that every handler was called with what was written.
+// The goroutine that changes a Map calls its handlers before Put, Delete, Replace or Sync return,
+// and the goroutine that subscribes calls the new handler. If another goroutine is calling a
+// handler at that time, it makes the further calls, too. So in a program with one writer, every
+// handler has received a change when the write returns.
 type Map[T any] struct {
 	key    func(T) string
 	synced chan struct{}
@@ -35,8 +34,8 @@ type Map[T any] struct {
 // NewMap returns a synced Map of API objects.
 func NewMap[T Object](objects ...T) *Map[T] { return NewMapFunc(KeyOf[T], objects...) }
 
-// NewMapFunc returns a synced Map of objects whose keys are what key returns, which
-// is always the same for the same object.
+// NewMapFunc returns a synced Map of objects. key returns the key of an object, which must depend
+// only on the object.
 func NewMapFunc[T any](key func(T) string, objects ...T) *Map[T] {
 	m := NewUnsynced(key)
 	for _, object := range objects {
@@ -46,7 +45,7 @@ func NewMapFunc[T any](key func(T) string, objects ...T) *Map[T] {
 	return m
 }
 
-// NewUnsynced returns an empty Map without its first list: see [Map.Sync].
+// NewUnsynced returns an empty Map without its first list; see [Map.Sync].
 func NewUnsynced[T any](key func(T) string) *Map[T] {
 	return &Map[T]{
 		key: key, synced: make(chan struct{}), objects: map[string]T{},
@@ -54,7 +53,7 @@ func NewUnsynced[T any](key func(T) string) *Map[T] {
 	}
 }
 
-// Sync declares that the Map has all objects that exist. Later calls do nothing.
+// Sync declares that the Map has all existing objects. Later calls do nothing.
 func (m *Map[T]) Sync() {
 	m.mu.Lock()
 	if m.complete {
@@ -67,8 +66,8 @@ func (m *Map[T]) Sync() {
 	m.report([]change[T]{{caughtUp: true}})
 }
 
-// Put stores object and replaces the one with its key, if any. It returns the
-// revision of the Map after that.
+// Put stores object and replaces the one with its key, if any. It returns the new revision of the
+// Map.
 func (m *Map[T]) Put(object T) (revision string) {
 	return m.change(func() []change[T] {
 		key := m.key(object)
@@ -78,8 +77,7 @@ func (m *Map[T]) Put(object T) (revision string) {
 	})
 }
 
-// Delete removes the object of key, if any, and returns the revision of the Map
-// after that.
+// Delete removes the object of key, if any, and returns the new revision of the Map.
 func (m *Map[T]) Delete(key string) (revision string) {
 	return m.change(func() []change[T] {
 		old, ok := m.objects[key]
@@ -91,9 +89,9 @@ func (m *Map[T]) Delete(key string) (revision string) {
 	})
 }
 
-// Replace stores objects and removes all others at once, as a cache does with a new
-// list, and returns the revision of the Map after that. An object that is the one
-// stored is not reported, and so T must be comparable.
+// Replace stores objects and removes all others in one step, as a cache does with a new list. It
+// returns the new revision of the Map. It does not report an object that is equal to the stored
+// one, so T must be comparable.
 func (m *Map[T]) Replace(objects ...T) (revision string) {
 	return m.change(func() []change[T] {
 		before := m.objects
@@ -117,7 +115,7 @@ func (m *Map[T]) Replace(objects ...T) (revision string) {
 	})
 }
 
-// change lets write change the objects and reports the changes that it returns.
+// change calls write, which changes the objects, and reports the changes that write returns.
 func (m *Map[T]) change(write func() []change[T]) (revision string) {
 	m.mu.Lock()
 	changes := write()
@@ -151,7 +149,7 @@ func (m *Map[T]) advance() {
 
 func (m *Map[T]) revisionLocked() string { return strconv.FormatUint(m.revision, 10) }
 
-// Revision returns the revision of the Map: how often it has changed.
+// Revision returns the revision of the Map, which is the number of its changes.
 func (m *Map[T]) Revision() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -166,7 +164,7 @@ func (m *Map[T]) Get(key string) (T, bool) {
 	return object, ok
 }
 
-// All yields the objects that exist when the iteration begins.
+// All returns an iterator over the objects that exist when the iteration begins.
 func (m *Map[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) {
 		m.mu.Lock()
@@ -180,11 +178,11 @@ func (m *Map[T]) All() iter.Seq[T] {
 	}
 }
 
-// Synced is closed by Sync.
+// Synced returns a channel that Sync closes.
 func (m *Map[T]) Synced() <-chan struct{} { return m.synced }
 
-// WaitFor waits until the Map is synced and has changed as often as revision says,
-// which is one that Put, Delete, Replace or Revision returned, or is empty.
+// WaitFor waits until the Map is synced and has reached revision, which must be a result of Put,
+// Delete, Replace or Revision, or empty.
 func (m *Map[T]) WaitFor(ctx context.Context, revision string) error {
 	var want uint64
 	if revision != "" {
@@ -230,7 +228,7 @@ func (m *Map[T]) Subscribe(handle func(old, new T)) Subscription {
 	return Subscription{stop, s.caughtUp}
 }
 
-// Subscriptions returns how many subscriptions there are.
+// Subscriptions returns the number of subscriptions.
 func (m *Map[T]) Subscriptions() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// Scan returns an index that looks at every object of cache whenever it is asked:
-// for tests, and for resources of which there are few. keys says under which keys
-// an object is found.
+// Scan returns an index that searches all objects of cache at each call. It is for tests, and for
+// resources with few objects. keys returns the index keys of an object.
 func Scan[K comparable, T any](cache Lister[T], keys func(T) []K) Index[K, T] {
 	return scan[K, T]{cache, keys}
 }

@@ -28,16 +28,16 @@ func newSubscription[T any](handle func(old, new T)) *subscription[T] {
 	return s
 }
 
-// add queues changes. The Map calls it with its own mutex held, so that they are
-// queued in the order in which they were made.
+// add queues changes. The Map calls it with its own mutex held, so that they are queued in the
+// order of the changes.
 func (s *subscription[T]) add(changes []change[T]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue = append(s.queue, changes...)
 }
 
-// deliver calls the handler until the queue is empty, unless another goroutine, or
-// the caller's caller, already does: that one finds the rest.
+// deliver calls the handler until the queue is empty. If another goroutine, or a caller of this
+// function's caller, already does that, deliver leaves the queue to it.
 func (s *subscription[T]) deliver() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *subscription[T]) call(c change[T]) {
 	s.handle(c.old, c.new)
 }
 
-// stop begins no further call and waits for one in progress.
+// stop prevents further calls and waits for one in progress.
 func (s *subscription[T]) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,33 +10,32 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The limits of client-go.
+// These are the limits of client-go.
 const (
 	remembered = 4096            // events, groups of similar ones, and objects
 	burst      = 25              // events of one object at once
 	refill     = 5 * time.Minute // until the next one is allowed
 
 	similar  = 10               // messages of a group, from which on they are combined
-	together = 10 * time.Minute // at most between two events of one group
+	together = 10 * time.Minute // at most between two events of a group
 )
 
-// combined begins the message of an event that stands for a group.
+// combined begins the message of an event that represents a group.
 const combined = "(combined from similar events): "
 
-// correlator decides, without IO or clock, what becomes of an event: the times
-// it goes by are those of the events. Like client-go's, it first combines
-// similar events, then counts repeated ones, and then drops what is too much;
-// so what is dropped is still counted.
+// correlator decides what to do with an event. It has no IO and no clock: it uses the times of the
+// events. Like client-go's, it first combines similar events, then counts repeated ones, and then
+// drops those over the limit, so that dropped events are still counted.
 //
-// What is remembered is in a few large arrays: it outlives the objects that it is about by far, and
-// small pieces, spread among what is garbage by then, would keep many times their size resident.
+// The state is in a few large arrays. It outlives the objects that it is about; small pieces,
+// spread among garbage, would keep many times their size resident.
 type correlator struct {
 	groups  *lru[digest, group]
 	events  *lru[digest, observation]
 	budgets *lru[digest, budget]
 }
 
-// digest stands for strings. Strings with the same digest cannot be made.
+// digest is a cryptographic hash of strings, so that no two lists of strings have the same one.
 type digest [16]byte
 
 func digestOf(strings ...string) digest {
@@ -50,29 +49,29 @@ func digestOf(strings ...string) digest {
 	return digest(hash.Sum(nil)[:len(digest{})])
 }
 
-// within returns the digest of strings that belong to what d stands for.
+// within returns the digest of d's strings followed by further ones.
 func (d digest) within(strings ...string) digest {
 	return digestOf(append([]string{string(d[:])}, strings...)...)
 }
 
-// budgetOf stands for whose events are limited together: those of an object, warnings and others
-// apart.
+// budgetOf returns the digest that identifies the budget of e: one for an object's warnings and one
+// for its other events.
 func budgetOf(e *corev1.Event) digest {
 	about := e.InvolvedObject // without revision and field path
 	return digestOf(about.APIVersion, about.Kind, about.Namespace, about.Name, string(about.UID), e.Type)
 }
 
-// group is what was said lately for one reason of one budget: the last messages.
+// group holds the latest messages that one budget had for one reason.
 type group struct {
 	messages [similar - 1]digest
 	count    int
 	at       time.Time
 }
 
-// observation is what is known of an event that may be repeated. Events are the same if group, field
-// path and message are; one that stands for a group has no message.
+// observation counts an event that may repeat. Two events are the same if their group, field path
+// and message are equal. An event that represents a group has no message.
 type observation struct {
-	// name is empty where it follows from the object and the time.
+	// name is empty if it follows from the object and the time.
 	name  string
 	first time.Time
 	count int32
@@ -91,9 +90,8 @@ func newCorrelator() *correlator {
 	}
 }
 
-// admit says what to store for e, if anything: e itself, or an event that stands
-// for e and others like it. With a count above one it is likely to be stored
-// already, under the same name.
+// admit returns the event to store for e, if any: e itself, or an event that represents e and
+// similar ones. If its count is above one, it is probably stored already, under the same name.
 func (c *correlator) admit(e *corev1.Event) (*corev1.Event, bool) {
 	out := e.DeepCopy()
 	budget := budgetOf(e)
@@ -119,9 +117,8 @@ func (c *correlator) admit(e *corev1.Event) (*corev1.Event, bool) {
 	return out, c.affords(budget, e.LastTimestamp.Time)
 }
 
-// combines takes e into its group and says whether there are so many messages in
-// it that one event has to stand for this one and all further ones. Those
-// before go on by themselves.
+// combines adds e to its group. It reports whether the group has so many messages that one event
+// must represent this and all further ones. Earlier events continue on their own.
 func (c *correlator) combines(key digest, e *corev1.Event) bool {
 	now := e.LastTimestamp.Time
 	g := c.groups.get(key)
@@ -135,7 +132,7 @@ func (c *correlator) combines(key digest, e *corev1.Event) bool {
 	message := digestOf(e.Message)
 	known := slices.Contains(g.messages[:g.count], message)
 	if g.count == similar-1 && !known {
-		return true // it is not taken in; client-go takes out any one of them
+		return true // e is not added; client-go instead removes an arbitrary message
 	}
 	if !known {
 		g.messages[g.count] = message
@@ -144,7 +141,7 @@ func (c *correlator) combines(key digest, e *corev1.Event) bool {
 	return false
 }
 
-// affords takes an event out of a budget.
+// affords takes an event out of a budget and reports whether there was one left.
 func (c *correlator) affords(key digest, now time.Time) bool {
 	b := c.budgets.get(key)
 	if b == nil {

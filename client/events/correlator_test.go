@@ -26,7 +26,8 @@ func TestLRUForgetsTheOldest(t *testing.T) {
 	}
 }
 
-// TestLRUIsTheModel compares random calls with a slice that has the key used last in front.
+// TestLRUIsTheModel compares random calls with a slice that has the most recently used key in
+// front.
 func TestLRUIsTheModel(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -61,7 +62,7 @@ func TestLRUIsTheModel(t *testing.T) {
 	}
 }
 
-// TestCorrelatorHoldsLittle has it remember as much as it does, of objects with long names.
+// TestCorrelatorHoldsLittle fills the correlator to its limits with objects that have long names.
 func TestCorrelatorHoldsLittle(t *testing.T) {
 	heap := func() uint64 {
 		runtime.GC()

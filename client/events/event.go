@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// reference says which object an event is about.
+// reference returns a reference to the object that an event is about.
 func reference(object runtime.Object) (corev1.ObjectReference, error) {
 	if ref, ok := object.(*corev1.ObjectReference); ok {
 		return *ref, nil
@@ -37,8 +37,7 @@ func reference(object runtime.Object) (corev1.ObjectReference, error) {
 	}, nil
 }
 
-// kindOf knows the types that components here make themselves, without
-// filling in the kind.
+// kindOf returns the kind of the types that components create without filling in the kind.
 func kindOf(object runtime.Object) (version, kind string) {
 	switch object.(type) {
 	case *corev1.Pod:
@@ -60,7 +59,7 @@ func kindOf(object runtime.Object) (version, kind string) {
 func newEvent(about corev1.ObjectReference, eventtype, reason, message string, now time.Time) *corev1.Event {
 	namespace := about.Namespace
 	if namespace == "" {
-		namespace = metav1.NamespaceDefault // of objects that live in none
+		namespace = metav1.NamespaceDefault // cluster-scoped objects have none
 	}
 	at := metav1.NewTime(now)
 	return &corev1.Event{
@@ -74,9 +73,8 @@ func newEvent(about corev1.ObjectReference, eventtype, reason, message string, n
 	}
 }
 
-// nameOf is the name of an event about an object with a name. Not every object's
-// name can be a part of one: that of a ClusterRole may have colons in it, and some
-// are too long.
+// nameOf returns the name of an event about an object. Not every object's name can be part of one:
+// a ClusterRole's may contain colons, and some names are too long.
 func nameOf(object string, now time.Time) string {
 	name := timedName(object, now)
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
@@ -85,7 +83,7 @@ func nameOf(object string, now time.Time) string {
 	return name
 }
 
-// timedName is the name of nearly every event: that of the object, and the time.
+// timedName returns the usual name of an event: the object's name and the time.
 func timedName(object string, at time.Time) string {
 	return fmt.Sprintf("%s.%x", object, at.UnixNano())
 }

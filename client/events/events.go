@@ -1,20 +1,19 @@
-// Package events records what components do to objects as Kubernetes Events,
-// for people to read with kubectl describe.
+// Package events records what components do to objects as Kubernetes Events, which kubectl describe
+// shows to users.
 //
 //	recorder, err := events.New(events.Config{Client: c, Component: "scheduler"})
 //	go recorder.Run(ctx)
 //	recorder.Event(pod, corev1.EventTypeNormal, "Scheduled", "Successfully assigned default/web to a")
 //
-// Event never blocks and never fails: events are a courtesy, and the work they
-// tell of goes first. They are dropped, and that is logged, when the queue is
-// full, when one object has had more than 25 of them and then one in five
-// minutes, and when the server refuses them. The same event again raises the
-// count of the one stored; so the times in between are not kept. Events of one
-// object that differ only in their messages are combined from the tenth message
-// on, if each comes within ten minutes of the one before: one event counts them,
-// with the latest message after "(combined from similar events): ". The limits are
-// those of client-go. After ten minutes without any event all counts start from zero,
-// so that an idle recorder keeps no memory.
+// Event never blocks and never fails, because the work that events report is more important than
+// the events. The recorder drops an event, and logs that, when the queue is full, when the server
+// refuses it, and when one object has had more than 25 events and then more than one in five
+// minutes. A repeated event raises the count of the stored one, so the times in between are not
+// kept. Events of one object that differ only in their messages are combined from the tenth message
+// on, if each comes within ten minutes of the previous one: one event counts them and has the
+// latest message after "(combined from similar events): ". The limits are those of client-go. After
+// ten minutes without any event all counts start from zero, so that an idle recorder keeps no
+// memory.
 //
 // When Run returns, events still queued are lost.
 package events
@@ -35,38 +34,38 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Config says who records events, and where.
+// Config describes the source of events and where to store them.
 type Config struct {
 	// Client reaches the server that stores the events. Must be set.
 	Client *client.Client
 	// Component is the source of the events, such as "kubelet". Must be set.
 	Component string
-	// Host is the node on which the component runs; empty for those of no node.
+	// Host is the node on which the component runs; empty if it runs on none.
 	Host string
-	// Log receives what became of events that were not stored.
+	// Log receives a message for each event that was not stored.
 	Log logr.Logger
 }
 
 const (
 	queueSize = 1000 // events; as in client-go
-	// An event that could not be sent for lack of a connection is sent again
-	// this often, this far apart.
+	// An event that cannot be sent because there is no connection is sent again this often, with
+	// this interval.
 	attempts = 12
 	interval = 10 * time.Second
-	// What is known of events is forgotten when there was none for so long. By then
-	// no group goes on, and little of a budget has been filled again.
+	// All counts are dropped after this time without an event. By then every group has ended, and
+	// little of a budget has been refilled.
 	forget = together
 )
 
-// Recorder records events. Event may be called by any goroutine.
+// Recorder records events. Event is safe for concurrent use.
 type Recorder struct {
 	config Config
 	events client.Resource[*corev1.Event]
-	queue  chan *corev1.Event // queueSize: a burst while the server is slow
+	queue  chan *corev1.Event // queueSize: room for a burst while the server is slow
 	known  *correlator        // owned by Run
 }
 
-// New returns a recorder. Events queue up until Run is called.
+// New returns a recorder. Events stay in its queue until Run is called.
 func New(c Config) (*Recorder, error) {
 	if c.Client == nil || c.Component == "" {
 		return nil, errors.New("events: Client and Component must be set")
@@ -77,10 +76,9 @@ func New(c Config) (*Recorder, error) {
 	}, nil
 }
 
-// Event records that something happened to object, which may also be an
-// *corev1.ObjectReference. eventtype is corev1.EventTypeNormal or
-// EventTypeWarning, reason a word in CamelCase for programs, message a sentence
-// for people.
+// Event records that something happened to object, which may also be an *corev1.ObjectReference.
+// eventtype is corev1.EventTypeNormal or EventTypeWarning. reason is a word in CamelCase for
+// programs, message a sentence for users.
 func (r *Recorder) Event(object runtime.Object, eventtype, reason, message string) {
 	about, err := reference(object)
 	if err != nil {
@@ -114,7 +112,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// record stores what becomes of e until that is stored or hopeless.
+// record stores what the correlator returns for e, with retries.
 func (r *Recorder) record(ctx context.Context, e *corev1.Event) {
 	e, ok := r.known.admit(e)
 	if !ok {
@@ -141,13 +139,13 @@ func (r *Recorder) record(ctx context.Context, e *corev1.Event) {
 	}
 }
 
-// store raises the count of the event stored before, or stores e.
+// store raises the count of the event stored earlier, or stores e.
 func (r *Recorder) store(ctx context.Context, e *corev1.Event) error {
 	if e.Count > 1 {
 		patch, err := json.Marshal(struct {
 			Count         int32       `json:"count"`
 			LastTimestamp metav1.Time `json:"lastTimestamp"`
-			Message       string      `json:"message"` // another one each time if it is combined
+			Message       string      `json:"message"` // a combined event has a new one each time
 		}{e.Count, e.LastTimestamp, e.Message})
 		if err != nil {
 			return err
@@ -156,7 +154,7 @@ func (r *Recorder) store(ctx context.Context, e *corev1.Event) error {
 		if !apierrors.IsNotFound(err) {
 			return err
 		}
-		// It has expired, or was never stored.
+		// The stored event has expired, or was never stored.
 	}
 	_, err := r.events.Create(ctx, e)
 	return err

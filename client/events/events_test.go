@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// store is a server for events in process. It speaks JSON.
+// store is an in-process server for events. It speaks JSON.
 type store struct {
 	mu     sync.Mutex
 	events map[string]*corev1.Event
@@ -169,8 +169,8 @@ func TestLimitPerObject(t *testing.T) {
 	})
 }
 
-// TestCombinesSimilarEvents: of events that differ in their messages alone, nine
-// are stored by themselves, and one for all the others.
+// TestCombinesSimilarEvents: of events that differ only in their messages, nine are stored
+// separately, and one represents all others.
 func TestCombinesSimilarEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, r, cancel := start(t)
@@ -212,15 +212,14 @@ func TestCombinesSimilarEvents(t *testing.T) {
 				t.Errorf("combined: %+v, want one of %v and three seconds after", e, began)
 			}
 		}
-		// What was said before by itself stays by itself, another reason and a warning
-		// are other groups.
+		// Events stored separately stay so; another reason and a warning are other groups.
 		say(web, "Normal", "Pull", 3)
 		say(web, "Normal", "Start", 20)
 		say(web, "Warning", "Pull", 21)
 		alone["Pull: attempt 3"], alone["Start: attempt 20"], alone["Pull: attempt 21"] = 2, 1, 1
 		want("others", alone)
-		// After ten quiet minutes it begins anew, not after less.
-		time.Sleep(together - 3*time.Second) // there were two of others
+		// The group starts over after ten quiet minutes, not before.
+		time.Sleep(together - 3*time.Second) // the events of other groups took two seconds
 		say(web, "Normal", "Pull", 12)
 		delete(alone, "Pull: (combined from similar events): attempt 10")
 		alone["Pull: (combined from similar events): attempt 12"] = 5
@@ -232,8 +231,8 @@ func TestCombinesSimilarEvents(t *testing.T) {
 	})
 }
 
-// TestCountsWhatIsDropped: the count is of what happened, and a warning is not
-// dropped for what is no warning.
+// TestCountsWhatIsDropped: the count includes dropped events, and warnings have a budget of their
+// own.
 func TestCountsWhatIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, r, cancel := start(t)
@@ -318,13 +317,13 @@ func TestNeverBlocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range queueSize + 1 { // nobody takes them off
+	for range queueSize + 1 { // Run does not take them off the queue
 		r.Event(web, "Normal", "x", "y")
 	}
 	if len(r.queue) != queueSize {
 		t.Errorf("%d are queued", len(r.queue))
 	}
-	r.Event(&corev1.Secret{}, "Normal", "x", "y") // of no known kind: logged, no panic
+	r.Event(&corev1.Secret{}, "Normal", "x", "y") // of unknown kind: logged, no panic
 	if _, err := New(Config{}); err == nil {
 		t.Error("an empty config is accepted")
 	}
@@ -344,7 +343,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// After ten minutes without events nothing is remembered; before, all is.
+// After ten minutes without events the correlator is empty; before, it keeps everything.
 func TestForgetsWhenIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, r, stop := start(t)

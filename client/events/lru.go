@@ -1,10 +1,10 @@
 package events
 
-// lru is a map that forgets what was not used for longest. Its entries are in one array.
+// lru is a map that evicts the least recently used key. Its entries are in one array.
 type lru[K comparable, V any] struct {
 	limit int
-	// places are where in entries the keys are. entries[0] is the head of a ring: behind it is the
-	// entry used last, before it the one not used for longest.
+	// places holds the index in entries of each key. entries[0] is the head of a ring: its next
+	// entry is the most recently used one, its previous the least recently used one.
 	places  map[K]int32
 	entries []entry[K, V]
 }
@@ -19,7 +19,7 @@ func newLRU[K comparable, V any](limit int) *lru[K, V] {
 	return &lru[K, V]{limit: limit, places: map[K]int32{}, entries: make([]entry[K, V], 1)}
 }
 
-// get returns the value of key, or nil. It is good until the next put.
+// get returns the value of key, or nil. The pointer is valid until the next put.
 func (l *lru[K, V]) get(key K) *V {
 	place, ok := l.places[key]
 	if !ok {
@@ -30,7 +30,7 @@ func (l *lru[K, V]) get(key K) *V {
 	return &l.entries[place].value
 }
 
-// put sets the value of key and returns it. It is good until the next put.
+// put sets the value of key and returns it. The pointer is valid until the next put.
 func (l *lru[K, V]) put(key K, value V) *V {
 	if have := l.get(key); have != nil {
 		*have = value
@@ -55,7 +55,7 @@ func (l *lru[K, V]) unlink(place int32) {
 	l.entries[e.before].next, l.entries[e.next].before = e.next, e.before
 }
 
-// link makes an entry the one used last.
+// link makes an entry the most recently used one.
 func (l *lru[K, V]) link(place int32) {
 	e := &l.entries[place]
 	e.before, e.next = 0, l.entries[0].next

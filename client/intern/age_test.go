@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestTableAges lets time pass: pods of a template that comes now and then go on sharing, those of one
-// that was not seen for long begin anew.
+// TestTableAges lets time pass: pods of a template that recurs keep sharing their parts; those of
+// one that was not seen for long are decoded again.
 func TestTableAges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := intern.New()
@@ -21,7 +21,7 @@ func TestTableAges(t *testing.T) {
 			}
 			return &pod.Spec.Containers[0]
 		}
-		image(0) // what comes twice is remembered
+		image(0) // a part that occurs twice is kept
 		image(1)
 		often, once := image(0), image(1)
 		if image(0) != often || image(1) != once {
@@ -29,7 +29,7 @@ func TestTableAges(t *testing.T) {
 		}
 		for range 30 {
 			time.Sleep(4 * time.Minute)
-			synctest.Wait() // a table that is aging at this moment is not asked
+			synctest.Wait() // no test of a table while it is aging
 			if image(0) != often {
 				t.Fatal("a template that comes every four minutes was forgotten")
 			}

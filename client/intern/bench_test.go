@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// BenchmarkUnmarshalPod decodes pods of a hundred templates, and pods each of
-// which is a template of its own, beside Unmarshal.
+// BenchmarkUnmarshalPod decodes pods of a hundred templates, and pods that each have their own
+// template, beside Unmarshal.
 func BenchmarkUnmarshalPod(b *testing.B) {
 	for _, templates := range []int{100, 10_000} {
 		encoded := make([][]byte, 10_000)

@@ -35,7 +35,7 @@ func Example() {
 	}
 	defer c.Close()
 
-	// The same is a Source of an informer of pods.
+	// The shared resource is a source for an informer of pods.
 	shared := typed.Pods(c).WithUnmarshal(intern.New().UnmarshalPod)
 	pods, _, err := shared.List(context.Background(), "", metav1.ListOptions{})
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Each of the functions here makes a decoder of an own field, which get finds in
-// its message.
+// Each function here returns a decoder of an own field. get returns a pointer to that field of the
+// message.
 
-// text is a string that is the object's own.
+// text decodes a string that belongs to one object.
 func text[T any](get func(*T) *string) decoder[T] {
 	return func(s *shard, into *T, o occurrence) bool {
 		s.hold(get(into), o.value)
@@ -19,7 +19,7 @@ func text[T any](get func(*T) *string) decoder[T] {
 	}
 }
 
-// common is a string that many objects have.
+// common decodes a string that many objects have.
 func common[T any](get func(*T) *string) decoder[T] {
 	return func(s *shard, into *T, o occurrence) bool {
 		known, hash, remember := s.find(aString, o.value)
@@ -27,7 +27,8 @@ func common[T any](get func(*T) *string) decoder[T] {
 		case known != nil:
 			*get(into) = known.(string)
 		case remember:
-			// Not a part of what is the object's own, which would stay with it.
+			// Copy the string. A part of the object's own text would keep all of that text in
+			// memory.
 			text := string(o.value)
 			s.put(aString, hash, o.value, text)
 			*get(into) = text
@@ -38,12 +39,12 @@ func common[T any](get func(*T) *string) decoder[T] {
 	}
 }
 
-// moment is a time.
+// moment decodes a time.
 func moment[T any](get func(*T) *metav1.Time) decoder[T] {
 	return func(_ *shard, into *T, o occurrence) bool { return o.count == 1 && decodeTime(get(into), o.value) }
 }
 
-// someMoment is a time that may not be there.
+// someMoment decodes an optional time.
 func someMoment[T any](get func(*T) **metav1.Time) decoder[T] {
 	return func(_ *shard, into *T, o occurrence) bool {
 		at := new(metav1.Time)
@@ -52,7 +53,7 @@ func someMoment[T any](get func(*T) **metav1.Time) decoder[T] {
 	}
 }
 
-// decodeTime does what at.Unmarshal does, which drops fractions of seconds.
+// decodeTime does the same as at.Unmarshal, which drops fractions of seconds.
 func decodeTime(at *metav1.Time, data []byte) bool {
 	if len(data) < 4 || data[0] != 1<<3|byte(varint) {
 		return at.Unmarshal(data) == nil
@@ -65,12 +66,12 @@ func decodeTime(at *metav1.Time, data []byte) bool {
 	return true
 }
 
-// one is a message in its place.
+// one decodes a required message.
 func one[T, U any](m *message[U], get func(*T) *U) decoder[T] {
 	return func(s *shard, into *T, o occurrence) bool { return o.count == 1 && m.decode(s, get(into), o.value) }
 }
 
-// some is a message that may not be there.
+// some decodes an optional message.
 func some[T, U any](m *message[U], get func(*T) **U) decoder[T] {
 	return func(s *shard, into *T, o occurrence) bool {
 		value := new(U)
@@ -79,7 +80,7 @@ func some[T, U any](m *message[U], get func(*T) **U) decoder[T] {
 	}
 }
 
-// many are repeated messages.
+// many decodes a repeated message.
 func many[T, U any](m *message[U], get func(*T) *[]U) decoder[T] {
 	return func(s *shard, into *T, o occurrence) bool {
 		all := make([]U, o.count)
@@ -96,8 +97,8 @@ func many[T, U any](m *message[U], get func(*T) *[]U) decoder[T] {
 	}
 }
 
-// group is a field that is shared as a whole, such as a map or a slice that many
-// objects have, but in other company.
+// group decodes a field that is shared as a whole, such as a map or a slice that many objects have
+// beside different fields.
 func group[T, V any](k kind, unmarshal func(*T, []byte) error, get func(*T) *V) decoder[T] {
 	return func(s *shard, into *T, o occurrence) bool {
 		known, hash, remember := s.find(k, o.all)
@@ -115,8 +116,8 @@ func group[T, V any](k kind, unmarshal func(*T, []byte) error, get func(*T) *V) 
 	}
 }
 
-// dictionary is a map that is shared as a whole if others have the same, and
-// otherwise strings of it.
+// dictionary decodes a map. The map is shared as a whole if other objects have the same one;
+// otherwise only its strings are shared.
 func dictionary[T any](k kind, get func(*T) *map[string]string) decoder[T] {
 	return func(s *shard, into *T, o occurrence) bool {
 		known, hash, remember := s.find(k, o.all)
@@ -157,7 +158,7 @@ func (s *shard) entry(all map[string]string, data []byte) bool {
 	return true
 }
 
-// shared returns value as a string that others may have, too.
+// shared returns value as a string that other objects may share.
 func (s *shard) shared(value []byte) string {
 	known, hash, remember := s.find(aString, value)
 	if known != nil {
@@ -170,20 +171,20 @@ func (s *shard) shared(value []byte) string {
 	return text
 }
 
-// span is where in the object's own text a string is, and where it has to go.
+// span is the place of a string in the object's own text, and the field that receives it.
 type span struct {
 	to         *string
 	start, end int
 }
 
-// hold remembers to make value a string at last.
+// hold records that to must receive value as a string when release is called.
 func (s *shard) hold(to *string, value []byte) {
 	if len(value) == 0 {
 		*to = ""
 		return
 	}
 	for _, o := range s.spans {
-		// Volumes and their mounts have one name, as have addresses in two places.
+		// Volumes and their mounts have the same name, and addresses occur twice.
 		if o.end-o.start == len(value) && bytes.Equal(s.own[o.start:o.end], value) {
 			s.spans = append(s.spans, span{to, o.start, o.end})
 			return
@@ -194,8 +195,7 @@ func (s *shard) hold(to *string, value []byte) {
 	s.spans = append(s.spans, span{to, start, len(s.own)})
 }
 
-// release makes one string of all that was held, and parts of it where they are
-// to go.
+// release makes one string of all held values and stores the parts of it in their fields.
 func (s *shard) release() {
 	all := string(s.own)
 	for _, o := range s.spans {
@@ -203,7 +203,7 @@ func (s *shard) release() {
 	}
 }
 
-// forget keeps nothing of an object.
+// forget drops all values of an object.
 func (s *shard) forget() {
 	clear(s.spans)
 	s.own, s.spans, s.runs = s.own[:0], s.spans[:0], s.runs[:0]

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/randfill"
 )
 
-// TestNothingIsLost compares pods with what the ordinary way makes of them,
-// whatever the table has seen before.
+// TestNothingIsLost compares pods with the result of the ordinary decoder, for different contents
+// of the table.
 func TestNothingIsLost(t *testing.T) {
 	table := intern.New()
 	for i := range 300 {
@@ -26,8 +26,8 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// TestRandomPods has pods of all fields there are, each of them several times
-// and with parts of others, and looks at them again when all have been decoded.
+// TestRandomPods decodes pods with random values in all fields, each several times and with parts
+// of other pods, and compares them when all have been decoded.
 func TestRandomPods(t *testing.T) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
@@ -70,8 +70,8 @@ func TestRandomPods(t *testing.T) {
 	}
 }
 
-// TestPartsAreToldApart has pods that differ in one place each.
-func TestPartsAreToldApart(t *testing.T) {
+// TestPartsAreDistinguished decodes pods that differ in one place each.
+func TestPartsAreDistinguished(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Pod){
 		"label":      func(p *corev1.Pod) { p.Labels["app"] = "other" },
 		"label keys": func(p *corev1.Pod) { p.Labels = map[string]string{"a": "bc"} },
@@ -174,8 +174,8 @@ func TestConcurrently(t *testing.T) {
 	all.Wait()
 }
 
-// TestAllocations holds what a pod of a known template takes: itself, one string,
-// and what has times or the token's name in it.
+// TestAllocations limits the allocations for a pod of a known template: the pod, one string, and
+// the parts with times or the token's name.
 func TestAllocations(t *testing.T) {
 	table := intern.New()
 	var encoded [][]byte
@@ -198,7 +198,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestHeap weighs pods of a few templates with and without sharing.
+// TestHeap measures the heap of pods of a few templates with and without sharing.
 func TestHeap(t *testing.T) {
 	weigh := func(unmarshal func([]byte, *corev1.Pod) error) uint64 {
 		var before, after runtime.MemStats
@@ -223,8 +223,8 @@ func TestHeap(t *testing.T) {
 	}
 }
 
-// TestBounded has the table see more than it holds: parts that never come again,
-// which weigh nothing, and parts that come twice and then never again.
+// TestBounded decodes more parts than the table holds: parts that never recur, which cost nothing,
+// and parts that occur exactly twice.
 func TestBounded(t *testing.T) {
 	const long = 4096
 	for times, limit := range map[int]int64{1: 1 << 20, 2: 6 * intern.Size} {

@@ -2,31 +2,30 @@ package intern
 
 import "encoding/binary"
 
-// message says how encodings of a type are cut: own has what decodes the fields
-// that objects of a template do not have in common. All others are the skeleton.
+// message describes how to split encodings of a type. own has the decoders of the fields in which
+// objects of one template differ. All other fields are the skeleton.
 //
-// Whatever is unusual about an encoding, or wrong, makes decode and the functions
-// for own fields return false. The object is then decoded the ordinary way, from
-// the beginning, which tells what the error is if there is one.
+// If an encoding is unusual or wrong, decode and the decoders return false. The object is then
+// decoded from the beginning in the ordinary way, which also returns the error, if there is one.
 type message[T any] struct {
 	kind      kind
 	unmarshal func(*T, []byte) error
 	own       [64]decoder[T]
-	// numbers has the bits of the fields in own.
+	// numbers has the bits of the field numbers in own.
 	numbers uint64
 }
 
 // decoder decodes an own field of a T.
 type decoder[T any] func(*shard, *T, occurrence) bool
 
-// occurrence is where a field occurs: once or several times in a row.
+// occurrence is one place of a field in a message: one or several repetitions in a row.
 type occurrence struct {
-	// all is everything with tags and lengths, value what is in the first one.
+	// all holds the encoding with tags and lengths, value the first value.
 	all, value []byte
 	count      int
 }
 
-// describe makes a message of the own fields, by number.
+// describe returns a message with the given own fields, by number.
 func describe[T any](k kind, unmarshal func(*T, []byte) error, own map[int]decoder[T]) *message[T] {
 	m := &message[T]{kind: k, unmarshal: unmarshal}
 	for number, decode := range own {
@@ -55,7 +54,7 @@ func (m *message[T]) decode(s *shard, into *T, data []byte) bool {
 	return true
 }
 
-// skeleton makes into what the key decodes to.
+// skeleton sets into to the value that key decodes to.
 func (m *message[T]) skeleton(s *shard, into *T, key []byte) bool {
 	known, hash, remember := s.find(m.kind, key)
 	if known != nil {
@@ -72,7 +71,7 @@ func (m *message[T]) skeleton(s *shard, into *T, key []byte) bool {
 	return true
 }
 
-// run is where an own field occurs in a message.
+// run is the place of an own field in a message.
 type run struct {
 	number        int
 	start, end    int
@@ -80,13 +79,13 @@ type run struct {
 	count         int
 }
 
-// cut appends the own fields of a message to s.runs and returns all others, put
-// together. They are good until the next cut. An own field must be length-delimited
-// and be in one place of the message.
+// cut appends the own fields of a message to s.runs and returns all other fields, joined. The
+// result is valid until the next cut. An own field must be length-delimited and occur in one place
+// of the message.
 func (s *shard) cut(data []byte, own uint64) (skeleton []byte, ok bool) {
 	s.key = s.key[:0]
-	copied := 0 // up to here data is in s.key or is not a part of the skeleton
-	last := -1  // the own field before, if there is nothing in between
+	copied := 0 // data before this is in s.key or not a part of the skeleton
+	last := -1  // the previous own field, if nothing is in between
 	var seen uint64
 	for at := 0; at < len(data); {
 		f, ok := next(data, at)
@@ -120,7 +119,7 @@ func (s *shard) cut(data []byte, own uint64) (skeleton []byte, ok bool) {
 	return s.key, true
 }
 
-// wireKind is how the value of a field is encoded
+// wireKind is the encoding of a field's value
 // (https://protobuf.dev/programming-guides/encoding/#structure).
 type wireKind int
 
@@ -131,15 +130,15 @@ const (
 	fixed32         wireKind = 5
 )
 
-// position is where a field of a message is: its value is from body to end.
+// position is the place of a field in a message: its value extends from body to end.
 type position struct {
 	number    int
 	kind      wireKind
 	body, end int
 }
 
-// next returns the field that begins at data[at]. It knows tags of one or two
-// bytes and no groups.
+// next returns the field that begins at data[at]. It supports tags of one or two bytes and no
+// groups.
 func next(data []byte, at int) (f position, ok bool) {
 	tag := int(data[at])
 	at++

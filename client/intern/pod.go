@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// kind keeps parts of different types apart.
+// kind distinguishes parts of different types.
 type kind int
 
 const (
@@ -37,9 +37,8 @@ const (
 	aTerminated
 )
 
-// UnmarshalPod makes pod what pod.Unmarshal makes of an empty one, but shares
-// what other pods have had, which must not be changed then. It keeps no part of
-// data.
+// UnmarshalPod decodes data into pod, which must be empty, like pod.Unmarshal. It shares the parts
+// that other pods had, and these must not be changed. It retains no part of data.
 func (t *Table) UnmarshalPod(data []byte, pod *corev1.Pod) error {
 	*pod = corev1.Pod{}
 	if t.pod(data, pod) {
@@ -84,12 +83,12 @@ var managedFields = describe(fieldsEntry, (*metav1.ManagedFieldsEntry).Unmarshal
 	4: someMoment(func(m *metav1.ManagedFieldsEntry) **metav1.Time { return &m.Time }),
 })
 
-// tokenVolume begins the name of the volume that the ServiceAccount admission
-// adds. Each pod's has another name, which keeps the pod's list of volumes, and
-// the mounts of its containers, from being equal to any other's.
+// tokenVolume begins the name of the volume that the ServiceAccount admission adds. The name
+// differs between pods, so that no two pods have equal lists of volumes or equal mounts in their
+// containers.
 var tokenVolume = []byte("kube-api-access-")
 
-// spec decodes a spec with whole containers where they can be equal to others'.
+// spec decodes a spec, with whole containers if they can be equal to those of other pods.
 func spec(s *shard, p *corev1.Pod, o occurrence) bool {
 	m := wholeSpec
 	if hasToken(o.value) {
@@ -98,8 +97,7 @@ func spec(s *shard, p *corev1.Pod, o occurrence) bool {
 	return o.count == 1 && m.decode(s, &p.Spec, o.value)
 }
 
-// hasToken looks for a volume with a token among the first fields of a spec,
-// where volumes are.
+// hasToken searches the first fields of a spec, where volumes are, for a volume with a token.
 func hasToken(spec []byte) bool {
 	for at := 0; at < len(spec); {
 		f, ok := next(spec, at)
@@ -118,7 +116,7 @@ func specGroup[V any](k kind, get func(*corev1.PodSpec) *V) decoder[corev1.PodSp
 	return group(k, (*corev1.PodSpec).Unmarshal, get)
 }
 
-// wholeSpec is that of a pod without a token.
+// wholeSpec describes the spec of a pod without a token.
 var wholeSpec = describe(aSpec, (*corev1.PodSpec).Unmarshal, map[int]decoder[corev1.PodSpec]{
 	1:  specGroup(volumes, func(p *corev1.PodSpec) *[]corev1.Volume { return &p.Volumes }),
 	2:  specGroup(containers, func(p *corev1.PodSpec) *[]corev1.Container { return &p.Containers }),
@@ -129,7 +127,7 @@ var wholeSpec = describe(aSpec, (*corev1.PodSpec).Unmarshal, map[int]decoder[cor
 	34: specGroup(ephemeralContainers, func(p *corev1.PodSpec) *[]corev1.EphemeralContainer { return &p.EphemeralContainers }),
 })
 
-// tokenSpec is that of a pod with a token.
+// tokenSpec describes the spec of a pod with a token.
 var tokenSpec = describe(aSpec, (*corev1.PodSpec).Unmarshal, map[int]decoder[corev1.PodSpec]{
 	1:  many(volume, func(p *corev1.PodSpec) *[]corev1.Volume { return &p.Volumes }),
 	2:  many(container, func(p *corev1.PodSpec) *[]corev1.Container { return &p.Containers }),

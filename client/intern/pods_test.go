@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// newPod is number i of a template, as a kubelet and its ReplicaSet leave it.
+// newPod returns pod number i of a template in the state in which a kubelet and its ReplicaSet
+// leave it.
 func newPod(template, i int, token bool) *corev1.Pod {
 	app := fmt.Sprintf("app-%d", template)
 	name := fmt.Sprintf("%s-5d7f9-%05d", app, i)
@@ -85,8 +86,8 @@ func marshal(t testing.TB, p *corev1.Pod) []byte {
 	return data
 }
 
-// compare decodes data both ways and returns the pod that shares. The data are
-// overwritten after that, so that it is seen if something of them is kept.
+// compare decodes data both ways and returns the pod that shares parts. It then overwrites data, to
+// expose references to it.
 func compare(t testing.TB, table *intern.Table, data []byte) *corev1.Pod {
 	t.Helper()
 	var want corev1.Pod

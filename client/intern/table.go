@@ -1,25 +1,22 @@
-// Package intern decodes pods so that their equal parts are in memory once. Pods
-// that come from one template differ in little more than their names, addresses
-// and times; decoded one by one, each has all of the template to itself, and was
-// decoded anew.
+// Package intern decodes pods so that their equal parts are in memory once. Pods of one template
+// differ in little more than their names, addresses and times. Decoded in the usual way, each pod
+// has its own copy of the whole template.
 //
 //	pods := typed.Pods(c).WithUnmarshal(intern.New().UnmarshalPod)
-//	copy, err := informer.New(informer.Config[*corev1.Pod]{Source: pods, ...})
+//	cache, err := informer.New(informer.Objects(pods))
 //
-// What is shared must not be changed by anyone, as nothing must that an informer
-// holds: that is nearly everything that a decoded pod points to. The strings that
-// are a pod's own are parts of one string of some hundred bytes; clone what is to
-// outlive the pod by far.
+// Shared parts must not be changed, as nothing that an informer holds may be: that is nearly
+// everything that a decoded pod points to. The strings that are a pod's own are parts of one string
+// of some hundred bytes; clone those that must outlive the pod by far.
 //
-// An encoded message is cut in two: the fields that pods of a template have in
-// common, put together in the order in which they came, and those that each has
-// to itself. The former are the key under which a [Table] has the value that
-// they decode to; a field stands for itself in protobuf, so to decode both halves
-// one after the other gives what the whole gives. Parts are equal when their
+// An encoded message is split in two: the fields that pods of a template have in common, joined in
+// their original order, and those that differ. The former are the key under which a [Table] has
+// their decoded value. A protobuf field does not depend on the others, so decoding the two halves
+// one after the other gives the same result as decoding the whole. Parts are equal if their
 // encodings are.
 //
-// A Table remembers what came twice, and of that what came lately ([Size], and in the last 5 to 10
-// minutes). What it does not remember is decoded as ever and costs a pod its own copy, no more.
+// A Table keeps parts that it has seen twice, and of these the recent ones ([Size], and the last 5
+// to 10 minutes). A part that it does not keep is decoded as usual and costs the pod its own copy.
 package intern
 
 import (
@@ -29,22 +26,20 @@ import (
 	"time"
 )
 
-// Size is how much each part of a Table, of which there is one for each processor
-// and at most eight, holds in each of its two generations: bytes of encodings,
-// and what they decode to, which is some times as large but mostly in use by the
-// pods.
+// Size limits each of the two generations in each shard of a Table, in bytes of encodings. Decoded
+// values are several times as large, but most are in use by pods anyway. A Table has one shard for
+// each processor and at most eight.
 const Size = 4 << 20
 
-// maxAge is how long a generation is the younger one at most, so that what nobody asks for any more
-// does not stay for ever.
+// maxAge limits the time for which a generation is the younger one, so that unused parts do not
+// stay forever.
 const maxAge = 5 * time.Minute
 
-// maxShards bounds the parts of a Table.
+// maxShards limits the shards of a Table.
 const maxShards = 8
 
-// Table remembers parts of objects. Its methods are safe for concurrent use: who
-// comes at the same time takes another part of it, in which nothing is shared
-// with the others.
+// A Table keeps parts of objects. Its methods are safe for concurrent use: concurrent calls use
+// different shards, which share nothing.
 type Table struct{ shards []*shard }
 
 // New returns an empty Table.
@@ -56,8 +51,7 @@ func New() *Table {
 	return t
 }
 
-// take returns a locked shard: the first that is free, so that as few as possible
-// hold the same.
+// take returns a locked shard: the first free one, so that few shards hold the same parts.
 func (t *Table) take() *shard {
 	for _, s := range t.shards {
 		if s.mu.TryLock() {
@@ -75,41 +69,41 @@ type shard struct {
 	mu         sync.Mutex
 	seed       maphash.Seed
 	young, old map[uint64]*part
-	// size is how many bytes young holds.
+	// size is the number of bytes that young holds.
 	size int
-	// aging says that age will be called.
+	// aging is true if a call of age is scheduled.
 	aging bool
-	// seen tells what came lately and was not remembered.
+	// seen records recent parts that are not kept.
 	seen filter
 
-	// What follows is used while one object is decoded.
+	// The following fields are used while one object is decoded.
 
 	// key is the skeleton of one message.
 	key []byte
-	// runs are the own fields of all messages that are being decoded.
+	// runs holds the own fields of all messages that are being decoded.
 	runs []run
-	// own is the text of all strings that are the object's own, and spans say
-	// which parts of it are to go where.
+	// own is the text of all strings that belong to the object; spans records which field receives
+	// which part of it.
 	own   []byte
 	spans []span
 }
 
-// part is what an encoding decodes to.
+// part is a decoded value and the encoding that it belongs to.
 type part struct {
 	kind  kind
 	key   string
 	value any
 }
 
-// partOverhead is what a part takes beside its key and value, in bytes.
+// partOverhead is the size of a part beside its key and value, in bytes.
 const partOverhead = 96
 
 func (s *shard) hash(k kind, key []byte) uint64 {
 	return maphash.Bytes(s.seed, key) ^ uint64(k)*0x9e3779b97f4a7c15
 }
 
-// find returns the value of an encoding, or nil. Then remember says whether it
-// has come before and should be put.
+// find returns the value of an encoding, or nil. In that case remember reports whether the encoding
+// has been seen before, so that the caller should put it.
 func (s *shard) find(k kind, key []byte) (value any, hash uint64, remember bool) {
 	hash = s.hash(k, key)
 	p, ok := s.young[hash]
@@ -140,7 +134,7 @@ func (s *shard) add(hash uint64, p *part) {
 	s.ageLater()
 }
 
-// ageLater has age called when it is time. mu is held.
+// ageLater schedules a call of age. The caller holds mu.
 func (s *shard) ageLater() {
 	if !s.aging && len(s.young)+len(s.old) > 0 {
 		s.aging = true
@@ -148,20 +142,19 @@ func (s *shard) ageLater() {
 	}
 }
 
-// age begins a new generation.
+// age starts a new generation.
 func (s *shard) age() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.young, s.old, s.size = make(map[uint64]*part), s.young, 0
-	s.key, s.own, s.runs, s.spans = nil, nil, nil, nil // as long as the longest pod
+	s.key, s.own, s.runs, s.spans = nil, nil, nil, nil // they are as long as the longest pod
 	s.aging = false
 	s.ageLater()
 }
 
-// filter tells hashes that it has been asked about from others, so that what
-// never comes again costs little. It is a Bloom filter of two bits a hash, which
-// begins anew before a quarter of them are set: at most one new hash in sixteen
-// passes for an old one.
+// filter distinguishes hashes that it has been asked about from new ones, so that a part that does
+// not repeat costs little. It is a Bloom filter of two bits a hash, which is cleared before a
+// quarter of its bits are set: it takes at most one new hash in sixteen for an old one.
 type filter struct {
 	bits [1 << 11]uint64
 	n    int

@@ -12,7 +12,7 @@ import (
 // part is one field of a message, with its tag.
 type part []byte
 
-// split takes a message apart.
+// split returns the fields of a message.
 func split(t testing.TB, data []byte) []part {
 	var all []part
 	for len(data) > 0 {
@@ -44,8 +44,7 @@ func value(p part) []byte {
 	return v
 }
 
-// unusual are encodings that no marshaller makes and that others take all the
-// same, or do not.
+// unusual returns encodings that no marshaller produces. Other decoders accept some of them.
 func unusual(t testing.TB) map[string][]byte {
 	top := split(t, marshal(t, newPod(1, 4, true)))
 	meta, spec, status := split(t, value(top[0])), split(t, value(top[1])), split(t, value(top[2]))
@@ -125,8 +124,8 @@ func unusual(t testing.TB) map[string][]byte {
 	return m
 }
 
-// TestUnusual decodes unusual encodings when the table knows the usual ones, and
-// when it knows them.
+// TestUnusual decodes unusual encodings with a table that has the usual ones, and with one that has
+// the unusual ones.
 func TestUnusual(t *testing.T) {
 	for name, data := range unusual(t) {
 		t.Run(name, func(t *testing.T) {
@@ -143,7 +142,7 @@ func TestUnusual(t *testing.T) {
 	}
 }
 
-// TestDamaged decodes beginnings of a pod, and pods with one bit flipped.
+// TestDamaged decodes prefixes of a pod, and pods with one flipped bit.
 func TestDamaged(t *testing.T) {
 	table := intern.New()
 	data := marshal(t, newPod(1, 4, true))
@@ -158,7 +157,7 @@ func TestDamaged(t *testing.T) {
 	compare(t, table, data)
 }
 
-// TestNotEmpty decodes into pods that have been something else.
+// TestNotEmpty decodes into pods that have held another value.
 func TestNotEmpty(t *testing.T) {
 	table := intern.New()
 	for range 3 {
@@ -173,8 +172,8 @@ func TestNotEmpty(t *testing.T) {
 	compare(t, table, marshal(t, &corev1.Pod{}))
 }
 
-// FuzzUnmarshalPod decodes the same with a table that knows it and with one that
-// knows something else.
+// FuzzUnmarshalPod decodes the same data with a table that has seen it and with one that has seen
+// other data.
 func FuzzUnmarshalPod(f *testing.F) {
 	for i := range 6 {
 		f.Add(marshal(f, newPod(i%2, i, i%3 == 0)))

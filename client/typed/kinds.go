@@ -4,175 +4,231 @@ package typed
 
 import (
 	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/kinds"
+	"github.com/planekit/planekit/kinds/apiregistration"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// Services are those of the core group.
-func Services(c *client.Client) client.Resource[*corev1.Service] {
-	return resource[corev1.Service](c, "", "Service", "services", true)
-}
+// ConfigMaps returns the resource of the core group.
+func ConfigMaps(c *client.Client) client.Resource[*corev1.ConfigMap] { return For(c, kinds.ConfigMaps) }
 
-// Endpoints are those of the core group.
-func Endpoints(c *client.Client) client.Resource[*corev1.Endpoints] {
-	return resource[corev1.Endpoints](c, "", "Endpoints", "endpoints", true)
-}
+// Endpoints returns the resource of the core group.
+func Endpoints(c *client.Client) client.Resource[*corev1.Endpoints] { return For(c, kinds.Endpoints) }
 
-// LimitRanges are those of the core group.
+// Events returns the resource of the core group.
+func Events(c *client.Client) client.Resource[*corev1.Event] { return For(c, kinds.Events) }
+
+// LimitRanges returns the resource of the core group.
 func LimitRanges(c *client.Client) client.Resource[*corev1.LimitRange] {
-	return resource[corev1.LimitRange](c, "", "LimitRange", "limitranges", true)
+	return For(c, kinds.LimitRanges)
 }
 
-// PersistentVolumeClaims are those of the core group.
+// Namespaces returns the resource of the core group.
+func Namespaces(c *client.Client) client.Resource[*corev1.Namespace] { return For(c, kinds.Namespaces) }
+
+// Nodes returns the resource of the core group.
+func Nodes(c *client.Client) client.Resource[*corev1.Node] { return For(c, kinds.Nodes) }
+
+// PersistentVolumeClaims returns the resource of the core group.
 func PersistentVolumeClaims(c *client.Client) client.Resource[*corev1.PersistentVolumeClaim] {
-	return resource[corev1.PersistentVolumeClaim](c, "", "PersistentVolumeClaim", "persistentvolumeclaims", true)
+	return For(c, kinds.PersistentVolumeClaims)
 }
 
-// PersistentVolumes are those of the core group.
+// PersistentVolumes returns the resource of the core group.
 func PersistentVolumes(c *client.Client) client.Resource[*corev1.PersistentVolume] {
-	return resource[corev1.PersistentVolume](c, "", "PersistentVolume", "persistentvolumes", false)
+	return For(c, kinds.PersistentVolumes)
 }
 
-// PodTemplates are those of the core group.
+// Pods returns the resource of the core group.
+func Pods(c *client.Client) client.Resource[*corev1.Pod] { return For(c, kinds.Pods) }
+
+// PodTemplates returns the resource of the core group.
 func PodTemplates(c *client.Client) client.Resource[*corev1.PodTemplate] {
-	return resource[corev1.PodTemplate](c, "", "PodTemplate", "podtemplates", true)
+	return For(c, kinds.PodTemplates)
 }
 
-// ReplicationControllers are those of the core group.
+// ReplicationControllers returns the resource of the core group.
 func ReplicationControllers(c *client.Client) client.Resource[*corev1.ReplicationController] {
-	return resource[corev1.ReplicationController](c, "", "ReplicationController", "replicationcontrollers", true)
+	return For(c, kinds.ReplicationControllers)
 }
 
-// ResourceQuotas are those of the core group.
+// ResourceQuotas returns the resource of the core group.
 func ResourceQuotas(c *client.Client) client.Resource[*corev1.ResourceQuota] {
-	return resource[corev1.ResourceQuota](c, "", "ResourceQuota", "resourcequotas", true)
+	return For(c, kinds.ResourceQuotas)
 }
 
-// ControllerRevisions are those of the group apps.
+// Secrets returns the resource of the core group.
+func Secrets(c *client.Client) client.Resource[*corev1.Secret] { return For(c, kinds.Secrets) }
+
+// ServiceAccounts returns the resource of the core group.
+func ServiceAccounts(c *client.Client) client.Resource[*corev1.ServiceAccount] {
+	return For(c, kinds.ServiceAccounts)
+}
+
+// Services returns the resource of the core group.
+func Services(c *client.Client) client.Resource[*corev1.Service] { return For(c, kinds.Services) }
+
+// ControllerRevisions returns the resource of the group apps.
 func ControllerRevisions(c *client.Client) client.Resource[*appsv1.ControllerRevision] {
-	return resource[appsv1.ControllerRevision](c, "apps", "ControllerRevision", "controllerrevisions", true)
+	return For(c, kinds.ControllerRevisions)
 }
 
-// DaemonSets are those of the group apps.
-func DaemonSets(c *client.Client) client.Resource[*appsv1.DaemonSet] {
-	return resource[appsv1.DaemonSet](c, "apps", "DaemonSet", "daemonsets", true)
+// DaemonSets returns the resource of the group apps.
+func DaemonSets(c *client.Client) client.Resource[*appsv1.DaemonSet] { return For(c, kinds.DaemonSets) }
+
+// Deployments returns the resource of the group apps.
+func Deployments(c *client.Client) client.Resource[*appsv1.Deployment] {
+	return For(c, kinds.Deployments)
 }
 
-// StatefulSets are those of the group apps.
+// ReplicaSets returns the resource of the group apps.
+func ReplicaSets(c *client.Client) client.Resource[*appsv1.ReplicaSet] {
+	return For(c, kinds.ReplicaSets)
+}
+
+// StatefulSets returns the resource of the group apps.
 func StatefulSets(c *client.Client) client.Resource[*appsv1.StatefulSet] {
-	return resource[appsv1.StatefulSet](c, "apps", "StatefulSet", "statefulsets", true)
+	return For(c, kinds.StatefulSets)
 }
 
-// CronJobs are those of the group batch.
-func CronJobs(c *client.Client) client.Resource[*batchv1.CronJob] {
-	return resource[batchv1.CronJob](c, "batch", "CronJob", "cronjobs", true)
+// CronJobs returns the resource of the group batch.
+func CronJobs(c *client.Client) client.Resource[*batchv1.CronJob] { return For(c, kinds.CronJobs) }
+
+// Jobs returns the resource of the group batch.
+func Jobs(c *client.Client) client.Resource[*batchv1.Job] { return For(c, kinds.Jobs) }
+
+// APIServices returns the resource of the group apiregistration.k8s.io.
+func APIServices(c *client.Client) client.Resource[*apiregistration.APIService] {
+	return For(c, kinds.APIServices)
 }
 
-// EndpointSlices are those of the group discovery.k8s.io.
-func EndpointSlices(c *client.Client) client.Resource[*discoveryv1.EndpointSlice] {
-	return resource[discoveryv1.EndpointSlice](c, "discovery.k8s.io", "EndpointSlice", "endpointslices", true)
-}
-
-// FlowSchemas are those of the group flowcontrol.apiserver.k8s.io.
-func FlowSchemas(c *client.Client) client.Resource[*flowcontrolv1.FlowSchema] {
-	return resource[flowcontrolv1.FlowSchema](c, "flowcontrol.apiserver.k8s.io", "FlowSchema", "flowschemas", false)
-}
-
-// PriorityLevelConfigurations are those of the group flowcontrol.apiserver.k8s.io.
-func PriorityLevelConfigurations(c *client.Client) client.Resource[*flowcontrolv1.PriorityLevelConfiguration] {
-	return resource[flowcontrolv1.PriorityLevelConfiguration](c, "flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration", "prioritylevelconfigurations", false)
-}
-
-// Ingresses are those of the group networking.k8s.io.
-func Ingresses(c *client.Client) client.Resource[*networkingv1.Ingress] {
-	return resource[networkingv1.Ingress](c, "networking.k8s.io", "Ingress", "ingresses", true)
-}
-
-// IngressClasses are those of the group networking.k8s.io.
-func IngressClasses(c *client.Client) client.Resource[*networkingv1.IngressClass] {
-	return resource[networkingv1.IngressClass](c, "networking.k8s.io", "IngressClass", "ingressclasses", false)
-}
-
-// NetworkPolicies are those of the group networking.k8s.io.
-func NetworkPolicies(c *client.Client) client.Resource[*networkingv1.NetworkPolicy] {
-	return resource[networkingv1.NetworkPolicy](c, "networking.k8s.io", "NetworkPolicy", "networkpolicies", true)
-}
-
-// IPAddresses are those of the group networking.k8s.io.
-func IPAddresses(c *client.Client) client.Resource[*networkingv1.IPAddress] {
-	return resource[networkingv1.IPAddress](c, "networking.k8s.io", "IPAddress", "ipaddresses", false)
-}
-
-// ServiceCIDRs are those of the group networking.k8s.io.
-func ServiceCIDRs(c *client.Client) client.Resource[*networkingv1.ServiceCIDR] {
-	return resource[networkingv1.ServiceCIDR](c, "networking.k8s.io", "ServiceCIDR", "servicecidrs", false)
-}
-
-// RuntimeClasses are those of the group node.k8s.io.
-func RuntimeClasses(c *client.Client) client.Resource[*nodev1.RuntimeClass] {
-	return resource[nodev1.RuntimeClass](c, "node.k8s.io", "RuntimeClass", "runtimeclasses", false)
-}
-
-// PodDisruptionBudgets are those of the group policy.
-func PodDisruptionBudgets(c *client.Client) client.Resource[*policyv1.PodDisruptionBudget] {
-	return resource[policyv1.PodDisruptionBudget](c, "policy", "PodDisruptionBudget", "poddisruptionbudgets", true)
-}
-
-// PriorityClasses are those of the group scheduling.k8s.io.
-func PriorityClasses(c *client.Client) client.Resource[*schedulingv1.PriorityClass] {
-	return resource[schedulingv1.PriorityClass](c, "scheduling.k8s.io", "PriorityClass", "priorityclasses", false)
-}
-
-// CSIDrivers are those of the group storage.k8s.io.
-func CSIDrivers(c *client.Client) client.Resource[*storagev1.CSIDriver] {
-	return resource[storagev1.CSIDriver](c, "storage.k8s.io", "CSIDriver", "csidrivers", false)
-}
-
-// CSINodes are those of the group storage.k8s.io.
-func CSINodes(c *client.Client) client.Resource[*storagev1.CSINode] {
-	return resource[storagev1.CSINode](c, "storage.k8s.io", "CSINode", "csinodes", false)
-}
-
-// CSIStorageCapacities are those of the group storage.k8s.io.
-func CSIStorageCapacities(c *client.Client) client.Resource[*storagev1.CSIStorageCapacity] {
-	return resource[storagev1.CSIStorageCapacity](c, "storage.k8s.io", "CSIStorageCapacity", "csistoragecapacities", true)
-}
-
-// StorageClasses are those of the group storage.k8s.io.
-func StorageClasses(c *client.Client) client.Resource[*storagev1.StorageClass] {
-	return resource[storagev1.StorageClass](c, "storage.k8s.io", "StorageClass", "storageclasses", false)
-}
-
-// VolumeAttachments are those of the group storage.k8s.io.
-func VolumeAttachments(c *client.Client) client.Resource[*storagev1.VolumeAttachment] {
-	return resource[storagev1.VolumeAttachment](c, "storage.k8s.io", "VolumeAttachment", "volumeattachments", false)
-}
-
-// MutatingWebhookConfigurations are those of the group admissionregistration.k8s.io.
-func MutatingWebhookConfigurations(c *client.Client) client.Resource[*admissionregistrationv1.MutatingWebhookConfiguration] {
-	return resource[admissionregistrationv1.MutatingWebhookConfiguration](c, "admissionregistration.k8s.io", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", false)
-}
-
-// ValidatingAdmissionPolicies are those of the group admissionregistration.k8s.io.
+// ValidatingAdmissionPolicies returns the resource of the group admissionregistration.k8s.io.
 func ValidatingAdmissionPolicies(c *client.Client) client.Resource[*admissionregistrationv1.ValidatingAdmissionPolicy] {
-	return resource[admissionregistrationv1.ValidatingAdmissionPolicy](c, "admissionregistration.k8s.io", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", false)
+	return For(c, kinds.ValidatingAdmissionPolicies)
 }
 
-// ValidatingAdmissionPolicyBindings are those of the group admissionregistration.k8s.io.
+// ValidatingAdmissionPolicyBindings returns the resource of the group admissionregistration.k8s.io.
 func ValidatingAdmissionPolicyBindings(c *client.Client) client.Resource[*admissionregistrationv1.ValidatingAdmissionPolicyBinding] {
-	return resource[admissionregistrationv1.ValidatingAdmissionPolicyBinding](c, "admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", false)
+	return For(c, kinds.ValidatingAdmissionPolicyBindings)
 }
 
-// ValidatingWebhookConfigurations are those of the group admissionregistration.k8s.io.
+// MutatingWebhookConfigurations returns the resource of the group admissionregistration.k8s.io.
+func MutatingWebhookConfigurations(c *client.Client) client.Resource[*admissionregistrationv1.MutatingWebhookConfiguration] {
+	return For(c, kinds.MutatingWebhookConfigurations)
+}
+
+// ValidatingWebhookConfigurations returns the resource of the group admissionregistration.k8s.io.
 func ValidatingWebhookConfigurations(c *client.Client) client.Resource[*admissionregistrationv1.ValidatingWebhookConfiguration] {
-	return resource[admissionregistrationv1.ValidatingWebhookConfiguration](c, "admissionregistration.k8s.io", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", false)
+	return For(c, kinds.ValidatingWebhookConfigurations)
+}
+
+// Leases returns the resource of the group coordination.k8s.io.
+func Leases(c *client.Client) client.Resource[*coordinationv1.Lease] { return For(c, kinds.Leases) }
+
+// EndpointSlices returns the resource of the group discovery.k8s.io.
+func EndpointSlices(c *client.Client) client.Resource[*discoveryv1.EndpointSlice] {
+	return For(c, kinds.EndpointSlices)
+}
+
+// FlowSchemas returns the resource of the group flowcontrol.apiserver.k8s.io.
+func FlowSchemas(c *client.Client) client.Resource[*flowcontrolv1.FlowSchema] {
+	return For(c, kinds.FlowSchemas)
+}
+
+// PriorityLevelConfigurations returns the resource of the group flowcontrol.apiserver.k8s.io.
+func PriorityLevelConfigurations(c *client.Client) client.Resource[*flowcontrolv1.PriorityLevelConfiguration] {
+	return For(c, kinds.PriorityLevelConfigurations)
+}
+
+// IngressClasses returns the resource of the group networking.k8s.io.
+func IngressClasses(c *client.Client) client.Resource[*networkingv1.IngressClass] {
+	return For(c, kinds.IngressClasses)
+}
+
+// Ingresses returns the resource of the group networking.k8s.io.
+func Ingresses(c *client.Client) client.Resource[*networkingv1.Ingress] {
+	return For(c, kinds.Ingresses)
+}
+
+// IPAddresses returns the resource of the group networking.k8s.io.
+func IPAddresses(c *client.Client) client.Resource[*networkingv1.IPAddress] {
+	return For(c, kinds.IPAddresses)
+}
+
+// NetworkPolicies returns the resource of the group networking.k8s.io.
+func NetworkPolicies(c *client.Client) client.Resource[*networkingv1.NetworkPolicy] {
+	return For(c, kinds.NetworkPolicies)
+}
+
+// ServiceCIDRs returns the resource of the group networking.k8s.io.
+func ServiceCIDRs(c *client.Client) client.Resource[*networkingv1.ServiceCIDR] {
+	return For(c, kinds.ServiceCIDRs)
+}
+
+// RuntimeClasses returns the resource of the group node.k8s.io.
+func RuntimeClasses(c *client.Client) client.Resource[*nodev1.RuntimeClass] {
+	return For(c, kinds.RuntimeClasses)
+}
+
+// PodDisruptionBudgets returns the resource of the group policy.
+func PodDisruptionBudgets(c *client.Client) client.Resource[*policyv1.PodDisruptionBudget] {
+	return For(c, kinds.PodDisruptionBudgets)
+}
+
+// ClusterRoleBindings returns the resource of the group rbac.authorization.k8s.io.
+func ClusterRoleBindings(c *client.Client) client.Resource[*rbacv1.ClusterRoleBinding] {
+	return For(c, kinds.ClusterRoleBindings)
+}
+
+// ClusterRoles returns the resource of the group rbac.authorization.k8s.io.
+func ClusterRoles(c *client.Client) client.Resource[*rbacv1.ClusterRole] {
+	return For(c, kinds.ClusterRoles)
+}
+
+// RoleBindings returns the resource of the group rbac.authorization.k8s.io.
+func RoleBindings(c *client.Client) client.Resource[*rbacv1.RoleBinding] {
+	return For(c, kinds.RoleBindings)
+}
+
+// Roles returns the resource of the group rbac.authorization.k8s.io.
+func Roles(c *client.Client) client.Resource[*rbacv1.Role] { return For(c, kinds.Roles) }
+
+// PriorityClasses returns the resource of the group scheduling.k8s.io.
+func PriorityClasses(c *client.Client) client.Resource[*schedulingv1.PriorityClass] {
+	return For(c, kinds.PriorityClasses)
+}
+
+// CSIDrivers returns the resource of the group storage.k8s.io.
+func CSIDrivers(c *client.Client) client.Resource[*storagev1.CSIDriver] {
+	return For(c, kinds.CSIDrivers)
+}
+
+// CSINodes returns the resource of the group storage.k8s.io.
+func CSINodes(c *client.Client) client.Resource[*storagev1.CSINode] { return For(c, kinds.CSINodes) }
+
+// CSIStorageCapacities returns the resource of the group storage.k8s.io.
+func CSIStorageCapacities(c *client.Client) client.Resource[*storagev1.CSIStorageCapacity] {
+	return For(c, kinds.CSIStorageCapacities)
+}
+
+// StorageClasses returns the resource of the group storage.k8s.io.
+func StorageClasses(c *client.Client) client.Resource[*storagev1.StorageClass] {
+	return For(c, kinds.StorageClasses)
+}
+
+// VolumeAttachments returns the resource of the group storage.k8s.io.
+func VolumeAttachments(c *client.Client) client.Resource[*storagev1.VolumeAttachment] {
+	return For(c, kinds.VolumeAttachments)
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/planekit/planekit/localcache"
 )
 
-// handling breaks how handlers are called: each gets another one in its place.
+// handling breaks the calls of handlers: wrap returns a replacement for each handler.
 func handling(wrap func(b *broken, handle func(old, new *Object)) func(old, new *Object)) func(*broken, *Harness, context.Context) {
 	return func(b *broken, _ *Harness, _ context.Context) {
 		b.subscribe = func(handle func(old, new *Object)) localcache.Subscription { return b.Map.Subscribe(wrap(b, handle)) }
 	}
 }
 
-// breakages are caches that do not keep the contract, and the check that says so.
+// breakages lists caches that break the contract, each with the check that finds it.
 var breakages = []struct {
 	name, check string
 	apply       func(*broken, *Harness, context.Context)
@@ -81,7 +81,7 @@ var breakages = []struct {
 			handle(old, new)
 		}
 	})},
-	{"told twice of what exists", "LateSubscriber", handling(func(_ *broken, handle func(old, new *Object)) func(old, new *Object) {
+	{"existing objects are reported twice", "LateSubscriber", handling(func(_ *broken, handle func(old, new *Object)) func(old, new *Object) {
 		return func(old, new *Object) {
 			handle(old, new)
 			if old == nil {
@@ -124,7 +124,7 @@ var breakages = []struct {
 			}
 		}
 	})},
-	{"deletions are not told", "Order", handling(func(_ *broken, handle func(old, new *Object)) func(old, new *Object) {
+	{"deletions are not reported", "Order", handling(func(_ *broken, handle func(old, new *Object)) func(old, new *Object) {
 		return func(old, new *Object) {
 			if new != nil {
 				handle(old, new)
@@ -149,7 +149,7 @@ var breakages = []struct {
 	{"two calls at a time", "Order", handling(func(_ *broken, handle func(old, new *Object)) func(old, new *Object) {
 		return func(old, new *Object) { go handle(old, new) }
 	})},
-	{"told before it is shown", "Order", func(b *broken, _ *Harness, _ context.Context) {
+	{"a call comes before the change", "Order", func(b *broken, _ *Harness, _ context.Context) {
 		shown := localcache.NewMapFunc(func(o *Object) string { return o.Key })
 		b.get, b.all = shown.Get, shown.All
 		b.subscribe = func(handle func(old, new *Object)) localcache.Subscription {
@@ -163,7 +163,7 @@ var breakages = []struct {
 			})
 		}
 	}},
-	{"told of a deletion before it is done", "Order", func(b *broken, h *Harness, _ context.Context) {
+	{"a call comes before the deletion", "Order", func(b *broken, h *Harness, _ context.Context) {
 		var mu sync.Mutex
 		gone := map[string]*Object{}
 		h.Delete = func(key string) string {
@@ -204,7 +204,7 @@ var breakages = []struct {
 		}
 	}},
 	{"handlers are called under a lock", "SubscribeInHandler", func(b *broken, _ *Harness, ctx context.Context) {
-		lock := make(chan struct{}, 1) // as a mutex, but a bubble can tell that it is held
+		lock := make(chan struct{}, 1) // a mutex whose waiters a bubble recognizes as blocked
 		b.subscribe = func(handle func(old, new *Object)) localcache.Subscription {
 			select {
 			case lock <- struct{}{}:
@@ -276,13 +276,13 @@ var breakages = []struct {
 			}
 		}
 	}},
-	{"a list is told as all new", "Replace", func(b *broken, h *Harness, _ context.Context) {
+	{"a list is reported as all new", "Replace", func(b *broken, h *Harness, _ context.Context) {
 		h.Replace = func(objects ...*Object) {
 			b.Replace()
 			b.Replace(objects...)
 		}
 	}},
-	{"a list is told of what did not change", "Replace", func(b *broken, h *Harness, _ context.Context) {
+	{"a list is reported with unchanged objects", "Replace", func(b *broken, h *Harness, _ context.Context) {
 		h.Replace = func(objects ...*Object) {
 			b.Replace(objects...)
 			for _, o := range objects {
@@ -294,7 +294,7 @@ var breakages = []struct {
 		h.Replace = func(objects ...*Object) {
 			for _, o := range objects {
 				b.Put(o)
-				time.Sleep(time.Nanosecond) // lets readers read
+				time.Sleep(time.Nanosecond) // lets readers run
 			}
 		}
 	}},

@@ -12,7 +12,7 @@ import (
 	"github.com/planekit/planekit/localcache"
 )
 
-// A recorder is a test that writes its failures down.
+// A recorder is a test that records its failures.
 type recorder struct {
 	ctx context.Context
 
@@ -80,7 +80,7 @@ func (b *broken) WaitFor(ctx context.Context, revision string) error {
 	return b.Map.WaitFor(ctx, revision)
 }
 
-// complaints runs a check against a Map that is broken by breakage.
+// complaints returns the failures of a check of a Map that breakage has broken.
 func complaints(t *testing.T, c check, breakage func(*broken, *Harness, context.Context)) (found []string) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &broken{Map: localcache.NewUnsynced(func(o *Object) string { return o.Key })}
@@ -109,8 +109,7 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// TestBroken: of each broken cache the check that is named complains, and all
-// checks are named.
+// TestBroken: the named check finds each broken cache, and every check is named.
 func TestBroken(t *testing.T) {
 	named := map[string]bool{}
 	for _, b := range breakages {

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// follower is a handler that complains of a call that does not follow from those
-// before, or that the cache does not show.
+// follower is a handler that fails the test if a call does not follow from the previous ones, or if
+// the cache does not have the change.
 type follower struct {
 	w *world
 	// then, if set, is called at the end of each call.
@@ -34,7 +34,7 @@ func (f *follower) handle(old, new *Object) {
 		f.w.Errorf("a handler was called with (%v, %v) during another call", old, new)
 	}
 	defer f.busy.Store(false)
-	runtime.Gosched() // gives a call that should not happen its chance
+	runtime.Gosched() // lets a concurrent call happen, if the cache makes one
 	f.learn(old, new)
 	if new != nil {
 		f.w.checkShows(new)
@@ -46,7 +46,7 @@ func (f *follower) handle(old, new *Object) {
 	}
 }
 
-// learn compares a call with those before.
+// learn compares a call with the previous ones.
 func (f *follower) learn(old, new *Object) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -59,7 +59,7 @@ func (f *follower) learn(old, new *Object) {
 	case new == nil:
 		object = old
 	case old != nil && old.Key != new.Key:
-		f.w.Errorf("a handler was told that %v became %v", old, new)
+		f.w.Errorf("a handler received (%v, %v)", old, new)
 	}
 	if known := f.known[object.Key]; known != old {
 		f.w.Errorf("a handler was called with (%v, %v), but knows %v", old, new, known)
@@ -69,13 +69,13 @@ func (f *follower) learn(old, new *Object) {
 		return
 	}
 	if newest := f.newest[new.Key]; new.Version <= newest {
-		f.w.Errorf("a handler was told of %v after version %d", new, newest)
+		f.w.Errorf("a handler received %v after version %d", new, newest)
 	}
 	f.newest[new.Key] = max(f.newest[new.Key], new.Version)
 	f.known[new.Key] = new
 }
 
-// check compares what the follower knows with what is true, once all has settled.
+// check compares the follower's objects with the expected ones, after all calls.
 func (f *follower) check() {
 	f.w.Helper()
 	f.mu.Lock()
@@ -96,42 +96,41 @@ func (f *follower) check() {
 	}
 }
 
-// count returns how many calls there were.
+// count returns the number of calls.
 func (f *follower) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.calls
 }
 
-// checkShows complains unless every way to read the cache shows object or
-// something newer.
+// checkShows fails the test unless every way to read the cache returns object or something newer.
 func (w *world) checkShows(object *Object) {
 	w.checkSeen("Get", object, first(w.Cache.Get(object.Key)))
 	w.checkSeen("All", object, find(w.Cache.All(), object.Key))
-	// Under its group the index has the object, unless it has changed since.
+	// The index has the object under its group, unless it has changed since.
 	if find(w.ByGroup.Get(object.Group), object.Key) == nil {
 		if now, _ := w.Cache.Get(object.Key); now == object {
-			w.Errorf("a handler was told of %v, the index does not have it under %s", object, object.Group)
+			w.Errorf("a handler received %v, the index does not have it under %s", object, object.Group)
 		}
 	}
 }
 
-// checkSeen complains if seen is older than what a handler was told or WaitFor
+// checkSeen fails the test if seen is older than an object that a handler received or WaitFor
 // waited for.
-func (w *world) checkSeen(how string, told, seen *Object) {
-	if seen == nil && !w.mayBeAbsent(told) || seen != nil && seen.Version < told.Version {
-		w.Errorf("%v was told or waited for, %s finds %v", told, how, seen)
+func (w *world) checkSeen(how string, received, seen *Object) {
+	if seen == nil && !w.mayBeAbsent(received) || seen != nil && seen.Version < received.Version {
+		w.Errorf("%v was received or waited for, %s finds %v", received, how, seen)
 	}
 }
 
-// checkGone complains if the cache still has the object that was deleted.
+// checkGone fails the test if the cache still has the object, which was deleted.
 func (w *world) checkGone(object *Object) {
 	for how, seen := range map[string]*Object{
 		"Get": first(w.Cache.Get(object.Key)), "All": find(w.Cache.All(), object.Key),
 		fmt.Sprint("group ", object.Group): find(w.ByGroup.Get(object.Group), object.Key),
 	} {
 		if seen != nil && seen.Version <= object.Version {
-			w.Errorf("a handler was told that %v is gone, %s finds %v", object, how, seen)
+			w.Errorf("a handler received the deletion of %v, %s finds %v", object, how, seen)
 		}
 	}
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/planekit/planekit/localcache"
 )
 
-// An Object is what the caches under test hold.
+// An Object is an object of the caches under test.
 type Object struct {
 	// Key is the object's name.
 	Key string
-	// Group is where the index finds the object.
+	// Group is the index key of the object.
 	Group string
 	// Version is greater than that of every object put before it.
 	Version int
-	// Revision is for the harness, which may set it when it is given the object.
+	// Revision is for the harness, which may set it when it receives the object.
 	Revision string
 }
 
@@ -28,22 +28,21 @@ func (o *Object) String() string {
 	return fmt.Sprintf("%s@%d", o.Key, o.Version)
 }
 
-// A Harness is a new cache and what fills it. All fields must be set. Put, Delete
-// and Replace may return before the cache shows the change; what they change
-// before Sync is part of the first list.
+// A Harness is a new cache and the functions that fill it. All fields must be set. Put, Delete and
+// Replace may return before the cache has the change. Their changes before Sync are part of the
+// first list.
 type Harness struct {
 	Cache localcache.Cache[*Object]
 	// ByGroup is an index of Cache by Object.Group.
 	ByGroup localcache.Index[string, *Object]
-	// Sync gives the cache its first full list.
+	// Sync sends the cache its first full list.
 	Sync func()
-	// Put stores object where the cache gets its objects from, and returns the
-	// revision of that.
+	// Put stores object at the source of the cache and returns its revision there.
 	Put func(object *Object) (revision string)
 	// Delete deletes the object of key, which exists.
 	Delete func(key string) (revision string)
-	// Replace has the cache list anew, after Sync: what it finds are objects, each
-	// either new or the very one it has, and no others.
+	// Replace makes the cache list again, after Sync. The list has exactly objects, each of which
+	// is new or the same one that the cache has.
 	Replace func(objects ...*Object)
 }
 

@@ -41,7 +41,7 @@ func changeInIteration(w *world) {
 	w.checkContent()
 }
 
-// waitFor: WaitFor returns when the cache shows the revision, and no earlier.
+// waitFor: WaitFor returns when the cache has the revision, and not earlier.
 func waitFor(w *world) {
 	w.Sync()
 	for range 50 {
@@ -71,7 +71,7 @@ func (w *world) wait(revision string) (err error) {
 	return err
 }
 
-// waitForUnsynced: before the first list WaitFor waits for it, and for ctx.
+// waitForUnsynced: before the first list, WaitFor waits for the list or the end of ctx.
 func waitForUnsynced(w *world) {
 	_, revision := w.put("a")
 	ctx, cancel := context.WithTimeout(w.Context(), time.Second)
@@ -136,7 +136,7 @@ func (w *world) made(key string) *Object {
 	return &Object{Key: key, Group: fmt.Sprint(w.version % groups), Version: w.version}
 }
 
-// replaceAtOnce: one iteration never yields objects of two lists.
+// replaceAtOnce: an iteration never returns objects of two lists.
 func replaceAtOnce(w *world) {
 	w.Sync()
 	const size = 20
@@ -175,7 +175,7 @@ func replaceAtOnce(w *world) {
 	w.checkContent()
 }
 
-// index: an index and All have the same objects, wherever they have moved to.
+// index: an index and All have the same objects, even after they have moved to other groups.
 func index(w *world) {
 	w.put("first")
 	w.Sync()
@@ -193,8 +193,8 @@ func index(w *world) {
 	}
 }
 
-// readers: what one reader sees never becomes older, and an index has nothing
-// under a wrong key.
+// readers: a reader never sees an object become older, and an index has no object under a wrong
+// key.
 func readers(w *world) {
 	w.Sync()
 	var all sync.WaitGroup

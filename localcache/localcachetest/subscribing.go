@@ -9,7 +9,7 @@ import (
 	"github.com/planekit/planekit/localcache"
 )
 
-// synced: Synced closes with the first full list, which all readers then see.
+// synced: Synced is closed with the first full list, which all readers then see.
 func synced(w *world) {
 	early, end := w.follow(nil)
 	defer end()
@@ -36,8 +36,8 @@ func synced(w *world) {
 	w.checkContent()
 }
 
-// caughtUp: CaughtUp closes when the handler has returned from the calls that report
-// the first list.
+// caughtUp: CaughtUp is closed when the handler has returned from the calls that report the first
+// list.
 func caughtUp(w *world) {
 	subscribe := func() (calls *atomic.Int32, s localcache.Subscription) {
 		calls = new(atomic.Int32)
@@ -78,7 +78,7 @@ func caughtUp(w *world) {
 	}
 }
 
-// shared: all who read an object get the same one.
+// shared: all readers of an object get the same pointer.
 func shared(w *world) {
 	w.Sync()
 	w.put("a")
@@ -98,7 +98,7 @@ func shared(w *world) {
 	w.checkContent()
 }
 
-// lateSubscriber: who subscribes late is told of everything there is, once.
+// lateSubscriber: a late subscriber receives every existing object once.
 func lateSubscriber(w *world) {
 	w.Sync()
 	for i := range 50 {
@@ -119,7 +119,7 @@ func lateSubscriber(w *world) {
 	f.check()
 }
 
-// order: handlers, some of which take their time, are told of changes in order.
+// order: handlers, some of them slow, receive changes in order.
 func order(w *world) {
 	w.Sync()
 	var followers []*follower
@@ -148,8 +148,8 @@ func order(w *world) {
 	w.checkContent()
 }
 
-// subscribeWhileWriting: nothing is left out or told twice between the objects
-// there are and the changes.
+// subscribeWhileWriting: no change is missing or repeated between the existing objects and the
+// changes.
 func subscribeWhileWriting(w *world) {
 	w.Sync()
 	var all sync.WaitGroup
@@ -186,7 +186,7 @@ func subscribeWhileWriting(w *world) {
 	f.check()
 }
 
-// subscribeInHandler: a handler may subscribe another.
+// subscribeInHandler: a handler may subscribe another handler.
 func subscribeInHandler(w *world) {
 	w.Sync()
 	w.put("a")
@@ -221,7 +221,7 @@ func subscribeInHandler(w *world) {
 	}
 }
 
-// stop: after stop there are no calls, and others are still called.
+// stop: after stop, the handler receives no calls, and other handlers still do.
 func stop(w *world) {
 	w.Sync()
 	w.put("a")
@@ -245,7 +245,7 @@ func stop(w *world) {
 	}
 }
 
-// stopWaits: stop returns when the call in progress has.
+// stopWaits: stop waits for the call in progress.
 func stopWaits(w *world) {
 	w.Sync()
 	entered, release := make(chan struct{}), make(chan struct{})
@@ -257,7 +257,7 @@ func stopWaits(w *world) {
 		}
 	}).Stop
 	written := make(chan struct{})
-	go func() { // a cache may call its handlers from there
+	go func() { // a cache may call its handlers from the writing goroutine
 		defer close(written)
 		w.put("a")
 	}()

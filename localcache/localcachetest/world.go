@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// tester is what the checks use of a *testing.T.
+// tester has the methods of *testing.T that the checks use.
 type tester interface {
 	Helper()
 	Context() context.Context
@@ -20,7 +20,7 @@ type tester interface {
 	Logf(format string, args ...any)
 }
 
-// world is a cache under test and what is true of its objects.
+// world is a cache under test and its expected objects.
 type world struct {
 	tester
 	Harness
@@ -30,12 +30,12 @@ type world struct {
 	// The fields below are guarded by mu.
 	version int
 	objects map[string]*Object
-	// deleted is, by key, the version of the last object that was deleted. It is
-	// set before the harness deletes the object.
+	// deleted holds, by key, the version of the last deleted object. It is set before the harness
+	// deletes the object.
 	deleted map[string]int
 }
 
-// groups is how many groups the objects of a world are in.
+// groups is the number of groups of objects.
 const groups = 3
 
 func newWorld(t tester, h Harness) *world {
@@ -69,7 +69,7 @@ func (w *world) remove(key string) (revision string) {
 	return w.Delete(key)
 }
 
-// replace has the cache list objects and no others.
+// replace makes the cache list exactly objects.
 func (w *world) replace(objects ...*Object) {
 	w.mu.Lock()
 	for key, object := range w.objects {
@@ -96,8 +96,8 @@ func (w *world) change() {
 // settle waits until the cache has nothing left to do.
 func (w *world) settle() { synctest.Wait() }
 
-// within runs f and fails if it does not return in a minute of the bubble's time,
-// which passes at once when nothing else happens.
+// within runs f and fails the test if it does not return within a minute of the bubble's time,
+// which passes at once if nothing else happens.
 func (w *world) within(what string, f func()) {
 	w.Helper()
 	done := make(chan struct{})
@@ -112,8 +112,8 @@ func (w *world) within(what string, f func()) {
 	}
 }
 
-// pause lets others run in round i of a loop, and every few rounds the clock of the
-// bubble too.
+// pause lets other goroutines run in round i of a loop, and every few rounds it also advances the
+// clock of the bubble.
 func pause(i int) {
 	runtime.Gosched()
 	if i%8 == 7 {
@@ -128,8 +128,7 @@ func (w *world) mayBeAbsent(object *Object) bool {
 	return w.deleted[object.Key] >= object.Version
 }
 
-// checkContent compares all ways to read the cache, which has settled, with what is
-// true.
+// checkContent compares all ways to read the cache, after all changes, with the expected objects.
 func (w *world) checkContent() {
 	w.Helper()
 	w.mu.Lock()
