@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/kubelet/hook"
+	"github.com/planekit/planekit/kubelet/probe"
+	"github.com/planekit/planekit/kubelet/volumes"
 	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 )
@@ -72,10 +75,18 @@ type Config struct {
 	ConfigMaps func(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
 	// Tokens issues service account tokens. If nil, pods that need one do not start.
 	Tokens Tokens
+	// Volumes are further types of volumes. They are asked before the built-in ones.
+	Volumes []volumes.Plugin
 	// Network is called with the node's pod range once it is known, and before any pod starts that
 	// is not on the host's network. It can write the CNI configuration. It is called until it
 	// succeeds. It may be nil.
 	Network func(ctx context.Context, podCIDR string) error
+
+	// Prober makes the attempts of probes. Nil means a probe.Client that connects from this host
+	// and executes commands if Runtime is an Executor.
+	Prober probe.Prober
+	// Hooks calls postStart and preStop hooks. Nil means a hook.Client, with the same limits.
+	Hooks hook.Caller
 
 	// StopPodsOnExit makes Run call StopPods at its end.
 	StopPodsOnExit bool
@@ -124,6 +135,12 @@ func (c *Config) complete() error {
 			_, err := netip.ParsePrefix(cidr)
 			need(err == nil, fmt.Sprintf("PodCIDR %q is not an address range", c.PodCIDR))
 		}
+	}
+	if c.Prober == nil {
+		c.Prober = &probe.Client{Exec: executes(c.Runtime)}
+	}
+	if c.Hooks == nil {
+		c.Hooks = &hook.Client{Exec: executes(c.Runtime)}
 	}
 	if c.StopGrace == 0 {
 		c.StopGrace = 10 * time.Second

@@ -43,6 +43,7 @@ func (k *Kubelet) containerConfig(ctx context.Context, pod *corev1.Pod, c *corev
 		Stdin:       c.Stdin,
 		StdinOnce:   c.StdinOnce,
 		Tty:         c.TTY,
+		StopSignal:  stopSignal(c),
 		Linux: &runtimeapi.LinuxContainerConfig{
 			Resources:       k.resources(pod, c),
 			SecurityContext: rights,

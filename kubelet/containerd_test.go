@@ -185,6 +185,7 @@ func TestContainerd(t *testing.T) {
 	r.start()
 	_ = t.Run("life", func(t *testing.T) { containerdLife(t, r) }) &&
 		t.Run("crash", func(t *testing.T) { containerdCrash(t, r) }) &&
+		t.Run("probes", func(t *testing.T) { containerdProbes(t, r) }) &&
 		t.Run("restarts", func(t *testing.T) { containerdRestarts(t, r) }) &&
 		t.Run("latency", func(t *testing.T) { containerdLatency(t, r) })
 	r.stop()
@@ -305,6 +306,55 @@ func containerdCrash(t *testing.T, r *rig) {
 	}
 	r.api.delete("crash", 0)
 	r.api.await(t, "crash", "gone", gone)
+}
+
+// containerdProbes runs probes and hooks that are commands, in a container with a directory of the
+// host.
+func containerdProbes(t *testing.T, r *rig) {
+	shared := t.TempDir()
+	if err := os.Chmod(shared, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	actor := func(name, file string) corev1.ProbeHandler {
+		return corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/actor", name, "/shared/" + file}}}
+	}
+	touch := func(file string) {
+		if err := os.WriteFile(filepath.Join(shared, file), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pod := actorPod("probed")
+	pod.Spec.Volumes = []corev1.Volume{{Name: "shared", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: shared}}}}
+	web := &pod.Spec.Containers[0]
+	web.VolumeMounts = []corev1.VolumeMount{{Name: "shared", MountPath: "/shared"}}
+	web.ReadinessProbe = &corev1.Probe{ProbeHandler: actor("exists", "ready"), PeriodSeconds: 1, FailureThreshold: 1}
+	web.LivenessProbe = &corev1.Probe{ProbeHandler: actor("hang", "stuck"), PeriodSeconds: 1, FailureThreshold: 2, TimeoutSeconds: 1}
+	web.Lifecycle = &corev1.Lifecycle{
+		PostStart: &corev1.LifecycleHandler{Exec: actor("make", "started").Exec},
+		PreStop:   &corev1.LifecycleHandler{Exec: actor("make", "stopping").Exec},
+	}
+	r.api.create(pod)
+	r.api.awaitEvent(t, "probed", "Unhealthy", "Readiness probe failed: stat /shared/ready: no such file or directory\n")
+	if _, err := os.Stat(filepath.Join(shared, "started")); err != nil {
+		t.Errorf("the postStart hook has not run: %v", err)
+	}
+	touch("ready")
+	r.api.await(t, "probed", "ready", running)
+	touch("stuck")
+	r.api.awaitEvent(t, "probed", "Unhealthy", `Liveness probe failed: command timed out: ["/actor" "hang" "/shared/stuck"] timed out after 1s`)
+	r.api.awaitEvent(t, "probed", "Killing", "Container web failed liveness probe, will be restarted")
+	if err := os.Remove(filepath.Join(shared, "stuck")); err != nil {
+		t.Fatal(err)
+	}
+	again := r.api.await(t, "probed", "restarted", func(pod *corev1.Pod) bool {
+		return running(pod) && pod.Status.ContainerStatuses[0].RestartCount == 1
+	})
+	if _, err := os.Stat(filepath.Join(shared, "stopping")); err != nil {
+		t.Errorf("the preStop hook has not run: %v", err)
+	}
+	r.api.delete("probed", 5)
+	r.api.await(t, "probed", "gone", gone)
+	nothingLeft(t, string(again.UID))
 }
 
 func containerdRestarts(t *testing.T, r *rig) {

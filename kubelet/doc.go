@@ -26,6 +26,10 @@
 // A reporter per pod writes the newest status and never delays the worker. It keeps conditions and
 // fields of other writers. The phase of a pod that has ended does not change any more.
 //
+// Probes run beside the workers (package probe); a result that changes something starts a sync.
+// Hooks (package hook) run inside a sync: a container's postStart hook before the next container
+// is started, its preStop hook within the grace period. StopPods calls no hooks.
+//
 // Sandboxes have the label planekit.io/node: several kubelets can share a runtime, each with its
 // own Root and CgroupRoot. Sandboxes, directories and cgroups of this node without a Pod in the API
 // are removed every two seconds, once the cache has synced.
@@ -38,11 +42,11 @@
 //
 // # Not included
 //
-// Probes (a running container is ready), postStart and preStop hooks, static pods, ephemeral
-// containers, resizing in place, admission on the node, eviction and the garbage collection of
+// Static pods, ephemeral containers, resizing in place, admission on the node, eviction and the garbage collection of
 // images, log rotation, the CPU manager, service environment variables. Package server is the
 // kubelet's HTTPS server for logs, exec, attach and port-forward. The supported volumes are
-// emptyDir, hostPath, configMap, secret, projected and downwardAPI. Pods with other volumes, with
+// emptyDir, hostPath, configMap, secret, projected and downwardAPI; Config.Volumes adds other types,
+// see package volumes. Pods with volumes that no type supports, with
 // subPath, or with a cluster trust bundle do not start; they are retried with a backoff (500 ms,
 // doubling up to 2 min 2 s) and report the reason. The name of a runtime class is used as its
 // handler. Containers need Linux; without it, or without root, volumes in memory are on disk.

@@ -49,17 +49,6 @@ func FuzzParseResolvConf(f *testing.F) {
 	})
 }
 
-func FuzzParseMounts(f *testing.F) {
-	f.Add("1 2 0:1 / /var/pods/x\\040y rw - tmpfs tmpfs rw\n", "/var/pods")
-	f.Fuzz(func(t *testing.T, table, directory string) {
-		for _, point := range parseMounts(table, directory) {
-			if !strings.HasPrefix(point, directory+"/") {
-				t.Errorf("%q is not below %q", point, directory)
-			}
-		}
-	})
-}
-
 func FuzzLogEnd(f *testing.F) {
 	f.Add([]byte("2026-01-01T00:00:00Z stdout F hello\n2026-01-01T00:00:00Z stderr P wor\n2026-01-01T00:00:00Z stderr F ld\n"))
 	f.Fuzz(func(t *testing.T, log []byte) {

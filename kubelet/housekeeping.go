@@ -29,7 +29,7 @@ func (k *Kubelet) housekeep(ctx context.Context, group *sync.WaitGroup) {
 		err := k.adoptOrphans(ctx, group)
 		if err == nil {
 			// Now everything that runs has a worker.
-			err = k.sweep()
+			err = k.sweep(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
 			k.log.Error(err, "housekeeping")
@@ -106,11 +106,11 @@ func (k *Kubelet) sweepLogs() error {
 
 // sweep removes directories, logs and cgroups of pods without workers. It must be called after
 // every pod in the cache has a worker.
-func (k *Kubelet) sweep() error {
+func (k *Kubelet) sweep(ctx context.Context) error {
 	var errs []error
 	for _, uid := range k.onDisk() {
 		if !k.alive(uid) {
-			errs = append(errs, k.removePodDirectory(uid))
+			errs = append(errs, k.removePodDirectory(ctx, uid))
 		}
 	}
 	errs = append(errs, k.sweepLogs())
@@ -118,7 +118,7 @@ func (k *Kubelet) sweep() error {
 		return errors.Join(errs...)
 	}
 	for _, class := range classes {
-		names, err := k.cgroups.children(filepath.Join(k.config.CgroupRoot, class))
+		names, err := k.cgroups.Children(filepath.Join(k.config.CgroupRoot, class))
 		errs = append(errs, err)
 		for _, name := range names {
 			if uid, ok := strings.CutPrefix(name, "pod"); ok && !k.alive(podUID(uid)) {

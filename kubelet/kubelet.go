@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/kubelet/internal/cgroup"
+	"github.com/planekit/planekit/kubelet/volumes"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -21,12 +23,15 @@ const resyncPeriod = 20 * time.Second
 type Kubelet struct {
 	config  *Config
 	log     logr.Logger
-	cgroups cgroups
+	cgroups cgroup.FS
 	host    hostInfo
 	events  *recorder
 	tokens  *tokenCache
+	volumes *volumes.Set
 	ready   chan struct{}
 	running atomic.Bool
+	// since is when Run began.
+	since time.Time
 	// runtimeName is the scheme of container IDs. It is set before the first pod is synced.
 	runtimeName    string
 	runtimeVersion string
@@ -48,13 +53,17 @@ func New(c Config) (*Kubelet, error) {
 	k := &Kubelet{
 		config:  &c,
 		log:     c.Log,
-		cgroups: cgroups{mount: c.CgroupMount},
+		cgroups: cgroup.FS{Mount: c.CgroupMount},
 		tokens:  &tokenCache{tokens: map[tokenKey]cachedToken{}},
 		ready:   make(chan struct{}),
 		report:  make(chan struct{}, 1),
 		workers: map[podUID]*worker{}, stopping: map[string]bool{},
 	}
 	k.events = newRecorder(c.Events, c.NodeName, c.Log)
+	var err error
+	if k.volumes, err = k.newVolumes(); err != nil {
+		return nil, fmt.Errorf("kubelet: %w", err)
+	}
 	return k, nil
 }
 
@@ -70,6 +79,7 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 	if err := k.config.makeRoots(); err != nil {
 		return err
 	}
+	k.since = time.Now()
 	k.host = readHost(k.config.Root, k.config.Capacity)
 	if !k.awaitRuntime(ctx) {
 		return nil

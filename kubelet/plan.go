@@ -38,6 +38,10 @@ type stopAction struct {
 	container containerState
 	// message is the message of the event.
 	message string
+	// unhealthy means that a probe has failed. grace is then the probe's own grace period in
+	// seconds; nil means the pod's.
+	unhealthy bool
+	grace     *int64
 }
 
 type startAction struct {

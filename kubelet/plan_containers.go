@@ -2,9 +2,12 @@ package kubelet
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/planekit/planekit/kubelet/probe"
 )
 
 // showPullError is how long a failed pull is reported as ErrImagePull before it is reported as
@@ -41,7 +44,7 @@ func (p *planner) over() bool {
 	}
 	for i := range p.pod.Spec.Containers {
 		c := p.state.latest(p.pod.Spec.Containers[i].Name)
-		if c == nil || c.phase != containerExited || restarts(policy, c) {
+		if c == nil || c.phase != containerExited || p.restarts(policy, c) {
 			return false
 		}
 	}
@@ -61,7 +64,7 @@ func (p *planner) planInit() bool {
 		current := p.state.latestIn(sandbox, spec.Name)
 		if sidecar(spec) {
 			p.planContainer(spec, corev1.RestartPolicyAlways)
-			if !through && (current == nil || current.phase != containerRunning) {
+			if !through && (current == nil || current.phase != containerRunning || !p.state.health(spec).Started) {
 				return false
 			}
 			continue
@@ -94,7 +97,7 @@ func (p *planner) planInitContainer(spec *corev1.Container, current *containerSt
 func (p *planner) planContainer(spec *corev1.Container, policy corev1.RestartPolicy) {
 	current := p.state.latestIn(p.sandbox().id, spec.Name)
 	if current == nil {
-		if before := p.state.latest(spec.Name); before == nil || restarts(policy, before) {
+		if before := p.state.latest(spec.Name); before == nil || p.restarts(policy, before) {
 			p.planStart(spec, before)
 		}
 		return
@@ -103,6 +106,8 @@ func (p *planner) planContainer(spec *corev1.Container, policy corev1.RestartPol
 	case containerRunning:
 		if current.spec != "" && current.spec != fingerprint(spec) {
 			p.stopOne(*current, fmt.Sprintf("Container %s definition changed, will be restarted", spec.Name))
+		} else if failed := p.state.health(spec).Unhealthy; failed != nil {
+			p.stopUnhealthy(*current, policy, failed)
 		}
 	case containerUnknown:
 		p.stopOne(*current, fmt.Sprintf("Container %s is in unknown state, try killing it before restart", spec.Name))
@@ -110,7 +115,7 @@ func (p *planner) planContainer(spec *corev1.Container, policy corev1.RestartPol
 		// The kubelet that created it ended before it could start it.
 		p.remove = append(p.remove, current.id)
 	case containerExited:
-		if restarts(policy, current) {
+		if p.restarts(policy, current) {
 			p.planStart(spec, current)
 		}
 	}
@@ -118,6 +123,21 @@ func (p *planner) planContainer(spec *corev1.Container, policy corev1.RestartPol
 
 func (p *planner) stopOne(c containerState, message string) {
 	p.stop = append(p.stop, []stopAction{{container: c, message: message}})
+}
+
+// stopUnhealthy stops a container whose probe has failed.
+func (p *planner) stopUnhealthy(c containerState, policy corev1.RestartPolicy, failed *probe.Unhealthy) {
+	message := fmt.Sprintf("Container %s failed %s probe", c.name, strings.ToLower(string(failed.Kind)))
+	if policy != corev1.RestartPolicyNever {
+		message += ", will be restarted"
+	}
+	p.stop = append(p.stop, []stopAction{{container: c, message: message, unhealthy: true, grace: failed.Grace}})
+}
+
+// restarts reports whether an exited container runs again. One that was stopped because a probe
+// has failed has not succeeded, whatever its exit code.
+func (p *planner) restarts(policy corev1.RestartPolicy, c *containerState) bool {
+	return restarts(policy, c) || policy == corev1.RestartPolicyOnFailure && p.memory.unhealthy[c.name] == c.id
 }
 
 // planStart starts a container in place of before, which may be nil, unless a backoff holds it.

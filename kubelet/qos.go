@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"github.com/planekit/planekit/kubelet/internal/cgroup"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -55,8 +56,8 @@ func oomScoreAdj(class corev1.PodQOSClass, request, capacity int64) int64 {
 const (
 	minShares = 2
 	maxShares = 262144
-	cpuPeriod = 100000 // microseconds
-	minQuota  = 1000   // microseconds
+	cpuPeriod = cgroup.Period
+	minQuota  = 1000 // microseconds
 )
 
 // cpuShares converts thousandths of a cpu to a relative weight.

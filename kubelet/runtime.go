@@ -46,6 +46,11 @@ type Images interface {
 	PullImage(context.Context, *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error)
 }
 
+// Executor is an optional interface of a Runtime. Without it, exec probes are errors.
+type Executor interface {
+	ExecSync(context.Context, *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error)
+}
+
 // EventSource is an optional interface of a Runtime. It passes on container events until ctx is
 // done or the connection breaks, and always returns an error. With it, the runtime's state is
 // listed every 10 seconds instead of every second.

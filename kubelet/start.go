@@ -30,7 +30,9 @@ func (w *worker) start(ctx context.Context, pod *corev1.Pod, sandbox string, con
 		return // recorded with its own backoff
 	}
 	w.memory.starts[name] = failure
-	w.kubelet.events.pod(pod, action.spec, corev1.EventTypeWarning, "Failed", "Error: "+failure.message)
+	if failure.reason != reasonPostStart {
+		w.kubelet.events.pod(pod, action.spec, corev1.EventTypeWarning, "Failed", "Error: "+failure.message)
+	}
 	w.kubelet.log.V(1).Info("container not started", "uid", w.uid, "container", name, "reason", failure.reason, "message", failure.message)
 }
 
@@ -61,7 +63,7 @@ func (w *worker) tryStart(ctx context.Context, pod *corev1.Pod, sandbox string, 
 		return &waitError{"RunContainerError", fmt.Errorf("%s", status.Convert(err).Message())}
 	}
 	k.events.pod(pod, action.spec, corev1.EventTypeNormal, "Started", "Container started")
-	return nil
+	return w.postStart(ctx, pod, action.spec, created.GetContainerId())
 }
 
 // unbrokenPatience is how long a call that changes the runtime may continue after its context has

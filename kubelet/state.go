@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/planekit/planekit/kubelet/probe"
 )
 
 // podState is the runtime's state of one pod.
@@ -12,6 +14,17 @@ type podState struct {
 	// sandboxes and containers are newest first: by attempt, then by creation.
 	sandboxes  []sandboxState
 	containers []containerState
+	// probes says by name what the probes of the running containers have found.
+	probes map[string]probe.State
+}
+
+// health returns what the probes say about a running container. Without a word from them, it is
+// started and ready unless it has probes that decide this.
+func (s *podState) health(spec *corev1.Container) probe.State {
+	if state, ok := s.probes[spec.Name]; ok {
+		return state
+	}
+	return probe.State{Started: spec.StartupProbe == nil, Ready: spec.StartupProbe == nil && spec.ReadinessProbe == nil}
 }
 
 type sandboxState struct {
@@ -100,6 +113,8 @@ type memory struct {
 	pulls map[string]pullFailure
 	// starts holds the failures to create or start containers, by name.
 	starts map[string]startFailure
+	// unhealthy holds by name the IDs of the containers that were stopped because a probe failed.
+	unhealthy map[string]string
 	// sandboxAttempt is the lowest attempt number that may be free.
 	sandboxAttempt uint32
 	// sandboxFailed is when creating a sandbox last failed; zero if it did not.
@@ -107,7 +122,7 @@ type memory struct {
 }
 
 func newMemory() *memory {
-	return &memory{restarts: map[string]backoff{}, pulls: map[string]pullFailure{}, starts: map[string]startFailure{}}
+	return &memory{restarts: map[string]backoff{}, pulls: map[string]pullFailure{}, starts: map[string]startFailure{}, unhealthy: map[string]string{}}
 }
 
 // pullFailure is a failure to pull an image.

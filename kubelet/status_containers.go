@@ -50,8 +50,9 @@ func (o *observation) container(spec *corev1.Container, old *corev1.ContainerSta
 	switch {
 	case current.phase == containerRunning:
 		status.State.Running = &corev1.ContainerStateRunning{StartedAt: seconds(current.started)}
-		*status.Started = true
-		status.Ready = !init || sidecar(spec)
+		health := o.state.health(spec)
+		*status.Started = health.Started
+		status.Ready = health.Ready && (!init || sidecar(spec))
 	case held:
 		status.State.Waiting = &waiting
 		status.LastTerminationState.Terminated = o.terminated(current)

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -55,9 +57,7 @@ func (k *Kubelet) setStopping(s *runtimeapi.PodSandbox, is bool) {
 
 func (k *Kubelet) stopPods(ctx context.Context) error {
 	node := map[string]string{labelNode: k.config.NodeName}
-	sandboxes, err := k.config.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{
-		Filter: &runtimeapi.PodSandboxFilter{LabelSelector: node},
-	})
+	sandboxes, err := k.listSandboxes(ctx, node)
 	if err != nil {
 		return fmt.Errorf("stop pods: %w", err)
 	}
@@ -90,18 +90,35 @@ func (k *Kubelet) stopPods(ctx context.Context) error {
 	}
 	for uid := range uids {
 		if uid != "" {
-			errs = append(errs, k.unmountVolumes(uid), k.removePodCgroups(uid))
+			errs = append(errs, k.tearDownVolumes(ctx, uid), k.removePodCgroups(uid))
 		}
 	}
 	if k.config.CgroupRoot != "" {
 		for _, class := range []string{"burstable", "besteffort"} {
-			errs = append(errs, k.cgroups.removeEmpty(filepath.Join(k.config.CgroupRoot, class)))
+			errs = append(errs, k.cgroups.RemoveEmpty(filepath.Join(k.config.CgroupRoot, class)))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("stop pods: %w", err)
 	}
 	return nil
+}
+
+// runtimePatience is how long StopPods waits for a runtime that is being restarted.
+const runtimePatience = 10 * time.Second
+
+// listSandboxes lists the sandboxes with labels, after it has waited for a runtime that cannot be
+// reached.
+func (k *Kubelet) listSandboxes(ctx context.Context, labels map[string]string) (*runtimeapi.ListPodSandboxResponse, error) {
+	deadline := time.Now().Add(runtimePatience)
+	for {
+		out, err := k.config.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{
+			Filter: &runtimeapi.PodSandboxFilter{LabelSelector: labels},
+		})
+		if status.Code(err) != codes.Unavailable || time.Now().After(deadline) || !sleep(ctx, 100*time.Millisecond) {
+			return out, err
+		}
+	}
 }
 
 // stopSandbox stops the containers of a sandbox, with the grace of their pod up to

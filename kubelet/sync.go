@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/planekit/planekit/kubelet/volumes"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -30,6 +31,7 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod) time.Time {
 			return time.Now().Add(retrySync)
 		}
 		recall(pod, state)
+		w.probe(pod, state)
 		d := plan(pod, state, w.memory, time.Now())
 		w.holdRemovals(&d)
 		w.report(pod, state, d)
@@ -61,7 +63,7 @@ func (w *worker) retryAfter(ctx context.Context, pod *corev1.Pod, err error) tim
 		return w.removal.until
 	}
 	w.failed(ctx, err)
-	if _, ok := errors.AsType[*volumeError](err); ok {
+	if _, ok := errors.AsType[*volumes.Error](err); ok {
 		return w.mounting.until
 	}
 	return time.Now().Add(retrySync)
@@ -118,6 +120,11 @@ func (w *worker) act(ctx context.Context, pod *corev1.Pod, state *podState, d *d
 func (w *worker) change(ctx context.Context, pod *corev1.Pod, state *podState, d *decision) (bool, error) {
 	k := w.kubelet
 	for _, wave := range d.stop {
+		for _, action := range wave {
+			if action.unhealthy {
+				w.memory.unhealthy[action.container.name] = action.container.id
+			}
+		}
 		if err := w.stopWave(ctx, pod, wave, grace(pod)); err != nil {
 			return false, err
 		}
@@ -203,15 +210,15 @@ func (w *worker) mountVolumes(ctx context.Context, pod *corev1.Pod) error {
 	if time.Now().Before(w.mounting.until) {
 		return &mountHeldError{until: w.mounting.until}
 	}
-	volumes, err := w.kubelet.setUpVolumes(ctx, pod)
+	paths, err := w.kubelet.setUpVolumes(ctx, pod)
 	if err != nil {
-		if _, ok := errors.AsType[*volumeError](err); ok && ctx.Err() == nil {
+		if _, ok := errors.AsType[*volumes.Error](err); ok && ctx.Err() == nil {
 			w.mounting = w.mounting.next(time.Now())
 			w.kubelet.events.pod(pod, nil, corev1.EventTypeWarning, "FailedMount", err.Error())
 		}
 		return err
 	}
-	w.volumes, w.volumesAt, w.mounting = volumes, time.Now(), mountBackoff{}
+	w.volumes, w.volumesAt, w.mounting = paths, time.Now(), mountBackoff{}
 	return nil
 }
 
@@ -247,15 +254,21 @@ func withAddresses(pod *corev1.Pod, ips, hostIPs []string) *corev1.Pod {
 	return &known
 }
 
-// stopWave stops containers concurrently.
+// stopWave stops containers concurrently, after their preStop hooks, each with the grace of its action or else with grace, in
+// seconds.
 func (w *worker) stopWave(ctx context.Context, pod *corev1.Pod, wave []stopAction, grace int64) error {
 	errs := make([]error, len(wave))
 	var group sync.WaitGroup
 	for i, action := range wave {
 		w.kubelet.events.pod(pod, findContainer(pod, action.container.name), corev1.EventTypeNormal, "Killing", action.message)
 		group.Go(func() {
+			timeout := grace
+			if action.grace != nil {
+				timeout = max(*action.grace, minGrace)
+			}
+			timeout = w.preStop(ctx, pod, action.container.id, findContainer(pod, action.container.name), timeout)
 			_, errs[i] = w.kubelet.config.Runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{
-				ContainerId: action.container.id, Timeout: grace,
+				ContainerId: action.container.id, Timeout: timeout,
 			})
 		})
 	}

@@ -55,6 +55,11 @@ func (w *worker) stop(ctx context.Context, pod *corev1.Pod, gone bool) error {
 		}
 		waves := stopOrder(pod, state)
 		recall(pod, state)
+		if gone {
+			w.probes.Update(pod, "", nil)
+		} else {
+			w.probe(pod, state)
+		}
 		d := decision{initialized: initializedBefore(pod, state), finished: len(waves) == 0}
 		if !gone {
 			w.report(pod, state, d)
@@ -98,7 +103,7 @@ func (w *worker) clean(ctx context.Context, pod *corev1.Pod) error {
 			return err
 		}
 	}
-	if err := k.removePodDirectory(pod.UID); err != nil {
+	if err := k.removePodDirectory(ctx, pod.UID); err != nil {
 		return err
 	}
 	if err := k.removePodCgroups(pod.UID); err != nil {

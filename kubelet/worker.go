@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/planekit/planekit/kubelet/probe"
 )
 
 // retrySync is the delay after a failed sync.
@@ -26,6 +28,7 @@ type worker struct {
 	volumesAt time.Time // when volumes were last refreshed
 	mounting  mountBackoff
 	removal   removal
+	probes    *probe.Set
 
 	mu sync.Mutex
 	// mu guards the fields below.
@@ -33,10 +36,11 @@ type worker struct {
 	gone      bool               // the API no longer has the pod
 	urgent    bool               // the pod must end sooner than before
 	interrupt context.CancelFunc // interrupts the sync in progress; may be nil
+	stopped   map[string]bool    // the IDs of the containers whose preStop hooks were called
 }
 
 func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
-	return &worker{
+	w := &worker{
 		kubelet:  k,
 		uid:      pod.UID,
 		reporter: newReporter(k.config.PodStatus, k.log.WithValues("pod", pod.Namespace+"/"+pod.Name)),
@@ -45,6 +49,8 @@ func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
 		memory:   newMemory(),
 		pod:      pod,
 	}
+	w.probes = w.newProbes()
+	return w
 }
 
 // poke requests a sync.
@@ -99,6 +105,7 @@ func (w *worker) run(ctx context.Context) {
 	group.Go(func() { w.reporter.run(reporting) })
 	defer group.Wait()
 	defer stopReporting()
+	defer w.probes.Stop()
 
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -108,10 +108,14 @@ func (c *Client) ListContainerStats(ctx context.Context, in *runtimeapi.ListCont
 }
 
 // ExecSync runs a command in a container. The runtime waits in.Timeout seconds, which are added to
-// the call's timeout.
+// the call's timeout; zero means that only ctx limits the call.
 func (c *Client) ExecSync(ctx context.Context, in *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
 	patience := time.Duration(max(in.GetTimeout(), 0)) * time.Second
-	return call(ctx, c.options.Timeout+patience, "ExecSync", c.runtime.ExecSync, in)
+	limit := c.options.Timeout + patience
+	if patience == 0 {
+		limit = 0
+	}
+	return call(ctx, limit, "ExecSync", c.runtime.ExecSync, in)
 }
 
 // Exec prepares a command in a container and returns the URL of its streams.

@@ -28,6 +28,9 @@ type Options struct {
 	SandboxTimeout time.Duration
 	// Wait bounds how long Dial waits for the runtime to answer. Zero means 30 seconds.
 	Wait time.Duration
+	// Connect connects to the path of the socket. Nil uses the file system. A runtime in the same
+	// process needs no socket there.
+	Connect func(ctx context.Context, path string) (net.Conn, error)
 }
 
 // Client is a connection to one runtime. It is safe for concurrent use. Use [Dial] to create one.
@@ -50,6 +53,11 @@ func Dial(ctx context.Context, socket string, o Options) (*Client, error) {
 	if o.Wait == 0 {
 		o.Wait = 30 * time.Second
 	}
+	if o.Connect == nil {
+		o.Connect = func(ctx context.Context, path string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		}
+	}
 	path := strings.TrimPrefix(socket, "unix://")
 	if !strings.HasPrefix(path, "/") {
 		return nil, fmt.Errorf("dial runtime %q: not the absolute path of a unix socket", socket)
@@ -57,9 +65,7 @@ func Dial(ctx context.Context, socket string, o Options) (*Client, error) {
 	conn, err := grpc.NewClient("passthrough:///"+path,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithAuthority("localhost"),
-		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", addr)
-		}),
+		grpc.WithContextDialer(o.Connect),
 		// A runtime that restarts is back within seconds, so retry often.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},

@@ -390,7 +390,7 @@ func TestEventsAndLogs(t *testing.T) {
 		cancel()
 		<-done
 	}()
-	// The stream is not surely open yet: make containers until one is heard of.
+	// The stream may not be open yet: make containers until it reports one.
 	var last runtimeapi.ContainerEventType
 	for i := 0; last != runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT; i++ {
 		sandbox, _ := h.running(fmt.Sprint("web", i))

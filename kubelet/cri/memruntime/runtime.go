@@ -13,10 +13,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Config configures a Runtime. Only Socket is required.
+// Config configures a Runtime. Either Socket or Listener is required.
 type Config struct {
 	// Socket is the absolute path to listen on. An existing socket is replaced.
 	Socket string
+	// Listener accepts connections in place of Socket. Run closes it.
+	Listener net.Listener
 	// Behave returns the behavior of a container that starts. Nil means that all containers run
 	// until they are stopped. It is called from any goroutine, without locks held.
 	Behave func(*runtimeapi.ContainerConfig) Behavior
@@ -52,7 +54,7 @@ type Runtime struct {
 
 // New returns a runtime. It does not listen before Run.
 func New(c Config) (*Runtime, error) {
-	if !filepath.IsAbs(c.Socket) {
+	if c.Listener == nil && !filepath.IsAbs(c.Socket) {
 		return nil, fmt.Errorf("memruntime: socket %q is not an absolute path", c.Socket)
 	}
 	// sun_path holds 108 bytes including its zero (unix(7)). The kernel's error for a longer path
@@ -83,10 +85,7 @@ func (r *Runtime) Run(ctx context.Context) error {
 	if again {
 		return errors.New("memruntime: run twice")
 	}
-	if err := os.Remove(r.config.Socket); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("memruntime: %w", err)
-	}
-	listener, err := net.Listen("unix", r.config.Socket)
+	listener, err := r.listen()
 	if err != nil {
 		return fmt.Errorf("memruntime: %w", err)
 	}
@@ -105,6 +104,16 @@ func (r *Runtime) Run(ctx context.Context) error {
 		return fmt.Errorf("memruntime: %w", err)
 	}
 	return nil
+}
+
+func (r *Runtime) listen() (net.Listener, error) {
+	if r.config.Listener != nil {
+		return r.config.Listener, nil
+	}
+	if err := os.Remove(r.config.Socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	return net.Listen("unix", r.config.Socket)
 }
 
 func (r *Runtime) killAll() {

@@ -1,6 +1,8 @@
 // Command actor runs in the containers of the kubelet's tests. Without arguments it waits for TERM.
 // "fail" writes a termination message and exits with 7. "tell" waits like the first, but writes its
-// view of the environment into its termination message.
+// view of the environment into its termination message. Two arguments are a command of a probe or a
+// hook: "exists FILE" fails if there is no such file, "make FILE" makes it, "hang FILE" does not end
+// while it exists.
 package main
 
 import (
@@ -9,11 +11,16 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 )
 
 func main() {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
+	if len(os.Args) == 3 {
+		command(os.Args[1], os.Args[2])
+		return
+	}
 	fmt.Println("hello from the actor")
 	switch strings.Join(os.Args[1:], " ") {
 	case "fail":
@@ -32,6 +39,25 @@ func main() {
 		say(fmt.Sprintf("name=%s conf=%s", os.Getenv("NAME"), conf))
 	}
 	<-stop
+}
+
+func command(name, file string) {
+	_, err := os.Stat(file)
+	switch name {
+	case "exists":
+	case "make":
+		err = os.WriteFile(file, nil, 0o600)
+	case "hang":
+		for err == nil {
+			time.Sleep(10 * time.Millisecond)
+			_, err = os.Stat(file)
+		}
+		err = nil
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
 }
 
 func say(words string) {

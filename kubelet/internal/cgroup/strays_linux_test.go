@@ -1,4 +1,4 @@
-package kubelet
+package cgroup
 
 import (
 	"errors"
@@ -17,14 +17,14 @@ func TestStrayProcesses(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("control groups need root")
 	}
-	g := cgroups{mount: "/sys/fs/cgroup"}
+	g := FS{Mount: "/sys/fs/cgroup"}
 	top := fmt.Sprintf("/planekit-test-strays-%d", os.Getpid())
 	pod := top + "/podx"
-	if err := g.create(pod+"/container", limits{shares: 2}); err != nil {
+	if err := g.Create(pod+"/container", Limits{Shares: 2}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(g.empty(top), g.remove(top)); err != nil {
+		if err := errors.Join(g.Kill(top), g.Remove(top)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -53,7 +53,7 @@ func TestStrayProcesses(t *testing.T) {
 			t.Fatal("the process is in no cgroup")
 		}
 	}
-	if err := g.remove(pod); err == nil {
+	if err := g.Remove(pod); err == nil {
 		t.Fatal("removed with processes in it")
 	}
 	// They are reaped while they are killed: only then have they left the cgroup.
@@ -62,7 +62,7 @@ func TestStrayProcesses(t *testing.T) {
 		go func() { ended <- stray.Wait() }()
 	}
 	for range 2 {
-		if err := errors.Join(g.empty(pod), g.remove(pod)); err != nil {
+		if err := errors.Join(g.Kill(pod), g.Remove(pod)); err != nil {
 			t.Error(err)
 		}
 	}

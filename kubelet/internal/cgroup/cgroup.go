@@ -1,4 +1,10 @@
-package kubelet
+// Package cgroup creates and removes control groups (cgroups(7)).
+//
+//	fs := cgroup.FS{Mount: "/sys/fs/cgroup"}
+//	err := fs.Create("/kubepods/pod1", cgroup.Limits{Shares: 1024, Memory: 1 << 30})
+//
+// Paths are the same in every hierarchy of version 1.
+package cgroup
 
 import (
 	"errors"
@@ -11,27 +17,28 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
-// cgroups creates and removes control groups below a mount of the cgroup file systems: version 1
-// with one hierarchy per controller, or version 2, which has cgroup.controllers at its root.
-type cgroups struct {
-	mount string
+// FS is a mount of the cgroup file systems: version 1 with one hierarchy per controller, or version
+// 2, which has cgroup.controllers at its root.
+type FS struct {
+	Mount string
 }
 
-func (g cgroups) unified() bool {
-	_, err := os.Stat(filepath.Join(g.mount, "cgroup.controllers"))
+// Period is the time in which a cgroup may use its Limits.Quota, in microseconds.
+const Period = 100000
+
+func (g FS) unified() bool {
+	_, err := os.Stat(filepath.Join(g.Mount, "cgroup.controllers"))
 	return err == nil
 }
 
 // hierarchies returns the roots of all hierarchies.
-func (g cgroups) hierarchies() ([]string, error) {
+func (g FS) hierarchies() ([]string, error) {
 	if g.unified() {
-		return []string{g.mount}, nil
+		return []string{g.Mount}, nil
 	}
-	entries, err := os.ReadDir(g.mount)
+	entries, err := os.ReadDir(g.Mount)
 	if err != nil {
 		return nil, err
 	}
@@ -39,79 +46,53 @@ func (g cgroups) hierarchies() ([]string, error) {
 	for _, e := range entries {
 		// A link such as cpu,cpuacct leads to a hierarchy that is listed too.
 		if e.IsDir() {
-			tops = append(tops, filepath.Join(g.mount, e.Name()))
+			tops = append(tops, filepath.Join(g.Mount, e.Name()))
 		}
 	}
 	return tops, nil
 }
 
-// limits holds the limits of a whole pod. Zero means no limit, except for shares.
-type limits struct {
-	shares int64
-	quota  int64 // microseconds in 100 ms
-	memory int64 // bytes
+// Limits holds the limits of a cgroup. Zero means no limit, except for Shares.
+type Limits struct {
+	// Shares is the weight of version 1, from 2 to 262144.
+	Shares int64
+	Quota  int64 // microseconds in Period
+	Memory int64 // bytes
 }
 
-// podLimits returns the sums over a pod's containers. A pod has a limit only if all its containers
-// have one.
-func podLimits(pod *corev1.Pod) limits {
-	var cpu, cpuLimit, memory int64
-	cpuLimited, memoryLimited := true, true
-	for i := range pod.Spec.Containers {
-		r := &pod.Spec.Containers[i].Resources
-		cpu += r.Requests.Cpu().MilliValue()
-		cpuLimit += r.Limits.Cpu().MilliValue()
-		memory += r.Limits.Memory().Value()
-		cpuLimited = cpuLimited && !r.Limits.Cpu().IsZero()
-		memoryLimited = memoryLimited && !r.Limits.Memory().IsZero()
-	}
-	l := limits{shares: cpuShares(cpu)}
-	if qosClass(pod) == corev1.PodQOSBestEffort {
-		l.shares = minShares
-	}
-	// Init containers may use more than the main containers, so set no limit here.
-	if cpuLimited && len(pod.Spec.InitContainers) == 0 {
-		l.quota = cpuQuota(cpuLimit)
-	}
-	if memoryLimited && len(pod.Spec.InitContainers) == 0 {
-		l.memory = memory
-	}
-	return l
-}
-
-// create creates a cgroup with limits. The runtime creates it in the other hierarchies.
-func (g cgroups) create(path string, l limits) error {
+// Create creates a cgroup with limits. The runtime creates it in the other hierarchies.
+func (g FS) Create(path string, l Limits) error {
 	settings := map[string]string{}
 	if g.unified() {
-		settings["cpu.weight"] = strconv.FormatInt(1+(l.shares-2)*9999/262142, 10)
-		if l.quota > 0 {
-			settings["cpu.max"] = fmt.Sprintf("%d %d", l.quota, cpuPeriod)
+		settings["cpu.weight"] = strconv.FormatInt(1+(l.Shares-2)*9999/262142, 10)
+		if l.Quota > 0 {
+			settings["cpu.max"] = fmt.Sprintf("%d %d", l.Quota, Period)
 		}
-		if l.memory > 0 {
-			settings["memory.max"] = strconv.FormatInt(l.memory, 10)
+		if l.Memory > 0 {
+			settings["memory.max"] = strconv.FormatInt(l.Memory, 10)
 		}
 		if err := g.delegate(path); err != nil {
 			return err
 		}
-		return writeSettings(filepath.Join(g.mount, path), settings)
+		return writeSettings(filepath.Join(g.Mount, path), settings)
 	}
-	settings["cpu.shares"] = strconv.FormatInt(l.shares, 10)
-	if l.quota > 0 {
-		settings["cpu.cfs_quota_us"] = strconv.FormatInt(l.quota, 10)
+	settings["cpu.shares"] = strconv.FormatInt(l.Shares, 10)
+	if l.Quota > 0 {
+		settings["cpu.cfs_quota_us"] = strconv.FormatInt(l.Quota, 10)
 	}
-	if err := writeSettings(filepath.Join(g.mount, "cpu", path), settings); err != nil {
+	if err := writeSettings(filepath.Join(g.Mount, "cpu", path), settings); err != nil {
 		return err
 	}
 	settings = map[string]string{}
-	if l.memory > 0 {
-		settings["memory.limit_in_bytes"] = strconv.FormatInt(l.memory, 10)
+	if l.Memory > 0 {
+		settings["memory.limit_in_bytes"] = strconv.FormatInt(l.Memory, 10)
 	}
-	return writeSettings(filepath.Join(g.mount, "memory", path), settings)
+	return writeSettings(filepath.Join(g.Mount, "memory", path), settings)
 }
 
 // delegate enables the cpu, memory, pids and cpuset controllers down to path.
-func (g cgroups) delegate(path string) error {
-	at := g.mount
+func (g FS) delegate(path string) error {
+	at := g.Mount
 	for element := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
 		control := filepath.Join(at, "cgroup.subtree_control")
 		for _, controller := range []string{"cpu", "memory", "pids", "cpuset"} {
@@ -143,10 +124,10 @@ func writeSettings(directory string, settings map[string]string) error {
 // leaves its cgroup only once it has exited.
 var killPauses = []time.Duration{10 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond}
 
-// empty kills the processes in a cgroup and below it. After the runtime has removed all containers
+// Kill kills the processes in a cgroup and below it. After the runtime has removed all containers
 // of a pod, these are processes that it does not know of: a runtime that is killed while it starts a
 // container can leave some.
-func (g cgroups) empty(path string) error {
+func (g FS) Kill(path string) error {
 	for _, pause := range killPauses {
 		pids, err := g.processes(path)
 		if err != nil || len(pids) == 0 {
@@ -163,7 +144,7 @@ func (g cgroups) empty(path string) error {
 }
 
 // processes returns the processes in a cgroup and below it, in any hierarchy.
-func (g cgroups) processes(path string) ([]int, error) {
+func (g FS) processes(path string) ([]int, error) {
 	tops, err := g.hierarchies()
 	if err != nil {
 		return nil, err
@@ -198,9 +179,9 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// remove removes a cgroup and all below it from every hierarchy. It fails if a process is in one of
+// Remove removes a cgroup and all below it from every hierarchy. It fails if a process is in one of
 // them.
-func (g cgroups) remove(path string) error {
+func (g FS) Remove(path string) error {
 	tops, err := g.hierarchies()
 	if err != nil {
 		return err
@@ -227,8 +208,8 @@ func (g cgroups) remove(path string) error {
 	return errors.Join(errs...)
 }
 
-// removeEmpty removes a cgroup and its empty parents.
-func (g cgroups) removeEmpty(path string) error {
+// RemoveEmpty removes a cgroup and its empty parents.
+func (g FS) RemoveEmpty(path string) error {
 	tops, err := g.hierarchies()
 	if err != nil {
 		return err
@@ -243,8 +224,8 @@ func (g cgroups) removeEmpty(path string) error {
 	return nil
 }
 
-// children returns the names below a cgroup in any hierarchy.
-func (g cgroups) children(path string) ([]string, error) {
+// Children returns the names below a cgroup in any hierarchy.
+func (g FS) Children(path string) ([]string, error) {
 	tops, err := g.hierarchies()
 	if err != nil {
 		return nil, err
@@ -262,45 +243,4 @@ func (g cgroups) children(path string) ([]string, error) {
 		}
 	}
 	return names, nil
-}
-
-// classes maps QoS classes to their cgroups below the root.
-var classes = map[corev1.PodQOSClass]string{
-	corev1.PodQOSGuaranteed: "", corev1.PodQOSBurstable: "burstable", corev1.PodQOSBestEffort: "besteffort",
-}
-
-// podCgroup returns the cgroup of a pod, such as /kubepods/burstable/podUID; empty if pods have
-// none.
-func (k *Kubelet) podCgroup(pod *corev1.Pod) string {
-	if k.config.CgroupRoot == "" {
-		return ""
-	}
-	return filepath.Join(k.config.CgroupRoot, classes[qosClass(pod)], "pod"+string(pod.UID))
-}
-
-// makePodCgroup creates the cgroup of a pod's sandbox and containers.
-func (k *Kubelet) makePodCgroup(pod *corev1.Pod) error {
-	if k.config.CgroupRoot == "" {
-		return nil
-	}
-	if qosClass(pod) == corev1.PodQOSBestEffort {
-		if err := k.cgroups.create(filepath.Join(k.config.CgroupRoot, "besteffort"), limits{shares: minShares}); err != nil {
-			return err
-		}
-	}
-	return k.cgroups.create(k.podCgroup(pod), podLimits(pod))
-}
-
-// removePodCgroups removes a pod's cgroup in every class, and kills the processes in it, as upstream's
-// kubelet does.
-func (k *Kubelet) removePodCgroups(uid podUID) error {
-	if k.config.CgroupRoot == "" {
-		return nil
-	}
-	var errs []error
-	for _, class := range classes {
-		path := filepath.Join(k.config.CgroupRoot, class, "pod"+string(uid))
-		errs = append(errs, k.cgroups.empty(path), k.cgroups.remove(path))
-	}
-	return errors.Join(errs...)
 }

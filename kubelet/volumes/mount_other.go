@@ -1,6 +1,6 @@
 //go:build !linux
 
-package kubelet
+package volumes
 
 import "errors"
 

@@ -1,4 +1,4 @@
-package kubelet
+package volumes
 
 import (
 	"bytes"
@@ -18,10 +18,17 @@ const (
 	newDataLink = "..data_tmp"
 )
 
-// writeAtomically replaces the contents of a volume by files. It writes them to a new directory and
+// File is one file of a volume.
+type File struct {
+	Data []byte
+	Mode fs.FileMode
+}
+
+// WriteAtomically replaces the contents of a volume by files. It writes them to a new directory and
 // then switches the link ..data to it; each top-level name is a link through ..data. It does
 // nothing if the files have not changed. A volume must have one writer at a time.
-func writeAtomically(volume string, files map[string]file, group *int64) error {
+// The paths must be local. Files belong to the group, if there is one.
+func WriteAtomically(volume string, files map[string]File, group *int64) error {
 	old, err := os.Readlink(filepath.Join(volume, dataLink))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -52,7 +59,7 @@ func writeAtomically(volume string, files map[string]file, group *int64) error {
 	return removeVersions(volume, filepath.Base(version))
 }
 
-func writeVersion(version string, files map[string]file, group *int64) error {
+func writeVersion(version string, files map[string]File, group *int64) error {
 	if err := os.Chmod(version, 0o755); err != nil {
 		return err
 	}
@@ -61,10 +68,10 @@ func writeVersion(version string, files map[string]file, group *int64) error {
 		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
 			return err
 		}
-		if err := os.WriteFile(full, f.data, 0o600); err != nil {
+		if err := os.WriteFile(full, f.Data, 0o600); err != nil {
 			return err
 		}
-		mode := f.mode
+		mode := f.Mode
 		if group != nil {
 			if err := os.Chown(full, -1, int(*group)); err != nil {
 				return err
@@ -79,7 +86,7 @@ func writeVersion(version string, files map[string]file, group *int64) error {
 }
 
 // tops returns the first elements of the paths.
-func tops(files map[string]file) map[string]bool {
+func tops(files map[string]File) map[string]bool {
 	names := map[string]bool{}
 	for path := range files {
 		top, _, _ := strings.Cut(path, "/")
@@ -89,7 +96,7 @@ func tops(files map[string]file) map[string]bool {
 }
 
 // linkNames creates the top-level links of the volume and removes links whose files are gone.
-func linkNames(volume string, files map[string]file) error {
+func linkNames(volume string, files map[string]File) error {
 	names := tops(files)
 	entries, err := os.ReadDir(volume)
 	if err != nil {
@@ -130,8 +137,8 @@ func removeVersions(volume, keep string) error {
 }
 
 // same reports whether a version contains exactly these files.
-func same(version string, files map[string]file) bool {
-	have := map[string]file{}
+func same(version string, files map[string]File) bool {
+	have := map[string]File{}
 	err := filepath.WalkDir(version, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -141,13 +148,13 @@ func same(version string, files map[string]file) bool {
 			return err
 		}
 		data, err := os.ReadFile(path)
-		have[relative] = file{data: data}
+		have[relative] = File{Data: data}
 		return err
 	})
 	return err == nil && slices.Equal(slices.Sorted(maps.Keys(have)), slices.Sorted(maps.Keys(files))) &&
 		func() bool {
 			for path, f := range files {
-				if !bytes.Equal(have[path].data, f.data) {
+				if !bytes.Equal(have[path].Data, f.Data) {
 					return false
 				}
 			}

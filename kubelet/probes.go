@@ -1,0 +1,88 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/planekit/planekit/kubelet/probe"
+)
+
+// newProbes returns the probes of the worker's pod. A change of their results requests a sync.
+func (w *worker) newProbes() *probe.Set {
+	return probe.NewSet(probe.Config{
+		Prober:  w.kubelet.config.Prober,
+		Changed: w.poke,
+		Event: func(pod *corev1.Pod, c *corev1.Container, reason, message string) {
+			w.kubelet.events.pod(pod, c, corev1.EventTypeWarning, reason, message)
+		},
+		Since: w.kubelet.since,
+	})
+}
+
+// probe makes the probes those of the running containers in state, and adds their results to it.
+func (w *worker) probe(pod *corev1.Pod, state *podState) {
+	var running []probe.Running
+	seen := map[string]bool{}
+	for _, c := range state.containers { // newest first
+		if !seen[c.name] && c.phase == containerRunning {
+			running = append(running, probe.Running{Name: c.name, ID: c.id, StartedAt: c.started})
+		}
+		seen[c.name] = true
+	}
+	var ips []string
+	if sandbox := state.sandbox(); sandbox != nil {
+		ips = sandbox.ips
+	}
+	if pod.Spec.HostNetwork {
+		ips = w.kubelet.config.hostIPs()
+	}
+	ip := ""
+	if len(ips) > 0 {
+		ip = ips[0]
+	}
+	state.probes = w.probes.Update(pod, ip, running)
+}
+
+// answering returns a context for a command with a timeout. It is canceled with ctx, but has a
+// moment more than the timeout, so that the runtime can end the command and say so.
+func answering(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout == 0 {
+		return context.WithCancel(ctx)
+	}
+	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout+time.Second)
+	stop := context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			cancel()
+		}
+	})
+	return patient, func() { stop(); cancel() }
+}
+
+// executes returns a function that runs commands with the runtime's ExecSync; nil if it has none.
+func executes(runtime Runtime) probe.ExecFunc {
+	executor, ok := runtime.(Executor)
+	if !ok {
+		return nil
+	}
+	return func(ctx context.Context, id string, command []string, timeout time.Duration) ([]byte, int32, error) {
+		patient, cancel := answering(ctx, timeout)
+		defer cancel()
+		out, err := executor.ExecSync(patient, &runtimeapi.ExecSyncRequest{
+			ContainerId: id, Cmd: command, Timeout: int64(timeout.Seconds()),
+		})
+		if status.Code(err) == codes.DeadlineExceeded {
+			return nil, 0, fmt.Errorf("%w: %s", context.DeadlineExceeded, status.Convert(err).Message())
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		return append(out.GetStdout(), out.GetStderr()...), out.GetExitCode(), nil
+	}
+}

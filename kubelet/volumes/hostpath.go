@@ -1,0 +1,57 @@
+package volumes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// hostPath is a file or directory of the host.
+type hostPath struct{}
+
+func (hostPath) Name() string                   { return "kubernetes.io/host-path" }
+func (hostPath) Supports(v *corev1.Volume) bool { return v.HostPath != nil }
+
+func (hostPath) SetUp(_ context.Context, v *Volume) (string, error) {
+	return v.Spec.HostPath.Path, checkHostPath(v.Spec.HostPath)
+}
+
+func checkHostPath(v *corev1.HostPathVolumeSource) error {
+	kind := corev1.HostPathUnset
+	if v.Type != nil {
+		kind = *v.Type
+	}
+	info, err := os.Stat(v.Path)
+	missing := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case kind == corev1.HostPathUnset:
+		return nil
+	case kind == corev1.HostPathDirectoryOrCreate && missing:
+		return os.MkdirAll(v.Path, 0o755)
+	case kind == corev1.HostPathFileOrCreate && missing:
+		file, err := os.OpenFile(v.Path, os.O_CREATE, 0o644)
+		if err != nil {
+			return err
+		}
+		return file.Close()
+	case err != nil:
+		return fmt.Errorf("hostPath type check failed: %w", err)
+	}
+	is := map[corev1.HostPathType]bool{
+		corev1.HostPathDirectoryOrCreate: info.IsDir(),
+		corev1.HostPathDirectory:         info.IsDir(),
+		corev1.HostPathFileOrCreate:      info.Mode().IsRegular(),
+		corev1.HostPathFile:              info.Mode().IsRegular(),
+		corev1.HostPathSocket:            info.Mode()&fs.ModeSocket != 0,
+		corev1.HostPathCharDev:           info.Mode()&fs.ModeCharDevice != 0,
+		corev1.HostPathBlockDev:          info.Mode()&fs.ModeDevice != 0 && info.Mode()&fs.ModeCharDevice == 0,
+	}
+	if !is[kind] {
+		return fmt.Errorf("hostPath type check failed: %s is not a %s", v.Path, kind)
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+// Package volumes sets up the volumes of pods on a node. A type of volume is a [Plugin]; [Builtin]
+// returns those of Kubernetes that the kubelet has. A type of one's own is a value with three
+// methods, and a line in the kubelet's configuration:
+//
+//	kubelet.Config{Volumes: []volumes.Plugin{vault{client}}, ...}
+//
+// The kubelet's own workers call a [Set], which finds the plugin of each volume. It calls SetUp
+// before it starts containers, and every minute while the pod runs, so that contents follow their
+// source. A failed SetUp is retried with a backoff.
+//
+// Volumes are torn down by what is on the disk, without the Pod: a kubelet that was restarted may
+// no longer find the Pod in the API. The directory of a volume,
+// PODS/UID/volumes/PLUGIN/VOLUME, names the plugin; see [TearDowner]. Then everything that is still
+// mounted below the pod's directory is unmounted, before the directory is removed.
+//
+// Without Linux, or without root, volumes in memory are on disk.
+package volumes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// A Plugin sets up one type of volume. Its methods are called concurrently for different pods, and
+// by one goroutine at a time for each pod.
+type Plugin interface {
+	// Name is the name of the plugin, such as example.com/vault. It must not change: the directories
+	// of volumes contain it.
+	Name() string
+	// Supports reports whether the plugin sets up a volume. The first plugin that supports it does.
+	Supports(*corev1.Volume) bool
+	// SetUp creates the volume, or brings an existing one up to date. It returns the path on the host
+	// that containers mount. The volume may exist already, complete or not, after a failure or a
+	// restart of the kubelet. SetUp must not change the pod, and must return soon when ctx is done.
+	SetUp(ctx context.Context, v *Volume) (path string, err error)
+}
+
+// A TearDowner is a [Plugin] with more to undo than a directory and the mounts below it.
+type TearDowner interface {
+	Plugin
+	// TearDown undoes SetUp for the volume with a directory. It is called at least once for each
+	// volume whose SetUp was called, after the containers of the pod have ended, and also if SetUp
+	// failed; again if it returns an error; and perhaps for a volume that was torn down before. The
+	// kubelet creates the directory before it calls SetUp and removes it after TearDown. What
+	// TearDown needs to know must be there.
+	TearDown(ctx context.Context, directory string) error
+}
+
+// Volume is a volume of a pod on this node.
+type Volume struct {
+	// Pod and Spec are shared with others and must not be changed.
+	Pod  *corev1.Pod
+	Spec *corev1.Volume
+	// Directory is for the plugin alone. It is removed, with all that is in it, when the pod is gone.
+	// It exists only if the plugin has created it or is a [TearDowner].
+	Directory string
+}
+
+// FSGroup returns the group of the volumes of the pod, or nil.
+func (v *Volume) FSGroup() *int64 {
+	if v.Pod.Spec.SecurityContext == nil {
+		return nil
+	}
+	return v.Pod.Spec.SecurityContext.FSGroup
+}
+
+// Error names the volume that could not be set up.
+type Error struct {
+	Volume string
+	Err    error
+}
+
+// Error returns Kubernetes' message for such events.
+func (e *Error) Error() string {
+	return fmt.Sprintf("MountVolume.SetUp failed for volume %q : %v", e.Volume, e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Set is a list of plugins.
+type Set struct{ plugins []Plugin }
+
+// NewSet returns a set of plugins, which are asked in this order. It fails if two have the same
+// name, or one has a name that is not one of a directory.
+func NewSet(plugins ...Plugin) (*Set, error) {
+	known := map[string]bool{}
+	for _, p := range plugins {
+		name := escape(p.Name())
+		if name == "" || name != filepath.Base(name) || !filepath.IsLocal(name) || name == "." {
+			return nil, fmt.Errorf("volumes: %q is not a name", p.Name())
+		}
+		if known[name] {
+			return nil, fmt.Errorf("volumes: two plugins are called %s", p.Name())
+		}
+		known[name] = true
+	}
+	return &Set{plugins}, nil
+}
+
+// escape returns the name of a plugin as that of a directory.
+func escape(plugin string) string { return strings.ReplaceAll(plugin, "/", "~") }
+
+// SetUp sets up all volumes of a pod. It returns the path on the host of each volume by name. If a
+// volume cannot be set up, the error is an [*Error].
+func (s *Set) SetUp(ctx context.Context, pod *corev1.Pod, podDirectory string) (map[string]string, error) {
+	paths := map[string]string{}
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		path, err := s.setUp(ctx, pod, v, podDirectory)
+		if err != nil {
+			return nil, &Error{Volume: v.Name, Err: err}
+		}
+		paths[v.Name] = path
+	}
+	return paths, nil
+}
+
+func (s *Set) setUp(ctx context.Context, pod *corev1.Pod, v *corev1.Volume, podDirectory string) (string, error) {
+	for _, p := range s.plugins {
+		if !p.Supports(v) {
+			continue
+		}
+		directory := filepath.Join(podDirectory, "volumes", escape(p.Name()), v.Name)
+		if _, ok := p.(TearDowner); ok {
+			if err := os.MkdirAll(directory, 0o755); err != nil {
+				return "", err
+			}
+		}
+		return p.SetUp(ctx, &Volume{Pod: pod, Spec: v, Directory: directory})
+	}
+	return "", errors.New("this kind of volume is not supported by this kubelet")
+}
+
+// TearDown undoes SetUp for all volumes of the pod with a directory, which it leaves in place.
+// Nothing is mounted below the directory afterwards.
+func (s *Set) TearDown(ctx context.Context, podDirectory string) error {
+	var errs []error
+	for _, p := range s.plugins {
+		t, ok := p.(TearDowner)
+		if !ok {
+			continue
+		}
+		directory := filepath.Join(podDirectory, "volumes", escape(p.Name()))
+		entries, err := os.ReadDir(directory)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+		for _, e := range entries {
+			if err := t.TearDown(ctx, filepath.Join(directory, e.Name())); err != nil {
+				errs = append(errs, fmt.Errorf("tear down volume %s of %s: %w", e.Name(), p.Name(), err))
+			}
+		}
+	}
+	return errors.Join(append(errs, unmountBelow(podDirectory))...)
+}
+
+// Sources holds the functions with which the built-in types read what they project. For an optional
+// object that is missing they return nil without an error.
+type Sources struct {
+	ConfigMap func(ctx context.Context, namespace, name string, optional *bool) (*corev1.ConfigMap, error)
+	Secret    func(ctx context.Context, namespace, name string, optional *bool) (*corev1.Secret, error)
+	// Token returns a token for a volume of a pod.
+	Token func(ctx context.Context, pod *corev1.Pod, volume string, p *corev1.ServiceAccountTokenProjection) (string, error)
+	// Field and ResourceField return values of the downward API.
+	Field         func(pod *corev1.Pod, path string) (string, error)
+	ResourceField func(pod *corev1.Pod, r *corev1.ResourceFieldSelector) (string, error)
+}
+
+// Builtin returns the types of volumes that every kubelet of this module supports.
+func Builtin(s Sources) []Plugin {
+	return []Plugin{
+		emptyDir{}, hostPath{},
+		configMapVolume(s), secretVolume(s), downwardVolume(s), projectedVolume(s),
+	}
+}
