@@ -5,6 +5,7 @@ import (
 
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/kube"
+	"github.com/planekit/planekit/apiserver/kube/internal/kindtest"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -61,7 +62,7 @@ func TestResources(t *testing.T) {
 }
 
 func TestFields(t *testing.T) {
-	pod := decode(t, resource("pods").New, `
+	pod := kindtest.Decode(t, resource("pods").New, `
 spec: {nodeName: n1, restartPolicy: Never, schedulerName: s, serviceAccountName: a, hostNetwork: true}
 status: {phase: Running, podIP: 10.0.0.1, nominatedNodeName: n2}`)
 	want := map[string]string{
@@ -69,7 +70,7 @@ status: {phase: Running, podIP: 10.0.0.1, nominatedNodeName: n2}`)
 		"spec.hostNetwork": "true", "status.phase": "Running", "status.podIP": "10.0.0.1", "status.nominatedNodeName": "n2",
 	}
 	expectFields(t, "pods", pod, want)
-	expectFields(t, "events", decode(t, resource("events").New, `
+	expectFields(t, "events", kindtest.Decode(t, resource("events").New, `
 involvedObject: {kind: Pod, namespace: team, name: web, uid: u, apiVersion: v1, resourceVersion: "5", fieldPath: f}
 reason: r
 reportingComponent: c
@@ -81,7 +82,7 @@ type: Normal`), map[string]string{
 	expectFields(t, "nodes", &corev1.Node{}, map[string]string{"spec.unschedulable": "false"})
 	expectFields(t, "services", &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: "None", Type: "NodePort"}},
 		map[string]string{"spec.clusterIP": "None", "spec.type": "NodePort"})
-	expectFields(t, "ipaddresses", decode(t, resource("ipaddresses").New, `{spec: {parentRef: {group: g, resource: r, namespace: s, name: a}}}`), map[string]string{
+	expectFields(t, "ipaddresses", kindtest.Decode(t, resource("ipaddresses").New, `{spec: {parentRef: {group: g, resource: r, namespace: s, name: a}}}`), map[string]string{
 		"spec.parentRef.group": "g", "spec.parentRef.resource": "r", "spec.parentRef.namespace": "s", "spec.parentRef.name": "a",
 	})
 	expectFields(t, "persistentvolumes", &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}}, map[string]string{"name": "v"})
@@ -122,7 +123,7 @@ func TestGrace(t *testing.T) {
 		{"failed", `{spec: {nodeName: x, terminationGracePeriodSeconds: 7}, status: {phase: Failed}}`, nil, 0},
 		{"succeeded", `{spec: {nodeName: x, terminationGracePeriodSeconds: 7}, status: {phase: Succeeded}}`, nil, 0},
 	} {
-		pod := decode(t, resource("pods").New, c.pod)
+		pod := kindtest.Decode(t, resource("pods").New, c.pod)
 		if have := grace(pod, &metav1.DeleteOptions{GracePeriodSeconds: c.asks}); have != c.want {
 			t.Errorf("%s: have %d, want %d", c.name, have, c.want)
 		}
@@ -148,9 +149,9 @@ func TestBinding(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := subresource[apiserver.View](t, "pods", "binding")
-			pod := decode(t, resource("pods").New, c.pod)
+			pod := kindtest.Decode(t, resource("pods").New, c.pod)
 			before := pod.DeepCopyObject()
-			err := b.Into(pod, decode(t, b.New, c.binding))
+			err := b.Into(pod, kindtest.Decode(t, b.New, c.binding))
 			if err == nil && c.want == "" {
 				return
 			}
@@ -160,7 +161,7 @@ func TestBinding(t *testing.T) {
 			if apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
 				t.Errorf("%v is not an API status", err)
 			}
-			expectYAML(t, pod, before)
+			kindtest.ExpectYAML(t, pod, before)
 		})
 	}
 }
@@ -203,7 +204,7 @@ func TestScale(t *testing.T) {
 			if s.Group != "autoscaling" || s.Version != "v1" || s.Kind != "Scale" {
 				t.Errorf("a %s/%s %s", s.Group, s.Version, s.Kind)
 			}
-			obj := decode(t, r.New, `
+			obj := kindtest.Decode(t, r.New, `
 metadata: {name: web, namespace: team, uid: u, resourceVersion: "5", generation: 1}
 spec: {replicas: 3, selector: `+selector+`, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: a, image: a}]}}}
 status: {replicas: 2}`)

@@ -1,12 +1,16 @@
 package kube_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/planekit/planekit/apiserver/kube/internal/kindtest"
+)
 
 // BenchmarkPod takes a pod as a controller makes it through a create.
 func BenchmarkPod(b *testing.B) {
 	pods := resource("pods")
 	obj := pods.New()
-	if err := unmarshal(benchmarkPod, obj); err != nil {
+	if err := kindtest.Unmarshal(benchmarkPod, obj); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()

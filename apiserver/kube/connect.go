@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Connections lead to what runs behind pods and nodes, for
-// [apiserver.Proxy]. What is nil is not served.
+// Connections has the handlers of the subresources that [apiserver.Proxy] connects to the processes
+// of pods and nodes. A subresource without a handler is not served.
 type Connections struct {
 	// These get a *corev1.Pod.
 	Log, Exec, Attach, PortForward, PodProxy func(parent runtime.Object) (http.Handler, error)
@@ -16,8 +16,7 @@ type Connections struct {
 	NodeProxy func(parent runtime.Object) (http.Handler, error)
 }
 
-// Connect adds to the pods and nodes among resources the subresources that lead
-// to what runs behind them, and returns resources.
+// Connect adds the subresources of c to the pods and nodes among resources, and returns resources.
 func Connect(resources []apiserver.Resource, c Connections) []apiserver.Resource {
 	start, all := []string{"create", "get"}, []string{"create", "delete", "get", "patch", "update"}
 	added := map[string][]apiserver.Proxy{

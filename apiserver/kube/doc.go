@@ -1,36 +1,27 @@
-// Package kube describes the Kubernetes resources to an API server, as data:
-// how each is defaulted, checked, changed, shown in a table and selected.
+// Package kube describes the Kubernetes resources to an API server, as data: how each is defaulted,
+// validated, changed, shown in a table and selected.
 //
 //	for _, r := range kube.Resources() {
 //		fmt.Println(r.Plural, r.Group, r.Version)
 //	}
 //
-// The model: a resource is one [apiserver.Resource] value. The Go types are
-// those of k8s.io/api; there are no internal versions. What upstream does when
-// it converts between versions (stringData folded into data, podIP kept equal
-// to podIPs[0]) is part of defaulting here, so it holds for every object that
-// was ever decoded. Rules, texts, field paths and columns are those of
-// Kubernetes v1.36. All functions but an eviction's are pure: they look at the objects
-// they are given and, for ages, at the clock.
+// Each API group has a package below this one, such as kube/core and kube/apps, for programs that
+// serve some groups only. The names and Go types of the kinds are in package kinds.
 //
-// A job's selector is made of its UID and its name: both must be set before
-// PrepareForCreate runs.
+// The model: a resource is one [apiserver.Resource] value. The Go types are those of k8s.io/api;
+// there are no internal versions. Conversions between versions in Kubernetes (stringData folded into
+// data, podIP kept equal to podIPs[0]) are part of defaulting here, so they hold for every decoded
+// object. Rules, texts, field paths and columns are those of Kubernetes v1.36. All functions but
+// that of an eviction are pure: they read the objects passed to them and, for ages, the clock.
 //
-// How it fails: validation answers with a field.ErrorList; binding and scale
-// refuse with an API status error. An object of another Go type than the
-// resource's own is a bug of the caller and panics.
+// How it fails: validation returns a field.ErrorList; binding and scale return an API status error.
+// An object of another Go type than that of the resource is a bug of the caller and panics.
 //
-// A service gets its cluster IPs and node ports when it is stored, out of the
-// ranges of [Config]; see [apiserver.Allocation] for what makes them its own. They
-// are not shown as IPAddress objects.
-//
-// What it leaves out: what acts on the objects. Quotas, limits, webhooks,
-// policies and API services are stored and checked, not enforced, and expressions
-// (CEL) are not compiled. The condition DisruptionTarget that an eviction leaves on
-// the pod that goes; pods/resize and pods/ephemeralcontainers; Windows pods;
-// annotations that fields have replaced (seccomp, AppArmor). matchLabelKeys are
-// checked but not merged into their selectors, and a gated pod may not change
-// where it wants to run. Of volume types only those that a node can mount by
-// itself, and CSI, are checked in depth; of others, that there is one type per
-// volume.
+// What it leaves out: everything that acts on the objects. Quotas, limits, webhooks, policies and API
+// services are stored and validated, not enforced, and expressions (CEL) are not compiled. There is
+// no pods/resize and no pods/ephemeralcontainers, and no Windows pods. Annotations that fields have
+// replaced (seccomp, AppArmor) have no effect. matchLabelKeys are validated but not merged into their
+// selectors, and a gated pod may not change its node selector or affinity. Of volume types, those that
+// a node can mount by itself and CSI are validated in depth; of the other types, only that there is one
+// per volume.
 package kube

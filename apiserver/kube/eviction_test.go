@@ -80,7 +80,7 @@ func TestEviction(t *testing.T) {
 }
 
 // TestEvictionUnhealthy: a pod that does not count as healthy may go though the
-// budget is used up, and a budget that nobody has computed yet allows nothing.
+// budget is used up, and a budget without a computed status allows nothing.
 func TestEvictionUnhealthy(t *testing.T) {
 	c := evicting(t)
 	c.do("POST", "/apis/policy/v1/namespaces/team/poddisruptionbudgets", `{metadata: {name: b}, spec: {minAvailable: 2, selector: {matchLabels: {app: web}}}}`, 201)

@@ -117,8 +117,8 @@ func TestEvictionAlwaysAllow(t *testing.T) {
 	c.do("GET", evictedPods+"/web-0", "", 404)
 }
 
-// TestEvictionsConcurrent: however many ask at once, no more pods go than the
-// budget allows, and each that goes is told of to who counts them.
+// TestEvictionsConcurrent checks that many requests at once evict no more pods than the budget
+// allows, and that the status lists each evicted pod.
 func TestEvictionsConcurrent(t *testing.T) {
 	const pods, allowed, changes = 40, 7, 20
 	c := evicting(t)

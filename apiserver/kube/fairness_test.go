@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/planekit/planekit/apiserver/flowcontrol/objects"
+	"github.com/planekit/planekit/apiserver/kube/internal/kindtest"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -17,7 +18,7 @@ func TestBootstrapFairness(t *testing.T) {
 		t.Helper()
 		s, before := resource(plural).Strategy, object.DeepCopyObject()
 		s.Default(object)
-		expectYAML(t, object, before)
+		kindtest.ExpectYAML(t, object, before)
 		if errs := s.Validate(t.Context(), object); len(errs) > 0 {
 			t.Errorf("%s: %v", name, errs)
 		}

@@ -79,11 +79,11 @@ func encode(t *testing.T, obj runtime.Object) string {
 	return string(data)
 }
 
-// betweenDocuments is what stands between the objects of testdata.
+// betweenDocuments matches the lines between the objects of testdata.
 var betweenDocuments = regexp.MustCompile(`(?m)^(---|=> .*|[!#] .*)$`)
 
 func FuzzObjects(f *testing.F) {
-	files, err := filepath.Glob("testdata/*/*.yaml")
+	files, err := filepath.Glob("*/testdata/*/*.yaml")
 	if err != nil {
 		f.Fatal(err)
 	}

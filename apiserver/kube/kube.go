@@ -1,84 +1,68 @@
 package kube
 
 import (
+	"slices"
+
 	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/apiserver/kube/admissionregistration"
+	"github.com/planekit/planekit/apiserver/kube/apiregistration"
+	"github.com/planekit/planekit/apiserver/kube/apps"
+	"github.com/planekit/planekit/apiserver/kube/batch"
+	"github.com/planekit/planekit/apiserver/kube/coordination"
+	"github.com/planekit/planekit/apiserver/kube/core"
+	"github.com/planekit/planekit/apiserver/kube/discovery"
+	"github.com/planekit/planekit/apiserver/kube/events"
+	"github.com/planekit/planekit/apiserver/kube/flowcontrol"
+	"github.com/planekit/planekit/apiserver/kube/networking"
+	"github.com/planekit/planekit/apiserver/kube/node"
+	"github.com/planekit/planekit/apiserver/kube/policy"
+	"github.com/planekit/planekit/apiserver/kube/rbac"
+	"github.com/planekit/planekit/apiserver/kube/scheduling"
+	"github.com/planekit/planekit/apiserver/kube/storage"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 )
 
-// Resources returns the resources that this package knows, core first. The
-// slice belongs to the caller.
+// Config holds what the resources need to know about a cluster. Zero is useful.
+type Config = core.Config
+
+// PortRange is from First to Last, both included.
+type PortRange = core.PortRange
+
+// Resources returns the resources of all groups, core first. The slice belongs to the caller.
 func Resources() []apiserver.Resource { return ResourcesFor(Config{}) }
 
-// ResourcesFor returns the resources as c wants them.
+// ResourcesFor returns the resources of all groups for the cluster that c describes.
 func ResourcesFor(c Config) []apiserver.Resource {
-	return []apiserver.Resource{
-		configMaps(),
-		endpoints(),
-		events(),
-		limitRanges(),
-		namespaces(),
-		nodes(),
-		persistentVolumeClaims(),
-		persistentVolumes(),
-		pods(),
-		podTemplates(),
-		replicationControllers(),
-		resourceQuotas(),
-		secrets(),
-		serviceAccounts(),
-		services(c),
-		controllerRevisions(),
-		daemonSets(),
-		deployments(),
-		replicaSets(),
-		statefulSets(),
-		cronJobs(),
-		jobs(),
-		apiServices(),
-		admissionPolicies(),
-		admissionPolicyBindings(),
-		mutatingWebhooks(),
-		validatingWebhooks(),
-		leases(),
-		newerEvents(),
-		endpointSlices(),
-		flowSchemas(),
-		priorityLevels(),
-		ingressClasses(),
-		ingresses(),
-		ipAddresses(),
-		networkPolicies(),
-		serviceCIDRs(),
-		runtimeClasses(),
-		podDisruptionBudgets(),
-		clusterRoleBindings(),
-		clusterRoles(),
-		roleBindings(),
-		roles(),
-		priorityClasses(),
-		csiDrivers(),
-		csiNodes(),
-		csiStorageCapacities(),
-		storageClasses(),
-		volumeAttachments(),
-	}
+	return slices.Concat(
+		core.Resources(c),
+		apps.Resources(),
+		batch.Resources(),
+		apiregistration.Resources(),
+		admissionregistration.Resources(),
+		coordination.Resources(),
+		events.Resources(),
+		discovery.Resources(),
+		flowcontrol.Resources(),
+		networking.Resources(),
+		node.Resources(),
+		policy.Resources(),
+		rbac.Resources(),
+		scheduling.Resources(),
+		storage.Resources(),
+	)
+}
+
+// InitializerConfigurations is the resource that configures the plugin of package
+// admission/initializers. Kubernetes removed this alpha API, so [Resources] does not have it: a
+// program with the plugin adds it.
+func InitializerConfigurations() apiserver.Resource {
+	return admissionregistration.InitializerConfigurations()
 }
 
 // Namespaces returns the namespaces every cluster begins with, complete but for
 // what the server gives an object: UID and creation time.
-func Namespaces() []*corev1.Namespace {
-	var out []*corev1.Namespace
-	for _, name := range []string{
-		metav1.NamespaceDefault,
-		metav1.NamespaceSystem,
-		metav1.NamespacePublic,
-		corev1.NamespaceNodeLease,
-	} {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		completeNamespace(ns)
-		createNamespace(ns)
-		out = append(out, ns)
-	}
-	return out
-}
+func Namespaces() []*corev1.Namespace { return core.InitialNamespaces() }
+
+// PriorityClasses returns the classes every cluster begins with.
+func PriorityClasses() []*schedulingv1.PriorityClass { return scheduling.SystemPriorityClasses() }

@@ -1,9 +1,11 @@
 package kube
 
-import "k8s.io/apimachinery/pkg/runtime/schema"
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
 
-// renamed are the resources that kube-apiserver stores under other names than
-// they are served by, most of them for what they were called once.
+// renamed maps resources to the names under which kube-apiserver stores them, where these differ.
+// Most are the names of earlier API versions.
 var renamed = map[schema.GroupResource]string{
 	{Resource: "endpoints"}:                             "services/endpoints",
 	{Resource: "nodes"}:                                 "minions",
@@ -12,9 +14,8 @@ var renamed = map[schema.GroupResource]string{
 	{Group: "networking.k8s.io", Resource: "ingresses"}: "ingress",
 }
 
-// builtIn are the groups whose resources kube-apiserver stores under their name
-// alone. Those of others, custom resources and its own APIServices, come under
-// their group.
+// builtIn has the groups whose resources kube-apiserver stores under their name alone. It stores
+// the resources of all other groups, such as custom resources and APIServices, under the group.
 var builtIn = map[string]bool{
 	"":                             true,
 	"admissionregistration.k8s.io": true,
@@ -37,11 +38,10 @@ var builtIn = map[string]bool{
 	"storagemigration.k8s.io":      true,
 }
 
-// Layout is the layout of keys that kube-apiserver has, for
-// apiserver.Config.Layout: with it, and the prefix "/registry", a server goes on
-// with the etcd of a kube-apiserver which has been stopped. The two must not
-// serve from one etcd at the same time: they allocate cluster IPs and node ports
-// by records of their own.
+// Layout returns the name under which kube-apiserver stores a resource. As apiserver.Config.Layout,
+// with the prefix "/registry", it lets a server take over the etcd of a kube-apiserver that has
+// stopped. The two must not serve from one etcd at the same time: each allocates cluster IPs and
+// node ports by records of its own.
 func Layout(resource schema.GroupResource) string {
 	if name, ok := renamed[resource]; ok {
 		return name

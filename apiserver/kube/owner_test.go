@@ -31,7 +31,7 @@ func (c client) patch(kind, path, body string) (int, []byte) {
 	return response.StatusCode, answer
 }
 
-// owned is what manager owns of obj, as JSON; empty if nothing.
+// owned returns the fields of obj that manager owns, as JSON; empty if none.
 func owned(obj *unstructured.Unstructured, manager string) string {
 	for _, e := range obj.GetManagedFields() {
 		if e.Manager == manager {

@@ -78,7 +78,7 @@ spec: {type: NodePort, ports: [{name: tcp, port: 53}, {name: udp, port: 53, prot
 	if p[0].NodePort == 0 || p[0].NodePort == 30001 || p[0].NodePort != p[1].NodePort || p[2].NodePort != 30001 {
 		t.Errorf("ports %+v", p)
 	}
-	// Who leaves out what was allocated keeps it.
+	// An update without the allocated values keeps them.
 	kept := c.service(c.do("PUT", servicePath+"/a", `
 metadata: {name: a}
 spec: {type: NodePort, ports: [{name: tcp, port: 54}, {name: web, port: 80}]}`, 200))

@@ -1,9 +1,12 @@
-package kube
+package kube_test
 
 import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/planekit/planekit/apiserver/kube"
+	"github.com/planekit/planekit/apiserver/kube/internal/kindtest"
 )
 
 // TestSteadyColumns asks every column of random objects twice, a month apart:
@@ -11,10 +14,10 @@ import (
 func TestSteadyColumns(t *testing.T) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
-	fill := filler(seed)
+	fill := kindtest.Filler(seed)
 	passing := 0
 	synctest.Test(t, func(t *testing.T) {
-		for _, r := range Resources() {
+		for _, r := range kube.Resources() {
 			for range 20 {
 				obj := r.New()
 				fill.Fill(obj)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/apiserver/kube/internal/kindtest"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -33,9 +34,9 @@ func TestStatusIsKept(t *testing.T) {
 	} {
 		t.Run(plural, func(t *testing.T) {
 			r := resource(plural)
-			old := decode(t, r.New, `{metadata: {generation: 3}}`)
+			old := kindtest.Decode(t, r.New, `{metadata: {generation: 3}}`)
 			complete(r, old)
-			changed := decode(t, r.New, doc)
+			changed := kindtest.Decode(t, r.New, doc)
 			complete(r, changed)
 
 			main := changed.DeepCopyObject()
@@ -43,12 +44,12 @@ func TestStatusIsKept(t *testing.T) {
 			want := changed.DeepCopyObject()
 			want.(metav1.Object).SetGeneration(4)
 			setStatus(t, want, old)
-			expectYAML(t, main, want)
+			kindtest.ExpectYAML(t, main, want)
 
 			same := old.DeepCopyObject()
 			setStatus(t, same, changed)
 			r.Strategy.PrepareForUpdate(t.Context(), same, old)
-			expectYAML(t, same, old)
+			kindtest.ExpectYAML(t, same, old)
 
 			part := changed.DeepCopyObject()
 			part.(metav1.Object).SetGeneration(3) // as the server does
@@ -56,7 +57,7 @@ func TestStatusIsKept(t *testing.T) {
 			want = old.DeepCopyObject()
 			setStatus(t, want, changed)
 			want.(metav1.Object).SetLabels(part.(metav1.Object).GetLabels())
-			expectYAML(t, part, want)
+			kindtest.ExpectYAML(t, part, want)
 
 			create := changed.DeepCopyObject()
 			r.Strategy.PrepareForCreate(t.Context(), create)
@@ -86,7 +87,7 @@ func TestPodAtBirth(t *testing.T) {
 		{"the pod as a whole", `{spec: {resources: {limits: {cpu: 1, memory: 1Gi}}, containers: [{name: a}]}}`, "Guaranteed"},
 		{"a lie", `{spec: {containers: [{name: a}]}, status: {qosClass: Guaranteed, phase: Running}}`, "BestEffort"},
 	} {
-		pod := decode(t, pods.New, c.doc).(*corev1.Pod)
+		pod := kindtest.Decode(t, pods.New, c.doc).(*corev1.Pod)
 		pods.Strategy.Default(pod)
 		pods.Strategy.PrepareForCreate(t.Context(), pod)
 		if pod.Status.QOSClass != corev1.PodQOSClass(c.qos) || pod.Status.Phase != corev1.PodPending {
@@ -140,7 +141,7 @@ func TestJobSelector(t *testing.T) {
 
 func TestNamespaceLife(t *testing.T) {
 	r := resource("namespaces")
-	ns := decode(t, r.New, `{metadata: {name: team}, spec: {finalizers: [a/b]}, status: {phase: Terminating}}`).(*corev1.Namespace)
+	ns := kindtest.Decode(t, r.New, `{metadata: {name: team}, spec: {finalizers: [a/b]}, status: {phase: Terminating}}`).(*corev1.Namespace)
 	r.Strategy.PrepareForCreate(t.Context(), ns)
 	if ns.Status.Phase != corev1.NamespaceActive || len(ns.Spec.Finalizers) != 2 || !r.Strategy.Finalizing(ns) {
 		t.Errorf("born as %+v", ns)
@@ -153,7 +154,7 @@ func TestNamespaceLife(t *testing.T) {
 	emptied.Spec.Finalizers = nil
 	main := emptied.DeepCopy()
 	r.Strategy.PrepareForUpdate(t.Context(), main, ns)
-	expectYAML(t, main, ns)
+	kindtest.ExpectYAML(t, main, ns)
 	subresource[apiserver.Status](t, "namespaces", "finalize").Strategy.PrepareForUpdate(t.Context(), emptied, ns)
 	if r.Strategy.Finalizing(emptied) {
 		t.Errorf("finalizers %v", emptied.Spec.Finalizers)
@@ -175,9 +176,9 @@ func TestStatusApart(t *testing.T) {
 	} {
 		t.Run(plural, func(t *testing.T) {
 			r := resource(plural)
-			old := decode(t, r.New, `{}`)
+			old := kindtest.Decode(t, r.New, `{}`)
 			complete(r, old)
-			changed := decode(t, r.New, doc)
+			changed := kindtest.Decode(t, r.New, doc)
 			complete(r, changed)
 			for _, c := range []struct {
 				s      apiserver.Strategy
@@ -187,7 +188,7 @@ func TestStatusApart(t *testing.T) {
 				have, want := changed.DeepCopyObject(), c.spec.DeepCopyObject()
 				c.s.PrepareForUpdate(t.Context(), have, old)
 				setStatus(t, want, c.status)
-				expectYAML(t, have, want)
+				kindtest.ExpectYAML(t, have, want)
 			}
 			created := changed.DeepCopyObject()
 			r.Strategy.PrepareForCreate(t.Context(), created)
@@ -195,7 +196,7 @@ func TestStatusApart(t *testing.T) {
 			if _, ok := created.(*corev1.PersistentVolume); !ok { // it is born with a time
 				want := changed.DeepCopyObject()
 				setStatus(t, want, old)
-				expectYAML(t, created, want)
+				kindtest.ExpectYAML(t, created, want)
 			}
 		})
 	}
@@ -231,9 +232,9 @@ func TestClaimDataSources(t *testing.T) {
 		{"elsewhere", `{dataSourceRef: {kind: PersistentVolumeClaim, name: a, namespace: b}}`, `{}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			claim := decode(t, resource("persistentvolumeclaims").New, `{spec: `+c.spec+`}`)
+			claim := kindtest.Decode(t, resource("persistentvolumeclaims").New, `{spec: `+c.spec+`}`)
 			claims.PrepareForCreate(t.Context(), claim)
-			expectYAML(t, claim, decode(t, resource("persistentvolumeclaims").New, `{spec: `+c.want+`, status: {phase: Pending}}`))
+			kindtest.ExpectYAML(t, claim, kindtest.Decode(t, resource("persistentvolumeclaims").New, `{spec: `+c.want+`, status: {phase: Pending}}`))
 		})
 	}
 }
@@ -241,7 +242,7 @@ func TestClaimDataSources(t *testing.T) {
 func TestDaemonSetGeneration(t *testing.T) {
 	r := resource("daemonsets")
 	const annotation = "deprecated.daemonset.template.generation"
-	ds := decode(t, r.New, `{spec: {minReadySeconds: 1}, status: {numberReady: 1}}`).(*appsv1.DaemonSet)
+	ds := kindtest.Decode(t, r.New, `{spec: {minReadySeconds: 1}, status: {numberReady: 1}}`).(*appsv1.DaemonSet)
 	r.Strategy.PrepareForCreate(t.Context(), ds)
 	if ds.Generation != 1 || ds.Annotations[annotation] != "1" || ds.Status.NumberReady != 0 {
 		t.Errorf("born as %+v", ds)
@@ -279,13 +280,13 @@ func TestGeneration(t *testing.T) {
 		"podtemplates":    `{template: {spec: {hostname: a}}}`,
 	} {
 		r := resource(plural)
-		born := decode(t, r.New, doc)
+		born := kindtest.Decode(t, r.New, doc)
 		r.Strategy.PrepareForCreate(t.Context(), born)
 		if g := born.(metav1.Object).GetGeneration(); g != 1 {
 			t.Errorf("%s: generation %d at birth", plural, g)
 		}
-		old := decode(t, r.New, `{metadata: {generation: 3}}`)
-		same, changed := old.DeepCopyObject(), decode(t, r.New, doc)
+		old := kindtest.Decode(t, r.New, `{metadata: {generation: 3}}`)
+		same, changed := old.DeepCopyObject(), kindtest.Decode(t, r.New, doc)
 		same.(metav1.Object).SetAnnotations(map[string]string{"a": "b"})
 		for _, obj := range []runtime.Object{old, same, changed} {
 			complete(r, obj)
@@ -300,8 +301,8 @@ func TestGeneration(t *testing.T) {
 
 func TestEndpointSliceTopology(t *testing.T) {
 	r := resource("endpointslices")
-	old := decode(t, r.New, `{endpoints: [{addresses: [a], deprecatedTopology: {kubernetes.io/hostname: n1}}]}`)
-	now := decode(t, r.New, `{endpoints: [{addresses: [b], deprecatedTopology: {kubernetes.io/hostname: n1}}, {addresses: [c], deprecatedTopology: {kubernetes.io/hostname: n2}}]}`)
+	old := kindtest.Decode(t, r.New, `{endpoints: [{addresses: [a], deprecatedTopology: {kubernetes.io/hostname: n1}}]}`)
+	now := kindtest.Decode(t, r.New, `{endpoints: [{addresses: [b], deprecatedTopology: {kubernetes.io/hostname: n1}}, {addresses: [c], deprecatedTopology: {kubernetes.io/hostname: n2}}]}`)
 	r.Strategy.PrepareForUpdate(t.Context(), now, old)
-	expectYAML(t, now, decode(t, r.New, `{metadata: {generation: 1}, endpoints: [{addresses: [b], nodeName: n1}, {addresses: [c]}]}`))
+	kindtest.ExpectYAML(t, now, kindtest.Decode(t, r.New, `{metadata: {generation: 1}, endpoints: [{addresses: [b], nodeName: n1}, {addresses: [c]}]}`))
 }

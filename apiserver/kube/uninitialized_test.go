@@ -10,15 +10,15 @@ import (
 	"github.com/planekit/planekit/apiserver/kube"
 )
 
-// nobody initializes nothing: objects wait for whom they say themselves.
-type nobody struct{}
+// noInitializers adds no initializers: objects wait for those that they list themselves.
+type noInitializers struct{}
 
-func (nobody) Pending(context.Context, *admission.Request) ([]string, error) { return nil, nil }
+func (noInitializers) Pending(context.Context, *admission.Request) ([]string, error) { return nil, nil }
 
 // TestUninitializedPodChanges: what could not change later can, and is checked.
 func TestUninitializedPodChanges(t *testing.T) {
 	c := client{t, apiservertest.Start(t, apiservertest.WithResources(kube.Resources()...),
-		apiservertest.WithConfig(func(c *apiserver.Config) { c.Initializers = nobody{} })), "application/json"}
+		apiservertest.WithConfig(func(c *apiserver.Config) { c.Initializers = noInitializers{} })), "application/json"}
 	c.do("POST", evictedPods+"?includeUninitialized=true", `{metadata: {name: a, initializers: {pending: [{name: a.b.c}]}}, spec: {containers: [{name: a, image: nginx}]}}`, 201)
 	c.do("PUT", evictedPods+"/a", `{metadata: {name: a}, spec: {containers: [{name: a, image: nginx}, {name: a, image: proxy}]}}`, 422)
 	c.do("PUT", evictedPods+"/a", `{metadata: {name: a}, spec: {containers: [{name: a, image: nginx}, {name: b, image: proxy}]}}`, 200)
@@ -26,12 +26,11 @@ func TestUninitializedPodChanges(t *testing.T) {
 	c.do("PUT", evictedPods+"/a", `{metadata: {name: a}, spec: {containers: [{name: a, image: nginx}]}}`, 422)
 }
 
-// TestUninitializedThroughSubresources: a pod that is not there yet cannot be
-// evicted or bound by who does not see it, and a budget that is not there yet
-// keeps nobody.
+// TestUninitializedThroughSubresources checks that a client that cannot see an uninitialized pod can
+// neither evict nor bind it, and that an uninitialized budget limits no eviction.
 func TestUninitializedThroughSubresources(t *testing.T) {
 	c := client{t, apiservertest.Start(t, apiservertest.WithResources(kube.Resources()...),
-		apiservertest.WithConfig(func(c *apiserver.Config) { c.Initializers = nobody{} })), "application/json"}
+		apiservertest.WithConfig(func(c *apiserver.Config) { c.Initializers = noInitializers{} })), "application/json"}
 	c.do("POST", evictedPods+"?includeUninitialized=true", `{metadata: {name: hidden, initializers: {pending: [{name: a.b.c}]}}, spec: {containers: [{name: a, image: nginx}]}}`, 201)
 	c.evict("hidden", "", 404)
 	c.do("GET", evictedPods+"/hidden/status", "", 404)

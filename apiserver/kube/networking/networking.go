@@ -1,0 +1,20 @@
+// Package networking describes the kinds of the API group networking.k8s.io to an API server:
+// how each is defaulted, validated, changed, shown in a table and selected.
+//
+//	config.Resources = append(config.Resources, networking.Resources()...)
+//
+// IPAddresses and ServiceCIDRs are stored; a service gets its address as package core describes.
+package networking
+
+import "github.com/planekit/planekit/apiserver"
+
+// Resources returns the kinds of the group. The slice belongs to the caller.
+func Resources() []apiserver.Resource {
+	return []apiserver.Resource{
+		IngressClasses(),
+		Ingresses(),
+		IPAddresses(),
+		NetworkPolicies(),
+		ServiceCIDRs(),
+	}
+}

@@ -1,0 +1,19 @@
+// Package rbac describes the kinds of the API group rbac.authorization.k8s.io to an API server:
+// how each is defaulted, validated, changed, shown in a table and selected.
+//
+//	config.Resources = append(config.Resources, rbac.Resources()...)
+//
+// Package authz/rbac acts on the objects.
+package rbac
+
+import "github.com/planekit/planekit/apiserver"
+
+// Resources returns the kinds of the group. The slice belongs to the caller.
+func Resources() []apiserver.Resource {
+	return []apiserver.Resource{
+		ClusterRoleBindings(),
+		ClusterRoles(),
+		RoleBindings(),
+		Roles(),
+	}
+}
