@@ -27,16 +27,16 @@ var (
 	ErrLate = errors.New("waited too long for memory")
 )
 
-// freeShare is how many times what one user holds must still be free.
+// freeShare is the multiple of what one user holds that must still be free.
 const freeShare = 4
 
 // Config bounds a Budget. All fields must be positive.
 type Config struct {
 	// Bytes are reserved at most, for all users together.
 	Bytes int64
-	// UserReads is how many bodies of one user are read at the same time at most.
+	// UserReads bounds the bodies of one user that are read at the same time.
 	UserReads int
-	// UserWaits is how many bodies of one user wait at the same time at most.
+	// UserWaits bounds the bodies of one user that wait at the same time.
 	UserWaits int
 	// Wait is how long a body waits until it may be read.
 	Wait time.Duration
@@ -54,7 +54,7 @@ type Budget struct {
 	candidates candidates
 }
 
-// account is what one user holds and waits for.
+// account holds what one user has reserved and waits for.
 type account struct {
 	user    string
 	held    int64
@@ -237,7 +237,7 @@ func (c *candidates) Pop() any {
 	return last
 }
 
-// wish is how much must be free for a to get bytes more.
+// wish returns the bytes that must be free for a to get bytes more.
 func (a *account) wish(bytes int64) int64 {
 	if a.held == 0 {
 		return bytes

@@ -32,7 +32,7 @@ func Example() {
 	// <nil>
 }
 
-// TestUsersAreBoundedEach: who has as many bodies being read as one user may
+// TestUsersAreBoundedEach: a user with as many bodies being read as one may have
 // waits; another user does not.
 func TestUsersAreBoundedEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -62,8 +62,8 @@ func TestUsersAreBoundedEach(t *testing.T) {
 	})
 }
 
-// TestWaitingIsBounded: who has as many bodies waiting as one user may is refused
-// at once, and gets room again when they have given up.
+// TestWaitingIsBounded: a user with as many bodies waiting as one may have is refused
+// at once, and gets room again when the bodies have given up.
 func TestWaitingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := intake.New(intake.Config{Bytes: 100, UserReads: 1, UserWaits: 10, Wait: time.Second})

@@ -2,13 +2,15 @@ package openapi
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 )
 
-// A Resource is one that a document has paths and schemas for.
+// A Resource is a resource whose paths and schemas a document describes.
 type Resource struct {
-	// Path is that of the group version, such as "/apis/apps/v1".
+	// Path is the path of the group version, such as "/apis/apps/v1".
 	Path       string
 	Plural     string
 	Namespaced bool
@@ -52,6 +54,20 @@ func Definitions(resources []Resource) ([]byte, error) {
 		r.addSchemas(s)
 	}
 	return json.Marshal(s)
+}
+
+// DefinitionsKey returns a key that differs if Definitions differs. It holds within one process.
+func DefinitionsKey(resources []Resource) string {
+	var key strings.Builder
+	for _, r := range resources {
+		// The address of a reflect.Type stands for the type.
+		fmt.Fprintf(&key, "%p %v %p", r.Type, r.Kind, r.List)
+		for _, sub := range r.Subs {
+			fmt.Fprintf(&key, " %p %v", sub.Type, sub.Kind)
+		}
+		key.WriteByte('\n')
+	}
+	return key.String()
 }
 
 type document struct {

@@ -20,7 +20,7 @@ import (
 //go:embed markers.txt
 var markersText string
 
-// markers are what holds for a type or for one of its fields.
+// markers hold the properties of a type or of one of its fields.
 type markers struct {
 	listType string
 	listKeys []string

@@ -181,7 +181,7 @@ func declared(file *ast.File, decl ast.Decl, from token.Pos, values map[string][
 	return lines
 }
 
-// presence is what the comment of a field says of its presence, where the
+// presence returns what the comment of a field says of its presence, if the
 // options of its JSON tag say otherwise.
 func presence(comment *ast.CommentGroup, options string) []string {
 	omitted := strings.Contains(options, "omit")

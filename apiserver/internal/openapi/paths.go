@@ -207,7 +207,7 @@ func (r Resource) operation(s schemas, verb, sub string, verbs []string, kind Ki
 	return o
 }
 
-// shownList is what a list is answered with, or ref where there is no list.
+// shownList returns the schema of the response to a list, or ref if there is no list.
 func (r Resource) shownList(s schemas, ref Schema) Schema {
 	if r.List == nil {
 		return ref

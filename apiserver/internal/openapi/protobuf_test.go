@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// asRead is what a client of gnostic's makes of the protobuf form.
+// asRead returns what gnostic reads of the protobuf form.
 func asRead(t *testing.T, data []byte) (document any) {
 	t.Helper()
 	read := &openapi_v2.Document{}

@@ -79,7 +79,7 @@ func modelName(t reflect.Type) string {
 	}, name)
 }
 
-// own is what ask learns from a t, or zero if t says it only because a struct
+// own returns what ask learns from a t, or zero if t says it only because a struct
 // embedded in it does: it speaks for that struct then, not for t.
 //
 // ask asserts an interface. Looking a method up by a name that is not constant

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// maxUpdaters is how many entries of updates an object keeps. Of more, the oldest
+// maxUpdaters bounds the entries of updates that an object keeps. Of more, the oldest
 // become one.
 const maxUpdaters = 10
 
@@ -44,7 +44,7 @@ func (t *Tracker) mergeAncient(d *diff, owners []owner) []owner {
 	return owners
 }
 
-// aged is an entry of an update as it is told apart from others of one age.
+// aged is an entry of an update with what orders entries of one age.
 type aged struct {
 	owner
 	seconds int64

@@ -44,7 +44,7 @@ func (d *diff) reset() {
 	d.schema = nil
 }
 
-// maxScratch is how many steps are worth keeping room for.
+// maxScratch bounds the steps for which memory is kept.
 const maxScratch = 4096
 
 func emptied[S ~[]E, E any](s S) S {
@@ -135,7 +135,7 @@ func (d *diff) compare(s *slot, e *elem, l, r side, not mask) error {
 		return nil
 	}
 	changedAt, removedAt := len(d.changed), len(d.removed)
-	// What is empty on both sides is told apart only by being null or not.
+	// Two empty values differ only in being null or not.
 	d.changed = d.changed.open(e, l.presence == absent || l.presence != r.presence && r.presence != absent && s.void(l) && s.void(r))
 	d.removed = d.removed.open(e, r.presence == absent)
 	var err error

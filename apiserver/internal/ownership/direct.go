@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// stripped are the fields that nobody owns.
+// stripped are the fields that no manager owns.
 var stripped = func() set {
 	out, err := flatten(nil, fieldpath.NewSet(
 		fieldpath.MakePathOrDie("apiVersion"),
@@ -73,7 +73,7 @@ func (t *Tracker) direct(live, obj runtime.Object, manager string) bool {
 		return false
 	}
 	if len(owners) == 0 && old.GetUID() != "" {
-		m.SetManagedFields(nil) // what nobody has owned is not tracked
+		m.SetManagedFields(nil) // an object without owners is not tracked
 		return true
 	}
 	d := diffs.Get().(*diff)

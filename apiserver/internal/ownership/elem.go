@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// elemKind is what an element of a path selects by, in the order of siblings.
+// elemKind says by what an element of a path selects, in the order of siblings.
 type elemKind uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 // elem is one element of a path.
 type elem struct {
 	kind elemKind
-	// name is that of a field.
+	// name is the name of a field.
 	name string
 	// parts are the keys of a list item by name, or the one value.
 	parts []part
@@ -279,7 +279,7 @@ func flatten(out set, s *fieldpath.Set) (set, error) {
 	s.Members.Iterate(func(p fieldpath.PathElement) { members = append(members, p) })
 	s.Children.Iterate(func(p fieldpath.PathElement) { children = append(children, p) })
 	all := append(members, children...)
-	// Not slices.SortFunc, which is compiled anew for each struct: 13 kB.
+	// Not slices.SortFunc, which is compiled again for each struct: 13 kB.
 	sort.Slice(all, func(i, j int) bool { return all[i].Less(all[j]) })
 	all = slices.CompactFunc(all, fieldpath.PathElement.Equals)
 	for _, p := range all {

@@ -1,6 +1,11 @@
 package ownership
 
-import "k8s.io/apimachinery/pkg/runtime"
+import (
+	"encoding/json"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/structured-merge-diff/v6/schema"
+)
 
 // UpdateAside is Update by apimachinery alone.
 func (t *Tracker) UpdateAside(live, obj runtime.Object, manager string) error {
@@ -8,7 +13,7 @@ func (t *Tracker) UpdateAside(live, obj runtime.Object, manager string) error {
 	return err
 }
 
-// Detours is how many updates apimachinery had to make.
+// Detours counts the updates that apimachinery had to make.
 func (t *Tracker) Detours() int64 { return t.detours.Load() }
 
 // Foreign names the fields of metadata that are left to structured-merge-diff.
@@ -24,4 +29,13 @@ func (t *Tracker) Foreign() (names []string) {
 		}
 	}
 	return names
+}
+
+// MergeSchema converts the JSON of OpenAPI schemas by name.
+func MergeSchema(definitions []byte) ([]schema.TypeDef, error) {
+	var models map[string]model
+	if err := json.Unmarshal(definitions, &models); err != nil {
+		return nil, err
+	}
+	return mergeSchema(models)
 }

@@ -1,16 +1,14 @@
-// Package ownership keeps metadata.managedFields: who last decided which field
-// of an object. Server-side apply is made of it
+// Package ownership maintains metadata.managedFields: which manager last set each field of an
+// object. Server-side apply is built on it
 // (https://kubernetes.io/docs/reference/using-api/server-side-apply/).
 //
-// The merging of apply is apimachinery's. This package tells it about types that
-// are served in one version, and spares it work that only several versions need:
-// an object is not turned into maps to find out which version it is in.
+// apimachinery merges the objects of an apply. This package supplies the types, and the version of
+// an object without converting it to maps.
 //
-// Creates and updates merge nothing. For them the fields that differ are found in
-// the Go structs themselves, after a plan made once of each type and its schema,
-// and what comes out is byte for byte what apimachinery would write. What a plan
-// does not cover is still apimachinery's: a field of an unusual type by itself, an
-// object with entries of another version as a whole.
+// Creates and updates merge nothing. For them, this package finds the changed fields in the Go
+// structs, by a plan that is made once for each type and its schema. The result is byte for byte
+// what apimachinery would write. Fields of unusual types, and objects with entries of another
+// version, are left to apimachinery.
 package ownership
 
 import (
@@ -41,10 +39,21 @@ type Config struct {
 	// Types knows how the fields of the type merge.
 	Types *Types
 	// Ignored are the paths of fields that requests here cannot change, such as
-	// status or metadata.ownerReferences. Nobody comes to own them by trying.
+	// status or metadata.ownerReferences. Trying makes no manager their owner.
 	Ignored []string
+	// Versions are all versions of the kind, if there are several, and Convert converts an object
+	// of one of them to another. What it returns may share parts of obj.
+	Versions []Version
+	Convert  func(obj runtime.Object, to schema.GroupVersionKind) (runtime.Object, error)
 	// Shared is where texts of managedFields are shared; nil is a place of its own.
 	Shared *Shared
+}
+
+// Version is one version of a kind.
+type Version struct {
+	Kind schema.GroupVersionKind
+	// New returns an empty object of the version's Go type.
+	New func() runtime.Object
 }
 
 // Tracker tracks the changes of one kind through one path. It is safe for
@@ -72,7 +81,10 @@ func New(c Config) (*Tracker, error) {
 		ignored.Insert(pathOf(name))
 	}
 	version := c.Kind.GroupVersion()
-	one := versionless{c}
+	if len(c.Versions) == 0 {
+		c.Versions = []Version{{c.Kind, c.New}}
+	}
+	one := versioned{c}
 	fields, err := managedfields.NewDefaultFieldManager(c.Types, one, one, one, c.Kind, version, c.Subresource,
 		map[fieldpath.APIVersion]fieldpath.Filter{
 			fieldpath.APIVersion(version.String()): fieldpath.NewExcludeSetFilter(ignored),
@@ -158,44 +170,64 @@ func (c Config) empty() runtime.Object {
 	return obj
 }
 
-// versionless is the conversion between versions of a type that has one.
-type versionless struct{ Config }
+// versioned converts between the versions of a kind.
+type versioned struct{ Config }
 
-func (c versionless) New(schema.GroupVersionKind) (runtime.Object, error) { return c.empty(), nil }
+func (c versioned) New(schema.GroupVersionKind) (runtime.Object, error) { return c.empty(), nil }
 
-func (c versionless) Default(obj runtime.Object) {
+func (c versioned) Default(obj runtime.Object) {
 	if c.Config.Default != nil {
 		c.Config.Default(obj)
 	}
 }
 
-// ConvertToVersion returns objects of the Go type as they are and makes the Go
-// type of merged ones.
-func (c versionless) ConvertToVersion(obj runtime.Object, to runtime.GroupVersioner) (runtime.Object, error) {
-	if _, ok := to.KindForGroupVersionKinds([]schema.GroupVersionKind{c.Kind}); !ok {
+// ConvertToVersion makes the Go type of merged objects, and converts objects of another version.
+func (c versioned) ConvertToVersion(obj runtime.Object, to runtime.GroupVersioner) (runtime.Object, error) {
+	kinds := make([]schema.GroupVersionKind, len(c.Versions))
+	for i, v := range c.Versions {
+		kinds[i] = v.Kind
+	}
+	want, ok := to.KindForGroupVersionKinds(kinds)
+	if !ok {
 		return nil, runtime.NewNotRegisteredErrForTarget("apiserver", nil, to)
 	}
-	merged, ok := obj.(*merged)
-	if !ok {
+	if merged, ok := obj.(*merged); ok {
+		var err error
+		if obj, err = c.object(merged); err != nil {
+			return nil, err
+		}
+	}
+	if c.Config.Convert == nil || obj.GetObjectKind().GroupVersionKind() == want {
 		return obj, nil
 	}
-	fields, ok := merged.value.AsValue().Unstructured().(map[string]any)
+	return c.Config.Convert(obj, want)
+}
+
+// object makes the Go type of a merged object.
+func (c versioned) object(m *merged) (runtime.Object, error) {
+	fields, ok := m.value.AsValue().Unstructured().(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("merged to %T", merged.value.AsValue().Unstructured())
+		return nil, fmt.Errorf("merged to %T", m.value.AsValue().Unstructured())
 	}
-	out := c.Config.New()
+	is := Version{c.Kind, c.Config.New}
+	for _, v := range c.Versions {
+		if v.Kind == m.GroupVersionKind() {
+			is = v
+		}
+	}
+	out := is.New()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, out); err != nil {
 		return nil, err
 	}
-	out.GetObjectKind().SetGroupVersionKind(c.Kind)
+	out.GetObjectKind().SetGroupVersionKind(is.Kind)
 	return out, nil
 }
 
-func (versionless) Convert(in, out, context any) error {
+func (versioned) Convert(in, out, context any) error {
 	return fmt.Errorf("no conversion from %T to %T", in, out)
 }
 
-func (versionless) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
+func (versioned) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
 	return label, value, nil
 }
 

@@ -91,7 +91,7 @@ func TestEntriesOfAnotherVersionAreForgotten(t *testing.T) {
 }
 
 // TestDuplicatesAreNoReasonToForget updates an object whose list has one key
-// twice, which was stored before anybody minded.
+// twice, which was stored before that was checked.
 func TestDuplicatesAreNoReasonToForget(t *testing.T) {
 	types, err := ownership.NewTypes([]byte(`{"Pod": {"type": "object",
 		"x-kubernetes-group-version-kind": [{"group": "", "version": "v1", "kind": "Pod"}],

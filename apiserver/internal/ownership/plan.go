@@ -25,18 +25,18 @@ const (
 	values  // a list without duplicates
 )
 
-// plan is how values of one Go type under one schema are compared. It is made
-// once; recursive types refer to themselves.
+// plan says how to compare values of one Go type under one schema. It is made
+// once; the plan of a recursive type refers to itself.
 type plan struct {
 	how    planKind
 	fields []field
-	// elem is what lists and maps hold.
+	// elem is the plan of the elements of a list or map.
 	elem slot
-	// keys are those of items, by name.
+	// keys holds the keys of items, by name.
 	keys []itemKey
-	// null tells that a leaf counts as null; nil is never.
+	// null reports whether a leaf counts as null; nil means never.
 	null func(reflect.Value) bool
-	// ref is the schema, and wrapped that of a map which holds the value as x.
+	// ref is the schema; wrapped is the schema of a map that holds the value as x.
 	ref, wrapped schema.TypeRef
 }
 
@@ -59,7 +59,7 @@ type field struct {
 	never bool
 }
 
-// itemKey is a field by which items are told apart.
+// itemKey is a field that distinguishes items.
 type itemKey struct {
 	field *field
 	name  string
@@ -234,8 +234,8 @@ func (c *compiler) list(p *plan, t reflect.Type, list *schema.List) {
 	}
 }
 
-// shape is a plan of the fields by which items that stand in s are told apart:
-// also where they are owned as a whole, as owner references are.
+// shape returns a plan of the fields that distinguish the items in s, also if the
+// items are owned as a whole, as owner references are.
 func (c *compiler) shape(s *slot, m *schema.Map) *plan {
 	t := s.declared
 	if s.pointer {

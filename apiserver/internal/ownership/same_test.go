@@ -142,7 +142,7 @@ func (w *twins) fresh() runtime.Object {
 	return obj
 }
 
-// step makes one random change and compares what becomes of the owners.
+// step makes one random change and compares the owners of fields after it.
 func (w *twins) step(tame bool) {
 	at := w.IntN(len(w.trackers))
 	tracker, manager := w.trackers[at], managers[w.IntN(len(managers))]

@@ -14,12 +14,13 @@ import (
 // recent. The zero value is ready to use, by many at a time.
 type Shared struct{ texts recent[*metav1.FieldsV1] }
 
-// maxShared is how many bytes of text a Shared remembers in each of two
+// maxShared bounds the bytes of text that a Shared remembers in each of two
 // generations.
 const maxShared = 2 << 20
 
-// Share has obj, which nobody else has yet, share what its managedFields hold.
-// They must not be changed in place afterwards, but replaced.
+// Share replaces the texts in the managedFields of obj, which must still be the
+// caller's alone, by equal shared ones. Afterwards the managedFields must not be
+// changed in place, but replaced.
 func (s *Shared) Share(obj metav1.Object) {
 	// A copy, for an object whose owners have not changed may have the list of the
 	// object that it replaces.
@@ -56,8 +57,8 @@ type recent[V any] struct {
 	aging bool
 }
 
-// maxAge is how long a generation is the younger one at most, so that what nobody asks for any more
-// does not stay for ever.
+// maxAge bounds the time for which a generation is the younger one, so that unused
+// texts do not stay for ever.
 const maxAge = 5 * time.Minute
 
 type kept[V any] struct {

@@ -10,8 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/kube-openapi/pkg/schemaconv"
-	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
@@ -36,11 +34,11 @@ func (t *Types) plan(of reflect.Type, kind typed.ParseableType) *plan {
 
 // NewTypes reads OpenAPI schemas by name, as JSON.
 func NewTypes(definitions []byte) (*Types, error) {
-	var schemas map[string]*spec.Schema
-	if err := json.Unmarshal(definitions, &schemas); err != nil {
+	var models map[string]model
+	if err := json.Unmarshal(definitions, &models); err != nil {
 		return nil, fmt.Errorf("ownership: schemas: %w", err)
 	}
-	merging, err := schemaconv.ToSchemaFromOpenAPI(schemas, false)
+	merging, err := mergeSchema(models)
 	if err != nil {
 		return nil, fmt.Errorf("ownership: %w", err)
 	}
@@ -51,7 +49,7 @@ func NewTypes(definitions []byte) (*Types, error) {
 		return nil, fmt.Errorf("ownership: kinds: %w", err)
 	}
 	parser := &typed.Parser{}
-	parser.Schema.Types = merging.Types
+	parser.Schema.Types = merging
 	t := &Types{kinds: map[schema.GroupVersionKind]typed.ParseableType{}}
 	for name, tag := range tags {
 		for _, kind := range tag.Kinds {
@@ -61,8 +59,8 @@ func NewTypes(definitions []byte) (*Types, error) {
 	return t, nil
 }
 
-// ObjectToTyped looks at obj without its managedFields, which nobody owns and
-// which are dear to look at. An object that may hold duplicates, as the live one
+// ObjectToTyped looks at obj without its managedFields, which have no owner and
+// are dear to look at. An object that may hold duplicates, as the live one
 // and its update may, is not held against its schema first: the schema is that of
 // its Go type, and the check is near half of the cost of an update.
 func (t *Types) ObjectToTyped(obj runtime.Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {

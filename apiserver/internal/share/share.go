@@ -36,8 +36,8 @@ type Table[T any] struct {
 	aging bool
 }
 
-// maxAge is how long parts count as asked for of late at most, so that what nobody asks for any more
-// does not stay for ever.
+// maxAge bounds the time for which parts count as recently used, so that unused parts do
+// not stay for ever.
 const maxAge = 5 * time.Minute
 
 // NewTable returns a table that remembers at least so many parts, and at most

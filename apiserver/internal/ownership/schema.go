@@ -1,0 +1,202 @@
+package ownership
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+
+	"sigs.k8s.io/structured-merge-diff/v6/schema"
+)
+
+// Names of types whose schema says less than how they merge, and of the types that stand for
+// values without a schema, as in k8s.io/kube-openapi/pkg/schemaconv. This file does what that
+// package does for the schemas that API servers write. It is here because that package needs
+// 0.4 MB of JSON decoders and OpenAPI documents in every program.
+const (
+	quantity     = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+	rawExtension = "io.k8s.apimachinery.pkg.runtime.RawExtension"
+	untyped      = "__untyped_atomic_"
+	deduced      = "__untyped_deduced_"
+)
+
+// model is the part of an OpenAPI schema that says how a type merges.
+type model struct {
+	Ref           string           `json:"$ref"`
+	AllOf         []model          `json:"allOf"`
+	Type          string           `json:"type"`
+	Format        string           `json:"format"`
+	Default       any              `json:"default"`
+	Items         *model           `json:"items"`
+	Properties    map[string]model `json:"properties"`
+	Additional    *additional      `json:"additionalProperties"`
+	ListType      string           `json:"x-kubernetes-list-type"`
+	ListMapKeys   []string         `json:"x-kubernetes-list-map-keys"`
+	MapType       string           `json:"x-kubernetes-map-type"`
+	PatchStrategy string           `json:"x-kubernetes-patch-strategy"`
+	PatchMergeKey string           `json:"x-kubernetes-patch-merge-key"`
+	Preserve      bool             `json:"x-kubernetes-preserve-unknown-fields"`
+}
+
+// additional is the schema of values under other names than those of the properties, or whether
+// there may be any.
+type additional struct {
+	schema  *model
+	allowed bool
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (a *additional) UnmarshalJSON(data []byte) error {
+	if json.Unmarshal(data, &a.allowed) == nil {
+		return nil
+	}
+	return json.Unmarshal(data, &a.schema)
+}
+
+// mergeSchema converts OpenAPI schemas by name.
+func mergeSchema(models map[string]model) ([]schema.TypeDef, error) {
+	var types []schema.TypeDef
+	for name, m := range models {
+		var atom schema.Atom
+		switch {
+		case m.Ref != "":
+			continue
+		case name == quantity:
+			atom = scalar("untyped")
+		case name == rawExtension:
+			atom = anything(untyped, schema.Atomic)
+		default:
+			var err error
+			if atom, err = m.atom(false); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		types = append(types, schema.TypeDef{Name: name, Atom: atom})
+	}
+	types = append(types,
+		schema.TypeDef{Name: untyped, Atom: anything(untyped, schema.Atomic)},
+		schema.TypeDef{Name: deduced, Atom: anything(deduced, schema.Separable)})
+	return types, nil
+}
+
+// anything returns a value of any type, whose values in maps are named.
+func anything(named string, maps schema.ElementRelationship) schema.Atom {
+	a := scalar("untyped")
+	a.List = &schema.List{ElementType: reference(untyped), ElementRelationship: schema.Atomic}
+	a.Map = &schema.Map{ElementType: reference(named), ElementRelationship: maps}
+	return a
+}
+
+func scalar(s schema.Scalar) schema.Atom { return schema.Atom{Scalar: &s} }
+
+func reference(name string) schema.TypeRef { return schema.TypeRef{NamedType: &name} }
+
+// atom converts a type. With preserve, its fields and those below may have any names.
+func (m *model) atom(preserve bool) (a schema.Atom, err error) {
+	preserve = preserve || m.Preserve
+	switch m.Type {
+	case "integer", "number":
+		return scalar(schema.Numeric), nil
+	case "boolean":
+		return scalar(schema.Boolean), nil
+	case "string":
+		if m.Format == "" || m.Format == "byte" {
+			return scalar(schema.String), nil
+		}
+		return scalar("untyped"), nil
+	case "array":
+		a.List, err = m.list(preserve)
+		return a, err
+	case "object":
+		a.Map, err = m.object(preserve)
+		return a, err
+	case "": // any type
+		var err2 error
+		a = scalar("untyped")
+		a.List, err = m.list(preserve)
+		a.Map, err2 = m.object(preserve)
+		return a, errors.Join(err, err2)
+	}
+	return a, fmt.Errorf("unknown type %q", m.Type)
+}
+
+// element converts the type of a field or of a value in a list or map.
+func (m *model) element(preserve bool) (schema.TypeRef, error) {
+	ref := m.Ref
+	if ref == "" && len(m.AllOf) == 1 {
+		ref = m.AllOf[0].Ref
+	}
+	if _, name := path.Split(ref); name != "" {
+		r := reference(name)
+		relationship, err := m.mapRelationship()
+		if relationship != "" {
+			r.ElementRelationship = &relationship
+		}
+		return r, err
+	}
+	inlined, err := m.atom(preserve)
+	return schema.TypeRef{Inlined: inlined}, err
+}
+
+func (m *model) object(preserve bool) (*schema.Map, error) {
+	relationship, err := m.mapRelationship()
+	if err != nil {
+		return nil, err
+	}
+	out := &schema.Map{ElementRelationship: relationship}
+	for name, p := range m.Properties {
+		field, err := p.element(preserve)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		out.Fields = append(out.Fields, schema.StructField{Name: name, Type: field, Default: p.Default})
+	}
+	switch a := m.Additional; {
+	case a == nil && (preserve || len(m.Properties) == 0), a != nil && a.allowed:
+		out.ElementType = reference(deduced)
+	case a != nil && a.schema != nil:
+		out.ElementType, err = a.schema.element(preserve)
+	}
+	return out, err
+}
+
+func (m *model) mapRelationship() (schema.ElementRelationship, error) {
+	switch m.MapType {
+	case "":
+		return "", nil
+	case "atomic":
+		return schema.Atomic, nil
+	case "granular":
+		return schema.Separable, nil
+	}
+	return "", fmt.Errorf("unknown map type %q", m.MapType)
+}
+
+func (m *model) list(preserve bool) (*schema.List, error) {
+	out := &schema.List{ElementRelationship: schema.Atomic, ElementType: reference(untyped)}
+	switch {
+	case m.ListType == "set", m.ListType == "" && (m.PatchStrategy == "merge" || m.PatchStrategy == "merge,retainKeys"):
+		out.ElementRelationship = schema.Associative
+		if m.ListType == "" && m.PatchMergeKey != "" {
+			out.Keys = []string{m.PatchMergeKey}
+		}
+	case m.ListType == "map":
+		if len(m.ListMapKeys) == 0 {
+			return nil, errors.New("a list of type map has no keys")
+		}
+		out.ElementRelationship, out.Keys = schema.Associative, m.ListMapKeys
+	case m.ListType != "" && m.ListType != "atomic":
+		return nil, fmt.Errorf("unknown list type %q", m.ListType)
+	case m.ListType == "" && m.PatchStrategy != "" && m.PatchStrategy != "retainKeys":
+		return nil, fmt.Errorf("unknown patch strategy %q", m.PatchStrategy)
+	}
+	if m.Items == nil {
+		if m.Type != "" {
+			return nil, errors.New("an array has no items")
+		}
+		return out, nil
+	}
+	var err error
+	out.ElementType, err = m.Items.element(preserve)
+	return out, err
+}

@@ -1,0 +1,23 @@
+package wire
+
+import (
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// MaxBody bounds request bodies, in bytes, as in kube-apiserver.
+const MaxBody = 3 << 20
+
+// StatusError returns an API error with a code for which apimachinery has no constructor.
+func StatusError(code int32, reason metav1.StatusReason, format string, args ...any) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: code, Reason: reason, Message: fmt.Sprintf(format, args...),
+	}}
+}
+
+// BadRequest returns an API error with the code 400.
+func BadRequest(format string, args ...any) error {
+	return apierrors.NewBadRequest(fmt.Sprintf(format, args...))
+}
