@@ -31,7 +31,7 @@ func (s *Server) mutate(q *request, in *admission.Request) error {
 	if !ok {
 		return fmt.Errorf("admission made a %T of the object", in.Object)
 	}
-	if complete := q.kind.Strategy.Default; complete != nil && (q.sub == nil || q.sub.New == nil) {
+	if complete := q.kind.Strategy.Default; complete != nil && !q.ownType() {
 		complete(obj)
 	}
 	return nil

@@ -13,33 +13,34 @@ import (
 // An Aggregator serves API groups that other servers have. Package aggregate has
 // one. Its methods are called by many goroutines, Handler with every request.
 type Aggregator interface {
-	// GroupVersions are those which others serve and, where they are in an order
-	// with them, those of this server, the preferred of each group first. Nobody
-	// changes what it returns.
+	// GroupVersions returns the group versions of other servers and, if they are in one
+	// order with them, those of this server, the preferred of each group first. The
+	// result must not be changed.
 	GroupVersions() []AggregatedVersion
-	// Handler returns who serves a group version, nil if this server does. The
-	// user is in the request's context (see package user), who may do what is
-	// asked. It is asked for the documents of the group version also.
+	// Handler returns the handler of a group version, nil if this server serves it. The
+	// user is in the request's context (see package user) and has been authorized. The
+	// handler also serves the documents of the group version.
 	Handler(schema.GroupVersion) http.Handler
 }
 
-// AggregatedVersion is what is known of one version of a group.
+// An AggregatedVersion describes one version of a group.
 type AggregatedVersion struct {
 	schema.GroupVersion
-	// Local says that this server serves it. The rest is of no meaning then.
+	// Local reports whether this server serves the version. If so, the fields below have no
+	// meaning.
 	Local bool
-	// Resources are what the other server has last said that it has, with their
-	// subresources, as in an APIResourceList.
+	// Resources lists the resources and subresources of the other server's last discovery
+	// document, as an APIResourceList does.
 	Resources []metav1.APIResource
-	// Stale says that it cannot be asked at the moment.
+	// Stale reports that the other server does not answer at the moment.
 	Stale bool
-	// OpenAPIHash is that of its OpenAPI v3 document; empty is no document.
+	// OpenAPIHash is the hash of the version's OpenAPI v3 document; empty means no document.
 	OpenAPIHash string
 }
 
-// aggregated returns the other server that serves the request, nil if this one
+// remote returns the handler of another server that serves the request, nil if this server
 // does.
-func (s *Server) aggregated(info requestInfo) http.Handler {
+func (s *Server) remote(info *requestInfo) http.Handler {
 	if s.config.Aggregator == nil {
 		return nil
 	}
@@ -52,8 +53,8 @@ func (s *Server) aggregated(info requestInfo) http.Handler {
 	return s.documented(info.Path)
 }
 
-// documented returns the other server that has the document at path: the
-// discovery or OpenAPI v3 of its group version.
+// documented returns the handler of another server that has the document at path: the
+// discovery or the OpenAPI v3 document of its group version.
 func (s *Server) documented(path string) http.Handler {
 	rest, ok := strings.CutPrefix(path, "/openapi/v3/apis/")
 	if !ok {
@@ -68,21 +69,21 @@ func (s *Server) documented(path string) http.Handler {
 	return s.config.Aggregator.Handler(schema.GroupVersion{Group: group, Version: version})
 }
 
-// passOn has other serve the request. What lasts as long as the client likes ends
-// when this server winds up.
-func (s *Server) passOn(other http.Handler, w http.ResponseWriter, r *http.Request, info requestInfo) {
-	if s.longRunning(info) {
-		unhurry(w)
+// forward has the remote server respond. Long-running requests end when this server stops.
+func (c *call) forward() {
+	r := c.r
+	if c.longRunning {
+		removeReadDeadline(&c.w)
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
-		defer context.AfterFunc(s.stopping, cancel)()
+		defer context.AfterFunc(c.server.stopping, cancel)()
 		r = r.WithContext(ctx)
 	}
-	other.ServeHTTP(w, r)
+	c.remote.ServeHTTP(&c.w, r)
 }
 
-// allGroups are the groups of this server and those of others, as they are now,
-// in the aggregator's order. Those of which it has none come first.
+// allGroups returns the current groups of this and the other servers, in the
+// aggregator's order. Groups that the aggregator does not know come first.
 func (s *Server) allGroups() []*group {
 	if s.config.Aggregator == nil {
 		return s.groups
@@ -138,17 +139,4 @@ func (s *Server) others() map[schema.GroupVersion]AggregatedVersion {
 		}
 	}
 	return out
-}
-
-// stripRemote takes off what only a front proxy may say of the user, after it
-// has been read: nothing behind is to believe it a second time.
-func stripRemote(h http.Header) {
-	for name := range h {
-		if name == "" || name[0]|0x20 != 'x' {
-			continue
-		}
-		if strings.HasPrefix(http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-")), "X-Remote-") {
-			delete(h, name)
-		}
-	}
 }

@@ -36,7 +36,7 @@ func servedBy(group, version string, local bool) apiserver.AggregatedVersion {
 }
 
 // TestGroupsInOrder: the aggregator's order holds for this server's groups too;
-// those it does not know come first, and what nobody serves is not listed.
+// those it does not know come first, and what no server has is not listed.
 func TestGroupsInOrder(t *testing.T) {
 	for _, test := range []struct {
 		versions []apiserver.AggregatedVersion
@@ -125,7 +125,7 @@ func TestWatchesOfOthersEnd(t *testing.T) {
 	})
 }
 
-// TestRemoteHeadersGoNoFurther: what a client says of the user reaches nobody.
+// TestRemoteHeadersGoNoFurther: what a client says of the user reaches no other server.
 func TestRemoteHeadersGoNoFurther(t *testing.T) {
 	var left http.Header
 	server := apiservertest.Start(t, apiservertest.WithConfig(func(c *apiserver.Config) {

@@ -26,10 +26,10 @@ type claim struct {
 	Time   time.Time   `json:"time"`
 }
 
-// holds are the names which one attempt to store an object has taken. The nil
-// value holds nothing. A claim that was the object's already is renewed, for
-// somebody may be about to take it over, but not among taken: another attempt may
-// rely on it.
+// holds are the names that one attempt to store an object has taken. The nil
+// value holds nothing. A claim that the object already has is renewed, because
+// another server may be about to take it over. It is not in taken, because another
+// attempt may rely on it.
 type holds struct {
 	s     *Server
 	q     *request
@@ -116,7 +116,7 @@ func (h *holds) mayTake(ctx context.Context, record storage.Record) (free, own b
 	return accessor(obj).GetUID() != c.UID || !slices.Contains(h.q.kind.Allocation.Names(obj), name), false, nil
 }
 
-// late refuses to store the object when its claims may be somebody else's soon.
+// late refuses to store the object if another server may soon take over its claims.
 func (h *holds) late() error {
 	if h != nil && time.Since(h.claim.Time) > claimTime/2 {
 		return apierrors.NewServerTimeout(h.q.kind.gr, h.q.info.Verb, 0)
@@ -170,4 +170,81 @@ func (s *Server) unclaim(q *request, record storage.Record) {
 		!errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotFound) {
 		s.config.Log.Error(err, "cannot give back", "key", record.Key)
 	}
+}
+
+// adoption holds a token for the goroutine that does the work of adopt. It is closed
+// when the work is done.
+type adoption chan struct{}
+
+func newAdoption() adoption {
+	a := make(adoption, 1)
+	a <- struct{}{}
+	return a
+}
+
+// adopt claims what stored objects hold without a claim: those that another
+// program has stored. It is done once, before anything is allocated, since
+// servers claim before they store. Such a claim has no time: each request that wants
+// the name checks whether the claim's object is still there.
+func (s *Server) adopt(ctx context.Context, k *kind) (err error) {
+	select {
+	case _, todo := <-k.adoption:
+		if !todo {
+			return nil
+		}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() {
+		if err == nil {
+			close(k.adoption)
+			return
+		}
+		k.adoption <- struct{}{}
+	}()
+	// The claims first: the server that stores an object after they are read has
+	// claimed for it.
+	claims, err := s.config.Store.List(ctx, storage.Key(k.held), storage.ListOptions{})
+	if err != nil {
+		return err
+	}
+	claimed := make(map[storage.Key]bool, len(claims.Records))
+	for _, record := range claims.Records {
+		claimed[record.Key] = true
+	}
+	objects, err := s.config.Store.List(ctx, storage.Key(k.root), storage.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, record := range objects.Records {
+		if err := s.adoptOne(ctx, k, record, claimed); err != nil {
+			return fmt.Errorf("claim for %s: %w", record.Key, err)
+		}
+	}
+	return nil
+}
+
+// adoptOne claims what one object holds. What cannot be decoded holds nothing
+// that is known.
+func (s *Server) adoptOne(ctx context.Context, k *kind, record storage.Record, claimed map[storage.Key]bool) error {
+	obj, err := k.decode(record)
+	if err != nil {
+		s.config.Log.Error(err, "object left out of allocation", "key", string(record.Key))
+		return nil
+	}
+	for _, name := range k.Allocation.Names(obj) {
+		key := storage.Key(k.held + name)
+		if claimed[key] {
+			continue
+		}
+		value, err := json.Marshal(claim{Holder: record.Key, UID: accessor(obj).GetUID()})
+		if err != nil {
+			return err
+		}
+		_, err = s.config.Store.Commit(ctx, storage.Change{Op: storage.Create, Key: key, Value: value})
+		if err != nil && !errors.Is(err, storage.ErrExists) {
+			return err
+		}
+	}
+	return nil
 }

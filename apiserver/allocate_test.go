@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// seats are how many seated config maps there can be.
+// seats bounds the number of seated config maps.
 const seats = 4
 
 // seated are config maps each of which has a seat for itself in its data.

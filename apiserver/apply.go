@@ -2,10 +2,10 @@ package apiserver
 
 import (
 	"errors"
-	"math"
 	"net/http"
 
 	"github.com/planekit/planekit/apiserver/internal/ownership"
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/internal/bodycost"
 	"github.com/planekit/planekit/internal/jsonscan"
 	"github.com/planekit/planekit/storage"
@@ -16,16 +16,17 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// errAbsent is what an edit that could create gets where there is nothing yet.
+// errAbsent is the error of an edit that could create, if there is no object yet.
 var errAbsent = errors.New("nothing to apply to")
 
 // apply is server-side apply: the object becomes what the patch says of it and
 // is created where there is none.
 func (s *Server) apply(q *request, o *metav1.PatchOptions, data []byte) error {
 	tracks := q.info.Subresource
-	if q.ownType() {
-		if q.sub.Replicas == "" {
-			return unsupportedMedia("application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json")
+	view, isView := as[View](q.sub)
+	if isView {
+		if view.Replicas == "" {
+			return wire.UnsupportedMedia("application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json")
 		}
 		tracks = viewOf(q.sub)
 	}
@@ -35,7 +36,7 @@ func (s *Server) apply(q *request, o *metav1.PatchOptions, data []byte) error {
 	}
 	patch, err := q.applied(data, o.FieldValidation)
 	if err == nil {
-		err = q.hearApplied(s, patch)
+		err = q.readApplied(s, patch)
 	}
 	if err != nil {
 		return err
@@ -49,14 +50,14 @@ func (s *Server) apply(q *request, o *metav1.PatchOptions, data []byte) error {
 		return obj, err
 	}
 	e := edit{apply: merge, dryRun: len(o.DryRun) > 0, applies: true}
-	if q.ownType() {
+	if isView {
 		e.admitted = true
-		e.apply = func(old runtime.Object) (runtime.Object, error) { return s.applyView(q, e.dryRun, old, merge) }
+		e.apply = func(old runtime.Object) (runtime.Object, error) { return s.applyView(q, view, e.dryRun, old, merge) }
 	}
 	for {
 		obj, err := s.edit(q, e)
-		if err == nil && q.ownType() {
-			obj, err = q.show(obj)
+		if err == nil && isView {
+			obj, err = q.show(view, obj)
 		}
 		if !errors.Is(err, errAbsent) {
 			if err != nil {
@@ -66,12 +67,12 @@ func (s *Server) apply(q *request, o *metav1.PatchOptions, data []byte) error {
 		}
 		obj, err = s.createApplied(q, merge, e.dryRun)
 		if errors.Is(err, storage.ErrExists) {
-			continue // somebody was faster: there is something to apply to now
+			continue // another request was faster: there is an object to apply to now
 		}
 		if err != nil {
 			return storageError(err, q.kind.gr, q.info.Name)
 		}
-		if obj, err = s.awaitInitialized(q, obj, e.dryRun); err != nil {
+		if obj, err = s.awaitVisible(q, obj, e.dryRun); err != nil {
 			return err
 		}
 		return s.respond(q, http.StatusCreated, obj)
@@ -81,10 +82,10 @@ func (s *Server) apply(q *request, o *metav1.PatchOptions, data []byte) error {
 // applyView lets merge change the subresource's view of old, which has those of
 // its owners who own what it shows, and returns the object which the view demands
 // and which takes its owners from there.
-func (s *Server) applyView(q *request, dryRun bool, old runtime.Object, merge func(runtime.Object) (runtime.Object, error)) (runtime.Object, error) {
-	owners := ownership.OfReplicas(accessor(old), q.kind.gvk.GroupVersion(), q.sub.Replicas)
+func (s *Server) applyView(q *request, v View, dryRun bool, old runtime.Object, merge func(runtime.Object) (runtime.Object, error)) (runtime.Object, error) {
+	owners := ownership.OfReplicas(accessor(old), q.kind.gvk.GroupVersion(), v.Replicas)
 	var body runtime.Object
-	obj, err := s.changeView(q, dryRun, old, func(view runtime.Object) (_ runtime.Object, err error) {
+	obj, err := s.changeView(q, v, dryRun, old, func(view runtime.Object) (_ runtime.Object, err error) {
 		entries, err := owners.ToSubresource()
 		if err != nil {
 			return nil, err
@@ -133,12 +134,12 @@ func (q *request) appliedJSON(data []byte, validation string) ([]byte, error) {
 	ctx := q.r.Context()
 	text := data
 	// JSON is YAML, and faster to read. Where a name comes twice, YAML's error is wanted.
-	if twice, err := jsonscan.Duplicates(ctx, data, maxDepth); err != nil || len(twice) > 0 {
-		if err := costError(err); err != nil {
+	if twice, err := jsonscan.Duplicates(ctx, data, wire.MaxDepth); err != nil || len(twice) > 0 {
+		if err := wire.CostError(err); err != nil {
 			return nil, err
 		}
 		again, err := error(nil), error(nil)
-		if text, again, err = yamlToJSON(ctx, data, validation != metav1.FieldValidationIgnore); err != nil {
+		if text, again, err = wire.YAMLToJSON(ctx, data, validation != metav1.FieldValidationIgnore); err != nil {
 			return nil, badRequest("error decoding YAML: %v", err)
 		}
 		if again != nil && validation == metav1.FieldValidationStrict {
@@ -148,10 +149,8 @@ func (q *request) appliedJSON(data []byte, validation string) ([]byte, error) {
 			q.warn(again.Error())
 		}
 	}
-	// What merges a configuration takes about a kilobyte for each value.
-	limits := bodycost.Limits{Depth: maxDepth, Bytes: math.MaxInt, Values: freeValues/2 + len(text)/(2*valueSize)}
-	_, err := bodycost.Dynamic(ctx, text, limits)
-	return text, costError(err)
+	_, err := bodycost.Dynamic(ctx, text, wire.AppliedLimits(text))
+	return text, wire.CostError(err)
 }
 
 // applied reads the patch, YAML or JSON.

@@ -26,8 +26,8 @@ func deploymentOwners(t *testing.T, a *api) (appsv1.Deployment, []string) {
 	return *d, owners(d.ObjectMeta)
 }
 
-// TestApplyToScaleTakesReplicas follows spec.replicas from the one who created
-// the object to one who applies its scale, and on to one who applies the object.
+// TestApplyToScaleTakesReplicas follows spec.replicas from the manager that created
+// the object to one that applies its scale, and on to one that applies the object.
 func TestApplyToScaleTakesReplicas(t *testing.T) {
 	a := start(t)
 	a.create(deployPath+"?fieldManager=creator", deployment("web", 1))

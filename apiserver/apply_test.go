@@ -54,7 +54,7 @@ func TestApplyCreatesThenUpdates(t *testing.T) {
 	if changed.Spec.Containers[0].Image != "nginx:2" || changed.UID != created.UID || changed.ResourceVersion == created.ResourceVersion {
 		t.Errorf("%+v", changed)
 	}
-	// What one no longer says goes, where nobody else wants it.
+	// A field that its only owner no longer applies is removed.
 	a.want(a.do("PATCH", path, appliedPod("nginx:2", "  - {name: d, image: x}"), applyPatch), 200, `"name":"d"`)
 	if got := a.want(a.do("PATCH", path, appliedPod("nginx:2", ""), applyPatch), 200, ""); strings.Contains(got.body, `"name":"d"`) {
 		t.Errorf("still there: %s", got.body)

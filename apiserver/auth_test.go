@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
@@ -23,12 +24,12 @@ func TestConfigIsSecure(t *testing.T) {
 	allow := authz.Func(func(context.Context, authz.Attributes) (authz.Decision, string, error) { return authz.Allow, "", nil })
 	anyone := authn.Func(func(*http.Request) (*user.Info, bool, error) { return &user.Info{Name: "x"}, true, nil })
 	for text, c := range map[string]apiserver.Config{
-		"no store":         {Authenticator: anyone, Authorizer: allow},
-		"no authenticator": {Store: memstore.New(), Authorizer: allow},
-		"no authorizer":    {Store: memstore.New(), Authenticator: anyone},
-		"given twice":      {Store: memstore.New(), Authenticator: anyone, Authorizer: allow, Resources: []apiserver.Resource{pods(), pods()}},
-		"must be set":      {Store: memstore.New(), Authenticator: anyone, Authorizer: allow, Resources: []apiserver.Resource{{Kind: "X"}}},
-		"negative":         {Store: memstore.New(), Authenticator: anyone, Authorizer: allow, MaxBodyBytes: -1},
+		"Config.Store must be set":                    {Authenticator: anyone, Authorizer: allow},
+		"apiserver: Config.Authenticator must be set": {Store: memstore.New(), Authorizer: allow},
+		"Config.Authorizer must be set":               {Store: memstore.New(), Authenticator: anyone},
+		"given twice":                                 {Store: memstore.New(), Authenticator: anyone, Authorizer: allow, Resources: []apiserver.Resource{pods(), pods()}},
+		"must be set":                                 {Store: memstore.New(), Authenticator: anyone, Authorizer: allow, Resources: []apiserver.Resource{{Kind: "X"}}},
+		"negative":                                    {Store: memstore.New(), Authenticator: anyone, Authorizer: allow, MaxBodyBytes: -1},
 	} {
 		if _, err := apiserver.New(c); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v, want %q", err, text)
@@ -207,4 +208,38 @@ func TestAdmission(t *testing.T) {
 	a.want(a.do("POST", configPath, configMap("bad", "")), 403, `configmaps "bad" is forbidden: no`)
 	a.want(a.do("POST", configPath, configMap("gone", "")), 410, "gone")
 	a.want(a.do("GET", configPath+"/bad", ""), 404, "")
+}
+
+// TestAuthenticatedGroup checks that the server adds the group system:authenticated to the users of
+// an authenticator that is not a Chain, unless they are anonymous.
+func TestAuthenticatedGroup(t *testing.T) {
+	var groups []string
+	server, err := apiserver.New(apiserver.Config{
+		Store: memstore.New(),
+		Authenticator: authn.Func(func(r *http.Request) (*user.Info, bool, error) {
+			name := r.Header.Get("Test-User")
+			if name == user.Anonymous {
+				return &user.Info{Name: name, Groups: []string{user.Unauthenticated}}, true, nil
+			}
+			return &user.Info{Name: name, Groups: []string{"makers"}}, true, nil
+		}),
+		Authorizer: authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+			groups = a.User.Groups
+			return authz.Allow, "", nil
+		}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]string{
+		"jane":         {"makers", user.Authenticated},
+		user.Anonymous: {user.Unauthenticated},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/version", nil)
+		r.Header.Set("Test-User", name)
+		server.ServeHTTP(httptest.NewRecorder(), r)
+		if !reflect.DeepEqual(groups, want) {
+			t.Errorf("groups of %s: %v, want %v", name, groups, want)
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/apiserver/internal/intake"
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/authn/user"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -17,89 +18,81 @@ import (
 // leastRate bytes for every further second, and all within bodyTimeout: a body of
 // 3 MiB needs 100 KiB/s.
 const (
-	maxBody     = 3 << 20 // as kube-apiserver
 	bodyGrace   = 10 * time.Second
 	leastRate   = 16 << 10
 	bodyTimeout = 30 * time.Second
-	// userReads is how many bodies of one user are read at the same time, userWaits
-	// how many more may wait for that.
+	// userReads bounds the bodies of one user that are read at the same time, userWaits
+	// those that wait for that.
 	userReads = 256
 	userWaits = 1000
-	// firstRead is what is allocated before the client has sent anything.
+	// firstRead is allocated before the client has sent anything.
 	firstRead = 16 << 10
 )
 
-// received is a request body that is in memory. Only the beginning of a body
-// larger than maxBody is, where another server is to have it; the rest is still
-// to be read.
+// received is a request body in memory. Of a body larger than wire.MaxBody, which only another server
+// gets, it holds the beginning; the rest is still to be read.
 type received struct {
 	io.Reader
-	data  []byte
-	whole bool
-	body  io.ReadCloser
+	data []byte
+	body io.ReadCloser
 }
 
 func (b *received) Close() error { return b.body.Close() }
 
-// receive reads the body of r on behalf of u, before the request takes a place
-// among those that are served, so that slow clients hold none. It waits where u
-// has too many bodies in memory. The caller must release what it returns when
-// the request has been answered.
+// receive reads the body of the request before the request takes a seat, so that slow clients
+// hold none. It waits while the user has too many bodies in memory. finish releases the memory.
 //
-// A body that is too large, too slow or finds no room ends the connection of
-// HTTP/1: net/http would wait for the rest of it before it answers.
-func (s *Server) receive(w *recorder, r *http.Request, info requestInfo, u *user.Info) (intake.Hold, error) {
-	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
-		return intake.Hold{}, nil
+// A body that is too large or too slow, or for which there is no memory, ends the connection of
+// HTTP/1, where net/http would wait for the rest of it before it responds.
+func (c *call) receive() error {
+	r := c.r
+	if c.longRunning || r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
+		return nil
 	}
-	hold, err := s.readInto(w, r, info, u)
+	err := c.readIntoMemory()
 	if err != nil && r.ProtoMajor < 2 {
-		w.Header().Set("Connection", "close")
+		c.w.Header().Set("Connection", "close")
 	}
-	return hold, err
+	return err
 }
 
-// readInto replaces the body of r by one in memory.
-func (s *Server) readInto(w *recorder, r *http.Request, info requestInfo, u *user.Info) (_ intake.Hold, err error) {
-	if r.ContentLength > maxBody && s.aggregated(info) == nil {
-		return intake.Hold{}, &http.MaxBytesError{Limit: maxBody}
+// readIntoMemory replaces the body of the request by one in memory.
+func (c *call) readIntoMemory() error {
+	r := c.r
+	if r.ContentLength > wire.MaxBody && c.remote == nil {
+		return &http.MaxBytesError{Limit: wire.MaxBody}
 	}
-	size := int64(maxBody + 1)
+	size := int64(wire.MaxBody + 1)
 	if r.ContentLength > 0 {
 		size = min(size, r.ContentLength)
 	}
-	hold, err := s.reserve(r, u, size)
-	if err != nil {
-		return hold, err
+	var err error
+	if c.body, err = c.server.reserve(r, c.user, size); err != nil {
+		return err
 	}
-	kept := false
-	defer func() {
-		if !kept {
-			hold.Release()
-		}
-	}()
 	b := &received{body: r.Body}
-	b.data, b.whole, err = readBody(w, r.Body, size)
+	var whole bool
+	b.data, whole, err = readBody(&c.w, r.Body, size)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return intake.Hold{}, statusError(http.StatusRequestTimeout, "", "the body of the request was sent too slowly")
+		return statusError(http.StatusRequestTimeout, "", "the body of the request was sent too slowly")
 	case err != nil:
-		return intake.Hold{}, badRequest("the body of the request could not be read: %v", err)
-	case int64(len(b.data)) > size && size <= maxBody: // only in this process can it be so
-		return intake.Hold{}, badRequest("the body of the request is longer than its Content-Length")
-	case !b.whole && s.aggregated(info) == nil:
-		return intake.Hold{}, &http.MaxBytesError{Limit: maxBody}
+		return badRequest("the body of the request could not be read: %v", err)
+	case int64(len(b.data)) > size && size <= wire.MaxBody: // only a client in this process can send it
+		return badRequest("the body of the request is longer than its Content-Length")
+	case !whole && c.remote == nil:
+		return &http.MaxBytesError{Limit: wire.MaxBody}
 	}
-	if b.Reader = bytes.NewReader(b.data); !b.whole {
+	if b.Reader = bytes.NewReader(b.data); !whole {
 		// The request ends then, and nothing may wait for its body any longer.
-		_ = http.NewResponseController(w).SetReadDeadline(w.began.Add(requestTimeout))
+		_ = http.NewResponseController(&c.w).SetReadDeadline(c.w.began.Add(requestTimeout))
 		b.Reader = io.MultiReader(b.Reader, b.body)
-	} else if w.hears {
-		w.request = b.data
+	} else if c.audit.wantsRequest {
+		c.audit.request = b.data
 	}
-	hold.Read(int64(len(b.data)))
-	r.Body, kept = b, true
-	return hold, nil
+	c.body.Read(int64(len(b.data)))
+	r.Body = b
+	return nil
 }
 
 // reserve waits for memory for a body of size bytes. Those of system:masters
@@ -130,8 +123,8 @@ func readBody(w http.ResponseWriter, body io.Reader, size int64) (data []byte, w
 		n, err := body.Read(data[len(data):cap(data)])
 		data = data[:len(data)+n]
 		if err == io.EOF {
-			unhurry(w)
-			return data, int64(len(data)) <= min(size, maxBody), nil
+			removeReadDeadline(w)
+			return data, int64(len(data)) <= min(size, wire.MaxBody), nil
 		}
 		if err != nil {
 			return nil, false, err
@@ -145,30 +138,25 @@ func readBody(w http.ResponseWriter, body io.Reader, size int64) (data []byte, w
 	return data, false, nil
 }
 
-// hurry gives the client of r until bodyTimeout to send what of its body nobody
-// wants: net/http reads the rest of a body after the answer, and would wait for it
-// for ever. Where deadlines are not supported (the in-memory transport) the client
-// is in this process and needs none.
-func hurry(w http.ResponseWriter, r *http.Request) {
+// limitBody gives the client until bodyTimeout to send the part of its body that no step reads:
+// net/http reads the rest of a body after the response, and would wait for it without a limit.
+// The in-memory transport has no deadlines and needs none: its client is in this process.
+func limitBody(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 	}
 }
 
-// unhurry removes the deadline, once the body has been read or when it lasts as
-// long as the request.
-func unhurry(w http.ResponseWriter) {
+// removeReadDeadline removes the limit, once the body has been read or if it lasts as long as
+// the request.
+func removeReadDeadline(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 }
 
 // body returns the request's body.
-func (q *request) body() ([]byte, error) {
-	b, ok := q.r.Body.(*received)
-	switch {
-	case !ok:
-		return nil, nil
-	case !b.whole: // whose aggregated server has gone meanwhile
-		return nil, &http.MaxBytesError{Limit: maxBody}
+func (q *request) body() []byte {
+	if b, ok := q.r.Body.(*received); ok {
+		return b.data
 	}
-	return b.data, nil
+	return nil
 }

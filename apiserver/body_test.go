@@ -166,7 +166,7 @@ func sendSlowly(t *testing.T, chunk int, every time.Duration, chunked bool) (cod
 	return code, after
 }
 
-// TestLargeBodiesAreRefusedUnread: a client that announces too much is told before
+// TestLargeBodiesAreRefusedUnread: a client that announces too much is refused before
 // it sends anything, and one that asks first sends nothing.
 func TestLargeBodiesAreRefusedUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

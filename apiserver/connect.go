@@ -2,18 +2,15 @@ package apiserver
 
 import (
 	"context"
-	"net/http"
 	"strings"
 
 	"github.com/planekit/planekit/admission"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // connect leads a request to what runs behind the object. It ends with the
 // server, like a watch.
-func (s *Server) connect(q *request) error {
-	if q.sub.Paths {
+func (s *Server) connect(q *request, p Proxy) error {
+	if p.Paths {
 		q.info.Name = plainName(q.info.Name)
 	}
 	i, err := s.read(q.r.Context(), q, "")
@@ -28,14 +25,14 @@ func (s *Server) connect(q *request) error {
 	if err := s.validate(q, in); err != nil {
 		return err
 	}
-	handler, err := q.sub.Connect(obj)
+	handler, err := p.Connect(obj)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(q.r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.stopping, cancel)()
-	unhurry(q.w)
+	removeReadDeadline(q.w)
 	handler.ServeHTTP(q.w, q.r.WithContext(ctx))
 	return nil
 }
@@ -50,27 +47,4 @@ func plainName(name string) string {
 		return parts[1]
 	}
 	return name
-}
-
-// answer serves a resource which is a question: nothing is stored.
-func (s *Server) answer(q *request, obj runtime.Object, dryRun bool) error {
-	accessor(obj).SetNamespace(q.info.Namespace)
-	in := q.admissionRequest(admission.Create, obj, nil, dryRun)
-	if err := s.mutate(q, in); err != nil {
-		return err
-	}
-	if check := q.kind.Strategy.Validate; check != nil {
-		if errs := check(q.r.Context(), admitted(in)); len(errs) > 0 {
-			return apierrors.NewInvalid(q.kind.gvk.GroupKind(), "", errs)
-		}
-	}
-	if err := s.validate(q, in); err != nil {
-		return err
-	}
-	reply, err := q.kind.Answer(q.answering(), admitted(in))
-	if err != nil {
-		return err
-	}
-	reply.GetObjectKind().SetGroupVersionKind(q.kind.gvk)
-	return s.respond(q, http.StatusCreated, reply)
 }

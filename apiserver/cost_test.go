@@ -15,8 +15,8 @@ import (
 	"github.com/planekit/planekit/storage/memstore"
 )
 
-// cheap is how much memory any request may take, however small: copy operations may add
-// three megabytes.
+// cheap bounds the memory that any request may take, however small: copy operations may
+// add three megabytes.
 const cheap = 40 << 20
 
 // bodyLimit is how long a body may be.
@@ -269,7 +269,7 @@ func sendHostile(s *apiserver.Server, h hostile) int {
 	return w.Code
 }
 
-// peakMemory is how much more memory is in use at a time while do runs, about.
+// peakMemory estimates by how much the memory in use grows while do runs.
 func peakMemory(do func()) int {
 	defer debug.SetGCPercent(debug.SetGCPercent(25))
 	runtime.GC()

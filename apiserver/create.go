@@ -13,6 +13,7 @@ import (
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -54,7 +55,7 @@ func (s *Server) create(q *request) error {
 	if err != nil {
 		return err
 	}
-	if created, err = s.awaitInitialized(q, created, len(o.DryRun) > 0); err != nil {
+	if created, err = s.awaitVisible(q, created, len(o.DryRun) > 0); err != nil {
 		return err
 	}
 	return s.respond(q, http.StatusCreated, created)
@@ -80,19 +81,21 @@ func (q *request) beginLife(obj runtime.Object) error {
 	return nil
 }
 
-// admitNew stores obj, under a generated name if it asks for one: another each
-// time that the one before was taken. What is derived from the name, such as
-// the labels of a Job, is derived anew with it.
+// admitNew stores obj, under a generated name if it asks for one. If a generated name
+// is taken it tries another, and everything that is derived from the name, such as
+// the labels of a Job, is derived again.
 func (s *Server) admitNew(q *request, obj runtime.Object, dryRun bool) (runtime.Object, error) {
 	m := accessor(obj)
 	if m.GetName() != "" || m.GetGenerateName() == "" {
+		s.identify(q, m)
 		created, err := s.tryNew(q, obj, dryRun)
 		return created, storageError(err, q.kind.gr, m.GetName())
 	}
 	for attempt := 1; ; attempt++ {
 		named := obj.DeepCopyObject()
-		name := generateName(m.GetGenerateName())
+		name := s.generateName(q, m.GetGenerateName())
 		accessor(named).SetName(name)
+		s.identify(q, accessor(named))
 		created, err := s.tryNew(q, named, dryRun)
 		switch {
 		case !errors.Is(err, storage.ErrExists):
@@ -115,7 +118,7 @@ func (s *Server) tryNew(q *request, obj runtime.Object, dryRun bool) (_ runtime.
 	if prepare := q.kind.Strategy.PrepareForCreate; prepare != nil {
 		prepare(q.r.Context(), admitted(in))
 	}
-	if q.state, err = s.pendingNew(q, in); err != nil {
+	if err := s.hideNew(q, in); err != nil {
 		return nil, err
 	}
 	holds, err := s.allocate(q, admitted(in), nil, dryRun)
@@ -135,11 +138,31 @@ func (s *Server) tryNew(q *request, obj runtime.Object, dryRun bool) (_ runtime.
 	return admitted(in), s.insert(q, admitted(in), dryRun)
 }
 
-func generateName(prefix string) string {
+func (s *Server) generateName(q *request, prefix string) string {
 	if most := generatedLength - generatedSuffix; len(prefix) > most {
 		prefix = prefix[:most]
 	}
+	if s.config.Identities != nil {
+		return prefix + s.config.Identities.Suffix(q.kind.gr, q.info.Namespace, prefix)
+	}
 	return prefix + rand.String(generatedSuffix)
+}
+
+// Identities chooses what otherwise is random in a new object. Its methods are called by
+// many goroutines at once, and also for objects that are then refused.
+type Identities interface {
+	// UID returns the UID of a new object. No two objects may have the same.
+	UID(resource schema.GroupResource, namespace, name string) types.UID
+	// Suffix returns the end of a generated name, five characters that may end a DNS label.
+	// If the name exists, Suffix is called again, eight times at most.
+	Suffix(resource schema.GroupResource, namespace, prefix string) string
+}
+
+// identify replaces the random UID of a new object that has its name.
+func (s *Server) identify(q *request, m metav1.Object) {
+	if s.config.Identities != nil {
+		m.SetUID(s.config.Identities.UID(q.kind.gr, q.info.Namespace, m.GetName()))
+	}
 }
 
 func (q *request) validateNew(obj runtime.Object) error {
@@ -167,7 +190,7 @@ func (q *request) validateNew(obj runtime.Object) error {
 func (s *Server) insert(q *request, obj runtime.Object, dryRun bool) error {
 	m, ctx := accessor(obj), q.r.Context()
 	key := q.kind.key(q.info.Namespace, m.GetName())
-	data, err := q.kind.encodeWith(obj, q.state)
+	data, err := q.kind.encodeHidden(obj, q.hiding.is)
 	if err != nil {
 		return err
 	}
@@ -179,7 +202,7 @@ func (s *Server) insert(q *request, obj runtime.Object, dryRun bool) error {
 		return err
 	}
 	q.kind.standAt(obj, record.Revision)
-	q.kind.cache.put(key, record.Revision, obj, q.state)
+	q.kind.cache.put(key, record.Revision, obj, q.hiding.is)
 	if q.kind.AfterCreate != nil {
 		q.kind.AfterCreate(ctx, obj)
 	}

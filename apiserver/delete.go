@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,7 +30,7 @@ func (s *Server) delete(q *request) error {
 	if !gone {
 		return s.respond(q, http.StatusOK, obj)
 	}
-	q.out.shape = whole
+	q.out.Shape = wire.Whole
 	s.write(q.w, q.r, http.StatusOK, q.out, &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
 		Status:   metav1.StatusSuccess,
@@ -43,26 +45,23 @@ func (s *Server) delete(q *request) error {
 // is none.
 func (q *request) deleteOptions(s *Server) (*metav1.DeleteOptions, error) {
 	o := &metav1.DeleteOptions{}
-	data, err := q.body()
-	if err != nil {
-		return nil, err
-	}
+	data := q.body()
 	if len(data) == 0 {
 		if err := decodeQuery(q.r.URL.Query(), o); err != nil {
 			return nil, err
 		}
 	} else {
-		from, err := s.codec.reader(contentType(q.r), metav1.FieldValidationIgnore, o)
+		from, err := s.codec.Reader(wire.ContentType(q.r), metav1.FieldValidationIgnore, o)
 		if err != nil {
 			return nil, err
 		}
 		// Clients write any group's version here; only the kind tells.
 		want := schema.GroupVersionKind{Version: "v1", Kind: "DeleteOptions"}
-		text, _, err := s.codec.asJSON(q.r.Context(), data, contentType(q.r), false)
+		text, _, err := s.codec.AsJSON(q.r.Context(), data, wire.ContentType(q.r), false)
 		if err != nil {
 			return nil, badRequest("the body of the request could not be read as DeleteOptions: %v", err)
 		}
-		if err := s.codec.affordable(q.r.Context(), text, contentType(q.r), o); err != nil {
+		if err := s.codec.Affordable(q.r.Context(), text, wire.ContentType(q.r), o); err != nil {
 			return nil, err
 		}
 		_, got, err := from.Decode(text, &want, o)
@@ -80,9 +79,8 @@ func (q *request) deleteOptions(s *Server) (*metav1.DeleteOptions, error) {
 	return o, invalidOptions("DeleteOptions", metavalidation.ValidateDeleteOptions(o))
 }
 
-// remove deletes the request's object, or marks it as being deleted where
-// grace or finalizers keep it. It returns the object in its last state and
-// whether it is gone.
+// remove deletes the request's object, or marks it as being deleted if grace or
+// finalizers keep it. It returns the object in its last state and whether it is gone.
 func (s *Server) remove(q *request, o *metav1.DeleteOptions) (obj runtime.Object, gone bool, err error) {
 	obj, err = s.onRecord(q, func(record storage.Record) (runtime.Object, error) {
 		i, err := q.kind.item(record)
@@ -90,7 +88,7 @@ func (s *Server) remove(q *request, o *metav1.DeleteOptions) (obj runtime.Object
 			return nil, err
 		}
 		old := i.Object.Object
-		q.was = i.Object.initializers
+		q.hiding.was = i.Object.hidden
 		if err := q.checkPreconditions(old, o.Preconditions); err != nil {
 			return nil, err
 		}
@@ -110,8 +108,8 @@ func (s *Server) remove(q *request, o *metav1.DeleteOptions) (obj runtime.Object
 
 func (s *Server) removeRecord(q *request, o *metav1.DeleteOptions, record storage.Record, old runtime.Object) (runtime.Object, bool, error) {
 	obj := old.DeepCopyObject()
-	// Nobody who would have to do something first has seen what is uninitialized.
-	stays := q.was == nil && q.kind.doom(obj, o, time.Now())
+	// Finalizers do not keep a hidden object: their controllers have not seen it.
+	stays := q.hiding.was == nil && q.kind.beginDelete(obj, o, time.Now())
 	change := storage.Change{Op: storage.Delete, Key: record.Key, Previous: record.Revision}
 	if stays {
 		data, err := q.kind.encode(obj)
@@ -160,4 +158,144 @@ func (q *request) unmet(what, want, have, why string) error {
 func (q *request) failed(what, want, have string) error {
 	text := fmt.Sprintf("Precondition failed: %s in precondition: %s, %s in object meta: %s", what, want, what, have)
 	return apierrors.NewConflict(q.kind.gr, q.info.Name, errors.New(text))
+}
+
+// deleteCollection deletes the objects that a list with the same options would show, one
+// after another, and responds with the list of them. It is no error if another request
+// deletes some of them meanwhile.
+func (s *Server) deleteCollection(q *request) error {
+	var lo metav1.ListOptions
+	if err := decodeQuery(q.r.URL.Query(), &lo); err != nil {
+		return err
+	}
+	o, err := q.deleteOptions(s)
+	if err != nil {
+		return err
+	}
+	selected, err := newSelection(q.kind, q.info.Namespace, lo.LabelSelector, lo.FieldSelector)
+	if err != nil {
+		return err
+	}
+	selected.hidden = true // else they would outlive their namespace
+	found, err := s.find(q.r.Context(), selected, &lo)
+	if err != nil {
+		return err
+	}
+	deleted := &listing{revision: found.revision, next: found.next, remaining: found.remaining}
+	for _, i := range found.items {
+		obj := i.Object.Object
+		m := accessor(obj)
+		one := *q
+		one.info.Namespace, one.info.Name = m.GetNamespace(), m.GetName()
+		last, _, err := s.remove(&one, withUID(o, obj))
+		if apierrors.IsNotFound(err) || (o.Preconditions == nil && apierrors.IsConflict(err)) {
+			continue // gone, and perhaps a successor in its place
+		}
+		if err != nil {
+			return err
+		}
+		deleted.items = append(deleted.items, asItemWith(last, one.hiding.was))
+	}
+	return s.respondList(q, deleted)
+}
+
+// withUID guards a deletion against hitting a successor of the same name.
+func withUID(o *metav1.DeleteOptions, obj runtime.Object) *metav1.DeleteOptions {
+	one := o.DeepCopy()
+	if one.Preconditions == nil {
+		one.Preconditions = &metav1.Preconditions{}
+	}
+	if one.Preconditions.UID == nil {
+		uid := accessor(obj).GetUID()
+		one.Preconditions.UID = &uid
+	}
+	return one
+}
+
+// beginDelete decides what a delete means for obj, a copy of the stored object. If the
+// object stays for a while, it reports so and has marked the object as being deleted:
+// with a deletionTimestamp in the future for grace, and now for finalizers.
+func (k *kind) beginDelete(obj runtime.Object, o *metav1.DeleteOptions, now time.Time) (stays bool) {
+	m := accessor(obj)
+	m.SetFinalizers(k.finalizers(m.GetFinalizers(), o))
+	waits := k.grace(obj, o, now)
+	if !waits && len(m.GetFinalizers()) == 0 && (k.Strategy.Finalizing == nil || !k.Strategy.Finalizing(obj)) {
+		return false
+	}
+	if m.GetDeletionTimestamp() == nil {
+		mark(m, now, 0)
+	}
+	if k.Strategy.PrepareForDelete != nil {
+		k.Strategy.PrepareForDelete(obj)
+	}
+	return true
+}
+
+// grace applies the kind's grace period and reports whether obj waits for it.
+// A period that has begun can only be made shorter.
+func (k *kind) grace(obj runtime.Object, o *metav1.DeleteOptions, now time.Time) bool {
+	m := accessor(obj)
+	if k.Strategy.Grace == nil {
+		return false
+	}
+	if m.GetDeletionTimestamp() == nil {
+		seconds := k.Strategy.Grace(obj, o)
+		if seconds <= 0 {
+			return false
+		}
+		mark(m, now, seconds)
+		return true
+	}
+	begun := m.GetDeletionGracePeriodSeconds()
+	if begun == nil || *begun == 0 {
+		return false
+	}
+	if o.GracePeriodSeconds == nil || *o.GracePeriodSeconds >= *begun {
+		return true
+	}
+	seconds := *o.GracePeriodSeconds
+	at := metav1.NewTime(m.GetDeletionTimestamp().Add(time.Duration(seconds-*begun) * time.Second))
+	m.SetDeletionTimestamp(&at)
+	m.SetDeletionGracePeriodSeconds(&seconds)
+	return seconds > 0
+}
+
+// mark sets the deletionTimestamp. A deletion changes the desired state, so mark raises
+// the generation, if there is one.
+func mark(m metav1.Object, now time.Time, seconds int64) {
+	at := metav1.NewTime(now.Add(time.Duration(seconds) * time.Second)).Rfc3339Copy()
+	m.SetDeletionTimestamp(&at)
+	m.SetDeletionGracePeriodSeconds(&seconds)
+	if m.GetGeneration() > 0 {
+		m.SetGeneration(m.GetGeneration() + 1)
+	}
+}
+
+// finalizers returns have with the finalizer of the garbage collector that the
+// propagation policy demands. Without a policy, either of the two stays if it is there;
+// otherwise the kind's own policy applies.
+func (k *kind) finalizers(have []string, o *metav1.DeleteOptions) []string {
+	policy := k.Strategy.GarbageCollection
+	//lint:ignore SA1019 old clients still send it
+	orphan := o.OrphanDependents
+	switch {
+	case o.PropagationPolicy != nil:
+		policy = *o.PropagationPolicy
+	case orphan != nil && *orphan:
+		policy = metav1.DeletePropagationOrphan
+	case orphan != nil:
+		policy = metav1.DeletePropagationBackground
+	case slices.Contains(have, metav1.FinalizerOrphanDependents), slices.Contains(have, metav1.FinalizerDeleteDependents):
+		return have
+	}
+	want := slices.DeleteFunc(slices.Clone(have), func(f string) bool {
+		return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
+	})
+	switch policy {
+	case metav1.DeletePropagationOrphan:
+		want = append(want, metav1.FinalizerOrphanDependents)
+	case metav1.DeletePropagationForeground:
+		want = append(want, metav1.FinalizerDeleteDependents)
+	}
+	return want
 }

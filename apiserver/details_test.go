@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,12 +51,12 @@ func TestStatusesHaveDetails(t *testing.T) {
 		if status := toStatus(err); status.Details == nil || status.Code < 400 || status.Status != metav1.StatusFailure {
 			t.Errorf("%s: %+v", name, status)
 		}
-		for _, media := range []string{mediaJSON, mediaProto} {
-			s := &Server{codec: newCodec(), config: Config{Log: logr.Discard()}}
+		for _, media := range []string{wire.JSON, wire.Proto} {
+			s := &Server{codec: wire.NewCodec(), config: Config{Log: logr.Discard()}}
 			r, answer := httptest.NewRequest("GET", "/", nil), httptest.NewRecorder()
 			r.Header.Set("Accept", media)
 			s.writeError(answer, r, err)
-			if media == mediaProto {
+			if media == wire.Proto {
 				var envelope runtime.Unknown
 				var status metav1.Status
 				if err := errors.Join(envelope.Unmarshal(answer.Body.Bytes()[4:]), status.Unmarshal(envelope.Raw)); err != nil || status.Details == nil {

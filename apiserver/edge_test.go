@@ -233,7 +233,7 @@ func TestPanicsOfResources(t *testing.T) {
 }
 
 // TestPanicsGiveTheirPlaceBack: a request that panics no longer counts among
-// those in flight, and whoever is asked about a request may panic as well.
+// those in flight, and authenticators, authorizers and admission may panic as well.
 func TestPanicsGiveTheirPlaceBack(t *testing.T) {
 	var authenticating, authorizing, admitting atomic.Bool
 	explode := func(armed *atomic.Bool) {

@@ -2,7 +2,9 @@ package apiserver
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"slices"
 
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/apiserver/internal/ownership"
@@ -13,16 +15,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// edit is one change to a stored object. It is tried anew whenever another
-// change comes in between; a change that names the resourceVersion it was made
-// from fails then, since it is compared on every attempt.
+// edit is one change to a stored object. It is tried again whenever another change
+// comes in between. A change that names the resourceVersion it was made from fails
+// then, since the version is compared on every attempt.
 type edit struct {
 	// apply returns what the object shall become. It must not change old.
 	apply func(old runtime.Object) (runtime.Object, error)
 	// admitted says that apply has asked admission about the request's body, as
 	// it must where the body is not the object itself.
 	admitted bool
-	// manager comes to own what changes. Nobody does where tracks is not set.
+	// manager becomes the owner of what changes. Without tracks, no manager does.
 	tracks  bool
 	manager string
 	// applies says that apply has recorded owners itself, and that without an
@@ -48,7 +50,7 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.O
 		return nil, err
 	}
 	old := i.Object.Object
-	q.was = i.Object.initializers
+	q.hiding.was = i.Object.hidden
 	obj, err := e.apply(old)
 	if err != nil {
 		return nil, err
@@ -56,7 +58,7 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.O
 	if err := q.carry(obj, old); err != nil {
 		return nil, err
 	}
-	if q.state, err = s.pendingNext(q); err != nil {
+	if err := s.hideNext(q); err != nil {
 		return nil, err
 	}
 	// First, so that what a client leaves out is no change.
@@ -138,7 +140,7 @@ func (q *request) validateChange(obj, old runtime.Object) error {
 	errs := validation.ValidateObjectMetaAccessorUpdate(accessor(obj), accessor(old), field.NewPath("metadata"))
 	strategy := q.strategy()
 	switch {
-	case q.was != nil && q.sub == nil: // it is not there yet, and may become anything
+	case q.hiding.was != nil && q.sub == nil: // a hidden object may become anything
 		if strategy.Validate != nil {
 			errs = append(errs, strategy.Validate(q.r.Context(), obj)...)
 		}
@@ -160,7 +162,7 @@ func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Rec
 			return old, err
 		}
 	}
-	data, err := q.kind.encodeWith(obj, q.state)
+	data, err := q.kind.encodeHidden(obj, q.hiding.is)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +171,7 @@ func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Rec
 	case q.kind.released(obj, old):
 		change.Op, change.Value, change.TTL = storage.Delete, nil, 0
 	case bytes.Equal(data, record.Value) && !record.Stale:
-		if q.state.failed() && !e.dryRun { // and whoever stored it could not go on
+		if q.hiding.is.Failed() && !e.dryRun { // a server that stored it before has failed
 			return old, s.dropFailed(q, q.key())
 		}
 		return old, nil
@@ -188,10 +190,10 @@ func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Rec
 	if change.Op == storage.Delete {
 		s.giveBack(q, old, nil, written.Revision)
 	} else {
-		q.kind.cache.put(record.Key, written.Revision, obj, q.state)
+		q.kind.cache.put(record.Key, written.Revision, obj, q.hiding.is)
 		s.giveBack(q, old, obj, written.Revision)
 	}
-	if q.state.failed() {
+	if q.hiding.is.Failed() {
 		return obj, s.dropFailed(q, q.key())
 	}
 	return obj, nil
@@ -204,7 +206,7 @@ func (q *request) appliedBefore(obj, old runtime.Object, record storage.Record) 
 	if !kept {
 		return false, nil
 	}
-	data, err := q.kind.encodeWith(obj, q.state)
+	data, err := q.kind.encodeHidden(obj, q.hiding.is)
 	accessor(obj).SetManagedFields(now)
 	return bytes.Equal(data, record.Value) && !record.Stale && !q.kind.released(obj, old), err
 }
@@ -219,4 +221,49 @@ func (k *kind) released(obj, old runtime.Object) bool {
 		return false
 	}
 	return k.Strategy.Finalizing == nil || !k.Strategy.Finalizing(obj)
+}
+
+// onRecord has try change the request's record, again whenever another change
+// came in between (storage.ErrConflict). try returns the object in its new state,
+// with the revision of what it has committed, if anything.
+//
+// It begins with the record as the cache has it, which saves a read and may be
+// old. A change which is committed was right, since its guard held. Any other
+// outcome stands only if the store has the same record.
+func (s *Server) onRecord(q *request, try func(storage.Record) (runtime.Object, error)) (runtime.Object, error) {
+	ctx := q.r.Context()
+	header := q.w.Header()
+	warned, warnings := q.warned, slices.Clone(header["Warning"])
+	record, sure, err := s.guess(ctx, q)
+	for {
+		if err != nil {
+			return nil, err
+		}
+		// What an attempt before this one has warned of is no longer so.
+		if header.Del("Warning"); len(warnings) > 0 {
+			header["Warning"] = slices.Clone(warnings)
+		}
+		q.warned = warned.clone()
+		obj, failure := try(record)
+		conflict := errors.Is(failure, storage.ErrConflict)
+		if !conflict && (sure || failure == nil && accessor(obj).GetResourceVersion() != formatRevision(record.Revision)) {
+			return obj, failure
+		}
+		was := record.Revision
+		record, err = s.config.Store.Get(ctx, q.key(), 0)
+		if err == nil && record.Revision == was && !conflict {
+			return obj, failure
+		}
+		sure = true
+	}
+}
+
+// guess returns the request's record from the cache, or else from the store,
+// which makes it sure.
+func (s *Server) guess(ctx context.Context, q *request) (record storage.Record, sure bool, err error) {
+	if i, ok := q.kind.cache.Peek(q.key()); ok && i.Err == nil {
+		return i.Record, false, nil
+	}
+	record, err = s.config.Store.Get(ctx, q.key(), 0)
+	return record, true, err
 }

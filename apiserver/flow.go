@@ -25,8 +25,8 @@ const (
 	eventLinger    = 5 * time.Millisecond
 )
 
-// FlowControlled tells how flow control treated a request.
-type FlowControlled struct {
+// FlowSummary tells how flow control treated a request.
+type FlowSummary struct {
 	// Schema and Level are names; a request that flow control did not see has none.
 	Schema, Level string
 	// Seats is the estimate of what the request costs.
@@ -37,40 +37,47 @@ type FlowControlled struct {
 	Rejected bool
 }
 
-// takeSeat returns when the request has a seat. What it returns must be called when the
-// request no longer needs it, by anybody and as often as they like.
-func (s *Server) takeSeat(w *recorder, r *http.Request, info requestInfo, u *user.Info) (leave func(), err error) {
+// enqueue waits until flow control gives the request a seat. The seat is given back by leave, or
+// at the end.
+func (c *call) enqueue() error {
+	if c.longRunning && c.info.Verb != "watch" {
+		return nil
+	}
+	s, i, u := c.server, &c.info, c.user
 	request := &flowcontrol.Request{
-		User: u.Name, Groups: u.Groups, Verb: info.Verb, Path: info.Path,
-		APIGroup: info.Group, APIVersion: info.Version, Resource: info.Resource, Subresource: info.Subresource,
-		Namespace: info.Namespace, Name: info.Name,
+		User: u.Name, Groups: u.Groups, Verb: i.Verb, Path: i.Path,
+		APIGroup: i.Group, APIVersion: i.Version, Resource: i.Resource, Subresource: i.Subresource,
+		Namespace: i.Namespace, Name: i.Name,
 	}
 	if u.Name != user.Anonymous && !u.In(user.Authenticated) && !u.In(user.Unauthenticated) {
 		request.Groups = append(slices.Clip(u.Groups), user.Authenticated)
 	}
-	s.estimate(request, r, info)
-	ctx, cancel := context.WithTimeout(r.Context(), queueTimeout)
+	c.estimate(request)
+	ctx, cancel := context.WithTimeout(c.r.Context(), queueTimeout)
 	defer cancel()
 	began := time.Now()
 	ticket, err := s.flow.Enter(ctx, request)
 	entered := time.Now()
 	schema, level := ticket.Schema(), ticket.Level()
-	w.flow = FlowControlled{Schema: schema.Name, Level: level.Name, Seats: ticket.Seats(), Waited: entered.Sub(began), Rejected: err != nil}
+	flow := &c.summary.Flow
+	*flow = FlowSummary{Schema: schema.Name, Level: level.Name, Seats: ticket.Seats(), Waited: entered.Sub(began), Rejected: err != nil}
 	if schema.UID != "" {
-		w.Header().Set("X-Kubernetes-Pf-Flowschema-Uid", schema.UID)
-		w.Header().Set("X-Kubernetes-Pf-Prioritylevel-Uid", level.UID)
+		c.w.Header().Set("X-Kubernetes-Pf-Flowschema-Uid", schema.UID)
+		c.w.Header().Set("X-Kubernetes-Pf-Prioritylevel-Uid", level.UID)
 	}
 	if err != nil {
-		return nil, overloaded(err)
+		return tooManyRequests(err)
 	}
-	return sync.OnceFunc(func() {
-		w.flow.Executed = time.Since(entered)
+	c.w.streams = c.info.Verb == "watch"
+	c.w.leave = sync.OnceFunc(func() {
+		flow.Executed = time.Since(entered)
 		s.flow.Leave(ticket)
-	}), nil
+	})
+	return nil
 }
 
-// overloaded returns the error for a request that flow control rejected.
-func overloaded(err error) error {
+// tooManyRequests maps a full or expired queue to 429.
+func tooManyRequests(err error) error {
 	if errors.Is(err, flowcontrol.ErrQueueFull) || errors.Is(err, flowcontrol.ErrNoSeat) || errors.Is(err, context.DeadlineExceeded) {
 		return apierrors.NewTooManyRequests("too many requests, please try again later", 1)
 	}
@@ -79,15 +86,15 @@ func overloaded(err error) error {
 
 // estimate sets the width of a request: a list takes a seat for each hundred objects, and a
 // change keeps seats while its event is sent to watches.
-func (s *Server) estimate(request *flowcontrol.Request, r *http.Request, info requestInfo) {
-	k := s.kinds[info.gvr()]
+func (c *call) estimate(request *flowcontrol.Request) {
+	k, info := c.kind, &c.info
 	if k == nil || k.Answer != nil || info.Subresource != "" && info.Verb != "create" && info.Verb != "update" && info.Verb != "patch" {
 		return
 	}
 	switch info.Verb {
 	case "list", "watch":
 		if info.Name == "" {
-			request.Seats = k.listSeats(r, info)
+			request.Seats = k.listSeats(c.r, info)
 		}
 	case "create", "update", "patch", "delete":
 		if seats := int(k.watchers.Load() / watchesPerSeat); seats > 0 {
@@ -98,7 +105,7 @@ func (s *Server) estimate(request *flowcontrol.Request, r *http.Request, info re
 
 // listSeats returns how many seats a list takes, or a watch that begins with the objects
 // there are.
-func (k *kind) listSeats(r *http.Request, info requestInfo) int {
+func (k *kind) listSeats(r *http.Request, info *requestInfo) int {
 	var o metav1.ListOptions
 	if r.URL.RawQuery != "" && readQuery(r.URL.Query(), &o) != nil {
 		return 1 // it will be refused

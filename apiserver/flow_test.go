@@ -39,10 +39,10 @@ func identified(t *testing.T) *flowcontrol.Controller {
 // Every answer names the schema and the level by their UIDs, and the hook by their names.
 func TestFlowIsTold(t *testing.T) {
 	var mu sync.Mutex
-	var last apiserver.FlowControlled
+	var last apiserver.FlowSummary
 	s, _ := inMemory(t, func(c *apiserver.Config) {
 		c.FlowControl = identified(t)
-		c.Hooks.Served = func(s apiserver.Served) {
+		c.Hooks.Ended = func(s apiserver.RequestSummary) {
 			mu.Lock()
 			defer mu.Unlock()
 			last = s.Flow
@@ -82,7 +82,7 @@ func TestListsAreWide(t *testing.T) {
 		seats := 0
 		s, a := inMemory(t, func(c *apiserver.Config) {
 			c.FlowControl = control
-			c.Hooks.Served = func(s apiserver.Served) {
+			c.Hooks.Ended = func(s apiserver.RequestSummary) {
 				mu.Lock()
 				defer mu.Unlock()
 				seats = s.Flow.Seats

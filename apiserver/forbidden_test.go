@@ -7,7 +7,7 @@ import (
 	"github.com/planekit/planekit/authz"
 )
 
-// TestForbiddenWords has chains of which nobody allows: all their reasons are
+// TestForbiddenWords has chains in which no authorizer allows: all their reasons are
 // given, and nothing that a client has chosen looks like HTML.
 func TestForbiddenWords(t *testing.T) {
 	const text = `pods "p" is forbidden: User "&lt;jane&gt; &amp; co" cannot get resource "pods" in API group "" in the namespace "default"`

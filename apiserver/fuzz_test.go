@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/storage"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,7 +23,7 @@ func fuzzKind(t testing.TB) *kind {
 		New:     func() runtime.Object { return &corev1.Pod{} },
 		NewList: func() runtime.Object { return &corev1.PodList{} },
 		Fields:  map[string]func(runtime.Object) string{"spec.nodeName": func(o runtime.Object) string { return o.(*corev1.Pod).Spec.NodeName }},
-	}, layout{prefix: "/registry"}, newCodec())
+	}, layout{prefix: "/registry"}, wire.NewCodec())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +133,7 @@ func FuzzPatch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind uint8, patch string) {
 		media := []types.PatchType{types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType}[kind%3]
 		original := []byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
-		result, err := applyPatch(context.Background(), newCodec(), media, original, []byte(patch), &corev1.Pod{})
+		result, err := applyPatch(context.Background(), wire.NewCodec(), media, original, []byte(patch), &corev1.Pod{})
 		if err != nil {
 			if code := toStatus(err).Code; code < 400 || code >= 500 {
 				t.Errorf("%s of %q: %d %v", media, patch, code, err)
@@ -150,12 +151,12 @@ func FuzzDecodeBody(f *testing.F) {
 	f.Add(uint8(0), []byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web"}}`))
 	f.Add(uint8(1), []byte("kind: Pod\nmetadata: {name: web}\n"))
 	f.Add(uint8(2), []byte("k8s\x00\x0a\x09\x0a\x02v1\x12\x03Pod\x12\x00"))
-	c := newCodec()
+	c := wire.NewCodec()
 	k := fuzzKind(f)
 	f.Fuzz(func(t *testing.T, kind uint8, body []byte) {
-		media := []string{mediaJSON, mediaYAML, mediaProto}[kind%3]
+		media := []string{wire.JSON, wire.YAML, wire.Proto}[kind%3]
 		pod := &corev1.Pod{}
-		if _, err := c.decodeBody(context.Background(), body, media, "", k.gvk, pod); err != nil {
+		if _, err := c.DecodeBody(context.Background(), body, media, "", k.gvk, pod); err != nil {
 			if toStatus(err).Code != http.StatusBadRequest {
 				t.Errorf("%v", err)
 			}
@@ -173,8 +174,8 @@ func FuzzAccept(f *testing.F) {
 	f.Add("application/vnd.kubernetes.protobuf;q=nan,text/*")
 	f.Fuzz(func(t *testing.T, accept string) {
 		r := &http.Request{Header: http.Header{"Accept": {accept}}}
-		out, err := negotiate(r, accepts{proto: true, tables: true})
-		if err == nil && !slices.Contains([]string{mediaJSON, mediaYAML, mediaProto}, out.media) {
+		out, err := wire.Negotiate(r, wire.Accepts{Proto: true, Tables: true})
+		if err == nil && !slices.Contains([]string{wire.JSON, wire.YAML, wire.Proto}, out.Media) {
 			t.Errorf("%q gives %+v", accept, out)
 		}
 		if err != nil && toStatus(err).Code != http.StatusNotAcceptable {

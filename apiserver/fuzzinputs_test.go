@@ -67,7 +67,7 @@ func FuzzGenerateName(f *testing.F) {
 		f.Add(prefix)
 	}
 	f.Fuzz(func(t *testing.T, prefix string) {
-		name := generateName(prefix)
+		name := new(Server).generateName(nil, prefix)
 		random := len(name) - generatedSuffix
 		switch {
 		case random < 0 || len(name) > generatedLength || !strings.HasPrefix(prefix, name[:random]):

@@ -28,31 +28,38 @@ func (s *Server) get(q *request) error {
 		return err
 	}
 	if !q.ready() {
-		q.state = i.Object.initializers
+		q.hiding.is = i.Object.hidden
 		return s.respond(q, http.StatusOK, i.Object.Object)
 	}
 	return s.respondItem(q, i)
 }
 
-// getSub shows a subresource: the object itself, or what From makes of it.
-func (s *Server) getSub(q *request) error {
+// getStatus serves the object under the path of one of its parts.
+func (s *Server) getStatus(q *request) error {
 	i, err := s.read(q.r.Context(), q, "")
 	if err != nil {
 		return err
 	}
-	obj := i.Object.Object
-	q.state = i.Object.initializers
-	if q.sub.New != nil {
-		if obj, err = q.show(obj); err != nil {
-			return err
-		}
+	q.hiding.is = i.Object.hidden
+	return s.respond(q, http.StatusOK, i.Object.Object)
+}
+
+// getView serves what v shows of the object.
+func (s *Server) getView(q *request, v View) error {
+	i, err := s.read(q.r.Context(), q, "")
+	if err != nil {
+		return err
+	}
+	obj, err := q.show(v, i.Object.Object)
+	if err != nil {
+		return err
 	}
 	return s.respond(q, http.StatusOK, obj)
 }
 
-// show is the subresource's view of the stored object.
-func (q *request) show(obj runtime.Object) (runtime.Object, error) {
-	view, err := q.sub.From(obj)
+// show returns what v shows of obj.
+func (q *request) show(v View, obj runtime.Object) (runtime.Object, error) {
+	view, err := v.From(obj)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +90,7 @@ func (s *Server) read(ctx context.Context, q *request, version string) (*item, e
 	if err != nil {
 		return nil, storageError(err, q.kind.gr, q.info.Name)
 	}
-	if i.Err == nil && i.Object.initializers != nil && !q.includesUninitialized() {
+	if i.Err == nil && i.Object.hidden != nil && !q.includesHidden() {
 		return nil, apierrors.NewNotFound(q.kind.gr, q.info.Name)
 	}
 	return i, i.Err

@@ -65,7 +65,7 @@ func (a *api) want(got answer, code int, text string) answer {
 	return got
 }
 
-// message is that of a Status, or the body of anything else.
+// message returns the message of a Status, or else the whole body.
 func (r answer) message() string {
 	var status metav1.Status
 	if json.Unmarshal([]byte(r.body), &status) == nil && status.Kind == "Status" {

@@ -19,21 +19,32 @@ const (
 	impersonateExtra  = "Impersonate-Extra-"
 )
 
-// impersonate returns whom u wants to act as, who is u without such headers. u
-// must be allowed to impersonate the user, each group, the uid and each extra;
-// nothing of u's own carries over. The headers are taken off.
-func (s *Server) impersonate(r *http.Request, u *user.Info) (*user.Info, error) {
+// impersonate replaces the user by the one that the request's headers name, if any, and puts the
+// user into the request's context.
+func (c *call) impersonate() error {
+	if err := c.impersonateUser(); err != nil {
+		return err
+	}
+	c.r = c.r.WithContext(user.NewContext(c.r.Context(), c.user))
+	return nil
+}
+
+// impersonateUser asks whether the authenticated user may impersonate the user, each group, the
+// UID and each extra of the headers; nothing of its own carries over. It removes the headers and
+// records the impersonation in the audit.
+func (c *call) impersonateUser() error {
+	s, r := c.server, c.r
 	as, err := impersonated(r.Header)
 	if as == nil || err != nil {
-		return u, err
+		return err
 	}
-	for _, a := range as.attributes(u) {
+	for _, a := range as.attributes(c.user) {
 		decision, reason, err := s.config.Authorizer.Authorize(r.Context(), a)
 		if err != nil {
-			s.undecided(a, err)
+			s.logUndecided(a, err)
 		}
 		if decision != authz.Allow {
-			return nil, notAllowed(a, reason) // whatever went wrong, as in Kubernetes
+			return notAllowed(a, reason) // also if the authorizer failed, as in Kubernetes
 		}
 	}
 	for name := range r.Header {
@@ -41,15 +52,19 @@ func (s *Server) impersonate(r *http.Request, u *user.Info) (*user.Info, error) 
 			r.Header.Del(name)
 		}
 	}
-	return as.complete(), nil
+	c.user = as.complete()
+	if c.audit.trail != nil {
+		c.audit.trail.Impersonates(c.user)
+	}
+	return nil
 }
 
-// persona is a user as headers ask for one.
-type persona user.Info
+// An impersonation is the user that the headers of a request name.
+type impersonation user.Info
 
 // impersonated reads the headers; nil means that there are none.
-func impersonated(h http.Header) (*persona, error) {
-	p := &persona{Name: h.Get(impersonateUser), UID: h.Get(impersonateUID), Groups: h.Values(impersonateGroup)}
+func impersonated(h http.Header) (*impersonation, error) {
+	p := &impersonation{Name: h.Get(impersonateUser), UID: h.Get(impersonateUID), Groups: h.Values(impersonateGroup)}
 	any := p.UID != "" || len(p.Groups) > 0
 	for name, values := range h {
 		key, ok := strings.CutPrefix(name, impersonateExtra)
@@ -74,8 +89,8 @@ func impersonated(h http.Header) (*persona, error) {
 	return p, nil
 }
 
-// attributes are all that u must be allowed.
-func (p *persona) attributes(u *user.Info) []authz.Attributes {
+// attributes returns what u must be allowed to do.
+func (p *impersonation) attributes(u *user.Info) []authz.Attributes {
 	all := []authz.Attributes{{User: u, Verb: "impersonate", Version: "v1", Resource: "users", Name: p.Name}}
 	if namespace, name, ok := serviceAccount(p.Name); ok {
 		all[0].Resource, all[0].Namespace, all[0].Name = "serviceaccounts", namespace, name
@@ -97,8 +112,8 @@ func (p *persona) attributes(u *user.Info) []authz.Attributes {
 	return all
 }
 
-// complete adds the groups which every user of the kind has.
-func (p *persona) complete() *user.Info {
+// complete adds the groups that every user of the kind has.
+func (p *impersonation) complete() *user.Info {
 	u := user.Info(*p)
 	if namespace, _, ok := serviceAccount(u.Name); ok && len(u.Groups) == 0 {
 		u.Groups = []string{user.ServiceAccounts, user.ServiceAccounts + ":" + namespace}

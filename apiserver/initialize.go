@@ -1,168 +1,185 @@
 package apiserver
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/apiserver/internal/initialize"
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/cache"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/types"
 )
 
-// Initializers tells which initializers a new object waits for before it is
-// there for everybody, in the order in which they act; none is the usual. in is
-// the create as mutating admission has left it. Errors are treated as those of
-// admission. It must be safe for concurrent use. Package admission/initializers
-// has one.
+// Initializers returns the names of the initializers that a new object waits for before all
+// clients see it, in the order in which they act; usually there are none. in is the create as
+// mutating admission has left it. Errors are treated as those of admission. It must be safe for
+// concurrent use. Package admission/initializers has one.
 type Initializers interface {
 	Pending(ctx context.Context, in *admission.Request) ([]string, error)
+}
+
+// The rest of the server does not know initializers. It knows that an object may be hidden, and
+// asks this file at three moments of a request:
+//
+//   - while it reads what the client sent: hiding.read, patching, patched, readApplied;
+//   - before it stores the object: hideNew, or hideNext of an object that is there;
+//   - after it has stored the object: awaitVisible, or dropFailed.
+
+// hidden is why an object is hidden: the initializers for which it waits. A nil pointer means
+// that the object is visible.
+type hidden = initialize.State
+
+// hiding holds what a request says and does about its object being hidden.
+type hiding struct {
+	// said holds what the client has sent.
+	said initialize.Said
+	// was is the state of the stored object, is the state after the request.
+	was, is *hidden
 }
 
 // initializeTimeout is how long a create waits for the initializers.
 const initializeTimeout = 30 * time.Second
 
-var initializersPath = field.NewPath("metadata", "initializers")
-
-// includesUninitialized reports whether the client wants to see objects that
-// wait for initializers.
-func (q *request) includesUninitialized() bool {
-	if !strings.Contains(q.r.URL.RawQuery, "includeUninitialized") { // as it never does
+// includesHidden reports whether the client wants to see hidden objects.
+func (q *request) includesHidden() bool {
+	if !strings.Contains(q.r.URL.RawQuery, "includeUninitialized") { // as in almost all requests
 		return false
 	}
 	values := q.r.URL.Query()["includeUninitialized"]
 	return len(values) > 0 && values[0] != "false" && values[0] != "0" // how Kubernetes reads booleans
 }
 
-// pendingNew is what a new object waits for: what it says itself, if its creator
-// may, and else what is configured.
-func (s *Server) pendingNew(q *request, in *admission.Request) (*initializers, error) {
-	if s.config.Initializers == nil {
-		return nil, nil
-	}
-	if q.sent.said {
-		if err := s.mayInitialize(q, in.Name, "create with initializers denied"); err != nil {
-			return nil, err
-		}
-		if errs := checkNew(q.sent.state); len(errs) > 0 {
-			return nil, apierrors.NewInvalid(q.kind.gvk.GroupKind(), in.Name, errs)
-		}
-		q.noteInitializers("pending", q.sent.state)
-		return q.sent.state, nil
-	}
-	names, err := s.config.Initializers.Pending(q.r.Context(), in)
-	if err != nil {
-		return nil, refused(q, in, err)
-	}
-	if len(names) == 0 {
-		return nil, nil
-	}
-	state := &initializers{Pending: make([]initializer, len(names))}
-	for i, name := range names {
-		state.Pending[i].Name = name
-	}
-	q.noteInitializers("pending", state)
-	return state, nil
-}
+// readsHidden reports whether the request can say something of initializers.
+func (q *request) readsHidden(s *Server) bool { return s.config.Initializers != nil && q.sub == nil }
 
-// noteInitializers tells the audit of the initializers that the object waits for,
-// or of one that has acted or failed.
-func (q *request) noteInitializers(what string, state *initializers) {
-	if state != nil && len(state.Pending) > 0 {
-		q.annotate("initializers.admission.k8s.io/"+what, strings.Join(namesOf(state), ","))
-	}
-}
-
-// checkNew checks initializers that a creator has chosen.
-func checkNew(state *initializers) (errs field.ErrorList) {
-	if state == nil {
+// readHidden reads what the body of a request for an object says.
+func (q *request) readHidden(s *Server, data []byte, media string) (err error) {
+	q.hiding.said = initialize.Said{}
+	if !q.readsHidden(s) || !initialize.Mentioned(data) {
 		return nil
 	}
-	if state.Result != nil {
-		errs = append(errs, field.Forbidden(initializersPath.Child("result"), "may only be set by an initializer"))
-	}
-	seen := sets.New[string]()
-	for i, one := range state.Pending {
-		at := initializersPath.Child("pending").Index(i).Child("name")
-		for _, message := range validation.IsQualifiedName(one.Name) {
-			errs = append(errs, field.Invalid(at, one.Name, message))
+	switch media {
+	case wire.YAML:
+		if data, _, err = wire.YAMLToJSON(q.r.Context(), data, false); err != nil {
+			return badRequest("error decoding YAML: %v", err)
 		}
-		if seen.Has(one.Name) {
-			errs = append(errs, field.Duplicate(at, one.Name))
-		}
-		seen.Insert(one.Name)
+	case wire.Proto: // which does not have the field
+		return nil
 	}
-	return errs
+	q.hiding.said, err = initialize.Read(data)
+	return clientError(err)
 }
 
-// pendingNext is what the request's object waits for after it: as before unless
-// the request says otherwise. What waits may only be changed by those who may
-// initialize it.
-func (s *Server) pendingNext(q *request) (*initializers, error) {
-	was, next := q.was, q.was
-	if q.sent.said {
-		next = q.sent.state
+// beforePatch reads what a patch says. It returns the patch without that, and the object to
+// which the patch must be applied if it is applied to a whole object.
+func (q *request) beforePatch(s *Server, media types.PatchType, patch []byte, view runtime.Object) ([]byte, runtime.Object, error) {
+	q.hiding.said = initialize.Said{}
+	if !q.readsHidden(s) {
+		return patch, view, nil
 	}
+	if media == types.JSONPatchType {
+		return patch, initialize.Show(view, q.hiding.was), nil
+	}
+	var err error
+	patch, q.hiding.said, err = q.hiding.was.Patch(q.r.Context(), patch, media == types.StrategicMergePatchType, wire.MaxDepth)
+	return patch, view, clientError(err)
+}
+
+// afterPatch reads what a patch has made of the object that beforePatch returned.
+func (q *request) afterPatch(s *Server, media types.PatchType, result []byte) (err error) {
+	if !q.readsHidden(s) || media != types.JSONPatchType {
+		return nil
+	}
+	q.hiding.said, err = q.hiding.was.ReadPatched(result)
+	return clientError(err)
+}
+
+// readApplied takes what an applied configuration says out of it.
+func (q *request) readApplied(s *Server, patch *unstructured.Unstructured) (err error) {
+	q.hiding.said = initialize.Said{}
+	if q.readsHidden(s) {
+		q.hiding.said, err = initialize.Take(patch)
+	}
+	return clientError(err)
+}
+
+// clientError returns err as a 400.
+func clientError(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return badRequest("%v", err)
+}
+
+// hideNew decides what a new object waits for: the initializers that it names, if its creator
+// may do that, or else the configured ones.
+func (s *Server) hideNew(q *request, in *admission.Request) error {
+	q.hiding.is = nil
+	if s.config.Initializers == nil {
+		return nil
+	}
+	if said := q.hiding.said; said.Said {
+		if err := s.mayInitialize(q, in.Name, "create with initializers denied"); err != nil {
+			return err
+		}
+		if errs := initialize.CheckNew(said.State); len(errs) > 0 {
+			return apierrors.NewInvalid(q.kind.gvk.GroupKind(), in.Name, errs)
+		}
+		q.hiding.is = said.State
+	} else {
+		names, err := s.config.Initializers.Pending(q.r.Context(), in)
+		if err != nil {
+			return refused(q, in, err)
+		}
+		q.hiding.is = initialize.New(names)
+	}
+	q.auditInitializers("pending", q.hiding.is.Names())
+	return nil
+}
+
+// hideNext decides what the request's object waits for after it: as before unless the request
+// says otherwise. Only users with the verb initialize may change a hidden object.
+func (s *Server) hideNext(q *request) error {
+	was, next := q.hiding.was, q.hiding.was
+	if q.hiding.said.Said {
+		next = q.hiding.said.State
+	}
+	q.hiding.is = next
 	if was == nil && next == nil {
-		return nil, nil
+		return nil
 	}
 	if err := s.mayInitialize(q, q.info.Name, "update to uninitialized resource denied"); err != nil {
-		return nil, err
+		return err
 	}
-	if errs := checkNext(was, next); len(errs) > 0 {
-		return nil, apierrors.NewInvalid(q.kind.gvk.GroupKind(), q.info.Name, errs)
+	if errs := initialize.CheckNext(was, next); len(errs) > 0 {
+		return apierrors.NewInvalid(q.kind.gvk.GroupKind(), q.info.Name, errs)
 	}
-	switch acting := (&initializers{Pending: was.Pending[:min(1, len(was.Pending))]}); {
-	case next.failed() && !was.failed():
-		q.noteInitializers("failed", acting)
-	case next == nil || len(next.Pending) < len(was.Pending):
-		q.noteInitializers("completed", acting)
-	}
-	return next, nil
-}
-
-// checkNext checks a step: the first initializer has acted, or failed, or has
-// changed the object and is not done. A result is the last of them.
-func checkNext(was, next *initializers) field.ErrorList {
-	if was == nil {
-		return field.ErrorList{field.Invalid(initializersPath, nil, "field is immutable once initialization has completed")}
-	}
-	if next == nil {
-		next = &initializers{}
-	}
-	var errs field.ErrorList
-	result := initializersPath.Child("result")
+	acting := was.Names()[:min(1, len(was.Pending))]
 	switch {
-	case was.Result != nil && !equality.Semantic.DeepEqual(was.Result, next.Result):
-		errs = append(errs, field.Invalid(result, "", "field is immutable"))
-	case next.Result != nil && next.Result.Status != metav1.StatusFailure:
-		errs = append(errs, field.Invalid(result.Child("status"), next.Result.Status, "status must be 'Failure'"))
-	case next.Result != nil && next.Result.Code != 0 && (next.Result.Code < 400 || next.Result.Code > 599):
-		errs = append(errs, field.Invalid(result.Child("code"), next.Result.Code, "must be that of an HTTP error"))
+	case next.Failed() && !was.Failed():
+		q.auditInitializers("failed", acting)
+	case next == nil || len(next.Pending) < len(was.Pending):
+		q.auditInitializers("completed", acting)
 	}
-	if !slices.Equal(next.Pending, was.Pending) && (len(was.Pending) == 0 || !slices.Equal(next.Pending, was.Pending[1:])) {
-		errs = append(errs, field.Invalid(initializersPath.Child("pending"), namesOf(next), "only the first pending initializer may be removed"))
-	}
-	return errs
+	return nil
 }
 
-func namesOf(state *initializers) []string {
-	names := make([]string, len(state.Pending))
-	for i, one := range state.Pending {
-		names[i] = one.Name
+// auditInitializers records in the audit which initializers are pending, or which one has acted
+// or failed.
+func (q *request) auditInitializers(what string, names []string) {
+	if len(names) > 0 {
+		q.annotate("initializers.admission.k8s.io/"+what, strings.Join(names, ","))
 	}
-	return names
 }
 
 // mayInitialize asks whether the user has the verb initialize for the object.
@@ -180,14 +197,14 @@ func (s *Server) mayInitialize(q *request, name, otherwise string) error {
 	return apierrors.NewForbidden(q.kind.gr, name, fmt.Errorf("%s: %s", otherwise, forbidden(a, reason)))
 }
 
-// awaitInitialized returns the new object as it is when nobody has yet to act on
-// it, or why that will not be. A creator who asks for uninitialized objects, or
-// for a dry run, does not wait.
-func (s *Server) awaitInitialized(q *request, obj runtime.Object, dryRun bool) (runtime.Object, error) {
-	if q.state == nil || dryRun || q.includesUninitialized() {
+// awaitVisible waits until all initializers have acted on the new object, and returns the object
+// that they have left, or why there is none. A request that includes hidden objects, or is a dry
+// run, does not wait.
+func (s *Server) awaitVisible(q *request, obj runtime.Object, dryRun bool) (runtime.Object, error) {
+	if q.hiding.is == nil || dryRun || q.includesHidden() {
 		return obj, nil
 	}
-	leaveEarly(q.w) // Initializers need seats as well.
+	q.call.leave() // Initializers need seats as well.
 	m := accessor(obj)
 	revision, err := parseRevision(m.GetResourceVersion())
 	if err != nil {
@@ -209,10 +226,10 @@ func (s *Server) awaitInitialized(q *request, obj runtime.Object, dryRun bool) (
 				continue
 			}
 			if done, last, failure := outcome(event); done {
-				q.state = nil
+				q.hiding.is = nil
 				if failure != nil {
 					// The initializer's own request drops it, too, but maybe after this
-					// answer, and who was refused must not find it any more.
+					// response, and the client must not find the object after that.
 					if err := s.dropFailed(q, key); err != nil {
 						return nil, err
 					}
@@ -231,7 +248,7 @@ func (s *Server) awaitInitialized(q *request, obj runtime.Object, dryRun bool) (
 	}
 }
 
-// outcome is what an event means to who waits for a new object.
+// outcome returns what an event means to a create that waits for its object.
 func outcome(event *cache.Event[*object]) (done bool, obj runtime.Object, err error) {
 	last := event.Item
 	if last == nil {
@@ -240,19 +257,19 @@ func outcome(event *cache.Event[*object]) (done bool, obj runtime.Object, err er
 	switch {
 	case last.Err != nil:
 		return true, nil, last.Err
-	case last.Object.initializers.failed():
-		return true, nil, apierrors.FromObject(last.Object.initializers.Result)
+	case last.Object.hidden.Failed():
+		return true, nil, apierrors.FromObject(last.Object.hidden.Result)
 	case event.Item == nil:
 		return true, nil, apierrors.NewInternalError(errors.New("object deleted while waiting for creation"))
-	case last.Object.initializers == nil:
+	case last.Object.hidden == nil:
 		return true, last.Object.Object, nil
 	}
 	return false, nil, nil
 }
 
-// dropFailed deletes the object of key if its initialization has failed, with
-// all that would keep another: nobody who has a finalizer on it has seen it. The
-// failure has been stored before, where all servers see it whose creates wait.
+// dropFailed deletes the object of key if its initialization has failed, whatever finalizers it
+// has: their controllers have not seen it. The failure was stored before, so that all servers
+// with a waiting create see it.
 func (s *Server) dropFailed(q *request, key storage.Key) error {
 	ctx := context.WithoutCancel(q.r.Context())
 	for {
@@ -264,7 +281,7 @@ func (s *Server) dropFailed(q *request, key storage.Key) error {
 			return err
 		}
 		i, err := q.kind.item(record)
-		if err != nil || !i.Object.initializers.failed() {
+		if err != nil || !i.Object.hidden.Failed() {
 			return err
 		}
 		written, err := s.config.Store.Commit(ctx, storage.Change{Op: storage.Delete, Key: record.Key, Previous: record.Revision})
@@ -275,4 +292,48 @@ func (s *Server) dropFailed(q *request, key storage.Key) error {
 			return err
 		}
 	}
+}
+
+// encodeHidden returns what is stored for obj with state h.
+func (k *kind) encodeHidden(obj runtime.Object, h *hidden) ([]byte, error) {
+	data, err := k.encode(obj)
+	if err != nil || h == nil {
+		return data, err
+	}
+	return initialize.Prepend(h, data)
+}
+
+// cutHidden splits a stored value into why its object is hidden and the object.
+func cutHidden(value []byte) (*hidden, []byte, error) { return initialize.Cut(value) }
+
+// shown returns obj in the form in which it is written as JSON while it is hidden.
+func shown(obj runtime.Object, h *hidden) runtime.Object { return initialize.Show(obj, h) }
+
+// hasHidden reports whether an item of the listing is hidden from most clients.
+func (l *listing) hasHidden() bool {
+	for _, i := range l.items {
+		if i.Object.hidden != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// encoded is an object whose JSON is ready.
+type encoded struct {
+	runtime.Object
+	data []byte
+}
+
+func (e encoded) MarshalJSON() ([]byte, error) { return e.data, nil }
+
+// withHidden returns list, the object of a listing, with the JSON of b, which shows why items
+// are hidden.
+func withHidden(list runtime.Object, b *body, err error) (runtime.Object, error) {
+	if err != nil {
+		return nil, err
+	}
+	var data bytes.Buffer
+	b.writeTo(&data)
+	return encoded{list, data.Bytes()}, nil
 }

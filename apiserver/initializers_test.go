@@ -201,7 +201,7 @@ func TestChosenInitializers(t *testing.T) {
 	if got := robot.begin(podPath, own(`{"pending":[{"name":"mine.example.com"}]}`)); pendingIn(t, got.body) != "mine" {
 		t.Errorf("chosen: %s", got.body)
 	}
-	// Without the feature it is a field like any other that nobody knows.
+	// Without the feature it is an unknown field like any other.
 	_, plain := inMemory(t)
 	plain.want(plain.do("POST", podPath+"?fieldValidation=Strict", own(`{"pending":[]}`)), 400, `unknown field "metadata.initializers"`)
 }
@@ -307,7 +307,7 @@ func TestInitializersSurvive(t *testing.T) {
 	jane.want(jane.do("GET", podPath+"/p", ""), 200, "")
 }
 
-// TestFailedBefore: whoever stored the failure could not delete the object.
+// TestFailedBefore: the server that stored the failure could not delete the object.
 func TestFailedBefore(t *testing.T) {
 	store := &halting{Store: memstore.New()}
 	_, jane, robot := initializing(t, store)
@@ -334,8 +334,8 @@ func (h *halting) Commit(ctx context.Context, change storage.Change) (storage.Re
 	return h.Store.Commit(ctx, change)
 }
 
-// TestUninitializedGoAtOnce: neither finalizers nor a namespace's own end keep
-// what nobody has seen, and a collection is deleted with all that is in it.
+// TestUninitializedGoAtOnce: neither finalizers nor the deletion of a namespace keep
+// a hidden object, and a collection is deleted with its hidden objects.
 func TestUninitializedGoAtOnce(t *testing.T) {
 	_, jane, robot := initializing(t, memstore.New())
 	jane.begin("/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"n"}}`)

@@ -9,11 +9,14 @@ import (
 	"sync/atomic"
 
 	"github.com/planekit/planekit/apiserver/internal/ownership"
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/storage"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 var allVerbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
@@ -26,16 +29,16 @@ type kind struct {
 	gvk schema.GroupVersionKind
 	gvr schema.GroupVersionResource
 	gr  schema.GroupResource
-	// stored is how objects are stored; without From and Into, as they are.
-	stored   Stored
+	// stored is how objects are stored; without StoredAs, as they are.
+	stored   StoredForm
 	root     string // storage prefix of all objects, with the final slash
 	held     string // storage prefix of what they hold, with the final slash
 	proto    bool   // objects and lists can be written as protobuf
-	codec    *codec
+	codec    *wire.Codec
 	cache    objects
 	watchers atomic.Int64
 	metas    metaParts
-	wire     wire
+	forms    forms
 	adoption adoption
 	// trackers record who owns the fields, by subresource.
 	trackers map[string]func() (*ownership.Tracker, error)
@@ -52,23 +55,37 @@ type group struct {
 func (s *Server) addKinds(resources []Resource) error {
 	stored := map[schema.GroupResource]bool{}
 	keys := layout{s.config.Prefix, s.config.Layout}
-	for _, r := range resources {
-		k, err := newKind(r, keys, s.codec)
-		if err == nil {
-			err = k.addCache(s.feed)
-		}
+	for _, one := range resources {
+		versions, err := one.expand()
 		if err != nil {
-			return fmt.Errorf("resource %s/%s %s: %w", r.Group, r.Version, r.Plural, err)
+			return fmt.Errorf("resource %s/%s %s: %w", one.Group, one.Version, one.Plural, err)
 		}
-		if stored[k.gr] {
-			return fmt.Errorf("resource %s is given twice; it is stored and served in one version", k.gr)
+		for _, r := range versions {
+			if err := s.addKind(r, keys); err != nil {
+				return fmt.Errorf("resource %s/%s %s: %w", r.Group, r.Version, r.Plural, err)
+			}
 		}
-		stored[k.gr] = true
-		s.kinds[k.gvr] = k
-		s.addGroup(r.Group, r.Version)
+		gr := schema.GroupResource{Group: one.Group, Resource: one.Plural}
+		if stored[gr] {
+			return fmt.Errorf("resource %s is given twice; a further version belongs into its Versions", gr)
+		}
+		stored[gr] = true
 	}
 	s.addTrackers()
 	return s.checkPlaces()
+}
+
+func (s *Server) addKind(r Resource, keys layout) error {
+	k, err := newKind(r, keys, s.codec)
+	if err != nil {
+		return err
+	}
+	if s.kinds[k.gvr] != nil {
+		return errors.New("the version is given twice")
+	}
+	s.kinds[k.gvr] = k
+	s.addGroup(r.Group, r.Version)
+	return k.addCache(s.feed)
 }
 
 func (s *Server) addGroup(name, version string) {
@@ -82,7 +99,7 @@ func (s *Server) addGroup(name, version string) {
 	}
 }
 
-func newKind(r Resource, keys layout, c *codec) (*kind, error) {
+func newKind(r Resource, keys layout, c *wire.Codec) (*kind, error) {
 	switch {
 	case r.Version == "" || r.Kind == "" || r.Plural == "":
 		return nil, errors.New("version, kind and plural must be set")
@@ -90,6 +107,14 @@ func newKind(r Resource, keys layout, c *codec) (*kind, error) {
 		return nil, errors.New("New and NewList must be set")
 	case strings.Contains(r.Plural+r.Version+r.Group, "/"):
 		return nil, errors.New("a name contains a slash")
+	}
+	if problems := validation.IsDNS1123Label(r.Plural); len(problems) > 0 {
+		return nil, fmt.Errorf("plural %q: %s", r.Plural, strings.Join(problems, "; "))
+	}
+	for _, c := range r.Columns {
+		if err := c.check(); err != nil {
+			return nil, fmt.Errorf("column %q: %w", c.Name, err)
+		}
 	}
 	if _, err := meta.Accessor(r.New()); err != nil {
 		return nil, err
@@ -103,9 +128,11 @@ func newKind(r Resource, keys layout, c *codec) (*kind, error) {
 	if len(r.Verbs) == 0 {
 		r.Verbs = allVerbs
 	}
-	stored := Stored{Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, New: r.New}
+	stored := StoredForm{Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, New: r.New}
 	if r.StoredAs != nil {
-		stored = *r.StoredAs
+		if stored = *r.StoredAs; stored.New == nil || stored.To == nil || stored.From == nil {
+			return nil, errors.New("StoredAs needs New, To and From")
+		}
 	}
 	root, err := keys.root(schema.GroupResource{Group: stored.Group, Resource: stored.Plural})
 	if err != nil {
@@ -119,16 +146,16 @@ func newKind(r Resource, keys layout, c *codec) (*kind, error) {
 		stored:   stored,
 		root:     root,
 		held:     keys.held(schema.GroupResource{Group: r.Group, Resource: r.Plural}),
-		proto:    canProto(r.New()) && canProto(stored.New()) && (r.Answer != nil || canProto(r.NewList())),
+		proto:    wire.CanProto(r.New()) && wire.CanProto(stored.New()) && (r.Answer != nil || wire.CanProto(r.NewList())),
 		codec:    c,
 		metas:    newMetaParts(),
 		adoption: newAdoption(),
 	}
-	k.addWire()
+	k.addForms()
 	for _, one := range r.Subresources {
-		sub, err := one.subresource()
+		sub, err := one.resolve()
 		if err != nil {
-			return nil, fmt.Errorf("subresource %q: %w", sub.Name, err)
+			return nil, fmt.Errorf("subresource %q: %w", sub.name, err)
 		}
 		k.subresources = append(k.subresources, sub)
 	}
@@ -151,7 +178,7 @@ func (k *kind) under(namespace string) string {
 // subresource returns the named subresource, nil if there is none.
 func (k *kind) subresource(name string) *subresource {
 	for i := range k.subresources {
-		if k.subresources[i].Name == name {
+		if k.subresources[i].name == name {
 			return &k.subresources[i]
 		}
 	}
@@ -160,13 +187,13 @@ func (k *kind) subresource(name string) *subresource {
 
 // subKind is the kind that a subresource takes and shows.
 func (k *kind) subKind(sub *subresource) schema.GroupVersionKind {
-	if sub.Kind == "" {
+	switch {
+	case sub.gvk.Kind == "":
 		return k.gvk
+	case sub.gvk.Version == "":
+		return k.gvk.GroupVersion().WithKind(sub.gvk.Kind)
 	}
-	if sub.Version == "" {
-		return schema.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: sub.Kind}
-	}
-	return schema.GroupVersionKind{Group: sub.Group, Version: sub.Version, Kind: sub.Kind}
+	return sub.gvk
 }
 
 // decode turns a record into an object. The object is shared and must not be
@@ -185,8 +212,8 @@ func (k *kind) settle(obj runtime.Object, revision storage.Revision) {
 	k.standAt(obj, revision)
 }
 
-// standAt makes obj what clients see of the object that the store has at
-// revision. Nobody else has obj yet.
+// standAt gives obj, which must still be the caller's alone, the revision at which the
+// store has it, and what clients see of it beside that.
 func (k *kind) standAt(obj runtime.Object, revision storage.Revision) {
 	accessor(obj).SetResourceVersion(formatRevision(revision))
 	if k.Decorate != nil {
@@ -203,15 +230,65 @@ func (k *kind) encode(obj runtime.Object) ([]byte, error) {
 	m.SetResourceVersion("")
 	defer m.SetResourceVersion(version)
 	obj.GetObjectKind().SetGroupVersionKind(k.gvk)
-	if k.StoredAs != nil {
-		obj = k.stored.Into(obj)
-		obj.GetObjectKind().SetGroupVersionKind(k.storedKind())
+	obj, err := k.toStored(obj)
+	if err != nil {
+		return nil, err
 	}
-	media := mediaJSON
+	media := wire.JSON
 	if k.proto {
-		media = mediaProto
+		media = wire.Proto
 	}
-	return k.codec.encode(media, obj)
+	return k.codec.Encode(media, obj)
+}
+
+// toStored returns obj as it is stored. The result may share its parts.
+func (k *kind) toStored(obj runtime.Object) (runtime.Object, error) {
+	if k.StoredAs == nil {
+		return obj, nil
+	}
+	stored, err := k.stored.To(obj)
+	if err != nil {
+		return nil, k.unconvertible(err)
+	}
+	if same := checkIdentity(obj, stored); same != nil {
+		return nil, same
+	}
+	stored.GetObjectKind().SetGroupVersionKind(k.storedKind())
+	return stored, nil
+}
+
+// fromStored returns what is served of a stored object. The result may share its parts.
+func (k *kind) fromStored(stored runtime.Object) (runtime.Object, error) {
+	if k.StoredAs == nil {
+		return stored, nil
+	}
+	obj, err := k.stored.From(stored)
+	if err == nil {
+		err = checkIdentity(stored, obj)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("no %s: %w", k.gvk, err)
+	}
+	obj.GetObjectKind().SetGroupVersionKind(k.gvk)
+	return obj, nil
+}
+
+// checkIdentity returns an error if a conversion has lost what identifies an object.
+func checkIdentity(before, after runtime.Object) error {
+	was, is := accessor(before), accessor(after)
+	if was.GetName() != is.GetName() || was.GetNamespace() != is.GetNamespace() || was.GetUID() != is.GetUID() {
+		return fmt.Errorf("the conversion to %T has changed the metadata", after)
+	}
+	return nil
+}
+
+// unconvertible returns the client's error for an object that cannot be stored.
+func (k *kind) unconvertible(err error) error {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return err
+	}
+	return badRequest("%s in version %q cannot be handled as a %s: %v", k.Kind, k.gvk.GroupVersion(), k.storedKind().Kind, err)
 }
 
 func (k *kind) storedKind() schema.GroupVersionKind {

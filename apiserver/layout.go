@@ -2,11 +2,13 @@ package apiserver
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/planekit/planekit/storage"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -77,4 +79,20 @@ func (s *Server) checkPlaces() error {
 		outer = root
 	}
 	return nil
+}
+
+// CountStored counts the objects in storage by resource. It reads one record of each.
+func (s *Server) CountStored(ctx context.Context) (map[schema.GroupResource]int64, error) {
+	counts := map[schema.GroupResource]int64{}
+	for _, k := range s.kinds {
+		if k.Answer != nil {
+			continue
+		}
+		page, err := s.config.Store.List(ctx, storage.Key(k.root), storage.ListOptions{Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		counts[k.gr] = int64(len(page.Records)) + page.Remaining
+	}
+	return counts, nil
 }

@@ -84,9 +84,9 @@ func TestLayoutIsChecked(t *testing.T) {
 	}
 	shown := configMaps()
 	shown.Group, shown.Version = "shown", "v1"
-	shown.StoredAs = &apiserver.Stored{Version: "v1", Kind: "ConfigMap", Plural: "configmaps", New: shown.New,
-		From: func(obj runtime.Object) runtime.Object { return obj.DeepCopyObject() },
-		Into: func(obj runtime.Object) runtime.Object { return obj.DeepCopyObject() }}
+	shown.StoredAs = &apiserver.StoredForm{Version: "v1", Kind: "ConfigMap", Plural: "configmaps", New: shown.New,
+		From: func(obj runtime.Object) (runtime.Object, error) { return obj.DeepCopyObject(), nil },
+		To:   func(obj runtime.Object) (runtime.Object, error) { return obj.DeepCopyObject(), nil }}
 	for _, c := range []struct {
 		name   string
 		paths  map[string]string

@@ -150,7 +150,7 @@ func testHooks(t *testing.T) {
 	var mu sync.Mutex
 	var lines []string
 	_, a := inMemory(t, func(c *apiserver.Config) {
-		c.Hooks.Served = func(s apiserver.Served) {
+		c.Hooks.Ended = func(s apiserver.RequestSummary) {
 			mu.Lock()
 			defer mu.Unlock()
 			lines = append(lines, fmt.Sprintln(s.Verb, s.Resource.Resource, s.Code))

@@ -2,6 +2,8 @@ package apiserver
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"strings"
 
@@ -29,12 +31,12 @@ func (s *Server) list(q *request) error {
 	if err != nil {
 		return err
 	}
-	selected.uninitialized = q.includesUninitialized()
+	selected.hidden = q.includesHidden()
 	found, err := s.find(q.r.Context(), selected, &o)
 	if err != nil {
 		return err
 	}
-	// One broken record must not hide all others; who reads is told which it is.
+	// One broken record must not hide all others. A warning names it.
 	for _, key := range found.broken {
 		q.warn("stored object " + string(key) + " cannot be decoded and is left out")
 	}
@@ -243,4 +245,47 @@ func continueExpired(after storage.Key) error {
 		"were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.")
 	expired.ErrStatus.ListMeta.Continue = next
 	return expired
+}
+
+// continueToken says where a paged list goes on. It travels through the client
+// and back, so nothing in it is trusted: its key must be among those that the
+// request, which is authorized again, may list.
+type continueToken struct {
+	Version  string           `json:"v"`
+	Revision storage.Revision `json:"rv"`
+	After    storage.Key      `json:"after"`
+}
+
+const continueVersion = "planekit/v1"
+
+// newest in place of a revision goes on in the state there is then.
+const newest storage.Revision = -1
+
+func encodeContinue(revision storage.Revision, after storage.Key) (string, error) {
+	data, err := json.Marshal(continueToken{continueVersion, revision, after})
+	return base64.RawURLEncoding.EncodeToString(data), err
+}
+
+func decodeContinue(text string, prefix storage.Key) (continueToken, error) {
+	var t continueToken
+	data, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return t, badRequest("continue key is not valid: not base64")
+	}
+	if err := json.Unmarshal(data, &t); err != nil {
+		return t, badRequest("continue key is not valid: not a token")
+	}
+	rest, inside := strings.CutPrefix(string(t.After), string(prefix))
+	if t.Version != continueVersion || t.Revision <= 0 && t.Revision != newest || !inside {
+		return t, badRequest("continue key is not valid: it is not for this list")
+	}
+	if rest == "" {
+		return t, nil // a list of one name: its key is the prefix
+	}
+	for segment := range strings.SplitSeq(rest, "/") {
+		if checkSegment(segment) != nil {
+			return t, badRequest("continue key is not valid: bad key")
+		}
+	}
+	return t, nil
 }

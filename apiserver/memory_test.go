@@ -19,10 +19,10 @@ import (
 // after five minutes and a quarter, what is shared and compressed after ten.
 const forgotten = 11 * time.Minute
 
-// mostForPod is what docs/benchmarks/apiserver.md has for each of 50,000 pods, in bytes.
+// mostForPod is the figure of docs/benchmarks/apiserver.md for each of 50,000 pods, in bytes.
 const mostForPod = 8900
 
-// liveHeap is what a collection leaves.
+// liveHeap returns the size of the heap after a collection.
 func liveHeap() int64 {
 	for range 3 { // what a pool held is free after the second
 		runtime.GC()

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// modelled is what the model knows of an object.
+// modelled is an object of the model.
 type modelled struct{ value, revision, uid string }
 
 // model is a plain map of what the server should hold, and the random

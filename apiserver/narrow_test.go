@@ -11,9 +11,9 @@ import (
 	"github.com/planekit/planekit/authz"
 )
 
-// TestLongSelectors: an authorizer is told of a selector of 16 KiB and of no
-// longer one, by which nobody is let in; whoever is let in has it heeded all the
-// same.
+// TestLongSelectors: an authorizer learns a selector of 16 KiB and no longer one,
+// which allows no request. A request that is allowed without it is still narrowed by
+// it.
 func TestLongSelectors(t *testing.T) {
 	var asked authz.Attributes
 	decision := authz.Allow

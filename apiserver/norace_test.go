@@ -2,5 +2,5 @@
 
 package apiserver_test
 
-// slowdown is that of the race detector, which is not here.
+// slowdown is 1 because this build has no race detector.
 const slowdown = 1

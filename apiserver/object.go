@@ -5,19 +5,21 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/planekit/planekit/apiserver/internal/share"
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/cache"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// object is what is kept of a stored record beside its bytes: the decoded
-// object and what is sent of it, each made when it is first wanted. All of it is
+// object holds what is kept of a stored record beside its bytes: the decoded
+// object and its encodings, each made when it is first needed. All of it is
 // shared and must not be changed.
 type object struct {
 	runtime.Object
-	// initializers are what the object waits for before it is there for everybody;
-	// nil is nothing.
-	initializers *initializers
+	// hidden is why most clients do not see the object; nil if they do.
+	hidden *hidden
 	// parts are where the record's bytes have what the object's protobuf message
 	// is made of; zero where they cannot serve.
 	parts parts
@@ -37,8 +39,8 @@ type item = cache.Item[*object]
 type objects struct{ *cache.Cache[*object] }
 
 // put announces an object which has been stored at revision.
-func (o objects) put(key storage.Key, revision storage.Revision, obj runtime.Object, state *initializers) {
-	o.Wrote(key, revision, &object{Object: obj, initializers: state})
+func (o objects) put(key storage.Key, revision storage.Revision, obj runtime.Object, h *hidden) {
+	o.Wrote(key, revision, &object{Object: obj, hidden: h})
 }
 
 func (k *kind) addCache(feed *cache.Feed) error {
@@ -51,16 +53,16 @@ func (k *kind) addCache(feed *cache.Feed) error {
 	return err
 }
 
-// fieldOf is what the index has for a field: nothing where it cannot be told. Who
-// selects by the field asks again, and gets the panic.
+// fieldOf returns the key of obj in the index of a field, empty if of panics. A request
+// that selects by the field asks again, and gets the panic.
 func fieldOf(of func(runtime.Object) string, obj runtime.Object) (value string) {
 	defer func() { _ = recover() }()
 	return of(obj)
 }
 
-// decodeItem decodes a record, unless known is its object. The resource's own
-// functions see here what anybody has stored: where one panics, that object
-// cannot be decoded, and the others are served.
+// decodeItem decodes a record, unless known is its object. The resource's functions see
+// here what any program has stored: if one panics, that object cannot be decoded, and
+// all other objects are served.
 func (k *kind) decodeItem(record storage.Record, known *object) (o *object, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -68,27 +70,30 @@ func (k *kind) decodeItem(record storage.Record, known *object) (o *object, err 
 		}
 	}()
 	if known != nil {
-		o := &object{Object: known.Object, initializers: known.initializers}
+		o := &object{Object: known.Object, hidden: known.hidden}
 		if k.sentAsStored() {
 			o.parts, _ = findParts(record.Value)
 		}
 		return o, nil
 	}
-	state, value, err := cutInitializers(record.Value)
+	h, value, err := cutHidden(record.Value)
 	if err != nil {
 		return nil, fmt.Errorf("stored object %s cannot be decoded: %w", record.Key, err)
 	}
-	obj, err := k.codec.decodeStored(value, k.storedKind(), k.stored.New())
+	obj, err := k.codec.DecodeStored(value, k.storedKind(), k.stored.New())
 	if err != nil {
 		return nil, fmt.Errorf("stored object %s cannot be decoded: %w", record.Key, err)
 	}
-	if k.stored.From != nil {
-		obj = k.stored.From(obj)
+	if k.stored.complete != nil {
+		k.stored.complete(obj)
+	}
+	if obj, err = k.fromStored(obj); err != nil {
+		return nil, fmt.Errorf("stored object %s cannot be converted: %w", record.Key, err)
 	}
 	if k.Strategy.Default != nil {
 		k.Strategy.Default(obj)
 	}
-	o = &object{Object: obj, initializers: state}
+	o = &object{Object: obj, hidden: h}
 	if parts, ok := findParts(record.Value); ok && k.sentAsStored() {
 		// Not so where defaults have come up since it was written.
 		if data, err := k.encode(obj); err == nil && bytes.Equal(data, record.Value) {
@@ -115,26 +120,26 @@ func (k *kind) item(record storage.Record) (*item, error) {
 // asItem is an object that is in no record (any more).
 func asItem(obj runtime.Object) *item { return asItemWith(obj, nil) }
 
-// asItemWith is one that waits, or waited, for state.
-func asItemWith(obj runtime.Object, state *initializers) *item {
-	return &item{Object: &object{Object: obj, initializers: state}}
+// asItemWith is the same for an object that is, or was, hidden.
+func asItemWith(obj runtime.Object, h *hidden) *item {
+	return &item{Object: &object{Object: obj, hidden: h}}
 }
 
 // jsonOf returns the object as JSON, without the newline that ends a document.
 func (k *kind) jsonOf(i *item) ([]byte, error) {
-	return k.encodeOnce(&i.Object.json, func() runtime.Object { return shown(i.Object.Object, i.Object.initializers) })
+	return k.encodeOnce(&i.Object.json, func() runtime.Object { return shown(i.Object.Object, i.Object.hidden) })
 }
 
 // partialOf returns the object's metadata as JSON.
 func (k *kind) partialOf(i *item) ([]byte, error) {
-	return k.encodeOnce(&i.Object.partial, func() runtime.Object { return shown(partial(i.Object.Object), i.Object.initializers) })
+	return k.encodeOnce(&i.Object.partial, func() runtime.Object { return shown(partial(i.Object.Object), i.Object.hidden) })
 }
 
 func (k *kind) encodeOnce(at *atomic.Pointer[[]byte], obj func() runtime.Object) ([]byte, error) {
 	if have := at.Load(); have != nil {
 		return *have, nil
 	}
-	data, err := k.codec.encode(mediaJSON, obj())
+	data, err := k.codec.Encode(wire.JSON, obj())
 	if err != nil {
 		return nil, err
 	}
@@ -175,4 +180,38 @@ func appendMessage(to []byte, i *item) []byte {
 		return i.Object.parts.appendTo(to, i.Value, i.Revision)
 	}
 	return append(to, *i.Object.proto.Load()...)
+}
+
+// sharedParts bounds the different labels, annotations and owners of a kind that are
+// remembered.
+const sharedParts = 4096
+
+// metaParts has what the metadata of a kind's objects have in common.
+type metaParts struct {
+	names  *share.Table[map[string]string]
+	owners *share.Table[[]metav1.OwnerReference]
+}
+
+func newMetaParts() metaParts {
+	return metaParts{
+		names:  share.NewTable[map[string]string](sharedParts),
+		owners: share.NewTable[[]metav1.OwnerReference](sharedParts),
+	}
+}
+
+// share replaces parts of obj, which must still be the caller's alone, by equal parts of
+// cached objects.
+func (k *kind) share(obj runtime.Object) {
+	m := accessor(obj)
+	labels, annotations, owners := m.GetLabels(), m.GetAnnotations(), m.GetOwnerReferences()
+	share.Map(k.metas.names, &labels)
+	share.Map(k.metas.names, &annotations)
+	share.List(k.metas.owners, &owners)
+	m.SetLabels(labels)
+	m.SetAnnotations(annotations)
+	m.SetOwnerReferences(owners)
+	k.owners.Share(m)
+	if k.Share != nil {
+		k.Share(obj)
+	}
 }

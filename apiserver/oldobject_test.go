@@ -11,7 +11,7 @@ import (
 )
 
 // TestAdmissionSeesTheTrueOldObject: OldObject is what is replaced, whatever the
-// request says of it, and also when somebody else writes between the first look and
+// request says of it, and also if another request writes between the first look and
 // the write.
 func TestAdmissionSeesTheTrueOldObject(t *testing.T) {
 	for name, test := range map[string]struct {

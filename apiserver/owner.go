@@ -3,6 +3,7 @@ package apiserver
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"unicode"
@@ -21,39 +22,118 @@ const maxManager = 128
 func (s *Server) addTrackers() {
 	types := map[schema.GroupVersion]func() (*ownership.Types, error){}
 	for _, g := range s.groups {
+		whole := s.typesOf(g.name, g.versions...)
 		for _, v := range g.versions {
-			types[schema.GroupVersion{Group: g.name, Version: v}] = sync.OnceValues(func() (*ownership.Types, error) {
-				definitions, err := openapi.Definitions(s.described(g.name, v))
-				if err != nil {
-					return nil, err
-				}
-				return ownership.NewTypes(definitions)
-			})
+			gv := schema.GroupVersion{Group: g.name, Version: v}
+			types[gv] = s.typesOf(g.name, v)
+			if s.converts(gv) {
+				types[gv] = whole
+			}
 		}
 	}
 	shared := &ownership.Shared{}
 	for _, k := range s.kinds {
-		known := types[k.gvk.GroupVersion()]
 		k.owners = shared
-		k.trackers = map[string]func() (*ownership.Tracker, error){"": newTracker(known, ownership.Config{
-			Kind: k.gvk, New: k.New, Default: k.Strategy.Default, Ignored: k.resets(), Shared: shared,
-		})}
-		for i := range k.subresources {
-			sub := &k.subresources[i]
-			k.trackers[sub.Name] = newTracker(known, ownership.Config{
-				Kind: k.gvk, Subresource: sub.Name, New: k.New, Default: k.Strategy.Default, Ignored: sub.Resets, Shared: shared,
+		k.addTrackers(types[k.gvk.GroupVersion()], s.versionsOf(k))
+	}
+}
+
+// typesOf reads the schemas of versions of a group when it is first called.
+func (s *Server) typesOf(group string, versions ...string) func() (*ownership.Types, error) {
+	return sync.OnceValues(func() (*ownership.Types, error) {
+		var all []openapi.Resource
+		for _, v := range versions {
+			all = append(all, s.described(group, v)...)
+		}
+		return readTypes(all)
+	})
+}
+
+// converts reports whether gv has a kind that is served in several versions.
+func (s *Server) converts(gv schema.GroupVersion) bool {
+	for _, k := range s.kindsOf(gv.Group, gv.Version) {
+		if len(s.versionsOf(k)) > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// versionsOf returns the kinds of all versions in which the resource of k is served.
+func (s *Server) versionsOf(k *kind) []*kind {
+	var all []*kind
+	for _, other := range s.kinds {
+		if other.gr == k.gr {
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
+func (k *kind) addTrackers(types func() (*ownership.Types, error), all []*kind) {
+	c := ownership.Config{Kind: k.gvk, New: k.New, Default: k.Strategy.Default, Ignored: k.resets(), Shared: k.owners}
+	if len(all) > 1 {
+		for _, other := range all {
+			c.Versions = append(c.Versions, ownership.Version{Kind: other.gvk, New: other.New})
+		}
+		c.Convert = func(obj runtime.Object, to schema.GroupVersionKind) (runtime.Object, error) {
+			return convert(obj, to, all)
+		}
+	}
+	k.trackers = map[string]func() (*ownership.Tracker, error){"": newTracker(types, c)}
+	for i := range k.subresources {
+		sub := &k.subresources[i]
+		status, _ := as[Status](sub)
+		c.Subresource, c.Ignored = sub.name, status.Resets
+		k.trackers[sub.name] = newTracker(types, c)
+		if view, ok := as[View](sub); ok && view.Replicas != "" {
+			k.trackers[viewOf(sub)] = newTracker(types, ownership.Config{
+				Kind: k.subKind(sub), Subresource: sub.name, New: view.New, Shared: k.owners,
 			})
-			if sub.Replicas != "" {
-				k.trackers[viewOf(sub)] = newTracker(known, ownership.Config{
-					Kind: k.subKind(sub), Subresource: sub.Name, New: sub.New, Shared: shared,
-				})
-			}
 		}
 	}
 }
 
+// convert converts obj, of one of kinds, to another of them.
+func convert(obj runtime.Object, to schema.GroupVersionKind, kinds []*kind) (runtime.Object, error) {
+	from, into := (*kind)(nil), (*kind)(nil)
+	for _, k := range kinds {
+		if k.gvk == obj.GetObjectKind().GroupVersionKind() {
+			from = k
+		}
+		if k.gvk == to {
+			into = k
+		}
+	}
+	if from == nil || into == nil {
+		return nil, fmt.Errorf("no conversion from %s to %s", obj.GetObjectKind().GroupVersionKind(), to)
+	}
+	stored, err := from.toStored(obj)
+	if err != nil {
+		return nil, err
+	}
+	return into.fromStored(stored)
+}
+
+// typesRead holds the result of every call of readTypes, by the key of its resources: tests run
+// many servers in one process, and reading the built-in schemas is a third of a server's start.
+// The entries stay, because the kinds of a server are fixed and few sets of them occur.
+var typesRead sync.Map // string to func() (*ownership.Types, error)
+
+// readTypes returns how the types of resources merge.
+func readTypes(resources []openapi.Resource) (*ownership.Types, error) {
+	read, _ := typesRead.LoadOrStore(openapi.DefinitionsKey(resources), sync.OnceValues(func() (*ownership.Types, error) {
+		definitions, err := openapi.Definitions(resources)
+		if err != nil {
+			return nil, err
+		}
+		return ownership.NewTypes(definitions)
+	}))
+	return read.(func() (*ownership.Types, error))()
+}
+
 // viewOf names the tracker of what a subresource shows, which is a type of its own.
-func viewOf(sub *subresource) string { return sub.Name + "/" + sub.Kind }
+func viewOf(sub *subresource) string { return sub.name + "/" + sub.gvk.Kind }
 
 func newTracker(types func() (*ownership.Types, error), c ownership.Config) func() (*ownership.Tracker, error) {
 	return sync.OnceValues(func() (*ownership.Tracker, error) {
@@ -82,8 +162,8 @@ func (k *kind) tracker(sub string) (*ownership.Tracker, error) {
 	return made()
 }
 
-// ownNew makes manager the owner of what a new object says. An object whose
-// fields cannot be told apart is stored without owners.
+// ownNew makes manager the owner of what a new object says. An object with list items
+// that cannot be distinguished is stored without owners.
 func (s *Server) ownNew(q *request, obj runtime.Object, manager string) {
 	tracker, err := q.kind.tracker("")
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,7 +31,7 @@ const partialVersion, partialListKind = "meta.k8s.io/v1", "PartialObjectMetadata
 // partialBody is partialList as it is sent, put together from what is kept of
 // the items.
 func (k *kind) partialBody(media string, l *listing) (*body, error) {
-	if media == mediaProto {
+	if media == wire.Proto {
 		return k.partialProto(l)
 	}
 	head, err := json.Marshal(l.meta())

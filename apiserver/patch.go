@@ -1,14 +1,19 @@
 package apiserver
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"reflect"
+	"strings"
 	"unicode/utf8"
 
+	"github.com/planekit/planekit/apiserver/internal/ownership"
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/internal/bodycost"
 	"github.com/planekit/planekit/internal/jsonpatch"
 	"github.com/planekit/planekit/internal/jsonscan"
@@ -31,20 +36,17 @@ func (s *Server) patch(q *request) error {
 		return err
 	}
 	q.options = &o
-	media := types.PatchType(contentType(q.r))
+	media := types.PatchType(wire.ContentType(q.r))
 	switch media {
 	case types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType:
 	case types.ApplyYAMLPatchType:
 	default:
-		return unsupportedMedia("application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml")
+		return wire.UnsupportedMedia("application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml")
 	}
 	if err := invalidOptions("PatchOptions", metavalidation.ValidatePatchOptions(&o, media)); err != nil {
 		return err
 	}
-	data, err := q.body()
-	if err != nil {
-		return err
-	}
+	data := q.body()
 	if !utf8.Valid(data) {
 		return badRequest("the body of the request is not valid UTF-8")
 	}
@@ -64,9 +66,9 @@ func (s *Server) patch(q *request) error {
 func (q *request) checkTwice(patch []byte, fieldValidation string) error {
 	ctx := q.r.Context()
 	if fieldValidation == metav1.FieldValidationIgnore {
-		return patchError(jsonscan.Check(ctx, patch, maxDepth))
+		return patchError(jsonscan.Check(ctx, patch, wire.MaxDepth))
 	}
-	twice, err := jsonscan.Duplicates(ctx, patch, maxDepth)
+	twice, err := jsonscan.Duplicates(ctx, patch, wire.MaxDepth)
 	if err != nil {
 		return patchError(err)
 	}
@@ -75,7 +77,7 @@ func (q *request) checkTwice(patch []byte, fieldValidation string) error {
 		errs[i] = fmt.Errorf("duplicate field %q", path)
 	}
 	if len(errs) > 0 && fieldValidation == metav1.FieldValidationStrict {
-		return strictError(q.bodyKind(), errs)
+		return wire.StrictError(q.bodyKind(), errs)
 	}
 	q.warnUnknown(errs)
 	return nil
@@ -94,7 +96,7 @@ func patchError(err error) error {
 
 // applyPatch returns the JSON that patch makes of original. schema is an object
 // of the Go type whose tags say how lists are merged.
-func applyPatch(ctx context.Context, c *codec, media types.PatchType, original, patch []byte, schema runtime.Object) ([]byte, error) {
+func applyPatch(ctx context.Context, c *wire.Codec, media types.PatchType, original, patch []byte, schema runtime.Object) ([]byte, error) {
 	switch media {
 	case types.JSONPatchType:
 		return applyJSONPatch(ctx, original, patch)
@@ -102,10 +104,10 @@ func applyPatch(ctx context.Context, c *codec, media types.PatchType, original, 
 		if at := jsonscan.SkipSpace(patch, 0); at == len(patch) || patch[at] != '{' {
 			return nil, badRequest("error decoding patch: it must be a JSON object")
 		}
-		result, err := jsonpatch.Merge(ctx, original, patch, maxDepth)
+		result, err := jsonpatch.Merge(ctx, original, patch, wire.MaxDepth)
 		return result, patchError(err)
 	}
-	if err := c.mergeable(ctx, original, patch, schema); err != nil {
+	if err := mergeable(ctx, c, original, patch, schema); err != nil {
 		return nil, err
 	}
 	result, err := strategicpatch.StrategicMergePatch(original, patch, schema)
@@ -118,28 +120,27 @@ func applyPatch(ctx context.Context, c *codec, media types.PatchType, original, 
 	return nil, unprocessable(err)
 }
 
-// maxStrategicPairs is how many items of lists a strategic merge patch may compare, each of
-// those which it merges with each that may be there: the library looks for every one from
-// the front.
+// maxStrategicPairs bounds the pairs of list items that a strategic merge patch may compare:
+// the library searches the whole list for each item that it merges.
 const maxStrategicPairs = 1 << 20
 
 // mergeable checks that patch can be merged into original at a bounded cost.
-func (c *codec) mergeable(ctx context.Context, original, patch []byte, schema runtime.Object) error {
+func mergeable(ctx context.Context, c *wire.Codec, original, patch []byte, schema runtime.Object) error {
 	if len(patch) < 4<<10 && len(original) < 64<<10 {
 		return nil // there is no room for more
 	}
-	limits := costLimits(patch)
+	limits := wire.CostLimits(patch)
 	limits.Bytes = math.MaxInt
 	if _, err := bodycost.Dynamic(ctx, patch, limits); err != nil {
 		return patchError(err)
 	}
 	limits.Values = 0
 	of := reflect.TypeOf(schema)
-	has, err := c.costs.JSON(ctx, original, of, limits)
+	has, err := c.Costs.JSON(ctx, original, of, limits)
 	if err != nil {
 		return err
 	}
-	wants, err := c.costs.JSON(ctx, patch, of, limits)
+	wants, err := c.Costs.JSON(ctx, patch, of, limits)
 	if err != nil {
 		return patchError(err)
 	}
@@ -151,7 +152,7 @@ func (c *codec) mergeable(ctx context.Context, original, patch []byte, schema ru
 }
 
 func applyJSONPatch(ctx context.Context, original, patch []byte) ([]byte, error) {
-	operations, count, err := jsonpatch.Decode(ctx, patch, maxPatchOperations, maxDepth)
+	operations, count, err := jsonpatch.Decode(ctx, patch, maxPatchOperations, wire.MaxDepth)
 	switch {
 	case err != nil:
 		return nil, patchError(err)
@@ -159,10 +160,10 @@ func applyJSONPatch(ctx context.Context, original, patch []byte) ([]byte, error)
 		return nil, apierrors.NewRequestEntityTooLargeError(
 			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxPatchOperations, count))
 	}
-	result, err := operations.Apply(ctx, original, jsonpatch.Limits{Depth: maxDepth, Copied: maxBody})
+	result, err := operations.Apply(ctx, original, jsonpatch.Limits{Depth: wire.MaxDepth, Copied: wire.MaxBody})
 	switch {
-	case errors.Is(err, jsonpatch.ErrTooMuchCopied), len(result) > max(maxBody, len(original)):
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the JSON patch copies too much: limit is %d", maxBody))
+	case errors.Is(err, jsonpatch.ErrTooMuchCopied), len(result) > max(wire.MaxBody, len(original)):
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the JSON patch copies too much: limit is %d", wire.MaxBody))
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return nil, err
 	case err != nil:
@@ -175,4 +176,122 @@ func applyJSONPatch(ctx context.Context, original, patch []byte) ([]byte, error)
 func unprocessable(err error) error {
 	return statusError(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid,
 		"the server rejected our request due to an error in our request: %v", err)
+}
+
+// part is the part of an object that a patch can change. Most patches change the metadata
+// or the status alone. The rest need not be written as JSON and read again then.
+type part struct {
+	// original is the part as JSON, as a whole object would be.
+	original []byte
+	// rest is a copy of the object without it.
+	rest runtime.Object
+}
+
+// topNames is the visitor that collects the names of an object's members.
+type topNames struct {
+	level int
+	names map[string]bool
+	many  bool // more than a patch that is worth taking apart has
+}
+
+func (t *topNames) Begin(open byte, _ int) error {
+	if t.level++; t.level == 1 && open != '{' {
+		t.many = true
+	}
+	return nil
+}
+
+func (t *topNames) End(int)           { t.level-- }
+func (t *topNames) Scalar(byte) error { return nil }
+
+func (t *topNames) Name(quoted []byte) error {
+	if t.level > 1 || t.many {
+		return nil
+	}
+	if t.names == nil {
+		t.names = map[string]bool{}
+	}
+	t.names[jsonscan.Unquote(quoted)] = true
+	t.many = len(t.names) > 64
+	return nil
+}
+
+// partOf returns the part of view that patch is about. It reports false where it
+// must be taken for the whole: a JSON patch can copy from anywhere, and
+// directives at the top are about all fields.
+func partOf(media types.PatchType, patch []byte, view runtime.Object) (*part, bool) {
+	if media != types.MergePatchType && media != types.StrategicMergePatchType {
+		return nil, false
+	}
+	about := topNames{}
+	if jsonscan.Scan(context.Background(), patch, wire.MaxDepth, &about) != nil || about.many {
+		return nil, false
+	}
+	rest := view.DeepCopyObject()
+	fields := reflect.ValueOf(rest)
+	if fields.Kind() != reflect.Pointer || fields.Elem().Kind() != reflect.Struct {
+		return nil, false
+	}
+	fields = fields.Elem()
+	kind := view.GetObjectKind().GroupVersionKind()
+	original := append([]byte(nil), jsonHead(kind.GroupVersion().String(), kind.Kind)...)
+	for i := range fields.NumField() {
+		name, options, _ := strings.Cut(fields.Type().Field(i).Tag.Get("json"), ",")
+		touched := about.names[name]
+		switch {
+		case name == "" && strings.Contains(options, "inline") && fields.Type().Field(i).Type == reflect.TypeFor[metav1.TypeMeta]():
+			continue
+		case name == "" || name == "-":
+			return nil, false // a tag is not enough to find its fields
+		case !touched:
+			continue
+		}
+		value := fields.Field(i)
+		if !value.IsZero() {
+			data, err := json.Marshal(value.Interface())
+			if err != nil {
+				return nil, false
+			}
+			original = append(append(append(original, '"'), name...), `":`...)
+			original = append(append(original, data...), ',')
+		}
+		value.SetZero()
+	}
+	for name := range about.names {
+		if strings.HasPrefix(name, "$") {
+			return nil, false
+		}
+	}
+	original[len(original)-1] = '}' // in place of a comma
+	return &part{original, rest}, true
+}
+
+// patched returns what the patch makes of view.
+func (s *Server) patched(q *request, media types.PatchType, patch []byte, fieldValidation string, view runtime.Object) (runtime.Object, error) {
+	if !bytes.Contains(patch, []byte("managedFields")) {
+		view = ownership.Without(view) // dear to write and to read again, and kept anyway
+	}
+	patch, whole, err := q.beforePatch(s, media, patch, view)
+	if err != nil {
+		return nil, err
+	}
+	p, ok := partOf(media, patch, view)
+	if !ok {
+		original, err := s.codec.Encode(wire.JSON, whole)
+		if err != nil {
+			return nil, err
+		}
+		p = &part{original, q.newBody()}
+	}
+	result, err := applyPatch(q.r.Context(), s.codec, media, p.original, patch, view)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.afterPatch(s, media, result); err != nil {
+		return nil, err
+	}
+	if err := q.decodeFrom(s, result, wire.JSON, fieldValidation, p.rest); err != nil {
+		return nil, err
+	}
+	return p.rest, q.sameObject(p.rest)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -77,19 +78,19 @@ func TestPartIsAsGoodAsTheWhole(t *testing.T) {
 // patchWith applies a patch to the part p of obj, or to the whole of it.
 func patchWith(k *kind, media types.PatchType, patch []byte, obj runtime.Object, p *part) (runtime.Object, error) {
 	if p == nil {
-		original, err := k.codec.encode(mediaJSON, obj)
+		original, err := k.codec.Encode(wire.JSON, obj)
 		if err != nil {
 			return nil, err
 		}
 		p = &part{original, k.New()}
 	}
-	result, err := applyPatch(context.Background(), newCodec(), media, p.original, patch, obj)
+	result, err := applyPatch(context.Background(), wire.NewCodec(), media, p.original, patch, obj)
 	if err != nil {
 		return nil, err
 	}
-	unknown, err := k.codec.decodeBody(context.Background(), result, mediaJSON, "Strict", k.gvk, p.rest)
+	unknown, err := k.codec.DecodeBody(context.Background(), result, wire.JSON, "Strict", k.gvk, p.rest)
 	if len(unknown) > 0 {
-		err = strictError(k.gvk, unknown)
+		err = wire.StrictError(k.gvk, unknown)
 	}
 	return p.rest, err
 }

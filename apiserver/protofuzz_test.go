@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	"google.golang.org/protobuf/encoding/protowire"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -160,7 +161,7 @@ func wireSamples(t testing.TB) []wireSample {
 
 // tryWire decodes a mutant of a sample. It gives an object that can be written again, or
 // a 400.
-func tryWire(t *testing.T, c *codec, s *wireSample, random *rand.Rand, changes int) bool {
+func tryWire(t *testing.T, c *wire.Codec, s *wireSample, random *rand.Rand, changes int) bool {
 	t.Helper()
 	fields, ok := parseWire(s.data, 0)
 	if !ok {
@@ -177,17 +178,17 @@ func tryWire(t *testing.T, c *codec, s *wireSample, random *rand.Rand, changes i
 		t.Fatal(err)
 	}
 	obj := s.into()
-	_, err = c.decodeBody(context.Background(), append(append([]byte(nil), protoMagic...), body...), mediaProto, "", s.kind, obj)
+	_, err = c.DecodeBody(context.Background(), append(append([]byte(nil), wire.ProtoMagic...), body...), wire.Proto, "", s.kind, obj)
 	if err != nil {
 		if code := toStatus(err).Code; code != http.StatusBadRequest {
 			t.Errorf("%d %v", code, err)
 		}
 		return false
 	}
-	if _, err := c.encode(mediaProto, obj); err != nil {
+	if _, err := c.Encode(wire.Proto, obj); err != nil {
 		t.Errorf("%x cannot be written: %v", raw, err)
 	}
-	_, _ = c.encode(mediaJSON, obj) // which refuses raw parts that are no JSON, and must not panic
+	_, _ = c.Encode(wire.JSON, obj) // which refuses raw parts that are no JSON, and must not panic
 	return true
 }
 
@@ -197,7 +198,7 @@ func TestWireMutants(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	c, samples := newCodec(), wireSamples(t)
+	c, samples := wire.NewCodec(), wireSamples(t)
 	good, all := 0, 1500
 	for range all {
 		if tryWire(t, c, &samples[random.IntN(len(samples))], random, 1+random.IntN(4)) {
@@ -214,7 +215,7 @@ func FuzzWireMutants(f *testing.F) {
 	for i := range 5 {
 		f.Add(uint8(i), uint64(i), uint8(3))
 	}
-	c, samples := newCodec(), wireSamples(f)
+	c, samples := wire.NewCodec(), wireSamples(f)
 	f.Fuzz(func(t *testing.T, sample uint8, seed uint64, changes uint8) {
 		tryWire(t, c, &samples[int(sample)%len(samples)], rand.New(rand.NewPCG(seed, 1)), int(changes%12))
 	})

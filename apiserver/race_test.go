@@ -2,6 +2,6 @@
 
 package apiserver_test
 
-// slowdown is what the race detector makes of short loops: 100,000 terms take 0.5 s
-// without it and 9 s with it.
+// slowdown is the factor by which the race detector slows down short loops: 100,000
+// terms take 0.5 s without it and 9 s with it.
 const slowdown = 20

@@ -9,29 +9,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// recorder remembers the status code, counts bytes, and keeps what an audit
-// wants to know.
+// recorder is the http.ResponseWriter of a request. It records the status code, the number of
+// bytes, and what an audit wants of the response.
 type recorder struct {
 	http.ResponseWriter
 	began time.Time
 	code  int
 	bytes int64
-	// flow is what flow control has decided, and leave gives the request's seats back; it
-	// is nil where there are none.
-	flow  FlowControlled
+	// leave gives the request's seats back; nil if it has none.
 	leave func()
 	slow  *time.Timer // see expectSlow
-	// watches says that the answer goes on for as long as the client likes.
-	watches bool
-
-	status *metav1.Status // of an error
-	trail  Trail          // nil without an audit, as all below
-	// attempted is how a client that was refused has tried to come in.
-	attempted string
-	streams   bool
-	hears     bool   // the audit wants the request's body
-	request   []byte // which is shared with the handler and not changed
-	answer    *bytes.Buffer
+	// streams says that the response goes on for as long as the client likes.
+	streams bool
+	// status is the response of a request that failed.
+	status *metav1.Status
+	// started, if not nil, is called before the first byte.
+	started func(code int)
+	// answer, if not nil, gets a copy of the response.
+	answer *bytes.Buffer
 }
 
 func (w *recorder) WriteHeader(code int) { w.begin(code); w.ResponseWriter.WriteHeader(code) }
@@ -42,8 +37,8 @@ func (w *recorder) begin(code int) {
 		return
 	}
 	w.code = code
-	if w.trail != nil && w.streams {
-		w.trail.Started(code)
+	if w.started != nil {
+		w.started(code)
 	}
 }
 
@@ -68,20 +63,13 @@ func (w *recorder) Write(data []byte) (int, error) {
 	}
 }
 
-// longWrite is how many bytes of an answer are written before others get to run. Encrypting and
+// longWrite bounds the bytes of an answer that are written before other requests run. Encrypting and
 // sending a list of a megabyte takes milliseconds, and beside many of those every step of a short
 // request would wait for each of them.
 const longWrite = 32 << 10
 
-// leaveEarly gives up the seats of a request that goes on without work for this server.
-func leaveEarly(w http.ResponseWriter) {
-	if w, ok := w.(*recorder); ok && w.leave != nil {
-		w.leave()
-	}
-}
-
 // Bounds on clients that take their answers slowly. net/http keeps the first bytes of an answer,
-// so that a write of no more than buffered waits for nobody. After slowAnswer a request gives up
+// so that a write of no more than buffered does not wait for the client. After slowAnswer a request gives up
 // its seat, and after requestTimeout the connection ends.
 const (
 	buffered   = 4 << 10
@@ -92,20 +80,22 @@ const (
 // own, for each write.
 func (w *recorder) expectSlow() {
 	w.slow = time.AfterFunc(slowAnswer, w.leave)
-	if !w.watches {
+	if !w.streams {
 		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(w.began.Add(requestTimeout + slowAnswer))
 	}
 }
 
-// written ends what expectSlow has begun.
-func (w *recorder) written() {
+// finish ends what expectSlow has begun, and gives the seats back.
+func (w *recorder) finish() {
 	if w.slow != nil {
 		w.slow.Stop()
 	}
-	if w.slow != nil && !w.watches {
+	if w.slow != nil && !w.streams {
 		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Time{})
 	}
-	w.leave()
+	if w.leave != nil {
+		w.leave()
+	}
 }
 
 // Unwrap lets http.ResponseController find what it needs.

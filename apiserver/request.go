@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/storage"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,20 +16,18 @@ import (
 
 // request is one authorized request for a resource.
 type request struct {
+	call *call
 	w    http.ResponseWriter
 	r    *http.Request
 	info requestInfo
 	kind *kind
 	sub  *subresource // nil for the object itself
 	user *user.Info
-	out  output
-	// options are those of a write, such as a *metav1.CreateOptions.
+	out  wire.Output
+	// options holds the options of a write, such as a *metav1.CreateOptions.
 	options any
 
-	// sent is what the request says of initializers; was is what its object waits
-	// for and state what it waits for after the request, as it is shown.
-	sent       sent
-	was, state *initializers
+	hiding hiding
 
 	warned *warnings // nil is none yet
 }
@@ -41,12 +40,12 @@ func (q *request) warn(text string) {
 	q.warned.add(q.w.Header(), text)
 }
 
-func (q *request) accepts() accepts {
+func (q *request) accepts() wire.Accepts {
 	proto := q.kind.proto
-	if q.sub != nil && q.sub.New != nil {
-		proto = canProto(q.sub.New())
+	if q.ownType() {
+		proto = wire.CanProto(q.sub.newBody())
 	}
-	return accepts{proto: proto, tables: true, noYAML: q.info.Verb == "watch"}
+	return wire.Accepts{Proto: proto, Tables: true, NoYAML: q.info.Verb == "watch"}
 }
 
 // bodyKind is the kind that the request's body and response are of.
@@ -60,7 +59,7 @@ func (q *request) bodyKind() schema.GroupVersionKind {
 // strategy completes and checks the stored object in this request.
 func (q *request) strategy() *Strategy {
 	if q.sub != nil {
-		return &q.sub.Strategy
+		return q.sub.strategy()
 	}
 	return &q.kind.Strategy
 }
@@ -69,35 +68,36 @@ func (q *request) key() storage.Key { return q.kind.key(q.info.Namespace, q.info
 
 // decode reads the body as an object of the request's kind.
 func (q *request) decode(s *Server, validation string, into runtime.Object) error {
-	data, err := q.body()
-	if err != nil {
+	data := q.body()
+	if err := q.readHidden(s, data, wire.ContentType(q.r)); err != nil {
 		return err
 	}
-	if err := q.hear(s, data, contentType(q.r)); err != nil {
-		return err
-	}
-	return q.decodeFrom(s, data, contentType(q.r), validation, into)
+	return q.decodeFrom(s, data, wire.ContentType(q.r), validation, into)
 }
 
 func (q *request) decodeFrom(s *Server, data []byte, media, validation string, into runtime.Object) error {
 	want := q.bodyKind()
-	unknown, err := s.codec.decodeBody(q.r.Context(), data, media, validation, want, into)
+	unknown, err := s.codec.DecodeBody(q.r.Context(), data, media, validation, want, into)
 	if err != nil {
 		return err
 	}
-	unknown = q.unknownBut(unknown)
+	unknown = q.hiding.said.Known(unknown)
 	if len(unknown) > 0 && validation == metav1.FieldValidationStrict {
-		return strictError(want, unknown)
+		return wire.StrictError(want, unknown)
 	}
 	if validation != metav1.FieldValidationIgnore {
 		q.warnUnknown(unknown)
 	}
 	into.GetObjectKind().SetGroupVersionKind(want)
-	return nil
+	if q.ownType() || q.kind.Answer != nil {
+		return nil
+	}
+	_, err = q.kind.toStored(into) // so that admission sees only what can be stored
+	return err
 }
 
 // warnUnknown warns of fields that are unknown or come twice. The YAML parser
-// tells of all in one error of several lines.
+// reports all of them in one error of several lines.
 func (q *request) warnUnknown(unknown []error) {
 	for _, field := range unknown {
 		text := strings.TrimPrefix(strings.TrimPrefix(field.Error(), "yaml: "), "unmarshal errors:")
@@ -137,19 +137,14 @@ func (q *request) admissionRequest(op admission.Operation, obj, old runtime.Obje
 }
 
 // annotate adds to the request's audit event, if there is one.
-func (q *request) annotate(key, value string) {
-	if r, ok := q.w.(*recorder); ok && r.trail != nil {
-		r.trail.Annotate(key, value)
-	}
-}
+func (q *request) annotate(key, value string) { q.call.annotate(key, value) }
 
 // audited reports whether the request's audit event has its body.
 func (q *request) audited() bool {
-	r, ok := q.w.(*recorder)
-	if !ok || r.trail == nil {
+	if q.call.audit.trail == nil {
 		return false
 	}
-	body, _ := r.trail.Wants()
+	body, _ := q.call.audit.trail.Wants()
 	return body
 }
 

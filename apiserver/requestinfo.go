@@ -16,17 +16,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// requestInfo is what a request's method and URL say. Authorization and routing
-// read the same struct, so they cannot disagree about what is asked.
+// requestInfo holds what a request's method and URL say. Authorization and routing
+// read the same struct, so they cannot disagree about it.
 type requestInfo struct {
 	Verb string
 	// Resource fields; Resource is empty for other paths.
 	Group, Version, Resource, Subresource, Namespace, Name string
 	// Path is the URL path without its trailing slash.
 	Path string
-	// Fields and Labels are what a list, watch or deletecollection is narrowed to.
+	// Fields and Labels select the objects of a list, watch or deletecollection.
 	Fields, Labels []authz.Requirement
-	// rest is what follows the subresource; nothing is served there.
+	// rest says that the path goes on behind the subresource, where only a proxy serves.
 	rest bool
 	// runs says that the path leads to a kubelet's way of running something.
 	runs bool
@@ -152,9 +152,9 @@ func (i *requestInfo) setVerb(method string, query url.Values) error {
 	return nil
 }
 
-// longestNarrowing bounds, in bytes, the selectors that authorizers are told of.
-// A selector can only make more requests allowed; one that is longer is read
-// once, when the request is known to be, and not here for those who are refused.
+// longestNarrowing bounds, in bytes, the selectors that authorizers see. A selector
+// can only make more requests allowed. A longer one is parsed after authorization, so
+// that refused requests cost no parsing.
 const longestNarrowing = 16 << 10
 
 // narrow reads the selectors. One that cannot be read narrows nothing here; the
@@ -184,7 +184,7 @@ func (i *requestInfo) gvr() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: i.Group, Version: i.Version, Resource: i.Resource}
 }
 
-// attributes are what the request is authorized by.
+// attributes describes the request to authorizers.
 func (i *requestInfo) attributes(u *user.Info) authz.Attributes {
 	a := authz.Attributes{User: u, Verb: i.Verb}
 	if i.Resource == "" {
@@ -196,31 +196,3 @@ func (i *requestInfo) attributes(u *user.Info) authz.Attributes {
 	a.Fields, a.Labels = i.Fields, i.Labels
 	return a
 }
-
-// forbidden is Kubernetes' wording of a refusal.
-func forbidden(a authz.Attributes, reason string) string {
-	who := ""
-	if a.User != nil {
-		who = a.User.Name
-	}
-	var text string
-	switch resource := strings.Join(slices.DeleteFunc([]string{a.Resource, a.Subresource}, isEmpty), "/"); {
-	case a.Resource == "":
-		text = fmt.Sprintf("User %q cannot %s path %q", who, a.Verb, a.Path)
-	case a.Namespace != "":
-		text = fmt.Sprintf("User %q cannot %s resource %q in API group %q in the namespace %q", who, a.Verb, resource, a.Group, a.Namespace)
-	default:
-		text = fmt.Sprintf("User %q cannot %s resource %q in API group %q at the cluster scope", who, a.Verb, resource, a.Group)
-	}
-	text = plainText.Replace(text)
-	if reason != "" {
-		text += ": " + reason
-	}
-	return text
-}
-
-// plainText keeps what a client has chosen from looking like HTML, as Kubernetes
-// does.
-var plainText = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
-
-func isEmpty(s string) bool { return s == "" }

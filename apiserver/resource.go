@@ -19,11 +19,11 @@ type Resource struct {
 	Version string
 	// Kind is such as "Pod". The list kind is Kind + "List".
 	Kind string
-	// Plural is the lower-case name in URLs, such as "pods".
+	// Plural is the lower-case name in URLs, a DNS label such as "pods".
 	Plural string
 	// Singular is the lower-case singular; empty means Kind in lower case.
 	Singular string
-	// ShortNames are what kubectl accepts beside, such as "po".
+	// ShortNames are further names that kubectl accepts, such as "po".
 	ShortNames []string
 	// Categories are such as "all".
 	Categories []string
@@ -40,9 +40,9 @@ type Resource struct {
 	Verbs []string
 	// Strategy says how objects are completed and checked.
 	Strategy Strategy
-	// Columns are those of the server-side table after Name, in order. Age is
-	// a column like any other. Empty means Name and Age only. Where one of them
-	// is called Name there is no other.
+	// Columns lists the columns of the server-side table in order. The table begins
+	// with the default Name column unless Columns has a column called Name. Age is a
+	// column like any other. Empty means Name and Age only.
 	Columns []Column
 	// Fields are the selectable fields beyond metadata.name and
 	// metadata.namespace, by path, such as "spec.nodeName".
@@ -50,24 +50,23 @@ type Resource struct {
 	// Subresources are served under the object's path.
 	Subresources []Subresource
 	// Resets are the paths of fields that a request for the object itself cannot
-	// change, such as "status" or "spec.finalizers": nobody comes to own them by
-	// trying. Nil means status where there is a subresource of that name.
+	// change, such as "status" or "spec.finalizers": trying makes no manager their
+	// owner. Nil means status if there is a subresource of that name.
 	Resets []string
-	// AfterCreate, when not nil, is called when an object has been stored for the
-	// first time, before the client is told. The object is shared and must not be
-	// changed. What it does must bear being lost: the process may end before it.
+	// AfterCreate, if not nil, is called after a new object has been stored and before
+	// the response. The object is shared and must not be changed. The call may be
+	// missing: the process may end before it.
 	AfterCreate func(ctx context.Context, obj runtime.Object)
-	// Decorate, when not nil, fills in what is not stored but made up from what is,
-	// each time that an object comes from storage or has been stored. Nobody else
-	// has the object yet. Updates bring back what was filled in: PrepareForUpdate
-	// must take it out.
+	// Decorate, if not nil, sets fields that are not stored but computed from the stored
+	// ones, each time that an object comes from storage or has been stored. It may
+	// change the object, which is not shared yet. Updates bring back what it has set:
+	// PrepareForUpdate must remove it.
 	Decorate func(obj runtime.Object)
-	// Share, when not nil, replaces parts of an object that is about to be kept in
-	// memory by equal parts of objects that are, so that they are there once. Nobody
-	// else has the object yet; its parts are not changed from then on. Metadata needs
-	// none of it.
+	// Share, if not nil, deduplicates parts of an object before it is cached: it replaces
+	// them by equal parts of cached objects. It may change the object, which is not
+	// shared yet; later its parts are not changed. The server does this for metadata.
 	Share func(obj runtime.Object)
-	// Answer, when not nil, makes the resource a question (an access review):
+	// Answer, if not nil, makes the resource a question (an access review):
 	// only create is served, nothing is stored, and the client gets what Answer
 	// returns for the object it sent. NewList may be nil then. The user is in the
 	// context (see package user), which [Annotate] and [Warn] take.
@@ -75,26 +74,29 @@ type Resource struct {
 	// TTL is how long an object is kept after it was last written, in whole seconds;
 	// zero is for ever.
 	TTL time.Duration
-	// StoredAs, when not nil, says that the objects are those of another resource,
+	// Versions are further versions in which the objects are served.
+	Versions []Version
+	// StoredAs, if not nil, says that the objects are those of another resource,
 	// shown in another shape: events, which two groups serve.
-	StoredAs *Stored
-	// Allocation, when not nil, gives objects what no two of them may have.
+	StoredAs *StoredForm
+	// Allocation, if not nil, gives objects what no two of them may have.
 	Allocation *Allocation
 }
 
-// Stored is the shape in which objects are stored where it is not that in which
-// they are served. Two resources which are stored alike have the same objects:
-// what is written through one is read and watched through the other.
-type Stored struct {
+// A StoredForm is the form in which objects are stored if it is not the form in which they are
+// served. Two resources with one stored form have the same objects: what is written through one
+// is read and watched through the other.
+type StoredForm struct {
 	// Group, Version, Kind and Plural are those of the resource whose objects they
 	// are.
 	Group, Version, Kind, Plural string
 	// New returns an empty object of that resource.
 	New func() runtime.Object
-	// From returns what is served of stored, and Into what is stored of obj. Neither
-	// may be changed; what is returned may share its parts.
-	From func(stored runtime.Object) runtime.Object
-	Into func(obj runtime.Object) runtime.Object
+	// To converts a served object to the stored one, and From the reverse, as those of a
+	// [Version] do. Required.
+	To, From func(obj runtime.Object) (runtime.Object, error)
+	// complete, if not nil, fills what a stored object leaves out before From converts it.
+	complete func(stored runtime.Object)
 }
 
 // Allocation hands out what one object of a resource at a time may have: cluster
@@ -134,28 +136,27 @@ type Strategy struct {
 	// ValidateName checks metadata.name; nil means a DNS-1123 subdomain. prefix
 	// says that name is a generateName prefix.
 	ValidateName func(name string, prefix bool) []string
-	// Grace, when not nil, makes deletion graceful: it returns for how many
-	// seconds the object lives on with a deletionTimestamp until somebody deletes
-	// it again with zero. Zero deletes at once.
+	// Grace, if not nil, makes deletion graceful: it returns the number of seconds for
+	// which the object lives on with a deletionTimestamp, until a client deletes it
+	// again with zero. Zero deletes at once.
 	Grace func(obj runtime.Object, options *metav1.DeleteOptions) int64
-	// Finalizing, when not nil, says that the object has finalizers of its own
-	// outside metadata (a namespace's spec.finalizers) and may not go yet.
+	// Finalizing, if not nil, reports whether the object has finalizers outside its
+	// metadata (a namespace's spec.finalizers) and must stay.
 	Finalizing func(obj runtime.Object) bool
-	// PrepareForDelete, when not nil, adjusts the object which stays behind when
-	// a deletion has to wait for grace or finalizers (a namespace's phase becomes
-	// Terminating).
+	// PrepareForDelete, if not nil, adjusts an object whose deletion has to wait for
+	// grace or finalizers (a namespace's phase becomes Terminating).
 	PrepareForDelete func(obj runtime.Object)
-	// GarbageCollection is what a delete without a propagation policy means for
-	// dependents; empty is Background.
+	// GarbageCollection is the propagation policy of a delete that names none; empty is
+	// Background.
 	GarbageCollection metav1.DeletionPropagation
 }
 
 // Column is one column of a server-side table
 // (https://kubernetes.io/docs/reference/using-api/api-concepts/#receiving-resources-as-tables).
 type Column struct {
-	// Name is the heading, such as "Ready".
+	// Name is the heading, such as "Ready". Required.
 	Name string
-	// Type is an OpenAPI type: string, integer, number, boolean or date.
+	// Type is an OpenAPI type: string, integer, number, boolean or date. Required.
 	Type string
 	// Format is an OpenAPI format; may be empty.
 	Format string
@@ -163,23 +164,9 @@ type Column struct {
 	Description string
 	// Priority is 0 for columns always shown, 1 for those of -o wide.
 	Priority int32
-	// Value returns the cell: a string, int64, float64 or bool.
+	// Value returns the cell: a string, int64, float64 or bool. Required.
 	Value func(obj runtime.Object) any
 	// Steady says that the cell depends on the object alone, so that Value is asked
 	// once for each state of it. An age is not steady.
 	Steady bool
-}
-
-// Others are the objects of other resources in the namespace of a request, as
-// they are stored now.
-type Others interface {
-	// List returns the objects of a resource; none of one that is not served. They
-	// are shared and must not be changed.
-	List(ctx context.Context, group, plural string) ([]runtime.Object, error)
-	// Get returns one object of a resource as it is stored now. It is shared and must
-	// not be changed. Get fails with NotFound where there is none.
-	Get(ctx context.Context, group, plural, name string) (runtime.Object, error)
-	// Update stores a changed copy of one of them, which is the server's from then
-	// on, without admission. It fails with a Conflict when the object has changed since it was read.
-	Update(ctx context.Context, group, plural string, obj runtime.Object) error
 }

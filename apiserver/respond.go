@@ -3,12 +3,18 @@ package apiserver
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 
+	"github.com/planekit/planekit/apiserver/internal/wire"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // gzipFrom is the size from which responses are compressed for clients that
@@ -17,22 +23,20 @@ const gzipFrom = 128 << 10
 
 // write encodes obj and sends it. Where obj cannot be encoded the client gets
 // an error instead.
-func (s *Server) write(w http.ResponseWriter, r *http.Request, code int, out output, obj runtime.Object) {
+func (s *Server) write(w http.ResponseWriter, r *http.Request, code int, out wire.Output, obj runtime.Object) {
 	var data []byte
 	var err error
-	if out.media == mediaJSON && wantsPretty(r) {
-		var buffer bytes.Buffer
-		err = s.codec.pretty.Encode(obj, &buffer)
-		data = buffer.Bytes()
+	if out.Media == wire.JSON && wantsPretty(r) {
+		data, err = s.codec.EncodePretty(obj)
 	} else {
-		data, err = s.codec.encode(out.media, obj)
+		data, err = s.codec.Encode(out.Media, obj)
 	}
 	if err != nil {
 		s.config.Log.Error(err, "response cannot be encoded", "path", r.URL.Path)
 		http.Error(w, "response cannot be encoded", http.StatusInternalServerError)
 		return
 	}
-	s.writeBytes(w, r, code, out.media, data)
+	s.writeBytes(w, r, code, out.Media, data)
 }
 
 // writeJSON sends what is not an API object.
@@ -68,20 +72,20 @@ func (s *Server) writeBytes(w http.ResponseWriter, r *http.Request, code int, co
 
 // ready reports whether the response is to show objects as they are kept ready.
 func (q *request) ready() bool {
-	return q.out.shape == whole && q.sub == nil &&
-		(q.out.media == mediaProto || q.out.media == mediaJSON && !wantsPretty(q.r))
+	return q.out.Shape == wire.Whole && q.sub == nil &&
+		(q.out.Media == wire.Proto || q.out.Media == wire.JSON && !wantsPretty(q.r))
 }
 
 // respondItem sends one object as it is kept ready.
 func (s *Server) respondItem(q *request, i *item) error {
 	pooled := chunks.Get().(*[]byte)
 	defer chunks.Put(pooled)
-	data, err := q.kind.document((*pooled)[:0], q.out.media, i)
+	data, err := q.kind.document((*pooled)[:0], q.out.Media, i)
 	*pooled = data // an object has at most a few MB
 	if err != nil {
 		return err
 	}
-	s.writeBytes(q.w, q.r, http.StatusOK, q.out.media, data)
+	s.writeBytes(q.w, q.r, http.StatusOK, q.out.Media, data)
 	return nil
 }
 
@@ -118,4 +122,125 @@ func acceptsGzip(r *http.Request) bool {
 func wantsPretty(r *http.Request) bool {
 	pretty, err := strconv.ParseBool(r.URL.Query().Get("pretty"))
 	return err == nil && pretty
+}
+
+// listObject copies what was found into a list of the kind's own type. Items
+// carry no kind of their own, as in Kubernetes.
+func (k *kind) listObject(l *listing) (runtime.Object, error) {
+	list := k.NewList()
+	list.GetObjectKind().SetGroupVersionKind(k.gvk.GroupVersion().WithKind(k.Kind + "List"))
+	if err := fillListMeta(list, l); err != nil {
+		return nil, err
+	}
+	if len(l.items) > 0 {
+		objects := make([]runtime.Object, len(l.items))
+		for i := range l.items {
+			objects[i] = l.items[i].Object.Object
+		}
+		if err := meta.SetList(list, objects); err != nil {
+			return nil, err
+		}
+		return list, meta.EachListItem(list, func(item runtime.Object) error {
+			item.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+			return nil
+		})
+	}
+	items, err := meta.GetItemsPtr(list)
+	if err != nil {
+		return nil, err
+	}
+	slice := reflect.ValueOf(items).Elem()
+	slice.Set(reflect.MakeSlice(slice.Type(), 0, 0)) // [] rather than null
+	return list, nil
+}
+
+func fillListMeta(list any, l *listing) error {
+	m, err := meta.ListAccessor(list)
+	if err != nil {
+		return err
+	}
+	m.SetResourceVersion(formatRevision(l.revision))
+	m.SetContinue(l.next)
+	m.SetRemainingItemCount(l.remaining)
+	return nil
+}
+
+// respondList sends a listing in the shape that the client asked for.
+func (s *Server) respondList(q *request, l *listing) error {
+	if q.ready() && q.kind.forms.lists()[q.out.Media] {
+		b, err := q.kind.listBody(q.out.Media, l)
+		if err != nil {
+			return err
+		}
+		s.writeBody(q.w, q.r, q.out.Media, b)
+		return nil
+	}
+	if q.out == (wire.Output{Media: wire.JSON, Shape: wire.Table}) && !wantsPretty(q.r) {
+		b, err := q.kind.tableBody(q, l)
+		if err != nil {
+			return err
+		}
+		s.writeBody(q.w, q.r, q.out.Media, b)
+		return nil
+	}
+	if q.out.Shape == wire.Metadata && q.out.Media != wire.YAML && !wantsPretty(q.r) {
+		b, err := q.kind.partialBody(q.out.Media, l)
+		if err != nil {
+			return err
+		}
+		s.writeBody(q.w, q.r, q.out.Media, b)
+		return nil
+	}
+	var list runtime.Object
+	var err error
+	switch q.out.Shape {
+	case wire.Table:
+		list, err = q.kind.table(q, l)
+	case wire.Metadata:
+		if list, err = partialList(l); err == nil && l.hasHidden() && q.out.Media != wire.Proto {
+			b, err := q.kind.partialBody(wire.JSON, l)
+			if list, err = withHidden(list, b, err); err != nil {
+				return err
+			}
+		}
+	default:
+		if list, err = q.kind.listObject(l); err == nil && l.hasHidden() && q.out.Media != wire.Proto {
+			b, err := q.kind.jsonList(l)
+			if list, err = withHidden(list, b, err); err != nil {
+				return err
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	s.write(q.w, q.r, http.StatusOK, q.out, list)
+	return nil
+}
+
+// digest names content, for ETags and the hashes of OpenAPI documents.
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return strings.ToUpper(hex.EncodeToString(sum[:]))
+}
+
+// writeTagged sends v as JSON under an ETag, or nothing where the client has it.
+func (s *Server) writeTagged(w http.ResponseWriter, r *http.Request, media string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	s.writeTaggedBytes(w, r, media, data, digest(data))
+	return nil
+}
+
+func (s *Server) writeTaggedBytes(w http.ResponseWriter, r *http.Request, media string, data []byte, hash string) {
+	tag := `"` + hash + `"`
+	w.Header().Set("ETag", tag)
+	w.Header().Add("Vary", "Accept")
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	s.writeBytes(w, r, http.StatusOK, media, data)
 }

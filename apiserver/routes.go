@@ -1,16 +1,21 @@
 package apiserver
 
 import (
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
-	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// verbs maps what is asked to what does it. Subresources have a table of
-// their own.
-var verbs = map[string]func(*Server, *request) error{
+// A method serves a request for a resource.
+type method = func(*Server, *request) error
+
+// methods holds the methods of resources, by verb.
+var methods = map[string]method{
 	"create":           (*Server).create,
 	"delete":           (*Server).delete,
 	"deletecollection": (*Server).deleteCollection,
@@ -21,60 +26,95 @@ var verbs = map[string]func(*Server, *request) error{
 	"watch":            (*Server).watch,
 }
 
-var subVerbs = map[string]func(*Server, *request) error{
-	"create": (*Server).createSub,
-	"get":    (*Server).getSub,
-	"patch":  (*Server).patch,
-	"update": (*Server).update,
+func (s Status) method(verb string) method {
+	switch verb {
+	case "get":
+		return (*Server).getStatus
+	case "patch":
+		return (*Server).patch
+	case "update":
+		return (*Server).update
+	}
+	return nil
 }
 
-// route finds who serves the request: another server, a resource, a path.
-func (s *Server) route(w http.ResponseWriter, r *http.Request, info requestInfo, u *user.Info) error {
-	if other := s.aggregated(info); other != nil {
-		s.passOn(other, w, r, info)
+func (v View) method(verb string) method {
+	switch verb {
+	case "create":
+		return func(s *Server, q *request) error { return s.createView(q, v) }
+	case "get":
+		return func(s *Server, q *request) error { return s.getView(q, v) }
+	case "patch":
+		return (*Server).patch
+	case "update":
+		return (*Server).update
+	}
+	return nil
+}
+
+func (d Deletion) method(string) method {
+	return func(s *Server, q *request) error { return s.createDeletion(q, d) }
+}
+
+func (u Question) method(string) method {
+	return func(s *Server, q *request) error { return s.createQuestion(q, u) }
+}
+
+func (p Proxy) method(string) method {
+	return func(s *Server, q *request) error { return s.connect(q, p) }
+}
+
+// route passes the request to the remote server, the resource or the path that serves it.
+func (c *call) route() error {
+	if c.remote != nil {
+		c.forward()
 		return nil
 	}
-	if info.Resource == "" {
-		return s.routePath(w, r, info)
+	if c.info.Resource == "" {
+		return c.server.routePath(&c.w, c.r, c.info)
 	}
-	q := &request{w: w, r: r, info: info, kind: s.kinds[info.gvr()], user: u}
-	if q.kind == nil {
+	if c.kind == nil {
 		return notServed()
 	}
+	q := &request{call: c, w: &c.w, r: c.r, info: c.info, kind: c.kind, sub: c.sub, user: c.user}
+	serve, err := q.find()
+	if err != nil {
+		return err
+	}
+	if _, ok := as[Proxy](q.sub); !ok { // the handler of a proxy writes what it likes
+		if q.out, err = wire.Negotiate(q.r, q.accepts()); err != nil {
+			return err
+		}
+	}
+	return serve(c.server, q)
+}
+
+// find returns the method that serves q, if the resource is served under this path by this verb.
+func (q *request) find() (method, error) {
 	if !q.kind.Namespaced {
 		// The namespace of a request for a namespace is its own name; nothing
 		// else cluster-scoped may be asked for inside one.
-		if info.Namespace != "" && (info.Resource != "namespaces" || info.Name != info.Namespace) {
-			return notServed()
+		if q.info.Namespace != "" && (q.info.Resource != "namespaces" || q.info.Name != q.info.Namespace) {
+			return nil, notServed()
 		}
 		q.info.Namespace = ""
-	} else if info.Namespace == "" && info.Verb != "list" && info.Verb != "watch" {
-		return notServed()
+	} else if q.info.Namespace == "" && q.info.Verb != "list" && q.info.Verb != "watch" {
+		return nil, notServed()
 	}
-	allowed, serve := q.kind.Verbs, verbs[info.Verb]
-	if info.Subresource != "" {
-		if q.sub = q.kind.subresource(info.Subresource); q.sub == nil {
-			return notServed()
+	allowed, serve := q.kind.Verbs, methods[q.info.Verb]
+	if q.info.Subresource != "" {
+		if q.sub == nil {
+			return nil, notServed()
 		}
-		allowed, serve = q.sub.Verbs, subVerbs[info.Verb]
-		if q.sub.Connect != nil {
-			serve = (*Server).connect
-		}
+		allowed, serve = q.sub.verbs, q.sub.method(q.info.Verb)
 	}
-	if info.rest && (q.sub == nil || !q.sub.Paths) {
-		return notServed()
+	if proxy, _ := as[Proxy](q.sub); q.info.rest && !proxy.Paths {
+		return nil, notServed()
 	}
-	if serve == nil || !slices.Contains(allowed, info.Verb) || q.misplaced() {
-		return apierrors.NewMethodNotSupported(q.kind.gr, info.Verb)
+	if serve == nil || !slices.Contains(allowed, q.info.Verb) || q.misplaced() {
+		return nil, apierrors.NewMethodNotSupported(q.kind.gr, q.info.Verb)
 	}
-	if q.sub != nil && q.sub.Connect != nil {
-		return serve(s, q) // what it writes is its own affair
-	}
-	var err error
-	if q.out, err = negotiate(r, q.accepts()); err != nil {
-		return err
-	}
-	return serve(s, q)
+	return serve, nil
 }
 
 // misplaced reports a method that is served, but not here: POST to an object,
@@ -87,4 +127,81 @@ func (q *request) misplaced() bool {
 		return q.info.Name == ""
 	}
 	return false
+}
+
+// routePath serves what is not a resource: discovery, health, OpenAPI.
+func (s *Server) routePath(w http.ResponseWriter, r *http.Request, info requestInfo) error {
+	if handler := s.handler(info.Path); handler != nil {
+		handler.ServeHTTP(w, r)
+		return nil
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return apierrors.NewMethodNotSupported(schema.GroupResource{Resource: info.Path}, info.Verb)
+	}
+	segments := strings.Split(info.Path[1:], "/")
+	switch segments[0] {
+	case "healthz", "livez", "readyz":
+		return s.health(w, r, segments)
+	case "openapi":
+		return s.documents.serve(s, w, r, segments[1:])
+	case "api", "apis":
+		return s.discover(w, r, segments)
+	case "version":
+		if len(segments) == 1 {
+			return s.writeJSON(w, r, http.StatusOK, wire.JSON, s.config.Version)
+		}
+	case "":
+		return s.writeJSON(w, r, http.StatusOK, wire.JSON, map[string][]string{"paths": s.paths()})
+	}
+	return notServed()
+}
+
+// handler returns who serves path beside the server itself: the handler of just
+// that path, or that of the longest part of it.
+func (s *Server) handler(path string) http.Handler {
+	if len(s.config.Handlers) == 0 || s.ownPath(path) {
+		return nil
+	}
+	if handler := s.config.Handlers[path]; handler != nil {
+		return handler
+	}
+	for dir := path + "/"; len(dir) > 1; dir = dir[:strings.LastIndexByte(dir[:len(dir)-1], '/')+1] {
+		if handler := s.config.Handlers[dir]; handler != nil {
+			return handler
+		}
+	}
+	return nil
+}
+
+func (s *Server) ownPath(path string) bool {
+	first, _, _ := strings.Cut(path[1:], "/")
+	return slices.Contains([]string{"", "api", "apis", "healthz", "livez", "openapi", "readyz", "version"}, first)
+}
+
+// paths returns the paths that a request for / lists.
+func (s *Server) paths() []string {
+	set := map[string]bool{}
+	for _, p := range []string{"/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"} {
+		set[p] = true
+	}
+	for path := range s.config.Handlers {
+		set[path] = true
+	}
+	for _, g := range s.allGroups() {
+		for _, v := range g.versions {
+			set[groupPath(g.name, v)] = true
+		}
+		if g.name != "" {
+			set["/apis/"+g.name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+// groupPath is where a version of a group is served.
+func groupPath(name, version string) string {
+	if name == "" {
+		return "/api/" + version
+	}
+	return "/apis/" + name + "/" + version
 }

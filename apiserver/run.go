@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	stdlog "log"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/go-logr/logr"
 )
 
 // Limits of the HTTP server. The header and stream limits are those of
@@ -133,4 +136,17 @@ func (s *Server) drain(server *http.Server) {
 	case <-idle:
 	case <-ctx.Done():
 	}
+}
+
+// httpErrors returns a logger that passes the errors of net/http, mostly failed handshakes, to
+// log.
+func httpErrors(log logr.Logger) *stdlog.Logger {
+	return stdlog.New(logWriter{log}, "", 0)
+}
+
+type logWriter struct{ log logr.Logger }
+
+func (w logWriter) Write(line []byte) (int, error) {
+	w.log.V(1).Info("http", "message", string(line))
+	return len(line), nil
 }

@@ -17,8 +17,8 @@ type selection struct {
 	fields fields.Selector
 	// prefix holds every selected object; it may hold others.
 	prefix storage.Key
-	// uninitialized says that objects which wait for initializers may be selected.
-	uninitialized bool
+	// hidden says that hidden objects may be selected.
+	hidden bool
 }
 
 func newSelection(k *kind, namespace, labelText, fieldText string) (*selection, error) {
@@ -82,7 +82,7 @@ func (s *selection) has(i *item) bool {
 
 // shows reports whether o is selected.
 func (s *selection) shows(o *object) bool {
-	return (o.initializers == nil || s.uninitialized) && s.matches(o.Object)
+	return (o.hidden == nil || s.hidden) && s.matches(o.Object)
 }
 
 func (s *selection) matches(obj runtime.Object) bool {

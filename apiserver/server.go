@@ -17,6 +17,7 @@ import (
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/apiserver/flowcontrol"
 	"github.com/planekit/planekit/apiserver/internal/intake"
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/storage"
@@ -25,9 +26,9 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// Admission is what every write passes between decoding and storage; an
-// admission chain is one. Mutate may change the request's object, Validate may
-// not. An API status error goes to the client as it is, any other becomes 403.
+// Admission completes and checks every write between decoding and storage; an admission
+// chain is one. Mutate may change the request's object, Validate may not. An API status
+// error goes to the client as it is, any other becomes 403.
 type Admission interface {
 	Mutate(context.Context, *admission.Request) error
 	Validate(context.Context, *admission.Request) error
@@ -44,14 +45,14 @@ type Check struct {
 // safe for concurrent use.
 type Hooks struct {
 	// Began is called at the start of every request, with what is known then, and
-	// Served at its end.
-	Began, Served func(Served)
+	// Ended at its end.
+	Began, Ended func(RequestSummary)
 	// Watching is called with +1 when a watch begins and -1 when it ends.
 	Watching func(resource schema.GroupVersionResource, delta int)
 }
 
-// Served is a request that has been answered.
-type Served struct {
+// A RequestSummary describes a request for the hooks.
+type RequestSummary struct {
 	// Verb is as for authorization: list, create ... or the lower-case method; a
 	// patch which is a server-side apply is apply.
 	Verb string
@@ -74,25 +75,28 @@ type Served struct {
 	// Took is the time from the request's headers to the end of the answer.
 	Took time.Duration
 	// Flow is how flow control has treated the request.
-	Flow FlowControlled
+	Flow FlowSummary
 }
 
 // Config says what a Server serves and to whom. Store, Authenticator and
 // Authorizer must be set.
 type Config struct {
-	// Store remembers the objects.
+	// Store stores the objects.
 	Store storage.Store
-	// Resources are everything that is served.
+	// Resources are served.
 	Resources []Resource
-	// Authenticator tells who asks; whom it does not know gets 401.
+	// Authenticator identifies the user of a request. Requests that it does not know
+	// get 401. The server adds each user that is not anonymous to the group
+	// system:authenticated, as [authn.Chain] does: policies such as that of rbac.Bootstrap
+	// give that group discovery, without which kubectl does not work.
 	Authenticator authn.Authenticator
-	// Authorizer decides what they may do; no opinion is 403.
+	// Authorizer decides what users may do; no opinion is 403.
 	Authorizer authz.Authorizer
 	// Admission completes and checks writes; nil admits everything.
 	Admission Admission
-	// Initializers tells what new objects wait for; nil is nothing. Without it
-	// metadata.initializers is a field that nobody knows, and what is stored with it
-	// can only be deleted.
+	// Initializers names the initializers that new objects wait for; nil names none.
+	// Without it metadata.initializers is an unknown field, and objects that are stored
+	// with it can only be deleted.
 	Initializers Initializers
 
 	// Aggregator serves the API groups that other servers have, before this one is
@@ -107,8 +111,8 @@ type Config struct {
 	// must stay the same as long as the store is kept. New refuses one by which the
 	// objects of two resources could meet.
 	Layout func(resource schema.GroupResource) string
-	// Listener is what Run serves on; nil serves only through ServeHTTP and
-	// Transport.
+	// Listener accepts the connections that Run serves; nil serves only through ServeHTTP
+	// and Transport.
 	Listener net.Listener
 	// TLS is for Listener and must have a certificate. Protocols and, where
 	// unset, the minimum version (1.2) are filled in on a copy.
@@ -127,12 +131,15 @@ type Config struct {
 	// have a fifth at most. A body that finds no room waits for 15 seconds, then its
 	// request gets 429. Zero is 256 MiB.
 	MaxBodyBytes int64
-	// ShutdownDelay is how long the server goes on serving when Run is to end,
-	// with /readyz failing, so that load balancers find out. Zero is not at all.
+	// ShutdownDelay is the time for which the server goes on serving when Run is to end,
+	// with /readyz failing, so that load balancers notice. Zero is not at all.
 	ShutdownDelay time.Duration
 	// DrainTimeout bounds how long Run then waits for requests in flight before
 	// it cuts them off. Zero is 20 seconds.
 	DrainTimeout time.Duration
+	// Identities, when set, chooses the UIDs and generated names of new objects, for
+	// tests that must not differ from run to run. Nil chooses them at random.
+	Identities Identities
 	// Version is served under /version; empty fields say v1.36.3+planekit.
 	Version version.Info
 	// Handlers serve paths that are no resource's, such as /metrics, after
@@ -141,7 +148,7 @@ type Config struct {
 	Handlers map[string]http.Handler
 	// Checks are served under /readyz and /healthz beside those of the server.
 	Checks []Check
-	// Auditor writes down who asked for what; nil writes nothing.
+	// Auditor records requests; nil records nothing.
 	Auditor Auditor
 	// Hooks observe.
 	Hooks Hooks
@@ -157,7 +164,7 @@ const defaultSeats = 600
 // concurrent use.
 type Server struct {
 	config    Config
-	codec     *codec
+	codec     *wire.Codec
 	kinds     map[schema.GroupVersionResource]*kind
 	groups    []*group
 	documents *documents
@@ -187,13 +194,14 @@ func New(c Config) (*Server, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("apiserver: %w", err)
 	}
+	c.Authenticator = authn.Chain{c.Authenticator} // adds system:authenticated
 	c.Prefix = "/" + strings.Trim(cmp.Or(c.Prefix, "/registry"), "/")
 	c.MaxBodyBytes = cmp.Or(c.MaxBodyBytes, 256<<20)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, drainTimeout)
 	fillVersion(&c.Version)
 	s := &Server{
 		config: c,
-		codec:  newCodec(),
+		codec:  wire.NewCodec(),
 		kinds:  map[schema.GroupVersionResource]*kind{},
 		ready:  make(chan struct{}),
 	}
@@ -219,11 +227,11 @@ func New(c Config) (*Server, error) {
 func (c *Config) check() error {
 	switch {
 	case c.Store == nil:
-		return errors.New("no store")
+		return errors.New("Config.Store must be set")
 	case c.Authenticator == nil:
-		return errors.New("no authenticator: nobody could be told from anybody")
+		return errors.New("Config.Authenticator must be set")
 	case c.Authorizer == nil:
-		return errors.New("no authorizer: everybody could do everything")
+		return errors.New("Config.Authorizer must be set")
 	case c.ShutdownDelay < 0 || c.DrainTimeout < 0:
 		return errors.New("ShutdownDelay or DrainTimeout is negative")
 	case c.MaxBodyBytes < 0:

@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// deaf is a store that never tells of changes: what was read once stays in the
+// deaf is a store that never reports changes: what was read once stays in the
 // cache as it was.
 type deaf struct{ storage.Store }
 

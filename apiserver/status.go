@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +17,7 @@ import (
 // errModified is Kubernetes' text for a stale resourceVersion.
 var errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
 
-// reasonFull is that of an answer with the code 507, for which Kubernetes has none.
+// reasonFull is the reason of a response with the code 507, for which Kubernetes has none.
 const reasonFull metav1.StatusReason = "InsufficientStorage"
 
 // toStatus turns any error into the API's form. It is the only place where
@@ -66,19 +67,13 @@ func storageError(err error, gr schema.GroupResource, name string) error {
 	return err
 }
 
-// statusError is an API error with a code for which apimachinery has no
-// constructor.
 func statusError(code int32, reason metav1.StatusReason, format string, args ...any) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: code, Reason: reason, Message: fmt.Sprintf(format, args...),
-	}}
+	return wire.StatusError(code, reason, format, args...)
 }
 
-func badRequest(format string, args ...any) error {
-	return apierrors.NewBadRequest(fmt.Sprintf(format, args...))
-}
+func badRequest(format string, args ...any) error { return wire.BadRequest(format, args...) }
 
-// notServed is what Kubernetes says to a path that it does not know.
+// notServed returns Kubernetes' error for an unknown path.
 func notServed() error {
 	return statusError(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 }
@@ -95,9 +90,9 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(status.Details.RetryAfterSeconds)))
 	}
-	out, negotiateErr := negotiate(r, accepts{proto: true})
+	out, negotiateErr := wire.Negotiate(r, wire.Accepts{Proto: true})
 	if negotiateErr != nil {
-		out = output{media: mediaJSON}
+		out = wire.Output{Media: wire.JSON}
 	}
 	s.write(w, r, int(status.Code), out, &status)
 }

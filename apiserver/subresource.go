@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // A Subresource is served under an object's own path. It is one of [Status], [View], [Deletion],
@@ -18,8 +19,13 @@ import (
 type Subresource interface {
 	// SubresourceName returns the path segment, such as "status".
 	SubresourceName() string
-	// subresource returns what the server needs of it, or an error if it would fail when it is used.
-	subresource() (subresource, error)
+	// resolve returns the subresource with its defaults, or an error if it would fail when it is
+	// used.
+	resolve() (subresource, error)
+	// method returns the method that serves verb, nil if there is none.
+	method(verb string) method
+	// convert returns the subresource, which is one of r, for objects of another version.
+	convert(r Resource, c *conversion) Subresource
 }
 
 // A Status changes a part of the object itself by a strategy of its own: status, finalize, approval.
@@ -27,12 +33,12 @@ type Subresource interface {
 type Status struct {
 	// Name is the path segment; empty means status.
 	Name string
-	// Verbs are those of get, update and patch that are served; empty means all of them.
+	// Verbs lists the served verbs, out of get, update and patch; empty means all of them.
 	Verbs []string
 	// Strategy completes and checks the object when it is updated here.
 	Strategy Strategy
 	// Resets are the paths of the fields that a request cannot change here. Nil means spec for
-	// status, and no field for others.
+	// status, and no field for subresources of another name.
 	Resets []string
 }
 
@@ -40,10 +46,10 @@ type Status struct {
 type View struct {
 	// Name is the path segment; required.
 	Name string
-	// Verbs are those of get, update, patch and create that are served; required.
+	// Verbs lists the served verbs, out of get, update, patch and create; required.
 	Verbs []string
-	// Group, Version and Kind are those of New's type. If Version is empty, group and version are
-	// the resource's.
+	// Group, Version and Kind name New's type. If Version is empty, group and version are the
+	// resource's.
 	Group, Version, Kind string
 	// New returns an empty object of the view's type. Required.
 	New func() runtime.Object
@@ -64,23 +70,23 @@ type View struct {
 type Deletion struct {
 	// Name is the path segment; required.
 	Name string
-	// Group, Version and Kind are those of New's type. If Version is empty, group and version are
-	// the resource's.
+	// Group, Version and Kind name New's type. If Version is empty, group and version are the
+	// resource's.
 	Group, Version, Kind string
 	// New returns an empty object of the type that is created. Required.
 	New func() runtime.Object
 	// Delete returns how to delete the object, or an API status error to refuse. It must not change
 	// parent and body. If it fails with a Conflict, or the deletion does, it is called again with the
 	// object as it is then. Required.
-	Delete func(ctx context.Context, parent, body runtime.Object, others Others) (*metav1.DeleteOptions, error)
+	Delete func(ctx context.Context, parent, body runtime.Object, in Namespace) (*metav1.DeleteOptions, error)
 }
 
 // A Question is answered when an object of New's type is created here: token. Nothing is stored.
 type Question struct {
 	// Name is the path segment; required.
 	Name string
-	// Group, Version and Kind are those of New's type. If Version is empty, group and version are
-	// the resource's.
+	// Group, Version and Kind name New's type. If Version is empty, group and version are the
+	// resource's.
 	Group, Version, Kind string
 	// New returns an empty object of the type that is created. Required.
 	New func() runtime.Object
@@ -94,7 +100,7 @@ type Question struct {
 type Proxy struct {
 	// Name is the path segment; required.
 	Name string
-	// Verbs are those of create, delete, get, patch and update that are served; required. Delete
+	// Verbs lists the served verbs, out of create, delete, get, patch and update; required. Delete
 	// requires Paths.
 	Verbs []string
 	// Kind is the kind that discovery shows; empty means the resource's.
@@ -122,22 +128,30 @@ func (q Question) SubresourceName() string { return q.Name }
 // SubresourceName returns the path segment.
 func (p Proxy) SubresourceName() string { return p.Name }
 
-func (s Status) subresource() (subresource, error) {
-	out := subresource{Name: s.SubresourceName(), Verbs: s.Verbs, Strategy: s.Strategy, Resets: s.Resets}
-	if len(out.Verbs) == 0 {
-		out.Verbs = []string{"get", "update", "patch"}
+// subresource is a Subresource of a resource that is served.
+type subresource struct {
+	Subresource
+	name  string
+	verbs []string
+	// gvk is the kind that it takes and shows. Empty fields are those of the resource.
+	gvk schema.GroupVersionKind
+	// newBody returns an empty object of that kind; nil if it is the resource's own type.
+	newBody func() runtime.Object
+}
+
+func (s Status) resolve() (subresource, error) {
+	if s.Name = s.SubresourceName(); len(s.Verbs) == 0 {
+		s.Verbs = []string{"get", "update", "patch"}
 	}
-	if out.Resets == nil && out.Name == "status" {
-		out.Resets = []string{"spec"}
+	if s.Resets == nil && s.Name == "status" {
+		s.Resets = []string{"spec"}
 	}
+	out := subresource{Subresource: s, name: s.Name, verbs: s.Verbs}
 	return out, out.check("get", "update", "patch")
 }
 
-func (v View) subresource() (subresource, error) {
-	out := subresource{
-		Name: v.Name, Verbs: v.Verbs, Group: v.Group, Version: v.Version, Kind: v.Kind,
-		New: v.New, From: v.From, Into: v.Into, Strategy: v.Strategy, Replicas: v.Replicas,
-	}
+func (v View) resolve() (subresource, error) {
+	out := subresource{Subresource: v, name: v.Name, verbs: v.Verbs, gvk: gvkOf(v.Group, v.Version, v.Kind), newBody: v.New}
 	serves := func(verb string) bool { return slices.Contains(v.Verbs, verb) }
 	changes := serves("update") || serves("patch")
 	return out, errors.Join(
@@ -147,52 +161,54 @@ func (v View) subresource() (subresource, error) {
 		required(v.From != nil || !changes && !serves("get"), "get, update and patch need From"))
 }
 
-func (d Deletion) subresource() (subresource, error) {
-	out := subresource{
-		Name: d.Name, Verbs: []string{"create"}, Group: d.Group, Version: d.Version, Kind: d.Kind, New: d.New, Delete: d.Delete,
-	}
+func (d Deletion) resolve() (subresource, error) {
+	out := subresource{Subresource: d, name: d.Name, verbs: []string{"create"}, gvk: gvkOf(d.Group, d.Version, d.Kind), newBody: d.New}
 	return out, errors.Join(out.check("create"), required(d.New != nil && d.Delete != nil, "New and Delete must be set"))
 }
 
-func (q Question) subresource() (subresource, error) {
-	out := subresource{
-		Name: q.Name, Verbs: []string{"create"}, Group: q.Group, Version: q.Version, Kind: q.Kind, New: q.New, Answer: q.Answer,
-	}
+func (q Question) resolve() (subresource, error) {
+	out := subresource{Subresource: q, name: q.Name, verbs: []string{"create"}, gvk: gvkOf(q.Group, q.Version, q.Kind), newBody: q.New}
 	return out, errors.Join(out.check("create"), required(q.New != nil && q.Answer != nil, "New and Answer must be set"))
 }
 
-func (p Proxy) subresource() (subresource, error) {
-	out := subresource{Name: p.Name, Verbs: p.Verbs, Kind: p.Kind, Connect: p.Connect, Paths: p.Paths}
+func (p Proxy) resolve() (subresource, error) {
+	out := subresource{Subresource: p, name: p.Name, verbs: p.Verbs, gvk: gvkOf("", "", p.Kind)}
 	return out, errors.Join(
 		out.check("create", "delete", "get", "patch", "update"),
 		required(p.Connect != nil, "Connect must be set"),
 		required(p.Paths || !slices.Contains(p.Verbs, "delete"), "delete needs Paths"))
 }
 
-// subresource is any of the five kinds, as the server looks at them. The functions that are not of
-// its kind are nil.
-type subresource struct {
-	Name                 string
-	Verbs                []string
-	Strategy             Strategy
-	Resets               []string
-	Replicas             string
-	Group, Version, Kind string
-	New                  func() runtime.Object
-	From                 func(parent runtime.Object) (runtime.Object, error)
-	Into                 func(parent, body runtime.Object) error
-	Delete               func(ctx context.Context, parent, body runtime.Object, others Others) (*metav1.DeleteOptions, error)
-	Answer               func(ctx context.Context, parent, body runtime.Object) (runtime.Object, error)
-	Connect              func(parent runtime.Object) (http.Handler, error)
-	Paths                bool
+func gvkOf(group, version, kind string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: group, Version: version, Kind: kind}
+}
+
+// as returns sub as one of the five kinds, and whether it is that kind.
+func as[T Subresource](sub *subresource) (T, bool) {
+	if sub == nil {
+		return *new(T), false
+	}
+	out, ok := sub.Subresource.(T)
+	return out, ok
+}
+
+// strategy returns the strategy of updates through the subresource.
+func (s *subresource) strategy() *Strategy {
+	switch sub := s.Subresource.(type) {
+	case Status:
+		return &sub.Strategy
+	case View:
+		return &sub.Strategy
+	}
+	return &Strategy{}
 }
 
 // check returns an error if the name or the verbs are missing, or a verb is not one of allowed.
 func (s *subresource) check(allowed ...string) error {
-	if s.Name == "" || len(s.Verbs) == 0 {
+	if s.name == "" || len(s.verbs) == 0 {
 		return errors.New("name and verbs must be set")
 	}
-	for _, verb := range s.Verbs {
+	for _, verb := range s.verbs {
 		if !slices.Contains(allowed, verb) {
 			return fmt.Errorf("it cannot serve %s, only %s", verb, strings.Join(allowed, ", "))
 		}

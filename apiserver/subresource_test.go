@@ -25,7 +25,7 @@ func TestSubresourcesAreChecked(t *testing.T) {
 	connect := func(runtime.Object) (http.Handler, error) { return http.NotFoundHandler(), nil }
 	newEviction := func() runtime.Object { return &policyv1.Eviction{} }
 	answer := func(context.Context, runtime.Object, runtime.Object) (runtime.Object, error) { return nil, nil }
-	remove := func(context.Context, runtime.Object, runtime.Object, apiserver.Others) (*metav1.DeleteOptions, error) {
+	remove := func(context.Context, runtime.Object, runtime.Object, apiserver.Namespace) (*metav1.DeleteOptions, error) {
 		return nil, nil
 	}
 	for _, test := range []struct {

@@ -1,9 +1,16 @@
 package apiserver
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
+	"strconv"
 	"time"
+	"unicode/utf8"
 
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -21,19 +28,32 @@ var (
 	ageColumn = Column{
 		Name: "Age", Type: "string",
 		Description: "How long ago the object was created.",
-		Value:       func(obj runtime.Object) any { return Age(accessor(obj).GetCreationTimestamp(), time.Now()) },
+		Value:       func(obj runtime.Object) any { return age(accessor(obj).GetCreationTimestamp(), time.Now()) },
 	}
 )
 
-// Age writes how long before now t was, as kubectl does: "5m", "3d4h".
-func Age(t metav1.Time, now time.Time) string {
+// check returns an error if clients could not show the column.
+func (c *Column) check() error {
+	switch c.Type {
+	case "integer", "number", "string", "boolean", "date":
+	default:
+		return fmt.Errorf("type %q is not integer, number, string, boolean or date", c.Type)
+	}
+	if c.Name == "" || c.Value == nil {
+		return errors.New("Name and Value must be set")
+	}
+	return nil
+}
+
+// age writes how long before now t was, as kubectl does: "5m", "3d4h".
+func age(t metav1.Time, now time.Time) string {
 	if t.IsZero() {
 		return "<unknown>"
 	}
 	return duration.HumanDuration(now.Sub(t.Time))
 }
 
-// columns are those of the kind's table in order.
+// columns returns the columns of the kind's table in order.
 func (k *kind) columns() []Column {
 	if len(k.Columns) == 0 {
 		return []Column{nameColumn, ageColumn}
@@ -80,13 +100,13 @@ func (k *kind) rows(l *listing, include metav1.IncludeObjectPolicy) *metav1.Tabl
 	}
 	columns := k.columns()
 	for _, i := range l.items {
-		obj, state := i.Object.Object, i.Object.initializers
+		obj, h := i.Object.Object, i.Object.hidden
 		row := metav1.TableRow{Cells: cellsOf(columns, i)}
 		switch include {
 		case metav1.IncludeObject:
-			row.Object.Object = shown(obj, state)
+			row.Object.Object = shown(obj, h)
 		case metav1.IncludeMetadata:
-			row.Object.Object = shown(partial(obj), state)
+			row.Object.Object = shown(partial(obj), h)
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -106,18 +126,18 @@ func includeObject(q *request) (metav1.IncludeObjectPolicy, error) {
 
 // respond sends one object in the shape that the client asked for.
 func (s *Server) respond(q *request, code int, obj runtime.Object) error {
-	switch q.out.shape {
-	case asTable:
+	switch q.out.Shape {
+	case wire.Table:
 		t, err := q.kind.tableOf(q, obj)
 		if err != nil {
 			return err
 		}
 		obj = t
-	case asPartial:
+	case wire.Metadata:
 		obj = partial(obj)
 	}
-	if q.out.shape != asTable && q.out.media != mediaProto && !q.ownType() {
-		obj = shown(obj, q.state)
+	if q.out.Shape != wire.Table && q.out.Media != wire.Proto && !q.ownType() {
+		obj = shown(obj, q.hiding.is)
 	}
 	s.write(q.w, q.r, code, q.out, obj)
 	return nil
@@ -126,12 +146,146 @@ func (s *Server) respond(q *request, code int, obj runtime.Object) error {
 // tableOf is a table of one row. What is not of the kind (a subresource's own
 // type) is shown by its metadata alone.
 func (k *kind) tableOf(q *request, obj runtime.Object) (*metav1.Table, error) {
-	if q.sub != nil && q.sub.New != nil {
-		return nil, statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "subresource %s has no table", q.sub.Name)
+	if q.ownType() {
+		return nil, statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "subresource %s has no table", q.sub.name)
 	}
 	revision, err := parseRevision(accessor(obj).GetResourceVersion())
 	if err != nil {
 		return nil, err
 	}
-	return k.table(q, &listing{items: []*item{asItemWith(obj, q.state)}, revision: revision})
+	return k.table(q, &listing{items: []*item{asItemWith(obj, q.hiding.is)}, revision: revision})
+}
+
+// tableBody puts a table together. The objects of rows are encoded once; the cells are
+// not, because some are ages.
+func (k *kind) tableBody(q *request, l *listing) (*body, error) {
+	include, err := includeObject(q)
+	if err != nil {
+		return nil, err
+	}
+	empty, err := k.table(q, &listing{revision: l.revision, next: l.next, remaining: l.remaining})
+	if err != nil {
+		return nil, err
+	}
+	around, err := k.codec.Encode(wire.JSON, empty)
+	if err != nil {
+		return nil, err
+	}
+	tail := []byte("]}\n")
+	head, ok := bytes.CutSuffix(around, tail)
+	if !ok {
+		return nil, fmt.Errorf("a table without rows is %s", around)
+	}
+	b := &body{head: head, tail: tail, items: l.items, separator: []byte{','}}
+	b.size = len(head) + len(tail) + max(len(l.items)-1, 0)
+	columns := k.columns()
+	var cells []byte // of all rows; ends tells where those of each end
+	ends, objects := make([]int, len(l.items)+1), make([][]byte, len(l.items))
+	for n, i := range l.items {
+		if cells, err = appendCells(cells, columns, i); err != nil {
+			return nil, err
+		}
+		ends[n+1] = len(cells)
+		if objects[n], err = k.withCells(i, include); err != nil {
+			return nil, err
+		}
+		b.size += len(`{"cells":,"object":}`) + ends[n+1] - ends[n] + len(objects[n])
+	}
+	b.next = func(to []byte, n int) []byte {
+		to = append(append(append(to, `{"cells":`...), cells[ends[n]:ends[n+1]]...), `,"object":`...)
+		return append(append(to, objects[n]...), '}')
+	}
+	return b, nil
+}
+
+// cellsOf are the values of a row.
+func cellsOf(columns []Column, i *item) []any {
+	values := make([]any, len(columns))
+	for n, c := range columns {
+		values[n] = c.Value(i.Object.Object)
+	}
+	return values
+}
+
+// appendCells appends a row's cells as JSON.
+func appendCells(to []byte, columns []Column, i *item) ([]byte, error) {
+	kept := i.Object.cells.Load()
+	if kept == nil {
+		steady, err := steadyCells(columns, i)
+		if err != nil {
+			return nil, err
+		}
+		kept = &steady
+		i.Object.cells.Store(kept)
+	}
+	to = append(to, '[')
+	rest := *kept
+	for _, c := range columns {
+		if c.Steady {
+			continue
+		}
+		at := bytes.IndexByte(rest, 0)
+		to = append(to, rest[:at]...)
+		rest = rest[at+1:]
+		var err error
+		if to, err = appendCell(to, c.Value(i.Object.Object)); err != nil {
+			return nil, err
+		}
+		to = append(to, ',')
+	}
+	to = append(to, rest...)
+	to[len(to)-1] = ']' // in place of a comma: there is a column at least
+	return to, nil
+}
+
+func steadyCells(columns []Column, i *item) ([]byte, error) {
+	var cells []byte
+	for _, c := range columns {
+		if !c.Steady {
+			cells = append(cells, 0)
+			continue
+		}
+		var err error
+		if cells, err = appendCell(cells, c.Value(i.Object.Object)); err != nil {
+			return nil, err
+		}
+		cells = append(cells, ',')
+	}
+	return bytes.Clone(cells), nil // without spare room
+}
+
+// appendCell appends a value as JSON. Most need no escapes.
+func appendCell(to []byte, value any) ([]byte, error) {
+	switch v := value.(type) {
+	case int64:
+		return strconv.AppendInt(to, v, 10), nil
+	case string:
+		if plain(v) {
+			return append(append(append(to, '"'), v...), '"'), nil
+		}
+	}
+	data, err := json.Marshal(value)
+	return append(to, data...), err
+}
+
+// plain reports whether JSON has s as it is.
+func plain(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ', c >= utf8.RuneSelf, c == '"', c == '\\', c == '<', c == '>', c == '&':
+			return false
+		}
+	}
+	return true
+}
+
+// withCells returns the object of a row.
+func (k *kind) withCells(i *item, include metav1.IncludeObjectPolicy) ([]byte, error) {
+	switch include {
+	case metav1.IncludeObject:
+		return k.jsonOf(i)
+	case metav1.IncludeMetadata:
+		return k.partialOf(i)
+	}
+	return []byte("null"), nil
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // Transport returns a client transport into this server for u. It skips the
-// wire and credentials, for who asks is given, and nothing else: authorization,
-// admission and codecs are those of any request. Requests need no particular
+// wire and authentication, and nothing else: authorization, admission and codecs
+// are those of any request. Requests need no particular
 // host or scheme. It works with and without Run; requests end with their
 // context, watches also when Run winds up.
 func (s *Server) Transport(u *user.Info) http.RoundTripper {

@@ -15,15 +15,15 @@ import (
 	"github.com/planekit/planekit/storage/memstore"
 )
 
-// TestTimeToLive: an object of a resource with a TTL goes when it has not been
-// written for so long.
+// TestTimeToLive checks that an object of a resource with a TTL is deleted when no
+// client has written it for that time.
 func TestTimeToLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		short := configMaps()
 		short.TTL = time.Hour
 		server, err := apiserver.New(apiserver.Config{
 			Store: memstore.New(), Resources: []apiserver.Resource{short},
-			Authenticator: nobody{}, Authorizer: authz.Superusers("all"),
+			Authenticator: unknown{}, Authorizer: authz.Superusers("all"),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -70,7 +70,7 @@ func TestTimeToLive(t *testing.T) {
 	})
 }
 
-// nobody knows nobody.
-type nobody struct{}
+// unknown knows no user.
+type unknown struct{}
 
-func (nobody) Authenticate(*http.Request) (*user.Info, bool, error) { return nil, false, nil }
+func (unknown) Authenticate(*http.Request) (*user.Info, bool, error) { return nil, false, nil }

@@ -9,9 +9,9 @@ import (
 	"github.com/planekit/planekit/authz"
 )
 
-// TestAuthorizerFails: whom nobody lets, because somebody could not be asked, is
-// told of an error of the server's, in kube-apiserver's words. Who is let in by
-// another is let in, and who may not act for others is refused all the same.
+// TestAuthorizerFails: a request that no authorizer allows, because one of them failed,
+// gets an error of the server in kube-apiserver's words. A request that another
+// authorizer allows is served, and an impersonation is refused all the same.
 func TestAuthorizerFails(t *testing.T) {
 	down := errors.New("dial tcp 10.0.0.1:443: <refused>")
 	says := func(d authz.Decision, reason string, err error) authz.Authorizer {
@@ -42,7 +42,7 @@ func TestAuthorizerFails(t *testing.T) {
 		if got.code != test.code || test.body != "" && (got.body != test.body || got.header.Get("Content-Type") != "text/plain; charset=utf-8") {
 			t.Errorf("%s: %d %v %q, want %d %q", name, got.code, got.header, got.body, test.code, test.body)
 		}
-		// As whom jane wants to act is asked of the same authorizers.
+		// The same authorizers decide about impersonation.
 		if got := a.do("GET", podPath, "", "Impersonate-User: joe"); test.code == 500 && got.code != 403 {
 			t.Errorf("%s: %d to who wants to be another, want 403", name, got.code)
 		}

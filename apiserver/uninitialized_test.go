@@ -15,9 +15,8 @@ const (
 	onePartial   = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 )
 
-// TestUninitializedVisibility reads in every way there is: what waits for
-// initializers is there for those who ask for it, with the field wherever there
-// is JSON, and for nobody else.
+// TestUninitializedVisibility reads in every way there is: only requests that ask for
+// hidden objects see one, with the field wherever there is JSON.
 func TestUninitializedVisibility(t *testing.T) {
 	_, jane, _ := initializing(t, memstore.New())
 	jane.begin(podPath, pod("hidden", `,"labels":{"app":"x"}`))
@@ -90,7 +89,7 @@ func TestUninitializedPages(t *testing.T) {
 	}
 }
 
-// TestUninitializedInWatches: an object is added when nobody has yet to act on
+// TestUninitializedInWatches: an object is added when all initializers have acted on
 // it, in every form of a watch.
 func TestUninitializedInWatches(t *testing.T) {
 	for _, accept := range []string{"application/json", tableMedia, onePartial} {

@@ -35,16 +35,17 @@ func (s *Server) update(q *request) error {
 // answers with the new view.
 func (s *Server) change(q *request, manager string, dryRun bool, next func(view runtime.Object) (runtime.Object, error)) error {
 	e := edit{apply: next, tracks: true, manager: manager, dryRun: dryRun}
-	if q.ownType() {
+	view, isView := as[View](q.sub)
+	if isView {
 		e.admitted = true
-		e.apply = func(old runtime.Object) (runtime.Object, error) { return s.changeView(q, dryRun, old, next) }
+		e.apply = func(old runtime.Object) (runtime.Object, error) { return s.changeView(q, view, dryRun, old, next) }
 	}
 	obj, err := s.edit(q, e)
 	if err != nil {
 		return err
 	}
-	if q.ownType() {
-		if obj, err = q.show(obj); err != nil {
+	if isView {
+		if obj, err = q.show(view, obj); err != nil {
 			return err
 		}
 	}
@@ -53,8 +54,8 @@ func (s *Server) change(q *request, manager string, dryRun bool, next func(view 
 
 // changeView lets next change the subresource's view of old, asks admission
 // about the view and returns the object which the view demands.
-func (s *Server) changeView(q *request, dryRun bool, old runtime.Object, next func(runtime.Object) (runtime.Object, error)) (runtime.Object, error) {
-	view, err := q.show(old)
+func (s *Server) changeView(q *request, v View, dryRun bool, old runtime.Object, next func(runtime.Object) (runtime.Object, error)) (runtime.Object, error) {
+	view, err := q.show(v, old)
 	if err != nil {
 		return nil, err
 	}
@@ -69,14 +70,14 @@ func (s *Server) changeView(q *request, dryRun bool, old runtime.Object, next fu
 	if err := s.validate(q, in); err != nil {
 		return nil, err
 	}
-	return q.intoParent(old, admitted(in))
+	return q.intoParent(v, old, admitted(in))
 }
 
 // intoParent returns a copy of old changed as body, of the subresource's type,
 // demands, on body's conditions of uid and resourceVersion.
-func (q *request) intoParent(old, body runtime.Object) (runtime.Object, error) {
+func (q *request) intoParent(v View, old, body runtime.Object) (runtime.Object, error) {
 	obj := old.DeepCopyObject()
-	if err := q.sub.Into(obj, body); err != nil {
+	if err := v.Into(obj, body); err != nil {
 		return nil, err
 	}
 	to, from := accessor(obj), accessor(body)
@@ -86,11 +87,11 @@ func (q *request) intoParent(old, body runtime.Object) (runtime.Object, error) {
 }
 
 // ownType reports whether the request is for a subresource of its own type.
-func (q *request) ownType() bool { return q.sub != nil && q.sub.New != nil }
+func (q *request) ownType() bool { return q.sub != nil && q.sub.newBody != nil }
 
 func (q *request) newBody() runtime.Object {
 	if q.ownType() {
-		return q.sub.New()
+		return q.sub.newBody()
 	}
 	return q.kind.New()
 }
@@ -122,62 +123,4 @@ func (q *request) sameNamespace(m metav1.Object) error {
 	}
 	m.SetNamespace(q.info.Namespace)
 	return nil
-}
-
-// createSub takes a subresource's body by POST: a binding, an eviction.
-func (s *Server) createSub(q *request) error {
-	var o metav1.CreateOptions
-	if err := decodeQuery(q.r.URL.Query(), &o); err != nil {
-		return err
-	}
-	q.options = &o
-	if err := invalidOptions("CreateOptions", metavalidation.ValidateCreateOptions(&o)); err != nil {
-		return err
-	}
-	body := q.newBody()
-	if err := q.decode(s, o.FieldValidation, body); err != nil {
-		return err
-	}
-	if q.sub.Answer != nil {
-		return s.answerSub(q, body, len(o.DryRun) > 0)
-	}
-	if err := q.sameObject(body); err != nil {
-		return err
-	}
-	in := q.admissionRequest(admission.Create, body, nil, len(o.DryRun) > 0)
-	if err := s.mutate(q, in); err != nil {
-		return err
-	}
-	if err := s.validate(q, in); err != nil {
-		return err
-	}
-	if q.sub.Delete != nil {
-		if err := s.deleteThrough(q, admitted(in), len(o.DryRun) > 0); err != nil {
-			return err
-		}
-		s.created(q)
-		return nil
-	}
-	obj, err := s.edit(q, edit{admitted: true, dryRun: len(o.DryRun) > 0, apply: func(old runtime.Object) (runtime.Object, error) {
-		return q.intoParent(old, admitted(in))
-	}})
-	if err != nil {
-		return err
-	}
-	if q.sub.From == nil {
-		s.created(q)
-		return nil
-	}
-	if obj, err = q.show(obj); err != nil {
-		return err
-	}
-	return s.respond(q, http.StatusCreated, obj)
-}
-
-// created answers a create after which there is nothing to show.
-func (s *Server) created(q *request) {
-	s.write(q.w, q.r, http.StatusCreated, q.out, &metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status:   metav1.StatusSuccess, Code: http.StatusCreated,
-	})
 }

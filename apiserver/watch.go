@@ -16,9 +16,9 @@ import (
 )
 
 // Watches end by themselves after half an hour to an hour, so that clients
-// spread over servers anew, and send a bookmark every minute to those who allow
+// spread over servers again, and send a bookmark every minute to clients that allow
 // it. Both are kube-apiserver's figures. A client that takes no bytes for
-// writeTimeout is cut off; nobody else waits for it.
+// writeTimeout is cut off; no other client waits for it.
 const (
 	minWatch      = 30 * time.Minute
 	bookmarkEvery = time.Minute
@@ -46,7 +46,7 @@ func (s *Server) watch(q *request) error {
 	if err != nil {
 		return err
 	}
-	selected.uninitialized = q.includesUninitialized()
+	selected.hidden = q.includesHidden()
 	from, err := watchStart(&o)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (w *watcher) run(ctx context.Context, from watchFrom) error {
 	if err := w.out.flush(); err != nil {
 		return nil
 	}
-	leaveEarly(w.q.w)
+	w.q.call.leave()
 	w.follow(ctx, source)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/storage/cache"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,7 +17,7 @@ import (
 // behind its length in four bytes. The first failure to write ends everything.
 type watchWriter struct {
 	q       *request
-	codec   *codec
+	codec   *wire.Codec
 	include metav1.IncludeObjectPolicy
 	control *http.ResponseController
 	buffer  bytes.Buffer
@@ -29,8 +30,8 @@ type watchWriter struct {
 
 // begin sends the headers, so that the client knows that the watch stands.
 func (w *watchWriter) begin() {
-	media := w.q.out.media
-	if media == mediaProto {
+	media := w.q.out.Media
+	if media == wire.Proto {
 		media += ";stream=watch"
 	}
 	w.q.w.Header().Set("Content-Type", media)
@@ -44,15 +45,15 @@ const watchBuffer = 64 << 10
 // change buffers an event that is the same for everybody who gets it in this
 // form: it is encoded once. Tables are not, because of the ages in them.
 func (w *watchWriter) change(what watch.EventType, event *cache.Event[*object]) {
-	if w.q.out.shape == asTable {
+	if w.q.out.Shape == wire.Table {
 		w.sendItem(what, changed(what, event))
 		return
 	}
 	form := formOf(w.q.out, what)
 	frame, err := event.Frame(form, func() ([]byte, error) {
 		i := changed(what, event)
-		if w.q.out.shape == whole {
-			return w.q.kind.event(w.q.out.media, what, i)
+		if w.q.out.Shape == wire.Whole {
+			return w.q.kind.event(w.q.out.Media, what, i)
 		}
 		return w.encode(what, i)
 	})
@@ -60,7 +61,7 @@ func (w *watchWriter) change(what watch.EventType, event *cache.Event[*object]) 
 }
 
 // formOf numbers what the bytes of an event depend on beside the event.
-func formOf(out output, what watch.EventType) int {
+func formOf(out wire.Output, what watch.EventType) int {
 	form := 0
 	switch what {
 	case watch.Modified:
@@ -68,10 +69,10 @@ func formOf(out output, what watch.EventType) int {
 	case watch.Deleted:
 		form = 2
 	}
-	if out.media == mediaProto {
+	if out.Media == wire.Proto {
 		form += 4
 	}
-	if out.shape == asPartial {
+	if out.Shape == wire.Metadata {
 		form += 8
 	}
 	return form
@@ -85,19 +86,19 @@ func changed(what watch.EventType, event *cache.Event[*object]) *item {
 	}
 	last := event.Previous.Object.DeepCopyObject()
 	accessor(last).SetResourceVersion(formatRevision(event.Revision))
-	return asItemWith(last, event.Previous.Object.initializers)
+	return asItemWith(last, event.Previous.Object.hidden)
 }
 
 // initial buffers an object that was there before the watch.
 func (w *watchWriter) initial(i *item) {
-	if w.q.out.shape != whole {
+	if w.q.out.Shape != wire.Whole {
 		w.sendItem(watch.Added, i)
 		return
 	}
-	w.add(w.q.kind.event(w.q.out.media, watch.Added, i))
+	w.add(w.q.kind.event(w.q.out.Media, watch.Added, i))
 }
 
-// send buffers an event that is nobody else's.
+// send buffers an event that only this watch sends.
 func (w *watchWriter) send(what watch.EventType, obj runtime.Object) { w.sendItem(what, asItem(obj)) }
 
 func (w *watchWriter) sendItem(what watch.EventType, i *item) { w.add(w.encode(what, i)) }
@@ -121,11 +122,11 @@ func (w *watchWriter) encode(what watch.EventType, i *item) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := w.codec.encode(w.q.out.media, shaped)
+	data, err := w.codec.Encode(w.q.out.Media, shaped)
 	if err != nil {
 		return nil, err
 	}
-	if w.q.out.media == mediaProto {
+	if w.q.out.Media == wire.Proto {
 		return protoEvent(what, data)
 	}
 	return jsonEvent(what, bytes.TrimRight(data, "\n")), nil
@@ -138,13 +139,13 @@ func (w *watchWriter) shape(kind watch.EventType, i *item) (runtime.Object, erro
 	if kind == watch.Error {
 		return obj, nil
 	}
-	switch w.q.out.shape {
-	case asPartial:
-		if w.q.out.media == mediaProto {
+	switch w.q.out.Shape {
+	case wire.Metadata:
+		if w.q.out.Media == wire.Proto {
 			return partial(obj), nil
 		}
-		return shown(partial(obj), i.Object.initializers), nil
-	case asTable:
+		return shown(partial(obj), i.Object.hidden), nil
+	case wire.Table:
 		revision, err := parseRevision(accessor(obj).GetResourceVersion())
 		if err != nil {
 			return nil, err

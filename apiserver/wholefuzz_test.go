@@ -109,7 +109,7 @@ func serveOne(s *apiserver.Server, method, path, media, accept, body string) *ht
 	defer cancel()
 	u, err := url.ParseRequestURI(path)
 	if err != nil {
-		panic(err) // checked by whoever asks
+		panic(err) // checked by the caller
 	}
 	r := (&http.Request{Method: method, URL: u, Host: "host", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, ContentLength: int64(len(body)),
 		Body: http.NoBody, RequestURI: path}).WithContext(ctx)

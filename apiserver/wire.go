@@ -6,13 +6,14 @@ import (
 	"encoding/json"
 	"sync"
 
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// wire is how the objects of a kind look on the wire, so far as it is the same
+// forms is how the objects of a kind look on the wire, so far as it is the same
 // for all of them.
-type wire struct {
+type forms struct {
 	// jsonHead begins every object as JSON and is what items of a list lack.
 	jsonHead, jsonListHead []byte
 	// protoHead and protoListHead begin envelopes, up to the length of what is
@@ -26,11 +27,11 @@ type wire struct {
 	lists func() map[string]bool
 }
 
-func (k *kind) addWire() {
+func (k *kind) addForms() {
 	version := k.gvk.GroupVersion().String()
-	k.wire.jsonHead, k.wire.jsonListHead = jsonHead(version, k.Kind), jsonHead(version, k.Kind+"List")
-	k.wire.protoHead, k.wire.protoListHead = protoHead(version, k.Kind), protoHead(version, k.Kind+"List")
-	k.wire.lists = sync.OnceValue(k.tryLists)
+	k.forms.jsonHead, k.forms.jsonListHead = jsonHead(version, k.Kind), jsonHead(version, k.Kind+"List")
+	k.forms.protoHead, k.forms.protoListHead = protoHead(version, k.Kind), protoHead(version, k.Kind+"List")
+	k.forms.lists = sync.OnceValue(k.tryLists)
 }
 
 func jsonHead(version, kind string) []byte {
@@ -44,7 +45,7 @@ func protoHead(version, kind string) []byte {
 		meta = binary.AppendUvarint(meta, uint64(len(text)))
 		meta = append(meta, text...)
 	}
-	head := append(bytes.Clone(protoMagic), tagTypeMeta)
+	head := append(bytes.Clone(wire.ProtoMagic), tagTypeMeta)
 	head = binary.AppendUvarint(head, uint64(len(meta)))
 	return append(append(head, meta...), tagRaw)
 }
@@ -52,9 +53,9 @@ func protoHead(version, kind string) []byte {
 // tryLists compares a list made of items with one made by the codec.
 func (k *kind) tryLists() map[string]bool {
 	equal := map[string]bool{}
-	media := []string{mediaJSON}
+	media := []string{wire.JSON}
 	if k.proto {
-		media = append(media, mediaProto)
+		media = append(media, wire.Proto)
 	}
 	for _, m := range media {
 		sample := &listing{revision: 12}
@@ -72,7 +73,7 @@ func (k *kind) tryLists() map[string]bool {
 		if err != nil {
 			continue
 		}
-		want, err := k.codec.encode(m, list)
+		want, err := k.codec.Encode(m, list)
 		equal[m] = err == nil && bytes.Equal(made.Bytes(), want)
 	}
 	return equal
@@ -90,7 +91,7 @@ type body struct {
 	zipped *zipped
 }
 
-// chunk is how much is written at once.
+// chunk bounds what is written at once.
 const chunk = 64 << 10
 
 var chunks = sync.Pool{New: func() any { return new(make([]byte, 0, chunk+chunk/4)) }}
@@ -121,7 +122,7 @@ func (b *body) writeTo(w interface{ Write([]byte) (int, error) }) {
 
 // listBody puts a list together from what is kept of its items.
 func (k *kind) listBody(media string, l *listing) (*body, error) {
-	if media == mediaProto {
+	if media == wire.Proto {
 		return k.protoList(l)
 	}
 	return k.jsonList(l)
@@ -138,8 +139,8 @@ func (k *kind) jsonList(l *listing) (*body, error) {
 		return nil, err
 	}
 	items := l.items
-	b := &body{items: items, separator: []byte{','}, tail: []byte("]}\n"), zipped: &k.wire.jsonZipped}
-	b.head = append(append(append([]byte(nil), k.wire.jsonListHead...), `"metadata":`...), head...)
+	b := &body{items: items, separator: []byte{','}, tail: []byte("]}\n"), zipped: &k.forms.jsonZipped}
+	b.head = append(append(append([]byte(nil), k.forms.jsonListHead...), `"metadata":`...), head...)
 	b.head = append(b.head, `,"items":[`...)
 	b.size = len(b.head) + len(b.tail) + max(len(items)-1, 0)
 	for _, i := range items {
@@ -148,13 +149,13 @@ func (k *kind) jsonList(l *listing) (*body, error) {
 			return nil, err
 		}
 		b.size += len(data)
-		if bytes.HasPrefix(data, k.wire.jsonHead) {
-			b.size -= len(k.wire.jsonHead) - 1
+		if bytes.HasPrefix(data, k.forms.jsonHead) {
+			b.size -= len(k.forms.jsonHead) - 1
 		}
 	}
 	b.next = func(to []byte, i int) []byte {
 		data := *items[i].Object.json.Load()
-		if rest, ok := bytes.CutPrefix(data, k.wire.jsonHead); ok {
+		if rest, ok := bytes.CutPrefix(data, k.forms.jsonHead); ok {
 			return append(append(to, '{'), rest...)
 		}
 		return append(to, data...)
@@ -171,11 +172,11 @@ func (k *kind) protoList(l *listing) (*body, error) {
 		n := messageSize(i)
 		size += 1 + uvarintSize(n) + n
 	}
-	b, err := protoBody(k.wire.protoListHead, l, size)
+	b, err := protoBody(k.forms.protoListHead, l, size)
 	if err != nil {
 		return nil, err
 	}
-	b.zipped = &k.wire.protoZipped
+	b.zipped = &k.forms.protoZipped
 	b.next = func(to []byte, i int) []byte {
 		to = append(to, tagItems)
 		to = binary.AppendUvarint(to, uint64(messageSize(l.items[i])))
@@ -203,14 +204,14 @@ func protoBody(head []byte, l *listing, size int) (*body, error) {
 
 // document returns one object as it is sent, complete.
 func (k *kind) document(to []byte, media string, i *item) ([]byte, error) {
-	if media != mediaProto {
+	if media != wire.Proto {
 		data, err := k.jsonOf(i)
 		return append(append(to, data...), '\n'), err
 	}
 	if err := k.marshaled(i); err != nil {
 		return nil, err
 	}
-	to = append(to, k.wire.protoHead...)
+	to = append(to, k.forms.protoHead...)
 	to = binary.AppendUvarint(to, uint64(messageSize(i)))
 	return append(appendMessage(to, i), endOfUnknown...), nil
 }
@@ -218,7 +219,7 @@ func (k *kind) document(to []byte, media string, i *item) ([]byte, error) {
 // event returns a watch event as it is sent: a line of JSON, or a protobuf
 // message behind its length in four bytes.
 func (k *kind) event(media string, what watch.EventType, i *item) ([]byte, error) {
-	if media != mediaProto {
+	if media != wire.Proto {
 		data, err := k.jsonOf(i)
 		if err != nil {
 			return nil, err

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/cache"
 	"github.com/planekit/planekit/storage/memstore"
@@ -27,7 +28,7 @@ import (
 // wireKind is a kind whose objects get a default when they are decoded.
 func wireKind(t testing.TB, r Resource) *kind {
 	t.Helper()
-	k, err := newKind(r, layout{prefix: "/registry"}, newCodec())
+	k, err := newKind(r, layout{prefix: "/registry"}, wire.NewCodec())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestWireIsTheCodecs(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	k := wireKind(t, podResource())
-	if lists := k.wire.lists(); !lists[mediaJSON] || !lists[mediaProto] {
+	if lists := k.forms.lists(); !lists[wire.JSON] || !lists[wire.Proto] {
 		t.Fatalf("lists are not their items: %v", lists)
 	}
 	for range 50 {
@@ -118,11 +119,11 @@ func compareWire(t *testing.T, k *kind, l *listing) {
 	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
-	for _, media := range []string{mediaJSON, mediaProto} {
+	for _, media := range []string{wire.JSON, wire.Proto} {
 		compareBody(t, k, media, l, whole, k.listBody)
 		compareBody(t, k, media, l, metas, k.partialBody)
 		for _, i := range l.items {
-			want, err := k.codec.encode(media, i.Object.Object)
+			want, err := k.codec.Encode(media, i.Object.Object)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -136,7 +137,7 @@ func compareWire(t *testing.T, k *kind, l *listing) {
 // compareBody compares a list with what made puts together.
 func compareBody(t *testing.T, k *kind, media string, l *listing, list runtime.Object, made func(string, *listing) (*body, error)) {
 	t.Helper()
-	want, err := k.codec.encode(media, list)
+	want, err := k.codec.Encode(media, list)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +185,7 @@ func TestOddListIsFoundOut(t *testing.T) {
 		New:     func() runtime.Object { return &appsv1.Deployment{} },
 		NewList: func() runtime.Object { return &oddList{} },
 	})
-	if lists := k.wire.lists(); lists[mediaJSON] {
+	if lists := k.forms.lists(); lists[wire.JSON] {
 		t.Error("it passes for one of Kubernetes's")
 	}
 }
@@ -261,7 +262,7 @@ func TestTableIsTheCodecs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := k.codec.encode(mediaJSON, list)
+			want, err := k.codec.Encode(wire.JSON, list)
 			if err != nil {
 				t.Fatal(err)
 			}

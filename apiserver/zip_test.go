@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/storage"
 )
 
@@ -52,14 +53,14 @@ func TestZippedIsTheBody(t *testing.T) {
 			l.items = slices.Delete(l.items, at, at+1)
 		}
 		l.revision = revision
-		for _, media := range []string{mediaJSON, mediaProto} {
+		for _, media := range []string{wire.JSON, wire.Proto} {
 			compareZipped(t, k, media, l)
 		}
 	}
 	gone := &listing{revision: revision, items: []*item{asItem(randomPod(random))}}
-	compareZipped(t, k, mediaJSON, gone)
+	compareZipped(t, k, wire.JSON, gone)
 	gone.items = []*item{asItem(randomPod(random))}
-	compareZipped(t, k, mediaJSON, gone)
+	compareZipped(t, k, wire.JSON, gone)
 }
 
 func compareZipped(t *testing.T, k *kind, media string, l *listing) {
@@ -103,9 +104,9 @@ func TestChangeCostsOnePiece(t *testing.T) {
 		l.items = append(l.items, add(n+1, n+1))
 	}
 	pieces := func() map[*piece]bool {
-		compareZipped(t, k, mediaProto, l)
+		compareZipped(t, k, wire.Proto, l)
 		all := map[*piece]bool{}
-		for _, p := range k.wire.protoZipped.pieces {
+		for _, p := range k.forms.protoZipped.pieces {
 			all[p] = true
 		}
 		return all

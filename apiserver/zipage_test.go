@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/storage"
 )
 
@@ -30,7 +31,7 @@ func TestZippedAges(t *testing.T) {
 		}
 		z := &zipped{}
 		read := func() {
-			b, err := k.listBody(mediaJSON, l)
+			b, err := k.listBody(wire.JSON, l)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// name is that of all the objects.
+// name is the name of all the objects.
 const name = "kubernetes"
 
 const (
@@ -49,8 +49,8 @@ type Config struct {
 	// Address is where the cluster reaches this server. Without one, there are no
 	// endpoints of it.
 	Address netip.AddrPort
-	// Ranges are those that cluster IPs come from: one, or one of each family. The
-	// Service has the first address of the first.
+	// Ranges holds the ranges of cluster IPs: one, or one of each IP family. The
+	// Service gets the first address of the first range.
 	Ranges []netip.Prefix
 	Log    logr.Logger
 }

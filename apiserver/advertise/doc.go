@@ -29,7 +29,7 @@
 //
 // # Failures
 //
-// Whatever fails is logged and tried again a second later. Nobody is removed from
+// Every failure is logged and tried again a second later. No address is removed from
 // the endpoints because leases cannot be read.
 //
 // # Left out

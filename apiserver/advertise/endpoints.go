@@ -16,9 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// listed are the addresses of leases that go into the endpoints, in order: those
-// of the family and the port of the first. Whoever looks at the same leases lists
-// the same. A lease without a port has own.
+// listed returns the addresses of leases that go into the endpoints, in order: those
+// of the family and the port of the first. Servers that read the same leases list
+// the same addresses. A lease without a port has own.
 func listed(leases []netip.AddrPort, own uint16) []netip.AddrPort {
 	all := make([]netip.AddrPort, 0, len(leases))
 	for _, lease := range leases {

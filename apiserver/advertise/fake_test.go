@@ -102,7 +102,7 @@ func (o *objects[T]) one() T {
 	return out
 }
 
-// world is what servers share.
+// world holds the objects that servers share.
 type world struct {
 	services  *objects[*corev1.Service]
 	endpoints *objects[*corev1.Endpoints]
@@ -123,7 +123,7 @@ func (w *world) writes() int {
 	return w.services.writes + w.endpoints.writes + w.slices.writes + w.ranges.writes
 }
 
-// config is that of a server at address.
+// config returns the configuration of a server at address.
 func (w *world) config(address string) advertise.Config {
 	return advertise.Config{
 		Services: w.services, Endpoints: w.endpoints, EndpointSlices: w.slices, ServiceCIDRs: w.ranges,

@@ -42,7 +42,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/apiserver"
-	"github.com/planekit/planekit/apiserver/kube/apiregistration"
+	"github.com/planekit/planekit/kinds/apiregistration"
 	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -95,8 +95,8 @@ type Aggregator struct {
 	// configuration; closed says that there will be no more.
 	transports map[identity]*http.Transport
 	closed     bool
-	// Guarded by mu: what other servers have said of themselves, and who asks
-	// them, by the name of the APIService.
+	// Guarded by mu: what other servers have said of themselves, and the probes that
+	// ask them, by the name of the APIService.
 	said   map[string]answer
 	probes map[string]*probe
 }
@@ -123,7 +123,7 @@ func New(c Config) (*Aggregator, error) {
 // on is not to be.
 func (a *Aggregator) Ready() <-chan struct{} { return a.ready }
 
-// GroupVersions are those of the APIServices, by priority.
+// GroupVersions returns the group versions of all APIServices, sorted by priority.
 func (a *Aggregator) GroupVersions() []apiserver.AggregatedVersion { return a.table.Load().versions }
 
 // Handler returns a proxy to the server of gv, nil if it is no other's.

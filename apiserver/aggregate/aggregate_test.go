@@ -26,7 +26,7 @@ import (
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/aggregate"
 	"github.com/planekit/planekit/apiserver/apiservertest"
-	"github.com/planekit/planekit/apiserver/kube/apiregistration"
+	"github.com/planekit/planekit/kinds/apiregistration"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -120,14 +120,14 @@ type setup struct {
 	other      *httptest.Server
 }
 
-// discovery is what the other server says it has.
+// discovery holds the resources of the other server.
 const discovery = `{"kind":"APIResourceList","groupVersion":"metrics.example.com/v1","resources":[` +
 	`{"name":"nodes","singularName":"node","namespaced":true,"kind":"Node","verbs":["get","list"],"shortNames":["mn"],"categories":["all"]},` +
 	`{"name":"nodes/status","namespaced":true,"kind":"Node","verbs":["get"]},` +
 	`{"name":"nodes/scale","namespaced":true,"group":"autoscaling","version":"v1","kind":"Scale","verbs":["get"]}]}`
 
 // start has behind answer what is passed on. The other server's discovery and
-// OpenAPI index are there for whoever checks it.
+// OpenAPI index are there for the test's checks.
 func start(t *testing.T, behind http.HandlerFunc) *setup {
 	t.Helper()
 	ca, front := newAuthority(t), newAuthority(t)

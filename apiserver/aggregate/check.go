@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/planekit/planekit/apiserver/kube/apiregistration"
 	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/kinds/apiregistration"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,15 +24,15 @@ const (
 	maxDocument   = 16 << 20
 )
 
-// checker is whom other servers are asked as.
+// checker is the user that asks other servers.
 var checker = &user.Info{Name: "system:kube-aggregator", Groups: []string{user.Masters}}
 
-// answer is what another server has said of itself.
+// answer describes another server as it has described itself.
 type answer struct {
 	resources []metav1.APIResource
-	// hash is that of its OpenAPI v3 document, empty if it has none.
+	// hash is the hash of the server's OpenAPI v3 document, empty if it has none.
 	hash string
-	// current says that it was said at the last check.
+	// current reports whether the last check returned this answer.
 	current bool
 }
 

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/apiserver/aggregate"
-	"github.com/planekit/planekit/apiserver/kube/apiregistration"
+	"github.com/planekit/planekit/kinds/apiregistration"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/planekit/planekit/apiserver/aggregate"
-	"github.com/planekit/planekit/apiserver/kube/apiregistration"
+	"github.com/planekit/planekit/kinds/apiregistration"
 	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -31,7 +31,7 @@ type copies struct {
 	refuse error // what writes end with
 }
 
-// name is that of the APIService of metricsV1.
+// name is the name of the APIService of metricsV1.
 const name = "v1.metrics.example.com"
 
 func newCopies() *copies {
@@ -42,7 +42,7 @@ func newCopies() *copies {
 	}
 }
 
-// UpdateStatus writes conditions where nobody has written meanwhile.
+// UpdateStatus writes conditions unless the object has changed meanwhile.
 func (c *copies) UpdateStatus(_ context.Context, s *apiregistration.APIService) (*apiregistration.APIService, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -24,7 +24,7 @@ const (
 func (b *backend) pass(w http.ResponseWriter, r *http.Request) {
 	u, ok := user.FromContext(r.Context())
 	if !ok {
-		http.Error(w, "missing user", http.StatusInternalServerError) // never passed on as somebody
+		http.Error(w, "missing user", http.StatusInternalServerError) // never passed on as another user
 		return
 	}
 	if !b.available {
@@ -64,8 +64,8 @@ func (l proxyLog) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// identifyTo says that u asks, and nobody else: whatever the client claimed is
-// taken off.
+// identifyTo names u as the only user of a request: it removes what the client has
+// claimed.
 func identifyTo(h http.Header, u *user.Info) {
 	for name := range h {
 		// Compared without case and with _ as -, as some servers read them.

@@ -5,13 +5,13 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/planekit/planekit/apiserver/kube/apiregistration"
 	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/kinds/apiregistration"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestIdentifyTo: the other server hears of the user who asks, and nothing of what
-// the client claims.
+// TestIdentifyTo checks that the other server receives the authenticated user, and no
+// identity header that the client sent.
 func TestIdentifyTo(t *testing.T) {
 	h := http.Header{
 		"X-Remote-User": {"root"}, "X-Remote-Group": {"system:masters"}, "X_remote_uid": {"0"}, "x-remote-extra-a": {"b"}, "X-Remote-Other": {"c"},

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/planekit/planekit/apiserver/kube/apiregistration"
+	"github.com/planekit/planekit/kinds/apiregistration"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,7 +18,7 @@ const (
 	managedOnStart = "onstart"
 )
 
-// priorities are those of kube-apiserver's groups and of their versions
+// priorities holds the priorities that kube-apiserver gives its groups and their versions
 // (https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controlplane/apiserver/aggregator.go).
 var priorities = map[schema.GroupVersion][2]int32{
 	{Group: "", Version: "v1"}:                             {18000, 1},
@@ -76,8 +76,8 @@ type Registry interface {
 
 // Register makes the stored APIServices of a server those of local, when it
 // starts. Those which are missing are created; of those which bear the label of
-// local ones, others are changed back and old ones deleted. What does not bear
-// it is somebody else's, and stays as it is.
+// local ones, changed ones are changed back and old ones deleted. Those without the
+// label belong to other programs and stay as they are.
 func Register(ctx context.Context, registry Registry, local []*apiregistration.APIService) error {
 	stored, _, err := registry.List(ctx, "", metav1.ListOptions{})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/planekit/planekit/apiserver/aggregate"
-	"github.com/planekit/planekit/apiserver/kube/apiregistration"
+	"github.com/planekit/planekit/kinds/apiregistration"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/planekit/planekit/apiserver/kube/apiregistration"
+	"github.com/planekit/planekit/kinds/apiregistration"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -61,7 +61,7 @@ func (a *Aggregator) Run(ctx context.Context) error {
 	}
 }
 
-// follow wakes up whoever a change of the copies concerns.
+// follow wakes up Run and the probes when the caches change.
 func (a *Aggregator) follow(changed chan struct{}) (stops []func()) {
 	return []func(){
 		a.config.APIServices.Subscribe(func(old, new *apiregistration.APIService) {
@@ -100,7 +100,7 @@ func notify(c chan struct{}) {
 	}
 }
 
-// update makes the table anew, and has a probe for every APIService that needs
+// update rebuilds the table, and starts a probe for every APIService that needs
 // one: those of other servers, and local ones that do not say so.
 func (a *Aggregator) update(ctx context.Context, changed chan struct{}, running *sync.WaitGroup) {
 	wanted := map[string]string{}

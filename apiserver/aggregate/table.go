@@ -6,16 +6,16 @@ import (
 	"slices"
 
 	"github.com/planekit/planekit/apiserver"
-	"github.com/planekit/planekit/apiserver/kube/apiregistration"
+	"github.com/planekit/planekit/kinds/apiregistration"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// defaultPort is that of a service where an APIService names none.
+// defaultPort is the port of a service whose APIService names none.
 const defaultPort = 443
 
-// table is what the APIServices said at one time. It is not changed.
+// table holds the APIServices as they were at one time. It is not changed.
 type table struct {
 	backends map[schema.GroupVersion]*backend
 	versions []apiserver.AggregatedVersion
@@ -51,7 +51,7 @@ func (a *Aggregator) backendOf(s *apiregistration.APIService) *backend {
 
 func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) { b.pass(w, r) }
 
-// rebuild makes the table anew from the local copy and what the others said.
+// rebuild makes a table of the local cache and what the other servers said.
 func (a *Aggregator) rebuild() *table {
 	all := slices.Collect(a.config.APIServices.All())
 	byPriority(all)

@@ -20,7 +20,7 @@ const (
 
 var errClosed = errors.New("the aggregator has ended")
 
-// identity is what a service's connections depend on.
+// identity holds what a service's connections depend on.
 type identity struct {
 	namespace, name string
 	insecure        bool

@@ -10,9 +10,9 @@
 // address with a certificate of its own, ready within milliseconds and gone with
 // the test. Any number may run side by side.
 //
-// [Server.Client] speaks TLS and HTTP/2 and presents a token; what it says is
-// said by an administrator. [Server.As] speaks for anybody through memory. With
-// the default authorizer only members of system:masters may do anything.
+// [Server.Client] speaks TLS and HTTP/2 as an administrator. [Server.As] speaks
+// through memory as any user. With the default authorizer only members of
+// system:masters may do anything.
 //
 // Nothing is served but the resources that the test gives. Start fails the test
 // where the server cannot start; there is no error to handle.

@@ -54,7 +54,7 @@ type Config struct {
 	Policy *Policy
 	// Out gets one line an event, from one goroutine.
 	Out io.Writer
-	// Buffer is how many events may wait to be written; zero is 10,000.
+	// Buffer bounds the events that wait to be written; zero is 10,000.
 	Buffer int
 	// Wait is how long a request waits for a full buffer; zero is a second.
 	Wait time.Duration
@@ -138,7 +138,7 @@ func (l *Log) Begin(r *http.Request, a authz.Attributes) apiserver.Trail {
 	return t
 }
 
-// maxID is how much of a client's own Audit-ID is kept, as in Kubernetes.
+// maxID bounds a client's own Audit-ID, as in Kubernetes.
 const maxID = 64
 
 // auditID is the client's own, if it has a fit one, or a new one.

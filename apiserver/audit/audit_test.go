@@ -275,7 +275,7 @@ func TestImpersonation(t *testing.T) {
 	}
 }
 
-// stuck is a disk that does not answer until it is let go.
+// stuck is a disk whose writes block until leave is closed.
 type stuck struct{ leave chan struct{} }
 
 func (s stuck) Write(p []byte) (int, error) { <-s.leave; return len(p), nil }

@@ -138,7 +138,7 @@ func checkStages(stages []Stage) error {
 	return nil
 }
 
-// verdict is what a policy says of one request.
+// verdict is the decision of a policy about one request.
 type verdict struct {
 	level             Level
 	omit              []Stage

@@ -31,7 +31,7 @@ func TestFirstRuleThatFitsDecides(t *testing.T) {
 		{"{}", of("get", "", "pods", "", "a", "x"), true},
 		{"{users: [joe]}", path("/x"), true},
 		{"{users: [jane]}", path("/x"), false},
-		{"{users: [joe]}", authz.Attributes{Verb: "get"}, false}, // nobody knows who
+		{"{users: [joe]}", authz.Attributes{Verb: "get"}, false}, // no user is known
 		{"{userGroups: [ops, dev]}", path("/x"), true},
 		{"{userGroups: [ops]}", path("/x"), false},
 		{"{userGroups: [ops]}", authz.Attributes{Verb: "get"}, false},

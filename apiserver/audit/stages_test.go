@@ -146,7 +146,7 @@ func TestRefusedClients(t *testing.T) {
 	}
 }
 
-// TestAuthorizerFails: nobody has decided, and the event says why.
+// TestAuthorizerFails: no authorizer has decided, and the event says why.
 func TestAuthorizerFails(t *testing.T) {
 	lines := served(t, "omitStages: [RequestReceived]\nrules: [{level: Metadata}]", func(s *apiservertest.Server) {
 		do(t, s.As("joe"), "GET", s.URL+path, "")

@@ -8,10 +8,10 @@ import (
 )
 
 // leastTarget replaces smaller targets, so that a claim without demand still has a
-// part of what nobody else needs.
+// part of what no other level needs.
 const leastTarget = 0.001
 
-// claim is what one level needs of the seats that are divided.
+// claim holds what one level needs of the seats that are divided.
 type claim struct{ lower, upper, target float64 }
 
 func (c claim) at(fraction float64) float64 {
@@ -97,7 +97,7 @@ func allot(needs []need) []int {
 	}
 	var parts []float64
 	if left > floors {
-		parts, _ = divide(float64(total), claims) // without parts nobody borrows
+		parts, _ = divide(float64(total), claims) // without parts no level borrows
 	}
 	for i := range needs {
 		n := &needs[i]

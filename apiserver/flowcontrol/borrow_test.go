@@ -36,7 +36,7 @@ func TestDivide(t *testing.T) {
 	}
 }
 
-// Random levels: the limits add up to all seats, and nobody is outside its bounds.
+// Random levels: the limits add up to all seats, and no level is outside its bounds.
 func TestAllotAddsUp(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -19,8 +19,8 @@ type Request struct {
 	// Path is the path of the URL.
 	Path string
 
-	// Seats is how many seats the request takes while it is handled. Less than one
-	// means one.
+	// Seats is the number of seats that the request takes while it is handled. Less than
+	// one means one.
 	Seats int
 	// LingerSeats are kept for the time Linger after the request was handled, for
 	// work that it causes later, such as telling watchers about a change.

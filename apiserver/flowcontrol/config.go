@@ -27,7 +27,7 @@ type Config struct {
 // Level is the configuration of a priority level.
 type Level struct {
 	Name string
-	// UID is that of the object in the API which configures the level, if there is one.
+	// UID is the UID of the API object that configures the level, if there is one.
 	UID string
 	// Exempt levels have no limit and no queues. Only the level named exempt may,
 	// and must, be exempt.
@@ -61,7 +61,7 @@ const (
 // Schema assigns the requests that match one of its rules to a priority level.
 type Schema struct {
 	Name string
-	// UID is that of the object in the API which configures the schema, if there is one.
+	// UID is the UID of the API object that configures the schema, if there is one.
 	UID string
 	// Precedence is from 1 to 10000. The matching schema with the lowest precedence
 	// takes a request; among equals, the one with the first name in byte order.

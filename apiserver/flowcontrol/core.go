@@ -16,7 +16,7 @@ type Core struct {
 	seats      int
 	classifier *classifier
 	levels     map[string]*level
-	// counts are those of the classifier's schemas, in its order.
+	// counts holds the counts of each of the classifier's schemas, in its order.
 	counts []*flowCounts
 	// order holds the levels in the order of the configuration, then the retired ones:
 	// those that are no longer configured and still have requests.
@@ -175,13 +175,13 @@ func (c *Core) Next() (at time.Duration, ok bool) {
 type LevelStatus struct {
 	Name string
 	Limits
-	// Demand is that of the period before the last adjustment.
+	// Demand is the demand in the period before the last adjustment.
 	Demand
 	// Limit is the current limit. It does not bind an exempt level.
 	Limit int
 	// Executing and Waiting count requests. SeatsInUse includes lingering seats.
 	Executing, Waiting, SeatsInUse int
-	// SeatsWaiting is what the requests that wait need.
+	// SeatsWaiting counts the seats that the waiting requests need.
 	SeatsWaiting int
 	// Retired levels are no longer configured and still have requests.
 	Retired bool

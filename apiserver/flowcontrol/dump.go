@@ -20,8 +20,8 @@ type QueueDump struct {
 	Index int
 	// Waiting are in the order of their arrival, Executing in any.
 	Waiting, Executing []RequestDump
-	// SeatsInUse are those of requests of the queue that execute, SeatsWaiting what those that
-	// wait need. Work is that of the waiting ones, in seat-seconds.
+	// SeatsInUse counts the seats of the queue's executing requests, SeatsWaiting those that its
+	// waiting requests need. Work is the work of the waiting requests, in seat-seconds.
 	SeatsInUse, SeatsWaiting int
 	Work                     float64
 	// NextR is the virtual time at which the first waiting request would start if all queues

@@ -52,7 +52,7 @@ func (m *model) note(started []*Ticket) {
 	}
 }
 
-// pass is what time does to lingering seats.
+// pass releases the lingering seats whose time is over.
 func (m *model) pass() {
 	for t, at := range m.lingering {
 		if at <= m.now {

@@ -4,11 +4,11 @@ package flowcontrol
 type queue struct {
 	first, last *Ticket
 	length      int
-	// work is that of the waiting requests, in seat-seconds.
+	// work is the work of the waiting requests, in seat-seconds.
 	work float64
 	// executing counts requests of the queue that execute.
 	executing int
-	// index is that of the queue among the queues of the level, position that in active.
+	// index is the place of the queue among the queues of the level, position its place in active.
 	index, position int
 	// nextR is the virtual time at which the first waiting request would start if all
 	// queues were served at once in equal parts.

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// hashBits is how many bits of a hash may be used for a hand. The remaining four
+	// hashBits bounds the bits of a hash that are used for a hand. The remaining four
 	// make all hands nearly equally likely.
 	hashBits = 60
 	// maxHand is the largest hand that 60 bits can deal from at least as many queues.

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// flow is what is measured of every request that passes flow control.
+// flow holds the metrics of requests that pass flow control.
 type flow struct {
 	waits, executions, seats *prometheus.HistogramVec
 }
@@ -31,7 +31,7 @@ func newFlow() flow {
 	}
 }
 
-func (f *flow) observe(s apiserver.Served) {
+func (f *flow) observe(s apiserver.RequestSummary) {
 	if s.Flow.Level == "" {
 		return
 	}

@@ -6,7 +6,7 @@
 //	config.Store = m.Store(config.Store)
 //	config.Handlers = map[string]http.Handler{"/metrics": m.Handler()}
 //	server, err := apiserver.New(config)
-//	m.CountObjects(server.Stored)
+//	m.CountObjects(server.CountStored)
 //
 // The server asks for the right to get the path /metrics, as for any path.
 //
@@ -98,14 +98,14 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-// Hooks are what the server tells these metrics.
+// Hooks returns the hooks by which the server reports to these metrics.
 func (m *Metrics) Hooks() apiserver.Hooks {
-	return apiserver.Hooks{Began: m.began, Served: m.served}
+	return apiserver.Hooks{Began: m.began, Ended: m.served}
 }
 
-func (m *Metrics) began(s apiserver.Served) { m.running(s).Inc() }
+func (m *Metrics) began(s apiserver.RequestSummary) { m.running(s).Inc() }
 
-func (m *Metrics) served(s apiserver.Served) {
+func (m *Metrics) served(s apiserver.RequestSummary) {
 	m.running(s).Dec()
 	m.flow.observe(s)
 	labels := labelsOf(s)
@@ -123,7 +123,7 @@ func (m *Metrics) served(s apiserver.Served) {
 }
 
 // running is the gauge that a request counts in while it is served.
-func (m *Metrics) running(s apiserver.Served) prometheus.Gauge {
+func (m *Metrics) running(s apiserver.RequestSummary) prometheus.Gauge {
 	if s.LongRunning {
 		return m.longRunning.WithLabelValues(labelsOf(s)...)
 	}
@@ -134,14 +134,14 @@ func (m *Metrics) running(s apiserver.Served) prometheus.Gauge {
 	return m.inFlight.WithLabelValues("mutating")
 }
 
-// verbs are what kube-apiserver calls them.
+// verbs maps verbs to those in the metrics of kube-apiserver.
 var verbs = map[string]string{
 	"get": "GET", "head": "GET", "list": "LIST", "watch": "WATCH", "create": "POST", "update": "PUT", "patch": "PATCH",
 	"apply": "APPLY", "delete": "DELETE", "deletecollection": "DELETECOLLECTION",
 	"post": "POST", "put": "PUT", "options": "OPTIONS",
 }
 
-func labelsOf(s apiserver.Served) []string {
+func labelsOf(s apiserver.RequestSummary) []string {
 	verb := verbs[s.Verb]
 	switch {
 	case verb == "":

@@ -20,8 +20,8 @@ import (
 
 func Example() {
 	m := metrics.New()
-	m.Hooks().Began(apiserver.Served{Verb: "list"})
-	m.Hooks().Served(apiserver.Served{Verb: "list", Code: 200})
+	m.Hooks().Began(apiserver.RequestSummary{Verb: "list"})
+	m.Hooks().Ended(apiserver.RequestSummary{Verb: "list", Code: 200})
 	w := &page{}
 	m.Handler().ServeHTTP(w, &http.Request{Method: http.MethodGet})
 	for line := range strings.Lines(w.String()) {
@@ -55,7 +55,7 @@ func start(t *testing.T) (*apiservertest.Server, func(method, path, body string)
 		c.Store = m.Store(c.Store)
 		c.Handlers = map[string]http.Handler{"/metrics": m.Handler()}
 	}))
-	m.CountObjects(s.Stored)
+	m.CountObjects(s.CountStored)
 	m.FlowControl(control)
 	return s, func(method, path, body string) string {
 		r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))

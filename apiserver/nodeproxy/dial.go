@@ -49,7 +49,7 @@ func (p *Proxy) dialKubelet(ctx context.Context, network, _ string) (net.Conn, e
 	if !ok {
 		return nil, errors.New("no kubelet to connect to")
 	}
-	plain, err := p.dialer(p.config.MayDialNode).DialContext(ctx, network, to.address())
+	plain, err := p.connectNode(ctx, network, to.address())
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +60,13 @@ func (p *Proxy) dialKubelet(ctx context.Context, network, _ string) (net.Conn, e
 		return nil, errors.Join(err, plain.Close())
 	}
 	return conn, nil
+}
+
+func (p *Proxy) connectNode(ctx context.Context, network, address string) (net.Conn, error) {
+	if p.config.ConnectNode != nil {
+		return p.config.ConnectNode(ctx, address)
+	}
+	return p.dialer(p.config.MayDialNode).DialContext(ctx, network, address)
 }
 
 func (p *Proxy) tlsFor(to *kubelet) *tls.Config {
@@ -81,7 +88,7 @@ func (p *Proxy) tlsFor(to *kubelet) *tls.Config {
 }
 
 // isNode returns an error unless the certificate's subject is the user that the
-// node is. The names that a certificate is valid for do not tell: whoever may
+// node is. The names for which a certificate is valid prove nothing: a user who may
 // create nodes chooses their names, and could choose one of the API server's.
 func isNode(node string, certificate *x509.Certificate) error {
 	subject := certificate.Subject

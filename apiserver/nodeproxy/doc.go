@@ -17,19 +17,19 @@
 // port of its daemonEndpoints. A node may lie about both: the API server shows its
 // own client certificate only to a kubelet that has a serving certificate of the
 // authority which is good for the address and names the node
-// ([Config].VerifyNode). It never connects to itself ([Config].Self). What the user
-// proved who they are with is never sent on, nor who they impersonate.
+// ([Config].VerifyNode). It never connects to itself ([Config].Self). It never sends
+// on the user's credentials, nor the impersonated user.
 //
-// Options are checked here, before a kubelet hears of them, with Kubernetes'
-// messages. The UID of the pod goes along to exec, attach and portforward, so
-// that a later pod of the same name is never entered by mistake.
+// The API server checks options, with Kubernetes' messages, before it sends them to
+// a kubelet. It sends the UID of the pod with exec, attach and portforward, so that
+// the request never reaches a later pod of the same name by mistake.
 //
-// Upgraded connections are carried through as bytes, with no more than a buffer
-// held; only headers of frames are looked at, to end what is garbage or leads to
-// nothing ([StreamLimits]). A user and a node have so many of them at most. They are SPDY/3.1, or WebSocket in the versions that
-// runtimes speak. Version 5 of the WebSocket protocol and port-forward over
-// WebSocket are refused before anything has happened, upon which stock clients
-// use SPDY.
+// The API server copies upgraded connections as bytes, through one buffer. It reads
+// only the headers of frames, to end connections that are malformed or lead to
+// nothing ([StreamLimits]). A user and a node can each have a limited number of such
+// connections. They are SPDY/3.1, or WebSocket in the versions that runtimes speak.
+// Version 5 of the WebSocket protocol and port-forward over WebSocket are refused
+// before any effect; stock clients then use SPDY.
 //
 // proxy of a pod goes from the API server straight to the pod's address, which
 // must not be of the machine itself or of its link.

@@ -33,7 +33,7 @@ const (
 	webSocketProtocol = "Sec-Websocket-Protocol"
 )
 
-// subprotocols are those that a client offers.
+// subprotocols returns the WebSocket subprotocols that a client offers.
 func subprotocols(h http.Header) []string {
 	var out []string
 	for _, line := range h.Values(webSocketProtocol) {

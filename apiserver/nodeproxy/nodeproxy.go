@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -50,6 +51,9 @@ type Config struct {
 	// connected to, whatever the functions above say. An unspecified address means
 	// all addresses of the machine.
 	Self []netip.AddrPort
+	// ConnectNode connects to the address of a node, "host:port", in place of the
+	// machine's network and of MayDialNode. Nil uses those.
+	ConnectNode func(ctx context.Context, address string) (net.Conn, error)
 	// StreamsPerUser and StreamsPerNode bound the upgraded connections that are open
 	// at a time. Zero is 256 for a user and 512 for a node.
 	StreamsPerUser, StreamsPerNode int
@@ -86,7 +90,7 @@ type Proxy struct {
 	nodes    upgraded.Counter
 }
 
-// New checks the configuration. It dials nobody.
+// New checks the configuration. It opens no connection.
 func New(c Config) (*Proxy, error) {
 	switch {
 	case c.Nodes == nil:

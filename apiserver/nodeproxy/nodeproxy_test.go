@@ -252,8 +252,9 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestWebSockets: what would have to be translated is refused before the
-// kubelet hears of it; older versions go through, without the user's token.
+// TestWebSockets checks that the proxy refuses protocols that it would have to
+// translate, without a request to the kubelet, and passes on older versions without
+// the user's token.
 func TestWebSockets(t *testing.T) {
 	n := startNode(t, upgrading(t))
 	offer := func(protocols string) http.Header {

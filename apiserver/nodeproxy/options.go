@@ -82,8 +82,7 @@ func logQuery(query url.Values, pod string) (url.Values, error) {
 	return out, nil
 }
 
-// streamQuery is what the kubelet is asked for by PodExecOptions or
-// PodAttachOptions.
+// streamQuery returns the kubelet's query for PodExecOptions or PodAttachOptions.
 func streamQuery(query url.Values) url.Values {
 	out := url.Values{}
 	for name, kubelet := range map[string]string{"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"} {

@@ -157,7 +157,7 @@ func podPort(pod *corev1.Pod, port string) string {
 	return ""
 }
 
-// target is what the path of a request for the subresource proxy means.
+// target holds the meaning of the path of a request for the subresource proxy.
 type target struct{ scheme, port, path string }
 
 // parseTarget reads .../RESOURCE/[SCHEME:]NAME[:PORT]/proxy[/PATH].
@@ -221,8 +221,8 @@ func (p *Proxy) fetch(w http.ResponseWriter, r *http.Request, to *url.URL, by ht
 	return nil
 }
 
-// copyFlushing hands on at once what comes. Either side may break off, which
-// ends it: there is nobody left to tell.
+// copyFlushing copies from to w and flushes after each read. It ends when either side
+// breaks off, which it does not report: no client is left.
 func copyFlushing(w http.ResponseWriter, from io.Reader) {
 	control, buffer := http.NewResponseController(w), make([]byte, 32<<10)
 	for {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// accessReviewer answers what somebody may do.
+// accessReviewer answers what a user may do.
 type accessReviewer struct{ may authz.Authorizer }
 
 func (a accessReviewer) self(ctx context.Context, obj runtime.Object) (runtime.Object, error) {

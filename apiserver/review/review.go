@@ -1,13 +1,13 @@
-// Package review serves the resources by which clients ask who somebody is and
-// what they may do: kubectl auth can-i, kubectl auth whoami, and components that
+// Package review serves the resources by which clients ask for the user of a token and
+// what a user may do: kubectl auth can-i, kubectl auth whoami, and components that
 // leave both questions to the API server.
 //
 //	resources = append(resources, review.Resources(authenticator, authorizer)...)
 //
 // The answers are those that a request would get at that moment, from the same
-// authenticator and authorizer. Nothing is stored. Who may ask is a matter of
-// authorization like any other: the SelfSubject kinds are for everybody, the
-// others tell about third parties.
+// authenticator and authorizer. Nothing is stored. The right to ask is authorized like
+// any other: the SelfSubject kinds are for all users, the other kinds are about third
+// parties.
 //
 // A review which cannot be decided says why in status.evaluationError, or
 // status.error, and grants nothing. A SelfSubjectRulesReview is complete if the
@@ -29,7 +29,7 @@ import (
 )
 
 // Resources returns the reviews of groups authentication.k8s.io and
-// authorization.k8s.io, answered by who and may. Audiences are those of this API
+// authorization.k8s.io. The authenticator and the authorizer answer them. Audiences are those of this API
 // server (--api-audiences): a TokenReview that asks for no others is about these,
 // and tokens that name no audiences are for these alone. Without them no
 // TokenReview that asks for audiences knows such a token.

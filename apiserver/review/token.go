@@ -51,15 +51,15 @@ func (t tokenReviewer) review(ctx context.Context, obj runtime.Object) (runtime.
 		audiences = common(audiences, asked)
 	}
 	switch {
-	case !known, u.Name == user.Anonymous: // whom a token that nobody knows may be taken for
-	case len(audiences) == 0 && len(asked) > 0: // it is known, but for somebody else
+	case !known, u.Name == user.Anonymous: // an authenticator may take an unknown token for this user
+	case len(audiences) == 0 && len(asked) > 0: // it is known, but for other audiences
 	default:
 		review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: userInfo(u), Audiences: audiences}
 	}
 	return review, nil
 }
 
-// common are those of a that are in b.
+// common returns the elements of a that b contains.
 func common(a, b []string) []string {
 	var out []string
 	for _, s := range a {

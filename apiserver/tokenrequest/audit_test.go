@@ -14,7 +14,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
 
-// line is what is read of an audit event.
+// line holds the fields of an audit event that the tests read.
 type line struct {
 	Verb           string
 	ObjectRef      struct{ Resource, Subresource, Name string }
@@ -96,7 +96,7 @@ func TestAuditTellsTokensApart(t *testing.T) {
 func TestShortenedIsWarnedOf(t *testing.T) {
 	long := config()
 	long.MaxExpiration = 2 * time.Hour
-	if _, err := ask(long, jane, seconds(86400)); err != nil { // nobody to be told
+	if _, err := ask(long, jane, seconds(86400)); err != nil { // without an audit
 		t.Fatal(err)
 	}
 	c := startCluster(t, nil, func(config *tokenrequest.Config) { config.MaxExpiration = 2 * time.Hour })

@@ -266,7 +266,7 @@ func TestRequestsAreChecked(t *testing.T) {
 	}
 }
 
-// Whoever reads the published keys can verify tokens.
+// A client that reads the published keys can verify tokens.
 func TestDiscovery(t *testing.T) {
 	c := startCluster(t, nil)
 	if got := c.admin("GET", serviceaccount.ConfigurationPath, ""); !strings.Contains(got, `"jwks_uri":"https://here/openid/v1/jwks"`) {

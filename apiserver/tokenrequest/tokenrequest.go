@@ -22,8 +22,8 @@
 //
 // Nothing is stored, and no token is logged or put into an error. The ID of a token
 // that was given out is in the audit of the request, under
-// [serviceaccount.IssuedCredentialIDKey]; its user has the same ID among what is
-// told of them wherever the token is used.
+// [serviceaccount.IssuedCredentialIDKey]. Wherever the token is used, its user has the
+// same ID as an extra.
 package tokenrequest
 
 import (
@@ -51,7 +51,7 @@ const (
 	defaultExpiration = 60 * 60
 	minExpiration     = 10 * 60
 	maxExpiration     = 1 << 32
-	// volumeExpiration is what the token volume of every pod asks for, and only it.
+	// volumeExpiration is the expiration that only the token volumes of pods ask for.
 	volumeExpiration = 60*60 + 7
 )
 
@@ -60,13 +60,13 @@ const (
 type Config struct {
 	// Signer makes the tokens.
 	Signer *serviceaccount.Signer
-	// Audiences are those of tokens that ask for none.
+	// Audiences are the audiences of a token whose request names none.
 	Audiences []string
-	// MaxExpiration is the longest life of a token. Zero is no bound but 2^32 s.
+	// MaxExpiration is the longest lifetime of a token. Zero means no limit but 2^32 s.
 	MaxExpiration time.Duration
-	// Extend is how long a token of the volume that admission gives every pod
-	// holds, for programs that read it once and never again; what it asked for is
-	// in its warnafter claim then. Zero extends nothing.
+	// Extend is the lifetime of tokens in the volume that admission adds to every pod,
+	// for programs that read their token only once. The warnafter claim of such a token
+	// holds the end of the requested lifetime. Zero extends nothing.
 	Extend time.Duration
 	// Pods, Secrets and Nodes read one object from where it is stored, with the
 	// errors of k8s.io/apimachinery/pkg/api/errors. The namespace of a node is empty.
@@ -158,7 +158,7 @@ func about(request *authenticationv1.TokenRequest, account *corev1.ServiceAccoun
 	return nil
 }
 
-// own reports whether audiences are nobody but the API server.
+// own reports whether all audiences are those of the API server.
 func (c *Config) own(audiences []string) bool {
 	return !slices.ContainsFunc(audiences, func(a string) bool { return !slices.Contains(c.Audiences, a) })
 }

@@ -18,7 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// claims are those of a token that depend on the request.
+// claims holds the claims of a token that depend on the request.
 type claims struct {
 	Audience   []string `json:"aud"`
 	Issued     int64    `json:"iat"`

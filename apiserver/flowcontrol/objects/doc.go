@@ -22,7 +22,7 @@
 // creates those that are missing: mandatory ones within a second, suggested ones
 // within a minute. It restores their specs as the annotation
 // apf.kubernetes.io/autoupdate-spec says: always for mandatory objects; for suggested
-// ones if the annotation is true, or if it is absent and nobody has changed the spec
+// ones if the annotation is true, or if it is absent and the spec has not been changed
 // (generation 1). It deletes an object that has the annotation and is no longer among
 // them. A user keeps a change of a suggested object by setting the annotation to
 // false. The Keeper writes the condition Dangling into the status of every FlowSchema.

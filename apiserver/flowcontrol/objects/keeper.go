@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// settle is how long a Keeper waits after a change, for others that come with it.
+	// settle is the time for which a Keeper waits after a change for further changes.
 	settle = 50 * time.Millisecond
 	// interval is the time between two passes over all bootstrap objects.
 	interval = time.Minute
@@ -68,7 +68,7 @@ type Keeper struct {
 
 	// The fields below belong to Run.
 
-	// configured is what the Target has, skipped what was logged about it.
+	// configured is the configuration of the Target, skipped the last log about it.
 	configured flowcontrol.Config
 	skipped    string
 	pace       pace

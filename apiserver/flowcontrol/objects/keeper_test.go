@@ -244,7 +244,7 @@ func TestFailingWrites(t *testing.T) {
 		if _, n, _ := w.levels.seen(""); n < 8*40 || n > 8*70 {
 			t.Errorf("%d writes of levels were tried in an hour", n)
 		}
-		// A change that somebody else makes is followed and repeats no write early.
+		// A change by another client is followed and repeats no write early.
 		_, before, _ := w.levels.seen("")
 		for i := range 10 {
 			w.levels.setFail(nil)

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// object is what both kinds are.
+// object is the interface of both kinds.
 type object[T any] interface {
 	metav1.Object
 	DeepCopy() T

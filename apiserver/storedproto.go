@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"strconv"
 
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/storage"
 )
 
@@ -38,7 +39,7 @@ func (p parts) usable() bool { return p.end > 0 }
 // findParts looks for the parts of a stored object. It is not usable if it is
 // not as the server writes it.
 func findParts(value []byte) (parts, bool) {
-	data, ok := bytes.CutPrefix(value, protoMagic)
+	data, ok := bytes.CutPrefix(value, wire.ProtoMagic)
 	if !ok {
 		return parts{}, false
 	}

@@ -7,71 +7,47 @@ import (
 
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// deleteThrough deletes the request's object as its subresource says to. It asks
-// anew when the object has changed in between, but never deletes another of the
-// same name that came after it.
-func (s *Server) deleteThrough(q *request, body runtime.Object, dryRun bool) error {
-	one := *q
-	one.sub = nil
-	for {
-		before, err := s.read(q.r.Context(), &one, "")
-		if err != nil {
-			return err
-		}
-		parent := before.Object.Object
-		o, conflict := q.sub.Delete(q.r.Context(), parent, body, others{s, q.info.Namespace, dryRun})
-		if conflict == nil {
-			o = o.DeepCopy()
-			if dryRun {
-				o.DryRun = []string{metav1.DryRunAll}
-			}
-			if o.Preconditions == nil {
-				o.Preconditions = &metav1.Preconditions{}
-			}
-			if o.Preconditions.UID == nil {
-				o.Preconditions.UID = new(accessor(parent).GetUID())
-			}
-			_, _, conflict = s.remove(&one, o)
-		}
-		if !apierrors.IsConflict(conflict) {
-			return conflict
-		}
-		now, err := s.read(q.r.Context(), &one, "")
-		if err != nil {
-			return err
-		}
-		if accessor(now.Object.Object).GetUID() != accessor(parent).GetUID() || now.Revision == before.Revision {
-			return conflict
-		}
-	}
+// A Namespace reads and writes the objects of all resources in the namespace of a request, as they
+// are stored now.
+type Namespace interface {
+	// List returns the objects of a resource; none of one that is not served. They
+	// are shared and must not be changed.
+	List(ctx context.Context, group, plural string) ([]runtime.Object, error)
+	// Get returns one object of a resource as it is stored now. It is shared and must
+	// not be changed. Get fails with NotFound where there is none.
+	Get(ctx context.Context, group, plural, name string) (runtime.Object, error)
+	// Update stores a changed copy of one of them, which is the server's from then
+	// on, without admission. It fails with a Conflict when the object has changed since it was read.
+	Update(ctx context.Context, group, plural string, obj runtime.Object) error
 }
 
-// others are what a server has in a namespace.
-type others struct {
+// objectsIn is the Namespace of a server. In a dry run it changes nothing.
+type objectsIn struct {
 	s         *Server
 	namespace string
 	dryRun    bool
 }
 
-func (o others) kind(name, plural string) *kind {
+func (o objectsIn) kind(name, plural string) *kind {
 	i := slices.IndexFunc(o.s.groups, func(g *group) bool { return g.name == name })
 	if i < 0 {
 		return nil
 	}
+	var found *kind
 	for _, version := range o.s.groups[i].versions {
-		if k := o.s.kinds[schema.GroupVersionResource{Group: name, Version: version, Resource: plural}]; k != nil {
-			return k
+		k := o.s.kinds[schema.GroupVersionResource{Group: name, Version: version, Resource: plural}]
+		if k != nil && (found == nil || k.StoredAs == nil) {
+			found = k // the stored version, if there are several
 		}
 	}
-	return nil
+	return found
 }
 
-func (o others) List(ctx context.Context, group, plural string) ([]runtime.Object, error) {
+func (o objectsIn) List(ctx context.Context, group, plural string) ([]runtime.Object, error) {
 	k := o.kind(group, plural)
 	if k == nil {
 		return nil, nil
@@ -86,14 +62,14 @@ func (o others) List(ctx context.Context, group, plural string) ([]runtime.Objec
 		if err != nil {
 			return nil, err
 		}
-		if i.Object.initializers == nil {
+		if i.Object.hidden == nil {
 			out = append(out, i.Object.Object)
 		}
 	}
 	return out, nil
 }
 
-func (o others) Get(ctx context.Context, group, plural, name string) (runtime.Object, error) {
+func (o objectsIn) Get(ctx context.Context, group, plural, name string) (runtime.Object, error) {
 	resource := schema.GroupResource{Group: group, Resource: plural}
 	k := o.kind(group, plural)
 	if k == nil {
@@ -107,13 +83,13 @@ func (o others) Get(ctx context.Context, group, plural, name string) (runtime.Ob
 	if err != nil {
 		return nil, err
 	}
-	if i.Object.initializers != nil {
+	if i.Object.hidden != nil {
 		return nil, apierrors.NewNotFound(resource, name)
 	}
 	return i.Object.Object, nil
 }
 
-func (o others) Update(ctx context.Context, group, plural string, obj runtime.Object) error {
+func (o objectsIn) Update(ctx context.Context, group, plural string, obj runtime.Object) error {
 	k, m := o.kind(group, plural), accessor(obj)
 	if k == nil {
 		return apierrors.NewNotFound(schema.GroupResource{Group: group, Resource: plural}, m.GetName())

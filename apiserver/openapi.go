@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/planekit/planekit/apiserver/internal/openapi"
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -64,7 +65,7 @@ func (d *documents) serve(s *Server, w http.ResponseWriter, r *http.Request, seg
 	if len(segments) == 0 || segments[0] != "v3" {
 		return notServed()
 	}
-	if _, err := negotiate(r, accepts{}); err != nil {
+	if _, err := wire.Negotiate(r, wire.Accepts{}); err != nil {
 		return err
 	}
 	if len(segments) == 1 {
@@ -81,16 +82,16 @@ func (d *documents) serve(s *Server, w http.ResponseWriter, r *http.Request, seg
 	if r.URL.Query().Get("hash") == doc.hash {
 		w.Header().Set("Cache-Control", "public, immutable")
 	}
-	s.writeTaggedBytes(w, r, mediaJSON, doc.data, doc.hash)
+	s.writeTaggedBytes(w, r, wire.JSON, doc.data, doc.hash)
 	return nil
 }
 
 func (d *documents) serveV2(s *Server, w http.ResponseWriter, r *http.Request) error {
-	build, media := d.v2, mediaJSON
+	build, media := d.v2, wire.JSON
 	accept := strings.Join(r.Header.Values("Accept"), ",")
 	if strings.Contains(accept, mediaOpenAPIOld) || strings.Contains(accept, mediaOpenAPI) {
 		build, media = d.v2PB, mediaOpenAPI
-	} else if _, err := negotiate(r, accepts{}); err != nil {
+	} else if _, err := wire.Negotiate(r, wire.Accepts{}); err != nil {
 		return err
 	}
 	doc, err := build()
@@ -135,7 +136,7 @@ func (d *documents) serveIndex(s *Server, w http.ResponseWriter, r *http.Request
 			index[path] = entry{"/openapi/v3/" + path + "?hash=" + url.QueryEscape(other.OpenAPIHash)}
 		}
 	}
-	return s.writeTagged(w, r, mediaJSON, map[string]any{"paths": index})
+	return s.writeTagged(w, r, wire.JSON, map[string]any{"paths": index})
 }
 
 func (s *Server) buildDocument(name, version string) (document, error) {
@@ -159,15 +160,15 @@ func (s *Server) described(name, version string) []openapi.Resource {
 		}
 		for i := range k.subresources {
 			sub := &k.subresources[i]
-			if sub.Connect != nil {
-				continue // what is behind it is described by no type
+			if _, ok := as[Proxy](sub); ok {
+				continue // no type describes the server behind it
 			}
 			shown := k.New
-			if sub.New != nil {
-				shown = sub.New
+			if sub.newBody != nil {
+				shown = sub.newBody
 			}
 			r.Subs = append(r.Subs, openapi.Sub{
-				Name: sub.Name, Verbs: sub.Verbs, Kind: openapiKind(k.subKind(sub)), Type: structOf(shown()),
+				Name: sub.name, Verbs: sub.verbs, Kind: openapiKind(k.subKind(sub)), Type: structOf(shown()),
 			})
 		}
 		resources = append(resources, r)

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"bytes"
 	"compress/flate"
+	"compress/gzip"
 	"encoding/binary"
 	"hash/crc32"
 	"io"
@@ -207,9 +208,10 @@ func (s *stream) piece(p *piece) {
 	s.write(p.data)
 }
 
-// A shift is what so many bytes of zero make of a CRC-32: a linear map over
-// bits, given by what becomes of each. The sum of two strings is that of the
-// first, shifted over the second, plus that of the second.
+// A shift maps the CRC-32 of a string to its CRC-32 after a number of zero bytes.
+// The map is linear over bits: element i is the image of bit i. The CRC-32 of two
+// strings is the sum of the first, shifted by the length of the second, xor the sum
+// of the second.
 type shift [32]uint32
 
 func (m *shift) times(sum uint32) uint32 {
@@ -247,3 +249,25 @@ func shiftOver(n int) shift {
 	}
 	return all
 }
+
+// writeZipped writes the body as a gzip stream.
+func (b *body) writeZipped(w io.Writer) {
+	if b.zipped != nil {
+		b.zipped.writeTo(w, b)
+		return
+	}
+	z := zippers.Get().(*gzip.Writer)
+	defer zippers.Put(z)
+	z.Reset(w)
+	b.writeTo(z)
+	z.Close()
+}
+
+// zippers are reused: each has a megabyte of tables.
+var zippers = sync.Pool{New: func() any {
+	z, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
+	if err != nil {
+		panic(err) // of a level that exists
+	}
+	return z
+}}

@@ -16,10 +16,10 @@ import (
 	"github.com/planekit/planekit/storage/memstore"
 )
 
-// TestStrangersGetOneStream: over HTTP/2, who is anonymous or refused needs a new
-// connection for each request; who is known keeps theirs, and so does everybody
-// over HTTP/1.1.
-func TestStrangersGetOneStream(t *testing.T) {
+// TestAnonymousGetsOneStream: over HTTP/2, a client that is anonymous or refused needs a
+// new connection for each request. A known client keeps its connection, and so do all
+// clients over HTTP/1.1.
+func TestAnonymousGetsOneStream(t *testing.T) {
 	api, err := apiserver.New(apiserver.Config{
 		Store: memstore.New(), Authorizer: authz.InsecureAlwaysAllow(),
 		Authenticator: authn.Func(func(r *http.Request) (*user.Info, bool, error) {

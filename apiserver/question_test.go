@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// asked is pods with a question: the answer names the pod and who asks.
+// asked is pods with a question: the answer names the pod and the user.
 func asked() apiserver.Resource {
 	r := pods()
 	r.Subresources = []apiserver.Subresource{apiserver.Question{

@@ -1,0 +1,188 @@
+package apiserver
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/planekit/planekit/apiserver/internal/wire"
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/authz"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// maxAudited bounds the answers that are kept for an audit; longer ones are left
+// out of it.
+const maxAudited = 16 << 20
+
+// An Auditor records requests and their users. Package audit has one. Its methods
+// are called by many goroutines.
+type Auditor interface {
+	// Begin is called for each request after authentication; a.User is nil if that
+	// failed. The returned trail records how the request goes on; nil records nothing.
+	Begin(r *http.Request, a authz.Attributes) Trail
+}
+
+// A Trail follows one request. It is used by one goroutine at a time.
+type Trail interface {
+	// ID returns the value of the response's header Audit-Id.
+	ID() string
+	// Wants reports whether Done wants the bodies of request and answer.
+	Wants() (request, answer bool)
+	// Impersonates records that the request goes on as u.
+	Impersonates(u *user.Info)
+	// Decided records whether the request may go on, and why.
+	Decided(allowed bool, reason string)
+	// Annotate adds an annotation that a step of the request has made. The first value
+	// of a key stays.
+	Annotate(key, value string)
+	// Started records that the answer to a long-running request has begun.
+	Started(code int)
+	// Done ends the trail.
+	Done(Outcome)
+}
+
+// Outcome is how a request ended.
+type Outcome struct {
+	Code int
+	// Panicked says that the handler did not end by itself.
+	Panicked bool
+	// Status is set where the answer was an error.
+	Status *metav1.Status
+	// Request and Answer are the bodies as JSON, nil where they are not wanted, not
+	// there or not objects.
+	Request, Answer json.RawMessage
+}
+
+// auditing is the audit of one request. Nothing in it is set without a trail.
+type auditing struct {
+	trail Trail
+	// attempted describes the credentials of a client that was refused.
+	attempted string
+	// wantsRequest says that the trail wants the request's body, which is shared with the
+	// handler and must not be changed.
+	wantsRequest bool
+	request      []byte
+}
+
+// beginAudit begins the trail of a request by u, which may be nil.
+func (c *call) beginAudit(u *user.Info) {
+	trail := c.server.config.Auditor.Begin(c.r, c.info.attributes(u))
+	if trail == nil {
+		return
+	}
+	c.audit.trail = trail
+	c.w.Header().Set("Audit-Id", trail.ID())
+	if c.longRunning {
+		c.w.started = trail.Started
+		return
+	}
+	request, answer := trail.Wants()
+	c.audit.wantsRequest = request
+	if answer {
+		c.w.answer = &bytes.Buffer{}
+	}
+}
+
+// annotate adds to the request's audit event, if there is one.
+func (c *call) annotate(key, value string) {
+	if c.audit.trail != nil {
+		c.audit.trail.Annotate(key, value)
+	}
+}
+
+// endAudit ends the trail of the request.
+func (c *call) endAudit(panicked bool) {
+	s, w := c.server, &c.w
+	if c.audit.trail == nil {
+		return
+	}
+	out := Outcome{Code: w.code, Panicked: panicked, Status: w.status}
+	if c.audit.attempted != "" && w.status != nil {
+		recorded := *w.status
+		recorded.Message = c.audit.attempted // the client does not get it
+		out.Status = &recorded
+	}
+	if len(c.audit.request) > 0 {
+		out.Request = s.asJSON(c.kind, c.info, wire.ContentType(c.r), c.audit.request)
+	}
+	if w.answer != nil && w.answer.Len() > 0 && w.answer.Len() <= maxAudited {
+		data := w.answer.Bytes()
+		if w.Header().Get("Content-Encoding") == "gzip" {
+			data = gunzip(data)
+		}
+		media, _, _ := strings.Cut(w.Header().Get("Content-Type"), ";")
+		out.Answer = s.asJSON(c.kind, c.info, media, data)
+	}
+	c.audit.trail.Done(out)
+}
+
+func gunzip(data []byte) []byte {
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil
+	}
+	data, err = io.ReadAll(io.LimitReader(z, maxAudited+1))
+	if err != nil || len(data) > maxAudited {
+		return nil
+	}
+	return data
+}
+
+// asJSON writes an object of kind k, or about it, as JSON, whatever it is
+// written in; nil where that cannot be done.
+func (s *Server) asJSON(k *kind, info requestInfo, media string, data []byte) json.RawMessage {
+	switch {
+	case bytes.HasPrefix(data, wire.ProtoMagic) && k != nil:
+		data = s.protoAsJSON(k, info, data)
+	case strings.HasSuffix(media, "yaml"):
+		text, _, err := wire.YAMLToJSON(context.Background(), data, false)
+		if err != nil {
+			return nil
+		}
+		data = text
+	}
+	if !json.Valid(data) {
+		return nil
+	}
+	return data
+}
+
+func (s *Server) protoAsJSON(k *kind, info requestInfo, data []byte) []byte {
+	unknown := &runtime.Unknown{}
+	if err := unknown.Unmarshal(data[len(wire.ProtoMagic):]); err != nil {
+		return nil
+	}
+	var obj runtime.Object
+	sub := k.subresource(info.Subresource)
+	switch {
+	case sub != nil && sub.newBody != nil && unknown.Kind == k.subKind(sub).Kind:
+		obj = sub.newBody()
+	case unknown.Kind == k.Kind:
+		obj = k.New()
+	case unknown.Kind == k.Kind+"List" && k.NewList != nil:
+		obj = k.NewList()
+	case unknown.Kind == "Status":
+		obj = &metav1.Status{}
+	case unknown.Kind == "DeleteOptions":
+		obj = &metav1.DeleteOptions{}
+	default:
+		return nil
+	}
+	if s.codec.Affordable(context.Background(), data, wire.Proto, obj) != nil {
+		return nil
+	}
+	if err := s.codec.DecodeProto(data, obj); err != nil {
+		return nil
+	}
+	text, err := s.codec.Encode(wire.JSON, obj)
+	if err != nil {
+		return nil
+	}
+	return text
+}

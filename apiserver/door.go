@@ -1,0 +1,191 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/planekit/planekit/apiserver/internal/intake"
+	"github.com/planekit/planekit/apiserver/internal/wire"
+	"github.com/planekit/planekit/authn/user"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A call is one HTTP request on its way through the server. Each fact about the request is
+// found once and kept here, so that no two steps can disagree about it.
+type call struct {
+	server *Server
+	w      recorder
+	r      *http.Request
+	// authenticate returns the user that sent the request.
+	authenticate func(*http.Request) (*user.Info, error)
+
+	info requestInfo
+	// invalid is why the request line could not be read.
+	invalid error
+	// remote serves requests for the groups of another server; nil if this one does.
+	remote http.Handler
+	// kind and sub are what the path leads to; nil if this server does not have it.
+	kind *kind
+	sub  *subresource
+	// longRunning says that the request lasts as long as the client likes. Such requests do
+	// not count as requests in flight.
+	longRunning bool
+	summary     RequestSummary // for the hooks
+
+	// user is the authenticated user, and after impersonate the impersonated one.
+	user  *user.Info
+	audit auditing
+	// body is the memory reserved for the request's body.
+	body   intake.Hold
+	cancel context.CancelFunc // of the context of r; nil if it has no timeout
+}
+
+// steps lists what each request passes, in order. The first error ends the request and is its
+// response.
+var steps = []func(*call) error{
+	(*call).begin,
+	(*call).identify,
+	(*call).impersonate,
+	(*call).receive,
+	(*call).enqueue,
+	(*call).authorize,
+	(*call).route,
+}
+
+// errResponded is the error of a step that has written the response itself.
+var errResponded = errors.New("a response has been written")
+
+// ServeHTTP authenticates, authorizes and serves a request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.serve(w, r, s.authenticate)
+}
+
+// serve handles a request of the user that authenticate returns.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, authenticate func(*http.Request) (*user.Info, error)) {
+	c := &call{server: s, r: r, authenticate: authenticate, w: recorder{ResponseWriter: w, began: time.Now()}}
+	defer c.finish()
+	c.info, c.invalid = parseRequest(r.Method, r.URL)
+	c.locate()
+	for _, step := range steps {
+		if err := step(c); err != nil {
+			c.fail(err)
+			return
+		}
+	}
+}
+
+// locate finds what the path leads to.
+func (c *call) locate() {
+	c.summary.Verb = c.info.Verb
+	if c.invalid != nil {
+		return
+	}
+	s, i := c.server, &c.info
+	c.remote = s.remote(i)
+	c.kind = s.kinds[i.gvr()]
+	if c.kind != nil && i.Subresource != "" {
+		c.sub = c.kind.subresource(i.Subresource)
+	}
+	switch {
+	case i.Verb == "watch":
+		c.longRunning = true
+	case i.Subresource == "":
+	case c.kind == nil:
+		c.longRunning = c.remote != nil && slices.Contains([]string{"attach", "exec", "log", "portforward", "proxy"}, i.Subresource)
+	default:
+		_, c.longRunning = as[Proxy](c.sub)
+	}
+	c.summary.LongRunning = c.longRunning
+	c.describe()
+}
+
+// describe names the resource for the hooks. It leaves out what is not served, because clients
+// could make up names without end.
+func (c *call) describe() {
+	i, out := &c.info, &c.summary
+	if i.Resource == "" || c.kind == nil || i.Subresource != "" && c.sub == nil {
+		return
+	}
+	out.Resource, out.Subresource = c.kind.gvr, i.Subresource
+	switch {
+	case i.Verb == "create", i.Name != "" && i.Verb != "list" && i.Verb != "watch":
+		out.Scope = "resource"
+	case i.Namespace != "":
+		out.Scope = "namespace"
+	default:
+		out.Scope = "cluster"
+	}
+	if i.Verb == "patch" && wire.ContentType(c.r) == string(types.ApplyYAMLPatchType) {
+		out.Verb = "apply"
+	}
+	if c.r.URL.RawQuery != "" && i.Verb != "get" && i.Verb != "list" && i.Verb != "watch" {
+		out.DryRun = c.r.URL.Query().Get("dryRun") != ""
+	}
+}
+
+// begin reports the request to the hooks and sets the limits of its time.
+func (c *call) begin() error {
+	if began := c.server.config.Hooks.Began; began != nil {
+		began(c.summary)
+	}
+	limitBody(&c.w, c.r)
+	c.w.Header().Set("Cache-Control", "no-cache, private")
+	if c.invalid != nil {
+		return apierrors.NewBadRequest(c.invalid.Error())
+	}
+	if !c.longRunning {
+		var ctx context.Context
+		ctx, c.cancel = context.WithTimeout(c.r.Context(), requestTimeout)
+		c.r = c.r.WithContext(ctx)
+	}
+	return nil
+}
+
+// fail responds with err, unless the step that returned it has responded.
+func (c *call) fail(err error) {
+	if err != errResponded {
+		c.server.writeError(&c.w, c.r, err)
+	}
+}
+
+// finish releases what the request holds and reports how it ended. It turns a panic into a
+// 500, or closes the connection if the response has begun, so that the process goes on.
+func (c *call) finish() {
+	s, w := c.server, &c.w
+	cause := recover()
+	panicked := cause != nil
+	if cause != nil && cause != http.ErrAbortHandler {
+		s.config.Log.Error(fmt.Errorf("panic: %v", cause), "handler panicked",
+			"method", c.r.Method, "path", c.r.URL.Path, "stack", string(debug.Stack()))
+		if w.code == 0 {
+			c.fail(apierrors.NewInternalError(fmt.Errorf("handler panicked")))
+			cause = nil
+		}
+	}
+	w.finish()
+	c.body.Release()
+	if c.cancel != nil {
+		c.cancel()
+	}
+	c.endAudit(panicked)
+	if ended := s.config.Hooks.Ended; ended != nil {
+		c.summary.Code, c.summary.Bytes, c.summary.Took = w.code, w.bytes, time.Since(w.began)
+		ended(c.summary)
+	}
+	if cause != nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// leave gives up the seats of a request that goes on without work for this server.
+func (c *call) leave() {
+	if c.w.leave != nil {
+		c.w.leave()
+	}
+}
