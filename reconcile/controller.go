@@ -11,8 +11,8 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Result says what follows a call. An error causes another call with backoff; only Priority counts
-// then.
+// Result describes what follows a call. An error causes another call with backoff; only Priority
+// counts then.
 type Result struct {
 	// Requeue requests another call with backoff, like an error, but without a log entry: for
 	// example after a conflict, or if the cache is known to be stale.
@@ -50,13 +50,15 @@ type Config[K comparable] struct {
 	Hooks Hooks
 }
 
-// Hooks are the hooks of a Controller. They are called by its workers and must be safe for concurrent use. Nil hooks have no
-// cost.
+// Hooks are the hooks of a Controller. Its workers call them, so they must be safe for concurrent
+// use. Nil hooks have no cost.
 type Hooks struct {
 	// Began is called when a call begins.
 	Began func()
 	// Ended is called after a call with its outcome and duration.
 	Ended func(how Outcome, took time.Duration)
+	// Running is called when Run begins; the function it returns is called when Run ends.
+	Running func() (ended func())
 }
 
 // Outcome is the result of a call, with the names of controller-runtime's metrics.
@@ -113,7 +115,10 @@ func (c *Controller[K]) EnqueueAfter(key K, wait time.Duration) { c.config.Queue
 // Run makes calls until ctx is done and the calls in progress have returned. It returns nil. It may
 // then be called again, for example by an Elector that leads again; the remaining keys come first.
 func (c *Controller[K]) Run(ctx context.Context) error {
-	unfollow, complete := follow(ctx, c.watches)
+	if c.config.Hooks.Running != nil {
+		defer c.config.Hooks.Running()()
+	}
+	unfollow, complete := follow(ctx, c.config.Log, c.watches)
 	defer unfollow()
 	if !complete {
 		return nil

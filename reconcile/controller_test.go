@@ -40,7 +40,7 @@ func TestControllerConfig(t *testing.T) {
 	}
 }
 
-// TestOutcomes measures when each kind of outcome is followed by another call.
+// TestOutcomes measures when the next call follows each kind of outcome.
 func TestOutcomes(t *testing.T) {
 	ms := time.Millisecond
 	for name, test := range map[string]struct {
@@ -81,8 +81,8 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestFailuresAreForgotten: after a success, and after a result that names the time,
-// the waits begin anew.
+// TestFailuresAreForgotten: after a success, and after a result that names the time, backoff starts
+// over.
 func TestFailuresAreForgotten(t *testing.T) {
 	ms := time.Millisecond
 	for name, result := range map[string]reconcile.Result{"success": {}, "after": {After: 100 * ms}} {
@@ -113,7 +113,7 @@ func TestFailuresAreForgotten(t *testing.T) {
 	}
 }
 
-// TestRunAgain: what is left is worked on when Run is called again.
+// TestRunAgain: a second Run continues with the remaining keys.
 func TestRunAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls []string
@@ -126,7 +126,7 @@ func TestRunAgain(t *testing.T) {
 		lamps.Sync()
 		reconcile.Watch(c, lamps, reconcile.Itself(func(l *lamp) string { return l.name }))
 		c.Enqueue("a")
-		for _, key := range []string{"b", "c"} { // it comes while the one before is worked on
+		for _, key := range []string{"b", "c"} { // it is added while the previous one is in progress
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
 			ended := make(chan error)
 			go func() { ended <- c.Run(ctx) }()
@@ -146,7 +146,7 @@ func TestRunAgain(t *testing.T) {
 	})
 }
 
-// ending is a context that knows by itself that it is over, before its Done does.
+// ending is a context whose Err returns its error before its Done channel is closed.
 type ending struct {
 	context.Context
 	over atomic.Bool
@@ -159,8 +159,8 @@ func (e *ending) Err() error {
 	return e.Context.Err()
 }
 
-// TestCallsAskRunsContext: without Drain a call sees at once that Run's context is
-// over, as a leader's is before any timer has rung.
+// TestCallsAskRunsContext: without Drain, a call sees at once that Run's context has ended, like
+// that of a leader before any timer has fired.
 func TestCallsAskRunsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	run := &ending{Context: ctx}
@@ -204,8 +204,7 @@ func TestFailuresAreLogged(t *testing.T) {
 	})
 }
 
-// TestEndIsNoFailure: what a call returns because Run's context has ended is not
-// logged.
+// TestEndIsNoFailure: an error that a call returns because Run's context has ended is not logged.
 func TestEndIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := funcr.New(func(_, args string) { t.Errorf("logged %s", args) }, funcr.Options{})
@@ -222,7 +221,7 @@ func TestEndIsNoFailure(t *testing.T) {
 	})
 }
 
-// TestWorkers: so many calls are under way at a time, and no more.
+// TestWorkers: exactly the configured number of calls is in progress at a time.
 func TestWorkers(t *testing.T) {
 	for workers, want := range map[int]int32{0: 5, 1: 1, 3: 3, 20: 10} {
 		synctest.Test(t, func(t *testing.T) {
@@ -250,7 +249,7 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// TestDrain cancels Run while a call is under way.
+// TestDrain cancels Run while a call is in progress.
 func TestDrain(t *testing.T) {
 	for name, test := range map[string]struct{ drain, work, want time.Duration }{
 		"at once":       {0, time.Hour, 0},

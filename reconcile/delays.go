@@ -2,17 +2,17 @@ package reconcile
 
 import "time"
 
-// delays is a heap of keys that are to be added later, the one due first in front.
+// delays is a heap of keys to be added later. The key that is due first is in front.
 type delays[K comparable] []delayed[K]
 
 type delayed[K comparable] struct {
 	due      time.Duration
-	priority int // the highest that was asked for
+	priority int // the highest requested priority
 	item     *item[K]
 }
 
-// add has it added when due, or earlier if an earlier call said so. It returns
-// whether it is now the first.
+// add schedules it for due, unless it is scheduled earlier already. It reports whether it is now
+// the first.
 func (d *delays[K]) add(it *item[K], due time.Duration, priority int) bool {
 	if it.delay == 0 {
 		*d = append(*d, delayed[K]{due, priority, it})
@@ -29,10 +29,10 @@ func (d *delays[K]) add(it *item[K], due time.Duration, priority int) bool {
 	return d.up(at) == 0
 }
 
-// smallHeap is the room that a heap keeps.
+// smallHeap is the capacity that a heap always keeps.
 const smallHeap = 64
 
-// pop takes out the first.
+// pop removes and returns the first item.
 func (d *delays[K]) pop() delayed[K] {
 	s := *d
 	first, last := s[0], len(s)-1
@@ -50,7 +50,7 @@ func (d *delays[K]) pop() delayed[K] {
 	return first
 }
 
-// up returns where what was at i is then.
+// up moves the item at i towards the front as necessary and returns its new position.
 func (d delays[K]) up(i int) int {
 	for i > 0 {
 		parent := (i - 1) / 2

@@ -18,7 +18,7 @@ type LeaseRecord struct {
 	UID, Version string
 }
 
-func (r LeaseRecord) says(other LeaseRecord) bool {
+func (r LeaseRecord) equal(other LeaseRecord) bool {
 	return r.Holder == other.Holder && r.Duration == other.Duration && r.Transitions == other.Transitions &&
 		r.UID == other.UID && r.Acquired.Equal(other.Acquired) && r.Renewed.Equal(other.Renewed)
 }
@@ -41,9 +41,9 @@ type election struct {
 	held, unsure bool
 }
 
-// saw records a record that was read by a response that arrived at now.
-func (e *election) saw(r LeaseRecord, now time.Duration) {
-	if !e.known || !e.seen.says(r) {
+// recordRead records a record that was read by a response that arrived at now.
+func (e *election) recordRead(r LeaseRecord, now time.Duration) {
+	if !e.known || !e.seen.equal(r) {
 		e.at = now
 	}
 	e.known, e.seen, e.unsure = true, r, false
@@ -87,9 +87,9 @@ func (e *election) expires() time.Duration {
 	return e.at + duration
 }
 
-// won records that the result of next was stored by a request that began at start. No candidate can
+// recordWrite records that the result of next was stored by a request that began at start. No candidate can
 // have seen it earlier, so none takes the lease within its duration from start.
-func (e *election) won(r LeaseRecord, start time.Duration) {
+func (e *election) recordWrite(r LeaseRecord, start time.Duration) {
 	e.known, e.seen, e.at = true, r, start
 	e.held, e.unsure, e.until = true, false, start+e.deadline
 }

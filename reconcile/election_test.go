@@ -7,13 +7,12 @@ import (
 	"time"
 )
 
-// candidate is an election and the one request it has under way.
+// candidate is an election and its one request in progress.
 type candidate struct {
 	election
-	skew time.Duration // of its wall clock
-	wake time.Duration // when it acts next
-	// The request: it reaches the lease at arrives, and its reply, if any, comes at
-	// wake.
+	skew time.Duration // offset of its wall clock
+	wake time.Duration // time of its next action
+	// The request takes effect at arrives. Its reply, unless it is lost, arrives at wake.
 	request  string
 	began    time.Duration
 	arrives  time.Duration
@@ -26,7 +25,7 @@ type candidate struct {
 type lone struct {
 	record  LeaseRecord
 	version int
-	late    []LeaseRecord // puts that nobody waits for any more, which arrive yet
+	late    []LeaseRecord // puts whose callers have given up, which will still take effect
 }
 
 func (l *lone) write(r LeaseRecord) (LeaseRecord, bool) {
@@ -39,9 +38,8 @@ func (l *lone) write(r LeaseRecord) (LeaseRecord, bool) {
 	return r, true
 }
 
-// TestElectionByTheMillion simulates candidates whose requests are slow and lost,
-// who stop for minutes, and whose clocks are hours apart and jump: whatever they
-// decide, no two lead at a time.
+// TestElectionByTheMillion simulates candidates whose requests are slow or lost, that pause for
+// minutes, and whose clocks differ by hours and jump. Two of them must never lead at the same time.
 func TestElectionByTheMillion(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -70,7 +68,7 @@ func simulate(t *testing.T, r *rand.Rand, n, steps int) (done, changes int) {
 	leader := -1
 	for range steps {
 		now, who := time.Duration(1<<62), all[0]
-		for _, c := range all { // whose time comes first
+		for _, c := range all { // the one that acts first
 			if c.request != "" && c.arrives >= 0 && c.arrives < now {
 				now, who = c.arrives, c
 			}
@@ -104,7 +102,7 @@ func simulate(t *testing.T, r *rand.Rand, n, steps int) (done, changes int) {
 	return steps, changes
 }
 
-// arrive is the request's effect.
+// arrive applies the request to the lease.
 func (c *candidate) arrive(l *lone) {
 	c.arrives = -1
 	if c.request == "get" {
@@ -115,7 +113,7 @@ func (c *candidate) arrive(l *lone) {
 	c.got, c.conflict = written, !ok
 }
 
-// act takes the reply, if there is one, and makes the next request.
+// act handles the reply, if there is one, and makes the next request.
 func (c *candidate) act(r *rand.Rand, l *lone, now time.Duration, seconds func(float64) time.Duration) {
 	arrived := c.arrives < 0
 	request := c.request
@@ -127,18 +125,18 @@ func (c *candidate) act(r *rand.Rand, l *lone, now time.Duration, seconds func(f
 	case request == "put" && (c.lost || !arrived || c.conflict):
 		c.unsure = true
 	case request == "put":
-		c.won(c.got, c.began)
+		c.recordWrite(c.got, c.began)
 	case request == "get" && arrived && !c.lost:
-		c.saw(c.got, now)
+		c.recordRead(c.got, now)
 	}
 	if r.IntN(50) == 0 {
 		c.skew = seconds(7200) - time.Hour
 	}
-	if r.IntN(40) == 0 { // stopped, and after that it does what it was about to
+	if r.IntN(40) == 0 { // it pauses, and then continues
 		c.wake = now + seconds(60)
 		return
 	}
-	if r.IntN(100) == 0 { // the end of its work, and another try
+	if r.IntN(100) == 0 { // its work ends, and it tries again
 		c.held = false
 	}
 	ask := request == "" || request == "put" && c.unsure
@@ -153,11 +151,11 @@ func (c *candidate) act(r *rand.Rand, l *lone, now time.Duration, seconds func(f
 	c.began, c.conflict, c.lost = now, false, r.IntN(10) == 0
 	c.arrives = now + seconds(4)
 	c.wake = c.arrives + seconds(4)
-	if r.IntN(8) > 0 { // mostly it is quick
+	if r.IntN(8) > 0 { // it is usually quick
 		c.arrives = now + seconds(0.1)
 		c.wake = c.arrives + seconds(2)
 	}
-	if r.IntN(50) == 0 { // it gives up before its request has arrived
+	if r.IntN(50) == 0 { // it gives up before its request takes effect
 		c.wake = now + (c.arrives-now)/2
 	}
 	if c.request == "" {
@@ -165,9 +163,8 @@ func (c *candidate) act(r *rand.Rand, l *lone, now time.Duration, seconds func(f
 	}
 }
 
-// TestRenewal: a renewal says since when the lease is ours and how often it changed
-// hands as before, and is seen by whoever compares whole seconds, as client-go's
-// candidates do, wherever our clock goes.
+// TestRenewal: a renewal keeps the time of acquisition and the number of transitions, and
+// candidates that compare whole seconds, as client-go's do, see it whatever the local clock does.
 func TestRenewal(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
 	first := LeaseRecord{Holder: "a", Duration: 15 * time.Second, Acquired: start, Renewed: start, Transitions: 3, UID: "1", Version: "7"}
@@ -176,7 +173,7 @@ func TestRenewal(t *testing.T) {
 		"set back": start.Add(-time.Hour), "set forward": start.Add(time.Hour),
 	} {
 		e := &election{identity: "a", lease: 15 * time.Second, deadline: 10 * time.Second}
-		e.won(first, 0)
+		e.recordWrite(first, 0)
 		seen := first
 		for i := range 3 {
 			now := time.Duration(i) * 2 * time.Second
@@ -187,7 +184,7 @@ func TestRenewal(t *testing.T) {
 			if i == 0 && r.Renewed.Unix() == seen.Renewed.Unix() || !r.Renewed.After(seen.Renewed) {
 				t.Errorf("%s: renewed at %v after %v", name, r.Renewed, seen.Renewed)
 			}
-			e.won(r, now)
+			e.recordWrite(r, now)
 			seen = r
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // ErrLeaseConflict is returned by LeaseStore.Put if the record is not the newest.
-var ErrLeaseConflict = errors.New("the lease was changed by somebody else")
+var ErrLeaseConflict = errors.New("the lease was changed by another process")
 
 // LeaseStore is a lease that candidates share. Package lease implements it with Kubernetes' Lease
 // objects. It is called by one goroutine at a time.
@@ -23,8 +23,8 @@ type LeaseStore interface {
 	Put(context.Context, LeaseRecord) (LeaseRecord, error)
 }
 
-// LeadConfig configures an Elector. Identity, Lease and Work are required.
-type LeadConfig struct {
+// ElectorConfig configures an Elector. Identity, Lease and Work are required.
+type ElectorConfig struct {
 	// Identity identifies this process. It must differ from those of all other and earlier
 	// processes.
 	Identity string
@@ -49,7 +49,7 @@ type LeadConfig struct {
 // is suspended, and a deleted lease is free at once. For these cases, and for writes that are
 // delayed, use the [Fence].
 type Elector struct {
-	config LeadConfig
+	config ElectorConfig
 	base   time.Time
 	holder string
 }
@@ -58,7 +58,7 @@ type Elector struct {
 const jitter = 1.2
 
 // NewElector returns an elector. It starts nothing.
-func NewElector(c LeadConfig) (*Elector, error) {
+func NewElector(c ElectorConfig) (*Elector, error) {
 	if c.LeaseDuration == 0 {
 		c.LeaseDuration = 15 * time.Second
 	}
@@ -142,7 +142,7 @@ func (e *Elector) request(ctx context.Context, state *election) (conflict bool) 
 			e.failed(ctx, err, "cannot read the lease")
 			return false
 		}
-		state.saw(r, e.now())
+		state.recordRead(r, e.now())
 		e.observe(r.Holder)
 	}
 	start := e.now()
@@ -152,7 +152,7 @@ func (e *Elector) request(ctx context.Context, state *election) (conflict bool) 
 	}
 	put, err := e.config.Lease.Put(ctx, r)
 	if err == nil {
-		state.won(put, start)
+		state.recordWrite(put, start)
 		e.observe(put.Holder)
 		return false
 	}

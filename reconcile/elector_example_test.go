@@ -8,7 +8,7 @@ import (
 	"github.com/planekit/planekit/reconcile"
 )
 
-// slate is a lease in memory; package lease has that of an API server.
+// slate is a lease in memory; package lease has the one in an API server.
 type slate struct{ record reconcile.LeaseRecord }
 
 func (s *slate) Get(context.Context) (reconcile.LeaseRecord, error) { return s.record, nil }
@@ -23,12 +23,13 @@ func (s *slate) Put(_ context.Context, r reconcile.LeaseRecord) (reconcile.Lease
 	return r, nil
 }
 
-// A controller that runs in one of many processes: its Run is the leader's work.
+// The Run method of a controller can be the leader's work, so that the controller runs in one of
+// many processes.
 func ExampleElector() {
 	ctx, cancel := context.WithCancel(context.Background())
 	lease := &slate{}
 	c, err := reconcile.New(reconcile.Config[string]{Name: "bulbs", Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
-		fence, _ := reconcile.FenceOf(ctx) // what to mark writes with
+		fence, _ := reconcile.FenceOf(ctx) // marks writes
 		fmt.Println(key, "is looked at by", fence.Holder, "in term", fence.Term)
 		cancel()
 		return reconcile.Result{}, nil
@@ -38,7 +39,7 @@ func ExampleElector() {
 		return
 	}
 	c.Enqueue("hall")
-	elector, err := reconcile.NewElector(reconcile.LeadConfig{Identity: "host-1_7f3a", Lease: lease, Work: c.Run})
+	elector, err := reconcile.NewElector(reconcile.ElectorConfig{Identity: "host-1_7f3a", Lease: lease, Work: c.Run})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -12,14 +12,14 @@ import (
 	"github.com/planekit/planekit/reconcile"
 )
 
-// sharedLease is a lease that candidates share, and what they write under it.
+// sharedLease is a lease that candidates share, and the writes made under it.
 type sharedLease struct {
 	mu      sync.Mutex
 	record  reconcile.LeaseRecord
 	version int
-	uid     int            // of the lease that there is, or was last
-	term    int            // the highest that something was written with
-	terms   map[int]string // whose each is
+	uid     int            // of the current or last lease
+	term    int            // the highest term of a write
+	terms   map[int]string // the holder of each term
 	refused int
 }
 
@@ -44,7 +44,7 @@ func (l *sharedLease) get() reconcile.LeaseRecord {
 	return l.record
 }
 
-// write is a leader's, which is refused if a later one has written.
+// write is a leader's write, which is refused if a later leader has written.
 func (l *sharedLease) write(t *testing.T, f reconcile.Fence) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,8 +59,8 @@ func (l *sharedLease) write(t *testing.T, f reconcile.Fence) {
 	l.term = f.Term
 }
 
-// wire is one candidate's way to the lease: slow, and losing requests and replies,
-// until it is healed. Its clock is off by skew.
+// wire is one candidate's connection to the lease. It is slow and loses requests and replies until
+// it is healed. The candidate's clock is off by skew.
 type wire struct {
 	*sharedLease
 	random func(n int) int
@@ -72,7 +72,7 @@ func (w *wire) seconds(n int) time.Duration {
 	return time.Duration(w.random(n*1000)) * time.Millisecond
 }
 
-// ask does a request that may arrive after whoever asked has given up.
+// ask sends a request, which may take effect after its caller has given up.
 func (w *wire) ask(ctx context.Context, request func()) error {
 	if w.healed() {
 		request()
@@ -120,8 +120,8 @@ func (w *wire) Put(ctx context.Context, r reconcile.LeaseRecord) (reconcile.Leas
 	return put, conflict
 }
 
-// TestElectors: candidates over bad wires, with clocks an hour off, whose work
-// takes seconds to end, never overlap; and when all is well one leads soon.
+// TestElectors: candidates with faulty wires, with clocks an hour off, and with work that takes
+// seconds to end, never lead at the same time. When the wires are healed, one leads soon.
 func TestElectors(t *testing.T) {
 	seeded(t, 60, func(t *testing.T, r *rand.Rand) {
 		if refused := electors(t, r, false); refused > 0 {
@@ -130,8 +130,8 @@ func TestElectors(t *testing.T) {
 	})
 }
 
-// TestElectorsPaused: where processes are stopped for minutes between asking
-// whether they lead and writing, what they write too late is refused.
+// TestElectorsPaused: processes pause for minutes between checking that they lead and writing. A
+// write that is too late is refused.
 func TestElectorsPaused(t *testing.T) {
 	refused := 0
 	seeded(t, 60, func(t *testing.T, r *rand.Rand) { refused += electors(t, r, true) })
@@ -190,7 +190,7 @@ func electors(t *testing.T, r *rand.Rand, pauses bool) (refused int) {
 			}
 			return ctx.Err()
 		}
-		elector, err := reconcile.NewElector(reconcile.LeadConfig{Identity: who, Lease: w, Work: work})
+		elector, err := reconcile.NewElector(reconcile.ElectorConfig{Identity: who, Lease: w, Work: work})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,8 +207,8 @@ func electors(t *testing.T, r *rand.Rand, pauses bool) (refused int) {
 			}
 		})
 	}
-	// Anybody's lease lasts 15 s, a retry takes 4.4 s, the longest request 14 s, and
-	// who was stopped needs two minutes.
+	// Any lease lasts 15 s, a retry takes 4.4 s, the longest request 14 s, and a paused process
+	// needs two minutes.
 	time.Sleep(faulty + 3*time.Minute)
 	mu.Lock()
 	if len(leading) != 1 {

@@ -9,7 +9,7 @@ import (
 	"github.com/planekit/planekit/reconcile"
 )
 
-// bulb is an object: what is asked of it and what is.
+// bulb is an object with a desired and an actual color.
 type bulb struct {
 	name, wanted, is string
 	revision         int
@@ -17,8 +17,8 @@ type bulb struct {
 
 func (b *bulb) key() string { return b.name }
 
-// shop is where bulbs are: whoever follows it is told of one, and of what is
-// written. It stands for a client.Resource of package client.
+// shop stores bulbs. Its Sync reports one bulb and then every write. It stands for a
+// client.Resource of package client.
 type shop chan *bulb
 
 func (s shop) Sync(ctx context.Context, _ string, sink informer.Sink[*bulb]) error {
@@ -33,7 +33,7 @@ func (s shop) Sync(ctx context.Context, _ string, sink informer.Sink[*bulb]) err
 	}
 }
 
-// A controller of a type of one's own: whatever color is wanted, the bulb gets.
+// The controller of a custom type gives each bulb its desired color.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	written := make(shop)
@@ -41,7 +41,7 @@ func Example() {
 	c, err2 := reconcile.New(reconcile.Config[string]{Name: "bulbs", Reconcile: func(_ context.Context, key string) (reconcile.Result, error) {
 		if b, ok := bulbs.Get(key); ok && b.is != b.wanted {
 			written <- &bulb{b.name, b.wanted, b.wanted, b.revision + 1}
-			return reconcile.Result{}, nil // it is called again for the change
+			return reconcile.Result{}, nil // the change causes another call
 		}
 		fmt.Println(key, "is as it should be")
 		cancel()

@@ -2,7 +2,7 @@ package reconcile
 
 import "context"
 
-// Next is what a worker of a Controller does between two calls.
+// Next makes the call of a Controller's worker between two reconciler calls.
 func (q *Queue[K]) Next(ctx context.Context, key K, failed bool, o AddOptions) (K, error) {
 	if failed {
 		return q.next(ctx, key, again, o)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// onProcessors runs test with so many at a time as there may be.
+// onProcessors runs test with different values of GOMAXPROCS.
 func onProcessors(t *testing.T, test func(*testing.T)) {
 	for _, n := range []int{1, 2, 8} {
 		t.Run(fmt.Sprintf("processors=%d", n), func(t *testing.T) {
@@ -19,9 +19,9 @@ func onProcessors(t *testing.T, test func(*testing.T)) {
 	}
 }
 
-// TestNobodyStarves: somebody who comes now and then has its turn among those who
-// never rest.
-func TestNobodyStarves(t *testing.T) {
+// TestNoWorkerStarves: a worker that calls occasionally gets its turn among workers that call
+// continuously.
+func TestNoWorkerStarves(t *testing.T) {
 	onProcessors(t, func(t *testing.T) {
 		q := NewQueue[int](Backoff{})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -48,7 +48,7 @@ func TestNobodyStarves(t *testing.T) {
 		select {
 		case <-served:
 		case <-time.After(time.Minute):
-			t.Error("after a minute somebody waits for its turn still")
+			t.Error("after a minute a worker still waits for its turn")
 		}
 		cancel()
 		hogs.Wait()
@@ -56,7 +56,7 @@ func TestNobodyStarves(t *testing.T) {
 	})
 }
 
-// TestUnhashable: a key that no queue can have leaves the queue as it was.
+// TestUnhashable: a key that cannot be hashed leaves the queue unchanged.
 func TestUnhashable(t *testing.T) {
 	q := NewQueue[any](Backoff{})
 	q.Add("a")

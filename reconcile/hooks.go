@@ -2,9 +2,9 @@ package reconcile
 
 import "time"
 
-// QueueHooks receive the events of a Queue for metrics. They are called without a lock, by the
-// goroutine that called the queue, and must be safe for concurrent use. Nil hooks have no cost;
-// without any, the clock is not read. Stats returns the current counts.
+// QueueHooks receive the events of a Queue for metrics. The goroutine that called the queue calls
+// them without a lock, so they must be safe for concurrent use. Nil hooks have no cost; without any
+// hook, the queue does not read the clock. Stats returns the current counts.
 type QueueHooks struct {
 	// Added is called when a key is added that was not waiting.
 	Added func()

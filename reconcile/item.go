@@ -5,42 +5,43 @@ import (
 	"time"
 )
 
-// item is what the queue knows of a key. It is dropped when it says nothing.
+// item is the state of one key. The queue drops it when it is idle.
 type item[K comparable] struct {
 	key K
-	// prev and next are in the list that the item is in: a line of the ready, or
-	// the working.
+	// prev and next are the neighbours in the list that contains the item: a line of ready keys, or
+	// the working keys.
 	prev, next *item[K]
 
-	// waiting is set from Add until a worker is given the key; also while it is
-	// with a worker who must do it once more.
+	// waiting is true from Add until a worker gets the key. If the key is added while it is in
+	// progress, both waiting and working are true.
 	waiting bool
 	working bool
 	// failures counts retries since the last Forget.
 	failures int32
-	// delay is its place in later, counted from one; zero is none.
+	// delay is the position in later, counted from one; zero means none.
 	delay int
-	// priority is that of the wait, held that at which it was handed out.
+	// priority is the current priority while waiting, held the priority at which a worker got the
+	// key.
 	priority, held int
 
 	tenant string
-	// since is when it began to wait, started when to be worked on.
+	// since is the time at which the key began to wait, started the time at which a worker got it.
 	since, started time.Duration
 }
 
-// idle tells that there is nothing to remember of it.
+// idle reports whether the item holds no state.
 func (it *item[K]) idle() bool {
 	return !it.waiting && !it.working && it.failures == 0 && it.delay == 0
 }
 
-// fail counts a failure, up to what there is room for.
+// fail counts a failure and saturates.
 func (it *item[K]) fail() {
 	if it.failures < math.MaxInt32 {
 		it.failures++
 	}
 }
 
-// list is of items, linked through themselves.
+// list is a doubly linked list of items.
 type list[K comparable] struct{ first, last *item[K] }
 
 func (l *list[K]) push(it *item[K]) {
@@ -53,7 +54,7 @@ func (l *list[K]) push(it *item[K]) {
 	l.last = it
 }
 
-// pop takes out the first. There must be one.
+// pop removes and returns the first item. There must be one.
 func (l *list[K]) pop() *item[K] {
 	it := l.first
 	l.first = it.next
@@ -79,7 +80,8 @@ func (l *list[K]) remove(it *item[K]) {
 	it.prev, it.next = nil, nil
 }
 
-// tenantOf is asked before the lock is taken, for it is not the queue's code.
+// tenantOf returns the tenant of key. It is called without the lock, because it calls the user's
+// code.
 func (q *Queue[K]) tenantOf(key K) string {
 	if q.tenant == nil {
 		return ""
@@ -87,5 +89,5 @@ func (q *Queue[K]) tenantOf(key K) string {
 	return q.tenant(key)
 }
 
-// now is the time since base.
+// now returns the time since base.
 func (q *Queue[K]) now() time.Duration { return time.Since(q.base) }

@@ -13,7 +13,7 @@ import (
 	"github.com/planekit/planekit/reconcile"
 )
 
-// seeded runs test in bubbles with seeds that its name tells.
+// seeded runs test in bubbles, each with a seed that is part of the test's name.
 func seeded(t *testing.T, times int, test func(*testing.T, *rand.Rand)) {
 	for range times {
 		seed := rand.Uint64()
@@ -23,8 +23,8 @@ func seeded(t *testing.T, times int, test func(*testing.T, *rand.Rand)) {
 	}
 }
 
-// TestQueueModel compares a queue, second by second, with slices and maps: who is
-// next is told exactly.
+// TestQueueModel compares a queue, second by second, with slices and maps that give the exact
+// order.
 func TestQueueModel(t *testing.T) { seeded(t, 50, queueModel) }
 
 const (
@@ -32,16 +32,16 @@ const (
 	modelTenants = 3
 )
 
-// model is a queue that takes its time.
+// model is a simple queue.
 type model struct {
 	keys map[int]*modelKey
-	// lines are the keys that wait, by priority and tenant; turns are the tenants,
-	// by priority, in the order of their turns.
+	// lines holds the waiting keys by priority and tenant, turns the tenants by priority in the
+	// order of their turns.
 	lines map[[2]int][]int
 	turns map[int][]int
 }
 
-// modelKey is what the model knows of a key.
+// modelKey is the state of a key in the model.
 type modelKey struct {
 	waiting, working  bool
 	failures          int
@@ -98,8 +98,7 @@ func (m *model) later(key int, wait time.Duration, priority int) {
 	}
 }
 
-// ring adds what is due. No two are at the same time, or their order would be
-// anybody's.
+// ring adds the due keys. No two are due at the same time, because their order would be undefined.
 func (m *model) ring() {
 	var due []int
 	for key, k := range m.keys {
@@ -114,7 +113,7 @@ func (m *model) ring() {
 	}
 }
 
-// end has a worker end with key, so that it is added as o says or has no failures.
+// end ends a worker's work on key. It then adds the key with o, or resets its failures.
 func (m *model) end(key int, failed bool, o reconcile.AddOptions) {
 	k := m.keys[key]
 	if !k.working {
@@ -138,7 +137,7 @@ func (m *model) end(key int, failed bool, o reconcile.AddOptions) {
 	}
 }
 
-// hand gives key to a worker; -1 is none.
+// hand gives key to a worker; -1 means none.
 func (m *model) hand(key int) {
 	if key >= 0 {
 		k := m.keys[key]
@@ -146,7 +145,7 @@ func (m *model) hand(key int) {
 	}
 }
 
-// next is who is to be handed out, or -1.
+// next returns the next key, or -1.
 func (m *model) next() int {
 	for p := 9; p >= -9; p-- {
 		if len(m.turns[p]) == 0 {
@@ -186,7 +185,7 @@ func queueModel(t *testing.T, r *rand.Rand) {
 			q.AddWith(key, reconcile.AddOptions{After: wait, Priority: priority})
 			m.later(key, wait, priority)
 		case 3:
-			wait := time.Duration(step) // added to what failures call for
+			wait := time.Duration(step) // added to the backoff
 			q.AddWith(key, reconcile.AddOptions{Retry: true, Priority: priority, After: wait})
 			m.later(key, min(time.Second<<k.failures, 8*time.Second)+wait, priority)
 			k.failures++
@@ -202,7 +201,7 @@ func queueModel(t *testing.T, r *rand.Rand) {
 			}
 		case 7:
 			time.Sleep(time.Duration(r.IntN(3)) * time.Second)
-			synctest.Wait() // until the queue's timer, due at this same instant, has rung
+			synctest.Wait() // until the queue's timer, due at this same instant, has fired
 			m.ring()
 		case 8:
 			want, got := m.next(), -1
@@ -227,7 +226,7 @@ func queueModel(t *testing.T, r *rand.Rand) {
 			want, got := m.next(), -1
 			ctx, cancel := context.WithCancel(t.Context())
 			if want < 0 {
-				cancel() // who stops does not wait for a key
+				cancel() // a cancelled Get does not wait for a key
 			}
 			if next, err := q.Next(ctx, key, failed, o); err == nil {
 				got = next
@@ -241,11 +240,11 @@ func queueModel(t *testing.T, r *rand.Rand) {
 	}
 }
 
-// TestQueueCrowd: many add, in all ways, and many work, fail and leave; no key is
-// with two, and after each last add somebody looks again.
-func TestQueueCrowd(t *testing.T) { seeded(t, 40, queueCrowd) }
+// TestQueueLoad: many goroutines add keys in all ways, and many work, fail and stop. No key is with
+// two workers, and the last add of each key is followed by a call.
+func TestQueueLoad(t *testing.T) { seeded(t, 40, queueLoad) }
 
-func queueCrowd(t *testing.T, r *rand.Rand) {
+func queueLoad(t *testing.T, r *rand.Rand) {
 	const keys = 9
 	q := reconcile.NewQueueWith(reconcile.QueueConfig[int]{
 		Backoff: reconcile.Backoff{Min: time.Millisecond, Max: 64 * time.Millisecond},

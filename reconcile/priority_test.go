@@ -18,7 +18,7 @@ func namespaceOf(key string) string {
 	return namespace
 }
 
-// all hands out what is ready, in order.
+// all returns the ready keys in order.
 func all[K comparable](t *testing.T, q *reconcile.Queue[K]) []K {
 	t.Helper()
 	var got []K
@@ -56,7 +56,7 @@ func TestPriorities(t *testing.T) {
 	})
 }
 
-// TestManyPriorities: each is a level of its own, however many there are.
+// TestManyPriorities: every priority is a level of its own, even if there are many.
 func TestManyPriorities(t *testing.T) {
 	q := reconcile.NewQueue[int](reconcile.Backoff{})
 	const n = 1000
@@ -73,8 +73,8 @@ func TestManyPriorities(t *testing.T) {
 	}
 }
 
-// TestPriorityWhileWorking: the key that is raised while it is being worked on
-// comes first when it comes again.
+// TestPriorityWhileWorking: a key whose priority is raised while it is in progress comes first
+// afterwards.
 func TestPriorityWhileWorking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := reconcile.NewQueue[int](reconcile.Backoff{})
@@ -92,8 +92,8 @@ func TestPriorityWhileWorking(t *testing.T) {
 	})
 }
 
-// TestTenants: a tenant with one key waits two rounds at most behind one with a
-// hundred thousand, at the same priority, whenever it comes.
+// TestTenants: a tenant with one key waits at most two rounds behind one with a hundred thousand
+// keys of the same priority, whenever its key is added.
 func TestTenants(t *testing.T) {
 	const many = 100_000
 	q := reconcile.NewQueueWith(reconcile.QueueConfig[string]{Tenant: namespaceOf})
@@ -136,8 +136,8 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// TestBurstIsForgotten: the memory of a million keys goes when they are done,
-// also where some that fail stay.
+// TestBurstIsForgotten: the memory of a million keys is freed when they are done, even if some keys
+// remain because they fail.
 func TestBurstIsForgotten(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a million keys")
@@ -176,7 +176,7 @@ func TestBurstIsForgotten(t *testing.T) {
 	runtime.KeepAlive(q)
 }
 
-// TestNoAllocations: a queue in use allocates nothing.
+// TestNoAllocations: a queue in use does not allocate.
 func TestNoAllocations(t *testing.T) {
 	keys := make([]string, 512)
 	for i := range keys {
@@ -212,11 +212,11 @@ func TestNoAllocations(t *testing.T) {
 func TestHooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		var told []string
+		var got []string
 		tell := func(what string) {
 			mu.Lock()
 			defer mu.Unlock()
-			told = append(told, what)
+			got = append(got, what)
 		}
 		q := reconcile.NewQueueWith(reconcile.QueueConfig[int]{Hooks: reconcile.QueueHooks{
 			Added:    func() { tell("added") },
@@ -225,10 +225,10 @@ func TestHooks(t *testing.T) {
 			Finished: func(d time.Duration) { tell("finished after " + d.String()) },
 		}})
 		q.Add(1)
-		q.Add(1) // is no other
+		q.Add(1) // a duplicate
 		time.Sleep(time.Second)
 		get(t, q)
-		q.Add(1) // is one: it must be done again
+		q.Add(1) // not a duplicate: it must be returned again
 		q.Retry(2)
 		time.Sleep(2 * time.Second)
 		get(t, q) // 2
@@ -237,7 +237,7 @@ func TestHooks(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		q.Done(1)
-		q.Done(1) // is not being worked on
+		q.Done(1) // is not in progress
 		q.Done(2)
 		q.AddAfter(3, time.Hour)
 		if got, want := q.Stats(), (reconcile.QueueStats{Depth: 1, Delayed: 1}); got != want {
@@ -245,8 +245,8 @@ func TestHooks(t *testing.T) {
 		}
 		want := []string{"added", "got after 1s", "added", "retried", "added", "got after 1.995s",
 			"finished after 3s", "finished after 1s", "retried"}
-		if !slices.Equal(told, want) {
-			t.Errorf("told %q\nwant %q", told, want)
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q\nwant %q", got, want)
 		}
 	})
 }

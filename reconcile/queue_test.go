@@ -74,7 +74,7 @@ func TestRetryTimes(t *testing.T) {
 		q.Forget(1)
 		start := time.Now()
 		q.Retry(1)
-		q.AddAfter(1, time.Hour) // later than what is set: changes nothing
+		q.AddAfter(1, time.Hour) // later than the current time: no effect
 		if _, err := q.Get(t.Context()); err != nil || time.Since(start) != 5*time.Millisecond {
 			t.Fatalf("after Forget: %v, %v", time.Since(start), err)
 		}
@@ -106,8 +106,8 @@ func TestGetEndsWithContext(t *testing.T) {
 	})
 }
 
-// TestBurstWakesAll: as many workers as there are keys get one each, though nobody
-// is done.
+// TestBurstWakesAll: each of as many workers as there are keys gets a key, although none of them is
+// done.
 func TestBurstWakesAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 5
@@ -131,8 +131,8 @@ func TestBurstWakesAll(t *testing.T) {
 	})
 }
 
-// TestKeysAreLetGo: the queue does not keep the memory of a key that is done.
-func TestKeysAreLetGo(t *testing.T) {
+// TestKeysAreReleased: the queue does not keep the memory of a key that is done.
+func TestKeysAreReleased(t *testing.T) {
 	q := reconcile.NewQueue[*[1 << 16]byte](reconcile.Backoff{})
 	key := new([1 << 16]byte)
 	was := weak.Make(key)
@@ -149,8 +149,8 @@ func TestKeysAreLetGo(t *testing.T) {
 	runtime.KeepAlive(q)
 }
 
-// TestQueueConcurrent has many add and many work: no key is with two workers,
-// and every last Add is followed by a call.
+// TestQueueConcurrent: many goroutines add and many work. No key is with two workers, and the last
+// Add of each key is followed by a call.
 func TestQueueConcurrent(t *testing.T) {
 	q := reconcile.NewQueue[int](reconcile.Backoff{})
 	var mu sync.Mutex

@@ -5,33 +5,32 @@ import (
 	"slices"
 )
 
-// ready are the keys that wait for a worker: those of the highest priority
-// first, within it tenant by tenant, one key each, and within a tenant in the
-// order in which they came.
+// ready holds the keys that wait for a worker. It returns keys of the highest priority first;
+// within a priority the tenants in turn, one key each; and within a tenant in the order in which
+// the keys were added.
 type ready[K comparable] struct {
 	n      int
 	shared bool        // there are tenants
 	levels []*level[K] // by priority, the highest last; some may be empty
-	top    *level[K]   // the last of levels, nil for none
+	top    *level[K]   // the last of levels, or nil
 	free   *line[K]    // for reuse, through next
 	frees  int
 }
 
-// level is all that waits at one priority.
+// level holds the waiting keys of one priority.
 type level[K comparable] struct {
 	priority int
-	// turn is the line that is served next, in a circle of those with keys.
+	// turn is the line whose turn is next, in a circle of the lines that have keys.
 	turn *line[K]
-	// lines are the circle by tenant, where there are tenants; only is the one
-	// there is otherwise.
+	// lines holds the lines of the circle by tenant. Without tenants, only is the single line.
 	lines map[string]*line[K]
-	peak  int // the most that lines had
+	peak  int // the maximum length of lines
 	only  line[K]
 }
 
 func (l *level[K]) empty() bool { return l.turn == nil && l.only.first == nil }
 
-// line is of one tenant.
+// line holds the waiting keys of one tenant.
 type line[K comparable] struct {
 	list[K]
 	tenant     string
@@ -39,12 +38,12 @@ type line[K comparable] struct {
 }
 
 const (
-	// maxEmpty is how many levels are kept though they are empty: usually all
-	// that there are.
+	// maxEmpty is the number of levels from which on empty ones are removed. Programs usually have
+	// fewer.
 	maxEmpty = 8
 	// maxFreeLines bounds the lines kept for reuse.
 	maxFreeLines = 64
-	// maxPeak is how large a map of lines may have been to be kept: a map does not
+	// maxPeak is the largest size of a map of lines that is kept for reuse, because maps do not
 	// shrink.
 	maxPeak = 1024
 )
@@ -61,7 +60,7 @@ func (r *ready[K]) push(it *item[K]) {
 	r.n++
 }
 
-// pop takes the next. There must be one.
+// pop removes and returns the next item. There must be one.
 func (r *ready[K]) pop() *item[K] {
 	l := r.top
 	for at := len(r.levels) - 2; l.empty(); at-- {
@@ -73,11 +72,11 @@ func (r *ready[K]) pop() *item[K] {
 		l.turn = stand.next
 	}
 	it := stand.pop()
-	r.left(l, stand)
+	r.shrink(l, stand)
 	return it
 }
 
-// remove takes out an item, whose turn it need not be.
+// remove removes an item from any position.
 func (r *ready[K]) remove(it *item[K]) {
 	l := r.level(it.priority)
 	stand := &l.only
@@ -85,18 +84,18 @@ func (r *ready[K]) remove(it *item[K]) {
 		stand = l.lines[it.tenant]
 	}
 	stand.remove(it)
-	r.left(l, stand)
+	r.shrink(l, stand)
 }
 
-// left counts one less in a line.
-func (r *ready[K]) left(l *level[K], stand *line[K]) {
+// shrink updates the counts after an item left a line.
+func (r *ready[K]) shrink(l *level[K], stand *line[K]) {
 	r.n--
 	if r.shared || len(r.levels) > maxEmpty {
 		r.tidy(l, stand)
 	}
 }
 
-// tidy closes what is empty.
+// tidy removes an empty line and an empty level.
 func (r *ready[K]) tidy(l *level[K], stand *line[K]) {
 	if r.shared && stand.first == nil {
 		r.close(l, stand)
@@ -107,7 +106,7 @@ func (r *ready[K]) tidy(l *level[K], stand *line[K]) {
 	}
 }
 
-// level returns the one of priority, made if need be.
+// level returns the level of priority and creates it if necessary.
 func (r *ready[K]) level(priority int) *level[K] {
 	if r.top != nil && r.top.priority == priority {
 		return r.top // nearly always
@@ -127,7 +126,7 @@ func (r *ready[K]) find(priority int) *level[K] {
 	return r.levels[at]
 }
 
-// open gives tenant a line, whose turn is after all others'.
+// open creates a line for tenant. Its turn comes after those of all other lines.
 func (r *ready[K]) open(l *level[K], tenant string) *line[K] {
 	stand := r.free
 	if stand == nil {
@@ -152,7 +151,7 @@ func (r *ready[K]) open(l *level[K], tenant string) *line[K] {
 	return stand
 }
 
-// close takes an empty line out of its circle.
+// close removes an empty line from its circle.
 func (r *ready[K]) close(l *level[K], stand *line[K]) {
 	delete(l.lines, stand.tenant)
 	if len(l.lines) == 0 && l.peak > maxPeak {

@@ -2,25 +2,24 @@ package reconcile
 
 import "slices"
 
-// sleepers are the workers who wait for a key. At most one of them is being
-// woken at a time: it wakes the next if there is more to do than it can take. So
-// a burst of adds costs one call, and not one for each key, and who adds to a
-// queue whose workers are busy calls nobody.
+// sleepers are the workers that wait for a key. At most one of them is being woken at a time, and
+// it wakes the next if more keys are ready. So a burst of adds costs one wake-up instead of one for
+// each key, and an add to a queue whose workers are busy wakes no worker.
 //
-// What must stay true: while keys are ready and somebody sleeps, somebody has
-// been called who has not risen yet.
+// Invariant: while keys are ready and a worker sleeps, another worker has been called and has not
+// risen yet.
 type sleepers struct {
-	asleep []*sleeper // the last has slept least
+	asleep []*sleeper // most recently asleep last
 	called *sleeper
 	free   []*sleeper
 }
 
-type sleeper struct{ wake chan struct{} } // room for the one call it gets
+type sleeper struct{ wake chan struct{} } // room for its one wake-up
 
-// maxFreeSleepers bounds those kept for reuse: as many as workers, usually.
+// maxFreeSleepers limits the sleepers kept for reuse. Programs usually have fewer workers.
 const maxFreeSleepers = 64
 
-// sleep adds a sleeper; who asks must rise after waiting for its call.
+// sleep adds a sleeper. The caller waits for its wake channel and must then call rise.
 func (w *sleepers) sleep() *sleeper {
 	s := &sleeper{}
 	if n := len(w.free); n > 0 {
@@ -32,12 +31,12 @@ func (w *sleepers) sleep() *sleeper {
 	return s
 }
 
-// rise takes s back, called or not. Who rises takes a key or, if there is one
-// and it does not want it, calls another.
+// rise removes s, whether or not it was called. The caller then takes a key or, if it does not want
+// one, calls another sleeper.
 func (w *sleepers) rise(s *sleeper) {
 	if w.called == s {
 		w.called = nil
-		select { // it may have been called and not have heard
+		select { // it may have been called without having received the wake-up
 		case <-s.wake:
 		default:
 		}
@@ -49,7 +48,7 @@ func (w *sleepers) rise(s *sleeper) {
 	}
 }
 
-// call wakes one if there are keys for it.
+// call wakes one sleeper if there are keys for it and no other is being woken.
 func (w *sleepers) call(keys int) {
 	last := len(w.asleep) - 1
 	if last < 0 || keys == 0 || w.called != nil {

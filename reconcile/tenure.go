@@ -10,8 +10,7 @@ import (
 // Term than it has seen for the same UID: it comes from a leader that was paused, or from a request
 // that was delayed, until another process led.
 type Fence struct {
-	// UID is the UID of the lease: the terms of leases with different UIDs cannot be compared.
-	//
+	// UID is the UID of the lease. The terms of leases with different UIDs cannot be compared.
 	UID string
 	// Term is the lease's count of transitions. It is higher for each holder than for all before
 	// it.
@@ -28,9 +27,8 @@ func FenceOf(ctx context.Context) (Fence, bool) {
 	return f, ok
 }
 
-// tenure is the context of a leader's work. It ends at until, and does not wait
-// for a timer to say so: a process that was stopped finds its time over when it
-// asks, though none of its timers has rung yet.
+// tenure is the context of a leader's work. It ends at until, and Err does not depend on a timer:
+// after a pause of the process, Err reports the end even if no timer has fired yet.
 type tenure struct {
 	context.Context
 	cancel context.CancelFunc
@@ -66,9 +64,9 @@ func (t *tenure) end() {
 	t.cancel()
 }
 
-// lead does the work and renews the lease until it has ended, even where it has
-// been cancelled: nobody else is to lead before that. It reports whether the work
-// ended by itself, and how.
+// lead runs the work and renews the lease until the work has returned, even after it was cancelled,
+// because no other candidate may lead before that. byItself reports whether the work ended on its
+// own.
 func (e *Elector) lead(ctx context.Context, state *election) (byItself bool, err error) {
 	t := e.newTenure(ctx, state)
 	defer t.end()
@@ -99,8 +97,8 @@ func (e *Elector) lead(ctx context.Context, state *election) (byItself bool, err
 		switch {
 		case lost:
 		case !state.leads(e.now()) || state.fence() != t.fence:
-			// It may be ours again already, after it was deleted or another's; but that
-			// is another term, which the fence of this work does not name.
+			// The lease may already be held again, after it was deleted or held by another
+			// candidate. But that is another term than the fence of this work names.
 			lost = true
 			t.end()
 			e.config.Log.Info("lost the lease: the work is to end", "identity", e.config.Identity, "term", t.fence.Term)
@@ -110,7 +108,7 @@ func (e *Elector) lead(ctx context.Context, state *election) (byItself bool, err
 	}
 }
 
-// release gives the lease up if what is read of it says that it is ours.
+// release releases the lease if the stored record has this candidate as its holder.
 func (e *Elector) release(ctx context.Context, state *election) {
 	if !state.held && !state.unsure {
 		return
@@ -122,7 +120,7 @@ func (e *Elector) release(ctx context.Context, state *election) {
 		e.failed(ctx, err, "cannot read the lease to release it")
 		return
 	}
-	state.saw(r, e.now())
+	state.recordRead(r, e.now())
 	if r, ok := state.released(time.Now()); ok {
 		if _, err := e.config.Lease.Put(ctx, r); err != nil {
 			e.failed(ctx, err, "cannot release the lease")

@@ -2,41 +2,50 @@ package reconcile
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"slices"
+	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/localcache"
 )
 
-// Watch enqueues the keys that the changes in a cache point to: the object itself,
-// or an object that owns it, did own it, or refers to it. What keys yields is
-// enqueued as it comes; old or new is nil, the zero T, where there is none. Run
-// subscribes to each cache and waits until all of them are synced before its first
-// call: what is not listed yet would look as if it did not exist.
+// Watch enqueues the keys that keys returns for each change in a cache: the key of the object
+// itself, or of an object that owns it, owned it, or refers to it. old or new is the zero T if the
+// object did not exist before or does not exist any more. Run subscribes to each cache and waits
+// until all are synced before the first call, because an object that is not listed yet would seem
+// not to exist.
 //
-// Watch must be called before Run.
+// Watch must be called before Run. The caller runs the cache. If it is not synced 5 seconds after
+// Run has begun, Run logs its type, because a cache that is not run never syncs.
 func Watch[K comparable, T any](c *Controller[K], cache localcache.Subscriber[T], keys func(old, new T) iter.Seq[K]) {
-	c.watches = append(c.watches, watch{
-		subscribe: func() func() {
-			return cache.Subscribe(func(old, new T) {
-				for key := range keys(old, new) {
-					c.Enqueue(key)
-				}
-			}).Stop
-		},
-		synced: cache.Synced(),
+	WatchFunc(c, cache, func(old, new T) {
+		for key := range keys(old, new) {
+			c.Enqueue(key)
+		}
 	})
 }
 
-// Itself yields the keys of a changed object, which are one unless key gives the
-// old object another than the new. T is a pointer, or has another zero value
-// that no object has.
+// WatchFunc is Watch with a handler that enqueues by itself, for example with a delay,
+// or that records what it has seen. The handler must not block.
+func WatchFunc[K comparable, T any](c *Controller[K], cache localcache.Subscriber[T], handle func(old, new T)) {
+	c.watches = append(c.watches, watch{
+		subscribe: func() func() { return cache.Subscribe(handle).Stop },
+		synced:    cache.Synced(),
+		cache:     fmt.Sprintf("%T", cache),
+	})
+}
+
+// Itself returns a key function that enqueues the key of a changed object, and both keys if the old
+// and the new object have different ones. T must be a pointer, or another type whose zero value is
+// not an object.
 func Itself[K, T comparable](key func(T) K) func(old, new T) iter.Seq[K] {
 	return Owners(func(object T) []K { return []K{key(object)} })
 }
 
-// Owners yields the keys that owners gives for the object as it was and as it is,
-// each once: whoever lost a part must look again as well as who won it.
+// Owners returns a key function that enqueues the owners of both the old and the new object, each
+// once, because an owner that lost a part must look again as well.
 func Owners[K, T comparable](owners func(T) []K) func(old, new T) iter.Seq[K] {
 	return func(old, new T) iter.Seq[K] {
 		var none T
@@ -59,11 +68,15 @@ func Owners[K, T comparable](owners func(T) []K) func(old, new T) iter.Seq[K] {
 type watch struct {
 	subscribe func() (stop func())
 	synced    <-chan struct{}
+	cache     string // the type of the cache, for logs
 }
 
-// follow begins all subscriptions and waits for the caches. It reports whether
-// they were synced before ctx was done.
-func follow(ctx context.Context, watches []watch) (stop func(), complete bool) {
+// slowSync is the time after which follow logs which cache it waits for.
+const slowSync = 5 * time.Second
+
+// follow begins all subscriptions and waits for the caches. It reports whether they were synced
+// before ctx was done.
+func follow(ctx context.Context, log logr.Logger, watches []watch) (stop func(), complete bool) {
 	stops := make([]func(), 0, len(watches))
 	stop = func() {
 		for _, one := range stops {
@@ -73,12 +86,30 @@ func follow(ctx context.Context, watches []watch) (stop func(), complete bool) {
 	for _, w := range watches {
 		stops = append(stops, w.subscribe())
 	}
-	for _, w := range watches {
-		select {
-		case <-w.synced:
-		case <-ctx.Done():
-			return stop, false
+	slow := time.NewTimer(slowSync)
+	defer slow.Stop()
+	for n, w := range watches {
+		for waiting := true; waiting; {
+			select {
+			case <-w.synced:
+				waiting = false
+			case <-slow.C:
+				logUnsynced(log, watches[n:])
+			case <-ctx.Done():
+				return stop, false
+			}
 		}
 	}
 	return stop, true
+}
+
+// logUnsynced logs the caches that are not synced yet.
+func logUnsynced(log logr.Logger, watches []watch) {
+	for _, w := range watches {
+		select {
+		case <-w.synced:
+		default:
+			log.Info("waiting for a cache to sync: is it run, and may its user list and watch?", "cache", w.cache, "waited", slowSync)
+		}
+	}
 }

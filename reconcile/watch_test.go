@@ -11,19 +11,20 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile"
 )
 
 type lamp struct{ name, room string }
 
-// newLamps returns a cache of lamps whose first list has not come.
+// newLamps returns an unsynced cache of lamps.
 func newLamps() *localcache.Map[*lamp] {
 	return localcache.NewUnsynced(func(l *lamp) string { return l.name })
 }
 
-// TestWatch: nothing is called before all caches are synced; then what changes
-// point to is, and after Run nothing is subscribed.
+// TestWatch: no call is made before all caches are synced. Then changes enqueue their keys. After
+// Run no subscription remains.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls []string
@@ -71,7 +72,61 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// TestOwners: each owner of before and after is named once.
+// TestWatchFunc checks that the handler sees the changes and that its keys are called, and that
+// Running brackets Run.
+func TestWatchFunc(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var calls []string
+		running := false
+		state := func() (string, bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			return strings.Join(calls, " "), running
+		}
+		set := func(is bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			running = is
+		}
+		c := newController(t, reconcile.Config[string]{
+			Workers: 1,
+			Reconcile: func(_ context.Context, key string) (reconcile.Result, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				calls = append(calls, key)
+				return reconcile.Result{}, nil
+			},
+			Hooks: reconcile.Hooks{Running: func() func() {
+				set(true)
+				return func() { set(false) }
+			}},
+		})
+		lamps := newLamps()
+		reconcile.WatchFunc(c, lamps, func(_, new *lamp) { c.EnqueueAfter(new.name, time.Second) })
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- c.Run(ctx) }()
+		lamps.Put(&lamp{name: "a"})
+		lamps.Sync()
+		synctest.Wait()
+		if calls, running := state(); calls != "" || !running {
+			t.Errorf("calls for %q, running %v", calls, running)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if calls, _ := state(); calls != "a" {
+			t.Errorf("calls for %q", calls)
+		}
+		cancel()
+		err := <-ended
+		if _, running := state(); err != nil || running || lamps.Subscriptions() > 0 {
+			t.Errorf("%v, running %v, %d subscriptions", err, running, lamps.Subscriptions())
+		}
+	})
+}
+
+// TestOwners: each owner of the old and the new object is returned once.
 func TestOwners(t *testing.T) {
 	keys := reconcile.Owners(func(l *lamp) []string { return []string{l.room, l.name, l.room} })
 	for want, change := range map[string][2]*lamp{
@@ -100,8 +155,8 @@ func TestWatchEndsBeforeSync(t *testing.T) {
 	})
 }
 
-// TestResultPriority: what fails keeps its priority, and a result may change it,
-// whether it names a time or asks for backoff, or comes with an error.
+// TestResultPriority: a failed key keeps its priority. A result can change it, with a time, with
+// backoff, or with an error.
 func TestResultPriority(t *testing.T) {
 	for name, raise := range map[string]struct {
 		reconcile.Result
@@ -123,7 +178,7 @@ func resultPriority(t *testing.T, raised reconcile.Result, err error) {
 			calls = append(calls, key)
 			switch {
 			case key == "busy":
-				time.Sleep(time.Second) // in which the others' time comes
+				time.Sleep(time.Second) // the other keys become due in this time
 			case key == "urgent" && !failed:
 				failed = true
 				return reconcile.Result{}, errors.New("no")
@@ -187,6 +242,50 @@ func TestControllerHooks(t *testing.T) {
 		}
 		if began != len(kinds) {
 			t.Errorf("%d calls began", began)
+		}
+	})
+}
+
+// TestWatchLogsUnsyncedCaches checks that Run logs the type of a cache that does not sync within 5
+// seconds, and not of one that is synced.
+func TestWatchLogsUnsyncedCaches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var logged []string
+		lines := func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(logged)
+		}
+		c := newController(t, reconcile.Config[string]{
+			Reconcile: func(context.Context, string) (reconcile.Result, error) { return reconcile.Result{}, nil },
+			Log: funcr.New(func(_, line string) {
+				mu.Lock()
+				defer mu.Unlock()
+				logged = append(logged, line)
+			}, funcr.Options{}),
+		})
+		synced, unsynced := newLamps(), newLamps()
+		synced.Sync()
+		for _, cache := range []*localcache.Map[*lamp]{synced, unsynced} {
+			reconcile.Watch(c, cache, reconcile.Itself(func(l *lamp) string { return l.name }))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- c.Run(ctx) }()
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		if lines := lines(); len(lines) > 0 {
+			t.Errorf("logged too early: %q", lines)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if lines := lines(); len(lines) != 1 || !strings.Contains(lines[0], "*localcache.Map[") || !strings.Contains(lines[0], `"controller"`) {
+			t.Errorf("logged %q", lines)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -11,12 +11,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/account"
+	"github.com/planekit/planekit/reconcile/controllers/node"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
 // cluster is an API with what is not a workload.
@@ -46,7 +47,7 @@ func TestServiceAccount(t *testing.T) {
 		c := newCluster()
 		p := launch(t, func(ctx context.Context) []controllers.Runner {
 			l := lag{most: time.Second}
-			return []controllers.Runner{must[*controllers.ServiceAccount](t)(controllers.NewServiceAccount(controllers.ServiceAccountConfig{
+			return []controllers.Runner{must[*account.ServiceAccount](t)(account.NewServiceAccount(account.ServiceAccountConfig{
 				Namespaces: follow(ctx, c.namespaces, l), ServiceAccounts: follow(ctx, c.accounts, l), Writer: c.accounts,
 			}))}
 		})
@@ -117,7 +118,7 @@ func perturbNodeIPAM(t *testing.T, seed uint64) {
 	}
 	run := func() *process {
 		return launch(t, func(ctx context.Context) []controllers.Runner {
-			return []controllers.Runner{must[*controllers.NodeIPAM](t)(controllers.NewNodeIPAM(controllers.NodeIPAMConfig{
+			return []controllers.Runner{must[*node.IPAM](t)(node.NewIPAM(node.IPAMConfig{
 				Nodes: follow(ctx, c.nodes, lag{random: r, most: 5 * time.Second, relist: 10}), Writer: c.nodes,
 				Cluster: netip.MustParsePrefix("10.1.0.0/22"), Events: c.api,
 			}))}
@@ -179,7 +180,7 @@ func TestNodeIPAMTells(t *testing.T) {
 		c.addNode(t, "a")
 		c.addNode(t, "b")
 		p := launch(t, func(ctx context.Context) []controllers.Runner {
-			return []controllers.Runner{must[*controllers.NodeIPAM](t)(controllers.NewNodeIPAM(controllers.NodeIPAMConfig{
+			return []controllers.Runner{must[*node.IPAM](t)(node.NewIPAM(node.IPAMConfig{
 				Nodes: follow(ctx, c.nodes, lag{}), Writer: c.nodes, Cluster: netip.MustParsePrefix("10.1.0.0/24"), Events: c.api,
 			}))}
 		})

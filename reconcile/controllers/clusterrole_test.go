@@ -9,10 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/clusterrole"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
 // newRoles is a collection of cluster roles: bottom is part of middle, and
@@ -42,7 +42,7 @@ func newRole(name, to, selects string, verbs ...string) *rbacv1.ClusterRole {
 
 func launchClusterRole(t *testing.T, roles *collection[*rbacv1.ClusterRole], l lag) *process {
 	return launch(t, func(ctx context.Context) []controllers.Runner {
-		return []controllers.Runner{must[*controllers.ClusterRole](t)(controllers.NewClusterRole(controllers.ClusterRoleConfig{
+		return []controllers.Runner{must[*clusterrole.Controller](t)(clusterrole.New(clusterrole.Config{
 			ClusterRoles: follow(ctx, roles, l), Writer: roles,
 		}))}
 	})

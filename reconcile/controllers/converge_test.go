@@ -6,10 +6,6 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/planekit/planekit/apiserver/apiservertest"
 	"github.com/planekit/planekit/apiserver/kube"
 	"github.com/planekit/planekit/client"
@@ -17,6 +13,12 @@ import (
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/informer"
 	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/deployment"
+	"github.com/planekit/planekit/reconcile/controllers/owner"
+	"github.com/planekit/planekit/reconcile/controllers/replicaset"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // plane is a real API server with Deployments and ReplicaSets at work.
@@ -38,13 +40,13 @@ func startPlane(tb testing.TB, wire bool) *plane {
 	recorder := must2(tb, events.New, events.Config{Client: api, Component: "test"})
 	p := &plane{api: api, deployments: copied(tb, typed.Deployments(api)), pods: copied(tb, typed.Pods(api))}
 	sets := copied(tb, typed.ReplicaSets(api))
-	podsByController := informer.NewIndex(p.pods, controllers.ByController[*corev1.Pod])
-	setsByController := informer.NewIndex(sets, controllers.ByController[*appsv1.ReplicaSet])
-	replicaSets := must2(tb, controllers.NewReplicaSet, controllers.ReplicaSetConfig{
+	podsByController := informer.NewIndex(p.pods, owner.ByController[*corev1.Pod])
+	setsByController := informer.NewIndex(sets, owner.ByController[*appsv1.ReplicaSet])
+	replicaSets := must2(tb, replicaset.New, replicaset.Config{
 		ReplicaSets: sets, Pods: p.pods, PodsByController: podsByController, ReplicaSetsByController: setsByController,
-		Status: typed.ReplicaSets(api), Writer: typed.Pods(api), Events: recorder,
+		Writer: typed.ReplicaSets(api), PodWriter: typed.Pods(api), Events: recorder,
 	})
-	deployments := must2(tb, controllers.NewDeployment, controllers.DeploymentConfig{
+	deployments := must2(tb, deployment.New, deployment.Config{
 		Deployments: p.deployments, ReplicaSets: sets, Pods: p.pods,
 		ReplicaSetsByController: setsByController, PodsByController: podsByController,
 		Writer: typed.Deployments(api), ReplicaSetWriter: typed.ReplicaSets(api), Events: recorder,

@@ -152,8 +152,8 @@ func perturbDeployment(t *testing.T, seed uint64) {
 		unavailable = 1
 	}
 	least := max(0, want-unavailable)
-	// serving is set once the controller has seen the first pods up. Before, it takes
-	// those whose readiness it has not heard of yet for spare, as Kubernetes' does.
+	// serving is set once the controller has seen the first pods ready. Until then it
+	// scales down pods that its cache does not show as ready yet, as Kubernetes' does.
 	serving := false
 	w.pods.check = func(old, new *corev1.Pod) {
 		available := 0
@@ -326,8 +326,8 @@ func TestDeploymentDeadline(t *testing.T) {
 	})
 }
 
-// TestDeploymentNameTaken has somebody else's ReplicaSet in the way, of the first
-// name or of the first two.
+// TestDeploymentNameTaken has a foreign ReplicaSet with the first name, or two with the first two
+// names.
 func TestDeploymentNameTaken(t *testing.T) {
 	for times := int32(1); times <= 2; times++ {
 		deploymentNameTaken(t, times)

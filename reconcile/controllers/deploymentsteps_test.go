@@ -11,14 +11,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/planekit/planekit/localcache"
+	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/deployment"
+	"github.com/planekit/planekit/reconcile/controllers/owner"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-
-	"github.com/planekit/planekit/localcache"
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
 // inWorld runs test with Deployments, ReplicaSets and a kubelet at work.
@@ -262,8 +263,8 @@ func TestDeploymentInEndingNamespace(t *testing.T) {
 	})
 }
 
-// TestDeploymentSetDeleted deletes the ReplicaSet in use, which goes after its
-// pods. The status tells of them, and then there is a ReplicaSet of that name again.
+// TestDeploymentSetDeleted deletes the ReplicaSet in use, which ends after its pods. The status
+// reports them, and then a ReplicaSet of that name exists again.
 func TestDeploymentSetDeleted(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		must[*appsv1.Deployment](t)(w.deployments.Create(t.Context(), newDeployment(2, 1, 0)))
@@ -273,7 +274,7 @@ func TestDeploymentSetDeleted(t *testing.T) {
 		if err := w.replicaSets.Delete(t.Context(), rs.Namespace, rs.Name, metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
 			t.Fatal(err)
 		}
-		settle() // or pods that go before it is seen are made anew
+		settle() // otherwise pods deleted before that are created again
 		for _, pod := range w.pods.list() {
 			removeOutside(t, w.pods, pod.Namespace, pod.Name)
 		}
@@ -290,8 +291,8 @@ func TestDeploymentSetDeleted(t *testing.T) {
 	})
 }
 
-// TestDeploymentHistoryScaledUp has somebody scale an old ReplicaSet up just before
-// it is deleted for being of no use. It is not deleted while it is.
+// TestDeploymentHistoryScaledUp has a user scale up an old ReplicaSet just before the history limit
+// deletes it. It is not deleted while it has replicas.
 func TestDeploymentHistoryScaledUp(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		d := newDeployment(2, 1, 0)
@@ -329,9 +330,9 @@ func TestDeploymentRecreateSeesTheEnd(t *testing.T) {
 		w := newWorld()
 		p := launch(t, func(ctx context.Context) []controllers.Runner {
 			sets, pods := follow(ctx, w.replicaSets, lag{}), follow(ctx, w.pods, lag{least: time.Minute})
-			return []controllers.Runner{w.replicaSetController(t, ctx, lag{}, lag{}), must[*controllers.Deployment](t)(controllers.NewDeployment(controllers.DeploymentConfig{
+			return []controllers.Runner{w.replicaSetController(t, ctx, lag{}, lag{}), must[*deployment.Controller](t)(deployment.New(deployment.Config{
 				Deployments: follow(ctx, w.deployments, lag{}), ReplicaSets: sets, Pods: pods,
-				ReplicaSetsByController: localcache.Scan(sets, controllers.ByController[*appsv1.ReplicaSet]), PodsByController: localcache.Scan(pods, controllers.ByController[*corev1.Pod]),
+				ReplicaSetsByController: localcache.Scan(sets, owner.ByController[*appsv1.ReplicaSet]), PodsByController: localcache.Scan(pods, owner.ByController[*corev1.Pod]),
 				Writer: w.deployments, ReplicaSetWriter: w.replicaSets,
 			}))}
 		})
@@ -386,8 +387,8 @@ func TestDeploymentUnhealthyGoFirst(t *testing.T) {
 	})
 }
 
-// TestDeploymentPercent: surge is rounded up and unavailable pods are down, and
-// ReplicaSets are told of both.
+// TestDeploymentPercent checks that surge is rounded up and unavailable pods are rounded down, and
+// that ReplicaSets are annotated with both.
 func TestDeploymentPercent(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		d := newDeployment(8, 0, 0)

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/disruption"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,8 +20,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
-
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
 func equalStatus(a, b policyv1.PodDisruptionBudgetStatus) bool {
@@ -31,7 +31,7 @@ func compareNames(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name)
 func (w *budgetWorld) launch(t *testing.T) *process {
 	t.Helper()
 	return launch(t, func(ctx context.Context) []controllers.Runner {
-		return []controllers.Runner{must[*controllers.Disruption](t)(w.disruption(ctx, lag{}))}
+		return []controllers.Runner{must[*disruption.Controller](t)(w.disruption(ctx, lag{}))}
 	})
 }
 
@@ -78,7 +78,7 @@ func TestDisruptionCounts(t *testing.T) {
 		},
 		"any other kind with a scale": func(t *testing.T, w *budgetWorld) {
 			w.addPods(t, "p", 3, &metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "widget"}, widget)
-			w.scales = controllers.ScaleReaderFunc(func(_ context.Context, namespace string, of *metav1.OwnerReference) (*autoscalingv1.Scale, error) {
+			w.scales = disruption.ScaleReaderFunc(func(_ context.Context, namespace string, of *metav1.OwnerReference) (*autoscalingv1.Scale, error) {
 				if namespace != "default" || of.Kind != "Widget" {
 					return nil, errors.New("widgets.example.com does not implement the scale subresource")
 				}

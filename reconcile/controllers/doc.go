@@ -1,55 +1,56 @@
-// Package controllers has the controllers of a Kubernetes control plane:
-// Deployment, ReplicaSet, ReplicationController, Job and the time to live of Jobs,
-// disruption budgets, garbage collector, Namespace, ServiceAccount, ClusterRole,
-// ResourceQuota, node addresses, node lifecycle, eviction by taints, pod garbage,
-// endpoint slices, their mirroring and endpoints, and the tokens of secrets. A
-// [Manager] runs those that are chosen.
+// Package controllers runs the controllers of a Kubernetes control plane, and holds the interfaces
+// through which they read and write. Each controller is a package below this one: account,
+// clusterrole, deployment, disruption, endpoints, garbage, job, namespace, node, quota and
+// replicaset. Package owner holds what controllers that own other objects share. A [Manager] runs the
+// chosen controllers.
 //
-//	replicaSets, err := controllers.NewReplicaSet(controllers.ReplicaSetConfig{
+//	replicaSets, err := replicaset.New(replicaset.Config{
 //		ReplicaSets:      replicaSetInformer,
 //		Pods:             podInformer,
-//		PodsByController: informer.NewIndex(podInformer, controllers.ByController[*corev1.Pod]),
-//		Status:           replicaSetClient,
-//		Writer:           podClient,
+//		PodsByController: informer.NewIndex(podInformer, owner.ByController[*corev1.Pod]),
+//		Writer:           replicaSetClient,
+//		PodWriter:        podClient,
 //	})
 //	err = replicaSets.Run(ctx)
 //
+// # Configuration
+//
+// The Configs are alike. A field with the plural name of a resource is its cache, XByY is an index of
+// X, Writer writes the controller's own resource and XWriter another one, and XReader reads from the
+// API. Caches, indexes and writers are required, except where the field says what nil means. Events,
+// Workers, Metrics and Log are always optional.
+//
 // # Model
 //
-// Each controller reads local copies (package localcache), decides in a pure
-// function, and writes through the narrow interfaces of its config. What it
-// keeps in memory may be lost: a new process begins with copies that are new.
-// While it runs the copies may be old; four rules make that harmless, without
-// any timer:
+// Each controller reads caches (package localcache), decides in a pure function, and writes through
+// the narrow interfaces of its Config. Its memory may be lost: a new process starts from new caches.
+// While it runs, the caches may be stale; four rules make that harmless without any timer:
 //
-//   - Names are chosen here, from the owner and the state seen. Pods are named
-//     with a suffix made from the UID of their controller and a number; the
-//     lowest free ones are used, so the name of a pod that is gone is used
-//     again. Whoever makes the same decision twice is refused the second time.
-//   - A write whose answer was lost is settled before anything else is decided:
-//     a create is repeated under its own name.
-//   - Updates carry the resource version they were decided on and are refused
-//     when it has moved; deletions carry the UID.
-//   - Before it looks again at an owner, a controller waits until its copy has
-//     what it wrote for that owner itself; a pod it deleted counts as deleted
-//     from then on, also in a copy that does not know yet.
+//   - The controller chooses names itself, from the owner and the state it saw. Pods are named with a
+//     suffix made from the UID of their controller and a number; the lowest free numbers come first,
+//     so that the name of a deleted pod is used again. A second process that makes the same
+//     decision is refused.
+//   - A write without an answer is settled before anything else is decided: a create is repeated
+//     under its own name.
+//   - Updates carry the resource version on which they were decided, and are refused if it has
+//     changed. Deletions carry the UID.
+//   - Before it looks at an owner again, a controller waits until its caches show its own writes for
+//     that owner. A pod that it deleted counts as deleted from then on, also in a stale cache.
 //
-// So a controller may be killed between any two writes and started again, and
-// there will be neither more pods than were asked for nor fewer. A Deployment
-// goes on only when the status of its ReplicaSets is about their present
-// sizes; so the bounds of a rolling update hold for pods, not only for numbers
-// in specs. What remains is a write of a dead process that reaches the API
-// after its successor has listed, while pods are going at the same time: it
-// may add a pod, which is removed when it is seen. The same holds for two
-// processes at once. Of [NodeIPAM] only one may run.
+// So a controller may be killed between any two writes and started again, and there are neither
+// more pods than requested nor fewer. A Deployment continues only when the status of its ReplicaSets
+// is about their present sizes, so that the bounds of a rolling update hold for pods and not only for
+// numbers in specs. One case remains: a write of a dead process may reach the API after its
+// successor has listed, while pods are being deleted. It may add a pod, which is deleted when
+// it is seen. The same holds for two processes at once. Only one process may run the node package's
+// IPAM.
 //
 // # Failures
 //
-// Whatever fails is tried again with backoff, per object. Failures that users
-// should see become events, with the reasons and texts of Kubernetes.
+// A failure is retried with backoff, per object. Failures that users should see become Event objects
+// with the reasons and messages of Kubernetes.
 //
 // # Left out
 //
-// StatefulSets, DaemonSets, CronJobs, autoscaling, volumes
-// and certificates; of Jobs, pod groups.
+// StatefulSets, DaemonSets, CronJobs, autoscaling, volumes and certificates; of Jobs, pod groups.
 package controllers

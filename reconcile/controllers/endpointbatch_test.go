@@ -7,11 +7,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-
 	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/endpoints"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
 // TestEndpointsBatched has pods come one after the other: they are seen to together,
@@ -24,13 +24,13 @@ func TestEndpointsBatched(t *testing.T) {
 			byNamespace := localcache.Scan(services, controllers.ByNamespace[*corev1.Service])
 			podsByNamespace := localcache.Scan(pods, controllers.ByNamespace[*corev1.Pod])
 			return []controllers.Runner{
-				must[*controllers.EndpointSlice](t)(controllers.NewEndpointSlice(controllers.EndpointSliceConfig{
+				must[*endpoints.SliceController](t)(endpoints.NewSlices(endpoints.SliceConfig{
 					Services: services, Pods: pods, Nodes: follow(ctx, w.nodes, lag{}), EndpointSlices: written,
 					ServicesByNamespace: byNamespace, PodsByNamespace: podsByNamespace,
-					SlicesByService: localcache.Scan(written, controllers.ByService),
+					SlicesByService: localcache.Scan(written, endpoints.ByService),
 					Writer:          w.slices, BatchPeriod: 10 * time.Second,
 				})),
-				must[*controllers.Endpoints](t)(controllers.NewEndpoints(controllers.EndpointsConfig{
+				must[*endpoints.Controller](t)(endpoints.New(endpoints.Config{
 					Services: services, Pods: pods, Endpoints: follow(ctx, w.endpoints, lag{}),
 					ServicesByNamespace: byNamespace, PodsByNamespace: podsByNamespace,
 					ServiceReader: w.services, Writer: w.endpoints, BatchPeriod: 10 * time.Second,
@@ -66,17 +66,17 @@ func TestEndpointsBatched(t *testing.T) {
 	})
 }
 
-// TestMirrorBatched: what is made by hand is mirrored at once, and what somebody does
-// to the slices is undone when the period is over.
+// TestMirrorBatched checks that Endpoints written by a user are mirrored at once, and that a
+// foreign change of a slice is reverted at the end of the period.
 func TestMirrorBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEndpointWorld(t)
 		put(w.services, byHand("db"))
 		p := launch(t, func(ctx context.Context) []controllers.Runner {
 			written := follow(ctx, w.slices, lag{})
-			return []controllers.Runner{must[*controllers.EndpointSliceMirror](t)(controllers.NewEndpointSliceMirror(controllers.EndpointSliceMirrorConfig{
+			return []controllers.Runner{must[*endpoints.Mirror](t)(endpoints.NewMirror(endpoints.MirrorConfig{
 				Services: follow(ctx, w.services, lag{}), Endpoints: follow(ctx, w.endpoints, lag{}), EndpointSlices: written,
-				SlicesByService: localcache.Scan(written, controllers.ByService),
+				SlicesByService: localcache.Scan(written, endpoints.ByService),
 				Writer:          w.slices, BatchPeriod: 10 * time.Second,
 			}))}
 		})
@@ -112,17 +112,17 @@ func TestBatchPeriodChecked(t *testing.T) {
 	services, pods, written := follow(ctx, w.services, lag{}), follow(ctx, w.pods, lag{}), follow(ctx, w.slices, lag{})
 	byNamespace := localcache.Scan(services, controllers.ByNamespace[*corev1.Service])
 	podsByNamespace := localcache.Scan(pods, controllers.ByNamespace[*corev1.Pod])
-	byService := localcache.Scan(written, controllers.ByService)
+	byService := localcache.Scan(written, endpoints.ByService)
 	for period, fine := range map[time.Duration]bool{-1: false, 0: true, time.Second: true} {
-		_, first := controllers.NewEndpointSlice(controllers.EndpointSliceConfig{
+		_, first := endpoints.NewSlices(endpoints.SliceConfig{
 			Services: services, Pods: pods, Nodes: follow(ctx, w.nodes, lag{}), EndpointSlices: written, ServicesByNamespace: byNamespace,
 			PodsByNamespace: podsByNamespace, SlicesByService: byService, Writer: w.slices, BatchPeriod: period,
 		})
-		_, second := controllers.NewEndpoints(controllers.EndpointsConfig{
+		_, second := endpoints.New(endpoints.Config{
 			Services: services, Pods: pods, Endpoints: follow(ctx, w.endpoints, lag{}), ServicesByNamespace: byNamespace,
 			PodsByNamespace: podsByNamespace, ServiceReader: w.services, Writer: w.endpoints, BatchPeriod: period,
 		})
-		_, third := controllers.NewEndpointSliceMirror(controllers.EndpointSliceMirrorConfig{
+		_, third := endpoints.NewMirror(endpoints.MirrorConfig{
 			Services: services, Endpoints: follow(ctx, w.endpoints, lag{}), EndpointSlices: written,
 			SlicesByService: byService, Writer: w.slices, BatchPeriod: period,
 		})

@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestEndpointsTell has pods on nodes that are not there, and writes that are refused:
-// what is told of it, and that both end well.
+// TestEndpointsTell has pods on unknown nodes, and refused writes, and checks the Event objects and
+// that both end well.
 func TestEndpointsTell(t *testing.T) {
 	for name, test := range map[string]struct {
 		pods   []int

@@ -10,13 +10,13 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/planekit/planekit/localcache"
+	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/endpoints"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-
-	"github.com/planekit/planekit/localcache"
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
 // endpointWorld is an API with services and what makes their endpoints.
@@ -63,13 +63,13 @@ func (w *endpointWorld) launchEach(t *testing.T, of, l, ours lag, then func()) *
 		byNamespace := localcache.Scan(services, controllers.ByNamespace[*corev1.Service])
 		podsByNamespace := localcache.Scan(pods, controllers.ByNamespace[*corev1.Pod])
 		return []controllers.Runner{
-			must[*controllers.EndpointSlice](t)(controllers.NewEndpointSlice(controllers.EndpointSliceConfig{
+			must[*endpoints.SliceController](t)(endpoints.NewSlices(endpoints.SliceConfig{
 				Services: services, Pods: pods, Nodes: follow(ctx, w.nodes, l), EndpointSlices: written,
 				ServicesByNamespace: byNamespace, PodsByNamespace: podsByNamespace,
-				SlicesByService: localcache.Scan(written, controllers.ByService),
+				SlicesByService: localcache.Scan(written, endpoints.ByService),
 				Writer:          w.slices, Events: w.api, MaxEndpoints: 3,
 			})),
-			must[*controllers.Endpoints](t)(controllers.NewEndpoints(controllers.EndpointsConfig{
+			must[*endpoints.Controller](t)(endpoints.New(endpoints.Config{
 				Services: services, Pods: pods, Endpoints: follow(ctx, w.endpoints, ours),
 				ServicesByNamespace: byNamespace, PodsByNamespace: podsByNamespace,
 				ServiceReader: w.services, Writer: w.endpoints, Events: w.api,
@@ -102,7 +102,7 @@ func newEndpointPod(number int, app string, port int32) *corev1.Pod {
 	return pod
 }
 
-// wanted is what the endpoints of a service should say, a line each.
+// wanted returns the expected endpoints of a service, one line each.
 func (w *endpointWorld) wanted(service *corev1.Service) []string {
 	zones := map[string]string{}
 	for _, n := range w.nodes.list() {
@@ -124,7 +124,7 @@ func (w *endpointWorld) wanted(service *corev1.Service) []string {
 	return lines
 }
 
-// sliced is what the slices of a service say, in the same words.
+// sliced returns the endpoints in the slices of a service, in the same form.
 func (w *endpointWorld) sliced(service *corev1.Service) []string {
 	var lines []string
 	for _, s := range w.slices.list() {

@@ -177,7 +177,7 @@ func TestEndpointsCrash(t *testing.T) {
 	}
 }
 
-// put stores o as somebody outside would.
+// put stores o as another client would.
 func put[T thing[T]](c *collection[T], o T) {
 	c.api.mu.Lock()
 	defer c.api.mu.Unlock()
@@ -192,7 +192,7 @@ func (w *endpointWorld) changePods(t *testing.T, change func(*corev1.Pod)) {
 	}
 }
 
-// A slice of which nobody answered that it was made is not made twice.
+// TestEndpointsLostAnswer checks that a slice whose creation was not answered is not created twice.
 func TestEndpointsLostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEndpointWorld(t)
@@ -217,8 +217,8 @@ func TestEndpointsLostAnswer(t *testing.T) {
 	})
 }
 
-// Endpoints whose service the copy does not have yet stay; and those that were
-// made anew since the service went are not taken for the old ones.
+// TestEndpointsOfALateService checks that Endpoints whose service is not in the cache yet stay, and
+// that Endpoints created after the deletion of the service are not mistaken for the old ones.
 func TestEndpointsOfALateService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEndpointWorld(t)

@@ -12,27 +12,27 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/planekit/planekit/localcache"
+	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/endpoints"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/planekit/planekit/localcache"
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
-func (w *endpointWorld) newMirror(ctx context.Context, l, ours lag) (*controllers.EndpointSliceMirror, error) {
+func (w *endpointWorld) newMirror(ctx context.Context, l, ours lag) (*endpoints.Mirror, error) {
 	written := follow(ctx, w.slices, ours)
-	return controllers.NewEndpointSliceMirror(controllers.EndpointSliceMirrorConfig{
+	return endpoints.NewMirror(endpoints.MirrorConfig{
 		Services: follow(ctx, w.services, l), Endpoints: follow(ctx, w.endpoints, l), EndpointSlices: written,
-		SlicesByService: localcache.Scan(written, controllers.ByService),
+		SlicesByService: localcache.Scan(written, endpoints.ByService),
 		Writer:          w.slices, Events: w.api, MaxEndpoints: 5,
 	})
 }
 
 func (w *endpointWorld) launchMirror(t *testing.T, l, ours lag) *process {
 	return launch(t, func(ctx context.Context) []controllers.Runner {
-		return []controllers.Runner{must[*controllers.EndpointSliceMirror](t)(w.newMirror(ctx, l, ours))}
+		return []controllers.Runner{must[*endpoints.Mirror](t)(w.newMirror(ctx, l, ours))}
 	})
 }
 
@@ -61,7 +61,8 @@ func handMadeSubset(port int32, addresses ...string) corev1.EndpointSubset {
 	return s
 }
 
-// mirror is what the slices of a service say, a line each: "IPv4:80 10.0.0.1 -10.0.0.2".
+// mirror returns the contents of the slices of a service, one line each: "IPv4:80 10.0.0.1
+// -10.0.0.2".
 func (w *endpointWorld) mirror(name string) (lines []string) {
 	for _, s := range w.slices.list() {
 		if s.Labels[discoveryv1.LabelServiceName] != name || s.Labels[discoveryv1.LabelManagedBy] != "endpointslicemirroring-controller.k8s.io" {
@@ -129,7 +130,7 @@ func TestEndpointSliceMirror(t *testing.T) {
 		synctest.Wait()
 		w.wantMirror(t, "without a selector", "db", "IPv4:90 -10.0.0.2 10.0.0.1", "IPv6:90 fd00::1")
 
-		// Whoever touches a slice, or takes it away, finds it as it was.
+		// A client that changes or deletes a slice finds it restored.
 		w.slices.alter(t, keyOf(w.slices.list()[0]), func(s *discoveryv1.EndpointSlice) { s.Endpoints = nil })
 		removeOutside(t, w.slices, "default", w.slices.list()[1].Name)
 		synctest.Wait()
@@ -150,7 +151,7 @@ func TestEndpointSliceMirror(t *testing.T) {
 	})
 }
 
-// TestMirrorTells: what is not mirrored is told of, once for every change.
+// TestMirrorTells checks that what is not mirrored is reported, once for every change.
 func TestMirrorTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEndpointWorld(t)
@@ -226,13 +227,13 @@ func TestMirrorConfig(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	written := follow(ctx, w.slices, lag{})
-	config := controllers.EndpointSliceMirrorConfig{
+	config := endpoints.MirrorConfig{
 		Services: follow(ctx, w.services, lag{}), Endpoints: follow(ctx, w.endpoints, lag{}), EndpointSlices: written,
-		SlicesByService: localcache.Scan(written, controllers.ByService), Writer: w.slices,
+		SlicesByService: localcache.Scan(written, endpoints.ByService), Writer: w.slices,
 	}
 	for most, fine := range map[int]bool{-1: false, 0: true, 1: true, 1000: true, 1001: false} {
 		config.MaxEndpoints = most
-		if _, err := controllers.NewEndpointSliceMirror(config); (err == nil) != fine {
+		if _, err := endpoints.NewMirror(config); (err == nil) != fine {
 			t.Errorf("MaxEndpoints %d: %v", most, err)
 		}
 	}
@@ -253,7 +254,7 @@ func mirrors(t *testing.T, _ context.Context, _ *rand.Rand) stage {
 			}
 		}
 	}
-	st := single(t, w.api, func(ctx context.Context, l lag) (*controllers.EndpointSliceMirror, error) {
+	st := single(t, w.api, func(ctx context.Context, l lag) (*endpoints.Mirror, error) {
 		return w.newMirror(ctx, l, l)
 	})
 	change := func(f func(*corev1.Endpoints)) func() {

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/planekit/planekit/localcache"
+	"github.com/planekit/planekit/reconcile/controllers/owner"
+	"github.com/planekit/planekit/reconcile/controllers/replicaset"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/planekit/planekit/localcache"
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
 // A ReplicaSet controller next to an API server in memory. In a real program
@@ -18,12 +18,12 @@ func Example() {
 	defer cancel()
 	w := newWorld()
 	pods := follow(ctx, w.pods, lag{})
-	c, err := controllers.NewReplicaSet(controllers.ReplicaSetConfig{
+	c, err := replicaset.New(replicaset.Config{
 		ReplicaSets:      follow[*appsv1.ReplicaSet](ctx, w.replicaSets, lag{}),
 		Pods:             pods,
-		PodsByController: localcache.Scan(pods, controllers.ByController[*corev1.Pod]),
-		Status:           w.replicaSets,
-		Writer:           w.pods,
+		PodsByController: localcache.Scan(pods, owner.ByController[*corev1.Pod]),
+		Writer:           w.replicaSets,
+		PodWriter:        w.pods,
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -356,7 +356,7 @@ func (c *collection[T]) list() []T {
 	return all
 }
 
-// alter changes an object as somebody outside would.
+// alter changes an object as another client would.
 func (c *collection[T]) alter(t *testing.T, key string, change func(T)) {
 	t.Helper()
 	c.api.mu.Lock()
@@ -388,8 +388,8 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// pods in the fake are graceful and, like in a cluster, made ready and
-// finished by somebody else.
+// newPods returns pods that terminate gracefully and that, like in a cluster, are made ready and
+// finished by a separate loop.
 func newPods(a *api) *collection[*corev1.Pod] {
 	pods := newCollection(a, "Pod", func() *corev1.Pod { return &corev1.Pod{} })
 	pods.graceful = true

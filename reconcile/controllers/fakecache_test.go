@@ -39,9 +39,9 @@ type lag struct {
 	least, most time.Duration
 	// relist is the chance, of 100, that a change is seen through a new list only.
 	relist int
-	// twice is the chance, of 100, that handlers are told of a change twice.
+	// twice is the chance, in percent, that handlers see a change twice.
 	twice int
-	// late is how much later, at most, handlers are told than the copy shows.
+	// late is the longest delay between a change of the cache and its handlers.
 	late time.Duration
 	// unlisted is of a copy whose first list takes long; nil if there is none.
 	unlisted *unlisted
@@ -55,7 +55,7 @@ type unlisted struct {
 	made   int
 }
 
-// hold waits as long as handlers are told late.
+// hold waits for the delay of the handlers.
 func (l lag) hold(ctx context.Context) {
 	if l.late == 0 {
 		return
@@ -155,8 +155,7 @@ func (k *cache[T]) pump(ctx context.Context, c *collection[T], l lag, at int) {
 	}
 }
 
-// relist replaces everything at once, as an informer does. The handlers are
-// told when tell is called.
+// relist replaces everything at once, as an informer does. Handlers are called when tell is called.
 func (k *cache[T]) relist(all map[string]T, revision int) (tell func(times int)) {
 	k.mu.Lock()
 	before := k.objects
@@ -194,7 +193,7 @@ func (k *cache[T]) apply(key string, new T, revision int) (tell func(times int))
 	var none T
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// A copy of all: what a relist replaced is still being told of.
+	// A copy of all: handlers still see what a relist replaced.
 	k.objects = maps.Clone(k.objects)
 	old := k.objects[key]
 	if new == none {

@@ -10,22 +10,22 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/planekit/planekit/localcache"
+	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/garbage"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/planekit/planekit/localcache"
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
-func (w *world) runGarbage(t *testing.T, l lag, pods controllers.GarbageWriter[*corev1.Pod], sets controllers.GarbageWriter[*appsv1.ReplicaSet]) *process {
+func (w *world) runGarbage(t *testing.T, l lag, pods garbage.Writer[*corev1.Pod], sets garbage.Writer[*appsv1.ReplicaSet]) *process {
 	t.Helper()
 	return launch(t, func(ctx context.Context) []controllers.Runner {
-		return []controllers.Runner{must[*controllers.Garbage](t)(controllers.NewGarbage(controllers.GarbageConfig{Kinds: []controllers.GarbageKind{
-			controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, localcache.Cache[*corev1.Pod](follow(ctx, w.pods, l)), pods),
-			controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, localcache.Cache[*appsv1.ReplicaSet](follow(ctx, w.replicaSets, l)), sets),
-			controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("Deployment"), true, localcache.Cache[*appsv1.Deployment](follow(ctx, w.deployments, l)), controllers.GarbageWriter[*appsv1.Deployment](w.deployments)),
+		return []controllers.Runner{must[*garbage.Collector](t)(garbage.New(garbage.Config{Kinds: []garbage.Kind{
+			garbage.NewKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, localcache.Cache[*corev1.Pod](follow(ctx, w.pods, l)), pods),
+			garbage.NewKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, localcache.Cache[*appsv1.ReplicaSet](follow(ctx, w.replicaSets, l)), sets),
+			garbage.NewKind(appsv1.SchemeGroupVersion.WithKind("Deployment"), true, localcache.Cache[*appsv1.Deployment](follow(ctx, w.deployments, l)), garbage.Writer[*appsv1.Deployment](w.deployments)),
 		}, Events: w.api}))}
 	})
 }
@@ -200,7 +200,7 @@ func TestGarbageAsksOnce(t *testing.T) {
 	})
 }
 
-// lateCache has its objects at once and tells of them later.
+// lateCache has its objects at once and reports them later.
 type lateCache struct{ *cache[*appsv1.ReplicaSet] }
 
 func (c lateCache) Subscribe(handle func(old, new *appsv1.ReplicaSet)) localcache.Subscription {
@@ -218,8 +218,8 @@ func (c lateCache) Subscribe(handle func(old, new *appsv1.ReplicaSet)) localcach
 	}}
 }
 
-// TestGarbageLooksInCopy starts while the copy of the owners is still telling of
-// them. They are found in it: the API is not asked.
+// TestGarbageLooksInCopy starts while the cache of the owners still reports them. The collector
+// finds them in the cache and does not ask the API.
 func TestGarbageLooksInCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -227,10 +227,10 @@ func TestGarbageLooksInCopy(t *testing.T) {
 		w.child(t, "child", rs)
 		var gets atomic.Int32
 		p := launch(t, func(ctx context.Context) []controllers.Runner {
-			return []controllers.Runner{must[*controllers.Garbage](t)(controllers.NewGarbage(controllers.GarbageConfig{Kinds: []controllers.GarbageKind{
-				controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, localcache.Cache[*corev1.Pod](follow(ctx, w.pods, lag{})), controllers.GarbageWriter[*corev1.Pod](w.pods)),
-				controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, localcache.Cache[*appsv1.ReplicaSet](lateCache{follow(ctx, w.replicaSets, lag{})}),
-					controllers.GarbageWriter[*appsv1.ReplicaSet](countingReader{w.replicaSets, &gets})),
+			return []controllers.Runner{must[*garbage.Collector](t)(garbage.New(garbage.Config{Kinds: []garbage.Kind{
+				garbage.NewKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, localcache.Cache[*corev1.Pod](follow(ctx, w.pods, lag{})), garbage.Writer[*corev1.Pod](w.pods)),
+				garbage.NewKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, localcache.Cache[*appsv1.ReplicaSet](lateCache{follow(ctx, w.replicaSets, lag{})}),
+					garbage.Writer[*appsv1.ReplicaSet](countingReader{w.replicaSets, &gets})),
 			}}))}
 		})
 		settle()
@@ -273,10 +273,10 @@ func TestGarbageOwnerNotSeenYet(t *testing.T) {
 		w.pods.graceful = false
 		var gets atomic.Int32
 		p := launch(t, func(ctx context.Context) []controllers.Runner {
-			return []controllers.Runner{must[*controllers.Garbage](t)(controllers.NewGarbage(controllers.GarbageConfig{Kinds: []controllers.GarbageKind{
-				controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, localcache.Cache[*corev1.Pod](follow(ctx, w.pods, lag{})), controllers.GarbageWriter[*corev1.Pod](w.pods)),
-				controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, localcache.Cache[*appsv1.ReplicaSet](follow(ctx, w.replicaSets, lag{least: time.Minute})),
-					controllers.GarbageWriter[*appsv1.ReplicaSet](countingReader{w.replicaSets, &gets})),
+			return []controllers.Runner{must[*garbage.Collector](t)(garbage.New(garbage.Config{Kinds: []garbage.Kind{
+				garbage.NewKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, localcache.Cache[*corev1.Pod](follow(ctx, w.pods, lag{})), garbage.Writer[*corev1.Pod](w.pods)),
+				garbage.NewKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, localcache.Cache[*appsv1.ReplicaSet](follow(ctx, w.replicaSets, lag{least: time.Minute})),
+					garbage.Writer[*appsv1.ReplicaSet](countingReader{w.replicaSets, &gets})),
 			}}))}
 		})
 		rs := must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(t.Context(), newReplicaSet("owner", 1)))

@@ -8,12 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/planekit/planekit/localcache"
+	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/garbage"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/planekit/planekit/localcache"
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
 // collectPods runs a garbage collector of pods, ReplicaSets and nodes, whose copy of
@@ -21,10 +21,10 @@ import (
 func (w *world) collectPods(t *testing.T, nodes *collection[*corev1.Node], sets lag) *process {
 	t.Helper()
 	return launch(t, func(ctx context.Context) []controllers.Runner {
-		return []controllers.Runner{must[*controllers.Garbage](t)(controllers.NewGarbage(controllers.GarbageConfig{Kinds: []controllers.GarbageKind{
-			controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, localcache.Cache[*corev1.Pod](follow(ctx, w.pods, lag{})), controllers.GarbageWriter[*corev1.Pod](w.pods)),
-			controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, localcache.Cache[*appsv1.ReplicaSet](follow(ctx, w.replicaSets, sets)), controllers.GarbageWriter[*appsv1.ReplicaSet](w.replicaSets)),
-			controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Node"), false, localcache.Cache[*corev1.Node](follow(ctx, nodes, lag{})), controllers.GarbageWriter[*corev1.Node](nodes)),
+		return []controllers.Runner{must[*garbage.Collector](t)(garbage.New(garbage.Config{Kinds: []garbage.Kind{
+			garbage.NewKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, localcache.Cache[*corev1.Pod](follow(ctx, w.pods, lag{})), garbage.Writer[*corev1.Pod](w.pods)),
+			garbage.NewKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, localcache.Cache[*appsv1.ReplicaSet](follow(ctx, w.replicaSets, sets)), garbage.Writer[*appsv1.ReplicaSet](w.replicaSets)),
+			garbage.NewKind(corev1.SchemeGroupVersion.WithKind("Node"), false, localcache.Cache[*corev1.Node](follow(ctx, nodes, lag{})), garbage.Writer[*corev1.Node](nodes)),
 		}, Events: w.api}))}
 	})
 }
@@ -59,7 +59,7 @@ func TestGarbageWrongPlace(t *testing.T) {
 					t.Errorf("left are %v", left)
 				}
 				if len(w.events) != 0 {
-					t.Errorf("events %v", w.events) // nobody has seen the owner in another namespace
+					t.Errorf("events %v", w.events) // no cache has the owner in another namespace
 				}
 				p.stop(t)
 			})
@@ -67,8 +67,8 @@ func TestGarbageWrongPlace(t *testing.T) {
 	}
 }
 
-// TestGarbageOwnerNeverSeen has an owner come and go while its copy is not told of
-// anything: what it owned goes too.
+// TestGarbageOwnerNeverSeen creates and deletes an owner while its cache sees nothing. What it
+// owned is deleted too.
 func TestGarbageOwnerNeverSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -89,9 +89,9 @@ func TestGarbageOwnerNeverSeen(t *testing.T) {
 	})
 }
 
-// TestGarbageInvalidNamespace tells of owners that are in another namespace, once, and
-// not of owners that are of another kind or name than was said. An object without a
-// namespace that names an owner with one stays.
+// TestGarbageInvalidNamespace checks that owners in another namespace are reported once, and owners
+// of another kind or name than referenced are not. A cluster-scoped object that names a namespaced
+// owner stays.
 func TestGarbageInvalidNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -117,9 +117,9 @@ func TestGarbageInvalidNamespace(t *testing.T) {
 	})
 }
 
-// TestGarbagePropagates has objects without an owner that is there, which say by their
-// finalizers what becomes of what they own: to let it be goes first, unless an owner
-// waits for all of it.
+// TestGarbagePropagates deletes an owner. The finalizers of its dependent select how the
+// collector deletes the dependent: orphan has precedence over foreground, and an owner
+// that waits for its dependents has precedence over both.
 func TestGarbagePropagates(t *testing.T) {
 	for _, test := range []struct {
 		name       string
@@ -146,10 +146,10 @@ func TestGarbagePropagates(t *testing.T) {
 				w.child(t, "pod", middle)
 				var asked []metav1.DeletionPropagation
 				p := launch(t, func(ctx context.Context) []controllers.Runner {
-					return []controllers.Runner{must[*controllers.Garbage](t)(controllers.NewGarbage(controllers.GarbageConfig{Kinds: []controllers.GarbageKind{
-						controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, localcache.Cache[*corev1.Pod](follow(ctx, w.pods, lag{})), controllers.GarbageWriter[*corev1.Pod](w.pods)),
-						controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, localcache.Cache[*appsv1.ReplicaSet](follow(ctx, w.replicaSets, lag{})),
-							controllers.GarbageWriter[*appsv1.ReplicaSet](policyRecorder{w.replicaSets, &asked})),
+					return []controllers.Runner{must[*garbage.Collector](t)(garbage.New(garbage.Config{Kinds: []garbage.Kind{
+						garbage.NewKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, localcache.Cache[*corev1.Pod](follow(ctx, w.pods, lag{})), garbage.Writer[*corev1.Pod](w.pods)),
+						garbage.NewKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, localcache.Cache[*appsv1.ReplicaSet](follow(ctx, w.replicaSets, lag{})),
+							garbage.Writer[*appsv1.ReplicaSet](policyRecorder{w.replicaSets, &asked})),
 					}}))}
 				})
 				settle()
@@ -189,8 +189,8 @@ func (r policyRecorder) Delete(ctx context.Context, namespace, name string, opti
 	return r.collection.Delete(ctx, namespace, name, options)
 }
 
-// TestGarbageLetsGo: what is being deleted already is left to whoever ends it, however
-// many of its owners are gone.
+// TestGarbageLetsGo checks that the collector leaves an object alone that is already being deleted,
+// however many of its owners are deleted.
 func TestGarbageLetsGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -9,12 +9,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/planekit/planekit/localcache"
+	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/job"
+	"github.com/planekit/planekit/reconcile/controllers/owner"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/planekit/planekit/localcache"
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
 func (w *world) runJobs(t *testing.T, l lag) *process {
@@ -26,9 +27,9 @@ func (w *world) runJobsWith(t *testing.T, jobLag, podLag lag) *process {
 	t.Helper()
 	return launch(t, func(ctx context.Context) []controllers.Runner {
 		pods := follow(ctx, w.pods, podLag)
-		return []controllers.Runner{must[*controllers.Job](t)(controllers.NewJob(controllers.JobConfig{
-			Jobs: follow(ctx, w.jobs, jobLag), Pods: pods, PodsByController: localcache.Scan(pods, controllers.ByController[*corev1.Pod]),
-			Status: w.jobs, Writer: w.pods, Events: w.api, Log: w.log,
+		return []controllers.Runner{must[*job.Controller](t)(job.New(job.Config{
+			Jobs: follow(ctx, w.jobs, jobLag), Pods: pods, PodsByController: localcache.Scan(pods, owner.ByController[*corev1.Pod]),
+			Writer: w.jobs, PodWriter: w.pods, Events: w.api, Log: w.log,
 		}))}
 	})
 }
@@ -101,7 +102,7 @@ func jobReasons(j *batchv1.Job) (list []string) {
 
 var completed = []string{"SuccessCriteriaMet=True CompletionsReached", "Complete=True CompletionsReached"}
 
-// jobHistory is what a Job comes to in a run of the model test.
+// jobHistory holds the results of a Job in a run of the model test.
 type jobHistory struct {
 	*world
 	made, succeeded int

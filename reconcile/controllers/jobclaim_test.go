@@ -62,13 +62,13 @@ func TestJobAdoptsAndReleases(t *testing.T) {
 	})
 }
 
-// TestJobReleasesWhatIsGoing takes the labels off a pod that is being deleted, and
-// that would wait for the Job to let it go until that is over.
+// TestJobReleasesWhatIsGoing removes the labels of a terminating pod. The Job would
+// otherwise hold the pod until its termination is over.
 func TestJobReleasesWhatIsGoing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		job := byApp(newJob(1, 1))
-		job.Spec.PodReplacementPolicy = new(batchv1.Failed) // else it is let go as a failure
+		job.Spec.PodReplacementPolicy = new(batchv1.Failed) // otherwise the Job releases the pod as a failure
 		must[*batchv1.Job](t)(w.jobs.Create(t.Context(), job))
 		p := w.runJobs(t, lag{})
 		settle()
@@ -131,8 +131,8 @@ func TestJobAdoptsForItselfOnly(t *testing.T) {
 	})
 }
 
-// TestJobDeleted deletes a Job whose pods run. Nothing holds them after that,
-// whatever becomes of them.
+// TestJobDeleted deletes a Job whose pods run. With every propagation policy, no pod keeps
+// the tracking finalizer.
 func TestJobDeleted(t *testing.T) {
 	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
 		t.Run(string(policy), func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestJobDeleted(t *testing.T) {
 	}
 }
 
-// TestJobStrays has pods with the finalizer that nobody is about to take off.
+// TestJobStrays has pods with the finalizer that no Job is going to remove.
 func TestJobStrays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -8,16 +8,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/namespace"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
-// TestJobNotKnownYet: a pod whose Job the copy does not show yet is not let go: it
-// would never be counted.
+// TestJobNotKnownYet checks that the controller does not release a pod whose Job the
+// cache does not have yet, because the pod would never be counted.
 func TestJobNotKnownYet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -34,16 +34,16 @@ func TestJobNotKnownYet(t *testing.T) {
 	})
 }
 
-// TestNamespaceWaits: a namespace is not let go while anything remains in it, nor
-// while it is not known what there may be.
+// TestNamespaceWaits checks that a namespace keeps its finalizer while it has content, and
+// while the controller cannot list the kinds of content.
 func TestNamespaceWaits(t *testing.T) {
-	for name, contents := range map[string]func(n int) ([]controllers.NamespaceContent, error){
-		"remains": func(n int) ([]controllers.NamespaceContent, error) {
-			return []controllers.NamespaceContent{{Resource: corev1.Resource("pods"), Empty: func(context.Context, string) (controllers.Remains, error) {
-				return controllers.Remains{Objects: max(0, 4-n)}, nil
+	for name, contents := range map[string]func(n int) ([]namespace.Content, error){
+		"remains": func(n int) ([]namespace.Content, error) {
+			return []namespace.Content{{Resource: corev1.Resource("pods"), Empty: func(context.Context, string) (namespace.Remaining, error) {
+				return namespace.Remaining{Objects: max(0, 4-n)}, nil
 			}}}, nil
 		},
-		"unknown": func(n int) ([]controllers.NamespaceContent, error) {
+		"unknown": func(n int) ([]namespace.Content, error) {
 			if n < 4 {
 				return nil, errors.New("an aggregated server is down")
 			}
@@ -60,12 +60,12 @@ func TestNamespaceWaits(t *testing.T) {
 			}
 			c.addNamespace(t, "doomed")
 			p := launch(t, func(ctx context.Context) []controllers.Runner {
-				return []controllers.Runner{must[*controllers.Namespace](t)(controllers.NewNamespace(controllers.NamespaceConfig{
+				return []controllers.Runner{must[*namespace.Controller](t)(namespace.New(namespace.Config{
 					Namespaces: follow(ctx, c.namespaces, lag{}), Writer: finalizer{c.namespaces},
-					Contents: func(context.Context) ([]controllers.NamespaceContent, error) { passes++; return contents(passes) },
+					Contents: func(context.Context) ([]namespace.Content, error) { passes++; return contents(passes) },
 				}))}
 			})
-			c.doom(t, "doomed")
+			c.terminate(t, "doomed")
 			settle()
 			if n := c.namespace("doomed"); n != nil && len(n.Spec.Finalizers) > 0 || passes != 4 {
 				t.Errorf("%s: not let go after %d passes", name, passes)
@@ -96,7 +96,7 @@ func TestNamespaceSaysWhy(t *testing.T) {
 				test.rooms.pods, test.rooms.secrets = map[string]int{}, map[string]int{}
 				c.addNamespace(t, "doomed")
 				p := c.runNamespaces(t, test.rooms, lag{})
-				c.doom(t, "doomed")
+				c.terminate(t, "doomed")
 				settle()
 				ns := c.namespace("doomed")
 				if len(ns.Spec.Finalizers) == 0 {
@@ -116,9 +116,9 @@ func TestNamespaceSaysWhy(t *testing.T) {
 	}
 }
 
-// TestOldSetInUseStays: an old ReplicaSet that is beyond the history limit is
-// deleted as what it was seen to be. One that somebody scales up before the deletion
-// arrives has pods, and stays until it has none.
+// TestOldSetInUseStays checks that the deletion of an old ReplicaSet beyond the history limit is
+// refused if it has changed. One that a user scales up before the deletion arrives has pods, and
+// stays until it has none.
 func TestOldSetInUseStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

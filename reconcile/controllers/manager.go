@@ -14,54 +14,52 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// An Entry is a controller in the table of a Manager.
-type Entry struct {
-	// Name is how it is chosen, Alias another way to say it; Alias may be empty.
+// A Registration is a controller in the table of a Manager.
+type Registration struct {
+	// Name is the name of the controller for Choose. Alias is another such name, and may be empty.
 	Name, Alias string
-	// Start makes the controller, anew each time that it is to run. Whose identity
-	// it writes under is for the maker of the table to say. Its Run must return when
-	// its context ends, and not before.
+	// Start makes the controller each time it is to run, with the identity under which it writes.
+	// Its Run must return when its context ends, and not before.
 	Start func() (Runner, error)
 }
 
-// ManagerConfig says what a Manager runs. Controllers must be set.
+// ManagerConfig configures a Manager. Controllers is required.
 type ManagerConfig struct {
-	Controllers []Entry
-	// Choose says which of them run, as kube-controller-manager's --controllers does:
-	// "*" is all, "name" that one, "-name" not that one. What is named first counts.
-	// Nil is all.
+	Controllers []Registration
+	// Choose selects the controllers that run, like kube-controller-manager's --controllers: "*"
+	// selects all, "name" that one, and "-name" excludes that one. The first match decides. Nil
+	// selects all.
 	Choose []string
 	Log    logr.Logger
 }
 
-// Manager runs controllers side by side.
+// Manager runs controllers concurrently.
 //
-// One that fails, panics or ends by itself does not end the others: it is logged,
-// [Manager.Check] says so, and it is started anew, after a second, two, four and
-// so on up to a minute; when it has run for a minute it counts as well. One that
-// cannot be made ends the manager: waiting does not mend a table.
+// A controller that fails, panics or returns early does not end the other controllers. The manager
+// logs it, [Manager.Check] reports it, and the manager starts it again after a second, two, four
+// and so on up to a minute; after a minute of running it counts as healthy. A controller that
+// cannot be made ends the manager, because a retry would not help.
 //
-// To run behind a leader election, give Run to an elector as its work. It may be
-// called again after it has returned, and every time makes new controllers, which
-// know nothing of what was before.
+// To run behind a leader election, use Run as the work of an elector. Run may be called again after
+// it has returned, and makes new controllers each time, without any memory of the earlier ones.
 type Manager struct {
 	config ManagerConfig
-	chosen []Entry
+	chosen []Registration
 
 	mu sync.Mutex
-	// failures are of controllers that wait or have not proved themselves since, by
-	// name. Guarded by mu.
+	// failures holds, by name, the failures of controllers that wait or are not healthy again yet.
+	// Guarded by mu.
 	failures map[string]error
 }
 
-// How long a failed controller waits at first and at most, and how long it must
-// run to count as well.
+// The first and the longest wait of a failed controller, and how long it must run to count as
+// healthy.
 const (
 	minRestart = time.Second
 	maxRestart = time.Minute
 )
 
-// NewManager checks config. It starts nothing.
+// NewManager returns a manager, or an error if config is invalid. It starts nothing.
 func NewManager(config ManagerConfig) (*Manager, error) {
 	names := map[string]string{} // by name and alias
 	for _, e := range config.Controllers {
@@ -104,7 +102,7 @@ func NewManager(config ManagerConfig) (*Manager, error) {
 	return m, nil
 }
 
-// Names are those of the chosen controllers.
+// Names returns the names of the chosen controllers.
 func (m *Manager) Names() []string {
 	names := make([]string, len(m.chosen))
 	for i, e := range m.chosen {
@@ -113,8 +111,8 @@ func (m *Manager) Names() []string {
 	return names
 }
 
-// Check returns what is wrong with controllers that failed and have not run well
-// since, or nil. It is for health checks, and says nothing while Run does not run.
+// Check returns the failures of controllers that are not healthy again yet, or nil. It is for
+// health checks. It returns nil while Run is not running.
 func (m *Manager) Check() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,8 +123,8 @@ func (m *Manager) Check() error {
 	return errors.Join(all...)
 }
 
-// Run runs the chosen controllers until ctx is done and all have returned. The
-// error is that of one that could not be made.
+// Run runs the chosen controllers until ctx is done and all have returned. It returns the error of
+// a controller that could not be made.
 func (m *Manager) Run(ctx context.Context) error {
 	first := make([]Runner, len(m.chosen))
 	for i, e := range m.chosen {
@@ -153,8 +151,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	return failure
 }
 
-// keep runs a controller until ctx is done, again and again if need be.
-func (m *Manager) keep(ctx context.Context, e Entry, runner Runner) error {
+// keep runs a controller until ctx is done, and starts it again after a failure.
+func (m *Manager) keep(ctx context.Context, e Registration, runner Runner) error {
 	wait := minRestart
 	for {
 		well := time.AfterFunc(maxRestart, func() { m.note(e.Name, nil) })
@@ -201,8 +199,8 @@ func (m *Manager) forget() {
 	clear(m.failures)
 }
 
-// runSafely turns a panic into an error. One in a goroutine that the controller
-// started is out of reach.
+// runSafely converts a panic to an error. It cannot catch a panic in a goroutine that the
+// controller started.
 func runSafely(ctx context.Context, r Runner) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

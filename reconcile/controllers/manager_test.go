@@ -15,7 +15,7 @@ import (
 	"github.com/planekit/planekit/reconcile/controllers"
 )
 
-// playhouse is a table of controllers that do as they are told.
+// playhouse is a table of controllers under the control of the test.
 type playhouse struct {
 	mu sync.Mutex
 	// started counts by name; running are those that run now.
@@ -26,12 +26,12 @@ type playhouse struct {
 
 var errPanic = errors.New("panic")
 
-func newPlayhouse(names ...string) (*playhouse, []controllers.Entry) {
+func newPlayhouse(names ...string) (*playhouse, []controllers.Registration) {
 	s := &playhouse{started: map[string]int{}, running: map[string]int{}, end: map[string]chan error{}}
-	var table []controllers.Entry
+	var table []controllers.Registration
 	for _, name := range names {
 		s.end[name] = make(chan error)
-		table = append(table, controllers.Entry{Name: name + "-controller", Alias: name, Start: func() (controllers.Runner, error) {
+		table = append(table, controllers.Registration{Name: name + "-controller", Alias: name, Start: func() (controllers.Runner, error) {
 			return runner(func(ctx context.Context) error { return s.run(ctx, name) }), nil
 		}})
 	}
@@ -105,7 +105,7 @@ func TestManagerChoice(t *testing.T) {
 
 func TestManagerConfig(t *testing.T) {
 	_, table := newPlayhouse("a", "b")
-	for name, controllersTable := range map[string][]controllers.Entry{
+	for name, controllersTable := range map[string][]controllers.Registration{
 		"none": nil, "no name": {{Start: table[0].Start}}, "no start": {{Name: "a"}},
 		"a name twice": {table[0], table[0]}, "an alias that is a name": {table[0], {Name: "a", Start: table[0].Start}},
 	} {
@@ -230,9 +230,9 @@ func (l leaseOf) Put(_ context.Context, r reconcile.LeaseRecord) (reconcile.Leas
 	return r, nil
 }
 
-// TestManagerBehindElection has two processes share a lease: the controllers of
-// one run, and when it is cut off from the lease, or ends, those of the other; at
-// no time those of both. Who comes back begins anew.
+// TestManagerBehindElection has two processes share a lease: the controllers of one run, and when
+// it is cut off from the lease, or ends, those of the other; never those of both. A process that
+// leads again makes new controllers.
 func TestManagerBehindElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := &sharedLease{cut: map[string]bool{}}
@@ -241,7 +241,7 @@ func TestManagerBehindElection(t *testing.T) {
 			s, table := newPlayhouse("a", "b")
 			stages[name] = s
 			m := must[*controllers.Manager](t)(controllers.NewManager(controllers.ManagerConfig{Controllers: table}))
-			e := must[*reconcile.Elector](t)(reconcile.NewElector(reconcile.LeadConfig{Identity: name, Lease: leaseOf{shared, name}, Work: m.Run}))
+			e := must[*reconcile.Elector](t)(reconcile.NewElector(reconcile.ElectorConfig{Identity: name, Lease: leaseOf{shared, name}, Work: m.Run}))
 			p := launch(t, func(context.Context) []controllers.Runner { return []controllers.Runner{e} })
 			stop[name] = func() { p.stop(t) }
 			synctest.Wait()
@@ -282,22 +282,4 @@ func TestManagerBehindElection(t *testing.T) {
 		want("two has ended", "a:1/2 b:1/2", "")
 		stop["one"]()
 	})
-}
-
-// The names are those of kube-controller-manager.
-func TestKnownControllers(t *testing.T) {
-	seen := map[string]bool{}
-	last := ""
-	for _, k := range controllers.KnownControllers() {
-		if !strings.HasSuffix(k.Name, "-controller") || k.Name <= last || k.Component == "" {
-			t.Errorf("%+v", k)
-		}
-		last = k.Name
-		for _, name := range []string{k.Name, k.Alias} {
-			if name != "" && seen[name] {
-				t.Errorf("%s twice", name)
-			}
-			seen[name] = true
-		}
-	}
 }

@@ -11,27 +11,27 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/namespace"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
-// rooms are what namespaces hold: pods, which take a pass each to go, and
-// secrets, which go at once.
+// rooms holds the contents of namespaces: pods, one of which ends with each pass, and secrets,
+// which are deleted at once.
 type rooms struct {
 	mu      sync.Mutex
 	pods    map[string]int
 	secrets map[string]int
 	// held pods wait for a finalizer.
 	held bool
-	// left are pods that do not go, nobody knows why.
+	// left is the number of pods that do not end.
 	left int
 	// broken keeps secrets from being read, unknown some resources from being
 	// discovered.
 	broken, unknown bool
-	// early tells of what was deleted while there were pods.
+	// early describes what was deleted while there were pods.
 	early string
 }
 
@@ -41,48 +41,48 @@ func (r *rooms) set(change func()) {
 	change()
 }
 
-func (r *rooms) contents(context.Context) ([]controllers.NamespaceContent, error) {
+func (r *rooms) contents(context.Context) ([]namespace.Content, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var err error
 	if r.unknown {
 		err = errors.New("metrics.k8s.io/v1beta1: the server is currently unable to handle the request")
 	}
-	return []controllers.NamespaceContent{
+	return []namespace.Content{
 		{Resource: schema.GroupResource{Resource: "secrets"}, Empty: r.emptySecrets},
 		{Resource: schema.GroupResource{Resource: "pods"}, Empty: r.emptyPods},
 		{Resource: schema.GroupResource{Group: "metrics.k8s.io", Resource: "pods"}, Empty: r.emptyMeasured},
 	}, err
 }
 
-func (r *rooms) emptyPods(_ context.Context, namespace string) (controllers.Remains, error) {
+func (r *rooms) emptyPods(_ context.Context, ns string) (namespace.Remaining, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	there := r.pods[namespace]
+	there := r.pods[ns]
 	if r.held {
-		return controllers.Remains{Objects: there, Finalizers: map[string]int{"example.com/hold": there}}, nil
+		return namespace.Remaining{Objects: there, Finalizers: map[string]int{"example.com/hold": there}}, nil
 	}
-	r.pods[namespace] = max(0, there-1)
-	return controllers.Remains{Objects: r.pods[namespace] + r.left}, nil
+	r.pods[ns] = max(0, there-1)
+	return namespace.Remaining{Objects: r.pods[ns] + r.left}, nil
 }
 
-func (r *rooms) emptySecrets(_ context.Context, namespace string) (controllers.Remains, error) {
+func (r *rooms) emptySecrets(_ context.Context, ns string) (namespace.Remaining, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.noteEarly(namespace)
+	r.noteEarly(ns)
 	if r.broken {
-		return controllers.Remains{}, errors.New("no route to host")
+		return namespace.Remaining{}, errors.New("no route to host")
 	}
-	r.secrets[namespace] = 0
-	return controllers.Remains{}, nil
+	r.secrets[ns] = 0
+	return namespace.Remaining{}, nil
 }
 
 // emptyMeasured is of what is called pods, and is none.
-func (r *rooms) emptyMeasured(_ context.Context, namespace string) (controllers.Remains, error) {
+func (r *rooms) emptyMeasured(_ context.Context, ns string) (namespace.Remaining, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.noteEarly(namespace)
-	return controllers.Remains{}, nil
+	r.noteEarly(ns)
+	return namespace.Remaining{}, nil
 }
 
 func (r *rooms) noteEarly(namespace string) {
@@ -94,8 +94,8 @@ func (r *rooms) noteEarly(namespace string) {
 func (c *cluster) runNamespaces(t *testing.T, r *rooms, l lag) *process {
 	t.Helper()
 	return launch(t, func(ctx context.Context) []controllers.Runner {
-		return []controllers.Runner{must[*controllers.Namespace](t)(controllers.NewNamespace(controllers.NamespaceConfig{
-			Namespaces: follow(ctx, c.namespaces, l), Contents: r.contents, Writer: finalizer{c.namespaces}, Status: c.namespaces,
+		return []controllers.Runner{must[*namespace.Controller](t)(namespace.New(namespace.Config{
+			Namespaces: follow(ctx, c.namespaces, l), Contents: r.contents, Writer: finalizer{c.namespaces}, StatusWriter: c.namespaces,
 		}))}
 	})
 }
@@ -106,9 +106,9 @@ func (c *cluster) addNamespace(t *testing.T, name string, finalizers ...corev1.F
 		Spec: corev1.NamespaceSpec{Finalizers: append(finalizers, corev1.FinalizerKubernetes)}}))
 }
 
-// doom marks a namespace as being deleted. A finalizer in its metadata stands
-// for spec.finalizers, by which the API keeps it.
-func (c *cluster) doom(t *testing.T, name string) {
+// terminate marks a namespace as being deleted. A finalizer in its metadata represents
+// spec.finalizers, by which the API keeps it.
+func (c *cluster) terminate(t *testing.T, name string) {
 	t.Helper()
 	now := metav1.Now()
 	c.namespaces.alter(t, name, func(n *corev1.Namespace) {
@@ -145,7 +145,7 @@ func TestNamespace(t *testing.T) {
 		p := c.runNamespaces(t, r, lag{random: rand.New(rand.NewPCG(1, 1)), most: time.Second})
 		c.addNamespace(t, "doomed", "example.com/mine")
 		c.addNamespace(t, "other")
-		c.doom(t, "doomed")
+		c.terminate(t, "doomed")
 		settle()
 		want := []string{
 			"NamespaceContentRemaining SomeResourcesRemain: Some resources are remaining: pods. has 3 resource instances",
@@ -191,9 +191,9 @@ func TestNamespace(t *testing.T) {
 	})
 }
 
-// TestNamespacePerturbed deletes namespaces under copies that lag and miss
-// changes, while some writes fail and the process is started anew after each. No
-// namespace is let go before it is empty, and none that stays is touched.
+// TestNamespacePerturbed deletes namespaces under caches that lag and miss changes, while some
+// writes fail and the process is restarted after each. No namespace is finalized before it is
+// empty, and no other namespace is touched.
 func TestNamespacePerturbed(t *testing.T) {
 	for range 20 {
 		seed := rand.Uint64()
@@ -230,7 +230,7 @@ func TestNamespacePerturbed(t *testing.T) {
 				}
 				c.api.mu.Unlock()
 				for i := range 4 {
-					c.doom(t, fmt.Sprint("namespace-", i))
+					c.terminate(t, fmt.Sprint("namespace-", i))
 				}
 				settle()
 				p.stop(t)

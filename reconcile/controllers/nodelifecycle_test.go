@@ -11,12 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/planekit/planekit/localcache"
+	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/node"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/planekit/planekit/localcache"
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
 // runNodes runs both controllers that see to nodes which fall silent.
@@ -25,12 +25,12 @@ func (c *cluster) runNodes(t *testing.T, l lag) *process {
 	return launch(t, func(ctx context.Context) []controllers.Runner {
 		pods, nodes := follow(ctx, c.pods, l), follow(ctx, c.nodes, l)
 		return []controllers.Runner{
-			must[*controllers.NodeLifecycle](t)(controllers.NewNodeLifecycle(controllers.NodeLifecycleConfig{
-				Nodes: nodes, Leases: follow(ctx, c.leases, l), Writer: c.nodes, Events: c.api, Pods: localcache.Scan(pods, controllers.ByNode), PodStatus: c.pods, PodCache: pods,
-				Limits: controllers.EvictionLimits{Large: 8},
+			must[*node.Lifecycle](t)(node.NewLifecycle(node.LifecycleConfig{
+				Nodes: nodes, Leases: follow(ctx, c.leases, l), Writer: c.nodes, Events: c.api, PodsByNode: localcache.Scan(pods, node.ByNode), PodWriter: c.pods, Pods: pods,
+				Limits: node.EvictionLimits{Large: 8},
 			})),
-			must[*controllers.TaintEviction](t)(controllers.NewTaintEviction(controllers.TaintEvictionConfig{
-				Pods: pods, Nodes: nodes, PodsByNode: localcache.Scan(pods, controllers.ByNode), Writer: c.pods, Events: c.api,
+			must[*node.TaintEviction](t)(node.NewTaintEviction(node.TaintEvictionConfig{
+				Pods: pods, Nodes: nodes, PodsByNode: localcache.Scan(pods, node.ByNode), Writer: c.pods, Events: c.api,
 			})),
 		}
 	})
@@ -104,9 +104,8 @@ func (c *cluster) driven() (names []string) {
 
 var unreachable = []string{"node.kubernetes.io/unreachable:NoExecute", "node.kubernetes.io/unreachable:NoSchedule"}
 
-// TestNodeIsHeardByItsTime has a node fall silent while somebody else writes to its
-// lease, and renews one of its name that is not a node's: who renews it says so in the
-// lease.
+// TestNodeIsHeardByItsTime has a node stop reporting while another client writes to its lease, and
+// renews a lease of its name in another namespace. Only the renew time of its own lease counts.
 func TestNodeIsHeardByItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -208,8 +207,7 @@ func TestNodeCutOff(t *testing.T) {
 	})
 }
 
-// TestNodeConditionTaints has every condition that keeps pods away, beside a
-// taint that somebody else gave.
+// TestNodeConditionTaints has every condition that keeps pods away, beside a foreign taint.
 func TestNodeConditionTaints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -270,7 +268,7 @@ func TestNodeZones(t *testing.T) {
 	for name, test := range map[string]struct {
 		sizes map[string]int
 		off   string // prefixes of names, as a list
-		// after are how many nodes are tainted after so many seconds of silence.
+		// after holds the number of tainted nodes by seconds of silence.
 		after map[int]int
 	}{
 		"three of ten, one by one":    {map[string]int{"a": 10}, "a-00 a-01 a-02", map[int]int{55: 1, 65: 2, 75: 3, 500: 3}},
@@ -311,19 +309,18 @@ func TestNodeZones(t *testing.T) {
 	}
 }
 
-// TestNodesNotDriven has rates of none: whoever is silent is marked, and no pods
-// are driven away.
+// TestNodesNotDriven has rates of none: silent nodes are marked, and no pods are evicted.
 func TestNodesNotDriven(t *testing.T) {
 	for name, test := range map[string]struct {
-		limits controllers.EvictionLimits
+		limits node.EvictionLimits
 		sizes  map[string]int
 		off    string
 		driven int
 	}{
-		"never":                        {controllers.EvictionLimits{Rate: -1}, map[string]int{"a": 5, "x": 1}, "a-00 a-01 x-00", 0},
-		"in the large and unhealthy":   {controllers.EvictionLimits{SlowRate: -1, Large: 3}, map[string]int{"a": 5}, "a-00 a-01 a-02 a-03", 1}, // before it was
-		"slowly, since all are large":  {controllers.EvictionLimits{Large: -1}, map[string]int{"a": 4}, "a-00 a-01 a-02", 3},
-		"unhealthy with three of many": {controllers.EvictionLimits{Unhealthy: -1}, map[string]int{"a": 9}, "a-00 a-01 a-02", 1},
+		"never":                        {node.EvictionLimits{Rate: -1}, map[string]int{"a": 5, "x": 1}, "a-00 a-01 x-00", 0},
+		"in the large and unhealthy":   {node.EvictionLimits{SlowRate: -1, Large: 3}, map[string]int{"a": 5}, "a-00 a-01 a-02 a-03", 1}, // before it was
+		"slowly, since all are large":  {node.EvictionLimits{Large: -1}, map[string]int{"a": 4}, "a-00 a-01 a-02", 3},
+		"unhealthy with three of many": {node.EvictionLimits{Unhealthy: -1}, map[string]int{"a": 9}, "a-00 a-01 a-02", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -336,7 +333,7 @@ func TestNodesNotDriven(t *testing.T) {
 					c.nodes.alter(t, "x-00", func(n *corev1.Node) { n.Labels["node.kubernetes.io/exclude-disruption"] = "" })
 				}
 				p := launch(t, func(ctx context.Context) []controllers.Runner {
-					return []controllers.Runner{must[*controllers.NodeLifecycle](t)(controllers.NewNodeLifecycle(controllers.NodeLifecycleConfig{
+					return []controllers.Runner{must[*node.Lifecycle](t)(node.NewLifecycle(node.LifecycleConfig{
 						Nodes: follow(ctx, c.nodes, lag{}), Leases: follow(ctx, c.leases, lag{}), Writer: c.nodes, Limits: test.limits,
 					}))}
 				})
@@ -353,9 +350,9 @@ func TestNodesNotDriven(t *testing.T) {
 			})
 		})
 	}
-	_, err := controllers.NewNodeLifecycle(controllers.NodeLifecycleConfig{
+	_, err := node.NewLifecycle(node.LifecycleConfig{
 		Nodes: &cache[*corev1.Node]{}, Leases: &cache[*coordinationv1.Lease]{}, Writer: newCluster().nodes,
-		Limits: controllers.EvictionLimits{Unhealthy: 1.5},
+		Limits: node.EvictionLimits{Unhealthy: 1.5},
 	})
 	if err == nil {
 		t.Error("a share of more than all is taken")

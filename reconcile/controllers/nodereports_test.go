@@ -7,12 +7,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/planekit/planekit/localcache"
+	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/node"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/planekit/planekit/localcache"
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
 // TestNodeNeverReported gives a node that has never said how it is more time, and
@@ -75,9 +75,9 @@ func TestPodComesToSilentNode(t *testing.T) {
 		}
 		launched := launch(t, func(ctx context.Context) []controllers.Runner {
 			pods := follow(ctx, c.pods, lag{})
-			return []controllers.Runner{must[*controllers.NodeLifecycle](t)(controllers.NewNodeLifecycle(controllers.NodeLifecycleConfig{
+			return []controllers.Runner{must[*node.Lifecycle](t)(node.NewLifecycle(node.LifecycleConfig{
 				Nodes: follow(ctx, c.nodes, lag{}), Leases: follow(ctx, c.leases, lag{}), Writer: c.nodes, Events: c.api,
-				Pods: localcache.Scan(pods, controllers.ByNode), PodStatus: c.pods, PodCache: pods, Grace: 1000 * time.Hour,
+				PodsByNode: localcache.Scan(pods, node.ByNode), PodWriter: c.pods, Pods: pods, Grace: 1000 * time.Hour,
 			}))}
 		})
 		c.nodes.alter(t, "well", report(corev1.ConditionTrue))

@@ -17,20 +17,19 @@ type scenario struct {
 	set func(t *testing.T, ctx context.Context, r *rand.Rand) stage
 }
 
-// stage is a scenario that is about to begin. What must never be, and be it for
-// an instant, is for the checks of its collections.
+// stage is a scenario that is about to begin. The checks of its collections fail on states that
+// must not occur even for an instant.
 type stage struct {
 	*api
-	// run starts the controllers anew, with copies of their own.
+	// run starts new controllers with caches of their own.
 	run func(l lag) *process
-	// steps are what users do, some time after each other. No fault strikes them.
+	// steps are the actions of users, some time after each other. No fault strikes them.
 	steps []func()
 	// wanted is asked at the end.
 	wanted func()
 }
 
-// pause is how much time there is between steps, at most: enough for some
-// rollouts to end, and not for all.
+// pause is the longest time between steps: enough for some rollouts to end, and not for all.
 const pause = 20 * time.Second
 
 // TestPerturbed: whatever happens between the API and a controller, in the end
@@ -98,7 +97,7 @@ func (s scenario) disturb(t *testing.T, seed uint64, l lag, name string) {
 		t.Errorf("deleted without a UID: %v", st.blind)
 	}
 	if name == "lost" || name == "restarted" || name == "all" {
-		return // nobody can know
+		return // the outcome is unknown
 	}
 	for _, write := range st.tooLate() {
 		if strings.HasPrefix(write, "create ") {

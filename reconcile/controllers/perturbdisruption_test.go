@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/planekit/planekit/localcache"
+	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/disruption"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-
-	"github.com/planekit/planekit/localcache"
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
 // budgetWorld is a world with budgets.
@@ -23,7 +23,7 @@ type budgetWorld struct {
 	*world
 	budgets      *collection[*policyv1.PodDisruptionBudget]
 	replications *collection[*corev1.ReplicationController]
-	scales       controllers.ScaleReader
+	scales       disruption.ScaleReader
 }
 
 func newBudgetWorld() *budgetWorld {
@@ -35,14 +35,14 @@ func newBudgetWorld() *budgetWorld {
 	}
 }
 
-func (w *budgetWorld) disruption(ctx context.Context, l lag) (*controllers.Disruption, error) {
+func (w *budgetWorld) disruption(ctx context.Context, l lag) (*disruption.Controller, error) {
 	budgets, pods := follow(ctx, w.budgets, l), follow(ctx, w.pods, l)
-	return controllers.NewDisruption(controllers.DisruptionConfig{
+	return disruption.New(disruption.Config{
 		Budgets: budgets, Pods: pods, Deployments: follow(ctx, w.deployments, l), ReplicaSets: follow(ctx, w.replicaSets, l),
 		ReplicationControllers: follow(ctx, w.replications, l),
 		BudgetsByNamespace:     localcache.Scan(budgets, controllers.ByNamespace[*policyv1.PodDisruptionBudget]),
 		PodsByNamespace:        localcache.Scan(pods, controllers.ByNamespace[*corev1.Pod]),
-		Status:                 w.budgets, PodStatus: w.pods, Scales: w.scales, Events: w.api,
+		Writer:                 w.budgets, PodWriter: w.pods, Scales: w.scales, Events: w.api,
 	})
 }
 
@@ -66,7 +66,7 @@ func maxUnavailable(n intstr.IntOrString) func(*policyv1.PodDisruptionBudgetSpec
 type evictor struct {
 	*budgetWorld
 	t *testing.T
-	// least is how many healthy pods no eviction may leave fewer of.
+	// least is the number of healthy pods that every eviction must leave.
 	least int
 	// charged are the pods whose eviction was granted. Guarded by the lock of the api.
 	charged map[string]bool
@@ -159,8 +159,7 @@ func (e *evictor) run(ctx context.Context, r *rand.Rand, budget string) {
 	}
 }
 
-// replace makes the pods of replications anew when they are gone, under the names
-// that they had, as a StatefulSet does.
+// replace creates deleted pods of replications again under their names, as a StatefulSet does.
 func (w *budgetWorld) replace(ctx context.Context, r *rand.Rand) {
 	go func() {
 		for {
@@ -178,7 +177,7 @@ func (w *budgetWorld) replace(ctx context.Context, r *rand.Rand) {
 			w.mu.Unlock()
 			for _, pod := range missing {
 				if _, err := w.pods.Create(outside(), pod); err != nil {
-					panic(err) // nobody else makes pods
+					panic(err) // no other client creates pods
 				}
 			}
 			select {

@@ -8,10 +8,9 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/planekit/planekit/localcache"
-	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/node"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // evicts taints two nodes, and one of them not for long.
@@ -49,10 +48,10 @@ func evicts(t *testing.T, _ context.Context, _ *rand.Rand) stage {
 			t.Errorf("%s is evicted %s after the taint", old.Name, time.Since(tainted))
 		}
 	}
-	st := single(t, c.api, func(ctx context.Context, l lag) (*controllers.TaintEviction, error) {
+	st := single(t, c.api, func(ctx context.Context, l lag) (*node.TaintEviction, error) {
 		pods := follow(ctx, c.pods, l)
-		return controllers.NewTaintEviction(controllers.TaintEvictionConfig{
-			Pods: pods, Nodes: follow(ctx, c.nodes, l), PodsByNode: localcache.Scan(pods, controllers.ByNode), Writer: c.pods, Events: c.api,
+		return node.NewTaintEviction(node.TaintEvictionConfig{
+			Pods: pods, Nodes: follow(ctx, c.nodes, l), PodsByNode: localcache.Scan(pods, node.ByNode), Writer: c.pods, Events: c.api,
 		})
 	})
 	taint := func(node string, taints ...corev1.Taint) {
@@ -106,9 +105,9 @@ func darkens(t *testing.T, ctx context.Context, _ *rand.Rand) stage {
 			t.Errorf("%d nodes are emptied of a zone most of which is silent", driven)
 		}
 	}
-	st := single(t, c.api, func(ctx context.Context, l lag) (*controllers.NodeLifecycle, error) {
+	st := single(t, c.api, func(ctx context.Context, l lag) (*node.Lifecycle, error) {
 		c.set(&prompt, l.most == 0)
-		return controllers.NewNodeLifecycle(controllers.NodeLifecycleConfig{
+		return node.NewLifecycle(node.LifecycleConfig{
 			Nodes: follow(ctx, c.nodes, l), Leases: follow(ctx, c.leases, l), Writer: c.nodes, Events: c.api,
 		})
 	})

@@ -8,12 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/account"
+	"github.com/planekit/planekit/reconcile/controllers/node"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
 func otherScenarios() []scenario {
@@ -63,8 +64,8 @@ func accounts(t *testing.T, _ context.Context, _ *rand.Rand) stage {
 	for _, name := range []string{"a", "b"} {
 		must[*corev1.Namespace](t)(c.namespaces.Create(outside(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
-	st := single(t, c.api, func(ctx context.Context, l lag) (*controllers.ServiceAccount, error) {
-		return controllers.NewServiceAccount(controllers.ServiceAccountConfig{
+	st := single(t, c.api, func(ctx context.Context, l lag) (*account.ServiceAccount, error) {
+		return account.NewServiceAccount(account.ServiceAccountConfig{
 			Namespaces: follow(ctx, c.namespaces, l), ServiceAccounts: follow(ctx, c.accounts, l), Writer: c.accounts,
 		})
 	})
@@ -181,8 +182,8 @@ func addresses(t *testing.T, _ context.Context, _ *rand.Rand) stage {
 		}
 	}
 	add("a", "b", "c")()
-	st := single(t, c.api, func(ctx context.Context, l lag) (*controllers.NodeIPAM, error) {
-		return controllers.NewNodeIPAM(controllers.NodeIPAMConfig{
+	st := single(t, c.api, func(ctx context.Context, l lag) (*node.IPAM, error) {
+		return node.NewIPAM(node.IPAMConfig{
 			Nodes: follow(ctx, c.nodes, l), Writer: c.nodes, Cluster: netip.MustParsePrefix("10.1.0.0/22"), Events: c.api,
 		})
 	})
@@ -230,8 +231,8 @@ func silences(t *testing.T, ctx context.Context, _ *rand.Rand) stage {
 			t.Errorf("a node that is alive has the taints %v", taints(n))
 		}
 	}
-	st := single(t, c.api, func(ctx context.Context, l lag) (*controllers.NodeLifecycle, error) {
-		return controllers.NewNodeLifecycle(controllers.NodeLifecycleConfig{
+	st := single(t, c.api, func(ctx context.Context, l lag) (*node.Lifecycle, error) {
+		return node.NewLifecycle(node.LifecycleConfig{
 			Nodes: follow(ctx, c.nodes, l), Leases: follow(ctx, c.leases, l), Writer: c.nodes, Events: c.api,
 		})
 	})
@@ -262,7 +263,7 @@ func empties(t *testing.T, _ context.Context, _ *rand.Rand) stage {
 	return stage{
 		api:   c.api,
 		run:   func(l lag) *process { return c.runNamespaces(t, r, l) },
-		steps: []func(){func() { c.doom(t, "doomed") }},
+		steps: []func(){func() { c.terminate(t, "doomed") }},
 		wanted: func() {
 			if c.namespace("doomed") != nil && len(c.namespace("doomed").Spec.Finalizers) > 0 {
 				t.Error("the namespace was not let go")
@@ -287,8 +288,8 @@ func sweeps(t *testing.T, _ context.Context, _ *rand.Rand) stage {
 			t.Error("a pod was removed from a node that is there")
 		}
 	}
-	st := single(t, c.api, func(ctx context.Context, l lag) (*controllers.PodGarbage, error) {
-		return controllers.NewPodGarbage(controllers.PodGarbageConfig{
+	st := single(t, c.api, func(ctx context.Context, l lag) (*node.PodGarbage, error) {
+		return node.NewPodGarbage(node.PodGarbageConfig{
 			Pods: follow(ctx, c.pods, l), Nodes: follow(ctx, c.nodes, l), NodeReader: c.nodes, Writer: c.pods,
 		})
 	})

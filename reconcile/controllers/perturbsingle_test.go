@@ -8,16 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/planekit/planekit/localcache"
+	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/endpoints"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-
-	"github.com/planekit/planekit/localcache"
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
-// signs has secrets ask for tokens of accounts, one of which is deleted and made
-// anew.
+// signs has secrets request tokens of accounts, one of which is deleted and created again.
 func signs(t *testing.T, _ context.Context, _ *rand.Rand) stage {
 	w := newTokenWorld()
 	asked, leaving := map[string]bool{}, "" // guarded by the lock of the api
@@ -107,7 +106,7 @@ func expires(t *testing.T, _ context.Context, _ *rand.Rand) stage {
 		steps: []func(){
 			func() { end("completes", batchv1.JobComplete); end("prolonged", batchv1.JobComplete) },
 			func() {
-				// The copy of who deletes it may well not know.
+				// The cache of the controller may not show that.
 				time.Sleep(time.Until(ended["prolonged"].Truncate(time.Second).Add(29 * time.Second)))
 				w.jobs.alter(t, "default/prolonged", func(j *batchv1.Job) { j.Spec.TTLSecondsAfterFinished = new(int32(300)) })
 			},
@@ -123,7 +122,7 @@ func expires(t *testing.T, _ context.Context, _ *rand.Rand) stage {
 	}
 }
 
-// slicesAlone is points with nobody but the controller of slices.
+// slicesAlone is points with only the controller of slices.
 func slicesAlone(t *testing.T, ctx context.Context, r *rand.Rand) stage {
 	w, st := pointed(t, ctx, r)
 	w.slices.check = func(_, _ *discoveryv1.EndpointSlice) {
@@ -143,13 +142,13 @@ func slicesAlone(t *testing.T, ctx context.Context, r *rand.Rand) stage {
 			put(w.pods, newEndpointPod(10+number, "c", 80))
 		}
 	})
-	st.run = single(t, w.api, func(ctx context.Context, l lag) (*controllers.EndpointSlice, error) {
+	st.run = single(t, w.api, func(ctx context.Context, l lag) (*endpoints.SliceController, error) {
 		services, pods, written := follow(ctx, w.services, l), follow(ctx, w.pods, l), follow(ctx, w.slices, l)
-		return controllers.NewEndpointSlice(controllers.EndpointSliceConfig{
+		return endpoints.NewSlices(endpoints.SliceConfig{
 			Services: services, Pods: pods, Nodes: follow(ctx, w.nodes, l), EndpointSlices: written,
 			ServicesByNamespace: localcache.Scan(services, controllers.ByNamespace[*corev1.Service]),
 			PodsByNamespace:     localcache.Scan(pods, controllers.ByNamespace[*corev1.Pod]),
-			SlicesByService:     localcache.Scan(written, controllers.ByService),
+			SlicesByService:     localcache.Scan(written, endpoints.ByService),
 			Writer:              w.slices, Events: w.api, MaxEndpoints: 3,
 		})
 	}).run
@@ -163,12 +162,12 @@ func slicesAlone(t *testing.T, ctx context.Context, r *rand.Rand) stage {
 	return st
 }
 
-// endpointsAlone is points with nobody but the controller of Endpoints.
+// endpointsAlone is points with only the controller of Endpoints.
 func endpointsAlone(t *testing.T, ctx context.Context, r *rand.Rand) stage {
 	w, st := pointed(t, ctx, r)
-	st.run = single(t, w.api, func(ctx context.Context, l lag) (*controllers.Endpoints, error) {
+	st.run = single(t, w.api, func(ctx context.Context, l lag) (*endpoints.Controller, error) {
 		services, pods := follow(ctx, w.services, l), follow(ctx, w.pods, l)
-		return controllers.NewEndpoints(controllers.EndpointsConfig{
+		return endpoints.New(endpoints.Config{
 			Services: services, Pods: pods, Endpoints: follow(ctx, w.endpoints, l),
 			ServicesByNamespace: localcache.Scan(services, controllers.ByNamespace[*corev1.Service]),
 			PodsByNamespace:     localcache.Scan(pods, controllers.ByNamespace[*corev1.Pod]),

@@ -168,7 +168,7 @@ func resizes(t *testing.T, ctx context.Context, r *rand.Rand) stage {
 	return st
 }
 
-// adopts has pods of nobody, of which one is too many, and one that is let go.
+// adopts has orphans, of which one is surplus, and a pod that is released.
 func adopts(t *testing.T, ctx context.Context, r *rand.Rand) stage {
 	w := newWorld()
 	w.kubelet(ctx, r)
@@ -236,7 +236,7 @@ func completes(t *testing.T, ctx context.Context, r *rand.Rand) stage {
 	}}
 }
 
-// collects deletes the head of a family. Nobody else is ever touched.
+// collects deletes the head of a family. No other object is touched.
 func collects(policy metav1.DeletionPropagation, want [3]int) func(*testing.T, context.Context, *rand.Rand) stage {
 	return func(t *testing.T, _ context.Context, _ *rand.Rand) stage {
 		w := newWorld()

@@ -10,16 +10,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/node"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
 func (c *cluster) runPodGarbage(t *testing.T, ended int, podLag, nodeLag lag) *process {
 	t.Helper()
 	return launch(t, func(ctx context.Context) []controllers.Runner {
-		return []controllers.Runner{must[*controllers.PodGarbage](t)(controllers.NewPodGarbage(controllers.PodGarbageConfig{
+		return []controllers.Runner{must[*node.PodGarbage](t)(node.NewPodGarbage(node.PodGarbageConfig{
 			Pods: follow(ctx, c.pods, podLag), Nodes: follow(ctx, c.nodes, nodeLag), NodeReader: c.nodes, Writer: c.pods, Ended: ended,
 		}))}
 	})
@@ -51,7 +51,7 @@ func TestPodGarbage(t *testing.T) {
 		p := launch(t, func(ctx context.Context) []controllers.Runner {
 			pods := follow(ctx, c.pods, lag{})
 			nodes := follow(ctx, c.nodes, lag{most: time.Minute})
-			return []controllers.Runner{must[*controllers.PodGarbage](t)(controllers.NewPodGarbage(controllers.PodGarbageConfig{
+			return []controllers.Runner{must[*node.PodGarbage](t)(node.NewPodGarbage(node.PodGarbageConfig{
 				Pods: pods, Nodes: nodes, NodeReader: c.nodes, Writer: c.pods,
 			}))}
 		})
@@ -127,8 +127,8 @@ func TestPodGarbageQuarantine(t *testing.T) {
 	})
 }
 
-// TestPodGarbageForced has a pod whose deletion was forced, that a finalizer holds and
-// whose node is gone: nobody else would say that it has ended.
+// TestPodGarbageForced has a pod whose deletion was forced, that a finalizer holds and whose node
+// is deleted: no other process would mark it as ended.
 func TestPodGarbageForced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -234,8 +234,8 @@ func TestPodGarbageEnded(t *testing.T) {
 	}
 }
 
-// TestPodGarbageToldTwice has some changes told of twice: that pods have gone which
-// had ended, and later that others have ended. What is too much goes all the same.
+// TestPodGarbageToldTwice reports some changes twice: that ended pods are deleted, and later that
+// other pods have ended. The surplus is deleted all the same.
 func TestPodGarbageToldTwice(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {

@@ -9,14 +9,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/node"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
 // poke has a controller look again, six times a second.
@@ -255,8 +255,8 @@ func TestSliceOfAnotherIsKept(t *testing.T) {
 	})
 }
 
-// TestTaintNotGiven: the turn to taint a node is another's at once if the write was
-// refused. If nobody knows whether it was done, the others wait all the same.
+// TestTaintNotGiven checks that another node may be tainted at once if a write was refused, and
+// that the other nodes wait if the outcome of the write is unknown.
 func TestTaintNotGiven(t *testing.T) {
 	conflict := apierrors.NewConflict(corev1.Resource("nodes"), "", errors.New("the object has been modified"))
 	for name, test := range map[string]struct {
@@ -284,7 +284,7 @@ func TestTaintNotGiven(t *testing.T) {
 				}
 			}
 			p := launch(t, func(ctx context.Context) []controllers.Runner {
-				return []controllers.Runner{must[*controllers.NodeLifecycle](t)(controllers.NewNodeLifecycle(controllers.NodeLifecycleConfig{
+				return []controllers.Runner{must[*node.Lifecycle](t)(node.NewLifecycle(node.LifecycleConfig{
 					Nodes: follow(ctx, c.nodes, lag{}), Leases: follow(ctx, c.leases, lag{}), Writer: c.nodes, Workers: 1,
 				}))}
 			})

@@ -11,13 +11,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/planekit/planekit/localcache"
+	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/owner"
+	"github.com/planekit/planekit/reconcile/controllers/replicaset"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/planekit/planekit/localcache"
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
 // TestAdoptionRaces has two ReplicaSets that both select every orphan, worked
@@ -189,20 +190,20 @@ func TestReplicaSetLooksAtItsSiblings(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld()
 			yes := true
-			owner := []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "d", UID: "d", Controller: &yes}}
+			ref := []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "d", UID: "d", Controller: &yes}}
 			for _, name := range []string{"new", "old"} {
 				rs := newReplicaSet(name, 2)
-				rs.OwnerReferences = owner
+				rs.OwnerReferences = ref
 				must[*appsv1.ReplicaSet](t)(w.replicaSets.Create(t.Context(), rs))
 			}
 			p := launch(t, func(ctx context.Context) []controllers.Runner {
 				pods, sets := follow(ctx, w.pods, lag{}), follow(ctx, w.replicaSets, lag{})
-				config := controllers.ReplicaSetConfig{ReplicaSets: sets, Pods: pods, PodsByController: localcache.Scan(pods, controllers.ByController[*corev1.Pod]),
-					Status: w.replicaSets, Writer: w.pods}
+				config := replicaset.Config{ReplicaSets: sets, Pods: pods, PodsByController: localcache.Scan(pods, owner.ByController[*corev1.Pod]),
+					Writer: w.replicaSets, PodWriter: w.pods}
 				if indexed {
-					config.ReplicaSetsByController = localcache.Scan(sets, controllers.ByController[*appsv1.ReplicaSet])
+					config.ReplicaSetsByController = localcache.Scan(sets, owner.ByController[*appsv1.ReplicaSet])
 				}
-				return []controllers.Runner{must[*controllers.ReplicaSet](t)(controllers.NewReplicaSet(config))}
+				return []controllers.Runner{must[*replicaset.Controller](t)(replicaset.New(config))}
 			})
 			settle()
 			var news []string
@@ -283,9 +284,9 @@ func TestReplicaSetKeepsWhatItCouldNotDelete(t *testing.T) {
 	})
 }
 
-// TestReplicaSetCountsWhatMayExist: a pod that was made without an answer, and that
-// the copy does not show yet, is one of those that the status tells of. Whoever
-// must not have too many has to know.
+// TestReplicaSetCountsWhatMayExist checks that the status counts a pod whose creation was not
+// answered and that the cache does not show yet. A Deployment that must not exceed a number relies
+// on it.
 func TestReplicaSetCountsWhatMayExist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -10,12 +10,13 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/planekit/planekit/localcache"
+	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/owner"
+	"github.com/planekit/planekit/reconcile/controllers/replicaset"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/planekit/planekit/localcache"
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
 func newReplicationController(name string, replicas int32) *corev1.ReplicationController {
@@ -30,16 +31,15 @@ func newReplicationController(name string, replicas int32) *corev1.ReplicationCo
 	}
 }
 
-func (w *budgetWorld) replication(ctx context.Context, l lag) (*controllers.ReplicationController, error) {
+func (w *budgetWorld) replication(ctx context.Context, l lag) (*replicaset.ReplicationController, error) {
 	pods := follow(ctx, w.pods, l)
-	return controllers.NewReplicationController(controllers.ReplicationControllerConfig{
-		ReplicationControllers: follow(ctx, w.replications, l), Pods: pods, PodsByController: localcache.Scan(pods, controllers.ByController[*corev1.Pod]),
-		Status: w.replications, Writer: w.pods, Events: w.api, Log: w.log,
+	return replicaset.NewReplicationController(replicaset.ReplicationControllerConfig{
+		ReplicationControllers: follow(ctx, w.replications, l), Pods: pods, PodsByController: localcache.Scan(pods, owner.ByController[*corev1.Pod]),
+		Writer: w.replications, PodWriter: w.pods, Events: w.api, Log: w.log,
 	})
 }
 
-// replicates scales, and has pods of nobody, of which it takes those that it
-// selects.
+// replicates scales, and has orphans, of which it adopts those that it selects.
 func replicates(t *testing.T, ctx context.Context, r *rand.Rand) stage {
 	w := newBudgetWorld()
 	w.kubelet(ctx, r)
@@ -75,8 +75,8 @@ func replicates(t *testing.T, ctx context.Context, r *rand.Rand) stage {
 	return st
 }
 
-// TestReplicationControllerFails: what cannot be made is told in a condition and
-// in events, and the condition goes with its cause.
+// TestReplicationControllerFails checks that a failed creation is reported in a condition and in
+// Event objects, and that the condition ends with its cause.
 func TestReplicationControllerFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newBudgetWorld()
@@ -91,7 +91,7 @@ func TestReplicationControllerFails(t *testing.T) {
 		}
 		w.mu.Unlock()
 		p := launch(t, func(ctx context.Context) []controllers.Runner {
-			return []controllers.Runner{must[*controllers.ReplicationController](t)(w.replication(ctx, lag{}))}
+			return []controllers.Runner{must[*replicaset.ReplicationController](t)(w.replication(ctx, lag{}))}
 		})
 		synctest.Wait()
 		s := w.replications.list()[0].Status
@@ -125,7 +125,7 @@ func TestReplicationControllerLetsGo(t *testing.T) {
 		w := newBudgetWorld()
 		must[*corev1.ReplicationController](t)(w.replications.Create(outside(), newReplicationController("web", 2)))
 		p := launch(t, func(ctx context.Context) []controllers.Runner {
-			return []controllers.Runner{must[*controllers.ReplicationController](t)(w.replication(ctx, lag{}))}
+			return []controllers.Runner{must[*replicaset.ReplicationController](t)(w.replication(ctx, lag{}))}
 		})
 		synctest.Wait()
 		released := w.pods.list()[0].Name

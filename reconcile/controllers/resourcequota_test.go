@@ -8,12 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/planekit/planekit/localcache"
+	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/quota"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
 // quotaWorld is an API with quotas, whose server charges pods as admission does.
@@ -35,11 +36,11 @@ func newQuotaWorld() *quotaWorld {
 func (w *quotaWorld) launch(t *testing.T, quotas, pods lag) *process {
 	return launch(t, func(ctx context.Context) []controllers.Runner {
 		copied := follow(ctx, w.quotas, quotas)
-		return []controllers.Runner{must[*controllers.ResourceQuota](t)(controllers.NewResourceQuota(controllers.ResourceQuotaConfig{
-			ResourceQuotas: copied, Status: w.quotas,
-			Kinds: []controllers.QuotaKind{
-				controllers.NewQuotaKind[*corev1.Pod](schema.GroupResource{Resource: "pods"}, follow(ctx, w.pods, pods)),
-				controllers.NewQuotaKind[*corev1.ResourceQuota](schema.GroupResource{Resource: "resourcequotas"}, copied),
+		return []controllers.Runner{must[*quota.Controller](t)(quota.New(quota.Config{
+			ResourceQuotas: copied, Writer: w.quotas,
+			Kinds: []quota.Kind{
+				quota.NewKind[*corev1.Pod](schema.GroupResource{Resource: "pods"}, follow(ctx, w.pods, pods)),
+				quota.NewKind[*corev1.ResourceQuota](schema.GroupResource{Resource: "resourcequotas"}, copied),
 			},
 		}))}
 	})
@@ -251,7 +252,8 @@ func TestResourceQuotaUncharged(t *testing.T) {
 	})
 }
 
-// Nothing is counted before the controller was told of all that the copies had.
+// TestResourceQuotaWaits checks that nothing is counted before the handlers have seen all cached
+// objects.
 func TestResourceQuotaWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newQuotaWorld()
@@ -259,14 +261,10 @@ func TestResourceQuotaWaits(t *testing.T) {
 		w.create(t, quotaPod("a", "1"))
 		w.create(t, quotaPod("b", "1"))
 		p := launch(t, func(ctx context.Context) []controllers.Runner {
-			kind := controllers.NewQuotaKind[*corev1.Pod](schema.GroupResource{Resource: "pods"}, follow(ctx, w.pods, lag{}))
-			subscribe := kind.Subscribe
-			kind.Subscribe = func(handle func(old, new metav1.Object)) func() {
-				timer := time.AfterFunc(time.Second, func() { subscribe(handle) })
-				return func() { timer.Stop() }
-			}
-			return []controllers.Runner{must[*controllers.ResourceQuota](t)(controllers.NewResourceQuota(controllers.ResourceQuotaConfig{
-				ResourceQuotas: follow(ctx, w.quotas, lag{}), Status: w.quotas, Kinds: []controllers.QuotaKind{kind}}))}
+			kind := quota.NewKind[*corev1.Pod](schema.GroupResource{Resource: "pods"}, follow(ctx, w.pods, lag{}))
+			kind.Changes = lateChanges{kind.Changes}
+			return []controllers.Runner{must[*quota.Controller](t)(quota.New(quota.Config{
+				ResourceQuotas: follow(ctx, w.quotas, lag{}), Writer: w.quotas, Kinds: []quota.Kind{kind}}))}
 		})
 		time.Sleep(900 * time.Millisecond)
 		synctest.Wait()
@@ -276,6 +274,16 @@ func TestResourceQuotaWaits(t *testing.T) {
 		w.wantUsed(t, "after", "pods", "2")
 		p.stop(t)
 	})
+}
+
+// lateChanges subscribes a second late.
+type lateChanges struct {
+	localcache.Subscriber[metav1.Object]
+}
+
+func (c lateChanges) Subscribe(handle func(old, new metav1.Object)) localcache.Subscription {
+	timer := time.AfterFunc(time.Second, func() { c.Subscriber.Subscribe(handle) })
+	return localcache.Subscription{Stop: func() { timer.Stop() }}
 }
 
 // guard fails the test as soon as more pods count than the quota says are used
@@ -437,14 +445,14 @@ func TestResourceQuotaCrash(t *testing.T) {
 }
 
 func TestResourceQuotaConfig(t *testing.T) {
-	for _, config := range []controllers.ResourceQuotaConfig{
+	for _, config := range []quota.Config{
 		{},
 		{ResourceQuotas: &cache[*corev1.ResourceQuota]{}},
-		{ResourceQuotas: &cache[*corev1.ResourceQuota]{}, Status: newQuotaWorld().quotas},
-		{ResourceQuotas: &cache[*corev1.ResourceQuota]{}, Status: newQuotaWorld().quotas, Kinds: make([]controllers.QuotaKind, 1)},
-		{ResourceQuotas: &cache[*corev1.ResourceQuota]{}, Status: newQuotaWorld().quotas, Kinds: make([]controllers.QuotaKind, 1), InFlight: -1},
+		{ResourceQuotas: &cache[*corev1.ResourceQuota]{}, Writer: newQuotaWorld().quotas},
+		{ResourceQuotas: &cache[*corev1.ResourceQuota]{}, Writer: newQuotaWorld().quotas, Kinds: make([]quota.Kind, 1)},
+		{ResourceQuotas: &cache[*corev1.ResourceQuota]{}, Writer: newQuotaWorld().quotas, Kinds: make([]quota.Kind, 1), InFlight: -1},
 	} {
-		if _, err := controllers.NewResourceQuota(config); err == nil {
+		if _, err := quota.New(config); err == nil {
 			t.Errorf("%+v was accepted", config)
 		}
 	}

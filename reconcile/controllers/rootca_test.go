@@ -8,17 +8,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/account"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
 const authority = "-----BEGIN CERTIFICATE-----\n..."
 
 func launchRootCA(t *testing.T, c *cluster, configMaps *collection[*corev1.ConfigMap], l lag) *process {
 	return launch(t, func(ctx context.Context) []controllers.Runner {
-		return []controllers.Runner{must[*controllers.RootCA](t)(controllers.NewRootCA(controllers.RootCAConfig{
+		return []controllers.Runner{must[*account.RootCA](t)(account.NewRootCA(account.RootCAConfig{
 			Namespaces: follow(ctx, c.namespaces, l), ConfigMaps: follow(ctx, configMaps, l), Writer: configMaps, CA: []byte(authority),
 		}))}
 	})

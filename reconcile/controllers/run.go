@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// A Runner is what every controller is.
+// A Runner is a controller.
 type Runner interface {
 	Run(ctx context.Context) error
 }
 
-// Run runs all of runners until ctx is done or one of them fails, then waits
-// for the others, which are told to stop. It returns the first failure.
+// Run runs all runners until ctx is done or one of them fails. It then cancels the contexts of the
+// other runners, waits for them, and returns the first failure.
 func Run(ctx context.Context, runners ...Runner) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

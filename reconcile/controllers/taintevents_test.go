@@ -8,14 +8,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/node"
+	corev1 "k8s.io/api/core/v1"
 )
 
-// TestTaintEvictionTells has a pod that may stay for a while, and what may happen to
-// it meanwhile: what is told, and when it goes.
+// TestTaintEvictionTells has a pod that may stay for a while, and checks what is reported, and when
+// it is deleted, for what may happen to it meanwhile.
 func TestTaintEvictionTells(t *testing.T) {
 	const cancelling = "Normal TaintManagerEviction: Cancelling deletion of Pod default/pod"
 	const marking = "Normal TaintManagerEviction: Marking for deletion Pod default/pod"
@@ -72,8 +72,8 @@ func TestTaintEvictionTells(t *testing.T) {
 				})
 				p := launch(t, func(ctx context.Context) []controllers.Runner {
 					pods := follow(ctx, c.pods, lag{})
-					return []controllers.Runner{must[*controllers.TaintEviction](t)(controllers.NewTaintEviction(controllers.TaintEvictionConfig{
-						Pods: pods, Nodes: follow(ctx, c.nodes, lag{}), PodsByNode: localcache.Scan(pods, controllers.ByNode), Writer: c.pods, Events: c.api,
+					return []controllers.Runner{must[*node.TaintEviction](t)(node.NewTaintEviction(node.TaintEvictionConfig{
+						Pods: pods, Nodes: follow(ctx, c.nodes, lag{}), PodsByNode: localcache.Scan(pods, node.ByNode), Writer: c.pods, Events: c.api,
 					}))}
 				})
 				begun := time.Now()

@@ -9,11 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/account"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // tokenWorld is an API with accounts and secrets.
@@ -35,10 +35,10 @@ func (w *tokenWorld) launch(t *testing.T, l lag) *process { return w.launchWith(
 func (w *tokenWorld) launchWith(t *testing.T, accountLag, secretLag lag) *process {
 	return launch(t, func(ctx context.Context) []controllers.Runner {
 		secrets := follow(ctx, w.secrets, secretLag)
-		return []controllers.Runner{must[*controllers.Token](t)(controllers.NewToken(controllers.TokenConfig{
+		return []controllers.Runner{must[*account.Token](t)(account.NewToken(account.TokenConfig{
 			ServiceAccounts: follow(ctx, w.accounts, accountLag), Secrets: secrets,
-			SecretsByNamespace: localcache.Scan(secrets, controllers.ByNamespace[*corev1.Secret]),
-			Accounts:           w.accounts, Writer: w.secrets, CA: []byte("authority"),
+			SecretsByNamespace:   localcache.Scan(secrets, controllers.ByNamespace[*corev1.Secret]),
+			ServiceAccountWriter: w.accounts, Writer: w.secrets, CA: []byte("authority"),
 			Sign: func(a *corev1.ServiceAccount, s *corev1.Secret) (string, error) {
 				if a.Name == "unsigned" {
 					return "", errors.New("no key")
@@ -122,7 +122,7 @@ func TestToken(t *testing.T) {
 		if got := w.wrote()[writes:]; len(got) > 0 {
 			t.Errorf("written without need: %v", got)
 		}
-		// A token that was taken out is made anew.
+		// A removed token is created again.
 		w.secrets.alter(t, "default/given", func(s *corev1.Secret) { delete(s.Data, "token") })
 		w.accounts.alter(t, "default/builder", func(a *corev1.ServiceAccount) {
 			a.Secrets = []corev1.ObjectReference{{Name: "one"}, {Name: "kept"}}

@@ -8,17 +8,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/job"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
 func (w *world) runTTL(t *testing.T, l lag) *process {
 	t.Helper()
 	return launch(t, func(ctx context.Context) []controllers.Runner {
-		return []controllers.Runner{must[*controllers.TTLAfterFinished](t)(controllers.NewTTLAfterFinished(controllers.TTLAfterFinishedConfig{
+		return []controllers.Runner{must[*job.TTLAfterFinished](t)(job.NewTTLAfterFinished(job.TTLAfterFinishedConfig{
 			Jobs: follow(ctx, w.jobs, l), Writer: w.jobs,
 		}))}
 	})

@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/localcache"
+	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/deployment"
+	"github.com/planekit/planekit/reconcile/controllers/owner"
+	"github.com/planekit/planekit/reconcile/controllers/replicaset"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/planekit/planekit/localcache"
-	"github.com/planekit/planekit/reconcile/controllers"
 )
 
 // world is an API with workloads.
@@ -76,9 +78,9 @@ func (w *world) runReplicaSets(t *testing.T, l lag) *process {
 func (w *world) replicaSetController(t *testing.T, ctx context.Context, l, podLag lag) controllers.Runner {
 	t.Helper()
 	pods := follow(ctx, w.pods, podLag)
-	return must[*controllers.ReplicaSet](t)(controllers.NewReplicaSet(controllers.ReplicaSetConfig{
-		ReplicaSets: follow(ctx, w.replicaSets, l), Pods: pods, PodsByController: localcache.Scan(pods, controllers.ByController[*corev1.Pod]),
-		Status: w.replicaSets, Writer: w.pods, Events: w.api, Log: w.log,
+	return must[*replicaset.Controller](t)(replicaset.New(replicaset.Config{
+		ReplicaSets: follow(ctx, w.replicaSets, l), Pods: pods, PodsByController: localcache.Scan(pods, owner.ByController[*corev1.Pod]),
+		Writer: w.replicaSets, PodWriter: w.pods, Events: w.api, Log: w.log,
 	}))
 }
 
@@ -94,9 +96,9 @@ func (w *world) runDeployments(t *testing.T, l lag) *process {
 func (w *world) deploymentController(t *testing.T, ctx context.Context, l, ownedLag lag) controllers.Runner {
 	t.Helper()
 	sets, pods := follow(ctx, w.replicaSets, ownedLag), follow(ctx, w.pods, ownedLag)
-	return must[*controllers.Deployment](t)(controllers.NewDeployment(controllers.DeploymentConfig{
+	return must[*deployment.Controller](t)(deployment.New(deployment.Config{
 		Deployments: follow(ctx, w.deployments, l), ReplicaSets: sets, Pods: pods,
-		ReplicaSetsByController: localcache.Scan(sets, controllers.ByController[*appsv1.ReplicaSet]), PodsByController: localcache.Scan(pods, controllers.ByController[*corev1.Pod]),
+		ReplicaSetsByController: localcache.Scan(sets, owner.ByController[*appsv1.ReplicaSet]), PodsByController: localcache.Scan(pods, owner.ByController[*corev1.Pod]),
 		Writer: w.deployments, ReplicaSetWriter: w.replicaSets, Events: w.api, Log: w.log,
 	}))
 }

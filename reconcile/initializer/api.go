@@ -15,11 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// errConflict is the answer to an update that another write has overtaken.
+// errConflict is returned for an update that conflicts with another write.
 var errConflict = errors.New("the object has been modified")
 
-// watch follows all objects, beginning with those that are there, until the
-// server ends it.
+// watch follows all objects, beginning with the existing ones, until the server ends the watch.
 func (l *Loop[T]) watch(ctx context.Context) error {
 	at := *l.collection
 	at.RawQuery = "watch=true&includeUninitialized=true"
@@ -59,7 +58,7 @@ func (l *Loop[T]) watch(ctx context.Context) error {
 	}
 }
 
-// get reads an object; nil means that there is none.
+// get reads an object. It returns nil if there is none.
 func (l *Loop[T]) get(ctx context.Context, k key) (*object, error) {
 	at := l.at(k)
 	at.RawQuery = "includeUninitialized=true"
@@ -82,7 +81,7 @@ func (l *Loop[T]) get(ctx context.Context, k key) (*object, error) {
 	return read(data)
 }
 
-// put writes an object back, unless it has changed since it was read or is gone.
+// put writes an object unless it has changed or was deleted since it was read.
 func (l *Loop[T]) put(ctx context.Context, k key, data []byte) error {
 	response, err := l.do(ctx, http.MethodPut, l.at(k), data)
 	if err != nil {
@@ -98,7 +97,7 @@ func (l *Loop[T]) put(ctx context.Context, k key, data []byte) error {
 	return fmt.Errorf("update %s: %w", k, answered(response))
 }
 
-// at is where an object is.
+// at returns the URL of an object.
 func (l *Loop[T]) at(k key) *url.URL {
 	at := *l.collection
 	if k.namespace != "" && !strings.Contains(at.Path, "/namespaces/") {
@@ -123,7 +122,7 @@ func (l *Loop[T]) do(ctx context.Context, method string, at *url.URL, body []byt
 	return l.config.Client.Do(r)
 }
 
-// answered is the error of a response that is one.
+// answered returns the error of a response with a failure status.
 func answered(response *http.Response) error {
 	var status metav1.Status
 	if json.NewDecoder(io.LimitReader(response.Body, 1<<20)).Decode(&status) != nil || status.Message == "" {

@@ -24,7 +24,7 @@ func Example() {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // a program would run it until it is told to stop
+	cancel() // a program would run it until it receives it to stop
 	fmt.Println(loop.Run(ctx))
 	// Output: <nil>
 }

@@ -1,5 +1,5 @@
-// Package initializer is the loop of a program that initializes objects: it acts
-// on each new object of a resource before anybody else sees it.
+// Package initializer runs the loop of a program that initializes objects: it changes each new
+// object of a resource before other clients see it.
 //
 //	loop, err := initializer.New(initializer.Config[corev1.Pod]{
 //		Name:   "sidecar.example.com",
@@ -12,30 +12,29 @@
 //	})
 //	err = loop.Run(ctx)
 //
-// It watches with includeUninitialized=true. Each object whose first pending
-// initializer has the loop's name is read and handed over as a Go value, which
-// need not know metadata.initializers and is the caller's own. When Initialize
-// returns nil the object is written back as it is then, without that initializer.
-// When it returns a [RefusedError] ([Refuse] makes one) the object's
-// initialization fails with that, which deletes the object, and whoever creates
-// it gets the message.
+// The loop watches with includeUninitialized=true. It reads each object whose first pending
+// initializer has the loop's name, and passes it to Initialize as a Go value. The value belongs to
+// Initialize and its type need not have metadata.initializers. When Initialize returns nil, the
+// loop writes the value without that initializer. When it returns a [RefusedError] ([Refuse] makes
+// one), the initialization fails: the server deletes the object and sends the message to the client
+// that creates it.
 //
 // The program needs the verbs list, watch, get, update and initialize, and an
 // InitializerConfiguration that names it.
 //
 // # Failures
 //
-// Any other error, a conflict with another write among them, is followed by
-// another try with what the object has become, after 5 ms, 10 ms and so on, while
-// other objects go on. Initialize may thus be called more than once for an object,
-// never twice at a time. A watch that ends is begun anew after a second. Nothing
-// survives a restart or needs to: who waits is in the API.
+// After any other error, including a conflict with another write, the loop tries again with the
+// current object after 5 ms, 10 ms and so on, while work on other objects continues. So Initialize
+// may be called more than once for an object, but never concurrently. A watch that ends is
+// restarted after a second. The loop keeps no state over a restart: the API has the pending
+// initializers.
 //
 // # Left out
 //
-// Fields that the Go type does not have are lost when an object is written back,
-// as with every typed client. Who creates waits for half a minute: several
-// programs of one name may run, and conflicts keep them from acting twice.
+// Fields that the Go type does not have are lost when an object is written, as with every typed
+// client. A client that creates an object waits at most half a minute. Several programs may use one
+// name, and conflicts prevent that an object is initialized twice.
 package initializer
 
 import (
@@ -53,32 +52,32 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// again is how long the loop waits before it watches again.
+// again is the delay before the loop watches again.
 const again = time.Second
 
-// Config says what a Loop acts on. Name, URL and Initialize must be set.
+// Config configures a Loop. Name, URL and Initialize must be set.
 type Config[T any] struct {
-	// Name is the initializer's, such as "sidecar.example.com".
+	// Name is the name of the initializer, such as "sidecar.example.com".
 	Name string
-	// URL is the collection of the resource, in all namespaces or in one.
+	// URL is the URL of the collection, in all namespaces or in one.
 	URL string
-	// Client reaches the API; nil is http.DefaultClient.
+	// Client sends the requests; nil means http.DefaultClient.
 	Client *http.Client
-	// BearerToken, when not empty, is sent with every request.
+	// BearerToken is sent with every request unless it is empty.
 	BearerToken string
 	// Initialize changes a new object. Calls for different objects are concurrent.
 	Initialize func(ctx context.Context, obj *T) error
-	// Log is told of failures. The zero Logger is silent.
+	// Log receives failures. The zero Logger discards them.
 	Log logr.Logger
 }
 
-// A RefusedError ends an object's initialization: it becomes the answer to whoever
-// creates it.
+// A RefusedError ends an object's initialization. The client that creates the object receives
+// Status.
 type RefusedError struct{ Status metav1.Status }
 
 func (e *RefusedError) Error() string { return e.Status.Message }
 
-// Refuse returns a [RefusedError] which says 403 Forbidden and why.
+// Refuse returns a [RefusedError] with the status 403 Forbidden and a message.
 func Refuse(format string, args ...any) error {
 	return &RefusedError{metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: fmt.Sprintf(format, args...),
@@ -92,7 +91,7 @@ type Loop[T any] struct {
 	controller *reconcile.Controller[key]
 }
 
-// key names an object.
+// key identifies an object.
 type key struct{ namespace, name string }
 
 func (k key) String() string {
@@ -102,7 +101,7 @@ func (k key) String() string {
 	return k.namespace + "/" + k.name
 }
 
-// New checks c. It starts nothing.
+// New validates c and returns a Loop. It starts nothing.
 func New[T any](c Config[T]) (*Loop[T], error) {
 	switch {
 	case c.Name == "":
@@ -127,7 +126,7 @@ func New[T any](c Config[T]) (*Loop[T], error) {
 	return l, nil
 }
 
-// Run initializes objects until ctx is done, and returns nil then.
+// Run initializes objects until ctx is done, and then returns nil.
 func (l *Loop[T]) Run(ctx context.Context) error {
 	watching := make(chan struct{})
 	go func() {
@@ -147,7 +146,7 @@ func (l *Loop[T]) Run(ctx context.Context) error {
 	return err
 }
 
-// initialize acts on an object if it is the loop's turn.
+// initialize initializes an object if the loop's initializer is the first pending one.
 func (l *Loop[T]) initialize(ctx context.Context, k key) (reconcile.Result, error) {
 	obj, err := l.get(ctx, k)
 	if err != nil || obj == nil || !obj.waitsFor(l.config.Name) {

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// waits lets every config map and node wait for the named initializers.
+// waits makes every config map and node wait for the named initializers.
 type waits []string
 
 func (w waits) Pending(_ context.Context, in *admission.Request) ([]string, error) {
@@ -80,7 +80,7 @@ func send(t testing.TB, client *http.Client, method, url, body string) (int, str
 	return response.StatusCode, string(data)
 }
 
-// label says in the labels who was there, after whom.
+// label returns an initializer that records its name, and the labels before it, in a label.
 func label(name string) func(context.Context, *corev1.ConfigMap) error {
 	return func(_ context.Context, m *corev1.ConfigMap) error {
 		if m.Labels == nil {
@@ -110,8 +110,8 @@ func TestTwoLoopsInOrder(t *testing.T) {
 	all.Wait()
 }
 
-// TestClusterScoped also has what was there before the loop began, and a
-// collection in one namespace beside it.
+// TestClusterScoped also covers objects that existed before the loop, and a collection in one
+// namespace.
 func TestClusterScoped(t *testing.T) {
 	server := serve(t, "a.example.com")
 	for path, body := range map[string]string{"/api/v1/nodes": `{"metadata":{"name":"x"}}`, configMaps: `{"metadata":{"name":"x"}}`} {
@@ -150,8 +150,8 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// TestRetries has the first call fail, the second overtaken by another write and
-// the third see what that has written.
+// TestRetries: the first call fails, another write precedes the update of the second, and the third
+// call sees that write.
 func TestRetries(t *testing.T) {
 	server := serve(t, "a.example.com")
 	var calls atomic.Int64
@@ -178,7 +178,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// cutting is a client whose first watches break off.
+// cutting is a client whose first watches break.
 type cutting struct {
 	next http.RoundTripper
 	left atomic.Int64
@@ -222,7 +222,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// eventually waits for what must come to be.
+// eventually waits until is returns true.
 func eventually(t testing.TB, is func() bool) {
 	t.Helper()
 	ticks := time.NewTicker(5 * time.Millisecond)

@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// object is one as it came, with what every type lacks.
+// object is an encoded object with the fields of it that the loop needs.
 type object struct {
 	data []byte
 	meta struct {
@@ -31,7 +31,7 @@ func read(data []byte) (*object, error) {
 	return o, json.Unmarshal(data, &envelope)
 }
 
-// waitsFor reports whether the initializer of that name is to act now.
+// waitsFor reports whether the named initializer must act now.
 func (o *object) waitsFor(name string) bool {
 	i := o.meta.Initializers
 	return i != nil && i.Result == nil && len(i.Pending) > 0 && i.Pending[0].Name == name
@@ -39,7 +39,7 @@ func (o *object) waitsFor(name string) bool {
 
 func (o *object) into(typed any) error { return json.Unmarshal(o.data, typed) }
 
-// initialized is typed, of o, without the first pending initializer.
+// initialized returns the encoding of typed with o's initializers except the first pending one.
 func (o *object) initialized(typed any) ([]byte, error) {
 	data, err := json.Marshal(typed)
 	if err != nil {
@@ -48,14 +48,13 @@ func (o *object) initialized(typed any) ([]byte, error) {
 	return withInitializers(data, state{Pending: append([]pending{}, o.meta.Initializers.Pending[1:]...)})
 }
 
-// refused is o, which cannot be initialized.
+// refused returns the encoding of o with a failed initialization.
 func (o *object) refused(why metav1.Status) ([]byte, error) {
-	why.Status = metav1.StatusFailure // which is the only one there is
+	why.Status = metav1.StatusFailure // the only status of a refusal
 	return withInitializers(o.data, state{o.meta.Initializers.Pending, &why})
 }
 
-// withInitializers replaces the initializers of an object. All else stays as it
-// is written.
+// withInitializers replaces the initializers of an encoded object and keeps all else as it is.
 func withInitializers(data []byte, s state) ([]byte, error) {
 	var obj, meta map[string]json.RawMessage
 	if err := json.Unmarshal(data, &obj); err != nil {

@@ -1,13 +1,12 @@
-// Package lease makes Kubernetes' Lease objects what candidates of an election
-// share.
+// Package lease stores the lease of an election in a Lease object of Kubernetes.
 //
 //	shared, err := lease.New(lease.Config{Leases: leases, Namespace: "kube-system", Name: "painter"})
-//	elector, err := reconcile.NewElector(reconcile.LeadConfig{Identity: host + "_" + uuid, Lease: shared, Work: paint})
+//	elector, err := reconcile.NewElector(reconcile.ElectorConfig{Identity: host + "_" + uuid, Lease: shared, Work: paint})
 //	err = elector.Run(ctx)
 //
 // The record is that of client-go's leaderelection (coordination.k8s.io/v1,
-// https://kubernetes.io/docs/concepts/architecture/leases/): candidates of both
-// can share a lease.
+// https://kubernetes.io/docs/concepts/architecture/leases/), so that candidates of both can share a
+// lease.
 package lease
 
 import (
@@ -22,29 +21,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Leases is what is needed of an API; a client.Resource[*coordinationv1.Lease]
-// is one. Errors are those of Kubernetes. It must ask the server, not a local copy.
+// Leases reads and writes Lease objects, such as a client.Resource[*coordinationv1.Lease]. It
+// returns Kubernetes' API errors. It must read from the server, not from a local cache.
 type Leases interface {
 	Get(ctx context.Context, namespace, name string) (*coordinationv1.Lease, error)
 	Create(context.Context, *coordinationv1.Lease) (*coordinationv1.Lease, error)
 	Update(context.Context, *coordinationv1.Lease) (*coordinationv1.Lease, error)
 }
 
-// Config says which lease. All fields must be set.
+// Config identifies the lease. All fields must be set.
 type Config struct {
 	Leases          Leases
 	Namespace, Name string
 }
 
-// Lease is a reconcile.LeaseStore.
+// Lease implements reconcile.LeaseStore.
 type Lease struct {
 	config Config
-	// newest is what was read or written last: the labels and whatever else somebody
-	// put there are kept.
+	// newest is the last object read or written. Updates keep its labels and other fields.
 	newest *coordinationv1.Lease
 }
 
-// New checks c. It asks nothing.
+// New validates c and returns a Lease. It sends no request.
 func New(c Config) (*Lease, error) {
 	switch {
 	case c.Leases == nil:
@@ -78,13 +76,13 @@ func (l *Lease) Put(ctx context.Context, r reconcile.LeaseRecord) (reconcile.Lea
 		if l.newest == nil || l.newest.ResourceVersion != r.Version {
 			return reconcile.LeaseRecord{}, reconcile.ErrLeaseConflict
 		}
-		object = l.newest.DeepCopy() // what was read may be shared
+		object = l.newest.DeepCopy() // the object may be shared
 		write, first = l.config.Leases.Update, false
 	}
 	fill(&object.Spec, r)
 	put, err := write(ctx, object)
 	switch {
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err) && !first: // the first may lack a namespace
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err) && !first: // the namespace of a first record may be missing
 		return reconcile.LeaseRecord{}, reconcile.ErrLeaseConflict
 	case err != nil:
 		return reconcile.LeaseRecord{}, fmt.Errorf("write lease %s/%s: %w", l.config.Namespace, l.config.Name, err)
@@ -97,7 +95,7 @@ func (l *Lease) keep(object *coordinationv1.Lease) reconcile.LeaseRecord {
 	return record(object)
 }
 
-// record is what object says. What is not set is zero.
+// record returns the record in object. A field that is not set is zero.
 func record(object *coordinationv1.Lease) reconcile.LeaseRecord {
 	r := reconcile.LeaseRecord{UID: string(object.UID), Version: object.ResourceVersion}
 	spec := object.Spec
@@ -119,7 +117,7 @@ func record(object *coordinationv1.Lease) reconcile.LeaseRecord {
 	return r
 }
 
-// fill says r. A lease lasts whole seconds: a part is one more, or others would
+// fill writes r into spec. A lease lasts whole seconds, rounded up, so that other candidates do not
 // take it too early.
 func fill(spec *coordinationv1.LeaseSpec, r reconcile.LeaseRecord) {
 	seconds := int32((r.Duration + time.Second - 1) / time.Second)

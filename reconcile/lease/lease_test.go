@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// leases are those of an API server.
+// leases returns the leases of a new API server.
 func leases(t *testing.T, options ...apiservertest.Option) client.Resource[*coordinationv1.Lease] {
 	t.Helper()
 	server := apiservertest.Start(t, append(options, apiservertest.WithResources(apiserver.Resource{
@@ -60,8 +60,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestRecord: what is written is read, by the API's names, and only in the place
-// of what was read.
+// TestRecord: a record is read as it was written, has the field names of the API, and replaces only
+// the record that was read.
 func TestRecord(t *testing.T) {
 	ctx, api := t.Context(), leases(t)
 	a, b := open(t, api), open(t, api)
@@ -118,8 +118,8 @@ type nowhere struct{}
 
 func (nowhere) Get(string) (*corev1.Namespace, bool) { return nil, false }
 
-// TestNoNamespace: where the lease cannot be made, the elector's log is told; that
-// somebody else was first is not what has happened.
+// TestNoNamespace: if the lease cannot be created because its namespace does not exist, the elector
+// logs that error and does not take it for a conflict.
 func TestNoNamespace(t *testing.T) {
 	plugin, err := lifecycle.New(lifecycle.Config{Namespaces: nowhere{}, Lookup: func(_ context.Context, name string) (*corev1.Namespace, error) {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, name)
@@ -136,13 +136,13 @@ func TestNoNamespace(t *testing.T) {
 	}
 }
 
-// TestElector: two share a lease of an API server; when the first is told to stop
-// the second leads, long before a lease's duration has passed.
+// TestElector: two electors share a lease of an API server. When the first is cancelled, the second
+// leads long before the lease expires.
 func TestElector(t *testing.T) {
 	api := leases(t)
 	leads := make(chan reconcile.Fence, 2)
 	run := func(ctx context.Context, who string) chan error {
-		e, err := reconcile.NewElector(reconcile.LeadConfig{Identity: who, Lease: open(t, api), RetryPeriod: 10 * time.Millisecond,
+		e, err := reconcile.NewElector(reconcile.ElectorConfig{Identity: who, Lease: open(t, api), RetryPeriod: 10 * time.Millisecond,
 			Work: func(ctx context.Context) error {
 				fence, _ := reconcile.FenceOf(ctx)
 				leads <- fence
@@ -178,7 +178,7 @@ func TestElector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As client-go leaves it.
+	// This is the record that client-go leaves.
 	if s := released.Spec; s.HolderIdentity == nil || *s.HolderIdentity != "" || *s.LeaseDurationSeconds != 1 || int(*s.LeaseTransitions) != f2.Term {
 		t.Errorf("released, it is %+v", s)
 	}

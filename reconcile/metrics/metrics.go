@@ -1,5 +1,5 @@
-// Package metrics shows queues and controllers to Prometheus, under the names
-// that dashboards for Kubernetes' controllers know.
+// Package metrics exports queues and controllers to Prometheus, under the names that dashboards for
+// Kubernetes' controllers use.
 //
 //	m := metrics.New()
 //	queue := reconcile.NewQueueWith(reconcile.QueueConfig[string]{Hooks: m.Queue("painter")})
@@ -10,12 +10,12 @@
 // The series of client-go's work queues are workqueue_depth, workqueue_adds_total,
 // workqueue_queue_duration_seconds, workqueue_work_duration_seconds,
 // workqueue_unfinished_work_seconds, workqueue_longest_running_processor_seconds and
-// workqueue_retries_total, by name; those of controller-runtime are
+// workqueue_retries_total, by name. Those of controller-runtime are
 // controller_runtime_reconcile_total, controller_runtime_reconcile_errors_total,
 // controller_runtime_reconcile_panics_total, controller_runtime_reconcile_time_seconds,
-// controller_runtime_active_workers and controller_runtime_max_concurrent_reconciles,
-// by controller. What is a state and not an event is looked up when it is asked for:
-// nothing runs in between.
+// controller_runtime_active_workers and controller_runtime_max_concurrent_reconciles, by
+// controller. A series that shows a state is computed when it is collected, without a background
+// goroutine.
 package metrics
 
 import (
@@ -26,16 +26,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The buckets of client-go's queues and of controller-runtime, in seconds.
+// These are the buckets of client-go's queues and of controller-runtime, in seconds.
 var (
 	queueSeconds = prometheus.ExponentialBuckets(10e-9, 10, 12)
 	callSeconds  = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60}
 )
 
-// Stats is what a reconcile.Queue has.
+// Stats returns the state of a queue, as a reconcile.Queue does.
 type Stats = interface{ Stats() reconcile.QueueStats }
 
-// Metrics collects. It is a prometheus.Collector and safe for concurrent use.
+// Metrics is a prometheus.Collector. It is safe for concurrent use.
 type Metrics struct {
 	adds, retries, calls, failures, panics *prometheus.CounterVec
 	waited, worked, took                   *prometheus.HistogramVec
@@ -47,7 +47,7 @@ type Metrics struct {
 	queues map[string]Stats
 }
 
-// New returns metrics of nothing yet. They are to be registered.
+// New returns empty Metrics. The caller registers them.
 func New() *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
@@ -87,8 +87,8 @@ func (m *Metrics) Queue(name string) reconcile.QueueHooks {
 	}
 }
 
-// Watch has the state of a queue shown until stop is called. A second of the same
-// name takes the place of the first.
+// Watch exports the state of a queue until stop is called. A second queue of the same name replaces
+// the first.
 func (m *Metrics) Watch(name string, q Stats) (stop func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,7 +102,7 @@ func (m *Metrics) Watch(name string, q Stats) (stop func()) {
 	}
 }
 
-// Controller returns the hooks of a controller with so many workers.
+// Controller returns the hooks of a controller with that number of workers.
 func (m *Metrics) Controller(name string, workers int) reconcile.Hooks {
 	m.most.WithLabelValues(name).Set(float64(workers))
 	active, took := m.active.WithLabelValues(name), m.took.WithLabelValues(name)
@@ -114,7 +114,7 @@ func (m *Metrics) Controller(name string, workers int) reconcile.Hooks {
 			took.Observe(d.Seconds())
 			if how == reconcile.Panic {
 				panics.Inc()
-				how = reconcile.Failure // which it is for those who count errors
+				how = reconcile.Failure // a panic also counts as an error
 			}
 			if how == reconcile.Failure {
 				failures.Inc()

@@ -44,8 +44,8 @@ func gather(t *testing.T, m *metrics.Metrics) map[string]string {
 	return got
 }
 
-// TestSeries: a queue and a controller at one instant, by the names of client-go
-// and controller-runtime.
+// TestSeries checks a queue and a controller at one instant, by the names of client-go and
+// controller-runtime.
 func TestSeries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := metrics.New()

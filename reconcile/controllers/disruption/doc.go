@@ -1,0 +1,2 @@
+// Package disruption holds the controller of PodDisruptionBudgets.
+package disruption

@@ -1,0 +1,233 @@
+//lint:file-ignore SA1019 clients still read Endpoints
+
+package endpoints
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/planekit/planekit/reconcile/controllers/internal/podstatus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// managedByLabel and endpointsManager are how Kubernetes marks the endpoints
+	// that this controller makes.
+	managedByLabel   = "endpoints.kubernetes.io/managed-by"
+	endpointsManager = "endpoint-controller"
+	// maxEndpoints is the maximum number of addresses of Endpoints.
+	maxEndpoints = 1000
+	truncated    = "truncated" // what the annotation says of those that had more
+)
+
+// planEndpoints returns what the endpoints of service, which selects pods, are to
+// be, or nil if that is what have is. have is nil if there are none yet.
+func planEndpoints(service *corev1.Service, pods []*corev1.Pod, have *corev1.Endpoints) *corev1.Endpoints {
+	subsets, cut := truncateSubsets(planSubsets(service, pods))
+	labels := make(map[string]string, len(service.Labels)+2)
+	maps.Copy(labels, service.Labels)
+	delete(labels, corev1.IsHeadlessService)
+	if headless(service) {
+		labels[corev1.IsHeadlessService] = ""
+	}
+	labels[managedByLabel] = endpointsManager
+
+	want := &corev1.Endpoints{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Endpoints"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, Name: service.Name},
+	}
+	if have != nil {
+		mark, marked := have.Annotations[corev1.EndpointsOverCapacity]
+		if marked == cut && (!cut || mark == truncated) && maps.Equal(have.Labels, labels) &&
+			equality.Semantic.DeepEqual(withoutRevisions(have.Subsets), subsets) {
+			return nil
+		}
+		want = have.DeepCopy()
+	}
+	want.Labels, want.Subsets = labels, subsets
+	if !cut {
+		delete(want.Annotations, corev1.EndpointsOverCapacity)
+		return want
+	}
+	if want.Annotations == nil {
+		want.Annotations = map[string]string{}
+	}
+	want.Annotations[corev1.EndpointsOverCapacity] = truncated
+	return want
+}
+
+// withoutRevisions leaves out of which revision of a pod an address once was.
+func withoutRevisions(subsets []corev1.EndpointSubset) []corev1.EndpointSubset {
+	out := make([]corev1.EndpointSubset, len(subsets))
+	for i := range subsets {
+		subsets[i].DeepCopyInto(&out[i])
+		for _, list := range [][]corev1.EndpointAddress{out[i].Addresses, out[i].NotReadyAddresses} {
+			for j := range list {
+				if list[j].TargetRef != nil {
+					list[j].TargetRef.ResourceVersion = ""
+				}
+			}
+		}
+	}
+	return out
+}
+
+// endpointAddress returns the address of pod for service, and whether it has one. Endpoints have
+// the addresses of one family.
+func endpointAddress(service *corev1.Service, pod *corev1.Pod) (corev1.EndpointAddress, bool) {
+	six := false
+	switch {
+	case len(service.Spec.IPFamilies) > 0:
+		six = service.Spec.IPFamilies[0] == corev1.IPv6Protocol
+	case !headless(service):
+		_, six = addressOf(service.Spec.ClusterIP, true)
+	default:
+		_, six = addressOf(pod.Status.PodIP, true)
+	}
+	for _, ip := range pod.Status.PodIPs {
+		if address, ok := addressOf(ip.IP, six); ok {
+			return corev1.EndpointAddress{
+				IP: address, NodeName: &pod.Spec.NodeName, Hostname: hostnameIn(service, pod), TargetRef: podReference(pod),
+			}, true
+		}
+	}
+	return corev1.EndpointAddress{}, false
+}
+
+// readyAddress is an address of a pod and whether it is ready.
+type readyAddress struct {
+	corev1.EndpointAddress
+	ready bool
+}
+
+// portAddresses are the addresses that have a port, by their numbers.
+type portAddresses struct {
+	port    corev1.EndpointPort
+	members []int
+}
+
+// planSubsets says which addresses are reached by which ports: those with the same
+// addresses together, in the order of Kubernetes.
+func planSubsets(service *corev1.Service, pods []*corev1.Pod) []corev1.EndpointSubset {
+	tolerant := service.Spec.PublishNotReadyAddresses
+	var addresses []readyAddress
+	ports := map[string]*portAddresses{} // by what they are
+	for _, pod := range pods {
+		a, ok := endpointAddress(service, pod)
+		if !ok || !reachable(pod) || pod.DeletionTimestamp != nil && !tolerant {
+			continue
+		}
+		for _, port := range subsetPorts(service, pod) {
+			name := portName(&port)
+			if ports[name] == nil {
+				ports[name] = &portAddresses{port: port}
+			}
+			ports[name].members = append(ports[name].members, len(addresses))
+		}
+		addresses = append(addresses, readyAddress{a, tolerant || podstatus.Ready(pod)})
+	}
+	return joinSubsets(addresses, ports)
+}
+
+// joinSubsets has the ports with the same addresses in one subset each.
+func joinSubsets(addresses []readyAddress, ports map[string]*portAddresses) []corev1.EndpointSubset {
+	byMembers := map[string]*corev1.EndpointSubset{}
+	for _, p := range ports {
+		name := fmt.Sprint(p.members)
+		if byMembers[name] == nil {
+			byMembers[name] = newSubset(addresses, p.members)
+		}
+		if p.port.Port >= 0 {
+			byMembers[name].Ports = append(byMembers[name].Ports, p.port)
+		}
+	}
+	return sortSubsets(byMembers)
+}
+
+func newSubset(addresses []readyAddress, members []int) *corev1.EndpointSubset {
+	s := &corev1.EndpointSubset{}
+	for _, i := range members {
+		if a := addresses[i]; a.ready {
+			s.Addresses = append(s.Addresses, a.EndpointAddress)
+		} else {
+			s.NotReadyAddresses = append(s.NotReadyAddresses, a.EndpointAddress)
+		}
+	}
+	return s
+}
+
+// noPort stands for the ports of a headless service that has none.
+var noPort = corev1.EndpointPort{Port: -1}
+
+// subsetPorts are the ports of pod that the service leads to.
+func subsetPorts(service *corev1.Service, pod *corev1.Pod) []corev1.EndpointPort {
+	if len(service.Spec.Ports) == 0 && service.Spec.ClusterIP == corev1.ClusterIPNone {
+		return []corev1.EndpointPort{noPort}
+	}
+	var ports []corev1.EndpointPort
+	for i := range service.Spec.Ports {
+		port := &service.Spec.Ports[i]
+		if number, ok := targetPort(pod, port); ok {
+			ports = append(ports, corev1.EndpointPort{Name: port.Name, Port: number, Protocol: port.Protocol, AppProtocol: port.AppProtocol})
+		}
+	}
+	return ports
+}
+
+// sortSubsets sorts the subsets, and what is in them, as Kubernetes does.
+func sortSubsets(subsets map[string]*corev1.EndpointSubset) []corev1.EndpointSubset {
+	var sorted []corev1.EndpointSubset
+	for _, s := range subsets {
+		for _, list := range [][]corev1.EndpointAddress{s.Addresses, s.NotReadyAddresses} {
+			slices.SortFunc(list, func(a, b corev1.EndpointAddress) int {
+				return cmp.Or(strings.Compare(a.IP, b.IP), cmp.Compare(uidOfAddress(&a), uidOfAddress(&b)))
+			})
+		}
+		sortByHash(s.Ports)
+		sorted = append(sorted, *s)
+	}
+	sortByHash(sorted)
+	return sorted
+}
+
+func sortByHash[T any](list []T) {
+	if len(list) < 2 {
+		return // a hash is dear
+	}
+	slices.SortFunc(list, func(a, b T) int { return strings.Compare(hashOrder(a), hashOrder(b)) })
+}
+
+// truncateSubsets leaves no more addresses than Endpoints may have, ready ones
+// before others, and of each subset the same share. It reports whether there were
+// more.
+func truncateSubsets(subsets []corev1.EndpointSubset) ([]corev1.EndpointSubset, bool) {
+	ready, others := 0, 0
+	for i := range subsets {
+		ready += len(subsets[i].Addresses)
+		others += len(subsets[i].NotReadyAddresses)
+	}
+	if ready+others <= maxEndpoints {
+		return subsets, false
+	}
+	total, room := others, maxEndpoints-ready
+	if ready > maxEndpoints {
+		total, room = ready, maxEndpoints
+	}
+	left := room
+	for i := range subsets {
+		list := &subsets[i].NotReadyAddresses
+		if ready > maxEndpoints {
+			*list = nil
+			list = &subsets[i].Addresses
+		}
+		share := min((len(*list)*room+total-1)/total, left, len(*list)) // rounded up
+		*list = (*list)[:share]
+		left -= share
+	}
+	return subsets, true
+}

@@ -1,0 +1,145 @@
+package job
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/planekit/planekit/reconcile/controllers/internal/optional"
+	"github.com/planekit/planekit/reconcile/controllers/internal/podstatus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// The waits between pods of a Job after failures, as in Kubernetes.
+const (
+	jobBackoff    = 10 * time.Second
+	maxJobBackoff = 10 * time.Minute
+)
+
+// enoughFailures is the number of failures after which waits grow no more.
+const enoughFailures = 7
+
+// waitAfter is how long to wait after the latest of failures.
+func waitAfter(failures int) time.Duration {
+	if failures == 0 {
+		return 0
+	}
+	return min(jobBackoff<<(min(failures, enoughFailures)-1), maxJobBackoff)
+}
+
+// endings knows when pods of Jobs failed or succeeded, also of those that are
+// gone by now. It may be lost: what the pods that still exist tell is noted
+// again.
+type endings struct {
+	mu sync.Mutex
+	// byJob is guarded by mu.
+	byJob map[types.UID]*ending
+}
+
+// ending holds, for one Job, when a pod last succeeded, and the latest failures since.
+type ending struct {
+	success  time.Time
+	failures map[types.UID]time.Time
+}
+
+// wait notes how pods of a Job ended and returns how long the next pod has to
+// wait for that: 10 s after the first failure since the last success, doubled
+// for each more.
+func (e *endings) wait(job types.UID, succeeded, failed []*corev1.Pod, now time.Time) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	record := e.byJob[job]
+	if record == nil {
+		record = &ending{failures: make(map[types.UID]time.Time)}
+		if e.byJob == nil {
+			e.byJob = make(map[types.UID]*ending)
+		}
+		e.byJob[job] = record
+	}
+	last := record.note(succeeded, failed)
+	return last.Add(waitAfter(len(record.failures))).Sub(now)
+}
+
+func (r *ending) note(succeeded, failed []*corev1.Pod) (last time.Time) {
+	for _, pod := range succeeded {
+		// One that was deleted, and so has failed, may yet end well.
+		if _, failed := r.failures[pod.UID]; !failed {
+			r.success = later(r.success, endTime(pod))
+		}
+	}
+	for _, pod := range failed {
+		// The first time that was seen stands: a pod that is deleted ends again.
+		if _, ok := r.failures[pod.UID]; !ok {
+			r.failures[pod.UID] = endTime(pod)
+		}
+	}
+	maps.DeleteFunc(r.failures, func(_ types.UID, end time.Time) bool { return !end.After(r.success) })
+	newest := slices.SortedFunc(maps.Keys(r.failures), func(a, b types.UID) int {
+		return cmp.Or(r.failures[b].Compare(r.failures[a]), cmp.Compare(a, b))
+	})
+	for _, uid := range newest[min(len(newest), enoughFailures):] {
+		delete(r.failures, uid)
+	}
+	if len(newest) == 0 {
+		return r.success
+	}
+	return r.failures[newest[0]]
+}
+
+func (e *endings) drop(job types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.byJob, job)
+}
+
+// endTime is when a pod ended: when the last of its containers did, or it
+// became unready for good, or its deletion was asked for. Failing all that, when
+// it was made.
+func endTime(pod *corev1.Pod) time.Time {
+	if end, all := lastExit(pod); all {
+		return end
+	}
+	if c := podstatus.ReadyCondition(pod); c != nil && c.Status == corev1.ConditionFalse && !c.LastTransitionTime.IsZero() {
+		return c.LastTransitionTime.Time
+	}
+	if pod.DeletionTimestamp != nil {
+		grace := time.Duration(optional.Value(pod.DeletionGracePeriodSeconds, 0)) * time.Second
+		return pod.DeletionTimestamp.Add(-grace)
+	}
+	return pod.CreationTimestamp.Time
+}
+
+// lastExit is when the last container ended, sidecars among them, and whether
+// all have.
+func lastExit(pod *corev1.Pod) (end time.Time, all bool) {
+	statuses := slices.Clone(pod.Status.ContainerStatuses)
+	for i := range pod.Status.InitContainerStatuses {
+		if s := &pod.Status.InitContainerStatuses[i]; isSidecar(pod, s.Name) {
+			statuses = append(statuses, *s)
+		}
+	}
+	for i := range statuses {
+		t := statuses[i].State.Terminated
+		if t == nil || t.FinishedAt.IsZero() {
+			return time.Time{}, false
+		}
+		end = later(end, t.FinishedAt.Time)
+	}
+	return end, len(statuses) > 0
+}
+
+func isSidecar(pod *corev1.Pod, container string) bool {
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool {
+		return c.Name == container && optional.Value(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways
+	})
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

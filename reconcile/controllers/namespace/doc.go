@@ -1,0 +1,2 @@
+// Package namespace holds the controller that empties namespaces that are being deleted.
+package namespace

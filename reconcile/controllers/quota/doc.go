@@ -1,0 +1,2 @@
+// Package quota holds the controller that counts what namespaces use of their ResourceQuotas.
+package quota

@@ -1,0 +1,19 @@
+package replicaset
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestConfig checks that constructors refuse an empty configuration and name what is missing.
+func TestConfig(t *testing.T) {
+	failure := func(_ any, err error) string { return fmt.Sprint(err) }
+	for want, got := range map[string]string{
+		"replicaset: Config: no ReplicaSets":                                 failure(New(Config{})),
+		"replicaset: ReplicationControllerConfig: no ReplicationControllers": failure(NewReplicationController(ReplicationControllerConfig{})),
+	} {
+		if got != want {
+			t.Errorf("error %q, want %q", got, want)
+		}
+	}
+}
