@@ -50,13 +50,38 @@ func (l *loop) onNode(old, node *corev1.Node) {
 	defer l.mu.Unlock()
 	defer l.signal()
 	if node == nil {
-		l.state.RemoveNode(old.Name)
+		l.wake(l.state.RemoveNode(old.Name))
+	} else {
+		l.wake(l.state.SetNode(node))
+	}
+}
+
+// onNamespace handles a change of a namespace.
+func (l *loop) onNamespace(old, namespace *corev1.Namespace) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.signal()
+	if namespace == nil {
+		l.wake(l.state.RemoveNamespace(old.Name))
+	} else {
+		l.wake(l.state.SetNamespace(namespace))
+	}
+}
+
+// onOther handles an event of Config.Others.
+func (l *loop) onOther(e Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.signal()
+	l.wake(e)
+}
+
+// wake wakes the parked pods that an event may help. It must be called with l.mu held.
+func (l *loop) wake(e Event) {
+	if l.queue.parked.Len() == 0 || e.trivial() {
 		return
 	}
-	l.state.SetNode(node)
-	if old == nil || mayHelp(old, node) {
-		l.queue.wakeAll(time.Now())
-	}
+	l.queue.wakeIf(func(unfit *FitError) bool { return l.state.Helps(unfit, e) }, time.Now())
 }
 
 // either returns a, or b if a is nil.
@@ -67,39 +92,27 @@ func either[T any](a, b *T) *T {
 	return b
 }
 
-// mayHelp reports whether a change of a node may make room for a pod. Heartbeats do not.
-func mayHelp(old, node *corev1.Node) bool {
-	return old.Spec.Unschedulable != node.Spec.Unschedulable ||
-		!maps.Equal(old.Labels, node.Labels) ||
-		!apiequality.Semantic.DeepEqual(old.Spec.Taints, node.Spec.Taints) ||
-		!apiequality.Semantic.DeepEqual(old.Status.Allocatable, node.Status.Allocatable)
-}
-
 // onPod handles a change of a pod.
 func (l *loop) onPod(old, pod *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.signal()
-	now := time.Now()
 	k := key(either(pod, old))
-	freed := false
 	switch {
 	case pod == nil:
-		freed = l.state.RemovePod(k)
 		l.queue.remove(k)
+		l.wake(l.state.RemovePod(k))
 	case l.mine(pod):
 		info := NewPodInfo(pod)
-		freed = l.state.SetPod(info)
+		e := l.state.SetPod(info)
 		// An assumed pod is either being bound, and then still in the queue, or bound already.
 		if _, assumed := l.state.Placed(k); !assumed || l.queue.holds(info) {
-			l.queue.set(info, old == nil || changed(old, pod), now)
+			l.queue.set(info, old == nil || changed(old, pod), time.Now())
 		}
+		l.wake(e)
 	default:
-		freed = l.state.SetPod(NewPodInfo(pod))
 		l.queue.remove(k)
-	}
-	if freed {
-		l.queue.wakeAll(now)
+		l.wake(l.state.SetPod(NewPodInfo(pod)))
 	}
 }
 
@@ -111,7 +124,8 @@ func (l *loop) mine(pod *corev1.Pod) bool {
 
 // changed reports whether anything but the status of a pod has changed.
 func changed(old, pod *corev1.Pod) bool {
-	return !maps.Equal(old.Labels, pod.Labels) || !apiequality.Semantic.DeepEqual(old.Spec, pod.Spec)
+	return !maps.Equal(old.Labels, pod.Labels) || !maps.Equal(old.Annotations, pod.Annotations) ||
+		!apiequality.Semantic.DeepEqual(old.Spec, pod.Spec)
 }
 
 // wait waits until there may be something to do. It returns false if ctx is done.
@@ -144,9 +158,9 @@ func (l *loop) next(ctx context.Context) bool {
 	}
 	node, unfit := l.state.Decide(pod)
 	if unfit != nil {
-		l.queue.park(pod, time.Now())
+		l.queue.park(pod, unfit, time.Now())
 	} else {
-		l.state.Assume(pod, node)
+		l.wake(l.state.Assume(pod, node))
 	}
 	l.mu.Unlock()
 	if unfit != nil {
@@ -176,10 +190,8 @@ func (l *loop) bind(ctx context.Context, pod *PodInfo, node string) {
 	}
 	l.config.Log.Error(err, "bind failed", "pod", pod.Key, "node", node)
 	l.mu.Lock()
-	now := time.Now()
-	l.state.Forget(pod)
-	l.queue.retry(pod, now)
-	l.queue.wakeAll(now) // the assumed capacity is free again
+	l.queue.retry(pod, time.Now())
+	l.wake(l.state.Forget(pod)) // the assumed capacity is free again
 	l.mu.Unlock()
 	l.signal()
 	l.config.Event(pod.Pod, corev1.EventTypeWarning, "FailedScheduling",

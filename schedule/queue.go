@@ -28,6 +28,8 @@ type entry struct {
 	since time.Time
 	// until is the end of the backoff.
 	until time.Time
+	// unfit says why a parked pod fits no node.
+	unfit *FitError
 	where *entries // nil when popped
 	index int
 }
@@ -144,8 +146,9 @@ func (q *queue) fail(p *PodInfo, now time.Time) *entry {
 }
 
 // park puts back a popped pod that fits no node.
-func (q *queue) park(p *PodInfo, now time.Time) {
+func (q *queue) park(p *PodInfo, unfit *FitError, now time.Time) {
 	if e := q.fail(p, now); e != nil {
+		e.unfit = unfit
 		q.parked.push(e)
 	}
 }
@@ -157,16 +160,23 @@ func (q *queue) retry(p *PodInfo, now time.Time) {
 	}
 }
 
-// wakeAll makes all parked pods ready after their backoff.
-func (q *queue) wakeAll(now time.Time) {
-	for q.parked.Len() > 0 {
-		q.wake(q.parked.list[0], now)
+// wakeIf makes the parked pods ready, after their backoff, for which helped returns true.
+func (q *queue) wakeIf(helped func(*FitError) bool, now time.Time) {
+	var woken []*entry
+	for _, e := range q.parked.list {
+		if helped(e.unfit) {
+			woken = append(woken, e)
+		}
+	}
+	for _, e := range woken {
+		q.wake(e, now)
 	}
 }
 
 // wake moves a parked entry to backoff or ready.
 func (q *queue) wake(e *entry, now time.Time) {
 	heap.Remove(&q.parked, e.index)
+	e.unfit = nil
 	if e.until.After(now) {
 		q.backoff.push(e)
 	} else {

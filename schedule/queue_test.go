@@ -38,7 +38,7 @@ func TestParkedForFiveMinutes(t *testing.T) {
 	q, now, p := newQueue(), time.Unix(0, 0), waiting("a", "1")
 	q.set(p, true, now)
 	q.pop(now)
-	q.park(p, now)
+	q.park(p, nil, now)
 	q.set(p, false, now) // a change of no interest
 	if at, ok := q.next(); !ok || at.Sub(now) != 5*time.Minute {
 		t.Errorf("next at %v", at)
@@ -46,13 +46,13 @@ func TestParkedForFiveMinutes(t *testing.T) {
 	if _, ok := q.pop(now.Add(5 * time.Minute)); !ok {
 		t.Error("not ready after five minutes")
 	}
-	q.park(p, now)
+	q.park(p, nil, now)
 	q.set(p, true, now.Add(time.Minute)) // its backoff is over
 	if _, ok := q.pop(now.Add(time.Minute)); !ok {
 		t.Error("not ready after a change")
 	}
 	q.remove(p.Key)
-	q.park(p, now) // comes back from an attempt, but is gone
+	q.park(p, nil, now) // comes back from an attempt, but is gone
 	if _, ok := q.next(); ok || len(q.entries) != 0 {
 		t.Error("something is left")
 	}
@@ -97,7 +97,7 @@ func TestQueueModel(t *testing.T) {
 			}
 		case 5:
 			if model[key] == "popped" {
-				q.park(pods[key], now)
+				q.park(pods[key], nil, now)
 				model[key], until[key] = "parked", q.entries[key].until
 			}
 		case 6:
@@ -107,7 +107,7 @@ func TestQueueModel(t *testing.T) {
 			}
 		case 7:
 			if rng.IntN(10) == 0 {
-				q.wakeAll(now)
+				q.wakeIf(func(*FitError) bool { return true }, now)
 				for k, where := range model {
 					if where == "parked" && until[k].After(now) {
 						model[k] = "backoff"

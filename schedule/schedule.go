@@ -6,7 +6,7 @@
 //	scheduler, err := schedule.New(schedule.Config{
 //		Predicates: predicates.Default(),
 //		Priorities: priorities.Default(),
-//		Nodes:      nodes, // local copies, see Cache
+//		Nodes:      nodes, // local caches
 //		Pods:       pods,
 //		Bind:       bind,
 //	})
@@ -21,14 +21,19 @@
 //		return schedule.Refuse("node(s) had no SSD")
 //	})
 //
+// A predicate that depends on more than the node is also a [Preparer]: it looks at the [Cluster] once
+// for each decision.
+//
 // [State] is the core, without a clock or IO. It contains the nodes and the requests of their pods,
 // and considers all nodes for each decision. The scheduler makes one decision after another. A
 // decision is charged to its node at once ([State.Assume]), while binding continues in parallel. A
 // failed bind returns the capacity.
 //
 // Pods wait in the order of priority and age. A pod that fits no node gets the condition
-// PodScheduled with the reason Unschedulable. It is parked until an event may help, or for five
-// minutes.
+// PodScheduled with the reason Unschedulable. It is parked until an [Event] helps, or for five
+// minutes. An event that changes a node or the pods on it helps the pods that the node accepts
+// afterwards, so a predicate that depends on the node alone needs nothing else. All events help a
+// pod that a Preparer refused, unless the predicate is a [Waker] and says which do.
 //
 // Failures: a scheduler whose caches are behind may choose a node that is full; the node then
 // rejects the pod. One scheduler never binds a pod twice; if two schedulers do, the API server
@@ -45,7 +50,11 @@ import (
 )
 
 // A Predicate says whether a pod may run on a node. Filter must not change or keep its arguments,
-// and must depend only on them and on the predicate's own configuration.
+// and must depend only on them and on the predicate's own configuration. Of the pods on the node it
+// must not use the status, whose changes do not wake pods that wait.
+//
+// A predicate may also be a [Compiler], to be faster, a [Preparer], to depend on the whole cluster,
+// and a [Waker], to say which events matter to it.
 type Predicate interface {
 	Name() string
 	Filter(*PodInfo, *NodeInfo) Verdict
@@ -53,7 +62,7 @@ type Predicate interface {
 
 // A Compiler is a [Predicate] that can do the part of its work that depends only on the pod once
 // for all nodes. Compile returns nil if the pod fits all nodes. The function is called by one
-// goroutine at a time.
+// goroutine at a time, also after the decision, when the scheduler asks whether an event helps.
 type Compiler interface {
 	Predicate
 	Compile(*PodInfo) func(*NodeInfo) Verdict
@@ -128,6 +137,11 @@ type FitError struct {
 	Nodes int
 	// Reasons counts the nodes by reason.
 	Reasons map[string]int
+
+	// The fields below are for State.Helps.
+	pod   *PodInfo
+	local []filter
+	by    refusers // of the nodes checked so far
 }
 
 // Error returns Kubernetes' message for such events.

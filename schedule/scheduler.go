@@ -22,6 +22,10 @@ type Config struct {
 	// Nodes and Pods are the caches that decisions are based on.
 	Nodes localcache.Subscriber[*corev1.Node]
 	Pods  localcache.Subscriber[*corev1.Pod]
+	// Namespaces, if not nil, is the cache behind [Cluster].Namespace.
+	Namespaces localcache.Subscriber[*corev1.Namespace]
+	// Others are the other objects that predicates depend on. Their changes wake pods that wait.
+	Others []Source
 	// Bind binds a pod to a node. It is called concurrently for different pods. A pod whose bind
 	// fails is retried.
 	Bind func(ctx context.Context, pod *corev1.Pod, node string) error
@@ -75,18 +79,19 @@ func New(c Config) (*Scheduler, error) {
 }
 
 // Run schedules pods until ctx is done and all its calls of Bind and SetCondition have returned,
-// then returns nil. It begins when both caches have synced. It must not run more than once at a
+// then returns nil. It begins when all caches have synced. It must not run more than once at a
 // time.
 func (s *Scheduler) Run(ctx context.Context) error {
 	l := newLoop(s.config)
 	defer l.work.wait()
-	nodes, pods := s.config.Nodes.Subscribe(l.onNode), s.config.Pods.Subscribe(l.onPod)
-	defer nodes.Stop()
-	defer pods.Stop()
+	subscriptions := l.subscribe()
+	for _, sub := range subscriptions {
+		defer sub.Stop()
+	}
 	// A decision before that would find room on nodes that are full.
-	for _, caughtUp := range []<-chan struct{}{nodes.CaughtUp, pods.CaughtUp} {
+	for _, sub := range subscriptions {
 		select {
-		case <-caughtUp:
+		case <-sub.CaughtUp:
 		case <-ctx.Done():
 			return nil
 		}
@@ -96,4 +101,16 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+func (l *loop) subscribe() []localcache.Subscription {
+	c := &l.config
+	list := []localcache.Subscription{c.Nodes.Subscribe(l.onNode), c.Pods.Subscribe(l.onPod)}
+	if c.Namespaces != nil {
+		list = append(list, c.Namespaces.Subscribe(l.onNamespace))
+	}
+	for _, source := range c.Others {
+		list = append(list, source(l.onOther))
+	}
+	return list
 }

@@ -28,6 +28,9 @@ type cluster struct {
 	nodes *localcache.Map[*corev1.Node]
 	pods  *localcache.Map[*corev1.Pod]
 	start time.Time
+	// predicates are asked instead of the default ones; change, if not nil, changes the rest.
+	predicates []schedule.Predicate
+	change     func(*schedule.Config)
 
 	mu sync.Mutex
 	// log has what the scheduler did, each with the seconds since the start.
@@ -39,7 +42,7 @@ type cluster struct {
 }
 
 func newCluster(t *testing.T) *cluster {
-	return &cluster{T: t, nodes: localcache.NewMap[*corev1.Node](), pods: localcache.NewMap[*corev1.Pod](), start: time.Now(), fail: make(map[string][]error)}
+	return &cluster{T: t, predicates: predicates.Default(), nodes: localcache.NewMap[*corev1.Node](), pods: localcache.NewMap[*corev1.Pod](), start: time.Now(), fail: make(map[string][]error)}
 }
 
 func (c *cluster) note(format string, args ...any) {
@@ -56,7 +59,7 @@ func (c *cluster) bind(_ context.Context, p *corev1.Pod, node string) error {
 	}
 	c.note("%s on %s", p.Name, node)
 	c.mu.Unlock()
-	c.pods.Put(on(p, node)) // the server does it and the cache hears of it
+	c.pods.Put(on(p, node)) // the server does it and the cache receives it
 	return nil
 }
 
@@ -78,13 +81,17 @@ func (c *cluster) run(f func()) {
 		c.tries++
 		return schedule.Fits
 	})
-	s, err := schedule.New(schedule.Config{
-		Predicates: append([]schedule.Predicate{count}, predicates.Default()...),
+	config := schedule.Config{
+		Predicates: append([]schedule.Predicate{count}, c.predicates...),
 		Priorities: priorities.Default(),
 		Nodes:      c.nodes, Pods: c.pods, Bind: c.bind, SetCondition: c.condition,
 		Parallel: 1, // the log is in order
 		Seed:     1,
-	})
+	}
+	if c.change != nil {
+		c.change(&config)
+	}
+	s, err := schedule.New(config)
 	if err != nil {
 		c.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -9,6 +10,8 @@ import (
 // State is the core of a scheduler: nodes, their pods, and decisions. It has no clock and does no
 // IO; the same calls with the same seed give the same decisions. It must be used by one goroutine
 // at a time.
+//
+// The methods that change it return the event of the change, for [State.Helps].
 type State struct {
 	predicates []Predicate
 	priorities []Weighted
@@ -18,8 +21,9 @@ type State struct {
 	// are reported in any order.
 	nodes map[string]*NodeInfo
 	// order holds the existing nodes.
-	order []*NodeInfo
-	pods  map[string]place
+	order      []*NodeInfo
+	pods       map[string]place
+	namespaces map[string]*corev1.Namespace
 }
 
 // place is the position of a pod.
@@ -35,30 +39,49 @@ func NewState(predicates []Predicate, priorities []Weighted, seed uint64) *State
 		predicates: predicates, priorities: priorities,
 		rand:  rand.New(rand.NewPCG(seed, seed)),
 		nodes: make(map[string]*NodeInfo), pods: make(map[string]place),
+		namespaces: make(map[string]*corev1.Namespace),
 	}
 }
 
 // SetNode adds or updates a node.
-func (s *State) SetNode(node *corev1.Node) {
+func (s *State) SetNode(node *corev1.Node) Event {
 	n := s.node(node.Name)
+	old := n.Node
 	if n.Node == nil {
 		n.position = len(s.order)
 		s.order = append(s.order, n)
 	}
 	n.set(node)
+	return change(old, node, n)
 }
 
 // RemoveNode removes a node. Its pods are kept in case it returns.
-func (s *State) RemoveNode(name string) {
+func (s *State) RemoveNode(name string) Event {
 	n := s.nodes[name]
 	if n == nil || n.Node == nil {
-		return
+		return none
 	}
 	last := s.order[len(s.order)-1]
 	s.order[n.position], last.position = last, n.position
 	s.order = s.order[:len(s.order)-1]
+	old := n.Node
 	n.Node = nil
 	s.drop(name, n)
+	return change(old, nil, n)
+}
+
+// SetNamespace adds or updates a namespace.
+func (s *State) SetNamespace(namespace *corev1.Namespace) Event {
+	old := s.namespaces[namespace.Name]
+	s.namespaces[namespace.Name] = namespace
+	return change(old, namespace)
+}
+
+// RemoveNamespace removes a namespace.
+func (s *State) RemoveNamespace(name string) Event {
+	old := s.namespaces[name]
+	delete(s.namespaces, name)
+	return change(old, nil)
 }
 
 func (s *State) node(name string) *NodeInfo {
@@ -78,51 +101,46 @@ func (s *State) drop(name string, n *NodeInfo) {
 }
 
 // SetPod adds or updates a pod. A pod without a node, or that has ended, uses no capacity, unless
-// it is assumed: the event of its bind may be late. SetPod reports whether capacity was freed.
-func (s *State) SetPod(p *PodInfo) (freed bool) {
+// it is assumed: the event of its bind may be late.
+func (s *State) SetPod(p *PodInfo) Event {
 	old, known := s.pods[p.Key]
 	takes := p.Pod.Spec.NodeName != "" && !ended(p.Pod)
-	if !takes && known && old.assumed && old.pod.Pod.UID == p.Pod.UID && !ended(p.Pod) {
-		return false
+	switch {
+	case !takes && known && old.assumed && old.pod.Pod.UID == p.Pod.UID && !ended(p.Pod):
+		return none
+	case takes:
+		return s.put(place{pod: p, node: p.Pod.Spec.NodeName})
 	}
-	if known {
-		s.take(p.Key)
-	}
-	if takes {
-		s.put(place{pod: p, node: p.Pod.Spec.NodeName})
-	}
-	return known && !takes
+	return s.RemovePod(p.Key)
 }
 
 func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// RemovePod removes a pod, including an assumed one. It reports whether capacity was freed.
-func (s *State) RemovePod(key string) (freed bool) {
-	_, known := s.pods[key]
-	if known {
-		s.take(key)
+// RemovePod removes a pod, including an assumed one.
+func (s *State) RemovePod(key string) Event {
+	p, known := s.pods[key]
+	if !known {
+		return none
 	}
-	return known
+	return change(p.pod, nil, s.take(key))
 }
 
 // Assume charges pod against node before the bind is confirmed, so that the next decision sees the
 // capacity as used. If the bind fails, the caller must call Forget; otherwise only the end of the
 // pod frees that capacity.
-func (s *State) Assume(p *PodInfo, node string) {
-	if _, known := s.pods[p.Key]; known {
-		s.take(p.Key)
-	}
-	s.put(place{pod: p, node: node, assumed: true})
+func (s *State) Assume(p *PodInfo, node string) Event {
+	return s.put(place{pod: p, node: node, assumed: true})
 }
 
 // Forget undoes an assumption. It does nothing if the bind was confirmed meanwhile, or another pod
 // has the same name.
-func (s *State) Forget(p *PodInfo) {
+func (s *State) Forget(p *PodInfo) Event {
 	if known, ok := s.pods[p.Key]; ok && known.assumed && known.pod.Pod.UID == p.Pod.UID {
-		s.take(p.Key)
+		return s.RemovePod(p.Key)
 	}
+	return none
 }
 
 // Placed returns the node of a pod, assumed or not.
@@ -131,39 +149,42 @@ func (s *State) Placed(key string) (node string, ok bool) {
 	return p.node, ok
 }
 
-func (s *State) put(p place) {
+// put adds a pod, or moves or updates it.
+func (s *State) put(p place) Event {
+	var before *NodeInfo
+	old, known := s.pods[p.pod.Key]
+	if known {
+		before = s.take(p.pod.Key)
+	}
 	s.pods[p.pod.Key] = p
-	s.node(p.node).add(p.pod)
+	n := s.node(p.node)
+	n.add(p.pod)
+	if before == nil || old.node == p.node {
+		return change(old.pod, p.pod, n)
+	}
+	return change(old.pod, p.pod, n, before)
 }
 
-func (s *State) take(key string) {
+// take removes a pod from its node, which it returns.
+func (s *State) take(key string) *NodeInfo {
 	p := s.pods[key]
 	delete(s.pods, key)
 	n := s.nodes[p.node]
 	n.remove(p.pod)
 	s.drop(p.node, n)
+	return n
 }
 
 // Decide returns the best node for a pod, or why it fits none. It changes only the random
 // generator; see Assume.
 func (s *State) Decide(p *PodInfo) (node string, err *FitError) {
-	filters := s.compile(p)
 	var best *NodeInfo
 	var bestScore int64
 	var ties int64
-	var reasons map[string]int
-nodes:
+	f := filters{state: s, pod: p, local: s.compile(p)}
 	for _, n := range s.order {
-		for _, filter := range filters {
-			if v := filter(n); !v.OK() {
-				if reasons == nil {
-					reasons = make(map[string]int)
-				}
-				for _, r := range v.Reasons {
-					reasons[r]++
-				}
-				continue nodes
-			}
+		if !f.accept(n) {
+			continue
 		}
 		score := s.score(p, n)
 		switch {
@@ -177,24 +198,97 @@ nodes:
 		}
 	}
 	if best == nil {
-		return "", &FitError{Pod: p.Key, Nodes: len(s.order), Reasons: reasons}
+		return "", &FitError{Pod: p.Key, Nodes: len(s.order), Reasons: f.reasons, pod: p, local: f.local, by: f.by}
 	}
 	return best.Node.Name, nil
 }
 
-// compile returns the checks to make for each node.
-func (s *State) compile(p *PodInfo) []func(*NodeInfo) Verdict {
-	filters := make([]func(*NodeInfo) Verdict, 0, len(s.predicates))
-	for _, predicate := range s.predicates {
-		filter := func(n *NodeInfo) Verdict { return predicate.Filter(p, n) }
-		if c, ok := predicate.(Compiler); ok {
-			filter = c.Compile(p)
-		}
-		if filter != nil {
-			filters = append(filters, filter)
+// filter is the check of nodes by one predicate.
+type filter struct {
+	check     func(*NodeInfo) Verdict
+	predicate int // in State.predicates
+}
+
+// filters are the checks of one decision.
+type filters struct {
+	state *State
+	pod   *PodInfo
+	// local are the checks that need only the node.
+	local []filter
+	// prepared needs the cluster; it is set from the first node on that passes local.
+	prepared   []filter
+	isPrepared bool
+
+	reasons map[string]int
+	by      refusers
+}
+
+// accept reports whether all predicates accept a node, or records which one refuses it.
+func (f *filters) accept(n *NodeInfo) bool {
+	if !f.pass(f.local, n) {
+		return false
+	}
+	if !f.isPrepared {
+		f.prepared, f.isPrepared = f.state.prepare(f.pod), true
+	}
+	return len(f.prepared) == 0 || f.pass(f.prepared, n)
+}
+
+func (f *filters) pass(list []filter, n *NodeInfo) bool {
+	for _, filter := range list {
+		if v := filter.check(n); !v.OK() {
+			f.refuse(v, filter.predicate)
+			return false
 		}
 	}
-	return filters
+	return true
+}
+
+func (f *filters) refuse(v Verdict, predicate int) {
+	if f.reasons == nil {
+		f.reasons = make(map[string]int)
+	}
+	for _, r := range v.Reasons {
+		f.reasons[r]++
+	}
+	f.by.add(predicate)
+}
+
+// refusers are the predicates that refused a node, as indexes into State.predicates.
+type refusers []int
+
+func (r *refusers) add(predicate int) {
+	if !slices.Contains(*r, predicate) {
+		*r = append(*r, predicate)
+	}
+}
+
+// compile returns the checks that need only the node.
+func (s *State) compile(p *PodInfo) []filter {
+	list := make([]filter, 0, len(s.predicates))
+	for i, predicate := range s.predicates {
+		check := func(n *NodeInfo) Verdict { return predicate.Filter(p, n) }
+		if c, ok := predicate.(Compiler); ok {
+			check = c.Compile(p)
+		}
+		if check != nil {
+			list = append(list, filter{check, i})
+		}
+	}
+	return list
+}
+
+// prepare returns the checks that need the cluster.
+func (s *State) prepare(p *PodInfo) []filter {
+	var list []filter
+	for i, predicate := range s.predicates {
+		if c, ok := predicate.(Preparer); ok {
+			if check := c.Prepare(p, view{s}); check != nil {
+				list = append(list, filter{check, i})
+			}
+		}
+	}
+	return list
 }
 
 func (s *State) score(p *PodInfo, n *NodeInfo) int64 {

@@ -11,7 +11,7 @@ import (
 // Fit refuses nodes without enough of a resource that the pod requests, or without room for another
 // pod. The reasons name all of them.
 func Fit() schedule.Predicate {
-	return compiled{"NodeResourcesFit", func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
+	return compiled{"NodeResourcesFit", nodesAndDepartures, func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
 		extended := slices.Sorted(maps.Keys(p.Requests.Extended))
 		return func(n *schedule.NodeInfo) schedule.Verdict { return fit(p, n, extended) }
 	}}

@@ -21,8 +21,28 @@ func Default() []schedule.Predicate {
 // compiled is a predicate that first processes the pod.
 type compiled struct {
 	name    string
+	wakes   func(schedule.Event) bool
 	compile func(*schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict
 }
+
+// Wakes implements [schedule.Waker].
+func (c compiled) Wakes(_ *schedule.PodInfo, e schedule.Event) bool { return c.wakes(e) }
+
+// The events that a predicate depends on.
+var (
+	never = func(schedule.Event) bool { return false }
+	// nodes are changes of nodes.
+	nodes = func(e schedule.Event) bool {
+		_, _, ok := schedule.Changed[*corev1.Node](e)
+		return ok
+	}
+	// departures are pods that leave a node or that may now need less.
+	departures = func(e schedule.Event) bool {
+		old, _, _ := schedule.Changed[*schedule.PodInfo](e)
+		return old != nil
+	}
+	nodesAndDepartures = func(e schedule.Event) bool { return nodes(e) || departures(e) }
+)
 
 func (c compiled) Name() string { return c.name }
 
@@ -42,7 +62,7 @@ func (c compiled) Filter(p *schedule.PodInfo, n *schedule.NodeInfo) schedule.Ver
 func Unschedulable() schedule.Predicate {
 	cordoned := schedule.Refuse("node(s) were unschedulable")
 	taint := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
-	return compiled{"NodeUnschedulable", func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
+	return compiled{"NodeUnschedulable", nodes, func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
 		if tolerated(p.Pod, &taint) {
 			return nil
 		}
@@ -59,7 +79,7 @@ func Unschedulable() schedule.Predicate {
 // name one; the predicate is for other callers.
 func NodeName() schedule.Predicate {
 	other := schedule.Refuse("node(s) didn't match the requested node name")
-	return compiled{"NodeName", func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
+	return compiled{"NodeName", never, func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
 		name := p.Pod.Spec.NodeName
 		if name == "" {
 			return nil
@@ -77,15 +97,17 @@ func NodeName() schedule.Predicate {
 // tolerate.
 func Taints() schedule.Predicate {
 	tainted := schedule.Refuse("node(s) had untolerated taint(s)")
-	return schedule.PredicateFunc("TaintToleration", func(p *schedule.PodInfo, n *schedule.NodeInfo) schedule.Verdict {
-		for i := range n.Node.Spec.Taints {
-			t := &n.Node.Spec.Taints[i]
-			if t.Effect != corev1.TaintEffectPreferNoSchedule && !tolerated(p.Pod, t) {
-				return tainted
+	return compiled{"TaintToleration", nodes, func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
+		return func(n *schedule.NodeInfo) schedule.Verdict {
+			for i := range n.Node.Spec.Taints {
+				t := &n.Node.Spec.Taints[i]
+				if t.Effect != corev1.TaintEffectPreferNoSchedule && !tolerated(p.Pod, t) {
+					return tainted
+				}
 			}
+			return schedule.Fits
 		}
-		return schedule.Fits
-	})
+	}}
 }
 
 func tolerated(pod *corev1.Pod, taint *corev1.Taint) bool {
@@ -115,7 +137,7 @@ func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
 // HostPorts refuses nodes on which a host port of the pod is in use.
 func HostPorts() schedule.Predicate {
 	taken := schedule.Refuse("node(s) didn't have free ports for the requested pod ports")
-	return compiled{"NodePorts", func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
+	return compiled{"NodePorts", departures, func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
 		if len(p.Ports) == 0 {
 			return nil
 		}

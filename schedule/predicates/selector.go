@@ -13,7 +13,7 @@ import (
 // https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/
 func NodeSelector() schedule.Predicate {
 	mismatch := schedule.Refuse("node(s) didn't match Pod's node affinity/selector")
-	return compiled{"NodeAffinity", func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
+	return compiled{"NodeAffinity", nodes, func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
 		match := selector(&p.Pod.Spec)
 		if match == nil {
 			return nil

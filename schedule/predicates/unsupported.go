@@ -10,7 +10,7 @@ import (
 // Unsupported refuses every node for a pod with a hard constraint that this package does not
 // support. Such a pod stays pending, and its condition and event name the constraint.
 func Unsupported() schedule.Predicate {
-	return compiled{"Unsupported", func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
+	return compiled{"Unsupported", never, func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
 		var reasons []string
 		for _, c := range unjudged {
 			if c.has(&p.Pod.Spec) {

@@ -10,7 +10,8 @@
 // It schedules the pods whose spec.schedulerName is the configured name. The client's user needs
 // the permissions of the cluster role system:kube-scheduler.
 //
-// Pods and nodes are read through caches of its own, unless the configuration contains caches.
+// Pods and nodes, and namespaces if a predicate is a schedule.Preparer, are read through caches of
+// its own, unless the configuration contains caches.
 // While the API server is unreachable, decisions use the contents of the caches, and binds are
 // retried.
 package remote
@@ -21,11 +22,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/events"
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/informer"
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/schedule"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,26 +43,19 @@ type Scheduler struct {
 }
 
 // New returns a scheduler for the cluster of api. It sets those fields of config that access a
-// cluster and are nil: Nodes, Pods, Bind, SetCondition and Event. It starts nothing.
+// cluster and are nil: Nodes, Pods, Namespaces, Bind, SetCondition and Event. It starts nothing.
 func New(api *client.Client, config schedule.Config) (*Scheduler, error) {
 	if api == nil {
 		return nil, errors.New("remote: no client")
 	}
 	s := &Scheduler{}
 	pods := typed.Pods(api)
-	if config.Nodes == nil {
-		nodes, err := informer.For(typed.Nodes(api))
-		if err != nil {
-			return nil, fmt.Errorf("remote: %w", err)
-		}
-		config.Nodes, s.beside = nodes, append(s.beside, nodes.Run)
+	err := errors.Join(addCache(s, &config.Nodes, typed.Nodes(api)), addCache(s, &config.Pods, pods))
+	if slices.ContainsFunc(config.Predicates, isPreparer) {
+		err = errors.Join(err, addCache(s, &config.Namespaces, typed.Namespaces(api)))
 	}
-	if config.Pods == nil {
-		all, err := informer.For(pods)
-		if err != nil {
-			return nil, fmt.Errorf("remote: %w", err)
-		}
-		config.Pods, s.beside = all, append(s.beside, all.Run)
+	if err != nil {
+		return nil, fmt.Errorf("remote: %w", err)
 	}
 	if config.Event == nil {
 		recorder, err := events.New(events.Config{Client: api, Component: cmp.Or(config.Name, "default-scheduler"), Log: config.Log})
@@ -79,9 +75,25 @@ func New(api *client.Client, config schedule.Config) (*Scheduler, error) {
 			return setCondition(ctx, pods, pod, condition)
 		}
 	}
-	var err error
 	s.scheduler, err = schedule.New(config)
 	return s, err
+}
+
+func isPreparer(p schedule.Predicate) bool {
+	_, ok := p.(schedule.Preparer)
+	return ok
+}
+
+// addCache sets field to a new cache of a resource, which runs together with s, unless it is set.
+func addCache[T client.Object](s *Scheduler, field *localcache.Subscriber[T], resource client.Resource[T]) error {
+	if *field != nil {
+		return nil
+	}
+	cache, err := informer.For(resource)
+	if err == nil {
+		*field, s.beside = cache, append(s.beside, cache.Run)
+	}
+	return err
 }
 
 // Run schedules until ctx is done and then returns nil, or returns the first error.
