@@ -77,12 +77,15 @@ type Config struct {
 	// Listener accepts the API server's connections; nil means a free port of 127.0.0.1.
 	// The server closes it.
 	Listener net.Listener
+	// Network connects the API server and the nodes of package plane/nodes; nil is the
+	// machine's. It is not asked for Listener, when that is set.
+	Network Network
 	// Credentials are the certificates and keys; nil makes some in memory. Those of
 	// another listener must name its address.
 	Credentials *credentials.Credentials
 
-	// ServiceCIDRs are the addresses of services, one range a family; nil is
-	// 10.96.0.0/12. Nodes get /24 ranges of PodCIDR; zero is 10.244.0.0/16.
+	// ServiceCIDRs holds the ranges of service addresses, at most one for IPv4 and one for
+	// IPv6; nil means 10.96.0.0/12. Nodes get /24 ranges of PodCIDR; zero means 10.244.0.0/16.
 	ServiceCIDRs []netip.Prefix
 	PodCIDR      netip.Prefix
 	// Advertise is the address that the Service default/kubernetes leads to; without
@@ -101,8 +104,9 @@ type Config struct {
 	// NoAnonymous refuses requests without credentials. They are otherwise those of
 	// system:anonymous, to whom RBAC grants health and version.
 	NoAnonymous bool
-	// ExtendTokens, when not zero, is how long the tokens of pods hold that programs
-	// may read only once. MaxTokenExpiration bounds all others; zero is no bound.
+	// ExtendTokens, when not zero, is the lifetime of the tokens that admission mounts into
+	// every pod, for programs that read their token only once. MaxTokenExpiration limits the
+	// lifetime of all other tokens; zero means no limit.
 	ExtendTokens, MaxTokenExpiration time.Duration
 
 	// Modes are the authorizers to ask, in order; nil is Node and RBAC. Authorizers
@@ -144,6 +148,14 @@ type Config struct {
 // A Part starts something on s that stands on the whole control plane, such as nodes.
 // It returns when that is ready, or with the error of s.Await.
 type Part func(ctx context.Context, p *Plane, s *stack.Stack) error
+
+// A Network carries connections between the parts of a control plane.
+type Network interface {
+	// Listen listens on a TCP address; port 0 is a free one.
+	Listen(address string) (net.Listener, error)
+	// Dial connects to an address that Listen was called with.
+	Dial(ctx context.Context, address string) (net.Conn, error)
+}
 
 // FlowControl bounds the requests that are handled at once.
 type FlowControl struct {
@@ -194,7 +206,7 @@ func New(c Config) (*Plane, error) {
 	owned := c.Listener == nil
 	if owned {
 		var err error
-		if c.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		if c.Listener, err = c.listen("127.0.0.1:0"); err != nil {
 			return nil, err
 		}
 	}
@@ -226,6 +238,16 @@ func newPlane(c Config) (*Plane, error) {
 	}
 	return p, nil
 }
+
+func (c *Config) listen(address string) (net.Listener, error) {
+	if c.Network != nil {
+		return c.Network.Listen(address)
+	}
+	return net.Listen("tcp", address)
+}
+
+// Listen listens on a TCP address of the control plane's network.
+func (p *Plane) Listen(address string) (net.Listener, error) { return p.config.listen(address) }
 
 func (p *Plane) makeCredentials() (err error) {
 	if p.Credentials == nil {

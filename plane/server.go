@@ -3,6 +3,7 @@ package plane
 import (
 	"context"
 	"crypto/tls"
+	"net"
 	"net/netip"
 
 	"github.com/planekit/planekit/apiserver"
@@ -18,7 +19,6 @@ import (
 	"github.com/planekit/planekit/authn/x509"
 	"github.com/planekit/planekit/authz/rbac"
 	"github.com/planekit/planekit/client/typed"
-	"github.com/planekit/planekit/plane/caches"
 	"github.com/planekit/planekit/plane/credentials"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -102,7 +102,7 @@ func (p *Plane) makeAggregator() (err error) {
 		Services:       p.Caches.Services,
 		EndpointSlices: p.Caches.EndpointSlices,
 		Endpoints:      p.Caches.SlicesByService,
-		Status:         caches.APIServices(p.client),
+		Status:         typed.APIServices(p.client),
 		Certificate:    func() (*tls.Certificate, error) { return &certificate, nil },
 		Log:            p.config.Log.WithName("aggregation"),
 	})
@@ -176,6 +176,10 @@ func (p *Plane) connectNodes(resources []apiserver.Resource) ([]apiserver.Resour
 		self = append(self, address)
 	}
 	nodes := typed.Nodes(p.client)
+	var connect func(context.Context, string) (net.Conn, error)
+	if p.config.Network != nil {
+		connect = p.config.Network.Dial
+	}
 	proxy, err := nodeproxy.New(nodeproxy.Config{
 		Nodes: nodeproxy.NodesFunc(func(ctx context.Context, name string) (*corev1.Node, error) {
 			if node, ok := p.Caches.Nodes.Get(name); ok {
@@ -185,6 +189,7 @@ func (p *Plane) connectNodes(resources []apiserver.Resource) ([]apiserver.Resour
 		}),
 		TLS:         p.Credentials.ClientTLS(pair),
 		MayDialNode: p.config.MayDialNode,
+		ConnectNode: connect,
 		Self:        self,
 		Log:         p.config.Log.WithName("nodeproxy"),
 	})

@@ -19,8 +19,7 @@ import (
 	"github.com/planekit/planekit/apiserver/kube"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
-	"github.com/planekit/planekit/plane/caches"
-	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/account"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -35,7 +34,7 @@ const workers = 16
 // Config describes the objects. Client must be set, and may do everything.
 type Config struct {
 	Client *client.Client
-	// Resources are those of the API server. Their groups get APIServices.
+	// Resources holds the resources of the API server. Their groups get APIServices.
 	Resources []apiserver.Resource
 	// PriorityClasses may be those of [kube.PriorityClasses].
 	PriorityClasses []*schedulingv1.PriorityClass
@@ -66,12 +65,12 @@ func (c *Config) seedNamespace(ctx context.Context, namespace *corev1.Namespace)
 	if err := create(ctx, typed.Namespaces(c.Client), namespace); err != nil {
 		return err
 	}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "default"}}
-	if err := create(ctx, typed.ServiceAccounts(c.Client), account); err != nil {
+	defaultAccount := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "default"}}
+	if err := create(ctx, typed.ServiceAccounts(c.Client), defaultAccount); err != nil {
 		return err
 	}
 	if c.RootCA != nil {
-		if err := create(ctx, typed.ConfigMaps(c.Client), controllers.RootCAConfigMap(namespace.Name, c.RootCA)); err != nil {
+		if err := create(ctx, typed.ConfigMaps(c.Client), account.RootCAConfigMap(namespace.Name, c.RootCA)); err != nil {
 			return err
 		}
 	}
@@ -87,7 +86,7 @@ func (c *Config) seedAPIServices(ctx context.Context) error {
 	for _, r := range c.Resources {
 		versions = append(versions, schema.GroupVersion{Group: r.Group, Version: r.Version})
 	}
-	return aggregate.Register(ctx, caches.APIServices(c.Client), aggregate.Local(versions...))
+	return aggregate.Register(ctx, typed.APIServices(c.Client), aggregate.Local(versions...))
 }
 
 // create creates object unless it exists.

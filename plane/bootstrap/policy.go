@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"context"
+	"sync"
 
 	"github.com/planekit/planekit/authz/rbac"
 	"github.com/planekit/planekit/client"
@@ -26,9 +27,12 @@ func Grant(ctx context.Context, api *client.Client, want rbac.Policy) error {
 		if plan.Empty() {
 			return nil
 		}
-		err = carryOut(ctx, api, plan)
-		if err == nil || attempt == policyAttempts || !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+		contested, err := carryOut(ctx, api, plan)
+		if err != nil || contested == nil {
 			return err
+		}
+		if attempt == policyAttempts {
+			return contested
 		}
 	}
 }
@@ -50,35 +54,61 @@ func read[T client.Object](ctx context.Context, reads *errgroup.Group, resource 
 	})
 }
 
-// carryOut writes the objects of a plan, many at a time.
-func carryOut(ctx context.Context, api *client.Client, plan rbac.Plan) error {
-	writes, ctx := errgroup.WithContext(ctx)
-	writes.SetLimit(workers)
-	carryOutFor(ctx, writes, typed.ClusterRoles(api), plan.Create.ClusterRoles, plan.Update.ClusterRoles, plan.Recreate.ClusterRoles)
-	carryOutFor(ctx, writes, typed.ClusterRoleBindings(api), plan.Create.ClusterRoleBindings, plan.Update.ClusterRoleBindings, plan.Recreate.ClusterRoleBindings)
-	carryOutFor(ctx, writes, typed.Roles(api), plan.Create.Roles, plan.Update.Roles, plan.Recreate.Roles)
-	carryOutFor(ctx, writes, typed.RoleBindings(api), plan.Create.RoleBindings, plan.Update.RoleBindings, plan.Recreate.RoleBindings)
-	return writes.Wait()
+// carryOut writes the objects of a plan, many at a time. It returns in contested the last error of a
+// write that another writer was faster with. Such a write does not keep the others from being made:
+// servers that start together would otherwise stop each other at every attempt.
+func carryOut(ctx context.Context, api *client.Client, plan rbac.Plan) (contested, err error) {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(workers)
+	w := &writer{ctx: ctx, group: group}
+	carryOutFor(w, typed.ClusterRoles(api), plan.Create.ClusterRoles, plan.Update.ClusterRoles, plan.Recreate.ClusterRoles)
+	carryOutFor(w, typed.ClusterRoleBindings(api), plan.Create.ClusterRoleBindings, plan.Update.ClusterRoleBindings, plan.Recreate.ClusterRoleBindings)
+	carryOutFor(w, typed.Roles(api), plan.Create.Roles, plan.Update.Roles, plan.Recreate.Roles)
+	carryOutFor(w, typed.RoleBindings(api), plan.Create.RoleBindings, plan.Update.RoleBindings, plan.Recreate.RoleBindings)
+	err = group.Wait()
+	return w.contested, err
 }
 
-func carryOutFor[T client.Object](ctx context.Context, writes *errgroup.Group, resource client.Resource[T], create, update, recreate []T) {
+// writer makes writes concurrently.
+type writer struct {
+	ctx   context.Context
+	group *errgroup.Group
+
+	mu        sync.Mutex
+	contested error // guarded by mu until the group has ended
+}
+
+func (w *writer) do(write func() error) {
+	w.group.Go(func() error {
+		err := write()
+		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.contested = err
+		return nil
+	})
+}
+
+func carryOutFor[T client.Object](w *writer, resource client.Resource[T], create, update, recreate []T) {
 	for _, object := range create {
-		writes.Go(func() error {
-			_, err := resource.Create(ctx, object)
+		w.do(func() error {
+			_, err := resource.Create(w.ctx, object)
 			return err
 		})
 	}
 	for _, object := range update {
-		writes.Go(func() error {
-			_, err := resource.Update(ctx, object)
+		w.do(func() error {
+			_, err := resource.Update(w.ctx, object)
 			return err
 		})
 	}
 	for _, object := range recreate {
-		writes.Go(func() error {
-			err := resource.Delete(ctx, object.GetNamespace(), object.GetName(), metav1.DeleteOptions{})
+		w.do(func() error {
+			err := resource.Delete(w.ctx, object.GetNamespace(), object.GetName(), metav1.DeleteOptions{})
 			if err == nil || apierrors.IsNotFound(err) {
-				_, err = resource.Create(ctx, object)
+				_, err = resource.Create(w.ctx, object)
 			}
 			return err
 		})

@@ -26,13 +26,18 @@ import (
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/aggregate"
 	"github.com/planekit/planekit/apiserver/kube"
-	"github.com/planekit/planekit/apiserver/kube/apiregistration"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/intern"
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/informer"
+	"github.com/planekit/planekit/kinds"
+	"github.com/planekit/planekit/kinds/apiregistration"
 	"github.com/planekit/planekit/plane/stack"
 	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/garbage"
+	"github.com/planekit/planekit/reconcile/controllers/node"
+	"github.com/planekit/planekit/reconcile/controllers/owner"
+	"github.com/planekit/planekit/reconcile/controllers/quota"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -104,9 +109,9 @@ type Kind struct {
 	Plural     string
 	Namespaced bool
 	// Garbage describes the kind to a garbage collector that acts by api.
-	Garbage func(api *client.Client) controllers.GarbageKind
+	Garbage func(api *client.Client) garbage.Kind
 	// Quota describes the kind to the controller of resource quota.
-	Quota func() controllers.QuotaKind
+	Quota func() quota.Kind
 }
 
 // start is a cache that can be started. Its name is the plural of its kind.
@@ -115,43 +120,44 @@ type start struct {
 	cache controllers.Runner
 }
 
-// New makes the caches of what api reads, and starts none. The server has the
-// built-in resources and more, of which each has its objects cached as metadata.
+// New returns caches that read from the server of api, and starts none. The server must serve the
+// built-in resources and those in more. A cache of a resource without a field in [Caches] holds only
+// the metadata of objects.
 func New(api *client.Client, log logr.Logger, more ...apiserver.Resource) (*Caches, error) {
 	c := &Caches{}
 	m := &maker{Caches: c, api: api, log: log, unseen: append(kube.Resources(), more...)}
 	none := []error{
-		add(m, &c.Namespaces, "namespaces", typed.Namespaces, nil),
-		add(m, &c.ServiceAccounts, "serviceaccounts", typed.ServiceAccounts, nil),
-		add(m, &c.ConfigMaps, "configmaps", typed.ConfigMaps, nil),
-		add(m, &c.Secrets, "secrets", typed.Secrets, nil),
-		add(m, &c.Nodes, "nodes", typed.Nodes, nil),
-		add(m, &c.NodeLeases, "leases", typed.Leases, typed.Leases(api).Where(corev1.NamespaceNodeLease, "", "")),
+		add(m, &c.Namespaces, kinds.Namespaces, nil),
+		add(m, &c.ServiceAccounts, kinds.ServiceAccounts, nil),
+		add(m, &c.ConfigMaps, kinds.ConfigMaps, nil),
+		add(m, &c.Secrets, kinds.Secrets, nil),
+		add(m, &c.Nodes, kinds.Nodes, nil),
+		add(m, &c.NodeLeases, kinds.Leases, typed.Leases(api).Where(corev1.NamespaceNodeLease, "", "")),
 		// Pods alone come by the thousand from one template.
-		add(m, &c.Pods, "pods", typed.Pods, typed.Pods(api).WithUnmarshal(intern.New().UnmarshalPod)),
-		add(m, &c.Services, "services", typed.Services, nil),
-		add(m, &c.Endpoints, "endpoints", typed.Endpoints, nil),
-		add(m, &c.EndpointSlices, "endpointslices", typed.EndpointSlices, nil),
-		add(m, &c.APIServices, "apiservices", APIServices, nil),
-		add(m, &c.Deployments, "deployments", typed.Deployments, nil),
-		add(m, &c.ReplicaSets, "replicasets", typed.ReplicaSets, nil),
-		add(m, &c.ReplicationControllers, "replicationcontrollers", typed.ReplicationControllers, nil),
-		add(m, &c.PodDisruptionBudgets, "poddisruptionbudgets", typed.PodDisruptionBudgets, nil),
-		add(m, &c.Jobs, "jobs", typed.Jobs, nil),
-		add(m, &c.Roles, "roles", typed.Roles, nil),
-		add(m, &c.RoleBindings, "rolebindings", typed.RoleBindings, nil),
-		add(m, &c.ClusterRoles, "clusterroles", typed.ClusterRoles, nil),
-		add(m, &c.ClusterRoleBindings, "clusterrolebindings", typed.ClusterRoleBindings, nil),
-		add(m, &c.PersistentVolumes, "persistentvolumes", typed.PersistentVolumes, nil),
-		add(m, &c.VolumeAttachments, "volumeattachments", typed.VolumeAttachments, nil),
-		add(m, &c.PriorityClasses, "priorityclasses", typed.PriorityClasses, nil),
-		add(m, &c.PersistentVolumeClaims, "persistentvolumeclaims", typed.PersistentVolumeClaims, nil),
-		add(m, &c.LimitRanges, "limitranges", typed.LimitRanges, nil),
-		add(m, &c.ResourceQuotas, "resourcequotas", typed.ResourceQuotas, nil),
-		add(m, &c.MutatingWebhooks, "mutatingwebhookconfigurations", typed.MutatingWebhookConfigurations, nil),
-		add(m, &c.ValidatingWebhooks, "validatingwebhookconfigurations", typed.ValidatingWebhookConfigurations, nil),
-		add(m, &c.PriorityLevels, "prioritylevelconfigurations", typed.PriorityLevelConfigurations, nil),
-		add(m, &c.FlowSchemas, "flowschemas", typed.FlowSchemas, nil),
+		add(m, &c.Pods, kinds.Pods, typed.Pods(api).WithUnmarshal(intern.New().UnmarshalPod)),
+		add(m, &c.Services, kinds.Services, nil),
+		add(m, &c.Endpoints, kinds.Endpoints, nil),
+		add(m, &c.EndpointSlices, kinds.EndpointSlices, nil),
+		add(m, &c.APIServices, kinds.APIServices, nil),
+		add(m, &c.Deployments, kinds.Deployments, nil),
+		add(m, &c.ReplicaSets, kinds.ReplicaSets, nil),
+		add(m, &c.ReplicationControllers, kinds.ReplicationControllers, nil),
+		add(m, &c.PodDisruptionBudgets, kinds.PodDisruptionBudgets, nil),
+		add(m, &c.Jobs, kinds.Jobs, nil),
+		add(m, &c.Roles, kinds.Roles, nil),
+		add(m, &c.RoleBindings, kinds.RoleBindings, nil),
+		add(m, &c.ClusterRoles, kinds.ClusterRoles, nil),
+		add(m, &c.ClusterRoleBindings, kinds.ClusterRoleBindings, nil),
+		add(m, &c.PersistentVolumes, kinds.PersistentVolumes, nil),
+		add(m, &c.VolumeAttachments, kinds.VolumeAttachments, nil),
+		add(m, &c.PriorityClasses, kinds.PriorityClasses, nil),
+		add(m, &c.PersistentVolumeClaims, kinds.PersistentVolumeClaims, nil),
+		add(m, &c.LimitRanges, kinds.LimitRanges, nil),
+		add(m, &c.ResourceQuotas, kinds.ResourceQuotas, nil),
+		add(m, &c.MutatingWebhooks, kinds.MutatingWebhookConfigurations, nil),
+		add(m, &c.ValidatingWebhooks, kinds.ValidatingWebhookConfigurations, nil),
+		add(m, &c.PriorityLevels, kinds.PriorityLevelConfigurations, nil),
+		add(m, &c.FlowSchemas, kinds.FlowSchemas, nil),
 		m.addMetadata(),
 	}
 	if err := errors.Join(none...); err != nil {
@@ -163,9 +169,9 @@ func New(api *client.Client, log logr.Logger, more ...apiserver.Resource) (*Cach
 
 // index adds the indexes, which must be there before a cache is started.
 func (c *Caches) index() {
-	c.PodsByController = informer.NewIndex(c.Pods, controllers.ByController[*corev1.Pod])
-	c.ReplicaSetsByController = informer.NewIndex(c.ReplicaSets, controllers.ByController[*appsv1.ReplicaSet])
-	c.PodsByNode = informer.NewIndex(c.Pods, controllers.ByNode)
+	c.PodsByController = informer.NewIndex(c.Pods, owner.ByController[*corev1.Pod])
+	c.ReplicaSetsByController = informer.NewIndex(c.ReplicaSets, owner.ByController[*appsv1.ReplicaSet])
+	c.PodsByNode = informer.NewIndex(c.Pods, node.ByNode)
 	c.PodsByNamespace = informer.NewIndex(c.Pods, controllers.ByNamespace[*corev1.Pod])
 	c.ServicesByNamespace = informer.NewIndex(c.Services, controllers.ByNamespace[*corev1.Service])
 	c.BudgetsByNamespace = informer.NewIndex(c.PodDisruptionBudgets, controllers.ByNamespace[*policyv1.PodDisruptionBudget])
@@ -189,18 +195,16 @@ func (c *Caches) Start(s *stack.Stack, only ...controllers.Runner) {
 
 // Of returns the cache of what source has.
 func Of[T client.Object](source informer.Source[T], log logr.Logger) (*informer.Informer[T], error) {
-	config := informer.ObjectConfig(source)
+	config := informer.ConfigFor(source)
 	config.Log = log
 	return informer.New(config)
 }
 
-// APIServices returns the resource of the group apiregistration.k8s.io.
-func APIServices(api *client.Client) client.Resource[*apiregistration.APIService] {
-	return client.For(api, client.Type[*apiregistration.APIService]{
-		Group: apiregistration.GroupName, Version: "v1", Kind: "APIService", Plural: "apiservices",
-		New: func() *apiregistration.APIService { return &apiregistration.APIService{} },
-	})
-}
-
 // uncollected are not owned by anything, or too short-lived to matter.
-var uncollected = []string{"events", "leases", "namespaces", "componentstatuses"}
+var uncollected = []schema.GroupResource{
+	kinds.Events.GroupResource(),
+	kinds.EventsGroupEvents.GroupResource(),
+	kinds.Leases.GroupResource(),
+	kinds.Namespaces.GroupResource(),
+	{Resource: "componentstatuses"},
+}

@@ -7,10 +7,12 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/informer"
-	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/kinds"
+	"github.com/planekit/planekit/reconcile/controllers/garbage"
+	"github.com/planekit/planekit/reconcile/controllers/quota"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // maker makes Caches.
@@ -28,36 +30,32 @@ type object interface {
 	client.Object
 }
 
-// add makes the cache of a resource, of all its objects unless source has fewer, and
-// its row of Kinds.
-func add[T object](m *maker, to **informer.Informer[T], plural string, resource func(*client.Client) client.Resource[T], source informer.Source[T]) error {
-	at := slices.IndexFunc(m.unseen, func(r apiserver.Resource) bool { return r.Plural == plural })
+// add makes the cache of a kind, of all its objects unless source has fewer, and its row of
+// Kinds.
+func add[T object](m *maker, to **informer.Informer[T], k kinds.Kind[T], source informer.Source[T]) error {
+	at := slices.IndexFunc(m.unseen, func(r apiserver.Resource) bool { return r.Group == k.Group && r.Plural == k.Plural })
 	if at < 0 {
-		return fmt.Errorf("caches: the API server has no %s", plural)
+		return fmt.Errorf("caches: the API server has no %s", k.GroupResource())
 	}
-	r := m.unseen[at]
 	m.unseen = slices.Delete(m.unseen, at, at+1)
 	if source == nil {
-		source = resource(m.api)
+		source = typed.For(m.api, k)
 	}
-	cache, err := Of(source, m.log.WithName(plural))
+	cache, err := Of(source, m.log.WithName(k.Plural))
 	if err != nil {
 		return err
 	}
 	*to = cache
-	m.starts = append(m.starts, start{plural, cache})
-	if slices.Contains(uncollected, plural) {
+	m.starts = append(m.starts, start{k.Plural, cache})
+	if slices.Contains(uncollected, k.GroupResource()) {
 		return nil
 	}
-	gvk := schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
 	m.Kinds = append(m.Kinds, Kind{
-		GroupVersionKind: gvk, Plural: plural, Namespaced: r.Namespaced,
-		Garbage: func(api *client.Client) controllers.GarbageKind {
-			return controllers.NewGarbageKind(gvk, r.Namespaced, cache, resource(api))
+		GroupVersionKind: k.GroupVersionKind(), Plural: k.Plural, Namespaced: k.Namespaced,
+		Garbage: func(api *client.Client) garbage.Kind {
+			return garbage.NewKind(k.GroupVersionKind(), k.Namespaced, cache, typed.For(api, k))
 		},
-		Quota: func() controllers.QuotaKind {
-			return controllers.NewQuotaKind(schema.GroupResource{Group: r.Group, Resource: plural}, cache)
-		},
+		Quota: func() quota.Kind { return quota.NewKind(k.GroupResource(), cache) },
 	})
 	return nil
 }
@@ -65,17 +63,15 @@ func add[T object](m *maker, to **informer.Informer[T], plural string, resource 
 // addMetadata adds caches of the metadata of all kinds that have no cache yet.
 func (m *maker) addMetadata() error {
 	for _, r := range slices.Clone(m.unseen) {
-		if slices.Contains(uncollected, r.Plural) {
+		k := kinds.Kind[*metav1.PartialObjectMetadata]{
+			Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, Namespaced: r.Namespaced,
+			New: func() *metav1.PartialObjectMetadata { return &metav1.PartialObjectMetadata{} },
+		}
+		if slices.Contains(uncollected, k.GroupResource()) {
 			continue
 		}
-		metadata := func(api *client.Client) client.Resource[*metav1.PartialObjectMetadata] {
-			return client.For(api, client.Type[*metav1.PartialObjectMetadata]{
-				Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, Namespaced: r.Namespaced,
-				New: func() *metav1.PartialObjectMetadata { return &metav1.PartialObjectMetadata{} },
-			})
-		}
 		var cache *informer.Informer[*metav1.PartialObjectMetadata]
-		if err := add(m, &cache, r.Plural, metadata, nil); err != nil {
+		if err := add(m, &cache, k, nil); err != nil {
 			return err
 		}
 	}

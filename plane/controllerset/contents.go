@@ -10,7 +10,7 @@ import (
 
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/discovery"
-	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/namespace"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,7 +24,7 @@ var owners = []string{
 
 // contents are the resources in namespaces that the server has now, those of
 // aggregated servers among them. Events go last: deleting makes more.
-func (e *Env) contents(ctx context.Context) ([]controllers.NamespaceContent, error) {
+func (e *Env) contents(ctx context.Context) ([]namespace.Content, error) {
 	catalog, err := discovery.Fetch(ctx, e.Client)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (e *Env) contents(ctx context.Context) ([]controllers.NamespaceContent, err
 	}
 	resources := slices.Clone(catalog.Mappings)
 	slices.SortStableFunc(resources, func(a, b discovery.Mapping) int { return rank(a) - rank(b) })
-	var out []controllers.NamespaceContent
+	var out []namespace.Content
 	seen := map[schema.GroupResource]bool{}
 	for _, r := range resources {
 		resource := schema.GroupResource{Group: r.Group, Resource: r.Plural}
@@ -52,35 +52,35 @@ func (e *Env) contents(ctx context.Context) ([]controllers.NamespaceContent, err
 			continue
 		}
 		seen[resource] = true // the versions of a resource have the same objects
-		out = append(out, controllers.NamespaceContent{Resource: resource, Empty: e.emptier(r)})
+		out = append(out, namespace.Content{Resource: resource, Empty: e.emptier(r)})
 	}
 	return out, errors.Join(failed...)
 }
 
 // emptier deletes all objects of a resource in a namespace: at once if the
 // resource can, else one by one.
-func (e *Env) emptier(r discovery.Mapping) func(context.Context, string) (controllers.Remains, error) {
+func (e *Env) emptier(r discovery.Mapping) func(context.Context, string) (namespace.Remaining, error) {
 	objects := client.For(e.Client, client.Type[*metav1.PartialObjectMetadata]{
 		Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, Namespaced: true,
 		New: func() *metav1.PartialObjectMetadata { return &metav1.PartialObjectMetadata{} },
 	})
 	background := metav1.DeletePropagationBackground
-	return func(ctx context.Context, namespace string) (controllers.Remains, error) {
+	return func(ctx context.Context, name string) (namespace.Remaining, error) {
 		var failed error
 		if slices.Contains(r.Verbs, "deletecollection") {
-			failed = objects.DeleteCollection(ctx, namespace, metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{})
+			failed = objects.DeleteCollection(ctx, name, metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{})
 		}
-		left, _, err := objects.List(ctx, namespace, metav1.ListOptions{})
+		left, _, err := objects.List(ctx, name, metav1.ListOptions{})
 		if err != nil {
-			return controllers.Remains{}, errors.Join(failed, err)
+			return namespace.Remaining{}, errors.Join(failed, err)
 		}
-		remains := controllers.Remains{Objects: len(left), Finalizers: map[string]int{}}
+		remains := namespace.Remaining{Objects: len(left), Finalizers: map[string]int{}}
 		for _, o := range left {
 			for _, finalizer := range o.Finalizers {
 				remains.Finalizers[finalizer]++
 			}
 			if o.DeletionTimestamp == nil && !slices.Contains(r.Verbs, "deletecollection") {
-				err := objects.Delete(ctx, namespace, o.Name, metav1.DeleteOptions{PropagationPolicy: &background})
+				err := objects.Delete(ctx, name, o.Name, metav1.DeleteOptions{PropagationPolicy: &background})
 				failed = errors.Join(failed, err)
 			}
 		}

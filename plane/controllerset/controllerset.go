@@ -13,7 +13,7 @@
 //
 // With Config.Elect they run only while this process holds a lease, and are made
 // again each time it gets it. A controller that fails is the failure of the set; how
-// one is started again is for package reconcile/controllers to say.
+// it is started again is described by package reconcile/controllers.
 package controllerset
 
 import (
@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -34,6 +35,8 @@ import (
 	"github.com/planekit/planekit/plane/stack"
 	"github.com/planekit/planekit/reconcile"
 	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/account"
+	"github.com/planekit/planekit/reconcile/controllers/node"
 	"github.com/planekit/planekit/reconcile/lease"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -44,13 +47,13 @@ type Config struct {
 	ClientFor func(u *user.Info, agent string) (*client.Client, error)
 	Caches    *caches.Caches
 	// RootCA is the PEM certificate that every namespace gets in a ConfigMap, and that
-	// token secrets hold. Without it the controllers of both are left out.
+	// token secrets hold. If it is empty, the controllers of both do not run.
 	RootCA []byte
-	// SignToken signs the tokens that secrets hold. Without it the controller of such
-	// tokens is left out.
-	SignToken controllers.TokenSigner
-	// PodCIDR is the range that nodes get theirs from, of NodeBits each. Without it
-	// node-ipam-controller is left out. NodeBits zero is 24.
+	// SignToken signs the tokens that secrets hold. If it is nil, the controller of such
+	// tokens does not run.
+	SignToken account.TokenSigner
+	// PodCIDR is the range from which each node gets a range of NodeBits bits. If it is not
+	// valid, node-ipam-controller does not run. Zero NodeBits means 24.
 	PodCIDR  netip.Prefix
 	NodeBits int
 	Options
@@ -68,7 +71,7 @@ type Options struct {
 	Tuning Tuning
 	// Elect makes the controllers run only while this process leads; nil is always.
 	Elect *Election
-	// Metrics graphs the controllers and their queues; nil is nothing.
+	// Metrics receives the measurements of the controllers and their queues. Nil means none.
 	Metrics controllers.Metrics
 }
 
@@ -79,7 +82,7 @@ type Tuning struct {
 	Workers map[string]int
 
 	NodeGrace, NodeStartupGrace time.Duration
-	Evictions                   controllers.EvictionLimits
+	Evictions                   node.EvictionLimits
 	// EndedPods is the number of ended pods to keep; a negative number keeps all.
 	EndedPods int
 	// SliceEndpoints bounds the endpoints in a slice, MirroredEndpoints the addresses that are
@@ -97,14 +100,23 @@ type Election struct {
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 }
 
-// A Controller is a row of the table.
+// A Controller is a row of the table. Name and New are required.
 type Controller struct {
-	// Name is how Choose names it, Alias another way to say it. Account is its service
-	// account in kube-system; empty is the user system:kube-controller-manager.
-	// Component is the source of its Event objects; empty is Name.
-	controllers.Known
-	// New makes the controller. It is called each time that the controller is to run.
+	// Name is how Choose names the controller.
+	Name string
+	// Alias is another name for Choose. Empty means none.
+	Alias string
+	// Account is the controller's service account in kube-system. Empty means the user
+	// system:kube-controller-manager.
+	Account string
+	// Component is the source of the controller's Event objects. Empty means Name.
+	Component string
+	// New makes the controller. It is called each time the controller starts.
 	New func(*Env) (controllers.Runner, error)
+
+	// lacks returns what a configuration lacks for the controller to run, or "". Nil means that it
+	// needs nothing more.
+	lacks func(*Config) string
 }
 
 // Env holds what a maker needs to create a controller.
@@ -113,8 +125,10 @@ type Env struct {
 	// Client acts as the controller's own user, and Events records under its name.
 	Client *client.Client
 	Events *events.Recorder
-	// Workers is the number of workers from Tuning; zero means the controller's default.
+	// Workers is the number of workers from Tuning. Zero means the controller's default.
 	Workers int
+	// Metrics receives the measurements of the controller. Nil means none.
+	Metrics controllers.Metrics
 	// Log is the set's.
 	Log logr.Logger
 
@@ -123,9 +137,22 @@ type Env struct {
 
 // A Set is the controllers of one control plane.
 type Set struct {
-	run    func(context.Context) error
-	events []part
+	run     func(context.Context) error
+	events  []part
+	skipped []Skipped
 }
+
+// Skipped is a chosen controller that does not run because the configuration lacks something that
+// it needs.
+type Skipped struct {
+	// Name is the name of the controller.
+	Name string
+	// Reason names what the configuration lacks.
+	Reason string
+}
+
+// Skipped returns the chosen controllers that do not run, in the order of the table.
+func (s *Set) Skipped() []Skipped { return slices.Clone(s.skipped) }
 
 type part struct {
 	name string
@@ -144,41 +171,49 @@ func Names() []string {
 // Check reports what is wrong with a choice of controllers; more are those beside the
 // built-in ones.
 func Check(choose []string, more ...Controller) error {
-	var entries []controllers.Entry
+	var registrations []controllers.Registration
 	for _, c := range append(table(), more...) {
-		entries = append(entries, controllers.Entry{Name: c.Name, Alias: c.Alias, Start: func() (controllers.Runner, error) { return nil, nil }})
+		registrations = append(registrations, controllers.Registration{Name: c.Name, Alias: c.Alias, Start: startIdle})
 	}
-	_, err := controllers.NewManager(controllers.ManagerConfig{Controllers: entries, Choose: choose})
+	_, err := controllers.NewManager(controllers.ManagerConfig{Controllers: registrations, Choose: choose})
 	return err
 }
 
-// New prepares the controllers. They are made when they are to run.
+// New prepares the controllers. They are made when they start. New logs each chosen controller that
+// the configuration lacks something for; [Set.Skipped] returns them.
 func New(c Config) (*Set, error) {
 	s := &Set{}
-	var entries []controllers.Entry
+	var registrations []controllers.Registration
+	reasons := map[string]string{}
 	for _, row := range append(table(), c.More...) {
 		if row.Name == "" || row.New == nil {
-			return nil, fmt.Errorf("controllerset: controller %q has no name or no New", row.Name)
+			return nil, fmt.Errorf("controllerset: controller %q has no Name or no New", row.Name)
+		}
+		if row.lacks != nil {
+			if reason := row.lacks(&c); reason != "" {
+				reasons[row.Name] = reason
+				registrations = append(registrations, controllers.Registration{Name: row.Name, Alias: row.Alias, Start: startIdle})
+				continue
+			}
 		}
 		env, err := c.env(row)
 		if err != nil {
 			return nil, err
 		}
-		if missing := c.missing(row.Name); missing {
-			row.New = func(*Env) (controllers.Runner, error) { return idle{}, nil }
-		}
 		s.events = append(s.events, part{"events of " + row.Name, env.Events.Run})
-		entries = append(entries, controllers.Entry{Name: row.Name, Alias: row.Alias, Start: func() (controllers.Runner, error) {
-			made, err := row.New(env)
-			if err != nil {
-				return nil, err
-			}
-			return made, c.observe(made)
+		registrations = append(registrations, controllers.Registration{Name: row.Name, Alias: row.Alias, Start: func() (controllers.Runner, error) {
+			return row.New(env)
 		}})
 	}
-	all, err := controllers.NewManager(controllers.ManagerConfig{Controllers: entries, Choose: c.Choose, Log: c.Log})
+	all, err := controllers.NewManager(controllers.ManagerConfig{Controllers: registrations, Choose: c.Choose, Log: c.Log})
 	if err != nil {
 		return nil, err
+	}
+	for _, name := range all.Names() {
+		if reason := reasons[name]; reason != "" {
+			s.skipped = append(s.skipped, Skipped{name, reason})
+			c.Log.Info("controller does not run", "controller", name, "reason", reason)
+		}
 	}
 	s.run = all.Run
 	if c.Elect != nil {
@@ -199,20 +234,11 @@ func (s *Set) Start(parts *stack.Stack) {
 	parts.Start("controllers", s.run)
 }
 
-// missing reports whether the configuration lacks what a controller needs.
-func (c *Config) missing(name string) bool {
-	switch name {
-	case rootCAPublisher:
-		return c.RootCA == nil
-	case tokenController:
-		return c.RootCA == nil || c.SignToken == nil
-	case nodeIPAMController:
-		return !c.PodCIDR.IsValid()
-	}
-	return false
-}
+// startIdle makes a controller that does nothing, in place of one that the configuration lacks
+// something for.
+func startIdle() (controllers.Runner, error) { return idle{}, nil }
 
-// idle is a controller that has nothing to do.
+// idle is a controller that does nothing.
 type idle struct{}
 
 func (idle) Run(ctx context.Context) error { <-ctx.Done(); return nil }
@@ -235,19 +261,7 @@ func (c *Config) env(row Controller) (*Env, error) {
 		component = row.Name
 	}
 	recorder, err := events.New(events.Config{Client: api, Component: component, Log: c.Log})
-	return &Env{Caches: c.Caches, Client: api, Events: recorder, Workers: c.Tuning.Workers[row.Name], Log: c.Log, config: c}, err
-}
-
-// observe shows a controller that was just made with the metrics. One that is started
-// again keeps its name there.
-func (c *Config) observe(made controllers.Runner) error {
-	observed, ok := made.(interface {
-		Observe(controllers.Metrics) error
-	})
-	if !ok || c.Metrics == nil {
-		return nil
-	}
-	return observed.Observe(c.Metrics)
+	return &Env{Caches: c.Caches, Client: api, Events: recorder, Workers: c.Tuning.Workers[row.Name], Metrics: c.Metrics, Log: c.Log, config: c}, err
 }
 
 // elector runs work while this process has the lease.
@@ -272,7 +286,7 @@ func (c *Config) elector(work func(context.Context) error) (*reconcile.Elector, 
 	if err != nil {
 		return nil, err
 	}
-	return reconcile.NewElector(reconcile.LeadConfig{
+	return reconcile.NewElector(reconcile.ElectorConfig{
 		Identity: host + "_" + rand.Text(), Lease: shared, Work: work,
 		LeaseDuration: e.LeaseDuration, RenewDeadline: e.RenewDeadline, RetryPeriod: e.RetryPeriod,
 		Log: c.Log,

@@ -3,51 +3,72 @@ package controllerset
 import (
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/account"
+	"github.com/planekit/planekit/reconcile/controllers/clusterrole"
+	"github.com/planekit/planekit/reconcile/controllers/deployment"
+	"github.com/planekit/planekit/reconcile/controllers/disruption"
+	"github.com/planekit/planekit/reconcile/controllers/endpoints"
+	"github.com/planekit/planekit/reconcile/controllers/garbage"
+	"github.com/planekit/planekit/reconcile/controllers/job"
+	"github.com/planekit/planekit/reconcile/controllers/namespace"
+	"github.com/planekit/planekit/reconcile/controllers/node"
+	"github.com/planekit/planekit/reconcile/controllers/quota"
+	"github.com/planekit/planekit/reconcile/controllers/replicaset"
 )
 
-// Names of the controllers that need more than caches and a client.
-const (
-	rootCAPublisher    = "root-ca-certificate-publisher-controller"
-	tokenController    = "serviceaccount-token-controller"
-	nodeIPAMController = "node-ipam-controller"
-)
-
-// makers make the controllers, by the names of kube-controller-manager.
-var makers = map[string]func(*Env) (controllers.Runner, error){
-	"clusterrole-aggregation-controller":       (*Env).clusterRole,
-	"deployment-controller":                    (*Env).deployment,
-	"disruption-controller":                    (*Env).disruption,
-	"endpoints-controller":                     (*Env).legacyEndpoints,
-	"endpointslice-controller":                 (*Env).endpointSlice,
-	"endpointslice-mirroring-controller":       (*Env).endpointSliceMirror,
-	"garbage-collector-controller":             (*Env).garbageCollector,
-	"job-controller":                           (*Env).job,
-	"namespace-controller":                     (*Env).namespace,
-	"node-ipam-controller":                     (*Env).nodeIPAM,
-	"node-lifecycle-controller":                (*Env).nodeLifecycle,
-	"pod-garbage-collector-controller":         (*Env).podGarbage,
-	"replicaset-controller":                    (*Env).replicaSet,
-	"replicationcontroller-controller":         (*Env).replicationController,
-	"resourcequota-controller":                 (*Env).resourceQuota,
-	"root-ca-certificate-publisher-controller": (*Env).rootCA,
-	"serviceaccount-controller":                (*Env).serviceAccount,
-	"serviceaccount-token-controller":          (*Env).token,
-	"taint-eviction-controller":                (*Env).taintEviction,
-	"ttl-after-finished-controller":            (*Env).ttlAfterFinished,
+// table returns the built-in controllers in the order of their names.
+//
+// Name is the name in kube-controller-manager's --controllers, Alias the one before version 1.27.
+// Package authz/rbac grants the rights of Account.
+func table() []Controller {
+	return []Controller{
+		{Name: "clusterrole-aggregation-controller", Alias: "clusterrole-aggregation", Account: "clusterrole-aggregation-controller", New: (*Env).clusterRole},
+		{Name: "deployment-controller", Alias: "deployment", Account: "deployment-controller", New: (*Env).deployment},
+		{Name: "disruption-controller", Alias: "disruption", Account: "disruption-controller", Component: "controllermanager", New: (*Env).disruption},
+		{Name: "endpoints-controller", Alias: "endpoint", Account: "endpoint-controller", Component: "endpoint-controller", New: (*Env).legacyEndpoints},
+		{Name: "endpointslice-controller", Alias: "endpointslice", Account: "endpointslice-controller", Component: "endpoint-slice-controller", New: (*Env).endpointSlice},
+		{Name: "endpointslice-mirroring-controller", Alias: "endpointslicemirroring", Account: "endpointslicemirroring-controller", Component: "endpoint-slice-mirroring-controller", New: (*Env).endpointSliceMirror},
+		{Name: "garbage-collector-controller", Alias: "garbagecollector", Account: "generic-garbage-collector", New: (*Env).garbageCollector},
+		{Name: "job-controller", Alias: "job", Account: "job-controller", New: (*Env).job},
+		{Name: "namespace-controller", Alias: "namespace", Account: "namespace-controller", New: (*Env).namespace},
+		{Name: "node-ipam-controller", Alias: "nodeipam", Account: "node-controller", Component: "cidrAllocator", New: (*Env).nodeIPAM, lacks: needsPodCIDR},
+		{Name: "node-lifecycle-controller", Alias: "nodelifecycle", Account: "node-controller", Component: "node-controller", New: (*Env).nodeLifecycle},
+		{Name: "pod-garbage-collector-controller", Alias: "podgc", Account: "pod-garbage-collector", New: (*Env).podGarbage},
+		{Name: "replicaset-controller", Alias: "replicaset", Account: "replicaset-controller", New: (*Env).replicaSet},
+		{Name: "replicationcontroller-controller", Alias: "replicationcontroller", Account: "replication-controller", Component: "replication-controller", New: (*Env).replicationController},
+		{Name: "resourcequota-controller", Alias: "resourcequota", Account: "resourcequota-controller", New: (*Env).resourceQuota},
+		{Name: "root-ca-certificate-publisher-controller", Alias: "root-ca-cert-publisher", Account: "root-ca-cert-publisher", New: (*Env).rootCA, lacks: needsRootCA},
+		{Name: "serviceaccount-controller", Alias: "serviceaccount", Account: "service-account-controller", New: (*Env).serviceAccount},
+		{Name: "serviceaccount-token-controller", Alias: "serviceaccount-token", New: (*Env).token, lacks: needsSigner},
+		{Name: "taint-eviction-controller", Account: "node-controller", New: (*Env).taintEviction},
+		{Name: "ttl-after-finished-controller", Alias: "ttl-after-finished", Account: "ttl-after-finished-controller", New: (*Env).ttlAfterFinished},
+	}
 }
 
-// table returns the built-in controllers, in the order of their names. New reports one
-// without a maker.
-func table() []Controller {
-	var rows []Controller
-	for _, known := range controllers.KnownControllers() {
-		rows = append(rows, Controller{Known: known, New: makers[known.Name]})
+// needsRootCA, needsSigner and needsPodCIDR return what a configuration lacks, or "".
+func needsRootCA(c *Config) string {
+	if len(c.RootCA) == 0 {
+		return "no RootCA"
 	}
-	return rows
+	return ""
+}
+
+func needsSigner(c *Config) string {
+	if c.SignToken == nil {
+		return "no SignToken"
+	}
+	return needsRootCA(c)
+}
+
+func needsPodCIDR(c *Config) string {
+	if !c.PodCIDR.IsValid() {
+		return "no PodCIDR"
+	}
+	return ""
 }
 
 func (e *Env) deployment() (controllers.Runner, error) {
-	return controllers.NewDeployment(controllers.DeploymentConfig{
+	return deployment.New(deployment.Config{
 		Deployments:             e.Caches.Deployments,
 		ReplicaSets:             e.Caches.ReplicaSets,
 		Pods:                    e.Caches.Pods,
@@ -57,33 +78,36 @@ func (e *Env) deployment() (controllers.Runner, error) {
 		ReplicaSetWriter:        typed.ReplicaSets(e.Client),
 		Events:                  e.Events,
 		Workers:                 e.Workers,
+		Metrics:                 e.Metrics,
 		Log:                     e.Log,
 	})
 }
 
 func (e *Env) replicaSet() (controllers.Runner, error) {
-	return controllers.NewReplicaSet(controllers.ReplicaSetConfig{
+	return replicaset.New(replicaset.Config{
 		ReplicaSets:             e.Caches.ReplicaSets,
 		Pods:                    e.Caches.Pods,
 		ReplicaSetsByController: e.Caches.ReplicaSetsByController,
 		PodsByController:        e.Caches.PodsByController,
-		Status:                  typed.ReplicaSets(e.Client),
-		Writer:                  typed.Pods(e.Client),
+		Writer:                  typed.ReplicaSets(e.Client),
+		PodWriter:               typed.Pods(e.Client),
 		Events:                  e.Events,
 		Workers:                 e.Workers,
+		Metrics:                 e.Metrics,
 		Log:                     e.Log,
 	})
 }
 
 func (e *Env) job() (controllers.Runner, error) {
-	return controllers.NewJob(controllers.JobConfig{
+	return job.New(job.Config{
 		Jobs:             e.Caches.Jobs,
 		Pods:             e.Caches.Pods,
 		PodsByController: e.Caches.PodsByController,
-		Status:           typed.Jobs(e.Client),
-		Writer:           typed.Pods(e.Client),
+		Writer:           typed.Jobs(e.Client),
+		PodWriter:        typed.Pods(e.Client),
 		Events:           e.Events,
 		Workers:          e.Workers,
+		Metrics:          e.Metrics,
 		Log:              e.Log,
 	})
 }
@@ -91,89 +115,98 @@ func (e *Env) job() (controllers.Runner, error) {
 // garbageCollector follows owner references between objects of all kinds that have a
 // cache.
 func (e *Env) garbageCollector() (controllers.Runner, error) {
-	var kinds []controllers.GarbageKind
+	var kinds []garbage.Kind
 	for _, k := range e.Caches.Kinds {
 		kinds = append(kinds, k.Garbage(e.Client))
 	}
-	return controllers.NewGarbage(controllers.GarbageConfig{Kinds: kinds, Workers: e.Workers, Log: e.Log})
+	return garbage.New(garbage.Config{Kinds: kinds, Workers: e.Workers, Metrics: e.Metrics, Log: e.Log})
 }
 
 // resourceQuota counts the objects of all kinds in namespaces that have a cache.
 func (e *Env) resourceQuota() (controllers.Runner, error) {
-	var kinds []controllers.QuotaKind
+	var kinds []quota.Kind
 	for _, k := range e.Caches.Kinds {
 		if k.Namespaced {
 			kinds = append(kinds, k.Quota())
 		}
 	}
-	return controllers.NewResourceQuota(controllers.ResourceQuotaConfig{
+	return quota.New(quota.Config{
 		ResourceQuotas: e.Caches.ResourceQuotas,
 		Kinds:          kinds,
-		Status:         typed.ResourceQuotas(e.Client),
+		Writer:         typed.ResourceQuotas(e.Client),
 		Workers:        e.Workers,
+		Metrics:        e.Metrics,
 		Log:            e.Log,
 	})
 }
 
 // clusterRole writes the rules of aggregated roles, such as view, into them.
 func (e *Env) clusterRole() (controllers.Runner, error) {
-	return controllers.NewClusterRole(controllers.ClusterRoleConfig{
+	return clusterrole.New(clusterrole.Config{
 		ClusterRoles: e.Caches.ClusterRoles,
 		Writer:       typed.ClusterRoles(e.Client),
+		Workers:      e.Workers,
+		Metrics:      e.Metrics,
 		Log:          e.Log,
 	})
 }
 
 func (e *Env) token() (controllers.Runner, error) {
-	return controllers.NewToken(controllers.TokenConfig{
-		ServiceAccounts:    e.Caches.ServiceAccounts,
-		Secrets:            e.Caches.Secrets,
-		SecretsByNamespace: e.Caches.SecretsByNamespace,
-		Accounts:           typed.ServiceAccounts(e.Client),
-		Writer:             typed.Secrets(e.Client),
-		Sign:               e.config.SignToken,
-		CA:                 e.config.RootCA,
-		Workers:            e.Workers,
-		Log:                e.Log,
+	return account.NewToken(account.TokenConfig{
+		ServiceAccounts:      e.Caches.ServiceAccounts,
+		Secrets:              e.Caches.Secrets,
+		SecretsByNamespace:   e.Caches.SecretsByNamespace,
+		ServiceAccountWriter: typed.ServiceAccounts(e.Client),
+		Writer:               typed.Secrets(e.Client),
+		Sign:                 e.config.SignToken,
+		CA:                   e.config.RootCA,
+		Workers:              e.Workers,
+		Metrics:              e.Metrics,
+		Log:                  e.Log,
 	})
 }
 
 func (e *Env) rootCA() (controllers.Runner, error) {
-	return controllers.NewRootCA(controllers.RootCAConfig{
+	return account.NewRootCA(account.RootCAConfig{
 		Namespaces: e.Caches.Namespaces,
 		ConfigMaps: e.Caches.ConfigMaps,
 		Writer:     typed.ConfigMaps(e.Client),
 		CA:         e.config.RootCA,
+		Workers:    e.Workers,
+		Metrics:    e.Metrics,
 		Log:        e.Log,
 	})
 }
 
 func (e *Env) namespace() (controllers.Runner, error) {
-	return controllers.NewNamespace(controllers.NamespaceConfig{
-		Namespaces: e.Caches.Namespaces,
-		Contents:   e.contents,
-		Writer:     finalizer{e.Client},
-		Status:     typed.Namespaces(e.Client),
-		Workers:    e.Workers,
-		Log:        e.Log,
+	return namespace.New(namespace.Config{
+		Namespaces:   e.Caches.Namespaces,
+		Contents:     e.contents,
+		Writer:       finalizer{e.Client},
+		StatusWriter: typed.Namespaces(e.Client),
+		Workers:      e.Workers,
+		Metrics:      e.Metrics,
+		Log:          e.Log,
 	})
 }
 
 func (e *Env) serviceAccount() (controllers.Runner, error) {
-	return controllers.NewServiceAccount(controllers.ServiceAccountConfig{
+	return account.NewServiceAccount(account.ServiceAccountConfig{
 		Namespaces:      e.Caches.Namespaces,
 		ServiceAccounts: e.Caches.ServiceAccounts,
 		Writer:          typed.ServiceAccounts(e.Client),
+		Workers:         e.Workers,
+		Metrics:         e.Metrics,
 		Log:             e.Log,
 	})
 }
 
 func (e *Env) endpointSlice() (controllers.Runner, error) {
-	return controllers.NewEndpointSlice(e.endpointSliceConfig())
+	return endpoints.NewSlices(e.endpointSliceConfig())
 }
 
-func (e *Env) endpointSliceConfig() controllers.EndpointSliceConfig {
-	return controllers.EndpointSliceConfig{
+func (e *Env) endpointSliceConfig() endpoints.SliceConfig {
+	return endpoints.SliceConfig{
 		Services:            e.Caches.Services,
 		Pods:                e.Caches.Pods,
 		Nodes:               e.Caches.Nodes,
@@ -186,16 +219,17 @@ func (e *Env) endpointSliceConfig() controllers.EndpointSliceConfig {
 		Writer:              typed.EndpointSlices(e.Client),
 		Events:              e.Events,
 		Workers:             e.Workers,
+		Metrics:             e.Metrics,
 		Log:                 e.Log,
 	}
 }
 
 func (e *Env) endpointSliceMirror() (controllers.Runner, error) {
-	return controllers.NewEndpointSliceMirror(e.endpointSliceMirrorConfig())
+	return endpoints.NewMirror(e.endpointSliceMirrorConfig())
 }
 
-func (e *Env) endpointSliceMirrorConfig() controllers.EndpointSliceMirrorConfig {
-	return controllers.EndpointSliceMirrorConfig{
+func (e *Env) endpointSliceMirrorConfig() endpoints.MirrorConfig {
+	return endpoints.MirrorConfig{
 		Services:        e.Caches.Services,
 		Endpoints:       e.Caches.Endpoints,
 		EndpointSlices:  e.Caches.EndpointSlices,
@@ -205,17 +239,18 @@ func (e *Env) endpointSliceMirrorConfig() controllers.EndpointSliceMirrorConfig 
 		Writer:          typed.EndpointSlices(e.Client),
 		Events:          e.Events,
 		Workers:         e.Workers,
+		Metrics:         e.Metrics,
 		Log:             e.Log,
 	}
 }
 
 // legacyEndpoints are for clients that do not know slices.
 func (e *Env) legacyEndpoints() (controllers.Runner, error) {
-	return controllers.NewEndpoints(e.legacyEndpointsConfig())
+	return endpoints.New(e.legacyEndpointsConfig())
 }
 
-func (e *Env) legacyEndpointsConfig() controllers.EndpointsConfig {
-	return controllers.EndpointsConfig{
+func (e *Env) legacyEndpointsConfig() endpoints.Config {
+	return endpoints.Config{
 		Services:            e.Caches.Services,
 		Pods:                e.Caches.Pods,
 		Endpoints:           e.Caches.Endpoints,
@@ -226,87 +261,97 @@ func (e *Env) legacyEndpointsConfig() controllers.EndpointsConfig {
 		Writer:              typed.Endpoints(e.Client),
 		Events:              e.Events,
 		Workers:             e.Workers,
+		Metrics:             e.Metrics,
 		Log:                 e.Log,
 	}
 }
 
 func (e *Env) nodeLifecycle() (controllers.Runner, error) {
-	return controllers.NewNodeLifecycle(e.nodeLifecycleConfig())
+	return node.NewLifecycle(e.nodeLifecycleConfig())
 }
 
-func (e *Env) nodeLifecycleConfig() controllers.NodeLifecycleConfig {
-	return controllers.NodeLifecycleConfig{
+func (e *Env) nodeLifecycleConfig() node.LifecycleConfig {
+	return node.LifecycleConfig{
 		Nodes:        e.Caches.Nodes,
 		Leases:       e.Caches.NodeLeases,
 		Writer:       typed.Nodes(e.Client),
-		Pods:         e.Caches.PodsByNode,
-		PodStatus:    typed.Pods(e.Client),
-		PodCache:     e.Caches.Pods,
+		PodsByNode:   e.Caches.PodsByNode,
+		PodWriter:    typed.Pods(e.Client),
+		Pods:         e.Caches.Pods,
 		Grace:        e.config.Tuning.NodeGrace,
 		StartupGrace: e.config.Tuning.NodeStartupGrace,
 		Limits:       e.config.Tuning.Evictions,
 		Events:       e.Events,
+		Workers:      e.Workers,
+		Metrics:      e.Metrics,
 		Log:          e.Log,
 	}
 }
 
 func (e *Env) taintEviction() (controllers.Runner, error) {
-	return controllers.NewTaintEviction(controllers.TaintEvictionConfig{
+	return node.NewTaintEviction(node.TaintEvictionConfig{
 		Pods:       e.Caches.Pods,
 		Nodes:      e.Caches.Nodes,
 		PodsByNode: e.Caches.PodsByNode,
 		Writer:     typed.Pods(e.Client),
 		Events:     e.Events,
+		Workers:    e.Workers,
+		Metrics:    e.Metrics,
 		Log:        e.Log,
 	})
 }
 
 func (e *Env) ttlAfterFinished() (controllers.Runner, error) {
-	return controllers.NewTTLAfterFinished(controllers.TTLAfterFinishedConfig{
+	return job.NewTTLAfterFinished(job.TTLAfterFinishedConfig{
 		Jobs:    e.Caches.Jobs,
 		Writer:  typed.Jobs(e.Client),
 		Workers: e.Workers,
+		Metrics: e.Metrics,
 		Log:     e.Log,
 	})
 }
 
 func (e *Env) podGarbage() (controllers.Runner, error) {
-	return controllers.NewPodGarbage(controllers.PodGarbageConfig{
+	return node.NewPodGarbage(node.PodGarbageConfig{
 		Pods:       e.Caches.Pods,
 		Nodes:      e.Caches.Nodes,
 		NodeReader: typed.Nodes(e.Client),
 		Ended:      e.config.Tuning.EndedPods,
 		Writer:     typed.Pods(e.Client),
+		Workers:    e.Workers,
+		Metrics:    e.Metrics,
 		Log:        e.Log,
 	})
 }
 
 func (e *Env) nodeIPAM() (controllers.Runner, error) {
-	return controllers.NewNodeIPAM(controllers.NodeIPAMConfig{
+	return node.NewIPAM(node.IPAMConfig{
 		Nodes:    e.Caches.Nodes,
 		Writer:   typed.Nodes(e.Client),
 		Cluster:  e.config.PodCIDR,
 		NodeBits: e.config.nodeBits(),
 		Events:   e.Events,
+		Metrics:  e.Metrics,
 		Log:      e.Log,
 	})
 }
 
 func (e *Env) replicationController() (controllers.Runner, error) {
-	return controllers.NewReplicationController(controllers.ReplicationControllerConfig{
+	return replicaset.NewReplicationController(replicaset.ReplicationControllerConfig{
 		ReplicationControllers: e.Caches.ReplicationControllers,
 		Pods:                   e.Caches.Pods,
 		PodsByController:       e.Caches.PodsByController,
-		Status:                 typed.ReplicationControllers(e.Client),
-		Writer:                 typed.Pods(e.Client),
+		Writer:                 typed.ReplicationControllers(e.Client),
+		PodWriter:              typed.Pods(e.Client),
 		Events:                 e.Events,
 		Workers:                e.Workers,
+		Metrics:                e.Metrics,
 		Log:                    e.Log,
 	})
 }
 
 func (e *Env) disruption() (controllers.Runner, error) {
-	return controllers.NewDisruption(controllers.DisruptionConfig{
+	return disruption.New(disruption.Config{
 		Budgets:                e.Caches.PodDisruptionBudgets,
 		Pods:                   e.Caches.Pods,
 		Deployments:            e.Caches.Deployments,
@@ -314,10 +359,12 @@ func (e *Env) disruption() (controllers.Runner, error) {
 		ReplicationControllers: e.Caches.ReplicationControllers,
 		BudgetsByNamespace:     e.Caches.BudgetsByNamespace,
 		PodsByNamespace:        e.Caches.PodsByNamespace,
-		Status:                 typed.PodDisruptionBudgets(e.Client),
-		PodStatus:              typed.Pods(e.Client),
+		Writer:                 typed.PodDisruptionBudgets(e.Client),
+		PodWriter:              typed.Pods(e.Client),
 		Scales:                 scales{e.Client},
 		Events:                 e.Events,
+		Workers:                e.Workers,
+		Metrics:                e.Metrics,
 		Log:                    e.Log,
 	})
 }

@@ -1,30 +1,129 @@
 package controllerset
 
 import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/authz/rbac"
+	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/plane/caches"
-	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/node"
+	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Every controller that there is can be chosen.
-func TestEveryControllerIsMade(t *testing.T) {
-	known := controllers.KnownControllers()
-	for _, k := range known {
-		if makers[k.Name] == nil {
-			t.Errorf("nobody makes %s", k.Name)
+// TestTable checks that each row has a maker and the names of kube-controller-manager.
+func TestTable(t *testing.T) {
+	seen := map[string]bool{}
+	last := ""
+	for _, c := range table() {
+		if !strings.HasSuffix(c.Name, "-controller") || c.Name <= last || c.New == nil {
+			t.Errorf("%+v", c)
+		}
+		last = c.Name
+		for _, name := range []string{c.Name, c.Alias} {
+			if name != "" && seen[name] {
+				t.Errorf("%s twice", name)
+			}
+			seen[name] = true
 		}
 	}
-	if len(known) != len(makers) {
-		t.Errorf("%d are made, %d are known", len(makers), len(known))
+}
+
+// TestEveryControllerIsInTheTable checks that the makers call each constructor of a controller in
+// reconcile/controllers.
+func TestEveryControllerIsInTheTable(t *testing.T) {
+	makers, err := os.ReadFile("table.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("../../reconcile/controllers/*/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	constructor := regexp.MustCompile(`(?m)^func (New\w*)\(config \w*Config\)`)
+	var all int
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range constructor.FindAllSubmatch(source, -1) {
+			all++
+			call := filepath.Base(filepath.Dir(name)) + "." + string(found[1]) + "("
+			if !strings.Contains(string(makers), call) {
+				t.Errorf("no row of the table calls %s)", call)
+			}
+		}
+	}
+	if all != len(table()) {
+		t.Errorf("%d constructors, %d rows", all, len(table()))
+	}
+}
+
+// TestAccounts checks that the bootstrap policy grants a role to each account.
+func TestAccounts(t *testing.T) {
+	roles, _ := rbac.BootstrapPolicy()
+	for _, c := range table() {
+		name := "system:controller:" + c.Account
+		if c.Account != "" && !slices.ContainsFunc(roles, func(r *rbacv1.ClusterRole) bool { return r.Name == name }) {
+			t.Errorf("%s: no role %s", c.Name, name)
+		}
+	}
+}
+
+// TestSkipped checks that chosen controllers that the configuration lacks something for are logged
+// and returned, and that controllers which are not chosen are not.
+func TestSkipped(t *testing.T) {
+	for name, test := range map[string]struct {
+		config Config
+		want   string
+	}{
+		"all": {Config{}, "[{node-ipam-controller no PodCIDR} {root-ca-certificate-publisher-controller no RootCA} {serviceaccount-token-controller no SignToken}]"},
+		"no signer": {
+			Config{RootCA: []byte("pem"), PodCIDR: netip.MustParsePrefix("10.244.0.0/16")},
+			"[{serviceaccount-token-controller no SignToken}]",
+		},
+		"chosen": {Config{Options: Options{Choose: []string{"nodeipam", "job"}}}, "[{node-ipam-controller no PodCIDR}]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var logged []string
+			test.config.Log = funcr.New(func(_, line string) { logged = append(logged, line) }, funcr.Options{})
+			test.config.ClientFor = func(*user.Info, string) (*client.Client, error) { return &client.Client{}, nil }
+			set, err := New(test.config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := fmt.Sprint(set.Skipped()); got != test.want {
+				t.Errorf("skipped %s, want %s", got, test.want)
+			}
+			for i, s := range set.Skipped() {
+				if i >= len(logged) || !strings.Contains(logged[i], s.Name) || !strings.Contains(logged[i], s.Reason) {
+					t.Errorf("%v is not in the log: %q", s, logged)
+				}
+			}
+			if len(logged) != len(set.Skipped()) {
+				t.Errorf("logged %q", logged)
+			}
+		})
 	}
 }
 
 // TestTuning checks that each setting reaches its own controller.
 func TestTuning(t *testing.T) {
 	c := &Config{Options: Options{Tuning: Tuning{
-		NodeGrace: 7 * time.Second, NodeStartupGrace: 8 * time.Second, Evictions: controllers.EvictionLimits{Rate: 1, SlowRate: 2, Unhealthy: 0.3, Large: 4},
+		NodeGrace: 7 * time.Second, NodeStartupGrace: 8 * time.Second, Evictions: node.EvictionLimits{Rate: 1, SlowRate: 2, Unhealthy: 0.3, Large: 4},
 		SliceEndpoints: 5, MirroredEndpoints: 6, EndpointsBatch: time.Second, SlicesBatch: 2 * time.Second, MirrorsBatch: 3 * time.Second,
 	}}}
 	e := &Env{Caches: &caches.Caches{}, config: c}

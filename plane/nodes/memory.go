@@ -1,20 +1,26 @@
 package nodes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/planekit/planekit/kubelet/cri/memruntime"
+	"github.com/planekit/planekit/kubelet/hook"
+	"github.com/planekit/planekit/kubelet/probe"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/stack"
+	"google.golang.org/grpc/test/bufconn"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// InMemory is the part of a control plane that has count nodes whose containers are
-// simulated: node-1, node-2 and so on. Their files lie below dir, whose path must be
-// short enough for a socket (107 bytes, unix(7)) with "/node-1/cri.sock" at its end.
+// InMemory returns the part of a control plane that runs count nodes whose containers are
+// simulated: node-1, node-2 and so on. Their files are below dir.
 func InMemory(dir string, count int) plane.Part {
 	return func(ctx context.Context, p *plane.Plane, s *stack.Stack) error {
 		var configs []Config
@@ -22,7 +28,7 @@ func InMemory(dir string, count int) plane.Part {
 			name := Name(i)
 			configs = append(configs, Config{
 				Name: name, Dir: filepath.Join(dir, name), Address: "127.0.0.1",
-				Runtime: &Memory{Socket: filepath.Join(dir, name, "cri.sock")},
+				Runtime: &Memory{},
 			})
 		}
 		return Start(ctx, p, s, configs...)
@@ -35,21 +41,56 @@ func Name(index int) string { return fmt.Sprintf("node-%d", index+1) }
 // Memory is the Runtime of a node whose containers are simulated. It gives pods
 // addresses of the range that the kubelet tells it, so there is no network to set up.
 type Memory struct {
-	// Socket is the absolute path of its CRI socket.
+	// Socket is the absolute path of its CRI socket. Empty is none: only the kubelet in
+	// this process reaches the runtime.
 	Socket string
+
+	listener *bufconn.Listener // nil with a Socket
 }
 
 // Start implements Runtime.
 func (m *Memory) Start(ctx context.Context, s *stack.Stack) (string, error) {
-	if err := os.MkdirAll(filepath.Dir(m.Socket), 0o700); err != nil {
+	config := memruntime.Config{Socket: m.Socket, Behave: simulated}
+	if m.Socket == "" {
+		m.listener = bufconn.Listen(connectionBuffer)
+		config.Listener = m.listener
+	} else if err := os.MkdirAll(filepath.Dir(m.Socket), 0o700); err != nil {
 		return "", err
 	}
-	runtime, err := memruntime.New(memruntime.Config{Socket: m.Socket, Behave: simulated})
+	runtime, err := memruntime.New(config)
 	if err != nil {
 		return "", err
 	}
 	s.Start("in-process runtime", runtime.Run)
-	return m.Socket, s.Await(ctx, runtime.Ready())
+	if err := s.Await(ctx, runtime.Ready()); err != nil {
+		return "", err
+	}
+	return cmp.Or(m.Socket, "/in-process"), nil
+}
+
+// connectionBuffer is the size of the buffer of each direction of a connection, in bytes.
+const connectionBuffer = 64 << 10
+
+// Connect implements Connector.
+func (m *Memory) Connect(ctx context.Context, socket string) (net.Conn, error) {
+	if m.listener != nil {
+		return m.listener.DialContext(ctx)
+	}
+	return new(net.Dialer).DialContext(ctx, "unix", socket)
+}
+
+// Probe implements probe.Prober: every port of a simulated container answers, and every command
+// succeeds.
+func (*Memory) Probe(context.Context, probe.Target, *corev1.ProbeHandler) (probe.Result, string, error) {
+	return probe.Success, "", nil
+}
+
+// Call implements hook.Caller: hooks succeed at once, but for sleep, which takes its time.
+func (*Memory) Call(ctx context.Context, t probe.Target, h *corev1.LifecycleHandler) error {
+	if h.Sleep != nil {
+		return (&hook.Client{}).Call(ctx, t, h)
+	}
+	return nil
 }
 
 // Network implements Runtime.

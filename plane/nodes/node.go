@@ -18,6 +18,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -32,6 +33,8 @@ import (
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/kubelet/cri"
+	"github.com/planekit/planekit/kubelet/hook"
+	"github.com/planekit/planekit/kubelet/probe"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/caches"
 	"github.com/planekit/planekit/plane/stack"
@@ -59,9 +62,11 @@ type Config struct {
 	Log logr.Logger
 }
 
-// A Runtime is the container runtime of one node, with the network that its pods get.
+// A Runtime is the container runtime of one node, with the network that its pods get. If it is a
+// [probe.Prober] or a [hook.Caller], it makes the probes and calls the hooks of the node's pods.
 type Runtime interface {
-	// Start brings the runtime up on s and returns its CRI socket.
+	// Start brings the runtime up on s and returns its CRI socket. If the runtime is a
+	// [Connector], the socket need not be in the file system.
 	Start(ctx context.Context, s *stack.Stack) (socket string, err error)
 	// Network gives the pods of the node addresses in podCIDR.
 	Network(ctx context.Context, podCIDR string) error
@@ -70,6 +75,11 @@ type Runtime interface {
 	// Cleanup removes what is left when all pods are gone. The runtime may be started
 	// again after that.
 	Cleanup(ctx context.Context) error
+}
+
+// A Connector is a Runtime that connects to its socket itself.
+type Connector interface {
+	Connect(ctx context.Context, socket string) (net.Conn, error)
 }
 
 // node is one kubelet and what it stands on: a container runtime, the pod network, a
@@ -140,6 +150,8 @@ func newNode(p *plane.Plane, c Config) (*node, error) {
 		StopNow:        c.StopNow,
 		Log:            log,
 	}
+	config.Prober, _ = c.Runtime.(probe.Prober)
+	config.Hooks, _ = c.Runtime.(hook.Caller)
 	server, err := newNodeServer(p, c)
 	if err != nil {
 		return nil, err
@@ -159,7 +171,11 @@ func (n *node) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	containers, err := cri.Dial(ctx, socket, cri.Options{})
+	options := cri.Options{}
+	if c, ok := n.runtime.(Connector); ok {
+		options.Connect = c.Connect
+	}
+	containers, err := cri.Dial(ctx, socket, options)
 	if err != nil {
 		return err
 	}
@@ -195,7 +211,7 @@ func (n *node) run(ctx context.Context) (err error) {
 	return errors.Join(err, s.Stop())
 }
 
-// clean runs when the stack is down, whatever became of the context.
+// clean runs when the stack is down, even if the context has ended.
 func (n *node) clean() error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
 	defer cancel()

@@ -22,6 +22,7 @@ import (
 type nodeServer struct {
 	config server.Config
 	host   string
+	listen func(address string) (net.Listener, error)
 }
 
 // newNodeServer returns the server of a node. It believes client certificates of the
@@ -36,7 +37,7 @@ func newNodeServer(p *plane.Plane, c Config) (nodeServer, error) {
 	if err != nil {
 		return nodeServer{}, err
 	}
-	return nodeServer{host: c.Address, config: server.Config{
+	return nodeServer{host: c.Address, listen: p.Listen, config: server.Config{
 		NodeName: c.Name,
 		TLS:      &tls.Config{Certificates: []tls.Certificate{pair.TLS()}, ClientCAs: authority.Pool()},
 		Authenticate: func(r *http.Request) (string, []string, error) {
@@ -69,7 +70,7 @@ func authorizerFor(p *plane.Plane, who string) authz.Authorizer {
 
 // start serves on a free port, which it returns: all nodes share the machine.
 func (n *nodeServer) start(s *stack.Stack, k kubelet.Config, pods localcache.Reader[*corev1.Pod], runtime server.Runtime) (int32, error) {
-	listener, err := net.Listen("tcp", net.JoinHostPort(n.host, "0"))
+	listener, err := n.listen(net.JoinHostPort(n.host, "0"))
 	if err != nil {
 		return 0, err
 	}

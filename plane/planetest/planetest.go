@@ -8,22 +8,53 @@
 //		...
 //	}
 //
-// It is the real thing over a store in memory, on a free port of the loopback address
-// with certificates of its own, ready within some tens of milliseconds and gone with
-// the test. Any number may run side by side. Nothing waits for anything but what it
-// needs: the objects that controllers make exist soon, not at once, so a test follows
-// them with a cache or asks until they are there.
+// It is the real control plane over a store in memory. It listens on a free port of the
+// loopback address with certificates of its own, starts in some tens of milliseconds, and
+// stops with the test. Any number may run at once. Controllers work asynchronously: a test
+// waits for the objects that they make with a cache, or with synctest.Wait (below).
 //
 // [Plane.Client] may do everything, within the process. [Plane.As] acts as any user
 // and is subject to RBAC. Programs that speak over the wire use [Plane.KubeconfigFile]
-// or [Plane.REST]. Start fails the test where the control plane cannot start or stop;
+// or [Plane.REST]. Start fails the test if the control plane cannot start or stop;
 // there is no error to handle.
+//
+// # Time and names
+//
+// With [WithoutNetwork] all connections stay in memory, and a whole control plane with its
+// nodes runs in a bubble of testing/synctest. Its clock is then that of the bubble:
+// time.Sleep(time.Hour) takes milliseconds, and synctest.Wait returns when every
+// controller, kubelet and client has nothing left to do. No polling is needed:
+//
+//	synctest.Test(t, func(t *testing.T) {
+//		p := planetest.Start(t, planetest.WithoutNetwork(), planetest.Names(1), planetest.Nodes(2))
+//		...                                  // create a Deployment
+//		synctest.Wait()      // its pods run now
+//		time.Sleep(time.Hour) // still
+//	})
+//
+// [Names] makes UIDs and generated names the same in each run.
+//
+// # From envtest
+//
+// A test that uses sigs.k8s.io/controller-runtime/pkg/envtest starts etcd and kube-apiserver, and
+// nothing that acts on objects: no garbage collection, no namespaces that end, no pods that run.
+// Here these work, and no binaries are needed. Replace the environment:
+//
+//	environment := &envtest.Environment{}        | p := planetest.Start(t)
+//	config, err := environment.Start()           | r := p.REST("admin", "system:masters")
+//	defer environment.Stop()                     | config := &rest.Config{Host: r.Host, TLSClientConfig: rest.TLSClientConfig{
+//	                                             |     CAData: r.CAData, CertData: r.CertData, KeyData: r.KeyData}}
+//
+// The manager, its client and the reconcilers stay as they are. The same controller and its test
+// are in examples/configmaps with this library, and in compat/configmaps with client-go and with
+// controller-runtime. There are no CustomResourceDefinitions: a test adds the types of its own to
+// [plane.Config.Resources] with [With].
 package planetest
 
 import (
 	"context"
+	"net"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -36,33 +67,30 @@ import (
 // Plane is a running control plane.
 type Plane struct {
 	*plane.Plane
-	tb testing.TB
+	tb      testing.TB
+	network plane.Network // nil for the machine's
 }
 
 // An Option changes the configuration of the control plane before it is made.
 type Option func(testing.TB, *plane.Config)
 
-// Nodes adds nodes whose containers are simulated: node-1, node-2 and so on.
+// Nodes adds nodes whose containers are simulated: node-1, node-2 and so on. Their files are in
+// the test's TempDir.
 func Nodes(count int) Option {
 	return func(tb testing.TB, c *plane.Config) {
 		tb.Helper()
-		// Not TempDir: paths of sockets must be short.
-		dir, err := os.MkdirTemp("", "planetest-")
-		if err != nil {
-			tb.Fatalf("planetest: %v", err)
-		}
-		tb.Cleanup(func() {
-			if err := os.RemoveAll(dir); err != nil {
-				tb.Errorf("planetest: %v", err)
-			}
-		})
-		c.Parts = append(c.Parts, nodes.InMemory(dir, count))
+		c.Parts = append(c.Parts, nodes.InMemory(tb.TempDir(), count))
 		if c.MayDialNode == nil {
 			// The nodes listen on the loopback address, which the API server refuses otherwise.
 			c.MayDialNode = func(netip.Addr) error { return nil }
 		}
 	}
 }
+
+// WithoutNetwork keeps all connections within the process: no port is opened. Clients use
+// [Plane.Client], [Plane.As], or [REST.Dial]. A control plane without the network may run in
+// a bubble of testing/synctest.
+func WithoutNetwork() Option { return With(func(c *plane.Config) { c.Network = newNetwork() }) }
 
 // With changes anything else.
 func With(change func(*plane.Config)) Option {
@@ -101,7 +129,7 @@ func Start(tb testing.TB, options ...Option) *Plane {
 		ended <- nil
 		tb.Fatalf("planetest: %v", err)
 	}
-	return &Plane{Plane: made, tb: tb}
+	return &Plane{Plane: made, tb: tb, network: config.Network}
 }
 
 // As returns a client within the process that acts as the named user.
@@ -119,6 +147,8 @@ func (p *Plane) As(name string, groups ...string) *client.Client {
 type REST struct {
 	Host                      string
 	CAData, CertData, KeyData []byte
+	// Dial connects to Host. It is nil with the machine's network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // REST returns the way over the wire for a user in groups, whose certificate it issues.
@@ -128,7 +158,11 @@ func (p *Plane) REST(name string, groups ...string) REST {
 	if err != nil {
 		p.tb.Fatalf("planetest: %v", err)
 	}
-	return REST{p.URL(), p.Credentials.Authority.CertificatePEM, pair.CertificatePEM, pair.KeyPEM}
+	r := REST{Host: p.URL(), CAData: p.Credentials.Authority.CertificatePEM, CertData: pair.CertificatePEM, KeyData: pair.KeyPEM}
+	if p.network != nil {
+		r.Dial = func(ctx context.Context, _, address string) (net.Conn, error) { return p.network.Dial(ctx, address) }
+	}
+	return r
 }
 
 // KubeconfigFile writes the administrator's kubeconfig to a file that goes with the

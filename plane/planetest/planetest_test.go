@@ -88,9 +88,6 @@ func TestWorkload(t *testing.T) {
 		}
 	}
 	zero := int64(0)
-	if err := typed.Deployments(api).Delete(t.Context(), "default", "web", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
 	pods, _, err := typed.Pods(api).List(t.Context(), "default", metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -102,6 +99,9 @@ func TestWorkload(t *testing.T) {
 	text, err := io.ReadAll(log)
 	if err != nil || !strings.Contains(string(text), "web is simulated") || log.Close() != nil {
 		t.Errorf("log %q: %v", text, err)
+	}
+	if err := typed.Deployments(api).Delete(t.Context(), "default", "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
 	}
 	for _, pod := range pods { // spares the test their grace period
 		err := typed.Pods(api).Delete(t.Context(), "default", pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero})

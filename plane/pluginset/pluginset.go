@@ -69,7 +69,7 @@ type Options struct {
 	// Enable are the plugins to run beside those on by default; nil is
 	// NodeRestriction. Disable are those not to run.
 	Enable, Disable []string
-	// Configuration is that of the plugins that have one. See [plugins.Parse].
+	// Configuration configures the plugins that need it. See [plugins.Parse].
 	Configuration plugins.Configuration
 	// More are further plugins, such as the program's own.
 	More []plugins.Plugin

@@ -1,0 +1,113 @@
+package credentials_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/planekit/planekit/pki"
+	"github.com/planekit/planekit/plane/credentials"
+)
+
+func Example() {
+	c, err := credentials.New("10.0.0.1")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	kubeconfig := c.Kubeconfig("https://10.0.0.1:6443")
+	fmt.Println(kubeconfig.Clusters[kubeconfig.CurrentContext].Server)
+	fmt.Println(c.Admin.Certificate.Subject)
+	// Output:
+	// https://10.0.0.1:6443
+	// CN=kubernetes-admin,O=system:masters
+}
+
+// TestHandshake connects as the administrator and by every name of the server.
+func TestHandshake(t *testing.T) {
+	c, err := credentials.New("10.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(credentials.Names(), "10.0.0.1") {
+		state, err := handshake(c.ServerTLS(true), c.ClientTLS(c.Admin), name)
+		if err != nil || len(state.PeerCertificates) != 1 || state.PeerCertificates[0].Subject.CommonName != credentials.Administrator {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := handshake(c.ServerTLS(true), c.ClientTLS(c.Admin), "elsewhere"); err == nil {
+		t.Error("the server is believed to be elsewhere")
+	}
+	if c.ServerTLS(true).ClientCAs == nil || c.ServerTLS(false).ClientCAs != nil {
+		t.Error("the server names the authorities that it believes without being asked to, or does not when asked")
+	}
+}
+
+// handshake returns what the server knows of the client.
+func handshake(server, client *tls.Config, name string) (tls.ConnectionState, error) {
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	client = client.Clone()
+	client.ServerName = name
+	ended := make(chan error, 1)
+	go func() {
+		err := tls.Client(near, client).Handshake()
+		if err != nil {
+			near.Close()
+		}
+		ended <- err
+	}()
+	server = server.Clone()
+	server.SessionTicketsDisabled = true // the client reads none
+	s := tls.Server(far, server)
+	serverErr := s.Handshake()
+	if err := <-ended; err != nil {
+		return tls.ConnectionState{}, err
+	}
+	return s.ConnectionState(), serverErr
+}
+
+// TestOpen keeps authorities and keys between two runs, for their owner alone.
+func TestOpen(t *testing.T) {
+	dir := t.TempDir()
+	first, err := credentials.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := credentials.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pair := range [][2]*pki.Authority{{first.Authority, second.Authority}, {first.FrontProxy, second.FrontProxy}} {
+		if !bytes.Equal(pair[0].CertificatePEM, pair[1].CertificatePEM) {
+			t.Error("an authority changed")
+		}
+	}
+	if !first.AccountKey.Equal(second.AccountKey) {
+		t.Error("the key of accounts changed")
+	}
+	if first.Authority.Certificate.Equal(first.FrontProxy.Certificate) {
+		t.Error("front proxies are signed by the authority of clients")
+	}
+	keys := 0
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".key" {
+			return err
+		}
+		keys++
+		info, err := os.Stat(path)
+		if err == nil && info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil || keys == 0 {
+		t.Errorf("%d keys: %v", keys, err)
+	}
+}
