@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// item is an object that has everything a change may change.
+// item is an object in which every part can change.
 type item struct {
 	key, uid        string
 	group, revision int
 }
 
-// batches stores random batches in an informer, without its goroutines, and
-// knows what must come of them.
+// batches stores random batches in an informer, without its goroutines, and has a model of the
+// result.
 type batches struct {
 	t     *testing.T
 	r     *rand.Rand
@@ -25,10 +25,10 @@ type batches struct {
 	space *Index[string, *item]
 	group *Index[int, *item]
 	many  *Index[int, *item]
-	// model is what the source has said, and told what a handler was told.
-	model, told map[string]*item
-	revision    int
-	next        *entry[*item]
+	// model holds the objects that the source reported, received those that a handler received.
+	model, received map[string]*item
+	revision        int
+	next            *entry[*item]
 }
 
 func newBatches(t *testing.T, r *rand.Rand) *batches {
@@ -42,14 +42,14 @@ func newBatches(t *testing.T, r *rand.Rand) *batches {
 		t.Fatal(err)
 	}
 	return &batches{
-		t: t, r: r, inf: inf, model: map[string]*item{}, told: map[string]*item{}, next: inf.current.Load().next,
+		t: t, r: r, inf: inf, model: map[string]*item{}, received: map[string]*item{}, next: inf.current.Load().next,
 		space: NewIndex(inf, func(i *item) []string { return []string{i.key[:1]} }),
 		group: NewIndex(inf, func(i *item) []int { return []int{i.group} }),
 		many:  NewIndex(inf, func(i *item) []int { return []int{i.group, 10 + i.group%2} }),
 	}
 }
 
-// object is a new state of one of a few keys, mostly of the object that has it.
+// object returns a new state of one of a few keys, mostly of the object with that key.
 func (b *batches) object(keys int) *item {
 	b.revision++
 	i := &item{key: fmt.Sprintf("%d/%d", b.r.IntN(3), b.r.IntN(keys)), revision: b.revision, group: b.r.IntN(4), uid: strconv.Itoa(b.revision)}
@@ -62,7 +62,7 @@ func (b *batches) object(keys int) *item {
 	return i
 }
 
-// batch is n changes, which the model goes through one by one.
+// batch returns n changes, which the model applies one by one.
 func (b *batches) batch(n, keys int) []op[*item] {
 	ops := make([]op[*item], n)
 	for j := range ops {
@@ -75,10 +75,10 @@ func (b *batches) batch(n, keys int) []op[*item] {
 		case 2:
 			o = op[*item]{kind: opBookmark, revision: o.revision}
 		case 3:
-			// What has been overtaken long since.
+			// This change is long outdated.
 			o.revision = "0"
 		case 4:
-			// News of an object that is no newer than the copy's.
+			// This object is no newer than the one in the cache.
 			if known := b.model[i.key]; known != nil {
 				i.revision = known.revision
 				break
@@ -92,7 +92,7 @@ func (b *batches) batch(n, keys int) []op[*item] {
 	return ops
 }
 
-// list replaces everything.
+// list replaces all objects.
 func (b *batches) list(n, keys int) {
 	old := b.model
 	b.model = map[string]*item{}
@@ -131,8 +131,8 @@ func (b *batches) check() {
 			b.tell(e)
 		}
 	}
-	if !maps.Equal(b.told, b.model) {
-		t.Fatalf("the events lead to %v, want %v", b.told, b.model)
+	if !maps.Equal(b.received, b.model) {
+		t.Fatalf("the events lead to %v, want %v", b.received, b.model)
 	}
 }
 
@@ -157,19 +157,19 @@ func (b *batches) tell(e event[*item]) {
 	if object == nil {
 		object = e.old
 	}
-	if known := b.told[object.key]; known != e.old {
-		b.t.Fatalf("told that %v became %v, which was %v", e.old, e.new, known)
+	if known := b.received[object.key]; known != e.old {
+		b.t.Fatalf("received that %v became %v, which was %v", e.old, e.new, known)
 	}
 	if e.old != nil && e.new != nil && (e.old.uid != e.new.uid || e.old.revision >= e.new.revision) {
 		b.t.Fatalf("%v became %v", e.old, e.new)
 	}
-	if delete(b.told, object.key); e.new != nil {
-		b.told[object.key] = e.new
+	if delete(b.received, object.key); e.new != nil {
+		b.received[object.key] = e.new
 	}
 }
 
-// TestBatches stores batches and lists in which the same few keys come, change, go
-// and come again.
+// TestBatches stores batches and lists in which the same few keys are added, changed, removed and
+// added again.
 func TestBatches(t *testing.T) {
 	for _, keys := range []int{1, 5, 200} {
 		t.Run(fmt.Sprintf("keys=%d", keys), func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestBatches(t *testing.T) {
 				} else {
 					b.inf.writer.store(b.batch(1+r.IntN(1+r.IntN(256)), keys))
 				}
-				if r.IntN(3) > 0 { // what has been published may be read much later
+				if r.IntN(3) > 0 { // a published root may be read much later
 					b.check()
 				}
 			}
@@ -194,8 +194,8 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestListRemovesAtOnce has a list without most of what was there: the view
-// that has the list has nothing else, whatever the number.
+// TestListRemovesAtOnce stores a list that lacks most objects: the root with the list has no
+// others.
 func TestListRemovesAtOnce(t *testing.T) {
 	for _, n := range []int{1, pageSize - 1, pageSize, pageSize + 1, 10*pageSize + 3} {
 		b := newBatches(t, rand.New(rand.NewPCG(1, 1)))
@@ -212,7 +212,7 @@ func TestListRemovesAtOnce(t *testing.T) {
 	}
 }
 
-// never is a source that says nothing.
+// never is a source that reports nothing.
 type never struct{}
 
 func (never) Sync(ctx context.Context, _ string, _ Sink[*item]) error {

@@ -18,8 +18,8 @@ func objects(n int) []*object {
 	return list
 }
 
-// loaded returns a running informer of n objects, with indexes of that many
-// objects to a key, and its sink.
+// loaded returns a running informer of n objects and its sink. Each size adds an index with that
+// many objects under each key.
 func loaded(b *testing.B, n int, sizes ...int) (*informer.Informer[*object], []*informer.Index[int, *object], informer.Sink[*object]) {
 	sinks := make(chan informer.Sink[*object], 1)
 	inf := newInformer(b, sourceFunc(func(ctx context.Context, _ string, sink informer.Sink[*object]) error {
@@ -148,14 +148,14 @@ func BenchmarkRelist(b *testing.B) {
 	}
 }
 
-// BenchmarkLatency is the time from a Put with nothing else going on until a
-// handler has been told.
+// BenchmarkLatency measures the time from a Put, with no other work, until a handler has received
+// it.
 func BenchmarkLatency(b *testing.B) {
 	inf, _, sink := loaded(b, 100_000, 10)
-	told := make(chan struct{})
+	done := make(chan struct{})
 	<-inf.Subscribe(func(old, _ *object) {
 		if old != nil {
-			told <- struct{}{}
+			done <- struct{}{}
 		}
 	}).CaughtUp
 	list := objects(100_000)
@@ -165,6 +165,6 @@ func BenchmarkLatency(b *testing.B) {
 		o := *list[revision%100_000]
 		o.revision = revision
 		sink.Put(strconv.Itoa(revision), &o)
-		<-told
+		<-done
 	}
 }

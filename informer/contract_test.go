@@ -10,7 +10,7 @@ import (
 	"github.com/planekit/planekit/localcache/localcachetest"
 )
 
-// script is a source that does what a test says.
+// script is a source that a test controls.
 type script struct {
 	steps chan func(informer.Sink[*localcachetest.Object])
 
@@ -32,7 +32,7 @@ func (s *script) Sync(ctx context.Context, _ string, sink informer.Sink[*localca
 	}
 }
 
-// write changes the objects at a new revision and has the source say so.
+// write changes the objects at a new revision and reports the change.
 func (s *script) write(change func(revision string) (say func(informer.Sink[*localcachetest.Object]))) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +85,7 @@ func (s *script) sync() {
 	s.steps <- func(sink informer.Sink[*localcachetest.Object]) { sink.Replace(revision, list) }
 }
 
-// TestContract checks that an Informer is a cache as package localcache has it.
+// TestContract checks that an Informer fulfils the contract of package localcache.
 func TestContract(t *testing.T) {
 	localcachetest.Run(t, func(t *testing.T) localcachetest.Harness {
 		s := &script{steps: make(chan func(informer.Sink[*localcachetest.Object]), 10_000), objects: map[string]*localcachetest.Object{}}

@@ -2,15 +2,15 @@ package informer
 
 import "slices"
 
-// draft is the next root while a batch of changes or a list is applied to it. One
-// exists at a time. A draft that is not published has no effect.
+// draft is the next root while a batch of changes or a list is applied to it. One exists at a time.
+// A draft that is not published has no effect.
 type draft[T any] struct {
 	inf    *Informer[T]
 	root   *root[T]
 	edit   uint64
 	events []event[T]
-	// list is set while a list is applied, and listed is then true for the slots of
-	// the objects that it has named.
+	// list is true while a list is applied; listed is then true for the slots of the objects in the
+	// list.
 	list   bool
 	listed []bool
 }
@@ -23,7 +23,7 @@ func newDraft[T any](inf *Informer[T], edit uint64) *draft[T] {
 	return &draft[T]{inf: inf, root: &next, edit: edit}
 }
 
-// put stores object unless the cache has one of its key that is as new.
+// put stores object unless the cache has an object with the same key that is at least as new.
 func (d *draft[T]) put(object T) {
 	config := &d.inf.config
 	key := config.Key(object)
@@ -83,7 +83,7 @@ func (d *draft[T]) mark(slot uint32) {
 	d.listed[slot] = true
 }
 
-// unchanged marks the object of key if the cache has it at revision.
+// unchanged marks the object of key if the cache has it at revision, and reports whether it does.
 func (d *draft[T]) unchanged(key, revision string) bool {
 	slot, ok := d.root.keys.get(d.inf.hash(key), key)
 	if !ok || compare(d.inf.config.Revision(d.root.objects.get(slot)), revision) != 0 {
@@ -93,7 +93,7 @@ func (d *draft[T]) unchanged(key, revision string) bool {
 	return true
 }
 
-// removeUnlisted removes the objects that the list has not named.
+// removeUnlisted removes the objects that are not in the list.
 func (d *draft[T]) removeUnlisted() {
 	before := d.inf.root().objects
 	for slot, object := range before.all() {
@@ -103,8 +103,7 @@ func (d *draft[T]) removeUnlisted() {
 	}
 }
 
-// publish makes the draft the current root. Readers see it before handlers hear of
-// it.
+// publish makes the draft the current root. Readers see it before handlers receive its changes.
 func (d *draft[T]) publish() {
 	before := d.inf.current.Load()
 	if len(d.events) == 0 && d.root.revision == before.root.revision && d.root.synced == before.root.synced {

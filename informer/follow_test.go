@@ -11,14 +11,14 @@ import (
 	"github.com/planekit/planekit/informer"
 )
 
-// told writes down what a handler is told, in short.
-type told struct {
+// calls records the calls of a handler in short form.
+type calls struct {
 	mu    sync.Mutex
 	calls []string
-	hold  chan struct{} // when not nil, each call waits for it
+	hold  chan struct{} // if not nil, each call waits for it
 }
 
-func (c *told) handle(old, new *object) {
+func (c *calls) handle(old, new *object) {
 	if c.hold != nil {
 		<-c.hold
 	}
@@ -36,7 +36,7 @@ func (c *told) handle(old, new *object) {
 	c.mu.Unlock()
 }
 
-func (c *told) take() string {
+func (c *calls) take() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	calls := strings.Join(c.calls, ", ")
@@ -47,17 +47,17 @@ func (c *told) take() string {
 func expect(t *testing.T, what, got, want string) {
 	t.Helper()
 	if got != want {
-		t.Errorf("%s: told %q, want %q", what, got, want)
+		t.Errorf("%s: the handler received %q, want %q", what, got, want)
 	}
 }
 
-// TestInitialAndSynced has handlers subscribe before Run, and late.
+// TestInitialAndSynced subscribes handlers before Run, and later.
 func TestInitialAndSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		s.put("a")
 		inf := newInformer(t, s)
-		early := &told{hold: make(chan struct{})}
+		early := &calls{hold: make(chan struct{})}
 		h := inf.Subscribe(early.handle)
 		stop := start(t, inf)
 		synctest.Wait()
@@ -73,7 +73,7 @@ func TestInitialAndSynced(t *testing.T) {
 		synctest.Wait()
 		expect(t, "early", early.take(), "+a@1, +b@2")
 
-		late := &told{}
+		late := &calls{}
 		inf.Subscribe(late.handle)
 		synctest.Wait()
 		slices.Sort(late.calls)
@@ -86,7 +86,7 @@ func TestInitialAndSynced(t *testing.T) {
 	})
 }
 
-// TestSyncedWithNothing has an empty first list.
+// TestSyncedWithNothing sends an empty first list.
 func TestSyncedWithNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list := make(chan struct{})

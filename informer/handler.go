@@ -2,14 +2,14 @@ package informer
 
 import "github.com/planekit/planekit/localcache"
 
-// entry reports what one draft has changed. The entries form the log, a list that
-// all handlers follow, each at its own pace. The log refers to its end only: entries
-// that every handler has read are garbage.
+// entry holds the changes of one draft. The entries form the log, a list that all handlers follow,
+// each at its own pace. The log refers only to its end: entries that every handler has read are
+// garbage.
 type entry[T any] struct {
 	// ready is closed once the fields below are set. They never change after that.
 	ready  chan struct{}
 	events []event[T]
-	// synced says that the first full list is in this entry or one before.
+	// synced is true if the first full list is in this entry or an earlier one.
 	synced bool
 	next   *entry[T]
 }
@@ -26,9 +26,9 @@ type handler[T any] struct {
 	stop, done, caughtUp chan struct{}
 }
 
-// Subscribe calls handle from a goroutine of its own until the subscription or Run
-// ends. A slow handler delays neither the informer nor other handlers, but what it
-// has not heard stays in memory.
+// Subscribe calls handle from a goroutine of its own until the subscription or Run ends. A slow
+// handler delays neither the informer nor other handlers, but the changes that it has not received
+// stay in memory.
 func (inf *Informer[T]) Subscribe(handle func(old, new T)) localcache.Subscription {
 	h := &handler[T]{handle, make(chan struct{}), make(chan struct{}), make(chan struct{})}
 	inf.mu.Lock()
@@ -53,7 +53,7 @@ func (inf *Informer[T]) stop(h *handler[T]) {
 	<-h.done
 }
 
-// run reports the objects of begin and then what the log says.
+// run passes the objects of begin and then the events of the log to the handler.
 func (h *handler[T]) run(begin *published[T]) {
 	defer close(h.done)
 	var none T

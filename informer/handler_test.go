@@ -12,8 +12,8 @@ import (
 	"github.com/planekit/planekit/informer"
 )
 
-// TestLateHandler subscribes while changes pour in; the follower complains
-// should anything come twice or be left out.
+// TestLateHandler subscribes during many changes; the follower fails the test if a change is
+// repeated or missing.
 func TestLateHandler(t *testing.T) {
 	s := newServer()
 	inf := newInformer(t, s)
@@ -105,7 +105,7 @@ func TestStopWaitsForTheCall(t *testing.T) {
 	})
 }
 
-// TestStopBeforeRun has a handler stopped before its goroutine ever ran.
+// TestStopBeforeRun stops a handler before its goroutine has run.
 func TestStopBeforeRun(t *testing.T) {
 	s := newServer()
 	s.put("a")
@@ -119,7 +119,7 @@ func TestStopBeforeRun(t *testing.T) {
 	inf.Subscribe(func(_, _ *object) { t.Error("called after Run") }).Stop()
 }
 
-// TestReaders is for the race detector: everything at once.
+// TestReaders uses everything at once, for the race detector.
 func TestReaders(t *testing.T) {
 	s := newServer()
 	inf := newInformer(t, s)

@@ -14,14 +14,14 @@ import (
 	"github.com/planekit/planekit/informer"
 )
 
-// history is what a source says, one change for each revision from 1 on, and
-// a sum of the state after each: the objects' hashes taken together by XOR, so
-// that any set of objects can be compared with it.
+// history is the sequence of changes of a source, one for each revision from 1 on, and a checksum
+// of the state after each: the XOR of the objects' hashes, so that any set of objects can be
+// compared with it.
 type history struct {
 	seed    maphash.Seed
 	changes []entry
 	sums    []uint64
-	// begin is closed when the changes may come.
+	// begin is closed when the changes may begin.
 	begin <-chan struct{}
 }
 
@@ -57,7 +57,7 @@ func (h *history) Sync(ctx context.Context, _ string, sink informer.Sink[*object
 	<-h.begin
 	for _, e := range h.changes {
 		if e.revision%20 == 0 {
-			runtime.Gosched() // or a few batches would take all
+			runtime.Gosched() // otherwise a few batches would have them all
 		}
 		if e.removed {
 			sink.Remove(strconv.Itoa(e.revision), e.object)
@@ -69,9 +69,9 @@ func (h *history) Sync(ctx context.Context, _ string, sink informer.Sink[*object
 	return ctx.Err()
 }
 
-// TestEveryViewIsAPrefixOfTheHistory has readers look at a copy that changes as
-// fast as it can, through everything that finds objects, each comparing what it
-// sees with the sum of the history up to the view's revision.
+// TestEveryViewIsAPrefixOfTheHistory reads a cache that changes as fast as possible, through
+// everything that finds objects. Each reader compares its result with the checksum of the history
+// up to the view's revision.
 func TestEveryViewIsAPrefixOfTheHistory(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -82,7 +82,7 @@ func TestEveryViewIsAPrefixOfTheHistory(t *testing.T) {
 	spaces := informer.NewIndex(inf, byNamespace)
 	both := informer.NewIndex(inf, func(o *object) []int { return []int{o.group, 5 + o.group%2} })
 
-	// A handler goes through every prefix, one by one.
+	// A handler receives every prefix, one by one.
 	all := make(chan struct{})
 	prefix, sum := 0, uint64(0)
 	h.begin = inf.Subscribe(func(old, new *object) {
@@ -108,14 +108,14 @@ func TestEveryViewIsAPrefixOfTheHistory(t *testing.T) {
 			last := 0
 			for !ended.Load() && !t.Failed() {
 				if n == 0 && last < changes {
-					// This one waits for revisions to come.
+					// This reader waits for future revisions.
 					want := min(last+r.IntN(500), changes)
 					if err := inf.WaitFor(t.Context(), strconv.Itoa(want)); err != nil {
 						t.Error(err)
 					}
 					last = want
 				}
-				// What anybody saw before this read began, it sees.
+				// A read sees everything that any earlier read saw.
 				last = max(last, int(newest.Load()))
 				view := inf.Snapshot()
 				now, _ := strconv.Atoi(view.Revision())
@@ -125,7 +125,7 @@ func TestEveryViewIsAPrefixOfTheHistory(t *testing.T) {
 				for seen := newest.Load(); seen < int64(now) && !newest.CompareAndSwap(seen, int64(now)); seen = newest.Load() {
 				}
 				if now > last {
-					views.Add(1) // nobody saw it before
+					views.Add(1) // no reader saw it before
 				}
 				last = now
 				h.checkView(t, view, now, groups, spaces, both)

@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// An Index finds objects by something other than their key. It holds the slots of
-// objects, not the objects: a change that leaves an object under the same keys does
-// not touch it.
+// An Index finds objects by values other than their key. It holds the slots of objects, not the
+// objects: a change that leaves an object under the same keys does not change the index.
 type Index[K comparable, T any] struct {
 	inf      *Informer[T]
 	keys     func(T) []K
@@ -16,10 +15,9 @@ type Index[K comparable, T any] struct {
 	position int
 }
 
-// NewIndex adds an index to inf. keys returns the keys under which an object is
-// found, always the same for the same object; a key returned twice counts once.
-// NewIndex must be called before inf.Run and not concurrently with it or with
-// itself; it panics when Run has begun.
+// NewIndex adds an index to inf. keys returns the index keys of an object, which must depend only
+// on the object; a key returned twice counts once. NewIndex must be called before inf.Run and not
+// concurrently with it or with itself. It panics after Run has begun.
 func NewIndex[K comparable, T any](inf *Informer[T], keys func(T) []K) *Index[K, T] {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -37,7 +35,7 @@ func NewIndex[K comparable, T any](inf *Informer[T], keys func(T) []K) *Index[K,
 	return x
 }
 
-// Get yields the objects that are found under key when the iteration begins, in no
+// Get returns an iterator over the objects under key at the time when the iteration begins, in no
 // particular order.
 func (x *Index[K, T]) Get(key K) iter.Seq[T] {
 	return func(yield func(T) bool) { x.get(x.inf.root(), key, yield) }
@@ -62,13 +60,13 @@ func (x *Index[K, T]) table(of any) *node[K, *set] {
 	return table
 }
 
-// indexer is an Index of any key type, as the writer sees it.
+// indexer is an Index of any key type, as used by the writer.
 type indexer[T any] interface {
 	// update returns table with a change of the object in slot.
 	update(table any, edit uint64, slot uint32, c change[T]) any
 }
 
-// change is what happens to one key. had and has report whether old and new exist.
+// change is a change of one key. had and has report whether old and new exist.
 type change[T any] struct {
 	old, new T
 	had, has bool

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,29 +14,27 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Config says what an Informer caches. Source, Key and Revision must be set.
+// Config configures an Informer. Source, Key and Revision must be set.
 type Config[T any] struct {
 	Source Source[T]
-	// Key returns the key of an object, "namespace/name" or "name": always the same
-	// for the same object.
+	// Key returns the key of an object, "namespace/name" or "name". It must depend only on the
+	// object.
 	Key func(T) string
-	// Revision returns the revision at which the object was last changed: a decimal
-	// number, or the empty string, which is the smallest.
+	// Revision returns the revision at which the object was last changed: a decimal number, or the
+	// empty string, which is the smallest.
 	Revision func(T) string
-	// UID tells an object from a later one of the same key. When set, an object that
-	// replaces another is reported as a deletion and an addition; when nil, as an
-	// update.
+	// UID distinguishes an object from a later one with the same key. If it is set, an object that
+	// replaces another is reported as a deletion and an addition; if it is nil, as an update.
 	UID func(T) string
-	// Log reports lost connections. The zero Logger is silent.
+	// Log reports lost connections and lists that fail. The zero Logger is silent.
 	Log logr.Logger
 }
 
 const (
-	// firstRetry bounds the wait before the first attempt to connect again: most
-	// connections end because a server restarts or closes watches on schedule.
+	// firstRetry limits the delay of the first reconnection. It is short because most connections
+	// end when a server restarts or closes watches on schedule.
 	firstRetry = 100 * time.Millisecond
-	// retryMin and retryMax bound the later waits, before jitter, which adds up to as
-	// much again.
+	// retryMin and retryMax limit the later delays, before jitter, which can double them.
 	retryMin, retryMax = 800 * time.Millisecond, 30 * time.Second
 )
 
@@ -48,7 +47,7 @@ type Informer[T any] struct {
 
 	current atomic.Pointer[published[T]]
 	writer  *writer[T]
-	// indexes belong to the writer once Run has begun.
+	// Only the writer uses indexes once Run has begun.
 	indexes []indexer[T]
 
 	mu sync.Mutex
@@ -99,8 +98,8 @@ func compare(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// Run keeps the cache up to date until ctx is done, then ends all subscriptions,
-// waits for calls in progress, and returns nil. It must be called once.
+// Run keeps the cache up to date until ctx is done. Then it ends all subscriptions, waits for calls
+// in progress, and returns nil. It must be called once.
 func (inf *Informer[T]) Run(ctx context.Context) error {
 	inf.mu.Lock()
 	if inf.state != idle {
@@ -135,14 +134,20 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 	}
 }
 
-// logFailure logs the end of a connection. The first one after a connection that
-// lasted is ordinary and of no interest to operators.
+// logFailure logs the end of a connection with the type of the objects. The end of a connection
+// that lasted is normal, so the first is logged only at V(1). Before the first list it is an error:
+// the server may refuse the request (401, 403) or not serve the resource (404).
 func (inf *Informer[T]) logFailure(err error, failures int, wait time.Duration) {
-	if failures == 0 {
-		inf.config.Log.V(1).Info("source ended", "cause", err, "retryAfter", wait)
-		return
+	log := inf.config.Log.WithValues("type", reflect.TypeFor[T]().String(), "retryAfter", wait)
+	select {
+	case <-inf.synced:
+		if failures == 0 {
+			log.V(1).Info("source ended", "cause", err)
+			return
+		}
+	default:
 	}
-	inf.config.Log.Error(err, "source failed", "failures", failures+1, "retryAfter", wait)
+	log.Error(err, "source failed", "failures", failures+1)
 }
 
 func retryAfter(failures int) time.Duration {

@@ -35,7 +35,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestRelistIsADiff has the history compacted while the informer is away.
+// TestRelistIsADiff compacts the history while the informer is disconnected.
 func TestRelistIsADiff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -69,7 +69,7 @@ func TestRelistIsADiff(t *testing.T) {
 		s.put("replaced")
 		s.put("new")
 		s.mu.Lock()
-		// The next list has a copy of the unchanged object, as a decoder makes.
+		// The next list has a copy of the unchanged object, like one from a decoder.
 		twin := *same
 		s.history[0].object = &twin
 		s.mu.Unlock()
@@ -92,7 +92,7 @@ func TestRelistIsADiff(t *testing.T) {
 	})
 }
 
-// TestReconnect measures the waits between attempts.
+// TestReconnect measures the delays between attempts.
 func TestReconnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var attempts []time.Time
@@ -136,13 +136,13 @@ func TestNeverBackwards(t *testing.T) {
 		source := sourceFunc(func(ctx context.Context, _ string, sink informer.Sink[*object]) error {
 			sink.Replace("10", []*object{at("a", 4), at("b", 9)})
 			sink.Remove("12", at("b", 12))
-			sink.Put("9", at("b", 9))                              // overtaken by its deletion
-			sink.Put("3", at("a", 3))                              // older than known
+			sink.Put("9", at("b", 9))                              // outdated by its deletion
+			sink.Put("3", at("a", 3))                              // older than the cached one
 			sink.Put("13", at("a", 3))                             // new revision, old object
 			sink.Remove("4", at("a", 4))                           // older than the view
 			sink.Replace("11", []*object{at("b", 9), at("c", 11)}) // a lagging list
 			sink.Bookmark("2")                                     // an old bookmark
-			sink.Put("14", at("d", 14))                            // goes on
+			sink.Put("14", at("d", 14))                            // new
 			<-ctx.Done()
 			return ctx.Err()
 		})

@@ -12,16 +12,16 @@ import (
 	"github.com/planekit/planekit/informer"
 )
 
-// follower rebuilds the copy from what a handler is told and complains of
-// anything that does not follow from what it was told before.
+// follower rebuilds the cache from the calls of a handler and fails the test if a call does not
+// follow from the previous ones.
 type follower struct {
 	t     *testing.T
 	inf   *informer.Informer[*object]
 	mu    sync.Mutex
 	state map[string]*object
-	// delay is how long each call takes; the checks come after it.
+	// delay is the duration of each call; the checks come after it.
 	delay time.Duration
-	// newest is the newest revision of each key that was ever told.
+	// newest is the newest reported revision of each key.
 	newest map[string]int
 }
 
@@ -47,17 +47,17 @@ func (f *follower) handle(old, new *object) {
 			f.t.Errorf("%v became %v: another object or an older one", old, new)
 		}
 		if new.revision <= f.newest[new.key] {
-			f.t.Errorf("told of %v after revision %d", new, f.newest[new.key])
+			f.t.Errorf("received %v after revision %d", new, f.newest[new.key])
 		}
 		f.newest[new.key] = new.revision
 		f.state[new.key] = new
 		if seen, _ := strconv.Atoi(f.inf.Snapshot().Revision()); seen < new.revision {
-			f.t.Errorf("told of %v while the view is at %d", new, seen)
+			f.t.Errorf("received %v while the view is at %d", new, seen)
 		}
 	}
 }
 
-// check compares with what is on the server.
+// check compares the follower with the server.
 func (f *follower) check(name string, s *server) {
 	f.t.Helper()
 	f.mu.Lock()
@@ -72,9 +72,8 @@ func (f *follower) check(name string, s *server) {
 	}
 }
 
-// TestModel runs random histories against lost connections, compaction,
-// lagging lists and repeated events, with handlers that come and go, and
-// compares views, indexes and handlers with the server.
+// TestModel runs random histories with lost connections, compaction, lagging lists, repeated
+// events, and handlers that come and go. It compares views, indexes and handlers with the server.
 func TestModel(t *testing.T) {
 	for range 40 {
 		seed := rand.Uint64()
@@ -151,7 +150,7 @@ func model(t *testing.T, seed uint64) {
 	stop()
 }
 
-// checkView tells whether everything in a view agrees with everything else.
+// checkView checks that all parts of a view are consistent.
 func checkView(t *testing.T, view informer.View[*object], groups *informer.Index[int, *object]) {
 	t.Helper()
 	found, total := map[*object]bool{}, 0

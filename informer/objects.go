@@ -2,24 +2,24 @@ package informer
 
 import "github.com/planekit/planekit/localcache"
 
-// An Object is an API object, such as a *corev1.Pod. UID is the type of UIDs:
-// k8s.io/apimachinery's, which this package does not import.
+// An Object is an API object, such as a *corev1.Pod. UID is the type of its UID. A type parameter
+// stands for the type in k8s.io/apimachinery, which this package does not import.
 type Object[UID ~string] interface {
 	localcache.Object
 	GetResourceVersion() string
 	GetUID() UID
 }
 
-// For returns an Informer of the API objects of source: New of its [ObjectConfig].
+// For returns an Informer of the API objects of source, such as a client.Resource. It is [New] with
+// the Config that [ConfigFor] returns.
 func For[T Object[UID], UID ~string](source Source[T]) (*Informer[T], error) {
-	return New(ObjectConfig(source))
+	return New(ConfigFor(source))
 }
 
-// ObjectConfig returns a Config for the API objects of source, in which the caller
-// may set what else it needs. Keys are those of [localcache.KeyOf] and revisions the
-// resource versions. An object that replaces another of its name is reported as a
-// deletion and an addition.
-func ObjectConfig[T Object[UID], UID ~string](source Source[T]) Config[T] {
+// ConfigFor returns the Config of [For], to which a caller can add more, such as a Log. Keys are those
+// of [localcache.KeyOf] and revisions the resource versions. If an object replaces another one of the
+// same name, handlers receive a deletion and an addition.
+func ConfigFor[T Object[UID], UID ~string](source Source[T]) Config[T] {
 	return Config[T]{
 		Source:   source,
 		Key:      localcache.KeyOf[T],

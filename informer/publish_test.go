@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestViewsComeBeforeEvents reads the log while the cache changes: what it shows, the
-// view of that moment has.
+// TestViewsComeBeforeEvents reads the log while the cache changes: the view at that moment has
+// everything in the log.
 func TestViewsComeBeforeEvents(t *testing.T) {
 	b := newBatches(t, rand.New(rand.NewPCG(1, 3)))
 	const changes = 100_000
@@ -33,32 +33,32 @@ func TestViewsComeBeforeEvents(t *testing.T) {
 	reader.Wait()
 }
 
-// TestNoWaiterIsForgotten has one begin to wait just when what it waits for is
-// published, and nothing after that.
+// TestNoWaiterIsForgotten begins to wait just when the revision is published, with no change after
+// that.
 func TestNoWaiterIsForgotten(t *testing.T) {
 	b := newBatches(t, rand.New(rand.NewPCG(1, 4)))
 	b.inf.writer.Replace("0", nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	const changes = 100_000
-	var begun, told atomic.Int64
+	var begun, handled atomic.Int64
 	var waiter sync.WaitGroup
 	waiter.Go(func() {
-		defer told.Store(changes)
+		defer handled.Store(changes)
 		for i := int64(1); i <= changes; i++ {
 			begun.Store(i)
 			if err := b.inf.WaitFor(ctx, strconv.FormatInt(i, 10)); err != nil {
 				t.Errorf("waiting for %d: %v", i, err)
 				return
 			}
-			told.Store(i)
+			handled.Store(i)
 		}
 	})
 	for i := int64(1); i <= changes; i++ {
-		for begun.Load() < i && told.Load() < changes {
+		for begun.Load() < i && handled.Load() < changes {
 			runtime.Gosched()
 		}
-		for range b.r.IntN(200) { // some nanoseconds, and no more: it is about to wait
+		for range b.r.IntN(200) { // some nanoseconds, in which the waiter begins to wait
 			_ = begun.Load()
 		}
 		b.inf.writer.store([]op[*item]{{opBookmark, strconv.FormatInt(i, 10), nil}})

@@ -10,8 +10,8 @@ import (
 	"github.com/planekit/planekit/informer"
 )
 
-// attempts runs an informer of a source whose nth connection lasts so long, and
-// returns the waits between them.
+// attempts runs an informer of a source whose nth connection lasts for the time of lasts, and
+// returns the delays between connections.
 func attempts(t *testing.T, n int, lasts func(nth int) time.Duration) (waits []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		done := make(chan struct{})
@@ -35,7 +35,7 @@ func attempts(t *testing.T, n int, lasts func(nth int) time.Duration) (waits []t
 	return waits
 }
 
-// TestWaitsDiffer: those who lost one server at one time do not come back at one
+// TestWaitsDiffer: informers that lost one server at the same time do not reconnect at the same
 // time, neither at first nor later.
 func TestWaitsDiffer(t *testing.T) {
 	const informers, each = 10, 6
@@ -49,15 +49,15 @@ func TestWaitsDiffer(t *testing.T) {
 		}
 	}
 	for i := range seen {
-		// In nanoseconds, of tens of milliseconds at least, two are never the same.
+		// Two delays of at least tens of milliseconds are never equal in nanoseconds.
 		if len(seen[i]) < informers-1 {
 			t.Errorf("before attempt %d, %d informers waited for %d different times", i+2, informers, len(seen[i]))
 		}
 	}
 }
 
-// TestWaitsBeginAnew: a connection that lasted was no failure.
-func TestWaitsBeginAnew(t *testing.T) {
+// TestBackoffStartsOver: a connection that lasted is not a failure.
+func TestBackoffStartsOver(t *testing.T) {
 	waits := attempts(t, 6, func(nth int) time.Duration {
 		if nth == 5 {
 			return 30 * time.Second

@@ -14,7 +14,7 @@ import (
 	"github.com/planekit/planekit/informer"
 )
 
-// came puts n objects and returns pointers that do not keep them.
+// came puts n objects and returns weak pointers to them.
 func came(sink informer.Sink[*object], revision *int, n int) (keys []string, objects []weak.Pointer[object]) {
 	for i := range n {
 		*revision++
@@ -25,15 +25,15 @@ func came(sink informer.Sink[*object], revision *int, n int) (keys []string, obj
 	return keys, objects
 }
 
-// kept counts the objects that something keeps.
+// kept counts the objects that are still reachable.
 func kept(objects []weak.Pointer[object]) int {
 	runtime.GC()
 	return len(objects) - len(slices.DeleteFunc(slices.Clone(objects), func(p weak.Pointer[object]) bool { return p.Value() != nil }))
 }
 
-// TestWhatIsGoneIsLetGo has objects come and go, after which nothing happens. All
-// handlers have been told, so that nothing must keep the objects.
-func TestWhatIsGoneIsLetGo(t *testing.T) {
+// TestDeletedObjectsAreReleased adds and removes objects and then changes nothing. All handlers
+// have received the changes, so nothing may refer to the objects.
+func TestDeletedObjectsAreReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sinks := make(chan informer.Sink[*object], 1)
 		inf := newInformer(t, sourceFunc(func(ctx context.Context, _ string, sink informer.Sink[*object]) error {
@@ -44,8 +44,8 @@ func TestWhatIsGoneIsLetGo(t *testing.T) {
 		}))
 		defer start(t, inf)()
 		sink := <-sinks
-		told, toldLater := 0, 0
-		inf.Subscribe(func(_, _ *object) { told++ })
+		received, receivedLater := 0, 0
+		inf.Subscribe(func(_, _ *object) { received++ })
 		revision := 0
 		keys, objects := came(sink, &revision, 20)
 		synctest.Wait()
@@ -54,20 +54,20 @@ func TestWhatIsGoneIsLetGo(t *testing.T) {
 			sink.Remove(strconv.Itoa(revision), &object{key: key, revision: revision})
 		}
 		synctest.Wait()
-		if told != 40 {
-			t.Fatalf("told of %d changes, want 40", told)
+		if received != 40 {
+			t.Fatalf("received %d changes, want 40", received)
 		}
 		if n := kept(objects); n > 0 {
 			t.Errorf("%d of 20 objects are kept that came and went", n)
 		}
-		inf.Subscribe(func(_, _ *object) { toldLater++ })
+		inf.Subscribe(func(_, _ *object) { receivedLater++ })
 		synctest.Wait()
 		for range 3 {
 			_, objects = came(sink, &revision, 50)
 			synctest.Wait()
 		}
-		if told != 190 || toldLater != 150 {
-			t.Errorf("told of %d and %d changes, want 190 and 150", told, toldLater)
+		if received != 190 || receivedLater != 150 {
+			t.Errorf("received %d and %d changes, want 190 and 150", received, receivedLater)
 		}
 		if n := kept(objects); n != 50 {
 			t.Errorf("%d of 50 objects are kept that exist", n)
@@ -75,7 +75,7 @@ func TestWhatIsGoneIsLetGo(t *testing.T) {
 	})
 }
 
-// TestBusyHandlerMissesNothing has a handler that is slower than the changes for a while.
+// TestBusyHandlerMissesNothing uses a handler that is slower than the changes for a while.
 func TestBusyHandlerMissesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sinks := make(chan informer.Sink[*object], 1)
@@ -90,12 +90,12 @@ func TestBusyHandlerMissesNothing(t *testing.T) {
 		last := 0
 		inf.Subscribe(func(_, new *object) {
 			if new.revision != last+1 {
-				t.Errorf("told of %d after %d", new.revision, last)
+				t.Errorf("received %d after %d", new.revision, last)
 			}
 			last = new.revision
 			time.Sleep(30 * time.Second)
 		})
-		synctest.Wait() // it is told of changes from here on, not of what exists
+		synctest.Wait() // it receives changes from here on, not the existing objects
 		revision := 0
 		for n := range 40 {
 			came(sink, &revision, n%7+1)
@@ -104,7 +104,7 @@ func TestBusyHandlerMissesNothing(t *testing.T) {
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
 		if last != revision {
-			t.Errorf("told up to %d of %d", last, revision)
+			t.Errorf("received up to %d of %d", last, revision)
 		}
 	})
 }

@@ -30,8 +30,8 @@ type entry struct {
 	removed  bool
 }
 
-// server is a store with history. Its Sync can be broken off, made to forget
-// old history, and made to say old things again.
+// server is a store with history. A test can break its Sync, make it forget old history, and make
+// it repeat old events.
 type server struct {
 	mu        sync.Mutex
 	objects   map[string]*object
@@ -83,7 +83,7 @@ func (s *server) bell() {
 func (s *server) put(key string) int    { return s.write(key, false) }
 func (s *server) remove(key string) int { return s.write(key, true) }
 
-// elsewhere takes a revision that this resource never hears of.
+// elsewhere uses a revision that this resource never reports.
 func (s *server) elsewhere() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +171,7 @@ func (s *server) Sync(ctx context.Context, from string, sink informer.Sink[*obje
 		}
 		s.mu.Lock()
 	} else if s.random != nil {
-		after = s.random.IntN(after + 1) // says again what was said
+		after = s.random.IntN(after + 1) // repeats old events
 	}
 	s.mu.Unlock()
 	for {

@@ -2,17 +2,16 @@ package informer
 
 import "slices"
 
-// set is a persistent set of slots: what an index finds under one key. It refers to
-// no objects, so that it changes only when an object is added under the key or
-// removed. A nil *set is empty. The sets of a published root never change, and one
-// that the current edit made is changed in place.
+// set is a persistent set of slots: the value of an index key. It refers to no objects, so that it
+// changes only when an object is added under the key or removed. A nil *set is empty. The sets of a
+// published root never change; the ones that the current edit made are changed in place.
 type set struct {
 	edit uint64
 	runs []run
 }
 
-// run is a part of a set: one or more slots in order, each greater than those of the
-// run before. A change copies one run and the headers of all.
+// run is a part of a set: one or more slots in order, each greater than those of the previous run.
+// A change copies one run and the headers of all.
 type run struct {
 	edit  uint64
 	slots []uint32
@@ -38,7 +37,7 @@ func (s *set) with(edit uint64, slot uint32) *set {
 	return s
 }
 
-// without returns s without slot; nil when nothing is left.
+// without returns s without slot, or nil if no slot is left.
 func (s *set) without(edit uint64, slot uint32) *set {
 	if s == nil {
 		return nil
@@ -58,7 +57,7 @@ func (s *set) without(edit uint64, slot uint32) *set {
 	return s
 }
 
-// find returns the run that slot belongs to and its place in there.
+// find returns the run that contains slot, or would contain it, and its place in that run.
 func (s *set) find(slot uint32) (i, j int, found bool) {
 	i, found = slices.BinarySearchFunc(s.runs, slot, func(r run, slot uint32) int { return int(r.slots[0]) - int(slot) })
 	if !found && i > 0 {
@@ -68,8 +67,8 @@ func (s *set) find(slot uint32) (i, j int, found bool) {
 	return i, j, found
 }
 
-// own returns a set with the content of s of which this edit may change run i. Each
-// copy has room for one more: most changes add a slot.
+// own returns a set with the content of s of which this edit may change run i. Each copy has room
+// for one more slot, because most changes add one.
 func (s *set) own(edit uint64, i int) *set {
 	if s.edit != edit {
 		s = &set{edit, append(make([]run, 0, len(s.runs)+1), s.runs...)}

@@ -23,7 +23,7 @@ func TestSetModel(t *testing.T) {
 		}
 		var versions []version
 		for edit := uint64(1); edit <= 300; edit++ {
-			// It grows for a while, then shrinks.
+			// The set grows for a while, then shrinks.
 			adds := 8
 			if edit > 150 {
 				adds = 2

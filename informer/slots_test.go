@@ -14,7 +14,7 @@ type value struct {
 	_        []int
 }
 
-// fullSink is what an informer gives to its source.
+// fullSink is the sink that an informer passes to its source.
 type fullSink interface {
 	Sink[value]
 	ListSink[value]
@@ -45,8 +45,8 @@ func newValues(t *testing.T, s script) (inf *Informer[value], stop func()) {
 	}
 }
 
-// TestSlotsAreUsedAgain has many more objects come and go, and be listed in
-// vain, than there are at any time.
+// TestSlotsAreUsedAgain adds and removes many more objects than exist at any time, also in lists
+// that are abandoned.
 func TestSlotsAreUsedAgain(t *testing.T) {
 	inf, run := newValues(t, func(_ context.Context, sink fullSink) {
 		revision := 1
@@ -77,8 +77,8 @@ func TestSlotsAreUsedAgain(t *testing.T) {
 	}
 }
 
-// TestRemoveFromNamespace removes one of several objects of a namespace: the index
-// keeps the others.
+// TestRemoveFromNamespace removes one of several objects of a namespace: the index keeps the
+// others.
 func TestRemoveFromNamespace(t *testing.T) {
 	inf, run := newValues(t, func(_ context.Context, sink fullSink) {
 		sink.Replace("4", []value{{key: "x/a", revision: 1}, {key: "x/b", revision: 2}, {key: "x/c", revision: 3}, {key: "z/d", revision: 4}})

@@ -13,10 +13,9 @@ import (
 	"github.com/planekit/planekit/localcache"
 )
 
-// TestLateHandlerStallsNobody has handlers subscribe late and not return
-// from their first call: the copy goes on, and so do a handler that was there
-// before and one that comes later still.
-func TestLateHandlerStallsNobody(t *testing.T) {
+// TestLateHandlerStallsNothing subscribes handlers that do not return from their first call: the
+// cache continues, and so do an earlier handler and a later one.
+func TestLateHandlerStallsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		for i := range 200 {
@@ -88,8 +87,8 @@ func TestRunWaitsForCalls(t *testing.T) {
 	})
 }
 
-// blocking is an informer whose writer stands in Key until release is closed, in the
-// midst of a change that follows the first list.
+// blocking returns an informer whose writer waits in Key until release is closed, in the middle of
+// a change after the first list.
 func blocking(t *testing.T, source informer.Source[*object]) (inf *informer.Informer[*object], blocked, release chan struct{}) {
 	t.Helper()
 	blocked, release = make(chan struct{}), make(chan struct{})
@@ -112,7 +111,7 @@ func blocking(t *testing.T, source informer.Source[*object]) (inf *informer.Info
 	return inf, blocked, release
 }
 
-// TestReadersNeverWait reads while the writer is in the midst of a change.
+// TestReadersNeverWait reads while the writer is in the middle of a change.
 func TestReadersNeverWait(t *testing.T) {
 	s := newServer()
 	s.put("a")
@@ -149,7 +148,7 @@ func TestReadersNeverWait(t *testing.T) {
 	stop()
 }
 
-// TestReadingAllocatesNothing: what is read is what is stored.
+// TestReadingAllocatesNothing: reads return stored objects without copies.
 func TestReadingAllocatesNothing(t *testing.T) {
 	s := newServer()
 	for i := range 1000 {
@@ -179,7 +178,7 @@ func TestReadingAllocatesNothing(t *testing.T) {
 	stop()
 }
 
-// TestSourceWaitsForTheWriter: what is not stored yet is bounded.
+// TestSourceWaitsForTheWriter: the number of changes that are not stored yet is limited.
 func TestSourceWaitsForTheWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const changes = 20_000

@@ -5,23 +5,23 @@ import (
 	"math/bits"
 )
 
-// table is a persistent array of objects. An object keeps its slot for as long as
-// its key exists, so that what finds objects holds slots and need not change when an
-// object does. Like the nodes of a trie, pages and shelves that a published root
-// reaches never change, and those that the current edit made are changed in place.
+// table is a persistent array of objects. An object keeps its slot as long as its key exists.
+// Indexes hold slots, so they need not change when an object changes. Like the nodes of a trie,
+// pages and shelves of a published root never change, and those that the current edit made are
+// changed in place.
 type table[T any] struct {
-	// edit is the one that made the slice of shelves.
+	// edit is the edit that made the slice of shelves.
 	edit uint64
-	// shelves are nil where no slot is taken.
+	// A shelf is nil if none of its slots is taken.
 	shelves []*shelf[T]
-	// slots is the first slot that was never taken, and free holds those below it that
-	// are not taken. A draft that is given up has at most taken slots from the end of
-	// free, so that the published table still has all of them.
+	// slots is the first slot that was never taken, and free holds the free slots below it. A draft
+	// that is dropped has at most taken slots from the end of free, so that the published table
+	// still has all of them.
 	slots uint32
 	free  []uint32
 }
 
-// shelf holds pages, which are nil where no slot is taken.
+// shelf holds pages. A page is nil if none of its slots is taken.
 type shelf[T any] struct {
 	edit  uint64
 	pages [shelfSize]*page[T]
@@ -29,7 +29,7 @@ type shelf[T any] struct {
 
 type page[T any] struct {
 	edit uint64
-	// used has a bit for each slot that is taken.
+	// used has a bit for each taken slot.
 	used    uint32
 	objects [pageSize]T
 }
@@ -47,12 +47,12 @@ const (
 	shelfMask = shelfSize - 1
 )
 
-// get returns the object in a slot that is taken.
+// get returns the object in a taken slot.
 func (t *table[T]) get(slot uint32) T {
 	return t.shelves[slot>>(shelfBits+pageBits)].pages[slot>>pageBits&shelfMask].objects[slot&pageMask]
 }
 
-// add stores object in a slot that is not taken.
+// add stores object in a free slot.
 func (t *table[T]) add(edit uint64, object T) (slot uint32) {
 	if n := len(t.free); n > 0 {
 		slot, t.free = t.free[n-1], t.free[:n-1]
@@ -70,8 +70,8 @@ func (t *table[T]) set(edit uint64, slot uint32, object T) {
 	p.objects[slot&pageMask] = object
 }
 
-// remove frees slot. It drops its page and its shelf if they are empty then, so that
-// memory comes back after a burst of objects.
+// remove frees slot. It drops the page and the shelf if they are then empty, so that the memory of
+// a burst of objects is freed.
 func (t *table[T]) remove(edit uint64, slot uint32) {
 	var none T
 	p := t.own(edit, slot)
@@ -100,7 +100,7 @@ func (t *table[T]) remove(edit uint64, slot uint32) {
 func (t *table[T]) own(edit uint64, slot uint32) *page[T] {
 	i, j := int(slot>>(shelfBits+pageBits)), slot>>pageBits&shelfMask
 	if t.edit != edit {
-		// Room for one more: a page that is full of objects is followed by another.
+		// Leave room for one more: a full page is followed by another.
 		t.edit, t.shelves = edit, append(make([]*shelf[T], 0, len(t.shelves)+1), t.shelves...)
 	}
 	for len(t.shelves) <= i {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestTableModel compares tables with maps, and versions with what they were.
+// TestTableModel compares tables with maps, and old versions with their original content.
 func TestTableModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -20,7 +20,7 @@ func TestTableModel(t *testing.T) {
 	versions := []version{{current, map[uint32]int{}}}
 	for edit := uint64(1); edit <= 100; edit++ {
 		for range 1 + r.IntN(30) {
-			// Two shelves, densely and thinly.
+			// The slots are in two shelves, one dense and one sparse.
 			slot := uint32(r.IntN(200) + 5000*r.IntN(2))
 			if _, ok := model[slot]; ok && r.IntN(2) == 0 {
 				current.remove(edit, slot)
@@ -45,7 +45,7 @@ func TestTableModel(t *testing.T) {
 	}
 }
 
-// checkPages fails where an empty page or shelf is kept.
+// checkPages fails if an empty page or shelf is kept.
 func checkPages[T any](t *testing.T, table *table[T]) {
 	t.Helper()
 	if n := len(table.shelves); n > 0 && table.shelves[n-1] == nil {

@@ -6,17 +6,16 @@ import (
 	"slices"
 )
 
-// node is a node of a persistent hash array mapped trie. Nodes reachable from a
-// published root never change; a change copies the nodes on its path, so it costs
-// O(log n) and an old root keeps the old content. Within
-// one edit (a number that the single writer never uses twice) nodes that this
-// edit made are changed in place, which makes loading a whole list cheap.
+// node is a node of a persistent hash array mapped trie. Nodes of a published root never change. A
+// change copies the nodes on its path, so it costs O(log n) and an old root keeps its content. An
+// edit is a number that the single writer never uses twice; it changes the nodes that it has made
+// in place, so that loading a whole list is cheap.
 //
 // A nil *node is the empty trie.
 type node[K comparable, V any] struct {
 	edit uint64
-	// leafMap and kidMap have one bit for each of the 32 values that this
-	// level's five bits of the hash can take. A value is in at most one of them.
+	// leafMap and kidMap have one bit for each of the 32 values of this level's five bits of the
+	// hash. A value is in at most one of them.
 	leafMap, kidMap uint32
 	leaves          []leaf[K, V]
 	kids            []*node[K, V]
@@ -33,8 +32,8 @@ const (
 	hashBits  = 64
 )
 
-// at returns the bit of hash at the level that begins at shift and the
-// position in a slice that holds one element for each bit in set.
+// at returns the bit of hash at the level that begins at shift, and the index of that bit in a
+// slice with one element for each bit in set.
 func at(hash uint64, shift uint, set uint32) (bit uint32, index int) {
 	bit = 1 << (hash >> shift & levelMask)
 	return bit, bits.OnesCount32(set & (bit - 1))
@@ -56,7 +55,7 @@ func (n *node[K, V]) get(hash uint64, key K) (value V, ok bool) {
 		n = n.kids[i]
 	}
 	if n != nil {
-		// The whole hash is used up: these keys share it.
+		// All bits of the hash are used: these keys have the same hash.
 		if i := n.find(key); i >= 0 {
 			return n.leaves[i].value, true
 		}
@@ -64,12 +63,12 @@ func (n *node[K, V]) get(hash uint64, key K) (value V, ok bool) {
 	return value, false
 }
 
-// find searches a node below the last level, where the bit maps mean nothing.
+// find searches a node below the last level, where the bit maps have no meaning.
 func (n *node[K, V]) find(key K) int {
 	return slices.IndexFunc(n.leaves, func(l leaf[K, V]) bool { return l.key == key })
 }
 
-// all visits every value, in no particular order.
+// all returns an iterator over every value, in no particular order.
 func (n *node[K, V]) all() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) { n.visit(yield) }
 }
@@ -121,7 +120,7 @@ func (e editor[K, V]) own(n *node[K, V]) *node[K, V] {
 	}
 	c := &node[K, V]{edit: e.edit, leafMap: n.leafMap, kidMap: n.kidMap}
 	if len(n.leaves) > 0 {
-		// Room for one more: the commonest change of a copied node is a new leaf.
+		// Leave room for one more: most changes of a copied node add a leaf.
 		c.leaves = append(make([]leaf[K, V], 0, len(n.leaves)+1), n.leaves...)
 	}
 	c.kids = slices.Clone(n.kids)
@@ -149,7 +148,7 @@ func (e editor[K, V]) insert(n *node[K, V], shift uint, hash uint64, l leaf[K, V
 	case n.leaves[i].key == l.key:
 		n.leaves[i].value = l.value
 	default:
-		// Two keys in one place: both move down a level.
+		// Two keys belong in one place: both move down a level.
 		other := n.leaves[i]
 		kid := e.insert(nil, shift+levelBits, e.hash(other.key), other)
 		kid = e.insert(kid, shift+levelBits, hash, l)
@@ -194,8 +193,8 @@ func (e editor[K, V]) without(n *node[K, V], shift uint, hash uint64, key K) *no
 		n.kids[j] = kid
 		return n
 	}
-	// A lone leaf moves back up, so that the shape depends on the content only
-	// and an emptied trie holds no chains of nodes.
+	// A single leaf moves up, so that the shape depends only on the content and an emptied trie has
+	// no chains of nodes.
 	n.kidMap &^= bit
 	n.kids = slices.Delete(n.kids, j, j+1)
 	n.leafMap |= bit

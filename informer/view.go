@@ -6,8 +6,7 @@ import (
 	"iter"
 )
 
-// ErrStopped is the error of WaitFor when Run has ended: the cache will not become
-// any newer.
+// ErrStopped is the error of WaitFor after Run has ended, because the cache will not become newer.
 var ErrStopped = errors.New("informer has stopped")
 
 // root is one state of the cache. It never changes once published. Only the writer
@@ -20,14 +19,14 @@ type root[T any] struct {
 	// registration.
 	indexes  []any
 	revision string
-	// synced is true from the first full list on.
+	// synced is true once the first full list is stored.
 	synced bool
 }
 
-// published is a root and the place in the log behind the change that led to it: a
-// handler that begins with the objects of the root goes on from there. They are
-// kept apart because a place in the log keeps all later entries in memory, which
-// reading the objects must not do.
+// published is a root and the position in the log after the change that led to it. A handler that
+// begins with the objects of the root continues from there. They are separate from each other
+// because a position in the log keeps all later entries in memory, which readers of the objects
+// must not do.
 type published[T any] struct {
 	root *root[T]
 	next *entry[T]
@@ -58,13 +57,12 @@ func (inf *Informer[T]) All() iter.Seq[T] {
 	}
 }
 
-// Synced is closed when the first full list is stored: never, if Run ends before.
+// Synced is closed when the first full list is stored. If Run ends before, it is never closed.
 func (inf *Informer[T]) Synced() <-chan struct{} { return inf.synced }
 
-// WaitFor waits until the cache is at least as new as revision; for the empty
-// revision, until the first full list is stored. It returns the error of ctx, or
-// ErrStopped. The revision must be one at which an object of this resource was
-// written: the source may never report others.
+// WaitFor waits until the cache is at least as new as revision; for the empty revision, until the
+// first full list is stored. It returns the error of ctx, or ErrStopped. The revision must be one
+// at which an object of this resource was written, because the source may never report others.
 func (inf *Informer[T]) WaitFor(ctx context.Context, revision string) error {
 	for {
 		now := inf.current.Load()

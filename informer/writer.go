@@ -2,15 +2,14 @@ package informer
 
 import "sync"
 
-// writer is the Sink that an Informer gives to its Source, and the only one that
-// changes the cache. Changes of single objects wait in a queue. One goroutine takes
-// the whole queue at a time and makes one draft of it, so that changes which come
-// faster than they can be stored share the copying of nodes, the publishing and the
+// writer is the Sink that an Informer passes to its Source. Only the writer changes the cache.
+// Changes of single objects wait in a queue. One goroutine takes the whole queue at a time and
+// applies it in one draft, so that quick changes share the copying of nodes, the publishing and the
 // waking of handlers.
 type writer[T any] struct {
 	inf *Informer[T]
 
-	// mu is held while the cache is changed.
+	// mu is locked while the cache is changed.
 	mu sync.Mutex
 	// The fields below are guarded by mu.
 	edit uint64
@@ -20,13 +19,12 @@ type writer[T any] struct {
 	// The fields below are guarded by queueMu.
 	queue  []op[T]
 	closed bool
-	// changed is signalled when the queue is no longer empty, or no longer full. The
-	// goroutine waits for one and the source for the other, so that at most one of
-	// them waits.
+	// changed is signalled when the queue is no longer empty, and when it is no longer full. The
+	// goroutine waits for the one and the source for the other, so that at most one of them waits.
 	changed sync.Cond
 }
 
-// op is what the source has reported about one object.
+// op is a reported change of one object.
 type op[T any] struct {
 	kind     opKind
 	revision string
@@ -41,8 +39,8 @@ const (
 	opBookmark
 )
 
-// maxQueue is how many changes may wait to be stored: enough to share the work of
-// copying and publishing, and some milliseconds of it.
+// maxQueue limits the changes that wait to be stored. It is large enough to share the work of
+// copying and publishing, and corresponds to some milliseconds of that work.
 const maxQueue = 4096
 
 func newWriter[T any](inf *Informer[T]) *writer[T] {
@@ -71,7 +69,7 @@ func (w *writer[T]) push(o op[T]) {
 	}
 }
 
-// run stores what is queued until close.
+// run stores queued changes until close.
 func (w *writer[T]) run() {
 	for w.wait() {
 		w.mu.Lock()
@@ -80,7 +78,7 @@ func (w *writer[T]) run() {
 	}
 }
 
-// wait waits until something is queued. It returns false after close.
+// wait waits until the queue is not empty. It returns false after close.
 func (w *writer[T]) wait() bool {
 	w.queueMu.Lock()
 	defer w.queueMu.Unlock()
@@ -97,7 +95,7 @@ func (w *writer[T]) close() {
 	w.changed.Broadcast()
 }
 
-// finish stores all that the source has reported before its Sync returned.
+// finish stores all changes that the source reported before its Sync returned.
 func (w *writer[T]) finish() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,11 +103,11 @@ func (w *writer[T]) finish() {
 	w.list = nil
 }
 
-// flush stores all that is queued. mu is held.
+// flush stores all queued changes. The caller holds mu.
 func (w *writer[T]) flush() {
 	w.queueMu.Lock()
 	batch := w.queue
-	// The next batch may be as large. After a burst a small one gives the memory back.
+	// The next batch may be as large. After a burst, a small queue frees the memory.
 	w.queue = make([]op[T], 0, len(batch))
 	if len(batch) >= maxQueue {
 		w.changed.Signal()
@@ -120,15 +118,15 @@ func (w *writer[T]) flush() {
 	}
 }
 
-// store makes one draft of a batch. mu is held.
+// store applies a batch in one draft. The caller holds mu.
 func (w *writer[T]) store(batch []op[T]) {
-	w.list = nil // the source has given it up
+	w.list = nil // the source has abandoned it
 	d := w.draft()
 	d.events = make([]event[T], 0, len(batch))
 	for i := range batch {
 		o := &batch[i]
 		if compare(o.revision, d.root.revision) < 0 {
-			continue // it is known or superseded
+			continue // the cache has it or something newer
 		}
 		d.root.revision = o.revision
 		switch o.kind {
@@ -164,7 +162,7 @@ func (w *writer[T]) Item(object T) {
 	}
 }
 
-// Unchanged keeps one object of the list that is known.
+// Unchanged adds one object of the list that the cache already has.
 func (w *writer[T]) Unchanged(key, revision string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -2,9 +2,9 @@
 //
 //	pods, err := informer.For(informertest.DetectMutations(t, source, localcache.KeyOf[*corev1.Pod]))
 //
-// It takes a print of every object before other code can see it and compares when the
-// object is replaced and when the test ends, so that it needs no goroutine. A change
-// that is undone in between is not seen; the race detector sees those.
+// It computes a hash of every object before other code can see the object. It compares the hash
+// when the object is replaced and when the test ends, so that it needs no goroutine. It does not
+// detect a change that is undone in between; the race detector does.
 package informertest
 
 import (
@@ -16,11 +16,10 @@ import (
 	"github.com/planekit/planekit/informer"
 )
 
-// DetectMutations returns source for an informer. The test fails, naming the key, if an
-// object that came from it was changed. Objects that have been deleted are watched to
-// the end of the test, and so is whatever they refer to: an object must not refer to
-// what may change, such as a lock. Call it before anything whose cleanup stops the
-// informer.
+// DetectMutations returns source for use in an informer. The test fails, with the key, if an object
+// from it was changed. Deleted objects are checked at the end of the test, too. Everything that an
+// object refers to is part of it, so an object must not refer to mutable values such as a lock.
+// Call DetectMutations before anything whose cleanup stops the informer.
 func DetectMutations[T any](t testing.TB, source informer.Source[T], key func(T) string) informer.Source[T] {
 	d := &detector[T]{t: t, source: source, key: key, prints: map[string]taken[T]{}}
 	t.Cleanup(d.checkAll)
@@ -33,22 +32,22 @@ type detector[T any] struct {
 	key    func(T) string
 
 	mu     sync.Mutex
-	prints map[string]taken[T] // the last object of each key; guarded by mu
+	prints map[string]taken[T] // the current object of each key; guarded by mu
 }
 
 type taken[T any] struct {
 	object T
 	print  uint64
-	// text is what the object was, to show what has changed.
+	// text is the original object, to show the difference.
 	text string
 }
 
-// Sync is that of the source, with a sink that takes prints.
+// Sync calls the source's Sync with a sink that computes the hash of each object.
 func (d *detector[T]) Sync(ctx context.Context, from string, sink informer.Sink[T]) error {
 	return d.source.Sync(ctx, from, printing[T]{sink, sink.(informer.ListSink[T]), d})
 }
 
-// printing is the sink of an informer that takes a print of each object.
+// printing is the sink of an informer that computes the hash of each object.
 type printing[T any] struct {
 	single informer.Sink[T]
 	informer.ListSink[T]

@@ -41,8 +41,7 @@ func (l lamps) Sync(ctx context.Context, _ string, sink informer.Sink[*lamp]) er
 	return ctx.Err()
 }
 
-// run has an informer of three lamps, gives them to what somebody does, has one
-// replaced and ends.
+// run starts an informer of three lamps, passes it to do, replaces one lamp and ends.
 func run(t *testing.T, do func(inf *informer.Informer[*lamp])) []string {
 	w := &witness{TB: t}
 	replace := make(chan struct{})

@@ -6,19 +6,18 @@ import (
 	"reflect"
 )
 
-// seed is one for the process, so that prints can be compared.
+// seed is shared by the process, so that hashes can be compared.
 var seed = maphash.MakeSeed()
 
-// Print returns a number that two values share only if they are equal in depth,
-// but for coincidence: through pointers, unexported fields, slices and maps.
-// Functions and channels count as themselves. Prints are good for one process.
+// Print returns a hash of v in depth: through pointers, unexported fields, slices and maps. It
+// hashes functions and channels by identity. Equal values have equal hashes, and different values
+// almost certainly have different ones. Hashes are valid within one process.
 func Print(v any) uint64 {
 	p := printer{visited: map[visit]bool{}}
 	return p.print(reflect.ValueOf(v))
 }
 
-// printer remembers where it has been, as what refers to itself would have no
-// end.
+// printer records visited values, because cyclic values have no end.
 type printer struct{ visited map[visit]bool }
 
 type visit struct {
@@ -90,7 +89,7 @@ func (p printer) reference(kind uint64, v reflect.Value) uint64 {
 	if v.Kind() == reflect.Pointer {
 		return combine(kind, p.print(v.Elem()))
 	}
-	// Maps have no order, so neither has the sum of their entries.
+	// Maps have no order. Add the hashes of their entries, because a sum has no order either.
 	sum := kind
 	for entries := v.MapRange(); entries.Next(); {
 		sum += combine(p.print(entries.Key()), p.print(entries.Value()))
