@@ -1,23 +1,24 @@
-// Package client talks to a Kubernetes API server: ours or any other.
+// Package client talks to a Kubernetes API server: planekit's or any other.
 //
 //	c, err := client.New(client.Config{Server: "https://127.0.0.1:6443", TLS: tlsConfig})
 //	defer c.Close()
 //	pods := typed.Pods(c)
 //	pod, err := pods.Get(ctx, "default", "web")
 //
-// A [Client] sends requests; a [Resource] is a typed view of one kind of object
-// on it (package typed has the table of built-in ones) and follows changes with
-// Sync. Built-in types travel as protobuf, all others as JSON; a server that
-// does not take protobuf is asked again in JSON.
+// A [Client] sends requests. A [Resource] is a typed view of one resource: [For] makes one for a
+// [Type], and package typed has those of the built-in kinds. A Resource reads, writes and deletes
+// objects, and its Sync method follows changes, so that it serves as the source of an informer.
+// Built-in types travel as protobuf, all others as JSON. If a server does not accept protobuf, the
+// client repeats the request in JSON.
 //
-// An answer of failure is an *apierrors.StatusError, to be told apart with the
-// functions of k8s.io/apimachinery/pkg/api/errors; whatever else fails is an
-// error of the transport. Nothing is retried but the change to JSON. Objects
-// returned belong to the caller and share no memory with each other, unless it
-// is asked for ([Resource.WithUnmarshal]).
+// If the server answers with a failure, the error is an *apierrors.StatusError; the functions of
+// k8s.io/apimachinery/pkg/api/errors distinguish the reasons. Any other error comes from the
+// transport. The client retries nothing except to change to JSON. Returned objects belong to the
+// caller and share no memory with each other, unless the caller asks for it
+// ([Resource.WithUnmarshal]).
 //
-// Left out: client-side rate limits, credentials that renew themselves, and
-// proxies; a Transport of the caller's can have them.
+// Left out: client-side rate limits, credentials that renew themselves, and proxies. A Transport of
+// the caller can have them.
 package client
 
 import (
@@ -34,30 +35,29 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Config says how a server is reached.
+// Config describes how to reach a server.
 type Config struct {
-	// Server is the URL of the server, such as "https://127.0.0.1:6443". A path
-	// is kept in front of every request.
+	// Server is the URL of the server, such as "https://127.0.0.1:6443". Its path, if any, is a
+	// prefix of every request path.
 	Server string
-	// Transport carries the requests; it may be one that never leaves the
-	// process. Nil means connections of the client's own, made with TLS.
+	// Transport carries the requests; it may stay within the process. Nil means connections of the
+	// client's own, made with TLS.
 	Transport http.RoundTripper
-	// TLS is the configuration of the client's own connections: the roots to
-	// believe and the certificate to show. Nil believes the system's roots. It
-	// must be nil when Transport is set.
+	// TLS configures the client's own connections: the roots to trust and the certificate to
+	// present. Nil trusts the system's roots. It must be nil when Transport is set.
 	TLS *tls.Config
-	// BearerToken, when not empty, is sent with every request.
+	// BearerToken is sent with every request unless it is empty.
 	BearerToken string
 	// UserAgent is sent with every request; empty means "planekit".
 	UserAgent string
-	// JSON turns protobuf off for all types.
+	// JSON disables protobuf for all types.
 	JSON bool
-	// Warn, when not nil, is called for every warning in an answer, by many goroutines at once.
-	// The text is what the server has sent, control characters and all.
+	// Warn, if not nil, receives every warning in an answer. Several goroutines may call it at
+	// once. The text is exactly what the server sent, including control characters.
 	Warn func(text string)
 }
 
-// Client sends requests to one server. It is safe for concurrent use.
+// A Client sends requests to one server. It is safe for concurrent use.
 type Client struct {
 	base      *url.URL
 	http      *http.Client
@@ -66,13 +66,13 @@ type Client struct {
 	json      bool
 	warn      func(text string)
 
-	// refused holds the resources whose protobuf the server did not take.
+	// refused holds the resources for which the server did not accept protobuf.
 	refused sync.Map // schema.GroupVersionResource -> struct{}
 }
 
-// A connection on which nothing came for pingAfter is asked for a sign of life
-// and given up after pingTimeout more, so that a watch on a dead connection
-// ends. Both are the values of client-go, as is dialTimeout.
+// After pingAfter without data the client pings the server, and after pingTimeout more it closes
+// the connection, so that a watch on a dead connection ends. These two and dialTimeout are the
+// values of client-go.
 const (
 	dialTimeout = 30 * time.Second
 	pingAfter   = 30 * time.Second
@@ -107,7 +107,7 @@ func New(c Config) (*Client, error) {
 		base: base, token: c.BearerToken, userAgent: agent, json: c.JSON, warn: c.Warn,
 		http: &http.Client{
 			Transport: transport,
-			// Following a redirect would show the credentials to another server.
+			// A followed redirect would send the credentials to another server.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}, nil
@@ -128,7 +128,7 @@ func ownTransport(config *tls.Config) *http.Transport {
 	}
 }
 
-// Close gives up idle connections. The client stays usable.
+// Close closes idle connections. The client stays usable.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 func (c *Client) protobuf(resource schema.GroupVersionResource) bool {

@@ -15,7 +15,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// message is what the built-in types are beside runtime.Object.
+// A message is a built-in type: an object that encodes itself as protobuf.
 type message interface {
 	Marshal() ([]byte, error)
 	Unmarshal([]byte) error
@@ -26,7 +26,8 @@ type message interface {
 // (https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding).
 var magic = []byte("k8s\x00")
 
-// encode writes object with kind in front, as protobuf if it can be.
+// encode encodes object with its kind in front, as protobuf if protobuf is set and object is a
+// message.
 func encode(object runtime.Object, kind metav1.TypeMeta, protobuf bool) (data []byte, contentType string, err error) {
 	if m, ok := object.(message); ok && protobuf {
 		raw, err := m.Marshal()
@@ -45,7 +46,7 @@ func encode(object runtime.Object, kind metav1.TypeMeta, protobuf bool) (data []
 		return nil, "", fmt.Errorf("encode %s: %w", kind.Kind, err)
 	}
 	if object.GetObjectKind().GroupVersionKind().Empty() {
-		// The object may be shared, so its kind is not set but spliced in.
+		// The object may be shared. Add its kind to the encoded text instead of setting it.
 		head := fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q`, kind.Kind, kind.APIVersion)
 		if !bytes.Equal(data, []byte("{}")) {
 			head = append(head, ',')
@@ -55,8 +56,8 @@ func encode(object runtime.Object, kind metav1.TypeMeta, protobuf bool) (data []
 	return data, JSON, nil
 }
 
-// openEnvelope takes the envelope, a runtime.Unknown, off an object in protobuf.
-// What is in it stays a part of data: that of a list is as large as the list.
+// openEnvelope removes the envelope, a runtime.Unknown, from an object in protobuf. The result is a
+// part of data: a copy of a list would be as large as the list.
 func openEnvelope(data []byte) (runtime.TypeMeta, []byte, error) {
 	body, ok := bytes.CutPrefix(data, magic)
 	if !ok {
@@ -76,14 +77,14 @@ func openEnvelope(data []byte) (runtime.TypeMeta, []byte, error) {
 	return kind, raw, err
 }
 
-// decode reads one object of contentType into object, which must be empty, in
-// protobuf by unmarshal. It fails on any other kind than the one wanted.
+// decode decodes one object of contentType into object, which must be empty. It uses unmarshal for
+// protobuf. It returns an error if the object is not of the wanted kind.
 func decode[T runtime.Object](contentType string, data []byte, want metav1.TypeMeta, unmarshal unmarshaler[T], object T) error {
 	switch contentType {
 	case Protobuf:
 		kind, raw, err := openEnvelope(data)
 		if err == nil && (kind.Kind != want.Kind || kind.APIVersion != want.APIVersion) {
-			err = fmt.Errorf("is a %s %s", kind.APIVersion, kind.Kind)
+			err = fmt.Errorf("found a %s %s", kind.APIVersion, kind.Kind)
 		}
 		if err == nil {
 			err = unmarshal(raw, object)
@@ -96,7 +97,7 @@ func decode[T runtime.Object](contentType string, data []byte, want metav1.TypeM
 			return fmt.Errorf("decode %s: %w", want.Kind, err)
 		}
 		if version, kind := object.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind(); kind != want.Kind || version != want.APIVersion {
-			return fmt.Errorf("decode %s: is a %s %s", want.Kind, version, kind)
+			return fmt.Errorf("decode %s: found a %s %s", want.Kind, version, kind)
 		}
 	default:
 		return fmt.Errorf("decode %s: unexpected content type %q", want.Kind, contentType)
@@ -105,7 +106,7 @@ func decode[T runtime.Object](contentType string, data []byte, want metav1.TypeM
 	return nil
 }
 
-// setKind names object's kind. Protobuf and the items of lists leave it out.
+// setKind sets the kind of object. Protobuf and the items of lists leave it out.
 func setKind(object runtime.Object, kind metav1.TypeMeta) {
 	if meta, ok := object.GetObjectKind().(*metav1.TypeMeta); ok {
 		*meta = kind
@@ -114,8 +115,7 @@ func setKind(object runtime.Object, kind metav1.TypeMeta) {
 	object.GetObjectKind().SetGroupVersionKind(kind.GroupVersionKind())
 }
 
-// openList takes a list apart: its metadata, and its items still encoded, which
-// are parts of data.
+// openList returns the metadata of a list and its items still encoded, which are parts of data.
 func openList(contentType string, data []byte, want metav1.TypeMeta) (metav1.ListMeta, [][]byte, error) {
 	var meta metav1.ListMeta
 	var items [][]byte
@@ -129,7 +129,7 @@ func openList(contentType string, data []byte, want metav1.TypeMeta) (metav1.Lis
 			return fail(err)
 		}
 		if kind.Kind != want.Kind+"List" || kind.APIVersion != want.APIVersion {
-			return fail(fmt.Errorf("is a %s %s", kind.APIVersion, kind.Kind))
+			return fail(fmt.Errorf("found a %s %s", kind.APIVersion, kind.Kind))
 		}
 		err = eachField(raw, func(field uint64, value []byte) error {
 			switch field {
@@ -154,7 +154,7 @@ func openList(contentType string, data []byte, want metav1.TypeMeta) (metav1.Lis
 			return fail(err)
 		}
 		if list.Kind != want.Kind+"List" {
-			return fail(fmt.Errorf("is a %q", list.Kind))
+			return fail(fmt.Errorf("found a %q", list.Kind))
 		}
 		for _, raw := range list.Items {
 			items = append(items, raw)
@@ -164,15 +164,14 @@ func openList(contentType string, data []byte, want metav1.TypeMeta) (metav1.Lis
 	return fail(fmt.Errorf("unexpected content type %q", contentType))
 }
 
-// fewItems is how many items of a list are not worth a goroutine: decoding one
-// takes some microseconds in protobuf and ten times that in JSON.
+// fewItems is the number of list items below which a further goroutine does not pay off: decoding
+// one takes some microseconds in protobuf and ten times that in JSON.
 const fewItems = 64
 
-// decodeItems decodes the items of a list, each into an object of its own from
-// empty, and adds the objects in order, some at a time. Items that are known, if
-// known is not nil, are left out before they are decoded. Decoding the Go list type
-// instead would put all items into one array, and whoever keeps one of them would
-// keep them all.
+// decodeItems decodes each item of a list into an object of its own from empty, and adds the
+// objects in order, in several batches. If known is not nil, it skips the items that known reports,
+// without decoding them. Decoding into the Go list type would put all items into one array, and a
+// reference to one item would keep them all.
 func decodeItems[T runtime.Object](contentType string, items [][]byte, want metav1.TypeMeta, unmarshal unmarshaler[T], empty func() T, known func(item []byte) bool, add func([]T)) error {
 	switch {
 	case contentType == JSON:
@@ -223,7 +222,7 @@ type unmarshaler[T any] func([]byte, T) error
 
 func unmarshalJSON[T any](raw []byte, object T) error { return utiljson.Unmarshal(raw, object) }
 
-// unmarshalMessage decodes a type that is a message with its own Unmarshal.
+// unmarshalMessage decodes a message with its own Unmarshal.
 func unmarshalMessage[T any](raw []byte, object T) error {
 	m, ok := any(object).(message)
 	if !ok {
@@ -234,8 +233,8 @@ func unmarshalMessage[T any](raw []byte, object T) error {
 
 var errTruncated = errors.New("truncated or malformed protobuf")
 
-// eachField walks the top level of a protobuf message whose fields are all
-// length-delimited, as those of every Kubernetes list are.
+// eachField visits the top-level fields of a protobuf message. They must all be length-delimited,
+// as those of every Kubernetes list are.
 func eachField(data []byte, visit func(field uint64, value []byte) error) error {
 	for len(data) > 0 {
 		number, value, rest, ok := field(data)
@@ -250,11 +249,11 @@ func eachField(data []byte, visit func(field uint64, value []byte) error) error 
 	return nil
 }
 
-// peek finds the namespace, the name and the resourceVersion of an encoded
-// object and nothing else. It returns false for what it does not understand.
+// peek finds the namespace, the name and the resourceVersion of an encoded object and nothing else.
+// It returns false if it cannot parse the object.
 //
-// The metadata is field 1 of every Kubernetes object, in which these are fields
-// 3, 1 and 6 (k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto).
+// The metadata is field 1 of every Kubernetes object, in which these are fields 3, 1 and 6
+// (k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto).
 func peek(object []byte) (namespace, name, revision []byte, ok bool) {
 	_, meta, _, ok := field(object)
 	if !ok || len(object) == 0 || object[0] != 1<<3|2 {
@@ -278,7 +277,7 @@ func peek(object []byte) (namespace, name, revision []byte, ok bool) {
 	return nil, nil, nil, false
 }
 
-// field takes the first field, which must be length-delimited, off a message.
+// field splits the first field, which must be length-delimited, from a message.
 func field(data []byte) (number uint64, value, rest []byte, ok bool) {
 	tag, n := binary.Uvarint(data)
 	if n <= 0 || tag&7 != 2 {

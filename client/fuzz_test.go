@@ -12,8 +12,8 @@ import (
 
 var podKind = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 
-// FuzzDecode shows that no answer makes the decoder panic, and that what it
-// takes can be encoded and taken again with the same result.
+// FuzzDecode shows that no answer makes the decoder panic, and that a decoded object can be encoded
+// and decoded again with the same result.
 func FuzzDecode(f *testing.F) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"a": "b"}}}
 	for _, protobuf := range []bool{true, false} {
@@ -59,8 +59,8 @@ func decodeList(contentType string, data []byte, empty func() *corev1.Pod, add f
 	return meta, decodeItems(contentType, items, podKind, unmarshalMessage, empty, nil, add)
 }
 
-// FuzzDecodeList shows that no list makes the decoder panic, and that a list in
-// protobuf is taken as the Go list type takes it.
+// FuzzDecodeList shows that no list makes the decoder panic, and that it decodes a protobuf list
+// like the Go list type.
 func FuzzDecodeList(f *testing.F) {
 	list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: []corev1.Pod{{}, {}}}
 	list.Items[1].Name = "web"
@@ -95,7 +95,7 @@ func FuzzDecodeList(f *testing.F) {
 			if number != 2 || p.Unmarshal(item) != nil {
 				return nil
 			}
-			// Nobody sends a field twice or out of order.
+			// No server sends a field twice or out of order.
 			if canonical, err := p.Marshal(); err != nil || !bytes.Equal(canonical, item) {
 				return nil
 			}
@@ -114,7 +114,7 @@ func FuzzDecodeList(f *testing.F) {
 	})
 }
 
-// FuzzEvents shows that no stream makes the readers panic or never end.
+// FuzzEvents shows that no stream makes the readers panic or run forever.
 func FuzzEvents(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 2, 10, 0})
 	f.Add([]byte(`{"type":"ADDED","object":{}}`))

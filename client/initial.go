@@ -11,15 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// pieces is what takes a list object by object.
+// pieces receives a list object by object.
 type pieces[T any] interface {
 	Begin()
 	Item(T)
 	End(revision string)
 }
 
-// inPieces returns sink itself if it takes lists in pieces, or what puts them
-// together for it.
+// inPieces returns sink itself if it receives lists in pieces. Otherwise it returns an adapter that
+// collects the objects for Replace.
 func inPieces[T any](sink Sink[T]) pieces[T] {
 	if p, ok := sink.(pieces[T]); ok {
 		return p
@@ -27,7 +27,8 @@ func inPieces[T any](sink Sink[T]) pieces[T] {
 	return &whole[T]{sink: sink}
 }
 
-// known asks sink, if it can tell, whether it has an encoded object.
+// known returns a function that asks sink whether it already has an encoded object, or nil if sink
+// cannot tell.
 func known[T any](sink Sink[T]) func(item []byte) bool {
 	s, ok := sink.(interface {
 		pieces[T]
@@ -62,11 +63,10 @@ func (w *whole[T]) Begin()              { w.objects = nil }
 func (w *whole[T]) Item(object T)       { w.objects = append(w.objects, object) }
 func (w *whole[T]) End(revision string) { w.sink.Replace(revision, w.objects) }
 
-// initialEvents are those of a watch that sends what exists before what
-// changes.
+// initialEvents receives the events of a watch that sends existing objects before changes.
 type initialEvents[T Object] struct {
 	pieces[T]
-	// pending is true until all have come.
+	// pending is true until all initial events have arrived.
 	pending bool
 	wait    time.Duration
 	timer   *time.Timer
@@ -82,8 +82,8 @@ func newInitialEvents[T Object](sink Sink[T], pending bool) *initialEvents[T] {
 	return i
 }
 
-// bound returns a context that ends when no object and no end of the initial events
-// has come for wait.
+// bound returns a context that ends when neither an object nor the end of the initial events has
+// arrived for wait.
 func (i *initialEvents[T]) bound(ctx context.Context, wait time.Duration) (context.Context, func()) {
 	if !i.pending {
 		return ctx, func() {}
@@ -96,7 +96,7 @@ func (i *initialEvents[T]) bound(ctx context.Context, wait time.Duration) (conte
 	}
 }
 
-// explain returns why the stream broke: err, or that it was given up.
+// explain returns why the stream broke: err, or that the context of bound timed out.
 func (i *initialEvents[T]) explain(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errInitialEvents) {
 		return cause
@@ -104,8 +104,8 @@ func (i *initialEvents[T]) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// take takes one of the initial events. The last is a bookmark with an
-// annotation, as of whose revision all of them are.
+// take handles one initial event. The last one is an annotated bookmark with the revision of the
+// whole list.
 func (i *initialEvents[T]) take(kind watch.EventType, object T) error {
 	switch {
 	case kind == watch.Added:
@@ -118,13 +118,12 @@ func (i *initialEvents[T]) take(kind watch.EventType, object T) error {
 		i.timer.Stop()
 		i.End(object.GetResourceVersion())
 	}
-	// Any other bookmark is no progress: a server that does not know of initial
-	// events sends one a minute for as long as it is watched.
+	// Any other bookmark is no progress: a server that does not support initial events sends one a
+	// minute as long as the watch lasts.
 	return nil
 }
 
-// refusesInitialEvents tells whether a list may do where a watch with initial
-// events did not.
+// refusesInitialEvents reports whether a list may succeed where a watch with initial events failed.
 func refusesInitialEvents(err error) bool {
 	return errors.Is(err, errInitialEvents) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
 }

@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// pieceRecorder takes lists in pieces.
+// pieceRecorder receives lists in pieces.
 type pieceRecorder struct{ recorder }
 
 func (s *pieceRecorder) Begin()              { s.add("begin") }
@@ -27,12 +27,12 @@ func (s *pieceRecorder) End(revision string) { s.add("end " + revision) }
 var endMark = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 	ResourceVersion: "9", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}
 
-// TestInitialEvents follows servers that send what exists in a watch, refuse
-// to, stall, or break off, and is told of the same objects by each.
+// TestInitialEvents follows servers that send existing objects in a watch, refuse to, stall, or
+// break off. The sink receives the same objects from each.
 func TestInitialEvents(t *testing.T) {
 	listed := []string{"begin", "item a", "item b", "end 9"}
 	for name, c := range map[string]struct {
-		// initial answers the watch that asks for initial events.
+		// initial answers the watch that requests initial events.
 		initial func(wire, http.ResponseWriter, *http.Request)
 		want    []string
 		lists   int
@@ -93,7 +93,7 @@ func TestInitialEvents(t *testing.T) {
 				t.Errorf("ended with %v", err)
 			}
 			if !slices.Equal(sink.calls, c.want) {
-				t.Errorf("the sink was told %q, want %q", sink.calls, c.want)
+				t.Errorf("the sink received %q, want %q", sink.calls, c.want)
 			}
 			if lists != c.lists {
 				t.Errorf("%d lists, want %d", lists, c.lists)
@@ -102,7 +102,7 @@ func TestInitialEvents(t *testing.T) {
 	}
 }
 
-// TestInitialEventsForAPlainSink has a sink that knows only Replace.
+// TestInitialEventsForAPlainSink uses a sink that has only Replace.
 func TestInitialEventsForAPlainSink(t *testing.T) {
 	w := newWire(t)
 	c := serve(t, client.Config{}, func(rw http.ResponseWriter, r *http.Request) {
@@ -117,11 +117,11 @@ func TestInitialEventsForAPlainSink(t *testing.T) {
 	sink := &recorder{stop: cancel, last: "replace"}
 	_ = typed.Pods(c).Where("", "", "").WithInitialEvents(time.Minute).Sync(ctx, "", sink)
 	if !slices.Equal(sink.calls, []string{"replace 9 a,b"}) {
-		t.Errorf("the sink was told %q", sink.calls)
+		t.Errorf("the sink received %q", sink.calls)
 	}
 }
 
-// TestListComesInPieces has a page expire: the list begins anew.
+// TestListComesInPieces lets a page expire: the list starts over.
 func TestListComesInPieces(t *testing.T) {
 	w := newWire(t)
 	c := serve(t, client.Config{}, func(rw http.ResponseWriter, r *http.Request) {
@@ -146,7 +146,7 @@ func TestListComesInPieces(t *testing.T) {
 	sink := &pieceRecorder{recorder{stop: cancel, last: "end"}}
 	_ = typed.Pods(c).Sync(ctx, "", sink)
 	if want := []string{"begin", "item a", "begin", "item a", "item b", "end 9"}; !slices.Equal(sink.calls, want) {
-		t.Errorf("the sink was told %q, want %q", sink.calls, want)
+		t.Errorf("the sink received %q, want %q", sink.calls, want)
 	}
 }
 
@@ -158,7 +158,7 @@ func (s *knowing) Unchanged(key, revision string) bool {
 	return revision == "1"
 }
 
-// TestUnchangedIsNotDecoded has a list with one pod that has changed.
+// TestUnchangedIsNotDecoded sends a list in which one pod has changed.
 func TestUnchangedIsNotDecoded(t *testing.T) {
 	for _, asJSON := range []bool{false, true} {
 		w := newWire(t)
@@ -178,13 +178,13 @@ func TestUnchangedIsNotDecoded(t *testing.T) {
 			want = []string{"begin", "item a", "item b", "end 9"}
 		}
 		if !slices.Equal(sink.calls, want) {
-			t.Errorf("JSON %v: the sink was told %q, want %q", asJSON, sink.calls, want)
+			t.Errorf("JSON %v: the sink received %q, want %q", asJSON, sink.calls, want)
 		}
 	}
 }
 
-// TestServerBehind watches from a revision that the server has not reached: it
-// is an error to try again after, and no reason to list what is older.
+// TestServerBehind watches from a revision that the server has not reached. Sync must return an
+// error, so that the caller tries again, and must not list older objects.
 func TestServerBehind(t *testing.T) {
 	w := newWire(t)
 	c := serve(t, client.Config{}, func(rw http.ResponseWriter, r *http.Request) {
@@ -196,11 +196,11 @@ func TestServerBehind(t *testing.T) {
 	sink := &recorder{}
 	err := typed.Pods(c).Sync(context.Background(), "100", sink)
 	if !apierrors.IsTimeout(err) || len(sink.calls) > 0 {
-		t.Errorf("ended with %v, the sink was told %q", err, sink.calls)
+		t.Errorf("ended with %v, the sink received %q", err, sink.calls)
 	}
 }
 
-// TestInformerOfARealServer follows with initial events and with lists.
+// TestInformerOfARealServer follows a server with initial events and with lists.
 func TestInformerOfARealServer(t *testing.T) {
 	for name, c := range clients(t) {
 		t.Run(name, func(t *testing.T) {

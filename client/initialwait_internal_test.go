@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// ended counts lists that came to their end.
+// ended counts completed lists.
 type ended struct{ lists int }
 
 func (e *ended) Replace(string, []*corev1.Pod) { e.lists++ }
@@ -20,14 +20,14 @@ func (*ended) Put(string, *corev1.Pod)         {}
 func (*ended) Remove(string, *corev1.Pod)      {}
 func (*ended) Bookmark(string)                 {}
 
-// TestWaitForInitialEvents: a minute without an object is too long, whatever else
-// comes in it; objects may take their time, and after the end so may everything.
+// TestWaitForInitialEvents: the watch ends after a minute without an object, even if other events
+// arrive. Slow objects do not end it, and after the initial events nothing does.
 func TestWaitForInitialEvents(t *testing.T) {
 	end := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}
 	for name, test := range map[string]struct {
 		kind     watch.EventType
 		object   *corev1.Pod
-		want     time.Duration // after which it is given up; zero for never
+		want     time.Duration // time at which the watch is given up; zero means never
 		wantList int
 	}{
 		"bookmarks": {watch.Bookmark, &corev1.Pod{}, time.Minute, 0},

@@ -11,11 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// List reads all objects of a namespace, or of all namespaces where it is
-// empty, and the revision they are as of. With a Limit they are fetched in
-// pages of that size; the result is still all of them, as of one revision. If
-// the server forgets that revision between two pages, List begins anew without
-// pages.
+// List reads all objects of a namespace, or of all namespaces if namespace is empty, and returns
+// them with their common revision. With a Limit it fetches them in pages of that size; the result
+// still has all of them, as of one revision. If the server forgets that revision between two pages,
+// List starts over without pages.
 func (r Resource[T]) List(ctx context.Context, namespace string, o metav1.ListOptions) ([]T, string, error) {
 	var objects []T
 	revision, err := r.list(ctx, namespace, o, nil, func() { objects = nil }, func(some []T) {
@@ -27,9 +26,9 @@ func (r Resource[T]) List(ctx context.Context, namespace string, o metav1.ListOp
 	return objects, revision, nil
 }
 
-// list reads what List does, but for objects that are known, and gives the
-// objects away as they come, while the next page is on its way. It calls begin
-// before the first ones, also when it begins anew.
+// list reads what List does, skips the objects that known reports, and passes the others on while
+// the next page is being fetched. It calls begin before the first object, and again if it starts
+// over.
 func (r Resource[T]) list(ctx context.Context, namespace string, o metav1.ListOptions, known func([]byte) bool, begin func(), add func([]T)) (revision string, err error) {
 	at, err := r.path(namespace, "")
 	if err != nil {
@@ -58,7 +57,7 @@ func (r Resource[T]) list(ctx context.Context, namespace string, o metav1.ListOp
 			return "", err
 		}
 		if o.Continue = meta.Continue; o.Continue != "" {
-			// A continuation names its revision itself; a server refuses both.
+			// A continue token contains its revision; a server refuses a request that has both.
 			o.ResourceVersion, o.ResourceVersionMatch = "", ""
 			p.start(ctx, o)
 		}
@@ -75,7 +74,7 @@ func (r Resource[T]) list(ctx context.Context, namespace string, o metav1.ListOp
 type pages struct {
 	fetch    func(context.Context, metav1.ListOptions, *bytes.Buffer) (Response, error)
 	fetching sync.WaitGroup
-	// bodies are read to in turn: one page comes while the one before is decoded.
+	// bodies are used in turn: one page is being read while the previous one is decoded.
 	bodies [2]bytes.Buffer
 	turn   int
 
@@ -83,21 +82,21 @@ type pages struct {
 	err      error
 }
 
-// start begins to fetch the page that o asks for.
+// start begins to fetch the page for o.
 func (p *pages) start(ctx context.Context, o metav1.ListOptions) {
 	body := &p.bodies[p.turn]
 	p.turn = 1 - p.turn
 	p.fetching.Go(func() { p.response, p.err = p.fetch(ctx, o, body) })
 }
 
-// wait returns what came. Its body is good until the next but one has been
-// started.
+// wait returns the page that start fetches. Its body is valid until start is called for the page
+// after the next.
 func (p *pages) wait() (Response, error) {
 	p.fetching.Wait()
 	return p.response, p.err
 }
 
-// query writes list options as URL parameters.
+// query encodes list options as URL parameters.
 func query(o metav1.ListOptions) url.Values {
 	q := url.Values{}
 	set := func(key, value string) {

@@ -21,22 +21,21 @@ import (
 type Request struct {
 	// Method is the HTTP method; empty means GET.
 	Method string
-	// Path begins with a slash and is escaped where it needs to be.
+	// Path begins with a slash and is escaped where necessary.
 	Path string
 	// Query may be nil.
 	Query url.Values
-	// Accept is the media type asked for; empty means JSON.
+	// Accept is the requested media type; empty means JSON.
 	Accept string
-	// Body, when not nil, is sent as ContentType; empty means JSON.
+	// Body, if not nil, is sent as ContentType; empty means JSON.
 	Body        []byte
 	ContentType string
 
-	// into, when not nil, is what the answer is read to, and what its Body is a
-	// part of.
+	// into, if not nil, receives the answer; Body is then a part of it.
 	into *bytes.Buffer
 }
 
-// Response is the whole of a successful answer.
+// Response is a complete successful answer.
 type Response struct {
 	// ContentType is the media type without parameters.
 	ContentType string
@@ -49,10 +48,10 @@ const (
 	Protobuf = "application/vnd.kubernetes.protobuf"
 )
 
-// maxError is how much of a failed answer is read, in bytes.
+// maxError limits how much of a failed answer is read, in bytes.
 const maxError = 1 << 20
 
-// Do sends a request and reads the answer. A status of 300 or more is an
+// Do sends a request and reads the answer. A status of 300 or more is returned as an
 // *apierrors.StatusError.
 func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	stream, contentType, err := c.Stream(ctx, r)
@@ -71,8 +70,8 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	return Response{ContentType: contentType, Body: into.Bytes()}, nil
 }
 
-// Stream sends a request and returns the body of the answer, to be read as it
-// comes and closed by the caller, with its media type.
+// Stream sends a request and returns the body of the answer and its media type. The caller reads
+// the body as it arrives and closes it.
 func (c *Client) Stream(ctx context.Context, r Request) (io.ReadCloser, string, error) {
 	request, err := c.newRequest(ctx, r)
 	if err != nil {
@@ -144,8 +143,8 @@ func (c *Client) newRequest(ctx context.Context, r Request) (*http.Request, erro
 	return request, nil
 }
 
-// statusError makes the API error of a failed answer: the Status in its body,
-// or one made from the HTTP status where a proxy or another server answered.
+// statusError returns the API error of a failed answer: the Status in its body, or one made from
+// the HTTP status if a proxy or another kind of server answered.
 func statusError(r Request, response *http.Response, contentType string, body []byte) error {
 	var status metav1.Status
 	if err := decodeStatus(contentType, body, &status); err == nil {
@@ -155,7 +154,7 @@ func statusError(r Request, response *http.Response, contentType string, body []
 		return &apierrors.StatusError{ErrStatus: status}
 	}
 	wait, _ := strconv.Atoi(response.Header.Get("Retry-After"))
-	const quoted = 2048 // bytes of a strange answer that are worth reading
+	const quoted = 2048 // bytes of an unexpected answer to quote
 	text := strings.TrimSpace(string(body[:min(len(body), quoted)]))
 	return apierrors.NewGenericServerResponse(response.StatusCode, strings.ToLower(r.method()),
 		schema.GroupResource{}, "", text, wait, true)
@@ -169,7 +168,7 @@ func decodeStatus(contentType string, body []byte, into *metav1.Status) error {
 			return err
 		}
 		if kind.Kind != "Status" {
-			return fmt.Errorf("is a %s", kind.Kind)
+			return fmt.Errorf("found a %s", kind.Kind)
 		}
 		return into.Unmarshal(raw)
 	case JSON:
@@ -177,7 +176,7 @@ func decodeStatus(contentType string, body []byte, into *metav1.Status) error {
 			return err
 		}
 		if into.Kind != "Status" {
-			return fmt.Errorf("is a %q", into.Kind)
+			return fmt.Errorf("found a %q", into.Kind)
 		}
 		return nil
 	}

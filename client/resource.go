@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Object is what every Kubernetes object type is, as a pointer.
+// Object is a pointer to any Kubernetes object type.
 type Object interface {
 	runtime.Object
 	metav1.Object
@@ -30,46 +30,44 @@ type Object interface {
 type Type[T Object] struct {
 	// Group is the API group; "" is the core group.
 	Group string
-	// Version is such as "v1".
+	// Version is the API version, such as "v1".
 	Version string
-	// Kind is such as "Pod". The list kind is Kind + "List".
+	// Kind is the kind, such as "Pod". The list kind is Kind + "List".
 	Kind string
 	// Plural is the lower-case name in URLs, such as "pods".
 	Plural string
-	// Namespaced says that objects live in namespaces.
+	// Namespaced is true if the objects live in namespaces.
 	Namespaced bool
 	// New returns an empty object.
 	New func() T
 }
 
-// Resource is a typed view of one resource of a server. Copies are alike and
-// safe for concurrent use. Objects passed in are not changed.
+// Resource is a typed view of one resource of a server. Copies are equivalent and safe for
+// concurrent use. Methods do not change the objects passed to them.
 type Resource[T Object] struct {
 	client *Client
 	t      Type[T]
-	// unmarshal decodes what is read in protobuf.
+	// unmarshal decodes protobuf answers to reads.
 	unmarshal unmarshaler[T]
 }
 
-// For returns the resource of type t at c.
+// For returns the resource of type t on the server of c. [Resource.Sync] makes it a source for an
+// informer.
 func For[T Object](c *Client, t Type[T]) Resource[T] {
 	return Resource[T]{client: c, t: t, unmarshal: unmarshalMessage[T]}
 }
 
-// WithUnmarshal returns a resource that decodes with unmarshal what Get, List and
-// Sync bring in protobuf, in place of the type's own Unmarshal. It is called for
-// new objects, from several goroutines at once, and must not keep data, which
-// are overwritten later. It is for what does more than to decode: with
-// [github.com/planekit/planekit/client/intern.Table.UnmarshalPod] pods share what
-// they have in common, and then nobody may change them. What writes return, and
-// what comes in JSON, is decoded as ever.
+// WithUnmarshal returns a resource whose Get, List and Sync decode protobuf with unmarshal instead
+// of the type's own Unmarshal. Several goroutines call unmarshal at once, each with a new object;
+// unmarshal must not retain data, which is overwritten later. Use it to do more than decode: with
+// [github.com/planekit/planekit/client/intern.Table.UnmarshalPod], pods share their equal parts and
+// must then not be changed. Results of writes and JSON answers are decoded as usual.
 func (r Resource[T]) WithUnmarshal(unmarshal func(data []byte, into T) error) Resource[T] {
 	r.unmarshal = unmarshal
 	return r
 }
 
-// Get reads one object. namespace is empty for cluster-scoped types, here and
-// below.
+// Get reads one object. For cluster-scoped types namespace is empty, here and below.
 func (r Resource[T]) Get(ctx context.Context, namespace, name string) (T, error) {
 	return r.object(ctx, http.MethodGet, namespace, name, nil)
 }
@@ -79,26 +77,27 @@ func (r Resource[T]) Create(ctx context.Context, object T) (T, error) {
 	return r.send(ctx, http.MethodPost, "", object)
 }
 
-// Update replaces an object and returns it as stored. With a resourceVersion
-// that is no longer current it fails with a Conflict.
+// Update replaces an object and returns it as stored. It returns a Conflict if the resourceVersion
+// is no longer current.
 func (r Resource[T]) Update(ctx context.Context, object T) (T, error) {
 	return r.send(ctx, http.MethodPut, object.GetName(), object)
 }
 
-// UpdateStatus replaces the status of an object and nothing else.
+// UpdateStatus replaces only the status of an object.
 func (r Resource[T]) UpdateStatus(ctx context.Context, object T) (T, error) {
 	return r.send(ctx, http.MethodPut, object.GetName(), object, "status")
 }
 
-// Patch changes an object, or a subresource that has the object's own type,
-// and returns it as stored.
+// Patch changes an object, or a subresource that has the object's own type, and returns it as
+// stored.
 func (r Resource[T]) Patch(ctx context.Context, namespace, name string, kind types.PatchType, data []byte, subresource ...string) (T, error) {
 	return r.object(ctx, http.MethodPatch, namespace, name, func(bool) ([]byte, string, error) {
 		return data, string(kind), nil
 	}, subresource...)
 }
 
-// Delete deletes one object, or begins to.
+// Delete deletes one object. If the object has finalizers or a grace period, the deletion only
+// begins.
 func (r Resource[T]) Delete(ctx context.Context, namespace, name string, o metav1.DeleteOptions) error {
 	at, err := r.path(namespace, name)
 	if err != nil {
@@ -107,7 +106,7 @@ func (r Resource[T]) Delete(ctx context.Context, namespace, name string, o metav
 	return r.delete(ctx, at, nil, o)
 }
 
-// DeleteCollection deletes the objects of a namespace that list selects.
+// DeleteCollection deletes the objects of a namespace that match list.
 func (r Resource[T]) DeleteCollection(ctx context.Context, namespace string, o metav1.DeleteOptions, list metav1.ListOptions) error {
 	at, err := r.path(namespace, "")
 	if err != nil {
@@ -126,8 +125,8 @@ func (r Resource[T]) delete(ctx context.Context, at string, q url.Values, o meta
 	return err
 }
 
-// Post sends body to a subresource, such as a Binding to "binding" or an
-// Eviction to "eviction" of a pod. Other bodies must have their kind set.
+// Post sends body to a subresource, such as a Binding to "binding" or an Eviction to "eviction" of
+// a pod. A body of any other type must have its kind set.
 func (r Resource[T]) Post(ctx context.Context, namespace, name, subresource string, body runtime.Object) error {
 	at, err := r.path(namespace, name, subresource)
 	if err != nil {
@@ -172,7 +171,7 @@ func (r Resource[T]) send(ctx context.Context, method, name string, object T, su
 
 var errNoName = errors.New("the object's name is empty")
 
-// object makes a request whose answer is one object of type T.
+// object sends a request whose answer is one object of type T.
 func (r Resource[T]) object(ctx context.Context, method, namespace, name string, body encoder, subresource ...string) (T, error) {
 	var none T
 	if name == "" && method != http.MethodPost {
@@ -188,7 +187,7 @@ func (r Resource[T]) object(ctx context.Context, method, namespace, name string,
 	}
 	unmarshal := r.unmarshal
 	if method != http.MethodGet {
-		unmarshal = unmarshalMessage[T] // for the caller alone
+		unmarshal = unmarshalMessage[T] // the result of a write shares nothing
 	}
 	object := r.t.New()
 	if err := decode(response.ContentType, response.Body, r.kind(), unmarshal, object); err != nil {
@@ -197,11 +196,11 @@ func (r Resource[T]) object(ctx context.Context, method, namespace, name string,
 	return object, nil
 }
 
-// encoder makes a request's body, as protobuf if asked and able to.
+// encoder encodes a request's body, as protobuf if asked and possible.
 type encoder func(protobuf bool) (body []byte, contentType string, err error)
 
-// negotiate sends a request preferring protobuf, and once more in JSON where
-// the server wants none. Both refusals are made before anything happens.
+// negotiate sends a request that prefers protobuf, and repeats it in JSON if the server refuses
+// protobuf. The server refuses before it acts on the request.
 func (r Resource[T]) negotiate(ctx context.Context, q Request, body encoder) (Response, error) {
 	protobuf := r.protobuf()
 	for {
@@ -250,7 +249,7 @@ func (r Resource[T]) resource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: r.t.Group, Version: r.t.Version, Resource: r.t.Plural}
 }
 
-// path builds the path of the collection, of an object, or of a subresource.
+// path returns the path of the collection, of an object, or of a subresource.
 func (r Resource[T]) path(namespace, name string, subresource ...string) (string, error) {
 	segments := []string{"", "apis", r.t.Group, r.t.Version}
 	if r.t.Group == "" {

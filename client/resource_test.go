@@ -17,6 +17,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -40,6 +41,32 @@ func Example() {
 	// Output:
 	// GET /api/v1/namespaces/default/pods/web
 	// web 7 <nil>
+}
+
+// ExampleFor reads a custom resource, whose Go type is unstructured. A Resource is also a source for
+// an informer: informer.For(crontabs) keeps a local cache of it.
+func ExampleFor() {
+	c, err := client.New(client.InProcess(client.TransportFunc(func(r *http.Request) (*http.Response, error) {
+		fmt.Println(r.Method, r.URL.Path)
+		return &http.Response{
+			StatusCode: http.StatusOK,
+			Header:     http.Header{"Content-Type": {"application/json"}},
+			Body:       io.NopCloser(strings.NewReader(`{"kind":"CronTab","apiVersion":"stable.example.com/v1","metadata":{"name":"hourly","namespace":"default"}}`)),
+		}, nil
+	})))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	crontabs := client.For(c, client.Type[*unstructured.Unstructured]{
+		Group: "stable.example.com", Version: "v1", Kind: "CronTab", Plural: "crontabs", Namespaced: true,
+		New: func() *unstructured.Unstructured { return &unstructured.Unstructured{} },
+	})
+	crontab, err := crontabs.Get(context.Background(), "default", "hourly")
+	fmt.Println(crontab.GetName(), err)
+	// Output:
+	// GET /apis/stable.example.com/v1/namespaces/default/crontabs/hourly
+	// hourly <nil>
 }
 
 func TestVerbs(t *testing.T) {

@@ -20,14 +20,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A resource, or a part of one, is what an informer follows.
+// A Resource and a Selection are sources for an informer.
 var (
 	_ informer.Source[*corev1.Pod] = client.Resource[*corev1.Pod]{}
 	_ informer.Source[*corev1.Pod] = client.Selection[*corev1.Pod]{}
 )
 
-// clients are the ways to a real server: over TLS in both encodings, and
-// through memory.
+// clients returns clients of a real server: over TLS in both encodings, and in process.
 func clients(t *testing.T) map[string]*client.Client {
 	server := apiservertest.Start(t, apiservertest.WithResources(kube.Resources()...))
 	k, err := kubeconfig.Parse(server.Kubeconfig())
@@ -55,8 +54,8 @@ func clients(t *testing.T) map[string]*client.Client {
 	return all
 }
 
-// TestAgainstAServer walks a pod through its life on a real API server while a
-// Sync follows it.
+// TestAgainstAServer creates, binds, changes and deletes a pod on a real API server while a Sync
+// follows it.
 func TestAgainstAServer(t *testing.T) {
 	for name, c := range clients(t) {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +115,7 @@ func TestAgainstAServer(t *testing.T) {
 			want := []string{
 				fmt.Sprintf("put %s web", bound.ResourceVersion), fmt.Sprintf("put %s web", running.ResourceVersion), fmt.Sprintf("put %s web", labelled.ResourceVersion)}
 			if len(sink.calls) != 4 || !slices.Equal(sink.calls[:3], want) {
-				t.Errorf("the sink was told %q, want %q and a removal", sink.calls, want)
+				t.Errorf("the sink received %q, want %q and a removal", sink.calls, want)
 			}
 		})
 	}

@@ -13,42 +13,40 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Sink receives the state of a resource and then its changes, all from one
-// goroutine. It is an alias of the literal, so any type with these methods on
-// any side will do.
+// Sink receives the state of a resource and then its changes, all from one goroutine. It is an
+// alias of an interface literal, so a type with these methods needs no import.
 type Sink[T any] = interface {
-	// Replace says: as of revision, these objects exist and no others.
+	// Replace reports that exactly these objects exist as of revision.
 	Replace(revision string, objects []T)
-	// Put says that object was created or changed at revision.
+	// Put reports that object was created or changed at revision.
 	Put(revision string, object T)
-	// Remove says that object, in its last known state, was deleted at revision.
+	// Remove reports that object, in its last known state, was deleted at revision.
 	Remove(revision string, object T)
-	// Bookmark says that everything up to revision has been sent.
+	// Bookmark reports that everything up to revision has been sent.
 	Bookmark(revision string)
 }
 
-// Selection is a part of a resource to follow.
+// Selection is the part of a resource to follow.
 type Selection[T Object] struct {
 	resource  Resource[T]
 	namespace string
 	options   metav1.ListOptions
-	// initialWait is for how long to wait for the next object among the initial
-	// events of a watch; zero lists instead of asking for them.
+	// initialWait limits the wait for the next object among the initial events of a watch. If it is
+	// zero, Sync lists instead of requesting initial events.
 	initialWait time.Duration
 }
 
-// Where narrows what Sync follows to a namespace and to label and field
-// selectors. Empty strings narrow nothing.
+// Where restricts what Sync follows to a namespace, a label selector and a field selector. An empty
+// string means no restriction.
 func (r Resource[T]) Where(namespace, labelSelector, fieldSelector string) Selection[T] {
 	return Selection[T]{resource: r, namespace: namespace, options: metav1.ListOptions{LabelSelector: labelSelector, FieldSelector: fieldSelector}}
 }
 
-// WithInitialEvents has Sync begin with a watch that sends what exists first,
-// in place of a list, so that neither side ever holds a list in one piece
-// (https://kubernetes.io/docs/reference/using-api/api-concepts/#streaming-lists).
-// Where the server refuses that, or neither an object nor the end of the initial
-// events has come from it for the time of wait, Sync lists. Zero or less is a list
-// from the start.
+// WithInitialEvents makes Sync begin with a watch that first sends the existing objects, instead of
+// a list, so that neither side ever holds a whole list
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/#streaming-lists). If the server
+// refuses that, or sends neither an object nor the end of the initial events for wait, Sync lists.
+// If wait is zero or less, Sync lists from the start.
 func (s Selection[T]) WithInitialEvents(wait time.Duration) Selection[T] {
 	s.initialWait = wait
 	return s
@@ -60,31 +58,29 @@ func (r Resource[T]) Sync(ctx context.Context, from string, sink Sink[T]) error 
 }
 
 const (
-	// pageSize is how many objects are listed at once, as client-go does.
+	// pageSize is the number of objects in one page of a list, as in client-go.
 	pageSize = 500
-	// watchSeconds is for how long a watch is asked, at least; up to twice as
-	// long at random, so that not all come back at once.
+	// watchSeconds is the least requested duration of a watch. The actual one is random, up to
+	// twice as long, so that watches do not all end at once.
 	watchSeconds = 300
-	// shortWatch is the life below which a watch that brought nothing counts as
-	// a failure.
+	// shortWatch is the duration below which a watch without events counts as a failure.
 	shortWatch = time.Second
 )
 
-// Sync brings sink up to date and keeps it so: it lists in pages, then
-// watches, with bookmarks, from the list's revision. With from set it watches
-// from there and lists only if the server no longer remembers that revision;
-// the same goes for later. A watch that the server ends in peace is resumed.
+// Sync brings sink up to date and keeps it so. It lists in pages, then watches, with bookmarks,
+// from the list's revision. With from set it watches from that revision and lists only if the
+// server no longer remembers it. When the server ends a watch normally, Sync resumes it in the same
+// way.
 //
-// A sink that has the methods Begin(), Item(T) and End(revision string) is given
-// a list in pieces by these instead of by Replace, and Begin again if the list
-// has to begin anew. If it has Unchanged(key, revision string) bool, too, it is
-// asked first, in protobuf, with namespace/name or name for the key, and an
-// object that it has is not even decoded.
+// A sink that also has the methods Begin(), Item(T) and End(revision string) receives a list in
+// pieces through these instead of through Replace, and Begin again if the list has to start over.
+// If it also has Unchanged(key, revision string) bool, Sync calls that for each item in protobuf,
+// with namespace/name or name as the key, and does not decode an object that the sink already has.
 //
-// It returns when ctx is done or the connection breaks, and always with an
-// error. Calling it again with the last revision the sink was given goes on
-// without a gap. A server that has not come as far as from yet answers with an
-// error, too: what the sink has is newer than anything this server could send.
+// Sync returns when ctx is done or the connection breaks, and always returns an error. Another call
+// with the last revision that the sink received continues without a gap. A server that has not
+// reached from also answers with an error: the sink's state is newer than anything this server
+// could send.
 func (s Selection[T]) Sync(ctx context.Context, from string, sink Sink[T]) error {
 	stream := s.initialWait > 0
 	for {
@@ -114,7 +110,7 @@ func (s Selection[T]) Sync(ctx context.Context, from string, sink Sink[T]) error
 	}
 }
 
-// list gives sink all objects, in pages.
+// list passes all objects to sink, in pages.
 func (s Selection[T]) list(ctx context.Context, from *string, sink Sink[T]) error {
 	o := s.options
 	o.Limit = pageSize
@@ -122,7 +118,7 @@ func (s Selection[T]) list(ctx context.Context, from *string, sink Sink[T]) erro
 	revision, err := s.resource.list(ctx, s.namespace, o, known(sink), pieces.Begin, func(objects []T) {
 		for i, object := range objects {
 			pieces.Item(object)
-			objects[i] = *new(T) // what the sink has already is garbage from here on
+			objects[i] = *new(T) // so that an object that sink has replaced can be collected
 		}
 	})
 	if err != nil {
@@ -133,13 +129,13 @@ func (s Selection[T]) list(ctx context.Context, from *string, sink Sink[T]) erro
 	return nil
 }
 
-// expired reports that the server no longer remembers the revision.
+// expired reports whether err says that the server no longer remembers the revision.
 func expired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 }
 
-// watch hands the changes after *from to sink and moves *from along; with *from
-// empty, what exists before that. It returns nil when the server ended the watch.
+// watch passes the changes after *from to sink and advances *from. If *from is empty, it passes the
+// existing objects first. It returns nil when the server ended the watch.
 func (s Selection[T]) watch(ctx context.Context, from *string, sink Sink[T]) error {
 	initial := newInitialEvents(sink, *from == "")
 	ctx, stop := initial.bound(ctx, s.initialWait)
@@ -203,7 +199,7 @@ func (s Selection[T]) open(ctx context.Context, from string) (io.ReadCloser, str
 	return body, contentType, err
 }
 
-// read returns the object of an event, or the error that it carries.
+// read returns the object of an event, or the error that the event carries.
 func (s Selection[T]) read(contentType string, e event) (T, error) {
 	var none T
 	if e.kind == watch.Error {

@@ -47,7 +47,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestListKeepsItsOrder has a page that is decoded in parts.
+// TestListKeepsItsOrder lists a page that is decoded in parts.
 func TestListKeepsItsOrder(t *testing.T) {
 	for _, asJSON := range []bool{false, true} {
 		w := newWire(t)
@@ -92,12 +92,12 @@ func TestListBeginsAnewWhenAPageIsGone(t *testing.T) {
 	}
 }
 
-// recorder is a Sink that writes down what it is told.
+// recorder is a Sink that records its calls.
 type recorder struct {
 	mu    sync.Mutex
 	calls []string
-	stop  func() // called when the call named last comes
-	last  string // or how it begins
+	stop  func() // called after the last call
+	last  string // a prefix of the last call
 }
 
 func (s *recorder) add(call string) {
@@ -120,8 +120,8 @@ func (s *recorder) Put(revision string, p *corev1.Pod)    { s.add("put " + revis
 func (s *recorder) Remove(revision string, p *corev1.Pod) { s.add("remove " + revision + " " + p.Name) }
 func (s *recorder) Bookmark(revision string)              { s.add("bookmark " + revision) }
 
-// TestSync follows a server that ends the watch, forgets revisions in both
-// ways there are, and is asked for the right thing each time.
+// TestSync follows a server that ends the watch and forgets revisions in both possible ways, and
+// checks each request.
 func TestSync(t *testing.T) {
 	for _, asJSON := range []bool{false, true} {
 		t.Run(fmt.Sprintf("json=%v", asJSON), func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestSync(t *testing.T) {
 			}
 			want := []string{"replace 10 a", "put 11 b", "put 12 a", "bookmark 15", "remove 16 b"}
 			if !slices.Equal(sink.calls, want) {
-				t.Errorf("the sink was told %q", sink.calls)
+				t.Errorf("the sink received %q", sink.calls)
 			}
 			if !slices.Equal(asked, []string{"watch 5", "list", "watch 10", "watch 15"}) {
 				t.Errorf("the server was asked %q", asked)
@@ -207,7 +207,7 @@ func TestSyncReportsBrokenStreams(t *testing.T) {
 		})
 		sink := &recorder{}
 		if err := typed.Pods(c).Sync(context.Background(), "1", sink); err == nil || len(sink.calls) > 0 {
-			t.Errorf("%s: error %v, the sink was told %q", name, err, sink.calls)
+			t.Errorf("%s: error %v, the sink received %q", name, err, sink.calls)
 		}
 	}
 }

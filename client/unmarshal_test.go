@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestWithUnmarshal reads and writes in all ways; what is read in protobuf, and
-// nothing else, is decoded by the function.
+// TestWithUnmarshal reads and writes in all ways. The function must decode protobuf reads and
+// nothing else.
 func TestWithUnmarshal(t *testing.T) {
 	for _, asJSON := range []bool{false, true} {
 		w := newWire(t)
@@ -79,7 +79,7 @@ func TestWithUnmarshal(t *testing.T) {
 	}
 }
 
-// TestUnmarshalFails tells errors of the function.
+// TestUnmarshalFails: Get and List return the function's error.
 func TestUnmarshalFails(t *testing.T) {
 	w := newWire(t)
 	c := serve(t, client.Config{}, func(rw http.ResponseWriter, r *http.Request) {
@@ -92,8 +92,7 @@ func TestUnmarshalFails(t *testing.T) {
 	}
 }
 
-// TestPagesOverlap has the objects of a page wait for the request for the next
-// one.
+// TestPagesOverlap lets the objects of a page wait for the request for the next one.
 func TestPagesOverlap(t *testing.T) {
 	w := newWire(t)
 	asked := make(chan struct{})

@@ -2,8 +2,8 @@ package client
 
 import "strings"
 
-// warningTexts returns the texts of a Warning header (RFC 7234, section 5.5) with the code 299,
-// which is the only one that API servers send. It stops at what it cannot read.
+// warningTexts returns the texts of a Warning header (RFC 7234, section 5.5) with the code 299, the
+// only one that API servers send. It stops at the first value that it cannot parse.
 func warningTexts(header string) (texts []string) {
 	for {
 		rest, ok := strings.CutPrefix(strings.TrimLeft(header, " ,"), "299 ")
@@ -23,8 +23,8 @@ func warningTexts(header string) (texts []string) {
 	}
 }
 
-// unquote reads a quoted string after its first quote. It returns where the string ends, or -1
-// if it does not.
+// unquote reads a quoted string after its first quote. It returns the index behind the string, or
+// -1 if the string does not end.
 func unquote(s string) (text string, end int) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

@@ -13,22 +13,23 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// maxFrame bounds one watch event, in bytes: far above the largest object
-// that etcd takes, far below what a broken length could ask for.
+// maxFrame limits the size of one watch event, in bytes. It is far above the largest object that
+// etcd accepts and far below what a corrupt length could request.
 const maxFrame = 64 << 20
 
-// keptFrame is the largest buffer that a watch keeps for its next event, in bytes. A process has many
-// watches, most of them idle, and each would keep a buffer as large as the largest object that it saw.
+// keptFrame is the largest buffer that a watch keeps for its next event, in bytes. A process has
+// many watches, most of them idle, and each would otherwise keep a buffer as large as the largest
+// object that it has seen.
 const keptFrame = 64 << 10
 
-// event is one watch event, its object still encoded.
+// event is one watch event with its object still encoded.
 type event struct {
 	kind   watch.EventType
 	object []byte
 }
 
-// events reads the events of a watch of contentType. The result returns io.EOF
-// when the server ended the watch; an event's bytes are good until the next.
+// events reads the events of a watch of contentType. The returned function returns io.EOF when the
+// server ended the watch. The bytes of an event are valid until the next call.
 func events(contentType string, body io.Reader) (func() (event, error), error) {
 	switch contentType {
 	case Protobuf:
@@ -39,7 +40,7 @@ func events(contentType string, body io.Reader) (func() (event, error), error) {
 	return nil, fmt.Errorf("watch: unexpected content type %q", contentType)
 }
 
-// framed reads WatchEvents in protobuf, each behind its length in four bytes.
+// framed reads WatchEvents in protobuf, each preceded by its length in four bytes.
 func framed(r *bufio.Reader) func() (event, error) {
 	var frame []byte
 	return func() (event, error) {
@@ -77,7 +78,7 @@ func unexpected(err error) error {
 	return err
 }
 
-// jsonStream reads WatchEvents that follow each other as JSON values.
+// jsonStream reads a sequence of WatchEvents as JSON values.
 func jsonStream(d *json.Decoder) func() (event, error) {
 	return func() (event, error) {
 		var e struct {
@@ -91,7 +92,7 @@ func jsonStream(d *json.Decoder) func() (event, error) {
 	}
 }
 
-// failure is the error that an event of type ERROR carries.
+// failure returns the error that an event of type ERROR carries.
 func failure(contentType string, object []byte) error {
 	var status metav1.Status
 	if err := decodeStatus(contentType, object, &status); err != nil {

@@ -11,7 +11,7 @@ import (
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 )
 
-// frameOf returns an event of an object of size bytes as a watch sends it.
+// frameOf returns an event with an object of size bytes as a watch sends it.
 func frameOf(t *testing.T, size int) []byte {
 	t.Helper()
 	e := metav1.WatchEvent{Type: "ADDED", Object: kruntime.RawExtension{Raw: bytes.Repeat([]byte("x"), size)}}
@@ -22,8 +22,8 @@ func frameOf(t *testing.T, size int) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(encoded))), encoded...)
 }
 
-// TestWatchKeepsNoLargeBuffer has many watches see a large object among small ones and then nothing. They
-// must not keep as much memory as the object took.
+// TestWatchKeepsNoLargeBuffer sends many watches a large object among small ones and then nothing.
+// They must not keep as much memory as the object took.
 func TestWatchKeepsNoLargeBuffer(t *testing.T) {
 	const watches, large = 50, 1 << 20
 	stream := bytes.Join([][]byte{frameOf(t, 100), frameOf(t, large), frameOf(t, 1000), frameOf(t, large)}, nil)
@@ -45,7 +45,7 @@ func TestWatchKeepsNoLargeBuffer(t *testing.T) {
 	runtime.KeepAlive(open)
 }
 
-// liveHeap returns the bytes of what is reachable.
+// liveHeap returns the size of the reachable objects in bytes.
 func liveHeap() int64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// wire speaks the Kubernetes wire forms with apimachinery's own codecs, so the
-// client is not tested against itself.
+// wire encodes and decodes with apimachinery's own codecs, so that the client is not tested against
+// itself.
 type wire struct {
 	t      testing.TB
 	codecs serializer.CodecFactory
@@ -54,7 +54,7 @@ func (w wire) encode(mediaType string, object runtime.Object) []byte {
 	return data
 }
 
-// decode reads the body of a request as a server would.
+// decode decodes the body of a request as a server would.
 func (w wire) decode(r *http.Request) runtime.Object {
 	var body bytes.Buffer
 	if _, err := body.ReadFrom(r.Body); err != nil {
@@ -67,7 +67,7 @@ func (w wire) decode(r *http.Request) runtime.Object {
 	return object
 }
 
-// accepted is the media type that a request likes best.
+// accepted returns the preferred media type of a request.
 func accepted(r *http.Request) string {
 	first, _, _ := strings.Cut(r.Header.Get("Accept"), ",")
 	return first
@@ -83,7 +83,7 @@ func (w wire) fail(rw http.ResponseWriter, r *http.Request, code int32, reason m
 	w.respond(rw, r, int(code), &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message})
 }
 
-// event sends one watch event in the form the request asked for.
+// event sends one watch event in the requested encoding.
 func (w wire) event(rw http.ResponseWriter, r *http.Request, kind string, object runtime.Object) {
 	info := w.serializer(accepted(r))
 	e := &metav1.WatchEvent{Type: kind, Object: runtime.RawExtension{Raw: w.encode(accepted(r), object)}}
@@ -97,7 +97,7 @@ func (w wire) event(rw http.ResponseWriter, r *http.Request, kind string, object
 	rw.(http.Flusher).Flush()
 }
 
-// serve starts handler as a server and returns a client of it.
+// serve starts a server with handler and returns a client of it.
 func serve(t testing.TB, c client.Config, handler http.HandlerFunc) *client.Client {
 	t.Helper()
 	server := httptest.NewServer(handler)

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Ref is a resource, or one object of it, as a person typed it.
+// Ref is a resource, or one object of it, as typed on a command line.
 type Ref struct {
-	// Type is the word for the resource, to be resolved.
+	// Type is the word for the resource, still to be resolved.
 	Type string
-	// Name is empty where all objects of the type are meant.
+	// Name is empty if all objects of the type are meant.
 	Name string
 }
 

@@ -1,17 +1,16 @@
-// Package discovery learns what a server serves and finds the resource that a
-// person means by a word.
+// Package discovery reads which resources a server serves, and finds the resource that a user means
+// by a word.
 //
 //	catalog, err := discovery.Fetch(ctx, c)
 //	m, err := catalog.Resolve("deploy") // deployments of apps/v1
 //
-// A word is a plural, a singular, a kind or a short name, in any case, alone or
-// with a group ("deployments.apps") or a version and a group
-// ("deployments.v1.apps"). Where several resources fit, one in the core group
-// goes first and then the order in which the server lists its groups; exact
-// names go before short names.
+// A word is a plural, a singular, a kind or a short name, in any case, alone or with a group
+// ("deployments.apps") or with a version and a group ("deployments.v1.apps"). If several resources
+// match, the core group has precedence, then the order in which the server lists its groups. Exact
+// names have precedence over short names.
 //
-// A group that cannot be listed does not keep the others from being found; see
-// [Catalog.Failed]. A Catalog is a picture of one moment and never changes.
+// A group that cannot be listed does not prevent others from being found; see [Catalog.Failed]. A
+// Catalog is a snapshot and never changes.
 package discovery
 
 import (
@@ -36,12 +35,12 @@ type Mapping struct {
 	Kind       string
 	ShortNames []string
 	Namespaced bool
-	// Verbs are what the server does with it, such as "list".
+	// Verbs are the operations that the server supports, such as "list".
 	Verbs []string
 }
 
-// Path is the path of the resource's objects in namespace, which is empty for
-// all of them and for resources without namespaces.
+// Path returns the path of the resource's objects in namespace. namespace is empty for all
+// namespaces and for cluster-scoped resources.
 func (m *Mapping) Path(namespace string) string {
 	path := "/apis/" + m.Group + "/" + m.Version
 	if m.Group == "" {
@@ -53,7 +52,7 @@ func (m *Mapping) Path(namespace string) string {
 	return path + "/" + m.Plural
 }
 
-// GroupKind names the kind as kubectl prints it: "pod", "deployment.apps".
+// GroupKind returns the kind as kubectl prints it: "pod", "deployment.apps".
 func (m *Mapping) GroupKind() string {
 	kind := strings.ToLower(m.Kind)
 	if m.Group != "" {
@@ -62,16 +61,16 @@ func (m *Mapping) GroupKind() string {
 	return kind
 }
 
-// Catalog is what a server serves.
+// Catalog lists the resources of a server.
 type Catalog struct {
-	// Mappings are all resources without their subresources, the core group
-	// first, then group by group and in each the preferred version first.
+	// Mappings are all resources without their subresources: the core group first, then group by
+	// group, each with its preferred version first.
 	Mappings []Mapping
 	// Failed are the group versions that could not be listed.
 	Failed map[schema.GroupVersion]error
 }
 
-// Fetch asks a server for all it serves.
+// Fetch reads the Catalog of a server.
 func Fetch(ctx context.Context, c *client.Client) (*Catalog, error) {
 	versions, err := groupVersions(ctx, c)
 	if err != nil {
@@ -96,7 +95,7 @@ func Fetch(ctx context.Context, c *client.Client) (*Catalog, error) {
 	return catalog, nil
 }
 
-// groupVersions lists the versions to ask for, in order of preference.
+// groupVersions returns the versions to read, in order of preference.
 func groupVersions(ctx context.Context, c *client.Client) ([]schema.GroupVersion, error) {
 	var core metav1.APIVersions
 	if err := get(ctx, c, "/api", &core); err != nil {
@@ -151,15 +150,14 @@ func (c *Catalog) add(gv schema.GroupVersion, resources []metav1.APIResource) {
 	}
 }
 
-// UnknownError says that the server has no resource of that name, as kubectl
-// words it.
+// UnknownError reports that the server has no resource of that name. Its text is kubectl's.
 type UnknownError struct{ Word string }
 
 func (e *UnknownError) Error() string {
 	return fmt.Sprintf("the server doesn't have a resource type %q", e.Word)
 }
 
-// Resolve finds what word means. It fails with an [*UnknownError].
+// Resolve finds the resource for word. If there is none, the error is an [*UnknownError].
 func (c *Catalog) Resolve(word string) (Mapping, error) {
 	name, rest, _ := strings.Cut(strings.ToLower(word), ".")
 	if name != "" {

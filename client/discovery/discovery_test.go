@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// served is what a small server answers on its discovery paths.
+// served holds the discovery answers of a small server, by path.
 var served = map[string]string{
 	"/api": `{"kind":"APIVersions","versions":["v1"]}`,
 	"/apis": `{"kind":"APIGroupList","groups":[
@@ -90,7 +90,7 @@ func TestResolve(t *testing.T) {
 		"events":                   "/api/v1/namespaces/x/events",
 		"ev":                       "/api/v1/namespaces/x/events",
 		"events.events.k8s.io":     "/apis/events.k8s.io/v1/namespaces/x/events",
-		"node":                     "/api/v1/nodes", // a singular goes before another's short name
+		"node":                     "/api/v1/nodes", // a singular has precedence over another's short name
 		"unicorns":                 "", "pods.apps": "", "": "", ".apps": "", "pods/status": "",
 	} {
 		m, err := catalog.Resolve(word)
@@ -142,8 +142,7 @@ func TestParseArgs(t *testing.T) {
 	}
 }
 
-// FuzzParseArgs shows that no arguments make an empty type, and that slashes
-// and spaces say the same.
+// FuzzParseArgs shows that no arguments produce an empty type, and that both forms are equivalent.
 func FuzzParseArgs(f *testing.F) {
 	f.Add("pods", "a")
 	f.Add("a/b", "c/d")

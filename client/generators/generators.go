@@ -2,12 +2,11 @@
 //
 //	object, err := generators.Run(generators.RunOptions{Name: "nginx", Image: "nginx", Replicas: 3})
 //
-// The restart policy says what is meant: Always a Deployment, OnFailure a Job,
-// Never a Pod. (kubectl made all three until v1.18, and only pods since.)
-// Objects are labelled run=NAME unless labels are given.
+// The restart policy chooses the kind: Always a Deployment, OnFailure a Job, Never a Pod. (kubectl
+// made all three until v1.18, and only pods since.) Objects are labelled run=NAME unless labels are
+// given.
 //
-// The functions are pure: they look at nothing but their arguments. Errors are
-// worded as kubectl's.
+// The functions are pure: they use only their arguments. Errors have the texts of kubectl.
 package generators
 
 import (
@@ -25,30 +24,30 @@ import (
 	"github.com/planekit/planekit/client"
 )
 
-// RunOptions are the flags of run.
+// RunOptions holds the flags of kubectl run.
 type RunOptions struct {
-	// Name is that of the object and of its container. Required.
+	// Name is the name of the object and of its container. Required.
 	Name string
-	// Namespace may be empty, for the client to fill in.
+	// Namespace may be empty; the client then fills it in.
 	Namespace string
-	// Image is what the container runs. Required.
+	// Image is the image of the container. Required.
 	Image string
-	// Replicas is how many pods a Deployment has; zero makes one without pods.
-	// Other kinds take only 1.
+	// Replicas is the number of pods of a Deployment; zero makes one without pods. Other kinds
+	// accept only 1.
 	Replicas int32
 	// Restart is Always, OnFailure or Never; empty means Always.
 	Restart corev1.RestartPolicy
-	// Port is what the container exposes; zero is none.
+	// Port is the port that the container exposes; zero means none.
 	Port int32
-	// Env are variables as NAME=VALUE.
+	// Env holds variables as NAME=VALUE.
 	Env []string
-	// Labels are as key=value, divided by commas; empty means run=NAME.
+	// Labels holds labels as key=value, separated by commas; empty means run=NAME.
 	Labels string
 	// Command replaces the image's entry point, Args its arguments.
 	Command, Args []string
 }
 
-// message is an error in kubectl's own words, upper case and all.
+// message is an error with the exact text of kubectl, upper case included.
 type message string
 
 func (m message) Error() string { return string(m) }

@@ -12,8 +12,8 @@ import (
 	"github.com/planekit/planekit/client"
 )
 
-// Client returns what a client needs for a context, and the namespace meant
-// where none is said. An empty context stands for the current one.
+// Client returns the client configuration of a context and its default namespace. An empty context
+// means the current one.
 func (c *Config) Client(context string) (client.Config, string, error) {
 	if context == "" {
 		context = c.CurrentContext
@@ -124,8 +124,7 @@ func (u *User) apply(config *client.Config, t *tls.Config, at *Cluster) error {
 	return nil
 }
 
-// applyPlugin has a program say who one is, for the first time now: one that does
-// not work is found out at once.
+// applyPlugin runs the plugin for the first time, so that one that does not work is found at once.
 func (u *User) applyPlugin(config *client.Config, t *tls.Config, at *Cluster) error {
 	p, err := newPlugin(u.Exec, at)
 	if err != nil {

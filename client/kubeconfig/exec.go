@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// execTimeout is how long a plugin may take: long enough to look up a
-	// credential, and no reason for a program to hang for good.
+	// execTimeout limits the run time of a plugin: it is long enough to look up a credential, and a
+	// program that hangs does not block forever.
 	execTimeout = time.Minute
-	// execMost is how much a plugin may say.
+	// execMost limits the output of a plugin, in bytes.
 	execMost = 1 << 20
-	// execEarly is how long before its end a credential is replaced.
+	// execEarly is the time before its expiry at which a credential is replaced.
 	execEarly = 10 * time.Second
 )
 
-// execConfig is how a kubeconfig names a program that knows a credential
+// execConfig is the entry of a kubeconfig for a program that returns a credential
 // (https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins).
 type execConfig struct {
 	APIVersion string   `json:"apiVersion"`
@@ -38,7 +38,7 @@ type execConfig struct {
 	ProvideClusterInfo bool   `json:"provideClusterInfo"`
 }
 
-// execCredential is what a plugin says.
+// execCredential is the output of a plugin.
 type execCredential struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -50,16 +50,15 @@ type execCredential struct {
 	} `json:"status"`
 }
 
-// plugin runs a program for a credential, and again when that ends or is refused.
-// It is safe for concurrent use.
+// plugin runs a program for a credential, and again when that expires or is refused. It is safe for
+// concurrent use.
 type plugin struct {
 	config  execConfig
-	info    string // an ExecCredential that tells the program about the request
+	info    string // an ExecCredential that describes the request to the program
 	timeout time.Duration
 
-	mu sync.Mutex // guards what follows
-	// known is the credential, nil before the first. expires is zero where it does
-	// not.
+	mu sync.Mutex // guards the following fields
+	// known is the credential, nil before the first run. expires is zero if it does not expire.
 	known   *credential
 	expires time.Time
 }
@@ -69,7 +68,8 @@ type credential struct {
 	certificate *tls.Certificate
 }
 
-// newPlugin returns the plugin for a cluster, of which it hears if it wants to.
+// newPlugin returns the plugin for a cluster. The program receives the cluster only if the
+// kubeconfig says so.
 func newPlugin(raw map[string]any, at *Cluster) (*plugin, error) {
 	data, err := json.Marshal(raw)
 	if err != nil {
@@ -85,7 +85,7 @@ func newPlugin(raw map[string]any, at *Cluster) (*plugin, error) {
 	case version != "client.authentication.k8s.io/v1" && version != "client.authentication.k8s.io/v1beta1":
 		return nil, fmt.Errorf("apiVersion must be client.authentication.k8s.io/v1 or v1beta1, not %q", version)
 	case p.config.InteractiveMode == "Always":
-		return nil, errors.New("interactiveMode Always is not supported: nobody can be asked")
+		return nil, errors.New("interactiveMode Always is not supported: exec plugins cannot prompt the user")
 	}
 	info, err := p.config.info(at)
 	if err != nil {
@@ -95,7 +95,7 @@ func newPlugin(raw map[string]any, at *Cluster) (*plugin, error) {
 	return p, nil
 }
 
-// credential returns the one that is good now. Not that which was refused.
+// credential returns the current credential. It does not return refused.
 func (p *plugin) credential(ctx context.Context, refused *credential) (*credential, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,32 +103,32 @@ func (p *plugin) credential(ctx context.Context, refused *credential) (*credenti
 	if p.known != nil && p.known != refused && !ended {
 		return p.known, nil
 	}
-	said, err := p.run(ctx)
+	output, err := p.run(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("exec plugin %s: %w", p.config.Command, err)
 	}
 	p.known, p.expires = nil, time.Time{}
-	known := &credential{token: said.Status.Token}
-	if said.Status.Certificate != "" || said.Status.Key != "" {
-		pair, err := tls.X509KeyPair([]byte(said.Status.Certificate), []byte(said.Status.Key))
+	known := &credential{token: output.Status.Token}
+	if output.Status.Certificate != "" || output.Status.Key != "" {
+		pair, err := tls.X509KeyPair([]byte(output.Status.Certificate), []byte(output.Status.Key))
 		if err != nil {
 			return nil, fmt.Errorf("exec plugin %s: clientCertificateData and clientKeyData: %w", p.config.Command, err)
 		}
 		known.certificate = &pair
 	}
-	if said.Status.Expiration != nil {
-		p.expires = *said.Status.Expiration
+	if output.Status.Expiration != nil {
+		p.expires = *output.Status.Expiration
 	}
 	p.known = known
 	return known, nil
 }
 
-// run runs the program. What it says never gets into an error: it may be secret.
+// run runs the program. Its output may be secret and never gets into an error.
 func (p *plugin) run(ctx context.Context) (*execCredential, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, p.config.Command, p.config.Args...)
-	cmd.WaitDelay = time.Second // for whoever the program has left behind with its output
+	cmd.WaitDelay = time.Second // for a child of the program that holds its output open
 	cmd.Env = os.Environ()
 	for _, e := range p.config.Env {
 		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
@@ -147,36 +147,36 @@ func (p *plugin) run(ctx context.Context) (*execCredential, error) {
 	case err != nil:
 		return nil, err
 	}
-	said := &execCredential{}
-	switch err := json.Unmarshal(out.said, said); {
+	output := &execCredential{}
+	switch err := json.Unmarshal(out.data, output); {
 	case err != nil:
 		return nil, errors.New("it did not write the JSON of an ExecCredential")
-	case said.Kind != "ExecCredential" || said.APIVersion != p.config.APIVersion:
+	case output.Kind != "ExecCredential" || output.APIVersion != p.config.APIVersion:
 		return nil, fmt.Errorf("it did not write an ExecCredential of %s", p.config.APIVersion)
-	case said.Status == nil || said.Status.Token == "" && said.Status.Certificate == "":
+	case output.Status == nil || output.Status.Token == "" && output.Status.Certificate == "":
 		return nil, errors.New("it wrote neither a token nor a certificate")
 	}
-	return said, nil
+	return output, nil
 }
 
-// bounded takes so much and no more, and calls full when there is more.
+// bounded accepts a limited number of bytes and calls full when there are more.
 type bounded struct {
-	said    []byte // no bytes.Buffer, which would read without asking Write
+	data    []byte // not a bytes.Buffer, whose ReadFrom would bypass Write
 	full    func()
 	dropped bool
 }
 
 func (b *bounded) Write(data []byte) (int, error) {
-	if b.dropped = b.dropped || len(b.said)+len(data) > execMost; b.dropped {
+	if b.dropped = b.dropped || len(b.data)+len(data) > execMost; b.dropped {
 		b.full()
 		return len(data), nil
 	}
-	b.said = append(b.said, data...)
+	b.data = append(b.data, data...)
 	return len(data), nil
 }
 
-// pluginTransport sends requests with what a plugin knows, once more with another
-// credential where the first is refused.
+// pluginTransport sends requests with the credential of a plugin. If the server refuses it, the
+// request is repeated once with a new credential.
 type pluginTransport struct {
 	plugin *plugin
 	base   *http.Transport
@@ -206,10 +206,10 @@ func (t *pluginTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	other, err := t.plugin.credential(r.Context(), known)
 	if err != nil {
-		return answer, nil // the refusal says more
+		return answer, nil // the refusal is more informative
 	}
 	answer.Body.Close()
-	t.base.CloseIdleConnections() // they may be of the old certificate
+	t.base.CloseIdleConnections() // they may use the old certificate
 	second := r.Clone(r.Context())
 	if r.GetBody != nil {
 		if second.Body, err = r.GetBody(); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/planekit/planekit/client"
 )
 
-// script writes a plugin, which notes each of its runs in a file beside it, and
-// returns what a kubeconfig says of it.
+// script writes a plugin that records each of its runs in a file beside it. It returns the plugin's
+// entry in a kubeconfig.
 func script(t *testing.T, body string) (raw map[string]any, runs func() int) {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,7 +31,7 @@ func script(t *testing.T, body string) (raw map[string]any, runs func() int) {
 	}
 }
 
-// says has the plugin write a credential with the status.
+// says returns a script that prints a credential with the status.
 func says(status string) string {
 	return `printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":` + status + `}' $n`
 }
@@ -45,9 +45,9 @@ func execConfigOf(server *httptest.Server, raw map[string]any) *Config {
 	}
 }
 
-// TestPluginKnowsWhoOneIs sends requests with what a plugin says: it runs once for
-// many requests, again when its token is refused, and again when it ends.
-func TestPluginKnowsWhoOneIs(t *testing.T) {
+// TestPluginCredential sends requests with the credential of a plugin: it runs once for many
+// requests, again when its token is refused, and again when it expires.
+func TestPluginCredential(t *testing.T) {
 	good := "token-1"
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -61,7 +61,7 @@ func TestPluginKnowsWhoOneIs(t *testing.T) {
 	soon := time.Now().Add(execEarly / 2).UTC().Format(time.RFC3339)
 	for name, test := range map[string]struct {
 		status string
-		runs   [3]int // after the client was made and two requests, a refusal, and two more
+		runs   [3]int // after New and two requests, after a refusal, and after two more requests
 	}{
 		"for good":  {`{"token":"token-%d"}`, [3]int{1, 2, 2}},
 		"for a bit": {`{"token":"token-1","expirationTimestamp":"` + soon + `"}`, [3]int{3, 5, 7}},
@@ -96,7 +96,7 @@ func TestPluginKnowsWhoOneIs(t *testing.T) {
 	}
 }
 
-// TestPluginFails has plugins that do not do. What they say stays out of errors.
+// TestPluginFails runs plugins that fail. Their output must not get into errors.
 func TestPluginFails(t *testing.T) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
@@ -128,9 +128,9 @@ func TestPluginFails(t *testing.T) {
 	}
 }
 
-// TestPluginThatHangs is given up, and not waited for because of what it has started.
+// TestPluginThatHangs: a plugin is stopped after its time, and its children do not delay that.
 func TestPluginThatHangs(t *testing.T) {
-	// Its child lives, with its output, for as long as the test does.
+	// Its child keeps the output open for as long as the test runs.
 	raw, _ := script(t, `while test -e "$0"; do sleep 0.1; done & wait`)
 	p, err := newPlugin(raw, &Cluster{})
 	if err != nil {
@@ -142,8 +142,8 @@ func TestPluginThatHangs(t *testing.T) {
 	}
 }
 
-// TestPluginIsTold gives the plugin its arguments and environment.
-func TestPluginIsTold(t *testing.T) {
+// TestPluginEnvironment passes the plugin its arguments and environment.
+func TestPluginEnvironment(t *testing.T) {
 	raw, _ := script(t, `test "$1 $PLACE" = "a here" && echo "$KUBERNETES_EXEC_INFO" | grep -q '"interactive":false' && `+says(`{"token":"x"}`))
 	raw["args"] = []any{"a"}
 	raw["env"] = []any{map[string]any{"name": "PLACE", "value": "here"}}

@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// execExtension is the extension of a cluster that is told to plugins.
+// execExtension is the name of the cluster extension that is passed to plugins.
 const execExtension = "client.authentication.k8s.io/exec"
 
-// execInfo is what a plugin is told.
+// execInfo is the input of a plugin.
 type execInfo struct {
 	Kind       string   `json:"kind"`
 	APIVersion string   `json:"apiVersion"`
@@ -20,8 +20,8 @@ type execSpec struct {
 	Interactive bool         `json:"interactive"`
 }
 
-// execCluster is the cluster as a plugin hears of it: enough to reach it, and what
-// the kubeconfig has for plugins beside.
+// execCluster describes the cluster to a plugin: how to reach it, and the extension for plugins in
+// the kubeconfig.
 type execCluster struct {
 	Server                   string          `json:"server"`
 	TLSServerName            string          `json:"tls-server-name,omitempty"`
@@ -31,8 +31,8 @@ type execCluster struct {
 	Config                   json.RawMessage `json:"config,omitempty"`
 }
 
-// info is the ExecCredential for the plugin, which knows the cluster only where the
-// kubeconfig says so.
+// info returns the ExecCredential for the plugin. It contains the cluster only if the kubeconfig
+// says so.
 func (c *execConfig) info(at *Cluster) (string, error) {
 	info := execInfo{Kind: "ExecCredential", APIVersion: c.APIVersion}
 	if c.ProvideClusterInfo {

@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// TestPluginKnowsTheCluster: a plugin that wants to know the cluster is told of it
-// as the kubeconfig has it; another is not.
-func TestPluginKnowsTheCluster(t *testing.T) {
+// TestPluginClusterInfo: a plugin that requests cluster information receives the cluster as in the
+// kubeconfig; another plugin does not.
+func TestPluginClusterInfo(t *testing.T) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
@@ -74,7 +74,7 @@ users:
 		if err != nil || string(told) != want {
 			t.Errorf("%s: %s, %v\nwant %s", user, told, err, want)
 		}
-		// What is written is read again.
+		// The written file is read back.
 		text, err := k.Marshal()
 		if err != nil {
 			t.Fatal(err)
@@ -94,8 +94,8 @@ func compacted(t *testing.T, c *Config) string {
 	return string(data)
 }
 
-// TestPluginPath: a command with a separator is relative to the folder of the file
-// that names it, another is looked up by its name.
+// TestPluginPath: a command with a separator is relative to the folder of the file that names it;
+// any other is looked up by its name.
 func TestPluginPath(t *testing.T) {
 	dir := t.TempDir()
 	for command, want := range map[string]string{
@@ -116,15 +116,14 @@ func TestPluginPath(t *testing.T) {
 			}
 		}
 	}
-	// What has no file has no folder.
+	// Parsed data has no folder.
 	k, err := Parse([]byte("users: [{name: u, user: {exec: {command: ./plugin}}}]"))
 	if err != nil || k.Users["u"].Exec["command"] != "./plugin" {
 		t.Errorf("%+v, %v", k, err)
 	}
 }
 
-// TestPluginWithoutAuthority: a plugin is not told of a cluster whose authority cannot be
-// read.
+// TestPluginWithoutAuthority: a plugin does not run for a cluster whose authority cannot be read.
 func TestPluginWithoutAuthority(t *testing.T) {
 	raw := map[string]any{"apiVersion": "client.authentication.k8s.io/v1", "command": "x", "provideClusterInfo": true}
 	_, err := newPlugin(raw, &Cluster{CertificateAuthority: filepath.Join(t.TempDir(), "gone")})

@@ -1,24 +1,21 @@
-// Package kubeconfig reads and writes the files that tell kubectl where a
-// cluster is and who one is there
+// Package kubeconfig reads and writes the files that tell kubectl how to reach a cluster and which
+// credentials to use
 // (https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/).
 //
 //	k, err := kubeconfig.Load(path)
 //	config, namespace, err := k.Client("")
 //	c, err := client.New(config)
 //
-// Which paths to read is the caller's business: nothing here looks at the
-// environment or the home directory.
+// The caller chooses the paths: the package does not read the environment or the home directory.
 //
-// Everything a file names must be there: a missing file, context, cluster, user
-// or certificate is an error that names it, never a client without
-// credentials. So are credentials of a kind that is not supported: auth-provider
-// plugins, and passwords. Tokens and certificates are read once.
+// Everything that a file names must exist. A missing file, context, cluster, user or certificate is
+// an error that names it, never a client without credentials. Unsupported kinds of credentials are
+// errors, too: auth-provider plugins, and passwords. Tokens and certificates are read once.
 //
-// An exec plugin is run when a client is made, and again when what it said ends or
-// is refused; it inherits the environment, is given a minute, and cannot ask
-// anybody anything. A command with a path separator is a path, relative to the
-// folder of the file that names it; any other is looked up as the operating system
-// does.
+// An exec plugin runs when a client is made, and again when its credential expires or is refused.
+// It inherits the environment, must end within a minute, and cannot prompt the user. A command with
+// a path separator is a path, relative to the folder of the file that names it. The operating
+// system looks up any other command.
 package kubeconfig
 
 import (
@@ -40,8 +37,8 @@ type Config struct {
 	CurrentContext string
 }
 
-// Cluster says where a server is and how it is recognized. Data goes before
-// the file of the same thing.
+// Cluster describes a server and how to verify it. Data has precedence over a file for the same
+// value.
 type Cluster struct {
 	Server                   string `json:"server"`
 	TLSServerName            string `json:"tls-server-name,omitempty"`
@@ -49,20 +46,19 @@ type Cluster struct {
 	CertificateAuthority     string `json:"certificate-authority,omitempty"`
 	CertificateAuthorityData []byte `json:"certificate-authority-data,omitempty"`
 	ProxyURL                 string `json:"proxy-url,omitempty"`
-	// Extensions are what other programs keep there. That of the name
-	// client.authentication.k8s.io/exec is told to exec plugins which want to know
-	// the cluster.
+	// Extensions holds data of other programs. The one named client.authentication.k8s.io/exec is
+	// passed to exec plugins that request cluster information.
 	Extensions []Extension `json:"extensions,omitempty"`
 }
 
-// Extension is a named object of any form.
+// Extension is a named object of any type.
 type Extension struct {
 	Name      string          `json:"name"`
 	Extension json.RawMessage `json:"extension"`
 }
 
-// User says who one is. Data goes before the file of the same thing, TokenFile
-// before Token.
+// User holds the credentials of a user. Data has precedence over a file for the same value, and
+// TokenFile over Token.
 type User struct {
 	ClientCertificate     string `json:"client-certificate,omitempty"`
 	ClientCertificateData []byte `json:"client-certificate-data,omitempty"`
@@ -71,7 +67,7 @@ type User struct {
 	Token                 string `json:"token,omitempty"`
 	TokenFile             string `json:"tokenFile,omitempty"`
 
-	// These are kept, but a client cannot be made with them.
+	// The following fields are kept when a file is written, but a client cannot be made with them.
 	Username     string         `json:"username,omitempty"`
 	Password     string         `json:"password,omitempty"`
 	Impersonate  string         `json:"as,omitempty"`
@@ -79,14 +75,14 @@ type User struct {
 	AuthProvider map[string]any `json:"auth-provider,omitempty"`
 }
 
-// Context is a user at a cluster, with the namespace meant where none is said.
+// Context is a user on a cluster, with its default namespace.
 type Context struct {
 	Cluster   string `json:"cluster"`
 	User      string `json:"user"`
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// file is the form on disk, where maps are lists of names with values.
+// file is the format on disk, in which maps are lists of named values.
 type file struct {
 	APIVersion     string           `json:"apiVersion"`
 	Kind           string           `json:"kind"`
@@ -96,7 +92,7 @@ type file struct {
 	CurrentContext string           `json:"current-context"`
 }
 
-// Load reads one file. Relative paths in it are taken from its folder.
+// Load reads one file. Relative paths in it are relative to its folder.
 func Load(path string) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -114,9 +110,9 @@ func Load(path string) (*Config, error) {
 	return c, nil
 }
 
-// LoadAll reads and merges the files of a list such as KUBECONFIG holds, each
-// name from the first file that has it. As kubectl does, it passes over files
-// that do not exist, but one must.
+// LoadAll reads and merges the files of a list such as that of KUBECONFIG. For each name, the first
+// file that has it counts. As in kubectl, files that do not exist are skipped, but at least one
+// must exist.
 func LoadAll(paths ...string) (*Config, error) {
 	var found []*Config
 	for _, p := range paths {
@@ -138,7 +134,7 @@ func LoadAll(paths ...string) (*Config, error) {
 	return Merge(found...), nil
 }
 
-// Merge joins configs. What two of them have, the first decides.
+// Merge joins configs. If two of them have the same name, the first counts.
 func Merge(configs ...*Config) *Config {
 	m := newConfig()
 	for _, c := range configs {
@@ -164,15 +160,15 @@ func newConfig() *Config {
 	return &Config{Clusters: map[string]Cluster{}, Users: map[string]User{}, Contexts: map[string]Context{}}
 }
 
-// Parse reads a file's content. Fields it does not know are ignored; a name
-// given twice counts the first time, as in kubectl.
+// Parse decodes the content of a file. It ignores unknown fields. As in kubectl, the first of two
+// entries with the same name counts.
 func Parse(data []byte) (*Config, error) {
 	var f file
 	if err := yaml.Unmarshal(data, &f); err != nil {
 		return nil, err
 	}
 	if f.Kind != "" && f.Kind != "Config" || f.APIVersion != "" && f.APIVersion != "v1" {
-		return nil, fmt.Errorf("is a %q %q, not a v1 Config", f.APIVersion, f.Kind)
+		return nil, fmt.Errorf("the file is a %q %q, not a v1 Config", f.APIVersion, f.Kind)
 	}
 	c := newConfig()
 	c.CurrentContext = f.CurrentContext
@@ -182,7 +178,7 @@ func Parse(data []byte) (*Config, error) {
 	return c, nil
 }
 
-// Marshal writes the content of a file.
+// Marshal encodes the content of a file.
 func (c *Config) Marshal() ([]byte, error) {
 	return yaml.Marshal(file{
 		APIVersion: "v1", Kind: "Config", CurrentContext: c.CurrentContext,
@@ -190,8 +186,7 @@ func (c *Config) Marshal() ([]byte, error) {
 	})
 }
 
-// Write replaces the file at path, which only its owner may then read. The
-// file is never seen half written.
+// Write replaces the file at path atomically. Only its owner may read the new file.
 func (c *Config) Write(path string) error {
 	data, err := c.Marshal()
 	if err != nil {

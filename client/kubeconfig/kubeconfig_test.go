@@ -236,13 +236,13 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse shows that what parses can be written and parsed again unchanged.
+// FuzzParse shows that a parsed file can be written and parsed again unchanged.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("clusters: [{name: a, cluster: {server: x}}]\ncurrent-context: a\n"))
 	f.Add([]byte("users:\n- name: a\n  user:\n    exec: {command: x}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if bytes.ContainsAny(data, "&*") {
-			return // aliases can grow without bound; what is sought lies elsewhere
+			return // aliases can grow without bound, which is not tested here
 		}
 		c, err := kubeconfig.Parse(data)
 		if err != nil {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// named is an element of a file's lists: {name: x, cluster: {...}}. The key of
-// the value depends on its type.
+// named is an element of a file's lists: {name: x, cluster: {...}}. The key of the value depends on
+// its type.
 type named[V any] struct {
 	name  string
 	value V
@@ -78,7 +78,7 @@ func (c *Config) anchor(folder string) {
 		absolute(&v.ClientCertificate)
 		absolute(&v.ClientKey)
 		absolute(&v.TokenFile)
-		// A plugin without a separator is one of those that are found by their names.
+		// A command without a separator is looked up by the operating system.
 		if command, ok := v.Exec["command"].(string); ok && strings.ContainsRune(command, filepath.Separator) {
 			absolute(&command)
 			v.Exec["command"] = command

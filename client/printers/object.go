@@ -9,10 +9,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Object is any object in the form that JSON decodes to.
+// Object is any object in its decoded JSON form.
 type Object = map[string]any
 
-// Parse reads an object from JSON, keeping whole numbers whole.
+// Parse decodes an object from JSON and keeps whole numbers whole.
 func Parse(data []byte) (Object, error) {
 	var o Object
 	if err := utiljson.Unmarshal(data, &o); err != nil {
@@ -24,7 +24,7 @@ func Parse(data []byte) (Object, error) {
 	return o, nil
 }
 
-// List makes the v1 List in which kubectl shows several objects.
+// List returns the v1 List in which kubectl shows several objects.
 func List(objects ...Object) Object {
 	items := make([]any, len(objects))
 	for i, o := range objects {
@@ -53,8 +53,7 @@ func YAML(w io.Writer, o Object) error {
 	return err
 }
 
-// shown returns o without managedFields, in its items too, and leaves o as it
-// was.
+// shown returns a copy of o without managedFields in the object and its items.
 func shown(o Object) Object {
 	c := make(Object, len(o))
 	for key, value := range o {
@@ -82,8 +81,8 @@ func shown(o Object) Object {
 	return c
 }
 
-// Name writes kind and name, such as deployment.apps/nginx, and what became of
-// the object, if anything.
+// Name writes kind and name, such as deployment.apps/nginx, and then became, such as "created",
+// unless it is empty.
 func Name(w io.Writer, groupKind, name, became string) error {
 	if became != "" {
 		became = " " + became

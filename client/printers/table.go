@@ -1,16 +1,14 @@
-// Package printers writes objects for people and scripts, as kubectl does.
+// Package printers writes objects for users and scripts, as kubectl does.
 //
 //	p := printers.NewTable(os.Stdout, printers.TableOptions{})
 //	err := p.Print(table) // a metav1.Table from the server
 //
-// Tables come from the server, which knows the columns of its types; the
-// printer lays them out: headings in upper case, three spaces between columns,
-// columns of a priority above zero only when wide. Printing several tables, as
-// a watch brings them, repeats no headings and keeps columns at least as wide as
-// they were. Control characters in cells are made harmless.
+// Tables come from the server, which knows the columns of its types. The printer does the layout:
+// headings in upper case, three spaces between columns, columns of a priority above zero only when
+// wide. When it prints several tables, such as those of a watch, it does not repeat headings, and
+// columns do not become narrower. It escapes control characters in cells.
 //
-// Whole objects are written from their JSON by [JSON] and [YAML], without
-// managedFields; [Name] writes names for scripts.
+// [JSON] and [YAML] write whole objects without managedFields; [Name] writes names for scripts.
 package printers
 
 import (
@@ -25,21 +23,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The layout of kubectl, in characters.
+// This is the layout of kubectl, in characters.
 const (
 	minWidth = 6
 	padding  = 3
 )
 
-// TableOptions say how tables look. The zero value is that of kubectl get.
+// TableOptions configures the layout of tables. The zero value is that of kubectl get.
 type TableOptions struct {
-	// Wide shows also the columns with a priority above zero.
+	// Wide includes the columns with a priority above zero.
 	Wide bool
-	// WithNamespace puts the namespace in front.
+	// WithNamespace adds the namespace as the first column.
 	WithNamespace bool
-	// NoHeaders leaves the headings out.
+	// NoHeaders omits the headings.
 	NoHeaders bool
-	// Kind, when not empty, is put before names, as in deployment.apps/nginx.
+	// Kind, if not empty, is a prefix of names, as in deployment.apps/nginx.
 	Kind string
 }
 
@@ -59,8 +57,8 @@ func NewTable(w io.Writer, o TableOptions) *Table { return &Table{w: w, options:
 // Printed reports whether anything has been printed.
 func (p *Table) Printed() bool { return p.printed }
 
-// Print writes the rows of t, and the headings unless they are those of the
-// table before. A table without rows prints nothing.
+// Print writes the rows of t, and its headings unless they equal those of the previous table. A
+// table without rows prints nothing.
 func (p *Table) Print(t *metav1.Table) error {
 	if len(t.ColumnDefinitions) > 0 && !slices.Equal(t.ColumnDefinitions, p.columns) {
 		p.columns, p.headed, p.widths = t.ColumnDefinitions, false, nil
@@ -125,7 +123,7 @@ func (p *Table) row(r *metav1.TableRow) ([]string, error) {
 	return line, nil
 }
 
-// cell is the text of a cell, cut at the end of its first line.
+// cell returns the text of a cell up to the end of its first line.
 func cell(value any) string {
 	if value == nil {
 		return ""
@@ -140,7 +138,8 @@ func cell(value any) string {
 	return harmless(text)
 }
 
-// harmless keeps cells from commanding the terminal or breaking the layout.
+// harmless escapes control characters, so that cells neither control the terminal nor break the
+// layout.
 func harmless(text string) string {
 	text = strings.ReplaceAll(text, "\x1b", "^[")
 	return strings.Map(func(r rune) rune {
@@ -151,7 +150,7 @@ func harmless(text string) string {
 	}, text)
 }
 
-// write lays lines out. The last cell of a line is not padded.
+// write prints lines in columns. The last cell of a line is not padded.
 func (p *Table) write(lines [][]string) error {
 	for _, line := range lines {
 		for i, text := range line {
@@ -175,8 +174,8 @@ func (p *Table) write(lines [][]string) error {
 	return err
 }
 
-// None tells that nothing was found in namespace, or, where it is empty, at
-// all.
+// None writes kubectl's message that no resources were found: in namespace, or at all if namespace
+// is empty.
 func None(w io.Writer, namespace string) error {
 	text := "No resources found\n"
 	if namespace != "" {
