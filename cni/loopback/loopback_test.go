@@ -15,8 +15,7 @@ import (
 	"github.com/planekit/planekit/cni/skel"
 )
 
-// What lo gets in a namespace is shown in package plugins; this is what becomes
-// of one that is not there.
+// TestNoNamespace tests a missing network namespace. Package plugins tests lo in an existing one.
 func TestNoNamespace(t *testing.T) {
 	env := map[string]string{
 		"CNI_COMMAND": "ADD", "CNI_CONTAINERID": "a", "CNI_IFNAME": "lo", "CNI_NETNS": t.TempDir() + "/missing",

@@ -31,20 +31,32 @@ import (
 	"github.com/planekit/planekit/cni/skel"
 )
 
+// table lists the plugins by the names of their executables.
+var table = []struct {
+	name   string
+	plugin func() skel.Plugin
+}{
+	{"planekit-cni", chain.Plugin},
+	{"bridge", bridge.Plugin},
+	{"host-local", hostlocal.Plugin},
+	{"loopback", loopback.Plugin},
+}
+
 // Names returns the names of the plugins.
-func Names() []string { return []string{"planekit-cni", "bridge", "host-local", "loopback"} }
+func Names() []string {
+	var names []string
+	for _, row := range table {
+		names = append(names, row.name)
+	}
+	return names
+}
 
 // Lookup returns a plugin by name.
 func Lookup(name string) (skel.Plugin, bool) {
-	switch name {
-	case "planekit-cni":
-		return chain.Plugin(), true
-	case "bridge":
-		return bridge.Plugin(), true
-	case "host-local":
-		return hostlocal.Plugin(), true
-	case "loopback":
-		return loopback.Plugin(), true
+	for _, row := range table {
+		if row.name == name {
+			return row.plugin(), true
+		}
 	}
 	return skel.Plugin{}, false
 }
