@@ -73,7 +73,8 @@ func Open(dir string) (*Authority, error) {
 	return &Authority{Pair: pair, dir: dir}, nil
 }
 
-// New makes an authority in memory. It keeps nothing: every certificate is another.
+// New makes an authority in memory. It stores nothing, so every request for a certificate
+// signs a new one.
 func New() (*Authority, error) {
 	pair, err := sign(nil, authorityTemplate())
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// classes are those of a cluster, by name.
+// classes holds the priority classes of a cluster by name.
 type classes map[string]*schedulingv1.PriorityClass
 
 func (c classes) Get(name string) (*schedulingv1.PriorityClass, bool) { v, ok := c[name]; return v, ok }

@@ -19,7 +19,7 @@ import (
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/informer"
-	"github.com/planekit/planekit/reconcile/controllers"
+	quotacontroller "github.com/planekit/planekit/reconcile/controllers/quota"
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/memstore"
 	corev1 "k8s.io/api/core/v1"
@@ -109,9 +109,9 @@ func TestServers(t *testing.T) {
 	clients := []*client.Client{startServer(t, store), startServer(t, store)}
 	quotas, pods := typed.ResourceQuotas(clients[0]), typed.Pods(clients[0])
 	podCopy, quotaCopy := runCache(t, pods), runCache(t, quotas)
-	controller, err := controllers.NewResourceQuota(controllers.ResourceQuotaConfig{
-		ResourceQuotas: quotaCopy, Status: quotas,
-		Kinds: []controllers.QuotaKind{controllers.NewQuotaKind[*corev1.Pod](schema.GroupResource{Resource: "pods"}, podCopy)},
+	controller, err := quotacontroller.New(quotacontroller.Config{
+		ResourceQuotas: quotaCopy, Writer: quotas,
+		Kinds: []quotacontroller.Kind{quotacontroller.NewKind[*corev1.Pod](schema.GroupResource{Resource: "pods"}, podCopy)},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -68,8 +68,8 @@ func (b *board) run(t *testing.T) (p *unsupported.Plugin, stop func()) {
 	}
 }
 
-func probed(name string, generation int64) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name), Generation: generation}, Spec: probing()}
+func withDeviceNamed(name string, generation int64) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name), Generation: generation}, Spec: withDevice()}
 }
 
 // TestEvents: one event for each generation of an object that was stored.
@@ -87,26 +87,26 @@ func TestEvents(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		web := probed("web", 1)
-		b.store(web, probed("dry", 1))
+		web := withDeviceNamed("web", 1)
+		b.store(web, withDeviceNamed("dry", 1))
 		validate(web, nil)
 		validate(web, nil) // tried again after a conflict
-		validate(probed("refused", 1), nil)
-		validate(probed("dry", 1), func(r *admission.Request) { r.DryRun = true })
-		other := probed("other", 1)
+		validate(withDeviceNamed("refused", 1), nil)
+		validate(withDeviceNamed("dry", 1), func(r *admission.Request) { r.DryRun = true })
+		other := withDeviceNamed("other", 1)
 		validate(other, nil)
 		other = other.DeepCopy()
 		other.UID = "uid-of-a-successor"
 		b.store(other)
 		time.Sleep(10 * time.Second)
-		next := probed("web", 2)
+		next := withDeviceNamed("web", 2)
 		validate(next, func(r *admission.Request) { r.Operation, r.OldObject = admission.Update, web })
 		time.Sleep(10 * time.Second) // generation 2 is never stored
 		validate(next, func(r *admission.Request) { r.Operation, r.OldObject = admission.Update, web })
 		b.store(next)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		want := "Pod default/web uid-web Warning NotImplemented: spec.containers[0]." + probe
+		want := "Pod default/web uid-web Warning NotImplemented: spec.containers[0]." + device
 		if got := strings.Join(b.events, "\n"); got != want+"\n"+want {
 			t.Errorf("events:\n%s\nwant twice:\n%s", got, want)
 		}
@@ -121,7 +121,7 @@ func TestEventsAreBounded(t *testing.T) {
 		defer stop()
 		begin := time.Now()
 		for i := range 10_000 {
-			pod := probed(fmt.Sprint("web-", i), 1)
+			pod := withDeviceNamed(fmt.Sprint("web-", i), 1)
 			b.store(pod)
 			if err := p.Validate(t.Context(), request(pod)); err != nil {
 				t.Fatal(err)
@@ -150,7 +150,7 @@ func TestMessageFits(t *testing.T) {
 		b := &board{stored: map[string]*corev1.Pod{}}
 		p, stop := b.run(t)
 		defer stop()
-		pod := probed("web", 1)
+		pod := withDeviceNamed("web", 1)
 		pod.Spec = everything()
 		b.store(pod)
 		if err := p.Validate(t.Context(), request(pod)); err != nil {

@@ -27,24 +27,24 @@ var actedOn = []struct {
 	fields map[string]string
 }{
 	{corev1.PodSpec{}, map[string]string{
-		kubeletFiles + "volumes.go":               "Volumes",
-		kubeletFiles + "plan_containers.go":       "InitContainers Containers RestartPolicy",
-		kubeletFiles + "terminate.go":             "TerminationGracePeriodSeconds",
-		kubeletFiles + "plan.go":                  "ActiveDeadlineSeconds",
-		kubeletFiles + "dns.go":                   "DNSPolicy DNSConfig",
-		kubeletFiles + "tokens.go":                "ServiceAccountName",
-		kubeletFiles + "sandboxconfig.go":         "HostNetwork HostPID HostIPC ShareProcessNamespace SecurityContext Hostname",
-		kubeletFiles + "credentials.go":           "ImagePullSecrets",
-		kubeletFiles + "hosts.go":                 "HostAliases",
-		kubeletFiles + "conditions.go":            "ReadinessGates",
-		pluginFiles + "serviceaccount/volume.go":  "AutomountServiceAccountToken",
-		pluginFiles + "priority/priority.go":      "PreemptionPolicy",
-		schedulerFiles + "predicates/selector.go": "NodeSelector Affinity",
-		schedulerFiles + "loop.go":                "NodeName SchedulerName SchedulingGates",
-		controllersFiles + "tainteviction.go":     "Tolerations",
-		schedulerFiles + "queue.go":               "Priority",
-		serverFiles + "pod_default.go":            "DeprecatedServiceAccount", // another name of ServiceAccountName
-		serverFiles + "pod_validate.go":           "EphemeralContainers",      // refused: pods/ephemeralcontainers is not served
+		kubeletFiles + "volumes/volumes.go":          "Volumes",
+		kubeletFiles + "plan_containers.go":          "InitContainers Containers RestartPolicy",
+		kubeletFiles + "terminate.go":                "TerminationGracePeriodSeconds",
+		kubeletFiles + "plan.go":                     "ActiveDeadlineSeconds",
+		kubeletFiles + "dns.go":                      "DNSPolicy DNSConfig",
+		kubeletFiles + "tokens.go":                   "ServiceAccountName",
+		kubeletFiles + "sandboxconfig.go":            "HostNetwork HostPID HostIPC ShareProcessNamespace SecurityContext Hostname",
+		kubeletFiles + "credentials.go":              "ImagePullSecrets",
+		kubeletFiles + "hosts.go":                    "HostAliases",
+		kubeletFiles + "conditions.go":               "ReadinessGates",
+		pluginFiles + "serviceaccount/volume.go":     "AutomountServiceAccountToken",
+		pluginFiles + "priority/priority.go":         "PreemptionPolicy",
+		schedulerFiles + "predicates/selector.go":    "NodeSelector Affinity",
+		schedulerFiles + "loop.go":                   "NodeName SchedulerName SchedulingGates",
+		controllersFiles + "node/tainteviction.go":   "Tolerations",
+		schedulerFiles + "queue.go":                  "Priority",
+		serverFiles + "internal/podspec/defaults.go": "DeprecatedServiceAccount", // another name of ServiceAccountName
+		serverFiles + "core/pod.go":                  "EphemeralContainers",      // refused: pods/ephemeralcontainers is not served
 	}},
 	{corev1.Container{}, map[string]string{
 		kubeletFiles + "containerconfig.go": "Name Image Command Args WorkingDir Resources VolumeMounts Stdin StdinOnce TTY",
@@ -52,6 +52,8 @@ var actedOn = []struct {
 		kubeletFiles + "env.go":             "Env EnvFrom",
 		kubeletFiles + "images.go":          "ImagePullPolicy",
 		kubeletFiles + "labels.go":          "TerminationMessagePath TerminationMessagePolicy",
+		kubeletFiles + "probe/set.go":       "StartupProbe LivenessProbe ReadinessProbe",
+		kubeletFiles + "hooks.go":           "Lifecycle",
 	}},
 	{corev1.PodSecurityContext{}, map[string]string{
 		kubeletFiles + "security.go":      "RunAsUser RunAsGroup RunAsNonRoot SeccompProfile",
@@ -60,56 +62,61 @@ var actedOn = []struct {
 	{corev1.SecurityContext{}, map[string]string{
 		kubeletFiles + "security.go": "Capabilities Privileged RunAsUser RunAsGroup RunAsNonRoot ReadOnlyRootFilesystem AllowPrivilegeEscalation ProcMount SeccompProfile",
 	}},
-	{corev1.Lifecycle{}, nil},
+	{corev1.Lifecycle{}, map[string]string{kubeletFiles + "hooks.go": "PostStart PreStop"}},
 	{corev1.VolumeMount{}, map[string]string{kubeletFiles + "containerconfig.go": "Name ReadOnly MountPath MountPropagation"}},
 	{corev1.ContainerPort{}, map[string]string{
-		controllersFiles + "endpointspods.go": "Name",
-		kubeletFiles + "sandboxconfig.go":     "ContainerPort Protocol HostIP",
+		controllersFiles + "endpoints/pods.go": "Name",
+		kubeletFiles + "sandboxconfig.go":      "ContainerPort Protocol HostIP",
 	}},
 	{corev1.EnvVarSource{}, map[string]string{kubeletFiles + "env.go": "FieldRef ResourceFieldRef ConfigMapKeyRef SecretKeyRef"}},
 	{corev1.EnvFromSource{}, map[string]string{kubeletFiles + "env.go": "Prefix ConfigMapRef SecretRef"}},
 	{corev1.ResourceRequirements{}, map[string]string{kubeletFiles + "containerconfig.go": "Limits Requests"}},
-	{corev1.EmptyDirVolumeSource{}, map[string]string{kubeletFiles + "volumes.go": "Medium"}},
-	{corev1.VolumeProjection{}, map[string]string{kubeletFiles + "projection.go": "Secret DownwardAPI ConfigMap ServiceAccountToken"}},
+	{corev1.EmptyDirVolumeSource{}, map[string]string{kubeletFiles + "volumes/emptydir.go": "Medium"}},
+	{corev1.VolumeProjection{}, map[string]string{
+		kubeletFiles + "volumes/configmap.go":           "ConfigMap",
+		kubeletFiles + "volumes/secret.go":              "Secret",
+		kubeletFiles + "volumes/downwardapi.go":         "DownwardAPI",
+		kubeletFiles + "volumes/serviceaccounttoken.go": "ServiceAccountToken",
+	}},
 	{corev1.Affinity{}, map[string]string{schedulerFiles + "predicates/selector.go": "NodeAffinity"}},
 	{corev1.NodeAffinity{}, map[string]string{schedulerFiles + "predicates/selector.go": "RequiredDuringSchedulingIgnoredDuringExecution"}},
 	{corev1.PodAffinity{}, nil},
 	{corev1.PodAntiAffinity{}, nil},
 	{corev1.Toleration{}, map[string]string{
 		schedulerFiles + "predicates/predicates.go": "Key Operator Value Effect",
-		controllersFiles + "tainteviction.go":       "TolerationSeconds",
+		controllersFiles + "node/tainteviction.go":  "TolerationSeconds",
 	}},
 	{corev1.Taint{}, map[string]string{
 		schedulerFiles + "predicates/predicates.go": "Key Value Effect",
-		controllersFiles + "tainteviction.go":       "TimeAdded",
+		controllersFiles + "node/tainteviction.go":  "TimeAdded",
 	}},
 	{corev1.ServiceSpec{}, map[string]string{
-		controllersFiles + "endpointspods.go":         "Ports Selector ClusterIP",
-		controllersFiles + "endpointsliceendpoint.go": "PublishNotReadyAddresses IPFamilies TrafficDistribution",
-		serverFiles + "service_address.go":            "ClusterIPs IPFamilyPolicy",
-		serverFiles + "service_allocation.go":         "AllocateLoadBalancerNodePorts",
-		serverFiles + "service.go":                    "SessionAffinityConfig LoadBalancerClass", // nothing without sessionAffinity and the type
+		controllersFiles + "endpoints/pods.go":          "Ports Selector ClusterIP",
+		controllersFiles + "endpoints/sliceendpoint.go": "PublishNotReadyAddresses IPFamilies TrafficDistribution",
+		serverFiles + "core/serviceaddress.go":          "ClusterIPs IPFamilyPolicy",
+		serverFiles + "core/serviceallocation.go":       "AllocateLoadBalancerNodePorts",
+		serverFiles + "core/service.go":                 "SessionAffinityConfig LoadBalancerClass", // nothing without sessionAffinity and the type
 	}},
 	{corev1.ServicePort{}, map[string]string{
-		controllersFiles + "endpointspods.go":         "Name Protocol TargetPort",
-		controllersFiles + "endpointsliceendpoint.go": "AppProtocol",
-		serverFiles + "service.go":                    "Port",
+		controllersFiles + "endpoints/pods.go":          "Name Protocol TargetPort",
+		controllersFiles + "endpoints/sliceendpoint.go": "AppProtocol",
+		serverFiles + "core/service.go":                 "Port",
 	}},
 	{appsv1.DeploymentSpec{}, map[string]string{
-		controllersFiles + "deployment.go":       "Replicas Selector Template",
-		controllersFiles + "deploymentplan.go":   "Strategy RevisionHistoryLimit Paused",
-		controllersFiles + "deploymentset.go":    "MinReadySeconds",
-		controllersFiles + "deploymentstatus.go": "ProgressDeadlineSeconds",
+		controllersFiles + "deployment/deployment.go": "Replicas Selector Template",
+		controllersFiles + "deployment/plan.go":       "Strategy RevisionHistoryLimit Paused",
+		controllersFiles + "deployment/set.go":        "MinReadySeconds",
+		controllersFiles + "deployment/status.go":     "ProgressDeadlineSeconds",
 	}},
-	{appsv1.ReplicaSetSpec{}, map[string]string{controllersFiles + "replicaset.go": "Replicas MinReadySeconds Selector Template"}},
+	{appsv1.ReplicaSetSpec{}, map[string]string{controllersFiles + "replicaset/replicaset.go": "Replicas MinReadySeconds Selector Template"}},
 	{batchv1.JobSpec{}, map[string]string{
-		controllersFiles + "jobplan.go": "Parallelism Completions ActiveDeadlineSeconds PodFailurePolicy SuccessPolicy BackoffLimit " +
+		controllersFiles + "job/plan.go": "Parallelism Completions ActiveDeadlineSeconds PodFailurePolicy SuccessPolicy BackoffLimit " +
 			"BackoffLimitPerIndex MaxFailedIndexes Suspend",
-		controllersFiles + "jobpods.go":          "ManualSelector Template",
-		controllersFiles + "jobclaim.go":         "Selector",
-		controllersFiles + "ttlafterfinished.go": "TTLSecondsAfterFinished",
-		controllersFiles + "jobtally.go":         "CompletionMode PodReplacementPolicy",
-		controllersFiles + "job.go":              "ManagedBy",
+		controllersFiles + "job/pods.go":             "ManualSelector Template",
+		controllersFiles + "job/claim.go":            "Selector",
+		controllersFiles + "job/ttlafterfinished.go": "TTLSecondsAfterFinished",
+		controllersFiles + "job/tally.go":            "CompletionMode PodReplacementPolicy",
+		controllersFiles + "job/job.go":              "ManagedBy",
 	}},
 }
 
@@ -176,8 +183,7 @@ func reads(t *testing.T, file, name string) bool {
 // unread are the fields that nothing but the API server's checks reads. When a part starts to
 // act on one, its row goes.
 var unread = map[string]string{
-	"LivenessProbe": "kubelet", "ReadinessProbe": "kubelet", "StartupProbe": "kubelet",
-	"PostStart": "kubelet", "PreStop": "kubelet", "StopSignal": "kubelet", "VolumeDevices": "kubelet",
+	"VolumeDevices":     "kubelet",
 	"SetHostnameAsFQDN": "kubelet", "HostnameOverride": "kubelet", "HostUsers": "kubelet",
 	"RestartPolicyRules": "kubelet", "RecursiveReadOnly": "kubelet", "FileKeyRef": "kubelet",
 	"SELinuxOptions": "kubelet", "AppArmorProfile": "kubelet", "SupplementalGroupsPolicy": "kubelet",

@@ -79,14 +79,9 @@ func preempts(_ any, parents []any) bool {
 
 // containerFields are the fields of containers and init containers.
 func containerFields() []Row {
-	const probes = "nothing runs probes here yet: "
 	return []Row{
-		{In: Pods, Path: "containers[].livenessProbe", Effect: probes + "a container that hangs is not restarted"},
-		{In: Pods, Path: "containers[].readinessProbe", Effect: probes + "the container counts as ready when it runs"},
-		{In: Pods, Path: "containers[].startupProbe", Effect: probes + "the container counts as started when it runs"},
-		{In: Pods, Path: "containers[].lifecycle.postStart", Effect: "hooks are not run yet"},
-		{In: Pods, Path: "containers[].lifecycle.preStop", Effect: "hooks are not run yet: the container gets its stop signal at once"},
-		{In: Pods, Path: "containers[].lifecycle.stopSignal", Effect: "the signal is that of the image, or SIGTERM"},
+		{In: Pods, Path: "containers[].lifecycle.stopSignal",
+			Effect: "a runtime that does not know it (containerd before 2.2) sends the signal of the image, or SIGTERM"},
 		{In: Pods, Path: "containers[].ports[].hostPort", When: mapped,
 			Effect: "the scheduler reserves it; nothing forwards from the host's port to the pod yet"},
 		{In: Pods, Path: mainRestartPolicy, Effect: "only the pod's restartPolicy applies"},

@@ -25,6 +25,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/admission"
@@ -58,15 +59,19 @@ type Plugin struct {
 	queue chan notice // of size queueSize
 }
 
+// builtIn compiles the built-in table once for all servers of the process.
+var builtIn = sync.OnceValues(func() (map[string][]compiled, error) { return compileAll(Table()) })
+
 // New compiles the table. A row that names a field which does not exist is an error.
 func New(c Config) (*Plugin, error) {
 	if c.Lookup == nil || c.Event == nil {
 		return nil, errors.New("unsupported: Lookup and Event must be set")
 	}
-	if c.Table == nil {
-		c.Table = Table()
+	compile := builtIn
+	if c.Table != nil {
+		compile = func() (map[string][]compiled, error) { return compileAll(c.Table) }
 	}
-	rows, err := compileAll(c.Table)
+	rows, err := compile()
 	if err != nil {
 		return nil, err
 	}

@@ -106,12 +106,12 @@ func warnings(t *testing.T, p *unsupported.Plugin, r *admission.Request) []strin
 	return texts
 }
 
-// probing is the spec of a pod with one container that has a liveness probe.
-func probing() corev1.PodSpec {
-	return corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx", LivenessProbe: &corev1.Probe{}}}}
+// withDevice is the spec of a pod with one container that has a block device.
+func withDevice() corev1.PodSpec {
+	return corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx", VolumeDevices: []corev1.VolumeDevice{{Name: "disk"}}}}}
 }
 
-const probe = "livenessProbe: nothing runs probes here yet: a container that hangs is not restarted"
+const device = "volumeDevices: block devices are not passed to containers yet"
 
 func TestWarnings(t *testing.T) {
 	pod := func(change func(*corev1.PodSpec)) *corev1.Pod {
@@ -128,18 +128,19 @@ func TestWarnings(t *testing.T) {
 	}{
 		{"plain pod", pod(func(s *corev1.PodSpec) { s.EnableServiceLinks = &on }), nil},
 		{"other kind", &corev1.ConfigMap{}, nil},
-		{"kind", &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Template: corev1.PodTemplateSpec{Spec: probing()}}},
+		{"kind", &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Template: corev1.PodTemplateSpec{Spec: withDevice()}}},
 			[]string{"kind StatefulSet: no controller acts on it yet: no pods are made"}},
-		{"probe", &corev1.Pod{Spec: probing()}, []string{"spec.containers[0]." + probe}},
-		{"template", &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: probing()}}},
-			[]string{"spec.template.spec.containers[0]." + probe}},
+		{"device", &corev1.Pod{Spec: withDevice()}, []string{"spec.containers[0]." + device}},
+		{"template", &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: withDevice()}}},
+			[]string{"spec.template.spec.containers[0]." + device}},
 		{"several", pod(func(s *corev1.PodSpec) {
-			s.Containers = append(s.Containers, probing().Containers[0], probing().Containers[0])
-			s.InitContainers = probing().Containers
-		}), []string{"spec.containers[1].livenessProbe (and 1 more): ", "spec.initContainers[0].livenessProbe: "}},
-		{"hooks", pod(func(s *corev1.PodSpec) {
+			s.Containers = append(s.Containers, withDevice().Containers[0], withDevice().Containers[0])
+			s.InitContainers = withDevice().Containers
+		}), []string{"spec.containers[1].volumeDevices (and 1 more): ", "spec.initContainers[0].volumeDevices: "}},
+		{"probes and hooks", pod(func(s *corev1.PodSpec) {
+			s.Containers[0].LivenessProbe = &corev1.Probe{}
 			s.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{}}
-		}), []string{"spec.containers[0].lifecycle.preStop: hooks are not run yet"}},
+		}), nil},
 		{"sidecar", pod(func(s *corev1.PodSpec) {
 			always := corev1.ContainerRestartPolicyAlways
 			s.InitContainers = []corev1.Container{{RestartPolicy: &always}}
@@ -206,11 +207,11 @@ func TestSilent(t *testing.T) {
 	p := newPlugin(t, unsupported.Config{})
 	owned := func(version, kind string) *corev1.Pod {
 		is := controller
-		return &corev1.Pod{Spec: probing(), ObjectMeta: metav1.ObjectMeta{
+		return &corev1.Pod{Spec: withDevice(), ObjectMeta: metav1.ObjectMeta{
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: version, Kind: kind, Controller: &is}}}}
 	}
 	update := func(change func(r *admission.Request, object *corev1.Pod)) *admission.Request {
-		old := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Generation: 1}, Spec: probing()}
+		old := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Generation: 1}, Spec: withDevice()}
 		object := old.DeepCopy()
 		r := request(object)
 		r.Operation, r.OldObject = admission.Update, old
@@ -242,7 +243,7 @@ func TestSilent(t *testing.T) {
 			t.Errorf("%s: warned of %q, want warnings: %v", test.name, got, test.warned)
 		}
 	}
-	r := request(&corev1.Pod{Spec: probing()})
+	r := request(&corev1.Pod{Spec: withDevice()})
 	if err := p.Validate(t.Context(), r); err != nil { // without Warn
 		t.Error(err)
 	}

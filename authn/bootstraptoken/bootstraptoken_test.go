@@ -20,7 +20,7 @@ import (
 
 const token = "abcdef.0123456789abcdef"
 
-// secret is that of token, changed.
+// secret returns the secret of token with changes.
 func secret(change map[string]string) bootstraptoken.Secret {
 	data := map[string]string{
 		"token-id": "abcdef", "token-secret": "0123456789abcdef", "usage-bootstrap-authentication": "true", "usage-bootstrap-signing": "true",

@@ -47,7 +47,7 @@ type Config struct {
 	// Version is the version of the reviews, "v1" or "v1beta1", as in
 	// --authentication-token-webhook-version. Empty means v1.
 	Version string
-	// Audiences are those of --api-audiences. A token must be meant for one of them if the context
+	// Audiences holds the values of --api-audiences. A token must be meant for one of them if the context
 	// of a request requires no others (see [authn.WithAudiences]), and it counts as meant for them
 	// if the service does not return any. If Audiences is empty, audiences are checked only if the
 	// context requires some.

@@ -20,8 +20,9 @@ type Policy struct {
 // Bootstrap defines the policy of a new cluster. The zero value is the policy of Kubernetes v1.36;
 // the fields grant more.
 type Bootstrap struct {
-	// NodesByRole binds the role system:node to the group system:nodes. It is for clusters without
-	// a node authorizer, and defeats one.
+	// NodesByRole binds the role system:node to the group system:nodes. Set it only in clusters
+	// without a node authorizer. Beside one it grants every node what the node authorizer
+	// restricts to single nodes.
 	NodesByRole bool
 	// ControllersAsOne also binds the roles of the controllers to the user
 	// system:kube-controller-manager. It is for controllers that run as this user instead of as

@@ -439,7 +439,7 @@ func (w *lateWatcher) Next(ctx context.Context) ([]storage.Event, error) {
 
 func (w *lateWatcher) Close() {}
 
-// An endlessWatcher does not hear of its end.
+// An endlessWatcher does not end when it is closed.
 type endlessWatcher struct{ storage.Watcher }
 
 func (endlessWatcher) Close() {}
