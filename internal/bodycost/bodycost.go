@@ -1,12 +1,12 @@
-// Package bodycost estimates how much memory a Go type takes for what a JSON or protobuf
-// text says, before anything is built of it.
+// Package bodycost estimates the memory that a Go value needs for a JSON or protobuf text, before
+// the text is decoded.
 //
 //	cost, err := types.JSON(ctx, body, reflect.TypeFor[corev1.Pod](), bodycost.Limits{Depth: 256, Bytes: 16 << 20})
 //
-// A container of a pod takes two bytes of protobuf, or three of JSON, and 800 bytes of
-// memory: three megabytes would become a gigabyte. The estimate counts items of slices,
-// entries of maps and what pointers point to. It leaves out the bytes of strings, which
-// take as much in memory as in the text, and what a type with its own UnmarshalJSON makes.
+// A container of a pod takes two bytes of protobuf, or three of JSON, and 800 bytes of memory:
+// three megabytes would become a gigabyte. The estimate includes items of slices, entries of maps
+// and values behind pointers. It excludes the bytes of strings, which take as much memory as in the
+// text, and the results of a type's own UnmarshalJSON.
 package bodycost
 
 import (
@@ -25,27 +25,27 @@ import (
 // ErrTooMuch marks a text that would take more memory than allowed.
 var ErrTooMuch = errors.New("too many values")
 
-// Limits bound a text.
+// Limits limits a text.
 type Limits struct {
-	// Depth is how many levels of objects and arrays, or messages, there may be.
+	// Depth is the maximum number of levels of objects and arrays, or of messages.
 	Depth int
-	// Bytes is how much memory the text may take.
+	// Bytes is the maximum memory for the text.
 	Bytes int
-	// Values is how many fields, items and entries it may have; zero is no bound. What
-	// handles an object, such as the tracking of owners, takes memory for each.
+	// Values is the maximum number of fields, items and entries; zero means no limit. Code that
+	// handles an object, such as field ownership, needs memory for each.
 	Values int
 }
 
-// Cost is what has been found in a text.
+// Cost holds the counts for a text.
 type Cost struct {
-	// Bytes is the estimate, and Values what is counted.
+	// Bytes is the estimate, and Values the number of values.
 	Bytes, Values int
 	// Merged counts the items of lists that a strategic merge patch merges item by item.
 	Merged int
 }
 
-// Types remembers what it has found out about Go types. The zero value is ready to use,
-// by many at a time.
+// Types caches the shapes of Go types. The zero value is ready to use. It is safe for concurrent
+// use.
 type Types struct{ known sync.Map } // reflect.Type to *shape
 
 type form uint8
@@ -58,18 +58,18 @@ const (
 	dynamic      // an interface
 )
 
-// shape is what an estimate needs to know of a type.
+// shape holds the facts about a type that an estimate needs.
 type shape struct {
 	form form
-	// size is that of a value which a pointer points to; zero where there is no pointer.
+	// size is the size of the value behind a pointer; zero if the type is not a pointer.
 	size int
 	elem *shape
-	each int // what an item or entry takes
-	// merges says that a strategic merge patch merges the list.
+	each int // size of an item or entry
+	// merges is true if a strategic merge patch merges the list.
 	merges bool
 	once   sync.Once
 	fields map[string]*shape
-	// numbers are the fields of a protobuf message.
+	// numbers holds the fields of a protobuf message.
 	numbers map[int32]*shape
 	// entry is the protobuf message of an entry of a map.
 	entry *shape
@@ -77,8 +77,8 @@ type shape struct {
 	types *Types
 }
 
-// Sizes of what the size of a type does not tell: an entry of a map beside key and value,
-// and a value of any type.
+// Sizes that the size of a type does not include: an entry of a map beside key and value, and a
+// value in an interface.
 const (
 	entrySize   = 16
 	dynamicSize = 64
@@ -86,7 +86,7 @@ const (
 
 var anything = &shape{form: dynamic}
 
-// shape returns that of t.
+// shape returns the shape of t.
 func (ts *Types) shape(t reflect.Type) *shape {
 	if s, ok := ts.known.Load(t); ok {
 		return s.(*shape)
@@ -119,10 +119,10 @@ func (ts *Types) shapeOf(t reflect.Type) *shape {
 	return s
 }
 
-// below returns the shape of items, entries or fields, which are looked at when first
-// wanted, for types may hold themselves.
+// below returns the shape of items, entries or fields. It is computed at the first use, because
+// types may be recursive.
 func (s *shape) below() *shape {
-	if s.types == nil { // there is no more to it
+	if s.types == nil { // a leaf
 		return s.elem
 	}
 	s.once.Do(func() {
@@ -140,7 +140,7 @@ func (s *shape) below() *shape {
 	return s.elem
 }
 
-// addFields adds the fields of t, by name and, where messages says so, by number.
+// addFields adds the fields of t by name and, if messages is set, by number.
 func (s *shape) addFields(t reflect.Type, messages bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -172,7 +172,7 @@ func (s *shape) addFields(t reflect.Type, messages bool) {
 	}
 }
 
-// protobufNumber reads a tag such as bytes,2,rep,name=containers.
+// protobufNumber parses a tag such as bytes,2,rep,name=containers.
 func protobufNumber(tag string) (int32, bool) {
 	_, rest, _ := strings.Cut(tag, ",")
 	digits, _, _ := strings.Cut(rest, ",")
@@ -180,28 +180,28 @@ func protobufNumber(tag string) (int32, bool) {
 	return int32(n), err == nil
 }
 
-// JSON estimates what a value of type t takes for text. Its errors are those of
-// jsonscan.Scan, and ErrTooMuch.
+// JSON estimates the memory of a value of type t for text. Its errors are those of jsonscan.Scan,
+// and ErrTooMuch.
 func (ts *Types) JSON(ctx context.Context, text []byte, t reflect.Type, l Limits) (Cost, error) {
 	v := visitor{limits: l, next: ts.shape(t)}
 	err := jsonscan.Scan(ctx, text, l.Depth, &v)
 	return v.cost, err
 }
 
-// Dynamic estimates what maps, slices and interfaces take for text.
+// Dynamic estimates the memory of maps, slices and interfaces for text.
 func Dynamic(ctx context.Context, text []byte, l Limits) (Cost, error) {
 	v := visitor{limits: l, next: anything}
 	err := jsonscan.Scan(ctx, text, l.Depth, &v)
 	return v.cost, err
 }
 
-// visitor follows a text through the shapes of its values. A nil shape is of what is not
-// decoded.
+// visitor follows a text through the shapes of its values. The shape of a value that is not decoded
+// is nil.
 type visitor struct {
 	cost   Cost
 	limits Limits
-	stack  []*shape // of the objects and arrays that have not ended
-	next   *shape   // of the value that comes
+	stack  []*shape // open objects and arrays
+	next   *shape   // the next value
 }
 
 // charge adds one value and its bytes.
@@ -215,7 +215,7 @@ func (v *visitor) charge(bytes int) error {
 	return nil
 }
 
-// value returns the shape of the value that begins, and charges for it.
+// value returns the shape of the value that begins, and charges for the value.
 func (v *visitor) value() (*shape, error) {
 	s, bytes := v.next, 0
 	if len(v.stack) > 0 {
@@ -259,12 +259,12 @@ func (v *visitor) Scalar(byte) error {
 	return err
 }
 
-// longName is the most that the key of a map may have whose values have fields: errors
-// name fields by the whole path to them.
+// longName limits the key of a map whose values have fields, because errors name fields by their
+// whole path.
 const longName = 1024
 
-// directives are lists that a strategic merge patch goes through for every item of
-// another.
+// directives is the shape of lists that a strategic merge patch searches for every item of another
+// list.
 var directives = &shape{form: list, merges: true, elem: anything}
 
 func (v *visitor) Name(quoted []byte) error {

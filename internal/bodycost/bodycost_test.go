@@ -19,14 +19,14 @@ import (
 
 var limits = bodycost.Limits{Depth: 100, Bytes: 1 << 30}
 
-// nested is a type that holds itself.
+// nested is a recursive type.
 type nested struct {
 	Inner *nested           `json:"inner,omitempty" protobuf:"bytes,1,opt,name=inner"`
 	Many  []nested          `json:"many,omitempty" protobuf:"bytes,2,rep,name=many"`
 	Named map[string]nested `json:"named,omitempty" protobuf:"bytes,3,rep,name=named"`
 }
 
-// TestEstimates compares estimates with what the decoders take.
+// TestEstimates compares estimates with the memory that decoders need.
 func TestEstimates(t *testing.T) {
 	const many = 20_000
 	repeat := func(s string) string { return strings.TrimSuffix(strings.Repeat(s+",", many), ",") }
@@ -123,7 +123,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestMerged counts the items that a strategic merge patch looks for one by one.
+// TestMerged counts the items that a strategic merge patch searches one by one.
 func TestMerged(t *testing.T) {
 	types := &bodycost.Types{}
 	for text, want := range map[string]int{
@@ -138,8 +138,7 @@ func TestMerged(t *testing.T) {
 	}
 }
 
-// FuzzProtobuf: what apimachinery's decoder takes can be estimated, and the reverse is no
-// matter.
+// FuzzProtobuf: a message that apimachinery's decoder accepts can be estimated.
 func FuzzProtobuf(f *testing.F) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}, NodeSelector: map[string]string{"a": "b"}}}
 	data, err := pod.Marshal()

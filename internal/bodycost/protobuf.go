@@ -10,11 +10,11 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// ErrMalformed marks a protobuf message that cannot be read.
+// ErrMalformed marks a protobuf message that cannot be parsed.
 var ErrMalformed = errors.New("malformed protobuf message")
 
-// Protobuf estimates what a value of type t takes for message, after the numbers in the
-// tags of its fields, as Kubernetes' types have them.
+// Protobuf estimates the memory of a value of type t for message. It uses the field numbers in the
+// tags of t, which Kubernetes' types have.
 func (ts *Types) Protobuf(ctx context.Context, message []byte, t reflect.Type, l Limits) (Cost, error) {
 	r := reader{ctx: ctx, limits: l, v: visitor{limits: l}}
 	err := r.message(message, ts.shape(t), 1)
@@ -28,7 +28,7 @@ type reader struct {
 	seen   int
 }
 
-// message reads the fields of s. What else there is, is only skipped.
+// message reads the fields of s and skips all others.
 func (r *reader) message(data []byte, s *shape, level int) error {
 	if level > r.limits.Depth {
 		return fmt.Errorf("%w: more than %d levels of messages", jsonscan.ErrTooDeep, r.limits.Depth)
@@ -73,11 +73,11 @@ func (r *reader) field(f *shape, kind protowire.Type, value []byte, level int) e
 	if f.form != record || kind != protowire.BytesType {
 		return nil
 	}
-	inner, _ := protowire.ConsumeBytes(value) // it has been consumed before
+	inner, _ := protowire.ConsumeBytes(value) // its length was checked before
 	return r.message(inner, f, level+1)
 }
 
-// entry reads an entry of a map, which is a message of a key and a value.
+// entry reads an entry of a map, which is a message with a key and a value.
 func (r *reader) entry(f *shape, kind protowire.Type, value []byte, level int) error {
 	if f.below().form != record || kind != protowire.BytesType {
 		return nil

@@ -10,22 +10,22 @@ import (
 	"github.com/planekit/planekit/internal/jsonscan"
 )
 
-// Errors of operations, in the words of kube-apiserver's.
+// These are errors of operations, with the texts of kube-apiserver.
 var (
 	errTest    = errors.New("test failed")
 	errMissing = errors.New("missing value")
 	errIndex   = errors.New("invalid index referenced")
 )
 
-// Limits bound what a patch may do.
+// Limits limits the effects of a patch.
 type Limits struct {
-	// Depth is how many levels of objects and arrays a document may have.
+	// Depth is the maximum number of levels of objects and arrays in a document.
 	Depth int
-	// Copied is how many bytes copy operations may add in all.
+	// Copied is the maximum number of bytes that copy operations may add in total.
 	Copied int
 }
 
-// Apply returns document, an object or array, as changed by p.
+// Apply returns document, an object or array, with the changes of p.
 func (p Patch) Apply(ctx context.Context, text []byte, limits Limits) ([]byte, error) {
 	d, err := scan(ctx, text, limits.Depth)
 	if err != nil {
@@ -47,7 +47,7 @@ func (p Patch) Apply(ctx context.Context, text []byte, limits Limits) ([]byte, e
 	if err := w.value(&a.root, 0); err != nil {
 		return nil, err
 	}
-	// What was moved into each other may be too deep though each of it was not.
+	// Values moved into each other may be too deep although each of them was not.
 	return w.out, jsonscan.Check(ctx, w.out, limits.Depth)
 }
 
@@ -78,7 +78,7 @@ func (a *application) apply(o *Operation) error {
 	return fmt.Errorf("Unexpected kind: %s", short(o.Kind))
 }
 
-// short is text as far as an error should have it.
+// short returns text shortened for an error.
 func short(text string) string {
 	const most = 256
 	if len(text) <= most {
@@ -87,8 +87,8 @@ func short(text string) string {
 	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
-// parent returns what holds the value at path, and under which key; nil where there is no
-// such thing. What is in front of the first slash is not looked at, as in kube-apiserver.
+// parent returns the container of the value at path and the value's key, or nil if there is no such
+// container. As in kube-apiserver, anything before the first slash is ignored.
 func (a *application) parent(path string) (*container, string) {
 	_, path, ok := strings.Cut(path, "/")
 	if !ok {
@@ -109,7 +109,7 @@ func (a *application) parent(path string) (*container, string) {
 	return nil, ""
 }
 
-// unescape reads a step of a JSON pointer (RFC 6901).
+// unescape decodes a step of a JSON pointer (RFC 6901).
 func unescape(step string) string {
 	if strings.IndexByte(step, '~') < 0 {
 		return step
@@ -117,8 +117,8 @@ func unescape(step string) string {
 	return strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
 }
 
-// position reads the index of one of count places of an array. Negative ones count from
-// the end, as in kube-apiserver.
+// position parses the index of one of count places of an array. As in kube-apiserver, negative
+// indexes count from the end.
 func position(key string, count int) (int, error) {
 	i, err := strconv.Atoi(key)
 	if err != nil {
@@ -134,7 +134,7 @@ func position(key string, count int) (int, error) {
 	return i, nil
 }
 
-// get returns the value under key. It is nil where an object lacks it.
+// get returns the value under key, or nil if an object lacks it.
 func (c *container) get(key string) (*node, error) {
 	if c.items == nil {
 		return c.find(key), nil
@@ -146,7 +146,7 @@ func (c *container) get(key string) (*node, error) {
 	return c.items.get(i), nil
 }
 
-// add puts n under key, in an array in front of what is there.
+// add sets key to n. In an array, it inserts n before the item at key.
 func (c *container) add(key string, n node) error {
 	if c.items == nil {
 		c.set(key, n)
@@ -232,7 +232,7 @@ func (a *application) replace(o *Operation) error {
 		return inapplicable(o.Kind, "path", o.Path)
 	}
 	if in.items == nil {
-		in.set(key, o.value) // there or not, as in kube-apiserver
+		in.set(key, o.value) // whether or not it exists, as in kube-apiserver
 		return nil
 	}
 	old, err := in.get(key)
@@ -243,7 +243,7 @@ func (a *application) replace(o *Operation) error {
 	return nil
 }
 
-// take returns the value at from.
+// take returns the value at the from path of o.
 func (a *application) take(o *Operation) (in *container, key string, n node, err error) {
 	if !o.hasFrom {
 		return nil, "", node{}, undecoded(o.Kind, "from")
@@ -274,7 +274,7 @@ func (a *application) copy(o *Operation) error {
 	if err != nil {
 		return err
 	}
-	if n.inner == nil { // its text is never changed, so that both can have it
+	if n.inner == nil { // its text never changes, so both may share it
 		a.copied += len(n.text())
 	} else {
 		w := writer{ctx: a.ctx, depth: a.limits.Depth, most: a.limits.Copied - a.copied}
@@ -316,7 +316,7 @@ func (a *application) test(o *Operation) error {
 	if n == nil {
 		n = &node{}
 	}
-	if !equal(*n, o.value) {
+	if !equal(*n, o.value) || !o.hasValue && n.source == explicitNull {
 		return failed
 	}
 	return nil

@@ -9,9 +9,9 @@ import (
 
 var errDiffers = errors.New("differs")
 
-// equal reports whether two values are the same: objects whatever the order of their
-// members, strings whatever their escapes, numbers digit by digit. It opens copies, so that
-// what it has compared is forgotten.
+// equal reports whether two values are equal: objects with their members in any order, strings with
+// any escapes, and numbers digit by digit. It opens copies, so that the memory of the comparison is
+// freed.
 func equal(a, b node) bool {
 	if a.inner == nil && b.inner == nil && bytes.Equal(a.text(), b.text()) {
 		return true
@@ -35,7 +35,7 @@ func equal(a, b node) bool {
 	}) == nil
 }
 
-// equalLists compares item by item; the chunks of both may differ.
+// equalLists compares two lists item by item. Their chunks may differ.
 func equalLists(x, y *list) bool {
 	if x.length != y.length {
 		return false

@@ -10,7 +10,7 @@ import (
 
 // field is a member of an object.
 type field struct {
-	named, unnamed int32 // where its name, which is quoted, begins and ends
+	named, unnamed int32 // begin and end of its quoted name
 	start, stop    int32
 	inside         int32 // the index of its span, or -1
 	used           bool
@@ -21,17 +21,17 @@ func (d *document) nameOf(f *field) []byte  { return jsonscan.Plain(d.quoted(f))
 func (d *document) valueOf(f *field) []byte { return d.data[f.start:f.stop] }
 func (d *document) null(f *field) bool      { return d.data[f.start] == 'n' }
 
-// fields are the members of an object. Of several with one name the last stands.
+// fields holds the members of an object. The last of several members with one name counts.
 type fields struct {
 	*document
 	all []field
-	// table is a hash table of indexes into all, one more each, so that zero is none. There
-	// is none where fields are few. A map would need three times the memory, for names.
+	// table is a hash table of indexes into all plus one, so that zero is an empty place. It is nil
+	// if there are few fields. A map would need three times the memory, because of the names.
 	table []int32
 	seed  maphash.Seed
 }
 
-// few is how many members are found without a table.
+// few is the number of members up to which no table is needed.
 const few = 8
 
 // fieldsOf returns the members of the object at.
@@ -59,13 +59,13 @@ func (d *document) fieldsOf(at int) fields {
 	return f
 }
 
-// find returns the member of that name, or nil.
+// find returns the member with that name, or nil.
 func (f *fields) find(name []byte) *field {
 	have, _ := f.look(name)
 	return have
 }
 
-// look returns the member of that name, or nil with its place in the table.
+// look returns the member with that name, or nil and its place in the table.
 func (f *fields) look(name []byte) (*field, int) {
 	if f.table == nil {
 		for i := range f.all {

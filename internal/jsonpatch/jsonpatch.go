@@ -1,17 +1,16 @@
-// Package jsonpatch applies merge patches (RFC 7386) and JSON patches (RFC 6902)
-// to JSON documents at a cost that is bounded by the size of both.
+// Package jsonpatch applies merge patches (RFC 7386) and JSON patches (RFC 6902) to JSON documents,
+// at a cost that is limited by the size of both.
 //
 //	patched, err := jsonpatch.Merge(ctx, original, patch, depth)
 //
-// What comes out is what gopkg.in/evanphx/json-patch.v4 makes of the same, which
-// kube-apiserver uses, its departures from the RFCs included. That library decodes a
-// document level by level and reads what lies below again at each level. Here every
-// document is scanned once: a table tells where each object and array ends, so that
-// the rest is a walk.
+// The result is that of gopkg.in/evanphx/json-patch.v4, which kube-apiserver uses, including its
+// deviations from the RFCs. That library decodes a document level by level and reads the lower
+// levels again at each level. This package scans every document once and records in a table where
+// each object and array ends, so that the rest is a walk.
 //
-// Nothing nested deeper than the given depth is read or made. All functions stop when
-// their context ends. None of them changes or keeps its arguments beyond the call,
-// but results may share memory with them.
+// No function reads or produces anything deeper than the given depth. All functions stop when their
+// context ends. They neither change nor retain their arguments, but results may share memory with
+// them.
 package jsonpatch
 
 import (
@@ -20,10 +19,10 @@ import (
 	"github.com/planekit/planekit/internal/jsonscan"
 )
 
-// Errors that callers tell apart. Any other error says that a well-formed patch does not
-// fit the document.
+// These are the errors that callers distinguish. Any other error says that a well-formed patch does
+// not fit the document.
 var (
-	// ErrMalformed marks a document or patch that is not JSON or not of the right form.
+	// ErrMalformed marks a document or patch that is not JSON or has the wrong form.
 	ErrMalformed = jsonscan.ErrMalformed
 	// ErrTooDeep marks a document that is nested deeper than allowed.
 	ErrTooDeep = jsonscan.ErrTooDeep

@@ -17,7 +17,7 @@ import (
 
 const testDepth = 100
 
-// limits are those of the tests.
+// limits are large enough for most random patches.
 var limits = Limits{Depth: testDepth, Copied: 1 << 20}
 
 func ExampleMerge() {
@@ -37,8 +37,8 @@ func ExamplePatch_Apply() {
 	// Output: {"a":[2,3]} <nil>
 }
 
-// libraryApply is what the library makes of a patch. It panics where an operation lacks what
-// it needs.
+// libraryApply returns the library's result for a patch. The library panics if an operation lacks a
+// field.
 func libraryApply(document, patch []byte) (out []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -60,7 +60,7 @@ func ourApply(document, patch []byte) ([]byte, error) {
 	return p.Apply(context.Background(), document, limits)
 }
 
-// same reports whether two texts have one meaning, duplicates aside.
+// same reports whether two texts are equivalent, apart from duplicates.
 func same(t *testing.T, a, b []byte) bool {
 	t.Helper()
 	return reflect.DeepEqual(decoded(t, a), decoded(t, b))
@@ -76,7 +76,7 @@ func decoded(t *testing.T, text []byte) (v any) {
 	return v
 }
 
-// maker makes random documents of few names, so that patches meet something.
+// maker makes random documents with few names, so that patches match something.
 type maker struct{ *rand.Rand }
 
 func (m maker) name() string { return []string{"a", "b", "c", "d", "a/b", "m~n", "", "0"}[m.IntN(8)] }
@@ -181,8 +181,8 @@ func compareMerge(t *testing.T, document, patch []byte) {
 	}
 }
 
-// TestApplyIsTheLibrarys patches random documents as the library does, one operation at a
-// time, for most fail.
+// TestApplyIsTheLibrarys patches random documents as the library does, one operation at a time,
+// because most fail.
 func TestApplyIsTheLibrarys(t *testing.T) {
 	m := seeded(t)
 	done := 0
@@ -211,7 +211,7 @@ func comparePatch(t *testing.T, document, patch []byte) bool {
 	switch {
 	case errors.Is(ours, ErrTooDeep), errors.Is(ours, ErrTooMuchCopied):
 	case err != nil && strings.HasPrefix(err.Error(), "panic"):
-		// It compares null items so, and others; RFC 6902 has nothing against them.
+		// The library fails for null items and others, which RFC 6902 allows.
 	case (err == nil) != (ours == nil):
 		t.Fatalf("%s\n%s: %v, the library says %v", document, patch, ours, err)
 	case err == nil && !same(t, got, want):
@@ -228,6 +228,10 @@ func TestApply(t *testing.T) {
 		{`{"a":{}}`, `[{"op":"move","from":"/a","path":"/a/b"}]`, `move operation does not apply: doc is missing path`},
 		{`{"a":{"b":1}}`, `[{"op":"copy","from":"/a","path":"/a/b"}]`, `{"a":{"b":{"b":1}}}`},
 		{`{"a":1}`, `[null]`, "Unexpected kind"},
+		{`{"a":null}`, `[{"op":"test","path":"/a"}]`, `{"a":null}`},
+		{`{}`, `[{"op":"add","path":"/a","value":null},{"op":"test","path":"/a"}]`, "testing value /a failed: test failed"},
+		{`{}`, `[{"op":"add","path":"/a","value":null},{"op":"test","path":"/a","value":null}]`, `{"a":null}`},
+		{`{}`, `[{"op":"add","path":"/a"},{"op":"test","path":"/a"}]`, `{"a":null}`},
 		{`{"a":1}`, `[{"op":"remove","path":"/b"}]`, "error in remove for path: '/b': Unable to remove nonexistent key: b: missing value"},
 		{`{"a":1}`, `[{"op":"remove","path":"/b/c"}]`, `remove operation does not apply: doc is missing path: "/b/c": missing value`},
 		{`{"a":1}`, `[{"op":"remove"}]`, `remove operation failed to decode path: missing value`},
@@ -317,10 +321,10 @@ func FuzzApply(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, document, patch []byte) {
 		if len(document) == 0 || len(bytes.TrimSpace(document)) != len(document) {
-			return // the library takes the first byte for granted
+			return // the library assumes that there is a first byte
 		}
 		if bytes.Contains(document, []byte(`\`)) || bytes.Contains(patch, []byte(`\`)) {
-			_, _ = ourApply(document, patch) // the library tells escapes apart
+			_, _ = ourApply(document, patch) // the library distinguishes escapes
 			return
 		}
 		var v []map[string]json.RawMessage

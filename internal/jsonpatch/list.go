@@ -2,15 +2,14 @@ package jsonpatch
 
 import "slices"
 
-// list is the items of an array, in chunks: an item that goes in or out moves one chunk
-// and not the whole array, and only the chunks that are looked into take memory for their
-// items.
+// list holds the items of an array in chunks. An insertion or removal moves the items of one chunk
+// instead of the whole array, and only chunks that are opened need memory for their items.
 type list struct {
 	chunks []chunk
 	length int
 }
 
-// chunk is some items of a list: items, or, until one of them is wanted, a part of a text.
+// chunk holds some items of a list: items, or, until one of them is needed, a part of a text.
 type chunk struct {
 	items       []node
 	source      *document
@@ -18,7 +17,7 @@ type chunk struct {
 	count       int
 }
 
-// mostItems is how many items a chunk has at most.
+// mostItems is the maximum number of items in a chunk.
 const mostItems = 512
 
 // listOf returns the items of the array at.
@@ -48,8 +47,8 @@ func (c *chunk) open() []node {
 	return c.items
 }
 
-// place returns the chunk of item i and where it is in it. i may be the length of a list
-// that is not empty.
+// place returns the chunk of item i and the index in it. i may be the length of a list that is not
+// empty.
 func (l *list) place(i int) (at, in int) {
 	last := len(l.chunks) - 1
 	for at = 0; at < last && i >= l.chunks[at].count; at++ {
@@ -79,7 +78,7 @@ func (l *list) insert(i int, n node) {
 	c.count++
 }
 
-// split halves a chunk.
+// split splits a chunk in two halves.
 func (l *list) split(at int) {
 	all := l.chunks[at].open()
 	half := slices.Clone(all[mostItems/2:])

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Merge returns original as changed by a merge patch. Both must be JSON objects.
+// Merge returns original with the changes of a merge patch. Both must be JSON objects.
 func Merge(ctx context.Context, original, patch []byte, depth int) ([]byte, error) {
 	to, err := scan(ctx, original, depth)
 	if err != nil {
@@ -26,7 +26,7 @@ func Merge(ctx context.Context, original, patch []byte, depth int) ([]byte, erro
 
 func (d *document) isObject(at int) bool { return at >= 0 && d.data[d.spans[at].start] == '{' }
 
-// merger writes what from makes of to.
+// merger writes the result of merging from into to.
 type merger struct {
 	ctx      context.Context
 	to, from *document
@@ -35,7 +35,7 @@ type merger struct {
 	err      error
 }
 
-// stopped reports whether the context has ended, which it looks at now and then.
+// stopped reports whether the context has ended. It checks the context at intervals.
 func (m *merger) stopped() bool {
 	if m.done++; m.done%checkEvery == 0 && m.err == nil {
 		m.err = m.ctx.Err()
@@ -85,7 +85,7 @@ func (m *merger) objects(to, from int) {
 	m.out = append(m.out, '}')
 }
 
-// name begins a member. empty is where the output would end without any before it.
+// name begins a member. empty is the length of the output without any member.
 func (m *merger) name(name []byte, empty int) {
 	if len(m.out) > empty {
 		m.out = append(m.out, ',')
@@ -93,7 +93,7 @@ func (m *merger) name(name []byte, empty int) {
 	m.out = append(append(m.out, name...), ':')
 }
 
-// pruned writes a value of the patch without the members that are null.
+// pruned writes a value of the patch without its null members.
 func (m *merger) pruned(f *field) {
 	if f.inside < 0 {
 		m.out = append(m.out, m.from.valueOf(f)...)

@@ -2,15 +2,22 @@ package jsonpatch
 
 import "github.com/planekit/planekit/internal/jsonscan"
 
-// node is a value of a document that is being patched: a part of a text, or, once
-// something in it has been asked for, an object or array. A zero node is null.
+// node is a value of a document that is being patched: a part of a text or, once it was opened, an
+// object or array. A zero node is null.
 type node struct {
 	source      *document
 	inner       *container
 	start, stop int32
 }
 
-// container is an object or an array: items, large, or else an object of few members.
+// explicitNull has the null that an operation gives as its value. As in kube-apiserver, a test
+// without a value accepts any other null but not this one.
+var explicitNull = &document{data: []byte("null")}
+
+// isNull reports whether the value is null.
+func (n *node) isNull() bool { return n.inner == nil && n.text()[0] == 'n' }
+
+// container is an object or an array: items, large, or else an object with few members.
 type container struct {
 	items   *list
 	large   *large
@@ -30,7 +37,7 @@ func (d *document) nodeAt(start, stop int) node {
 // root returns the whole text as a value.
 func (d *document) root() node { return d.nodeAt(jsonscan.SkipSpace(d.data, 0), len(d.data)) }
 
-// text is the JSON of a value that has not been opened.
+// text returns the JSON of a value that has not been opened.
 func (n *node) text() []byte {
 	if n.source == nil {
 		return []byte("null")
@@ -38,7 +45,7 @@ func (n *node) text() []byte {
 	return n.source.data[n.start:n.stop]
 }
 
-// open returns the object or array that the value is, or nil.
+// open returns the value as an object or array, or nil if it is neither.
 func (n *node) open() *container {
 	if n.inner != nil || n.source == nil {
 		return n.inner
@@ -68,7 +75,7 @@ func (d *document) objectAt(at int) *container {
 	return c
 }
 
-// find returns the value of that name, or nil.
+// find returns the value with that name, or nil.
 func (c *container) find(name string) *node {
 	if c.large != nil {
 		return c.large.find(name)
@@ -81,7 +88,7 @@ func (c *container) find(name string) *node {
 	return nil
 }
 
-// peek is find of a value that is not to be changed.
+// peek returns the value with that name, which the caller must not change.
 func (c *container) peek(name string) (node, bool) {
 	var n *node
 	if c.large == nil || c.large.changed[name] != nil {
@@ -95,7 +102,7 @@ func (c *container) peek(name string) (node, bool) {
 	return *n, true
 }
 
-// set makes n the member of that name.
+// set sets the member with that name to n.
 func (c *container) set(name string, n node) {
 	if c.large != nil {
 		c.large.set(name, n)
@@ -115,7 +122,7 @@ func (c *container) set(name string, n node) {
 	c.members = nil
 }
 
-// drop removes the member of that name and reports whether there was one.
+// drop removes the member with that name and reports whether there was one.
 func (c *container) drop(name string) bool {
 	if c.large != nil {
 		return c.large.drop(name)
@@ -129,7 +136,7 @@ func (c *container) drop(name string) bool {
 	return false
 }
 
-// size is the number of members of an object.
+// size returns the number of members of an object.
 func (c *container) size() int {
 	if c.large != nil {
 		return len(c.large.base.all) + c.large.more
@@ -137,7 +144,7 @@ func (c *container) size() int {
 	return len(c.members)
 }
 
-// each calls do for every member of an object, with a node that must not be changed.
+// each calls do for every member of an object, with a node that do must not change.
 func (c *container) each(do func(name string, n *node) error) error {
 	if c.large != nil {
 		return c.large.each(do)
@@ -150,15 +157,16 @@ func (c *container) each(do func(name string, n *node) error) error {
 	return nil
 }
 
-// large is an object of many members: those of a text, and what has become of some.
+// large is an object with many members: those of a text, and the changes to them.
 type large struct {
 	base    fields
 	changed map[string]*member
-	added   []*member // those of changed that base does not have
-	more    int       // how many members there are more than in base; may be negative
+	added   []*member // members in changed that base does not have
+	more    int       // number of members beyond those of base; may be negative
 }
 
-// touch returns what has become of the member of that name; gone where there is none.
+// touch returns the changed member with that name. It copies the member from base before the first
+// change. If base has none, the result is gone.
 func (l *large) touch(name string) *member {
 	if m := l.changed[name]; m != nil {
 		return m

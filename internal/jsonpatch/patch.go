@@ -11,20 +11,20 @@ import (
 // decoded from.
 type Patch []Operation
 
-// Operation is one step of a Patch. Kind, Path and From are empty where the text lacks
-// them or has something else than a string.
+// Operation is one step of a Patch. Kind, Path and From are empty if the text lacks them or has a
+// value other than a string.
 type Operation struct {
 	Kind       string
 	Path, From string
-	// hasPath and hasFrom tell what is empty from what is missing.
+	// hasPath and hasFrom distinguish empty from missing values.
 	hasPath, hasFrom bool
-	// value is null where the text lacks it; hasValue tells.
+	// value is null if the text lacks it; hasValue distinguishes the two.
 	value    node
 	hasValue bool
 }
 
-// Decode reads a patch of at most most operations. Of more it returns none, and how many
-// there are.
+// Decode parses a patch of at most most operations. If there are more, it returns none of them, and
+// their number.
 func Decode(ctx context.Context, text []byte, most, depth int) (p Patch, count int, err error) {
 	d, err := scan(ctx, text, depth)
 	if err != nil {
@@ -44,7 +44,7 @@ func Decode(ctx context.Context, text []byte, most, depth int) (p Patch, count i
 	p = make(Patch, 0, count)
 	for w := d.walk(0); w.next(); {
 		if w.inside < 0 {
-			p = append(p, Operation{}) // null, which nobody can apply
+			p = append(p, Operation{}) // null, which is invalid
 			continue
 		}
 		p = append(p, d.operation(w.inside))
@@ -64,12 +64,15 @@ func (d *document) operation(at int) Operation {
 			o.From, o.hasFrom = d.textAt(w.start, w.stop)
 		case "value":
 			o.value, o.hasValue = d.nodeAt(w.start, w.stop), true
+			if o.value.isNull() {
+				o.value = explicitNull.root()
+			}
 		}
 	}
 	return o
 }
 
-// textAt returns the string that is there, if it is one.
+// textAt returns the value of the string at start, if the value is a string.
 func (d *document) textAt(start, stop int) (string, bool) {
 	if d.data[start] != '"' {
 		return "", false
@@ -77,7 +80,7 @@ func (d *document) textAt(start, stop int) (string, bool) {
 	return jsonscan.Unquote(d.data[start:stop]), true
 }
 
-// unquoteShort is unquote for names, of which those that matter are short.
+// unquoteShort returns the value of a quoted name. The names that matter are short.
 func unquoteShort(quoted []byte) string {
 	if len(quoted) > 64 {
 		return ""

@@ -8,8 +8,8 @@ import (
 	"github.com/planekit/planekit/internal/jsonscan"
 )
 
-// span is an object or array of a document: data[start:end]. next is the index of the
-// first span that begins after its end.
+// span is an object or array of a document: data[start:end]. next is the index of the first span
+// that begins after its end.
 type span struct{ start, end, next int32 }
 
 // document is a JSON text with its objects and arrays in the order of their beginnings.
@@ -18,11 +18,10 @@ type document struct {
 	spans []span
 }
 
-// checkEvery is how many values are handled between two looks at the context.
+// checkEvery is the number of values between two checks of the context.
 const checkEvery = 4096
 
-// scan reads data, which must be one JSON value with at most depth levels of objects
-// and arrays.
+// scan parses data, which must be one JSON value with at most depth levels of objects and arrays.
 func scan(ctx context.Context, data []byte, depth int) (*document, error) {
 	if len(data) > 1<<30 {
 		return nil, fmt.Errorf("%w: %d bytes are too many", ErrMalformed, len(data))
@@ -34,10 +33,10 @@ func scan(ctx context.Context, data []byte, depth int) (*document, error) {
 	return &document{data, s.all}, nil
 }
 
-// spans is the visitor that notes where objects and arrays are.
+// spans is the visitor that records the positions of objects and arrays.
 type spans struct {
 	all  []span
-	open []int32 // those that have not ended
+	open []int32 // open objects and arrays
 }
 
 func (s *spans) Begin(_ byte, at int) error {
@@ -61,14 +60,13 @@ func (d *document) spanAt(start int) int {
 	return i
 }
 
-// walk goes through the values of an object or array, which is span of d.
+// walk iterates over the values of an object or array, which is span of d.
 type walk struct {
 	*document
 	pos, end int
 	span     int // the next one
 	object   bool
-	// The value is data[start:stop]. In an object its name, which is quoted, is
-	// data[named:unnamed].
+	// The value is data[start:stop]. In an object, its quoted name is data[named:unnamed].
 	named, unnamed int
 	start, stop    int
 	// inside is the index of the value's span, or -1.
@@ -80,7 +78,7 @@ func (d *document) walk(at int) walk {
 	return walk{document: d, pos: int(s.start) + 1, end: int(s.end) - 1, span: at + 1, object: d.data[s.start] == '{'}
 }
 
-// next goes to the next value and reports whether there is one.
+// next advances to the next value and reports whether there is one.
 func (w *walk) next() bool {
 	data := w.data
 	w.pos = jsonscan.SkipSpace(data, w.pos)

@@ -10,8 +10,8 @@ import (
 type writer struct {
 	ctx   context.Context
 	out   []byte
-	depth int // most levels
-	most  int // bytes; less than 0 is no bound
+	depth int // maximum number of levels
+	most  int // maximum number of bytes; less than 0 means no limit
 	done  int
 }
 

@@ -7,34 +7,34 @@ import (
 	"strings"
 )
 
-// Bounds of what Duplicates returns: sigs.k8s.io/json's, and one in bytes.
+// These limit the results of Duplicates, by number as in sigs.k8s.io/json and in bytes.
 const (
 	maxDuplicates     = 100
 	maxDuplicateBytes = 64 << 10
 )
 
-// Duplicates returns the paths of members that an object of data has more than once, such
-// as spec.containers[0].name, each once, and the first ones where there are many. Its errors
-// are those of Check.
+// Duplicates returns the paths, such as spec.containers[0].name, of members that an object of data
+// has more than once. Each path is returned once; if there are many, only the first ones. Its
+// errors are those of Check.
 func Duplicates(ctx context.Context, data []byte, depth int) ([]string, error) {
 	v := &duplicates{room: maxDuplicateBytes}
 	err := Scan(ctx, data, depth, v)
 	return v.found, err
 }
 
-// duplicates is the visitor that looks for them.
+// duplicates is the visitor that finds duplicates.
 type duplicates struct {
 	stack []level
 	found []string
 	room  int // in bytes
 }
 
-// level is an object or array that has not ended.
+// level is an open object or array.
 type level struct {
 	array bool
-	index int    // of the item that comes
-	name  []byte // of the member that is being read, quoted
-	// few are the names so far; many has them where there are more.
+	index int    // of the next item
+	name  []byte // of the current member, quoted
+	// few holds the names so far; many holds them if there are more.
 	few  []seen
 	many map[string]bool // whether the name has been reported
 }
@@ -44,7 +44,7 @@ type seen struct {
 	reported bool
 }
 
-// mostFew is how many names are compared one by one.
+// mostFew is the number of names that are compared one by one.
 const mostFew = 8
 
 func (v *duplicates) Begin(open byte, _ int) error {
@@ -69,7 +69,7 @@ func (v *duplicates) Scalar(byte) error {
 	return nil
 }
 
-// item counts a value, if it is one of an array.
+// item counts a value that is an item of an array.
 func (v *duplicates) item() {
 	if len(v.stack) > 0 {
 		if top := &v.stack[len(v.stack)-1]; top.array {
@@ -82,7 +82,7 @@ func (v *duplicates) Name(quoted []byte) error {
 	top := &v.stack[len(v.stack)-1]
 	top.name = quoted
 	if top.again(Plain(quoted)) && len(v.found) < maxDuplicates && v.room > 0 {
-		// The same path again is of a member of one that comes twice itself.
+		// The path occurs again if the parent itself is a duplicate.
 		path := v.path()
 		if v.room -= len(path); !slices.Contains(v.found, path) {
 			v.found = append(v.found, path)
@@ -91,7 +91,7 @@ func (v *duplicates) Name(quoted []byte) error {
 	return nil
 }
 
-// again notes a name and reports whether it is there for the second time.
+// again records a name and reports whether this is its second occurrence.
 func (l *level) again(name []byte) bool {
 	if l.many != nil {
 		reported, known := l.many[string(name)]
@@ -116,7 +116,7 @@ func (l *level) again(name []byte) bool {
 	return false
 }
 
-// path is that of the member that is being read.
+// path returns the path of the current member.
 func (v *duplicates) path() string {
 	var out strings.Builder
 	for i := range v.stack {

@@ -13,7 +13,7 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// theirs is what sigs.k8s.io/json finds.
+// theirs returns the results of sigs.k8s.io/json.
 func theirs(text string) (paths []string) {
 	var v any
 	twice, err := kjson.UnmarshalStrict([]byte(text), &v)
@@ -38,7 +38,7 @@ func ours(t *testing.T, text string) (paths []string) {
 	return paths
 }
 
-// TestDuplicatesAreTheLibrarys finds in random texts what sigs.k8s.io/json finds.
+// TestDuplicatesAreTheLibrarys finds the same duplicates in random texts as sigs.k8s.io/json.
 func TestDuplicatesAreTheLibrarys(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

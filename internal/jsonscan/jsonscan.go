@@ -1,10 +1,10 @@
-// Package jsonscan reads the structure of JSON texts without building anything of them.
+// Package jsonscan reads the structure of JSON texts without building values.
 //
 //	err := jsonscan.Check(ctx, body, 256)
 //
-// It takes what encoding/json takes, and refuses what is nested deeper than the caller
-// allows when it gets there. It uses no memory but a stack of that depth, and it stops
-// when its context ends.
+// It accepts the same texts as encoding/json, except that it stops with an error where a text is
+// nested deeper than the caller allows. It needs no memory except a stack of that depth, and it
+// stops when its context ends.
 package jsonscan
 
 import (
@@ -17,13 +17,13 @@ import (
 	"unicode/utf8"
 )
 
-// Errors that an *Error unwraps to.
+// These are the errors that an *Error unwraps to.
 var (
 	ErrMalformed = errors.New("malformed JSON")
 	ErrTooDeep   = errors.New("nested too deeply")
 )
 
-// Error is a problem with a text at Offset, in bytes.
+// Error describes a problem with a text at Offset, in bytes.
 type Error struct {
 	Offset int
 	What   string
@@ -33,28 +33,28 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("%s at byte %d", e.What, e.Offset) }
 func (e *Error) Unwrap() error { return e.is }
 
-// Visitor is shown the values of a text in their order. An error of its stops the scan.
+// Visitor receives the values of a text in order. If it returns an error, the scan stops.
 type Visitor interface {
-	// Begin and End are called for an object ('{') or array ('['), with the positions of
-	// its first byte and behind its last.
+	// Begin and End are called for an object ('{') or array ('['), with the position of its first
+	// byte and the position after its last byte.
 	Begin(open byte, at int) error
 	End(at int)
-	// Name is called before the value of a member. It must not keep quoted.
+	// Name is called before the value of a member. It must not retain quoted.
 	Name(quoted []byte) error
 	// Scalar is called for every other value, with its first byte.
 	Scalar(first byte) error
 }
 
-// checkEvery is how many values are read between two looks at the context.
+// checkEvery is the number of values between two checks of the context.
 const checkEvery = 4096
 
-// Check reports what is wrong with data, which must be one JSON value with at most depth
-// levels of objects and arrays.
+// Check returns an error unless data is one JSON value with at most depth levels of objects and
+// arrays.
 func Check(ctx context.Context, data []byte, depth int) error {
 	return Scan(ctx, data, depth, nil)
 }
 
-// Scan is Check that shows a visitor, if not nil, what it reads.
+// Scan does the same as Check and reports the values to a visitor, unless it is nil.
 func Scan(ctx context.Context, data []byte, depth int, v Visitor) error {
 	s := scanner{ctx: ctx, data: data, depth: depth, visitor: v}
 	s.space()
@@ -71,8 +71,8 @@ type scanner struct {
 	ctx     context.Context
 	data    []byte
 	pos     int
-	depth   int // most levels
-	seen    int // values read
+	depth   int // maximum number of levels
+	seen    int // number of values
 	visitor Visitor
 }
 
@@ -92,7 +92,7 @@ func (s *scanner) peek() byte {
 
 func (s *scanner) space() { s.pos = SkipSpace(s.data, s.pos) }
 
-// SkipSpace returns where the white space ends that may be at pos.
+// SkipSpace returns the position after the white space at pos, if any.
 func SkipSpace(data []byte, pos int) int {
 	for pos < len(data) && (data[pos] == ' ' || data[pos] == '\n' || data[pos] == '\t' || data[pos] == '\r') {
 		pos++
@@ -151,7 +151,7 @@ func (s *scanner) container(open byte, level int) error {
 		}
 	}
 	s.pos++
-	closing := open + 2 // so in ASCII
+	closing := open + 2 // this holds in ASCII
 	for first := true; ; first = false {
 		s.space()
 		c := s.peek()
@@ -274,7 +274,7 @@ func (s *scanner) digits() bool {
 	return s.pos > from
 }
 
-// SkipText returns where the string ends that begins at pos. The text must have been
+// SkipText returns the position after the string that begins at pos. The text must have been
 // scanned.
 func SkipText(data []byte, pos int) int {
 	for pos++; data[pos] != '"'; pos++ {
@@ -285,7 +285,7 @@ func SkipText(data []byte, pos int) int {
 	return pos + 1
 }
 
-// Unquote returns the string that quoted is, which must have been scanned.
+// Unquote returns the value of a quoted string, which must have been scanned.
 func Unquote(quoted []byte) string {
 	inner := quoted[1 : len(quoted)-1]
 	if isPlain(inner) {
@@ -298,7 +298,7 @@ func Unquote(quoted []byte) string {
 	return text
 }
 
-// Plain is Unquote that returns a part of quoted where it can.
+// Plain does the same as Unquote. It returns a part of quoted if possible.
 func Plain(quoted []byte) []byte {
 	if inner := quoted[1 : len(quoted)-1]; isPlain(inner) {
 		return inner
@@ -306,5 +306,5 @@ func Plain(quoted []byte) []byte {
 	return []byte(Unquote(quoted))
 }
 
-// isPlain reports whether text stands for itself: it has no escapes and is UTF-8.
+// isPlain reports whether a quoted string equals its value: it has no escapes and is valid UTF-8.
 func isPlain(text []byte) bool { return bytes.IndexByte(text, '\\') < 0 && utf8.Valid(text) }

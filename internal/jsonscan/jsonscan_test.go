@@ -22,7 +22,7 @@ func ExampleCheck() {
 
 var samples = []string{`{"a":[1,2.5e-3,"x\u00e9\n"],"b":{"c":null,"d":false}}`, `[1,]`, `{"a":1,}`, `-`, `01`, `"\x"`, "\"\x01\"", ` null `, `{"a" :1}`, `[]]`, `{,}`, `1.`, `1e`, `nul`, ``, `"`, `"\u12"`, "\"\xff\""}
 
-// TestCheckIsTheStandardLibrarys: what is JSON here is JSON there.
+// TestCheckIsTheStandardLibrarys: Check and encoding/json accept the same texts.
 func TestCheckIsTheStandardLibrarys(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -38,7 +38,7 @@ func parseCIDR(text string) (netip.Prefix, error) {
 	return p, nil
 }
 
-// addresses is Kubernetes' libraries for IP addresses and networks.
+// addresses returns Kubernetes' libraries for IP addresses and networks.
 func addresses() []cel.EnvOption {
 	text, ip := []*cel.Type{cel.StringType}, []*cel.Type{ips.of}
 	asks := func(name, overload string, is func(netip.Addr) bool) cel.EnvOption {
@@ -76,7 +76,7 @@ func addresses() []cel.EnvOption {
 func networks() []cel.EnvOption {
 	text := []*cel.Type{cel.StringType}
 	holds := func(p netip.Prefix, a netip.Addr) ref.Val { return types.Bool(p.Contains(a)) }
-	// A network is in another that is no smaller and has an address in common with it.
+	// A network contains another if the other is no larger and they have an address in common.
 	covers := func(p, q netip.Prefix) ref.Val { return types.Bool(p.Overlaps(q) && p.Bits() <= q.Bits()) }
 	return []cel.EnvOption{
 		cel.Function("cidr", cel.Overload("string_to_cidr", text, cidrs.of, cidrs.converts())),

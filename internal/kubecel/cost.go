@@ -10,10 +10,10 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// checkCost lets an expression make two authorization checks.
+// checkCost allows an expression two authorization checks.
 const checkCost = 350_000
 
-// costs are those of functions which CEL itself has no figures for;
+// costs estimates the costs of functions for which CEL has no figures. The figures are
 // kube-apiserver's.
 type costs struct{}
 
@@ -69,14 +69,14 @@ func (costs) CallCost(function, overload string, arguments []ref.Val, result ref
 	return &cost
 }
 
-// matching is the cost of a regular expression of some length.
+// matching returns the cost of matching text with a regular expression of some length.
 func matching(text ref.Val, pattern uint64) uint64 {
 	read := math.Ceil((1 + float64(size(text))) * common.StringTraversalCostFactor)
 	return uint64(read * math.Ceil(float64(pattern)*common.RegexStringLengthCostFactor))
 }
 
-// comparison is the cost of comparing an address or a network, which may have to be
-// parsed, with as much of a network as counts.
+// comparison returns the cost of comparing an address or a network, which may have to be parsed,
+// with the relevant part of a network.
 func comparison(function string, arguments []ref.Val) uint64 {
 	if len(arguments) < 2 {
 		return 0
@@ -95,7 +95,7 @@ func comparison(function string, arguments []ref.Val) uint64 {
 	return cost
 }
 
-// traversal is the cost of reading the first argument so many times.
+// traversal returns the cost of reading the first argument that many times.
 func traversal(arguments []ref.Val, times float64) uint64 {
 	if len(arguments) == 0 {
 		return 0
@@ -112,7 +112,7 @@ func size(v ref.Val) uint64 {
 	return 1
 }
 
-// elements is the cost of reading a list, or a string.
+// elements returns the cost of reading a list or a string.
 func elements(v ref.Val) uint64 {
 	list, ok := v.(traits.Lister)
 	if !ok {

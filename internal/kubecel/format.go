@@ -12,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// format is a named way to write something. Its cost is about the length of a
-// regular expression for it; kube-apiserver's figures.
+// format is a named format of strings. Its cost is approximately the length of a regular expression
+// for it. The figures are kube-apiserver's.
 type format struct {
 	name   string
-	errors func(string) []string // what is wrong with a text
+	errors func(string) []string // returns the errors in a text
 	cost   int
 }
 
@@ -26,7 +26,7 @@ var (
 	dateTimeForm = regexp.MustCompile(`^(\d{4}-\d{2}-\d{2})[Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(.\d+)?([Zz]|[+-]\d{2}:\d{2})$`)
 )
 
-// formats are those that there are, by name.
+// formats holds all formats by name.
 var formats = map[string]format{
 	"dns1123Label":           {"DNS1123Label", whole(names.NameIsDNSLabel), 30},
 	"dns1123Subdomain":       {"DNS1123Subdomain", whole(names.NameIsDNSSubdomain), 60},
@@ -77,7 +77,7 @@ func isDateTime(s string) bool {
 
 var formatKind = reading[format]{of: cel.OpaqueType("kubernetes.NamedFormat"), same: func(a, b format) bool { return a.name == b.name }}
 
-// formatting is Kubernetes' library for formats.
+// formatting returns Kubernetes' library for formats.
 func formatting() []cel.EnvOption {
 	options := []cel.EnvOption{
 		cel.Function("format.named", cel.Overload("format-named", []*cel.Type{cel.StringType}, cel.OptionalType(formatKind.of), unary(func(name string) ref.Val {

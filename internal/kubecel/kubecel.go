@@ -1,10 +1,8 @@
-// Package kubecel is CEL as kube-apiserver gives it to whoever writes expressions:
-// the language's options, its extensions, Kubernetes' libraries
-// (https://kubernetes.io/docs/reference/using-api/cel/) and the limits of what an
-// expression may cost. It is that of Kubernetes 1.36.
+// Package kubecel provides CEL as in kube-apiserver: the language's options, its extensions,
+// Kubernetes' libraries (https://kubernetes.io/docs/reference/using-api/cel/) and the limits for
+// the cost of an expression. It corresponds to Kubernetes 1.36.
 //
-// Variables, their types and the library for authorization are for those who use
-// it to add.
+// Callers add variables, their types and the library for authorization.
 package kubecel
 
 import (
@@ -16,8 +14,8 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// Bounds of evaluation in CEL's units, and how many steps are made between two
-// looks at the context; kube-apiserver's figures.
+// These limit an evaluation in CEL's units, and set the number of steps between two checks of the
+// context. The figures are kube-apiserver's.
 const (
 	expressionLimit = 1_000_000
 	checkFrequency  = 100
@@ -52,8 +50,8 @@ func NewEnv(more ...cel.EnvOption) (*cel.Env, error) {
 	return base.Extend(options...)
 }
 
-// Compile checks an expression, and says what is wrong with it in kube-apiserver's
-// words. Its type is for the caller to judge.
+// Compile checks an expression. Its errors have the texts of kube-apiserver. The caller checks the
+// type of the expression.
 func Compile(env *cel.Env, expression string) (*cel.Ast, error) {
 	ast, issues := env.Compile(expression)
 	if issues != nil && issues.Err() != nil {
@@ -62,9 +60,8 @@ func Compile(env *cel.Env, expression string) (*cel.Ast, error) {
 	return ast, nil
 }
 
-// Program makes ast ready to be evaluated any number of times, by any number of
-// goroutines. An evaluation fails that costs more than a million or whose context
-// ends.
+// Program returns a program for ast that any number of goroutines may evaluate any number of times.
+// An evaluation fails if it costs more than a million or its context ends.
 func Program(env *cel.Env, ast *cel.Ast) (cel.Program, error) {
 	program, err := env.Program(ast,
 		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),

@@ -10,14 +10,14 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// named is a type with the name that overloads have it by.
+// named is a type and its name in overloads.
 type named struct {
 	name string
 	of   *cel.Type
-	zero ref.Val // nil where there are no sums
+	zero ref.Val // nil if the type has no sums
 }
 
-// library is Kubernetes' libraries for lists and regular expressions.
+// library returns Kubernetes' libraries for lists and regular expressions.
 func library() []cel.EnvOption {
 	ordered := []named{
 		{"int", cel.IntType, types.Int(0)}, {"uint", cel.UintType, types.Uint(0)}, {"double", cel.DoubleType, types.Double(0)},
@@ -50,7 +50,7 @@ func library() []cel.EnvOption {
 	}
 }
 
-// each calls f with the elements of a list until f gives an answer.
+// each calls f with the elements of a list until f returns a result.
 func each(list ref.Val, f func(traits.Comparer, ref.Val) ref.Val) ref.Val {
 	iterable, ok := list.(traits.Iterable)
 	if !ok {
@@ -84,7 +84,8 @@ func isSorted(list ref.Val) ref.Val {
 	return answer
 }
 
-// extreme finds the element that compares with all others as wanted.
+// extreme returns a function that finds the element for which every comparison with another has the
+// result want.
 func extreme(name string, want types.Int) func(ref.Val) ref.Val {
 	return func(list ref.Val) ref.Val {
 		var best ref.Val
@@ -154,7 +155,7 @@ func find(text, pattern ref.Val) ref.Val { return finds(findIn)(text, pattern) }
 
 func findAll(arguments ...ref.Val) ref.Val { return finds(findAllIn)(arguments...) }
 
-// findIn and findAllIn look in a text; rest is at most how often.
+// findIn and findAllIn search a text; rest holds the maximum number of results, if any.
 func findIn(p *regexp.Regexp, text string, _ []ref.Val) ref.Val {
 	return types.String(p.FindString(text))
 }
@@ -171,7 +172,7 @@ func findAllIn(p *regexp.Regexp, text string, rest []ref.Val) ref.Val {
 	return types.NewStringList(types.DefaultTypeAdapter, p.FindAllString(text, int(most)))
 }
 
-// finds compiles the pattern, the second argument, and looks in the first.
+// finds compiles the pattern, the second argument, and searches the first.
 func finds(in func(*regexp.Regexp, string, []ref.Val) ref.Val) func(...ref.Val) ref.Val {
 	return func(arguments ...ref.Val) ref.Val {
 		pattern, ok := arguments[1].(types.String)
@@ -196,8 +197,8 @@ func withPattern(in func(*regexp.Regexp, string, []ref.Val) ref.Val, compiled *r
 	}
 }
 
-// compiledOnce compiles a pattern that is written in the expression together with
-// the expression, and refuses it there if it is none.
+// compiledOnce compiles a literal pattern together with its expression, and returns an error there
+// if the pattern is invalid.
 func compiledOnce(name string, in func(*regexp.Regexp, string, []ref.Val) ref.Val) *interpreter.RegexOptimization {
 	return &interpreter.RegexOptimization{Function: name, RegexIndex: 1,
 		Factory: func(call interpreter.InterpretableCall, pattern string) (interpreter.InterpretableCall, error) {

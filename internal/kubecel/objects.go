@@ -5,14 +5,14 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// The types of variables that are more than maps.
+// These are the types of variables that are more than maps.
 var (
 	RequestType = cel.ObjectType("kubernetes.AdmissionRequest")
 	UserType    = cel.ObjectType("kubernetes.UserInfo")
 )
 
-// objects are the fields of the types that are more than maps, so that a wrong
-// name is found when an expression is compiled. Their values are maps.
+// objects holds the fields of these types, so that a wrong name is found when an expression is
+// compiled. Their values are maps.
 var objects = func() map[string]map[string]*types.Type {
 	kind, resource := cel.ObjectType("kubernetes.GroupVersionKind"), cel.ObjectType("kubernetes.GroupVersionResource")
 	return map[string]map[string]*types.Type{
@@ -31,7 +31,7 @@ var objects = func() map[string]map[string]*types.Type {
 	}
 }()
 
-// provider adds objects to the types of another.
+// provider adds objects to the types of another provider.
 type provider struct{ types.Provider }
 
 func (p *provider) FindStructType(name string) (*types.Type, bool) {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// Opaque is a value that only functions look into.
+// Opaque is a value that only functions can inspect.
 type Opaque[T any] struct {
 	of    *cel.Type
 	value T
@@ -18,12 +18,12 @@ type Opaque[T any] struct {
 // NewOpaque returns v as a value of a type.
 func NewOpaque[T any](of *cel.Type, v T) Opaque[T] { return Opaque[T]{of, v} }
 
-// ConvertToNative fails: there is nothing in Go that the value is.
+// ConvertToNative fails, because the value has no Go form.
 func (o Opaque[T]) ConvertToNative(t reflect.Type) (any, error) {
 	return nil, fmt.Errorf("type conversion error from '%s' to '%v'", o.of.TypeName(), t)
 }
 
-// ConvertToType converts to the value's own type, or to that of types.
+// ConvertToType converts to the value's own type, or to the type of types.
 func (o Opaque[T]) ConvertToType(t ref.Type) ref.Val {
 	switch t {
 	case o.of:
@@ -34,11 +34,11 @@ func (o Opaque[T]) ConvertToType(t ref.Type) ref.Val {
 	return types.NewErr("type conversion error from '%s' to '%s'", o.of.TypeName(), t.TypeName())
 }
 
-// Equal has no answer.
+// Equal returns an error, because opaque values cannot be compared.
 func (o Opaque[T]) Equal(other ref.Val) ref.Val { return types.MaybeNoSuchOverloadErr(other) }
 
-// Type is what the value is of.
+// Type returns the type of the value.
 func (o Opaque[T]) Type() ref.Type { return o.of }
 
-// Value is the value, a T.
+// Value returns the value, a T.
 func (o Opaque[T]) Value() any { return o.value }

@@ -6,7 +6,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// parsed is a value that is made of a text and can be compared with others.
+// parsed is a value that was parsed from a text and can be compared with others.
 type parsed[T any] struct {
 	Opaque[T]
 	same func(a, b T) bool
@@ -29,8 +29,8 @@ type reading[T any] struct {
 
 func (r reading[T]) value(v T) ref.Val { return parsed[T]{Opaque[T]{r.of, v}, r.same} }
 
-// converts is the function that makes a value of a text, and tries the one that
-// says whether that can be done.
+// converts returns the function that parses a text, and tries the one that reports whether the text
+// can be parsed.
 func (r reading[T]) converts() cel.OverloadOpt {
 	return unary(func(text string) ref.Val {
 		v, err := r.parse(text)
@@ -48,7 +48,7 @@ func (r reading[T]) tries() cel.OverloadOpt {
 	})
 }
 
-// unary and binary bind functions of Go's own types, or of what was parsed.
+// unary and binary bind functions of Go's own types, or of parsed values.
 func unary[A any](f func(A) ref.Val) cel.OverloadOpt {
 	return cel.UnaryBinding(func(v ref.Val) ref.Val {
 		a, ok := v.Value().(A)
@@ -73,7 +73,7 @@ func binary[A, B any](f func(A, B) ref.Val) cel.OverloadOpt {
 	})
 }
 
-// member is a function of a value without further arguments.
+// member returns a member function without arguments.
 func member[A any](name, overload string, of, gives *cel.Type, f func(A) ref.Val) cel.EnvOption {
 	return cel.Function(name, cel.MemberOverload(overload, []*cel.Type{of}, gives, unary(f)))
 }

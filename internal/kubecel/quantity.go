@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// A quantity that is there is never changed: sums are made in copies.
+// Quantities are never changed: sums are made in copies.
 var quantityKind = reading[*resource.Quantity]{cel.OpaqueType("kubernetes.Quantity"), func(text string) (*resource.Quantity, error) {
 	q, err := resource.ParseQuantity(text)
 	return &q, err
@@ -17,7 +17,7 @@ var quantityKind = reading[*resource.Quantity]{cel.OpaqueType("kubernetes.Quanti
 
 var errNoInteger = errors.New("cannot convert value to integer")
 
-// quantities is Kubernetes' library for quantities such as 1.5Gi.
+// quantities returns Kubernetes' library for quantities such as 1.5Gi.
 func quantities() []cel.EnvOption {
 	type quantity = *resource.Quantity
 	text, one, two, number := []*cel.Type{cel.StringType}, []*cel.Type{quantityKind.of}, []*cel.Type{quantityKind.of, quantityKind.of}, []*cel.Type{quantityKind.of, cel.IntType}

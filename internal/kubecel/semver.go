@@ -13,11 +13,11 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// version is a semantic version (https://semver.org/spec/v2.0.0.html) without what
-// it says of its build, which does not count.
+// version is a semantic version (https://semver.org/spec/v2.0.0.html) without its build metadata,
+// which has no effect on comparisons.
 type version struct {
 	numbers [3]uint64 // major, minor, patch
-	before  []string  // what makes it a pre-release
+	before  []string  // identifiers of the pre-release
 }
 
 const digits = "0123456789"
@@ -59,7 +59,7 @@ func parseVersion(text string) (v version, err error) {
 
 func numeric(s string) bool { return s != "" && strings.Trim(s, digits) == "" }
 
-// number is one without a sign or leading zeros.
+// number parses a number without a sign or leading zeros.
 func number(s string) (uint64, error) {
 	if !numeric(s) || len(s) > 1 && s[0] == '0' {
 		return 0, fmt.Errorf("%q is not a number without leading zeros", s)
@@ -77,7 +77,7 @@ func word(s string) error {
 	return nil
 }
 
-// parseLoosely takes versions such as v1.2 and 01.2.3 too.
+// parseLoosely also parses versions such as v1.2 and 01.2.3.
 func parseLoosely(text string) (version, error) {
 	parts := strings.SplitN(strings.TrimPrefix(text, "v"), ".", 3)
 	for i, part := range parts {
@@ -103,7 +103,7 @@ func compareVersions(a, b version) int {
 		return c
 	}
 	if len(a.before) == 0 || len(b.before) == 0 {
-		return cmp.Compare(len(b.before), len(a.before)) // a pre-release is before what it is one of
+		return cmp.Compare(len(b.before), len(a.before)) // a pre-release precedes its release
 	}
 	return slices.CompareFunc(a.before, b.before, func(s, t string) int {
 		m, errS := number(s)
@@ -122,7 +122,7 @@ func compareVersions(a, b version) int {
 
 var versionKind = reading[version]{cel.OpaqueType("kubernetes.Semver"), parseVersion, func(a, b version) bool { return compareVersions(a, b) == 0 }}
 
-// versions is Kubernetes' library for semantic versions.
+// versions returns Kubernetes' library for semantic versions.
 func versions() []cel.EnvOption {
 	text, loose, two := []*cel.Type{cel.StringType}, []*cel.Type{cel.StringType, cel.BoolType}, []*cel.Type{versionKind.of, versionKind.of}
 	either := func(s string, normalize bool) (version, error) {

@@ -11,8 +11,9 @@ import (
 
 var urlKind = reading[*url.URL]{cel.OpaqueType("kubernetes.URL"), parseURL, func(a, b *url.URL) bool { return a.String() == b.String() }}
 
-// parseURL is stricter than isURL, as in kube-apiserver. It wants what ParseRequestURI does, an absolute URL or path, and reads it
-// as what it is: with a fragment, which that would take for a part of the path.
+// parseURL is stricter than isURL, as in kube-apiserver. It requires an absolute URL or path, as
+// ParseRequestURI does, but parses the fragment, which ParseRequestURI would take for a part of the
+// path.
 func parseURL(text string) (*url.URL, error) {
 	if _, err := url.ParseRequestURI(text); err != nil {
 		return nil, fmt.Errorf("URL parse error during conversion from string: %w", err)
@@ -24,7 +25,7 @@ func parseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// urls is Kubernetes' library for URLs.
+// urls returns Kubernetes' library for URLs.
 func urls() []cel.EnvOption {
 	text := []*cel.Type{cel.StringType}
 	part := func(name, overload string, of func(*url.URL) string) cel.EnvOption {

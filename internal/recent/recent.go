@@ -1,10 +1,10 @@
-// Package recent remembers for a while what was looked up.
+// Package recent caches the results of look-ups for a limited time.
 //
 //	lookups := recent.New[[]*corev1.LimitRange](30 * time.Second)
 //	limits, err := lookups.Get(ctx, namespace, fetch)
 //
-// Callers who ask for the same key at the same time share one look-up, which
-// goes on when the caller who began it leaves. Failures are not remembered.
+// Concurrent calls with the same key share one look-up, which continues when the caller that began
+// it gives up. Errors are not cached.
 package recent
 
 import (
@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// Numbers of Kubernetes' admission plugins.
+// The values are those of Kubernetes' admission plugins.
 const (
-	most    = 10_000           // keys that are remembered
-	patient = 10 * time.Second // for one look-up
+	most    = 10_000           // maximum number of cached keys
+	patient = 10 * time.Second // timeout of one look-up
 )
 
-// Lookups remembers by key. It is safe for concurrent use.
+// Lookups caches results by key. It is safe for concurrent use.
 type Lookups[T any] struct {
 	ttl time.Duration
 
@@ -27,7 +27,7 @@ type Lookups[T any] struct {
 	known map[string]*lookup[T] // guarded by mu
 }
 
-// lookup is under way until done is closed; then the other fields are set.
+// lookup is in progress until done is closed; then the other fields are set.
 type lookup[T any] struct {
 	done  chan struct{}
 	value T
@@ -35,12 +35,12 @@ type lookup[T any] struct {
 	until time.Time
 }
 
-// New returns Lookups that remember for ttl.
+// New returns Lookups that cache results for ttl.
 func New[T any](ttl time.Duration) *Lookups[T] {
 	return &Lookups[T]{ttl: ttl, known: map[string]*lookup[T]{}}
 }
 
-// Get returns what fetch said about key within the last while, or says now.
+// Get returns the cached result for key, or calls fetch.
 func (l *Lookups[T]) Get(ctx context.Context, key string, fetch func(context.Context, string) (T, error)) (T, error) {
 	for {
 		at, mine := l.find(key)
@@ -93,7 +93,7 @@ func (l *Lookups[T]) forget(key string, at *lookup[T]) {
 	}
 }
 
-// drop makes room: what is not under way goes.
+// drop makes room by removing completed look-ups.
 func (l *Lookups[T]) drop() {
 	for key, at := range l.known {
 		select {

@@ -28,7 +28,7 @@ func Example() {
 	// 1 <nil>
 }
 
-// Who began a look-up leaves; the others get what it finds.
+// The caller that began a look-up gives up; the other callers get its result.
 func TestLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lookups, calls := recent.New[int](time.Minute), 0
@@ -62,7 +62,7 @@ func TestLeave(t *testing.T) {
 	})
 }
 
-// More keys than are remembered.
+// There are more keys than the limit.
 func TestMany(t *testing.T) {
 	lookups, calls := recent.New[int](time.Hour), 0
 	for i := range 10_001 {

@@ -1,5 +1,4 @@
-// Package requirement reads field and label selectors as what package authz knows
-// them by.
+// Package requirement converts field and label selectors to the requirements of package authz.
 package requirement
 
 import (
@@ -9,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// Fields reads a field selector such as "spec.nodeName=a".
+// Fields parses a field selector such as "spec.nodeName=a".
 func Fields(selector string) ([]authz.Requirement, error) {
 	parsed, err := fields.ParseSelector(selector)
 	if err != nil {
@@ -24,7 +23,7 @@ func Fields(selector string) ([]authz.Requirement, error) {
 	return all, nil
 }
 
-// Labels reads a label selector such as "tier in (web,db),!canary".
+// Labels parses a label selector such as "tier in (web,db),!canary".
 func Labels(selector string) ([]authz.Requirement, error) {
 	parsed, err := labels.Parse(selector)
 	if err != nil {
@@ -34,7 +33,8 @@ func Labels(selector string) ([]authz.Requirement, error) {
 	return FromLabels(requirements), nil
 }
 
-// FromLabels leaves out what compares in another way than package authz knows.
+// FromLabels converts requirements. It omits those with an operator that package authz does not
+// have.
 func FromLabels(requirements labels.Requirements) []authz.Requirement {
 	var all []authz.Requirement
 	for _, r := range requirements {

@@ -8,12 +8,11 @@ import (
 	"testing"
 )
 
-// programs are what a script finds in its PATH, from the root module.
+// programs are the programs of the root module in the PATH of a script.
 var programs = []string{"./examples/cluster", "./examples/planectl", "./cni/planekit-cni"}
 
-// Build compiles the cluster's programs into dir, which becomes what
-// [Config].Programs wants. They have the race detector in them where the test
-// has it.
+// Build compiles the cluster's programs into dir, for use as [Config].Programs. If the test has the
+// race detector, so do they.
 func Build(dir string) error {
 	root, err := moduleRoot()
 	if err != nil {
@@ -31,8 +30,8 @@ func Build(dir string) error {
 	return nil
 }
 
-// Main is a TestMain which builds the programs once for all tests, into the
-// directory that it passes to each of them through programs.
+// Main is a TestMain that builds the programs once for all tests. It stores their directory in
+// programs.
 func Main(m *testing.M, programs *string) {
 	dir, err := os.MkdirTemp("", "planekit-programs-")
 	if err == nil {
@@ -48,8 +47,8 @@ func Main(m *testing.M, programs *string) {
 	os.Exit(code)
 }
 
-// moduleRoot is the directory of the root go.mod, seen from the root module or
-// from one nested in it.
+// moduleRoot returns the directory of the root go.mod, from the root module or from one nested in
+// it.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

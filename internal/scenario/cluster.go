@@ -22,17 +22,17 @@ const (
 	stopTimeout  = 60 * time.Second
 )
 
-// cluster is one cluster program of a script, through all its starts.
+// cluster is the cluster program of a script, over all its starts.
 type cluster struct {
 	program, dataDir, kubeconfig, log string
 	env                               []string // of the script
 
-	// namespaces are the network namespaces that were there before.
+	// namespaces are the network namespaces that existed before.
 	namespaces []string
 
 	cmd   *exec.Cmd
 	ended chan error
-	last  []string // the flags it was started with
+	last  []string // the flags of the last start
 }
 
 var ready = regexp.MustCompile(`^ready in \S+: (https://\S+)$`)
@@ -83,7 +83,7 @@ func (c *cluster) start(flags []string) error {
 	}
 }
 
-// stop interrupts the program, which must then end by itself with success.
+// stop interrupts the program, which must then end with success.
 func (c *cluster) stop() error {
 	if c.cmd == nil {
 		return errors.New("the cluster is not running")
@@ -103,8 +103,8 @@ func (c *cluster) stop() error {
 	}
 }
 
-// stopNow interrupts the program, and again once it says what it waits for. It
-// must then end by itself with success.
+// stopNow interrupts the program, and again once it reports the parts that it waits for. It must
+// then end with success.
 func (c *cluster) stopNow() error {
 	if c.cmd == nil {
 		return errors.New("the cluster is not running")
@@ -139,8 +139,8 @@ func (c *cluster) kill() error {
 	return err
 }
 
-// clean leaves nothing behind whatever the script did: after a kill, only a
-// cluster on the same directory knows what to clean up.
+// clean stops the cluster and removes its resources after any script. After a kill, only a cluster
+// on the same directory knows what to remove.
 func (c *cluster) clean() error {
 	if c.cmd == nil && c.last != nil && len(c.leftovers()) > 0 {
 		if err := c.start(c.last); err != nil {
@@ -166,15 +166,14 @@ func (c *cluster) said() string {
 	return string(data)
 }
 
-// networkNamespaces are those that container runtimes have made for pods.
+// networkNamespaces returns the namespaces that container runtimes have created for pods.
 func networkNamespaces() []string {
 	names, _ := filepath.Glob("/run/netns/cni-*")
 	return names
 }
 
-// leftovers lists processes, mounts, network namespaces and cgroups which
-// belong to the cluster: all carry a path made from its data directory, or the
-// identity in it.
+// leftovers lists processes, mounts, network namespaces and cgroups of the cluster. Each has a name
+// made from its data directory or from the identity in it.
 func (c *cluster) leftovers() []string {
 	id, _ := os.ReadFile(filepath.Join(c.dataDir, "id"))
 	marks := []string{c.dataDir}

@@ -1,16 +1,15 @@
-// Package scenario runs scripts against a whole cluster: the real programs, as
-// a user starts them. A script is a txtar file of steps and expected tables, in
-// the language of testscript (github.com/rogpeppe/go-internal), with these
-// commands beside:
+// Package scenario runs scripts against a whole cluster: the real programs, as a user starts them.
+// A script is a txtar file of steps and expected tables, in the language of testscript
+// (github.com/rogpeppe/go-internal), with these additional commands:
 //
 //	cluster start [flag...]     start the cluster program, wait until it is ready
 //	cluster stop                interrupt it; it must end cleanly
-//	cluster stop-now            interrupt it, and again when it says what it waits for
+//	cluster stop-now            interrupt it, and again when it reports the parts that it waits for
 //	cluster kill                kill -9
 //	cluster leftovers           fail if a process, mount, namespace or cgroup of it is left
-//	await TIME FILE CMD...      run CMD until what it prints is the table in FILE
+//	await TIME FILE CMD...      run CMD until it prints the table in FILE
 //	http CODE PATH CMD...       GET PATH from every address in the IP column that CMD prints
 //
-// A table matches when its columns are among those printed, and its rows are
-// the printed ones in any order. Cells may hold * for any run of characters.
+// A table matches if its columns are among the printed ones and its rows are the printed ones in
+// any order. In a cell, * stands for any characters.
 package scenario

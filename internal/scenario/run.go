@@ -16,26 +16,26 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// Config says where a test's scripts and programs are.
+// Config names the scripts and programs of a test.
 type Config struct {
-	// Dir holds the scripts, *.txtar.
+	// Dir is the directory of the scripts, *.txtar.
 	Dir string
-	// Programs is a directory that [Build] filled; it is put into PATH.
+	// Programs is a directory that [Build] filled; it is added to PATH.
 	Programs string
-	// More are further directories to put into PATH.
+	// More are further directories for PATH.
 	More []string
-	// Env is set for the scripts, NAME=value.
+	// Env holds variables of the scripts, NAME=value.
 	Env []string
-	// OneByOne has the scripts wait for each other. Clusters that run real
-	// containers share the machine: their pods have the same addresses, and what
-	// one leaves behind cannot be told from what another has.
+	// OneByOne runs the scripts one after the other. Clusters with real containers share the
+	// machine: their pods have the same addresses, and the leftovers of one cannot be distinguished
+	// from resources of another.
 	OneByOne bool
 }
 
 const (
-	// retryEvery is how long await lets pass between two looks.
+	// retryEvery is the interval between two attempts of await.
 	retryEvery = 50 * time.Millisecond
-	// listenTimeout is how long a server may take from its start until it listens.
+	// listenTimeout limits the time from the start of a server until it listens.
 	listenTimeout = time.Minute
 )
 
@@ -65,7 +65,7 @@ func Run(t *testing.T, config Config) {
 			env.Setenv("KUBECONFIG", c.kubeconfig)
 			env.Setenv("HOME", env.WorkDir)
 			if cache, err := os.UserCacheDir(); err == nil {
-				env.Setenv("XDG_CACHE_HOME", cache) // images that were built once
+				env.Setenv("XDG_CACHE_HOME", cache) // for images that were built before
 			}
 			env.Vars = append(env.Vars, config.Env...)
 			c.env = env.Vars
@@ -163,8 +163,8 @@ func httpGet(ts *testscript.TestScript, neg bool, arguments []string) {
 	}
 }
 
-// getSoon asks again where nobody listens yet: a container is running as soon
-// as its program is started.
+// getSoon repeats a request until the server listens: a container is running as soon as its program
+// is started.
 func getSoon(client *http.Client, url string) (*http.Response, error) {
 	begin := time.Now()
 	for {
@@ -176,8 +176,8 @@ func getSoon(client *http.Client, url string) (*http.Response, error) {
 	}
 }
 
-// output runs a program of the script's PATH. Unlike exec it leaves no trace in
-// the log, which a loop would fill.
+// output runs a program in the script's PATH. Unlike exec it writes nothing to the log, which a
+// loop would fill.
 func output(ts *testscript.TestScript, arguments []string) (string, error) {
 	program := arguments[0]
 	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// table is what kubectl get prints: a heading and rows, columns divided by two
-// or more spaces.
+// table is the output of kubectl get: a heading and rows, with columns separated by two or more
+// spaces.
 type table struct {
 	columns []string
 	rows    [][]string
@@ -16,8 +16,7 @@ type table struct {
 
 var gap = regexp.MustCompile(`\s{2,}`)
 
-// parseTable reads a table by the positions of its headings, since cells may be
-// empty.
+// parseTable splits rows at the positions of the headings, because cells may be empty.
 func parseTable(text string) table {
 	var t table
 	for line := range strings.Lines(text) {
@@ -53,7 +52,7 @@ func (t table) column(name string) ([]string, error) {
 	return nil, fmt.Errorf("no column %s among %q", name, t.columns)
 }
 
-// compare returns how got differs from want, or nil.
+// compare returns an error that describes how got differs from want, or nil.
 func compare(want, got table) error {
 	if len(want.rows) != len(got.rows) {
 		return fmt.Errorf("%d rows, want %d", len(got.rows), len(want.rows))

@@ -1,13 +1,12 @@
-// Command testreport runs go test in one or more modules and says at the end which
-// tests failed, and which were not run and why. Where the environment variable CI
-// is set, a test that was not run fails the whole: there, everything the tests need
-// is installed.
+// Command testreport runs go test in one or more modules and then reports which tests failed, and
+// which were skipped and why. If the environment variable CI is set, a skipped test is a failure,
+// because CI has everything that the tests need.
 //
 //	go run ./internal/testreport [go test arguments] [-- more go test arguments ...]
 //
-// Each group of arguments is one run of go test. It may begin with NAME=VALUE, which
-// adds to the run's environment, and then with "-C DIR", which runs it in another
-// module. Every group runs, whatever became of those before it.
+// Each group of arguments is one run of go test. It may begin with NAME=VALUE, which is added to
+// the environment, and then with "-C DIR", which runs the tests of another module. Every group
+// runs, even if an earlier one failed.
 package main
 
 import (
@@ -49,18 +48,17 @@ func groups(arguments []string) [][]string {
 	}
 }
 
-// assignment matches what sets a variable of the environment.
+// assignment matches an assignment to an environment variable.
 var assignment = regexp.MustCompile(`^[A-Z][A-Z0-9_]*=`)
 
-// run runs go test and adds what it reports. It fails only where go test cannot be
-// started.
+// run runs go test and adds its results. It returns an error only if go test cannot be started.
 func (r *report) run(arguments []string) error {
 	environment := os.Environ()
 	for len(arguments) > 0 && assignment.MatchString(arguments[0]) {
 		environment, arguments = append(environment, arguments[0]), arguments[1:]
 	}
 	full := []string{"test"}
-	if len(arguments) > 1 && arguments[0] == "-C" { // go wants it first
+	if len(arguments) > 1 && arguments[0] == "-C" { // go requires it first
 		full, arguments = append(full, arguments[:2]...), arguments[2:]
 	}
 	cmd := exec.Command("go", append(append(full, "-json"), arguments...)...)
@@ -75,7 +73,7 @@ func (r *report) run(arguments []string) error {
 	before := len(r.failed)
 	r.read(stdout)
 	if err := cmd.Wait(); err != nil && len(r.failed) == before {
-		// No test and no package has failed: go test itself has, and said why.
+		// No test and no package has failed, so go test itself has, and has printed why.
 		r.failed = append(r.failed, fmt.Sprintf("go %s: %v", strings.Join(cmd.Args[1:], " "), err))
 	}
 	return nil
@@ -91,7 +89,7 @@ type event struct {
 
 type testName struct{ pkg, test string }
 
-// report gathers what go test says.
+// report collects the results of go test.
 type report struct {
 	out             io.Writer
 	output          map[testName][]string
@@ -143,8 +141,8 @@ func (r *report) add(e event) {
 	}
 }
 
-// pkg prints the closing line of a package, and everything where it failed
-// outside its tests: a build error, a panic, a data race after the last test.
+// pkg prints the last line of a package, and all its output if it failed outside its tests: a build
+// error, a panic, a data race after the last test.
 func (r *report) pkg(e event, output []string) {
 	if e.Action == "fail" {
 		r.failed = append(r.failed, e.Package)
@@ -158,7 +156,7 @@ func (r *report) pkg(e event, output []string) {
 	}
 }
 
-// reason returns what a test said when it skipped.
+// reason returns the message of a skipped test.
 func reason(output []string) string {
 	for _, line := range slices.Backward(output) {
 		line = strings.TrimSpace(line)
@@ -169,9 +167,9 @@ func reason(output []string) string {
 	return "no reason given"
 }
 
-// close prints what is left over and the summary, whose last line counts.
+// close prints the remaining output and the summary.
 func (r *report) close() {
-	for name, output := range r.output { // builds that failed have no end of their own
+	for name, output := range r.output { // failed builds have no end event
 		if name.test == "" && name.pkg == "" {
 			fmt.Fprint(r.out, strings.Join(output, ""))
 		}

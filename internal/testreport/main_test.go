@@ -49,8 +49,8 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestEveryGroupRuns: a package that does not build hides neither the name of what
-// failed nor the runs after it.
+// TestEveryGroupRuns: a package that does not build hides neither the names of failed tests nor the
+// later runs.
 func TestEveryGroupRuns(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

@@ -2,15 +2,15 @@ package upgraded
 
 import "sync"
 
-// Counter bounds how many connections there are at a time of each kind: of a user,
-// of a node. The zero Counter has none.
+// Counter limits the number of concurrent connections with a key, such as a user or a node. The
+// zero Counter has none.
 type Counter struct {
 	mu   sync.Mutex
 	open map[string]int
 }
 
-// Enter counts a connection of key in, unless most are open already. Whoever enters
-// leaves once.
+// Enter counts a connection of key, unless most are open already. After ok, the caller must call
+// leave once.
 func (c *Counter) Enter(key string, most int) (leave func(), ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

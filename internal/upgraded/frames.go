@@ -5,23 +5,23 @@ import (
 	"errors"
 )
 
-// A parser reads the headers of the frames that a client sends, in pieces of any
-// size.
+// A parser reads the headers of a client's frames, in pieces of any size.
 type parser interface {
-	// parse reads on. It reports whether the client has sent a ping, and fails at
-	// what cannot be of the protocol, for good.
+	// parse reads further bytes. It reports whether the client has sent a ping. Once it has
+	// returned an error, because the bytes do not belong to the protocol, all calls return an
+	// error.
 	parse([]byte) (pings bool, err error)
-	// begun reports whether the client has sent a whole header.
+	// begun reports whether the client has sent a complete header.
 	begun() bool
-	// clientBegins reports whether a client of the protocol sends something first.
+	// clientBegins reports whether the client sends the first frame in this protocol.
 	clientBegins() bool
 }
 
-// headers collects headers of frames and skips what is in the frames.
+// headers collects headers of frames and skips the payloads.
 type headers struct {
 	first bool // the client begins
-	// size is how long the header is that begins with these bytes; it may grow with
-	// them. check returns what follows it.
+	// size returns the length of the header that begins with these bytes; it may grow with them.
+	// check returns the length of the payload.
 	size  func(have []byte) int
 	check func(header []byte) (payload uint64, ping bool, err error)
 
@@ -59,22 +59,23 @@ func (h *headers) parse(p []byte) (pings bool, err error) {
 	return pings, h.err
 }
 
-// The control frames of SPDY/3 (https://www.chromium.org/spdy/spdy-protocol/spdy-protocol-draft3-1/).
+// These are the control frames of SPDY/3
+// (https://www.chromium.org/spdy/spdy-protocol/spdy-protocol-draft3-1/).
 const (
 	spdyHeader    = 8
 	spdySynStream = 1
 	spdyPing      = 6
 )
 
-// spdyPayloads are the least and the most bytes that a control frame holds, by its
-// type. Types that are missing do not exist.
+// spdyPayloads holds the minimum and maximum payload of each type of control frame, in bytes. Other
+// types do not exist.
 var spdyPayloads = map[uint16][2]uint32{
 	spdySynStream: {10, 1<<24 - 1}, 2: {4, 1<<24 - 1}, 3: {8, 8}, 4: {4, 1<<24 - 1},
 	spdyPing: {4, 4}, 7: {4, 8}, 8: {4, 1<<24 - 1}, 9: {8, 8},
 }
 
 func newSPDY() parser {
-	opened := false // a stream
+	opened := false // whether a stream is open
 	return &headers{
 		first: true,
 		size:  func([]byte) int { return spdyHeader },
@@ -97,7 +98,7 @@ func newSPDY() parser {
 	}
 }
 
-// newSPDYAnswers finds what a server answers to pings.
+// newSPDYAnswers returns a parser that finds a server's answers to pings.
 func newSPDYAnswers() parser {
 	return &headers{
 		size: func([]byte) int { return spdyHeader },
@@ -108,10 +109,10 @@ func newSPDYAnswers() parser {
 	}
 }
 
-// Bits and opcodes of WebSocket frames (RFC 6455, section 5.2).
+// These are bits and opcodes of WebSocket frames (RFC 6455, section 5.2).
 const (
 	webSocketFinal    = 0x80
-	webSocketReserved = 0x30 // RSV1 is of compression
+	webSocketReserved = 0x30 // RSV1 is for compression
 	webSocketMasked   = 0x80
 	webSocketPing     = 9
 	webSocketPong     = 10
@@ -133,7 +134,8 @@ func newWebSocket() parser {
 	}
 }
 
-// newWebSocketAnswers finds what a server answers to pings. Its frames have no mask.
+// newWebSocketAnswers returns a parser that finds a server's answers to pings. A server's frames
+// have no mask.
 func newWebSocketAnswers() parser {
 	return &headers{
 		size:  webSocketSize,
@@ -141,7 +143,7 @@ func newWebSocketAnswers() parser {
 	}
 }
 
-// webSocketSize is how long a header is without its mask.
+// webSocketSize returns the length of a header without its mask.
 func webSocketSize(have []byte) int {
 	if len(have) < 2 {
 		return 2

@@ -8,7 +8,7 @@ import (
 
 var parsers = map[string]func() parser{"SPDY": newSPDY, "WebSocket": newWebSocket}
 
-// TestFrames: what clients send passes, in pieces of any size.
+// TestFrames: valid frames pass, in pieces of any size.
 func TestFrames(t *testing.T) {
 	for name, c := range map[string]struct {
 		protocol string
@@ -45,7 +45,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// TestGarbage is found at the first header.
+// TestGarbage: invalid bytes are found at the first header.
 func TestGarbage(t *testing.T) {
 	unmasked := webSocketFrame(1, 5)
 	unmasked[1] &^= webSocketMasked
@@ -78,7 +78,7 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// TestAnswers to pings are found among other frames, and only they.
+// TestAnswers: answers to pings are found among other frames.
 func TestAnswers(t *testing.T) {
 	unmasked := func(opcode byte, payload int) []byte {
 		f := webSocketFrame(opcode, payload)
@@ -101,7 +101,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// FuzzFrames: any bytes in any pieces have one meaning, and cost no memory.
+// FuzzFrames: the result does not depend on the pieces, and no bytes cost memory.
 func FuzzFrames(f *testing.F) {
 	f.Add(append(spdyFrame(spdySynStream, 10), spdyData(3)...), uint8(3))
 	f.Add(append(webSocketFrame(2, 200), webSocketFrame(webSocketPing, 1)...), uint8(1))

@@ -8,22 +8,21 @@ import (
 	"time"
 )
 
-// Limits bound the life of a connection. Zero fields have the defaults.
+// Limits limits the life of a connection. Zero fields have the defaults.
 type Limits struct {
-	// Handshake is how long a client of SPDY may take to open its first stream or
-	// to send its first ping. Zero is 30 seconds, the time that runtimes give it for
-	// all streams.
+	// Handshake is the time for a SPDY client to open its first stream or to send its first ping.
+	// Zero means 30 seconds, the time that runtimes allow for all streams.
 	Handshake time.Duration
-	// Unheard is how long nothing may move where the client has sent nothing yet.
-	// Zero is 10 minutes.
+	// Unheard is the time without any bytes before the client has sent its first. Zero means 10
+	// minutes.
 	Unheard time.Duration
-	// Silence is how long a client that pings may send nothing. Zero is 1 minute.
+	// Silence is the time for which a client that pings may send nothing. Zero means 1 minute.
 	Silence time.Duration
-	// Idle is how long nothing may move on any other connection. Zero is 4 hours.
+	// Idle is the time without any bytes on any other connection. Zero means 4 hours.
 	Idle time.Duration
 }
 
-// WithDefaults returns l with its zero fields set.
+// WithDefaults returns l with defaults for its zero fields.
 func (l Limits) WithDefaults() Limits {
 	for _, field := range []struct {
 		value *time.Duration
@@ -37,9 +36,8 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// Guard puts a guard around the body of answer, if answer switches protocols. end
-// is called once at most, when a limit has passed; it must end the connection and
-// may not wait for it.
+// Guard guards the body of answer if answer switches protocols. When a limit has passed, it calls
+// end once; end must end the connection and must not wait for it.
 func Guard(answer *http.Response, limits Limits, end func()) {
 	backend, ok := answer.Body.(io.ReadWriteCloser)
 	if !ok || answer.StatusCode != http.StatusSwitchingProtocols {
@@ -58,28 +56,28 @@ func Guard(answer *http.Response, limits Limits, end func()) {
 	c.timer = time.AfterFunc(c.deadline().Sub(c.begun), c.check)
 }
 
-// conn is the backend's side of a connection: Write takes what the client sends.
+// conn is the backend's side of a connection: Write receives the bytes from the client.
 type conn struct {
 	io.ReadWriteCloser
 	limits  Limits
 	end     func()
-	parser  parser // of the client's frames; nil: any bytes are good. Only Write uses it
-	answers parser // of the backend's, to find answers to pings. Only Read uses it
+	parser  parser // of the client's frames; nil accepts any bytes. Only Write uses it
+	answers parser // of the backend's frames, for answers to pings. Only Read uses it
 
 	once sync.Once
 	err  error // of Close, guarded by once
 
 	mu    sync.Mutex
 	timer *time.Timer
-	// The rest is guarded by mu. The times are of the last bytes; client is zero as
-	// long as the client has sent none.
+	// The fields below are guarded by mu. The times are those of the last bytes; client is zero
+	// until the client has sent some.
 	begun, client, backend time.Time
 	pinged, answered       time.Time     // pings of the client
 	silence                time.Duration // zero: the client does not ping
 	closed                 bool
 }
 
-// deadline is when the connection ends unless something moves. The caller holds mu.
+// deadline returns when the connection ends unless bytes arrive. The caller holds mu.
 func (c *conn) deadline() time.Time {
 	last := c.begun
 	if c.client.After(last) {
@@ -94,16 +92,15 @@ func (c *conn) deadline() time.Time {
 	if c.client.IsZero() {
 		return last.Add(c.limits.Unheard)
 	}
-	// A client whose ping was not answered may be waiting for that: the backend reads
-	// on only when a command has taken its input.
+	// A client whose ping was not answered may be waiting for the answer: the backend continues to
+	// read only when a command has consumed its input.
 	if c.silence > 0 && !c.answered.Before(c.client) {
 		return c.client.Add(min(c.silence, c.limits.Idle))
 	}
 	return last.Add(c.limits.Idle)
 }
 
-// check ends the connection if its time has come, and otherwise looks again when
-// it may have.
+// check ends the connection if its deadline has passed, and otherwise schedules the next check.
 func (c *conn) check() {
 	c.mu.Lock()
 	left := time.Until(c.deadline())
@@ -124,14 +121,14 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	answer := false
 	if c.answers != nil {
-		answer, _ = c.answers.parse(p[:n]) // what the backend says is its own affair
+		answer, _ = c.answers.parse(p[:n]) // bytes of the backend are not restricted
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.backend = time.Now()
 	if answer {
 		c.answered = c.backend
-		if c.silence > 0 && !c.closed { // the deadline may be an earlier one now
+		if c.silence > 0 && !c.closed { // the deadline may be earlier now
 			c.timer.Reset(time.Until(c.deadline()))
 		}
 	}
@@ -145,7 +142,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.ReadWriteCloser.Write(p)
 }
 
-// heard notes what the client has sent.
+// heard records bytes from the client.
 func (c *conn) heard(p []byte) error {
 	pings := false
 	if c.parser != nil {
@@ -169,8 +166,7 @@ func (c *conn) heard(p []byte) error {
 	return nil
 }
 
-// CloseWrite passes on that the client has no more to say, where the backend
-// can be told.
+// CloseWrite forwards the end of the client's data, if the backend supports that.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -37,10 +37,10 @@ func webSocketFrame(opcode byte, payload int) []byte {
 // guarded is a connection with a guard, and both its ends.
 type guarded struct {
 	t       *testing.T
-	client  io.ReadWriteCloser // what a proxy would copy to and from
+	client  io.ReadWriteCloser // the side that a proxy copies to and from
 	backend net.Conn
 	begun   time.Time
-	ended   atomic.Int64 // when the guard ended it, a time.Duration; 0: not yet
+	ended   atomic.Int64 // time at which the guard ended it, a time.Duration; 0: not yet
 }
 
 func guard(t *testing.T, protocol string) *guarded {
@@ -52,7 +52,7 @@ func guard(t *testing.T, protocol string) *guarded {
 	return g
 }
 
-// send has the client send data; answer has the backend.
+// send sends data as the client; answer sends data as the backend.
 func (g *guarded) send(data []byte) {
 	g.t.Helper()
 	go io.ReadFull(g.backend, make([]byte, len(data)))
@@ -70,7 +70,7 @@ func (g *guarded) answer(data ...byte) {
 	io.ReadFull(g.client, make([]byte, len(data)))
 }
 
-// TestLimits: each kind of connection lives as long as it may, and no longer.
+// TestLimits: each kind of connection lasts exactly as long as its limit.
 func TestLimits(t *testing.T) {
 	open, ping := spdyFrame(spdySynStream, 10), spdyFrame(spdyPing, 4)
 	for name, c := range map[string]struct {
@@ -145,7 +145,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestClosed: nothing ends what has been closed.
+// TestClosed: a closed connection is not ended again.
 func TestClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := guard(t, "SPDY/3.1")
@@ -158,8 +158,8 @@ func TestClosed(t *testing.T) {
 	})
 }
 
-// TestOthersAreLeftAlone: an answer that switches nothing has no guard.
-func TestOthersAreLeftAlone(t *testing.T) {
+// TestOthersAreUnchanged: an answer that does not switch protocols has no guard.
+func TestOthersAreUnchanged(t *testing.T) {
 	near, far := net.Pipe()
 	defer near.Close()
 	defer far.Close()
@@ -196,5 +196,39 @@ func TestCounter(t *testing.T) {
 	leave[2]()
 	if len(c.open) != 1 {
 		t.Errorf("%v is left", c.open)
+	}
+}
+
+// sink is a backend that discards the client's bytes and sends none.
+type sink struct{}
+
+func (sink) Write(p []byte) (int, error) { return len(p), nil }
+func (sink) Read([]byte) (int, error)    { return 0, io.EOF }
+func (sink) Close() error                { return nil }
+
+// BenchmarkWrite measures the cost of a guard for one write of a client: a frame of 4 KiB.
+func BenchmarkWrite(b *testing.B) {
+	for _, c := range []struct {
+		protocol     string
+		begin, frame []byte
+	}{
+		{"SPDY/3.1", spdyFrame(spdySynStream, 50), spdyData(4096)},
+		{"websocket", nil, webSocketFrame(2, 4096)},
+	} {
+		b.Run("protocol="+c.protocol, func(b *testing.B) {
+			b.ReportAllocs()
+			answer := &http.Response{StatusCode: http.StatusSwitchingProtocols, Header: http.Header{"Upgrade": {c.protocol}}, Body: sink{}}
+			Guard(answer, Limits{}, func() {})
+			defer answer.Body.Close()
+			client := answer.Body.(io.Writer)
+			if _, err := client.Write(c.begin); err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				if _, err := client.Write(c.frame); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -12,11 +12,10 @@ var claimNames = []corev1.ResourceName{
 	"count/persistentvolumeclaims", corev1.ResourcePersistentVolumeClaims, corev1.ResourceRequestsStorage,
 }
 
-// ofClass, between a storage class and the name of what is counted, makes the
-// name of what is counted of that class alone.
+// ofClass connects a storage class and a resource name to the name of the resource for that class.
 const ofClass = ".storageclass.storage.k8s.io/"
 
-// classed reports whether claims count as name, which has a storage class in it.
+// classed reports whether claims count as name, which contains a storage class.
 func classed(name corev1.ResourceName) bool {
 	return strings.HasSuffix(string(name), string(ofClass+corev1.ResourcePersistentVolumeClaims)) ||
 		strings.HasSuffix(string(name), string(ofClass+corev1.ResourceRequestsStorage))
@@ -29,7 +28,7 @@ func ofClaim(object any, _ time.Time) (corev1.ResourceList, error) {
 	}
 	list := corev1.ResourceList{"count/persistentvolumeclaims": one(), corev1.ResourcePersistentVolumeClaims: one()}
 	if q, ok := c.Spec.Resources.Requests[corev1.ResourceStorage]; ok {
-		// While a volume grows, or failed to, what was set aside for it counts.
+		// While a volume grows, or after that failed, the allocated size counts.
 		if allocated, ok := c.Status.AllocatedResources[corev1.ResourceStorage]; ok && allocated.Cmp(q) > 0 {
 			q = allocated
 		}
@@ -59,8 +58,8 @@ func claimClass(c *corev1.PersistentVolumeClaim) string {
 	return ""
 }
 
-// claimIn knows one scope: the volume attributes classes that a claim has, asks
-// for, or is being moved to; it is in the scope for any of them.
+// claimIn reports whether a claim is in a scope: whether the scope selects the volume attributes
+// class that the claim has, requests, or is being moved to.
 func claimIn(scope corev1.ScopedResourceSelectorRequirement, object any) (bool, error) {
 	c, ok := object.(*corev1.PersistentVolumeClaim)
 	if !ok {

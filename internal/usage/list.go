@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Add adds what is in more to list.
+// Add adds the amounts in more to list.
 func Add(list, more corev1.ResourceList) {
 	for name, q := range more {
 		if have, ok := list[name]; ok {
@@ -21,7 +21,7 @@ func Add(list, more corev1.ResourceList) {
 	}
 }
 
-// Raise raises what is in list to at least what is in other.
+// Raise raises the amounts in list to at least those in other.
 func Raise(list, other corev1.ResourceList) {
 	for name, q := range other {
 		if have, ok := list[name]; !ok || q.Cmp(have) > 0 {
@@ -30,7 +30,7 @@ func Raise(list, other corev1.ResourceList) {
 	}
 }
 
-// Beyond is by how much a exceeds b. What does not exceed is not in it.
+// Beyond returns the amounts by which a exceeds b, for the names where it does.
 func Beyond(a, b corev1.ResourceList) corev1.ResourceList {
 	list := corev1.ResourceList{}
 	for name, q := range a {
@@ -45,7 +45,7 @@ func Beyond(a, b corev1.ResourceList) corev1.ResourceList {
 	return list
 }
 
-// Mask is the part of list with names that are in names.
+// Mask returns the part of list whose names are in names.
 func Mask(list, names corev1.ResourceList) corev1.ResourceList {
 	part := corev1.ResourceList{}
 	for name, q := range list {
@@ -61,7 +61,7 @@ func Equal(a, b corev1.ResourceList) bool {
 	return maps.EqualFunc(a, b, func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 })
 }
 
-// Text is list as messages show it, such as "cpu=1,pods=2".
+// Text returns list in the form of messages, such as "cpu=1,pods=2".
 func Text(list corev1.ResourceList) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(list)) {

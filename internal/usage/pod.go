@@ -20,10 +20,10 @@ var podNames = []corev1.ResourceName{
 	corev1.ResourceEphemeralStorage, corev1.ResourceRequestsEphemeralStorage, corev1.ResourceLimitsEphemeralStorage,
 }
 
-// deviceClass begins the names of resources that stand for a class of devices.
+// deviceClass begins the names of resources that represent a class of devices.
 const deviceClass = "deviceclass.resource.kubernetes.io/"
 
-// podName reports whether pods count as name, which is none of podNames.
+// podName reports whether pods count as name, apart from podNames.
 func podName(name corev1.ResourceName) bool {
 	n := string(name)
 	if strings.HasPrefix(n, corev1.ResourceHugePagesPrefix) || strings.HasPrefix(n, corev1.ResourceRequestsHugePagesPrefix) {
@@ -33,7 +33,7 @@ func podName(name corev1.ResourceName) bool {
 	return ok && (foreign(name) || strings.HasPrefix(asked, deviceClass))
 }
 
-// foreign reports whether name has a domain that is not Kubernetes' own.
+// foreign reports whether name has a domain other than Kubernetes' own.
 func foreign(name corev1.ResourceName) bool {
 	return strings.Contains(string(name), "/") && !strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
 }
@@ -59,8 +59,8 @@ func ofPod(object any, now time.Time) (corev1.ResourceList, error) {
 	return list, nil
 }
 
-// over reports whether a pod takes nothing any more: it ended, or should have
-// been gone for as long as it had to go, as when its node is lost.
+// over reports whether a pod no longer counts: it has ended, or its grace period has passed, as
+// when its node is lost.
 func over(pod *corev1.Pod, now time.Time) bool {
 	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		return true
@@ -117,12 +117,12 @@ func podIn(scope corev1.ScopedResourceSelectorRequirement, object any) (bool, er
 	return false, nil
 }
 
-// Terminating reports whether a pod may run for a limited time only.
+// Terminating reports whether a pod has a limited run time.
 func Terminating(pod *corev1.Pod) bool {
 	return pod.Spec.ActiveDeadlineSeconds != nil && *pod.Spec.ActiveDeadlineSeconds >= 0
 }
 
-// bestEffort reports whether nothing is promised to any container of a pod.
+// bestEffort reports whether no container of a pod has requests or limits.
 func bestEffort(pod *corev1.Pod) bool {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass == corev1.PodQOSBestEffort
@@ -149,7 +149,7 @@ func promised(r corev1.ResourceRequirements) bool {
 	return false
 }
 
-// wholeSaid reports whether a pod says what it takes as a whole.
+// wholeSaid reports whether a pod has requests or limits for the pod as a whole.
 func wholeSaid(pod *corev1.Pod) bool {
 	if pod.Spec.Resources == nil {
 		return false
@@ -164,7 +164,7 @@ func wholeSaid(pod *corev1.Pod) bool {
 	return false
 }
 
-// reachesOut reports whether pods of other namespaces matter to an affinity.
+// reachesOut reports whether an affinity refers to pods of other namespaces.
 func reachesOut(a *corev1.Affinity) bool {
 	if a == nil {
 		return false
@@ -187,16 +187,16 @@ func reachesOut(a *corev1.Affinity) bool {
 	})
 }
 
-// demanded are the names that every container must give an amount of where a
-// quota has them. Kubernetes regrets it and will add no others.
+// demanded are the names that every container must have an amount for, if a quota limits them.
+// Kubernetes keeps them for compatibility and adds no others.
 var demanded = []corev1.ResourceName{
 	corev1.ResourceCPU, corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory,
 	corev1.ResourceMemory, corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory,
 }
 
-// Unspecified fails with what the containers of object, init containers among
-// them, must specify for a quota with hard; it is nil for all but pods, and for
-// pods that say what they take as a whole.
+// Unspecified returns an error that lists the amounts that the containers of object, including init
+// containers, must specify for a quota with hard. It is nil for objects other than pods, and for
+// pods that have amounts for the pod as a whole.
 func Unspecified(hard corev1.ResourceList, object any) error {
 	pod, ok := object.(*corev1.Pod)
 	if !ok || wholeSaid(pod) {

@@ -6,9 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Containers is what a pod takes at most at any time, of what each container
-// takes by of: its containers and sidecars together, or one init container with
-// the sidecars that were started before it, whichever is more.
+// Containers returns the maximum that a pod uses at any time, where of returns the amounts of one
+// container: the sum of its containers and sidecars, or of one init container and the sidecars that
+// were started before it, whichever is more.
 // https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
 func Containers(pod *corev1.Pod, of func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
 	sum, sidecars, peak := corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
@@ -37,9 +37,8 @@ func sidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// requests is what a pod asks for: its containers, or what it says as a whole,
-// and its overhead. While a running container is being resized the larger of
-// its sizes counts.
+// requests returns the requests of a pod: those of its containers, or of the pod as a whole, and
+// its overhead. While a running container is being resized, the larger of its sizes counts.
 func requests(pod *corev1.Pod) corev1.ResourceList {
 	given := states(pod)
 	infeasible := resizeInfeasible(pod)
@@ -63,7 +62,7 @@ func requests(pod *corev1.Pod) corev1.ResourceList {
 	return sum
 }
 
-// limits is the like of requests. The overhead is added where there is a limit.
+// limits returns the limits of a pod. The overhead is added to existing limits.
 func limits(pod *corev1.Pod) corev1.ResourceList {
 	given := states(pod)
 	infeasible := resizeInfeasible(pod)
@@ -91,8 +90,8 @@ func limits(pod *corev1.Pod) corev1.ResourceList {
 	return sum
 }
 
-// states are the sizes that a kubelet gave to containers, without init
-// containers that only run once.
+// states returns the sizes that a kubelet has given to containers, without init containers that run
+// once.
 func states(pod *corev1.Pod) map[string]*corev1.ContainerStatus {
 	if len(pod.Status.ContainerStatuses)+len(pod.Status.InitContainerStatuses) == 0 {
 		return nil
@@ -121,7 +120,7 @@ func resizeInfeasible(pod *corev1.Pod) bool {
 	return false
 }
 
-// override replaces in list what a pod says as a whole.
+// override replaces amounts in list by those of the pod as a whole.
 func override(list, whole corev1.ResourceList) {
 	for name, q := range whole {
 		if wholePod(name) {
@@ -130,7 +129,7 @@ func override(list, whole corev1.ResourceList) {
 	}
 }
 
-// wholePod reports whether a pod can say how much of name it takes as a whole.
+// wholePod reports whether a pod can have an amount of name for the pod as a whole.
 func wholePod(name corev1.ResourceName) bool {
 	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }

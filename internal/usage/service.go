@@ -33,7 +33,7 @@ func ofService(object any, _ time.Time) (corev1.ResourceList, error) {
 	}, nil
 }
 
-// balancerPorts counts the node ports that a load balancer has or will be given.
+// balancerPorts returns the number of node ports that a load balancer has or will be given.
 func balancerPorts(s *corev1.Service) (n int64) {
 	if allocate := s.Spec.AllocateLoadBalancerNodePorts; allocate == nil || *allocate {
 		return int64(len(s.Spec.Ports))

@@ -1,13 +1,12 @@
-// Package usage measures what objects take of their namespace, in the words of
-// Kubernetes' quotas
+// Package usage computes the usage of objects for Kubernetes' quotas
 // (https://kubernetes.io/docs/concepts/policy/resource-quotas/).
 //
 //	kind := usage.For(schema.GroupResource{Resource: "pods"})
 //	charge, err := kind.Charge(&quota.Spec, quota.Status.Hard, pod, time.Now())
 //
-// Who admits objects and who recounts them must agree to the last byte; so both
-// ask here. Everything is a pure function of objects, which are not changed.
-// Lists that are returned belong to the caller.
+// The admission plugin and the controller that recounts must agree exactly, so both use this
+// package. Every function is a pure function of objects, which it does not change. Returned lists
+// belong to the caller.
 package usage
 
 import (
@@ -22,19 +21,19 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// Kind knows what objects of one resource count as.
+// Kind computes the usage of objects of one resource.
 type Kind struct {
-	// names are what the objects can count as; more tells of further ones.
+	// names are the names under which objects count; more reports further ones.
 	names []corev1.ResourceName
 	more  func(corev1.ResourceName) bool
-	// of measures; nil means one object by each of names.
+	// of returns the usage of an object; nil means one object for each of names.
 	of func(object any, now time.Time) (corev1.ResourceList, error)
-	// in tells whether an object is in a scope. Objects without are in none.
+	// in reports whether an object is in a scope. If it is nil, objects are in no scope.
 	in func(scope corev1.ScopedResourceSelectorRequirement, object any) (bool, error)
 }
 
-// For returns the measure of a resource. There is one for every resource: what
-// is not known otherwise is counted as count/<resource>.<group>.
+// For returns the Kind of a resource. Every resource has one: by default an object counts as
+// count/<resource>.<group>.
 func For(r schema.GroupResource) Kind {
 	count := corev1.ResourceName("count/" + r.String())
 	if r.Group != corev1.GroupName {
@@ -53,8 +52,7 @@ func For(r schema.GroupResource) Kind {
 	return Kind{names: []corev1.ResourceName{count}}
 }
 
-// Ignored reports whether objects of a resource never count: those that are
-// not stored, and events.
+// Ignored reports whether objects of a resource never count: those that are not stored, and events.
 func Ignored(r schema.GroupResource) bool {
 	switch r.Group {
 	case corev1.GroupName:
@@ -84,7 +82,7 @@ func (k Kind) Touches(hard corev1.ResourceList) bool {
 	return false
 }
 
-// Of is everything that object counts as.
+// Of returns the whole usage of object.
 func (k Kind) Of(object any, now time.Time) (corev1.ResourceList, error) {
 	if k.of != nil {
 		return k.of(object, now)
@@ -121,8 +119,8 @@ func (k Kind) inScope(scope corev1.ScopedResourceSelectorRequirement, object any
 	return k.in(scope, object)
 }
 
-// Charge is what object takes of a quota that has spec and limits the names in
-// hard; empty when the quota does not apply to it.
+// Charge returns the usage of object for a quota that has spec and limits the names in hard. It is
+// empty if the quota does not apply to object.
 func (k Kind) Charge(spec *corev1.ResourceQuotaSpec, hard corev1.ResourceList, object any, now time.Time) (corev1.ResourceList, error) {
 	if !k.Touches(hard) {
 		return nil, nil
@@ -137,8 +135,8 @@ func (k Kind) Charge(spec *corev1.ResourceQuotaSpec, hard corev1.ResourceList, o
 	return Mask(all, hard), nil
 }
 
-// selects asks a scope's operator about the one value that an object has, or
-// about its absence when the value is empty.
+// selects applies a scope's operator to the one value of an object; an empty value means that the
+// object has none.
 func selects(scope corev1.ScopedResourceSelectorRequirement, value string) (bool, error) {
 	operator, ok := map[corev1.ScopeSelectorOperator]selection.Operator{
 		corev1.ScopeSelectorOpIn:           selection.In,

@@ -173,7 +173,7 @@ func TestScopes(t *testing.T) {
 			t.Errorf("%d: %s %s %v: %t, %v", i, test.scope, test.operator, test.values, got, err)
 		}
 	}
-	// What has no scopes is in none.
+	// Objects of a kind without scopes are in none.
 	spec := corev1.ResourceQuotaSpec{Scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeNotTerminating}}
 	if ok, err := usage.For(schema.GroupResource{Resource: "secrets"}).In(&spec, &corev1.Secret{}); ok || err != nil {
 		t.Errorf("a secret is in a scope: %v", err)
