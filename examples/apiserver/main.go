@@ -3,13 +3,13 @@
 //
 //	apiserver [--data-dir DIR] [--listen 127.0.0.1:6443] [--storage etcd|memory] [--etcd-servers URL,URL]
 //
-// It is what one starts from who wants Kubernetes' API without a cluster below
-// it, and what the benchmarks compare with kube-apiserver. The kubeconfig of its
+// It is a starting point for programs that want Kubernetes' API without a cluster below
+// it, and the program that the benchmarks compare with kube-apiserver. The kubeconfig of its
 // administrator is admin.kubeconfig in the data directory.
 //
 // Built with -tags noembed,noprofile,grpcnotrace (make apiserver) the program has no
 // etcd in it, only the client of one, no profiler, and nothing that makes the linker
-// keep what is never called: 31 MB instead of 40.
+// keep what is never called: 30 MB instead of 40.
 package main
 
 import (

@@ -44,7 +44,7 @@ func start(t *testing.T, arguments ...string) (stop func()) {
 	}
 }
 
-// TestMemory: the flags choose the store, and a stranger is refused.
+// TestMemory checks that the flags choose the store, and that an unknown user is refused.
 func TestMemory(t *testing.T) {
 	dir := t.TempDir()
 	profile := filepath.Join(dir, "cpu.prof")
@@ -70,7 +70,7 @@ func TestMemory(t *testing.T) {
 	}
 	defer api.Close()
 	if _, _, err := typed.Pods(api).List(t.Context(), "", metav1.ListOptions{}); !apierrors.IsForbidden(err) {
-		t.Errorf("a stranger lists pods: %v", err)
+		t.Errorf("an unknown user lists pods: %v", err)
 	}
 }
 

@@ -10,21 +10,20 @@ import (
 	"github.com/planekit/planekit/admission/lifecycle"
 	"github.com/planekit/planekit/admission/serviceaccount"
 	"github.com/planekit/planekit/apiserver"
-	"github.com/planekit/planekit/apiserver/kube"
+	"github.com/planekit/planekit/apiserver/aggregate"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/authz/rbac"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/informer"
-	"github.com/planekit/planekit/reconcile/controllers"
-	"golang.org/x/sync/errgroup"
+	"github.com/planekit/planekit/plane/bootstrap"
+	"github.com/planekit/planekit/plane/credentials"
+	"github.com/planekit/planekit/reconcile/controllers/clusterrole"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// policy is what decides about requests: RBAC and admission, over local copies.
+// policy holds RBAC and admission, and the caches that they read.
 type policy struct {
 	client     *client.Client
 	authorizer authz.Authorizer
@@ -35,8 +34,8 @@ type policy struct {
 	synced <-chan struct{}
 }
 
-// newPolicy prepares the policy of the server that server returns, which need
-// not be there yet.
+// newPolicy makes the policy of the server that server returns. server is first called when the
+// parts run.
 func newPolicy(server func() *apiserver.Server, log logr.Logger) (*policy, error) {
 	self := &user.Info{Name: user.APIServer, Groups: []string{user.Masters, user.Authenticated}}
 	api, err := client.New(client.InProcess(client.TransportFunc(func(r *http.Request) (*http.Response, error) {
@@ -76,7 +75,7 @@ func newPolicy(server func() *apiserver.Server, log logr.Logger) (*policy, error
 	return p, nil
 }
 
-// authorize asks RBAC, after the one group that is above it.
+// authorize makes the authorizer: RBAC, which is not asked about the superusers.
 func (p *policy) authorize(log logr.Logger) error {
 	roles, err1 := newCache(p, typed.Roles(p.client), log)
 	bindings, err2 := newCache(p, typed.RoleBindings(p.client), log)
@@ -92,7 +91,7 @@ func (p *policy) authorize(log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	aggregator, err := controllers.NewClusterRole(controllers.ClusterRoleConfig{
+	aggregator, err := clusterrole.New(clusterrole.Config{
 		ClusterRoles: clusterRoles, Writer: typed.ClusterRoles(p.client), Log: log.WithName("clusterroles"),
 	})
 	if err != nil {
@@ -104,9 +103,9 @@ func (p *policy) authorize(log logr.Logger) error {
 	return nil
 }
 
-// newCache returns the cache of what source has, which p runs.
+// newCache returns the cache of what source has, and adds it to the parts.
 func newCache[T client.Object](p *policy, source informer.Source[T], log logr.Logger) (*informer.Informer[T], error) {
-	config := informer.ObjectConfig(source)
+	config := informer.ConfigFor(source)
 	config.Log = log
 	made, err := informer.New(config)
 	if err == nil {
@@ -115,41 +114,14 @@ func newCache[T client.Object](p *policy, source informer.Source[T], log logr.Lo
 	return made, err
 }
 
-// seed creates what every server begins with, where it is not there yet: the
-// namespaces, the account of each, RBAC's roles, and the groups it has.
-func seed(ctx context.Context, api *client.Client, front *frontProxy, resources []apiserver.Resource) error {
-	writes, ctx := errgroup.WithContext(ctx)
-	writes.SetLimit(16) // enough to share the disk's flushes
-	for _, namespace := range kube.Namespaces() {
-		writes.Go(func() error {
-			if err := create(ctx, typed.Namespaces(api), namespace); err != nil {
-				return err
-			}
-			err := create(ctx, typed.ServiceAccounts(api), &corev1.ServiceAccount{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "default"},
-			})
-			if err != nil || namespace.Name != metav1.NamespaceSystem {
-				return err
-			}
-			return front.publish(ctx, api)
-		})
+// seed creates the objects that every server begins with.
+func seed(ctx context.Context, api *client.Client, c *credentials.Credentials, resources []apiserver.Resource) error {
+	err := bootstrap.Seed(ctx, bootstrap.Config{
+		Client: api, Resources: resources,
+		Authentication: aggregate.AuthenticationConfigMap(c.Authority.CertificatePEM, c.FrontProxy.CertificatePEM, credentials.FrontProxy),
+	})
+	if err != nil {
+		return err
 	}
-	writes.Go(func() error { return register(ctx, api, resources) })
-	roles, bindings := rbac.BootstrapPolicy()
-	for _, role := range roles {
-		writes.Go(func() error { return create(ctx, typed.ClusterRoles(api), role) })
-	}
-	for _, binding := range bindings {
-		writes.Go(func() error { return create(ctx, typed.ClusterRoleBindings(api), binding) })
-	}
-	return writes.Wait()
-}
-
-// create creates object unless it exists.
-func create[T client.Object](ctx context.Context, resource client.Resource[T], object T) error {
-	_, err := resource.Create(ctx, object)
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return err
+	return bootstrap.Grant(ctx, api, rbac.Bootstrap{NodesByRole: true, ControllersAsOne: true}.Policy())
 }

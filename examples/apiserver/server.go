@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -17,16 +16,15 @@ import (
 	"github.com/planekit/planekit/apiserver/review"
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authn/anonymous"
+	"github.com/planekit/planekit/authn/requestheader"
 	"github.com/planekit/planekit/authn/tokenfile"
-	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authn/x509"
-	"github.com/planekit/planekit/client/kubeconfig"
-	"github.com/planekit/planekit/pki"
+	"github.com/planekit/planekit/plane/credentials"
 	"github.com/planekit/planekit/storage"
 	"golang.org/x/sync/errgroup"
 )
 
-// run serves until ctx is done, and says on stdout when it is ready.
+// run serves until ctx is done, and reports on stdout when it is ready.
 func (o *options) run(ctx context.Context, stdout io.Writer) error {
 	begin := time.Now()
 	listener, err := net.Listen("tcp", o.listen)
@@ -35,72 +33,50 @@ func (o *options) run(ctx context.Context, stdout io.Writer) error {
 	}
 	defer listener.Close()
 	url := "https://" + listener.Addr().String()
-	authenticator, config, front, err := o.credentials(url)
+	c, err := o.credentials(url)
+	if err != nil {
+		return err
+	}
+	authenticator, err := o.authenticator(c)
 	if err != nil {
 		return err
 	}
 	return o.withStore(ctx, func(ctx context.Context, store storage.Store) error {
 		return o.serve(ctx, apiserver.Config{
-			Store: store, Authenticator: authenticator, Listener: listener, TLS: config, Log: o.log.WithName("apiserver"),
-		}, front, func() {
+			Store: store, Authenticator: authenticator, Listener: listener, TLS: c.ServerTLS(true), Log: o.log.WithName("apiserver"),
+		}, c, func() {
 			fmt.Fprintf(stdout, "ready in %v: %s\n", time.Since(begin).Round(time.Millisecond), url)
 		})
 	})
 }
 
-// credentials opens or makes the server's certificates, writes the
-// administrator's kubeconfig, and returns who is believed and how the server
-// shows itself, to clients and to the servers behind it.
-func (o *options) credentials(url string) (authn.Authenticator, *tls.Config, *frontProxy, error) {
-	authority, err := pki.Open(filepath.Join(o.dataDir, "pki"))
+// credentials opens or makes the server's certificates, and writes the administrator's kubeconfig.
+func (o *options) credentials(url string) (*credentials.Credentials, error) {
+	c, err := credentials.Open(filepath.Join(o.dataDir, "pki"))
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
-	serving, err := authority.Serving("apiserver", "localhost", "127.0.0.1", "::1")
+	return c, c.Kubeconfig(url).Write(filepath.Join(o.dataDir, "admin.kubeconfig"))
+}
+
+// authenticator asks, in this order, for a front proxy, a client certificate and a token.
+func (o *options) authenticator(c *credentials.Credentials) (authn.Authenticator, error) {
+	proxies, err := requestheader.New(requestheader.Config{Roots: c.FrontProxy.Pool(), AllowedNames: []string{credentials.FrontProxy}})
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
-	admin, err := authority.Client("admin", "kubernetes-admin", user.Masters)
+	certificates, err := x509.New(x509.Config{Roots: c.Authority.Pool()})
 	if err != nil {
-		return nil, nil, nil, err
-	}
-	const name = "planekit"
-	err = (&kubeconfig.Config{
-		CurrentContext: name,
-		Clusters:       map[string]kubeconfig.Cluster{name: {Server: url, CertificateAuthorityData: authority.CertificatePEM}},
-		Users:          map[string]kubeconfig.User{name: {ClientCertificateData: admin.CertificatePEM, ClientKeyData: admin.KeyPEM}},
-		Contexts:       map[string]kubeconfig.Context{name: {Cluster: name, User: name}},
-	}).Write(filepath.Join(o.dataDir, "admin.kubeconfig"))
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	certificates, err := x509.New(x509.Config{Roots: authority.Pool()})
-	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	tokens, err := o.tokens()
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
-	front, err := openFrontProxy(o.dataDir, authority)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	proxies, err := front.authenticator()
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	authorities := authority.Pool()
-	authorities.AddCert(front.Certificate)
-	return authn.Chain{proxies, certificates, tokens, anonymous.Authenticator{}}, &tls.Config{
-		MinVersion:   tls.VersionTLS12,
-		Certificates: []tls.Certificate{serving.TLS()},
-		ClientAuth:   tls.RequestClientCert,
-		ClientCAs:    authorities,
-	}, front, nil
+	return authn.Chain{proxies, certificates, tokens, anonymous.Authenticator{}}, nil
 }
 
-// tokens knows the tokens of the file that the options name, or none.
+// tokens returns the authenticator of the tokens in the file that the options name, or of none.
 func (o *options) tokens() (authn.Authenticator, error) {
 	if o.tokenFile == "" {
 		return tokenfile.New(nil)
@@ -117,17 +93,17 @@ func (o *options) tokens() (authn.Authenticator, error) {
 	return tokenfile.New(entries)
 }
 
-// serve runs a server of Kubernetes' resources with the local copies that its
-// decisions are made from, and calls ready once it decides.
-func (o *options) serve(ctx context.Context, config apiserver.Config, front *frontProxy, ready func()) error {
-	// The copies are read through the server that they are for.
+// serve runs a server of Kubernetes' resources with the caches that its decisions are made from,
+// and calls ready once it decides.
+func (o *options) serve(ctx context.Context, config apiserver.Config, c *credentials.Credentials, ready func()) error {
+	// The caches read from the server that they are for.
 	var server *apiserver.Server
 	policy, err := newPolicy(func() *apiserver.Server { return server }, o.log)
 	if err != nil {
 		return err
 	}
 	config.Authorizer, config.Admission = policy.authorizer, policy.admission
-	aggregator, err := front.aggregate(policy, o.log)
+	aggregator, err := policy.aggregate(c, o.log)
 	if err != nil {
 		return err
 	}
@@ -140,7 +116,7 @@ func (o *options) serve(ctx context.Context, config apiserver.Config, front *fro
 	run := func(part func(context.Context) error) { parts.Go(func() error { return part(ctx) }) }
 	run(server.Run)
 	run(func(ctx context.Context) error {
-		if err := seed(ctx, policy.client, front, config.Resources); err != nil {
+		if err := seed(ctx, policy.client, c, config.Resources); err != nil {
 			return fmt.Errorf("bootstrap objects: %w", err)
 		}
 		for _, part := range policy.parts {
@@ -154,8 +130,8 @@ func (o *options) serve(ctx context.Context, config apiserver.Config, front *fro
 			}
 		}
 		ready()
-		// Most of the heap is what starting took. A server that nobody asks
-		// anything would not collect it for two minutes.
+		// Most of the heap is garbage of the start. An idle server would not collect it for
+		// two minutes.
 		debug.FreeOSMemory()
 		return nil
 	})

@@ -47,8 +47,8 @@ func (o *options) withExternal(ctx context.Context, use func(context.Context, st
 	return beneath(ctx, compact, ready, func(ctx context.Context) error { return use(ctx, store) })
 }
 
-// beneath runs lower while upper runs, from when ready is closed: lower ends
-// after upper has, and upper is told to end when lower does.
+// beneath runs upper on top of lower, once ready is closed. lower is stopped after upper has
+// ended; if lower ends first, the context of upper is cancelled.
 func beneath(ctx context.Context, lower func(context.Context) error, ready <-chan struct{}, upper func(context.Context) error) error {
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

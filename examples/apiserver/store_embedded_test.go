@@ -32,8 +32,8 @@ func administrator(t *testing.T, dir string) *client.Client {
 	return api
 }
 
-// TestRestart: what was created before a restart is there after it, admission
-// and RBAC are at work, and nobody gets in without credentials.
+// TestRestart checks that objects survive a restart, that admission and RBAC work after it, and
+// that requests without credentials are refused.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	ctx := t.Context()

@@ -79,7 +79,7 @@ type visitor struct {
 	header      string
 }
 
-// get returns the status of a request, and who the server says one is.
+// get returns the status of a request, and the user that the server takes the visitor for.
 func (v visitor) get(t *testing.T, r *running, path string) (code int, who string) {
 	t.Helper()
 	file, err := kubeconfig.Load(r.config)

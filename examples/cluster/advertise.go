@@ -69,7 +69,7 @@ func (c *cluster) advertised() netip.AddrPort {
 	return netip.AddrPortFrom(ip.Unmap(), uint16(listens.Port))
 }
 
-// serviceNames are what clients in the cluster call the API server by.
+// serviceNames returns the names of the API server for clients in the cluster.
 func (c *cluster) serviceNames() []string {
 	names := []string{advertise.ServiceIP(c.options.services.prefixes[0]).String(), hostAddress(c.podNetwork)}
 	if a := c.advertised(); a.IsValid() {

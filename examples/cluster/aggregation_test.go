@@ -15,7 +15,6 @@ import (
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/kubeconfig"
 	"github.com/planekit/planekit/client/typed"
-	"github.com/planekit/planekit/plane/caches"
 	"github.com/planekit/planekit/plane/credentials"
 	"go.uber.org/goleak"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -88,10 +87,10 @@ func grantWidgets(t *testing.T, api *client.Client, users ...string) {
 	}
 }
 
-// availability is what the condition of the APIService says.
+// availability returns the condition of the APIService.
 func availability(t *testing.T, api *client.Client) string {
 	t.Helper()
-	s, err := caches.APIServices(api).Get(t.Context(), "", "v1.example.com")
+	s, err := typed.APIServices(api).Get(t.Context(), "", "v1.example.com")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +197,7 @@ func TestLocalAPIServices(t *testing.T) {
 	dir := t.TempDir()
 	first := start(t, dir, "--nodes", "0")
 	api := first.client(t)
-	objects := caches.APIServices(api)
+	objects := typed.APIServices(api)
 	apps, err := objects.Get(t.Context(), "", "v1.apps")
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +222,7 @@ func TestLocalAPIServices(t *testing.T) {
 	first.stop()
 
 	api = start(t, dir, "--nodes", "0").client(t)
-	list, _, err := caches.APIServices(api).List(t.Context(), "", metav1.ListOptions{})
+	list, _, err := typed.APIServices(api).List(t.Context(), "", metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

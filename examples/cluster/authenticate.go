@@ -37,7 +37,7 @@ type doors struct {
 	chain authn.Chain
 	log   logr.Logger
 	stack *stack.Stack
-	// anonymous is what --authentication-config says of it, if anything.
+	// anonymous is the setting in --authentication-config; nil if it has none.
 	anonymous *structured.Anonymous
 }
 
@@ -48,7 +48,7 @@ func (d *doors) add(a authn.Authenticator) {
 }
 
 // authenticator asks, in kube-apiserver's order, for a front proxy, a client
-// certificate, and then for a bearer token or a password. Who has none of them is
+// certificate, and then for a bearer token or a password. A request with none of them is
 // anonymous.
 func (c *cluster) authenticator(p *plane.Plane) (authn.Authenticator, error) {
 	o := c.options.access
@@ -67,7 +67,7 @@ func (c *cluster) authenticator(p *plane.Plane) (authn.Authenticator, error) {
 		{o.oidc.issuer != "", func() error { return d.oidc(o.oidc) }},
 		{o.authenticationConfig != "", func() error { return d.structured(o) }},
 		{o.tokenWebhook != "", func() error { return d.webhook(o) }},
-		{true, func() error { return d.nobody(o) }},
+		{true, func() error { return d.admitAnonymous(o) }},
 	}
 	for _, step := range steps {
 		if !step.wanted {
@@ -203,8 +203,8 @@ func (d *doors) structured(o accessOptions) error {
 	return d.idTokens(tokens)
 }
 
-// nobody lets requests without credentials in as those of system:anonymous.
-func (d *doors) nobody(o accessOptions) error {
+// admitAnonymous accepts requests without credentials as those of system:anonymous.
+func (d *doors) admitAnonymous(o accessOptions) error {
 	who := structured.Anonymous{Enabled: o.anonymous}
 	if d.anonymous != nil {
 		who = *d.anonymous

@@ -12,7 +12,7 @@ import (
 	"github.com/planekit/planekit/plane/authorizers"
 )
 
-// moreAuthorizers are those of --authorization-mode that have a file.
+// moreAuthorizers returns the authorizers of --authorization-mode that read a file.
 func (c *cluster) moreAuthorizers() (map[string]authz.Authorizer, error) {
 	o := c.options.access
 	more := map[string]authz.Authorizer{}

@@ -100,7 +100,7 @@ func (c *cluster) start(ctx context.Context) (*plane.Plane, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.metrics.CountObjects(p.Server.Stored)
+	c.metrics.CountObjects(p.Server.CountStored)
 	part := c.stack.Start("control plane", p.Run)
 	part.Bounded, part.WaitingFor = true, p.WaitingFor
 	return p, c.stack.Await(ctx, p.Ready())

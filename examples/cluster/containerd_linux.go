@@ -154,7 +154,7 @@ func (r *containerdRuntime) askForDirectories(ctx context.Context) error {
 	return nil
 }
 
-// network writes the configuration that makes the runtime call planekit-cni.
+// Network writes the configuration that makes the runtime call planekit-cni.
 func (r *containerdRuntime) Network(_ context.Context, podCIDR string) error {
 	prefix, err := netip.ParsePrefix(podCIDR)
 	if err != nil {

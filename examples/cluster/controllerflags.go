@@ -33,7 +33,7 @@ func (o *controllerOptions) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.leaseNamespace, "leader-elect-resource-namespace", "kube-system", "namespace of the lease")
 }
 
-// check finds names that nobody has, and times that contradict each other.
+// check reports unknown names, and times that contradict each other.
 func (o *controllerOptions) check() error {
 	if err := controllerset.Check(o.choose); err != nil {
 		return fmt.Errorf("--controllers: %w", err)

@@ -11,8 +11,8 @@ import (
 	"github.com/planekit/planekit/client/typed"
 )
 
-// TestControllerMetrics reads what the controllers did for a Deployment that has
-// rolled out, as whoever scrapes the API server does.
+// TestControllerMetrics reads the metrics of the controllers from the API server after a
+// Deployment has rolled out.
 func TestControllerMetrics(t *testing.T) {
 	cluster := start(t, t.TempDir(), "--storage", "memory", "--nodes", "1", "--controllers", "*,-job")
 	api := cluster.client(t)

@@ -273,8 +273,8 @@ func text(err error) string {
 	return err.Error()
 }
 
-// TestTokenInASecret has a secret ask for a token of an account, and somebody come
-// with it, until the secret is gone.
+// TestTokenInASecret has a secret ask for a token of an account, and uses the token until the
+// secret is deleted.
 func TestTokenInASecret(t *testing.T) {
 	cluster := start(t, t.TempDir(), "--storage", "memory", "--nodes", "0")
 	api := cluster.client(t)

@@ -6,18 +6,18 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/plane/controllerset"
-	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/node"
 	"github.com/spf13/pflag"
 )
 
-// tuning is how much controllers do at a time, and how patient they are. The flags
-// have the names, the defaults and the limits of kube-controller-manager's.
+// tuning holds the concurrency and the timeouts of controllers. The flags have the names, the
+// defaults and the limits of kube-controller-manager.
 type tuning struct {
 	// workers has, by the name of a flag, how many objects are worked on at a time.
 	workers map[string]*int
 
 	nodeGrace, nodeStartupGrace time.Duration
-	evictions                   controllers.EvictionLimits
+	evictions                   node.EvictionLimits
 	endedPods                   int
 	sliceEndpoints              int
 	mirroredEndpoints           int
@@ -115,7 +115,7 @@ func (t *tuning) settings() controllerset.Tuning {
 
 // limits are the limits as the controller has them, for which zero is what
 // Kubernetes has, and less than zero is zero.
-func (t *tuning) limits() controllers.EvictionLimits {
+func (t *tuning) limits() node.EvictionLimits {
 	e := t.evictions
 	for _, v := range []*float64{&e.Rate, &e.SlowRate, &e.Unhealthy} {
 		if *v == 0 {

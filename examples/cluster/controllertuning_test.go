@@ -12,7 +12,7 @@ import (
 
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
-	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/node"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,12 +78,12 @@ func TestTuningRefused(t *testing.T) {
 // TestNodeTuning: the flags about nodes reach the controller, in whose Config zero
 // has another meaning.
 func TestNodeTuning(t *testing.T) {
-	for arguments, want := range map[string]controllers.NodeLifecycleConfig{
-		"": {Grace: 50 * time.Second, StartupGrace: time.Minute, Limits: controllers.EvictionLimits{Rate: 0.1, SlowRate: 0.01, Unhealthy: 0.55, Large: 50}},
+	for arguments, want := range map[string]node.LifecycleConfig{
+		"": {Grace: 50 * time.Second, StartupGrace: time.Minute, Limits: node.EvictionLimits{Rate: 0.1, SlowRate: 0.01, Unhealthy: 0.55, Large: 50}},
 		"--node-monitor-grace-period 7s --node-startup-grace-period 8s --node-eviction-rate 1 --secondary-node-eviction-rate 2 --unhealthy-zone-threshold 0.3 --large-cluster-size-threshold 4": {
-			Grace: 7 * time.Second, StartupGrace: 8 * time.Second, Limits: controllers.EvictionLimits{Rate: 1, SlowRate: 2, Unhealthy: 0.3, Large: 4}},
+			Grace: 7 * time.Second, StartupGrace: 8 * time.Second, Limits: node.EvictionLimits{Rate: 1, SlowRate: 2, Unhealthy: 0.3, Large: 4}},
 		"--node-eviction-rate 0 --secondary-node-eviction-rate 0 --unhealthy-zone-threshold 0 --large-cluster-size-threshold 0": {
-			Grace: 50 * time.Second, StartupGrace: time.Minute, Limits: controllers.EvictionLimits{Rate: -1, SlowRate: -1, Unhealthy: -1, Large: -1}},
+			Grace: 50 * time.Second, StartupGrace: time.Minute, Limits: node.EvictionLimits{Rate: -1, SlowRate: -1, Unhealthy: -1, Large: -1}},
 	} {
 		o, err := parse(strings.Fields(arguments)...)
 		if err != nil {

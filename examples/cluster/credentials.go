@@ -14,7 +14,7 @@ import (
 	"github.com/planekit/planekit/plane/credentials"
 )
 
-// servingHosts are what the API server may be called beside the names of all.
+// servingHosts returns the names of the API server beside those that every server has.
 func servingHosts(address net.Addr, more []string) []string {
 	var hosts []string
 	if host, _, err := net.SplitHostPort(address.String()); err == nil {

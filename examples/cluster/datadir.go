@@ -16,8 +16,8 @@ import (
 // dataDir is the cluster's directory, locked for this process.
 type dataDir struct {
 	path string
-	// id tells this cluster from others on the machine: it is part of the names of
-	// bridges and cgroups.
+	// id distinguishes the clusters of one machine: it is part of the names of bridges
+	// and cgroups.
 	id   string
 	lock *os.File
 }
@@ -52,8 +52,8 @@ func (d *dataDir) join(elements ...string) string {
 
 func (d *dataDir) close() error { return d.lock.Close() }
 
-// identity reads the cluster's identity, or makes one up. A file that is empty, as the
-// first start on a full disk has left it, is made anew.
+// identity reads the cluster's identity, or makes one. It replaces an empty file, which a
+// first start on a full disk leaves.
 func identity(file string) (string, error) {
 	data, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/planekit/planekit/apiserver"
-	"github.com/planekit/planekit/apiserver/kube/apiregistration"
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authn/anonymous"
 	"github.com/planekit/planekit/authn/requestheader"
@@ -19,8 +18,8 @@ import (
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/kinds/apiregistration"
 	"github.com/planekit/planekit/pki"
-	"github.com/planekit/planekit/plane/caches"
 	"github.com/planekit/planekit/storage/memstore"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -127,7 +126,7 @@ func (e *extension) register(t *testing.T, api *client.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = caches.APIServices(api).Create(t.Context(), &apiregistration.APIService{
+	_, err = typed.APIServices(api).Create(t.Context(), &apiregistration.APIService{
 		ObjectMeta: metav1.ObjectMeta{Name: "v1.example.com"},
 		Spec: apiregistration.APIServiceSpec{
 			Group: "example.com", Version: "v1", CABundle: e.ca, GroupPriorityMinimum: 1000, VersionPriority: 15,

@@ -120,7 +120,7 @@ func (r *running) schemaOf(t *testing.T, user string) string {
 	return answer.Header.Get("X-Kubernetes-PF-FlowSchema-UID")
 }
 
-// TestNoFairness: without priority and fairness nobody makes the objects.
+// TestNoFairness checks that the objects are not made without priority and fairness.
 func TestNoFairness(t *testing.T) {
 	api := start(t, t.TempDir(), "--storage", "memory", "--nodes", "0", "--enable-priority-and-fairness=false").client(t)
 	found, _, err := typed.FlowSchemas(api).List(t.Context(), "", metav1.ListOptions{})

@@ -10,7 +10,7 @@ import (
 const (
 	// lookEvery is the time between two looks at how much is allocated.
 	lookEvery = time.Minute
-	// busyBytes is what a process under load allocates between two looks, at least. One that is idle
+	// busyBytes is the least that a process under load allocates between two looks. An idle process
 	// allocates 10 to 50 MB, depending on how often its metrics are read.
 	busyBytes = 128 << 20
 	// settling is for how long memory of the load is freed after its end: changes are remembered for 5 to

@@ -65,8 +65,8 @@ func (i anIssuer) entry(more string) string {
 		strings.ReplaceAll(strings.TrimSpace(i.ca), "\n", "\n      ") + "\n" + more
 }
 
-// TestIssuersByFile believes two issuers, one by a claim and one by expressions,
-// and lets nobody in without credentials but where the file says.
+// TestIssuersByFile accepts the tokens of two issuers, one by a claim and one by expressions,
+// and requests without credentials only for the paths in the file.
 func TestIssuersByFile(t *testing.T) {
 	one, two := startIssuer(t), startIssuer(t)
 	file := structuredHeader + "jwt:\n" +

@@ -23,7 +23,7 @@ func jobOf(name string, change func(*batchv1.JobSpec), command ...string) *batch
 	return job
 }
 
-// until waits for what done tells of, for so long as ctx lasts.
+// until waits until done returns true or ctx is done.
 func until(t *testing.T, ctx context.Context, what string, done func() bool) {
 	t.Helper()
 	for !done() {

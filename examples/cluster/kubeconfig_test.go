@@ -38,8 +38,7 @@ func TestKubeconfigKeepsOthers(t *testing.T) {
 	cluster.client(t)
 }
 
-// TestKubeconfigOfAnotherKind: a file that is no kubeconfig is somebody's, and is
-// not overwritten.
+// TestKubeconfigOfAnotherKind checks that a file that is no kubeconfig is not overwritten.
 func TestKubeconfigOfAnotherKind(t *testing.T) {
 	const text = "kind: Diary\n"
 	file := written(t, "diary", text)

@@ -108,7 +108,8 @@ func (p person) ask(t *testing.T, method, path string, headers ...string) (int, 
 	return answer.StatusCode, string(body)
 }
 
-// until asks until the answer has a text: what was granted is heard of a little later.
+// until repeats the request until the response contains text, because a grant takes effect a
+// little after its write.
 func (p person) until(t *testing.T, path, text string) {
 	t.Helper()
 	awaited(t, path, func(context.Context) string {
@@ -233,7 +234,7 @@ func TestKubeletClient(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// It serves only: nobody comes in with it as the node.
+	// It serves only: it does not authenticate the node as a client.
 	if slices.Contains(serving.ExtKeyUsage, x509.ExtKeyUsageClientAuth) {
 		t.Error("a serving certificate is one of a client too")
 	}
@@ -261,8 +262,8 @@ func TestKubeletsWithoutRBAC(t *testing.T) {
 	}
 }
 
-// TestExecByNodesProxy: who may only get nodes/proxy runs nothing by it, with any
-// method and however the path is written.
+// TestExecByNodesProxy checks that a user with nothing but get on nodes/proxy runs no command by
+// it, with any method and any spelling of the path.
 func TestExecByNodesProxy(t *testing.T) {
 	dir := t.TempDir()
 	cluster := start(t, dir, "--storage", "memory")

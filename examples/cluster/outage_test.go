@@ -19,8 +19,8 @@ func healthy(ctx context.Context, api *client.Client, path string) bool {
 	return err == nil
 }
 
-// TestEtcdIsDown: while its etcd is gone a server is alive and not ready, and
-// says so to who writes, before they give up; and it goes on when the etcd is back.
+// TestEtcdIsDown checks that a server without its etcd is alive and not ready, that writes fail
+// before their clients time out, and that the server continues when the etcd is back.
 func TestEtcdIsDown(t *testing.T) {
 	etcd, flags := externalEtcd(t)
 	cluster := start(t, t.TempDir(), append(flags, "--nodes", "0")...)

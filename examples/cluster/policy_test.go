@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestPolicyIsReconciled: what seeding, which every start does, finds taken away from the policy it gives
-// back, what was added stays, and what somebody has said to leave alone it leaves.
+// TestPolicyIsReconciled checks that every start restores missing rules of the policy, keeps
+// added ones, and leaves objects alone whose annotation says so.
 func TestPolicyIsReconciled(t *testing.T) {
 	cluster := start(t, t.TempDir(), "--storage", "memory", "--nodes", "0")
 	api := cluster.client(t)

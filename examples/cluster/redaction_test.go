@@ -42,7 +42,7 @@ func (j *journal) String() string {
 	return j.text.String()
 }
 
-// secrets are what must not be in a log, by what they are.
+// secrets holds the values that must not be in a log, by their description.
 type secrets map[string]string
 
 // forms are those in which a secret may show up.

@@ -68,13 +68,13 @@ func (r *running) warnedClient(t *testing.T) (*client.Client, *warned) {
 	return api, heard
 }
 
-// probedTemplate is a template whose pods have a probe that nothing runs.
-func probedTemplate() corev1.PodTemplateSpec {
+// resizedTemplate is a template whose pods have a resize policy that nothing acts on.
+func resizedTemplate() corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx", LivenessProbe: &corev1.Probe{
-			ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}},
-		}}}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx",
+			ResizePolicy: []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.NotRequired}},
+		}}},
 	}
 }
 
@@ -87,7 +87,7 @@ func TestUnsupportedIsSaid(t *testing.T) {
 	defer cancel()
 	of := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "default", Name: name} }
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
-	const probe = "livenessProbe: nothing runs probes here yet: a container that hangs is not restarted"
+	const resize = "resizePolicy: containers are not resized in place yet"
 	says := func(what string, err error, want ...string) {
 		t.Helper()
 		if err != nil {
@@ -102,13 +102,13 @@ func TestUnsupportedIsSaid(t *testing.T) {
 	}
 
 	_, err := typed.StatefulSets(api).Create(ctx, &appsv1.StatefulSet{ObjectMeta: of("db"),
-		Spec: appsv1.StatefulSetSpec{Selector: selector, Template: probedTemplate()}})
+		Spec: appsv1.StatefulSetSpec{Selector: selector, Template: resizedTemplate()}})
 	says("stateful set", err, "kind StatefulSet: no controller acts on it yet: no pods are made")
-	_, err = typed.Pods(api).Create(ctx, &corev1.Pod{ObjectMeta: of("single"), Spec: probedTemplate().Spec})
-	says("pod", err, "spec.containers[0]."+probe)
+	_, err = typed.Pods(api).Create(ctx, &corev1.Pod{ObjectMeta: of("single"), Spec: resizedTemplate().Spec})
+	says("pod", err, "spec.containers[0]."+resize)
 	_, err = typed.Deployments(api).Create(ctx, &appsv1.Deployment{ObjectMeta: of("web"),
-		Spec: appsv1.DeploymentSpec{Selector: selector, Template: probedTemplate()}})
-	says("deployment", err, "spec.template.spec.containers[0]."+probe)
+		Spec: appsv1.DeploymentSpec{Selector: selector, Template: resizedTemplate()}})
+	says("deployment", err, "spec.template.spec.containers[0]."+resize)
 	hard := &corev1.Pod{ObjectMeta: of("hard"), Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx"}}}}
 	hard.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
 		{LabelSelector: selector, TopologyKey: corev1.LabelHostname},
@@ -149,8 +149,8 @@ func TestUnsupportedIsSaid(t *testing.T) {
 	}
 	// The events come in the order of the writes: with that of the last write, those of the deployment's replica set and
 	// pod, which are there by now, would have come.
-	_, err = typed.Pods(api).Create(ctx, &corev1.Pod{ObjectMeta: of("last"), Spec: probedTemplate().Spec})
-	says("last pod", err, "spec.containers[0]."+probe)
+	_, err = typed.Pods(api).Create(ctx, &corev1.Pod{ObjectMeta: of("last"), Spec: resizedTemplate().Spec})
+	says("last pod", err, "spec.containers[0]."+resize)
 	until(t, ctx, "the events are there", func() bool { return said(unsupported.Reason)["Pod last"] > 0 })
 	want := map[string]int{"StatefulSet db": 1, "Pod single": 1, "Deployment web": 1, "Pod hard": 1, "Pod last": 1}
 	if !maps.Equal(got, want) {
@@ -161,7 +161,7 @@ func TestUnsupportedIsSaid(t *testing.T) {
 	}
 }
 
-// actedOn are the resources that something acts on, or that are data for others.
+// actedOn lists the resources that a component acts on, and those that hold data.
 const actedOn = "pods nodes namespaces services endpoints events secrets configmaps serviceaccounts limitranges resourcequotas " +
 	"replicationcontrollers deployments.apps replicasets.apps controllerrevisions.apps jobs.batch " +
 	"endpointslices.discovery.k8s.io events.events.k8s.io leases.coordination.k8s.io poddisruptionbudgets.policy " +

@@ -23,8 +23,8 @@ const remembered = 30 * 24 * time.Hour
 // this time.
 const askTimeout = 10 * time.Second
 
-// initialResources estimates by what the nodes tell of their containers while this
-// process runs.
+// initialResources returns the plugin that estimates resources from the usage that the nodes
+// report while this process runs.
 func (c *cluster) initialResources() plugins.Plugin {
 	return plugins.Plugin{Name: initialresources.Name, New: func([]byte) (any, error) {
 		usage, err := usagering.New(usagering.Config{Span: remembered})

@@ -15,7 +15,7 @@ type Lamp struct {
 	Status            Light `json:"status"`
 }
 
-// Light is what a lamp may give.
+// Light is the wanted or the actual state of a lamp.
 type Light struct {
 	Lit bool `json:"lit"`
 }

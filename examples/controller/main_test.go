@@ -30,7 +30,7 @@ func TestSmall(t *testing.T) {
 	}
 }
 
-// lampList is what the server lists lamps in.
+// lampList is the type of a list of lamps.
 type lampList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata"`

@@ -1,7 +1,7 @@
 // Command initializer puts a proxy beside the containers of every new pod that
 // exposes port 80, and refuses new secrets whose password is short. Others see
 // neither before it has looked at them. The server needs the plugin Initializers
-// and to be told whom to wait for:
+// and a configuration that names this initializer:
 //
 //	kubectl apply -f examples/initializer/configuration.yaml
 //	go run ./examples/initializer --kubeconfig ~/.kube/config

@@ -143,14 +143,14 @@ func TestIsShort(t *testing.T) {
 	}
 }
 
-// waitFor waits for something that must come to be true.
+// waitFor waits until is returns true, and fails the test after ten seconds.
 func waitFor(t *testing.T, is func() bool) {
 	t.Helper()
 	ticks := time.NewTicker(10 * time.Millisecond)
 	defer ticks.Stop()
 	for end := time.Now().Add(10 * time.Second); !is(); <-ticks.C {
 		if time.Now().After(end) {
-			t.Fatal("it did not come to be")
+			t.Fatal("the condition did not become true")
 		}
 	}
 }

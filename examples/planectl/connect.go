@@ -71,13 +71,13 @@ func (c *cli) warn(text string) {
 	}
 }
 
-// object is one object, or all of a resource, that a command is about.
+// object is one object of a resource, or all of them, that a command names.
 type object struct {
 	discovery.Mapping
 	name string
 }
 
-// path is that of the object in the namespace of the command.
+// path returns the path of the object in the namespace of the command.
 func (o *object) path(namespace string) string {
 	at := o.Path(namespace)
 	if o.name != "" {
@@ -86,7 +86,7 @@ func (o *object) path(namespace string) string {
 	return at
 }
 
-// resolve finds what the arguments of a command are about.
+// resolve returns the objects that the arguments of a command name.
 func resolve(ctx context.Context, c *client.Client, args []string) ([]object, error) {
 	refs, err := discovery.ParseArgs(args)
 	if err != nil {

@@ -137,7 +137,7 @@ func (d *deleter) one(ctx context.Context, o *object) (types.UID, error) {
 	}
 	fmt.Fprintf(d.Out, "%s %q %s\n", o.GroupKind(), o.name, became)
 
-	// The answer is the object, or a Status that tells of it.
+	// The answer is the object, or a Status with its UID.
 	var answer struct {
 		Metadata struct {
 			UID types.UID `json:"uid"`

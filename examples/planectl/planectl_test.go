@@ -103,7 +103,7 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// result is what a run of the program left.
+// result holds the output and the exit code of the program.
 type result struct {
 	code     int
 	out, err string

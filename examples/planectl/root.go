@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// environment is what the program has around it; a test brings its own.
+// environment holds the program's streams and variables; a test has its own.
 type environment struct {
 	Out, Err io.Writer
 	Getenv   func(string) string

@@ -18,7 +18,7 @@ func (w *Widget) DeepCopyObject() runtime.Object {
 	return &Widget{w.TypeMeta, *w.ObjectMeta.DeepCopy(), w.Color, w.Painted}
 }
 
-// WidgetList is what a list of them is.
+// WidgetList is the type of a list of widgets.
 type WidgetList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata"`

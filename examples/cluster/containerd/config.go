@@ -59,8 +59,8 @@ func (c *Config) state() string {
 
 // configuration is understood by containerd 1.6 and up; 2.x converts it.
 //
-// netns_mounts_under_state_dir: the network namespaces of this daemon are told
-// from those of others, and `ip netns` does not mount anything over them.
+// netns_mounts_under_state_dir: the network namespaces of this daemon are distinct
+// from those of other daemons, and `ip netns` does not mount anything over them.
 //
 // restrict_oom_score_adj: a daemon without CAP_SYS_RESOURCE cannot give a
 // sandbox a lower score than its own, and every sandbox would fail.
@@ -104,7 +104,7 @@ disabled_plugins = [
 `))
 
 // writeConfig writes the daemon's configuration file and the mirrors, which
-// containerd reads anew at every pull.
+// containerd reads at every pull.
 func (d *Daemon) writeConfig() error {
 	for _, dir := range []string{d.config.Root, d.config.CNIConf, d.config.state(), d.certs()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -67,7 +67,7 @@ func TestStartAdoptStop(t *testing.T) {
 func TestStartQuotesTheLog(t *testing.T) {
 	root := t.TempDir()
 	d := daemon(t, root)
-	// Nobody can listen where a directory with something in it stands.
+	// A directory that is not empty keeps the daemon from listening.
 	if err := os.MkdirAll(filepath.Join(d.Socket(), "occupied"), 0o700); err != nil {
 		t.Fatal(err)
 	}

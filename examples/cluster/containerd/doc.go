@@ -7,7 +7,7 @@
 //	err = daemon.Stop(ctx)
 //
 // The daemon outlives the process that started it: containers must not die with
-// a crash of what manages them. Whoever starts again with the same Root adopts
+// a crash of what manages them. The next process with the same Root adopts
 // the daemon and its containers. Stop ends the daemon, and with it every
 // container that is still there, and unmounts what they leave.
 //

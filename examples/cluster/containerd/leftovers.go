@@ -15,7 +15,7 @@ import (
 // make or remove a shim.
 const helperTimeout = 5 * time.Second
 
-// leftovers is what is there of sandboxes and containers while no daemon runs.
+// leftovers holds the processes and mounts of sandboxes and containers while no daemon runs.
 type leftovers struct {
 	shims []shim
 	// namespaces are files that network namespaces are mounted at.

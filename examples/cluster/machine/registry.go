@@ -21,7 +21,7 @@ const Dir = "/run/planekit"
 // lockPoll is how often a lock that another process holds is tried again.
 const lockPoll = 20 * time.Millisecond
 
-// Record is what a cluster has of the machine.
+// Record describes the part of the machine that a cluster uses.
 type Record struct {
 	DataDir string       `json:"dataDir"`
 	PodCIDR netip.Prefix `json:"podCIDR"`

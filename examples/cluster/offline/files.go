@@ -34,7 +34,7 @@ http {
 }
 `
 
-// base is what every image with a user in it has.
+// base holds the files of every image with a user in it.
 var base = []file{
 	{path: "etc/passwd", data: []byte(passwd), mode: 0o644},
 	{path: "etc/group", data: []byte(group), mode: 0o644},

@@ -31,7 +31,7 @@ type recipe struct {
 	packages []string
 	// files it holds beside, by path; a later file replaces an earlier one.
 	files func() ([]file, error)
-	// config is what a container of it runs.
+	// config holds the command of its containers.
 	config v1.Config
 }
 
@@ -123,7 +123,7 @@ func build(ctx context.Context, r recipe, dir string) error {
 	}
 	if err := os.Rename(made, dir); err != nil {
 		if _, statErr := os.Stat(dir); statErr == nil {
-			return nil // somebody else's build of the same image came first
+			return nil // another build of the same image came first
 		}
 		return err
 	}
