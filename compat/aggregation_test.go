@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// serveProgram runs a program in dir until the test ends or stop, once it has
-// said its first line.
+// serveProgram runs a program in dir until the test ends or stop is called. It returns after the
+// first line of output.
 func serveProgram(t *testing.T, dir, program string, arguments ...string) (stop func()) {
 	t.Helper()
 	server := exec.Command(program, arguments...)
@@ -49,8 +49,8 @@ func serveProgram(t *testing.T, dir, program string, arguments ...string) (stop 
 	return stop
 }
 
-// TestKubectlAggregation: kubectl and a group that another API server has,
-// examples/widgets, behind the cluster's.
+// TestKubectlAggregation: kubectl uses a group of another API server, examples/widgets, through the
+// cluster's.
 func TestKubectlAggregation(t *testing.T) {
 	shows(t, "kubectl", "an API group of another server (`examples/widgets` behind the cluster's API server, by an APIService): api-resources, api-versions, "+
 		"explain, create, get with its columns, -w, patch, wait, apply, delete; get, describe and wait for apiservices; 503 while it is away")
@@ -66,7 +66,7 @@ func TestKubectlAggregation(t *testing.T) {
 		cmd := exec.Command(filepath.Join(kubectl(t), "kubectl"), append([]string{"--kubeconfig", "data/admin.kubeconfig"}, strings.Fields(arguments)...)...)
 		cmd.Dir, cmd.Stdin = dir, strings.NewReader(stdin)
 		cmd.Env = append(os.Environ(), "HOME="+dir)
-		out, _ := cmd.CombinedOutput() // some steps are to fail
+		out, _ := cmd.CombinedOutput() // some steps must fail
 		return string(out)
 	}
 	steps := func(steps [][3]string) {
@@ -117,11 +117,11 @@ func TestKubectlAggregation(t *testing.T) {
 		{"", "get widgets.v1.example.com", "the server is currently unable to handle the request"},
 		{"", "get namespaces", "default "},
 		{"", "delete apiservice v1.example.com", "deleted"},
-		{"", "get widgets", "the server could not find the requested resource"}, // by what kubectl remembers of discovery
+		{"", "get widgets", "the server could not find the requested resource"}, // from kubectl's cached discovery
 	})
 }
 
-// registerWidgets is what leads a cluster to the widgets program in dir.
+// registerWidgets registers the widgets program in dir with a cluster.
 func registerWidgets(t *testing.T, dir string) string {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(filepath.Join(dir, "widgets/kubeconfig"))

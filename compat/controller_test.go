@@ -22,8 +22,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// TestController: a controller as client-go's examples write it, which keeps a
-// copy of every config map in another namespace.
+// TestController: a controller in the style of client-go's examples keeps a copy of every config
+// map in another namespace.
 func TestController(t *testing.T) {
 	shows(t, "client-go", "a controller of informer, rate-limited work queue and typed clients")
 	clients := clientset(t, serve(t))
@@ -82,7 +82,7 @@ func TestController(t *testing.T) {
 	queue.ShutDown()
 }
 
-// mirror writes original's copy.
+// mirror writes the copy of original.
 func mirror(ctx context.Context, clients *kubernetes.Clientset, original *corev1.ConfigMap) error {
 	copies := clients.CoreV1().ConfigMaps("mirror")
 	got, err := copies.Get(ctx, original.Name, metav1.GetOptions{})
@@ -99,7 +99,7 @@ func mirror(ctx context.Context, clients *kubernetes.Clientset, original *corev1
 	return err
 }
 
-// testMirror changes originals until their copies are the same.
+// testMirror changes originals and waits until their copies are equal.
 func testMirror(ctx context.Context, t *testing.T, clients *kubernetes.Clientset) {
 	originals, copies := clients.CoreV1().ConfigMaps("default"), clients.CoreV1().ConfigMaps("mirror")
 	const objects = 20
@@ -134,7 +134,7 @@ func testMirror(ctx context.Context, t *testing.T, clients *kubernetes.Clientset
 	})
 }
 
-// eventually asks until it is so.
+// eventually waits until the condition holds.
 func eventually(ctx context.Context, t *testing.T, so func() (bool, string)) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -152,8 +152,7 @@ func eventually(ctx context.Context, t *testing.T, so func() (bool, string)) {
 	}
 }
 
-// TestLeaderElection: of two candidates one leads, and the other when the first
-// lets go.
+// TestLeaderElection: one of two candidates leads, and the other when the first releases the lease.
 func TestLeaderElection(t *testing.T) {
 	shows(t, "client-go", "leader election over a Lease, released and taken over")
 	clients := clientset(t, serve(t))

@@ -9,9 +9,9 @@ import (
 	"github.com/planekit/planekit/compat/stock"
 )
 
-// TestConvergence: the stock controllers over our API server, and ours over both,
-// make of the same manifests what the stock controllers make of them over a stock
-// kube-apiserver.
+// TestConvergence: with the stock controllers over planekit's API server, and with planekit's
+// controllers over both servers, the same manifests have the same result as with the stock
+// controllers over a stock kube-apiserver.
 func TestConvergence(t *testing.T) {
 	bin, err := stock.Build(t.Context())
 	if err != nil {
@@ -51,7 +51,7 @@ func TestConvergence(t *testing.T) {
 	}
 }
 
-// side is an API server with controllers, and the row that it makes in the table.
+// side is an API server with controllers, and its row in the table.
 type side struct {
 	name, client, shows string
 	server              func(testing.TB) string
@@ -71,7 +71,7 @@ func (s *side) play(t *testing.T, scenarios []convergence.Scenario) []convergenc
 	return made.Run(ctx, scenarios)
 }
 
-// compare fails where a scenario has gone otherwise than in the reference.
+// compare fails the test if the result of a scenario differs from the reference.
 func compare(t *testing.T, scenario convergence.Scenario, played, reference convergence.Played) {
 	if played.Err != nil {
 		t.Error(played.Err)

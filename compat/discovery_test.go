@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// TestDiscovery: what the server says of itself, and the mapper made from it.
+// TestDiscovery: the server's discovery, and the mapper made from it.
 func TestDiscovery(t *testing.T) {
 	shows(t, "client-go", "discovery (aggregated and of each group), the RESTMapper over it, OpenAPI v3, server version")
 	client, err := discovery.NewDiscoveryClientForConfig(serve(t))

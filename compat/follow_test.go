@@ -30,8 +30,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestFollow: client-go's informers and ours follow both servers through all that
-// may happen to a watch, and tell the same.
+// TestFollow: client-go's informers and planekit's follow both servers through every event in the
+// life of a watch, and report the same changes.
 func TestFollow(t *testing.T) {
 	bin, err := stock.Build(t.Context())
 	if err != nil {
@@ -54,7 +54,7 @@ func TestFollow(t *testing.T) {
 		{"both", "", "", beginOurs, followByInformer},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
-			t.Parallel() // most of it is waiting
+			t.Parallel() // it mostly waits
 			if kind.client != "" {
 				shows(t, kind.client, kind.shows)
 			}
@@ -63,18 +63,18 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// followed is a server that can be started anew.
+// followed is a server that can be restarted.
 type followed interface {
-	// config is how it is reached, also afterwards.
+	// config returns the client configuration, also after a restart.
 	config() *rest.Config
-	// restart starts it anew, with the objects that it had.
+	// restart restarts the server with its objects.
 	restart()
-	// forget has it forget what was before a resourceVersion.
+	// forget makes the server forget revisions before a resourceVersion.
 	forget(version string)
 }
 
-// A follower tells of changes of config maps in the namespace default, over a
-// transport that wrap is put around.
+// A follower reports changes of config maps in the namespace default. It uses a transport that wrap
+// wraps.
 type follower func(t *testing.T, config *rest.Config, wrap func(http.RoundTripper) http.RoundTripper) <-chan change
 
 func testFollow(t *testing.T, server followed, follow follower) {
@@ -89,8 +89,7 @@ func testFollow(t *testing.T, server followed, follow follower) {
 	write(ctx, t, maps, "first", "2")
 	expect(t, seen, change{"update", "first", "2"})
 
-	// What happens while the connection is lost is told of in its order, without a
-	// new list.
+	// Changes during a lost connection are reported in order, without a new list.
 	lists := cut.lists()
 	cut.cut()
 	write(ctx, t, maps, "first", "3")
@@ -101,13 +100,12 @@ func testFollow(t *testing.T, server followed, follow follower) {
 		t.Errorf("%d lists, %d before the connection was lost", now, lists)
 	}
 
-	// A server that starts anew is found again, and nothing is told twice.
+	// Followers reconnect to a restarted server, and report nothing twice.
 	server.restart()
 	write(ctx, t, maps, "first", "4")
 	expect(t, seen, change{"update", "first", "4"})
 
-	// What the server has forgotten is made up for by a new list, which is told of
-	// by its differences.
+	// If the server has forgotten a revision, followers list again and report the differences.
 	lists = cut.lists()
 	cut.cut()
 	if err := maps.Delete(ctx, "first", metav1.DeleteOptions{}); err != nil {
@@ -123,7 +121,7 @@ func testFollow(t *testing.T, server followed, follow follower) {
 	write(ctx, t, maps, "kept", "2")
 	expect(t, seen, change{"update", "kept", "2"})
 
-	// Bookmarks bring a watch on that sees nothing of what goes on elsewhere.
+	// Bookmarks advance a watch that receives no changes.
 	lists = cut.lists()
 	cut.shorten("3")
 	cut.cut()
@@ -149,7 +147,7 @@ func testFollow(t *testing.T, server followed, follow follower) {
 	}
 }
 
-// write creates or changes a config map, and returns its version.
+// write creates or changes a config map, and returns its resourceVersion.
 func write(ctx context.Context, t *testing.T, maps typedcore.ConfigMapInterface, name, value string) string {
 	t.Helper()
 	object := configMap(name, map[string]string{"value": value})
@@ -166,7 +164,7 @@ func write(ctx context.Context, t *testing.T, maps typedcore.ConfigMapInterface,
 	return stored.ResourceVersion
 }
 
-// expect takes as many changes as are wanted, in whatever order.
+// expect takes as many changes as are wanted, in any order.
 func expect(t *testing.T, seen <-chan change, want ...change) {
 	t.Helper()
 	got := take(t, seen, len(want))
@@ -185,8 +183,8 @@ func expectInOrder(t *testing.T, seen <-chan change, want ...change) {
 	}
 }
 
-// take takes n changes. A client that has met a closed port waits for longer each
-// time before it tries again, up to 30 s.
+// take takes n changes. A client that finds a closed port increases its delay before each attempt,
+// up to 30 s.
 func take(t *testing.T, seen <-chan change, n int) []change {
 	t.Helper()
 	var got []change
@@ -201,17 +199,17 @@ func take(t *testing.T, seen <-chan change, n int) []change {
 	return got
 }
 
-// followByClientGo follows by an informer of client-go.
+// followByClientGo follows with an informer of client-go.
 func followByClientGo(t *testing.T, config *rest.Config, wrap func(http.RoundTripper) http.RoundTripper) <-chan change {
 	t.Helper()
 	watched := rest.CopyConfig(config)
 	watched.Wrap(wrap)
 	factory := informers.NewSharedInformerFactoryWithOptions(clientset(t, watched), 0, informers.WithNamespace("default"))
-	seen := make(chan change, 100) // more than ever come
+	seen := make(chan change, 100) // more than the test makes
 	handler := tellTo(seen)
 	update := handler.UpdateFunc
 	handler.UpdateFunc = func(old, new any) {
-		// After a new list it tells again of what has not changed.
+		// After a new list it also reports unchanged objects.
 		if old.(*corev1.ConfigMap).ResourceVersion != new.(*corev1.ConfigMap).ResourceVersion {
 			update(old, new)
 		}
@@ -228,7 +226,7 @@ func followByClientGo(t *testing.T, config *rest.Config, wrap func(http.RoundTri
 	return seen
 }
 
-// followByInformer follows by an informer of ours.
+// followByInformer follows with an informer of planekit.
 func followByInformer(t *testing.T, config *rest.Config, wrap func(http.RoundTripper) http.RoundTripper) <-chan change {
 	t.Helper()
 	wire := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
@@ -240,7 +238,7 @@ func followByInformer(t *testing.T, config *rest.Config, wrap func(http.RoundTri
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := make(chan change, 100) // more than ever come
+	seen := make(chan change, 100) // more than the test makes
 	copied.Subscribe(func(old, new *corev1.ConfigMap) {
 		switch {
 		case old == nil:
@@ -281,7 +279,7 @@ func (f *stockFollowed) restart() {
 
 func (f *stockFollowed) forget(version string) {
 	f.server.Compact(f.t.Context(), version)
-	f.restart() // it has copies of its own, as old as it is
+	f.restart() // it has a cache as old as itself
 }
 
 func insecure(url, token string) *rest.Config {
@@ -290,7 +288,7 @@ func insecure(url, token string) *rest.Config {
 	}
 }
 
-// ourFollowed is our server, over a store that outlives it.
+// ourFollowed is planekit's server over a store that survives it.
 type ourFollowed struct {
 	t       *testing.T
 	store   *memstore.Store
@@ -314,11 +312,11 @@ func (f *ourFollowed) start() {
 	}
 	server := apiservertest.Start(f.life, apiservertest.WithResources(kube.Resources()...), apiservertest.WithAuthenticator(authn.Func(f.authenticate)),
 		apiservertest.WithConfig(func(c *apiserver.Config) {
-			_ = c.Listener.Close() // its port is another
+			_ = c.Listener.Close() // its port changes
 			c.Store, c.Listener = f.store, listener
 		}))
 	if f.token == "" {
-		f.token = server.Token // each start has another, and believes this
+		f.token = server.Token // each start has another token, and accepts this one
 	}
 }
 
@@ -338,10 +336,10 @@ func (f *ourFollowed) restart() {
 
 func (f *ourFollowed) forget(version string) {
 	compact(f.t, f.store, version)
-	f.restart() // it has copies of its own, as old as it is
+	f.restart() // it has a cache as old as itself
 }
 
-// life is a part of a test, with an end of its own.
+// life is a part of a test that ends on its own.
 type life struct {
 	testing.TB
 	cleanups []func()

@@ -21,10 +21,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// change is what an informer's handler was told.
+// change is a call of an informer's handler.
 type change struct{ what, name, value string }
 
-// tellTo makes a handler which passes everything on.
+// tellTo returns a handler that sends its calls to a channel.
 func tellTo(to chan<- change) cache.ResourceEventHandlerFuncs {
 	tell := func(what string, object any) {
 		if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
@@ -40,8 +40,8 @@ func tellTo(to chan<- change) cache.ResourceEventHandlerFuncs {
 	}
 }
 
-// TestInformers: a factory's informer fills by a streamed list, follows changes,
-// and tells again of what it has when its time to do so has come.
+// TestInformers: a factory's informer is filled by a streamed list, follows changes, and reports
+// all objects again at each resync.
 func TestInformers(t *testing.T) {
 	shows(t, "client-go", "informers of a SharedInformerFactory: sync by WatchList, events, listers, resyncs")
 	config := serve(t)
@@ -54,10 +54,10 @@ func TestInformers(t *testing.T) {
 	cut := &cutter{}
 	watched := *config
 	watched.Wrap(cut.wrap)
-	const resync = time.Second // the shortest there is
+	const resync = time.Second // the minimum
 	factory := informers.NewSharedInformerFactory(clientset(t, &watched), resync)
 	informer := factory.Core().V1().ConfigMaps()
-	seen := make(chan change, 100) // more than ever come
+	seen := make(chan change, 100) // more than the test makes
 	if _, err := informer.Informer().AddEventHandler(tellTo(seen)); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestInformers(t *testing.T) {
 	}
 }
 
-// compact makes the store forget what was before a resourceVersion.
+// compact makes the store forget revisions before a resourceVersion.
 func compact(t *testing.T, store *memstore.Store, version string) {
 	t.Helper()
 	at, err := strconv.ParseInt(version, 10, 64)
@@ -107,12 +107,12 @@ func compact(t *testing.T, store *memstore.Store, version string) {
 	}
 }
 
-// cutter is a client's transport whose watches can be cut and held back.
+// cutter is a transport whose watches a test can cut and delay.
 type cutter struct {
 	mu   sync.Mutex
 	open []*cuttable
-	held chan struct{} // not nil: watches wait until it is closed
-	ends string        // not empty: after how many seconds the server is to end watches
+	held chan struct{} // if not nil, watches wait until it is closed
+	ends string        // if not empty, the seconds after which the server must end watches
 	seen []string
 }
 
@@ -158,7 +158,7 @@ type cuttable struct {
 	cut atomic.Bool
 }
 
-// Read ends, where the watch was cut, as if the server had ended it.
+// Read returns the end of the watch once it was cut, as if the server had ended it.
 func (c *cuttable) Read(p []byte) (int, error) {
 	n, err := c.ReadCloser.Read(p)
 	if err != nil && c.cut.Load() {
@@ -167,7 +167,7 @@ func (c *cuttable) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// cut ends all watches and lets none begin.
+// cut ends all watches and prevents new ones.
 func (c *cutter) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,14 +188,14 @@ func (c *cutter) release() {
 	}
 }
 
-// shorten has the server end watches that begin from now on after so many seconds.
+// shorten makes the server end future watches after the given seconds.
 func (c *cutter) shorten(seconds string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ends = seconds
 }
 
-// from is the highest resourceVersion that a watch has begun at.
+// from returns the highest resourceVersion at which a watch has begun.
 func (c *cutter) from() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -210,7 +210,7 @@ func (c *cutter) from() int64 {
 	return highest
 }
 
-// count is how many watches had a parameter.
+// count returns the number of watches with a parameter.
 func (c *cutter) count(parameter string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -223,5 +223,5 @@ func (c *cutter) count(parameter string) int {
 	return n
 }
 
-// lists is how many lists there were, streamed or in one piece.
+// lists returns the number of lists, streamed or in one piece.
 func (c *cutter) lists() int { return c.count("list") + c.count("sendInitialEvents=true") }

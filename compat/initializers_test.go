@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// pluginOf is a plugin that is made after its server.
+// pluginOf returns a plugin that is made after its server.
 type pluginOf struct {
 	atomic.Pointer[initializers.Plugin]
 }
@@ -96,10 +96,10 @@ func TestKubectlInitializers(t *testing.T) {
 	}
 	run("initializerconfiguration.admissionregistration.k8s.io/example created", "", "apply", "-f", "../examples/initializer/configuration.yaml")
 	run("INITIALIZERS", "", "get", "initializerconfigurations")
-	// Nobody initializes yet: what is created stays out of sight.
+	// No initializer runs yet: created objects stay hidden.
 	begun := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"early"},"spec":{"containers":[{"name":"early","image":"nginx","ports":[{"containerPort":80}]}]}}`
 	const pods = "/api/v1/namespaces/default/pods"
-	for range 100 { // until the plugin has heard of its configuration
+	for range 100 { // until the plugin has received its configuration
 		run("", "", "delete", "pod", "early", "--ignore-not-found", "--now")
 		run(`"name":"early"`, begun, "create", "--raw", pods+"?includeUninitialized=true", "-f", "-")
 		out, _ := exec.Command(stock, "--kubeconfig", file, "get", "pods", "-o", "name").CombinedOutput()
@@ -134,8 +134,8 @@ func TestKubectlInitializers(t *testing.T) {
 	run("deleted", "", "delete", "pod", "web", "--now")
 }
 
-// TestInformersAndInitializers: typed informers, in JSON and protobuf, never hear
-// of an object before it is initialized, and then as of a new one.
+// TestInformersAndInitializers: typed informers, in JSON and protobuf, do not receive an object
+// before it is initialized. Then they receive it as a new one.
 func TestInformersAndInitializers(t *testing.T) {
 	shows(t, "client-go", "typed informers and clients without the field metadata.initializers beside initializers: objects are added when they are initialized")
 	server := serveInitializers(t)
@@ -161,7 +161,7 @@ func TestInformersAndInitializers(t *testing.T) {
 		each.ContentType = media
 		typed := clientset(t, &each)
 		factory := informers.NewSharedInformerFactory(typed, 0)
-		seen := make(chan change, 100) // more than ever come
+		seen := make(chan change, 100) // more than the test makes
 		if _, err := factory.Core().V1().ConfigMaps().Informer().AddEventHandler(tellTo(seen)); err != nil {
 			t.Fatal(err)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/planekit/planekit/internal/scenario"
 )
 
-// kubectlVersion is what the released kubectl says of itself; it refuses to
-// compare versions otherwise.
+// kubectlVersion is the version that the released kubectl reports; otherwise it refuses to compare
+// versions.
 const kubectlVersion = "-X k8s.io/component-base/version.gitVersion=v1.36.3 " +
 	"-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36"
 
@@ -24,7 +24,7 @@ var builtKubectl = sync.OnceValue(func() error {
 	return nil
 })
 
-// kubectl builds the stock kubectl, once, and returns the directory it is in.
+// kubectl builds the stock kubectl once, and returns its directory.
 func kubectl(t *testing.T) string {
 	t.Helper()
 	if err := builtKubectl(); err != nil {
@@ -40,14 +40,13 @@ func TestKubectlFake(t *testing.T) {
 	})
 }
 
-// TestKubectlFakeCommands: kubectl command by command, on the runtime in the
-// process.
+// TestKubectlFakeCommands runs kubectl's commands with the in-process runtime.
 func TestKubectlFakeCommands(t *testing.T) {
 	showsScripts(t, "kubectl", "testdata/commands")
 	scenario.Run(t, scenario.Config{Dir: "testdata/commands", Programs: programs, More: []string{kubectl(t)}})
 }
 
-// needContainerd skips where containers cannot really run.
+// needContainerd skips the test if containers cannot run.
 func needContainerd(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -58,7 +57,7 @@ func needContainerd(t *testing.T) {
 	}
 }
 
-// TestKubectlStreams: what needs containers that really run.
+// TestKubectlStreams runs the commands that need running containers.
 func TestKubectlStreams(t *testing.T) {
 	needContainerd(t)
 	scenario.Run(t, scenario.Config{

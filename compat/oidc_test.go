@@ -40,7 +40,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// logged collects everything that is logged, at any verbosity.
+// logged collects all log entries of any verbosity.
 type logged struct {
 	mu    sync.Mutex
 	lines []string
@@ -54,7 +54,7 @@ func (l *logged) logger() logr.Logger {
 	}, funcr.Options{Verbosity: 100})
 }
 
-// contains looks for a token by its signature.
+// contains reports whether the log contains a token, by its signature.
 func (l *logged) contains(token string) bool {
 	_, rest, _ := strings.Cut(token, ".")
 	payload, signature, _ := strings.Cut(rest, ".")
@@ -65,8 +65,8 @@ func (l *logged) contains(token string) bool {
 	})
 }
 
-// believing starts a server which believes the issuers and lets everybody whom it
-// knows ask who they are.
+// believing starts a server that trusts the issuers and allows every authenticated user to ask for
+// its own identity.
 func believing(t *testing.T, log logr.Logger, issuers ...oidc.Issuer) (*apiservertest.Server, *oidc.Authenticator) {
 	t.Helper()
 	people, err := oidc.New(oidc.Config{Issuers: issuers, Log: log})
@@ -90,7 +90,7 @@ func believing(t *testing.T, log logr.Logger, issuers ...oidc.Issuer) (*apiserve
 	return server, people
 }
 
-// bearer is how a stock client asks with a token and nothing else.
+// bearer returns a stock client that authenticates with a token only.
 func bearer(t *testing.T, server *apiservertest.Server, token string) *kubernetes.Clientset {
 	t.Helper()
 	config, err := clientcmd.RESTConfigFromKubeConfig(server.Kubeconfig())
@@ -111,7 +111,7 @@ func whoami(t *testing.T, server *apiservertest.Server, token string) (authentic
 	return answer.Status.UserInfo, nil
 }
 
-// refused wants 401.
+// refused fails the test unless the answer is 401.
 func refused(t *testing.T, server *apiservertest.Server, name, token string) {
 	t.Helper()
 	if u, err := whoami(t, server, token); !apierrors.IsUnauthorized(err) {
@@ -119,7 +119,7 @@ func refused(t *testing.T, server *apiservertest.Server, name, token string) {
 	}
 }
 
-// believed waits until the server knows the token.
+// believed waits until the server accepts the token.
 func believed(t *testing.T, server *apiservertest.Server, name, token string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
@@ -130,7 +130,7 @@ func believed(t *testing.T, server *apiservertest.Server, name, token string) {
 	})
 }
 
-// TestOIDC: a real provider, which is down at first, then up, and changes its key.
+// TestOIDC uses a real provider that is down at first, then up, and changes its key.
 func TestOIDC(t *testing.T) {
 	shows(t, "client-go", "tokens of an OpenID Connect issuer, and TokenReview")
 	p, log := startProvider(t), &logged{}
@@ -169,7 +169,7 @@ func TestOIDC(t *testing.T) {
 	}
 }
 
-// closed makes a channel that only closes one that something comes from.
+// closed returns a channel that receives a value when the given one is closed.
 func closed(c <-chan struct{}) <-chan bool {
 	out := make(chan bool, 1)
 	go func() {
@@ -179,7 +179,7 @@ func closed(c <-chan struct{}) <-chan bool {
 	return out
 }
 
-// reviewed asks about the token as a component does that leaves tokens to the server.
+// reviewed reviews the token, as a component does that leaves tokens to the server.
 func reviewed(t *testing.T, server *apiservertest.Server, token string) {
 	t.Helper()
 	reviews := bearer(t, server, server.Token).AuthenticationV1().TokenReviews()
@@ -199,7 +199,7 @@ func reviewed(t *testing.T, server *apiservertest.Server, token string) {
 	}
 }
 
-// TestOIDCKubectlFake: kubectl auth whoami with a token of the provider.
+// TestOIDCKubectlFake runs kubectl auth whoami with a token of the provider.
 func TestOIDCKubectlFake(t *testing.T) {
 	shows(t, "kubectl", "tokens of an OpenID Connect issuer")
 	p := startProvider(t)
@@ -212,7 +212,7 @@ func TestOIDCKubectlFake(t *testing.T) {
 	if err := os.WriteFile(authority, server.CA, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(kubectl(t), "kubectl") // which may have to be built
+	program := filepath.Join(kubectl(t), "kubectl") // which may need a build
 	run := func(token string) (string, error) {
 		cmd := exec.CommandContext(bounded(t), program, "auth", "whoami", "-o", "json",
 			"--server="+server.URL, "--certificate-authority="+authority, "--token="+token)
@@ -237,8 +237,8 @@ func TestOIDCKubectlFake(t *testing.T) {
 	}
 }
 
-// TestOIDCFederation: the service accounts of one cluster, whose tokens are signed
-// with keys of two kinds, are users of another.
+// TestOIDCFederation: the service accounts of one cluster, whose tokens are signed with two kinds
+// of keys, are users of another.
 func TestOIDCFederation(t *testing.T) {
 	shows(t, "client-go", "tokens of another cluster's service accounts")
 	small, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -278,8 +278,8 @@ func TestOIDCFederation(t *testing.T) {
 	}
 }
 
-// discoverers lets everybody read what Kubernetes' role
-// system:service-account-issuer-discovery does.
+// discoverers allows every user what Kubernetes' role system:service-account-issuer-discovery
+// allows.
 func discoverers(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
 	if a.Verb == "get" && (a.Path == serviceaccount.ConfigurationPath || a.Path == serviceaccount.JWKSPath) {
 		return authz.Allow, "", nil

@@ -14,15 +14,15 @@ import (
 	"github.com/planekit/planekit/authz"
 )
 
-// authority is the provider's certificate, as lines of a configuration.
+// authority returns the provider's certificate as lines of a configuration.
 func (p *provider) authority(t *testing.T) string {
 	t.Helper()
 	raw := p.certificate.Raw
 	return strings.ReplaceAll(strings.TrimSpace(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}))), "\n", "\n      ")
 }
 
-// TestOIDCByFile: two real providers by kube-apiserver's file, one of them with
-// users made by CEL; one that is down does not hold up the other.
+// TestOIDCByFile uses two real providers in kube-apiserver's file, one of which makes users with
+// CEL. A provider that is down does not delay the other.
 func TestOIDCByFile(t *testing.T) {
 	one, two := startProvider(t), startProvider(t)
 	file := "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n" +

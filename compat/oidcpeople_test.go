@@ -23,15 +23,14 @@ const (
 
 var errUnknown = errors.New("unknown")
 
-// people is what the provider stores: one person, who logs in when asked to, the
-// programs that may ask, and the key. The rest of what the library can store is
-// for flows that are not used.
+// people is the provider's storage: one user, who logs in when asked, the client programs, and the
+// key. The other methods of the library's storage are for flows that the tests do not use.
 type people struct {
 	op.Storage
 	clients []string
 
 	mu sync.Mutex
-	// Guarded by mu:
+	// The fields below are guarded by mu.
 
 	key      signingKey
 	life     time.Duration
@@ -51,7 +50,7 @@ func (s *people) tell(change func(*people)) {
 	change(s)
 }
 
-// logIn is what a person does on the page that the provider sends to.
+// logIn is the action of a user on the page to which the provider redirects.
 func (s *people) logIn(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +64,7 @@ func (s *people) logIn(id string) error {
 	return nil
 }
 
-// login is one wish to log in.
+// login is one attempt to log in.
 type login struct {
 	asked *oidc.AuthRequest
 	id    string
@@ -171,7 +170,7 @@ func (s *people) AuthorizeClientIDSecret(_ context.Context, id, given string) er
 
 func (s *people) Health(context.Context) error { return nil }
 
-// program is a client that may ask people to log in.
+// program is a client that may ask users to log in.
 type program struct {
 	id   string
 	life time.Duration
@@ -200,7 +199,7 @@ func (p program) RestrictAdditionalAccessTokenScopes() func([]string) []string {
 	return func(scopes []string) []string { return scopes }
 }
 
-// signingKey is the key, for signing and to show.
+// signingKey is the key, for signing and for publication.
 type signingKey struct {
 	id  string
 	key *rsa.PrivateKey

@@ -24,22 +24,22 @@ import (
 	"github.com/zitadel/oidc/v3/pkg/op"
 )
 
-// callback is where the provider sends people back to.
+// callback is the URL to which the provider redirects users.
 const callback = "https://kubectl.example.com/callback"
 
-// A provider is an OpenID provider over TLS, which can be up and down.
+// A provider is an OpenID provider over TLS that can be up or down.
 type provider struct {
 	URL      string
 	ClientID string
 	people   *people
 	up       atomic.Bool
 	roots    *x509.CertPool
-	// certificate is its own and its authority's.
+	// certificate is the provider's certificate with that of its authority.
 	certificate *x509.Certificate
 	client      *http.Client // follows no redirect
 }
 
-// gate breaks connections off while the provider is down.
+// gate closes connections while the provider is down.
 type gate struct {
 	net.Listener
 	up *atomic.Bool
@@ -84,7 +84,7 @@ func startProvider(t *testing.T) *provider {
 
 func (p *provider) Issuer() string { return p.URL }
 
-// rotate gives the provider another key; the old one is gone.
+// rotate replaces the provider's key.
 func (p *provider) rotate(t *testing.T) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -96,7 +96,7 @@ func (p *provider) rotate(t *testing.T) {
 	p.people.key = signingKey{id: rand.Text(), key: key}
 }
 
-// expired gets a token that has been good until an hour ago.
+// expired returns a token that expired an hour ago.
 func (p *provider) expired(t *testing.T) string {
 	t.Helper()
 	p.people.tell(func(o *people) { o.life = -time.Hour })
@@ -104,7 +104,7 @@ func (p *provider) expired(t *testing.T) string {
 	return p.login(t, p.ClientID)
 }
 
-// future gets a token that is good in ten minutes.
+// future returns a token that will be valid in ten minutes.
 func (p *provider) future(t *testing.T) string {
 	t.Helper()
 	p.people.tell(func(o *people) { o.claims["nbf"] = time.Now().Add(10 * time.Minute).Unix() })
@@ -112,8 +112,8 @@ func (p *provider) future(t *testing.T) string {
 	return p.login(t, p.ClientID)
 }
 
-// login gets an ID token by the authorization code flow with PKCE (RFC 6749,
-// section 4.1, and RFC 7636), as a client that reads the discovery document.
+// login returns an ID token from the authorization code flow with PKCE (RFC 6749, section 4.1, and
+// RFC 7636), for a client that reads the discovery document.
 func (p *provider) login(t *testing.T, clientID string) string {
 	t.Helper()
 	var endpoints struct {
@@ -150,7 +150,7 @@ func (p *provider) login(t *testing.T, clientID string) string {
 	return answer.Token
 }
 
-// sentTo is where a page redirects to.
+// sentTo returns the target of a redirect.
 func (p *provider) sentTo(t *testing.T, page string) *url.URL {
 	t.Helper()
 	response := must(p.client.Get(page))(t)
@@ -186,7 +186,7 @@ func (p *provider) decode(t *testing.T, get func(*testing.T) *http.Response, int
 	}
 }
 
-// TestProviderKeeps: the provider of these tests is one that can refuse.
+// TestProviderKeeps: the provider of these tests can refuse.
 func TestProviderKeeps(t *testing.T) {
 	p := startProvider(t)
 	for name, grant := range map[string]url.Values{

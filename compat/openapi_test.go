@@ -22,8 +22,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// knownDifferences are what our documents say otherwise than kube-apiserver's,
-// each by a pattern, with the reason.
+// knownDifferences are the intended differences between planekit's documents and kube-apiserver's,
+// each with a pattern and the reason.
 var knownDifferences = []struct{ pattern, reason string }{
 	{`: x-kubernetes-unions`, "no client reads it"},
 	{`^io.k8s.apimachinery.pkg.(api.resource.Quantity|apis.meta.v1.(Micro)?Time|runtime.RawExtension|util.intstr.IntOrString): description`,
@@ -37,9 +37,9 @@ var knownDifferences = []struct{ pattern, reason string }{
 	{`^io.k8s.api.core.v1.PersistentVolumeClaim: x-kubernetes-group-version-kind`, "in the document of apps, which does not serve it"},
 }
 
-// TestOpenAPI compares the schemas of our documents with those that
-// kube-apiserver's source comes with: properties, what is required, types,
-// formats, defaults, descriptions, and how lists merge.
+// TestOpenAPI compares the schemas of planekit's documents with those in kube-apiserver's source:
+// properties, required properties, types, formats, defaults, descriptions, and merge strategies of
+// lists.
 func TestOpenAPI(t *testing.T) {
 	source := kubernetesSource(t)
 	everyone := authz.Func(authz.Superusers("system:masters").Authorize)
@@ -75,13 +75,13 @@ func TestOpenAPI(t *testing.T) {
 	sameEnums(t, ours.Definitions, filepath.Join(source, "pkg/generated/openapi/zz_generated.openapi.go"))
 }
 
-// openAPISchema is one as it is written.
+// openAPISchema is a schema in its written form.
 type openAPISchema = map[string]any
 
 type schemaComparison struct {
 	compared    int
 	differences map[string]bool
-	hit         map[string]bool // known differences by pattern
+	hit         map[string]bool // known differences that occurred, by pattern
 }
 
 // all compares the schemas that both have; of theirs are more.
@@ -97,8 +97,7 @@ func (c *schemaComparison) all(ours, theirs map[string]openAPISchema) {
 	}
 }
 
-// operations compares what kinds of operations there are on our paths, and how
-// they are called.
+// operations compares the kinds of operations on planekit's paths, and their names.
 func (c *schemaComparison) operations(ours, theirs map[string]map[string]any) {
 	for path, our := range ours {
 		for method, operation := range our {
@@ -120,7 +119,7 @@ func (c *schemaComparison) compare(at string, ours, theirs openAPISchema) {
 		ourMap, ok1 := our.(openAPISchema)
 		theirMap, ok2 := their.(openAPISchema)
 		switch {
-		case key == "enum": // is left out of the files; see sameEnums
+		case key == "enum": // the files omit it; see sameEnums
 		case key == "properties" && (ok1 || ok2):
 			for _, name := range keysOf(ourMap, theirMap) {
 				ourField, ok1 := ourMap[name].(openAPISchema)
@@ -158,7 +157,7 @@ func (c *schemaComparison) differ(format string, arguments ...any) {
 	c.differences[text] = true
 }
 
-// report fails for what differs, and for what is known to and does not.
+// report fails the test for unknown differences, and for known ones that did not occur.
 func (c *schemaComparison) report(t *testing.T) {
 	t.Helper()
 	for text := range c.differences {
@@ -177,8 +176,8 @@ var (
 	generatedEnum     = regexp.MustCompile(`^\t+Enum: +\[\]interface\{\}\{(.*)\},$`)
 )
 
-// sameEnums compares the values that properties may have with those in the code
-// that kube-apiserver's documents are made from.
+// sameEnums compares the values of properties with those in the code from which kube-apiserver's
+// documents are made.
 func sameEnums(t *testing.T, ours map[string]openAPISchema, generated string) {
 	t.Helper()
 	data, err := os.ReadFile(generated)
@@ -218,7 +217,7 @@ func sameEnums(t *testing.T, ours map[string]openAPISchema, generated string) {
 	}
 }
 
-// enumOf are the values that a property or the elements of its list or map may have.
+// enumOf returns the values of a property, or of the elements of its list or map.
 func enumOf(property openAPISchema) string {
 	for _, inside := range []string{"items", "additionalProperties"} {
 		if element, ok := property[inside].(openAPISchema); ok {
@@ -229,7 +228,7 @@ func enumOf(property openAPISchema) string {
 	return strings.Join(texts(values), ", ")
 }
 
-// kubernetesSource is the directory of the source of kube-apiserver.
+// kubernetesSource returns the directory of kube-apiserver's source.
 func kubernetesSource(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Version}}", "k8s.io/api").Output()
@@ -292,7 +291,7 @@ func keysOf(a, b openAPISchema) []string {
 	return keys
 }
 
-// words is text with every space alike.
+// words returns text with uniform white space.
 func words(text any) string {
 	s, _ := text.(string)
 	return strings.Join(strings.Fields(s), " ")

@@ -21,9 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// summary is a reconciler as kubebuilder's book writes them: every deployment
-// gets a config map of its own that says how many replicas it wants, a finalizer,
-// and a status.
+// summary is a reconciler in the style of kubebuilder's book: every deployment gets a config map
+// with the number of its replicas, a finalizer, and a status.
 type summary struct{ client.Client }
 
 const finalizer = "example.com/summary"
@@ -60,7 +59,7 @@ func startManager(t *testing.T, config *rest.Config, options ctrl.Options) ctrl.
 	t.Helper()
 	options.Metrics = server.Options{BindAddress: "0"}
 	options.Logger = logr.Discard()
-	ctrl.SetLogger(options.Logger) // else it complains
+	ctrl.SetLogger(options.Logger) // otherwise it warns
 	options.Controller.SkipNameValidation = ptr.To(true)
 	manager, err := ctrl.NewManager(config, options)
 	if err != nil {
@@ -105,7 +104,7 @@ func TestControllerRuntime(t *testing.T) {
 	}
 	awaitSummary(ctx, t, direct, web, "2")
 
-	// A change of what is wanted is carried out, and one of what was made undone.
+	// A change of the desired state is applied, and a change of the result is reverted.
 	before := web.DeepCopy()
 	web.Spec.Replicas = ptr.To[int32](5)
 	if err := direct.Patch(ctx, web, client.StrategicMergeFrom(before)); err != nil {
@@ -122,7 +121,7 @@ func TestControllerRuntime(t *testing.T) {
 		return err == nil && len(list.Items) == 1, fmt.Sprintf("by index: %+v %v", list.Items, err)
 	})
 
-	// It goes once the reconciler has taken its finalizer away.
+	// The deployment is deleted once the reconciler has removed its finalizer.
 	if err := direct.Delete(ctx, web); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +131,7 @@ func TestControllerRuntime(t *testing.T) {
 	})
 }
 
-// awaitSummary waits for what the reconciler makes of a deployment.
+// awaitSummary waits for the reconciler's result for a deployment.
 func awaitSummary(ctx context.Context, t *testing.T, c client.Client, d *appsv1.Deployment, replicas string) {
 	t.Helper()
 	eventually(ctx, t, func() (bool, string) {
@@ -154,7 +153,7 @@ func TestControllerRuntimeElection(t *testing.T) {
 	shows(t, "controller-runtime", "leader election between managers, released on stop")
 	config := serve(t)
 	ctx := bounded(t)
-	options := ctrl.Options{ // who is not held up for ten seconds keeps the lease
+	options := ctrl.Options{ // a process that is not delayed by ten seconds keeps the lease
 		LeaderElection: true, LeaderElectionID: "summary", LeaderElectionNamespace: "default", LeaderElectionReleaseOnCancel: true,
 		LeaseDuration: ptr.To(15 * time.Second), RenewDeadline: ptr.To(10 * time.Second), RetryPeriod: ptr.To(100 * time.Millisecond),
 	}

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// serve starts a server of Kubernetes' resources over TLS and returns how a
-// stock client is pointed at it: by a kubeconfig.
+// serve starts a server with Kubernetes' resources over TLS and returns the configuration of a
+// stock client, from a kubeconfig.
 func serve(t *testing.T, options ...apiservertest.Option) *rest.Config {
 	t.Helper()
 	server := apiservertest.Start(t, append([]apiservertest.Option{apiservertest.WithResources(kube.Resources()...)}, options...)...)
@@ -24,7 +24,7 @@ func serve(t *testing.T, options ...apiservertest.Option) *rest.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.QPS, config.Burst = -1, -1 // what is tested is not the client's patience
+	config.QPS, config.Burst = -1, -1 // do not limit the client's rate
 	return config
 }
 
@@ -37,11 +37,10 @@ func clientset(t *testing.T, config *rest.Config) *kubernetes.Clientset {
 	return clients
 }
 
-// patience is how long a test waits for what must happen. No machine is so slow:
-// what has not happened by then never does.
+// patience limits the wait for an expected event. It is long enough for any machine.
 const patience = 2 * time.Minute
 
-// bounded is the test's context with an end.
+// bounded returns the test's context with a deadline.
 func bounded(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -49,7 +48,7 @@ func bounded(t *testing.T) context.Context {
 	return ctx
 }
 
-// receive takes the next value, which must come.
+// receive receives a value, which must arrive in time.
 func receive[T any](t *testing.T, from <-chan T) T {
 	t.Helper()
 	select {

@@ -49,7 +49,7 @@ func run(m *testing.M) int {
 	return 0
 }
 
-// A row of the table in COMPATIBILITY.md: what a test has just shown.
+// row is a row of the table in COMPATIBILITY.md, which a test has just shown.
 type row struct{ client, feature, test string }
 
 var shown struct {
@@ -57,8 +57,7 @@ var shown struct {
 	rows map[row]bool
 }
 
-// shows records that the test, if it passes with all its subtests, shows that a
-// feature of a client works.
+// shows records that the test, if it passes with all its subtests, shows a feature of a client.
 func shows(t *testing.T, client, feature string) {
 	t.Helper()
 	showsBy(t, client, feature, t.Name())
@@ -86,15 +85,15 @@ const (
 	tableEnd   = "<!-- end -->\n"
 )
 
-// modules are where the clients of the table come from.
+// modules are the modules of the clients in the table.
 var modules = map[string]string{
 	"kubectl":            "k8s.io/kubectl",
 	"client-go":          "k8s.io/client-go",
 	"controller-runtime": "sigs.k8s.io/controller-runtime",
 }
 
-// compareTable fails unless the document shows what has run: exactly, where
-// everything has, else at least.
+// compareTable fails unless the document has the shown rows: exactly these if everything ran,
+// otherwise at least these.
 func compareTable() error {
 	have, err := os.ReadFile(document)
 	if err != nil {
@@ -131,7 +130,7 @@ func compareTable() error {
 	return fmt.Errorf("the table in %s is not what ran; run with -update. It should be:\n%s", document, want)
 }
 
-// tableLines are the lines of the table for what has been shown.
+// tableLines returns the lines of the table for the shown rows.
 func tableLines() ([]string, error) {
 	versions := map[string]string{}
 	for client, module := range modules {
@@ -140,7 +139,7 @@ func tableLines() ([]string, error) {
 			return nil, fmt.Errorf("version of %s: %w", module, err)
 		}
 		versions[client] = string(bytes.TrimSpace(out))
-		if client == "kubectl" { // is released as v1 what is v0 as a module
+		if client == "kubectl" { // released as v1, while its module is v0
 			versions[client] = strings.Replace(versions[client], "v0.", "v1.", 1)
 		}
 	}
@@ -161,8 +160,8 @@ func tableLines() ([]string, error) {
 	return lines, nil
 }
 
-// showsScripts records what the scripts in a directory show: it is the comment
-// in the first line of each.
+// showsScripts records the features that the scripts in a directory show, from the comment in the
+// first line of each.
 func showsScripts(t *testing.T, client, dir string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))

@@ -58,7 +58,7 @@ func testWrite(t *testing.T, clients *kubernetes.Clientset) {
 		t.Errorf("update from an old revision: %v", err)
 	}
 	made.Status.ObservedGeneration = 2
-	made.Spec.Paused = false // not this request's to change
+	made.Spec.Paused = false // this request must not change it
 	if made, err = deployments.UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil || !made.Spec.Paused || made.Status.ObservedGeneration != 2 {
 		t.Errorf("update of the status: %+v %v", made, err)
 	}
@@ -205,7 +205,7 @@ func testDelete(t *testing.T, clients *kubernetes.Clientset) {
 	if err := maps.Delete(ctx, "kept", metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(object.UID))}); err != nil {
 		t.Fatal(err)
 	}
-	// The finalizer keeps it until its owner is done; others may have written.
+	// The finalizer keeps the object until its owner is done; other clients may have written it.
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		object, err := maps.Get(ctx, "kept", metav1.GetOptions{})
 		if err != nil {
@@ -226,8 +226,7 @@ func testDelete(t *testing.T, clients *kubernetes.Clientset) {
 	}
 }
 
-// TestRetryOnConflict: many writers of one object, each with the stock way of
-// trying again; none of their changes is lost.
+// TestRetryOnConflict: many clients write one object, each with the stock retry; no change is lost.
 func TestRetryOnConflict(t *testing.T) {
 	shows(t, "client-go", "retry on conflict: many writers of one object, no change lost")
 	clients := clientset(t, serve(t))

@@ -45,11 +45,11 @@ func TestKubectlWebhooks(t *testing.T) {
 		cmd := exec.Command(filepath.Join(kubectl(t), "kubectl"), append([]string{"--kubeconfig", kubeconfig}, strings.Fields(arguments)...)...)
 		cmd.Dir, cmd.Stdin = dir, strings.NewReader(stdin)
 		cmd.Env = append(os.Environ(), "HOME="+dir)
-		out, _ := cmd.CombinedOutput() // some steps are to fail
+		out, _ := cmd.CombinedOutput() // some steps must fail
 		return string(out)
 	}
-	// until runs kubectl until its output has what is wanted: configurations come
-	// into force a moment after they are stored.
+	// until runs kubectl until its output contains the wanted text, because configurations take
+	// effect a moment after they are stored.
 	until := func(arguments, want string) {
 		t.Helper()
 		var out string
@@ -106,8 +106,7 @@ func TestKubectlWebhooks(t *testing.T) {
 	until("create configmap late", "configmap/late created")
 }
 
-// reviewConfigMap labels config maps at /label and refuses those called bad at
-// /check.
+// reviewConfigMap labels config maps at /label and refuses those named bad at /check.
 func reviewConfigMap(w http.ResponseWriter, r *http.Request) {
 	var review admissionv1.AdmissionReview
 	if err := json.NewDecoder(r.Body).Decode(&review); err != nil || review.Request == nil {

@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// TestKubectlWidgets: kubectl and a type of one's own, served by
-// examples/widgets.
+// TestKubectlWidgets: kubectl uses a custom type, served by examples/widgets.
 func TestKubectlWidgets(t *testing.T) {
 	shows(t, "kubectl", "a Go type of one's own (`examples/widgets`): create, get with its columns, wait for its controller, explain, patch, validation, short names")
 	dir := t.TempDir()
@@ -59,7 +58,7 @@ func TestKubectlWidgets(t *testing.T) {
 		cmd := exec.Command(filepath.Join(kubectl(t), "kubectl"), append([]string{"--kubeconfig", "widgets/kubeconfig"}, strings.Fields(step.arguments)...)...)
 		cmd.Dir, cmd.Stdin = dir, strings.NewReader(step.stdin)
 		cmd.Env = append(os.Environ(), "HOME="+dir)
-		out, _ := cmd.CombinedOutput() // some steps are to fail
+		out, _ := cmd.CombinedOutput() // some steps must fail
 		if !strings.Contains(string(out), step.want) {
 			t.Errorf("kubectl %s:\n%s\nwant %s", step.arguments, out, step.want)
 		}

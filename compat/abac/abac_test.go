@@ -26,8 +26,8 @@ var (
 
 const perFile = 2000
 
-// TestSameDecisions is silent on what the two agree about, and counts what was
-// allowed, so that agreement says something.
+// TestSameDecisions prints only disagreements. It counts allowed requests, because agreement on
+// denials alone would prove little.
 func TestSameDecisions(t *testing.T) {
 	t.Logf("seed %d", *seed)
 	c := chance{rand.New(rand.NewPCG(*seed, 0))}
@@ -61,7 +61,7 @@ func TestSameDecisions(t *testing.T) {
 	}
 }
 
-// both reads the same file with the stock authorizer and ours.
+// both loads the same file into the stock authorizer and ours.
 func both(t testing.TB, file []byte) (stockabac.PolicyList, *abac.Authorizer) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "policies")
@@ -85,9 +85,9 @@ func both(t testing.TB, file []byte) (stockabac.PolicyList, *abac.Authorizer) {
 	return stock, abac.New(policies)
 }
 
-// sameRules compares what is said of resources. Of paths the stock authorizer
-// leaves out those of policies for another namespace, which its decisions do not
-// look at: ours must have at least what it has.
+// sameRules compares the rules for resources. For paths, the stock authorizer omits policies for
+// another namespace, although its decisions do not depend on the namespace: ours must have at least
+// the stock rules.
 func sameRules(t *testing.T, stock stockabac.PolicyList, ours *abac.Authorizer, u *user.Info, namespace string) {
 	t.Helper()
 	resources, paths, incomplete, err := stock.RulesFor(t.Context(), stockUser(u), namespace)
@@ -117,8 +117,8 @@ func sameRules(t *testing.T, stock stockabac.PolicyList, ours *abac.Authorizer, 
 	}
 }
 
-// TestSameLines has lines by hand. What the stock parser refuses ours must
-// refuse; the other way round it is stricter with the lines that say so.
+// TestSameLines tests selected lines. Ours must refuse all lines that the stock parser refuses, and
+// additionally the marked ones.
 func TestSameLines(t *testing.T) {
 	const v1beta1 = `"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy"`
 	for line, stricter := range map[string]bool{
@@ -143,7 +143,7 @@ func TestSameLines(t *testing.T) {
 
 		`user: a`:                        true, // YAML
 		`{user: a}`:                      false,
-		`{"usr":"a"}`:                    true, // everything to everybody
+		`{"usr":"a"}`:                    true, // allows everything to every user
 		`{"spec":{"user":"a"}}`:          true, // the same
 		`{"User":"a"}`:                   true, // the same
 		`{"user":"a","user":"b"}`:        true,
@@ -163,7 +163,7 @@ func TestSameLines(t *testing.T) {
 	}
 }
 
-// chance draws from few words, so that requests meet policies.
+// chance chooses from few words, so that requests match policies.
 type chance struct{ *rand.Rand }
 
 func (c chance) of(words ...string) string { return words[c.IntN(len(words))] }
@@ -191,7 +191,7 @@ func (c chance) attributes() authz.Attributes {
 	return at
 }
 
-// file is a policy file with lines of both versions, comments and blank lines.
+// file returns a policy file with lines of both versions, comments and blank lines.
 func (c chance) file() []byte {
 	var file bytes.Buffer
 	for range 1 + c.IntN(12) {
@@ -211,7 +211,7 @@ func (c chance) file() []byte {
 	return file.Bytes()
 }
 
-// line is a JSON object with some of the fields.
+// line returns a JSON object with some of the fields.
 func (c chance) line(object map[string]any, fields ...string) []byte {
 	for _, field := range fields {
 		if c.IntN(3) == 0 {

@@ -59,7 +59,7 @@ func rollouts() []Scenario {
 	}
 }
 
-// strains have something in their way, or somebody beside them.
+// strains returns scenarios in which an obstacle or another client disturbs the controller.
 func strains() []Scenario {
 	return []Scenario{
 		{Name: "stuck", Steps: []Step{
@@ -110,8 +110,9 @@ func strains() []Scenario {
 			}},
 			{Name: "adopted again", Do: createReplicaSet(replicaSet("set", 2))},
 		}},
-		// More events about one object than are told one by one. Once only: the pods
-		// of a second time have new names there and the old ones here.
+		// More Event objects about one object than a client sends one by one. Only once:
+		// when pods are created a second time, stock gives them new names and planekit
+		// reuses the old ones.
 		{Name: "many", Steps: []Step{
 			{Name: "create", Do: createReplicaSet(replicaSet("set", 12))},
 			{Name: "scale to nothing", Do: changeReplicaSet("set", 0)},

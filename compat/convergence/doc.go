@@ -9,11 +9,10 @@
 // conditions, labels, annotations, owners and finalizers, and the events.
 //
 // There is no kubelet. [hollow] stands for the scheduler and the kubelet: it binds
-// pods, has them run, end or go, one at a time, and always the first that is due in
-// the order in which they came; between two of its writes it waits until the
-// controllers have nothing more to say. So what is seen in between does not depend
-// on who is faster.
+// pods and makes them run, end or disappear, one at a time, always the first pod that
+// is due in the order of their creation. Between two of its writes it waits until the
+// controllers make no more changes, so that the states in between do not depend on
+// the speed of a controller.
 //
-// What is necessarily different is given other names before it is compared: see
-// [names].
+// [names] replaces values that necessarily differ before they are compared.
 package convergence

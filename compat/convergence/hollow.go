@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// fate is the annotation of a pod that says what becomes of it. Without one it
-// runs and is ready.
+// fate is the annotation of a pod that says how it ends. A pod without one runs and is
+// ready.
 const (
 	fate     = "hollow/fate"
 	succeeds = "succeeds" // it runs, then it has succeeded
@@ -102,7 +102,7 @@ func (h *hollow) advance(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	return true, err
 }
 
-// run is what the kubelet writes when all containers run.
+// run changes pod as the kubelet does when all containers run.
 func (h *hollow) run(pod *corev1.Pod) {
 	h.pods++
 	now := metav1.Now()
@@ -125,7 +125,7 @@ func (h *hollow) run(pod *corev1.Pod) {
 	setCondition(pod, corev1.PodReady, ready, "ContainersNotReady")
 }
 
-// end is what the kubelet writes when all containers have ended.
+// end changes pod as the kubelet does when all containers have ended.
 func end(pod *corev1.Pod, phase corev1.PodPhase, code int32) {
 	reason := map[corev1.PodPhase]string{corev1.PodSucceeded: "Completed", corev1.PodFailed: "Error"}[phase]
 	pod.Status.Phase = phase

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Mirrors are the scenarios of Endpoints that somebody made by hand.
+// Mirrors returns the scenarios of Endpoints that a user made by hand.
 func Mirrors() []Scenario {
 	const quiet = 1300 * time.Millisecond
 	database := corev1.EndpointSubset{

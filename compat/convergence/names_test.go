@@ -87,7 +87,7 @@ func TestHashes(t *testing.T) {
 	}
 }
 
-// TestDiff: what is different is told of, and what is missing on either side.
+// TestDiff checks that Diff reports different objects, and objects that only one side has.
 func TestDiff(t *testing.T) {
 	reference := Snapshot{"pods a": {"phase: Running\n"}, "pods b": {"x\n", "x\n"}, "events": {"1 x\n"}}
 	if diff := reference.Diff(reference); diff != "" {

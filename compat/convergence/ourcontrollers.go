@@ -22,6 +22,17 @@ import (
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/informer"
 	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/account"
+	"github.com/planekit/planekit/reconcile/controllers/clusterrole"
+	deploymentcontroller "github.com/planekit/planekit/reconcile/controllers/deployment"
+	"github.com/planekit/planekit/reconcile/controllers/disruption"
+	"github.com/planekit/planekit/reconcile/controllers/endpoints"
+	"github.com/planekit/planekit/reconcile/controllers/garbage"
+	jobcontroller "github.com/planekit/planekit/reconcile/controllers/job"
+	"github.com/planekit/planekit/reconcile/controllers/namespace"
+	"github.com/planekit/planekit/reconcile/controllers/owner"
+	quotacontroller "github.com/planekit/planekit/reconcile/controllers/quota"
+	"github.com/planekit/planekit/reconcile/controllers/replicaset"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -102,8 +113,8 @@ func (o *ours) copy() {
 	o.jobs = newCache(p, typed.Jobs(api))
 	o.clusterRoles = newCache(p, typed.ClusterRoles(api))
 	o.nodes = newCache(p, typed.Nodes(api))
-	o.podsBy = informer.NewIndex(o.pods, controllers.ByController[*corev1.Pod])
-	o.replicaSetsByID = informer.NewIndex(o.replicaSets, controllers.ByController[*appsv1.ReplicaSet])
+	o.podsBy = informer.NewIndex(o.pods, owner.ByController[*corev1.Pod])
+	o.replicaSetsByID = informer.NewIndex(o.replicaSets, owner.ByController[*appsv1.ReplicaSet])
 }
 
 // add takes a controller that was made.
@@ -124,32 +135,32 @@ func (o *ours) recorder(component string) *events.Recorder {
 }
 
 func (o *ours) workloads() {
-	o.add(controllers.NewDeployment(controllers.DeploymentConfig{
+	o.add(deploymentcontroller.New(deploymentcontroller.Config{
 		Deployments: o.deployments, ReplicaSets: o.replicaSets, Pods: o.pods,
 		ReplicaSetsByController: o.replicaSetsByID, PodsByController: o.podsBy,
 		Writer: typed.Deployments(o.api), ReplicaSetWriter: typed.ReplicaSets(o.api),
 		Events: o.recorder("deployment-controller"), Log: o.log,
 	}))
-	o.add(controllers.NewReplicaSet(controllers.ReplicaSetConfig{
+	o.add(replicaset.New(replicaset.Config{
 		ReplicaSets: o.replicaSets, Pods: o.pods, PodsByController: o.podsBy,
-		Status: typed.ReplicaSets(o.api), Writer: typed.Pods(o.api),
+		Writer: typed.ReplicaSets(o.api), PodWriter: typed.Pods(o.api),
 		Events: o.recorder("replicaset-controller"), Log: o.log,
 	}))
-	o.add(controllers.NewReplicationController(controllers.ReplicationControllerConfig{
+	o.add(replicaset.NewReplicationController(replicaset.ReplicationControllerConfig{
 		ReplicationControllers: o.replications, Pods: o.pods, PodsByController: o.podsBy,
-		Status: typed.ReplicationControllers(o.api), Writer: typed.Pods(o.api),
+		Writer: typed.ReplicationControllers(o.api), PodWriter: typed.Pods(o.api),
 		Events: o.recorder("replication-controller"), Log: o.log,
 	}))
-	o.add(controllers.NewDisruption(controllers.DisruptionConfig{
+	o.add(disruption.New(disruption.Config{
 		Budgets: o.budgets, Pods: o.pods, Deployments: o.deployments, ReplicaSets: o.replicaSets, ReplicationControllers: o.replications,
 		BudgetsByNamespace: informer.NewIndex(o.budgets, controllers.ByNamespace[*policyv1.PodDisruptionBudget]),
 		PodsByNamespace:    informer.NewIndex(o.pods, controllers.ByNamespace[*corev1.Pod]),
-		Status:             typed.PodDisruptionBudgets(o.api), PodStatus: typed.Pods(o.api),
+		Writer:             typed.PodDisruptionBudgets(o.api), PodWriter: typed.Pods(o.api),
 		Events: o.recorder("controllermanager"), Log: o.log,
 	}))
-	o.add(controllers.NewJob(controllers.JobConfig{
+	o.add(jobcontroller.New(jobcontroller.Config{
 		Jobs: o.jobs, Pods: o.pods, PodsByController: o.podsBy,
-		Status: typed.Jobs(o.api), Writer: typed.Pods(o.api),
+		Writer: typed.Jobs(o.api), PodWriter: typed.Pods(o.api),
 		Events: o.recorder("job-controller"), Log: o.log,
 	}))
 }
@@ -157,19 +168,19 @@ func (o *ours) workloads() {
 func (o *ours) network() {
 	services := informer.NewIndex(o.services, controllers.ByNamespace[*corev1.Service])
 	pods := informer.NewIndex(o.pods, controllers.ByNamespace[*corev1.Pod])
-	slices := informer.NewIndex(o.endpointSlices, controllers.ByService)
-	o.add(controllers.NewEndpoints(controllers.EndpointsConfig{
+	slices := informer.NewIndex(o.endpointSlices, endpoints.ByService)
+	o.add(endpoints.New(endpoints.Config{
 		Services: o.services, Pods: o.pods, Endpoints: o.endpoints, ServicesByNamespace: services, PodsByNamespace: pods,
 		ServiceReader: typed.Services(o.api), Writer: typed.Endpoints(o.api),
 		Events: o.recorder("endpoint-controller"), Log: o.log,
 	}))
-	o.add(controllers.NewEndpointSlice(controllers.EndpointSliceConfig{
+	o.add(endpoints.NewSlices(endpoints.SliceConfig{
 		Services: o.services, Pods: o.pods, Nodes: o.nodes, EndpointSlices: o.endpointSlices,
 		ServicesByNamespace: services, PodsByNamespace: pods,
 		SlicesByService: slices, Writer: typed.EndpointSlices(o.api),
 		Events: o.recorder("endpoint-slice-controller"), Log: o.log,
 	}))
-	o.add(controllers.NewEndpointSliceMirror(controllers.EndpointSliceMirrorConfig{
+	o.add(endpoints.NewMirror(endpoints.MirrorConfig{
 		Services: o.services, Endpoints: o.endpoints, EndpointSlices: o.endpointSlices,
 		SlicesByService: slices, Writer: typed.EndpointSlices(o.api),
 		Events: o.recorder("endpoint-slice-mirroring-controller"), Log: o.log,
@@ -177,54 +188,54 @@ func (o *ours) network() {
 }
 
 func (o *ours) housekeeping() {
-	o.add(controllers.NewTTLAfterFinished(controllers.TTLAfterFinishedConfig{Jobs: o.jobs, Writer: typed.Jobs(o.api), Log: o.log}))
+	o.add(jobcontroller.NewTTLAfterFinished(jobcontroller.TTLAfterFinishedConfig{Jobs: o.jobs, Writer: typed.Jobs(o.api), Log: o.log}))
 	core := corev1.SchemeGroupVersion
-	o.add(controllers.NewGarbage(controllers.GarbageConfig{
-		Kinds: []controllers.GarbageKind{
-			controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("Deployment"), true, o.deployments, typed.Deployments(o.api)),
-			controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, o.replicaSets, typed.ReplicaSets(o.api)),
-			controllers.NewGarbageKind(core.WithKind("ReplicationController"), true, o.replications, typed.ReplicationControllers(o.api)),
-			controllers.NewGarbageKind(batchv1.SchemeGroupVersion.WithKind("Job"), true, o.jobs, typed.Jobs(o.api)),
-			controllers.NewGarbageKind(core.WithKind("Pod"), true, o.pods, typed.Pods(o.api)),
-			controllers.NewGarbageKind(core.WithKind("ConfigMap"), true, o.configMaps, typed.ConfigMaps(o.api)),
-			controllers.NewGarbageKind(core.WithKind("Secret"), true, o.secrets, typed.Secrets(o.api)),
-			controllers.NewGarbageKind(core.WithKind("ServiceAccount"), true, o.accounts, typed.ServiceAccounts(o.api)),
-			controllers.NewGarbageKind(core.WithKind("Service"), true, o.services, typed.Services(o.api)),
-			controllers.NewGarbageKind(core.WithKind("Endpoints"), true, o.endpoints, typed.Endpoints(o.api)),
-			controllers.NewGarbageKind(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), true, o.endpointSlices, typed.EndpointSlices(o.api)),
+	o.add(garbage.New(garbage.Config{
+		Kinds: []garbage.Kind{
+			garbage.NewKind(appsv1.SchemeGroupVersion.WithKind("Deployment"), true, o.deployments, typed.Deployments(o.api)),
+			garbage.NewKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, o.replicaSets, typed.ReplicaSets(o.api)),
+			garbage.NewKind(core.WithKind("ReplicationController"), true, o.replications, typed.ReplicationControllers(o.api)),
+			garbage.NewKind(batchv1.SchemeGroupVersion.WithKind("Job"), true, o.jobs, typed.Jobs(o.api)),
+			garbage.NewKind(core.WithKind("Pod"), true, o.pods, typed.Pods(o.api)),
+			garbage.NewKind(core.WithKind("ConfigMap"), true, o.configMaps, typed.ConfigMaps(o.api)),
+			garbage.NewKind(core.WithKind("Secret"), true, o.secrets, typed.Secrets(o.api)),
+			garbage.NewKind(core.WithKind("ServiceAccount"), true, o.accounts, typed.ServiceAccounts(o.api)),
+			garbage.NewKind(core.WithKind("Service"), true, o.services, typed.Services(o.api)),
+			garbage.NewKind(core.WithKind("Endpoints"), true, o.endpoints, typed.Endpoints(o.api)),
+			garbage.NewKind(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), true, o.endpointSlices, typed.EndpointSlices(o.api)),
 		},
 		Log: o.log,
 	}))
-	o.add(controllers.NewNamespace(controllers.NamespaceConfig{
-		Namespaces: o.namespaces, Writer: finalizer{o.api}, Status: typed.Namespaces(o.api), Log: o.log,
-		Contents: func(context.Context) ([]controllers.NamespaceContent, error) { return o.contents(), nil },
+	o.add(namespace.New(namespace.Config{
+		Namespaces: o.namespaces, Writer: finalizer{o.api}, StatusWriter: typed.Namespaces(o.api), Log: o.log,
+		Contents: func(context.Context) ([]namespace.Content, error) { return o.contents(), nil },
 	}))
-	o.add(controllers.NewServiceAccount(controllers.ServiceAccountConfig{
+	o.add(account.NewServiceAccount(account.ServiceAccountConfig{
 		Namespaces: o.namespaces, ServiceAccounts: o.accounts, Writer: typed.ServiceAccounts(o.api), Log: o.log,
 	}))
-	o.add(controllers.NewToken(controllers.TokenConfig{
-		ServiceAccounts: o.accounts, Secrets: o.secrets, Accounts: typed.ServiceAccounts(o.api), Writer: typed.Secrets(o.api),
+	o.add(account.NewToken(account.TokenConfig{
+		ServiceAccounts: o.accounts, Secrets: o.secrets, ServiceAccountWriter: typed.ServiceAccounts(o.api), Writer: typed.Secrets(o.api),
 		SecretsByNamespace: informer.NewIndex(o.secrets, controllers.ByNamespace[*corev1.Secret]),
 		Sign:               o.signer(), CA: []byte(Authority), Log: o.log,
 	}))
-	o.add(controllers.NewRootCA(controllers.RootCAConfig{
+	o.add(account.NewRootCA(account.RootCAConfig{
 		Namespaces: o.namespaces, ConfigMaps: o.configMaps, Writer: typed.ConfigMaps(o.api), CA: []byte(Authority), Log: o.log,
 	}))
-	o.add(controllers.NewClusterRole(controllers.ClusterRoleConfig{
+	o.add(clusterrole.New(clusterrole.Config{
 		ClusterRoles: o.clusterRoles, Writer: typed.ClusterRoles(o.api), Log: o.log,
 	}))
-	o.add(controllers.NewResourceQuota(controllers.ResourceQuotaConfig{
-		ResourceQuotas: o.quotas, Status: typed.ResourceQuotas(o.api), Log: o.log,
-		Kinds: []controllers.QuotaKind{
-			controllers.NewQuotaKind(corev1.Resource("pods"), o.pods),
-			controllers.NewQuotaKind(corev1.Resource("configmaps"), o.configMaps),
-			controllers.NewQuotaKind(appsv1.Resource("deployments"), o.deployments),
+	o.add(quotacontroller.New(quotacontroller.Config{
+		ResourceQuotas: o.quotas, Writer: typed.ResourceQuotas(o.api), Log: o.log,
+		Kinds: []quotacontroller.Kind{
+			quotacontroller.NewKind(corev1.Resource("pods"), o.pods),
+			quotacontroller.NewKind(corev1.Resource("configmaps"), o.configMaps),
+			quotacontroller.NewKind(appsv1.Resource("deployments"), o.deployments),
 		},
 	}))
 }
 
-// contents delete what a namespace contains, makers of others first, events last.
-func (o *ours) contents() []controllers.NamespaceContent {
+// contents deletes the content of a namespace: owners before the objects they make, events last.
+func (o *ours) contents() []namespace.Content {
 	order := []string{"deployments", "replicationcontrollers", "replicasets", "jobs", "pods", "", "events"} // all others in the middle
 	rank := func(r apiserver.Resource) int {
 		if i := slices.Index(order, r.Plural); i >= 0 {
@@ -234,10 +245,10 @@ func (o *ours) contents() []controllers.NamespaceContent {
 	}
 	resources := kube.Resources()
 	slices.SortStableFunc(resources, func(a, b apiserver.Resource) int { return rank(a) - rank(b) })
-	var out []controllers.NamespaceContent
+	var out []namespace.Content
 	for _, r := range resources {
 		if r.Namespaced && r.Answer == nil {
-			out = append(out, controllers.NamespaceContent{
+			out = append(out, namespace.Content{
 				Resource: schema.GroupResource{Group: r.Group, Resource: r.Plural}, Empty: o.emptier(r),
 			})
 		}
@@ -246,16 +257,16 @@ func (o *ours) contents() []controllers.NamespaceContent {
 }
 
 // emptier deletes all objects of a resource in a namespace, and counts what is left.
-func (o *ours) emptier(r apiserver.Resource) func(context.Context, string) (controllers.Remains, error) {
+func (o *ours) emptier(r apiserver.Resource) func(context.Context, string) (namespace.Remaining, error) {
 	objects := client.For(o.api, client.Type[*metav1.PartialObjectMetadata]{
 		Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, Namespaced: true,
 		New: func() *metav1.PartialObjectMetadata { return &metav1.PartialObjectMetadata{} },
 	})
 	background := metav1.DeletePropagationBackground
-	return func(ctx context.Context, namespace string) (controllers.Remains, error) {
-		failed := objects.DeleteCollection(ctx, namespace, metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{})
-		left, _, err := objects.List(ctx, namespace, metav1.ListOptions{})
-		remains := controllers.Remains{Objects: len(left), Finalizers: map[string]int{}}
+	return func(ctx context.Context, name string) (namespace.Remaining, error) {
+		failed := objects.DeleteCollection(ctx, name, metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{})
+		left, _, err := objects.List(ctx, name, metav1.ListOptions{})
+		remains := namespace.Remaining{Objects: len(left), Finalizers: map[string]int{}}
 		for _, object := range left {
 			for _, finalizer := range object.Finalizers {
 				remains.Finalizers[finalizer]++
@@ -265,9 +276,9 @@ func (o *ours) emptier(r apiserver.Resource) func(context.Context, string) (cont
 	}
 }
 
-// signer signs the tokens that are kept in secrets. Nobody asks whether they are
-// true.
-func (o *ours) signer() controllers.TokenSigner {
+// signer signs the tokens that are kept in secrets. No scenario uses a token to
+// authenticate.
+func (o *ours) signer() account.TokenSigner {
 	o.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -104,8 +104,8 @@ func admit(t testing.TB, api *client.Client, copies *parts) apiserver.Admission 
 	return chain
 }
 
-// parts are what runs beside the test until it ends, in the order of stopping:
-// the last begun goes first.
+// parts runs components beside the test until it ends, and stops them in the reverse
+// order of their start.
 type parts struct {
 	t    testing.TB
 	runs []func(context.Context) error

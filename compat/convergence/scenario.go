@@ -12,13 +12,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Scenario is what is done on every side, step by step.
+// Scenario lists the steps to play on every side.
 type Scenario struct {
-	// Name is of the namespace, too.
+	// Name is also the name of the namespace.
 	Name string
-	// Quiet is how long nothing must have happened before the next pod is taken
-	// further. Zero is 300 ms; it must be more where controllers wait by
-	// themselves, as that of jobs does.
+	// Quiet is the time without a change after which the next pod advances. Zero
+	// means 300 ms. It must be longer for controllers that wait on purpose, as the one
+	// of jobs does.
 	Quiet time.Duration
 	Steps []Step
 }

@@ -13,13 +13,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Authority is the certificate that pods are told to trust. Nobody has its key.
+// Authority is the CA certificate that pods get to trust. No program has its key.
 //
 //go:embed authority.crt
 var Authority string
 
-// StockControllers are the controllers of kube-controller-manager that have one of
-// ours beside them.
+// StockControllers lists the controllers of kube-controller-manager that planekit has
+// a controller for.
 var StockControllers = []string{
 	"deployment-controller", "replicaset-controller", "replicationcontroller-controller", "disruption-controller", "job-controller", "ttl-after-finished-controller",
 	"garbage-collector-controller", "namespace-controller", "serviceaccount-controller", "serviceaccount-token-controller",
@@ -34,8 +34,8 @@ type Side struct {
 	record  *record
 }
 
-// NewSide looks at the side that a kubeconfig leads to. Its node is there
-// afterwards. It watches until ctx is done.
+// NewSide returns the side that a kubeconfig leads to, and creates its node. The side
+// records changes until ctx is done.
 func NewSide(ctx context.Context, path string) (*Side, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {
@@ -58,12 +58,12 @@ func NewSide(ctx context.Context, path string) (*Side, error) {
 	return s, err
 }
 
-// Played is what came of a scenario on one side.
+// Played is the result of a scenario on one side.
 type Played struct {
-	// Steps are what there was after each step; the first is the namespace with what
-	// controllers put into each.
+	// Steps holds the snapshot after each step. The first shows the new namespace with
+	// the objects that controllers create in every namespace.
 	Steps []Snapshot
-	// Err is why there are not more of them.
+	// Err is the error that ended the scenario early, or nil.
 	Err error
 }
 

@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Snapshot is what is in a room: texts in YAML by kind and name, several where
-// several objects have the same role, in the order of the alphabet.
+// Snapshot holds the objects of a room as YAML texts by kind and name. A name has
+// several texts, sorted, if several objects have the same role.
 type Snapshot map[string][]string
 
-// take writes down what is in a room.
+// take returns a snapshot of a room.
 func take(ctx context.Context, client dynamic.Interface, r *record, room string) (Snapshot, error) {
 	n := namesOf(r.history(room))
 	s := Snapshot{}
@@ -57,16 +57,16 @@ func take(ctx context.Context, client dynamic.Interface, r *record, room string)
 	return s, nil
 }
 
-// plain removes what says nothing about where a side has come to.
+// plain removes the fields that may differ between sides in the same state.
 func plain(object map[string]any) {
 	meta := object["metadata"].(map[string]any)
 	delete(meta, "resourceVersion")
-	// Whoever writes is named in it, by the name of the program; the fields that
-	// each writes are compared as values.
+	// It names the programs that wrote the object. Snapshots compare the values of the
+	// fields instead.
 	delete(meta, "managedFields")
 	if object["kind"] == "ReplicaSet" {
-		// Counts the writes of whoever resizes it. That the status is of the present
-		// one is what matters.
+		// The generation counts the writes of the controller that resizes the ReplicaSet.
+		// Compare only whether the status is of the current generation.
 		have, _, _ := unstructured.NestedInt64(object, "metadata", "generation")
 		observed, ok, _ := unstructured.NestedInt64(object, "status", "observedGeneration")
 		meta["generation"] = "{generation}"

@@ -24,16 +24,16 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// The times of an election, for tests. No two lead at once as long as nobody is
-// held up for longer than lies between the two, and all that is here is one
-// process: on a busy machine a second is too little.
+// These are the times of an election in tests. Two candidates do not lead at once unless a process
+// is delayed by more than the difference between the first two, and the test is a single process:
+// on a busy machine a second is too little.
 const (
 	leaseDuration = 6 * time.Second
 	renewDeadline = 3 * time.Second
 	retryPeriod   = 50 * time.Millisecond
 )
 
-// stage is where candidates meet.
+// stage holds the candidates of a test and their leader.
 type stage struct {
 	t      *testing.T
 	server *apiservertest.Server
@@ -64,7 +64,7 @@ func (s *stage) lead(ctx context.Context, who string) {
 	s.mu.Unlock()
 }
 
-// next is who leads next, by some time.
+// next waits until a candidate leads, and returns it.
 func (s *stage) next(within time.Duration) string {
 	s.t.Helper()
 	select {
@@ -76,17 +76,17 @@ func (s *stage) next(within time.Duration) string {
 	}
 }
 
-// candidate runs until stop is called, or is cut off from the server.
+// candidate runs until stop is called or it is cut off from the server.
 type candidate struct {
 	stop func()
 	*wire
 }
 
-// wire is a way to the server that can be cut.
+// wire is a connection to the server that can be cut.
 type wire struct {
 	next http.RoundTripper
 	cut  atomic.Bool
-	// reads has a token once the lease was read this way.
+	// reads has a token once the lease was read over this wire.
 	reads chan struct{}
 }
 
@@ -106,10 +106,10 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// seen waits until a candidate that was just started has seen the lease.
+// seen waits until a new candidate has seen the lease.
 func (s *stage) seen(c candidate) {
 	s.t.Helper()
-	for range 2 { // by the second time it has made something of the first
+	for range 2 { // at the second read it has processed the first
 		select {
 		case <-c.reads:
 		case <-time.After(leaseDuration):
@@ -140,7 +140,7 @@ func (s *stage) planekit(who string) candidate {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	elector, err := reconcile.NewElector(reconcile.LeadConfig{
+	elector, err := reconcile.NewElector(reconcile.ElectorConfig{
 		Identity: who, Lease: shared, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
 		Work: func(ctx context.Context) error { s.lead(ctx, who); return nil },
 	})
@@ -190,7 +190,7 @@ func (s *stage) clientGo(who string) candidate {
 	})
 }
 
-// TestNeverBoth: two of each kind; the leader is stopped again and again.
+// TestNeverBoth: with two candidates of each kind, the leader is stopped repeatedly.
 func TestNeverBoth(t *testing.T) {
 	s := newStage(t)
 	kinds := map[string]func(string) candidate{"planekit": s.planekit, "client-go": s.clientGo}
@@ -208,7 +208,7 @@ func TestNeverBoth(t *testing.T) {
 		led[kind]++
 		running[who].stop()
 		delete(running, who)
-		if i < 4 { // a new one of the kind that has led less
+		if i < 4 { // a new candidate of the kind that has led less
 			if kind == "planekit" {
 				kind = "client-go"
 			} else {
@@ -223,8 +223,8 @@ func TestNeverBoth(t *testing.T) {
 	}
 }
 
-// TestRelease: who is stopped lets one of the other kind in long before the lease
-// has lasted.
+// TestRelease: when a leader is stopped, a candidate of the other kind leads long before the lease
+// would expire.
 func TestRelease(t *testing.T) {
 	s := newStage(t)
 	a := s.planekit("planekit")
@@ -248,8 +248,8 @@ func TestRelease(t *testing.T) {
 	a.stop()
 }
 
-// TestCutOff: who cannot renew is followed by one of the other kind when the lease
-// has lasted, not before it has ended its work.
+// TestCutOff: when a leader cannot renew, a candidate of the other kind leads once the lease has
+// expired, after the leader has ended its work.
 func TestCutOff(t *testing.T) {
 	for _, order := range []string{"planekit, client-go", "client-go, planekit"} {
 		t.Run(order, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 
 var expressions = flag.Int("expressions", 10_000, "random expressions to compare")
 
-// templates have X, Y and Z for texts.
+// templates have X, Y and Z as placeholders for texts.
 var templates = []string{
 	"isURL(X)", "url(X) == url(Y)", "url(X).getHost() == Y", "url(X).getHostname() != ''", "url(X).getPort() == ''", "url(X).getScheme() == 'https'",
 	"url(X).getEscapedPath() == Y", "url(X).getQuery() == url(Y).getQuery()", "url(X).getQuery().size() > 0",
@@ -82,7 +82,7 @@ func TestSameMatches(t *testing.T) {
 	}
 }
 
-// literal is one of the texts, at times with a change.
+// literal returns one of the texts, sometimes with a change.
 func literal(random *rand.Rand) string {
 	text := texts[random.IntN(len(texts))]
 	if n := len(text); n > 0 && random.IntN(4) == 0 {

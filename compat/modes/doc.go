@@ -1,4 +1,3 @@
-// Package modes tests that authorizers asked in order decide as
-// kube-apiserver's --authorization-mode does, and that a refusal has the same
-// words.
+// Package modes tests that a chain of authorizers decides as kube-apiserver's --authorization-mode
+// does, and that a refusal has the same text.
 package modes

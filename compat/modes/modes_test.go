@@ -29,8 +29,8 @@ var decisions = map[authz.Decision]authorizer.Decision{
 	authz.Allow: authorizer.DecisionAllow, authz.Deny: authorizer.DecisionDeny, authz.NoOpinion: authorizer.DecisionNoOpinion,
 }
 
-// TestSameOrder asks random chains. An Allow with an error, which the contract of
-// ours rules out, is not among the answers.
+// TestSameOrder asks random chains. It leaves out an Allow with an error, which planekit's contract
+// excludes.
 func TestSameOrder(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -71,7 +71,7 @@ func TestSameOrder(t *testing.T) {
 	}
 }
 
-// TestSameWords compares what a client reads who may not.
+// TestSameWords compares the answers that an unauthorized client receives.
 func TestSameWords(t *testing.T) {
 	var asked authz.Attributes
 	refuse := authz.AlwaysDeny()
@@ -128,7 +128,7 @@ func ask(t *testing.T, client *http.Client, method, path string) (string, int) {
 	return message(t, string(body)), answer.StatusCode
 }
 
-// message is the Status without what encoders are free to do.
+// message returns the Status without differences that encoders may make.
 func message(t *testing.T, body string) string {
 	t.Helper()
 	var status metav1.Status

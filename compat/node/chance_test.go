@@ -13,7 +13,7 @@ import (
 
 var decisions = flag.Int("decisions", 1_000_000, "random decisions to compare")
 
-// world makes random objects and requests from few words, so that they meet.
+// world makes random objects and requests from few words, so that they match.
 type world struct{ *rand.Rand }
 
 func (w world) pick(words ...string) string { return words[w.IntN(len(words))] }

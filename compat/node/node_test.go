@@ -24,7 +24,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// feed is a cache that tells when it has been subscribed to.
+// feed is a cache that reports when it has a subscriber.
 type feed[T localcache.Object] struct {
 	*localcache.Map[T]
 	ready chan struct{}
@@ -39,7 +39,7 @@ func (f *feed[T]) Subscribe(handle func(old, new T)) localcache.Subscription {
 	return f.Map.Subscribe(handle)
 }
 
-// nodes are both node authorizers, and what planekit's follows.
+// nodes holds both node authorizers, and the caches that planekit's follows.
 type nodes struct {
 	own         *planekitnode.Authorizer
 	stock       *node.NodeAuthorizer
@@ -69,7 +69,7 @@ func newNodes(t *testing.T) *nodes {
 		pods, volumes, attachments, slices}
 }
 
-// randomPod refers to some of the objects referred in several ways.
+// randomPod returns a pod that refers to some of the objects referred in several ways.
 func (w world) randomPod(namespace, name string, referred ...string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	p.Spec.NodeName, p.Spec.ServiceAccountName = w.pick("", "n1", "n1", "n2"), w.pick("", "a", "b")
@@ -130,7 +130,7 @@ func (w world) randomVolume(name string) *corev1.PersistentVolume {
 	return v
 }
 
-// known is what there is, by key.
+// known holds the existing objects by key.
 type known struct {
 	pods     map[string]*corev1.Pod
 	volumes  map[string]*corev1.PersistentVolume
@@ -145,7 +145,7 @@ func (w world) change(n *nodes, k known) {
 	case 0, 1, 2:
 		namespace, name := w.pick("x", "y"), w.pick("p1", "p2", "p3")
 		delete(k.pods, namespace+"/"+name)
-		// kubelets see the last of a pod before its name is given again
+		// kubelets receive the deletion of a pod before its name is used again
 		n.pods.Delete(namespace + "/" + name)
 		n.graph.DeletePod(name, namespace)
 		if !gone {
@@ -234,14 +234,14 @@ func (w world) nodeRequest() authz.Attributes {
 	if selector := w.pick("", "", "spec.nodeName=n1", "spec.nodeName==n1", "spec.nodeName!=n1", "spec.nodeName=n2", "status.phase=x,spec.nodeName=n1", "nodeName=n1", "spec.nodeName="); selector != "" {
 		var err error
 		if a.Fields, err = requirement.Fields(selector); err != nil {
-			panic(err) // they are all good
+			panic(err) // all of these are valid
 		}
 	}
 	return a
 }
 
-// TestSameNodes asks both node authorizers the same random questions while pods,
-// volumes and attachments come and go: the same answers for the same reasons.
+// TestSameNodes asks both node authorizers the same random questions while pods, volumes and
+// attachments are created and deleted: the answers and reasons are equal.
 func TestSameNodes(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d, %d decisions", seed, *decisions)

@@ -29,7 +29,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
-	_ "k8s.io/kubernetes/pkg/apis/authentication/install" // the internal types that stock admission takes
+	_ "k8s.io/kubernetes/pkg/apis/authentication/install" // the internal types of the stock admission
 	_ "k8s.io/kubernetes/pkg/apis/coordination/install"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
 	_ "k8s.io/kubernetes/pkg/apis/policy/install"
@@ -44,7 +44,7 @@ func boundPod(name, node, account string) *corev1.Pod {
 			Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: "vault"}}}}}}}}}
 }
 
-// restrictions are both plugins over the same pods and nodes.
+// restrictions returns both plugins over the same pods and nodes.
 func restrictions(t *testing.T) (*noderestriction.Plugin, *stock.Plugin) {
 	pods := localcache.NewMap(boundPod("a", "n1", "robot"), boundPod("b", "n2", "robot"), boundPod("c", "", "robot"))
 	known := localcache.NewMap(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "uid-n1"}})
@@ -75,7 +75,7 @@ func restrictions(t *testing.T) (*noderestriction.Plugin, *stock.Plugin) {
 	return own, plugin
 }
 
-// asInternal is the object as the stock plugin wants it.
+// asInternal converts an object to the type of the stock plugin.
 func asInternal(t *testing.T, o any) runtime.Object {
 	object, ok := o.(runtime.Object)
 	if !ok {
@@ -115,7 +115,7 @@ func (w world) randomNode(name string) *corev1.Node {
 	return n
 }
 
-// mirrorPod is nearly as a node may create it.
+// mirrorPod returns a pod that is close to a mirror pod that a node may create.
 func (w world) mirrorPod() *corev1.Pod {
 	yes := w.IntN(8) > 0
 	p := w.randomPod("x", "m", "a", "b")
@@ -140,7 +140,7 @@ func (w world) mirrorPod() *corev1.Pod {
 	return p
 }
 
-// nodeWrite is a random write of a node.
+// nodeWrite returns a random write of a node.
 func (w world) nodeWrite() *admission.Request {
 	r := &admission.Request{Operation: admission.Operation(w.pick("CREATE", "UPDATE", "DELETE")), Namespace: "x", Name: w.pick("a", "b", "c", "gone"),
 		User: &user.Info{Name: w.pick("system:node:n1", "system:node:n1", "system:node:n1", "system:node:", "jane"), Groups: []string{w.pick(user.Nodes, user.Nodes, user.Nodes, "x")}}}
@@ -217,8 +217,8 @@ func (w world) nodeWrite() *admission.Request {
 	return r
 }
 
-// TestSameRestrictions has random writes of nodes pass both plugins: what one
-// refuses the other refuses in the same words.
+// TestSameRestrictions sends random writes of nodes through both plugins. If one refuses a write,
+// the other refuses it with the same text.
 func TestSameRestrictions(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	writes := *decisions / 10
@@ -245,8 +245,8 @@ func TestSameRestrictions(t *testing.T) {
 	}
 }
 
-// refusal is what a client is told, but for the fields of a claim that differ,
-// which stock lists, and for the wording of an object that a lister does not have.
+// refusal returns the text of an error as a client receives it, except for the differing fields of
+// a claim, which stock lists, and for the text about an object that a lister does not have.
 func refusal(err error) string {
 	if err == nil {
 		return ""

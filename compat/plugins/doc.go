@@ -1,4 +1,3 @@
-// Package plugins tests that admission plugins make of random pods what those of
-// kube-apiserver make of them, and that their names, their order and which are on
-// are the same.
+// Package plugins tests that admission plugins change random pods as those of kube-apiserver do,
+// and that their names, their order and their defaults are the same.
 package plugins

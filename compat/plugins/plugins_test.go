@@ -25,11 +25,10 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver/options"
 )
 
-// namespace is where the pods are.
+// namespace is the namespace of the pods.
 const namespace = "shop"
 
-// TestOrder: names, order and defaults are kube-apiserver's; the names that it has no
-// more are off.
+// TestOrder: names, order and defaults are kube-apiserver's; names that it has removed are off.
 func TestOrder(t *testing.T) {
 	gone := []string{"SecurityContextDeny", "InitialResources", "Initializers"}
 	ours := slices.DeleteFunc(plugins.Order(), func(name string) bool { return slices.Contains(gone, name) })
@@ -45,8 +44,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestPluginsAgree: random pods come out of the plugins of both sides alike, created
-// and updated, or are refused with the same words.
+// TestPluginsAgree: both sides' plugins change random pods in the same way, at creation and update,
+// or refuse them with the same text.
 func TestPluginsAgree(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -88,8 +87,8 @@ func TestPluginsAgree(t *testing.T) {
 	}
 }
 
-// said is what an error says. Of several problems kube-apiserver says each time
-// what is forbidden; here they are said alike.
+// said returns the normalized text of an error. kube-apiserver repeats what is forbidden for each
+// of several problems.
 func said(err error) string {
 	var many utilerrors.Aggregate
 	var one *admission.ForbiddenError
@@ -157,7 +156,7 @@ func throughStock(ctx context.Context, chain stock.Interface, pod, old *corev1.P
 	return out, legacyscheme.Scheme.Convert(in, out, nil)
 }
 
-// randomPod has something of all that the plugins look at.
+// randomPod returns a pod with random values in all fields that the plugins read.
 func randomPod(random *rand.Rand) *corev1.Pod {
 	maybe := func(n int) bool { return random.IntN(n) == 0 }
 	policies := []corev1.PullPolicy{"", corev1.PullAlways, corev1.PullNever, corev1.PullIfNotPresent}
@@ -166,7 +165,7 @@ func randomPod(random *rand.Rand) *corev1.Pod {
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: namespace}}
 	spec := &pod.Spec
-	spec.SecurityContext = &corev1.PodSecurityContext{} // kube-apiserver's own type cannot be without
+	spec.SecurityContext = &corev1.PodSecurityContext{} // kube-apiserver's own type requires one
 	spec.PriorityClassName = []string{"", "usual", "low", "system-node-critical", "none"}[random.IntN(5)]
 	if maybe(4) {
 		value := []int32{0, 50, -7, 2_000_001_000}[random.IntN(4)]

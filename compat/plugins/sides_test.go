@@ -21,14 +21,14 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/component-base/compatibility"
-	_ "k8s.io/kubernetes/pkg/apis/core/install" // the internal types that stock plugins take
+	_ "k8s.io/kubernetes/pkg/apis/core/install" // the internal types of the stock plugins
 	"k8s.io/kubernetes/pkg/kubeapiserver/options"
 )
 
-// compared are the plugins that pods pass.
+// compared are the plugins that admit pods.
 var compared = []string{alwayspullimages.Name, priority.Name, defaulttolerations.Name}
 
-// newOwn is planekit's plugins over the classes.
+// newOwn returns planekit's plugins over the classes.
 func newOwn(ctx context.Context, classes []*schedulingv1.PriorityClass) (admission.Chain, error) {
 	known, err := informer.New(informer.Config[*schedulingv1.PriorityClass]{
 		Source:   fixed(classes),
@@ -60,7 +60,7 @@ func (f fixed) Sync(ctx context.Context, _ string, sink informer.Sink[*schedulin
 	return ctx.Err()
 }
 
-// newStock is kube-apiserver's plugins over the classes, in its order.
+// newStock returns kube-apiserver's plugins over the classes, in its order.
 func newStock(ctx context.Context, classes []*schedulingv1.PriorityClass) (stock.Interface, error) {
 	var objects []runtime.Object
 	for _, class := range classes {

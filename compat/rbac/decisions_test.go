@@ -17,7 +17,7 @@ import (
 
 var decisions = flag.Int("decisions", 1_000_000, "random decisions to compare")
 
-// world makes random policies and requests from few words, so that they meet.
+// world makes random policies and requests from few words, so that they match.
 type world struct{ *rand.Rand }
 
 func (w world) pick(words ...string) string { return words[w.IntN(len(words))] }
@@ -40,7 +40,7 @@ func (w world) rules() []rbacv1.PolicyRule {
 		if r.NonResourceURLs == nil || w.IntN(20) == 0 {
 			r.APIGroups = w.some("", "apps", "x.io", "*")
 			r.Resources = w.some("pods", "pods/status", "*/status", "*/*", "pods/*", "nodes", "*", "/status", "pods/", "deployments/scale", "*/scale", "users/a/b", "*/a/b")
-			// With paths, names are invalid, and stock itself is of two minds.
+			// Names are invalid together with paths, and stock itself is inconsistent there.
 			if r.NonResourceURLs == nil && w.IntN(3) == 0 {
 				r.ResourceNames = w.some("a", "b", "", "*")
 			}
@@ -61,7 +61,7 @@ func (w world) subjects() []rbacv1.Subject {
 	return subjects
 }
 
-// clusterRole aggregates others now and then.
+// clusterRole sometimes aggregates other roles.
 func (w world) clusterRole(meta metav1.ObjectMeta) *rbacv1.ClusterRole {
 	r := &rbacv1.ClusterRole{ObjectMeta: meta, Rules: w.rules()}
 	if w.IntN(4) > 0 {
@@ -116,13 +116,12 @@ func (w world) request() authz.Attributes {
 	return a
 }
 
-// near is a request like any other, but by somebody whom p names and with words
-// of a rule, often of the role that somebody is bound to, so that the answer is
-// often yes.
+// near returns a request by a user that p names, with words of a rule, often of a role that is
+// bound to the user, so that the request is often allowed.
 func (w world) near(p planekit.Policy) authz.Attributes {
 	q := w.request()
 	rules := p.ClusterRoles[w.IntN(len(p.ClusterRoles))].Rules
-	for range 3 { // some bindings name nobody
+	for range 3 { // some bindings have no subject
 		var subjects []rbacv1.Subject
 		var ref rbacv1.RoleRef
 		if w.IntN(2) == 0 && len(p.ClusterRoleBindings) > 0 {
@@ -144,7 +143,7 @@ func (w world) near(p planekit.Policy) authz.Attributes {
 	return w.as(q, rules[w.IntN(len(rules))])
 }
 
-// named is u with the name or a group of the subject.
+// named returns u with the name or a group of the subject.
 func (w world) named(u *user.Info, s rbacv1.Subject) *user.Info {
 	switch s.Kind {
 	case "Group":
@@ -171,7 +170,7 @@ func rulesOf(p planekit.Policy, ref rbacv1.RoleRef, namespace string) []rbacv1.P
 	return nil
 }
 
-// as is q with words of the rule.
+// as returns q with words of the rule.
 func (w world) as(q authz.Attributes, r rbacv1.PolicyRule) authz.Attributes {
 	q.Verb = w.pick(r.Verbs...)
 	if len(r.NonResourceURLs) > 0 && len(r.Resources) == 0 {

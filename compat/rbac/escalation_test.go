@@ -22,7 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	rbaclisters "k8s.io/client-go/listers/rbac/v1"
 	"k8s.io/kubernetes/pkg/apis/rbac"
-	_ "k8s.io/kubernetes/pkg/apis/rbac/install" // the internal types that stock storage takes
+	_ "k8s.io/kubernetes/pkg/apis/rbac/install" // the internal types of the stock storage
 	internal "k8s.io/kubernetes/pkg/apis/rbac/v1"
 	clusterrole "k8s.io/kubernetes/pkg/registry/rbac/clusterrole/policybased"
 	clusterrolebinding "k8s.io/kubernetes/pkg/registry/rbac/clusterrolebinding/policybased"
@@ -32,7 +32,7 @@ import (
 	stock "k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 )
 
-// accepting is storage that stores everything, over one object that is there.
+// accepting is storage that stores everything, over one existing object.
 type accepting struct {
 	rest.StandardStorage
 	old runtime.Object
@@ -47,7 +47,7 @@ func (a accepting) Update(ctx context.Context, _ string, info rest.UpdatedObject
 	return o, false, err
 }
 
-// stockWrites is what kube-apiserver does before it stores a role or a binding.
+// stockWrites runs kube-apiserver's checks before it stores a role or a binding.
 type stockWrites struct {
 	authorizer *stock.RBACAuthorizer
 	resolver   validation.AuthorizationRuleResolver
@@ -109,12 +109,12 @@ func toInternal(object any) runtime.Object {
 		out, err = in, internal.Convert_v1_ClusterRoleBinding_To_rbac_ClusterRoleBinding(o.DeepCopy(), in, nil)
 	}
 	if err != nil {
-		panic(err) // these are all valid
+		panic(err) // all of these are valid
 	}
 	return out
 }
 
-// write is a random write: of something new, or of something changed a little.
+// write is a random write: of a new object, or of one with a small change.
 func (w world) write(p planekit.Policy) *admission.Request {
 	r := &admission.Request{Operation: admission.Create, User: w.near(p).User, Namespace: w.pick("x", "y"), Name: w.pick("1", "2")}
 	if w.IntN(50) == 0 {
@@ -147,7 +147,7 @@ func (w world) write(p planekit.Policy) *admission.Request {
 	if w.IntN(2) == 0 {
 		r.Operation = admission.Update
 		old := object()
-		if w.IntN(2) == 0 { // but for its metadata the same
+		if w.IntN(2) == 0 { // only its metadata changes
 			old = made.(runtime.Object).DeepCopyObject().(metav1.Object)
 			old.SetFinalizers([]string{w.pick("x", "y")})
 			old.SetLabels(map[string]string{"in": w.pick("a", "b")})
@@ -157,9 +157,9 @@ func (w world) write(p planekit.Policy) *admission.Request {
 	return r
 }
 
-// cause is an error without what it says of bindings to roles that are not there:
-// stock counts some that are invalid, and has no order among them. The order of
-// verbs is left out too: it depends on which aggregated role was written last.
+// cause returns the text of an error without the part on bindings to missing roles: stock counts
+// some that are invalid, in no order. It also leaves out the order of verbs, which depends on the
+// aggregated role that was written last.
 func cause(err error) string {
 	if err == nil {
 		return ""
@@ -178,8 +178,8 @@ func cause(err error) string {
 
 var verbs = regexp.MustCompile(`Verbs:\[[^]]*\]`)
 
-// TestSameRefusals writes random roles and bindings through the stock checks and
-// planekit's: the same pass, and the others are refused in the same words.
+// TestSameRefusals writes random roles and bindings through the stock checks and planekit's: the
+// same writes pass, and the others are refused with the same text.
 func TestSameRefusals(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	writes := *decisions / 10
@@ -219,8 +219,8 @@ func TestSameRefusals(t *testing.T) {
 	}
 }
 
-// fromStorage is a NotFound of a lister in the words of storage, from which a
-// server reads the role of a binding.
+// fromStorage converts a NotFound of a lister to that of storage, from which a server reads the
+// role of a binding.
 func fromStorage(text string) string {
 	if kind, rest, found := strings.Cut(text, "."+rbacv1.GroupName+` "`); found && strings.HasSuffix(rest, "not found") && !strings.Contains(kind, " ") {
 		return strings.TrimSuffix(kind, "s") + "s." + rbacv1.GroupName + ` "` + rest
@@ -228,7 +228,7 @@ func fromStorage(text string) string {
 	return text
 }
 
-// granting are rules with the verbs that matter for writes.
+// granting returns rules with the verbs that matter for writes.
 func (w world) granting() []rbacv1.PolicyRule {
 	if w.IntN(4) > 0 {
 		return nil

@@ -13,8 +13,7 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 )
 
-// facts are a policy as lines that say one thing each, so that neither the order
-// of rules nor how they are put together matters.
+// facts is a policy as single permissions, so that the order and grouping of rules do not matter.
 func facts(p planekit.Policy) map[string]bool {
 	all := map[string]bool{}
 	add := func(kind, namespace, name string, labels, annotations map[string]string) func(format string, args ...any) {
@@ -78,8 +77,8 @@ func stockPolicy() planekit.Policy {
 	return p
 }
 
-// TestSamePolicy: a new cluster grants what one of Kubernetes does with its
-// default features, to the word.
+// TestSamePolicy: a new cluster grants exactly the permissions of Kubernetes with its default
+// features.
 func TestSamePolicy(t *testing.T) {
 	own, stock := facts(planekit.Bootstrap{}.Policy()), facts(stockPolicy())
 	for _, fact := range slices.Sorted(maps.Keys(stock)) {

@@ -40,7 +40,7 @@ func newSides(p planekit.Policy) (*sides, error) {
 	return &sides{own: own, stock: newStock(p), stop: func() { cancel(); <-done }}, nil
 }
 
-// newStock is the authorizer of kube-apiserver over the indexes of informers.
+// newStock returns the authorizer of kube-apiserver over the indexes of informers.
 func newStock(p planekit.Policy) *stock.RBACAuthorizer {
 	return stock.New(
 		&stock.RoleGetter{Lister: rbaclisters.NewRoleLister(indexer(p.Roles))},
@@ -54,14 +54,13 @@ func indexer[T any](objects []T) cache.Indexer {
 	i := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	for _, o := range objects {
 		if err := i.Add(o); err != nil {
-			panic(err) // only for an object that is none
+			panic(err) // the object is always valid
 		}
 	}
 	return i
 }
 
-// filled has the rules in aggregating roles that the controller of Kubernetes
-// writes there sooner or later.
+// filled returns roles with the rules that Kubernetes' controller writes into aggregating roles.
 func filled(roles []*rbacv1.ClusterRole) []*rbacv1.ClusterRole {
 	var all []*rbacv1.ClusterRole
 	for _, r := range roles {
@@ -93,7 +92,7 @@ func gathered(r *rbacv1.ClusterRole, all []*rbacv1.ClusterRole) []rbacv1.PolicyR
 				continue
 			}
 			for _, rule := range other.Rules {
-				// As text, a list of one empty string is like one of none.
+				// As text, a list of one empty string equals an empty list.
 				same := func(o rbacv1.PolicyRule) bool { return equality.Semantic.DeepEqual(o, rule) }
 				if !slices.ContainsFunc(rules, same) {
 					rules = append(rules, rule)
@@ -118,9 +117,9 @@ func forStock(a authz.Attributes) authorizer.Attributes {
 	}
 }
 
-// TestFilledTellsNamesApart: a rule about the object without a name is another than one about
-// all objects, though they are alike as text.
-func TestFilledTellsNamesApart(t *testing.T) {
+// TestFilledDistinguishesNames: a rule about the object with an empty name differs from one about
+// all objects, although their texts are equal.
+func TestFilledDistinguishesNames(t *testing.T) {
 	one := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{"*"}, Resources: []string{"nodes"}, ResourceNames: []string{""}}
 	all := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{"*"}, Resources: []string{"nodes"}}
 	roles := filled([]*rbacv1.ClusterRole{

@@ -25,7 +25,7 @@ func Build(ctx context.Context) (string, error) {
 	return bin, nil
 }
 
-// Version is the release of Kubernetes that the stock programs are of.
+// Version is the Kubernetes release of the stock programs.
 func Version(ctx context.Context) (string, error) {
 	root, err := repository()
 	if err != nil {
@@ -40,7 +40,7 @@ func Version(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// repository is the directory above the module of the tests.
+// repository returns the parent directory of the test's module.
 func repository() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -6,18 +6,18 @@ import (
 	"testing"
 )
 
-// ManagerConfig says what a kube-controller-manager runs and where.
+// ManagerConfig configures a kube-controller-manager.
 type ManagerConfig struct {
 	// Kubeconfig is the path of its kubeconfig.
 	Kubeconfig string
-	// Controllers are the names of the controllers that it runs.
+	// Controllers are the names of its controllers.
 	Controllers []string
 	// CA is the PEM of the authority that it publishes to pods.
 	CA string
 }
 
-// NewManager starts a kube-controller-manager that runs until the test ends, with no
-// limit on its requests that a test would feel.
+// NewManager starts a kube-controller-manager that runs until the test ends. Its request rate is
+// practically unlimited.
 func NewManager(t testing.TB, bin string, c ManagerConfig, more ...string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// process is a program that runs until it is stopped, or the test ends.
+// process is a program that runs until it is stopped or the test ends.
 type process struct {
 	cmd  *exec.Cmd
 	log  string
 	done chan struct{} // closed when it has ended
 }
 
-// launch starts a program. What it says is shown where the test fails.
+// launch starts a program. Its output is shown if the test fails.
 func launch(t testing.TB, dir, program string, arguments ...string) *process {
 	t.Helper()
 	file, err := os.CreateTemp(dir, filepath.Base(program)+"-*.log")
@@ -32,7 +32,7 @@ func launch(t testing.TB, dir, program string, arguments ...string) *process {
 	}
 	go func() {
 		defer close(p.done)
-		_ = p.cmd.Wait() // it ends by a signal
+		_ = p.cmd.Wait() // a signal ends it
 	}()
 	t.Cleanup(func() {
 		if err := p.stop(); err != nil {
@@ -45,7 +45,7 @@ func launch(t testing.TB, dir, program string, arguments ...string) *process {
 	return p
 }
 
-// stop ends the program and waits until it has.
+// stop interrupts the program and waits until it has ended.
 func (p *process) stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -60,13 +60,13 @@ func (p *process) stop() error {
 	return nil
 }
 
-// kill ends the program as a power failure would.
+// kill ends the program like a power failure.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }
 
-// tail is the end of what the program said.
+// tail returns the end of the program's output.
 func (p *process) tail() string {
 	data, err := os.ReadFile(p.log)
 	if err != nil {

@@ -24,11 +24,11 @@ import (
 
 // Server is a kube-apiserver with an etcd of its own.
 type Server struct {
-	// URL is where it serves, Token its administrator's.
+	// URL is the URL of the server, Token the administrator's token.
 	URL, Token string
 	// Kubeconfig is the path of a kubeconfig of the administrator.
 	Kubeconfig string
-	// Etcd is where its etcd serves.
+	// Etcd is the URL of its etcd.
 	Etcd string
 
 	t       testing.TB
@@ -41,8 +41,7 @@ type Server struct {
 	process *process
 }
 
-// NewServer starts a kube-apiserver and waits until it is ready. More arguments
-// go to kube-apiserver.
+// NewServer starts a kube-apiserver with further arguments and waits until it is ready.
 func NewServer(t testing.TB, bin string, more ...string) *Server {
 	t.Helper()
 	s := &Server{t: t, bin: bin, dir: t.TempDir(), Token: rand.Text(), port: FreePort(t)}
@@ -97,10 +96,10 @@ func (s *Server) Start(more ...string) {
 	})
 }
 
-// Stop ends kube-apiserver without a farewell to anybody; its etcd goes on.
+// Stop kills kube-apiserver; its etcd keeps running.
 func (s *Server) Stop() { s.process.kill() }
 
-// WriteKubeconfig writes a kubeconfig for who has a bearer token.
+// WriteKubeconfig writes a kubeconfig with a bearer token.
 func WriteKubeconfig(t testing.TB, path string, cluster kubeconfig.Cluster, token string) {
 	t.Helper()
 	err := (&kubeconfig.Config{
@@ -114,8 +113,7 @@ func WriteKubeconfig(t testing.TB, path string, cluster kubeconfig.Cluster, toke
 	}
 }
 
-// await waits until a program has come so far. It may take minutes: the machine
-// may have other things to do.
+// await waits until done reports true. This may take minutes on a busy machine.
 func await(t testing.TB, p *process, so func(context.Context) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -136,9 +134,9 @@ func await(t testing.TB, p *process, so func(context.Context) bool) {
 // given holds the ports that FreePort has returned.
 var given sync.Map
 
-// FreePort is a loopback port that nobody listens on, nor will soon: it is none
-// of those that the kernel gives to connections, of which many are made before a
-// program listens, and while one is away.
+// FreePort returns a loopback port without a listener. It is outside the range from which the
+// kernel chooses ports for connections, many of which are opened before a program listens, or while
+// it is restarted.
 func FreePort(t testing.TB) string {
 	t.Helper()
 	const lowest, ports = 20_000, 12_000
@@ -154,7 +152,7 @@ func FreePort(t testing.TB) string {
 	}
 }
 
-// writeKey makes a key that signs tokens of service accounts.
+// writeKey creates a key that signs tokens of service accounts.
 func writeKey(t testing.TB, path string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -175,8 +173,8 @@ func write(t testing.TB, path, content string) {
 	}
 }
 
-// Compact has etcd forget what was before a resourceVersion. kube-apiserver has
-// copies, and forgets it when it is started anew.
+// Compact makes etcd forget revisions before a resourceVersion. kube-apiserver forgets them when it
+// is restarted, because it has a cache.
 func (s *Server) Compact(ctx context.Context, version string) {
 	s.t.Helper()
 	body := strings.NewReader(`{"revision": "` + version + `", "physical": true}`)

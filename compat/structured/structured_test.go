@@ -36,7 +36,7 @@ var configurations = flag.Int("configurations", 150, "random configurations to c
 
 const header = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n"
 
-// theirs reads a configuration as kube-apiserver does.
+// theirs parses a configuration as kube-apiserver does.
 func theirs(text string) (*apiserver.AuthenticationConfiguration, error) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
@@ -53,7 +53,7 @@ func ours(text string) (structured.Settings, error) {
 	return structured.Parse([]byte(text), "https://kubernetes.default.svc")
 }
 
-// wrong are configurations, below jwt[0], that are refused in the same words.
+// wrong lists configurations, below jwt[0], that are refused with the same text.
 var wrong = []string{
 	"issuer: {audiences: [x]}", "issuer: {url: 'http://a', audiences: [x]}", "issuer: {url: 'https://a?b#c', audiences: [x]}",
 	"issuer: {url: https://kubernetes.default.svc, audiences: [x]}", "issuer: {url: https://a, discoveryURL: https://a/, audiences: [x]}",
@@ -75,7 +75,7 @@ var wrong = []string{
 	"issuer: {url: https://a, audience: [x]}", "claimMapping: {}",
 }
 
-// TestSameRefusals: what is wrong is said in the same words and order.
+// TestSameRefusals: errors have the same texts and order.
 func TestSameRefusals(t *testing.T) {
 	texts := []string{header + "anonymous: {enabled: false, conditions: [{path: /x}]}", header, header + "jwt: []\nanonymous: {enabled: true}", header + "jwts: []", header + "jwt: [{}]"}
 	for _, one := range wrong {
@@ -100,8 +100,7 @@ func TestSameRefusals(t *testing.T) {
 	}
 }
 
-// same leaves out what theirs has before the words of a decoder, and how a field is
-// called in Go.
+// same removes the prefix of kube-apiserver's decoder, and the Go names of fields.
 func same(ours, theirs string) bool {
 	theirs = strings.ReplaceAll(theirs, `"Path":`, `"path":`)
 	if i := strings.Index(theirs, "strict decoding error"); i >= 0 {
@@ -110,7 +109,7 @@ func same(ours, theirs string) bool {
 	return ours == theirs
 }
 
-// Parts of random configurations; claims a to e are anything.
+// These are parts of random configurations; claims a to e have any value.
 var (
 	names = []string{
 		"{claim: sub, prefix: ''}", "{claim: a, prefix: ''}", "{claim: b, prefix: 'p:'}", "{claim: email, prefix: ''}", "{expression: claims.a}", "{expression: 'claims.a + claims.b'}", "{expression: '\"x:\" + claims.sub'}",
@@ -135,14 +134,14 @@ var (
 		map[string]any{}, map[string]any{"d": "x"}, map[string]any{"d": 1, "e/f": []any{"deep"}, "list": []any{"l", ""}}}
 )
 
-// likely are values that expressions mostly expect.
+// likely lists values that expressions usually expect.
 var likely = map[string][]any{
 	"a": {"x", "x,y", "Yx", "z"}, "b": {"b", "x"}, "c": {map[string]any{"d": "x"}, map[string]any{"d": "y", "e/f": []any{"deep"}, "list": []any{"l", ""}}},
 	"d": {[]any{"x", "y"}, []any{"x"}, []any{"", "g:x"}, []any{map[string]any{"x": "inner"}}}, "e": {"e", []any{"e", "f"}},
 	"n": {1, 2, 7.5}, "c.d": {"dotted"}, "email": {"j@x"}, "email_verified": {true, false}, "namespace": {"ns"}, "jti": {"t1"},
 }
 
-// unverified is a key set that lets every signature pass.
+// unverified is a key set that accepts every signature.
 type unverified struct{}
 
 func (unverified) VerifySignature(_ context.Context, token string) ([]byte, error) {
@@ -196,7 +195,7 @@ func TestSameUsers(t *testing.T) {
 	}
 }
 
-// compare asks both about forty tokens.
+// compare sends about forty tokens to both.
 func compare(t *testing.T, random *mathrand.Rand, key *ecdsa.PrivateKey, text string, known, refused *int) {
 	t.Helper()
 	settings, err := ours(text)
@@ -269,7 +268,7 @@ func theirUser(ctx context.Context, a authenticator.Token, token string) (string
 	return person(answer.User.GetName(), answer.User.GetUID(), answer.User.GetGroups(), answer.User.GetExtra()), nil
 }
 
-// person leaves out the order of groups: those of a map's keys have none.
+// person returns a user without the order of its groups: groups from a map's keys have none.
 func person(name, uid string, groups []string, extra map[string][]string) string {
 	groups = slices.Sorted(slices.Values(groups))
 	text := fmt.Sprintf("%q %q %q", name, uid, groups)
@@ -279,9 +278,9 @@ func person(name, uid string, groups []string, extra map[string][]string) string
 	return text
 }
 
-// stricter are tokens that are refused here alone, as package oidc says: a claim
-// that is mapped by its name must be a text or texts where it is there, and null is
-// neither; and a name must not be empty.
+// stricter lists tokens that only planekit refuses, as package oidc describes: a claim that is
+// mapped by its name must be a text or texts if it exists, null is neither, and a name must not be
+// empty.
 func stricter(text string, claims jwt.MapClaims) bool {
 	for name, v := range claims {
 		mapped := strings.Contains(text, "claim: "+name+",") || strings.Contains(text, "claim: "+name+"}")
