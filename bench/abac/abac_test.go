@@ -1,5 +1,5 @@
-// Package abac has a decision of package authz/abac beside one of kube-apiserver's
-// ABAC authorizer. That both decide alike is tested in compat/abac.
+// Package abac compares a decision of package authz/abac with one of kube-apiserver's ABAC
+// authorizer. compat/abac tests that both decide alike.
 //
 //	cd bench && go test -run '^$' -bench . ./abac
 package abac
@@ -19,7 +19,7 @@ import (
 	stockabac "k8s.io/kubernetes/pkg/auth/authorizer/abac"
 )
 
-// BenchmarkAuthorize has policies of a hundred users, for one namespace each.
+// BenchmarkAuthorize uses policies of a hundred users, each for one namespace.
 func BenchmarkAuthorize(b *testing.B) {
 	for _, n := range []int{10, 1000, 10_000} {
 		var file bytes.Buffer
@@ -54,7 +54,7 @@ func BenchmarkAuthorize(b *testing.B) {
 	}
 }
 
-// both reads the same policies with the stock authorizer and ours.
+// both loads the same policies into the stock authorizer and ours.
 func both(b *testing.B, file []byte) (stockabac.PolicyList, *abac.Authorizer) {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "policies")

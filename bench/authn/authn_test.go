@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestBothKnow has both sides know who asks, in every way that is measured.
+// TestBothKnow: both sides authenticate the user in every measured way.
 func TestBothKnow(t *testing.T) {
 	var out strings.Builder
 	if err := run(&out, 1, 10); err != nil {

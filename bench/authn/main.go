@@ -1,9 +1,9 @@
-// Command authn measures who asks, in planekit's authenticators and in
-// kube-apiserver's own (k8s.io/apiserver), in one process and on the same requests.
+// Command authn measures authentication by planekit's authenticators and by kube-apiserver's
+// (k8s.io/apiserver), in one process and with the same requests.
 //
 //	cd bench && go run ./authn
 //
-// Rounds of the two take turns; the table has their medians.
+// Rounds of the two alternate; the table has their medians.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// ask is one authenticator with a request that it knows.
+// ask authenticates one fixed request.
 type ask func() error
 
 // pair is one line of the table.
@@ -63,7 +63,7 @@ func run(out io.Writer, rounds, requests int) error {
 }
 
 func measure(a ask, n int) (time.Duration, error) {
-	runtime.GC() // of what was before
+	runtime.GC() // of the garbage from before
 	start := time.Now()
 	for range n {
 		if err := a(); err != nil {
@@ -73,11 +73,11 @@ func measure(a ask, n int) (time.Duration, error) {
 	return time.Since(start) / time.Duration(n), nil
 }
 
-// bearing is a request with a bearer token.
+// bearing returns a request with a bearer token.
 func bearing(token string) *http.Request {
 	r, err := http.NewRequest(http.MethodGet, "https://localhost/api/v1/pods", http.NoBody)
 	if err != nil {
-		panic(err) // of a request that is always the same
+		panic(err) // the request is constant
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
 	return r

@@ -30,7 +30,7 @@ import (
 
 var errUnknown = errors.New("the user is not known")
 
-// asks has an authenticator of planekit asked about r.
+// asks returns an ask of an authenticator of planekit for r.
 func asks(a authn.Authenticator, r *http.Request) ask {
 	return func() error {
 		if u, known, err := a.Authenticate(r); err != nil || !known || u.Name != "jane" {
@@ -40,8 +40,8 @@ func asks(a authn.Authenticator, r *http.Request) ask {
 	}
 }
 
-// asksStock has one of kube-apiserver's asked. It takes the header off a request
-// whose token it knows, so each has its own.
+// asksStock returns an ask of one of kube-apiserver's authenticators. It removes the header of an
+// authenticated request, so each request has its own.
 func asksStock(a authenticator.Request, r *http.Request) ask {
 	header := r.Header.Get("Authorization")
 	return func() error {
@@ -55,7 +55,7 @@ func asksStock(a authenticator.Request, r *http.Request) ask {
 	}
 }
 
-// pairs are what is measured.
+// pairs returns all measurements.
 func pairs() ([]pair, error) {
 	var all []pair
 	for _, key := range []struct {
@@ -75,7 +75,7 @@ func pairs() ([]pair, error) {
 	return append(all, static...), err
 }
 
-// certificates has the same client certificate verified by both sides.
+// certificates compares the verification of the same client certificate.
 func certificates(name string, key func() (crypto.Signer, error)) (pair, error) {
 	client, roots, err := issue(key)
 	if err != nil {
@@ -93,7 +93,7 @@ func certificates(name string, key func() (crypto.Signer, error)) (pair, error) 
 	return pair{name, asks(ours, r), asksStock(stockx509.New(options, stockx509.CommonNameUserConversion), r.Clone(r.Context()))}, nil
 }
 
-// issue makes an authority and a client certificate of it.
+// issue creates an authority and a client certificate of it.
 func issue(key func() (crypto.Signer, error)) (*stdx509.Certificate, *stdx509.CertPool, error) {
 	authority, err1 := key()
 	own, err2 := key()
@@ -125,7 +125,7 @@ func issue(key func() (crypto.Signer, error)) (*stdx509.Certificate, *stdx509.Ce
 	return client, roots, err
 }
 
-// tokens has one of 10,000 static tokens looked up, and one that is remembered.
+// tokens compares the look-up of one of 10,000 static tokens, and of a cached token.
 func tokens() ([]pair, error) {
 	var entries []tokenfile.Entry
 	stock := map[string]*stockuser.DefaultInfo{}

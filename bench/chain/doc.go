@@ -1,12 +1,11 @@
-// Command chain measures what a request to create a pod passes before it is stored:
-// who asks (a client certificate), may they (RBAC), and should it be (the admission
-// plugins that are on by default and that both sides have, no webhooks), in planekit
-// and in kube-apiserver, in one process and on the same objects.
+// Command chain measures the steps of a request to create a pod before the pod is
+// stored: authentication (a client certificate), authorization (RBAC) and admission
+// (the default plugins that both sides have, no webhooks). It measures planekit and
+// kube-apiserver in one process and on the same objects.
 //
 //	cd bench && go run ./chain
 //
-// Both sides read their local copies: here the informers of planekit, there those of
-// client-go with kube-apiserver's own authenticators, authorizers and plugins. Rounds
-// of the two take turns; the table has their medians. The pods that are created are
-// made before the clock starts.
+// Both sides read their caches: planekit its own informers, kube-apiserver's
+// authenticators, authorizers and plugins those of client-go. Rounds of the two
+// alternate; the table shows the medians. The pods are made before the clock starts.
 package main

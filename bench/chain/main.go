@@ -111,7 +111,7 @@ func measure(s side, n int, do func(side, any) error) (took, used time.Duration,
 	return time.Since(start) / each, (processor() - cpu) / each, nil
 }
 
-// processor is what this process has used so far.
+// processor returns the processor time that this process has used so far.
 func processor() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -35,13 +35,13 @@ type planekitSide struct {
 	should    admission.Chain
 	prototype *corev1.Pod
 
-	user *user.Info // who asks, for the steps by themselves
+	user *user.Info // the authenticated user, to measure the other steps alone
 }
 
-// errLookup is what a plugin gets that needs more than its local copy: none should.
-var errLookup = errors.New("not in the local copy")
+// errLookup is the error of every lookup beyond the caches; no plugin should need one.
+var errLookup = errors.New("not in the cache")
 
-// newPlanekit starts planekit's side, whose copies live until ctx is done.
+// newPlanekit starts planekit's side, whose caches run until ctx is done.
 func newPlanekit(ctx context.Context, w *world) (*planekitSide, error) {
 	request, err := w.request()
 	if err != nil {
@@ -137,7 +137,7 @@ func start[T any](ctx context.Context, inf *informer.Informer[T]) {
 }
 
 func newCache[T metav1.Object](objects []T) *informer.Informer[T] {
-	config := informer.ObjectConfig(fixed[T](objects))
+	config := informer.ConfigFor(fixed[T](objects))
 	config.Revision = func(T) string { return "1" }
 	inf, err := informer.New(config)
 	if err != nil {

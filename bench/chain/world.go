@@ -28,7 +28,7 @@ const (
 	team      = "developers-0500"
 )
 
-// world is what both sides know.
+// world holds the objects of both sides.
 type world struct {
 	namespaces          []*corev1.Namespace
 	accounts            []*corev1.ServiceAccount
@@ -79,8 +79,7 @@ func limits(namespace string) *corev1.LimitRange {
 	}}
 }
 
-// aggregate gives the roles that are made of others their rules, as the controller
-// of a cluster does.
+// aggregate sets the rules of aggregated roles, as the controller of a cluster does.
 func aggregate(roles []*rbacv1.ClusterRole) {
 	for range 3 { // admin is made of edit, which is made of view
 		for _, role := range roles {

@@ -1,11 +1,9 @@
-// Command cluster measures a planekit cluster as its users meet it, and the
-// stock components beside it in the same run: start to ready, one command to
-// three running pods, memory, size.
+// Command cluster measures a planekit cluster as a user sees it, and the stock components beside it
+// in the same run: start to ready, one command to three running pods, memory, size.
 //
 //	go run ./cluster [--runs 5] [--peers=false]
 //
-// It prints Markdown. Times are medians of the runs, interleaved: one of each
-// side, then the next.
+// It prints Markdown. Times are medians of the runs, which alternate between the sides.
 package main
 
 import (
@@ -68,7 +66,7 @@ func measure(ctx context.Context, runs int, peers bool) error {
 	return sizes(ctx, bin, peers)
 }
 
-// build compiles what is measured, stripped on both sides.
+// build compiles the programs, stripped on both sides.
 func build(ctx context.Context, dir string, peers bool) (string, error) {
 	bin := filepath.Join(dir, "bin")
 	err := peer.Build(ctx, bin, "..", "./examples/cluster", "./examples/planectl", "./cni/planekit-cni")
@@ -78,7 +76,7 @@ func build(ctx context.Context, dir string, peers bool) (string, error) {
 	return bin, err
 }
 
-// table gathers figures by name, in the order of their first appearance.
+// table collects figures by name, in the order of their first appearance.
 type table struct {
 	names   []string
 	figures map[string][]float64
@@ -116,7 +114,7 @@ func show(figure float64, unit string) string {
 	return fmt.Sprintf("%.0f %s", figure, unit)
 }
 
-// sizes prints what the programs weigh and how many modules they link.
+// sizes prints the size of the programs and the number of modules that they link.
 func sizes(ctx context.Context, bin string, peers bool) error {
 	fmt.Println("\n| binary, stripped | MB | linked modules |\n|---|---|---|")
 	programs := []string{"cluster", "planectl", "planekit-cni"}

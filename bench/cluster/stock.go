@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// stock measures etcd, kube-apiserver, kube-controller-manager and
-// kube-scheduler doing what they can without a node: up to pods bound to one.
+// stock measures etcd, kube-apiserver, kube-controller-manager and kube-scheduler as far as they
+// work without a kubelet: up to pods bound to a node.
 func stock(ctx context.Context, t *table, bin, work string) (err error) {
 	var running []*peer.Process
 	defer func() {
@@ -89,7 +89,7 @@ func addNode(ctx context.Context, config string) error {
 	if err != nil {
 		return err
 	}
-	// Without a node lifecycle controller nobody else takes the taint away.
+	// Without a node lifecycle controller no other component removes the taint.
 	node.Spec.Taints = nil
 	if node, err = typed.Nodes(api).Update(ctx, node); err != nil {
 		return err

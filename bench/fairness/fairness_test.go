@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestShort runs the program for a moment, planekit's side alone: nobody's request fails.
-// How long they take is judged only on a machine that does nothing else.
+// TestShort runs planekit's side of the program for a moment: no request of another client fails.
+// Latencies are judged only on an idle machine.
 func TestShort(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "fairness")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
@@ -35,7 +35,7 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// The bar is missed by a late hundredth, and by one request that fails.
+// A late 99th percentile and one failed request each miss the bar.
 func TestJudge(t *testing.T) {
 	for _, test := range []struct {
 		late, failed int

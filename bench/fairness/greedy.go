@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// beGreedy asks until ctx or the time is over, then prints how many requests were served,
-// rejected and broken, and for how many seconds it has asked.
+// beGreedy sends requests until ctx or the time has ended. It then prints how many requests were
+// served, rejected and broken, and its duration in seconds.
 func beGreedy(ctx context.Context, o *options) error {
 	ctx, cancel := context.WithTimeout(ctx, o.duration)
 	defer cancel()

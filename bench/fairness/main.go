@@ -1,17 +1,17 @@
-// Command fairness shows what clients of one user that never stop asking cost everybody else,
-// with planekit's API server and with kube-apiserver.
+// Command fairness measures how clients of one user that never stop sending requests affect all
+// other clients, with planekit's API server and with kube-apiserver.
 //
 //	go run ./fairness [--greedy 3000] [--duration 20s] [--sides planekit,kube-apiserver] [--bin directory]
 //
-// Each greedy client has a connection of its own and sends one request after another: lists of
-// 500 pods, reads, creates and deletes of ConfigMaps. They run in a process of their own, at a
-// lower priority of the scheduler, because in the field they do not run on the server's machine.
+// Each greedy client has a connection of its own and sends one request after another: lists of 500
+// pods, reads, creates and deletes of ConfigMaps. They run in a process of their own, at a lower
+// priority of the scheduler, because in practice they do not run on the server's machine.
 //
-// Meanwhile nodes renew their leases, two controllers renew theirs for leader election, and
-// another tenant creates, reads and lists ConfigMaps. Each of them sends at fixed times and a
-// latency is counted from the time at which its request was due, so that a late one delays none
-// from being counted. All of them may do everything by RBAC; neither side has more than its own
-// mandatory and suggested objects of API Priority and Fairness.
+// Meanwhile nodes renew their leases, two controllers renew theirs for leader election, and another
+// tenant creates, reads and lists ConfigMaps. Each of these clients sends at fixed times. Its
+// latency counts from the time at which the request was due, so that a late request does not hide
+// the delay of the next. RBAC allows all of them everything; each side has only its own mandatory
+// and suggested objects of API Priority and Fairness.
 package main
 
 import (

@@ -62,12 +62,12 @@ func configMap(name string) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"key":"value"}}`, name)
 }
 
-// prepare lets everybody do everything and creates what they ask for.
+// prepare allows every user everything and creates the objects of the requests.
 func prepare(ctx context.Context, url string) error {
 	c := newCaller(url, "admin-token")
 	defer c.web.CloseIdleConnections()
 	create := func(path, body string) error {
-		// The namespace's service account is made a moment after the namespace.
+		// The service account is created a moment after its namespace.
 		for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 			code, answer, err := c.ask(ctx, http.MethodPost, path, body)
 			switch {
@@ -116,10 +116,10 @@ func prepare(ctx context.Context, url string) error {
 	return nil
 }
 
-// nodes is how many nodes renew their leases.
+// nodes is the number of nodes that renew their leases.
 const nodes = 20
 
-// sender is one kind of the others: so many clients that send at fixed times.
+// sender is one kind of well-behaved client: a number of clients that send at fixed times.
 type sender struct {
 	name, token      string
 	clients          int
@@ -133,7 +133,8 @@ var senders = []sender{
 	{"another tenant", "tenant-token", 5, 250 * time.Millisecond, "", ""},
 }
 
-// others sends for a time, and returns how each kind fared.
+// others sends the requests of well-behaved clients for a time, and returns the latencies of each
+// kind.
 func others(ctx context.Context, url string, duration time.Duration) ([]latencies, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -165,7 +166,7 @@ func others(ctx context.Context, url string, duration time.Duration) ([]latencie
 	return out, ctx.Err()
 }
 
-// send is one request of client i.
+// send sends one request of client i.
 func (s *sender) send(ctx context.Context, c *caller, i, round int) (int, error) {
 	if s.lease != "" {
 		path := fmt.Sprintf(leasesPath+"/%s-%d", s.namespace, s.lease, i)

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// bar is the longest 99th percentile that anybody may have beside greedy clients.
+// bar is the maximum 99th percentile of well-behaved clients beside greedy ones.
 const bar = 100 * time.Millisecond
 
-// latencies are those of one kind of sender.
+// latencies holds the latencies of one kind of sender.
 type latencies struct {
 	name string
 
@@ -30,7 +30,7 @@ func (l *latencies) add(took time.Duration, ok bool) {
 	}
 }
 
-// at returns the latency below which a part of all lie.
+// at returns the latency below which the given part of all latencies is.
 func (l *latencies) at(part float64) time.Duration {
 	if len(l.all) == 0 {
 		return 0
@@ -39,11 +39,11 @@ func (l *latencies) at(part float64) time.Duration {
 	return l.all[min(len(l.all)-1, int(part*float64(len(l.all))))]
 }
 
-// report is what one side has done.
+// report holds the results of one side.
 type report struct {
 	side          string
 	alone, beside []latencies
-	// served, rejected and broken are requests of the greedy clients in lasted seconds.
+	// served, rejected and broken count requests of the greedy clients in lasted seconds.
 	served, rejected, broken int
 	lasted                   float64
 	cpu                      time.Duration
@@ -64,7 +64,7 @@ func (r *report) print(w io.Writer) {
 		r.side, float64(r.served)/r.lasted, float64(r.rejected)/r.lasted, float64(r.broken)/r.lasted, r.cpu.Seconds(), r.resident)
 }
 
-// judge returns what misses the bar.
+// judge returns an error that lists the missed bars.
 func (r *report) judge() error {
 	var errs []error
 	for i := range r.beside {

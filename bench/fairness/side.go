@@ -14,13 +14,13 @@ import (
 	"github.com/planekit/planekit/bench/peer"
 )
 
-// side is a server that is measured.
+// side is a server under measurement.
 type side struct {
 	name, url string
 	processes []*peer.Process // the API server is the last
 }
 
-// users returns whom the tokens belong to: a line of --token-auth-file each.
+// users returns the users of the tokens in the format of --token-auth-file.
 func users() []byte {
 	lines := `admin-token,admin,,"system:masters"
 greedy-token,greedy,,
@@ -33,7 +33,7 @@ manager-token,system:kube-controller-manager,,
 	return []byte(lines)
 }
 
-// starters start the servers with a file of tokens, in a directory of their own.
+// starters start the servers with a file of tokens, each in a directory of its own.
 var starters = map[string]func(context.Context, *side, string, *peer.Stock) error{
 	"planekit":       startPlanekit,
 	"kube-apiserver": startStock,
@@ -73,7 +73,8 @@ func startStock(ctx context.Context, s *side, bin string, files *peer.Stock) err
 	return files.AwaitReady(ctx)
 }
 
-// measure starts a server, the greedy clients and the others, and returns how these fared.
+// measure starts a server, the greedy clients and the others, and returns the latencies of the
+// others.
 func measure(ctx context.Context, o *options, name string, start func(context.Context, *side, string, *peer.Stock) error) (r *report, err error) {
 	work, err := os.MkdirTemp("", "fairness-")
 	if err != nil {
@@ -127,7 +128,7 @@ func measure(ctx context.Context, o *options, name string, start func(context.Co
 	return r, greedy.stop(r)
 }
 
-// programs builds what the side needs and was not built before.
+// programs builds the missing programs of the side.
 func programs(ctx context.Context, o *options, work, name string) (bin string, err error) {
 	if o.bin != "" {
 		return o.bin, nil
@@ -143,7 +144,7 @@ func programs(ctx context.Context, o *options, work, name string) (bin string, e
 	return bin, peer.Build(ctx, bin, module, "./cmd/etcd", "./cmd/kube-apiserver")
 }
 
-// greedyProcess are the greedy clients.
+// greedyProcess is the process of the greedy clients.
 type greedyProcess struct {
 	*exec.Cmd
 	out *strings.Builder
@@ -163,7 +164,7 @@ func launchGreedy(ctx context.Context, o *options, url string) (*greedyProcess, 
 	return g, nil
 }
 
-// stop ends the clients and reads what they counted.
+// stop ends the clients and reads their counts.
 func (g *greedyProcess) stop(r *report) error {
 	if err := g.Process.Signal(syscall.SIGTERM); err != nil {
 		return err

@@ -1,6 +1,6 @@
-// Package flowcontrol has the decisions of package apiserver/flowcontrol beside those of
-// kube-apiserver's API Priority and Fairness: that both put requests into the same schemas and
-// flows, and what a request costs.
+// Package flowcontrol compares the decisions of package apiserver/flowcontrol with those of
+// kube-apiserver's API Priority and Fairness: that both assign requests to the same schemas and
+// flows, and the cost of a request.
 //
 //	cd bench && go test -run '^$' -bench . ./flowcontrol
 package flowcontrol
@@ -58,7 +58,7 @@ func newStock(tb testing.TB) stock.Interface {
 		running.Wait()
 		factory.Shutdown()
 	})
-	// It has the objects when it says that a request is of one of them.
+	// The controller has the objects once it assigns a request to one of them.
 	jane := digest(&flowcontrol.Request{User: "jane", Groups: []string{user.AllAuthenticated}, Verb: "get", Path: "/"})
 	for began := time.Now(); ; runtime.Gosched() {
 		if schema, _ := handle(c, jane); schema == "global-default" {
@@ -82,7 +82,7 @@ func digest(r *flowcontrol.Request) stock.RequestDigest {
 
 func oneSeat() fcrequest.WorkEstimate { return fcrequest.WorkEstimate{InitialSeats: 1} }
 
-// handle returns what a request is taken for.
+// handle returns the schema and flow of a request.
 func handle(c stock.Interface, d stock.RequestDigest) (schema, flow string) {
 	c.Handle(context.Background(), d, func(s *flowcontrolv1.FlowSchema, _ *flowcontrolv1.PriorityLevelConfiguration, distinguisher string) {
 		schema, flow = s.Name, distinguisher
@@ -90,7 +90,7 @@ func handle(c stock.Interface, d stock.RequestDigest) (schema, flow string) {
 	return schema, flow
 }
 
-// random returns a request like those of clusters, often near a rule.
+// random returns a request like those in clusters, often close to a rule.
 func random(r *rand.Rand) *flowcontrol.Request {
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	q := &flowcontrol.Request{
@@ -116,7 +116,7 @@ func random(r *rand.Rand) *flowcontrol.Request {
 	return q
 }
 
-// Requests are of the same schemas and flows.
+// Both assign requests to the same schemas and flows.
 func TestSameSchemasAndFlows(t *testing.T) {
 	theirs, seed := newStock(t), rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -174,8 +174,8 @@ func TestSameLevels(t *testing.T) {
 	}
 }
 
-// BenchmarkRequest is one request of a level with free seats, by so many goroutines for each
-// processor.
+// BenchmarkRequest measures one request at a level with free seats, with a number of goroutines for
+// each processor.
 func BenchmarkRequest(b *testing.B) {
 	for _, goroutines := range []int{1, 64} {
 		jane := &flowcontrol.Request{User: "jane", Groups: []string{"dev", user.AllAuthenticated}, Verb: "get", Resource: "pods", Namespace: "default", Path: "/api/v1/namespaces/default/pods/a"}

@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// TestStart holds the collector, at a tenth of the size of the table, to what
-// does not depend on the machine: no owner that exists is read, and what is kept
-// of an object stays within its bar.
+// TestStart checks the machine-independent bars at a tenth of the table's size: the collector reads
+// no existing owner, and its memory for each object stays within the bar.
 func TestStart(t *testing.T) {
 	f, err := measure(ours, 18_000, 20)
 	if err != nil {

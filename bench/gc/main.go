@@ -1,13 +1,12 @@
-// Command gc times the start of garbage collection over many objects that have
-// their owners, planekit's collector and that of kube-controller-manager, in one
-// process one after the other, and prints a Markdown table.
+// Command gc times the start of garbage collection over many objects that have their owners, with
+// planekit's collector and with that of kube-controller-manager, in one process one after the
+// other, and prints a Markdown table.
 //
 //	go run ./gc
 //
-// Both begin with full local copies of the same objects, in memory, so the
-// figures are the collectors' own: of the heap that is added, of how long it
-// takes until the last of some objects whose owner is gone has been deleted, of
-// which there are few, and of how often an object is read from the API.
+// Both begin with full local caches of the same objects in memory, so the figures are the
+// collectors' own: the additional heap, the time until the last of a few objects without an owner
+// has been deleted, and the number of reads from the API.
 package main
 
 import (
@@ -21,7 +20,7 @@ import (
 	"time"
 )
 
-// sides make a collector over s; start runs it until ctx is done.
+// sides lists the collectors. The result of make runs a collector over s until ctx is done.
 var sides = []struct {
 	name string
 	make func(ctx context.Context, s *stock) (start func(context.Context), err error)
@@ -30,10 +29,10 @@ var sides = []struct {
 	{"kube-controller-manager", theirs},
 }
 
-// bars are what planekit sets itself, at full size.
+// These are planekit's own bars at full size.
 const (
 	startBar = 5 * time.Second
-	heapBar  = 120 // bytes an object, besides names, which the copies have
+	heapBar  = 120 // bytes an object, besides names, which the caches have
 )
 
 func main() {
@@ -47,7 +46,7 @@ func main() {
 	}
 }
 
-// figures are the outcome of one start.
+// figures holds the results of one start.
 type figures struct {
 	took  time.Duration
 	heap  float64 // bytes an object
@@ -107,7 +106,7 @@ func measure(make func(context.Context, *stock) (func(context.Context), error), 
 
 func newEnded() chan struct{} { return make(chan struct{}) }
 
-// heap is what is in use after collection, in bytes.
+// heap returns the size of the heap after a collection, in bytes.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -116,7 +115,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// median takes each figure by itself.
+// median returns the median of each figure separately.
 func median(all []figures) figures {
 	at := func(less func(a, b figures) int) figures {
 		sorted := slices.SortedFunc(slices.Values(all), less)

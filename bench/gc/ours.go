@@ -5,13 +5,13 @@ import (
 
 	"github.com/planekit/planekit/informer"
 	"github.com/planekit/planekit/localcache"
-	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/garbage"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ours is planekit's collector, over informers that are full.
+// ours returns planekit's collector over synced informers.
 func ours(ctx context.Context, s *stock) (func(context.Context), error) {
-	var kinds []controllers.GarbageKind
+	var kinds []garbage.Kind
 	for _, of := range []struct {
 		kind    schema.GroupVersionKind
 		objects []*partial
@@ -22,16 +22,16 @@ func ours(ctx context.Context, s *stock) (func(context.Context), error) {
 		}
 		go func() { _ = copied.Run(ctx) }()
 		<-copied.Synced()
-		kinds = append(kinds, controllers.NewGarbageKind(of.kind, true, localcache.Cache[*partial](copied), controllers.GarbageWriter[*partial](resource{s, of.kind})))
+		kinds = append(kinds, garbage.NewKind(of.kind, true, localcache.Cache[*partial](copied), garbage.Writer[*partial](resource{s, of.kind})))
 	}
-	collector, err := controllers.NewGarbage(controllers.GarbageConfig{Kinds: kinds})
+	collector, err := garbage.New(garbage.Config{Kinds: kinds})
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) { _ = collector.Run(ctx) }, nil
 }
 
-// source lists its objects, and nothing ever changes.
+// source lists its objects, which never change.
 type source []*partial
 
 func (s source) Sync(ctx context.Context, _ string, sink informer.Sink[*partial]) error {

@@ -19,7 +19,7 @@ var (
 	setKind = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ReplicaSet"}
 )
 
-// stock is the API: objects in memory, and counts of what is asked.
+// stock is an API with objects in memory, and counts its requests.
 type stock struct {
 	pods, sets []*partial
 	setNames   map[string]*partial
@@ -31,8 +31,8 @@ type stock struct {
 	deleted          map[string]bool // guarded by mu
 }
 
-// newStock makes objects, one in six a replica set that owns five pods, and
-// lost pods more whose replica sets are gone.
+// newStock creates objects: of every six one is a replica set that owns the other five, which are
+// pods. It also creates lost pods whose replica sets do not exist.
 func newStock(objects, lost int) *stock {
 	s := &stock{setNames: map[string]*partial{}, lost: int64(lost), collected: make(chan struct{}), deleted: map[string]bool{}}
 	sets := objects / 6
@@ -66,7 +66,7 @@ func owned(name string, owner *partial) *partial {
 	return o
 }
 
-// resource is one of the two, as planekit's collector reads and writes it.
+// resource is one of the two resources in the form that planekit's collector uses.
 type resource struct {
 	stock *stock
 	kind  schema.GroupVersionKind
@@ -80,7 +80,7 @@ func (r resource) Get(_ context.Context, namespace, name string) (*partial, erro
 		}
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: "apps", Resource: "replicasets"}, name)
 	}
-	// kube-controller-manager reads what it is about to delete.
+	// kube-controller-manager reads an object before it deletes it.
 	for i := len(r.stock.pods) - 1; i >= 0; i-- {
 		if p := r.stock.pods[i]; p.Name == name && p.Namespace == namespace {
 			return p, nil

@@ -24,8 +24,8 @@ var (
 	setResource = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}
 )
 
-// theirs is the collector of kube-controller-manager, with its 20 workers, over
-// informers that are full.
+// theirs returns the collector of kube-controller-manager, with its 20 workers, over synced
+// informers.
 func theirs(ctx context.Context, s *stock) (func(context.Context), error) {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
@@ -60,7 +60,7 @@ func (f metadataFactory) ForResource(r schema.GroupVersionResource) (informers.G
 	return f.SharedInformerFactory.ForResource(r), nil
 }
 
-// mapper knows the two kinds.
+// mapper maps the two kinds.
 type mapper struct{ *meta.DefaultRESTMapper }
 
 func newMapper() mapper {
@@ -72,7 +72,7 @@ func newMapper() mapper {
 
 func (mapper) Reset() {}
 
-// resources are what discovery has to tell.
+// resources answers discovery requests.
 type resources struct {
 	discovery.ServerResourcesInterface
 }
@@ -85,7 +85,7 @@ func (resources) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
 	}, nil
 }
 
-// metadataClient serves the stock as metadata.
+// metadataClient serves the metadata of the objects.
 type metadataClient struct{ stock *stock }
 
 func (c metadataClient) Resource(r schema.GroupVersionResource) metadata.Getter {
@@ -96,7 +96,7 @@ func (c metadataClient) Resource(r schema.GroupVersionResource) metadata.Getter 
 }
 
 type metadataResource struct {
-	metadata.ResourceInterface // nobody calls the rest
+	metadata.ResourceInterface // the other methods are not called
 	resource                   resource
 	objects                    []*metav1.PartialObjectMetadata
 	namespace                  string

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestProgram runs all of it in small numbers: every side is told of every
-// change and finds every pod, or the program fails.
+// TestProgram runs the whole program with small numbers. It fails unless every side receives every
+// change and finds every pod.
 func TestProgram(t *testing.T) {
 	var out strings.Builder
 	if err := run(io.MultiWriter(&out, t.Output()), short, "", 1); err != nil {
@@ -20,7 +20,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// TestBars holds what does not depend on the machine: memory and allocations.
+// TestBars checks the bars that do not depend on the machine: memory and allocations.
 func TestBars(t *testing.T) {
 	pods := thin(20_000)
 	events, err := planekitEvents(pods, updates(pods, 50_000), 10)

@@ -18,7 +18,7 @@ import (
 	runtimeclient "sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// each is the time that one call of do takes, of n.
+// each returns the mean time of n calls of do.
 func each(n int, do func(i int)) time.Duration {
 	start := time.Now()
 	for i := range n {
@@ -27,15 +27,15 @@ func each(n int, do func(i int)) time.Duration {
 	return time.Since(start) / time.Duration(n)
 }
 
-// lookup is one line of the table of single operations, in the order planekit,
-// client-go, controller-runtime; nil where one has nothing of its own.
+// lookup is one line of the table of single operations, in the order planekit, client-go,
+// controller-runtime; nil if one has no such operation.
 type lookup struct {
 	name  string
 	times int
 	sides [3]func(i int)
 }
 
-// lookups are over the same pods on all sides. Close ends them.
+// lookups returns operations on the same pods for all sides. closeAll stops the sides.
 func lookups(s sizes, pods []*corev1.Pod) (all []lookup, closeAll func(), err error) {
 	f := &feed{list: pods, changes: make(chan []*corev1.Pod)}
 	p, err := newPlanekit(f)
@@ -104,9 +104,9 @@ func lookups(s sizes, pods []*corev1.Pod) (all []lookup, closeAll func(), err er
 	return all, func() { closeCopied(); p.stop() }, nil
 }
 
-// updateOnce is what a change costs whoever stores it, with the same two
-// indexes: planekit's from the source's Put until the last is to be seen,
-// client-go's the store's own Update without what leads to it.
+// updatePlanekit measures the cost of a change for the writer, with the same two indexes: in
+// planekit from the source's Put until the last change is visible, in client-go only the store's
+// own Update.
 func updatePlanekit(pods, changes []*corev1.Pod) (time.Duration, error) {
 	f := &feed{list: pods, changes: make(chan []*corev1.Pod)}
 	p, err := newPlanekit(f)
@@ -139,7 +139,7 @@ func updateStock(pods, changes []*corev1.Pod) (time.Duration, error) {
 	return time.Since(start) / time.Duration(len(changes)), nil
 }
 
-// syncAtHand is the time of a first list whose objects are decoded already.
+// syncPlanekit measures a first list of decoded objects.
 func syncPlanekit(pods []*corev1.Pod) (time.Duration, error) {
 	start := time.Now()
 	p, err := newPlanekit(&feed{list: pods})
@@ -161,8 +161,8 @@ func syncStock(pods []*corev1.Pod) (time.Duration, error) {
 	return took, nil
 }
 
-// newCopied is controller-runtime's cache of the pods. It follows with
-// client-go's reflector and differs in what readers get: a deep copy.
+// newCopied returns controller-runtime's cache of the pods. It uses client-go's reflector; its
+// readers receive deep copies.
 func newCopied(pods []*corev1.Pod) (cache.Cache, func(), error) {
 	server, err := newServer(pods)
 	if err != nil {

@@ -1,11 +1,10 @@
-// Command informer runs planekit's informer beside client-go's, and
-// controller-runtime's cache where that differs, on the same pods in one
-// process, and prints a Markdown table.
+// Command informer compares planekit's informer with client-go's, and with controller-runtime's
+// cache where that differs, on the same pods in one process, and prints a Markdown table.
 //
 //	cd bench && go run ./informer
 //
-// The sides take turns; the table has their medians. --short is a minute of
-// small numbers, which say nothing but that the program works.
+// The sides alternate; the table has their medians. --short takes a minute with small numbers,
+// which show only that the program works.
 package main
 
 import (
@@ -27,9 +26,9 @@ import (
 )
 
 func main() {
-	rounds := flag.Int("rounds", 5, "rounds of each side, of which the medians are told")
+	rounds := flag.Int("rounds", 5, "rounds of each side, of which the table has the medians")
 	small := flag.Bool("short", false, "small numbers of everything")
-	only := flag.String("only", "", "measure only the parts whose names contain this: events, crowd, wire, sync, lookups")
+	only := flag.String("only", "", "measure only the parts whose names contain this: events, contention, wire, sync, lookups")
 	flag.Parse()
 	s := full
 	if *small {
@@ -50,7 +49,7 @@ func (t *table) line(name string, ours, theirs, more, ratio, bar string) {
 	fmt.Fprintf(t.out, "| %s | %s | %s | %s | %s | %s |\n", name, ours, theirs, more, ratio, bar)
 }
 
-// turns measures both sides in turn and returns what was measured.
+// turns measures both sides alternately and returns the results.
 func turns[R any](rounds int, ours, theirs func() (R, error)) (a, b []R, err error) {
 	for range rounds {
 		for i, side := range []func() (R, error){ours, theirs} {
@@ -78,14 +77,14 @@ func median[R any, N cmp.Ordered](all []R, of func(R) N) N {
 	return values[len(values)/2]
 }
 
-// parts are the program, each some lines of the table.
+// parts lists the parts of the program, each with some lines of the table.
 var parts = []struct {
 	name  string
 	print func(*table, sizes) error
-}{{"events", printEvents}, {"crowd", printCrowd}, {"wire", printWire}, {"sync", printSync}, {"lookups", printLookups}}
+}{{"events", printEvents}, {"contention", printContention}, {"wire", printWire}, {"sync", printSync}, {"lookups", printLookups}}
 
 func run(out io.Writer, s sizes, only string, rounds int) error {
-	// client-go says that the server refuses initial events and ends watches.
+	// client-go logs that the server refuses initial events and ends watches.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	ctrllog.SetLogger(logr.Discard())
@@ -127,28 +126,28 @@ func printEvents(t *table, s sizes) error {
 	return nil
 }
 
-func printCrowd(t *table, s sizes) error {
+func printContention(t *table, s sizes) error {
 	pods := thin(s.readerPods)
 	for _, greedy := range []bool{false, true} {
 		changes, name, bars := updates(pods, s.readerEvents), "", [2]string{"at least 2", "at least 2"}
 		if greedy {
-			// Fewer, for the slower side's sake, but so many that neither is done within
-			// the time that the scheduler gives it at once.
+			// The number is small for the slower side, but large enough that neither side finishes
+			// within one time slice of the scheduler.
 			changes, name, bars = changes[:min(len(changes), 40_000)], "greedy ", [2]string{}
 		}
-		a, b, err := turns(t.rounds, func() (crowd, error) { return planekitCrowd(s, greedy, pods, changes) },
-			func() (crowd, error) { return stockCrowd(s, greedy, pods, changes) })
+		a, b, err := turns(t.rounds, func() (contention, error) { return planekitContention(s, greedy, pods, changes) },
+			func() (contention, error) { return stockContention(s, greedy, pods, changes) })
 		if err != nil {
 			return err
 		}
-		events, reads := func(c crowd) float64 { return c.events }, func(c crowd) float64 { return c.reads }
+		events, reads := func(c contention) float64 { return c.events }, func(c contention) float64 { return c.reads }
 		t.line(fmt.Sprintf("events with %d %sreaders, %d pods", s.readers, name, s.readerPods), perSecond(median(a, events)), perSecond(median(b, events)), "", times(median(a, events)/median(b, events)), bars[0])
 		t.line("reads by them, by key and by index in turn", perSecond(median(a, reads)), perSecond(median(b, reads)), "", times(median(a, reads)/median(b, reads)), bars[1])
 	}
 	return nil
 }
 
-// printWire is about pods that differ as real ones do.
+// printWire measures pods that differ as real ones do.
 func printWire(t *table, s sizes) error {
 	pods := newPods(s.pods)
 	changed := slices.Clone(pods)
@@ -175,7 +174,7 @@ func printWire(t *table, s sizes) error {
 	}
 	theirs := func(sv *server) func() (func(string), func(), error) { return stockOver(sv, last) }
 	took, heap, peak := func(r wireRun) time.Duration { return r.took }, func(r wireRun) float64 { return r.heap }, func(r wireRun) float64 { return r.peak }
-	// The bars are those of what is meant for informers of pods.
+	// The bars apply to the intended configuration for informers of pods.
 	for _, share := range []bool{true, false} {
 		name := fmt.Sprintf("first list of %d pods of %d templates over HTTP, ", s.pods, templates)
 		speed, weight := "at least 2", "at least 2"

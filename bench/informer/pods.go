@@ -17,8 +17,8 @@ const (
 	initialSecond = 1_700_000_000
 )
 
-// newPod is number i of all pods, as a kubelet and its ReplicaSet leave it:
-// 1.3 kB in protobuf.
+// newPod returns pod number i in the state in which a kubelet and its ReplicaSet leave it: 1.3 kB
+// in protobuf.
 func newPod(i int) *corev1.Pod {
 	app := fmt.Sprintf("app-%d", i%templates)
 	name := fmt.Sprintf("%s-6d4cf56db6-%05d", app, i)
@@ -70,7 +70,7 @@ func newPod(i int) *corev1.Pod {
 
 func nodeName(i int) string { return fmt.Sprintf("node-%d", i/podsPerNode) }
 
-// newPods are n pods.
+// newPods returns n pods.
 func newPods(n int) []*corev1.Pod {
 	pods := make([]*corev1.Pod, n)
 	for i := range pods {
@@ -79,8 +79,8 @@ func newPods(n int) []*corev1.Pod {
 	return pods
 }
 
-// thin are n pods that have all in common with a few, for when what a pod weighs
-// is not the question.
+// thin returns n pods that share all their parts with a few, for measurements in which the size of
+// a pod does not matter.
 func thin(n int) []*corev1.Pod {
 	full := newPods(templates)
 	pods := make([]*corev1.Pod, n)
@@ -93,7 +93,7 @@ func thin(n int) []*corev1.Pod {
 	return pods
 }
 
-// updates are n changes of pods, in an order that caches do not foresee.
+// updates returns n changes of pods, in an order without locality.
 func updates(pods []*corev1.Pod, n int) []*corev1.Pod {
 	changed := make([]*corev1.Pod, n)
 	for i := range changed {

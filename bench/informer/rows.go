@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// sizes say how much is done.
+// sizes holds the numbers of objects and operations.
 type sizes struct {
 	pods, events, readerPods, readerEvents, handlers, readers, lookups int
 }
@@ -31,22 +31,21 @@ var (
 	short = sizes{pods: 5_000, events: 5_000, readerPods: 5_000, readerEvents: 5_000, handlers: 10, readers: 4, lookups: 10_000}
 )
 
-// eventRun is what one side did with many changes.
+// eventRun is the result of one side for many changes.
 type eventRun struct {
 	perSecond float64
-	// allocs are for each event and handler.
+	// allocs is the number of allocations for each event and handler.
 	allocs float64
 }
 
-// measureEvents runs feed, which sends n changes, and waits until all handlers
-// have been told.
-func measureEvents(n, handlers int, told *sync.WaitGroup, feed func()) eventRun {
+// measureEvents runs feed, which sends n changes, and waits until all handlers have received them.
+func measureEvents(n, handlers int, received *sync.WaitGroup, feed func()) eventRun {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	start := time.Now()
 	feed()
-	told.Wait()
+	received.Wait()
 	took := time.Since(start)
 	runtime.ReadMemStats(&after)
 	return eventRun{float64(n) / took.Seconds(), float64(after.Mallocs-before.Mallocs) / float64(n) / float64(handlers)}
@@ -60,8 +59,8 @@ func planekitEvents(pods, changes []*corev1.Pod, handlers int) (eventRun, error)
 	}
 	p.start()
 	defer p.stop()
-	told, calls := p.follow(handlers, changes[len(changes)-1].ResourceVersion)
-	run := measureEvents(len(changes), handlers, told, func() { f.changes <- changes })
+	received, calls := p.follow(handlers, changes[len(changes)-1].ResourceVersion)
+	run := measureEvents(len(changes), handlers, received, func() { f.changes <- changes })
 	if want := int64(handlers * (len(changes) + len(pods))); calls.Load() != want {
 		return run, fmt.Errorf("planekit: %d calls, want %d", calls.Load(), want)
 	}
@@ -72,11 +71,11 @@ func stockEvents(pods, changes []*corev1.Pod, handlers int) (eventRun, error) {
 	s := newStock(pods)
 	s.start()
 	defer s.stop()
-	told, calls, err := s.follow(handlers, changes[len(changes)-1].ResourceVersion)
+	received, calls, err := s.follow(handlers, changes[len(changes)-1].ResourceVersion)
 	if err != nil {
 		return eventRun{}, err
 	}
-	run := measureEvents(len(changes), handlers, told, func() {
+	run := measureEvents(len(changes), handlers, received, func() {
 		for _, p := range changes {
 			s.changes <- watch.Event{Type: watch.Modified, Object: p}
 		}
@@ -87,15 +86,13 @@ func stockEvents(pods, changes []*corev1.Pod, handlers int) (eventRun, error) {
 	return run, nil
 }
 
-// crowd has many readers look things up while changes come as fast as they can:
-// one object by its key, then those of one node. Readers let others run after
-// that, as workers do that wait for something between two looks; greedy ones do
-// not, and then it is above all Go's scheduler that is measured: each gives its
-// processor away after 10 ms only, and the writer has to wait for its turn among
-// them.
-type crowd struct{ events, reads float64 }
+// contention is the result of many readers during continuous changes: each looks up one object by
+// its key, then the objects of one node. Readers then yield, like workers that wait between two
+// look-ups. Greedy readers do not yield, which mainly measures Go's scheduler: each keeps its
+// processor for 10 ms, and the writer has to wait for its turn.
+type contention struct{ events, reads float64 }
 
-func measureCrowd(s sizes, greedy bool, pods []*corev1.Pod, changes int, told *sync.WaitGroup, feed func(), get func(key, node string) int) crowd {
+func measureContention(s sizes, greedy bool, pods []*corev1.Pod, changes int, received *sync.WaitGroup, feed func(), get func(key, node string) int) contention {
 	keys := make([]string, len(pods))
 	for i, p := range pods {
 		keys[i] = key(p)
@@ -123,23 +120,23 @@ func measureCrowd(s sizes, greedy bool, pods []*corev1.Pod, changes int, told *s
 		})
 	}
 	feed()
-	told.Wait()
+	received.Wait()
 	took := time.Since(start).Seconds()
 	ended.Store(true)
 	readers.Wait()
-	return crowd{float64(changes) / took, float64(reads.Load()) / took}
+	return contention{float64(changes) / took, float64(reads.Load()) / took}
 }
 
-func planekitCrowd(s sizes, greedy bool, pods, changes []*corev1.Pod) (crowd, error) {
+func planekitContention(s sizes, greedy bool, pods, changes []*corev1.Pod) (contention, error) {
 	f := &feed{list: pods, changes: make(chan []*corev1.Pod)}
 	p, err := newPlanekit(f)
 	if err != nil {
-		return crowd{}, err
+		return contention{}, err
 	}
 	p.start()
 	defer p.stop()
-	told, _ := p.follow(1, changes[len(changes)-1].ResourceVersion)
-	return measureCrowd(s, greedy, pods, len(changes), told, func() { f.changes <- changes }, func(key, node string) int {
+	received, _ := p.follow(1, changes[len(changes)-1].ResourceVersion)
+	return measureContention(s, greedy, pods, len(changes), received, func() { f.changes <- changes }, func(key, node string) int {
 		if _, ok := p.inf.Get(key); !ok {
 			return 0
 		}
@@ -151,16 +148,16 @@ func planekitCrowd(s sizes, greedy bool, pods, changes []*corev1.Pod) (crowd, er
 	}), nil
 }
 
-func stockCrowd(s sizes, greedy bool, pods, changes []*corev1.Pod) (crowd, error) {
+func stockContention(s sizes, greedy bool, pods, changes []*corev1.Pod) (contention, error) {
 	k := newStock(pods)
 	k.start()
 	defer k.stop()
-	told, _, err := k.follow(1, changes[len(changes)-1].ResourceVersion)
+	received, _, err := k.follow(1, changes[len(changes)-1].ResourceVersion)
 	if err != nil {
-		return crowd{}, err
+		return contention{}, err
 	}
 	indexer := k.inf.GetIndexer()
-	return measureCrowd(s, greedy, pods, len(changes), told, func() {
+	return measureContention(s, greedy, pods, len(changes), received, func() {
 		for _, p := range changes {
 			k.changes <- watch.Event{Type: watch.Modified, Object: p}
 		}
@@ -173,18 +170,18 @@ func stockCrowd(s sizes, greedy bool, pods, changes []*corev1.Pod) (crowd, error
 	}), nil
 }
 
-// wireRun is a first list that comes over HTTP and is decoded.
+// wireRun is the result of a first list that is received over HTTP and decoded.
 type wireRun struct {
 	took time.Duration
-	// heap is what the copy of it weighs, in bytes.
+	// heap is the size of the cache, in bytes.
 	heap float64
-	// peak is the most that the heap had while the list came again with one pod
-	// in a thousand changed, against what it had before.
+	// peak is the maximum growth of the heap during another list in which one pod in a thousand has
+	// changed.
 	peak float64
 }
 
-// over runs a side from start to stop; ready is to return when it has a pod at
-// a revision, or anything for the empty one.
+// over runs a side from start to stop. ready returns when the side has a pod at a revision, or any
+// pod for the empty revision.
 func over(s *server, start func() (ready func(revision string), stop func(), err error), relist bool, changed string) (wireRun, error) {
 	settled := func() float64 {
 		runtime.GC()
@@ -207,8 +204,7 @@ func over(s *server, start func() (ready func(revision string), stop func(), err
 	if !relist {
 		return run, nil
 	}
-	// The collector runs often, so that the peak is what is in use and not what
-	// has not been collected yet.
+	// The collector runs often, so that the peak excludes garbage.
 	defer debug.SetGCPercent(debug.SetGCPercent(5))
 	steady = settled()
 	most, end := make(chan float64), make(chan struct{})

@@ -27,13 +27,13 @@ var indexers = cache.Indexers{
 	"node":               func(o any) ([]string, error) { return []string{o.(*corev1.Pod).Spec.NodeName}, nil },
 }
 
-// events is a watch of what is sent to it.
+// events is a watch that sends the changes in its channel.
 type events struct{ changes chan watch.Event }
 
 func (events) Stop()                            {}
 func (e events) ResultChan() <-chan watch.Event { return e.changes }
 
-// newStock lists pods and watches what is sent to its channel.
+// newStock lists pods and watches the changes in its channel.
 func newStock(list []*corev1.Pod) *stock {
 	s := &stock{changes: make(chan watch.Event, 1000)}
 	all := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(len(list))}, Items: make([]corev1.Pod, len(list))}
@@ -67,16 +67,16 @@ func (s *stock) stop() {
 	<-s.done
 }
 
-func (s *stock) follow(handlers int, last string) (told *sync.WaitGroup, calls *atomic.Int64, err error) {
-	told, calls = new(sync.WaitGroup), new(atomic.Int64)
-	told.Add(handlers)
+func (s *stock) follow(handlers int, last string) (received *sync.WaitGroup, calls *atomic.Int64, err error) {
+	received, calls = new(sync.WaitGroup), new(atomic.Int64)
+	received.Add(handlers)
 	for range handlers {
 		n := int64(0)
 		count := func(o any) {
 			n++
 			if o.(*corev1.Pod).ResourceVersion == last {
 				calls.Add(n)
-				told.Done()
+				received.Done()
 			}
 		}
 		h, err := s.inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: count, UpdateFunc: func(_, new any) { count(new) }, DeleteFunc: count})
@@ -85,5 +85,5 @@ func (s *stock) follow(handlers int, last string) (told *sync.WaitGroup, calls *
 		}
 		cache.WaitForCacheSync(nil, h.HasSynced)
 	}
-	return told, calls, nil
+	return received, calls, nil
 }

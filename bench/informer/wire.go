@@ -14,16 +14,15 @@ import (
 
 const pageSize = 500
 
-// server serves lists of pods in protobuf, encoded before and kept in a file, so
-// that they weigh nothing. As kube-apiserver does, it answers a list from its
-// cache (resourceVersion=0), which client-go asks for, in one piece, and pages
-// what is asked for in pages. Its watches say nothing until expire, which ends
-// them and forgets what was before.
+// server serves lists of pods in protobuf. They are encoded in advance and kept in a file, so that
+// they need no memory. Like kube-apiserver, it answers a list from its cache (resourceVersion=0),
+// as client-go requests it, in one piece, and other lists in pages. Its watches send nothing until
+// expire, which ends them and makes earlier revisions too old.
 type server struct {
 	*httptest.Server
 	file        *os.File
 	generations []generation
-	// expired is closed when the second generation takes the place of the first.
+	// expired is closed when the second generation replaces the first.
 	expired chan struct{}
 	size    int // of a pod, in bytes
 }
@@ -36,7 +35,7 @@ type generation struct {
 
 type section struct{ offset, size int64 }
 
-// newServer serves each of the lists in turn.
+// newServer serves the lists one after the other.
 func newServer(lists ...[]*corev1.Pod) (*server, error) {
 	file, err := os.CreateTemp("", "pods")
 	if err != nil {
@@ -140,13 +139,13 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (s *server) send(w http.ResponseWriter, part section) {
 	w.Header().Set("Content-Length", strconv.FormatInt(part.size, 10))
-	_, _ = io.Copy(w, io.NewSectionReader(s.file, part.offset, part.size)) // to a client that may have gone
+	_, _ = io.Copy(w, io.NewSectionReader(s.file, part.offset, part.size)) // the client may have gone
 }
 
 func refuse(w http.ResponseWriter, code int32, reason metav1.StatusReason) {
 	data, err := encode("Status", &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason})
 	if err != nil {
-		panic(err) // of a status that is always the same
+		panic(err) // the status is constant
 	}
 	w.WriteHeader(int(code))
 	_, _ = w.Write(data)

@@ -7,19 +7,19 @@ import (
 	"slices"
 )
 
-// A bar is what a figure is to reach.
+// A bar is a target for a figure.
 type bar struct {
 	what string
-	// limit is the least that the figure may be, or with most set the most.
+	// limit is the minimum of the figure or, with most set, its maximum.
 	limit float64
 	most  bool
 	// unit follows the figure.
 	unit   string
-	figure float64 // NaN where it was not measured
+	figure float64 // NaN if it was not measured
 }
 
-// reached tells whether the figure is good enough, and where it is not by how
-// much of the limit it is missed.
+// reached reports whether the figure is good enough and, if not, by how much of the limit it
+// misses.
 func (b bar) reached() (ok bool, missing float64) {
 	missing = (b.limit - b.figure) / b.limit
 	if b.most {
@@ -28,12 +28,12 @@ func (b bar) reached() (ok bool, missing float64) {
 	return missing <= 0, missing
 }
 
-// linear is how much more one object or watcher may cost among many than among
-// few for the cost to count as linear.
+// linear is the maximum ratio between the costs of one more object or watcher among many and among
+// few that counts as linear growth.
 const linear = 1.25
 
-// bars are all that the server is held to, with the figures of this run. scale
-// makes the numbers of things those of this run.
+// bars returns all bars of the server with the figures of this run. scale converts numbers to those
+// of this run.
 func (r results) bars(scale func(int) int) []bar {
 	var all []bar
 	least := func(what string, limit, figure float64) { all = append(all, bar{what, limit, false, "", figure}) }
@@ -77,8 +77,8 @@ func (r results) bars(scale func(int) int) []bar {
 	return append(all, r.linearity()...)
 }
 
-// linearity compares what one pod and one watcher cost at the end of the curve
-// with what they cost a tenth of the way or less before.
+// linearity compares the cost of one pod and one watcher at the end of the curve with the cost at a
+// tenth of the way or less.
 func (r results) linearity() []bar {
 	pods, watchers := r.pods, r.watchers
 	lists, kept, fanned := math.NaN(), math.NaN(), math.NaN()
@@ -99,7 +99,7 @@ func (r results) linearity() []bar {
 	}
 }
 
-// request is the row of an operation, empty if it was not measured.
+// request returns the row of an operation, which is empty if it was not measured.
 func (r results) request(name string, clients int) row {
 	for _, row := range r.requests {
 		if row.name == name && row.clients == clients {
@@ -109,7 +109,7 @@ func (r results) request(name string, clients int) row {
 	return row{}
 }
 
-// fan is the row of a fan-out, empty if it was not measured.
+// fan returns the row of a fan-out, which is empty if it was not measured.
 func (r results) fan(watchers, perSecond int) fanRow {
 	for _, row := range r.fanOut {
 		if row.watchers == watchers && row.perSecond == perSecond {
@@ -119,7 +119,7 @@ func (r results) fan(watchers, perSecond int) fanRow {
 	return fanRow{}
 }
 
-// resident is the memory of a server at a number of pods of the full form.
+// resident returns the memory of a server with a number of pods of the full form.
 func (r results) resident(pods int, k kind) float64 {
 	for _, row := range r.memory {
 		if m, ok := row.of[k]; ok && row.asked == pods {
@@ -136,7 +136,7 @@ func (r results) megabytes(program string) float64 {
 	return math.NaN()
 }
 
-// constructor is in milliseconds.
+// constructor returns the time of the constructor in milliseconds.
 func (r results) constructor(k kind) float64 {
 	if took, ok := r.constructors[k]; ok {
 		return took.Seconds() * 1000
@@ -144,7 +144,7 @@ func (r results) constructor(k kind) float64 {
 	return math.NaN()
 }
 
-// printBars prints the bars whose figures were measured, and how many were not.
+// printBars prints the bars whose figures were measured, and the number of the others.
 func printBars(out io.Writer, r results, scale func(int) int) {
 	fmt.Fprintln(out, "\n### Against the bars\n\n| | bar | figure | |\n|---|---|---|---|")
 	unmeasured := 0
@@ -167,7 +167,7 @@ func printBars(out io.Writer, r results, scale func(int) int) {
 	}
 }
 
-// count is a number of things.
+// count formats a number of things.
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -8,35 +8,34 @@ import (
 	"time"
 )
 
-// pointOfPods is what planekit needs for a number of pods.
+// pointOfPods holds the costs of planekit for a number of pods.
 type pointOfPods struct {
 	asked, pods int
-	// fill made the pods that are more than those of the point before.
+	// fill is the cost of the pods added since the previous point.
 	fill     figures
 	resident float64 // MiB
 	list     figures // of all pods, protobuf
 }
 
-// above is what p has more of than an empty server, for each pod.
+// above returns the memory beyond that of an empty server, for each pod.
 func (p pointOfPods) above(empty pointOfPods) (kib float64) {
 	return (p.resident - empty.resident) * 1024 / float64(p.pods)
 }
 
-// listEach is the processor time that a list costs for each pod in it.
+// listEach returns the processor time of a list for each pod in it.
 func (p pointOfPods) listEach() time.Duration { return p.list.cpu / time.Duration(p.pods) }
 
-// pointOfWatchers is what planekit needs for a number of watchers.
+// pointOfWatchers holds the costs of planekit for a number of watchers.
 type pointOfWatchers struct {
 	fanLoad
 	cost  figures
 	floor time.Duration
 }
 
-// each is the processor time of a delivery, its share of the creation included.
+// each returns the processor time of a delivery, including its share of the creation.
 func (p pointOfWatchers) each() time.Duration { return p.cost.cpu / time.Duration(p.watchers) }
 
-// further is the processor time of a delivery to one of the watchers that are
-// more than before's.
+// further returns the processor time of a delivery to one of the watchers added since before.
 func (p pointOfWatchers) further(before pointOfWatchers) time.Duration {
 	return (p.cost.cpu - before.cost.cpu) / time.Duration(p.watchers-before.watchers)
 }

@@ -1,7 +1,6 @@
 // Command load puts the same load on planekit's API server and on a stock
-// kube-apiserver with the same etcd, prints what each made of it (requests per
-// second, latency, processor time, memory), and holds the figures against what
-// is aimed at.
+// kube-apiserver with the same etcd, prints the results of each (requests per
+// second, latency, processor time, memory), and compares them with the bars.
 //
 //	go run ./load [-short] [-only create,list] [-sides planekit,kube-apiserver] [-rounds 3] [-most 100000] [-bin DIR] [-profile DIR]
 //
@@ -12,11 +11,10 @@
 // short one, of a tenth of the load, takes a minute: it shows that everything
 // works and is no evidence of speed.
 //
-// Clients are one HTTP/2 connection over TLS each with one request at a time
-// (package wire), on the same machine, so that server, etcd and clients share
-// its processors. A server that is faster is thereby also loaded more, which
-// shows in the latency of a fan-out at full speed; it is measured at a fixed rate
-// as well.
+// A client is one HTTP/2 connection over TLS with one request at a time (package wire). Clients run on
+// the same machine, so that server, etcd and clients share its processors. So a faster server also
+// has a higher load, which increases the latency of a fan-out at full speed; a fan-out is therefore
+// also measured at a fixed rate.
 //
 // Both sides are given the same:
 //

@@ -9,14 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Pods that are changed: each client has one of its own, so none waits for
-// another's.
+// Each client changes a pod of its own, so that none waits for another's.
 const (
 	edited, editedPods = "edited", 64
 )
 
-// updates writes each client's pod back with one of two values of a label, in
-// turns, so that every update changes something.
+// updates writes each client's pod with alternating values of a label, so that every update is a
+// change.
 func updates(ctx context.Context, s *side, _ int) (sender, error) {
 	c, err := newCreator(edited, "pod-")
 	if err != nil {

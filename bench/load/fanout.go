@@ -13,18 +13,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// creators are how many clients create the pods that watchers see.
+// creators is the number of clients that create pods.
 const creators = 8
 
 // fanLoad is a number of watchers, each with a connection of its own, that see
 // the creation of a number of pods.
 type fanLoad struct {
 	watchers, creates int
-	// perSecond is how many pods are created each second; 0 is as many as can be.
+	// perSecond is the rate of creations; 0 means as fast as possible.
 	perSecond int
 }
 
-// pace says how fast pods are created.
+// pace describes the rate of creations.
 func (l fanLoad) pace() string {
 	if l.perSecond == 0 {
 		return "full speed"
@@ -32,21 +32,20 @@ func (l fanLoad) pace() string {
 	return fmt.Sprintf("%d/s", l.perSecond)
 }
 
-// pacedLoads are slow enough for all sides to have time between two creations:
-// a thousand watchers of 100 pods a second would be what two processors can do at most.
+// pacedLoads are slow enough for all sides to have time between two creations: a thousand watchers
+// of 100 pods a second would be the maximum for two processors.
 var pacedLoads = []fanLoad{{1, 300, 100}, {100, 300, 100}, {1000, 100, 25}}
 
 // fanRow is one line of the table of fan-out.
 type fanRow struct {
 	row
 	fanLoad
-	// floor is what the same deliveries cost at least, for each creation.
+	// floor is the minimum cost of the same deliveries, for each creation.
 	floor []time.Duration
 }
 
-// toFloor is how many times the floor's processor time a server needs: no
-// other server can need less than the floor. It is NaN where one of them was not
-// measured.
+// toFloor returns the ratio of a server's processor time to the floor's, which no server can go
+// below. It is NaN if one of them was not measured.
 func (r fanRow) toFloor(k kind) float64 {
 	if len(r.floor) == 0 || len(r.rounds[k]) == 0 {
 		return math.NaN()
@@ -93,12 +92,12 @@ func (b *bench) fanOut(ctx context.Context) (err error) {
 	return nil
 }
 
-// fanOutTimeout bounds one load of a fan-out, of which the slowest takes ten
-// seconds: a delivery that does not come must not be waited for without end.
+// fanOutTimeout limits one load of a fan-out, the slowest of which takes ten seconds, so that a
+// missing delivery does not block forever.
 const fanOutTimeout = 3 * time.Minute
 
-// fanOut measures one load in a namespace of its own. cpu is the server's for
-// all deliveries of one creation and for the creation itself.
+// fanOut measures one load in a namespace of its own. cpu is the server's processor time for the
+// creation and all deliveries of a pod.
 func (s *side) fanOut(ctx context.Context, namespace string, load fanLoad) (figures, error) {
 	ctx, cancel := context.WithTimeout(ctx, fanOutTimeout)
 	defer cancel()
@@ -124,7 +123,7 @@ func (s *side) fanOut(ctx context.Context, namespace string, load fanLoad) (figu
 	if err := w.watch(conns, c.path+"?watch=true&resourceVersion="+revision); err != nil {
 		return figures{}, err
 	}
-	// Number 0 shows that every watch stands.
+	// Pod number 0 shows that every watch is open.
 	if _, err := s.fill(ctx, c, 0, 1); err != nil {
 		return figures{}, err
 	}
@@ -142,7 +141,7 @@ func (s *side) fanOut(ctx context.Context, namespace string, load fanLoad) (figu
 	_, err = s.drive(ctx, creating, amount{requests: load.creates}, func(_, n int) wire.Request {
 		sent := time.Now()
 		if load.perSecond > 0 {
-			// A creation that is late because all creators wait counts from when it was due.
+			// A creation that is late because all creators are busy counts from its due time.
 			sent = begin.Add(time.Duration(n) * time.Second / time.Duration(load.perSecond))
 			pause(ctx, time.Until(sent))
 		}

@@ -18,9 +18,9 @@ import (
 	"github.com/planekit/planekit/bench/peer"
 )
 
-// The floor of a fan-out is what it costs a process to write the same bytes to
-// as many TLS connections at the same pace: one write for each event and
-// connection, nothing else. This program measures it in a process of its own.
+// The floor of a fan-out is the cost of writing the same bytes to as many TLS connections at the
+// same pace: one write for each event and connection, and nothing else. This program measures it in
+// a process of its own.
 
 // floorOf returns the floor's processor time for each creation.
 func (b *bench) floorOf(ctx context.Context, load fanLoad, size int) (time.Duration, error) {
@@ -62,7 +62,7 @@ func askFloor(in io.Writer, out *bufio.Reader, load fanLoad, size int) (time.Dur
 		}
 		group.Go(func() {
 			defer conn.Close()
-			_, _ = io.Copy(io.Discard, conn) // ends with the floor
+			_, _ = io.Copy(io.Discard, conn) // until the floor closes it
 		})
 	}
 	line, err := out.ReadString('\n')
@@ -72,8 +72,8 @@ func askFloor(in io.Writer, out *bufio.Reader, load fanLoad, size int) (time.Dur
 	return time.ParseDuration(strings.TrimSpace(line))
 }
 
-// serveFloor is the other process: it reads what to do, says where it listens,
-// accepts, writes, and says what the writing cost.
+// serveFloor runs in the other process: it reads the load, reports its address, accepts, writes,
+// and reports the cost of the writes.
 func serveFloor() error {
 	var load fanLoad
 	var size int
@@ -113,8 +113,7 @@ func serveFloor() error {
 	return nil
 }
 
-// write writes the event to every connection as often and as fast as the load
-// says.
+// write writes the event to every connection as often and as fast as the load requires.
 func (l fanLoad) write(conns []net.Conn, event []byte) error {
 	failed := make([]error, len(conns))
 	if l.perSecond > 0 {

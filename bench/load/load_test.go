@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// TestMain is the server that only writes where this program starts itself as
-// that.
+// TestMain runs the floor's server if this program was started for it.
 func TestMain(m *testing.M) {
 	if slices.Equal(os.Args[1:], []string{"-floor"}) {
 		if err := serveFloor(); err != nil {
@@ -27,8 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestShort: the short form of the whole program, without the stock server,
-// which takes minutes to build.
+// TestShort runs the short form of the whole program, without the stock server, which takes minutes
+// to build.
 func TestShort(t *testing.T) {
 	var out bytes.Buffer
 	o, err := parse([]string{"-short", "-sides", "planekit,inside", "-most", "50000"})
@@ -57,7 +56,7 @@ func TestShort(t *testing.T) {
 		`\| 5000 \| \d+/s \| [\d.]+ ms \| \d+ MiB \| [\d.]+ KiB \| [\d.]+ ms \| [\d.]+ ms \| [\d.]+ us \|`,
 		`\| 1000 \| [\d.]+ us \| [\d.]+ us \| [\d.]+ us \| [\d.]+ us \| \d+/s \|`,
 		`\| memory idle \| at most 40 MiB \| [\d.]+ MiB \|`,
-		`\d+ figures not measured in this run`, // those that compare
+		`\d+ figures not measured in this run`, // the comparisons
 	} {
 		if !regexp.MustCompile(want).MatchString(out.String()) {
 			t.Errorf("nothing like %s in\n%s", want, &out)
@@ -65,8 +64,7 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// TestChoice: what was not asked for is not measured, and profiles are of what
-// was.
+// TestChoice: only the requested sections are measured and profiled.
 func TestChoice(t *testing.T) {
 	profiles := filepath.Join(t.TempDir(), "profiles")
 	var out bytes.Buffer
@@ -86,7 +84,7 @@ func TestChoice(t *testing.T) {
 	}
 }
 
-// TestStartFails: a server that does not come up is an error that says why.
+// TestStartFails: if a server does not start, the error has its output.
 func TestStartFails(t *testing.T) {
 	bin := t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "apiserver"), []byte("#!/bin/sh\necho the disk is gone; exit 1\n"), 0o700); err != nil {
@@ -141,8 +139,7 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// TestRatio: a round is compared with the same round, for the machine may have
-// been slower in another.
+// TestRatio: ratios compare the same round, because the machine may be slower in another.
 func TestRatio(t *testing.T) {
 	var r row
 	for _, round := range [][2]float64{{400, 100}, {40, 20}, {90, 30}} {
@@ -157,8 +154,8 @@ func TestRatio(t *testing.T) {
 	}
 }
 
-// TestReport: the ratios are planekit's work to kube-apiserver's, and
-// kube-apiserver's cost to planekit's; what was too short to measure has none.
+// TestReport: the ratios are planekit's throughput to kube-apiserver's, and kube-apiserver's cost
+// to planekit's. A measurement that was too short has no ratio.
 func TestReport(t *testing.T) {
 	r := row{name: "get pod", clients: 64}
 	r.add(planekitInside, figures{perSecond: 400, cpu: time.Millisecond})

@@ -34,10 +34,10 @@ func main() {
 	}
 }
 
-// A part is measured by itself, with servers of its own.
+// A part is measured with servers of its own.
 type part struct {
 	name string
-	// sections are what can be asked for of it; empty is its name.
+	// sections are the names for selecting the part or pieces of it; empty means its name.
 	sections []string
 	run      func(*bench, context.Context) error
 }
@@ -61,7 +61,7 @@ func (p part) offers() []string {
 	return p.sections
 }
 
-// sections are all that can be asked for.
+// sections returns all names that can be selected.
 func sections() []string {
 	var all []string
 	for _, p := range parts() {
@@ -73,19 +73,19 @@ func sections() []string {
 // bench is one run of this program.
 type bench struct {
 	options
-	// out gets the report.
+	// out receives the report.
 	out io.Writer
-	// dir is the run's own; programs are in bin, or in options.bin.
+	// dir is the directory of this run; programs are in bin, or in options.bin.
 	dir   string
 	kinds []kind
-	// part is the name of what is being measured.
+	// part is the name of the current part.
 	part string
-	// lives counts the servers that were started, to give each a directory.
+	// lives counts the started servers and gives each a directory.
 	lives   int
 	results results
 }
 
-// results are what the bars are held against.
+// results holds the figures for the bars.
 type results struct {
 	sizes        map[string]int64
 	constructors map[kind]time.Duration
@@ -132,12 +132,12 @@ func measure(ctx context.Context, o options, out io.Writer) error {
 	return nil
 }
 
-// wants tells whether a section is measured.
+// wants reports whether a section is measured.
 func (b *bench) wants(section string) bool {
 	return len(b.only) == 0 || slices.Contains(b.only, section)
 }
 
-// scale is a number of things to do, less of them in the short form.
+// scale returns n, or less in the short form.
 func (b *bench) scale(n int) int {
 	if b.short {
 		return max(n/10, 1)
@@ -145,7 +145,7 @@ func (b *bench) scale(n int) int {
 	return n
 }
 
-// lasting is for how long to do something, less in the short form.
+// lasting returns d, or less in the short form.
 func (b *bench) lasting(d time.Duration) time.Duration {
 	if b.short {
 		return d / 10

@@ -10,30 +10,29 @@ import (
 	"github.com/planekit/planekit/bench/wire"
 )
 
-// settle is how long a server is left alone before its memory is read.
+// settle is the idle time of a server before its memory is read.
 const settle = 5 * time.Second
 
-// Numbers of pods that memory is read at; the curve goes on.
+// These are the numbers of pods at which memory is read; the curve continues.
 var (
 	memorySteps = []int{0, 1_000, 10_000, 50_000}
 	curveSteps  = []int{0, 1_000, 10_000, 50_000, 100_000}
 )
 
-// memoryFigures are those of one server with a number of pods in it.
+// memoryFigures holds the figures of one server with a number of pods.
 type memoryFigures struct {
-	// resident is in MiB, some time after all pods were listed once in protobuf: a
-	// server that nobody reads from may keep nothing.
+	// resident is the memory in MiB, some time after all pods were listed once in protobuf, because
+	// a server without readers may keep nothing.
 	resident float64
-	// list is of all pods, in protobuf, and inAllForms the memory after lists in
-	// the other forms. They are of the last step alone, for the lists leave
-	// memory behind.
+	// list is the cost of a list of all pods, in protobuf, and inAllForms the memory after lists in
+	// the other forms. Only the last step has them, because lists increase the memory.
 	list       figures
 	inAllForms float64
 }
 
 // memoryRow is one line of the table of memory.
 type memoryRow struct {
-	// asked is pods in the full form.
+	// asked is the number of pods in the full form.
 	asked, pods int
 	of          map[kind]memoryFigures
 }
@@ -41,12 +40,12 @@ type memoryRow struct {
 // many is a namespace that is filled step by step.
 const many = "many"
 
-// upTo are the steps that are not beyond what is asked for.
+// upTo returns the steps within the requested size.
 func (b *bench) upTo(steps []int) []int {
 	return slices.DeleteFunc(slices.Clone(steps), func(pods int) bool { return pods > b.most })
 }
 
-// pods is the number of pods of a step.
+// pods returns the number of pods of a step.
 func (b *bench) pods(step int) int {
 	if step == 0 {
 		return 0
@@ -54,8 +53,8 @@ func (b *bench) pods(step int) int {
 	return b.scale(step)
 }
 
-// memory fills the servers step by step, in turn, and reads their memory. It is
-// read once for each step, whatever the number of rounds.
+// memory fills the servers step by step, alternating, and reads their memory. It reads it once for
+// each step, whatever the number of rounds.
 func (b *bench) memory(ctx context.Context) (err error) {
 	sides, stop, err := b.startAll(ctx)
 	if err != nil {
@@ -101,7 +100,7 @@ func (b *bench) memory(ctx context.Context) (err error) {
 	return nil
 }
 
-// residents lets all servers settle and tells the memory of each.
+// residents lets all servers settle and reports the memory of each.
 func (b *bench) residents(ctx context.Context, sides []*side, tell func(*side, float64)) error {
 	pause(ctx, b.lasting(settle))
 	for _, s := range sides {
@@ -114,7 +113,7 @@ func (b *bench) residents(ctx context.Context, sides []*side, tell func(*side, f
 	return ctx.Err()
 }
 
-// listsOfMany completes the last row with what comes after all memory was read.
+// listsOfMany completes the last row with measurements that follow all readings of memory.
 func (b *bench) listsOfMany(ctx context.Context, sides []*side, last memoryRow) (err error) {
 	for _, s := range inTurn(sides, 1) {
 		m := last.of[s.kind]

@@ -12,15 +12,15 @@ import (
 type options struct {
 	short  bool
 	rounds int
-	// most is how many pods servers are filled with at most.
+	// most is the maximum number of pods in a server.
 	most int
-	// only are the sections that are measured; empty is all.
+	// only holds the sections to measure; empty means all.
 	only []string
-	// sides are the servers that are measured; empty is those of defaultSides.
+	// sides are the servers to measure; empty means defaultSides.
 	sides []kind
-	// operations are those of the part requests that are measured; nil is all.
+	// operations selects operations of the part requests; nil means all.
 	operations *regexp.Regexp
-	// bin has programs that need not be built; it may be empty.
+	// bin is a directory with programs that need not be built; it may be empty.
 	bin              string
 	profile          string
 	defaultAdmission bool
@@ -71,7 +71,7 @@ func parse(arguments []string) (options, error) {
 	return o, nil
 }
 
-// split cuts a list at its commas; of an empty one there is nothing.
+// split splits a list at its commas. The result of an empty list is empty.
 func split(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
 }

@@ -13,15 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Media types of the protocol.
+// These are media types of the protocol.
 const (
 	protobuf = "application/vnd.kubernetes.protobuf"
 	asJSON   = "application/json"
 	asTable  = "application/json;as=Table;v=v1;g=meta.k8s.io"
 )
 
-// pod is what a small service's pod looks like. It mounts no token, so that
-// both sides store the same.
+// pod returns a pod like that of a small service. It mounts no token, so that both sides store the
+// same.
 func pod(name string) *corev1.Pod {
 	no := false
 	quantities := func(cpu, memory string) corev1.ResourceList {
@@ -48,7 +48,7 @@ func pod(name string) *corev1.Pod {
 	}
 }
 
-// encode writes an object as protobuf, in the envelope of the protocol.
+// encode encodes an object as protobuf, in the envelope of the protocol.
 func encode(object interface{ Marshal() ([]byte, error) }, kind string) ([]byte, error) {
 	raw, err := object.Marshal()
 	if err != nil {
@@ -59,7 +59,7 @@ func encode(object interface{ Marshal() ([]byte, error) }, kind string) ([]byte,
 	return append([]byte("k8s\x00"), body...), err
 }
 
-// A creator makes requests that create pods, of which only the name differs.
+// A creator makes requests that create pods, which differ only in their names.
 type creator struct {
 	path   string
 	prefix string
@@ -67,7 +67,7 @@ type creator struct {
 	at     int // of the number in the body
 }
 
-// numberWidth is how many digits the number in a name has.
+// numberWidth is the number of digits in a name.
 const numberWidth = 8
 
 func newCreator(namespace, prefix string) (*creator, error) {
@@ -83,20 +83,20 @@ func newCreator(namespace, prefix string) (*creator, error) {
 	return &creator{path: "/api/v1/namespaces/" + namespace + "/pods", prefix: prefix, body: body, at: at + len(prefix)}, nil
 }
 
-// request creates pod number n.
+// request returns a request that creates pod number n.
 func (c *creator) request(n int) wire.Request {
 	body := bytes.Clone(c.body)
 	copy(body[c.at:], fmt.Appendf(nil, "%0*d", numberWidth, n))
 	return wire.Request{Method: "POST", Path: c.path, Accept: protobuf, ContentType: protobuf, Body: body}
 }
 
-// name is the name of pod number n.
+// name returns the name of pod number n.
 func (c *creator) name(n int) string { return fmt.Sprintf("%s%0*d", c.prefix, numberWidth, n) }
 
-// fillers are how many clients fill a server.
+// fillers is the number of clients that fill a server.
 const fillers = 64
 
-// fill creates the pods from number from up to number to, as fast as it goes.
+// fill creates the pods from number from up to number to, as fast as possible.
 func (s *side) fill(ctx context.Context, c *creator, from, to int) (figures, error) {
 	if from >= to {
 		return figures{}, nil

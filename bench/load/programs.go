@@ -10,11 +10,10 @@ import (
 	"github.com/planekit/planekit/bench/peer"
 )
 
-// withoutEtcd is planekit's program with no etcd linked into it, as
-// kube-apiserver has none.
+// withoutEtcd is planekit's program without etcd, because kube-apiserver has none either.
 const withoutEtcd = "apiserver-noembed"
 
-// programs are the names of what is measured.
+// programs returns the names of the programs to measure.
 func (b *bench) programs() []string {
 	var programs []string
 	has := func(k kind) bool { return slices.Contains(b.kinds, k) }
@@ -33,7 +32,7 @@ func (b *bench) programs() []string {
 	return programs
 }
 
-// program is the file of a program.
+// program returns the file of a program.
 func (b *bench) program(name string) string {
 	if b.bin != "" {
 		if built := filepath.Join(b.bin, name); exists(built) {
@@ -48,7 +47,7 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// build compiles what is measured and not built yet.
+// build compiles the missing programs.
 func (b *bench) build(ctx context.Context) error {
 	module, err := peer.Module(ctx)
 	if err != nil {
@@ -81,7 +80,7 @@ func (b *bench) build(ctx context.Context) error {
 	return nil
 }
 
-// size prints what the programs weigh.
+// size prints the sizes of the programs.
 func (b *bench) size(ctx context.Context) error {
 	b.results.sizes = map[string]int64{}
 	fmt.Fprintln(b.out, "\n| program, stripped | MB | linked modules |\n|---|---|---|")

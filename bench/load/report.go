@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// compared tells whether both of those that ratios are of were measured: the two
-// on an etcd of the same kind.
+// compared reports whether both sides of the ratios were measured: the two on an etcd of the same
+// kind.
 func compared(kinds []kind) bool {
 	return slices.Contains(kinds, stock) && slices.Contains(kinds, planekitOutside)
 }
 
-// printRequests prints what every side made of every operation, and how many
-// times as much planekit did as kube-apiserver.
+// printRequests prints the results of every side for every operation, and the ratio of planekit's
+// to kube-apiserver's.
 func printRequests(out io.Writer, kinds []kind, rows []row) {
 	fmt.Fprintln(out, "\nEach cell: requests per second, latency p50 / p99, processor time of the server (+ of etcd, where it is outside) for each.")
 	heading(out, kinds, []string{"operation", "clients"}, "planekit : kube-apiserver", "CPU kube-apiserver : planekit")
@@ -42,9 +42,8 @@ func printRequests(out io.Writer, kinds []kind, rows []row) {
 	}
 }
 
-// heading prints the first two lines of a table with a column for each side,
-// after those of names; ratios are those of the columns at the end, if there is
-// something to compare.
+// heading prints the first two lines of a table: names, a column for each side and, if there is a
+// comparison, ratios.
 func heading(out io.Writer, kinds []kind, names []string, ratios ...string) {
 	for _, k := range kinds {
 		names = append(names, string(k))
@@ -150,7 +149,7 @@ func number(n float64) string {
 	return fmt.Sprintf("%.1f", n)
 }
 
-// ratio says how many times; what was not measured, or too short to, has none.
+// ratio formats a ratio. A measurement that is missing, or was too short, has none.
 func ratio(times float64) string {
 	if math.IsNaN(times) || math.IsInf(times, 0) || times == 0 {
 		return "n/a"

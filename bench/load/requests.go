@@ -11,7 +11,7 @@ import (
 	"github.com/planekit/planekit/bench/wire"
 )
 
-// sender makes the requests of one load, each by its client and number.
+// sender returns the requests of one load, by client and number.
 type sender = func(client, n int) wire.Request
 
 // operation is one row of the table of requests.
@@ -19,30 +19,29 @@ type operation struct {
 	section, name string
 	clients       int
 	amount        amount
-	// prepare makes what the requests need, outside what is measured.
+	// prepare creates the objects for the requests, outside of the measurement.
 	prepare func(ctx context.Context, s *side, round int) (sender, error)
 }
 
-// label is what operations are chosen by.
+// label returns the text by which an operation is selected.
 func (o operation) label() string {
 	return o.name + ", " + count(o.clients, "client")
 }
 
-// Namespaces with pods in them, by how many there are in the full form.
+// These are namespaces with pods, named by the number of pods in the full form.
 const (
 	small, smallPods = "small", 1_000
 	large, largePods = "large", 10_000
 )
 
-// How long requests that only read go on, at least, for each cell, side and
-// round; and how many there are at least. Writes are as many for each side, so
-// that all keep as many objects.
+// These are the minimum duration and number of read requests for each cell, side and round. The
+// number of writes is the same for each side, so that all have the same number of objects.
 const (
 	getLasting             = time.Second
 	listLasting, fewestGot = 1200 * time.Millisecond, 4
 )
 
-// Names of operations, by which bars find them.
+// These are the names of operations that bars refer to.
 const (
 	createPod, getPod, updatePod, patchPod = "create pod", "get pod", "update pod", "patch pod, strategic merge"
 
@@ -51,14 +50,14 @@ const (
 
 func listName(pods int, media string) string { return fmt.Sprintf("list %d pods, %s", pods, media) }
 
-// medias are the forms of lists.
+// medias are the encodings of lists.
 var medias = []struct{ name, accept string }{{"JSON", asJSON}, {"protobuf", protobuf}, {"Table", asTable}}
 
-// zipped are those which are measured compressed too, as Go's own client asks for
-// large answers, kubectl and client-go with it.
+// zipped marks the lists that are also measured compressed, as Go's own client requests large
+// answers, and so kubectl and client-go.
 const zipped = ", gzip"
 
-// planned are the operations that are measured.
+// planned returns the operations to measure.
 func (b *bench) planned() []operation {
 	var all []operation
 	add := func(section, name string, clients int, a amount, prepare func(context.Context, *side, int) (sender, error)) {
@@ -99,7 +98,7 @@ func (b *bench) planned() []operation {
 	return all
 }
 
-// requests loads the servers with requests, one kind after the other.
+// requests loads the servers with requests, one operation after the other.
 func (b *bench) requests(ctx context.Context) (err error) {
 	operations := b.planned()
 	if len(operations) == 0 {
@@ -144,8 +143,7 @@ func (o operation) run(ctx context.Context, s *side, round int) (figures, error)
 	return s.load(ctx, o.clients, o.amount, request)
 }
 
-// fillNamespaces makes the namespaces that the operations look for, with their
-// pods.
+// fillNamespaces creates the namespaces of the operations, with their pods.
 func (b *bench) fillNamespaces(ctx context.Context, s *side, operations []operation) error {
 	needed := func(sections ...string) bool {
 		return slices.ContainsFunc(operations, func(o operation) bool { return slices.Contains(sections, o.section) })

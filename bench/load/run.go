@@ -13,15 +13,14 @@ import (
 	"github.com/planekit/planekit/bench/wire"
 )
 
-// amount is how much is done: at least so many requests, and for at least so
-// long.
+// amount is the minimum number of requests and the minimum duration of a load.
 type amount struct {
 	requests int
 	lasting  time.Duration
 }
 
-// load sends requests from a number of clients, each the next as soon as it
-// has the answer to the last, and fails on any answer that is not a success.
+// load sends requests from a number of clients. Each sends the next as soon as it has the answer to
+// the last. Any answer that is not a success is an error.
 func (s *side) load(ctx context.Context, clients int, a amount, request sender) (figures, error) {
 	conns, err := s.dial(clients)
 	if err != nil {
@@ -31,7 +30,7 @@ func (s *side) load(ctx context.Context, clients int, a amount, request sender) 
 	return s.drive(ctx, conns, a, request)
 }
 
-// drive is load on connections that are there: a client for each.
+// drive is load on existing connections, one for each client.
 func (s *side) drive(ctx context.Context, conns []*wire.Conn, a amount, request sender) (figures, error) {
 	defer context.AfterFunc(ctx, func() { hangUp(conns) })()
 	meter, err := s.meter()
@@ -68,8 +67,7 @@ func (s *side) drive(ctx context.Context, conns []*wire.Conn, a amount, request 
 	}
 	all := slices.Concat(took...)
 	f := figures{bytes: int(bytes.Load())}
-	// Clients end at different times, by up to one request; each counts for as
-	// long as it was at work.
+	// Clients end at different times, by up to one request; each counts for its own duration.
 	for _, rate := range rates {
 		f.perSecond += rate
 	}
@@ -84,13 +82,13 @@ func (s *side) once(ctx context.Context, request wire.Request) error {
 	return err
 }
 
-// dial opens connections and has each answer once, so that handshakes are no
-// part of what is measured. Nor is what is left of the load before.
+// dial opens connections and sends one request on each, so that the measurement excludes handshakes
+// and the rest of the previous load.
 func (s *side) dial(n int) ([]*wire.Conn, error) {
 	conns := make([]*wire.Conn, n)
 	failed := make([]error, n)
 	var group sync.WaitGroup
-	gate := make(chan struct{}, 32) // handshakes at a time
+	gate := make(chan struct{}, 32) // concurrent handshakes
 	for i := range n {
 		group.Go(func() {
 			gate <- struct{}{}
@@ -117,8 +115,8 @@ func hangUp(conns []*wire.Conn) {
 	}
 }
 
-// meter starts to measure processor time; what it returns tells the time since
-// for each of n requests.
+// meter starts to measure processor time. The result returns the time since then for each of n
+// requests.
 func (s *side) meter() (func(n int) (server, etcd time.Duration, err error), error) {
 	read := func() (server, etcd time.Duration, err error) {
 		if server, err = s.server.CPU(); err == nil && s.etcd != nil {
@@ -133,8 +131,8 @@ func (s *side) meter() (func(n int) (server, etcd time.Duration, err error), err
 	}, err
 }
 
-// inTurn is sides in the order in which they are measured: every other time
-// the reverse, so that none always comes after the same.
+// inTurn returns sides in the order of measurement: reversed every other time, so that none always
+// follows the same one.
 func inTurn(sides []*side, turn int) []*side {
 	sides = slices.Clone(sides)
 	if turn%2 == 1 {

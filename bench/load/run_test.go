@@ -16,7 +16,7 @@ import (
 	"github.com/planekit/planekit/bench/wire"
 )
 
-// against is a side whose server is in this process.
+// against returns a side whose server is in this process.
 func against(t *testing.T, handler http.HandlerFunc) *side {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
@@ -34,8 +34,7 @@ func get(path string) sender {
 	return func(int, int) wire.Request { return wire.Request{Method: "GET", Path: path} }
 }
 
-// TestLoad: as many requests as are asked for, for as long as is asked for, and
-// figures that are of them.
+// TestLoad: the load has the requested number and duration, and its figures are correct.
 func TestLoad(t *testing.T) {
 	const slow = 2 * time.Millisecond
 	var served atomic.Int64
@@ -65,8 +64,8 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestLoadFails: an answer that is no success is an error, and a server that
-// does not answer is waited for only as long as the context says.
+// TestLoadFails: an answer that is not a success is an error, and the context limits the wait for a
+// server that does not answer.
 func TestLoadFails(t *testing.T) {
 	s := against(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

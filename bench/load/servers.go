@@ -22,7 +22,7 @@ func (s *side) startStock(ctx context.Context, b *bench, _ bool) (err error) {
 	return s.files.AwaitReady(ctx)
 }
 
-// data is where planekit keeps what is its own.
+// data returns the directory of planekit's own files.
 func (s *side) data() string { return filepath.Join(s.work, "data") }
 
 func (s *side) startPlanekit(ctx context.Context, b *bench, profiled bool) (err error) {
@@ -50,7 +50,7 @@ func (s *side) startPlanekit(ctx context.Context, b *bench, profiled bool) (err 
 	return nil
 }
 
-// answers waits until url does.
+// answers waits until url answers.
 func answers(ctx context.Context, url string) error {
 	web := http.Client{Timeout: time.Second}
 	defer web.CloseIdleConnections()

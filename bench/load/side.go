@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// kind is a server in one of the ways it can be run.
+// kind is a server in one of its configurations.
 type kind string
 
 const (
@@ -32,7 +32,7 @@ var (
 	defaultSides = []kind{planekitInside, planekitOutside, stock}
 )
 
-// name is how a server is called on the command line and in names of files.
+// name returns the name of a server on the command line and in file names.
 func (k kind) name() string {
 	switch k {
 	case planekitMemory:
@@ -51,15 +51,15 @@ func names(kinds []kind) []string {
 	return all
 }
 
-// side is one API server under load, with what it stands on.
+// side is one API server under load, with its etcd.
 type side struct {
 	kind   kind
 	target wire.Target
 	server *peer.Process
-	// etcd is nil where it is in the server's process, or where there is none.
+	// etcd is nil if it is in the server's process or does not exist.
 	etcd *peer.Process
-	// ready is the time from the start of the server until it was ready, etcd
-	// outside standing already.
+	// ready is the time from the start of the server until it was ready. An outside etcd is started
+	// before.
 	ready time.Duration
 	api   *client.Client
 
@@ -95,11 +95,11 @@ func (b *bench) start(ctx context.Context, k kind) (_ *side, err error) {
 	if err := os.Mkdir(s.data(), 0o700); err != nil {
 		return nil, err
 	}
-	// A store in memory is empty after a restart, so its profile has everything.
+	// A store in memory is empty after a restart, so its profile includes everything.
 	return s, s.startServer(ctx, b, k == planekitMemory)
 }
 
-// startServer starts the API server on the store as it is.
+// startServer starts the API server on the existing store.
 func (s *side) startServer(ctx context.Context, b *bench, profiled bool) error {
 	start := s.startPlanekit
 	if s.kind == stock {
@@ -117,8 +117,7 @@ func (s *side) startServer(ctx context.Context, b *bench, profiled bool) error {
 	return err
 }
 
-// profileFromNow starts planekit's servers again, with a profile of what comes,
-// if profiles are asked for.
+// profileFromNow restarts planekit's servers with a profile, if profiles were requested.
 func (b *bench) profileFromNow(ctx context.Context, sides []*side) error {
 	if b.profile == "" {
 		return nil
@@ -144,7 +143,7 @@ func (s *side) stop() error {
 	if s.api != nil {
 		s.api.Close()
 	}
-	// In this order: the server would wait for an etcd that is gone.
+	// Stop the server first: it would wait for a stopped etcd.
 	for _, p := range []*peer.Process{s.server, s.etcd} {
 		if p != nil {
 			failed = errors.Join(failed, p.Stop())
@@ -153,8 +152,8 @@ func (s *side) stop() error {
 	return failed
 }
 
-// namespace makes a namespace that pods can be created in: the account of
-// their own is a controller's work elsewhere.
+// namespace creates a namespace in which pods can be created, including the service account that a
+// controller would create elsewhere.
 func (s *side) namespace(ctx context.Context, name string) error {
 	_, err := typed.Namespaces(s.api).Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	if err != nil {

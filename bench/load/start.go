@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// startTimes starts each server several times on an empty store, in turn.
+// startTimes starts each server several times on an empty store, alternating.
 func (b *bench) startTimes(ctx context.Context) error {
 	kinds := slices.Clone(b.kinds)
 	if slices.Contains(b.programs(), "apiserver") && !slices.Contains(kinds, planekitMemory) {

@@ -6,26 +6,25 @@ import (
 	"time"
 )
 
-// figures are what one load cost.
+// figures holds the costs of one load.
 type figures struct {
-	// perSecond is how many requests were answered each second.
+	// perSecond is the number of answers each second.
 	perSecond float64
 	p50, p99  time.Duration
-	// cpu is the server's processor time for each request, etcd's where it is a
-	// process of its own etcd.
+	// cpu is the server's processor time for each request, and etcd that of an etcd in a process of
+	// its own.
 	cpu, etcd time.Duration
 	// bytes is the size of an answer.
 	bytes int
 }
 
-// What rows are compared by.
+// These are the figures by which rows are compared.
 func throughput(f figures) float64 { return f.perSecond }
 func cpu(f figures) float64        { return float64(f.cpu) }
 func p50(f figures) float64        { return float64(f.p50) }
 func p99(f figures) float64        { return float64(f.p99) }
 
-// row is one line of a table: what each side made of the same load, round by
-// round.
+// row is one line of a table: the figures of each side for the same load, round by round.
 type row struct {
 	name    string
 	clients int
@@ -39,8 +38,8 @@ func (r *row) add(k kind, f figures) {
 	r.rounds[k] = append(r.rounds[k], f)
 }
 
-// ratio is how many times what b made a made, in the median of the rounds. It
-// is NaN where one of them was not measured.
+// ratio returns the median over the rounds of a's figure divided by b's. It is NaN if one of them
+// was not measured.
 func (r *row) ratio(a, b kind, of func(figures) float64) float64 {
 	var ratios []float64
 	for i := range min(len(r.rounds[a]), len(r.rounds[b])) {
@@ -49,7 +48,7 @@ func (r *row) ratio(a, b kind, of func(figures) float64) float64 {
 	return middle(ratios)
 }
 
-// median is that of each figure by itself.
+// median returns the median of each figure separately.
 func median(rounds []figures) figures {
 	of := func(take func(figures) float64) float64 {
 		var values []float64
@@ -71,7 +70,7 @@ func median(rounds []figures) figures {
 	}
 }
 
-// middle is the median of values, which it sorts, and NaN of none.
+// middle returns the median of values, which it sorts, or NaN if there are none.
 func middle(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -80,13 +79,13 @@ func middle(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// middleOf is the median of times, which it sorts.
+// middleOf returns the median of times, which it sorts.
 func middleOf(times []time.Duration) time.Duration {
 	slices.Sort(times)
 	return times[len(times)/2]
 }
 
-// quantiles sorts took.
+// quantiles returns quantiles of took, which it sorts.
 func quantiles(took []time.Duration) (p50, p99 time.Duration) {
 	if len(took) == 0 {
 		return 0, 0

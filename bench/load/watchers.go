@@ -12,21 +12,20 @@ import (
 	"github.com/planekit/planekit/bench/wire"
 )
 
-// watchers are connections that time the events they get. They share the
-// processors with the server: an event is there when its watcher has read it.
+// watchers are connections that time their events. They share the processors with the server. An
+// event has arrived when its watcher has read it.
 type watchers struct {
 	prefix  []byte
 	creates int
 	begin   time.Time
-	sent    []atomic.Int64 // when each pod's creation was sent, in ns since begin
+	sent    []atomic.Int64 // when each creation was sent, in ns since begin
 	took    [][]time.Duration
 	group   sync.WaitGroup
-	// first waits until every watcher has had an event, all until every one has
-	// had all.
+	// first waits until every watcher has received an event, all until each has received all.
 	first, all sync.WaitGroup
 
 	mu sync.Mutex
-	// Guarded by mu.
+	// mu guards failed.
 	failed error
 	bytes  int
 }
@@ -38,7 +37,7 @@ func newWatchers(prefix string, load fanLoad) *watchers {
 	}
 }
 
-// watch asks for a watch on every connection and follows it.
+// watch opens a watch on every connection and follows it.
 func (w *watchers) watch(conns []*wire.Conn, path string) error {
 	w.first.Add(len(conns))
 	w.all.Add(len(conns))
@@ -52,7 +51,7 @@ func (w *watchers) watch(conns []*wire.Conn, path string) error {
 	return nil
 }
 
-// follow receives until every creation was seen, or the watch ended.
+// follow reads events until it has seen every creation, or the watch has ended.
 func (w *watchers) follow(i int, conn *wire.Conn) {
 	seen := -1 // the first pod does not count
 	frames := wire.Frames{Event: func(event []byte) error {
@@ -80,7 +79,7 @@ func (w *watchers) follow(i int, conn *wire.Conn) {
 	}}
 	status, err := conn.Receive(frames.Write)
 	if seen == w.creates {
-		return // we hung up
+		return // the benchmark closed the connection
 	}
 	w.mu.Lock()
 	w.failed = errors.Join(w.failed, fmt.Errorf("a watch ended after %d events with status %d: %w", seen+1, status, err))
@@ -91,7 +90,7 @@ func (w *watchers) follow(i int, conn *wire.Conn) {
 	w.all.Done()
 }
 
-// outcome is the size of an event, or why a watch failed.
+// outcome returns the size of an event, or the error of a watch.
 func (w *watchers) outcome() (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

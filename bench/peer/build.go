@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// tags are what of the build tags of Kubernetes' releases matters to an API
-// server. planekit's programs get the same, and all are built without C, as
-// releases are.
+// tags are the build tags of Kubernetes' releases that matter to an API server. planekit's programs
+// have the same, and all are built without C, like the releases.
 const tags = "grpcnotrace"
 
 // Build compiles programs of the module at module into bin, stripped.
@@ -23,8 +22,8 @@ func Build(ctx context.Context, bin, module string, programs ...string) error {
 	return compile(ctx, bin+string(filepath.Separator), module, tags, programs)
 }
 
-// BuildAs compiles one program of the module at module into the file out, with
-// more build tags than other programs have.
+// BuildAs compiles one program of the module at module into the file out, with additional build
+// tags.
 func BuildAs(ctx context.Context, out, module, more, program string) error {
 	out, err := filepath.Abs(out)
 	if err != nil {
@@ -43,14 +42,14 @@ func compile(ctx context.Context, out, module, tags string, programs []string) e
 	return nil
 }
 
-// Module is the directory of this module, which holds the stock programs; the
-// one above it is planekit's.
+// Module returns the directory of this module, which has the stock programs; planekit's module is
+// in its parent.
 func Module(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	return filepath.Dir(strings.TrimSpace(string(out))), err
 }
 
-// Size is what a program weighs, and how many modules it links.
+// Size returns the size of a program and the number of modules that it links.
 func Size(ctx context.Context, program string) (bytes int64, modules int, err error) {
 	info, err := os.Stat(program)
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// Certificate makes a certificate for a server of this run, whose clients do not
-// ask who signed it.
+// Certificate creates a certificate for a server of this run, whose clients do not verify it.
 func Certificate() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

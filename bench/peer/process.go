@@ -1,5 +1,4 @@
-// Package peer starts the programs that are measured, planekit's and the stock
-// ones, and reads what they cost.
+// Package peer starts the measured programs, planekit's and the stock ones, and reads their costs.
 package peer
 
 import (
@@ -26,7 +25,7 @@ type Process struct {
 	ended chan error
 }
 
-// Launch starts a program, its output going to the file log.
+// Launch starts a program and writes its output to the file log.
 func Launch(log, program string, arguments ...string) (*Process, error) {
 	file, err := os.Create(log)
 	if err != nil {
@@ -65,7 +64,7 @@ func (p *Process) End() error {
 	return nil
 }
 
-// Resident is the memory of the program in MiB.
+// Resident returns the memory of the program in MiB.
 func (p *Process) Resident() (float64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
 	if err != nil {
@@ -80,11 +79,11 @@ func (p *Process) Resident() (float64, error) {
 	return 0, errors.New("no VmRSS")
 }
 
-// CPU is the processor time that the program has used, to the nanosecond as
-// the scheduler counts it; the times in /proc come in steps of 10 ms.
+// CPU returns the processor time of the program in the nanoseconds of the scheduler; the times in
+// /proc have steps of 10 ms.
 func (p *Process) CPU() (time.Duration, error) {
-	// The clock of a process is its id, inverted, and which of its clocks: that of
-	// the scheduler (clock_getcpuclockid of the C library).
+	// The clock of a process is its inverted id and the number of the clock: that of the scheduler
+	// (clock_getcpuclockid of the C library).
 	const schedulers = 2
 	var used unix.Timespec
 	if err := unix.ClockGettime(int32(^p.Process.Pid<<3|schedulers), &used); err != nil {
@@ -121,7 +120,7 @@ func (p *Process) AwaitLine(ctx context.Context, prefix string) (string, error) 
 	return line, err
 }
 
-// Poll asks every 2 ms, for a minute at most.
+// Poll calls done every 2 ms, for at most a minute.
 func Poll(ctx context.Context, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -139,9 +138,8 @@ func Poll(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
-// FreePort returns a loopback port that nobody listens on, nor will soon: it is none
-// of those that the kernel gives to connections, of which many are made before a
-// program listens.
+// FreePort returns a loopback port without a listener. It is outside the range from which the
+// kernel chooses ports for connections, many of which are opened before a program listens.
 func FreePort() (string, error) {
 	const lowest, ports = 20_000, 12_000
 	var err error

@@ -12,8 +12,8 @@ import (
 	"github.com/planekit/planekit/bench/peer"
 )
 
-// spin is in the environment of this program where it is to use a processor
-// until it is stopped, or for a minute.
+// spin is the environment variable that makes this program use a processor until it is stopped, or
+// for a minute.
 const spin = "PLANEKIT_TEST_SPIN"
 
 func TestMain(m *testing.M) {
@@ -26,8 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestProcess: the processor time and memory of another process are those that
-// the system counts for it.
+// TestProcess: the processor time and memory of another process are the system's figures.
 func TestProcess(t *testing.T) {
 	t.Setenv(spin, "yes")
 	self, err := os.Executable()
@@ -54,7 +53,7 @@ func TestProcess(t *testing.T) {
 	if err != nil || resident < 1 || resident > 1000 {
 		t.Errorf("%v MiB resident: %v", resident, err)
 	}
-	// It ends by the signal, after which the system knows what it used.
+	// The system knows the usage after the signal has ended the process.
 	if err := p.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -68,8 +67,8 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// TestEnds: who waits for a line of a program that has ended is told what it
-// said, and it can be stopped still.
+// TestEnds: the error for a line of a program that has ended contains its output, and the program
+// can still be stopped.
 func TestEnds(t *testing.T) {
 	p, err := peer.Launch(filepath.Join(t.TempDir(), "log"), "/bin/sh", "-c", "echo no luck; exit 3")
 	if err != nil {

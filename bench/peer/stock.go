@@ -16,14 +16,14 @@ import (
 	"github.com/planekit/planekit/client/kubeconfig"
 )
 
-// Stock are the ports and files that the stock components are started with.
+// Stock holds the ports and files of the stock components.
 type Stock struct {
 	// Config is the kubeconfig of the administrator, Token the token in it.
 	Config, Token string
-	// URL is where kube-apiserver serves, Etcd where etcd does.
+	// URL is the URL of kube-apiserver, Etcd that of etcd.
 	URL, Etcd string
 
-	// Tokens is the file that Token is in.
+	// Tokens is the file that contains Token.
 	Tokens string
 	// Key is the file of the key that signs service account tokens.
 	Key string
@@ -31,7 +31,7 @@ type Stock struct {
 	work, peer, port string
 }
 
-// NewStock writes the files into work and picks the ports.
+// NewStock writes the files into work and chooses the ports.
 func NewStock(work string) (*Stock, error) {
 	var ports [3]string
 	for i := range ports {
@@ -68,7 +68,7 @@ func NewStock(work string) (*Stock, error) {
 	return s, config.Write(s.Config)
 }
 
-// EtcdArguments start etcd.
+// EtcdArguments returns the arguments of etcd.
 func (s *Stock) EtcdArguments() []string {
 	return []string{
 		"--data-dir", filepath.Join(s.work, "etcd"), "--log-level", "error",
@@ -77,7 +77,7 @@ func (s *Stock) EtcdArguments() []string {
 	}
 }
 
-// APIServerArguments start kube-apiserver on that etcd.
+// APIServerArguments returns the arguments of a kube-apiserver on that etcd.
 func (s *Stock) APIServerArguments() []string {
 	return []string{
 		"--etcd-servers", s.Etcd, "--bind-address", "127.0.0.1", "--secure-port", s.port,
@@ -87,19 +87,19 @@ func (s *Stock) APIServerArguments() []string {
 	}
 }
 
-// plugins are kube-apiserver's that are on by default and not needed to serve
-// pods: all but NamespaceLifecycle and ServiceAccount.
+// plugins are kube-apiserver's default plugins that are not needed to serve pods: all but
+// NamespaceLifecycle and ServiceAccount.
 const plugins = "CertificateApproval,CertificateSigning,CertificateSubjectRestriction,ClusterTrustBundleAttest,DefaultIngressClass," +
 	"DefaultStorageClass,DefaultTolerationSeconds,JobValidation,LimitRanger,MutatingAdmissionPolicy,MutatingAdmissionWebhook," +
 	"NodeDeclaredFeatureValidator,PersistentVolumeClaimResize,PodGroupProtection,PodGroupWorkloadExists,PodResizeValidator,PodSecurity," +
 	"PodTopologyLabels,Priority,ResourceQuota,RuntimeClass,StorageObjectInUseProtection,TaintNodesByCondition,ValidatingAdmissionPolicy," +
 	"ValidatingAdmissionWebhook"
 
-// LeastAdmission are further arguments, which leave kube-apiserver with the
-// admission of namespaces and service accounts alone.
+// LeastAdmission returns further arguments, which leave kube-apiserver only the admission of
+// namespaces and service accounts.
 func LeastAdmission() []string { return []string{"--disable-admission-plugins", plugins} }
 
-// AwaitReady waits until kube-apiserver says that it is ready.
+// AwaitReady waits until kube-apiserver reports that it is ready.
 func (s *Stock) AwaitReady(ctx context.Context) error {
 	// The server signs its own certificate at each start.
 	web := http.Client{Timeout: time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}

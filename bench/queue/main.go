@@ -1,11 +1,10 @@
-// Command queue measures package reconcile's queue beside client-go's work queue
-// and controller-runtime's priority queue, in one process.
+// Command queue compares package reconcile's queue with client-go's work queue and
+// controller-runtime's priority queue, in one process.
 //
 //	cd bench && go run ./queue
 //
-// Rounds of the three take turns; the table has their medians, by operation: one
-// add with the get and the done that follow it. The exit status is 1 if a bar was
-// missed.
+// Rounds of the three alternate; the table has their medians for one operation, which is an add
+// with its get and done. The exit status is 1 if a bar was missed.
 package main
 
 import (
@@ -30,7 +29,7 @@ func main() {
 	}
 }
 
-// report prints the table and whether all bars were held.
+// report prints the table and reports whether all bars were reached.
 func report(out io.Writer, only string, rounds, operations int) bool {
 	sides := sides()
 	fmt.Fprint(out, "| by operation |")
@@ -60,12 +59,12 @@ func report(out io.Writer, only string, rounds, operations int) bool {
 	return held
 }
 
-// rowsNamed are the rows whose names contain part.
+// rowsNamed returns the rows whose names contain part.
 func rowsNamed(part string) []row {
 	return slices.DeleteFunc(rows(), func(r row) bool { return !strings.Contains(r.name, part) })
 }
 
-// run measures the row on all sides in turn and returns their medians.
+// run measures the row on all sides alternately and returns their medians.
 func (r row) run(sides []side, rounds, operations int) []figure {
 	if r.scale > 0 {
 		rounds, operations = max(1, rounds/3), max(100, operations/r.scale)

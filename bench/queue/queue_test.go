@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestReport: the program in a short form. Nothing is said of times.
+// TestReport runs the program in a short form. It checks no times.
 func TestReport(t *testing.T) {
 	var out bytes.Buffer
 	report(&out, "get", 1, 8000)
@@ -28,7 +28,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestNoAllocations: ours allocates nothing in the rows that say so.
+// TestNoAllocations: planekit's queue allocates nothing in the rows that count allocations.
 func TestNoAllocations(t *testing.T) {
 	us := sides()[0]
 	checked := 0

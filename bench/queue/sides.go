@@ -7,11 +7,11 @@ import (
 	"github.com/planekit/planekit/reconcile"
 	"github.com/planekit/planekit/reconcile/metrics"
 	"k8s.io/client-go/util/workqueue"
-	_ "k8s.io/component-base/metrics/prometheus/workqueue" // client-go's queues with names tell it
+	_ "k8s.io/component-base/metrics/prometheus/workqueue" // client-go's named queues report to it
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 )
 
-// queue is what the three have in common.
+// queue has the common methods of the three.
 type queue interface {
 	add(key string)
 	retry(key string)
@@ -19,21 +19,21 @@ type queue interface {
 	// get waits for a key; ok is false once stop was called.
 	get() (key string, ok bool)
 	done(key string)
-	// cycle adds each of keys, gets one and does it, by direct calls as in a program:
-	// those through this interface would cost as much as a lock.
+	// cycle adds each of keys, gets one and does it, with direct calls as in a program: calls
+	// through this interface would cost as much as a lock.
 	cycle(keys []string)
 	len() int
 	stop()
 }
 
-// side is one kind of queue. With metrics it tells Prometheus, as in every program
-// of Kubernetes; controller-runtime's always does.
+// side is one kind of queue. With metrics it reports to Prometheus, as in every program of
+// Kubernetes; controller-runtime's always does.
 type side struct {
 	name string
 	open func(metrics bool) queue
 }
 
-// sides are in the order of the table's columns, ours first.
+// sides returns the sides in the order of the table's columns, planekit first.
 func sides() []side {
 	told := metrics.New()
 	return []side{
@@ -87,8 +87,7 @@ func (q *ours) cycle(keys []string) {
 	}
 }
 
-// clientGo is client-go's queue, and controller-runtime's, which has the same
-// methods.
+// clientGo is client-go's queue, or controller-runtime's, which has the same methods.
 type clientGo struct {
 	workqueue.TypedRateLimitingInterface[string]
 }

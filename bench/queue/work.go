@@ -8,31 +8,31 @@ import (
 	"time"
 )
 
-// The waits of Kubernetes controllers.
+// These are the delays of Kubernetes controllers.
 const (
 	retryMin = 5 * time.Millisecond
 	retryMax = 1000 * time.Second
 )
 
-// figure is one measurement: a number in the row's unit, and what was allocated
-// for each operation where that is told.
+// figure is one measurement: a value in the row's unit, and the allocations for each operation if
+// the row counts them.
 type figure struct{ value, allocations float64 }
 
 // row is one line of the table.
 type row struct {
 	name, unit string
-	// bar is what is asked of ours, by the first other side's; nil for nothing.
+	// bar compares planekit's figure with that of the first other side; nil means no bar.
 	bar     func(ours, clientGo figure) (string, bool)
 	measure func(open func() queue, n int) figure
-	// scale divides the number of operations of a round for what is slow.
+	// scale divides the number of operations of a slow row.
 	scale int
-	// metrics are told to Prometheus on all sides.
+	// metrics makes all sides report to Prometheus.
 	metrics bool
-	// count asks that allocations be shown.
+	// count includes allocations in the table.
 	count bool
 }
 
-// keys are names of objects in ten namespaces.
+// keys returns names of objects in ten namespaces.
 func keys(n int) []string {
 	made := make([]string, n)
 	for i := range made {
@@ -66,10 +66,9 @@ func noSlower(ours, clientGo figure) (string, bool) {
 
 func underFive(ours, _ figure) (string, bool) { return "under 5000 ns", ours.value < 5000 }
 
-// cycles has each of workers add a key, get one and do it. One worker uses its keys
-// again and again. Several use each key once: where one of them is stopped in the
-// middle, a key's second add could meet the first, and then somebody would wait for
-// a key that never comes.
+// cycles makes each of workers add a key, get one and do it. One worker uses its keys repeatedly.
+// Several use each key once: if one of them is stopped in the middle, a key's second add could
+// merge with the first, and a worker would wait for a key that never comes.
 func cycles(workers int) func(func() queue, int) figure {
 	return func(open func() queue, n int) figure {
 		q := open()
@@ -91,13 +90,12 @@ func cycles(workers int) func(func() queue, int) figure {
 			}
 			all.Wait()
 		}
-		run(min(each, 4096)) // until its memory is there
+		run(min(each, 4096)) // until its memory is allocated
 		return timed(workers*each, func() { run(each) })
 	}
 }
 
-// addsAmong is how long an add takes among workers who do nothing but add, get and
-// done.
+// addsAmong measures an add among workers that only add, get and do keys.
 func addsAmong(workers, percentile int) func(func() queue, int) figure {
 	return func(open func() queue, n int) figure {
 		q := open()
@@ -122,7 +120,7 @@ func addsAmong(workers, percentile int) func(func() queue, int) figure {
 	}
 }
 
-// pipeline has some add and others do; no two adds are merged.
+// pipeline has separate adders and workers; no two adds are merged.
 func pipeline(adders, workers int) func(func() queue, int) figure {
 	return func(open func() queue, n int) figure {
 		q := open()
@@ -165,7 +163,7 @@ func merged(open func() queue, n int) figure {
 	for _, key := range names {
 		q.add(key)
 	}
-	q.len() // what was added has arrived
+	q.len() // the adds have arrived
 	return timed(n, func() {
 		for i := range n {
 			q.add(names[i&1023])
@@ -174,12 +172,12 @@ func merged(open func() queue, n int) figure {
 	})
 }
 
-// retries fails keys whose turn comes after the measurement.
+// retries fails keys whose delay ends after the measurement.
 func retries(open func() queue, n int) figure {
 	q := open()
 	defer q.stop()
 	names := keys(1024)
-	for range 20 { // up to the longest wait
+	for range 20 { // up to the longest delay
 		for _, key := range names {
 			q.retry(key)
 		}
@@ -260,7 +258,7 @@ func heapLeft(open func() queue, _ int) figure {
 	return f
 }
 
-// timed is what n operations take each, and allocate.
+// timed returns the mean time and allocations of n operations.
 func timed(n int, do func()) figure {
 	runtime.GC()
 	var before, after runtime.MemStats

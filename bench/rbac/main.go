@@ -1,6 +1,6 @@
-// Command rbac times decisions of RBAC, planekit's and that of k8s.io/kubernetes
-// over client-go's listers, side by side in one process on the same objects, and
-// prints a Markdown table. That both decide alike is tested in compat/rbac.
+// Command rbac times decisions of planekit's RBAC and of k8s.io/kubernetes' over client-go's
+// listers, in one process on the same objects, and prints a Markdown table. compat/rbac tests that
+// both decide alike.
 //
 //	go run ./rbac
 package main
@@ -46,15 +46,15 @@ func run(decisions int, budget time.Duration) error {
 	return nil
 }
 
-// comparison is both authorizers over one policy, and what they are asked.
+// comparison is both authorizers over one policy, with questions for them.
 type comparison struct {
 	*sides
 	requests []authz.Attributes
 	asStock  []authorizer.Attributes
 }
 
-// newComparison is over n bindings, half of the whole cluster and half of a
-// hundred namespaces, each for a user of its own, and asks for some of the users.
+// newComparison returns a comparison over n bindings, half of them in the whole cluster and half in
+// a hundred namespaces, each for a user of its own. The questions are about some of the users.
 func newComparison(n int) (*comparison, error) {
 	s, err := newSides(manyBindings(n))
 	if err != nil {
@@ -67,7 +67,7 @@ func newComparison(n int) (*comparison, error) {
 	return c, nil
 }
 
-// measure asks both in turn, so that what else the machine does hits both alike.
+// measure asks both alternately, so that other work of the machine affects both alike.
 func (c *comparison) measure(decisions int, budget time.Duration) (own, stock []time.Duration, err error) {
 	ctx := context.Background()
 	var spent time.Duration

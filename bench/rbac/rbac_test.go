@@ -9,8 +9,8 @@ import (
 	"github.com/planekit/planekit/authz"
 )
 
-// TestFlat: fifty times as fast as stock at 10000 bindings, no slower than with
-// ten by more than the noise, and no memory to allow something.
+// TestFlat: with 10000 bindings, planekit is fifty times as fast as stock, no slower than with ten
+// apart from noise, and allocates nothing for an allowed request.
 func TestFlat(t *testing.T) {
 	median := map[int]time.Duration{}
 	for _, n := range []int{10, 10_000} {

@@ -39,7 +39,7 @@ func newSides(p planekit.Policy) (*sides, error) {
 	return &sides{own: own, stock: newStock(p), stop: func() { cancel(); <-done }}, nil
 }
 
-// newStock is the authorizer of kube-apiserver over the indexes of informers.
+// newStock returns the authorizer of kube-apiserver over the indexes of informers.
 func newStock(p planekit.Policy) *stock.RBACAuthorizer {
 	return stock.New(
 		&stock.RoleGetter{Lister: rbaclisters.NewRoleLister(indexer(p.Roles))},
@@ -53,7 +53,7 @@ func indexer[T any](objects []T) cache.Indexer {
 	i := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	for _, o := range objects {
 		if err := i.Add(o); err != nil {
-			panic(err) // only for an object that is none
+			panic(err) // the object is always valid
 		}
 	}
 	return i
@@ -67,7 +67,7 @@ func forStock(a authz.Attributes) authorizer.Attributes {
 	}
 }
 
-// namespaces is how many namespaces the bindings of manyBindings are spread over.
+// namespaces is the number of namespaces of the bindings of manyBindings.
 const namespaces = 100
 
 func manyBindings(n int) planekit.Policy {
@@ -89,7 +89,7 @@ func manyBindings(n int) planekit.Policy {
 
 func namespace(i int) string { return fmt.Sprint("ns-", i/2%namespaces) }
 
-// questions are for users from all over n bindings, each of whom may do it.
+// questions returns allowed requests of users from all over n bindings.
 func questions(n int) []authz.Attributes {
 	var all []authz.Attributes
 	for i := 0; i < n; i += max(1, n/50) {

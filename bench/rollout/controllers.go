@@ -6,6 +6,10 @@ import (
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/informer"
 	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/reconcile/controllers/deployment"
+	"github.com/planekit/planekit/reconcile/controllers/garbage"
+	"github.com/planekit/planekit/reconcile/controllers/owner"
+	"github.com/planekit/planekit/reconcile/controllers/replicaset"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 )
@@ -29,26 +33,26 @@ func newControllers(api *client.Client) ([]controllers.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	podsOf := informer.NewIndex(pods, controllers.ByController[*corev1.Pod])
-	deployment, err := controllers.NewDeployment(controllers.DeploymentConfig{
+	podsOf := informer.NewIndex(pods, owner.ByController[*corev1.Pod])
+	deployment, err := deployment.New(deployment.Config{
 		Deployments: deployments, ReplicaSets: sets, Pods: pods,
-		ReplicaSetsByController: informer.NewIndex(sets, controllers.ByController[*appsv1.ReplicaSet]), PodsByController: podsOf,
+		ReplicaSetsByController: informer.NewIndex(sets, owner.ByController[*appsv1.ReplicaSet]), PodsByController: podsOf,
 		Writer: typed.Deployments(api), ReplicaSetWriter: typed.ReplicaSets(api), Events: recorder,
 	})
 	if err != nil {
 		return nil, err
 	}
-	set, err := controllers.NewReplicaSet(controllers.ReplicaSetConfig{
+	set, err := replicaset.New(replicaset.Config{
 		ReplicaSets: sets, Pods: pods, PodsByController: podsOf,
-		Status: typed.ReplicaSets(api), Writer: typed.Pods(api), Events: recorder,
+		Writer: typed.ReplicaSets(api), PodWriter: typed.Pods(api), Events: recorder,
 	})
 	if err != nil {
 		return nil, err
 	}
-	garbage, err := controllers.NewGarbage(controllers.GarbageConfig{Kinds: []controllers.GarbageKind{
-		controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("Deployment"), true, deployments, typed.Deployments(api)),
-		controllers.NewGarbageKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, sets, typed.ReplicaSets(api)),
-		controllers.NewGarbageKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, pods, typed.Pods(api)),
+	garbage, err := garbage.New(garbage.Config{Kinds: []garbage.Kind{
+		garbage.NewKind(appsv1.SchemeGroupVersion.WithKind("Deployment"), true, deployments, typed.Deployments(api)),
+		garbage.NewKind(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), true, sets, typed.ReplicaSets(api)),
+		garbage.NewKind(corev1.SchemeGroupVersion.WithKind("Pod"), true, pods, typed.Pods(api)),
 	}})
 	if err != nil {
 		return nil, err

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// bar is how many times faster than the stock side the pods of the largest
-// Deployment are to exist.
+// bar is the goal: the pods of the largest Deployment exist this many times sooner than on
+// the stock side.
 const bar = 3
 
 // results are figures by side and replicas, round by round.
@@ -59,7 +59,7 @@ func (r results) print(out io.Writer, kinds []kind) {
 	r.judge(out)
 }
 
-// ratio is how many times as long as k the stock side takes.
+// ratio returns the time of the stock side divided by the time of k, as text.
 func (r results) ratio(k kind, replicas int) string {
 	if len(r[stock][replicas]) == 0 || k == stock {
 		return ""

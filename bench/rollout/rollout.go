@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// figures are what a Deployment took from its create: until its pods exist, and
-// until its status counts them.
+// figures holds two costs of a Deployment, measured from its create: until its pods
+// exist, and until its status counts them.
 type figures struct {
 	exist, counted cost
 }
@@ -35,8 +35,8 @@ func newDeployment(name string, replicas int) *appsv1.Deployment {
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				// A scheduler that nobody runs: that of planekit's cluster, which has no
-				// nodes, would tell each pod so.
+				// No scheduler has this name. The scheduler of planekit's cluster, which
+				// has no nodes, would write that into the status of each pod.
 				Spec: corev1.PodSpec{SchedulerName: "none", Containers: []corev1.Container{{Name: "nginx", Image: "nginx"}}},
 			},
 		},

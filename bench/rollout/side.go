@@ -15,7 +15,7 @@ import (
 	"github.com/planekit/planekit/client/kubeconfig"
 )
 
-// kind is what a side consists of.
+// kind names the programs of a side.
 type kind string
 
 const (
@@ -195,8 +195,8 @@ func (b *bench) startMemory(ctx context.Context, s *side, work string) (config s
 	return config, err
 }
 
-// stockControllers are those that planekit's cluster has as well; by default
-// there are more than twice as many.
+// stockControllers lists the stock controllers that planekit's cluster has as well. By
+// default kube-controller-manager runs more than twice as many.
 const stockControllers = "deployment-controller,replicaset-controller,job-controller,garbage-collector-controller,namespace-controller," +
 	"serviceaccount-controller,root-ca-certificate-publisher-controller,clusterrole-aggregation-controller,resourcequota-controller," +
 	"node-lifecycle-controller,pod-garbage-collector-controller,endpoints-controller,endpointslice-controller"

@@ -16,7 +16,7 @@ import (
 
 const namespace = metav1.NamespaceDefault
 
-// watcher knows of each Deployment what two watches over the wire have told.
+// watcher records the state of each Deployment from two watches over the wire.
 type watcher struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
@@ -27,18 +27,18 @@ type watcher struct {
 	// changed is guarded by mu. It is closed, and another put in its place,
 	// whenever something changes.
 	changed chan struct{}
-	// begun, guarded by mu, is how many of the watches have; broken, also guarded
-	// by mu, why one ended.
+	// begun counts the watches that have begun; broken is the error that ended one. Both
+	// are guarded by mu.
 	begun  int
 	broken error
 }
 
-// rollout is what is known of one Deployment.
+// rollout holds the observed state of one Deployment.
 type rollout struct {
-	// pods are those that were ever seen, with whether they exist.
+	// pods has an entry for every pod ever seen, which is true while the pod exists.
 	pods map[types.UID]bool
 	live int
-	// counted is how many up-to-date pods the status of the Deployment tells of.
+	// counted is the number of updated pods in the status of the Deployment.
 	counted int
 	deleted bool
 }
@@ -74,8 +74,8 @@ type sink[T any] struct {
 	changed func(object T, exists bool)
 }
 
-// Replace begins the watch. Were it to begin anew, deletions in between would be
-// missed, and times mean nothing.
+// Replace begins the watch. A second list is an error: it would miss deletions between
+// the two, and the times would mean nothing.
 func (s *sink[T]) Replace(_ string, objects []T) {
 	for _, object := range objects {
 		s.changed(object, true)

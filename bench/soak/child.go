@@ -14,7 +14,7 @@ import (
 	"github.com/planekit/planekit/client/kubeconfig"
 )
 
-// child is the cluster, a process that is killed and started again on the same data.
+// child is the cluster: a process that is killed and restarted on the same data.
 type child struct {
 	program, dir string
 	arguments    []string
@@ -72,7 +72,7 @@ func (c *child) connect() (*client.Client, error) {
 	return client.New(config)
 }
 
-// kill ends the process without a warning.
+// kill ends the process with SIGKILL.
 func (c *child) kill() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +80,7 @@ func (c *child) kill() error {
 	return c.process.End()
 }
 
-// stop ends the process in order, if it runs.
+// stop ends the process normally, if it runs.
 func (c *child) stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +93,7 @@ func (c *child) stop() error {
 	return c.process.Stop()
 }
 
-// life returns which start of the cluster this is, from 1.
+// life returns the number of starts of the cluster.
 func (c *child) life() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,24 +8,24 @@ import (
 	"slices"
 )
 
-// flat is how much more a measure may be in the last quarter of the steady stage than in its
-// second, as a part of the latter; slack is what is too little to tell, whatever part it is.
+// flat is the maximum growth of a measure from the second to the last quarter of the steady stage,
+// as a part of the former. A growth below slack is ignored.
 var (
 	flat  = 0.10
 	slack = map[measure]float64{resident: 8, live: 4, goroutines: 30, files: 5, disk: 16, database: 8}
 )
 
-// caps are what a measure may come to that grows in steps up to a known size and is not judged by its
-// growth. etcd keeps the last 5 segments of its log, and package embedded prepares two more; a segment is
-// 64 MB, and the last batch of writes may exceed it. etcd looks for segments to remove every 30
-// seconds, so there may be one more for that long, which a median does not show.
+// caps are the maxima of measures that grow in steps up to a known size and are not judged by their
+// growth. etcd keeps the last 5 segments of its log, and package embedded prepares two more; a
+// segment is 64 MB, and the last batch of writes may exceed it. etcd removes segments every 30
+// seconds, so there may be one more for that time, which a median does not show.
 var caps = map[measure]float64{walog: 7 * (64e6/mib + 1)}
 
-// back is how much more resident memory may be at the end than it was idle.
+// back is the maximum ratio of resident memory at the end to the idle one.
 const back = 1.5
 
-// judge prints what the measures were and returns an error where one was not flat or exceeded its cap,
-// or where memory did not come back. Where the run was too short for that, it only prints.
+// judge prints the measures and returns an error if one was not flat or exceeded its cap, or if
+// memory did not return. If the run was too short to be judged, it only prints.
 func (s *samples) judge(out io.Writer, settled bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +67,7 @@ func (s *samples) judge(out io.Writer, settled bool) error {
 	return errors.Join(failed...)
 }
 
-// median is that of the samples which have the measure, NaN without any.
+// median returns the median of the samples that have the measure, or NaN if there are none.
 func median(of []sample, m measure) float64 {
 	var values []float64
 	for _, one := range of {

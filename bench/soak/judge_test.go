@@ -13,7 +13,7 @@ import (
 )
 
 // steadily returns samples of a run: idle, steady with a value that grows from first to last, and
-// cool with another.
+// cool with another value.
 func steadily(m measure, before, first, last, after float64) *samples {
 	s := &samples{}
 	add := func(of stage, n int, value func(i int) float64) {
@@ -36,13 +36,13 @@ func TestJudge(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		samples *samples
-		want    string // "" is no error
+		want    string // "" means no error
 	}{
 		{"flat", steadily(resident, 100, 200, 205, 149), ""},
 		{"growing", steadily(resident, 100, 200, 300, 149), "resident MiB is not flat: "},
 		{"not back", steadily(resident, 100, 200, 200, 151), "resident MiB does not come back: 100.0 idle, 151.0 after"},
 		{"goroutines", steadily(goroutines, 100, 500, 700, 100), "goroutines is not flat"},
-		{"files", steadily(files, 20, 20, 24, 20), ""}, // too few to tell
+		{"files", steadily(files, 20, 20, 24, 20), ""}, // within slack
 		{"disk", steadily(disk, 100, 100, 200, 100), "disk MiB is not flat"},
 		{"log up to its cap", steadily(walog, 183, 300, 430, 430), ""},
 		{"log beyond its cap", steadily(walog, 183, 430, 500, 430), "log MiB exceeds its cap of 434: "},
@@ -60,7 +60,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestRecord: a value that was acknowledged must be found, and one whose request had no answer may.
+// TestRecord: an acknowledged value must be found; a value of a request without an answer may be
+// found.
 func TestRecord(t *testing.T) {
 	for _, test := range []struct {
 		acknowledged string

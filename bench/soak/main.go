@@ -49,7 +49,7 @@ func main() {
 	}
 }
 
-// run is a whole run: the stages, the judgement and the plot.
+// run runs the stages, judges the samples and draws the plot.
 func run(ctx context.Context, o options, out io.Writer) error {
 	if o.seed == 0 {
 		o.seed = rand.Uint64()
@@ -72,10 +72,10 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	return errors.Join(failed, s.samples.judge(out, o.settled()))
 }
 
-// csv is the file of the samples, which is also written now and then during the run.
+// csv returns the file of the samples, which is also written at intervals during the run.
 func (o options) csv() string { return filepath.Join(o.out, "samples.csv") }
 
-// stage is a part of the run.
+// stage is a stage of the run.
 type stage string
 
 const (
@@ -86,13 +86,13 @@ const (
 	cool   stage = "cool"
 )
 
-// share is which part of the duration a stage has; draining takes what it takes.
+// share is the part of the duration of each stage; draining has no limit.
 var share = map[stage]float64{idle: 0.02, kills: 0.13, steady: 0.65, cool: 0.20}
 
 func (o options) length(of stage) time.Duration {
 	return time.Duration(share[of] * float64(o.duration))
 }
 
-// settled reports whether the stages are long enough to be judged: histories are remembered for up
-// to ten minutes, so that a shorter run has not come to rest when it ends.
+// settled reports whether the stages are long enough to be judged: histories are kept for up to ten
+// minutes, so that a shorter run has not settled when it ends.
 func (o options) settled() bool { return o.length(cool) >= 11*time.Minute }

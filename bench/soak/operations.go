@@ -19,14 +19,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// worker does one operation after the other.
+// worker does one operation after another.
 type worker struct {
 	*soak
 	random  *rand.Rand
 	watches sync.WaitGroup
 }
 
-// operation is something to do in a namespace. It returns nil where there was nothing to do.
+// operation is an operation in a namespace. It returns nil if there was nothing to do.
 type operation struct {
 	name   string
 	weight int // out of 1000
@@ -51,7 +51,7 @@ var operations = []operation{
 	{"namespace", 2, (*worker).namespace},
 }
 
-// Bounds of what there is at a time.
+// These limit the number of objects at a time.
 const (
 	maxSpaces      = 10
 	maxRecords     = 200 // of a namespace
@@ -60,7 +60,7 @@ const (
 	maxReplicas    = 3
 )
 
-// operate does an operation at random.
+// operate does a random operation.
 func (w *worker) operate(ctx context.Context) {
 	space := w.world.pick(w.random)
 	if space == nil {
@@ -76,20 +76,20 @@ func (w *worker) operate(ctx context.Context) {
 	}
 }
 
-// done counts an operation. What failed while the cluster was dead or the namespace going is no
-// failure of the server.
+// done counts an operation. A failure while the cluster was down or the namespace was being deleted
+// is not a failure of the server.
 func (w *worker) done(ctx context.Context, name string, in *space, life int, err error) {
 	excused := ctx.Err() != nil || w.down.Load() || w.child.life() != life || in != nil && in.dying.Load()
 	w.tally.add(name, err, excused)
 }
 
-// answered reports whether the server has decided, one way or the other.
+// answered reports whether the server has accepted or refused the request.
 func answered(err error) bool {
 	status, ok := err.(apierrors.APIStatus)
 	return err == nil || ok && status.Status().Code < http.StatusInternalServerError
 }
 
-// settle notes what became of the writing of value.
+// settle records the result of writing value.
 func settle(r *record, value string, object *corev1.ConfigMap, err error) error {
 	switch {
 	case err == nil:
@@ -100,7 +100,7 @@ func settle(r *record, value string, object *corev1.ConfigMap, err error) error 
 	return err
 }
 
-// value returns something that no record has had, and data with it.
+// value returns a value that no record has had, and data that contains it.
 func (w *worker) value() (string, map[string]string) {
 	size := 50 + w.random.IntN(2000)
 	if w.random.IntN(500) == 0 {
@@ -121,7 +121,7 @@ func (w *worker) create(ctx context.Context, s *space) error {
 	return settle(r, value, object, err)
 }
 
-// onRecord does something with a record that exists, which is its own meanwhile.
+// onRecord calls do with an existing record, which no other worker uses meanwhile.
 func (w *worker) onRecord(s *space, do func(*record) error) error {
 	r := s.record(w.random, false)
 	if r == nil {
@@ -203,7 +203,7 @@ func (w *worker) get(ctx context.Context, s *space) error {
 	})
 }
 
-// list reads a resource in one of the forms that clients ask for.
+// list reads a resource in one of the forms that clients use.
 func (w *worker) list(ctx context.Context, s *space) error {
 	forms := []string{client.JSON, client.Protobuf, "application/json;as=Table;v=v1;g=meta.k8s.io", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}
 	path := followed[w.random.IntN(len(followed))]
@@ -289,8 +289,7 @@ func (w *worker) undeploy(ctx context.Context, s *space) error {
 	return ignoreNotFound(typed.Deployments(w.child.api).Delete(ctx, s.name, name, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}))
 }
 
-// ignoreNotFound forgives that another worker was sooner to delete a Deployment, or has not
-// created it yet.
+// ignoreNotFound ignores that another worker has deleted a Deployment, or has not created it yet.
 func ignoreNotFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil

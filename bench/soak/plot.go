@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Sizes of the plot, in pixels.
+// These are sizes of the plot, in pixels.
 const (
 	plotWidth, panelHeight = 900, 130
 	left, right, top       = 90, 20, 40
 	gap                    = 34
 )
 
-// panels are the measures that share a scale.
+// panels groups the measures that share a scale.
 var panels = [][]measure{{resident, live}, {goroutines}, {files}, {disk, walog, database}}
 
 var colours = []string{"#1f5fa8", "#c2571a", "#3a7d2c"}
 
-// writePlot draws the samples as an SVG file: one panel below the other, time to the right, a line
-// where the cluster was killed.
+// writePlot draws the samples as an SVG file: the panels one below the other, time to the right,
+// and a line for each kill.
 func writePlot(path string, s *samples, deaths []time.Duration) error {
 	file, err := os.Create(path)
 	if err != nil {
@@ -60,7 +60,7 @@ func (p *plot) x(at time.Duration) float64 {
 	return left + (plotWidth-left-right)*float64(at)/float64(p.end)
 }
 
-// stages names the stages, with a thin line where each begins, and marks the kills.
+// stages draws the names of the stages, a thin line at each beginning, and the kills.
 func (p *plot) stages(height int) {
 	var now stage
 	for _, one := range p.samples {
@@ -99,7 +99,7 @@ func (p *plot) panel(y int, together []measure) {
 	}
 }
 
-// curve draws one measure, with a gap where the cluster was started again.
+// curve draws one measure, with a gap at each restart of the cluster.
 func (p *plot) curve(y int, most float64, m measure, colour string) {
 	var points []string
 	flush := func() {

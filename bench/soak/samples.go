@@ -22,37 +22,37 @@ import (
 type sample struct {
 	at     time.Duration
 	stage  stage
-	life   int // which start of the cluster, from 1
+	life   int // number of starts of the cluster, from 1
 	values map[measure]float64
 }
 
-// measure is something that a sample has a value of.
+// measure is a quantity of a sample.
 type measure string
 
 const (
 	resident   measure = "resident MiB"
-	live       measure = "live heap MiB" // not of every sample
+	live       measure = "live heap MiB" // not in every sample
 	goroutines measure = "goroutines"
 	files      measure = "open files"
 	disk       measure = "disk MiB" // without the log
-	walog      measure = "log MiB"  // etcd's write-ahead log, with the segments that are prepared
+	walog      measure = "log MiB"  // etcd's write-ahead log, with the prepared segments
 	database   measure = "database MiB"
 )
 
 var measures = []measure{resident, live, goroutines, files, disk, walog, database}
 
-// liveEvery is how many samples share a forced collection.
+// liveEvery is the number of samples for each forced collection.
 const liveEvery = 6
 
 const mib = 1 << 20
 
-// samples are those of a run.
+// samples holds the samples of a run.
 type samples struct {
-	mu  sync.Mutex // guards what follows
+	mu  sync.Mutex // guards the following fields
 	all []sample
 }
 
-// sampleEvery takes samples until ctx is done. None is taken while the cluster is dead.
+// sampleEvery takes samples until ctx is done, except while the cluster is down.
 func (s *soak) sampleEvery(ctx context.Context) {
 	for i := 0; sleep(ctx, s.options.sample) == nil; i++ {
 		if s.down.Load() {
@@ -64,7 +64,7 @@ func (s *soak) sampleEvery(ctx context.Context) {
 			continue
 		}
 		s.samples.add(sample{time.Since(s.began), s.stage.Load().(stage), life, values})
-		if i%liveEvery == 0 { // for those who watch the run
+		if i%liveEvery == 0 { // for an operator who follows the run
 			_ = s.samples.write(s.options.csv())
 		}
 	}
@@ -76,7 +76,7 @@ func (s *samples) add(one sample) {
 	s.all = append(s.all, one)
 }
 
-// measure takes a sample's values.
+// measure returns the values of a sample.
 func (s *soak) measure(ctx context.Context, collect bool) (map[measure]float64, error) {
 	values := map[measure]float64{}
 	p := s.child.running()
@@ -124,8 +124,8 @@ func metric(text []byte, name string) float64 {
 	return 0
 }
 
-// usage returns what the files below dir take on disk, etcd's log apart from the others, and the size
-// of etcd's database among the others, in MiB. Files that go meanwhile do not count.
+// usage returns the disk usage of the files below dir, without and of etcd's log, and the size of
+// etcd's database, in MiB. Files that disappear meanwhile do not count.
 func usage(dir string) (others, walog, database float64) {
 	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -142,7 +142,7 @@ func usage(dir string) (others, walog, database float64) {
 			} else {
 				others += size
 			}
-			if entry.Name() == "db" { // without what is reserved behind its end
+			if entry.Name() == "db" { // without the space reserved behind its end
 				database += float64(info.Size()) / mib
 			}
 		}
@@ -151,7 +151,7 @@ func usage(dir string) (others, walog, database float64) {
 	return others, walog, database
 }
 
-// write puts the samples into a CSV file.
+// write writes the samples to a CSV file.
 func (s *samples) write(path string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

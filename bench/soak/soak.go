@@ -24,9 +24,9 @@ type soak struct {
 	began   time.Time
 	stage   atomic.Value // stage
 
-	// pause is held by those who compare the whole world with the server, and shared by operations.
+	// pause is locked by a comparison of the whole world with the server, and shared by operations.
 	pause sync.RWMutex
-	// down is set from a kill until the cluster is ready again: requests fail meanwhile.
+	// down is true from a kill until the cluster is ready again; requests then fail.
 	down atomic.Bool
 }
 
@@ -42,7 +42,7 @@ func newSoak(o options, out io.Writer) (*soak, error) {
 	return s, s.child.prepare()
 }
 
-// run goes through the stages.
+// run runs the stages.
 func (s *soak) run(ctx context.Context) error {
 	if err := s.child.start(ctx); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (s *soak) run(ctx context.Context) error {
 	return sleep(ctx, s.options.length(cool))
 }
 
-// loaded is the stages in which there is load.
+// loaded runs the stages with load.
 func (s *soak) loaded(ctx context.Context) error {
 	loading, stop := context.WithCancel(ctx)
 	var load sync.WaitGroup
@@ -121,7 +121,7 @@ func (s *soak) enter(next stage) {
 	fmt.Fprintf(s.out, "%8v %s: %s\n", time.Since(s.began).Round(time.Second), next, s.tally)
 }
 
-// pace lets rate operations a second begin.
+// pace starts rate operations a second.
 func (s *soak) pace(ctx context.Context, turns chan<- struct{}) {
 	ticker := time.NewTicker(time.Duration(float64(time.Second) / s.options.rate))
 	defer ticker.Stop()
@@ -138,7 +138,7 @@ func (s *soak) pace(ctx context.Context, turns chan<- struct{}) {
 	}
 }
 
-// work does operations, one for each turn.
+// work does one operation for each turn.
 func (s *soak) work(ctx context.Context, turns <-chan struct{}, random *rand.Rand) {
 	w := &worker{soak: s, random: random}
 	defer w.watches.Wait()
@@ -154,7 +154,7 @@ func (s *soak) work(ctx context.Context, turns <-chan struct{}, random *rand.Ran
 	}
 }
 
-// sleep waits, and returns the error of ctx if that ends first.
+// sleep waits for d, or returns the error of ctx.
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -164,7 +164,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// poll asks until done, for at most a time.
+// poll calls done until it reports success, for at most the given time.
 func poll(ctx context.Context, most time.Duration, what string, done func() (string, error)) error {
 	deadline := time.Now().Add(most)
 	for {

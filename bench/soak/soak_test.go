@@ -12,8 +12,8 @@ import (
 	"github.com/planekit/planekit/bench/peer"
 )
 
-// TestSoak is a run of half a minute: all stages, three kills, every operation, and the checks of
-// what was acknowledged. It is too short for a judgement of what is flat.
+// TestSoak runs all stages in half a minute: three kills, every operation, and the checks of
+// acknowledged writes. It is too short to judge growth.
 func TestSoak(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()

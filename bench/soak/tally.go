@@ -12,23 +12,23 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// counts are of one operation.
+// counts counts the results of one operation.
 type counts struct{ done, refused, excused, failed int }
 
-// tally counts operations.
+// tally counts the results of all operations.
 type tally struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the following fields
 	counts map[string]*counts
 	wrong  []error // the first few failures
 }
 
 func newTally() *tally { return &tally{counts: map[string]*counts{}} }
 
-// maxWrong is how many failures are told.
+// maxWrong is the maximum number of failures to report.
 const maxWrong = 10
 
-// add counts an operation that ended with err, which is excused or a failure. 429 is neither: the
-// server says that it has enough to do.
+// add counts an operation that ended with err, which is excused or a failure. 429 is neither: it
+// means that the server is fully loaded.
 func (t *tally) add(name string, err error, excused bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,7 +53,7 @@ func (t *tally) add(name string, err error, excused bool) {
 	}
 }
 
-// sum adds all operations up.
+// sum returns the sum over all operations.
 func (t *tally) sum() (sum counts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -15,11 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// patience is how long Deployments and namespaces may take to be as they should once nothing is
-// asked any more.
+// patience limits the time for Deployments and namespaces to reach their desired state without
+// load.
 const patience = 2 * time.Minute
 
-// verify compares the world with the server while nothing is under way.
+// verify compares the world with the server while no operation is in progress.
 func (s *soak) verify(ctx context.Context) error {
 	s.pause.Lock()
 	defer s.pause.Unlock()
@@ -31,7 +31,7 @@ func (s *soak) verify(ctx context.Context) error {
 	return s.ended(ctx, s.world.alive())
 }
 
-// verifyRecords compares the ConfigMaps of a namespace with what was acknowledged.
+// verifyRecords compares the ConfigMaps of a namespace with the acknowledged ones.
 func (s *soak) verifyRecords(ctx context.Context, in *space) error {
 	listed, _, err := typed.ConfigMaps(s.child.api).List(ctx, in.name, metav1.ListOptions{})
 	if err != nil {
@@ -60,8 +60,8 @@ func (s *soak) verifyRecords(ctx context.Context, in *space) error {
 	return errors.Join(wrong...)
 }
 
-// converge waits until the Deployments of a namespace have the pods that they want. It forgets
-// those that were never created.
+// converge waits until the Deployments of a namespace have the desired pods. It drops those that
+// were never created.
 func (s *soak) converge(ctx context.Context, in *space) error {
 	return poll(ctx, patience, "deployments of "+in.name, func() (string, error) {
 		deployments, _, err := typed.Deployments(s.child.api).List(ctx, in.name, metav1.ListOptions{})
@@ -94,7 +94,7 @@ func (s *soak) converge(ctx context.Context, in *space) error {
 	})
 }
 
-// missing says what a Deployment lacks, "" if nothing.
+// missing returns what a Deployment lacks, or "".
 func missing(d *appsv1.Deployment, running int) string {
 	want, status := *d.Spec.Replicas, d.Status
 	if status.ObservedGeneration == d.Generation && status.Replicas == want && status.UpdatedReplicas == want &&
@@ -104,8 +104,8 @@ func missing(d *appsv1.Deployment, running int) string {
 	return fmt.Sprintf("%s wants %d, has %d pods running and status %+v", d.Name, want, running, status)
 }
 
-// ended deletes the namespaces that are none of alive, also those whose creation or deletion went
-// without an answer, and waits for their end.
+// ended deletes the namespaces outside of alive, including those whose creation or deletion had no
+// answer, and waits for their end.
 func (s *soak) ended(ctx context.Context, alive []*space) error {
 	namespaces := typed.Namespaces(s.child.api)
 	deleted := map[string]bool{}
@@ -132,7 +132,7 @@ func (s *soak) ended(ctx context.Context, alive []*space) error {
 	})
 }
 
-// drain deletes everything and makes sure that it is gone.
+// drain deletes everything and verifies that it is gone.
 func (s *soak) drain(ctx context.Context) error {
 	s.pause.Lock()
 	defer s.pause.Unlock()

@@ -9,20 +9,20 @@ import (
 	"github.com/planekit/planekit/client"
 )
 
-// followed are what watches are opened on.
+// followed lists the paths for watches.
 var followed = []string{"/api/v1/configmaps", "/api/v1/pods", "/api/v1/events", "/apis/apps/v1/replicasets", "/api/v1/namespaces"}
 
-// A temper says how the reader of a watch behaves.
+// A temper is the behaviour of a watch's reader.
 type temper int
 
 const (
-	eager     temper = iota // reads all that comes
-	slow                    // reads less than comes
-	abandoned               // reads nothing and ends its connection at last
+	eager     temper = iota // reads everything
+	slow                    // reads more slowly than events arrive
+	abandoned               // reads nothing and finally closes its connection
 	tempers
 )
 
-// watch opens a watch that lives for a while beside other operations.
+// watch opens a watch that lasts for a while beside other operations.
 func (w *worker) watch(ctx context.Context, _ *space) error {
 	path, how := followed[w.random.IntN(len(followed))], temper(w.random.IntN(int(tempers)))
 	life := time.Second + time.Duration(w.random.ExpFloat64()*float64(15*time.Second))

@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 )
 
-// world is what the server has acknowledged.
+// world is the acknowledged state of the server.
 type world struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the following fields
 	spaces []*space   // alive
 	next   int
 }
@@ -18,24 +18,24 @@ type world struct {
 // space is a namespace.
 type space struct {
 	name string
-	// dying is set before the namespace is deleted: from then on nothing in it is sure.
+	// dying is set before the namespace is deleted. From then on its contents are uncertain.
 	dying atomic.Bool
 
-	mu          sync.Mutex // guards what follows
+	mu          sync.Mutex // guards the following fields
 	next        int
 	records     []*record
 	deployments []string
 	services    []string
 }
 
-// record is a ConfigMap. Whoever operates on it has it locked.
+// record is a ConfigMap. An operation locks it.
 type record struct {
 	space *space
 	name  string
 
-	mu sync.Mutex // guards what follows
-	// acknowledged is the value that the server has confirmed, "" if that it does not exist. maybe are
-	// values that a request without an answer may have written.
+	mu sync.Mutex // guards the following fields
+	// acknowledged is the value that the server has confirmed, or "" if it has confirmed that the
+	// record does not exist. maybe holds values that requests without an answer may have written.
 	acknowledged string
 	revision     string
 	maybe        []string
@@ -46,7 +46,7 @@ const absent = ""
 
 func newWorld() *world { return &world{} }
 
-// pick returns a namespace that is alive, nil without any.
+// pick returns a random namespace of alive, or nil if there is none.
 func (w *world) pick(random *rand.Rand) *space {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,7 +63,7 @@ func (w *world) alive() []*space {
 	return slices.Clone(w.spaces)
 }
 
-// name returns a name that no namespace has had.
+// name returns an unused name for a namespace.
 func (w *world) name() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -77,7 +77,7 @@ func (w *world) add(s *space) {
 	w.spaces = append(w.spaces, s)
 }
 
-// oldest takes the oldest namespace out, if there are more than so many.
+// oldest removes the oldest namespace and returns it, if there are more than the given number.
 func (w *world) oldest(more int) *space {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,8 +90,8 @@ func (w *world) oldest(more int) *space {
 	return s
 }
 
-// record returns a record of the namespace, locked: a new one, or one that nobody operates on and
-// whose value is sure.
+// record returns a locked record of the namespace: a new one, or one that is certain and that no
+// other operation uses.
 func (s *space) record(random *rand.Rand, create bool) *record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,21 +118,21 @@ func (s *space) record(random *rand.Rand, create bool) *record {
 	return nil
 }
 
-// drop forgets a record that does not exist.
+// drop removes a record that does not exist.
 func (s *space) drop(r *record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.records = slices.DeleteFunc(s.records, func(one *record) bool { return one == r })
 }
 
-// size is how many records there are.
+// size returns the number of records.
 func (s *space) size() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.records)
 }
 
-// take returns one of names at random, "" without any, and removes it if remove is set.
+// take returns a random one of names, or "" if there are none, and removes it if remove is set.
 func (s *space) take(names *[]string, random *rand.Rand, remove bool) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +147,7 @@ func (s *space) take(names *[]string, random *rand.Rand, remove bool) string {
 	return name
 }
 
-// put adds a name, unless there are most already, in which case it returns "".
+// put adds a name and returns it, or returns "" if there are most already.
 func (s *space) put(names *[]string, prefix string, most int) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,16 +160,16 @@ func (s *space) put(names *[]string, prefix string, most int) string {
 	return name
 }
 
-// wrote notes that the server has acknowledged value. r is locked.
+// wrote records that the server has acknowledged value. r is locked.
 func (r *record) wrote(value, revision string) {
 	r.acknowledged, r.revision = value, revision
 }
 
-// unsure notes that value may have been written. r is locked.
+// unsure records that value may have been written. r is locked.
 func (r *record) unsure(value string) { r.maybe = append(r.maybe, value) }
 
-// found compares what the server has with what it acknowledged. Nothing is under way: what was
-// found is what there is. r is locked.
+// found compares the server's value with the acknowledged one. No request is in progress, so the
+// found value becomes the acknowledged one. r is locked.
 func (r *record) found(value, revision string) error {
 	if value != r.acknowledged && !slices.Contains(r.maybe, value) {
 		return fmt.Errorf("configmap %s/%s has the value %q; acknowledged was %q, unanswered were %q", r.space.name, r.name, value, r.acknowledged, r.maybe)

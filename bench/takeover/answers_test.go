@@ -22,7 +22,7 @@ const (
 	apply   = "application/apply-patch+yaml"
 )
 
-// question is a request that a client should not make.
+// question is an invalid request.
 type question struct{ method, path, media, body string }
 
 func configMap(name, more string) string {
@@ -72,7 +72,7 @@ func questions() []question {
 		{"POST", maps, "application/yaml", "kind: ConfigMap\napiVersion: v1\nmetadata: {name: web}\nmetadata: {}\n"},
 		{"POST", maps, "application/vnd.kubernetes.protobuf", "k8s\x00garbage"},
 		{"POST", maps, "application/vnd.kubernetes.protobuf", "garbage"},
-		{"POST", maps, "", configMap("web", ``)}, // it is there
+		{"POST", maps, "", configMap("web", ``)}, // it exists
 		{"POST", maps + "/web", "", configMap("web", ``)},
 		{"PUT", maps, "", configMap("web", ``)},
 		{"PUT", maps + "/web", "", configMap("other", ``)},
@@ -188,7 +188,7 @@ func questions() []question {
 	return out
 }
 
-// ask returns the code and what the Status says.
+// ask returns the code and the text of the Status.
 func (s *server) ask(q question) (code int, text string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Second)
@@ -206,7 +206,7 @@ func (s *server) ask(q question) (code int, text string) {
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode < 400 {
-		return answer.StatusCode, "" // a watch, perhaps
+		return answer.StatusCode, "" // possibly a watch
 	}
 	data, err := io.ReadAll(answer.Body)
 	if err != nil {
@@ -215,11 +215,11 @@ func (s *server) ask(q question) (code int, text string) {
 	return answer.StatusCode, fmt.Sprintf("%.500s", data)
 }
 
-// deliberate reports where planekit's code is another on purpose.
+// deliberate reports whether planekit's code differs intentionally.
 func deliberate(q question, ours, theirs int) bool {
 	switch {
 	case theirs >= 500:
-		return ours >= 400 && ours < 500 // it is the client's fault
+		return ours >= 400 && ours < 500 // it is the client's error
 	case q.method == "PATCH" && theirs == 422:
 		return ours == 400 || ours == 409 // as for the same object by PUT
 	case strings.HasSuffix(q.path, "/binding") || strings.HasSuffix(q.path, "/eviction") || strings.HasSuffix(q.path, "/scale"):
@@ -230,8 +230,7 @@ func deliberate(q question, ours, theirs int) bool {
 	return false
 }
 
-// TestAnswers: what a client should not ask is answered with the code that
-// kube-apiserver has for it.
+// TestAnswers: an invalid request has the same code as in kube-apiserver.
 func TestAnswers(t *testing.T) {
 	work, files := startEtcd(t)
 	theirs, stop := stock(t, files, work)

@@ -1,8 +1,8 @@
-// Package takeover tests that planekit goes on with the etcd of a stock
-// kube-apiserver, and kube-apiserver with that of planekit.
+// Package takeover tests that planekit can take over the etcd of a stock kube-apiserver, and
+// kube-apiserver that of planekit.
 //
 //	go test ./takeover -args -stock bin
 //
-// runs it with the etcd and kube-apiserver in bin; without -stock they are built,
-// which takes minutes the first time.
+// runs it with the etcd and kube-apiserver in bin; without -stock they are built, which takes
+// minutes the first time.
 package takeover

@@ -1,7 +1,6 @@
 package takeover
 
-// objects are one of each kind at least of which kube-apiserver makes none by
-// itself.
+// objects has at least one object of each kind for which kube-apiserver creates none by itself.
 var objects = []struct{ path, body string }{
 	{"/api/v1/namespaces/default/serviceaccounts", `{"metadata":{"name":"default"}}`},
 	{"/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"web","labels":{"a":"b"}},"data":{"k":"v"},"binaryData":{"b":"AAEC"}}`},

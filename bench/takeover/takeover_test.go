@@ -27,7 +27,7 @@ import (
 
 var stockDir = flag.String("stock", "", "the directory of stock etcd and kube-apiserver; empty builds them")
 
-// programs is where the stock programs are.
+// programs is the directory of the stock programs.
 var programs string
 
 func TestMain(m *testing.M) {
@@ -59,7 +59,7 @@ func build(dir string) error {
 	return peer.Build(context.Background(), dir, module, "./cmd/etcd", "./cmd/kube-apiserver")
 }
 
-// server is either API server, asked as its administrator.
+// server is one of the API servers, with requests by its administrator.
 type server struct {
 	t    *testing.T
 	web  *http.Client
@@ -95,7 +95,7 @@ func (s *server) do(method, path, body string, code int) map[string]any {
 	return obj
 }
 
-// items lists a resource: its objects by namespace and name.
+// items lists a resource and returns its objects by namespace and name.
 func (s *server) items(path string) map[string]any {
 	s.t.Helper()
 	list := s.do("GET", path, "", http.StatusOK)
@@ -177,7 +177,7 @@ func planekit(t *testing.T, files *peer.Stock) (s *server, stop func()) {
 	}
 }
 
-// listPath is where all objects of a resource are listed; empty where none are.
+// listPath returns the path for listing all objects of a resource, or "" if they cannot be listed.
 func listPath(r apiserver.Resource) string {
 	switch {
 	case r.Answer != nil || len(r.Verbs) > 0 && !slices.Contains(r.Verbs, "list"):
@@ -188,8 +188,7 @@ func listPath(r apiserver.Resource) string {
 	return "/apis/" + r.Group + "/" + r.Version + "/" + r.Plural
 }
 
-// startEtcd starts a stock etcd for the test, in a folder with what servers on it
-// need.
+// startEtcd starts a stock etcd for the test, in a folder with the files for servers on it.
 func startEtcd(t *testing.T) (work string, files *peer.Stock) {
 	t.Helper()
 	work = t.TempDir()
@@ -209,9 +208,9 @@ func startEtcd(t *testing.T) (work string, files *peer.Stock) {
 	return work, files
 }
 
-// TestTakeover: kube-apiserver fills an etcd and stops; planekit shows the same
-// objects, does not give away what they hold, and changes them; kube-apiserver
-// comes back and shows what planekit has written.
+// TestTakeover: kube-apiserver fills an etcd and stops. planekit has the same objects, does not
+// allocate their addresses and ports again, and changes them. kube-apiserver starts again and has
+// planekit's changes.
 func TestTakeover(t *testing.T) {
 	work, files := startEtcd(t)
 
@@ -239,8 +238,8 @@ func TestTakeover(t *testing.T) {
 	verify(t, theirs)
 }
 
-// itsOwn reports what a kube-apiserver writes about itself until it has stopped:
-// its lease, and where it is to be found.
+// itsOwn reports whether a kube-apiserver writes an object about itself until it has stopped: its
+// lease and its endpoints.
 func itsOwn(path, name string) bool {
 	return strings.HasPrefix(name, "kube-system/apiserver-") && strings.HasSuffix(path, "/leases") || name == "default/kubernetes" && !strings.HasSuffix(path, "/services")
 }
@@ -264,7 +263,7 @@ func compare(t *testing.T, path string, got, want map[string]any) {
 	}
 }
 
-// change writes through planekit what verify looks for.
+// change writes the changes for verify through planekit.
 func change(t *testing.T, ours *server, before map[string]map[string]any) {
 	t.Helper()
 	held := before["/api/v1/services"]["default/web"].(map[string]any)["spec"].(map[string]any)

@@ -2,19 +2,19 @@ package wire
 
 import "encoding/binary"
 
-// Frames cuts the stream of a watch in protobuf into its events: each has its
-// length in front, four bytes, the highest first.
+// Frames splits the stream of a watch in protobuf into its events. Each is preceded by its length
+// in four bytes, in big-endian order.
 type Frames struct {
-	// Event gets each event; the slice is valid until it returns.
+	// Event receives each event; the slice is valid until it returns.
 	Event func([]byte) error
 
 	partial []byte
 }
 
-// LengthBytes is the size of the length in front of each event.
+// LengthBytes is the size of the length before each event.
 const LengthBytes = 4
 
-// Write takes the next part of the stream.
+// Write receives the next part of the stream.
 func (f *Frames) Write(data []byte) error {
 	if len(f.partial) > 0 {
 		f.partial = append(f.partial, data...)

@@ -1,6 +1,5 @@
-// Package wire is an HTTP/2 client that costs next to nothing: one connection,
-// one request at a time, bodies as bytes. Both sides of a comparison are loaded
-// with it, so that what is measured is the server.
+// Package wire is an HTTP/2 client of minimal cost: one connection, one request at a time, bodies
+// as bytes. It loads both sides of a comparison, so that the measurement is of the server.
 package wire
 
 import (
@@ -18,15 +17,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Flow control as Go's own client asks for it, which is what stock clients use.
+// These are the flow control windows of Go's own client, which stock clients use.
 const (
 	connectionWindow = 1 << 30
 	streamWindow     = 4 << 20
 )
 
-// Target is a server and who one is there.
+// Target is a server and the credentials for it.
 type Target struct {
-	// URL is such as "https://127.0.0.1:6443".
+	// URL is the URL of the server, such as "https://127.0.0.1:6443".
 	URL, Token string
 }
 
@@ -35,8 +34,7 @@ type Request struct {
 	Method, Path, Accept string
 	ContentType          string
 	Body                 []byte
-	// Gzip asks for a compressed answer, as Go's own client does. The body is handed
-	// out as it comes.
+	// Gzip requests a compressed answer, as Go's own client does. The body is returned as received.
 	Gzip bool
 }
 
@@ -50,12 +48,12 @@ type Conn struct {
 	block  bytes.Buffer
 	hpack  *hpack.Encoder
 	next   uint32
-	// Bytes received since the last window update.
+	// These count bytes received since the last window update.
 	connectionDebt, streamDebt uint32
 }
 
-// Dial connects. The server's certificate is not looked at: the server signs
-// its own at each start.
+// Dial connects. It does not verify the server's certificate, because the server signs its own at
+// each start.
 func Dial(t Target) (*Conn, error) {
 	u, err := url.Parse(t.URL)
 	if err != nil {
@@ -87,11 +85,11 @@ func Dial(t Target) (*Conn, error) {
 	return c, nil
 }
 
-// Close ends the connection, and whatever is being received on it.
+// Close closes the connection and ends any answer on it.
 func (c *Conn) Close() error { return c.conn.NetConn().Close() }
 
-// Do sends q and returns the body of the answer, which buffer is used for.
-// An answer that is not a success is an error.
+// Do sends q and returns the body of the answer, which may use buffer. An answer that is not a
+// success is an error.
 func (c *Conn) Do(q Request, buffer []byte) ([]byte, error) {
 	if err := c.Send(q); err != nil {
 		return nil, err
@@ -107,7 +105,7 @@ func (c *Conn) Do(q Request, buffer []byte) ([]byte, error) {
 	return body, err
 }
 
-// reason is the message of a Status, or the start of anything else.
+// reason returns the message of a Status, or the beginning of anything else.
 func reason(body []byte) string {
 	var status metav1.Status
 	if json.Unmarshal(body, &status) == nil && status.Message != "" {
@@ -151,8 +149,8 @@ func (c *Conn) Send(q Request) error {
 	return c.out.Flush()
 }
 
-// Receive hands the body of the answer to sink as it comes, and returns the
-// HTTP status once it has ended.
+// Receive passes the body of the answer to sink as it arrives, and returns the HTTP status once it
+// has ended.
 func (c *Conn) Receive(sink func([]byte) error) (status int, err error) {
 	stream := c.next
 	c.next += 2
@@ -188,7 +186,7 @@ func (c *Conn) Receive(sink func([]byte) error) (status int, err error) {
 	}
 }
 
-// refund lets the server send as much more as has been received.
+// refund lets the server send as many more bytes as were received.
 func (c *Conn) refund(stream, n uint32, ended bool) error {
 	c.connectionDebt += n
 	c.streamDebt += n
@@ -210,7 +208,7 @@ func (c *Conn) refund(stream, n uint32, ended bool) error {
 	return c.out.Flush()
 }
 
-// control answers the frames that are not of the request.
+// control answers the frames that do not belong to the request.
 func (c *Conn) control(frame http2.Frame) error {
 	switch f := frame.(type) {
 	case *http2.SettingsFrame:

@@ -14,7 +14,7 @@ import (
 	"github.com/planekit/planekit/bench/wire"
 )
 
-// serve starts an HTTP/2 server over TLS and returns where it is.
+// serve starts an HTTP/2 server over TLS and returns its address.
 func serve(t *testing.T, handler http.HandlerFunc) wire.Target {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
@@ -58,7 +58,7 @@ func TestDo(t *testing.T) {
 	}
 }
 
-// TestFrames: however the stream is cut into parts, the events are the same.
+// TestFrames: the events do not depend on how the stream is split.
 func TestFrames(t *testing.T) {
 	var stream []byte
 	var want []string
