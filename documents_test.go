@@ -321,7 +321,11 @@ func TestPrograms(t *testing.T) {
 	}
 	for _, m := range programs {
 		source := read(t, m[1])
-		if !strings.Contains(source, "\n"+m[2]) && !strings.Contains(strings.ReplaceAll(source, "\n\t", "\n"), "\n"+m[2]) {
+		found := false
+		for _, indent := range []string{"", "\t", "\t\t"} {
+			found = found || strings.Contains(strings.ReplaceAll(source, "\n"+indent, "\n"), "\n"+m[2])
+		}
+		if !found {
 			t.Errorf("the program in README.md is not in %s:\n%s", m[1], m[2])
 		}
 		if lines := strings.Count(m[2], "\n"); lines > 40 {

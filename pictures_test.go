@@ -47,8 +47,8 @@ var podPath = []step{
 	{"storage", "Store.Commit", "puts it in one transaction"},
 	{"storage/cache", "Feed.Run", "decodes it once, wakes all watches"},
 	{"informer", "Informer.Run", "updates the local cache, queues the key"},
-	{"reconcile/controllers", "Deployment", "creates a ReplicaSet"},
-	{"reconcile/controllers", "ReplicaSet", "creates the pods"},
+	{"reconcile/controllers/deployment", "Controller", "creates a ReplicaSet"},
+	{"reconcile/controllers/replicaset", "Controller", "creates the pods"},
 	{"schedule", "State.Decide", "chooses a node, posts a Binding"},
 	{"kubelet", "plan", "compares the pod with what runs"},
 	{"kubelet", "Sandboxes.RunPodSandbox", "has the runtime make a sandbox"},
@@ -105,7 +105,7 @@ var rooms = map[string]room{
 }
 
 // shared are the packages that rooms import without knowing each other.
-var shared = []string{"localcache", "authn/user"}
+var shared = []string{"kinds", "localcache", "authn/user"}
 
 // drawRooms draws each room with its packages and an arrow to each room that it imports.
 func drawRooms(t *testing.T) string {
@@ -161,7 +161,7 @@ func drawRooms(t *testing.T) string {
 	for _, a := range arrows {
 		p.arrow(place(a[0]), place(a[1]))
 	}
-	wide(tops[4], strings.Join(shared, " and ")+": what rooms share", "imported by "+strings.Join(importers, "  "))
+	wide(tops[4], strings.Join(shared, ", ")+": what rooms share", "imported by "+strings.Join(importers, "  "))
 	return p.end()
 }
 
