@@ -9,6 +9,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -18,6 +19,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/planekit/planekit/cni"
 )
 
 // Config configures [New].
@@ -33,18 +36,47 @@ type Config struct {
 type Images struct {
 	config   Config
 	listener net.Listener
+	recipes  []recipe
 	built    map[string]*builtImage // by repository
 }
 
-// builtImage is an image on its way: done is closed when serve or err is set.
+// builtImage is an image that is being built, or the error of the last attempt.
 type builtImage struct {
-	done  chan struct{}
+	tried chan struct{} // closed after the first attempt
+	once  sync.Once
+
+	mu    sync.Mutex
 	serve http.Handler
 	err   error
 }
 
+// set records the outcome of an attempt.
+func (b *builtImage) set(serve http.Handler, err error) {
+	b.mu.Lock()
+	b.serve, b.err = serve, err
+	b.mu.Unlock()
+	b.once.Do(func() { close(b.tried) })
+}
+
+// get returns the outcome of the last attempt.
+func (b *builtImage) get() (http.Handler, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.serve, b.err
+}
+
+// A build that fails is tried again after firstRetry, and then after twice the time of before up to
+// lastRetry: the distribution's mirror is out of reach for a while, or another program updates the
+// list of packages.
+const (
+	firstRetry = time.Second
+	lastRetry  = 30 * time.Second
+)
+
 // New takes a loopback port and starts nothing.
-func New(config Config) (*Images, error) {
+func New(config Config) (*Images, error) { return newImages(config, recipes) }
+
+func newImages(config Config, recipes []recipe) (*Images, error) {
 	if config.Cache == "" {
 		return nil, errors.New("offline images: no cache directory")
 	}
@@ -52,9 +84,9 @@ func New(config Config) (*Images, error) {
 	if err != nil {
 		return nil, fmt.Errorf("offline images: %w", err)
 	}
-	images := &Images{config: config, listener: listener, built: map[string]*builtImage{}}
+	images := &Images{config: config, listener: listener, recipes: recipes, built: map[string]*builtImage{}}
 	for _, r := range recipes {
-		image := &builtImage{done: make(chan struct{})}
+		image := &builtImage{tried: make(chan struct{})}
 		for _, repository := range r.repositories {
 			images.built[repository] = image
 		}
@@ -72,7 +104,7 @@ func (i *Images) Run(ctx context.Context) error {
 	go func() { served <- server.Serve(i.listener) }()
 
 	var building sync.WaitGroup
-	for _, r := range recipes {
+	for _, r := range i.recipes {
 		building.Go(func() { i.build(ctx, r) })
 	}
 	defer building.Wait()
@@ -87,28 +119,57 @@ func (i *Images) Run(ctx context.Context) error {
 	}
 }
 
-// build makes one image, or finds it in the cache, and lets its pulls go on.
+// build makes one image, or finds it in the cache, and lets its pulls go on. It tries until it
+// succeeds or ctx is done.
 func (i *Images) build(ctx context.Context, r recipe) {
 	image := i.built[r.repositories[0]]
-	defer close(image.done)
-	dir := filepath.Join(i.config.Cache, runtime.GOARCH, recipesVersion, filepath.Base(r.repositories[0]))
+	for retry := firstRetry; ; retry = min(2*retry, lastRetry) {
+		handler, err := i.attempt(ctx, r)
+		if err != nil {
+			err = fmt.Errorf("build image %s: %w", r.repositories[0], err)
+		}
+		image.set(handler, err)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		i.config.Log.Error(err, "offline image", "retry", retry.String())
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(retry):
+		}
+	}
+}
+
+// attempt returns the registry of an image that is in the cache, or builds the image first. One
+// process at a time builds an image in a cache; the others wait and find it.
+func (i *Images) attempt(ctx context.Context, r recipe) (http.Handler, error) {
+	name := filepath.Base(r.repositories[0])
+	cache := filepath.Join(i.config.Cache, runtime.GOARCH, recipesVersion)
+	dir := filepath.Join(cache, name)
+	if stored, err := load(dir); err == nil {
+		return serve(r, stored, dir)
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return nil, err
+	}
+	unlock, err := cni.FileLock(ctx, filepath.Join(cache, name+".lock"))
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	stored, err := load(dir)
 	if err != nil {
 		start := time.Now()
-		if err = build(ctx, r, dir); err == nil {
-			i.config.Log.Info("built image", "image", r.repositories[0], "duration", time.Since(start).String())
-			stored, err = load(dir)
+		if err := build(ctx, r, dir); err != nil {
+			return nil, err
+		}
+		i.config.Log.Info("built image", "image", r.repositories[0], "duration", time.Since(start).String())
+		if stored, err = load(dir); err != nil {
+			return nil, err
 		}
 	}
-	if err == nil {
-		image.serve, err = serve(r, stored, dir)
-	}
-	if err != nil {
-		image.err = fmt.Errorf("build image %s: %w", r.repositories[0], err)
-		if ctx.Err() == nil {
-			i.config.Log.Error(image.err, "offline image")
-		}
-	}
+	return serve(r, stored, dir)
 }
 
 // recipesVersion is part of the cache's paths: raise it when a recipe changes.
@@ -183,15 +244,16 @@ func (i *Images) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	select {
-	case <-image.done:
+	case <-image.tried:
 	case <-r.Context().Done():
 		return
 	}
-	if image.err != nil {
-		http.Error(w, image.err.Error(), http.StatusInternalServerError)
+	handler, err := image.get()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	image.serve.ServeHTTP(w, r)
+	handler.ServeHTTP(w, r)
 }
 
 // repository returns the name in /v2/<name>/manifests/<reference> and
