@@ -90,8 +90,8 @@ type Config struct {
 
 	// StopPodsOnExit makes Run call StopPods at its end.
 	StopPodsOnExit bool
-	// StopNow, when closed, makes StopPods kill containers without grace and end within seconds,
-	// with an error if something is left. It may be nil.
+	// StopNow, when closed, makes StopPods kill containers without grace, and give up with an
+	// error when no pod has gone for 10 to 20 seconds. It may be nil.
 	StopNow <-chan struct{}
 	// StopGrace is the maximum grace of containers in StopPods. Zero means 10 seconds.
 	StopGrace time.Duration

@@ -25,17 +25,28 @@ func (k *Kubelet) StopPods(ctx context.Context) error {
 	go func() { // ends with ctx
 		select {
 		case <-k.config.StopNow:
-			if sleep(ctx, stopNowPatience) {
-				cancel()
-			}
+			awaitStall(ctx, func() int { return len(k.Stopping()) })
+			cancel()
 		case <-ctx.Done():
 		}
 	}()
 	return k.stopPods(ctx)
 }
 
-// stopNowPatience bounds the time of StopPods after Config.StopNow was closed.
-const stopNowPatience = 5 * time.Second
+// stopNowPatience is how long StopPods, after Config.StopNow was closed, waits for the next pod to
+// be gone. A busy machine needs seconds for each; a runtime that hangs must not hold up the program.
+const stopNowPatience = 10 * time.Second
+
+// awaitStall returns when count has been the same for stopNowPatience, or ctx is done.
+func awaitStall(ctx context.Context, count func() int) {
+	for before := -1; ; {
+		now := count()
+		if now == before || !sleep(ctx, stopNowPatience) {
+			return
+		}
+		before = now
+	}
+}
 
 // Stopping returns the sorted namespace/name of the pods that StopPods is stopping.
 func (k *Kubelet) Stopping() []string {
