@@ -203,7 +203,29 @@ func serve(r recipe, image v1.Image, dir string) (http.Handler, error) {
 			}
 		}
 	}
-	return handler, nil
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, digest, isBlob := strings.Cut(r.URL.Path, "/blobs/")
+		if hash, err := v1.NewHash(digest); isBlob && err == nil {
+			serveBlob(w, r, filepath.Join(dir, "blobs", hash.Algorithm, hash.Hex))
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}), nil
+}
+
+// serveBlob serves a blob from any offset: a containerd that was killed in the middle of a pull asks
+// for the rest of it, which the registry's own handler refuses.
+func serveBlob(w http.ResponseWriter, r *http.Request, path string) {
+	blob, err := os.Open(path)
+	if err != nil {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"errors":[{"code":"BLOB_UNKNOWN","message":"no such blob"}]}`)
+		return
+	}
+	defer blob.Close()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	http.ServeContent(w, r, "", time.Time{}, blob)
 }
 
 // answer keeps what a handler answers to a request that never was on a wire.

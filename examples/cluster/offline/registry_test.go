@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -90,6 +91,34 @@ func TestPause(t *testing.T) {
 	images := start(t, t.TempDir())
 	if size := pull(t, images.URL(), "pause", "3.10"); size > 2000 {
 		t.Errorf("pause takes %d bytes", size)
+	}
+}
+
+// TestResume: a pull that was cut short goes on where it ended.
+func TestResume(t *testing.T) {
+	images := start(t, t.TempDir())
+	_, manifest := get(t, images.URL()+"/v2/pause/manifests/latest")
+	digest := regexp.MustCompile("sha256:[0-9a-f]{64}").FindString(string(manifest))
+	url := images.URL() + "/v2/pause/blobs/" + digest
+	_, whole := get(t, url)
+	for given, want := range map[string]string{
+		"bytes=7-":  string(whole[7:]),
+		"bytes=7-9": string(whole[7:10]),
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Range", given)
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if response.StatusCode != http.StatusPartialContent || err != nil || string(rest) != want {
+			t.Errorf("%s: %d, %q, %v; want %q", given, response.StatusCode, rest, err, want)
+		}
 	}
 }
 
