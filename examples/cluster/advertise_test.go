@@ -132,23 +132,3 @@ func TestServersShareTheService(t *testing.T) {
 	one.stop()
 	want("one", "192.0.2.2")
 }
-
-func TestServiceOptions(t *testing.T) {
-	for _, arguments := range [][]string{
-		{"--service-cluster-ip-range", "10.0.0.0"},
-		{"--service-cluster-ip-range", "10.0.0.0/31"},
-		{"--service-cluster-ip-range", "10.0.0.0/16,10.1.0.0/16"},
-		{"--service-cluster-ip-range", "10.0.0.0/16,fd00::/112,fd01::/112"},
-		{"--advertise-address", "localhost"},
-		{"--advertise-address", "127.0.0.1"},
-		{"--advertise-address", "0.0.0.0"},
-	} {
-		if _, err := parse(append([]string{"--data-dir", t.TempDir()}, arguments...)...); err == nil || !strings.Contains(err.Error(), arguments[0]) {
-			t.Errorf("%v: %v", arguments, err)
-		}
-	}
-	o, err := parse("--data-dir", t.TempDir(), "--service-cluster-ip-range", "fd00::5/112,10.0.0.0/16")
-	if err != nil || o.services.prefixes[0].String() != "fd00::/112" {
-		t.Errorf("%v, %v", o.services.prefixes, err)
-	}
-}

@@ -14,8 +14,10 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/metrics"
+	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/examples/cluster/machine"
 	"github.com/planekit/planekit/plane"
+	"github.com/planekit/planekit/plane/controllerset"
 	"github.com/planekit/planekit/plane/credentials"
 	"github.com/planekit/planekit/plane/stack"
 	workmetrics "github.com/planekit/planekit/reconcile/metrics"
@@ -39,10 +41,8 @@ type cluster struct {
 	podNetwork netip.Prefix
 	moved      bool
 	registry   *machine.Registry
-	tokens     []byte            // CSV, with the administrator's
 	checks     []apiserver.Check // of the API server's readiness
 	metrics    *metrics.Metrics
-	meter      *meter // nil unless InitialResources is enabled
 }
 
 // run brings the cluster up, says so on stdout, and runs it until ctx is done.
@@ -113,18 +113,11 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 	if err != nil {
 		return plane.Config{}, err
 	}
-	if c.tokens, err = adminToken(c.dir.join("tokens.csv")); err != nil {
+	tokens, err := adminToken(c.dir.join("tokens.csv"))
+	if err != nil {
 		return plane.Config{}, err
 	}
 	store, err := c.openStore(ctx)
-	if err != nil {
-		return plane.Config{}, err
-	}
-	more, err := c.moreAuthorizers()
-	if err != nil {
-		return plane.Config{}, err
-	}
-	admission, err := c.admission()
 	if err != nil {
 		return plane.Config{}, err
 	}
@@ -138,40 +131,19 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 		c.log.Info("the host has no address that pods could reach: default/kubernetes has no endpoints")
 	}
 	config := plane.Config{
-		Store: store, Listener: listener, Credentials: keys,
-		ServiceCIDRs: o.services.prefixes, PodCIDR: c.podNetwork, Advertise: advertised,
-		NewAuthenticator: c.authenticator, OmitClientCAs: o.access.clientCA != "" || o.access.proxy.ca != "",
-		MaxTokenExpiration: o.access.accountTokens.longest,
-		Modes:              o.access.modes, Authorizers: more,
-		Admission:   admission,
-		Controllers: o.controllers.settings(work),
-		FlowControl: o.flow.bounds(),
-		MayDialNode: mayBeNode(hostAddress(c.podNetwork)),
+		Store: store, Listener: listener, Credentials: keys, Authenticators: []authn.Authenticator{tokens},
+		PodCIDR: c.podNetwork, Advertise: advertised, MayDialNode: mayBeNode(hostAddress(c.podNetwork)),
+		Controllers: controllerset.Options{Metrics: work},
 		Configure:   c.observe,
-		Parts:       []plane.Part{c.writeKubeconfig, c.startMeter, c.startNodes, startGiveBack},
+		Parts:       []plane.Part{c.writeKubeconfig, c.startNodes, startGiveBack},
 		StopNow:     o.stopNow,
 		Log:         c.log,
 	}
-	if o.access.accountTokens.extend {
-		config.ExtendTokens = extendedLife
-	}
-	return config, nil
+	return config, o.kube.Apply(&config, c.stack)
 }
-
-// extendedLife is how long the token of a pod holds that programs may not read
-// again; kube-apiserver's figure.
-const extendedLife = 365 * 24 * time.Hour
 
 func (c *cluster) writeKubeconfig(_ context.Context, p *plane.Plane, _ *stack.Stack) error {
 	return writeKubeconfig(c.options.kubeconfig, p.Kubeconfig())
-}
-
-func (c *cluster) startMeter(_ context.Context, p *plane.Plane, s *stack.Stack) error {
-	if c.meter != nil {
-		c.meter.plane = p
-		s.Start("usage of containers", c.meter.run)
-	}
-	return nil
 }
 
 func startGiveBack(_ context.Context, _ *plane.Plane, s *stack.Stack) error {

@@ -9,6 +9,8 @@ import (
 	"net"
 	"os"
 
+	"github.com/planekit/planekit/authn"
+	"github.com/planekit/planekit/authn/tokenfile"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/client/kubeconfig"
 	"github.com/planekit/planekit/plane/credentials"
@@ -25,17 +27,24 @@ func servingHosts(address net.Addr, more []string) []string {
 	return append(hosts, more...)
 }
 
-// adminToken reads the token file, or makes one with a token for the
-// administrator.
-func adminToken(file string) ([]byte, error) {
+// adminToken returns the tokens of a file, after it has made one with a token for the administrator if
+// there is none.
+func adminToken(file string) (authn.Authenticator, error) {
 	data, err := os.ReadFile(file)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return data, err
+	if errors.Is(err, fs.ErrNotExist) {
+		var random [32]byte
+		rand.Read(random[:]) // never fails (crypto/rand)
+		data = fmt.Appendf(nil, "%s,%s,,%q\n", hex.EncodeToString(random[:]), credentials.Administrator, user.Masters)
+		err = os.WriteFile(file, data, 0o600)
 	}
-	var random [32]byte
-	rand.Read(random[:]) // never fails (crypto/rand)
-	line := fmt.Sprintf("%s,%s,,%q\n", hex.EncodeToString(random[:]), credentials.Administrator, user.Masters)
-	return []byte(line), os.WriteFile(file, []byte(line), 0o600)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := tokenfile.Read(data)
+	if err != nil {
+		return nil, fmt.Errorf("tokens.csv in the data directory: %w", err)
+	}
+	return tokens, nil
 }
 
 // writeKubeconfig writes the administrator's kubeconfig, readable by its owner. What

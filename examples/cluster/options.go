@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"github.com/spf13/pflag"
+
+	"github.com/planekit/planekit/plane/kubeflags"
 )
 
 // options are the command line.
@@ -25,11 +27,7 @@ type options struct {
 	encryption                  string // file of an EncryptionConfiguration
 	offlineImages, imageCache   string
 	clusterCIDR                 string
-	access                      accessOptions
-	controllers                 controllerOptions
-	services                    serviceOptions
-	flow                        flowOptions
-	auditPolicy, auditLog       string
+	kube                        *kubeflags.Options // the flags that kube-apiserver and kube-controller-manager have too
 	profiling                   bool
 	verbosity                   int
 	stopNow                     <-chan struct{} // closed when what runs is to get no grace; may be nil
@@ -49,15 +47,10 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.clusterCIDR, "cluster-cidr", autoCIDR, "addresses of pods; each node gets a /24 of them; auto takes the first free /16 from 10.244.0.0 to 10.255.0.0, then from 10.200.0.0, and keeps to it")
 	flags.StringVar(&o.offlineImages, "offline-images", "auto", "serve pause, nginx and busybox from a registry in this process: on, off, or auto (where the public registry cannot be reached)")
 	flags.StringVar(&o.imageCache, "image-cache", "", "directory of the images built for --offline-images (default planekit in the user's cache directory)")
-	flags.StringVar(&o.auditPolicy, "audit-policy-file", "", "what is written to the audit log: a Policy of audit.k8s.io/v1")
-	flags.StringVar(&o.auditLog, "audit-log-path", "", "where the audit log is written; - is standard output")
 	flags.BoolVar(&o.profiling, "profiling", true, "serve profiles of this process under /debug/pprof/, to those who may get that path")
 	flags.IntVarP(&o.verbosity, "verbosity", "v", 0, "how much to log: nothing but what an operator acts on, more with -v, every step with -v=4")
 	flags.Lookup("verbosity").NoOptDefVal = "1"
-	o.access.add(flags)
-	o.controllers.add(flags)
-	o.services.add(flags)
-	o.flow.add(flags)
+	o.kube = kubeflags.Add(flags)
 }
 
 // addEtcd adds the flags that say where an external etcd is.
@@ -107,10 +100,8 @@ func (o *options) complete() error {
 		return errors.New("--etcd-servers and --storage memory exclude each other")
 	case (o.etcdCert == "") != (o.etcdKey == ""):
 		return errors.New("--etcd-certfile and --etcd-keyfile go together")
-	case (o.auditPolicy == "") != (o.auditLog == ""):
-		return errors.New("--audit-policy-file and --audit-log-path go together")
 	}
-	return errors.Join(o.access.check(), o.controllers.check(), o.services.check(), o.flow.check(), o.absolute())
+	return errors.Join(o.kube.Check(), o.absolute())
 }
 
 // autoBits is the prefix length of the ranges that auto chooses from.

@@ -110,7 +110,7 @@ func (c *cluster) claimPodNetwork(ctx context.Context, kept netip.Prefix) error 
 // takenByServices keeps the addresses of pods and services apart.
 func (c *cluster) takenByServices() []machine.Taken {
 	var taken []machine.Taken
-	for _, prefix := range c.options.services.prefixes {
+	for _, prefix := range c.options.kube.ServiceCIDRs() {
 		taken = append(taken, machine.Taken{Prefix: prefix, By: fmt.Sprintf("--service-cluster-ip-range %v", prefix)})
 	}
 	return taken

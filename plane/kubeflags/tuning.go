@@ -1,19 +1,19 @@
-package main
+package kubeflags
 
 import (
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/planekit/planekit/plane/controllerset"
 	"github.com/planekit/planekit/reconcile/controllers/node"
-	"github.com/spf13/pflag"
 )
 
-// tuning holds the concurrency and the timeouts of controllers. The flags have the names, the
-// defaults and the limits of kube-controller-manager.
+// tuning holds the flags of the concurrency and the timeouts of controllers.
 type tuning struct {
-	// workers has, by the name of a flag, how many objects are worked on at a time.
+	// workers holds the numbers of workers by the name of the flag.
 	workers map[string]*int
 
 	nodeGrace, nodeStartupGrace time.Duration
@@ -21,49 +21,49 @@ type tuning struct {
 	endedPods                   int
 	sliceEndpoints              int
 	mirroredEndpoints           int
-	// How long changes wait for those that follow.
+	// How long a change waits for more changes.
 	endpointsBatch, slicesBatch, mirrorsBatch time.Duration
 }
 
-// workerFlags say how many workers controllers have. Where kube-controller-manager
-// lets there be none, which is a controller that does nothing, one is the least.
+// workerFlags set the numbers of workers. The minimum is 1, also where kube-controller-manager accepts
+// 0, with which the controller does nothing.
 var workerFlags = []struct {
 	name, controller string
 	standard         int
-	most             int // 0 is any
+	most             int // 0 means no limit
 	objects          string
 }{
 	{"concurrent-deployment-syncs", "deployment-controller", 5, 0, "deployments"},
-	{"concurrent-endpoint-syncs", "endpoints-controller", 5, 0, "services whose endpoints"},
-	{"concurrent-gc-syncs", "garbage-collector-controller", 20, 0, "objects whose owners"},
+	{"concurrent-endpoint-syncs", "endpoints-controller", 5, 0, "services, by the controller of endpoints,"},
+	{"concurrent-gc-syncs", "garbage-collector-controller", 20, 0, "objects, by the garbage collector,"},
 	{"concurrent-job-syncs", "job-controller", 5, 0, "jobs"},
-	{"concurrent-namespace-syncs", "namespace-controller", 10, 0, "namespaces that go"},
+	{"concurrent-namespace-syncs", "namespace-controller", 10, 0, "terminating namespaces"},
 	{"concurrent-rc-syncs", "replicationcontroller-controller", 5, 0, "replication controllers"},
 	{"concurrent-replicaset-syncs", "replicaset-controller", 5, 0, "replica sets"},
 	{"concurrent-resource-quota-syncs", "resourcequota-controller", 5, 0, "resource quotas"},
-	{"concurrent-service-endpoint-syncs", "endpointslice-controller", 5, 50, "services whose endpoint slices"},
+	{"concurrent-service-endpoint-syncs", "endpointslice-controller", 5, 50, "services, by the controller of endpoint slices,"},
 	{"concurrent-serviceaccount-token-syncs", "serviceaccount-token-controller", 5, 0, "secrets with tokens"},
-	{"concurrent-ttl-after-finished-syncs", "ttl-after-finished-controller", 5, 0, "jobs that are over"},
-	{"mirroring-concurrent-service-endpoint-syncs", "endpointslice-mirroring-controller", 5, 50, "services whose endpoints are made by hand"},
+	{"concurrent-ttl-after-finished-syncs", "ttl-after-finished-controller", 5, 0, "finished jobs"},
+	{"mirroring-concurrent-service-endpoint-syncs", "endpointslice-mirroring-controller", 5, 50, "services with custom endpoints"},
 }
 
 func (t *tuning) add(flags *pflag.FlagSet) {
 	t.workers = make(map[string]*int, len(workerFlags))
 	for _, f := range workerFlags {
-		t.workers[f.name] = flags.Int(f.name, f.standard, "how many "+f.objects+" are looked after at a time")
+		t.workers[f.name] = flags.Int(f.name, f.standard, "how many "+f.objects+" are synced at the same time")
 	}
-	flags.DurationVar(&t.nodeGrace, "node-monitor-grace-period", 50*time.Second, "how long a node may be silent before it is marked as not ready")
-	flags.DurationVar(&t.nodeStartupGrace, "node-startup-grace-period", time.Minute, "how long a node that has never been ready may be silent")
-	flags.Float64Var(&t.evictions.Rate, "node-eviction-rate", 0.1, "how many silent nodes a second pods are driven off, in one zone")
-	flags.Float64Var(&t.evictions.SlowRate, "secondary-node-eviction-rate", 0.01, "the same in a zone most of which is silent; none if it is small")
-	flags.Float64Var(&t.evictions.Unhealthy, "unhealthy-zone-threshold", 0.55, "share of nodes not ready, three at least, from which on most of a zone is silent")
-	flags.IntVar(&t.evictions.Large, "large-cluster-size-threshold", 50, "how many nodes a zone may have and be small")
-	flags.IntVar(&t.endedPods, "terminated-pod-gc-threshold", 12500, "how many pods that have ended are kept; all of them if it is not positive")
-	flags.IntVar(&t.sliceEndpoints, "max-endpoints-per-slice", 100, "how many endpoints an endpoint slice has at most")
-	flags.DurationVar(&t.endpointsBatch, "endpoint-updates-batch-period", 0, "how long a change of a pod waits until endpoints are written, together with those that follow")
-	flags.DurationVar(&t.slicesBatch, "endpointslice-updates-batch-period", 0, "how long a change of a pod waits until endpoint slices are written, together with those that follow")
-	flags.DurationVar(&t.mirrorsBatch, "mirroring-endpointslice-updates-batch-period", 0, "how long a change of a mirrored endpoint slice waits until it is looked at, together with those that follow")
-	flags.IntVar(&t.mirroredEndpoints, "mirroring-max-endpoints-per-subset", 1000, "how many addresses of a subset of endpoints made by hand are mirrored at most")
+	flags.DurationVar(&t.nodeGrace, "node-monitor-grace-period", 50*time.Second, "how long a node may send no heartbeat before it is marked as not ready")
+	flags.DurationVar(&t.nodeStartupGrace, "node-startup-grace-period", time.Minute, "the same for a node that has never been ready")
+	flags.Float64Var(&t.evictions.Rate, "node-eviction-rate", 0.1, "nodes that are not ready from which pods are evicted, per second, in one zone")
+	flags.Float64Var(&t.evictions.SlowRate, "secondary-node-eviction-rate", 0.01, "the same in a zone that is unhealthy; none are evicted if the zone is small")
+	flags.Float64Var(&t.evictions.Unhealthy, "unhealthy-zone-threshold", 0.55, "share of nodes that are not ready, at least three, from which on a zone is unhealthy")
+	flags.IntVar(&t.evictions.Large, "large-cluster-size-threshold", 50, "up to how many nodes a zone is small")
+	flags.IntVar(&t.endedPods, "terminated-pod-gc-threshold", 12500, "how many terminated pods are kept; all of them if it is not positive")
+	flags.IntVar(&t.sliceEndpoints, "max-endpoints-per-slice", 100, "maximum number of endpoints in an endpoint slice")
+	flags.DurationVar(&t.endpointsBatch, "endpoint-updates-batch-period", 0, "how long a change of a pod waits for more changes before endpoints are written")
+	flags.DurationVar(&t.slicesBatch, "endpointslice-updates-batch-period", 0, "how long a change of a pod waits for more changes before endpoint slices are written")
+	flags.DurationVar(&t.mirrorsBatch, "mirroring-endpointslice-updates-batch-period", 0, "how long a change of a mirrored endpoint slice waits for more changes before it is synced")
+	flags.IntVar(&t.mirroredEndpoints, "mirroring-max-endpoints-per-subset", 1000, "maximum number of addresses of a subset of custom endpoints that are mirrored")
 }
 
 func (t *tuning) check() error {
@@ -100,7 +100,7 @@ func (t *tuning) check() error {
 	return errors.Join(wrong...)
 }
 
-// settings returns what the flags mean to the controllers.
+// settings returns the tuning of controllers that the flags describe.
 func (t *tuning) settings() controllerset.Tuning {
 	workers := map[string]int{}
 	for _, f := range workerFlags {
@@ -113,8 +113,8 @@ func (t *tuning) settings() controllerset.Tuning {
 	}
 }
 
-// limits are the limits as the controller has them, for which zero is what
-// Kubernetes has, and less than zero is zero.
+// limits translates the limits for [node.EvictionLimits], in which 0 means the default and a negative
+// number 0.
 func (t *tuning) limits() node.EvictionLimits {
 	e := t.evictions
 	for _, v := range []*float64{&e.Rate, &e.SlowRate, &e.Unhealthy} {
@@ -128,7 +128,8 @@ func (t *tuning) limits() node.EvictionLimits {
 	return e
 }
 
-// keptPods is the number of pods that have ended to keep, as the controller has it.
+// keptPods translates the number of terminated pods to keep for [controllerset.Tuning], in which a
+// negative number means all.
 func (t *tuning) keptPods() int {
 	if t.endedPods <= 0 {
 		return -1
