@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/planekit/planekit/apiserver/advertise"
+	"github.com/planekit/planekit/examples/cluster/machine"
 )
 
 // advertised is the address by which the cluster reaches this server. It is
@@ -14,8 +15,9 @@ func (c *cluster) advertised() netip.AddrPort {
 	if !ok {
 		return netip.AddrPort{}
 	}
-	host, _ := netip.ParseAddr(hostAddress(c.podNetwork))
-	for _, ip := range []netip.Addr{c.options.kube.AdvertiseAddress(), listens.AddrPort().Addr().Unmap(), host} {
+	for _, ip := range []netip.Addr{
+		c.options.kube.AdvertiseAddress(), listens.AddrPort().Addr().Unmap(), machine.HostAddress(c.podNetwork),
+	} {
 		if ip.IsGlobalUnicast() {
 			return netip.AddrPortFrom(ip, uint16(listens.Port))
 		}
@@ -25,7 +27,7 @@ func (c *cluster) advertised() netip.AddrPort {
 
 // serviceNames returns the names of the API server for clients in the cluster.
 func (c *cluster) serviceNames() []string {
-	names := []string{advertise.ServiceIP(c.options.kube.ServiceCIDRs()[0]).String(), hostAddress(c.podNetwork)}
+	names := []string{advertise.ServiceIP(c.options.kube.ServiceCIDRs()[0]).String(), machine.HostAddress(c.podNetwork).String()}
 	if a := c.advertised(); a.IsValid() {
 		names = append(names, a.Addr().String())
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/controllerset"
 	"github.com/planekit/planekit/plane/credentials"
+	"github.com/planekit/planekit/plane/scavenge"
 	"github.com/planekit/planekit/plane/stack"
 	workmetrics "github.com/planekit/planekit/reconcile/metrics"
 )
@@ -132,10 +133,10 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 	}
 	config := plane.Config{
 		Store: store, Listener: listener, Credentials: keys, Authenticators: []authn.Authenticator{tokens},
-		PodCIDR: c.podNetwork, Advertise: advertised, MayDialNode: mayBeNode(hostAddress(c.podNetwork)),
+		PodCIDR: c.podNetwork, Advertise: advertised, MayDialNode: mayBeNode(machine.HostAddress(c.podNetwork)),
 		Controllers: controllerset.Options{Metrics: work},
 		Configure:   c.observe,
-		Parts:       []plane.Part{c.writeKubeconfig, c.startNodes, startGiveBack},
+		Parts:       []plane.Part{c.writeKubeconfig, c.startNodes, startScavenger},
 		StopNow:     o.stopNow,
 		Log:         c.log,
 	}
@@ -146,8 +147,8 @@ func (c *cluster) writeKubeconfig(_ context.Context, p *plane.Plane, _ *stack.St
 	return writeKubeconfig(c.options.kubeconfig, p.Kubeconfig())
 }
 
-func startGiveBack(_ context.Context, _ *plane.Plane, s *stack.Stack) error {
-	s.Start("giving memory back", newGiveBack().Run)
+func startScavenger(_ context.Context, _ *plane.Plane, s *stack.Stack) error {
+	s.Start("memory scavenger", scavenge.Run)
 	return nil
 }
 

@@ -61,7 +61,7 @@ func (c *cluster) startNodes(ctx context.Context, p *plane.Plane, s *stack.Stack
 		}
 	}
 	if c.moved {
-		if err := c.forgetMovedNodes(ctx, p); err != nil {
+		if err := nodes.DeleteMoved(ctx, p, c.podNetwork); err != nil {
 			return err
 		}
 	}
@@ -73,7 +73,7 @@ func (c *cluster) startNodes(ctx context.Context, p *plane.Plane, s *stack.Stack
 		}
 		name := nodes.Name(index)
 		all = append(all, nodes.Config{
-			Name: name, Dir: c.dir.join("nodes", name), Address: hostAddress(c.podNetwork), CgroupRoot: c.cgroupRoot(name),
+			Name: name, Dir: c.dir.join("nodes", name), Address: machine.HostAddress(c.podNetwork).String(), CgroupRoot: c.cgroupRoot(name),
 			Runtime: runtime, Moved: c.moved, StopNow: c.options.stopNow, Log: c.log,
 		})
 	}
@@ -91,9 +91,9 @@ func (c *cluster) cgroupRoot(node string) string {
 
 // mayBeNode refuses addresses that no node has. The loopback address is one only on
 // a machine that has no other, for the kubelets that listen at host.
-func mayBeNode(host string) func(netip.Addr) error {
+func mayBeNode(host netip.Addr) func(netip.Addr) error {
 	return func(address netip.Addr) error {
-		if address.IsGlobalUnicast() || address.String() == host {
+		if address.IsGlobalUnicast() || address == host {
 			return nil
 		}
 		return errors.New("address not allowed")

@@ -6,78 +6,30 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/planekit/planekit/storage/etcdstore"
 	"github.com/planekit/planekit/storage/etcdstore/embedded"
+	"github.com/planekit/planekit/storage/etcdstore/embedded/snapshotsocket"
 	"github.com/spf13/cobra"
 )
 
-// snapshotSocket, in the data directory, is where a running cluster gives snapshots of
-// its embedded etcd to the owner of the directory.
+// snapshotSocket is the file in the data directory at which a running cluster serves snapshots of its
+// embedded etcd.
 const snapshotSocket = "snapshot.sock"
 
-// serveSnapshots answers at the socket until ctx is done.
+// serveSnapshots serves snapshots at the socket for as long as the cluster runs.
 func (c *cluster) serveSnapshots(server *embedded.Server) error {
-	path := c.dir.join(snapshotSocket)
-	// A process that was killed leaves it; the directory is locked by this one.
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	short, done, err := shortPath(path)
+	snapshots, err := snapshotsocket.Listen(c.dir.join(snapshotSocket), server.Snapshot)
 	if err != nil {
 		return err
 	}
-	defer done()
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: short, Net: "unix"})
-	if err != nil {
-		return err
-	}
-	listener.SetUnlinkOnClose(false) // by a path that is valid only now
-	if err := os.Chmod(path, 0o600); err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := server.Snapshot(r.Context(), w); err != nil {
-			c.log.Error(err, "a snapshot broke off")
-			panic(http.ErrAbortHandler) // what was sent must not look whole
-		}
-	})
-	web := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	c.stack.Start("snapshots", func(ctx context.Context) error {
-		ended := make(chan error, 1)
-		go func() { ended <- web.Serve(listener) }()
-		select {
-		case err := <-ended:
-			return err
-		case <-ctx.Done():
-		}
-		err := web.Close() // which ends snapshots whose reader is slow
-		<-ended
-		return errors.Join(err, os.RemoveAll(path))
-	})
+	snapshots.Failed = func(err error) { c.log.Error(err, "a snapshot failed") }
+	c.stack.Start("snapshots", snapshots.Run)
 	return nil
-}
-
-// shortPath returns a path to the same file that fits into the address of a socket,
-// however long that of its directory is.
-func shortPath(path string) (short string, done func(), err error) {
-	if runtime.GOOS != "linux" {
-		return path, func() {}, nil
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return "", nil, err
-	}
-	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)), func() { dir.Close() }, nil
 }
 
 // snapshotCommand is `cluster snapshot`.
@@ -184,68 +136,15 @@ func takeSnapshot(ctx context.Context, o *options, w io.Writer) error {
 	if _, err := os.Stat(filepath.Join(o.dataDir, "etcd")); err != nil {
 		return err
 	}
-	err := askSnapshot(ctx, filepath.Join(o.dataDir, snapshotSocket), w)
-	if err == nil || !errors.Is(err, errNoCluster) {
+	err := snapshotsocket.Read(ctx, filepath.Join(o.dataDir, snapshotSocket), w)
+	if !errors.Is(err, snapshotsocket.ErrNotServed) {
 		return err
 	}
 	dir, err := openDataDir(o.dataDir)
 	if err != nil {
 		return err
 	}
-	return errors.Join(stoppedSnapshot(ctx, dir.join("etcd"), w), dir.close())
-}
-
-var errNoCluster = errors.New("no cluster runs on the data directory")
-
-// askSnapshot reads a snapshot from a cluster that runs.
-func askSnapshot(ctx context.Context, socket string, w io.Writer) error {
-	short, done, err := shortPath(socket)
-	if err != nil {
-		return err
-	}
-	defer done()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", short)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errNoCluster, err)
-	}
-	defer conn.Close()
-	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }}
-	defer transport.CloseIdleConnections()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://cluster/", nil)
-	if err != nil {
-		return err
-	}
-	answer, err := transport.RoundTrip(r)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("the cluster answers %s", answer.Status)
-	}
-	_, err = io.Copy(w, answer.Body)
-	return err
-}
-
-// stoppedSnapshot starts an etcd on dir for as long as it takes: what was acknowledged
-// may be in its log alone.
-func stoppedSnapshot(ctx context.Context, dir string, w io.Writer) error {
-	server, err := embedded.New(embedded.Config{Dir: dir})
-	if err != nil {
-		return err
-	}
-	running, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- server.Run(running) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-server.Ready():
-	}
-	err = server.Snapshot(ctx, w)
-	stop()
-	return errors.Join(err, <-ended)
+	return errors.Join(embedded.SnapshotDir(ctx, dir.join("etcd"), w), dir.close())
 }
 
 // dialSnapshot reads a snapshot from an external etcd.

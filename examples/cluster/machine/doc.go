@@ -4,14 +4,9 @@
 // has left.
 //
 //	registry, err := machine.Open(machine.Dir)
-//	unlock, err := registry.Lock(ctx)
-//	defer unlock()
-//	_, err = registry.Sweep(ctx, id)               // clusters that are gone
-//	taken, err := registry.Taken(id)               // by links, routes, clusters
-//	pods, err := machine.Choose(netip.Prefix{}, taken)
-//	err = registry.Claim(id, machine.Record{DataDir: dir, PodCIDR: pods})
+//	pods, err := registry.Reserve(ctx, machine.Reservation{ID: id, DataDir: dir})
 //	...
-//	err = registry.Release(id)                     // everything is removed
+//	err = registry.Withdraw(id) // everything is removed
 //
 // # Ownership
 //

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestBuildIsTriedAgain: a build that fails is told to those who pull, and tried again.
+// TestBuildIsTriedAgain: pulls get the error of a build that fails, and the build is tried again.
 func TestBuildIsTriedAgain(t *testing.T) {
 	cache := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

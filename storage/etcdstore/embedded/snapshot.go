@@ -40,6 +40,27 @@ func (s *Server) Snapshot(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
+// SnapshotDir writes a snapshot of the store in dir, which no process may be using, to w. It starts an
+// etcd for that, because some acknowledged writes may be in the log alone.
+func SnapshotDir(ctx context.Context, dir string, w io.Writer) error {
+	server, err := New(Config{Dir: dir})
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(running) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-server.Ready():
+	}
+	err = server.Snapshot(ctx, w)
+	stop()
+	return errors.Join(err, <-ended)
+}
+
 // snapshot writes the database of etcd and its sum to w.
 func snapshot(ctx context.Context, etcd *etcdserver.EtcdServer, w io.Writer) error {
 	if ctx.Err() != nil {

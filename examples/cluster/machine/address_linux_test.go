@@ -1,4 +1,4 @@
-package main
+package machine_test
 
 import (
 	"net/netip"
@@ -45,7 +45,7 @@ func TestHostAddress(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if got := hostAddress(pods); got != l.want {
+			if got := machine.HostAddress(pods).String(); got != l.want {
 				t.Errorf("with %s on %s: %s, want %s", l.address, l.name, got, l.want)
 			}
 		}
