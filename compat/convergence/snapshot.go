@@ -113,11 +113,12 @@ func compact(v any) string {
 	return string(data)
 }
 
-// tries are the reasons of events that report a failed attempt which is repeated, for example
-// because a cache was too old. Their number depends on timing alone.
-var tries = []string{"FailedToCreateEndpoint", "FailedToUpdateEndpoint", "FailedToUpdateEndpointSlices"}
+// timing holds the reasons of events whose number depends on timing alone: a failed attempt that is
+// repeated because a cache was too old, and kube-apiserver's repair of the address of a Service that
+// was created since the repair began.
+var timing = []string{"FailedToCreateEndpoint", "FailedToUpdateEndpoint", "FailedToUpdateEndpointSlices", "ClusterIPNotAllocated"}
 
-// eventLines are the events of a room, but for tries: how often who said what of whom.
+// eventLines returns the events of a room but those in timing, with their numbers.
 func eventLines(n names, events []*unstructured.Unstructured) []string {
 	counts := map[string]int64{}
 	for _, e := range events {
@@ -125,7 +126,7 @@ func eventLines(n names, events []*unstructured.Unstructured) []string {
 			value, _, _ := unstructured.NestedString(e.Object, path...)
 			return n.text(value)
 		}
-		if slices.Contains(tries, field("reason")) {
+		if slices.Contains(timing, field("reason")) {
 			continue
 		}
 		line := fmt.Sprintf("%s %s: %s %s by %s: %s", field("involvedObject", "kind"), field("involvedObject", "name"),

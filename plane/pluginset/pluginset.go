@@ -76,6 +76,9 @@ type Options struct {
 	// NotReady and Unreachable are how many seconds pods stay on a node that is not
 	// ready or cannot be reached, unless they say. Nil is 300.
 	NotReady, Unreachable *int64
+	// Unsupported are the fields to warn about because nothing acts on them. Nil means
+	// [unsupported.Table]; a program that acts on some of them leaves their rows out.
+	Unsupported []unsupported.Row
 }
 
 // A Set is the plugins of one control plane.
@@ -271,7 +274,7 @@ func (s *Set) unsupported() (admission.Validator, error) {
 	if err != nil {
 		return nil, err
 	}
-	plugin, err := unsupported.New(unsupported.Config{Lookup: s.metadata, Event: recorder.Event, Log: log})
+	plugin, err := unsupported.New(unsupported.Config{Table: s.config.Unsupported, Lookup: s.metadata, Event: recorder.Event, Log: log})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,112 @@
+package convergence
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-logr/logr/funcr"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/planekit/planekit/admission/unsupported"
+	"github.com/planekit/planekit/authn/serviceaccount"
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/kubeconfig"
+	"github.com/planekit/planekit/plane"
+	"github.com/planekit/planekit/plane/caches"
+	"github.com/planekit/planekit/plane/controllerset"
+	"github.com/planekit/planekit/plane/pluginset"
+	"github.com/planekit/planekit/plane/stack"
+	"github.com/planekit/planekit/reconcile/controllers/account"
+)
+
+// OurServer starts our control plane without controllers and scheduler, and returns the path of its
+// administrator's kubeconfig. Its admission plugins are those that a stock kube-apiserver runs by
+// default, as far as they change objects.
+func OurServer(t testing.TB) string {
+	t.Helper()
+	p, err := plane.New(plane.Config{
+		NoControllers: true, NoScheduler: true,
+		// The events about fields without effect would be the only difference.
+		Admission: pluginset.Options{Unsupported: []unsupported.Row{}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := stack.New()
+	s.Start("control plane", p.Run)
+	stopWith(t, s)
+	if err := s.Await(t.Context(), p.Ready()); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := p.Kubeconfig().Write(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// OurControllers runs our controllers against the server of a kubeconfig until the test ends. All of
+// them act as the user of the kubeconfig.
+func OurControllers(t testing.TB, path string) {
+	t.Helper()
+	loaded, err := kubeconfig.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, _, err := loaded.Client("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := client.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(api.Close)
+	log := funcr.New(func(prefix, args string) { t.Log(prefix, args) }, funcr.Options{})
+	all, err := caches.New(api, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := controllerset.New(controllerset.Config{
+		ClientFor: func(*user.Info, string) (*client.Client, error) { return api, nil },
+		Caches:    all, RootCA: []byte(Authority), SignToken: signer(t),
+		Options: controllerset.Options{Choose: StockControllers}, Log: log,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := stack.New()
+	stopWith(t, s)
+	all.Start(s)
+	set.Start(s)
+}
+
+// stopWith stops s at the end of the test.
+func stopWith(t testing.TB, s *stack.Stack) {
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// signer signs the tokens that are kept in secrets. No scenario uses a token to authenticate.
+func signer(t testing.TB) account.TokenSigner {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := serviceaccount.NewSigner(serviceaccount.LegacyIssuer, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(account *corev1.ServiceAccount, secret *corev1.Secret) (string, error) {
+		return signer.SignLegacy(account.Namespace, serviceaccount.Ref{Name: account.Name, UID: string(account.UID)}, secret.Name)
+	}
+}
+
