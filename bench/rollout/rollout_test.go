@@ -1,17 +1,14 @@
 package main
 
 import (
-	"context"
 	"os"
 	"strings"
 	"testing"
 
-	"github.com/planekit/planekit/apiserver/apiservertest"
-	"github.com/planekit/planekit/apiserver/kube"
-	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
-	"github.com/planekit/planekit/reconcile/controllers"
+	"github.com/planekit/planekit/plane"
+	"github.com/planekit/planekit/plane/planetest"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,29 +21,12 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// newSide returns a server in this process with controllers, and a client over
-// the wire.
+// newSide returns a control plane in this process, and a client over the wire.
 func newSide(t *testing.T) *side {
-	server := apiservertest.Start(t, apiservertest.WithResources(kube.Resources()...))
-	inside, err := client.New(client.InProcess(server.As("controllers", user.Masters).Transport))
-	if err != nil {
-		t.Fatal(err)
-	}
-	runners, err := newControllers(inside)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- controllers.Run(ctx, runners...) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	p := planetest.Start(t, planetest.With(func(c *plane.Config) { c.NoScheduler, c.Controllers = true, inMemory().Controllers }))
 	s := &side{kind: planekitMemory}
-	if s.api, err = client.New(client.Config{Server: server.URL, Transport: server.Client().Transport}); err != nil {
+	var err error
+	if s.api, err = connect(p.KubeconfigFile()); err != nil {
 		t.Fatal(err)
 	}
 	if s.watcher, err = watch(t.Context(), s.api); err != nil {
