@@ -88,6 +88,9 @@ func (d *Daemon) start(ctx context.Context) error {
 	if err := d.removeOrphanSnapshots(); err != nil {
 		d.config.Log.Error(err, "snapshots of an earlier containerd are left")
 	}
+	if err := d.removeTornResults(); err != nil {
+		d.config.Log.Error(err, "torn results of network plugins are left")
+	}
 	pid, exited, err := d.spawn()
 	if err != nil {
 		return err
@@ -178,7 +181,7 @@ func (d *Daemon) remove(ctx context.Context, end func(context.Context, int) erro
 	errs := make([]error, len(shims))
 	var group sync.WaitGroup
 	for i, shim := range shims {
-		group.Go(func() { errs[i] = end(ctx, shim.pid) })
+		group.Go(func() { errs[i] = errors.Join(end(ctx, shim.pid), removeResults(shim.id)) })
 	}
 	group.Wait()
 	failed = errors.Join(append(errs, failed, unmountUnder(d.config.Root), unmountUnder(d.config.state()))...)

@@ -23,6 +23,8 @@ type leftovers struct {
 	// mounts and bundles are below directories named by a container's id.
 	mounts  []string
 	bundles []string
+	// sandboxes are the ids of those with a directory.
+	sandboxes []string
 }
 
 // leftovers lists what an earlier daemon has left, used or not.
@@ -30,7 +32,7 @@ func (d *Daemon) leftovers(ctx context.Context) leftovers {
 	deadline := time.Now().Add(helperTimeout)
 	for d.helpers() && time.Now().Before(deadline) && sleep(ctx, pollEvery) {
 	}
-	l := leftovers{shims: d.shims()}
+	l := leftovers{shims: d.shims(), sandboxes: d.sandboxes()}
 	l.namespaces, _ = filepath.Glob(filepath.Join(d.config.state(), "io.containerd.grpc.v1.cri/netns/*"))
 	for _, dir := range []string{d.config.state(), d.config.Root} {
 		points, _ := mountsUnder(dir)
@@ -59,7 +61,7 @@ var containerID = regexp.MustCompile(`/([0-9a-f]{64})(/|$)`)
 // removeUnknown removes what of l belongs to no sandbox or container that the
 // daemon knows now that it runs.
 func (d *Daemon) removeUnknown(ctx context.Context, l leftovers) error {
-	if d.config.Known == nil || len(l.shims)+len(l.namespaces)+len(l.mounts)+len(l.bundles) == 0 {
+	if d.config.Known == nil || len(l.shims)+len(l.namespaces)+len(l.mounts)+len(l.bundles)+len(l.sandboxes) == 0 {
 		return nil
 	}
 	known, err := d.known(ctx)
@@ -84,6 +86,11 @@ func (d *Daemon) removeUnknown(ctx context.Context, l leftovers) error {
 	for _, bundle := range l.bundles {
 		if unknown(bundle) {
 			failed = errors.Join(failed, os.RemoveAll(bundle))
+		}
+	}
+	for _, id := range l.sandboxes {
+		if !known[id] {
+			failed = errors.Join(failed, removeResults(id))
 		}
 	}
 	return errors.Join(failed, removeEmptyNamespaces(l.namespaces))
