@@ -11,12 +11,14 @@ import (
 )
 
 const (
-	// lookForRange is the first interval at which the Node is read until it has a pod range; it
-	// grows to one second. It is also the interval at which the runtime is asked until its network
-	// is ready.
-	lookForRange = 100 * time.Millisecond
-	// lookAtRuntime is the interval at which the runtime is asked after that.
-	lookAtRuntime = 5 * time.Second
+	// firstCheck is the first interval at which the Node is read until it has a pod range, and at
+	// which the runtime is asked until its network is ready: both usually take milliseconds. Each
+	// interval is twice the one before, up to rangeCheck and networkCheck.
+	firstCheck   = 5 * time.Millisecond
+	rangeCheck   = time.Second
+	networkCheck = 100 * time.Millisecond
+	// runtimeCheck is the interval at which the runtime is asked once its network is ready.
+	runtimeCheck = 5 * time.Second
 )
 
 // networkGate holds back the pods that need a network until it is ready.
@@ -72,20 +74,17 @@ func (k *Kubelet) openNetwork(ctx context.Context) {
 		})
 		return err
 	})
-	for given {
-		pause := lookAtRuntime
-		if !k.askRuntime(ctx) {
-			pause = lookForRange
+	for pause := firstCheck; given; pause = min(2*pause, networkCheck) {
+		if k.askRuntime(ctx) {
+			pause = runtimeCheck
 		}
-		if !sleep(ctx, pause) {
-			return
-		}
+		given = sleep(ctx, pause)
 	}
 }
 
 // podRange reads the Node until it has a pod range. Two ranges are separated by a comma.
 func (k *Kubelet) podRange(ctx context.Context) (string, bool) {
-	for pause := lookForRange; ; pause = min(pause*5/4, time.Second) {
+	for pause := firstCheck; ; pause = min(2*pause, rangeCheck) {
 		node, err := k.config.Nodes.Get(ctx, "", k.config.NodeName)
 		if err == nil && node.Spec.PodCIDR != "" {
 			cidr := node.Spec.PodCIDR

@@ -83,3 +83,17 @@ func readLog(t *testing.T, api *client.Client) {
 		t.Errorf("log %q: %v", text, err)
 	}
 }
+
+// TestStartWaitsForNoTimer: a control plane with nodes is ready without waiting for the next round of
+// something that is done at intervals. In a bubble, time passes only when everything waits.
+func TestStartWaitsForNoTimer(t *testing.T) {
+	for _, nodes := range []int{0, 1, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			planetest.Start(t, planetest.Nodes(nodes), planetest.WithoutNetwork())
+			if took := time.Since(begun); took > 50*time.Millisecond {
+				t.Errorf("with %d nodes: ready after %v", nodes, took)
+			}
+		})
+	}
+}
