@@ -19,7 +19,7 @@ func TestHundred(t *testing.T) {
 	empty := inUse()
 	t.Run("at once", func(t *testing.T) {
 		var starting errgroup.Group
-		starting.SetLimit(8 * runtime.GOMAXPROCS(0)) // more would only wait for a processor
+		starting.SetLimit(2 * runtime.GOMAXPROCS(0)) // more would only wait for a processor
 		for range planes {
 			starting.Go(func() error { planetest.Start(t); return nil })
 		}
