@@ -365,6 +365,7 @@ var otherWalls = []wall{
 		{"apiserver", "it chooses the UIDs of new objects"},
 		{"k8s.io/apimachinery", machinery},
 		{"google.golang.org/grpc/test/bufconn", "connections in memory"},
+		{"github.com/go-logr/logr", logging},
 	}},
 	{packages: "plane/kubeflags", closed: true, may: []allowance{
 		{"plane", itsRoom},

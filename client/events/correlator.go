@@ -91,8 +91,9 @@ func newCorrelator() *correlator {
 }
 
 // admit returns the event to store for e, if any: e itself, or an event that represents e and
-// similar ones. If its count is above one, it is probably stored already, under the same name.
-func (c *correlator) admit(e *corev1.Event) (*corev1.Event, bool) {
+// similar ones. If its count is above one, it is probably stored already, under the same name. The key
+// is for rename.
+func (c *correlator) admit(e *corev1.Event) (*corev1.Event, digest, bool) {
 	out := e.DeepCopy()
 	budget := budgetOf(e)
 	group := budget.within(e.Reason)
@@ -114,7 +115,14 @@ func (c *correlator) admit(e *corev1.Event) (*corev1.Event, bool) {
 		}
 		c.events.put(key, o)
 	}
-	return out, c.affords(budget, e.LastTimestamp.Time)
+	return out, key, c.affords(budget, e.LastTimestamp.Time)
+}
+
+// rename records that an event was stored under another name than its own.
+func (c *correlator) rename(key digest, name string) {
+	if seen := c.events.get(key); seen != nil {
+		seen.name = name
+	}
 }
 
 // combines adds e to its group. It reports whether the group has so many messages that one event

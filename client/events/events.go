@@ -114,21 +114,29 @@ func (r *Recorder) Run(ctx context.Context) error {
 
 // record stores what the correlator returns for e, with retries.
 func (r *Recorder) record(ctx context.Context, e *corev1.Event) {
-	e, ok := r.known.admit(e)
+	e, key, ok := r.known.admit(e)
 	if !ok {
 		r.config.Log.V(1).Info("event dropped: too many for its object", "object", e.Namespace+"/"+e.InvolvedObject.Name, "reason", e.Reason)
 		return
 	}
+	answered := true // every attempt so far
 	for i := 1; ; i++ {
 		err := r.store(ctx, e)
 		if err == nil || ctx.Err() != nil {
 			return
+		}
+		if apierrors.IsAlreadyExists(err) && answered && i < attempts {
+			// Another event about the object was recorded in the same nanosecond.
+			e.Name = nameOf(e.InvolvedObject.Name, e.FirstTimestamp.Add(time.Duration(i)))
+			r.known.rename(key, e.Name)
+			continue
 		}
 		var refused *apierrors.StatusError
 		if errors.As(err, &refused) || i == attempts {
 			r.config.Log.Error(err, "event dropped", "object", e.Namespace+"/"+e.InvolvedObject.Name, "reason", e.Reason)
 			return
 		}
+		answered = false
 		timer := time.NewTimer(interval)
 		select {
 		case <-timer.C:

@@ -32,6 +32,8 @@ type store struct {
 	events map[string]*corev1.Event
 	seen   []string
 	fail   func(r *http.Request) error
+	// strict refuses to create an event that exists.
+	strict bool
 }
 
 func (s *store) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -57,6 +59,9 @@ func (s *store) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	e.Kind, e.APIVersion = "Event", "v1"
+	if r.Method == http.MethodPost && s.strict && s.events[e.Name] != nil {
+		return respond(409, &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status"}, Reason: metav1.StatusReasonAlreadyExists})
+	}
 	s.events[e.Name] = e
 	return respond(200, e)
 }
@@ -138,6 +143,30 @@ func TestRecorder(t *testing.T) {
 		synctest.Wait()
 		if len(s.events) != 3 {
 			t.Errorf("%d events are stored, want 3", len(s.events))
+		}
+	})
+}
+
+// TestSameNanosecond: events about one object are all stored although the time, which is in their names,
+// is the same. Each is counted under its own name.
+func TestSameNanosecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, r, cancel := start(t)
+		defer cancel()
+		s.strict = true
+		for _, message := range []string{"a", "b", "c"} {
+			r.Event(web, corev1.EventTypeNormal, "Created", message)
+		}
+		synctest.Wait()
+		time.Sleep(time.Second)
+		r.Event(web, corev1.EventTypeNormal, "Created", "b")
+		synctest.Wait()
+		counts := map[string]int32{}
+		for _, e := range s.events {
+			counts[e.Message] = e.Count
+		}
+		if want := map[string]int32{"a": 1, "b": 2, "c": 1}; !maps.Equal(counts, want) {
+			t.Errorf("stored are %v, want %v", counts, want)
 		}
 	})
 }

@@ -109,4 +109,3 @@ func signer(t testing.TB) account.TokenSigner {
 		return signer.SignLegacy(account.Namespace, serviceaccount.Ref{Name: account.Name, UID: string(account.UID)}, secret.Name)
 	}
 }
-

@@ -20,16 +20,18 @@ import (
 )
 
 // InMemory returns the part of a control plane that runs count nodes whose containers are
-// simulated: node-1, node-2 and so on. Their files are below dir.
-func InMemory(dir string, count int) plane.Part {
+// simulated: node-1, node-2 and so on. Their files are below dir. Each change is called with the
+// configuration of each node.
+func InMemory(dir string, count int, change ...func(*Config)) plane.Part {
 	return func(ctx context.Context, p *plane.Plane, s *stack.Stack) error {
 		var configs []Config
 		for i := range count {
 			name := Name(i)
-			configs = append(configs, Config{
-				Name: name, Dir: filepath.Join(dir, name), Address: "127.0.0.1",
-				Runtime: &Memory{},
-			})
+			config := Config{Name: name, Dir: filepath.Join(dir, name), Address: "127.0.0.1", Runtime: &Memory{}}
+			for _, f := range change {
+				f(&config)
+			}
+			configs = append(configs, config)
 		}
 		return Start(ctx, p, s, configs...)
 	}

@@ -58,6 +58,9 @@ type Config struct {
 	Moved bool
 	// StopNow, when closed, ends the grace periods of pods that are being stopped.
 	StopNow <-chan struct{}
+	// Kubelet, when set, changes the configuration of the kubelet after all other fields but Runtime,
+	// Images, Pods and Port are set. It can add labels, taints, capacity and volume plugins.
+	Kubelet func(*kubelet.Config)
 	// Log is silent when zero.
 	Log logr.Logger
 }
@@ -152,6 +155,9 @@ func newNode(p *plane.Plane, c Config) (*node, error) {
 	}
 	config.Prober, _ = c.Runtime.(probe.Prober)
 	config.Hooks, _ = c.Runtime.(hook.Caller)
+	if c.Kubelet != nil {
+		c.Kubelet(&config)
+	}
 	server, err := newNodeServer(p, c)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,7 @@
 // It is the real control plane over a store in memory. It listens on a free port of the
 // loopback address with certificates of its own, starts in some tens of milliseconds, and
 // stops with the test. Any number may run at once. Controllers work asynchronously: a test
-// waits for the objects that they make with a cache, or with synctest.Wait (below).
+// waits for the objects that they make with [Eventually], or with synctest.Wait (below).
 //
 // [Plane.Client] may do everything, within the process. [Plane.As] acts as any user
 // and is subject to RBAC. Programs that speak over the wire use [Plane.KubeconfigFile]
@@ -53,11 +53,13 @@ package planetest
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/netip"
 	"path/filepath"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/plane"
@@ -75,11 +77,12 @@ type Plane struct {
 type Option func(testing.TB, *plane.Config)
 
 // Nodes adds nodes whose containers are simulated: node-1, node-2 and so on. Their files are in
-// the test's TempDir.
-func Nodes(count int) Option {
+// the test's TempDir. Each change is called with the configuration of each node, to which it can add
+// labels, taints and capacity.
+func Nodes(count int, change ...func(*nodes.Config)) Option {
 	return func(tb testing.TB, c *plane.Config) {
 		tb.Helper()
-		c.Parts = append(c.Parts, nodes.InMemory(tb.TempDir(), count))
+		c.Parts = append(c.Parts, nodes.InMemory(tb.TempDir(), count, change...))
 		if c.MayDialNode == nil {
 			// The nodes listen on the loopback address, which the API server refuses otherwise.
 			c.MayDialNode = func(netip.Addr) error { return nil }
@@ -97,8 +100,8 @@ func With(change func(*plane.Config)) Option {
 	return func(_ testing.TB, c *plane.Config) { change(c) }
 }
 
-// Start starts a control plane, waits until it is ready, and stops it when the test
-// ends.
+// Start starts a control plane, waits until it is ready, and stops it when the test ends. Its log is
+// part of the test's output, which go test shows with -v or if the test fails.
 func Start(tb testing.TB, options ...Option) *Plane {
 	tb.Helper()
 	var config plane.Config
@@ -106,6 +109,7 @@ func Start(tb testing.TB, options ...Option) *Plane {
 	now := make(chan struct{})
 	close(now)
 	config.StopNow = now
+	config.Log = logr.FromSlogHandler(slog.NewTextHandler(tb.Output(), nil))
 	for _, option := range options {
 		option(tb, &config)
 	}
