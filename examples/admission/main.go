@@ -1,5 +1,10 @@
 // Command admission serves Kubernetes' pods with an admission plugin of its own
-// between those of Kubernetes: every pod must say whose it is.
+// between those of Kubernetes: every pod must have an owner. It serves without TLS:
+//
+//	go run ./examples/admission &
+//	curl -H 'Authorization: Bearer let-me-in' -H 'Content-Type: application/json' \
+//	  -d '{"metadata":{"name":"web"},"spec":{"containers":[{"name":"web","image":"nginx"}]}}' \
+//	  http://127.0.0.1:8080/api/v1/namespaces/default/pods
 package main
 
 import (

@@ -1,4 +1,7 @@
-// Command embed serves a type of its own as a Kubernetes-style API.
+// Command embed serves a type of its own as a Kubernetes-style API, without TLS:
+//
+//	go run ./examples/embed &
+//	curl -H 'Authorization: Bearer let-me-in' http://127.0.0.1:8080/apis/example.com/v1/widgets
 package main
 
 import (

@@ -3,7 +3,8 @@
 // that the server has to know of it, in less than 50 lines. kubectl works:
 //
 //	go run ./examples/widgets &
-//	kubectl --kubeconfig widgets/kubeconfig create -f widget.yaml
+//	echo '{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},"color":"red"}' |
+//	  kubectl --kubeconfig widgets/kubeconfig create -f -
 //	kubectl --kubeconfig widgets/kubeconfig get widgets
 //
 // Objects are kept in memory, and are gone with the program.
