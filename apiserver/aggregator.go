@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/planekit/planekit/apiserver/internal/intake"
+	"github.com/planekit/planekit/apiserver/internal/requestline"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -40,7 +42,7 @@ type AggregatedVersion struct {
 
 // remote returns the handler of another server that serves the request, nil if this server
 // does.
-func (s *Server) remote(info *requestInfo) http.Handler {
+func (s *Server) remote(info *requestline.Info) http.Handler {
 	if s.config.Aggregator == nil {
 		return nil
 	}
@@ -73,7 +75,7 @@ func (s *Server) documented(path string) http.Handler {
 func (c *call) forward() {
 	r := c.r
 	if c.longRunning {
-		removeReadDeadline(&c.w)
+		intake.RemoveReadDeadline(&c.w)
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
 		defer context.AfterFunc(c.server.stopping, cancel)()

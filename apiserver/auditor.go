@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/planekit/planekit/apiserver/internal/requestline"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
@@ -72,7 +73,7 @@ type auditing struct {
 
 // beginAudit begins the trail of a request by u, which may be nil.
 func (c *call) beginAudit(u *user.Info) {
-	trail := c.server.config.Auditor.Begin(c.r, c.info.attributes(u))
+	trail := c.server.config.Auditor.Begin(c.r, c.info.Attributes(u))
 	if trail == nil {
 		return
 	}
@@ -136,7 +137,7 @@ func gunzip(data []byte) []byte {
 
 // asJSON writes an object of kind k, or about it, as JSON, whatever it is
 // written in; nil where that cannot be done.
-func (s *Server) asJSON(k *kind, info requestInfo, media string, data []byte) json.RawMessage {
+func (s *Server) asJSON(k *kind, info requestline.Info, media string, data []byte) json.RawMessage {
 	switch {
 	case bytes.HasPrefix(data, wire.ProtoMagic) && k != nil:
 		data = s.protoAsJSON(k, info, data)
@@ -153,7 +154,7 @@ func (s *Server) asJSON(k *kind, info requestInfo, media string, data []byte) js
 	return data
 }
 
-func (s *Server) protoAsJSON(k *kind, info requestInfo, data []byte) []byte {
+func (s *Server) protoAsJSON(k *kind, info requestline.Info, data []byte) []byte {
 	unknown := &runtime.Unknown{}
 	if err := unknown.Unmarshal(data[len(wire.ProtoMagic):]); err != nil {
 		return nil

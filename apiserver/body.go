@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"time"
 
 	"github.com/planekit/planekit/apiserver/internal/intake"
 	"github.com/planekit/planekit/apiserver/internal/wire"
@@ -14,19 +13,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Bounds on request bodies. A client has bodyGrace to begin, then must have sent
-// leastRate bytes for every further second, and all within bodyTimeout: a body of
-// 3 MiB needs 100 KiB/s.
+// userReads bounds the bodies of one user that are read at the same time, userWaits those that wait
+// for that.
 const (
-	bodyGrace   = 10 * time.Second
-	leastRate   = 16 << 10
-	bodyTimeout = 30 * time.Second
-	// userReads bounds the bodies of one user that are read at the same time, userWaits
-	// those that wait for that.
 	userReads = 256
 	userWaits = 1000
-	// firstRead is allocated before the client has sent anything.
-	firstRead = 16 << 10
 )
 
 // received is a request body in memory. Of a body larger than wire.MaxBody, which only another server
@@ -72,7 +63,7 @@ func (c *call) readIntoMemory() error {
 	}
 	b := &received{body: r.Body}
 	var whole bool
-	b.data, whole, err = readBody(&c.w, r.Body, size)
+	b.data, whole, err = intake.Read(&c.w, r.Body, size, wire.MaxBody)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return statusError(http.StatusRequestTimeout, "", "the body of the request was sent too slowly")
@@ -106,51 +97,6 @@ func (s *Server) reserve(r *http.Request, u *user.Info, size int64) (intake.Hold
 		err = apierrors.NewTooManyRequests("too many request bodies, please try again later", 1)
 	}
 	return hold, err
-}
-
-// readBody reads up to size bytes of body and reports whether that is all. Its
-// buffer grows with what has come. It extends the read deadline as the client
-// keeps up with leastRate, and removes it at the end of the body.
-func readBody(w http.ResponseWriter, body io.Reader, size int64) (data []byte, whole bool, err error) {
-	began, control := time.Now(), http.NewResponseController(w)
-	deadline := bodyGrace
-	_ = control.SetReadDeadline(began.Add(deadline))
-	data = make([]byte, 0, min(size, firstRead)+1) // the end is found beyond the last byte
-	for int64(len(data)) <= size {
-		if len(data) == cap(data) {
-			data = append(make([]byte, 0, min(2*int64(len(data)), size+1)), data...)
-		}
-		n, err := body.Read(data[len(data):cap(data)])
-		data = data[:len(data)+n]
-		if err == io.EOF {
-			removeReadDeadline(w)
-			return data, int64(len(data)) <= min(size, wire.MaxBody), nil
-		}
-		if err != nil {
-			return nil, false, err
-		}
-		earned := min(bodyGrace+time.Duration(len(data))*time.Second/leastRate, bodyTimeout)
-		if earned-deadline >= time.Second {
-			deadline = earned
-			_ = control.SetReadDeadline(began.Add(deadline))
-		}
-	}
-	return data, false, nil
-}
-
-// limitBody gives the client until bodyTimeout to send the part of its body that no step reads:
-// net/http reads the rest of a body after the response, and would wait for it without a limit.
-// The in-memory transport has no deadlines and needs none: its client is in this process.
-func limitBody(w http.ResponseWriter, r *http.Request) {
-	if r.ContentLength != 0 {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
-	}
-}
-
-// removeReadDeadline removes the limit, once the body has been read or if it lasts as long as
-// the request.
-func removeReadDeadline(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 }
 
 // body returns the request's body.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/apiserver/internal/intake"
 )
 
 // connect leads a request to what runs behind the object. It ends with the
@@ -32,7 +33,7 @@ func (s *Server) connect(q *request, p Proxy) error {
 	ctx, cancel := context.WithCancel(q.r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.stopping, cancel)()
-	removeReadDeadline(q.w)
+	intake.RemoveReadDeadline(q.w)
 	handler.ServeHTTP(q.w, q.r.WithContext(ctx))
 	return nil
 }

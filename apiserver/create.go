@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/apiserver/internal/requestline"
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -30,11 +31,11 @@ const (
 
 func (s *Server) create(q *request) error {
 	var o metav1.CreateOptions
-	if err := decodeQuery(q.r.URL.Query(), &o); err != nil {
+	if err := requestline.Options(q.r.URL.Query(), &o); err != nil {
 		return err
 	}
 	q.options = &o
-	if err := invalidOptions("CreateOptions", metavalidation.ValidateCreateOptions(&o)); err != nil {
+	if err := requestline.Invalid("CreateOptions", metavalidation.ValidateCreateOptions(&o)); err != nil {
 		return err
 	}
 	obj := q.kind.New()
@@ -168,7 +169,7 @@ func (s *Server) identify(q *request, m metav1.Object) {
 func (q *request) validateNew(obj runtime.Object) error {
 	m := accessor(obj)
 	// The name becomes a part of the storage key, whatever ValidateName thinks.
-	if m.GetName() != "" && checkSegment(m.GetName()) != nil {
+	if m.GetName() != "" && requestline.CheckSegment(m.GetName()) != nil {
 		return apierrors.NewInvalid(q.kind.gvk.GroupKind(), m.GetName(), field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "name"), m.GetName(), "must be usable as a path segment")})
 	}
@@ -219,11 +220,4 @@ func (s *Server) absent(ctx context.Context, key storage.Key) error {
 		return nil
 	}
 	return err
-}
-
-func invalidOptions(kind string, errs field.ErrorList) error {
-	if len(errs) == 0 {
-		return nil
-	}
-	return apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: kind}, "", errs)
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/apiserver/internal/requestline"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -13,11 +14,11 @@ import (
 // readCreate reads the options and the body of a POST to a subresource.
 func (s *Server) readCreate(q *request) (body runtime.Object, dryRun bool, err error) {
 	var o metav1.CreateOptions
-	if err := decodeQuery(q.r.URL.Query(), &o); err != nil {
+	if err := requestline.Options(q.r.URL.Query(), &o); err != nil {
 		return nil, false, err
 	}
 	q.options = &o
-	if err := invalidOptions("CreateOptions", metavalidation.ValidateCreateOptions(&o)); err != nil {
+	if err := requestline.Invalid("CreateOptions", metavalidation.ValidateCreateOptions(&o)); err != nil {
 		return nil, false, err
 	}
 	body = q.newBody()

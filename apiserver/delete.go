@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/apiserver/internal/requestline"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -47,7 +48,7 @@ func (q *request) deleteOptions(s *Server) (*metav1.DeleteOptions, error) {
 	o := &metav1.DeleteOptions{}
 	data := q.body()
 	if len(data) == 0 {
-		if err := decodeQuery(q.r.URL.Query(), o); err != nil {
+		if err := requestline.Options(q.r.URL.Query(), o); err != nil {
 			return nil, err
 		}
 	} else {
@@ -76,7 +77,7 @@ func (q *request) deleteOptions(s *Server) (*metav1.DeleteOptions, error) {
 		*o.GracePeriodSeconds = 1 // as Kubernetes understands it
 	}
 	q.options = o
-	return o, invalidOptions("DeleteOptions", metavalidation.ValidateDeleteOptions(o))
+	return o, requestline.Invalid("DeleteOptions", metavalidation.ValidateDeleteOptions(o))
 }
 
 // remove deletes the request's object, or marks it as being deleted if grace or
@@ -165,7 +166,7 @@ func (q *request) failed(what, want, have string) error {
 // deletes some of them meanwhile.
 func (s *Server) deleteCollection(q *request) error {
 	var lo metav1.ListOptions
-	if err := decodeQuery(q.r.URL.Query(), &lo); err != nil {
+	if err := requestline.Options(q.r.URL.Query(), &lo); err != nil {
 		return err
 	}
 	o, err := q.deleteOptions(s)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/apiserver/internal/intake"
+	"github.com/planekit/planekit/apiserver/internal/requestline"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/authn/user"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,7 +26,7 @@ type call struct {
 	// authenticate returns the user that sent the request.
 	authenticate func(*http.Request) (*user.Info, error)
 
-	info requestInfo
+	info requestline.Info
 	// invalid is why the request line could not be read.
 	invalid error
 	// remote serves requests for the groups of another server; nil if this one does.
@@ -66,11 +67,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.serve(w, r, s.authenticate)
 }
 
+// serveUser serves a request of u, whom this process knows.
+func (s *Server) serveUser(w http.ResponseWriter, r *http.Request, u *user.Info) {
+	s.serve(w, r, func(*http.Request) (*user.Info, error) { return u, nil })
+}
+
 // serve handles a request of the user that authenticate returns.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, authenticate func(*http.Request) (*user.Info, error)) {
 	c := &call{server: s, r: r, authenticate: authenticate, w: recorder{ResponseWriter: w, began: time.Now()}}
 	defer c.finish()
-	c.info, c.invalid = parseRequest(r.Method, r.URL)
+	c.info, c.invalid = requestline.Parse(r.Method, r.URL)
 	c.locate()
 	for _, step := range steps {
 		if err := step(c); err != nil {
@@ -88,7 +94,7 @@ func (c *call) locate() {
 	}
 	s, i := c.server, &c.info
 	c.remote = s.remote(i)
-	c.kind = s.kinds[i.gvr()]
+	c.kind = s.kinds[i.GVR()]
 	if c.kind != nil && i.Subresource != "" {
 		c.sub = c.kind.subresource(i.Subresource)
 	}
@@ -134,7 +140,7 @@ func (c *call) begin() error {
 	if began := c.server.config.Hooks.Began; began != nil {
 		began(c.summary)
 	}
-	limitBody(&c.w, c.r)
+	intake.SetReadDeadline(&c.w, c.r)
 	c.w.Header().Set("Cache-Control", "no-cache, private")
 	if c.invalid != nil {
 		return apierrors.NewBadRequest(c.invalid.Error())

@@ -243,7 +243,7 @@ func (s *Server) onRecord(q *request, try func(storage.Record) (runtime.Object, 
 		if header.Del("Warning"); len(warnings) > 0 {
 			header["Warning"] = slices.Clone(warnings)
 		}
-		q.warned = warned.clone()
+		q.warned = warned.Clone()
 		obj, failure := try(record)
 		conflict := errors.Is(failure, storage.ErrConflict)
 		if !conflict && (sure || failure == nil && accessor(obj).GetResourceVersion() != formatRevision(record.Revision)) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/apiserver/flowcontrol"
+	"github.com/planekit/planekit/apiserver/internal/requestline"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -105,9 +106,9 @@ func (c *call) estimate(request *flowcontrol.Request) {
 
 // listSeats returns how many seats a list takes, or a watch that begins with the objects
 // there are.
-func (k *kind) listSeats(r *http.Request, info *requestInfo) int {
+func (k *kind) listSeats(r *http.Request, info *requestline.Info) int {
 	var o metav1.ListOptions
-	if r.URL.RawQuery != "" && readQuery(r.URL.Query(), &o) != nil {
+	if r.URL.RawQuery != "" && requestline.ReadOptions(r.URL.Query(), &o) != nil {
 		return 1 // it will be refused
 	}
 	if info.Verb == "watch" {

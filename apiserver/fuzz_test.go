@@ -9,6 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/planekit/planekit/apiserver/internal/continuation"
+	"github.com/planekit/planekit/apiserver/internal/layout"
+	"github.com/planekit/planekit/apiserver/internal/patching"
+	"github.com/planekit/planekit/apiserver/internal/requestline"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/storage"
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +27,7 @@ func fuzzKind(t testing.TB) *kind {
 		New:     func() runtime.Object { return &corev1.Pod{} },
 		NewList: func() runtime.Object { return &corev1.PodList{} },
 		Fields:  map[string]func(runtime.Object) string{"spec.nodeName": func(o runtime.Object) string { return o.(*corev1.Pod).Spec.NodeName }},
-	}, layout{prefix: "/registry"}, wire.NewCodec())
+	}, layout.Layout{Prefix: "/registry"}, wire.NewCodec())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,16 +49,16 @@ func FuzzParseRequest(f *testing.F) {
 			return
 		}
 		u.RawQuery = query
-		info, err := parseRequest(method, u)
+		info, err := requestline.Parse(method, u)
 		if err != nil {
 			return
 		}
 		for _, name := range []string{info.Resource, info.Subresource, info.Namespace, info.Name} {
-			if name != "" && checkSegment(name) != nil {
+			if name != "" && requestline.CheckSegment(name) != nil {
 				t.Errorf("%q has segment %q", path, name)
 			}
 		}
-		if a := info.attributes(nil); (a.Resource == "") == (a.Path == "") {
+		if a := info.Attributes(nil); (a.Resource == "") == (a.Path == "") {
 			t.Errorf("%q is both or neither of resource and path: %+v", path, a)
 		}
 		if info.Resource == "" || info.Name == "" || info.Namespace == "" || method != http.MethodGet {
@@ -68,7 +72,7 @@ func FuzzParseRequest(f *testing.F) {
 
 // FuzzContinue: a token that is accepted points into the list it is used for.
 func FuzzContinue(f *testing.F) {
-	good, err := encodeContinue(7, "/registry/core/pods/default/web")
+	good, err := continuation.Encode(7, "/registry/core/pods/default/web")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -78,7 +82,7 @@ func FuzzContinue(f *testing.F) {
 	k := fuzzKind(f)
 	f.Fuzz(func(t *testing.T, text, namespace string) {
 		prefix := storage.Key(k.under(namespace))
-		token, err := decodeContinue(text, prefix)
+		token, err := continuation.Decode(text, prefix)
 		if err != nil {
 			if toStatus(err).Code != http.StatusBadRequest {
 				t.Errorf("%v", err)
@@ -88,11 +92,11 @@ func FuzzContinue(f *testing.F) {
 		if token.Revision <= 0 || !strings.HasPrefix(string(token.After), string(prefix)) {
 			t.Errorf("%q gives %+v under %s", text, token, prefix)
 		}
-		again, err := encodeContinue(token.Revision, token.After)
+		again, err := continuation.Encode(token.Revision, token.After)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if same, err := decodeContinue(again, prefix); err != nil || same != token {
+		if same, err := continuation.Decode(again, prefix); err != nil || same != token {
 			t.Errorf("%+v became %+v, %v", token, same, err)
 		}
 	})
@@ -133,7 +137,7 @@ func FuzzPatch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind uint8, patch string) {
 		media := []types.PatchType{types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType}[kind%3]
 		original := []byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
-		result, err := applyPatch(context.Background(), wire.NewCodec(), media, original, []byte(patch), &corev1.Pod{})
+		result, err := patching.Apply(context.Background(), wire.NewCodec(), media, original, []byte(patch), &corev1.Pod{})
 		if err != nil {
 			if code := toStatus(err).Code; code < 400 || code >= 500 {
 				t.Errorf("%s of %q: %d %v", media, patch, code, err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/planekit/planekit/apiserver/internal/requestline"
 	"github.com/planekit/planekit/storage"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -27,7 +28,7 @@ func FuzzQuery(f *testing.F) {
 		for _, into := range []any{
 			&metav1.GetOptions{}, list, &metav1.CreateOptions{}, &metav1.UpdateOptions{}, &metav1.PatchOptions{}, &metav1.DeleteOptions{},
 		} {
-			if err := decodeQuery(query, into); err != nil {
+			if err := requestline.Options(query, into); err != nil {
 				if code := toStatus(err).Code; code != http.StatusBadRequest && code != http.StatusUnprocessableEntity {
 					t.Errorf("%T of %q: %d %v", into, text, code, err)
 				}
@@ -37,7 +38,7 @@ func FuzzQuery(f *testing.F) {
 				t.Errorf("%q is let pass", text)
 			}
 		}
-		if !utf8.ValidString(query.Get("fieldManager")) && decodeQuery(query, &metav1.PatchOptions{}) == nil {
+		if !utf8.ValidString(query.Get("fieldManager")) && requestline.Options(query, &metav1.PatchOptions{}) == nil {
 			t.Errorf("%q is let pass", text)
 		}
 	})

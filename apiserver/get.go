@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/planekit/planekit/apiserver/internal/requestline"
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/cache"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,7 +21,7 @@ const futureTimeout = 3 * time.Second
 
 func (s *Server) get(q *request) error {
 	var o metav1.GetOptions
-	if err := decodeQuery(q.r.URL.Query(), &o); err != nil {
+	if err := requestline.Options(q.r.URL.Query(), &o); err != nil {
 		return err
 	}
 	i, err := s.read(q.r.Context(), q, o.ResourceVersion)

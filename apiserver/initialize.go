@@ -10,6 +10,7 @@ import (
 
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/apiserver/internal/initialize"
+	"github.com/planekit/planekit/apiserver/internal/pieces"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/storage"
@@ -186,7 +187,7 @@ func (q *request) auditInitializers(what string, names []string) {
 func (s *Server) mayInitialize(q *request, name, otherwise string) error {
 	info := q.info
 	info.Verb, info.Name, info.Subresource = "initialize", name, ""
-	a := info.attributes(q.user)
+	a := info.Attributes(q.user)
 	decision, reason, err := s.config.Authorizer.Authorize(q.r.Context(), a)
 	if decision == authz.Allow {
 		return nil
@@ -329,11 +330,11 @@ func (e encoded) MarshalJSON() ([]byte, error) { return e.data, nil }
 
 // withHidden returns list, the object of a listing, with the JSON of b, which shows why items
 // are hidden.
-func withHidden(list runtime.Object, b *body, err error) (runtime.Object, error) {
+func withHidden(list runtime.Object, b *pieces.Body, err error) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
 	var data bytes.Buffer
-	b.writeTo(&data)
+	b.Write(&data)
 	return encoded{list, data.Bytes()}, nil
 }

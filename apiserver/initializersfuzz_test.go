@@ -31,7 +31,7 @@ func FuzzStoredInitializers(f *testing.F) {
 		if bytes.HasPrefix(value, magic) != (o.hidden != nil) {
 			t.Fatalf("%q has initializers %v", value, o.hidden)
 		}
-		if o.parts.usable() && o.hidden != nil {
+		if o.parts.Usable() && o.hidden != nil {
 			t.Fatalf("%q is sent as it is stored", value)
 		}
 		again, err := k.encodeHidden(o.Object.DeepCopyObject(), o.hidden)

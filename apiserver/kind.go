@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/planekit/planekit/apiserver/internal/layout"
 	"github.com/planekit/planekit/apiserver/internal/ownership"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/storage"
@@ -54,7 +55,7 @@ type group struct {
 
 func (s *Server) addKinds(resources []Resource) error {
 	stored := map[schema.GroupResource]bool{}
-	keys := layout{s.config.Prefix, s.config.Layout}
+	keys := layout.Layout{Prefix: s.config.Prefix, Below: s.config.Layout}
 	for _, one := range resources {
 		versions, err := one.expand()
 		if err != nil {
@@ -75,7 +76,7 @@ func (s *Server) addKinds(resources []Resource) error {
 	return s.checkPlaces()
 }
 
-func (s *Server) addKind(r Resource, keys layout) error {
+func (s *Server) addKind(r Resource, keys layout.Layout) error {
 	k, err := newKind(r, keys, s.codec)
 	if err != nil {
 		return err
@@ -99,7 +100,7 @@ func (s *Server) addGroup(name, version string) {
 	}
 }
 
-func newKind(r Resource, keys layout, c *wire.Codec) (*kind, error) {
+func newKind(r Resource, keys layout.Layout, c *wire.Codec) (*kind, error) {
 	switch {
 	case r.Version == "" || r.Kind == "" || r.Plural == "":
 		return nil, errors.New("version, kind and plural must be set")
@@ -134,7 +135,7 @@ func newKind(r Resource, keys layout, c *wire.Codec) (*kind, error) {
 			return nil, errors.New("StoredAs needs New, To and From")
 		}
 	}
-	root, err := keys.root(schema.GroupResource{Group: stored.Group, Resource: stored.Plural})
+	root, err := keys.Root(schema.GroupResource{Group: stored.Group, Resource: stored.Plural})
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +146,7 @@ func newKind(r Resource, keys layout, c *wire.Codec) (*kind, error) {
 		gr:       schema.GroupResource{Group: r.Group, Resource: r.Plural},
 		stored:   stored,
 		root:     root,
-		held:     keys.held(schema.GroupResource{Group: r.Group, Resource: r.Plural}),
+		held:     keys.Held(schema.GroupResource{Group: r.Group, Resource: r.Plural}),
 		proto:    wire.CanProto(r.New()) && wire.CanProto(stored.New()) && (r.Answer != nil || wire.CanProto(r.NewList())),
 		codec:    c,
 		metas:    newMetaParts(),

@@ -2,11 +2,11 @@ package apiserver
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"strings"
 
+	"github.com/planekit/planekit/apiserver/internal/continuation"
+	"github.com/planekit/planekit/apiserver/internal/requestline"
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/cache"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,9 +22,14 @@ type listing struct {
 	broken    []storage.Key // keys of records which cannot be decoded
 }
 
+// Len, Revision and Created make a listing the items of a body.
+func (l *listing) Len() int                        { return len(l.items) }
+func (l *listing) Revision(i int) storage.Revision { return l.items[i].Revision }
+func (l *listing) Created(i int) storage.Revision  { return l.items[i].Created }
+
 func (s *Server) list(q *request) error {
 	var o metav1.ListOptions
-	if err := decodeQuery(q.r.URL.Query(), &o); err != nil {
+	if err := requestline.Options(q.r.URL.Query(), &o); err != nil {
 		return err
 	}
 	selected, err := newSelection(q.kind, q.info.Namespace, o.LabelSelector, o.FieldSelector)
@@ -64,7 +69,7 @@ func listStart(selected *selection, o *metav1.ListOptions) (listFrom, error) {
 		if o.ResourceVersion != "" && o.ResourceVersion != "0" {
 			return from, badRequest("specifying resource version is not allowed when using continue")
 		}
-		token, err := decodeContinue(o.Continue, selected.prefix)
+		token, err := continuation.Decode(o.Continue, selected.prefix)
 		return listFrom{at: max(token.Revision, 0), after: token.After}, err
 	}
 	revision, err := parseRevision(o.ResourceVersion)
@@ -216,7 +221,7 @@ func (l *listing) resume(selected *selection, after storage.Key, remaining int64
 	if selected.all() {
 		l.remaining = &remaining
 	}
-	l.next, err = encodeContinue(l.revision, after)
+	l.next, err = continuation.Encode(l.revision, after)
 	return err
 }
 
@@ -235,7 +240,7 @@ func listError(err error, from listFrom, o *metav1.ListOptions) error {
 // continueExpired comes with a token for those whom the rest as it is now
 // serves too, as in Kubernetes.
 func continueExpired(after storage.Key) error {
-	next, err := encodeContinue(newest, after)
+	next, err := continuation.Encode(continuation.Newest, after)
 	if err != nil {
 		return err
 	}
@@ -245,47 +250,4 @@ func continueExpired(after storage.Key) error {
 		"were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.")
 	expired.ErrStatus.ListMeta.Continue = next
 	return expired
-}
-
-// continueToken says where a paged list goes on. It travels through the client
-// and back, so nothing in it is trusted: its key must be among those that the
-// request, which is authorized again, may list.
-type continueToken struct {
-	Version  string           `json:"v"`
-	Revision storage.Revision `json:"rv"`
-	After    storage.Key      `json:"after"`
-}
-
-const continueVersion = "planekit/v1"
-
-// newest in place of a revision goes on in the state there is then.
-const newest storage.Revision = -1
-
-func encodeContinue(revision storage.Revision, after storage.Key) (string, error) {
-	data, err := json.Marshal(continueToken{continueVersion, revision, after})
-	return base64.RawURLEncoding.EncodeToString(data), err
-}
-
-func decodeContinue(text string, prefix storage.Key) (continueToken, error) {
-	var t continueToken
-	data, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil {
-		return t, badRequest("continue key is not valid: not base64")
-	}
-	if err := json.Unmarshal(data, &t); err != nil {
-		return t, badRequest("continue key is not valid: not a token")
-	}
-	rest, inside := strings.CutPrefix(string(t.After), string(prefix))
-	if t.Version != continueVersion || t.Revision <= 0 && t.Revision != newest || !inside {
-		return t, badRequest("continue key is not valid: it is not for this list")
-	}
-	if rest == "" {
-		return t, nil // a list of one name: its key is the prefix
-	}
-	for segment := range strings.SplitSeq(rest, "/") {
-		if checkSegment(segment) != nil {
-			return t, badRequest("continue key is not valid: bad key")
-		}
-	}
-	return t, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/planekit/planekit/apiserver/internal/envelope"
 	"github.com/planekit/planekit/apiserver/internal/share"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/storage"
@@ -22,7 +23,7 @@ type object struct {
 	hidden *hidden
 	// parts are where the record's bytes have what the object's protobuf message
 	// is made of; zero where they cannot serve.
-	parts parts
+	parts envelope.Parts
 	json  atomic.Pointer[[]byte]
 	proto atomic.Pointer[[]byte]
 	// partial is the object's metadata alone, as JSON.
@@ -72,7 +73,7 @@ func (k *kind) decodeItem(record storage.Record, known *object) (o *object, err 
 	if known != nil {
 		o := &object{Object: known.Object, hidden: known.hidden}
 		if k.sentAsStored() {
-			o.parts, _ = findParts(record.Value)
+			o.parts, _ = envelope.FindParts(record.Value)
 		}
 		return o, nil
 	}
@@ -94,7 +95,7 @@ func (k *kind) decodeItem(record storage.Record, known *object) (o *object, err 
 		k.Strategy.Default(obj)
 	}
 	o = &object{Object: obj, hidden: h}
-	if parts, ok := findParts(record.Value); ok && k.sentAsStored() {
+	if parts, ok := envelope.FindParts(record.Value); ok && k.sentAsStored() {
 		// Not so where defaults have come up since it was written.
 		if data, err := k.encode(obj); err == nil && bytes.Equal(data, record.Value) {
 			o.parts = parts
@@ -151,7 +152,7 @@ func (k *kind) encodeOnce(at *atomic.Pointer[[]byte], obj func() runtime.Object)
 // marshaled makes sure that appendMessage has what it needs.
 func (k *kind) marshaled(i *item) error {
 	o := i.Object
-	if o.parts.usable() || o.proto.Load() != nil {
+	if o.parts.Usable() || o.proto.Load() != nil {
 		return nil
 	}
 	message, ok := o.Object.(interface{ Marshal() ([]byte, error) })
@@ -167,8 +168,8 @@ func (k *kind) marshaled(i *item) error {
 
 // messageSize is the length of what appendMessage appends.
 func messageSize(i *item) int {
-	if i.Object.parts.usable() {
-		return i.Object.parts.size(i.Revision)
+	if i.Object.parts.Usable() {
+		return i.Object.parts.Size(i.Revision)
 	}
 	return len(*i.Object.proto.Load())
 }
@@ -176,8 +177,8 @@ func messageSize(i *item) int {
 // appendMessage appends the object as a protobuf message. marshaled must have
 // been called.
 func appendMessage(to []byte, i *item) []byte {
-	if i.Object.parts.usable() {
-		return i.Object.parts.appendTo(to, i.Value, i.Revision)
+	if i.Object.parts.Usable() {
+		return i.Object.parts.AppendTo(to, i.Value, i.Revision)
 	}
 	return append(to, *i.Object.proto.Load()...)
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"encoding/json"
 
+	"github.com/planekit/planekit/apiserver/internal/envelope"
+	"github.com/planekit/planekit/apiserver/internal/pieces"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,7 +32,7 @@ const partialVersion, partialListKind = "meta.k8s.io/v1", "PartialObjectMetadata
 
 // partialBody is partialList as it is sent, put together from what is kept of
 // the items.
-func (k *kind) partialBody(media string, l *listing) (*body, error) {
+func (k *kind) partialBody(media string, l *listing) (*pieces.Body, error) {
 	if media == wire.Proto {
 		return k.partialProto(l)
 	}
@@ -38,30 +40,30 @@ func (k *kind) partialBody(media string, l *listing) (*body, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &body{items: l.items, separator: []byte{','}, tail: []byte("]}\n")}
-	b.head = append(jsonHead(partialVersion, partialListKind), `"metadata":`...)
-	b.head = append(append(b.head, head...), `,"items":[`...)
-	b.size = len(b.head) + len(b.tail) + max(len(l.items)-1, 0)
+	b := &pieces.Body{Items: l, Separator: []byte{','}, Tail: []byte("]}\n")}
+	b.Head = append(envelope.JSONHead(partialVersion, partialListKind), `"metadata":`...)
+	b.Head = append(append(b.Head, head...), `,"items":[`...)
+	b.Size = len(b.Head) + len(b.Tail) + max(len(l.items)-1, 0)
 	for _, i := range l.items {
 		data, err := k.partialOf(i)
 		if err != nil {
 			return nil, err
 		}
-		b.size += len(data)
+		b.Size += len(data)
 	}
-	b.next = func(to []byte, n int) []byte { return append(to, *l.items[n].Object.partial.Load()...) }
+	b.Next = func(to []byte, n int) []byte { return append(to, *l.items[n].Object.partial.Load()...) }
 	return b, nil
 }
 
 // partialProto does the same as protobuf, where an object's metadata is the
 // first field of its message.
-func (k *kind) partialProto(l *listing) (*body, error) {
+func (k *kind) partialProto(l *listing) (*pieces.Body, error) {
 	messages := make([][]byte, len(l.items)) // of those whose records cannot serve
 	sizes := make([]int, len(l.items))
 	size := 0
 	for n, i := range l.items {
-		if p := i.Object.parts; p.usable() {
-			sizes[n] = p.partialSize(i.Revision)
+		if p := i.Object.parts; p.Usable() {
+			sizes[n] = p.PartialSize(i.Revision)
 		} else {
 			var err error
 			if messages[n], err = partial(i.Object.Object).Marshal(); err != nil {
@@ -69,19 +71,19 @@ func (k *kind) partialProto(l *listing) (*body, error) {
 			}
 			sizes[n] = len(messages[n])
 		}
-		size += 1 + uvarintSize(sizes[n]) + sizes[n]
+		size += 1 + envelope.UvarintSize(sizes[n]) + sizes[n]
 	}
-	b, err := protoBody(protoHead(partialVersion, partialListKind), l, size)
+	b, err := protoBody(envelope.ProtoHead(partialVersion, partialListKind), l, size)
 	if err != nil {
 		return nil, err
 	}
-	b.next = func(to []byte, n int) []byte {
-		to = binary.AppendUvarint(append(to, tagItems), uint64(sizes[n]))
+	b.Next = func(to []byte, n int) []byte {
+		to = binary.AppendUvarint(append(to, envelope.TagItems), uint64(sizes[n]))
 		if messages[n] != nil {
 			return append(to, messages[n]...)
 		}
 		i := l.items[n]
-		return i.Object.parts.appendPartial(to, i.Value, i.Revision)
+		return i.Object.parts.AppendPartial(to, i.Value, i.Revision)
 	}
 	return b, nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/planekit/planekit/apiserver/internal/patching"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -57,7 +58,7 @@ func TestPartIsAsGoodAsTheWhole(t *testing.T) {
 		media := []types.PatchType{types.MergePatchType, types.StrategicMergePatchType}[random.IntN(2)]
 		before := pod.DeepCopy()
 		whole, wholeErr := patchWith(k, media, patch, pod, nil)
-		p, ok := partOf(media, patch, pod)
+		p, ok := patching.PartOf(media, patch, pod)
 		if !ok {
 			continue
 		}
@@ -76,23 +77,23 @@ func TestPartIsAsGoodAsTheWhole(t *testing.T) {
 }
 
 // patchWith applies a patch to the part p of obj, or to the whole of it.
-func patchWith(k *kind, media types.PatchType, patch []byte, obj runtime.Object, p *part) (runtime.Object, error) {
+func patchWith(k *kind, media types.PatchType, patch []byte, obj runtime.Object, p *patching.Part) (runtime.Object, error) {
 	if p == nil {
 		original, err := k.codec.Encode(wire.JSON, obj)
 		if err != nil {
 			return nil, err
 		}
-		p = &part{original, k.New()}
+		p = &patching.Part{Original: original, Rest: k.New()}
 	}
-	result, err := applyPatch(context.Background(), wire.NewCodec(), media, p.original, patch, obj)
+	result, err := patching.Apply(context.Background(), wire.NewCodec(), media, p.Original, patch, obj)
 	if err != nil {
 		return nil, err
 	}
-	unknown, err := k.codec.DecodeBody(context.Background(), result, wire.JSON, "Strict", k.gvk, p.rest)
+	unknown, err := k.codec.DecodeBody(context.Background(), result, wire.JSON, "Strict", k.gvk, p.Rest)
 	if len(unknown) > 0 {
 		err = wire.StrictError(k.gvk, unknown)
 	}
-	return p.rest, err
+	return p.Rest, err
 }
 
 func sameJSON(t *testing.T, a, b runtime.Object) bool {

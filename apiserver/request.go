@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/apiserver/internal/requestline"
+	"github.com/planekit/planekit/apiserver/internal/warning"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/storage"
@@ -19,7 +21,7 @@ type request struct {
 	call *call
 	w    http.ResponseWriter
 	r    *http.Request
-	info requestInfo
+	info requestline.Info
 	kind *kind
 	sub  *subresource // nil for the object itself
 	user *user.Info
@@ -29,15 +31,15 @@ type request struct {
 
 	hiding hiding
 
-	warned *warnings // nil is none yet
+	warned *warning.Headers // nil is none yet
 }
 
 // warn tells the client something beside the answer.
 func (q *request) warn(text string) {
 	if q.warned == nil {
-		q.warned = &warnings{}
+		q.warned = &warning.Headers{}
 	}
-	q.warned.add(q.w.Header(), text)
+	q.warned.Add(q.w.Header(), text)
 }
 
 func (q *request) accepts() wire.Accepts {

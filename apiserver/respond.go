@@ -10,7 +10,9 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 
+	"github.com/planekit/planekit/apiserver/internal/pieces"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -76,10 +78,13 @@ func (q *request) ready() bool {
 		(q.out.Media == wire.Proto || q.out.Media == wire.JSON && !wantsPretty(q.r))
 }
 
+// buffers holds buffers for single objects.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
 // respondItem sends one object as it is kept ready.
 func (s *Server) respondItem(q *request, i *item) error {
-	pooled := chunks.Get().(*[]byte)
-	defer chunks.Put(pooled)
+	pooled := buffers.Get().(*[]byte)
+	defer buffers.Put(pooled)
 	data, err := q.kind.document((*pooled)[:0], q.out.Media, i)
 	*pooled = data // an object has at most a few MB
 	if err != nil {
@@ -90,23 +95,23 @@ func (s *Server) respondItem(q *request, i *item) error {
 }
 
 // writeBody sends a body piece by piece.
-func (s *Server) writeBody(w http.ResponseWriter, r *http.Request, contentType string, b *body) {
+func (s *Server) writeBody(w http.ResponseWriter, r *http.Request, contentType string, b *pieces.Body) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
-	zipped := b.size >= gzipFrom && acceptsGzip(r)
+	zipped := b.Size >= gzipFrom && acceptsGzip(r)
 	if zipped {
 		h.Set("Content-Encoding", "gzip")
 		h.Add("Vary", "Accept-Encoding")
 	} else {
-		h.Set("Content-Length", strconv.Itoa(b.size))
+		h.Set("Content-Length", strconv.Itoa(b.Size))
 	}
 	w.WriteHeader(http.StatusOK)
 	switch {
 	case r.Method == http.MethodHead:
 	case zipped:
-		b.writeZipped(w)
+		b.WriteZipped(w)
 	default:
-		b.writeTo(w)
+		b.Write(w)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/planekit/planekit/apiserver/internal/requestline"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -108,7 +109,7 @@ func (q *request) find() (method, error) {
 		}
 		allowed, serve = q.sub.verbs, q.sub.method(q.info.Verb)
 	}
-	if proxy, _ := as[Proxy](q.sub); q.info.rest && !proxy.Paths {
+	if proxy, _ := as[Proxy](q.sub); q.info.Rest && !proxy.Paths {
 		return nil, notServed()
 	}
 	if serve == nil || !slices.Contains(allowed, q.info.Verb) || q.misplaced() {
@@ -130,7 +131,7 @@ func (q *request) misplaced() bool {
 }
 
 // routePath serves what is not a resource: discovery, health, OpenAPI.
-func (s *Server) routePath(w http.ResponseWriter, r *http.Request, info requestInfo) error {
+func (s *Server) routePath(w http.ResponseWriter, r *http.Request, info requestline.Info) error {
 	if handler := s.handler(info.Path); handler != nil {
 		handler.ServeHTTP(w, r)
 		return nil

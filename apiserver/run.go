@@ -122,20 +122,7 @@ func (s *Server) drain(server *http.Server) {
 	if server != nil && server.Shutdown(ctx) != nil {
 		server.Close()
 	}
-	s.mu.Lock()
-	var idle chan struct{}
-	if s.local > 0 {
-		idle = make(chan struct{})
-		s.idle = idle
-	}
-	s.mu.Unlock()
-	if idle == nil {
-		return
-	}
-	select {
-	case <-idle:
-	case <-ctx.Done():
-	}
+	s.local.Wait(ctx)
 }
 
 // httpErrors returns a logger that passes the errors of net/http, mostly failed handshakes, to

@@ -1,13 +1,13 @@
 package apiserver
 
 import (
+	"github.com/planekit/planekit/apiserver/internal/requestline"
+	"github.com/planekit/planekit/storage"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	fieldselection "k8s.io/apimachinery/pkg/selection"
-
-	"github.com/planekit/planekit/storage"
 )
 
 // selection is which objects of a kind a list or watch is about.
@@ -35,11 +35,11 @@ func newSelection(k *kind, namespace, labelText, fieldText string) (*selection, 
 			return nil, k.noField(r.Field)
 		}
 	}
-	if ns, ok := byField.RequiresExactMatch("metadata.namespace"); ok && k.Namespaced && namespace == "" && checkSegment(ns) == nil {
+	if ns, ok := byField.RequiresExactMatch("metadata.namespace"); ok && k.Namespaced && namespace == "" && requestline.CheckSegment(ns) == nil {
 		namespace = ns
 	}
 	s := &selection{kind: k, labels: byLabel, fields: byField, prefix: storage.Key(k.under(namespace))}
-	if name, ok := byField.RequiresExactMatch("metadata.name"); ok && checkSegment(name) == nil {
+	if name, ok := byField.RequiresExactMatch("metadata.name"); ok && requestline.CheckSegment(name) == nil {
 		if namespace != "" || !k.Namespaced {
 			s.prefix = k.key(namespace, name)
 		}

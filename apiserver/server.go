@@ -16,9 +16,11 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/apiserver/flowcontrol"
+	"github.com/planekit/planekit/apiserver/internal/inprocess"
 	"github.com/planekit/planekit/apiserver/internal/intake"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/authn"
+	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/cache"
@@ -181,12 +183,7 @@ type Server struct {
 	// stopping is done when Run no longer takes requests; every watch ends then.
 	stopping context.Context
 	stop     context.CancelFunc
-
-	mu sync.Mutex
-	// Guarded by mu: local counts requests of Transport that are being served;
-	// idle, when set, is closed as soon as there are none.
-	local int
-	idle  chan struct{}
+	local    inprocess.Server // serves the clients of Transport
 }
 
 // New checks c and prepares a server. It starts nothing.
@@ -208,6 +205,7 @@ func New(c Config) (*Server, error) {
 	s.intake = intake.New(intake.Config{Bytes: c.MaxBodyBytes, UserReads: userReads, UserWaits: userWaits, Wait: queueTimeout})
 	s.unready, s.beUnready = context.WithCancel(context.Background())
 	s.stopping, s.stop = context.WithCancel(context.Background())
+	s.local.Handler, s.local.Stopping = s.serveUser, s.stopping
 	var err error
 	if s.flow = c.FlowControl; s.flow == nil {
 		if s.flow, err = flowcontrol.NewController(flowcontrol.Default(defaultSeats)); err != nil {
@@ -258,3 +256,10 @@ func fillVersion(v *version.Info) {
 
 // Ready is closed once Run serves.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
+
+// Transport returns a client transport into this server for u. It skips the
+// wire and authentication, and nothing else: authorization, admission and codecs
+// are those of any request. Requests need no particular
+// host or scheme. It works with and without Run; requests end with their
+// context, watches also when Run winds up.
+func (s *Server) Transport(u *user.Info) http.RoundTripper { return s.local.Transport(u) }

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/planekit/planekit/apiserver/internal/pieces"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -158,7 +159,7 @@ func (k *kind) tableOf(q *request, obj runtime.Object) (*metav1.Table, error) {
 
 // tableBody puts a table together. The objects of rows are encoded once; the cells are
 // not, because some are ages.
-func (k *kind) tableBody(q *request, l *listing) (*body, error) {
+func (k *kind) tableBody(q *request, l *listing) (*pieces.Body, error) {
 	include, err := includeObject(q)
 	if err != nil {
 		return nil, err
@@ -176,8 +177,8 @@ func (k *kind) tableBody(q *request, l *listing) (*body, error) {
 	if !ok {
 		return nil, fmt.Errorf("a table without rows is %s", around)
 	}
-	b := &body{head: head, tail: tail, items: l.items, separator: []byte{','}}
-	b.size = len(head) + len(tail) + max(len(l.items)-1, 0)
+	b := &pieces.Body{Head: head, Tail: tail, Items: l, Separator: []byte{','}}
+	b.Size = len(head) + len(tail) + max(len(l.items)-1, 0)
 	columns := k.columns()
 	var cells []byte // of all rows; ends tells where those of each end
 	ends, objects := make([]int, len(l.items)+1), make([][]byte, len(l.items))
@@ -189,9 +190,9 @@ func (k *kind) tableBody(q *request, l *listing) (*body, error) {
 		if objects[n], err = k.withCells(i, include); err != nil {
 			return nil, err
 		}
-		b.size += len(`{"cells":,"object":}`) + ends[n+1] - ends[n] + len(objects[n])
+		b.Size += len(`{"cells":,"object":}`) + ends[n+1] - ends[n] + len(objects[n])
 	}
-	b.next = func(to []byte, n int) []byte {
+	b.Next = func(to []byte, n int) []byte {
 		to = append(append(append(to, `{"cells":`...), cells[ends[n]:ends[n+1]]...), `,"object":`...)
 		return append(append(to, objects[n]...), '}')
 	}

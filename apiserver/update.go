@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/apiserver/internal/requestline"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -12,11 +13,11 @@ import (
 // update replaces the object, or what a subresource shows of it.
 func (s *Server) update(q *request) error {
 	var o metav1.UpdateOptions
-	if err := decodeQuery(q.r.URL.Query(), &o); err != nil {
+	if err := requestline.Options(q.r.URL.Query(), &o); err != nil {
 		return err
 	}
 	q.options = &o
-	if err := invalidOptions("UpdateOptions", metavalidation.ValidateUpdateOptions(&o)); err != nil {
+	if err := requestline.Invalid("UpdateOptions", metavalidation.ValidateUpdateOptions(&o)); err != nil {
 		return err
 	}
 	body := q.newBody()

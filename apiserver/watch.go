@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"net/http"
 	"strings"
 	"time"
 
+	"github.com/planekit/planekit/apiserver/internal/eventstream"
+	"github.com/planekit/planekit/apiserver/internal/requestline"
+	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/cache"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,7 +41,7 @@ type watcher struct {
 
 func (s *Server) watch(q *request) error {
 	var o metav1.ListOptions
-	if err := decodeQuery(q.r.URL.Query(), &o); err != nil {
+	if err := requestline.Options(q.r.URL.Query(), &o); err != nil {
 		return err
 	}
 	selected, err := newSelection(q.kind, q.info.Namespace, o.LabelSelector, o.FieldSelector)
@@ -69,7 +71,7 @@ func (s *Server) watch(q *request) error {
 		defer hook(q.kind.gvr, -1)
 	}
 	w := &watcher{server: s, q: q, selected: selected, bookmarks: o.AllowWatchBookmarks}
-	w.out = &watchWriter{q: q, codec: s.codec, include: include, control: http.NewResponseController(q.w)}
+	w.out = &watchWriter{q: q, codec: s.codec, include: include, stream: eventstream.New(q.w, writeTimeout)}
 	return w.run(ctx, from)
 }
 
@@ -126,7 +128,11 @@ func (w *watcher) run(ctx context.Context, from watchFrom) error {
 	}
 	w.seen = source.Seen()
 	w.told = w.seen
-	w.out.begin()
+	media := w.q.out.Media
+	if media == wire.Proto {
+		media += ";stream=watch"
+	}
+	w.out.stream.Begin(media)
 	if first != nil {
 		for _, i := range first.items {
 			w.out.initial(i)
@@ -135,7 +141,7 @@ func (w *watcher) run(ctx context.Context, from watchFrom) error {
 			w.out.send(watch.Bookmark, w.bookmark(true))
 		}
 	}
-	if err := w.out.flush(); err != nil {
+	if err := w.out.stream.Flush(); err != nil {
 		return nil
 	}
 	w.q.call.leave()
@@ -162,20 +168,20 @@ func (w *watcher) untilBookmark(ctx context.Context, source *cache.Watch[*object
 		w.seen = source.Seen()
 		switch {
 		case err == nil:
-			if w.out.flush() != nil {
+			if w.out.stream.Flush() != nil {
 				return false
 			}
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 			w.sendBookmark()
-			return w.out.flush() == nil
+			return w.out.stream.Flush() == nil
 		case ctx.Err() != nil:
 			w.sendBookmark() // so that the client's next watch resumes from here
-			w.out.flush()
+			w.out.stream.Flush()
 			return false
 		default:
 			status := toStatus(err)
 			w.out.send(watch.Error, &status)
-			w.out.flush()
+			w.out.stream.Flush()
 			return false
 		}
 	}

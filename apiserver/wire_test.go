@@ -13,22 +13,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/planekit/planekit/apiserver/internal/layout"
+	"github.com/planekit/planekit/apiserver/internal/pieces"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/cache"
 	"github.com/planekit/planekit/storage/memstore"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 )
 
 // wireKind is a kind whose objects get a default when they are decoded.
 func wireKind(t testing.TB, r Resource) *kind {
 	t.Helper()
-	k, err := newKind(r, layout{prefix: "/registry"}, wire.NewCodec())
+	k, err := newKind(r, layout.Layout{Prefix: "/registry"}, wire.NewCodec())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestWireIsTheCodecs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if i.Object.parts.usable() {
+			if i.Object.parts.Usable() {
 				spliced--
 			}
 			l.items = append(l.items, i)
@@ -135,7 +135,7 @@ func compareWire(t *testing.T, k *kind, l *listing) {
 }
 
 // compareBody compares a list with what made puts together.
-func compareBody(t *testing.T, k *kind, media string, l *listing, list runtime.Object, made func(string, *listing) (*body, error)) {
+func compareBody(t *testing.T, k *kind, media string, l *listing, list runtime.Object, made func(string, *listing) (*pieces.Body, error)) {
 	t.Helper()
 	want, err := k.codec.Encode(media, list)
 	if err != nil {
@@ -146,25 +146,9 @@ func compareBody(t *testing.T, k *kind, media string, l *listing, list runtime.O
 		t.Fatal(err)
 	}
 	var got bytes.Buffer
-	b.writeTo(&got)
-	if !bytes.Equal(got.Bytes(), want) || b.size != len(want) {
-		t.Fatalf("a %T of %d as %s differs: %d bytes, announced %d, want %d", list, len(l.items), media, got.Len(), b.size, len(want))
-	}
-}
-
-// TestProtoEvent compares a frame with one of the generated type.
-func TestProtoEvent(t *testing.T) {
-	for _, size := range []int{0, 1, 127, 128, 20_000} {
-		data := bytes.Repeat([]byte("d"), size)
-		got, err := protoEvent(watch.Modified, data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		event := metav1.WatchEvent{Type: "MODIFIED", Object: runtime.RawExtension{Raw: data}}
-		want, err := event.Marshal()
-		if err != nil || !bytes.Equal(got[4:], want) || int(got[2])<<8|int(got[3]) != len(want) {
-			t.Errorf("of %d bytes: %q, want %q, %v", size, got, want, err)
-		}
+	b.Write(&got)
+	if !bytes.Equal(got.Bytes(), want) || b.Size != len(want) {
+		t.Fatalf("a %T of %d as %s differs: %d bytes, announced %d, want %d", list, len(l.items), media, got.Len(), b.Size, len(want))
 	}
 }
 
@@ -188,51 +172,6 @@ func TestOddListIsFoundOut(t *testing.T) {
 	if lists := k.forms.lists(); lists[wire.JSON] {
 		t.Error("it passes for one of Kubernetes's")
 	}
-}
-
-// FuzzFindParts: what is found in stored bytes stays inside them, and where the
-// server could have written them, what is sent is the same object but for the
-// resourceVersion.
-func FuzzFindParts(f *testing.F) {
-	k := wireKind(f, podResource())
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 5 {
-		data, err := k.encode(randomPod(random))
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
-	}
-	f.Fuzz(func(t *testing.T, value []byte) {
-		p, ok := findParts(value)
-		if !ok {
-			return
-		}
-		message := p.appendTo(nil, value, 12345)
-		if len(message) != p.size(12345) {
-			t.Fatalf("%d bytes, announced %d", len(message), p.size(12345))
-		}
-		stored, sent := &corev1.Pod{}, &corev1.Pod{}
-		raw := value[int(p.end)-storedSize(p) : p.end]
-		if stored.Unmarshal(raw) != nil {
-			return
-		}
-		if again, err := stored.Marshal(); err != nil || !bytes.Equal(again, raw) {
-			return
-		}
-		if err := sent.Unmarshal(message); err != nil || sent.ResourceVersion != "12345" {
-			t.Fatalf("sent as %v, %v", sent, err)
-		}
-		if sent.ResourceVersion = ""; !apiequality.Semantic.DeepEqual(stored, sent) {
-			t.Fatalf("stored %v\nsent %v", stored, sent)
-		}
-	})
-}
-
-// storedSize is the length of the message that p was found in.
-func storedSize(p parts) int {
-	meta := int(p.rest - p.meta)
-	return 1 + uvarintSize(meta) + meta + int(p.end-p.rest)
 }
 
 // TestTableIsTheCodecs compares a table that is put together with what the codec
@@ -271,10 +210,10 @@ func TestTableIsTheCodecs(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got, zipped bytes.Buffer
-			b.writeTo(&got)
-			b.writeZipped(&zipped)
-			if !bytes.Equal(got.Bytes(), want) || b.size != len(want) {
-				t.Fatalf("%d rows with %q, announced as %d bytes:\n%s\nwant\n%s", n, include, b.size, got.Bytes(), want)
+			b.Write(&got)
+			b.WriteZipped(&zipped)
+			if !bytes.Equal(got.Bytes(), want) || b.Size != len(want) {
+				t.Fatalf("%d rows with %q, announced as %d bytes:\n%s\nwant\n%s", n, include, b.Size, got.Bytes(), want)
 			}
 			z, err := gzip.NewReader(&zipped)
 			if err != nil {

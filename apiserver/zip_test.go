@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"slices"
@@ -70,8 +69,8 @@ func compareZipped(t *testing.T, k *kind, media string, l *listing) {
 		t.Fatal(err)
 	}
 	var plain, zipped bytes.Buffer
-	b.writeTo(&plain)
-	b.zipped.writeTo(&zipped, b)
+	b.Write(&plain)
+	b.WriteZipped(&zipped)
 	z, err := gzip.NewReader(&zipped)
 	if err != nil {
 		t.Fatal(err)
@@ -80,70 +79,4 @@ func compareZipped(t *testing.T, k *kind, media string, l *listing) {
 	if err != nil || !bytes.Equal(got, plain.Bytes()) || zipped.Len() > 0 {
 		t.Fatalf("a list of %d as %s: %d bytes, want %d; %d left; %v", len(l.items), media, len(got), plain.Len(), zipped.Len(), err)
 	}
-}
-
-// TestChangeCostsOnePiece changes one of many items: all but a piece stays as it
-// was compressed.
-func TestChangeCostsOnePiece(t *testing.T) {
-	k := wireKind(t, podResource())
-	l := &listing{revision: 1}
-	random := rand.New(rand.NewPCG(1, 2))
-	add := func(created, revision storage.Revision) *item {
-		data, err := k.encode(randomPod(random))
-		if err != nil {
-			t.Fatal(err)
-		}
-		i, err := k.item(storage.Record{Key: "k", Value: data, Revision: revision, Created: created})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return i
-	}
-	const items = 5000
-	for n := range storage.Revision(items) {
-		l.items = append(l.items, add(n+1, n+1))
-	}
-	pieces := func() map[*piece]bool {
-		compareZipped(t, k, wire.Proto, l)
-		all := map[*piece]bool{}
-		for _, p := range k.forms.protoZipped.pieces {
-			all[p] = true
-		}
-		return all
-	}
-	before := pieces()
-	if n := len(before); n < items/pieceMost || n > 2*items/pieceItems {
-		t.Errorf("%d pieces of %d items", n, items)
-	}
-	l.items[1234] = add(1235, items+1)
-	made := 0
-	for p := range pieces() {
-		if !before[p] {
-			made++
-		}
-	}
-	if made != 1 {
-		t.Errorf("%d pieces were made anew", made)
-	}
-	for n := range storage.Revision(items) { // everything changes: the old goes
-		l.items[n] = add(n+1, 2*items+n)
-	}
-	for range 3 {
-		if n := len(pieces()); n > 2*len(before) {
-			t.Errorf("%d pieces are kept, %d are needed", n, len(before))
-		}
-	}
-}
-
-// FuzzShift: the sum of two strings follows from those of each.
-func FuzzShift(f *testing.F) {
-	f.Add([]byte(""), []byte(""))
-	f.Add([]byte("one"), []byte("two"))
-	f.Add([]byte{}, make([]byte, 70_000))
-	f.Fuzz(func(t *testing.T, a, b []byte) {
-		over := shiftOver(len(b))
-		if got, want := over.times(crc32.ChecksumIEEE(a))^crc32.ChecksumIEEE(b), crc32.ChecksumIEEE(slices.Concat(a, b)); got != want {
-			t.Errorf("%x, want %x", got, want)
-		}
-	})
 }

@@ -8,6 +8,8 @@
 // who takes all there is to get has a fifth of the memory, two have two sixths,
 // and there is always some left ("dynamic thresholds"). What does not fit waits.
 // When memory becomes free, the user who would then hold the least goes first.
+//
+// [Read] reads a body from a client that has to keep up with a least rate.
 package intake
 
 import (

@@ -1,4 +1,4 @@
-package apiserver
+package envelope
 
 import (
 	"bytes"
@@ -17,56 +17,57 @@ import (
 const (
 	tagTypeMeta        = 1<<3 | 2
 	tagRaw             = 2<<3 | 2
-	tagMetadata        = 1<<3 | 2
-	tagItems           = 2<<3 | 2
+	TagMetadata        = 1<<3 | 2
+	TagItems           = 2<<3 | 2
 	tagResourceVersion = 6<<3 | 2
 )
 
-// endOfUnknown are the empty contentEncoding and contentType that end an
+// End are the empty contentEncoding and contentType that end an
 // envelope.
-var endOfUnknown = []byte{3<<3 | 2, 0, 4<<3 | 2, 0}
+var End = []byte{3<<3 | 2, 0, 4<<3 | 2, 0}
 
-// parts are positions in a stored protobuf object. The zero value is none.
-type parts struct {
+// Parts are positions in a stored protobuf object. The zero value is none.
+type Parts struct {
 	meta    int32 // where the content of metadata begins
 	version int32 // where its empty resourceVersion is
 	rest    int32 // where metadata ends
 	end     int32 // where the object's message ends
 }
 
-func (p parts) usable() bool { return p.end > 0 }
+// Usable reports whether there are any.
+func (p Parts) Usable() bool { return p.end > 0 }
 
-// findParts looks for the parts of a stored object. It is not usable if it is
+// FindParts looks for the parts of a stored object. It is not usable if it is
 // not as the server writes it.
-func findParts(value []byte) (parts, bool) {
+func FindParts(value []byte) (Parts, bool) {
 	data, ok := bytes.CutPrefix(value, wire.ProtoMagic)
 	if !ok {
-		return parts{}, false
+		return Parts{}, false
 	}
 	_, data, ok = cutField(data, tagTypeMeta)
 	if !ok {
-		return parts{}, false
+		return Parts{}, false
 	}
 	raw, after, ok := cutField(data, tagRaw)
-	if !ok || !bytes.Equal(after, endOfUnknown) {
-		return parts{}, false
+	if !ok || !bytes.Equal(after, End) {
+		return Parts{}, false
 	}
 	end := len(value) - len(after)
-	meta, rest, ok := cutField(raw, tagMetadata)
+	meta, rest, ok := cutField(raw, TagMetadata)
 	if !ok {
-		return parts{}, false
+		return Parts{}, false
 	}
 	start := end - len(rest) - len(meta)
 	for at := meta; len(at) > 1 && at[0] <= tagResourceVersion; {
 		if at[0] == tagResourceVersion {
-			p := parts{int32(start), int32(start + len(meta) - len(at)), int32(end - len(rest)), int32(end)}
+			p := Parts{int32(start), int32(start + len(meta) - len(at)), int32(end - len(rest)), int32(end)}
 			return p, at[1] == 0
 		}
 		if _, at, ok = cutField(at, at[0]); !ok {
 			break
 		}
 	}
-	return parts{}, false
+	return Parts{}, false
 }
 
 // cutField cuts a length-delimited field with a tag of one byte off data.
@@ -84,27 +85,28 @@ func cutField(data []byte, tag byte) (content, rest []byte, ok bool) {
 
 // metaSize is the length of metadata's content with a resourceVersion of so
 // many digits.
-func (p parts) metaSize(digits int) int { return int(p.rest-p.meta) + digits }
+func (p Parts) metaSize(digits int) int { return int(p.rest-p.meta) + digits }
 
-func (p parts) size(revision storage.Revision) int {
-	return p.partialSize(revision) + int(p.end-p.rest)
+// Size is the length of what AppendTo appends.
+func (p Parts) Size(revision storage.Revision) int {
+	return p.PartialSize(revision) + int(p.end-p.rest)
 }
 
-// appendTo appends the message of value with its resourceVersion.
-func (p parts) appendTo(to, value []byte, revision storage.Revision) []byte {
-	return append(p.appendPartial(to, value, revision), value[p.rest:p.end]...)
+// AppendTo appends the message of value with its resourceVersion.
+func (p Parts) AppendTo(to, value []byte, revision storage.Revision) []byte {
+	return append(p.AppendPartial(to, value, revision), value[p.rest:p.end]...)
 }
 
-// partialSize is the length of what appendPartial appends.
-func (p parts) partialSize(revision storage.Revision) int {
+// PartialSize is the length of what AppendPartial appends.
+func (p Parts) PartialSize(revision storage.Revision) int {
 	meta := p.metaSize(decimals(revision))
-	return 1 + uvarintSize(meta) + meta
+	return 1 + UvarintSize(meta) + meta
 }
 
-// appendPartial appends what of the message is metadata.
-func (p parts) appendPartial(to, value []byte, revision storage.Revision) []byte {
+// AppendPartial appends what of the message is metadata.
+func (p Parts) AppendPartial(to, value []byte, revision storage.Revision) []byte {
 	digits := decimals(revision)
-	to = append(to, tagMetadata)
+	to = append(to, TagMetadata)
 	to = binary.AppendUvarint(to, uint64(p.metaSize(digits)))
 	to = append(to, value[p.meta:p.version]...)
 	to = append(to, tagResourceVersion, byte(digits))
@@ -121,7 +123,8 @@ func decimals(revision storage.Revision) int {
 	return n
 }
 
-func uvarintSize(n int) int {
+// UvarintSize is the length of n as protobuf writes it.
+func UvarintSize(n int) int {
 	size := 1
 	for n >= 0x80 {
 		n >>= 7

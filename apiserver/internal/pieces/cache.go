@@ -1,9 +1,8 @@
-package apiserver
+package pieces
 
 import (
 	"bytes"
 	"compress/flate"
-	"compress/gzip"
 	"encoding/binary"
 	"hash/crc32"
 	"io"
@@ -25,8 +24,9 @@ const (
 	pieceMost  = 256 // items
 )
 
-// zipped are the compressed pieces of a kind's lists, in one media type.
-type zipped struct {
+// A Cache holds the compressed pieces of the lists of one kind in one media type. The zero value is
+// empty. It is safe for concurrent use.
+type Cache struct {
 	mu sync.Mutex // guards what follows
 	// pieces are kept by the revision of their first item, as many as two of the
 	// longest lists need; order tells the oldest.
@@ -49,48 +49,48 @@ type piece struct {
 	size      int    // before
 	sum       uint32 // CRC-32 of it
 	shift     shift  // over it
-	used      bool   // since age was last called; guarded by zipped.mu
+	used      bool   // since age was last called; guarded by Cache.mu
 }
 
-// endsPiece reports whether a piece ends with i, for one item in pieceItems.
-func endsPiece(i *item) bool {
-	return uint64(i.Created)*0x9e3779b97f4a7c15>>58 == 0 // the golden ratio, which spreads neighbours
+// endsPiece reports whether a piece ends with an item, for one item in pieceItems.
+func endsPiece(created storage.Revision) bool {
+	return uint64(created)*0x9e3779b97f4a7c15>>58 == 0 // the golden ratio, which spreads neighbours
 }
 
 // writeTo writes the body as a gzip stream (RFC 1952).
-func (z *zipped) writeTo(w io.Writer, b *body) {
+func (z *Cache) writeTo(w io.Writer, b *Body) {
 	out := stream{w: w}
 	out.write([]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255})
-	out.plain(b.head)
-	count := 0
-	for from := 0; from < len(b.items); count++ {
+	out.plain(b.Head)
+	count, items := 0, b.Items.Len()
+	for from := 0; from < items; count++ {
 		to := from + 1
-		for to < len(b.items) && to-from < pieceMost && !endsPiece(b.items[to-1]) {
+		for to < items && to-from < pieceMost && !endsPiece(b.Items.Created(to-1)) {
 			to++
 		}
 		if from > 0 {
-			out.plain(b.separator)
+			out.plain(b.Separator)
 		}
 		out.piece(z.piece(b, from, to))
 		from = to
 	}
 	z.bound(2 * count)
-	out.plain(b.tail)
+	out.plain(b.Tail)
 	out.write([]byte{1, 0, 0, 0xff, 0xff}) // the last block, with nothing in it
 	out.write(binary.LittleEndian.AppendUint32(nil, out.sum))
 	out.write(binary.LittleEndian.AppendUint32(nil, uint32(out.size)))
 }
 
 // piece returns items from to to, compressed.
-func (z *zipped) piece(b *body, from, to int) *piece {
-	first := b.items[from].Revision
+func (z *Cache) piece(b *Body, from, to int) *piece {
+	first := b.Items.Revision(from)
 	z.mu.Lock()
 	have := z.pieces[first]
 	if have != nil {
 		have.used = true
 	}
 	z.mu.Unlock()
-	if have != nil && slices.EqualFunc(have.revisions, b.items[from:to], func(r storage.Revision, i *item) bool { return r == i.Revision }) {
+	if have != nil && have.holds(b, from, to) {
 		return have
 	}
 	made := deflate(b, from, to)
@@ -112,7 +112,7 @@ func (z *zipped) piece(b *body, from, to int) *piece {
 }
 
 // ageLater has age called when it is time. mu is held.
-func (z *zipped) ageLater() {
+func (z *Cache) ageLater() {
 	if !z.aging && len(z.pieces) > 0 {
 		z.aging = true
 		time.AfterFunc(zippedAge, z.age)
@@ -120,7 +120,7 @@ func (z *zipped) ageLater() {
 }
 
 // age drops the pieces that no list has had since it was last called.
-func (z *zipped) age() {
+func (z *Cache) age() {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	// Create both again: neither a map nor an array gives memory back.
@@ -138,15 +138,28 @@ func (z *zipped) age() {
 	z.ageLater()
 }
 
-func deflate(b *body, from, to int) *piece {
+// holds reports whether p is items from to to as they are now.
+func (p *piece) holds(b *Body, from, to int) bool {
+	if len(p.revisions) != to-from {
+		return false
+	}
+	for i, revision := range p.revisions {
+		if revision != b.Items.Revision(from+i) {
+			return false
+		}
+	}
+	return true
+}
+
+func deflate(b *Body, from, to int) *piece {
 	p := &piece{}
 	var raw []byte
 	for i := from; i < to; i++ {
 		if i > from {
-			raw = append(raw, b.separator...)
+			raw = append(raw, b.Separator...)
 		}
-		raw = b.next(raw, i)
-		p.revisions = append(p.revisions, b.items[i].Revision)
+		raw = b.Next(raw, i)
+		p.revisions = append(p.revisions, b.Items.Revision(i))
 	}
 	var data bytes.Buffer
 	d := deflaters.Get().(*flate.Writer)
@@ -168,7 +181,7 @@ var deflaters = sync.Pool{New: func() any {
 }}
 
 // bound drops the oldest pieces beyond what lists have been seen to need.
-func (z *zipped) bound(need int) {
+func (z *Cache) bound(need int) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	z.most = max(z.most, need)
@@ -249,25 +262,3 @@ func shiftOver(n int) shift {
 	}
 	return all
 }
-
-// writeZipped writes the body as a gzip stream.
-func (b *body) writeZipped(w io.Writer) {
-	if b.zipped != nil {
-		b.zipped.writeTo(w, b)
-		return
-	}
-	z := zippers.Get().(*gzip.Writer)
-	defer zippers.Put(z)
-	z.Reset(w)
-	b.writeTo(z)
-	z.Close()
-}
-
-// zippers are reused: each has a megabyte of tables.
-var zippers = sync.Pool{New: func() any {
-	z, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
-	if err != nil {
-		panic(err) // of a level that exists
-	}
-	return z
-}}

@@ -1,4 +1,4 @@
-package apiserver
+package warning
 
 import (
 	"fmt"
@@ -33,9 +33,9 @@ func TestWarnings(t *testing.T) {
 		{"quotes", []string{strings.Repeat(`"`, 5000), "b"}, 2, 520},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w, h := &warnings{}, http.Header{}
+			w, h := &Headers{}, http.Header{}
 			for _, text := range c.texts {
-				w.add(h, text)
+				w.Add(h, text)
 			}
 			total, longest := 0, 0
 			for _, value := range h.Values("Warning") {

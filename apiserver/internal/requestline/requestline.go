@@ -1,4 +1,7 @@
-package apiserver
+// Package requestline reads the first line of a request: what its method and path are about ([Parse]), and
+// the options in its query ([Options]). Authorization and routing read the same [Info], so they cannot
+// disagree about it. A path with segments that another program could read in another way is refused.
+package requestline
 
 import (
 	"fmt"
@@ -16,9 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// requestInfo holds what a request's method and URL say. Authorization and routing
-// read the same struct, so they cannot disagree about it.
-type requestInfo struct {
+// Info holds what a request's method and URL say.
+type Info struct {
 	Verb string
 	// Resource fields; Resource is empty for other paths.
 	Group, Version, Resource, Subresource, Namespace, Name string
@@ -26,31 +28,31 @@ type requestInfo struct {
 	Path string
 	// Fields and Labels select the objects of a list, watch or deletecollection.
 	Fields, Labels []authz.Requirement
-	// rest says that the path goes on behind the subresource, where only a proxy serves.
-	rest bool
+	// Rest says that the path goes on behind the subresource, where only a proxy serves.
+	Rest bool
 	// runs says that the path leads to a kubelet's way of running something.
 	runs bool
 }
 
-// parseRequest reads the request line. It fails on segments which a path could
+// Parse reads the request line. It fails on segments which a path could
 // be confused by: dots, encoded slashes and percent signs, control characters.
-func parseRequest(method string, u *url.URL) (requestInfo, error) {
+func Parse(method string, u *url.URL) (Info, error) {
 	path := u.Path
 	escaped := strings.ToLower(u.EscapedPath())
 	if strings.Contains(escaped, "%2f") || strings.Contains(escaped, "%5c") {
-		return requestInfo{}, fmt.Errorf("invalid path: encoded separator")
+		return Info{}, fmt.Errorf("invalid path: encoded separator")
 	}
 	if len(path) > 1 {
 		path = strings.TrimSuffix(path, "/")
 	}
 	if !strings.HasPrefix(path, "/") {
-		return requestInfo{}, fmt.Errorf("invalid path: not absolute")
+		return Info{}, fmt.Errorf("invalid path: not absolute")
 	}
-	info := requestInfo{Path: path, Verb: strings.ToLower(method)}
+	info := Info{Path: path, Verb: strings.ToLower(method)}
 	segments := strings.Split(path[1:], "/")
 	for _, segment := range segments {
-		if err := checkSegment(segment); err != nil && path != "/" {
-			return requestInfo{}, err
+		if err := CheckSegment(segment); err != nil && path != "/" {
+			return Info{}, err
 		}
 	}
 	switch {
@@ -67,7 +69,9 @@ func parseRequest(method string, u *url.URL) (requestInfo, error) {
 	return info, info.setVerb(method, u.Query())
 }
 
-func checkSegment(segment string) error {
+// CheckSegment returns an error unless segment can stand between the slashes of a path, or of a storage
+// key, and nothing else.
+func CheckSegment(segment string) error {
 	switch {
 	case segment == "":
 		return fmt.Errorf("invalid path: empty segment")
@@ -84,7 +88,7 @@ func checkSegment(segment string) error {
 // locate reads what follows the version. A namespace itself is addressed with
 // its own name as namespace, so that a role inside it can grant access to it,
 // as in Kubernetes.
-func (i *requestInfo) locate(segments []string) {
+func (i *Info) locate(segments []string) {
 	if segments[0] == "namespaces" && len(segments) > 1 {
 		i.Namespace = segments[1]
 		if len(segments) > 2 && segments[2] != "status" && segments[2] != "finalize" {
@@ -98,8 +102,8 @@ func (i *requestInfo) locate(segments []string) {
 	if len(segments) > 2 {
 		i.Subresource = segments[2]
 	}
-	i.rest = len(segments) > 3
-	i.runs = i.rest && i.Group == "" && i.Resource == "nodes" && i.Subresource == "proxy" && runsAtKubelet(segments[3])
+	i.Rest = len(segments) > 3
+	i.runs = i.Rest && i.Group == "" && i.Resource == "nodes" && i.Subresource == "proxy" && runsAtKubelet(segments[3])
 }
 
 // runsAtKubelet reports whether paths of a kubelet that begin with segment run
@@ -109,7 +113,7 @@ func runsAtKubelet(segment string) bool {
 	return slices.ContainsFunc([]string{"attach", "cri", "exec", "portForward", "run"}, func(s string) bool { return strings.EqualFold(s, segment) })
 }
 
-func (i *requestInfo) setVerb(method string, query url.Values) error {
+func (i *Info) setVerb(method string, query url.Values) error {
 	switch method {
 	case http.MethodPost:
 		i.Verb = "create"
@@ -136,7 +140,7 @@ func (i *requestInfo) setVerb(method string, query url.Values) error {
 	switch i.Verb {
 	case "get":
 		var o metav1.ListOptions
-		if err := readQuery(query, &o); err != nil {
+		if err := ReadOptions(query, &o); err != nil {
 			return err
 		}
 		i.Verb = "list"
@@ -159,7 +163,7 @@ const longestNarrowing = 16 << 10
 
 // narrow reads the selectors. One that cannot be read narrows nothing here; the
 // request fails later, when it is known to be allowed.
-func (i *requestInfo) narrow(query url.Values) {
+func (i *Info) narrow(query url.Values) {
 	if selector := query.Get("labelSelector"); selector != "" && len(selector) <= longestNarrowing {
 		i.Labels, _ = requirement.Labels(selector)
 	}
@@ -174,18 +178,19 @@ func (i *requestInfo) narrow(query url.Values) {
 	// A list of one name is authorized as such: it lets a role which names its
 	// objects grant list and watch.
 	if parsed, err := fields.ParseSelector(selector); err == nil {
-		if name, ok := parsed.RequiresExactMatch("metadata.name"); ok && checkSegment(name) == nil {
+		if name, ok := parsed.RequiresExactMatch("metadata.name"); ok && CheckSegment(name) == nil {
 			i.Name = name
 		}
 	}
 }
 
-func (i *requestInfo) gvr() schema.GroupVersionResource {
+// GVR returns the group, version and resource; empty for other paths.
+func (i *Info) GVR() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: i.Group, Version: i.Version, Resource: i.Resource}
 }
 
-// attributes describes the request to authorizers.
-func (i *requestInfo) attributes(u *user.Info) authz.Attributes {
+// Attributes describes the request to authorizers.
+func (i *Info) Attributes(u *user.Info) authz.Attributes {
 	a := authz.Attributes{User: u, Verb: i.Verb}
 	if i.Resource == "" {
 		a.Path = i.Path

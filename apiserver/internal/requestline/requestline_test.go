@@ -1,4 +1,4 @@
-package apiserver
+package requestline
 
 import (
 	"net/http"
@@ -9,7 +9,7 @@ import (
 
 // TestRunningTakesCreate: whatever leads to a kubelet's way of running something
 // takes the right to create, with any method and in any spelling that gets past
-// parseRequest. Everything else keeps the verb of its method.
+// Parse. Everything else keeps the verb of its method.
 func TestRunningTakesCreate(t *testing.T) {
 	methods := map[string]string{"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 	for path, runs := range map[string]bool{
@@ -43,20 +43,20 @@ func TestRunningTakesCreate(t *testing.T) {
 			if runs {
 				verb = "create"
 			}
-			info, err := parseRequest(method, u)
+			info, err := Parse(method, u)
 			if err != nil || info.Verb != verb {
 				t.Errorf("%s %s: %s, %v, want %s", method, path, info.Verb, err, verb)
 			}
 		}
 		for _, method := range []string{"OPTIONS", "CONNECT", "exec"} {
-			if info, err := parseRequest(method, u); err == nil && slices.Contains([]string{"create", "get"}, info.Verb) {
+			if info, err := Parse(method, u); err == nil && slices.Contains([]string{"create", "get"}, info.Verb) {
 				t.Errorf("%s %s: %s", method, path, info.Verb)
 			}
 		}
 	}
 	for _, subresource := range []string{"exec", "attach", "portforward"} {
 		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
-			info, err := parseRequest(method, &url.URL{Path: "/api/v1/namespaces/d/pods/p/" + subresource})
+			info, err := Parse(method, &url.URL{Path: "/api/v1/namespaces/d/pods/p/" + subresource})
 			if err != nil || info.Verb != "create" {
 				t.Errorf("%s %s: %s, %v", method, subresource, info.Verb, err)
 			}
@@ -71,7 +71,7 @@ func TestRunningTakesCreate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if info, err := parseRequest("GET", u); err == nil {
+		if info, err := Parse("GET", u); err == nil {
 			t.Errorf("%s is read as %+v", path, info)
 		}
 	}

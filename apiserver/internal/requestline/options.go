@@ -1,23 +1,27 @@
-package apiserver
+package requestline
 
 import (
 	"net/url"
 	"unicode/utf8"
 
+	"github.com/planekit/planekit/apiserver/internal/wire"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	listvalidation "k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// decodeQuery reads the query parameters that an options type has, and checks
+// Options reads the query parameters that an options type has, and checks
 // those of a list or watch. Parameters which it does not have are ignored, as in
 // Kubernetes.
-func decodeQuery(query url.Values, into any) error {
-	if err := readQuery(query, into); err != nil {
+func Options(query url.Values, into any) error {
+	if err := ReadOptions(query, into); err != nil {
 		return err
 	}
 	if !utf8.ValidString(query.Get("fieldManager")) {
-		return badRequest("fieldManager is not valid UTF-8")
+		return wire.BadRequest("fieldManager is not valid UTF-8")
 	}
 	if o, ok := into.(*metav1.ListOptions); ok {
 		checked := &internalversion.ListOptions{
@@ -28,12 +32,13 @@ func decodeQuery(query url.Values, into any) error {
 			// Such a watch begins with what there is, as if it had asked for it.
 			checked.SendInitialEvents, checked.ResourceVersionMatch = new(true), metav1.ResourceVersionMatchNotOlderThan
 		}
-		return invalidOptions("ListOptions", listvalidation.ValidateListOptions(checked, true))
+		return Invalid("ListOptions", listvalidation.ValidateListOptions(checked, true))
 	}
 	return nil
 }
 
-func readQuery(query url.Values, into any) error {
+// ReadOptions reads the parameters and does not check what they mean together.
+func ReadOptions(query url.Values, into any) error {
 	var err error
 	switch o := into.(type) {
 	case *metav1.GetOptions:
@@ -50,7 +55,15 @@ func readQuery(query url.Values, into any) error {
 		err = metav1.Convert_url_Values_To_v1_DeleteOptions(&query, o, nil)
 	}
 	if err != nil {
-		return badRequest("%v", err)
+		return wire.BadRequest("%v", err)
 	}
 	return nil
+}
+
+// Invalid returns errs as one API error about the options, nil if there are none.
+func Invalid(kind string, errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: kind}, "", errs)
 }

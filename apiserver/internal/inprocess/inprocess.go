@@ -1,4 +1,11 @@
-package apiserver
+// Package inprocess carries requests from clients to a server in the same process, without a wire and
+// without authentication:
+//
+//	s := inprocess.Server{Handler: handle, Stopping: ctx}
+//	client := http.Client{Transport: s.Transport(&user.Info{Name: "alice"})}
+//
+// A response is buffered until the handler returns or flushes. From then on it is a pipe.
+package inprocess
 
 import (
 	"bytes"
@@ -13,13 +20,41 @@ import (
 	"github.com/planekit/planekit/authn/user"
 )
 
-// Transport returns a client transport into this server for u. It skips the
-// wire and authentication, and nothing else: authorization, admission and codecs
-// are those of any request. Requests need no particular
-// host or scheme. It works with and without Run; requests end with their
-// context, watches also when Run winds up.
-func (s *Server) Transport(u *user.Info) http.RoundTripper {
-	return &transport{s, u}
+// A Server serves the requests of clients in this process, and counts those in flight. Handler and
+// Stopping must be set.
+type Server struct {
+	// Handler serves a request of u.
+	Handler func(w http.ResponseWriter, r *http.Request, u *user.Info)
+	// Stopping is done when no more requests are served.
+	Stopping context.Context
+
+	mu sync.Mutex
+	// Guarded by mu: count counts requests in flight; idle, when set, is closed as soon as there are
+	// none.
+	count int
+	idle  chan struct{}
+}
+
+// Transport returns a client transport into the server for u. Requests need no particular host or
+// scheme, and end with their context.
+func (s *Server) Transport(u *user.Info) http.RoundTripper { return &transport{s, u} }
+
+// Wait waits until no requests are in flight, or ctx is done. Stopping must be done before.
+func (s *Server) Wait(ctx context.Context) {
+	s.mu.Lock()
+	var idle chan struct{}
+	if s.count > 0 {
+		idle = make(chan struct{})
+		s.idle = idle
+	}
+	s.mu.Unlock()
+	if idle == nil {
+		return
+	}
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
 }
 
 type transport struct {
@@ -56,7 +91,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		defer stop()
 		defer closeBody(req)
 		defer w.end(req.Context())
-		t.server.serve(w, in, func(*http.Request) (*user.Info, error) { return t.user, nil })
+		t.server.Handler(w, in, t.user)
 	}()
 	select {
 	case <-w.begun:
@@ -77,21 +112,21 @@ func closeBody(req *http.Request) {
 	}
 }
 
-// enter counts a request in, unless the server has wound up.
+// enter counts a request in, unless the server stops.
 func (s *Server) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopping.Err() != nil {
+	if s.Stopping.Err() != nil {
 		return false
 	}
-	s.local++
+	s.count++
 	return true
 }
 
 func (s *Server) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.local--; s.local == 0 && s.idle != nil {
+	if s.count--; s.count == 0 && s.idle != nil {
 		close(s.idle)
 		s.idle = nil
 	}

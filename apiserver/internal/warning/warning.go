@@ -1,4 +1,9 @@
-package apiserver
+// Package warning writes the Warning headers of a response, in a bounded number of bytes and each of
+// them once:
+//
+//	var w warning.Headers
+//	w.Add(response.Header(), "unknown field \"spec.foo\"")
+package warning
 
 import (
 	"maps"
@@ -15,17 +20,17 @@ const (
 	maxLongerText = 256
 )
 
-// warnings are the Warning headers of an answer. The zero value has none.
-type warnings struct {
+// Headers holds the Warning headers of a response. The zero value has none.
+type Headers struct {
 	texts     []string
 	known     map[string]bool
 	written   int // bytes of headers
 	shortened bool
 }
 
-// add adds a warning to h, unless it is there. Where all are too long, each is shortened;
+// Add adds a warning to h, unless it is there. Where all are too long, each is shortened;
 // those that do not fit even so are dropped.
-func (w *warnings) add(h http.Header, text string) {
+func (w *Headers) Add(h http.Header, text string) {
 	if text == "" || w.known[text] || w.shortened && w.written >= maxWarnings {
 		return
 	}
@@ -48,7 +53,7 @@ func (w *warnings) add(h http.Header, text string) {
 }
 
 // write reports whether there was room for the warning.
-func (w *warnings) write(h http.Header, text string) bool {
+func (w *Headers) write(h http.Header, text string) bool {
 	if w.shortened && len(text) > maxLongerText {
 		text = cutText(text, maxLongerText)
 	}
@@ -75,11 +80,12 @@ func cutText(text string, most int) string {
 	return text[:most]
 }
 
-func (w *warnings) clone() *warnings {
+// Clone returns a copy, so that warnings of an attempt that is tried again can be forgotten.
+func (w *Headers) Clone() *Headers {
 	if w == nil {
 		return nil
 	}
-	return &warnings{slices.Clone(w.texts), maps.Clone(w.known), w.written, w.shortened}
+	return &Headers{slices.Clone(w.texts), maps.Clone(w.known), w.written, w.shortened}
 }
 
 // warningValue is a Warning header (RFC 7234, section 5.5).

@@ -1,4 +1,4 @@
-package apiserver
+package pieces
 
 import (
 	"io"
@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/storage"
 )
 
@@ -16,26 +15,13 @@ import (
 func TestZippedAges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 2))
-		k := wireKind(t, podResource())
-		l := &listing{}
-		for i := range 1000 {
-			data, err := k.encode(randomPod(random))
-			if err != nil {
-				t.Fatal(err)
-			}
-			one, err := k.item(storage.Record{Key: "/registry/core/pods/a", Value: data, Revision: storage.Revision(i + 1), Created: storage.Revision(i + 1)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			l.items = append(l.items, one)
+		l := &list{}
+		for i := range storage.Revision(1000) {
+			*l = append(*l, item{i + 1, i + 1, text(random)})
 		}
-		z := &zipped{}
+		z := &Cache{}
 		read := func() {
-			b, err := k.listBody(wire.JSON, l)
-			if err != nil {
-				t.Fatal(err)
-			}
-			z.writeTo(io.Discard, b)
+			z.writeTo(io.Discard, l.body(z))
 		}
 		kept := func() int {
 			z.mu.Lock()
@@ -54,7 +40,7 @@ func TestZippedAges(t *testing.T) {
 				t.Fatalf("%d pieces of a list that is read all the time, not %d", kept(), all)
 			}
 		}
-		l.items = l.items[:300]
+		*l = (*l)[:300]
 		for range 10 {
 			time.Sleep(4 * time.Minute)
 			read()
