@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/apiserver/internal/impersonation"
 	"github.com/planekit/planekit/apiserver/internal/requestline"
 	"github.com/planekit/planekit/authn"
@@ -48,16 +49,23 @@ func isAnonymous(u *user.Info) bool {
 	return u.Name == user.Anonymous || u.In(user.Unauthenticated)
 }
 
+// A guard knows who sends a request and what users may do.
+type guard struct {
+	authenticator authn.Authenticator
+	authorizer    authz.Authorizer
+	log           logr.Logger
+}
+
 // authenticate finds the user that sent r and removes the credentials from r.
-func (s *Server) authenticate(r *http.Request) (*user.Info, error) {
+func (g *guard) authenticate(r *http.Request) (*user.Info, error) {
 	// With two headers, a server behind this one might believe the other.
 	if len(r.Header.Values("Authorization")) > 1 {
-		s.config.Log.V(1).Info("authentication failed", "error", authn.ErrManyAuthorizations.Error())
+		g.log.V(1).Info("authentication failed", "error", authn.ErrManyAuthorizations.Error())
 		return nil, apierrors.NewUnauthorized("Unauthorized")
 	}
-	u, known, err := s.config.Authenticator.Authenticate(r)
+	u, known, err := g.authenticator.Authenticate(r)
 	if err != nil {
-		s.config.Log.V(1).Info("authentication failed", "error", err.Error())
+		g.log.V(1).Info("authentication failed", "error", err.Error())
 	}
 	if err != nil || !known || u == nil || u.Name == "" {
 		return nil, apierrors.NewUnauthorized("Unauthorized")
@@ -121,7 +129,7 @@ func (c *call) impersonateUser() error {
 	for _, a := range as.Attributes(c.user) {
 		decision, reason, err := s.config.Authorizer.Authorize(r.Context(), a)
 		if err != nil {
-			s.logUndecided(a, err)
+			s.guard.logUndecided(a, err)
 		}
 		if decision != authz.Allow {
 			return notAllowed(a, reason) // also if the authorizer failed, as in Kubernetes
@@ -142,7 +150,7 @@ func (c *call) authorize() error {
 	a := c.info.Attributes(c.user)
 	decision, reason, err := s.config.Authorizer.Authorize(c.r.Context(), a)
 	if decision != authz.Allow && err != nil {
-		s.logUndecided(a, err)
+		s.guard.logUndecided(a, err)
 		c.annotate("authorization.k8s.io/reason", "internal error")
 		text := fmt.Sprintf("Internal Server Error: %q: %v", c.r.URL.RequestURI(), err)
 		http.Error(&c.w, plainText.Replace(text), http.StatusInternalServerError)
@@ -158,9 +166,9 @@ func (c *call) authorize() error {
 }
 
 // authorizeMore asks whether u may do something else in the same request.
-func (s *Server) authorizeMore(r *http.Request, info requestline.Info, u *user.Info) error {
+func (g *guard) authorizeMore(r *http.Request, info requestline.Info, u *user.Info) error {
 	a := info.Attributes(u)
-	decision, reason, err := s.config.Authorizer.Authorize(r.Context(), a)
+	decision, reason, err := g.authorizer.Authorize(r.Context(), a)
 	switch {
 	case decision == authz.Allow:
 		return nil
@@ -171,8 +179,8 @@ func (s *Server) authorizeMore(r *http.Request, info requestline.Info, u *user.I
 }
 
 // logUndecided logs that an authorizer could not decide.
-func (s *Server) logUndecided(a authz.Attributes, err error) {
-	s.config.Log.Error(err, "authorization incomplete", "user", a.User.Name, "verb", a.Verb)
+func (g *guard) logUndecided(a authz.Attributes, err error) {
+	g.log.Error(err, "authorization incomplete", "user", a.User.Name, "verb", a.Verb)
 }
 
 // notAllowed returns the error of a request with attributes a that is refused.

@@ -16,12 +16,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
+// An admitter asks admission about requests. Its zero value admits everything.
+type admitter struct{ plugins Admission }
+
 // mutate runs the mutating half of admission and completes what it left.
-func (s *Server) mutate(q *request, in *admission.Request) error {
-	if s.config.Admission == nil {
+func (a *admitter) mutate(q *request, in *admission.Request) error {
+	if a.plugins == nil {
 		return nil
 	}
-	if err := s.config.Admission.Mutate(q.r.Context(), in); err != nil {
+	if err := a.plugins.Mutate(q.r.Context(), in); err != nil {
 		return refused(q, in, err)
 	}
 	if in.Object == nil {
@@ -41,11 +44,11 @@ func (s *Server) mutate(q *request, in *admission.Request) error {
 func admitted(in *admission.Request) runtime.Object { return in.Object.(runtime.Object) }
 
 // validate runs the validating half of admission.
-func (s *Server) validate(q *request, in *admission.Request) error {
-	if s.config.Admission == nil {
+func (a *admitter) validate(q *request, in *admission.Request) error {
+	if a.plugins == nil {
 		return nil
 	}
-	if err := s.config.Admission.Validate(q.r.Context(), in); err != nil {
+	if err := a.plugins.Validate(q.r.Context(), in); err != nil {
 		return refused(q, in, err)
 	}
 	return nil

@@ -3,7 +3,6 @@ package apiserver
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/planekit/planekit/apiserver/internal/intake"
@@ -42,22 +41,22 @@ type AggregatedVersion struct {
 
 // remote returns the handler of another server that serves the request, nil if this server
 // does.
-func (s *Server) remote(info *requestline.Info) http.Handler {
-	if s.config.Aggregator == nil {
+func (t *catalog) remote(info *requestline.Info) http.Handler {
+	if t.aggregator == nil {
 		return nil
 	}
 	if info.Resource != "" {
 		if info.Group == "" {
 			return nil
 		}
-		return s.config.Aggregator.Handler(schema.GroupVersion{Group: info.Group, Version: info.Version})
+		return t.aggregator.Handler(schema.GroupVersion{Group: info.Group, Version: info.Version})
 	}
-	return s.documented(info.Path)
+	return t.documented(info.Path)
 }
 
 // documented returns the handler of another server that has the document at path: the
 // discovery or the OpenAPI v3 document of its group version.
-func (s *Server) documented(path string) http.Handler {
+func (t *catalog) documented(path string) http.Handler {
 	rest, ok := strings.CutPrefix(path, "/openapi/v3/apis/")
 	if !ok {
 		if rest, ok = strings.CutPrefix(path, "/apis/"); !ok {
@@ -68,7 +67,7 @@ func (s *Server) documented(path string) http.Handler {
 	if !ok || strings.Contains(version, "/") {
 		return nil
 	}
-	return s.config.Aggregator.Handler(schema.GroupVersion{Group: group, Version: version})
+	return t.aggregator.Handler(schema.GroupVersion{Group: group, Version: version})
 }
 
 // forward has the remote server respond. Long-running requests end when this server stops.
@@ -82,63 +81,4 @@ func (c *call) forward() {
 		r = r.WithContext(ctx)
 	}
 	c.remote.ServeHTTP(&c.w, r)
-}
-
-// allGroups returns the current groups of this and the other servers, in the
-// aggregator's order. Groups that the aggregator does not know come first.
-func (s *Server) allGroups() []*group {
-	if s.config.Aggregator == nil {
-		return s.groups
-	}
-	var listed []*group
-	for _, v := range s.config.Aggregator.GroupVersions() {
-		if v.Local && !s.serves(v.GroupVersion) {
-			continue
-		}
-		listed = addVersion(listed, v.GroupVersion)
-	}
-	var first []*group
-	for _, g := range s.groups {
-		if !slices.ContainsFunc(listed, func(l *group) bool { return l.name == g.name }) {
-			first = append(first, g)
-			continue
-		}
-		for _, v := range g.versions {
-			listed = addVersion(listed, schema.GroupVersion{Group: g.name, Version: v})
-		}
-	}
-	return append(first, listed...)
-}
-
-// addVersion adds gv to groups unless it is there.
-func addVersion(groups []*group, gv schema.GroupVersion) []*group {
-	i := slices.IndexFunc(groups, func(g *group) bool { return g.name == gv.Group })
-	if i < 0 {
-		return append(groups, &group{name: gv.Group, versions: []string{gv.Version}})
-	}
-	if g := groups[i]; !slices.Contains(g.versions, gv.Version) {
-		g.versions = append(g.versions, gv.Version)
-	}
-	return groups
-}
-
-// serves reports whether this server itself has gv.
-func (s *Server) serves(gv schema.GroupVersion) bool {
-	return slices.ContainsFunc(s.groups, func(g *group) bool {
-		return g.name == gv.Group && slices.Contains(g.versions, gv.Version)
-	})
-}
-
-// others are the group versions of other servers.
-func (s *Server) others() map[schema.GroupVersion]AggregatedVersion {
-	if s.config.Aggregator == nil {
-		return nil
-	}
-	out := map[schema.GroupVersion]AggregatedVersion{}
-	for _, v := range s.config.Aggregator.GroupVersions() {
-		if !v.Local {
-			out[v.GroupVersion] = v
-		}
-	}
-	return out
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,12 +27,18 @@ type claim struct {
 	Time   time.Time   `json:"time"`
 }
 
+// An allocator gives objects names that no two of them may have. The names are recorded in store.
+type allocator struct {
+	store storage.Store
+	log   logr.Logger
+}
+
 // holds are the names that one attempt to store an object has taken. The nil
 // value holds nothing. A claim that the object already has is renewed, because
 // another server may be about to take it over. It is not in taken, because another
 // attempt may rely on it.
 type holds struct {
-	s     *Server
+	l     *allocator
 	q     *request
 	claim claim
 	taken []storage.Record
@@ -39,16 +46,16 @@ type holds struct {
 
 // allocate completes obj with what it needs for itself alone. The caller
 // settles what it returns, with an error too.
-func (s *Server) allocate(q *request, obj, old runtime.Object, dryRun bool) (*holds, error) {
+func (l *allocator) allocate(q *request, obj, old runtime.Object, dryRun bool) (*holds, error) {
 	a := q.kind.Allocation
 	if a == nil || q.sub != nil {
 		return nil, nil
 	}
-	if err := s.adopt(q.r.Context(), q.kind); err != nil {
+	if err := l.adopt(q.r.Context(), q.kind); err != nil {
 		return nil, err
 	}
 	m := accessor(obj)
-	h := &holds{s: s, q: q, claim: claim{q.kind.key(m.GetNamespace(), m.GetName()), m.GetUID(), time.Now()}}
+	h := &holds{l: l, q: q, claim: claim{q.kind.key(m.GetNamespace(), m.GetName()), m.GetUID(), time.Now()}}
 	return h, a.Fill(obj, old, func(name string) (bool, error) { return h.take(name, dryRun) })
 }
 
@@ -60,7 +67,7 @@ func (h *holds) take(name string, look bool) (bool, error) {
 		return false, err
 	}
 	for {
-		record, err := h.s.config.Store.Get(ctx, key, 0)
+		record, err := h.l.store.Get(ctx, key, 0)
 		change := storage.Change{Op: storage.Create, Key: key, Value: value}
 		own := false
 		switch {
@@ -75,7 +82,7 @@ func (h *holds) take(name string, look bool) (bool, error) {
 		case look:
 			return true, nil
 		}
-		record, err = h.s.config.Store.Commit(ctx, change)
+		record, err = h.l.store.Commit(ctx, change)
 		switch {
 		case err == nil:
 			if !own {
@@ -101,7 +108,7 @@ func (h *holds) mayTake(ctx context.Context, record storage.Record) (free, own b
 	if time.Since(c.Time) < claimTime {
 		return false, false, nil
 	}
-	holder, err := h.s.config.Store.Get(ctx, c.Holder, 0)
+	holder, err := h.l.store.Get(ctx, c.Holder, 0)
 	if errors.Is(err, storage.ErrNotFound) {
 		return true, false, nil
 	}
@@ -135,13 +142,13 @@ func (h *holds) settle(err error) {
 		return
 	}
 	for _, record := range h.taken {
-		h.s.unclaim(h.q, record)
+		h.l.unclaim(h.q, record)
 	}
 }
 
 // giveBack releases what old had and obj, nil when it is gone, has not since
 // revision. A later claim is that of a later change, which wants it again.
-func (s *Server) giveBack(q *request, old, obj runtime.Object, revision storage.Revision) {
+func (l *allocator) giveBack(q *request, old, obj runtime.Object, revision storage.Revision) {
 	a := q.kind.Allocation
 	if a == nil {
 		return
@@ -154,21 +161,21 @@ func (s *Server) giveBack(q *request, old, obj runtime.Object, revision storage.
 		if slices.Contains(kept, name) {
 			continue
 		}
-		record, err := s.config.Store.Get(context.WithoutCancel(q.r.Context()), storage.Key(q.kind.held+name), 0)
+		record, err := l.store.Get(context.WithoutCancel(q.r.Context()), storage.Key(q.kind.held+name), 0)
 		var c claim
 		if err == nil && record.Revision < revision && json.Unmarshal(record.Value, &c) == nil && c.UID == accessor(old).GetUID() {
-			s.unclaim(q, record)
+			l.unclaim(q, record)
 		}
 	}
 }
 
 // unclaim deletes a claim if it is still that one. A failure costs a minute: the
 // claim's object does not have the name, as the next who wants it will see.
-func (s *Server) unclaim(q *request, record storage.Record) {
+func (l *allocator) unclaim(q *request, record storage.Record) {
 	change := storage.Change{Op: storage.Delete, Key: record.Key, Previous: record.Revision}
-	if _, err := s.config.Store.Commit(context.WithoutCancel(q.r.Context()), change); err != nil &&
+	if _, err := l.store.Commit(context.WithoutCancel(q.r.Context()), change); err != nil &&
 		!errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotFound) {
-		s.config.Log.Error(err, "cannot give back", "key", record.Key)
+		l.log.Error(err, "cannot give back", "key", record.Key)
 	}
 }
 
@@ -186,7 +193,7 @@ func newAdoption() adoption {
 // program has stored. It is done once, before anything is allocated, since
 // servers claim before they store. Such a claim has no time: each request that wants
 // the name checks whether the claim's object is still there.
-func (s *Server) adopt(ctx context.Context, k *kind) (err error) {
+func (l *allocator) adopt(ctx context.Context, k *kind) (err error) {
 	select {
 	case _, todo := <-k.adoption:
 		if !todo {
@@ -204,7 +211,7 @@ func (s *Server) adopt(ctx context.Context, k *kind) (err error) {
 	}()
 	// The claims first: the server that stores an object after they are read has
 	// claimed for it.
-	claims, err := s.config.Store.List(ctx, storage.Key(k.held), storage.ListOptions{})
+	claims, err := l.store.List(ctx, storage.Key(k.held), storage.ListOptions{})
 	if err != nil {
 		return err
 	}
@@ -212,12 +219,12 @@ func (s *Server) adopt(ctx context.Context, k *kind) (err error) {
 	for _, record := range claims.Records {
 		claimed[record.Key] = true
 	}
-	objects, err := s.config.Store.List(ctx, storage.Key(k.root), storage.ListOptions{})
+	objects, err := l.store.List(ctx, storage.Key(k.root), storage.ListOptions{})
 	if err != nil {
 		return err
 	}
 	for _, record := range objects.Records {
-		if err := s.adoptOne(ctx, k, record, claimed); err != nil {
+		if err := l.adoptOne(ctx, k, record, claimed); err != nil {
 			return fmt.Errorf("claim for %s: %w", record.Key, err)
 		}
 	}
@@ -226,10 +233,10 @@ func (s *Server) adopt(ctx context.Context, k *kind) (err error) {
 
 // adoptOne claims what one object holds. What cannot be decoded holds nothing
 // that is known.
-func (s *Server) adoptOne(ctx context.Context, k *kind, record storage.Record, claimed map[storage.Key]bool) error {
+func (l *allocator) adoptOne(ctx context.Context, k *kind, record storage.Record, claimed map[storage.Key]bool) error {
 	obj, err := k.decode(record)
 	if err != nil {
-		s.config.Log.Error(err, "object left out of allocation", "key", string(record.Key))
+		l.log.Error(err, "object left out of allocation", "key", string(record.Key))
 		return nil
 	}
 	for _, name := range k.Allocation.Names(obj) {
@@ -241,7 +248,7 @@ func (s *Server) adoptOne(ctx context.Context, k *kind, record storage.Record, c
 		if err != nil {
 			return err
 		}
-		_, err = s.config.Store.Commit(ctx, storage.Change{Op: storage.Create, Key: key, Value: value})
+		_, err = l.store.Commit(ctx, storage.Change{Op: storage.Create, Key: key, Value: value})
 		if err != nil && !errors.Is(err, storage.ErrExists) {
 			return err
 		}

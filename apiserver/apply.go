@@ -34,10 +34,7 @@ func (s *Server) apply(q *request, o *metav1.PatchOptions, data []byte) error {
 	if err != nil {
 		return err
 	}
-	patch, err := q.applied(data, o.FieldValidation)
-	if err == nil {
-		err = q.readApplied(s, patch)
-	}
+	patch, err := q.applied(s, data, o.FieldValidation)
 	if err != nil {
 		return err
 	}
@@ -63,7 +60,7 @@ func (s *Server) apply(q *request, o *metav1.PatchOptions, data []byte) error {
 			if err != nil {
 				return err
 			}
-			return s.respond(q, http.StatusOK, obj)
+			return s.responder.respond(q, http.StatusOK, obj)
 		}
 		obj, err = s.createApplied(q, merge, e.dryRun)
 		if errors.Is(err, storage.ErrExists) {
@@ -72,10 +69,10 @@ func (s *Server) apply(q *request, o *metav1.PatchOptions, data []byte) error {
 		if err != nil {
 			return storageError(err, q.kind.gr, q.info.Name)
 		}
-		if obj, err = s.awaitVisible(q, obj, e.dryRun); err != nil {
+		if obj, err = s.initializing.finish(q, obj, e.dryRun); err != nil {
 			return err
 		}
-		return s.respond(q, http.StatusCreated, obj)
+		return s.responder.respond(q, http.StatusCreated, obj)
 	}
 }
 
@@ -110,7 +107,7 @@ func (s *Server) createApplied(q *request, merge func(runtime.Object) (runtime.O
 	}
 	creates := q.info
 	creates.Verb = "create"
-	if err := s.authorizeMore(q.r, creates, q.user); err != nil {
+	if err := s.guard.authorizeMore(q.r, creates, q.user); err != nil {
 		return nil, err
 	}
 	obj, err := merge(nil)
@@ -153,8 +150,8 @@ func (q *request) appliedJSON(data []byte, validation string) ([]byte, error) {
 	return text, wire.CostError(err)
 }
 
-// applied reads the patch, YAML or JSON.
-func (q *request) applied(data []byte, validation string) (*unstructured.Unstructured, error) {
+// applied reads the patch, YAML or JSON. What it says of initializers is not in the result.
+func (q *request) applied(s *Server, data []byte, validation string) (*unstructured.Unstructured, error) {
 	text, err := q.appliedJSON(data, validation)
 	if err != nil {
 		return nil, err
@@ -177,6 +174,12 @@ func (q *request) applied(data []byte, validation string) (*unstructured.Unstruc
 	}
 	if err := q.sameName(patch); err != nil {
 		return nil, err
+	}
+	if err := s.initializing.read(q, text, wire.JSON); err != nil {
+		return nil, err
+	}
+	if q.hiding.said.Said {
+		unstructured.RemoveNestedField(patch.Object, "metadata", "initializers")
 	}
 	return patch, nil
 }

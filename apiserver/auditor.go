@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/planekit/planekit/apiserver/internal/requestline"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
@@ -99,7 +98,7 @@ func (c *call) annotate(key, value string) {
 
 // endAudit ends the trail of the request.
 func (c *call) endAudit(panicked bool) {
-	s, w := c.server, &c.w
+	w := &c.w
 	if c.audit.trail == nil {
 		return
 	}
@@ -110,7 +109,7 @@ func (c *call) endAudit(panicked bool) {
 		out.Status = &recorded
 	}
 	if len(c.audit.request) > 0 {
-		out.Request = s.asJSON(c.kind, c.info, wire.ContentType(c.r), c.audit.request)
+		out.Request = c.asJSON(wire.ContentType(c.r), c.audit.request)
 	}
 	if w.answer != nil && w.answer.Len() > 0 && w.answer.Len() <= maxAudited {
 		data := w.answer.Bytes()
@@ -118,7 +117,7 @@ func (c *call) endAudit(panicked bool) {
 			data = gunzip(data)
 		}
 		media, _, _ := strings.Cut(w.Header().Get("Content-Type"), ";")
-		out.Answer = s.asJSON(c.kind, c.info, media, data)
+		out.Answer = c.asJSON(media, data)
 	}
 	c.audit.trail.Done(out)
 }
@@ -135,12 +134,12 @@ func gunzip(data []byte) []byte {
 	return data
 }
 
-// asJSON writes an object of kind k, or about it, as JSON, whatever it is
+// asJSON writes an object of the request's kind, or about it, as JSON, whatever it is
 // written in; nil where that cannot be done.
-func (s *Server) asJSON(k *kind, info requestline.Info, media string, data []byte) json.RawMessage {
+func (c *call) asJSON(media string, data []byte) json.RawMessage {
 	switch {
-	case bytes.HasPrefix(data, wire.ProtoMagic) && k != nil:
-		data = s.protoAsJSON(k, info, data)
+	case bytes.HasPrefix(data, wire.ProtoMagic) && c.kind != nil:
+		data = c.protoAsJSON(data)
 	case strings.HasSuffix(media, "yaml"):
 		text, _, err := wire.YAMLToJSON(context.Background(), data, false)
 		if err != nil {
@@ -154,13 +153,14 @@ func (s *Server) asJSON(k *kind, info requestline.Info, media string, data []byt
 	return data
 }
 
-func (s *Server) protoAsJSON(k *kind, info requestline.Info, data []byte) []byte {
+func (c *call) protoAsJSON(data []byte) []byte {
 	unknown := &runtime.Unknown{}
 	if err := unknown.Unmarshal(data[len(wire.ProtoMagic):]); err != nil {
 		return nil
 	}
 	var obj runtime.Object
-	sub := k.subresource(info.Subresource)
+	k, codec := c.kind, c.server.codec
+	sub := k.subresource(c.info.Subresource)
 	switch {
 	case sub != nil && sub.newBody != nil && unknown.Kind == k.subKind(sub).Kind:
 		obj = sub.newBody()
@@ -175,13 +175,13 @@ func (s *Server) protoAsJSON(k *kind, info requestline.Info, data []byte) []byte
 	default:
 		return nil
 	}
-	if s.codec.Affordable(context.Background(), data, wire.Proto, obj) != nil {
+	if codec.Affordable(context.Background(), data, wire.Proto, obj) != nil {
 		return nil
 	}
-	if err := s.codec.DecodeProto(data, obj); err != nil {
+	if err := codec.DecodeProto(data, obj); err != nil {
 		return nil
 	}
-	text, err := s.codec.Encode(wire.JSON, obj)
+	text, err := codec.Encode(wire.JSON, obj)
 	if err != nil {
 		return nil
 	}

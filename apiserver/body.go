@@ -58,7 +58,7 @@ func (c *call) readIntoMemory() error {
 		size = min(size, r.ContentLength)
 	}
 	var err error
-	if c.body, err = c.server.reserve(r, c.user, size); err != nil {
+	if c.body, err = c.reserve(size); err != nil {
 		return err
 	}
 	b := &received{body: r.Body}
@@ -88,11 +88,11 @@ func (c *call) readIntoMemory() error {
 
 // reserve waits for memory for a body of size bytes. Those of system:masters
 // need no reservation.
-func (s *Server) reserve(r *http.Request, u *user.Info, size int64) (intake.Hold, error) {
-	if u.In(user.Masters) {
+func (c *call) reserve(size int64) (intake.Hold, error) {
+	if c.user.In(user.Masters) {
 		return intake.Hold{}, nil
 	}
-	hold, err := s.intake.Reserve(r.Context(), u.Name, size)
+	hold, err := c.server.intake.Reserve(c.r.Context(), c.user.Name, size)
 	if errors.Is(err, intake.ErrLate) || errors.Is(err, intake.ErrFull) {
 		err = apierrors.NewTooManyRequests("too many request bodies, please try again later", 1)
 	}

@@ -14,16 +14,16 @@ func (s *Server) connect(q *request, p Proxy) error {
 	if p.Paths {
 		q.info.Name = plainName(q.info.Name)
 	}
-	i, err := s.read(q.r.Context(), q, "")
+	i, err := s.reader.read(q.r.Context(), q, "")
 	if err != nil {
 		return err
 	}
 	obj := i.Object.Object
 	in := q.admissionRequest(admission.Connect, nil, obj, false)
-	if err := s.mutate(q, in); err != nil {
+	if err := s.admitter.mutate(q, in); err != nil {
 		return err
 	}
-	if err := s.validate(q, in); err != nil {
+	if err := s.admitter.validate(q, in); err != nil {
 		return err
 	}
 	handler, err := p.Connect(obj)

@@ -56,10 +56,10 @@ func (s *Server) create(q *request) error {
 	if err != nil {
 		return err
 	}
-	if created, err = s.awaitVisible(q, created, len(o.DryRun) > 0); err != nil {
+	if created, err = s.initializing.finish(q, created, len(o.DryRun) > 0); err != nil {
 		return err
 	}
-	return s.respond(q, http.StatusCreated, created)
+	return s.responder.respond(q, http.StatusCreated, created)
 }
 
 // beginLife gives a new object what the server alone decides, and a namespace.
@@ -88,15 +88,15 @@ func (q *request) beginLife(obj runtime.Object) error {
 func (s *Server) admitNew(q *request, obj runtime.Object, dryRun bool) (runtime.Object, error) {
 	m := accessor(obj)
 	if m.GetName() != "" || m.GetGenerateName() == "" {
-		s.identify(q, m)
+		s.namer.identify(q, m)
 		created, err := s.tryNew(q, obj, dryRun)
 		return created, storageError(err, q.kind.gr, m.GetName())
 	}
 	for attempt := 1; ; attempt++ {
 		named := obj.DeepCopyObject()
-		name := s.generateName(q, m.GetGenerateName())
+		name := s.namer.generateName(q, m.GetGenerateName())
 		accessor(named).SetName(name)
-		s.identify(q, accessor(named))
+		s.namer.identify(q, accessor(named))
 		created, err := s.tryNew(q, named, dryRun)
 		switch {
 		case !errors.Is(err, storage.ErrExists):
@@ -111,7 +111,7 @@ func (s *Server) admitNew(q *request, obj runtime.Object, dryRun bool) (runtime.
 func (s *Server) tryNew(q *request, obj runtime.Object, dryRun bool) (_ runtime.Object, err error) {
 	in := q.admissionRequest(admission.Create, obj, nil, dryRun)
 	in.Name = accessor(obj).GetName()
-	if err := s.mutate(q, in); err != nil {
+	if err := s.admitter.mutate(q, in); err != nil {
 		return nil, err
 	}
 	// After admission, which may set what only the server may, and on which depends
@@ -119,10 +119,10 @@ func (s *Server) tryNew(q *request, obj runtime.Object, dryRun bool) (_ runtime.
 	if prepare := q.kind.Strategy.PrepareForCreate; prepare != nil {
 		prepare(q.r.Context(), admitted(in))
 	}
-	if err := s.hideNew(q, in); err != nil {
+	if err := s.initializing.decide(q, in); err != nil {
 		return nil, err
 	}
-	holds, err := s.allocate(q, admitted(in), nil, dryRun)
+	holds, err := s.allocator.allocate(q, admitted(in), nil, dryRun)
 	defer func() { holds.settle(err) }()
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (s *Server) tryNew(q *request, obj runtime.Object, dryRun bool) (_ runtime.
 	if err := q.validateNew(admitted(in)); err != nil {
 		return nil, err
 	}
-	if err := s.validate(q, in); err != nil {
+	if err := s.admitter.validate(q, in); err != nil {
 		return nil, err
 	}
 	if err := holds.late(); err != nil {
@@ -139,12 +139,15 @@ func (s *Server) tryNew(q *request, obj runtime.Object, dryRun bool) (_ runtime.
 	return admitted(in), s.insert(q, admitted(in), dryRun)
 }
 
-func (s *Server) generateName(q *request, prefix string) string {
+// A namer chooses what is random in a new object, unless identities does.
+type namer struct{ identities Identities }
+
+func (n *namer) generateName(q *request, prefix string) string {
 	if most := generatedLength - generatedSuffix; len(prefix) > most {
 		prefix = prefix[:most]
 	}
-	if s.config.Identities != nil {
-		return prefix + s.config.Identities.Suffix(q.kind.gr, q.info.Namespace, prefix)
+	if n.identities != nil {
+		return prefix + n.identities.Suffix(q.kind.gr, q.info.Namespace, prefix)
 	}
 	return prefix + rand.String(generatedSuffix)
 }
@@ -160,9 +163,9 @@ type Identities interface {
 }
 
 // identify replaces the random UID of a new object that has its name.
-func (s *Server) identify(q *request, m metav1.Object) {
-	if s.config.Identities != nil {
-		m.SetUID(s.config.Identities.UID(q.kind.gr, q.info.Namespace, m.GetName()))
+func (n *namer) identify(q *request, m metav1.Object) {
+	if n.identities != nil {
+		m.SetUID(n.identities.UID(q.kind.gr, q.info.Namespace, m.GetName()))
 	}
 }
 

@@ -28,10 +28,10 @@ func (s *Server) readCreate(q *request) (body runtime.Object, dryRun bool, err e
 // admitCreate returns the body as admission has left it.
 func (s *Server) admitCreate(q *request, body runtime.Object, dryRun bool) (runtime.Object, error) {
 	in := q.admissionRequest(admission.Create, body, nil, dryRun)
-	if err := s.mutate(q, in); err != nil {
+	if err := s.admitter.mutate(q, in); err != nil {
 		return nil, err
 	}
-	if err := s.validate(q, in); err != nil {
+	if err := s.admitter.validate(q, in); err != nil {
 		return nil, err
 	}
 	return admitted(in), nil
@@ -62,13 +62,13 @@ func (s *Server) createView(q *request, v View) error {
 		return err
 	}
 	if v.From == nil {
-		s.created(q)
+		s.responder.created(q)
 		return nil
 	}
 	if obj, err = q.show(v, obj); err != nil {
 		return err
 	}
-	return s.respond(q, http.StatusCreated, obj)
+	return s.responder.respond(q, http.StatusCreated, obj)
 }
 
 // createDeletion deletes the object as the body demands: an eviction.
@@ -80,7 +80,7 @@ func (s *Server) createDeletion(q *request, d Deletion) error {
 	if err != nil {
 		return err
 	}
-	s.created(q)
+	s.responder.created(q)
 	return nil
 }
 
@@ -90,7 +90,7 @@ func (s *Server) deleteThrough(q *request, d Deletion, body runtime.Object, dryR
 	one := *q
 	one.sub = nil
 	for {
-		before, err := s.read(q.r.Context(), &one, "")
+		before, err := s.reader.read(q.r.Context(), &one, "")
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (s *Server) deleteThrough(q *request, d Deletion, body runtime.Object, dryR
 		if !apierrors.IsConflict(conflict) {
 			return conflict
 		}
-		now, err := s.read(q.r.Context(), &one, "")
+		now, err := s.reader.read(q.r.Context(), &one, "")
 		if err != nil {
 			return err
 		}
@@ -123,8 +123,8 @@ func (s *Server) deleteThrough(q *request, d Deletion, body runtime.Object, dryR
 }
 
 // created answers a create after which there is nothing to show.
-func (s *Server) created(q *request) {
-	s.write(q.w, q.r, http.StatusCreated, q.out, &metav1.Status{
+func (p *responder) created(q *request) {
+	p.write(q.w, q.r, http.StatusCreated, q.out, &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
 		Status:   metav1.StatusSuccess, Code: http.StatusCreated,
 	})

@@ -29,10 +29,10 @@ func (s *Server) delete(q *request) error {
 		return err
 	}
 	if !gone {
-		return s.respond(q, http.StatusOK, obj)
+		return s.responder.respond(q, http.StatusOK, obj)
 	}
 	q.out.Shape = wire.Whole
-	s.write(q.w, q.r, http.StatusOK, q.out, &metav1.Status{
+	s.responder.write(q.w, q.r, http.StatusOK, q.out, &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
 		Status:   metav1.StatusSuccess,
 		Details: &metav1.StatusDetails{ // Kubernetes puts the resource in Kind
@@ -94,10 +94,10 @@ func (s *Server) remove(q *request, o *metav1.DeleteOptions) (obj runtime.Object
 			return nil, err
 		}
 		in := q.admissionRequest(admission.Delete, nil, old, len(o.DryRun) > 0)
-		if err := s.mutate(q, in); err != nil {
+		if err := s.admitter.mutate(q, in); err != nil {
 			return nil, err
 		}
-		if err := s.validate(q, in); err != nil {
+		if err := s.admitter.validate(q, in); err != nil {
 			return nil, err
 		}
 		var last runtime.Object
@@ -130,7 +130,7 @@ func (s *Server) removeRecord(q *request, o *metav1.DeleteOptions, record storag
 	if stays {
 		q.kind.cache.put(record.Key, written.Revision, obj, nil)
 	} else {
-		s.giveBack(q, old, nil, written.Revision)
+		s.allocator.giveBack(q, old, nil, written.Revision)
 	}
 	return obj, !stays, nil
 }
@@ -178,7 +178,7 @@ func (s *Server) deleteCollection(q *request) error {
 		return err
 	}
 	selected.hidden = true // else they would outlive their namespace
-	found, err := s.find(q.r.Context(), selected, &lo)
+	found, err := s.reader.find(q.r.Context(), selected, &lo)
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (s *Server) deleteCollection(q *request) error {
 		}
 		deleted.items = append(deleted.items, asItemWith(last, one.hiding.was))
 	}
-	return s.respondList(q, deleted)
+	return s.responder.respondList(q, deleted)
 }
 
 // withUID guards a deletion against hitting a successor of the same name.

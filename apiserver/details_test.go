@@ -52,10 +52,10 @@ func TestStatusesHaveDetails(t *testing.T) {
 			t.Errorf("%s: %+v", name, status)
 		}
 		for _, media := range []string{wire.JSON, wire.Proto} {
-			s := &Server{codec: wire.NewCodec(), config: Config{Log: logr.Discard()}}
+			p := &responder{codec: wire.NewCodec(), log: logr.Discard()}
 			r, answer := httptest.NewRequest("GET", "/", nil), httptest.NewRecorder()
 			r.Header.Set("Accept", media)
-			s.writeError(answer, r, err)
+			p.writeError(answer, r, err)
 			if media == wire.Proto {
 				var envelope runtime.Unknown
 				var status metav1.Status

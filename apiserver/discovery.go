@@ -3,7 +3,6 @@ package apiserver
 import (
 	"cmp"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/planekit/planekit/apiserver/internal/wire"
@@ -15,7 +14,7 @@ import (
 
 // discover tells what is served, below /api and /apis: the old way, document
 // by document, or aggregated in one.
-func (s *Server) discover(w http.ResponseWriter, r *http.Request, segments []string) error {
+func (d *documents) discover(w http.ResponseWriter, r *http.Request, segments []string) error {
 	core := segments[0] == "api"
 	aggregates := len(segments) == 1
 	out, err := wire.Negotiate(r, wire.Accepts{Proto: true, Groups: aggregates})
@@ -28,26 +27,26 @@ func (s *Server) discover(w http.ResponseWriter, r *http.Request, segments []str
 	var doc runtime.Object
 	switch {
 	case out.Shape == wire.Groups:
-		return s.serveAggregated(w, r, core)
+		return d.serveAggregated(w, r, core)
 	case aggregates && core:
-		doc = s.coreVersions()
+		doc = d.catalog.coreVersions()
 	case aggregates:
-		doc = s.groupList()
+		doc = d.catalog.groupList()
 	case core && len(segments) == 2:
-		doc = s.resourceList("", segments[1])
+		doc = d.catalog.resourceList("", segments[1])
 	case !core && len(segments) == 2:
-		if g := s.group(segments[1]); g != nil {
+		if g := d.catalog.group(segments[1]); g != nil {
 			entry := apiGroup(g)
 			entry.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
 			doc = &entry
 		}
 	case !core && len(segments) == 3:
-		doc = s.resourceList(segments[1], segments[2])
+		doc = d.catalog.resourceList(segments[1], segments[2])
 	}
 	if isNil(doc) {
 		return notServed()
 	}
-	s.write(w, r, http.StatusOK, out, doc)
+	d.responder.write(w, r, http.StatusOK, out, doc)
 	return nil
 }
 
@@ -56,22 +55,13 @@ func isNil(doc runtime.Object) bool {
 	return doc == nil || ok && list == nil
 }
 
-func (s *Server) group(name string) *group {
-	for _, g := range s.allGroups() {
-		if g.name == name && name != "" {
-			return g
-		}
-	}
-	return nil
-}
-
-func (s *Server) coreVersions() *metav1.APIVersions {
+func (t *catalog) coreVersions() *metav1.APIVersions {
 	doc := &metav1.APIVersions{
 		TypeMeta:                   metav1.TypeMeta{Kind: "APIVersions"},
 		Versions:                   []string{},
 		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{},
 	}
-	for _, g := range s.groups {
+	for _, g := range t.groups {
 		if g.name == "" {
 			doc.Versions = g.versions
 		}
@@ -79,11 +69,11 @@ func (s *Server) coreVersions() *metav1.APIVersions {
 	return doc
 }
 
-func (s *Server) groupList() *metav1.APIGroupList {
+func (t *catalog) groupList() *metav1.APIGroupList {
 	doc := &metav1.APIGroupList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{},
 	}
-	for _, g := range s.allGroups() {
+	for _, g := range t.allGroups() {
 		if g.name != "" {
 			doc.Groups = append(doc.Groups, apiGroup(g))
 		}
@@ -100,21 +90,9 @@ func apiGroup(g *group) metav1.APIGroup {
 	return entry
 }
 
-// kindsOf returns the kinds of a group version by plural name.
-func (s *Server) kindsOf(name, version string) []*kind {
-	var kinds []*kind
-	for _, k := range s.kinds {
-		if k.Group == name && k.Version == version {
-			kinds = append(kinds, k)
-		}
-	}
-	slices.SortFunc(kinds, func(a, b *kind) int { return strings.Compare(a.Plural, b.Plural) })
-	return kinds
-}
-
 // resourceList is nil where the group version is not served.
-func (s *Server) resourceList(name, version string) *metav1.APIResourceList {
-	kinds := s.kindsOf(name, version)
+func (t *catalog) resourceList(name, version string) *metav1.APIResourceList {
+	kinds := t.kindsOf(name, version)
 	if len(kinds) == 0 {
 		return nil
 	}
@@ -145,22 +123,22 @@ func (s *Server) resourceList(name, version string) *metav1.APIResourceList {
 
 // serveAggregated answers with all groups of /api or /apis in one document
 // (https://kubernetes.io/docs/concepts/overview/kubernetes-api/#aggregated-discovery).
-func (s *Server) serveAggregated(w http.ResponseWriter, r *http.Request, core bool) error {
+func (d *documents) serveAggregated(w http.ResponseWriter, r *http.Request, core bool) error {
 	doc := &apidiscovery.APIGroupDiscoveryList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"},
 		Items:    []apidiscovery.APIGroupDiscovery{},
 	}
-	others := s.others()
-	for _, g := range s.allGroups() {
+	others := d.catalog.others()
+	for _, g := range d.catalog.allGroups() {
 		if (g.name == "") == core {
-			doc.Items = append(doc.Items, s.groupDiscovery(g, others))
+			doc.Items = append(doc.Items, d.catalog.groupDiscovery(g, others))
 		}
 	}
 	const media = wire.JSON + ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-	return s.writeTagged(w, r, media, doc)
+	return d.responder.writeTagged(w, r, media, doc)
 }
 
-func (s *Server) groupDiscovery(g *group, others map[schema.GroupVersion]AggregatedVersion) apidiscovery.APIGroupDiscovery {
+func (t *catalog) groupDiscovery(g *group, others map[schema.GroupVersion]AggregatedVersion) apidiscovery.APIGroupDiscovery {
 	entry := apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.name}}
 	for _, v := range g.versions {
 		if other, ok := others[schema.GroupVersion{Group: g.name, Version: v}]; ok {
@@ -168,7 +146,7 @@ func (s *Server) groupDiscovery(g *group, others map[schema.GroupVersion]Aggrega
 			continue
 		}
 		version := apidiscovery.APIVersionDiscovery{Version: v, Freshness: apidiscovery.DiscoveryFreshnessCurrent}
-		for _, k := range s.kindsOf(g.name, v) {
+		for _, k := range t.kindsOf(g.name, v) {
 			version.Resources = append(version.Resources, k.discovery())
 		}
 		entry.Versions = append(entry.Versions, version)

@@ -64,7 +64,7 @@ var errResponded = errors.New("a response has been written")
 
 // ServeHTTP authenticates, authorizes and serves a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.serve(w, r, s.authenticate)
+	s.serve(w, r, s.guard.authenticate)
 }
 
 // serveUser serves a request of u, whom this process knows.
@@ -93,8 +93,8 @@ func (c *call) locate() {
 		return
 	}
 	s, i := c.server, &c.info
-	c.remote = s.remote(i)
-	c.kind = s.kinds[i.GVR()]
+	c.remote = s.catalog.remote(i)
+	c.kind = s.catalog.kinds[i.GVR()]
 	if c.kind != nil && i.Subresource != "" {
 		c.sub = c.kind.subresource(i.Subresource)
 	}
@@ -156,7 +156,7 @@ func (c *call) begin() error {
 // fail responds with err, unless the step that returned it has responded.
 func (c *call) fail(err error) {
 	if err != errResponded {
-		c.server.writeError(&c.w, c.r, err)
+		c.server.responder.writeError(&c.w, c.r, err)
 	}
 }
 

@@ -58,7 +58,7 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.O
 	if err := q.carry(obj, old); err != nil {
 		return nil, err
 	}
-	if err := s.hideNext(q); err != nil {
+	if err := s.initializing.decide(q, nil); err != nil {
 		return nil, err
 	}
 	// First, so that what a client leaves out is no change.
@@ -76,13 +76,13 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.O
 		return s.replace(q, obj, old, record, e)
 	}
 	in := q.admissionRequest(admission.Update, obj, old, e.dryRun)
-	if err := s.mutate(q, in); err != nil {
+	if err := s.admitter.mutate(q, in); err != nil {
 		return nil, err
 	}
 	if s.config.Admission != nil {
 		q.prepare(admitted(in), old) // again, for admission may have set anything
 	}
-	holds, err := s.allocate(q, admitted(in), old, e.dryRun)
+	holds, err := s.allocator.allocate(q, admitted(in), old, e.dryRun)
 	defer func() { holds.settle(err) }()
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.O
 	if err := q.validateChange(admitted(in), old); err != nil {
 		return nil, err
 	}
-	if err := s.validate(q, in); err != nil {
+	if err := s.admitter.validate(q, in); err != nil {
 		return nil, err
 	}
 	if err := holds.late(); err != nil {
@@ -171,10 +171,7 @@ func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Rec
 	case q.kind.released(obj, old):
 		change.Op, change.Value, change.TTL = storage.Delete, nil, 0
 	case bytes.Equal(data, record.Value) && !record.Stale:
-		if q.hiding.is.Failed() && !e.dryRun { // a server that stored it before has failed
-			return old, s.dropFailed(q, q.key())
-		}
-		return old, nil
+		return s.initializing.finish(q, old, e.dryRun) // a server that stored it before may have failed
 	}
 	if e.dryRun {
 		return obj, nil
@@ -188,15 +185,12 @@ func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Rec
 	}
 	q.kind.standAt(obj, written.Revision)
 	if change.Op == storage.Delete {
-		s.giveBack(q, old, nil, written.Revision)
+		s.allocator.giveBack(q, old, nil, written.Revision)
 	} else {
 		q.kind.cache.put(record.Key, written.Revision, obj, q.hiding.is)
-		s.giveBack(q, old, obj, written.Revision)
+		s.allocator.giveBack(q, old, obj, written.Revision)
 	}
-	if q.hiding.is.Failed() {
-		return obj, s.dropFailed(q, q.key())
-	}
-	return obj, nil
+	return s.initializing.finish(q, obj, false)
 }
 
 // appliedBefore reports whether an apply has changed nothing but the time of

@@ -68,7 +68,7 @@ func FuzzGenerateName(f *testing.F) {
 		f.Add(prefix)
 	}
 	f.Fuzz(func(t *testing.T, prefix string) {
-		name := new(Server).generateName(nil, prefix)
+		name := new(namer).generateName(nil, prefix)
 		random := len(name) - generatedSuffix
 		switch {
 		case random < 0 || len(name) > generatedLength || !strings.HasPrefix(prefix, name[:random]):

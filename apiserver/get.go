@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/apiserver/internal/requestline"
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/cache"
@@ -24,30 +25,30 @@ func (s *Server) get(q *request) error {
 	if err := requestline.Options(q.r.URL.Query(), &o); err != nil {
 		return err
 	}
-	i, err := s.read(q.r.Context(), q, o.ResourceVersion)
+	i, err := s.reader.read(q.r.Context(), q, o.ResourceVersion)
 	if err != nil {
 		return err
 	}
 	if !q.ready() {
 		q.hiding.is = i.Object.hidden
-		return s.respond(q, http.StatusOK, i.Object.Object)
+		return s.responder.respond(q, http.StatusOK, i.Object.Object)
 	}
-	return s.respondItem(q, i)
+	return s.responder.respondItem(q, i)
 }
 
 // getStatus serves the object under the path of one of its parts.
 func (s *Server) getStatus(q *request) error {
-	i, err := s.read(q.r.Context(), q, "")
+	i, err := s.reader.read(q.r.Context(), q, "")
 	if err != nil {
 		return err
 	}
 	q.hiding.is = i.Object.hidden
-	return s.respond(q, http.StatusOK, i.Object.Object)
+	return s.responder.respond(q, http.StatusOK, i.Object.Object)
 }
 
 // getView serves what v shows of the object.
 func (s *Server) getView(q *request, v View) error {
-	i, err := s.read(q.r.Context(), q, "")
+	i, err := s.reader.read(q.r.Context(), q, "")
 	if err != nil {
 		return err
 	}
@@ -55,7 +56,7 @@ func (s *Server) getView(q *request, v View) error {
 	if err != nil {
 		return err
 	}
-	return s.respond(q, http.StatusOK, obj)
+	return s.responder.respond(q, http.StatusOK, obj)
 }
 
 // show returns what v shows of obj.
@@ -68,15 +69,22 @@ func (q *request) show(v View, obj runtime.Object) (runtime.Object, error) {
 	return view, nil
 }
 
+// A reader reads objects as the caches have them, and from the store where a cache does not reach.
+type reader struct {
+	store storage.Store
+	feed  *cache.Feed
+	log   logr.Logger
+}
+
 // read returns the request's object, not older than version; where that is
 // empty, with every change that was acknowledged before. It is shared: do not
 // change it.
-func (s *Server) read(ctx context.Context, q *request, version string) (*item, error) {
+func (d *reader) read(ctx context.Context, q *request, version string) (*item, error) {
 	var i *item
 	var err error
 	if version == "" {
 		i, err = q.kind.cache.Get(ctx, q.key())
-	} else if err = s.await(ctx, q.kind, version); err == nil {
+	} else if err = d.await(ctx, q.kind, version); err == nil {
 		var found bool
 		if i, found = q.kind.cache.Peek(q.key()); !found {
 			err = storage.ErrNotFound
@@ -84,7 +92,7 @@ func (s *Server) read(ctx context.Context, q *request, version string) (*item, e
 	}
 	if errors.Is(err, cache.ErrBehind) {
 		var record storage.Record
-		if record, err = s.config.Store.Get(ctx, q.key(), 0); err == nil {
+		if record, err = d.store.Get(ctx, q.key(), 0); err == nil {
 			i, err = q.kind.item(record)
 		}
 	}
@@ -100,7 +108,7 @@ func (s *Server) read(ctx context.Context, q *request, version string) (*item, e
 // await waits until the cache is not older than version. Revisions come from the
 // store, so one that it has not reached is made up, or from a copy which is
 // ahead of it and about to be caught up with.
-func (s *Server) await(ctx context.Context, k *kind, version string) error {
+func (d *reader) await(ctx context.Context, k *kind, version string) error {
 	revision, err := parseRevision(version)
 	if err != nil {
 		return err
@@ -110,7 +118,7 @@ func (s *Server) await(ctx context.Context, k *kind, version string) error {
 	if err = k.cache.Wait(soon, revision); ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	now, err := s.feed.Now(ctx)
+	now, err := d.feed.Now(ctx)
 	if err == nil && now >= revision {
 		return cache.ErrBehind
 	}

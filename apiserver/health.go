@@ -14,33 +14,40 @@ import (
 // checkTimeout bounds each health check.
 const checkTimeout = 2 * time.Second
 
+// health answers whether the server is well.
+type health struct {
+	config    *Config
+	unready   context.Context // done when the server begins to wind up
+	responder *responder
+}
+
 // checks are the named conditions of a health endpoint. The server is live as
 // long as it answers; it is ready while its storage answers too, it is not
 // winding up, and what the configuration adds is well.
-func (s *Server) checks(endpoint string) []Check {
+func (h *health) checks(endpoint string) []Check {
 	ping := Check{"ping", func(context.Context) error { return nil }}
 	if endpoint == "livez" {
 		return []Check{ping}
 	}
-	all := []Check{ping, {"storage", s.checkStorage}}
+	all := []Check{ping, {"storage", h.checkStorage}}
 	if endpoint == "readyz" {
-		all = append(all, Check{"shutdown", func(context.Context) error { return s.unready.Err() }})
+		all = append(all, Check{"shutdown", func(context.Context) error { return h.unready.Err() }})
 	}
-	return append(all, s.config.Checks...)
+	return append(all, h.config.Checks...)
 }
 
-func (s *Server) checkStorage(ctx context.Context) error {
-	_, err := s.config.Store.Get(ctx, storage.Key(s.config.Prefix+"/health"), 0)
+func (h *health) checkStorage(ctx context.Context) error {
+	_, err := h.config.Store.Get(ctx, storage.Key(h.config.Prefix+"/health"), 0)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil
 	}
 	return err
 }
 
-// health serves /livez, /readyz and /healthz, whole or check by check.
-func (s *Server) health(w http.ResponseWriter, r *http.Request, segments []string) error {
+// serve serves /livez, /readyz and /healthz, whole or check by check.
+func (h *health) serve(w http.ResponseWriter, r *http.Request, segments []string) error {
 	endpoint := segments[0]
-	checks := s.checks(endpoint)
+	checks := h.checks(endpoint)
 	excluded := r.URL.Query()["exclude"]
 	if len(segments) > 1 {
 		only := strings.Join(segments[1:], "/")
@@ -68,7 +75,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request, segments []strin
 			continue
 		}
 		failed = true
-		s.config.Log.Error(err, "health check failed", "endpoint", endpoint, "check", check.Name)
+		h.config.Log.Error(err, "health check failed", "endpoint", endpoint, "check", check.Name)
 		fmt.Fprintf(&text, "[-]%s failed: reason withheld\n", check.Name)
 	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -76,11 +83,11 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request, segments []strin
 	_, verbose := r.URL.Query()["verbose"]
 	switch {
 	case failed:
-		s.writeBytes(w, r, http.StatusInternalServerError, media, []byte(text.String()+endpoint+" check failed\n"))
+		h.responder.writeBytes(w, r, http.StatusInternalServerError, media, []byte(text.String()+endpoint+" check failed\n"))
 	case verbose:
-		s.writeBytes(w, r, http.StatusOK, media, []byte(text.String()+endpoint+" check passed\n"))
+		h.responder.writeBytes(w, r, http.StatusOK, media, []byte(text.String()+endpoint+" check passed\n"))
 	default:
-		s.writeBytes(w, r, http.StatusOK, media, []byte("ok"))
+		h.responder.writeBytes(w, r, http.StatusOK, media, []byte("ok"))
 	}
 	return nil
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/cache"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -29,12 +28,19 @@ type Initializers interface {
 	Pending(ctx context.Context, in *admission.Request) ([]string, error)
 }
 
-// The rest of the server does not know initializers. It knows that an object may be hidden, and
-// asks this file at three moments of a request:
+// initializing is all that the rest of the server knows of initializers. Beside it, the server knows
+// that an object may be hidden. A request asks
 //
-//   - while it reads what the client sent: hiding.read, patching, patched, readApplied;
-//   - before it stores the object: hideNew, or hideNext of an object that is there;
-//   - after it has stored the object: awaitVisible, or dropFailed.
+//   - while it reads what the client sent: read, or patch;
+//   - before it stores the object: decide;
+//   - after it has stored the object: finish.
+type initializing struct {
+	initializers Initializers // nil if there are none
+	store        storage.Store
+	stopping     context.Context // done when the server takes no more requests
+	guard        *guard
+	allocator    *allocator
+}
 
 // hidden is why an object is hidden: the initializers for which it waits. A nil pointer means
 // that the object is visible.
@@ -60,13 +66,13 @@ func (q *request) includesHidden() bool {
 	return len(values) > 0 && values[0] != "false" && values[0] != "0" // how Kubernetes reads booleans
 }
 
-// readsHidden reports whether the request can say something of initializers.
-func (q *request) readsHidden(s *Server) bool { return s.config.Initializers != nil && q.sub == nil }
+// concerns reports whether the request can say something of initializers.
+func (z *initializing) concerns(q *request) bool { return z.initializers != nil && q.sub == nil }
 
-// readHidden reads what the body of a request for an object says.
-func (q *request) readHidden(s *Server, data []byte, media string) (err error) {
+// read reads what the body of a request for an object says.
+func (z *initializing) read(q *request, data []byte, media string) (err error) {
 	q.hiding.said = initialize.Said{}
-	if !q.readsHidden(s) || !initialize.Mentioned(data) {
+	if !z.concerns(q) || !initialize.Mentioned(data) {
 		return nil
 	}
 	switch media {
@@ -81,37 +87,27 @@ func (q *request) readHidden(s *Server, data []byte, media string) (err error) {
 	return clientError(err)
 }
 
-// beforePatch reads what a patch says. It returns the patch without that, and the object to
-// which the patch must be applied if it is applied to a whole object.
-func (q *request) beforePatch(s *Server, media types.PatchType, patch []byte, view runtime.Object) ([]byte, runtime.Object, error) {
+// patch returns what apply makes of view, and reads what the patch says. apply gets the patch without
+// that, and the object to which it must apply the patch if it applies it to a whole object.
+func (z *initializing) patch(q *request, media types.PatchType, patch []byte, view runtime.Object, apply func(patch []byte, whole runtime.Object) ([]byte, error)) ([]byte, error) {
 	q.hiding.said = initialize.Said{}
-	if !q.readsHidden(s) {
-		return patch, view, nil
+	if !z.concerns(q) {
+		return apply(patch, view)
 	}
 	if media == types.JSONPatchType {
-		return patch, initialize.Show(view, q.hiding.was), nil
+		result, err := apply(patch, initialize.Show(view, q.hiding.was))
+		if err != nil {
+			return nil, err
+		}
+		q.hiding.said, err = q.hiding.was.ReadPatched(result)
+		return result, clientError(err)
 	}
 	var err error
 	patch, q.hiding.said, err = q.hiding.was.Patch(q.r.Context(), patch, media == types.StrategicMergePatchType, wire.MaxDepth)
-	return patch, view, clientError(err)
-}
-
-// afterPatch reads what a patch has made of the object that beforePatch returned.
-func (q *request) afterPatch(s *Server, media types.PatchType, result []byte) (err error) {
-	if !q.readsHidden(s) || media != types.JSONPatchType {
-		return nil
+	if err != nil {
+		return nil, clientError(err)
 	}
-	q.hiding.said, err = q.hiding.was.ReadPatched(result)
-	return clientError(err)
-}
-
-// readApplied takes what an applied configuration says out of it.
-func (q *request) readApplied(s *Server, patch *unstructured.Unstructured) (err error) {
-	q.hiding.said = initialize.Said{}
-	if q.readsHidden(s) {
-		q.hiding.said, err = initialize.Take(patch)
-	}
-	return clientError(err)
+	return apply(patch, view)
 }
 
 // clientError returns err as a 400.
@@ -122,15 +118,24 @@ func clientError(err error) error {
 	return badRequest("%v", err)
 }
 
-// hideNew decides what a new object waits for: the initializers that it names, if its creator
+// decide decides what the object waits for after the request. in is the create of a new object as
+// mutating admission has left it, nil for a change of the object that is there.
+func (z *initializing) decide(q *request, in *admission.Request) error {
+	if in != nil {
+		return z.decideNew(q, in)
+	}
+	return z.decideNext(q)
+}
+
+// decideNew decides what a new object waits for: the initializers that it names, if its creator
 // may do that, or else the configured ones.
-func (s *Server) hideNew(q *request, in *admission.Request) error {
-	q.hiding.is = nil
-	if s.config.Initializers == nil {
+func (z *initializing) decideNew(q *request, in *admission.Request) error {
+	q.hiding.was, q.hiding.is = nil, nil
+	if z.initializers == nil {
 		return nil
 	}
 	if said := q.hiding.said; said.Said {
-		if err := s.mayInitialize(q, in.Name, "create with initializers denied"); err != nil {
+		if err := z.mayInitialize(q, in.Name, "create with initializers denied"); err != nil {
 			return err
 		}
 		if errs := initialize.CheckNew(said.State); len(errs) > 0 {
@@ -138,7 +143,7 @@ func (s *Server) hideNew(q *request, in *admission.Request) error {
 		}
 		q.hiding.is = said.State
 	} else {
-		names, err := s.config.Initializers.Pending(q.r.Context(), in)
+		names, err := z.initializers.Pending(q.r.Context(), in)
 		if err != nil {
 			return refused(q, in, err)
 		}
@@ -148,9 +153,9 @@ func (s *Server) hideNew(q *request, in *admission.Request) error {
 	return nil
 }
 
-// hideNext decides what the request's object waits for after it: as before unless the request
+// decideNext decides what the request's object waits for after it: as before unless the request
 // says otherwise. Only users with the verb initialize may change a hidden object.
-func (s *Server) hideNext(q *request) error {
+func (z *initializing) decideNext(q *request) error {
 	was, next := q.hiding.was, q.hiding.was
 	if q.hiding.said.Said {
 		next = q.hiding.said.State
@@ -159,7 +164,7 @@ func (s *Server) hideNext(q *request) error {
 	if was == nil && next == nil {
 		return nil
 	}
-	if err := s.mayInitialize(q, q.info.Name, "update to uninitialized resource denied"); err != nil {
+	if err := z.mayInitialize(q, q.info.Name, "update to uninitialized resource denied"); err != nil {
 		return err
 	}
 	if errs := initialize.CheckNext(was, next); len(errs) > 0 {
@@ -184,11 +189,11 @@ func (q *request) auditInitializers(what string, names []string) {
 }
 
 // mayInitialize asks whether the user has the verb initialize for the object.
-func (s *Server) mayInitialize(q *request, name, otherwise string) error {
+func (z *initializing) mayInitialize(q *request, name, otherwise string) error {
 	info := q.info
 	info.Verb, info.Name, info.Subresource = "initialize", name, ""
 	a := info.Attributes(q.user)
-	decision, reason, err := s.config.Authorizer.Authorize(q.r.Context(), a)
+	decision, reason, err := z.guard.authorizer.Authorize(q.r.Context(), a)
 	if decision == authz.Allow {
 		return nil
 	}
@@ -198,13 +203,24 @@ func (s *Server) mayInitialize(q *request, name, otherwise string) error {
 	return apierrors.NewForbidden(q.kind.gr, name, fmt.Errorf("%s: %s", otherwise, forbidden(a, reason)))
 }
 
-// awaitVisible waits until all initializers have acted on the new object, and returns the object
-// that they have left, or why there is none. A request that includes hidden objects, or is a dry
-// run, does not wait.
-func (s *Server) awaitVisible(q *request, obj runtime.Object, dryRun bool) (runtime.Object, error) {
-	if q.hiding.is == nil || dryRun || q.includesHidden() {
+// finish does what is to be done once obj is stored. If it is new and hidden, finish waits until all
+// initializers have acted on it, and returns the object that they have left, or why there is none; a
+// request that includes hidden objects does not wait. If an initializer has failed, finish deletes the
+// object. A dry run does nothing.
+func (z *initializing) finish(q *request, obj runtime.Object, dryRun bool) (runtime.Object, error) {
+	switch {
+	case q.hiding.is == nil || dryRun:
+		return obj, nil
+	case q.hiding.is.Failed():
+		return obj, z.dropFailed(q, q.key())
+	case q.hiding.was != nil || q.includesHidden():
 		return obj, nil
 	}
+	return z.await(q, obj)
+}
+
+// await waits until all initializers have acted on the new object.
+func (z *initializing) await(q *request, obj runtime.Object) (runtime.Object, error) {
 	q.call.leave() // Initializers need seats as well.
 	m := accessor(obj)
 	revision, err := parseRevision(m.GetResourceVersion())
@@ -213,7 +229,7 @@ func (s *Server) awaitVisible(q *request, obj runtime.Object, dryRun bool) (runt
 	}
 	ctx, cancel := context.WithTimeout(q.r.Context(), initializeTimeout)
 	defer cancel()
-	defer context.AfterFunc(s.stopping, cancel)()
+	defer context.AfterFunc(z.stopping, cancel)()
 	source, err := q.kind.cache.Watch(ctx, revision)
 	if err != nil {
 		return nil, err
@@ -231,7 +247,7 @@ func (s *Server) awaitVisible(q *request, obj runtime.Object, dryRun bool) (runt
 				if failure != nil {
 					// The initializer's own request drops it, too, but maybe after this
 					// response, and the client must not find the object after that.
-					if err := s.dropFailed(q, key); err != nil {
+					if err := z.dropFailed(q, key); err != nil {
 						return nil, err
 					}
 				}
@@ -271,10 +287,10 @@ func outcome(event *cache.Event[*object]) (done bool, obj runtime.Object, err er
 // dropFailed deletes the object of key if its initialization has failed, whatever finalizers it
 // has: their controllers have not seen it. The failure was stored before, so that all servers
 // with a waiting create see it.
-func (s *Server) dropFailed(q *request, key storage.Key) error {
+func (z *initializing) dropFailed(q *request, key storage.Key) error {
 	ctx := context.WithoutCancel(q.r.Context())
 	for {
-		record, err := s.config.Store.Get(ctx, key, 0)
+		record, err := z.store.Get(ctx, key, 0)
 		if errors.Is(err, storage.ErrNotFound) {
 			return nil
 		}
@@ -285,9 +301,9 @@ func (s *Server) dropFailed(q *request, key storage.Key) error {
 		if err != nil || !i.Object.hidden.Failed() {
 			return err
 		}
-		written, err := s.config.Store.Commit(ctx, storage.Change{Op: storage.Delete, Key: record.Key, Previous: record.Revision})
+		written, err := z.store.Commit(ctx, storage.Change{Op: storage.Delete, Key: record.Key, Previous: record.Revision})
 		if err == nil {
-			s.giveBack(q, i.Object.Object, nil, written.Revision)
+			z.allocator.giveBack(q, i.Object.Object, nil, written.Revision)
 		}
 		if !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotFound) {
 			return err

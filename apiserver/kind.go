@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -45,59 +44,6 @@ type kind struct {
 	trackers map[string]func() (*ownership.Tracker, error)
 	// owners is where objects of all kinds share what their managedFields say.
 	owners *ownership.Shared
-}
-
-// group is an API group as discovery shows it, versions in the order given.
-type group struct {
-	name     string
-	versions []string
-}
-
-func (s *Server) addKinds(resources []Resource) error {
-	stored := map[schema.GroupResource]bool{}
-	keys := layout.Layout{Prefix: s.config.Prefix, Below: s.config.Layout}
-	for _, one := range resources {
-		versions, err := one.expand()
-		if err != nil {
-			return fmt.Errorf("resource %s/%s %s: %w", one.Group, one.Version, one.Plural, err)
-		}
-		for _, r := range versions {
-			if err := s.addKind(r, keys); err != nil {
-				return fmt.Errorf("resource %s/%s %s: %w", r.Group, r.Version, r.Plural, err)
-			}
-		}
-		gr := schema.GroupResource{Group: one.Group, Resource: one.Plural}
-		if stored[gr] {
-			return fmt.Errorf("resource %s is given twice; a further version belongs into its Versions", gr)
-		}
-		stored[gr] = true
-	}
-	s.addTrackers()
-	return s.checkPlaces()
-}
-
-func (s *Server) addKind(r Resource, keys layout.Layout) error {
-	k, err := newKind(r, keys, s.codec)
-	if err != nil {
-		return err
-	}
-	if s.kinds[k.gvr] != nil {
-		return errors.New("the version is given twice")
-	}
-	s.kinds[k.gvr] = k
-	s.addGroup(r.Group, r.Version)
-	return k.addCache(s.feed)
-}
-
-func (s *Server) addGroup(name, version string) {
-	i := slices.IndexFunc(s.groups, func(g *group) bool { return g.name == name })
-	if i < 0 {
-		s.groups = append(s.groups, &group{name: name, versions: []string{version}})
-		return
-	}
-	if g := s.groups[i]; !slices.Contains(g.versions, version) {
-		g.versions = append(g.versions, version)
-	}
 }
 
 func newKind(r Resource, keys layout.Layout, c *wire.Codec) (*kind, error) {

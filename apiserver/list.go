@@ -37,7 +37,7 @@ func (s *Server) list(q *request) error {
 		return err
 	}
 	selected.hidden = q.includesHidden()
-	found, err := s.find(q.r.Context(), selected, &o)
+	found, err := s.reader.find(q.r.Context(), selected, &o)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (s *Server) list(q *request) error {
 	for _, key := range found.broken {
 		q.warn("stored object " + string(key) + " cannot be decoded and is left out")
 	}
-	return s.respondList(q, found)
+	return s.responder.respondList(q, found)
 }
 
 // listFrom says which state a list is of, and where in it the list begins.
@@ -99,13 +99,13 @@ func listStart(selected *selection, o *metav1.ListOptions) (listFrom, error) {
 
 // find lists what is selected, all as of one revision: from the cache, or from
 // the store where the cache does not reach back so far.
-func (s *Server) find(ctx context.Context, selected *selection, o *metav1.ListOptions) (*listing, error) {
+func (d *reader) find(ctx context.Context, selected *selection, o *metav1.ListOptions) (*listing, error) {
 	from, err := listStart(selected, o)
 	if err != nil {
 		return nil, err
 	}
 	if from.version != "" {
-		err = s.await(ctx, selected.kind, from.version)
+		err = d.await(ctx, selected.kind, from.version)
 	}
 	var state cache.Snapshot[*object]
 	if err == nil {
@@ -114,11 +114,11 @@ func (s *Server) find(ctx context.Context, selected *selection, o *metav1.ListOp
 	switch {
 	case err == nil:
 		if field, value, ok := selected.field(); ok && o.Limit == 0 && from.at == 0 {
-			return selected.pickMatching(s, field, value), nil
+			return selected.pickMatching(d, field, value), nil
 		}
-		return selected.pick(s, state, from, int(o.Limit))
+		return selected.pick(d, state, from, int(o.Limit))
 	case errors.Is(err, cache.ErrBehind), errors.Is(err, storage.ErrCompacted), errors.Is(err, storage.ErrFuture):
-		return s.findStored(ctx, selected, from, o)
+		return d.findStored(ctx, selected, from, o)
 	}
 	return nil, err
 }
@@ -138,7 +138,7 @@ func snapshot(ctx context.Context, k *kind, from listFrom) (cache.Snapshot[*obje
 }
 
 // pick lists what is selected of a state.
-func (selected *selection) pick(s *Server, state cache.Snapshot[*object], from listFrom, limit int) (*listing, error) {
+func (selected *selection) pick(d *reader, state cache.Snapshot[*object], from listFrom, limit int) (*listing, error) {
 	found := &listing{revision: state.Revision}
 	if limit == 0 && selected.all() && string(selected.prefix) == selected.kind.root {
 		found.items = make([]*item, 0, state.Len())
@@ -146,7 +146,7 @@ func (selected *selection) pick(s *Server, state cache.Snapshot[*object], from l
 	var more int64
 	for i := range state.All(selected.prefix, from.after) {
 		if limit == 0 || len(found.items) < limit {
-			found.add(s, selected, i)
+			found.add(d, selected, i)
 			continue
 		}
 		if i.Err != nil || !selected.shows(i.Object) {
@@ -163,12 +163,12 @@ func (selected *selection) pick(s *Server, state cache.Snapshot[*object], from l
 }
 
 // pickMatching lists what is selected of the newest state, where a field tells.
-func (selected *selection) pickMatching(s *Server, field, value string) *listing {
+func (selected *selection) pickMatching(d *reader, field, value string) *listing {
 	items, revision := selected.kind.cache.Matching(field, value)
 	found := &listing{revision: revision, items: make([]*item, 0, len(items))}
 	for _, i := range items {
 		if strings.HasPrefix(string(i.Key), string(selected.prefix)) {
-			found.add(s, selected, i)
+			found.add(d, selected, i)
 		}
 	}
 	return found
@@ -176,13 +176,13 @@ func (selected *selection) pickMatching(s *Server, field, value string) *listing
 
 // findStored lists from the store, in as many reads as it takes to fill the
 // limit.
-func (s *Server) findStored(ctx context.Context, selected *selection, from listFrom, o *metav1.ListOptions) (*listing, error) {
+func (d *reader) findStored(ctx context.Context, selected *selection, from listFrom, o *metav1.ListOptions) (*listing, error) {
 	found, next := &listing{}, storage.ListOptions{At: from.at, After: from.after}
 	for {
 		if next.Limit = int(o.Limit); o.Limit > 0 && !selected.all() {
 			next.Limit = max(next.Limit, 500) // few may match: do not read them one by one
 		}
-		page, err := s.config.Store.List(ctx, selected.prefix, next)
+		page, err := d.store.List(ctx, selected.prefix, next)
 		if err != nil {
 			return nil, listError(err, from, o)
 		}
@@ -192,7 +192,7 @@ func (s *Server) findStored(ctx context.Context, selected *selection, from listF
 				return found, found.resume(selected, page.Records[i-1].Key, page.Remaining+int64(len(page.Records)-i))
 			}
 			one, _ := selected.kind.item(record)
-			found.add(s, selected, one)
+			found.add(d, selected, one)
 		}
 		if page.Remaining == 0 || len(page.Records) == 0 {
 			return found, nil
@@ -204,9 +204,9 @@ func (s *Server) findStored(ctx context.Context, selected *selection, from listF
 	}
 }
 
-func (l *listing) add(s *Server, selected *selection, i *item) {
+func (l *listing) add(d *reader, selected *selection, i *item) {
 	if i.Err != nil {
-		s.config.Log.Error(i.Err, "object left out of list", "key", string(i.Key))
+		d.log.Error(i.Err, "object left out of list", "key", string(i.Key))
 		l.broken = append(l.broken, i.Key)
 		return
 	}

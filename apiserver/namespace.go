@@ -3,7 +3,6 @@ package apiserver
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,23 +31,8 @@ type objectsIn struct {
 	dryRun    bool
 }
 
-func (o objectsIn) kind(name, plural string) *kind {
-	i := slices.IndexFunc(o.s.groups, func(g *group) bool { return g.name == name })
-	if i < 0 {
-		return nil
-	}
-	var found *kind
-	for _, version := range o.s.groups[i].versions {
-		k := o.s.kinds[schema.GroupVersionResource{Group: name, Version: version, Resource: plural}]
-		if k != nil && (found == nil || k.StoredAs == nil) {
-			found = k // the stored version, if there are several
-		}
-	}
-	return found
-}
-
 func (o objectsIn) List(ctx context.Context, group, plural string) ([]runtime.Object, error) {
-	k := o.kind(group, plural)
+	k := o.s.catalog.storedKind(group, plural)
 	if k == nil {
 		return nil, nil
 	}
@@ -71,7 +55,7 @@ func (o objectsIn) List(ctx context.Context, group, plural string) ([]runtime.Ob
 
 func (o objectsIn) Get(ctx context.Context, group, plural, name string) (runtime.Object, error) {
 	resource := schema.GroupResource{Group: group, Resource: plural}
-	k := o.kind(group, plural)
+	k := o.s.catalog.storedKind(group, plural)
 	if k == nil {
 		return nil, apierrors.NewNotFound(resource, name)
 	}
@@ -90,7 +74,7 @@ func (o objectsIn) Get(ctx context.Context, group, plural, name string) (runtime
 }
 
 func (o objectsIn) Update(ctx context.Context, group, plural string, obj runtime.Object) error {
-	k, m := o.kind(group, plural), accessor(obj)
+	k, m := o.s.catalog.storedKind(group, plural), accessor(obj)
 	if k == nil {
 		return apierrors.NewNotFound(schema.GroupResource{Group: group, Resource: plural}, m.GetName())
 	}

@@ -15,10 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// documents are the OpenAPI v3 documents by group version path without its
+// documents describe what is served: discovery, and the OpenAPI v3 documents by group version path without its
 // first slash, and the one of v2 in both its forms. They are built when they are
 // first asked for and never change.
 type documents struct {
+	catalog   *catalog
+	responder *responder
+	version   string // of the server
+
 	byPath   map[string]func() (document, error)
 	v2, v2PB func() (document, error)
 }
@@ -35,16 +39,16 @@ type document struct {
 	hash string
 }
 
-func newDocuments(s *Server) *documents {
-	d := &documents{byPath: map[string]func() (document, error){}}
-	for _, g := range s.groups {
+func newDocuments(t *catalog, p *responder, version string) *documents {
+	d := &documents{catalog: t, responder: p, version: version, byPath: map[string]func() (document, error){}}
+	for _, g := range t.groups {
 		for _, v := range g.versions {
 			d.byPath[groupPath(g.name, v)[1:]] = sync.OnceValues(func() (document, error) {
-				return s.buildDocument(g.name, v)
+				return d.buildDocument(g.name, v)
 			})
 		}
 	}
-	d.v2 = sync.OnceValues(s.buildV2)
+	d.v2 = sync.OnceValues(d.buildV2)
 	d.v2PB = sync.OnceValues(func() (document, error) {
 		doc, err := d.v2()
 		if err != nil {
@@ -58,9 +62,9 @@ func newDocuments(s *Server) *documents {
 
 // serve answers below /openapi: v3 is an index, v3/api/v1 and the like are the
 // documents. v2 is all of them in one, for clients that do not know v3.
-func (d *documents) serve(s *Server, w http.ResponseWriter, r *http.Request, segments []string) error {
+func (d *documents) serve(w http.ResponseWriter, r *http.Request, segments []string) error {
 	if len(segments) == 1 && segments[0] == "v2" {
-		return d.serveV2(s, w, r)
+		return d.serveV2(w, r)
 	}
 	if len(segments) == 0 || segments[0] != "v3" {
 		return notServed()
@@ -69,7 +73,7 @@ func (d *documents) serve(s *Server, w http.ResponseWriter, r *http.Request, seg
 		return err
 	}
 	if len(segments) == 1 {
-		return d.serveIndex(s, w, r)
+		return d.serveIndex(w, r)
 	}
 	build := d.byPath[strings.Join(segments[1:], "/")]
 	if build == nil {
@@ -82,11 +86,11 @@ func (d *documents) serve(s *Server, w http.ResponseWriter, r *http.Request, seg
 	if r.URL.Query().Get("hash") == doc.hash {
 		w.Header().Set("Cache-Control", "public, immutable")
 	}
-	s.writeTaggedBytes(w, r, wire.JSON, doc.data, doc.hash)
+	d.responder.writeTaggedBytes(w, r, wire.JSON, doc.data, doc.hash)
 	return nil
 }
 
-func (d *documents) serveV2(s *Server, w http.ResponseWriter, r *http.Request) error {
+func (d *documents) serveV2(w http.ResponseWriter, r *http.Request) error {
 	build, media := d.v2, wire.JSON
 	accept := strings.Join(r.Header.Values("Accept"), ",")
 	if strings.Contains(accept, mediaOpenAPIOld) || strings.Contains(accept, mediaOpenAPI) {
@@ -98,25 +102,25 @@ func (d *documents) serveV2(s *Server, w http.ResponseWriter, r *http.Request) e
 	if err != nil {
 		return err
 	}
-	s.writeTaggedBytes(w, r, media, doc.data, doc.hash)
+	d.responder.writeTaggedBytes(w, r, media, doc.data, doc.hash)
 	return nil
 }
 
-func (s *Server) buildV2() (document, error) {
+func (d *documents) buildV2() (document, error) {
 	var all []openapi.Resource
-	for _, g := range s.groups {
+	for _, g := range d.catalog.groups {
 		for _, v := range g.versions {
-			all = append(all, s.described(g.name, v)...)
+			all = append(all, d.catalog.described(g.name, v)...)
 		}
 	}
-	data, err := openapi.BuildV2("Kubernetes", s.config.Version.GitVersion, all, reflect.TypeFor[metav1.DeleteOptions]())
+	data, err := openapi.BuildV2("Kubernetes", d.version, all, reflect.TypeFor[metav1.DeleteOptions]())
 	if err != nil {
 		return document{}, fmt.Errorf("openapi v2: %w", err)
 	}
 	return document{data, digest(data)}, nil
 }
 
-func (d *documents) serveIndex(s *Server, w http.ResponseWriter, r *http.Request) error {
+func (d *documents) serveIndex(w http.ResponseWriter, r *http.Request) error {
 	type entry struct {
 		URL string `json:"serverRelativeURL"`
 	}
@@ -128,7 +132,7 @@ func (d *documents) serveIndex(s *Server, w http.ResponseWriter, r *http.Request
 		}
 		index[path] = entry{"/openapi/v3/" + path + "?hash=" + doc.hash}
 	}
-	for gv, other := range s.others() {
+	for gv, other := range d.catalog.others() {
 		// Its document is asked of the other server.
 		path := groupPath(gv.Group, gv.Version)[1:]
 		delete(index, path)
@@ -136,11 +140,11 @@ func (d *documents) serveIndex(s *Server, w http.ResponseWriter, r *http.Request
 			index[path] = entry{"/openapi/v3/" + path + "?hash=" + url.QueryEscape(other.OpenAPIHash)}
 		}
 	}
-	return s.writeTagged(w, r, wire.JSON, map[string]any{"paths": index})
+	return d.responder.writeTagged(w, r, wire.JSON, map[string]any{"paths": index})
 }
 
-func (s *Server) buildDocument(name, version string) (document, error) {
-	data, err := openapi.Build("Kubernetes", s.config.Version.GitVersion, s.described(name, version), reflect.TypeFor[metav1.DeleteOptions]())
+func (d *documents) buildDocument(name, version string) (document, error) {
+	data, err := openapi.Build("Kubernetes", d.version, d.catalog.described(name, version), reflect.TypeFor[metav1.DeleteOptions]())
 	if err != nil {
 		return document{}, fmt.Errorf("openapi of %s: %w", groupPath(name, version), err)
 	}
@@ -148,9 +152,9 @@ func (s *Server) buildDocument(name, version string) (document, error) {
 }
 
 // described are the resources of a group version as OpenAPI sees them.
-func (s *Server) described(name, version string) []openapi.Resource {
+func (t *catalog) described(name, version string) []openapi.Resource {
 	var resources []openapi.Resource
-	for _, k := range s.kindsOf(name, version) {
+	for _, k := range t.kindsOf(name, version) {
 		r := openapi.Resource{
 			Path: groupPath(name, version), Plural: k.Plural, Namespaced: k.Namespaced, Verbs: k.Verbs,
 			Kind: openapiKind(k.gvk), Type: structOf(k.New()),

@@ -19,55 +19,44 @@ const maxManager = 128
 
 // addTrackers lets every stored kind know who owns its fields. How types merge
 // is read from their schemas at the first write to a group version.
-func (s *Server) addTrackers() {
+func (t *catalog) addTrackers() {
 	types := map[schema.GroupVersion]func() (*ownership.Types, error){}
-	for _, g := range s.groups {
-		whole := s.typesOf(g.name, g.versions...)
+	for _, g := range t.groups {
+		whole := t.typesOf(g.name, g.versions...)
 		for _, v := range g.versions {
 			gv := schema.GroupVersion{Group: g.name, Version: v}
-			types[gv] = s.typesOf(g.name, v)
-			if s.converts(gv) {
+			types[gv] = t.typesOf(g.name, v)
+			if t.converts(gv) {
 				types[gv] = whole
 			}
 		}
 	}
 	shared := &ownership.Shared{}
-	for _, k := range s.kinds {
+	for _, k := range t.kinds {
 		k.owners = shared
-		k.addTrackers(types[k.gvk.GroupVersion()], s.versionsOf(k))
+		k.addTrackers(types[k.gvk.GroupVersion()], t.versionsOf(k))
 	}
 }
 
 // typesOf reads the schemas of versions of a group when it is first called.
-func (s *Server) typesOf(group string, versions ...string) func() (*ownership.Types, error) {
+func (t *catalog) typesOf(group string, versions ...string) func() (*ownership.Types, error) {
 	return sync.OnceValues(func() (*ownership.Types, error) {
 		var all []openapi.Resource
 		for _, v := range versions {
-			all = append(all, s.described(group, v)...)
+			all = append(all, t.described(group, v)...)
 		}
 		return readTypes(all)
 	})
 }
 
 // converts reports whether gv has a kind that is served in several versions.
-func (s *Server) converts(gv schema.GroupVersion) bool {
-	for _, k := range s.kindsOf(gv.Group, gv.Version) {
-		if len(s.versionsOf(k)) > 1 {
+func (t *catalog) converts(gv schema.GroupVersion) bool {
+	for _, k := range t.kindsOf(gv.Group, gv.Version) {
+		if len(t.versionsOf(k)) > 1 {
 			return true
 		}
 	}
 	return false
-}
-
-// versionsOf returns the kinds of all versions in which the resource of k is served.
-func (s *Server) versionsOf(k *kind) []*kind {
-	var all []*kind
-	for _, other := range s.kinds {
-		if other.gr == k.gr {
-			all = append(all, other)
-		}
-	}
-	return all
 }
 
 func (k *kind) addTrackers(types func() (*ownership.Types, error), all []*kind) {

@@ -75,23 +75,19 @@ func (s *Server) patched(q *request, media types.PatchType, patch []byte, fieldV
 	if !bytes.Contains(patch, []byte("managedFields")) {
 		view = ownership.Without(view) // dear to write and to read again, and kept anyway
 	}
-	patch, whole, err := q.beforePatch(s, media, patch, view)
-	if err != nil {
-		return nil, err
-	}
-	p, ok := patching.PartOf(media, patch, view)
-	if !ok {
-		original, err := s.codec.Encode(wire.JSON, whole)
-		if err != nil {
-			return nil, err
+	var p *patching.Part
+	result, err := s.initializing.patch(q, media, patch, view, func(patch []byte, whole runtime.Object) ([]byte, error) {
+		var ok bool
+		if p, ok = patching.PartOf(media, patch, view); !ok {
+			original, err := s.codec.Encode(wire.JSON, whole)
+			if err != nil {
+				return nil, err
+			}
+			p = &patching.Part{Original: original, Rest: q.newBody()}
 		}
-		p = &patching.Part{Original: original, Rest: q.newBody()}
-	}
-	result, err := patching.Apply(q.r.Context(), s.codec, media, p.Original, patch, view)
+		return patching.Apply(q.r.Context(), s.codec, media, p.Original, patch, view)
+	})
 	if err != nil {
-		return nil, err
-	}
-	if err := q.afterPatch(s, media, result); err != nil {
 		return nil, err
 	}
 	if err := q.decodeFrom(s, result, wire.JSON, fieldValidation, p.Rest); err != nil {

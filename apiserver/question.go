@@ -39,7 +39,7 @@ func Warn(ctx context.Context, text string) {
 func (s *Server) answer(q *request, obj runtime.Object, dryRun bool) error {
 	accessor(obj).SetNamespace(q.info.Namespace)
 	in := q.admissionRequest(admission.Create, obj, nil, dryRun)
-	if err := s.mutate(q, in); err != nil {
+	if err := s.admitter.mutate(q, in); err != nil {
 		return err
 	}
 	if check := q.kind.Strategy.Validate; check != nil {
@@ -47,7 +47,7 @@ func (s *Server) answer(q *request, obj runtime.Object, dryRun bool) error {
 			return apierrors.NewInvalid(q.kind.gvk.GroupKind(), "", errs)
 		}
 	}
-	if err := s.validate(q, in); err != nil {
+	if err := s.admitter.validate(q, in); err != nil {
 		return err
 	}
 	reply, err := q.kind.Answer(q.answering(), admitted(in))
@@ -55,7 +55,7 @@ func (s *Server) answer(q *request, obj runtime.Object, dryRun bool) error {
 		return err
 	}
 	reply.GetObjectKind().SetGroupVersionKind(q.kind.gvk)
-	return s.respond(q, http.StatusCreated, reply)
+	return s.responder.respond(q, http.StatusCreated, reply)
 }
 
 // createQuestion answers the body. The object is read, and stays as it is.
@@ -71,7 +71,7 @@ func (s *Server) createQuestion(q *request, u Question) error {
 	if m.GetName() == "" {
 		m.SetName(q.info.Name)
 	}
-	i, err := s.read(q.r.Context(), q, "")
+	i, err := s.reader.read(q.r.Context(), q, "")
 	if err != nil {
 		return err
 	}
@@ -83,5 +83,5 @@ func (s *Server) createQuestion(q *request, u Question) error {
 		return err
 	}
 	reply.GetObjectKind().SetGroupVersionKind(q.bodyKind())
-	return s.respond(q, http.StatusCreated, reply)
+	return s.responder.respond(q, http.StatusCreated, reply)
 }

@@ -71,7 +71,7 @@ func (q *request) key() storage.Key { return q.kind.key(q.info.Namespace, q.info
 // decode reads the body as an object of the request's kind.
 func (q *request) decode(s *Server, validation string, into runtime.Object) error {
 	data := q.body()
-	if err := q.readHidden(s, data, wire.ContentType(q.r)); err != nil {
+	if err := s.initializing.read(q, data, wire.ContentType(q.r)); err != nil {
 		return err
 	}
 	return q.decodeFrom(s, data, wire.ContentType(q.r), validation, into)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/apiserver/internal/pieces"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,35 +24,41 @@ import (
 // ask: below it the time costs more than the bytes (kube-apiserver's figure).
 const gzipFrom = 128 << 10
 
+// A responder encodes and sends responses.
+type responder struct {
+	codec *wire.Codec
+	log   logr.Logger
+}
+
 // write encodes obj and sends it. Where obj cannot be encoded the client gets
 // an error instead.
-func (s *Server) write(w http.ResponseWriter, r *http.Request, code int, out wire.Output, obj runtime.Object) {
+func (p *responder) write(w http.ResponseWriter, r *http.Request, code int, out wire.Output, obj runtime.Object) {
 	var data []byte
 	var err error
 	if out.Media == wire.JSON && wantsPretty(r) {
-		data, err = s.codec.EncodePretty(obj)
+		data, err = p.codec.EncodePretty(obj)
 	} else {
-		data, err = s.codec.Encode(out.Media, obj)
+		data, err = p.codec.Encode(out.Media, obj)
 	}
 	if err != nil {
-		s.config.Log.Error(err, "response cannot be encoded", "path", r.URL.Path)
+		p.log.Error(err, "response cannot be encoded", "path", r.URL.Path)
 		http.Error(w, "response cannot be encoded", http.StatusInternalServerError)
 		return
 	}
-	s.writeBytes(w, r, code, out.Media, data)
+	p.writeBytes(w, r, code, out.Media, data)
 }
 
 // writeJSON sends what is not an API object.
-func (s *Server) writeJSON(w http.ResponseWriter, r *http.Request, code int, contentType string, v any) error {
+func (p *responder) writeJSON(w http.ResponseWriter, r *http.Request, code int, contentType string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	s.writeBytes(w, r, code, contentType, data)
+	p.writeBytes(w, r, code, contentType, data)
 	return nil
 }
 
-func (s *Server) writeBytes(w http.ResponseWriter, r *http.Request, code int, contentType string, data []byte) {
+func (p *responder) writeBytes(w http.ResponseWriter, r *http.Request, code int, contentType string, data []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	if len(data) >= gzipFrom && acceptsGzip(r) {
@@ -82,7 +89,7 @@ func (q *request) ready() bool {
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // respondItem sends one object as it is kept ready.
-func (s *Server) respondItem(q *request, i *item) error {
+func (p *responder) respondItem(q *request, i *item) error {
 	pooled := buffers.Get().(*[]byte)
 	defer buffers.Put(pooled)
 	data, err := q.kind.document((*pooled)[:0], q.out.Media, i)
@@ -90,12 +97,12 @@ func (s *Server) respondItem(q *request, i *item) error {
 	if err != nil {
 		return err
 	}
-	s.writeBytes(q.w, q.r, http.StatusOK, q.out.Media, data)
+	p.writeBytes(q.w, q.r, http.StatusOK, q.out.Media, data)
 	return nil
 }
 
 // writeBody sends a body piece by piece.
-func (s *Server) writeBody(w http.ResponseWriter, r *http.Request, contentType string, b *pieces.Body) {
+func (p *responder) writeBody(w http.ResponseWriter, r *http.Request, contentType string, b *pieces.Body) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	zipped := b.Size >= gzipFrom && acceptsGzip(r)
@@ -171,13 +178,13 @@ func fillListMeta(list any, l *listing) error {
 }
 
 // respondList sends a listing in the shape that the client asked for.
-func (s *Server) respondList(q *request, l *listing) error {
+func (p *responder) respondList(q *request, l *listing) error {
 	if q.ready() && q.kind.forms.lists()[q.out.Media] {
 		b, err := q.kind.listBody(q.out.Media, l)
 		if err != nil {
 			return err
 		}
-		s.writeBody(q.w, q.r, q.out.Media, b)
+		p.writeBody(q.w, q.r, q.out.Media, b)
 		return nil
 	}
 	if q.out == (wire.Output{Media: wire.JSON, Shape: wire.Table}) && !wantsPretty(q.r) {
@@ -185,7 +192,7 @@ func (s *Server) respondList(q *request, l *listing) error {
 		if err != nil {
 			return err
 		}
-		s.writeBody(q.w, q.r, q.out.Media, b)
+		p.writeBody(q.w, q.r, q.out.Media, b)
 		return nil
 	}
 	if q.out.Shape == wire.Metadata && q.out.Media != wire.YAML && !wantsPretty(q.r) {
@@ -193,7 +200,7 @@ func (s *Server) respondList(q *request, l *listing) error {
 		if err != nil {
 			return err
 		}
-		s.writeBody(q.w, q.r, q.out.Media, b)
+		p.writeBody(q.w, q.r, q.out.Media, b)
 		return nil
 	}
 	var list runtime.Object
@@ -219,7 +226,7 @@ func (s *Server) respondList(q *request, l *listing) error {
 	if err != nil {
 		return err
 	}
-	s.write(q.w, q.r, http.StatusOK, q.out, list)
+	p.write(q.w, q.r, http.StatusOK, q.out, list)
 	return nil
 }
 
@@ -230,16 +237,16 @@ func digest(data []byte) string {
 }
 
 // writeTagged sends v as JSON under an ETag, or nothing where the client has it.
-func (s *Server) writeTagged(w http.ResponseWriter, r *http.Request, media string, v any) error {
+func (p *responder) writeTagged(w http.ResponseWriter, r *http.Request, media string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	s.writeTaggedBytes(w, r, media, data, digest(data))
+	p.writeTaggedBytes(w, r, media, data, digest(data))
 	return nil
 }
 
-func (s *Server) writeTaggedBytes(w http.ResponseWriter, r *http.Request, media string, data []byte, hash string) {
+func (p *responder) writeTaggedBytes(w http.ResponseWriter, r *http.Request, media string, data []byte, hash string) {
 	tag := `"` + hash + `"`
 	w.Header().Set("ETag", tag)
 	w.Header().Add("Vary", "Accept")
@@ -247,5 +254,5 @@ func (s *Server) writeTaggedBytes(w http.ResponseWriter, r *http.Request, media 
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	s.writeBytes(w, r, http.StatusOK, media, data)
+	p.writeBytes(w, r, http.StatusOK, media, data)
 }

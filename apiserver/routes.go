@@ -142,17 +142,17 @@ func (s *Server) routePath(w http.ResponseWriter, r *http.Request, info requestl
 	segments := strings.Split(info.Path[1:], "/")
 	switch segments[0] {
 	case "healthz", "livez", "readyz":
-		return s.health(w, r, segments)
+		return s.health.serve(w, r, segments)
 	case "openapi":
-		return s.documents.serve(s, w, r, segments[1:])
+		return s.documents.serve(w, r, segments[1:])
 	case "api", "apis":
-		return s.discover(w, r, segments)
+		return s.documents.discover(w, r, segments)
 	case "version":
 		if len(segments) == 1 {
-			return s.writeJSON(w, r, http.StatusOK, wire.JSON, s.config.Version)
+			return s.responder.writeJSON(w, r, http.StatusOK, wire.JSON, s.config.Version)
 		}
 	case "":
-		return s.writeJSON(w, r, http.StatusOK, wire.JSON, map[string][]string{"paths": s.paths()})
+		return s.responder.writeJSON(w, r, http.StatusOK, wire.JSON, map[string][]string{"paths": s.paths()})
 	}
 	return notServed()
 }
@@ -188,7 +188,7 @@ func (s *Server) paths() []string {
 	for path := range s.config.Handlers {
 		set[path] = true
 	}
-	for _, g := range s.allGroups() {
+	for _, g := range s.catalog.allGroups() {
 		for _, v := range g.versions {
 			set[groupPath(g.name, v)] = true
 		}
@@ -197,12 +197,4 @@ func (s *Server) paths() []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(set))
-}
-
-// groupPath is where a version of a group is served.
-func groupPath(name, version string) string {
-	if name == "" {
-		return "/api/" + version
-	}
-	return "/apis/" + name + "/" + version
 }

@@ -167,14 +167,23 @@ const defaultSeats = 600
 type Server struct {
 	config    Config
 	codec     *wire.Codec
-	kinds     map[schema.GroupVersionResource]*kind
-	groups    []*group
-	documents *documents
+	catalog   *catalog
 	feed      *cache.Feed
 	intake    *intake.Budget
 	flow      *flowcontrol.Controller
 	ready     chan struct{}
 	readyOnce sync.Once
+
+	// The parts of the server that need little of it.
+	guard        guard
+	reader       reader
+	admitter     admitter
+	allocator    allocator
+	initializing initializing
+	namer        namer
+	responder    responder
+	documents    *documents
+	health       health
 
 	// unready is done when Run begins to wind up: /readyz says so, and all is
 	// served still.
@@ -196,12 +205,7 @@ func New(c Config) (*Server, error) {
 	c.MaxBodyBytes = cmp.Or(c.MaxBodyBytes, 256<<20)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, drainTimeout)
 	fillVersion(&c.Version)
-	s := &Server{
-		config: c,
-		codec:  wire.NewCodec(),
-		kinds:  map[schema.GroupVersionResource]*kind{},
-		ready:  make(chan struct{}),
-	}
+	s := &Server{config: c, codec: wire.NewCodec(), ready: make(chan struct{})}
 	s.intake = intake.New(intake.Config{Bytes: c.MaxBodyBytes, UserReads: userReads, UserWaits: userWaits, Wait: queueTimeout})
 	s.unready, s.beUnready = context.WithCancel(context.Background())
 	s.stopping, s.stop = context.WithCancel(context.Background())
@@ -215,11 +219,27 @@ func New(c Config) (*Server, error) {
 	if s.feed, err = cache.NewFeed(cache.FeedConfig{Store: c.Store, Prefix: storage.Key(c.Prefix + "/"), Log: c.Log}); err != nil {
 		return nil, fmt.Errorf("apiserver: %w", err)
 	}
-	if err := s.addKinds(c.Resources); err != nil {
+	if s.catalog, err = newCatalog(&c, s.codec, s.feed); err != nil {
 		return nil, fmt.Errorf("apiserver: %w", err)
 	}
-	s.documents = newDocuments(s)
+	s.addParts()
 	return s, nil
+}
+
+// addParts makes the parts of the server out of its configuration.
+func (s *Server) addParts() {
+	c := &s.config
+	s.guard = guard{authenticator: c.Authenticator, authorizer: c.Authorizer, log: c.Log}
+	s.reader = reader{store: c.Store, feed: s.feed, log: c.Log}
+	s.admitter = admitter{plugins: c.Admission}
+	s.allocator = allocator{store: c.Store, log: c.Log}
+	s.namer = namer{identities: c.Identities}
+	s.responder = responder{codec: s.codec, log: c.Log}
+	s.initializing = initializing{
+		initializers: c.Initializers, store: c.Store, stopping: s.stopping, guard: &s.guard, allocator: &s.allocator,
+	}
+	s.documents = newDocuments(s.catalog, &s.responder, c.Version.GitVersion)
+	s.health = health{config: c, unready: s.unready, responder: &s.responder}
 }
 
 func (c *Config) check() error {

@@ -79,10 +79,10 @@ func notServed() error {
 }
 
 // writeError answers with err. Nothing may have been written before.
-func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
+func (p *responder) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	status := toStatus(err)
 	if status.Code >= http.StatusInternalServerError && r.Context().Err() == nil {
-		s.config.Log.Error(err, "request failed", "method", r.Method, "path", r.URL.Path)
+		p.log.Error(err, "request failed", "method", r.Method, "path", r.URL.Path)
 	}
 	if w, ok := w.(*recorder); ok {
 		w.status = &status
@@ -94,5 +94,5 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if negotiateErr != nil {
 		out = wire.Output{Media: wire.JSON}
 	}
-	s.write(w, r, int(status.Code), out, &status)
+	p.write(w, r, int(status.Code), out, &status)
 }

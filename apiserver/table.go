@@ -126,7 +126,7 @@ func includeObject(q *request) (metav1.IncludeObjectPolicy, error) {
 }
 
 // respond sends one object in the shape that the client asked for.
-func (s *Server) respond(q *request, code int, obj runtime.Object) error {
+func (p *responder) respond(q *request, code int, obj runtime.Object) error {
 	switch q.out.Shape {
 	case wire.Table:
 		t, err := q.kind.tableOf(q, obj)
@@ -140,7 +140,7 @@ func (s *Server) respond(q *request, code int, obj runtime.Object) error {
 	if q.out.Shape != wire.Table && q.out.Media != wire.Proto && !q.ownType() {
 		obj = shown(obj, q.hiding.is)
 	}
-	s.write(q.w, q.r, code, q.out, obj)
+	p.write(q.w, q.r, code, q.out, obj)
 	return nil
 }
 

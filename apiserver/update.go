@@ -50,7 +50,7 @@ func (s *Server) change(q *request, manager string, dryRun bool, next func(view 
 			return err
 		}
 	}
-	return s.respond(q, http.StatusOK, obj)
+	return s.responder.respond(q, http.StatusOK, obj)
 }
 
 // changeView lets next change the subresource's view of old, asks admission
@@ -65,10 +65,10 @@ func (s *Server) changeView(q *request, v View, dryRun bool, old runtime.Object,
 		return nil, err
 	}
 	in := q.admissionRequest(admission.Update, body, view, dryRun)
-	if err := s.mutate(q, in); err != nil {
+	if err := s.admitter.mutate(q, in); err != nil {
 		return nil, err
 	}
-	if err := s.validate(q, in); err != nil {
+	if err := s.admitter.validate(q, in); err != nil {
 		return nil, err
 	}
 	return q.intoParent(v, old, admitted(in))

@@ -113,7 +113,7 @@ func (w *watcher) run(ctx context.Context, from watchFrom) error {
 	var first *listing
 	if from.initial {
 		var err error
-		if first, err = w.server.find(ctx, w.selected, &metav1.ListOptions{ResourceVersion: from.version}); err != nil {
+		if first, err = w.server.reader.find(ctx, w.selected, &metav1.ListOptions{ResourceVersion: from.version}); err != nil {
 			return err
 		}
 		from.after = first.revision

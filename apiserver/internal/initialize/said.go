@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/planekit/planekit/internal/jsonpatch"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	kjson "sigs.k8s.io/json"
 )
@@ -67,20 +66,6 @@ func (s Said) Known(unknown []error) []error {
 	return slices.DeleteFunc(unknown, func(err error) bool {
 		return strings.Contains(err.Error(), `unknown field "metadata.initializers"`)
 	})
-}
-
-// Take removes the field from an applied configuration and returns what it says.
-func Take(patch *unstructured.Unstructured) (Said, error) {
-	change, ok, err := unstructured.NestedFieldNoCopy(patch.Object, "metadata", "initializers")
-	if !ok || err != nil {
-		return Said{}, nil // the metadata was checked before
-	}
-	unstructured.RemoveNestedField(patch.Object, "metadata", "initializers")
-	text, err := json.Marshal(change)
-	if err != nil {
-		return Said{}, err
-	}
-	return readField(text)
 }
 
 // Patch removes the field from a merge patch, strategic or not, and returns the remaining patch

@@ -3,7 +3,7 @@
 //
 // Go types no longer have the field. So a [State] is kept beside its object: in front of the
 // object in storage ([Prepend], [Cut]), and inserted into the JSON that is sent ([Show]). A
-// request says something about it ([Read], [Take], [Patch]) or leaves it as it is, and
+// request says something about it ([Read], [State.Patch], [State.ReadPatched]) or leaves it as it is, and
 // [CheckNew] and [CheckNext] say which changes are valid.
 package initialize
 

@@ -1,0 +1,239 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/planekit/planekit/apiserver/internal/layout"
+	"github.com/planekit/planekit/apiserver/internal/wire"
+	"github.com/planekit/planekit/storage"
+	"github.com/planekit/planekit/storage/cache"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// A catalog holds the kinds that a server serves, and knows which groups and versions there are, its
+// own and those of other servers. Its kinds do not change.
+type catalog struct {
+	kinds map[schema.GroupVersionResource]*kind
+	// groups are the groups of this server, in the order given.
+	groups []*group
+	// aggregator serves the groups of other servers; nil is none.
+	aggregator Aggregator
+}
+
+// group is an API group as discovery shows it, versions in the order given.
+type group struct {
+	name     string
+	versions []string
+}
+
+// newCatalog checks the resources of c and derives from them what the server needs.
+func newCatalog(c *Config, codec *wire.Codec, feed *cache.Feed) (*catalog, error) {
+	t := &catalog{kinds: map[schema.GroupVersionResource]*kind{}, aggregator: c.Aggregator}
+	keys := layout.Layout{Prefix: c.Prefix, Below: c.Layout}
+	if err := t.addKinds(c.Resources, keys, codec, feed); err != nil {
+		return nil, err
+	}
+	t.addTrackers()
+	return t, t.checkPlaces()
+}
+
+func (t *catalog) addKinds(resources []Resource, keys layout.Layout, codec *wire.Codec, feed *cache.Feed) error {
+	stored := map[schema.GroupResource]bool{}
+	for _, one := range resources {
+		versions, err := one.expand()
+		if err != nil {
+			return fmt.Errorf("resource %s/%s %s: %w", one.Group, one.Version, one.Plural, err)
+		}
+		for _, r := range versions {
+			if err := t.addKind(r, keys, codec, feed); err != nil {
+				return fmt.Errorf("resource %s/%s %s: %w", r.Group, r.Version, r.Plural, err)
+			}
+		}
+		gr := schema.GroupResource{Group: one.Group, Resource: one.Plural}
+		if stored[gr] {
+			return fmt.Errorf("resource %s is given twice; a further version belongs into its Versions", gr)
+		}
+		stored[gr] = true
+	}
+	return nil
+}
+
+func (t *catalog) addKind(r Resource, keys layout.Layout, codec *wire.Codec, feed *cache.Feed) error {
+	k, err := newKind(r, keys, codec)
+	if err != nil {
+		return err
+	}
+	if t.kinds[k.gvr] != nil {
+		return errors.New("the version is given twice")
+	}
+	t.kinds[k.gvr] = k
+	t.addGroup(r.Group, r.Version)
+	return k.addCache(feed)
+}
+
+func (t *catalog) addGroup(name, version string) {
+	i := slices.IndexFunc(t.groups, func(g *group) bool { return g.name == name })
+	if i < 0 {
+		t.groups = append(t.groups, &group{name: name, versions: []string{version}})
+		return
+	}
+	if g := t.groups[i]; !slices.Contains(g.versions, version) {
+		g.versions = append(g.versions, version)
+	}
+}
+
+// checkPlaces finds resources whose records could be taken for each other's.
+func (t *catalog) checkPlaces() error {
+	all := layout.Places{}
+	for _, k := range t.kinds {
+		if k.Answer != nil {
+			continue
+		}
+		if err := all.Add(k.root, schema.GroupResource{Group: k.stored.Group, Resource: k.stored.Plural}.String()); err != nil {
+			return err
+		}
+		if k.Allocation == nil {
+			continue
+		}
+		if err := all.Add(k.held, "what "+k.gr.String()+" hold"); err != nil {
+			return err
+		}
+	}
+	return all.Check()
+}
+
+// storedKind returns the kind of a resource in the version in which it is stored, nil if the resource
+// is not served.
+func (t *catalog) storedKind(name, plural string) *kind {
+	i := slices.IndexFunc(t.groups, func(g *group) bool { return g.name == name })
+	if i < 0 {
+		return nil
+	}
+	var found *kind
+	for _, version := range t.groups[i].versions {
+		k := t.kinds[schema.GroupVersionResource{Group: name, Version: version, Resource: plural}]
+		if k != nil && (found == nil || k.StoredAs == nil) {
+			found = k // the stored version, if there are several
+		}
+	}
+	return found
+}
+
+// versionsOf returns the kinds of all versions in which the resource of k is served.
+func (t *catalog) versionsOf(k *kind) []*kind {
+	var all []*kind
+	for _, other := range t.kinds {
+		if other.gr == k.gr {
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
+// kindsOf returns the kinds of a group version by plural name.
+func (t *catalog) kindsOf(name, version string) []*kind {
+	var kinds []*kind
+	for _, k := range t.kinds {
+		if k.Group == name && k.Version == version {
+			kinds = append(kinds, k)
+		}
+	}
+	slices.SortFunc(kinds, func(a, b *kind) int { return strings.Compare(a.Plural, b.Plural) })
+	return kinds
+}
+
+func (t *catalog) group(name string) *group {
+	for _, g := range t.allGroups() {
+		if g.name == name && name != "" {
+			return g
+		}
+	}
+	return nil
+}
+
+// allGroups returns the current groups of this and the other servers, in the
+// aggregator's order. Groups that the aggregator does not know come first.
+func (t *catalog) allGroups() []*group {
+	if t.aggregator == nil {
+		return t.groups
+	}
+	var listed []*group
+	for _, v := range t.aggregator.GroupVersions() {
+		if v.Local && !t.serves(v.GroupVersion) {
+			continue
+		}
+		listed = addVersion(listed, v.GroupVersion)
+	}
+	var first []*group
+	for _, g := range t.groups {
+		if !slices.ContainsFunc(listed, func(l *group) bool { return l.name == g.name }) {
+			first = append(first, g)
+			continue
+		}
+		for _, v := range g.versions {
+			listed = addVersion(listed, schema.GroupVersion{Group: g.name, Version: v})
+		}
+	}
+	return append(first, listed...)
+}
+
+// addVersion adds gv to groups unless it is there.
+func addVersion(groups []*group, gv schema.GroupVersion) []*group {
+	i := slices.IndexFunc(groups, func(g *group) bool { return g.name == gv.Group })
+	if i < 0 {
+		return append(groups, &group{name: gv.Group, versions: []string{gv.Version}})
+	}
+	if g := groups[i]; !slices.Contains(g.versions, gv.Version) {
+		g.versions = append(g.versions, gv.Version)
+	}
+	return groups
+}
+
+// serves reports whether this server itself has gv.
+func (t *catalog) serves(gv schema.GroupVersion) bool {
+	return slices.ContainsFunc(t.groups, func(g *group) bool {
+		return g.name == gv.Group && slices.Contains(g.versions, gv.Version)
+	})
+}
+
+// others are the group versions of other servers.
+func (t *catalog) others() map[schema.GroupVersion]AggregatedVersion {
+	if t.aggregator == nil {
+		return nil
+	}
+	out := map[schema.GroupVersion]AggregatedVersion{}
+	for _, v := range t.aggregator.GroupVersions() {
+		if !v.Local {
+			out[v.GroupVersion] = v
+		}
+	}
+	return out
+}
+
+// groupPath is where a version of a group is served.
+func groupPath(name, version string) string {
+	if name == "" {
+		return "/api/" + version
+	}
+	return "/apis/" + name + "/" + version
+}
+
+// CountStored counts the objects in storage by resource. It reads one record of each.
+func (s *Server) CountStored(ctx context.Context) (map[schema.GroupResource]int64, error) {
+	counts := map[schema.GroupResource]int64{}
+	for _, k := range s.catalog.kinds {
+		if k.Answer != nil {
+			continue
+		}
+		page, err := s.config.Store.List(ctx, storage.Key(k.root), storage.ListOptions{Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		counts[k.gr] = int64(len(page.Records)) + page.Remaining
+	}
+	return counts, nil
+}
