@@ -92,3 +92,30 @@ func undecided(err error) bool {
 	var system syscall.Errno
 	return errors.As(err, &network) || errors.As(err, &system)
 }
+
+// admissionRequest describes the request to admission plugins.
+func (q *request) admissionRequest(op admission.Operation, obj, old runtime.Object, dryRun bool) *admission.Request {
+	in := &admission.Request{
+		Operation:   op,
+		Resource:    admission.GroupVersionResource(q.kind.gvr),
+		Kind:        admission.GroupVersionKind(q.bodyKind()),
+		Subresource: q.info.Subresource,
+		Namespace:   q.info.Namespace,
+		Name:        q.info.Name,
+		User:        q.user,
+		DryRun:      dryRun,
+		Options:     q.options,
+		Warn:        q.warn,
+		Annotate:    q.annotate,
+	}
+	if q.audited() {
+		in.AnnotateBody = q.annotate
+	}
+	if obj != nil { // or else it would be no nil
+		in.Object = obj
+	}
+	if old != nil {
+		in.OldObject = old
+	}
+	return in
+}

@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/apiserver/internal/initialize"
-	"github.com/planekit/planekit/apiserver/internal/pieces"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/storage"
@@ -325,32 +323,3 @@ func cutHidden(value []byte) (*hidden, []byte, error) { return initialize.Cut(va
 
 // shown returns obj in the form in which it is written as JSON while it is hidden.
 func shown(obj runtime.Object, h *hidden) runtime.Object { return initialize.Show(obj, h) }
-
-// hasHidden reports whether an item of the listing is hidden from most clients.
-func (l *listing) hasHidden() bool {
-	for _, i := range l.items {
-		if i.Object.hidden != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// encoded is an object whose JSON is ready.
-type encoded struct {
-	runtime.Object
-	data []byte
-}
-
-func (e encoded) MarshalJSON() ([]byte, error) { return e.data, nil }
-
-// withHidden returns list, the object of a listing, with the JSON of b, which shows why items
-// are hidden.
-func withHidden(list runtime.Object, b *pieces.Body, err error) (runtime.Object, error) {
-	if err != nil {
-		return nil, err
-	}
-	var data bytes.Buffer
-	b.Write(&data)
-	return encoded{list, data.Bytes()}, nil
-}

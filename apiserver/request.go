@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/apiserver/internal/requestline"
 	"github.com/planekit/planekit/apiserver/internal/warning"
 	"github.com/planekit/planekit/apiserver/internal/wire"
@@ -109,33 +108,6 @@ func (q *request) warnUnknown(unknown []error) {
 			}
 		}
 	}
-}
-
-// admissionRequest describes the request to admission plugins.
-func (q *request) admissionRequest(op admission.Operation, obj, old runtime.Object, dryRun bool) *admission.Request {
-	in := &admission.Request{
-		Operation:   op,
-		Resource:    admission.GroupVersionResource(q.kind.gvr),
-		Kind:        admission.GroupVersionKind(q.bodyKind()),
-		Subresource: q.info.Subresource,
-		Namespace:   q.info.Namespace,
-		Name:        q.info.Name,
-		User:        q.user,
-		DryRun:      dryRun,
-		Options:     q.options,
-		Warn:        q.warn,
-		Annotate:    q.annotate,
-	}
-	if q.audited() {
-		in.AnnotateBody = q.annotate
-	}
-	if obj != nil { // or else it would be no nil
-		in.Object = obj
-	}
-	if old != nil {
-		in.OldObject = old
-	}
-	return in
 }
 
 // annotate adds to the request's audit event, if there is one.

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
-	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,9 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/apiserver/internal/pieces"
 	"github.com/planekit/planekit/apiserver/internal/wire"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // gzipFrom is the size from which responses are compressed for clients that
@@ -136,44 +133,22 @@ func wantsPretty(r *http.Request) bool {
 	return err == nil && pretty
 }
 
-// listObject copies what was found into a list of the kind's own type. Items
-// carry no kind of their own, as in Kubernetes.
-func (k *kind) listObject(l *listing) (runtime.Object, error) {
-	list := k.NewList()
-	list.GetObjectKind().SetGroupVersionKind(k.gvk.GroupVersion().WithKind(k.Kind + "List"))
-	if err := fillListMeta(list, l); err != nil {
-		return nil, err
-	}
-	if len(l.items) > 0 {
-		objects := make([]runtime.Object, len(l.items))
-		for i := range l.items {
-			objects[i] = l.items[i].Object.Object
+// respond sends one object in the shape that the client asked for.
+func (p *responder) respond(q *request, code int, obj runtime.Object) error {
+	switch q.out.Shape {
+	case wire.Table:
+		t, err := q.kind.tableOf(q, obj)
+		if err != nil {
+			return err
 		}
-		if err := meta.SetList(list, objects); err != nil {
-			return nil, err
-		}
-		return list, meta.EachListItem(list, func(item runtime.Object) error {
-			item.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
-			return nil
-		})
+		obj = t
+	case wire.Metadata:
+		obj = partial(obj)
 	}
-	items, err := meta.GetItemsPtr(list)
-	if err != nil {
-		return nil, err
+	if q.out.Shape != wire.Table && q.out.Media != wire.Proto && !q.ownType() {
+		obj = shown(obj, q.hiding.is)
 	}
-	slice := reflect.ValueOf(items).Elem()
-	slice.Set(reflect.MakeSlice(slice.Type(), 0, 0)) // [] rather than null
-	return list, nil
-}
-
-func fillListMeta(list any, l *listing) error {
-	m, err := meta.ListAccessor(list)
-	if err != nil {
-		return err
-	}
-	m.SetResourceVersion(formatRevision(l.revision))
-	m.SetContinue(l.next)
-	m.SetRemainingItemCount(l.remaining)
+	p.write(q.w, q.r, code, q.out, obj)
 	return nil
 }
 

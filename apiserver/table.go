@@ -125,25 +125,6 @@ func includeObject(q *request) (metav1.IncludeObjectPolicy, error) {
 	}
 }
 
-// respond sends one object in the shape that the client asked for.
-func (p *responder) respond(q *request, code int, obj runtime.Object) error {
-	switch q.out.Shape {
-	case wire.Table:
-		t, err := q.kind.tableOf(q, obj)
-		if err != nil {
-			return err
-		}
-		obj = t
-	case wire.Metadata:
-		obj = partial(obj)
-	}
-	if q.out.Shape != wire.Table && q.out.Media != wire.Proto && !q.ownType() {
-		obj = shown(obj, q.hiding.is)
-	}
-	p.write(q.w, q.r, code, q.out, obj)
-	return nil
-}
-
 // tableOf is a table of one row. What is not of the kind (a subresource's own
 // type) is shown by its metadata alone.
 func (k *kind) tableOf(q *request, obj runtime.Object) (*metav1.Table, error) {

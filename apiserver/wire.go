@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"reflect"
 	"sync"
 
 	"github.com/planekit/planekit/apiserver/internal/envelope"
 	"github.com/planekit/planekit/apiserver/internal/pieces"
 	"github.com/planekit/planekit/apiserver/internal/wire"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -147,6 +151,47 @@ func protoBody(head []byte, l *listing, size int) (*pieces.Body, error) {
 	return b, nil
 }
 
+// listObject copies what was found into a list of the kind's own type. Items
+// carry no kind of their own, as in Kubernetes.
+func (k *kind) listObject(l *listing) (runtime.Object, error) {
+	list := k.NewList()
+	list.GetObjectKind().SetGroupVersionKind(k.gvk.GroupVersion().WithKind(k.Kind + "List"))
+	if err := fillListMeta(list, l); err != nil {
+		return nil, err
+	}
+	if len(l.items) > 0 {
+		objects := make([]runtime.Object, len(l.items))
+		for i := range l.items {
+			objects[i] = l.items[i].Object.Object
+		}
+		if err := meta.SetList(list, objects); err != nil {
+			return nil, err
+		}
+		return list, meta.EachListItem(list, func(item runtime.Object) error {
+			item.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+			return nil
+		})
+	}
+	items, err := meta.GetItemsPtr(list)
+	if err != nil {
+		return nil, err
+	}
+	slice := reflect.ValueOf(items).Elem()
+	slice.Set(reflect.MakeSlice(slice.Type(), 0, 0)) // [] rather than null
+	return list, nil
+}
+
+func fillListMeta(list any, l *listing) error {
+	m, err := meta.ListAccessor(list)
+	if err != nil {
+		return err
+	}
+	m.SetResourceVersion(formatRevision(l.revision))
+	m.SetContinue(l.next)
+	m.SetRemainingItemCount(l.remaining)
+	return nil
+}
+
 // document returns one object as it is sent, complete.
 func (k *kind) document(to []byte, media string, i *item) ([]byte, error) {
 	if media != wire.Proto {
@@ -176,4 +221,109 @@ func (k *kind) event(media string, what watch.EventType, i *item) ([]byte, error
 		return nil, err
 	}
 	return envelope.ProtoEvent(what, data)
+}
+
+// partial is an object's metadata alone. It shares the object's maps.
+func partial(obj runtime.Object) *metav1.PartialObjectMetadata {
+	p := meta.AsPartialObjectMetadata(accessor(obj))
+	p.TypeMeta = metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}
+	return p
+}
+
+func partialList(l *listing) (*metav1.PartialObjectMetadataList, error) {
+	list := &metav1.PartialObjectMetadataList{Items: make([]metav1.PartialObjectMetadata, 0, len(l.items))}
+	list.TypeMeta = metav1.TypeMeta{APIVersion: partialVersion, Kind: partialListKind}
+	for _, i := range l.items {
+		list.Items = append(list.Items, *partial(i.Object.Object))
+	}
+	return list, fillListMeta(list, l)
+}
+
+const partialVersion, partialListKind = "meta.k8s.io/v1", "PartialObjectMetadataList"
+
+// partialBody is partialList as it is sent, put together from what is kept of
+// the items.
+func (k *kind) partialBody(media string, l *listing) (*pieces.Body, error) {
+	if media == wire.Proto {
+		return k.partialProto(l)
+	}
+	head, err := json.Marshal(l.meta())
+	if err != nil {
+		return nil, err
+	}
+	b := &pieces.Body{Items: l, Separator: []byte{','}, Tail: []byte("]}\n")}
+	b.Head = append(envelope.JSONHead(partialVersion, partialListKind), `"metadata":`...)
+	b.Head = append(append(b.Head, head...), `,"items":[`...)
+	b.Size = len(b.Head) + len(b.Tail) + max(len(l.items)-1, 0)
+	for _, i := range l.items {
+		data, err := k.partialOf(i)
+		if err != nil {
+			return nil, err
+		}
+		b.Size += len(data)
+	}
+	b.Next = func(to []byte, n int) []byte { return append(to, *l.items[n].Object.partial.Load()...) }
+	return b, nil
+}
+
+// partialProto does the same as protobuf, where an object's metadata is the
+// first field of its message.
+func (k *kind) partialProto(l *listing) (*pieces.Body, error) {
+	messages := make([][]byte, len(l.items)) // of those whose records cannot serve
+	sizes := make([]int, len(l.items))
+	size := 0
+	for n, i := range l.items {
+		if p := i.Object.parts; p.Usable() {
+			sizes[n] = p.PartialSize(i.Revision)
+		} else {
+			var err error
+			if messages[n], err = partial(i.Object.Object).Marshal(); err != nil {
+				return nil, err
+			}
+			sizes[n] = len(messages[n])
+		}
+		size += 1 + envelope.UvarintSize(sizes[n]) + sizes[n]
+	}
+	b, err := protoBody(envelope.ProtoHead(partialVersion, partialListKind), l, size)
+	if err != nil {
+		return nil, err
+	}
+	b.Next = func(to []byte, n int) []byte {
+		to = binary.AppendUvarint(append(to, envelope.TagItems), uint64(sizes[n]))
+		if messages[n] != nil {
+			return append(to, messages[n]...)
+		}
+		i := l.items[n]
+		return i.Object.parts.AppendPartial(to, i.Value, i.Revision)
+	}
+	return b, nil
+}
+
+// hasHidden reports whether an item of the listing is hidden from most clients.
+func (l *listing) hasHidden() bool {
+	for _, i := range l.items {
+		if i.Object.hidden != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// encoded is an object whose JSON is ready.
+type encoded struct {
+	runtime.Object
+	data []byte
+}
+
+func (e encoded) MarshalJSON() ([]byte, error) { return e.data, nil }
+
+// withHidden returns list, the object of a listing, with the JSON of b, which shows why items
+// are hidden.
+func withHidden(list runtime.Object, b *pieces.Body, err error) (runtime.Object, error) {
+	if err != nil {
+		return nil, err
+	}
+	var data bytes.Buffer
+	b.Write(&data)
+	return encoded{list, data.Bytes()}, nil
 }

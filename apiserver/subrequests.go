@@ -1,9 +1,12 @@
 package apiserver
 
 import (
+	"context"
 	"net/http"
+	"strings"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/apiserver/internal/intake"
 	"github.com/planekit/planekit/apiserver/internal/requestline"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -128,4 +131,123 @@ func (p *responder) created(q *request) {
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
 		Status:   metav1.StatusSuccess, Code: http.StatusCreated,
 	})
+}
+
+// answeringKey is the key of the request that a context is for.
+type answeringKey struct{}
+
+// answering is the context of q for an Answer, which may have to say more than
+// what it returns.
+func (q *request) answering() context.Context {
+	return context.WithValue(q.r.Context(), answeringKey{}, q)
+}
+
+// Annotate adds to the audit of a request that is being answered: ctx is that of
+// an Answer, of a resource or a subresource. Without an audit, and with any other
+// context, it does nothing. Neither key nor value may contain a credential.
+func Annotate(ctx context.Context, key, value string) {
+	if q, ok := ctx.Value(answeringKey{}).(*request); ok {
+		q.annotate(key, value)
+	}
+}
+
+// Warn tells the client something beside the answer, as a Warning header that
+// kubectl shows. ctx is that of an Answer; with any other it does nothing.
+func Warn(ctx context.Context, text string) {
+	if q, ok := ctx.Value(answeringKey{}).(*request); ok {
+		q.warn(text)
+	}
+}
+
+// answer serves a resource which is a question: nothing is stored.
+func (s *Server) answer(q *request, obj runtime.Object, dryRun bool) error {
+	accessor(obj).SetNamespace(q.info.Namespace)
+	in := q.admissionRequest(admission.Create, obj, nil, dryRun)
+	if err := s.admitter.mutate(q, in); err != nil {
+		return err
+	}
+	if check := q.kind.Strategy.Validate; check != nil {
+		if errs := check(q.r.Context(), admitted(in)); len(errs) > 0 {
+			return apierrors.NewInvalid(q.kind.gvk.GroupKind(), "", errs)
+		}
+	}
+	if err := s.admitter.validate(q, in); err != nil {
+		return err
+	}
+	reply, err := q.kind.Answer(q.answering(), admitted(in))
+	if err != nil {
+		return err
+	}
+	reply.GetObjectKind().SetGroupVersionKind(q.kind.gvk)
+	return s.responder.respond(q, http.StatusCreated, reply)
+}
+
+// createQuestion answers the body. The object is read, and stays as it is.
+func (s *Server) createQuestion(q *request, u Question) error {
+	body, dryRun, err := s.readCreate(q)
+	if err != nil {
+		return err
+	}
+	m := accessor(body)
+	if err := q.sameNamespace(m); err != nil {
+		return err
+	}
+	if m.GetName() == "" {
+		m.SetName(q.info.Name)
+	}
+	i, err := s.reader.read(q.r.Context(), q, "")
+	if err != nil {
+		return err
+	}
+	if body, err = s.admitCreate(q, body, dryRun); err != nil {
+		return err
+	}
+	reply, err := u.Answer(q.answering(), i.Object.Object, body)
+	if err != nil {
+		return err
+	}
+	reply.GetObjectKind().SetGroupVersionKind(q.bodyKind())
+	return s.responder.respond(q, http.StatusCreated, reply)
+}
+
+// connect leads a request to what runs behind the object. It ends with the
+// server, like a watch.
+func (s *Server) connect(q *request, p Proxy) error {
+	if p.Paths {
+		q.info.Name = plainName(q.info.Name)
+	}
+	i, err := s.reader.read(q.r.Context(), q, "")
+	if err != nil {
+		return err
+	}
+	obj := i.Object.Object
+	in := q.admissionRequest(admission.Connect, nil, obj, false)
+	if err := s.admitter.mutate(q, in); err != nil {
+		return err
+	}
+	if err := s.admitter.validate(q, in); err != nil {
+		return err
+	}
+	handler, err := p.Connect(obj)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(q.r.Context())
+	defer cancel()
+	defer context.AfterFunc(s.stopping, cancel)()
+	intake.RemoveReadDeadline(q.w)
+	handler.ServeHTTP(q.w, q.r.WithContext(ctx))
+	return nil
+}
+
+// plainName is the name of the object in NAME, NAME:PORT and SCHEME:NAME:PORT.
+// Authorization has seen all of it, as in Kubernetes.
+func plainName(name string) string {
+	switch parts := strings.Split(name, ":"); len(parts) {
+	case 2:
+		return parts[0]
+	case 3:
+		return parts[1]
+	}
+	return name
 }
