@@ -10,7 +10,45 @@
 // All functions are pure, except that of an eviction, which changes a PodDisruptionBudget.
 package core
 
-import "github.com/planekit/planekit/apiserver"
+import (
+	"net/netip"
+
+	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/apiserver/kube/internal/check"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Config describes a cluster to the resources. Zero is useful.
+type Config struct {
+	// ServiceCIDRs are the ranges of cluster IPs, at most one of each IP family. Services
+	// without a preference use the first. Empty means 10.96.0.0/12, as with kubeadm.
+	ServiceCIDRs []netip.Prefix
+	// NodePorts is the range of node ports. Zero means 30000 to 32767.
+	NodePorts PortRange
+}
+
+// PortRange is from First to Last, both included.
+type PortRange struct{ First, Last int32 }
+
+func (c Config) withDefaults() Config {
+	if len(c.ServiceCIDRs) == 0 {
+		c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}
+	}
+	if c.NodePorts == (PortRange{}) {
+		c.NodePorts = PortRange{30000, 32767}
+	}
+	return c
+}
+
+// cidr returns the range of a family, the zero Prefix where there is none.
+func (c Config) cidr(family corev1.IPFamily) netip.Prefix {
+	for _, p := range c.ServiceCIDRs {
+		if check.FamilyOf(p.Addr().String()) == family {
+			return p
+		}
+	}
+	return netip.Prefix{}
+}
 
 // Resources returns the kinds of the group. The slice belongs to the caller.
 func Resources(c Config) []apiserver.Resource {
