@@ -159,6 +159,11 @@ var requestWalls = []wall{
 		{"authz", "it says what a user must be allowed"},
 		{"apiserver/internal/wire", "what is wrong with a request is worded in one way"},
 	}},
+	{packages: "apiserver/internal/claims", closed: true, may: []allowance{
+		{"storage", "claims are records"},
+		{"k8s.io/apimachinery/pkg/types", "a claim names the UID of its object"},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "apiserver/internal/layout", closed: true, may: []allowance{
 		{"apiserver/internal/requestline", "a key is made of the segments that a path may have"},
 		{"k8s.io/apimachinery/pkg/runtime/schema", "names of resources"},

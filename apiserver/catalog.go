@@ -37,23 +37,22 @@ type group struct {
 // newCatalog checks the resources of c and derives from them what the server needs.
 func newCatalog(c *Config, codec *wire.Codec, feed *cache.Feed) (*catalog, error) {
 	t := &catalog{kinds: map[schema.GroupVersionResource]*kind{}, aggregator: c.Aggregator}
-	keys := layout.Layout{Prefix: c.Prefix, Below: c.Layout}
-	if err := t.addKinds(c.Resources, keys, codec, feed); err != nil {
+	if err := t.addKinds(c, codec, feed); err != nil {
 		return nil, err
 	}
 	t.addTrackers()
 	return t, t.checkPlaces()
 }
 
-func (t *catalog) addKinds(resources []Resource, keys layout.Layout, codec *wire.Codec, feed *cache.Feed) error {
+func (t *catalog) addKinds(c *Config, codec *wire.Codec, feed *cache.Feed) error {
 	stored := map[schema.GroupResource]bool{}
-	for _, one := range resources {
+	for _, one := range c.Resources {
 		versions, err := one.expand()
 		if err != nil {
 			return fmt.Errorf("resource %s/%s %s: %w", one.Group, one.Version, one.Plural, err)
 		}
 		for _, r := range versions {
-			if err := t.addKind(r, keys, codec, feed); err != nil {
+			if err := t.addKind(r, c, codec, feed); err != nil {
 				return fmt.Errorf("resource %s/%s %s: %w", r.Group, r.Version, r.Plural, err)
 			}
 		}
@@ -66,8 +65,8 @@ func (t *catalog) addKinds(resources []Resource, keys layout.Layout, codec *wire
 	return nil
 }
 
-func (t *catalog) addKind(r Resource, keys layout.Layout, codec *wire.Codec, feed *cache.Feed) error {
-	k, err := newKind(r, keys, codec)
+func (t *catalog) addKind(r Resource, c *Config, codec *wire.Codec, feed *cache.Feed) error {
+	k, err := newKind(r, layout.Layout{Prefix: c.Prefix, Below: c.Layout}, codec)
 	if err != nil {
 		return err
 	}
@@ -76,6 +75,7 @@ func (t *catalog) addKind(r Resource, keys layout.Layout, codec *wire.Codec, fee
 	}
 	t.kinds[k.gvr] = k
 	t.addGroup(r.Group, r.Version)
+	k.addClaims(c.Store, c.Log)
 	return k.addCache(feed)
 }
 

@@ -130,7 +130,7 @@ func (s *Server) removeRecord(q *request, o *metav1.DeleteOptions, record storag
 	if stays {
 		q.kind.cache.put(record.Key, written.Revision, obj, nil)
 	} else {
-		s.allocator.giveBack(q, old, nil, written.Revision)
+		q.giveBack(old, nil, written.Revision)
 	}
 	return obj, !stays, nil
 }

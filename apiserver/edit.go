@@ -82,7 +82,7 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.O
 	if s.config.Admission != nil {
 		q.prepare(admitted(in), old) // again, for admission may have set anything
 	}
-	holds, err := s.allocator.allocate(q, admitted(in), old, e.dryRun)
+	holds, err := q.allocate(admitted(in), old, e.dryRun)
 	defer func() { holds.settle(err) }()
 	if err != nil {
 		return nil, err
@@ -185,10 +185,10 @@ func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Rec
 	}
 	q.kind.standAt(obj, written.Revision)
 	if change.Op == storage.Delete {
-		s.allocator.giveBack(q, old, nil, written.Revision)
+		q.giveBack(old, nil, written.Revision)
 	} else {
 		q.kind.cache.put(record.Key, written.Revision, obj, q.hiding.is)
-		s.allocator.giveBack(q, old, obj, written.Revision)
+		q.giveBack(old, obj, written.Revision)
 	}
 	return s.initializing.finish(q, obj, false)
 }

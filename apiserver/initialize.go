@@ -37,7 +37,6 @@ type initializing struct {
 	store        storage.Store
 	stopping     context.Context // done when the server takes no more requests
 	guard        *guard
-	allocator    *allocator
 }
 
 // hidden is why an object is hidden: the initializers for which it waits. A nil pointer means
@@ -301,7 +300,7 @@ func (z *initializing) dropFailed(q *request, key storage.Key) error {
 		}
 		written, err := z.store.Commit(ctx, storage.Change{Op: storage.Delete, Key: record.Key, Previous: record.Revision})
 		if err == nil {
-			z.allocator.giveBack(q, i.Object.Object, nil, written.Revision)
+			q.giveBack(i.Object.Object, nil, written.Revision)
 		}
 		if !errors.Is(err, storage.ErrConflict) && !errors.Is(err, storage.ErrNotFound) {
 			return err

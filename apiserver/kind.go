@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/planekit/planekit/apiserver/internal/claims"
 	"github.com/planekit/planekit/apiserver/internal/layout"
 	"github.com/planekit/planekit/apiserver/internal/ownership"
 	"github.com/planekit/planekit/apiserver/internal/wire"
@@ -39,7 +40,8 @@ type kind struct {
 	watchers atomic.Int64
 	metas    metaParts
 	forms    forms
-	adoption adoption
+	// claims are the names that no two objects may have; nil without Allocation.
+	claims *claims.Table
 	// trackers record who owns the fields, by subresource.
 	trackers map[string]func() (*ownership.Tracker, error)
 	// owners is where objects of all kinds share what their managedFields say.
@@ -96,7 +98,6 @@ func newKind(r Resource, keys layout.Layout, c *wire.Codec) (*kind, error) {
 		proto:    wire.CanProto(r.New()) && wire.CanProto(stored.New()) && (r.Answer != nil || wire.CanProto(r.NewList())),
 		codec:    c,
 		metas:    newMetaParts(),
-		adoption: newAdoption(),
 	}
 	k.addForms()
 	for _, one := range r.Subresources {

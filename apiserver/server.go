@@ -178,7 +178,6 @@ type Server struct {
 	guard        guard
 	reader       reader
 	admitter     admitter
-	allocator    allocator
 	initializing initializing
 	namer        namer
 	responder    responder
@@ -232,12 +231,9 @@ func (s *Server) addParts() {
 	s.guard = guard{authenticator: c.Authenticator, authorizer: c.Authorizer, log: c.Log}
 	s.reader = reader{store: c.Store, feed: s.feed, log: c.Log}
 	s.admitter = admitter{plugins: c.Admission}
-	s.allocator = allocator{store: c.Store, log: c.Log}
 	s.namer = namer{identities: c.Identities}
 	s.responder = responder{codec: s.codec, log: c.Log}
-	s.initializing = initializing{
-		initializers: c.Initializers, store: c.Store, stopping: s.stopping, guard: &s.guard, allocator: &s.allocator,
-	}
+	s.initializing = initializing{initializers: c.Initializers, store: c.Store, stopping: s.stopping, guard: &s.guard}
 	s.documents = newDocuments(s.catalog, &s.responder, c.Version.GitVersion)
 	s.health = health{config: c, unready: s.unready, responder: &s.responder}
 }
