@@ -9,12 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/planekit/planekit/apiserver/internal/continuation"
 	"github.com/planekit/planekit/apiserver/internal/layout"
 	"github.com/planekit/planekit/apiserver/internal/patching"
 	"github.com/planekit/planekit/apiserver/internal/requestline"
 	"github.com/planekit/planekit/apiserver/internal/wire"
-	"github.com/planekit/planekit/storage"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -66,38 +64,6 @@ func FuzzParseRequest(f *testing.F) {
 		}
 		if key := string(k.key(info.Namespace, info.Name)); slices.Contains(strings.Split(key, "/"), "..") || !strings.HasPrefix(key, "/registry/core/pods/") {
 			t.Errorf("%q reads %q", path, key)
-		}
-	})
-}
-
-// FuzzContinue: a token that is accepted points into the list it is used for.
-func FuzzContinue(f *testing.F) {
-	good, err := continuation.Encode(7, "/registry/core/pods/default/web")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, s := range []string{good, "", "e30", "forged", good[:len(good)-2]} {
-		f.Add(s, "default")
-	}
-	k := fuzzKind(f)
-	f.Fuzz(func(t *testing.T, text, namespace string) {
-		prefix := storage.Key(k.under(namespace))
-		token, err := continuation.Decode(text, prefix)
-		if err != nil {
-			if toStatus(err).Code != http.StatusBadRequest {
-				t.Errorf("%v", err)
-			}
-			return
-		}
-		if token.Revision <= 0 || !strings.HasPrefix(string(token.After), string(prefix)) {
-			t.Errorf("%q gives %+v under %s", text, token, prefix)
-		}
-		again, err := continuation.Encode(token.Revision, token.After)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if same, err := continuation.Decode(again, prefix); err != nil || same != token {
-			t.Errorf("%+v became %+v, %v", token, same, err)
 		}
 	})
 }

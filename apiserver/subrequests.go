@@ -2,16 +2,19 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/apiserver/internal/intake"
 	"github.com/planekit/planekit/apiserver/internal/requestline"
+	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // readCreate reads the options and the body of a POST to a subresource.
@@ -98,7 +101,7 @@ func (s *Server) deleteThrough(q *request, d Deletion, body runtime.Object, dryR
 			return err
 		}
 		parent := before.Object.Object
-		o, conflict := d.Delete(q.r.Context(), parent, body, objectsIn{s, q.info.Namespace, dryRun})
+		o, conflict := d.Delete(q.r.Context(), parent, body, objectsIn{s.catalog, s.config.Store, q.info.Namespace, dryRun})
 		if conflict == nil {
 			o = o.DeepCopy()
 			if dryRun {
@@ -123,6 +126,81 @@ func (s *Server) deleteThrough(q *request, d Deletion, body runtime.Object, dryR
 			return conflict
 		}
 	}
+}
+
+// objectsIn is the Namespace of a server. In a dry run it changes nothing.
+type objectsIn struct {
+	catalog   *catalog
+	store     storage.Store
+	namespace string
+	dryRun    bool
+}
+
+func (o objectsIn) List(ctx context.Context, group, plural string) ([]runtime.Object, error) {
+	k := o.catalog.storedKind(group, plural)
+	if k == nil {
+		return nil, nil
+	}
+	page, err := o.store.List(ctx, storage.Key(k.under(o.namespace)), storage.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var out []runtime.Object
+	for _, record := range page.Records {
+		i, err := k.item(record)
+		if err != nil {
+			return nil, err
+		}
+		if i.Object.hidden == nil {
+			out = append(out, i.Object.Object)
+		}
+	}
+	return out, nil
+}
+
+func (o objectsIn) Get(ctx context.Context, group, plural, name string) (runtime.Object, error) {
+	resource := schema.GroupResource{Group: group, Resource: plural}
+	k := o.catalog.storedKind(group, plural)
+	if k == nil {
+		return nil, apierrors.NewNotFound(resource, name)
+	}
+	record, err := o.store.Get(ctx, k.key(o.namespace, name), 0)
+	if err != nil {
+		return nil, storageError(err, resource, name)
+	}
+	i, err := k.item(record)
+	if err != nil {
+		return nil, err
+	}
+	if i.Object.hidden != nil {
+		return nil, apierrors.NewNotFound(resource, name)
+	}
+	return i.Object.Object, nil
+}
+
+func (o objectsIn) Update(ctx context.Context, group, plural string, obj runtime.Object) error {
+	k, m := o.catalog.storedKind(group, plural), accessor(obj)
+	if k == nil {
+		return apierrors.NewNotFound(schema.GroupResource{Group: group, Resource: plural}, m.GetName())
+	}
+	revision, err := parseRevision(m.GetResourceVersion())
+	if err != nil || o.dryRun {
+		return err
+	}
+	data, err := k.encode(obj)
+	if err != nil {
+		return err
+	}
+	change := storage.Change{Op: storage.Update, Key: k.key(o.namespace, m.GetName()), Value: data, Previous: revision}
+	written, err := o.store.Commit(ctx, change)
+	if errors.Is(err, storage.ErrConflict) || errors.Is(err, storage.ErrNotFound) {
+		return storageError(err, k.gr, m.GetName())
+	}
+	if err == nil {
+		k.standAt(obj, written.Revision)
+		k.cache.put(change.Key, written.Revision, obj, nil)
+	}
+	return err
 }
 
 // created answers a create after which there is nothing to show.

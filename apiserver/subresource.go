@@ -81,6 +81,20 @@ type Deletion struct {
 	Delete func(ctx context.Context, parent, body runtime.Object, in Namespace) (*metav1.DeleteOptions, error)
 }
 
+// A Namespace reads and writes the objects of all resources in the namespace of a request, as they
+// are stored now.
+type Namespace interface {
+	// List returns the objects of a resource; none of one that is not served. They
+	// are shared and must not be changed.
+	List(ctx context.Context, group, plural string) ([]runtime.Object, error)
+	// Get returns one object of a resource as it is stored now. It is shared and must
+	// not be changed. Get fails with NotFound where there is none.
+	Get(ctx context.Context, group, plural, name string) (runtime.Object, error)
+	// Update stores a changed copy of one of them, which is the server's from then
+	// on, without admission. It fails with a Conflict when the object has changed since it was read.
+	Update(ctx context.Context, group, plural string, obj runtime.Object) error
+}
+
 // A Question is answered when an object of New's type is created here: token. Nothing is stored.
 type Question struct {
 	// Name is the path segment; required.
