@@ -3,7 +3,6 @@ package apiserver
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -40,10 +39,7 @@ func (c *Column) check() error {
 	default:
 		return fmt.Errorf("type %q is not integer, number, string, boolean or date", c.Type)
 	}
-	if c.Name == "" || c.Value == nil {
-		return errors.New("Name and Value must be set")
-	}
-	return nil
+	return required(c.Name != "" && c.Value != nil, "Name and Value must be set")
 }
 
 // age writes how long before now t was, as kubectl does: "5m", "3d4h".
