@@ -48,24 +48,31 @@ type kind struct {
 	owners *ownership.Shared
 }
 
-func newKind(r Resource, keys layout.Layout, c *wire.Codec) (*kind, error) {
+// check reports names that are missing or not valid, types that are missing, and columns that cannot be
+// shown.
+func (r *Resource) check() error {
 	switch {
 	case r.Version == "" || r.Kind == "" || r.Plural == "":
-		return nil, errors.New("version, kind and plural must be set")
+		return errors.New("version, kind and plural must be set")
 	case r.New == nil || r.NewList == nil && r.Answer == nil:
-		return nil, errors.New("New and NewList must be set")
+		return errors.New("New and NewList must be set")
 	case strings.Contains(r.Plural+r.Version+r.Group, "/"):
-		return nil, errors.New("a name contains a slash")
+		return errors.New("a name contains a slash")
 	}
 	if problems := validation.IsDNS1123Label(r.Plural); len(problems) > 0 {
-		return nil, fmt.Errorf("plural %q: %s", r.Plural, strings.Join(problems, "; "))
+		return fmt.Errorf("plural %q: %s", r.Plural, strings.Join(problems, "; "))
 	}
 	for _, c := range r.Columns {
 		if err := c.check(); err != nil {
-			return nil, fmt.Errorf("column %q: %w", c.Name, err)
+			return fmt.Errorf("column %q: %w", c.Name, err)
 		}
 	}
-	if _, err := meta.Accessor(r.New()); err != nil {
+	_, err := meta.Accessor(r.New())
+	return err
+}
+
+func newKind(r Resource, keys layout.Layout, c *wire.Codec) (*kind, error) {
+	if err := r.check(); err != nil {
 		return nil, err
 	}
 	if r.Answer != nil {
