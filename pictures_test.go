@@ -50,7 +50,7 @@ var podPath = []step{
 	{"reconcile/controllers/deployment", "Controller", "creates a ReplicaSet"},
 	{"reconcile/controllers/replicaset", "Controller", "creates the pods"},
 	{"schedule", "State.Decide", "chooses a node, posts a Binding"},
-	{"kubelet", "plan", "compares the pod with what runs"},
+	{"kubelet/internal/lifecycle", "Plan", "compares the pod with what runs"},
 	{"kubelet", "Sandboxes.RunPodSandbox", "has the runtime make a sandbox"},
 	{"cni", "Invoker.Add", "gives it an address and routes"},
 	{"kubelet", "PodStatus", "starts containers, reports status"},

@@ -230,6 +230,40 @@ var otherWalls = []wall{
 		{"github.com/go-logr/logr", logging},
 	}},
 	{packages: "kubelet/internal/cgroup", closed: true},
+	{packages: "kubelet/internal/qos", closed: true, may: []allowance{
+		{"kubelet/internal/cgroup", "a quality of service is a set of limits"},
+		{"k8s.io/api/core", kubeTypes},
+	}},
+	{packages: "kubelet/internal/lifecycle", closed: true, may: []allowance{
+		{"kubelet/probe", "what probes have found decides about a container"},
+		{"kubelet/internal/qos", "a pod's status has its quality of service"},
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
+	{packages: "kubelet/internal/podconfig", closed: true, may: []allowance{
+		{"kubelet/internal/lifecycle", "a container carries the fingerprint of its spec"},
+		{"kubelet/internal/qos", "the runtime is told a container's limits"},
+		{"k8s.io/cri-api", "the runtime interface"},
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
+	{packages: "kubelet/internal/observe", closed: true, may: []allowance{
+		{"kubelet/internal/lifecycle", "the state that it reads is planned with"},
+		{"kubelet/internal/podconfig", "labels tell which pod a sandbox belongs to"},
+		{"k8s.io/cri-api", "the runtime interface"},
+		{"google.golang.org/grpc", "the runtime's errors are gRPC's"},
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
+	{packages: "kubelet/internal/events", closed: true, may: []allowance{
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"github.com/go-logr/logr", logging},
+	}},
+	{packages: "kubelet/internal/tokens", closed: true, may: []allowance{
+		{"k8s.io/api", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
 	{packages: "kubelet/volumes", closed: true, may: []allowance{
 		{"k8s.io/api/core", kubeTypes},
 	}},
@@ -245,7 +279,7 @@ var otherWalls = []wall{
 	{packages: "kubelet", closed: true, may: []allowance{
 		{"kubelet/probe", itsRoom},
 		{"kubelet/hook", itsRoom},
-		{"kubelet/internal/cgroup", "pods have cgroups of their own"},
+		{"kubelet/internal", "the kubelet's own parts"},
 		{"kubelet/volumes", "its workers set up volumes"},
 		{"k8s.io/cri-api", "the runtime interface"},
 		{"google.golang.org/grpc", "the runtime's errors are gRPC's"},

@@ -27,7 +27,7 @@ func (k *Kubelet) credentials(ctx context.Context, pod *corev1.Pod, image string
 	optional := true
 	var list []*runtimeapi.AuthConfig
 	for _, reference := range pod.Spec.ImagePullSecrets {
-		secret, err := k.secret(ctx, pod.Namespace, reference.Name, &optional)
+		secret, err := k.podConfig.Secret(ctx, pod.Namespace, reference.Name, &optional)
 		if err != nil {
 			return nil, err
 		}

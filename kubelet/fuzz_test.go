@@ -4,59 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/planekit/planekit/kubelet/internal/qos"
 	corev1 "k8s.io/api/core/v1"
 )
-
-func TestExpand(t *testing.T) {
-	values := map[string]string{"A": "1", "B": "$(A)", "": "empty"}
-	lookup := func(name string) (string, bool) { v, ok := values[name]; return v, ok }
-	for in, want := range map[string]string{
-		"": "", "plain": "plain", "$(A)": "1", "x$(A)y$(A)": "x1y1", "$(B)": "$(A)", "$(C)": "$(C)",
-		"$$(A)": "$(A)", "$$$(A)": "$1", "$": "$", "$$": "$", "$A": "$A", "$(A": "$(A", "a$(": "a$(", "$()": "empty", "$($(A))": "$($(A))",
-	} {
-		if got := expand(in, lookup); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
-	}
-}
-
-func FuzzExpand(f *testing.F) {
-	for _, s := range []string{"$(A)", "$$(A)", "$(", "a$b$$$(C)"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		none := func(string) (string, bool) { return "", false }
-		if !strings.Contains(s, "$$") && expand(s, none) != s {
-			t.Errorf("%q changed without a variable: %q", s, expand(s, none))
-		}
-		if escaped := strings.ReplaceAll(s, "$", "$$"); expand(escaped, none) != s {
-			t.Errorf("%q escaped and expanded is %q", s, expand(escaped, none))
-		}
-	})
-}
-
-func FuzzParseResolvConf(f *testing.F) {
-	f.Add("nameserver 10.0.0.1\nsearch a.b. c\n# x\noptions ndots:5\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		dns := parseResolvConf(text)
-		for _, list := range [][]string{dns.Servers, dns.Searches, dns.Options} {
-			for _, word := range list {
-				if strings.ContainsAny(word, " \t\n") {
-					t.Errorf("%q is not a word", word)
-				}
-			}
-		}
-	})
-}
-
-func FuzzLogEnd(f *testing.F) {
-	f.Add([]byte("2026-01-01T00:00:00Z stdout F hello\n2026-01-01T00:00:00Z stderr P wor\n2026-01-01T00:00:00Z stderr F ld\n"))
-	f.Fuzz(func(t *testing.T, log []byte) {
-		if end := logEnd(log); len(end) > maxLogMessage {
-			t.Errorf("%d bytes", len(end))
-		}
-	})
-}
 
 func FuzzParseLogins(f *testing.F) {
 	f.Add([]byte(`{"auths":{"https://r.example/v1/":{"auth":"dTpw"}}}`), "r.example/a:1")
@@ -100,21 +50,21 @@ func TestPullPolicy(t *testing.T) {
 
 func TestQoSFigures(t *testing.T) {
 	for milli, want := range map[int64]int64{0: 2, 1: 2, 100: 102, 1000: 1024, 10000000: 262144} {
-		if got := cpuShares(milli); got != want {
+		if got := qos.CPUShares(milli); got != want {
 			t.Errorf("shares of %dm: %d", milli, got)
 		}
 	}
 	for milli, want := range map[int64]int64{0: 0, 1: 1000, 10: 1000, 500: 50000, 2000: 200000} {
-		if got := cpuQuota(milli); got != want {
+		if got := qos.CPUQuota(milli); got != want {
 			t.Errorf("quota of %dm: %d", milli, got)
 		}
 	}
 	for request, want := range map[int64]int64{0: 999, 500: 500, 1000: 3, 1: 999} {
-		if got := oomScoreAdj(corev1.PodQOSBurstable, request, 1000); got != want {
+		if got := qos.OOMScoreAdj(corev1.PodQOSBurstable, request, 1000); got != want {
 			t.Errorf("oom score for %d of 1000: %d", request, got)
 		}
 	}
-	if oomScoreAdj(corev1.PodQOSGuaranteed, 1, 1) != -997 || oomScoreAdj(corev1.PodQOSBestEffort, 1, 1) != 1000 {
+	if qos.OOMScoreAdj(corev1.PodQOSGuaranteed, 1, 1) != -997 || qos.OOMScoreAdj(corev1.PodQOSBestEffort, 1, 1) != 1000 {
 		t.Error("oom scores")
 	}
 }

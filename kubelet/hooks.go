@@ -5,8 +5,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	"github.com/planekit/planekit/kubelet/probe"
 )
 
@@ -22,9 +22,9 @@ func (w *worker) postStart(ctx context.Context, pod *corev1.Pod, spec *corev1.Co
 		return ctx.Err() // an interrupted hook is not a failed one
 	}
 	k.log.Error(err, "postStart hook failed", "uid", w.uid, "container", spec.Name)
-	k.events.pod(pod, spec, corev1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed")
-	stop := stopAction{container: containerState{id: id, name: spec.Name}, message: "FailedPostStartHook"}
-	if err := w.stopWave(ctx, pod, []stopAction{stop}, grace(pod)); err != nil {
+	k.events.Pod(pod, spec, corev1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed")
+	stop := lifecycle.StopAction{Container: lifecycle.Container{ID: id, Name: spec.Name}, Message: "FailedPostStartHook"}
+	if err := w.stopWave(ctx, pod, []lifecycle.StopAction{stop}, grace(pod)); err != nil {
 		return err
 	}
 	return &waitError{reasonPostStart, err}
@@ -51,7 +51,7 @@ func (w *worker) preStop(ctx context.Context, pod *corev1.Pod, id string, spec *
 		k.log.Info("preStop hook did not end within the grace period", "uid", w.uid, "container", spec.Name, "seconds", timeout)
 	default:
 		k.log.Error(err, "preStop hook failed", "uid", w.uid, "container", spec.Name)
-		k.events.pod(pod, spec, corev1.EventTypeWarning, "FailedPreStopHook", "PreStopHook failed")
+		k.events.Pod(pod, spec, corev1.EventTypeWarning, "FailedPreStopHook", "PreStopHook failed")
 	}
 	return max(timeout-int64(time.Since(begin).Seconds()), minGrace)
 }
@@ -72,12 +72,4 @@ func (w *worker) firstPreStop(id string) bool {
 
 func target(pod *corev1.Pod, spec *corev1.Container, id string) probe.Target {
 	return probe.Target{Pod: pod, Container: spec, ID: id, PodIP: pod.Status.PodIP}
-}
-
-// stopSignal returns the stop signal of a container; zero means that of its image, or TERM.
-func stopSignal(c *corev1.Container) runtimeapi.Signal {
-	if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
-		return runtimeapi.Signal_RUNTIME_DEFAULT
-	}
-	return runtimeapi.Signal(runtimeapi.Signal_value[string(*c.Lifecycle.StopSignal)])
 }

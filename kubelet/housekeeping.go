@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/planekit/planekit/kubelet/internal/observe"
+	"github.com/planekit/planekit/kubelet/internal/podconfig"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -64,13 +66,13 @@ func (k *Kubelet) forgetMissing() {
 // ignores sandboxes of other nodes.
 func (k *Kubelet) adoptOrphans(ctx context.Context, group *sync.WaitGroup) error {
 	list, err := k.config.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{
-		Filter: &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{labelNode: k.config.NodeName}},
+		Filter: &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{podconfig.LabelNode: k.config.NodeName}},
 	})
 	if err != nil {
 		return err
 	}
 	for _, s := range list.Items {
-		pod := podOf(s.GetLabels())
+		pod := observe.Pod(s.GetLabels())
 		if pod.UID == "" || k.has(pod.UID) || k.inCache(pod) {
 			continue
 		}

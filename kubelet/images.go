@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -52,16 +53,16 @@ func (w *worker) ensureImage(ctx context.Context, pod *corev1.Pod, c *corev1.Con
 			return nil, &waitError{"ImageInspectError", fmt.Errorf("failed to inspect image %q: %w", c.Image, err)}
 		}
 		if image != nil {
-			k.events.pod(pod, c, corev1.EventTypeNormal, "Pulled", fmt.Sprintf("Container image %q already present on machine", c.Image))
+			k.events.Pod(pod, c, corev1.EventTypeNormal, "Pulled", fmt.Sprintf("Container image %q already present on machine", c.Image))
 			return image, nil
 		}
 	}
 	if policy == corev1.PullNever {
 		said := fmt.Sprintf("Container image %q is not present with pull policy of Never", c.Image)
-		k.events.pod(pod, c, corev1.EventTypeWarning, "ErrImageNeverPull", said)
+		k.events.Pod(pod, c, corev1.EventTypeWarning, "ErrImageNeverPull", said)
 		return nil, &waitError{"ErrImageNeverPull", errors.New(said)}
 	}
-	k.events.pod(pod, c, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", c.Image))
+	k.events.Pod(pod, c, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", c.Image))
 	start := time.Now()
 	image, err := k.pull(ctx, pod, name)
 	if err != nil {
@@ -70,9 +71,9 @@ func (w *worker) ensureImage(ctx context.Context, pod *corev1.Pod, c *corev1.Con
 		}
 		return nil, &waitError{"ErrImagePull", err}
 	}
-	delete(w.memory.pulls, c.Name)
+	delete(w.memory.Pulls, c.Name)
 	took := time.Since(start).Truncate(time.Millisecond)
-	k.events.pod(pod, c, corev1.EventTypeNormal, "Pulled", fmt.Sprintf(
+	k.events.Pod(pod, c, corev1.EventTypeNormal, "Pulled", fmt.Sprintf(
 		"Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.", c.Image, took, took, image.GetSize()))
 	return image, nil
 }
@@ -80,15 +81,15 @@ func (w *worker) ensureImage(ctx context.Context, pod *corev1.Pod, c *corev1.Con
 // pullFailed records the failure, so that the next pull is delayed.
 func (w *worker) pullFailed(pod *corev1.Pod, c *corev1.Container, err error) {
 	now := time.Now()
-	f := w.memory.pulls[c.Name]
-	if f.image != c.Image {
-		f = pullFailure{image: c.Image}
+	f := w.memory.Pulls[c.Name]
+	if f.Image != c.Image {
+		f = lifecycle.PullFailure{Image: c.Image}
 	}
-	f.backoff = f.backoff.next(now, now)
-	f.failed, f.reason, f.message = now, "ErrImagePull", err.Error()
-	w.memory.pulls[c.Name] = f
-	w.kubelet.events.pod(pod, c, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Failed to pull image %q: %v", c.Image, err))
-	w.kubelet.events.pod(pod, c, corev1.EventTypeWarning, "Failed", "Error: ErrImagePull")
+	f.Backoff = f.Backoff.Next(now, now)
+	f.Failed, f.Reason, f.Message = now, "ErrImagePull", err.Error()
+	w.memory.Pulls[c.Name] = f
+	w.kubelet.events.Pod(pod, c, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Failed to pull image %q: %v", c.Image, err))
+	w.kubelet.events.Pod(pod, c, corev1.EventTypeWarning, "Failed", "Error: ErrImagePull")
 }
 
 // imageStatus returns the status of an image; nil if the runtime does not have it.

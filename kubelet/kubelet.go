@@ -11,25 +11,33 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/kubelet/internal/cgroup"
+	"github.com/planekit/planekit/kubelet/internal/events"
+	"github.com/planekit/planekit/kubelet/internal/podconfig"
+	"github.com/planekit/planekit/kubelet/internal/tokens"
 	"github.com/planekit/planekit/kubelet/volumes"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // resyncPeriod is the interval at which a pod is synced without an event.
 const resyncPeriod = 20 * time.Second
 
+// podUID is a short name for signatures.
+type podUID = types.UID
+
 // Kubelet runs the pods of one node.
 type Kubelet struct {
-	config  *Config
-	log     logr.Logger
-	cgroups cgroup.FS
-	host    hostInfo
-	events  *recorder
-	tokens  *tokenCache
-	volumes *volumes.Set
-	ready   chan struct{}
-	running atomic.Bool
+	config    *Config
+	log       logr.Logger
+	cgroups   cgroup.FS
+	host      hostInfo
+	events    *events.Recorder
+	tokens    *tokens.Cache
+	volumes   *volumes.Set
+	podConfig *podconfig.Builder
+	ready     chan struct{}
+	running   atomic.Bool
 	// since is when Run began.
 	since time.Time
 	// runtimeName is the scheme of container IDs. It is set before the first pod is synced.
@@ -54,12 +62,17 @@ func New(c Config) (*Kubelet, error) {
 		config:  &c,
 		log:     c.Log,
 		cgroups: cgroup.FS{Mount: c.CgroupMount},
-		tokens:  &tokenCache{tokens: map[tokenKey]cachedToken{}},
+		tokens:  tokens.New(tokens.Request(c.Tokens)),
 		ready:   make(chan struct{}),
 		report:  make(chan struct{}, 1),
 		workers: map[podUID]*worker{}, stopping: map[string]bool{},
 	}
-	k.events = newRecorder(c.Events, c.NodeName, c.Log)
+	k.events = events.New(c.Events, c.NodeName, c.Log)
+	k.podConfig = &podconfig.Builder{
+		NodeName: c.NodeName, HostName: c.HostName, HostIPs: c.hostIPs(), Root: c.Root, LogRoot: c.LogRoot,
+		ClusterDNS: c.ClusterDNS, ClusterDomain: c.ClusterDomain, ResolvConf: c.ResolvConf,
+		Capacity: k.capacity, Cgroup: k.podCgroup, Secrets: c.Secrets, ConfigMaps: c.ConfigMaps,
+	}
 	var err error
 	if k.volumes, err = k.newVolumes(); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
@@ -94,11 +107,11 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 	}
 	var group sync.WaitGroup
 	defer group.Wait()
-	group.Go(func() { k.events.run(ctx) })
+	group.Go(func() { k.events.Run(ctx) })
 	if !k.register(ctx) {
 		return nil
 	}
-	k.events.aboutNode(corev1.EventTypeNormal, "Starting", "Starting kubelet.")
+	k.events.Node(corev1.EventTypeNormal, "Starting", "Starting kubelet.")
 	group.Go(func() { k.renewLease(ctx) })
 	group.Go(func() { k.reportNode(ctx) })
 	group.Go(func() { k.openNetwork(ctx) })

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -90,7 +91,7 @@ func (k *Kubelet) reportNode(ctx context.Context) {
 			select {
 			case <-k.ready:
 			default:
-				k.events.aboutNode(corev1.EventTypeNormal, "NodeReady", "Node "+k.config.NodeName+" status is now: NodeReady")
+				k.events.Node(corev1.EventTypeNormal, "NodeReady", "Node "+k.config.NodeName+" status is now: NodeReady")
 				close(k.ready)
 			}
 		}
@@ -179,8 +180,8 @@ func nodeCondition(kind corev1.NodeConditionType, is corev1.ConditionStatus, rea
 }
 
 func setNodeCondition(status *corev1.NodeStatus, c corev1.NodeCondition, now time.Time) {
-	c.LastHeartbeatTime = seconds(now)
-	c.LastTransitionTime = seconds(now)
+	c.LastHeartbeatTime = lifecycle.Seconds(now)
+	c.LastTransitionTime = lifecycle.Seconds(now)
 	for i := range status.Conditions {
 		if old := &status.Conditions[i]; old.Type == c.Type {
 			if old.Status == c.Status {

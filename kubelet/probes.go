@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	"github.com/planekit/planekit/kubelet/probe"
 )
 
@@ -20,25 +21,25 @@ func (w *worker) newProbes() *probe.Set {
 		Prober:  w.kubelet.config.Prober,
 		Changed: w.poke,
 		Event: func(pod *corev1.Pod, c *corev1.Container, reason, message string) {
-			w.kubelet.events.pod(pod, c, corev1.EventTypeWarning, reason, message)
+			w.kubelet.events.Pod(pod, c, corev1.EventTypeWarning, reason, message)
 		},
 		Since: w.kubelet.since,
 	})
 }
 
 // probe makes the probes those of the running containers in state, and adds their results to it.
-func (w *worker) probe(pod *corev1.Pod, state *podState) {
+func (w *worker) probe(pod *corev1.Pod, state *lifecycle.State) {
 	var running []probe.Running
 	seen := map[string]bool{}
-	for _, c := range state.containers { // newest first
-		if !seen[c.name] && c.phase == containerRunning {
-			running = append(running, probe.Running{Name: c.name, ID: c.id, StartedAt: c.started})
+	for _, c := range state.Containers { // newest first
+		if !seen[c.Name] && c.Phase == lifecycle.Running {
+			running = append(running, probe.Running{Name: c.Name, ID: c.ID, StartedAt: c.Started})
 		}
-		seen[c.name] = true
+		seen[c.Name] = true
 	}
 	var ips []string
-	if sandbox := state.sandbox(); sandbox != nil {
-		ips = sandbox.ips
+	if sandbox := state.Sandbox(); sandbox != nil {
+		ips = sandbox.IPs
 	}
 	if pod.Spec.HostNetwork {
 		ips = w.kubelet.config.hostIPs()
@@ -47,7 +48,7 @@ func (w *worker) probe(pod *corev1.Pod, state *podState) {
 	if len(ips) > 0 {
 		ip = ips[0]
 	}
-	state.probes = w.probes.Update(pod, ip, running)
+	state.Probes = w.probes.Update(pod, ip, running)
 }
 
 // answering returns a context for a command with a timeout. It is canceled with ctx, but has a

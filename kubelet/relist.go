@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/planekit/planekit/kubelet/internal/podconfig"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -68,7 +69,7 @@ func (k *Kubelet) relist(ctx context.Context) {
 // summary returns a text for each pod that changes with the IDs and states of its sandboxes and
 // containers.
 func (k *Kubelet) summary(ctx context.Context) (map[podUID]string, error) {
-	node := map[string]string{labelNode: k.config.NodeName}
+	node := map[string]string{podconfig.LabelNode: k.config.NodeName}
 	sandboxes, err := k.config.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{
 		Filter: &runtimeapi.PodSandboxFilter{LabelSelector: node},
 	})
@@ -83,11 +84,11 @@ func (k *Kubelet) summary(ctx context.Context) (map[podUID]string, error) {
 	}
 	parts := map[podUID][]string{}
 	for _, s := range sandboxes.Items {
-		uid := podUID(s.GetLabels()[labelPodUID])
+		uid := podUID(s.GetLabels()[podconfig.LabelPodUID])
 		parts[uid] = append(parts[uid], fmt.Sprint(s.GetId(), s.GetState()))
 	}
 	for _, c := range containers.Containers {
-		uid := podUID(c.GetLabels()[labelPodUID])
+		uid := podUID(c.GetLabels()[podconfig.LabelPodUID])
 		parts[uid] = append(parts[uid], fmt.Sprint(c.GetId(), c.GetState()))
 	}
 	out := map[podUID]string{}

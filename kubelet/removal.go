@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
@@ -28,10 +29,10 @@ func (w *worker) refused(ctx context.Context, pod *corev1.Pod, gone bool, err er
 	if ctx.Err() != nil || status.Code(err) == codes.Unavailable {
 		r.delay = retrySync
 	} else {
-		r.delay = min(max(2*r.delay, retrySync), backoffMost)
+		r.delay = min(max(2*r.delay, retrySync), lifecycle.BackoffMost)
 		if !gone && !r.told {
 			r.told = true
-			w.kubelet.events.pod(pod, nil, corev1.EventTypeWarning, "FailedKillPod", "error killing pod: "+err.Error())
+			w.kubelet.events.Pod(pod, nil, corev1.EventTypeWarning, "FailedKillPod", "error killing pod: "+err.Error())
 		}
 	}
 	r.until = time.Now().Add(r.delay)
@@ -42,22 +43,22 @@ func (r *removal) held() bool { return time.Now().Before(r.until) }
 
 // holdRemovals removes actions from a decision that must not be retried yet: stopping ready
 // sandboxes, and removing dead ones and containers.
-func (w *worker) holdRemovals(d *decision) {
-	if !w.removal.held() || len(d.stopSandboxes)+len(d.remove)+len(d.removeSandboxes) == 0 {
+func (w *worker) holdRemovals(d *lifecycle.Decision) {
+	if !w.removal.held() || len(d.StopSandboxes)+len(d.Remove)+len(d.RemoveSandboxes) == 0 {
 		return
 	}
-	d.stopSandboxes, d.remove, d.removeSandboxes = nil, nil, nil
-	d.lookAgain(w.removal.until)
+	d.StopSandboxes, d.Remove, d.RemoveSandboxes = nil, nil, nil
+	d.LookAgain(w.removal.until)
 }
 
 // removeDead removes the containers and sandboxes in a decision.
-func (w *worker) removeDead(ctx context.Context, d *decision) error {
-	for _, id := range d.remove {
+func (w *worker) removeDead(ctx context.Context, d *lifecycle.Decision) error {
+	for _, id := range d.Remove {
 		if _, err := w.kubelet.config.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: id}); err != nil {
 			return fmt.Errorf("remove container %s: %w", id, err)
 		}
 	}
-	for _, id := range d.removeSandboxes {
+	for _, id := range d.RemoveSandboxes {
 		if _, err := w.kubelet.config.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id}); err != nil {
 			return fmt.Errorf("remove sandbox %s: %w", id, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -112,7 +113,7 @@ func (r *reporter) write(ctx context.Context, pod *corev1.Pod, status *corev1.Po
 	}
 	for range maxConflicts {
 		next := *r.known
-		next.Status = mergeStatus(&r.known.Status, status)
+		next.Status = lifecycle.MergeStatus(&r.known.Status, status)
 		if equality.Semantic.DeepEqual(&next.Status, &r.known.Status) {
 			return nil
 		}
@@ -152,47 +153,4 @@ func (r *reporter) remove(ctx context.Context, pod *corev1.Pod) error {
 		return nil
 	}
 	return fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err)
-}
-
-// ours lists the conditions that the kubelet manages.
-var ours = map[corev1.PodConditionType]bool{
-	corev1.PodReadyToStartContainers: true, corev1.PodInitialized: true,
-	corev1.ContainersReady: true, corev1.PodReady: true,
-}
-
-// mergeStatus returns status with the parts that other writers manage taken from the API: their
-// conditions, and fields unknown to the kubelet. A pod that has ended stays so.
-func mergeStatus(api, status *corev1.PodStatus) corev1.PodStatus {
-	out := *status.DeepCopy()
-	out.NominatedNodeName = api.NominatedNodeName
-	out.ResourceClaimStatuses = api.ResourceClaimStatuses
-	out.EphemeralContainerStatuses = api.EphemeralContainerStatuses
-	if api.StartTime != nil {
-		out.StartTime = api.StartTime
-	}
-	if api.Phase == corev1.PodSucceeded || api.Phase == corev1.PodFailed {
-		out.Phase, out.Reason, out.Message = api.Phase, api.Reason, api.Message
-	}
-	out.Conditions = nil
-	for _, c := range api.Conditions {
-		if ours[c.Type] {
-			if mine := findCondition(status, c.Type); mine != nil {
-				if mine.Status == c.Status {
-					kept := *mine
-					kept.LastTransitionTime = c.LastTransitionTime
-					out.Conditions = append(out.Conditions, kept)
-				} else {
-					out.Conditions = append(out.Conditions, *mine)
-				}
-				continue
-			}
-		}
-		out.Conditions = append(out.Conditions, c)
-	}
-	for _, c := range status.Conditions {
-		if ours[c.Type] && findCondition(api, c.Type) == nil {
-			out.Conditions = append(out.Conditions, c)
-		}
-	}
-	return out
 }

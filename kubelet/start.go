@@ -6,47 +6,48 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // start creates and starts one container. It records a failure for the status and for the backoff.
-func (w *worker) start(ctx context.Context, pod *corev1.Pod, sandbox string, config *runtimeapi.PodSandboxConfig, action startAction) {
-	name := action.spec.Name
+func (w *worker) start(ctx context.Context, pod *corev1.Pod, sandbox string, config *runtimeapi.PodSandboxConfig, action lifecycle.StartAction) {
+	name := action.Spec.Name
 	err := w.tryStart(ctx, pod, sandbox, config, action)
 	if err == nil {
-		delete(w.memory.starts, name)
+		delete(w.memory.Starts, name)
 		return
 	}
 	if ctx.Err() != nil {
 		return
 	}
-	failure := startFailure{at: time.Now(), sandbox: sandbox, reason: "CreateContainerError", message: err.Error()}
+	failure := lifecycle.StartFailure{At: time.Now(), Sandbox: sandbox, Reason: "CreateContainerError", Message: err.Error()}
 	if wait, ok := errors.AsType[*waitError](err); ok {
-		failure.reason = wait.reason
+		failure.Reason = wait.reason
 	}
-	if failure.reason == "ErrImagePull" {
+	if failure.Reason == "ErrImagePull" {
 		return // recorded with its own backoff
 	}
-	w.memory.starts[name] = failure
-	if failure.reason != reasonPostStart {
-		w.kubelet.events.pod(pod, action.spec, corev1.EventTypeWarning, "Failed", "Error: "+failure.message)
+	w.memory.Starts[name] = failure
+	if failure.Reason != reasonPostStart {
+		w.kubelet.events.Pod(pod, action.Spec, corev1.EventTypeWarning, "Failed", "Error: "+failure.Message)
 	}
-	w.kubelet.log.V(1).Info("container not started", "uid", w.uid, "container", name, "reason", failure.reason, "message", failure.message)
+	w.kubelet.log.V(1).Info("container not started", "uid", w.uid, "container", name, "reason", failure.Reason, "message", failure.Message)
 }
 
-func (w *worker) tryStart(ctx context.Context, pod *corev1.Pod, sandbox string, config *runtimeapi.PodSandboxConfig, action startAction) error {
+func (w *worker) tryStart(ctx context.Context, pod *corev1.Pod, sandbox string, config *runtimeapi.PodSandboxConfig, action lifecycle.StartAction) error {
 	k := w.kubelet
-	image, err := w.ensureImage(ctx, pod, action.spec)
+	image, err := w.ensureImage(ctx, pod, action.Spec)
 	if err != nil {
 		return err
 	}
-	if !action.failed.IsZero() {
+	if !action.Failed.IsZero() {
 		// From here on the attempt counts, even if it fails.
-		w.memory.restarts[action.spec.Name] = w.memory.restarts[action.spec.Name].next(action.failed, time.Now())
+		w.memory.Restarts[action.Spec.Name] = w.memory.Restarts[action.Spec.Name].Next(action.Failed, time.Now())
 	}
-	container, err := k.containerConfig(ctx, pod, action.spec, action.attempt, image, w.volumes)
+	container, err := k.podConfig.Container(ctx, pod, action.Spec, action.Attempt, image, w.volumes)
 	if err != nil {
 		return &waitError{"CreateContainerConfigError", err}
 	}
@@ -58,12 +59,12 @@ func (w *worker) tryStart(ctx context.Context, pod *corev1.Pod, sandbox string, 
 	if err != nil {
 		return &waitError{"CreateContainerError", errors.New(status.Convert(err).Message())}
 	}
-	k.events.pod(pod, action.spec, corev1.EventTypeNormal, "Created", "Container created")
+	k.events.Pod(pod, action.Spec, corev1.EventTypeNormal, "Created", "Container created")
 	if _, err := k.config.Runtime.StartContainer(whole, &runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()}); err != nil {
 		return &waitError{"RunContainerError", fmt.Errorf("%s", status.Convert(err).Message())}
 	}
-	k.events.pod(pod, action.spec, corev1.EventTypeNormal, "Started", "Container started")
-	return w.postStart(ctx, pod, action.spec, created.GetContainerId())
+	k.events.Pod(pod, action.Spec, corev1.EventTypeNormal, "Started", "Container started")
+	return w.postStart(ctx, pod, action.Spec, created.GetContainerId())
 }
 
 // unbrokenPatience is how long a call that changes the runtime may continue after its context has

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/planekit/planekit/kubelet/internal/podconfig"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -67,7 +68,7 @@ func (k *Kubelet) setStopping(s *runtimeapi.PodSandbox, is bool) {
 }
 
 func (k *Kubelet) stopPods(ctx context.Context) error {
-	node := map[string]string{labelNode: k.config.NodeName}
+	node := map[string]string{podconfig.LabelNode: k.config.NodeName}
 	sandboxes, err := k.listSandboxes(ctx, node)
 	if err != nil {
 		return fmt.Errorf("stop pods: %w", err)
@@ -94,7 +95,7 @@ func (k *Kubelet) stopPods(ctx context.Context) error {
 	group.Wait()
 	uids := map[podUID]bool{}
 	for _, s := range sandboxes.Items {
-		uids[podUID(s.GetLabels()[labelPodUID])] = true
+		uids[podUID(s.GetLabels()[podconfig.LabelPodUID])] = true
 	}
 	for _, uid := range k.onDisk() {
 		uids[uid] = true
@@ -142,7 +143,7 @@ func (k *Kubelet) stopSandbox(ctx context.Context, s *runtimeapi.PodSandbox, con
 			continue
 		}
 		grace := int64(defaultGrace)
-		if n, err := strconv.ParseInt(c.GetAnnotations()[annotationGrace], 10, 64); err == nil {
+		if n, err := strconv.ParseInt(c.GetAnnotations()[podconfig.AnnotationGrace], 10, 64); err == nil {
 			grace = n
 		}
 		grace = min(max(grace, minGrace), int64(k.config.StopGrace.Seconds()))

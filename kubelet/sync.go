@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/planekit/planekit/kubelet/internal/lifecycle"
+	"github.com/planekit/planekit/kubelet/internal/podconfig"
 	"github.com/planekit/planekit/kubelet/volumes"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -25,17 +27,17 @@ const (
 func (w *worker) sync(ctx context.Context, pod *corev1.Pod) time.Time {
 	var again time.Time
 	for range maxRounds {
-		state, err := w.observer.look(ctx)
+		state, err := w.observer.Look(ctx)
 		if err != nil {
 			w.failed(ctx, err)
 			return time.Now().Add(retrySync)
 		}
-		recall(pod, state)
+		lifecycle.Recall(pod, state)
 		w.probe(pod, state)
-		d := plan(pod, state, w.memory, time.Now())
+		d := lifecycle.Plan(pod, state, w.memory, time.Now())
 		w.holdRemovals(&d)
 		w.report(pod, state, d)
-		again = d.again
+		again = d.Again
 		acted, err := w.act(ctx, pod, state, &d)
 		if err != nil {
 			return w.retryAfter(ctx, pod, err)
@@ -77,37 +79,37 @@ func (w *worker) failed(ctx context.Context, err error) {
 }
 
 // report passes the status to the reporter; it does not block.
-func (w *worker) report(pod *corev1.Pod, state *podState, d decision) {
-	o := observation{
-		pod: pod, state: state, decision: d,
-		hostIPs: w.kubelet.config.hostIPs(), runtime: w.kubelet.runtimeName, now: time.Now(),
+func (w *worker) report(pod *corev1.Pod, state *lifecycle.State, d lifecycle.Decision) {
+	o := lifecycle.Observation{
+		Pod: pod, State: state, Decision: d,
+		HostIPs: w.kubelet.config.hostIPs(), Runtime: w.kubelet.runtimeName, Now: time.Now(),
 	}
-	w.reporter.set(pod, o.status())
+	w.reporter.set(pod, o.Status())
 }
 
 // act carries out a decision. It reports whether the pod must be observed again.
-func (w *worker) act(ctx context.Context, pod *corev1.Pod, state *podState, d *decision) (bool, error) {
-	if d.changes() {
+func (w *worker) act(ctx context.Context, pod *corev1.Pod, state *lifecycle.State, d *lifecycle.Decision) (bool, error) {
+	if d.Changes() {
 		return w.change(ctx, pod, state, d)
 	}
-	if len(d.start) == 0 {
+	if len(d.Start) == 0 {
 		w.heldBack(pod, d)
 		return false, nil
 	}
 	if err := w.mountVolumes(ctx, pod); err != nil {
 		return false, err
 	}
-	sandbox := state.sandbox()
-	config, err := w.kubelet.sandboxConfig(pod, sandbox.attempt)
+	sandbox := state.Sandbox()
+	config, err := w.kubelet.podConfig.Sandbox(pod, sandbox.Attempt)
 	if err != nil {
 		return false, err
 	}
-	known := withAddresses(pod, sandbox.ips, w.kubelet.config.hostIPs())
-	if err := w.kubelet.writeHosts(pod, sandbox.ips); err != nil {
+	known := withAddresses(pod, sandbox.IPs, w.kubelet.config.hostIPs())
+	if err := w.kubelet.podConfig.WriteHosts(pod, sandbox.IPs); err != nil {
 		return false, err
 	}
-	for _, action := range d.start {
-		w.start(ctx, known, sandbox.id, config, action)
+	for _, action := range d.Start {
+		w.start(ctx, known, sandbox.ID, config, action)
 		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}
@@ -117,27 +119,27 @@ func (w *worker) act(ctx context.Context, pod *corev1.Pod, state *podState, d *d
 }
 
 // change carries out the parts of a decision that come before starting containers.
-func (w *worker) change(ctx context.Context, pod *corev1.Pod, state *podState, d *decision) (bool, error) {
+func (w *worker) change(ctx context.Context, pod *corev1.Pod, state *lifecycle.State, d *lifecycle.Decision) (bool, error) {
 	k := w.kubelet
-	for _, wave := range d.stop {
+	for _, wave := range d.Stop {
 		for _, action := range wave {
-			if action.unhealthy {
-				w.memory.unhealthy[action.container.name] = action.container.id
+			if action.Unhealthy {
+				w.memory.Unhealthy[action.Container.Name] = action.Container.ID
 			}
 		}
 		if err := w.stopWave(ctx, pod, wave, grace(pod)); err != nil {
 			return false, err
 		}
 	}
-	for _, id := range d.stopSandboxes {
-		if d.sandboxWasChange {
-			k.events.pod(pod, nil, corev1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
+	for _, id := range d.StopSandboxes {
+		if d.ReplacesSandbox {
+			k.events.Pod(pod, nil, corev1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
 		}
 		if _, err := k.config.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id}); err != nil {
 			return false, &removalError{fmt.Errorf("stop sandbox %s: %w", id, err)}
 		}
 	}
-	if len(d.remove)+len(d.removeSandboxes) > 0 {
+	if len(d.Remove)+len(d.RemoveSandboxes) > 0 {
 		// Dead containers and sandboxes that remain do not prevent later steps.
 		if err := w.removeDead(ctx, d); err != nil {
 			w.refused(ctx, pod, false, err)
@@ -145,7 +147,7 @@ func (w *worker) change(ctx context.Context, pod *corev1.Pod, state *podState, d
 			w.removal = removal{}
 		}
 	}
-	if d.createSandbox {
+	if d.CreateSandbox {
 		return w.createSandbox(ctx, pod, d)
 	}
 	return true, nil
@@ -153,10 +155,10 @@ func (w *worker) change(ctx context.Context, pod *corev1.Pod, state *podState, d
 
 // createSandbox creates the pod's sandbox, once its volumes and, unless it uses the host's network,
 // the network are ready.
-func (w *worker) createSandbox(ctx context.Context, pod *corev1.Pod, d *decision) (bool, error) {
+func (w *worker) createSandbox(ctx context.Context, pod *corev1.Pod, d *lifecycle.Decision) (bool, error) {
 	k := w.kubelet
 	if !pod.Spec.HostNetwork && !k.network.isOpen() {
-		k.events.pod(pod, nil, corev1.EventTypeWarning, "NetworkNotReady", "network is not ready: "+k.network.reason())
+		k.events.Pod(pod, nil, corev1.EventTypeWarning, "NetworkNotReady", "network is not ready: "+k.network.reason())
 		return false, nil
 	}
 	if err := w.mountVolumes(ctx, pod); err != nil {
@@ -164,10 +166,10 @@ func (w *worker) createSandbox(ctx context.Context, pod *corev1.Pod, d *decision
 	}
 	err := k.makePodCgroup(pod)
 	if err != nil {
-		k.events.pod(pod, nil, corev1.EventTypeWarning, "FailedCreatePodContainer", fmt.Sprintf("unable to ensure pod container exists: %v", err))
+		k.events.Pod(pod, nil, corev1.EventTypeWarning, "FailedCreatePodContainer", fmt.Sprintf("unable to ensure pod container exists: %v", err))
 		return false, err
 	}
-	config, err := k.sandboxConfig(pod, d.sandboxAttempt)
+	config, err := k.podConfig.Sandbox(pod, d.SandboxAttempt)
 	if err == nil {
 		whole, done := k.unbroken(ctx)
 		defer done()
@@ -176,19 +178,19 @@ func (w *worker) createSandbox(ctx context.Context, pod *corev1.Pod, d *decision
 		})
 	}
 	if err == nil {
-		w.memory.sandboxFailed = time.Time{}
+		w.memory.SandboxFailed = time.Time{}
 		return true, nil
 	}
 	if ctx.Err() != nil {
 		return false, err
 	}
-	w.memory.sandboxFailed = time.Now()
+	w.memory.SandboxFailed = time.Now()
 	if strings.Contains(err.Error(), "is reserved for") {
 		// A timed-out attempt is still in progress. If it succeeds, its sandbox is stopped as a
 		// spare.
-		w.memory.sandboxAttempt = d.sandboxAttempt + 1
+		w.memory.SandboxAttempt = d.SandboxAttempt + 1
 	}
-	k.events.pod(pod, nil, corev1.EventTypeWarning, "FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: %v", err))
+	k.events.Pod(pod, nil, corev1.EventTypeWarning, "FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: %v", err))
 	return false, err
 }
 
@@ -214,7 +216,7 @@ func (w *worker) mountVolumes(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		if _, ok := errors.AsType[*volumes.Error](err); ok && ctx.Err() == nil {
 			w.mounting = w.mounting.next(time.Now())
-			w.kubelet.events.pod(pod, nil, corev1.EventTypeWarning, "FailedMount", err.Error())
+			w.kubelet.events.Pod(pod, nil, corev1.EventTypeWarning, "FailedMount", err.Error())
 		}
 		return err
 	}
@@ -223,16 +225,16 @@ func (w *worker) mountVolumes(ctx context.Context, pod *corev1.Pod) error {
 }
 
 // heldBack records events for the containers that a backoff holds.
-func (w *worker) heldBack(pod *corev1.Pod, d *decision) {
-	for name, waiting := range d.waiting {
-		c := findContainer(pod, name)
+func (w *worker) heldBack(pod *corev1.Pod, d *lifecycle.Decision) {
+	for name, waiting := range d.Waiting {
+		c := podconfig.FindContainer(pod, name)
 		switch waiting.Reason {
 		case "CrashLoopBackOff":
-			w.kubelet.events.pod(pod, c, corev1.EventTypeWarning, "BackOff",
-				fmt.Sprintf("Back-off restarting failed container %s in pod %s", name, podName(pod)))
+			w.kubelet.events.Pod(pod, c, corev1.EventTypeWarning, "BackOff",
+				fmt.Sprintf("Back-off restarting failed container %s in pod %s", name, lifecycle.PodName(pod)))
 		case "ImagePullBackOff":
-			w.kubelet.events.pod(pod, c, corev1.EventTypeNormal, "BackOff", fmt.Sprintf("Back-off pulling image %q", c.Image))
-			w.kubelet.events.pod(pod, c, corev1.EventTypeWarning, "Failed", "Error: ImagePullBackOff")
+			w.kubelet.events.Pod(pod, c, corev1.EventTypeNormal, "BackOff", fmt.Sprintf("Back-off pulling image %q", c.Image))
+			w.kubelet.events.Pod(pod, c, corev1.EventTypeWarning, "Failed", "Error: ImagePullBackOff")
 		}
 	}
 }
@@ -256,19 +258,19 @@ func withAddresses(pod *corev1.Pod, ips, hostIPs []string) *corev1.Pod {
 
 // stopWave stops containers concurrently, after their preStop hooks, each with the grace of its action or else with grace, in
 // seconds.
-func (w *worker) stopWave(ctx context.Context, pod *corev1.Pod, wave []stopAction, grace int64) error {
+func (w *worker) stopWave(ctx context.Context, pod *corev1.Pod, wave []lifecycle.StopAction, grace int64) error {
 	errs := make([]error, len(wave))
 	var group sync.WaitGroup
 	for i, action := range wave {
-		w.kubelet.events.pod(pod, findContainer(pod, action.container.name), corev1.EventTypeNormal, "Killing", action.message)
+		w.kubelet.events.Pod(pod, podconfig.FindContainer(pod, action.Container.Name), corev1.EventTypeNormal, "Killing", action.Message)
 		group.Go(func() {
 			timeout := grace
-			if action.grace != nil {
-				timeout = max(*action.grace, minGrace)
+			if action.Grace != nil {
+				timeout = max(*action.Grace, minGrace)
 			}
-			timeout = w.preStop(ctx, pod, action.container.id, findContainer(pod, action.container.name), timeout)
+			timeout = w.preStop(ctx, pod, action.Container.ID, podconfig.FindContainer(pod, action.Container.Name), timeout)
 			_, errs[i] = w.kubelet.config.Runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{
-				ContainerId: action.container.id, Timeout: timeout,
+				ContainerId: action.Container.ID, Timeout: timeout,
 			})
 		})
 	}

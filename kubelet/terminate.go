@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -49,18 +50,18 @@ func (w *worker) terminate(ctx context.Context, pod *corev1.Pod, gone bool) bool
 // stop stops all running containers in order, and reports how they ended.
 func (w *worker) stop(ctx context.Context, pod *corev1.Pod, gone bool) error {
 	for range maxRounds {
-		state, err := w.observer.look(ctx)
+		state, err := w.observer.Look(ctx)
 		if err != nil {
 			return err
 		}
-		waves := stopOrder(pod, state)
-		recall(pod, state)
+		waves := lifecycle.StopOrder(pod, state)
+		lifecycle.Recall(pod, state)
 		if gone {
 			w.probes.Update(pod, "", nil)
 		} else {
 			w.probe(pod, state)
 		}
-		d := decision{initialized: initializedBefore(pod, state), finished: len(waves) == 0}
+		d := lifecycle.Decision{Initialized: lifecycle.InitializedBefore(pod, state), Finished: len(waves) == 0}
 		if !gone {
 			w.report(pod, state, d)
 		}
@@ -74,10 +75,10 @@ func (w *worker) stop(ctx context.Context, pod *corev1.Pod, gone bool) error {
 	return errors.New("containers do not stop")
 }
 
-func (w *worker) stopSandboxes(ctx context.Context, state *podState) error {
+func (w *worker) stopSandboxes(ctx context.Context, state *lifecycle.State) error {
 	var errs []error
-	for _, s := range state.sandboxes {
-		_, err := w.kubelet.config.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: s.id})
+	for _, s := range state.Sandboxes {
+		_, err := w.kubelet.config.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: s.ID})
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -86,20 +87,20 @@ func (w *worker) stopSandboxes(ctx context.Context, state *podState) error {
 // clean removes what a stopped pod leaves behind.
 func (w *worker) clean(ctx context.Context, pod *corev1.Pod) error {
 	k := w.kubelet
-	state, err := w.observer.look(ctx)
+	state, err := w.observer.Look(ctx)
 	if err != nil {
 		return err
 	}
-	if state.running() > 0 {
+	if state.Running() > 0 {
 		return errors.New("a container was started meanwhile")
 	}
-	for _, c := range state.containers {
-		if _, err := k.config.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: c.id}); err != nil {
+	for _, c := range state.Containers {
+		if _, err := k.config.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: c.ID}); err != nil {
 			return err
 		}
 	}
-	for _, s := range state.sandboxes {
-		if _, err := k.config.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: s.id}); err != nil {
+	for _, s := range state.Sandboxes {
+		if _, err := k.config.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: s.ID}); err != nil {
 			return err
 		}
 	}
@@ -110,7 +111,7 @@ func (w *worker) clean(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	if checkNames(pod) == nil {
-		return os.RemoveAll(k.logDirectory(pod))
+		return os.RemoveAll(k.podConfig.LogDirectory(pod))
 	}
 	return nil
 }

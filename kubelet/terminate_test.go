@@ -6,28 +6,35 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/kubelet/internal/events"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// noEvents takes events and sends none: a test reads the queue.
-type noEvents struct{}
+// storedEvents stores the events that it is given.
+type storedEvents struct{ list []*corev1.Event }
 
-func (noEvents) Create(context.Context, *corev1.Event) (*corev1.Event, error) {
+func (s *storedEvents) Create(_ context.Context, e *corev1.Event) (*corev1.Event, error) {
+	s.list = append(s.list, e)
+	return e, nil
+}
+
+func (*storedEvents) Update(context.Context, *corev1.Event) (*corev1.Event, error) {
 	return nil, errors.New("not called")
 }
 
-func (noEvents) Update(context.Context, *corev1.Event) (*corev1.Event, error) {
-	return nil, errors.New("not called")
-}
+func TestTerminationBacksOff(t *testing.T) { synctest.Test(t, testTerminationBacksOff) }
 
-func TestTerminationBacksOff(t *testing.T) {
-	k := &Kubelet{events: newRecorder(noEvents{}, "node-1", logr.Discard())}
+func testTerminationBacksOff(t *testing.T) {
+	stored := &storedEvents{}
+	k := &Kubelet{events: events.New(stored, "node-1", logr.Discard())}
+	go k.events.Run(t.Context())
 	w := &worker{kubelet: k}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"}}
 	refusal := errors.Join(nil, status.Error(codes.Internal, "failed to destroy network"))
@@ -46,10 +53,11 @@ func TestTerminationBacksOff(t *testing.T) {
 	if got := pauses(len(want), refusal); !slices.Equal(got, want) {
 		t.Errorf("pauses %v, want %v", got, want)
 	}
-	if n := len(k.events.queue); n != 1 {
+	synctest.Wait()
+	if n := len(stored.list); n != 1 {
 		t.Fatalf("%d events", n)
 	}
-	if e := <-k.events.queue; e.Reason != "FailedKillPod" || e.Type != "Warning" || !strings.Contains(e.Message, "failed to destroy network") {
+	if e := stored.list[0]; e.Reason != "FailedKillPod" || e.Type != "Warning" || !strings.Contains(e.Message, "failed to destroy network") {
 		t.Errorf("event %+v", e)
 	}
 	// A runtime that is being started again, and a pod that is to end sooner, are
@@ -64,7 +72,8 @@ func TestTerminationBacksOff(t *testing.T) {
 	if w.refused(interrupted, pod, false, context.Canceled); w.removal.delay != retrySync {
 		t.Errorf("pause after an interruption: %v", w.removal.delay)
 	}
-	if n := len(k.events.queue); n != 0 {
-		t.Errorf("%d more events", n)
+	synctest.Wait()
+	if n := len(stored.list); n != 1 {
+		t.Errorf("%d more events", n-1)
 	}
 }

@@ -5,10 +5,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/planekit/planekit/kubelet/internal/lifecycle"
+	"github.com/planekit/planekit/kubelet/internal/observe"
+	"github.com/planekit/planekit/kubelet/probe"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-
-	"github.com/planekit/planekit/kubelet/probe"
 )
 
 // retrySync is the delay after a failed sync.
@@ -22,8 +23,8 @@ type worker struct {
 	poked    chan struct{} // of size 1: a second request adds nothing
 
 	// Only run uses the fields below.
-	observer  *observer
-	memory    *memory
+	observer  *observe.Observer
+	memory    *lifecycle.Memory
 	volumes   map[string]string
 	volumesAt time.Time // when volumes were last refreshed
 	mounting  mountBackoff
@@ -45,8 +46,8 @@ func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
 		uid:      pod.UID,
 		reporter: newReporter(k.config.PodStatus, k.log.WithValues("pod", pod.Namespace+"/"+pod.Name)),
 		poked:    make(chan struct{}, 1),
-		observer: k.observer(pod.UID),
-		memory:   newMemory(),
+		observer: observe.New(k.config.Runtime, pod.UID, k.config.NodeName),
+		memory:   lifecycle.NewMemory(),
 		pod:      pod,
 	}
 	w.probes = w.newProbes()
@@ -176,5 +177,5 @@ func (k *Kubelet) drop(w *worker) {
 	if k.workers[w.uid] == w {
 		delete(k.workers, w.uid)
 	}
-	k.tokens.forget(w.uid)
+	k.tokens.Forget(w.uid)
 }

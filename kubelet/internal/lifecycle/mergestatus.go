@@ -1,0 +1,46 @@
+package lifecycle
+
+import corev1 "k8s.io/api/core/v1"
+
+// ours lists the conditions that the kubelet manages.
+var ours = map[corev1.PodConditionType]bool{
+	corev1.PodReadyToStartContainers: true, corev1.PodInitialized: true,
+	corev1.ContainersReady: true, corev1.PodReady: true,
+}
+
+// MergeStatus returns status with the parts that other writers manage taken from the API: their
+// conditions, and fields unknown to the kubelet. A pod that has ended stays so.
+func MergeStatus(api, status *corev1.PodStatus) corev1.PodStatus {
+	out := *status.DeepCopy()
+	out.NominatedNodeName = api.NominatedNodeName
+	out.ResourceClaimStatuses = api.ResourceClaimStatuses
+	out.EphemeralContainerStatuses = api.EphemeralContainerStatuses
+	if api.StartTime != nil {
+		out.StartTime = api.StartTime
+	}
+	if api.Phase == corev1.PodSucceeded || api.Phase == corev1.PodFailed {
+		out.Phase, out.Reason, out.Message = api.Phase, api.Reason, api.Message
+	}
+	out.Conditions = nil
+	for _, c := range api.Conditions {
+		if ours[c.Type] {
+			if mine := findCondition(status, c.Type); mine != nil {
+				if mine.Status == c.Status {
+					kept := *mine
+					kept.LastTransitionTime = c.LastTransitionTime
+					out.Conditions = append(out.Conditions, kept)
+				} else {
+					out.Conditions = append(out.Conditions, *mine)
+				}
+				continue
+			}
+		}
+		out.Conditions = append(out.Conditions, c)
+	}
+	for _, c := range status.Conditions {
+		if ours[c.Type] && findCondition(api, c.Type) == nil {
+			out.Conditions = append(out.Conditions, c)
+		}
+	}
+	return out
+}

@@ -1,0 +1,316 @@
+package lifecycle
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+var (
+	t0     = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	always = corev1.ContainerRestartPolicyAlways
+)
+
+// pod makes a pod of containers a and b; inits are its init containers, those
+// that begin with "side" being sidecars.
+func testPod(policy corev1.RestartPolicy, inits ...string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u"}}
+	p.Spec.RestartPolicy = policy
+	p.Spec.Containers = []corev1.Container{{Name: "a", Image: "i"}, {Name: "b", Image: "i"}}
+	for _, name := range inits {
+		c := corev1.Container{Name: name, Image: "i"}
+		if strings.HasPrefix(name, "side") {
+			c.RestartPolicy = &always
+		}
+		p.Spec.InitContainers = append(p.Spec.InitContainers, c)
+	}
+	return p
+}
+
+// parse reads a state such as "s1! s0 | a1@s1:run a0@s0:exit3": sandboxes, of
+// which those with a mark are ready, and containers with attempt, sandbox and
+// phase, newest first.
+func parse(t *testing.T, text string) *State {
+	t.Helper()
+	left, right, _ := strings.Cut(text, "|")
+	s := &State{}
+	for _, f := range strings.Fields(left) {
+		var n uint32
+		if _, err := fmt.Sscanf(f, "s%d", &n); err != nil {
+			t.Fatalf("%q: %v", f, err)
+		}
+		ready := strings.HasSuffix(f, "!")
+		sandbox := Sandbox{ID: strings.TrimSuffix(f, "!"), Attempt: n, Ready: ready}
+		if ready {
+			sandbox.IPs = []string{"10.0.0.1"}
+		}
+		s.Sandboxes = append(s.Sandboxes, sandbox)
+	}
+	for _, f := range strings.Fields(right) {
+		who, phase, _ := strings.Cut(f, ":")
+		id, sandbox, _ := strings.Cut(who, "@")
+		name := strings.TrimRight(id, "0123456789")
+		var attempt uint32
+		if _, err := fmt.Sscanf(id[len(name):], "%d", &attempt); err != nil {
+			t.Fatalf("%q: %v", f, err)
+		}
+		c := Container{ID: id, Name: name, Attempt: attempt, Sandbox: sandbox, Started: t0, Created: t0}
+		switch {
+		case phase == "run":
+			c.Phase = Running
+		case phase == "new":
+			c.Phase = Created
+		case phase == "lost":
+			c.Phase = Unknown
+		default:
+			c.Phase, c.Finished = Exited, t0
+			if _, err := fmt.Sscanf(phase, "exit%d", &c.ExitCode); err != nil {
+				t.Fatalf("%q: %v", f, err)
+			}
+		}
+		s.Containers = append(s.Containers, c)
+	}
+	return s
+}
+
+// words writes a decision down in the order in which it is carried out.
+func words(d Decision) string {
+	var out []string
+	for _, wave := range d.Stop {
+		var ids []string
+		for _, a := range wave {
+			ids = append(ids, a.Container.ID)
+		}
+		out = append(out, "stop "+strings.Join(ids, "+"))
+	}
+	for _, id := range d.StopSandboxes {
+		out = append(out, "stop "+id)
+	}
+	for _, id := range append(d.Remove, d.RemoveSandboxes...) {
+		out = append(out, "remove "+id)
+	}
+	if d.CreateSandbox {
+		out = append(out, fmt.Sprintf("create s%d", d.SandboxAttempt))
+	}
+	for _, a := range d.Start {
+		out = append(out, fmt.Sprintf("start %s%d", a.Spec.Name, a.Attempt))
+	}
+	for _, name := range []string{"a", "b", "x", "y", "side"} {
+		if w, ok := d.Waiting[name]; ok {
+			out = append(out, name+" waits: "+w.Reason)
+		}
+	}
+	if d.Finished {
+		out = append(out, "finished")
+	}
+	return strings.Join(out, ", ")
+}
+
+const (
+	restartAlways    = corev1.RestartPolicyAlways
+	restartOnFailure = corev1.RestartPolicyOnFailure
+	restartNever     = corev1.RestartPolicyNever
+)
+
+func TestPlan(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		policy corev1.RestartPolicy
+		inits  []string
+		state  string
+		want   string
+	}{
+		{"a new pod", restartAlways, nil, "", "create s0"},
+		{"a sandbox is up", restartAlways, nil, "s0!", "start a0, start b0"},
+		{"all is well", restartAlways, nil, "s0! | a0@s0:run b0@s0:run", ""},
+		{"one crashed", restartAlways, nil, "s0! | a0@s0:exit1 b0@s0:run", "start a1"},
+		{"one ended well", restartAlways, nil, "s0! | a0@s0:exit0 b0@s0:run", "start a1"},
+		{"one ended well, on failure", restartOnFailure, nil, "s0! | a0@s0:exit0 b0@s0:run", ""},
+		{"one crashed, on failure", restartOnFailure, nil, "s0! | a0@s0:exit1 b0@s0:run", "start a1"},
+		{"one crashed, never", restartNever, nil, "s0! | a0@s0:exit1 b0@s0:run", ""},
+		{"both ended, never", restartNever, nil, "s0! | a0@s0:exit1 b0@s0:exit0", "stop s0, finished"},
+		{"both ended and the sandbox too", restartNever, nil, "s0 | a0@s0:exit1 b0@s0:exit0", "finished"},
+		{"both ended well, on failure", restartOnFailure, nil, "s0! | a0@s0:exit0 b0@s0:exit0", "stop s0, finished"},
+
+		{"the sandbox died", restartAlways, nil, "s0 | a0@s0:exit137 b0@s0:exit137", "create s1"},
+		{"the sandbox died, something runs in it", restartAlways, nil, "s0 | a0@s0:run b0@s0:exit137", "stop a0"},
+		{"a new sandbox after that", restartAlways, nil, "s1! s0 | a0@s0:exit137 b0@s0:exit137", "start a1, start b1"},
+		{"the sandbox died, never", restartNever, nil, "s0 | a0@s0:exit137", "finished"},
+		{"the sandbox died before anything ran, never", restartNever, nil, "s0", "create s1"},
+		{"the sandbox died, one was done", restartOnFailure, nil, "s1! s0 | a0@s0:exit0 b0@s0:exit137", "start b1"},
+		{"a late sandbox", restartAlways, nil, "s1! s0! | a0@s1:run b0@s1:run", "stop s0"},
+
+		{"of the dead the newest is kept", restartAlways, nil, "s0! | a3@s0:run a2@s0:exit1 a1@s0:exit1 a0@s0:exit1 b0@s0:run", "remove a1, remove a0"},
+		{"a dead sandbox goes with its last container", restartAlways, nil, "s2! s1 s0 | a1@s2:run b0@s2:run a0@s1:exit1", "remove s0"},
+		{"created and never started", restartAlways, nil, "s0! | a0@s0:new b0@s0:run", "remove a0"},
+		{"unknown", restartAlways, nil, "s0! | a0@s0:lost b0@s0:run", "stop a0"},
+
+		{"first init container", restartAlways, []string{"x", "y"}, "s0!", "start x0"},
+		{"first init container runs", restartAlways, []string{"x", "y"}, "s0! | x0@s0:run", ""},
+		{"second init container", restartAlways, []string{"x", "y"}, "s0! | x0@s0:exit0", "start y0"},
+		{"init containers are through", restartAlways, []string{"x", "y"}, "s0! | x0@s0:exit0 y0@s0:exit0", "start a0, start b0"},
+		{"an init container failed", restartAlways, []string{"x", "y"}, "s0! | x0@s0:exit1", "start x1"},
+		{"an init container failed, never", restartNever, []string{"x", "y"}, "s0! | x0@s0:exit1", "stop s0, finished"},
+		{"init again in a new sandbox", restartAlways, []string{"x"}, "s1! s0 | x0@s0:exit0 a0@s0:exit137 b0@s0:exit137", "start x1"},
+		{"init not again beside the main ones", restartAlways, []string{"x"}, "s0! | a0@s0:run b0@s0:run", ""},
+
+		{"sidecar first", restartAlways, []string{"side", "x"}, "s0!", "start side0"},
+		{"sidecar runs", restartAlways, []string{"side", "x"}, "s0! | side0@s0:run", "start x0"},
+		{"sidecar died during init", restartAlways, []string{"side", "x"}, "s0! | side0@s0:exit1 x0@s0:run", "start side1"},
+		{"sidecar died later", restartNever, []string{"side"}, "s0! | side0@s0:exit0 a0@s0:run b0@s0:run", "start side1"},
+		{"sidecars stop last, in reverse", restartNever, []string{"side", "sidf", "sidecar"}, "s0! | side0@s0:run sidecar0@s0:run a0@s0:exit0 b0@s0:exit0", "stop sidecar0, stop side0, finished"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := Plan(testPod(test.policy, test.inits...), parse(t, test.state), NewMemory(), t0)
+			if got := words(d); got != test.want {
+				t.Errorf("%s\n got: %s\nwant: %s", test.state, got, test.want)
+			}
+		})
+	}
+}
+
+func TestPlanBackOff(t *testing.T) {
+	pod, m := testPod(restartAlways), NewMemory()
+	state := parse(t, "s0! | a0@s0:exit1 b0@s0:run")
+	now := t0
+	// Free, 10, 20 ... 300 seconds, and 300 from then on.
+	for _, seconds := range []int{0, 10, 20, 40, 80, 160, 300, 300} {
+		state.Containers[0].Finished = now
+		due := now.Add(time.Duration(seconds) * time.Second)
+		if seconds > 0 {
+			d := Plan(pod, state, m, due.Add(-1))
+			if w := d.Waiting["a"]; w.Reason != "CrashLoopBackOff" || !d.Again.Equal(due) ||
+				!strings.HasPrefix(w.Message, "back-off "+(time.Duration(seconds)*time.Second).String()+" restarting failed container=a pod=p_ns(u)") {
+				t.Errorf("before %d s: %s %+v, again at %v", seconds, words(d), w, d.Again)
+			}
+		}
+		if got := words(Plan(pod, state, m, due)); got != "start a1" {
+			t.Errorf("after %d s: %s", seconds, got)
+		}
+		m.Restarts["a"] = m.Restarts["a"].Next(state.Containers[0].Finished, due)
+		now = due
+	}
+	// It ran for long: the delay starts over.
+	state.Containers[0].Finished = now.Add(backoffReset + time.Second)
+	if got := words(Plan(pod, state, m, state.Containers[0].Finished)); got != "start a1" {
+		t.Errorf("after a long run: %s", got)
+	}
+	if b := m.Restarts["a"].Next(state.Containers[0].Finished, now); b.delay != backoffFirst {
+		t.Errorf("after a long run: %v", b.delay)
+	}
+}
+
+func TestPlanPullBackOff(t *testing.T) {
+	pod, m := testPod(restartAlways), NewMemory()
+	state := parse(t, "s0! | b0@s0:run")
+	m.Pulls["a"] = PullFailure{Image: "i", Failed: t0, Reason: "ErrImagePull", Message: "no", Backoff: Backoff{}.Next(t0, t0)}
+	for _, test := range []struct {
+		after time.Duration
+		want  string
+	}{
+		{0, "a waits: ErrImagePull"}, {showPullError, "a waits: ImagePullBackOff"},
+		{backoffFirst - 1, "a waits: ImagePullBackOff"}, {backoffFirst, "start a0"},
+	} {
+		if got := words(Plan(pod, state, m, t0.Add(test.after))); got != test.want {
+			t.Errorf("after %v: %s, want %s", test.after, got, test.want)
+		}
+	}
+	pod.Spec.Containers[0].Image = "other"
+	if got := words(Plan(pod, state, m, t0)); got != "start a0" {
+		t.Errorf("with another image: %s", got)
+	}
+}
+
+func TestPlanHoldsAfterStartFailure(t *testing.T) {
+	pod, m := testPod(restartAlways), NewMemory()
+	m.Starts["a"] = StartFailure{At: t0, Sandbox: "s0", Reason: "CreateContainerError"}
+	if got := words(Plan(pod, parse(t, "s0! | b0@s0:run"), m, t0)); got != "a waits: CreateContainerError" {
+		t.Error(got)
+	}
+	if got := words(Plan(pod, parse(t, "s1! s0 | b0@s1:run"), m, t0)); got != "remove s0, start a0" {
+		t.Errorf("in another sandbox: %s", got)
+	}
+}
+
+func TestPlanSandboxAttempts(t *testing.T) {
+	pod, m := testPod(restartAlways), NewMemory()
+	m.SandboxAttempt = 4 // 0 to 3 are reserved by attempts that got no answer
+	if got := words(Plan(pod, parse(t, ""), m, t0)); got != "create s4" {
+		t.Error(got)
+	}
+	m.SandboxFailed = t0
+	if d := Plan(pod, parse(t, ""), m, t0); words(d) != "" || !d.Again.Equal(t0.Add(retrySandbox)) {
+		t.Errorf("just after a failure: %s, again at %v", words(d), d.Again)
+	}
+	lost := parse(t, "s0!")
+	lost.Sandboxes[0].IPs = nil
+	if got := words(Plan(pod, lost, NewMemory(), t0)); got != "stop s0" {
+		t.Errorf("without an address: %s", got)
+	}
+	lost.Sandboxes[0].HostNetwork = true
+	if got := words(Plan(pod, lost, NewMemory(), t0)); got != "start a0, start b0" {
+		t.Errorf("on the host's network: %s", got)
+	}
+}
+
+func TestPlanOver(t *testing.T) {
+	state := parse(t, "s0! | a0@s0:run b0@s0:run")
+	pod := testPod(restartAlways)
+	pod.Status.Phase = corev1.PodFailed
+	if got := words(Plan(pod, state, NewMemory(), t0)); got != "stop a0+b0, finished" {
+		t.Errorf("a failed pod: %s", got)
+	}
+	pod = testPod(restartAlways)
+	seconds := int64(60)
+	pod.Spec.ActiveDeadlineSeconds = &seconds
+	pod.Status.StartTime = &metav1.Time{Time: t0}
+	if d := Plan(pod, state, NewMemory(), t0); words(d) != "" || !d.Again.Equal(t0.Add(time.Minute)) {
+		t.Errorf("in time: %s, again at %v", words(d), d.Again)
+	}
+	if d := Plan(pod, state, NewMemory(), t0.Add(time.Minute)); words(d) != "stop a0+b0, finished" || d.reason != "DeadlineExceeded" {
+		t.Errorf("overdue: %s %s", words(d), d.reason)
+	}
+}
+
+func TestPlanImageChange(t *testing.T) {
+	pod := testPod(restartAlways)
+	state := parse(t, "s0! | a0@s0:run b0@s0:run")
+	state.Containers[0].Spec = Fingerprint(&pod.Spec.Containers[0])
+	if got := words(Plan(pod, state, NewMemory(), t0)); got != "" {
+		t.Errorf("unchanged: %s", got)
+	}
+	pod.Spec.Containers[0].Image = "other"
+	if got := words(Plan(pod, state, NewMemory(), t0)); got != "stop a0" {
+		t.Errorf("changed: %s", got)
+	}
+}
+
+// TestRecall: containers in the pod's status are not run again, and restart counts continue.
+func TestRecall(t *testing.T) {
+	status := corev1.ContainerStatus{Name: "a", ContainerID: "r://1", RestartCount: 4,
+		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 0}}}
+	pod := testPod(restartOnFailure)
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{status}
+	state := &State{}
+	Recall(pod, state)
+	if got := words(Plan(pod, state, NewMemory(), t0)); got != "create s0" {
+		t.Errorf("b has not run: %s", got)
+	}
+	state.Sandboxes = parse(t, "s0!").Sandboxes
+	if got := words(Plan(pod, state, NewMemory(), t0)); got != "start b0" {
+		t.Errorf("a is done: %s", got)
+	}
+	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	state.Containers = nil
+	Recall(pod, state)
+	if c := state.Containers[0]; c.ExitCode != 137 || c.Reason != reasonVanished {
+		t.Errorf("vanished: %+v", c)
+	}
+	if got := words(Plan(pod, state, NewMemory(), t0)); got != "start a5, start b0" {
+		t.Errorf("a vanished: %s", got)
+	}
+}

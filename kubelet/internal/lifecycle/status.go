@@ -1,0 +1,98 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/planekit/planekit/kubelet/internal/qos"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Observation is the input of a pod's status.
+type Observation struct {
+	Pod      *corev1.Pod
+	State    *State
+	Decision Decision
+	// HostIPs are the node's internal addresses.
+	HostIPs []string
+	// Runtime is the scheme of container IDs, such as "containerd".
+	Runtime string
+	Now     time.Time
+}
+
+// Status returns the pod's status as this kubelet sees it. It keeps conditions of other writers,
+// and depends only on the observation.
+func (o *Observation) Status() corev1.PodStatus {
+	old := &o.Pod.Status
+	status := *old.DeepCopy()
+	status.ObservedGeneration = o.Pod.Generation
+	status.QOSClass = qos.Class(o.Pod)
+	if status.StartTime == nil {
+		status.StartTime = &metav1.Time{Time: o.Now.Truncate(time.Second)}
+	}
+	if len(o.HostIPs) > 0 {
+		status.HostIP = o.HostIPs[0]
+		status.HostIPs = nil
+		for _, ip := range o.HostIPs {
+			status.HostIPs = append(status.HostIPs, corev1.HostIP{IP: ip})
+		}
+	}
+	o.addresses(&status)
+	status.InitContainerStatuses = o.containers(o.Pod.Spec.InitContainers, old.InitContainerStatuses, true)
+	status.ContainerStatuses = o.containers(o.Pod.Spec.Containers, old.ContainerStatuses, false)
+	status.Phase = o.phase(&status)
+	if o.Decision.reason != "" {
+		status.Reason, status.Message = o.Decision.reason, o.Decision.message
+	}
+	o.conditions(&status)
+	return status
+}
+
+// addresses sets the pod's addresses: the sandbox's, or on the host's network the node's. A pod
+// that has ended keeps its addresses.
+func (o *Observation) addresses(status *corev1.PodStatus) {
+	var ips []string
+	if s := o.State.Sandbox(); s != nil {
+		if ips = s.IPs; o.Pod.Spec.HostNetwork {
+			ips = o.HostIPs
+		}
+	} else if o.Decision.Finished {
+		return
+	}
+	status.PodIP, status.PodIPs = "", nil
+	for i, ip := range ips {
+		if i == 0 {
+			status.PodIP = ip
+		}
+		status.PodIPs = append(status.PodIPs, corev1.PodIP{IP: ip})
+	}
+}
+
+// phase returns the pod's phase for the container statuses. Succeeded and Failed are final.
+func (o *Observation) phase(status *corev1.PodStatus) corev1.PodPhase {
+	d := &o.Decision
+	switch {
+	case status.Phase == corev1.PodSucceeded || status.Phase == corev1.PodFailed:
+		return status.Phase
+	case d.Finished && o.State.Running() > 0 && d.reason == "":
+		// Only sidecars still run.
+	case d.Finished && (d.reason != "" || !d.Initialized):
+		return corev1.PodFailed
+	case d.Finished:
+		for _, c := range status.ContainerStatuses {
+			if c.State.Terminated == nil || c.State.Terminated.ExitCode != 0 {
+				return corev1.PodFailed
+			}
+		}
+		return corev1.PodSucceeded
+	}
+	if !d.Initialized {
+		return corev1.PodPending
+	}
+	for _, c := range status.ContainerStatuses {
+		if c.State.Waiting != nil && c.LastTerminationState.Terminated == nil {
+			return corev1.PodPending
+		}
+	}
+	return corev1.PodRunning
+}

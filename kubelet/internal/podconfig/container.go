@@ -1,0 +1,138 @@
+package podconfig
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/planekit/planekit/kubelet/internal/qos"
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Container returns the CRI configuration of a container. It creates the files that are
+// mounted into the container.
+func (b *Builder) Container(ctx context.Context, pod *corev1.Pod, c *corev1.Container, attempt uint32, image *runtimeapi.Image, volumes map[string]string) (*runtimeapi.ContainerConfig, error) {
+	env, err := b.environment(ctx, pod, c)
+	if err != nil {
+		return nil, err
+	}
+	rights, err := security(pod, c, image)
+	if err != nil {
+		return nil, err
+	}
+	mounts, err := b.mounts(pod, c, attempt, env, volumes)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(b.LogDirectory(pod), c.Name), 0o755); err != nil {
+		return nil, err
+	}
+	return &runtimeapi.ContainerConfig{
+		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: attempt},
+		Image:       &runtimeapi.ImageSpec{Image: image.GetId(), UserSpecifiedImage: c.Image},
+		Command:     expandAll(c.Command, env.lookup),
+		Args:        expandAll(c.Args, env.lookup),
+		WorkingDir:  c.WorkingDir,
+		Envs:        env.list(),
+		Mounts:      mounts,
+		Labels:      b.containerLabels(pod, c),
+		Annotations: containerAnnotations(pod, c),
+		LogPath:     filepath.Join(c.Name, fmt.Sprintf("%d.log", attempt)),
+		Stdin:       c.Stdin,
+		StdinOnce:   c.StdinOnce,
+		Tty:         c.TTY,
+		StopSignal:  stopSignal(c),
+		Linux: &runtimeapi.LinuxContainerConfig{
+			Resources:       b.resources(pod, c),
+			SecurityContext: rights,
+		},
+	}, nil
+}
+
+// resources returns the cgroup settings of a container. A cpu limit without a request is also the
+// request.
+func (b *Builder) resources(pod *corev1.Pod, c *corev1.Container) *runtimeapi.LinuxContainerResources {
+	cpu, requested := c.Resources.Requests[corev1.ResourceCPU]
+	if !requested {
+		cpu = c.Resources.Limits[corev1.ResourceCPU]
+	}
+	capacity := b.Capacity()
+	r := &runtimeapi.LinuxContainerResources{
+		CpuShares:          qos.CPUShares(cpu.MilliValue()),
+		MemoryLimitInBytes: c.Resources.Limits.Memory().Value(),
+		OomScoreAdj:        qos.OOMScoreAdj(qos.Class(pod), c.Resources.Requests.Memory().Value(), capacity.Memory().Value()),
+	}
+	// Allow no swap in addition to the memory.
+	r.MemorySwapLimitInBytes = r.MemoryLimitInBytes
+	if quota := qos.CPUQuota(c.Resources.Limits.Cpu().MilliValue()); quota > 0 {
+		r.CpuQuota, r.CpuPeriod = quota, qos.CPUPeriod
+	}
+	return r
+}
+
+// mounts returns the container's volume mounts, its hosts file and its termination message file.
+func (b *Builder) mounts(pod *corev1.Pod, c *corev1.Container, attempt uint32, env *variables, volumes map[string]string) ([]*runtimeapi.Mount, error) {
+	propagations := map[corev1.MountPropagationMode]runtimeapi.MountPropagation{
+		corev1.MountPropagationHostToContainer: runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER,
+		corev1.MountPropagationBidirectional:   runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL,
+	}
+	var list []*runtimeapi.Mount
+	hosts := pod.Spec.HostNetwork
+	for _, m := range c.VolumeMounts {
+		host, ok := volumes[m.Name]
+		if !ok {
+			return nil, fmt.Errorf("cannot find volume %q to mount into container %q", m.Name, c.Name)
+		}
+		sub := m.SubPath
+		if m.SubPathExpr != "" {
+			sub = expand(m.SubPathExpr, env.lookup)
+		}
+		if sub != "" {
+			return nil, fmt.Errorf("volume %q: subPath is not supported by this kubelet", m.Name)
+		}
+		path := m.MountPath
+		if !strings.HasPrefix(path, "/") {
+			path = "/" + path
+		}
+		mount := &runtimeapi.Mount{ContainerPath: path, HostPath: host, Readonly: m.ReadOnly}
+		if m.MountPropagation != nil {
+			mount.Propagation = propagations[*m.MountPropagation]
+		}
+		hosts = hosts || path == hostsPath
+		list = append(list, mount)
+	}
+	if !hosts {
+		list = append(list, &runtimeapi.Mount{ContainerPath: hostsPath, HostPath: filepath.Join(b.PodDirectory(pod.UID), "etc-hosts")})
+	}
+	words, err := b.messageFile(pod, c, attempt)
+	if err != nil {
+		return nil, err
+	}
+	return append(list, &runtimeapi.Mount{ContainerPath: messagePath(c), HostPath: words}), nil
+}
+
+// messageFile creates the empty termination message file of a container. Any user may write it,
+// because the container may run as any user.
+func (b *Builder) messageFile(pod *corev1.Pod, c *corev1.Container, attempt uint32) (string, error) {
+	directory := filepath.Join(b.PodDirectory(pod.UID), "containers", c.Name)
+	if err := os.MkdirAll(directory, 0o750); err != nil {
+		return "", err
+	}
+	path := filepath.Join(directory, fmt.Sprint(attempt))
+	if err := os.WriteFile(path, nil, 0o666); err != nil {
+		return "", err
+	}
+	// Chmod, because the umask applies above.
+	return path, os.Chmod(path, 0o666)
+}
+
+// stopSignal returns the stop signal of a container; zero means that of its image, or TERM.
+func stopSignal(c *corev1.Container) runtimeapi.Signal {
+	if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
+		return runtimeapi.Signal_RUNTIME_DEFAULT
+	}
+	return runtimeapi.Signal(runtimeapi.Signal_value[string(*c.Lifecycle.StopSignal)])
+}

@@ -1,0 +1,140 @@
+package podconfig
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Sandbox returns the CRI configuration of a pod's sandbox.
+func (b *Builder) Sandbox(pod *corev1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
+	dns, err := b.dnsConfig(pod)
+	if err != nil {
+		return nil, err
+	}
+	hostname := b.hostname(pod)
+	if pod.Spec.HostNetwork {
+		hostname = "" // the host's name; runc refuses to set it
+	}
+	return &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{
+			Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID), Attempt: attempt,
+		},
+		Hostname:     hostname,
+		LogDirectory: b.LogDirectory(pod),
+		DnsConfig:    dns,
+		PortMappings: portMappings(pod),
+		Labels:       b.podLabels(pod),
+		Annotations:  pod.Annotations,
+		Linux: &runtimeapi.LinuxPodSandboxConfig{
+			CgroupParent:    b.Cgroup(pod),
+			Sysctls:         sysctls(pod),
+			SecurityContext: sandboxSecurity(pod),
+		},
+	}, nil
+}
+
+// hostname returns the host name of a pod, truncated to 63 bytes.
+func (b *Builder) hostname(pod *corev1.Pod) string {
+	if pod.Spec.HostNetwork {
+		return b.HostName
+	}
+	name := pod.Name
+	if pod.Spec.Hostname != "" {
+		name = pod.Spec.Hostname
+	}
+	return strings.TrimRight(name[:min(len(name), 63)], "-.")
+}
+
+func portMappings(pod *corev1.Pod) []*runtimeapi.PortMapping {
+	if pod.Spec.HostNetwork {
+		return nil
+	}
+	protocols := map[corev1.Protocol]runtimeapi.Protocol{
+		corev1.ProtocolTCP: runtimeapi.Protocol_TCP, corev1.ProtocolUDP: runtimeapi.Protocol_UDP, corev1.ProtocolSCTP: runtimeapi.Protocol_SCTP,
+	}
+	var list []*runtimeapi.PortMapping
+	for i := range pod.Spec.Containers {
+		for _, port := range pod.Spec.Containers[i].Ports {
+			list = append(list, &runtimeapi.PortMapping{
+				Protocol: protocols[port.Protocol], ContainerPort: port.ContainerPort, HostPort: port.HostPort, HostIp: port.HostIP,
+			})
+		}
+	}
+	return list
+}
+
+func sysctls(pod *corev1.Pod) map[string]string {
+	if pod.Spec.SecurityContext == nil {
+		return nil
+	}
+	m := map[string]string{}
+	for _, s := range pod.Spec.SecurityContext.Sysctls {
+		m[s.Name] = s.Value
+	}
+	return m
+}
+
+// namespaceOptions returns the namespaces that a pod's containers share.
+func namespaceOptions(pod *corev1.Pod) *runtimeapi.NamespaceOption {
+	o := &runtimeapi.NamespaceOption{
+		Network: runtimeapi.NamespaceMode_POD, Pid: runtimeapi.NamespaceMode_CONTAINER, Ipc: runtimeapi.NamespaceMode_POD,
+	}
+	if pod.Spec.HostNetwork {
+		o.Network = runtimeapi.NamespaceMode_NODE
+	}
+	if pod.Spec.HostIPC {
+		o.Ipc = runtimeapi.NamespaceMode_NODE
+	}
+	if pod.Spec.HostPID {
+		o.Pid = runtimeapi.NamespaceMode_NODE
+	} else if isTrue(pod.Spec.ShareProcessNamespace) {
+		o.Pid = runtimeapi.NamespaceMode_POD
+	}
+	return o
+}
+
+func sandboxSecurity(pod *corev1.Pod) *runtimeapi.LinuxSandboxSecurityContext {
+	out := &runtimeapi.LinuxSandboxSecurityContext{
+		NamespaceOptions: namespaceOptions(pod),
+		Privileged:       anyPrivileged(pod),
+		Seccomp:          &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
+	}
+	if s := pod.Spec.SecurityContext; s != nil {
+		out.RunAsUser = int64Value(s.RunAsUser)
+		if s.RunAsUser != nil {
+			// A group requires a user (CRI, LinuxSandboxSecurityContext).
+			out.RunAsGroup = int64Value(s.RunAsGroup)
+		}
+		out.SupplementalGroups = podGroups(s)
+	}
+	return out
+}
+
+func anyPrivileged(pod *corev1.Pod) bool {
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if s := list[i].SecurityContext; s != nil && isTrue(s.Privileged) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func int64Value(p *int64) *runtimeapi.Int64Value {
+	if p == nil {
+		return nil
+	}
+	return &runtimeapi.Int64Value{Value: *p}
+}
+
+// podGroups returns the supplemental groups of all processes of a pod.
+func podGroups(s *corev1.PodSecurityContext) []int64 {
+	groups := append([]int64(nil), s.SupplementalGroups...)
+	if s.FSGroup != nil {
+		groups = append(groups, *s.FSGroup)
+	}
+	return groups
+}
