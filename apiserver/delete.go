@@ -83,7 +83,7 @@ func (q *request) deleteOptions(s *Server) (*metav1.DeleteOptions, error) {
 // remove deletes the request's object, or marks it as being deleted if grace or
 // finalizers keep it. It returns the object in its last state and whether it is gone.
 func (s *Server) remove(q *request, o *metav1.DeleteOptions) (obj runtime.Object, gone bool, err error) {
-	obj, err = s.onRecord(q, func(record storage.Record) (runtime.Object, error) {
+	obj, err = s.changeRecord(q, func(record storage.Record) (runtime.Object, error) {
 		i, err := q.kind.item(record)
 		if err != nil {
 			return nil, err

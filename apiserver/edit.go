@@ -15,27 +15,26 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// edit is one change to a stored object. It is tried again whenever another change
-// comes in between. A change that names the resourceVersion it was made from fails
-// then, since the version is compared on every attempt.
+// edit is one change to a stored object. It is retried when another change was stored in the
+// meantime. A change with a resourceVersion then fails, because every attempt compares the version.
 type edit struct {
-	// apply returns what the object shall become. It must not change old.
+	// apply returns the object in its new state. It must not change old.
 	apply func(old runtime.Object) (runtime.Object, error)
-	// admitted says that apply has asked admission about the request's body, as
-	// it must where the body is not the object itself.
+	// admitted means that apply has called admission with the request's body, as is required if the
+	// body is not the object itself.
 	admitted bool
-	// manager becomes the owner of what changes. Without tracks, no manager does.
+	// manager becomes the owner of the changed fields if tracks is set.
 	tracks  bool
 	manager string
-	// applies says that apply has recorded owners itself, and that without an
-	// object the edit shall fail with errAbsent.
+	// applies means that apply has recorded the owners itself, and that the edit fails with errAbsent
+	// if there is no object.
 	applies bool
 	dryRun  bool
 }
 
 // edit applies e to the request's object and returns the object as stored.
 func (s *Server) edit(q *request, e edit) (runtime.Object, error) {
-	obj, err := s.onRecord(q, func(record storage.Record) (runtime.Object, error) { return s.attempt(q, e, record) })
+	obj, err := s.changeRecord(q, func(record storage.Record) (runtime.Object, error) { return s.attempt(q, e, record) })
 	if e.applies && errors.Is(err, storage.ErrNotFound) {
 		return nil, errAbsent
 	}
@@ -61,7 +60,7 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.O
 	if err := s.initializing.decide(q, nil); err != nil {
 		return nil, err
 	}
-	// First, so that what a client leaves out is no change.
+	// Set defaults first: a field that the client has left out is not a change.
 	if q.kind.Strategy.Default != nil {
 		q.kind.Strategy.Default(obj)
 	}
@@ -80,7 +79,7 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.O
 		return nil, err
 	}
 	if s.config.Admission != nil {
-		q.prepare(admitted(in), old) // again, for admission may have set anything
+		q.prepare(admitted(in), old) // again, because admission may have set any field
 	}
 	holds, err := q.allocate(admitted(in), old, e.dryRun)
 	defer func() { holds.settle(err) }()
@@ -99,17 +98,17 @@ func (s *Server) attempt(q *request, e edit, record storage.Record) (_ runtime.O
 	return s.replace(q, admitted(in), old, record, e)
 }
 
-// prepare keeps from old what the request may not change.
+// prepare restores from old the fields that the request may not change.
 func (q *request) prepare(obj, old runtime.Object) {
 	if prepare := q.strategy().PrepareForUpdate; prepare != nil {
-		// A copy, for what is kept from it becomes part of obj, which the steps
-		// after this one may change in place; old itself is shared.
+		// Pass a copy: its kept parts become parts of obj, which later steps may change in place, and
+		// old is shared.
 		prepare(q.r.Context(), obj, old.DeepCopyObject())
 	}
 }
 
-// carry checks what obj demands of the stored object and takes over from it
-// what no client may change.
+// carry checks the preconditions in obj, its UID and resourceVersion, and copies from the stored
+// object the metadata that no client may change.
 func (q *request) carry(obj, old runtime.Object) error {
 	m, was := accessor(obj), accessor(old)
 	if uid := m.GetUID(); uid != "" && uid != was.GetUID() {
@@ -153,8 +152,8 @@ func (q *request) validateChange(obj, old runtime.Object) error {
 	return nil
 }
 
-// replace stores obj in place of record, or deletes record where obj has lost
-// the last that kept it from going. Nothing is written where nothing changed.
+// replace stores obj in place of record, or deletes record if nothing blocks the deletion of obj any
+// more. It writes nothing if nothing has changed.
 func (s *Server) replace(q *request, obj, old runtime.Object, record storage.Record, e edit) (runtime.Object, error) {
 	if e.applies {
 		same, err := q.appliedBefore(obj, old, record)
@@ -217,23 +216,23 @@ func (k *kind) released(obj, old runtime.Object) bool {
 	return k.Strategy.Finalizing == nil || !k.Strategy.Finalizing(obj)
 }
 
-// onRecord has try change the request's record, again whenever another change
-// came in between (storage.ErrConflict). try returns the object in its new state,
-// with the revision of what it has committed, if anything.
+// changeRecord calls try with the request's record, and again while another change was stored in the
+// meantime (storage.ErrConflict). try returns the object in its new state, with the revision that it
+// has committed, if any.
 //
-// It begins with the record as the cache has it, which saves a read and may be
-// old. A change which is committed was right, since its guard held. Any other
-// outcome stands only if the store has the same record.
-func (s *Server) onRecord(q *request, try func(storage.Record) (runtime.Object, error)) (runtime.Object, error) {
+// It begins with the record in the cache, which saves a read and may be old. A committed change is
+// correct, because the commit compared the revision. Any other outcome counts only if the store has
+// the same record.
+func (s *Server) changeRecord(q *request, try func(storage.Record) (runtime.Object, error)) (runtime.Object, error) {
 	ctx := q.r.Context()
 	header := q.w.Header()
 	warned, warnings := q.warned, slices.Clone(header["Warning"])
-	record, sure, err := s.guess(ctx, q)
+	record, sure, err := s.probableRecord(ctx, q)
 	for {
 		if err != nil {
 			return nil, err
 		}
-		// What an attempt before this one has warned of is no longer so.
+		// Drop the warnings of the previous attempt.
 		if header.Del("Warning"); len(warnings) > 0 {
 			header["Warning"] = slices.Clone(warnings)
 		}
@@ -252,9 +251,9 @@ func (s *Server) onRecord(q *request, try func(storage.Record) (runtime.Object, 
 	}
 }
 
-// guess returns the request's record from the cache, or else from the store,
+// probableRecord returns the request's record from the cache, or else from the store,
 // which makes it sure.
-func (s *Server) guess(ctx context.Context, q *request) (record storage.Record, sure bool, err error) {
+func (s *Server) probableRecord(ctx context.Context, q *request) (record storage.Record, sure bool, err error) {
 	if i, ok := q.kind.cache.Peek(q.key()); ok && i.Err == nil {
 		return i.Record, false, nil
 	}

@@ -31,7 +31,9 @@ type Resource struct {
 	// Namespaced says that objects live in namespaces.
 	Namespaced bool
 
-	// New returns an empty object of the resource's Go type.
+	// New returns an empty object of the resource's Go type. If the type or one in it has a method
+	// SwaggerDoc() map[string]string, as Kubernetes' types have, kubectl explain prints what it
+	// returns: descriptions by JSON field name, and under "" that of the type itself.
 	New func() runtime.Object
 	// NewList returns an empty list of the same type.
 	NewList func() runtime.Object

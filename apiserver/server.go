@@ -117,7 +117,9 @@ type Config struct {
 	// and Transport.
 	Listener net.Listener
 	// TLS is for Listener and must have a certificate. Protocols and, where
-	// unset, the minimum version (1.2) are filled in on a copy.
+	// unset, the minimum version (1.2) are filled in on a copy. For client certificates, ClientAuth
+	// must be tls.RequestClientCert (the authenticator verifies them) or tls.VerifyClientCertIfGiven:
+	// with the zero value, no client sends one.
 	TLS *tls.Config
 	// InsecurePlainHTTP allows a Listener without TLS.
 	InsecurePlainHTTP bool

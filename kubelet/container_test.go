@@ -82,7 +82,7 @@ func TestContainerConfig(t *testing.T) {
 	}
 }
 
-func TestPodThatCannotStartSaysWhy(t *testing.T) {
+func TestPodThatCannotStartReportsReason(t *testing.T) {
 	r := newRig(t, memruntime.Config{})
 	r.start()
 	pod := webPod("web")

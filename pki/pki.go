@@ -61,7 +61,9 @@ type Authority struct {
 	dir string // empty in memory
 }
 
-// Open reads the authority in dir, or creates dir and an authority.
+// Open reads the authority from ca.crt and ca.key in dir, or creates dir and both files. The
+// certificates of its other methods are in the same directory, as NAME.crt and NAME.key.
+// Certificates have mode 0644, keys 0600, and a new directory 0700.
 func Open(dir string) (*Authority, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err

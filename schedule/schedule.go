@@ -70,6 +70,11 @@ type Compiler interface {
 
 // A Priority scores a node for a pod, from 0 to [MaxScore]; other scores are clamped. The rules for
 // a predicate's Filter apply to Score. It is called only for nodes that all predicates accept.
+//
+// Scores count as they are, times their weight. They are not stretched to the range, as a scheduler
+// plugin of Kubernetes can do in NormalizeScore: a priority whose scores are all between 0 and 5 has
+// little to say beside one that uses the range. Where the range of a value is known, as with a share
+// of the capacity, score value*MaxScore/limit.
 type Priority interface {
 	Name() string
 	Score(*PodInfo, *NodeInfo) int64

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/bench/peer"
-	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/kubeconfig"
 	"github.com/planekit/planekit/client/typed"
 	corev1 "k8s.io/api/core/v1"
@@ -61,7 +60,7 @@ func planekit(ctx context.Context, t *table, bin, work, runtime string) error {
 // command runs planectl run and takes the times until three pods exist, are
 // bound to nodes, and have reached phase.
 func command(ctx context.Context, t *table, bin, config, who string, phase corev1.PodPhase) error {
-	api, err := connect(config)
+	api, err := kubeconfig.Connect(config)
 	if err != nil {
 		return err
 	}
@@ -99,16 +98,4 @@ func command(ctx context.Context, t *table, bin, config, who string, phase corev
 		t.since(who+": command until three pods "+step.name, begin)
 	}
 	return nil
-}
-
-func connect(config string) (*client.Client, error) {
-	loaded, err := kubeconfig.Load(config)
-	if err != nil {
-		return nil, err
-	}
-	c, _, err := loaded.Client("")
-	if err != nil {
-		return nil, err
-	}
-	return client.New(c)
 }

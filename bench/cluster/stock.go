@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/bench/peer"
+	"github.com/planekit/planekit/client/kubeconfig"
 	"github.com/planekit/planekit/client/typed"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -77,7 +78,7 @@ func stock(ctx context.Context, t *table, bin, work string) (err error) {
 // addNode registers a node as a kubelet would, and waits for the service
 // account that pods need.
 func addNode(ctx context.Context, config string) error {
-	api, err := connect(config)
+	api, err := kubeconfig.Connect(config)
 	if err != nil {
 		return err
 	}

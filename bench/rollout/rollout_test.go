@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/kubeconfig"
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/planetest"
@@ -26,7 +27,7 @@ func newSide(t *testing.T) *side {
 	p := planetest.Start(t, planetest.With(func(c *plane.Config) { c.NoScheduler, c.Controllers = true, inMemory().Controllers }))
 	s := &side{kind: planekitMemory}
 	var err error
-	if s.api, err = connect(p.KubeconfigFile()); err != nil {
+	if s.api, err = kubeconfig.Connect(p.KubeconfigFile()); err != nil {
 		t.Fatal(err)
 	}
 	if s.watcher, err = watch(t.Context(), s.api); err != nil {

@@ -152,7 +152,7 @@ func (b *bench) start(ctx context.Context, k kind, work string) (_ *side, err er
 	if err != nil {
 		return nil, err
 	}
-	if s.api, err = connect(config); err != nil {
+	if s.api, err = kubeconfig.Connect(config); err != nil {
 		return nil, err
 	}
 	if s.watcher, err = watch(ctx, s.api); err != nil {
@@ -220,16 +220,4 @@ func (b *bench) startStock(ctx context.Context, s *side, work string, limits ...
 		"--leader-elect=false", "--use-service-account-credentials=false", "--controllers", stockControllers,
 	}, limits...)...)
 	return files.Config, err
-}
-
-func connect(config string) (*client.Client, error) {
-	loaded, err := kubeconfig.Load(config)
-	if err != nil {
-		return nil, err
-	}
-	c, _, err := loaded.Client("")
-	if err != nil {
-		return nil, err
-	}
-	return client.New(c)
 }

@@ -61,15 +61,7 @@ func (c *child) start(ctx context.Context) error {
 
 // connect returns a client with connections of its own.
 func (c *child) connect() (*client.Client, error) {
-	loaded, err := kubeconfig.Load(filepath.Join(c.dir, "kubeconfig"))
-	if err != nil {
-		return nil, err
-	}
-	config, _, err := loaded.Client("")
-	if err != nil {
-		return nil, err
-	}
-	return client.New(config)
+	return kubeconfig.Connect(filepath.Join(c.dir, "kubeconfig"))
 }
 
 // kill ends the process with SIGKILL.

@@ -12,6 +12,23 @@ import (
 	"github.com/planekit/planekit/client"
 )
 
+// Connect returns a client of the cluster that the current context of a file names. Where file comes
+// from the environment, an empty one is an error that says so.
+func Connect(file string) (*client.Client, error) {
+	if file == "" {
+		return nil, errors.New("kubeconfig: no file is named; is KUBECONFIG set?")
+	}
+	loaded, err := Load(file)
+	if err != nil {
+		return nil, err
+	}
+	config, _, err := loaded.Client("")
+	if err != nil {
+		return nil, err
+	}
+	return client.New(config)
+}
+
 // Client returns the client configuration of a context and its default namespace. An empty context
 // means the current one.
 func (c *Config) Client(context string) (client.Config, string, error) {

@@ -2,9 +2,9 @@
 // credentials to use
 // (https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/).
 //
-//	k, err := kubeconfig.Load(path)
-//	config, namespace, err := k.Client("")
-//	c, err := client.New(config)
+//	c, err := kubeconfig.Connect(path)
+//
+// [Load] and [Config.Client] do it in steps, for another context or other options.
 //
 // The caller chooses the paths: the package does not read the environment or the home directory.
 //

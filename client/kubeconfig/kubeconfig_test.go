@@ -266,3 +266,12 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestConnectErrors: a file that is not there, or not named, is an error that says so.
+func TestConnectErrors(t *testing.T) {
+	for file, want := range map[string]string{"": "is KUBECONFIG set?", filepath.Join(t.TempDir(), "none"): "none: no such file"} {
+		if _, err := kubeconfig.Connect(file); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", file, err, want)
+		}
+	}
+}

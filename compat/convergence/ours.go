@@ -53,15 +53,7 @@ func OurServer(t testing.TB) string {
 // them act as the user of the kubeconfig.
 func OurControllers(t testing.TB, path string) {
 	t.Helper()
-	loaded, err := kubeconfig.Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, _, err := loaded.Client("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	api, err := client.New(config)
+	api, err := kubeconfig.Connect(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"log"
 	"net/http"
 
@@ -56,9 +57,12 @@ func handler() (http.Handler, error) {
 }
 
 func main() {
+	address := flag.String("address", "127.0.0.1:8080", "where to serve, without TLS")
+	flag.Parse()
 	api, err := handler()
 	if err != nil {
 		log.Fatal(err)
 	}
-	log.Fatal(http.ListenAndServe("127.0.0.1:8080", api))
+	log.Printf("serving; try: curl -H 'Authorization: Bearer let-me-in' http://%s%s", *address, "/api/v1/pods")
+	log.Fatal(http.ListenAndServe(*address, api))
 }

@@ -17,15 +17,7 @@ import (
 // administrator is a client with the kubeconfig in dir.
 func administrator(t *testing.T, dir string) *client.Client {
 	t.Helper()
-	loaded, err := kubeconfig.Load(filepath.Join(dir, "admin.kubeconfig"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, _, err := loaded.Client("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	api, err := client.New(config)
+	api, err := kubeconfig.Connect(filepath.Join(dir, "admin.kubeconfig"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,15 +86,7 @@ func main() {
 }
 
 func command(ctx context.Context, file string) error {
-	loaded, err := kubeconfig.Load(file)
-	if err != nil {
-		return err
-	}
-	config, _, err := loaded.Client("")
-	if err != nil {
-		return err
-	}
-	api, err := client.New(config)
+	api, err := kubeconfig.Connect(file)
 	if err != nil {
 		return err
 	}

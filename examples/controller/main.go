@@ -1,5 +1,9 @@
-// Command controller makes the status of lamps what their spec asks for, on the
-// cluster of KUBECONFIG. lamp.go is their type; nothing is generated.
+// Command controller makes the status of lamps what their spec asks for, on the cluster of
+// KUBECONFIG. lamp.go is their type; nothing is generated. For a cluster that has lamps, it is also
+// a control plane in memory:
+//
+//	go run ./examples/controller serve lamps.kubeconfig &
+//	KUBECONFIG=lamps.kubeconfig go run ./examples/controller
 package main
 
 import (
@@ -19,21 +23,17 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, os.Getenv("KUBECONFIG")); err != nil {
+	do, file := run, os.Getenv("KUBECONFIG")
+	if len(os.Args) == 3 && os.Args[1] == "serve" {
+		do, file = serve, os.Args[2]
+	}
+	if err := do(ctx, file); err != nil {
 		log.Fatal(err)
 	}
 }
 
 func run(ctx context.Context, file string) error {
-	loaded, err := kubeconfig.Load(file)
-	if err != nil {
-		return err
-	}
-	config, _, err := loaded.Client("")
-	if err != nil {
-		return err
-	}
-	api, err := client.New(config)
+	api, err := kubeconfig.Connect(file)
 	if err != nil {
 		return err
 	}

@@ -2,19 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/apiservertest"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/kubeconfig"
 	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,50 +29,15 @@ func TestSmall(t *testing.T) {
 	}
 }
 
-// lampList is the type of a list of lamps.
-type lampList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata"`
-	Items           []Lamp `json:"items"`
-}
-
-func (l *lampList) DeepCopyObject() runtime.Object {
-	c := &lampList{l.TypeMeta, *l.ListMeta.DeepCopy(), nil}
-	for i := range l.Items {
-		c.Items = append(c.Items, *l.Items[i].DeepCopyObject().(*Lamp))
-	}
-	return c
-}
-
 // TestLamps runs the program against an API server over TLS: lamps that are there
 // before it and lamps that come later get the status that their specs ask for.
 func TestLamps(t *testing.T) {
-	server := apiservertest.Start(t, apiservertest.WithResources(apiserver.Resource{
-		Group: lampType.Group, Version: lampType.Version, Kind: lampType.Kind, Plural: lampType.Plural, Namespaced: true,
-		New: func() runtime.Object { return &Lamp{} }, NewList: func() runtime.Object { return &lampList{} },
-		Subresources: []apiserver.Subresource{apiserver.Status{
-			Strategy: apiserver.Strategy{PrepareForUpdate: func(_ context.Context, obj, old runtime.Object) { obj.(*Lamp).Spec = old.(*Lamp).Spec }}}},
-		Strategy: apiserver.Strategy{
-			PrepareForCreate: func(_ context.Context, obj runtime.Object) { obj.(*Lamp).Status = Light{} },
-			PrepareForUpdate: func(_ context.Context, obj, old runtime.Object) { obj.(*Lamp).Status = old.(*Lamp).Status },
-		},
-	}))
+	server := apiservertest.Start(t, apiservertest.WithResources(lampResource()))
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(file, server.Kubeconfig(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := kubeconfig.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, _, err := loaded.Client("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	api, err := client.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := connect(t, file)
 	defer api.Close()
 	lamps := client.For(api, lampType)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -101,6 +65,55 @@ func TestLamps(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// TestServe: what serve writes leads to a server of lamps, and the program works on it.
+func TestServe(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	ctx, stop := context.WithCancel(t.Context())
+	served, ended := make(chan error, 1), make(chan error, 1)
+	go func() { served <- serve(ctx, file) }()
+	for {
+		if _, err := os.Stat(file); err == nil {
+			break
+		}
+		select {
+		case err := <-served:
+			t.Fatal(err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	api := connect(t, file)
+	defer api.Close()
+	lamps := client.For(api, lampType)
+	wait, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		_, err := lamps.Create(wait, &Lamp{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "hall"}, Spec: Light{Lit: true}})
+		if err == nil {
+			break
+		}
+		if wait.Err() != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	go func() { ended <- run(ctx, file) }()
+	await(wait, t, lamps, "hall", true)
+	stop()
+	if err := errors.Join(<-ended, <-served); err != nil {
+		t.Error(err)
+	}
+}
+
+// connect returns a client of the server in a kubeconfig.
+func connect(t *testing.T, file string) *client.Client {
+	t.Helper()
+	api, err := kubeconfig.Connect(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api
 }
 
 // await waits until a lamp's status says lit.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 
-	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/kubeconfig"
 	"github.com/planekit/planekit/schedule"
 	"github.com/planekit/planekit/schedule/predicates"
@@ -25,15 +24,7 @@ func main() {
 }
 
 func run(ctx context.Context, file string) error {
-	loaded, err := kubeconfig.Load(file)
-	if err != nil {
-		return err
-	}
-	config, _, err := loaded.Client("")
-	if err != nil {
-		return err
-	}
-	api, err := client.New(config)
+	api, err := kubeconfig.Connect(file)
 	if err != nil {
 		return err
 	}

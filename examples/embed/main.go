@@ -5,6 +5,7 @@
 package main
 
 import (
+	"flag"
 	"log"
 	"net/http"
 
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
+// Widget is the type. SwaggerDoc, which it need not have, is what kubectl explain prints.
 type Widget struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -25,6 +27,10 @@ type Widget struct {
 
 func (w *Widget) DeepCopyObject() runtime.Object {
 	return &Widget{w.TypeMeta, *w.ObjectMeta.DeepCopy(), w.Color}
+}
+
+func (Widget) SwaggerDoc() map[string]string {
+	return map[string]string{"": "Widget is a thing with a color.", "color": "The color, in English."}
 }
 
 type WidgetList struct {
@@ -56,9 +62,12 @@ func handler() (http.Handler, error) {
 }
 
 func main() {
+	address := flag.String("address", "127.0.0.1:8080", "where to serve, without TLS")
+	flag.Parse()
 	api, err := handler()
 	if err != nil {
 		log.Fatal(err)
 	}
-	log.Fatal(http.ListenAndServe("127.0.0.1:8080", api))
+	log.Printf("serving; try: curl -H 'Authorization: Bearer let-me-in' http://%s%s", *address, "/apis/example.com/v1/widgets")
+	log.Fatal(http.ListenAndServe(*address, api))
 }

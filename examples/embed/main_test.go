@@ -46,3 +46,20 @@ func TestWidgets(t *testing.T) {
 		}
 	}
 }
+
+// TestExplained: the OpenAPI document, which kubectl explain reads, has the type's descriptions.
+func TestExplained(t *testing.T) {
+	api, err := handler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodGet, "/openapi/v3/apis/example.com/v1", http.NoBody)
+	r.Header.Set("Authorization", "Bearer let-me-in")
+	w := httptest.NewRecorder()
+	api.ServeHTTP(w, r)
+	for _, want := range (Widget{}).SwaggerDoc() {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%d: the document lacks %q", w.Code, want)
+		}
+	}
+}

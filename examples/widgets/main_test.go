@@ -60,15 +60,7 @@ func TestProgram(t *testing.T) {
 	if line, err := bufio.NewReader(reader).ReadString('\n'); err != nil || !strings.Contains(line, "kubectl") {
 		t.Fatal(line, err)
 	}
-	loaded, err := kubeconfig.Load(filepath.Join(dir, "kubeconfig"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, _, err := loaded.Client("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	api, err := client.New(config)
+	api, err := kubeconfig.Connect(filepath.Join(dir, "kubeconfig"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,9 +75,9 @@ func TestNamespaceWaits(t *testing.T) {
 	}
 }
 
-// TestNamespaceSaysWhy: whatever it is that a namespace waits for, alone, its status
+// TestNamespaceReportsBlockers: whatever it is that a namespace waits for, alone, its status
 // says so, and it stays until that is over.
-func TestNamespaceSaysWhy(t *testing.T) {
+func TestNamespaceReportsBlockers(t *testing.T) {
 	for name, test := range map[string]struct {
 		rooms *rooms
 		mend  func(*rooms)

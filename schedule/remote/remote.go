@@ -7,7 +7,9 @@
 //	})
 //	err = scheduler.Run(ctx)
 //
-// It schedules the pods whose spec.schedulerName is the configured name. The client's user needs
+// It schedules the pods whose spec.schedulerName is Config.Name. An empty name is default-scheduler,
+// which in most clusters another scheduler already has: two of one name compete for the same pods.
+// The client's user needs
 // the permissions of the cluster role system:kube-scheduler.
 //
 // Pods and nodes, and namespaces if a predicate is a schedule.Preparer, are read through caches of

@@ -33,11 +33,11 @@ type slicePlanner struct {
 	max  int // endpoints a slice
 }
 
-// planEndpointSlices says what makes of have, the slices that there are for
-// service, those with pods. As in Kubernetes it writes as few slices as it can,
-// rather than keep them full: what is to be written anyway is filled first, the
-// fullest before others; then what remains goes where all of it fits in best;
-// then into new slices. A slice that is not needed becomes one that is.
+// planEndpointSlices returns the changes that turn have, the existing slices of the service, into
+// slices with the endpoints of pods. As in Kubernetes it writes as few slices as possible, even if
+// they are not full: it first fills slices that change anyway, the fullest first; puts the rest into
+// the fullest slice with room for all of it; and only then creates slices. A slice that is no longer
+// needed is reused before one is created.
 func planEndpointSlices(p slicePlanner, pods []*corev1.Pod, have []*discoveryv1.EndpointSlice) slicePlan {
 	var plan slicePlan
 	p.labels = sliceLabels(p.service)
@@ -72,7 +72,7 @@ func planEndpointSlices(p slicePlanner, pods []*corev1.Pod, have []*discoveryv1.
 
 // planFamily plans for the addresses of one family.
 func (p *slicePlanner) planFamily(plan *slicePlan, family discoveryv1.AddressType, pods []*corev1.Pod, have []*discoveryv1.EndpointSlice) {
-	groups := p.groups(family, pods)
+	groups := p.groupByPorts(family, pods)
 	var spare, create []*discoveryv1.EndpointSlice
 	byPorts := map[string]*portGroup{}
 	for _, g := range groups {
@@ -86,11 +86,11 @@ func (p *slicePlanner) planFamily(plan *slicePlan, family discoveryv1.AddressTyp
 		}
 	}
 	for _, g := range groups {
-		made, changed, empty := p.pack(family, g)
+		made, changed, empty := p.distribute(family, g)
 		create, spare = append(create, made...), append(spare, empty...)
 		plan.update = append(plan.update, changed...)
 	}
-	if len(groups) == 0 { // a slice with nothing says that nothing is there
+	if len(groups) == 0 { // an empty slice: the service has no endpoints
 		at := slices.IndexFunc(spare, func(s *discoveryv1.EndpointSlice) bool {
 			return len(s.Ports) == 0 && len(s.Endpoints) == 0 && maps.Equal(s.Labels, p.labels)
 		})
@@ -110,13 +110,13 @@ func (p *slicePlanner) planFamily(plan *slicePlan, family discoveryv1.AddressTyp
 	plan.remove = append(plan.remove, spare...)
 }
 
-// portGroup is the endpoints that have the same ports: those that are wanted, and
-// the slices that there are for them.
+// portGroup holds the endpoints that have the same ports: those that are wanted, and the existing
+// slices.
 type portGroup struct {
 	key   string
 	ports []discoveryv1.EndpointPort
 	want  map[endpointKey]*discoveryv1.Endpoint
-	// order lists the keys of want in order. While pack goes through the existing slices, order
+	// order lists the keys of want in order. While distribute goes through the existing slices, order
 	// also holds keys that it has removed from want.
 	order []endpointKey
 	have  []*discoveryv1.EndpointSlice
@@ -136,9 +136,9 @@ func keyOfEndpoint(e *discoveryv1.Endpoint) endpointKey {
 	return k
 }
 
-// groups are the endpoints that pods are, by their ports, in an order that
-// depends on nothing but pods.
-func (p *slicePlanner) groups(family discoveryv1.AddressType, pods []*corev1.Pod) []*portGroup {
+// groupByPorts returns the endpoints of pods, grouped by their ports, in an order that depends only
+// on pods.
+func (p *slicePlanner) groupByPorts(family discoveryv1.AddressType, pods []*corev1.Pod) []*portGroup {
 	var groups []*portGroup
 	byPorts := map[string]*portGroup{}
 	for _, pod := range pods {
@@ -164,9 +164,9 @@ func (p *slicePlanner) groups(family discoveryv1.AddressType, pods []*corev1.Pod
 	return groups
 }
 
-// pack distributes the endpoints of g over slices: new ones, ones that change,
-// and it returns those that are left with nothing.
-func (p *slicePlanner) pack(family discoveryv1.AddressType, g *portGroup) (create, update, empty []*discoveryv1.EndpointSlice) {
+// distribute distributes the endpoints of g over slices. It returns the slices to create, those to
+// update, and those that have become empty.
+func (p *slicePlanner) distribute(family discoveryv1.AddressType, g *portGroup) (create, update, empty []*discoveryv1.EndpointSlice) {
 	var unchanged []*discoveryv1.EndpointSlice
 	for _, slice := range g.have {
 		kept, changed := g.keep(slice)
@@ -218,7 +218,7 @@ func (g *portGroup) keep(slice *discoveryv1.EndpointSlice) (kept []discoveryv1.E
 	return kept, changed
 }
 
-// fill moves wanted endpoints into slice until it has most.
+// fill moves wanted endpoints into slice until it has most of them.
 func (g *portGroup) fill(slice *discoveryv1.EndpointSlice, most int) {
 	n := min(len(g.order), max(0, most-len(slice.Endpoints)))
 	for _, k := range g.order[:n] {
@@ -228,7 +228,7 @@ func (g *portGroup) fill(slice *discoveryv1.EndpointSlice, most int) {
 	g.order = g.order[n:]
 }
 
-// bestFit is the fullest of have that n more endpoints fit into, or -1.
+// bestFit returns the index of the fullest slice with room for n more endpoints, or -1.
 func bestFit(have []*discoveryv1.EndpointSlice, n, most int) int {
 	best := -1
 	for i, slice := range have {

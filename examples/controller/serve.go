@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/plane"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// lampList is the type of a list of lamps.
+type lampList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+	Items           []Lamp `json:"items"`
+}
+
+func (l *lampList) DeepCopyObject() runtime.Object {
+	c := &lampList{l.TypeMeta, *l.ListMeta.DeepCopy(), nil}
+	for i := range l.Items {
+		c.Items = append(c.Items, *l.Items[i].DeepCopyObject().(*Lamp))
+	}
+	return c
+}
+
+// lampResource returns what a server must know about lamps.
+func lampResource() apiserver.Resource {
+	strategy, status := apiserver.SpecStatus(
+		func(l *Lamp) *Light { return &l.Spec },
+		func(l *Lamp) *Light { return &l.Status },
+	)
+	return apiserver.Resource{
+		Group: lampType.Group, Version: lampType.Version, Kind: lampType.Kind, Plural: lampType.Plural, Namespaced: true,
+		New: func() runtime.Object { return &Lamp{} }, NewList: func() runtime.Object { return &lampList{} },
+		Strategy: strategy, Subresources: []apiserver.Subresource{status},
+	}
+}
+
+// serve runs a control plane in memory that has lamps, and writes its kubeconfig to file.
+func serve(ctx context.Context, file string) error {
+	p, err := plane.New(plane.Config{Resources: []apiserver.Resource{lampResource()}})
+	if err != nil {
+		return err
+	}
+	if err := p.Kubeconfig().Write(file); err != nil {
+		return err
+	}
+	fmt.Printf(`serving lamps at %s; try, for example:
+  echo '{"apiVersion":"example.com/v1","kind":"Lamp","metadata":{"name":"hall"},"spec":{"lit":true}}' |
+    kubectl --kubeconfig %s create -f -
+`, p.URL(), file)
+	return p.Run(ctx)
+}
