@@ -242,6 +242,8 @@ var otherWalls = []wall{
 	}},
 	{packages: "kubelet/internal/podconfig", closed: true, may: []allowance{
 		{"kubelet/internal/lifecycle", "a container carries the fingerprint of its spec"},
+		{"kubelet/volumes/subpath", "a container can mount a part of a volume"},
+		{"github.com/go-logr/logr", logging},
 		{"kubelet/internal/qos", "the runtime is told a container's limits"},
 		{"k8s.io/cri-api", "the runtime interface"},
 		{"k8s.io/api/core", kubeTypes},
@@ -263,6 +265,9 @@ var otherWalls = []wall{
 	{packages: "kubelet/internal/tokens", closed: true, may: []allowance{
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
+	}},
+	{packages: "kubelet/volumes/subpath", closed: true, may: []allowance{
+		{"golang.org/x/sys", "the kernel resolves paths below a directory"},
 	}},
 	{packages: "kubelet/volumes", closed: true, may: []allowance{
 		{"k8s.io/api/core", kubeTypes},

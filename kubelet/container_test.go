@@ -82,6 +82,63 @@ func TestContainerConfig(t *testing.T) {
 	}
 }
 
+// TestSubPaths: a container mounts the part of a volume that it names, and does not start if there is
+// no such part.
+func TestSubPaths(t *testing.T) {
+	told := make(chan *runtimeapi.ContainerConfig, 10)
+	r := newRig(t, memruntime.Config{Behave: func(c *runtimeapi.ContainerConfig) memruntime.Behavior {
+		told <- c
+		return memruntime.Behavior{}
+	}})
+	r.start()
+	pod := webPod("web")
+	web := &pod.Spec.Containers[0]
+	web.Env = []corev1.EnvVar{{Name: "FILE", Value: "b"}}
+	web.VolumeMounts = []corev1.VolumeMount{
+		{Name: "conf", MountPath: "/etc/a.conf", SubPath: "a.conf"}, {Name: "conf", MountPath: "/etc/b.conf", SubPathExpr: "$(FILE).conf"},
+	}
+	pod.Spec.Volumes = []corev1.Volume{{Name: "conf", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}}}
+	r.api.create(pod)
+	r.api.await(t, "web", "running", running)
+	c := <-told
+	for path, want := range map[string]string{"/etc/a.conf": "alpha", "/etc/b.conf": "beta"} {
+		i := slices.IndexFunc(c.Mounts, func(m *runtimeapi.Mount) bool { return m.ContainerPath == path })
+		if i < 0 {
+			t.Fatalf("%s is not mounted", path)
+		}
+		if text, err := os.ReadFile(c.Mounts[i].HostPath); err != nil || string(text) != want {
+			t.Errorf("%s: %s %v", path, text, err)
+		}
+	}
+	// Nothing stays mounted.
+	r.api.delete("web", 0)
+	r.api.await(t, "web", "gone", gone)
+	nothingLeft(t, r.config.Root)
+	for name, test := range map[string]struct {
+		mount corev1.VolumeMount
+		want  string
+	}{
+		"absolute": {corev1.VolumeMount{SubPathExpr: "$(ROOT)"}, "error SubPath `/etc` must not be an absolute path"},
+		"backstep": {corev1.VolumeMount{SubPathExpr: "$(UP)/x"}, "unable to provision SubPath `../x`: must not contain '..'"},
+		"missing":  {corev1.VolumeMount{SubPathExpr: "$(NONE)/x"}, `missing value for "NONE"`},
+		"file":     {corev1.VolumeMount{SubPath: "a.conf/x"}, `failed to prepare subPath for volumeMount "conf" of container "web"`},
+	} {
+		pod := webPod(name)
+		pod.Spec.Volumes = []corev1.Volume{{Name: "conf", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}}}
+		test.mount.Name, test.mount.MountPath = "conf", "/x"
+		pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{test.mount}
+		pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "ROOT", Value: "/etc"}, {Name: "UP", Value: ".."}}
+		r.api.create(pod)
+		r.api.await(t, name, "held back with "+test.want, func(pod *corev1.Pod) bool {
+			if pod == nil || len(pod.Status.ContainerStatuses) == 0 {
+				return false
+			}
+			w := pod.Status.ContainerStatuses[0].State.Waiting
+			return w != nil && w.Reason == "CreateContainerConfigError" && w.Message == test.want
+		})
+	}
+}
+
 func TestPodThatCannotStartReportsReason(t *testing.T) {
 	r := newRig(t, memruntime.Config{})
 	r.start()

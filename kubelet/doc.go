@@ -46,8 +46,8 @@
 // images, log rotation, the CPU manager, service environment variables. Package server is the
 // kubelet's HTTPS server for logs, exec, attach and port-forward. The supported volumes are
 // emptyDir, hostPath, configMap, secret, projected and downwardAPI; Config.Volumes adds other types,
-// see package volumes. Pods with volumes that no type supports, with
-// subPath, or with a cluster trust bundle do not start; they are retried with a backoff (500 ms,
+// see package volumes. Pods with volumes that no type supports, or
+// with a cluster trust bundle, do not start; they are retried with a backoff (500 ms,
 // doubling up to 2 min 2 s) and report the reason. The name of a runtime class is used as its
 // handler. Containers need Linux; without it, or without root, volumes in memory are on disk.
 package kubelet

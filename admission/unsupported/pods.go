@@ -91,8 +91,6 @@ func containerFields() []Row {
 		{In: Pods, Path: "containers[].resources.limits", When: unenforced,
 			Effect: "only limits of cpu and memory are enforced on nodes yet"},
 		{In: Pods, Path: "containers[].volumeDevices", Effect: "block devices are not passed to containers yet"},
-		{In: Pods, Path: "containers[].volumeMounts[].subPath", Effect: "not supported yet: the container does not start"},
-		{In: Pods, Path: "containers[].volumeMounts[].subPathExpr", Effect: "not supported yet: the container does not start"},
 		{In: Pods, Path: "containers[].volumeMounts[].recursiveReadOnly", When: recursive,
 			Effect: "mounts below the volume stay writable: only the volume itself is read-only"},
 		{In: Pods, Path: "containers[].env[].valueFrom.fileKeyRef", Effect: "not supported yet: the container does not start"},

@@ -20,6 +20,17 @@ func (hostPath) SetUp(_ context.Context, v *Volume) (string, error) {
 	return v.Spec.HostPath.Path, checkHostPath(v.Spec.HostPath)
 }
 
+// hostPathNames are the names of types in Kubernetes' messages.
+var hostPathNames = map[corev1.HostPathType]string{
+	corev1.HostPathDirectoryOrCreate: "directory",
+	corev1.HostPathDirectory:         "directory",
+	corev1.HostPathFileOrCreate:      "file",
+	corev1.HostPathFile:              "file",
+	corev1.HostPathSocket:            "socket file",
+	corev1.HostPathCharDev:           "character device",
+	corev1.HostPathBlockDev:          "block device",
+}
+
 func checkHostPath(v *corev1.HostPathVolumeSource) error {
 	kind := corev1.HostPathUnset
 	if v.Type != nil {
@@ -38,6 +49,8 @@ func checkHostPath(v *corev1.HostPathVolumeSource) error {
 			return err
 		}
 		return file.Close()
+	case missing:
+		return fmt.Errorf("hostPath type check failed: %s is not a %s", v.Path, hostPathNames[kind])
 	case err != nil:
 		return fmt.Errorf("hostPath type check failed: %w", err)
 	}
@@ -51,7 +64,7 @@ func checkHostPath(v *corev1.HostPathVolumeSource) error {
 		corev1.HostPathBlockDev:          info.Mode()&fs.ModeDevice != 0 && info.Mode()&fs.ModeCharDevice == 0,
 	}
 	if !is[kind] {
-		return fmt.Errorf("hostPath type check failed: %s is not a %s", v.Path, kind)
+		return fmt.Errorf("hostPath type check failed: %s is not a %s", v.Path, hostPathNames[kind])
 	}
 	return nil
 }

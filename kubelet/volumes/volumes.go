@@ -141,7 +141,8 @@ func (s *Set) setUp(ctx context.Context, pod *corev1.Pod, v *corev1.Volume, podD
 // TearDown undoes SetUp for all volumes of the pod with a directory, which it leaves in place.
 // Nothing is mounted below the directory afterwards.
 func (s *Set) TearDown(ctx context.Context, podDirectory string) error {
-	var errs []error
+	// Parts of volumes are mounted elsewhere, which keeps a volume from being unmounted.
+	errs := []error{unmountBelow(filepath.Join(podDirectory, "volume-subpaths"))}
 	for _, p := range s.plugins {
 		t, ok := p.(TearDowner)
 		if !ok {

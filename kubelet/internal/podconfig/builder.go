@@ -7,6 +7,7 @@ import (
 	"context"
 	"path/filepath"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -30,6 +31,8 @@ type Builder struct {
 	// Secrets and ConfigMaps read objects from the API server. They may be nil.
 	Secrets    func(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 	ConfigMaps func(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
+
+	Log logr.Logger
 }
 
 // PodDirectory returns the directory of a pod's volumes and small files.

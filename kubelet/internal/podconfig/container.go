@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/planekit/planekit/kubelet/internal/qos"
 	corev1 "k8s.io/api/core/v1"
@@ -71,47 +70,6 @@ func (b *Builder) resources(pod *corev1.Pod, c *corev1.Container) *runtimeapi.Li
 		r.CpuQuota, r.CpuPeriod = quota, qos.CPUPeriod
 	}
 	return r
-}
-
-// mounts returns the container's volume mounts, its hosts file and its termination message file.
-func (b *Builder) mounts(pod *corev1.Pod, c *corev1.Container, attempt uint32, env *variables, volumes map[string]string) ([]*runtimeapi.Mount, error) {
-	propagations := map[corev1.MountPropagationMode]runtimeapi.MountPropagation{
-		corev1.MountPropagationHostToContainer: runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER,
-		corev1.MountPropagationBidirectional:   runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL,
-	}
-	var list []*runtimeapi.Mount
-	hosts := pod.Spec.HostNetwork
-	for _, m := range c.VolumeMounts {
-		host, ok := volumes[m.Name]
-		if !ok {
-			return nil, fmt.Errorf("cannot find volume %q to mount into container %q", m.Name, c.Name)
-		}
-		sub := m.SubPath
-		if m.SubPathExpr != "" {
-			sub = expand(m.SubPathExpr, env.lookup)
-		}
-		if sub != "" {
-			return nil, fmt.Errorf("volume %q: subPath is not supported by this kubelet", m.Name)
-		}
-		path := m.MountPath
-		if !strings.HasPrefix(path, "/") {
-			path = "/" + path
-		}
-		mount := &runtimeapi.Mount{ContainerPath: path, HostPath: host, Readonly: m.ReadOnly}
-		if m.MountPropagation != nil {
-			mount.Propagation = propagations[*m.MountPropagation]
-		}
-		hosts = hosts || path == hostsPath
-		list = append(list, mount)
-	}
-	if !hosts {
-		list = append(list, &runtimeapi.Mount{ContainerPath: hostsPath, HostPath: filepath.Join(b.PodDirectory(pod.UID), "etc-hosts")})
-	}
-	words, err := b.messageFile(pod, c, attempt)
-	if err != nil {
-		return nil, err
-	}
-	return append(list, &runtimeapi.Mount{ContainerPath: messagePath(c), HostPath: words}), nil
 }
 
 // messageFile creates the empty termination message file of a container. Any user may write it,

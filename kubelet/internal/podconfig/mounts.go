@@ -1,0 +1,93 @@
+package podconfig
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/planekit/planekit/kubelet/volumes/subpath"
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// mounts returns the container's volume mounts, its hosts file and its termination message file.
+func (b *Builder) mounts(pod *corev1.Pod, c *corev1.Container, attempt uint32, env *variables, volumes map[string]string) ([]*runtimeapi.Mount, error) {
+	propagations := map[corev1.MountPropagationMode]runtimeapi.MountPropagation{
+		corev1.MountPropagationHostToContainer: runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER,
+		corev1.MountPropagationBidirectional:   runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL,
+	}
+	var list []*runtimeapi.Mount
+	hosts := pod.Spec.HostNetwork
+	for i := range c.VolumeMounts {
+		m := &c.VolumeMounts[i]
+		volume, ok := volumes[m.Name]
+		if !ok {
+			return nil, fmt.Errorf("cannot find volume %q to mount into container %q", m.Name, c.Name)
+		}
+		host, err := b.partOf(pod, c, i, env, volume)
+		if err != nil {
+			return nil, err
+		}
+		path := m.MountPath
+		if !strings.HasPrefix(path, "/") {
+			path = "/" + path
+		}
+		mount := &runtimeapi.Mount{ContainerPath: path, HostPath: host, Readonly: m.ReadOnly}
+		if m.MountPropagation != nil {
+			mount.Propagation = propagations[*m.MountPropagation]
+		}
+		hosts = hosts || path == hostsPath
+		list = append(list, mount)
+	}
+	if !hosts {
+		list = append(list, &runtimeapi.Mount{ContainerPath: hostsPath, HostPath: filepath.Join(b.PodDirectory(pod.UID), "etc-hosts")})
+	}
+	words, err := b.messageFile(pod, c, attempt)
+	if err != nil {
+		return nil, err
+	}
+	return append(list, &runtimeapi.Mount{ContainerPath: messagePath(c), HostPath: words}), nil
+}
+
+// partOf returns the path on the host of the part of a volume that the mount with index i shows: the
+// volume itself, or its subPath. Users see no details of an error, because they would reveal what is
+// on the host.
+func (b *Builder) partOf(pod *corev1.Pod, c *corev1.Container, i int, env *variables, volume string) (string, error) {
+	m := &c.VolumeMounts[i]
+	path := m.SubPath
+	if m.SubPathExpr != "" {
+		var missing error
+		path = expand(m.SubPathExpr, func(name string) (string, bool) {
+			value, ok := env.lookup(name)
+			if !ok {
+				missing = errors.Join(missing, fmt.Errorf("missing value for %q", name))
+			}
+			return value, ok
+		})
+		if missing != nil {
+			return "", missing
+		}
+	}
+	if path == "" {
+		return volume, nil
+	}
+	switch err := subpath.Check(path); {
+	case errors.Is(err, subpath.ErrAbsolute):
+		return "", fmt.Errorf("error SubPath `%s` %w", path, err)
+	case err != nil:
+		return "", fmt.Errorf("unable to provision SubPath `%s`: %w", path, err)
+	}
+	directory := filepath.Join(b.PodDirectory(pod.UID), "volume-subpaths", m.Name, c.Name)
+	if err := os.MkdirAll(directory, 0o750); err != nil {
+		return "", err
+	}
+	mounted, err := subpath.Mount(volume, path, filepath.Join(directory, strconv.Itoa(i)))
+	if err != nil {
+		b.Log.Error(err, "subPath not mounted", "pod", pod.Namespace+"/"+pod.Name, "container", c.Name, "volume", m.Name, "subPath", path)
+		return "", fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q", m.Name, c.Name)
+	}
+	return mounted, nil
+}
