@@ -266,6 +266,11 @@ var otherWalls = []wall{
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 	}},
+	{packages: "kubelet/logs", closed: true, may: []allowance{
+		{"k8s.io/cri-api", "the runtime interface"},
+		{"google.golang.org/grpc", "the runtime's errors are gRPC's"},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "kubelet/volumes/subpath", closed: true, may: []allowance{
 		{"golang.org/x/sys", "the kernel resolves paths below a directory"},
 	}},
@@ -284,6 +289,7 @@ var otherWalls = []wall{
 	{packages: "kubelet", closed: true, may: []allowance{
 		{"kubelet/probe", itsRoom},
 		{"kubelet/hook", itsRoom},
+		{"kubelet/logs", itsRoom},
 		{"kubelet/internal", "the kubelet's own parts"},
 		{"kubelet/volumes", "its workers set up volumes"},
 		{"k8s.io/cri-api", "the runtime interface"},

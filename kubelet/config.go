@@ -31,6 +31,10 @@ type Config struct {
 	// LogRoot is the directory of logs: NS_NAME_UID/CONTAINER/N.log. Empty means /var/log/pods.
 	// Logs of pods that are not in the API are removed, so kubelets must not share it.
 	LogRoot string
+	// LogMaxSize is the size in bytes from which the log of a container is rotated, and LogMaxFiles
+	// the number of files that are kept of it, at least 2. Zero means 10 MiB and 5.
+	LogMaxSize  int64
+	LogMaxFiles int
 	// CgroupRoot is the parent of the pods' cgroups, such as /kubepods; kubelets must not share it.
 	// Empty means that pods have no cgroups of their own.
 	CgroupRoot string
@@ -118,6 +122,8 @@ func (c *Config) complete() error {
 	need(c.Nodes != nil, "Nodes is missing")
 	need(c.Leases != nil, "Leases is missing")
 	need(c.Port >= 0 && c.Port <= 65535, fmt.Sprintf("Port %d is not between 0 and 65535", c.Port))
+	need(c.LogMaxSize >= 0, fmt.Sprintf("LogMaxSize %d is negative", c.LogMaxSize))
+	need(c.LogMaxFiles == 0 || c.LogMaxFiles >= 2, fmt.Sprintf("LogMaxFiles %d is less than 2", c.LogMaxFiles))
 	setDefault(&c.LogRoot, "/var/log/pods")
 	setDefault(&c.CgroupMount, "/sys/fs/cgroup")
 	setDefault(&c.HostName, c.NodeName)

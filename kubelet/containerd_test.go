@@ -182,13 +182,16 @@ func TestContainerd(t *testing.T) {
 				`{"cniVersion":"1.0.0","name":"test","plugins":[{"type":"bridge","ipam":{"type":"host-local","subnet":%q}}]}`, cidr), 0o600)
 		},
 	}}
+	r.config.LogMaxSize = 64 << 10
 	r.start()
+	r.api.create(actorPod("chatter", "chatter"))
 	_ = t.Run("life", func(t *testing.T) { containerdLife(t, r) }) &&
 		t.Run("crash", func(t *testing.T) { containerdCrash(t, r) }) &&
 		t.Run("probes", func(t *testing.T) { containerdProbes(t, r) }) &&
 		t.Run("subpaths", func(t *testing.T) { containerdSubPaths(t, r) }) &&
 		t.Run("restarts", func(t *testing.T) { containerdRestarts(t, r) }) &&
-		t.Run("latency", func(t *testing.T) { containerdLatency(t, r) })
+		t.Run("latency", func(t *testing.T) { containerdLatency(t, r) }) &&
+		t.Run("logs", func(t *testing.T) { containerdLogs(t, r) })
 	r.stop()
 	if err := r.kubelet.StopPods(t.Context()); err != nil {
 		t.Error(err)
@@ -356,43 +359,6 @@ func containerdProbes(t *testing.T, r *rig) {
 	r.api.delete("probed", 5)
 	r.api.await(t, "probed", "gone", gone)
 	nothingLeft(t, string(again.UID))
-}
-
-// containerdSubPaths mounts a file of a config map and a directory of a volume that the kubelet has to
-// create, also after the container was restarted.
-func containerdSubPaths(t *testing.T, r *rig) {
-	actor := func(name, file string) *corev1.ExecAction {
-		return &corev1.ExecAction{Command: []string{"/actor", name, file}}
-	}
-	pod := actorPod("parts")
-	pod.Spec.Volumes = []corev1.Volume{
-		{Name: "conf", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}},
-		{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},
-	}
-	web := &pod.Spec.Containers[0]
-	web.Env = []corev1.EnvVar{{Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
-	web.VolumeMounts = []corev1.VolumeMount{
-		{Name: "conf", MountPath: "/etc/alone.conf", SubPath: "a.conf", ReadOnly: true},
-		{Name: "scratch", MountPath: "/data", SubPathExpr: "of/$(POD)"},
-	}
-	web.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: actor("exists", "/etc/alone.conf")}, PeriodSeconds: 1, FailureThreshold: 1}
-	web.Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Exec: actor("make", "/data/made")}}
-	created := r.api.create(pod)
-	up := r.api.await(t, "parts", "ready", running)
-	made := filepath.Join(r.config.Root, "pods", string(created.UID), "volumes/kubernetes.io~empty-dir/scratch/of/parts/made")
-	if err := os.Remove(made); err != nil {
-		t.Error(err)
-	}
-	kill(t, r, created, up)
-	r.api.await(t, "parts", "restarted", func(pod *corev1.Pod) bool {
-		return running(pod) && pod.Status.ContainerStatuses[0].RestartCount == 1
-	})
-	if _, err := os.Stat(made); err != nil {
-		t.Errorf("after the restart: %v", err)
-	}
-	r.api.delete("parts", 2)
-	r.api.await(t, "parts", "gone", gone)
-	nothingLeft(t, string(created.UID))
 }
 
 func containerdRestarts(t *testing.T, r *rig) {

@@ -43,7 +43,7 @@
 // # Not included
 //
 // Static pods, ephemeral containers, resizing in place, admission on the node, eviction and the garbage collection of
-// images, log rotation, the CPU manager, service environment variables. Package server is the
+// images, the CPU manager, service environment variables. Package server is the
 // kubelet's HTTPS server for logs, exec, attach and port-forward. The supported volumes are
 // emptyDir, hostPath, configMap, secret, projected and downwardAPI; Config.Volumes adds other types,
 // see package volumes. Pods with volumes that no type supports, or

@@ -14,6 +14,7 @@ import (
 	"github.com/planekit/planekit/kubelet/internal/events"
 	"github.com/planekit/planekit/kubelet/internal/podconfig"
 	"github.com/planekit/planekit/kubelet/internal/tokens"
+	"github.com/planekit/planekit/kubelet/logs"
 	"github.com/planekit/planekit/kubelet/volumes"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,6 +36,7 @@ type Kubelet struct {
 	events    *events.Recorder
 	tokens    *tokens.Cache
 	volumes   *volumes.Set
+	rotator   *logs.Rotator // may be nil
 	podConfig *podconfig.Builder
 	ready     chan struct{}
 	running   atomic.Bool
@@ -75,6 +77,9 @@ func New(c Config) (*Kubelet, error) {
 	}
 	var err error
 	if k.volumes, err = k.newVolumes(); err != nil {
+		return nil, fmt.Errorf("kubelet: %w", err)
+	}
+	if k.rotator, err = k.newRotator(); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
 	return k, nil
@@ -132,6 +137,9 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 	defer subscription.Stop()
 	group.Go(func() { k.relist(ctx) })
 	group.Go(func() { k.followEvents(ctx) })
+	if k.rotator != nil {
+		group.Go(func() { k.rotator.Run(ctx) })
+	}
 	k.housekeep(ctx, &group)
 	return nil
 }

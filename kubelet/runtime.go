@@ -51,6 +51,11 @@ type Executor interface {
 	ExecSync(context.Context, *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error)
 }
 
+// LogReopener is an optional interface of a Runtime. Without it, logs are not rotated.
+type LogReopener interface {
+	ReopenContainerLog(context.Context, *runtimeapi.ReopenContainerLogRequest) (*runtimeapi.ReopenContainerLogResponse, error)
+}
+
 // EventSource is an optional interface of a Runtime. It passes on container events until ctx is
 // done or the connection breaks, and always returns an error. With it, the runtime's state is
 // listed every 10 seconds instead of every second.

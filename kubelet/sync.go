@@ -141,7 +141,7 @@ func (w *worker) change(ctx context.Context, pod *corev1.Pod, state *lifecycle.S
 	}
 	if len(d.Remove)+len(d.RemoveSandboxes) > 0 {
 		// Dead containers and sandboxes that remain do not prevent later steps.
-		if err := w.removeDead(ctx, d); err != nil {
+		if err := w.removeDead(ctx, pod, state, d); err != nil {
 			w.refused(ctx, pod, false, err)
 		} else {
 			w.removal = removal{}

@@ -1,6 +1,6 @@
 // Command actor runs in the containers of the kubelet's tests. Without arguments it waits for TERM.
 // "fail" writes a termination message and exits with 7. "tell" waits like the first, but writes its
-// view of the environment into its termination message. Two arguments are a command of a probe or a
+// view of the environment into its termination message. "chatter" prints numbers. Two arguments are a command of a probe or a
 // hook: "exists FILE" fails if there is no such file, "make FILE" makes it, "hang FILE" does not end
 // while it exists.
 package main
@@ -26,6 +26,15 @@ func main() {
 	case "fail":
 		say("it went wrong")
 		os.Exit(7)
+	case "chatter":
+		go func() {
+			for i := 0; ; i++ {
+				if i%1000 == 0 {
+					time.Sleep(50 * time.Millisecond)
+				}
+				fmt.Println(i)
+			}
+		}()
 	case "tell":
 		conf, err := os.ReadFile("/etc/conf/a.conf")
 		if err != nil {

@@ -1,0 +1,37 @@
+package kubelet
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/planekit/planekit/kubelet/internal/lifecycle"
+	"github.com/planekit/planekit/kubelet/internal/podconfig"
+	"github.com/planekit/planekit/kubelet/logs"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// newRotator returns what keeps the logs of this node's containers small; nil if the runtime cannot
+// open a log again.
+func (k *Kubelet) newRotator() (*logs.Rotator, error) {
+	if _, ok := k.config.Runtime.(LogReopener); !ok {
+		return nil, nil
+	}
+	return logs.New(logs.Config{
+		Runtime: k.config.Runtime.(logs.Runtime),
+		Root:    k.config.LogRoot,
+		Labels:  map[string]string{podconfig.LabelNode: k.config.NodeName},
+		MaxSize: k.config.LogMaxSize, MaxFiles: k.config.LogMaxFiles,
+		Log: k.log,
+	})
+}
+
+// removeLogs removes the log of a container that was removed.
+func (w *worker) removeLogs(pod *corev1.Pod, state *lifecycle.State, id string) error {
+	for _, c := range state.Containers {
+		if c.ID == id {
+			path := filepath.Join(w.kubelet.podConfig.LogDirectory(pod), c.Name, fmt.Sprintf("%d.log", c.Attempt))
+			return logs.Remove(path)
+		}
+	}
+	return nil
+}
