@@ -222,6 +222,7 @@ var otherWalls = []wall{
 		{"google.golang.org/grpc", "the runtime interface is spoken over gRPC"},
 	}},
 	{packages: "kubelet/server", closed: true, may: []allowance{
+		{"kubelet/internal/machine", "it reports the usage of the machine"},
 		{"internal/upgraded", "streams are bounded in one way at both ends"},
 		{"k8s.io/cri-api", "the runtime interface"},
 		{"google.golang.org/grpc", "the runtime's errors are gRPC's"},
@@ -266,6 +267,12 @@ var otherWalls = []wall{
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 	}},
+	{packages: "kubelet/eviction", closed: true, may: []allowance{
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
+	{packages: "kubelet/internal/machine", closed: true},
+	{packages: "kubelet/internal/diskusage", closed: true},
 	{packages: "kubelet/logs", closed: true, may: []allowance{
 		{"k8s.io/cri-api", "the runtime interface"},
 		{"google.golang.org/grpc", "the runtime's errors are gRPC's"},
@@ -290,6 +297,7 @@ var otherWalls = []wall{
 		{"kubelet/probe", itsRoom},
 		{"kubelet/hook", itsRoom},
 		{"kubelet/logs", itsRoom},
+		{"kubelet/eviction", itsRoom},
 		{"kubelet/internal", "the kubelet's own parts"},
 		{"kubelet/volumes", "its workers set up volumes"},
 		{"k8s.io/cri-api", "the runtime interface"},

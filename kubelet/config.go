@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/kubelet/eviction"
 	"github.com/planekit/planekit/kubelet/hook"
 	"github.com/planekit/planekit/kubelet/probe"
 	"github.com/planekit/planekit/kubelet/volumes"
@@ -86,6 +87,9 @@ type Config struct {
 	// succeeds. It may be nil.
 	Network func(ctx context.Context, podCIDR string) error
 
+	// Eviction says when pods are evicted.
+	Eviction Eviction
+
 	// Prober makes the attempts of probes. Nil means a probe.Client that connects from this host
 	// and executes commands if Runtime is an Executor.
 	Prober probe.Prober
@@ -101,6 +105,22 @@ type Config struct {
 	StopGrace time.Duration
 
 	Log logr.Logger
+}
+
+// Eviction is the configuration of evictions. Pods that exceed their own limits of local storage are
+// always evicted, if the runtime is a StatsSource; so are pods of a node that runs out of something.
+type Eviction struct {
+	// Thresholds is a result of [eviction.Parse]. Nil means Kubernetes' hard thresholds, an empty slice
+	// none.
+	Thresholds []eviction.Threshold
+	// Transition is how long the Node reports a pressure after it was last observed; zero means
+	// [eviction.DefaultTransition].
+	Transition time.Duration
+	// MaxGrace bounds the grace period of pods that are evicted for a soft threshold, in seconds. Zero
+	// means that they are killed as for a hard one.
+	MaxGrace int64
+	// Interval is the time between two observations; zero means 10 seconds.
+	Interval time.Duration
 }
 
 // nodeName matches a DNS subdomain; the name is also used in labels of the runtime.
@@ -147,6 +167,16 @@ func (c *Config) complete() error {
 	}
 	if c.Hooks == nil {
 		c.Hooks = &hook.Client{Exec: executes(c.Runtime)}
+	}
+	need(c.Eviction.MaxGrace >= 0, fmt.Sprintf("Eviction.MaxGrace %d is negative", c.Eviction.MaxGrace))
+	need(c.Eviction.Interval >= 0, fmt.Sprintf("Eviction.Interval %v is negative", c.Eviction.Interval))
+	if c.Eviction.Interval == 0 {
+		c.Eviction.Interval = 10 * time.Second
+	}
+	if c.Eviction.Thresholds == nil {
+		list, err := eviction.Parse(eviction.Settings{Hard: eviction.DefaultHard()})
+		need(err == nil, fmt.Sprint(err))
+		c.Eviction.Thresholds = list
 	}
 	if c.StopGrace == 0 {
 		c.StopGrace = 10 * time.Second

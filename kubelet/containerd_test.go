@@ -183,6 +183,7 @@ func TestContainerd(t *testing.T) {
 		},
 	}}
 	r.config.LogMaxSize = 64 << 10
+	r.config.Eviction = smallDisk(t, r.config.Root)
 	r.start()
 	r.api.create(actorPod("chatter", "chatter"))
 	_ = t.Run("life", func(t *testing.T) { containerdLife(t, r) }) &&
@@ -191,10 +192,15 @@ func TestContainerd(t *testing.T) {
 		t.Run("subpaths", func(t *testing.T) { containerdSubPaths(t, r) }) &&
 		t.Run("restarts", func(t *testing.T) { containerdRestarts(t, r) }) &&
 		t.Run("latency", func(t *testing.T) { containerdLatency(t, r) }) &&
-		t.Run("logs", func(t *testing.T) { containerdLogs(t, r) })
+		t.Run("logs", func(t *testing.T) { containerdLogs(t, r) }) &&
+		t.Run("eviction", func(t *testing.T) { containerdEviction(t, r) })
 	r.stop()
 	if err := r.kubelet.StopPods(t.Context()); err != nil {
 		t.Error(err)
+	}
+	// It fails if anything of a pod is in use or mounted on the disk.
+	if err := syscall.Unmount(r.config.Root, 0); err != nil {
+		t.Errorf("unmount the kubelet's disk: %v", err)
 	}
 	nothingLeft(t, c.dir, cgroup)
 }
@@ -399,7 +405,7 @@ func containerdRestarts(t *testing.T, r *rig) {
 	if n := len(r.sandboxes()) + len(r.containers()); n != 0 {
 		t.Errorf("%d things are left in the runtime", n)
 	}
-	nothingLeft(t, r.config.Root, r.config.CgroupRoot)
+	nothingLeft(t, r.config.Root+"/", r.config.CgroupRoot)
 	r.start()
 	last := r.api.await(t, "stay", "running once more", func(pod *corev1.Pod) bool {
 		return running(pod) && containerID(pod) != containerID(renewed)

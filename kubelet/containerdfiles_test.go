@@ -8,9 +8,14 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/planekit/planekit/kubelet"
+	"github.com/planekit/planekit/kubelet/eviction"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // containerdSubPaths mounts a file of a config map and a directory of a volume that the kubelet has to
@@ -100,4 +105,58 @@ func readLog(path string) ([]byte, error) {
 		return nil, err
 	}
 	return io.ReadAll(in)
+}
+
+// smallDisk mounts a disk of 64 MiB at root, and returns the configuration with which pods are evicted
+// when a quarter of it is left.
+func smallDisk(t *testing.T, root string) kubelet.Eviction {
+	t.Helper()
+	if err := os.MkdirAll(root, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", root, "tmpfs", 0, "size=64m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Unmount(root, syscall.MNT_DETACH) })
+	thresholds, err := eviction.Parse(eviction.Settings{Hard: map[string]string{"nodefs.available": "25%"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kubelet.Eviction{Thresholds: thresholds, Interval: 500 * time.Millisecond, Transition: 2 * time.Second}
+}
+
+// containerdEviction lets one pod fill the disk and another its log: both are evicted, and nothing else
+// is.
+func containerdEviction(t *testing.T, r *rig) {
+	bystander := actorPod("bystander")
+	bystander.Spec.Priority = new(int32(1000))
+	hog := actorPod("hog", "fill", "/scratch/large")
+	hog.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	hog.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "scratch", MountPath: "/scratch"}}
+	noisy := actorPod("noisy", "chatter")
+	noisy.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("2Mi")}
+	r.api.create(bystander)
+	r.api.await(t, "bystander", "running", running)
+	r.api.create(noisy)
+	r.api.await(t, "noisy", "evicted", evicted("Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. "))
+	r.api.create(hog)
+	r.api.await(t, "hog", "evicted", evicted("The node was low on resource: ephemeral-storage. Threshold quantity: 16Mi, available: "))
+	for _, name := range []string{"hog", "noisy"} {
+		r.api.delete(name, 0)
+		r.api.await(t, name, "gone", gone)
+	}
+	up := r.api.await(t, "bystander", "running", running)
+	if n := up.Status.ContainerStatuses[0].RestartCount; n != 0 {
+		t.Errorf("the bystander was restarted %d times", n)
+	}
+	eventually(t, "the disk is no longer under pressure", func() bool {
+		node, err := nodeAPI{r.api}.Get(t.Context(), "", "node-1")
+		return err == nil && nodeCondition(node, corev1.NodeDiskPressure) == corev1.ConditionFalse
+	})
+	r.api.create(actorPod("next"))
+	for _, name := range []string{"next", "bystander"} {
+		r.api.await(t, name, "running", running)
+		r.api.delete(name, 0)
+		r.api.await(t, name, "gone", gone)
+	}
 }

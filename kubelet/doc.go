@@ -42,8 +42,8 @@
 //
 // # Not included
 //
-// Static pods, ephemeral containers, resizing in place, admission on the node, eviction and the garbage collection of
-// images, the CPU manager, service environment variables. Package server is the
+// Static pods, ephemeral containers, resizing in place, admission on the node but for pressure, the garbage
+// collection of images, the CPU manager, service environment variables. Package server is the
 // kubelet's HTTPS server for logs, exec, attach and port-forward. The supported volumes are
 // emptyDir, hostPath, configMap, secret, projected and downwardAPI; Config.Volumes adds other types,
 // see package volumes. Pods with volumes that no type supports, or

@@ -37,6 +37,7 @@ type Kubelet struct {
 	tokens    *tokens.Cache
 	volumes   *volumes.Set
 	rotator   *logs.Rotator // may be nil
+	evictor   *evictor
 	podConfig *podconfig.Builder
 	ready     chan struct{}
 	running   atomic.Bool
@@ -79,6 +80,7 @@ func New(c Config) (*Kubelet, error) {
 	if k.volumes, err = k.newVolumes(); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
+	k.evictor = newEvictor(k)
 	if k.rotator, err = k.newRotator(); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
@@ -137,6 +139,7 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 	defer subscription.Stop()
 	group.Go(func() { k.relist(ctx) })
 	group.Go(func() { k.followEvents(ctx) })
+	group.Go(func() { k.evictor.run(ctx) })
 	if k.rotator != nil {
 		group.Go(func() { k.rotator.Run(ctx) })
 	}

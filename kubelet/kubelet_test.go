@@ -20,6 +20,7 @@ import (
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/kubelet/cri"
 	"github.com/planekit/planekit/kubelet/cri/memruntime"
+	"github.com/planekit/planekit/kubelet/eviction"
 )
 
 // patience is how long a test waits for what must come. No machine is so slow:
@@ -78,6 +79,8 @@ func rigOn(t *testing.T, runtime kubelet.Runtime, images kubelet.Images) *rig {
 		PodCIDR:   "10.9.0.0/24",
 		Runtime:   runtime, Images: images,
 		Pods: a.pods, PodStatus: podAPI{a}, Nodes: nodeAPI{a}, Leases: leaseAPI{a}, Events: eventAPI{a},
+		// The tests' machine may be short of anything.
+		Eviction: kubelet.Eviction{Thresholds: []eviction.Threshold{}},
 		Secrets: func(_ context.Context, _, name string) (*corev1.Secret, error) {
 			return &corev1.Secret{Data: map[string][]byte{"password": []byte("open sesame")}}, nil
 		},

@@ -166,9 +166,9 @@ func (k *Kubelet) setNodeStatus(status *corev1.NodeStatus, now time.Time) {
 	status.NodeInfo = k.host.info
 	status.NodeInfo.ContainerRuntimeVersion = k.runtimeName + "://" + k.runtimeVersion
 	for _, c := range []corev1.NodeCondition{
-		nodeCondition(corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-		nodeCondition(corev1.NodeDiskPressure, corev1.ConditionFalse, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-		nodeCondition(corev1.NodePIDPressure, corev1.ConditionFalse, "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+		k.evictor.condition(corev1.NodeMemoryPressure),
+		k.evictor.condition(corev1.NodeDiskPressure),
+		k.evictor.condition(corev1.NodePIDPressure),
 		k.network.readyCondition(),
 	} {
 		setNodeCondition(status, c, now)

@@ -56,6 +56,12 @@ type LogReopener interface {
 	ReopenContainerLog(context.Context, *runtimeapi.ReopenContainerLogRequest) (*runtimeapi.ReopenContainerLogResponse, error)
 }
 
+// StatsSource is an optional interface of a Runtime. Without it, no pod is evicted.
+type StatsSource interface {
+	ListContainerStats(context.Context, *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error)
+	ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error)
+}
+
 // EventSource is an optional interface of a Runtime. It passes on container events until ctx is
 // done or the connection breaks, and always returns an error. With it, the runtime's state is
 // listed every 10 seconds instead of every second.

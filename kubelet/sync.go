@@ -32,6 +32,8 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod) time.Time {
 			w.failed(ctx, err)
 			return time.Now().Add(retrySync)
 		}
+		w.admit(pod, state)
+		w.memory.Rejection = w.rejected()
 		lifecycle.Recall(pod, state)
 		w.probe(pod, state)
 		d := lifecycle.Plan(pod, state, w.memory, time.Now())

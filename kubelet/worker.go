@@ -30,14 +30,16 @@ type worker struct {
 	mounting  mountBackoff
 	removal   removal
 	probes    *probe.Set
+	admitted  bool // see admit
 
 	mu sync.Mutex
 	// mu guards the fields below.
 	pod       *corev1.Pod
-	gone      bool               // the API no longer has the pod
-	urgent    bool               // the pod must end sooner than before
-	interrupt context.CancelFunc // interrupts the sync in progress; may be nil
-	stopped   map[string]bool    // the IDs of the containers whose preStop hooks were called
+	gone      bool                 // the API no longer has the pod
+	rejection *lifecycle.Rejection // why the pod must not stay; may be nil
+	urgent    bool                 // the pod must end sooner than before
+	interrupt context.CancelFunc   // interrupts the sync in progress; may be nil
+	stopped   map[string]bool      // the IDs of the containers whose preStop hooks were called
 }
 
 func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
@@ -96,6 +98,29 @@ func (w *worker) forget() {
 		w.interrupt()
 	}
 	w.poke()
+}
+
+// reject makes the worker end the pod. A pod that was rejected before keeps its first reason. It
+// reports whether this is the first.
+func (w *worker) reject(r lifecycle.Rejection) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.rejection != nil || w.gone {
+		return false
+	}
+	w.rejection = &r
+	if w.interrupt != nil && w.pod.DeletionTimestamp == nil {
+		w.interrupt()
+	}
+	w.poke()
+	return true
+}
+
+// rejected returns why the pod must not stay; nil if it may.
+func (w *worker) rejected() *lifecycle.Rejection {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rejection
 }
 
 // run syncs the pod whenever requested or due, until the pod is gone from both the API and the

@@ -72,7 +72,7 @@ var actedOn = []struct {
 	{corev1.EnvVarSource{}, map[string]string{kubeletFiles + "internal/podconfig/env.go": "FieldRef ResourceFieldRef ConfigMapKeyRef SecretKeyRef"}},
 	{corev1.EnvFromSource{}, map[string]string{kubeletFiles + "internal/podconfig/env.go": "Prefix ConfigMapRef SecretRef"}},
 	{corev1.ResourceRequirements{}, map[string]string{kubeletFiles + "internal/podconfig/container.go": "Limits Requests"}},
-	{corev1.EmptyDirVolumeSource{}, map[string]string{kubeletFiles + "volumes/emptydir.go": "Medium"}},
+	{corev1.EmptyDirVolumeSource{}, map[string]string{kubeletFiles + "volumes/emptydir.go": "Medium SizeLimit"}},
 	{corev1.VolumeProjection{}, map[string]string{
 		kubeletFiles + "volumes/configmap.go":           "ConfigMap",
 		kubeletFiles + "volumes/secret.go":              "Secret",

@@ -18,7 +18,6 @@ func podFields() []Row {
 	return []Row{
 		{In: Pods, Path: "volumes[]", When: func(value any, _ []any) bool { return unmountable(value.(corev1.Volume)) },
 			Effect: "no node mounts this kind of volume yet: the pod does not start (emptyDir, hostPath, configMap, secret, downwardAPI and projected work)"},
-		{In: Pods, Path: "volumes[].emptyDir.sizeLimit", When: onDisk, Effect: "not enforced yet unless the medium is Memory"},
 		{In: Pods, Path: "volumes[].emptyDir.medium", When: hugePages, Effect: "not supported yet: the pod does not start"},
 		{In: Pods, Path: "volumes[].projected.sources[].clusterTrustBundle", Effect: "not supported yet: the pod does not start"},
 		{In: Pods, Path: "volumes[].projected.sources[].podCertificate", Effect: "not supported yet: the pod does not start"},
@@ -66,11 +65,6 @@ func hugePages(value any, _ []any) bool {
 	return strings.HasPrefix(string(value.(corev1.StorageMedium)), string(corev1.StorageMediumHugePages))
 }
 
-// onDisk reports whether the emptyDir that contains a field is on disk.
-func onDisk(_ any, parents []any) bool {
-	return parents[len(parents)-1].(*corev1.EmptyDirVolumeSource).Medium != corev1.StorageMediumMemory
-}
-
 // preempts reports whether a pod's priority would preempt other pods.
 func preempts(_ any, parents []any) bool {
 	policy := parents[len(parents)-1].(*corev1.PodSpec).PreemptionPolicy
@@ -114,7 +108,7 @@ func mapped(_ any, parents []any) bool {
 // unenforced reports whether there are limits that no node enforces.
 func unenforced(value any, _ []any) bool {
 	for name := range value.(corev1.ResourceList) {
-		if name == corev1.ResourceEphemeralStorage || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
+		if strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
 			return true
 		}
 	}

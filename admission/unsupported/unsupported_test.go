@@ -162,6 +162,9 @@ func TestWarnings(t *testing.T) {
 		}), nil},
 		{"limit of disk", pod(func(s *corev1.PodSpec) {
 			s.Containers[0].Resources.Limits = corev1.ResourceList{"ephemeral-storage": resource.MustParse("1Gi")}
+		}), nil},
+		{"huge pages", pod(func(s *corev1.PodSpec) {
+			s.Containers[0].Resources.Limits = corev1.ResourceList{"hugepages-2Mi": resource.MustParse("1Gi")}
 		}), []string{"spec.containers[0].resources.limits: "}},
 		{"volumes", pod(func(s *corev1.PodSpec) {
 			size := resource.MustParse("1Gi")
@@ -171,7 +174,7 @@ func TestWarnings(t *testing.T) {
 				{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "HugePages-2Mi"}}},
 				{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
 			}
-		}), []string{"spec.volumes[3]: ", "spec.volumes[1].emptyDir.sizeLimit: ", "spec.volumes[2].emptyDir.medium: "}},
+		}), []string{"spec.volumes[3]: ", "spec.volumes[2].emptyDir.medium: "}},
 		{"hard constraints", pod(func(s *corev1.PodSpec) {
 			s.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{}}}}

@@ -33,6 +33,7 @@ import (
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/kubelet/cri"
+	"github.com/planekit/planekit/kubelet/eviction"
 	"github.com/planekit/planekit/kubelet/hook"
 	"github.com/planekit/planekit/kubelet/probe"
 	"github.com/planekit/planekit/plane"
@@ -141,14 +142,16 @@ func newNode(p *plane.Plane, c Config) (*node, error) {
 			{Type: corev1.NodeInternalIP, Address: c.Address},
 			{Type: corev1.NodeHostName, Address: c.Name},
 		},
-		PodStatus:      typed.Pods(api),
-		Nodes:          typed.Nodes(api),
-		Leases:         typed.Leases(api),
-		Events:         typed.Events(api),
-		Secrets:        typed.Secrets(api).Get,
-		ConfigMaps:     typed.ConfigMaps(api).Get,
-		Tokens:         RequestTokens(api),
-		Network:        c.Runtime.Network,
+		PodStatus:  typed.Pods(api),
+		Nodes:      typed.Nodes(api),
+		Leases:     typed.Leases(api),
+		Events:     typed.Events(api),
+		Secrets:    typed.Secrets(api).Get,
+		ConfigMaps: typed.ConfigMaps(api).Get,
+		Tokens:     RequestTokens(api),
+		Network:    c.Runtime.Network,
+		// The machine belongs to others too: by default, pods are evicted only for their own limits.
+		Eviction:       kubelet.Eviction{Thresholds: []eviction.Threshold{}},
 		StopPodsOnExit: true,
 		StopNow:        c.StopNow,
 		Log:            log,

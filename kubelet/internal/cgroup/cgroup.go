@@ -143,6 +143,12 @@ func (g FS) Kill(path string) error {
 	return nil
 }
 
+// Processes returns the number of processes in a cgroup and below it.
+func (g FS) Processes(path string) (int, error) {
+	pids, err := g.processes(path)
+	return len(pids), err
+}
+
 // processes returns the processes in a cgroup and below it, in any hierarchy.
 func (g FS) processes(path string) ([]int, error) {
 	tops, err := g.hierarchies()

@@ -108,16 +108,23 @@ func (r *Recorder) Pod(pod *corev1.Pod, c *corev1.Container, kind, reason, messa
 			}
 		}
 	}
-	r.record(reference, kind, reason, message)
+	r.record(reference, kind, reason, message, nil)
+}
+
+// Annotated records a warning about a pod, with annotations.
+func (r *Recorder) Annotated(pod *corev1.Pod, annotations map[string]string, reason, message string) {
+	r.record(corev1.ObjectReference{
+		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+	}, corev1.EventTypeWarning, reason, message, annotations)
 }
 
 // Node records an event about this node.
 func (r *Recorder) Node(kind, reason, message string) {
 	// Events about nodes use the name as UID, as in Kubernetes.
-	r.record(corev1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: r.node, UID: types.UID(r.node)}, kind, reason, message)
+	r.record(corev1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: r.node, UID: types.UID(r.node)}, kind, reason, message, nil)
 }
 
-func (r *Recorder) record(about corev1.ObjectReference, kind, reason, message string) {
+func (r *Recorder) record(about corev1.ObjectReference, kind, reason, message string, annotations map[string]string) {
 	if r.sink == nil {
 		return
 	}
@@ -127,7 +134,7 @@ func (r *Recorder) record(about corev1.ObjectReference, kind, reason, message st
 		namespace = metav1.NamespaceDefault
 	}
 	event := &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s.%x", about.Name, r.nextStamp())},
+		ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s.%x", about.Name, r.nextStamp()), Annotations: annotations},
 		InvolvedObject: about, Type: kind, Reason: reason, Message: message,
 		Source:              corev1.EventSource{Component: "kubelet", Host: r.node},
 		ReportingController: "kubelet", ReportingInstance: r.node,

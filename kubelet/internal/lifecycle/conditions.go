@@ -25,6 +25,10 @@ func (o *Observation) conditions(status *corev1.PodStatus) {
 	}
 	o.set(status, corev1.PodInitialized, initialized, reason, message)
 
+	if o.Decision.disruption {
+		o.set(status, corev1.DisruptionTarget, true, corev1.PodReasonTerminationByKubelet, o.Decision.message)
+	}
+
 	ready := false
 	reason, message = "ContainersNotReady", ""
 	names := unready(status.ContainerStatuses)

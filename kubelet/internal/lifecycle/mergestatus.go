@@ -5,7 +5,7 @@ import corev1 "k8s.io/api/core/v1"
 // ours lists the conditions that the kubelet manages.
 var ours = map[corev1.PodConditionType]bool{
 	corev1.PodReadyToStartContainers: true, corev1.PodInitialized: true,
-	corev1.ContainersReady: true, corev1.PodReady: true,
+	corev1.ContainersReady: true, corev1.PodReady: true, corev1.DisruptionTarget: true,
 }
 
 // MergeStatus returns status with the parts that other writers manage taken from the API: their

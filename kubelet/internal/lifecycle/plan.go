@@ -30,6 +30,8 @@ type Decision struct {
 	Finished bool
 	// reason and message, if set, say why the pod failed as a whole.
 	reason, message string
+	// disruption means that the pod is evicted.
+	disruption bool
 	// Again is when the decision may change by itself; zero means never.
 	Again time.Time
 }
@@ -75,6 +77,8 @@ func Plan(pod *corev1.Pod, s *State, m *Memory, now time.Time) Decision {
 	switch {
 	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
 		p.finish()
+	case m.Rejection != nil:
+		p.reject()
 	case p.overdue():
 		p.reason, p.message = "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
 		p.finish()
@@ -118,6 +122,18 @@ func (p *planner) overdue() bool {
 	}
 	p.LookAgain(deadline)
 	return false
+}
+
+// reject ends the pod with the reason, message and grace period of its rejection.
+func (p *planner) reject() {
+	r := p.memory.Rejection
+	p.reason, p.message, p.disruption = r.Reason, r.Message, r.Disruption
+	p.finish()
+	for _, wave := range p.Stop {
+		for i := range wave {
+			wave[i].Grace = r.Grace
+		}
+	}
 }
 
 // finish stops what still runs, and then the sandbox.

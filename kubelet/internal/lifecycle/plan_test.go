@@ -314,3 +314,28 @@ func TestRecall(t *testing.T) {
 		t.Errorf("a vanished: %s", got)
 	}
 }
+
+// TestPlanRejection: a pod that must not stay ends as a whole, with the reason and the grace period of
+// its rejection, and nothing of it is started again.
+func TestPlanRejection(t *testing.T) {
+	m := NewMemory()
+	m.Rejection = &Rejection{Reason: "Evicted", Message: "too large", Grace: new(int64), Disruption: true}
+	pod := testPod(restartAlways, "side")
+	state := parse(t, "s0! | a0@s0:run side0@s0:run b0@s0:exit1")
+	d := Plan(pod, state, m, t0)
+	if len(d.Stop) != 2 || d.Stop[0][0].Grace == nil || d.Stop[1][0].Grace == nil || len(d.Start) > 0 || !d.Finished {
+		t.Errorf("%s", words(d))
+	}
+	o := Observation{Pod: pod, State: state, Decision: d, Now: t0}
+	status := o.Status()
+	c := findCondition(&status, corev1.DisruptionTarget)
+	if status.Phase != corev1.PodFailed || status.Reason != "Evicted" || status.Message != "too large" ||
+		c == nil || c.Status != corev1.ConditionTrue || c.Reason != "TerminationByKubelet" || c.Message != "too large" {
+		t.Errorf("%+v", status)
+	}
+	for _, text := range []string{"", "s0! |", "s0! | a0@s0:exit0 b0@s0:exit1", "s0 | a0@s0:exit0"} {
+		if d := Plan(pod, parse(t, text), m, t0); d.CreateSandbox || len(d.Start) > 0 || !d.Finished {
+			t.Errorf("%q: %s", text, words(d))
+		}
+	}
+}

@@ -123,6 +123,8 @@ type Memory struct {
 	Unhealthy map[string]string
 	// SandboxAttempt is the lowest attempt number that may be free.
 	SandboxAttempt uint32
+	// Rejection, if not nil, is why the pod must not stay on the node.
+	Rejection *Rejection
 	// SandboxFailed is when creating a sandbox last failed; zero if it did not.
 	SandboxFailed time.Time
 }
@@ -130,6 +132,15 @@ type Memory struct {
 // NewMemory returns a memory without failures.
 func NewMemory() *Memory {
 	return &Memory{Restarts: map[string]Backoff{}, Pulls: map[string]PullFailure{}, Starts: map[string]StartFailure{}, Unhealthy: map[string]string{}}
+}
+
+// Rejection ends a pod, although its containers could run.
+type Rejection struct {
+	Reason, Message string
+	// Grace replaces the pod's grace period, in seconds; nil keeps it.
+	Grace *int64
+	// Disruption means that the pod gets the condition DisruptionTarget.
+	Disruption bool
 }
 
 // PullFailure is a failure to pull an image.

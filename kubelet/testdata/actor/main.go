@@ -1,6 +1,7 @@
 // Command actor runs in the containers of the kubelet's tests. Without arguments it waits for TERM.
 // "fail" writes a termination message and exits with 7. "tell" waits like the first, but writes its
-// view of the environment into its termination message. "chatter" prints numbers. Two arguments are a command of a probe or a
+// view of the environment into its termination message. "chatter" prints numbers. "fill FILE" waits
+// like the first when the disk is full. Two other arguments are a command of a probe or a
 // hook: "exists FILE" fails if there is no such file, "make FILE" makes it, "hang FILE" does not end
 // while it exists.
 package main
@@ -17,6 +18,11 @@ import (
 func main() {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
+	if len(os.Args) == 3 && os.Args[1] == "fill" {
+		fill(os.Args[2])
+		<-stop
+		return
+	}
 	if len(os.Args) == 3 {
 		command(os.Args[1], os.Args[2])
 		return
@@ -48,6 +54,15 @@ func main() {
 		say(fmt.Sprintf("name=%s conf=%s", os.Getenv("NAME"), conf))
 	}
 	<-stop
+}
+
+// fill writes to a file until the disk is full.
+func fill(path string) {
+	file, err := os.Create(path)
+	for err == nil {
+		_, err = file.Write(make([]byte, 1<<20))
+	}
+	fmt.Println(err)
 }
 
 func command(name, file string) {

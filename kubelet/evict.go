@@ -1,0 +1,215 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/planekit/planekit/kubelet/eviction"
+	"github.com/planekit/planekit/kubelet/internal/lifecycle"
+	"github.com/planekit/planekit/kubelet/internal/qos"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// evictionPatience is how long an evicted pod may take to end before another one is evicted.
+const evictionPatience = 30 * time.Second
+
+// evictor evicts pods that exceed their limits, and pods of a node that runs out of something.
+type evictor struct {
+	kubelet *Kubelet
+	core    *eviction.Core
+	meter   *meter
+	// last is the last pod that was evicted for the node, at a time. Only run uses both.
+	last   *worker
+	lastAt time.Time
+
+	mu sync.Mutex
+	// conditions are the conditions of the node that are true; guarded by mu.
+	conditions []corev1.NodeConditionType
+}
+
+func newEvictor(k *Kubelet) *evictor {
+	e := &evictor{kubelet: k, core: eviction.New(eviction.Config{
+		Thresholds: k.config.Eviction.Thresholds, Transition: k.config.Eviction.Transition,
+	})}
+	if stats, ok := k.config.Runtime.(StatsSource); ok {
+		e.meter = &meter{kubelet: k, stats: stats, disks: map[podUID]measured{}}
+	}
+	return e
+}
+
+// run observes the node until ctx is done.
+func (e *evictor) run(ctx context.Context) {
+	if e.meter == nil {
+		return
+	}
+	tick := time.NewTicker(e.kubelet.config.Eviction.Interval)
+	defer tick.Stop()
+	said := ""
+	for {
+		// The same error is logged once.
+		if err := e.look(ctx); err == nil {
+			said = ""
+		} else if ctx.Err() == nil && err.Error() != said {
+			said = err.Error()
+			e.kubelet.log.Error(err, "eviction")
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// look observes the node once and evicts the pods that must go.
+func (e *evictor) look(ctx context.Context) error {
+	levels, err := e.meter.levels(ctx)
+	pressure := e.core.Observe(levels, time.Now())
+	e.setConditions(pressure.Conditions)
+	workers := e.candidates()
+	limited, limitErr := e.evictLimited(ctx, workers)
+	if err = errors.Join(err, limitErr); limited || pressure.Threshold == nil {
+		return err
+	}
+	// What an evicted pod gives back is seen only when it has ended.
+	if e.last != nil && time.Since(e.lastAt) < evictionPatience && slices.Contains(workers, e.last) {
+		return err
+	}
+	e.kubelet.events.Node(corev1.EventTypeWarning, "EvictionThresholdMet", fmt.Sprintf("Attempting to reclaim %s", eviction.Resource(pressure.Threshold.Signal)))
+	return errors.Join(err, e.evictRanked(ctx, workers, pressure))
+}
+
+// candidates returns the workers of the pods that run, or that are being evicted.
+func (e *evictor) candidates() []*worker {
+	e.kubelet.mu.Lock()
+	all := slices.Collect(maps.Values(e.kubelet.workers))
+	e.kubelet.mu.Unlock()
+	return slices.DeleteFunc(all, func(w *worker) bool {
+		pod, gone := w.current()
+		return gone || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+	})
+}
+
+// evictLimited evicts the pods that exceed their own limits. It reports whether there was one.
+func (e *evictor) evictLimited(ctx context.Context, workers []*worker) (bool, error) {
+	var pods []*corev1.Pod
+	byUID := map[podUID]*worker{}
+	for _, w := range workers {
+		if pod, _ := w.current(); eviction.Limited(pod) && w.rejected() == nil {
+			pods, byUID[pod.UID] = append(pods, pod), w
+		}
+	}
+	if len(pods) == 0 {
+		return false, nil
+	}
+	usages, err := e.meter.usages(ctx, pods)
+	evicted := false
+	for _, u := range usages {
+		if message := eviction.Exceeded(u); message != "" && !eviction.Critical(u.Pod) {
+			evicted = e.evict(byUID[u.Pod.UID], message, nil, 0) || evicted
+		}
+	}
+	return evicted, err
+}
+
+// evictRanked evicts the first pod in the ranking for a pressure.
+func (e *evictor) evictRanked(ctx context.Context, workers []*worker, pressure eviction.Pressure) error {
+	var pods []*corev1.Pod
+	byUID := map[podUID]*worker{}
+	for _, w := range workers {
+		if pod, _ := w.current(); w.rejected() == nil {
+			pods, byUID[pod.UID] = append(pods, pod), w
+		}
+	}
+	usages, err := e.meter.usages(ctx, pods)
+	var grace int64
+	if pressure.Threshold.Grace > 0 {
+		grace = e.kubelet.config.Eviction.MaxGrace
+	}
+	for _, u := range eviction.Rank(pressure.Threshold.Signal, usages) {
+		message, annotations := eviction.Message(pressure, u)
+		if w := byUID[u.Pod.UID]; e.evict(w, message, annotations, grace) {
+			e.last, e.lastAt = w, time.Now()
+			break
+		}
+	}
+	return err
+}
+
+// evict ends a pod with a grace period of at most grace seconds.
+func (e *evictor) evict(w *worker, message string, annotations map[string]string, most int64) bool {
+	pod, _ := w.current()
+	period := min(most, grace(pod))
+	if !w.reject(lifecycle.Rejection{Reason: eviction.Reason, Message: message, Grace: &period, Disruption: true}) {
+		return false
+	}
+	e.kubelet.log.Info("evicting pod", "pod", pod.Namespace+"/"+pod.Name, "message", message)
+	e.kubelet.events.Annotated(pod, annotations, eviction.Reason, message)
+	return true
+}
+
+// setConditions reports a change of the node's conditions at once.
+func (e *evictor) setConditions(now []corev1.NodeConditionType) {
+	e.mu.Lock()
+	changed := !slices.Equal(e.conditions, now)
+	e.conditions = now
+	e.mu.Unlock()
+	if changed {
+		e.kubelet.reportNow()
+	}
+}
+
+func (e *evictor) current() []corev1.NodeConditionType {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.conditions
+}
+
+// pressureReasons holds the reasons and messages of a condition that is false, and of one that is
+// true.
+var pressureReasons = map[corev1.NodeConditionType][4]string{
+	corev1.NodeMemoryPressure: {
+		"KubeletHasSufficientMemory", "kubelet has sufficient memory available",
+		"KubeletHasInsufficientMemory", "kubelet has insufficient memory available",
+	},
+	corev1.NodeDiskPressure: {
+		"KubeletHasNoDiskPressure", "kubelet has no disk pressure",
+		"KubeletHasDiskPressure", "kubelet has disk pressure",
+	},
+	corev1.NodePIDPressure: {
+		"KubeletHasSufficientPID", "kubelet has sufficient PID available",
+		"KubeletHasInsufficientPID", "kubelet has insufficient PID available",
+	},
+}
+
+// condition returns a condition of the node.
+func (e *evictor) condition(kind corev1.NodeConditionType) corev1.NodeCondition {
+	words := pressureReasons[kind]
+	if slices.Contains(e.current(), kind) {
+		return nodeCondition(kind, corev1.ConditionTrue, words[2], words[3])
+	}
+	return nodeCondition(kind, corev1.ConditionFalse, words[0], words[1])
+}
+
+// admit rejects a pod that has not started, and that the node cannot take now.
+func (w *worker) admit(pod *corev1.Pod, state *lifecycle.State) {
+	if w.admitted {
+		return
+	}
+	w.admitted = true
+	if len(state.Sandboxes)+len(state.Containers) > 0 || pod.Status.StartTime != nil {
+		return // it was admitted before the kubelet was restarted
+	}
+	message := eviction.Refuse(pod, qos.Class(pod), w.kubelet.evictor.current())
+	if message == "" {
+		return
+	}
+	if w.reject(lifecycle.Rejection{Reason: eviction.Reason, Message: "Pod was rejected: " + message}) {
+		w.kubelet.events.Pod(pod, nil, corev1.EventTypeWarning, eviction.Reason, message)
+	}
+}

@@ -1,0 +1,55 @@
+package eviction
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Limited reports whether a pod has a limit of local storage, so that its usage must be known.
+func Limited(pod *corev1.Pod) bool {
+	for i := range pod.Spec.Volumes {
+		if e := pod.Spec.Volumes[i].EmptyDir; e != nil && e.SizeLimit != nil && e.SizeLimit.Sign() > 0 {
+			return true
+		}
+	}
+	for i := range pod.Spec.Containers {
+		if _, ok := pod.Spec.Containers[i].Resources.Limits[corev1.ResourceEphemeralStorage]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// Exceeded returns why a pod must be evicted for its own limits; empty if it need not. It checks the
+// sizeLimit of its emptyDir volumes, then the limits of all its containers together, then those of
+// each.
+func Exceeded(u Usage) string {
+	for i := range u.Pod.Spec.Volumes {
+		v := &u.Pod.Spec.Volumes[i]
+		if e := v.EmptyDir; e != nil && e.SizeLimit != nil && e.SizeLimit.Sign() > 0 && u.Volumes[v.Name] > e.SizeLimit.Value() {
+			return fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", v.Name, e.SizeLimit.String())
+		}
+	}
+	total, limited := int64(0), len(u.Pod.Spec.Containers) > 0
+	sum := corev1.ResourceList{}
+	for i := range u.Pod.Spec.Containers {
+		limit, ok := u.Pod.Spec.Containers[i].Resources.Limits[corev1.ResourceEphemeralStorage]
+		limited = limited && ok
+		total += limit.Value()
+		before := sum[corev1.ResourceEphemeralStorage]
+		before.Add(limit)
+		sum[corev1.ResourceEphemeralStorage] = before
+	}
+	if limited && u.Storage > total {
+		return fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", sum.StorageEphemeral())
+	}
+	for i := range u.Pod.Spec.Containers {
+		c := &u.Pod.Spec.Containers[i]
+		limit, ok := c.Resources.Limits[corev1.ResourceEphemeralStorage]
+		if ok && u.Containers[c.Name].Storage > limit.Value() {
+			return fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, limit.String())
+		}
+	}
+	return ""
+}

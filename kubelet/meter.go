@@ -1,0 +1,167 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/planekit/planekit/kubelet/eviction"
+	"github.com/planekit/planekit/kubelet/internal/diskusage"
+	"github.com/planekit/planekit/kubelet/internal/machine"
+	"github.com/planekit/planekit/kubelet/internal/podconfig"
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const (
+	// meterTimeout bounds one measurement of the disk usage of pods.
+	meterTimeout = 5 * time.Second
+	// meterRest limits how often the disk usage of a pod is measured: a result is used for this many
+	// times the duration of its measurement, so that measuring takes a tenth of a processor at most.
+	meterRest = 10
+)
+
+// meter measures what the node has left and what pods use. It is used by one goroutine.
+type meter struct {
+	kubelet *Kubelet
+	stats   StatsSource
+	// disks holds the last measurements.
+	disks map[podUID]measured
+}
+
+// measured holds the space that the files of a pod take, by container and by volume.
+type measured struct {
+	logs, volumes map[string]diskusage.Usage
+	until         time.Time
+}
+
+// levels returns what is left of everything that can be measured.
+func (m *meter) levels(ctx context.Context) (map[eviction.Signal]eviction.Level, error) {
+	levels := map[eviction.Signal]eviction.Level{}
+	var errs []error
+	if memory, ok := machine.Memory("/proc"); ok {
+		levels[eviction.MemoryAvailable] = eviction.Level{Available: int64(memory.Available), Capacity: int64(memory.Total)}
+	}
+	if running, most, err := machine.Processes("/proc"); err == nil {
+		levels[eviction.PIDAvailable] = eviction.Level{Available: most - running, Capacity: most}
+	} else {
+		errs = append(errs, err)
+	}
+	fs, err := machine.FileSystemOf(m.kubelet.config.Root)
+	errs = append(errs, err)
+	if err == nil {
+		addFileSystem(levels, eviction.NodeFSAvailable, eviction.NodeFSInodesFree, fs)
+	}
+	info, err := m.stats.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{})
+	if err != nil {
+		return levels, errors.Join(append(errs, fmt.Errorf("image file system: %w", err))...)
+	}
+	for _, f := range info.GetImageFilesystems() {
+		// The runtime may see another root than the kubelet. Where it has no such directory, the
+		// images' file system is not judged.
+		if fs, err := machine.FileSystemOf(f.GetFsId().GetMountpoint()); err == nil {
+			addFileSystem(levels, eviction.ImageFSAvailable, eviction.ImageFSInodesFree, fs)
+			break
+		}
+	}
+	return levels, errors.Join(errs...)
+}
+
+func addFileSystem(levels map[eviction.Signal]eviction.Level, bytes, inodes eviction.Signal, fs machine.FileSystem) {
+	levels[bytes] = eviction.Level{Available: fs.Available, Capacity: fs.Capacity}
+	if fs.Inodes > 0 { // some file systems have as many as they need
+		levels[inodes] = eviction.Level{Available: fs.InodesFree, Capacity: fs.Inodes}
+	}
+}
+
+// usages returns what pods use. What could not be measured is missing.
+func (m *meter) usages(ctx context.Context, pods []*corev1.Pod) ([]eviction.Usage, error) {
+	list, err := m.stats.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{
+		LabelSelector: map[string]string{podconfig.LabelNode: m.kubelet.config.NodeName},
+	}})
+	byPod := map[podUID][]*runtimeapi.ContainerStats{}
+	for _, c := range list.GetStats() {
+		uid := podUID(c.GetAttributes().GetLabels()[podconfig.LabelPodUID])
+		byPod[uid] = append(byPod[uid], c)
+	}
+	limited, cancel := context.WithTimeout(ctx, meterTimeout)
+	defer cancel()
+	var usages []eviction.Usage
+	for _, pod := range pods {
+		disk, measureErr := m.measure(limited, pod)
+		err = errors.Join(err, measureErr)
+		usages = append(usages, m.usage(pod, byPod[pod.UID], disk))
+	}
+	for uid, disk := range m.disks {
+		if time.Since(disk.until) > time.Minute { // its pod has gone
+			delete(m.disks, uid)
+		}
+	}
+	return usages, err
+}
+
+// usage adds up what a pod uses.
+func (m *meter) usage(pod *corev1.Pod, containers []*runtimeapi.ContainerStats, disk measured) eviction.Usage {
+	u := eviction.Usage{Pod: pod, Containers: map[string]eviction.ContainerUsage{}, Volumes: map[string]int64{}}
+	for _, c := range containers {
+		name := c.GetAttributes().GetMetadata().GetName()
+		one := u.Containers[name]
+		one.Memory += int64(c.GetMemory().GetWorkingSetBytes().GetValue())
+		one.Storage += int64(c.GetWritableLayer().GetUsedBytes().GetValue())
+		u.Containers[name] = one
+		u.Inodes += int64(c.GetWritableLayer().GetInodesUsed().GetValue())
+	}
+	for name, files := range disk.logs {
+		one := u.Containers[name]
+		one.Storage += files.Bytes
+		u.Containers[name] = one
+		u.Inodes += files.Inodes
+	}
+	for _, one := range u.Containers {
+		u.Memory, u.Storage = u.Memory+one.Memory, u.Storage+one.Storage
+	}
+	for name, files := range disk.volumes {
+		u.Volumes[name] = files.Bytes
+		u.Storage, u.Inodes = u.Storage+files.Bytes, u.Inodes+files.Inodes
+	}
+	if group := m.kubelet.podCgroup(pod); group != "" {
+		if n, err := m.kubelet.cgroups.Processes(group); err == nil {
+			u.Processes = int64(n)
+		}
+	}
+	return u
+}
+
+// measure measures the logs and emptyDir volumes of a pod on the disk, unless it was done a moment
+// ago. A measurement that takes too long is a part of the truth.
+func (m *meter) measure(ctx context.Context, pod *corev1.Pod) (measured, error) {
+	begin := time.Now()
+	if have, ok := m.disks[pod.UID]; ok && begin.Before(have.until) {
+		return have, nil
+	}
+	now := measured{logs: map[string]diskusage.Usage{}, volumes: map[string]diskusage.Usage{}}
+	var errs []error
+	of := func(into map[string]diskusage.Usage, name string, path ...string) {
+		u, err := diskusage.Of(ctx, filepath.Join(path...))
+		into[name] = u
+		if err != nil {
+			errs = append(errs, fmt.Errorf("disk usage of pod %s/%s, %s: %w", pod.Namespace, pod.Name, name, err))
+		}
+	}
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			of(now.logs, list[i].Name, m.kubelet.podConfig.LogDirectory(pod), list[i].Name)
+		}
+	}
+	for i := range pod.Spec.Volumes {
+		// The size of a volume in memory is limited by its mount.
+		if v := &pod.Spec.Volumes[i]; v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault {
+			of(now.volumes, v.Name, m.kubelet.podConfig.PodDirectory(pod.UID), "volumes", "kubernetes.io~empty-dir", v.Name)
+		}
+	}
+	now.until = time.Now().Add(meterRest * time.Since(begin))
+	m.disks[pod.UID] = now
+	return now, errors.Join(errs...)
+}
