@@ -29,6 +29,10 @@
 //	/healthz                                     ok
 //	/pods                                        the pods of the node, a PodList
 //	/stats/summary                               what node, pods and containers use, a [Summary]
+//	/metrics/resource                            CPU and memory of node, pods and containers, for Prometheus
+//	/metrics/cadvisor                            more of each container, for Prometheus
+//	/metrics/probes                              the attempts of probes, for Prometheus
+//	/configz                                     the configuration
 //	/containerLogs/NAMESPACE/POD/CONTAINER       a container's log
 //	/exec/NAMESPACE/POD/[UID/]CONTAINER          a command in a container
 //	/attach/NAMESPACE/POD/[UID/]CONTAINER        a container's own streams
@@ -49,6 +53,14 @@
 // Statistics of containers come from the runtime. The CPU rate is that since the previous request
 // for /stats/summary, so the first answer about a container has none.
 //
+// /metrics/resource has the names, labels and timestamps of the Kubernetes kubelet. If the runtime
+// has no statistics, it is served without them and resource_scrape_error is 1. /metrics/cadvisor
+// has what the runtime and the machine report of cAdvisor's series: container_cpu_usage_seconds_total,
+// container_memory_usage_bytes, container_memory_working_set_bytes, container_memory_rss,
+// container_start_time_seconds and container_last_seen of each container, by container, id, image,
+// name, namespace and pod, machine_cpu_cores and machine_memory_bytes. The other series of cAdvisor
+// (networks, disks, throttling, page faults) are not included.
+//
 // # Failure
 //
 // Errors are plain text: 401, 403 and 404 as usual, 400 for a container without a log yet, 500 if
@@ -57,6 +69,6 @@
 //
 // # Not included
 //
-// Metrics, statistics of file systems and networks, run, checkpoints, and logs of
+// Statistics of file systems and networks, run, checkpoints, and logs of
 // the node itself.
 package server

@@ -17,6 +17,14 @@ func (s *Server) newRoutes() *http.ServeMux {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })
 	mux.HandleFunc("GET /pods", s.pods)
 	mux.HandleFunc("GET /stats/summary", s.summary)
+	mux.HandleFunc("GET /metrics/resource", s.resourceMetrics)
+	mux.HandleFunc("GET /metrics/cadvisor", s.cadvisorMetrics)
+	if s.config.ProbeMetrics != nil {
+		mux.Handle("GET /metrics/probes", s.config.ProbeMetrics)
+	}
+	if s.config.Configuration != nil {
+		mux.HandleFunc("GET /configz", s.configz)
+	}
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.logs)
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		for _, path := range []string{"{namespace}/{pod}/{container}", "{namespace}/{pod}/{uid}/{container}"} {
@@ -35,7 +43,16 @@ func (s *Server) pods(w http.ResponseWriter, _ *http.Request) {
 	for pod := range s.config.Pods.All() {
 		list.Items = append(list.Items, *pod)
 	}
-	data, err := json.Marshal(&list)
+	writeJSON(w, &list)
+}
+
+// configz serves the configuration as the Kubernetes kubelet does.
+func (s *Server) configz(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, map[string]any{"kubeletconfig": s.config.Configuration()})
+}
+
+func writeJSON(w http.ResponseWriter, value any) {
+	data, err := json.Marshal(value)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

@@ -23,7 +23,8 @@ import (
 // StreamLimits bounds the life of an upgraded connection. Zero fields have defaults.
 type StreamLimits = upgraded.Limits
 
-// Config configures a Server. All fields but NodeName, Streams, MaxStreams and Log are required.
+// Config configures a Server. All fields but NodeName, ProbeMetrics, Configuration, Streams,
+// MaxStreams and Log are required.
 type Config struct {
 	// Listener is the listener for Run. The server closes it.
 	Listener net.Listener
@@ -45,6 +46,11 @@ type Config struct {
 	Runtime Runtime
 	// LogRoot is the absolute path of the directory of all logs. It is created if missing.
 	LogRoot string
+	// ProbeMetrics serves /metrics/probes; package probe/metrics has one. Nil means 404.
+	ProbeMetrics http.Handler
+	// Configuration returns the node agent's configuration for /configz, which must have a JSON
+	// form without secrets. Nil means 404.
+	Configuration func() any
 	// Streams bounds the life of upgraded connections, and MaxStreams their number. Zero means
 	// 1000.
 	Streams    StreamLimits

@@ -3,9 +3,9 @@ package server
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,11 +44,15 @@ type PodReference struct {
 	UID       string `json:"uid"`
 }
 
-// ContainerStats holds the usage of a running container.
+// ContainerStats holds the usage of a running container. StartTime is the time in the pod's status;
+// it is zero until that says that the container runs.
 type ContainerStats struct {
-	Name   string       `json:"name"`
-	CPU    *CPUStats    `json:"cpu,omitempty"`
-	Memory *MemoryStats `json:"memory,omitempty"`
+	Name      string       `json:"name"`
+	StartTime metav1.Time  `json:"startTime"`
+	CPU       *CPUStats    `json:"cpu,omitempty"`
+	Memory    *MemoryStats `json:"memory,omitempty"`
+
+	id string // in the runtime
 }
 
 // CPUStats holds CPU time at a time. UsageNanoCores is the recent rate in 1e-9 CPUs; nil if it is
@@ -74,10 +78,19 @@ const labelContainerName = "io.kubernetes.container.name"
 
 // summary serves the usage of the node, its pods and their running containers.
 func (s *Server) summary(w http.ResponseWriter, r *http.Request) {
-	containers, err := s.containerStats(r.Context())
+	out, err := s.usage(r.Context())
 	if err != nil {
 		http.Error(w, err.Error(), runtimeCode(err))
 		return
+	}
+	writeJSON(w, &out)
+}
+
+// usage returns the usage of the node, its pods and their running containers.
+func (s *Server) usage(ctx context.Context) (Summary, error) {
+	containers, err := s.containerStats(ctx)
+	if err != nil {
+		return Summary{}, err
 	}
 	now := time.Now()
 	out := Summary{Node: NodeStats{NodeName: s.config.NodeName}, Pods: []PodStats{}}
@@ -93,13 +106,7 @@ func (s *Server) summary(w http.ResponseWriter, r *http.Request) {
 	slices.SortFunc(out.Pods, func(a, b PodStats) int {
 		return cmp.Or(cmp.Compare(a.PodRef.Namespace, b.PodRef.Namespace), cmp.Compare(a.PodRef.Name, b.PodRef.Name))
 	})
-	data, err := json.Marshal(&out)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Write(data)
+	return out, nil
 }
 
 // containerStats returns the runtime's statistics of containers by the UID of their pod.
@@ -125,7 +132,7 @@ func (s *Server) containerStats(ctx context.Context) (map[string][]ContainerStat
 	for at, c := range latest {
 		id := c.GetAttributes().GetId()
 		live[id] = true
-		out[at.pod] = append(out[at.pod], ContainerStats{Name: at.name, CPU: s.cpuStats(id, c.GetCpu()), Memory: memoryStats(c.GetMemory())})
+		out[at.pod] = append(out[at.pod], ContainerStats{Name: at.name, id: id, CPU: s.cpuStats(id, c.GetCpu()), Memory: memoryStats(c.GetMemory())})
 	}
 	s.rates.keep(live)
 	return out, nil
@@ -137,7 +144,11 @@ func podStats(pod *corev1.Pod, containers []ContainerStats) PodStats {
 	if pod.Status.StartTime != nil {
 		out.StartTime = *pod.Status.StartTime
 	}
-	for _, c := range containers {
+	for i := range containers {
+		c := &containers[i]
+		if status := runningStatus(pod, c); status != nil {
+			c.StartTime = status.State.Running.StartedAt
+		}
 		if c.CPU != nil {
 			if out.CPU == nil {
 				out.CPU = &CPUStats{Time: c.CPU.Time}
@@ -155,6 +166,15 @@ func podStats(pod *corev1.Pod, containers []ContainerStats) PodStats {
 		}
 	}
 	return out
+}
+
+// runningStatus returns the reported status of a container that runs; nil if it is of another one.
+func runningStatus(pod *corev1.Pod, c *ContainerStats) *corev1.ContainerStatus {
+	status := containerStatus(pod, c.Name)
+	if status == nil || status.State.Running == nil || !strings.HasSuffix(status.ContainerID, "://"+c.id) {
+		return nil
+	}
+	return status
 }
 
 // add adds a value to a sum; nil values are unknown.
