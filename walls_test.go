@@ -284,6 +284,11 @@ var otherWalls = []wall{
 	{packages: "kubelet/volumes", closed: true, may: []allowance{
 		{"k8s.io/api/core", kubeTypes},
 	}},
+	{packages: "kubelet/probe/metrics", closed: true, may: []allowance{
+		{"kubelet/probe", itsRoom},
+		{"github.com/prometheus/client_golang", "the metrics are Prometheus's"},
+		{"k8s.io/api/core", kubeTypes},
+	}},
 	{packages: "kubelet/probe", closed: true, may: []allowance{
 		{"google.golang.org/grpc", "gRPC probes speak the gRPC health checking protocol"},
 		{"k8s.io/api/core", kubeTypes},

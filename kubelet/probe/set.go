@@ -26,6 +26,9 @@ type Config struct {
 	// Observe, if set, is called after each attempt. The result is "successful", "failed" or
 	// "unknown".
 	Observe func(pod *corev1.Pod, c *corev1.Container, kind Kind, result string, took time.Duration)
+	// Stopped, if set, is called by Stop after the last call of Observe, with the pod of the last
+	// Update; nil if there was none.
+	Stopped func(pod *corev1.Pod)
 	// Since is when the node agent started. The first attempts at containers that ran before are
 	// spread over a period.
 	Since time.Time
@@ -88,6 +91,12 @@ func NewSet(c Config) *Set {
 func (s *Set) Stop() {
 	s.cancel()
 	s.group.Wait()
+	if s.config.Stopped != nil {
+		s.mu.Lock()
+		pod := s.pod
+		s.mu.Unlock()
+		s.config.Stopped(pod)
+	}
 }
 
 // Update makes the probes those of the containers that run, and returns the states of these

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// contentType is that of Prometheus' text format, version 0.0.4
+// contentType names the text format of Prometheus, version 0.0.4
 // (https://prometheus.io/docs/instrumenting/exposition_formats/).
 const contentType = "text/plain; version=0.0.4; charset=utf-8"
 
