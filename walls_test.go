@@ -217,6 +217,16 @@ var otherWalls = []wall{
 		{"github.com/go-logr/logr", logging},
 	}},
 
+	{packages: "metricsapi/internal/promtext", closed: true},
+	{packages: "metricsapi", closed: true, may: []allowance{
+		{"metricsapi/internal/promtext", "answers of kubelets are read in one place"},
+		{"authn/user", sharedNoun},
+		{"authz", "its requests have attributes for an authorizer"},
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"github.com/go-logr/logr", logging},
+	}},
+
 	{packages: "kubelet/cri", closed: true, may: []allowance{
 		{"k8s.io/cri-api", "the runtime interface"},
 		{"google.golang.org/grpc", "the runtime interface is spoken over gRPC"},
