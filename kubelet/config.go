@@ -93,6 +93,8 @@ type Config struct {
 	// Prober makes the attempts of probes. Nil means a probe.Client that connects from this host
 	// and executes commands if Runtime is an Executor.
 	Prober probe.Prober
+	// ProbeObserver observes the probes. It may be nil.
+	ProbeObserver ProbeObserver
 	// Hooks calls postStart and preStop hooks. Nil means a hook.Client, with the same limits.
 	Hooks hook.Caller
 

@@ -15,16 +15,29 @@ import (
 	"github.com/planekit/planekit/kubelet/probe"
 )
 
+// A ProbeObserver observes the probes of the node's pods. It must be safe for concurrent use. Package
+// probe/metrics has one.
+type ProbeObserver interface {
+	// Observe is called after each attempt. The result is "successful", "failed" or "unknown".
+	Observe(pod *corev1.Pod, c *corev1.Container, kind probe.Kind, result string, took time.Duration)
+	// Forget is called when the probes of a pod have ended; pod is nil if there were none.
+	Forget(pod *corev1.Pod)
+}
+
 // newProbes returns the probes of the worker's pod. A change of their results requests a sync.
 func (w *worker) newProbes() *probe.Set {
-	return probe.NewSet(probe.Config{
+	config := probe.Config{
 		Prober:  w.kubelet.config.Prober,
 		Changed: w.poke,
 		Event: func(pod *corev1.Pod, c *corev1.Container, reason, message string) {
 			w.kubelet.events.Pod(pod, c, corev1.EventTypeWarning, reason, message)
 		},
 		Since: w.kubelet.since,
-	})
+	}
+	if o := w.kubelet.config.ProbeObserver; o != nil {
+		config.Observe, config.Stopped = o.Observe, o.Forget
+	}
+	return probe.NewSet(config)
 }
 
 // probe makes the probes those of the running containers in state, and adds their results to it.

@@ -5,12 +5,14 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/planekit/planekit/kubelet/cri/memruntime"
+	"github.com/planekit/planekit/kubelet/probe"
 )
 
 // answers holds the exit codes of commands in containers, by their first word.
@@ -81,6 +83,37 @@ func TestProbes(t *testing.T) {
 	r.api.await(t, "web", "still ready, then not", ready(false, 1))
 	if n := len(r.containers()); n > 2 {
 		t.Errorf("%d containers", n)
+	}
+}
+
+// observer is a kubelet.ProbeObserver that passes on what it learns of the pod web.
+type observer struct{ observed, forgotten chan string }
+
+func (o *observer) Observe(pod *corev1.Pod, c *corev1.Container, kind probe.Kind, result string, _ time.Duration) {
+	select {
+	case o.observed <- fmt.Sprint(pod.Name, " ", c.Name, " ", kind, " ", result):
+	default: // the test waits for one only
+	}
+}
+
+func (o *observer) Forget(pod *corev1.Pod) { o.forgotten <- pod.Name }
+
+// An observer learns of attempts, and of the end of the pod's probes.
+func TestProbeObserver(t *testing.T) {
+	o := &observer{observed: make(chan string, 1), forgotten: make(chan string, 1)}
+	a := answers{"ready": new(atomic.Int32)}
+	r := newRig(t, memruntime.Config{Exec: a.exec})
+	r.config.ProbeObserver = o
+	r.start()
+	pod := webPod("web")
+	pod.Spec.Containers[0].ReadinessProbe = execProbe("ready")
+	r.api.create(pod)
+	if got := <-o.observed; got != "web web Readiness successful" {
+		t.Errorf("observed %q", got)
+	}
+	r.stop()
+	if got := <-o.forgotten; got != "web" {
+		t.Errorf("forgot %q", got)
 	}
 }
 
