@@ -152,6 +152,22 @@ func (p *Plane) controlFlow(config *apiserver.Config) error {
 // anywhere else.
 const KubeletClient = "kube-apiserver-kubelet-client"
 
+// MetricsServer is the user that the metrics server is at the kubelets; see package
+// plane/metricsserver.
+const MetricsServer = "system:metrics-server"
+
+// NodeDialer returns the function that connects to nodes, nil where that is the machine's network.
+func (p *Plane) NodeDialer() func(ctx context.Context, address string) (net.Conn, error) {
+	if p.config.Network == nil {
+		return nil
+	}
+	return p.config.Network.Dial
+}
+
+// MayDialNode returns the function of the Config that refuses addresses which no node has; it may
+// be nil.
+func (p *Plane) MayDialNode() func(netip.Addr) error { return p.config.MayDialNode }
+
 // policy is the policy that RBAC begins with. Without a node authorizer nodes have
 // what their role says. The API server may do everything at the kubelets.
 func (p *Plane) policy() rbac.Policy {
@@ -176,10 +192,6 @@ func (p *Plane) connectNodes(resources []apiserver.Resource) ([]apiserver.Resour
 		self = append(self, address)
 	}
 	nodes := typed.Nodes(p.client)
-	var connect func(context.Context, string) (net.Conn, error)
-	if p.config.Network != nil {
-		connect = p.config.Network.Dial
-	}
 	proxy, err := nodeproxy.New(nodeproxy.Config{
 		Nodes: nodeproxy.NodesFunc(func(ctx context.Context, name string) (*corev1.Node, error) {
 			if node, ok := p.Caches.Nodes.Get(name); ok {
@@ -189,7 +201,7 @@ func (p *Plane) connectNodes(resources []apiserver.Resource) ([]apiserver.Resour
 		}),
 		TLS:         p.Credentials.ClientTLS(pair),
 		MayDialNode: p.config.MayDialNode,
-		ConnectNode: connect,
+		ConnectNode: p.NodeDialer(),
 		Self:        self,
 		Log:         p.config.Log.WithName("nodeproxy"),
 	})

@@ -36,6 +36,7 @@ import (
 	"github.com/planekit/planekit/kubelet/eviction"
 	"github.com/planekit/planekit/kubelet/hook"
 	"github.com/planekit/planekit/kubelet/probe"
+	probemetrics "github.com/planekit/planekit/kubelet/probe/metrics"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/caches"
 	"github.com/planekit/planekit/plane/stack"
@@ -156,6 +157,8 @@ func newNode(p *plane.Plane, c Config) (*node, error) {
 		StopNow:        c.StopNow,
 		Log:            log,
 	}
+	probes := probemetrics.New()
+	config.ProbeObserver = probes
 	config.Prober, _ = c.Runtime.(probe.Prober)
 	config.Hooks, _ = c.Runtime.(hook.Caller)
 	if c.Kubelet != nil {
@@ -165,6 +168,7 @@ func newNode(p *plane.Plane, c Config) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
+	server.config.ProbeMetrics = probes
 	return &node{name: c.Name, api: api, runtime: c.Runtime, config: config, server: server, log: log, moved: c.Moved, ready: make(chan struct{})}, nil
 }
 

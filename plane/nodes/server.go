@@ -59,10 +59,10 @@ func newNodeServer(p *plane.Plane, c Config) (nodeServer, error) {
 }
 
 // authorizerFor returns the authorizer of a user at the kubelets. The API server itself
-// has the rights of its role, whatever decides about users: their policies need not
-// know of it.
+// and the metrics server have the rights of their roles, whatever decides about users:
+// their policies need not know of these.
 func authorizerFor(p *plane.Plane, who string) authz.Authorizer {
-	if who == plane.KubeletClient {
+	if who == plane.KubeletClient || who == plane.MetricsServer {
 		return p.Authorizers.RBAC
 	}
 	return p.Authorizers
@@ -75,10 +75,12 @@ func (n *nodeServer) start(s *stack.Stack, k kubelet.Config, pods localcache.Rea
 		return 0, err
 	}
 	n.config.Listener, n.config.LogRoot, n.config.Pods, n.config.Runtime = listener, k.LogRoot, pods, runtime
+	port := int32(listener.Addr().(*net.TCPAddr).Port)
+	n.config.Configuration = func() any { return configuration(k, n.host, port) }
 	serve, err := server.New(n.config)
 	if err != nil {
 		return 0, errors.Join(err, listener.Close())
 	}
 	s.Start("kubelet's server", serve.Run)
-	return int32(listener.Addr().(*net.TCPAddr).Port), nil
+	return port, nil
 }
