@@ -426,6 +426,17 @@ var otherWalls = []wall{
 		{"google.golang.org/grpc/test/bufconn", "a runtime in memory needs no socket"},
 		{"github.com/go-logr/logr", logging},
 	}},
+	{packages: "plane/metricsserver", closed: true, may: []allowance{
+		{"plane", itsRoom},
+		{"metricsapi", "here the rooms are joined"},
+		{"authn", "the front proxy says who asks"},
+		{"authz", "users may do what the control plane lets them"},
+		{"client", "it is registered by a client"},
+		{"kinds/apiregistration", oneTable},
+		{"k8s.io/api", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "plane/planetest", closed: true, may: []allowance{
 		{"plane", itsRoom},
 		{"authn/user", sharedNoun},
