@@ -19,6 +19,7 @@ import (
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/controllerset"
 	"github.com/planekit/planekit/plane/credentials"
+	"github.com/planekit/planekit/plane/metricsserver"
 	"github.com/planekit/planekit/plane/scavenge"
 	"github.com/planekit/planekit/plane/stack"
 	workmetrics "github.com/planekit/planekit/reconcile/metrics"
@@ -136,7 +137,7 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 		PodCIDR: c.podNetwork, Advertise: advertised, MayDialNode: mayBeNode(machine.HostAddress(c.podNetwork)),
 		Controllers: controllerset.Options{Metrics: work},
 		Configure:   c.observe,
-		Parts:       []plane.Part{c.writeKubeconfig, c.startNodes, startScavenger},
+		Parts:       []plane.Part{c.writeKubeconfig, c.startMetricsServer, c.startNodes, startScavenger},
 		StopNow:     o.stopNow,
 		Log:         c.log,
 	}
@@ -145,6 +146,13 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 
 func (c *cluster) writeKubeconfig(_ context.Context, p *plane.Plane, _ *stack.Stack) error {
 	return writeKubeconfig(c.options.kubeconfig, p.Kubeconfig())
+}
+
+func (c *cluster) startMetricsServer(ctx context.Context, p *plane.Plane, s *stack.Stack) error {
+	if !c.options.metricsServer {
+		return nil
+	}
+	return metricsserver.Part(metricsserver.Config{Resolution: c.options.metricResolution, Log: c.log.WithName("metrics-server")})(ctx, p, s)
 }
 
 func startScavenger(_ context.Context, _ *plane.Plane, s *stack.Stack) error {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -29,6 +30,8 @@ type options struct {
 	clusterCIDR                 string
 	kube                        *kubeflags.Options // the flags that kube-apiserver and kube-controller-manager have too
 	profiling                   bool
+	metricsServer               bool
+	metricResolution            time.Duration
 	verbosity                   int
 	stopNow                     <-chan struct{} // closed when what runs is to get no grace; may be nil
 }
@@ -48,6 +51,8 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.offlineImages, "offline-images", "auto", "serve pause, nginx and busybox from a registry in this process: on, off, or auto (where the public registry cannot be reached)")
 	flags.StringVar(&o.imageCache, "image-cache", "", "directory of the images built for --offline-images (default planekit in the user's cache directory)")
 	flags.BoolVar(&o.profiling, "profiling", true, "serve profiles of this process under /debug/pprof/, to those who may get that path")
+	flags.BoolVar(&o.metricsServer, "metrics-server", true, "serve metrics.k8s.io, which kubectl top shows")
+	flags.DurationVar(&o.metricResolution, "metric-resolution", 15*time.Second, "how often the metrics server asks each kubelet, at least every second")
 	flags.IntVarP(&o.verbosity, "verbosity", "v", 0, "how much to log: nothing but what an operator acts on, more with -v, every step with -v=4")
 	flags.Lookup("verbosity").NoOptDefVal = "1"
 	o.kube = kubeflags.Add(flags)
@@ -98,6 +103,8 @@ func (o *options) complete() error {
 		return errors.New("--containerd-socket and --runtime fake exclude each other")
 	case len(o.etcdServers) > 0 && o.storage == "memory":
 		return errors.New("--etcd-servers and --storage memory exclude each other")
+	case o.metricResolution < time.Second:
+		return fmt.Errorf("--metric-resolution must be at least 1s, not %v", o.metricResolution)
 	case (o.etcdCert == "") != (o.etcdKey == ""):
 		return errors.New("--etcd-certfile and --etcd-keyfile go together")
 	}
