@@ -294,6 +294,10 @@ var otherWalls = []wall{
 	{packages: "kubelet/volumes", closed: true, may: []allowance{
 		{"k8s.io/api/core", kubeTypes},
 	}},
+	{packages: "kubelet/metrics", closed: true, may: []allowance{
+		{"k8s.io/cri-api", "the runtime interface"},
+		{"github.com/prometheus/client_golang", "the metrics are Prometheus's"},
+	}},
 	{packages: "kubelet/probe/metrics", closed: true, may: []allowance{
 		{"kubelet/probe", itsRoom},
 		{"github.com/prometheus/client_golang", "the metrics are Prometheus's"},

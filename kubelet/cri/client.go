@@ -28,6 +28,9 @@ type Options struct {
 	SandboxTimeout time.Duration
 	// Wait bounds how long Dial waits for the runtime to answer. Zero means 30 seconds.
 	Wait time.Duration
+	// Observe, if set, is called after each call with its name, such as RunPodSandbox, and its
+	// request, which must not be changed. It must be safe for concurrent use.
+	Observe func(call string, request any, took time.Duration, err error)
 	// Connect connects to the path of the socket. Nil uses the file system. A runtime in the same
 	// process needs no socket there.
 	Connect func(ctx context.Context, path string) (net.Conn, error)
@@ -66,6 +69,7 @@ func Dial(ctx context.Context, socket string, o Options) (*Client, error) {
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithAuthority("localhost"),
 		grpc.WithContextDialer(o.Connect),
+		grpc.WithUnaryInterceptor(o.observe),
 		// A runtime that restarts is back within seconds, so retry often.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
@@ -86,6 +90,16 @@ func Dial(ctx context.Context, socket string, o Options) (*Client, error) {
 		return nil, errors.Join(fmt.Errorf("dial runtime %s: %w", path, err), conn.Close())
 	}
 	return c, nil
+}
+
+// observe makes a call and reports it to Observe.
+func (o *Options) observe(ctx context.Context, method string, in, out any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	begin := time.Now()
+	err := invoke(ctx, method, in, out, conn, options...)
+	if o.Observe != nil {
+		o.Observe(method[strings.LastIndexByte(method, '/')+1:], in, time.Since(begin), err)
+	}
+	return err
 }
 
 // await waits until the runtime answers.

@@ -245,3 +245,30 @@ func TestRuntimeRestarts(t *testing.T) {
 	}
 	t.Errorf("back again: %v", err)
 }
+
+// TestObserve: each call is reported once, with its request and its error.
+func TestObserve(t *testing.T) {
+	path := socket(t)
+	defer serve(t, memruntime.Config{Socket: path})()
+	var mu sync.Mutex
+	var seen []string
+	c, err := cri.Dial(t.Context(), path, cri.Options{Observe: func(call string, request any, took time.Duration, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if _, ok := request.(*runtimeapi.ContainerStatusRequest); ok && took >= 0 {
+			seen = append(seen, call+" "+status.Code(err).String())
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: "none"}); err == nil {
+		t.Fatal("there is a container")
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(seen) != 1 || seen[0] != "ContainerStatus NotFound" {
+		t.Errorf("observed %q", seen)
+	}
+}

@@ -29,6 +29,7 @@
 //	/healthz                                     ok
 //	/pods                                        the pods of the node, a PodList
 //	/stats/summary                               what node, pods and containers use, a [Summary]
+//	/metrics                                     the kubelet's own work, for Prometheus
 //	/metrics/resource                            CPU and memory of node, pods and containers, for Prometheus
 //	/metrics/cadvisor                            more of each container, for Prometheus
 //	/metrics/probes                              the attempts of probes, for Prometheus

@@ -45,6 +45,7 @@ func metered(t *testing.T) *kubelet {
 		}
 		c.Pods = localcache.NewMap(pod)
 		c.ProbeMetrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "probed") })
+		c.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "worked") })
 		c.Configuration = func() any { return map[string]string{"kind": "KubeletConfiguration"} }
 	})
 	at := time.UnixMilli(1_800_000_000_123)
@@ -106,16 +107,18 @@ func TestCadvisorMetrics(t *testing.T) {
 // TestMetricsRights: the right to metrics is no right to more, and nothing else is one to metrics.
 func TestMetricsRights(t *testing.T) {
 	k := metered(t)
-	for _, path := range []string{"/metrics/resource", "/metrics/cadvisor", "/metrics/probes"} {
+	for _, path := range []string{"/metrics", "/metrics/resource", "/metrics/cadvisor", "/metrics/probes"} {
 		k.want("GET", "", path, 401, "Unauthorized\n")
 		k.want("GET", "reader", path, 403, "Forbidden (user=reader, verb=get, resource=nodes, subresource(s)=[metrics])\n")
 		k.want("POST", "scraper", path, 403, "Forbidden (user=scraper, verb=create, resource=nodes, subresource(s)=[metrics])\n")
 	}
 	k.want("GET", "scraper", "/metrics/probes", 200, "probed")
+	k.want("GET", "scraper", "/metrics", 200, "worked")
 	k.want("GET", "scraper", "/configz", 403, "Forbidden (user=scraper, verb=get, resource=nodes, subresource(s)=[configz proxy])\n")
 	k.want("GET", "reader", "/configz", 200, `{"kubeletconfig":{"kind":"KubeletConfiguration"}}`)
 	bare := start(t, nil)
 	bare.want("GET", "root", "/configz", 404, "404 page not found\n")
+	bare.want("GET", "root", "/metrics", 404, "404 page not found\n")
 	bare.want("GET", "root", "/metrics/probes", 404, "404 page not found\n")
 }
 

@@ -19,6 +19,9 @@ func (s *Server) newRoutes() *http.ServeMux {
 	mux.HandleFunc("GET /stats/summary", s.summary)
 	mux.HandleFunc("GET /metrics/resource", s.resourceMetrics)
 	mux.HandleFunc("GET /metrics/cadvisor", s.cadvisorMetrics)
+	if s.config.Metrics != nil {
+		mux.Handle("GET /metrics", s.config.Metrics)
+	}
 	if s.config.ProbeMetrics != nil {
 		mux.Handle("GET /metrics/probes", s.config.ProbeMetrics)
 	}

@@ -23,8 +23,8 @@ import (
 // StreamLimits bounds the life of an upgraded connection. Zero fields have defaults.
 type StreamLimits = upgraded.Limits
 
-// Config configures a Server. All fields but NodeName, ProbeMetrics, Configuration, Streams,
-// MaxStreams and Log are required.
+// Config configures a Server. All fields but NodeName, Metrics, ProbeMetrics, Configuration,
+// Streams, MaxStreams and Log are required.
 type Config struct {
 	// Listener is the listener for Run. The server closes it.
 	Listener net.Listener
@@ -46,6 +46,8 @@ type Config struct {
 	Runtime Runtime
 	// LogRoot is the absolute path of the directory of all logs. It is created if missing.
 	LogRoot string
+	// Metrics serves /metrics; package kubelet/metrics has one. Nil means 404.
+	Metrics http.Handler
 	// ProbeMetrics serves /metrics/probes; package probe/metrics has one. Nil means 404.
 	ProbeMetrics http.Handler
 	// Configuration returns the node agent's configuration for /configz, which must have a JSON
