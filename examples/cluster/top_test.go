@@ -92,7 +92,7 @@ func TestMetricsRights(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"metrics/resource": "node_cpu_usage_seconds_total ", "metrics/cadvisor": "machine_cpu_cores ", "metrics/probes": "", "configz": `{"kubeletconfig":{"address":`,
+		"metrics": `kubelet_runtime_operations_total{operation_type="version"}`, "metrics/resource": "node_cpu_usage_seconds_total ", "metrics/cadvisor": "machine_cpu_cores ", "metrics/probes": "", "configz": `{"kubeletconfig":{"address":`,
 	} {
 		answer, err := api.Do(t.Context(), client.Request{Path: "/api/v1/nodes/node-1/proxy/" + path})
 		if err != nil || !strings.Contains(string(answer.Body), want) {

@@ -98,7 +98,7 @@ func TestPart(t *testing.T) {
 	}
 	kubelet := fmt.Sprintf("https://127.0.0.1:%d", node.Status.DaemonEndpoints.KubeletEndpoint.Port)
 	for path, want := range map[string]int{
-		"/metrics/resource": 200, "/metrics/cadvisor": 200, "/metrics/probes": 200,
+		"/metrics": 200, "/metrics/resource": 200, "/metrics/cadvisor": 200, "/metrics/probes": 200,
 		"/pods": 403, "/configz": 403, "/stats/summary": 403, "/containerLogs/a/b/c": 403, "/exec/a/b/c": 403, "/metrics%2fresource": 403,
 	} {
 		if code, body := get(t, p, plane.MetricsServer, kubelet+path, ""); code != want {

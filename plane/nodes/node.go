@@ -35,6 +35,7 @@ import (
 	"github.com/planekit/planekit/kubelet/cri"
 	"github.com/planekit/planekit/kubelet/eviction"
 	"github.com/planekit/planekit/kubelet/hook"
+	"github.com/planekit/planekit/kubelet/metrics"
 	"github.com/planekit/planekit/kubelet/probe"
 	probemetrics "github.com/planekit/planekit/kubelet/probe/metrics"
 	"github.com/planekit/planekit/plane"
@@ -95,6 +96,7 @@ type node struct {
 	runtime Runtime
 	config  kubelet.Config
 	server  nodeServer
+	metrics *metrics.Metrics
 	log     logr.Logger
 	moved   bool
 	ready   chan struct{}
@@ -168,8 +170,9 @@ func newNode(p *plane.Plane, c Config) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	server.config.ProbeMetrics = probes
-	return &node{name: c.Name, api: api, runtime: c.Runtime, config: config, server: server, log: log, moved: c.Moved, ready: make(chan struct{})}, nil
+	work := metrics.New(c.Name)
+	server.config.Metrics, server.config.ProbeMetrics = work, probes
+	return &node{name: c.Name, api: api, runtime: c.Runtime, config: config, server: server, metrics: work, log: log, moved: c.Moved, ready: make(chan struct{})}, nil
 }
 
 // run runs the node until ctx is done: the runtime first, the kubelet on top.
@@ -184,7 +187,7 @@ func (n *node) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	options := cri.Options{}
+	options := cri.Options{Observe: n.metrics.Observe}
 	if c, ok := n.runtime.(Connector); ok {
 		options.Connect = c.Connect
 	}
@@ -193,6 +196,7 @@ func (n *node) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer containers.Close()
+	n.metrics.Count(containers)
 
 	mine := fields.OneTermEqualSelector("spec.nodeName", n.name).String()
 	pods, err := caches.Of(typed.Pods(n.api).Where("", "", mine), n.log)
