@@ -22,7 +22,8 @@
 //
 // # Failure
 //
-// Part fails if the objects cannot be written. Package metricsapi says what happens when kubelets do
+// The objects are written while further parts start, which need not wait for kubectl top. Writes
+// that fail, for example because the disk is full, are tried again. Package metricsapi says what happens when kubelets do
 // not answer.
 package metricsserver
 
@@ -54,6 +55,9 @@ type Config struct {
 
 // host is the name in the certificate, by which the aggregator verifies the server.
 const host = name + "." + namespace + ".svc"
+
+// maxDelay bounds the time between two attempts to register.
+const maxDelay = 10 * time.Second
 
 // Limits of the HTTP server.
 const (
@@ -103,7 +107,31 @@ func Part(c Config) plane.Part {
 		s.OnStop("connections of the metrics server", func() error { kubelets.Close(); return nil })
 		s.Start("metrics server", func(ctx context.Context) error { return serve(ctx, server, listener) })
 		s.Start("metrics of nodes", api.Run)
-		return register(ctx, p.Client(), int32(listener.Addr().(*net.TCPAddr).Port), authority.CertificatePEM)
+		port := int32(listener.Addr().(*net.TCPAddr).Port)
+		s.Start("registration of the metrics server", func(ctx context.Context) error {
+			c.keepTrying(ctx, func() error { return register(ctx, p.Client(), port, authority.CertificatePEM) })
+			<-ctx.Done()
+			return nil
+		})
+		return nil
+	}
+}
+
+// keepTrying calls do at growing intervals until it succeeds or ctx is done. Its first failure is
+// logged.
+func (c *Config) keepTrying(ctx context.Context, do func() error) {
+	for delay := 100 * time.Millisecond; ; delay = min(2*delay, maxDelay) {
+		err := do()
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		if delay < 200*time.Millisecond {
+			c.Log.Info("the metrics server cannot be registered yet", "error", err.Error())
+		}
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+		}
 	}
 }
 

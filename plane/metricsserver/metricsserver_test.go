@@ -1,12 +1,14 @@
 package metricsserver_test
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/metricsserver"
 	"github.com/planekit/planekit/plane/planetest"
+	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/memstore"
 	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -130,6 +133,29 @@ func TestRestart(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
+	}
+}
+
+// reluctant is a Store that refuses the first writes of Services called metrics-server.
+type reluctant struct {
+	storage.Store
+	refused atomic.Int32
+}
+
+func (r *reluctant) Commit(ctx context.Context, c storage.Change) (storage.Record, error) {
+	if strings.HasSuffix(string(c.Key), "/kube-system/metrics-server") && r.refused.Add(1) <= 3 {
+		return storage.Record{}, errors.New("the disk is full")
+	}
+	return r.Store.Commit(ctx, c)
+}
+
+// TestReluctantStore: the server is registered when its Service can be written.
+func TestReluctantStore(t *testing.T) {
+	store := &reluctant{Store: memstore.New()}
+	p := planetest.Start(t, planetest.With(func(c *plane.Config) { c.Store = store }), planetest.With(withMetrics), planetest.Nodes(1))
+	usage(t, p)
+	if n := store.refused.Load(); n < 4 {
+		t.Errorf("the Service was written %d times, want at least 4", n)
 	}
 }
 
