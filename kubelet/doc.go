@@ -42,7 +42,7 @@
 //
 // # Not included
 //
-// Static pods, ephemeral containers, resizing in place, admission on the node but for pressure, the garbage
+// Static pods, resizing in place, admission on the node but for pressure, the garbage
 // collection of images, the CPU manager, service environment variables. Package server is the
 // kubelet's HTTPS server for logs, exec, attach and port-forward. The supported volumes are
 // emptyDir, hostPath, configMap, secret, projected and downwardAPI; Config.Volumes adds other types,

@@ -214,6 +214,11 @@ func checkNames(pod *corev1.Pod) error {
 			}
 		}
 	}
+	for i := range pod.Spec.EphemeralContainers {
+		if name := pod.Spec.EphemeralContainers[i].Name; name == "" || name != filepath.Base(name) || !filepath.IsLocal(name) {
+			return fmt.Errorf("%q is not a name", name)
+		}
+	}
 	for i := range pod.Spec.Volumes {
 		if name := pod.Spec.Volumes[i].Name; name == "" || name != filepath.Base(name) || !filepath.IsLocal(name) {
 			return fmt.Errorf("%q is not a name", name)

@@ -155,6 +155,10 @@ func (m *meter) measure(ctx context.Context, pod *corev1.Pod) (measured, error) 
 			of(now.logs, list[i].Name, m.kubelet.podConfig.LogDirectory(pod), list[i].Name)
 		}
 	}
+	for i := range pod.Spec.EphemeralContainers {
+		name := pod.Spec.EphemeralContainers[i].Name
+		of(now.logs, name, m.kubelet.podConfig.LogDirectory(pod), name)
+	}
 	for i := range pod.Spec.Volumes {
 		// The size of a volume in memory is limited by its mount.
 		if v := &pod.Spec.Volumes[i]; v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault {

@@ -47,7 +47,7 @@ func (w *worker) tryStart(ctx context.Context, pod *corev1.Pod, sandbox string, 
 		// From here on the attempt counts, even if it fails.
 		w.memory.Restarts[action.Spec.Name] = w.memory.Restarts[action.Spec.Name].Next(action.Failed, time.Now())
 	}
-	container, err := k.podConfig.Container(ctx, pod, action.Spec, action.Attempt, image, w.volumes)
+	container, err := k.podConfig.Container(ctx, pod, action.Spec, action.Attempt, image, w.volumes, action.Target)
 	if err != nil {
 		return &waitError{"CreateContainerConfigError", err}
 	}

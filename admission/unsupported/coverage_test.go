@@ -44,7 +44,7 @@ var actedOn = []struct {
 		controllersFiles + "node/tainteviction.go":            "Tolerations",
 		schedulerFiles + "queue.go":                           "Priority",
 		serverFiles + "internal/podspec/defaults.go":          "DeprecatedServiceAccount", // another name of ServiceAccountName
-		serverFiles + "core/pod.go":                           "EphemeralContainers",      // refused: pods/ephemeralcontainers is not served
+		serverFiles + "core/pod.go":                           "EphemeralContainers",
 	}},
 	{corev1.Container{}, map[string]string{
 		kubeletFiles + "internal/podconfig/container.go": "Name Image Command Args WorkingDir Resources Stdin StdinOnce TTY",

@@ -34,6 +34,7 @@ func Pods() apiserver.Resource {
 				ValidateUpdate: validatePodStatus,
 			}, "spec", "metadata.deletionTimestamp", "metadata.ownerReferences"),
 			binding(),
+			ephemeralContainers(),
 			eviction(),
 		},
 	})
@@ -145,6 +146,11 @@ func checkPod(ps *check.Problems, pod *corev1.Pod) {
 	}
 	checkImageSpace(ps, p.Child("containers"), pod.Spec.Containers)
 	checkImageSpace(ps, p.Child("initContainers"), pod.Spec.InitContainers)
+	for i := range pod.Spec.EphemeralContainers {
+		image := pod.Spec.EphemeralContainers[i].Image
+		ps.Valid(image == strings.TrimSpace(image), p.Child("ephemeralContainers").Index(i).Child("image"), image,
+			"must not have leading or trailing whitespace")
+	}
 }
 
 func checkImageSpace(ps *check.Problems, p *field.Path, containers []corev1.Container) {

@@ -102,6 +102,11 @@ func (r *Recorder) Pod(pod *corev1.Pod, c *corev1.Container, kind, reason, messa
 	}
 	if c != nil {
 		reference.FieldPath = "spec.containers{" + c.Name + "}"
+		for i := range pod.Spec.EphemeralContainers {
+			if pod.Spec.EphemeralContainers[i].Name == c.Name {
+				reference.FieldPath = "spec.ephemeralContainers{" + c.Name + "}"
+			}
+		}
 		for i := range pod.Spec.InitContainers {
 			if pod.Spec.InitContainers[i].Name == c.Name {
 				reference.FieldPath = "spec.initContainers{" + c.Name + "}"

@@ -14,7 +14,6 @@ func MergeStatus(api, status *corev1.PodStatus) corev1.PodStatus {
 	out := *status.DeepCopy()
 	out.NominatedNodeName = api.NominatedNodeName
 	out.ResourceClaimStatuses = api.ResourceClaimStatuses
-	out.EphemeralContainerStatuses = api.EphemeralContainerStatuses
 	if api.StartTime != nil {
 		out.StartTime = api.StartTime
 	}

@@ -53,6 +53,8 @@ type StartAction struct {
 	Attempt uint32
 	// Failed is when the replaced container ended; zero if there is none.
 	Failed time.Time
+	// Target is the ID of the container whose processes the container sees; empty means its own.
+	Target string
 }
 
 // Changes reports whether the decision affects what later parts of it depend on.

@@ -339,3 +339,71 @@ func TestPlanRejection(t *testing.T) {
 		}
 	}
 }
+
+// TestPlanEphemeral: an ephemeral container is started once, in the processes of its target when that
+// runs, and its end changes nothing of the pod.
+func TestPlanEphemeral(t *testing.T) {
+	pod := testPod(restartAlways)
+	pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{
+		{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "free", Image: "i"}},
+		{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "bound", Image: "i"}, TargetContainerName: "a"},
+	}
+	for state, want := range map[string]string{
+		"s0! | a0@s0:run b0@s0:run":                                            "free0 bound0>a0",
+		"s0! | b0@s0:run a0@s0:exit1":                                          "free0 a1",
+		"s0! | a0@s0:run b0@s0:run free0@s0:run":                               "bound0>a0",
+		"s0! | a0@s0:run b0@s0:run free0@s0:exit1 bound0@s0:run":               "",
+		"s1! s0 | a1@s1:run b1@s1:run free0@s0:exit0 bound0@s0:exit137":        "",
+		"s0! | a0@s0:run b0@s0:run free0@s0:exit0 bound0@s0:exit1 a0@s0:exit1": "",
+	} {
+		d := Plan(pod, parse(t, state), NewMemory(), t0)
+		var got []string
+		for _, a := range d.Start {
+			text := fmt.Sprint(a.Spec.Name, a.Attempt)
+			if a.Target != "" {
+				text += ">" + a.Target
+			}
+			got = append(got, text)
+		}
+		if strings.Join(got, " ") != want || d.Finished {
+			t.Errorf("%s: starts %v, want %s", state, got, want)
+		}
+	}
+	// It does not keep a pod from ending.
+	pod.Spec.RestartPolicy = restartNever
+	state := parse(t, "s0! | a0@s0:exit0 b0@s0:exit0 free0@s0:run")
+	if d := Plan(pod, state, NewMemory(), t0); !d.Finished || len(d.Stop) != 1 {
+		t.Errorf("%s", words(d))
+	}
+}
+
+func TestEphemeralStatus(t *testing.T) {
+	pod := testPod(restartAlways)
+	pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "i"}}}
+	status := func(text string) corev1.PodStatus {
+		state := parse(t, text)
+		Recall(pod, state)
+		o := Observation{Pod: pod, State: state, Decision: Plan(pod, state, NewMemory(), t0), Now: t0, Runtime: "r"}
+		return o.Status()
+	}
+	one := func(s corev1.PodStatus) corev1.ContainerStatus {
+		t.Helper()
+		if len(s.EphemeralContainerStatuses) != 1 || s.Phase != corev1.PodRunning || findCondition(&s, corev1.PodReady).Status != corev1.ConditionTrue {
+			t.Fatalf("%+v", s)
+		}
+		return s.EphemeralContainerStatuses[0]
+	}
+	if s := one(status("s0! | a0@s0:run b0@s0:run")); s.State.Waiting == nil || s.Started != nil || s.Ready {
+		t.Errorf("before it starts: %+v", s)
+	}
+	if s := one(status("s0! | a0@s0:run b0@s0:run debug0@s0:run")); s.State.Running == nil || s.Ready || s.ContainerID != "r://debug0" {
+		t.Errorf("running: %+v", s)
+	}
+	pod.Status = status("s0! | a0@s0:run b0@s0:run debug0@s0:exit3")
+	if s := one(pod.Status); s.State.Terminated == nil || s.State.Terminated.ExitCode != 3 {
+		t.Errorf("ended: %+v", s)
+	}
+	if s := one(status("s0! | a0@s0:run b0@s0:run")); s.State.Terminated == nil || s.State.Terminated.ExitCode != 3 {
+		t.Errorf("ended and removed: %+v", s)
+	}
+}

@@ -21,12 +21,45 @@ func (p *planner) planContainers() {
 		p.finish()
 		return
 	}
+	p.planEphemeral()
 	if !p.planInit() {
 		return
 	}
 	p.Initialized = true
 	for i := range p.pod.Spec.Containers {
 		p.planContainer(&p.pod.Spec.Containers[i], p.pod.Spec.RestartPolicy)
+	}
+}
+
+// planEphemeral starts each ephemeral container once, whether the pod is initialized or not.
+func (p *planner) planEphemeral() {
+	for i := range p.pod.Spec.EphemeralContainers {
+		e := &p.pod.Spec.EphemeralContainers[i]
+		current := p.state.latest(e.Name)
+		switch {
+		case current != nil && current.Phase == Created:
+			p.Remove = append(p.Remove, current.ID)
+		case current == nil:
+			p.startEphemeral(e)
+		}
+	}
+}
+
+// startEphemeral starts an ephemeral container, in the processes of its target if it has one. It waits
+// for the target.
+func (p *planner) startEphemeral(e *corev1.EphemeralContainer) {
+	target := ""
+	if e.TargetContainerName != "" {
+		c := p.state.LatestIn(p.sandbox().ID, e.TargetContainerName)
+		if c == nil || c.Phase != Running {
+			return
+		}
+		target = c.ID
+	}
+	started := len(p.Start)
+	p.planStart((*corev1.Container)(&e.EphemeralContainerCommon), nil)
+	for i := range p.Start[started:] {
+		p.Start[started+i].Target = target
 	}
 }
 

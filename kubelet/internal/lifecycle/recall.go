@@ -15,7 +15,9 @@ const (
 // because they were removed or the runtime has lost them. Their restart counts then continue, and
 // completed work is not repeated. A container that was running is recalled as killed.
 func Recall(pod *corev1.Pod, s *State) {
-	for _, list := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+	for _, list := range [][]corev1.ContainerStatus{
+		pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses,
+	} {
 		for _, status := range list {
 			if status.ContainerID == "" || s.latest(status.Name) != nil {
 				continue

@@ -40,6 +40,7 @@ func (o *Observation) Status() corev1.PodStatus {
 	o.addresses(&status)
 	status.InitContainerStatuses = o.containers(o.Pod.Spec.InitContainers, old.InitContainerStatuses, true)
 	status.ContainerStatuses = o.containers(o.Pod.Spec.Containers, old.ContainerStatuses, false)
+	status.EphemeralContainerStatuses = o.ephemeral(old.EphemeralContainerStatuses)
 	status.Phase = o.phase(&status)
 	if o.Decision.reason != "" {
 		status.Reason, status.Message = o.Decision.reason, o.Decision.message

@@ -16,6 +16,22 @@ func (o *Observation) containers(specs []corev1.Container, old []corev1.Containe
 	return list
 }
 
+// ephemeral returns the statuses of the ephemeral containers. They are never ready, and have no
+// startup.
+func (o *Observation) ephemeral(old []corev1.ContainerStatus) []corev1.ContainerStatus {
+	var list []corev1.ContainerStatus
+	for i := range o.Pod.Spec.EphemeralContainers {
+		spec := (*corev1.Container)(&o.Pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
+		status := o.container(spec, findStatus(old, spec.Name), false)
+		status.Ready, status.Started = false, nil
+		if c := o.State.latest(spec.Name); c != nil && c.recalled {
+			status.State = corev1.ContainerState{Terminated: o.terminated(c)} // it is not started again
+		}
+		list = append(list, status)
+	}
+	return list
+}
+
 func findStatus(list []corev1.ContainerStatus, name string) *corev1.ContainerStatus {
 	for i := range list {
 		if list[i].Name == name {

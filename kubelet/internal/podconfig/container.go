@@ -12,8 +12,9 @@ import (
 )
 
 // Container returns the CRI configuration of a container. It creates the files that are
-// mounted into the container.
-func (b *Builder) Container(ctx context.Context, pod *corev1.Pod, c *corev1.Container, attempt uint32, image *runtimeapi.Image, volumes map[string]string) (*runtimeapi.ContainerConfig, error) {
+// mounted into the container. A container with a target, which is the ID of another container, sees
+// the processes of that one.
+func (b *Builder) Container(ctx context.Context, pod *corev1.Pod, c *corev1.Container, attempt uint32, image *runtimeapi.Image, volumes map[string]string, target string) (*runtimeapi.ContainerConfig, error) {
 	env, err := b.environment(ctx, pod, c)
 	if err != nil {
 		return nil, err
@@ -21,6 +22,9 @@ func (b *Builder) Container(ctx context.Context, pod *corev1.Pod, c *corev1.Cont
 	rights, err := security(pod, c, image)
 	if err != nil {
 		return nil, err
+	}
+	if target != "" {
+		rights.NamespaceOptions.Pid, rights.NamespaceOptions.TargetId = runtimeapi.NamespaceMode_TARGET, target
 	}
 	mounts, err := b.mounts(pod, c, attempt, env, volumes)
 	if err != nil {

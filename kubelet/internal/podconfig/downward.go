@@ -113,13 +113,19 @@ func divideUp(a, b int64) int64 {
 	return (a + b - 1) / b
 }
 
-// FindContainer returns the container or init container called name; nil if there is none.
+// FindContainer returns the container, init container or ephemeral container called name; nil if
+// there is none.
 func FindContainer(pod *corev1.Pod, name string) *corev1.Container {
 	for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range list {
 			if list[i].Name == name {
 				return &list[i]
 			}
+		}
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		if e := &pod.Spec.EphemeralContainers[i]; e.Name == name {
+			return (*corev1.Container)(&e.EphemeralContainerCommon)
 		}
 	}
 	return nil
