@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"net/netip"
 	"os"
@@ -78,6 +79,9 @@ type Config struct {
 	// start.
 	Secrets    func(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 	ConfigMaps func(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
+	// Services returns the services of a namespace, for the environment of containers. If nil,
+	// containers get no variables of services.
+	Services func(namespace string) iter.Seq[*corev1.Service]
 	// Tokens issues service account tokens. If nil, pods that need one do not start.
 	Tokens Tokens
 	// Volumes are further types of volumes. They are asked before the built-in ones.

@@ -74,7 +74,7 @@ func New(c Config) (*Kubelet, error) {
 	k.podConfig = &podconfig.Builder{
 		NodeName: c.NodeName, HostName: c.HostName, HostIPs: c.hostIPs(), Root: c.Root, LogRoot: c.LogRoot,
 		ClusterDNS: c.ClusterDNS, ClusterDomain: c.ClusterDomain, ResolvConf: c.ResolvConf,
-		Capacity: k.capacity, Cgroup: k.podCgroup, Secrets: c.Secrets, ConfigMaps: c.ConfigMaps, Log: c.Log,
+		Capacity: k.capacity, Cgroup: k.podCgroup, Services: c.Services, Secrets: c.Secrets, ConfigMaps: c.ConfigMaps, Log: c.Log,
 	}
 	var err error
 	if k.volumes, err = k.newVolumes(); err != nil {

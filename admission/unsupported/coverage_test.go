@@ -31,9 +31,11 @@ var actedOn = []struct {
 		kubeletFiles + "internal/lifecycle/plancontainers.go": "InitContainers Containers RestartPolicy",
 		kubeletFiles + "terminate.go":                         "TerminationGracePeriodSeconds",
 		kubeletFiles + "internal/lifecycle/plan.go":           "ActiveDeadlineSeconds",
+		kubeletFiles + "internal/podconfig/services.go":       "EnableServiceLinks",
+		kubeletFiles + "internal/qos/qos.go":                  "Resources Overhead",
 		kubeletFiles + "internal/podconfig/dns.go":            "DNSPolicy DNSConfig",
 		kubeletFiles + "internal/tokens/tokens.go":            "ServiceAccountName",
-		kubeletFiles + "internal/podconfig/sandbox.go":        "HostNetwork HostPID HostIPC ShareProcessNamespace SecurityContext Hostname",
+		kubeletFiles + "internal/podconfig/sandbox.go":        "HostNetwork HostPID HostIPC ShareProcessNamespace SecurityContext Hostname Subdomain SetHostnameAsFQDN HostnameOverride",
 		kubeletFiles + "credentials.go":                       "ImagePullSecrets",
 		kubeletFiles + "internal/podconfig/hosts.go":          "HostAliases",
 		kubeletFiles + "internal/lifecycle/conditions.go":     "ReadinessGates",
@@ -47,6 +49,7 @@ var actedOn = []struct {
 		serverFiles + "core/pod.go":                           "EphemeralContainers",
 	}},
 	{corev1.Container{}, map[string]string{
+		kubeletFiles + "internal/lifecycle/restart.go":   "RestartPolicy RestartPolicyRules",
 		kubeletFiles + "internal/podconfig/container.go": "Name Image Command Args WorkingDir Resources Stdin StdinOnce TTY",
 		kubeletFiles + "internal/podconfig/mounts.go":    "VolumeMounts",
 		kubeletFiles + "internal/podconfig/sandbox.go":   "Ports SecurityContext",
@@ -185,10 +188,10 @@ func reads(t *testing.T, file, name string) bool {
 // act on one, its row goes.
 var unread = map[string]string{
 	"VolumeDevices":     "kubelet",
-	"SetHostnameAsFQDN": "kubelet", "HostnameOverride": "kubelet", "HostUsers": "kubelet",
-	"RestartPolicyRules": "kubelet", "RecursiveReadOnly": "kubelet", "FileKeyRef": "kubelet",
+	"HostUsers":         "kubelet",
+	"RecursiveReadOnly": "kubelet", "FileKeyRef": "kubelet",
 	"SELinuxOptions": "kubelet", "AppArmorProfile": "kubelet", "SupplementalGroupsPolicy": "kubelet",
-	"FSGroupChangePolicy": "kubelet", "ResizePolicy": "kubelet", "EnableServiceLinks": "kubelet",
+	"FSGroupChangePolicy": "kubelet", "ResizePolicy": "kubelet",
 	"ClusterTrustBundle": "kubelet", "PodCertificate": "kubelet",
 	"PreferredDuringSchedulingIgnoredDuringExecution": "schedule",
 }

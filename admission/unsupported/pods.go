@@ -34,13 +34,8 @@ func podFields() []Row {
 			Effect: "pods are scheduled in the order of their priority, and none is preempted for another yet"},
 		{In: Pods, Path: "runtimeClassName", Effect: "taken for the name of the runtime's handler: no RuntimeClass is read yet"},
 		{In: Pods, Path: "subdomain", Effect: "written to /etc/hosts of the pod; there is no DNS in the cluster yet that would know it"},
-		{In: Pods, Path: "setHostnameAsFQDN", When: isPointerTo(true), Effect: "the host name stays the short one"},
-		{In: Pods, Path: "hostnameOverride", Effect: "the host name stays that of hostname, or the pod's name"},
 		{In: Pods, Path: "hostUsers", When: isPointerTo(false), Effect: "the pod runs in the host's user namespace nevertheless"},
 		{In: Pods, Path: "os.name", When: isNot(corev1.Linux), Effect: "nodes run Linux containers only"},
-		{In: Pods, Path: "enableServiceLinks", When: never, Effect: "containers get no variables of services yet (no warning: it is on by default)"},
-		{In: Pods, Path: "resources", Effect: "the scheduler counts it; no limit for the pod as a whole is set on the node yet"},
-		{In: Pods, Path: "overhead", Effect: "the scheduler counts it; the pod's cgroup on the node does not grow by it yet"},
 		{In: Pods, Path: "securityContext.seLinuxOptions", Effect: "not passed to the runtime yet"},
 		{In: Pods, Path: "securityContext.seLinuxChangePolicy", Effect: "volumes are not labelled for SELinux yet"},
 		{In: Pods, Path: "securityContext.appArmorProfile", Effect: "not passed to the runtime yet: its default profile applies"},
@@ -56,9 +51,6 @@ func podFields() []Row {
 func unmountable(v corev1.Volume) bool {
 	return v.HostPath == nil && v.EmptyDir == nil && v.ConfigMap == nil && v.Secret == nil && v.DownwardAPI == nil && v.Projected == nil
 }
-
-// never is the condition of rows that are listed but cause no warning.
-func never(any, []any) bool { return false }
 
 // hugePages reports whether an emptyDir requests huge pages of any size.
 func hugePages(value any, _ []any) bool {
@@ -78,12 +70,12 @@ func containerFields() []Row {
 			Effect: "a runtime that does not know it (containerd before 2.2) sends the signal of the image, or SIGTERM"},
 		{In: Pods, Path: "containers[].ports[].hostPort", When: mapped,
 			Effect: "the scheduler reserves it; nothing forwards from the host's port to the pod yet"},
-		{In: Pods, Path: mainRestartPolicy, Effect: "only the pod's restartPolicy applies"},
-		{In: Pods, Path: "containers[].restartPolicyRules", Effect: "exit codes are not looked at yet: the restart policy applies"},
+		{In: Pods, Path: "containers[].restartPolicyRules[].action", When: is(corev1.ContainerRestartRuleActionRestartAllContainers),
+			Effect: "only the container itself is restarted yet"},
 		{In: Pods, Path: "containers[].resizePolicy", Effect: "containers are not resized in place yet"},
 		{In: Pods, Path: "containers[].resources.claims", Effect: pending},
 		{In: Pods, Path: "containers[].resources.limits", When: unenforced,
-			Effect: "only limits of cpu and memory are enforced on nodes yet"},
+			Effect: "limits of huge pages are not enforced on nodes yet"},
 		{In: Pods, Path: "containers[].volumeDevices", Effect: "block devices are not passed to containers yet"},
 		{In: Pods, Path: "containers[].volumeMounts[].recursiveReadOnly", When: recursive,
 			Effect: "mounts below the volume stay writable: only the volume itself is read-only"},

@@ -50,14 +50,11 @@ var objects = map[string]any{
 
 // paths returns the row's path and, for a field of containers, that of init containers.
 func (r Row) paths() []string {
-	if rest, ok := strings.CutPrefix(r.Path, "containers[]."); ok && r.Path != mainRestartPolicy {
+	if rest, ok := strings.CutPrefix(r.Path, "containers[]."); ok {
 		return []string{r.Path, "initContainers[]." + rest}
 	}
 	return []string{r.Path}
 }
-
-// mainRestartPolicy makes a sidecar of an init container, and has no effect on main containers.
-const mainRestartPolicy = "containers[].restartPolicy"
 
 // Table returns all rows for planekit: its controllers, scheduler, kubelet and example cluster.
 func Table() []Row {

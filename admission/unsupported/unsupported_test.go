@@ -148,7 +148,10 @@ func TestWarnings(t *testing.T) {
 		{"main container's restart policy", pod(func(s *corev1.PodSpec) {
 			always := corev1.ContainerRestartPolicyAlways
 			s.Containers[0].RestartPolicy = &always
-		}), []string{"spec.containers[0].restartPolicy: "}},
+			s.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{
+				{Action: corev1.ContainerRestartRuleActionRestart}, {Action: corev1.ContainerRestartRuleActionRestartAllContainers},
+			}
+		}), []string{"spec.containers[0].restartPolicyRules[1].action: "}},
 		{"host port", pod(func(s *corev1.PodSpec) {
 			s.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80}, {HostPort: 80}}
 		}),

@@ -151,6 +151,7 @@ func newNode(p *plane.Plane, c Config) (*node, error) {
 		Events:     typed.Events(api),
 		Secrets:    typed.Secrets(api).Get,
 		ConfigMaps: typed.ConfigMaps(api).Get,
+		Services:   p.Caches.ServicesByNamespace.Get,
 		Tokens:     RequestTokens(api),
 		Network:    c.Runtime.Network,
 		// The machine belongs to others too: by default, pods are evicted only for their own limits.

@@ -183,8 +183,7 @@ func (p *planner) wanted() bool {
 	if p.over() {
 		return false
 	}
-	never := p.pod.Spec.RestartPolicy == corev1.RestartPolicyNever
-	return !never || len(p.state.Containers) == 0
+	return !neverRestarts(p.pod) || len(p.state.Containers) == 0
 }
 
 // stopSpare stops ready sandboxes other than the newest: a creation that timed out may have
@@ -195,17 +194,6 @@ func (p *planner) stopSpare() {
 			p.StopSandboxes = append(p.StopSandboxes, s.ID)
 		}
 	}
-}
-
-// restarts reports whether policy requires a container that is not running to run again.
-func restarts(policy corev1.RestartPolicy, c *Container) bool {
-	switch policy {
-	case corev1.RestartPolicyNever:
-		return c.Phase == Created
-	case corev1.RestartPolicyOnFailure:
-		return c.Phase != Exited || c.ExitCode != 0
-	}
-	return true
 }
 
 // clean removes dead containers except the newest of each name, and dead sandboxes except the

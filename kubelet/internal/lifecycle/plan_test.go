@@ -407,3 +407,59 @@ func TestEphemeralStatus(t *testing.T) {
 		t.Errorf("ended and removed: %+v", s)
 	}
 }
+
+// TestPlanRestartRules: a container's own policy and rules come before the pod's policy.
+func TestPlanRestartRules(t *testing.T) {
+	own := func(policy corev1.ContainerRestartPolicy) *corev1.ContainerRestartPolicy { return &policy }
+	rule := func(operator corev1.ContainerRestartRuleOnExitCodesOperator, codes ...int32) []corev1.ContainerRestartRule {
+		return []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestart,
+			ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{Operator: operator, Values: codes}}}
+	}
+	const in, notIn = corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn
+	for _, test := range []struct {
+		pod      corev1.RestartPolicy
+		own      *corev1.ContainerRestartPolicy
+		rules    []corev1.ContainerRestartRule
+		code     int
+		again    bool
+		finished bool // when the other container has succeeded
+	}{
+		{restartNever, nil, nil, 1, false, true},
+		{restartNever, own("OnFailure"), nil, 1, true, false},
+		{restartNever, own("OnFailure"), nil, 0, false, true},
+		{restartNever, own("Always"), nil, 0, true, false},
+		{restartNever, own("Never"), rule(in, 42), 42, true, false},
+		{restartNever, own("Never"), rule(in, 42), 1, false, true},
+		{restartNever, own("Never"), rule(notIn, 1, 2), 3, true, false},
+		{restartNever, own("Never"), rule(notIn, 1, 2), 2, false, true},
+		{restartAlways, own("Never"), nil, 1, false, false},
+		{restartOnFailure, own("Never"), rule(in, 3), 5, false, true},
+	} {
+		pod := testPod(test.pod)
+		pod.Spec.Containers[0].RestartPolicy, pod.Spec.Containers[0].RestartPolicyRules = test.own, test.rules
+		state := parse(t, fmt.Sprintf("s0! | a0@s0:exit%d b0@s0:run", test.code))
+		d := Plan(pod, state, NewMemory(), t0)
+		if again := len(d.Start) == 1 && d.Start[0].Spec.Name == "a"; again != test.again || d.Finished {
+			t.Errorf("%+v: %s", test, words(d))
+		}
+		state = parse(t, fmt.Sprintf("s0! | a0@s0:exit%d b0@s0:exit0", test.code))
+		if d := Plan(pod, state, NewMemory(), t0); d.Finished != test.finished {
+			t.Errorf("%+v, both ended: %s", test, words(d))
+		}
+		// The same in a sandbox that died.
+		state = parse(t, fmt.Sprintf("s0 | a0@s0:exit%d b0@s0:exit0", test.code))
+		if d := Plan(pod, state, NewMemory(), t0); d.Finished != test.finished || d.CreateSandbox == test.finished {
+			t.Errorf("%+v, in a dead sandbox: %s", test, words(d))
+		}
+	}
+	// An init container that may not run again fails the pod.
+	pod := testPod(restartAlways, "x")
+	pod.Spec.InitContainers[0].RestartPolicy = own("Never")
+	if d := Plan(pod, parse(t, "s0! | x0@s0:exit1"), NewMemory(), t0); !d.Finished || d.Initialized {
+		t.Errorf("init container: %s", words(d))
+	}
+	pod.Spec.InitContainers[0].RestartPolicyRules = rule(in, 1)
+	if d := Plan(pod, parse(t, "s0! | x0@s0:exit1"), NewMemory(), t0); d.Finished || len(d.Start) != 1 {
+		t.Errorf("init container with a rule: %s", words(d))
+	}
+}

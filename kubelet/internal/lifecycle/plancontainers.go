@@ -70,14 +70,15 @@ func (p *planner) over() bool {
 	for i := range p.pod.Spec.InitContainers {
 		spec := &p.pod.Spec.InitContainers[i]
 		c := p.state.latest(spec.Name)
-		if policy == corev1.RestartPolicyNever && !IsSidecar(spec) && c != nil && c.Phase == Exited && c.ExitCode != 0 {
+		if !IsSidecar(spec) && c != nil && c.Phase == Exited && c.ExitCode != 0 && !p.restarts(spec, initPolicy(policy), c) {
 			p.Initialized = false
 			return true
 		}
 	}
 	for i := range p.pod.Spec.Containers {
-		c := p.state.latest(p.pod.Spec.Containers[i].Name)
-		if c == nil || c.Phase != Exited || p.restarts(policy, c) {
+		spec := &p.pod.Spec.Containers[i]
+		c := p.state.latest(spec.Name)
+		if c == nil || c.Phase != Exited || p.restarts(spec, policy, c) {
 			return false
 		}
 	}
@@ -119,18 +120,14 @@ func (p *planner) planInitContainer(spec *corev1.Container, current *Container) 
 		p.planStart(spec, p.state.latest(spec.Name))
 		return
 	}
-	policy := p.pod.Spec.RestartPolicy
-	if policy == corev1.RestartPolicyAlways {
-		policy = corev1.RestartPolicyOnFailure
-	}
-	p.planContainer(spec, policy)
+	p.planContainer(spec, initPolicy(p.pod.Spec.RestartPolicy))
 }
 
 // planContainer plans one container.
 func (p *planner) planContainer(spec *corev1.Container, policy corev1.RestartPolicy) {
 	current := p.state.LatestIn(p.sandbox().ID, spec.Name)
 	if current == nil {
-		if before := p.state.latest(spec.Name); before == nil || p.restarts(policy, before) {
+		if before := p.state.latest(spec.Name); before == nil || p.restarts(spec, policy, before) {
 			p.planStart(spec, before)
 		}
 		return
@@ -140,7 +137,7 @@ func (p *planner) planContainer(spec *corev1.Container, policy corev1.RestartPol
 		if current.Spec != "" && current.Spec != Fingerprint(spec) {
 			p.stopOne(*current, fmt.Sprintf("Container %s definition changed, will be restarted", spec.Name))
 		} else if failed := p.state.health(spec).Unhealthy; failed != nil {
-			p.stopUnhealthy(*current, policy, failed)
+			p.stopUnhealthy(*current, policyOf(spec, policy), failed)
 		}
 	case Unknown:
 		p.stopOne(*current, fmt.Sprintf("Container %s is in unknown state, try killing it before restart", spec.Name))
@@ -148,7 +145,7 @@ func (p *planner) planContainer(spec *corev1.Container, policy corev1.RestartPol
 		// The kubelet that created it ended before it could start it.
 		p.Remove = append(p.Remove, current.ID)
 	case Exited:
-		if p.restarts(policy, current) {
+		if p.restarts(spec, policy, current) {
 			p.planStart(spec, current)
 		}
 	}
@@ -169,8 +166,8 @@ func (p *planner) stopUnhealthy(c Container, policy corev1.RestartPolicy, failed
 
 // restarts reports whether an exited container runs again. One that was stopped because a probe
 // has failed has not succeeded, whatever its exit code.
-func (p *planner) restarts(policy corev1.RestartPolicy, c *Container) bool {
-	return restarts(policy, c) || policy == corev1.RestartPolicyOnFailure && p.memory.Unhealthy[c.Name] == c.ID
+func (p *planner) restarts(spec *corev1.Container, policy corev1.RestartPolicy, c *Container) bool {
+	return restarts(spec, policy, c) || policyOf(spec, policy) == corev1.RestartPolicyOnFailure && p.memory.Unhealthy[c.Name] == c.ID
 }
 
 // planStart starts a container in place of before, which may be nil, unless a backoff holds it.

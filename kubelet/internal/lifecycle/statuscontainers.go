@@ -89,7 +89,7 @@ func (o *Observation) returns(spec *corev1.Container, c *Container, init bool) b
 	if init {
 		return IsSidecar(spec) || !o.Decision.Initialized
 	}
-	return restarts(o.Pod.Spec.RestartPolicy, c)
+	return restarts(spec, o.Pod.Spec.RestartPolicy, c)
 }
 
 func (o *Observation) hasInit() bool { return len(o.Pod.Spec.InitContainers) > 0 }

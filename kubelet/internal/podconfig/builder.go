@@ -5,6 +5,7 @@ package podconfig
 
 import (
 	"context"
+	"iter"
 	"path/filepath"
 
 	"github.com/go-logr/logr"
@@ -28,6 +29,9 @@ type Builder struct {
 	Capacity func() corev1.ResourceList
 	// Cgroup returns the parent of a pod's cgroups; empty if pods have none.
 	Cgroup func(pod *corev1.Pod) string
+	// Services returns the services of a namespace. Nil means that containers get no variables of
+	// services.
+	Services func(namespace string) iter.Seq[*corev1.Service]
 	// Secrets and ConfigMaps read objects from the API server. They may be nil.
 	Secrets    func(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 	ConfigMaps func(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)

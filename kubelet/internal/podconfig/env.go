@@ -38,9 +38,18 @@ func (v *variables) list() []*runtimeapi.KeyValue {
 	return list
 }
 
-// environment evaluates a container's env and envFrom. A value may use variables defined before it.
+// environment evaluates a container's env and envFrom, and adds the variables of services. A value may
+// use variables defined before it, and those of services.
 func (b *Builder) environment(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (*variables, error) {
 	v := &variables{values: map[string]string{}}
+	services := b.serviceVariables(pod)
+	lookup := func(name string) (string, bool) {
+		if value, ok := v.lookup(name); ok {
+			return value, true
+		}
+		value, ok := services[name]
+		return value, ok
+	}
 	for _, from := range c.EnvFrom {
 		values, err := b.envFrom(ctx, pod.Namespace, &from)
 		if err != nil {
@@ -53,7 +62,7 @@ func (b *Builder) environment(ctx context.Context, pod *corev1.Pod, c *corev1.Co
 	for i := range c.Env {
 		e := &c.Env[i]
 		if e.ValueFrom == nil {
-			v.set(e.Name, expand(e.Value, v.lookup))
+			v.set(e.Name, expand(e.Value, lookup))
 			continue
 		}
 		value, present, err := b.valueFrom(ctx, pod, c, e.ValueFrom)
@@ -62,6 +71,11 @@ func (b *Builder) environment(ctx context.Context, pod *corev1.Pod, c *corev1.Co
 		}
 		if present {
 			v.set(e.Name, value)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(services)) {
+		if _, known := v.lookup(name); !known {
+			v.set(name, services[name])
 		}
 	}
 	return v, nil

@@ -17,19 +17,19 @@ func (b *Builder) WriteHosts(pod *corev1.Pod, ips []string) error {
 		return nil
 	}
 	path := filepath.Join(b.PodDirectory(pod.UID), "etc-hosts")
-	if err := os.WriteFile(path, []byte(hostsFile(pod, b.hostname(pod), b.ClusterDomain, ips)), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(hostsFile(pod, b.hostname(pod), b.fqdn(pod, b.hostname(pod)), ips)), 0o644); err != nil {
 		return fmt.Errorf("hosts file: %w", err)
 	}
 	return nil
 }
 
-func hostsFile(pod *corev1.Pod, hostname, domain string, ips []string) string {
+func hostsFile(pod *corev1.Pod, hostname, fqdn string, ips []string) string {
 	var b strings.Builder
 	b.WriteString("# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n" +
 		"fe00::0\tip6-localnet\nfe00::0\tip6-mcastprefix\nfe00::1\tip6-allnodes\nfe00::2\tip6-allrouters\n")
 	names := hostname
-	if pod.Spec.Subdomain != "" {
-		names = fmt.Sprintf("%s.%s.%s.svc.%s\t%s", hostname, pod.Spec.Subdomain, pod.Namespace, domain, hostname)
+	if fqdn != "" {
+		names = fqdn + "\t" + hostname
 	}
 	for _, ip := range ips {
 		fmt.Fprintf(&b, "%s\t%s\n", ip, names)

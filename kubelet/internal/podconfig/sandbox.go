@@ -1,6 +1,7 @@
 package podconfig
 
 import (
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +14,10 @@ func (b *Builder) Sandbox(pod *corev1.Pod, attempt uint32) (*runtimeapi.PodSandb
 	if err != nil {
 		return nil, err
 	}
-	hostname := b.hostname(pod)
+	hostname, err := b.kernelHostname(pod)
+	if err != nil {
+		return nil, err
+	}
 	if pod.Spec.HostNetwork {
 		hostname = "" // the host's name; runc refuses to set it
 	}
@@ -35,10 +39,40 @@ func (b *Builder) Sandbox(pod *corev1.Pod, attempt uint32) (*runtimeapi.PodSandb
 	}, nil
 }
 
-// hostname returns the host name of a pod, truncated to 63 bytes.
+// maxHostname is the length of the kernel's host name in bytes, sethostname(2).
+const maxHostname = 64
+
+// kernelHostname returns the host name that the processes of a pod see: the short one, or with
+// setHostnameAsFQDN the whole.
+func (b *Builder) kernelHostname(pod *corev1.Pod) (string, error) {
+	short := b.hostname(pod)
+	whole := b.fqdn(pod, short)
+	if !isTrue(pod.Spec.SetHostnameAsFQDN) || whole == "" {
+		return short, nil
+	}
+	if len(whole) > maxHostname {
+		return "", fmt.Errorf("failed to construct FQDN from pod hostname and cluster domain, FQDN %s is too long (%d characters is the max, %d characters requested)",
+			whole, maxHostname, len(whole))
+	}
+	return whole, nil
+}
+
+// fqdn returns the name of a pod in the cluster's domain; empty for a pod without a subdomain.
+func (b *Builder) fqdn(pod *corev1.Pod, short string) string {
+	if pod.Spec.Subdomain == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s.%s.%s.svc.%s", short, pod.Spec.Subdomain, pod.Namespace, b.ClusterDomain)
+}
+
+// hostname returns the host name of a pod: its hostnameOverride, or else its hostname or name, truncated
+// to 63 bytes.
 func (b *Builder) hostname(pod *corev1.Pod) string {
 	if pod.Spec.HostNetwork {
 		return b.HostName
+	}
+	if override := pod.Spec.HostnameOverride; override != nil && *override != "" {
+		return *override
 	}
 	name := pod.Name
 	if pod.Spec.Hostname != "" {

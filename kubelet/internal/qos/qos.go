@@ -76,8 +76,9 @@ func CPUQuota(milli int64) int64 {
 	return max(milli*CPUPeriod/1000, minQuota)
 }
 
-// Limits returns the sums over a pod's containers. A pod has a limit only if all its containers
-// have one.
+// Limits returns the limits of a pod's cgroup: those of the pod as a whole, or else the sums over its
+// containers, and its overhead in addition. Without limits of its own, a pod has a limit only if all
+// its containers have one.
 func Limits(pod *corev1.Pod) cgroup.Limits {
 	var cpu, cpuLimit, memory int64
 	cpuLimited, memoryLimited := true, true
@@ -89,16 +90,28 @@ func Limits(pod *corev1.Pod) cgroup.Limits {
 		cpuLimited = cpuLimited && !r.Limits.Cpu().IsZero()
 		memoryLimited = memoryLimited && !r.Limits.Memory().IsZero()
 	}
-	l := cgroup.Limits{Shares: CPUShares(cpu)}
+	// Init containers may use more than the main containers, so set no limit for them.
+	cpuLimited, memoryLimited = cpuLimited && len(pod.Spec.InitContainers) == 0, memoryLimited && len(pod.Spec.InitContainers) == 0
+	if own := pod.Spec.Resources; own != nil {
+		if q, ok := own.Requests[corev1.ResourceCPU]; ok {
+			cpu = q.MilliValue()
+		}
+		if q, ok := own.Limits[corev1.ResourceCPU]; ok {
+			cpuLimit, cpuLimited = q.MilliValue(), true
+		}
+		if q, ok := own.Limits[corev1.ResourceMemory]; ok {
+			memory, memoryLimited = q.Value(), true
+		}
+	}
+	l := cgroup.Limits{Shares: CPUShares(cpu + pod.Spec.Overhead.Cpu().MilliValue())}
 	if Class(pod) == corev1.PodQOSBestEffort {
 		l.Shares = MinShares
 	}
-	// Init containers may use more than the main containers, so set no limit here.
-	if cpuLimited && len(pod.Spec.InitContainers) == 0 {
-		l.Quota = CPUQuota(cpuLimit)
+	if cpuLimited {
+		l.Quota = CPUQuota(cpuLimit + pod.Spec.Overhead.Cpu().MilliValue())
 	}
-	if memoryLimited && len(pod.Spec.InitContainers) == 0 {
-		l.Memory = memory
+	if memoryLimited {
+		l.Memory = memory + pod.Spec.Overhead.Memory().Value()
 	}
 	return l
 }
