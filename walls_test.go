@@ -281,6 +281,10 @@ var otherWalls = []wall{
 		{"k8s.io/api/core", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 	}},
+	{packages: "kubelet/images", closed: true, may: []allowance{
+		{"k8s.io/cri-api", "the runtime interface"},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "kubelet/internal/machine", closed: true},
 	{packages: "kubelet/internal/diskusage", closed: true},
 	{packages: "kubelet/logs", closed: true, may: []allowance{
@@ -317,6 +321,7 @@ var otherWalls = []wall{
 		{"kubelet/hook", itsRoom},
 		{"kubelet/logs", itsRoom},
 		{"kubelet/eviction", itsRoom},
+		{"kubelet/images", itsRoom},
 		{"kubelet/internal", "the kubelet's own parts"},
 		{"kubelet/volumes", "its workers set up volumes"},
 		{"k8s.io/cri-api", "the runtime interface"},

@@ -91,8 +91,9 @@ type Config struct {
 	// succeeds. It may be nil.
 	Network func(ctx context.Context, podCIDR string) error
 
-	// Eviction says when pods are evicted.
+	// Eviction says when pods are evicted, and ImageGC when unused images are removed.
 	Eviction Eviction
+	ImageGC  ImageGC
 
 	// Prober makes the attempts of probes. Nil means a probe.Client that connects from this host
 	// and executes commands if Runtime is an Executor.
@@ -127,6 +128,19 @@ type Eviction struct {
 	MaxGrace int64
 	// Interval is the time between two observations; zero means 10 seconds.
 	Interval time.Duration
+}
+
+// ImageGC is the configuration of the garbage collection of images. The fields are those of
+// [images.Config].
+type ImageGC struct {
+	// High and Low are shares of the images' file system in percent; zero means 85 and 80. With a High
+	// of 100 no image is removed.
+	High, Low int
+	// MinAge and MaxAge are for images without containers; zero means 2 minutes and no limit.
+	MinAge, MaxAge time.Duration
+	// Keep lists images that are never removed. A runtime that does not pin the image of its sandboxes
+	// (containerd before 1.7) needs that one here.
+	Keep []string
 }
 
 // nodeName matches a DNS subdomain; the name is also used in labels of the runtime.

@@ -171,7 +171,8 @@ func TestContainerd(t *testing.T) {
 		// A process that gets TERM before it has started up does not handle it.
 		StopGrace: 2 * time.Second,
 		Runtime:   client, Images: client,
-		Pods: a.pods, PodStatus: podAPI{a}, Nodes: nodeAPI{a}, Leases: leaseAPI{a}, Events: eventAPI{a},
+		ImageGC: kubelet.ImageGC{High: 100}, // nothing brings the image of sandboxes back
+		Pods:    a.pods, PodStatus: podAPI{a}, Nodes: nodeAPI{a}, Leases: leaseAPI{a}, Events: eventAPI{a},
 		ConfigMaps: func(context.Context, string, string) (*corev1.ConfigMap, error) {
 			return &corev1.ConfigMap{Data: map[string]string{"a.conf": "alpha"}}, nil
 		},

@@ -42,10 +42,10 @@
 //
 // # Not included
 //
-// Static pods, resizing in place, admission on the node but for pressure, the garbage collection of
-// images, the CPU manager, user namespaces, AppArmor and SELinux. Package server is the kubelet's HTTPS
-// server for logs, exec, attach and port-forward. The supported volumes are emptyDir, hostPath,
-// configMap, secret, projected and downwardAPI; Config.Volumes adds other types, see package volumes.
+// Static pods, resizing in place, admission on the node but for pressure, the CPU manager, user
+// namespaces, AppArmor and SELinux. Package server is the kubelet's HTTPS server for logs, exec, attach
+// and port-forward. The supported volumes are emptyDir, hostPath, configMap, secret, projected and
+// downwardAPI; Config.Volumes adds other types, see package volumes.
 // Pods with volumes that no type supports, or with a cluster trust bundle, do not start; they are
 // retried with a backoff (500 ms, doubling up to 2 min 2 s) and report the reason. The name of a
 // runtime class is used as its handler. Containers need Linux; without it, or without root, volumes in

@@ -81,6 +81,10 @@ func (e *evictor) look(ctx context.Context) error {
 		return err
 	}
 	e.kubelet.events.Node(corev1.EventTypeWarning, "EvictionThresholdMet", fmt.Sprintf("Attempting to reclaim %s", eviction.Resource(pressure.Threshold.Signal)))
+	reclaimed, reclaimErr := e.reclaim(ctx, pressure)
+	if err = errors.Join(err, reclaimErr); reclaimed {
+		return err // what this gives back is seen the next time
+	}
 	return errors.Join(err, e.evictRanked(ctx, workers, pressure))
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/planekit/planekit/kubelet/eviction"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // evicted reports whether a pod has failed with a message, which may be its beginning.
@@ -102,6 +103,33 @@ func TestPressure(t *testing.T) {
 		node, err := nodeAPI{r.api}.Get(t.Context(), "", "node-1")
 		return err == nil && nodeCondition(node, corev1.NodeMemoryPressure) == corev1.ConditionTrue
 	})
+}
+
+// TestReclaim: under a pressure of the images' file system, unused images go before pods do.
+func TestReclaim(t *testing.T) {
+	r := newRig(t, memruntime.Config{})
+	r.start()
+	for name, image := range map[string]string{"old": "registry.example/old:1", "web": "registry.example/web:1"} {
+		pod := webPod(name)
+		pod.Spec.Containers[0].Image = image
+		r.api.create(pod)
+		r.api.await(t, name, "running", running)
+	}
+	r.api.delete("old", 0)
+	r.api.await(t, "old", "gone", gone)
+	r.stop()
+	thresholds, err := eviction.Parse(eviction.Settings{Hard: map[string]string{"imagefs.available": "100%"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.config.Eviction = kubelet.Eviction{Thresholds: thresholds, Interval: 20 * time.Millisecond}
+	r.config.ImageGC = kubelet.ImageGC{High: 99, MinAge: time.Nanosecond}
+	r.start()
+	eventually(t, "the unused image is removed, and the other is not", func() bool {
+		list, err := r.client.ListImages(t.Context(), &runtimeapi.ListImagesRequest{})
+		return err == nil && len(list.Images) == 1 && list.Images[0].RepoTags[0] == "registry.example/web:1"
+	})
+	r.api.await(t, "web", "evicted", evicted("The node was low on resource: ephemeral-storage. "))
 }
 
 // nodeCondition returns the status of a condition of a node.

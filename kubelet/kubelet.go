@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/kubelet/images"
 	"github.com/planekit/planekit/kubelet/internal/cgroup"
 	"github.com/planekit/planekit/kubelet/internal/events"
 	"github.com/planekit/planekit/kubelet/internal/podconfig"
@@ -38,6 +39,7 @@ type Kubelet struct {
 	volumes   *volumes.Set
 	rotator   *logs.Rotator // may be nil
 	evictor   *evictor
+	collector *images.Collector // may be nil
 	podConfig *podconfig.Builder
 	ready     chan struct{}
 	running   atomic.Bool
@@ -81,6 +83,9 @@ func New(c Config) (*Kubelet, error) {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
 	k.evictor = newEvictor(k)
+	if k.collector, err = k.newCollector(); err != nil {
+		return nil, fmt.Errorf("kubelet: %w", err)
+	}
 	if k.rotator, err = k.newRotator(); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
@@ -140,6 +145,9 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 	group.Go(func() { k.relist(ctx) })
 	group.Go(func() { k.followEvents(ctx) })
 	group.Go(func() { k.evictor.run(ctx) })
+	if k.collector != nil {
+		group.Go(func() { k.collector.Run(ctx) })
+	}
 	if k.rotator != nil {
 		group.Go(func() { k.rotator.Run(ctx) })
 	}

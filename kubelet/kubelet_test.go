@@ -81,6 +81,7 @@ func rigOn(t *testing.T, runtime kubelet.Runtime, images kubelet.Images) *rig {
 		Pods: a.pods, PodStatus: podAPI{a}, Nodes: nodeAPI{a}, Leases: leaseAPI{a}, Events: eventAPI{a},
 		// The tests' machine may be short of anything.
 		Eviction: kubelet.Eviction{Thresholds: []eviction.Threshold{}},
+		ImageGC:  kubelet.ImageGC{High: 100},
 		Secrets: func(_ context.Context, _, name string) (*corev1.Secret, error) {
 			return &corev1.Secret{Data: map[string][]byte{"password": []byte("open sesame")}}, nil
 		},

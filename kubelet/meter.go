@@ -54,17 +54,11 @@ func (m *meter) levels(ctx context.Context) (map[eviction.Signal]eviction.Level,
 	if err == nil {
 		addFileSystem(levels, eviction.NodeFSAvailable, eviction.NodeFSInodesFree, fs)
 	}
-	info, err := m.stats.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{})
-	if err != nil {
-		return levels, errors.Join(append(errs, fmt.Errorf("image file system: %w", err))...)
-	}
-	for _, f := range info.GetImageFilesystems() {
-		// The runtime may see another root than the kubelet. Where it has no such directory, the
-		// images' file system is not judged.
-		if fs, err := machine.FileSystemOf(f.GetFsId().GetMountpoint()); err == nil {
-			addFileSystem(levels, eviction.ImageFSAvailable, eviction.ImageFSInodesFree, fs)
-			break
-		}
+	// Without it, the images' file system is not judged.
+	if fs, err := imageFileSystem(ctx, m.stats); err == nil {
+		addFileSystem(levels, eviction.ImageFSAvailable, eviction.ImageFSInodesFree, fs)
+	} else {
+		errs = append(errs, fmt.Errorf("image file system: %w", err))
 	}
 	return levels, errors.Join(errs...)
 }

@@ -46,6 +46,13 @@ type Images interface {
 	PullImage(context.Context, *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error)
 }
 
+// ImageRemover is an optional interface of Images. Without it, or if the Runtime is no StatsSource,
+// unused images stay.
+type ImageRemover interface {
+	ListImages(context.Context, *runtimeapi.ListImagesRequest) (*runtimeapi.ListImagesResponse, error)
+	RemoveImage(context.Context, *runtimeapi.RemoveImageRequest) (*runtimeapi.RemoveImageResponse, error)
+}
+
 // Executor is an optional interface of a Runtime. Without it, exec probes are errors.
 type Executor interface {
 	ExecSync(context.Context, *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/planekit/planekit/kubelet/eviction"
 	"github.com/planekit/planekit/plane/kubeflags"
 )
 
@@ -32,6 +33,8 @@ type options struct {
 	profiling                   bool
 	metricsServer               bool
 	metricResolution            time.Duration
+	evictionHard                string
+	thresholds                  []eviction.Threshold // those of evictionHard
 	verbosity                   int
 	stopNow                     <-chan struct{} // closed when what runs is to get no grace; may be nil
 }
@@ -53,6 +56,7 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.profiling, "profiling", true, "serve profiles of this process under /debug/pprof/, to those who may get that path")
 	flags.BoolVar(&o.metricsServer, "metrics-server", true, "serve metrics.k8s.io, which kubectl top shows")
 	flags.DurationVar(&o.metricResolution, "metric-resolution", 15*time.Second, "how often the metrics server asks each kubelet, at least every second")
+	flags.StringVar(&o.evictionHard, "eviction-hard", "", "evict pods of nodes that have less, such as memory.available<100Mi,nodefs.available<10% (default none: the machine belongs to others too)")
 	flags.IntVarP(&o.verbosity, "verbosity", "v", 0, "how much to log: nothing but what an operator acts on, more with -v, every step with -v=4")
 	flags.Lookup("verbosity").NoOptDefVal = "1"
 	o.kube = kubeflags.Add(flags)
@@ -74,6 +78,13 @@ func (o *options) addSnapshot(flags *pflag.FlagSet) {
 
 // complete checks the options and makes paths absolute.
 func (o *options) complete() error {
+	hard, err := eviction.Map(o.evictionHard)
+	if err == nil {
+		o.thresholds, err = eviction.Parse(eviction.Settings{Hard: hard})
+	}
+	if err != nil {
+		return fmt.Errorf("--eviction-hard: %w", err)
+	}
 	choices := []struct {
 		flag, value string
 		allowed     []string

@@ -43,6 +43,8 @@ func TestOptionsRefused(t *testing.T) {
 		{"--cluster-cidr fd00::/48", "--cluster-cidr must be auto or an IPv4 range"},
 		{"--cluster-cidr 10.9.0.0/23 --nodes 3", "--nodes must be between 0 and 2, not 3"},
 		{"--nodes -1", "--nodes must be between 0 and 256"},
+		{"--eviction-hard memory.free<1", "--eviction-hard: eviction: hard eviction: memory.free: is not a signal"},
+		{"--eviction-hard memory.available", "--eviction-hard: eviction: \"memory.available\" is not of the form"},
 		{"--nodes 300", "--nodes must be between 0 and 256"},
 		{"--nodes 2 --containerd-socket /run/x.sock", "use --nodes 1"},
 		{"--runtime fake --containerd-socket /run/x.sock", "exclude each other"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/planekit/planekit/examples/cluster/containerd"
 	"github.com/planekit/planekit/examples/cluster/machine"
+	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/nodes"
 	"github.com/planekit/planekit/plane/stack"
@@ -75,6 +76,9 @@ func (c *cluster) startNodes(ctx context.Context, p *plane.Plane, s *stack.Stack
 		all = append(all, nodes.Config{
 			Name: name, Dir: c.dir.join("nodes", name), Address: machine.HostAddress(c.podNetwork).String(), CgroupRoot: c.cgroupRoot(name),
 			Runtime: runtime, Moved: c.moved, StopNow: c.options.stopNow, Log: c.log,
+			Kubelet: func(k *kubelet.Config) {
+				k.Eviction.Thresholds = append(k.Eviction.Thresholds, c.options.thresholds...)
+			},
 		})
 	}
 	return nodes.Start(ctx, p, s, all...)

@@ -60,6 +60,23 @@ func TestParse(t *testing.T) {
 	}
 }
 
+func TestMap(t *testing.T) {
+	m, err := eviction.Map(" memory.available<100Mi, nodefs.available<10%,")
+	if err != nil || len(m) != 2 || m["memory.available"] != "100Mi" || m["nodefs.available"] != "10%" {
+		t.Errorf("%v %v", m, err)
+	}
+	if m, err := eviction.Map(""); err != nil || len(m) != 0 {
+		t.Errorf("nothing: %v %v", m, err)
+	}
+	for flag, want := range map[string]string{
+		"memory.available": "SIGNAL<AMOUNT", "<1": "SIGNAL<AMOUNT", "memory.available>1": "SIGNAL<AMOUNT", "a<1,a<2": "a has two thresholds",
+	} {
+		if _, err := eviction.Map(flag); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", flag, err, want)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add("memory.available", "100Mi", "1m")
 	f.Add("nodefs.inodesFree", "5.5%", "-1s")

@@ -97,6 +97,26 @@ func DefaultHard() map[string]string {
 	}
 }
 
+// Map parses thresholds in the form of the kubelet's flags, such as
+// "memory.available<100Mi,nodefs.available<10%".
+func Map(flag string) (map[string]string, error) {
+	m := map[string]string{}
+	for part := range strings.SplitSeq(flag, ",") {
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
+		signal, amount, ok := strings.Cut(part, "<")
+		if signal = strings.TrimSpace(signal); !ok || signal == "" {
+			return nil, fmt.Errorf("eviction: %q is not of the form SIGNAL<AMOUNT", part)
+		}
+		if _, twice := m[signal]; twice {
+			return nil, fmt.Errorf("eviction: %s has two thresholds", signal)
+		}
+		m[signal] = strings.TrimSpace(amount)
+	}
+	return m, nil
+}
+
 // Parse returns the thresholds of s, in the order in which they are relieved. A hard threshold of 0
 // or 0% is none. Errors name the setting.
 func Parse(s Settings) ([]Threshold, error) {
@@ -177,6 +197,12 @@ func (p *parser) amount(setting, name, text string) Amount {
 	}
 	return Amount{Number: q.Value()}
 }
+
+// Disk reports whether a signal is about a file system.
+func Disk(s Signal) bool { return signals[s].condition == corev1.NodeDiskPressure }
+
+// Pods reports whether a signal is about the file system of the pods' directories.
+func Pods(s Signal) bool { return s == NodeFSAvailable || s == NodeFSInodesFree }
 
 // Resource returns the name of what a signal is about, as in messages: memory, ephemeral-storage,
 // inodes or pids.

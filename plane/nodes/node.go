@@ -154,8 +154,10 @@ func newNode(p *plane.Plane, c Config) (*node, error) {
 		Services:   p.Caches.ServicesByNamespace.Get,
 		Tokens:     RequestTokens(api),
 		Network:    c.Runtime.Network,
-		// The machine belongs to others too: by default, pods are evicted only for their own limits.
+		// The machine belongs to others too: by default, pods are evicted only for their own
+		// limits, and images stay.
 		Eviction:       kubelet.Eviction{Thresholds: []eviction.Threshold{}},
+		ImageGC:        kubelet.ImageGC{High: 100},
 		StopPodsOnExit: true,
 		StopNow:        c.StopNow,
 		Log:            log,
