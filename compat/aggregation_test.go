@@ -61,7 +61,7 @@ func TestKubectlAggregation(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	serveProgram(t, dir, filepath.Join(programs, "cluster"), "--data-dir", "data", "--listen", "127.0.0.1:0", "--runtime", "fake", "--storage", "memory", "--nodes", "0")
+	serveProgram(t, dir, filepath.Join(programs, "cluster"), "--data-dir", "data", "--listen", "127.0.0.1:0", "--runtime", "fake", "--storage", "memory", "--nodes", "0", "--metrics-server=false")
 	run := func(stdin, arguments string) string {
 		cmd := exec.Command(filepath.Join(kubectl(t), "kubectl"), append([]string{"--kubeconfig", "data/admin.kubeconfig"}, strings.Fields(arguments)...)...)
 		cmd.Dir, cmd.Stdin = dir, strings.NewReader(stdin)
