@@ -27,8 +27,8 @@
 //
 // A kubelet that does not answer is asked again after Resolution. Its last numbers are served, with
 // their timestamps, until they are three Resolutions old; then its node and pods have none. Lists
-// leave out what has no numbers, and a get answers 404, as metrics-server does. Failures of a node
-// are logged when they begin and when they end.
+// leave out what has no numbers, and a get answers 404, as metrics-server does. A node that fails
+// twice in a row is logged, and when it answers again.
 //
 // An answer is limited in time (Timeout), in bytes and in the length of its lines, and it must be
 // valid to its end. A kubelet is believed only about its own node and the containers of the pods

@@ -108,11 +108,15 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
+// failuresToLog is the number of failures in a row that are logged as one. The first may be of a
+// control plane that is starting.
+const failuresToLog = 2
+
 // ask asks the kubelet of a node until ctx is done.
 func (s *Server) ask(ctx context.Context, name string, wait time.Duration) {
 	log := s.config.Log.WithValues("node", name)
 	h := history{containers: map[seriesKey]*series{}}
-	failing := false
+	failures := 0 // in a row
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {
@@ -126,16 +130,16 @@ func (s *Server) ask(ctx context.Context, name string, wait time.Duration) {
 		if ctx.Err() != nil {
 			return
 		}
-		if (err != nil) != failing {
-			if failing = err != nil; failing {
-				log.Info("cannot read the usage of a node", "error", err.Error())
-			} else {
-				log.Info("the usage of a node can be read again")
-			}
-		}
 		if err != nil {
+			if failures++; failures == failuresToLog {
+				log.Info("cannot read the usage of a node", "error", err.Error())
+			}
 			continue
 		}
+		if failures >= failuresToLog {
+			log.Info("the usage of a node can be read again")
+		}
+		failures = 0
 		r := s.newReport(got, &h)
 		s.mu.Lock()
 		if ctx.Err() == nil { // else another may have begun for a new node of the name
