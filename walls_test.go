@@ -282,6 +282,7 @@ var otherWalls = []wall{
 		{"k8s.io/apimachinery", machinery},
 	}},
 	{packages: "kubelet/images", closed: true, may: []allowance{
+		{"k8s.io/api/core", kubeTypes},
 		{"k8s.io/cri-api", "the runtime interface"},
 		{"github.com/go-logr/logr", logging},
 	}},

@@ -130,6 +130,22 @@ type Eviction struct {
 	Interval time.Duration
 }
 
+// complete validates e and sets defaults.
+func (e *Eviction) complete() (err error) {
+	switch {
+	case e.MaxGrace < 0:
+		return fmt.Errorf("Eviction.MaxGrace %d is negative", e.MaxGrace)
+	case e.Interval < 0:
+		return fmt.Errorf("Eviction.Interval %v is negative", e.Interval)
+	case e.Interval == 0:
+		e.Interval = 10 * time.Second
+	}
+	if e.Thresholds == nil {
+		e.Thresholds, err = eviction.Parse(eviction.Settings{Hard: eviction.DefaultHard()})
+	}
+	return err
+}
+
 // ImageGC is the configuration of the garbage collection of images. The fields are those of
 // [images.Config].
 type ImageGC struct {
@@ -188,15 +204,8 @@ func (c *Config) complete() error {
 	if c.Hooks == nil {
 		c.Hooks = &hook.Client{Exec: executes(c.Runtime)}
 	}
-	need(c.Eviction.MaxGrace >= 0, fmt.Sprintf("Eviction.MaxGrace %d is negative", c.Eviction.MaxGrace))
-	need(c.Eviction.Interval >= 0, fmt.Sprintf("Eviction.Interval %v is negative", c.Eviction.Interval))
-	if c.Eviction.Interval == 0 {
-		c.Eviction.Interval = 10 * time.Second
-	}
-	if c.Eviction.Thresholds == nil {
-		list, err := eviction.Parse(eviction.Settings{Hard: eviction.DefaultHard()})
-		need(err == nil, fmt.Sprint(err))
-		c.Eviction.Thresholds = list
+	if err := c.Eviction.complete(); err != nil {
+		errs = append(errs, err)
 	}
 	if c.StopGrace == 0 {
 		c.StopGrace = 10 * time.Second

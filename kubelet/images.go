@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/planekit/planekit/kubelet/images"
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
@@ -99,6 +100,28 @@ func (k *Kubelet) imageStatus(ctx context.Context, name string) (*runtimeapi.Ima
 		return nil, err
 	}
 	return out.GetImage(), nil
+}
+
+// credentials returns those of a pod's pull secrets that match an image. A missing secret is
+// ignored, because the image may not need it.
+func (k *Kubelet) credentials(ctx context.Context, pod *corev1.Pod, image string) ([]*runtimeapi.AuthConfig, error) {
+	optional := true
+	var list []*runtimeapi.AuthConfig
+	for _, reference := range pod.Spec.ImagePullSecrets {
+		secret, err := k.podConfig.Secret(ctx, pod.Namespace, reference.Name, &optional)
+		if err != nil {
+			return nil, err
+		}
+		if secret == nil {
+			continue
+		}
+		found, err := images.Credentials(secret, image)
+		if err != nil {
+			return nil, fmt.Errorf("secret %s/%s: %w", pod.Namespace, reference.Name, err)
+		}
+		list = append(list, found...)
+	}
+	return list, nil
 }
 
 // pull pulls an image, trying each matching credential until one works.

@@ -36,7 +36,7 @@ var actedOn = []struct {
 		kubeletFiles + "internal/podconfig/dns.go":            "DNSPolicy DNSConfig",
 		kubeletFiles + "internal/tokens/tokens.go":            "ServiceAccountName",
 		kubeletFiles + "internal/podconfig/sandbox.go":        "HostNetwork HostPID HostIPC ShareProcessNamespace SecurityContext Hostname Subdomain SetHostnameAsFQDN HostnameOverride",
-		kubeletFiles + "credentials.go":                       "ImagePullSecrets",
+		kubeletFiles + "images.go":                            "ImagePullSecrets",
 		kubeletFiles + "internal/podconfig/hosts.go":          "HostAliases",
 		kubeletFiles + "internal/lifecycle/conditions.go":     "ReadinessGates",
 		pluginFiles + "serviceaccount/volume.go":              "AutomountServiceAccountToken",

@@ -1,10 +1,11 @@
-package kubelet
+package images
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,28 +21,18 @@ type login struct {
 	RegistryToken string `json:"registrytoken"`
 }
 
-// credentials returns those of a pod's pull secrets that match an image. A missing secret is
-// ignored, because the image may not need it.
+// Credentials returns the credentials in a secret of one of the two docker types that match an image,
+// the most specific first. Errors do not quote the secret.
 // https://kubernetes.io/docs/concepts/containers/images/
-func (k *Kubelet) credentials(ctx context.Context, pod *corev1.Pod, image string) ([]*runtimeapi.AuthConfig, error) {
-	optional := true
+func Credentials(secret *corev1.Secret, image string) ([]*runtimeapi.AuthConfig, error) {
+	logins, err := parseLogins(secret)
+	if err != nil {
+		return nil, err
+	}
 	var list []*runtimeapi.AuthConfig
-	for _, reference := range pod.Spec.ImagePullSecrets {
-		secret, err := k.podConfig.Secret(ctx, pod.Namespace, reference.Name, &optional)
-		if err != nil {
-			return nil, err
-		}
-		if secret == nil {
-			continue
-		}
-		logins, err := parseLogins(secret)
-		if err != nil {
-			return nil, fmt.Errorf("secret %s/%s: %w", pod.Namespace, reference.Name, err)
-		}
-		for registry, l := range logins {
-			if fits(registry, image) {
-				list = append(list, l.config(registry))
-			}
+	for _, registry := range slices.Backward(slices.Sorted(maps.Keys(logins))) {
+		if fits(registry, image) {
+			list = append(list, logins[registry].config(registry))
 		}
 	}
 	return list, nil
