@@ -22,7 +22,6 @@ type waiter struct {
 	settled bool // set before woken, like err
 	err     error
 	// charged holds the charges for the waiter, by quota.
-	//
 	charged map[string]corev1.ResourceList
 }
 

@@ -18,20 +18,28 @@ type ledger struct {
 	quotas []*corev1.ResourceQuota
 	// used is the usage of the quotas after the charges so far, by name.
 	used map[string]corev1.ResourceList
-	// charges holds the pending charges of each waiter, by quota. The entry of a quota whose usage
-	// is only reduced may be empty.
-	charges map[string]map[*waiter]corev1.ResourceList
+	// pending holds what the next write of a quota changes, by quota.
+	pending map[string]*changes
 	// live holds the quotas that were read or written during this batch; stale those that must be
 	// read.
 	live, stale map[string]bool
 }
 
+// changes is what one write of a quota changes.
+type changes struct {
+	charged  map[*waiter]corev1.ResourceList
+	returned []*waiter // their charges are removed, because another quota refused them
+}
+
 // settle charges or refuses every waiter of batch. The charges to a quota are added up and written
-// at once. If the quota has changed, it is read, and the same waiters are decided again.
+// at once. If the quota has changed, it is read, and the same waiters are decided again. A waiter
+// that is refused stays in the batch until its charges have been removed.
 func (p *Plugin) settle(ctx context.Context, namespace string, batch []*waiter) {
 	fail := func(err error) {
 		for _, w := range batch {
-			w.err = apierrors.NewInternalError(err)
+			if w.err == nil {
+				w.err = apierrors.NewInternalError(err)
+			}
 		}
 	}
 	quotas, err := p.quotas(ctx, namespace)
@@ -47,8 +55,8 @@ func (p *Plugin) settle(ctx context.Context, namespace string, batch []*waiter) 
 		}
 		batch = l.decide(batch)
 		for i, q := range l.quotas {
-			if charges, ok := l.charges[q.Name]; ok {
-				l.quotas[i] = p.write(ctx, l, q, charges)
+			if c, ok := l.pending[q.Name]; ok {
+				l.quotas[i] = p.write(ctx, l, q, c)
 			}
 		}
 		batch = unsettled(batch, l)
@@ -59,27 +67,30 @@ func (p *Plugin) settle(ctx context.Context, namespace string, batch []*waiter) 
 	}
 }
 
-// decide checks every waiter against what its predecessors leave, and returns those that are not
-// refused.
+// decide checks every waiter against what its predecessors leave. It returns those that are not
+// refused or whose charges must be removed.
 func (l *ledger) decide(batch []*waiter) (open []*waiter) {
-	l.used, l.charges, l.stale = map[string]corev1.ResourceList{}, map[string]map[*waiter]corev1.ResourceList{}, map[string]bool{}
+	l.used, l.pending, l.stale = map[string]corev1.ResourceList{}, map[string]*changes{}, map[string]bool{}
 	for _, w := range batch {
-		if w.err = l.enter(w); w.err != nil {
-			l.giveBack(w)
-		} else {
+		if w.err == nil {
+			w.err = l.enter(w)
+		}
+		if w.err == nil || l.giveBack(w) {
 			open = append(open, w)
 		}
 	}
 	return open
 }
 
-// giveBack removes the charges of a waiter that another quota refuses.
-func (l *ledger) giveBack(w *waiter) {
+// giveBack removes the charges of a waiter that another quota refuses, and reports whether it has
+// any.
+func (l *ledger) giveBack(w *waiter) (any bool) {
 	for _, q := range l.quotas {
 		charged, ok := w.charged[q.Name]
 		if !ok {
 			continue
 		}
+		any = true
 		used := l.usage(q)
 		for name, amount := range charged {
 			if have, ok := used[name]; ok {
@@ -87,8 +98,10 @@ func (l *ledger) giveBack(w *waiter) {
 				used[name] = have
 			}
 		}
-		l.charge(q.Name, nil, nil)
+		c := l.change(q.Name)
+		c.returned = append(c.returned, w)
 	}
+	return any
 }
 
 // usage returns the usage of q with all charges so far.
@@ -99,14 +112,12 @@ func (l *ledger) usage(q *corev1.ResourceQuota) corev1.ResourceList {
 	return l.used[q.Name]
 }
 
-// charge records that a quota must be written, and the charge of w, if w is not nil.
-func (l *ledger) charge(quota string, w *waiter, more corev1.ResourceList) {
-	if l.charges[quota] == nil {
-		l.charges[quota] = map[*waiter]corev1.ResourceList{}
+// change returns the pending changes of a quota, which must be written.
+func (l *ledger) change(quota string) *changes {
+	if l.pending[quota] == nil {
+		l.pending[quota] = &changes{charged: map[*waiter]corev1.ResourceList{}}
 	}
-	if w != nil {
-		l.charges[quota][w] = more
-	}
+	return l.pending[quota]
 }
 
 // enter adds the demand of w to all quotas that have not charged it yet, or to none and fails. If
@@ -138,30 +149,33 @@ func (l *ledger) enter(w *waiter) error {
 	}
 	for name, more := range demands {
 		usage.Add(l.used[name], more)
-		l.charge(name, w, more)
+		l.change(name).charged[w] = more
 	}
 	return nil
 }
 
-// write writes the usage of q and returns the quota after it. If it has changed, the quota is
-// marked as stale.
-func (p *Plugin) write(ctx context.Context, l *ledger, q *corev1.ResourceQuota, charges map[*waiter]corev1.ResourceList) *corev1.ResourceQuota {
+// write writes the usage of q with the changes c and returns the quota after it. If it has changed,
+// the quota is marked as stale.
+func (p *Plugin) write(ctx context.Context, l *ledger, q *corev1.ResourceQuota, c *changes) *corev1.ResourceQuota {
 	next := q.DeepCopy()
 	next.Status.Used = l.used[q.Name]
 	stored, err := p.config.Writer.UpdateStatus(ctx, next)
-	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		l.stale[q.Name] = true
 		return q
-	case err != nil:
+	}
+	for _, w := range c.returned { // also after a failure: the charge may be gone, and must not be removed twice
+		delete(w.charged, q.Name)
+	}
+	if err != nil {
 		// It may have been written or not. The next batch must read it first.
 		l.stale[q.Name] = true
-		for w := range charges {
+		for w := range c.charged {
 			w.err = apierrors.NewInternalError(fmt.Errorf("charge quota %s: %w", q.Name, err))
 		}
 		return q
 	}
-	for w, more := range charges {
+	for w, more := range c.charged {
 		w.charged[q.Name] = more
 	}
 	l.live[q.Name] = true
@@ -192,15 +206,13 @@ func (p *Plugin) refresh(ctx context.Context, l *ledger) error {
 	return nil
 }
 
-// unsettled returns the waiters of batch that still exceed a quota that was stale or must be
-// charged to it.
+// unsettled returns the waiters of batch that must be decided again: those that a quota has refused
+// or failed to charge while others charge them, and those that a stale quota has not charged.
 func unsettled(batch []*waiter, l *ledger) (open []*waiter) {
 	for _, w := range batch {
-		if w.err != nil {
-			continue
-		}
 		for _, q := range l.quotas {
-			if _, done := w.charged[q.Name]; l.stale[q.Name] && !done {
+			_, charged := w.charged[q.Name]
+			if w.err != nil && charged || w.err == nil && !charged && l.stale[q.Name] {
 				open = append(open, w)
 				break
 			}
