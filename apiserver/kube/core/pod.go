@@ -36,6 +36,7 @@ func Pods() apiserver.Resource {
 			binding(),
 			ephemeralContainers(),
 			eviction(),
+			resize(),
 		},
 	})
 	r.Strategy.Grace = podGrace

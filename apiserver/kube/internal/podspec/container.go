@@ -49,6 +49,12 @@ func checkInitContainers(ps *check.Problems, p *field.Path, scope *scope) {
 			checkHandlers(ps, at, c, scope)
 			continue
 		}
+		for j, policy := range c.ResizePolicy {
+			if policy.RestartPolicy == corev1.RestartContainer {
+				ps.Add(field.Invalid(at.Child("resizePolicy").Index(j).Child("restartPolicy"), policy.RestartPolicy,
+					"must not be set to 'RestartContainer' for non-sidecar initContainers"))
+			}
+		}
 		for _, f := range []struct {
 			path string
 			set  bool
@@ -125,6 +131,7 @@ func checkContainer(ps *check.Problems, p *field.Path, c *corev1.Container, scop
 	checkDevices(ps, p.Child("volumeDevices"), c, scope)
 	check.RequiredOneOf(ps, p.Child("imagePullPolicy"), c.ImagePullPolicy,
 		corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
+	checkResizePolicy(ps, p.Child("resizePolicy"), c.ResizePolicy, scope.spec.RestartPolicy)
 	CheckRequirements(ps, p.Child("resources"), &c.Resources, ContainerResource)
 	checkClaims(ps, p.Child("resources", "claims"), c.Resources.Claims, scope.claims)
 	checkSecurity(ps, p.Child("securityContext"), c.SecurityContext, scope.spec)

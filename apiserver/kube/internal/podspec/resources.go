@@ -64,6 +64,20 @@ func CheckRequirements(ps *check.Problems, p *field.Path, r *corev1.ResourceRequ
 	ps.Allowed(!huge || compute, p, "HugePages require cpu or memory")
 }
 
+// checkResizePolicy checks what happens to a container when it is resized.
+func checkResizePolicy(ps *check.Problems, p *field.Path, policies []corev1.ContainerResizePolicy, restart corev1.RestartPolicy) {
+	seen := map[corev1.ResourceName]bool{}
+	for i, policy := range policies {
+		ps.Unique(!seen[policy.ResourceName], p.Index(i), policy.ResourceName)
+		seen[policy.ResourceName] = true
+		check.RequiredOneOf(ps, p, policy.ResourceName, corev1.ResourceCPU, corev1.ResourceMemory)
+		check.RequiredOneOf(ps, p, policy.RestartPolicy, corev1.NotRequired, corev1.RestartContainer)
+		if restart == corev1.RestartPolicyNever && policy.RestartPolicy != corev1.NotRequired {
+			ps.Add(field.Invalid(p, policy.RestartPolicy, "must be 'NotRequired' when pod `restartPolicy` is 'Never'"))
+		}
+	}
+}
+
 // CheckAmount checks a quantity. Devices and objects come in whole numbers.
 func CheckAmount(ps *check.Problems, p *field.Path, n corev1.ResourceName, q resource.Quantity) {
 	if q.Sign() < 0 {
