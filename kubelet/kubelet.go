@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/kubelet/images"
+	"github.com/planekit/planekit/kubelet/internal/allocation"
 	"github.com/planekit/planekit/kubelet/internal/cgroup"
 	"github.com/planekit/planekit/kubelet/internal/events"
 	"github.com/planekit/planekit/kubelet/internal/podconfig"
@@ -41,8 +42,10 @@ type Kubelet struct {
 	evictor   *evictor
 	collector *images.Collector // may be nil
 	podConfig *podconfig.Builder
-	ready     chan struct{}
-	running   atomic.Bool
+	// allocations are the resources that pods have been allocated.
+	allocations *allocation.Manager
+	ready       chan struct{}
+	running     atomic.Bool
 	// since is when Run began.
 	since time.Time
 	// runtimeName is the scheme of container IDs. It is set before the first pod is synced.
@@ -82,6 +85,7 @@ func New(c Config) (*Kubelet, error) {
 	if k.volumes, err = k.newVolumes(); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
+	k.allocations = k.newAllocations()
 	k.evictor = newEvictor(k)
 	if k.collector, err = k.newCollector(); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
@@ -137,6 +141,7 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 		if old != nil && (pod == nil || pod.UID != old.UID) {
 			k.podGone(old)
 		}
+		k.allocations.PodChanged(old, pod)
 		if pod != nil {
 			k.podChanged(ctx, &group, pod)
 		}
@@ -145,6 +150,7 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 	group.Go(func() { k.relist(ctx) })
 	group.Go(func() { k.followEvents(ctx) })
 	group.Go(func() { k.evictor.run(ctx) })
+	group.Go(func() { k.allocations.Run(ctx) })
 	if k.collector != nil {
 		group.Go(func() { k.collector.Run(ctx) })
 	}

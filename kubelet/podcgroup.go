@@ -33,7 +33,12 @@ func (k *Kubelet) makePodCgroup(pod *corev1.Pod) error {
 			return err
 		}
 	}
-	return k.cgroups.Create(k.podCgroup(pod), qos.Limits(pod))
+	limits := qos.Limits(pod)
+	if err := k.cgroups.Create(k.podCgroup(pod), limits); err != nil {
+		return err
+	}
+	k.allocations.SetCgroup(pod.UID, limits)
+	return nil
 }
 
 // removePodCgroups removes a pod's cgroup in every class, and kills the processes in it, as upstream's

@@ -51,6 +51,9 @@ func (w *worker) tryStart(ctx context.Context, pod *corev1.Pod, sandbox string, 
 	if err != nil {
 		return &waitError{"CreateContainerConfigError", err}
 	}
+	// Before the container exists: no other container of that name runs, and one that was created is
+	// never mistaken for one of another size.
+	k.allocations.SetContainer(pod.UID, action.Spec.Name, action.Spec.Resources)
 	whole, done := k.unbroken(ctx)
 	defer done()
 	created, err := k.config.Runtime.CreateContainer(whole, &runtimeapi.CreateContainerRequest{

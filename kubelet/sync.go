@@ -26,6 +26,7 @@ const (
 // again; zero means only after an event.
 func (w *worker) sync(ctx context.Context, pod *corev1.Pod) time.Time {
 	var again time.Time
+	pod = w.kubelet.allocations.Sync(pod)
 	for range maxRounds {
 		state, err := w.observer.Look(ctx)
 		if err != nil {
@@ -36,8 +37,11 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod) time.Time {
 		w.memory.Rejection = w.rejected()
 		lifecycle.Recall(pod, state)
 		w.probe(pod, state)
+		state.Actuated, state.Cgroup = w.kubelet.allocations.Actuated(w.uid)
 		d := lifecycle.Plan(pod, state, w.memory, time.Now())
+		w.kubelet.allocations.Progress(pod, d.Resizing)
 		w.holdRemovals(&d)
+		w.holdResize(pod, &d)
 		w.report(pod, state, d)
 		again = d.Again
 		acted, err := w.act(ctx, pod, state, &d)
@@ -86,7 +90,9 @@ func (w *worker) report(pod *corev1.Pod, state *lifecycle.State, d lifecycle.Dec
 		Pod: pod, State: state, Decision: d,
 		HostIPs: w.kubelet.config.hostIPs(), Runtime: w.kubelet.runtimeName, Now: time.Now(),
 	}
-	w.reporter.set(pod, o.Status())
+	o.ResizePending, o.ResizeInProgress = w.kubelet.allocations.Conditions(w.uid)
+	newest, _ := w.current() // with the desired resources, not the allocated ones
+	w.reporter.set(newest, o.Status())
 }
 
 // act carries out a decision. It reports whether the pod must be observed again.
@@ -125,7 +131,7 @@ func (w *worker) change(ctx context.Context, pod *corev1.Pod, state *lifecycle.S
 	k := w.kubelet
 	for _, wave := range d.Stop {
 		for _, action := range wave {
-			if action.Unhealthy {
+			if action.Unhealthy || action.Resize {
 				w.memory.Unhealthy[action.Container.Name] = action.Container.ID
 			}
 		}
@@ -147,6 +153,14 @@ func (w *worker) change(ctx context.Context, pod *corev1.Pod, state *lifecycle.S
 			w.refused(ctx, pod, false, err)
 		} else {
 			w.removal = removal{}
+		}
+	}
+	if len(d.Resize) > 0 || d.ResizePod {
+		if err := w.resize(ctx, pod, state, d); err != nil {
+			if ctx.Err() != nil {
+				return false, err
+			}
+			w.resizeFailed(pod, err)
 		}
 	}
 	if d.CreateSandbox {

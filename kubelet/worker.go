@@ -29,6 +29,7 @@ type worker struct {
 	volumesAt time.Time // when volumes were last refreshed
 	mounting  mountBackoff
 	removal   removal
+	resizing  resizing
 	probes    *probe.Set
 	admitted  bool // see admit
 
@@ -150,7 +151,7 @@ func (w *worker) run(ctx context.Context) {
 		case cleaned:
 		case gone || pod.DeletionTimestamp != nil:
 			if !w.removal.held() {
-				cleaned = w.terminate(once, pod, gone)
+				cleaned = w.terminate(once, w.kubelet.allocations.Stopping(pod), gone)
 			}
 			if !cleaned {
 				again = w.removal.until
@@ -198,9 +199,10 @@ func (w *worker) end(cancel context.CancelFunc) {
 // drop removes a worker whose pod is gone.
 func (k *Kubelet) drop(w *worker) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	if k.workers[w.uid] == w {
 		delete(k.workers, w.uid)
 	}
+	k.mu.Unlock()
 	k.tokens.Forget(w.uid)
+	k.allocations.Forget(w.uid)
 }

@@ -54,7 +54,7 @@ func ofPod(object any, now time.Time) (corev1.ResourceList, error) {
 	}
 	list := corev1.ResourceList{countPods: one()}
 	if !over(pod, now) {
-		named(list, requests(pod), limits(pod))
+		named(list, Requests(pod), Limits(pod))
 	}
 	return list, nil
 }

@@ -37,9 +37,9 @@ func sidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// requests returns the requests of a pod: those of its containers, or of the pod as a whole, and
+// Requests returns the requests of a pod: those of its containers, or of the pod as a whole, and
 // its overhead. While a running container is being resized, the larger of its sizes counts.
-func requests(pod *corev1.Pod) corev1.ResourceList {
+func Requests(pod *corev1.Pod) corev1.ResourceList {
 	given := states(pod)
 	infeasible := resizeInfeasible(pod)
 	sum := Containers(pod, func(c *corev1.Container) corev1.ResourceList {
@@ -47,23 +47,21 @@ func requests(pod *corev1.Pod) corev1.ResourceList {
 		if !ok || state.Resources == nil {
 			return c.Resources.Requests
 		}
-		list := corev1.ResourceList{}
-		if !infeasible {
-			Raise(list, c.Resources.Requests)
-		}
-		Raise(list, state.Resources.Requests)
-		Raise(list, state.AllocatedResources)
-		return list
+		return larger(c.Resources.Requests, infeasible, state.Resources.Requests, state.AllocatedResources)
 	})
 	if pod.Spec.Resources != nil {
-		override(sum, pod.Spec.Resources.Requests)
+		whole := pod.Spec.Resources.Requests
+		if now := pod.Status.Resources; now != nil {
+			whole = larger(whole, infeasible, now.Requests, pod.Status.AllocatedResources)
+		}
+		override(sum, whole)
 	}
 	Add(sum, pod.Spec.Overhead)
 	return sum
 }
 
-// limits returns the limits of a pod. The overhead is added to existing limits.
-func limits(pod *corev1.Pod) corev1.ResourceList {
+// Limits returns the limits of a pod. The overhead is added to existing limits.
+func Limits(pod *corev1.Pod) corev1.ResourceList {
 	given := states(pod)
 	infeasible := resizeInfeasible(pod)
 	sum := Containers(pod, func(c *corev1.Container) corev1.ResourceList {
@@ -71,15 +69,14 @@ func limits(pod *corev1.Pod) corev1.ResourceList {
 		if !ok || state.Resources == nil {
 			return c.Resources.Limits
 		}
-		list := corev1.ResourceList{}
-		if !infeasible {
-			Raise(list, c.Resources.Limits)
-		}
-		Raise(list, state.Resources.Limits)
-		return list
+		return larger(c.Resources.Limits, infeasible, state.Resources.Limits)
 	})
 	if pod.Spec.Resources != nil {
-		override(sum, pod.Spec.Resources.Limits)
+		whole := pod.Spec.Resources.Limits
+		if now := pod.Status.Resources; now != nil {
+			whole = larger(whole, infeasible, now.Limits)
+		}
+		override(sum, whole)
 	}
 	for name, q := range pod.Spec.Overhead {
 		if limit, ok := sum[name]; ok && !limit.IsZero() {
@@ -88,6 +85,19 @@ func limits(pod *corev1.Pod) corev1.ResourceList {
 		}
 	}
 	return sum
+}
+
+// larger returns the larger of the amounts in the spec and those given by the kubelet. The spec of an
+// infeasible resize does not count.
+func larger(spec corev1.ResourceList, infeasible bool, given ...corev1.ResourceList) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	if !infeasible {
+		Raise(list, spec)
+	}
+	for _, amounts := range given {
+		Raise(list, amounts)
+	}
+	return list
 }
 
 // states returns the sizes that a kubelet has given to containers, without init containers that run

@@ -107,6 +107,11 @@ func (c *Client) ContainerStatus(ctx context.Context, in *runtimeapi.ContainerSt
 	return call(ctx, c.options.Timeout, "ContainerStatus", c.runtime.ContainerStatus, in)
 }
 
+// UpdateContainerResources changes the resources of a container while it runs.
+func (c *Client) UpdateContainerResources(ctx context.Context, in *runtimeapi.UpdateContainerResourcesRequest) (*runtimeapi.UpdateContainerResourcesResponse, error) {
+	return call(ctx, c.options.Timeout, "UpdateContainerResources", c.runtime.UpdateContainerResources, in)
+}
+
 // ListContainerStats returns the resource usage of running containers.
 func (c *Client) ListContainerStats(ctx context.Context, in *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
 	return call(ctx, c.options.Timeout, "ListContainerStats", c.runtime.ListContainerStats, in)

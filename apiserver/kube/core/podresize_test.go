@@ -80,7 +80,9 @@ func TestResize(t *testing.T) {
 				}
 			}
 		}, want: "spec: Invalid value: \"Burstable\": Pod QOS Class may not change as a result of resizing"},
-		{name: "a request removed", change: func(p *corev1.Pod) { web(p).Resources.Requests, web(p).Resources.Limits = amounts("100m", ""), amounts("200m", "") },
+		{name: "a request removed", change: func(p *corev1.Pod) {
+			web(p).Resources.Requests, web(p).Resources.Limits = amounts("100m", ""), amounts("200m", "")
+		},
 			want: "spec.containers[0].resources.limits: Forbidden: resource limits cannot be removed"},
 		{name: "a request of a sidecar removed", change: func(p *corev1.Pod) { p.Spec.InitContainers[1].Resources.Requests = nil },
 			want: "spec.initContainers[1].resources.requests: Forbidden: resource requests cannot be removed"},

@@ -1,6 +1,7 @@
 package memruntime
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -33,7 +34,8 @@ func (r *Runtime) CreateContainer(_ context.Context, in *runtimeapi.CreateContai
 	m := s.config.GetMetadata()
 	c := &container{
 		id: newID(), sandbox: s, config: in.GetConfig(), image: image, done: make(chan struct{}),
-		name: strings.Join([]string{name, m.GetName(), m.GetNamespace(), m.GetUid(), fmt.Sprint(in.GetConfig().GetMetadata().GetAttempt())}, "_"),
+		resources: in.GetConfig().GetLinux().GetResources(),
+		name:      strings.Join([]string{name, m.GetName(), m.GetNamespace(), m.GetUid(), fmt.Sprint(in.GetConfig().GetMetadata().GetAttempt())}, "_"),
 	}
 	if err := r.reserve("container", c.name, c.id); err != nil {
 		return nil, err
@@ -124,12 +126,31 @@ func (r *Runtime) ExecSync(_ context.Context, in *runtimeapi.ExecSyncRequest) (*
 	return &runtimeapi.ExecSyncResponse{Stdout: stdout, Stderr: stderr, ExitCode: code}, nil
 }
 
-// UpdateContainerResources accepts any resources for an existing container.
+// UpdateContainerResources changes the resources of a created or running container. As with other
+// runtimes, zero and empty fields change nothing.
 func (r *Runtime) UpdateContainerResources(_ context.Context, in *runtimeapi.UpdateContainerResourcesRequest) (*runtimeapi.UpdateContainerResourcesResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, err := r.find(in.GetContainerId()); err != nil {
+	c, err := r.find(in.GetContainerId())
+	if err != nil {
 		return nil, err
 	}
+	if c.state() == runtimeapi.ContainerState_CONTAINER_EXITED {
+		return nil, status.Errorf(codes.Unknown, "failed to update container %q: it has exited", c.id)
+	}
+	c.resources = merged(c.resources, in.GetLinux())
 	return &runtimeapi.UpdateContainerResourcesResponse{}, nil
+}
+
+// merged returns the resources that a container has after an update. Both may be nil.
+func merged(have, update *runtimeapi.LinuxContainerResources) *runtimeapi.LinuxContainerResources {
+	return &runtimeapi.LinuxContainerResources{
+		CpuPeriod: cmp.Or(update.GetCpuPeriod(), have.GetCpuPeriod()), CpuQuota: cmp.Or(update.GetCpuQuota(), have.GetCpuQuota()),
+		CpuShares:              cmp.Or(update.GetCpuShares(), have.GetCpuShares()),
+		MemoryLimitInBytes:     cmp.Or(update.GetMemoryLimitInBytes(), have.GetMemoryLimitInBytes()),
+		MemorySwapLimitInBytes: cmp.Or(update.GetMemorySwapLimitInBytes(), have.GetMemorySwapLimitInBytes()),
+		OomScoreAdj:            have.GetOomScoreAdj(),
+		CpusetCpus:             cmp.Or(update.GetCpusetCpus(), have.GetCpusetCpus()), CpusetMems: cmp.Or(update.GetCpusetMems(), have.GetCpusetMems()),
+		HugepageLimits: have.GetHugepageLimits(), Unified: have.GetUnified(),
+	}
 }

@@ -16,6 +16,8 @@ type container struct {
 	sandbox *sandbox
 	config  *runtimeapi.ContainerConfig
 	image   *runtimeapi.Image
+	// resources are those of config, or of the last update.
+	resources *runtimeapi.LinuxContainerResources
 
 	behavior Behavior
 	created  int64
@@ -47,7 +49,7 @@ func (c *container) status() *runtimeapi.ContainerStatus {
 		ImageRef: first(c.image.GetRepoDigests(), c.image.GetId()), ImageId: c.image.GetId(),
 		Labels: c.config.GetLabels(), Annotations: c.config.GetAnnotations(),
 		Mounts: c.config.GetMounts(), LogPath: c.logPath(),
-		Resources: &runtimeapi.ContainerResources{Linux: c.config.GetLinux().GetResources()},
+		Resources: &runtimeapi.ContainerResources{Linux: c.resources},
 	}
 }
 

@@ -64,7 +64,7 @@ type Limits struct {
 func (g FS) Create(path string, l Limits) error {
 	settings := map[string]string{}
 	if g.unified() {
-		settings["cpu.weight"] = strconv.FormatInt(1+(l.Shares-2)*9999/262142, 10)
+		settings["cpu.weight"] = strconv.FormatInt(weight(l.Shares), 10)
 		if l.Quota > 0 {
 			settings["cpu.max"] = fmt.Sprintf("%d %d", l.Quota, Period)
 		}

@@ -51,6 +51,7 @@ func (o *Observation) conditions(status *corev1.PodStatus) {
 		message = fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist or is not true.", gate)
 	}
 	o.set(status, corev1.PodReady, ready, reason, message)
+	o.resizeConditions(status)
 }
 
 // sidecars returns the statuses of the sidecars among the init containers.

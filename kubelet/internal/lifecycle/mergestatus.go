@@ -6,7 +6,11 @@ import corev1 "k8s.io/api/core/v1"
 var ours = map[corev1.PodConditionType]bool{
 	corev1.PodReadyToStartContainers: true, corev1.PodInitialized: true,
 	corev1.ContainersReady: true, corev1.PodReady: true, corev1.DisruptionTarget: true,
+	corev1.PodResizePending: true, corev1.PodResizeInProgress: true,
 }
+
+// passing lists those of ours that a pod does not always have.
+var passing = map[corev1.PodConditionType]bool{corev1.PodResizePending: true, corev1.PodResizeInProgress: true}
 
 // MergeStatus returns status with the parts that other writers manage taken from the API: their
 // conditions, and fields unknown to the kubelet. A pod that has ended stays so.
@@ -23,8 +27,12 @@ func MergeStatus(api, status *corev1.PodStatus) corev1.PodStatus {
 	out.Conditions = nil
 	for _, c := range api.Conditions {
 		if ours[c.Type] {
-			if mine := findCondition(status, c.Type); mine != nil {
-				if mine.Status == c.Status {
+			mine := findCondition(status, c.Type)
+			if mine == nil && passing[c.Type] {
+				continue
+			}
+			if mine != nil {
+				if mine.Status == c.Status && !passing[c.Type] {
 					kept := *mine
 					kept.LastTransitionTime = c.LastTransitionTime
 					out.Conditions = append(out.Conditions, kept)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/planekit/planekit/kubelet/internal/resize"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -17,6 +18,10 @@ type Decision struct {
 	StopSandboxes   []string
 	Remove          []string
 	RemoveSandboxes []string
+	// Resize lists the running containers that get another size, and ResizePod means that the pod's
+	// cgroup does.
+	Resize          []resize.Update
+	ResizePod       bool
 	CreateSandbox   bool
 	SandboxAttempt  uint32
 	ReplacesSandbox bool // there was a sandbox before
@@ -24,6 +29,8 @@ type Decision struct {
 
 	// Waiting holds the reasons why containers are held back, by name.
 	Waiting map[string]corev1.ContainerStateWaiting
+	// Resizing means that something that runs does not have its size yet.
+	Resizing bool
 	// Initialized means that all init containers have succeeded.
 	Initialized bool
 	// Finished means that nothing of the pod will run again.
@@ -45,6 +52,8 @@ type StopAction struct {
 	// seconds; nil means the pod's.
 	Unhealthy bool
 	Grace     *int64
+	// Resize means that the container is started again with another size.
+	Resize bool
 }
 
 // StartAction creates and starts a container.
@@ -59,7 +68,7 @@ type StartAction struct {
 
 // Changes reports whether the decision affects what later parts of it depend on.
 func (d *Decision) Changes() bool {
-	return len(d.Stop)+len(d.StopSandboxes)+len(d.Remove)+len(d.RemoveSandboxes) > 0 || d.CreateSandbox
+	return len(d.Stop)+len(d.StopSandboxes)+len(d.Remove)+len(d.RemoveSandboxes)+len(d.Resize) > 0 || d.ResizePod || d.CreateSandbox
 }
 
 // LookAgain makes sure that the pod is planned again no later than t.
@@ -69,7 +78,7 @@ func (d *Decision) LookAgain(t time.Time) {
 	}
 }
 
-// Plan returns the actions for a pod that must run. It depends only on its arguments and changes
+// Plan returns the actions for a pod that must run, with its allocated resources in its spec. It depends only on its arguments and changes
 // none of them. It does not decide whether to stop a pod for good; see StopOrder.
 func Plan(pod *corev1.Pod, s *State, m *Memory, now time.Time) Decision {
 	p := planner{pod: pod, state: s, memory: m, now: now}
@@ -89,6 +98,7 @@ func Plan(pod *corev1.Pod, s *State, m *Memory, now time.Time) Decision {
 	default:
 		p.stopSpare()
 		p.planContainers()
+		p.planPodSize()
 	}
 	return p.Decision
 }

@@ -138,6 +138,8 @@ func (p *planner) planContainer(spec *corev1.Container, policy corev1.RestartPol
 			p.stopOne(*current, fmt.Sprintf("Container %s definition changed, will be restarted", spec.Name))
 		} else if failed := p.state.health(spec).Unhealthy; failed != nil {
 			p.stopUnhealthy(*current, policyOf(spec, policy), failed)
+		} else {
+			p.planSize(spec, current)
 		}
 	case Unknown:
 		p.stopOne(*current, fmt.Sprintf("Container %s is in unknown state, try killing it before restart", spec.Name))

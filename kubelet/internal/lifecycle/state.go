@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/planekit/planekit/kubelet/internal/cgroup"
+	"github.com/planekit/planekit/kubelet/internal/resize"
 	"github.com/planekit/planekit/kubelet/probe"
 )
 
@@ -18,6 +20,12 @@ type State struct {
 	Containers []Container
 	// Probes says by name what the probes of the running containers have found.
 	Probes map[string]probe.State
+	// Actuated holds by name the sizes that the runtime was last told. A container without one has an
+	// unknown size.
+	Actuated map[string]corev1.ResourceRequirements
+	// Cgroup holds the limits that were last written to the pod's cgroup; nil if they are unknown or
+	// if there is none.
+	Cgroup *cgroup.Limits
 }
 
 // health returns what the probes say about a running container. Without a word from them, it is
@@ -67,6 +75,8 @@ type Container struct {
 	Message  string
 	Image    string // the name for users
 	ImageID  string
+	// Size holds the resources of a running container that the runtime reports; nil if it does not.
+	Size *resize.Reported
 	// recalled means that the container is in the pod's status but no longer in the runtime.
 	recalled bool
 }
@@ -119,7 +129,8 @@ type Memory struct {
 	Pulls map[string]PullFailure
 	// Starts holds the failures to create or start containers, by name.
 	Starts map[string]StartFailure
-	// Unhealthy holds by name the IDs of the containers that were stopped because a probe failed.
+	// Unhealthy holds by name the IDs of the containers that were stopped because a probe failed, or
+	// because they must be restarted to be resized.
 	Unhealthy map[string]string
 	// SandboxAttempt is the lowest attempt number that may be free.
 	SandboxAttempt uint32

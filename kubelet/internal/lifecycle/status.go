@@ -13,6 +13,8 @@ type Observation struct {
 	Pod      *corev1.Pod
 	State    *State
 	Decision Decision
+	// ResizePending and ResizeInProgress are the pod's conditions of these types; nil means none.
+	ResizePending, ResizeInProgress *corev1.PodCondition
 	// HostIPs are the node's internal addresses.
 	HostIPs []string
 	// Runtime is the scheme of container IDs, such as "containerd".
@@ -46,6 +48,7 @@ func (o *Observation) Status() corev1.PodStatus {
 		status.Reason, status.Message = o.Decision.reason, o.Decision.message
 	}
 	o.conditions(&status)
+	o.podSize(&status)
 	return status
 }
 

@@ -56,6 +56,7 @@ func (o *Observation) container(spec *corev1.Container, old *corev1.ContainerSta
 		status.State.Waiting = &waiting
 		return status
 	}
+	o.size(&status, spec, current)
 	status.ContainerID = o.Runtime + "://" + current.ID
 	status.RestartCount = int32(current.Attempt)
 	status.ImageID = current.ImageID

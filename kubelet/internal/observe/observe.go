@@ -10,6 +10,8 @@ import (
 
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	"github.com/planekit/planekit/kubelet/internal/podconfig"
+	"github.com/planekit/planekit/kubelet/internal/qos"
+	"github.com/planekit/planekit/kubelet/internal/resize"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
@@ -143,12 +145,32 @@ func (o *Observer) container(ctx context.Context, item *runtimeapi.Container) (l
 		ExitCode: s.GetExitCode(), Reason: s.GetReason(), Message: s.GetMessage(),
 		Image: s.GetImage().GetImage(), ImageID: s.GetImageRef(),
 	}
+	if c.Phase == lifecycle.Running {
+		c.Size = reported(s.GetResources().GetLinux())
+	}
 	if c.Phase == lifecycle.Exited {
 		if message := terminationMessage(s); message != "" {
 			c.Message = message
 		}
 	}
 	return c, nil
+}
+
+// Forget makes the next Look read the status of a container again, whose resources have changed.
+func (o *Observer) Forget(id string) {
+	delete(o.containers, containerKey{id, lifecycle.Running})
+}
+
+// reported translates the resources of a running container; nil if the runtime reports none.
+func reported(r *runtimeapi.LinuxContainerResources) *resize.Reported {
+	out := resize.Reported{
+		MilliRequest: qos.MilliOfShares(r.GetCpuShares()), MilliLimit: qos.MilliOfQuota(r.GetCpuQuota(), r.GetCpuPeriod()),
+		Memory: max(r.GetMemoryLimitInBytes(), 0),
+	}
+	if out == (resize.Reported{}) {
+		return nil
+	}
+	return &out
 }
 
 func nanoseconds(n int64) time.Time {

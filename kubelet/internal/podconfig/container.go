@@ -49,15 +49,15 @@ func (b *Builder) Container(ctx context.Context, pod *corev1.Pod, c *corev1.Cont
 		Tty:         c.TTY,
 		StopSignal:  stopSignal(c),
 		Linux: &runtimeapi.LinuxContainerConfig{
-			Resources:       b.resources(pod, c),
+			Resources:       b.Resources(pod, c),
 			SecurityContext: rights,
 		},
 	}, nil
 }
 
-// resources returns the cgroup settings of a container. A cpu limit without a request is also the
+// Resources returns the cgroup settings of a container. A cpu limit without a request is also the
 // request.
-func (b *Builder) resources(pod *corev1.Pod, c *corev1.Container) *runtimeapi.LinuxContainerResources {
+func (b *Builder) Resources(pod *corev1.Pod, c *corev1.Container) *runtimeapi.LinuxContainerResources {
 	cpu, requested := c.Resources.Requests[corev1.ResourceCPU]
 	if !requested {
 		cpu = c.Resources.Limits[corev1.ResourceCPU]

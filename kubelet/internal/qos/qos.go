@@ -76,6 +76,24 @@ func CPUQuota(milli int64) int64 {
 	return max(milli*CPUPeriod/1000, minQuota)
 }
 
+// MilliOfShares converts a weight back to thousandths of a cpu, rounded up. It returns zero if there is
+// no weight.
+func MilliOfShares(shares int64) int64 {
+	if shares <= 0 {
+		return 0
+	}
+	return (min(shares, maxShares)*1000 + 1023) / 1024
+}
+
+// MilliOfQuota converts a quota of cpu time in each period back to thousandths of a cpu. It returns
+// zero if there is no limit.
+func MilliOfQuota(quota, period int64) int64 {
+	if quota <= 0 || period <= 0 {
+		return 0
+	}
+	return min(quota, 1<<50) * 1000 / period
+}
+
 // Limits returns the limits of a pod's cgroup: those of the pod as a whole, or else the sums over its
 // containers, and its overhead in addition. Without limits of its own, a pod has a limit only if all
 // its containers have one.
