@@ -245,7 +245,23 @@ var otherWalls = []wall{
 		{"kubelet/internal/cgroup", "a quality of service is a set of limits"},
 		{"k8s.io/api/core", kubeTypes},
 	}},
+	{packages: "kubelet/internal/resize", closed: true, may: []allowance{
+		{"kubelet/internal/cgroup", "a resize is a change of limits"},
+		{"kubelet/internal/qos", "pods with guarantees are resized first"},
+		{"internal/usage", "a node counts what pods request as the quota does"},
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
+	{packages: "kubelet/internal/allocation", closed: true, may: []allowance{
+		{"kubelet/internal/resize", "it keeps what is decided there"},
+		{"kubelet/internal/cgroup", "it keeps the limits of a pod's cgroup"},
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "kubelet/internal/lifecycle", closed: true, may: []allowance{
+		{"kubelet/internal/cgroup", "a plan compares the limits of a pod's cgroup"},
+		{"kubelet/internal/resize", "a running container is planned with its size"},
 		{"kubelet/probe", "what probes have found decides about a container"},
 		{"kubelet/internal/qos", "a pod's status has its quality of service"},
 		{"k8s.io/api/core", kubeTypes},
@@ -263,6 +279,8 @@ var otherWalls = []wall{
 	{packages: "kubelet/internal/observe", closed: true, may: []allowance{
 		{"kubelet/internal/lifecycle", "the state that it reads is planned with"},
 		{"kubelet/internal/podconfig", "labels tell which pod a sandbox belongs to"},
+		{"kubelet/internal/qos", "weights and quotas are translated back"},
+		{"kubelet/internal/resize", "what the runtime reports is compared with a size"},
 		{"k8s.io/cri-api", "the runtime interface"},
 		{"google.golang.org/grpc", "the runtime's errors are gRPC's"},
 		{"k8s.io/api/core", kubeTypes},

@@ -34,6 +34,11 @@
 // own Root and CgroupRoot. Sandboxes, directories and cgroups of this node without a Pod in the API
 // are removed every two seconds, once the cache has synced.
 //
+// A pod keeps the resources that it was allocated: a change of its spec by pods/resize takes effect
+// once the node has room for it, in the pod's cgroup and in the containers, which are restarted only
+// if their resize policy says so. What was allocated is a file in the pod's directory. Without it,
+// the sizes in the spec apply, and no container is restarted.
+//
 // # Failure
 //
 // Run returns an error only if it cannot continue, for example if it cannot create Root. All other
@@ -42,7 +47,7 @@
 //
 // # Not included
 //
-// Static pods, resizing in place, admission on the node but for pressure, the CPU manager, user
+// Static pods, admission on the node but for pressure, the CPU manager, user
 // namespaces, AppArmor and SELinux. Package server is the kubelet's HTTPS server for logs, exec, attach
 // and port-forward. The supported volumes are emptyDir, hostPath, configMap, secret, projected and
 // downwardAPI; Config.Volumes adds other types, see package volumes.

@@ -83,18 +83,56 @@ func (a Resources) clone() Resources {
 }
 
 // request returns the requests of a container. With nonZero, missing requests of CPU and memory are
-// replaced by the defaults.
-func request(c *corev1.Container, nonZero bool) Resources {
-	r := resources(c.Resources.Requests)
-	if nonZero {
-		if _, ok := c.Resources.Requests[corev1.ResourceCPU]; !ok {
-			r.MilliCPU = defaultMilliCPU
-		}
-		if _, ok := c.Resources.Requests[corev1.ResourceMemory]; !ok {
-			r.Memory = defaultMemory
+// replaced by the defaults. While a container is resized in place, the larger of its sizes counts:
+// that in its spec, unless its node can never grant it, and those that the node has granted. given is
+// the container's status; nil if it has none.
+func request(c *corev1.Container, given *corev1.ContainerStatus, infeasible, nonZero bool) Resources {
+	sizes := []corev1.ResourceList{c.Resources.Requests}
+	if given != nil && given.Resources != nil {
+		sizes = append(sizes, given.Resources.Requests, given.AllocatedResources)
+		if infeasible {
+			sizes = sizes[1:]
 		}
 	}
+	var r Resources
+	cpu, memory := false, false
+	for _, list := range sizes {
+		r.raise(resources(list))
+		_, hasCPU := list[corev1.ResourceCPU]
+		_, hasMemory := list[corev1.ResourceMemory]
+		cpu, memory = cpu || hasCPU, memory || hasMemory
+	}
+	if nonZero && !cpu {
+		r.MilliCPU = defaultMilliCPU
+	}
+	if nonZero && !memory {
+		r.Memory = defaultMemory
+	}
 	return r
+}
+
+// statusOf returns the status of the container called name; nil if there is none. It is mostly at
+// index i, because statuses are in the order of the spec.
+func statusOf(list []corev1.ContainerStatus, i int, name string) *corev1.ContainerStatus {
+	if i < len(list) && list[i].Name == name {
+		return &list[i]
+	}
+	for j := range list {
+		if list[j].Name == name {
+			return &list[j]
+		}
+	}
+	return nil
+}
+
+// infeasible reports whether the node said that it can never grant the size in the pod's spec.
+func infeasible(pod *corev1.Pod) bool {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodResizePending {
+			return c.Reason == corev1.PodReasonInfeasible
+		}
+	}
+	return false
 }
 
 // requests returns the maximum resources that a pod needs at any time: its containers and sidecars
@@ -103,29 +141,49 @@ func request(c *corev1.Container, nonZero bool) Resources {
 // https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers
 func requests(pod *corev1.Pod, nonZero bool) Resources {
 	var sum, sidecars, peak Resources
+	never := infeasible(pod)
 	for i := range pod.Spec.Containers {
-		sum.add(request(&pod.Spec.Containers[i], nonZero), 1)
+		c := &pod.Spec.Containers[i]
+		sum.add(request(c, statusOf(pod.Status.ContainerStatuses, i, c.Name), never, nonZero), 1)
 	}
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		if sidecar(c) {
-			sidecars.add(request(c, nonZero), 1)
+			sidecars.add(request(c, statusOf(pod.Status.InitContainerStatuses, i, c.Name), never, nonZero), 1)
 			peak.raise(sidecars)
 			continue
 		}
 		with := sidecars.clone()
-		with.add(request(c, nonZero), 1)
+		with.add(request(c, nil, never, nonZero), 1)
 		peak.raise(with)
 	}
 	sum.add(sidecars, 1)
 	sum.raise(peak)
 	if pod.Spec.Resources != nil {
-		for name, q := range pod.Spec.Resources.Requests {
-			sum.set(name, q)
+		for name := range pod.Spec.Resources.Requests {
+			sum.set(name, wholeRequest(pod, name, never))
 		}
 	}
 	sum.add(resources(pod.Spec.Overhead), 1)
 	return sum
+}
+
+// wholeRequest returns what a pod requests of name as a whole: the larger of the amount in its spec and
+// those that its node has granted.
+func wholeRequest(pod *corev1.Pod, name corev1.ResourceName, infeasible bool) resource.Quantity {
+	most := pod.Spec.Resources.Requests[name]
+	if pod.Status.Resources == nil {
+		return most
+	}
+	if infeasible {
+		most = resource.Quantity{}
+	}
+	for _, list := range []corev1.ResourceList{pod.Status.Resources.Requests, pod.Status.AllocatedResources} {
+		if q, ok := list[name]; ok && q.Cmp(most) > 0 {
+			most = q
+		}
+	}
+	return most
 }
 
 func sidecar(c *corev1.Container) bool {

@@ -55,6 +55,7 @@ var actedOn = []struct {
 		kubeletFiles + "internal/podconfig/sandbox.go":   "Ports SecurityContext",
 		kubeletFiles + "internal/podconfig/env.go":       "Env EnvFrom",
 		kubeletFiles + "images.go":                       "ImagePullPolicy",
+		kubeletFiles + "internal/resize/step.go":         "ResizePolicy",
 		kubeletFiles + "internal/podconfig/labels.go":    "TerminationMessagePath TerminationMessagePolicy",
 		kubeletFiles + "probe/set.go":                    "StartupProbe LivenessProbe ReadinessProbe",
 		kubeletFiles + "hooks.go":                        "Lifecycle",
@@ -191,7 +192,7 @@ var unread = map[string]string{
 	"HostUsers":         "kubelet",
 	"RecursiveReadOnly": "kubelet", "FileKeyRef": "kubelet",
 	"SELinuxOptions": "kubelet", "AppArmorProfile": "kubelet", "SupplementalGroupsPolicy": "kubelet",
-	"FSGroupChangePolicy": "kubelet", "ResizePolicy": "kubelet",
+	"FSGroupChangePolicy": "kubelet",
 	"ClusterTrustBundle": "kubelet", "PodCertificate": "kubelet",
 	"PreferredDuringSchedulingIgnoredDuringExecution": "schedule",
 }

@@ -72,7 +72,6 @@ func containerFields() []Row {
 			Effect: "the scheduler reserves it; nothing forwards from the host's port to the pod yet"},
 		{In: Pods, Path: "containers[].restartPolicyRules[].action", When: is(corev1.ContainerRestartRuleActionRestartAllContainers),
 			Effect: "only the container itself is restarted yet"},
-		{In: Pods, Path: "containers[].resizePolicy", Effect: "containers are not resized in place yet"},
 		{In: Pods, Path: "containers[].resources.claims", Effect: pending},
 		{In: Pods, Path: "containers[].resources.limits", When: unenforced,
 			Effect: "limits of huge pages are not enforced on nodes yet"},

@@ -68,12 +68,12 @@ func (r *running) warnedClient(t *testing.T) (*client.Client, *warned) {
 	return api, heard
 }
 
-// resizedTemplate is a template whose pods have a resize policy that nothing acts on.
-func resizedTemplate() corev1.PodTemplateSpec {
+// windowsTemplate is a template whose pods have options that nothing acts on.
+func windowsTemplate() corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx",
-			ResizePolicy: []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.NotRequired}},
+			SecurityContext: &corev1.SecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{RunAsUserName: new("web")}},
 		}}},
 	}
 }
@@ -87,7 +87,7 @@ func TestUnsupportedIsSaid(t *testing.T) {
 	defer cancel()
 	of := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "default", Name: name} }
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
-	const resize = "resizePolicy: containers are not resized in place yet"
+	const windows = "securityContext.windowsOptions: nodes run Linux containers only"
 	says := func(what string, err error, want ...string) {
 		t.Helper()
 		if err != nil {
@@ -102,13 +102,13 @@ func TestUnsupportedIsSaid(t *testing.T) {
 	}
 
 	_, err := typed.StatefulSets(api).Create(ctx, &appsv1.StatefulSet{ObjectMeta: of("db"),
-		Spec: appsv1.StatefulSetSpec{Selector: selector, Template: resizedTemplate()}})
+		Spec: appsv1.StatefulSetSpec{Selector: selector, Template: windowsTemplate()}})
 	says("stateful set", err, "kind StatefulSet: no controller acts on it yet: no pods are made")
-	_, err = typed.Pods(api).Create(ctx, &corev1.Pod{ObjectMeta: of("single"), Spec: resizedTemplate().Spec})
-	says("pod", err, "spec.containers[0]."+resize)
+	_, err = typed.Pods(api).Create(ctx, &corev1.Pod{ObjectMeta: of("single"), Spec: windowsTemplate().Spec})
+	says("pod", err, "spec.containers[0]."+windows)
 	_, err = typed.Deployments(api).Create(ctx, &appsv1.Deployment{ObjectMeta: of("web"),
-		Spec: appsv1.DeploymentSpec{Selector: selector, Template: resizedTemplate()}})
-	says("deployment", err, "spec.template.spec.containers[0]."+resize)
+		Spec: appsv1.DeploymentSpec{Selector: selector, Template: windowsTemplate()}})
+	says("deployment", err, "spec.template.spec.containers[0]."+windows)
 	hard := &corev1.Pod{ObjectMeta: of("hard"), Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx"}}}}
 	hard.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
 		{LabelSelector: selector, TopologyKey: corev1.LabelHostname},
@@ -149,8 +149,8 @@ func TestUnsupportedIsSaid(t *testing.T) {
 	}
 	// The events come in the order of the writes: with that of the last write, those of the deployment's replica set and
 	// pod, which are there by now, would have come.
-	_, err = typed.Pods(api).Create(ctx, &corev1.Pod{ObjectMeta: of("last"), Spec: resizedTemplate().Spec})
-	says("last pod", err, "spec.containers[0]."+resize)
+	_, err = typed.Pods(api).Create(ctx, &corev1.Pod{ObjectMeta: of("last"), Spec: windowsTemplate().Spec})
+	says("last pod", err, "spec.containers[0]."+windows)
 	until(t, ctx, "the events are there", func() bool { return said(unsupported.Reason)["Pod last"] > 0 })
 	want := map[string]int{"StatefulSet db": 1, "Pod single": 1, "Deployment web": 1, "Pod hard": 1, "Pod last": 1}
 	if !maps.Equal(got, want) {
