@@ -10,6 +10,8 @@ require (
 	github.com/google/cel-go v0.26.0
 	github.com/google/gnostic-models v0.7.0
 	github.com/google/go-containerregistry v0.22.1
+	github.com/google/nftables v0.3.0
+	github.com/mdlayher/netlink v1.7.3-0.20250113171957-fbb4dce95f42
 	github.com/prometheus/client_golang v1.20.5
 	github.com/prometheus/common v0.62.0
 	github.com/rogpeppe/go-internal v1.14.1
@@ -37,6 +39,8 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.3
 	sigs.k8s.io/yaml v1.6.0
 )
+
+require github.com/mdlayher/socket v0.5.0 // indirect
 
 require (
 	cel.dev/expr v0.25.2 // indirect

@@ -383,6 +383,13 @@ var otherWalls = []wall{
 		{"github.com/vishvananda/netns", "work inside the container's namespace"},
 		{"golang.org/x/sys", "the kernel's constants"},
 	}},
+	{packages: "cni/portmap", closed: true, may: []allowance{
+		{"cni", itsRoom},
+		{"github.com/google/nftables", "tables of the kernel, without a program"},
+		{"github.com/mdlayher/netlink", "bounds for the connections of nftables"},
+		{"github.com/vishvananda/netlink", "routes, connections, and listings that say when they are torn"},
+		{"golang.org/x/sys", "the kernel's constants"},
+	}},
 	{packages: "cni", closed: true, may: []allowance{
 		{"cni", itsRoom},
 		{"github.com/go-logr/logr", logging},

@@ -69,7 +69,7 @@ func containerFields() []Row {
 		{In: Pods, Path: "containers[].lifecycle.stopSignal",
 			Effect: "a runtime that does not know it (containerd before 2.2) sends the signal of the image, or SIGTERM"},
 		{In: Pods, Path: "containers[].ports[].hostPort", When: mapped,
-			Effect: "the scheduler reserves it; nothing forwards from the host's port to the pod yet"},
+			Effect: "the scheduler reserves it; nodes on the in-process runtime do not forward from it to the pod (those on containerd do)"},
 		{In: Pods, Path: "containers[].restartPolicyRules[].action", When: is(corev1.ContainerRestartRuleActionRestartAllContainers),
 			Effect: "only the container itself is restarted yet"},
 		{In: Pods, Path: "containers[].resources.claims", Effect: pending},

@@ -55,9 +55,20 @@ func Example() {
 	//             ],
 	//             "dataDir": "/var/lib/planekit/cni/networks"
 	//           }
+	//         },
+	//         {
+	//           "type": "portmap",
+	//           "capabilities": {
+	//             "portMappings": true
+	//           },
+	//           "scope": "planekit0",
+	//           "lockDir": "/var/lib/planekit/cni"
 	//         }
 	//       ],
-	//       "dir": "/var/lib/planekit/cni"
+	//       "dir": "/var/lib/planekit/cni",
+	//       "capabilities": {
+	//         "portMappings": true
+	//       }
 	//     }
 	//   ]
 	// }

@@ -5,6 +5,7 @@ package chain
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"path/filepath"
@@ -12,10 +13,11 @@ import (
 	"github.com/planekit/planekit/cni"
 	"github.com/planekit/planekit/cni/bridge"
 	"github.com/planekit/planekit/cni/hostlocal"
+	"github.com/planekit/planekit/cni/portmap"
 )
 
 // Network is planekit's standard network of one node: a bridge, addresses from the node's ranges,
-// and routing to other networks.
+// routing to other networks, and ports of the host that are forwarded to containers.
 type Network struct {
 	// Name is the network's name; empty means "planekit".
 	Name string
@@ -58,14 +60,18 @@ func (n Network) ConfList() ([]byte, error) {
 	for _, p := range n.PodCIDRs {
 		ipam.Ranges = append(ipam.Ranges, []hostlocal.Range{{Subnet: p.Masked()}})
 	}
+	portMappings := map[string]bool{"portMappings": true}
 	plugin := Conf{
-		Type: "planekit-cni",
-		Dir:  n.DataDir,
+		Type:         "planekit-cni",
+		Dir:          n.DataDir,
+		Capabilities: portMappings,
 		Delegates: []any{bridge.Conf{
 			Type: "bridge", Bridge: n.Bridge, MTU: n.MTU,
 			IsGateway: true, IsDefaultGateway: true, HairpinMode: true,
 			IPMasq: n.Masquerade, ClusterCIDR: n.ClusterCIDRs,
 			LockDir: n.DataDir, IPAM: ipam,
+		}, portmap.Conf{
+			Type: "portmap", Capabilities: portMappings, Scope: n.Bridge, LockDir: n.DataDir,
 		}},
 	}
 	data, err := json.MarshalIndent(map[string]any{
@@ -95,5 +101,5 @@ func (n Network) Write(dir string) error {
 // network must not be in use. Remove ignores what is missing.
 func (n Network) Remove(ctx context.Context) error {
 	n = n.complete()
-	return bridge.Remove(ctx, n.Bridge, n.DataDir)
+	return errors.Join(portmap.Remove(ctx, n.Bridge), bridge.Remove(ctx, n.Bridge, n.DataDir))
 }

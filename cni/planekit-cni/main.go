@@ -1,8 +1,8 @@
 //go:build linux
 
 // Command planekit-cni is all of planekit's CNI plugins in one program. It is
-// the plugin it is named as: link it as planekit-cni, bridge, host-local and
-// loopback into the directory in which the runtime looks for plugins.
+// the plugin it is named as: link it as planekit-cni, bridge, host-local,
+// loopback and portmap into the directory in which the runtime looks for plugins.
 package main
 
 import (

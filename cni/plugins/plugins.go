@@ -28,6 +28,7 @@ import (
 	"github.com/planekit/planekit/cni/chain"
 	"github.com/planekit/planekit/cni/hostlocal"
 	"github.com/planekit/planekit/cni/loopback"
+	"github.com/planekit/planekit/cni/portmap"
 	"github.com/planekit/planekit/cni/skel"
 )
 
@@ -40,6 +41,7 @@ var table = []struct {
 	{"bridge", bridge.Plugin},
 	{"host-local", hostlocal.Plugin},
 	{"loopback", loopback.Plugin},
+	{"portmap", portmap.Plugin},
 }
 
 // Names returns the names of the plugins.

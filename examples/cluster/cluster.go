@@ -9,9 +9,12 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/admission/unsupported"
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/metrics"
 	"github.com/planekit/planekit/authn"
@@ -140,6 +143,11 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 		Parts:       []plane.Part{c.writeKubeconfig, c.startMetricsServer, c.startNodes, startScavenger},
 		StopNow:     o.stopNow,
 		Log:         c.log,
+	}
+	if c.runtime != "fake" {
+		config.Admission.Unsupported = slices.DeleteFunc(unsupported.Table(), func(r unsupported.Row) bool {
+			return strings.HasSuffix(r.Path, ".hostPort") // forwarded by the network's plugins
+		})
 	}
 	return config, o.kube.Apply(&config, c.stack)
 }

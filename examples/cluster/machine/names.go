@@ -5,7 +5,7 @@ import (
 	"regexp"
 )
 
-// Bridge returns the name of the bridge of one node of cluster id. An interface's
+// Bridge returns the name of the bridge of one node of cluster id, which is the scope of its mapped ports too. An interface's
 // name has room for 15 bytes: the identity takes eight of them.
 func Bridge(id string, node int) string { return fmt.Sprintf("pk%s-%d", id, node) }
 

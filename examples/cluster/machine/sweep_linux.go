@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/planekit/planekit/cni/bridge"
+	"github.com/planekit/planekit/cni/portmap"
 	"github.com/planekit/planekit/examples/cluster/containerd"
 )
 
@@ -68,11 +69,11 @@ func (r *Registry) Sweep(ctx context.Context, own string) (swept []string, err e
 			orphans[id] = record
 		}
 	}
-	bridges, err := bridge.Names()
+	networks, err := networks()
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range bridges {
+	for _, name := range networks {
 		id, ok := ClusterOf(name)
 		if _, recorded := records[id]; !ok || recorded || id == own || len(Processes(Cgroup(id))) > 0 {
 			continue // owned, found above, or made by a program that keeps no records
@@ -81,7 +82,7 @@ func (r *Registry) Sweep(ctx context.Context, own string) (swept []string, err e
 	}
 	var failed error
 	for _, id := range slices.Sorted(maps.Keys(orphans)) {
-		err := r.remove(ctx, id, orphans[id], bridges)
+		err := r.remove(ctx, id, orphans[id], networks)
 		if err == nil {
 			err = r.Release(id)
 		}
@@ -93,8 +94,23 @@ func (r *Registry) Sweep(ctx context.Context, own string) (swept []string, err e
 	return swept, failed
 }
 
+// networks returns the names of bridges, and those of which only the rules of mapped ports are left.
+func networks() ([]string, error) {
+	bridges, err := bridge.Names()
+	if err != nil {
+		return nil, err
+	}
+	scopes, err := portmap.Scopes()
+	if err != nil {
+		return nil, err
+	}
+	all := append(bridges, scopes...)
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
 // remove removes all that a cluster has outside its data directory.
-func (r *Registry) remove(ctx context.Context, id string, record Record, bridges []string) error {
+func (r *Registry) remove(ctx context.Context, id string, record Record, networks []string) error {
 	var failed error
 	for _, root := range r.daemons(id, record) {
 		daemon, err := containerd.New(containerd.Config{Root: root, CNIConf: root, CNIBin: root})
@@ -104,9 +120,9 @@ func (r *Registry) remove(ctx context.Context, id string, record Record, bridges
 		failed = errors.Join(failed, err)
 	}
 	failed = errors.Join(failed, RemoveCgroups(ctx, Cgroup(id)))
-	for _, name := range bridges {
+	for _, name := range networks {
 		if of, ok := ClusterOf(name); ok && of == id {
-			failed = errors.Join(failed, bridge.Remove(ctx, name))
+			failed = errors.Join(failed, portmap.Remove(ctx, name), bridge.Remove(ctx, name))
 		}
 	}
 	if failed != nil {

@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/planekit/planekit/cni"
+	"github.com/planekit/planekit/cni/portmap"
 	"github.com/planekit/planekit/examples/cluster/machine"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -72,6 +75,7 @@ const (
 	unknown = "00000004" // never recorded
 	running = "00000005" // its record is held
 	torn    = "00000006" // its record cannot be read
+	bare    = "00000007" // has nothing left but the rules of a mapped port
 )
 
 func TestSweep(t *testing.T) {
@@ -84,6 +88,10 @@ func TestSweep(t *testing.T) {
 			addBridge(t, id, netip.AddrFrom4([4]byte{10, byte(244 + i), 0, 1}).String()+"/24")
 		}
 		addLink(t, &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "other"}}, "10.254.0.1/24")
+		for _, id := range []string{own, killed, gone, running, bare} {
+			mapPort(t, machine.Bridge(id, 1))
+		}
+		mapPort(t, "other")
 		// What a process that has ended had claimed is on disk, and not locked.
 		earlier := open(t, dir)
 		for id, of := range map[string]string{killed: data, gone: filepath.Join(data, "none")} {
@@ -101,7 +109,7 @@ func TestSweep(t *testing.T) {
 		}
 		r := open(t, dir)
 		swept, err := r.Sweep(t.Context(), own)
-		if want := []string{gone, unknown, torn}; err != nil || !slices.Equal(swept, want) {
+		if want := []string{gone, unknown, torn, bare}; err != nil || !slices.Equal(swept, want) {
 			t.Errorf("swept %v, %v, want %v", swept, err, want)
 		}
 		for id, want := range map[string]bool{own: true, killed: true, gone: false, unknown: false, running: true, torn: false} {
@@ -109,8 +117,26 @@ func TestSweep(t *testing.T) {
 				t.Errorf("bridge of %s there: %v, want %v", id, !want, want)
 			}
 		}
+		scopes, err := portmap.Scopes()
+		if want := []string{"other", machine.Bridge(own, 1), machine.Bridge(killed, 1), machine.Bridge(running, 1)}; err != nil || !slices.Equal(scopes, want) {
+			t.Errorf("mapped ports of %v, %v, want %v", scopes, err, want)
+		}
 		checkTaken(t, r, data)
 	})
+}
+
+// mapPort maps a port of a pod whose network has the scope.
+func mapPort(t *testing.T, scope string) {
+	t.Helper()
+	_, err := portmap.Plugin().Exec(t.Context(), cni.Call{
+		Command: cni.CmdAdd, ContainerID: "c", NetNS: "/ns", IfName: "eth0",
+		Stdin: fmt.Appendf(nil, `{"cniVersion":"1.0.0","name":"n","type":"portmap","scope":%q,"snat":false,"lockDir":%q,
+			"runtimeConfig":{"portMappings":[{"hostPort":8080,"containerPort":80,"protocol":"tcp"}]},
+			"prevResult":{"cniVersion":"1.0.0","ips":[{"address":"10.9.9.9/24"}]}}`, scope, t.TempDir()),
+	}, nil)
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // checkTaken compares what Taken returns after TestSweep's sweep.
