@@ -31,7 +31,7 @@ func (m *mappings) set(id string, there, torn bool) {
 // TestManyPortsAtOnce: 200 attachments are added and deleted at once by processes, of which some are
 // killed at any moment. The kernel's tables are then those of the model, and none after a last DEL.
 func TestManyPortsAtOnce(t *testing.T) {
-	const attachments, steps = 200, 4
+	const attachments, steps = 200, 2
 	onHost(t, func(h *host) {
 		h.run("ip", "link", "add", "map0", "type", "bridge")
 		h.run("ip", "address", "add", "10.88.0.1/16", "dev", "map0")

@@ -71,11 +71,17 @@ func (t table) chains() []string {
 	return all
 }
 
-// install replaces the table of an attachment in one transaction.
+// install replaces the table of an attachment in one transaction. No other process installs it at the
+// same time.
 func install(ctx context.Context, t table) error {
 	c, in := connect(ctx), inet(t.name)
-	c.AddTable(in) // there is one to delete now
-	c.DelTable(in)
+	there, err := exists(t.name)
+	if err != nil {
+		return err
+	}
+	if there {
+		c.DelTable(in)
+	}
 	c.AddTable(in)
 	chains := map[string]*nftables.Chain{}
 	for _, name := range t.chains() {
