@@ -2,10 +2,13 @@ package kubelet
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/planekit/planekit/kubelet/hook"
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	"github.com/planekit/planekit/kubelet/probe"
 )
@@ -27,7 +30,29 @@ func (w *worker) postStart(ctx context.Context, pod *corev1.Pod, spec *corev1.Co
 	if err := w.stopWave(ctx, pod, []lifecycle.StopAction{stop}, grace(pod)); err != nil {
 		return err
 	}
-	return &waitError{reasonPostStart, err}
+	return &waitError{reasonPostStart, errors.New(hookFailure(pod, spec, spec.Lifecycle.PostStart, err))}
+}
+
+// hookFailure describes the failure of a hook as Kubernetes does.
+func hookFailure(pod *corev1.Pod, c *corev1.Container, h *corev1.LifecycleHandler, err error) string {
+	what := ""
+	switch {
+	case h.Exec != nil:
+		what = fmt.Sprintf("Exec lifecycle hook (%v)", h.Exec.Command)
+	case h.HTTPGet != nil:
+		what = fmt.Sprintf("HTTP lifecycle hook (%s)", h.HTTPGet.Path)
+	case h.Sleep != nil:
+		what = fmt.Sprintf("Sleep lifecycle hook (%d)", h.Sleep.Seconds)
+	}
+	said := fmt.Sprintf("%s for Container %q in Pod %q failed - error: %v", what, c.Name, lifecycle.PodName(pod), err)
+	if h.Exec == nil {
+		return said
+	}
+	output := ""
+	if exit, ok := errors.AsType[*hook.ExitError](err); ok {
+		output = exit.Output
+	}
+	return fmt.Sprintf("%s, message: %q", said, output)
 }
 
 // reasonPostStart is why a container waits whose postStart hook has failed.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/planekit/planekit/kubelet/images"
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
-	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -137,7 +136,7 @@ func (k *Kubelet) pull(ctx context.Context, pod *corev1.Pod, name string) (*runt
 	for _, auth := range credentials {
 		out, err := k.config.Images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: name}, Auth: auth})
 		if err != nil {
-			errs = append(errs, errors.New(status.Convert(err).Message()))
+			errs = append(errs, answer(err, "PullImage").Err())
 			continue
 		}
 		image, err := k.imageStatus(ctx, out.GetImageRef())

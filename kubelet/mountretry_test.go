@@ -55,7 +55,7 @@ func TestStuckPodIsRetriedSeldom(t *testing.T) {
 		{"missing config map", func(s *corev1.PodSpec) { s.Volumes = []corev1.Volume{missing} },
 			"FailedMount", `MountVolume.SetUp failed for volume "v" : configmap "settings" not found`, 50, 40, true},
 		{"missing variable", func(s *corev1.PodSpec) { s.Containers[0].Env = []corev1.EnvVar{variable} },
-			"Failed", `Error: variable V: configmap "settings" not found`, 400, 80, true},
+			"Failed", `Error: configmap "settings" not found`, 400, 80, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -92,10 +92,10 @@ func executes(runtime Runtime) probe.ExecFunc {
 			ContainerId: id, Cmd: command, Timeout: int64(timeout.Seconds()),
 		})
 		if status.Code(err) == codes.DeadlineExceeded {
-			return nil, 0, fmt.Errorf("%w: %s", context.DeadlineExceeded, status.Convert(err).Message())
+			return nil, 0, fmt.Errorf("%w: %s", context.DeadlineExceeded, answer(err, "ExecSync").Message())
 		}
 		if err != nil {
-			return nil, 0, err
+			return nil, 0, answer(err, "ExecSync").Err()
 		}
 		return append(out.GetStdout(), out.GetStderr()...), out.GetExitCode(), nil
 	}

@@ -2,7 +2,9 @@ package kubelet
 
 import (
 	"context"
+	"strings"
 
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -75,4 +77,11 @@ type StatsSource interface {
 // listed every 10 seconds instead of every second.
 type EventSource interface {
 	ContainerEvents(ctx context.Context, handle func(*runtimeapi.ContainerEventResponse)) error
+}
+
+// answer returns the runtime's error about a call as it came. A client puts the name of the call
+// before the message (package cri does), which Kubernetes does not show to users.
+func answer(err error, call string) *status.Status {
+	s := status.Convert(err)
+	return status.New(s.Code(), strings.TrimPrefix(s.Message(), call+": "))
 }

@@ -3,11 +3,9 @@ package kubelet
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
-	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -32,7 +30,11 @@ func (w *worker) start(ctx context.Context, pod *corev1.Pod, sandbox string, con
 	}
 	w.memory.Starts[name] = failure
 	if failure.Reason != reasonPostStart {
-		w.kubelet.events.Pod(pod, action.Spec, corev1.EventTypeWarning, "Failed", "Error: "+failure.Message)
+		said := failure.Message
+		if failure.Reason == "ErrImageNeverPull" {
+			said = failure.Reason
+		}
+		w.kubelet.events.Pod(pod, action.Spec, corev1.EventTypeWarning, "Failed", "Error: "+said)
 	}
 	w.kubelet.log.V(1).Info("container not started", "uid", w.uid, "container", name, "reason", failure.Reason, "message", failure.Message)
 }
@@ -60,11 +62,11 @@ func (w *worker) tryStart(ctx context.Context, pod *corev1.Pod, sandbox string, 
 		PodSandboxId: sandbox, Config: container, SandboxConfig: config,
 	})
 	if err != nil {
-		return &waitError{"CreateContainerError", errors.New(status.Convert(err).Message())}
+		return &waitError{"CreateContainerError", errors.New(answer(err, "CreateContainer").Message())}
 	}
 	k.events.Pod(pod, action.Spec, corev1.EventTypeNormal, "Created", "Container created")
 	if _, err := k.config.Runtime.StartContainer(whole, &runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()}); err != nil {
-		return &waitError{"RunContainerError", fmt.Errorf("%s", status.Convert(err).Message())}
+		return &waitError{"RunContainerError", errors.New(answer(err, "StartContainer").Message())}
 	}
 	k.events.Pod(pod, action.Spec, corev1.EventTypeNormal, "Started", "Container started")
 	return w.postStart(ctx, pod, action.Spec, created.GetContainerId())

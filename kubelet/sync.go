@@ -43,6 +43,10 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod) time.Time {
 		w.holdRemovals(&d)
 		w.holdResize(pod, &d)
 		w.report(pod, state, d)
+		if d.Overdue && !w.overdue {
+			w.overdue = true
+			w.kubelet.events.Pod(pod, nil, corev1.EventTypeNormal, lifecycle.DeadlineExceeded, lifecycle.DeadlineMessage)
+		}
 		again = d.Again
 		acted, err := w.act(ctx, pod, state, &d)
 		if err != nil {

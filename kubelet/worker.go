@@ -32,6 +32,7 @@ type worker struct {
 	resizing  resizing
 	probes    *probe.Set
 	admitted  bool // see admit
+	overdue   bool // the event about the active deadline was sent
 
 	mu sync.Mutex
 	// mu guards the fields below.

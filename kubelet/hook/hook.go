@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -68,9 +69,21 @@ func (c *Client) exec(ctx context.Context, t probe.Target, action *corev1.ExecAc
 		return err
 	}
 	if code != 0 {
-		return fmt.Errorf("command %q exited with %d: %s", action.Command, code, output)
+		return &ExitError{Command: action.Command, Code: code, Output: string(output)}
 	}
 	return nil
+}
+
+// An ExitError is the failure of a command that ran.
+type ExitError struct {
+	Command []string
+	Code    int32
+	Output  string
+}
+
+// Error does not contain the output.
+func (e *ExitError) Error() string {
+	return fmt.Sprintf("command '%s' exited with %d: ", strings.Join(e.Command, " "), e.Code)
 }
 
 // httpGet makes a request. A server that speaks HTTP although the hook says HTTPS gets the request

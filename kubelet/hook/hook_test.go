@@ -75,8 +75,10 @@ func TestExec(t *testing.T) {
 	code = 4
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	if err := call(ctx, c, h); err == nil || err.Error() != `command ["drain"] exited with 4: busy` {
+	if err := call(ctx, c, h); err == nil || err.Error() != "command 'drain' exited with 4: " {
 		t.Error(err)
+	} else if exit, ok := errors.AsType[*hook.ExitError](err); !ok || exit.Code != 4 || exit.Output != "busy" {
+		t.Errorf("%#v", err)
 	}
 	broken = errors.New("no runtime")
 	if err := call(t.Context(), c, h); !errors.Is(err, broken) {

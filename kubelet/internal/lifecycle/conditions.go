@@ -10,6 +10,7 @@ import (
 // conditions sets the kubelet's conditions from the rest of the status. Reasons and messages are
 // those of the Kubernetes kubelet.
 func (o *Observation) conditions(status *corev1.PodStatus) {
+	o.set(status, corev1.PodScheduled, true, "", "")
 	sandbox := o.State.Sandbox()
 	network := sandbox != nil && (sandbox.HostNetwork || len(sandbox.IPs) > 0)
 	o.set(status, corev1.PodReadyToStartContainers, network, "", "")
@@ -25,7 +26,7 @@ func (o *Observation) conditions(status *corev1.PodStatus) {
 	}
 	o.set(status, corev1.PodInitialized, initialized, reason, message)
 
-	if o.Decision.disruption {
+	if o.Decision.disruption && hasEnded(status.Phase) {
 		o.set(status, corev1.DisruptionTarget, true, corev1.PodReasonTerminationByKubelet, o.Decision.message)
 	}
 
@@ -46,9 +47,8 @@ func (o *Observation) conditions(status *corev1.PodStatus) {
 		ready, reason = true, ""
 	}
 	o.set(status, corev1.ContainersReady, ready, reason, message)
-	if gate := o.closedGate(status); ready && gate != "" {
-		ready, reason = false, "ReadinessGatesNotReady"
-		message = fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist or is not true.", gate)
+	if closed := o.closedGates(status); ready && closed != "" {
+		ready, reason, message = false, "ReadinessGatesNotReady", closed
 	}
 	o.set(status, corev1.PodReady, ready, reason, message)
 	o.resizeConditions(status)
@@ -76,14 +76,18 @@ func unready(list []corev1.ContainerStatus) string {
 	return "[" + strings.Join(names, " ") + "]"
 }
 
-// closedGate returns the first readiness gate whose condition is not true.
-func (o *Observation) closedGate(status *corev1.PodStatus) corev1.PodConditionType {
+// closedGates describes the readiness gates whose conditions are not true; empty if all are.
+func (o *Observation) closedGates(status *corev1.PodStatus) string {
+	var closed []string
 	for _, gate := range o.Pod.Spec.ReadinessGates {
-		if c := findCondition(status, gate.ConditionType); c == nil || c.Status != corev1.ConditionTrue {
-			return gate.ConditionType
+		switch c := findCondition(status, gate.ConditionType); {
+		case c == nil:
+			closed = append(closed, fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", gate.ConditionType))
+		case c.Status != corev1.ConditionTrue:
+			closed = append(closed, fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %v", gate.ConditionType, c.Status))
 		}
 	}
-	return ""
+	return strings.Join(closed, ", ")
 }
 
 func findCondition(status *corev1.PodStatus, kind corev1.PodConditionType) *corev1.PodCondition {

@@ -4,7 +4,7 @@ import corev1 "k8s.io/api/core/v1"
 
 // ours lists the conditions that the kubelet manages.
 var ours = map[corev1.PodConditionType]bool{
-	corev1.PodReadyToStartContainers: true, corev1.PodInitialized: true,
+	corev1.PodScheduled: true, corev1.PodReadyToStartContainers: true, corev1.PodInitialized: true,
 	corev1.ContainersReady: true, corev1.PodReady: true, corev1.DisruptionTarget: true,
 	corev1.PodResizePending: true, corev1.PodResizeInProgress: true,
 }
@@ -21,7 +21,7 @@ func MergeStatus(api, status *corev1.PodStatus) corev1.PodStatus {
 	if api.StartTime != nil {
 		out.StartTime = api.StartTime
 	}
-	if api.Phase == corev1.PodSucceeded || api.Phase == corev1.PodFailed {
+	if hasEnded(api.Phase) {
 		out.Phase, out.Reason, out.Message = api.Phase, api.Reason, api.Message
 	}
 	out.Conditions = nil

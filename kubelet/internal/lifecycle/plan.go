@@ -35,6 +35,8 @@ type Decision struct {
 	Initialized bool
 	// Finished means that nothing of the pod will run again.
 	Finished bool
+	// Overdue means that this is because the pod has exceeded its active deadline.
+	Overdue bool
 	// reason and message, if set, say why the pod failed as a whole.
 	reason, message string
 	// disruption means that the pod is evicted.
@@ -78,8 +80,15 @@ func (d *Decision) LookAgain(t time.Time) {
 	}
 }
 
-// Plan returns the actions for a pod that must run, with its allocated resources in its spec. It depends only on its arguments and changes
-// none of them. It does not decide whether to stop a pod for good; see StopOrder.
+// The reason and message of a pod that has exceeded its active deadline.
+const (
+	DeadlineExceeded = "DeadlineExceeded"
+	DeadlineMessage  = "Pod was active on the node longer than the specified deadline"
+)
+
+// Plan returns the actions for a pod that must run, with its allocated resources in its spec. It
+// depends only on its arguments and changes none of them. It does not decide whether to stop a pod
+// for good; see StopOrder.
 func Plan(pod *corev1.Pod, s *State, m *Memory, now time.Time) Decision {
 	p := planner{pod: pod, state: s, memory: m, now: now}
 	p.Waiting = map[string]corev1.ContainerStateWaiting{}
@@ -91,7 +100,8 @@ func Plan(pod *corev1.Pod, s *State, m *Memory, now time.Time) Decision {
 	case m.Rejection != nil:
 		p.reject()
 	case p.overdue():
-		p.reason, p.message = "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
+		p.Overdue = true
+		p.reason, p.message = DeadlineExceeded, DeadlineMessage
 		p.finish()
 	case p.sandbox() == nil:
 		p.planSandbox()

@@ -204,6 +204,26 @@ func TestPlanBackOff(t *testing.T) {
 	}
 }
 
+// TestPlanStartError: the reason why a container did not start is shown before the backoff.
+func TestPlanStartError(t *testing.T) {
+	pod, m := testPod(restartAlways), NewMemory()
+	state := parse(t, "s0! | a1@s0:exit1 b0@s0:run")
+	state.Containers[0].Finished = t0
+	m.Restarts["a"] = m.Restarts["a"].Next(t0, t0)
+	m.Starts["a"] = StartFailure{At: t0, Sandbox: "s0", Reason: "PostStartHookError", Message: "no"}
+	for after, want := range map[time.Duration]string{
+		0: "a waits: PostStartHookError", showStartError - 1: "a waits: PostStartHookError", showStartError: "a waits: CrashLoopBackOff",
+	} {
+		if got := words(Plan(pod, state, m, t0.Add(after))); got != want {
+			t.Errorf("after %v: %s, want %s", after, got, want)
+		}
+	}
+	m.Starts["a"] = StartFailure{At: t0, Sandbox: "another", Reason: "PostStartHookError", Message: "no"}
+	if got := words(Plan(pod, state, m, t0)); got != "a waits: CrashLoopBackOff" {
+		t.Errorf("in another sandbox: %s", got)
+	}
+}
+
 func TestPlanPullBackOff(t *testing.T) {
 	pod, m := testPod(restartAlways), NewMemory()
 	state := parse(t, "s0! | b0@s0:run")
@@ -328,6 +348,12 @@ func TestPlanRejection(t *testing.T) {
 	}
 	o := Observation{Pod: pod, State: state, Decision: d, Now: t0}
 	status := o.Status()
+	if status.Phase != corev1.PodRunning || status.Reason != "" || findCondition(&status, corev1.DisruptionTarget) != nil {
+		t.Errorf("while containers run: %+v", status)
+	}
+	o.State = parse(t, "s0! | a0@s0:exit0 side0@s0:exit0 b0@s0:exit1")
+	o.Decision = Plan(pod, o.State, m, t0)
+	status = o.Status()
 	c := findCondition(&status, corev1.DisruptionTarget)
 	if status.Phase != corev1.PodFailed || status.Reason != "Evicted" || status.Message != "too large" ||
 		c == nil || c.Status != corev1.ConditionTrue || c.Reason != "TerminationByKubelet" || c.Message != "too large" {

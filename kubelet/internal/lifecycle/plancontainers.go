@@ -14,6 +14,10 @@ import (
 // ImagePullBackOff.
 const showPullError = 2 * time.Second
 
+// showStartError is how long a failed start, such as a failed postStart hook, is reported before
+// CrashLoopBackOff.
+const showStartError = 2 * time.Second
+
 // planContainers plans the containers of a pod whose sandbox is ready.
 func (p *planner) planContainers() {
 	if p.over() {
@@ -180,6 +184,11 @@ func (p *planner) planStart(spec *corev1.Container, before *Container) {
 		action.Failed = before.Finished
 		b := p.memory.Restarts[spec.Name]
 		if until := b.until(before.Finished); p.now.Before(until) {
+			f, failed := p.memory.Starts[spec.Name]
+			if shown := f.At.Add(showStartError); failed && f.Sandbox == p.sandbox().ID && p.now.Before(shown) {
+				p.hold(spec.Name, shown, f.Reason, f.Message)
+				return
+			}
 			p.hold(spec.Name, until, "CrashLoopBackOff",
 				fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", b.delay, spec.Name, PodName(p.pod)))
 			return

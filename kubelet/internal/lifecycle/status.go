@@ -44,7 +44,7 @@ func (o *Observation) Status() corev1.PodStatus {
 	status.ContainerStatuses = o.containers(o.Pod.Spec.Containers, old.ContainerStatuses, false)
 	status.EphemeralContainerStatuses = o.ephemeral(old.EphemeralContainerStatuses)
 	status.Phase = o.phase(&status)
-	if o.Decision.reason != "" {
+	if o.Decision.reason != "" && hasEnded(status.Phase) {
 		status.Reason, status.Message = o.Decision.reason, o.Decision.message
 	}
 	o.conditions(&status)
@@ -72,14 +72,20 @@ func (o *Observation) addresses(status *corev1.PodStatus) {
 	}
 }
 
-// phase returns the pod's phase for the container statuses. Succeeded and Failed are final.
+// hasEnded reports whether a phase is final.
+func hasEnded(phase corev1.PodPhase) bool {
+	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
+}
+
+// phase returns the pod's phase for the container statuses. A pod has not ended while a container
+// may still run.
 func (o *Observation) phase(status *corev1.PodStatus) corev1.PodPhase {
 	d := &o.Decision
 	switch {
-	case status.Phase == corev1.PodSucceeded || status.Phase == corev1.PodFailed:
+	case hasEnded(status.Phase):
 		return status.Phase
-	case d.Finished && o.State.Running() > 0 && d.reason == "":
-		// Only sidecars still run.
+	case d.Finished && o.State.Running() > 0:
+		// The containers are being stopped.
 	case d.Finished && (d.reason != "" || !d.Initialized):
 		return corev1.PodFailed
 	case d.Finished:

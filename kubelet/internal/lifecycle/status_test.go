@@ -60,7 +60,7 @@ func TestConditions(t *testing.T) {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: "mine", Status: corev1.ConditionTrue}}
 	_, status := observe(t, pod, "s0! | x0@s0:run")
 	for _, want := range []corev1.PodCondition{
-		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
+		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, ObservedGeneration: 3},
 		{Type: "mine", Status: corev1.ConditionTrue},
 		{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionTrue, ObservedGeneration: 3},
 		{Type: corev1.PodInitialized, Status: corev1.ConditionFalse, Reason: "ContainersNotInitialized", Message: "containers with incomplete status: [x]", ObservedGeneration: 3},

@@ -67,7 +67,7 @@ func (b *Builder) environment(ctx context.Context, pod *corev1.Pod, c *corev1.Co
 		}
 		value, present, err := b.valueFrom(ctx, pod, c, e.ValueFrom)
 		if err != nil {
-			return nil, fmt.Errorf("variable %s: %w", e.Name, err)
+			return nil, err // Kubernetes does not name the variable
 		}
 		if present {
 			v.set(e.Name, value)

@@ -11,13 +11,20 @@ import (
 
 const hostsPath = "/etc/hosts"
 
-// WriteHosts writes the hosts file of a pod with its own addresses.
+// WriteHosts writes the hosts file of a pod: with its own addresses, or on the host's network with the
+// content of the host's file.
 func (b *Builder) WriteHosts(pod *corev1.Pod, ips []string) error {
+	content := ""
 	if pod.Spec.HostNetwork {
-		return nil
+		host, err := os.ReadFile(hostsPath)
+		if err != nil {
+			return fmt.Errorf("hosts file: %w", err)
+		}
+		content = "# Kubernetes-managed hosts file (host network).\n" + string(host) + hostAliases(pod)
+	} else {
+		content = hostsFile(pod, b.hostname(pod), b.fqdn(pod, b.hostname(pod)), ips)
 	}
-	path := filepath.Join(b.PodDirectory(pod.UID), "etc-hosts")
-	if err := os.WriteFile(path, []byte(hostsFile(pod, b.hostname(pod), b.fqdn(pod, b.hostname(pod)), ips)), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(b.PodDirectory(pod.UID), "etc-hosts"), []byte(content), 0o644); err != nil {
 		return fmt.Errorf("hosts file: %w", err)
 	}
 	return nil
@@ -34,6 +41,12 @@ func hostsFile(pod *corev1.Pod, hostname, fqdn string, ips []string) string {
 	for _, ip := range ips {
 		fmt.Fprintf(&b, "%s\t%s\n", ip, names)
 	}
+	return b.String() + hostAliases(pod)
+}
+
+// hostAliases returns the lines of the hosts file for the aliases of a pod.
+func hostAliases(pod *corev1.Pod) string {
+	var b strings.Builder
 	if len(pod.Spec.HostAliases) > 0 {
 		b.WriteString("\n# Entries added by HostAliases.\n")
 	}

@@ -20,7 +20,7 @@ func (b *Builder) mounts(pod *corev1.Pod, c *corev1.Container, attempt uint32, e
 		corev1.MountPropagationBidirectional:   runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL,
 	}
 	var list []*runtimeapi.Mount
-	hosts := pod.Spec.HostNetwork
+	hosts := false
 	for i := range c.VolumeMounts {
 		m := &c.VolumeMounts[i]
 		volume, ok := volumes[m.Name]
