@@ -52,7 +52,7 @@ flakes: compat-tools
 
 # The stock programs that the tests drive.
 compat-tools: build
-	@cd bench && $(BUILD) -tags=$(TAGS) -o ../$(BIN)/stock/ ./cmd/etcd ./cmd/kube-apiserver ./cmd/kube-controller-manager
+	@cd bench && $(BUILD) -tags=$(TAGS) -o ../$(BIN)/stock/ ./cmd/etcd ./cmd/kube-apiserver ./cmd/kube-controller-manager ./cmd/kube-scheduler ./cmd/kubelet
 
 # The stock clients alone.
 compat: compat-tools

@@ -17,7 +17,7 @@ func Build(ctx context.Context) (string, error) {
 	}
 	bin := filepath.Join(root, "bin", "stock")
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-tags=grpcnotrace",
-		"-o", bin+string(filepath.Separator), "./cmd/etcd", "./cmd/kube-apiserver", "./cmd/kube-controller-manager")
+		"-o", bin+string(filepath.Separator), "./cmd/etcd", "./cmd/kube-apiserver", "./cmd/kube-controller-manager", "./cmd/kube-scheduler", "./cmd/kubelet")
 	cmd.Dir, cmd.Env = filepath.Join(root, "bench"), append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the stock programs: %w\n%s", err, out)

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/client/kubeconfig"
 )
 
@@ -39,7 +40,12 @@ type Server struct {
 	web     *http.Client
 	etcd    *process
 	process *process
+
+	nodeToken string
 }
+
+// Node is the name of the node that a [Server] knows.
+const Node = "node-1"
 
 // NewServer starts a kube-apiserver with further arguments and waits until it is ready.
 func NewServer(t testing.TB, bin string, more ...string) *Server {
@@ -51,7 +57,9 @@ func NewServer(t testing.TB, bin string, more ...string) *Server {
 	t.Cleanup(s.web.CloseIdleConnections)
 	s.key = filepath.Join(s.dir, "sa.key")
 	writeKey(t, s.key)
-	write(t, s.tokens(), s.Token+`,admin,,"system:masters,system:authenticated"`+"\n")
+	s.nodeToken = rand.Text()
+	write(t, s.tokens(), s.Token+`,admin,,"system:masters,system:authenticated"`+"\n"+
+		s.nodeToken+`,`+user.NodePrefix+Node+`,,"system:nodes,system:authenticated"`+"\n")
 	s.Kubeconfig = filepath.Join(s.dir, "kubeconfig")
 	WriteKubeconfig(t, s.Kubeconfig, kubeconfig.Cluster{Server: s.URL, InsecureSkipTLSVerify: true}, s.Token)
 	s.startEtcd()
@@ -98,6 +106,14 @@ func (s *Server) Start(more ...string) {
 
 // Stop kills kube-apiserver; its etcd keeps running.
 func (s *Server) Stop() { s.process.kill() }
+
+// NodeKubeconfig writes a kubeconfig of [Node] and returns its path.
+func (s *Server) NodeKubeconfig() string {
+	s.t.Helper()
+	path := filepath.Join(s.dir, "node.kubeconfig")
+	WriteKubeconfig(s.t, path, kubeconfig.Cluster{Server: s.URL, InsecureSkipTLSVerify: true}, s.nodeToken)
+	return path
+}
 
 // WriteKubeconfig writes a kubeconfig with a bearer token.
 func WriteKubeconfig(t testing.TB, path string, cluster kubeconfig.Cluster, token string) {

@@ -1,0 +1,33 @@
+package kubelets
+
+import "regexp"
+
+// Difference is a known difference between the kubelets.
+type Difference struct {
+	// Scenario is its name; empty stands for all.
+	Scenario string
+	// Line matches the lines that differ.
+	Line *regexp.Regexp
+	// Why says what differs, for COMPATIBILITY.md.
+	Why string
+}
+
+// Known returns the known differences.
+func Known() []Difference {
+	return []Difference{
+		{"", regexp.MustCompile(`^(limits:|memory: 9007199254740988Ki|resources:( \{\})?)$`),
+			"on cgroup v1 it reports the largest number as the limit of a pod that has none"},
+		{"no-command", regexp.MustCompile(`^startedAt: `), "a container that could not be started was started in 1970"},
+		{"started", regexp.MustCompile(`Warning Unhealthy: Readiness probe failed: $`), ""},
+		{"crashes", regexp.MustCompile(`^restartCount: [0-9]+$`), ""},
+	}
+}
+
+func known(scenario, line string) bool {
+	for _, d := range Known() {
+		if (d.Scenario == "" || d.Scenario == scenario) && d.Line.MatchString(line) {
+			return true
+		}
+	}
+	return false
+}

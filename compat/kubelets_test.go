@@ -1,0 +1,53 @@
+package compat
+
+import (
+	"testing"
+
+	"github.com/planekit/planekit/compat/kubelets"
+	"github.com/planekit/planekit/compat/stock"
+)
+
+// TestKubelets: our kubelet under a stock control plane, and the stock kubelet under ours, make of
+// the same pods what the stock kubelet makes of them under a stock control plane.
+func TestKubelets(t *testing.T) {
+	bin, err := stock.Build(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	scenarios := kubelets.Scenarios()
+	var reference map[string]kubelets.Result
+	for _, side := range []struct {
+		name, client, shows string
+		kubelets.Side
+	}{
+		{name: "reference", Side: kubelets.Side{Server: kubelets.StockServer, Kubelet: kubelets.StockKubelet}},
+		{
+			name: "kubelet", client: "kubelet", Side: kubelets.Side{Server: kubelets.StockServer, Kubelet: kubelets.OurKubelet},
+			shows: "our kubelet on containerd joins a stock kube-apiserver and kube-scheduler as a node, and makes of the same pods what the stock kubelet makes: status, conditions, messages, events, and what the pods find inside",
+		},
+		{
+			name: "server", client: "kubelet", Side: kubelets.Side{Server: kubelets.OurServer, Kubelet: kubelets.StockKubelet},
+			shows: "it joins our control plane as a node and runs pods as it does under a stock one",
+		},
+	} {
+		t.Run(side.name, func(t *testing.T) {
+			if side.client != "" {
+				shows(t, side.client, side.shows)
+			}
+			results := kubelets.Run(t, bin, side.Side, scenarios)
+			if reference == nil {
+				reference = results
+			}
+			for _, s := range scenarios {
+				t.Run(s.Name, func(t *testing.T) {
+					if err := results[s.Name].Err; err != nil {
+						t.Errorf("%v; it is:\n%s", err, results[s.Name].Reached)
+					}
+					if diff := results[s.Name].Diff(s.Name, reference[s.Name]); diff != "" {
+						t.Errorf("differs from the stock kubelet:\n%s", diff)
+					}
+				})
+			}
+		})
+	}
+}
