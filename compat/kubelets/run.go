@@ -43,7 +43,7 @@ func Run(t *testing.T, bin string, side Side, scenarios []Scenario) map[string]R
 	if err != nil {
 		t.Fatal(err)
 	}
-	side.Kubelet(t, bin, node, newMachine(t))
+	side.Kubelet(t, bin, node, newHost(t))
 	if err := prepare(t.Context(), api); err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ type Side struct {
 	// node. It runs until the test ends.
 	Server func(t *testing.T, bin string) (admin, node string)
 	// Kubelet starts the kubelet with a kubeconfig. It runs until the test ends.
-	Kubelet func(t *testing.T, bin, kubeconfig string, m *machine)
+	Kubelet func(t *testing.T, bin, kubeconfig string, h *host)
 }
 
 // StockServer starts kube-apiserver, kube-scheduler, and of kube-controller-manager what the
@@ -81,21 +81,21 @@ func OurServer(t *testing.T, _ string) (admin, node string) {
 }
 
 // StockKubelet starts the stock kubelet.
-func StockKubelet(t *testing.T, bin, kubeconfig string, m *machine) {
+func StockKubelet(t *testing.T, bin, kubeconfig string, h *host) {
 	stock.NewKubelet(t, bin, stock.KubeletConfig{
-		Kubeconfig: kubeconfig, Node: nodeName, Socket: m.socket, Dir: m.dir, CgroupRoot: m.cgroup,
+		Kubeconfig: kubeconfig, Node: nodeName, Socket: h.socket, Dir: h.dir, CgroupRoot: h.cgroup,
 	})
 }
 
 // OurKubelet starts our kubelet.
-func OurKubelet(t *testing.T, _, path string, m *machine) {
+func OurKubelet(t *testing.T, _, path string, h *host) {
 	t.Helper()
 	api, err := kubeconfig.Connect(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(api.Close)
-	containers, err := cri.Dial(t.Context(), m.socket, cri.Options{})
+	containers, err := cri.Dial(t.Context(), h.socket, cri.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +106,8 @@ func OurKubelet(t *testing.T, _, path string, m *machine) {
 		t.Fatal(err)
 	}
 	k, err := kubelet.New(kubelet.Config{
-		NodeName: nodeName, Root: filepath.Join(m.dir, "kubelet"), LogRoot: filepath.Join(m.dir, "logs"),
-		CgroupRoot: filepath.Join(m.cgroup, "kubepods"),
+		NodeName: nodeName, Root: filepath.Join(h.dir, "kubelet"), LogRoot: filepath.Join(h.dir, "logs"),
+		CgroupRoot: filepath.Join(h.cgroup, "kubepods"),
 		Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}},
 		Runtime:    containers, Images: containers,
 		Pods: pods, PodStatus: typed.Pods(api), Nodes: typed.Nodes(api), Leases: typed.Leases(api), Events: typed.Events(api),

@@ -3,22 +3,20 @@ package kubelets
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/planekit/planekit/examples/cluster/containerd"
+	"github.com/planekit/planekit/examples/cluster/machine"
 	"github.com/planekit/planekit/examples/cluster/offline"
 )
 
-// machine is what a kubelet finds: a runtime with images, and a cgroup for pods.
-type machine struct {
+// host is what a kubelet finds: a runtime with images, and a cgroup for pods.
+type host struct {
 	// dir is for the kubelet's files. It is short, because sockets are made in it.
 	dir    string
 	socket string
@@ -29,8 +27,8 @@ type machine struct {
 // network is read by the runtime to see that there is one. No pod uses it.
 const network = `{"cniVersion":"1.0.0","name":"unused","plugins":[{"type":"bridge","ipam":{"type":"host-local","subnet":"10.9.0.0/24"}}]}`
 
-// newMachine starts a containerd that runs until the test ends. Nothing of it is left then.
-func newMachine(t *testing.T) *machine {
+// newHost starts a containerd that runs until the test ends. Nothing of it is left then.
+func newHost(t *testing.T) *host {
 	t.Helper()
 	if err := containerd.Available(); err != nil {
 		t.Skipf("no containerd: %v", err)
@@ -44,8 +42,14 @@ func newMachine(t *testing.T) *machine {
 			t.Error(err)
 		}
 	})
-	m := &machine{dir: dir, cgroup: "/" + filepath.Base(dir)}
-	t.Cleanup(func() { removeCgroups(t, m.cgroup) })
+	m := &host{dir: dir, cgroup: "/" + filepath.Base(dir)}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := machine.RemoveCgroups(ctx, m.cgroup); err != nil {
+			t.Error(err)
+		}
+	})
 	if err := makeCgroups(m.cgroup); err != nil {
 		t.Fatal(err)
 	}
@@ -115,65 +119,6 @@ func makeCgroups(name string) error {
 		err = errors.Join(err, os.MkdirAll(filepath.Join(h, name), 0o755))
 	}
 	return err
-}
-
-// removeCgroups removes a cgroup with all below it, and kills what runs there.
-func removeCgroups(t *testing.T, name string) {
-	all, err := hierarchies()
-	if err != nil {
-		t.Error(err)
-	}
-	for _, h := range all {
-		if err := removeCgroup(filepath.Join(h, name)); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-func removeCgroup(root string) error {
-	var below []string
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			below = append(below, path)
-		}
-		return err
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	for i := len(below) - 1; i >= 0; i-- {
-		err = errors.Join(err, removeEmpty(below[i]))
-	}
-	return err
-}
-
-// removeEmpty removes one cgroup. The kernel refuses until its last process is gone.
-func removeEmpty(path string) error {
-	deadline := time.Now().Add(10 * time.Second)
-	for {
-		err := os.Remove(path)
-		if err == nil || errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("remove cgroup: %w", err)
-		}
-		killIn(path)
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
-// killIn kills the processes of one cgroup.
-func killIn(path string) {
-	text, err := os.ReadFile(filepath.Join(path, "cgroup.procs"))
-	if err != nil {
-		return // it is gone
-	}
-	for _, field := range strings.Fields(string(text)) {
-		if pid, err := strconv.Atoi(field); err == nil {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
-		}
-	}
 }
 
 // unmount unmounts what is mounted below dir.
