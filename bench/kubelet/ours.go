@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"path/filepath"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/planekit/planekit/client/kubeconfig"
+	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/kubelet"
+	"github.com/planekit/planekit/kubelet/cri"
+	"github.com/planekit/planekit/kubelet/eviction"
+	"github.com/planekit/planekit/plane/caches"
+	"github.com/planekit/planekit/plane/nodes"
+	"github.com/planekit/planekit/plane/stack"
+)
+
+// runCommand makes this program the kubelet that it measures.
+const runCommand = "run"
+
+// runKubelet runs planekit's kubelet until ctx is done.
+func runKubelet(ctx context.Context, arguments []string) error {
+	flags := flag.NewFlagSet(runCommand, flag.ContinueOnError)
+	config := flags.String("kubeconfig", "", "of the API server")
+	name := flags.String("node", "", "name of the node")
+	dir := flags.String("dir", "", "directory for its files")
+	socket := flags.String("socket", "", "of the runtime")
+	cgroup := flags.String("cgroup", "", "parent of the cgroups of pods")
+	if err := flags.Parse(arguments); err != nil {
+		return err
+	}
+	api, err := kubeconfig.Connect(*config)
+	if err != nil {
+		return err
+	}
+	defer api.Close()
+	runtime, err := cri.Dial(ctx, *socket, cri.Options{})
+	if err != nil {
+		return err
+	}
+	defer runtime.Close()
+	mine := fields.OneTermEqualSelector("spec.nodeName", *name).String()
+	pods, err := caches.Of(typed.Pods(api).Where("", "", mine), logr.Discard())
+	if err != nil {
+		return err
+	}
+	k, err := kubelet.New(kubelet.Config{
+		NodeName: *name, Root: filepath.Join(*dir, "kubelet"), LogRoot: filepath.Join(*dir, "logs"),
+		CgroupRoot: filepath.Join(*cgroup, "kubepods"), PodCIDR: "10.9.0.0/24",
+		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}},
+		Runtime:   runtime, Images: runtime,
+		Pods: pods, PodStatus: typed.Pods(api), Nodes: typed.Nodes(api), Leases: typed.Leases(api), Events: typed.Events(api),
+		Secrets: typed.Secrets(api).Get, ConfigMaps: typed.ConfigMaps(api).Get, Tokens: nodes.RequestTokens(api),
+		Eviction: kubelet.Eviction{Thresholds: []eviction.Threshold{}}, ImageGC: kubelet.ImageGC{High: 100},
+	})
+	if err != nil {
+		return err
+	}
+	s := stack.New()
+	s.Start("pods", pods.Run)
+	s.Start("kubelet", k.Run)
+	return s.Run(ctx)
+}

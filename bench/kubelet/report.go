@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// percentile returns the time that so many percent of times do not exceed.
+func percentile(times []time.Duration, percent int) time.Duration {
+	if len(times) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(times))
+	return sorted[(len(sorted)-1)*percent/100]
+}
+
+func printLives(out io.Writer, alone, together map[string]*lives, o options) {
+	fmt.Fprintf(out, "| from the API server's view | planekit p50, p99 | stock p50, p99 | stock takes (p50) |\n|---|---|---|---|\n")
+	for _, row := range []struct {
+		name  string
+		of    map[string]*lives
+		times func(*lives) []time.Duration
+	}{
+		{"a pod starts", alone, func(l *lives) []time.Duration { return l.starts }},
+		{"a pod stops", alone, func(l *lives) []time.Duration { return l.stops }},
+		{fmt.Sprintf("%d pods start at once, each", o.burst), together, func(l *lives) []time.Duration { return l.starts }},
+		{fmt.Sprintf("%d pods stop at once, each", o.burst), together, func(l *lives) []time.Duration { return l.stops }},
+	} {
+		ours, theirs := row.times(row.of[planekit]), row.times(row.of[stock])
+		if len(ours) == 0 {
+			continue
+		}
+		fmt.Fprintf(out, "| %s | %s, %s | %s, %s | %.2fx |\n", row.name, millis(percentile(ours, 50)), millis(percentile(ours, 99)),
+			millis(percentile(theirs, 50)), millis(percentile(theirs, 99)), float64(percentile(theirs, 50))/float64(percentile(ours, 50)))
+	}
+	fmt.Fprintln(out)
+}
+
+func printIdle(out io.Writer, idle map[string]usage, o options) {
+	fmt.Fprintf(out, "| idle with %d pods | planekit | stock |\n|---|---|---|\n", o.idle)
+	fmt.Fprintf(out, "| memory of the kubelet | %.0f MiB | %.0f MiB |\n", idle[planekit].resident, idle[stock].resident)
+	share := func(kind string) float64 { return 100 * float64(idle[kind].cpu) / float64(o.rest) }
+	fmt.Fprintf(out, "| processor time of the kubelet, of one core | %.1f %% | %.1f %% |\n", share(planekit), share(stock))
+}
+
+func millis(d time.Duration) string {
+	return fmt.Sprintf("%.0f ms", float64(d)/float64(time.Millisecond))
+}
