@@ -189,6 +189,7 @@ func TestContainerd(t *testing.T) {
 	r.api.create(actorPod("chatter", "chatter"))
 	_ = t.Run("life", func(t *testing.T) { containerdLife(t, r) }) &&
 		t.Run("crash", func(t *testing.T) { containerdCrash(t, r) }) &&
+		t.Run("resize", func(t *testing.T) { containerdResize(t, r) }) &&
 		t.Run("probes", func(t *testing.T) { containerdProbes(t, r) }) &&
 		t.Run("subpaths", func(t *testing.T) { containerdSubPaths(t, r) }) &&
 		t.Run("restarts", func(t *testing.T) { containerdRestarts(t, r) }) &&

@@ -193,7 +193,7 @@ var unread = map[string]string{
 	"RecursiveReadOnly": "kubelet", "FileKeyRef": "kubelet",
 	"SELinuxOptions": "kubelet", "AppArmorProfile": "kubelet", "SupplementalGroupsPolicy": "kubelet",
 	"FSGroupChangePolicy": "kubelet",
-	"ClusterTrustBundle": "kubelet", "PodCertificate": "kubelet",
+	"ClusterTrustBundle":  "kubelet", "PodCertificate": "kubelet",
 	"PreferredDuringSchedulingIgnoredDuringExecution": "schedule",
 }
 
