@@ -47,6 +47,9 @@ var requestWalls = []wall{
 		{"internal/usage", "what a pod takes at once is added up in one place"},
 		{"internal/recent", "look-ups that are remembered for a while"},
 	}},
+	{packages: "admission/podresize", may: []allowance{
+		{"internal/usage", "a node counts what pods request as the quota does"},
+	}},
 	{packages: "admission/resourcequota", may: []allowance{
 		{"internal/usage", "who charges and who counts anew must agree"},
 		{"internal/recent", "look-ups that are remembered for a while"},

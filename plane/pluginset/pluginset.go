@@ -31,6 +31,7 @@ import (
 	"github.com/planekit/planekit/admission/limitranger"
 	"github.com/planekit/planekit/admission/noderestriction"
 	"github.com/planekit/planekit/admission/plugins"
+	"github.com/planekit/planekit/admission/podresize"
 	"github.com/planekit/planekit/admission/priority"
 	"github.com/planekit/planekit/admission/resourcequota"
 	"github.com/planekit/planekit/admission/securitycontext"
@@ -141,6 +142,7 @@ func (s *Set) table() []plugins.Plugin {
 		made(priority.Name, s.priority),
 		made(defaulttolerations.Name, s.tolerations),
 		{Name: eventratelimit.Name, New: eventRateLimit},
+		made(podresize.Name, s.podResize),
 		made("MutatingAdmissionWebhook", s.mutatingWebhooks),
 		made("Initializers", s.waitForInitializers),
 		made("ValidatingAdmissionWebhook", s.validatingWebhooks),
@@ -205,6 +207,11 @@ func (s *Set) nodeRestriction() (any, error) {
 		Nodes: all.Nodes, LookupNode: typed.Nodes(api).Get,
 		Claims: all.PersistentVolumeClaims, Volumes: all.PersistentVolumes, Authorizer: s.config.Authorizers,
 	})
+}
+
+// podResize refuses resizes beyond what a node has.
+func (s *Set) podResize() (any, error) {
+	return podresize.New(podresize.Config{Nodes: s.config.Caches.Nodes, Lookup: typed.Nodes(s.config.Client).Get})
 }
 
 // escalation returns the check that refuses users who grant by RBAC what they do not have.
