@@ -431,3 +431,32 @@ func TestConfigIsChecked(t *testing.T) {
 		}
 	}
 }
+
+func TestUpdateResources(t *testing.T) {
+	h := start(t, memruntime.Config{})
+	h.setRange("10.0.0.0/24")
+	_, id := h.running("web")
+	update := func(r *runtimeapi.LinuxContainerResources) error {
+		_, err := h.UpdateContainerResources(t.Context(), &runtimeapi.UpdateContainerResourcesRequest{ContainerId: id, Linux: r})
+		return err
+	}
+	if err := update(&runtimeapi.LinuxContainerResources{CpuShares: 512, CpuQuota: 50000, CpuPeriod: 100000}); err != nil {
+		t.Fatal(err)
+	}
+	if err := update(&runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 1 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.status(id).GetResources().GetLinux(); got.GetCpuShares() != 512 || got.GetCpuQuota() != 50000 || got.GetMemoryLimitInBytes() != 1<<20 {
+		t.Errorf("resources: %+v", got)
+	}
+	if _, err := h.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: id}); err != nil {
+		t.Fatal(err)
+	}
+	if err := update(&runtimeapi.LinuxContainerResources{CpuShares: 2}); err == nil {
+		t.Error("a container that has exited was updated")
+	}
+	id = "none"
+	if err := update(&runtimeapi.LinuxContainerResources{CpuShares: 2}); status.Code(err) != codes.NotFound {
+		t.Error(err)
+	}
+}

@@ -246,6 +246,26 @@ func TestStopping(t *testing.T) {
 	}
 }
 
+// TestRestartOrder decides about the more important pod first after a restart, whichever is synced
+// first.
+func TestRestartOrder(t *testing.T) {
+	n := newNode(t, 1000)
+	m := n.manager()
+	high := int32(10)
+	for _, name := range []string{"low", "high"} {
+		m.Sync(n.pod(name, 100))
+	}
+	n.pod("low", 700)
+	n.pod("high", 800).Spec.Priority = &high
+	m = n.manager()
+	if got := m.Sync(n.pods["low"]); milli(got) != 100 {
+		t.Errorf("low has %d", milli(got))
+	}
+	if got := m.Sync(n.pods["high"]); milli(got) != 800 {
+		t.Errorf("high has %d", milli(got))
+	}
+}
+
 func TestRestart(t *testing.T) {
 	n := newNode(t, 1000)
 	m := n.manager()
@@ -351,7 +371,7 @@ func TestModel(t *testing.T) {
 	n := newNode(t, 1000)
 	m := n.manager()
 	have, asked := map[string]int64{}, map[string]map[int64]bool{}
-	for step := range 4000 {
+	for step := range 1000 {
 		name := fmt.Sprint("pod", r.Intn(6))
 		switch k := r.Intn(10); {
 		case k == 0:

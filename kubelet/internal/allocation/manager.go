@@ -67,6 +67,8 @@ type state struct {
 	*record
 	// asked is the pod whose resize is pending; nil if none is.
 	asked *corev1.Pod
+	// stopping means that the pod gets nothing more.
+	stopping bool
 	// pending and progress are its conditions; they may be nil.
 	pending, progress *corev1.PodCondition
 }
@@ -140,7 +142,7 @@ func (m *Manager) Stopping(pod *corev1.Pod) *corev1.Pod {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.state(pod)
-	s.asked, s.pending, s.progress = nil, nil, nil
+	s.stopping, s.asked, s.pending, s.progress = true, nil, nil, nil
 	return m.allocated(pod)
 }
 
@@ -184,6 +186,7 @@ func (m *Manager) path(uid types.UID) string {
 // get any.
 func (m *Manager) admit(pod *corev1.Pod, s *state) {
 	sizes := resize.Of(pod)
+	s.asked, s.pending = nil, nil
 	if sizes.Empty() {
 		return
 	}
@@ -199,8 +202,20 @@ func (m *Manager) save(uid types.UID, s *state) {
 	}
 }
 
-// decide decides about all pending resizes, in their order. The caller holds mu.
+// decide decides about all pending resizes, in their order, also of pods that were not synced yet. The
+// caller holds mu.
 func (m *Manager) decide() {
+	node := resize.Node{Allocatable: m.config.Allocatable(), StaticCPU: m.config.StaticCPU}
+	for _, pod := range m.config.Pods() {
+		if resize.Ended(pod) {
+			continue
+		}
+		allocated := m.allocated(pod)
+		node.Pods = append(node.Pods, allocated)
+		if s := m.pods[pod.UID]; allocated != pod && !s.stopping && pod.DeletionTimestamp == nil {
+			s.asked = pod
+		}
+	}
 	var list []resize.Pending
 	for _, s := range m.pods {
 		if s.asked == nil || s.pending != nil && s.pending.Reason == corev1.PodReasonInfeasible && s.pending.ObservedGeneration == s.asked.Generation {
@@ -212,16 +227,7 @@ func (m *Manager) decide() {
 		}
 		list = append(list, p)
 	}
-	if len(list) == 0 {
-		return
-	}
 	resize.Sort(list)
-	node := resize.Node{Allocatable: m.config.Allocatable(), StaticCPU: m.config.StaticCPU}
-	for _, pod := range m.config.Pods() {
-		if !resize.Ended(pod) {
-			node.Pods = append(node.Pods, m.allocated(pod))
-		}
-	}
 	for _, p := range list {
 		s := m.pods[p.Pod.UID]
 		if refusal := resize.Decide(p.Pod, p.Allocated, node); refusal != nil {

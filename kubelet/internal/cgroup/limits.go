@@ -60,7 +60,7 @@ func (g FS) Limits(path string) (Limits, error) {
 	}
 	if g.unified() {
 		if w := number(get("", "cpu.weight")); w > 0 {
-			l.Shares = 2 + (w-1)*262142/9999
+			l.Shares = 2 + ((w-1)*262142+9998)/9999 // rounded up, so that it has this weight
 		}
 		quota, period, _ := strings.Cut(get("", "cpu.max"), " ")
 		if p := number(period); p > 0 {

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/planekit/planekit/kubelet/internal/resize"
 	"github.com/planekit/planekit/kubelet/probe"
 )
 
@@ -138,11 +139,13 @@ func (p *planner) planContainer(spec *corev1.Container, policy corev1.RestartPol
 	}
 	switch current.Phase {
 	case Running:
+		resized := resize.Same(p.state.Actuated[spec.Name], spec.Resources)
+		p.Resizing = p.Resizing || !resized
 		if current.Spec != "" && current.Spec != Fingerprint(spec) {
 			p.stopOne(*current, fmt.Sprintf("Container %s definition changed, will be restarted", spec.Name))
 		} else if failed := p.state.health(spec).Unhealthy; failed != nil {
 			p.stopUnhealthy(*current, policyOf(spec, policy), failed)
-		} else {
+		} else if !resized {
 			p.planSize(spec, current)
 		}
 	case Unknown:

@@ -12,10 +12,6 @@ import (
 // size is not restarted: it may have the right one.
 func (p *planner) planSize(spec *corev1.Container, current *Container) {
 	now, known := p.state.Actuated[spec.Name]
-	if resize.Same(now, spec.Resources) {
-		return
-	}
-	p.Resizing = true
 	if known && resize.Restarts(spec, now) {
 		p.Stop = append(p.Stop, []StopAction{{
 			Container: *current, Message: fmt.Sprintf("Container %s resize requires restart", spec.Name), Resize: true,
