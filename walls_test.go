@@ -32,7 +32,7 @@ const (
 )
 
 // walls is the whole list, room by room; within a room the innermost first.
-var walls = slices.Concat(requestWalls, exampleWalls, otherWalls)
+var walls = slices.Concat(requestWalls, nodeWalls, exampleWalls, otherWalls)
 
 // otherWalls holds the walls of all rooms but admission and apiserver.
 var otherWalls = []wall{
@@ -244,20 +244,6 @@ var otherWalls = []wall{
 	{packages: "kubelet/internal/qos", closed: true, may: []allowance{
 		{"kubelet/internal/cgroup", "a quality of service is a set of limits"},
 		{"k8s.io/api/core", kubeTypes},
-	}},
-	{packages: "kubelet/internal/resize", closed: true, may: []allowance{
-		{"kubelet/internal/cgroup", "a resize is a change of limits"},
-		{"kubelet/internal/qos", "pods with guarantees are resized first"},
-		{"internal/usage", "a node counts what pods request as the quota does"},
-		{"k8s.io/api/core", kubeTypes},
-		{"k8s.io/apimachinery", machinery},
-	}},
-	{packages: "kubelet/internal/allocation", closed: true, may: []allowance{
-		{"kubelet/internal/resize", "it keeps what is decided there"},
-		{"kubelet/internal/cgroup", "it keeps the limits of a pod's cgroup"},
-		{"k8s.io/api/core", kubeTypes},
-		{"k8s.io/apimachinery", machinery},
-		{"github.com/go-logr/logr", logging},
 	}},
 	{packages: "kubelet/internal/lifecycle", closed: true, may: []allowance{
 		{"kubelet/internal/cgroup", "a plan compares the limits of a pod's cgroup"},

@@ -16,7 +16,7 @@ type container struct {
 	sandbox *sandbox
 	config  *runtimeapi.ContainerConfig
 	image   *runtimeapi.Image
-	// resources are those of config, or of the last update.
+	// resources holds the resources in config, or in the last update.
 	resources *runtimeapi.LinuxContainerResources
 
 	behavior Behavior

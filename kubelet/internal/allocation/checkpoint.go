@@ -19,11 +19,11 @@ import (
 // maxCheckpoint bounds the size of a file, in bytes: a pod has at most some 100 containers.
 const maxCheckpoint = 1 << 20
 
-// record is what is kept of one pod across restarts of the kubelet.
+// record holds the state of one pod that survives a restart of the kubelet.
 type record struct {
 	Allocated resize.Sizes `json:"allocated"`
-	// Actuated holds the containers that the runtime was told, and Cgroup the limits that were written
-	// to the pod's cgroup.
+	// Actuated holds the sizes that the runtime was last given, and Cgroup the limits that were last
+	// written to the pod's cgroup.
 	Actuated resize.Sizes   `json:"actuated"`
 	Cgroup   *cgroup.Limits `json:"cgroup,omitempty"`
 }

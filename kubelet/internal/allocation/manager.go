@@ -7,8 +7,8 @@
 // A new pod is allocated what its spec says. A resize is allocated at once if it fits, or else
 // deferred, and decided again when another pod has ended or shrunk, and every three minutes. Package
 // resize has the rules. The state of a pod is a file in the pod's directory. If it cannot be read,
-// this is logged and the pod is treated as a new one; its containers are told their sizes again and
-// are not restarted.
+// this is logged and the pod is treated as a new one; the runtime is given the sizes of its containers
+// again, and does not restart them.
 package allocation
 
 import (
@@ -336,7 +336,7 @@ func (m *Manager) Failed(allocated *corev1.Pod, problem string) {
 	m.config.Event(allocated, corev1.EventTypeWarning, "ResizeError", resize.Message("Pod resize error", allocated, generation, problem))
 }
 
-// Actuated returns the sizes that the runtime was last told, by container, and the limits that were
+// Actuated returns the sizes that the runtime was last given, by container, and the limits that were
 // last written to the pod's cgroup; nil if they are unknown.
 func (m *Manager) Actuated(uid types.UID) (map[string]corev1.ResourceRequirements, *cgroup.Limits) {
 	m.mu.Lock()
@@ -348,7 +348,7 @@ func (m *Manager) Actuated(uid types.UID) (map[string]corev1.ResourceRequirement
 	return s.Actuated.Clone().Containers, s.Cgroup
 }
 
-// SetContainer records the size that the runtime was told for a container.
+// SetContainer records the size that the runtime was given for a container.
 func (m *Manager) SetContainer(uid types.UID, name string, size corev1.ResourceRequirements) {
 	m.change(uid, func(r *record) {
 		r.Actuated = r.Actuated.Clone()

@@ -25,7 +25,7 @@ func TestPlanSize(t *testing.T) {
 		spec     corev1.ResourceRequirements // of container a; b is small
 		policy   []corev1.ContainerResizePolicy
 		actuated map[string]corev1.ResourceRequirements
-		cgroup   *cgroup.Limits // nil is what the pod has in its spec
+		cgroup   *cgroup.Limits // nil means the limits in the spec
 		updates  int
 		stops    string
 		pod      bool

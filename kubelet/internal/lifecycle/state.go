@@ -20,7 +20,7 @@ type State struct {
 	Containers []Container
 	// Probes says by name what the probes of the running containers have found.
 	Probes map[string]probe.State
-	// Actuated holds by name the sizes that the runtime was last told. A container without one has an
+	// Actuated holds by name the sizes that the runtime was last given. A container without one has an
 	// unknown size.
 	Actuated map[string]corev1.ResourceRequirements
 	// Cgroup holds the limits that were last written to the pod's cgroup; nil if they are unknown or

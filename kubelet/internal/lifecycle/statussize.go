@@ -14,11 +14,11 @@ func (o *Observation) size(status *corev1.ContainerStatus, spec *corev1.Containe
 		status.Resources = spec.Resources.DeepCopy()
 		return
 	}
-	status.Resources = resize.Actual(spec.Resources, o.told(spec.Name), current.Size)
+	status.Resources = resize.Actual(spec.Resources, o.given(spec.Name), current.Size)
 }
 
-// told returns the size that the runtime was last told; nil if it is unknown.
-func (o *Observation) told(name string) *corev1.ResourceRequirements {
+// given returns the size that the runtime was last given; nil if it is unknown.
+func (o *Observation) given(name string) *corev1.ResourceRequirements {
 	if r, ok := o.State.Actuated[name]; ok {
 		return &r
 	}
@@ -47,7 +47,7 @@ func (o *Observation) podSize(status *corev1.PodStatus) {
 	status.Resources = whole
 }
 
-// actuated returns the pod with the sizes that the runtime was last told. The pod as a whole has its
+// actuated returns the pod with the sizes that the runtime was last given. The pod as a whole has its
 // actuated size once nothing is resized any more.
 func (o *Observation) actuated() *corev1.Pod {
 	sizes := resize.Of(o.Pod)

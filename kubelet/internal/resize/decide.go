@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Node is what a resize is judged by.
+// Node holds the state of a node by which a resize is judged.
 type Node struct {
 	Allocatable corev1.ResourceList
 	// Pods are the pods on the node that have not ended, at their allocated sizes.
@@ -120,7 +120,7 @@ func priority(pod *corev1.Pod) int32 {
 	return *pod.Spec.Priority
 }
 
-// Frees reports whether a change of a pod may make room for others: it has ended, or uses less.
+// Frees reports whether a change of a pod may make room for another pod: it has ended, or uses less.
 func Frees(old, pod *corev1.Pod) bool {
 	if Ended(pod) {
 		return !Ended(old)

@@ -4,7 +4,7 @@
 //
 // A pod has three sizes. The desired size is that in its spec. The allocated size is what the node
 // has granted; it follows the spec once there is room. The actuated size is what the runtime was
-// last told.
+// last given.
 // https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/
 package resize
 

@@ -202,12 +202,12 @@ type Reported struct {
 	MilliRequest, MilliLimit, Memory int64
 }
 
-// Actual returns the size of a running container: what the runtime reports, or else what it was told,
-// with everything else as allocated.
-func Actual(allocated corev1.ResourceRequirements, told *corev1.ResourceRequirements, reported *Reported) *corev1.ResourceRequirements {
+// Actual returns the size of a running container: what the runtime reports, or else what it was last
+// given, with everything else as allocated.
+func Actual(allocated corev1.ResourceRequirements, given *corev1.ResourceRequirements, reported *Reported) *corev1.ResourceRequirements {
 	out := allocated.DeepCopy()
-	if told != nil {
-		*out = overlay(*out, *told)
+	if given != nil {
+		*out = overlay(*out, *given)
 	}
 	if reported == nil {
 		return out
@@ -228,10 +228,10 @@ func Actual(allocated corev1.ResourceRequirements, told *corev1.ResourceRequirem
 	return out
 }
 
-// overlay returns size with the cpu and memory of told.
-func overlay(size, told corev1.ResourceRequirements) corev1.ResourceRequirements {
+// overlay returns size with the cpu and memory of given.
+func overlay(size, given corev1.ResourceRequirements) corev1.ResourceRequirements {
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-		for _, pair := range [][2]corev1.ResourceList{{size.Requests, told.Requests}, {size.Limits, told.Limits}} {
+		for _, pair := range [][2]corev1.ResourceList{{size.Requests, given.Requests}, {size.Limits, given.Limits}} {
 			if q, ok := pair[1][name]; ok && pair[0] != nil {
 				pair[0][name] = q.DeepCopy()
 			}
