@@ -370,11 +370,9 @@ var otherWalls = []wall{
 		{"golang.org/x/sys", "the kernel's constants"},
 	}},
 	{packages: "cni/portmap", closed: true, may: []allowance{
-		{"cni", itsRoom},
-		{"github.com/google/nftables", "tables of the kernel, without a program"},
-		{"github.com/mdlayher/netlink", "bounds for the connections of nftables"},
+		{"cni", itsRoom}, {"golang.org/x/sys", "the kernel's constants"},
+		{"github.com/google/nftables", "tables of the kernel, without a program"}, {"github.com/mdlayher/netlink", "its connections"},
 		{"github.com/vishvananda/netlink", "routes, connections, and listings that say when they are torn"},
-		{"golang.org/x/sys", "the kernel's constants"},
 	}},
 	{packages: "cni", closed: true, may: []allowance{
 		{"cni", itsRoom},

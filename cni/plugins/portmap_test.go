@@ -127,7 +127,7 @@ func (h *host) flow(path, to string) *flow {
 func (f *flow) ask(wait time.Duration) string {
 	data := make([]byte, 100)
 	for end := time.Now().Add(wait); time.Now().Before(end); {
-		_, _ = f.conn.Write([]byte("who")) // nobody listens yet: refused, and sent again
+		_, _ = f.conn.Write([]byte("who")) // refused as long as no server listens, and sent again
 		_ = f.conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 		if n, err := f.conn.Read(data); err == nil {
 			return string(data[:n])
@@ -341,6 +341,34 @@ func TestStaleFlows(t *testing.T) {
 			if said := client.ask(200 * time.Millisecond); said != "" {
 				t.Errorf("after its end, %q answers", said)
 			}
+		}
+	})
+}
+
+// TestSamePort: of several containers with one host port, the last has it, and the one before has it
+// again after its end.
+func TestSamePort(t *testing.T) {
+	onHost(t, func(h *host) {
+		i, world := h.invoker(), h.outside()
+		l := h.mapped("")
+		var all []*pod
+		answers := func(want string) {
+			t.Helper()
+			if said := h.flow(world, "192.0.2.1:5353").ask(patience); said != want {
+				t.Errorf("%q answers, want %s", said, want)
+			}
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			p := h.mappedPod(i, l, name, "udp 5353 53")
+			h.serveUDP(p, "53")
+			answers(name)
+			all = append(all, p)
+		}
+		for n := len(all) - 1; n > 0; n-- {
+			if err := i.Del(t.Context(), l, all[n].runtime); err != nil {
+				t.Fatal(err)
+			}
+			answers(all[n-1].runtime.ContainerID)
 		}
 	})
 }

@@ -13,11 +13,12 @@
 // container from other machines, from other containers, from the container itself, and from the host,
 // also at 127.0.0.1. A connection from the container's subnet or from 127.0.0.0/8 gets the host's
 // address, because the reply would not come back otherwise. All other connections keep theirs. The host
-// port is not reserved: if a process listens on it, the container gets its connections.
+// port is not reserved: if a process listens on it, the container gets its connections, and of several
+// containers the last one added.
 //
 // Each attachment has one nftables table of family inet, which ADD installs and DEL removes in one
-// transaction each. A plugin that is killed leaves all of the table or nothing, and the rules of others
-// are never read or changed. [Remove] removes the tables of all attachments of a network.
+// transaction each. A plugin that is killed leaves all of the table or nothing, and other tables
+// are never changed. [Remove] removes the tables of all attachments of a network.
 //
 // Connections from 127.0.0.1 need route_localnet on the container's interface of the host, by which
 // containers would reach everything that listens at 127.0.0.1 there. The table drops these packets, and

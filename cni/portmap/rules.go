@@ -121,7 +121,7 @@ func tableName(scope, network, containerID, ifName string) string {
 	return namePrefix + scope + "/" + hex.EncodeToString(sum[:16])
 }
 
-// scopeOf returns the scope in the name of a table; empty for tables of others.
+// scopeOf returns the scope in the name of a table; empty for all other tables.
 func scopeOf(name string) string {
 	rest, ok := strings.CutPrefix(name, namePrefix)
 	if !ok {
