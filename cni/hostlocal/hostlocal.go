@@ -13,6 +13,9 @@
 // of each set. The search begins after the last allocated address, so that addresses are reused as
 // late as possible.
 //
+// A container can request addresses: as IP of CNI_ARGS, as args.cni.ips of the configuration, and as
+// the runtime's capability ips. It gets them or none at all.
+//
 // Failures: a second ADD of an attachment is refused; DEL of an unknown one succeeds. Only one
 // process at a time uses a network; a call that waits longer than 10 s fails with "try again
 // later". A crash leaks no address forever: GC frees addresses without a valid owner, including
@@ -26,6 +29,7 @@ import (
 	"errors"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/planekit/planekit/cni"
@@ -64,6 +68,39 @@ type conf struct {
 		IPRanges [][]Range `json:"ipRanges"`
 		IPs      []string  `json:"ips"`
 	} `json:"runtimeConfig"`
+	// Args holds what callers pass by the conventions of CNI.
+	Args struct {
+		CNI struct {
+			IPs []string `json:"ips"`
+		} `json:"cni"`
+	} `json:"args"`
+}
+
+// requested returns the addresses that a container requests, each once.
+func (c *conf) requested(args cni.Args) ([]netip.Addr, error) {
+	var all []netip.Addr
+	for _, source := range []struct {
+		name string
+		ips  []string
+	}{{"CNI_ARGS: IP", nonEmpty(args.Get("IP"))}, {"args.cni.ips", c.Args.CNI.IPs}, {"runtimeConfig.ips", c.RuntimeConfig.IPs}} {
+		for _, s := range source.ips {
+			addr, err := parseAddr(s)
+			if err != nil {
+				return nil, cni.Errorf(cni.CodeInvalidConfig, "%s: %v", source.name, err)
+			}
+			if !slices.Contains(all, addr) {
+				all = append(all, addr)
+			}
+		}
+	}
+	return all, nil
+}
+
+func nonEmpty(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return []string{s}
 }
 
 // network is a validated configuration.
@@ -92,12 +129,8 @@ func parse(r *skel.Request) (*network, error) {
 	if n.sets, err = newSets(ranges); err != nil {
 		return nil, cni.Errorf(cni.CodeInvalidConfig, "ipam: %v", err)
 	}
-	for _, s := range c.RuntimeConfig.IPs {
-		addr, err := parseAddr(s)
-		if err != nil {
-			return nil, cni.Errorf(cni.CodeInvalidConfig, "runtimeConfig.ips: %v", err)
-		}
-		n.wanted = append(n.wanted, addr)
+	if n.wanted, err = c.requested(r.Args); err != nil {
+		return nil, err
 	}
 	dir := c.IPAM.DataDir
 	if dir == "" {

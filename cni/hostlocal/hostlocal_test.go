@@ -24,12 +24,12 @@ import (
 
 // call makes one call of the plugin, as its own process would.
 func call(cmd, id, ifName, conf string) (*cni.Result, error) {
-	return callContext(context.Background(), cmd, id, ifName, conf)
+	return callContext(context.Background(), cmd, id, ifName, conf, "")
 }
 
-func callContext(ctx context.Context, cmd, id, ifName, conf string) (*cni.Result, error) {
+func callContext(ctx context.Context, cmd, id, ifName, conf, args string) (*cni.Result, error) {
 	env := map[string]string{
-		"CNI_COMMAND": cmd, "CNI_CONTAINERID": id, "CNI_IFNAME": ifName, "CNI_NETNS": "/run/netns/x",
+		"CNI_COMMAND": cmd, "CNI_CONTAINERID": id, "CNI_IFNAME": ifName, "CNI_NETNS": "/run/netns/x", "CNI_ARGS": args,
 	}
 	var stdout, stderr bytes.Buffer
 	code := hostlocal.Plugin().Main(skel.Process{
@@ -66,9 +66,9 @@ func addresses(r *cni.Result) []string {
 
 func TestAllocation(t *testing.T) {
 	for _, test := range []struct {
-		name, ipam, more string
-		want             []string
-		fails            string
+		name, ipam, more, args string
+		want                   []string
+		fails                  string
 	}{
 		{name: "subnet", ipam: `"subnet":"10.1.2.0/24"`, want: []string{"10.1.2.2/24 via 10.1.2.1"}},
 		{name: "range", ipam: `"subnet":"10.1.2.0/24","rangeStart":"10.1.2.10","gateway":"10.1.2.10"`, want: []string{"10.1.2.11/24 via 10.1.2.10"}},
@@ -78,6 +78,15 @@ func TestAllocation(t *testing.T) {
 		{name: "ranges of the runtime", ipam: `"routes":[]`, more: `"runtimeConfig":{"ipRanges":[[{"subnet":"10.9.0.0/24"}]]}`, want: []string{"10.9.0.2/24 via 10.9.0.1"}},
 		{name: "wanted elsewhere", ipam: `"subnet":"10.1.2.0/24"`, more: `"runtimeConfig":{"ips":["10.7.7.7"]}`, fails: "are in no range"},
 		{name: "wanted is no address", ipam: `"subnet":"10.1.2.0/24"`, more: `"runtimeConfig":{"ips":["x"]}`, fails: "runtimeConfig.ips"},
+		{name: "requested by argument", ipam: `"subnet":"10.1.2.0/24"`, args: "IgnoreUnknown=1;IP=10.1.2.78", want: []string{"10.1.2.78/24 via 10.1.2.1"}},
+		{name: "requested by convention, of two families", ipam: `"ranges":[[{"subnet":"10.1.2.0/24"}],[{"subnet":"fd00::/64"}]]`,
+			more: `"args":{"cni":{"ips":["fd00::7","10.1.2.79/24"]}}`, want: []string{"10.1.2.79/24 via 10.1.2.1", "fd00::7/64 via fd00::1"}},
+		{name: "requested in three ways", ipam: `"ranges":[[{"subnet":"10.1.2.0/24"}],[{"subnet":"fd00::/64"}]]`, args: "IP=10.1.2.80",
+			more: `"args":{"cni":{"ips":["10.1.2.80/24"]}},"runtimeConfig":{"ips":["10.1.2.80","fd00::8"]}`, want: []string{"10.1.2.80/24 via 10.1.2.1", "fd00::8/64 via fd00::1"}},
+		{name: "two of one range", ipam: `"subnet":"10.1.2.0/24"`, args: "IP=10.1.2.81", more: `"runtimeConfig":{"ips":["10.1.2.82"]}`, fails: "are in no range"},
+		{name: "the gateway's", ipam: `"subnet":"10.1.2.0/24"`, args: "IP=10.1.2.1", fails: "are in no range"},
+		{name: "an argument that is no address", ipam: `"subnet":"10.1.2.0/24"`, args: "IP=10.1.2", fails: "CNI_ARGS: IP"},
+		{name: "a convention that is no address", ipam: `"subnet":"10.1.2.0/24"`, more: `"args":{"cni":{"ips":["-"]}}`, fails: "args.cni.ips"},
 		{name: "no ranges", ipam: `"ranges":[]`, fails: "no ranges"},
 		{name: "empty set", ipam: `"ranges":[[]]`, fails: "empty set"},
 		{name: "no subnet", ipam: `"ranges":[[{}]]`, fails: "without a subnet"},
@@ -92,7 +101,7 @@ func TestAllocation(t *testing.T) {
 			if test.more != "" {
 				more = append(more, test.more)
 			}
-			r, err := call(cni.CmdAdd, "a", "eth0", conf(t.TempDir(), test.ipam, more...))
+			r, err := callContext(t.Context(), cni.CmdAdd, "a", "eth0", conf(t.TempDir(), test.ipam, more...), test.args)
 			switch {
 			case test.fails != "":
 				if err == nil || !strings.Contains(err.Error(), test.fails) {
@@ -206,7 +215,7 @@ func TestLockHolderThatHangsIsNotWaitedForForever(t *testing.T) {
 	defer unlock()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err = callContext(ctx, cni.CmdAdd, "a", "eth0", conf(dir, `"subnet":"10.1.2.0/24"`))
+	_, err = callContext(ctx, cni.CmdAdd, "a", "eth0", conf(dir, `"subnet":"10.1.2.0/24"`), "")
 	if e, ok := errors.AsType[*cni.Error](err); !ok || e.Code != cni.CodeTryAgain {
 		t.Errorf("error %v", err)
 	}
