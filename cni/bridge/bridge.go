@@ -24,7 +24,7 @@
 // Failures: a failed ADD may leave things behind, which DEL removes. DEL succeeds on whatever is
 // left, even if the namespace is gone. [Remove] removes everything of a bridge.
 //
-// Not included: VLANs, promiscuous mode, MAC spoof checks, nftables without the iptables command.
+// Not included: VLANs, MAC spoof checks, nftables without the iptables command.
 package bridge
 
 import (
@@ -55,6 +55,9 @@ type Conf struct {
 	IsDefaultGateway bool `json:"isDefaultGateway,omitempty"`
 	// HairpinMode lets a container reach itself through the bridge.
 	HairpinMode bool `json:"hairpinMode,omitempty"`
+	// PromiscMode lets the bridge receive all frames. It excludes HairpinMode: a container would get its
+	// own frames twice.
+	PromiscMode bool `json:"promiscMode,omitempty"`
 	// MTU in bytes; zero is the kernel's choice.
 	MTU int `json:"mtu,omitempty"`
 	// IPMasq masquerades traffic to addresses outside ClusterCIDR.
@@ -94,6 +97,9 @@ func parse(r *skel.Request) (*Conf, error) {
 	c.IsGateway = c.IsGateway || c.IsDefaultGateway
 	if err := cni.CheckIfName(c.Bridge); err != nil {
 		return nil, cni.Errorf(cni.CodeInvalidConfig, "bridge: %v", err)
+	}
+	if c.HairpinMode && c.PromiscMode {
+		return nil, cni.Errorf(cni.CodeInvalidConfig, "hairpinMode and promiscMode exclude each other")
 	}
 	if c.MTU < 0 {
 		return nil, cni.Errorf(cni.CodeInvalidConfig, "mtu %d is negative", c.MTU)

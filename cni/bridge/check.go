@@ -55,6 +55,9 @@ func (c *Conf) checkHost(result *cni.Result) error {
 	if err != nil {
 		return cni.Errorf(cni.CodePlugin, "bridge %s: %v", c.Bridge, err)
 	}
+	if c.PromiscMode && br.Attrs().Promisc == 0 {
+		return cni.Errorf(cni.CodePlugin, "bridge %s is not in promiscuous mode", c.Bridge)
+	}
 	for _, i := range result.Interfaces {
 		if i.Sandbox != "" || i.Name == c.Bridge {
 			continue

@@ -60,6 +60,11 @@ func (c *Conf) link() (*netlink.Bridge, error) {
 	if !ok {
 		return nil, cni.Errorf(cni.CodeInvalidConfig, "interface %s is a %s, not a bridge", c.Bridge, link.Type())
 	}
+	if c.PromiscMode {
+		if err := netlink.SetPromiscOn(br); err != nil {
+			return nil, fmt.Errorf("bridge %s: promiscuous mode: %w", c.Bridge, err)
+		}
+	}
 	if err := netlink.LinkSetUp(br); err != nil {
 		return nil, fmt.Errorf("bridge %s: set up: %w", c.Bridge, err)
 	}

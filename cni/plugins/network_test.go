@@ -200,6 +200,43 @@ func TestCheckSeesALostAddress(t *testing.T) {
 	})
 }
 
+// TestPromiscuousMode: the bridge is in it, CHECK sees when it is not, and hairpin mode excludes it.
+func TestPromiscuousMode(t *testing.T) {
+	onHost(t, func(h *host) {
+		i := h.invoker()
+		conf := func(more string) *cni.List {
+			return h.list(fmt.Appendf(nil, `{"cniVersion":"1.0.0","name":"n","plugins":[{"type":"bridge","bridge":"pk1","promiscMode":true,"mtu":1400,"lockDir":%[1]q,
+				"ipam":{"type":"host-local","subnet":"10.88.0.0/24","dataDir":%[1]q}%[2]s}]}`, filepath.Join(h.bin, "..", "promiscuous"), more))
+		}
+		a, b := h.pod(i, conf(""), "a"), h.pod(i, conf(""), "b")
+		h.serve(b, "tcp", "80")
+		h.reach(a, b.ip, a.ip.String())
+		if err := i.Check(t.Context(), conf(""), a.runtime); err != nil {
+			t.Error(err)
+		}
+		if mtu := a.result.Interfaces[2].MTU; mtu != 0 && mtu != 1400 {
+			t.Errorf("MTU %d", mtu)
+		}
+		br, err := netlink.LinkByName("pk1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if br.Attrs().Promisc != 1 || br.Attrs().MTU != 1400 {
+			t.Errorf("promiscuous %d, MTU %d", br.Attrs().Promisc, br.Attrs().MTU)
+		}
+		if err := netlink.SetPromiscOff(br); err != nil {
+			t.Fatal(err)
+		}
+		if err := i.Check(t.Context(), conf(""), a.runtime); err == nil || !strings.Contains(err.Error(), "pk1 is not in promiscuous mode") {
+			t.Errorf("check: %v", err)
+		}
+		r := cni.RuntimeConfig{ContainerID: "c", NetNS: h.namespace(), IfName: "eth0"}
+		if _, err := i.Add(t.Context(), conf(`,"hairpinMode":true`), r); err == nil || !strings.Contains(err.Error(), "exclude each other (code 7)") {
+			t.Errorf("with hairpin mode: %v", err)
+		}
+	})
+}
+
 func TestSecondAddIsRefused(t *testing.T) {
 	onHost(t, func(h *host) {
 		l := h.conf(h.network(1, false))
