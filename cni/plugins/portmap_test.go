@@ -390,6 +390,28 @@ func TestConditions(t *testing.T) {
 	})
 }
 
+// TestManyPortsOfOnePod: as many mappings as there may be fit into one transaction.
+func TestManyPortsOfOnePod(t *testing.T) {
+	onHost(t, func(h *host) {
+		i, world := h.invoker(), h.outside()
+		l := h.mapped("")
+		var all []string
+		for port := range 2000 {
+			all = append(all, fmt.Sprintf("tcp %d 80", 20000+port))
+		}
+		a := h.mappedPod(i, l, "a", all...)
+		h.serve(a, "tcp", "80")
+		h.hears(world, "192.0.2.1:20000", "192.0.2.2")
+		h.hears(world, "[2001:db8::1]:21999", "2001:db8::2")
+		if err := i.Check(t.Context(), l, a.runtime); err != nil {
+			t.Error(err)
+		}
+		if err := i.Del(t.Context(), l, a.runtime); err != nil || len(h.tables()) > 0 {
+			t.Errorf("%v, left behind %v", err, h.tables())
+		}
+	})
+}
+
 // TestCheckOfPorts: CHECK sees that a table, a rule or route_localnet is gone.
 func TestCheckOfPorts(t *testing.T) {
 	onHost(t, func(h *host) {
