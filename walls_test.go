@@ -358,7 +358,7 @@ var otherWalls = []wall{
 	}},
 
 	{packages: "cni/bridge", closed: true, may: []allowance{
-		{"cni", itsRoom},
+		{"cni", itsRoom}, {"github.com/google/nftables", "guards against spoofed addresses"}, {"github.com/mdlayher/netlink", "their connections"},
 		{"github.com/vishvananda/netlink", "links, addresses and routes"},
 		{"github.com/vishvananda/netns", "work inside the container's namespace"},
 		{"golang.org/x/sys", "the kernel's constants"},

@@ -24,7 +24,10 @@
 // Failures: a failed ADD may leave things behind, which DEL removes. DEL succeeds on whatever is
 // left, even if the namespace is gone. [Remove] removes everything of a bridge.
 //
-// Not included: VLANs, MAC spoof checks, nftables without the iptables command.
+// macspoofchk drops what a container sends with another hardware address than its own, by an nftables
+// table for each container.
+//
+// Not included: VLANs, iptables rules without the iptables command.
 package bridge
 
 import (
@@ -58,6 +61,8 @@ type Conf struct {
 	// PromiscMode lets the bridge receive all frames. It excludes HairpinMode: a container would get its
 	// own frames twice.
 	PromiscMode bool `json:"promiscMode,omitempty"`
+	// MacSpoofChk drops what the container sends with another hardware address than its own.
+	MacSpoofChk bool `json:"macspoofchk,omitempty"`
 	// MTU in bytes; zero is the kernel's choice.
 	MTU int `json:"mtu,omitempty"`
 	// IPMasq masquerades traffic to addresses outside ClusterCIDR.
@@ -138,17 +143,30 @@ func add(ctx context.Context, r *skel.Request) (*cni.Result, error) {
 	}
 	host, err := c.plug(ctx, ns, r.IfName, result)
 	if err == nil {
+		result.Interfaces, err = c.interfaces(ns, host, r)
+	}
+	if err == nil && c.MacSpoofChk { // before the container can send
+		err = c.addGuard(ctx, r, result)
+	}
+	if err == nil {
 		err = c.inside(ns, r.IfName, result)
 	}
 	if err != nil {
 		return nil, err
 	}
-	result.Interfaces, err = c.interfaces(ns, host, r)
 	two := 2
 	for i := range result.IPs {
 		result.IPs[i].Interface = &two
 	}
-	return result, err
+	return result, nil
+}
+
+func (c *Conf) addGuard(ctx context.Context, r *skel.Request, result *cni.Result) error {
+	g, err := c.guard(r, result.Interfaces)
+	if err != nil {
+		return err
+	}
+	return g.install(ctx)
 }
 
 // addresses requests addresses from the IPAM plugin.
@@ -206,6 +224,12 @@ func del(ctx context.Context, r *skel.Request) error {
 	if err := unplug(r.NetNS, r.IfName); err != nil {
 		return err
 	}
+	if c.MacSpoofChk {
+		table := spoofTable(c.Bridge, r.Name, r.ContainerID, r.IfName)
+		if err := removeGuards(ctx, func(name string) bool { return name == table.Name }); err != nil {
+			return err
+		}
+	}
 	if c.ipamType != "" {
 		if _, err := r.Delegate(ctx, cni.CmdDel, c.ipamType); err != nil {
 			return err
@@ -230,6 +254,11 @@ func gc(ctx context.Context, r *skel.Request) error {
 	}
 	if c.ipamType != "" {
 		if _, err := r.Delegate(ctx, cni.CmdGC, c.ipamType); err != nil {
+			return err
+		}
+	}
+	if c.MacSpoofChk && r.Valid != nil {
+		if err := c.removeGuardsExcept(ctx, r.Name, r.Valid); err != nil {
 			return err
 		}
 	}

@@ -25,6 +25,15 @@ func check(ctx context.Context, r *skel.Request) error {
 	if err := c.checkHost(r.Previous); err != nil {
 		return err
 	}
+	if c.MacSpoofChk {
+		g, err := c.guard(r, r.Previous.Interfaces)
+		if err == nil {
+			err = g.check(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	ns, err := open(r.NetNS)
 	if err != nil {
 		return err

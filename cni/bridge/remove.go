@@ -7,13 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
 // Remove removes everything that the plugin created on this host for the bridge: its veth pairs,
-// the bridge, its iptables rules, and the given directories, such as host-local's. It continues
+// the bridge, its rules, and the given directories, such as host-local's. It continues
 // after errors and ignores what is missing. The plugin must not be called for this bridge
 // meanwhile.
 func Remove(ctx context.Context, bridge string, dirs ...string) error {
@@ -29,6 +30,7 @@ func Remove(ctx context.Context, bridge string, dirs ...string) error {
 		failed = append(failed, gone(netlink.LinkDel(l)))
 	}
 	failed = append(failed, removeRules(ctx, bridge))
+	failed = append(failed, removeGuards(ctx, func(name string) bool { return strings.HasPrefix(name, spoofTables(bridge)) }))
 	for _, dir := range dirs {
 		failed = append(failed, os.RemoveAll(dir))
 	}

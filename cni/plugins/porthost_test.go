@@ -77,7 +77,7 @@ func (h *host) outside() string {
 // here is the namespace of the host that the test plays.
 func here() string { return fmt.Sprintf("/proc/self/task/%d/ns/net", thread()) }
 
-// serveUDP makes a pod reply to each packet with its name.
+// serveUDP makes a pod reply to each packet with its name and the packet.
 func (h *host) serveUDP(p *pod, port string) {
 	h.Helper()
 	h.inside(p.runtime.NetNS, func() error {
@@ -94,11 +94,11 @@ func (h *host) serveUDP(p *pod, port string) {
 			defer close(done)
 			data := make([]byte, 100)
 			for {
-				_, from, err := c.ReadFrom(data)
+				n, from, err := c.ReadFrom(data)
 				if err != nil {
 					return
 				}
-				_, _ = c.WriteTo([]byte(p.runtime.ContainerID), from) // a lost packet is sent again
+				_, _ = c.WriteTo(fmt.Appendf(nil, "%s %s", p.runtime.ContainerID, data[:n]), from) // a lost packet is sent again
 			}
 		}()
 		return nil
@@ -106,7 +106,10 @@ func (h *host) serveUDP(p *pod, port string) {
 }
 
 // flow is a UDP socket, which keeps its port.
-type flow struct{ conn net.Conn }
+type flow struct {
+	conn net.Conn
+	sent int
+}
 
 func (h *host) flow(path, to string) *flow {
 	h.Helper()
@@ -120,14 +123,24 @@ func (h *host) flow(path, to string) *flow {
 	return f
 }
 
-// ask sends packets until one is answered, for no longer than wait.
+// ask sends packets until one of them is answered, for no longer than wait, and
+// returns who answers. Answers to packets of earlier calls may still come.
 func (f *flow) ask(wait time.Duration) string {
-	data := make([]byte, 100)
+	data, before := make([]byte, 100), f.sent
 	for end := time.Now().Add(wait); time.Now().Before(end); {
-		_, _ = f.conn.Write([]byte("who")) // refused as long as no server listens, and sent again
+		f.sent++
+		_, _ = fmt.Fprint(f.conn, f.sent) // refused as long as no server listens, and sent again
 		_ = f.conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-		if n, err := f.conn.Read(data); err == nil {
-			return string(data[:n])
+		for {
+			n, err := f.conn.Read(data)
+			if err != nil {
+				break
+			}
+			var name string
+			var answered int
+			if _, err := fmt.Sscan(string(data[:n]), &name, &answered); err == nil && answered > before {
+				return name
+			}
 		}
 	}
 	return ""
