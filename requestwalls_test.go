@@ -40,6 +40,7 @@ var requestWalls = []wall{
 	{packages: "admission/noderestriction", may: []allowance{
 		{"authn/user", sharedNoun},
 		{"authz", "a token for an audience that no pod asks for takes a right"},
+		{"internal/podreference", "static pods and their mirror pods refer to the same objects: none"},
 		{"k8s.io/api", kubeTypes},
 	}},
 	{packages: "admission/unsupported", may: []allowance{{"authn/user", sharedNoun}, {"k8s.io/api", kubeTypes}, {"github.com/go-logr/logr", logging}}},
@@ -201,7 +202,8 @@ var requestWalls = []wall{
 		{"internal/bodycost", "bodies are bounded before they are decoded"},
 		{"internal/jsonscan", "bodies are looked at before they are decoded"},
 		{"k8s.io/apimachinery", "codecs of the wire protocol"},
-		{"sigs.k8s.io/yaml", "bodies may be YAML"},
+		{"sigs.k8s.io/yaml", "answers may be YAML"},
+		{"internal/yamljson", "bodies may be YAML"},
 	}},
 	{packages: "apiserver", closed: true, may: []allowance{
 		{"authn", "its job is to compose these four"},

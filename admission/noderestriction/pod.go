@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/internal/podreference"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 )
@@ -45,7 +46,7 @@ func (p *Plugin) newPod(ctx context.Context, r *admission.Request, node string) 
 	if err := p.owned(ctx, pod, node); err != nil {
 		return err
 	}
-	reference, err := referenced(pod)
+	reference, err := podreference.Find(pod)
 	if err != nil {
 		return fmt.Errorf("error checking mirror pod for API references: %w", err)
 	}

@@ -1,4 +1,4 @@
-package wire
+package yamljson
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 )
+
+var limits = Limits{Depth: 256, Bytes: 3 << 20}
 
 var yamlSamples = []string{
 	"a: 1\nb: [x, 'y', \"z\"]\nc: {d: null, e: ~}\n", "a: &x {b: 1}\nc: *x\nd:\n  <<: *x\n", "1: a\ntrue: b\n2.5: c\n.inf: d\n", "a: 1\na: 2\n", "a: |\n  text\n  more\nb: >-\n  folded\n",
@@ -28,7 +30,7 @@ func compareYAML(t *testing.T, text string) {
 	t.Helper()
 	want, err := yaml.YAMLToJSON([]byte(text))
 	_, strict := yaml.YAMLToJSONStrict([]byte(text))
-	got, twice, ours := YAMLToJSON(context.Background(), []byte(text), true)
+	got, twice, ours := Convert(context.Background(), []byte(text), limits, true)
 	if ours != nil && (strings.Contains(ours.Error(), "stand for more") || strings.Contains(ours.Error(), "more than")) {
 		return
 	}
@@ -56,7 +58,7 @@ func TestYAMLRefusals(t *testing.T) {
 		"aliases": {context.Background(), "a: &a " + strings.Repeat("x", 1<<16) + "\nb: [" + strings.Repeat("*a,", 100) + "1]", "aliases stand for more"},
 		"ended":   {ended, strings.Repeat("- a\n", 10_000), "canceled"},
 	} {
-		if _, _, err := YAMLToJSON(c.ctx, []byte(c.text), false); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, _, err := Convert(c.ctx, []byte(c.text), limits, false); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -71,7 +73,7 @@ func FuzzYAML(f *testing.F) {
 		if _, err := yaml.YAMLToJSONStrict([]byte(text)); err == nil && !strings.ContainsAny(text, "0123456789.") {
 			compareYAML(t, text)
 		} else {
-			_, _, _ = YAMLToJSON(context.Background(), []byte(text), true)
+			_, _, _ = Convert(context.Background(), []byte(text), limits, true)
 		}
 	})
 }

@@ -1,4 +1,7 @@
-package noderestriction
+// Package podreference finds the API objects that a pod refers to. A static pod may refer to none,
+// because its node must be able to run it without the API server, and neither may its mirror pod,
+// because the node would get access to the objects.
+package podreference
 
 import (
 	"fmt"
@@ -6,9 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// referenced returns the kind of other object that a pod refers to, in Kubernetes' words; empty if
-// there is none. An unknown volume is an error.
-func referenced(pod *corev1.Pod) (string, error) {
+// Find returns the kind of an object that a pod refers to, in Kubernetes' words; empty if there is
+// none. An unknown volume is an error.
+func Find(pod *corev1.Pod) (string, error) {
 	spec := &pod.Spec
 	if spec.ServiceAccountName != "" {
 		return "serviceaccounts", nil
