@@ -1,0 +1,27 @@
+package planekit_test
+
+// sharedWalls holds the walls of the internal packages that several rooms share.
+var sharedWalls = []wall{
+	{packages: "internal/usage", closed: true, may: []allowance{
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
+	{packages: "internal/recent", closed: true},
+	{packages: "internal/podreference", closed: true, may: []allowance{{"k8s.io/api/core", kubeTypes}}},
+	{packages: "internal/yamljson", closed: true, may: []allowance{{"sigs.k8s.io/yaml", "its parser"}}},
+	{packages: "internal/upgraded", closed: true},
+	{packages: "internal/jsonscan", closed: true},
+	{packages: "internal/jsonpatch", closed: true, may: []allowance{{"internal/jsonscan", "documents are read once, in one way"}}},
+	{packages: "internal/bodycost", closed: true, may: []allowance{
+		{"internal/jsonscan", "texts are read once, in one way"},
+		{"google.golang.org/protobuf/encoding/protowire", "the wire format of protobuf"},
+	}},
+	{packages: "internal/kubecel", closed: true, may: []allowance{
+		{"github.com/google/cel-go", "the language"},
+		{"k8s.io/apimachinery", "quantities, and what names look like"},
+	}},
+	{packages: "internal/requirement", closed: true, may: []allowance{
+		{"authz", "it makes what authorization knows"},
+		{"k8s.io/apimachinery", "selectors are Kubernetes's"},
+	}},
+}
