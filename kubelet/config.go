@@ -23,8 +23,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Config describes a kubelet. NodeName, Root, Runtime, Images, Pods, PodStatus,
-// Nodes and Leases must be set.
+// Config describes a kubelet. NodeName, Root, Runtime, Images, Pods, PodStatus, Nodes and Leases
+// must be set. A kubelet without an API server has StaticPods, and none of Pods, PodStatus, Nodes
+// and Leases.
 type Config struct {
 	// NodeName is the name of the Node object.
 	NodeName string
@@ -57,7 +58,8 @@ type Config struct {
 	// Capacity overrides the detected cpu, memory and ephemeral-storage, and the default of 110
 	// pods.
 	Capacity corev1.ResourceList
-	// PodCIDR is set when the Node is created. Empty means that a controller assigns it.
+	// PodCIDR is set when the Node is created. Empty means that a controller assigns it, or without
+	// an API server that the runtime has a network of its own.
 	PodCIDR string
 	// ClusterDNS and ClusterDomain are for pods with the dnsPolicy ClusterFirst. Empty means that
 	// they use the host's resolver.
@@ -69,7 +71,13 @@ type Config struct {
 	Runtime Runtime
 	Images  Images
 	// Pods is the cache of the pods whose spec.nodeName is this node.
-	Pods      localcache.ReadSubscriber[*corev1.Pod]
+	Pods localcache.ReadSubscriber[*corev1.Pod]
+	// StaticPods is the cache of the pods that do not come from an API server; package staticpods
+	// reads them from files. They start without the API server, and hide its pods with the same
+	// names. Nil means none.
+	StaticPods localcache.ReadSubscriber[*corev1.Pod]
+	// CreatePod creates the mirror pods that show static pods in the API. If nil, there are none.
+	CreatePod func(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error)
 	PodStatus PodStatus
 	Nodes     Nodes
 	Leases    Leases
@@ -173,10 +181,12 @@ func (c *Config) complete() error {
 	need(len(c.NodeName) <= 253 && nodeName.MatchString(c.NodeName), fmt.Sprintf("NodeName %q is not a DNS subdomain", c.NodeName))
 	need(c.Runtime != nil, "Runtime is missing")
 	need(c.Images != nil, "Images is missing")
-	need(c.Pods != nil, "Pods is missing")
-	need(c.PodStatus != nil, "PodStatus is missing")
-	need(c.Nodes != nil, "Nodes is missing")
-	need(c.Leases != nil, "Leases is missing")
+	if !c.standalone() {
+		need(c.Pods != nil, "Pods is missing")
+		need(c.PodStatus != nil, "PodStatus is missing")
+		need(c.Nodes != nil, "Nodes is missing")
+		need(c.Leases != nil, "Leases is missing")
+	}
 	need(c.Port >= 0 && c.Port <= 65535, fmt.Sprintf("Port %d is not between 0 and 65535", c.Port))
 	need(c.LogMaxSize >= 0, fmt.Sprintf("LogMaxSize %d is negative", c.LogMaxSize))
 	need(c.LogMaxFiles == 0 || c.LogMaxFiles >= 2, fmt.Sprintf("LogMaxFiles %d is less than 2", c.LogMaxFiles))

@@ -30,6 +30,13 @@
 // Hooks (package hook) run inside a sync: a container's postStart hook before the next container
 // is started, its preStop hook within the grace period. StopPods calls no hooks.
 //
+// Static pods (Config.StaticPods, package staticpods) come from the node itself and do not wait for
+// the API server. They hide its pods with the same names. A changed static pod starts when the
+// earlier one has ended. Each has a mirror pod in the API that shows its status, and that is created
+// again when a client deletes it. Mirror pods never run; those without a static pod are deleted. A
+// kubelet without an API server runs static pods alone: Config.Pods, PodStatus, Nodes and Leases are
+// then nil, and package server can show the pods of [Kubelet.Pods].
+//
 // Sandboxes have the label planekit.io/node: several kubelets can share a runtime, each with its
 // own Root and CgroupRoot. Sandboxes, directories and cgroups of this node without a Pod in the API
 // are removed every two seconds, once the cache has synced.
@@ -47,7 +54,7 @@
 //
 // # Not included
 //
-// Static pods, admission on the node but for pressure, the CPU manager, user
+// Admission on the node but for pressure, the CPU manager, user
 // namespaces, AppArmor and SELinux. Package server is the kubelet's HTTPS server for logs, exec, attach
 // and port-forward. The supported volumes are emptyDir, hostPath, configMap, secret, projected and
 // downwardAPI; Config.Volumes adds other types, see package volumes.

@@ -46,7 +46,7 @@ func (k *Kubelet) housekeep(ctx context.Context, group *sync.WaitGroup) {
 
 // inCache reports whether the cache contains the pod.
 func (k *Kubelet) inCache(pod *corev1.Pod) bool {
-	have, ok := k.config.Pods.Get(pod.Namespace + "/" + pod.Name)
+	have, ok := k.pods.Get(pod.Namespace + "/" + pod.Name)
 	return ok && have.UID == pod.UID
 }
 
@@ -136,7 +136,7 @@ func (k *Kubelet) alive(uid podUID) bool {
 	if k.has(uid) {
 		return true
 	}
-	for pod := range k.config.Pods.All() {
+	for pod := range k.pods.All() {
 		if pod.UID == uid {
 			return true
 		}

@@ -14,10 +14,12 @@ import (
 	"github.com/planekit/planekit/kubelet/internal/allocation"
 	"github.com/planekit/planekit/kubelet/internal/cgroup"
 	"github.com/planekit/planekit/kubelet/internal/events"
+	"github.com/planekit/planekit/kubelet/internal/mirror"
 	"github.com/planekit/planekit/kubelet/internal/podconfig"
 	"github.com/planekit/planekit/kubelet/internal/tokens"
 	"github.com/planekit/planekit/kubelet/logs"
 	"github.com/planekit/planekit/kubelet/volumes"
+	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -32,6 +34,8 @@ type podUID = types.UID
 // Kubelet runs the pods of one node.
 type Kubelet struct {
 	config    *Config
+	pods      *localcache.Overlay[*corev1.Pod]
+	mirrors   *mirror.Keeper // nil without an API server
 	log       logr.Logger
 	cgroups   cgroup.FS
 	host      hostInfo
@@ -75,6 +79,7 @@ func New(c Config) (*Kubelet, error) {
 		report:  make(chan struct{}, 1),
 		workers: map[podUID]*worker{}, stopping: map[string]bool{},
 	}
+	k.sources()
 	k.events = events.New(c.Events, c.NodeName, c.Log)
 	k.podConfig = &podconfig.Builder{
 		NodeName: c.NodeName, HostName: c.HostName, HostIPs: c.hostIPs(), Root: c.Root, LogRoot: c.LogRoot,
@@ -124,41 +129,45 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 	var group sync.WaitGroup
 	defer group.Wait()
 	group.Go(func() { k.events.Run(ctx) })
-	if !k.register(ctx) {
+	group.Go(func() { k.pods.Run(ctx) })
+	static := k.config.StaticPods != nil
+	if static { // they do not wait for the API server
+		group.Go(func() { k.openNetwork(ctx) })
+		defer k.follow(ctx, &group).Stop()
+	}
+	if !k.join(ctx, &group) {
 		return nil
+	}
+	if !static {
+		group.Go(func() { k.openNetwork(ctx) })
+	}
+	select {
+	case <-k.pods.Synced():
+	case <-ctx.Done():
+		return nil
+	}
+	if !static {
+		defer k.follow(ctx, &group).Stop()
+	}
+	k.housekeep(ctx, &group)
+	return nil
+}
+
+// join registers the node and starts the loops that report it. It returns false if ctx is done
+// before.
+func (k *Kubelet) join(ctx context.Context, group *sync.WaitGroup) bool {
+	if k.config.standalone() {
+		group.Go(func() { k.reportNode(ctx) })
+		return true
+	}
+	if !k.register(ctx) {
+		return false
 	}
 	k.events.Node(corev1.EventTypeNormal, "Starting", "Starting kubelet.")
 	group.Go(func() { k.renewLease(ctx) })
 	group.Go(func() { k.reportNode(ctx) })
-	group.Go(func() { k.openNetwork(ctx) })
-
-	select {
-	case <-k.config.Pods.Synced():
-	case <-ctx.Done():
-		return nil
-	}
-	subscription := k.config.Pods.Subscribe(func(old, pod *corev1.Pod) {
-		if old != nil && (pod == nil || pod.UID != old.UID) {
-			k.podGone(old)
-		}
-		k.allocations.PodChanged(old, pod)
-		if pod != nil {
-			k.podChanged(ctx, &group, pod)
-		}
-	})
-	defer subscription.Stop()
-	group.Go(func() { k.relist(ctx) })
-	group.Go(func() { k.followEvents(ctx) })
-	group.Go(func() { k.evictor.run(ctx) })
-	group.Go(func() { k.allocations.Run(ctx) })
-	if k.collector != nil {
-		group.Go(func() { k.collector.Run(ctx) })
-	}
-	if k.rotator != nil {
-		group.Go(func() { k.rotator.Run(ctx) })
-	}
-	k.housekeep(ctx, &group)
-	return nil
+	group.Go(func() { k.mirrors.Run(ctx) })
+	return true
 }
 
 // awaitRuntime waits for the runtime and reads its name. It returns false if ctx is done before.

@@ -65,15 +65,7 @@ func (k *Kubelet) openNetwork(ctx context.Context) {
 	if !ok {
 		return
 	}
-	if k.config.Network != nil && !retry(ctx, k.log, "network is not set up", func() error { return k.config.Network(ctx, cidr) }) {
-		return
-	}
-	given := retry(ctx, k.log, "runtime does not take the pod range", func() error {
-		_, err := k.config.Runtime.UpdateRuntimeConfig(ctx, &runtimeapi.UpdateRuntimeConfigRequest{
-			RuntimeConfig: &runtimeapi.RuntimeConfig{NetworkConfig: &runtimeapi.NetworkConfig{PodCidr: cidr}},
-		})
-		return err
-	})
+	given := cidr == "" || k.setRange(ctx, cidr)
 	for pause := firstCheck; given; pause = min(2*pause, networkCheck) {
 		if k.askRuntime(ctx) {
 			pause = runtimeCheck
@@ -82,8 +74,25 @@ func (k *Kubelet) openNetwork(ctx context.Context) {
 	}
 }
 
-// podRange reads the Node until it has a pod range. Two ranges are separated by a comma.
+// setRange sets up the network with a pod range. It returns false if ctx is done before.
+func (k *Kubelet) setRange(ctx context.Context, cidr string) bool {
+	if k.config.Network != nil && !retry(ctx, k.log, "network is not set up", func() error { return k.config.Network(ctx, cidr) }) {
+		return false
+	}
+	return retry(ctx, k.log, "runtime does not take the pod range", func() error {
+		_, err := k.config.Runtime.UpdateRuntimeConfig(ctx, &runtimeapi.UpdateRuntimeConfigRequest{
+			RuntimeConfig: &runtimeapi.RuntimeConfig{NetworkConfig: &runtimeapi.NetworkConfig{PodCidr: cidr}},
+		})
+		return err
+	})
+}
+
+// podRange reads the Node until it has a pod range. Two ranges are separated by a comma. Without an
+// API server, it returns the configured range, which may be empty.
 func (k *Kubelet) podRange(ctx context.Context) (string, bool) {
+	if k.config.standalone() {
+		return k.config.PodCIDR, true
+	}
 	for pause := firstCheck; ; pause = min(2*pause, rangeCheck) {
 		node, err := k.config.Nodes.Get(ctx, "", k.config.NodeName)
 		if err == nil && node.Spec.PodCIDR != "" {

@@ -128,6 +128,10 @@ func (k *Kubelet) writeNode(ctx context.Context, written time.Time) (at time.Tim
 }
 
 func (k *Kubelet) tryWriteNode(ctx context.Context, written time.Time) (at time.Time, ready bool, err error) {
+	now := time.Now()
+	if k.config.standalone() {
+		return now, k.network.readyCondition().Status == corev1.ConditionTrue, nil
+	}
 	node, err := k.config.Nodes.Get(ctx, "", k.config.NodeName)
 	if apierrors.IsNotFound(err) {
 		node, err = k.config.Nodes.Create(ctx, k.newNode())
@@ -135,7 +139,7 @@ func (k *Kubelet) tryWriteNode(ctx context.Context, written time.Time) (at time.
 	if err != nil {
 		return written, false, err
 	}
-	now := time.Now()
+	now = time.Now()
 	next := node.DeepCopy()
 	k.setNodeStatus(&next.Status, now)
 	ready = k.network.readyCondition().Status == corev1.ConditionTrue

@@ -30,14 +30,14 @@ type resizing struct {
 
 func (k *Kubelet) newAllocations() *allocation.Manager {
 	return allocation.New(allocation.Config{
-		Directory: k.podConfig.PodDirectory, Pods: k.pods, Allocatable: k.capacity, Wake: k.wake, Log: k.log,
+		Directory: k.podConfig.PodDirectory, Pods: k.onNode, Allocatable: k.capacity, Wake: k.wake, Log: k.log,
 		Event: func(pod *corev1.Pod, kind, reason, message string) { k.events.Pod(pod, nil, kind, reason, message) },
 	})
 }
 
-// pods returns the newest version of every pod on the node, including those that the API no longer
+// onNode returns the newest version of every pod on the node, including those that the API no longer
 // has but that still run.
-func (k *Kubelet) pods() []*corev1.Pod {
+func (k *Kubelet) onNode() []*corev1.Pod {
 	all := map[podUID]*corev1.Pod{}
 	k.mu.Lock()
 	workers := slices.Collect(maps.Values(k.workers))
@@ -45,7 +45,7 @@ func (k *Kubelet) pods() []*corev1.Pod {
 	for _, w := range workers {
 		all[w.uid], _ = w.current()
 	}
-	for pod := range k.config.Pods.All() {
+	for pod := range k.pods.All() {
 		if pod.Spec.NodeName == k.config.NodeName && checkNames(pod) == nil {
 			all[pod.UID] = pod
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
+	"github.com/planekit/planekit/kubelet/internal/mirror"
 	"github.com/planekit/planekit/kubelet/internal/podconfig"
 	"github.com/planekit/planekit/kubelet/volumes"
 	corev1 "k8s.io/api/core/v1"
@@ -95,6 +96,10 @@ func (w *worker) report(pod *corev1.Pod, state *lifecycle.State, d lifecycle.Dec
 		HostIPs: w.kubelet.config.hostIPs(), Runtime: w.kubelet.runtimeName, Now: time.Now(),
 	}
 	o.ResizePending, o.ResizeInProgress = w.kubelet.allocations.Conditions(w.uid)
+	if mirror.IsStatic(pod) {
+		w.remember(o.Status())
+		return
+	}
 	newest, _ := w.current() // with the desired resources, not the allocated ones
 	w.reporter.set(newest, o.Status())
 }

@@ -75,6 +75,7 @@ func (w *worker) update(pod *corev1.Pod) {
 		return
 	}
 	old := w.pod
+	pod = newer(old, pod)
 	w.pod = pod
 	urgent := old.DeletionTimestamp == nil && pod.DeletionTimestamp != nil ||
 		pod.DeletionTimestamp != nil && grace(pod) < grace(old)
@@ -157,6 +158,7 @@ func (w *worker) run(ctx context.Context) {
 			if !cleaned {
 				again = w.removal.until
 			}
+		case w.mustWait(pod):
 		default:
 			again = w.sync(once, pod)
 		}
@@ -206,4 +208,6 @@ func (k *Kubelet) drop(w *worker) {
 	k.mu.Unlock()
 	k.tokens.Forget(w.uid)
 	k.allocations.Forget(w.uid)
+	pod, _ := w.current()
+	k.ended(pod)
 }

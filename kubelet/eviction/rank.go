@@ -15,9 +15,11 @@ const criticalPriority = 2_000_000_000
 // configSource marks pods that do not come from the API server.
 const configSource = "kubernetes.io/config.source"
 
-// Critical reports whether a pod is never evicted: a static pod, or one of a critical priority.
+// Critical reports whether a pod is never evicted: a static pod, or one of a critical priority. In
+// a pod from the API, which has a resourceVersion, the mark of a static pod does not count, because
+// any client can set it.
 func Critical(pod *corev1.Pod) bool {
-	if source := pod.Annotations[configSource]; source != "" && source != "api" {
+	if source := pod.Annotations[configSource]; source != "" && source != "api" && pod.ResourceVersion == "" {
 		return true
 	}
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {

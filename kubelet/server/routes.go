@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // newRoutes returns the routes. ServeMux splits paths before it unescapes them, so an encoded slash
@@ -69,12 +70,21 @@ func (s *Server) pod(w http.ResponseWriter, r *http.Request) (*corev1.Pod, bool)
 	name := r.PathValue("namespace") + "/" + r.PathValue("pod")
 	pod, ok := s.config.Pods.Get(name)
 	if uid := r.PathValue("uid"); ok && uid != "" && uid != string(pod.UID) {
-		ok = false
+		ok = s.mirrors(pod, types.UID(uid))
 	}
 	if !ok {
 		http.Error(w, fmt.Sprintf("pod %q does not exist", r.PathValue("pod")), http.StatusNotFound)
 	}
 	return pod, ok
+}
+
+// mirrors reports whether uid is that of the mirror pod of a static pod.
+func (s *Server) mirrors(pod *corev1.Pod, uid types.UID) bool {
+	if s.config.MirrorUID == nil {
+		return false
+	}
+	mirror, ok := s.config.MirrorUID(pod)
+	return ok && mirror == uid
 }
 
 // containerStatus returns the reported status of a container, or nil.

@@ -17,14 +17,15 @@ import (
 	"github.com/planekit/planekit/internal/upgraded"
 	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // StreamLimits bounds the life of an upgraded connection. Zero fields have defaults.
 type StreamLimits = upgraded.Limits
 
-// Config configures a Server. All fields but NodeName, Metrics, ProbeMetrics, Configuration,
-// Streams, MaxStreams and Log are required.
+// Config configures a Server. All fields but NodeName, MirrorUID, Metrics, ProbeMetrics,
+// Configuration, Streams, MaxStreams and Log are required.
 type Config struct {
 	// Listener is the listener for Run. The server closes it.
 	Listener net.Listener
@@ -42,6 +43,9 @@ type Config struct {
 	NodeName string
 	// Pods is the cache of the node's pods.
 	Pods localcache.Reader[*corev1.Pod]
+	// MirrorUID returns the UID that a static pod has in the API, which requests may name; false if
+	// it has none. Nil means that there are no static pods.
+	MirrorUID func(pod *corev1.Pod) (types.UID, bool)
 	// Runtime is the container runtime.
 	Runtime Runtime
 	// LogRoot is the absolute path of the directory of all logs. It is created if missing.
