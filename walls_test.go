@@ -430,6 +430,7 @@ var otherWalls = []wall{
 	{packages: "plane/nodes", closed: true, may: []allowance{
 		{"plane", itsRoom},
 		{"kubelet", "a node is a kubelet"},
+		{"apiserver/kube/core", "static pods are completed and validated as other pods are"},
 		{"authn", "kubelets verify certificates"},
 		{"authz", "kubelets ask what users may do"},
 		{"client", "a kubelet acts by a client"},

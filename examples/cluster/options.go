@@ -34,6 +34,7 @@ type options struct {
 	metricsServer               bool
 	metricResolution            time.Duration
 	evictionHard                string
+	manifestPath                string
 	thresholds                  []eviction.Threshold // those of evictionHard
 	verbosity                   int
 	stopNow                     <-chan struct{} // closed when what runs is to get no grace; may be nil
@@ -57,6 +58,7 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.metricsServer, "metrics-server", true, "serve metrics.k8s.io, which kubectl top shows")
 	flags.DurationVar(&o.metricResolution, "metric-resolution", 15*time.Second, "how often the metrics server asks each kubelet, at least every second")
 	flags.StringVar(&o.evictionHard, "eviction-hard", "", "evict pods of nodes that have less, such as memory.available<100Mi,nodefs.available<10% (default none: the machine belongs to others too)")
+	flags.StringVar(&o.manifestPath, "pod-manifest-path", "", "directory with manifests of static pods for the first node, read every 20s, or one manifest (default none)")
 	flags.IntVarP(&o.verbosity, "verbosity", "v", 0, "how much to log: nothing but what an operator acts on, more with -v, every step with -v=4")
 	flags.Lookup("verbosity").NoOptDefVal = "1"
 	o.kube = kubeflags.Add(flags)
@@ -114,6 +116,8 @@ func (o *options) complete() error {
 		return errors.New("--containerd-socket and --runtime fake exclude each other")
 	case len(o.etcdServers) > 0 && o.storage == "memory":
 		return errors.New("--etcd-servers and --storage memory exclude each other")
+	case o.manifestPath != "" && o.nodes == 0:
+		return errors.New("--pod-manifest-path needs a node")
 	case o.metricResolution < time.Second:
 		return fmt.Errorf("--metric-resolution must be at least 1s, not %v", o.metricResolution)
 	case (o.etcdCert == "") != (o.etcdKey == ""):
@@ -149,7 +153,11 @@ func (o *options) absolute() error {
 		}
 		o.imageCache = filepath.Join(cache, "planekit")
 	}
-	for _, path := range []*string{&o.dataDir, &o.kubeconfig, &o.imageCache} {
+	paths := []*string{&o.dataDir, &o.kubeconfig, &o.imageCache}
+	if o.manifestPath != "" {
+		paths = append(paths, &o.manifestPath)
+	}
+	for _, path := range paths {
 		absolute, err := filepath.Abs(*path)
 		if err != nil {
 			return err

@@ -73,8 +73,12 @@ func (c *cluster) startNodes(ctx context.Context, p *plane.Plane, s *stack.Stack
 			return err
 		}
 		name := nodes.Name(index)
+		manifests := ""
+		if index == 0 {
+			manifests = c.options.manifestPath
+		}
 		all = append(all, nodes.Config{
-			Name: name, Dir: c.dir.join("nodes", name), Address: machine.HostAddress(c.podNetwork).String(), CgroupRoot: c.cgroupRoot(name),
+			Name: name, ManifestPath: manifests, Dir: c.dir.join("nodes", name), Address: machine.HostAddress(c.podNetwork).String(), CgroupRoot: c.cgroupRoot(name),
 			Runtime: runtime, Moved: c.moved, StopNow: c.options.stopNow, Log: c.log,
 			Kubelet: func(k *kubelet.Config) {
 				k.Eviction.Thresholds = append(k.Eviction.Thresholds, c.options.thresholds...)

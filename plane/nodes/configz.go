@@ -9,7 +9,7 @@ import (
 // configuration returns the configuration of a kubelet for /configz, as the fields of a
 // KubeletConfiguration
 // (https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/) that it has.
-func configuration(k kubelet.Config, address string, port int32) map[string]any {
+func configuration(k kubelet.Config, address string, port int32, manifests string) map[string]any {
 	c := map[string]any{
 		"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1",
 		"enableServer": true, "address": address, "port": port,
@@ -21,7 +21,7 @@ func configuration(k kubelet.Config, address string, port int32) map[string]any 
 		"resolvConf":    cmp.Or(k.ResolvConf, "/etc/resolv.conf"),
 		"podLogsDir":    cmp.Or(k.LogRoot, "/var/log/pods"),
 	}
-	for field, value := range map[string]string{"cgroupRoot": k.CgroupRoot, "podCIDR": k.PodCIDR} {
+	for field, value := range map[string]string{"cgroupRoot": k.CgroupRoot, "podCIDR": k.PodCIDR, "staticPodPath": manifests} {
 		if value != "" {
 			c[field] = value
 		}

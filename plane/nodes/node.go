@@ -56,6 +56,9 @@ type Config struct {
 	// CgroupRoot is the cgroup of the node's pods; empty is none.
 	CgroupRoot string
 	Runtime    Runtime
+	// ManifestPath is a directory with the manifests of the node's static pods, or one manifest. Empty
+	// means that there are none. See package kubelet/staticpods.
+	ManifestPath string
 	// Moved says that pods of an earlier run have addresses of another range than they
 	// are to have: they and their network are removed first.
 	Moved bool
@@ -99,7 +102,9 @@ type node struct {
 	metrics *metrics.Metrics
 	log     logr.Logger
 	moved   bool
-	ready   chan struct{}
+	// manifests is Config.ManifestPath.
+	manifests string
+	ready     chan struct{}
 	// kubelet is set once it was made, ended when the node has stopped. Both may be
 	// read meanwhile.
 	kubelet atomic.Pointer[kubelet.Kubelet]
@@ -175,7 +180,7 @@ func newNode(p *plane.Plane, c Config) (*node, error) {
 	}
 	work := metrics.New(c.Name)
 	server.config.Metrics, server.config.ProbeMetrics = work, probes
-	return &node{name: c.Name, api: api, runtime: c.Runtime, config: config, server: server, metrics: work, log: log, moved: c.Moved, ready: make(chan struct{})}, nil
+	return &node{name: c.Name, api: api, runtime: c.Runtime, config: config, server: server, metrics: work, log: log, moved: c.Moved, manifests: c.ManifestPath, ready: make(chan struct{})}, nil
 }
 
 // run runs the node until ctx is done: the runtime first, the kubelet on top.
@@ -207,7 +212,12 @@ func (n *node) run(ctx context.Context) (err error) {
 		return err
 	}
 	n.config.Runtime, n.config.Images, n.config.Pods = containers, containers, pods
-	if n.config.Port, err = n.server.start(s, n.config, pods, containers); err != nil {
+	if err := n.startStatic(s); err != nil {
+		return err
+	}
+	running := runningPods{n, pods}
+	n.server.config.MirrorUID = running.mirrorUID
+	if n.config.Port, err = n.server.start(s, n.config, running, n.manifests, containers); err != nil {
 		return err
 	}
 	k, err := kubelet.New(n.config)

@@ -69,14 +69,14 @@ func authorizerFor(p *plane.Plane, who string) authz.Authorizer {
 }
 
 // start serves on a free port, which it returns: all nodes share the machine.
-func (n *nodeServer) start(s *stack.Stack, k kubelet.Config, pods localcache.Reader[*corev1.Pod], runtime server.Runtime) (int32, error) {
+func (n *nodeServer) start(s *stack.Stack, k kubelet.Config, pods localcache.Reader[*corev1.Pod], manifests string, runtime server.Runtime) (int32, error) {
 	listener, err := n.listen(net.JoinHostPort(n.host, "0"))
 	if err != nil {
 		return 0, err
 	}
 	n.config.Listener, n.config.LogRoot, n.config.Pods, n.config.Runtime = listener, k.LogRoot, pods, runtime
 	port := int32(listener.Addr().(*net.TCPAddr).Port)
-	n.config.Configuration = func() any { return configuration(k, n.host, port) }
+	n.config.Configuration = func() any { return configuration(k, n.host, port, manifests) }
 	serve, err := server.New(n.config)
 	if err != nil {
 		return 0, errors.Join(err, listener.Close())

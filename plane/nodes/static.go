@@ -1,0 +1,52 @@
+package nodes
+
+import (
+	"iter"
+
+	"github.com/planekit/planekit/apiserver/kube/core"
+	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/kubelet/staticpods"
+	"github.com/planekit/planekit/localcache"
+	"github.com/planekit/planekit/plane/stack"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// startStatic starts the source of the node's static pods, if it has one.
+func (n *node) startStatic(s *stack.Stack) error {
+	if n.manifests == "" {
+		return nil
+	}
+	static, err := staticpods.New(staticpods.Config{NodeName: n.name, Path: n.manifests, Complete: core.CompletePod, Log: n.log})
+	if err != nil {
+		return err
+	}
+	n.config.StaticPods, n.config.CreatePod = static, typed.Pods(n.api).Create
+	s.Start("static pods", static.Run)
+	return nil
+}
+
+// runningPods are the pods of a node for its server, which starts before the kubelet: until then,
+// those of the API.
+type runningPods struct {
+	node *node
+	api  localcache.Reader[*corev1.Pod]
+}
+
+func (r runningPods) reader() localcache.Reader[*corev1.Pod] {
+	if k := r.node.kubelet.Load(); k != nil {
+		return k.Pods()
+	}
+	return r.api
+}
+
+func (r runningPods) Get(key string) (*corev1.Pod, bool) { return r.reader().Get(key) }
+func (r runningPods) All() iter.Seq[*corev1.Pod]         { return r.reader().All() }
+
+// mirrorUID returns the UID that a static pod has in the API.
+func (r runningPods) mirrorUID(static *corev1.Pod) (types.UID, bool) {
+	if k := r.node.kubelet.Load(); k != nil {
+		return k.MirrorUID(static)
+	}
+	return "", false
+}
