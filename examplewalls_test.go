@@ -27,6 +27,12 @@ var exampleWalls = []wall{
 		{"github.com/spf13", "the command line"},
 		{"github.com/go-logr/logr", logging},
 	}},
+	{packages: "examples/standalone-kubelet", closed: true, may: []allowance{
+		{"apiserver/kube/core", "pods are completed and validated as an API server does"},
+		{"kubelet", "it is the kubelet's program"},
+		{"plane/stack", "the parts stop in reverse order"},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "examples/planectl", closed: true, may: []allowance{
 		{"client", "it is the client's program"},
 		{"k8s.io/api", kubeTypes},

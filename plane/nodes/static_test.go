@@ -1,0 +1,100 @@
+package nodes_test
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/kubelet/staticpods"
+	"github.com/planekit/planekit/plane"
+	"github.com/planekit/planekit/plane/nodes"
+	"github.com/planekit/planekit/plane/planetest"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const manifest = `apiVersion: v1
+kind: Pod
+metadata: {name: web, labels: {app: web}}
+spec:
+  priorityClassName: system-node-critical
+  terminationGracePeriodSeconds: 5
+  containers: [{name: web, image: nginx}]
+`
+
+// TestStaticPods follows a static pod through the API server with all its admission plugins: its
+// mirror pod is created, shown, created again and deleted by the node's own user.
+func TestStaticPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, manifests := t.TempDir(), t.TempDir()
+		path := filepath.Join(manifests, "web.yaml")
+		if err := os.WriteFile(path, []byte(manifest), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := planetest.Start(t, planetest.WithoutNetwork(), func(_ testing.TB, c *plane.Config) {
+			c.Parts = append(c.Parts, nodes.InMemory(dir, 2, func(c *nodes.Config) {
+				if c.Name == nodes.Name(0) {
+					c.ManifestPath = manifests
+				}
+			}))
+		})
+		pods := typed.Pods(p.Client())
+		get := func() *corev1.Pod {
+			t.Helper()
+			time.Sleep(staticpods.DefaultPeriod + 10*time.Second)
+			synctest.Wait()
+			list, _, err := pods.List(t.Context(), "", metav1.ListOptions{})
+			if err != nil || len(list) > 1 {
+				t.Fatal(len(list), err)
+			}
+			if len(list) == 0 {
+				return nil
+			}
+			return list[0]
+		}
+		first := get()
+		if first == nil || first.Name != "web-node-1" || first.Spec.NodeName != "node-1" || first.Status.Phase != corev1.PodRunning ||
+			first.Status.ContainerStatuses[0].State.Running == nil || first.Spec.Priority == nil || first.Spec.ServiceAccountName != "" || first.Labels["app"] != "web" {
+			t.Fatalf("%+v", first)
+		}
+		node, err := typed.Nodes(p.Client()).Get(t.Context(), "", "node-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if owner := first.OwnerReferences[0]; owner.UID != node.UID || owner.Kind != "Node" || !*owner.Controller {
+			t.Errorf("owner %+v", owner)
+		}
+		log, _, err := p.Client().Stream(t.Context(), client.Request{Method: http.MethodGet, Path: "/api/v1/namespaces/default/pods/web-node-1/log"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := io.ReadAll(log); err != nil || string(text) != "web is simulated: nothing runs\n" || log.Close() != nil {
+			t.Errorf("log %q: %v", text, err)
+		}
+
+		container := first.Status.ContainerStatuses[0].ContainerID
+		for _, options := range []metav1.DeleteOptions{{}, {GracePeriodSeconds: new(int64)}} {
+			before := get()
+			if err := pods.Delete(t.Context(), "default", "web-node-1", options); err != nil {
+				t.Fatal(err)
+			}
+			after := get()
+			if after == nil || after.UID == before.UID || after.DeletionTimestamp != nil || after.Status.ContainerStatuses[0].ContainerID != container ||
+				!after.Status.StartTime.Equal(first.Status.StartTime) {
+				t.Fatalf("%+v", after)
+			}
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		if pod := get(); pod != nil {
+			t.Errorf("left: %+v", pod)
+		}
+	})
+}
