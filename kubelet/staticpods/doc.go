@@ -30,7 +30,7 @@
 // A file that is not a valid manifest has no pod, and its earlier pod ends; the other files are not
 // affected. Write a manifest elsewhere, or with a leading dot, and rename it. A directory that does
 // not exist has no pods. If a directory or a URL cannot be read, or a URL has no valid manifest, the
-// earlier pods stay. The first of two pods with the same name wins; files come before the URL, in
+// earlier pods stay. The first of two pods with the same name or UID wins; files come before the URL, in
 // the order of their names. Each error is logged when it appears or changes.
 //
 // A manifest has at most 10 MiB. Pipes and devices are not opened.

@@ -14,6 +14,7 @@ import (
 	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -154,21 +155,21 @@ func poll(ctx context.Context, o origin, period time.Duration, deliver func([]*c
 // update makes the cache that of the pods of all origins. It is synced once all have been read.
 func (s *Source) update() {
 	var all []*corev1.Pod
-	names := map[string]*corev1.Pod{}
+	names, uids := map[string]bool{}, map[types.UID]bool{}
 	complete := true
 	s.problems.begin()
 	for _, pods := range s.read {
 		complete = complete && pods != nil
 		for _, pod := range pods {
 			key := localcache.KeyOf(pod)
-			if names[key] != nil {
-				s.problems.add(key+" "+string(pod.UID), fmt.Errorf("a static pod with the name %s is ignored because another one has it", key))
+			if names[key] || uids[pod.UID] {
+				s.problems.add(key+" "+string(pod.UID), fmt.Errorf("the static pod %s with UID %s is ignored because another one has its name or UID", key, pod.UID))
 				continue
 			}
 			if before, ok := s.pods.Get(key); ok {
 				pod = keep(before, pod)
 			}
-			names[key] = pod
+			names[key], uids[pod.UID] = true, true
 			all = append(all, pod)
 		}
 	}

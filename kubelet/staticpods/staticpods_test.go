@@ -363,10 +363,16 @@ func TestDuplicates(t *testing.T) {
 		n.wait()
 		n.wait()
 		n.check("default/web-node-1")
-		n.checkSaid("name default/web-node-1 is ignored")
+		n.checkSaid("default/web-node-1 with UID")
 		if pod, _ := n.Get("default/web-node-1"); pod.Spec.Containers[0].Image != "first" {
 			t.Errorf("the pod is of %s", pod.Spec.Containers[0].Image)
 		}
+		for _, name := range []string{"c", "d"} {
+			n.write(name+".yaml", strings.Replace(web, "name: web", "uid: same, name: "+name, 1))
+		}
+		n.wait()
+		n.check("default/c-node-1", "default/web-node-1")
+		n.checkSaid("default/d-node-1 with UID same")
 	})
 }
 

@@ -63,6 +63,9 @@ func TestStaticPods(t *testing.T) {
 			first.Status.ContainerStatuses[0].State.Running == nil || first.Spec.Priority == nil || first.Spec.ServiceAccountName != "" || first.Labels["app"] != "web" {
 			t.Fatalf("%+v", first)
 		}
+		if again := get(); again.ResourceVersion != first.ResourceVersion {
+			t.Errorf("written without a change: %+v, was %+v", again.Status, first.Status)
+		}
 		node, err := typed.Nodes(p.Client()).Get(t.Context(), "", "node-1")
 		if err != nil {
 			t.Fatal(err)
