@@ -15,9 +15,11 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/kubelet/admission"
 	"github.com/planekit/planekit/kubelet/eviction"
 	"github.com/planekit/planekit/kubelet/hook"
 	"github.com/planekit/planekit/kubelet/probe"
+	"github.com/planekit/planekit/kubelet/shutdown"
 	"github.com/planekit/planekit/kubelet/volumes"
 	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
@@ -58,6 +60,9 @@ type Config struct {
 	// Capacity overrides the detected cpu, memory and ephemeral-storage, and the default of 110
 	// pods.
 	Capacity corev1.ResourceList
+	// KubeReserved and SystemReserved are not for pods: they are taken from the Node's allocatable
+	// resources, as are the hard thresholds of Eviction for memory and ephemeral-storage.
+	KubeReserved, SystemReserved corev1.ResourceList
 	// PodCIDR is set when the Node is created. Empty means that a controller assigns it, or without
 	// an API server that the runtime has a network of its own.
 	PodCIDR string
@@ -98,6 +103,16 @@ type Config struct {
 	// is not on the host's network. It can write the CNI configuration. It is called until it
 	// succeeds. It may be nil.
 	Network func(ctx context.Context, podCIDR string) error
+
+	// AllowedUnsafeSysctls are the sysctls that pods may set in addition to the safe ones, which affect
+	// only their pod. A name may end with an asterisk.
+	AllowedUnsafeSysctls []string
+	// Admission are further checks of pods that have not started, after the built-in ones. A pod that
+	// one of them refuses fails with its reason.
+	Admission []admission.Handler
+	// Shutdown says how long pods may take to end when the machine shuts down; see
+	// [Kubelet.Shutdown].
+	Shutdown shutdown.Config
 
 	// Eviction says when pods are evicted, and ImageGC when unused images are removed.
 	Eviction Eviction
@@ -215,6 +230,12 @@ func (c *Config) complete() error {
 		c.Hooks = &hook.Client{Exec: executes(c.Runtime)}
 	}
 	if err := c.Eviction.complete(); err != nil {
+		errs = append(errs, err)
+	}
+	if _, err := admission.Handlers(admission.Host{AllowedUnsafeSysctls: c.AllowedUnsafeSysctls}); err != nil {
+		errs = append(errs, err)
+	}
+	if _, err := c.Shutdown.Periods(); err != nil {
 		errs = append(errs, err)
 	}
 	if c.StopGrace == 0 {

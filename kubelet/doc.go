@@ -26,6 +26,11 @@
 // A reporter per pod writes the newest status and never delays the worker. It keeps conditions and
 // fields of other writers. The phase of a pod that has ended does not change any more.
 //
+// The node has the last word about a pod that has not started (package admission). Pods are asked
+// about one after the other, and those that have started before a restart are not asked again. A
+// refused pod fails with a reason and does not start. A critical pod ends others if it lacks only
+// resources, and waits for them. Shutdown ends all pods in order because the machine shuts down.
+//
 // Probes run beside the workers (package probe); a result that changes something starts a sync.
 // Hooks (package hook) run inside a sync: a container's postStart hook before the next container
 // is started, its preStop hook within the grace period. StopPods calls no hooks.
@@ -46,6 +51,13 @@
 // if their resize policy says so. What was allocated is a file in the pod's directory. Without it,
 // the sizes in the spec apply, and no container is restarted.
 //
+// # The Node
+//
+// The Node's status is checked every ten seconds and after a change, and written if it differs or is
+// five minutes old. What KubeReserved, SystemReserved and the hard thresholds of evictions keep is not
+// allocatable; all pods together are limited to the rest, without the thresholds, if there is a
+// CgroupRoot. Huge pages, volumes in use and declared features are not reported.
+//
 // # Failure
 //
 // Run returns an error only if it cannot continue, for example if it cannot create Root. All other
@@ -54,12 +66,11 @@
 //
 // # Not included
 //
-// Admission on the node but for pressure, the CPU manager, user
-// namespaces, AppArmor and SELinux. Package server is the kubelet's HTTPS server for logs, exec, attach
-// and port-forward. The supported volumes are emptyDir, hostPath, configMap, secret, projected and
-// downwardAPI; Config.Volumes adds other types, see package volumes.
-// Pods with volumes that no type supports, or with a cluster trust bundle, do not start; they are
-// retried with a backoff (500 ms, doubling up to 2 min 2 s) and report the reason. The name of a
-// runtime class is used as its handler. Containers need Linux; without it, or without root, volumes in
-// memory are on disk.
+// The CPU manager, user namespaces, AppArmor and SELinux. Package
+// server is the kubelet's HTTPS server for logs, exec, attach and port-forward. The supported volumes
+// are emptyDir, hostPath, configMap, secret, projected and downwardAPI; Config.Volumes adds other
+// types, see package volumes. Pods with volumes that no type supports, or with a cluster trust bundle,
+// do not start; they are retried with a backoff (500 ms, doubling up to 2 min 2 s) and report the
+// reason. The name of a runtime class is used as its handler. Containers need Linux; without it, or
+// without root, volumes in memory are on disk.
 package kubelet

@@ -11,7 +11,6 @@ import (
 
 	"github.com/planekit/planekit/kubelet/eviction"
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
-	"github.com/planekit/planekit/kubelet/internal/qos"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -198,22 +197,4 @@ func (e *evictor) condition(kind corev1.NodeConditionType) corev1.NodeCondition 
 		return nodeCondition(kind, corev1.ConditionTrue, words[2], words[3])
 	}
 	return nodeCondition(kind, corev1.ConditionFalse, words[0], words[1])
-}
-
-// admit rejects a pod that has not started, and that the node cannot take now.
-func (w *worker) admit(pod *corev1.Pod, state *lifecycle.State) {
-	if w.admitted {
-		return
-	}
-	w.admitted = true
-	if len(state.Sandboxes)+len(state.Containers) > 0 || pod.Status.StartTime != nil {
-		return // it was admitted before the kubelet was restarted
-	}
-	message := eviction.Refuse(pod, qos.Class(pod), w.kubelet.evictor.current())
-	if message == "" {
-		return
-	}
-	if w.reject(lifecycle.Rejection{Reason: eviction.Reason, Message: "Pod was rejected: " + message}) {
-		w.kubelet.events.Pod(pod, nil, corev1.EventTypeWarning, eviction.Reason, message)
-	}
 }

@@ -27,7 +27,8 @@ func readHost(root string, override corev1.ResourceList) hostInfo {
 		corev1.ResourceCPU:  *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
 		corev1.ResourcePods: *resource.NewQuantity(maxPods, resource.DecimalSI),
 	}}
-	if kib := memTotal(read("/proc/meminfo")); kib > 0 {
+	meminfo := read("/proc/meminfo")
+	if kib := memInfo(meminfo, "MemTotal:"); kib > 0 {
 		h.capacity[corev1.ResourceMemory] = *resource.NewQuantity(kib*1024, resource.BinarySI)
 	}
 	var fs syscall.Statfs_t
@@ -45,6 +46,9 @@ func readHost(root string, override corev1.ResourceList) hostInfo {
 		Architecture:    runtime.GOARCH,
 		KubeletVersion:  version,
 	}
+	if swap := memInfo(meminfo, "SwapTotal:"); swap > 0 {
+		h.info.Swap = &corev1.NodeSwapStatus{Capacity: new(swap * 1024)}
+	}
 	return h
 }
 
@@ -56,10 +60,10 @@ func read(path string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// memTotal reads the machine's memory in KiB from /proc/meminfo.
-func memTotal(meminfo string) int64 {
+// memInfo reads a line of /proc/meminfo, in KiB. Zero means that there is none.
+func memInfo(meminfo, name string) int64 {
 	for line := range strings.Lines(meminfo) {
-		if rest, ok := strings.CutPrefix(line, "MemTotal:"); ok {
+		if rest, ok := strings.CutPrefix(line, name); ok {
 			n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
 			if err == nil {
 				return n

@@ -82,11 +82,7 @@ func (k *Kubelet) adoptOrphans(ctx context.Context, group *sync.WaitGroup) error
 	return nil
 }
 
-func (k *Kubelet) has(uid podUID) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.workers[uid] != nil
-}
+func (k *Kubelet) has(uid podUID) bool { return k.find(uid) != nil }
 
 // sweepLogs removes the log directories of pods without workers. A kubelet that was killed may have
 // removed everything else of these pods.

@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/kubelet/admission"
 	"github.com/planekit/planekit/kubelet/images"
 	"github.com/planekit/planekit/kubelet/internal/allocation"
 	"github.com/planekit/planekit/kubelet/internal/cgroup"
 	"github.com/planekit/planekit/kubelet/internal/events"
+	"github.com/planekit/planekit/kubelet/internal/gate"
 	"github.com/planekit/planekit/kubelet/internal/mirror"
 	"github.com/planekit/planekit/kubelet/internal/podconfig"
 	"github.com/planekit/planekit/kubelet/internal/tokens"
@@ -56,8 +58,15 @@ type Kubelet struct {
 	runtimeName    string
 	runtimeVersion string
 	network        networkGate
-	flow           eventsFlow
-	report         chan struct{} // of size 1: the Node must be reported now
+	gate           *gate.Gate
+	// handlers decide about pods. They are set before the first pod is synced.
+	handlers []admission.Handler
+	// node is the Node as last read or written, with the status of this kubelet.
+	node         atomic.Pointer[corev1.Node]
+	images       nodeImages
+	shuttingDown atomic.Bool
+	flow         eventsFlow
+	report       chan struct{} // of size 1: the Node must be reported now
 
 	mu sync.Mutex
 	// mu guards the fields below.
@@ -92,6 +101,7 @@ func New(c Config) (*Kubelet, error) {
 	}
 	k.allocations = k.newAllocations()
 	k.evictor = newEvictor(k)
+	k.gate = gate.New(k.admissionNode, func() []admission.Handler { return k.handlers })
 	if k.collector, err = k.newCollector(); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
@@ -115,6 +125,12 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 	}
 	k.since = time.Now()
 	k.host = readHost(k.config.Root, k.config.Capacity)
+	if err := k.reserve(); err != nil {
+		return err
+	}
+	if k.handlers, err = k.admissionHandlers(); err != nil {
+		return err
+	}
 	if !k.awaitRuntime(ctx) {
 		return nil
 	}
@@ -133,6 +149,9 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 	static := k.config.StaticPods != nil
 	if static { // they do not wait for the API server
 		group.Go(func() { k.openNetwork(ctx) })
+		if !k.restore(ctx) {
+			return nil
+		}
 		defer k.follow(ctx, &group).Stop()
 	}
 	if !k.join(ctx, &group) {
@@ -147,6 +166,9 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 		return nil
 	}
 	if !static {
+		if !k.restore(ctx) {
+			return nil
+		}
 		defer k.follow(ctx, &group).Stop()
 	}
 	k.housekeep(ctx, &group)
@@ -219,6 +241,9 @@ func (k *Kubelet) podChanged(ctx context.Context, group *sync.WaitGroup, pod *co
 		k.log.Error(err, "ignoring pod", "pod", pod.Namespace+"/"+pod.Name)
 		return
 	}
+	if !k.has(pod.UID) {
+		k.enter(pod)
+	}
 	k.worker(ctx, group, pod).update(pod)
 }
 
@@ -252,10 +277,7 @@ func checkNames(pod *corev1.Pod) error {
 
 // podGone handles the deletion of a pod.
 func (k *Kubelet) podGone(pod *corev1.Pod) {
-	k.mu.Lock()
-	w := k.workers[pod.UID]
-	k.mu.Unlock()
-	if w != nil {
+	if w := k.find(pod.UID); w != nil {
 		w.forget()
 	}
 }
@@ -275,10 +297,7 @@ func (k *Kubelet) worker(ctx context.Context, group *sync.WaitGroup, pod *corev1
 
 // wake requests a sync of a pod.
 func (k *Kubelet) wake(uid podUID) {
-	k.mu.Lock()
-	w := k.workers[uid]
-	k.mu.Unlock()
-	if w != nil {
+	if w := k.find(uid); w != nil {
 		w.poke()
 	}
 }

@@ -3,9 +3,12 @@ package kubelet
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/planekit/planekit/kubelet/internal/nodestatus"
+	"github.com/planekit/planekit/kubelet/shutdown"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -28,6 +31,16 @@ type networkGate struct {
 	runtime error // why the runtime is not ready; nil if it is ready
 	network error // why its network is not ready; nil if it is ready
 	known   bool  // the runtime has been asked
+	// handlers and features are what the runtime says that it supports.
+	handlers []corev1.NodeRuntimeHandler
+	features *corev1.NodeFeatures
+}
+
+// supports returns what the runtime supports.
+func (g *networkGate) supports() ([]corev1.NodeRuntimeHandler, *corev1.NodeFeatures) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.handlers, g.features
 }
 
 func (g *networkGate) isOpen() bool {
@@ -111,7 +124,8 @@ func (k *Kubelet) podRange(ctx context.Context) (string, bool) {
 
 // askRuntime reads the runtime's status and reports whether it is ready.
 func (k *Kubelet) askRuntime(ctx context.Context) bool {
-	runtime, network := runtimeConditions(k.config.Runtime.Status(ctx, &runtimeapi.StatusRequest{}))
+	out, err := k.config.Runtime.Status(ctx, &runtimeapi.StatusRequest{})
+	runtime, network := runtimeConditions(out, err)
 	if ctx.Err() != nil {
 		return false
 	}
@@ -119,6 +133,9 @@ func (k *Kubelet) askRuntime(ctx context.Context) bool {
 	g.mu.Lock()
 	changed := !g.known || message(g.runtime) != message(runtime) || message(g.network) != message(network)
 	g.runtime, g.network, g.known = runtime, network, true
+	if err == nil {
+		g.handlers, g.features = nodestatus.RuntimeHandlers(out.GetRuntimeHandlers()), nodestatus.Features(out.GetFeatures())
+	}
 	g.mu.Unlock()
 	if changed {
 		k.reportNow()
@@ -158,14 +175,24 @@ func runtimeConditions(out *runtimeapi.StatusResponse, err error) (runtime, netw
 	return runtime, network
 }
 
-// readyCondition returns the Node's Ready condition.
-func (g *networkGate) readyCondition() corev1.NodeCondition {
-	runtime, network := g.state()
-	switch {
-	case runtime != nil:
-		return nodeCondition(corev1.NodeReady, corev1.ConditionFalse, "KubeletNotReady", runtime.Error())
-	case network != nil:
-		return nodeCondition(corev1.NodeReady, corev1.ConditionFalse, "KubeletNotReady", network.Error())
+// readyCondition returns the Node's Ready condition. Its message has every reason why the node is not
+// ready.
+func (k *Kubelet) readyCondition() corev1.NodeCondition {
+	var reasons []string
+	runtime, network := k.network.state()
+	for _, err := range []error{runtime, network} {
+		if err != nil {
+			reasons = append(reasons, err.Error())
+		}
 	}
-	return nodeCondition(corev1.NodeReady, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status")
+	if k.shuttingDown.Load() {
+		reasons = append(reasons, shutdown.NodeMessage)
+	}
+	switch len(reasons) {
+	case 0:
+		return nodeCondition(corev1.NodeReady, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status")
+	case 1:
+		return nodeCondition(corev1.NodeReady, corev1.ConditionFalse, "KubeletNotReady", reasons[0])
+	}
+	return nodeCondition(corev1.NodeReady, corev1.ConditionFalse, "KubeletNotReady", "["+strings.Join(reasons, ", ")+"]")
 }

@@ -3,10 +3,13 @@ package kubelet
 import (
 	"context"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/planekit/planekit/kubelet/eviction"
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
+	"github.com/planekit/planekit/kubelet/internal/nodestatus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,12 +32,15 @@ func (k *Kubelet) register(ctx context.Context) bool {
 	return retry(ctx, k.log, "node is not registered", func() error {
 		node, err := k.config.Nodes.Get(ctx, "", k.config.NodeName)
 		if apierrors.IsNotFound(err) {
-			_, err = k.config.Nodes.Create(ctx, k.newNode())
+			if node, err = k.config.Nodes.Create(ctx, k.newNode()); err == nil {
+				k.remember(node)
+			}
 			return err
 		}
 		if err != nil {
 			return err
 		}
+		k.remember(node)
 		next := node.DeepCopy()
 		if next.Labels == nil {
 			next.Labels = map[string]string{}
@@ -43,7 +49,9 @@ func (k *Kubelet) register(ctx context.Context) bool {
 		if maps.Equal(next.Labels, node.Labels) {
 			return nil
 		}
-		_, err = k.config.Nodes.Update(ctx, next)
+		if node, err = k.config.Nodes.Update(ctx, next); err == nil {
+			k.remember(node)
+		}
 		return err
 	})
 }
@@ -77,6 +85,7 @@ func (k *Kubelet) reportNode(ctx context.Context) {
 	defer tick.Stop()
 	var written time.Time
 	for {
+		k.listImages(ctx)
 		at, ready, err := k.writeNode(ctx, written)
 		switch {
 		case ctx.Err() != nil:
@@ -91,7 +100,6 @@ func (k *Kubelet) reportNode(ctx context.Context) {
 			select {
 			case <-k.ready:
 			default:
-				k.events.Node(corev1.EventTypeNormal, "NodeReady", "Node "+k.config.NodeName+" status is now: NodeReady")
 				close(k.ready)
 			}
 		}
@@ -130,7 +138,7 @@ func (k *Kubelet) writeNode(ctx context.Context, written time.Time) (at time.Tim
 func (k *Kubelet) tryWriteNode(ctx context.Context, written time.Time) (at time.Time, ready bool, err error) {
 	now := time.Now()
 	if k.config.standalone() {
-		return now, k.network.readyCondition().Status == corev1.ConditionTrue, nil
+		return now, k.readyCondition().Status == corev1.ConditionTrue, nil
 	}
 	node, err := k.config.Nodes.Get(ctx, "", k.config.NodeName)
 	if apierrors.IsNotFound(err) {
@@ -142,11 +150,14 @@ func (k *Kubelet) tryWriteNode(ctx context.Context, written time.Time) (at time.
 	now = time.Now()
 	next := node.DeepCopy()
 	k.setNodeStatus(&next.Status, now)
-	ready = k.network.readyCondition().Status == corev1.ConditionTrue
+	ready = k.readyCondition().Status == corev1.ConditionTrue
+	k.node.Store(next)
 	if now.Sub(written) < nodeReportPeriod && sameStatus(&node.Status, &next.Status) {
 		return written, ready, nil
 	}
-	_, err = k.config.Nodes.UpdateStatus(ctx, next)
+	if _, err = k.config.Nodes.UpdateStatus(ctx, next); err == nil {
+		k.recordTransitions(node.Status.Conditions, next.Status.Conditions)
+	}
 	return now, ready, err
 }
 
@@ -161,21 +172,41 @@ func sameStatus(a, b *corev1.NodeStatus) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
+// allocatable returns what of a capacity is for pods.
+func (k *Kubelet) allocatable(capacity corev1.ResourceList) corev1.ResourceList {
+	return nodestatus.Allocatable(capacity, k.config.SystemReserved, k.config.KubeReserved,
+		eviction.Reserved(k.config.Eviction.Thresholds, k.host.capacity))
+}
+
 // setNodeStatus updates a Node's status. It keeps conditions of other writers.
 func (k *Kubelet) setNodeStatus(status *corev1.NodeStatus, now time.Time) {
 	status.Addresses = k.config.Addresses
 	status.DaemonEndpoints.KubeletEndpoint.Port = k.config.Port
-	status.Capacity = k.host.capacity
-	status.Allocatable = k.host.capacity
+	status.Capacity = nodestatus.Capacity(k.host.capacity, status.Capacity)
+	status.Allocatable = k.allocatable(status.Capacity)
+	status.Images = k.images.current()
+	status.RuntimeHandlers, status.Features = k.network.supports()
 	status.NodeInfo = k.host.info
 	status.NodeInfo.ContainerRuntimeVersion = k.runtimeName + "://" + k.runtimeVersion
 	for _, c := range []corev1.NodeCondition{
 		k.evictor.condition(corev1.NodeMemoryPressure),
 		k.evictor.condition(corev1.NodeDiskPressure),
 		k.evictor.condition(corev1.NodePIDPressure),
-		k.network.readyCondition(),
+		k.readyCondition(),
 	} {
 		setNodeCondition(status, c, now)
+	}
+}
+
+// recordTransitions records an event for each condition whose status has changed, such as NodeReady
+// for the reason KubeletReady.
+func (k *Kubelet) recordTransitions(old, now []corev1.NodeCondition) {
+	for _, c := range now {
+		name, ours := strings.CutPrefix(c.Reason, "Kubelet")
+		same := slices.ContainsFunc(old, func(o corev1.NodeCondition) bool { return o.Type == c.Type && o.Status == c.Status })
+		if ours && !same {
+			k.events.Node(corev1.EventTypeNormal, "Node"+name, "Node "+k.config.NodeName+" status is now: Node"+name)
+		}
 	}
 }
 

@@ -37,6 +37,7 @@ type reporter struct {
 	// mu guards the fields below.
 	pod    *corev1.Pod
 	status *corev1.PodStatus // to be written; may be nil
+	clean  chan struct{}     // closed when status is written; nil if it is
 	delete bool              // to be deleted after that
 }
 
@@ -48,8 +49,34 @@ func newReporter(pods PodStatus, log logr.Logger) *reporter {
 func (r *reporter) set(pod *corev1.Pod, status corev1.PodStatus) {
 	r.mu.Lock()
 	r.pod, r.status = pod, &status
+	if r.clean == nil {
+		r.clean = make(chan struct{})
+	}
 	r.mu.Unlock()
 	r.notify()
+}
+
+// written returns a channel that is closed when the status that was last set has been written, or
+// will never be.
+func (r *reporter) written() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.clean != nil {
+		return r.clean
+	}
+	clean := make(chan struct{})
+	close(clean)
+	return clean
+}
+
+// setWritten records that a status was written. A nil status stands for any: none is written later.
+func (r *reporter) setWritten(status *corev1.PodStatus) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.clean != nil && (status == nil || r.status == status) {
+		close(r.clean)
+		r.clean = nil
+	}
 }
 
 // finish requests the deletion of the Pod after the last status was written.
@@ -69,6 +96,7 @@ func (r *reporter) notify() {
 
 // run writes until ctx is done or the Pod is deleted.
 func (r *reporter) run(ctx context.Context) {
+	defer r.setWritten(nil)
 	delay := firstWriteRetry
 	for {
 		select {
@@ -80,6 +108,9 @@ func (r *reporter) run(ctx context.Context) {
 		pod, status, finish := r.pod, r.status, r.delete
 		r.mu.Unlock()
 		err := r.write(ctx, pod, status)
+		if err == nil && status != nil {
+			r.setWritten(status)
+		}
 		if err == nil && finish {
 			err = r.remove(ctx, pod)
 			if err == nil {

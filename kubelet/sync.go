@@ -34,7 +34,9 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod) time.Time {
 			w.failed(ctx, err)
 			return time.Now().Add(retrySync)
 		}
-		w.admit(pod, state)
+		if until := w.admit(ctx, pod, state); !until.IsZero() {
+			return until
+		}
 		w.memory.Rejection = w.rejected()
 		lifecycle.Recall(pod, state)
 		w.probe(pod, state)
@@ -47,6 +49,9 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod) time.Time {
 		if d.Overdue && !w.overdue {
 			w.overdue = true
 			w.kubelet.events.Pod(pod, nil, corev1.EventTypeNormal, lifecycle.DeadlineExceeded, lifecycle.DeadlineMessage)
+		}
+		if d.Finished && state.Running() == 0 {
+			w.kubelet.leave(w.uid)
 		}
 		again = d.Again
 		acted, err := w.act(ctx, pod, state, &d)

@@ -31,7 +31,7 @@ type worker struct {
 	removal   removal
 	resizing  resizing
 	probes    *probe.Set
-	admitted  bool // see admit
+	admission podAdmission
 	overdue   bool // the event about the active deadline was sent
 
 	mu sync.Mutex
@@ -163,6 +163,9 @@ func (w *worker) run(ctx context.Context) {
 			again = w.sync(once, pod)
 		}
 		w.end(cancel)
+		if cleaned {
+			w.kubelet.leave(w.uid)
+		}
 		if cleaned && gone {
 			w.kubelet.drop(w)
 			return
@@ -208,6 +211,7 @@ func (k *Kubelet) drop(w *worker) {
 	k.mu.Unlock()
 	k.tokens.Forget(w.uid)
 	k.allocations.Forget(w.uid)
+	k.gate.Forget(w.uid)
 	pod, _ := w.current()
 	k.ended(pod)
 }

@@ -26,8 +26,8 @@ func (o *Observation) conditions(status *corev1.PodStatus) {
 	}
 	o.set(status, corev1.PodInitialized, initialized, reason, message)
 
-	if o.Decision.disruption && hasEnded(status.Phase) {
-		o.set(status, corev1.DisruptionTarget, true, corev1.PodReasonTerminationByKubelet, o.Decision.message)
+	if o.Decision.disruption != "" && hasEnded(status.Phase) {
+		o.set(status, corev1.DisruptionTarget, true, corev1.PodReasonTerminationByKubelet, o.Decision.disruption)
 	}
 
 	ready := false

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -39,8 +40,8 @@ type Decision struct {
 	Overdue bool
 	// reason and message, if set, say why the pod failed as a whole.
 	reason, message string
-	// disruption means that the pod is evicted.
-	disruption bool
+	// disruption, if set, is the message of the condition of a pod that is evicted.
+	disruption string
 	// Again is when the decision may change by itself; zero means never.
 	Again time.Time
 }
@@ -149,7 +150,10 @@ func (p *planner) overdue() bool {
 // reject ends the pod with the reason, message and grace period of its rejection.
 func (p *planner) reject() {
 	r := p.memory.Rejection
-	p.reason, p.message, p.disruption = r.Reason, r.Message, r.Disruption
+	p.reason, p.message = r.Reason, r.Message
+	if r.Disruption {
+		p.disruption = cmp.Or(r.DisruptionMessage, r.Message)
+	}
 	p.finish()
 	for _, wave := range p.Stop {
 		for i := range wave {

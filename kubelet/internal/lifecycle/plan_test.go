@@ -346,17 +346,26 @@ func TestPlanRejection(t *testing.T) {
 	if len(d.Stop) != 2 || d.Stop[0][0].Grace == nil || d.Stop[1][0].Grace == nil || len(d.Start) > 0 || !d.Finished {
 		t.Errorf("%s", words(d))
 	}
-	o := Observation{Pod: pod, State: state, Decision: d, Now: t0}
-	status := o.Status()
-	if status.Phase != corev1.PodRunning || status.Reason != "" || findCondition(&status, corev1.DisruptionTarget) != nil {
-		t.Errorf("while containers run: %+v", status)
+	// It has failed only once its containers have stopped; until then its node is not free.
+	for text, want := range map[string]corev1.PodStatus{
+		"s0! | a0@s0:run side0@s0:run b0@s0:exit1":       {Phase: corev1.PodRunning},
+		"s0! | a0@s0:exit137 side0@s0:run b0@s0:exit1":   {Phase: corev1.PodRunning},
+		"s0! | a0@s0:exit137 side0@s0:exit0 b0@s0:exit1": {Phase: corev1.PodFailed, Reason: "Evicted", Message: "too large"},
+	} {
+		pod.Status.Phase = corev1.PodRunning
+		state := parse(t, text)
+		o := Observation{Pod: pod, State: state, Decision: Plan(pod, state, m, t0), Now: t0}
+		status := o.Status()
+		c := findCondition(&status, corev1.DisruptionTarget)
+		if status.Phase != want.Phase || status.Reason != want.Reason || status.Message != want.Message ||
+			(c != nil) != (want.Phase == corev1.PodFailed) || c != nil && (c.Status != corev1.ConditionTrue || c.Reason != "TerminationByKubelet" || c.Message != "too large") {
+			t.Errorf("%s: %+v", text, status)
+		}
 	}
-	o.State = parse(t, "s0! | a0@s0:exit0 side0@s0:exit0 b0@s0:exit1")
-	o.Decision = Plan(pod, o.State, m, t0)
-	status = o.Status()
-	c := findCondition(&status, corev1.DisruptionTarget)
-	if status.Phase != corev1.PodFailed || status.Reason != "Evicted" || status.Message != "too large" ||
-		c == nil || c.Status != corev1.ConditionTrue || c.Reason != "TerminationByKubelet" || c.Message != "too large" {
+	m.Rejection.DisruptionMessage = "room for another one"
+	state = parse(t, "s0! | a0@s0:exit137 side0@s0:exit0 b0@s0:exit1")
+	o := Observation{Pod: pod, State: state, Decision: Plan(pod, state, m, t0), Now: t0}
+	if status := o.Status(); findCondition(&status, corev1.DisruptionTarget).Message != "room for another one" {
 		t.Errorf("%+v", status)
 	}
 	for _, text := range []string{"", "s0! |", "s0! | a0@s0:exit0 b0@s0:exit1", "s0 | a0@s0:exit0"} {

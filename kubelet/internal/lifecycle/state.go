@@ -150,8 +150,10 @@ type Rejection struct {
 	Reason, Message string
 	// Grace replaces the pod's grace period, in seconds; nil keeps it.
 	Grace *int64
-	// Disruption means that the pod gets the condition DisruptionTarget.
-	Disruption bool
+	// Disruption means that the pod gets the condition DisruptionTarget. Its message is
+	// DisruptionMessage; empty means Message.
+	Disruption        bool
+	DisruptionMessage string
 }
 
 // PullFailure is a failure to pull an image.

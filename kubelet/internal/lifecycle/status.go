@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/planekit/planekit/kubelet/internal/qos"
@@ -77,15 +78,17 @@ func hasEnded(phase corev1.PodPhase) bool {
 	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }
 
-// phase returns the pod's phase for the container statuses. A pod has not ended while a container
-// may still run.
+// phase returns the pod's phase for the container statuses. Succeeded and Failed are final, and no
+// pod has them before its containers have stopped: only then are its resources free.
 func (o *Observation) phase(status *corev1.PodStatus) corev1.PodPhase {
 	d := &o.Decision
 	switch {
 	case hasEnded(status.Phase):
 		return status.Phase
+	case d.Finished && o.State.Running() > 0 && d.reason != "":
+		return cmp.Or(status.Phase, corev1.PodPending)
 	case d.Finished && o.State.Running() > 0:
-		// The containers are being stopped.
+		// Only sidecars still run.
 	case d.Finished && (d.reason != "" || !d.Initialized):
 		return corev1.PodFailed
 	case d.Finished:
