@@ -107,7 +107,8 @@ func (k *Kubelet) enter(pod *corev1.Pod) {
 	}
 }
 
-// leave takes back what a pod holds of the node, once nothing of it runs.
+// leave takes back what a pod holds of the node, once nothing of it runs. It comes before the API is
+// told, because a scheduler may then bind another pod at once.
 func (k *Kubelet) leave(uid podUID) {
 	if k.gate.Leave(uid) {
 		k.wakeAll() // some may wait for it

@@ -32,7 +32,7 @@ func (k *Kubelet) newAllocations() *allocation.Manager {
 	return allocation.New(allocation.Config{
 		Directory: k.podConfig.PodDirectory, Pods: k.onNode, Wake: k.wake, Log: k.log,
 		Allocatable: func() corev1.ResourceList { return k.allocatable(k.host.capacity) },
-		Event: func(pod *corev1.Pod, kind, reason, message string) { k.events.Pod(pod, nil, kind, reason, message) },
+		Event:       func(pod *corev1.Pod, kind, reason, message string) { k.events.Pod(pod, nil, kind, reason, message) },
 	})
 }
 

@@ -40,7 +40,7 @@ func (k *Kubelet) awaitEnd(ctx context.Context, workers []*worker, limit time.Du
 	defer timer.Stop()
 	for _, w := range workers {
 		for _, next := range []func() <-chan struct{}{
-			func() <-chan struct{} { return k.gate.Left(w.uid) }, w.reporter.written,
+			func() <-chan struct{} { return w.ended }, w.reporter.written,
 		} {
 			select {
 			case <-next():

@@ -45,13 +45,17 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod) time.Time {
 		w.kubelet.allocations.Progress(pod, d.Resizing)
 		w.holdRemovals(&d)
 		w.holdResize(pod, &d)
-		w.report(pod, state, d)
 		if d.Overdue && !w.overdue {
 			w.overdue = true
 			w.kubelet.events.Pod(pod, nil, corev1.EventTypeNormal, lifecycle.DeadlineExceeded, lifecycle.DeadlineMessage)
 		}
-		if d.Finished && state.Running() == 0 {
+		finished := d.Finished && state.Running() == 0
+		if finished {
 			w.kubelet.leave(w.uid)
+		}
+		w.report(pod, state, d)
+		if finished {
+			w.setEnded()
 		}
 		again = d.Again
 		acted, err := w.act(ctx, pod, state, &d)

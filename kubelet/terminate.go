@@ -62,6 +62,9 @@ func (w *worker) stop(ctx context.Context, pod *corev1.Pod, gone bool) error {
 			w.probe(pod, state)
 		}
 		d := lifecycle.Decision{Initialized: lifecycle.InitializedBefore(pod, state), Finished: len(waves) == 0}
+		if d.Finished {
+			w.kubelet.leave(w.uid)
+		}
 		if !gone {
 			w.report(pod, state, d)
 		}

@@ -21,6 +21,7 @@ type worker struct {
 	uid      podUID
 	reporter *reporter
 	poked    chan struct{} // of size 1: a second request adds nothing
+	ended    chan struct{} // closed when nothing of the pod runs, or ever will, and that was reported
 
 	// Only run uses the fields below.
 	observer  *observe.Observer
@@ -50,6 +51,7 @@ func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
 		uid:      pod.UID,
 		reporter: newReporter(k.config.PodStatus, k.log.WithValues("pod", pod.Namespace+"/"+pod.Name)),
 		poked:    make(chan struct{}, 1),
+		ended:    make(chan struct{}),
 		observer: observe.New(k.config.Runtime, pod.UID, k.config.NodeName),
 		memory:   lifecycle.NewMemory(),
 		pod:      pod,
@@ -126,6 +128,15 @@ func (w *worker) rejected() *lifecycle.Rejection {
 	return w.rejection
 }
 
+// setEnded closes w.ended. Only run calls it.
+func (w *worker) setEnded() {
+	select {
+	case <-w.ended:
+	default:
+		close(w.ended)
+	}
+}
+
 // run syncs the pod whenever requested or due, until the pod is gone from both the API and the
 // runtime.
 func (w *worker) run(ctx context.Context) {
@@ -164,7 +175,7 @@ func (w *worker) run(ctx context.Context) {
 		}
 		w.end(cancel)
 		if cleaned {
-			w.kubelet.leave(w.uid)
+			w.setEnded()
 		}
 		if cleaned && gone {
 			w.kubelet.drop(w)

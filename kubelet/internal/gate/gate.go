@@ -247,18 +247,6 @@ func (g *Gate) Leave(uid types.UID) bool {
 	return waited
 }
 
-// Left returns a channel that is closed when a pod has left. A pod that the Gate does not know has.
-func (g *Gate) Left(uid types.UID) <-chan struct{} {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if entry := g.pods[uid]; entry != nil {
-		return entry.left
-	}
-	left := make(chan struct{})
-	close(left)
-	return left
-}
-
 // Forget forgets a pod that is gone. It reports whether other pods may have waited for that.
 func (g *Gate) Forget(uid types.UID) bool {
 	waited := g.Leave(uid)

@@ -129,7 +129,6 @@ func TestPreemption(t *testing.T) {
 		t.Error("leaving is reported wrongly")
 	}
 	<-first.After[0].Left
-	<-g.Left("nothing")
 	third := g.Decide(t.Context(), newPod("third", 0, 5, false))
 	if len(third.After) != 1 || !g.Forget(second.Victims[0].UID) {
 		t.Errorf("third: %+v", third)
