@@ -166,7 +166,7 @@ func (w *worker) decide(ctx context.Context, pod *corev1.Pod) {
 		verdict = k.shutdownVerdict()
 	}
 	if !verdict.Admits() {
-		if w.reject(lifecycle.Rejection{Reason: verdict.Reason, Message: "Pod was rejected: " + verdict.Message}) {
+		if w.reject(lifecycle.Rejection{Reason: verdict.Reason, Message: "Pod was rejected: " + verdict.Message, Refused: true}) {
 			k.events.Pod(pod, nil, corev1.EventTypeWarning, verdict.Reason, verdict.Message)
 		}
 		return

@@ -40,6 +40,8 @@ type Decision struct {
 	Overdue bool
 	// reason and message, if set, say why the pod failed as a whole.
 	reason, message string
+	// refused means that the node has not admitted the pod.
+	refused bool
 	// disruption, if set, is the message of the condition of a pod that is evicted.
 	disruption string
 	// Again is when the decision may change by itself; zero means never.
@@ -150,7 +152,7 @@ func (p *planner) overdue() bool {
 // reject ends the pod with the reason, message and grace period of its rejection.
 func (p *planner) reject() {
 	r := p.memory.Rejection
-	p.reason, p.message = r.Reason, r.Message
+	p.reason, p.message, p.refused = r.Reason, r.Message, r.Refused
 	if r.Disruption {
 		p.disruption = cmp.Or(r.DisruptionMessage, r.Message)
 	}

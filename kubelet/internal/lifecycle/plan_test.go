@@ -375,6 +375,25 @@ func TestPlanRejection(t *testing.T) {
 	}
 }
 
+// TestRefused: a pod that the node has not admitted has failed, also after a restart, with no status
+// of a container that never was.
+func TestRefused(t *testing.T) {
+	m := NewMemory()
+	m.Rejection = &Rejection{Reason: "OutOfcpu", Message: "Pod was rejected: too large", Refused: true}
+	pod := testPod(restartAlways, "side")
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
+	for range 2 {
+		state := parse(t, "")
+		o := Observation{Pod: pod, State: state, Decision: Plan(pod, state, m, t0), Now: t0, HostIPs: []string{"192.0.2.1"}}
+		s := o.Status()
+		if s.Phase != corev1.PodFailed || s.Reason != "OutOfcpu" || s.Message != "Pod was rejected: too large" || s.StartTime == nil ||
+			len(s.ContainerStatuses)+len(s.InitContainerStatuses) > 0 || len(s.Conditions) != 1 || s.HostIP != "" || s.QOSClass != corev1.PodQOSBestEffort {
+			t.Errorf("%+v", s)
+		}
+		pod.Status, m = s, NewMemory()
+	}
+}
+
 // TestPlanEphemeral: an ephemeral container is started once, in the processes of its target when that
 // runs, and its end changes nothing of the pod.
 func TestPlanEphemeral(t *testing.T) {

@@ -150,6 +150,8 @@ type Rejection struct {
 	Reason, Message string
 	// Grace replaces the pod's grace period, in seconds; nil keeps it.
 	Grace *int64
+	// Refused means that the node has not admitted the pod, and nothing of it has started.
+	Refused bool
 	// Disruption means that the pod gets the condition DisruptionTarget. Its message is
 	// DisruptionMessage; empty means Message.
 	Disruption        bool

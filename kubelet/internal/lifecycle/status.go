@@ -33,6 +33,12 @@ func (o *Observation) Status() corev1.PodStatus {
 	if status.StartTime == nil {
 		status.StartTime = &metav1.Time{Time: o.Now.Truncate(time.Second)}
 	}
+	if o.neverStarted() {
+		if !ended(status.Phase) {
+			status.Phase, status.Reason, status.Message = corev1.PodFailed, o.Decision.reason, o.Decision.message
+		}
+		return status
+	}
 	if len(o.HostIPs) > 0 {
 		status.HostIP = o.HostIPs[0]
 		status.HostIPs = nil
@@ -51,6 +57,14 @@ func (o *Observation) Status() corev1.PodStatus {
 	o.conditions(&status)
 	o.podSize(&status)
 	return status
+}
+
+// neverStarted reports whether the pod has ended before it had any container. Such a pod has no
+// addresses, no statuses of containers, and none of the conditions that follow from them.
+func (o *Observation) neverStarted() bool {
+	old := &o.Pod.Status
+	return len(o.State.Sandboxes)+len(o.State.Containers) == 0 &&
+		(o.Decision.refused || ended(old.Phase) && len(old.InitContainerStatuses)+len(old.ContainerStatuses) == 0)
 }
 
 // addresses sets the pod's addresses: the sandbox's, or on the host's network the node's. A pod
