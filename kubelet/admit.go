@@ -43,6 +43,9 @@ func (k *Kubelet) shutdownVerdict() admission.Verdict {
 	return admission.Verdict{Reason: shutdown.RefusedReason, Message: shutdown.RefusedMessage}
 }
 
+// freshNodePatience is how long pods wait for the Node from the API.
+const freshNodePatience = 5 * time.Second
+
 // admissionNode returns the Node for admission; nil if it is not known.
 func (k *Kubelet) admissionNode(ctx context.Context, fresh bool) *corev1.Node {
 	if k.config.standalone() {
@@ -51,6 +54,8 @@ func (k *Kubelet) admissionNode(ctx context.Context, fresh bool) *corev1.Node {
 	if !fresh {
 		return k.node.Load()
 	}
+	ctx, cancel := context.WithTimeout(ctx, freshNodePatience)
+	defer cancel()
 	node, err := k.config.Nodes.Get(ctx, "", k.config.NodeName)
 	if err != nil {
 		return nil
@@ -107,8 +112,8 @@ func (k *Kubelet) enter(pod *corev1.Pod) {
 	}
 }
 
-// leave takes back what a pod holds of the node, once nothing of it runs. It comes before the API is
-// told, because a scheduler may then bind another pod at once.
+// leave takes back what a pod holds of the node, once nothing of it runs. It comes before the report to
+// the API, after which a scheduler may bind another pod at once.
 func (k *Kubelet) leave(uid podUID) {
 	if k.gate.Leave(uid) {
 		k.wakeAll() // some may wait for it
@@ -138,8 +143,14 @@ func (w *worker) admit(ctx context.Context, pod *corev1.Pod, state *lifecycle.St
 		case ended(pod):
 		case len(state.Sandboxes)+len(state.Containers) > 0 || pod.Status.StartTime != nil:
 			w.kubelet.gate.Restore(pod)
+			if w.kubelet.shuttingDown.Load() && w.kubelet.config.Shutdown.Ends() {
+				w.reject(shutdownRejection(nil)) // Shutdown has not seen this worker
+			}
 		default:
 			w.decide(ctx, pod)
+		}
+		if w.kubelet.gate.Ending(w.uid) {
+			w.kubelet.preempt(pod) // it was chosen before it had a worker
 		}
 	}
 	a.after = slices.DeleteFunc(a.after, func(l gate.Leaving) bool {

@@ -184,6 +184,35 @@ func TestPreemption(t *testing.T) {
 	})
 }
 
+// TestPreemptionAfterRestart: a critical pod that was bound while the kubelet was down ends one of the
+// pods that it finds.
+func TestPreemptionAfterRestart(t *testing.T) {
+	inBubble(t, memruntime.Config{}, func(t *testing.T, r *rig) {
+		r.start()
+		for i := range 4 {
+			r.api.create(cpuPod(fmt.Sprint("old-", i), "500m"))
+			r.api.await(t, fmt.Sprint("old-", i), "running", running)
+		}
+		r.stop()
+		critical := cpuPod("critical", "500m")
+		critical.Spec.Priority = new(int32(2_000_000_000))
+		r.api.create(critical)
+		r.start()
+		r.api.await(t, "critical", "running", running)
+		time.Sleep(time.Minute)
+		ended := 0
+		for i := range 4 {
+			if pod, _ := r.api.pods.Get(fmt.Sprint("default/old-", i)); !running(pod) {
+				ended++
+				r.api.await(t, pod.Name, "preempted", failed("Preempting", "Preempted in order to admit critical pod"))
+			}
+		}
+		if ended != 1 {
+			t.Errorf("%d pods have ended", ended)
+		}
+	})
+}
+
 // TestPreemptionIsBounded: a victim that the runtime cannot stop does not keep the critical pod from
 // starting for ever.
 func TestPreemptionIsBounded(t *testing.T) {

@@ -29,9 +29,11 @@ type reporter struct {
 	log    logr.Logger
 	signal chan struct{} // of size 1
 
-	// known is the last pod read from the API, at the time asked. Only run uses both.
-	known *corev1.Pod
-	asked time.Time
+	// known is the last pod read from the API, at the time asked. After a write that failed, it may be
+	// old: the API may have the new status all the same. Only run uses these fields.
+	known  *corev1.Pod
+	asked  time.Time
+	unsure bool
 
 	mu sync.Mutex
 	// mu guards the fields below.
@@ -143,6 +145,11 @@ func (r *reporter) write(ctx context.Context, pod *corev1.Pod, status *corev1.Po
 		r.known = pod
 	}
 	for range maxConflicts {
+		if r.unsure {
+			if gone, err := r.ask(ctx, pod); gone || err != nil {
+				return err
+			}
+		}
 		next := *r.known
 		next.Status = lifecycle.MergeStatus(&r.known.Status, status)
 		if equality.Semantic.DeepEqual(&next.Status, &r.known.Status) {
@@ -156,22 +163,25 @@ func (r *reporter) write(ctx context.Context, pod *corev1.Pod, status *corev1.Po
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
+		r.unsure = true
 		if !apierrors.IsConflict(err) {
 			return fmt.Errorf("update status of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
-		live, err := r.pods.Get(ctx, pod.Namespace, pod.Name)
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("get pod %s/%s: %w", pod.Namespace, pod.Name, err)
-		}
-		if live.UID != pod.UID {
-			return nil // another pod has the same name
-		}
-		r.known, r.asked = live, time.Now()
 	}
 	return fmt.Errorf("update status of pod %s/%s: conflict after conflict", pod.Namespace, pod.Name)
+}
+
+// ask reads the pod from the API. It reports whether it is gone, or another pod has its name.
+func (r *reporter) ask(ctx context.Context, pod *corev1.Pod) (gone bool, err error) {
+	live, err := r.pods.Get(ctx, pod.Namespace, pod.Name)
+	if apierrors.IsNotFound(err) || err == nil && live.UID != pod.UID {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("get pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	r.known, r.asked, r.unsure = live, time.Now(), false
+	return false, nil
 }
 
 // remove deletes the Pod, but not another pod with the same name.

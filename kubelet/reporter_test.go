@@ -63,7 +63,7 @@ func (f *flakyPods) UpdateStatus(_ context.Context, in *corev1.Pod) (*corev1.Pod
 func (f *flakyPods) Delete(context.Context, string, string, metav1.DeleteOptions) error { return nil }
 
 // TestReporterModel: through errors, lost answers and other writers, the status in the API keeps its
-// start, its end and the conditions of others, and is at last what the worker has set.
+// start, its end and the conditions of other writers, and is at last what the worker has set.
 func TestReporterModel(t *testing.T) {
 	first := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", first)

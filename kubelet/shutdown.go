@@ -23,7 +23,7 @@ func (k *Kubelet) Shutdown(ctx context.Context) error {
 		var workers []*worker
 		for _, pod := range group.Pods {
 			if w := k.find(pod.UID); w != nil {
-				w.reject(lifecycle.Rejection{Reason: shutdown.Reason, Message: shutdown.Message, Grace: &pod.Grace, Disruption: true})
+				w.reject(shutdownRejection(&pod.Grace))
 				workers = append(workers, w)
 			}
 		}
@@ -32,6 +32,11 @@ func (k *Kubelet) Shutdown(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// shutdownRejection ends a pod with a grace period in seconds; nil keeps the pod's own.
+func shutdownRejection(grace *int64) lifecycle.Rejection {
+	return lifecycle.Rejection{Reason: shutdown.Reason, Message: shutdown.Message, Grace: grace, Disruption: true}
 }
 
 // awaitEnd waits until the pods of workers have ended and that is reported, but no longer than limit.

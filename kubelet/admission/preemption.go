@@ -19,7 +19,7 @@ const (
 	MessageDisruptionOfPod = "Pod was preempted by Kubelet to accommodate a critical pod."
 )
 
-// Victims chooses pods from others whose end gives pod what it is short of. It prefers pods without
+// Victims chooses the other pods whose end gives pod what it is short of. It prefers pods without
 // requests to those with limits, few pods to many, and small requests to large ones. It returns an
 // error if not even all of them suffice.
 func Victims(pod *corev1.Pod, others []*corev1.Pod, short []Shortage) ([]*corev1.Pod, error) {

@@ -50,6 +50,9 @@ type Period struct {
 	Grace    time.Duration
 }
 
+// Ends reports whether pods are ended at all.
+func (c Config) Ends() bool { return c.GracePeriod > 0 || len(c.ByPodPriority) > 0 }
+
 // Periods validates c and returns its periods in order of priority, the lowest first; none if pods
 // are not ended.
 func (c Config) Periods() ([]Period, error) {

@@ -20,7 +20,8 @@ import (
 )
 
 // Nodes returns the Node with its labels, taints and allocatable resources; nil if it is not known.
-// With fresh, it reads the Node from the API, which may fail.
+// With fresh, it reads the Node from the API, which may fail. All pods wait for it, so it must limit
+// its time.
 type Nodes func(ctx context.Context, fresh bool) *corev1.Node
 
 // Gate admits pods. All methods are safe for concurrent use.
@@ -124,8 +125,9 @@ func (g *Gate) add(p *corev1.Pod) *pod {
 }
 
 // Decide returns the decision about a pod, which is made once. It queues a pod that the Gate does
-// not know.
+// not know. The end of ctx interrupts nothing, because the decision may be about another pod.
 func (g *Gate) Decide(ctx context.Context, p *corev1.Pod) Outcome {
+	ctx = context.WithoutCancel(ctx)
 	g.Enqueue(p)
 	g.deciding.Lock()
 	defer g.deciding.Unlock()
@@ -176,6 +178,14 @@ func (g *Gate) holding() []*corev1.Pod {
 		pods[i] = entry.spec
 	}
 	return pods
+}
+
+// Ending reports whether a pod must end for another one.
+func (g *Gate) Ending(uid types.UID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	entry := g.pods[uid]
+	return entry != nil && entry.ending
 }
 
 // Pods returns the pods that hold resources of the node.

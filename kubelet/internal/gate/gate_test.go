@@ -92,6 +92,31 @@ func TestFreshLabels(t *testing.T) {
 	}
 }
 
+// TestCanceledWorker: a worker whose context ends does not spoil the decision about the pod of another
+// one.
+func TestCanceledWorker(t *testing.T) {
+	handlers, err := admission.Handlers(admission.Host{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := New(func(ctx context.Context, fresh bool) *corev1.Node {
+		node := nodeOf(1)
+		if fresh && ctx.Err() == nil {
+			node.Labels = map[string]string{"zone": "a"}
+		}
+		return node
+	}, func() []admission.Handler { return handlers })
+	first, second := newPod("first", 0, 0, false), newPod("second", 0, 1, false)
+	first.Spec.NodeSelector = map[string]string{"zone": "a"}
+	g.Enqueue(first, second)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	g.Decide(ctx, second)
+	if got := g.Decide(t.Context(), first); !got.Admits() {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestNodeIsUnknown(t *testing.T) {
 	g := New(func(context.Context, bool) *corev1.Node { return nil }, func() []admission.Handler { return nil })
 	if got := g.Decide(t.Context(), newPod("p", 0, 0, false)); got.Reason != "InvalidNodeInfo" || got.Message != "Kubelet cannot get node info." {
@@ -120,6 +145,9 @@ func TestPreemption(t *testing.T) {
 		t.Errorf("small: %+v", small)
 	}
 	victim := first.Victims[0]
+	if !g.Ending(victim.UID) || g.Ending("first") || g.Ending("nothing") {
+		t.Error("the victim does not end")
+	}
 	g.Restore(victim) // its worker starts late
 	second := g.Decide(t.Context(), newPod("second", 2, 4, true))
 	if len(second.Victims) != 1 || second.Victims[0] == victim || len(second.After) != 2 {
