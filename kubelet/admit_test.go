@@ -3,6 +3,9 @@ package kubelet_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -398,6 +401,36 @@ func TestNodeStatus(t *testing.T) {
 		if get().ResourceVersion == version {
 			t.Error("the status was not written for five minutes")
 		}
+	})
+}
+
+// TestReservationIsEnforced: the cgroup of all pods is limited to what is not reserved. A kubelet that
+// cannot do that says so and goes on.
+func TestReservationIsEnforced(t *testing.T) {
+	inBubble(t, memruntime.Config{}, func(t *testing.T, r *rig) {
+		mount := t.TempDir()
+		if err := os.WriteFile(filepath.Join(mount, "cgroup.controllers"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		r.config.CgroupMount, r.config.CgroupRoot = mount, "/planekit/kubepods"
+		r.config.KubeReserved = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi"), corev1.ResourceCPU: resource.MustParse("1")}
+		r.start()
+		for file, want := range map[string]string{"memory.max": "3221225472", "cpu.weight": "39"} {
+			if got, err := os.ReadFile(filepath.Join(mount, r.config.CgroupRoot, file)); err != nil || string(got) != want {
+				t.Errorf("%s: %q %v, want %s", file, got, err, want)
+			}
+		}
+		r.api.awaitEvent(t, "node-1", "NodeAllocatableEnforced", "Updated Node Allocatable limit across pods")
+		r.stop()
+		r.config.CgroupMount = filepath.Join(mount, "cgroup.controllers")
+		r.start()
+		eventually(t, "the failure is an event", func() bool {
+			r.api.mu.Lock()
+			defer r.api.mu.Unlock()
+			return slices.ContainsFunc(r.api.events, func(e *corev1.Event) bool {
+				return e.Reason == "FailedNodeAllocatableEnforcement" && e.Type == corev1.EventTypeWarning
+			})
+		})
 	})
 }
 
