@@ -189,9 +189,8 @@ func reads(t *testing.T, file, name string) bool {
 // act on one, its row goes.
 var unread = map[string]string{
 	"VolumeDevices":     "kubelet",
-	"HostUsers":         "kubelet",
 	"RecursiveReadOnly": "kubelet", "FileKeyRef": "kubelet",
-	"SELinuxOptions": "kubelet", "AppArmorProfile": "kubelet", "SupplementalGroupsPolicy": "kubelet",
+	"SELinuxOptions":      "kubelet",
 	"FSGroupChangePolicy": "kubelet",
 	"ClusterTrustBundle":  "kubelet", "PodCertificate": "kubelet",
 	"PreferredDuringSchedulingIgnoredDuringExecution": "schedule",
