@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,6 +154,53 @@ func TestRestartKeepsRoom(t *testing.T) {
 		// The runtime knows what ran, also if the API was never told.
 		r.api.create(webPod("small"))
 		r.api.await(t, "small", "running", running)
+	})
+}
+
+// deaf is a runtime that does not list its sandboxes for a number of calls.
+type deaf struct {
+	*memruntime.Runtime
+	calls atomic.Int32
+}
+
+func (d *deaf) ListPodSandbox(ctx context.Context, in *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
+	if d.calls.Add(-1) >= 0 {
+		return nil, fmt.Errorf("not now")
+	}
+	return d.Runtime.ListPodSandbox(ctx, in)
+}
+
+// TestRuntimeComesLate: a kubelet whose API never learned what runs asks the runtime, until it
+// answers, before it gives the room away.
+func TestRuntimeComesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runtime, err := memruntime.New(memruntime.Config{Socket: "/not/listened/at"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &deaf{Runtime: runtime}
+		r := rigOn(t, d, runtime)
+		r.config.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+		r.start()
+		r.api.create(cpuPod("old", "2"))
+		r.api.await(t, "old", "running", running)
+		r.stop()
+		r.api.mu.Lock()
+		old, _ := r.api.pods.Get("default/old")
+		old = old.DeepCopy()
+		old.Status = corev1.PodStatus{Phase: corev1.PodPending}
+		old.ResourceVersion = r.api.touch()
+		r.api.pods.Put(old)
+		r.api.mu.Unlock()
+		first := cpuPod("a-first", "1")
+		r.api.create(first) // has no creation time, and so is the older one
+		d.calls.Store(5)
+		r.start()
+		r.api.await(t, "a-first", "refused", failed("OutOfcpu", "Pod was rejected: Node didn't have enough resource: cpu, requested: 1000, used: 2000, capacity: 2000"))
+		if pod := r.api.await(t, "old", "running", running); pod.Status.ContainerStatuses[0].RestartCount != 0 {
+			t.Errorf("%+v", pod.Status)
+		}
+		r.stop()
 	})
 }
 
