@@ -260,18 +260,18 @@ func parseChain(message []byte) (chain, error) {
 	if len(message) < nl.SizeofNfgenmsg {
 		return chain{}, fmt.Errorf("list nftables chains: a message of %d bytes", len(message))
 	}
-	attributes, err := nl.ParseRouteAttr(message[nl.SizeofNfgenmsg:])
+	attributes, err := mdlayher.NewAttributeDecoder(message[nl.SizeofNfgenmsg:])
 	if err != nil {
 		return chain{}, fmt.Errorf("list nftables chains: %w", err)
 	}
 	var c chain
-	for _, a := range attributes {
-		switch a.Attr.Type {
+	for attributes.Next() {
+		switch attributes.Type() {
 		case unix.NFTA_CHAIN_TABLE:
-			c.table = strings.TrimRight(string(a.Value), "\x00")
+			c.table = strings.TrimRight(attributes.String(), "\x00")
 		case unix.NFTA_CHAIN_NAME:
-			c.name = strings.TrimRight(string(a.Value), "\x00")
+			c.name = strings.TrimRight(attributes.String(), "\x00")
 		}
 	}
-	return c, nil
+	return c, attributes.Err()
 }

@@ -202,6 +202,7 @@ func FuzzParse(f *testing.F) {
 
 func FuzzParseChain(f *testing.F) {
 	f.Add([]byte("\x01\x00\x00\x00\x08\x00\x01\x00abc\x00\x08\x00\x03\x00def\x00"))
+	f.Add([]byte("0000\t\x000000000"))
 	f.Fuzz(func(t *testing.T, message []byte) {
 		c, err := parseChain(message)
 		if err == nil && (strings.HasSuffix(c.table, "\x00") || strings.HasSuffix(c.name, "\x00")) {
