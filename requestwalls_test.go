@@ -12,6 +12,7 @@ var requestWalls = []wall{
 		{"admission", itsRoom},
 		{"sigs.k8s.io/yaml", "the configuration of admission is YAML"},
 	}},
+	{packages: "admission/runtimeclass", may: []allowance{{"k8s.io/api/node", kubeTypes}}},
 	{packages: "admission/priority", may: []allowance{{"k8s.io/api/scheduling", kubeTypes}}},
 	{packages: "admission/webhook/matchcel", closed: true, may: []allowance{
 		{"admission", itsRoom},

@@ -23,6 +23,7 @@ import (
 	"github.com/planekit/planekit/kubelet/volumes"
 	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 )
 
 // Config describes a kubelet. NodeName, Root, Runtime, Images, Pods, PodStatus, Nodes and Leases
@@ -95,6 +96,9 @@ type Config struct {
 	// Services returns the services of a namespace, for the environment of containers. If nil,
 	// containers get no variables of services.
 	Services func(namespace string) iter.Seq[*corev1.Service]
+	// RuntimeClasses is the cache of runtime classes, by name. If nil, pods that have a class do not
+	// start.
+	RuntimeClasses localcache.Getter[*nodev1.RuntimeClass]
 	// Tokens issues service account tokens. If nil, pods that need one do not start.
 	Tokens Tokens
 	// Volumes are further types of volumes. They are asked before the built-in ones.

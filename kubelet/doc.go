@@ -71,6 +71,6 @@
 // are emptyDir, hostPath, configMap, secret, projected and downwardAPI; Config.Volumes adds other
 // types, see package volumes. Pods with volumes that no type supports, or with a cluster trust bundle,
 // do not start; they are retried with a backoff (500 ms, doubling up to 2 min 2 s) and report the
-// reason. The name of a runtime class is used as its handler. Containers need Linux; without it, or
+// reason. Containers need Linux; without it, or
 // without root, volumes in memory are on disk.
 package kubelet

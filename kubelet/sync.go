@@ -13,6 +13,8 @@ import (
 	"github.com/planekit/planekit/kubelet/internal/podconfig"
 	"github.com/planekit/planekit/kubelet/volumes"
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -203,15 +205,7 @@ func (w *worker) createSandbox(ctx context.Context, pod *corev1.Pod, d *lifecycl
 		k.events.Pod(pod, nil, corev1.EventTypeWarning, "FailedCreatePodContainer", fmt.Sprintf("unable to ensure pod container exists: %v", err))
 		return false, err
 	}
-	config, err := k.podConfig.Sandbox(pod, d.SandboxAttempt)
-	if err == nil {
-		whole, done := k.unbroken(ctx)
-		defer done()
-		_, err = k.config.Runtime.RunPodSandbox(whole, &runtimeapi.RunPodSandboxRequest{
-			Config: config, RuntimeHandler: runtimeHandler(pod),
-		})
-	}
-	if err == nil {
+	if err = w.runSandbox(ctx, pod, d.SandboxAttempt); err == nil {
 		w.memory.SandboxFailed = time.Time{}
 		return true, nil
 	}
@@ -228,13 +222,34 @@ func (w *worker) createSandbox(ctx context.Context, pod *corev1.Pod, d *lifecycl
 	return false, err
 }
 
-// runtimeHandler returns the name of the runtime class, which is correct if class and handler have
-// the same name.
-func runtimeHandler(pod *corev1.Pod) string {
-	if pod.Spec.RuntimeClassName != nil {
-		return *pod.Spec.RuntimeClassName
+func (w *worker) runSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32) error {
+	k := w.kubelet
+	handler, err := k.runtimeHandler(pod)
+	if err != nil {
+		return err
 	}
-	return ""
+	config, err := k.podConfig.Sandbox(pod, attempt)
+	if err != nil {
+		return err
+	}
+	whole, done := k.unbroken(ctx)
+	defer done()
+	_, err = k.config.Runtime.RunPodSandbox(whole, &runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: handler})
+	return err
+}
+
+// runtimeHandler returns the handler of a pod's runtime class; empty, which is the runtime's default,
+// for a pod without a class.
+func (k *Kubelet) runtimeHandler(pod *corev1.Pod) (string, error) {
+	if pod.Spec.RuntimeClassName == nil || *pod.Spec.RuntimeClassName == "" {
+		return "", nil
+	}
+	if k.config.RuntimeClasses != nil {
+		if class, ok := k.config.RuntimeClasses.Get(*pod.Spec.RuntimeClassName); ok {
+			return class.Handler, nil
+		}
+	}
+	return "", apierrors.NewNotFound(nodev1.Resource("runtimeclass"), *pod.Spec.RuntimeClassName)
 }
 
 // mountVolumes sets up or refreshes the volumes. A volume that cannot be set up is retried with a

@@ -37,6 +37,7 @@ var actedOn = []struct {
 		kubeletFiles + "internal/tokens/tokens.go":            "ServiceAccountName",
 		kubeletFiles + "internal/podconfig/sandbox.go":        "HostNetwork HostPID HostIPC ShareProcessNamespace SecurityContext Hostname Subdomain SetHostnameAsFQDN HostnameOverride",
 		kubeletFiles + "images.go":                            "ImagePullSecrets",
+		kubeletFiles + "sync.go":                              "RuntimeClassName",
 		kubeletFiles + "internal/podconfig/hosts.go":          "HostAliases",
 		kubeletFiles + "internal/lifecycle/conditions.go":     "ReadinessGates",
 		pluginFiles + "serviceaccount/volume.go":              "AutomountServiceAccountToken",

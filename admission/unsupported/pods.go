@@ -34,7 +34,6 @@ func podFields() []Row {
 		{In: Pods, Path: "schedulingGroup", Effect: pending},
 		{In: Pods, Path: "priorityClassName", When: preempts,
 			Effect: "pods are scheduled in the order of their priority, and none is preempted for another yet"},
-		{In: Pods, Path: "runtimeClassName", Effect: "taken for the name of the runtime's handler: no RuntimeClass is read yet"},
 		{In: Pods, Path: "subdomain", Effect: "written to /etc/hosts of the pod; there is no DNS in the cluster yet that would know it"},
 		{In: Pods, Path: "hostUsers", When: isPointerTo(false), Effect: "the pod runs in the host's user namespace nevertheless; on the host's network, the node refuses it"},
 		{In: Pods, Path: "os.name", When: isNot(corev1.Linux), Effect: "nodes run Linux containers only, and refuse the pod"},

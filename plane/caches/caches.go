@@ -45,6 +45,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -79,6 +80,7 @@ type Caches struct {
 	PersistentVolumeClaims  *informer.Informer[*corev1.PersistentVolumeClaim]
 	VolumeAttachments       *informer.Informer[*storagev1.VolumeAttachment]
 	PriorityClasses         *informer.Informer[*schedulingv1.PriorityClass]
+	RuntimeClasses          *informer.Informer[*nodev1.RuntimeClass]
 	LimitRanges             *informer.Informer[*corev1.LimitRange]
 	ResourceQuotas          *informer.Informer[*corev1.ResourceQuota]
 	MutatingWebhooks        *informer.Informer[*admissionv1.MutatingWebhookConfiguration]
@@ -151,6 +153,7 @@ func New(api *client.Client, log logr.Logger, more ...apiserver.Resource) (*Cach
 		add(m, &c.PersistentVolumes, kinds.PersistentVolumes, nil),
 		add(m, &c.VolumeAttachments, kinds.VolumeAttachments, nil),
 		add(m, &c.PriorityClasses, kinds.PriorityClasses, nil),
+		add(m, &c.RuntimeClasses, kinds.RuntimeClasses, nil),
 		add(m, &c.PersistentVolumeClaims, kinds.PersistentVolumeClaims, nil),
 		add(m, &c.LimitRanges, kinds.LimitRanges, nil),
 		add(m, &c.ResourceQuotas, kinds.ResourceQuotas, nil),

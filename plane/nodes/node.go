@@ -169,6 +169,7 @@ func newNode(p *plane.Plane, c Config) (*node, error) {
 	}
 	probes := probemetrics.New()
 	config.ProbeObserver = probes
+	config.RuntimeClasses = p.Caches.RuntimeClasses
 	config.Prober, _ = c.Runtime.(probe.Prober)
 	config.Hooks, _ = c.Runtime.(hook.Caller)
 	if c.Kubelet != nil {

@@ -34,6 +34,7 @@ import (
 	"github.com/planekit/planekit/admission/podresize"
 	"github.com/planekit/planekit/admission/priority"
 	"github.com/planekit/planekit/admission/resourcequota"
+	"github.com/planekit/planekit/admission/runtimeclass"
 	"github.com/planekit/planekit/admission/securitycontext"
 	"github.com/planekit/planekit/admission/serviceaccount"
 	"github.com/planekit/planekit/admission/unsupported"
@@ -49,6 +50,7 @@ import (
 	"github.com/planekit/planekit/plane/caches"
 	"github.com/planekit/planekit/plane/stack"
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -142,6 +144,7 @@ func (s *Set) table() []plugins.Plugin {
 		made(priority.Name, s.priority),
 		made(defaulttolerations.Name, s.tolerations),
 		{Name: eventratelimit.Name, New: eventRateLimit},
+		made(runtimeclass.Name, s.runtimeClass),
 		made(podresize.Name, s.podResize),
 		made("MutatingAdmissionWebhook", s.mutatingWebhooks),
 		made("Initializers", s.waitForInitializers),
@@ -169,6 +172,16 @@ func (s *Set) priority() (any, error) {
 	return priority.New(priority.Config{
 		Classes: s.config.Caches.PriorityClasses,
 		Lookup: func(ctx context.Context, name string) (*schedulingv1.PriorityClass, error) {
+			return classes.Get(ctx, "", name)
+		},
+	})
+}
+
+func (s *Set) runtimeClass() (any, error) {
+	classes := typed.RuntimeClasses(s.config.Client)
+	return runtimeclass.New(runtimeclass.Config{
+		Classes: s.config.Caches.RuntimeClasses,
+		Lookup: func(ctx context.Context, name string) (*nodev1.RuntimeClass, error) {
 			return classes.Get(ctx, "", name)
 		},
 	})

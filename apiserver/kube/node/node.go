@@ -2,8 +2,6 @@
 // how each is defaulted, validated, changed, shown in a table and selected.
 //
 //	config.Resources = append(config.Resources, node.Resources()...)
-//
-// Nothing acts on a RuntimeClass yet.
 package node
 
 import "github.com/planekit/planekit/apiserver"

@@ -34,7 +34,7 @@ func (o *Observation) Status() corev1.PodStatus {
 		status.StartTime = &metav1.Time{Time: o.Now.Truncate(time.Second)}
 	}
 	if o.neverStarted() {
-		if !ended(status.Phase) {
+		if !hasEnded(status.Phase) {
 			status.Phase, status.Reason, status.Message = corev1.PodFailed, o.Decision.reason, o.Decision.message
 		}
 		return status
@@ -64,7 +64,7 @@ func (o *Observation) Status() corev1.PodStatus {
 func (o *Observation) neverStarted() bool {
 	old := &o.Pod.Status
 	return len(o.State.Sandboxes)+len(o.State.Containers) == 0 &&
-		(o.Decision.refused || ended(old.Phase) && len(old.InitContainerStatuses)+len(old.ContainerStatuses) == 0)
+		(o.Decision.refused || hasEnded(old.Phase) && len(old.InitContainerStatuses)+len(old.ContainerStatuses) == 0)
 }
 
 // addresses sets the pod's addresses: the sandbox's, or on the host's network the node's. A pod
