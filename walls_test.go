@@ -245,6 +245,8 @@ var otherWalls = []wall{
 		{"kubelet/internal/cgroup", "a quality of service is a set of limits"},
 		{"k8s.io/api/core", kubeTypes},
 	}},
+	{packages: "kubelet/internal/abilities", closed: true, may: []allowance{{"k8s.io/cri-api", "the runtime interface"}, {"k8s.io/api/core", kubeTypes}}},
+	{packages: "kubelet/internal/userns", closed: true, may: []allowance{{"k8s.io/cri-api", "the runtime interface"}, {"k8s.io/apimachinery", machinery}}},
 	{packages: "kubelet/internal/lifecycle", closed: true, may: []allowance{
 		{"kubelet/internal/cgroup", "a plan compares the limits of a pod's cgroup"},
 		{"kubelet/internal/resize", "a running container is planned with its size"},
@@ -256,6 +258,9 @@ var otherWalls = []wall{
 	{packages: "kubelet/internal/podconfig", closed: true, may: []allowance{
 		{"kubelet/internal/lifecycle", "a container carries the fingerprint of its spec"},
 		{"kubelet/volumes/subpath", "a container can mount a part of a volume"},
+		{"kubelet/internal/abilities", "some settings need a runtime that has them"},
+		{"kubelet/internal/userns", "a pod can have user IDs of its own"},
+		{"kubelet/internal/machine", "limits of huge pages are named after their sizes"},
 		{"github.com/go-logr/logr", logging},
 		{"kubelet/internal/qos", "the runtime is told a container's limits"},
 		{"k8s.io/cri-api", "the runtime interface"},

@@ -184,6 +184,7 @@ func TestContainerd(t *testing.T) {
 		},
 	}}
 	r.config.LogMaxSize = 64 << 10
+	r.config.RuntimeClasses = runcClasses()
 	r.config.Eviction = smallDisk(t, r.config.Root)
 	r.start()
 	r.api.create(actorPod("chatter", "chatter"))
@@ -192,6 +193,7 @@ func TestContainerd(t *testing.T) {
 		t.Run("resize", func(t *testing.T) { containerdResize(t, r) }) &&
 		t.Run("probes", func(t *testing.T) { containerdProbes(t, r) }) &&
 		t.Run("subpaths", func(t *testing.T) { containerdSubPaths(t, r) }) &&
+		t.Run("rights", func(t *testing.T) { containerdRights(t, r) }) &&
 		t.Run("restarts", func(t *testing.T) { containerdRestarts(t, r) }) &&
 		t.Run("latency", func(t *testing.T) { containerdLatency(t, r) }) &&
 		t.Run("logs", func(t *testing.T) { containerdLogs(t, r) }) &&

@@ -66,7 +66,7 @@
 //
 // # Not included
 //
-// The CPU manager, user namespaces, AppArmor and SELinux. Package
+// The CPU manager and SELinux labels of volumes. Package
 // server is the kubelet's HTTPS server for logs, exec, attach and port-forward. The supported volumes
 // are emptyDir, hostPath, configMap, secret, projected and downwardAPI; Config.Volumes adds other
 // types, see package volumes. Pods with volumes that no type supports, or with a cluster trust bundle,

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/planekit/planekit/kubelet/internal/machine"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -17,8 +18,9 @@ const maxPods = 110
 
 // hostInfo is the information about the machine in the Node.
 type hostInfo struct {
-	capacity corev1.ResourceList
-	info     corev1.NodeSystemInfo
+	capacity  corev1.ResourceList
+	hugePages []machine.HugePages
+	info      corev1.NodeSystemInfo
 }
 
 // readHost reads the machine's properties. Unknown ones are empty.
@@ -35,6 +37,11 @@ func readHost(root string, override corev1.ResourceList) hostInfo {
 	if syscall.Statfs(root, &fs) == nil {
 		h.capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(fs.Blocks)*int64(fs.Bsize), resource.BinarySI)
 	}
+	h.hugePages = machine.ReadHugePages("/sys")
+	for _, pages := range h.hugePages {
+		size := resource.NewQuantity(pages.Size, resource.BinarySI)
+		h.capacity[corev1.ResourceName(corev1.ResourceHugePagesPrefix+size.String())] = *resource.NewQuantity(pages.Size*pages.Count, resource.BinarySI)
+	}
 	maps.Copy(h.capacity, override)
 	h.info = corev1.NodeSystemInfo{
 		MachineID:       read("/etc/machine-id"),
@@ -50,6 +57,31 @@ func readHost(root string, override corev1.ResourceList) hostInfo {
 		h.info.Swap = &corev1.NodeSwapStatus{Capacity: new(swap * 1024)}
 	}
 	return h
+}
+
+// allocatable returns the capacity without the memory of huge pages, which are allocated by themselves.
+func (h *hostInfo) allocatable() corev1.ResourceList {
+	list := maps.Clone(h.capacity)
+	memory, ok := list[corev1.ResourceMemory]
+	for name, pages := range h.capacity {
+		if ok && strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
+			memory.Sub(pages)
+			list[corev1.ResourceMemory] = memory
+		}
+	}
+	if memory.Sign() < 0 {
+		list[corev1.ResourceMemory] = *resource.NewQuantity(0, resource.BinarySI)
+	}
+	return list
+}
+
+// hugePageSizes returns the sizes of huge pages in CRI's form.
+func (k *Kubelet) hugePageSizes() []string {
+	var sizes []string
+	for _, pages := range k.host.hugePages {
+		sizes = append(sizes, pages.Name())
+	}
+	return sizes
 }
 
 func read(path string) string {

@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/kubelet/admission"
 	"github.com/planekit/planekit/kubelet/images"
+	"github.com/planekit/planekit/kubelet/internal/abilities"
 	"github.com/planekit/planekit/kubelet/internal/allocation"
 	"github.com/planekit/planekit/kubelet/internal/cgroup"
 	"github.com/planekit/planekit/kubelet/internal/events"
@@ -19,6 +20,7 @@ import (
 	"github.com/planekit/planekit/kubelet/internal/mirror"
 	"github.com/planekit/planekit/kubelet/internal/podconfig"
 	"github.com/planekit/planekit/kubelet/internal/tokens"
+	"github.com/planekit/planekit/kubelet/internal/userns"
 	"github.com/planekit/planekit/kubelet/logs"
 	"github.com/planekit/planekit/kubelet/volumes"
 	"github.com/planekit/planekit/localcache"
@@ -48,6 +50,7 @@ type Kubelet struct {
 	evictor   *evictor
 	collector *images.Collector // may be nil
 	podConfig *podconfig.Builder
+	abilities abilities.Set
 	// allocations are the resources that pods have been allocated.
 	allocations *allocation.Manager
 	ready       chan struct{}
@@ -93,6 +96,7 @@ func New(c Config) (*Kubelet, error) {
 	k.podConfig = &podconfig.Builder{
 		NodeName: c.NodeName, HostName: c.HostName, HostIPs: c.hostIPs(), Root: c.Root, LogRoot: c.LogRoot,
 		ClusterDNS: c.ClusterDNS, ClusterDomain: c.ClusterDomain, ResolvConf: c.ResolvConf,
+		Handler: k.runtimeHandler, Abilities: &k.abilities, UserNamespaces: userns.New(filepath.Join(c.Root, "pods")), HugePageSizes: k.hugePageSizes,
 		Capacity: k.capacity, Cgroup: k.podCgroup, Services: c.Services, Secrets: c.Secrets, ConfigMaps: c.ConfigMaps, Log: c.Log,
 	}
 	var err error

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/planekit/planekit/kubelet/internal/nodestatus"
 	"github.com/planekit/planekit/kubelet/shutdown"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -31,16 +30,6 @@ type networkGate struct {
 	runtime error // why the runtime is not ready; nil if it is ready
 	network error // why its network is not ready; nil if it is ready
 	known   bool  // the runtime has been asked
-	// handlers and features are what the runtime says that it supports.
-	handlers []corev1.NodeRuntimeHandler
-	features *corev1.NodeFeatures
-}
-
-// supports returns what the runtime supports.
-func (g *networkGate) supports() ([]corev1.NodeRuntimeHandler, *corev1.NodeFeatures) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.handlers, g.features
 }
 
 func (g *networkGate) isOpen() bool {
@@ -129,13 +118,13 @@ func (k *Kubelet) askRuntime(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return false
 	}
+	if err == nil {
+		k.abilities.Learn(out)
+	}
 	g := &k.network
 	g.mu.Lock()
 	changed := !g.known || message(g.runtime) != message(runtime) || message(g.network) != message(network)
 	g.runtime, g.network, g.known = runtime, network, true
-	if err == nil {
-		g.handlers, g.features = nodestatus.RuntimeHandlers(out.GetRuntimeHandlers()), nodestatus.Features(out.GetFeatures())
-	}
 	g.mu.Unlock()
 	if changed {
 		k.reportNow()

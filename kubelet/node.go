@@ -185,9 +185,9 @@ func (k *Kubelet) setNodeStatus(status *corev1.NodeStatus, now time.Time) {
 	status.Capacity = nodestatus.Capacity(k.host.capacity, status.Capacity)
 	status.Allocatable = k.allocatable(status.Capacity)
 	status.Images = k.images.current()
-	status.RuntimeHandlers, status.Features = k.network.supports()
 	status.NodeInfo = k.host.info
 	status.NodeInfo.ContainerRuntimeVersion = k.runtimeName + "://" + k.runtimeVersion
+	k.abilities.Report(status)
 	for _, c := range []corev1.NodeCondition{
 		k.evictor.condition(corev1.NodeMemoryPressure),
 		k.evictor.condition(corev1.NodeDiskPressure),

@@ -105,6 +105,7 @@ func (w *worker) report(pod *corev1.Pod, state *lifecycle.State, d lifecycle.Dec
 	o := lifecycle.Observation{
 		Pod: pod, State: state, Decision: d,
 		HostIPs: w.kubelet.config.hostIPs(), Runtime: w.kubelet.runtimeName, Now: time.Now(),
+		RecursiveReadOnly: w.kubelet.podConfig.RecursiveReadOnly(pod),
 	}
 	o.ResizePending, o.ResizeInProgress = w.kubelet.allocations.Conditions(w.uid)
 	if mirror.IsStatic(pod) {

@@ -77,5 +77,9 @@ func (k *Kubelet) removePodDirectory(ctx context.Context, uid podUID) error {
 	if err := k.tearDownVolumes(ctx, uid); err != nil {
 		return err
 	}
-	return os.RemoveAll(k.podConfig.PodDirectory(uid))
+	if err := os.RemoveAll(k.podConfig.PodDirectory(uid)); err != nil {
+		return err
+	}
+	k.podConfig.UserNamespaces.Release(uid)
+	return nil
 }

@@ -35,7 +35,7 @@ var actedOn = []struct {
 		kubeletFiles + "internal/qos/qos.go":                  "Resources Overhead",
 		kubeletFiles + "internal/podconfig/dns.go":            "DNSPolicy DNSConfig",
 		kubeletFiles + "internal/tokens/tokens.go":            "ServiceAccountName",
-		kubeletFiles + "internal/podconfig/sandbox.go":        "HostNetwork HostPID HostIPC ShareProcessNamespace SecurityContext Hostname Subdomain SetHostnameAsFQDN HostnameOverride",
+		kubeletFiles + "internal/podconfig/sandbox.go":        "HostNetwork HostPID HostIPC HostUsers ShareProcessNamespace SecurityContext Hostname Subdomain SetHostnameAsFQDN HostnameOverride",
 		kubeletFiles + "images.go":                            "ImagePullSecrets",
 		kubeletFiles + "sync.go":                              "RuntimeClassName",
 		kubeletFiles + "internal/podconfig/hosts.go":          "HostAliases",
@@ -63,13 +63,17 @@ var actedOn = []struct {
 	}},
 	{corev1.PodSecurityContext{}, map[string]string{
 		kubeletFiles + "internal/podconfig/security.go": "RunAsUser RunAsGroup RunAsNonRoot SeccompProfile",
-		kubeletFiles + "internal/podconfig/sandbox.go":  "SupplementalGroups FSGroup Sysctls",
+		kubeletFiles + "internal/podconfig/rights.go":   "SupplementalGroupsPolicy AppArmorProfile",
+		kubeletFiles + "internal/podconfig/sandbox.go":  "SupplementalGroups FSGroup Sysctls SELinuxOptions",
 	}},
 	{corev1.SecurityContext{}, map[string]string{
-		kubeletFiles + "internal/podconfig/security.go": "Capabilities Privileged RunAsUser RunAsGroup RunAsNonRoot ReadOnlyRootFilesystem AllowPrivilegeEscalation ProcMount SeccompProfile",
+		kubeletFiles + "internal/podconfig/security.go": "Capabilities Privileged RunAsUser RunAsGroup RunAsNonRoot ReadOnlyRootFilesystem AllowPrivilegeEscalation ProcMount SeccompProfile SELinuxOptions",
+		kubeletFiles + "internal/podconfig/rights.go":   "AppArmorProfile",
 	}},
 	{corev1.Lifecycle{}, map[string]string{kubeletFiles + "hooks.go": "PostStart PreStop"}},
-	{corev1.VolumeMount{}, map[string]string{kubeletFiles + "internal/podconfig/mounts.go": "Name ReadOnly MountPath MountPropagation SubPath SubPathExpr"}},
+	{corev1.VolumeMount{}, map[string]string{kubeletFiles + "internal/podconfig/mounts.go": "Name ReadOnly MountPath MountPropagation SubPath SubPathExpr",
+		kubeletFiles + "internal/lifecycle/recursive.go": "RecursiveReadOnly",
+	}},
 	{corev1.ContainerPort{}, map[string]string{
 		controllersFiles + "endpoints/pods.go":         "Name",
 		kubeletFiles + "internal/podconfig/sandbox.go": "ContainerPort Protocol HostIP",
@@ -189,9 +193,7 @@ func reads(t *testing.T, file, name string) bool {
 // unread are the fields that nothing but the API server's checks reads. When a part starts to
 // act on one, its row goes.
 var unread = map[string]string{
-	"VolumeDevices":     "kubelet",
-	"RecursiveReadOnly": "kubelet", "FileKeyRef": "kubelet",
-	"SELinuxOptions":      "kubelet",
+	"VolumeDevices": "kubelet", "FileKeyRef": "kubelet",
 	"FSGroupChangePolicy": "kubelet",
 	"ClusterTrustBundle":  "kubelet", "PodCertificate": "kubelet",
 	"PreferredDuringSchedulingIgnoredDuringExecution": "schedule",

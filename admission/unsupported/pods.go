@@ -11,8 +11,6 @@ const (
 	notWeighed = "the scheduler does not weigh preferences yet"
 	// pending is the effect of a hard constraint that the scheduler does not support.
 	pending = "not supported yet: the pod stays Pending"
-	// armor is the effect of an AppArmor profile.
-	armor = "a node without AppArmor refuses the pod; others do not pass it to the runtime yet: its default profile applies"
 )
 
 // podFields are the fields of pods except those of containers.
@@ -35,14 +33,9 @@ func podFields() []Row {
 		{In: Pods, Path: "priorityClassName", When: preempts,
 			Effect: "pods are scheduled in the order of their priority, and none is preempted for another yet"},
 		{In: Pods, Path: "subdomain", Effect: "written to /etc/hosts of the pod; there is no DNS in the cluster yet that would know it"},
-		{In: Pods, Path: "hostUsers", When: isPointerTo(false), Effect: "the pod runs in the host's user namespace nevertheless; on the host's network, the node refuses it"},
 		{In: Pods, Path: "os.name", When: isNot(corev1.Linux), Effect: "nodes run Linux containers only, and refuse the pod"},
-		{In: Pods, Path: "securityContext.seLinuxOptions", Effect: "not passed to the runtime yet"},
 		{In: Pods, Path: "securityContext.seLinuxChangePolicy", Effect: "volumes are not labelled for SELinux yet"},
-		{In: Pods, Path: "securityContext.appArmorProfile", Effect: armor},
 		{In: Pods, Path: "securityContext.windowsOptions", Effect: "nodes run Linux containers only"},
-		{In: Pods, Path: "securityContext.supplementalGroupsPolicy", When: isPointerTo(corev1.SupplementalGroupsPolicyStrict),
-			Effect: "a node refuses the pod unless its runtime can do this; where it can, groups of the image are merged nevertheless"},
 		{In: Pods, Path: "securityContext.fsGroupChangePolicy", When: isPointerTo(corev1.FSGroupChangeOnRootMismatch),
 			Effect: "the group of volumes is set each time nevertheless"},
 	}
@@ -74,14 +67,8 @@ func containerFields() []Row {
 		{In: Pods, Path: "containers[].restartPolicyRules[].action", When: is(corev1.ContainerRestartRuleActionRestartAllContainers),
 			Effect: "a node refuses the pod: none can restart all containers yet"},
 		{In: Pods, Path: "containers[].resources.claims", Effect: pending},
-		{In: Pods, Path: "containers[].resources.limits", When: unenforced,
-			Effect: "limits of huge pages are not enforced on nodes yet"},
 		{In: Pods, Path: "containers[].volumeDevices", Effect: "block devices are not passed to containers yet"},
-		{In: Pods, Path: "containers[].volumeMounts[].recursiveReadOnly", When: recursive,
-			Effect: "mounts below the volume stay writable: only the volume itself is read-only"},
 		{In: Pods, Path: "containers[].env[].valueFrom.fileKeyRef", Effect: "not supported yet: the container does not start"},
-		{In: Pods, Path: "containers[].securityContext.seLinuxOptions", Effect: "not passed to the runtime yet"},
-		{In: Pods, Path: "containers[].securityContext.appArmorProfile", Effect: armor},
 		{In: Pods, Path: "containers[].securityContext.windowsOptions", Effect: "nodes run Linux containers only"},
 	}
 }
@@ -95,19 +82,4 @@ func mapped(_ any, parents []any) bool {
 		}
 	}
 	return true
-}
-
-// unenforced reports whether there are limits that no node enforces.
-func unenforced(value any, _ []any) bool {
-	for name := range value.(corev1.ResourceList) {
-		if strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
-			return true
-		}
-	}
-	return false
-}
-
-func recursive(value any, _ []any) bool {
-	mode := value.(*corev1.RecursiveReadOnlyMode)
-	return *mode != corev1.RecursiveReadOnlyDisabled
 }

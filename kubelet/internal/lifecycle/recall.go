@@ -24,11 +24,15 @@ func Recall(pod *corev1.Pod, s *State) {
 			}
 			t := endOf(&status)
 			_, id, _ := strings.Cut(status.ContainerID, "://")
+			var user *corev1.LinuxContainerUser
+			if status.User != nil {
+				user = status.User.Linux
+			}
 			s.Containers = append(s.Containers, Container{
 				ID: id, Name: status.Name, Attempt: uint32(status.RestartCount), Phase: Exited,
 				Started: t.StartedAt.Time, Finished: t.FinishedAt.Time,
 				ExitCode: t.ExitCode, Reason: t.Reason, Message: t.Message,
-				Image: status.Image, ImageID: status.ImageID, recalled: true,
+				Image: status.Image, ImageID: status.ImageID, User: user, recalled: true,
 			})
 		}
 	}

@@ -77,6 +77,8 @@ type Container struct {
 	ImageID  string
 	// Size holds the resources of a running container that the runtime reports; nil if it does not.
 	Size *resize.Reported
+	// User is who its first process runs as; nil if the runtime does not say.
+	User *corev1.LinuxContainerUser
 	// recalled means that the container is in the pod's status but no longer in the runtime.
 	recalled bool
 }

@@ -20,7 +20,10 @@ type Observation struct {
 	HostIPs []string
 	// Runtime is the scheme of container IDs, such as "containerd".
 	Runtime string
-	Now     time.Time
+	// RecursiveReadOnly says that the runtime handler supports recursive read-only mounts.
+	RecursiveReadOnly bool
+
+	Now time.Time
 }
 
 // Status returns the pod's status as this kubelet sees it. It keeps conditions of other writers,

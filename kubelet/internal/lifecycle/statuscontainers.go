@@ -43,7 +43,7 @@ func findStatus(list []corev1.ContainerStatus, name string) *corev1.ContainerSta
 
 // container returns the status of one container; old is the previous one, or nil.
 func (o *Observation) container(spec *corev1.Container, old *corev1.ContainerStatus, init bool) corev1.ContainerStatus {
-	status := corev1.ContainerStatus{Name: spec.Name, Image: spec.Image, Started: new(bool)}
+	status := corev1.ContainerStatus{Name: spec.Name, Image: spec.Image, Started: new(bool), VolumeMounts: o.volumeMounts(spec)}
 	current := o.State.latest(spec.Name)
 	waiting, held := o.Decision.Waiting[spec.Name]
 	if current == nil {
@@ -62,6 +62,9 @@ func (o *Observation) container(spec *corev1.Container, old *corev1.ContainerSta
 	status.ImageID = current.ImageID
 	if current.Image != "" {
 		status.Image = current.Image
+	}
+	if current.User != nil {
+		status.User = &corev1.ContainerUser{Linux: current.User.DeepCopy()}
 	}
 	status.LastTerminationState = o.lastTermination(current, old)
 	switch {
@@ -83,6 +86,26 @@ func (o *Observation) container(spec *corev1.Container, old *corev1.ContainerSta
 		status.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
 	}
 	return status
+}
+
+// volumeMounts returns the volumes that a container mounts, and for the read-only ones, whether the
+// mounts below are read-only too.
+func (o *Observation) volumeMounts(spec *corev1.Container) []corev1.VolumeMountStatus {
+	var list []corev1.VolumeMountStatus
+	for i := range spec.VolumeMounts {
+		m := &spec.VolumeMounts[i]
+		status := corev1.VolumeMountStatus{Name: m.Name, MountPath: m.MountPath, ReadOnly: m.ReadOnly}
+		if m.ReadOnly {
+			mode := corev1.RecursiveReadOnlyDisabled
+			// With an error the container does not start, and its state says why.
+			if recursive, err := RecursiveReadOnly(m, o.RecursiveReadOnly); err == nil && recursive {
+				mode = corev1.RecursiveReadOnlyEnabled
+			}
+			status.RecursiveReadOnly = &mode
+		}
+		list = append(list, status)
+	}
+	return list
 }
 
 // returns reports whether a container that is gone will run again.

@@ -49,13 +49,13 @@ func runStatusModel(t *testing.T, seed uint64) {
 // checkForward fails if a status is older than the one before.
 func (w *world) checkForward(old, now *corev1.PodStatus) {
 	w.t.Helper()
-	if ended(old.Phase) && (now.Phase != old.Phase || now.Reason != old.Reason || now.Message != old.Message) {
+	if hasEnded(old.Phase) && (now.Phase != old.Phase || now.Reason != old.Reason || now.Message != old.Message) {
 		w.fail("%s %s became %s %s", old.Phase, old.Reason, now.Phase, now.Reason)
 	}
 	if old.StartTime != nil && !now.StartTime.Equal(old.StartTime) {
 		w.fail("started at %v, then at %v", old.StartTime, now.StartTime)
 	}
-	if ended(now.Phase) && w.state.Running() > 0 {
+	if hasEnded(now.Phase) && w.state.Running() > 0 {
 		w.fail("%s while %d containers run", now.Phase, w.state.Running())
 	}
 	all := slices.Concat(now.InitContainerStatuses, now.ContainerStatuses)
@@ -71,7 +71,7 @@ func (w *world) checkForward(old, now *corev1.PodStatus) {
 			w.fail("%s runs after it has ended", next.ContainerID)
 		case c.State.Terminated != nil && next.State.Running != nil && w.pod.Spec.RestartPolicy == restartNever && !spec:
 			w.fail("%s runs again in a pod that is never restarted", c.Name)
-		case c.State.Terminated != nil && next.State.Running != nil && ended(old.Phase):
+		case c.State.Terminated != nil && next.State.Running != nil && hasEnded(old.Phase):
 			w.fail("%s runs in a pod that is %s", c.Name, old.Phase)
 		}
 	}

@@ -35,27 +35,6 @@ func Images(list []*runtimeapi.Image) []corev1.ContainerImage {
 	return out
 }
 
-// RuntimeHandlers returns the handlers of a runtime by name, with what they support.
-func RuntimeHandlers(list []*runtimeapi.RuntimeHandler) []corev1.NodeRuntimeHandler {
-	var out []corev1.NodeRuntimeHandler
-	for _, h := range list {
-		out = append(out, corev1.NodeRuntimeHandler{Name: h.GetName(), Features: &corev1.NodeRuntimeHandlerFeatures{
-			RecursiveReadOnlyMounts: new(h.GetFeatures().GetRecursiveReadOnlyMounts()),
-			UserNamespaces:          new(h.GetFeatures().GetUserNamespaces()),
-		}})
-	}
-	slices.SortStableFunc(out, func(a, b corev1.NodeRuntimeHandler) int { return cmp.Compare(a.Name, b.Name) })
-	return out
-}
-
-// Features returns the features of a runtime; nil if it names none.
-func Features(f *runtimeapi.RuntimeFeatures) *corev1.NodeFeatures {
-	if f == nil {
-		return nil
-	}
-	return &corev1.NodeFeatures{SupplementalGroupsPolicy: new(f.GetSupplementalGroupsPolicy())}
-}
-
 // Capacity returns the capacity of a Node: that of the machine, and resources that other programs
 // have added to the Node.
 func Capacity(machine, reported corev1.ResourceList) corev1.ResourceList {

@@ -80,15 +80,3 @@ func TestImages(t *testing.T) {
 		t.Error("the input has changed")
 	}
 }
-
-func TestRuntimeHandlers(t *testing.T) {
-	got := RuntimeHandlers([]*runtimeapi.RuntimeHandler{
-		{Name: "runc", Features: &runtimeapi.RuntimeHandlerFeatures{UserNamespaces: true}}, {Name: ""},
-	})
-	if len(got) != 2 || got[0].Name != "" || *got[0].Features.UserNamespaces || got[1].Name != "runc" || !*got[1].Features.UserNamespaces || *got[1].Features.RecursiveReadOnlyMounts {
-		t.Errorf("%+v", got)
-	}
-	if f := Features(&runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: true}); !*f.SupplementalGroupsPolicy || Features(nil) != nil {
-		t.Errorf("%+v", f)
-	}
-}

@@ -145,6 +145,9 @@ func (o *Observer) container(ctx context.Context, item *runtimeapi.Container) (l
 		ExitCode: s.GetExitCode(), Reason: s.GetReason(), Message: s.GetMessage(),
 		Image: s.GetImage().GetImage(), ImageID: s.GetImageRef(),
 	}
+	if user := s.GetUser().GetLinux(); user != nil {
+		c.User = &corev1.LinuxContainerUser{UID: user.GetUid(), GID: user.GetGid(), SupplementalGroups: user.GetSupplementalGroups()}
+	}
 	if c.Phase == lifecycle.Running {
 		c.Size = reported(s.GetResources().GetLinux())
 	}

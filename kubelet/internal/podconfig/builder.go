@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/kubelet/internal/abilities"
+	"github.com/planekit/planekit/kubelet/internal/userns"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -29,6 +31,14 @@ type Builder struct {
 	Capacity func() corev1.ResourceList
 	// Cgroup returns the parent of a pod's cgroups; empty if pods have none.
 	Cgroup func(pod *corev1.Pod) string
+	// Handler returns the runtime handler of a pod.
+	Handler func(pod *corev1.Pod) (string, error)
+	// Abilities holds what the runtime supports, and UserNamespaces the ID ranges of pods without
+	// hostUsers.
+	Abilities      *abilities.Set
+	UserNamespaces *userns.Ranges
+	// HugePageSizes are the machine's, as in CRI: "2MB".
+	HugePageSizes func() []string
 	// Services returns the services of a namespace. Nil means that containers get no variables of
 	// services.
 	Services func(namespace string) iter.Seq[*corev1.Service]

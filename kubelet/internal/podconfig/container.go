@@ -19,7 +19,7 @@ func (b *Builder) Container(ctx context.Context, pod *corev1.Pod, c *corev1.Cont
 	if err != nil {
 		return nil, err
 	}
-	rights, err := security(pod, c, image)
+	rights, err := b.security(pod, c, image)
 	if err != nil {
 		return nil, err
 	}
@@ -30,9 +30,15 @@ func (b *Builder) Container(ctx context.Context, pod *corev1.Pod, c *corev1.Cont
 	if err != nil {
 		return nil, err
 	}
+	for _, m := range mounts {
+		m.UidMappings = rights.NamespaceOptions.UsernsOptions.GetUids()
+		m.GidMappings = rights.NamespaceOptions.UsernsOptions.GetGids()
+	}
 	if err := os.MkdirAll(filepath.Join(b.LogDirectory(pod), c.Name), 0o755); err != nil {
 		return nil, err
 	}
+	resources := b.Resources(pod, c)
+	resources.HugepageLimits = hugePageLimits(pod, c, b.HugePageSizes())
 	return &runtimeapi.ContainerConfig{
 		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: attempt},
 		Image:       &runtimeapi.ImageSpec{Image: image.GetId(), UserSpecifiedImage: c.Image},
@@ -49,7 +55,7 @@ func (b *Builder) Container(ctx context.Context, pod *corev1.Pod, c *corev1.Cont
 		Tty:         c.TTY,
 		StopSignal:  stopSignal(c),
 		Linux: &runtimeapi.LinuxContainerConfig{
-			Resources:       b.Resources(pod, c),
+			Resources:       resources,
 			SecurityContext: rights,
 		},
 	}, nil

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	"github.com/planekit/planekit/kubelet/volumes/subpath"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -36,6 +37,9 @@ func (b *Builder) mounts(pod *corev1.Pod, c *corev1.Container, attempt uint32, e
 			path = "/" + path
 		}
 		mount := &runtimeapi.Mount{ContainerPath: path, HostPath: host, Readonly: m.ReadOnly}
+		if mount.RecursiveReadOnly, err = lifecycle.RecursiveReadOnly(m, b.RecursiveReadOnly(pod)); err != nil {
+			return nil, fmt.Errorf("failed to resolve recursive read-only mode: %w", err)
+		}
 		if m.MountPropagation != nil {
 			mount.Propagation = propagations[*m.MountPropagation]
 		}
@@ -50,6 +54,12 @@ func (b *Builder) mounts(pod *corev1.Pod, c *corev1.Container, attempt uint32, e
 		return nil, err
 	}
 	return append(list, &runtimeapi.Mount{ContainerPath: messagePath(c), HostPath: words}), nil
+}
+
+// RecursiveReadOnly reports whether the runtime handler of a pod supports recursive read-only mounts.
+func (b *Builder) RecursiveReadOnly(pod *corev1.Pod) bool {
+	handler, err := b.Handler(pod)
+	return err == nil && b.Abilities.RecursiveReadOnlyMounts(handler)
 }
 
 // partOf returns the path on the host of the part of a volume that the mount with index i shows: the

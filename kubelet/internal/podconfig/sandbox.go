@@ -21,6 +21,10 @@ func (b *Builder) Sandbox(pod *corev1.Pod, attempt uint32) (*runtimeapi.PodSandb
 	if pod.Spec.HostNetwork {
 		hostname = "" // the host's name; runc refuses to set it
 	}
+	rights, err := b.sandboxSecurity(pod)
+	if err != nil {
+		return nil, err
+	}
 	return &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{
 			Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID), Attempt: attempt,
@@ -34,7 +38,7 @@ func (b *Builder) Sandbox(pod *corev1.Pod, attempt uint32) (*runtimeapi.PodSandb
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			CgroupParent:    b.Cgroup(pod),
 			Sysctls:         sysctls(pod),
-			SecurityContext: sandboxSecurity(pod),
+			SecurityContext: rights,
 		},
 	}, nil
 }
@@ -110,8 +114,9 @@ func sysctls(pod *corev1.Pod) map[string]string {
 	return m
 }
 
-// namespaceOptions returns the namespaces that a pod's containers share.
-func namespaceOptions(pod *corev1.Pod) *runtimeapi.NamespaceOption {
+// namespaceOptions returns the namespaces that a pod's containers share. It gives a pod with hostUsers
+// false its ID range, if its runtime handler supports that.
+func (b *Builder) namespaceOptions(pod *corev1.Pod) (*runtimeapi.NamespaceOption, error) {
 	o := &runtimeapi.NamespaceOption{
 		Network: runtimeapi.NamespaceMode_POD, Pid: runtimeapi.NamespaceMode_CONTAINER, Ipc: runtimeapi.NamespaceMode_POD,
 	}
@@ -126,12 +131,28 @@ func namespaceOptions(pod *corev1.Pod) *runtimeapi.NamespaceOption {
 	} else if isTrue(pod.Spec.ShareProcessNamespace) {
 		o.Pid = runtimeapi.NamespaceMode_POD
 	}
-	return o
+	o.UsernsOptions = &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_NODE}
+	if pod.Spec.HostUsers == nil || *pod.Spec.HostUsers {
+		return o, nil
+	}
+	handler, err := b.Handler(pod)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.Abilities.CheckUserNamespaces(handler); err != nil {
+		return nil, err
+	}
+	o.UsernsOptions, err = b.UserNamespaces.Get(pod.UID)
+	return o, err
 }
 
-func sandboxSecurity(pod *corev1.Pod) *runtimeapi.LinuxSandboxSecurityContext {
+func (b *Builder) sandboxSecurity(pod *corev1.Pod) (*runtimeapi.LinuxSandboxSecurityContext, error) {
+	namespaces, err := b.namespaceOptions(pod)
+	if err != nil {
+		return nil, err
+	}
 	out := &runtimeapi.LinuxSandboxSecurityContext{
-		NamespaceOptions: namespaceOptions(pod),
+		NamespaceOptions: namespaces,
 		Privileged:       anyPrivileged(pod),
 		Seccomp:          &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
 	}
@@ -142,8 +163,12 @@ func sandboxSecurity(pod *corev1.Pod) *runtimeapi.LinuxSandboxSecurityContext {
 			out.RunAsGroup = int64Value(s.RunAsGroup)
 		}
 		out.SupplementalGroups = podGroups(s)
+		if out.SupplementalGroupsPolicy, err = b.groupsPolicy(s); err != nil {
+			return nil, err
+		}
+		out.SelinuxOptions = seLinux(s.SELinuxOptions)
 	}
-	return out
+	return out, nil
 }
 
 func anyPrivileged(pod *corev1.Pod) bool {

@@ -3,6 +3,7 @@ package podconfig
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -22,7 +23,7 @@ var (
 )
 
 // security merges the security contexts of a pod and a container; the container's takes precedence.
-func security(pod *corev1.Pod, c *corev1.Container, image *runtimeapi.Image) (*runtimeapi.LinuxContainerSecurityContext, error) {
+func (b *Builder) security(pod *corev1.Pod, c *corev1.Container, image *runtimeapi.Image) (*runtimeapi.LinuxContainerSecurityContext, error) {
 	p, s := pod.Spec.SecurityContext, c.SecurityContext
 	if p == nil {
 		p = &corev1.PodSecurityContext{}
@@ -36,13 +37,24 @@ func security(pod *corev1.Pod, c *corev1.Container, image *runtimeapi.Image) (*r
 			return nil, err
 		}
 	}
+	namespaces, err := b.namespaceOptions(pod)
+	if err != nil {
+		return nil, err
+	}
+	policy, err := b.groupsPolicy(p)
+	if err != nil {
+		return nil, err
+	}
 	out := &runtimeapi.LinuxContainerSecurityContext{
-		NamespaceOptions:   namespaceOptions(pod),
+		NamespaceOptions:   namespaces,
 		Privileged:         isTrue(s.Privileged),
 		ReadonlyRootfs:     isTrue(s.ReadOnlyRootFilesystem),
 		NoNewPrivs:         s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation,
 		RunAsUser:          int64Value(user),
 		SupplementalGroups: podGroups(p),
+		SelinuxOptions:     seLinux(either(s.SELinuxOptions, p.SELinuxOptions)),
+
+		SupplementalGroupsPolicy: policy,
 	}
 	// CRI requires a user with a group; the default is the image's.
 	switch {
@@ -66,8 +78,10 @@ func security(pod *corev1.Pod, c *corev1.Container, image *runtimeapi.Image) (*r
 	if !out.Privileged && (s.ProcMount == nil || *s.ProcMount == corev1.DefaultProcMount) {
 		out.MaskedPaths, out.ReadonlyPaths = maskedPaths, readonlyPaths
 	}
-	out.Seccomp = seccomp(either(s.SeccompProfile, p.SeccompProfile))
-	return out, nil
+	out.Seccomp = b.seccomp(either(s.SeccompProfile, p.SeccompProfile))
+	out.Apparmor, err = appArmor(appArmorProfile(pod, c))
+	out.ApparmorProfile = oldAppArmor(out.Apparmor) //lint:ignore SA1019 runtimes before containerd 1.6 read it alone
+	return out, err
 }
 
 // either returns the first of two settings that is not nil.
@@ -96,13 +110,14 @@ func checkNonRoot(user *int64, image *runtimeapi.Image) error {
 	return nil
 }
 
-// seccomp is unconfined without a profile, as in Kubernetes.
-func seccomp(p *corev1.SeccompProfile) *runtimeapi.SecurityProfile {
+// seccomp is unconfined without a profile, as in Kubernetes. A profile of the node is a file below the
+// directory seccomp in the kubelet's root.
+func (b *Builder) seccomp(p *corev1.SeccompProfile) *runtimeapi.SecurityProfile {
 	switch {
 	case p != nil && p.Type == corev1.SeccompProfileTypeRuntimeDefault:
 		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}
 	case p != nil && p.Type == corev1.SeccompProfileTypeLocalhost && p.LocalhostProfile != nil:
-		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: *p.LocalhostProfile}
+		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: filepath.Join(b.Root, "seccomp", *p.LocalhostProfile)}
 	}
 	return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}
 }

@@ -1,0 +1,52 @@
+package abilities_test
+
+import (
+	"testing"
+
+	"github.com/planekit/planekit/kubelet/internal/abilities"
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+func TestSet(t *testing.T) {
+	var s abilities.Set
+	check := func(what, handler, refusal string, recursive bool) {
+		t.Helper()
+		said := ""
+		if err := s.CheckUserNamespaces(handler); err != nil {
+			said = err.Error()
+		}
+		if said != refusal || s.RecursiveReadOnlyMounts(handler) != recursive {
+			t.Errorf("%s: %q, %v", what, said, s.RecursiveReadOnlyMounts(handler))
+		}
+	}
+	const plain = "can't set `spec.hostUsers: false`, runtime does not support user namespaces"
+	check("nothing announced", "", plain, false)
+	check("nothing announced", "kata", "can't set `spec.hostUsers: false`, RuntimeClass handler \"kata\" does not support user namespaces", false)
+
+	s.Learn(&runtimeapi.StatusResponse{
+		RuntimeHandlers: []*runtimeapi.RuntimeHandler{
+			{Name: "", Features: &runtimeapi.RuntimeHandlerFeatures{RecursiveReadOnlyMounts: true, UserNamespaces: true}},
+			{Name: "kata"},
+		},
+		Features: &runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: true},
+	})
+	check("the default", "", "", true)
+	check("no features", "kata", "can't set `spec.hostUsers: false`, RuntimeClass handler \"kata\" does not support user namespaces", false)
+	check("unknown", "runsc", "can't set `spec.hostUsers: false`, RuntimeClass handler \"runsc\" does not support user namespaces: the handler \"runsc\" is not known", false)
+	if !s.SupplementalGroupsPolicy() {
+		t.Error("no policy of groups")
+	}
+
+	var status corev1.NodeStatus
+	s.Report(&status)
+	if len(status.RuntimeHandlers) != 2 || !*status.RuntimeHandlers[0].Features.UserNamespaces || !*status.RuntimeHandlers[0].Features.RecursiveReadOnlyMounts ||
+		*status.RuntimeHandlers[1].Features.UserNamespaces || !*status.Features.SupplementalGroupsPolicy {
+		t.Errorf("%+v", status)
+	}
+	s.Learn(nil)
+	s.Report(&status)
+	if status.RuntimeHandlers != nil || s.SupplementalGroupsPolicy() {
+		t.Errorf("%+v of a runtime that says nothing", status)
+	}
+}
