@@ -18,6 +18,7 @@ import (
 	"github.com/planekit/planekit/kubelet/admission"
 	"github.com/planekit/planekit/kubelet/eviction"
 	"github.com/planekit/planekit/kubelet/hook"
+	"github.com/planekit/planekit/kubelet/images"
 	"github.com/planekit/planekit/kubelet/probe"
 	"github.com/planekit/planekit/kubelet/shutdown"
 	"github.com/planekit/planekit/kubelet/volumes"
@@ -117,6 +118,16 @@ type Config struct {
 	// Shutdown says how long pods may take to end when the machine shuts down; see
 	// [Kubelet.Shutdown].
 	Shutdown shutdown.Config
+	// SerializeImagePulls makes the node pull one image at a time. Nil means true, unless
+	// MaxParallelPulls is greater than 1.
+	SerializeImagePulls *bool
+	// MaxParallelPulls bounds the images that are pulled at once. Zero means no limit, if pulls are not
+	// serialized.
+	MaxParallelPulls int
+	// DockerConfigDirs are absolute paths of directories in which the first config.json, or else the
+	// first .dockercfg, has the node's credentials for registries. They are read at every pull, and tried
+	// after those of the pod. Empty means that the node has none.
+	DockerConfigDirs []string
 
 	// Eviction says when pods are evicted, and ImageGC when unused images are removed.
 	Eviction Eviction
@@ -209,6 +220,15 @@ func (c *Config) complete() error {
 	need(c.Port >= 0 && c.Port <= 65535, fmt.Sprintf("Port %d is not between 0 and 65535", c.Port))
 	need(c.LogMaxSize >= 0, fmt.Sprintf("LogMaxSize %d is negative", c.LogMaxSize))
 	need(c.LogMaxFiles == 0 || c.LogMaxFiles >= 2, fmt.Sprintf("LogMaxFiles %d is less than 2", c.LogMaxFiles))
+	need(c.MaxParallelPulls >= 0, fmt.Sprintf("MaxParallelPulls %d is negative", c.MaxParallelPulls))
+	if c.SerializeImagePulls == nil {
+		serialize := c.MaxParallelPulls <= 1
+		c.SerializeImagePulls = &serialize
+	}
+	need(!*c.SerializeImagePulls || c.MaxParallelPulls <= 1, fmt.Sprintf("MaxParallelPulls %d needs SerializeImagePulls to be false", c.MaxParallelPulls))
+	for _, directory := range c.DockerConfigDirs {
+		need(filepath.IsAbs(directory), fmt.Sprintf("DockerConfigDirs: %q is not an absolute path", directory))
+	}
 	setDefault(&c.LogRoot, "/var/log/pods")
 	setDefault(&c.CgroupMount, "/sys/fs/cgroup")
 	setDefault(&c.HostName, c.NodeName)
@@ -263,6 +283,14 @@ func setDefault(field *string, value string) {
 	if *field == "" {
 		*field = value
 	}
+}
+
+// pulls returns the queue of image pulls.
+func (c *Config) pulls() *images.Queue {
+	if *c.SerializeImagePulls {
+		return images.NewQueue(1)
+	}
+	return images.NewQueue(c.MaxParallelPulls)
 }
 
 // hostIPs returns the node's internal addresses.

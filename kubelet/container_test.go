@@ -172,6 +172,11 @@ func TestConfigIsChecked(t *testing.T) {
 		"Root":       func(c *kubelet.Config) { c.Root = "relative" },
 		"CgroupRoot": func(c *kubelet.Config) { c.CgroupRoot = "/" },
 		"PodCIDR":    func(c *kubelet.Config) { c.PodCIDR = "10.0.0.1" },
+		"MaxParallelPulls": func(c *kubelet.Config) {
+			serialize := true
+			c.SerializeImagePulls, c.MaxParallelPulls = &serialize, 2
+		},
+		"DockerConfigDirs": func(c *kubelet.Config) { c.DockerConfigDirs = []string{"relative"} },
 	} {
 		c := r.config
 		spoil(&c)

@@ -12,7 +12,7 @@ func TestPullPolicy(t *testing.T) {
 		"nginx": corev1.PullAlways, "nginx:latest": corev1.PullAlways, "nginx:1": corev1.PullIfNotPresent,
 		"r:5000/nginx": corev1.PullAlways, "nginx@sha256:0": corev1.PullIfNotPresent,
 	} {
-		if got := pullPolicy(&corev1.Container{Image: image}); got != want {
+		if got := (&neededImage{reference: image}).pullPolicy(); got != want {
 			t.Errorf("%s: %s", image, got)
 		}
 	}

@@ -30,7 +30,7 @@ func (w *worker) postStart(ctx context.Context, pod *corev1.Pod, spec *corev1.Co
 	if err := w.stopWave(ctx, pod, []lifecycle.StopAction{stop}, grace(pod)); err != nil {
 		return err
 	}
-	return &waitError{reasonPostStart, errors.New(hookFailure(pod, spec, spec.Lifecycle.PostStart, err))}
+	return &waitError{reason: reasonPostStart, err: errors.New(hookFailure(pod, spec, spec.Lifecycle.PostStart, err))}
 }
 
 // hookFailure describes the failure of a hook as Kubernetes does.

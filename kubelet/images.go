@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,10 +18,20 @@ import (
 type waitError struct {
 	reason string
 	err    error
+	// image means that the error is about an image, and pull that the image could not be pulled.
+	image, pull bool
 }
 
 func (e *waitError) Error() string { return e.err.Error() }
 func (e *waitError) Unwrap() error { return e.err }
+
+// neededImage is an image that a pod needs.
+type neededImage struct {
+	reference string
+	policy    corev1.PullPolicy
+	// container is the container that the image is of; nil for a volume. Events are about it or the pod.
+	container *corev1.Container
+}
 
 // withTag adds the default tag to a reference that has neither tag nor digest.
 func withTag(image string) string {
@@ -30,79 +41,126 @@ func withTag(image string) string {
 	return image + ":latest"
 }
 
-// pullPolicy returns the container's policy, or the default: Always for the tag latest, otherwise
-// IfNotPresent.
-func pullPolicy(c *corev1.Container) corev1.PullPolicy {
+// pullPolicy returns the policy, or the default: Always for the tag latest, otherwise IfNotPresent.
+func (n *neededImage) pullPolicy() corev1.PullPolicy {
 	switch {
-	case c.ImagePullPolicy != "":
-		return c.ImagePullPolicy
-	case strings.HasSuffix(withTag(c.Image), ":latest"):
+	case n.policy != "":
+		return n.policy
+	case strings.HasSuffix(withTag(n.reference), ":latest"):
 		return corev1.PullAlways
 	}
 	return corev1.PullIfNotPresent
 }
 
-// ensureImage returns the image of a container, after pulling it if the policy requires it.
-func (w *worker) ensureImage(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (*runtimeapi.Image, error) {
+// ensureImage returns an image, after pulling it if the policy requires it. Errors are *waitErrors.
+func (w *worker) ensureImage(ctx context.Context, pod *corev1.Pod, need neededImage, sandbox *runtimeapi.PodSandboxConfig) (*runtimeapi.Image, error) {
 	k := w.kubelet
-	name := withTag(c.Image)
-	policy := pullPolicy(c)
+	policy := need.pullPolicy()
+	spec, err := k.imageSpec(pod, withTag(need.reference))
+	if err != nil {
+		return nil, &waitError{reason: "CreateContainerError", err: err}
+	}
 	if policy != corev1.PullAlways {
-		image, err := k.imageStatus(ctx, name)
+		image, err := k.imageStatus(ctx, spec)
 		if err != nil {
-			return nil, &waitError{"ImageInspectError", fmt.Errorf("failed to inspect image %q: %w", c.Image, err)}
+			// The name is empty, as in Kubernetes.
+			err = fmt.Errorf("Failed to inspect image %q: %w", "", err)
+			if ctx.Err() == nil {
+				k.events.Pod(pod, need.container, corev1.EventTypeWarning, "InspectFailed", err.Error())
+			}
+			return nil, &waitError{reason: "ImageInspectError", err: err, image: true}
 		}
 		if image != nil {
-			k.events.Pod(pod, c, corev1.EventTypeNormal, "Pulled", fmt.Sprintf("Container image %q already present on machine", c.Image))
+			k.events.Pod(pod, need.container, corev1.EventTypeNormal, "Pulled", fmt.Sprintf("Container image %q already present on machine", need.reference))
 			return image, nil
 		}
 	}
 	if policy == corev1.PullNever {
-		said := fmt.Sprintf("Container image %q is not present with pull policy of Never", c.Image)
-		k.events.Pod(pod, c, corev1.EventTypeWarning, "ErrImageNeverPull", said)
-		return nil, &waitError{"ErrImageNeverPull", errors.New(said)}
+		said := fmt.Sprintf("Container image %q is not present with pull policy of Never", need.reference)
+		k.events.Pod(pod, need.container, corev1.EventTypeWarning, "ErrImageNeverPull", said)
+		return nil, &waitError{reason: "ErrImageNeverPull", err: errors.New(said), image: true}
 	}
-	k.events.Pod(pod, c, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", c.Image))
+	k.events.Pod(pod, need.container, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", need.reference))
 	start := time.Now()
-	image, err := k.pull(ctx, pod, name)
+	image, pulling, err := k.pull(ctx, pod, spec, sandbox)
 	if err != nil {
 		if ctx.Err() == nil {
-			w.pullFailed(pod, c, err)
+			k.events.Pod(pod, need.container, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Failed to pull image %q: %v", need.reference, err))
 		}
-		return nil, &waitError{"ErrImagePull", err}
+		reason, message := images.PullFailure(need.reference, err.Error())
+		return nil, &waitError{reason: reason, err: errors.New(message), image: true, pull: true}
 	}
-	delete(w.memory.Pulls, c.Name)
-	took := time.Since(start).Truncate(time.Millisecond)
-	k.events.Pod(pod, c, corev1.EventTypeNormal, "Pulled", fmt.Sprintf(
-		"Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.", c.Image, took, took, image.GetSize()))
+	k.events.Pod(pod, need.container, corev1.EventTypeNormal, "Pulled", fmt.Sprintf(
+		"Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.",
+		need.reference, pulling.Truncate(time.Millisecond), time.Since(start).Truncate(time.Millisecond), image.GetSize()))
 	return image, nil
 }
 
-// pullFailed records the failure, so that the next pull is delayed.
-func (w *worker) pullFailed(pod *corev1.Pod, c *corev1.Container, err error) {
+// ensureImages returns the image of a container, after it has ensured those of the volumes that the
+// container mounts, which it keeps by volume in w.imageVolumes. A failure to pull one delays the next
+// pull for the container.
+func (w *worker) ensureImages(ctx context.Context, pod *corev1.Pod, c *corev1.Container, sandbox *runtimeapi.PodSandboxConfig) (*runtimeapi.Image, error) {
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		_, done := w.imageVolumes[v.Name]
+		if v.Image == nil || done || !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name }) {
+			continue
+		}
+		image, err := w.ensureImage(ctx, pod, neededImage{reference: v.Image.Reference, policy: v.Image.PullPolicy}, sandbox)
+		if err != nil {
+			w.pullFailed(ctx, c, v.Image.Reference, err)
+			return nil, err
+		}
+		spec, err := w.kubelet.imageSpec(pod, image.GetId())
+		if err != nil {
+			return nil, err
+		}
+		spec.UserSpecifiedImage = v.Image.Reference
+		w.imageVolumes[v.Name] = spec
+	}
+	image, err := w.ensureImage(ctx, pod, neededImage{reference: c.Image, policy: c.ImagePullPolicy, container: c}, sandbox)
+	if err != nil {
+		w.pullFailed(ctx, c, "", err)
+		return nil, err
+	}
+	delete(w.memory.Pulls, c.Name)
+	return image, nil
+}
+
+// pullFailed records the failure to pull the image of a volume, or if volume is empty of the container,
+// so that the next pull is delayed.
+func (w *worker) pullFailed(ctx context.Context, c *corev1.Container, volume string, err error) {
+	wait, ok := errors.AsType[*waitError](err)
+	if !ok || !wait.pull || ctx.Err() != nil {
+		return
+	}
 	now := time.Now()
 	f := w.memory.Pulls[c.Name]
-	if f.Image != c.Image {
-		f = lifecycle.PullFailure{Image: c.Image}
+	if f.Image != c.Image || f.Volume != volume {
+		f = lifecycle.PullFailure{Image: c.Image, Volume: volume}
 	}
 	f.Backoff = f.Backoff.Next(now, now)
-	f.Failed, f.Reason, f.Message = now, "ErrImagePull", err.Error()
+	f.Failed, f.Reason, f.Message = now, wait.reason, wait.Error()
 	w.memory.Pulls[c.Name] = f
-	w.kubelet.events.Pod(pod, c, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Failed to pull image %q: %v", c.Image, err))
-	w.kubelet.events.Pod(pod, c, corev1.EventTypeWarning, "Failed", "Error: ErrImagePull")
+}
+
+// imageSpec returns the runtime's description of an image that a pod needs.
+func (k *Kubelet) imageSpec(pod *corev1.Pod, name string) (*runtimeapi.ImageSpec, error) {
+	handler, err := k.runtimeHandler(pod)
+	return &runtimeapi.ImageSpec{Image: name, RuntimeHandler: handler, Annotations: pod.Annotations}, err
 }
 
 // imageStatus returns the status of an image; nil if the runtime does not have it.
-func (k *Kubelet) imageStatus(ctx context.Context, name string) (*runtimeapi.Image, error) {
-	out, err := k.config.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: name}})
+func (k *Kubelet) imageStatus(ctx context.Context, spec *runtimeapi.ImageSpec) (*runtimeapi.Image, error) {
+	out, err := k.config.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: spec})
 	if err != nil {
 		return nil, err
 	}
 	return out.GetImage(), nil
 }
 
-// credentials returns those of a pod's pull secrets that match an image. A missing secret is
-// ignored, because the image may not need it.
+// credentials returns those of a pod's pull secrets that match an image, and then the node's. A missing
+// secret is ignored, because the image may not need it.
 func (k *Kubelet) credentials(ctx context.Context, pod *corev1.Pod, image string) ([]*runtimeapi.AuthConfig, error) {
 	optional := true
 	var list []*runtimeapi.AuthConfig
@@ -120,30 +178,42 @@ func (k *Kubelet) credentials(ctx context.Context, pod *corev1.Pod, image string
 		}
 		list = append(list, found...)
 	}
-	return list, nil
+	found, err := images.NodeCredentials(k.config.DockerConfigDirs, image)
+	if err != nil {
+		k.log.Error(err, "credentials of the node left out", "node", k.config.NodeName)
+	}
+	return append(list, found...), nil
 }
 
-// pull pulls an image, trying each matching credential until one works.
-func (k *Kubelet) pull(ctx context.Context, pod *corev1.Pod, name string) (*runtimeapi.Image, error) {
-	credentials, err := k.credentials(ctx, pod, name)
+// pull pulls an image when it is its turn, trying each matching credential until one works. It returns
+// how long the pull took once it had begun.
+func (k *Kubelet) pull(ctx context.Context, pod *corev1.Pod, spec *runtimeapi.ImageSpec, sandbox *runtimeapi.PodSandboxConfig) (*runtimeapi.Image, time.Duration, error) {
+	credentials, err := k.credentials(ctx, pod, spec.Image)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if len(credentials) == 0 {
 		credentials = []*runtimeapi.AuthConfig{nil}
 	}
+	leave, err := k.pulls.Enter(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer leave()
+	start := time.Now()
 	var errs []error
 	for _, auth := range credentials {
-		out, err := k.config.Images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: name}, Auth: auth})
+		out, err := k.config.Images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: spec, Auth: auth, SandboxConfig: sandbox})
 		if err != nil {
 			errs = append(errs, answer(err, "PullImage").Err())
 			continue
 		}
-		image, err := k.imageStatus(ctx, out.GetImageRef())
+		pulled := &runtimeapi.ImageSpec{Image: out.GetImageRef(), RuntimeHandler: spec.RuntimeHandler, Annotations: spec.Annotations}
+		image, err := k.imageStatus(ctx, pulled)
 		if err == nil && image == nil {
-			err = fmt.Errorf("image %s was pulled and is gone", name)
+			err = fmt.Errorf("image %s was pulled and is gone", spec.Image)
 		}
-		return image, err
+		return image, time.Since(start), err
 	}
-	return nil, errors.Join(errs...)
+	return nil, 0, errors.Join(errs...)
 }

@@ -49,6 +49,7 @@ type Kubelet struct {
 	rotator   *logs.Rotator // may be nil
 	evictor   *evictor
 	collector *images.Collector // may be nil
+	pulls     *images.Queue
 	podConfig *podconfig.Builder
 	abilities abilities.Set
 	// allocations are the resources that pods have been allocated.
@@ -86,6 +87,7 @@ func New(c Config) (*Kubelet, error) {
 		config:  &c,
 		log:     c.Log,
 		cgroups: cgroup.FS{Mount: c.CgroupMount},
+		pulls:   c.pulls(),
 		tokens:  tokens.New(tokens.Request(c.Tokens)),
 		ready:   make(chan struct{}),
 		report:  make(chan struct{}, 1),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
+	"github.com/planekit/planekit/kubelet/internal/podconfig"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -24,24 +25,23 @@ func (w *worker) start(ctx context.Context, pod *corev1.Pod, sandbox string, con
 	failure := lifecycle.StartFailure{At: time.Now(), Sandbox: sandbox, Reason: "CreateContainerError", Message: err.Error()}
 	if wait, ok := errors.AsType[*waitError](err); ok {
 		failure.Reason = wait.reason
-	}
-	if failure.Reason == "ErrImagePull" {
-		return // recorded with its own backoff
+		if wait.image {
+			w.kubelet.events.Pod(pod, action.Spec, corev1.EventTypeWarning, "Failed", "Error: "+wait.reason)
+		}
+		if wait.pull {
+			return // recorded with its own backoff
+		}
 	}
 	w.memory.Starts[name] = failure
-	if failure.Reason != reasonPostStart {
-		said := failure.Message
-		if failure.Reason == "ErrImageNeverPull" {
-			said = failure.Reason
-		}
-		w.kubelet.events.Pod(pod, action.Spec, corev1.EventTypeWarning, "Failed", "Error: "+said)
+	if wait, ok := errors.AsType[*waitError](err); failure.Reason != reasonPostStart && !(ok && wait.image) {
+		w.kubelet.events.Pod(pod, action.Spec, corev1.EventTypeWarning, "Failed", "Error: "+failure.Message)
 	}
 	w.kubelet.log.V(1).Info("container not started", "uid", w.uid, "container", name, "reason", failure.Reason, "message", failure.Message)
 }
 
 func (w *worker) tryStart(ctx context.Context, pod *corev1.Pod, sandbox string, config *runtimeapi.PodSandboxConfig, action lifecycle.StartAction) error {
 	k := w.kubelet
-	image, err := w.ensureImage(ctx, pod, action.Spec)
+	image, err := w.ensureImages(ctx, pod, action.Spec, config)
 	if err != nil {
 		return err
 	}
@@ -49,9 +49,9 @@ func (w *worker) tryStart(ctx context.Context, pod *corev1.Pod, sandbox string, 
 		// From here on the attempt counts, even if it fails.
 		w.memory.Restarts[action.Spec.Name] = w.memory.Restarts[action.Spec.Name].Next(action.Failed, time.Now())
 	}
-	container, err := k.podConfig.Container(ctx, pod, action.Spec, action.Attempt, image, w.volumes, action.Target)
+	container, err := k.podConfig.Container(ctx, pod, action.Spec, action.Attempt, image, podconfig.Volumes{Paths: w.volumes, Images: w.imageVolumes}, action.Target)
 	if err != nil {
-		return &waitError{"CreateContainerConfigError", err}
+		return &waitError{reason: "CreateContainerConfigError", err: err}
 	}
 	// Before the container exists: no other container of that name runs, and one that was created is
 	// never mistaken for one of another size.
@@ -62,11 +62,11 @@ func (w *worker) tryStart(ctx context.Context, pod *corev1.Pod, sandbox string, 
 		PodSandboxId: sandbox, Config: container, SandboxConfig: config,
 	})
 	if err != nil {
-		return &waitError{"CreateContainerError", errors.New(answer(err, "CreateContainer").Message())}
+		return &waitError{reason: "CreateContainerError", err: errors.New(answer(err, "CreateContainer").Message())}
 	}
 	k.events.Pod(pod, action.Spec, corev1.EventTypeNormal, "Created", "Container created")
 	if _, err := k.config.Runtime.StartContainer(whole, &runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()}); err != nil {
-		return &waitError{"RunContainerError", errors.New(answer(err, "StartContainer").Message())}
+		return &waitError{reason: "RunContainerError", err: errors.New(answer(err, "StartContainer").Message())}
 	}
 	k.events.Pod(pod, action.Spec, corev1.EventTypeNormal, "Started", "Container started")
 	return w.postStart(ctx, pod, action.Spec, created.GetContainerId())

@@ -137,6 +137,7 @@ func (w *worker) act(ctx context.Context, pod *corev1.Pod, state *lifecycle.Stat
 	if err := w.kubelet.podConfig.WriteHosts(pod, sandbox.IPs); err != nil {
 		return false, err
 	}
+	w.imageVolumes = map[string]*runtimeapi.ImageSpec{}
 	for _, action := range d.Start {
 		w.start(ctx, known, sandbox.ID, config, action)
 		if ctx.Err() != nil {
@@ -283,7 +284,7 @@ func (w *worker) heldBack(pod *corev1.Pod, d *lifecycle.Decision) {
 			w.kubelet.events.Pod(pod, c, corev1.EventTypeWarning, "BackOff",
 				fmt.Sprintf("Back-off restarting failed container %s in pod %s", name, lifecycle.PodName(pod)))
 		case "ImagePullBackOff":
-			w.kubelet.events.Pod(pod, c, corev1.EventTypeNormal, "BackOff", fmt.Sprintf("Back-off pulling image %q", c.Image))
+			w.kubelet.events.Pod(pod, c, corev1.EventTypeNormal, "BackOff", fmt.Sprintf("Back-off pulling image %q", w.memory.Pulls[name].Reference()))
 			w.kubelet.events.Pod(pod, c, corev1.EventTypeWarning, "Failed", "Error: ImagePullBackOff")
 		}
 	}

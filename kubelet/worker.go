@@ -10,6 +10,7 @@ import (
 	"github.com/planekit/planekit/kubelet/probe"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // retrySync is the delay after a failed sync.
@@ -28,12 +29,14 @@ type worker struct {
 	memory    *lifecycle.Memory
 	volumes   map[string]string
 	volumesAt time.Time // when volumes were last refreshed
-	mounting  mountBackoff
-	removal   removal
-	resizing  resizing
-	probes    *probe.Set
-	admission podAdmission
-	overdue   bool // the event about the active deadline was sent
+	// imageVolumes has the images of volumes by volume. They are ensured again whenever containers start.
+	imageVolumes map[string]*runtimeapi.ImageSpec
+	mounting     mountBackoff
+	removal      removal
+	resizing     resizing
+	probes       *probe.Set
+	admission    podAdmission
+	overdue      bool // the event about the active deadline was sent
 
 	mu sync.Mutex
 	// mu guards the fields below.

@@ -17,7 +17,7 @@ const (
 func podFields() []Row {
 	return []Row{
 		{In: Pods, Path: "volumes[]", When: func(value any, _ []any) bool { return unmountable(value.(corev1.Volume)) },
-			Effect: "no node mounts this kind of volume yet: the pod does not start (emptyDir, hostPath, configMap, secret, downwardAPI and projected work)"},
+			Effect: "no node mounts this kind of volume yet: the pod does not start (emptyDir, hostPath, configMap, secret, downwardAPI, projected and image work)"},
 		{In: Pods, Path: "volumes[].emptyDir.medium", When: hugePages, Effect: "not supported yet: the pod does not start"},
 		{In: Pods, Path: "volumes[].projected.sources[].clusterTrustBundle", Effect: "not supported yet: the pod does not start"},
 		{In: Pods, Path: "volumes[].projected.sources[].podCertificate", Effect: "not supported yet: the pod does not start"},
@@ -43,7 +43,7 @@ func podFields() []Row {
 
 // unmountable reports whether no node can mount a volume.
 func unmountable(v corev1.Volume) bool {
-	return v.HostPath == nil && v.EmptyDir == nil && v.ConfigMap == nil && v.Secret == nil && v.DownwardAPI == nil && v.Projected == nil
+	return v.HostPath == nil && v.EmptyDir == nil && v.ConfigMap == nil && v.Secret == nil && v.DownwardAPI == nil && v.Projected == nil && v.Image == nil
 }
 
 // hugePages reports whether an emptyDir requests huge pages of any size.

@@ -2,10 +2,7 @@ package images
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,29 +26,23 @@ func Credentials(secret *corev1.Secret, image string) ([]*runtimeapi.AuthConfig,
 	if err != nil {
 		return nil, err
 	}
-	var list []*runtimeapi.AuthConfig
-	for _, registry := range slices.Backward(slices.Sorted(maps.Keys(logins))) {
-		if fits(registry, image) {
-			list = append(list, logins[registry].config(registry))
-		}
-	}
-	return list, nil
+	return matching(logins, image), nil
 }
 
 // parseLogins parses a secret of one of the two docker types. Errors do not quote it.
 func parseLogins(secret *corev1.Secret) (map[string]login, error) {
-	if data, ok := secret.Data[corev1.DockerConfigJsonKey]; ok {
-		var file struct {
-			Auths map[string]login `json:"auths"`
-		}
-		if json.Unmarshal(data, &file) != nil {
-			return nil, fmt.Errorf("%s is not valid JSON", corev1.DockerConfigJsonKey)
-		}
-		return file.Auths, nil
+	key, parse := corev1.DockerConfigJsonKey, parseConfigJSON
+	data, ok := secret.Data[key]
+	if !ok {
+		key, parse = corev1.DockerConfigKey, parseDockercfg
+		data, ok = secret.Data[key]
 	}
-	var logins map[string]login
-	if data, ok := secret.Data[corev1.DockerConfigKey]; ok && json.Unmarshal(data, &logins) != nil {
-		return nil, fmt.Errorf("%s is not valid JSON", corev1.DockerConfigKey)
+	if !ok {
+		return nil, nil
+	}
+	logins, err := parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s is %w", key, err)
 	}
 	return logins, nil
 }

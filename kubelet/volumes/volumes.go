@@ -177,7 +177,7 @@ type Sources struct {
 // Builtin returns the types of volumes that every kubelet of this module supports.
 func Builtin(s Sources) []Plugin {
 	return []Plugin{
-		emptyDir{}, hostPath{},
+		emptyDir{}, hostPath{}, image{},
 		configMapVolume(s), secretVolume(s), downwardVolume(s), projectedVolume(s),
 	}
 }

@@ -203,7 +203,7 @@ func (p *planner) planStart(spec *corev1.Container, before *Container) {
 				p.hold(spec.Name, shown, f.Reason, f.Message)
 			} else {
 				p.hold(spec.Name, until, "ImagePullBackOff",
-					fmt.Sprintf("Back-off pulling image %q: %s: %s", spec.Image, f.Reason, f.Message))
+					fmt.Sprintf("Back-off pulling image %q: %s: %s", f.Reference(), f.Reason, f.Message))
 			}
 			return
 		}

@@ -162,11 +162,22 @@ type Rejection struct {
 
 // PullFailure is a failure to pull an image.
 type PullFailure struct {
+	// Volume is the reference of the image volume that could not be pulled; empty means the image of
+	// the container.
+	Volume  string
 	Image   string
 	Backoff Backoff
 	Failed  time.Time
 	Reason  string
 	Message string
+}
+
+// Reference returns the reference of the image.
+func (f PullFailure) Reference() string {
+	if f.Volume != "" {
+		return f.Volume
+	}
+	return f.Image
 }
 
 // StartFailure is a failure to create or start a container.

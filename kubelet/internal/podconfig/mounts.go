@@ -14,8 +14,16 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
+// Volumes says what the containers of a pod mount, by the name of the volume.
+type Volumes struct {
+	// Paths are on the host.
+	Paths map[string]string
+	// Images are mounted by the runtime; the path of such a volume is empty.
+	Images map[string]*runtimeapi.ImageSpec
+}
+
 // mounts returns the container's volume mounts, its hosts file and its termination message file.
-func (b *Builder) mounts(pod *corev1.Pod, c *corev1.Container, attempt uint32, env *variables, volumes map[string]string) ([]*runtimeapi.Mount, error) {
+func (b *Builder) mounts(pod *corev1.Pod, c *corev1.Container, attempt uint32, env *variables, volumes Volumes) ([]*runtimeapi.Mount, error) {
 	propagations := map[corev1.MountPropagationMode]runtimeapi.MountPropagation{
 		corev1.MountPropagationHostToContainer: runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER,
 		corev1.MountPropagationBidirectional:   runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL,
@@ -24,19 +32,25 @@ func (b *Builder) mounts(pod *corev1.Pod, c *corev1.Container, attempt uint32, e
 	hosts := false
 	for i := range c.VolumeMounts {
 		m := &c.VolumeMounts[i]
-		volume, ok := volumes[m.Name]
+		volume, ok := volumes.Paths[m.Name]
 		if !ok {
 			return nil, fmt.Errorf("cannot find volume %q to mount into container %q", m.Name, c.Name)
 		}
-		host, err := b.partOf(pod, c, i, env, volume)
+		mount := &runtimeapi.Mount{Readonly: m.ReadOnly, Image: volumes.Images[m.Name]}
+		part, err := subPath(m, env)
 		if err != nil {
+			return nil, err
+		}
+		if mount.Image != nil {
+			mount.ImageSubPath, mount.Readonly = part, true
+		} else if mount.HostPath, err = b.partOf(pod, c, i, volume, part); err != nil {
 			return nil, err
 		}
 		path := m.MountPath
 		if !strings.HasPrefix(path, "/") {
 			path = "/" + path
 		}
-		mount := &runtimeapi.Mount{ContainerPath: path, HostPath: host, Readonly: m.ReadOnly}
+		mount.ContainerPath = path
 		if mount.RecursiveReadOnly, err = lifecycle.RecursiveReadOnly(m, b.RecursiveReadOnly(pod)); err != nil {
 			return nil, fmt.Errorf("failed to resolve recursive read-only mode: %w", err)
 		}
@@ -65,8 +79,26 @@ func (b *Builder) RecursiveReadOnly(pod *corev1.Pod) bool {
 // partOf returns the path on the host of the part of a volume that the mount with index i shows: the
 // volume itself, or its subPath. Users see no details of an error, because they would reveal what is
 // on the host.
-func (b *Builder) partOf(pod *corev1.Pod, c *corev1.Container, i int, env *variables, volume string) (string, error) {
+func (b *Builder) partOf(pod *corev1.Pod, c *corev1.Container, i int, volume, path string) (string, error) {
+	if path == "" {
+		return volume, nil
+	}
 	m := &c.VolumeMounts[i]
+	directory := filepath.Join(b.PodDirectory(pod.UID), "volume-subpaths", m.Name, c.Name)
+	if err := os.MkdirAll(directory, 0o750); err != nil {
+		return "", err
+	}
+	mounted, err := subpath.Mount(volume, path, filepath.Join(directory, strconv.Itoa(i)))
+	if err != nil {
+		b.Log.Error(err, "subPath not mounted", "pod", pod.Namespace+"/"+pod.Name, "container", c.Name, "volume", m.Name, "subPath", path)
+		return "", fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q", m.Name, c.Name)
+	}
+	return mounted, nil
+}
+
+// subPath returns the path within a volume that a mount shows, with its variables expanded; empty means
+// the whole volume.
+func subPath(m *corev1.VolumeMount, env *variables) (string, error) {
 	path := m.SubPath
 	if m.SubPathExpr != "" {
 		var missing error
@@ -82,7 +114,7 @@ func (b *Builder) partOf(pod *corev1.Pod, c *corev1.Container, i int, env *varia
 		}
 	}
 	if path == "" {
-		return volume, nil
+		return "", nil
 	}
 	switch err := subpath.Check(path); {
 	case errors.Is(err, subpath.ErrAbsolute):
@@ -90,14 +122,5 @@ func (b *Builder) partOf(pod *corev1.Pod, c *corev1.Container, i int, env *varia
 	case err != nil:
 		return "", fmt.Errorf("unable to provision SubPath `%s`: %w", path, err)
 	}
-	directory := filepath.Join(b.PodDirectory(pod.UID), "volume-subpaths", m.Name, c.Name)
-	if err := os.MkdirAll(directory, 0o750); err != nil {
-		return "", err
-	}
-	mounted, err := subpath.Mount(volume, path, filepath.Join(directory, strconv.Itoa(i)))
-	if err != nil {
-		b.Log.Error(err, "subPath not mounted", "pod", pod.Namespace+"/"+pod.Name, "container", c.Name, "volume", m.Name, "subPath", path)
-		return "", fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q", m.Name, c.Name)
-	}
-	return mounted, nil
+	return path, nil
 }

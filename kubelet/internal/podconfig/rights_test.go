@@ -59,7 +59,7 @@ func newPod(t *testing.T, b *Builder, handler string) (*corev1.Pod, *corev1.Cont
 // container returns the CRI configuration of a pod's first container.
 func container(t *testing.T, b *Builder, pod *corev1.Pod, volumes map[string]string) (*runtimeapi.ContainerConfig, error) {
 	t.Helper()
-	return b.Container(t.Context(), pod, &pod.Spec.Containers[0], 0, &runtimeapi.Image{Id: "sha256:1"}, volumes, "")
+	return b.Container(t.Context(), pod, &pod.Spec.Containers[0], 0, &runtimeapi.Image{Id: "sha256:1"}, Volumes{Paths: volumes}, "")
 }
 
 func TestAppArmor(t *testing.T) {
