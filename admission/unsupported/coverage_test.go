@@ -78,7 +78,7 @@ var actedOn = []struct {
 		controllersFiles + "endpoints/pods.go":         "Name",
 		kubeletFiles + "internal/podconfig/sandbox.go": "ContainerPort Protocol HostIP",
 	}},
-	{corev1.EnvVarSource{}, map[string]string{kubeletFiles + "internal/podconfig/env.go": "FieldRef ResourceFieldRef ConfigMapKeyRef SecretKeyRef"}},
+	{corev1.EnvVarSource{}, map[string]string{kubeletFiles + "internal/podconfig/env.go": "FieldRef ResourceFieldRef ConfigMapKeyRef SecretKeyRef FileKeyRef"}},
 	{corev1.EnvFromSource{}, map[string]string{kubeletFiles + "internal/podconfig/env.go": "Prefix ConfigMapRef SecretRef"}},
 	{corev1.ResourceRequirements{}, map[string]string{kubeletFiles + "internal/podconfig/container.go": "Limits Requests"}},
 	{corev1.EmptyDirVolumeSource{}, map[string]string{kubeletFiles + "volumes/emptydir.go": "Medium SizeLimit"}},
@@ -193,7 +193,7 @@ func reads(t *testing.T, file, name string) bool {
 // unread are the fields that nothing but the API server's checks reads. When a part starts to
 // act on one, its row goes.
 var unread = map[string]string{
-	"VolumeDevices": "kubelet", "FileKeyRef": "kubelet",
+	"VolumeDevices":       "kubelet",
 	"FSGroupChangePolicy": "kubelet",
 	"ClusterTrustBundle":  "kubelet", "PodCertificate": "kubelet",
 	"PreferredDuringSchedulingIgnoredDuringExecution": "schedule",

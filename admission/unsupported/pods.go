@@ -68,7 +68,6 @@ func containerFields() []Row {
 			Effect: "a node refuses the pod: none can restart all containers yet"},
 		{In: Pods, Path: "containers[].resources.claims", Effect: pending},
 		{In: Pods, Path: "containers[].volumeDevices", Effect: "block devices are not passed to containers yet"},
-		{In: Pods, Path: "containers[].env[].valueFrom.fileKeyRef", Effect: "not supported yet: the container does not start"},
 		{In: Pods, Path: "containers[].securityContext.windowsOptions", Effect: "nodes run Linux containers only"},
 	}
 }

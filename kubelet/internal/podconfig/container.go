@@ -15,7 +15,7 @@ import (
 // mounted into the container. A container with a target, which is the ID of another container, sees
 // the processes of that one.
 func (b *Builder) Container(ctx context.Context, pod *corev1.Pod, c *corev1.Container, attempt uint32, image *runtimeapi.Image, volumes Volumes, target string) (*runtimeapi.ContainerConfig, error) {
-	env, err := b.environment(ctx, pod, c)
+	env, err := b.environment(ctx, pod, c, volumes)
 	if err != nil {
 		return nil, err
 	}

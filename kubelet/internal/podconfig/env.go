@@ -40,7 +40,7 @@ func (v *variables) list() []*runtimeapi.KeyValue {
 
 // environment evaluates a container's env and envFrom, and adds the variables of services. A value may
 // use variables defined before it, and those of services.
-func (b *Builder) environment(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (*variables, error) {
+func (b *Builder) environment(ctx context.Context, pod *corev1.Pod, c *corev1.Container, volumes Volumes) (*variables, error) {
 	v := &variables{values: map[string]string{}}
 	services := b.serviceVariables(pod)
 	lookup := func(name string) (string, bool) {
@@ -65,7 +65,7 @@ func (b *Builder) environment(ctx context.Context, pod *corev1.Pod, c *corev1.Co
 			v.set(e.Name, expand(e.Value, lookup))
 			continue
 		}
-		value, present, err := b.valueFrom(ctx, pod, c, e.ValueFrom)
+		value, present, err := b.valueFrom(ctx, pod, c, e.ValueFrom, volumes)
 		if err != nil {
 			return nil, err // Kubernetes does not name the variable
 		}
@@ -107,7 +107,7 @@ func (b *Builder) envFrom(ctx context.Context, namespace string, from *corev1.En
 }
 
 // valueFrom reads one value. present is false for a missing optional value.
-func (b *Builder) valueFrom(ctx context.Context, pod *corev1.Pod, c *corev1.Container, from *corev1.EnvVarSource) (value string, present bool, err error) {
+func (b *Builder) valueFrom(ctx context.Context, pod *corev1.Pod, c *corev1.Container, from *corev1.EnvVarSource, volumes Volumes) (value string, present bool, err error) {
 	switch {
 	case from.FieldRef != nil:
 		value, err = b.Field(pod, from.FieldRef.FieldPath)
@@ -115,6 +115,8 @@ func (b *Builder) valueFrom(ctx context.Context, pod *corev1.Pod, c *corev1.Cont
 	case from.ResourceFieldRef != nil:
 		value, err = b.ResourceField(pod, c, from.ResourceFieldRef)
 		return value, err == nil, err
+	case from.FileKeyRef != nil:
+		return b.fromFile(pod, from.FileKeyRef, volumes)
 	case from.ConfigMapKeyRef != nil:
 		r := from.ConfigMapKeyRef
 		m, err := b.ConfigMap(ctx, pod.Namespace, r.Name, r.Optional)

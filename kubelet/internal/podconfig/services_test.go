@@ -26,7 +26,7 @@ func TestServiceVariables(t *testing.T) {
 	container := &corev1.Container{Env: []corev1.EnvVar{
 		{Name: "URL", Value: "https://$(KUBERNETES_SERVICE_HOST):$(KUBERNETES_SERVICE_PORT)"}, {Name: "REDIS_PRIMARY_SERVICE_PORT", Value: "mine"},
 	}}
-	variables, err := b.environment(t.Context(), pod, container)
+	variables, err := b.environment(t.Context(), pod, container, Volumes{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestServiceVariables(t *testing.T) {
 		}
 	}
 	pod.Spec.EnableServiceLinks = new(bool)
-	if variables, err = b.environment(t.Context(), pod, &corev1.Container{}); err != nil || len(variables.values) != 8 || variables.values["KUBERNETES_SERVICE_HOST"] == "" {
+	if variables, err = b.environment(t.Context(), pod, &corev1.Container{}, Volumes{}); err != nil || len(variables.values) != 8 || variables.values["KUBERNETES_SERVICE_HOST"] == "" {
 		t.Errorf("without links: %v %v", variables.values, err)
 	}
 }
