@@ -64,9 +64,9 @@ func readEnvFile(volume, path, key string) (string, error) {
 //
 //	KEY='value' # comment
 //
-// A value ends at the next quote, be it lines later, and nothing in it has a meaning. It is empty for a
-// missing key, and for one with space before its value, as in a shell. What follows the key in the file
-// is not checked.
+// A value ends at the next quote, which may be lines later. No character in it is special. The value is
+// empty for a missing key, and for a key with a space before its value, as in a shell. What follows the
+// key in the file is not checked.
 func envFileValue(file io.Reader, key string) (string, error) {
 	lines := bufio.NewScanner(file)
 	for number := 1; lines.Scan(); number++ {

@@ -269,3 +269,22 @@ func TestSeccompProfileOfTheNode(t *testing.T) {
 		t.Errorf("%v, %v", config.GetLinux().GetSecurityContext(), err)
 	}
 }
+
+func TestOverhead(t *testing.T) {
+	b := newBuilder(t)
+	pod, _ := newPod(t, b, "")
+	for _, test := range []struct {
+		overhead corev1.ResourceList
+		want     *runtimeapi.LinuxContainerResources
+	}{
+		{nil, nil},
+		{corev1.ResourceList{"memory": resource.MustParse("64Mi")}, &runtimeapi.LinuxContainerResources{CpuShares: 2, MemoryLimitInBytes: 64 << 20}},
+		{corev1.ResourceList{"cpu": resource.MustParse("250m")}, &runtimeapi.LinuxContainerResources{CpuShares: 256, CpuQuota: 25000, CpuPeriod: 100000}},
+	} {
+		pod.Spec.Overhead = test.overhead
+		config, err := b.Sandbox(pod, 0)
+		if err != nil || !reflect.DeepEqual(config.Linux.Overhead, test.want) {
+			t.Errorf("%v: %v, %v", test.overhead, config, err)
+		}
+	}
+}

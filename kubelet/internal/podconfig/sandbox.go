@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/planekit/planekit/kubelet/internal/qos"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -38,9 +39,24 @@ func (b *Builder) Sandbox(pod *corev1.Pod, attempt uint32) (*runtimeapi.PodSandb
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			CgroupParent:    b.Cgroup(pod),
 			Sysctls:         sysctls(pod),
+			Overhead:        overhead(pod),
 			SecurityContext: rights,
 		},
 	}, nil
+}
+
+// overhead returns what the sandbox itself takes, for runtimes that run it in a virtual machine. It is a
+// request and a limit at once.
+func overhead(pod *corev1.Pod) *runtimeapi.LinuxContainerResources {
+	if len(pod.Spec.Overhead) == 0 {
+		return nil
+	}
+	cpu := pod.Spec.Overhead.Cpu().MilliValue()
+	r := &runtimeapi.LinuxContainerResources{CpuShares: qos.CPUShares(cpu), MemoryLimitInBytes: pod.Spec.Overhead.Memory().Value()}
+	if quota := qos.CPUQuota(cpu); quota > 0 {
+		r.CpuQuota, r.CpuPeriod = quota, qos.CPUPeriod
+	}
+	return r
 }
 
 // maxHostname is the length of the kernel's host name in bytes, sethostname(2).
