@@ -16,6 +16,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -136,13 +137,13 @@ func throughStock(ctx context.Context, chain stock.Interface, pod, old *corev1.P
 		return nil, err
 	}
 	op := stock.Create
-	kind, resource := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	a := stock.NewAttributesRecord(in, nil, kind, namespace, "web", resource, "", op, nil, false, nil)
+	kind, pods := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	a := stock.NewAttributesRecord(in, nil, kind, namespace, "web", pods, "", op, nil, false, nil)
 	if old != nil {
 		if err := legacyscheme.Scheme.Convert(old, before, nil); err != nil {
 			return nil, err
 		}
-		a = stock.NewAttributesRecord(in, before, kind, namespace, "web", resource, "", stock.Update, nil, false, nil)
+		a = stock.NewAttributesRecord(in, before, kind, namespace, "web", pods, "", stock.Update, nil, false, nil)
 	}
 	if mutate {
 		if err := chain.(stock.MutationInterface).Admit(ctx, a, nil); err != nil {
@@ -187,6 +188,22 @@ func randomPod(random *rand.Rand) *corev1.Pod {
 	if maybe(3) {
 		source := &corev1.ImageVolumeSource{Reference: "image-0", PullPolicy: policies[random.IntN(len(policies))]}
 		spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Image: source}}}
+	}
+	if maybe(2) {
+		name := []string{"plain", "heavy", "placed", "heavy", "placed", "none"}[random.IntN(6)]
+		spec.RuntimeClassName = &name
+	}
+	if maybe(6) {
+		spec.Overhead = []corev1.ResourceList{{}, {"memory": resource.MustParse("65536Ki")}, {"memory": resource.MustParse("1Mi")}}[random.IntN(3)]
+	}
+	if maybe(4) {
+		spec.NodeSelector = map[string]string{"disk": []string{"ssd", "hdd"}[random.IntN(2)]}
+	}
+	for range random.IntN(3) {
+		spec.Tolerations = append(spec.Tolerations, corev1.Toleration{
+			Key: []string{"gpu", "fpga"}[random.IntN(2)], Operator: []corev1.TolerationOperator{"", corev1.TolerationOpEqual}[random.IntN(2)],
+			Value: []string{"a", "b"}[random.IntN(2)], Effect: []corev1.TaintEffect{"", corev1.TaintEffectNoSchedule}[random.IntN(2)],
+		})
 	}
 	for range random.IntN(4) {
 		spec.Tolerations = append(spec.Tolerations, corev1.Toleration{
