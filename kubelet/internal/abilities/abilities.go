@@ -14,6 +14,7 @@ import (
 type Set struct {
 	mu sync.Mutex
 	// mu guards the fields below.
+	learned  bool
 	handlers []*runtimeapi.RuntimeHandler
 	features *runtimeapi.RuntimeFeatures
 }
@@ -22,7 +23,7 @@ type Set struct {
 func (s *Set) Learn(status *runtimeapi.StatusResponse) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.handlers, s.features = status.GetRuntimeHandlers(), status.GetFeatures()
+	s.learned, s.handlers, s.features = true, status.GetRuntimeHandlers(), status.GetFeatures()
 }
 
 // handler returns the features of a handler, and whether the runtime has announced it.
@@ -74,11 +75,14 @@ func (s *Set) SupplementalGroupsPolicy() bool {
 	return s.features.GetSupplementalGroupsPolicy()
 }
 
-// Report sets the fields of a Node's status about the runtime's abilities. It leaves the features of a
-// runtime that announces none.
+// Report sets the fields of a Node's status about the runtime's abilities. It leaves them before the
+// first status of the runtime, and the features of a runtime that announces none.
 func (s *Set) Report(status *corev1.NodeStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.learned {
+		return
+	}
 	status.RuntimeHandlers = nil
 	for _, h := range s.handlers {
 		recursive, users := h.GetFeatures().GetRecursiveReadOnlyMounts(), h.GetFeatures().GetUserNamespaces()

@@ -24,6 +24,10 @@ func TestSet(t *testing.T) {
 	check("nothing announced", "", plain, false)
 	check("nothing announced", "kata", "can't set `spec.hostUsers: false`, RuntimeClass handler \"kata\" does not support user namespaces", false)
 
+	earlier := corev1.NodeStatus{RuntimeHandlers: []corev1.NodeRuntimeHandler{{Name: "runc"}}}
+	if s.Report(&earlier); len(earlier.RuntimeHandlers) != 1 {
+		t.Errorf("%+v before the runtime has said anything", earlier)
+	}
 	s.Learn(&runtimeapi.StatusResponse{
 		RuntimeHandlers: []*runtimeapi.RuntimeHandler{
 			{Name: "", Features: &runtimeapi.RuntimeHandlerFeatures{RecursiveReadOnlyMounts: true, UserNamespaces: true}},
