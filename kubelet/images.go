@@ -64,11 +64,11 @@ func (w *worker) ensureImage(ctx context.Context, pod *corev1.Pod, need neededIm
 		image, err := k.imageStatus(ctx, spec)
 		if err != nil {
 			// The name is empty, as in Kubernetes.
-			err = fmt.Errorf("Failed to inspect image %q: %w", "", err)
+			said := fmt.Sprintf("Failed to inspect image %q: %v", "", err)
 			if ctx.Err() == nil {
-				k.events.Pod(pod, need.container, corev1.EventTypeWarning, "InspectFailed", err.Error())
+				k.events.Pod(pod, need.container, corev1.EventTypeWarning, "InspectFailed", said)
 			}
-			return nil, &waitError{reason: "ImageInspectError", err: err, image: true}
+			return nil, &waitError{reason: "ImageInspectError", err: errors.New(said), image: true}
 		}
 		if image != nil {
 			k.events.Pod(pod, need.container, corev1.EventTypeNormal, "Pulled", fmt.Sprintf("Container image %q already present on machine", need.reference))
