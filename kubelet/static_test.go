@@ -291,6 +291,12 @@ func TestStaticPodKeepsItsStatus(t *testing.T) {
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	static.Put(pod)
 	mirror := r.api.await(t, "once", "finished", func(p *corev1.Pod) bool { return p != nil && p.Status.Phase == corev1.PodSucceeded })
+	// The runtime loses what it has, so that only the status says that the pod has ended.
+	for _, s := range r.sandboxes() {
+		if _, err := r.client.RemovePodSandbox(t.Context(), &runtimeapi.RemovePodSandboxRequest{PodSandboxId: s.Id}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	changed := pod.DeepCopy()
 	changed.Labels = map[string]string{"a": "b"}
 	static.Put(changed)
@@ -300,6 +306,7 @@ func TestStaticPodKeepsItsStatus(t *testing.T) {
 	if !again.Status.StartTime.Equal(mirror.Status.StartTime) || again.Status.ContainerStatuses[0].ContainerID != mirror.Status.ContainerStatuses[0].ContainerID || again.Labels["a"] != "b" {
 		t.Errorf("%+v\nwas %+v", again, mirror)
 	}
+	r.awaitSandboxes()
 }
 
 func TestStandaloneConfig(t *testing.T) {

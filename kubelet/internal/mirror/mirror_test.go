@@ -31,13 +31,15 @@ type api struct {
 	pods    map[string]*corev1.Pod
 	version int
 	faults  bool
-	writes  int
+	// calls and writes count all requests and those that changed something.
+	calls, writes int
 	// log holds the changes that the cache has yet to receive.
 	log []func()
 }
 
 // fault returns an error for some calls; half of these take effect nevertheless. The caller holds mu.
 func (a *api) fault() (err error, effect bool) {
+	a.calls++
 	if !a.faults || a.random.IntN(3) > 0 {
 		return nil, true
 	}
@@ -246,6 +248,15 @@ func TestMirrorPod(t *testing.T) {
 			r.api.mu.Lock()
 			r.api.set("default/web", c.change(r.api.pods["default/web"].DeepCopy()))
 			r.api.mu.Unlock()
+			r.api.deliver()
+			synctest.Wait()
+			// The keeper does not need the cache to know what it has written.
+			calls := r.api.calls
+			r.Notify("default/web")
+			synctest.Wait()
+			if r.api.calls != calls {
+				t.Errorf("%s: %d requests while the cache is old", c.name, r.api.calls-calls)
+			}
 			r.settle()
 			if pod := r.api.get("default/web"); pod == nil || pod.UID == before || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning {
 				t.Errorf("%s: %+v", c.name, pod)
@@ -386,4 +397,22 @@ func TestIsStatic(t *testing.T) {
 	if IsStatic(pod) {
 		t.Error("a pod of the API is a static pod")
 	}
+}
+
+// TestDeletedBeforeSeen: a mirror pod that a client deletes before the cache has it is created again
+// as soon as the cache reports the deletion.
+func TestDeletedBeforeSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.static.Put(staticPod("web", "h", corev1.PodRunning))
+		synctest.Wait()
+		first := r.api.get("default/web")
+		r.api.mu.Lock()
+		r.api.set("default/web", nil)
+		r.api.mu.Unlock()
+		r.settle()
+		if pod := r.api.get("default/web"); pod == nil || pod.UID == first.UID {
+			t.Errorf("%+v, was %+v", pod, first)
+		}
+	})
 }
