@@ -1,6 +1,7 @@
 package nodes_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"os"
@@ -15,8 +16,10 @@ import (
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/nodes"
 	"github.com/planekit/planekit/plane/planetest"
+	"github.com/planekit/planekit/storage/memstore"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 const manifest = `apiVersion: v1
@@ -98,6 +101,50 @@ func TestStaticPods(t *testing.T) {
 		}
 		if pod := get(); pod != nil {
 			t.Errorf("left: %+v", pod)
+		}
+	})
+}
+
+// TestStaticPodsAcrossRuns: a control plane that starts again on the same store keeps the mirror
+// pod, and one without the directory deletes it.
+func TestStaticPodsAcrossRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, manifests, store := t.TempDir(), t.TempDir(), memstore.New()
+		if err := os.WriteFile(filepath.Join(manifests, "web.yaml"), []byte(manifest), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var uids []types.UID
+		for _, path := range []string{manifests, manifests, ""} {
+			config := plane.Config{Store: store}
+			planetest.WithoutNetwork()(t, &config)
+			config.Parts = append(config.Parts, nodes.InMemory(dir, 1, func(c *nodes.Config) { c.ManifestPath = path }))
+			p, err := plane.New(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- p.Run(ctx) }()
+			<-p.Ready()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			list, _, err := typed.Pods(p.Client()).List(t.Context(), "", metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, pod := range list {
+				uids = append(uids, pod.UID)
+				if pod.Status.Phase != corev1.PodRunning {
+					t.Errorf("%+v", pod.Status)
+				}
+			}
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		if len(uids) != 2 || uids[0] != uids[1] {
+			t.Errorf("mirror pods %v, want one and the same in the first two runs", uids)
 		}
 	})
 }
