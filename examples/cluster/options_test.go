@@ -45,6 +45,7 @@ func TestOptionsRefused(t *testing.T) {
 		{"--nodes -1", "--nodes must be between 0 and 256"},
 		{"--eviction-hard memory.free<1", "--eviction-hard: eviction: hard eviction: memory.free: is not a signal"},
 		{"--eviction-hard memory.available", "--eviction-hard: eviction: \"memory.available\" is not of the form"},
+		{"--nodes 0 --pod-manifest-path m", "--pod-manifest-path needs a node"},
 		{"--nodes 300", "--nodes must be between 0 and 256"},
 		{"--nodes 2 --containerd-socket /run/x.sock", "use --nodes 1"},
 		{"--runtime fake --containerd-socket /run/x.sock", "exclude each other"},

@@ -21,8 +21,7 @@ const patience = 2 * time.Minute
 
 const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: NAME}\nspec: {containers: [{name: main, image: nginx}]}\n"
 
-// TestRun starts a pod of the directory, another one, and ends the first with its file. On the way
-// out the pods are stopped.
+// TestRun starts a pod of the directory, another one, and ends the first with its file.
 func TestRun(t *testing.T) {
 	root, err := os.MkdirTemp("", "kl") // a socket has a short path
 	if err != nil {
@@ -32,7 +31,13 @@ func TestRun(t *testing.T) {
 	manifests := t.TempDir()
 	write := func(name string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(manifests, name+".yaml"), []byte(strings.Replace(pod, "NAME", name, 1)), 0o600); err != nil {
+		// A name with a dot is not read, so that no manifest is read half.
+		half := filepath.Join(manifests, "."+name)
+		err := os.WriteFile(half, []byte(strings.Replace(pod, "NAME", name, 1)), 0o600)
+		if err == nil {
+			err = os.Rename(half, filepath.Join(manifests, name+".yaml"))
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -50,9 +55,6 @@ func TestRun(t *testing.T) {
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)
-	}
-	if left, err := os.ReadDir(filepath.Join(root, "pods")); err != nil || len(left) != 1 {
-		t.Errorf("%d directories of pods: %v", len(left), err) // its emptyDir volumes stay, for the next run
 	}
 }
 
