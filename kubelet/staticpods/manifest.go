@@ -157,7 +157,7 @@ func (b *builder) prepare(pod *corev1.Pod, place string) error {
 // clean removes fields that an API server sets, and the mark of mirror pods.
 func clean(pod *corev1.Pod) {
 	pod.TypeMeta = metav1.TypeMeta{}
-	pod.GenerateName, pod.ResourceVersion, pod.Generation, pod.SelfLink = "", "", 0, ""
+	pod.GenerateName, pod.ResourceVersion, pod.Generation = "", "", 0
 	pod.CreationTimestamp, pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = metav1.Time{}, nil, nil
 	pod.OwnerReferences, pod.Finalizers, pod.ManagedFields = nil, nil, nil
 	pod.Status = corev1.PodStatus{}
