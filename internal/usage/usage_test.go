@@ -92,6 +92,11 @@ func TestOf(t *testing.T) {
 				Resources: &corev1.ResourceRequirements{Requests: amounts("cpu", "100m"), Limits: amounts("cpu", "1")}}}
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible}}
 		}), "count/pods=1,cpu=700m,limits.cpu=1,pods=1,requests.cpu=700m"},
+		"shrinking as a whole": {"pods", pod(func(p *corev1.Pod) {
+			p.Spec.Resources = &corev1.ResourceRequirements{Requests: amounts("cpu", "7"), Limits: amounts("cpu", "8")}
+			p.Status.AllocatedResources = amounts("cpu", "8")
+			p.Status.Resources = &corev1.ResourceRequirements{Requests: amounts("cpu", "9"), Limits: amounts("cpu", "10")}
+		}), "count/pods=1,cpu=9,limits.cpu=10,memory=1Gi,pods=1,requests.cpu=9,requests.memory=1Gi"},
 		"devices and pages": {"pods", pod(func(p *corev1.Pod) {
 			p.Spec.Containers = []corev1.Container{container("c", amounts("example.com/gpu", "2", "hugepages-2Mi", "4Mi", "ephemeral-storage", "1Gi"), amounts("example.com/gpu", "2", "ephemeral-storage", "2Gi"))}
 		}), "count/pods=1,ephemeral-storage=1Gi,hugepages-2Mi=4Mi,limits.ephemeral-storage=2Gi,pods=1,requests.ephemeral-storage=1Gi,requests.example.com/gpu=2,requests.hugepages-2Mi=4Mi"},
