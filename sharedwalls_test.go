@@ -6,6 +6,10 @@ var sharedWalls = []wall{
 		{"k8s.io/api/core", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 	}},
+	{packages: "internal/volumeclaim", closed: true, may: []allowance{
+		{"k8s.io/api", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
 	{packages: "internal/recent", closed: true},
 	{packages: "internal/podreference", closed: true, may: []allowance{{"k8s.io/api/core", kubeTypes}}},
 	{packages: "internal/yamljson", closed: true, may: []allowance{{"sigs.k8s.io/yaml", "its parser"}}},

@@ -2,9 +2,8 @@ package planekit_test
 
 import "slices"
 
-// wall says what the packages below a folder may import beyond the standard
-// library. The first wall that names a package, and every later one up to the
-// next that is closed, is asked in order.
+// wall says what the packages below a folder may import beyond the standard library. The first wall
+// that names a package, and every later one up to the next that is closed, is asked in order.
 type wall struct {
 	packages string
 	may      []allowance
@@ -13,22 +12,22 @@ type wall struct {
 }
 
 type allowance struct {
-	// path and everything below it may be imported. A path of this module is
-	// given from its root.
+	// path and everything below it may be imported. A path of this module is given from its root.
 	path string
 	why  string
 }
 
 // Reasons that recur.
 const (
-	sharedNoun = "the one noun that everybody shares"
-	itsRoom    = "the contract of its own room"
-	oneTable   = "kinds are described in one table"
-	kubeTypes  = "the objects are Kubernetes's"
-	machinery  = "names, status errors, selectors and quantities are Kubernetes's"
-	logging    = "the one logging interface"
-	celAlike   = "expressions are read and bounded alike, whoever writes them"
-	askedAlike = "webhooks of authentication and authorization are asked in one way"
+	sharedNoun  = "the one noun that everybody shares"
+	itsRoom     = "the contract of its own room"
+	oneTable    = "kinds are described in one table"
+	kubeTypes   = "the objects are Kubernetes's"
+	machinery   = "names, status errors, selectors and quantities are Kubernetes's"
+	logging     = "the one logging interface"
+	celAlike    = "expressions are read and bounded alike, whoever writes them"
+	claimsAlike = "scheduler, controllers and kubelet must agree which volume a claim has"
+	askedAlike  = "webhooks of authentication and authorization are asked in one way"
 )
 
 // walls is the whole list, room by room; within a room the innermost first.
@@ -61,9 +60,8 @@ var otherWalls = []wall{
 	{packages: "authn/oidc", closed: true, may: []allowance{
 		{"authn/user", sharedNoun},
 		{"authn", "a bearer token is taken out of a header in one place"},
-		// Not coreos/go-oidc, which fetches keys for every token with an unknown key
-		// and reads answers of any size, nor go-jose for the key sets: a key is three
-		// numbers, and one library for JSON Web Tokens is enough in a program.
+		// Not coreos/go-oidc, which fetches keys for every token with an unknown key and reads answers of any
+		// size, nor go-jose for the key sets: a key is three numbers, and one library is enough.
 		{"github.com/golang-jwt/jwt/v5", "signatures of JSON Web Tokens"},
 		{"github.com/go-logr/logr", logging},
 	}},
@@ -321,6 +319,7 @@ var otherWalls = []wall{
 		{"golang.org/x/sys", "the kernel resolves paths below a directory"},
 	}},
 	{packages: "kubelet/volumes", closed: true, may: []allowance{
+		{"internal/volumeclaim", claimsAlike},
 		{"k8s.io/api/core", kubeTypes},
 	}},
 	{packages: "kubelet/metrics", closed: true, may: []allowance{

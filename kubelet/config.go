@@ -94,6 +94,10 @@ type Config struct {
 	// start.
 	Secrets    func(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 	ConfigMaps func(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
+	// Claims and PersistentVolumes read objects from the API server; the namespace of a persistent
+	// volume is empty. If one is nil, pods with claims do not start.
+	Claims            func(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, error)
+	PersistentVolumes func(ctx context.Context, namespace, name string) (*corev1.PersistentVolume, error)
 	// Services returns the services of a namespace, for the environment of containers. If nil,
 	// containers get no variables of services.
 	Services func(namespace string) iter.Seq[*corev1.Service]

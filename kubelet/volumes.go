@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/planekit/planekit/kubelet/internal/qos"
 	"github.com/planekit/planekit/kubelet/volumes"
 	corev1 "k8s.io/api/core/v1"
 )
@@ -42,7 +43,7 @@ func (b mountBackoff) next(now time.Time) mountBackoff {
 
 // newVolumes returns the configured types of volumes before the built-in ones.
 func (k *Kubelet) newVolumes() (*volumes.Set, error) {
-	return volumes.NewSet(slices.Concat(k.config.Volumes, volumes.Builtin(volumes.Sources{
+	set, err := volumes.NewSet(slices.Concat(k.config.Volumes, volumes.Builtin(volumes.Sources{
 		ConfigMap: k.podConfig.ConfigMap,
 		Secret:    k.podConfig.Secret,
 		Token:     k.tokens.Token,
@@ -50,7 +51,33 @@ func (k *Kubelet) newVolumes() (*volumes.Set, error) {
 		ResourceField: func(pod *corev1.Pod, r *corev1.ResourceFieldSelector) (string, error) {
 			return k.podConfig.ResourceField(pod, nil, r)
 		},
+		MemoryLimit: k.memoryOf,
 	}))...)
+	if err != nil || k.config.Claims == nil || k.config.PersistentVolumes == nil {
+		return set, err
+	}
+	return set.With(volumes.Claims{
+		Claim: k.config.Claims,
+		PersistentVolume: func(ctx context.Context, name string) (*corev1.PersistentVolume, error) {
+			return k.config.PersistentVolumes(ctx, "", name)
+		},
+		NodeLabels: func(ctx context.Context) (map[string]string, error) {
+			node, err := k.config.Nodes.Get(ctx, "", k.config.NodeName)
+			if err != nil {
+				return nil, err
+			}
+			return node.Labels, nil
+		},
+	}), nil
+}
+
+// memoryOf returns the memory that a pod can use at most, in bytes: its own limit or that of the node.
+func (k *Kubelet) memoryOf(pod *corev1.Pod) int64 {
+	node := k.host.capacity.Memory().Value()
+	if own := qos.Limits(pod).Memory; own > 0 && (own < node || node <= 0) {
+		return own
+	}
+	return node
 }
 
 // setUpVolumes creates or refreshes a pod's directories and volumes. It returns the host path of

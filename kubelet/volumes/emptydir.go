@@ -10,22 +10,20 @@ import (
 )
 
 // emptyDir is a directory that any user of the pod may write to.
-type emptyDir struct{}
+type emptyDir struct {
+	memoryLimit func(*corev1.Pod) int64 // see Sources.MemoryLimit
+}
 
 func (emptyDir) Name() string                   { return "kubernetes.io/empty-dir" }
 func (emptyDir) Supports(v *corev1.Volume) bool { return v.EmptyDir != nil }
 
-func (emptyDir) SetUp(_ context.Context, v *Volume) (string, error) {
+func (e emptyDir) SetUp(_ context.Context, v *Volume) (string, error) {
 	source := v.Spec.EmptyDir
 	memory := source.Medium == corev1.StorageMediumMemory
 	if source.Medium != corev1.StorageMediumDefault && !memory {
 		return "", fmt.Errorf("medium %q is not supported by this kubelet", source.Medium)
 	}
-	var size int64
-	if source.SizeLimit != nil {
-		size = source.SizeLimit.Value()
-	}
-	if err := MakeDirectory(v.Directory, memory, size, 0o777); err != nil {
+	if err := MakeDirectory(v.Directory, memory, e.size(v), 0o777); err != nil {
 		return "", err
 	}
 	if group := v.FSGroup(); group != nil {
@@ -35,4 +33,16 @@ func (emptyDir) SetUp(_ context.Context, v *Volume) (string, error) {
 		return v.Directory, os.Chmod(v.Directory, 0o777|fs.ModeSetgid)
 	}
 	return v.Directory, nil
+}
+
+// size returns the size of a volume in memory: the smaller of its own limit and the memory that the
+// pod can use.
+func (e emptyDir) size(v *Volume) (size int64) {
+	if e.memoryLimit != nil {
+		size = e.memoryLimit(v.Pod)
+	}
+	if own := v.Spec.EmptyDir.SizeLimit; own != nil && own.Value() > 0 && (own.Value() <= size || size <= 0) {
+		size = own.Value()
+	}
+	return size
 }

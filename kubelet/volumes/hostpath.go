@@ -16,8 +16,14 @@ type hostPath struct{}
 func (hostPath) Name() string                   { return "kubernetes.io/host-path" }
 func (hostPath) Supports(v *corev1.Volume) bool { return v.HostPath != nil }
 
+func (hostPath) SupportsPersistent(v *corev1.PersistentVolume) bool { return v.Spec.HostPath != nil }
+
 func (hostPath) SetUp(_ context.Context, v *Volume) (string, error) {
-	return v.Spec.HostPath.Path, checkHostPath(v.Spec.HostPath)
+	source := v.Spec.HostPath
+	if v.Persistent != nil {
+		source = v.Persistent.Spec.HostPath
+	}
+	return source.Path, checkHostPath(source)
 }
 
 // hostPathNames are the names of types in Kubernetes' messages.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -61,31 +62,97 @@ func unmountBelow(directory string) error {
 	return errors.Join(errs...)
 }
 
-// mountsBelow returns the mount points below directory in the order of mounting.
+// mountsBelow returns the mount points below directory in the order of mounting. The kernel knows
+// paths without links: one in directory must not hide a mount whose contents would be removed.
 func mountsBelow(directory string) ([]string, error) {
-	table, err := os.ReadFile("/proc/self/mountinfo")
+	directory, err := filepath.EvalSymlinks(directory)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // not Linux, and nothing was mounted (see mountMemory)
+		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return parseMounts(string(table), directory), nil
+	all, err := mounts()
+	return pointsBelow(all, directory), err
 }
 
-// parseMounts parses mountinfo (proc(5)): the fifth field is the mount point, with octal escapes
-// for spaces.
-func parseMounts(table, directory string) []string {
-	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+func pointsBelow(all []mount, directory string) []string {
 	var points []string
-	for line := range strings.Lines(table) {
-		fields := strings.Fields(line)
-		if len(fields) < 5 {
-			continue
-		}
-		if point := unescape.Replace(fields[4]); strings.HasPrefix(point, directory+"/") {
-			points = append(points, point)
+	for _, m := range all {
+		if strings.HasPrefix(m.point, directory+"/") {
+			points = append(points, m.point)
 		}
 	}
 	return points
+}
+
+// mountsOf returns the number of mount points below a directory that show what is at path.
+func mountsOf(path, below string) (n int, err error) {
+	path, err1 := filepath.EvalSymlinks(path)
+	below, err2 := filepath.EvalSymlinks(below)
+	all, err3 := mounts()
+	if err := errors.Join(err1, err2, err3); err != nil || len(all) == 0 {
+		return 0, err
+	}
+	// path is seen through the last of the longest mount points that contain it.
+	var through mount
+	for _, m := range all {
+		if m.point == "/" || path == m.point || strings.HasPrefix(path, m.point+"/") {
+			if len(m.point) >= len(through.point) {
+				through = m
+			}
+		}
+	}
+	root := filepath.Join(through.root, strings.TrimPrefix(path, through.point))
+	for _, m := range all {
+		if m.device == through.device && m.root == root && strings.HasPrefix(m.point, below+"/") {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// mount is a line of mountinfo (proc(5)).
+type mount struct {
+	device string // its numbers
+	root   string // the part of the file system that is mounted
+	point  string
+}
+
+// mounts returns the mounts that this process sees, in the order of mounting; nil if it is not on
+// Linux, where nothing was mounted (see mountMemory).
+func mounts() ([]mount, error) {
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parseMounts(string(table)), nil
+}
+
+// parseMounts parses mountinfo (proc(5)): the third to fifth fields are the device, the root and the
+// mount point, with octal escapes for spaces.
+func parseMounts(table string) []mount {
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	var all []mount
+	for line := range strings.Lines(table) {
+		fields := strings.Fields(line)
+		if len(fields) >= 5 {
+			all = append(all, mount{fields[2], unescape.Replace(fields[3]), unescape.Replace(fields[4])})
+		}
+	}
+	return all
+}
+
+// isMountedAt reports whether something is mounted at path. Unlike isMountPoint, it also sees a mount
+// of the same device.
+func isMountedAt(path string) (bool, error) {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return false, err
+	}
+	all, err := mounts()
+	return slices.ContainsFunc(all, func(m mount) bool { return m.point == path }), err
 }

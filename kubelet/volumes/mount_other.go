@@ -6,4 +6,6 @@ import "errors"
 
 func mountMemory(string, string) error { return errors.ErrUnsupported }
 
+func mountDirectory(string, string, []string, bool) error { return errors.ErrUnsupported }
+
 func unmount(string) error { return errors.ErrUnsupported }

@@ -4,6 +4,9 @@
 //
 //	kubelet.Config{Volumes: []volumes.Plugin{vault{client}}, ...}
 //
+// The volume of a claim is found through the claim and the persistent volume that it is bound to; see
+// [Set.With] and [PersistentPlugin].
+//
 // The kubelet's own workers call a [Set], which finds the plugin of each volume. It calls SetUp
 // before it starts containers, and every minute while the pod runs, so that contents follow their
 // source. A failed SetUp is retried with a backoff.
@@ -55,9 +58,14 @@ type TearDowner interface {
 
 // Volume is a volume of a pod on this node.
 type Volume struct {
-	// Pod and Spec are shared with others and must not be changed.
+	// Pod, Spec and Persistent are shared with others and must not be changed.
 	Pod  *corev1.Pod
 	Spec *corev1.Volume
+	// Persistent is the persistent volume that the pod's claim is bound to; nil if Spec has no claim
+	// or the plugin supports Spec itself. See [PersistentPlugin].
+	Persistent *corev1.PersistentVolume
+	// ReadOnly says that the claim is used for reading only. Containers then mount the volume read-only.
+	ReadOnly bool
 	// Directory is for the plugin alone. It is removed, with all that is in it, when the pod is gone.
 	// It exists only if the plugin has created it or is a [TearDowner].
 	Directory string
@@ -79,13 +87,35 @@ type Error struct {
 
 // Error returns Kubernetes' message for such events.
 func (e *Error) Error() string {
-	return fmt.Sprintf("MountVolume.SetUp failed for volume %q : %v", e.Volume, e.Err)
+	step, err := "MountVolume.SetUp failed", e.Err
+	switch e := e.Err.(type) {
+	case *ClaimError:
+		return e.Error()
+	case *stepError:
+		step, err = e.step, e.err
+	}
+	return fmt.Sprintf("%s for volume %q : %v", step, e.Volume, err)
 }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Set is a list of plugins.
-type Set struct{ plugins []Plugin }
+// stepError is a failure before a plugin's own work.
+type stepError struct {
+	step string
+	err  error
+}
+
+func (e *stepError) Error() string { return e.step + ": " + e.err.Error() }
+func (e *stepError) Unwrap() error { return e.err }
+
+// errUnsupported means that no plugin supports a volume.
+var errUnsupported = errors.New("this kind of volume is not supported by this kubelet")
+
+// Set is a list of plugins, with access to the claims of pods if it was made by [Set.With].
+type Set struct {
+	plugins []Plugin
+	claims  *Claims
+}
 
 // NewSet returns a set of plugins, which are asked in this order. It fails if two have the same
 // name, or one has a name that is not one of a directory.
@@ -101,45 +131,66 @@ func NewSet(plugins ...Plugin) (*Set, error) {
 		}
 		known[name] = true
 	}
-	return &Set{plugins}, nil
+	return &Set{plugins: plugins}, nil
 }
 
 // escape returns the name of a plugin as that of a directory.
 func escape(plugin string) string { return strings.ReplaceAll(plugin, "/", "~") }
 
 // SetUp sets up all volumes of a pod. It returns the path on the host of each volume by name. If a
-// volume cannot be set up, the error is an [*Error].
+// volume cannot be set up, the error is an [*Error]; it contains a [*ClaimError] if the reason is the
+// claim of the volume.
 func (s *Set) SetUp(ctx context.Context, pod *corev1.Pod, podDirectory string) (map[string]string, error) {
+	claimed, err := s.resolve(ctx, pod)
+	if e, ok := errors.AsType[*ClaimError](err); ok {
+		return nil, &Error{Volume: e.Volumes[0], Err: e}
+	}
 	paths := map[string]string{}
 	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
-		path, err := s.setUp(ctx, pod, v, podDirectory)
-		if err != nil {
-			return nil, &Error{Volume: v.Name, Err: err}
+		v := &Volume{Pod: pod, Spec: &pod.Spec.Volumes[i]}
+		name := v.Spec.Name
+		var path string
+		var err error
+		if c, ok := claimed[name]; ok {
+			v.Persistent, v.ReadOnly = c.volume, c.readOnly
+			name = c.volume.Name
+			path, err = s.setUpPersistent(ctx, v, podDirectory)
+		} else if p := s.pluginFor(v.Spec); p != nil {
+			path, err = setUp(ctx, p, v, podDirectory, name)
+		} else {
+			err = errUnsupported
 		}
-		paths[v.Name] = path
+		if err != nil {
+			return nil, &Error{Volume: name, Err: err}
+		}
+		paths[v.Spec.Name] = path
 	}
 	return paths, nil
 }
 
-func (s *Set) setUp(ctx context.Context, pod *corev1.Pod, v *corev1.Volume, podDirectory string) (string, error) {
+// pluginFor returns the plugin that supports a volume itself, or nil.
+func (s *Set) pluginFor(v *corev1.Volume) Plugin {
 	for _, p := range s.plugins {
-		if !p.Supports(v) {
-			continue
+		if p.Supports(v) {
+			return p
 		}
-		directory := filepath.Join(podDirectory, "volumes", escape(p.Name()), v.Name)
-		if _, ok := p.(TearDowner); ok {
-			if err := os.MkdirAll(directory, 0o755); err != nil {
-				return "", err
-			}
-		}
-		return p.SetUp(ctx, &Volume{Pod: pod, Spec: v, Directory: directory})
 	}
-	return "", errors.New("this kind of volume is not supported by this kubelet")
+	return nil
+}
+
+// setUp sets up a volume in a directory with a name.
+func setUp(ctx context.Context, p Plugin, v *Volume, podDirectory, name string) (string, error) {
+	v.Directory = filepath.Join(podDirectory, "volumes", escape(p.Name()), name)
+	if _, ok := p.(TearDowner); ok {
+		if err := os.MkdirAll(v.Directory, 0o755); err != nil {
+			return "", err
+		}
+	}
+	return p.SetUp(ctx, v)
 }
 
 // TearDown undoes SetUp for all volumes of the pod with a directory, which it leaves in place.
-// Nothing is mounted below the directory afterwards.
+// Nothing is mounted below the directory afterwards, or it returns an error.
 func (s *Set) TearDown(ctx context.Context, podDirectory string) error {
 	// Parts of volumes are mounted elsewhere, which keeps a volume from being unmounted.
 	errs := []error{unmountBelow(filepath.Join(podDirectory, "volume-subpaths"))}
@@ -159,7 +210,13 @@ func (s *Set) TearDown(ctx context.Context, podDirectory string) error {
 			}
 		}
 	}
-	return errors.Join(append(errs, unmountBelow(podDirectory))...)
+	errs = append(errs, unmountBelow(podDirectory))
+	// The contents of what is still mounted would be removed with the directory.
+	left, err := mountsBelow(podDirectory)
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("still mounted: %s", strings.Join(left, ", "))
+	}
+	return errors.Join(append(errs, err)...)
 }
 
 // Sources holds the functions with which the built-in types read what they project. For an optional
@@ -172,12 +229,15 @@ type Sources struct {
 	// Field and ResourceField return values of the downward API.
 	Field         func(pod *corev1.Pod, path string) (string, error)
 	ResourceField func(pod *corev1.Pod, r *corev1.ResourceFieldSelector) (string, error)
+	// MemoryLimit returns how much memory a pod can use, in bytes, which bounds volumes in memory. Zero
+	// means no limit, and nil that there is none for any pod.
+	MemoryLimit func(pod *corev1.Pod) int64
 }
 
 // Builtin returns the types of volumes that every kubelet of this module supports.
 func Builtin(s Sources) []Plugin {
 	return []Plugin{
-		emptyDir{}, hostPath{}, image{},
+		emptyDir{s.MemoryLimit}, hostPath{}, image{}, local{},
 		configMapVolume(s), secretVolume(s), downwardVolume(s), projectedVolume(s),
 	}
 }

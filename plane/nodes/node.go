@@ -167,6 +167,7 @@ func newNode(p *plane.Plane, c Config) (*node, error) {
 		StopNow:        c.StopNow,
 		Log:            log,
 	}
+	config.Claims, config.PersistentVolumes = typed.PersistentVolumeClaims(api).Get, typed.PersistentVolumes(api).Get
 	probes := probemetrics.New()
 	config.ProbeObserver = probes
 	config.RuntimeClasses = p.Caches.RuntimeClasses

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,7 +37,7 @@ func (b *Builder) mounts(pod *corev1.Pod, c *corev1.Container, attempt uint32, e
 		if !ok {
 			return nil, fmt.Errorf("cannot find volume %q to mount into container %q", m.Name, c.Name)
 		}
-		mount := &runtimeapi.Mount{Readonly: m.ReadOnly, Image: volumes.Images[m.Name]}
+		mount := &runtimeapi.Mount{Readonly: m.ReadOnly || readOnly(pod, m.Name), Image: volumes.Images[m.Name]}
 		part, err := subPath(m, env)
 		if err != nil {
 			return nil, err
@@ -74,6 +75,13 @@ func (b *Builder) mounts(pod *corev1.Pod, c *corev1.Container, attempt uint32, e
 func (b *Builder) RecursiveReadOnly(pod *corev1.Pod) bool {
 	handler, err := b.Handler(pod)
 	return err == nil && b.Abilities.RecursiveReadOnlyMounts(handler)
+}
+
+// readOnly reports whether a pod uses the claim of a volume for reading only.
+func readOnly(pod *corev1.Pod, volume string) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.Name == volume && v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly
+	})
 }
 
 // partOf returns the path on the host of the part of a volume that the mount with index i shows: the
