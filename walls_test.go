@@ -181,6 +181,7 @@ var otherWalls = []wall{
 	{packages: "reconcile/controllers", closed: true, may: []allowance{
 		{"reconcile", itsRoom},
 		{"internal/usage", "who charges a quota and who counts anew must agree"},
+		{"internal/volumeclaim", claimsAlike},
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 		{"github.com/go-logr/logr", logging},
@@ -207,6 +208,10 @@ var otherWalls = []wall{
 		{"informer", "it joins a scheduler to a cluster"},
 		{"k8s.io/api/core", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
+	}},
+	{packages: "schedule/volumebinding", may: []allowance{
+		{"internal/volumeclaim", claimsAlike},
+		{"k8s.io/api/storage", kubeTypes},
 	}},
 	{packages: "schedule", closed: true, may: []allowance{
 		{"schedule", itsRoom},

@@ -17,6 +17,7 @@ import (
 	"github.com/planekit/planekit/schedule/predicates"
 	"github.com/planekit/planekit/schedule/priorities"
 	"github.com/planekit/planekit/schedule/remote"
+	"github.com/planekit/planekit/schedule/volumebinding"
 )
 
 // makeScheduler makes the scheduler, under its own identity.
@@ -28,9 +29,19 @@ func (p *Plane) makeScheduler() error {
 	if err != nil {
 		return err
 	}
+	persistent := typed.PersistentVolumes(api)
+	volumes, err := volumebinding.New(volumebinding.Config{
+		Nodes: p.Caches.Nodes, Claims: p.Caches.PersistentVolumeClaims, Volumes: p.Caches.PersistentVolumes,
+		Classes: p.Caches.StorageClasses, Update: persistent.Update,
+	})
+	if err != nil {
+		return err
+	}
 	config := schedule.Config{
 		Name:       "default-scheduler",
-		Predicates: predicates.Default(),
+		Predicates: append([]schedule.Predicate{volumes}, predicates.Default()...),
+		Others:     volumes.Sources(),
+		PreBind:    volumes.PreBind,
 		Priorities: priorities.Default(),
 		Nodes:      p.Caches.Nodes,
 		Pods:       p.Caches.Pods,

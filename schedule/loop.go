@@ -173,7 +173,10 @@ func (l *loop) next(ctx context.Context) bool {
 
 // bind binds a pod to the chosen node, or undoes the decision.
 func (l *loop) bind(ctx context.Context, pod *PodInfo, node string) {
-	err := l.config.Bind(ctx, pod.Pod, node)
+	err := l.config.PreBind(ctx, pod.Pod, node)
+	if err == nil {
+		err = l.config.Bind(ctx, pod.Pod, node)
+	}
 	if err == nil {
 		l.config.Log.V(1).Info("pod bound", "pod", pod.Key, "node", node)
 		l.mu.Lock()

@@ -39,8 +39,9 @@
 // rejects the pod. One scheduler never binds a pod twice; if two schedulers do, the API server
 // refuses the second binding.
 //
-// Not included: preemption, affinity between pods, spreading, volumes. Package predicates keeps
-// pods pending that require affinity or spreading.
+// Not included: preemption, affinity between pods, spreading. Package predicates keeps pods pending
+// that require affinity or spreading. Package volumebinding schedules pods with persistent volumes;
+// without it, their claims are not looked at.
 package schedule
 
 import (
@@ -97,13 +98,20 @@ type Verdict struct {
 	// "Insufficient cpu". No reason means that the pod fits. The slice is shared and must not be
 	// changed.
 	Reasons []string
+	// All says that the reasons are about the pod and hold for all nodes. The message then names only
+	// them, without a number of nodes.
+	All bool
 }
 
 // Fits is the verdict that the pod fits the node.
 var Fits = Verdict{}
 
 // Refuse returns the verdict that the pod does not fit the node.
-func Refuse(reasons ...string) Verdict { return Verdict{reasons} }
+func Refuse(reasons ...string) Verdict { return Verdict{Reasons: reasons} }
+
+// RefuseAll returns the verdict that the pod fits no node, for a reason in words of its own: "pod has
+// unbound immediate PersistentVolumeClaims".
+func RefuseAll(reason string) Verdict { return Verdict{Reasons: []string{reason}, All: true} }
 
 // OK reports whether the pod fits the node.
 func (v Verdict) OK() bool { return len(v.Reasons) == 0 }
@@ -142,6 +150,8 @@ type FitError struct {
 	Nodes int
 	// Reasons counts the nodes by reason.
 	Reasons map[string]int
+	// Whole is the reason that holds for all nodes, or empty.
+	Whole string
 
 	// The fields below are for State.Helps.
 	pod   *PodInfo
@@ -153,6 +163,9 @@ type FitError struct {
 func (e *FitError) Error() string {
 	if e.Nodes == 0 {
 		return "no nodes available to schedule pods"
+	}
+	if e.Whole != "" {
+		return fmt.Sprintf("0/%d nodes are available: %s.", e.Nodes, e.Whole)
 	}
 	var reasons []string
 	for reason, nodes := range e.Reasons {

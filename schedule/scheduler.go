@@ -29,6 +29,9 @@ type Config struct {
 	// Bind binds a pod to a node. It is called concurrently for different pods. A pod whose bind
 	// fails is retried.
 	Bind func(ctx context.Context, pod *corev1.Pod, node string) error
+	// PreBind, if not nil, is called before Bind, for what the pod needs on the node, such as its
+	// volumes. If it fails, the pod is not bound, and retried. The rules for Bind apply to it.
+	PreBind func(ctx context.Context, pod *corev1.Pod, node string) error
 	// SetCondition, if not nil, stores the reason why a pod is not scheduled as a condition in its
 	// status. It is called concurrently for different pods.
 	SetCondition func(ctx context.Context, pod *corev1.Pod, condition corev1.PodCondition) error
@@ -65,6 +68,9 @@ func New(c Config) (*Scheduler, error) {
 	}
 	if c.Parallel == 0 {
 		c.Parallel = 64
+	}
+	if c.PreBind == nil {
+		c.PreBind = func(context.Context, *corev1.Pod, string) error { return nil }
 	}
 	if c.SetCondition == nil {
 		c.SetCondition = func(context.Context, *corev1.Pod, corev1.PodCondition) error { return nil }

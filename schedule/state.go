@@ -198,7 +198,7 @@ func (s *State) Decide(p *PodInfo) (node string, err *FitError) {
 		}
 	}
 	if best == nil {
-		return "", &FitError{Pod: p.Key, Nodes: len(s.order), Reasons: f.reasons, pod: p, local: f.local, by: f.by}
+		return "", &FitError{Pod: p.Key, Nodes: len(s.order), Reasons: f.reasons, Whole: f.whole, pod: p, local: f.local, by: f.by}
 	}
 	return best.Node.Name, nil
 }
@@ -220,6 +220,7 @@ type filters struct {
 	isPrepared bool
 
 	reasons map[string]int
+	whole   string
 	by      refusers
 }
 
@@ -250,6 +251,9 @@ func (f *filters) refuse(v Verdict, predicate int) {
 	}
 	for _, r := range v.Reasons {
 		f.reasons[r]++
+	}
+	if v.All {
+		f.whole = v.Reasons[0]
 	}
 	f.by.add(predicate)
 }

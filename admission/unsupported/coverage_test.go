@@ -65,6 +65,7 @@ var actedOn = []struct {
 		kubeletFiles + "internal/podconfig/security.go": "RunAsUser RunAsGroup RunAsNonRoot SeccompProfile",
 		kubeletFiles + "internal/podconfig/rights.go":   "SupplementalGroupsPolicy AppArmorProfile",
 		kubeletFiles + "internal/podconfig/sandbox.go":  "SupplementalGroups FSGroup Sysctls SELinuxOptions",
+		kubeletFiles + "volumes/group.go":               "FSGroupChangePolicy",
 	}},
 	{corev1.SecurityContext{}, map[string]string{
 		kubeletFiles + "internal/podconfig/security.go": "Capabilities Privileged RunAsUser RunAsGroup RunAsNonRoot ReadOnlyRootFilesystem AllowPrivilegeEscalation ProcMount SeccompProfile SELinuxOptions",

@@ -17,7 +17,7 @@ const (
 func podFields() []Row {
 	return []Row{
 		{In: Pods, Path: "volumes[]", When: func(value any, _ []any) bool { return unmountable(value.(corev1.Volume)) },
-			Effect: "no node mounts this kind of volume yet: the pod does not start (emptyDir, hostPath, configMap, secret, downwardAPI, projected and image work)"},
+			Effect: "no node mounts this kind of volume yet: the pod does not start (emptyDir, hostPath, configMap, secret, downwardAPI, projected, image, persistentVolumeClaim and ephemeral work)"},
 		{In: Pods, Path: "volumes[].emptyDir.medium", When: hugePages, Effect: "not supported yet: the pod does not start"},
 		{In: Pods, Path: "volumes[].projected.sources[].clusterTrustBundle", Effect: "not supported yet: the pod does not start"},
 		{In: Pods, Path: "volumes[].projected.sources[].podCertificate", Effect: "not supported yet: the pod does not start"},
@@ -36,14 +36,13 @@ func podFields() []Row {
 		{In: Pods, Path: "os.name", When: isNot(corev1.Linux), Effect: "nodes run Linux containers only, and refuse the pod"},
 		{In: Pods, Path: "securityContext.seLinuxChangePolicy", Effect: "volumes are not labelled for SELinux yet"},
 		{In: Pods, Path: "securityContext.windowsOptions", Effect: "nodes run Linux containers only"},
-		{In: Pods, Path: "securityContext.fsGroupChangePolicy", When: isPointerTo(corev1.FSGroupChangeOnRootMismatch),
-			Effect: "the group of volumes is set each time nevertheless"},
 	}
 }
 
 // unmountable reports whether no node can mount a volume.
 func unmountable(v corev1.Volume) bool {
-	return v.HostPath == nil && v.EmptyDir == nil && v.ConfigMap == nil && v.Secret == nil && v.DownwardAPI == nil && v.Projected == nil && v.Image == nil
+	return v.HostPath == nil && v.EmptyDir == nil && v.ConfigMap == nil && v.Secret == nil && v.DownwardAPI == nil && v.Projected == nil &&
+		v.PersistentVolumeClaim == nil && v.Ephemeral == nil && v.Image == nil
 }
 
 // hugePages reports whether an emptyDir requests huge pages of any size.

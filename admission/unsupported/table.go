@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 )
 
 // A Row names a kind or a field that is stored and has no effect.
@@ -68,9 +69,10 @@ func kinds() []Row {
 		{In: "daemonsets.apps", Effect: "no controller acts on it yet: no pods are made"},
 		{In: "cronjobs.batch", Effect: "no controller acts on it yet: no jobs are made"},
 		{In: "podtemplates", Effect: "nothing makes pods of it"},
-		{In: "persistentvolumeclaims", Effect: "no controller binds it to a volume yet: it stays Pending, and so do pods that use it"},
-		{In: "persistentvolumes", Effect: "no controller binds it to a claim, and no node mounts it yet"},
-		{In: "storageclasses.storage.k8s.io", Effect: "nothing provisions volumes of it yet"},
+		{In: "persistentvolumes", When: unmountablePersistent,
+			Effect: "no node mounts this kind of volume yet: pods that use it do not start (local and hostPath with a file system work)"},
+		{In: "storageclasses.storage.k8s.io", When: provisions,
+			Effect: "no provisioner is part of the cluster: claims get the volumes that exist, unless you run one"},
 		{In: "csidrivers.storage.k8s.io", Effect: "nothing talks to CSI drivers yet"},
 		{In: "csinodes.storage.k8s.io", Effect: "nothing talks to CSI drivers yet"},
 		{In: "csistoragecapacities.storage.k8s.io", Effect: "the scheduler does not look at the capacity of storage yet"},
@@ -113,6 +115,18 @@ func clusterFields() []Row {
 				return false
 			}},
 	}
+}
+
+// unmountablePersistent reports whether no node can mount a persistent volume.
+func unmountablePersistent(value any, _ []any) bool {
+	v, ok := value.(*corev1.PersistentVolume)
+	return ok && (v.Spec.Local == nil && v.Spec.HostPath == nil || v.Spec.VolumeMode != nil && *v.Spec.VolumeMode == corev1.PersistentVolumeBlock)
+}
+
+// provisions reports whether volumes of a storage class would have to be made.
+func provisions(value any, _ []any) bool {
+	class, ok := value.(*storagev1.StorageClass)
+	return ok && class.Provisioner != "kubernetes.io/no-provisioner"
 }
 
 // is returns a condition that is true for one value.

@@ -175,7 +175,7 @@ func TestWarnings(t *testing.T) {
 				{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: &size}}},
 				{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &size}}},
 				{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "HugePages-2Mi"}}},
-				{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
+				{VolumeSource: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}},
 			}
 		}), []string{"spec.volumes[3]: ", "spec.volumes[2].emptyDir.medium: "}},
 		{"hard constraints", pod(func(s *corev1.PodSpec) {

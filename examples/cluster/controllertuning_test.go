@@ -21,7 +21,8 @@ import (
 // looks at what comes of it.
 func TestTuning(t *testing.T) {
 	loops := map[string]string{
-		"concurrent-deployment-syncs": "deployment", "concurrent-endpoint-syncs": "endpoints", "concurrent-gc-syncs": "garbagecollector",
+		"concurrent-deployment-syncs": "deployment", "concurrent-endpoint-syncs": "endpoints",
+		"concurrent-ephemeralvolume-syncs": "ephemeral_volume", "concurrent-gc-syncs": "garbagecollector",
 		"concurrent-job-syncs": "job", "concurrent-namespace-syncs": "namespace", "concurrent-rc-syncs": "replicationmanager", "concurrent-replicaset-syncs": "replicaset",
 		"concurrent-resource-quota-syncs": "resourcequota", "concurrent-service-endpoint-syncs": "endpointslice",
 		"concurrent-serviceaccount-token-syncs": "token", "concurrent-ttl-after-finished-syncs": "ttlafterfinished",

@@ -38,6 +38,7 @@ import (
 	"github.com/planekit/planekit/reconcile/controllers/node"
 	"github.com/planekit/planekit/reconcile/controllers/owner"
 	"github.com/planekit/planekit/reconcile/controllers/quota"
+	"github.com/planekit/planekit/reconcile/controllers/volume"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -78,6 +79,7 @@ type Caches struct {
 	ClusterRoleBindings     *informer.Informer[*rbacv1.ClusterRoleBinding]
 	PersistentVolumes       *informer.Informer[*corev1.PersistentVolume]
 	PersistentVolumeClaims  *informer.Informer[*corev1.PersistentVolumeClaim]
+	StorageClasses          *informer.Informer[*storagev1.StorageClass]
 	VolumeAttachments       *informer.Informer[*storagev1.VolumeAttachment]
 	PriorityClasses         *informer.Informer[*schedulingv1.PriorityClass]
 	RuntimeClasses          *informer.Informer[*nodev1.RuntimeClass]
@@ -91,6 +93,7 @@ type Caches struct {
 	ReplicaSetsByController *informer.Index[types.UID, *appsv1.ReplicaSet]
 	PodsByNode              *informer.Index[string, *corev1.Pod]
 	PodsByNamespace         *informer.Index[string, *corev1.Pod]
+	PodsByClaim             *informer.Index[string, *corev1.Pod]
 	ServicesByNamespace     *informer.Index[string, *corev1.Service]
 	BudgetsByNamespace      *informer.Index[string, *policyv1.PodDisruptionBudget]
 	SecretsByNamespace      *informer.Index[string, *corev1.Secret]
@@ -152,6 +155,7 @@ func New(api *client.Client, log logr.Logger, more ...apiserver.Resource) (*Cach
 		add(m, &c.ClusterRoleBindings, kinds.ClusterRoleBindings, nil),
 		add(m, &c.PersistentVolumes, kinds.PersistentVolumes, nil),
 		add(m, &c.VolumeAttachments, kinds.VolumeAttachments, nil),
+		add(m, &c.StorageClasses, kinds.StorageClasses, nil),
 		add(m, &c.PriorityClasses, kinds.PriorityClasses, nil),
 		add(m, &c.RuntimeClasses, kinds.RuntimeClasses, nil),
 		add(m, &c.PersistentVolumeClaims, kinds.PersistentVolumeClaims, nil),
@@ -176,6 +180,7 @@ func (c *Caches) index() {
 	c.ReplicaSetsByController = informer.NewIndex(c.ReplicaSets, owner.ByController[*appsv1.ReplicaSet])
 	c.PodsByNode = informer.NewIndex(c.Pods, node.ByNode)
 	c.PodsByNamespace = informer.NewIndex(c.Pods, controllers.ByNamespace[*corev1.Pod])
+	c.PodsByClaim = informer.NewIndex(c.Pods, volume.ByClaim)
 	c.ServicesByNamespace = informer.NewIndex(c.Services, controllers.ByNamespace[*corev1.Service])
 	c.BudgetsByNamespace = informer.NewIndex(c.PodDisruptionBudgets, controllers.ByNamespace[*policyv1.PodDisruptionBudget])
 	c.SecretsByNamespace = informer.NewIndex(c.Secrets, controllers.ByNamespace[*corev1.Secret])

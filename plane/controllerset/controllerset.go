@@ -91,6 +91,8 @@ type Tuning struct {
 	// How long changes of Endpoints, EndpointSlices and mirrored slices wait for those
 	// that follow.
 	EndpointsBatch, SlicesBatch, MirrorsBatch time.Duration
+	// VolumeResync is how often claims that wait for a volume are looked at again.
+	VolumeResync time.Duration
 }
 
 // Election describes the lease of the leader. Zero fields are the defaults of

@@ -1,6 +1,8 @@
 package controllerset
 
 import (
+	"context"
+
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/reconcile/controllers"
 	"github.com/planekit/planekit/reconcile/controllers/account"
@@ -14,6 +16,9 @@ import (
 	"github.com/planekit/planekit/reconcile/controllers/node"
 	"github.com/planekit/planekit/reconcile/controllers/quota"
 	"github.com/planekit/planekit/reconcile/controllers/replicaset"
+	"github.com/planekit/planekit/reconcile/controllers/volume"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // table returns the built-in controllers in the order of their names.
@@ -28,11 +33,15 @@ func table() []Controller {
 		{Name: "endpoints-controller", Alias: "endpoint", Account: "endpoint-controller", Component: "endpoint-controller", New: (*Env).legacyEndpoints},
 		{Name: "endpointslice-controller", Alias: "endpointslice", Account: "endpointslice-controller", Component: "endpoint-slice-controller", New: (*Env).endpointSlice},
 		{Name: "endpointslice-mirroring-controller", Alias: "endpointslicemirroring", Account: "endpointslicemirroring-controller", Component: "endpoint-slice-mirroring-controller", New: (*Env).endpointSliceMirror},
+		{Name: "ephemeral-volume-controller", Alias: "ephemeral-volume", Account: "ephemeral-volume-controller", Component: "ephemeral_volume", New: (*Env).ephemeralVolume},
 		{Name: "garbage-collector-controller", Alias: "garbagecollector", Account: "generic-garbage-collector", New: (*Env).garbageCollector},
 		{Name: "job-controller", Alias: "job", Account: "job-controller", New: (*Env).job},
 		{Name: "namespace-controller", Alias: "namespace", Account: "namespace-controller", New: (*Env).namespace},
 		{Name: "node-ipam-controller", Alias: "nodeipam", Account: "node-controller", Component: "cidrAllocator", New: (*Env).nodeIPAM, lacks: needsPodCIDR},
 		{Name: "node-lifecycle-controller", Alias: "nodelifecycle", Account: "node-controller", Component: "node-controller", New: (*Env).nodeLifecycle},
+		{Name: "persistentvolume-binder-controller", Alias: "persistentvolume-binder", Account: "persistent-volume-binder", Component: "persistentvolume-controller", New: (*Env).volumeBinder},
+		{Name: "persistentvolume-protection-controller", Alias: "pv-protection", Account: "pv-protection-controller", New: (*Env).volumeProtection},
+		{Name: "persistentvolumeclaim-protection-controller", Alias: "pvc-protection", Account: "pvc-protection-controller", New: (*Env).claimProtection},
 		{Name: "pod-garbage-collector-controller", Alias: "podgc", Account: "pod-garbage-collector", New: (*Env).podGarbage},
 		{Name: "replicaset-controller", Alias: "replicaset", Account: "replicaset-controller", New: (*Env).replicaSet},
 		{Name: "replicationcontroller-controller", Alias: "replicationcontroller", Account: "replication-controller", Component: "replication-controller", New: (*Env).replicationController},
@@ -366,5 +375,60 @@ func (e *Env) disruption() (controllers.Runner, error) {
 		Workers:                e.Workers,
 		Metrics:                e.Metrics,
 		Log:                    e.Log,
+	})
+}
+
+func (e *Env) ephemeralVolume() (controllers.Runner, error) {
+	return volume.NewEphemeral(volume.EphemeralConfig{
+		Pods:    e.Caches.Pods,
+		Claims:  e.Caches.PersistentVolumeClaims,
+		Writer:  typed.PersistentVolumeClaims(e.Client),
+		Events:  e.Events,
+		Workers: e.Workers,
+		Metrics: e.Metrics,
+		Log:     e.Log,
+	})
+}
+
+func (e *Env) volumeBinder() (controllers.Runner, error) {
+	return volume.NewBinder(volume.BinderConfig{
+		Claims:       e.Caches.PersistentVolumeClaims,
+		Volumes:      e.Caches.PersistentVolumes,
+		Classes:      e.Caches.StorageClasses,
+		PodsByClaim:  e.Caches.PodsByClaim,
+		ClaimClient:  typed.PersistentVolumeClaims(e.Client),
+		VolumeClient: typed.PersistentVolumes(e.Client),
+		Resync:       e.config.Tuning.VolumeResync,
+		Events:       e.Events,
+		Workers:      e.Workers,
+		Metrics:      e.Metrics,
+		Log:          e.Log,
+	})
+}
+
+func (e *Env) claimProtection() (controllers.Runner, error) {
+	pods := typed.Pods(e.Client)
+	return volume.NewClaimProtection(volume.ClaimProtectionConfig{
+		Claims:      e.Caches.PersistentVolumeClaims,
+		Pods:        e.Caches.Pods,
+		PodsByClaim: e.Caches.PodsByClaim,
+		ListPods: func(ctx context.Context, namespace string) ([]*corev1.Pod, error) {
+			all, _, err := pods.List(ctx, namespace, metav1.ListOptions{})
+			return all, err
+		},
+		Writer:  typed.PersistentVolumeClaims(e.Client),
+		Workers: e.Workers,
+		Metrics: e.Metrics,
+		Log:     e.Log,
+	})
+}
+
+func (e *Env) volumeProtection() (controllers.Runner, error) {
+	return volume.NewProtection(volume.ProtectionConfig{
+		Volumes: e.Caches.PersistentVolumes,
+		Writer:  typed.PersistentVolumes(e.Client),
+		Workers: e.Workers,
+		Metrics: e.Metrics,
+		Log:     e.Log,
 	})
 }

@@ -23,6 +23,7 @@ type tuning struct {
 	mirroredEndpoints           int
 	// How long a change waits for more changes.
 	endpointsBatch, slicesBatch, mirrorsBatch time.Duration
+	volumeResync                              time.Duration
 }
 
 // workerFlags set the numbers of workers. The minimum is 1, also where kube-controller-manager accepts
@@ -35,6 +36,7 @@ var workerFlags = []struct {
 }{
 	{"concurrent-deployment-syncs", "deployment-controller", 5, 0, "deployments"},
 	{"concurrent-endpoint-syncs", "endpoints-controller", 5, 0, "services, by the controller of endpoints,"},
+	{"concurrent-ephemeralvolume-syncs", "ephemeral-volume-controller", 5, 0, "pods with ephemeral volumes"},
 	{"concurrent-gc-syncs", "garbage-collector-controller", 20, 0, "objects, by the garbage collector,"},
 	{"concurrent-job-syncs", "job-controller", 5, 0, "jobs"},
 	{"concurrent-namespace-syncs", "namespace-controller", 10, 0, "terminating namespaces"},
@@ -63,6 +65,7 @@ func (t *tuning) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&t.endpointsBatch, "endpoint-updates-batch-period", 0, "how long a change of a pod waits for more changes before endpoints are written")
 	flags.DurationVar(&t.slicesBatch, "endpointslice-updates-batch-period", 0, "how long a change of a pod waits for more changes before endpoint slices are written")
 	flags.DurationVar(&t.mirrorsBatch, "mirroring-endpointslice-updates-batch-period", 0, "how long a change of a mirrored endpoint slice waits for more changes before it is synced")
+	flags.DurationVar(&t.volumeResync, "pvclaimbinder-sync-period", 15*time.Second, "how often claims that wait for a volume are looked at again")
 	flags.IntVar(&t.mirroredEndpoints, "mirroring-max-endpoints-per-subset", 1000, "maximum number of addresses of a subset of custom endpoints that are mirrored")
 }
 
@@ -87,6 +90,7 @@ func (t *tuning) check() error {
 		{!(e.SlowRate >= 0), "--secondary-node-eviction-rate must not be negative"},
 		{!(e.Unhealthy >= 0 && e.Unhealthy <= 1), "--unhealthy-zone-threshold must be between 0 and 1"},
 		{e.Large < 0, "--large-cluster-size-threshold must not be negative"},
+		{t.volumeResync <= 0, "--pvclaimbinder-sync-period must be positive"},
 		{t.endpointsBatch < 0, "--endpoint-updates-batch-period must not be negative"},
 		{t.slicesBatch < 0, "--endpointslice-updates-batch-period must not be negative"},
 		{t.mirrorsBatch < 0, "--mirroring-endpointslice-updates-batch-period must not be negative"},
@@ -110,6 +114,7 @@ func (t *tuning) settings() controllerset.Tuning {
 		Workers: workers, NodeGrace: t.nodeGrace, NodeStartupGrace: t.nodeStartupGrace, Evictions: t.limits(), EndedPods: t.keptPods(),
 		SliceEndpoints: t.sliceEndpoints, MirroredEndpoints: t.mirroredEndpoints,
 		EndpointsBatch: t.endpointsBatch, SlicesBatch: t.slicesBatch, MirrorsBatch: t.mirrorsBatch,
+		VolumeResync: t.volumeResync,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,7 +14,7 @@ import (
 )
 
 func scenarios() []scenario {
-	return append(workloadScenarios(), otherScenarios()...)
+	return slices.Concat(workloadScenarios(), otherScenarios(), volumeScenarios())
 }
 
 func workloadScenarios() []scenario {
