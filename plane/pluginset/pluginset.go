@@ -23,6 +23,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/admission/alwayspullimages"
+	"github.com/planekit/planekit/admission/claims"
 	"github.com/planekit/planekit/admission/defaulttolerations"
 	"github.com/planekit/planekit/admission/escalation"
 	"github.com/planekit/planekit/admission/eventratelimit"
@@ -146,6 +147,8 @@ func (s *Set) table() []plugins.Plugin {
 		{Name: eventratelimit.Name, New: eventRateLimit},
 		made(runtimeclass.Name, s.runtimeClass),
 		made(podresize.Name, s.podResize),
+		plain(claims.DefaultClassName, claims.DefaultClass{Classes: s.config.Caches.StorageClasses}),
+		plain(claims.ProtectionName, claims.Protection{}),
 		made("MutatingAdmissionWebhook", s.mutatingWebhooks),
 		made("Initializers", s.waitForInitializers),
 		made("ValidatingAdmissionWebhook", s.validatingWebhooks),
