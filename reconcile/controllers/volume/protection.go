@@ -54,7 +54,7 @@ func NewClaimProtection(config ClaimProtectionConfig) (*ClaimProtection, error) 
 	}
 	reconcile.Watch(c.Controller, config.Claims, reconcile.Itself(localcache.KeyOf[*corev1.PersistentVolumeClaim]))
 	reconcile.WatchFunc(c.Controller, config.Pods, func(old, new *corev1.Pod) {
-		// A pod lets go when it is deleted or has ended; another of its name may follow at once.
+		// A pod stops using a claim when it is deleted or has ended; another of its name may follow at once.
 		if old != nil && (new == nil || new.UID != old.UID || podstatus.Ended(new) && !podstatus.Ended(old)) {
 			for _, key := range ByClaim(old) {
 				c.Enqueue(key)
