@@ -147,7 +147,7 @@ func (s *Set) table() []plugins.Plugin {
 		{Name: eventratelimit.Name, New: eventRateLimit},
 		made(runtimeclass.Name, s.runtimeClass),
 		made(podresize.Name, s.podResize),
-		plain(claims.DefaultClassName, claims.DefaultClass{Classes: s.config.Caches.StorageClasses}),
+		made(claims.DefaultClassName, s.defaultClass),
 		plain(claims.ProtectionName, claims.Protection{}),
 		made("MutatingAdmissionWebhook", s.mutatingWebhooks),
 		made("Initializers", s.waitForInitializers),
@@ -188,6 +188,10 @@ func (s *Set) runtimeClass() (any, error) {
 			return classes.Get(ctx, "", name)
 		},
 	})
+}
+
+func (s *Set) defaultClass() (any, error) {
+	return claims.DefaultClass{Classes: s.config.Caches.StorageClasses}, nil
 }
 
 func (s *Set) tolerations() (any, error) {

@@ -1,7 +1,7 @@
 // Package controllers runs the controllers of a Kubernetes control plane, and holds the interfaces
 // through which they read and write. Each controller is a package below this one: account,
-// clusterrole, deployment, disruption, endpoints, garbage, job, namespace, node, quota and
-// replicaset. Package owner holds what controllers that own other objects share. A [Manager] runs the
+// clusterrole, deployment, disruption, endpoints, garbage, job, namespace, node, quota,
+// replicaset and volume. Package owner holds what controllers that own other objects share. A [Manager] runs the
 // chosen controllers.
 //
 //	replicaSets, err := replicaset.New(replicaset.Config{
@@ -52,5 +52,6 @@
 //
 // # Left out
 //
-// StatefulSets, DaemonSets, CronJobs, autoscaling, volumes and certificates; of Jobs, pod groups.
+// StatefulSets, DaemonSets, CronJobs, autoscaling and certificates; of Jobs, pod groups; of volumes,
+// making, resizing and deleting them.
 package controllers
