@@ -327,7 +327,7 @@ func TestLocalGroup(t *testing.T) {
 			deep := filepath.Join(source, "a/b")
 			file := filepath.Join(deep, "f")
 			err := errors.Join(os.MkdirAll(deep, 0o700), os.WriteFile(file, nil, 0o400), os.WriteFile(outside, nil, 0o600),
-				os.Symlink(outside, filepath.Join(source, "l")), os.Chown(source, -1, test.root), os.Chmod(source, 0o770|os.ModeSetgid))
+				os.Symlink(outside, filepath.Join(source, "l")), syscall.Mkfifo(filepath.Join(source, "fifo"), 0o600), os.Chown(source, -1, test.root), os.Chmod(source, 0o770|os.ModeSetgid))
 			if err != nil {
 				t.Fatal(err)
 			}
