@@ -7,7 +7,7 @@ import (
 )
 
 func Example() {
-	fmt.Println(kinds.Deployments.GroupVersionKind())
+	fmt.Println(kinds.Deployments.GVK())
 	fmt.Println(kinds.Deployments.GroupResource(), kinds.Deployments.ShortNames, kinds.Deployments.Namespaced)
 	fmt.Printf("%T %T\n", kinds.Deployments.New(), kinds.Deployments.NewList())
 	// Output:

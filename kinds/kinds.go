@@ -39,8 +39,9 @@ type Kind[T any] struct {
 	NewList func() runtime.Object
 }
 
-// GroupVersionKind returns the kind with its group and version.
-func (k Kind[T]) GroupVersionKind() schema.GroupVersionKind {
+// GVK returns the kind with its group and version. Under the name GroupVersionKind, which
+// [schema.ObjectKind] has, the linker would keep the method of every kind in every program.
+func (k Kind[T]) GVK() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: k.Kind}
 }
 

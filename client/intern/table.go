@@ -3,7 +3,7 @@
 // has its own copy of the whole template.
 //
 //	pods := typed.Pods(c).WithUnmarshal(intern.New().UnmarshalPod)
-//	cache, err := informer.New(informer.Objects(pods))
+//	cache, err := informer.For(pods)
 //
 // Shared parts must not be changed, as nothing that an informer holds may be: that is nearly
 // everything that a decoded pod points to. The strings that are a pod's own are parts of one string
@@ -24,6 +24,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Size limits each of the two generations in each shard of a Table, in bytes of encodings. Decoded
@@ -40,11 +42,14 @@ const maxShards = 8
 
 // A Table keeps parts of objects. Its methods are safe for concurrent use: concurrent calls use
 // different shards, which share nothing.
-type Table struct{ shards []*shard }
+type Table struct {
+	shards  []*shard
+	message *message[corev1.Pod]
+}
 
 // New returns an empty Table.
 func New() *Table {
-	t := &Table{shards: make([]*shard, min(runtime.GOMAXPROCS(0), maxShards))}
+	t := &Table{shards: make([]*shard, min(runtime.GOMAXPROCS(0), maxShards)), message: podMessage()}
 	for i := range t.shards {
 		t.shards[i] = &shard{seed: maphash.MakeSeed()}
 	}

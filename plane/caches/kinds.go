@@ -51,9 +51,9 @@ func add[T object](m *maker, to **informer.Informer[T], k kinds.Kind[T], source 
 		return nil
 	}
 	m.Kinds = append(m.Kinds, Kind{
-		GroupVersionKind: k.GroupVersionKind(), Plural: k.Plural, Namespaced: k.Namespaced,
+		GroupVersionKind: k.GVK(), Plural: k.Plural, Namespaced: k.Namespaced,
 		Garbage: func(api *client.Client) garbage.Kind {
-			return garbage.NewKind(k.GroupVersionKind(), k.Namespaced, cache, typed.For(api, k))
+			return garbage.NewKind(k.GVK(), k.Namespaced, cache, typed.For(api, k))
 		},
 		Quota: func() quota.Kind { return quota.NewKind(k.GroupResource(), cache) },
 	})
