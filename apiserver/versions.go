@@ -47,7 +47,7 @@ type Version struct {
 
 // expand returns r and a resource for each of its versions, the most stable version first.
 func (r Resource) expand() ([]Resource, error) {
-	all := []Resource{r}
+	all := []*Resource{&r}
 	for _, v := range r.Versions {
 		switch {
 		case r.StoredAs != nil || r.Answer != nil:
@@ -55,10 +55,15 @@ func (r Resource) expand() ([]Resource, error) {
 		case v.Name == "" || v.New == nil || v.NewList == nil || v.To == nil || v.From == nil:
 			return nil, fmt.Errorf("version %q: name, New, NewList, To and From must be set", v.Name)
 		}
-		all = append(all, r.in(v))
+		in := r.in(v)
+		all = append(all, &in)
 	}
-	slices.SortStableFunc(all, func(a, b Resource) int { return -version.CompareKubeAwareVersionStrings(a.Version, b.Version) })
-	return all, nil
+	slices.SortStableFunc(all, func(a, b *Resource) int { return -version.CompareKubeAwareVersionStrings(a.Version, b.Version) })
+	sorted := make([]Resource, len(all))
+	for i, one := range all {
+		sorted[i] = *one
+	}
+	return sorted, nil
 }
 
 // in returns r as it is served in version v.

@@ -30,14 +30,17 @@ type Request struct {
 
 // classifier finds the schema of a request. It is immutable.
 type classifier struct {
-	schemas  []Schema // in the order in which they are asked
-	catchAll int      // of schemas
+	schemas  []*Schema // in the order in which they are asked
+	catchAll int       // of schemas
 }
 
 // newClassifier sorts the schemas of a valid configuration.
 func newClassifier(schemas []Schema) *classifier {
-	c := &classifier{schemas: slices.Clone(schemas)}
-	slices.SortFunc(c.schemas, func(a, b Schema) int {
+	c := &classifier{}
+	for _, s := range schemas {
+		c.schemas = append(c.schemas, &s)
+	}
+	slices.SortFunc(c.schemas, func(a, b *Schema) int {
 		return cmp.Or(cmp.Compare(a.Precedence, b.Precedence), cmp.Compare(a.Name, b.Name))
 	})
 	for i := range c.schemas {

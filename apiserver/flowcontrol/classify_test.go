@@ -133,4 +133,4 @@ func FuzzClassify(f *testing.F) {
 }
 
 // first returns the schema of r.
-func (c *classifier) first(r *Request) *Schema { return &c.schemas[c.classify(r)] }
+func (c *classifier) first(r *Request) *Schema { return c.schemas[c.classify(r)] }

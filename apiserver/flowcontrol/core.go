@@ -123,7 +123,7 @@ func (c *Core) removeRetired() bool {
 
 // Classify returns the schema of r and the flow distinguisher within the schema.
 func (c *Core) Classify(r *Request) (schema *Schema, flow string) {
-	schema = &c.classifier.schemas[c.classifier.classify(r)]
+	schema = c.classifier.schemas[c.classifier.classify(r)]
 	return schema, schema.Flow(r)
 }
 
@@ -133,7 +133,7 @@ func (c *Core) Classify(r *Request) (schema *Schema, flow string) {
 // call Cancel for one that waits.
 func (c *Core) Arrive(now time.Duration, r *Request) (t *Ticket, started []*Ticket, err error) {
 	at := c.classifier.classify(r)
-	schema := &c.classifier.schemas[at]
+	schema := c.classifier.schemas[at]
 	l := c.levels[schema.Level]
 	flow := schema.Flow(r)
 	t = newTicket(r, schema, flowHash(schema.Name, flow), c.counts[at], l.maxSeats)

@@ -136,15 +136,15 @@ func (w *writer) object(m map[any]any, level int) error {
 		name string
 		v    any
 	}
-	members := make([]member, 0, len(m))
+	members := make([]*member, 0, len(m))
 	for key, v := range m {
 		name, err := nameOf(key)
 		if err != nil {
 			return err
 		}
-		members = append(members, member{name, v})
+		members = append(members, &member{name, v})
 	}
-	slices.SortFunc(members, func(a, b member) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(members, func(a, b *member) int { return strings.Compare(a.name, b.name) })
 	w.out = append(w.out, '{')
 	for i, one := range members {
 		if i > 0 {

@@ -6,8 +6,6 @@ import (
 
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
-	listvalidation "k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -24,15 +22,7 @@ func Options(query url.Values, into any) error {
 		return wire.BadRequest("fieldManager is not valid UTF-8")
 	}
 	if o, ok := into.(*metav1.ListOptions); ok {
-		checked := &internalversion.ListOptions{
-			Watch: o.Watch, Continue: o.Continue, SendInitialEvents: o.SendInitialEvents,
-			ResourceVersion: o.ResourceVersion, ResourceVersionMatch: o.ResourceVersionMatch,
-		}
-		if o.Watch && o.SendInitialEvents == nil && o.ResourceVersionMatch == "" && (o.ResourceVersion == "" || o.ResourceVersion == "0") {
-			// Such a watch begins with what there is, as if it had asked for it.
-			checked.SendInitialEvents, checked.ResourceVersionMatch = new(true), metav1.ResourceVersionMatchNotOlderThan
-		}
-		return Invalid("ListOptions", listvalidation.ValidateListOptions(checked, true))
+		return Invalid("ListOptions", checkRevision(o))
 	}
 	return nil
 }
@@ -66,4 +56,55 @@ func Invalid(kind string, errs field.ErrorList) error {
 		return nil
 	}
 	return apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: kind}, "", errs)
+}
+
+const (
+	exact    = metav1.ResourceVersionMatchExact
+	notOlder = metav1.ResourceVersionMatchNotOlderThan
+)
+
+// A rule is one of those that the parameters of a list or watch must keep together.
+type rule struct {
+	broken bool
+	err    *field.Error
+}
+
+// checkRevision checks which state a list or watch asks for. The rules and their messages are those
+// of Kubernetes.
+func checkRevision(o *metav1.ListOptions) (errs field.ErrorList) {
+	rules := listRules
+	if o.Watch {
+		rules = watchRules
+	}
+	for _, r := range rules(o, field.NewPath("resourceVersionMatch")) {
+		if r.broken {
+			errs = append(errs, r.err)
+		}
+	}
+	return errs
+}
+
+func listRules(o *metav1.ListOptions, at *field.Path) []rule {
+	match := o.ResourceVersionMatch
+	return []rule{
+		{match != "" && o.ResourceVersion == "", field.Forbidden(at, "resourceVersionMatch is forbidden unless resourceVersion is provided")},
+		{match != "" && o.Continue != "", field.Forbidden(at, "resourceVersionMatch is forbidden when continue is provided")},
+		{match != "" && match != exact && match != notOlder, field.NotSupported(at, match, []string{string(exact), string(notOlder), ""})},
+		{match == exact && o.ResourceVersion == "0", field.Forbidden(at, `resourceVersionMatch "exact" is forbidden for resourceVersion "0"`)},
+		{o.SendInitialEvents != nil, field.Forbidden(field.NewPath("sendInitialEvents"), "sendInitialEvents is forbidden for list")},
+	}
+}
+
+func watchRules(o *metav1.ListOptions, at *field.Path) []rule {
+	match, initial := o.ResourceVersionMatch, o.SendInitialEvents != nil
+	if !initial && match == "" && (o.ResourceVersion == "" || o.ResourceVersion == "0") {
+		// Such a watch begins with all objects, as if it had asked for them.
+		match, initial = notOlder, true
+	}
+	return []rule{
+		{initial && match != notOlder, field.Forbidden(at, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")},
+		{match != "" && !initial, field.Forbidden(at, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")},
+		{match != "" && match != notOlder, field.NotSupported(at, match, []string{string(notOlder)})},
+		{match != "" && o.Continue != "", field.Forbidden(at, "resourceVersionMatch is forbidden when continue is provided")},
+	}
 }
