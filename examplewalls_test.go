@@ -50,6 +50,7 @@ var exampleWalls = []wall{
 		{"reconcile/controllers", "aggregated roles show their rules"},
 		{"storage", "here the rooms are joined"},
 		{"plane/bootstrap", "the objects that every server begins with"},
+		{"plane/caches", "informers with a log"},
 		{"plane/credentials", "certificates that survive a restart"},
 		{"k8s.io/api/core", kubeTypes},
 		{"golang.org/x/sync", "the parts run and end together"},

@@ -18,6 +18,7 @@ import (
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/informer"
 	"github.com/planekit/planekit/plane/bootstrap"
+	"github.com/planekit/planekit/plane/caches"
 	"github.com/planekit/planekit/plane/credentials"
 	"github.com/planekit/planekit/reconcile/controllers/clusterrole"
 	corev1 "k8s.io/api/core/v1"
@@ -105,9 +106,7 @@ func (p *policy) authorize(log logr.Logger) error {
 
 // newCache returns the cache of what source has, and adds it to the parts.
 func newCache[T client.Object](p *policy, source informer.Source[T], log logr.Logger) (*informer.Informer[T], error) {
-	config := informer.ConfigFor(source)
-	config.Log = log
-	made, err := informer.New(config)
+	made, err := caches.Of(source, log)
 	if err == nil {
 		p.parts = append(p.parts, made.Run)
 	}
