@@ -190,14 +190,20 @@ func roomImports(t *testing.T) (importers []string, arrows [][2]string) {
 }
 
 // publicPackages returns the packages of the module that others may import, and the programs.
-func publicPackages(t *testing.T) (packages []string) {
+func publicPackages(t *testing.T) []string {
+	t.Helper()
+	return packagesExcept(t, "bench", "compat", "bin", "internal", "testdata")
+}
+
+// packagesExcept returns the folders of all packages but those below folders of the given names.
+func packagesExcept(t *testing.T, skip ...string) (packages []string) {
 	t.Helper()
 	err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return err
 		}
 		name := entry.Name()
-		if slices.Contains([]string{"bench", "compat", "bin", "internal", "testdata"}, name) || name != "." && strings.HasPrefix(name, ".") {
+		if slices.Contains(skip, name) || name != "." && strings.HasPrefix(name, ".") {
 			return filepath.SkipDir
 		}
 		sources, err := filepath.Glob(filepath.Join(file, "*.go"))

@@ -8,7 +8,7 @@
 //			return reconcile.Result{}, nil
 //		},
 //	})
-//	reconcile.Watch(c, lamps, reconcile.Itself(func(l *Lamp) string { return l.Name }))
+//	reconcile.Watch(c, lamps, reconcile.Itself(localcache.KeyOf[*Lamp])) // keys are namespace/name
 //	err = c.Run(ctx)
 //
 // # Model

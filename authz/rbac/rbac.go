@@ -22,7 +22,9 @@
 // escalation (the verbs escalate and bind) is prevented in admission, with [Authorizer.Missing] and
 // [Authorizer.RoleRules].
 //
-// [Static] returns an authorizer for fixed roles and bindings.
+// [Static] returns an authorizer for fixed roles and bindings:
+//
+//	may := rbac.Static(rbac.Policy{ClusterRoles: roles, ClusterRoleBindings: bindings})
 //
 // [Bootstrap] is the policy of a new cluster, and [Reconcile] returns the writes that establish a
 // policy.

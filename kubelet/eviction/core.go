@@ -12,7 +12,7 @@
 // nothing. A caller observes the levels every ten seconds, reclaims what belongs to the node, then
 // evicts the first pod of the ranking, and observes again.
 //
-// [Limits] finds the pods that use more local storage than their own limits allow, whatever is left
+// [Exceeded] reports a pod that uses more local storage than its own limits allow, whatever is left
 // on the node.
 package eviction
 

@@ -13,7 +13,7 @@
 // stops with the test. Any number may run at once. Controllers work asynchronously: a test
 // waits for the objects that they make with [Eventually], or with synctest.Wait (below).
 //
-// [Plane.Client] may do everything, within the process. [Plane.As] acts as any user
+// [plane.Plane.Client] may do everything, within the process. [Plane.As] acts as any user
 // and is subject to RBAC. Programs that speak over the wire use [Plane.KubeconfigFile]
 // or [Plane.REST]. Start fails the test if the control plane cannot start or stop;
 // there is no error to handle.
@@ -78,7 +78,11 @@ type Option func(testing.TB, *plane.Config)
 
 // Nodes adds nodes whose containers are simulated: node-1, node-2 and so on. Their files are in
 // the test's TempDir. Each change is called with the configuration of each node, to which it can add
-// labels, taints and capacity.
+// labels, taints and capacity:
+//
+//	planetest.Nodes(3, func(c *nodes.Config) {
+//		c.Kubelet = func(k *kubelet.Config) { k.Labels = map[string]string{"disk": "ssd"} }
+//	})
 func Nodes(count int, change ...func(*nodes.Config)) Option {
 	return func(tb testing.TB, c *plane.Config) {
 		tb.Helper()
@@ -91,11 +95,17 @@ func Nodes(count int, change ...func(*nodes.Config)) Option {
 }
 
 // WithoutNetwork keeps all connections within the process: no port is opened. Clients use
-// [Plane.Client], [Plane.As], or [REST.Dial]. A control plane without the network may run in
+// [plane.Plane.Client], [Plane.As], or [REST.Dial]. A control plane without the network may run in
 // a bubble of testing/synctest.
 func WithoutNetwork() Option { return With(func(c *plane.Config) { c.Network = newNetwork() }) }
 
-// With changes anything else.
+// With changes the configuration of the control plane in any other way, for example to serve
+// resources of the test's own, or to run a controller or an admission plugin of its own:
+//
+//	planetest.With(func(c *plane.Config) {
+//		c.Resources = append(c.Resources, lamps)
+//		c.Admission.More = append(c.Admission.More, plugin)
+//	})
 func With(change func(*plane.Config)) Option {
 	return func(_ testing.TB, c *plane.Config) { change(c) }
 }

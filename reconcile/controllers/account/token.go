@@ -29,7 +29,7 @@ type TokenSigner func(account *corev1.ServiceAccount, secret *corev1.Secret) (st
 type TokenConfig struct {
 	ServiceAccounts localcache.Cache[*corev1.ServiceAccount]
 	Secrets         localcache.Cache[*corev1.Secret]
-	// SecretsByNamespace is an index of Secrets by [ByNamespace].
+	// SecretsByNamespace is an index of Secrets by [controllers.ByNamespace].
 	SecretsByNamespace localcache.Index[string, *corev1.Secret]
 	// ServiceAccountWriter reads accounts from the API, not from a cache, and writes them.
 	ServiceAccountWriter interface {

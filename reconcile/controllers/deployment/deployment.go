@@ -30,7 +30,7 @@ type Config struct {
 	ReplicaSets localcache.Cache[*appsv1.ReplicaSet]
 	Pods        localcache.Cache[*corev1.Pod]
 	// ReplicaSetsByController and PodsByController are indexes of ReplicaSets and
-	// Pods by [ByController].
+	// Pods by [owner.ByController].
 	ReplicaSetsByController localcache.Index[types.UID, *appsv1.ReplicaSet]
 	PodsByController        localcache.Index[types.UID, *corev1.Pod]
 	// Writer writes Deployments: their status, and their revision annotation.

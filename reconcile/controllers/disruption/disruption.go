@@ -35,7 +35,7 @@ type Config struct {
 	ReplicaSets localcache.Cache[*appsv1.ReplicaSet]
 	// ReplicationControllers is the cache of core/v1 ReplicationControllers.
 	ReplicationControllers localcache.Cache[*corev1.ReplicationController]
-	// BudgetsByNamespace and PodsByNamespace are indexes by [ByNamespace].
+	// BudgetsByNamespace and PodsByNamespace are indexes by [controllers.ByNamespace].
 	BudgetsByNamespace localcache.Index[string, *policyv1.PodDisruptionBudget]
 	PodsByNamespace    localcache.Index[string, *corev1.Pod]
 	// Writer writes the status of budgets, PodWriter the conditions of pods.

@@ -26,7 +26,7 @@ type Config struct {
 	Services  localcache.Cache[*corev1.Service]
 	Pods      localcache.Cache[*corev1.Pod]
 	Endpoints localcache.Cache[*corev1.Endpoints]
-	// ServicesByNamespace and PodsByNamespace are indexes by [ByNamespace].
+	// ServicesByNamespace and PodsByNamespace are indexes by [controllers.ByNamespace].
 	ServicesByNamespace localcache.Index[string, *corev1.Service]
 	PodsByNamespace     localcache.Index[string, *corev1.Pod]
 	// ServiceReader reads services where they are stored.

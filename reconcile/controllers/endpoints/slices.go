@@ -24,7 +24,7 @@ type SliceConfig struct {
 	Pods           localcache.Cache[*corev1.Pod]
 	Nodes          localcache.Cache[*corev1.Node]
 	EndpointSlices localcache.Cache[*discoveryv1.EndpointSlice]
-	// ServicesByNamespace and PodsByNamespace are indexes by [ByNamespace].
+	// ServicesByNamespace and PodsByNamespace are indexes by [controllers.ByNamespace].
 	ServicesByNamespace localcache.Index[string, *corev1.Service]
 	PodsByNamespace     localcache.Index[string, *corev1.Pod]
 	// SlicesByService is an index of EndpointSlices by [ByService].

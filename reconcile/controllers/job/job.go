@@ -24,7 +24,7 @@ import (
 type Config struct {
 	Jobs localcache.Cache[*batchv1.Job]
 	Pods localcache.Cache[*corev1.Pod]
-	// PodsByController is an index of Pods by [ByController].
+	// PodsByController is an index of Pods by [owner.ByController].
 	PodsByController localcache.Index[types.UID, *corev1.Pod]
 	// Writer writes the status of Jobs, and reads Jobs from the API, not from a cache.
 	Writer interface {
