@@ -76,7 +76,7 @@ func (c *Controller) Enter(ctx context.Context, r *Request) (*Ticket, error) {
 	return t, fmt.Errorf("flowcontrol: wait in a queue of level %s: %w", t.level.Name, context.Cause(ctx))
 }
 
-// Leave tells that the request of t was handled. It does nothing when it is called again.
+// Leave reports whether the request of t was handled. It does nothing when it is called again.
 func (c *Controller) Leave(t *Ticket) {
 	c.mu.Lock()
 	admit(c.core.Leave(c.now(), t))

@@ -34,7 +34,7 @@ func onNode(ctx context.Context, account string, pod *corev1.Pod) error {
 	return nil
 }
 
-// nodeName tells whether a kubelet asks, and for which node it speaks: for none
+// nodeName reports whether a kubelet asks, and for which node it speaks: for none
 // where it is a node in its groups alone.
 func nodeName(ctx context.Context) (string, bool) {
 	u, _ := user.FromContext(ctx)

@@ -98,7 +98,7 @@ type audited struct {
 	Status      struct{ Code int } `json:"responseStatus"`
 }
 
-// controls tells that a user is a controller. Nodes may be refused for a moment,
+// controls reports whether a user is a controller. Nodes may be refused for a moment,
 // until the authorizer knows which pods are theirs.
 func controls(username string) bool {
 	return username == user.ControllerManager || strings.HasPrefix(username, user.ServiceAccountPrefix+"kube-system:")
@@ -136,7 +136,7 @@ func readAudit(t *testing.T, path string) (did map[string]bool, refused []string
 	return did, slices.Compact(refused)
 }
 
-// terminating tells that a write was refused because its namespace goes, which
+// terminating reports whether a write was refused because its namespace goes, which
 // controllers know of late.
 func terminating(line string) bool { return strings.Contains(line, "is being terminated") }
 

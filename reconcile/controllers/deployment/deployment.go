@@ -223,8 +223,8 @@ func (c *Controller) act(ctx context.Context, d *appsv1.Deployment, plan deploym
 		c.scaled(d, u.to.Name, optional.Value(u.from.Spec.Replicas, 1), optional.Value(u.to.Spec.Replicas, 1))
 	}
 	for _, rs := range plan.delete {
-		// The resource version as well as the UID: had it been scaled up meanwhile,
-		// it would be in use.
+		// Compare the resource version as well as the UID: a ReplicaSet that was scaled up
+		// meanwhile is in use.
 		err := c.config.ReplicaSetWriter.Delete(ctx, rs.Namespace, rs.Name, metav1.DeleteOptions{
 			Preconditions: &metav1.Preconditions{UID: &rs.UID, ResourceVersion: &rs.ResourceVersion},
 		})
@@ -257,7 +257,7 @@ func (c *Controller) resolve(ctx context.Context, d *appsv1.Deployment) error {
 		return nil
 	}
 	if update {
-		// Unchanged, which the API accepts if nothing has changed.
+		// The resource version is unchanged, which the API accepts if nothing has changed.
 		if _, err := c.config.ReplicaSetWriter.Update(ctx, rs.DeepCopy()); err != nil {
 			return fmt.Errorf("look at replica set %s: %w", localcache.KeyOf(rs), err)
 		}
@@ -314,7 +314,7 @@ func (c *Controller) createSet(ctx context.Context, d *appsv1.Deployment, rs *ap
 	if !ok || metav1.IsControlledBy(holder, d) && sameTemplate(&holder.Spec.Template, &rs.Spec.Template) {
 		return loop.ErrStale // ours, and about to show up
 	}
-	// Another has the name: the next hash counts one more collision.
+	// Another object has the name. Count a collision, which changes the next hash.
 	status := d.Status.DeepCopy()
 	collisions := optional.Value(d.Status.CollisionCount, 0) + 1
 	status.CollisionCount = &collisions

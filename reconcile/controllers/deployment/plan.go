@@ -16,7 +16,7 @@ type deploymentPlan struct {
 	create *appsv1.ReplicaSet
 	update []setUpdate
 	delete []*appsv1.ReplicaSet
-	// rollback, when set, is all there is to do.
+	// rollback, if set, is the whole plan.
 	rollback *rollback
 	// current is the ReplicaSet of the present template; nil if there is none.
 	current *appsv1.ReplicaSet
@@ -24,14 +24,14 @@ type deploymentPlan struct {
 	total int32
 	// revision is the Deployment's revision annotation. Empty means that it cannot be computed yet.
 	revision string
-	// rolling is set when the template is being rolled out, rather than the
-	// number of replicas changed: only then is progress to be judged.
+	// rolling is true while the template is being rolled out, and false if only the number of
+	// replicas changed. Progress is judged only during a rollout.
 	rolling bool
 }
 
 type setUpdate struct{ from, to *appsv1.ReplicaSet }
 
-// rollout is a Deployment with its ReplicaSets, and the sizes they are to have.
+// rollout is a Deployment with its ReplicaSets and the sizes planned for them.
 type rollout struct {
 	d       *appsv1.Deployment
 	current *appsv1.ReplicaSet
@@ -42,8 +42,8 @@ type rollout struct {
 	scaled map[*appsv1.ReplicaSet]bool
 }
 
-// planDeployment decides from d, the ReplicaSets it controls, and whether pods
-// of a ReplicaSet remain.
+// planDeployment plans from d, the ReplicaSets it controls, and whether pods of a ReplicaSet
+// remain.
 func planDeployment(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, podsRemain func(*appsv1.ReplicaSet) bool) deploymentPlan {
 	r := newRollout(d, sets)
 	plan := deploymentPlan{current: r.current}
@@ -97,7 +97,7 @@ func newRollout(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) *rollout {
 	slices.SortFunc(sets, byAge)
 	for _, rs := range sets {
 		r.size[rs] = optional.Value(rs.Spec.Replicas, 1)
-		// The oldest of equals wins: it is the one that others would have found.
+		// Of equal ReplicaSets the oldest wins: other controllers find that one, too.
 		if r.current == nil && sameTemplate(&rs.Spec.Template, &d.Spec.Template) {
 			r.current = rs
 		} else {
@@ -113,8 +113,8 @@ func byAge(a, b *appsv1.ReplicaSet) int {
 
 func (r *rollout) want() int32 { return optional.Value(r.d.Spec.Replicas, 1) }
 
-// bounds resolves maxSurge, rounded up, and maxUnavailable, rounded down. They
-// cannot both be zero.
+// bounds resolves maxSurge, rounded up, and maxUnavailable, rounded down. At least one of them is
+// positive.
 func bounds(d *appsv1.Deployment) (surge, unavailable int32) {
 	want := int(optional.Value(d.Spec.Replicas, 1))
 	quarter := intstr.FromString("25%")
@@ -143,7 +143,7 @@ func (r *rollout) total() (n int32) {
 	return n
 }
 
-// available counts available pods, of a ReplicaSet no more than will be left.
+// available counts available pods, of each ReplicaSet at most as many as will remain.
 func (r *rollout) available() (n int32) {
 	for rs, size := range r.size {
 		n += min(size, rs.Status.AvailableReplicas)
@@ -156,8 +156,8 @@ func (r *rollout) available() (n int32) {
 // needs.
 func settled(rs *appsv1.ReplicaSet) bool { return rs.Status.ObservedGeneration >= rs.Generation }
 
-// room is the size of the current ReplicaSet, now of size have, that the other
-// pods leave room for. A pod takes room until it is gone.
+// room returns the size of the current ReplicaSet that the other pods leave room for; have is its
+// present size. A pod takes room until it no longer exists.
 func (r *rollout) room(have int32) int32 {
 	if have > r.want() {
 		return r.want()
@@ -173,8 +173,8 @@ func (r *rollout) room(have int32) int32 {
 	return have + max(0, min(room, r.want()-have))
 }
 
-// roll takes the next step of a rolling update: either up or down, never both,
-// since how far down depends on what has become available of what went up.
+// roll takes the next step of a rolling update. It scales either up or down, because how far it may
+// scale down depends on how many new pods become available.
 func (r *rollout) roll() {
 	have := r.size[r.current]
 	if next := r.room(have); next != have {
@@ -187,7 +187,7 @@ func (r *rollout) roll() {
 	_, unavailable := bounds(r.d)
 	least := r.want() - unavailable
 	budget := r.total() - least - max(0, have-r.current.Status.AvailableReplicas)
-	// Pods that are not available anyway go first: they free room at no cost.
+	// Unavailable pods go first: they free room at no cost.
 	for _, rs := range r.old {
 		gone := min(max(budget, 0), r.size[rs]-min(r.size[rs], rs.Status.AvailableReplicas))
 		r.size[rs] -= gone
@@ -205,7 +205,7 @@ func (r *rollout) oldSettled() bool {
 	return !slices.ContainsFunc(r.old, func(rs *appsv1.ReplicaSet) bool { return !settled(rs) })
 }
 
-// recreate takes down everything old and tells whether it is gone.
+// recreate scales all old ReplicaSets down and reports whether their pods no longer exist.
 func (r *rollout) recreate(podsRemain func(*appsv1.ReplicaSet) bool) bool {
 	gone := r.oldSettled()
 	for _, rs := range r.old {
@@ -215,7 +215,7 @@ func (r *rollout) recreate(podsRemain func(*appsv1.ReplicaSet) bool) bool {
 	return gone
 }
 
-// complete tells whether all that is wanted runs and nothing else does.
+// complete reports whether all wanted pods run, and no other ones.
 func (r *rollout) complete() bool {
 	var replicas, available int32
 	for rs := range r.size {
@@ -225,8 +225,7 @@ func (r *rollout) complete() bool {
 	return r.current != nil && r.current.Status.Replicas == r.want() && replicas == r.want() && available == r.want()
 }
 
-// history lists the old ReplicaSets beyond the limit, those of the lowest
-// revisions, as far as they are not in use.
+// history returns the unused old ReplicaSets beyond the limit, lowest revisions first.
 func (r *rollout) history() []*appsv1.ReplicaSet {
 	limit := int(optional.Value(r.d.Spec.RevisionHistoryLimit, math.MaxInt32))
 	kept := slices.DeleteFunc(slices.Clone(r.old), func(rs *appsv1.ReplicaSet) bool { return rs.DeletionTimestamp != nil })

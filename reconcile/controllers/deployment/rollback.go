@@ -12,17 +12,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// rollback is the answer to a request to go back to an earlier revision, which
-// is an annotation of the Deployment.
+// rollback answers the request to return to an earlier revision, which is an annotation of the
+// Deployment.
 type rollback struct {
-	// to is the Deployment afterwards, without the request.
+	// to is the Deployment after the rollback, without the request.
 	to *appsv1.Deployment
 	// The Event object about the rollback.
 	eventtype, reason, message string
 }
 
-// rollbackTo returns the revision that d is to go back to, nil if none: zero is
-// the one before the present. What is not a number is ignored.
+// rollbackTo returns the revision that d must return to; nil if there is none. Zero means the
+// previous one. A malformed number is ignored.
 func rollbackTo(d *appsv1.Deployment) *int64 {
 	revision, err := strconv.ParseInt(d.Annotations[appsv1.DeprecatedRollbackTo], 10, 64)
 	if err != nil {
@@ -31,8 +31,8 @@ func rollbackTo(d *appsv1.Deployment) *int64 {
 	return &revision
 }
 
-// rollback plans to give the Deployment the template and the annotations of the
-// ReplicaSet with the given revision.
+// rollback plans to give the Deployment the template and the annotations of the ReplicaSet with the
+// given revision.
 func (r *rollout) rollback(revision int64) *rollback {
 	d := r.d.DeepCopy()
 	delete(d.Annotations, appsv1.DeprecatedRollbackTo)
@@ -54,8 +54,8 @@ func (r *rollout) rollback(revision int64) *rollback {
 	rs := r.old[at]
 	rs.Spec.Template.DeepCopyInto(&d.Spec.Template)
 	d.Spec.Template.Labels = withoutHash(d.Spec.Template.Labels)
-	// The annotations belong to the revision as the template does: kept as they
-	// are, they would be copied to the ReplicaSet.
+	// The annotations belong to the revision, as the template does. Unchanged, they would be copied
+	// to the ReplicaSet.
 	maps.DeleteFunc(d.Annotations, func(k, _ string) bool { return !notInherited[k] })
 	for k, v := range rs.Annotations {
 		if !notInherited[k] {
@@ -66,7 +66,7 @@ func (r *rollout) rollback(revision int64) *rollback {
 		fmt.Sprintf("Rolled back deployment %q to revision %d", d.Name, revision)}
 }
 
-// previous is the highest revision below the present one, zero if there is none.
+// previous returns the highest revision below the present one; zero if there is none.
 func (r *rollout) previous(present int64) (highest int64) {
 	for _, rs := range r.old {
 		if n := setRevision(rs); n < present {

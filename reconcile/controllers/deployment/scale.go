@@ -9,8 +9,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// scaling tells whether the number of replicas is another than the ReplicaSets
-// with pods were last told.
+// scaling reports whether the number of replicas differs from the one that the ReplicaSets with
+// pods have noted.
 func (r *rollout) scaling() bool {
 	return slices.ContainsFunc(r.active(), func(rs *appsv1.ReplicaSet) bool {
 		desired, ok := notedReplicas(rs, desiredAnnotation)
@@ -18,13 +18,13 @@ func (r *rollout) scaling() bool {
 	})
 }
 
-// notedReplicas reads an annotation that is a number of replicas.
+// notedReplicas returns the number of replicas in an annotation.
 func notedReplicas(rs *appsv1.ReplicaSet, annotation string) (int32, bool) {
 	n, err := strconv.ParseUint(rs.Annotations[annotation], 10, 31)
 	return int32(n), err == nil
 }
 
-// all lists the ReplicaSets, the current one last.
+// all returns the ReplicaSets, the current one last.
 func (r *rollout) all() []*appsv1.ReplicaSet {
 	all := slices.Clone(r.old)
 	if r.current != nil {
@@ -33,14 +33,13 @@ func (r *rollout) all() []*appsv1.ReplicaSet {
 	return all
 }
 
-// active lists the ReplicaSets that are to have pods.
+// active returns the ReplicaSets that must have pods.
 func (r *rollout) active() []*appsv1.ReplicaSet {
 	return slices.DeleteFunc(r.all(), func(rs *appsv1.ReplicaSet) bool { return r.size[rs] == 0 })
 }
 
-// scale follows the number of replicas without going on with the rollout: each
-// ReplicaSet keeps its share. Before any of them grows, all must have come to
-// rest, so that pods which are about to go are not exceeded.
+// scale follows the number of replicas without continuing the rollout: each ReplicaSet keeps its
+// share. None grows before all are calm, so that terminating pods do not exceed the maximum.
 func (r *rollout) scale() {
 	next := r.shares()
 	grows := false
@@ -56,7 +55,7 @@ func (r *rollout) scale() {
 	}
 }
 
-// calm tells whether no ReplicaSet has more pods than it is to have.
+// calm reports whether no ReplicaSet has more pods than its size.
 func (r *rollout) calm() bool {
 	for rs, size := range r.size {
 		if !settled(rs) || rs.Status.Replicas > size {
@@ -66,8 +65,8 @@ func (r *rollout) calm() bool {
 	return true
 }
 
-// shares are the sizes that the ReplicaSets get for the present number of
-// replicas; those that are missing stay as they are.
+// shares returns the sizes of the ReplicaSets for the present number of replicas. A ReplicaSet that
+// is not in the result keeps its size.
 func (r *rollout) shares() map[*appsv1.ReplicaSet]int32 {
 	active := r.active()
 	if only := r.only(active); only != nil {
@@ -92,8 +91,8 @@ func (r *rollout) shares() map[*appsv1.ReplicaSet]int32 {
 	return r.proportions(active)
 }
 
-// only is the one ReplicaSet with pods or, if there is none, the newest; nil
-// when there are several.
+// only returns the one ReplicaSet with pods or, if there is none, the newest; nil if there are
+// several.
 func (r *rollout) only(active []*appsv1.ReplicaSet) *appsv1.ReplicaSet {
 	switch {
 	case len(active) == 1:
@@ -108,7 +107,7 @@ func (r *rollout) only(active []*appsv1.ReplicaSet) *appsv1.ReplicaSet {
 	return nil
 }
 
-// saturated tells whether the current ReplicaSet can do without the old ones.
+// saturated reports whether the current ReplicaSet needs no pods of the old ones.
 func (r *rollout) saturated() bool {
 	if r.current == nil {
 		return false
@@ -117,9 +116,8 @@ func (r *rollout) saturated() bool {
 	return ok && desired == r.want() && r.size[r.current] == r.want() && r.current.Status.AvailableReplicas == r.want()
 }
 
-// proportions divides what is to be added or removed among active, which are
-// several, in proportion to their sizes, the largest first. What rounding
-// leaves over is the largest's.
+// proportions divides the pods to add or remove among active, which are several, in proportion to
+// their sizes, the largest first. The largest gets what rounding leaves.
 func (r *rollout) proportions(active []*appsv1.ReplicaSet) map[*appsv1.ReplicaSet]int32 {
 	surge, _ := bounds(r.d)
 	var add int32

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 )
 
-// The annotations that kubectl and other controllers know.
+// These annotations are also used by kubectl and other controllers.
 const (
 	revisionAnnotation        = "deployment.kubernetes.io/revision"
 	revisionHistoryAnnotation = "deployment.kubernetes.io/revision-history"
@@ -56,8 +56,8 @@ func setRevision(rs *appsv1.ReplicaSet) int64 {
 	return n
 }
 
-// revision numbers the current template: one more than all others, or what it
-// has already.
+// revision returns the number of the current template: its present one, or one more than all
+// others.
 func (r *rollout) revision() string {
 	var highest int64
 	for _, rs := range r.old {
@@ -87,8 +87,8 @@ func (r *rollout) updates(revision string) (updates []setUpdate) {
 			minReady = r.d.Spec.MinReadySeconds
 			r.inherit(annotations, revision)
 		}
-		// Only with the size, unless it is right as it is: a ReplicaSet which still
-		// has the former number has not been scaled.
+		// Change it only with the size, unless the size is right: a ReplicaSet with the old number
+		// has not been scaled.
 		resized := size != optional.Value(rs.Spec.Replicas, 1)
 		if resized || r.scaled[rs] {
 			r.annotateSize(annotations)
@@ -112,7 +112,7 @@ func (r *rollout) annotateSize(annotations map[string]string) {
 // maxRevisionHistory bounds the former revisions that a ReplicaSet remembers, in bytes.
 const maxRevisionHistory = 2000
 
-// inherit brings the annotations of the current ReplicaSet up to date.
+// inherit updates the annotations of the current ReplicaSet.
 func (r *rollout) inherit(annotations map[string]string, revision string) {
 	for k, v := range r.d.Annotations {
 		if !notInherited[k] {
@@ -137,7 +137,7 @@ func (r *rollout) inherit(annotations map[string]string, revision string) {
 // maxSetName is the longest name that the API accepts.
 const maxSetName = 253
 
-// newSet makes the ReplicaSet of the present template.
+// newSet returns the ReplicaSet of the present template.
 func (r *rollout) newSet(revision string, size int32) *appsv1.ReplicaSet {
 	d := r.d
 	hash := templateHash(&d.Spec.Template, d.Status.CollisionCount)
@@ -177,8 +177,8 @@ func (r *rollout) newSet(revision string, size int32) *appsv1.ReplicaSet {
 	}
 }
 
-// templateHash is the hash that Kubernetes computes: FNV-1a over a printed
-// form of the template, so that names stay when another controller takes over.
+// templateHash returns the hash that Kubernetes computes, FNV-1a over a printed form of the
+// template, so that names stay when another controller takes over.
 func templateHash(template *corev1.PodTemplateSpec, collisions *int32) string {
 	h := fnv.New32a()
 	//lint:ignore SA1019 its successor gives the same text from a module that we do not depend on

@@ -26,7 +26,7 @@ const (
 	reasonResumed     = "DeploymentResumed"
 )
 
-// deploymentStatus counts the ReplicaSets as they were when plan was made.
+// deploymentStatus counts the ReplicaSets as they were when the plan was made.
 func deploymentStatus(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, plan deploymentPlan, now time.Time) appsv1.DeploymentStatus {
 	s := appsv1.DeploymentStatus{
 		ObservedGeneration:  d.Generation,
@@ -85,8 +85,7 @@ func terminatingSum(sets []*appsv1.ReplicaSet) *int32 {
 	return &n
 }
 
-// setFailure copies the failure of a ReplicaSet to make or remove pods, that of
-// the current one before others.
+// setFailure copies the failure of a ReplicaSet to create or delete pods, the current one's first.
 func setFailure(s *appsv1.DeploymentStatus, sets []*appsv1.ReplicaSet, current *appsv1.ReplicaSet) {
 	if current != nil {
 		sets = append([]*appsv1.ReplicaSet{current}, sets...)
@@ -102,13 +101,13 @@ func setFailure(s *appsv1.DeploymentStatus, sets []*appsv1.ReplicaSet, current *
 	dropDeploymentCondition(s, appsv1.DeploymentReplicaFailure)
 }
 
-// hasDeadline tells whether progress is to be judged at all.
+// hasDeadline reports whether progress is judged at all.
 func hasDeadline(d *appsv1.Deployment) bool {
 	return optional.Value(d.Spec.ProgressDeadlineSeconds, math.MaxInt32) != math.MaxInt32
 }
 
-// milestones sets the Progressing condition for what happens once: that a
-// Deployment is paused or goes on, and that it gets a new ReplicaSet.
+// milestones sets the Progressing condition for single events: the Deployment is paused or resumed,
+// or it gets a new ReplicaSet.
 func milestones(d *appsv1.Deployment, s *appsv1.DeploymentStatus, plan deploymentPlan, now time.Time) {
 	set := func(status corev1.ConditionStatus, reason, message string) {
 		setDeploymentCondition(s, now, appsv1.DeploymentProgressing, status, reason, message)
@@ -148,8 +147,7 @@ func progress(d *appsv1.Deployment, s *appsv1.DeploymentStatus, plan deploymentP
 	case complete(d, s):
 		set(corev1.ConditionTrue, reasonComplete, " has successfully progressed.")
 	case progressing(d, s):
-		// Also when it did so before: the time of the update is what the deadline
-		// counts from.
+		// Also if the reason is unchanged: the deadline counts from the time of the update.
 		dropDeploymentCondition(s, appsv1.DeploymentProgressing)
 		set(corev1.ConditionTrue, reasonUpdated, " is progressing.")
 		if had != nil && had.Status == corev1.ConditionTrue {
@@ -165,7 +163,7 @@ func complete(d *appsv1.Deployment, s *appsv1.DeploymentStatus) bool {
 	return s.UpdatedReplicas == want && s.Replicas == want && s.AvailableReplicas == want
 }
 
-// progressing tells whether anything has moved since the status before.
+// progressing reports whether the rollout has advanced since the previous status.
 func progressing(d *appsv1.Deployment, s *appsv1.DeploymentStatus) bool {
 	before := &d.Status
 	return s.UpdatedReplicas > before.UpdatedReplicas ||
@@ -187,14 +185,13 @@ func deadline(d *appsv1.Deployment, had *appsv1.DeploymentCondition) time.Time {
 	return had.LastUpdateTime.Add(time.Duration(*d.Spec.ProgressDeadlineSeconds) * time.Second)
 }
 
-// progressDeadline tells in how long s has to be looked at again, to notice
-// that nothing has moved; zero for never.
+// progressDeadline returns when s must be checked again for a lack of progress; zero means never.
 func progressDeadline(d *appsv1.Deployment, s appsv1.DeploymentStatus, now time.Time) time.Duration {
 	had := deploymentCondition(s.Conditions, appsv1.DeploymentProgressing)
 	if !hasDeadline(d) || had == nil || d.Spec.Paused || had.Reason == reasonComplete || had.Reason == reasonTimedOut {
 		return 0
 	}
-	// A second more, since the API keeps no fractions.
+	// One second more, because the API has no fractions of seconds.
 	return max(deadline(d, had).Sub(now), 0) + time.Second
 }
 
@@ -207,7 +204,7 @@ func deploymentCondition(conditions []appsv1.DeploymentCondition, kind appsv1.De
 	return nil
 }
 
-// setDeploymentCondition changes nothing when status and reason are as before.
+// setDeploymentCondition does nothing if status and reason are unchanged.
 func setDeploymentCondition(s *appsv1.DeploymentStatus, now time.Time, kind appsv1.DeploymentConditionType,
 	status corev1.ConditionStatus, reason, message string) {
 	c := appsv1.DeploymentCondition{Type: kind, Status: status, Reason: reason, Message: message,

@@ -23,9 +23,9 @@ func (c *Controller) conditionChanged(_, new *corev1.Pod) {
 	}
 }
 
-// disruptionStale reports whether the condition DisruptionTarget of a pod can
-// become stale, and in how long it does. That of a kubelet cannot: the kubelet may
-// take any time to end the pod.
+// disruptionStale reports whether the condition DisruptionTarget of a pod can become stale, and in
+// what time. A condition that a kubelet has set cannot: the kubelet may take any time to end the
+// pod.
 func disruptionStale(pod *corev1.Pod, now time.Time) (left time.Duration, marked bool) {
 	if pod.DeletionTimestamp != nil || podstatus.Ended(pod) {
 		return 0, false

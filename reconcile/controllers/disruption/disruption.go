@@ -190,7 +190,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 		if loop.IsStale(err) || ctx.Err() != nil {
 			return reconcile.Result{}, err
 		}
-		// The number allowed before may be too large now.
+		// The number that was allowed before may be too large now.
 		return reconcile.Result{}, errors.Join(fmt.Errorf("budget %s: %w", key, err), c.updateStatus(ctx, b, failedBudget(b, err)))
 	}
 	plan := planBudget(b, pods, count, time.Now())
@@ -201,8 +201,8 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	return reconcile.Result{After: plan.again}, c.updateStatus(ctx, b, plan.status)
 }
 
-// look returns the pods that b selects and how many of them there should be. It
-// reports what is wrong with them as events.
+// look returns the pods that b selects and how many are expected. It records Event objects about
+// problems.
 func (c *Controller) look(ctx context.Context, b *policyv1.PodDisruptionBudget) ([]*corev1.Pod, budgetCount, error) {
 	event := func(kind, reason, message string) {
 		c.config.Events.Event(loop.Reference(b, budgetKind), kind, reason, message)

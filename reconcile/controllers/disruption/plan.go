@@ -13,9 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// deletionPatience is how long a budget waits for an eviction to become a
-// deletion. It is also how long a pod keeps the condition DisruptionTarget
-// without being deleted.
+// deletionPatience is how long a budget waits for the deletion of an evicted pod, and how long a
+// pod that is not deleted keeps the condition DisruptionTarget.
 const deletionPatience = 2 * time.Minute
 
 // budgetCount holds how many pods a budget expects, and how many of them must be healthy.
@@ -23,9 +22,9 @@ type budgetCount struct {
 	expected, healthy int32
 }
 
-// countBudget returns what b demands of pods. scale returns how many pods their
-// controllers want together, and whether there are pods without a controller; it
-// is called only where b counts in shares.
+// countBudget returns how many pods b expects and how many must be healthy. scale returns how many
+// pods their controllers request together, and whether there are pods without a controller; it is
+// called only if b counts in percent.
 func countBudget(b *policyv1.PodDisruptionBudget, pods []*corev1.Pod, scale func() (int32, bool, error)) (count budgetCount, unmanaged bool, err error) {
 	most, least := b.Spec.MaxUnavailable, b.Spec.MinAvailable
 	switch {
@@ -54,7 +53,7 @@ type budgetPlan struct {
 	status policyv1.PodDisruptionBudgetStatus
 	// overdue are pods whose eviction was granted and that were not deleted in time.
 	overdue []*corev1.Pod
-	// again is when the next of the evictions is overdue; zero if there is none.
+	// again is when the next eviction is overdue; zero if there is none.
 	again time.Duration
 }
 
@@ -99,16 +98,15 @@ func planBudget(b *policyv1.PodDisruptionBudget, pods []*corev1.Pod, count budge
 	return p
 }
 
-// evictionOver reports whether the eviction that was granted at a time, to the
-// pod of the name that pod has, needs no more attention: the copy shows that pod
-// being deleted, or another of its name that was made later. pod is nil where the
-// copy has none: the evicted one is gone, or the copy does not show it yet.
+// evictionOver reports whether an eviction that was granted at a time needs no more attention,
+// because the cache shows the pod being deleted, or a later pod of the same name. pod is nil if the
+// cache has none: then the eviction is not over, because the cache may not show the pod yet.
 func evictionOver(pod *corev1.Pod, at metav1.Time) bool {
 	switch {
 	case pod == nil:
 		return false
 	case pod.DeletionTimestamp != nil:
-		// A predecessor was asked to go before.
+		// A pod that was deleted before the eviction is a predecessor of the evicted one.
 		asked := pod.DeletionTimestamp.Add(-time.Duration(optional.Value(pod.DeletionGracePeriodSeconds, 0)) * time.Second)
 		return !at.After(asked)
 	}
@@ -126,8 +124,8 @@ func budgetConditions(b *policyv1.PodDisruptionBudget, allowed int32) []metav1.C
 	return withCondition(b.Status.Conditions, c)
 }
 
-// failedBudget is the status of a budget that could not be computed: it allows
-// nothing and says why.
+// failedBudget returns the status of a budget that could not be computed: it allows nothing and has
+// the reason.
 func failedBudget(b *policyv1.PodDisruptionBudget, err error) policyv1.PodDisruptionBudgetStatus {
 	status := *b.Status.DeepCopy()
 	status.DisruptionsAllowed = 0

@@ -37,8 +37,8 @@ type podScale struct {
 	replicas   int32
 }
 
-// scale returns how many pods the controllers of pods want together, and whether
-// there are pods without a controller.
+// scale returns how many pods the controllers of pods request together, and whether there are pods
+// without a controller.
 func (c *Controller) scale(ctx context.Context, pods []*corev1.Pod) (total int32, unmanaged bool, err error) {
 	asked, counted := map[types.UID]bool{}, map[types.UID]bool{}
 	for _, pod := range pods {
@@ -94,7 +94,7 @@ func (c *Controller) scaleOf(ctx context.Context, namespace string, ref *metav1.
 	return podScale{scale.UID, scale.Spec.Replicas}, true, nil
 }
 
-// replicaSetScale is the scale of the Deployment that rs belongs to, or its own.
+// replicaSetScale returns the scale of the Deployment that rs belongs to, or of rs itself.
 func (c *Controller) replicaSetScale(rs *appsv1.ReplicaSet) podScale {
 	if controlledByDeployment(rs) {
 		owner := metav1.GetControllerOfNoCopy(rs)

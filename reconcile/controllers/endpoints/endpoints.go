@@ -146,7 +146,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) (reconcile.Resu
 	return reconcile.Result{}, nil
 }
 
-// remove deletes endpoints whose service the copy does not have.
+// remove deletes the endpoints of a service that is not in the cache.
 func (c *Controller) remove(ctx context.Context, have *corev1.Endpoints) error {
 	name := localcache.KeyOf(have)
 	if have.Labels[managedByLabel] != endpointsManager && !c.isGone(name) {

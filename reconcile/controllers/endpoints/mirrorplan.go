@@ -24,7 +24,7 @@ const (
 	leaderAnnotation = "control-plane.alpha.kubernetes.io/leader"
 )
 
-// mirrored tells that slices are to be made of endpoints, which may be nil.
+// mirrored reports whether endpoints, which may be nil, need slices.
 func mirrored(endpoints *corev1.Endpoints) bool {
 	if endpoints == nil || endpoints.Labels[discoveryv1.LabelSkipMirror] == "true" {
 		return false
@@ -42,14 +42,14 @@ func endpointsByHand(service *corev1.Service) bool {
 // mirrorPlan is the plan for the slices that mirror Endpoints.
 type mirrorPlan struct {
 	sliceWrites
-	// invalid counts the addresses that are none, skipped those and all that were
-	// too many.
+	// invalid is the number of malformed addresses, skipped the number of those and of addresses
+	// beyond the limit.
 	invalid, skipped int
 }
 
-// planMirror says what makes of have, the slices that mirror endpoints, those that
-// should: one for each set of ports and family of addresses. Of each subset most
-// addresses are mirrored. A slice that is not needed becomes one that is.
+// planMirror returns the changes that turn have into the slices that mirror endpoints: one for each
+// set of ports and address family. At most most addresses of each subset are mirrored. A slice that
+// is no longer needed is reused before one is created.
 func planMirror(endpoints *corev1.Endpoints, have []*discoveryv1.EndpointSlice, most int) mirrorPlan {
 	var plan mirrorPlan
 	want := mirrorSlices(&plan, endpoints, most)
@@ -87,7 +87,7 @@ func planMirror(endpoints *corev1.Endpoints, have []*discoveryv1.EndpointSlice, 
 	return plan
 }
 
-// becomes is slice with all that the other says.
+// becomes returns slice with the contents of other.
 func becomes(slice, other *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	slice = slice.DeepCopy()
 	slice.GenerateName, slice.Labels, slice.Annotations = other.GenerateName, other.Labels, other.Annotations
@@ -96,7 +96,7 @@ func becomes(slice, other *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice
 	return slice
 }
 
-// sameMirror tells that have says what want does, in whatever order.
+// sameMirror reports whether have and want have the same contents, in any order.
 func sameMirror(have, want *discoveryv1.EndpointSlice) bool {
 	if len(have.Endpoints) != len(want.Endpoints) || !maps.Equal(have.Labels, want.Labels) || !maps.Equal(have.Annotations, want.Annotations) ||
 		!slices.ContainsFunc(have.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == want.OwnerReferences[0].UID }) {
@@ -116,7 +116,7 @@ func sameMirror(have, want *discoveryv1.EndpointSlice) bool {
 	return true
 }
 
-// mirrorSlices are the slices that mirror endpoints.
+// mirrorSlices returns the slices that mirror endpoints.
 func mirrorSlices(plan *mirrorPlan, endpoints *corev1.Endpoints, most int) (want []*discoveryv1.EndpointSlice) {
 	for _, subset := range repackSubsets(endpoints.Subsets) {
 		byFamily := map[discoveryv1.AddressType]*discoveryv1.EndpointSlice{}
@@ -149,7 +149,8 @@ func mirrorSlices(plan *mirrorPlan, endpoints *corev1.Endpoints, most int) (want
 	return want
 }
 
-// mirrorEndpoint is an address as slices have it, and its family; nil if it is none.
+// mirrorEndpoint returns an address as an endpoint of a slice, and its family; nil if it is
+// malformed.
 func mirrorEndpoint(address *corev1.EndpointAddress, ready bool) (discoveryv1.AddressType, *discoveryv1.Endpoint) {
 	ip, err := netip.ParseAddr(withoutLeadingZeros(address.IP))
 	if err != nil || ip.Zone() != "" {
@@ -169,8 +170,7 @@ func mirrorEndpoint(address *corev1.EndpointAddress, ready bool) (discoveryv1.Ad
 	return family, endpoint
 }
 
-// withoutLeadingZeros rewrites an address as Kubernetes reads it, to which 010.0.0.1
-// is 10.0.0.1.
+// withoutLeadingZeros rewrites an address as Kubernetes reads it: 010.0.0.1 is 10.0.0.1.
 func withoutLeadingZeros(ip string) string {
 	words := strings.Split(ip, ".")
 	if strings.Contains(ip, ":") || len(words) != 4 {
@@ -212,9 +212,9 @@ func newMirror(endpoints *corev1.Endpoints, family discoveryv1.AddressType, port
 	return slice
 }
 
-// repackSubsets says the same as subsets with every port in one of them, and in it
-// all the addresses that have the port, in the order of Kubernetes. An address that
-// is ready and not ready at one port is not ready.
+// repackSubsets returns equivalent subsets in which every port occurs once, with all addresses that
+// have it, in the order of Kubernetes. An address that is both ready and not ready at a port is not
+// ready.
 func repackSubsets(subsets []corev1.EndpointSubset) []corev1.EndpointSubset {
 	type identity struct {
 		ip  string
@@ -279,7 +279,7 @@ func portName(port *corev1.EndpointPort) string {
 	return fmt.Sprintf("%q %d %s %q", port.Name, port.Port, port.Protocol, optional.Value(port.AppProtocol, ""))
 }
 
-// uidOfAddress is empty where an address is not said to be of anything.
+// uidOfAddress returns the UID of the target of an address; empty if it has none.
 func uidOfAddress(address *corev1.EndpointAddress) types.UID {
 	if address.TargetRef == nil {
 		return ""

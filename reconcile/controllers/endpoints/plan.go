@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// managedByLabel and endpointsManager are how Kubernetes marks the endpoints
-	// that this controller makes.
+	// managedByLabel and endpointsManager mark the endpoints that this controller creates, as in
+	// Kubernetes.
 	managedByLabel   = "endpoints.kubernetes.io/managed-by"
 	endpointsManager = "endpoint-controller"
 	// maxEndpoints is the maximum number of addresses of Endpoints.
@@ -25,8 +25,8 @@ const (
 	truncated    = "truncated" // what the annotation says of those that had more
 )
 
-// planEndpoints returns what the endpoints of service, which selects pods, are to
-// be, or nil if that is what have is. have is nil if there are none yet.
+// planEndpoints returns the endpoints of service, which selects pods, or nil if have is correct.
+// have is nil if there are none yet.
 func planEndpoints(service *corev1.Service, pods []*corev1.Pod, have *corev1.Endpoints) *corev1.Endpoints {
 	subsets, cut := truncateSubsets(planSubsets(service, pods))
 	labels := make(map[string]string, len(service.Labels)+2)
@@ -61,7 +61,7 @@ func planEndpoints(service *corev1.Service, pods []*corev1.Pod, have *corev1.End
 	return want
 }
 
-// withoutRevisions leaves out of which revision of a pod an address once was.
+// withoutRevisions returns subsets without the resource versions of pods.
 func withoutRevisions(subsets []corev1.EndpointSubset) []corev1.EndpointSubset {
 	out := make([]corev1.EndpointSubset, len(subsets))
 	for i := range subsets {
@@ -99,20 +99,19 @@ func endpointAddress(service *corev1.Service, pod *corev1.Pod) (corev1.EndpointA
 	return corev1.EndpointAddress{}, false
 }
 
-// readyAddress is an address of a pod and whether it is ready.
+// readyAddress is an address of a pod, and whether the pod is ready.
 type readyAddress struct {
 	corev1.EndpointAddress
 	ready bool
 }
 
-// portAddresses are the addresses that have a port, by their numbers.
+// portAddresses holds the addresses that have a port, by the number of the port.
 type portAddresses struct {
 	port    corev1.EndpointPort
 	members []int
 }
 
-// planSubsets says which addresses are reached by which ports: those with the same
-// addresses together, in the order of Kubernetes.
+// planSubsets groups the ports that have the same addresses, in the order of Kubernetes.
 func planSubsets(service *corev1.Service, pods []*corev1.Pod) []corev1.EndpointSubset {
 	tolerant := service.Spec.PublishNotReadyAddresses
 	var addresses []readyAddress
@@ -134,7 +133,7 @@ func planSubsets(service *corev1.Service, pods []*corev1.Pod) []corev1.EndpointS
 	return joinSubsets(addresses, ports)
 }
 
-// joinSubsets has the ports with the same addresses in one subset each.
+// joinSubsets returns one subset for the ports that have the same addresses.
 func joinSubsets(addresses []readyAddress, ports map[string]*portAddresses) []corev1.EndpointSubset {
 	byMembers := map[string]*corev1.EndpointSubset{}
 	for _, p := range ports {
@@ -161,10 +160,10 @@ func newSubset(addresses []readyAddress, members []int) *corev1.EndpointSubset {
 	return s
 }
 
-// noPort stands for the ports of a headless service that has none.
+// noPort takes the place of a port for a headless service without ports.
 var noPort = corev1.EndpointPort{Port: -1}
 
-// subsetPorts are the ports of pod that the service leads to.
+// subsetPorts returns the ports of pod that the service leads to.
 func subsetPorts(service *corev1.Service, pod *corev1.Pod) []corev1.EndpointPort {
 	if len(service.Spec.Ports) == 0 && service.Spec.ClusterIP == corev1.ClusterIPNone {
 		return []corev1.EndpointPort{noPort}
@@ -179,7 +178,7 @@ func subsetPorts(service *corev1.Service, pod *corev1.Pod) []corev1.EndpointPort
 	return ports
 }
 
-// sortSubsets sorts the subsets, and what is in them, as Kubernetes does.
+// sortSubsets sorts the subsets, their ports and their addresses as Kubernetes does.
 func sortSubsets(subsets map[string]*corev1.EndpointSubset) []corev1.EndpointSubset {
 	var sorted []corev1.EndpointSubset
 	for _, s := range subsets {
@@ -202,9 +201,8 @@ func sortByHash[T any](list []T) {
 	slices.SortFunc(list, func(a, b T) int { return strings.Compare(hashOrder(a), hashOrder(b)) })
 }
 
-// truncateSubsets leaves no more addresses than Endpoints may have, ready ones
-// before others, and of each subset the same share. It reports whether there were
-// more.
+// truncateSubsets removes addresses beyond the maximum, ready ones last, the same share from each
+// subset. It reports whether it removed any.
 func truncateSubsets(subsets []corev1.EndpointSubset) ([]corev1.EndpointSubset, bool) {
 	ready, others := 0, 0
 	for i := range subsets {

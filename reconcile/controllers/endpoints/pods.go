@@ -37,8 +37,8 @@ func hasSelector(service *corev1.Service) bool {
 	return service.Spec.Type != corev1.ServiceTypeExternalName && service.Spec.Selector != nil
 }
 
-// selectsPod tells that pod, which may be nil, matches the selector of service. One
-// that is there and empty matches all.
+// selectsPod reports whether pod, which may be nil, matches the selector of service. An empty
+// selector that is set matches all pods.
 func selectsPod(service *corev1.Service, pod *corev1.Pod) bool {
 	if pod == nil || !hasSelector(service) {
 		return false
@@ -51,7 +51,7 @@ func selectsPod(service *corev1.Service, pod *corev1.Pod) bool {
 	return true
 }
 
-// selected are those among pods that service selects, by name.
+// selected returns those of pods that service selects, sorted by name.
 func selected(service *corev1.Service, pods iter.Seq[*corev1.Pod]) (list []*corev1.Pod) {
 	for pod := range pods {
 		if selectsPod(service, pod) {
@@ -98,7 +98,7 @@ func watchPods(c *reconcile.Controller[string], pods localcache.Cache[*corev1.Po
 	})
 }
 
-// addressOf returns ip as it is written, where it is of the family.
+// addressOf returns ip in canonical form if it is of the family.
 func addressOf(ip string, six bool) (string, bool) {
 	address, err := netip.ParseAddr(ip)
 	if err != nil {
@@ -108,7 +108,7 @@ func addressOf(ip string, six bool) (string, bool) {
 	return address.String(), address.Is6() == six
 }
 
-// targetPort finds the port of pod that a port of a service leads to.
+// targetPort returns the port of pod that a port of a service leads to.
 func targetPort(pod *corev1.Pod, port *corev1.ServicePort) (int32, bool) {
 	if port.TargetPort.Type == intstr.Int {
 		return port.TargetPort.IntVal, true
@@ -139,7 +139,7 @@ func namedPort(c *corev1.Container, port *corev1.ServicePort) (int32, bool) {
 	return 0, false
 }
 
-// hostnameIn is the name of pod in the domain of service, or empty.
+// hostnameIn returns the name of pod in the domain of service; it may be empty.
 func hostnameIn(service *corev1.Service, pod *corev1.Pod) string {
 	if pod.Spec.Subdomain != service.Name {
 		return ""
@@ -151,7 +151,7 @@ func podReference(pod *corev1.Pod) *corev1.ObjectReference {
 	return &corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
 }
 
-// headless tells that a service has no address of its own.
+// headless reports whether a service has no address of its own.
 func headless(service *corev1.Service) bool {
 	return service.Spec.ClusterIP == "" || service.Spec.ClusterIP == corev1.ClusterIPNone
 }
@@ -164,22 +164,22 @@ func hashOrder(object any) string {
 	return string(h.Sum(nil))
 }
 
-// triggers tells since when endpoints have had a reason to be other than they
-// were: from what changed since the last time that they were looked at.
+// triggers finds the time of the change that made endpoints out of date, by comparing with the
+// previous call.
 type triggers struct {
 	mu sync.Mutex
 	// services is guarded by mu.
 	services map[string]trigger
 }
 
-// trigger is when a service was made and its pods became ready, or not ready.
+// trigger holds when a service was created and when its pods became ready or unready.
 type trigger struct {
 	service time.Time
 	pods    map[string]time.Time
 }
 
-// next returns what to remember once the endpoints of service are written, and
-// the time to write with them, zero if there is none.
+// next returns the trigger to remember once the endpoints of service are written, and the time to
+// write with them; zero if there is none.
 func (t *triggers) next(service *corev1.Service, pods []*corev1.Pod) (trigger, time.Time) {
 	t.mu.Lock()
 	before, known := t.services[localcache.KeyOf(service)]
@@ -220,8 +220,8 @@ func (t *triggers) drop(service string) {
 	delete(t.services, service)
 }
 
-// annotateTrigger says in annotations, which it returns, when the change came
-// about that made the object what it is.
+// annotateTrigger records in annotations, which it returns, the time of the change that led to the
+// present contents of the object.
 func annotateTrigger(annotations map[string]string, at time.Time) map[string]string {
 	if at.IsZero() {
 		delete(annotations, corev1.EndpointsLastChangeTriggerTime)

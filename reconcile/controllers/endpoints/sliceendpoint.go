@@ -14,8 +14,8 @@ import (
 
 var serviceKind = corev1.SchemeGroupVersion.WithKind("Service")
 
-// addressTypes are the families that slices are made of for service, the first of
-// its addresses first.
+// addressTypes returns the address families of the slices of service, that of its first address
+// first.
 func addressTypes(service *corev1.Service) []discoveryv1.AddressType {
 	var types []discoveryv1.AddressType
 	for _, family := range service.Spec.IPFamilies {
@@ -24,7 +24,7 @@ func addressTypes(service *corev1.Service) []discoveryv1.AddressType {
 	if len(types) > 0 {
 		return types
 	}
-	// A server that does not know of families leaves it to the address.
+	// Without families, which an old server does not set, the address decides.
 	if headless(service) {
 		return []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6}
 	}
@@ -85,8 +85,7 @@ func (p *slicePlanner) endpoint(family discoveryv1.AddressType, pod *corev1.Pod)
 	return e
 }
 
-// hints say for whom an endpoint is meant first, where the service wants traffic
-// to stay near.
+// hints returns the zone that an endpoint serves first, if the service wants traffic to stay close.
 func hints(service *corev1.Service, e *discoveryv1.Endpoint) *discoveryv1.EndpointHints {
 	if service.Spec.TrafficDistribution == nil || topologyAware(service.Annotations) {
 		return nil
@@ -110,8 +109,8 @@ func hints(service *corev1.Service, e *discoveryv1.Endpoint) *discoveryv1.Endpoi
 	return h
 }
 
-// topologyAware tells that hints are to be reckoned from the sizes of zones, an
-// older wish which goes first. It is not fulfilled here.
+// topologyAware reports whether hints depend on the sizes of zones, by an older annotation that
+// takes precedence. This controller does not support it.
 func topologyAware(annotations map[string]string) bool {
 	value, ok := annotations[corev1.DeprecatedAnnotationTopologyAwareHints]
 	if !ok {
@@ -120,7 +119,7 @@ func topologyAware(annotations map[string]string) bool {
 	return value == "Auto" || value == "auto"
 }
 
-// slicePorts are the ports of pod that the service leads to.
+// slicePorts returns the ports of pod that the service leads to.
 func slicePorts(service *corev1.Service, pod *corev1.Pod) []discoveryv1.EndpointPort {
 	var ports []discoveryv1.EndpointPort
 	for i := range service.Spec.Ports {
@@ -134,7 +133,7 @@ func slicePorts(service *corev1.Service, pod *corev1.Pod) []discoveryv1.Endpoint
 	return ports
 }
 
-// portsKey is the same for the same ports in any order.
+// portsKey returns a key that is the same for the same ports in any order.
 func portsKey(ports []discoveryv1.EndpointPort) string {
 	words := make([]string, len(ports))
 	for i, p := range ports {
@@ -144,7 +143,7 @@ func portsKey(ports []discoveryv1.EndpointPort) string {
 	return strings.Join(words, ",")
 }
 
-// sameEndpoint tells that two endpoints with the same key say the same.
+// sameEndpoint reports whether two endpoints with the same key have the same contents.
 func sameEndpoint(a, b *discoveryv1.Endpoint) bool {
 	return same(a.NodeName, b.NodeName) && same(a.Zone, b.Zone) &&
 		same(a.Conditions.Ready, b.Conditions.Ready) &&
@@ -162,7 +161,7 @@ func sameHints(a, b *discoveryv1.EndpointHints) bool {
 	return slices.Equal(a.ForZones, b.ForZones) && slices.Equal(a.ForNodes, b.ForNodes)
 }
 
-// same compares what pointers lead to.
+// same compares the values that pointers point to.
 func same[T comparable](a, b *T) bool {
 	if a == nil || b == nil {
 		return a == b

@@ -19,7 +19,7 @@ const slicesManager = "endpointslice-controller.k8s.io"
 // slicePlan is the plan for the slices of a service.
 type slicePlan struct {
 	sliceWrites
-	// lost are pods left out because nothing is known of their nodes.
+	// lost holds pods that were left out because their nodes are unknown.
 	lost []*corev1.Pod
 }
 

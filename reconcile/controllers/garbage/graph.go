@@ -14,7 +14,7 @@ import (
 // stay is none of these.
 type graph struct {
 	enqueue func(types.UID)
-	// isAt tells whether owner is where the reference of dependent says.
+	// isAt reports whether owner is where the reference of dependent says.
 	isAt func(dependent node, reference *metav1.OwnerReference, owner node) bool
 
 	// mu guards the fields below.
@@ -116,7 +116,7 @@ func (g *graph) forget(object metav1.Object) (concerned []types.UID) {
 	return concerned
 }
 
-// hasWork tells whether the collector has to look at v.
+// hasWork reports whether the collector has to look at v.
 func (g *graph) hasWork(v int32) bool {
 	dependent, _ := g.node(v)
 	if dependent.object.GetDeletionTimestamp() != nil {
@@ -132,7 +132,7 @@ func (g *graph) hasWork(v int32) bool {
 	return false
 }
 
-// foreground tells whether v waits for what it owns to go.
+// foreground reports whether v waits for what it owns to go.
 func (g *graph) foreground(v int32) bool {
 	object := g.vertices[v].object
 	return object != nil && node{object: object}.deleting(metav1.FinalizerDeleteDependents)
@@ -176,7 +176,7 @@ func (g *graph) owned(uid types.UID) (list []node) {
 	return list
 }
 
-// inCircle tells whether uid owns itself by way of objects that wait for what
+// inCircle reports whether uid owns itself by way of objects that wait for what
 // they own to go.
 func (g *graph) inCircle(uid types.UID) bool {
 	g.mu.Lock()

@@ -77,7 +77,7 @@ func (g naiveGraph) waitingOwners(uid types.UID) (list []types.UID) {
 	return list
 }
 
-// hasWork tells whether anything is to be done about uid.
+// hasWork reports whether anything is to be done about uid.
 func (g naiveGraph) hasWork(uid types.UID) bool {
 	o := g[uid]
 	if o.DeletionTimestamp != nil {

@@ -19,10 +19,10 @@ const (
 	maxJobBackoff = 10 * time.Minute
 )
 
-// enoughFailures is the number of failures after which waits grow no more.
+// enoughFailures is the number of failures after which the wait no longer grows.
 const enoughFailures = 7
 
-// waitAfter is how long to wait after the latest of failures.
+// waitAfter returns the wait after the latest of a number of failures.
 func waitAfter(failures int) time.Duration {
 	if failures == 0 {
 		return 0
@@ -30,9 +30,8 @@ func waitAfter(failures int) time.Duration {
 	return min(jobBackoff<<(min(failures, enoughFailures)-1), maxJobBackoff)
 }
 
-// endings knows when pods of Jobs failed or succeeded, also of those that are
-// gone by now. It may be lost: what the pods that still exist tell is noted
-// again.
+// endings remembers when pods of Jobs failed or succeeded, including pods that no longer exist. It
+// may be lost: it is filled again from the pods that exist.
 type endings struct {
 	mu sync.Mutex
 	// byJob is guarded by mu.
@@ -45,9 +44,8 @@ type ending struct {
 	failures map[types.UID]time.Time
 }
 
-// wait notes how pods of a Job ended and returns how long the next pod has to
-// wait for that: 10 s after the first failure since the last success, doubled
-// for each more.
+// wait records how pods of a Job ended and returns how long the next pod has to wait: 10 s after
+// the first failure since the last success, doubled for each further one.
 func (e *endings) wait(job types.UID, succeeded, failed []*corev1.Pod, now time.Time) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -65,13 +63,13 @@ func (e *endings) wait(job types.UID, succeeded, failed []*corev1.Pod, now time.
 
 func (r *ending) note(succeeded, failed []*corev1.Pod) (last time.Time) {
 	for _, pod := range succeeded {
-		// One that was deleted, and so has failed, may yet end well.
+		// A pod that counts as failed because it was deleted may still succeed.
 		if _, failed := r.failures[pod.UID]; !failed {
 			r.success = later(r.success, endTime(pod))
 		}
 	}
 	for _, pod := range failed {
-		// The first time that was seen stands: a pod that is deleted ends again.
+		// Keep the first observed time: a pod that is deleted ends twice.
 		if _, ok := r.failures[pod.UID]; !ok {
 			r.failures[pod.UID] = endTime(pod)
 		}
@@ -95,9 +93,8 @@ func (e *endings) drop(job types.UID) {
 	delete(e.byJob, job)
 }
 
-// endTime is when a pod ended: when the last of its containers did, or it
-// became unready for good, or its deletion was asked for. Failing all that, when
-// it was made.
+// endTime returns when a pod ended: when its last container did; otherwise when it became unready
+// for good, when its deletion was requested, or when it was created.
 func endTime(pod *corev1.Pod) time.Time {
 	if end, all := lastExit(pod); all {
 		return end
@@ -112,8 +109,7 @@ func endTime(pod *corev1.Pod) time.Time {
 	return pod.CreationTimestamp.Time
 }
 
-// lastExit is when the last container ended, sidecars among them, and whether
-// all have.
+// lastExit returns when the last container ended, including sidecars, and whether all have ended.
 func lastExit(pod *corev1.Pod) (end time.Time, all bool) {
 	statuses := slices.Clone(pod.Status.ContainerStatuses)
 	for i := range pod.Status.InitContainerStatuses {

@@ -13,7 +13,7 @@ import (
 // noIndex is the completion index of a pod that has none.
 const noIndex = -1
 
-// completionIndex is which of the completions of an Indexed Job a pod is for.
+// completionIndex returns the completion index of a pod of an Indexed Job.
 func completionIndex(pod *corev1.Pod) int {
 	i, err := strconv.Atoi(pod.Annotations[batchv1.JobCompletionIndexAnnotation])
 	if err != nil || i < 0 {
@@ -22,16 +22,15 @@ func completionIndex(pod *corev1.Pod) int {
 	return i
 }
 
-// indexes is a set of completion indexes: ranges in rising order, with a gap
-// between each and the next.
+// indexes is a set of completion indexes: ranges in ascending order, with a gap between each and
+// the next.
 type indexes []indexRange
 
-// indexRange is from first to last, both included.
+// indexRange is a range of indexes that includes first and last.
 type indexRange struct{ first, last int }
 
-// parseIndexes reads what String writes, as it stands in the status of Jobs and
-// in success policies. Only indexes below the limit are taken. Ranges that
-// make no sense are left out.
+// parseIndexes parses the form that String returns, which the status of Jobs and success policies
+// use. It omits indexes from the limit on, and malformed ranges.
 func parseIndexes(text string, limit int) indexes {
 	var ranges indexes
 	for part := range strings.SplitSeq(text, ",") {
@@ -49,7 +48,7 @@ func parseIndexes(text string, limit int) indexes {
 	return ranges.tidy()
 }
 
-// tidy sorts ranges and joins those that touch.
+// tidy sorts ranges and joins those that touch or overlap.
 func (s indexes) tidy() indexes {
 	slices.SortFunc(s, func(a, b indexRange) int { return cmp.Compare(a.first, b.first) })
 	var tidy indexes
@@ -63,10 +62,10 @@ func (s indexes) tidy() indexes {
 	return tidy
 }
 
-// union has the indexes of both.
+// union returns the indexes of both sets.
 func (s indexes) union(other indexes) indexes { return slices.Concat(s, other).tidy() }
 
-// with has numbers besides those of s.
+// with returns s with numbers added.
 func (s indexes) with(numbers ...int) indexes {
 	other := make(indexes, len(numbers))
 	for i, n := range numbers {
@@ -95,7 +94,7 @@ func (s indexes) count() (n int) {
 	return n
 }
 
-// shared counts the indexes that are in both.
+// shared returns the number of indexes that both sets contain.
 func (s indexes) shared(other indexes) (n int) {
 	for len(s) > 0 && len(other) > 0 {
 		n += max(0, min(s[0].last, other[0].last)-max(s[0].first, other[0].first)+1)
@@ -108,8 +107,7 @@ func (s indexes) shared(other indexes) (n int) {
 	return n
 }
 
-// missing are the n lowest numbers below limit that are not in s, or all if
-// there are fewer.
+// missing returns the n lowest numbers below limit that are not in s, or fewer if there are fewer.
 func (s indexes) missing(n, limit int) (numbers []int) {
 	next := 0
 	for _, r := range append(slices.Clone(s), indexRange{limit, limit}) {
@@ -121,8 +119,7 @@ func (s indexes) missing(n, limit int) (numbers []int) {
 	return numbers
 }
 
-// String is the form that Kubernetes uses: "1,3-5,7". Two neighbours are
-// written as "3,4".
+// String returns the form of Kubernetes: "1,3-5,7". Two adjacent numbers are written as "3,4".
 func (s indexes) String() string {
 	var text strings.Builder
 	for i, r := range s {

@@ -142,7 +142,7 @@ func (c *Controller) step(ctx context.Context, job *batchv1.Job, owned []*corev1
 	return reconcile.Result{Requeue: plan.more || len(plan.release) > 0, After: plan.again}, actErr
 }
 
-// act deletes or makes pods, never both.
+// act either deletes or creates pods, never both.
 func (c *Controller) act(ctx context.Context, job *batchv1.Job, owned []*corev1.Pod, plan *jobPlan) error {
 	switch {
 	case len(plan.end) > 0:
@@ -182,12 +182,12 @@ func (c *Controller) store(ctx context.Context, job *batchv1.Job, status batchv1
 		return fmt.Errorf("status of job %s: %w", localcache.KeyOf(job), err)
 	}
 	c.ledger.Add(localcache.KeyOf(job), c.config.Jobs, stored.ResourceVersion)
-	c.tell(job, status)
+	c.announce(job, status)
 	return nil
 }
 
-// tell makes an event of every condition that is new.
-func (c *Controller) tell(job *batchv1.Job, status batchv1.JobStatus) {
+// announce records an Event object about every new condition.
+func (c *Controller) announce(job *batchv1.Job, status batchv1.JobStatus) {
 	for _, condition := range status.Conditions {
 		before := findJobCondition(&job.Status, condition.Type)
 		if before != nil && before.Status == condition.Status {

@@ -22,28 +22,27 @@ type jobPlan struct {
 	// create is the number of pods to create. Those of an Indexed Job are for indexes.
 	create  int
 	indexes []int
-	// last has, by index, the failed pods that those to make come after.
+	// last holds, by index, the failed pod that the new pod replaces.
 	last map[int]*corev1.Pod
-	// end are pods to delete; what they come to counts. remove are pods to delete
-	// that the Job has no use for; they count for nothing.
+	// end holds pods to delete whose result counts, remove those whose result does not.
 	end, remove []*corev1.Pod
 	// status must be stored before the finalizers of the pods in release are removed.
 	status  batchv1.JobStatus
 	release []*corev1.Pod
-	// more is set when not everything was planned; again is when time changes
-	// something, zero for never.
+	// more is set if the plan is incomplete. again is the time after which the plan changes by
+	// itself; zero means never.
 	more  bool
 	again time.Duration
 }
 
-// verdict is how a Job comes out.
+// verdict is the result of a Job.
 type verdict struct {
 	failed          bool
 	reason, message string
 }
 
-// announcement is the condition that says so while pods are still at work, and
-// final the one that says so when none is.
+// announcement returns the condition that announces the verdict while pods are active, and final
+// the one that states it when none is.
 func (v *verdict) announcement() batchv1.JobConditionType {
 	if v.failed {
 		return batchv1.JobFailureTarget
@@ -58,8 +57,8 @@ func (v *verdict) final() batchv1.JobConditionType {
 	return batchv1.JobComplete
 }
 
-// planJob decides what is next for a Job with these pods. wait tells how long
-// the next pod has to wait because of pods that failed.
+// planJob returns the next step of a Job with these pods. wait is how long the next pod has to wait
+// because of failed pods.
 func planJob(p *jobPods, wait time.Duration, now time.Time) jobPlan {
 	job := p.job
 	plan := jobPlan{status: *job.Status.DeepCopy(), last: p.last}
@@ -141,7 +140,7 @@ func (p *jobPods) indexOutcome() *verdict {
 	return nil
 }
 
-// restartedTooOften counts the restarts of containers in place of pods.
+// restartedTooOften counts the restarts of containers instead of failed pods.
 func (p *jobPods) restartedTooOften() bool {
 	if p.job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
 		return false
@@ -158,8 +157,8 @@ func (p *jobPods) restartedTooOften() bool {
 	return restarts >= max(optional.Value(p.job.Spec.BackoffLimit, defaultBackoffLimit), 1)
 }
 
-// deadline is how long the Job may still be active; zero or less when that is
-// over, or without end.
+// deadline returns how long the Job may still be active: zero or less if the time is over, or if
+// there is no limit.
 func (p *jobPods) deadline(s *batchv1.JobStatus, now time.Time) time.Duration {
 	if p.job.Spec.ActiveDeadlineSeconds == nil || s.StartTime == nil {
 		return 0
@@ -167,8 +166,8 @@ func (p *jobPods) deadline(s *batchv1.JobStatus, now time.Time) time.Duration {
 	return s.StartTime.Add(time.Duration(*p.job.Spec.ActiveDeadlineSeconds) * time.Second).Sub(now)
 }
 
-// complete tells that enough pods have succeeded and none is at work. Without a
-// number of completions one is enough.
+// complete returns the verdict if enough pods have succeeded and none is active. Without a number
+// of completions, one success is enough.
 func (p *jobPods) complete() *verdict {
 	enough := p.successes() > 0
 	if p.job.Spec.Completions != nil {
@@ -180,7 +179,8 @@ func (p *jobPods) complete() *verdict {
 	return &verdict{false, batchv1.JobReasonCompletionsReached, "Reached expected number of succeeded pods"}
 }
 
-// manage plans for as many pods as there should be. What must go goes first.
+// manage plans creations and deletions until the number of active pods is right. Deletions go
+// first.
 func (p *jobPods) manage(plan *jobPlan, wait time.Duration, now time.Time) {
 	job := p.job
 	if optional.Value(job.Spec.Suspend, false) {
@@ -218,9 +218,8 @@ func (p *jobPods) manage(plan *jobPlan, wait time.Duration, now time.Time) {
 	}
 }
 
-// surplus are the active pods to remove so that no more than want are left: of
-// an Indexed Job first those with an index that another has too or that makes no
-// sense.
+// surplus returns the active pods to remove so that want are left. Of an Indexed Job, pods with a
+// duplicate or invalid index go first.
 func (p *jobPods) surplus(want int) (surplus []*corev1.Pod) {
 	left := slices.Clone(p.active)
 	podstatus.RankForDeletion(left)
@@ -241,9 +240,8 @@ func (p *jobPods) surplus(want int) (surplus []*corev1.Pod) {
 	return append(surplus, left[:max(len(left)-want, 0)]...)
 }
 
-// nextIndexes are up to n of the lowest indexes at which there should be a pod
-// and is none. With a backoff for each index, those that have to wait are left
-// out; if all have to, again tells how long.
+// nextIndexes returns up to n of the lowest indexes that need a pod. With a backoff for each index
+// it omits those that have to wait; if all have to, again is how long.
 func (p *jobPods) nextIndexes(n int, now time.Time) (next []int, again time.Duration) {
 	taken := p.done.union(p.broken).with(indexesOf(p.active)...)
 	if replacesFailedOnly(p.job) {
@@ -261,7 +259,7 @@ func (p *jobPods) nextIndexes(n int, now time.Time) (next []int, again time.Dura
 	return next, again
 }
 
-// number fills in how many pods there are.
+// number sets the counts of pods in the status.
 func (p *jobPods) number(s *batchv1.JobStatus) {
 	var readyPods int32
 	for _, pod := range slices.Concat(p.active, p.loose) {
@@ -273,8 +271,7 @@ func (p *jobPods) number(s *batchv1.JobStatus) {
 	s.Active, s.Ready, s.Terminating = int32(len(p.active)+len(p.loose)), &readyPods, &terminating
 }
 
-// acted changes the numbers of the status by the pods that were made and
-// deleted.
+// acted adjusts the counts of the status to the pods that were created and deleted.
 func (plan *jobPlan) acted(created int, deleted []*corev1.Pod) {
 	s := &plan.status
 	s.Active += int32(created - len(deleted))
@@ -286,8 +283,8 @@ func (plan *jobPlan) acted(created int, deleted []*corev1.Pod) {
 	}
 }
 
-// conclude sets the condition that announces the verdict, and the verdict
-// itself once nothing is left to do.
+// conclude sets the condition that announces the verdict, and the verdict itself when nothing is
+// left to do.
 func conclude(s *batchv1.JobStatus, v *verdict, quiet bool, now time.Time) {
 	setJobCondition(s, v.announcement(), corev1.ConditionTrue, v.reason, v.message, now)
 	u := s.UncountedTerminatedPods
@@ -300,8 +297,8 @@ func conclude(s *batchv1.JobStatus, v *verdict, quiet bool, now time.Time) {
 	}
 }
 
-// setSuspended says whether the Job is suspended. Its time begins when it is
-// not.
+// setSuspended sets whether the Job is suspended. The active time of the Job begins when it is
+// resumed.
 func setSuspended(s *batchv1.JobStatus, suspended bool, now time.Time) {
 	if suspended {
 		if setJobCondition(s, batchv1.JobSuspended, corev1.ConditionTrue, "JobSuspended", "Job suspended", now) {

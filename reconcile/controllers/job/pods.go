@@ -122,9 +122,9 @@ func (c *Controller) settleTried(ctx context.Context, job *batchv1.Job, pods []j
 	return nil
 }
 
-// createOne reports whether the pod was made.
+// createOne reports whether the pod was created.
 func (c *Controller) createOne(ctx context.Context, job *batchv1.Job, pod *corev1.Pod) (bool, error) {
-	// Noted before the attempt: if its answer is lost, the pod may exist.
+	// Record the attempt first: the pod may exist although the answer is lost.
 	c.pods.Attempt(localcache.KeyOf(job), pod.Name)
 	made, err := c.config.PodWriter.Create(ctx, pod)
 	if err == nil || loop.Refused(err) {
@@ -146,8 +146,8 @@ func (c *Controller) createOne(ctx context.Context, job *batchv1.Job, pod *corev
 	return false, fmt.Errorf("create pod %s: %w", localcache.KeyOf(pod), err)
 }
 
-// jobTemplate is the pod template with what every pod of a Job has. The labels
-// may be there already, from the API server.
+// jobTemplate returns the pod template with what every pod of a Job has. The API server may have
+// set the labels already.
 func jobTemplate(job *batchv1.Job) *corev1.PodTemplateSpec {
 	t := job.Spec.Template.DeepCopy()
 	if t.Labels == nil {
@@ -184,8 +184,7 @@ func addIndexEnv(c *corev1.Container) {
 	}})
 }
 
-// newJobPod makes a pod. last is the one that failed at its index before, nil if
-// there is none.
+// newJobPod returns a new pod. last is the pod that failed at its index before, or nil.
 func newJobPod(job *batchv1.Job, template *corev1.PodTemplateSpec, p jobPod, last *corev1.Pod) *corev1.Pod {
 	pod := owner.NewPod(job, *metav1.NewControllerRef(job, jobKind), template, p.name)
 	if p.index == noIndex {
@@ -216,7 +215,7 @@ func newJobPod(job *batchv1.Job, template *corev1.PodTemplateSpec, p jobPod, las
 	return pod
 }
 
-// letGo takes the finalizer off pods. One that is gone needs nothing.
+// letGo removes the finalizer of pods. A pod that no longer exists needs nothing.
 func (c *Controller) letGo(ctx context.Context, job string, pods []*corev1.Pod) error {
 	return loop.InParallel(pods, func(pod *corev1.Pod) error {
 		patched, err := c.config.PodWriter.Patch(ctx, pod.Namespace, pod.Name, types.MergePatchType, owner.FinalizerPatch(pod, batchv1.JobTrackingFinalizer))
@@ -231,7 +230,7 @@ func (c *Controller) letGo(ctx context.Context, job string, pods []*corev1.Pod) 
 	})
 }
 
-// withString has s besides those of list.
+// withString returns list with s added.
 func withString(list []string, s string) []string {
 	if slices.Contains(list, s) {
 		return list

@@ -19,7 +19,7 @@ type judgement struct {
 	failJob string
 }
 
-// judge finds the first rule that matches.
+// judge applies the first rule that matches.
 func judge(policy *batchv1.PodFailurePolicy, pod *corev1.Pod) judgement {
 	if policy == nil {
 		return judgement{}
@@ -44,7 +44,7 @@ func judge(policy *batchv1.PodFailurePolicy, pod *corev1.Pod) judgement {
 	return judgement{}
 }
 
-// matchRule tells in words what of the pod matches; empty if nothing does.
+// matchRule describes what of the pod matches the rule; empty means that nothing does.
 func matchRule(rule *batchv1.PodFailurePolicyRule, pod *corev1.Pod) string {
 	if rule.OnExitCodes != nil {
 		for _, list := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
@@ -66,8 +66,7 @@ func matchRule(rule *batchv1.PodFailurePolicyRule, pod *corev1.Pod) string {
 	return ""
 }
 
-// matchExit never matches success, even if that is not among the codes which a
-// rule excludes.
+// matchExit never matches success, even if a rule excludes other codes only.
 func matchExit(r *batchv1.PodFailurePolicyOnExitCodesRequirement, container string, code int32) bool {
 	if code == 0 || r.ContainerName != nil && *r.ContainerName != container {
 		return false
@@ -81,8 +80,7 @@ func matchExit(r *batchv1.PodFailurePolicyOnExitCodesRequirement, container stri
 	return false
 }
 
-// enough tells which rule of the success policy is met by the indexes that have
-// succeeded; empty if none is.
+// enough returns the rule of the success policy that the succeeded indexes fulfill; empty if none.
 func enough(policy *batchv1.SuccessPolicy, succeeded indexes, completions int) string {
 	if policy == nil || len(succeeded) == 0 {
 		return ""

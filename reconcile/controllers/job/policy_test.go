@@ -146,13 +146,13 @@ func TestJobTells(t *testing.T) {
 		job := &batchv1.Job{Spec: batchv1.JobSpec{Completions: new(int32(2))}}
 		status := batchv1.JobStatus{Succeeded: succeeded, Conditions: []batchv1.JobCondition{
 			{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue}, {Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}}
-		c.tell(job, status)
+		c.announce(job, status)
 		if len(events) != want || events[len(events)-1] != "Normal Completed: Job completed" ||
 			want == 2 && events[0] != "Warning TooManySucceededPods: Too many succeeded pods running after completion count reached" {
 			t.Errorf("%d succeeded of 2: %q", succeeded, events)
 		}
 		job.Status = status
-		if c.tell(job, status); len(events) != want {
+		if c.announce(job, status); len(events) != want {
 			t.Errorf("told again: %q", events)
 		}
 	}

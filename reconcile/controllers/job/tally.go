@@ -14,36 +14,35 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A pod of a Job is counted exactly once, whatever happens to it and whenever
-// this process dies, because the API keeps it until it is. It is made with a
-// finalizer. When it has ended, its UID is written to the status of the Job,
-// into uncountedTerminatedPods; then the finalizer is taken off; and then the
-// UID leaves the status in the same write that adds one to a count. A completion
-// index needs no UID: it is in completedIndexes or it is not.
+// A pod of a Job is counted exactly once, also if this process ends at any point, because a
+// finalizer keeps the pod until then. When the pod has ended, its UID is written to
+// uncountedTerminatedPods in the status of the Job. Then the finalizer is removed. The write that
+// removes the UID from the status adds one to a count. A completion index needs no UID: it is in
+// completedIndexes or it is not.
 
-// tracked tells that a pod is not done with.
+// tracked reports whether a pod still has the finalizer.
 func tracked(pod *corev1.Pod) bool {
 	return slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer)
 }
 
-// jobPods is a Job and its pods, sorted out.
+// jobPods is a Job and its pods, sorted by state.
 type jobPods struct {
 	job *batchv1.Job
-	// all are the pods of the Job in an order that depends on nothing but them.
+	// all holds the pods of the Job in an order that depends only on the pods.
 	all []*corev1.Pod
-	// active are at work; loose ones too, but what they come to will not count: a
-	// deletion of theirs was begun and not finished.
+	// active holds active pods, and loose those whose deletion was begun but not finished. The
+	// result of a loose pod does not count.
 	active, loose []*corev1.Pod
 	// terminating holds the pods that are being deleted and have not ended yet.
 	terminating map[types.UID]*corev1.Pod
-	// succeeded and failed are the tracked pods that have ended and are not in
-	// the status yet.
+	// succeeded and failed hold the tracked pods that have ended and that the status does not count
+	// yet.
 	succeeded, failed []*corev1.Pod
-	// done and broken are the indexes that succeeded and failed for good, with
-	// those that the status does not have yet; before are those it has.
+	// done and broken are the indexes that succeeded and that failed for good, including those that
+	// the status does not have yet; before are those that it has.
 	before, done, broken indexes
-	// last is, for an index at which no pod is at work, the failed pod whose
-	// number of failures the next one carries on.
+	// last holds, for each index without an active pod, the failed pod whose number of failures the
+	// next pod inherits.
 	last map[int]*corev1.Pod
 }
 
@@ -51,8 +50,7 @@ func isIndexed(job *batchv1.Job) bool {
 	return optional.Value(job.Spec.CompletionMode, batchv1.NonIndexedCompletion) == batchv1.IndexedCompletion
 }
 
-// replacesFailedOnly tells that a pod which is about to end keeps its place
-// until it has.
+// replacesFailedOnly reports whether a terminating pod is replaced only after it has ended.
 func replacesFailedOnly(job *batchv1.Job) bool {
 	return optional.Value(job.Spec.PodReplacementPolicy, batchv1.TerminatingOrFailed) == batchv1.Failed || job.Spec.PodFailurePolicy != nil
 }
@@ -95,7 +93,7 @@ func sortJobPods(job *batchv1.Job, pods []*corev1.Pod, deleted func(types.UID) b
 	return p
 }
 
-// countable tells that the end of a pod is still to be counted.
+// countable reports whether the end of a pod is still to be counted.
 func (p *jobPods) countable(pod *corev1.Pod) bool {
 	u := p.job.Status.UncountedTerminatedPods
 	return tracked(pod) && (u == nil || !slices.Contains(u.Succeeded, pod.UID) && !slices.Contains(u.Failed, pod.UID)) &&
@@ -139,7 +137,7 @@ func (p *jobPods) sortIndexes() {
 	}
 }
 
-// breaksIndex tells that there will be no other pod at the index of this one.
+// breaksIndex reports whether there will be no other pod at the index of this one.
 func breaksIndex(job *batchv1.Job, pod *corev1.Pod) bool {
 	if !hasFailed(job, pod) {
 		return false
@@ -148,8 +146,7 @@ func breaksIndex(job *batchv1.Job, pod *corev1.Pod) bool {
 	return j.failIndex || !j.ignore && annotatedCount(pod, batchv1.JobIndexFailureCountAnnotation) >= *job.Spec.BackoffLimitPerIndex
 }
 
-// annotatedCount is a number that an annotation has; zero if it has none that
-// makes sense.
+// annotatedCount returns the number in an annotation; zero if there is none or it is malformed.
 func annotatedCount(pod *corev1.Pod, annotation string) int32 {
 	n, err := strconv.ParseInt(pod.Annotations[annotation], 10, 32)
 	if err != nil || n < 0 {
@@ -187,7 +184,7 @@ func (p *jobPods) ended() (succeeded, failed []*corev1.Pod) {
 	return succeeded, failed
 }
 
-// successes counts all of them, in the status or not.
+// successes returns the number of all successes, counted in the status or not.
 func (p *jobPods) successes() int {
 	if isIndexed(p.job) {
 		return p.done.count()
@@ -199,7 +196,7 @@ func (p *jobPods) successes() int {
 	return n
 }
 
-// failures counts all that count, in the status or not.
+// failures returns the number of all failures that count, counted in the status or not.
 func (p *jobPods) failures() int {
 	n := int(p.job.Status.Failed)
 	if u := p.job.Status.UncountedTerminatedPods; u != nil {
@@ -213,7 +210,7 @@ func (p *jobPods) failures() int {
 	return n
 }
 
-// maxUncounted bounds what of a Job's status are UIDs.
+// maxUncounted is the maximum number of UIDs in the status of a Job.
 const maxUncounted = 500
 
 // track counts ended pods. It moves the UIDs of released pods into the counts of s, adds
@@ -284,8 +281,7 @@ func (p *jobPods) trackIndexes(s *batchv1.JobStatus, release []*corev1.Pod) {
 	}
 }
 
-// settle takes the UIDs that are not held from list and returns how many those
-// were.
+// settle removes the UIDs that no pod holds from list and returns their number.
 func settle(list *[]types.UID, held map[types.UID]bool) int32 {
 	before := len(*list)
 	*list = slices.DeleteFunc(*list, func(uid types.UID) bool { return !held[uid] })

@@ -34,7 +34,7 @@ func (e *emptying) add(resource schema.GroupResource, r Remaining) {
 	}
 }
 
-// done tells whether the namespace is known to be empty.
+// done reports whether the namespace is known to be empty.
 func (e *emptying) done() bool {
 	return e.unknown == nil && len(e.failures) == 0 && len(e.remaining) == 0
 }

@@ -46,8 +46,7 @@ type IPAM struct {
 	given map[types.UID]netip.Prefix
 }
 
-// maxNodeRanges bounds the ranges of a cluster, and with it the search for a
-// free one.
+// maxNodeRanges is the maximum number of ranges of a cluster. It bounds the search for a free one.
 const maxNodeRanges = 1 << 16
 
 // NewIPAM returns a controller, or an error if config is invalid. It starts nothing.
@@ -83,7 +82,7 @@ func NewIPAM(config IPAMConfig) (*IPAM, error) {
 		return nil, err
 	}
 	reconcile.WatchFunc(c.Controller, config.Nodes, func(old, new *corev1.Node) {
-		// A node that goes frees its range for one that had found none.
+		// A deleted node frees its range for a node that has found none.
 		if new == nil || new.Spec.PodCIDR == "" {
 			c.Enqueue(allNodes)
 		}
@@ -119,7 +118,7 @@ func (c *IPAM) tell(node *corev1.Node, status string) {
 	c.config.Events.Event(node, corev1.EventTypeNormal, status, fmt.Sprintf("Node %s status is now: %s", node.Name, status))
 }
 
-// forget drops what the copy shows by now.
+// forget removes the ranges that the cache shows.
 func (c *IPAM) forget(nodes []*corev1.Node) {
 	waiting := make(map[types.UID]bool)
 	for _, node := range nodes {
@@ -158,8 +157,8 @@ type nodeRange struct {
 	prefix netip.Prefix
 }
 
-// planRanges gives the lowest free ranges to the nodes without one that stay; a
-// node in given gets the same again. full are the nodes for which nothing was left.
+// planRanges assigns the lowest free ranges to the nodes that have none and are not being deleted.
+// A node in given gets the same range again. full holds the nodes for which no range is left.
 func planRanges(cluster netip.Prefix, bits int, nodes []*corev1.Node, given map[types.UID]netip.Prefix) (plan []nodeRange, full []*corev1.Node) {
 	used := make([]bool, 1<<(bits-cluster.Bits()))
 	for _, node := range nodes {
@@ -209,7 +208,7 @@ func mark(used []bool, cluster netip.Prefix, bits int, prefix netip.Prefix) {
 	}
 }
 
-// subnet is the range with the given number in cluster.
+// subnet returns the range with the given number in cluster.
 func subnet(cluster netip.Prefix, bits, number int) netip.Prefix {
 	bytes := cluster.Addr().AsSlice()
 	for bit := bits - 1; number > 0; bit-- {
@@ -220,7 +219,7 @@ func subnet(cluster netip.Prefix, bits, number int) netip.Prefix {
 	return netip.PrefixFrom(addr, bits)
 }
 
-// number is the number of the range in cluster that addr falls in.
+// number returns the number of the range in cluster that contains addr.
 func number(cluster netip.Prefix, bits int, addr netip.Addr) (n int) {
 	bytes := addr.AsSlice()
 	for bit := cluster.Bits(); bit < bits; bit++ {

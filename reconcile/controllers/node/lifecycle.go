@@ -220,8 +220,7 @@ func (c *Lifecycle) reconcile(ctx context.Context, name string) (reconcile.Resul
 	}
 }
 
-// writeStatus stores what plan says of node if that is new, and returns what is
-// stored.
+// writeStatus stores the planned status of node if it differs, and returns the stored node.
 func (c *Lifecycle) writeStatus(ctx context.Context, node, plan *corev1.Node) (*corev1.Node, error) {
 	if equality.Semantic.DeepEqual(plan.Status, node.Status) {
 		return node, nil
@@ -236,8 +235,8 @@ func (c *Lifecycle) writeStatus(ctx context.Context, node, plan *corev1.Node) (*
 	return stored, nil
 }
 
-// writeNode gives node the taints and labels it should have. If it may not have
-// a taint yet, wait tells when it may.
+// writeNode gives node the planned taints and labels. If the rate does not allow a taint yet, wait
+// is the time until it does.
 func (c *Lifecycle) writeNode(ctx context.Context, node *corev1.Node, now time.Time) (wait time.Duration, err error) {
 	plan := node.DeepCopy()
 	planLabels(plan)
@@ -260,8 +259,8 @@ func (c *Lifecycle) writeNode(ctx context.Context, node *corev1.Node, now time.T
 	return wait, nil
 }
 
-// markPods says of the pods of a node that is silent that they are not ready.
-// If the kubelet talks, what it says of its pods stands.
+// markPods sets the pods of a silent node to not ready. It does not override a kubelet that
+// reports.
 func (c *Lifecycle) markPods(ctx context.Context, node *corev1.Node) error {
 	if c.config.PodsByNode == nil || !silent(node) {
 		return nil

@@ -23,8 +23,8 @@ func markUnknown(node *corev1.Node, now metav1.Time) {
 	}
 }
 
-// conditionTaints says which taint keeps new pods off a node of which a
-// condition has a status.
+// conditionTaints maps the status of a node condition to the taint that keeps new pods off the
+// node.
 var conditionTaints = []struct {
 	condition corev1.NodeConditionType
 	status    corev1.ConditionStatus
@@ -38,8 +38,8 @@ var conditionTaints = []struct {
 	{corev1.NodeNetworkUnavailable, corev1.ConditionTrue, corev1.TaintNodeNetworkUnavailable},
 }
 
-// planNoSchedule gives node the taints which keep new pods away that its
-// conditions call for, and takes the others of that kind.
+// planNoSchedule gives node the NoSchedule taints that its conditions call for, and removes the
+// other ones of that kind.
 func planNoSchedule(node *corev1.Node, now metav1.Time) {
 	for _, t := range conditionTaints {
 		setTaint(node, t.taint, corev1.TaintEffectNoSchedule, now, slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
@@ -49,10 +49,9 @@ func planNoSchedule(node *corev1.Node, now metav1.Time) {
 	setTaint(node, corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule, now, node.Spec.Unschedulable)
 }
 
-// planNoExecute gives node the taint which drives pods away that its readiness
-// calls for, and takes the other. A first taint needs allowance, since pods go
-// for it; one in place of the other does not. When everything is lost, both
-// are taken.
+// planNoExecute gives node the NoExecute taint that its readiness calls for, and removes the other
+// one. A first taint needs allowance, because it evicts pods; one that replaces the other does not.
+// If all nodes seem lost, both are removed.
 func planNoExecute(node *corev1.Node, lost bool, now metav1.Time, allow func() bool) {
 	want := ""
 	if c := nodeReady(node); c != nil && !lost {
@@ -74,15 +73,14 @@ func planNoExecute(node *corev1.Node, lost bool, now metav1.Time, allow func() b
 	}
 }
 
-// betaLabels are labels of nodes under the names that they had before Kubernetes
-// 1.14, by the names they have now. What selects nodes by the old ones still works
-// where a kubelet gives only the new ones.
+// betaLabels maps the present names of node labels to those before Kubernetes 1.14. Selectors with
+// the old names work where a kubelet sets only the new ones.
 var betaLabels = map[string]string{
 	corev1.LabelOSStable:   "beta.kubernetes.io/os",
 	corev1.LabelArchStable: "beta.kubernetes.io/arch",
 }
 
-// planLabels gives node the old labels that say what the new ones do.
+// planLabels sets the old labels of node to the values of the new ones.
 func planLabels(node *corev1.Node) {
 	for name, old := range betaLabels {
 		if value, ok := node.Labels[name]; ok {
@@ -91,7 +89,7 @@ func planLabels(node *corev1.Node) {
 	}
 }
 
-// setTaint gives or takes one taint.
+// setTaint adds or removes one taint.
 func setTaint(node *corev1.Node, key string, effect corev1.TaintEffect, since metav1.Time, tainted bool) {
 	same := func(t corev1.Taint) bool { return t.Key == key && t.Effect == effect }
 	switch has := slices.ContainsFunc(node.Spec.Taints, same); {

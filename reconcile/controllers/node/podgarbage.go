@@ -46,7 +46,7 @@ type PodGarbageConfig struct {
 const (
 	// keepEnded is the terminated pod threshold of Kubernetes.
 	keepEnded = 12500
-	// nodeQuarantine is how long Kubernetes waits for a node to show up.
+	// nodeQuarantine is how long Kubernetes waits for a missing node.
 	nodeQuarantine = 40 * time.Second
 )
 
@@ -176,20 +176,20 @@ func (c *PodGarbage) reconcile(ctx context.Context, key string) (reconcile.Resul
 	return reconcile.Result{}, c.remove(ctx, pod, podstatus.Disruption(pod, "DeletionByPodGC", "PodGC: node no longer exists"))
 }
 
-// quarantine tells how long to wait for a node that is missing in the copy.
+// quarantine returns how long to wait for a node that is missing in the cache.
 func (c *PodGarbage) quarantine(node string, now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	since, ok := c.missing[node]
 	if !ok {
-		// What has been here for long is about nodes whose pods are gone.
+		// Old entries are of nodes whose pods no longer exist.
 		maps.DeleteFunc(c.missing, func(_ string, t time.Time) bool { return now.Sub(t) > 10*c.config.Quarantine })
 		c.missing[node], since = now, now
 	}
 	return since.Add(c.config.Quarantine).Sub(now)
 }
 
-// remove ends a pod: in word, with condition if there is one, and then in deed.
+// remove marks a pod as failed, with condition if there is one, and deletes it.
 func (c *PodGarbage) remove(ctx context.Context, pod *corev1.Pod, condition *corev1.PodCondition) error {
 	if !podstatus.Ended(pod) {
 		status := *pod.Status.DeepCopy()
@@ -203,7 +203,7 @@ func (c *PodGarbage) remove(ctx context.Context, pod *corev1.Pod, condition *cor
 			return err
 		}
 	}
-	// At once: there is no kubelet that could confirm the end.
+	// Without a grace period, because no kubelet could confirm the end.
 	err := c.config.Writer.Delete(ctx, pod.Namespace, pod.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: new(int64), Preconditions: &metav1.Preconditions{UID: &pod.UID},
 	})
@@ -213,7 +213,7 @@ func (c *PodGarbage) remove(ctx context.Context, pod *corev1.Pod, condition *cor
 	return nil
 }
 
-// thinOut deletes as many pods that have ended as there are too many.
+// thinOut deletes the ended pods beyond the maximum.
 func (c *PodGarbage) thinOut(ctx context.Context) error {
 	var all []*corev1.Pod
 	for pod := range c.config.Pods.All() {

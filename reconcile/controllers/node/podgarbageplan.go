@@ -9,9 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// planThinning chooses which of pods, all of which have ended, to delete so that
-// keep are left: first those that a node evicted, then the oldest. Deletions
-// which pods do not show yet change nothing about the choice.
+// planThinning chooses which of pods, all of which have ended, to delete so that keep remain: first
+// evicted ones, then the oldest. The choice is the same while the cache does not show its
+// deletions.
 func planThinning(pods []*corev1.Pod, keep int) []*corev1.Pod {
 	if len(pods) <= keep {
 		return nil
@@ -28,6 +28,6 @@ func planThinning(pods []*corev1.Pod, keep int) []*corev1.Pod {
 			strings.Compare(a.Namespace, b.Namespace),
 		)
 	})
-	// One that is deleted already, and held by a finalizer, is as good as gone.
+	// A deleted pod that a finalizer holds does not count.
 	return slices.DeleteFunc(pods[:len(pods)-keep], func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 }

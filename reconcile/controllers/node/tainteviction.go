@@ -68,7 +68,7 @@ type TaintEviction struct {
 
 // term is the time that a pod may stay under taints.
 type term struct {
-	// since is from when its toleration counts.
+	// since is when the toleration began to count.
 	since time.Time
 	// awaited reports whether the end is still to come.
 	awaited bool
@@ -156,7 +156,7 @@ func (c *TaintEviction) reconcile(ctx context.Context, key string) (reconcile.Re
 		return reconcile.Result{After: left}, nil
 	}
 	if awaited && allowed == 0 {
-		// As in Kubernetes: what was to come later does not come, but at once.
+		// As in Kubernetes, a pod that was to be deleted later is deleted at once.
 		c.config.Events.Event(pod, corev1.EventTypeNormal, "TaintManagerEviction", "Cancelling deletion of Pod "+key)
 	}
 	return reconcile.Result{}, c.evict(ctx, pod)
@@ -194,7 +194,7 @@ func noExecute(node *corev1.Node) (taints []corev1.Taint) {
 	return taints
 }
 
-// toleration is how long a pod may stay under taints, if that is limited at all.
+// toleration returns how long a pod may stay under taints, and whether that is limited.
 func toleration(taints []corev1.Taint, tolerations []corev1.Toleration) (allowed time.Duration, limited bool) {
 	least := int64(math.MaxInt64)
 	for i := range taints {
@@ -212,8 +212,7 @@ func toleration(taints []corev1.Taint, tolerations []corev1.Toleration) (allowed
 	return time.Duration(min(least, math.MaxInt64/int64(time.Second))) * time.Second, true
 }
 
-// tolerates compares as the API documents it: what a toleration leaves empty
-// matches anything.
+// tolerates compares as the API documents it: an empty field of a toleration matches any value.
 func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
 	if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
 		return false

@@ -8,19 +8,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// EvictionLimits is how fast nodes that are not ready are given the taint that
-// drives pods off them. If most of a zone is not ready, it is more likely that
-// the zone cannot be seen than that it is gone. Zero is what Kubernetes has; for a
-// zero itself give a negative number.
+// EvictionLimits bounds how fast nodes that are not ready get the taint that evicts pods. If most
+// of a zone is not ready, it is more likely that this process cannot reach the zone than that its
+// nodes are lost. Zero means the value of Kubernetes, a negative number zero.
 type EvictionLimits struct {
 	// Rate is the number of nodes in one zone that are tainted per second. Zero means 0.1; a
 	// negative number means none.
 	Rate float64
-	// SlowRate is the rate in a zone that is unhealthy and large; in one that is
-	// unhealthy and small it is none. Zero is 0.01, negative is none.
+	// SlowRate is the rate in a large unhealthy zone. In a small unhealthy zone the rate is zero.
+	// Zero means 0.01; a negative number means none.
 	SlowRate float64
-	// Unhealthy is the share of nodes not ready which makes a zone unhealthy, if
-	// they are three or more. Zero is 0.55.
+	// Unhealthy is the share of nodes, and at least three nodes, that are not ready in an unhealthy
+	// zone. Zero means 0.55.
 	Unhealthy float64
 	// Large is the maximum number of nodes of a small zone. Zero means 50.
 	Large int
@@ -41,8 +40,7 @@ const excludeFromDisruption = "node.kubernetes.io/exclude-disruption"
 type zones struct {
 	limits EvictionLimits
 	mu     sync.Mutex
-	// All are guarded by mu: the nodes that are counted, the zones they make, and
-	// how many of the nodes are ready.
+	// mu guards the counted nodes, their zones, and the number of ready nodes.
 	nodes  map[string]nodeStanding
 	byName map[string]*zone
 	ready  int
@@ -55,11 +53,11 @@ type nodeStanding struct {
 
 type zone struct {
 	size, ready int
-	// last is when a node was tainted.
+	// last is when a node was last tainted.
 	last time.Time
 }
 
-// zoneOf names the zone of a node. Those without a label make one zone.
+// zoneOf returns the name of the zone of a node. Nodes without a label form one zone.
 func zoneOf(node *corev1.Node) string {
 	label := func(names ...string) string {
 		for _, name := range names {
@@ -73,8 +71,7 @@ func zoneOf(node *corev1.Node) string {
 		label(corev1.LabelFailureDomainBetaZone, corev1.LabelTopologyZone)
 }
 
-// standingOf tells what of a node counts; nothing of a nil node and of one that
-// is excluded.
+// standingOf returns what counts of a node; the zero value for a nil node and for an excluded one.
 func standingOf(node *corev1.Node) (s nodeStanding, counts bool) {
 	if node == nil {
 		return s, false
@@ -86,9 +83,8 @@ func standingOf(node *corev1.Node) (s nodeStanding, counts bool) {
 	return nodeStanding{zoneOf(node), c != nil && c.Status == corev1.ConditionTrue}, true
 }
 
-// set counts node, nil if it is gone, and reports what that changed: whether
-// everything is lost now, and was before, and whether the rate of its zone is
-// another.
+// set counts node, which is nil if it was deleted. It reports whether all nodes are lost now,
+// whether they were before, and whether the rate of the zone has changed.
 func (z *zones) set(name string, node *corev1.Node) (lost, wasLost, rate bool) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -114,7 +110,7 @@ func (z *zones) set(name string, node *corev1.Node) (lost, wasLost, rate bool) {
 	return z.lost(), wasLost, rateOf() != rateBefore
 }
 
-// count is called with mu held.
+// count updates the counts. mu is held.
 func (z *zones) count(s nodeStanding, by int) {
 	at := z.byName[s.zone]
 	if at == nil {
@@ -131,7 +127,7 @@ func (z *zones) count(s nodeStanding, by int) {
 	}
 }
 
-// lost tells that no node is ready. It is called with mu held.
+// lost reports whether no node is ready. It is called with mu held.
 func (z *zones) lost() bool { return len(z.nodes) > 0 && z.ready == 0 }
 
 // rate returns how many nodes of a zone may be tainted per second. The caller holds mu.
@@ -149,8 +145,8 @@ func (z *zones) rate(at *zone) float64 {
 	return 0
 }
 
-// take asks to taint a node. If that is not allowed, wait tells when to ask
-// again; zero if only a change of the zone can help.
+// take asks to taint a node. If the rate does not allow it, wait is the time until it may; zero if
+// only a change of the zone can help.
 func (z *zones) take(node *corev1.Node, now time.Time) (allowed bool, wait time.Duration) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -172,7 +168,7 @@ func (z *zones) take(node *corev1.Node, now time.Time) (allowed bool, wait time.
 	return true, 0
 }
 
-// giveBack undoes a take whose taint was not written for certain.
+// giveBack undoes a take whose taint certainly was not written.
 func (z *zones) giveBack(node *corev1.Node, taken time.Time) {
 	z.mu.Lock()
 	defer z.mu.Unlock()

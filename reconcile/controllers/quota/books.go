@@ -65,7 +65,7 @@ type quotaPage struct {
 	// there are the objects that exist, freed those that are gone since the status
 	// was written, coming those that were charged and may not be there yet.
 	there, freed, coming corev1.ResourceList
-	// charged tells that coming is not empty, and will be later.
+	// charged reports whether coming is not empty, and will be later.
 	charged bool
 }
 
