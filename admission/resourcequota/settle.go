@@ -25,7 +25,7 @@ type ledger struct {
 	live, stale map[string]bool
 }
 
-// changes is what one write of a quota changes.
+// changes holds what one write of a quota changes.
 type changes struct {
 	charged  map[*waiter]corev1.ResourceList
 	returned []*waiter // their charges are removed, because another quota refused them

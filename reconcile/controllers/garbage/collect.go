@@ -36,7 +36,7 @@ func (c *Collector) reconcile(ctx context.Context, uid string) (reconcile.Result
 	return result, err
 }
 
-// orphan takes v off everything it owns and then lets it go.
+// orphan removes the owner references to v from all its dependents and then the finalizer from v.
 func (c *Collector) orphan(ctx context.Context, v node) error {
 	uid := v.object.GetUID()
 	var failures []error
@@ -53,8 +53,8 @@ func (c *Collector) orphan(ctx context.Context, v node) error {
 	return c.patch(ctx, v, owner.FinalizerPatch(v.object, metav1.FinalizerOrphanDependents))
 }
 
-// deleteDependents lets v go once nothing is left that blocks it. It is
-// called again whenever a dependent changes.
+// deleteDependents removes the finalizer of v when no dependent blocks it. It is called again
+// whenever a dependent changes.
 func (c *Collector) deleteDependents(ctx context.Context, v node) error {
 	blocked := slices.ContainsFunc(c.graph.owned(v.object.GetUID()), func(dependent node) bool {
 		return blocks(dependent.object, v.object.GetUID())
@@ -127,7 +127,7 @@ func (c *Collector) stateOf(ctx context.Context, v node, owner *metav1.OwnerRefe
 	return c.ask(ctx, v.object, owner)
 }
 
-// isAt reports whether seen is where the reference of v to owner says.
+// isAt reports whether seen has the coordinates that v's reference to owner implies.
 func (c *Collector) isAt(v node, ref *metav1.OwnerReference, seen node) bool {
 	kind := &c.kinds[seen.kind]
 	return owner.IsKind(ref, kind.GroupVersionKind.Group, kind.GroupVersionKind.Kind) && seen.object.GetName() == ref.Name && !c.elsewhere(v, seen)
@@ -203,9 +203,8 @@ func (c *Collector) remove(ctx context.Context, v node, awaited bool) error {
 	return nil
 }
 
-// breakCircle keeps v from blocking its owners if they wait, by way of what v
-// owns, for v: each would wait for the other for ever. It tells whether there
-// was such a circle to break.
+// breakCircle keeps v from blocking its owners if they wait, through what v owns, for v: each would
+// wait for the other forever. It reports whether there was such a circle.
 func (c *Collector) breakCircle(ctx context.Context, v node) (bool, error) {
 	if !c.graph.inCircle(v.object.GetUID()) {
 		return false, nil

@@ -8,13 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// graph knows who owns whom, by UID. Of an object it keeps the pointer that the
-// local copy has as well, and numbers: some 80 bytes with one owner. It tells
-// which objects a change leaves work for; an object whose owners all exist and
-// stay is none of these.
+// graph has the owner references of all objects, by UID. For an object it keeps the pointer of the
+// cache and numbers, some 80 bytes with one owner. It reports which objects a change affects. An
+// object whose owners all exist, and are not being deleted, is not affected.
 type graph struct {
 	enqueue func(types.UID)
-	// isAt reports whether owner is where the reference of dependent says.
+	// isAt reports whether owner has the coordinates that the reference of dependent implies.
 	isAt func(dependent node, reference *metav1.OwnerReference, owner node) bool
 
 	// mu guards the fields below.
@@ -23,22 +22,22 @@ type graph struct {
 	vertices []vertex
 	edges    []edge
 	numbers  uidTable
-	// freeVertex and freeEdge begin lists of places to use again, through
-	// vertex.owners and edge.nextOwner.
+	// freeVertex and freeEdge begin the lists of free places, which are linked by vertex.owners and
+	// edge.nextOwner.
 	freeVertex, freeEdge int32
 }
 
-// vertex is an object, or an owner that a reference names and no cache has.
+// vertex is an object, or an owner that a reference names and that is in no cache.
 type vertex struct {
 	uid    types.UID
 	object metav1.Object // nil if not seen
 	kind   int32
-	// owners begins the list of the edges to its owners, dependents that of the
-	// edges to what it owns.
+	// owners begins the list of the edges to its owners, dependents that of the edges to its
+	// dependents.
 	owners, dependents int32
 }
 
-// edge says that one vertex names another as its owner.
+// edge is an owner reference from one vertex to another.
 type edge struct {
 	owner, dependent int32
 	// nextOwner is the next edge of the same dependent.
@@ -63,7 +62,7 @@ func newGraph(enqueue func(types.UID), isAt func(node, *metav1.OwnerReference, n
 	return g
 }
 
-// change takes note of what a local copy reports.
+// change applies a change that a cache reports.
 func (g *graph) change(kind int, old, new metav1.Object) {
 	if old != nil && new != nil && old.GetUID() != new.GetUID() {
 		g.change(kind, old, nil) // another object of the same name
@@ -87,8 +86,7 @@ func (g *graph) change(kind int, old, new metav1.Object) {
 func (g *graph) note(kind int, old, object metav1.Object) (concerned []types.UID) {
 	v := g.vertexOf(object.GetUID())
 	g.vertices[v].object, g.vertices[v].kind = object, int32(kind)
-	// One that waits for what it owns to go may have one less, or one that
-	// blocks no more.
+	// An owner that waits for its dependents may have one less, or one that no longer blocks.
 	concerned = g.waiting(v, concerned)
 	if old == nil || !sameOwners(old, object) {
 		g.relink(v, object.GetOwnerReferences())
@@ -116,7 +114,7 @@ func (g *graph) forget(object metav1.Object) (concerned []types.UID) {
 	return concerned
 }
 
-// hasWork reports whether the collector has to look at v.
+// hasWork reports whether the collector must process v.
 func (g *graph) hasWork(v int32) bool {
 	dependent, _ := g.node(v)
 	if dependent.object.GetDeletionTimestamp() != nil {
@@ -132,13 +130,13 @@ func (g *graph) hasWork(v int32) bool {
 	return false
 }
 
-// foreground reports whether v waits for what it owns to go.
+// foreground reports whether v waits for the deletion of its dependents.
 func (g *graph) foreground(v int32) bool {
 	object := g.vertices[v].object
 	return object != nil && node{object: object}.deleting(metav1.FinalizerDeleteDependents)
 }
 
-// waiting appends the owners of v that wait for what they own to go.
+// waiting appends the owners of v that wait for their dependents.
 func (g *graph) waiting(v int32, list []types.UID) []types.UID {
 	for e := g.vertices[v].owners; e != 0; e = g.edges[e].nextOwner {
 		if owner := g.edges[e].owner; g.foreground(owner) {
@@ -148,7 +146,7 @@ func (g *graph) waiting(v int32, list []types.UID) []types.UID {
 	return list
 }
 
-// dependentsOf appends what v owns.
+// dependentsOf appends the dependents of v.
 func (g *graph) dependentsOf(v int32, list []types.UID) []types.UID {
 	for e := g.vertices[v].dependents; e != 0; e = g.edges[e].next {
 		list = append(list, g.vertices[g.edges[e].dependent].uid)
@@ -156,7 +154,7 @@ func (g *graph) dependentsOf(v int32, list []types.UID) []types.UID {
 	return list
 }
 
-// object returns what is known of uid.
+// object returns the object with a UID, if it is known.
 func (g *graph) object(uid types.UID) (node, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -176,8 +174,7 @@ func (g *graph) owned(uid types.UID) (list []node) {
 	return list
 }
 
-// inCircle reports whether uid owns itself by way of objects that wait for what
-// they own to go.
+// inCircle reports whether uid owns itself through objects that wait for their dependents.
 func (g *graph) inCircle(uid types.UID) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// vertexOf returns the vertex of uid, made if there is none.
+// vertexOf returns the vertex of uid. It creates one if there is none.
 func (g *graph) vertexOf(uid types.UID) int32 {
 	if v := g.numbers.find(uid); v != 0 {
 		return v
@@ -22,7 +22,7 @@ func (g *graph) vertexOf(uid types.UID) int32 {
 	return v
 }
 
-// releaseUnused gives up a vertex that is neither seen nor named.
+// releaseUnused frees a vertex that has no object and no edges.
 func (g *graph) releaseUnused(v int32) {
 	if g.vertices[v].object != nil || g.vertices[v].dependents != 0 {
 		return
@@ -32,7 +32,7 @@ func (g *graph) releaseUnused(v int32) {
 	g.freeVertex = v
 }
 
-// relink makes owners the owners of v.
+// relink sets the owners of v.
 func (g *graph) relink(v int32, owners []metav1.OwnerReference) {
 	first := g.vertices[v].owners
 	g.vertices[v].owners = 0
@@ -41,7 +41,7 @@ func (g *graph) relink(v int32, owners []metav1.OwnerReference) {
 			g.link(v, owner)
 		}
 	}
-	// After the new, so that an owner in both is not released between.
+	// Unlink after linking, so that an owner in both lists is not freed in between.
 	for e := first; e != 0; {
 		next := g.edges[e].nextOwner
 		g.unlink(e)
@@ -75,8 +75,8 @@ func (g *graph) link(dependent, owner int32) {
 	g.vertices[dependent].owners = e
 }
 
-// unlink takes e out of the list of its owner; the list of its dependent is the
-// caller's.
+// unlink removes e from the list of its owner. The caller removes it from the list of its
+// dependent.
 func (g *graph) unlink(e int32) {
 	gone := g.edges[e]
 	if gone.previous != 0 {

@@ -3,9 +3,9 @@ package garbage
 // smallestGraph is the number of vertices for which there is always room.
 const smallestGraph = 1024
 
-// shrink moves the vertices and edges to arrays of their own number once seven in eight places are free:
-// what a burst of objects took would otherwise stay. It takes as long as some changes for each place
-// that it frees.
+// shrink copies the vertices and edges to smaller arrays when seven in eight places are free.
+// Without it the memory of a burst of objects would never be released. It costs as much as some
+// changes for each place that it frees.
 func (g *graph) shrink() {
 	if len(g.vertices) <= smallestGraph || 8*g.numbers.used > len(g.vertices) {
 		return

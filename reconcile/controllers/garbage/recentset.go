@@ -2,17 +2,17 @@ package garbage
 
 import "sync"
 
-// mostRecent bounds what a recentSet remembers: an owner of thousands that is
-// gone is asked for once, since they are judged one after the other.
+// mostRecent is the size of a recentSet. The dependents of one owner are judged one after the
+// other, so the API is asked once about an owner of thousands.
 const mostRecent = 1024
 
-// recentSet is a set that forgets the oldest, for what stays true once it is:
-// a UID is never given again. The zero set is empty.
+// recentSet is a set of the latest keys. It is for facts that never become false, because a UID is
+// never used again. The zero set is empty.
 type recentSet[K comparable] struct {
 	mu    sync.Mutex
 	known map[K]struct{} // guarded by mu, as is the rest
 	order []K
-	// oldest is the place in order that is used next once it is full.
+	// oldest is the position in order to use next once it is full.
 	oldest int
 }
 
@@ -23,7 +23,7 @@ func (r *recentSet[K]) has(key K) bool {
 	return ok
 }
 
-// add reports whether key was not in the set.
+// add adds key and reports whether it was new.
 func (r *recentSet[K]) add(key K) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

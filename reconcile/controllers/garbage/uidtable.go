@@ -13,8 +13,8 @@ type uidTable struct {
 	seed maphash.Seed
 	// uid is the UID of a number in the table.
 	uid func(number int32) types.UID
-	// slots holds numbers, or zero where none is. Its length is a power of two
-	// and it is never more than three quarters full.
+	// slots holds numbers; zero marks a free slot. Its length is a power of two, and it is at most
+	// three quarters full.
 	slots []int32
 	used  int
 }
@@ -25,7 +25,7 @@ func newUIDTable(uid func(int32) types.UID) uidTable {
 	return uidTable{seed: maphash.MakeSeed(), uid: uid, slots: make([]int32, smallestTable)}
 }
 
-// home is where uid would be if nothing were in its way.
+// home returns the first slot for uid.
 func (t *uidTable) home(uid types.UID) int {
 	return int(maphash.String(t.seed, string(uid))) & (len(t.slots) - 1)
 }
@@ -42,7 +42,7 @@ func (t *uidTable) find(uid types.UID) int32 {
 	return 0
 }
 
-// add puts in number, which must not be in the table, nor its UID.
+// add adds number. Neither the number nor its UID may be in the table.
 func (t *uidTable) add(number int32) {
 	if 4*(t.used+1) > 3*len(t.slots) {
 		t.resize(2 * len(t.slots))
@@ -69,7 +69,7 @@ func (t *uidTable) resize(size int) {
 	}
 }
 
-// remove takes out number, which must be in the table.
+// remove removes number, which must be in the table.
 func (t *uidTable) remove(number int32) {
 	slot := t.home(t.uid(number))
 	for t.slots[slot] != number {

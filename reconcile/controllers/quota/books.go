@@ -45,27 +45,27 @@ type quotaObject struct {
 type quotaAccount struct {
 	uid  types.UID
 	spec corev1.ResourceQuotaSpec
-	// freed was charged and is gone.
+	// freed was charged and no longer exists.
 	freed corev1.ResourceList
-	// used is the least that the status said at revision, as far as is known here;
-	// what it says more than that was charged since.
+	// used is a lower bound for the usage in the status at revision. The status has more only if
+	// more was charged since.
 	used     corev1.ResourceList
 	revision string
 	charges  []quotaCharge
 }
 
-// quotaCharge was made at or before noted.
+// quotaCharge is a charge that was made at the time noted or before.
 type quotaCharge struct {
 	noted  time.Time
 	amount corev1.ResourceList
 }
 
-// quotaPage is the state of a quota at one time.
+// quotaPage holds the state of a quota in the books at one time.
 type quotaPage struct {
-	// there are the objects that exist, freed those that are gone since the status
-	// was written, coming those that were charged and may not be there yet.
+	// there counts the existing objects; freed those that were deleted since the
+	// status was written; coming what was charged for objects that may still appear.
 	there, freed, coming corev1.ResourceList
-	// charged reports whether coming is not empty, and will be later.
+	// charged is set if coming will be empty later, but is not yet.
 	charged bool
 }
 
@@ -77,8 +77,8 @@ func newQuotaBooks(kinds []Kind) *quotaBooks {
 	return b
 }
 
-// complete reports whether the books have every object that the copies had when
-// they were first complete. It is called after that.
+// complete reports whether the books have every object that the caches had when they synced. It is
+// called after that.
 func (b *quotaBooks) complete() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -146,7 +146,7 @@ func (a *quotaAccount) charge(kind *quotaKind, object metav1.Object, now time.Ti
 	return list
 }
 
-// note enters what was charged to quota since the last time, if anything.
+// note records what was charged to quota since the previous call.
 func (b *quotaBooks) note(quota *corev1.ResourceQuota, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -172,8 +172,8 @@ func (a *quotaAccount) note(quota *corev1.ResourceQuota, now time.Time) bool {
 // (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions).
 func laterRevision(a, b string) bool { return len(a) > len(b) || len(a) == len(b) && a > b }
 
-// read counts what quota counts, and opens an account for it if it has none, or
-// has one for something else: then all that is charged and not there may still
+// read counts the usage of quota. It opens an account for a quota that has none, or whose account
+// is of other resources: then everything that was charged for objects that do not exist may still
 // appear.
 func (b *quotaBooks) read(quota *corev1.ResourceQuota, now time.Time, inFlight time.Duration) (quotaPage, error) {
 	b.mu.Lock()
@@ -204,8 +204,8 @@ func (b *quotaBooks) read(quota *corev1.ResourceQuota, now time.Time, inFlight t
 	return page, nil
 }
 
-// count returns what the objects in the quota's namespace use of it, for everything that any kind
-// counts as.
+// count returns what the objects in the quota's namespace use of it, over all kinds that count
+// towards it.
 func (b *quotaBooks) count(quota *corev1.ResourceQuota, now time.Time) (corev1.ResourceList, error) {
 	there := corev1.ResourceList{}
 	touched := make([]bool, len(b.kinds))
@@ -244,7 +244,7 @@ func (b *quotaBooks) plan(name string, used corev1.ResourceList) {
 	}
 }
 
-// settle enters that the status was written as page says.
+// settle records that the status was written as page has it.
 func (b *quotaBooks) settle(name string, page quotaPage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -165,8 +165,8 @@ func (c *Controller) reconcile(ctx context.Context, name string) (reconcile.Resu
 	if len(page.freed) == 0 && usage.Equal(status.Hard, quota.Status.Hard) && usage.Equal(status.Used, quota.Status.Used) {
 		return again, nil
 	}
-	// An unchanged status is written too, to know that this was the newest: on an
-	// old one, what became free would be forgotten without having been taken off.
+	// Write an unchanged status, too: it proves that the cached quota was the newest. On an older
+	// one, what became free would be forgotten without having been released.
 	update := quota.DeepCopy()
 	update.Status = status
 	stored, err := c.config.Writer.UpdateStatus(ctx, update)
@@ -176,8 +176,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) (reconcile.Resu
 	case apierrors.IsConflict(err):
 		return reconcile.Result{}, err // and nothing was written
 	case err != nil:
-		// Whether what became free was taken off is not known. It is as if the
-		// controller had just begun.
+		// Whether the release was stored is unknown. Start again as after a restart.
 		c.books.close(name)
 		return reconcile.Result{}, fmt.Errorf("status of quota %s: %w", name, err)
 	}
@@ -186,9 +185,9 @@ func (c *Controller) reconcile(ctx context.Context, name string) (reconcile.Resu
 	return again, nil
 }
 
-// planQuota is the status of a quota as page has it: no less than what is
-// there; and no more than was charged before less what is gone, or than what is
-// there with all that may still appear.
+// planQuota returns the status of a quota. Its usage is at least that of the existing objects; and
+// at most what was charged less what was freed, or the existing objects with all that may still
+// appear.
 func planQuota(quota *corev1.ResourceQuota, page quotaPage) corev1.ResourceQuotaStatus {
 	status := corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard.DeepCopy(), Used: corev1.ResourceList{}}
 	for name := range quota.Spec.Hard {

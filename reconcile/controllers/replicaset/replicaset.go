@@ -145,7 +145,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	actErr := c.act(ctx, rs, owned, retry, plan)
 
 	status, again := replicaSetStatus(rs, staying, append(retry, going...), actErr, time.Now())
-	// What may exist counts as existing; how many are ready is not affected.
+	// A pod that may exist counts as existing, but not as ready.
 	status.Replicas += int32(len(c.pods.Unanswered(key)))
 	if !c.kind.terminating {
 		status.TerminatingReplicas = nil
@@ -156,7 +156,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	return reconcile.Result{Requeue: plan.more, After: again}, actErr
 }
 
-// related lists the pods of the ReplicaSets with the same controller.
+// related returns the pods of the ReplicaSets with the same controller.
 func (c *Controller) related(rs *appsv1.ReplicaSet) (pods []*corev1.Pod) {
 	sets := func(yield func(*appsv1.ReplicaSet) bool) { yield(rs) }
 	if owner := metav1.GetControllerOfNoCopy(rs); owner != nil {
@@ -177,10 +177,10 @@ func (c *Controller) related(rs *appsv1.ReplicaSet) (pods []*corev1.Pod) {
 	return pods
 }
 
-// confirm fails unless rs is the newest version.
+// confirm returns an error unless rs is the newest version.
 func (c *Controller) confirm(ctx context.Context, rs *appsv1.ReplicaSet) error {
-	// The API refuses a status for any other resource version; an unchanged one
-	// it accepts without a write.
+	// The API refuses a status with any other resource version, and accepts an unchanged one
+	// without a write.
 	_, err := c.config.Writer.UpdateStatus(ctx, rs.DeepCopy())
 	if err != nil {
 		return fmt.Errorf("confirm %s %s: %w", c.kind.text, localcache.KeyOf(rs), err)
@@ -193,7 +193,7 @@ func (c *Controller) act(ctx context.Context, rs *appsv1.ReplicaSet, owned, retr
 		return c.pods.Delete(ctx, rs, retry)
 	}
 	if plan.create < len(c.pods.Unanswered(localcache.KeyOf(rs))) {
-		// Pods that may exist and are not wanted any more.
+		// Delete pods that may exist and are no longer wanted.
 		if err := c.pods.Probe(ctx, rs); err != nil {
 			return err
 		}
@@ -228,13 +228,13 @@ func (c *Controller) updateStatus(ctx context.Context, rs *appsv1.ReplicaSet, st
 type replicaSetPlan struct {
 	create int
 	delete []*corev1.Pod
-	// more is set when that is not all.
+	// more is set if the plan is incomplete.
 	more bool
 }
 
-// planReplicaSet compares the pods that are not about to go with what rs asks
-// for. While deletions are unsettled it plans nothing. Only what is deleted
-// depends on the pods that are related and on the time.
+// planReplicaSet compares the pods that are not being deleted with the number that rs requests.
+// While deletions are unsettled it plans nothing. The related pods and the time only influence
+// which pods are deleted.
 func planReplicaSet(rs *appsv1.ReplicaSet, pods []*corev1.Pod, unsettled bool, related func() []*corev1.Pod, now time.Time) replicaSetPlan {
 	if unsettled {
 		return replicaSetPlan{more: true}
@@ -291,8 +291,8 @@ func replicaSetStatus(rs *appsv1.ReplicaSet, staying, going []*corev1.Pod, failu
 	return status, again
 }
 
-// replicaFailure sets or removes the ReplicaFailure condition. missing pods are
-// less than nothing when there are too many.
+// replicaFailure sets or removes the ReplicaFailure condition. missing is negative if there are too
+// many pods.
 func replicaFailure(conditions []appsv1.ReplicaSetCondition, missing int32, failure error, now time.Time) []appsv1.ReplicaSetCondition {
 	at := slices.IndexFunc(conditions, func(c appsv1.ReplicaSetCondition) bool { return c.Type == appsv1.ReplicaSetReplicaFailure })
 	failed := failure != nil && !loop.IsStale(failure)

@@ -70,8 +70,8 @@ func NewReplicationController(config ReplicationControllerConfig) (*ReplicationC
 	return &ReplicationController{c.Controller}, nil
 }
 
-// replicationCache shows ReplicationControllers as ReplicaSets. It converts an
-// object each time it is read, so that it is equal but not the same pointer.
+// replicationCache shows ReplicationControllers as ReplicaSets. It converts an object on each read,
+// so two reads return equal objects but different pointers.
 type replicationCache struct {
 	localcache.Cache[*corev1.ReplicationController]
 }
@@ -95,8 +95,7 @@ func (c replicationCache) Subscribe(handle func(old, new *appsv1.ReplicaSet)) lo
 	return c.Cache.Subscribe(func(old, new *corev1.ReplicationController) { handle(asReplicaSet(old), asReplicaSet(new)) })
 }
 
-// replicationStatus writes the status of a ReplicationController that is shown as
-// a ReplicaSet.
+// replicationStatus writes the status of a ReplicationController that is shown as a ReplicaSet.
 type replicationStatus struct {
 	status controllers.StatusUpdater[*corev1.ReplicationController]
 }
@@ -109,8 +108,8 @@ func (s replicationStatus) UpdateStatus(ctx context.Context, rs *appsv1.ReplicaS
 	return asReplicaSet(rc), nil
 }
 
-// asReplicaSet returns a ReplicaSet that shares what it can with rc, or nil for
-// nil. Without a selector, which the API does not store, it selects nothing.
+// asReplicaSet returns a ReplicaSet that shares the fields of rc, or nil if rc is nil. Without a
+// selector, which the API does not store, it selects nothing.
 func asReplicaSet(rc *corev1.ReplicationController) *appsv1.ReplicaSet {
 	if rc == nil {
 		return nil
@@ -141,7 +140,7 @@ func asReplicaSet(rc *corev1.ReplicationController) *appsv1.ReplicaSet {
 	return rs
 }
 
-// asReplicationController undoes asReplicaSet.
+// asReplicationController is the inverse of asReplicaSet.
 func asReplicationController(rs *appsv1.ReplicaSet) *corev1.ReplicationController {
 	rc := &corev1.ReplicationController{
 		ObjectMeta: rs.ObjectMeta,
