@@ -24,12 +24,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// claimTime is how long a name is kept for an object that is not there. An
-// object is not stored later than half of it after it has taken its names, so
-// that clocks may differ by the other half.
+// claimTime is how long a name is kept for an object that does not exist. An object is stored at
+// most half of that time after it took its names; the other half allows for clocks that differ.
 const claimTime = time.Minute
 
-// A claim is stored under the name it is for. It says who has it.
+// A claim is stored under a name and says which object has it.
 type claim struct {
 	Holder storage.Key `json:"holder"`
 	UID    types.UID   `json:"uid"`
@@ -116,8 +115,7 @@ func (a *Attempt) Take(ctx context.Context, name string, look bool) (bool, error
 	}
 }
 
-// mayTake reports whether the object that record is claimed for is this one, or
-// has it no more.
+// mayTake reports whether the object that record names is this one, or no longer has the name.
 func (a *Attempt) mayTake(ctx context.Context, record storage.Record) (free, own bool, err error) {
 	var c claim
 	if err := json.Unmarshal(record.Value, &c); err != nil {
@@ -154,8 +152,8 @@ func (a *Attempt) GiveUp(ctx context.Context) {
 	}
 }
 
-// Release gives back names that the object of uid has no more since revision. A later claim is that of
-// a later change, which wants it again.
+// Release releases names that the object of uid no longer has as of revision. A later claim belongs
+// to a later change, which needs the name again.
 func (t *Table) Release(ctx context.Context, uid types.UID, names []string, revision storage.Revision) {
 	for _, name := range names {
 		record, err := t.config.Store.Get(context.WithoutCancel(ctx), t.config.Held+storage.Key(name), 0)
@@ -166,8 +164,8 @@ func (t *Table) Release(ctx context.Context, uid types.UID, names []string, revi
 	}
 }
 
-// unclaim deletes a claim if it is still that one. A failure costs a minute: the
-// claim's object does not have the name, as the next who wants it will see.
+// unclaim deletes a claim if it is unchanged. If that fails, the name is free a minute later,
+// because the object of the claim does not have it.
 func (t *Table) unclaim(ctx context.Context, record storage.Record) {
 	change := storage.Change{Op: storage.Delete, Key: record.Key, Previous: record.Revision}
 	if _, err := t.config.Store.Commit(context.WithoutCancel(ctx), change); err != nil &&
@@ -176,10 +174,9 @@ func (t *Table) unclaim(ctx context.Context, record storage.Record) {
 	}
 }
 
-// adopt claims what stored objects hold without a claim: those that another
-// program has stored. It is done once, before anything is allocated, since
-// servers claim before they store. Such a claim has no time: each request that wants
-// the name checks whether the claim's object is still there.
+// adopt claims the names of stored objects without a claim, which another program has stored. It
+// runs once, before anything is allocated. Such a claim has no time: each request for the name
+// checks whether the object of the claim still exists.
 func (t *Table) adopt(ctx context.Context) (err error) {
 	select {
 	case _, todo := <-t.adoption:
@@ -196,8 +193,7 @@ func (t *Table) adopt(ctx context.Context) (err error) {
 		}
 		t.adoption <- struct{}{}
 	}()
-	// The claims first: the server that stores an object after they are read has
-	// claimed for it.
+	// Read the claims first: a server that stores an object afterwards has claimed its names.
 	claims, err := t.config.Store.List(ctx, t.config.Held, storage.ListOptions{})
 	if err != nil {
 		return err
@@ -218,8 +214,8 @@ func (t *Table) adopt(ctx context.Context) (err error) {
 	return nil
 }
 
-// adoptOne claims what one object holds. What cannot be decoded holds nothing
-// that is known.
+// adoptOne claims the names of one object. An object that cannot be decoded has none that are
+// known.
 func (t *Table) adoptOne(ctx context.Context, record storage.Record, claimed map[storage.Key]bool) error {
 	uid, names, err := t.config.Names(record)
 	if err != nil {

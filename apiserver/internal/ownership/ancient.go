@@ -8,15 +8,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// maxUpdaters bounds the entries of updates that an object keeps. Of more, the oldest
-// become one.
+// maxUpdaters is the maximum number of entries of updates of an object. Beyond it, the oldest are
+// merged into one.
 const maxUpdaters = 10
 
-// ancientChanges is the manager of the entry that the oldest become.
+// ancientChanges is the manager of the merged entry.
 const ancientChanges = "ancient-changes"
 
-// mergeAncient merges the oldest entries of updates until there are no more than
-// maxUpdaters.
+// mergeAncient merges the oldest entries of updates until there are at most maxUpdaters.
 func (t *Tracker) mergeAncient(d *diff, owners []owner) []owner {
 	ids := updaters(owners)
 	left := len(ids)
@@ -44,7 +43,7 @@ func (t *Tracker) mergeAncient(d *diff, owners []owner) []owner {
 	return owners
 }
 
-// aged is an entry of an update with what orders entries of one age.
+// aged is an entry of an update with the key that orders entries of the same time.
 type aged struct {
 	owner
 	seconds int64
@@ -70,7 +69,7 @@ func updaters(owners []owner) []*aged {
 	return out
 }
 
-// id names an owner as apimachinery does.
+// id returns the name of an owner that apimachinery uses.
 func (o *owner) id() string {
 	named := metav1.ManagedFieldsEntry{Manager: o.Manager, Operation: o.Operation, APIVersion: o.APIVersion, Subresource: o.Subresource}
 	text, err := json.Marshal(&named)

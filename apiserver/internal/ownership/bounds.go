@@ -15,13 +15,13 @@ const (
 	maxEntries     = 1000
 	maxFieldsBytes = 256 << 10
 	maxFieldsDepth = 100
-	// shortFields are too short to be nested deeply enough to matter.
+	// shortFields is the length below which a set of fields cannot be nested too deeply.
 	shortFields = 1 << 10
 )
 
-// bound gives obj the managedFields of live where its own are beyond the bounds, as
-// kube-apiserver does with those that cannot be decoded. What live has is not bounded: this
-// package has made it.
+// bound gives obj the managedFields of live if its own exceed the bounds, as kube-apiserver does
+// with those that cannot be decoded. The managedFields of live are not bounded: this package has
+// written them.
 func (t *Tracker) bound(live, obj runtime.Object) {
 	m, err := meta.Accessor(obj)
 	if err != nil {

@@ -9,14 +9,13 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// diff is the difference of two objects of one plan. Like structured-merge-diff
-// it puts every field that appears, with whatever holds only such fields, into
-// changed, and likewise what goes into removed.
+// diff is the difference between two objects of one plan. Like structured-merge-diff, it adds every
+// new field to changed, with the containers that hold only new fields, and every removed field to
+// removed.
 type diff struct {
 	schema           *schema.Schema
 	changed, removed set
-	// What follows is scratch space. Steps in the sets refer to elems, and those to
-	// parts.
+	// The remaining fields are scratch space. Steps in the sets refer to elems, and elems to parts.
 	elems       []elem
 	parts       []part
 	items       []item
@@ -25,7 +24,7 @@ type diff struct {
 	spare, work set
 }
 
-// elem keeps an element for steps to refer to.
+// elem stores an element and returns the reference for steps.
 func (d *diff) elem(e elem) *elem {
 	d.elems = append(d.elems, e)
 	return &d.elems[len(d.elems)-1]
@@ -33,7 +32,7 @@ func (d *diff) elem(e elem) *elem {
 
 var diffs = sync.Pool{New: func() any { return &diff{} }}
 
-// reset forgets the objects, so that scratch space keeps none of them alive.
+// reset drops the objects, so that scratch space keeps none of them alive.
 func (d *diff) reset() {
 	if cap(d.changed) > maxScratch || cap(d.elems) > maxScratch || cap(d.items) > maxScratch || cap(d.text) > 64*maxScratch {
 		*d = diff{}
@@ -44,7 +43,7 @@ func (d *diff) reset() {
 	d.schema = nil
 }
 
-// maxScratch bounds the steps for which memory is kept.
+// maxScratch is the number of steps beyond which memory is not kept.
 const maxScratch = 4096
 
 func emptied[S ~[]E, E any](s S) S {
@@ -52,7 +51,7 @@ func emptied[S ~[]E, E any](s S) S {
 	return s[:0]
 }
 
-// presence is whether a value is there.
+// presence says whether a value exists.
 type presence uint8
 
 const (
@@ -61,13 +60,13 @@ const (
 	there
 )
 
-// side is a value on one side.
+// side is a value of one of the two objects.
 type side struct {
 	reflect.Value
 	presence
 }
 
-// at takes the value v out of its slot.
+// at returns the value in slot v.
 func (s *slot) at(v reflect.Value) side {
 	if s.pointer {
 		if v.IsNil() {
@@ -88,7 +87,7 @@ func (s *slot) at(v reflect.Value) side {
 	return side{v, there}
 }
 
-// of takes the field out of a struct.
+// of returns the field of a struct.
 func (f *field) of(s side) side {
 	if s.presence != there {
 		return side{}
@@ -113,8 +112,8 @@ func isEmpty(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-// compare adds the differences of l and r, which stand in s at e. An error says
-// that only structured-merge-diff can tell.
+// compare adds the differences between l and r, which are at e in s. It returns an error if only
+// structured-merge-diff can compare them.
 func (d *diff) compare(s *slot, e *elem, l, r side, not mask) error {
 	if l.presence == absent && r.presence == absent {
 		return nil
@@ -135,7 +134,7 @@ func (d *diff) compare(s *slot, e *elem, l, r side, not mask) error {
 		return nil
 	}
 	changedAt, removedAt := len(d.changed), len(d.removed)
-	// Two empty values differ only in being null or not.
+	// Two empty values differ only if exactly one is null.
 	d.changed = d.changed.open(e, l.presence == absent || l.presence != r.presence && r.presence != absent && s.void(l) && s.void(r))
 	d.removed = d.removed.open(e, r.presence == absent)
 	var err error
@@ -155,7 +154,7 @@ func (d *diff) compare(s *slot, e *elem, l, r side, not mask) error {
 	return err
 }
 
-// void reports whether v, of a container, holds nothing that can be seen.
+// void reports whether container v has no visible contents.
 func (p *plan) void(v side) bool {
 	if v.presence != there {
 		return true
@@ -188,7 +187,7 @@ func (d *diff) fields(p *plan, l, r side, not mask) error {
 	return nil
 }
 
-// entries compares maps, key by key in order.
+// entries compares maps, in the order of their keys.
 func (d *diff) entries(p *plan, l, r side, not mask) error {
 	if l.presence == there && r.presence == there && sameTexts(l, r) {
 		return nil
@@ -222,7 +221,7 @@ func (d *diff) entries(p *plan, l, r side, not mask) error {
 	return nil
 }
 
-// sameTexts reports whether two maps are of strings and equal, as most labels are.
+// sameTexts reports whether two maps of strings are equal, as most labels are.
 func sameTexts(l, r side) bool {
 	a, ok := l.Interface().(map[string]string)
 	if !ok {
@@ -260,7 +259,7 @@ func (p *plan) entry(m side, key reflect.Value) side {
 	return p.elem.at(v)
 }
 
-// top compares two objects.
+// top compares two whole objects.
 func (d *diff) top(p *plan, live, obj reflect.Value, not mask) error {
 	return d.fields(p, side{live, there}, side{obj, there}, not)
 }

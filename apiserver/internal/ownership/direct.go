@@ -43,15 +43,14 @@ type owner struct {
 	*known
 }
 
-// known is a set of fields with its text.
+// known is a set of fields with its encoded text.
 type known struct {
 	text  *metav1.FieldsV1
 	paths set
 }
 
-// direct is Update without apimachinery's FieldManager, which converts whole
-// objects to compare them. It reports whether it could; if not it has changed
-// nothing.
+// direct does the work of Update without apimachinery's FieldManager, which converts whole objects
+// to compare them. If it returns false, it has changed nothing.
 func (t *Tracker) direct(live, obj runtime.Object, manager string) bool {
 	if t.plan == nil || live.GetObjectKind().GroupVersionKind() != t.config.Kind || obj.GetObjectKind().GroupVersionKind() != t.config.Kind {
 		return false
@@ -87,8 +86,8 @@ func (t *Tracker) direct(live, obj runtime.Object, manager string) bool {
 	return true
 }
 
-// settle gives what has changed to manager and takes it, and what is gone, from
-// everybody else.
+// settle makes manager the owner of the changed fields, and removes these and the deleted fields
+// from all other owners.
 func (t *Tracker) settle(d *diff, owners []owner, manager string) []owner {
 	for i := range owners {
 		o := &owners[i]
@@ -112,7 +111,7 @@ func (t *Tracker) settle(d *diff, owners []owner, manager string) []owner {
 	return slices.DeleteFunc(owners, func(o owner) bool { return len(o.paths) == 0 })
 }
 
-// give adds d.spare to what manager owns.
+// give adds d.spare to the fields of manager.
 func (t *Tracker) give(d *diff, owners []owner, manager string) []owner {
 	self := owner{ManagedFieldsEntry: metav1.ManagedFieldsEntry{
 		Manager: cmp.Or(manager, "unknown"), Operation: metav1.ManagedFieldsOperationUpdate,
@@ -131,7 +130,7 @@ func (t *Tracker) give(d *diff, owners []owner, manager string) []owner {
 	return append(owners, self)
 }
 
-// learn returns what is known of paths.
+// learn returns the known set for paths.
 func (t *Tracker) learn(d *diff, paths set) *known {
 	d.text = paths.appendJSON(d.text[:0])
 	if k, ok := t.sets.get(d.text, maxSets); ok {
@@ -140,20 +139,19 @@ func (t *Tracker) learn(d *diff, paths set) *known {
 	return t.remember(string(d.text), &known{t.shared.of(d.text), paths.copyOwn()})
 }
 
-// maxSets bounds what a tracker knows of sets, in bytes and in each of two
-// generations. A step takes about two hundred with what it refers to.
+// maxSets bounds the sets that a tracker remembers, in bytes and in each of two generations. A step
+// takes about two hundred bytes, including what it refers to.
 const maxSets, stepCost = 2 << 20, 200
 
 func (t *Tracker) remember(raw string, k *known) *known {
 	return t.sets.put(raw, k, len(raw)+stepCost*len(k.paths), maxSets)
 }
 
-// errForeign says that apimachinery has to look at the entries itself.
+// errForeign means that apimachinery must handle the entries.
 var errForeign = errors.New("ownership: entries of another version or form")
 
-// owners are the entries that an update begins with: those that obj brings where
-// it may and they can be read, or else those of live. errForeign is the only
-// error.
+// owners returns the entries that an update begins with: those of obj, if it may set them and they
+// can be decoded, or else those of live. errForeign is the only error.
 func (t *Tracker) owners(live, obj metav1.Object) ([]owner, error) {
 	if entries := obj.GetManagedFields(); t.config.Subresource == "" {
 		if entries != nil && len(entries) == 0 || len(entries) == 1 && reflect.ValueOf(entries[0]).IsZero() {
@@ -173,7 +171,7 @@ func (t *Tracker) owners(live, obj metav1.Object) ([]owner, error) {
 
 var errMalformed = errors.New("ownership: entry that cannot be read")
 
-// decode reads entries. Where several have the same name the last stands.
+// decode decodes entries. Of several with the same name the last one wins.
 func (t *Tracker) decode(entries []metav1.ManagedFieldsEntry) ([]owner, error) {
 	out := make([]owner, 0, len(entries)+1)
 	for i := range entries {
@@ -198,13 +196,13 @@ func (t *Tracker) decode(entries []metav1.ManagedFieldsEntry) ([]owner, error) {
 	return out, nil
 }
 
-// same reports whether two entries are one owner's.
+// same reports whether two entries are of the same owner.
 func (o *owner) same(p *owner) bool {
 	return o.Manager == p.Manager && o.Operation == p.Operation && o.Subresource == p.Subresource &&
 		(o.APIVersion == p.APIVersion || o.Operation == metav1.ManagedFieldsOperationApply)
 }
 
-// read parses a text, which is done once for all objects that have it.
+// read parses a text, once for all objects that have it.
 func (t *Tracker) read(f *metav1.FieldsV1) (*known, error) {
 	raw := []byte("{}")
 	if f != nil {
@@ -218,7 +216,7 @@ func (t *Tracker) read(f *metav1.FieldsV1) (*known, error) {
 		return nil, errMalformed
 	}
 	paths := &s
-	// What was atomic when it was written may be granular now, or the reverse.
+	// A field that was atomic when the text was written may be granular now, or the reverse.
 	now, err := typed.ReconcileFieldSetWithSchema(paths, t.nothing)
 	if err != nil {
 		return nil, errForeign
@@ -233,7 +231,7 @@ func (t *Tracker) read(f *metav1.FieldsV1) (*known, error) {
 	return t.remember(string(raw), &known{t.shared.of(flat.appendJSON(nil)), flat}), nil
 }
 
-// entriesOf is the order of managedFields: by operation, age and name.
+// entriesOf returns owners in the order of managedFields: by operation, time and name.
 func entriesOf(owners []owner) []metav1.ManagedFieldsEntry {
 	if len(owners) == 0 {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// elemKind says by what an element of a path selects, in the order of siblings.
+// elemKind is the kind of a path element, in the order in which siblings are sorted.
 type elemKind uint8
 
 const (
@@ -34,16 +34,16 @@ type elem struct {
 	text string
 }
 
-// part is a scalar and, where it is a key, its name.
+// part is a scalar, and its name if it is a key.
 type part struct {
 	name string
 	kind scalarKind
 	text string
-	// number is exact: integers beyond 2^53 are left to structured-merge-diff.
+	// number is exact. Integers beyond 2^53 are left to structured-merge-diff.
 	number float64
 }
 
-// scalarKind is in the order of values in structured-merge-diff.
+// scalarKind is in the order of structured-merge-diff's values.
 type scalarKind uint8
 
 const (
@@ -135,8 +135,7 @@ func (p *part) appendJSON(out []byte) []byte {
 	return strconv.AppendInt(out, int64(p.number), 10)
 }
 
-// plain reports whether no character of the element needs an escape and no
-// number a fraction.
+// plain reports whether no character of the element needs an escape and no number has a fraction.
 func (e *elem) plain() bool {
 	for i := range e.parts {
 		p := &e.parts[i]
@@ -157,7 +156,7 @@ func plainText(s string) bool {
 	return true
 }
 
-// appendForeign has structured-merge-diff write the element.
+// appendForeign appends the element as structured-merge-diff encodes it.
 func (e *elem) appendForeign(out []byte) []byte {
 	text, err := fieldpath.SerializePathElement(e.path())
 	if err != nil {
@@ -166,8 +165,8 @@ func (e *elem) appendForeign(out []byte) []byte {
 	return append(appendEscaped(append(out, '"'), text), '"')
 }
 
-// appendEscaped appends s as it stands within a JSON string. Nothing is escaped
-// that need not be: FieldsV1 is compared byte by byte.
+// appendEscaped appends s as part of a JSON string. It escapes only what it must: FieldsV1 is
+// compared byte by byte.
 func appendEscaped(out []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	for i := range len(s) {
@@ -189,7 +188,7 @@ func appendEscaped(out []byte, s string) []byte {
 	return out
 }
 
-// path is the element as structured-merge-diff has it.
+// path returns the element in structured-merge-diff's form.
 func (e *elem) path() fieldpath.PathElement {
 	switch e.kind {
 	case byName:
@@ -221,7 +220,7 @@ func (p *part) scalar() any {
 	return p.number
 }
 
-// elemOf is the opposite of path.
+// elemOf is the inverse of path.
 func elemOf(p fieldpath.PathElement) (elem, error) {
 	var e elem
 	switch {

@@ -8,11 +8,10 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// wrap is the one key of the maps that foreign compares.
+// wrap is the only key of the maps that foreign compares.
 const wrap = "x"
 
-// foreign has structured-merge-diff compare two values, each as the only one of
-// a map.
+// foreign compares two values with structured-merge-diff, each as the only value of a map.
 func (d *diff) foreign(s *slot, e *elem, l, r side) error {
 	if l.presence == absent && r.presence == absent {
 		return nil
@@ -36,7 +35,7 @@ func (d *diff) foreign(s *slot, e *elem, l, r side) error {
 	return err
 }
 
-// graft appends what s holds below wrap, as standing at e.
+// graft appends what s has below wrap, moved to e.
 func graft(out set, e *elem, s *fieldpath.Set) (set, error) {
 	at := len(out)
 	out, err := flatten(out, s)

@@ -2,22 +2,22 @@ package ownership
 
 import "slices"
 
-// item is an item of a list with what tells it apart.
+// item is an item of a list with its keys.
 type item struct {
 	*elem
 	left bool
 	at   int
 }
 
-// list compares the items that have the same keys. twice says that two items on
-// one side have.
+// list compares the items that have the same keys. twice reports that two items of one side have
+// the same keys.
 func (d *diff) list(p *plan, l, r side) (twice bool, err error) {
 	base, parts := len(d.items), len(d.parts)
 	defer func() { d.items = d.items[:base] }()
-	if err := d.tell(p, l, true); err != nil {
+	if err := d.addSide(p, l, true); err != nil {
 		return false, err
 	}
-	if err := d.tell(p, r, false); err != nil {
+	if err := d.addSide(p, r, false); err != nil {
 		return false, err
 	}
 	slices.SortStableFunc(d.items[base:], func(a, b item) int { return a.compare(b.elem) })
@@ -47,8 +47,8 @@ func (d *diff) list(p *plan, l, r side) (twice bool, err error) {
 	return false, nil
 }
 
-// tell adds the items of one side.
-func (d *diff) tell(p *plan, list side, left bool) error {
+// addSide adds the items of one side.
+func (d *diff) addSide(p *plan, list side, left bool) error {
 	if list.presence != there {
 		return nil
 	}

@@ -2,11 +2,11 @@ package ownership
 
 import "strings"
 
-// mask names the fields below a struct that are not compared: those with a nil
-// mask, and of the others what their mask names.
+// mask holds the fields below a struct that are not compared: all of a field with a nil mask, and
+// of the other fields those in their mask.
 type mask map[string]mask
 
-// maskOf is the mask of paths such as metadata.labels.
+// maskOf returns the mask for paths such as metadata.labels.
 func maskOf(paths []string) mask {
 	out := mask{}
 	for _, path := range paths {

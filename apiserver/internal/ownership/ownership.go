@@ -61,7 +61,7 @@ type Version struct {
 type Tracker struct {
 	fields *managedfields.FieldManager
 	config Config
-	// What follows spares most updates the detour over fields.
+	// The remaining fields let most updates go without fields.
 	version string
 	goType  reflect.Type
 	plan    *plan // nil: there is no other way
@@ -70,7 +70,7 @@ type Tracker struct {
 	mask    mask
 	shared  *Shared
 	sets    recent[*known]
-	// detours counts the updates left to fields.
+	// detours counts the updates that fields handled.
 	detours atomic.Int64
 }
 
@@ -121,9 +121,8 @@ func (t *Tracker) Create(obj runtime.Object, manager string) error {
 	return t.Update(t.config.empty(), obj, manager)
 }
 
-// Update makes manager the owner of the fields in which obj differs from live.
-// Fields that obj claims in its own managedFields stand if they can be read; an
-// empty list of them ends tracking. live is not changed.
+// Update makes manager the owner of the fields in which obj differs from live. The managedFields of
+// obj are kept if they can be decoded; an empty list ends tracking. live is not changed.
 func (t *Tracker) Update(live, obj runtime.Object, manager string) error {
 	t.bound(live, obj)
 	if t.direct(live, obj, manager) {
@@ -134,10 +133,9 @@ func (t *Tracker) Update(live, obj runtime.Object, manager string) error {
 	return err
 }
 
-// Apply merges patch into live, where it must not contradict what others own
-// unless force is given, and makes manager the owner of the fields in patch.
-// Without an object live is nil. The result is a new object; a conflict is an
-// API status error.
+// Apply merges patch into live and makes manager the owner of the fields in patch. Without force,
+// it returns an API status error if patch changes fields of other owners. live is nil if there is
+// no object. The result is a new object.
 func (t *Tracker) Apply(live runtime.Object, patch *unstructured.Unstructured, manager string, force bool) (runtime.Object, error) {
 	if live == nil {
 		live = t.config.empty()
@@ -145,9 +143,9 @@ func (t *Tracker) Apply(live runtime.Object, patch *unstructured.Unstructured, m
 	return t.fields.Apply(live, patch, manager, force)
 }
 
-// KeepTimes gives obj the managedFields of live where they differ in nothing but
-// times, so that applying the same again changes nothing. It reports whether it
-// did, and returns those which obj had.
+// KeepTimes gives obj the managedFields of live if they differ only in their times, so that
+// applying the same again changes nothing. It returns the former managedFields of obj, and whether
+// it replaced them.
 func KeepTimes(obj, live metav1.Object) ([]metav1.ManagedFieldsEntry, bool) {
 	now, was := obj.GetManagedFields(), live.GetManagedFields()
 	if len(now) != len(was) {
@@ -181,7 +179,8 @@ func (c versioned) Default(obj runtime.Object) {
 	}
 }
 
-// ConvertToVersion makes the Go type of merged objects, and converts objects of another version.
+// ConvertToVersion returns merged objects as objects of their Go type, and converts objects of
+// another version.
 func (c versioned) ConvertToVersion(obj runtime.Object, to runtime.GroupVersioner) (runtime.Object, error) {
 	kinds := make([]schema.GroupVersionKind, len(c.Versions))
 	for i, v := range c.Versions {
@@ -203,7 +202,7 @@ func (c versioned) ConvertToVersion(obj runtime.Object, to runtime.GroupVersione
 	return c.Config.Convert(obj, want)
 }
 
-// object makes the Go type of a merged object.
+// object converts a merged object to its Go type.
 func (c versioned) object(m *merged) (runtime.Object, error) {
 	fields, ok := m.value.AsValue().Unstructured().(map[string]any)
 	if !ok {
@@ -231,8 +230,7 @@ func (versioned) ConvertFieldLabel(_ schema.GroupVersionKind, label, value strin
 	return label, value, nil
 }
 
-// Without returns obj without its managedFields: a shallow copy where it has
-// any.
+// Without returns obj without its managedFields: a shallow copy if it has any.
 func Without(obj runtime.Object) runtime.Object {
 	m, err := meta.Accessor(obj)
 	if err != nil || m.GetManagedFields() == nil {

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// planKind is how values of a type are compared.
+// planKind says how values of a type are compared.
 type planKind uint8
 
 const (
@@ -25,8 +25,8 @@ const (
 	values  // a list without duplicates
 )
 
-// plan says how to compare values of one Go type under one schema. It is made
-// once; the plan of a recursive type refers to itself.
+// plan says how to compare values of one Go type under one schema. It is made once. The plan of a
+// recursive type refers to itself.
 type plan struct {
 	how    planKind
 	fields []field
@@ -40,10 +40,10 @@ type plan struct {
 	ref, wrapped schema.TypeRef
 }
 
-// slot is where a value stands: perhaps behind a pointer.
+// slot is the place of a value, which may be behind a pointer.
 type slot struct {
 	*plan
-	// declared is the type with the pointer.
+	// declared is the type including the pointer.
 	declared reflect.Type
 	pointer  bool
 }
@@ -55,17 +55,16 @@ type field struct {
 	index     []int
 	omitEmpty bool
 	omitZero  func(reflect.Value) bool
-	// never says that the field is not looked at.
+	// never is set for a field that is not compared.
 	never bool
 }
 
-// itemKey is a field that distinguishes items.
+// itemKey is a field that identifies an item of a list.
 type itemKey struct {
 	field *field
 	name  string
 	kind  scalarKind
-	// missing is the key of an item without the field, where the schema has a
-	// default.
+	// missing is the key of an item without the field, if the schema has a default.
 	missing *part
 }
 
@@ -73,7 +72,7 @@ type itemKey struct {
 type compiler struct {
 	schema *schema.Schema
 	made   map[planKey]*plan
-	// shapes are the plans of items that are leaves.
+	// shapes holds the plans of items that are leaves.
 	shapes map[planKey]*plan
 }
 
@@ -84,8 +83,7 @@ type planKey struct {
 	nullable bool
 }
 
-// root makes the plan of an object, or nil where its type is not one of a Go
-// struct with ObjectMeta.
+// root returns the plan of an object, or nil if its type is not a struct with ObjectMeta.
 func (c *compiler) root(t reflect.Type, ref schema.TypeRef) *plan {
 	if t.Kind() != reflect.Struct {
 		return nil
@@ -113,8 +111,8 @@ func (c *compiler) root(t reflect.Type, ref schema.TypeRef) *plan {
 	return nil
 }
 
-// slot makes the plan of a value of the declared type. nullable says that it may
-// be null where it stands.
+// slot returns the plan of a value of the declared type. nullable is set if the value may be null
+// there.
 func (c *compiler) slot(declared reflect.Type, ref schema.TypeRef, nullable bool) slot {
 	s := slot{declared: declared}
 	t := declared
@@ -144,8 +142,8 @@ func (c *compiler) slot(declared reflect.Type, ref schema.TypeRef, nullable bool
 	return s
 }
 
-// choose finds how values of t are compared under atom. What it does not
-// understand stays foreign.
+// choose returns how values of t are compared under atom. Types that it does not support stay
+// foreign.
 func (c *compiler) choose(p *plan, t reflect.Type, atom schema.Atom, nullable bool) {
 	several := 0
 	for _, has := range []bool{atom.Scalar != nil, atom.List != nil, atom.Map != nil} {
@@ -157,7 +155,7 @@ func (c *compiler) choose(p *plan, t reflect.Type, atom schema.Atom, nullable bo
 	if known == nil && value.TypeReflectEntryOf(t).CanConvertToUnstructured() {
 		return
 	}
-	// What null is depends on the other side where a schema takes several kinds.
+	// If a schema allows several kinds, the other side decides what null means.
 	if several != 1 && (nullable || known != nil && known.null != nil) {
 		return
 	}
@@ -234,8 +232,8 @@ func (c *compiler) list(p *plan, t reflect.Type, list *schema.List) {
 	}
 }
 
-// shape returns a plan of the fields that distinguish the items in s, also if the
-// items are owned as a whole, as owner references are.
+// shape returns a plan of the fields that identify the items in s, also for items that are owned as
+// a whole, such as owner references.
 func (c *compiler) shape(s *slot, m *schema.Map) *plan {
 	t := s.declared
 	if s.pointer {
@@ -259,8 +257,8 @@ func (c *compiler) shape(s *slot, m *schema.Map) *plan {
 	return p
 }
 
-// structure plans a struct as JSON has it. Where structured-merge-diff sees
-// other fields in it, it is left alone.
+// structure returns the plan of a struct by its JSON fields. A struct in which
+// structured-merge-diff sees other fields stays foreign.
 func (c *compiler) structure(p *plan, t reflect.Type, m *schema.Map) {
 	found, ok := c.flat(nil, t, m, nil)
 	if !ok {

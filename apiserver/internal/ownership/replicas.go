@@ -9,14 +9,14 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// OfReplicas carries owners between parent, of the given version, and its scale,
-// of which they own spec.replicas if they own the field of parent at path.
+// OfReplicas converts owners between parent, of the given version, and its scale: the owners of the
+// field of parent at path own spec.replicas.
 func OfReplicas(parent metav1.Object, version schema.GroupVersion, path string) *managedfields.ScaleHandler {
 	return managedfields.NewScaleHandler(parent.GetManagedFields(), version,
 		managedfields.ResourcePathMappings{version.String(): pathOf(path)})
 }
 
-// pathOf is a path such as metadata.labels.
+// pathOf returns the path for a text such as metadata.labels.
 func pathOf(names string) fieldpath.Path {
 	var path fieldpath.Path
 	for name := range strings.SplitSeq(names, ".") {

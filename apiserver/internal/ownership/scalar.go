@@ -39,7 +39,7 @@ func zeroTime(v reflect.Value) bool {
 	return v.Field(0).Interface().(time.Time).IsZero()
 }
 
-// scalarFits reports whether a value of t is what s describes.
+// scalarFits reports whether s describes values of t.
 func scalarFits(t reflect.Type, s schema.Scalar) bool {
 	switch t.Kind() {
 	case reflect.String:
@@ -55,7 +55,7 @@ func scalarFits(t reflect.Type, s schema.Scalar) bool {
 	return false
 }
 
-// partKind is the kind of a list key of type t; isNull where t cannot be one.
+// partKind returns the kind of a list key of type t; isNull if t cannot be a key.
 func partKind(t reflect.Type) scalarKind {
 	switch t.Kind() {
 	case reflect.String:
@@ -69,7 +69,7 @@ func partKind(t reflect.Type) scalarKind {
 	return isNull
 }
 
-// partFrom is the scalar v as a list key.
+// partFrom returns the scalar v as a list key.
 func partFrom(v reflect.Value, kind scalarKind) (part, error) {
 	switch {
 	case kind == isString:
@@ -111,8 +111,7 @@ func sameLeaf(l, r reflect.Value) bool {
 	return reflect.DeepEqual(l.Interface(), r.Interface()) || sameValue(l, r)
 }
 
-// sameValue asks structured-merge-diff, to which values that differ in Go may be
-// equal in JSON.
+// sameValue compares with structured-merge-diff. Values that differ in Go may be equal in JSON.
 func sameValue(l, r reflect.Value) bool {
 	a, err := boxed(l)
 	if err != nil {

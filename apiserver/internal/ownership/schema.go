@@ -20,7 +20,7 @@ const (
 	deduced      = "__untyped_deduced_"
 )
 
-// model is the part of an OpenAPI schema that says how a type merges.
+// model is the part of an OpenAPI schema that determines how a type merges.
 type model struct {
 	Ref           string           `json:"$ref"`
 	AllOf         []model          `json:"allOf"`
@@ -79,7 +79,7 @@ func mergeSchema(models map[string]model) ([]schema.TypeDef, error) {
 	return types, nil
 }
 
-// anything returns a value of any type, whose values in maps are named.
+// anything returns the schema of a value of any type.
 func anything(named string, maps schema.ElementRelationship) schema.Atom {
 	a := scalar("untyped")
 	a.List = &schema.List{ElementType: reference(untyped), ElementRelationship: schema.Atomic}

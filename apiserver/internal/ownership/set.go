@@ -9,7 +9,7 @@ type set []step
 // step is one element of a path with what is below it.
 type step struct {
 	*elem
-	// member says that the path which ends here is in the set.
+	// member is set if the path that ends here is in the set.
 	member bool
 	// size counts the step and all below it.
 	size int32
@@ -20,7 +20,7 @@ func (s set) open(e *elem, member bool) set {
 	return append(s, step{elem: e, member: member, size: 1})
 }
 
-// close ends the step at index at, and takes it back if nothing is in it.
+// close ends the step at index at, and removes it if nothing is below it.
 func (s set) close(at int) set {
 	if len(s) == at+1 && !s[at].member {
 		return s[:at]
@@ -40,7 +40,7 @@ func (s set) copyOwn() set {
 	return out
 }
 
-// subtract appends to out what is in a and not in b.
+// subtract appends the paths of a that are not in b to out.
 func subtract(out, a, b set) set {
 	for len(a) > 0 {
 		x := &a[0]
@@ -59,7 +59,7 @@ func subtract(out, a, b set) set {
 	return out
 }
 
-// unite appends to out what is in a or in b.
+// unite appends the paths of a and of b to out.
 func unite(out, a, b set) set {
 	for len(a) > 0 && len(b) > 0 {
 		switch c := a[0].compare(b[0].elem); {
@@ -80,7 +80,7 @@ func unite(out, a, b set) set {
 	return append(append(out, a...), b...)
 }
 
-// meets reports whether a path is in both.
+// meets reports whether a and b have a path in common.
 func (s set) meets(b set) bool {
 	for len(s) > 0 && len(b) > 0 {
 		b = b.from(s[0].elem)
@@ -102,7 +102,7 @@ func (s set) from(e *elem) set {
 	return s
 }
 
-// appendJSON appends the set as FieldsV1 has it.
+// appendJSON appends the set in the form of FieldsV1.
 func (s set) appendJSON(out []byte) []byte {
 	out = s.appendSteps(append(out, '{'))
 	return append(out, '}')

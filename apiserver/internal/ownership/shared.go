@@ -9,21 +9,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Shared lets objects whose managedFields say the same share their text: those of
-// all pods of one template do. It remembers a bounded number of texts, the most
-// recent. The zero value is ready to use, by many at a time.
+// Shared deduplicates the texts of managedFields: all pods of one template have the same. It
+// remembers a bounded number of recent texts. The zero value is ready to use. It is safe for
+// concurrent use.
 type Shared struct{ texts recent[*metav1.FieldsV1] }
 
-// maxShared bounds the bytes of text that a Shared remembers in each of two
-// generations.
+// maxShared bounds the texts that a Shared remembers, in bytes and in each of two generations.
 const maxShared = 2 << 20
 
-// Share replaces the texts in the managedFields of obj, which must still be the
-// caller's alone, by equal shared ones. Afterwards the managedFields must not be
-// changed in place, but replaced.
+// Share replaces the texts in the managedFields of obj, which no one else may use yet, by equal
+// shared ones. Afterwards the managedFields must be replaced rather than changed in place.
 func (s *Shared) Share(obj metav1.Object) {
-	// A copy, for an object whose owners have not changed may have the list of the
-	// object that it replaces.
+	// Copy the list: an object whose owners have not changed may share it with the object that it
+	// replaces.
 	entries := slices.Clone(obj.GetManagedFields())
 	if len(entries) == 0 {
 		return
@@ -39,7 +37,7 @@ func (s *Shared) Share(obj metav1.Object) {
 	obj.SetManagedFields(entries)
 }
 
-// of returns the one FieldsV1 of raw.
+// of returns the shared FieldsV1 for raw.
 func (s *Shared) of(raw []byte) *metav1.FieldsV1 {
 	if f, ok := s.texts.get(raw, maxShared); ok {
 		return f
@@ -47,18 +45,18 @@ func (s *Shared) of(raw []byte) *metav1.FieldsV1 {
 	return s.texts.put(string(raw), metav1.NewFieldsV1(string(raw)), 2*len(raw), maxShared)
 }
 
-// recent is a table of two generations: when the younger has its fill, the older
-// is forgotten, but for what has been asked for since it was the younger.
+// recent is a table of two generations. When the younger one is full, the older one is dropped,
+// except for what was used since.
 type recent[V any] struct {
 	mu         sync.RWMutex
 	young, old map[string]kept[V]
 	cost       int // of young
-	// aging says that age will be called.
+	// aging is set while a call of age is pending.
 	aging bool
 }
 
-// maxAge bounds the time for which a generation is the younger one, so that unused
-// texts do not stay for ever.
+// maxAge limits the time for which a generation is the younger one, so that unused texts do not
+// stay forever.
 const maxAge = 5 * time.Minute
 
 type kept[V any] struct {
@@ -66,7 +64,7 @@ type kept[V any] struct {
 	cost  int
 }
 
-// get returns what is remembered under key. limit is that of put.
+// get returns the value for key. limit is that of put.
 func (r *recent[V]) get(key []byte, limit int) (V, bool) {
 	r.mu.RLock()
 	k, ok := r.young[string(key)]
@@ -82,8 +80,8 @@ func (r *recent[V]) get(key []byte, limit int) (V, bool) {
 	return k.value, ok
 }
 
-// put remembers v, unless another was faster, and returns what is remembered. A
-// generation costs at most limit, or is of one.
+// put stores v, unless there is a value already, and returns the stored value. A generation has at
+// most limit bytes, or one value.
 func (r *recent[V]) put(key string, v V, cost, limit int) V {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +100,7 @@ func (r *recent[V]) put(key string, v V, cost, limit int) V {
 	return v
 }
 
-// ageLater has age called when it is time. mu is held.
+// ageLater schedules a call of age. mu is held.
 func (r *recent[V]) ageLater() {
 	if !r.aging && len(r.young)+len(r.old) > 0 {
 		r.aging = true

@@ -22,7 +22,7 @@ type Types struct {
 	plans *compiler
 }
 
-// plan makes the plan of objects of t, or returns nil.
+// plan returns the plan of objects of t, or nil.
 func (t *Types) plan(of reflect.Type, kind typed.ParseableType) *plan {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,10 +59,10 @@ func NewTypes(definitions []byte) (*Types, error) {
 	return t, nil
 }
 
-// ObjectToTyped looks at obj without its managedFields, which have no owner and
-// are dear to look at. An object that may hold duplicates, as the live one
-// and its update may, is not held against its schema first: the schema is that of
-// its Go type, and the check is near half of the cost of an update.
+// ObjectToTyped returns obj without its managedFields, which have no owner and are expensive to
+// compare. An object that may hold duplicates, as the live object and its update may, is not
+// validated: its schema is that of its Go type, and validation is almost half of the cost of an
+// update.
 func (t *Types) ObjectToTyped(obj runtime.Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
 	obj = Without(obj)
 	gvk := obj.GetObjectKind().GroupVersionKind()
@@ -84,13 +84,13 @@ func (t *Types) ObjectToTyped(obj runtime.Object, options ...typed.ValidationOpt
 	return typed.AsTypedUnvalidated(fields, kind.Schema, kind.TypeRef), nil
 }
 
-// TypedToObject returns an object of which only the kind is read; the rest follows
-// when it is asked for.
+// TypedToObject returns an object of which only the kind is decoded. The rest is decoded when it is
+// needed.
 func (t *Types) TypedToObject(value *typed.TypedValue) (runtime.Object, error) {
 	return &merged{value}, nil
 }
 
-// merged is an object that only its kind has been read of.
+// merged is an object of which only the kind is decoded.
 type merged struct{ value *typed.TypedValue }
 
 func (m *merged) GetObjectKind() schema.ObjectKind { return m }
@@ -114,7 +114,7 @@ func (m *merged) GroupVersionKind() schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(text("apiVersion"), text("kind"))
 }
 
-// shallow copies the struct that obj points to, and nothing below.
+// shallow returns a copy of the struct that obj points to. It shares everything below.
 func shallow(obj runtime.Object) runtime.Object {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		return u.DeepCopy()
