@@ -1,6 +1,6 @@
-// Package envelope puts API objects together from what is encoded already: the heads of objects and
-// lists, the frames of watch events, and an object of protobuf from the bytes in which it is stored.
-// What comes out is byte for byte what the codecs of k8s.io/apimachinery make of the same objects.
+// Package envelope assembles API objects from encoded parts: the heads of objects and lists, the
+// frames of watch events, and a protobuf object from its stored bytes. The result is byte for byte
+// that of the codecs of k8s.io/apimachinery.
 package envelope
 
 import (
@@ -11,12 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// JSONHead begins an object as JSON, with its type.
+// JSONHead returns the beginning of an object in JSON, with its type.
 func JSONHead(version, kind string) []byte {
 	return []byte(`{"kind":"` + kind + `","apiVersion":"` + version + `",`)
 }
 
-// ProtoHead begins an object as protobuf, up to the length of its message.
+// ProtoHead returns the beginning of an object in protobuf, up to the length of its message.
 func ProtoHead(version, kind string) []byte {
 	var meta []byte
 	for i, text := range []string{version, kind} {
@@ -29,14 +29,14 @@ func ProtoHead(version, kind string) []byte {
 	return append(append(head, meta...), tagRaw)
 }
 
-// JSONEvent returns a watch event with an object as JSON: a line.
+// JSONEvent returns a watch event with an object in JSON: a line.
 func JSONEvent(what watch.EventType, data []byte) []byte {
 	frame := make([]byte, 0, len(`{"type":"","object":}`)+len(what)+len(data)+1)
 	frame = append(append(append(frame, `{"type":"`...), what...), `","object":`...)
 	return append(append(frame, data...), '}', '\n')
 }
 
-// ProtoEvent returns a watch event with an object as protobuf: a message behind its length in four
+// ProtoEvent returns a watch event with an object in protobuf: a message after its length in four
 // bytes.
 func ProtoEvent(what watch.EventType, data []byte) ([]byte, error) {
 	// WatchEvent is {type = 1, object = 2}, RawExtension {raw = 1}.

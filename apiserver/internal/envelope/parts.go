@@ -9,11 +9,10 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// What is stored for an object of protobuf is all but byte for byte what is
-// sent of it: only the resourceVersion, which the store knows, is empty. These
-// are the tags of the fields that tell where it belongs
-// (k8s.io/apimachinery's generated.proto files): of runtime.Unknown, of any
-// object, and of ObjectMeta.
+// A stored protobuf object differs from the object that is sent in one field only: its
+// resourceVersion, which is the revision of the store, is empty. These are the tags of the fields
+// around it (generated.proto in k8s.io/apimachinery): of runtime.Unknown, of any object, and of
+// ObjectMeta.
 const (
 	tagTypeMeta        = 1<<3 | 2
 	tagRaw             = 2<<3 | 2
@@ -22,11 +21,10 @@ const (
 	tagResourceVersion = 6<<3 | 2
 )
 
-// End are the empty contentEncoding and contentType that end an
-// envelope.
+// End is the empty contentEncoding and contentType that end an envelope.
 var End = []byte{3<<3 | 2, 0, 4<<3 | 2, 0}
 
-// Parts are positions in a stored protobuf object. The zero value is none.
+// Parts holds positions in a stored protobuf object. The zero value has none.
 type Parts struct {
 	meta    int32 // where the content of metadata begins
 	version int32 // where its empty resourceVersion is
@@ -34,11 +32,11 @@ type Parts struct {
 	end     int32 // where the object's message ends
 }
 
-// Usable reports whether there are any.
+// Usable reports whether the parts were found.
 func (p Parts) Usable() bool { return p.end > 0 }
 
-// FindParts looks for the parts of a stored object. It is not usable if it is
-// not as the server writes it.
+// FindParts finds the parts of a stored object. The result is not usable if the object has another
+// form than the server writes.
 func FindParts(value []byte) (Parts, bool) {
 	data, ok := bytes.CutPrefix(value, wire.ProtoMagic)
 	if !ok {
@@ -83,11 +81,11 @@ func cutField(data []byte, tag byte) (content, rest []byte, ok bool) {
 	return data[:n], data[n:], true
 }
 
-// metaSize is the length of metadata's content with a resourceVersion of so
-// many digits.
+// metaSize returns the length of the content of metadata with a resourceVersion of the given number
+// of digits.
 func (p Parts) metaSize(digits int) int { return int(p.rest-p.meta) + digits }
 
-// Size is the length of what AppendTo appends.
+// Size returns the number of bytes that AppendTo appends.
 func (p Parts) Size(revision storage.Revision) int {
 	return p.PartialSize(revision) + int(p.end-p.rest)
 }
@@ -97,13 +95,13 @@ func (p Parts) AppendTo(to, value []byte, revision storage.Revision) []byte {
 	return append(p.AppendPartial(to, value, revision), value[p.rest:p.end]...)
 }
 
-// PartialSize is the length of what AppendPartial appends.
+// PartialSize returns the number of bytes that AppendPartial appends.
 func (p Parts) PartialSize(revision storage.Revision) int {
 	meta := p.metaSize(decimals(revision))
 	return 1 + UvarintSize(meta) + meta
 }
 
-// AppendPartial appends what of the message is metadata.
+// AppendPartial appends the metadata of the message.
 func (p Parts) AppendPartial(to, value []byte, revision storage.Revision) []byte {
 	digits := decimals(revision)
 	to = append(to, TagMetadata)
@@ -123,7 +121,7 @@ func decimals(revision storage.Revision) int {
 	return n
 }
 
-// UvarintSize is the length of n as protobuf writes it.
+// UvarintSize returns the length of n in protobuf.
 func UvarintSize(n int) int {
 	size := 1
 	for n >= 0x80 {

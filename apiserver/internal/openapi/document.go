@@ -16,13 +16,12 @@ type Resource struct {
 	Namespaced bool
 	Verbs      []string
 	Kind       Kind
-	// Type and List are the Go types of the object and its list; List is nil
-	// where there is none.
+	// Type and List are the Go types of the object and its list. List is nil if there is no list.
 	Type, List reflect.Type
 	Subs       []Sub
 }
 
-// A Sub is a subresource. Type is that of what it takes and shows.
+// A Sub is a subresource. Type is the type of its bodies.
 type Sub struct {
 	Name  string
 	Verbs []string
@@ -30,8 +29,8 @@ type Sub struct {
 	Type  reflect.Type
 }
 
-// Build returns the JSON of the document of one group version. Options is what a
-// deletion takes.
+// Build returns the JSON of the document of one group version. Options is the type of the body of a
+// deletion.
 func Build(title, version string, resources []Resource, options reflect.Type) ([]byte, error) {
 	d := document{
 		OpenAPI: "3.0.0",
@@ -60,7 +59,7 @@ func Definitions(resources []Resource) ([]byte, error) {
 func DefinitionsKey(resources []Resource) string {
 	var key strings.Builder
 	for _, r := range resources {
-		// The address of a reflect.Type stands for the type.
+		// The address of a reflect.Type identifies the type.
 		fmt.Fprintf(&key, "%p %v %p", r.Type, r.Kind, r.List)
 		for _, sub := range r.Subs {
 			fmt.Fprintf(&key, " %p %v", sub.Type, sub.Kind)

@@ -9,18 +9,17 @@ import (
 	"sync"
 )
 
-// markersText says of Kubernetes' types what their source says in comments and
-// reflection cannot see: how lists and maps are merged, which values are
-// defaults (https://kubernetes.io/docs/reference/using-api/server-side-apply/#merge-strategy),
-// which fields are required or optional where their tags say otherwise, and
-// which values a string may have.
-// A test makes it from the sources; each line is a type or a field and what holds
-// for it, below the line of its package.
+// markersText has the properties of Kubernetes' types that reflection cannot see, because they are
+// comments in their source: how lists and maps merge, default values
+// (https://kubernetes.io/docs/reference/using-api/server-side-apply/#merge-strategy), fields that
+// are required or optional in spite of their tags, and the permitted values of strings. A test
+// generates it from the sources. A line names a package; below it, each line is a type or a field
+// with its properties.
 //
 //go:embed markers.txt
 var markersText string
 
-// markers hold the properties of a type or of one of its fields.
+// markers holds the properties of a type or of one of its fields.
 type markers struct {
 	listType string
 	listKeys []string
@@ -31,7 +30,7 @@ type markers struct {
 	required, optional bool
 }
 
-// markersOf returns what holds for field name of t, or for t where name is empty.
+// markersOf returns the properties of field name of t, or of t if name is empty.
 func markersOf(t reflect.Type, name string) markers {
 	key := t.PkgPath() + "." + t.Name()
 	if name != "" {

@@ -68,8 +68,8 @@ var (
 	patchMedia = []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml"}
 )
 
-// addPaths adds the paths of the collection, the object and its subresources.
-// Options is the type of what a deletion takes.
+// addPaths adds the paths of the collection, the object and its subresources. Options is the type
+// of the body of a deletion.
 func (r Resource) addPaths(s schemas, paths map[string]*pathItem, options reflect.Type) {
 	all := r.Path + "/" + r.Plural
 	collection, placed := all, []parameter(nil)
@@ -99,15 +99,15 @@ func (r Resource) addPaths(s schemas, paths map[string]*pathItem, options reflec
 	}
 }
 
-// add adds a path that has operations.
+// add adds a path unless it has no operations.
 func add(paths map[string]*pathItem, path string, item pathItem) {
 	if item.Get != nil || item.Put != nil || item.Post != nil || item.Delete != nil || item.Patch != nil {
 		paths[path] = &item
 	}
 }
 
-// named are the verbs as they begin the ids of operations, and the sentences by
-// which Kubernetes describes these, of the object and of a subresource.
+// named holds the beginnings of operation ids by verb, and Kubernetes' descriptions of the
+// operations on an object and on a subresource.
 var named = map[string]struct{ id, object, sub string }{
 	"list":             {"list", "list or watch objects of kind KIND", ""},
 	"create":           {"create", "create ONE", "create SUB of ONE"},
@@ -118,8 +118,8 @@ var named = map[string]struct{ id, object, sub string }{
 	"deletecollection": {"delete", "delete collection of KIND", ""},
 }
 
-// describe gives the operation that verb is on the object, or on sub of it, the
-// name and the words that it has in Kubernetes.
+// describe gives the operation for verb on the object, or on its subresource sub, the id and the
+// description that it has in Kubernetes.
 func (r Resource) describe(o *operation, verb, sub string) {
 	group, version, id := groupWords(r.Kind.Group), title(r.Kind.Version), named[verb].id
 	o.Tags = []string{strings.ToLower(group[:1]) + group[1:] + "_" + r.Kind.Version}
@@ -138,7 +138,7 @@ func (r Resource) describe(o *operation, verb, sub string) {
 	o.Description = strings.NewReplacer("KIND", r.Kind.Kind, "SUB", sub, "ONE", withArticle(r.Kind.Kind)).Replace(sentence)
 }
 
-// withArticle is the noun as Kubernetes says one of it: a Pod, an Event, Endpoints.
+// withArticle returns a noun with its article as Kubernetes writes it: a Pod, an Event, Endpoints.
 func withArticle(noun string) string {
 	switch {
 	case strings.HasSuffix(noun, "s") && !strings.HasSuffix(noun, "ss"):
@@ -149,8 +149,7 @@ func withArticle(noun string) string {
 	return "a " + noun
 }
 
-// groupWords is an API group as one word: RbacAuthorization for
-// rbac.authorization.k8s.io.
+// groupWords returns an API group as one word: RbacAuthorization for rbac.authorization.k8s.io.
 func groupWords(group string) string {
 	if group == "" {
 		return "Core"
@@ -169,7 +168,7 @@ func title(word string) string {
 	return strings.ToUpper(word[:1]) + word[1:]
 }
 
-// operation is nil where the verb is not served.
+// operation returns the operation for a verb; nil if the verb is not served.
 func (r Resource) operation(s schemas, verb, sub string, verbs []string, kind Kind, t, options reflect.Type) *operation {
 	if !slices.Contains(verbs, verb) {
 		return nil

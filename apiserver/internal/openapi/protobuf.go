@@ -25,8 +25,8 @@ func Protobuf(document []byte) ([]byte, error) {
 	return out, nil
 }
 
-// newDocumentForm returns the numbers of OpenAPIv2.proto by the names of
-// OpenAPI. What is one of several there is a message around each.
+// newDocumentForm returns the field numbers of OpenAPIv2.proto by the names of OpenAPI. Where the
+// proto has a choice between messages, a message wraps each.
 func newDocumentForm() *form {
 	schema := &form{extensions: 31}
 	schema.fields = fields{
@@ -69,10 +69,10 @@ func newDocumentForm() *form {
 	}}
 }
 
-// A form says how an object of the document is written as a message.
+// A form describes how an object of the document is encoded as a message.
 type form struct {
 	fields fields
-	// extensions is the number of the list that holds the x- properties.
+	// extensions is the field number of the list of x- properties.
 	extensions protowire.Number
 }
 

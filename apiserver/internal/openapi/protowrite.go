@@ -57,7 +57,7 @@ func truth(out []byte, n protowire.Number, value any) ([]byte, error) {
 	return protowire.AppendVarint(protowire.AppendTag(out, n, protowire.VarintType), protowire.EncodeBool(b)), nil
 }
 
-// asYAML writes a value of any type as YAML, which JSON is.
+// asYAML writes a value of any type as YAML, of which JSON is a subset.
 func asYAML(out []byte, n protowire.Number, value any) ([]byte, error) {
 	data, err := json.Marshal(value)
 	return sized(out, n, data), err
@@ -80,7 +80,7 @@ func each(element write) write {
 	}
 }
 
-// pairs writes an object as a list of messages of a name and a value.
+// pairs writes an object as a list of messages with a name and a value.
 func pairs(element write) write {
 	return func(out []byte, n protowire.Number, value any) ([]byte, error) {
 		object, ok := value.(map[string]any)
@@ -106,7 +106,7 @@ func within(inner protowire.Number, value write) write {
 	}
 }
 
-// placed writes a parameter by where in the request it stands.
+// placed writes a parameter by its place in the request.
 func placed(by map[string]write) write {
 	return func(out []byte, n protowire.Number, value any) ([]byte, error) {
 		object, _ := value.(map[string]any)

@@ -5,11 +5,10 @@
 // resources. Everything in it comes from struct tags and from methods which
 // k8s.io/api types have and others may have; there is nothing to generate.
 //
-// What Kubernetes' own types say only in comments, which lists merge by which
-// keys, comes from a table. Other types say it in the struct tags patchStrategy
-// and patchMergeKey.
+// A table has what Kubernetes' own types say only in comments, such as which lists merge by which
+// keys. Other types say it in the struct tags patchStrategy and patchMergeKey.
 //
-// It is the part of OpenAPI that kubectl and client-go read.
+// The documents have the part of OpenAPI that kubectl and client-go read.
 package openapi
 
 import (
@@ -51,10 +50,10 @@ type Kind struct {
 
 const refPrefix = "#/components/schemas/"
 
-// schemas collects the schemas of types under their names.
+// schemas collects the schemas of types by name.
 type schemas map[string]*Schema
 
-// add makes sure that t, a struct, has a schema and returns its name.
+// add adds the schema of t, a struct, if it is missing, and returns its name.
 func (s schemas) add(t reflect.Type) string {
 	name := modelName(t)
 	if s[name] != nil {
@@ -74,8 +73,7 @@ func (s schemas) add(t reflect.Type) string {
 	return name
 }
 
-// fields adds the properties of struct t to schema, those of embedded structs
-// included.
+// fields adds the properties of struct t to schema, including those of embedded structs.
 func (s schemas) fields(t reflect.Type, schema *Schema) {
 	text := docs(t)
 	for i := range t.NumField() {
@@ -112,7 +110,7 @@ func (s schemas) fields(t reflect.Type, schema *Schema) {
 	}
 }
 
-// of is the schema of a value of type t where it is used.
+// of returns the schema of a value of type t at the place where it is used.
 func (s schemas) of(t reflect.Type) Schema {
 	t = indirect(t)
 	switch t.Kind() {
@@ -142,7 +140,7 @@ func (s schemas) of(t reflect.Type) Schema {
 	return Schema{Type: "integer", Format: "int32"}
 }
 
-// element is the schema of a value in a list or map.
+// element returns the schema of a value in a list or map.
 func (s schemas) element(t reflect.Type) *Schema {
 	e := s.of(t)
 	e.Default = zeroOf(t, false)
@@ -150,17 +148,16 @@ func (s schemas) element(t reflect.Type) *Schema {
 	return &e
 }
 
-// wrapRef makes room beside a reference, where nothing would be read, if
-// something is said there.
+// wrapRef wraps a reference if the schema has more fields, because clients ignore what is beside a
+// reference.
 func (s *Schema) wrapRef() {
 	if s.Ref != "" && (s.Description != "" || s.Default != nil || s.MapType != "" || s.PatchStrategy != "") {
 		s.AllOf, s.Ref = []Schema{{Ref: s.Ref}}, ""
 	}
 }
 
-// zeroOf is the value that a field of type t has when it is not given, where Go
-// has no way to tell that from its absence; nil for all else. Types that read
-// themselves take null for nothing given.
+// zeroOf returns the default of a field of type t whose absence Go cannot represent; nil for all
+// other types. Types that decode themselves take null as absence.
 func zeroOf(t reflect.Type, omitEmpty bool) json.RawMessage {
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
 		return nil

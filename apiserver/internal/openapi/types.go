@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ownSchema is the schema of a type that says itself how it is written, as
-// times, quantities and int-or-strings do.
+// ownSchema is implemented by types that say how they are encoded, such as times, quantities and
+// int-or-strings.
 func ownSchema(t reflect.Type) (Schema, bool) {
 	v := reflect.New(t).Interface()
 	typed, ok := v.(interface{ OpenAPISchemaType() []string })
@@ -30,7 +30,7 @@ func ownSchema(t reflect.Type) (Schema, bool) {
 	return schema, true
 }
 
-// undocumented are descriptions of types that have no method for them.
+// undocumented has the descriptions of types without a SwaggerDoc method.
 var undocumented = map[string]string{
 	"io.k8s.apimachinery.pkg.api.resource.Quantity": "A number with a fixed point and an optional suffix: " +
 		"a binary one (Ki, Mi, Gi, Ti, Pi, Ei), a decimal one (n, u, m, k, M, G, T, P, E) or an exponent (e3). " +
@@ -41,7 +41,7 @@ var undocumented = map[string]string{
 	"io.k8s.apimachinery.pkg.util.intstr.IntOrString": "A 32-bit integer or a string.",
 }
 
-// docs are a type's descriptions by JSON field name; its own is under "".
+// docs holds the descriptions of a type by JSON field name; that of the type is under "".
 func docs(t reflect.Type) map[string]string {
 	return own(t, func(v any) map[string]string {
 		if documented, ok := v.(interface{ SwaggerDoc() map[string]string }); ok {
@@ -51,9 +51,8 @@ func docs(t reflect.Type) map[string]string {
 	})
 }
 
-// modelName is the name of t's schema: what the type says, or its import path
-// with the host's parts reversed, so that k8s.io/api/core/v1 becomes
-// io.k8s.api.core.v1.
+// modelName returns the name of t's schema: the one that the type says, or its import path with the
+// parts of the host reversed, so that k8s.io/api/core/v1 becomes io.k8s.api.core.v1.
 func modelName(t reflect.Type) string {
 	said := own(t, func(v any) string {
 		if named, ok := v.(interface{ OpenAPIModelName() string }); ok {
@@ -79,11 +78,11 @@ func modelName(t reflect.Type) string {
 	}, name)
 }
 
-// own returns what ask learns from a t, or zero if t says it only because a struct
-// embedded in it does: it speaks for that struct then, not for t.
+// own returns the answer of ask for a t, or zero if t has the method only because of an embedded
+// struct, for which it speaks.
 //
-// ask asserts an interface. Looking a method up by a name that is not constant
-// would make the linker keep every exported method of the program.
+// ask asserts an interface. A lookup of a method by a variable name would make the linker keep
+// every exported method of the program.
 func own[T any](t reflect.Type, ask func(any) T) T {
 	var none T
 	said := ask(reflect.New(t).Interface())

@@ -8,8 +8,8 @@ import (
 
 const refPrefixV2 = "#/definitions/"
 
-// BuildV2 returns the JSON of one OpenAPI v2 document of all resources. Options
-// is what a deletion takes.
+// BuildV2 returns the JSON of one OpenAPI v2 document of all resources. Options is the type of the
+// body of a deletion.
 func BuildV2(title, version string, resources []Resource, options reflect.Type) ([]byte, error) {
 	d := documentV2{
 		Swagger: "2.0",
@@ -74,8 +74,8 @@ type responseV2 struct {
 	Schema      *Schema `json:"schema,omitempty"`
 }
 
-// v2 says the same in OpenAPI v2, which knows no oneOf, has references of its
-// own form and reads what stands beside one. Kubernetes leaves defaults out of it.
+// v2 converts a schema to OpenAPI v2, which has no oneOf, writes references in another form and
+// reads what is beside one. Kubernetes omits defaults in it.
 func (s *Schema) v2() *Schema {
 	if s == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// A Body is a response made of pieces, whose whole length is known.
+// A Body is a response that consists of pieces. Its length is known.
 type Body struct {
 	Head, Tail []byte
 	Items      Items
@@ -18,7 +18,7 @@ type Body struct {
 	Size       int
 	// Next appends the i-th item.
 	Next func(to []byte, i int) []byte
-	// Cache keeps what was compressed; nil where it is of no use again.
+	// Cache keeps compressed pieces; nil if the body is not sent again.
 	Cache *Cache
 }
 
@@ -32,7 +32,7 @@ type Items interface {
 	Created(i int) storage.Revision
 }
 
-// chunk bounds what is written at once.
+// chunk is the maximum number of bytes of one write.
 const chunk = 64 << 10
 
 var chunks = sync.Pool{New: func() any { return new(make([]byte, 0, chunk+chunk/4)) }}

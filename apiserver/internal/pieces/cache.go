@@ -13,12 +13,11 @@ import (
 	"github.com/planekit/planekit/storage"
 )
 
-// Compressing a list costs many times what everything else about it does, and
-// most clients ask for it. A gzip stream may be put together from pieces that
-// were compressed each by itself (RFC 1951: blocks which end on a byte and refer to
-// nothing before them), so that pieces, of some tens of items, are kept too. Where
-// one ends is up to the items and not to their place, so that a change costs the
-// piece that it is in.
+// Compression costs many times more than the rest of a list, and most clients ask for it. A gzip
+// stream may consist of pieces that were compressed separately (RFC 1951: blocks that end on a byte
+// and refer to nothing before them), so pieces of some tens of items are kept. The items
+// themselves, and not their positions, decide where a piece ends, so that a change costs only its
+// piece.
 const (
 	pieceItems = 64  // on average
 	pieceMost  = 256 // items
@@ -28,21 +27,21 @@ const (
 // empty. It is safe for concurrent use.
 type Cache struct {
 	mu sync.Mutex // guards what follows
-	// pieces are kept by the revision of their first item, as many as two of the
-	// longest lists need; order tells the oldest.
+	// pieces holds pieces by the revision of their first item, up to twice as many as the longest
+	// lists need; order has the oldest first.
 	pieces map[storage.Revision]*piece
 	order  []storage.Revision
 	most   int
-	// aging says that age will be called.
+	// aging is set while a call of age is pending.
 	aging bool
 }
 
-// zippedAge is how often pieces are dropped that no list has had since the last time: what they
-// hold may have been deleted long ago.
+// zippedAge is the interval after which pieces are dropped that no list has used since: their
+// objects may have been deleted long ago.
 const zippedAge = 5 * time.Minute
 
-// piece is a run of items. A revision is that of one change of one key, so the
-// revisions tell what the items are.
+// piece is a run of items. A revision is that of one change of one key, so the revisions identify
+// the items.
 type piece struct {
 	revisions []storage.Revision
 	data      []byte // deflated
@@ -52,7 +51,7 @@ type piece struct {
 	used      bool   // since age was last called; guarded by Cache.mu
 }
 
-// endsPiece reports whether a piece ends with an item, for one item in pieceItems.
+// endsPiece reports whether a piece ends after an item, which is true for one item in pieceItems.
 func endsPiece(created storage.Revision) bool {
 	return uint64(created)*0x9e3779b97f4a7c15>>58 == 0 // the golden ratio, which spreads neighbours
 }
@@ -81,7 +80,7 @@ func (z *Cache) writeTo(w io.Writer, b *Body) {
 	out.write(binary.LittleEndian.AppendUint32(nil, uint32(out.size)))
 }
 
-// piece returns items from to to, compressed.
+// piece returns the items between from and to, compressed.
 func (z *Cache) piece(b *Body, from, to int) *piece {
 	first := b.Items.Revision(from)
 	z.mu.Lock()
@@ -111,7 +110,7 @@ func (z *Cache) piece(b *Body, from, to int) *piece {
 	return made
 }
 
-// ageLater has age called when it is time. mu is held.
+// ageLater schedules a call of age. mu is held.
 func (z *Cache) ageLater() {
 	if !z.aging && len(z.pieces) > 0 {
 		z.aging = true
@@ -119,11 +118,11 @@ func (z *Cache) ageLater() {
 	}
 }
 
-// age drops the pieces that no list has had since it was last called.
+// age drops the pieces that no list has used since the previous call.
 func (z *Cache) age() {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	// Create both again: neither a map nor an array gives memory back.
+	// Create both again: neither a map nor an array releases memory.
 	pieces := map[storage.Revision]*piece{}
 	var order []storage.Revision
 	for _, first := range z.order {
@@ -138,7 +137,7 @@ func (z *Cache) age() {
 	z.ageLater()
 }
 
-// holds reports whether p is items from to to as they are now.
+// holds reports whether p consists of the present items between from and to.
 func (p *piece) holds(b *Body, from, to int) bool {
 	if len(p.revisions) != to-from {
 		return false
@@ -171,7 +170,7 @@ func deflate(b *Body, from, to int) *piece {
 	return p
 }
 
-// deflaters are reused: each has a megabyte of tables.
+// deflaters are reused, because each has a megabyte of tables.
 var deflaters = sync.Pool{New: func() any {
 	d, err := flate.NewWriter(nil, flate.BestSpeed)
 	if err != nil {
@@ -180,7 +179,7 @@ var deflaters = sync.Pool{New: func() any {
 	return d
 }}
 
-// bound drops the oldest pieces beyond what lists have been seen to need.
+// bound drops the oldest pieces beyond the number that lists have needed.
 func (z *Cache) bound(need int) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -205,7 +204,7 @@ func (s *stream) write(data []byte) {
 	}
 }
 
-// plain writes bytes as blocks that are not compressed.
+// plain writes bytes as uncompressed blocks.
 func (s *stream) plain(data []byte) {
 	s.size += len(data)
 	s.sum = crc32.Update(s.sum, crc32.IEEETable, data)

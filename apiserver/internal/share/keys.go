@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// Message is a protobuf message as those of Kubernetes' types are: equal messages
-// have equal bytes, maps in order.
+// Message is a protobuf message of Kubernetes' kind: equal messages have equal encodings, with maps
+// in order.
 type Message interface {
 	Size() int
 	MarshalToSizedBuffer([]byte) (int, error)
 }
 
-// AppendMessage appends what says all about m. It reports whether it could.
+// AppendMessage appends the encoding of m. It reports whether it could.
 func AppendMessage(to []byte, m Message) ([]byte, bool) {
 	size := m.Size()
 	to = binary.AppendUvarint(to, uint64(size))
@@ -23,7 +23,7 @@ func AppendMessage(to []byte, m Message) ([]byte, bool) {
 	return to, err == nil && n == size
 }
 
-// AppendStrings appends what says all about list.
+// AppendStrings appends an encoding of list.
 func AppendStrings(to []byte, list []string) []byte {
 	to = binary.AppendUvarint(to, uint64(len(list)))
 	for _, s := range list {
@@ -32,7 +32,7 @@ func AppendStrings(to []byte, list []string) []byte {
 	return to
 }
 
-// AppendMap appends what says all about m.
+// AppendMap appends an encoding of m.
 func AppendMap(to []byte, m map[string]string) []byte {
 	var room [16]string // enough for most without memory of its own
 	names := slices.AppendSeq(room[:0], maps.Keys(m))

@@ -2,11 +2,11 @@ package share
 
 import "sync"
 
-// buffers are where keys are made.
+// buffers holds buffers for keys.
 var buffers = sync.Pool{New: func() any { return new(make([]byte, 0, 512)) }}
 
-// keyed replaces *part by what the table has for the key that appendKey makes of
-// it, if it can.
+// keyed replaces *part by the table's part for the key that appendKey makes of it, if it can make
+// one.
 func keyed[T any](t *Table[T], part *T, appendKey func(to []byte) ([]byte, bool)) {
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)

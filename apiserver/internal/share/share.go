@@ -1,14 +1,14 @@
-// Package share lets equal parts of many objects be one in memory. The pods of a
-// template differ in their names and little else; kept apart, what they have in
-// common is most of what they take.
+// Package share deduplicates equal parts of objects in memory. The pods of a template differ in
+// their names and little else; without it, most memory would hold copies of what they have in
+// common.
 //
 //	labels := share.NewTable[map[string]string](4096)
 //	share.Map(labels, &obj.Labels)
 //
-// A part is known by a key that says all about it: two parts with one key must be
-// equal. A table forgets parts that have not been asked for while as many others
-// as it may hold were, or for 5 to 10 minutes; objects which share a forgotten part go on sharing it.
-// Parts must not be changed once they have been through a table.
+// A part is identified by a key that is a complete encoding of it: two parts with the same key are
+// equal. A table drops a part that has not been used for 5 to 10 minutes, or while as many others
+// as the table may hold were used. Objects that share a dropped part continue to share it. Parts
+// must not be changed once they have been through a table.
 package share
 
 import (
@@ -17,36 +17,36 @@ import (
 	"time"
 )
 
-// longest is the longest key of a part that is looked up, in bytes. What is larger
-// is rarely equal to anything, such as what kubectl apply notes in annotations.
+// longest is the length of the longest key that is looked up, in bytes. Larger parts, such as the
+// annotation of kubectl apply, are rarely equal.
 const longest = 2 << 10
 
-// sum stands for a key. Keys of different parts with one sum cannot be made, so a
-// client cannot have its object show another's parts.
+// sum is the hash of a key. It is cryptographic, so that no client can make its object show the
+// parts of another one.
 type sum = [sha256.Size]byte
 
-// Table has one of each part. It is safe for concurrent use.
+// Table holds one of each part. It is safe for concurrent use.
 type Table[T any] struct {
 	most int
 
 	mu sync.Mutex // guards what follows
-	// young has the parts asked for of late, old those asked for before that.
+	// young has the parts used recently, old those used before that.
 	young, old map[sum]T
-	// aging says that age will be called.
+	// aging is set while a call of age is pending.
 	aging bool
 }
 
-// maxAge bounds the time for which parts count as recently used, so that unused parts do
-// not stay for ever.
+// maxAge limits the time for which a generation is the younger one, so that unused parts do not
+// stay forever.
 const maxAge = 5 * time.Minute
 
-// NewTable returns a table that remembers at least so many parts, and at most
-// twice as many.
+// NewTable returns a table that remembers at least the given number of parts, and at most twice as
+// many.
 func NewTable[T any](parts int) *Table[T] {
 	return &Table[T]{most: parts, young: map[sum]T{}}
 }
 
-// One returns the part that the table has for key: the first that came with it.
+// One returns the table's part for key: the first part that was given with it.
 func (t *Table[T]) One(key []byte, part T) T {
 	if len(key) > longest {
 		return part
@@ -68,7 +68,7 @@ func (t *Table[T]) One(key []byte, part T) T {
 	return part
 }
 
-// ageLater has age called when it is time. mu is held.
+// ageLater schedules a call of age. mu is held.
 func (t *Table[T]) ageLater() {
 	if !t.aging && len(t.young)+len(t.old) > 0 {
 		t.aging = true
@@ -76,7 +76,7 @@ func (t *Table[T]) ageLater() {
 	}
 }
 
-// age forgets the parts that were not asked for since it was last called.
+// age drops the parts that were not used since the previous call.
 func (t *Table[T]) age() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
