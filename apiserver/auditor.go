@@ -20,11 +20,11 @@ import (
 // out of it.
 const maxAudited = 16 << 20
 
-// An Auditor records requests and their users. Package audit has one. Its methods
-// are called by many goroutines.
+// An Auditor records requests and their users. Package audit has one. Its methods must be safe for
+// concurrent use.
 type Auditor interface {
-	// Begin is called for each request after authentication; a.User is nil if that
-	// failed. The returned trail records how the request goes on; nil records nothing.
+	// Begin is called for each request after authentication. The user in a is nil if authentication
+	// failed. The returned Trail records the request; nil means that it is not recorded.
 	Begin(r *http.Request, a authz.Attributes) Trail
 }
 
@@ -32,30 +32,29 @@ type Auditor interface {
 type Trail interface {
 	// ID returns the value of the response's header Audit-Id.
 	ID() string
-	// Wants reports whether Done wants the bodies of request and answer.
+	// Wants reports whether Done needs the bodies of request and response.
 	Wants() (request, answer bool)
-	// Impersonates records that the request goes on as u.
+	// Impersonates records that the rest of the request is on behalf of u.
 	Impersonates(u *user.Info)
-	// Decided records whether the request may go on, and why.
+	// Decided records whether the request is authorized, and the reason.
 	Decided(allowed bool, reason string)
-	// Annotate adds an annotation that a step of the request has made. The first value
-	// of a key stays.
+	// Annotate adds an annotation from a step of the request. The first value of a key is kept.
 	Annotate(key, value string)
-	// Started records that the answer to a long-running request has begun.
+	// Started records that the response to a long-running request has begun.
 	Started(code int)
 	// Done ends the trail.
 	Done(Outcome)
 }
 
-// Outcome is how a request ended.
+// Outcome is the result of a request.
 type Outcome struct {
 	Code int
-	// Panicked says that the handler did not end by itself.
+	// Panicked is set if the handler panicked.
 	Panicked bool
-	// Status is set where the answer was an error.
+	// Status is set if the response is an error.
 	Status *metav1.Status
-	// Request and Answer are the bodies as JSON, nil where they are not wanted, not
-	// there or not objects.
+	// Request and Answer are the bodies in JSON. They are nil if they are not wanted, missing, or
+	// not objects.
 	Request, Answer json.RawMessage
 }
 

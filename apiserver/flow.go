@@ -26,15 +26,15 @@ const (
 	eventLinger    = 5 * time.Millisecond
 )
 
-// FlowSummary tells how flow control treated a request.
+// FlowSummary describes how flow control treated a request.
 type FlowSummary struct {
-	// Schema and Level are names; a request that flow control did not see has none.
+	// Schema and Level are names. They are empty if flow control did not see the request.
 	Schema, Level string
-	// Seats is the estimate of what the request costs.
+	// Seats is the estimated cost of the request.
 	Seats int
-	// Waited is the time in a queue and Executed that with a seat.
+	// Waited is the time in a queue, and Executed the time with a seat.
 	Waited, Executed time.Duration
-	// Rejected says that the request was not let in.
+	// Rejected is set if the request was rejected.
 	Rejected bool
 }
 

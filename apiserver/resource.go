@@ -28,20 +28,20 @@ type Resource struct {
 	ShortNames []string
 	// Categories are such as "all".
 	Categories []string
-	// Namespaced says that objects live in namespaces.
+	// Namespaced is set if objects are in namespaces.
 	Namespaced bool
 
-	// New returns an empty object of the resource's Go type. If the type or one in it has a method
-	// SwaggerDoc() map[string]string, as Kubernetes' types have, kubectl explain prints what it
-	// returns: descriptions by JSON field name, and under "" that of the type itself.
+	// New returns an empty object of the resource's Go type. If that type, or a type in it, has a
+	// method SwaggerDoc() map[string]string, as Kubernetes' types have, kubectl explain prints its
+	// result: descriptions by JSON field name, and under "" the description of the type.
 	New func() runtime.Object
 	// NewList returns an empty list of the same type.
 	NewList func() runtime.Object
 
-	// Verbs restricts what is served; empty means all of create, delete,
-	// deletecollection, get, list, patch, update and watch.
+	// Verbs lists the served verbs; empty means all of create, delete, deletecollection, get, list,
+	// patch, update and watch.
 	Verbs []string
-	// Strategy says how objects are completed and checked.
+	// Strategy completes and validates objects.
 	Strategy Strategy
 	// Columns lists the columns of the server-side table in order. The table begins
 	// with the default Name column unless Columns has a column called Name. Age is a
@@ -56,42 +56,40 @@ type Resource struct {
 	// change, such as "status" or "spec.finalizers": trying makes no manager their
 	// owner. Nil means status if there is a subresource of that name.
 	Resets []string
-	// AfterCreate, if not nil, is called after a new object has been stored and before
-	// the response. The object is shared and must not be changed. The call may be
-	// missing: the process may end before it.
+	// AfterCreate, if not nil, is called after a new object has been stored and before the
+	// response. The object is shared and must not be changed. AfterCreate is not called if the
+	// process ends before it.
 	AfterCreate func(ctx context.Context, obj runtime.Object)
-	// Decorate, if not nil, sets fields that are not stored but computed from the stored
-	// ones, each time that an object comes from storage or has been stored. It may
-	// change the object, which is not shared yet. Updates bring back what it has set:
-	// PrepareForUpdate must remove it.
+	// Decorate, if not nil, computes fields that are not stored from the stored ones. It is called
+	// whenever an object comes from the store or has been stored, and may change the object, which
+	// is not shared yet. An update contains the computed fields: PrepareForUpdate must remove them.
 	Decorate func(obj runtime.Object)
-	// Share, if not nil, deduplicates parts of an object before it is cached: it replaces
-	// them by equal parts of cached objects. It may change the object, which is not
-	// shared yet; later its parts are not changed. The server does this for metadata.
+	// Share, if not nil, deduplicates parts of an object before it is cached: it replaces them by
+	// equal parts of cached objects. It may change the object, which is not shared yet. Afterwards
+	// the parts must not be changed. The server deduplicates metadata itself.
 	Share func(obj runtime.Object)
 	// Answer, if not nil, makes the resource a question (an access review):
 	// only create is served, nothing is stored, and the client gets what Answer
 	// returns for the object it sent. NewList may be nil then. The user is in the
 	// context (see package user), which [Annotate] and [Warn] take.
 	Answer func(ctx context.Context, obj runtime.Object) (runtime.Object, error)
-	// TTL is how long an object is kept after it was last written, in whole seconds;
-	// zero is for ever.
+	// TTL is how long an object is kept after it was last written, in whole seconds; zero means
+	// forever.
 	TTL time.Duration
 	// Versions are further versions in which the objects are served.
 	Versions []Version
-	// StoredAs, if not nil, says that the objects are those of another resource,
-	// shown in another shape: events, which two groups serve.
+	// StoredAs, if not nil, is the resource whose objects this one shows in another form, as two
+	// groups serve the same events.
 	StoredAs *StoredForm
-	// Allocation, if not nil, gives objects what no two of them may have.
+	// Allocation, if not nil, assigns unique values to objects.
 	Allocation *Allocation
 }
 
-// A StoredForm is the form in which objects are stored if it is not the form in which they are
-// served. Two resources with one stored form have the same objects: what is written through one
-// is read and watched through the other.
+// A StoredForm is the form in which objects are stored if it differs from the one in which they are
+// served. Two resources with the same stored form have the same objects: reads and watches of one
+// show writes through the other.
 type StoredForm struct {
-	// Group, Version, Kind and Plural are those of the resource whose objects they
-	// are.
+	// Group, Version, Kind and Plural are those of the resource that the objects belong to.
 	Group, Version, Kind, Plural string
 	// New returns an empty object of that resource.
 	New func() runtime.Object
@@ -102,19 +100,18 @@ type StoredForm struct {
 	complete func(stored runtime.Object)
 }
 
-// Allocation hands out what one object of a resource at a time may have: cluster
-// IPs and node ports. What is taken is recorded under keys of its own before the
-// object is stored, in one guarded write for each name, so of any number of
-// servers one gets it. It is given back when the object is not stored after all,
-// loses it, or is gone; what a server took when it failed is free again after a
+// Allocation assigns values that at most one object of a resource may have, such as cluster IPs and
+// node ports. A value is recorded under a key of its own before the object is stored, in one
+// guarded write, so that only one of several servers gets it. It is released if the object is not
+// stored, loses the value, or is deleted. The values of a server that failed are free again after a
 // minute.
 type Allocation struct {
-	// Names returns what obj has, such as "ip/10.96.0.10".
+	// Names returns the values that obj has, such as "ip/10.96.0.10".
 	Names func(obj runtime.Object) []string
-	// Fill completes obj, which is about to be checked and stored; old is nil for
-	// a new object. It takes what obj has and old has not, and reports an API
-	// status error where it cannot have it. take reports whether the name was free
-	// or obj's already. In a dry run it only looks.
+	// Fill completes obj, which is about to be validated and stored; old is nil for a new object.
+	// It takes the values of obj that old does not have, and returns an API status error if one is
+	// not available. take reports whether the value was free or already obj's. In a dry run take
+	// changes nothing.
 	Fill func(obj, old runtime.Object, take func(name string) (bool, error)) error
 }
 
@@ -125,23 +122,23 @@ type Strategy struct {
 	// Default fills what a client may leave out. It runs after every decode, from
 	// the wire and from storage, so it must be idempotent.
 	Default func(obj runtime.Object)
-	// PrepareForCreate clears what clients may not set (status) and sets what
-	// only the server may (generation).
+	// PrepareForCreate clears the fields that clients may not set (status) and sets those that only
+	// the server may set (generation).
 	PrepareForCreate func(ctx context.Context, obj runtime.Object)
-	// PrepareForUpdate keeps from old what this request may not change: status
-	// for the object itself, everything but status for the status subresource.
-	// It raises metadata.generation where the desired state changed.
+	// PrepareForUpdate keeps the fields of old that this request may not change: status for the
+	// object itself, everything else for the status subresource. It increments metadata.generation
+	// if the desired state changed.
 	PrepareForUpdate func(ctx context.Context, obj, old runtime.Object)
 	// Validate checks a new object. Object metadata is checked by the server.
 	Validate func(ctx context.Context, obj runtime.Object) field.ErrorList
 	// ValidateUpdate checks a change. Metadata is checked by the server.
 	ValidateUpdate func(ctx context.Context, obj, old runtime.Object) field.ErrorList
-	// ValidateName checks metadata.name; nil means a DNS-1123 subdomain. prefix
-	// says that name is a generateName prefix.
+	// ValidateName checks metadata.name; nil means a DNS-1123 subdomain. If prefix is set, name is
+	// a generateName prefix.
 	ValidateName func(name string, prefix bool) []string
-	// Grace, if not nil, makes deletion graceful: it returns the number of seconds for
-	// which the object lives on with a deletionTimestamp, until a client deletes it
-	// again with zero. Zero deletes at once.
+	// Grace, if not nil, makes deletion graceful. It returns the number of seconds for which the
+	// object stays with a deletionTimestamp, until a client deletes it again with zero seconds.
+	// Zero deletes the object at once.
 	Grace func(obj runtime.Object, options *metav1.DeleteOptions) int64
 	// Finalizing, if not nil, reports whether the object has finalizers outside its
 	// metadata (a namespace's spec.finalizers) and must stay.
@@ -163,14 +160,14 @@ type Column struct {
 	Type string
 	// Format is an OpenAPI format; may be empty.
 	Format string
-	// Description is for people.
+	// Description explains the column to users.
 	Description string
 	// Priority is 0 for columns always shown, 1 for those of -o wide.
 	Priority int32
 	// Value returns the cell: a string, int64, float64 or bool. Required.
 	Value func(obj runtime.Object) any
-	// Steady says that the cell depends on the object alone, so that Value is asked
-	// once for each state of it. An age is not steady.
+	// Steady is set if the cell depends only on the object, so that Value is called once for each
+	// state of the object. An age is not steady.
 	Steady bool
 }
 

@@ -62,17 +62,17 @@ type RequestSummary struct {
 	// for resources that are not served.
 	Resource    schema.GroupVersionResource
 	Subresource string
-	// Scope is resource where one object is meant, namespace or cluster where all
-	// of them there are, and empty where Resource is.
+	// Scope is "resource" for a request about one object, "namespace" or "cluster" for one about
+	// many, and empty if Resource is empty.
 	Scope string
-	// LongRunning says that the request lasts as long as the client likes: a
-	// watch, a connection to what runs behind an object.
+	// LongRunning is set if the client decides how long the request lasts, as for a watch, or a
+	// connection to a container.
 	LongRunning bool
-	// DryRun says that nothing was to be stored.
+	// DryRun is set for a dry run.
 	DryRun bool
 	// Code is the HTTP status.
 	Code int
-	// Bytes is the size of the answer, as it went out.
+	// Bytes is the size of the response as it was sent.
 	Bytes int64
 	// Took is the time from the request's headers to the end of the answer.
 	Took time.Duration
@@ -80,19 +80,18 @@ type RequestSummary struct {
 	Flow FlowSummary
 }
 
-// Config says what a Server serves and to whom. Store, Authenticator and
-// Authorizer must be set.
+// Config configures a Server. Store, Authenticator and Authorizer are required.
 type Config struct {
 	// Store stores the objects.
 	Store storage.Store
-	// Resources are served.
+	// Resources are the served resources.
 	Resources []Resource
 	// Authenticator identifies the user of a request. Requests that it does not know
 	// get 401. The server adds each user that is not anonymous to the group
 	// system:authenticated, as [authn.Chain] does: policies such as that of rbac.Bootstrap
 	// give that group discovery, without which kubectl does not work.
 	Authenticator authn.Authenticator
-	// Authorizer decides what users may do; no opinion is 403.
+	// Authorizer decides what users may do. NoOpinion means 403.
 	Authorizer authz.Authorizer
 	// Admission completes and checks writes; nil admits everything.
 	Admission Admission
@@ -101,17 +100,16 @@ type Config struct {
 	// with it can only be deleted.
 	Initializers Initializers
 
-	// Aggregator serves the API groups that other servers have, before this one is
-	// looked at; nil is none.
+	// Aggregator serves the API groups of other servers, which take precedence over Resources. Nil
+	// means none.
 	Aggregator Aggregator
 
 	// Prefix begins every storage key; empty is "/registry".
 	Prefix string
-	// Layout returns the path below Prefix under which the objects of a resource
-	// lie, by namespace, where they have one, and name. Nil is the group, "core" for
-	// the core group, and the plural; Layout of package kube is kube-apiserver's. It
-	// must stay the same as long as the store is kept. New refuses one by which the
-	// objects of two resources could meet.
+	// Layout returns the path below Prefix under which the objects of a resource are stored, by
+	// namespace, if they have one, and name. Nil means the group, "core" for the core group, and
+	// the plural. The Layout of package kube is that of kube-apiserver. It must not change for a
+	// store. New returns an error if the objects of two resources could have the same key.
 	Layout func(resource schema.GroupResource) string
 	// Listener accepts the connections that Run serves; nil serves only through ServeHTTP
 	// and Transport.
@@ -123,38 +121,36 @@ type Config struct {
 	TLS *tls.Config
 	// InsecurePlainHTTP allows a Listener without TLS.
 	InsecurePlainHTTP bool
-	// FlowControl decides which requests are handled at once and which wait, for 15
-	// seconds at most; those that are not let in get 429. Watches count until they have
-	// sent the objects there are. Run runs it, so it must not be shared between servers.
-	// Nil is the configuration of [flowcontrol.Default] with 600 seats, which is what
-	// kube-apiserver allows reads (400) and writes (200) together. A user who is
-	// not anonymous and whose groups do not say so counts as system:authenticated.
+	// FlowControl decides which requests are handled at once and which wait, for at most 15
+	// seconds. Rejected requests get 429. A watch counts until it has sent the existing objects.
+	// Run runs FlowControl, so it must not be shared between servers. Nil means the configuration
+	// of [flowcontrol.Default] with 600 seats, the sum of what kube-apiserver allows for reads
+	// (400) and writes (200). A user who is not anonymous always counts as a member of
+	// system:authenticated.
 	FlowControl *flowcontrol.Controller
-	// MaxBodyBytes bounds the request bodies in memory, those of system:masters and
-	// of streams such as exec not counted. Users share it: several bodies of one user
-	// have a fifth at most. A body that finds no room waits for 15 seconds, then its
-	// request gets 429. Zero is 256 MiB.
+	// MaxBodyBytes bounds the request bodies in memory, except for those of system:masters and of
+	// streams such as exec. The bodies of one user may have a fifth of it if there are several. A
+	// body that finds no room waits for 15 seconds, then its request gets 429. Zero means 256 MiB.
 	MaxBodyBytes int64
-	// ShutdownDelay is the time for which the server goes on serving when Run is to end,
-	// with /readyz failing, so that load balancers notice. Zero is not at all.
+	// ShutdownDelay is how long the server continues to serve when Run is to end, while /readyz
+	// fails, so that load balancers notice. Zero means no delay.
 	ShutdownDelay time.Duration
-	// DrainTimeout bounds how long Run then waits for requests in flight before
-	// it cuts them off. Zero is 20 seconds.
+	// DrainTimeout is how long Run then waits for requests in progress before it cuts them off.
+	// Zero means 20 seconds.
 	DrainTimeout time.Duration
-	// Identities, when set, chooses the UIDs and generated names of new objects, for
-	// tests that must not differ from run to run. Nil chooses them at random.
+	// Identities, if set, chooses the UIDs and generated names of new objects, for tests that need
+	// the same ones in every run. Nil means random ones.
 	Identities Identities
-	// Version is served under /version; empty fields say v1.36.3+planekit.
+	// Version is served under /version. Empty fields mean v1.36.3+planekit.
 	Version version.Info
-	// Handlers serve paths that are no resource's, such as /metrics, after
-	// authorization by path and verb. One whose path ends with a slash serves
-	// everything below. The server's own paths come first.
+	// Handlers serve further paths, such as /metrics, after authorization by path and verb. A path
+	// that ends with a slash includes all paths below it. The server's own paths take precedence.
 	Handlers map[string]http.Handler
-	// Checks are served under /readyz and /healthz beside those of the server.
+	// Checks are part of /readyz and /healthz, in addition to those of the server.
 	Checks []Check
-	// Auditor records requests; nil records nothing.
+	// Auditor records requests; nil means none.
 	Auditor Auditor
-	// Hooks observe.
+	// Hooks receive measurements.
 	Hooks Hooks
 	// Log is silent when zero.
 	Log logr.Logger

@@ -229,8 +229,8 @@ func Annotate(ctx context.Context, key, value string) {
 	}
 }
 
-// Warn tells the client something beside the answer, as a Warning header that
-// kubectl shows. ctx is that of an Answer; with any other it does nothing.
+// Warn adds a Warning header to the response, which kubectl shows. ctx is that of an Answer; Warn
+// does nothing with any other context.
 func Warn(ctx context.Context, text string) {
 	if q, ok := ctx.Value(answeringKey{}).(*request); ok {
 		q.warn(text)

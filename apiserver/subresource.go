@@ -84,14 +84,14 @@ type Deletion struct {
 // A Namespace reads and writes the objects of all resources in the namespace of a request, as they
 // are stored now.
 type Namespace interface {
-	// List returns the objects of a resource; none of one that is not served. They
-	// are shared and must not be changed.
+	// List returns the objects of a resource; none if it is not served. They are shared and must
+	// not be changed.
 	List(ctx context.Context, group, plural string) ([]runtime.Object, error)
-	// Get returns one object of a resource as it is stored now. It is shared and must
-	// not be changed. Get fails with NotFound where there is none.
+	// Get returns one object of a resource from the store. It is shared and must not be changed.
+	// Get fails with NotFound if there is none.
 	Get(ctx context.Context, group, plural, name string) (runtime.Object, error)
-	// Update stores a changed copy of one of them, which is the server's from then
-	// on, without admission. It fails with a Conflict when the object has changed since it was read.
+	// Update stores a changed copy of one of them, without admission. The copy belongs to the
+	// server afterwards. Update fails with a Conflict if the object has changed since it was read.
 	Update(ctx context.Context, group, plural string, obj runtime.Object) error
 }
 

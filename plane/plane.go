@@ -77,8 +77,8 @@ type Config struct {
 	// Listener accepts the API server's connections; nil means a free port of 127.0.0.1.
 	// The server closes it.
 	Listener net.Listener
-	// Network connects the API server and the nodes of package plane/nodes; nil is the
-	// machine's. It is not asked for Listener, when that is set.
+	// Network connects the API server and the nodes of package plane/nodes; nil means the network
+	// of the machine. It is not used for Listener, if that is set.
 	Network Network
 	// Credentials are the certificates and keys; nil makes some in memory. Those of
 	// another listener must name its address.
@@ -92,8 +92,8 @@ type Config struct {
 	// one it has no endpoints.
 	Advertise netip.AddrPort
 
-	// Resources are served beside the built-in ones. Their objects are garbage
-	// collected and counted by quota like those.
+	// Resources are served in addition to the built-in ones. Their objects are garbage collected
+	// and counted by quota like those.
 	Resources []apiserver.Resource
 
 	// Authenticators are asked after front proxies, client certificates and service
@@ -311,9 +311,8 @@ func (p *Plane) User() *user.Info {
 // Client returns the client of the control plane itself, which may do everything.
 func (p *Plane) Client() *client.Client { return p.client }
 
-// ClientFor returns a client within the process that acts as u, and calls itself
-// agent in what it writes. Authorization and admission decide about its requests as
-// about any other.
+// ClientFor returns a client in the process that acts as u and names itself agent in its writes.
+// Its requests pass authorization and admission like any others.
 func (p *Plane) ClientFor(u *user.Info, agent string) (*client.Client, error) {
 	config := client.InProcess(client.TransportFunc(func(r *http.Request) (*http.Response, error) {
 		return p.Server.Transport(u).RoundTrip(r)

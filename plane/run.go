@@ -54,8 +54,8 @@ func (p *Plane) makeScheduler() error {
 	return err
 }
 
-// Run starts all parts and runs them until ctx is done, which is no error, or one of
-// them fails. It returns when all have stopped. It can be called once.
+// Run starts all parts and runs them until ctx is done, which is no error, or one of them fails. It
+// returns when all have stopped. It can be called once.
 func (p *Plane) Run(ctx context.Context) error {
 	err := p.start(ctx)
 	if err == nil {

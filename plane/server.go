@@ -147,9 +147,8 @@ func (p *Plane) controlFlow(config *apiserver.Config) error {
 	return err
 }
 
-// KubeletClient is the user that the API server is at the kubelets. A binding to
-// system:kubelet-api-admin grants it what it may do there, and it may do no more
-// anywhere else.
+// KubeletClient is the user as which the API server connects to kubelets. A binding to
+// system:kubelet-api-admin grants it what it needs there, and it has no other permissions.
 const KubeletClient = "kube-apiserver-kubelet-client"
 
 // MetricsServer is the user that the metrics server is at the kubelets; see package

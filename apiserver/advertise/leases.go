@@ -18,14 +18,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Leases say which servers are alive. They are safe for concurrent use.
+// Leases stores which servers are running. It is safe for concurrent use.
 type Leases interface {
 	// Renew keeps the lease of address for a time to live from now on.
 	Renew(ctx context.Context, address netip.AddrPort, ttl time.Duration) error
-	// Remove ends the lease of address. That there is none is no error.
+	// Remove deletes the lease of address. It returns nil if there is none.
 	Remove(ctx context.Context, address netip.AddrPort) error
-	// List returns the addresses of all leases, in any order. The port is zero where
-	// a lease does not tell it, as those of kube-apiserver do not.
+	// List returns the addresses of all leases, in any order. The port is zero if a lease does not
+	// contain it, as those of kube-apiserver do not.
 	List(ctx context.Context) ([]netip.AddrPort, error)
 }
 

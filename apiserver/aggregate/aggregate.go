@@ -64,8 +64,8 @@ type StatusUpdater interface {
 	UpdateStatus(context.Context, *apiregistration.APIService) (*apiregistration.APIService, error)
 }
 
-// Config says what is passed on, and how. APIServices, Services, EndpointSlices,
-// Endpoints and Status must be set.
+// Config configures an Aggregator. APIServices, Services, EndpointSlices, Endpoints and Status are
+// required.
 type Config struct {
 	APIServices    localcache.ReadSubscriber[*apiregistration.APIService]
 	Services       localcache.ReadSubscriber[*corev1.Service]
@@ -74,8 +74,8 @@ type Config struct {
 	Endpoints localcache.Index[string, *discoveryv1.EndpointSlice]
 	// Status writes conditions.
 	Status StatusUpdater
-	// Resolver tells where services are. Nil is one of their ready endpoints, as
-	// ByEndpoints has it, which works without a network of services.
+	// Resolver finds the address of a service. Nil means ByEndpoints, which needs no network of
+	// services.
 	Resolver Resolver
 	// Certificate returns the client certificate that others know this server by;
 	// it is asked for with each connection. Nil presents none.
@@ -119,8 +119,8 @@ func New(c Config) (*Aggregator, error) {
 	return a, nil
 }
 
-// Ready is closed once Run has read the APIServices, so that what is not passed
-// on is not to be.
+// Ready is closed when Run has read the APIServices. From then on, a request that is not proxied is
+// for this server.
 func (a *Aggregator) Ready() <-chan struct{} { return a.ready }
 
 // GroupVersions returns the group versions of all APIServices, sorted by priority.

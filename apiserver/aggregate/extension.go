@@ -40,8 +40,7 @@ type ConfigMaps interface {
 	Update(context.Context, *corev1.ConfigMap) (*corev1.ConfigMap, error)
 }
 
-// Publish creates a config map, or gives the one there is the entries of want;
-// others stay.
+// Publish creates a config map, or adds the entries of want to an existing one.
 func Publish(ctx context.Context, stored ConfigMaps, want *corev1.ConfigMap) error {
 	_, err := stored.Create(ctx, want)
 	if !apierrors.IsAlreadyExists(err) {

@@ -74,10 +74,9 @@ type Registry interface {
 	Delete(ctx context.Context, namespace, name string, o metav1.DeleteOptions) error
 }
 
-// Register makes the stored APIServices of a server those of local, when it
-// starts. Those which are missing are created; of those which bear the label of
-// local ones, changed ones are changed back and old ones deleted. Those without the
-// label belong to other programs and stay as they are.
+// Register makes the stored APIServices of a server equal to local when the server starts. It
+// creates missing ones. Of those with the label of local ones, it restores changed ones and deletes
+// old ones. APIServices without the label belong to other programs and do not change.
 func Register(ctx context.Context, registry Registry, local []*apiregistration.APIService) error {
 	stored, _, err := registry.List(ctx, "", metav1.ListOptions{})
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// A Resolver tells where a port of a service is, such as https://10.0.0.7:8443.
-// It is asked with every request, by many goroutines.
+// A Resolver returns the URL of a port of a service, such as https://10.0.0.7:8443. It is called
+// for every request and must be safe for concurrent use.
 type Resolver interface {
 	Resolve(ctx context.Context, namespace, name string, port int32) (*url.URL, error)
 }

@@ -30,8 +30,8 @@ type probe struct {
 	cancel  context.CancelFunc
 }
 
-// Run follows the APIServices and checks what they lead to, until ctx is done.
-// Then nothing more is passed on, but what is under way goes on. It runs once.
+// Run follows the APIServices and checks their servers until ctx is done. Then no new requests are
+// proxied, and those in progress continue. Run can be called once.
 func (a *Aggregator) Run(ctx context.Context) error {
 	var probes sync.WaitGroup
 	defer a.close()

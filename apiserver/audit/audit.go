@@ -48,7 +48,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// Config says what is written down and where.
+// Config configures an audit log.
 type Config struct {
 	// Policy must be set.
 	Policy *Policy

@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A Level says how much of a request is written down.
+// A Level is how much of a request is recorded.
 type Level string
 
-// The levels, each with all that the one before has.
+// The levels in ascending order. Each includes the previous one.
 const (
 	None            Level = "None"
 	Metadata        Level = "Metadata"
@@ -32,8 +32,8 @@ const (
 	Panic            Stage = "Panic"
 )
 
-// Policy says what is written down: the first rule that fits a request decides.
-// A request that none fits is not written down. It is audit.k8s.io/v1's
+// Policy decides what is recorded, by the first rule that matches a request. A request that no rule
+// matches is not recorded. The type is that of audit.k8s.io/v1
 // (https://kubernetes.io/docs/reference/config-api/apiserver-audit.v1/).
 type Policy struct {
 	Kind       string         `json:"kind"`
@@ -57,7 +57,7 @@ type Rule struct {
 	// namespace is that of what has none. A rule with them does not fit others.
 	Resources  []GroupResources `json:"resources,omitempty"`
 	Namespaces []string         `json:"namespaces,omitempty"`
-	// NonResourceURLs are paths; * at the end stands for anything.
+	// NonResourceURLs are paths. A * at the end matches any text.
 	NonResourceURLs   []string `json:"nonResourceURLs,omitempty"`
 	OmitStages        []Stage  `json:"omitStages,omitempty"`
 	OmitManagedFields *bool    `json:"omitManagedFields,omitempty"`

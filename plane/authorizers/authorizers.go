@@ -63,8 +63,8 @@ type Set struct {
 	nodes *nodeauthz.Authorizer // nil without the mode
 }
 
-// Check reports what is wrong with modes; more are those beside the ones of this
-// package.
+// Check returns an error if modes are invalid. more are the names of modes in addition to those of
+// this package.
 func Check(modes []string, more ...string) error {
 	if len(modes) == 0 {
 		return errors.New("at least one mode is needed")

@@ -41,8 +41,8 @@ type Config struct {
 	// RootCA is the PEM certificate of the server's authority, which every namespace
 	// has in a ConfigMap. Empty is no ConfigMap.
 	RootCA []byte
-	// Authentication tells extension API servers which authorities to believe. It is
-	// made by [aggregate.AuthenticationConfigMap]; nil is none.
+	// Authentication is the config map from which extension API servers learn which authorities to
+	// trust. [aggregate.AuthenticationConfigMap] makes it; nil means none.
 	Authentication *corev1.ConfigMap
 }
 

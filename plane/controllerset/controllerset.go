@@ -63,8 +63,8 @@ type Config struct {
 
 // Options choose and tune the controllers.
 type Options struct {
-	// Choose says which run, as kube-controller-manager's --controllers does. Nil is
-	// all.
+	// Choose lists the controllers to run, as kube-controller-manager's --controllers does. Nil
+	// means all.
 	Choose []string
 	// More are further controllers, such as the program's own.
 	More   []Controller
@@ -170,8 +170,8 @@ func Names() []string {
 	return names
 }
 
-// Check reports what is wrong with a choice of controllers; more are those beside the
-// built-in ones.
+// Check returns an error if a choice of controllers is invalid. more are the names of controllers
+// in addition to the built-in ones.
 func Check(choose []string, more ...Controller) error {
 	var registrations []controllers.Registration
 	for _, c := range append(table(), more...) {

@@ -44,13 +44,13 @@ type Credentials struct {
 	AccountKey *ecdsa.PrivateKey
 }
 
-// Names returns the names of every API server, besides its address.
+// Names returns the names of every API server, in addition to its address.
 func Names() []string {
 	return []string{"localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
 }
 
-// New makes credentials in memory. The API server's certificate is valid for hosts
-// beside Names.
+// New makes credentials in memory. The certificate of the API server is valid for hosts and for
+// Names.
 func New(hosts ...string) (*Credentials, error) {
 	authority, err := pki.New()
 	if err != nil {

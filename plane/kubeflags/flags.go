@@ -72,9 +72,8 @@ func (o *Options) Check() error {
 	return errors.Join(o.admission.check(), o.audit.check(), o.controllers.check(), o.services.check(), o.fairness.check())
 }
 
-// Apply sets in config what the flags say, and keeps what it has of Authenticators, Parts, Configure
-// and metrics of controllers. What has to run is started on s, which must live longer than the
-// control plane.
+// Apply applies the flags to config. It adds to Authenticators, Parts, Configure and the metrics of
+// controllers. Parts that must run are started on s, which must stop after the control plane.
 func (o *Options) Apply(config *plane.Config, s *stack.Stack) error {
 	for _, apply := range []func(*plane.Config, *stack.Stack) error{
 		o.applyAuthentication, o.authorization.apply, o.admission.apply, o.audit.apply, o.fairness.apply, o.services.apply, o.controllers.apply,

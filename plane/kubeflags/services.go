@@ -59,6 +59,6 @@ func (s *services) apply(config *plane.Config, _ *stack.Stack) error {
 // ServiceCIDRs returns the ranges of service addresses: one, or one of each family.
 func (o *Options) ServiceCIDRs() []netip.Prefix { return o.services.prefixes }
 
-// AdvertiseAddress returns --advertise-address; it is not valid if the command line does not have it.
-// Apply does not set plane.Config.Advertise, which needs the port of the listener too.
+// AdvertiseAddress returns --advertise-address; an invalid address if the flag is not set. Apply
+// does not set plane.Config.Advertise, which also needs the port of the listener.
 func (o *Options) AdvertiseAddress() netip.Addr { return o.services.address }

@@ -40,11 +40,11 @@ func InMemory(dir string, count int, change ...func(*Config)) plane.Part {
 // Name returns the name of the node with that index, from 0.
 func Name(index int) string { return fmt.Sprintf("node-%d", index+1) }
 
-// Memory is the Runtime of a node whose containers are simulated. It gives pods
-// addresses of the range that the kubelet tells it, so there is no network to set up.
+// Memory is the Runtime of a node whose containers are simulated. It gives pods addresses from the
+// range that the kubelet sets, so it needs no network.
 type Memory struct {
-	// Socket is the absolute path of its CRI socket. Empty is none: only the kubelet in
-	// this process reaches the runtime.
+	// Socket is the absolute path of its CRI socket. Empty means none: only the kubelet in this
+	// process reaches the runtime.
 	Socket string
 
 	listener *bufconn.Listener // nil with a Socket

@@ -53,14 +53,14 @@ type Config struct {
 	Dir string
 	// Address is where the kubelet's server listens, on a free port.
 	Address string
-	// CgroupRoot is the cgroup of the node's pods; empty is none.
+	// CgroupRoot is the cgroup of the node's pods; empty means none.
 	CgroupRoot string
 	Runtime    Runtime
 	// ManifestPath is a directory with the manifests of the node's static pods, or one manifest. Empty
 	// means that there are none. See package kubelet/staticpods.
 	ManifestPath string
-	// Moved says that pods of an earlier run have addresses of another range than they
-	// are to have: they and their network are removed first.
+	// Moved is set if pods of an earlier run have addresses of another range. They and their
+	// network are removed first.
 	Moved bool
 	// StopNow, when closed, ends the grace periods of pods that are being stopped.
 	StopNow <-chan struct{}
@@ -81,8 +81,8 @@ type Runtime interface {
 	Network(ctx context.Context, podCIDR string) error
 	// ForgetNetwork removes the network that an earlier run has set up.
 	ForgetNetwork(ctx context.Context) error
-	// Cleanup removes what is left when all pods are gone. The runtime may be started
-	// again after that.
+	// Cleanup removes the runtime's remains when no pods are left. The runtime may be started again
+	// afterwards.
 	Cleanup(ctx context.Context) error
 }
 

@@ -179,8 +179,8 @@ func (p *Plane) REST(name string, groups ...string) REST {
 	return r
 }
 
-// KubeconfigFile writes the administrator's kubeconfig to a file that goes with the
-// test, and returns its path.
+// KubeconfigFile writes the administrator's kubeconfig to a file in the test's TempDir and returns
+// its path.
 func (p *Plane) KubeconfigFile() string {
 	p.tb.Helper()
 	path := filepath.Join(p.tb.TempDir(), "kubeconfig")

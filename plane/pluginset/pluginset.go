@@ -70,8 +70,8 @@ type Config struct {
 // Options choose and tune the plugins. The zero Options are Kubernetes' defaults and
 // NodeRestriction.
 type Options struct {
-	// Enable are the plugins to run beside those on by default; nil is
-	// NodeRestriction. Disable are those not to run.
+	// Enable lists the plugins to run in addition to the default ones; nil means NodeRestriction.
+	// Disable lists those not to run.
 	Enable, Disable []string
 	// Configuration configures the plugins that need it. See [plugins.Parse].
 	Configuration plugins.Configuration

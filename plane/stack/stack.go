@@ -45,8 +45,8 @@ type Stack struct {
 
 // A Part is one part of a Stack. Its fields must be set before Stop is called.
 type Part struct {
-	// Bounded says that the part itself heeds the stack's Now. Stop leaves any other
-	// behind then, so nothing of it may outlast the process.
+	// Bounded is set if the part itself observes the stack's Now. Stop abandons any other part
+	// then, so nothing of it may outlast the process.
 	Bounded bool
 	// WaitingFor, when not nil, says in more detail what Stop waits for.
 	WaitingFor func() string
