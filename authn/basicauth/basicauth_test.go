@@ -83,8 +83,8 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
-// TestUnknownUserLooksLikeWrongPassword: nothing in the answer tells whether there
-// is such a user.
+// TestUnknownUserLooksLikeWrongPassword: the response does not
+// reveal whether there is such a user.
 func TestUnknownUserLooksLikeWrongPassword(t *testing.T) {
 	a, err := basicauth.Read([]byte("s3cret,jane,1\n"))
 	if err != nil {

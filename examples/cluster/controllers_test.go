@@ -136,8 +136,8 @@ func readAudit(t *testing.T, path string) (did map[string]bool, refused []string
 	return did, slices.Compact(refused)
 }
 
-// terminating reports whether a write was refused because its namespace goes, which
-// controllers know of late.
+// terminating reports whether a write was refused because its namespace is being
+// deleted, which controllers learn late.
 func terminating(line string) bool { return strings.Contains(line, "is being terminated") }
 
 // TestControllersActAsThemselves has each controller do its work under RBAC as a

@@ -219,7 +219,7 @@ func TestStopEndsFollowers(t *testing.T) {
 		t.Fatal(lines.Err())
 	}
 	k.stop()
-	// An answer that is waited for in vain is cut off in the middle.
+	// The response to a client that still waits is cut off in the middle.
 	if lines.Scan() || lines.Err() != nil {
 		t.Errorf("more: %q, %v", lines.Text(), lines.Err())
 	}

@@ -129,7 +129,7 @@ func TestIdleStreamsEnd(t *testing.T) {
 	begin := time.Now()
 	conn, reader := k.dial("/attach/default/web/c?output=1")
 	conn.SetDeadline(time.Time{})
-	fmt.Fprintln(conn, "ping") // in vain, where the machine sleeps that long now
+	fmt.Fprintln(conn, "ping") // fails if the machine sleeps that long now
 	for line, err := reader.ReadString('\n'); err == nil; line, err = reader.ReadString('\n') {
 		if line != "ping\n" {
 			t.Errorf("read %q", line)

@@ -41,8 +41,7 @@ func (c *cluster) podNames() (names []string) {
 	return names
 }
 
-// TestPodGarbage has nodes that the copy learns of late: that it does not have
-// them proves nothing.
+// TestPodGarbage has nodes that the cache shows late: their absence from it proves nothing.
 func TestPodGarbage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

@@ -18,7 +18,7 @@
 // [CutWatch] and [CompactUnderWatch]. [Record] wraps a store to find out whether its answers are
 // linearizable, whatever happens to it and its servers.
 //
-// A check that waits in vain fails after a minute. Random checks print their seed; keep a failing
+// A check fails after it has waited for a minute. Random checks print their seed; keep a failing
 // one as a call of [Model].
 //
 // Not included: durability, and faults below the store, which depend on its implementation. A store
