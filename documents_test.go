@@ -376,6 +376,40 @@ func TestFigures(t *testing.T) {
 	}
 }
 
+// TestDecisions checks that the figures on a page of a decision are on the page of benchmarks that it
+// links to.
+func TestDecisions(t *testing.T) {
+	pages, err := filepath.Glob("docs/decisions/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	figures := regexp.MustCompile(`\b\d+(?:\.\d+)?`)
+	benchmarks := regexp.MustCompile(`\.\./(benchmarks/\w+\.md)`)
+	all := 0
+	for _, page := range pages {
+		_, measured, found := strings.Cut(read(t, page), "## Measured\n")
+		if !found && path.Base(page) != "README.md" {
+			t.Errorf("%s does not say what was measured", page)
+		}
+		measured, _, _ = strings.Cut(measured, "\n## ")
+		to := benchmarks.FindStringSubmatch(measured)
+		if to == nil {
+			continue
+		}
+		plain := func(text string) []string { return figures.FindAllString(strings.ReplaceAll(text, ",", ""), -1) }
+		have := plain(read(t, "docs/"+to[1]))
+		for _, figure := range plain(span.ReplaceAllString(measured, "")) {
+			all++
+			if !slices.Contains(have, figure) {
+				t.Errorf("docs/%s does not have the figure %s of %s", to[1], figure, page)
+			}
+		}
+	}
+	if all < 40 {
+		t.Errorf("the pages of decisions have only %d figures", all)
+	}
+}
+
 // quantity returns the first quantity in a cell of a table.
 func quantity(t *testing.T, cell string) float64 {
 	t.Helper()
