@@ -9,14 +9,14 @@ import (
 )
 
 // An Event is a change that may help a pod that fits no node: of a node, of a namespace, of a pod
-// on a node, or of an object in a cache of Config.Others. Use [Changed] to read it.
+// on a node, or of an object in a cache of Config.Sources. Use [Changed] to read it.
 //
 // A pod appears in events while it is on a node: it is new when a decision puts it there, and gone
 // when it ends, is deleted, or could not be bound. Changes of only the status of a pod that has not
 // ended are not reported.
 type Event struct {
 	// Old and New are of the same type: *corev1.Node, *corev1.Namespace, *PodInfo, or the type of
-	// the objects in a cache of Config.Others. Old is nil if the object is new, New if it is gone.
+	// the objects in a cache of Config.Sources. Old is nil if the object is new, New if it is gone.
 	Old, New any
 
 	// nodes are the nodes whose NodeInfo has changed; nil if there is none.

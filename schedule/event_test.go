@@ -227,7 +227,7 @@ func TestPredicatesOfOnesOwnWake(t *testing.T) {
 		c.predicates = []schedule.Predicate{annotated, claimed{claims}, apart{}, closedNamespaces{}}
 		c.change = func(config *schedule.Config) {
 			config.Namespaces = namespaces
-			config.Others = []schedule.Source{schedule.Changes(claims)}
+			config.Sources = []schedule.Source{schedule.Changes(claims)}
 		}
 		n := node("a", "1", "1Gi", "110")
 		c.nodes.Put(n)

@@ -68,8 +68,8 @@ func (l *loop) onNamespace(old, namespace *corev1.Namespace) {
 	}
 }
 
-// onOther handles an event of Config.Others.
-func (l *loop) onOther(e Event) {
+// onSource handles an event of Config.Sources.
+func (l *loop) onSource(e Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.signal()

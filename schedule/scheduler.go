@@ -24,8 +24,8 @@ type Config struct {
 	Pods  localcache.Subscriber[*corev1.Pod]
 	// Namespaces, if not nil, is the cache behind [Cluster].Namespace.
 	Namespaces localcache.Subscriber[*corev1.Namespace]
-	// Others are the other objects that predicates depend on. Their changes wake pods that wait.
-	Others []Source
+	// Sources report changes of other objects that predicates depend on, which wake pods that wait.
+	Sources []Source
 	// Bind binds a pod to a node. It is called concurrently for different pods. A pod whose bind
 	// fails is retried.
 	Bind func(ctx context.Context, pod *corev1.Pod, node string) error
@@ -115,8 +115,8 @@ func (l *loop) subscribe() []localcache.Subscription {
 	if c.Namespaces != nil {
 		list = append(list, c.Namespaces.Subscribe(l.onNamespace))
 	}
-	for _, source := range c.Others {
-		list = append(list, source(l.onOther))
+	for _, source := range c.Sources {
+		list = append(list, source(l.onSource))
 	}
 	return list
 }

@@ -66,7 +66,7 @@ func (c *cluster) reservePodNetwork(ctx context.Context, kept netip.Prefix) erro
 		return err
 	}
 	c.podNetwork, err = registry.Reserve(ctx, machine.Reservation{
-		ID: c.dir.id, DataDir: c.dir.path, Range: c.podNetwork, Kept: kept, Others: c.serviceRanges(), Log: c.log,
+		ID: c.dir.id, DataDir: c.dir.path, Range: c.podNetwork, Kept: kept, Reserved: c.serviceRanges(), Log: c.log,
 	})
 	if blocked, ok := errors.AsType[*machine.BlockedError](err); ok {
 		return fmt.Errorf("--cluster-cidr %v: %w; name another range, or %q", blocked.Range, blocked, autoCIDR)

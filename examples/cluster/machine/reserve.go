@@ -20,9 +20,9 @@ type Reservation struct {
 	// Range is the range to reserve. If it is not valid, one is chosen: Kept if that is valid and free,
 	// or else the first free one of Candidates.
 	Range, Kept netip.Prefix
-	// Others are ranges that the cluster uses for something else.
-	Others []Taken
-	Log    logr.Logger
+	// Reserved holds ranges that the cluster uses for other purposes.
+	Reserved []Taken
+	Log      logr.Logger
 }
 
 // A BlockedError says that something on the machine uses a range.
@@ -57,7 +57,7 @@ func (r *Registry) Reserve(ctx context.Context, want Reservation) (netip.Prefix,
 	}
 	pods := want.Range
 	if !pods.IsValid() {
-		if pods, err = Choose(want.Kept, append(want.Others, taken...)); err != nil {
+		if pods, err = Choose(want.Kept, append(want.Reserved, taken...)); err != nil {
 			return none, err
 		}
 	} else if other := InTheWay(pods, taken); other != nil {
