@@ -1,35 +1,31 @@
-// Package aggregate lets an API server pass requests for some API groups on to
-// other servers, as APIService objects say
+// Package aggregate lets an API server proxy requests for some API groups to other servers, which
+// APIService objects name
 // (https://kubernetes.io/docs/concepts/extend-kubernetes/api-extension/apiserver-aggregation/).
 //
 //	aggregator, err := aggregate.New(aggregate.Config{
-//		APIServices:    apiServices,         // local copies
-//		Services:       services,
-//		Endpoints:      slicesByService,
-//		Status:         typed,               // who writes conditions
-//		Certificate:    proxyClient.Current, // what others know this server by
+//		APIServices: apiServices, Services: services, EndpointSlices: slices, // caches
+//		Endpoints:   slicesByService,                                         // an index of slices
+//		Status:      typed.APIServices(client),                               // writes conditions
+//		Certificate: proxyClient.Current,                                     // identifies this server
 //	})
 //	config.Aggregator = aggregator
 //	go aggregator.Run(ctx)
 //
-// A request is authenticated and authorized here. The other server learns who
-// asks from the headers X-Remote-User, X-Remote-Uid, X-Remote-Group and
-// X-Remote-Extra-, which it must believe from holders of the certificate only
-// (see authn/requestheader), and decides itself what they may do. What the client
-// sent under these names is removed, as are its credentials.
+// A request is authenticated and authorized here. The other server learns the user from the headers
+// X-Remote-User, X-Remote-Uid, X-Remote-Group and X-Remote-Extra-, which it must accept only from
+// holders of the certificate (see authn/requestheader), and makes its own decision. Headers of these
+// names from the client are removed, as are its credentials.
 //
-// The answer is passed on as it comes, watches and upgraded connections too. A
-// redirect goes to the client, and is not followed.
+// The response is proxied as it arrives, including watches and upgraded connections. A redirect goes
+// to the client and is not followed.
 //
-// Run asks every other server for its discovery document, every 30 seconds and
-// when its APIService, service or endpoints change, and keeps the condition
-// Available of the APIService, with the reasons of kube-aggregator. What is not
-// available is not asked: the client gets 503, and other groups are not affected.
-// The condition counts as the local copy has it, so a change takes effect a moment
-// after it was written. Until Run has read the copies, nothing is passed on; Ready
-// tells.
+// Run asks every other server for its discovery document, every 30 seconds and when its APIService,
+// service or endpoints change. It maintains the condition Available of the APIService, with the
+// reasons of kube-aggregator. Requests for an unavailable server get 503; other groups are not
+// affected. The condition is read from a cache, so a change takes effect a moment after it was
+// written. Nothing is proxied before Run has read the caches, which closes Ready.
 //
-// It leaves out the core group, which no other server can have here.
+// The core group cannot be proxied.
 package aggregate
 
 import (
