@@ -1,6 +1,6 @@
 package planekit_test
 
-// nodeWalls holds the walls of what a node decides itself, and of the resources of pods.
+// nodeWalls holds the walls of the kubelet and its rooms.
 var nodeWalls = []wall{
 	{packages: "kubelet/internal/resize", closed: true, may: []allowance{
 		{"kubelet/internal/cgroup", "a resize is a change of limits"},
@@ -34,5 +34,146 @@ var nodeWalls = []wall{
 	}},
 	{packages: "kubelet/shutdown", closed: true, may: []allowance{
 		{"k8s.io/api/core", kubeTypes},
+	}},
+	{packages: "kubelet/cri", closed: true, may: []allowance{
+		{"k8s.io/cri-api", "the runtime interface"},
+		{"google.golang.org/grpc", "the runtime interface is spoken over gRPC"},
+	}},
+	{packages: "kubelet/server", closed: true, may: []allowance{
+		{"kubelet/internal/machine", "it reports the usage of the machine"},
+		{"internal/upgraded", "streams are bounded in one way at both ends"},
+		{"k8s.io/cri-api", "the runtime interface"},
+		{"google.golang.org/grpc", "the runtime's errors are gRPC's"},
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"github.com/go-logr/logr", logging},
+	}},
+	{packages: "kubelet/internal/cgroup", closed: true},
+	{packages: "kubelet/internal/qos", closed: true, may: []allowance{
+		{"kubelet/internal/cgroup", "a quality of service is a set of limits"},
+		{"k8s.io/api/core", kubeTypes},
+	}},
+	{packages: "kubelet/internal/abilities", closed: true, may: []allowance{{"k8s.io/cri-api", "the runtime interface"}, {"k8s.io/api/core", kubeTypes}}},
+	{packages: "kubelet/internal/userns", closed: true, may: []allowance{{"k8s.io/cri-api", "the runtime interface"}, {"k8s.io/apimachinery", machinery}}},
+	{packages: "kubelet/internal/lifecycle", closed: true, may: []allowance{
+		{"kubelet/internal/cgroup", "a plan compares the limits of a pod's cgroup"},
+		{"kubelet/internal/resize", "a running container is planned with its size"},
+		{"kubelet/probe", "what probes have found decides about a container"},
+		{"kubelet/internal/qos", "a pod's status has its quality of service"},
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
+	{packages: "kubelet/internal/podconfig", closed: true, may: []allowance{
+		{"kubelet/internal/lifecycle", "a container carries the fingerprint of its spec"},
+		{"kubelet/volumes/subpath", "a container can mount a part of a volume"},
+		{"kubelet/internal/abilities", "some settings need a runtime that has them"},
+		{"kubelet/internal/userns", "a pod can have user IDs of its own"},
+		{"kubelet/internal/machine", "limits of huge pages are named after their sizes"},
+		{"github.com/go-logr/logr", logging},
+		{"kubelet/internal/qos", "the runtime is told a container's limits"},
+		{"k8s.io/cri-api", "the runtime interface"},
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
+	{packages: "kubelet/internal/observe", closed: true, may: []allowance{
+		{"kubelet/internal/lifecycle", "the state that it reads is planned with"},
+		{"kubelet/internal/podconfig", "labels tell which pod a sandbox belongs to"},
+		{"kubelet/internal/qos", "weights and quotas are translated back"},
+		{"kubelet/internal/resize", "what the runtime reports is compared with a size"},
+		{"k8s.io/cri-api", "the runtime interface"},
+		{"google.golang.org/grpc", "the runtime's errors are gRPC's"},
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
+	{packages: "kubelet/internal/events", closed: true, may: []allowance{
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"github.com/go-logr/logr", logging},
+	}},
+	{packages: "kubelet/internal/mirror", closed: true, may: []allowance{
+		{"kubelet/internal/lifecycle", "the status of a static pod is merged like that of other pods"},
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"github.com/go-logr/logr", logging},
+	}},
+	{packages: "kubelet/staticpods", closed: true, may: []allowance{
+		{"internal/podreference", "static pods and their mirror pods refer to the same objects: none"},
+		{"internal/yamljson", "manifests may be YAML"},
+		{"internal/bodycost", "manifests are bounded before they are decoded"},
+		{"sigs.k8s.io/json", "which is case-sensitive"},
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"github.com/go-logr/logr", logging},
+	}},
+	{packages: "kubelet/internal/tokens", closed: true, may: []allowance{
+		{"k8s.io/api", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
+	{packages: "kubelet/eviction", closed: true, may: []allowance{
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
+	{packages: "kubelet/cpumanager", closed: true, may: []allowance{
+		{"kubelet/internal/qos", "only guaranteed pods have CPUs of their own"},
+		{"kubelet/internal/podconfig", "labels tell which pod a container belongs to"},
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"k8s.io/cri-api", "the runtime interface"},
+		{"google.golang.org/grpc", "the runtime's errors are gRPC's"},
+		{"github.com/go-logr/logr", logging},
+	}},
+	{packages: "kubelet/images", closed: true, may: []allowance{
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/cri-api", "the runtime interface"},
+		{"github.com/go-logr/logr", logging},
+	}},
+	{packages: "kubelet/internal/machine", closed: true},
+	{packages: "kubelet/internal/diskusage", closed: true},
+	{packages: "kubelet/logs", closed: true, may: []allowance{
+		{"k8s.io/cri-api", "the runtime interface"},
+		{"google.golang.org/grpc", "the runtime's errors are gRPC's"},
+		{"github.com/go-logr/logr", logging},
+	}},
+	{packages: "kubelet/volumes/subpath", closed: true, may: []allowance{
+		{"golang.org/x/sys", "the kernel resolves paths below a directory"},
+	}},
+	{packages: "kubelet/volumes", closed: true, may: []allowance{
+		{"internal/volumeclaim", claimsAlike},
+		{"k8s.io/api/core", kubeTypes},
+	}},
+	{packages: "kubelet/metrics", closed: true, may: []allowance{
+		{"k8s.io/cri-api", "the runtime interface"},
+		{"github.com/prometheus/client_golang", "the metrics are Prometheus's"},
+	}},
+	{packages: "kubelet/probe/metrics", closed: true, may: []allowance{
+		{"kubelet/probe", itsRoom},
+		{"github.com/prometheus/client_golang", "the metrics are Prometheus's"},
+		{"k8s.io/api/core", kubeTypes},
+	}},
+	{packages: "kubelet/probe", closed: true, may: []allowance{
+		{"google.golang.org/grpc", "gRPC probes speak the gRPC health checking protocol"},
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
+	{packages: "kubelet/hook", closed: true, may: []allowance{
+		{"kubelet/probe", "probes and hooks have the same targets and make the same requests"},
+		{"k8s.io/api/core", kubeTypes},
+	}},
+	{packages: "kubelet", closed: true, may: []allowance{
+		{"kubelet/probe", itsRoom},
+		{"kubelet/hook", itsRoom},
+		{"kubelet/logs", itsRoom},
+		{"kubelet/admission", itsRoom},
+		{"kubelet/eviction", itsRoom},
+		{"kubelet/shutdown", itsRoom},
+		{"kubelet/cpumanager", itsRoom},
+		{"kubelet/images", itsRoom},
+		{"kubelet/internal", "the kubelet's own parts"},
+		{"kubelet/volumes", "its workers set up volumes"},
+		{"k8s.io/cri-api", "the runtime interface"},
+		{"google.golang.org/grpc", "the runtime's errors are gRPC's"},
+		{"k8s.io/api", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"github.com/go-logr/logr", logging},
 	}},
 }

@@ -132,7 +132,8 @@ type Config struct {
 	// first .dockercfg, has the node's credentials for registries. They are read at every pull, and tried
 	// after those of the pod. Empty means that the node has none.
 	DockerConfigDirs []string
-
+	// CPUManager says which containers have CPUs of their own.
+	CPUManager CPUManager
 	// Eviction says when pods are evicted, and ImageGC when unused images are removed.
 	Eviction Eviction
 	ImageGC  ImageGC

@@ -194,6 +194,7 @@ func TestContainerd(t *testing.T) {
 		t.Run("probes", func(t *testing.T) { containerdProbes(t, r) }) &&
 		t.Run("subpaths", func(t *testing.T) { containerdSubPaths(t, r) }) &&
 		t.Run("rights", func(t *testing.T) { containerdRights(t, r) }) &&
+		t.Run("cpus", func(t *testing.T) { containerdCPUs(t, r) }) &&
 		t.Run("restarts", func(t *testing.T) { containerdRestarts(t, r) }) &&
 		t.Run("latency", func(t *testing.T) { containerdLatency(t, r) }) &&
 		t.Run("logs", func(t *testing.T) { containerdLogs(t, r) }) &&

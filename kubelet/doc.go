@@ -51,6 +51,9 @@
 // if their resize policy says so. What was allocated is a file in the pod's directory. Without it,
 // the sizes in the spec apply, and no container is restarted.
 //
+// With Config.CPUManager, containers of Guaranteed pods can have CPUs of their own (package
+// cpumanager).
+//
 // # The Node
 //
 // The Node's status is checked every ten seconds and after a change, and written if it differs or is
@@ -60,13 +63,14 @@
 //
 // # Failure
 //
-// Run returns an error only if it cannot continue, for example if it cannot create Root. All other
+// Run returns an error only if it cannot continue, for example if it cannot create Root, or if the state
+// file of the CPU manager is broken. All other
 // errors are logged, retried, and reported as in Kubernetes: in container states (ErrImagePull,
 // CrashLoopBackOff, CreateContainerConfigError ...), events, and the Node's Ready condition.
 //
 // # Not included
 //
-// The CPU manager and SELinux labels of volumes. Package server is the kubelet's HTTPS server for
+// SELinux labels of volumes. Package server is the kubelet's HTTPS server for
 // logs, exec, attach and port-forward. The supported volumes are emptyDir, hostPath, configMap,
 // secret, projected, downwardAPI, image, and claims and ephemeral volumes on persistent volumes that
 // are directories (local and hostPath, not block devices); Config.Volumes adds other types, see

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/kubelet/admission"
+	"github.com/planekit/planekit/kubelet/cpumanager"
 	"github.com/planekit/planekit/kubelet/images"
 	"github.com/planekit/planekit/kubelet/internal/abilities"
 	"github.com/planekit/planekit/kubelet/internal/allocation"
@@ -50,6 +51,7 @@ type Kubelet struct {
 	evictor   *evictor
 	collector *images.Collector // may be nil
 	pulls     *images.Queue
+	cpus      *cpumanager.Manager
 	podConfig *podconfig.Builder
 	abilities abilities.Set
 	// allocations are the resources that pods have been allocated.
@@ -114,6 +116,9 @@ func New(c Config) (*Kubelet, error) {
 	if k.rotator, err = k.newRotator(); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
+	if k.cpus, err = k.newCPUs(); err != nil {
+		return nil, fmt.Errorf("kubelet: %w", err)
+	}
 	return k, nil
 }
 
@@ -128,6 +133,9 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 	}
 	if err := k.config.makeRoots(); err != nil {
 		return err
+	}
+	if err := k.cpus.Start(); err != nil {
+		return fmt.Errorf("kubelet: %w", err)
 	}
 	k.since = time.Now()
 	k.host = readHost(k.config.Root, k.config.Capacity)

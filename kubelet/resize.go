@@ -31,6 +31,7 @@ type resizing struct {
 func (k *Kubelet) newAllocations() *allocation.Manager {
 	return allocation.New(allocation.Config{
 		Directory: k.podConfig.PodDirectory, Pods: k.onNode, Wake: k.wake, Log: k.log,
+		StaticCPU:   k.config.CPUManager.Policy == "static",
 		Allocatable: func() corev1.ResourceList { return k.allocatable(k.host.capacity) },
 		Event:       func(pod *corev1.Pod, kind, reason, message string) { k.events.Pod(pod, nil, kind, reason, message) },
 	})

@@ -162,6 +162,7 @@ func (k *Kubelet) follow(ctx context.Context, group *sync.WaitGroup) localcache.
 	group.Go(func() { k.relist(ctx) })
 	group.Go(func() { k.followEvents(ctx) })
 	group.Go(func() { k.evictor.run(ctx) })
+	group.Go(func() { k.cpus.Run(ctx) })
 	group.Go(func() { k.allocations.Run(ctx) })
 	if k.collector != nil {
 		group.Go(func() { k.collector.Run(ctx) })

@@ -39,6 +39,7 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod) time.Time {
 		if until := w.admit(ctx, pod, state); !until.IsZero() {
 			return until
 		}
+		w.assignCPUs(pod, state)
 		w.memory.Rejection = w.rejected()
 		lifecycle.Recall(pod, state)
 		w.probe(pod, state)
@@ -54,6 +55,7 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod) time.Time {
 		finished := d.Finished && state.Running() == 0
 		if finished {
 			w.kubelet.leave(w.uid)
+			w.kubelet.cpus.Release(w.uid)
 		}
 		w.report(pod, state, d)
 		if finished {

@@ -97,6 +97,7 @@ func (w *worker) clean(ctx context.Context, pod *corev1.Pod) error {
 	if state.Running() > 0 {
 		return errors.New("a container was started meanwhile")
 	}
+	k.cpus.Release(w.uid)
 	for _, c := range state.Containers {
 		if _, err := k.config.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: c.ID}); err != nil {
 			return err

@@ -36,6 +36,7 @@ type worker struct {
 	resizing     resizing
 	probes       *probe.Set
 	admission    podAdmission
+	assigned     bool // see assignCPUs
 	overdue      bool // the event about the active deadline was sent
 
 	mu sync.Mutex

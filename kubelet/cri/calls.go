@@ -97,6 +97,11 @@ func (c *Client) ListContainers(ctx context.Context, in *runtimeapi.ListContaine
 	return call(ctx, c.options.Timeout, "ListContainers", c.runtime.ListContainers, in)
 }
 
+// UpdateContainerResources changes the resources of a container. Fields that are zero keep their values.
+func (c *Client) UpdateContainerResources(ctx context.Context, in *runtimeapi.UpdateContainerResourcesRequest) (*runtimeapi.UpdateContainerResourcesResponse, error) {
+	return call(ctx, c.options.Timeout, "UpdateContainerResources", c.runtime.UpdateContainerResources, in)
+}
+
 // ReopenContainerLog makes the runtime write to a new file with the name of the container's log.
 func (c *Client) ReopenContainerLog(ctx context.Context, in *runtimeapi.ReopenContainerLogRequest) (*runtimeapi.ReopenContainerLogResponse, error) {
 	return call(ctx, c.options.Timeout, "ReopenContainerLog", c.runtime.ReopenContainerLog, in)
@@ -105,11 +110,6 @@ func (c *Client) ReopenContainerLog(ctx context.Context, in *runtimeapi.ReopenCo
 // ContainerStatus returns the status of a container, including its exit.
 func (c *Client) ContainerStatus(ctx context.Context, in *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
 	return call(ctx, c.options.Timeout, "ContainerStatus", c.runtime.ContainerStatus, in)
-}
-
-// UpdateContainerResources changes the resources of a container while it runs.
-func (c *Client) UpdateContainerResources(ctx context.Context, in *runtimeapi.UpdateContainerResourcesRequest) (*runtimeapi.UpdateContainerResourcesResponse, error) {
-	return call(ctx, c.options.Timeout, "UpdateContainerResources", c.runtime.UpdateContainerResources, in)
 }
 
 // ListContainerStats returns the resource usage of running containers.
