@@ -122,6 +122,13 @@ var nodeWalls = []wall{
 		{"google.golang.org/grpc", "the runtime's errors are gRPC's"},
 		{"github.com/go-logr/logr", logging},
 	}},
+	{packages: "kubelet/kubeletconfig", closed: true, may: []allowance{
+		{"kubelet", "it changes the configuration of a kubelet"},
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"sigs.k8s.io/json", "fields are decoded strictly"},
+		{"sigs.k8s.io/yaml", "the file is YAML"},
+	}},
 	{packages: "kubelet/images", closed: true, may: []allowance{
 		{"k8s.io/api/core", kubeTypes},
 		{"k8s.io/cri-api", "the runtime interface"},

@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,6 +133,8 @@ type Config struct {
 	// first .dockercfg, has the node's credentials for registries. They are read at every pull, and tried
 	// after those of the pod. Empty means that the node has none.
 	DockerConfigDirs []string
+	// Heartbeat says how often the node reports that it is alive.
+	Heartbeat Heartbeat
 	// CPUManager says which containers have CPUs of their own.
 	CPUManager CPUManager
 	// Eviction says when pods are evicted, and ImageGC when unused images are removed.
@@ -187,6 +190,39 @@ func (e *Eviction) complete() (err error) {
 		e.Thresholds, err = eviction.Parse(eviction.Settings{Hard: eviction.DefaultHard()})
 	}
 	return err
+}
+
+// Intervals of a [Heartbeat] that are zero.
+const (
+	DefaultStatusPeriod       = 10 * time.Second
+	DefaultReportPeriod       = 5 * time.Minute
+	DefaultLeaseSeconds int32 = 40
+)
+
+// Heartbeat is the configuration of the reports of the node.
+type Heartbeat struct {
+	// StatusPeriod is the interval at which the Node's status is checked, and ReportPeriod the one at
+	// which it is written without changes. Zero means DefaultStatusPeriod and DefaultReportPeriod.
+	StatusPeriod, ReportPeriod time.Duration
+	// LeaseSeconds is for how long the Lease is valid. It is renewed after a quarter of that. Zero means
+	// DefaultLeaseSeconds.
+	LeaseSeconds int32
+}
+
+// complete validates h and sets defaults.
+func (h *Heartbeat) complete() error {
+	if h.StatusPeriod < 0 || h.ReportPeriod < 0 || h.LeaseSeconds < 0 {
+		return fmt.Errorf("Heartbeat has a negative field: %+v", *h)
+	}
+	h.StatusPeriod = cmp.Or(h.StatusPeriod, DefaultStatusPeriod)
+	h.ReportPeriod = cmp.Or(h.ReportPeriod, DefaultReportPeriod)
+	h.LeaseSeconds = cmp.Or(h.LeaseSeconds, DefaultLeaseSeconds)
+	return nil
+}
+
+// leasePeriod is the interval at which the Lease is renewed.
+func (h *Heartbeat) leasePeriod() time.Duration {
+	return time.Duration(h.LeaseSeconds) * time.Second / 4
 }
 
 // ImageGC is the configuration of the garbage collection of images. The fields are those of
@@ -259,6 +295,9 @@ func (c *Config) complete() error {
 		c.Hooks = &hook.Client{Exec: executes(c.Runtime)}
 	}
 	if err := c.Eviction.complete(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := c.Heartbeat.complete(); err != nil {
 		errs = append(errs, err)
 	}
 	if _, err := admission.Handlers(admission.Host{AllowedUnsafeSysctls: c.AllowedUnsafeSysctls}); err != nil {

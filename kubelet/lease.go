@@ -10,12 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-const (
-	leaseSeconds = 40
-	leasePeriod  = 10 * time.Second
-	// leaseRetry is the delay after a failed renewal.
-	leaseRetry = 2 * time.Second
-)
+// leaseRetry is the delay after a failed renewal.
+const leaseRetry = 2 * time.Second
 
 // renewLease renews the node's Lease until ctx is done. It is the node's heartbeat and does not
 // depend on the pods.
@@ -23,7 +19,7 @@ func (k *Kubelet) renewLease(ctx context.Context) {
 	var lease *coordinationv1.Lease
 	for {
 		next, err := k.renewOnce(ctx, lease)
-		pause := leasePeriod
+		pause := k.config.Heartbeat.leasePeriod()
 		if lease = next; err != nil {
 			if ctx.Err() == nil {
 				k.log.Error(err, "renew lease", "node", k.config.NodeName)
@@ -39,7 +35,7 @@ func (k *Kubelet) renewLease(ctx context.Context) {
 // renewOnce renews the lease. It reads the lease first if lease is nil.
 func (k *Kubelet) renewOnce(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	// A renewal is useless after the lease has expired.
-	ctx, cancel := context.WithTimeout(ctx, leasePeriod)
+	ctx, cancel := context.WithTimeout(ctx, k.config.Heartbeat.leasePeriod())
 	defer cancel()
 	if lease == nil {
 		have, err := k.config.Leases.Get(ctx, corev1.NamespaceNodeLease, k.config.NodeName)
@@ -75,7 +71,7 @@ func (k *Kubelet) newLease(ctx context.Context) (*coordinationv1.Lease, error) {
 }
 
 func (k *Kubelet) fill(lease *coordinationv1.Lease) {
-	duration := int32(leaseSeconds)
+	duration := k.config.Heartbeat.LeaseSeconds
 	lease.Spec.HolderIdentity = &k.config.NodeName
 	lease.Spec.LeaseDurationSeconds = &duration
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}

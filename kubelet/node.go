@@ -16,16 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-const (
-	// version is the Kubernetes version with the same behaviour, and the name of this
-	// implementation.
-	version = "v1.36.3+planekit"
-
-	// nodePeriod is the interval at which the Node's status is checked, and nodeReportPeriod the
-	// interval at which it is written without changes.
-	nodePeriod       = 10 * time.Second
-	nodeReportPeriod = 5 * time.Minute
-)
+// version is the Kubernetes version with the same behaviour, and the name of this implementation.
+const version = "v1.36.3+planekit"
 
 // register creates the Node or updates its labels. It returns false if ctx is done before.
 func (k *Kubelet) register(ctx context.Context) bool {
@@ -81,7 +73,7 @@ func (k *Kubelet) reportNow() {
 
 // reportNode keeps the Node's status current until ctx is done.
 func (k *Kubelet) reportNode(ctx context.Context) {
-	tick := time.NewTicker(nodePeriod)
+	tick := time.NewTicker(k.config.Heartbeat.StatusPeriod)
 	defer tick.Stop()
 	var written time.Time
 	for {
@@ -152,7 +144,7 @@ func (k *Kubelet) tryWriteNode(ctx context.Context, written time.Time) (at time.
 	k.setNodeStatus(&next.Status, now)
 	ready = k.readyCondition().Status == corev1.ConditionTrue
 	k.node.Store(next)
-	if now.Sub(written) < nodeReportPeriod && sameStatus(&node.Status, &next.Status) {
+	if now.Sub(written) < k.config.Heartbeat.ReportPeriod && sameStatus(&node.Status, &next.Status) {
 		return written, ready, nil
 	}
 	if _, err = k.config.Nodes.UpdateStatus(ctx, next); err == nil {

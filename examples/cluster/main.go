@@ -70,6 +70,9 @@ func command(stopNow <-chan struct{}) *cobra.Command {
 			if err := o.complete(); err != nil {
 				return err
 			}
+			for _, warning := range o.kubeletWarnings() {
+				fmt.Fprintln(c.ErrOrStderr(), "cluster: --kubelet-config:", warning)
+			}
 			err := run(c.Context(), o, c.OutOrStdout(), logger(o.verbosity))
 			if errors.Is(err, context.Canceled) {
 				return nil // interrupted before it was ready

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/planekit/planekit/kubelet/eviction"
+	"github.com/planekit/planekit/kubelet/kubeletconfig"
 	"github.com/planekit/planekit/plane/kubeflags"
 )
 
@@ -33,6 +34,8 @@ type options struct {
 	profiling                   bool
 	metricsServer               bool
 	metricResolution            time.Duration
+	kubeletConfig               string              // file of a KubeletConfiguration
+	kubelet                     *kubeletconfig.File // its contents; nil without a file
 	evictionHard                string
 	manifestPath                string
 	thresholds                  []eviction.Threshold // those of evictionHard
@@ -57,6 +60,7 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.profiling, "profiling", true, "serve profiles of this process under /debug/pprof/, to those who may get that path")
 	flags.BoolVar(&o.metricsServer, "metrics-server", true, "serve metrics.k8s.io, which kubectl top shows")
 	flags.DurationVar(&o.metricResolution, "metric-resolution", 15*time.Second, "how often the metrics server asks each kubelet, at least every second")
+	flags.StringVar(&o.kubeletConfig, "kubelet-config", "", "file with a KubeletConfiguration for all nodes, as kubelet has it with --config")
 	flags.StringVar(&o.evictionHard, "eviction-hard", "", "evict pods of nodes that have less, such as memory.available<100Mi,nodefs.available<10% (default none: the machine belongs to others too)")
 	flags.StringVar(&o.manifestPath, "pod-manifest-path", "", "directory with manifests of static pods for the first node, read every 20s, or one manifest (default none)")
 	flags.IntVarP(&o.verbosity, "verbosity", "v", 0, "how much to log: nothing but what an operator acts on, more with -v, every step with -v=4")
@@ -86,6 +90,9 @@ func (o *options) complete() error {
 	}
 	if err != nil {
 		return fmt.Errorf("--eviction-hard: %w", err)
+	}
+	if err := o.readKubeletConfig(); err != nil {
+		return err
 	}
 	choices := []struct {
 		flag, value string

@@ -10,7 +10,6 @@ import (
 
 	"github.com/planekit/planekit/examples/cluster/containerd"
 	"github.com/planekit/planekit/examples/cluster/machine"
-	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/nodes"
 	"github.com/planekit/planekit/plane/stack"
@@ -80,9 +79,7 @@ func (c *cluster) startNodes(ctx context.Context, p *plane.Plane, s *stack.Stack
 		all = append(all, nodes.Config{
 			Name: name, ManifestPath: manifests, Dir: c.dir.join("nodes", name), Address: machine.HostAddress(c.podNetwork).String(), CgroupRoot: c.cgroupRoot(name),
 			Runtime: runtime, Moved: c.moved, StopNow: c.options.stopNow, Log: c.log,
-			Kubelet: func(k *kubelet.Config) {
-				k.Eviction.Thresholds = append(k.Eviction.Thresholds, c.options.thresholds...)
-			},
+			Kubelet: c.options.configureKubelet,
 		})
 	}
 	return nodes.Start(ctx, p, s, all...)

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/planekit/planekit/kubelet"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func kubeletFile(t *testing.T, fields string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubelet.yaml")
+	text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" + fields + "\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestKubeletConfig(t *testing.T) {
+	o, err := parse("--kubelet-config", kubeletFile(t, "maxPods: 3\naddress: 127.0.0.1\nevictionHard: {memory.available: 1Mi}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var k kubelet.Config
+	o.configureKubelet(&k)
+	pods := k.Capacity[corev1.ResourcePods]
+	if pods.Value() != 3 || len(k.Eviction.Thresholds) != 1 {
+		t.Errorf("%+v", k)
+	}
+	if got := o.kubeletWarnings(); len(got) != 1 || !strings.HasPrefix(got[0], "address has no effect") {
+		t.Error(got)
+	}
+	for fields, want := range map[string]string{
+		"maxPod: 3":                             `unknown field "maxPod"`,
+		"podCIDR: 10.0.0.0/24":                  "podCIDR cannot be set: --cluster-cidr says which addresses pods have",
+		"cgroupRoot: /x":                        "cgroupRoot cannot be set",
+		"podLogsDir: /x":                        "podLogsDir cannot be set",
+		"cpuManagerPolicy: static":              "cpuManagerPolicy static needs --nodes 1",
+		"evictionHard: {memory.available: 1Mi}": "evictionHard and --eviction-hard exclude each other",
+	} {
+		file := kubeletFile(t, fields)
+		_, err := parse("--kubelet-config", file, "--nodes", "2", "--eviction-hard", "memory.available<1Mi")
+		if err == nil || !strings.Contains(err.Error(), "--kubelet-config "+file+": ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", fields, err)
+		}
+	}
+	if _, err := parse("--kubelet-config", "missing"); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,145 @@
+package kubeletconfig
+
+import (
+	"slices"
+	"time"
+)
+
+// Reasons why nothing acts on fields.
+const (
+	ofServer     = "the program that runs the node configures the kubelet's server"
+	ofClient     = "the program that runs the node gives the kubelet its client and runtime"
+	notYet       = "the kubelet does not have it"
+	fixed        = "the kubelet has a fixed value"
+	ofHost       = "the kubelet does not change the machine's settings"
+	noStaticPods = "the kubelet has no static pods from this source"
+)
+
+func of(d time.Duration) duration { return duration{Duration: d} }
+
+// idleRows are the fields without an effect whose values do not restrict pods. Where the kubelet does not
+// do what Kubernetes does by default, the standard is the value that fits.
+func idleRows() []row {
+	return slices.Concat(serverRows(), machineryRows())
+}
+
+// serverRows are the fields about servers and clients.
+func serverRows() []row {
+	yes, no := true, false
+	var users authentication
+	users.Webhook.Enabled, users.Webhook.CacheTTL, users.Anonymous.Enabled = &yes, of(2*time.Minute), &no
+	rights := authorization{Mode: "Webhook"}
+	rights.Webhook.CacheAuthorizedTTL, rights.Webhook.CacheUnauthorizedTTL = of(5*time.Minute), of(30*time.Second)
+	text := logging{Format: "text", FlushFrequency: "5s"}
+	text.Options.Text.InfoBufferSize, text.Options.JSON.InfoBufferSize = "0", "0"
+	return []row{
+		idle("enableServer", true, ofServer),
+		idle("address", "0.0.0.0", ofServer),
+		idle("port", int32(10250), ofServer),
+		idle("readOnlyPort", int32(0), ofServer),
+		idle("tlsCertFile", "", ofServer),
+		idle("tlsPrivateKeyFile", "", ofServer),
+		idle("tlsCipherSuites", []string(nil), ofServer),
+		idle("tlsCurvePreferences", []int32(nil), ofServer),
+		idle("tlsMinVersion", "", ofServer),
+		idle("rotateCertificates", false, ofServer),
+		idle("serverTLSBootstrap", false, ofServer),
+		idle("authentication", users, ofServer),
+		idle("authorization", rights, ofServer),
+		idle("enableDebuggingHandlers", true, ofServer),
+		idle("enableContentionProfiling", false, ofServer),
+		idle("enableProfilingHandler", true, ofServer),
+		idle("enableDebugFlagsHandler", true, ofServer),
+		idle("enableSystemLogHandler", true, ofServer),
+		idle("enableSystemLogQuery", false, ofServer),
+		idle("healthzPort", int32(10248), ofServer),
+		idle("healthzBindAddress", "127.0.0.1", ofServer),
+		idle("streamingConnectionIdleTimeout", of(4*time.Hour), ofServer),
+		idle("showHiddenMetricsForVersion", "", ofServer),
+		idle("logging", text, "the program that runs the node has the log"),
+		idle("tracing", tracing{}, notYet),
+		idle("contentType", "application/vnd.kubernetes.protobuf", ofClient),
+		idle("kubeAPIQPS", int32(50), ofClient),
+		idle("kubeAPIBurst", int32(100), ofClient),
+		idle("runtimeRequestTimeout", of(2*time.Minute), ofClient),
+		idle("containerRuntimeEndpoint", "unix:///run/containerd/containerd.sock", ofClient),
+		idle("imageServiceEndpoint", "", ofClient),
+		idle("registerNode", true, "the kubelet always registers its Node"),
+		idle("providerID", "", notYet),
+	}
+}
+
+// machineryRows are the fields about loops, volumes and the machine.
+func machineryRows() []row {
+	longest := of(5 * time.Minute)
+	return []row{
+		idle("staticPodPath", "", noStaticPods),
+		idle("staticPodURL", "", noStaticPods),
+		idle("staticPodURLHeader", map[string][]string(nil), noStaticPods),
+		idle("fileCheckFrequency", of(20*time.Second), noStaticPods),
+		idle("httpCheckFrequency", of(20*time.Second), noStaticPods),
+		idle("syncFrequency", of(time.Minute), "the kubelet syncs every pod at least every 20 seconds"),
+		idle("registryPullQPS", int32(5), notYet),
+		idle("registryBurst", int32(10), notYet),
+		idle("serializeImagePulls", false, "images are pulled in parallel"),
+		idle("maxParallelImagePulls", int32(0), "images are pulled in parallel"),
+		idle("eventRecordQPS", int32(50), fixed),
+		idle("eventBurst", int32(100), fixed),
+		idle("nodeStatusMaxImages", int32(50), notYet),
+		idle("volumeStatsAggPeriod", of(time.Minute), fixed),
+		idle("volumePluginDir", "/usr/libexec/kubernetes/kubelet-plugins/volume/exec/", notYet),
+		idle("enableControllerAttachDetach", true, "nothing attaches volumes"),
+		idle("configMapAndSecretChangeDetectionStrategy", "Watch", "objects are read when volumes are refreshed"),
+		idle("containerLogMaxWorkers", int32(1), fixed),
+		idle("containerLogMonitorInterval", of(10*time.Second), fixed),
+		idle("crashLoopBackOff", crashLoopBackOff{MaxContainerRestartPeriod: &longest}, fixed),
+		idle("shutdownGracePeriod", of(0), notYet),
+		idle("shutdownGracePeriodCriticalPods", of(0), notYet),
+		idle("shutdownGracePeriodByPodPriority", []priorityGrace(nil), notYet),
+		idle("allowedUnsafeSysctls", []string(nil), notYet),
+		idle("runOnce", false, notYet),
+		idle("featureGates", map[string]bool(nil), "the kubelet has no feature gates"),
+		idle("kubeletCgroups", "", ofHost),
+		idle("systemCgroups", "", ofHost),
+		idle("oomScoreAdj", int32(-999), ofHost),
+		idle("maxOpenFiles", int64(1000000), ofHost),
+		idle("makeIPTablesUtilChains", true, ofHost),
+		idle("iptablesMasqueradeBit", int32(14), ofHost),
+		idle("iptablesDropBit", int32(15), ofHost),
+		idle("hairpinMode", "promiscuous-bridge", "network plugins set up the network"),
+		idle("cgroupDriver", "cgroupfs", "the kubelet has the driver cgroupfs"),
+		idle("cgroupsPerQOS", true, fixed),
+		idle("failCgroupV1", false, "the kubelet runs with both versions of cgroups"),
+		idle("failSwapOn", false, "the kubelet runs on machines with swap, and gives none to containers"),
+		idle("memorySwap", memorySwap{}, "containers get no swap"),
+		idle("kernelMemcgNotification", false, notYet),
+		idle("memoryThrottlingFactor", float64(0.9), notYet),
+		idle("memoryReservationPolicy", "None", notYet),
+		idle("qosReserved", map[string]string(nil), notYet),
+		idle("reservedMemory", []memoryReservation(nil), notYet),
+		idle("systemReservedCgroup", "", notYet),
+		idle("kubeReservedCgroup", "", notYet),
+		idle("enforceNodeAllocatable", []string{"pods"}, notYet),
+		idle("topologyManagerScope", "container", notYet),
+		idle("topologyManagerPolicyOptions", map[string]string(nil), notYet),
+		idle("singleProcessOOMKill", false, notYet),
+		idle("userNamespaces", userNamespaces{}, notYet),
+		idle("localStorageCapacityIsolation", true, fixed),
+		idle("cpuCFSQuota", true, fixed),
+		idle("cpuCFSQuotaPeriod", of(100*time.Millisecond), fixed),
+	}
+}
+
+// refusedRows are the fields without an effect that restrict pods, or promise them something.
+func refusedRows() []row {
+	return []row{
+		refuses("podPidsLimit", int64(-1), notYet),
+		refuses("podsPerCore", int32(0), notYet),
+		refuses("seccompDefault", false, notYet),
+		refuses("protectKernelDefaults", false, notYet),
+		refuses("memoryManagerPolicy", "None", notYet),
+		refuses("topologyManagerPolicy", "none", notYet),
+		refuses("imagePullCredentialsVerificationPolicy", "NeverVerifyPreloadedImages", notYet),
+		refuses("preloadedImagesVerificationAllowlist", []string(nil), notYet),
+	}
+}

@@ -1,0 +1,292 @@
+package kubeletconfig
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/planekit/planekit/kubelet"
+	corev1 "k8s.io/api/core/v1"
+)
+
+const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+
+func mustDecode(t *testing.T, text string) *File {
+	t.Helper()
+	f, err := Decode([]byte(text))
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return f
+}
+
+// TestTable checks that the table has exactly the fields of Kubernetes v1.36, and their defaults where
+// nothing acts on them.
+func TestTable(t *testing.T) {
+	data, err := os.ReadFile("testdata/fields.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Fields(string(data))
+	var got []string
+	for _, r := range rows() {
+		got = append(got, r.name)
+		if (r.apply == nil) != (r.idle != "") {
+			t.Errorf("%s must either have an effect or say why not", r.name)
+		}
+		if r.idle != "" && r.standard != nil && reflect.TypeOf(r.standard) != r.kind {
+			t.Errorf("%s: the default has the wrong type", r.name)
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("the table has\n%v\nwant\n%v", got, want)
+	}
+}
+
+// TestDefaults checks that a file with all of Kubernetes' defaults is accepted and changes nothing, and names
+// the defaults that the kubelet does not have.
+func TestDefaults(t *testing.T) {
+	data, err := os.ReadFile("testdata/defaults.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := mustDecode(t, string(data))
+	var k kubelet.Config
+	if err := f.Apply(&k); err != nil {
+		t.Error(err)
+	}
+	shown, zero := Describe(&k), Describe(&kubelet.Config{})
+	if fmt.Sprint(shown) != fmt.Sprint(zero) {
+		t.Errorf("a file of defaults changes\n%v\nto\n%v", zero, shown)
+	}
+	var defaults map[string]any
+	if err := json.Unmarshal(data, &defaults); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(zero)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var described map[string]any
+	if err := json.Unmarshal(text, &described); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range described {
+		if want, ok := defaults[name]; ok && !reflect.DeepEqual(value, want) {
+			t.Errorf("the default of %s is %v, not %v", name, value, want)
+		}
+	}
+	want := []string{"failCgroupV1", "failSwapOn", "serializeImagePulls"}
+	var names []string
+	for _, warning := range f.Warnings() {
+		name, _, _ := strings.Cut(warning, " ")
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if !slices.Equal(names, want) {
+		t.Errorf("warnings about %v, want %v", names, want)
+	}
+}
+
+// full has a value for each field that has an effect.
+const full = head + `
+podCIDR: 10.9.0.0/24
+clusterDNS: [10.96.0.10]
+clusterDomain: example.org
+resolvConf: /etc/resolv2.conf
+cgroupRoot: /pods
+podLogsDir: /logs
+registerWithTaints: [{key: a, value: b, effect: NoSchedule}]
+maxPods: 7
+nodeStatusUpdateFrequency: 5s
+nodeLeaseDurationSeconds: 20
+evictionHard: {memory.available: 200Mi, nodefs.available: 5%}
+evictionSoft: {memory.available: 400Mi}
+evictionSoftGracePeriod: {memory.available: 1m30s}
+evictionMinimumReclaim: {nodefs.available: 1Gi}
+evictionPressureTransitionPeriod: 1m
+evictionMaxPodGracePeriod: 30
+imageGCHighThresholdPercent: 70
+imageGCLowThresholdPercent: 60
+imageMinimumGCAge: 1m
+imageMaximumGCAge: 2h
+containerLogMaxSize: 1Mi
+containerLogMaxFiles: 3
+cpuManagerPolicy: static
+cpuManagerPolicyOptions: {full-pcpus-only: "true"}
+cpuManagerReconcilePeriod: 3s
+reservedSystemCPUs: 0-1
+kubeReserved: {cpu: 500m, memory: 1Gi}
+systemReserved: {cpu: 700m}
+`
+
+func TestApply(t *testing.T) {
+	f := mustDecode(t, full)
+	k := kubelet.Config{NodeName: "n"}
+	if err := f.Apply(&k); err != nil {
+		t.Fatal(err)
+	}
+	pods := k.Capacity[corev1.ResourcePods]
+	for _, test := range []struct{ got, want any }{
+		{k.NodeName, "n"}, {k.PodCIDR, "10.9.0.0/24"}, {k.ClusterDNS, []string{"10.96.0.10"}}, {k.ClusterDomain, "example.org"},
+		{k.ResolvConf, "/etc/resolv2.conf"}, {k.CgroupRoot, "/pods"}, {k.LogRoot, "/logs"},
+		{k.Taints, []corev1.Taint{{Key: "a", Value: "b", Effect: "NoSchedule"}}}, {pods.Value(), int64(7)},
+		{k.Heartbeat, kubelet.Heartbeat{StatusPeriod: 5 * time.Second, ReportPeriod: 5 * time.Second, LeaseSeconds: 20}},
+		{k.Eviction.Transition, time.Minute}, {k.Eviction.MaxGrace, int64(30)}, {len(k.Eviction.Thresholds), 3},
+		{k.ImageGC, kubelet.ImageGC{High: 70, Low: 60, MinAge: time.Minute, MaxAge: 2 * time.Hour}},
+		{k.LogMaxSize, int64(1 << 20)}, {k.LogMaxFiles, 3},
+		{k.CPUManager, kubelet.CPUManager{
+			Policy: "static", Options: map[string]string{"full-pcpus-only": "true"}, Reserved: "0-1", ReservedMilliCPU: 1200, ReconcilePeriod: 3 * time.Second,
+		}},
+	} {
+		if !reflect.DeepEqual(test.got, test.want) {
+			t.Errorf("got %v, want %v", test.got, test.want)
+		}
+	}
+	if len(f.Warnings()) != 0 || !f.Has("maxPods") || f.Has("address") {
+		t.Errorf("%v %v %v", f.Warnings(), f.Has("maxPods"), f.Has("address"))
+	}
+	// What is shown is what was in the file.
+	text, err := json.Marshal(Describe(&k))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := mustDecode(t, string(text))
+	var k2 kubelet.Config
+	if err := again.Apply(&k2); err != nil {
+		t.Fatal(err)
+	}
+	k.NodeName, k2.CPUManager.ReservedMilliCPU = "", 1200 // these are not shown
+	if fmt.Sprint(k) != fmt.Sprint(k2) {
+		t.Errorf("%s is\n%v, not\n%v", text, k2, k)
+	}
+}
+
+// TestKeeps checks that fields that are not in the file keep their values.
+func TestKeeps(t *testing.T) {
+	capacity := corev1.ResourceList{corev1.ResourceCPU: {}}
+	k := kubelet.Config{ClusterDomain: "x", ImageGC: kubelet.ImageGC{High: 100}, Capacity: capacity}
+	if err := mustDecode(t, head+"maxPods: 5\nimageGCLowThresholdPercent: 50\n").Apply(&k); err != nil {
+		t.Fatal(err)
+	}
+	if k.ClusterDomain != "x" || k.ImageGC.High != 100 || k.ImageGC.Low != 50 || k.Eviction.Thresholds != nil || len(capacity) != 1 || len(k.Capacity) != 2 {
+		t.Errorf("%+v %v", k, capacity)
+	}
+	if err := mustDecode(t, head+"evictionHard: {}\n").Apply(&k); err != nil || k.Eviction.Thresholds == nil || len(k.Eviction.Thresholds) != 0 {
+		t.Errorf("no thresholds are %#v (%v)", k.Eviction.Thresholds, err)
+	}
+	if err := mustDecode(t, head+"evictionHard: {memory.available: 1Gi}\nmergeDefaultEvictionSettings: true\n").Apply(&k); err != nil || len(k.Eviction.Thresholds) != 5 {
+		t.Errorf("merged thresholds are %#v (%v)", k.Eviction.Thresholds, err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                              "the file is empty",
+		"# none\n":                      "the file is empty",
+		"kind: Pod\napiVersion: v1\n":   `no KubeletConfiguration of kubelet.config.k8s.io/v1beta1: apiVersion "v1", kind "Pod"`,
+		"[]":                            "cannot unmarshal array",
+		head + "---\n" + head:           "the file has more than one document",
+		head + "maxPod: 1":              `unknown field "maxPod"`,
+		head + "maxpods: 1":             `unknown field "maxpods"`,
+		head + "maxPods: 1\nmaxPods: 2": `key "maxPods" already set in map`,
+		head + "authentication: {anonymous: {enable: true}}":         `unknown field "authentication.anonymous.enable"`,
+		head + "registerWithTaints: [{key: a, effects: NoSchedule}]": `unknown field "registerWithTaints[0].effects"`,
+		head + "maxPods: many":                                 "maxPods of type int32",
+		head + "maxPods: -1":                                   "invalid configuration: maxPods (--max-pods) -1 must not be a negative number",
+		head + "imageGCHighThresholdPercent: 101":              "imageGCHighThresholdPercent (--image-gc-high-threshold) 101 must be between 0 and 100, inclusive",
+		head + "imageGCLowThresholdPercent: 0":                 "imageGCLowThresholdPercent (--image-gc-low-threshold) 0 is not supported",
+		head + "imageGCLowThresholdPercent: 90":                "imageGCLowThresholdPercent (--image-gc-low-threshold) 90 must be less than imageGCHighThresholdPercent (--image-gc-high-threshold) 85",
+		head + "imageMaximumGCAge: 1s":                         "imageMaximumGCAge 1s must be greater than imageMinimumGCAge 2m0s",
+		head + "imageMinimumGCAge: -1s":                        "imageMinimumGCAge -1s must not be negative",
+		head + "imageMinimumGCAge: soon":                       "invalid duration",
+		head + "nodeLeaseDurationSeconds: -1":                  "nodeLeaseDurationSeconds must be greater than 0",
+		head + "containerLogMaxFiles: 1":                       "containerLogMaxFiles must be greater than 1",
+		head + "containerLogMaxSize: big":                      `containerLogMaxSize "big"`,
+		head + "containerLogMaxSize: '0'":                      `containerLogMaxSize "0" must be positive`,
+		head + "evictionHard: {memory.free: 1Gi}":              "hard eviction: memory.free: is not a signal",
+		head + "evictionSoft: {memory.available: 1Gi}":         "soft eviction: memory.available: has no grace period",
+		head + "evictionMaxPodGracePeriod: -1":                 "evictionMaxPodGracePeriod (--eviction-max-pod-grace-period) -1 must not be negative",
+		head + "reservedSystemCPUs: 1-0":                       "unable to parse reservedSystemCPUs (--reserved-cpus) 1-0",
+		head + "kubeReserved: {gpu: '1'}":                      `kubeReserved: cannot reserve "gpu" resource`,
+		head + "systemReserved: {cpu: x}":                      `systemReserved: failed to parse quantity "x" for "cpu" resource`,
+		head + "systemReserved: {memory: '-1'}":                `systemReserved: resource quantity for "memory" cannot be negative: -1`,
+		head + "registerWithTaints: [{key: a, effect: Never}]": `taint "a" needs a key and one of the effects`,
+		head + "registerWithTaints: [{key: a, effect: NoExecute, timeAdded: '2026-01-01T00:00:00Z'}]": "taint.TimeAdded is not nil",
+		head + "seccompDefault: true":                           "seccompDefault has no effect",
+		head + "podPidsLimit: 100\nprotectKernelDefaults: true": "podPidsLimit has no effect: the kubelet does not have it\nprotectKernelDefaults has no effect",
+		strings.Repeat("#", maxSize+1):                          "bytes, more than",
+	} {
+		if _, err := Decode([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.200s: error %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	f := mustDecode(t, "---\n"+head+`
+authentication: {x509: {clientCAFile: /etc/kubernetes/pki/ca.crt}, webhook: {enabled: true, cacheTTL: 0s}, anonymous: {enabled: false}}
+authorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 0s}}
+cgroupDriver: systemd
+rotateCertificates: true
+httpCheckFrequency: 0s
+memorySwap: {}
+featureGates: {}
+enableServer: false
+`)
+	want := []string{
+		"enableServer has no effect: " + ofServer,
+		"rotateCertificates has no effect: " + ofServer,
+		"authentication has no effect: " + ofServer,
+		"authorization has no effect: " + ofServer,
+		"cgroupDriver has no effect: the kubelet has the driver cgroupfs",
+	}
+	if got := f.Warnings(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestRestrictionsAreRefused checks that each field of refusedRows is refused with any other value.
+func TestRestrictionsAreRefused(t *testing.T) {
+	values := map[string]string{
+		"podPidsLimit": "1", "podsPerCore": "1", "seccompDefault": "true", "protectKernelDefaults": "true", "memoryManagerPolicy": "Static",
+		"topologyManagerPolicy": "restricted", "imagePullCredentialsVerificationPolicy": "AlwaysVerify", "preloadedImagesVerificationAllowlist": "[a]",
+	}
+	for _, r := range refusedRows() {
+		if _, err := Decode([]byte(head + r.name + ": " + values[r.name])); err == nil || !strings.HasPrefix(err.Error(), r.name+" has no effect") {
+			t.Errorf("%s: %v", r.name, err)
+		}
+		delete(values, r.name)
+	}
+	if len(values) > 0 {
+		t.Errorf("no rows for %v", slices.Collect(maps.Keys(values)))
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(full))
+	f.Add([]byte(head + "a: &a [*a]\n"))
+	f.Add([]byte(`{"kind":"KubeletConfiguration","apiVersion":"kubelet.config.k8s.io/v1beta1","logging":{"flushFrequency":5}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := Decode(data)
+		if err != nil {
+			return
+		}
+		// Whatever was accepted can be applied, and be shown.
+		var k kubelet.Config
+		if err := file.Apply(&k); err != nil {
+			t.Errorf("%q: %v", data, err)
+		}
+		if _, err := json.Marshal(Describe(&k)); err != nil {
+			t.Errorf("%q: %v", data, err)
+		}
+	})
+}
