@@ -165,10 +165,16 @@ func (s *static) choose(free Set, n int) (Set, error) {
 	if n%perCore != 0 {
 		return Set{}, &SMTAlignmentError{Requested: n, PerCore: perCore, Available: -1}
 	}
-	if free = s.topology.wholeCores(free); n > free.Len() {
-		return Set{}, &SMTAlignmentError{Requested: n, PerCore: perCore, Available: free.Len()}
+	whole := s.topology.wholeCores(free)
+	if n > whole.Len() {
+		return Set{}, &SMTAlignmentError{Requested: n, PerCore: perCore, Available: whole.Len()}
 	}
-	return s.topology.take(free, n)
+	// Other CPUs only count for the order of groups, as in Kubernetes, unless cores differ in size.
+	cpus, err := s.topology.take(free, n)
+	if err == nil && !s.topology.wholeCores(cpus).Equal(cpus) {
+		cpus, err = s.topology.take(whole, n)
+	}
+	return cpus, err
 }
 
 // release returns the assignments without those of a pod.
