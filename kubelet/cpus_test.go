@@ -71,7 +71,7 @@ func machineCPUs(t *testing.T) (all, reserved cpumanager.Set) {
 // pinned is a pod that owns CPUs.
 func pinned(pod *corev1.Pod, cpus int) *corev1.Pod {
 	list := corev1.ResourceList{
-		corev1.ResourceCPU: *resource.NewQuantity(int64(cpus), resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("32Mi"),
+		corev1.ResourceCPU: *resource.NewQuantity(int64(cpus), resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("64Mi"),
 	}
 	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: list, Limits: list}
 	return pod

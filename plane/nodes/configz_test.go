@@ -1,0 +1,36 @@
+package nodes
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/planekit/planekit/kubelet"
+	"github.com/planekit/planekit/kubelet/kubeletconfig"
+)
+
+// TestConfiguration checks that /configz shows what a configuration file has set, and the server's settings.
+func TestConfiguration(t *testing.T) {
+	file, err := kubeletconfig.Decode([]byte(`{"kind":"KubeletConfiguration","apiVersion":"kubelet.config.k8s.io/v1beta1",
+		"maxPods":3,"clusterDomain":"example.org","evictionHard":{"pid.available":"1%"},"imageMinimumGCAge":"1h"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := kubelet.Config{CgroupRoot: "/pods"}
+	if err := file.Apply(&config); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(configuration(config, "127.0.0.1", 10250))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"address":"127.0.0.1","apiVersion":"kubelet.config.k8s.io/v1beta1",` +
+		`"authentication":{"anonymous":{"enabled":false},"webhook":{"enabled":false},"x509":{}},"authorization":{"mode":"Webhook"},` +
+		`"cgroupRoot":"/pods","clusterDomain":"example.org","containerLogMaxFiles":5,"containerLogMaxSize":"10Mi",` +
+		`"cpuManagerPolicy":"none","cpuManagerReconcilePeriod":"10s","enableServer":true,"evictionHard":{"pid.available":"1%"},` +
+		`"evictionPressureTransitionPeriod":"5m0s","imageGCHighThresholdPercent":85,"imageGCLowThresholdPercent":80,"imageMinimumGCAge":"1h0m0s",` +
+		`"kind":"KubeletConfiguration","maxPods":3,"nodeLeaseDurationSeconds":40,"nodeStatusReportFrequency":"5m0s","nodeStatusUpdateFrequency":"10s",` +
+		`"podLogsDir":"/var/log/pods","port":10250,"resolvConf":"/etc/resolv.conf"}`
+	if string(text) != want {
+		t.Errorf("got\n%s\nwant\n%s", text, want)
+	}
+}
