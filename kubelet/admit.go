@@ -15,7 +15,6 @@ import (
 	"github.com/planekit/planekit/kubelet/internal/qos"
 	"github.com/planekit/planekit/kubelet/shutdown"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -48,11 +47,10 @@ const freshNodePatience = 5 * time.Second
 
 // admissionNode returns the Node for admission; nil if it is not known.
 func (k *Kubelet) admissionNode(ctx context.Context, fresh bool) *corev1.Node {
-	if k.config.standalone() {
-		return k.remember(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: k.config.NodeName, Labels: k.config.Labels}})
-	}
-	if !fresh {
-		return k.node.Load()
+	if node := k.node.Load(); node == nil || k.config.standalone() {
+		return k.remember(k.newNode()) // static pods start before the Node is registered
+	} else if !fresh {
+		return node
 	}
 	ctx, cancel := context.WithTimeout(ctx, freshNodePatience)
 	defer cancel()

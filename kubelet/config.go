@@ -297,6 +297,9 @@ func (c *Config) complete() error {
 	if err := c.Eviction.complete(); err != nil {
 		errs = append(errs, err)
 	}
+	if err := c.reserveCPUs(); err != nil {
+		errs = append(errs, err)
+	}
 	if err := c.Heartbeat.complete(); err != nil {
 		errs = append(errs, err)
 	}

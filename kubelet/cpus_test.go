@@ -98,14 +98,14 @@ func TestExclusiveCPUs(t *testing.T) {
 	}
 	eventually(t, "the other container left the CPU", func() bool { return runtime.of(shared) == all.Minus(own).String() })
 
-	// There are not enough CPUs for this one.
+	// There are not enough CPUs for this one: the reserved one is not allocatable.
 	r.api.create(pinned(webPod("more"), all.Len()))
 	more := r.api.await(t, "more", "failed", func(pod *corev1.Pod) bool { return pod != nil && pod.Status.Phase == corev1.PodFailed })
-	message := fmt.Sprintf("Allocate failed due to not enough cpus available to satisfy request: requested=%d, available=%d, which is unexpected", all.Len(), all.Len()-2)
-	if more.Status.Reason != "UnexpectedAdmissionError" || more.Status.Message != "Pod was rejected: "+message {
+	message := fmt.Sprintf("Node didn't have enough resource: cpu, requested: %d, used: 1000, capacity: %d", 1000*all.Len(), 1000*(all.Len()-1))
+	if more.Status.Reason != "OutOfcpu" || more.Status.Message != "Pod was rejected: "+message {
 		t.Errorf("status: %s: %s", more.Status.Reason, more.Status.Message)
 	}
-	r.api.awaitEvent(t, "more", "UnexpectedAdmissionError", message)
+	r.api.awaitEvent(t, "more", "OutOfcpu", message)
 
 	// Containers keep their CPUs when the kubelet is restarted.
 	r.stop()

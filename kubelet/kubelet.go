@@ -110,6 +110,7 @@ func New(c Config) (*Kubelet, error) {
 	k.allocations = k.newAllocations()
 	k.evictor = newEvictor(k)
 	k.gate = gate.New(k.admissionNode, func() []admission.Handler { return k.handlers })
+	k.gate.Allocated = k.allocations.Allocated
 	if k.collector, err = k.newCollector(); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}

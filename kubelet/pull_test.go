@@ -137,7 +137,7 @@ func TestImageErrors(t *testing.T) {
 
 	of("down", corev1.PullAlways)
 	r.api.await(t, "down", "waiting", waiting("RegistryUnavailable", `image pull failed for down because the registry is unavailable: connection refused`))
-	r.api.awaitEvent(t, "down", "Failed", `Failed to pull image "down": PullImage: `+down)
+	r.api.awaitEvent(t, "down", "Failed", `Failed to pull image "down": rpc error: code = Unavailable desc = `+down)
 	r.api.awaitEvent(t, "down", "Failed", "Error: RegistryUnavailable")
 }
 
@@ -239,7 +239,7 @@ func TestImageVolume(t *testing.T) {
 
 	// A volume whose image is missing holds the container, in the words of an image of its own.
 	r.api.create(of("late", "registry.test/late:1", ""))
-	const said = "PullImage: failed to pull and unpack image: not found"
+	const said = "rpc error: code = NotFound desc = failed to pull and unpack image: not found"
 	r.api.await(t, "late", "waiting", waiting("ErrImagePull", said))
 	r.api.awaitEvent(t, "late", "Failed", `Failed to pull image "registry.test/late:1": `+said)
 	r.api.awaitEvent(t, "late", "Failed", "Error: ErrImagePull")

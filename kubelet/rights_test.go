@@ -86,7 +86,9 @@ func TestUnsupportedRights(t *testing.T) {
 	r.api.create(users)
 	r.api.create(groups)
 	r.api.awaitEvent(t, "users", "FailedCreatePodSandBox", "Failed to create pod sandbox: can't set `spec.hostUsers: false`, runtime does not support user namespaces")
-	r.api.awaitEvent(t, "groups", "FailedCreatePodSandBox", "Failed to create pod sandbox: SupplementalGroupsPolicy=Strict is not supported in this node")
+	r.api.await(t, "groups", "refused", func(pod *corev1.Pod) bool {
+		return pod != nil && pod.Status.Phase == corev1.PodFailed && pod.Status.Reason == "SupplementalGroupsPolicyNotSupported"
+	})
 	if runtime.sandbox("users") != nil || runtime.sandbox("groups") != nil {
 		t.Error("a sandbox without what the pod asks for")
 	}
@@ -94,16 +96,19 @@ func TestUnsupportedRights(t *testing.T) {
 	runtime.offers = offerEverything // a newer runtime
 	r.start()
 	r.api.await(t, "users", "running", running)
-	r.api.await(t, "groups", "running", running)
-	if policy := runtime.container("groups").GetConfig().GetLinux().GetSecurityContext().GetSupplementalGroupsPolicy(); policy != runtimeapi.SupplementalGroupsPolicy_Strict {
-		t.Errorf("policy %v", policy)
-	}
 	eventually(t, "the Node has the runtime's abilities", func() bool {
 		r.api.mu.Lock()
 		node := r.api.node
 		r.api.mu.Unlock()
 		return len(node.Status.RuntimeHandlers) == 1 && *node.Status.RuntimeHandlers[0].Features.UserNamespaces && *node.Status.Features.SupplementalGroupsPolicy
 	})
+	again := groups.DeepCopy()
+	again.Name = "groups-again"
+	r.api.create(again)
+	r.api.await(t, "groups-again", "running", running)
+	if policy := runtime.container("groups-again").GetConfig().GetLinux().GetSecurityContext().GetSupplementalGroupsPolicy(); policy != runtimeapi.SupplementalGroupsPolicy_Strict {
+		t.Errorf("policy %v", policy)
+	}
 }
 
 // TestReportedRights checks what the status says about the user and the mounts of a container.

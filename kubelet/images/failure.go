@@ -11,9 +11,12 @@ var pullErrors = map[string]string{
 // PullFailure returns the reason and the message for the status of a container whose image could not
 // be pulled, from the runtime's error.
 func PullFailure(image, said string) (reason, message string) {
+	words := said
+	if _, description, ok := strings.Cut(said, " desc = "); ok { // the form of gRPC's errors
+		words = description
+	}
 	for reason, text := range pullErrors {
-		// The CRI client names the call first.
-		if rest, ok := strings.CutPrefix(strings.TrimPrefix(said, "PullImage: "), reason); ok {
+		if rest, ok := strings.CutPrefix(words, reason); ok {
 			return reason, "image pull failed for " + image + " because " + text + rest
 		}
 	}

@@ -94,10 +94,10 @@ func FuzzNodeCredentials(f *testing.F) {
 
 func TestPullFailure(t *testing.T) {
 	for said, want := range map[string]string{
-		"not found":                             "ErrImagePull: not found",
-		"RegistryUnavailable: connection lost":  "RegistryUnavailable: image pull failed for a:1 because the registry is unavailable: connection lost",
-		"PullImage: SignatureValidationFailed":  "SignatureValidationFailed: image pull failed for a:1 because the signature validation failed",
-		"the registry said RegistryUnavailable": "ErrImagePull: the registry said RegistryUnavailable",
+		"not found":                            "ErrImagePull: not found",
+		"RegistryUnavailable: connection lost": "RegistryUnavailable: image pull failed for a:1 because the registry is unavailable: connection lost",
+		"rpc error: code = Unknown desc = SignatureValidationFailed": "SignatureValidationFailed: image pull failed for a:1 because the signature validation failed",
+		"the registry said RegistryUnavailable":                      "ErrImagePull: the registry said RegistryUnavailable",
 	} {
 		reason, message := images.PullFailure("a:1", said)
 		if reason+": "+message != want {

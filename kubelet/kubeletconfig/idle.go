@@ -12,7 +12,7 @@ const (
 	notYet       = "the kubelet does not have it"
 	fixed        = "the kubelet has a fixed value"
 	ofHost       = "the kubelet does not change the machine's settings"
-	noStaticPods = "the kubelet has no static pods from this source"
+	noStaticPods = "the program that runs the kubelet chooses its static pods (--pod-manifest-path of examples/cluster)"
 )
 
 func of(d time.Duration) duration { return duration{Duration: d} }
@@ -81,8 +81,6 @@ func machineryRows() []row {
 		idle("syncFrequency", of(time.Minute), "the kubelet syncs every pod at least every 20 seconds"),
 		idle("registryPullQPS", int32(5), notYet),
 		idle("registryBurst", int32(10), notYet),
-		idle("serializeImagePulls", false, "images are pulled in parallel"),
-		idle("maxParallelImagePulls", int32(0), "images are pulled in parallel"),
 		idle("eventRecordQPS", int32(50), fixed),
 		idle("eventBurst", int32(100), fixed),
 		idle("nodeStatusMaxImages", int32(50), notYet),
@@ -93,10 +91,6 @@ func machineryRows() []row {
 		idle("containerLogMaxWorkers", int32(1), fixed),
 		idle("containerLogMonitorInterval", of(10*time.Second), fixed),
 		idle("crashLoopBackOff", crashLoopBackOff{MaxContainerRestartPeriod: &longest}, fixed),
-		idle("shutdownGracePeriod", of(0), notYet),
-		idle("shutdownGracePeriodCriticalPods", of(0), notYet),
-		idle("shutdownGracePeriodByPodPriority", []priorityGrace(nil), notYet),
-		idle("allowedUnsafeSysctls", []string(nil), notYet),
 		idle("runOnce", false, notYet),
 		idle("featureGates", map[string]bool(nil), "the kubelet has no feature gates"),
 		idle("kubeletCgroups", "", ofHost),

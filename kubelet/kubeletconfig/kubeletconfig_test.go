@@ -2,7 +2,6 @@ package kubeletconfig
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"os"
 	"reflect"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/kubelet"
+	"github.com/planekit/planekit/kubelet/shutdown"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -64,7 +64,7 @@ func TestDefaults(t *testing.T) {
 		t.Error(err)
 	}
 	shown, zero := Describe(&k), Describe(&kubelet.Config{})
-	if fmt.Sprint(shown) != fmt.Sprint(zero) {
+	if !reflect.DeepEqual(shown, zero) {
 		t.Errorf("a file of defaults changes\n%v\nto\n%v", zero, shown)
 	}
 	var defaults map[string]any
@@ -84,7 +84,7 @@ func TestDefaults(t *testing.T) {
 			t.Errorf("the default of %s is %v, not %v", name, value, want)
 		}
 	}
-	want := []string{"failCgroupV1", "failSwapOn", "serializeImagePulls"}
+	want := []string{"failCgroupV1", "failSwapOn"}
 	var names []string
 	for _, warning := range f.Warnings() {
 		name, _, _ := strings.Cut(warning, " ")
@@ -126,6 +126,10 @@ cpuManagerReconcilePeriod: 3s
 reservedSystemCPUs: 0-1
 kubeReserved: {cpu: 500m, memory: 1Gi}
 systemReserved: {cpu: 700m}
+serializeImagePulls: false
+maxParallelImagePulls: 4
+allowedUnsafeSysctls: [net.core.somaxconn]
+shutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeconds: 20}, {priority: 1000, shutdownGracePeriodSeconds: 10}]
 `
 
 func TestApply(t *testing.T) {
@@ -143,8 +147,11 @@ func TestApply(t *testing.T) {
 		{k.Eviction.Transition, time.Minute}, {k.Eviction.MaxGrace, int64(30)}, {len(k.Eviction.Thresholds), 3},
 		{k.ImageGC, kubelet.ImageGC{High: 70, Low: 60, MinAge: time.Minute, MaxAge: 2 * time.Hour}},
 		{k.LogMaxSize, int64(1 << 20)}, {k.LogMaxFiles, 3},
+		{quantities(k.KubeReserved), map[string]string{"cpu": "500m", "memory": "1Gi"}}, {quantities(k.SystemReserved), map[string]string{"cpu": "700m"}},
+		{*k.SerializeImagePulls, false}, {k.MaxParallelPulls, 4}, {k.AllowedUnsafeSysctls, []string{"net.core.somaxconn"}},
+		{k.Shutdown.ByPodPriority, []shutdown.Period{{Priority: 0, Grace: 20 * time.Second}, {Priority: 1000, Grace: 10 * time.Second}}},
 		{k.CPUManager, kubelet.CPUManager{
-			Policy: "static", Options: map[string]string{"full-pcpus-only": "true"}, Reserved: "0-1", ReservedMilliCPU: 1200, ReconcilePeriod: 3 * time.Second,
+			Policy: "static", Options: map[string]string{"full-pcpus-only": "true"}, Reserved: "0-1", ReconcilePeriod: 3 * time.Second,
 		}},
 	} {
 		if !reflect.DeepEqual(test.got, test.want) {
@@ -164,8 +171,8 @@ func TestApply(t *testing.T) {
 	if err := again.Apply(&k2); err != nil {
 		t.Fatal(err)
 	}
-	k.NodeName, k2.CPUManager.ReservedMilliCPU = "", 1200 // these are not shown
-	if fmt.Sprint(k) != fmt.Sprint(k2) {
+	k.NodeName = "" // it is not shown
+	if !reflect.DeepEqual(k, k2) {
 		t.Errorf("%s is\n%v, not\n%v", text, k2, k)
 	}
 }

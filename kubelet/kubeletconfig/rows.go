@@ -10,6 +10,7 @@ import (
 	"github.com/planekit/planekit/kubelet/eviction"
 	"github.com/planekit/planekit/kubelet/images"
 	"github.com/planekit/planekit/kubelet/logs"
+	"github.com/planekit/planekit/kubelet/shutdown"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,7 +18,7 @@ import (
 
 // rows returns the table: a row for each field of a KubeletConfiguration of Kubernetes v1.36.
 func rows() []row {
-	return slices.Concat(nodeRows(), evictionRows(), resourceRows(), idleRows(), refusedRows())
+	return slices.Concat(nodeRows(), evictionRows(), resourceRows(), podRows(), idleRows(), refusedRows())
 }
 
 type (
@@ -138,7 +139,62 @@ func resourceRows() []row {
 			return seconds(k.CPUManager.ReconcilePeriod, cpumanager.DefaultReconcilePeriod)
 		}),
 		acts("reservedSystemCPUs", (*settings).reservedCPUs, func(k *kubelet.Config) any { return k.CPUManager.Reserved }),
-		acts("kubeReserved", func(s *settings, v map[string]string) { s.reserve("kubeReserved", v) }, nil),
-		acts("systemReserved", func(s *settings, v map[string]string) { s.reserve("systemReserved", v) }, nil),
+		acts("kubeReserved", func(s *settings, v map[string]string) { s.kubelet.KubeReserved = s.reserved("kubeReserved", v) },
+			func(k *kubelet.Config) any { return quantities(k.KubeReserved) }),
+		acts("systemReserved", func(s *settings, v map[string]string) { s.kubelet.SystemReserved = s.reserved("systemReserved", v) },
+			func(k *kubelet.Config) any { return quantities(k.SystemReserved) }),
 	}
+}
+
+// podRows are the fields about pulls, sysctls and the end of pods when the machine shuts down.
+func podRows() []row {
+	return []row{
+		acts("serializeImagePulls", func(s *settings, v bool) { s.kubelet.SerializeImagePulls = &v },
+			func(k *kubelet.Config) any {
+				serial := k.MaxParallelPulls <= 1
+				if k.SerializeImagePulls != nil {
+					serial = *k.SerializeImagePulls
+				}
+				return &serial // also false is shown
+			}),
+		acts("maxParallelImagePulls", func(s *settings, v int32) {
+			if v < 1 {
+				s.failf("maxParallelImagePulls %v must be a positive number", v)
+			}
+			s.kubelet.MaxParallelPulls = int(v)
+		}, func(k *kubelet.Config) any { return int32(k.MaxParallelPulls) }),
+		acts("allowedUnsafeSysctls", func(s *settings, v []string) { s.kubelet.AllowedUnsafeSysctls = v },
+			func(k *kubelet.Config) any { return k.AllowedUnsafeSysctls }),
+		acts("shutdownGracePeriod", func(s *settings, v duration) {
+			s.duration("shutdownGracePeriod", &s.kubelet.Shutdown.GracePeriod, v)
+		}, func(k *kubelet.Config) any { return seconds(k.Shutdown.GracePeriod, 0) }),
+		acts("shutdownGracePeriodCriticalPods", func(s *settings, v duration) {
+			s.duration("shutdownGracePeriodCriticalPods", &s.kubelet.Shutdown.CriticalPods, v)
+		}, func(k *kubelet.Config) any { return seconds(k.Shutdown.CriticalPods, 0) }),
+		acts("shutdownGracePeriodByPodPriority", func(s *settings, v []priorityGrace) {
+			s.kubelet.Shutdown.ByPodPriority = nil
+			for _, p := range v {
+				s.kubelet.Shutdown.ByPodPriority = append(s.kubelet.Shutdown.ByPodPriority,
+					shutdown.Period{Priority: p.Priority, Grace: time.Duration(p.ShutdownGracePeriodSeconds) * time.Second})
+			}
+		}, func(k *kubelet.Config) any {
+			var list []priorityGrace
+			for _, p := range k.Shutdown.ByPodPriority {
+				list = append(list, priorityGrace{p.Priority, int64(p.Grace / time.Second)})
+			}
+			return list
+		}),
+	}
+}
+
+// quantities returns a list of resources as texts.
+func quantities(list corev1.ResourceList) map[string]string {
+	var out map[string]string
+	if len(list) > 0 {
+		out = map[string]string{}
+	}
+	for name, q := range list {
+		out[string(name)] = q.String()
+	}
+	return out
 }

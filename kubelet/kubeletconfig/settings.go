@@ -91,10 +91,15 @@ func (s *settings) percent(name, flag string, field *int, value int32) {
 	*field = int(value)
 }
 
-// reserve adds the CPUs of kubeReserved or systemReserved to those that no container owns.
-func (s *settings) reserve(name string, amounts map[string]string) {
+// reserved parses what kubeReserved or systemReserved keeps from pods.
+func (s *settings) reserved(name string, amounts map[string]string) corev1.ResourceList {
+	list := corev1.ResourceList{}
 	for _, what := range slices.Sorted(maps.Keys(amounts)) {
-		if !slices.Contains([]string{"cpu", "memory", "ephemeral-storage", "pid"}, what) {
+		switch {
+		case what == "pid":
+			s.failf("%s: the number of processes of the system cannot be reserved yet", name)
+			continue
+		case !slices.Contains([]string{"cpu", "memory", "ephemeral-storage"}, what):
 			s.failf("%s: cannot reserve %q resource", name, what)
 			continue
 		}
@@ -104,10 +109,11 @@ func (s *settings) reserve(name string, amounts map[string]string) {
 			s.failf("%s: failed to parse quantity %q for %q resource: %w", name, amounts[what], what, err)
 		case q.Sign() < 0:
 			s.failf("%s: resource quantity for %q cannot be negative: %v", name, what, amounts[what])
-		case what == "cpu":
-			s.kubelet.CPUManager.ReservedMilliCPU += q.MilliValue()
+		default:
+			list[corev1.ResourceName(what)] = q
 		}
 	}
+	return list
 }
 
 func (s *settings) reservedCPUs(list string) {

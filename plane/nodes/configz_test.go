@@ -19,7 +19,7 @@ func TestConfiguration(t *testing.T) {
 	if err := file.Apply(&config); err != nil {
 		t.Fatal(err)
 	}
-	text, err := json.Marshal(configuration(config, "127.0.0.1", 10250))
+	text, err := json.Marshal(configuration(config, "127.0.0.1", 10250, ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestConfiguration(t *testing.T) {
 		`"cpuManagerPolicy":"none","cpuManagerReconcilePeriod":"10s","enableServer":true,"evictionHard":{"pid.available":"1%"},` +
 		`"evictionPressureTransitionPeriod":"5m0s","imageGCHighThresholdPercent":85,"imageGCLowThresholdPercent":80,"imageMinimumGCAge":"1h0m0s",` +
 		`"kind":"KubeletConfiguration","maxPods":3,"nodeLeaseDurationSeconds":40,"nodeStatusReportFrequency":"5m0s","nodeStatusUpdateFrequency":"10s",` +
-		`"podLogsDir":"/var/log/pods","port":10250,"resolvConf":"/etc/resolv.conf"}`
+		`"podLogsDir":"/var/log/pods","port":10250,"resolvConf":"/etc/resolv.conf","serializeImagePulls":true}`
 	if string(text) != want {
 		t.Errorf("got\n%s\nwant\n%s", text, want)
 	}

@@ -146,6 +146,14 @@ func (m *Manager) Stopping(pod *corev1.Pod) *corev1.Pod {
 	return m.allocated(pod)
 }
 
+// Allocated returns a pod with the resources that it has been allocated; the pod itself if it has none
+// yet.
+func (m *Manager) Allocated(pod *corev1.Pod) *corev1.Pod {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.allocated(pod)
+}
+
 // allocated returns pod with the resources that it has been allocated. The caller holds mu.
 func (m *Manager) allocated(pod *corev1.Pod) *corev1.Pod {
 	if s := m.state(pod); s.record != nil {

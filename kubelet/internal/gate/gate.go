@@ -26,6 +26,10 @@ type Nodes func(ctx context.Context, fresh bool) *corev1.Node
 
 // Gate admits pods. All methods are safe for concurrent use.
 type Gate struct {
+	// Allocated returns a pod with the resources that it has been allocated, in which its spec may
+	// differ while it is resized. If nil, these are the ones in the spec.
+	Allocated func(*corev1.Pod) *corev1.Pod
+
 	nodes    Nodes
 	handlers func() []admission.Handler
 
@@ -200,6 +204,11 @@ func (g *Gate) ask(ctx context.Context, p *corev1.Pod, others []*corev1.Pod) Out
 	request := admission.Request{Pod: p, Others: others, Node: g.nodes(ctx, false)}
 	if request.Node == nil {
 		return Outcome{Verdict: admission.Verdict{Reason: admission.ReasonInvalidNode, Message: "Kubelet cannot get node info."}}
+	}
+	if g.Allocated != nil {
+		for i, other := range others {
+			others[i] = g.Allocated(other)
+		}
 	}
 	verdict, victims := admission.Decide(request, g.handlers())
 	if verdict.Reason == admission.ReasonAffinity {

@@ -81,7 +81,7 @@ func TestVariablesOfFiles(t *testing.T) {
 	if err := os.Truncate(volume+"/huge", 1<<30); err != nil {
 		t.Fatal(err)
 	}
-	const refused = "variable X: couldn't parse env file"
+	const refused = "couldn't parse env file"
 	optional := true
 	for what, test := range map[string]struct {
 		from        corev1.FileKeySelector
@@ -90,7 +90,7 @@ func TestVariablesOfFiles(t *testing.T) {
 		"a value":                {corev1.FileKeySelector{VolumeName: "v", Path: "env", Key: "KEY"}, "value", ""},
 		"a link in the volume":   {corev1.FileKeySelector{VolumeName: "v", Path: "inside", Key: "KEY"}, "value", ""},
 		"a missing key":          {corev1.FileKeySelector{VolumeName: "v", Path: "env", Key: "OTHER"}, "", refused}, // the file is bad further on
-		"a missing volume":       {corev1.FileKeySelector{VolumeName: "w", Path: "env", Key: "KEY"}, "", `variable X: cannot find the volume "w" referenced by FileKeyRef`},
+		"a missing volume":       {corev1.FileKeySelector{VolumeName: "w", Path: "env", Key: "KEY"}, "", `cannot find the volume "w" referenced by FileKeyRef`},
 		"a missing file":         {corev1.FileKeySelector{VolumeName: "v", Path: "none", Key: "KEY", Optional: &optional}, "", refused},
 		"a link out of it":       {corev1.FileKeySelector{VolumeName: "v", Path: "absolute", Key: "KEY"}, "", refused},
 		"a link above it":        {corev1.FileKeySelector{VolumeName: "v", Path: "up", Key: "KEY"}, "", refused},
@@ -98,7 +98,7 @@ func TestVariablesOfFiles(t *testing.T) {
 		"a FIFO":                 {corev1.FileKeySelector{VolumeName: "v", Path: "fifo", Key: "KEY"}, "", refused},
 		"a directory":            {corev1.FileKeySelector{VolumeName: "v", Path: ".", Key: "KEY"}, "", refused},
 		"a huge file":            {corev1.FileKeySelector{VolumeName: "v", Path: "huge", Key: "KEY"}, "", refused},
-		"a missing key of good":  {corev1.FileKeySelector{VolumeName: "o", Path: "env", Key: "OTHER"}, "", `variable X: environment variable key "OTHER" not found in file "` + outside + `/env"`},
+		"a missing key of good":  {corev1.FileKeySelector{VolumeName: "o", Path: "env", Key: "OTHER"}, "", `environment variable key "OTHER" not found in file "` + outside + `/env"`},
 		"a missing optional key": {corev1.FileKeySelector{VolumeName: "o", Path: "env", Key: "OTHER", Optional: &optional}, "", ""},
 	} {
 		c.Env = []corev1.EnvVar{{Name: "X", ValueFrom: &corev1.EnvVarSource{FileKeyRef: &test.from}}}

@@ -18,8 +18,8 @@ func TestReadOnlyClaims(t *testing.T) {
 	c := &corev1.Container{Name: "c", VolumeMounts: []corev1.VolumeMount{
 		{Name: "reads", MountPath: "/reads"}, {Name: "writes", MountPath: "/writes"}, {Name: "writes", MountPath: "/mount-reads", ReadOnly: true},
 	}}
-	b := &Builder{Root: t.TempDir()}
-	mounts, err := b.mounts(pod, c, 0, nil, map[string]string{"reads": "/disk", "writes": "/disk"})
+	b := newBuilder(t)
+	mounts, err := b.mounts(pod, c, 0, nil, Volumes{Paths: map[string]string{"reads": "/disk", "writes": "/disk"}})
 	if err != nil {
 		t.Fatal(err)
 	}
