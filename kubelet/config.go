@@ -261,15 +261,7 @@ func (c *Config) complete() error {
 	need(c.Port >= 0 && c.Port <= 65535, fmt.Sprintf("Port %d is not between 0 and 65535", c.Port))
 	need(c.LogMaxSize >= 0, fmt.Sprintf("LogMaxSize %d is negative", c.LogMaxSize))
 	need(c.LogMaxFiles == 0 || c.LogMaxFiles >= 2, fmt.Sprintf("LogMaxFiles %d is less than 2", c.LogMaxFiles))
-	need(c.MaxParallelPulls >= 0, fmt.Sprintf("MaxParallelPulls %d is negative", c.MaxParallelPulls))
-	if c.SerializeImagePulls == nil {
-		serialize := c.MaxParallelPulls <= 1
-		c.SerializeImagePulls = &serialize
-	}
-	need(!*c.SerializeImagePulls || c.MaxParallelPulls <= 1, fmt.Sprintf("MaxParallelPulls %d needs SerializeImagePulls to be false", c.MaxParallelPulls))
-	for _, directory := range c.DockerConfigDirs {
-		need(filepath.IsAbs(directory), fmt.Sprintf("DockerConfigDirs: %q is not an absolute path", directory))
-	}
+	c.completePulls(need)
 	setDefault(&c.LogRoot, "/var/log/pods")
 	setDefault(&c.CgroupMount, "/sys/fs/cgroup")
 	setDefault(&c.HostName, c.NodeName)
@@ -324,6 +316,19 @@ func (c *Config) complete() error {
 		return fmt.Errorf("kubelet: %w", err)
 	}
 	return nil
+}
+
+// completePulls validates what is said about pulls of images, and sets defaults.
+func (c *Config) completePulls(need func(ok bool, what string)) {
+	need(c.MaxParallelPulls >= 0, fmt.Sprintf("MaxParallelPulls %d is negative", c.MaxParallelPulls))
+	if c.SerializeImagePulls == nil {
+		serialize := c.MaxParallelPulls <= 1
+		c.SerializeImagePulls = &serialize
+	}
+	need(!*c.SerializeImagePulls || c.MaxParallelPulls <= 1, fmt.Sprintf("MaxParallelPulls %d needs SerializeImagePulls to be false", c.MaxParallelPulls))
+	for _, directory := range c.DockerConfigDirs {
+		need(filepath.IsAbs(directory), fmt.Sprintf("DockerConfigDirs: %q is not an absolute path", directory))
+	}
 }
 
 func setDefault(field *string, value string) {

@@ -40,7 +40,7 @@ func (p *Plane) makeScheduler() error {
 	config := schedule.Config{
 		Name:       "default-scheduler",
 		Predicates: append([]schedule.Predicate{volumes}, predicates.Default()...),
-		Sources:     volumes.Sources(),
+		Sources:    volumes.Sources(),
 		PreBind:    volumes.PreBind,
 		Priorities: priorities.Default(),
 		Nodes:      p.Caches.Nodes,

@@ -179,7 +179,7 @@ func podOn(n *node, name string) *corev1.Pod {
 	}
 }
 
-// usage is what an idle kubelet takes.
+// usage holds the memory and the processor time of an idle kubelet.
 type usage struct {
 	resident float64 // MiB
 	cpu      time.Duration
@@ -194,7 +194,7 @@ func (w *watcher) rest(ctx context.Context, n *node, o options) (u usage, err er
 	return u, errors.Join(err, w.end(ctx, names, &lives{}))
 }
 
-// usage measures for so long, after as long a time in which garbage is collected.
+// usage measures the kubelet for a time, after an equally long one in which it settles.
 func (n *node) usage(ctx context.Context, long time.Duration) (u usage, err error) {
 	var before time.Duration
 	for range 2 {

@@ -12,7 +12,7 @@ import (
 	"github.com/planekit/planekit/examples/cluster/offline"
 )
 
-// plane is what both nodes share: a kube-apiserver, and a registry of images.
+// plane holds the parts that both nodes share: a kube-apiserver, and a registry of images.
 type plane struct {
 	dir      string
 	stock    *peer.Stock

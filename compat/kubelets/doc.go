@@ -1,6 +1,6 @@
 // Package kubelets runs the same pods on the stock kubelet and on planekit's, under a stock API
-// server and under planekit's, each on a containerd of its own, and compares what becomes of them:
-// the status of each pod, and the events about it.
+// server and under planekit's, each on a containerd of its own, and compares the results: the
+// status of each pod, and the events about it.
 //
 //	reference := kubelets.Run(t, kubelets.Side{Server: kubelets.StockServer, Kubelet: kubelets.StockKubelet}, kubelets.Scenarios())
 //

@@ -15,7 +15,7 @@ import (
 	"github.com/planekit/planekit/examples/cluster/offline"
 )
 
-// host is what a kubelet finds: a runtime with images, and a cgroup for pods.
+// host holds the machine of a kubelet: a runtime with images, and a cgroup for pods.
 type host struct {
 	// dir is for the kubelet's files. It is short, because sockets are made in it.
 	dir    string

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Result is what became of one pod.
+// Result holds the outcome of one pod.
 type Result struct {
 	// Reached is the pod in the state that its scenario waits for, and Ended what the events say
 	// after it was deleted; texts in which every line has a meaning of its own.
