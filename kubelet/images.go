@@ -55,6 +55,11 @@ func (n *neededImage) pullPolicy() corev1.PullPolicy {
 // ensureImage returns an image, after pulling it if the policy requires it. Errors are *waitErrors.
 func (w *worker) ensureImage(ctx context.Context, pod *corev1.Pod, need neededImage, sandbox *runtimeapi.PodSandboxConfig) (*runtimeapi.Image, error) {
 	k := w.kubelet
+	if err := images.CheckName(need.reference); err != nil {
+		said := fmt.Sprintf("Failed to apply default image tag %q: %v", need.reference, err)
+		k.events.Pod(pod, need.container, corev1.EventTypeWarning, "InspectFailed", said)
+		return nil, &waitError{reason: "InvalidImageName", err: errors.New(said), image: true}
+	}
 	policy := need.pullPolicy()
 	spec, err := k.imageSpec(pod, withTag(need.reference))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 func downwardVolume(s Sources) Plugin {
-	return projection{"kubernetes.io/downward-api", false, func(v *corev1.Volume) *corev1.ProjectedVolumeSource {
+	return projection{"kubernetes.io/downward-api", true, func(v *corev1.Volume) *corev1.ProjectedVolumeSource {
 		if v.DownwardAPI == nil {
 			return nil
 		}

@@ -23,7 +23,7 @@ func (e emptyDir) SetUp(_ context.Context, v *Volume) (string, error) {
 	if source.Medium != corev1.StorageMediumDefault && !memory {
 		return "", fmt.Errorf("medium %q is not supported by this kubelet", source.Medium)
 	}
-	if err := MakeDirectory(v.Directory, memory, e.size(v), 0o777); err != nil {
+	if err := MakeDirectory(v.Directory, memory, e.size(v), modeOf(memory)); err != nil {
 		return "", err
 	}
 	if group := v.FSGroup(); group != nil {

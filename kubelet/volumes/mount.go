@@ -34,6 +34,14 @@ func MakeDirectory(directory string, memory bool, size int64, mode fs.FileMode) 
 	return os.Chmod(directory, mode)
 }
 
+// modeOf returns the mode of a volume's directory, in memory or on the disk, as in Kubernetes.
+func modeOf(memory bool) fs.FileMode {
+	if memory {
+		return 0o777 | fs.ModeSticky
+	}
+	return 0o777
+}
+
 // isMountPoint reports whether path is a mount point: it is on another device than its parent.
 func isMountPoint(path string) (bool, error) {
 	var here, parent syscall.Stat_t

@@ -34,7 +34,8 @@ func (p projection) SetUp(ctx context.Context, v *Volume) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := MakeDirectory(v.Directory, p.memory && os.Geteuid() == 0, 0, 0o755); err != nil {
+	memory := p.memory && os.Geteuid() == 0
+	if err := MakeDirectory(v.Directory, memory, 0, modeOf(memory)); err != nil {
 		return "", err
 	}
 	return v.Directory, WriteAtomically(v.Directory, files, v.FSGroup())

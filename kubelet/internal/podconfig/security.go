@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -34,7 +35,7 @@ func (b *Builder) security(pod *corev1.Pod, c *corev1.Container, image *runtimea
 	user, group := either(s.RunAsUser, p.RunAsUser), either(s.RunAsGroup, p.RunAsGroup)
 	if isTrue(either(s.RunAsNonRoot, p.RunAsNonRoot)) {
 		if err := checkNonRoot(user, image); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w (pod: %q, container: %s)", err, lifecycle.PodName(pod), c.Name)
 		}
 	}
 	namespaces, err := b.namespaceOptions(pod)
