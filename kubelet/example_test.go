@@ -11,6 +11,7 @@ import (
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/kubelet/cri"
 	"github.com/planekit/planekit/kubelet/cri/memruntime"
+	"github.com/planekit/planekit/kubelet/eviction"
 )
 
 // A kubelet runs a pod on a runtime in memory. The API here is the tests' own;
@@ -45,6 +46,8 @@ func Example() {
 		PodCIDR:  "10.1.0.0/24",
 		Runtime:  client, Images: client,
 		Pods: api.pods, PodStatus: podAPI{api}, Nodes: nodeAPI{api}, Leases: leaseAPI{api},
+		// The machine is not the kubelet's own: it may have little room for other reasons.
+		Eviction: kubelet.Eviction{Thresholds: []eviction.Threshold{}},
 	})
 	if err != nil {
 		panic(err)

@@ -17,7 +17,10 @@ func Known() []Difference {
 	return []Difference{
 		{"", regexp.MustCompile(`^(limits:|memory: 9007199254740988Ki|resources:( \{\})?)$`),
 			"on cgroup v1 it reports the largest number as the limit of a pod that has none"},
+		{"runs", regexp.MustCompile(`^(limits:|cpu: 100m|memory: 32Mi)$`),
+			"a pod in which one container has no limit has a limit in its status"},
 		{"no-command", regexp.MustCompile(`^startedAt: `), "a container that could not be started was started in 1970"},
+		{"no-command", regexp.MustCompile(`^podIPs?: `), "a pod that has ended may have lost its addresses"},
 		{"started", regexp.MustCompile(`Warning Unhealthy: Readiness probe failed: $`), ""},
 		{"crashes", regexp.MustCompile(`^restartCount: [0-9]+$`), ""},
 	}
