@@ -1,6 +1,8 @@
 package compat
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/planekit/planekit/compat/kubelets"
@@ -14,6 +16,15 @@ func TestKubelets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	documented, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range kubelets.Known() {
+		if !strings.Contains(string(documented), d.Why) {
+			t.Errorf("%s does not say: %s", document, d.Why)
+		}
+	}
 	scenarios := kubelets.Scenarios()
 	var reference map[string]kubelets.Result
 	for _, side := range []struct {
@@ -22,7 +33,7 @@ func TestKubelets(t *testing.T) {
 	}{
 		{name: "reference", Side: kubelets.Side{Server: kubelets.StockServer, Kubelet: kubelets.StockKubelet}},
 		{
-			name: "kubelet", client: "kubelet", Side: kubelets.Side{Server: kubelets.StockServer, Kubelet: kubelets.OurKubelet},
+			name: "kubelet", client: "kube-apiserver", Side: kubelets.Side{Server: kubelets.StockServer, Kubelet: kubelets.OurKubelet},
 			shows: "our kubelet on containerd joins a stock kube-apiserver and kube-scheduler as a node, and makes of the same pods what the stock kubelet makes: status, conditions, messages, events, and what the pods find inside",
 		},
 		{

@@ -147,7 +147,9 @@ func tableLines() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	versions["kube-controller-manager"], versions["kube-apiserver"] = release, release
+	for _, program := range []string{"kube-controller-manager", "kube-apiserver", "kubelet"} {
+		versions[program] = release
+	}
 	shown.Lock()
 	defer shown.Unlock()
 	rows := slices.SortedFunc(maps.Keys(shown.rows), func(a, b row) int {

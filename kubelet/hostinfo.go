@@ -59,11 +59,11 @@ func readHost(root string, override corev1.ResourceList) hostInfo {
 	return h
 }
 
-// allocatable returns the capacity without the memory of huge pages, which are allocated by themselves.
-func (h *hostInfo) allocatable() corev1.ResourceList {
-	list := maps.Clone(h.capacity)
+// withoutHugePages returns list with less memory: huge pages are allocated by themselves.
+func withoutHugePages(list corev1.ResourceList) corev1.ResourceList {
+	list = maps.Clone(list)
 	memory, ok := list[corev1.ResourceMemory]
-	for name, pages := range h.capacity {
+	for name, pages := range list {
 		if ok && strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
 			memory.Sub(pages)
 			list[corev1.ResourceMemory] = memory

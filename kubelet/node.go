@@ -166,8 +166,8 @@ func sameStatus(a, b *corev1.NodeStatus) bool {
 
 // allocatable returns what of a capacity is for pods.
 func (k *Kubelet) allocatable(capacity corev1.ResourceList) corev1.ResourceList {
-	return nodestatus.Allocatable(capacity, k.config.SystemReserved, k.config.KubeReserved,
-		eviction.Reserved(k.config.Eviction.Thresholds, k.host.capacity))
+	return withoutHugePages(nodestatus.Allocatable(capacity, k.config.SystemReserved, k.config.KubeReserved,
+		eviction.Reserved(k.config.Eviction.Thresholds, k.host.capacity)))
 }
 
 // setNodeStatus updates a Node's status. It keeps conditions of other writers.

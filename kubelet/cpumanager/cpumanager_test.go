@@ -292,7 +292,7 @@ func TestConfig(t *testing.T) {
 		`bad value for option "full-pcpus-only"`:                                 func(c *Config) { c.Options = map[string]string{FullPCPUsOnly: "maybe"} },
 		`Alpha-level Options not enabled, but option "align-by-socket" provided`: func(c *Config) { c.Options = map[string]string{"align-by-socket": "true"} },
 		`option "distribute-cpus-across-numa" is not supported`:                  func(c *Config) { c.Options = map[string]string{"distribute-cpus-across-numa": "true"} },
-		`None policy: received unsupported options=map[full-pcpus-only:true]`: func(c *Config) {
+		`policy "none": received unsupported options=map[full-pcpus-only:true]`: func(c *Config) {
 			c.Policy, c.Options = "", map[string]string{FullPCPUsOnly: "true"}
 		},
 		`requires systemreserved.cpu + kubereserved.cpu to be greater than zero`: func(c *Config) { c.Reserved = "" },

@@ -27,7 +27,7 @@ var missingOptions = []string{"distribute-cpus-across-numa", "prefer-align-cpus-
 func parseOptions(policy string, given map[string]string) (options, error) {
 	var o options
 	if policy == PolicyNone && len(given) > 0 {
-		return o, fmt.Errorf("None policy: received unsupported options=%v", given)
+		return o, fmt.Errorf("policy %q: received unsupported options=%v", policy, given)
 	}
 	fields := map[string]*bool{FullPCPUsOnly: &o.fullCores, StrictCPUReservation: &o.strictReservation}
 	for _, name := range slices.Sorted(maps.Keys(given)) {

@@ -213,13 +213,13 @@ func Actual(allocated corev1.ResourceRequirements, given *corev1.ResourceRequire
 		return out
 	}
 	set := func(list corev1.ResourceList, name corev1.ResourceName, n, least int64) {
-		if have, ok := list[name]; ok && n > 0 && amount(list, name) != n && (n > least || amount(list, name) > least) {
-			if name == corev1.ResourceCPU {
-				have = *resource.NewMilliQuantity(n, resource.DecimalSI)
-			} else {
-				have = *resource.NewQuantity(n, resource.BinarySI)
-			}
-			list[name] = have
+		if _, ok := list[name]; !ok || n <= 0 || amount(list, name) == n || n <= least && amount(list, name) <= least {
+			return
+		}
+		if name == corev1.ResourceCPU {
+			list[name] = *resource.NewMilliQuantity(n, resource.DecimalSI)
+		} else {
+			list[name] = *resource.NewQuantity(n, resource.BinarySI)
 		}
 	}
 	set(out.Requests, corev1.ResourceCPU, reported.MilliRequest, minMilliCPU)
