@@ -56,15 +56,17 @@ func containerdRights(t *testing.T, r *rig) {
 		r.api.create(pod)
 		r.api.awaitEvent(t, name, "FailedCreatePodSandBox", "Failed to create pod sandbox: "+message)
 	}
-	refused("class", `rpc error: code = Unknown desc = RunPodSandbox: failed to get sandbox runtime: no runtime for "kata" is configured`,
+	refused("class", `rpc error: code = Unknown desc = failed to get sandbox runtime: no runtime for "kata" is configured`,
 		func(s *corev1.PodSpec) { s.RuntimeClassName = &sandboxed })
 	own, strict := false, corev1.SupplementalGroupsPolicyStrict
 	refused("users", "can't set `spec.hostUsers: false`, runtime does not support user namespaces",
 		func(s *corev1.PodSpec) { s.HostNetwork, s.HostUsers = false, &own })
-	refused("groups", "SupplementalGroupsPolicy=Strict is not supported in this node",
-		func(s *corev1.PodSpec) {
-			s.SecurityContext = &corev1.PodSecurityContext{SupplementalGroupsPolicy: &strict}
-		})
+	groups := actorPod("groups")
+	groups.Spec.SecurityContext = &corev1.PodSecurityContext{SupplementalGroupsPolicy: &strict}
+	r.api.create(groups)
+	r.api.await(t, "groups", "refused", func(pod *corev1.Pod) bool {
+		return pod != nil && pod.Status.Phase == corev1.PodFailed && pod.Status.Reason == "SupplementalGroupsPolicyNotSupported"
+	})
 	for _, name := range []string{"rights", "class", "users", "groups"} {
 		r.api.delete(name, 2)
 		r.api.await(t, name, "gone", gone)

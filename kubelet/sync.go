@@ -239,7 +239,10 @@ func (w *worker) runSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32
 	whole, done := k.unbroken(ctx)
 	defer done()
 	_, err = k.config.Runtime.RunPodSandbox(whole, &runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: handler})
-	return err
+	if err != nil {
+		return answer(err, "RunPodSandbox").Err()
+	}
+	return nil
 }
 
 // runtimeHandler returns the handler of a pod's runtime class; empty, which is the runtime's default,

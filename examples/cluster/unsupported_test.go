@@ -164,7 +164,7 @@ func TestUnsupportedIsSaid(t *testing.T) {
 // actedOn lists the resources that a component acts on, and those that hold data.
 const actedOn = "pods nodes namespaces services endpoints events secrets configmaps serviceaccounts limitranges resourcequotas " +
 	"replicationcontrollers deployments.apps replicasets.apps controllerrevisions.apps jobs.batch " +
-	"endpointslices.discovery.k8s.io events.events.k8s.io leases.coordination.k8s.io poddisruptionbudgets.policy " +
+	"persistentvolumeclaims runtimeclasses.node.k8s.io endpointslices.discovery.k8s.io events.events.k8s.io leases.coordination.k8s.io poddisruptionbudgets.policy " +
 	"flowschemas.flowcontrol.apiserver.k8s.io prioritylevelconfigurations.flowcontrol.apiserver.k8s.io " +
 	"priorityclasses.scheduling.k8s.io mutatingwebhookconfigurations.admissionregistration.k8s.io " +
 	"validatingwebhookconfigurations.admissionregistration.k8s.io apiservices.apiregistration.k8s.io " +
