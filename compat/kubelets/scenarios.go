@@ -206,7 +206,10 @@ containers:
   lifecycle: {postStart: {exec: {command: [touch, /tmp/started]}}, preStop: {exec: {command: [touch, /tmp/stopping]}}}`, running},
 		{"hook-fails", `
 containers:
-- {name: c, image: busybox, command: [sleep, "1000"], lifecycle: {postStart: {exec: {command: [sh, -c, "echo no; exit 9"]}}}}`, waiting("PostStartHookError")},
+- {name: c, image: busybox, command: [sleep, "1000"], lifecycle: {postStart: {exec: {command: [sh, -c, "echo no; exit 9"]}}}}`, func(pod *corev1.Pod) bool {
+			all := pod.Status.ContainerStatuses
+			return waiting("PostStartHookError")(pod) && len(all) == 1 && all[0].RestartCount > 0
+		}},
 	}
 }
 
