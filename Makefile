@@ -58,6 +58,12 @@ compat-tools: build
 compat: compat-tools
 	@go run ./internal/testreport $(RELEASE) -C compat -count=1 ./...
 
+# The same pods on the stock kubelet and on ours, under either control plane; as root.
+.PHONY: kubelets
+kubelets: compat-tools
+	@scripts/install-node-tools $(TEST_TOOLS)
+	@CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath -tags=$(TAGS),kubelets" go test -C compat -count=1 -timeout 30m -v -run TestKubelets .
+
 # The figures of BENCHMARKS.md.
 bench: build
 	@go test -run '^$$' -bench . -benchmem ./...

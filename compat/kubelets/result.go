@@ -80,9 +80,9 @@ func without(v any) any {
 }
 
 // eventsText returns the events about a pod: which there were, and not how many times.
-func eventsText(ctx context.Context, api kubernetes.Interface, pod string) (string, error) {
+func eventsText(ctx context.Context, api kubernetes.Interface, pod *corev1.Pod) (string, error) {
 	list, err := api.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("involvedObject.name", pod).String(),
+		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(pod.UID)).String(),
 	})
 	if err != nil {
 		return "", err
