@@ -59,7 +59,7 @@
 // The Node's status is checked every ten seconds and after a change, and written if it differs or is
 // five minutes old. What KubeReserved, SystemReserved and the hard thresholds of evictions keep is not
 // allocatable; all pods together are limited to the rest, without the thresholds, if there is a
-// CgroupRoot. Huge pages, volumes in use and declared features are not reported.
+// CgroupRoot. Volumes in use and declared features are not reported.
 //
 // # Failure
 //
