@@ -58,7 +58,9 @@ func Mirrors() []Scenario {
 				_, err = r.Client.CoreV1().Services(r.Namespace).Update(ctx, s, metav1.UpdateOptions{})
 				return err
 			}},
-			{Name: "a slice is deleted", Do: func(ctx context.Context, r *Room) error {
+			// Kubernetes' controller tries again after one, two and more seconds if its cache
+			// does not have its own last write yet, so a quiet room may not have settled.
+			{Name: "slices are deleted", Until: slicesOf("web", 2), Do: func(ctx context.Context, r *Room) error {
 				return r.Client.DiscoveryV1().EndpointSlices(r.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{},
 					metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=web"})
 			}},
@@ -66,6 +68,18 @@ func Mirrors() []Scenario {
 				return r.Client.CoreV1().Services(r.Namespace).Delete(ctx, "web", metav1.DeleteOptions{})
 			}},
 		}},
+	}
+}
+
+// slicesOf returns a condition that is true while a service has a number of slices.
+func slicesOf(service string, number int) func(context.Context, *Room) (bool, error) {
+	return func(ctx context.Context, r *Room) (bool, error) {
+		list, err := r.Client.DiscoveryV1().EndpointSlices(r.Namespace).List(ctx,
+			metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=" + service})
+		if err != nil {
+			return false, err
+		}
+		return len(list.Items) == number, nil
 	}
 }
 
