@@ -92,9 +92,13 @@ func isReady(pod *corev1.Pod) bool {
 // patience bounds the life of a pod.
 const patience = 2 * time.Minute
 
+// trapping is how long pods run, so that their shells are ready to get TERM.
+const trapping = time.Second
+
 // live starts pods on a node at once, stops them at once when all are ready, and adds their times.
 func (w *watcher) live(ctx context.Context, n *node, pods int, times *lives) error {
 	names, err := w.start(ctx, n, pods, times)
+	time.Sleep(trapping)
 	return errors.Join(err, w.end(ctx, names, times))
 }
 
@@ -164,7 +168,10 @@ func await(ctx context.Context, done <-chan struct{}, what string) error {
 	}
 }
 
-// podOn returns a pod whose container ends at once when it gets TERM.
+// command ends at once when it gets TERM.
+var command = []string{"sh", "-c", "trap 'exit 0' TERM; while :; do sleep 100000 & wait; done"}
+
+// podOn returns a pod whose container runs command.
 func podOn(n *node, name string) *corev1.Pod {
 	no := false
 	return &corev1.Pod{
@@ -173,7 +180,7 @@ func podOn(n *node, name string) *corev1.Pod {
 			NodeName: n.kind, HostNetwork: true, AutomountServiceAccountToken: &no,
 			Containers: []corev1.Container{{
 				Name: "c", Image: "busybox", ImagePullPolicy: corev1.PullIfNotPresent,
-				Command: []string{"sh", "-c", "trap 'exit 0' TERM; while :; do sleep 100000 & wait; done"},
+				Command: command,
 			}},
 		},
 	}

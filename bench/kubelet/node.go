@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,15 +17,17 @@ import (
 	"github.com/planekit/planekit/examples/cluster/machine"
 )
 
-// The kinds of nodes, which are also their names.
+// The kinds of nodes, which are also their names, and the runtime without a kubelet.
 const (
-	planekit = "planekit"
-	stock    = "stock"
+	planekit    = "planekit"
+	stock       = "stock"
+	bareRuntime = "bare"
 )
 
 // node is a kubelet on a containerd.
 type node struct {
 	kind    string
+	dir     string
 	cgroup  string
 	daemon  *containerd.Daemon
 	kubelet *peer.Process
@@ -36,7 +39,7 @@ const network = `{"cniVersion":"1.0.0","name":"unused","plugins":[{"type":"bridg
 // startNode starts a node and waits until it is ready. A node that is returned must be stopped, also
 // with an error.
 func startNode(ctx context.Context, kind, dir string, p *plane) (*node, error) {
-	n := &node{kind: kind, cgroup: "/" + filepath.Base(filepath.Dir(dir)) + "-" + kind}
+	n := &node{kind: kind, dir: dir, cgroup: "/" + filepath.Base(filepath.Dir(dir)) + "-" + kind}
 	conf := filepath.Join(dir, "net.d")
 	if err := os.MkdirAll(conf, 0o755); err != nil {
 		return nil, err
@@ -118,7 +121,7 @@ func (n *node) command(dir string, p *plane) (program string, arguments []string
 	}
 	config := filepath.Join(dir, "kubelet.yaml")
 	text := fmt.Sprintf(configuration, n.daemon.Socket(), n.cgroup, port, filepath.Join(dir, "logs"))
-	return filepath.Join(p.dir, "kubelet"), []string{"--config", config, "--kubeconfig", p.stock.Config,
+	return p.program("kubelet"), []string{"--config", config, "--kubeconfig", p.stock.Config,
 			"--hostname-override", n.kind, "--root-dir", filepath.Join(dir, "kubelet"), "--cert-dir", filepath.Join(dir, "certs")},
 		os.WriteFile(config, []byte(text), 0o600)
 }
@@ -151,5 +154,10 @@ func (n *node) stop() (err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	return errors.Join(err, n.daemon.Stop(ctx), machine.RemoveCgroups(ctx, n.cgroup))
+	err = errors.Join(err, n.daemon.Stop(ctx), machine.RemoveCgroups(ctx, n.cgroup))
+	// The stock kubelet leaves its directory mounted on itself.
+	if n.kind == stock {
+		err = errors.Join(err, syscall.Unmount(filepath.Join(n.dir, "kubelet"), syscall.MNT_DETACH))
+	}
+	return err
 }

@@ -14,13 +14,18 @@ import (
 
 // plane holds the parts that both nodes share: a kube-apiserver, and a registry of images.
 type plane struct {
-	dir      string
-	stock    *peer.Stock
-	api      *client.Client
-	programs []*peer.Process
-	registry string
-	end      func() error // ends the registry
+	dir       string
+	stock     *peer.Stock
+	api       *client.Client
+	processes []*peer.Process
+	registry  string
+	end       func() error // ends the registry
 }
+
+// programs returns the directory of the stock programs, which is not that of their data.
+func (p *plane) programs() string { return filepath.Join(p.dir, "bin") }
+
+func (p *plane) program(name string) string { return filepath.Join(p.programs(), name) }
 
 func startPlane(ctx context.Context, dir string) (_ *plane, err error) {
 	p := &plane{dir: dir, end: func() error { return nil }}
@@ -29,7 +34,7 @@ func startPlane(ctx context.Context, dir string) (_ *plane, err error) {
 			err = errors.Join(err, p.stop())
 		}
 	}()
-	if err := peer.Build(ctx, dir, ".", "./cmd/etcd", "./cmd/kube-apiserver", "./cmd/kubelet"); err != nil {
+	if err := peer.Build(ctx, p.programs(), ".", "./cmd/etcd", "./cmd/kube-apiserver", "./cmd/kubelet"); err != nil {
 		return nil, err
 	}
 	if p.stock, err = peer.NewStock(dir); err != nil {
@@ -53,9 +58,9 @@ func startPlane(ctx context.Context, dir string) (_ *plane, err error) {
 }
 
 func (p *plane) launch(program string, arguments ...string) error {
-	process, err := peer.Launch(filepath.Join(p.dir, program+".log"), filepath.Join(p.dir, program), arguments...)
+	process, err := peer.Launch(filepath.Join(p.dir, program+".log"), p.program(program), arguments...)
 	if err == nil {
-		p.programs = append(p.programs, process)
+		p.processes = append(p.processes, process)
 	}
 	return err
 }
@@ -86,8 +91,8 @@ func (p *plane) stop() error {
 	if p.api != nil {
 		p.api.Close()
 	}
-	for i := len(p.programs) - 1; i >= 0; i-- {
-		err = errors.Join(err, p.programs[i].Stop())
+	for i := len(p.processes) - 1; i >= 0; i-- {
+		err = errors.Join(err, p.processes[i].Stop())
 	}
 	return err
 }
