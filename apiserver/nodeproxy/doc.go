@@ -27,9 +27,8 @@
 // The API server copies upgraded connections as bytes, through one buffer. It reads
 // only the headers of frames, to end connections that are malformed or lead to
 // nothing ([StreamLimits]). A user and a node can each have a limited number of such
-// connections. They are SPDY/3.1, or WebSocket in the versions that runtimes speak.
-// Version 5 of the WebSocket protocol and port-forward over WebSocket are refused
-// before any effect; stock clients then use SPDY.
+// connections. They are SPDY/3.1, or WebSocket in the versions that the kubelet speaks,
+// whose own refusal a client gets: stock clients then use SPDY.
 //
 // proxy of a pod goes from the API server straight to the pod's address, which
 // must not be of the machine itself or of its link.
@@ -43,6 +42,6 @@
 //
 // # Left out
 //
-// Translating WebSocket to SPDY, rewriting links in what pods answer, ports of
+// Translating WebSocket to SPDY, which kubelets do, rewriting links in what pods answer, ports of
 // nodes other than the kubelet's, and proxies between the API server and nodes.
 package nodeproxy

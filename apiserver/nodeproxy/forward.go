@@ -23,12 +23,9 @@ import (
 // resource is none in particular, for errors about what is behind it.
 var resource schema.GroupResource
 
-// Subprotocols of WebSocket that runtimes do not speak, and the prefix of those
-// that are a bearer token
+// webSocketToken is the prefix of those subprotocols of WebSocket that are a bearer token
 // (https://kubernetes.io/docs/reference/access-authn-authz/authentication/).
 const (
-	webSocketV5       = "v5.channel.k8s.io"
-	webSocketTunnel   = "SPDY/3.1+portforward.k8s.io"
 	webSocketToken    = "base64url.bearer.authorization.k8s.io."
 	webSocketProtocol = "Sec-Websocket-Protocol"
 )
@@ -42,21 +39,6 @@ func subprotocols(h http.Header) []string {
 		}
 	}
 	return out
-}
-
-// refuseTranslation refuses what would have to be translated for the runtime.
-// Clients that offer an older version as well are served with that.
-func refuseTranslation(h http.Header) error {
-	offered, usable := subprotocols(h), 0
-	for _, name := range offered {
-		if name != webSocketV5 && name != webSocketTunnel && !strings.HasPrefix(name, webSocketToken) {
-			usable++
-		}
-	}
-	if len(offered) > 0 && usable == 0 {
-		return apierrors.NewBadRequest(fmt.Sprintf("WebSocket protocols %v are not supported here: use SPDY/3.1", []string{webSocketV5, webSocketTunnel}))
-	}
-	return nil
 }
 
 // errRedirect is a kubelet's attempt to send us elsewhere.

@@ -252,32 +252,29 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestWebSockets checks that the proxy refuses protocols that it would have to
-// translate, without a request to the kubelet, and passes on older versions without
-// the user's token.
+// TestWebSockets checks that a kubelet is offered what the client offers, without the user's token.
 func TestWebSockets(t *testing.T) {
 	n := startNode(t, upgrading(t))
-	offer := func(protocols string) http.Header {
-		return http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Protocol": {protocols}}
-	}
-	for path, protocols := range map[string]string{
-		"exec?container=a&command=x": "v5.channel.k8s.io",
-		"attach?container=a":         "v5.channel.k8s.io, base64url.bearer.authorization.k8s.io.c2VjcmV0",
-		"portforward":                "SPDY/3.1+portforward.k8s.io",
+	for path, protocols := range map[string][2]string{
+		"exec?container=a&command=x": {"v5.channel.k8s.io", "v5.channel.k8s.io"},
+		"attach?container=a": {
+			"v4.channel.k8s.io, base64url.bearer.authorization.k8s.io.c2VjcmV0, v5.channel.k8s.io", "v4.channel.k8s.io, v5.channel.k8s.io",
+		},
+		"portforward": {"SPDY/3.1+portforward.k8s.io", "SPDY/3.1+portforward.k8s.io"},
 	} {
-		if code, body := n.ask(t, "GET", podPath+path, offer(protocols)); code != 400 || !strings.Contains(body, "use SPDY/3.1") || n.seen() != nil {
-			t.Errorf("%s: %d %s", path, code, body)
+		r, err := http.NewRequestWithContext(t.Context(), "GET", n.front.URL+podPath+path, nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	r, _ := http.NewRequestWithContext(t.Context(), "GET", n.front.URL+podPath+"exec?container=a&command=x", nil)
-	r.Header = offer("v4.channel.k8s.io, base64url.bearer.authorization.k8s.io.c2VjcmV0, v5.channel.k8s.io")
-	answer, err := n.front.Client().Transport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer.Body.Close()
-	if got := n.seen().Header.Get("Sec-WebSocket-Protocol"); answer.StatusCode != 101 || got != "v4.channel.k8s.io, v5.channel.k8s.io" {
-		t.Errorf("%s, the kubelet was offered %q", answer.Status, got)
+		r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Protocol": {protocols[0]}}
+		answer, err := n.front.Client().Transport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if got := n.seen().Header.Get("Sec-WebSocket-Protocol"); answer.StatusCode != http.StatusSwitchingProtocols || got != protocols[1] {
+			t.Errorf("%s: %s, the kubelet was offered %q", path, answer.Status, got)
+		}
 	}
 }
 

@@ -85,9 +85,6 @@ func (p *Proxy) PortForward(parent runtime.Object) (http.Handler, error) {
 
 // upgrade leads to a path of the kubelet of the pod.
 func (p *Proxy) upgrade(w http.ResponseWriter, r *http.Request, pod *corev1.Pod, path string, query url.Values) error {
-	if err := refuseTranslation(r.Header); err != nil {
-		return err
-	}
 	if pod.Spec.NodeName == "" {
 		return apierrors.NewBadRequest(fmt.Sprintf("pod %s does not have a host assigned", pod.Name))
 	}

@@ -43,29 +43,39 @@ func Guard(answer *http.Response, limits Limits, end func()) {
 	if !ok || answer.StatusCode != http.StatusSwitchingProtocols {
 		return
 	}
-	c := &conn{ReadWriteCloser: backend, limits: limits.WithDefaults(), end: end, begun: time.Now()}
-	switch protocol := strings.ToLower(answer.Header.Get("Upgrade")); {
+	answer.Body = &conn{ReadWriteCloser: backend, life: newLife(answer.Header.Get("Upgrade"), limits, end)}
+}
+
+// newLife returns the life of a connection that begins now.
+func newLife(protocol string, limits Limits, end func()) *life {
+	c := &life{limits: limits.WithDefaults(), end: end, begun: time.Now()}
+	switch protocol := strings.ToLower(protocol); {
 	case strings.HasPrefix(protocol, "spdy/3"):
 		c.parser, c.answers = newSPDY(), newSPDYAnswers()
 	case protocol == "websocket":
 		c.parser, c.answers = newWebSocket(), newWebSocketAnswers()
 	}
-	answer.Body = c
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.timer = time.AfterFunc(c.deadline().Sub(c.begun), c.check)
+	return c
 }
 
 // conn is the backend's side of a connection: Write receives the bytes from the client.
 type conn struct {
 	io.ReadWriteCloser
-	limits  Limits
-	end     func()
-	parser  parser // of the client's frames; nil accepts any bytes. Only Write uses it
-	answers parser // of the backend's frames, for answers to pings. Only Read uses it
+	life *life
 
 	once sync.Once
 	err  error // of Close, guarded by once
+}
+
+// life decides how long a connection lasts.
+type life struct {
+	limits  Limits
+	end     func()
+	parser  parser // of the client's frames; nil accepts any bytes. Only heard uses it
+	answers parser // of the backend's frames, for answers to pings. Only said uses it
 
 	mu    sync.Mutex
 	timer *time.Timer
@@ -78,7 +88,7 @@ type conn struct {
 }
 
 // deadline returns when the connection ends unless bytes arrive. The caller holds mu.
-func (c *conn) deadline() time.Time {
+func (c *life) deadline() time.Time {
 	last := c.begun
 	if c.client.After(last) {
 		last = c.client
@@ -101,7 +111,7 @@ func (c *conn) deadline() time.Time {
 }
 
 // check ends the connection if its deadline has passed, and otherwise schedules the next check.
-func (c *conn) check() {
+func (c *life) check() {
 	c.mu.Lock()
 	left := time.Until(c.deadline())
 	over := left <= 0 && !c.closed
@@ -116,12 +126,17 @@ func (c *conn) check() {
 
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.ReadWriteCloser.Read(p)
-	if n == 0 {
-		return n, err
+	if n > 0 {
+		c.life.said(p[:n])
 	}
+	return n, err
+}
+
+// said records bytes from the backend, which are not restricted.
+func (c *life) said(p []byte) {
 	answer := false
 	if c.answers != nil {
-		answer, _ = c.answers.parse(p[:n]) // bytes of the backend are not restricted
+		answer, _ = c.answers.parse(p)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,18 +147,17 @@ func (c *conn) Read(p []byte) (int, error) {
 			c.timer.Reset(time.Until(c.deadline()))
 		}
 	}
-	return n, err
 }
 
 func (c *conn) Write(p []byte) (int, error) {
-	if err := c.heard(p); err != nil {
+	if err := c.life.heard(p); err != nil {
 		return 0, err
 	}
 	return c.ReadWriteCloser.Write(p)
 }
 
 // heard records bytes from the client.
-func (c *conn) heard(p []byte) error {
+func (c *life) heard(p []byte) error {
 	pings := false
 	if c.parser != nil {
 		var err error
@@ -176,11 +190,16 @@ func (c *conn) CloseWrite() error {
 
 func (c *conn) Close() error {
 	c.once.Do(func() {
-		c.mu.Lock()
-		c.closed = true
-		c.timer.Stop()
-		c.mu.Unlock()
+		c.life.stop()
 		c.err = c.ReadWriteCloser.Close()
 	})
 	return c.err
+}
+
+// stop ends the limits of a connection that is closed.
+func (c *life) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	c.timer.Stop()
 }

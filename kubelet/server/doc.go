@@ -48,6 +48,10 @@
 //
 // For exec, attach and port-forward, the runtime returns a URL, and the server copies the bytes of
 // the upgraded connection in both directions. It buffers little: a slow reader blocks the writer.
+// Clients use SPDY/3.1, which the runtime gets as it is, or WebSocket, which the server translates
+// to SPDY: v5.channel.k8s.io, v4.channel.k8s.io and v4.base64.channel.k8s.io for exec and attach,
+// and SPDY/3.1+portforward.k8s.io for port-forward. The runtime gets WebSockets of other
+// subprotocols as they are.
 // Idle connections end within minutes, and invalid ones at once. [Config].MaxStreams bounds their
 // number; see [StreamLimits].
 //

@@ -51,7 +51,7 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 	answer, err := s.config.Runtime.Exec(r.Context(), &runtimeapi.ExecRequest{
 		ContainerId: id, Cmd: command, Stdin: want.stdin, Stdout: want.stdout, Stderr: want.stderr, Tty: want.tty,
 	})
-	s.stream(w, r, answer.GetUrl(), err)
+	s.stream(w, r, answer.GetUrl(), err, &want)
 }
 
 func (s *Server) attach(w http.ResponseWriter, r *http.Request) {
@@ -62,7 +62,7 @@ func (s *Server) attach(w http.ResponseWriter, r *http.Request) {
 	answer, err := s.config.Runtime.Attach(r.Context(), &runtimeapi.AttachRequest{
 		ContainerId: id, Stdin: want.stdin, Stdout: want.stdout, Stderr: want.stderr, Tty: want.tty,
 	})
-	s.stream(w, r, answer.GetUrl(), err)
+	s.stream(w, r, answer.GetUrl(), err, &want)
 }
 
 // target returns the running container in the path and the streams in the query, or answers why it
@@ -106,7 +106,7 @@ func (s *Server) portForward(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer, err := s.config.Runtime.PortForward(r.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: sandbox, Port: ports})
-	s.stream(w, r, answer.GetUrl(), err)
+	s.stream(w, r, answer.GetUrl(), err, nil)
 }
 
 // labelPodUID is the kubelet's label for the UID of a sandbox's pod.
@@ -127,8 +127,9 @@ func (s *Server) sandbox(ctx context.Context, pod *corev1.Pod) (string, error) {
 	return list.GetItems()[0].GetId(), nil
 }
 
-// stream connects the client to the runtime's address, or answers with err.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, address string, err error) {
+// stream connects the client to the runtime's address, or answers with err. A command has streams, a
+// port-forward has none.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, address string, err error, command *streams) {
 	if err != nil {
 		http.Error(w, status.Convert(err).Message(), runtimeCode(err))
 		return
@@ -145,6 +146,9 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, address string, 
 		return
 	}
 	defer leave()
+	if s.translate(w, r, to, command) {
+		return
+	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	proxy := httputil.ReverseProxy{

@@ -1,0 +1,136 @@
+package channel
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+func named(t testing.TB, name string) Protocol {
+	p, ok := Choose([]string{"other", name})
+	if !ok || p.Name != name {
+		t.Fatalf("%s: %v, %v", name, p, ok)
+	}
+	return p
+}
+
+func TestChoose(t *testing.T) {
+	for _, c := range []struct{ offered, want string }{
+		{"v5.channel.k8s.io", "v5.channel.k8s.io"},
+		{"v4.channel.k8s.io v5.channel.k8s.io", "v5.channel.k8s.io"},
+		{"v4.base64.channel.k8s.io", "v4.base64.channel.k8s.io"},
+		{"channel.k8s.io base64.channel.k8s.io v3.channel.k8s.io", ""},
+		{"V5.channel.k8s.io", ""},
+		{"", ""},
+	} {
+		p, ok := Choose(strings.Fields(c.offered))
+		if p.Name != c.want || ok != (c.want != "") {
+			t.Errorf("%q: %q, %v", c.offered, p.Name, ok)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	const v5, v4, text = "v5.channel.k8s.io", "v4.channel.k8s.io", "v4.base64.channel.k8s.io"
+	for _, c := range []struct {
+		protocol, message string
+		want              Message
+		data              string
+		fails             bool
+	}{
+		{protocol: v5, message: "\x00input", data: "input"},
+		{protocol: v5, message: "\x00", data: ""},
+		{protocol: v5, message: "\x04{}", want: Message{Channel: Resize}, data: "{}"},
+		{protocol: v5, message: "\xff\x00", want: Message{Close: true}},
+		{protocol: v5, message: "\xff\x04", want: Message{Channel: Resize, Close: true}},
+		{protocol: v5, message: ""},
+		{protocol: v5, message: "\x05lost"},
+		{protocol: v5, message: "0lost"},
+		{protocol: v5, message: "\xff", fails: true},
+		{protocol: v5, message: "\xff\x05", fails: true},
+		{protocol: v5, message: "\xff\xff", fails: true},
+		{protocol: v5, message: "\xff\x00\x00", fails: true},
+		{protocol: v4, message: "\x00input", data: "input"},
+		{protocol: v4, message: "\xff\x00"},
+		{protocol: text, message: "0aW5wdXQ=", data: "input"},
+		{protocol: text, message: "4e30=", want: Message{Channel: Resize}, data: "{}"},
+		{protocol: text, message: "5e30="},
+		{protocol: text, message: "\x00e30="},
+		{protocol: text, message: "0not base64", fails: true},
+		{protocol: text, message: "0aW5wdX", fails: true},
+	} {
+		for name, read := range map[string]func(io.Reader) io.Reader{
+			"at once": func(r io.Reader) io.Reader { return r }, "in bytes": iotest.OneByteReader, "with its end": iotest.DataErrReader,
+		} {
+			m, err := named(t, c.protocol).Parse(read(strings.NewReader(c.message)))
+			var data []byte
+			if err == nil && m.Data != nil {
+				data, err = io.ReadAll(m.Data)
+			}
+			if (err != nil) != c.fails || !c.fails && (m.Channel != c.want.Channel || m.Close != c.want.Close || string(data) != c.data) {
+				t.Errorf("%s, %q, %s: %+v, %q, %v", c.protocol, c.message, name, m, data, err)
+			}
+		}
+	}
+}
+
+// TestParseErrors: an error of the connection is not the end of a message.
+func TestParseErrors(t *testing.T) {
+	broken := errors.New("broken")
+	for _, message := range []string{"", "\xff", "\xff\x00", "\x00in"} {
+		m, err := named(t, "v5.channel.k8s.io").Parse(io.MultiReader(strings.NewReader(message), iotest.ErrReader(broken)))
+		if err == nil && m.Data != nil {
+			_, err = io.ReadAll(m.Data)
+		}
+		if !errors.Is(err, broken) {
+			t.Errorf("%q: %+v, %v", message, m, err)
+		}
+	}
+}
+
+// FuzzParse: any message has a channel that exists, its data are those that were sent, and what
+// Append makes of them is parsed to the same.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"", "\x00in", "\xff\x00", "\xff\x09", "4e30=", "\x05"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, message []byte) {
+		for _, p := range Protocols() {
+			m, err := p.Parse(bytes.NewReader(message))
+			if err != nil || m.Data == nil {
+				continue
+			}
+			if m.Channel >= channels || m.Close {
+				t.Fatalf("%s: %+v", p.Name, m)
+			}
+			data, err := io.ReadAll(m.Data)
+			if err != nil {
+				continue
+			}
+			if want := message[1:]; !p.Text && !bytes.Equal(data, want) {
+				t.Errorf("%s: %q, want %q", p.Name, data, want)
+			}
+			again, err := p.Parse(bytes.NewReader(p.Append(nil, m.Channel, data)))
+			if err != nil || again.Channel != m.Channel {
+				t.Fatalf("%s: %+v, %v", p.Name, again, err)
+			}
+			if got, err := io.ReadAll(again.Data); err != nil || !slices.Equal(got, data) {
+				t.Errorf("%s: %q, %v, want %q", p.Name, got, err, data)
+			}
+		}
+	})
+}
+
+func TestAppend(t *testing.T) {
+	if got := named(t, "v5.channel.k8s.io").Append([]byte("x"), Stdout, []byte("out")); string(got) != "x\x01out" {
+		t.Errorf("%q", got)
+	}
+	if got := named(t, "v4.base64.channel.k8s.io").Append(nil, Error, []byte("no")); string(got) != "3"+base64.StdEncoding.EncodeToString([]byte("no")) {
+		t.Errorf("%q", got)
+	}
+}
