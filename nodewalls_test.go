@@ -35,6 +35,12 @@ var nodeWalls = []wall{
 	{packages: "kubelet/shutdown", closed: true, may: []allowance{
 		{"k8s.io/api/core", kubeTypes},
 	}},
+	{packages: "kubelet/cri/critest/program", closed: true},
+	{packages: "kubelet/cri/critest", closed: true, may: []allowance{
+		{"kubelet/cri/critest/program", "containers run it, and checks wait for what it prints"},
+		{"k8s.io/cri-api", "the runtime interface"},
+		{"google.golang.org/grpc", "a runtime's errors are gRPC's"},
+	}},
 	{packages: "kubelet/cri", closed: true, may: []allowance{
 		{"k8s.io/cri-api", "the runtime interface"},
 		{"google.golang.org/grpc", "the runtime interface is spoken over gRPC"},

@@ -1,6 +1,7 @@
 package kubelet_test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"sync/atomic"
@@ -18,7 +19,7 @@ import (
 // answers holds the exit codes of commands in containers, by their first word.
 type answers map[string]*atomic.Int32
 
-func (a answers) exec(_ *runtimeapi.ContainerConfig, command []string) ([]byte, []byte, int32) {
+func (a answers) exec(_ context.Context, _ *runtimeapi.ContainerConfig, command []string) ([]byte, []byte, int32) {
 	code := a[command[0]].Load()
 	return nil, fmt.Appendf(nil, "%s says %d", command[0], code), code
 }

@@ -18,6 +18,9 @@ func (r *Runtime) CreateContainer(_ context.Context, in *runtimeapi.CreateContai
 	if name == "" {
 		return nil, status.Error(codes.InvalidArgument, "container config must include metadata with a name")
 	}
+	if security := in.GetConfig().GetLinux().GetSecurityContext(); security.GetRunAsGroup() != nil && security.GetRunAsUser() == nil && security.GetRunAsUsername() == "" {
+		return nil, status.Error(codes.InvalidArgument, "user group is specified without user")
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.sandboxes[in.GetPodSandboxId()]
@@ -105,25 +108,6 @@ func (r *Runtime) ListContainers(_ context.Context, in *runtimeapi.ListContainer
 	}
 	slices.SortFunc(out.Containers, func(a, b *runtimeapi.Container) int { return int(a.CreatedAt - b.CreatedAt) })
 	return out, nil
-}
-
-// ExecSync returns the result of Config.Exec.
-func (r *Runtime) ExecSync(_ context.Context, in *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
-	r.mu.Lock()
-	c, err := r.find(in.GetContainerId())
-	running := err == nil && c.state() == runtimeapi.ContainerState_CONTAINER_RUNNING
-	r.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	if !running {
-		return nil, status.Errorf(codes.Unknown, "container %q is not running", c.id)
-	}
-	if r.config.Exec == nil {
-		return &runtimeapi.ExecSyncResponse{}, nil
-	}
-	stdout, stderr, code := r.config.Exec(c.config, in.GetCmd())
-	return &runtimeapi.ExecSyncResponse{Stdout: stdout, Stderr: stderr, ExitCode: code}, nil
 }
 
 // UpdateContainerResources changes the resources of a created or running container. As with other

@@ -2,6 +2,7 @@ package memruntime
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,7 +22,7 @@ func (c *container) logPath() string {
 	return filepath.Join(directory, path)
 }
 
-// log creates the log file and appends one line "time stream F text" for each line of the
+// log creates the log file and appends one line "time stream tag text" for each line of the
 // container's output.
 func (c *container) log(output string) error {
 	path := c.logPath()
@@ -36,13 +37,30 @@ func (c *container) log(output string) error {
 		return err
 	}
 	for line := range strings.Lines(output) {
-		stamp := time.Now().Format(time.RFC3339Nano)
-		if _, err := file.WriteString(stamp + " stdout F " + strings.TrimSuffix(line, "\n") + "\n"); err != nil {
+		if err := writeLine(file, strings.TrimSuffix(line, "\n")); err != nil {
 			file.Close()
 			return err
 		}
 	}
 	return file.Close()
+}
+
+// maxLine is the size of the text of a line of a log, containerd's default. A longer line of output
+// is split.
+const maxLine = 16 << 10
+
+// writeLine writes one line of output.
+func writeLine(out io.StringWriter, line string) error {
+	for tag := "P"; tag == "P"; line = line[min(len(line), maxLine):] {
+		if len(line) <= maxLine {
+			tag = "F"
+		}
+		stamp := time.Now().Format(time.RFC3339Nano)
+		if _, err := out.WriteString(stamp + " stdout " + tag + " " + line[:min(len(line), maxLine)] + "\n"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ReopenContainerLog creates the log file of a running container again.

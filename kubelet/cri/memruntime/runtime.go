@@ -26,8 +26,9 @@ type Config struct {
 	// docker.io/library/nginx:latest. Nil means that all images can be pulled. See [ErrMissing] and
 	// [ErrDenied].
 	Pull func(ctx context.Context, reference string, auth *runtimeapi.AuthConfig) error
-	// Exec returns the result of ExecSync. Nil means that every command succeeds without output.
-	Exec func(container *runtimeapi.ContainerConfig, command []string) (stdout, stderr []byte, exitCode int32)
+	// Exec returns the result of ExecSync. Nil means that every command succeeds without output. It
+	// must return when ctx is done, which is at the timeout of the command.
+	Exec func(ctx context.Context, container *runtimeapi.ContainerConfig, command []string) (stdout, stderr []byte, exitCode int32)
 	// Intercept intercepts every call and may fail or delay it. It may be nil.
 	Intercept grpc.UnaryServerInterceptor
 }
