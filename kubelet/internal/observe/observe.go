@@ -68,7 +68,10 @@ func (o *Observer) Look(ctx context.Context) (*lifecycle.State, error) {
 	}
 	s := &lifecycle.State{}
 	known := map[string]lifecycle.Sandbox{}
-	for _, item := range sandboxes.Items {
+	for _, item := range sandboxes.GetItems() {
+		if !o.owns(item.GetLabels()) {
+			continue
+		}
 		sandbox, err := o.sandbox(ctx, item)
 		if status.Code(err) == codes.NotFound {
 			continue
@@ -80,7 +83,10 @@ func (o *Observer) Look(ctx context.Context) (*lifecycle.State, error) {
 		s.Sandboxes = append(s.Sandboxes, sandbox)
 	}
 	seen := map[containerKey]lifecycle.Container{}
-	for _, item := range containers.Containers {
+	for _, item := range containers.GetContainers() {
+		if !o.owns(item.GetLabels()) {
+			continue
+		}
 		c, err := o.container(ctx, item)
 		if status.Code(err) == codes.NotFound {
 			continue
@@ -97,6 +103,17 @@ func (o *Observer) Look(ctx context.Context) (*lifecycle.State, error) {
 		return cmp.Or(cmp.Compare(b.Attempt, a.Attempt), b.Created.Compare(a.Created))
 	})
 	return s, nil
+}
+
+// owns reports whether labels are those of the pod on its node. A runtime that ignores the filter of
+// a list must not make other pods' containers stop.
+func (o *Observer) owns(labels map[string]string) bool {
+	for key, value := range o.labels {
+		if labels[key] != value {
+			return false
+		}
+	}
+	return true
 }
 
 func (o *Observer) sandbox(ctx context.Context, item *runtimeapi.PodSandbox) (lifecycle.Sandbox, error) {
