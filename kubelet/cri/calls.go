@@ -2,7 +2,7 @@ package cri
 
 import (
 	"context"
-	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -24,10 +24,20 @@ func call[Request, Response any](
 	out, err := do(ctx, in)
 	if err != nil {
 		var none Response
-		s := status.Convert(err)
-		return none, status.Error(s.Code(), fmt.Sprintf("%s: %s", name, s.Message()))
+		return none, named(name, err)
 	}
 	return out, nil
+}
+
+// maxErrorMessage bounds the message of an error, in bytes: it gets into events and statuses.
+const maxErrorMessage = 32 << 10
+
+// named returns an error of the runtime with the name of the call. Its message is valid UTF-8.
+func named(name string, err error) error {
+	s := status.Convert(err)
+	message := s.Message()
+	message = strings.ToValidUTF8(message[:min(len(message), maxErrorMessage)], "")
+	return status.Error(s.Code(), name+": "+message)
 }
 
 // Version returns the name and version of the runtime.
@@ -173,12 +183,12 @@ func (c *Client) ImageFsInfo(ctx context.Context, in *runtimeapi.ImageFsInfoRequ
 func (c *Client) ContainerEvents(ctx context.Context, handle func(*runtimeapi.ContainerEventResponse)) error {
 	stream, err := c.runtime.GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
 	if err != nil {
-		return err
+		return named("GetContainerEvents", err)
 	}
 	for {
 		event, err := stream.Recv()
 		if err != nil {
-			return err
+			return named("GetContainerEvents", err)
 		}
 		handle(event)
 	}
