@@ -88,7 +88,11 @@ func compare(t *testing.T, scenario convergence.Scenario, played, reference conv
 }
 
 func stockServer(bin string) func(testing.TB) string {
-	return func(t testing.TB) string { return stock.NewServer(t, bin).Kubeconfig }
+	return func(t testing.TB) string {
+		// Our controllers watch all kinds that our server has.
+		return stock.NewServer(t, bin, "--feature-gates", "ClusterTrustBundle=true",
+			"--runtime-config", "certificates.k8s.io/v1beta1/clustertrustbundles=true").Kubeconfig
+	}
 }
 
 func stockControllers(bin string) func(testing.TB, string) {

@@ -7,6 +7,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -168,6 +169,14 @@ var (
 		Plural:  "validatingwebhookconfigurations",
 		New:     object[admissionregistrationv1.ValidatingWebhookConfiguration],
 		NewList: list[admissionregistrationv1.ValidatingWebhookConfigurationList],
+	}
+)
+
+// The kinds of the group certificates.k8s.io.
+var (
+	ClusterTrustBundles = Kind[*certificatesv1beta1.ClusterTrustBundle]{
+		Group: certificatesv1beta1.GroupName, Version: "v1beta1", Kind: "ClusterTrustBundle", Plural: "clustertrustbundles",
+		New: object[certificatesv1beta1.ClusterTrustBundle], NewList: list[certificatesv1beta1.ClusterTrustBundleList],
 	}
 )
 

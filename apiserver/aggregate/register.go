@@ -30,6 +30,7 @@ var priorities = map[schema.GroupVersion][2]int32{
 	{Group: "autoscaling", Version: "v2"}:                  {17500, 30},
 	{Group: "batch", Version: "v1"}:                        {17400, 15},
 	{Group: "certificates.k8s.io", Version: "v1"}:          {17300, 15},
+	{Group: "certificates.k8s.io", Version: "v1beta1"}:     {17300, 9},
 	{Group: "networking.k8s.io", Version: "v1"}:            {17200, 15},
 	{Group: "policy", Version: "v1"}:                       {17100, 15},
 	{Group: "rbac.authorization.k8s.io", Version: "v1"}:    {17000, 15},

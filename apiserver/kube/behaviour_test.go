@@ -85,6 +85,8 @@ type: Normal`), map[string]string{
 	expectFields(t, "ipaddresses", kindtest.Decode(t, resource("ipaddresses").New, `{spec: {parentRef: {group: g, resource: r, namespace: s, name: a}}}`), map[string]string{
 		"spec.parentRef.group": "g", "spec.parentRef.resource": "r", "spec.parentRef.namespace": "s", "spec.parentRef.name": "a",
 	})
+	expectFields(t, "clustertrustbundles", kindtest.Decode(t, resource("clustertrustbundles").New, `{spec: {signerName: example.com/ca}}`),
+		map[string]string{"spec.signerName": "example.com/ca"})
 	expectFields(t, "persistentvolumes", &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}}, map[string]string{"name": "v"})
 	expectFields(t, "persistentvolumeclaims", &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, map[string]string{"name": "c"})
 	expectFields(t, "replicationcontrollers", &corev1.ReplicationController{Status: corev1.ReplicationControllerStatus{Replicas: 3}},

@@ -8,6 +8,7 @@ import (
 	"github.com/planekit/planekit/apiserver/kube/apiregistration"
 	"github.com/planekit/planekit/apiserver/kube/apps"
 	"github.com/planekit/planekit/apiserver/kube/batch"
+	"github.com/planekit/planekit/apiserver/kube/certificates"
 	"github.com/planekit/planekit/apiserver/kube/coordination"
 	"github.com/planekit/planekit/apiserver/kube/core"
 	"github.com/planekit/planekit/apiserver/kube/discovery"
@@ -40,6 +41,7 @@ func ResourcesFor(c Config) []apiserver.Resource {
 		batch.Resources(),
 		apiregistration.Resources(),
 		admissionregistration.Resources(),
+		certificates.Resources(),
 		coordination.Resources(),
 		events.Resources(),
 		discovery.Resources(),

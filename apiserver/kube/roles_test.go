@@ -16,12 +16,14 @@ import (
 func TestRolesNameKinds(t *testing.T) {
 	// Groups that other packages or other servers serve, or that Kubernetes removed.
 	elsewhere := []string{
-		"*", "authentication.k8s.io", "authorization.k8s.io", "autoscaling", "certificates.k8s.io", "custom.metrics.k8s.io",
+		"*", "authentication.k8s.io", "authorization.k8s.io", "autoscaling", "custom.metrics.k8s.io",
 		"extensions", "external.metrics.k8s.io", "metrics.k8s.io", "resource.k8s.io",
 	}
 	// Resources of served groups that are not served.
 	absent := []schema.GroupResource{
 		{Resource: "bindings"},
+		{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"},
+		{Group: "certificates.k8s.io", Resource: "signers"},
 		{Group: "coordination.k8s.io", Resource: "leasecandidates"},
 		{Group: "storage.k8s.io", Resource: "volumeattributesclasses"},
 	}

@@ -29,6 +29,7 @@ var componentRoles = []roleTemplate{
 		{read, "node.k8s.io", "runtimeclasses"},
 		{"get", resourceGroup, "resourceclaims"},
 		{"deletecollection", resourceGroup, "resourceslices"},
+		{read, certificatesGroup, "clustertrustbundles"},
 	}},
 	{name: "system:node-problem-detector", rules: []line{
 		{"get", "core", "nodes"},

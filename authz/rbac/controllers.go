@@ -199,6 +199,11 @@ var controllerRoles = []roleTemplate{
 		{"create", authorizationGroup, "subjectaccessreviews"},
 		events,
 	}},
+	{name: "kube-apiserver-serving-clustertrustbundle-publisher", rules: []line{
+		{"attest", certificatesGroup, "signers=kubernetes.io/kube-apiserver-serving"},
+		{"create update delete list watch", certificatesGroup, "clustertrustbundles"},
+		events,
+	}},
 	{name: "pvc-protection-controller", rules: []line{
 		{read + " update", "core", "persistentvolumeclaims"},
 		{"update", "core", "persistentvolumeclaims/status"},

@@ -54,6 +54,9 @@ var generalRoles = []roleTemplate{
 	{name: "system:service-account-issuer-discovery", groups: user.ServiceAccounts, rules: []line{
 		{"get", urls, "/.well-known/openid-configuration /.well-known/openid-configuration/ /openid/v1/jwks /openid/v1/jwks/"},
 	}},
+	{name: "system:cluster-trust-bundle-discovery", groups: user.ServiceAccounts, rules: []line{
+		{read, certificatesGroup, "clustertrustbundles"},
+	}},
 }
 
 // userFacingRoles are admin, edit and view for a namespace, and their parts.

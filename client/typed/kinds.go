@@ -9,6 +9,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -132,6 +133,11 @@ func MutatingWebhookConfigurations(c *client.Client) client.Resource[*admissionr
 // ValidatingWebhookConfigurations returns the resource of the group admissionregistration.k8s.io.
 func ValidatingWebhookConfigurations(c *client.Client) client.Resource[*admissionregistrationv1.ValidatingWebhookConfiguration] {
 	return For(c, kinds.ValidatingWebhookConfigurations)
+}
+
+// ClusterTrustBundles returns the resource of the group certificates.k8s.io.
+func ClusterTrustBundles(c *client.Client) client.Resource[*certificatesv1beta1.ClusterTrustBundle] {
+	return For(c, kinds.ClusterTrustBundles)
 }
 
 // Leases returns the resource of the group coordination.k8s.io.

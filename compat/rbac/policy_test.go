@@ -9,7 +9,10 @@ import (
 
 	planekit "github.com/planekit/planekit/authz/rbac"
 	rbacv1 "k8s.io/api/rbac/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/component-helpers/auth/rbac/validation"
+	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 )
 
@@ -78,8 +81,9 @@ func stockPolicy() planekit.Policy {
 }
 
 // TestSamePolicy: a new cluster grants exactly the permissions of Kubernetes with its default
-// features.
+// features and cluster trust bundles.
 func TestSamePolicy(t *testing.T) {
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.ClusterTrustBundle, true)
 	own, stock := facts(planekit.Bootstrap{}.Policy()), facts(stockPolicy())
 	for _, fact := range slices.Sorted(maps.Keys(stock)) {
 		if !own[fact] {
