@@ -39,6 +39,10 @@ var requestWalls = []wall{
 		{"authz", "who may go beyond their rights is asked of the server's own authorizer"},
 		{"k8s.io/api/rbac", kubeTypes},
 	}},
+	{packages: "admission/trustbundle", may: []allowance{
+		{"authz", "who attests for a signer is asked of the server's own authorizer"},
+		{"k8s.io/api/certificates", kubeTypes},
+	}},
 	{packages: "admission/noderestriction", may: []allowance{
 		{"authn/user", sharedNoun},
 		{"authz", "a token for an audience that no pod asks for takes a right"},

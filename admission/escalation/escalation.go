@@ -29,6 +29,7 @@ import (
 	"strings"
 
 	"github.com/planekit/planekit/admission"
+	"github.com/planekit/planekit/admission/internal/collection"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -75,22 +76,22 @@ func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
 	}
 	switch o := r.Object.(type) {
 	case *rbacv1.Role:
-		if unchanged(r, o) || p.mayEscalate(ctx, r) {
+		if collection.Only(r, o) || p.mayEscalate(ctx, r) {
 			return nil
 		}
 		return p.holds(ctx, r, o.Rules)
 	case *rbacv1.ClusterRole:
-		if unchanged(r, o) || p.mayEscalate(ctx, r) {
+		if collection.Only(r, o) || p.mayEscalate(ctx, r) {
 			return nil
 		}
 		return p.clusterRole(ctx, r, o)
 	case *rbacv1.RoleBinding:
-		if unchanged(r, o) || p.mayBind(ctx, r, o.RoleRef) {
+		if collection.Only(r, o) || p.mayBind(ctx, r, o.RoleRef) {
 			return nil
 		}
 		return p.binding(ctx, r, o.RoleRef)
 	case *rbacv1.ClusterRoleBinding:
-		if unchanged(r, o) || p.mayBind(ctx, r, o.RoleRef) {
+		if collection.Only(r, o) || p.mayBind(ctx, r, o.RoleRef) {
 			return nil
 		}
 		return p.binding(ctx, r, o.RoleRef)

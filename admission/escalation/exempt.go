@@ -6,29 +6,7 @@ import (
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/authz"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-// unchanged reports whether r updates only what garbage collection needs.
-func unchanged[T interface {
-	comparable
-	metav1.Object
-	DeepCopy() T
-}](r *admission.Request, object T) bool {
-	var none T
-	old, ok := r.OldObject.(T)
-	if !ok || old == none || r.Operation != admission.Update {
-		return false
-	}
-	same := object.DeepCopy()
-	same.SetOwnerReferences(old.GetOwnerReferences())
-	same.SetFinalizers(old.GetFinalizers())
-	same.SetManagedFields(old.GetManagedFields())
-	same.SetSelfLink(old.GetSelfLink())
-	same.SetResourceVersion(old.GetResourceVersion())
-	return equality.Semantic.DeepEqual(same, old)
-}
 
 // mayEscalate reports whether the user may use the verb escalate on the role in r. A create has no
 // name, so permissions that are limited to names do not apply.

@@ -38,6 +38,7 @@ import (
 	"github.com/planekit/planekit/admission/runtimeclass"
 	"github.com/planekit/planekit/admission/securitycontext"
 	"github.com/planekit/planekit/admission/serviceaccount"
+	"github.com/planekit/planekit/admission/trustbundle"
 	"github.com/planekit/planekit/admission/unsupported"
 	"github.com/planekit/planekit/admission/webhook"
 	"github.com/planekit/planekit/admission/webhook/matchcel"
@@ -147,6 +148,7 @@ func (s *Set) table() []plugins.Plugin {
 		{Name: eventratelimit.Name, New: eventRateLimit},
 		made(runtimeclass.Name, s.runtimeClass),
 		made(podresize.Name, s.podResize),
+		made(trustbundle.Name, s.trustBundles),
 		made(claims.DefaultClassName, s.defaultClass),
 		plain(claims.ProtectionName, claims.Protection{}),
 		made("MutatingAdmissionWebhook", s.mutatingWebhooks),
@@ -232,6 +234,11 @@ func (s *Set) nodeRestriction() (any, error) {
 // podResize refuses resizes beyond what a node has.
 func (s *Set) podResize() (any, error) {
 	return podresize.New(podresize.Config{Nodes: s.config.Caches.Nodes, Lookup: typed.Nodes(s.config.Client).Get})
+}
+
+// trustBundles refuses bundles of signers for whom the user may not attest.
+func (s *Set) trustBundles() (any, error) {
+	return trustbundle.New(trustbundle.Config{Authorizer: s.config.Authorizers})
 }
 
 // escalation returns the check that refuses users who grant by RBAC what they do not have.
