@@ -162,8 +162,13 @@ var nodeWalls = []wall{
 	{packages: "kubelet/volumes/subpath", closed: true, may: []allowance{
 		{"golang.org/x/sys", "the kernel resolves paths below a directory"},
 	}},
+	{packages: "kubelet/trustbundle", closed: true, may: []allowance{
+		{"k8s.io/api/certificates", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
 	{packages: "kubelet/volumes", closed: true, may: []allowance{
 		{"internal/volumeclaim", claimsAlike},
+		{"k8s.io/apimachinery", machinery},
 		{"k8s.io/api/core", kubeTypes},
 	}},
 	{packages: "kubelet/metrics", closed: true, may: []allowance{

@@ -107,6 +107,9 @@ type Config struct {
 	RuntimeClasses localcache.Getter[*nodev1.RuntimeClass]
 	// Tokens issues service account tokens. If nil, pods that need one do not start.
 	Tokens Tokens
+	// TrustBundles has the anchors of cluster trust bundles; package trustbundle reads them from a cache.
+	// If nil, pods that need one do not start.
+	TrustBundles volumes.TrustBundles
 	// Volumes are further types of volumes. They are asked before the built-in ones.
 	Volumes []volumes.Plugin
 	// Network is called with the node's pod range once it is known, and before any pod starts that

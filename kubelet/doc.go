@@ -75,7 +75,7 @@
 // secret, projected, downwardAPI, image, and claims and ephemeral volumes on persistent volumes that
 // are directories (local and hostPath, not block devices); Config.Volumes adds other types, see
 // package volumes.
-// Pods with volumes that no type supports, or with a cluster trust bundle, do not start; they are
+// Pods with volumes that no type supports, or with a pod certificate, do not start; they are
 // retried with a backoff (500 ms, doubling up to 2 min 2 s) and report the reason. Containers need
 // Linux; without it, or without root, volumes in memory are on disk.
 package kubelet

@@ -44,10 +44,11 @@ func (b mountBackoff) next(now time.Time) mountBackoff {
 // newVolumes returns the configured types of volumes before the built-in ones.
 func (k *Kubelet) newVolumes() (*volumes.Set, error) {
 	set, err := volumes.NewSet(slices.Concat(k.config.Volumes, volumes.Builtin(volumes.Sources{
-		ConfigMap: k.podConfig.ConfigMap,
-		Secret:    k.podConfig.Secret,
-		Token:     k.tokens.Token,
-		Field:     k.podConfig.Field,
+		ConfigMap:    k.podConfig.ConfigMap,
+		Secret:       k.podConfig.Secret,
+		Token:        k.tokens.Token,
+		TrustBundles: k.config.TrustBundles,
+		Field:        k.podConfig.Field,
 		ResourceField: func(pod *corev1.Pod, r *corev1.ResourceFieldSelector) (string, error) {
 			return k.podConfig.ResourceField(pod, nil, r)
 		},

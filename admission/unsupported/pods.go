@@ -19,7 +19,6 @@ func podFields() []Row {
 		{In: Pods, Path: "volumes[]", When: func(value any, _ []any) bool { return unmountable(value.(corev1.Volume)) },
 			Effect: "no node mounts this kind of volume yet: the pod does not start (emptyDir, hostPath, configMap, secret, downwardAPI, projected, image, persistentVolumeClaim and ephemeral work)"},
 		{In: Pods, Path: "volumes[].emptyDir.medium", When: hugePages, Effect: "not supported yet: the pod does not start"},
-		{In: Pods, Path: "volumes[].projected.sources[].clusterTrustBundle", Effect: "not supported yet: the pod does not start"},
 		{In: Pods, Path: "volumes[].projected.sources[].podCertificate", Effect: "not supported yet: the pod does not start"},
 		{In: Pods, Path: "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution", Effect: notWeighed},
 		{In: Pods, Path: "affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution", Effect: pending},

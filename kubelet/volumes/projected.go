@@ -65,7 +65,7 @@ func (p projection) project(ctx context.Context, v *Volume, projected *corev1.Pr
 // projectors are the types of sources. Each adds the files of a source to files, or reports that
 // the source has another type.
 var projectors = []func(ctx context.Context, s Sources, v *Volume, p *corev1.VolumeProjection, mode fs.FileMode, files map[string]File) (mine bool, err error){
-	projectConfigMap, projectSecret, projectDownward, projectToken,
+	projectConfigMap, projectSecret, projectDownward, projectToken, projectBundle,
 }
 
 func (p projection) projectSource(ctx context.Context, v *Volume, source *corev1.VolumeProjection, mode fs.FileMode, files map[string]File) error {

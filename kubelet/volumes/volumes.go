@@ -29,6 +29,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A Plugin sets up one type of volume. Its methods are called concurrently for different pods, and
@@ -226,12 +227,22 @@ type Sources struct {
 	Secret    func(ctx context.Context, namespace, name string, optional *bool) (*corev1.Secret, error)
 	// Token returns a token for a volume of a pod.
 	Token func(ctx context.Context, pod *corev1.Pod, volume string, p *corev1.ServiceAccountTokenProjection) (string, error)
+	// TrustBundles has the anchors of cluster trust bundles. Nil means that volumes with one are not set
+	// up.
+	TrustBundles TrustBundles
 	// Field and ResourceField return values of the downward API.
 	Field         func(pod *corev1.Pod, path string) (string, error)
 	ResourceField func(pod *corev1.Pod, r *corev1.ResourceFieldSelector) (string, error)
 	// MemoryLimit returns how much memory a pod can use, in bytes, which bounds volumes in memory. Zero
 	// means no limit, and nil that there is none for any pod.
 	MemoryLimit func(pod *corev1.Pod) int64
+}
+
+// TrustBundles returns trust anchors as PEM. If no bundle matches, an optional one is empty and another
+// an error.
+type TrustBundles interface {
+	ByName(name string, optional bool) ([]byte, error)
+	BySigner(signer string, selector *metav1.LabelSelector, optional bool) ([]byte, error)
 }
 
 // Builtin returns the types of volumes that every kubelet of this module supports.

@@ -109,8 +109,8 @@ func TestBuiltin(t *testing.T) {
 			{ConfigMap: &corev1.ConfigMapProjection{}}, {Secret: &corev1.SecretProjection{}},
 			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", Audience: "vault"}},
 		}}}, "kubernetes.io~projected/v", "a=alpha b=beta password=sesame token=web v vault", ""},
-		{"bundle", corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
-			{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{}}}}}, "", "", "unsupported source of a projected volume"},
+		{"certificate", corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+			{PodCertificate: &corev1.PodCertificateProjection{}}}}}, "", "", "unsupported source of a projected volume"},
 		{"other", corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}, "", "", "this kind of volume is not supported"},
 	} {
 		directory := t.TempDir()

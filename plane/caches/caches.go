@@ -42,6 +42,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -82,6 +83,7 @@ type Caches struct {
 	StorageClasses          *informer.Informer[*storagev1.StorageClass]
 	VolumeAttachments       *informer.Informer[*storagev1.VolumeAttachment]
 	PriorityClasses         *informer.Informer[*schedulingv1.PriorityClass]
+	ClusterTrustBundles     *informer.Informer[*certificatesv1beta1.ClusterTrustBundle]
 	RuntimeClasses          *informer.Informer[*nodev1.RuntimeClass]
 	LimitRanges             *informer.Informer[*corev1.LimitRange]
 	ResourceQuotas          *informer.Informer[*corev1.ResourceQuota]
@@ -157,6 +159,7 @@ func New(api *client.Client, log logr.Logger, more ...apiserver.Resource) (*Cach
 		add(m, &c.VolumeAttachments, kinds.VolumeAttachments, nil),
 		add(m, &c.StorageClasses, kinds.StorageClasses, nil),
 		add(m, &c.PriorityClasses, kinds.PriorityClasses, nil),
+		add(m, &c.ClusterTrustBundles, kinds.ClusterTrustBundles, nil),
 		add(m, &c.RuntimeClasses, kinds.RuntimeClasses, nil),
 		add(m, &c.PersistentVolumeClaims, kinds.PersistentVolumeClaims, nil),
 		add(m, &c.LimitRanges, kinds.LimitRanges, nil),

@@ -38,6 +38,7 @@ import (
 	"github.com/planekit/planekit/kubelet/metrics"
 	"github.com/planekit/planekit/kubelet/probe"
 	probemetrics "github.com/planekit/planekit/kubelet/probe/metrics"
+	"github.com/planekit/planekit/kubelet/trustbundle"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/caches"
 	"github.com/planekit/planekit/plane/stack"
@@ -171,6 +172,9 @@ func newNode(p *plane.Plane, c Config) (*node, error) {
 	probes := probemetrics.New()
 	config.ProbeObserver = probes
 	config.RuntimeClasses = p.Caches.RuntimeClasses
+	if config.TrustBundles, err = trustbundle.New(p.Caches.ClusterTrustBundles); err != nil {
+		return nil, err
+	}
 	config.Prober, _ = c.Runtime.(probe.Prober)
 	config.Hooks, _ = c.Runtime.(hook.Caller)
 	if c.Kubelet != nil {
