@@ -50,7 +50,7 @@ state = "%[1]s/state"
   restrict_oom_score_adj = true
   stream_server_port = "0"
   [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "/usr/lib/cni"
+    bin_dir = "%[1]s/cni"
     conf_dir = "%[1]s/net.d"
   [plugins."io.containerd.grpc.v1.cri".containerd]
     snapshotter = "native"
@@ -83,8 +83,10 @@ func startContainerd(t *testing.T) *containerd {
 	if err := os.WriteFile(dir+"/config.toml", fmt.Appendf(nil, containerdConfig, dir), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(dir+"/net.d", 0o755); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"/net.d", "/cni"} {
+		if err := os.Mkdir(dir+name, 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	log, err := os.Create(dir + "/log")
 	if err != nil {
@@ -119,11 +121,16 @@ func (c *containerd) load(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build actor: %v\n%s", err, out)
 	}
+	for _, plugin := range []string{"actor", "loopback"} {
+		if err := os.Link(binary, c.dir+"/cni/"+plugin); err != nil {
+			t.Fatal(err)
+		}
+	}
 	program, err := os.ReadFile(binary)
 	if err != nil {
 		t.Fatal(err)
 	}
-	layer, err := layerOf(map[string][]byte{"actor": program})
+	layer, err := layerOf(map[string][]byte{"actor": program, "data/words": []byte("hello")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,6 +171,7 @@ func TestContainerd(t *testing.T) {
 	c.load(t)
 	a := newAPI()
 	cgroup := fmt.Sprintf("/planekit-test-%d", os.Getpid())
+	t.Cleanup(func() { removeLeftovers(t, client, cgroup) })
 	r := &rig{t: t, api: a, client: client, config: kubelet.Config{
 		NodeName: "node-1", Root: c.dir + "/kubelet", LogRoot: c.dir + "/logs", CgroupRoot: cgroup + "/kubepods",
 		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}},
@@ -176,15 +184,15 @@ func TestContainerd(t *testing.T) {
 		ConfigMaps: func(context.Context, string, string) (*corev1.ConfigMap, error) {
 			return &corev1.ConfigMap{Data: map[string]string{"a.conf": "alpha"}}, nil
 		},
-		// The pods of this test are on the host's network; the runtime only needs
-		// to see that there is one.
-		Network: func(_ context.Context, cidr string) error {
-			return os.WriteFile(c.dir+"/net.d/10-test.conflist", fmt.Appendf(nil,
-				`{"cniVersion":"1.0.0","name":"test","plugins":[{"type":"bridge","ipam":{"type":"host-local","subnet":%q}}]}`, cidr), 0o600)
+		// Most pods of this test are on the host's network. That of the others has no links.
+		Network: func(context.Context, string) error {
+			return os.WriteFile(c.dir+"/net.d/10-test.conflist", []byte(`{"cniVersion":"1.0.0","name":"test","plugins":[{"type":"actor"}]}`), 0o600)
 		},
 	}}
 	r.config.LogMaxSize = 64 << 10
 	r.config.RuntimeClasses = runcClasses()
+	storage := newClaimStore()
+	r.config.Claims, r.config.PersistentVolumes = storage.claim, storage.volume
 	r.config.Eviction = smallDisk(t, r.config.Root)
 	r.start()
 	r.api.create(actorPod("chatter", "chatter"))
@@ -194,6 +202,11 @@ func TestContainerd(t *testing.T) {
 		t.Run("probes", func(t *testing.T) { containerdProbes(t, r) }) &&
 		t.Run("subpaths", func(t *testing.T) { containerdSubPaths(t, r) }) &&
 		t.Run("rights", func(t *testing.T) { containerdRights(t, r) }) &&
+		t.Run("volumes", func(t *testing.T) { containerdVolumes(t, r, storage) }) &&
+		t.Run("pods", func(t *testing.T) { containerdPods(t, r) }) &&
+		t.Run("busy", func(t *testing.T) { containerdBusy(t, r) }) &&
+		t.Run("static", func(t *testing.T) { containerdStatic(t, r) }) &&
+		t.Run("standalone", func(t *testing.T) { containerdStandalone(t, r) }) &&
 		t.Run("cpus", func(t *testing.T) { containerdCPUs(t, r) }) &&
 		t.Run("restarts", func(t *testing.T) { containerdRestarts(t, r) }) &&
 		t.Run("latency", func(t *testing.T) { containerdLatency(t, r) }) &&

@@ -2,6 +2,7 @@ package volumes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -23,16 +24,60 @@ func (e emptyDir) SetUp(_ context.Context, v *Volume) (string, error) {
 	if source.Medium != corev1.StorageMediumDefault && !memory {
 		return "", fmt.Errorf("medium %q is not supported by this kubelet", source.Medium)
 	}
-	if err := MakeDirectory(v.Directory, memory, e.size(v), modeOf(memory)); err != nil {
-		return "", err
+	return v.Directory, e.create(v, memory)
+}
+
+// create makes the directory of a volume, with its owner and mode, unless it is there. Afterwards
+// both are the containers' to change.
+func (e emptyDir) create(v *Volume, memory bool) error {
+	mode, group := modeOf(memory), -1
+	if g := v.FSGroup(); g != nil {
+		mode, group = mode|fs.ModeSetgid, int(*g)
 	}
-	if group := v.FSGroup(); group != nil {
-		if err := os.Chown(v.Directory, -1, int(*group)); err != nil {
-			return "", err
+	if memory && os.Geteuid() == 0 {
+		return e.mount(v, group)
+	}
+	if _, err := os.Lstat(v.Directory); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	// A directory with that name has its owner and mode, also after a crash.
+	next := v.Directory + ".new"
+	if err := os.RemoveAll(next); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(next, 0o755); err != nil {
+		return err
+	}
+	if group >= 0 {
+		if err := os.Chown(next, -1, group); err != nil {
+			return err
 		}
-		return v.Directory, os.Chmod(v.Directory, 0o777|fs.ModeSetgid)
 	}
-	return v.Directory, nil
+	if err := os.Chmod(next, mode); err != nil {
+		return err
+	}
+	return os.Rename(next, v.Directory)
+}
+
+// mount mounts the volume in memory, unless it is mounted.
+func (e emptyDir) mount(v *Volume, group int) error {
+	if err := os.MkdirAll(v.Directory, 0o755); err != nil {
+		return err
+	}
+	if mounted, err := isMountPoint(v.Directory); mounted || err != nil {
+		return err
+	}
+	options := "mode=1777"
+	if group >= 0 {
+		options = fmt.Sprintf("mode=3777,gid=%d", group)
+	}
+	if size := e.size(v); size > 0 {
+		options += fmt.Sprintf(",size=%d", size)
+	}
+	if err := mountMemory(v.Directory, options); err != nil {
+		return fmt.Errorf("mount tmpfs: %w", err)
+	}
+	return nil
 }
 
 // size returns the size of a volume in memory: the smaller of its own limit and the memory that the

@@ -77,10 +77,12 @@ func (b *Builder) RecursiveReadOnly(pod *corev1.Pod) bool {
 	return err == nil && b.Abilities.RecursiveReadOnlyMounts(handler)
 }
 
-// readOnly reports whether a pod uses the claim of a volume for reading only.
+// readOnly reports whether containers can only read a volume: one whose files the kubelet writes, or
+// whose claim the pod uses for reading only.
 func readOnly(pod *corev1.Pod, volume string) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-		return v.Name == volume && v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly
+		return v.Name == volume && (v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil ||
+			v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly)
 	})
 }
 

@@ -1,9 +1,9 @@
 // Command actor runs in the containers of the kubelet's tests. Without arguments it waits for TERM.
-// "fail" writes a termination message and exits with 7. "tell" waits like the first, but writes its
-// view of the environment into its termination message. "chatter" prints numbers. "fill FILE" waits
-// like the first when the disk is full. Two other arguments are a command of a probe or a
-// hook: "exists FILE" fails if there is no such file, "make FILE" makes it, "hang FILE" does not end
-// while it exists.
+// "fail" writes a termination message and exits with 7. "wail" only prints lines and exits with 3.
+// "tell" waits like the first, but writes its view of the environment into its termination message.
+// "chatter" prints numbers. "eat" takes memory and "spin" a CPU without end. "fill FILE" waits like
+// the first when the disk is full. Two other arguments are a command; see commands. As a network
+// plugin, with CNI_COMMAND, it reports an address.
 package main
 
 import (
@@ -16,6 +16,10 @@ import (
 )
 
 func main() {
+	if os.Getenv("CNI_COMMAND") != "" {
+		network()
+		return
+	}
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 	if len(os.Args) == 3 && os.Args[1] == "fill" {
@@ -32,6 +36,24 @@ func main() {
 	case "fail":
 		say("it went wrong")
 		os.Exit(7)
+	case "wail":
+		for i := range 100 {
+			fmt.Printf("line %d of what went wrong\n", i)
+		}
+		os.Exit(3)
+	case "eat":
+		var all [][]byte
+		for {
+			piece := make([]byte, 1<<20)
+			for i := 0; i < len(piece); i += 4096 {
+				piece[i] = 1
+			}
+			all = append(all, piece)
+		}
+	case "spin":
+		for len(stop) == 0 {
+		}
+		return
 	case "chatter":
 		go func() {
 			for i := 0; ; i++ {
@@ -65,27 +87,23 @@ func fill(path string) {
 	fmt.Println(err)
 }
 
-func command(name, file string) {
-	_, err := os.Stat(file)
-	switch name {
-	case "exists":
-	case "make":
-		err = os.WriteFile(file, nil, 0o600)
-	case "hang":
-		for err == nil {
-			time.Sleep(10 * time.Millisecond)
-			_, err = os.Stat(file)
-		}
-		err = nil
+func say(words string) {
+	path := os.Getenv("WORDS")
+	if path == "" {
+		path = "/dev/termination-log"
 	}
-	if err != nil {
+	if err := os.WriteFile(path, []byte(words), 0o600); err != nil {
 		fmt.Println(err)
-		os.Exit(1)
 	}
 }
 
-func say(words string) {
-	if err := os.WriteFile("/dev/termination-log", []byte(words), 0o600); err != nil {
-		fmt.Println(err)
+// network answers as a plugin of CNI 1.0: the address is one of the pod, whose network has no links.
+func network() {
+	switch os.Getenv("CNI_COMMAND") {
+	case "VERSION":
+		fmt.Println(`{"cniVersion":"1.0.0","supportedVersions":["0.3.1","0.4.0","1.0.0"]}`)
+	case "ADD":
+		fmt.Printf(`{"cniVersion":"1.0.0","interfaces":[{"name":%q,"sandbox":%q}],"ips":[{"interface":0,"address":"10.9.0.7/24"}]}`,
+			os.Getenv("CNI_IFNAME"), os.Getenv("CNI_NETNS"))
 	}
 }
