@@ -78,3 +78,13 @@ DURATION ?= 1h
 .PHONY: soak
 soak: build
 	@go -C bench run ./soak -cluster ../bin/cluster -duration $(DURATION) $(ARGS)
+
+# What volumes and pods are on containerd 2, which mounts images and makes mounts read-only
+# recursively; as root. It is built from the module proxy, which takes about two minutes.
+CONTAINERD2 := github.com/containerd/containerd/v2/cmd
+CONTAINERD2_VERSION := v2.2.9
+.PHONY: containerd2
+containerd2:
+	@scripts/install-node-tools
+	@GOBIN=$(CURDIR)/$(BIN)/containerd2 go install $(foreach p,containerd containerd-shim-runc-v2 ctr,$(CONTAINERD2)/$(p)@$(CONTAINERD2_VERSION))
+	@PATH="$(CURDIR)/$(BIN)/containerd2:$$PATH" go test -race -count=1 -timeout 10m -v -run 'TestContainerd$$/^(volumes|pods|busy|static|standalone)$$' ./kubelet

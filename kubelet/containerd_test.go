@@ -154,7 +154,11 @@ func (c *containerd) load(t *testing.T) {
 	if err := tarball.WriteToFile(c.dir+"/image.tar", tag, image); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("ctr", "-a", c.socket, "-n", "k8s.io", "images", "import", "--snapshotter", "native", c.dir+"/image.tar").CombinedOutput()
+	arguments := []string{"-a", c.socket, "-n", "k8s.io", "images", "import", "--snapshotter", "native"}
+	if help, _ := exec.Command("ctr", "images", "import", "--help").Output(); bytes.Contains(help, []byte("--local")) {
+		arguments = append(arguments, "--local") // containerd 2: its server unpacks for other snapshotters
+	}
+	out, err := exec.Command("ctr", append(arguments, c.dir+"/image.tar")...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("import image: %v\n%s", err, out)
 	}

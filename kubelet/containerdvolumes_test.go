@@ -198,6 +198,7 @@ func containerdReadOnly(t *testing.T, r *rig) {
 	if i < 0 || status[i].RecursiveReadOnly == nil {
 		t.Fatalf("status of mounts: %+v", status)
 	}
+	t.Logf("recursive read-only: %s", *status[i].RecursiveReadOnly)
 	strict := actorPod("strict")
 	mountVolume(strict, "deep", hostPathSource(directory, ""))
 	m := &strict.Spec.Containers[0].VolumeMounts[0]

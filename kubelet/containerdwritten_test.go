@@ -84,6 +84,7 @@ func (r *rig) imageMounts(t *testing.T) bool {
 	if _, err := fmt.Sscanf(strings.TrimPrefix(v.RuntimeVersion, "v"), "%d.%d", &major, &minor); err != nil {
 		t.Fatalf("version %q: %v", v.RuntimeVersion, err)
 	}
+	t.Logf("containerd %s", v.RuntimeVersion)
 	return major > 2 || major == 2 && minor >= 1
 }
 
