@@ -23,6 +23,10 @@
 // changed, when a backoff is over, and every 20 seconds. It uses the newest Pod. A Pod that must
 // end sooner than before interrupts the work in progress.
 //
+// A container whose restart rule says so restarts all containers of its pod in place: they are killed, and
+// the init containers run again, in the same sandbox. The runtime remembers which containers belong
+// together.
+//
 // A reporter per pod writes the newest status and never delays the worker. It keeps conditions and
 // fields of other writers. The phase of a pod that has ended does not change any more.
 //
@@ -59,7 +63,7 @@
 // The Node's status is checked every ten seconds and after a change, and written if it differs or is
 // five minutes old. What KubeReserved, SystemReserved and the hard thresholds of evictions keep is not
 // allocatable; all pods together are limited to the rest, without the thresholds, if there is a
-// CgroupRoot. Volumes in use and declared features are not reported.
+// CgroupRoot. Volumes in use are not reported.
 //
 // # Failure
 //

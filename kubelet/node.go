@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/planekit/planekit/kubelet/admission"
 	"github.com/planekit/planekit/kubelet/eviction"
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	"github.com/planekit/planekit/kubelet/internal/nodestatus"
@@ -179,6 +180,7 @@ func (k *Kubelet) setNodeStatus(status *corev1.NodeStatus, now time.Time) {
 	status.Images = k.images.current()
 	status.NodeInfo = k.host.info
 	status.NodeInfo.ContainerRuntimeVersion = k.runtimeName + "://" + k.runtimeVersion
+	status.DeclaredFeatures = []string{admission.FeatureRestartAll}
 	k.abilities.Report(status)
 	for _, c := range []corev1.NodeCondition{
 		k.evictor.condition(corev1.NodeMemoryPressure),

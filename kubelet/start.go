@@ -53,6 +53,7 @@ func (w *worker) tryStart(ctx context.Context, pod *corev1.Pod, sandbox string, 
 	if err != nil {
 		return &waitError{reason: "CreateContainerConfigError", err: err}
 	}
+	podconfig.SetRound(container, action.Round, action.First)
 	w.confine(container)
 	// Before the container exists: no other container of that name runs, and one that was created is
 	// never mistaken for one of another size.

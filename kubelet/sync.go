@@ -324,7 +324,9 @@ func (w *worker) stopWave(ctx context.Context, pod *corev1.Pod, wave []lifecycle
 			if action.Grace != nil {
 				timeout = max(*action.Grace, minGrace)
 			}
-			timeout = w.preStop(ctx, pod, action.Container.ID, podconfig.FindContainer(pod, action.Container.Name), timeout)
+			if !action.SkipHook {
+				timeout = w.preStop(ctx, pod, action.Container.ID, podconfig.FindContainer(pod, action.Container.Name), timeout)
+			}
 			_, errs[i] = w.kubelet.config.Runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{
 				ContainerId: action.Container.ID, Timeout: timeout,
 			})

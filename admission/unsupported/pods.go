@@ -62,8 +62,6 @@ func containerFields() []Row {
 			Effect: "a runtime that does not know it (containerd before 2.2) sends the signal of the image, or SIGTERM"},
 		{In: Pods, Path: "containers[].ports[].hostPort", When: mapped,
 			Effect: "the scheduler reserves it; nodes on the in-process runtime do not forward from it to the pod (those on containerd do)"},
-		{In: Pods, Path: "containers[].restartPolicyRules[].action", When: is(corev1.ContainerRestartRuleActionRestartAllContainers),
-			Effect: "a node refuses the pod: none can restart all containers yet"},
 		{In: Pods, Path: "containers[].resources.claims", Effect: pending},
 		{In: Pods, Path: "containers[].volumeDevices", Effect: "block devices are not passed to containers yet"},
 		{In: Pods, Path: "containers[].securityContext.windowsOptions", Effect: "nodes run Linux containers only"},

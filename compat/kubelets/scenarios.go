@@ -94,6 +94,19 @@ restartPolicy: Always
 containers:
 - {name: c, image: busybox, command: [sh, -c, "test -e /data/twice && sleep 1000; touch /data/twice; exit 3"], volumeMounts: [{name: data, mountPath: /data}]}
 volumes: [{name: data, emptyDir: {}}]`, again},
+		{"restarted-all", `
+restartPolicy: Never
+initContainers:
+- {name: first, image: busybox, command: [sh, -c, "echo >> /data/rounds"], volumeMounts: [{name: data, mountPath: /data}]}
+containers:
+- name: c
+  image: busybox
+  command: [sh, -c, "test $(wc -l < /data/rounds) -gt 1 && sleep 1000; sleep 4; exit 42"]
+  restartPolicy: Never
+  restartPolicyRules: [{action: RestartAllContainers, exitCodes: {operator: In, values: [42]}}]
+  volumeMounts: [{name: data, mountPath: /data}]
+- {name: other, image: busybox, command: [sleep, "1000"]}
+volumes: [{name: data, emptyDir: {}}]`, func(pod *corev1.Pod) bool { return again(pod) && running(pod) }},
 		{"initialized", `
 initContainers:
 - {name: first, image: busybox, command: [sh, -c, "echo 1 >> /data/order"], volumeMounts: [{name: data, mountPath: /data}]}

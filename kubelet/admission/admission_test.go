@@ -183,6 +183,9 @@ func TestVerdicts(t *testing.T) {
 		{name: "restart all", pod: web(func(p *corev1.Pod) {
 			p.Spec.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestartAllContainers}}
 		}), reason: "PodFeatureUnsupported", want: "Pod requires node features that are not available: RestartAllContainersOnContainerExits"},
+		{name: "restart all on a node that can", pod: web(func(p *corev1.Pod) {
+			p.Spec.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestartAllContainers}}
+		}), node: func(n *corev1.Node) { n.Status.DeclaredFeatures = []string{FeatureRestartAll} }},
 		{name: "users on the host's network", pod: web(func(p *corev1.Pod) { p.Spec.HostNetwork, p.Spec.HostUsers = true, new(false) }),
 			node: func(n *corev1.Node) { n.Status.DeclaredFeatures = []string{"UserNamespacesHostNetworkSupport"} }},
 	} {

@@ -56,12 +56,16 @@ func (h Host) system(r Request) Verdict {
 	return Verdict{}
 }
 
+// FeatureRestartAll is the feature of restarting all containers of a pod in place, with its name in the
+// Node's status.
+const FeatureRestartAll = "RestartAllContainersOnContainerExits"
+
 // features are the features that a pod can need and a node must declare, in the order of messages.
 var features = []struct {
 	name  string
 	needs func(*corev1.PodSpec) bool
 }{
-	{"RestartAllContainersOnContainerExits", func(s *corev1.PodSpec) bool {
+	{FeatureRestartAll, func(s *corev1.PodSpec) bool {
 		return restartsAll(s.Containers) || restartsAll(s.InitContainers)
 	}},
 	{"UserNamespacesHostNetworkSupport", func(s *corev1.PodSpec) bool {

@@ -159,6 +159,9 @@ func checkPodIPs(ps *check.Problems, p *field.Path, now, old []corev1.PodIP) {
 
 // checkRevived adds an error if a container that ended for good is reported as running.
 func checkRevived(ps *check.Problems, p *field.Path, pod, old *corev1.Pod) {
+	if restartsAll(old.Spec.InitContainers) || restartsAll(old.Spec.Containers) {
+		return // each may run again
+	}
 	for i, before := range old.Status.ContainerStatuses {
 		end := before.State.Terminated
 		if end == nil || mayRestart(&old.Spec, before.Name, end.ExitCode) {
@@ -169,6 +172,15 @@ func checkRevived(ps *check.Problems, p *field.Path, pod, old *corev1.Pod) {
 				p.Index(i).Child("state"), "may not be transitioned to non-terminated state")
 		}
 	}
+}
+
+// restartsAll reports whether the end of one of the containers can restart all of the pod.
+func restartsAll(containers []corev1.Container) bool {
+	return slices.ContainsFunc(containers, func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool {
+			return r.Action == corev1.ContainerRestartRuleActionRestartAllContainers
+		})
+	})
 }
 
 // mayRestart reports whether the container of that name is started again after it

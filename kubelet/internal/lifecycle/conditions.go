@@ -19,7 +19,9 @@ func (o *Observation) conditions(status *corev1.PodStatus) {
 	if status.Phase == corev1.PodSucceeded {
 		reason = "PodCompleted"
 	}
-	initialized := o.Decision.Initialized || status.Phase == corev1.PodSucceeded
+	before := findCondition(status, corev1.PodInitialized)
+	initialized := o.Decision.Initialized || status.Phase == corev1.PodSucceeded ||
+		o.State.round() > 0 && before != nil && before.Status == corev1.ConditionTrue
 	if !initialized {
 		reason = "ContainersNotInitialized"
 		message = fmt.Sprintf("containers with incomplete status: %s", unready(status.InitContainerStatuses))
@@ -51,6 +53,7 @@ func (o *Observation) conditions(status *corev1.PodStatus) {
 		ready, reason, message = false, "ReadinessGatesNotReady", closed
 	}
 	o.set(status, corev1.PodReady, ready, reason, message)
+	o.restartCondition(status)
 	o.resizeConditions(status)
 }
 

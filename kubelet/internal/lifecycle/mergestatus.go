@@ -6,7 +6,7 @@ import corev1 "k8s.io/api/core/v1"
 var ours = map[corev1.PodConditionType]bool{
 	corev1.PodScheduled: true, corev1.PodReadyToStartContainers: true, corev1.PodInitialized: true,
 	corev1.ContainersReady: true, corev1.PodReady: true, corev1.DisruptionTarget: true,
-	corev1.PodResizePending: true, corev1.PodResizeInProgress: true,
+	corev1.PodResizePending: true, corev1.PodResizeInProgress: true, corev1.AllContainersRestarting: true,
 }
 
 // passing lists those of ours that a pod does not always have.

@@ -21,6 +21,7 @@ type world struct {
 	random  *rand.Rand
 	used    map[string]bool // names of containers and sandboxes ever made
 	starts  map[string]int
+	rounds  map[uint32]bool // that a container has ended
 	history []string
 }
 
@@ -109,11 +110,12 @@ func (w *world) start(a StartAction) {
 			w.fail("starts %s beside %s", id, c.ID)
 		}
 	}
-	w.starts[a.Spec.Name]++
-	if w.pod.Spec.RestartPolicy == restartNever && !IsSidecar(a.Spec) && w.starts[a.Spec.Name] > 1 {
+	w.checkRound(a)
+	main := slices.ContainsFunc(w.pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == a.Spec.Name })
+	w.starts[fmt.Sprint(a.Spec.Name, a.Round)]++
+	if w.pod.Spec.RestartPolicy == restartNever && !IsSidecar(a.Spec) && w.starts[fmt.Sprint(a.Spec.Name, a.Round)] > 1 && (main || !restartsAll(&w.pod.Spec)) {
 		w.fail("starts %s again in a pod that is never restarted", id)
 	}
-	main := slices.ContainsFunc(w.pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == a.Spec.Name })
 	for i := range w.pod.Spec.InitContainers {
 		before := &w.pod.Spec.InitContainers[i]
 		if before.Name == a.Spec.Name {
@@ -121,9 +123,9 @@ func (w *world) start(a StartAction) {
 		}
 		c := w.state.LatestIn(sandbox.ID, before.Name)
 		mainRan := slices.ContainsFunc(w.state.Containers, func(c Container) bool {
-			return c.Sandbox == sandbox.ID && (c.Name == "a" || c.Name == "b")
+			return c.Sandbox == sandbox.ID && (c.Name == "a" || c.Name == "b") && c.Round == a.Round
 		})
-		done := c != nil && (IsSidecar(before) && c.Phase == Running || !IsSidecar(before) && c.Phase == Exited && c.ExitCode == 0)
+		done := c != nil && c.Round == a.Round && (IsSidecar(before) && c.Phase == Running || !IsSidecar(before) && c.Phase == Exited && c.ExitCode == 0)
 		if !done && !mainRan && (main || !IsSidecar(a.Spec)) {
 			w.fail("starts %s before %s is through", id, before.Name)
 		}
@@ -133,8 +135,21 @@ func (w *world) start(a StartAction) {
 		w.memory.Restarts[a.Spec.Name] = w.memory.Restarts[a.Spec.Name].Next(a.Failed, w.now)
 	}
 	w.state.Containers = slices.Insert(w.state.Containers, 0, Container{
-		ID: id, Name: a.Spec.Name, Attempt: a.Attempt, Sandbox: sandbox.ID, Phase: Running, Started: w.now, Created: w.now,
+		ID: id, Name: a.Spec.Name, Attempt: a.Attempt, Round: a.Round, First: a.First, Sandbox: sandbox.ID, Phase: Running, Started: w.now, Created: w.now,
 	})
+}
+
+// checkRound fails if a container is started in a round that no container has begun by its end, or while one
+// of an earlier round runs.
+func (w *world) checkRound(a StartAction) {
+	if a.Round > 0 && !w.rounds[a.Round-1] {
+		w.fail("starts %s in round %d", a.Spec.Name, a.Round)
+	}
+	for _, c := range w.state.Containers {
+		if c.Phase == Running && c.Round < a.Round {
+			w.fail("starts %s in round %d beside %s", a.Spec.Name, a.Round, c.ID)
+		}
+	}
 }
 
 func (w *world) container(id string) *Container {
@@ -149,6 +164,25 @@ func (w *world) container(id string) *Container {
 func (w *world) end(c *Container, code int32) {
 	if c.Phase == Running {
 		c.Phase, c.ExitCode, c.Finished = Exited, code, w.now
+		for _, spec := range slices.Concat(w.pod.Spec.InitContainers, w.pod.Spec.Containers) {
+			if spec.Name == c.Name && code == restartAllCode && len(spec.RestartPolicyRules) > 0 {
+				w.rounds[c.Round] = true
+			}
+		}
+	}
+}
+
+// randomRules gives some pods a container whose end restarts all.
+func (w *world) randomRules() {
+	for _, list := range [][]corev1.Container{w.pod.Spec.InitContainers, w.pod.Spec.Containers} {
+		for i := range list {
+			if w.random.IntN(4) == 0 {
+				restartAllOn(&list[i], restartAllCode)
+				if !IsSidecar(&list[i]) {
+					list[i].RestartPolicy = nil // the pod's
+				}
+			}
+		}
 	}
 }
 
@@ -178,7 +212,7 @@ func (w *world) accident() {
 		w.memory = &Memory{Restarts: map[string]Backoff{}, Pulls: map[string]PullFailure{}, Starts: map[string]StartFailure{}, SandboxAttempt: w.memory.SandboxAttempt}
 	default:
 		if n := len(w.state.Containers); n > 0 {
-			w.end(&w.state.Containers[w.random.IntN(n)], int32(w.random.IntN(2)))
+			w.end(&w.state.Containers[w.random.IntN(n)], []int32{0, 1, restartAllCode}[w.random.IntN(3)])
 		}
 	}
 }
@@ -222,7 +256,8 @@ func runModel(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	policy := []corev1.RestartPolicy{restartAlways, restartOnFailure, restartNever}[random.IntN(3)]
 	inits := [][]string{nil, {"x"}, {"x", "y"}, {"side"}, {"side", "x"}, {"x", "side"}}[random.IntN(6)]
-	w := &world{t: t, pod: testPod(policy, inits...), memory: NewMemory(), now: t0, random: random, used: map[string]bool{}, starts: map[string]int{}}
+	w := &world{t: t, pod: testPod(policy, inits...), memory: NewMemory(), now: t0, random: random, used: map[string]bool{}, starts: map[string]int{}, rounds: map[uint32]bool{}}
+	w.randomRules()
 	w.history = append(w.history, fmt.Sprintf("seed %d policy %s inits %v", seed, policy, inits))
 	for range random.IntN(40) {
 		if random.IntN(2) == 0 {
@@ -231,6 +266,7 @@ func runModel(t *testing.T, seed uint64) {
 		w.step()
 	}
 	d := w.settle()
+	w.checkSettled(d)
 	running := 0
 	for _, c := range w.state.Containers {
 		if (c.Name == "a" || c.Name == "b") && c.Phase == Running {

@@ -59,12 +59,16 @@ type StopAction struct {
 	Grace     *int64
 	// Resize means that the container is started again with another size.
 	Resize bool
+	// SkipHook means that the container's preStop hook is not called.
+	SkipHook bool
 }
 
 // StartAction creates and starts a container.
 type StartAction struct {
 	Spec    *corev1.Container
 	Attempt uint32
+	Round   uint32
+	First   bool // of its name in the round
 	// Failed is when the replaced container ended; zero if there is none.
 	Failed time.Time
 	// Target is the ID of the container whose processes the container sees; empty means its own.
@@ -96,6 +100,7 @@ func Plan(pod *corev1.Pod, s *State, m *Memory, now time.Time) Decision {
 	p := planner{pod: pod, state: s, memory: m, now: now}
 	p.Waiting = map[string]corev1.ContainerStateWaiting{}
 	p.Initialized = InitializedBefore(pod, s)
+	p.round = nextRound(pod, s)
 	p.clean()
 	switch {
 	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
@@ -106,6 +111,7 @@ func Plan(pod *corev1.Pod, s *State, m *Memory, now time.Time) Decision {
 		p.Overdue = true
 		p.reason, p.message = DeadlineExceeded, DeadlineMessage
 		p.finish()
+	case p.endRound():
 	case p.sandbox() == nil:
 		p.planSandbox()
 	default:
@@ -123,6 +129,7 @@ type planner struct {
 	state  *State
 	memory *Memory
 	now    time.Time
+	round  uint32 // of the containers that must run
 }
 
 // sandbox returns the newest sandbox if it is ready and has its addresses.
@@ -209,7 +216,7 @@ func (p *planner) wanted() bool {
 	if p.over() {
 		return false
 	}
-	return !neverRestarts(p.pod) || len(p.state.Containers) == 0
+	return !neverRestarts(p.pod) || len(p.state.Containers) == 0 || p.round > p.state.round()
 }
 
 // stopSpare stops ready sandboxes other than the newest: a creation that timed out may have

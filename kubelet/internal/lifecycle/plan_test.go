@@ -33,7 +33,7 @@ func testPod(policy corev1.RestartPolicy, inits ...string) *corev1.Pod {
 
 // parse reads a state such as "s1! s0 | a1@s1:run a0@s0:exit3": sandboxes, of
 // which those with a mark are ready, and containers with attempt, sandbox and
-// phase, newest first.
+// phase, newest first. A container a1~1 is of round 1.
 func parse(t *testing.T, text string) *State {
 	t.Helper()
 	left, right, _ := strings.Cut(text, "|")
@@ -53,12 +53,19 @@ func parse(t *testing.T, text string) *State {
 	for _, f := range strings.Fields(right) {
 		who, phase, _ := strings.Cut(f, ":")
 		id, sandbox, _ := strings.Cut(who, "@")
+		id, later, _ := strings.Cut(id, "~")
 		name := strings.TrimRight(id, "0123456789")
 		var attempt uint32
 		if _, err := fmt.Sscanf(id[len(name):], "%d", &attempt); err != nil {
 			t.Fatalf("%q: %v", f, err)
 		}
 		c := Container{ID: id, Name: name, Attempt: attempt, Sandbox: sandbox, Started: t0, Created: t0}
+		if later != "" {
+			if _, err := fmt.Sscanf(later, "%d", &c.Round); err != nil {
+				t.Fatalf("%q: %v", f, err)
+			}
+			c.First = c.Round > 0
+		}
 		switch {
 		case phase == "run":
 			c.Phase = Running
@@ -97,7 +104,11 @@ func words(d Decision) string {
 		out = append(out, fmt.Sprintf("create s%d", d.SandboxAttempt))
 	}
 	for _, a := range d.Start {
-		out = append(out, fmt.Sprintf("start %s%d", a.Spec.Name, a.Attempt))
+		what := fmt.Sprintf("start %s%d", a.Spec.Name, a.Attempt)
+		if a.Round > 0 {
+			what += fmt.Sprintf("~%d", a.Round)
+		}
+		out = append(out, what)
 	}
 	for _, name := range []string{"a", "b", "x", "y", "side"} {
 		if w, ok := d.Waiting[name]; ok {

@@ -74,7 +74,7 @@ func (p *planner) over() bool {
 	policy := p.pod.Spec.RestartPolicy
 	for i := range p.pod.Spec.InitContainers {
 		spec := &p.pod.Spec.InitContainers[i]
-		c := p.state.latest(spec.Name)
+		c := p.inRound(p.state.latest(spec.Name))
 		if !IsSidecar(spec) && c != nil && c.Phase == Exited && c.ExitCode != 0 && !p.restarts(spec, initPolicy(policy), c) {
 			p.Initialized = false
 			return true
@@ -82,7 +82,7 @@ func (p *planner) over() bool {
 	}
 	for i := range p.pod.Spec.Containers {
 		spec := &p.pod.Spec.Containers[i]
-		c := p.state.latest(spec.Name)
+		c := p.inRound(p.state.latest(spec.Name))
 		if c == nil || c.Phase != Exited || p.restarts(spec, policy, c) {
 			return false
 		}
@@ -96,11 +96,11 @@ func (p *planner) planInit() bool {
 	sandbox := p.sandbox().ID
 	through := false
 	for i := range p.pod.Spec.Containers {
-		through = through || p.state.LatestIn(sandbox, p.pod.Spec.Containers[i].Name) != nil
+		through = through || p.inRound(p.state.LatestIn(sandbox, p.pod.Spec.Containers[i].Name)) != nil
 	}
 	for i := range p.pod.Spec.InitContainers {
 		spec := &p.pod.Spec.InitContainers[i]
-		current := p.state.LatestIn(sandbox, spec.Name)
+		current := p.inRound(p.state.LatestIn(sandbox, spec.Name))
 		if IsSidecar(spec) {
 			p.planContainer(spec, corev1.RestartPolicyAlways)
 			if !through && (current == nil || current.Phase != Running || !p.state.health(spec).Started) {
@@ -130,9 +130,9 @@ func (p *planner) planInitContainer(spec *corev1.Container, current *Container) 
 
 // planContainer plans one container.
 func (p *planner) planContainer(spec *corev1.Container, policy corev1.RestartPolicy) {
-	current := p.state.LatestIn(p.sandbox().ID, spec.Name)
+	current := p.inRound(p.state.LatestIn(p.sandbox().ID, spec.Name))
 	if current == nil {
-		if before := p.state.latest(spec.Name); before == nil || p.restarts(spec, policy, before) {
+		if before := p.state.latest(spec.Name); p.inRound(before) == nil || p.restarts(spec, policy, before) {
 			p.planStart(spec, before)
 		}
 		return
@@ -181,9 +181,13 @@ func (p *planner) restarts(spec *corev1.Container, policy corev1.RestartPolicy, 
 
 // planStart starts a container in place of before, which may be nil, unless a backoff holds it.
 func (p *planner) planStart(spec *corev1.Container, before *Container) {
-	action := StartAction{Spec: spec}
+	action := StartAction{Spec: spec, Round: p.round}
 	if before != nil {
 		action.Attempt = before.Attempt + 1
+	}
+	before = p.inRound(before)
+	action.First = before == nil
+	if before != nil { // a restart of all containers has no backoff
 		action.Failed = before.Finished
 		b := p.memory.Restarts[spec.Name]
 		if until := b.until(before.Finished); p.now.Before(until) {
@@ -263,7 +267,7 @@ func InitializedBefore(pod *corev1.Pod, s *State) bool {
 		return true
 	}
 	for i := range pod.Spec.Containers {
-		if s.latest(pod.Spec.Containers[i].Name) != nil {
+		if c := s.latest(pod.Spec.Containers[i].Name); c != nil && c.Round == s.round() {
 			return true
 		}
 	}

@@ -10,9 +10,7 @@ import (
 // matches its exit code, or else by its own policy, or else by the policy of the pod.
 // https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-policy
 func restarts(spec *corev1.Container, pod corev1.RestartPolicy, c *Container) bool {
-	if c.Phase == Exited && slices.ContainsFunc(spec.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool {
-		return matches(&r, c.ExitCode)
-	}) {
+	if c.Phase == Exited && ruleFor(spec, c.ExitCode) != nil {
 		return true
 	}
 	switch policyOf(spec, pod) {
@@ -32,7 +30,18 @@ func policyOf(spec *corev1.Container, pod corev1.RestartPolicy) corev1.RestartPo
 	return pod
 }
 
-// matches reports whether a rule is about an exit code. Every action of a rule restarts the container.
+// ruleFor returns the first rule of a container that matches an exit code; nil if none does. Every action of
+// a rule restarts the container.
+func ruleFor(spec *corev1.Container, code int32) *corev1.ContainerRestartRule {
+	for i := range spec.RestartPolicyRules {
+		if rule := &spec.RestartPolicyRules[i]; matches(rule, code) {
+			return rule
+		}
+	}
+	return nil
+}
+
+// matches reports whether a rule is about an exit code.
 func matches(r *corev1.ContainerRestartRule, code int32) bool {
 	if r.ExitCodes == nil {
 		return false

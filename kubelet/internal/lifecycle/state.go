@@ -64,6 +64,10 @@ type Container struct {
 	Sandbox string // the ID of its sandbox
 	Name    string
 	Attempt uint32
+	// Round counts how often all containers of the pod had been restarted in place when it was created.
+	Round uint32
+	// First means that it is the first of its name in its round.
+	First bool
 	// Spec is the fingerprint of the container spec from which it was created.
 	Spec     string
 	Phase    Phase

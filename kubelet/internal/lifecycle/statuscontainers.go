@@ -57,8 +57,18 @@ func (o *Observation) container(spec *corev1.Container, old *corev1.ContainerSta
 		return status
 	}
 	o.size(&status, spec, current)
-	status.ContainerID = o.Runtime + "://" + current.ID
 	status.RestartCount = int32(current.Attempt)
+	if o.awaitsRound(current) {
+		status.RestartCount++ // also if the pod ends before
+		if !o.Decision.Finished {
+			if !held {
+				waiting = corev1.ContainerStateWaiting{Reason: reasonRestarting, Message: messageRestarting}
+			}
+			status.State.Waiting, status.LastTerminationState.Terminated = &waiting, restarting()
+			return status
+		}
+	}
+	status.ContainerID = o.Runtime + "://" + current.ID
 	status.ImageID = current.ImageID
 	if current.Image != "" {
 		status.Image = current.Image
@@ -121,6 +131,9 @@ func (o *Observation) hasInit() bool { return len(o.Pod.Spec.InitContainers) > 0
 // lastTermination returns how the container before current ended: from the runtime, or else from
 // the previous status.
 func (o *Observation) lastTermination(current *Container, old *corev1.ContainerStatus) corev1.ContainerState {
+	if current.First && current.Round > 0 {
+		return corev1.ContainerState{Terminated: restarting()}
+	}
 	for i := range o.State.Containers {
 		c := &o.State.Containers[i]
 		if c.Name == current.Name && c.ID != current.ID && c.Phase == Exited {

@@ -24,7 +24,8 @@ func runStatusModel(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	policy := []corev1.RestartPolicy{restartAlways, restartOnFailure, restartNever}[random.IntN(3)]
 	inits := [][]string{nil, {"x"}, {"side"}, {"side", "x"}}[random.IntN(4)]
-	w := &world{t: t, pod: testPod(policy, inits...), memory: NewMemory(), now: t0, random: random, used: map[string]bool{}, starts: map[string]int{}}
+	w := &world{t: t, pod: testPod(policy, inits...), memory: NewMemory(), now: t0, random: random, used: map[string]bool{}, starts: map[string]int{}, rounds: map[uint32]bool{}}
+	w.randomRules()
 	w.history = append(w.history, fmt.Sprintf("seed %d policy %s inits %v", seed, policy, inits))
 	rejectAt := random.IntN(60)
 	for i := range 40 {
@@ -69,7 +70,7 @@ func (w *world) checkForward(old, now *corev1.PodStatus) {
 			w.fail("%s was restarted %d times, then %d", c.Name, c.RestartCount, next.RestartCount)
 		case c.State.Terminated != nil && next.State.Running != nil && next.ContainerID == c.ContainerID:
 			w.fail("%s runs after it has ended", next.ContainerID)
-		case c.State.Terminated != nil && next.State.Running != nil && w.pod.Spec.RestartPolicy == restartNever && !spec:
+		case c.State.Terminated != nil && next.State.Running != nil && w.pod.Spec.RestartPolicy == restartNever && !spec && !restartsAll(&w.pod.Spec):
 			w.fail("%s runs again in a pod that is never restarted", c.Name)
 		case c.State.Terminated != nil && next.State.Running != nil && hasEnded(old.Phase):
 			w.fail("%s runs in a pod that is %s", c.Name, old.Phase)

@@ -162,6 +162,7 @@ func (o *Observer) container(ctx context.Context, item *runtimeapi.Container) (l
 		ExitCode: s.GetExitCode(), Reason: s.GetReason(), Message: s.GetMessage(),
 		Image: s.GetImage().GetImage(), ImageID: s.GetImageRef(),
 	}
+	c.Round, c.First = podconfig.Round(item.GetAnnotations())
 	if user := s.GetUser().GetLinux(); user != nil {
 		c.User = &corev1.LinuxContainerUser{UID: user.GetUid(), GID: user.GetGid(), SupplementalGroups: user.GetSupplementalGroups()}
 	}
