@@ -32,6 +32,10 @@ var nodeWalls = []wall{
 		{"k8s.io/api/core", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 	}},
+	{packages: "kubelet/logind", closed: true, may: []allowance{
+		{"github.com/godbus/dbus", "logind is spoken to over D-Bus"},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "kubelet/shutdown", closed: true, may: []allowance{
 		{"k8s.io/api/core", kubeTypes},
 	}},

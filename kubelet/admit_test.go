@@ -383,6 +383,16 @@ func TestShutdownOfNothing(t *testing.T) {
 		r.api.await(t, "web", "running", running)
 		r.api.create(webPod("late"))
 		r.api.await(t, "late", "refused", failed("NodeShutdown", "Pod was rejected: Pod was rejected as the node is shutting down."))
+		r.api.awaitEvent(t, "node-1", "NodeShutdown", "Shutdown manager detected shutdown event")
+		r.kubelet.CancelShutdown()
+		r.api.awaitEvent(t, "node-1", "NodeShutdown", "Shutdown manager detected shutdown cancellation")
+		r.api.create(webPod("later"))
+		r.api.await(t, "later", "running", running)
+		time.Sleep(time.Minute)
+		node, err := nodeAPI{r.api}.Get(t.Context(), "", "node-1")
+		if c := nodeReady(node); err != nil || c.Status != corev1.ConditionTrue {
+			t.Errorf("node: %+v %v", c, err)
+		}
 	})
 }
 

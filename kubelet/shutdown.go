@@ -6,6 +6,7 @@ import (
 
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	"github.com/planekit/planekit/kubelet/shutdown"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Shutdown ends the pods because the machine shuts down, and returns when they have ended or their
@@ -17,6 +18,7 @@ func (k *Kubelet) Shutdown(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	k.events.Node(corev1.EventTypeNormal, eventShutdown, "Shutdown manager detected shutdown event")
 	k.shuttingDown.Store(true)
 	k.reportNow()
 	for _, group := range shutdown.Plan(periods, k.gate.Pods()) {
@@ -32,6 +34,17 @@ func (k *Kubelet) Shutdown(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// eventShutdown is the reason of the events about a machine that shuts down.
+const eventShutdown = "NodeShutdown"
+
+// CancelShutdown records that the machine does not shut down after all: the node is reported as ready and takes
+// pods again. The pods that were asked to end do so. It must not be called while Shutdown runs.
+func (k *Kubelet) CancelShutdown() {
+	k.events.Node(corev1.EventTypeNormal, eventShutdown, "Shutdown manager detected shutdown cancellation")
+	k.shuttingDown.Store(false)
+	k.reportNow()
 }
 
 // shutdownRejection ends a pod with a grace period in seconds; nil keeps the pod's own.

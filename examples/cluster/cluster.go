@@ -47,6 +47,7 @@ type cluster struct {
 	moved      bool
 	registry   *machine.Registry
 	checks     []apiserver.Check // of the API server's readiness
+	ends       ends              // what ends pods before this machine shuts down
 	metrics    *metrics.Metrics
 }
 
@@ -140,7 +141,7 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 		PodCIDR: c.podNetwork, Advertise: advertised, MayDialNode: mayBeNode(machine.HostAddress(c.podNetwork)),
 		Controllers: controllerset.Options{Metrics: work},
 		Configure:   c.observe,
-		Parts:       []plane.Part{c.writeKubeconfig, c.startMetricsServer, c.startNodes, startScavenger},
+		Parts:       []plane.Part{c.writeKubeconfig, c.startMetricsServer, c.startNodes, c.watchShutdown, startScavenger},
 		StopNow:     o.stopNow,
 		Log:         c.log,
 	}

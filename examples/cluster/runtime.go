@@ -10,6 +10,7 @@ import (
 
 	"github.com/planekit/planekit/examples/cluster/containerd"
 	"github.com/planekit/planekit/examples/cluster/machine"
+	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/nodes"
 	"github.com/planekit/planekit/plane/stack"
@@ -79,7 +80,7 @@ func (c *cluster) startNodes(ctx context.Context, p *plane.Plane, s *stack.Stack
 		all = append(all, nodes.Config{
 			Name: name, ManifestPath: manifests, Dir: c.dir.join("nodes", name), Address: machine.HostAddress(c.podNetwork).String(), CgroupRoot: c.cgroupRoot(name),
 			Runtime: runtime, Moved: c.moved, StopNow: c.options.stopNow, Log: c.log,
-			Kubelet: c.options.configureKubelet,
+			Kubelet: c.options.configureKubelet, Started: func(k *kubelet.Kubelet) { c.ends.add(k) },
 		})
 	}
 	return nodes.Start(ctx, p, s, all...)

@@ -20,6 +20,8 @@ import (
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/kubelet/cri"
 	"github.com/planekit/planekit/kubelet/cri/memruntime"
+	"github.com/planekit/planekit/kubelet/logind"
+	"github.com/planekit/planekit/kubelet/shutdown"
 	"github.com/planekit/planekit/kubelet/staticpods"
 	"github.com/planekit/planekit/plane/stack"
 )
@@ -29,20 +31,23 @@ func main() {
 	socket := flag.String("runtime-endpoint", "", "socket of a CRI runtime (default one in this process)")
 	manifests := flag.String("manifests", "", "directory of the pods' manifests")
 	period := flag.Duration("file-check-frequency", staticpods.DefaultPeriod, "how often the directory is read")
+	var ending shutdown.Config
+	flag.DurationVar(&ending.GracePeriod, "shutdown-grace-period", 0, "how long pods may take to end before the machine shuts down (default 0: they are not ended; needs systemd-logind)")
+	flag.DurationVar(&ending.CriticalPods, "shutdown-grace-period-critical-pods", 0, "the part of --shutdown-grace-period for critical pods, which end last")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *root, *socket, *manifests, *period); err != nil {
+	if err := run(ctx, *root, *socket, *manifests, *period, ending); err != nil {
 		log.Fatal(err)
 	}
 }
 
 // run runs the pods until ctx is done, and then stops them.
-func run(ctx context.Context, root, socket, manifests string, period time.Duration) (err error) {
+func run(ctx context.Context, root, socket, manifests string, period time.Duration, ending shutdown.Config) (err error) {
 	s := stack.New()
 	defer func() { err = errors.Join(err, s.Stop()) }()
 	said := funcr.New(func(_, line string) { log.Println(line) }, funcr.Options{})
-	config := kubelet.Config{NodeName: "standalone", Root: root, LogRoot: filepath.Join(root, "logs"), StopPodsOnExit: true, Log: said}
+	config := kubelet.Config{NodeName: "standalone", Root: root, LogRoot: filepath.Join(root, "logs"), StopPodsOnExit: true, Shutdown: ending, Log: said}
 	if socket == "" {
 		socket, config.PodCIDR = filepath.Join(root, "cri.sock"), "10.88.0.0/24"
 		runtime, err := memruntime.New(memruntime.Config{Socket: socket})
@@ -70,5 +75,12 @@ func run(ctx context.Context, root, socket, manifests string, period time.Durati
 	}
 	s.Start("static pods", static.Run)
 	s.Start("kubelet", node.Run)
+	if ending.Ends() {
+		watcher, err := logind.New(logind.Config{Delay: ending.Whole(), Shutdown: node.Shutdown, Canceled: node.CancelShutdown, Log: said})
+		if err != nil {
+			return err
+		}
+		s.Start("shutdown watcher", watcher.Watch)
+	}
 	return s.Run(ctx)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/kubelet/cri"
+	"github.com/planekit/planekit/kubelet/shutdown"
 	"go.uber.org/goleak"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -42,9 +43,12 @@ func TestRun(t *testing.T) {
 		}
 	}
 	write("web")
+	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path="+filepath.Join(root, "none")) // the pods run without logind
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- run(ctx, root, "", manifests, 10*time.Millisecond) }()
+	go func() {
+		done <- run(ctx, root, "", manifests, 10*time.Millisecond, shutdown.Config{GracePeriod: time.Minute})
+	}()
 	await(t, root, "web-standalone")
 	write("db")
 	await(t, root, "db-standalone", "web-standalone")
@@ -101,7 +105,7 @@ func TestBadDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(root)
-	if err := run(t.Context(), root, "", "", time.Second); err == nil || !strings.Contains(err.Error(), "Path and URL are missing") {
+	if err := run(t.Context(), root, "", "", time.Second, shutdown.Config{}); err == nil || !strings.Contains(err.Error(), "Path and URL are missing") {
 		t.Error(err)
 	}
 }

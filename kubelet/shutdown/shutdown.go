@@ -53,6 +53,18 @@ type Period struct {
 // Ends reports whether pods are ended at all.
 func (c Config) Ends() bool { return c.GracePeriod > 0 || len(c.ByPodPriority) > 0 }
 
+// Whole returns how long all pods may take together; zero if they are not ended.
+func (c Config) Whole() time.Duration {
+	if len(c.ByPodPriority) == 0 {
+		return c.GracePeriod
+	}
+	whole := time.Duration(0)
+	for _, p := range c.ByPodPriority {
+		whole += p.Grace
+	}
+	return whole
+}
+
 // Periods validates c and returns its periods in order of priority, the lowest first; none if pods
 // are not ended.
 func (c Config) Periods() ([]Period, error) {

@@ -83,3 +83,15 @@ func ExamplePlan() {
 	// dns ends within 10 s
 	// wait for at most 10s
 }
+
+func TestWhole(t *testing.T) {
+	for want, c := range map[time.Duration]Config{
+		0:                {},
+		30 * time.Second: {GracePeriod: 30 * time.Second, CriticalPods: 10 * time.Second},
+		17 * time.Second: {ByPodPriority: []Period{{0, 7 * time.Second}, {1000, 10 * time.Second}}},
+	} {
+		if got := c.Whole(); got != want {
+			t.Errorf("%+v: %v, want %v", c, got, want)
+		}
+	}
+}

@@ -68,6 +68,8 @@ type Config struct {
 	// Kubelet, when set, changes the configuration of the kubelet after all other fields but Runtime,
 	// Images, Pods and Port are set. It can add labels, taints, capacity and volume plugins.
 	Kubelet func(*kubelet.Config)
+	// Started, when set, is called with the kubelet once the node is ready.
+	Started func(*kubelet.Kubelet)
 	// Log is silent when zero.
 	Log logr.Logger
 }
@@ -105,6 +107,7 @@ type node struct {
 	moved   bool
 	// manifests is Config.ManifestPath.
 	manifests string
+	started   func(*kubelet.Kubelet) // Config.Started
 	ready     chan struct{}
 	// kubelet is set once it was made, ended when the node has stopped. Both may be
 	// read meanwhile.
@@ -186,7 +189,7 @@ func newNode(p *plane.Plane, c Config) (*node, error) {
 	}
 	work := metrics.New(c.Name)
 	server.config.Metrics, server.config.ProbeMetrics = work, probes
-	return &node{name: c.Name, api: api, runtime: c.Runtime, config: config, server: server, metrics: work, log: log, moved: c.Moved, manifests: c.ManifestPath, ready: make(chan struct{})}, nil
+	return &node{name: c.Name, api: api, runtime: c.Runtime, config: config, server: server, metrics: work, log: log, moved: c.Moved, manifests: c.ManifestPath, started: c.Started, ready: make(chan struct{})}, nil
 }
 
 // run runs the node until ctx is done: the runtime first, the kubelet on top.
@@ -240,6 +243,9 @@ func (n *node) run(ctx context.Context) (err error) {
 	s.Start("kubelet", k.Run).Bounded = true
 	if err := s.Await(ctx, k.Ready()); err != nil {
 		return err
+	}
+	if n.started != nil {
+		n.started(k)
 	}
 	close(n.ready)
 	// The connection outlives the kubelet, which stops its pods on the way out.
