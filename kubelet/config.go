@@ -46,6 +46,8 @@ type Config struct {
 	// CgroupRoot is the parent of the pods' cgroups, such as /kubepods; kubelets must not share it.
 	// Empty means that pods have no cgroups of their own.
 	CgroupRoot string
+	// Cgroups says which cgroups there are below CgroupRoot, and what is limited.
+	Cgroups Cgroups
 	// CgroupMount is the mount point of the cgroup file systems. Empty means /sys/fs/cgroup.
 	CgroupMount string
 
@@ -64,7 +66,7 @@ type Config struct {
 	// pods.
 	Capacity corev1.ResourceList
 	// KubeReserved and SystemReserved are not for pods: they are taken from the Node's allocatable
-	// resources, as are the hard thresholds of Eviction for memory and ephemeral-storage.
+	// resources and, as to pid, from the processes that all pods may have, as are the hard thresholds of Eviction for memory and ephemeral-storage.
 	KubeReserved, SystemReserved corev1.ResourceList
 	// PodCIDR is set when the Node is created. Empty means that a controller assigns it, or without
 	// an API server that the runtime has a network of its own.
@@ -265,6 +267,7 @@ func (c *Config) complete() error {
 	need(c.LogMaxSize >= 0, fmt.Sprintf("LogMaxSize %d is negative", c.LogMaxSize))
 	need(c.LogMaxFiles == 0 || c.LogMaxFiles >= 2, fmt.Sprintf("LogMaxFiles %d is less than 2", c.LogMaxFiles))
 	c.completePulls(need)
+	c.Cgroups.complete(need)
 	setDefault(&c.LogRoot, "/var/log/pods")
 	setDefault(&c.CgroupMount, "/sys/fs/cgroup")
 	setDefault(&c.HostName, c.NodeName)

@@ -24,6 +24,11 @@ func TestContainerConfig(t *testing.T) {
 	}})
 	r.config.CgroupRoot = "/kubepods"
 	r.config.CgroupMount = t.TempDir()
+	for _, controller := range []string{"cpu", "memory"} {
+		if err := os.Mkdir(filepath.Join(r.config.CgroupMount, controller), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	r.start()
 	pod := webPod("web")
 	web := &pod.Spec.Containers[0]
@@ -175,6 +180,15 @@ func TestConfigIsChecked(t *testing.T) {
 		"MaxParallelPulls": func(c *kubelet.Config) {
 			serialize := true
 			c.SerializeImagePulls, c.MaxParallelPulls = &serialize, 2
+		},
+		`has "all"`:         func(c *kubelet.Config) { c.Cgroups.Enforce = []string{"all"} },
+		`"pods" twice`:      func(c *kubelet.Config) { c.Cgroups.Enforce = []string{"pods", "pods"} },
+		`more than "none"`:  func(c *kubelet.Config) { c.Cgroups.Enforce = []string{"none", "pods"} },
+		"needs PerQOS":      func(c *kubelet.Config) { c.Cgroups = kubelet.Cgroups{PerQOS: new(false), Enforce: []string{"pods"}} },
+		"SystemReserved":    func(c *kubelet.Config) { c.Cgroups.Enforce = []string{"system-reserved"} },
+		"Cgroups.KubeReser": func(c *kubelet.Config) { c.Cgroups.Enforce = []string{"kube-reserved-compressible"} },
+		"has both": func(c *kubelet.Config) {
+			c.Cgroups = kubelet.Cgroups{Enforce: []string{"kube-reserved", "kube-reserved-compressible"}, KubeReserved: "/kube"}
 		},
 		"DockerConfigDirs": func(c *kubelet.Config) { c.DockerConfigDirs = []string{"relative"} },
 	} {

@@ -55,6 +55,11 @@
 // if their resize policy says so. What was allocated is a file in the pod's directory. Without it,
 // the sizes in the spec apply, and no container is restarted.
 //
+// Pods have cgroups below CgroupRoot by their quality of service, as in Kubernetes: burstable and besteffort
+// hold those pods, Guaranteed pods are next to them. All burstable pods together weigh what they request,
+// all best effort pods next to nothing. A pod that an earlier kubelet started in another of these places
+// stays there. Cgroups of version 1 and 2 are supported; what is mounted decides.
+//
 // With Config.CPUManager, containers of Guaranteed pods can have CPUs of their own (package
 // cpumanager).
 //
@@ -63,7 +68,7 @@
 // The Node's status is checked every ten seconds and after a change, and written if it differs or is
 // five minutes old. What KubeReserved, SystemReserved and the hard thresholds of evictions keep is not
 // allocatable; all pods together are limited to the rest, without the thresholds, if there is a
-// CgroupRoot. Volumes in use are not reported.
+// CgroupRoot and Cgroups.Enforce says so. Volumes in use are not reported.
 //
 // # Failure
 //
@@ -74,7 +79,8 @@
 //
 // # Not included
 //
-// SELinux labels of volumes. Package server is the kubelet's HTTPS server for
+// SELinux labels of volumes, the systemd cgroup driver, protection of memory by cgroups (MemoryQoS), and
+// reserving it for a quality of service (QOSReserved). Package server is the kubelet's HTTPS server for
 // logs, exec, attach and port-forward. The supported volumes are emptyDir, hostPath, configMap,
 // secret, projected, downwardAPI, image, and claims and ephemeral volumes on persistent volumes that
 // are directories (local and hostPath, not block devices); Config.Volumes adds other types, see

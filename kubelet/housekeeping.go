@@ -112,16 +112,11 @@ func (k *Kubelet) sweep(ctx context.Context) error {
 		}
 	}
 	errs = append(errs, k.sweepLogs())
-	if k.config.CgroupRoot == "" {
-		return errors.Join(errs...)
-	}
-	for _, class := range classes {
-		names, err := k.cgroups.Children(filepath.Join(k.config.CgroupRoot, class))
-		errs = append(errs, err)
-		for _, name := range names {
-			if uid, ok := strings.CutPrefix(name, "pod"); ok && !k.alive(podUID(uid)) {
-				errs = append(errs, k.removePodCgroups(podUID(uid)))
-			}
+	uids, err := k.groups.Found()
+	errs = append(errs, err)
+	for _, uid := range uids {
+		if !k.alive(uid) {
+			errs = append(errs, k.groups.Remove(uid))
 		}
 	}
 	return errors.Join(errs...)

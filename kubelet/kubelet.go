@@ -19,6 +19,7 @@ import (
 	"github.com/planekit/planekit/kubelet/internal/events"
 	"github.com/planekit/planekit/kubelet/internal/gate"
 	"github.com/planekit/planekit/kubelet/internal/mirror"
+	"github.com/planekit/planekit/kubelet/internal/podcgroups"
 	"github.com/planekit/planekit/kubelet/internal/podconfig"
 	"github.com/planekit/planekit/kubelet/internal/tokens"
 	"github.com/planekit/planekit/kubelet/internal/userns"
@@ -43,6 +44,7 @@ type Kubelet struct {
 	mirrors   *mirror.Keeper // nil without an API server
 	log       logr.Logger
 	cgroups   cgroup.FS
+	groups    *podcgroups.Groups
 	host      hostInfo
 	events    *events.Recorder
 	tokens    *tokens.Cache
@@ -95,12 +97,13 @@ func New(c Config) (*Kubelet, error) {
 		report:  make(chan struct{}, 1),
 		workers: map[podUID]*worker{}, stopping: map[string]bool{},
 	}
+	k.groups = k.newGroups()
 	k.sources()
 	k.events = events.New(c.Events, c.NodeName, c.Log)
 	k.podConfig = &podconfig.Builder{
 		NodeName: c.NodeName, HostName: c.HostName, HostIPs: c.hostIPs(), Root: c.Root, LogRoot: c.LogRoot,
 		ClusterDNS: c.ClusterDNS, ClusterDomain: c.ClusterDomain, ResolvConf: c.ResolvConf,
-		Handler: k.runtimeHandler, Abilities: &k.abilities, UserNamespaces: userns.New(filepath.Join(c.Root, "pods")), HugePageSizes: k.hugePageSizes,
+		Handler: k.runtimeHandler, Abilities: &k.abilities, UserNamespaces: userns.New(filepath.Join(c.Root, "pods")), HugePageSizes: k.hugePageSizes, KillTogether: k.killsTogether,
 		Capacity: k.capacity, Cgroup: k.podCgroup, Services: c.Services, Secrets: c.Secrets, ConfigMaps: c.ConfigMaps, Log: c.Log,
 	}
 	var err error
@@ -140,7 +143,11 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 	}
 	k.since = time.Now()
 	k.host = readHost(k.config.Root, k.config.Capacity)
-	if err := k.reserve(); err != nil {
+	if err := k.checkReserved(); err != nil {
+		return err
+	}
+	limited, err := k.enforce()
+	if err != nil {
 		return err
 	}
 	if k.handlers, err = k.admissionHandlers(); err != nil {
@@ -161,6 +168,7 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 	defer group.Wait()
 	group.Go(func() { k.events.Run(ctx) })
 	group.Go(func() { k.pods.Run(ctx) })
+	group.Go(func() { k.keepCgroups(ctx, limited) })
 	static := k.config.StaticPods != nil
 	if static { // they do not wait for the API server
 		group.Go(func() { k.openNetwork(ctx) })

@@ -1,56 +1,232 @@
 package kubelet
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
+	"time"
 
-	"github.com/planekit/planekit/kubelet/internal/cgroup"
-	"github.com/planekit/planekit/kubelet/internal/qos"
+	"github.com/planekit/planekit/kubelet/eviction"
+	"github.com/planekit/planekit/kubelet/internal/machine"
+	"github.com/planekit/planekit/kubelet/internal/nodestatus"
+	"github.com/planekit/planekit/kubelet/internal/podcgroups"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// classes maps QoS classes to their cgroups below the root.
-var classes = map[corev1.PodQOSClass]string{
-	corev1.PodQOSGuaranteed: "", corev1.PodQOSBurstable: "burstable", corev1.PodQOSBestEffort: "besteffort",
+// cgroupsPeriod is the interval at which the cgroups of all pods are set again, as in Kubernetes.
+const cgroupsPeriod = time.Minute
+
+// Cgroups is the configuration of the cgroups of pods, and of those that the reservations limit. The
+// fields are those of a KubeletConfiguration.
+type Cgroups struct {
+	// PerQOS gives pods cgroups below Config.CgroupRoot by their quality of service. Nil means true. If
+	// it is false, only pods that have a cgroup from before keep it.
+	PerQOS *bool
+	// PodPids is the largest number of processes of a pod. Zero means no limit.
+	PodPids int64
+	// Enforce says what is limited: [EnforcePods] limits all pods together to what is not reserved, the
+	// others limit SystemReserved and KubeReserved to their reservation. Nil means EnforcePods.
+	Enforce []string
+	// SystemReserved and KubeReserved are existing cgroups of other programs of the machine.
+	SystemReserved, KubeReserved string
+	// SingleProcessOOMKill makes the kernel kill one process, and not all of a container, when the
+	// container exceeds its memory limit. Nil means false where cgroups have version 2; version 1 always
+	// kills one.
+	SingleProcessOOMKill *bool
 }
 
-// podCgroup returns the cgroup of a pod, such as /kubepods/burstable/podUID; empty if pods have
-// none.
-func (k *Kubelet) podCgroup(pod *corev1.Pod) string {
-	if k.config.CgroupRoot == "" {
-		return ""
+// What [Cgroups] can enforce. Compressible means cpu alone.
+const (
+	EnforceNone                       = "none"
+	EnforcePods                       = "pods"
+	EnforceSystemReserved             = "system-reserved"
+	EnforceSystemReservedCompressible = "system-reserved-compressible"
+	EnforceKubeReserved               = "kube-reserved"
+	EnforceKubeReservedCompressible   = "kube-reserved-compressible"
+)
+
+// complete validates c and sets defaults.
+func (c *Cgroups) complete(need func(ok bool, what string)) {
+	perQOS := c.PerQOS == nil || *c.PerQOS
+	if c.Enforce == nil && perQOS {
+		c.Enforce = []string{EnforcePods}
 	}
-	return filepath.Join(k.config.CgroupRoot, classes[qos.Class(pod)], "pod"+string(pod.UID))
+	has := func(name string) bool { return slices.Contains(c.Enforce, name) }
+	for _, pair := range [][2]string{{EnforceSystemReserved, EnforceSystemReservedCompressible}, {EnforceKubeReserved, EnforceKubeReservedCompressible}} {
+		need(!has(pair[0]) || !has(pair[1]), fmt.Sprintf("Cgroups.Enforce has both %q and %q", pair[0], pair[1]))
+	}
+	for i, name := range c.Enforce {
+		need(!slices.Contains(c.Enforce[:i], name), fmt.Sprintf("Cgroups.Enforce has %q twice", name))
+		switch name {
+		case EnforceNone:
+			need(len(c.Enforce) == 1, fmt.Sprintf("Cgroups.Enforce has more than %q", name))
+			continue
+		case EnforcePods:
+		case EnforceSystemReserved, EnforceSystemReservedCompressible:
+			need(filepath.IsAbs(c.SystemReserved), fmt.Sprintf("Cgroups.SystemReserved %q is not an absolute path", c.SystemReserved))
+		case EnforceKubeReserved, EnforceKubeReservedCompressible:
+			need(filepath.IsAbs(c.KubeReserved), fmt.Sprintf("Cgroups.KubeReserved %q is not an absolute path", c.KubeReserved))
+		default:
+			need(false, fmt.Sprintf("Cgroups.Enforce has %q", name))
+		}
+		need(perQOS, fmt.Sprintf("Cgroups.Enforce has %q, which needs PerQOS", name))
+	}
 }
+
+func (k *Kubelet) newGroups() *podcgroups.Groups {
+	c := k.config.Cgroups
+	return podcgroups.New(podcgroups.Config{
+		FS: k.cgroups, Root: k.config.CgroupRoot, PerQOS: c.PerQOS == nil || *c.PerQOS, Processes: max(c.PodPids, 0),
+		Pods: k.activePods,
+		PageSizes: func() []int64 {
+			var sizes []int64
+			for _, pages := range k.host.hugePages {
+				sizes = append(sizes, pages.Size)
+			}
+			return sizes
+		},
+	})
+}
+
+// activePods returns the pods that run or may start, with the resources that they have been allocated.
+func (k *Kubelet) activePods() []*corev1.Pod {
+	k.mu.Lock()
+	workers := slices.Collect(maps.Values(k.workers))
+	k.mu.Unlock()
+	var pods []*corev1.Pod
+	for _, w := range workers {
+		pod, _ := w.current()
+		select {
+		case <-w.ended:
+		default:
+			if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+				pods = append(pods, k.allocations.Allocated(pod))
+			}
+		}
+	}
+	return pods
+}
+
+// podCgroup returns the cgroup of a pod, such as /kubepods/burstable/podUID; empty if it has none.
+func (k *Kubelet) podCgroup(pod *corev1.Pod) string { return k.groups.Path(pod) }
 
 // makePodCgroup creates the cgroup of a pod's sandbox and containers.
 func (k *Kubelet) makePodCgroup(pod *corev1.Pod) error {
-	if k.config.CgroupRoot == "" {
+	if !k.groups.Exists(pod.UID) {
+		k.updateClasses()
+	}
+	limits, err := k.groups.Create(pod)
+	if err == nil && limits != nil {
+		k.allocations.SetCgroup(pod.UID, *limits)
+	}
+	return err
+}
+
+// endCgroup removes the cgroup of a pod whose containers and sandboxes have stopped for good.
+func (w *worker) endCgroup() error {
+	k := w.kubelet
+	if !k.groups.Exists(w.uid) {
 		return nil
 	}
-	if qos.Class(pod) == corev1.PodQOSBestEffort {
-		if err := k.cgroups.Create(filepath.Join(k.config.CgroupRoot, "besteffort"), cgroup.Limits{Shares: qos.MinShares}); err != nil {
-			return err
+	err := k.groups.Remove(w.uid)
+	k.updateClasses()
+	return err
+}
+
+// updateClasses sets the shares of burstable and of best effort pods. An error does not hold up a pod:
+// they are set again every minute.
+func (k *Kubelet) updateClasses() {
+	if err := k.groups.Update(); err != nil {
+		k.log.Error(err, "update cgroups of qualities of service")
+	}
+}
+
+// keepCgroups sets the cgroups of all pods every minute, until ctx is done. The limit of all pods together
+// is tried until it was set once, since the kernel refuses one that is less than the memory in use.
+func (k *Kubelet) keepCgroups(ctx context.Context, limited bool) {
+	for ; ; limited = limited || k.limitPods() {
+		k.updateClasses()
+		if !sleep(ctx, cgroupsPeriod) {
+			return
 		}
 	}
-	limits := qos.Limits(pod)
-	if err := k.cgroups.Create(k.podCgroup(pod), limits); err != nil {
-		return err
+}
+
+// capacityWithProcesses returns the capacity of the machine and the number of processes that it can have.
+func (k *Kubelet) capacityWithProcesses() corev1.ResourceList {
+	list := maps.Clone(k.host.capacity)
+	if _, most, err := machine.Processes("/proc"); err == nil {
+		list[podcgroups.Processes] = *resource.NewQuantity(most, resource.DecimalSI)
 	}
-	k.allocations.SetCgroup(pod.UID, limits)
+	return list
+}
+
+// checkReserved returns an error if more is reserved than the machine has, or if its cgroups cannot do
+// what they should.
+func (k *Kubelet) checkReserved() error {
+	c, capacity := k.config, k.capacityWithProcesses()
+	if single := c.Cgroups.SingleProcessOOMKill; single != nil && !*single && !k.cgroups.Unified() {
+		return errors.New("kubelet: singleProcessOOMKill must not be explicitly set to false when using cgroup v1")
+	}
+	err := nodestatus.CheckReserved(capacity, c.SystemReserved, c.KubeReserved, eviction.Reserved(c.Eviction.Thresholds, k.host.capacity))
+	if err != nil {
+		return fmt.Errorf("kubelet: %w", err)
+	}
 	return nil
 }
 
-// removePodCgroups removes a pod's cgroup in every class, and kills the processes in it, as upstream's
-// kubelet does.
-func (k *Kubelet) removePodCgroups(uid podUID) error {
+// enforce limits the cgroups that Cgroups.Enforce names. It returns an error if that of a reservation
+// cannot be limited, and whether all pods together were.
+func (k *Kubelet) enforce() (bool, error) {
 	if k.config.CgroupRoot == "" {
-		return nil
+		return true, nil
 	}
-	var errs []error
-	for _, class := range classes {
-		path := filepath.Join(k.config.CgroupRoot, class, "pod"+string(uid))
-		errs = append(errs, k.cgroups.Kill(path), k.cgroups.Remove(path))
+	limited := k.limitPods()
+	c := k.config.Cgroups
+	for _, name := range c.Enforce {
+		what, path, reserved := "system", c.SystemReserved, k.config.SystemReserved
+		switch name {
+		case EnforceSystemReserved, EnforceSystemReservedCompressible:
+		case EnforceKubeReserved, EnforceKubeReservedCompressible:
+			what, path, reserved = "kube", c.KubeReserved, k.config.KubeReserved
+		default:
+			continue
+		}
+		compressible := name == EnforceSystemReservedCompressible || name == EnforceKubeReservedCompressible
+		if err := k.groups.Enforce(path, reserved, compressible); err != nil {
+			message := fmt.Sprintf("Failed to enforce %s Reserved %sCgroup Limits on %q: %v",
+				map[string]string{"system": "System", "kube": "Kube"}[what], map[bool]string{true: "Compressible "}[compressible], path, err)
+			k.events.Node(corev1.EventTypeWarning, "FailedNodeAllocatableEnforcement", message)
+			return limited, fmt.Errorf("kubelet: %s", message)
+		}
+		k.events.Node(corev1.EventTypeNormal, "NodeAllocatableEnforced", fmt.Sprintf("Updated limits on %s reserved cgroup %s", what, path))
 	}
-	return errors.Join(errs...)
+	return limited, nil
+}
+
+// limitPods limits all pods together to what is not reserved, or to the capacity of the machine, and
+// reports whether it could. The limit does not count the thresholds of evictions: those come first.
+func (k *Kubelet) limitPods() bool {
+	c := k.config
+	list := k.capacityWithProcesses()
+	if slices.Contains(c.Cgroups.Enforce, EnforcePods) {
+		list = nodestatus.Allocatable(list, c.SystemReserved, c.KubeReserved)
+	}
+	if err := k.groups.Limit(list); err != nil {
+		k.log.Error(err, "limit all pods", "cgroup", c.CgroupRoot)
+		k.events.Node(corev1.EventTypeWarning, "FailedNodeAllocatableEnforcement", fmt.Sprintf("Failed to update Node Allocatable Limits %q: %v", c.CgroupRoot, err))
+		return false
+	}
+	k.events.Node(corev1.EventTypeNormal, "NodeAllocatableEnforced", "Updated Node Allocatable limit across pods")
+	return true
+}
+
+// killsTogether reports whether all processes of a container are killed that exceeds its memory limit.
+func (k *Kubelet) killsTogether() bool {
+	single := k.config.Cgroups.SingleProcessOOMKill
+	return (single == nil || !*single) && k.cgroups.Unified()
 }

@@ -76,8 +76,9 @@ func (w *worker) resizeFailed(pod *corev1.Pod, err error) {
 func (w *worker) resize(ctx context.Context, pod *corev1.Pod, state *lifecycle.State, d *lifecycle.Decision) error {
 	k := w.kubelet
 	var now, want cgroup.Limits
-	if k.config.CgroupRoot != "" {
-		limits, err := k.cgroups.Limits(k.podCgroup(pod))
+	path := k.podCgroup(pod)
+	if path != "" {
+		limits, err := k.cgroups.Limits(path)
 		if err != nil {
 			return fmt.Errorf("unable to get pod cgroup config for pod %q: %w", lifecycle.PodName(pod), err)
 		}
@@ -93,8 +94,9 @@ func (w *worker) resize(ctx context.Context, pod *corev1.Pod, state *lifecycle.S
 			return err
 		}
 	}
-	if k.config.CgroupRoot != "" {
+	if path != "" {
 		k.allocations.SetCgroup(pod.UID, resize.Target(now, want))
+		k.updateClasses()
 	}
 	return nil
 }
@@ -182,8 +184,8 @@ func (w *worker) memoryUsage(ctx context.Context, pod *corev1.Pod) (map[string]i
 		used[s.GetAttributes().GetMetadata().GetName()] = int64(n)
 		total += int64(n)
 	}
-	if k.config.CgroupRoot != "" {
-		total, err = k.cgroups.MemoryUsage(k.podCgroup(pod))
+	if path := k.podCgroup(pod); path != "" {
+		total, err = k.cgroups.MemoryUsage(path)
 	}
 	return used, total, err
 }

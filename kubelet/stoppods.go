@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -102,14 +101,10 @@ func (k *Kubelet) stopPods(ctx context.Context) error {
 	}
 	for uid := range uids {
 		if uid != "" {
-			errs = append(errs, k.tearDownVolumes(ctx, uid), k.removePodCgroups(uid))
+			errs = append(errs, k.tearDownVolumes(ctx, uid), k.groups.Remove(uid))
 		}
 	}
-	if k.config.CgroupRoot != "" {
-		for _, class := range []string{"burstable", "besteffort"} {
-			errs = append(errs, k.cgroups.RemoveEmpty(filepath.Join(k.config.CgroupRoot, class)))
-		}
-	}
+	errs = append(errs, k.groups.RemoveEmpty())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("stop pods: %w", err)
 	}

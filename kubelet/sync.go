@@ -67,6 +67,11 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod) time.Time {
 			return w.retryAfter(ctx, pod, err)
 		}
 		if !acted {
+			if finished {
+				if err := w.endCgroup(); err != nil {
+					return w.retryAfter(ctx, pod, err)
+				}
+			}
 			break
 		}
 	}

@@ -111,7 +111,7 @@ func (w *worker) clean(ctx context.Context, pod *corev1.Pod) error {
 	if err := k.removePodDirectory(ctx, pod.UID); err != nil {
 		return err
 	}
-	if err := k.removePodCgroups(pod.UID); err != nil {
+	if err := k.groups.Remove(pod.UID); err != nil {
 		return err
 	}
 	if checkNames(pod) == nil {

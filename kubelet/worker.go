@@ -180,6 +180,7 @@ func (w *worker) run(ctx context.Context) {
 		w.end(cancel)
 		if cleaned {
 			w.setEnded()
+			w.kubelet.updateClasses()
 		}
 		if cleaned && gone {
 			w.kubelet.drop(w)

@@ -102,7 +102,6 @@ func machineryRows() []row {
 		idle("iptablesDropBit", int32(15), ofHost),
 		idle("hairpinMode", "promiscuous-bridge", "network plugins set up the network"),
 		idle("cgroupDriver", "cgroupfs", "the kubelet has the driver cgroupfs"),
-		idle("cgroupsPerQOS", true, fixed),
 		idle("failCgroupV1", false, "the kubelet runs with both versions of cgroups"),
 		idle("failSwapOn", false, "the kubelet runs on machines with swap, and gives none to containers"),
 		idle("memorySwap", memorySwap{}, "containers get no swap"),
@@ -111,12 +110,8 @@ func machineryRows() []row {
 		idle("memoryReservationPolicy", "None", notYet),
 		idle("qosReserved", map[string]string(nil), notYet),
 		idle("reservedMemory", []memoryReservation(nil), notYet),
-		idle("systemReservedCgroup", "", notYet),
-		idle("kubeReservedCgroup", "", notYet),
-		idle("enforceNodeAllocatable", []string{"pods"}, notYet),
 		idle("topologyManagerScope", "container", notYet),
 		idle("topologyManagerPolicyOptions", map[string]string(nil), notYet),
-		idle("singleProcessOOMKill", false, notYet),
 		idle("userNamespaces", userNamespaces{}, notYet),
 		idle("localStorageCapacityIsolation", true, fixed),
 		idle("cpuCFSQuota", true, fixed),
@@ -127,7 +122,6 @@ func machineryRows() []row {
 // refusedRows are the fields without an effect that restrict pods, or promise them something.
 func refusedRows() []row {
 	return []row{
-		refuses("podPidsLimit", int64(-1), notYet),
 		refuses("podsPerCore", int32(0), notYet),
 		refuses("seccompDefault", false, notYet),
 		refuses("protectKernelDefaults", false, notYet),

@@ -124,8 +124,14 @@ cpuManagerPolicy: static
 cpuManagerPolicyOptions: {full-pcpus-only: "true"}
 cpuManagerReconcilePeriod: 3s
 reservedSystemCPUs: 0-1
-kubeReserved: {cpu: 500m, memory: 1Gi}
-systemReserved: {cpu: 700m}
+kubeReserved: {cpu: 500m, memory: 1Gi, pid: "100"}
+systemReserved: {cpu: 700m, pid: 1k}
+cgroupsPerQOS: true
+podPidsLimit: 1000
+enforceNodeAllocatable: [pods, system-reserved, kube-reserved-compressible]
+systemReservedCgroup: system
+kubeReservedCgroup: /kube
+singleProcessOOMKill: true
 serializeImagePulls: false
 maxParallelImagePulls: 4
 allowedUnsafeSysctls: [net.core.somaxconn]
@@ -147,7 +153,12 @@ func TestApply(t *testing.T) {
 		{k.Eviction.Transition, time.Minute}, {k.Eviction.MaxGrace, int64(30)}, {len(k.Eviction.Thresholds), 3},
 		{k.ImageGC, kubelet.ImageGC{High: 70, Low: 60, MinAge: time.Minute, MaxAge: 2 * time.Hour}},
 		{k.LogMaxSize, int64(1 << 20)}, {k.LogMaxFiles, 3},
-		{quantities(k.KubeReserved), map[string]string{"cpu": "500m", "memory": "1Gi"}}, {quantities(k.SystemReserved), map[string]string{"cpu": "700m"}},
+		{quantities(k.KubeReserved), map[string]string{"cpu": "500m", "memory": "1Gi", "pid": "100"}},
+		{quantities(k.SystemReserved), map[string]string{"cpu": "700m", "pid": "1k"}},
+		{k.Cgroups, kubelet.Cgroups{
+			PerQOS: new(true), PodPids: 1000, Enforce: []string{"pods", "system-reserved", "kube-reserved-compressible"},
+			SystemReserved: "/system", KubeReserved: "/kube", SingleProcessOOMKill: new(true),
+		}},
 		{*k.SerializeImagePulls, false}, {k.MaxParallelPulls, 4}, {k.AllowedUnsafeSysctls, []string{"net.core.somaxconn"}},
 		{k.Shutdown.ByPodPriority, []shutdown.Period{{Priority: 0, Grace: 20 * time.Second}, {Priority: 1000, Grace: 10 * time.Second}}},
 		{k.CPUManager, kubelet.CPUManager{
@@ -195,6 +206,17 @@ func TestKeeps(t *testing.T) {
 	}
 }
 
+// TestCgroupsOff: a file that leaves out the cgroups enforces nothing.
+func TestCgroupsOff(t *testing.T) {
+	for _, list := range []string{"[]", "[none]"} {
+		var k kubelet.Config
+		err := mustDecode(t, head+"cgroupsPerQOS: false\nenforceNodeAllocatable: "+list+"\npodPidsLimit: -1\n").Apply(&k)
+		if err != nil || k.Cgroups.PerQOS == nil || *k.Cgroups.PerQOS || k.Cgroups.PodPids != 0 {
+			t.Errorf("%+v %v", k.Cgroups, err)
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                              "the file is empty",
@@ -228,9 +250,19 @@ func TestRefused(t *testing.T) {
 		head + "systemReserved: {memory: '-1'}":                `systemReserved: resource quantity for "memory" cannot be negative: -1`,
 		head + "registerWithTaints: [{key: a, effect: Never}]": `taint "a" needs a key and one of the effects`,
 		head + "registerWithTaints: [{key: a, effect: NoExecute, timeAdded: '2026-01-01T00:00:00Z'}]": "taint.TimeAdded is not nil",
-		head + "seccompDefault: true":                           "seccompDefault has no effect",
-		head + "podPidsLimit: 100\nprotectKernelDefaults: true": "podPidsLimit has no effect: the kubelet does not have it\nprotectKernelDefaults has no effect",
-		strings.Repeat("#", maxSize+1):                          "bytes, more than",
+		head + "seccompDefault: true":                          "seccompDefault has no effect",
+		head + "podsPerCore: 100\nprotectKernelDefaults: true": "podsPerCore has no effect: the kubelet does not have it\nprotectKernelDefaults has no effect",
+		head + "podPidsLimit: many":                            "podPidsLimit of type int64",
+		head + "systemReserved: {pid: some}":                   `systemReserved: failed to parse quantity "some" for "pid" resource`,
+		head + "cgroupsPerQOS: false":                          `invalid configuration: cgroupsPerQOS (--cgroups-per-qos) must be set to true when "pods" contained in enforceNodeAllocatable (--enforce-node-allocatable)`,
+		head + "cgroupsPerQOS: false\nenforceNodeAllocatable: [kube-reserved]\nkubeReservedCgroup: /k": `must be set to true when "kube-reserved" contained in`,
+		head + "enforceNodeAllocatable: [pods, pods]":                                                  `duplicated enforcements "pods"`,
+		head + "enforceNodeAllocatable: [none, pods]":                                                  `may not contain additional enforcements when "none" is specified`,
+		head + "enforceNodeAllocatable: [all]":                                                         `option "all" specified for enforceNodeAllocatable (--enforce-node-allocatable). Valid options are "pods", "system-reserved",`,
+		head + "enforceNodeAllocatable: [system-reserved]":                                             `systemReservedCgroup (--system-reserved-cgroup) must be specified when "system-reserved" or "system-reserved-compressible" included`,
+		head + "enforceNodeAllocatable: [kube-reserved-compressible]":                                  `kubeReservedCgroup (--kube-reserved-cgroup) must be specified when`,
+		head + "enforceNodeAllocatable: [kube-reserved, kube-reserved-compressible]":                   `both "kube-reserved" and "kube-reserved-compressible" cannot be specified together`,
+		strings.Repeat("#", maxSize+1):                                                                 "bytes, more than",
 	} {
 		if _, err := Decode([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.200s: error %v, want %q", text, err, want)
@@ -264,7 +296,7 @@ enableServer: false
 // TestRestrictionsAreRefused checks that each field of refusedRows is refused with any other value.
 func TestRestrictionsAreRefused(t *testing.T) {
 	values := map[string]string{
-		"podPidsLimit": "1", "podsPerCore": "1", "seccompDefault": "true", "protectKernelDefaults": "true", "memoryManagerPolicy": "Static",
+		"podsPerCore": "1", "seccompDefault": "true", "protectKernelDefaults": "true", "memoryManagerPolicy": "Static",
 		"topologyManagerPolicy": "restricted", "imagePullCredentialsVerificationPolicy": "AlwaysVerify", "preloadedImagesVerificationAllowlist": "[a]",
 	}
 	for _, r := range refusedRows() {

@@ -23,6 +23,7 @@ type settings struct {
 	// evicts means that the file has thresholds, and defaults that they extend Kubernetes'.
 	evicts, defaults bool
 	reportSet        bool
+	enforces         bool // the file has enforceNodeAllocatable
 	errs             []error
 }
 
@@ -58,6 +59,7 @@ func (s *settings) finish() {
 	if period := k.Heartbeat.StatusPeriod; period != 0 && !s.reportSet {
 		k.Heartbeat.ReportPeriod = period // as in Kubernetes
 	}
+	s.checkEnforced()
 	for i := range s.errs[before:] {
 		s.errs[before+i] = fmt.Errorf("invalid configuration: %w", s.errs[before+i])
 	}
@@ -96,10 +98,7 @@ func (s *settings) reserved(name string, amounts map[string]string) corev1.Resou
 	list := corev1.ResourceList{}
 	for _, what := range slices.Sorted(maps.Keys(amounts)) {
 		switch {
-		case what == "pid":
-			s.failf("%s: the number of processes of the system cannot be reserved yet", name)
-			continue
-		case !slices.Contains([]string{"cpu", "memory", "ephemeral-storage"}, what):
+		case !slices.Contains([]string{"cpu", "memory", "ephemeral-storage", "pid"}, what):
 			s.failf("%s: cannot reserve %q resource", name, what)
 			continue
 		}

@@ -1,102 +1,136 @@
 package cgroup
 
 import (
+	"errors"
 	"fmt"
-	"math"
-	"os"
+	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// SetShares sets the weight of an existing cgroup.
-func (g FS) SetShares(path string, shares int64) error {
-	if g.unified() {
-		return g.set("", path, "cpu.weight", strconv.FormatInt(weight(shares), 10))
+// Period is the time in which a cgroup may use its Limits.Quota, in microseconds.
+const Period = 100000
+
+// Limits holds the limits of a cgroup. Zero means no limit, except for Shares.
+type Limits struct {
+	// Shares is the weight of version 1, from 2 to 262144.
+	Shares int64
+	Quota  int64 // microseconds in Period
+	Memory int64 // bytes
+}
+
+// Settings holds what Create sets. Zero leaves what the cgroup has: no limit, if it is new.
+type Settings struct {
+	Limits
+	// Processes is the largest number of processes and threads.
+	Processes int64
+	// HugePages holds bytes of huge pages by their size, such as 2MB. Zero means that the cgroup gets
+	// none of them. It is ignored where the kernel cannot limit huge pages.
+	HugePages map[string]int64
+}
+
+// Unlimited is the amount of huge pages that means no limit.
+const Unlimited = int64(1) << 62
+
+// Create creates a cgroup, if it does not exist, and sets its limits. The runtime creates it in the other
+// hierarchies of version 1. A limit that cannot be set does not keep back the others.
+func (g FS) Create(path string, s Settings) error {
+	l := g.layout()
+	controllers := []string{controllerCPU, controllerMemory}
+	for _, optional := range []string{controllerProcesses, controllerHugePages} {
+		if l.has(optional) || optional == controllerProcesses && s.Processes > 0 {
+			controllers = append(controllers, optional)
+		}
 	}
-	return g.set("cpu", path, "cpu.shares", strconv.FormatInt(shares, 10))
+	if err := l.create(path, controllers); err != nil {
+		return err
+	}
+	var amounts []amount
+	add := func(r resource, n int64) {
+		if n > 0 {
+			amounts = append(amounts, amount{resource: r, value: n})
+		}
+	}
+	add(shares, s.Shares)
+	add(quota, s.Quota)
+	add(memory, s.Memory)
+	add(processes, s.Processes)
+	if slices.Contains(controllers, controllerHugePages) {
+		for size, n := range s.HugePages {
+			amounts = append(amounts, amount{resource: hugePages, size: size, value: n})
+		}
+	}
+	var errs []error
+	for _, a := range amounts {
+		errs = append(errs, g.set(path, a))
+	}
+	return errors.Join(errs...)
+}
+
+// Unified reports whether version 2 is mounted.
+func (g FS) Unified() bool {
+	_, is := g.layout().(unified)
+	return is
+}
+
+// Has reports whether the kernel has a controller, such as pids.
+func (g FS) Has(controller string) bool { return g.layout().has(controller) }
+
+// Exists reports whether a cgroup exists where pods are limited.
+func (g FS) Exists(path string) bool {
+	l := g.layout()
+	for _, controller := range []string{controllerCPU, controllerMemory} {
+		if _, err := g.disk().ReadDir(l.directory(controller, path)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// SetShares sets the weight of an existing cgroup.
+func (g FS) SetShares(path string, n int64) error {
+	return g.set(path, amount{resource: shares, value: n})
 }
 
 // SetQuota sets the cpu time of an existing cgroup in each Period, in microseconds; zero means no
 // limit.
-func (g FS) SetQuota(path string, quota int64) error {
-	if g.unified() {
-		value := "max"
-		if quota > 0 {
-			value = strconv.FormatInt(quota, 10)
-		}
-		return g.set("", path, "cpu.max", fmt.Sprintf("%s %d", value, Period))
-	}
-	if quota <= 0 {
-		quota = -1
-	}
-	return g.set("cpu", path, "cpu.cfs_quota_us", strconv.FormatInt(quota, 10))
+func (g FS) SetQuota(path string, n int64) error {
+	return g.set(path, amount{resource: quota, value: n})
 }
 
 // SetMemory sets the memory limit of an existing cgroup in bytes; zero means no limit.
 func (g FS) SetMemory(path string, bytes int64) error {
-	if g.unified() {
-		value := "max"
-		if bytes > 0 {
-			value = strconv.FormatInt(bytes, 10)
-		}
-		return g.set("", path, "memory.max", value)
-	}
-	if bytes <= 0 {
-		bytes = -1
-	}
-	return g.set("memory", path, "memory.limit_in_bytes", strconv.FormatInt(bytes, 10))
+	return g.set(path, amount{resource: memory, value: bytes})
 }
 
 // Limits returns the limits of a cgroup. The kernel may have rounded them.
 func (g FS) Limits(path string) (Limits, error) {
-	var l Limits
 	var err error
-	get := func(controller, name string) (value string) {
+	l := g.layout()
+	limits := l.decode(func(controller, file string) (text string) {
 		if err == nil {
-			value, err = g.get(controller, path, name)
+			text, err = g.get(l, controller, path, file)
 		}
-		return value
-	}
-	if g.unified() {
-		if w := number(get("", "cpu.weight")); w > 0 {
-			l.Shares = 2 + ((w-1)*262142+9998)/9999 // rounded up, so that it has this weight
-		}
-		quota, period, _ := strings.Cut(get("", "cpu.max"), " ")
-		if p := number(period); p > 0 {
-			l.Quota = number(quota) * Period / p
-		}
-		l.Memory = number(get("", "memory.max"))
-		return l, err
-	}
-	l.Shares = number(get("cpu", "cpu.shares"))
-	l.Quota = number(get("cpu", "cpu.cfs_quota_us"))
-	l.Memory = number(get("memory", "memory.limit_in_bytes"))
-	if l.Memory >= math.MaxInt64/4096*4096 { // how version 1 writes no limit
-		l.Memory = 0
-	}
-	return l, err
+		return text
+	})
+	return limits, err
 }
 
 // MemoryUsage returns the memory that a cgroup uses, in bytes.
 func (g FS) MemoryUsage(path string) (int64, error) {
-	controller, name := "memory", "memory.usage_in_bytes"
-	if g.unified() {
-		controller, name = "", "memory.current"
-	}
-	text, err := g.get(controller, path, name)
+	l := g.layout()
+	text, err := g.get(l, controllerMemory, path, l.usage())
 	if err != nil {
 		return 0, err
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%s of cgroup %s: %w", name, path, err)
+		return 0, fmt.Errorf("%s of cgroup %s: %w", l.usage(), path, err)
 	}
 	return n, nil
 }
-
-// weight converts the weight of version 1 to that of version 2.
-func weight(shares int64) int64 { return 1 + (shares-2)*9999/262142 }
 
 // number returns a limit that is at least one; zero for anything else, such as max.
 func number(text string) int64 {
@@ -107,19 +141,18 @@ func number(text string) int64 {
 	return n
 }
 
-func (g FS) get(controller, path, name string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(g.Mount, controller, path, name))
+func (g FS) get(l layout, controller, path, file string) (string, error) {
+	text, err := g.disk().ReadFile(filepath.Join(l.directory(controller, path), file))
 	return strings.TrimSpace(string(text)), err
 }
 
-func (g FS) set(controller, path, name, value string) error {
-	f, err := os.OpenFile(filepath.Join(g.Mount, controller, path, name), os.O_WRONLY|os.O_TRUNC, 0)
-	if err != nil {
-		return err
+func (g FS) set(path string, a amount) error {
+	l := g.layout()
+	for _, s := range l.encode(a) {
+		err := g.disk().WriteFile(filepath.Join(l.directory(s.controller, path), s.file), []byte(s.value))
+		if err != nil && !(s.optional && errors.Is(err, fs.ErrNotExist)) {
+			return err
+		}
 	}
-	_, err = f.WriteString(value)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	return err
+	return nil
 }

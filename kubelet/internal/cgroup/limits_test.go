@@ -1,72 +1,110 @@
-package cgroup
+package cgroup_test
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/planekit/planekit/kubelet/internal/cgroup"
 )
 
 func TestLimits(t *testing.T) {
-	for _, name := range []string{"v1", "v2"} {
-		t.Run(name, func(t *testing.T) {
-			mount := t.TempDir()
-			g := FS{Mount: mount}
-			if name == "v2" {
-				if err := os.WriteFile(filepath.Join(mount, "cgroup.controllers"), nil, 0o644); err != nil {
-					t.Fatal(err)
-				}
+	for _, version := range []int{1, 2} {
+		k, g := kernel(t, version, all()...)
+		first := cgroup.Limits{Shares: 1024, Quota: 50000, Memory: 1 << 20}
+		if err := g.Create("/pod", cgroup.Settings{Limits: first}); err != nil {
+			t.Fatal(err)
+		}
+		same := func(want cgroup.Limits) {
+			t.Helper()
+			got, err := g.Limits("/pod")
+			// One step of version 2's weight is 26 shares.
+			if err != nil || got.Quota != want.Quota || got.Memory != want.Memory || got.Shares > want.Shares || got.Shares < want.Shares-26 {
+				t.Errorf("version %d: %+v %v, want %+v", version, got, err, want)
 			}
-			first := Limits{Shares: 1024, Quota: 50000, Memory: 1 << 20}
-			if err := g.Create("/pod", first); err != nil {
+			if err := g.SetShares("/pod", got.Shares); err != nil {
+				t.Error(err)
+			}
+			if again, err := g.Limits("/pod"); err != nil || again != got {
+				t.Errorf("version %d: %+v becomes %+v (%v)", version, got, again, err)
+			}
+		}
+		same(first)
+		for _, err := range []error{g.SetShares("/pod", 2048), g.SetQuota("/pod", 70000), g.SetMemory("/pod", 2<<20)} {
+			if err != nil {
 				t.Fatal(err)
 			}
-			same := func(want Limits) {
-				t.Helper()
-				got, err := g.Limits("/pod")
-				if err != nil || got.Quota != want.Quota || got.Memory != want.Memory || weight(got.Shares) != weight(want.Shares) {
-					t.Errorf("%+v %v, want %+v", got, err, want)
-				}
-			}
-			same(first)
-			if err := g.SetShares("/pod", 2048); err != nil {
+		}
+		same(cgroup.Limits{Shares: 2048, Quota: 70000, Memory: 2 << 20})
+		for _, err := range []error{g.SetShares("/pod", 2048), g.SetQuota("/pod", 0), g.SetMemory("/pod", 0)} {
+			if err != nil {
 				t.Fatal(err)
 			}
-			if err := g.SetQuota("/pod", 70000); err != nil {
+		}
+		same(cgroup.Limits{Shares: 2048})
+		if err := g.SetQuota("/gone", 1000); err == nil {
+			t.Error("a cgroup that is gone was changed")
+		}
+		if _, err := g.Limits("/gone"); err == nil {
+			t.Error("a cgroup that is gone has limits")
+		}
+		usage := filepath.Join(k.Mount, map[int]string{1: "memory/pod/memory.usage_in_bytes", 2: "pod/memory.current"}[version])
+		for text, want := range map[string]int64{"": -1, "some": -1, "4096\n": 4096} {
+			if err := os.WriteFile(usage, []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if err := g.SetMemory("/pod", 2<<20); err != nil {
-				t.Fatal(err)
-			}
-			same(Limits{Shares: 2048, Quota: 70000, Memory: 2 << 20})
-			if err := g.SetQuota("/pod", 0); err != nil {
-				t.Fatal(err)
-			}
-			if err := g.SetMemory("/pod", 0); err != nil {
-				t.Fatal(err)
-			}
-			same(Limits{Shares: 2048})
-			if name == "v1" { // how the kernel shows no limit
-				if err := os.WriteFile(filepath.Join(mount, "memory/pod/memory.limit_in_bytes"), []byte("9223372036854771712\n"), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				same(Limits{Shares: 2048})
-			}
-			if err := g.SetQuota("/gone", 1); err == nil {
-				t.Error("a cgroup that is gone was changed")
-			}
-			if _, err := g.Limits("/gone"); err == nil {
-				t.Error("a cgroup that is gone has limits")
-			}
-			if _, err := g.MemoryUsage("/pod"); err == nil {
-				t.Error("a cgroup without a usage has one")
-			}
-			usage := map[string]string{"v1": "memory/pod/memory.usage_in_bytes", "v2": "pod/memory.current"}[name]
-			if err := os.WriteFile(filepath.Join(mount, usage), []byte("4096\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			if n, err := g.MemoryUsage("/pod"); n != 4096 || err != nil {
+			if n, err := g.MemoryUsage("/pod"); (err == nil) != (want >= 0) || err == nil && n != want {
 				t.Errorf("usage %d %v", n, err)
 			}
-		})
+		}
+		if err := os.Remove(usage); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.MemoryUsage("/pod"); err == nil {
+			t.Error("a cgroup without a usage has one")
+		}
 	}
+}
+
+// TestWeights compares the weight of version 2 with that of Kubernetes v1.36.
+func TestWeights(t *testing.T) {
+	k, g := kernel(t, 2, all()...)
+	if err := g.Create("/pod", cgroup.Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	for shares, want := range map[int64]string{2: "1", 102: "4", 512: "20", 1024: "39", 4096: "157", 131072: "5000", 262143: "9999", 262144: "10000"} {
+		if err := g.SetShares("/pod", shares); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(filepath.Join(k.Mount, "pod/cpu.weight")); err != nil || string(text) != want+"\n" {
+			t.Errorf("%d shares are the weight %s (%v), want %s", shares, text, err, want)
+		}
+	}
+}
+
+// FuzzLimits: whatever the files have, the limits are positive or none.
+func FuzzLimits(f *testing.F) {
+	f.Add("100", "max 100000", "max")
+	f.Add("-1", "1 0", "9223372036854771712")
+	f.Add("9223372036854775807", "9223372036854775807 1", "-9223372036854775808")
+	f.Fuzz(func(t *testing.T, weight, quota, memory string) {
+		for _, version := range []int{1, 2} {
+			k, g := kernel(t, version, all()...)
+			if err := g.Create("/pod", cgroup.Settings{}); err != nil {
+				t.Fatal(err)
+			}
+			names := map[int][3]string{
+				1: {"cpu/pod/cpu.shares", "cpu/pod/cpu.cfs_quota_us", "memory/pod/memory.limit_in_bytes"}, 2: {"pod/cpu.weight", "pod/cpu.max", "pod/memory.max"},
+			}[version]
+			for i, text := range []string{weight, quota, memory} {
+				if err := os.WriteFile(filepath.Join(k.Mount, names[i]), []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			l, err := g.Limits("/pod")
+			if err != nil || l.Shares < 0 || l.Quota < 0 || l.Memory < 0 {
+				t.Errorf("version %d: %+v %v", version, l, err)
+			}
+		}
+	})
 }

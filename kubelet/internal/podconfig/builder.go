@@ -37,6 +37,9 @@ type Builder struct {
 	// hostUsers.
 	Abilities      *abilities.Set
 	UserNamespaces *userns.Ranges
+	// KillTogether reports whether the kernel kills all processes of a container that exceeds its memory
+	// limit, which takes version 2 of cgroups. Nil means false.
+	KillTogether func() bool
 	// HugePageSizes are the machine's, as in CRI: "2MB".
 	HugePageSizes func() []string
 	// Services returns the services of a namespace. Nil means that containers get no variables of

@@ -72,10 +72,13 @@ func (b *Builder) Resources(pod *corev1.Pod, c *corev1.Container) *runtimeapi.Li
 	r := &runtimeapi.LinuxContainerResources{
 		CpuShares:          qos.CPUShares(cpu.MilliValue()),
 		MemoryLimitInBytes: c.Resources.Limits.Memory().Value(),
-		OomScoreAdj:        qos.OOMScoreAdj(qos.Class(pod), c.Resources.Requests.Memory().Value(), capacity.Memory().Value()),
+		OomScoreAdj:        qos.OOMScore(pod, c, capacity.Memory().Value()),
 	}
 	// Allow no swap in addition to the memory.
 	r.MemorySwapLimitInBytes = r.MemoryLimitInBytes
+	if b.KillTogether != nil && b.KillTogether() {
+		r.Unified = map[string]string{"memory.oom.group": "1"}
+	}
 	if quota := qos.CPUQuota(c.Resources.Limits.Cpu().MilliValue()); quota > 0 {
 		r.CpuQuota, r.CpuPeriod = quota, qos.CPUPeriod
 	}
