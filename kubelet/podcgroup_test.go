@@ -14,6 +14,7 @@ import (
 	"github.com/planekit/planekit/kubelet/internal/cgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // realCgroups returns the machine's cgroups and the path of one that the test may use.
@@ -139,6 +140,17 @@ func TestCgroupPlaces(t *testing.T) {
 			t.Errorf("burstable has %v (%v)", names, err)
 		}
 		here("some", true)
+		if err := g.Remove(places["large"]); err != nil { // as when the machine was started again
+			t.Fatal(err)
+		}
+		for name, size := range map[string]corev1.ResourceRequirements{
+			"some": requirements("800m", "", "", "32Mi"), "large": requirements("600m", "64Mi", "600m", "64Mi"),
+		} {
+			r.api.resize(name, size)
+			r.api.await(t, name, "resized", has(size))
+		}
+		sharesAre(t, g, places["some"], 819)
+		here("large", false)
 		r.api.delete("some", 0)
 		r.api.await(t, "some", "gone", gone)
 		time.Sleep(time.Second)
@@ -211,6 +223,81 @@ func TestReservedCgroups(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	})
+}
+
+// TestLimitIsRetried: all pods are limited as soon as the kernel lets it be.
+func TestLimitIsRetried(t *testing.T) {
+	inBubble(t, memruntime.Config{}, func(t *testing.T, r *rig) {
+		mount := t.TempDir()
+		if err := os.WriteFile(filepath.Join(mount, "cgroup.controllers"), []byte("memory pids\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		r.config.CgroupMount, r.config.CgroupRoot = mount, "/kubepods"
+		r.config.Cgroups.Enforce = []string{kubelet.EnforceNone}
+		r.config.SystemReserved = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
+		limit := filepath.Join(mount, "kubepods/memory.max")
+		if err := os.MkdirAll(limit, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		r.start()
+		r.api.awaitEvent(t, "node-1", "FailedNodeAllocatableEnforcement", `Failed to update Node Allocatable Limits "/kubepods": open `+limit+": is a directory")
+		if err := os.Remove(limit); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2*time.Minute + time.Second)
+		r.api.awaitEvent(t, "node-1", "NodeAllocatableEnforced", "Updated Node Allocatable limit across pods")
+		// Nothing is enforced, so that the limit is the capacity of the machine.
+		if text, err := os.ReadFile(limit); err != nil || string(text) != "4294967296" {
+			t.Errorf("limit %s %v", text, err)
+		}
+		for file, want := range map[string]string{"burstable/cpu.weight": "1", "besteffort/cpu.weight": "1", "cpu.weight": "79"} {
+			if text, err := os.ReadFile(filepath.Join(mount, "kubepods", file)); err != nil || string(text) != want {
+				t.Errorf("%s: %s %v, want %s", file, text, err, want)
+			}
+		}
+	})
+}
+
+// TestKillTogether: where cgroups have version 2, all processes of a container are killed together,
+// unless the configuration says otherwise.
+func TestKillTogether(t *testing.T) {
+	for _, single := range []*bool{nil, new(false), new(true)} {
+		told := make(chan *runtimeapi.ContainerConfig, 1)
+		behave := func(c *runtimeapi.ContainerConfig) memruntime.Behavior {
+			told <- c
+			return memruntime.Behavior{}
+		}
+		inBubble(t, memruntime.Config{Behave: behave}, func(t *testing.T, r *rig) {
+			r.config.CgroupMount = t.TempDir()
+			if single == nil || *single {
+				r.start()
+				r.api.create(webPod("v1"))
+				if c := <-told; len(c.Linux.Resources.Unified) > 0 {
+					t.Errorf("version 1: %v", c.Linux.Resources.Unified)
+				}
+				r.stop()
+			} else {
+				r.config.Cgroups.SingleProcessOOMKill = single
+				k, err := kubelet.New(r.config)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := k.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "singleProcessOOMKill must not be explicitly set to false when using cgroup v1") {
+					t.Error(err)
+				}
+			}
+			if err := os.WriteFile(filepath.Join(r.config.CgroupMount, "cgroup.controllers"), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			r.config.Cgroups.SingleProcessOOMKill = single
+			r.start()
+			r.api.create(webPod("v2"))
+			want := map[bool]string{false: "1"}[single != nil && *single]
+			if c := <-told; c.Linux.Resources.Unified["memory.oom.group"] != want {
+				t.Errorf("version 2: %v, want %q", c.Linux.Resources.Unified, want)
+			}
+		})
+	}
 }
 
 // TestTooManyProcessesReserved: a kubelet does not run if more processes are reserved than the kernel can

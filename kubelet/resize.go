@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/kubelet/internal/allocation"
-	"github.com/planekit/planekit/kubelet/internal/cgroup"
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	"github.com/planekit/planekit/kubelet/internal/podconfig"
 	"github.com/planekit/planekit/kubelet/internal/qos"
@@ -75,14 +74,14 @@ func (w *worker) resizeFailed(pod *corev1.Pod, err error) {
 // again.
 func (w *worker) resize(ctx context.Context, pod *corev1.Pod, state *lifecycle.State, d *lifecycle.Decision) error {
 	k := w.kubelet
-	var now, want cgroup.Limits
-	path := k.podCgroup(pod)
+	want := qos.Limits(pod)
+	now, path := want, k.podCgroup(pod)
 	if path != "" {
 		limits, err := k.cgroups.Limits(path)
 		if err != nil {
 			return fmt.Errorf("unable to get pod cgroup config for pod %q: %w", lifecycle.PodName(pod), err)
 		}
-		if now, want = limits, qos.Limits(pod); state.Cgroup != nil {
+		if now = limits; state.Cgroup != nil {
 			now = *state.Cgroup // what was written, before the kernel rounded it
 		}
 	}
@@ -94,7 +93,7 @@ func (w *worker) resize(ctx context.Context, pod *corev1.Pod, state *lifecycle.S
 			return err
 		}
 	}
-	if path != "" {
+	if path != "" || state.Cgroup != nil { // the pod may have had one
 		k.allocations.SetCgroup(pod.UID, resize.Target(now, want))
 		k.updateClasses()
 	}

@@ -64,6 +64,9 @@ func TestCreate1(t *testing.T) {
 	if names, err := g.Children("/top"); err != nil || !slices.Equal(names, []string{"podx"}) {
 		t.Errorf("children: %v %v", names, err)
 	}
+	if err := g.Create("/top/podx/container/nested", cgroup.Settings{}); err != nil {
+		t.Fatal(err)
+	}
 	for range 2 {
 		if err := g.Remove("/top/podx"); err != nil {
 			t.Error(err)
@@ -94,7 +97,7 @@ func TestCreate2(t *testing.T) {
 			t.Errorf("%q gives %v (%v), want %s", directory, got, err, want)
 		}
 	}
-	if err := errors.Join(g.Remove("/top/podx"), g.RemoveEmpty("/top")); err != nil {
+	if err := errors.Join(g.Create("/top/podx/container", cgroup.Settings{}), g.Remove("/top/podx"), g.RemoveEmpty("/top")); err != nil {
 		t.Error(err)
 	}
 	same(t, k, map[string]string{})

@@ -110,7 +110,7 @@ func TestClassOfWholePod(t *testing.T) {
 		own  corev1.ResourceRequirements
 		want corev1.PodQOSClass
 	}{
-		{corev1.ResourceRequirements{}, corev1.PodQOSBurstable},
+		{corev1.ResourceRequirements{}, corev1.PodQOSBestEffort},
 		{memory("1G", "2G"), corev1.PodQOSBurstable},
 		{corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1G")}}, corev1.PodQOSGuaranteed},
 	} {

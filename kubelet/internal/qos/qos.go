@@ -28,7 +28,7 @@ func Class(pod *corev1.Pod) corev1.PodQOSClass {
 			}
 		}
 	}
-	if own := pod.Spec.Resources; own != nil && len(own.Requests)+len(own.Limits) > 0 {
+	if own := pod.Spec.Resources; own != nil {
 		add(own)
 	} else {
 		for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
