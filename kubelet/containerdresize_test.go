@@ -85,4 +85,35 @@ func containerdResize(t *testing.T, r *rig) {
 	}
 	r.api.delete("sized", 0)
 	r.api.await(t, "sized", "gone", gone)
+	containerdBurstable(t, r)
+}
+
+// containerdBurstable sees the weight of all burstable pods grow and shrink with one of them.
+func containerdBurstable(t *testing.T, r *rig) {
+	before := cgroupValue(t, r, "cpu", "burstable", "cpu.shares")
+	pod := actorPod("burstable")
+	pod.Spec.Containers[0].Resources = requirements("1500m", "", "", "")
+	created := r.api.create(pod)
+	r.api.await(t, "burstable", "running", running)
+	group := "burstable/pod" + string(created.UID)
+	if got := cgroupValue(t, r, "cpu", group, "cpu.shares"); got != 1536 {
+		t.Errorf("the pod has %d shares", got)
+	}
+	// The shares of all are rounded once.
+	grows := func(by int64) func() bool {
+		return func() bool {
+			got := cgroupValue(t, r, "cpu", "burstable", "cpu.shares")
+			return got >= before+by-2 && got <= before+by+2
+		}
+	}
+	eventually(t, "burstable pods weigh more", grows(1536))
+	r.api.delete("burstable", 0)
+	r.api.await(t, "burstable", "gone", gone)
+	eventually(t, "burstable pods weigh as before", grows(0))
+	for _, controller := range []string{"cpu", "memory", "pids", "cpuset"} {
+		path := filepath.Join("/sys/fs/cgroup", controller, r.config.CgroupRoot, group)
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
+			t.Errorf("%s is left: %v", path, err)
+		}
+	}
 }

@@ -92,23 +92,26 @@ func (k *Kubelet) newGroups() *podcgroups.Groups {
 	})
 }
 
-// activePods returns the pods that run or may start, with the resources that they have been allocated.
-func (k *Kubelet) activePods() []*corev1.Pod {
-	k.mu.Lock()
-	workers := slices.Collect(maps.Values(k.workers))
-	k.mu.Unlock()
-	var pods []*corev1.Pod
-	for _, w := range workers {
-		pod, _ := w.current()
-		select {
-		case <-w.ended:
-		default:
-			if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
-				pods = append(pods, k.allocations.Allocated(pod))
-			}
+// activePods returns the pods that run or may start, with the resources that they have been allocated,
+// and whether all pods of the API are known.
+func (k *Kubelet) activePods() (pods []*corev1.Pod, all bool) {
+	for _, pod := range k.onNode() {
+		w := k.find(pod.UID)
+		if w != nil && isClosed(w.ended) || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
 		}
+		pods = append(pods, k.allocations.Peek(pod))
 	}
-	return pods
+	return pods, isClosed(k.pods.Synced())
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // podCgroup returns the cgroup of a pod, such as /kubepods/burstable/podUID; empty if it has none.
@@ -145,13 +148,21 @@ func (k *Kubelet) updateClasses() {
 	}
 }
 
-// keepCgroups sets the cgroups of all pods every minute, until ctx is done. The limit of all pods together
-// is tried until it was set once, since the kernel refuses one that is less than the memory in use.
+// keepCgroups sets the cgroups of all pods every minute, and once all are known, until ctx is done. The
+// limit of all pods together is tried until it was set once, since the kernel refuses one that is less
+// than the memory in use.
 func (k *Kubelet) keepCgroups(ctx context.Context, limited bool) {
-	for ; ; limited = limited || k.limitPods() {
+	tick := time.NewTicker(cgroupsPeriod)
+	defer tick.Stop()
+	for synced := k.pods.Synced(); ; {
 		k.updateClasses()
-		if !sleep(ctx, cgroupsPeriod) {
+		select {
+		case <-ctx.Done():
 			return
+		case <-synced:
+			synced = nil
+		case <-tick.C:
+			limited = limited || k.limitPods()
 		}
 	}
 }

@@ -143,11 +143,12 @@ func TestCgroupPlaces(t *testing.T) {
 		if err := g.Remove(places["large"]); err != nil { // as when the machine was started again
 			t.Fatal(err)
 		}
-		for name, size := range map[string]corev1.ResourceRequirements{
-			"some": requirements("800m", "", "", "32Mi"), "large": requirements("600m", "64Mi", "600m", "64Mi"),
-		} {
-			r.api.resize(name, size)
-			r.api.await(t, name, "resized", has(size))
+		for _, resized := range []struct {
+			name string
+			size corev1.ResourceRequirements
+		}{{"some", requirements("800m", "", "", "32Mi")}, {"large", requirements("600m", "64Mi", "600m", "64Mi")}} {
+			r.api.resize(resized.name, resized.size)
+			r.api.await(t, resized.name, "resized", has(resized.size))
 		}
 		sharesAre(t, g, places["some"], 819)
 		here("large", false)

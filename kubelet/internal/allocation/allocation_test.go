@@ -281,7 +281,10 @@ func TestRestart(t *testing.T) {
 
 	m = n.manager()
 	n.events = nil
-	if got := m.Sync(pod); milli(got) != 100 {
+	if got := m.Peek(pod); got != pod {
+		t.Errorf("a pod that was not seen yet has %d", milli(got))
+	}
+	if got := m.Sync(pod); milli(got) != 100 || milli(m.Peek(pod)) != 100 {
 		t.Fatalf("after a restart the pod has %d", milli(got))
 	}
 	if now, _ := m.Conditions("a"); now == nil || !now.LastTransitionTime.Equal(&pending.LastTransitionTime) || len(n.events) > 0 {

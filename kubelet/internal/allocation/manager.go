@@ -154,6 +154,17 @@ func (m *Manager) Allocated(pod *corev1.Pod) *corev1.Pod {
 	return m.allocated(pod)
 }
 
+// Peek returns a pod with the resources that it has been allocated, as far as they were read before. It
+// keeps nothing of a pod that it has not seen.
+func (m *Manager) Peek(pod *corev1.Pod) *corev1.Pod {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.pods[pod.UID]; s != nil && s.record != nil {
+		return s.Allocated.Apply(pod)
+	}
+	return pod
+}
+
 // allocated returns pod with the resources that it has been allocated. The caller holds mu.
 func (m *Manager) allocated(pod *corev1.Pod) *corev1.Pod {
 	if s := m.state(pod); s.record != nil {

@@ -1,4 +1,4 @@
-package cgroup
+package cgroup_test
 
 import (
 	"errors"
@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/planekit/planekit/kubelet/internal/cgroup"
 )
 
 // TestStrayProcesses: the cgroup of a pod is removed although processes that no runtime knows of run
@@ -18,10 +20,26 @@ func TestStrayProcesses(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("control groups need root")
 	}
-	g := FS{Mount: "/sys/fs/cgroup"}
+	// A machine with version 1 can have version 2 too, without the controllers that version 1 has.
+	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+		if _, err := os.Stat(mount); err != nil {
+			continue
+		}
+		t.Run(filepath.Base(mount), func(t *testing.T) {
+			restoreDelegation(t, mount)
+			testStrays(t, cgroup.FS{Mount: mount})
+		})
+	}
+}
+
+func testStrays(t *testing.T, g cgroup.FS) {
 	top := fmt.Sprintf("/planekit-test-strays-%d", os.Getpid())
 	pod := top + "/podx"
-	if err := g.Create(pod+"/container", Settings{Limits: Limits{Shares: 2}}); err != nil {
+	var settings cgroup.Settings
+	if g.Has("cpu") {
+		settings.Shares = 2
+	}
+	if err := g.Create(pod+"/container", settings); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -29,9 +47,12 @@ func TestStrayProcesses(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	tops, err := g.layout().roots()
-	if err != nil {
-		t.Fatal(err)
+	tops := []string{g.Mount}
+	if !g.Unified() {
+		var err error
+		if tops, err = filepath.Glob(g.Mount + "/*"); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var strays []*exec.Cmd
 	for range 3 {

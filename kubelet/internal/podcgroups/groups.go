@@ -36,8 +36,9 @@ type Config struct {
 	Processes int64
 	// PageSizes returns the sizes of the machine's huge pages in bytes. Nil means that there are none.
 	PageSizes func() []int64
-	// Pods returns the pods that run or may start. It is needed by Update.
-	Pods func() []*corev1.Pod
+	// Pods returns the pods that run or may start, and whether these are all: a kubelet that has just been
+	// started does not know yet. It is needed by Update.
+	Pods func() (pods []*corev1.Pod, all bool)
 }
 
 // Groups are the cgroups of the pods of a node. The methods may be called at the same time, those that
@@ -149,7 +150,7 @@ const Processes corev1.ResourceName = "pid"
 
 // Update creates the cgroups of the qualities of service, if they do not exist. That of burstable pods
 // gets the weight of what all burstable pods request together; that of best effort pods gets the least.
-// Neither limits huge pages.
+// Neither limits huge pages. As long as not all pods are known, burstable pods do not lose weight.
 func (g *Groups) Update() error {
 	if g.config.Root == "" || !g.config.PerQOS {
 		return nil
@@ -157,8 +158,12 @@ func (g *Groups) Update() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var errs []error
-	pods := g.config.Pods()
-	for place, shares := range map[string]int64{"burstable": qos.BurstableShares(pods), "besteffort": qos.MinShares} {
+	pods, all := g.config.Pods()
+	burstable := qos.BurstableShares(pods)
+	if now, err := g.config.FS.Limits(filepath.Join(g.config.Root, "burstable")); err == nil && !all {
+		burstable = max(burstable, now.Shares)
+	}
+	for place, shares := range map[string]int64{"burstable": burstable, "besteffort": qos.MinShares} {
 		errs = append(errs, g.config.FS.Create(filepath.Join(g.config.Root, place), cgroup.Settings{
 			Limits: cgroup.Limits{Shares: shares}, HugePages: g.pages(nil, cgroup.Unlimited),
 		}))

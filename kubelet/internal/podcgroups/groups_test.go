@@ -49,6 +49,33 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
+// TestStarting: while a kubelet does not know all pods yet, burstable pods do not lose weight.
+func TestStarting(t *testing.T) {
+	for _, version := range []int{1, 2} {
+		w := newWorld(t, version, 0)
+		shares := func(want int64) {
+			t.Helper()
+			if err := w.groups.Update(); err != nil {
+				t.Fatal(err)
+			}
+			if l, err := w.fs.Limits("/kubepods/burstable"); err != nil || l.Shares > want || l.Shares < want-26 {
+				t.Errorf("version %d: %d shares (%v), want %d", version, l.Shares, err, want)
+			}
+		}
+		w.starting = true
+		shares(2)
+		w.pods["1"] = size{class: corev1.PodQOSBurstable, cpu: 3000}
+		shares(3072)
+		w.pods["1"] = size{class: corev1.PodQOSBurstable, cpu: 1000}
+		shares(3072)
+		w.starting = false
+		shares(1024)
+		w.starting = true
+		w.pods["2"] = size{class: corev1.PodQOSBurstable, cpu: 1000}
+		shares(2048)
+	}
+}
+
 // TestForeign: what is no pod's is left alone.
 func TestForeign(t *testing.T) {
 	for _, version := range []int{1, 2} {

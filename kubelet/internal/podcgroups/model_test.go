@@ -155,6 +155,8 @@ type world struct {
 	fs     cgroup.FS
 	groups *podcgroups.Groups
 	next   int
+	// starting means that the kubelet does not know all pods yet.
+	starting bool
 }
 
 func newWorld(t *testing.T, version int, seed uint64) *world {
@@ -169,11 +171,11 @@ func newWorld(t *testing.T, version int, seed uint64) *world {
 	w.groups = podcgroups.New(podcgroups.Config{
 		FS: w.fs, Root: "/kubepods", PerQOS: true, Processes: 500,
 		PageSizes: func() []int64 { return []int64{2 * mebi, gibi} },
-		Pods: func() (pods []*corev1.Pod) {
+		Pods: func() (pods []*corev1.Pod, all bool) {
 			for uid, s := range w.pods {
 				pods = append(pods, s.pod(uid))
 			}
-			return pods
+			return pods, !w.starting
 		},
 	})
 	return w
@@ -297,7 +299,7 @@ func TestModel(t *testing.T) {
 				}
 			}
 			w.check()
-			for range 60 {
+			for range 40 {
 				w.step()
 				w.check()
 			}
@@ -338,7 +340,7 @@ func TestModelWithFaults(t *testing.T) {
 		t.Run(fmt.Sprintf("v%d", version), func(t *testing.T) {
 			t.Logf("seed %d", seed)
 			w := newWorld(t, version, seed)
-			for range 15 {
+			for range 8 {
 				w.kernel.Fault = w.fault()
 				w.problem(w.groups.Limit(node))
 				for range 8 {
