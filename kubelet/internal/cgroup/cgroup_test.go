@@ -145,15 +145,17 @@ func TestWithheld(t *testing.T) {
 	// A process in a cgroup keeps it from giving on what counts processes.
 	k.Fault = func(operation, path string) error {
 		if operation == "write" && path == "top/cgroup.subtree_control" {
-			return syscall.EINVAL
+			return syscall.EBUSY
 		}
 		return nil
 	}
 	if err := os.WriteFile(filepath.Join(k.Mount, "top/cgroup.subtree_control"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Create("/top/pody", cgroup.Settings{}); err != nil {
-		t.Error(err)
+	for n, missing := range map[int64]bool{0: false, cgroup.Unlimited: false, 4 << 20: true} {
+		if err := g.Create("/top/pody", cgroup.Settings{HugePages: map[string]int64{"2MB": n}}); errors.Is(err, fs.ErrNotExist) != missing {
+			t.Errorf("%d bytes of huge pages: error %v", n, err)
+		}
 	}
 }
 

@@ -43,6 +43,8 @@ type amount struct {
 	resource resource
 	size     string // of huge pages
 	value    int64
+	// optional means that a cgroup may lack the file: nothing depends on the limit.
+	optional bool
 }
 
 // setting is the content of a file of a controller. A kernel may lack an optional one.

@@ -27,7 +27,8 @@ type Settings struct {
 	// Processes is the largest number of processes and threads.
 	Processes int64
 	// HugePages holds bytes of huge pages by their size, such as 2MB. Zero means that the cgroup gets
-	// none of them. It is ignored where the kernel cannot limit huge pages.
+	// none of them. It is ignored where the kernel cannot limit huge pages, and where a cgroup above
+	// withholds the controller, unless the cgroup gets some.
 	HugePages map[string]int64
 }
 
@@ -59,7 +60,7 @@ func (g FS) Create(path string, s Settings) error {
 	add(processes, s.Processes)
 	if slices.Contains(controllers, controllerHugePages) {
 		for size, n := range s.HugePages {
-			amounts = append(amounts, amount{resource: hugePages, size: size, value: n})
+			amounts = append(amounts, amount{resource: hugePages, size: size, value: n, optional: n == 0 || n >= Unlimited})
 		}
 	}
 	var errs []error
@@ -150,7 +151,7 @@ func (g FS) set(path string, a amount) error {
 	l := g.layout()
 	for _, s := range l.encode(a) {
 		err := g.disk().WriteFile(filepath.Join(l.directory(s.controller, path), s.file), []byte(s.value))
-		if err != nil && !(s.optional && errors.Is(err, fs.ErrNotExist)) {
+		if err != nil && !((s.optional || a.optional) && errors.Is(err, fs.ErrNotExist)) {
 			return err
 		}
 	}

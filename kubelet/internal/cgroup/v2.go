@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 )
 
 // unified is version 2: all controllers share one hierarchy.
@@ -46,7 +45,8 @@ func (u unified) create(path string, _ []string) error {
 }
 
 // delegate enables controllers below a cgroup. Each is written by itself, because the kernel takes all
-// or none, and one that a cgroup above withholds must not keep back the others.
+// or none, and one that cannot be enabled, for instance because the cgroup has processes, must not keep
+// back the others. A limit that then lacks its file is an error where it is set.
 func (u unified) delegate(directory string) error {
 	have, err := u.controllers(directory)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -61,10 +61,7 @@ func (u unified) delegate(directory string) error {
 		if !slices.Contains(have, controller) || slices.Contains(strings.Fields(string(enabled)), controller) {
 			continue
 		}
-		err := u.disk().WriteFile(file, []byte("+"+controller))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.EINVAL) {
-			return err
-		}
+		_ = u.disk().WriteFile(file, []byte("+"+controller))
 	}
 	return nil
 }
