@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"github.com/planekit/planekit/kubelet/internal/podcgroups"
 	"github.com/planekit/planekit/kubelet/internal/podconfig"
 	"github.com/planekit/planekit/kubelet/internal/tokens"
+	"github.com/planekit/planekit/kubelet/internal/turns"
 	"github.com/planekit/planekit/kubelet/internal/userns"
 	"github.com/planekit/planekit/kubelet/logs"
 	"github.com/planekit/planekit/kubelet/volumes"
@@ -67,6 +69,7 @@ type Kubelet struct {
 	runtimeVersion string
 	network        networkGate
 	gate           *gate.Gate
+	turns          *turns.Turns
 	// handlers decide about pods. They are set before the first pod is synced.
 	handlers []admission.Handler
 	// node is the Node as last read or written, with the status of this kubelet.
@@ -93,6 +96,7 @@ func New(c Config) (*Kubelet, error) {
 		cgroups: cgroup.FS{Mount: c.CgroupMount},
 		pulls:   c.pulls(),
 		tokens:  tokens.New(tokens.Request(c.Tokens)),
+		turns:   turns.New(startsPerProcessor*runtime.NumCPU(), startPatience),
 		ready:   make(chan struct{}),
 		report:  make(chan struct{}, 1),
 		workers: map[podUID]*worker{}, stopping: map[string]bool{},

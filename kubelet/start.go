@@ -11,6 +11,14 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
+const (
+	// startsPerProcessor bounds the sandboxes and containers that the runtime starts at once. With
+	// more for each processor, no pod is ready sooner.
+	startsPerProcessor = 4
+	// startPatience is the time after which a start no longer delays others.
+	startPatience = 500 * time.Millisecond
+)
+
 // start creates and starts one container. It records a failure for the status and for the backoff.
 func (w *worker) start(ctx context.Context, pod *corev1.Pod, sandbox string, config *runtimeapi.PodSandboxConfig, action lifecycle.StartAction) {
 	name := action.Spec.Name
@@ -55,6 +63,11 @@ func (w *worker) tryStart(ctx context.Context, pod *corev1.Pod, sandbox string, 
 	}
 	podconfig.SetRound(container, action.Round, action.First)
 	w.confine(container)
+	end, err := k.turns.Take(ctx, true)
+	if err != nil {
+		return err
+	}
+	defer end()
 	// Before the container exists: no other container of that name runs, and one that was created is
 	// never mistaken for one of another size.
 	k.allocations.SetContainer(pod.UID, action.Spec.Name, action.Spec.Resources)
@@ -70,6 +83,7 @@ func (w *worker) tryStart(ctx context.Context, pod *corev1.Pod, sandbox string, 
 	if _, err := k.config.Runtime.StartContainer(whole, &runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()}); err != nil {
 		return &waitError{reason: "RunContainerError", err: errors.New(answer(err, "StartContainer").Message())}
 	}
+	end()
 	k.events.Pod(pod, action.Spec, corev1.EventTypeNormal, "Started", "Container started")
 	return w.postStart(ctx, pod, action.Spec, created.GetContainerId())
 }

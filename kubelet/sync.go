@@ -241,6 +241,11 @@ func (w *worker) runSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32
 	if err != nil {
 		return err
 	}
+	end, err := k.turns.Take(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer end()
 	whole, done := k.unbroken(ctx)
 	defer done()
 	_, err = k.config.Runtime.RunPodSandbox(whole, &runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: handler})
