@@ -12,9 +12,10 @@ import (
 )
 
 // most is the largest size of the program without an etcd in it, in bytes, stripped. The goal is
-// 30 MB; the program has 30.20. 0.37 of it are a second YAML library, which comes with apimachinery's
+// 30 MB; the program has 30.49. 0.26 of it came with the kind ClusterTrustBundle, whose Go package
+// registers all kinds of its group, and 0.37 are a second YAML library, which comes with apimachinery's
 // packages for server-side apply and strategic merge patches.
-const most = 30_250_000
+const most = 30_500_000
 
 // TestSize builds the program as make apiserver does. The program reports that it has no etcd.
 // Nothing in it may look up methods by names that the compiler does not know: the linker would
