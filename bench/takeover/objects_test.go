@@ -19,6 +19,7 @@ var objects = []struct{ path, body string }{
 	{"/api/v1/namespaces/default/resourcequotas", `{"metadata":{"name":"web"},"spec":{"hard":{"count/widgets.example.com":"10"}}}`},
 	{"/api/v1/persistentvolumes", `{"metadata":{"name":"web"},"spec":{"capacity":{"storage":"1Gi"},"accessModes":["ReadWriteOnce"],"hostPath":{"path":"/data"}}}`},
 	{"/api/v1/namespaces/default/persistentvolumeclaims", `{"metadata":{"name":"web"},"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}`},
+	{"/apis/certificates.k8s.io/v1beta1/clustertrustbundles", `{"metadata":{"name":"web"},"spec":{"trustBundle":"-----BEGIN CERTIFICATE-----\nMIIBcTCCARegAwIBAgIUIe39bqnuvRtlD5Hx96mz6wa6DnAwCgYIKoZIzj0EAwIw\nDTELMAkGA1UEAwwCY2EwIBcNMjYxMTI1MDcyMDA2WhgPMjEyNjExMDEwNzIwMDZa\nMA0xCzAJBgNVBAMMAmNhMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE5bQzuK7m\npqB8FpCuqwu1jnfW9nkPQ4H+xJRFDKwNvuQWWH6qePBGmM3D+qYyd2J/WOl3nLFp\nDdpPX3Vb9FLUjqNTMFEwHQYDVR0OBBYEFOFzb6c8zfFkizVx6Fq0FRCun9FcMB8G\nA1UdIwQYMBaAFOFzb6c8zfFkizVx6Fq0FRCun9FcMA8GA1UdEwEB/wQFMAMBAf8w\nCgYIKoZIzj0EAwIDSAAwRQIgBHymdjhImRy+UScSL2Mwhom/lbOGbwx+tKUGNZpq\ny+4CIQCRvjr5hWv9nlP2x+WAhH0JWpmQj0Cd9vAcdBfAs5NPBg==\n-----END CERTIFICATE-----\n"}}`},
 	{"/apis/apps/v1/namespaces/default/deployments", `{"metadata":{"name":"web"},"spec":{"replicas":2,"selector":{"matchLabels":{"a":"b"}},
 		"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"nginx"}]}}}}`},
 	{"/apis/apps/v1/namespaces/default/replicasets", `{"metadata":{"name":"web"},"spec":{"selector":{"matchLabels":{"a":"c"}},

@@ -123,7 +123,10 @@ func (w withToken) RoundTrip(r *http.Request) (*http.Response, error) {
 // stock starts kube-apiserver on the etcd of files; stop stops it.
 func stock(t *testing.T, files *peer.Stock, work string) (s *server, stop func()) {
 	t.Helper()
-	process, err := peer.Launch(filepath.Join(work, "kube-apiserver.log"), filepath.Join(programs, "kube-apiserver"), files.APIServerArguments()...)
+	// All kinds that our server has are compared; by default Kubernetes does not serve this one.
+	arguments := append(files.APIServerArguments(), "--feature-gates", "ClusterTrustBundle=true",
+		"--runtime-config", "certificates.k8s.io/v1beta1/clustertrustbundles=true")
+	process, err := peer.Launch(filepath.Join(work, "kube-apiserver.log"), filepath.Join(programs, "kube-apiserver"), arguments...)
 	if err != nil {
 		t.Fatal(err)
 	}
