@@ -118,7 +118,7 @@ func checkInvalid(e *env) {
 func checkOwnership(e *env) {
 	f := e.watch("", 0)
 	value := []byte("one")
-	overwrite := func() { copy(value, "XXX") }
+	overwrite := func() { copy(value, "new") }
 	a, err := e.store.Commit(e.ctx, storage.Change{Op: storage.Create, Key: "/a", Value: value})
 	if err != nil {
 		e.Fatalf("create: %v", err)

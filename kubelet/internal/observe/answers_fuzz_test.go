@@ -87,7 +87,7 @@ func FuzzAnswers(f *testing.F) {
 			a.container.Status.Mounts, a.container.Status.LogPath = nil, ""
 		}
 		if ok != [4]bool{true, true, true, true} {
-			t.Skip()
+			return // no answers of a runtime
 		}
 		ours := map[string]bool{}
 		for _, s := range a.sandboxes.GetItems() {

@@ -280,7 +280,7 @@ func (c *command) receive(inputs map[byte]io.WriteCloser) error {
 	}
 }
 
-// input keeps the error of a write, to tell it from that of a read.
+// input records the error of a write separately from that of a read.
 type input struct {
 	to  io.Writer
 	err error
