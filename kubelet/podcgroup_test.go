@@ -226,7 +226,7 @@ func TestReservedCgroups(t *testing.T) {
 	})
 }
 
-// TestLimitIsRetried: all pods are limited as soon as the kernel lets it be.
+// TestLimitIsRetried: all pods are limited as soon as the kernel accepts the limit.
 func TestLimitIsRetried(t *testing.T) {
 	inBubble(t, memruntime.Config{}, func(t *testing.T, r *rig) {
 		mount := t.TempDir()

@@ -5,12 +5,12 @@
 //	if err != nil { ... }
 //	err = watcher.Run(ctx)
 //
-// Shutdown and CancelShutdown of a kubelet are what it calls.
+// The functions of Config are usually Shutdown and CancelShutdown of a kubelet.
 // logind waits no longer than its InhibitDelayMaxSec. If that is less than Config.Delay, a file in
 // /etc/systemd/logind.conf.d raises it. Only announcements of the owner of logind's name on the bus count.
 //
-// Run returns an error only if it cannot begin, for example because the machine has no logind. When the connection to the bus is lost, it is made again
-// every second; the lock is kept meanwhile.
+// Run returns an error only if it cannot begin, for example because the machine has no logind. If the
+// connection to the bus is lost, it connects again, every second, and keeps the lock until then.
 // https://systemd.io/INHIBITOR_LOCKS/
 package logind
 
@@ -130,7 +130,7 @@ func (w *Watcher) open(ctx context.Context) (_ *session, err error) {
 func (w *Watcher) reopen(ctx context.Context) *session {
 	timer := time.NewTimer(w.again)
 	defer timer.Stop()
-	for told := false; ; {
+	for logged := false; ; {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -140,8 +140,8 @@ func (w *Watcher) reopen(ctx context.Context) *session {
 		if err == nil {
 			return s
 		}
-		if !told && ctx.Err() == nil {
-			told = true
+		if !logged && ctx.Err() == nil {
+			logged = true
 			w.config.Log.Error(err, "watch shutdowns", "again", w.again)
 		}
 		timer.Reset(w.again)

@@ -13,6 +13,7 @@
 package trustbundle
 
 import (
+	"cmp"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -113,13 +114,7 @@ func (a *Anchors) encode(bundles ...*certificatesv1beta1.ClusterTrustBundle) []b
 		}
 	}
 	order := slices.SortedFunc(maps.Keys(places), func(x, y string) int {
-		if places[x] != places[y] {
-			if places[x] < places[y] {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(x, y)
+		return cmp.Or(cmp.Compare(places[x], places[y]), strings.Compare(x, y))
 	})
 	var out []byte
 	for _, anchor := range order {

@@ -65,7 +65,7 @@ func (g FS) Create(path string, s Settings) error {
 	}
 	var errs []error
 	for _, a := range amounts {
-		errs = append(errs, g.set(path, a))
+		errs = append(errs, g.set(l, path, a))
 	}
 	return errors.Join(errs...)
 }
@@ -92,18 +92,18 @@ func (g FS) Exists(path string) bool {
 
 // SetShares sets the weight of an existing cgroup.
 func (g FS) SetShares(path string, n int64) error {
-	return g.set(path, amount{resource: shares, value: n})
+	return g.set(g.layout(), path, amount{resource: shares, value: n})
 }
 
 // SetQuota sets the cpu time of an existing cgroup in each Period, in microseconds; zero means no
 // limit.
 func (g FS) SetQuota(path string, n int64) error {
-	return g.set(path, amount{resource: quota, value: n})
+	return g.set(g.layout(), path, amount{resource: quota, value: n})
 }
 
 // SetMemory sets the memory limit of an existing cgroup in bytes; zero means no limit.
 func (g FS) SetMemory(path string, bytes int64) error {
-	return g.set(path, amount{resource: memory, value: bytes})
+	return g.set(g.layout(), path, amount{resource: memory, value: bytes})
 }
 
 // Limits returns the limits of a cgroup. The kernel may have rounded them.
@@ -147,8 +147,7 @@ func (g FS) get(l layout, controller, path, file string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-func (g FS) set(path string, a amount) error {
-	l := g.layout()
+func (g FS) set(l layout, path string, a amount) error {
 	for _, s := range l.encode(a) {
 		err := g.disk().WriteFile(filepath.Join(l.directory(s.controller, path), s.file), []byte(s.value))
 		if err != nil && !((s.optional || a.optional) && errors.Is(err, fs.ErrNotExist)) {
