@@ -87,6 +87,15 @@ func (r *Runtime) find(id string) (*container, error) {
 	return c, nil
 }
 
+// running returns a container that runs. r.mu must be held.
+func (r *Runtime) running(id string) (*container, error) {
+	c, err := r.find(id)
+	if err == nil && c.state() != runtimeapi.ContainerState_CONTAINER_RUNNING {
+		err = status.Errorf(codes.Unknown, "container %q is not running", c.id)
+	}
+	return c, err
+}
+
 // ListContainers lists the containers that match the filter, oldest first.
 func (r *Runtime) ListContainers(_ context.Context, in *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
 	f := in.GetFilter()

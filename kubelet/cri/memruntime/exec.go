@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -16,14 +15,10 @@ const maxOutput = 16 << 20
 // timeout.
 func (r *Runtime) ExecSync(ctx context.Context, in *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
 	r.mu.Lock()
-	c, err := r.find(in.GetContainerId())
-	running := err == nil && c.state() == runtimeapi.ContainerState_CONTAINER_RUNNING
+	c, err := r.running(in.GetContainerId())
 	r.mu.Unlock()
 	if err != nil {
 		return nil, err
-	}
-	if !running {
-		return nil, status.Errorf(codes.Unknown, "container %q is not running", c.id)
 	}
 	if r.config.Exec == nil {
 		return &runtimeapi.ExecSyncResponse{}, nil

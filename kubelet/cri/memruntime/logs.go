@@ -66,14 +66,10 @@ func writeLine(out io.StringWriter, line string) error {
 // ReopenContainerLog creates the log file of a running container again.
 func (r *Runtime) ReopenContainerLog(_ context.Context, in *runtimeapi.ReopenContainerLogRequest) (*runtimeapi.ReopenContainerLogResponse, error) {
 	r.mu.Lock()
-	c, err := r.find(in.GetContainerId())
-	running := err == nil && c.state() == runtimeapi.ContainerState_CONTAINER_RUNNING
+	c, err := r.running(in.GetContainerId())
 	r.mu.Unlock()
 	if err != nil {
 		return nil, err
-	}
-	if !running {
-		return nil, status.Errorf(codes.Unknown, "container %q is not running", c.id)
 	}
 	if err := c.log(""); err != nil {
 		return nil, status.Error(codes.Unknown, err.Error())

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -38,12 +36,9 @@ func (r *Runtime) ListContainerStats(_ context.Context, in *runtimeapi.ListConta
 func (r *Runtime) ContainerStats(_ context.Context, in *runtimeapi.ContainerStatsRequest) (*runtimeapi.ContainerStatsResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c, err := r.find(in.GetContainerId())
+	c, err := r.running(in.GetContainerId())
 	if err != nil {
 		return nil, err
-	}
-	if c.state() != runtimeapi.ContainerState_CONTAINER_RUNNING {
-		return nil, status.Errorf(codes.Unknown, "container %q is not running", c.id)
 	}
 	return &runtimeapi.ContainerStatsResponse{Stats: c.stats(r.now())}, nil
 }
