@@ -28,7 +28,8 @@
 // together.
 //
 // A reporter per pod writes the newest status and never delays the worker. It keeps conditions and
-// fields of other writers. The phase of a pod that has ended does not change any more.
+// fields of other writers. The phase of a pod that has ended does not change any more. Such a pod gives
+// back its volumes, with what is in them, and its cgroup; its logs stay until the API deletes it.
 //
 // The node has the last word about a pod that has not started (package admission). Pods are asked
 // about one after the other, and those that have started before a restart are not asked again. A

@@ -14,7 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// evictionPatience is how long an evicted pod may take to end before another one is evicted.
+// evictionPatience is how long an evicted pod may take to end, and to give back what it holds, before
+// another one is evicted, as in Kubernetes.
 const evictionPatience = 30 * time.Second
 
 // evictor evicts pods that exceed their limits, and pods of a node that runs out of something.
@@ -67,6 +68,8 @@ func (e *evictor) run(ctx context.Context) {
 
 // look observes the node once and evicts the pods that must go.
 func (e *evictor) look(ctx context.Context) error {
+	// What an evicted pod gives back counts only in levels that are read after it has done so.
+	waits := e.last != nil && time.Since(e.lastAt) < evictionPatience && !isClosed(e.last.released)
 	levels, err := e.meter.levels(ctx)
 	pressure := e.core.Observe(levels, time.Now())
 	e.setConditions(pressure.Conditions)
@@ -75,8 +78,7 @@ func (e *evictor) look(ctx context.Context) error {
 	if err = errors.Join(err, limitErr); limited || pressure.Threshold == nil {
 		return err
 	}
-	// What an evicted pod gives back is seen only when it has ended.
-	if e.last != nil && time.Since(e.lastAt) < evictionPatience && slices.Contains(workers, e.last) {
+	if waits {
 		return err
 	}
 	e.kubelet.events.Node(corev1.EventTypeWarning, "EvictionThresholdMet", fmt.Sprintf("Attempting to reclaim %s", eviction.Resource(pressure.Threshold.Signal)))

@@ -129,7 +129,7 @@ func (k *Kubelet) makePodCgroup(pod *corev1.Pod) error {
 	return err
 }
 
-// endCgroup removes the cgroup of a pod whose containers and sandboxes have stopped for good.
+// endCgroup removes the cgroup of a pod that has ended for good.
 func (w *worker) endCgroup() error {
 	k := w.kubelet
 	if !k.groups.Exists(w.uid) {

@@ -69,7 +69,25 @@ func (w *worker) removeDead(ctx context.Context, pod *corev1.Pod, state *lifecyc
 	return nil
 }
 
-// removalError means that the runtime refused to stop a sandbox.
+// release gives back what a pod holds whose containers and sandboxes have stopped for good: its
+// volumes, with what is in them, and its cgroup.
+func (w *worker) release(ctx context.Context) error {
+	if isClosed(w.released) {
+		return nil
+	}
+	if err := w.kubelet.removeVolumes(ctx, w.uid); err != nil {
+		return fmt.Errorf("remove volumes: %w", err)
+	}
+	w.volumes = nil
+	if err := w.endCgroup(); err != nil {
+		return err
+	}
+	w.setReleased()
+	return nil
+}
+
+// removalError means that the runtime refused to stop a sandbox, or that something of a pod that has
+// ended is still in use.
 type removalError struct{ error }
 
 func (e *removalError) Unwrap() error { return e.error }

@@ -68,8 +68,8 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod) time.Time {
 		}
 		if !acted {
 			if finished {
-				if err := w.endCgroup(); err != nil {
-					return w.retryAfter(ctx, pod, err)
+				if err := w.release(ctx); err != nil {
+					return w.retryAfter(ctx, pod, &removalError{err})
 				}
 			}
 			break

@@ -2,7 +2,9 @@ package kubelet
 
 import (
 	"context"
+	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -97,6 +99,15 @@ func (k *Kubelet) setUpVolumes(ctx context.Context, pod *corev1.Pod) (map[string
 // disk.
 func (k *Kubelet) tearDownVolumes(ctx context.Context, uid podUID) error {
 	return k.volumes.TearDown(ctx, k.podConfig.PodDirectory(uid))
+}
+
+// removeVolumes undoes setUpVolumes and removes what is in the volumes.
+func (k *Kubelet) removeVolumes(ctx context.Context, uid podUID) error {
+	if err := k.tearDownVolumes(ctx, uid); err != nil {
+		return err
+	}
+	directory := k.podConfig.PodDirectory(uid)
+	return errors.Join(os.RemoveAll(filepath.Join(directory, "volumes")), os.RemoveAll(filepath.Join(directory, "volume-subpaths")))
 }
 
 // removePodDirectory removes the directory of a pod. Nothing may be mounted below it: the contents

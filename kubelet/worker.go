@@ -23,6 +23,7 @@ type worker struct {
 	reporter *reporter
 	poked    chan struct{} // of size 1: a second request adds nothing
 	ended    chan struct{} // closed when nothing of the pod runs, or ever will, and that was reported
+	released chan struct{} // closed when the pod holds no volume and no cgroup any more; only run closes it
 
 	// Only run uses the fields below.
 	observer  *observe.Observer
@@ -56,6 +57,7 @@ func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
 		reporter: newReporter(k.config.PodStatus, k.log.WithValues("pod", pod.Namespace+"/"+pod.Name)),
 		poked:    make(chan struct{}, 1),
 		ended:    make(chan struct{}),
+		released: make(chan struct{}),
 		observer: observe.New(k.config.Runtime, pod.UID, k.config.NodeName),
 		memory:   lifecycle.NewMemory(),
 		pod:      pod,
@@ -132,11 +134,16 @@ func (w *worker) rejected() *lifecycle.Rejection {
 	return w.rejection
 }
 
+// setReleased closes w.released. Only run calls it.
+func (w *worker) setReleased() {
+	if !isClosed(w.released) {
+		close(w.released)
+	}
+}
+
 // setEnded closes w.ended. Only run calls it.
 func (w *worker) setEnded() {
-	select {
-	case <-w.ended:
-	default:
+	if !isClosed(w.ended) {
 		close(w.ended)
 	}
 }
@@ -180,6 +187,7 @@ func (w *worker) run(ctx context.Context) {
 		w.end(cancel)
 		if cleaned {
 			w.setEnded()
+			w.setReleased()
 			w.kubelet.updateClasses()
 		}
 		if cleaned && gone {
