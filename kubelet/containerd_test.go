@@ -211,6 +211,7 @@ func TestContainerd(t *testing.T) {
 		t.Run("busy", func(t *testing.T) { containerdBusy(t, r) }) &&
 		t.Run("static", func(t *testing.T) { containerdStatic(t, r) }) &&
 		t.Run("standalone", func(t *testing.T) { containerdStandalone(t, r) }) &&
+		t.Run("critest", func(t *testing.T) { containerdCritest(t, c, client, cgroup+"/critest") }) &&
 		t.Run("cpus", func(t *testing.T) { containerdCPUs(t, r) }) &&
 		t.Run("restarts", func(t *testing.T) { containerdRestarts(t, r) }) &&
 		t.Run("latency", func(t *testing.T) { containerdLatency(t, r) }) &&

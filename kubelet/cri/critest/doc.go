@@ -11,7 +11,7 @@
 // that the runtime may be in use. Containers run package program, which the image must hold.
 //
 // A check waits at most a minute for the runtime. Checks of a [Feature] that the runtime lacks are
-// skipped; [Config.Lacks] names them.
+// left out, and the test's log says so; [Config.Lacks] names the features.
 //
 // The source of an expectation is the CRI definition
 // (https://github.com/kubernetes/cri-api/blob/v0.36.0/pkg/apis/runtime/v1/api.proto), unless a comment

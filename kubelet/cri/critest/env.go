@@ -41,7 +41,8 @@ func (e *env) clean() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), limit)
 	defer cancel()
 	for _, id := range e.sandboxes {
-		if _, err := e.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id}); err != nil {
+		_, err := e.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
+		if err != nil && !(e.lacks(UnknownStops) && status.Code(err) == codes.NotFound) {
 			e.Errorf("clean up: %v", err)
 		}
 		if _, err := e.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id}); err != nil {

@@ -2,8 +2,8 @@
 // "fail" writes a termination message and exits with 7. "wail" only prints lines and exits with 3.
 // "tell" waits like the first, but writes its view of the environment into its termination message.
 // "chatter" prints numbers. "eat" takes memory and "spin" a CPU without end. "fill FILE" waits like
-// the first when the disk is full. Two other arguments are a command; see commands. As a network
-// plugin, with CNI_COMMAND, it reports an address.
+// the first when the disk is full. "critest" is the program of package critest. Two other arguments
+// are a command; see commands. As a network plugin, with CNI_COMMAND, it reports an address.
 package main
 
 import (
@@ -13,12 +13,17 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/planekit/planekit/kubelet/cri/critest/program"
 )
 
 func main() {
 	if os.Getenv("CNI_COMMAND") != "" {
 		network()
 		return
+	}
+	if len(os.Args) > 1 && os.Args[1] == "critest" {
+		os.Exit(program.Main(os.Args[2:]))
 	}
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)

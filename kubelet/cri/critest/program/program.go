@@ -24,6 +24,7 @@ import (
 	"os/signal"
 	"strconv"
 	"syscall"
+	"time"
 )
 
 // Ready is the line that run and stubborn print when a signal finds them prepared.
@@ -38,7 +39,7 @@ func Main(args []string) int {
 	if len(args) == 1 && args[0] == "stubborn" {
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println(Ready)
-		<-signals
+		sleep(context.Background())
 	}
 	if len(args) == 1 && args[0] == "run" {
 		signal.Notify(signals, syscall.SIGTERM)
@@ -53,7 +54,7 @@ func Main(args []string) int {
 func Command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch {
 	case len(args) == 1 && args[0] == "hang":
-		<-ctx.Done()
+		sleep(ctx)
 		return 1
 	case len(args) == 2 && args[0] == "flood":
 		return flood(args[1], stdout)
@@ -69,6 +70,20 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stderr, "unknown command %q\n", args)
 	return misused
+}
+
+// sleep waits until ctx is done. Without a timer, a program with nothing else to do would end as a
+// deadlock.
+func sleep(ctx context.Context) {
+	tick := time.NewTicker(time.Hour)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 func code(s string) int {
