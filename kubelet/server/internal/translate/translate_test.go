@@ -83,7 +83,7 @@ func (h hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // attempt runs a command on a runtime that handles its streams with accept. It returns what the client
 // gets on the channel of errors, how its connection ends, and how long that took.
-func attempt(t *testing.T, accept func(*spdystream.Stream)) (status string, end error, took time.Duration) {
+func attempt(t *testing.T, accept func(*spdystream.Stream)) (status string, took time.Duration, end error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
@@ -120,12 +120,12 @@ func attempt(t *testing.T, accept func(*spdystream.Stream)) (status string, end 
 		}
 		took = time.Since(begun)
 	})
-	return status, end, took
+	return status, took, end
 }
 
 // TestStreamIsRefused: the client learns that the command did not run.
 func TestStreamIsRefused(t *testing.T) {
-	status, end, _ := attempt(t, func(s *spdystream.Stream) { s.Refuse() })
+	status, _, end := attempt(t, func(s *spdystream.Stream) { s.Refuse() })
 	if !strings.Contains(status, `"status":"Failure"`) || !websocket.IsCloseError(end, websocket.CloseNormalClosure) {
 		t.Errorf("status %q, end %v", status, end)
 	}
@@ -133,7 +133,7 @@ func TestStreamIsRefused(t *testing.T) {
 
 // TestNoReply: a runtime that accepts no stream does not keep the connection.
 func TestNoReply(t *testing.T) {
-	status, end, took := attempt(t, func(*spdystream.Stream) {})
+	status, took, end := attempt(t, func(*spdystream.Stream) {})
 	if status != "" || end == nil || took < replyTimeout || took > replyTimeout+time.Second {
 		t.Errorf("status %q, end %v after %v", status, end, took)
 	}
