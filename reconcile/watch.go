@@ -14,8 +14,8 @@ import (
 // Watch enqueues the keys that keys returns for each change in a cache: the key of the object
 // itself, or of an object that owns it, owned it, or refers to it. old or new is the zero T if the
 // object did not exist before or does not exist any more. Run subscribes to each cache and waits
-// until all are synced before the first call, because an object that is not listed yet would seem
-// not to exist.
+// until all are synced, and the handlers have seen all first objects, before the first call: an
+// object that is not listed yet would seem not to exist.
 //
 // Watch must be called before Run. The caller runs the cache. If it is not synced 5 seconds after
 // Run has begun, Run logs its type, because a cache that is not run never syncs.
@@ -31,8 +31,7 @@ func Watch[K comparable, T any](c *Controller[K], cache localcache.Subscriber[T]
 // or that records what it has seen. The handler must not block.
 func WatchFunc[K comparable, T any](c *Controller[K], cache localcache.Subscriber[T], handle func(old, new T)) {
 	c.watches = append(c.watches, watch{
-		subscribe: func() func() { return cache.Subscribe(handle).Stop },
-		synced:    cache.Synced(),
+		subscribe: func() localcache.Subscription { return cache.Subscribe(handle) },
 		cache:     fmt.Sprintf("%T", cache),
 	})
 }
@@ -66,35 +65,34 @@ func Owners[K, T comparable](owners func(T) []K) func(old, new T) iter.Seq[K] {
 
 // watch is one subscription of a controller.
 type watch struct {
-	subscribe func() (stop func())
-	synced    <-chan struct{}
+	subscribe func() localcache.Subscription
 	cache     string // the type of the cache, for logs
 }
 
 // slowSync is the time after which follow logs which cache it waits for.
 const slowSync = 5 * time.Second
 
-// follow begins all subscriptions and waits for the caches. It reports whether they were synced
-// before ctx was done.
+// follow begins all subscriptions and waits until each has caught up: a handler that records what it
+// has seen must not lag behind its cache. It reports whether they had before ctx was done.
 func follow(ctx context.Context, log logr.Logger, watches []watch) (stop func(), complete bool) {
-	stops := make([]func(), 0, len(watches))
+	subscriptions := make([]localcache.Subscription, 0, len(watches))
 	stop = func() {
-		for _, one := range stops {
-			one()
+		for _, s := range subscriptions {
+			s.Stop()
 		}
 	}
 	for _, w := range watches {
-		stops = append(stops, w.subscribe())
+		subscriptions = append(subscriptions, w.subscribe())
 	}
 	slow := time.NewTimer(slowSync)
 	defer slow.Stop()
-	for n, w := range watches {
+	for _, s := range subscriptions {
 		for waiting := true; waiting; {
 			select {
-			case <-w.synced:
+			case <-s.CaughtUp:
 				waiting = false
 			case <-slow.C:
-				logUnsynced(log, watches[n:])
+				logUnsynced(log, watches, subscriptions)
 			case <-ctx.Done():
 				return stop, false
 			}
@@ -104,10 +102,10 @@ func follow(ctx context.Context, log logr.Logger, watches []watch) (stop func(),
 }
 
 // logUnsynced logs the caches that are not synced yet.
-func logUnsynced(log logr.Logger, watches []watch) {
-	for _, w := range watches {
+func logUnsynced(log logr.Logger, watches []watch, subscriptions []localcache.Subscription) {
+	for n, w := range watches {
 		select {
-		case <-w.synced:
+		case <-subscriptions[n].CaughtUp:
 		default:
 			log.Info("waiting for a cache to sync: is it run, and may its user list and watch?", "cache", w.cache, "waited", slowSync)
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,6 +154,49 @@ func TestWatchEndsBeforeSync(t *testing.T) {
 			t.Error(err, lamps.Subscriptions())
 		}
 	})
+}
+
+// TestWatchWaitsForHandlers checks that nothing is reconciled before a handler has seen every first
+// object of its cache, even if the cache has them.
+func TestWatchWaitsForHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen atomic.Int64
+		c := newController(t, reconcile.Config[string]{Reconcile: func(context.Context, string) (reconcile.Result, error) {
+			if n := seen.Load(); n != 2 {
+				t.Errorf("called when the handler had seen %d of 2", n)
+			}
+			return reconcile.Result{}, nil
+		}})
+		lamps := newLamps()
+		lamps.Put(&lamp{name: "a"})
+		lamps.Put(&lamp{name: "b"})
+		lamps.Sync()
+		reconcile.WatchFunc(c, slowly{lamps}, func(_, new *lamp) {
+			c.Enqueue(new.name)
+			seen.Add(1)
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := c.Run(ctx); err != nil || seen.Load() != 2 {
+			t.Error(err, seen.Load())
+		}
+	})
+}
+
+// slowly tells handlers about one object a second.
+type slowly struct{ *localcache.Map[*lamp] }
+
+func (s slowly) Subscribe(handle func(old, new *lamp)) localcache.Subscription {
+	caughtUp := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		defer close(caughtUp)
+		for l := range s.All() {
+			time.Sleep(time.Second)
+			handle(nil, l)
+		}
+	})
+	return localcache.Subscription{Stop: group.Wait, CaughtUp: caughtUp}
 }
 
 // TestResultPriority: a failed key keeps its priority. A result can change it, with a time, with

@@ -29,7 +29,8 @@ type cache[T thing[T]] struct {
 	objects  map[string]T
 	revision int
 	moved    chan struct{}
-	synced   chan struct{}
+	synced   chan struct{} // closed when there is a list
+	caughtUp chan struct{} // closed when the handlers have seen it
 }
 
 // lag describes how a cache falls behind.
@@ -75,7 +76,7 @@ func (l lag) wait() time.Duration {
 
 // follow starts a cache. Its goroutine ends with ctx.
 func follow[T thing[T]](ctx context.Context, c *collection[T], l lag) *cache[T] {
-	k := &cache[T]{handlers: map[*func(old, new T)]struct{}{}, objects: map[string]T{}, moved: make(chan struct{}), synced: make(chan struct{})}
+	k := &cache[T]{handlers: map[*func(old, new T)]struct{}{}, objects: map[string]T{}, moved: make(chan struct{}), synced: make(chan struct{}), caughtUp: make(chan struct{})}
 	if l.random == nil {
 		l.random = rand.New(rand.NewPCG(1, 1))
 	} else {
@@ -92,11 +93,12 @@ func follow[T thing[T]](ctx context.Context, c *collection[T], l lag) *cache[T] 
 	at := len(c.history)
 	c.api.mu.Unlock()
 	close(k.synced)
+	close(k.caughtUp)
 	go k.pump(ctx, c, l, at)
 	return k
 }
 
-// listLate gets the first list when it is time.
+// listLate gets the first list when it is time. Handlers see it a minute later.
 func (k *cache[T]) listLate(ctx context.Context, c *collection[T], l lag) {
 	select {
 	case <-time.After(l.unlisted.until):
@@ -108,7 +110,13 @@ func (k *cache[T]) listLate(ctx context.Context, c *collection[T], l lag) {
 	c.api.mu.Unlock()
 	tell := k.relist(all, revision)
 	close(k.synced)
+	select {
+	case <-time.After(time.Minute):
+	case <-ctx.Done():
+		return
+	}
 	tell(1)
+	close(k.caughtUp)
 	k.pump(ctx, c, l, at)
 }
 
@@ -229,7 +237,7 @@ func (k *cache[T]) Subscribe(handle func(old, new T)) localcache.Subscription {
 		handle(none, o)
 	}
 	k.handlers[&handle] = struct{}{}
-	return localcache.Subscription{CaughtUp: k.synced, Stop: func() {
+	return localcache.Subscription{CaughtUp: k.caughtUp, Stop: func() {
 		k.delivery.Lock()
 		defer k.delivery.Unlock()
 		delete(k.handlers, &handle)

@@ -282,8 +282,12 @@ type lateChanges struct {
 }
 
 func (c lateChanges) Subscribe(handle func(old, new metav1.Object)) localcache.Subscription {
-	timer := time.AfterFunc(time.Second, func() { c.Subscriber.Subscribe(handle) })
-	return localcache.Subscription{Stop: func() { timer.Stop() }}
+	caughtUp := make(chan struct{})
+	timer := time.AfterFunc(time.Second, func() {
+		c.Subscriber.Subscribe(handle)
+		close(caughtUp)
+	})
+	return localcache.Subscription{CaughtUp: caughtUp, Stop: func() { timer.Stop() }}
 }
 
 // guard fails the test as soon as more pods count than the quota says are used

@@ -20,20 +20,16 @@ import (
 type quotaBooks struct {
 	kinds []quotaKind
 
-	mu sync.Mutex // guards all that follows, and missing of kinds
+	mu sync.Mutex // guards all that follows
 	// objects holds the objects of each namespace.
 	objects map[string]map[quotaObject]metav1.Object
 	// accounts are by namespace and by the key of the quota.
 	accounts map[string]map[string]*quotaAccount
-	begun    bool // missing of kinds is set
 }
 
 type quotaKind struct {
 	Kind
 	measure usage.Kind
-	// missing holds the objects that the cache had when it was synced and that the handler has not
-	// seen yet.
-	missing map[string]struct{}
 }
 
 type quotaObject struct {
@@ -77,28 +73,6 @@ func newQuotaBooks(kinds []Kind) *quotaBooks {
 	return b
 }
 
-// complete reports whether the books have every object that the caches had when they synced. It is
-// called after that.
-func (b *quotaBooks) complete() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	done := true
-	for i := range b.kinds {
-		kind := &b.kinds[i]
-		if !b.begun {
-			kind.missing = map[string]struct{}{}
-			for object := range kind.All() {
-				if b.objects[object.GetNamespace()][quotaObject{i, object.GetName()}] == nil {
-					kind.missing[localcache.KeyOf(object)] = struct{}{}
-				}
-			}
-		}
-		done = done && len(kind.missing) == 0
-	}
-	b.begun = true
-	return done
-}
-
 // change records that an object of a kind has changed from old to new. It returns the quotas of
 // which something became free, and the other ones that count it.
 func (b *quotaBooks) change(kind int, old, new metav1.Object, now time.Time) (freed, other []string) {
@@ -108,7 +82,6 @@ func (b *quotaBooks) change(kind int, old, new metav1.Object, now time.Time) (fr
 	if named == nil {
 		named = old
 	}
-	delete(b.kinds[kind].missing, localcache.KeyOf(named))
 	namespace, at := named.GetNamespace(), quotaObject{kind, named.GetName()}
 	if new == nil {
 		delete(b.objects[namespace], at)

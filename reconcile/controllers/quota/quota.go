@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -24,8 +23,6 @@ import (
 // Kind is one resource that quotas may count. [NewKind] makes it.
 type Kind struct {
 	Resource schema.GroupResource
-	// All yields the cached objects.
-	All func() iter.Seq[metav1.Object]
 	// Changes reports the changes of the cache. Absent objects are nil.
 	Changes localcache.Subscriber[metav1.Object]
 }
@@ -36,19 +33,7 @@ func NewKind[T interface {
 	comparable
 	metav1.Object
 }](resource schema.GroupResource, cache localcache.Cache[T]) Kind {
-	return Kind{
-		Resource: resource,
-		All: func() iter.Seq[metav1.Object] {
-			return func(yield func(metav1.Object) bool) {
-				for t := range cache.All() {
-					if !yield(t) {
-						return
-					}
-				}
-			}
-		},
-		Changes: loop.Objects[T]{Cache: cache},
-	}
+	return Kind{Resource: resource, Changes: loop.Objects[T]{Cache: cache}}
 }
 
 // Config configures a Controller. ResourceQuotas, Kinds and Writer are required.
@@ -109,7 +94,7 @@ func New(config Config) (*Controller, error) {
 	}
 	reconcile.WatchFunc(c.Controller, config.ResourceQuotas, c.quotaChanged)
 	for i, kind := range config.Kinds {
-		if kind.Resource.Resource == "" || kind.All == nil || kind.Changes == nil {
+		if kind.Resource.Resource == "" || kind.Changes == nil {
 			return nil, fmt.Errorf("quota: Config: kind %d (%s) is incomplete", i, kind.Resource)
 		}
 		reconcile.WatchFunc(c.Controller, kind.Changes, func(old, new metav1.Object) { c.objectChanged(i, old, new) })
@@ -144,9 +129,6 @@ func (c *Controller) objectChanged(kind int, old, new metav1.Object) {
 func (c *Controller) reconcile(ctx context.Context, name string) (reconcile.Result, error) {
 	if err := c.ledger.Wait(ctx, name); err != nil {
 		return reconcile.Result{}, err
-	}
-	if !c.books.complete() {
-		return reconcile.Result{Requeue: true}, nil
 	}
 	quota, ok := c.config.ResourceQuotas.Get(name)
 	if !ok || quota.DeletionTimestamp != nil {
