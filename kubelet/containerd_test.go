@@ -48,6 +48,7 @@ state = "%[1]s/state"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "planekit.test/actor:1"
   restrict_oom_score_adj = true
+  netns_mounts_under_state_dir = true
   stream_server_port = "0"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "%[1]s/cni"

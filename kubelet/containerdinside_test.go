@@ -98,13 +98,23 @@ func (r *rig) inside(t *testing.T, pod *corev1.Pod, name string) container {
 // pid returns the first process of a container.
 func (r *rig) pid(t *testing.T, id string) int {
 	t.Helper()
+	pid := r.findPID(t, id)
+	if pid == 0 {
+		t.Fatalf("the container %s has no process", id)
+	}
+	return pid
+}
+
+// findPID is pid, but returns 0 if the container has no process.
+func (r *rig) findPID(t *testing.T, id string) int {
+	t.Helper()
 	status, err := r.client.ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: id, Verbose: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var info struct{ PID int }
-	if err := json.Unmarshal([]byte(status.Info["info"]), &info); err != nil || info.PID == 0 {
-		t.Fatalf("the container %s has no process: %v", id, err)
+	if err := json.Unmarshal([]byte(status.Info["info"]), &info); err != nil {
+		t.Fatalf("the container %s: %v", id, err)
 	}
 	return info.PID
 }

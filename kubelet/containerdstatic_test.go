@@ -103,7 +103,9 @@ func (r *rig) awaitStatic(t *testing.T, node string, want ...string) map[string]
 			if err != nil || status.Status.State != runtimeapi.ContainerState_CONTAINER_RUNNING {
 				return false // it ended meanwhile
 			}
-			processes[name] = r.pid(t, id)
+			if processes[name] = r.findPID(t, id); processes[name] == 0 {
+				return false
+			}
 		}
 		return true
 	})

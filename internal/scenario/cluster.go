@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -26,9 +25,6 @@ const (
 type cluster struct {
 	program, dataDir, kubeconfig, log string
 	env                               []string // of the script
-
-	// namespaces are the network namespaces that existed before.
-	namespaces []string
 
 	cmd   *exec.Cmd
 	ended chan error
@@ -166,14 +162,9 @@ func (c *cluster) said() string {
 	return string(data)
 }
 
-// networkNamespaces returns the namespaces that container runtimes have created for pods.
-func networkNamespaces() []string {
-	names, _ := filepath.Glob("/run/netns/cni-*")
-	return names
-}
-
-// leftovers lists processes, mounts, network namespaces and cgroups of the cluster. Each has a name
-// made from its data directory or from the identity in it.
+// leftovers lists processes, mounts and cgroups of the cluster. Each has a name made from its data
+// directory or from the identity in it. The network namespaces of pods are mounts below the state
+// directory of their containerd.
 func (c *cluster) leftovers() []string {
 	id, _ := os.ReadFile(filepath.Join(c.dataDir, "id"))
 	marks := []string{c.dataDir}
@@ -195,11 +186,6 @@ func (c *cluster) leftovers() []string {
 			}
 		}
 		return false
-	}
-	for _, namespace := range networkNamespaces() {
-		if !slices.Contains(c.last, "fake") && !slices.Contains(c.namespaces, namespace) {
-			found = append(found, "network namespace "+namespace)
-		}
 	}
 	if interfaces, err := net.Interfaces(); err == nil {
 		for _, i := range interfaces {

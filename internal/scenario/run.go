@@ -55,7 +55,6 @@ func Run(t *testing.T, config Config) {
 				dataDir:    filepath.Join(env.WorkDir, "data"),
 				kubeconfig: filepath.Join(env.WorkDir, "kubeconfig"),
 				log:        filepath.Join(env.WorkDir, "cluster.log"),
-				namespaces: networkNamespaces(),
 			}
 			path := config.Programs
 			for _, dir := range config.More {
