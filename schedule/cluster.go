@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // A Cluster is the view of all nodes during one decision. Pods for which a decision was made count
@@ -17,6 +18,14 @@ type Cluster interface {
 	// Namespace returns a namespace by name, if the scheduler has a cache of namespaces; see
 	// [Config].
 	Namespace(name string) (*corev1.Namespace, bool)
+	// PodsWithAffinity yields the pods on nodes that have an Affinity, and their nodes, in no particular
+	// order.
+	PodsWithAffinity() iter.Seq2[*PodInfo, *NodeInfo]
+	// Count returns how many pods of a namespace that selector matches are on each node. The counts of
+	// the last selectors are kept up to date, so that only the first call looks at all pods.
+	Count(namespace string, selector labels.Selector) *PodCount
+	// NodesWithImage returns on how many nodes an image is, by one of its names.
+	NodesWithImage(name string) int
 }
 
 // A Preparer is a [Predicate] whose verdict about a node also depends on other nodes, on the pods
@@ -57,3 +66,19 @@ func (v view) Namespace(name string) (*corev1.Namespace, bool) {
 	n, ok := v.namespaces[name]
 	return n, ok
 }
+
+func (v view) PodsWithAffinity() iter.Seq2[*PodInfo, *NodeInfo] {
+	return func(yield func(*PodInfo, *NodeInfo) bool) {
+		for p, n := range v.affine {
+			if n.Node != nil && !yield(p, n) {
+				return
+			}
+		}
+	}
+}
+
+func (v view) Count(namespace string, selector labels.Selector) *PodCount {
+	return v.counts.get(namespace, selector, v.State)
+}
+
+func (v view) NodesWithImage(name string) int { return v.images[name] }

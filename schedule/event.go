@@ -130,8 +130,10 @@ func (s *State) Helps(err *FitError, e Event) bool {
 // accepts reports whether a node accepts the pod of err now. If a predicate refuses it, later
 // events may change that, so err records the predicate.
 func (s *State) accepts(err *FitError, n *NodeInfo) bool {
-	f := filters{state: s, pod: err.pod, local: err.local, by: err.by}
-	accepted := f.accept(n)
-	err.by = f.by
-	return accepted
+	f := filters{state: s, pod: err.pod, local: err.local}
+	v, predicate := f.judge(n)
+	if !v.OK() {
+		err.by.add(predicate)
+	}
+	return v.OK()
 }

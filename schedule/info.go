@@ -17,6 +17,8 @@ type PodInfo struct {
 	NonZero Resources
 	// Ports are the host ports that the pod needs.
 	Ports []HostPort
+	// Affinity is what the pod says about other pods; nil if it says nothing.
+	Affinity *Affinity
 }
 
 // HostPort is a port of a node.
@@ -42,6 +44,7 @@ func NewPodInfo(pod *corev1.Pod) *PodInfo {
 		Requests: requests(pod, false),
 		NonZero:  requests(pod, true),
 		Ports:    hostPorts(pod),
+		Affinity: newAffinity(pod),
 	}
 }
 
@@ -89,6 +92,8 @@ type NodeInfo struct {
 	Ports []HostPort
 	// Pods are the pods on the node by key, including assumed ones.
 	Pods map[string]*PodInfo
+	// Images holds the size in bytes of each image on the node, by each of its names.
+	Images map[string]int64
 
 	position int // in State.order
 }
@@ -98,6 +103,15 @@ func (n *NodeInfo) set(node *corev1.Node) {
 	n.Allocatable = resources(node.Status.Allocatable)
 	pods := node.Status.Allocatable[corev1.ResourcePods]
 	n.AllocatablePods = pods.Value()
+	n.Images = nil
+	if len(node.Status.Images) > 0 {
+		n.Images = make(map[string]int64, len(node.Status.Images))
+	}
+	for i := range node.Status.Images {
+		for _, name := range node.Status.Images[i].Names {
+			n.Images[name] = node.Status.Images[i].SizeBytes
+		}
+	}
 }
 
 func (n *NodeInfo) add(p *PodInfo) {

@@ -72,13 +72,34 @@ type Compiler interface {
 // A Priority scores a node for a pod, from 0 to [MaxScore]; other scores are clamped. The rules for
 // a predicate's Filter apply to Score. It is called only for nodes that all predicates accept.
 //
-// Scores count as they are, times their weight. They are not stretched to the range, as a scheduler
-// plugin of Kubernetes can do in NormalizeScore: a priority whose scores are all between 0 and 5 has
-// little to say beside one that uses the range. Where the range of a value is known, as with a share
-// of the capacity, score value*MaxScore/limit.
+// Scores count as they are, times their weight, and are not stretched to the range: a priority whose
+// scores are all between 0 and 5 has little to say beside one that uses the range. Where the range of a
+// value is known, as with a share of the capacity, score value*MaxScore/limit. Where it is not, the
+// priority can be a [Normalizer].
+//
+// A priority may also be a [Surveyor], to depend on the whole cluster.
 type Priority interface {
 	Name() string
 	Score(*PodInfo, *NodeInfo) int64
+}
+
+// A Normalizer is a [Priority] whose scores mean something only beside each other. Normalize changes the
+// scores of all nodes that a pod can go to, which may be any numbers, into scores from 0 to [MaxScore].
+// The scores are in no particular order.
+type Normalizer interface {
+	Priority
+	Normalize(scores []int64)
+}
+
+// A Surveyor is a [Priority] whose scores also depend on other nodes, on the pods on them, or on
+// namespaces. Survey is called at most once for each decision, with the nodes that all predicates
+// accept, of which there are at least two. It returns the score of one of them, or nil if none is
+// better than another. Score is not called then.
+//
+// The rules for the Prepare of a [Preparer] apply to Survey.
+type Surveyor interface {
+	Priority
+	Survey(*PodInfo, Cluster, []*NodeInfo) func(*NodeInfo) int64
 }
 
 // MaxScore is the highest score of a priority.

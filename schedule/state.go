@@ -24,6 +24,15 @@ type State struct {
 	order      []*NodeInfo
 	pods       map[string]place
 	namespaces map[string]*corev1.Namespace
+	// affine holds the pods on nodes that have an Affinity.
+	affine map[*PodInfo]*NodeInfo
+	counts counts
+	// images is the number of nodes that have an image.
+	images map[string]int
+	// feasible and totals are the nodes that the last decision chose from, and their scores. They are
+	// kept to save allocations.
+	feasible       []*NodeInfo
+	scores, totals []int64
 }
 
 // place is the position of a pod.
@@ -40,6 +49,8 @@ func NewState(predicates []Predicate, priorities []Weighted, seed uint64) *State
 		rand:  rand.New(rand.NewPCG(seed, seed)),
 		nodes: make(map[string]*NodeInfo), pods: make(map[string]place),
 		namespaces: make(map[string]*corev1.Namespace),
+		affine:     make(map[*PodInfo]*NodeInfo),
+		images:     make(map[string]int),
 	}
 }
 
@@ -51,7 +62,9 @@ func (s *State) SetNode(node *corev1.Node) Event {
 		n.position = len(s.order)
 		s.order = append(s.order, n)
 	}
+	s.countImages(n, -1)
 	n.set(node)
+	s.countImages(n, 1)
 	return change(old, node, n)
 }
 
@@ -65,7 +78,8 @@ func (s *State) RemoveNode(name string) Event {
 	s.order[n.position], last.position = last, n.position
 	s.order = s.order[:len(s.order)-1]
 	old := n.Node
-	n.Node = nil
+	s.countImages(n, -1)
+	n.Node, n.Images = nil, nil
 	s.drop(name, n)
 	return change(old, nil, n)
 }
@@ -82,6 +96,14 @@ func (s *State) RemoveNamespace(name string) Event {
 	old := s.namespaces[name]
 	delete(s.namespaces, name)
 	return change(old, nil)
+}
+
+func (s *State) countImages(n *NodeInfo, sign int) {
+	for name := range n.Images {
+		if s.images[name] += sign; s.images[name] == 0 {
+			delete(s.images, name)
+		}
+	}
 }
 
 func (s *State) node(name string) *NodeInfo {
@@ -159,6 +181,10 @@ func (s *State) put(p place) Event {
 	s.pods[p.pod.Key] = p
 	n := s.node(p.node)
 	n.add(p.pod)
+	s.counts.update(p.pod, n, 1)
+	if p.pod.Affinity != nil {
+		s.affine[p.pod] = n
+	}
 	if before == nil || old.node == p.node {
 		return change(old.pod, p.pod, n)
 	}
@@ -171,6 +197,8 @@ func (s *State) take(key string) *NodeInfo {
 	delete(s.pods, key)
 	n := s.nodes[p.node]
 	n.remove(p.pod)
+	s.counts.update(p.pod, n, -1)
+	delete(s.affine, p.pod)
 	s.drop(p.node, n)
 	return n
 }
@@ -178,29 +206,35 @@ func (s *State) take(key string) *NodeInfo {
 // Decide returns the best node for a pod, or why it fits none. It changes only the random
 // generator; see Assume.
 func (s *State) Decide(p *PodInfo) (node string, err *FitError) {
-	var best *NodeInfo
-	var bestScore int64
-	var ties int64
 	f := filters{state: s, pod: p, local: s.compile(p)}
+	s.feasible = s.feasible[:0]
 	for _, n := range s.order {
-		if !f.accept(n) {
-			continue
+		if v, predicate := f.judge(n); v.OK() {
+			s.feasible = append(s.feasible, n)
+		} else {
+			f.refuse(v, predicate)
 		}
-		score := s.score(p, n)
+	}
+	if len(s.feasible) == 0 {
+		return "", &FitError{Pod: p.Key, Nodes: len(s.order), Reasons: f.reasons, Whole: f.whole, pod: p, local: f.local, by: f.by}
+	}
+	if len(s.feasible) == 1 {
+		return s.feasible[0].Node.Name, nil
+	}
+	s.score(p)
+	best, ties := 0, int64(1)
+	for i := 1; i < len(s.feasible); i++ {
 		switch {
-		case best == nil || score > bestScore:
-			best, bestScore, ties = n, score, 1
-		case score == bestScore:
+		case s.totals[i] > s.totals[best]:
+			best, ties = i, 1
+		case s.totals[i] == s.totals[best]:
 			// Reservoir sampling: each of n ties is chosen with probability 1/n.
 			if ties++; s.rand.Int64N(ties) == 0 {
-				best = n
+				best = i
 			}
 		}
 	}
-	if best == nil {
-		return "", &FitError{Pod: p.Key, Nodes: len(s.order), Reasons: f.reasons, Whole: f.whole, pod: p, local: f.local, by: f.by}
-	}
-	return best.Node.Name, nil
+	return s.feasible[best].Node.Name, nil
 }
 
 // filter is the check of nodes by one predicate.
@@ -224,25 +258,24 @@ type filters struct {
 	by      refusers
 }
 
-// accept reports whether all predicates accept a node, or records which one refuses it.
-func (f *filters) accept(n *NodeInfo) bool {
-	if !f.pass(f.local, n) {
-		return false
+// judge returns the verdict of the first predicate that refuses a node, and its index.
+func (f *filters) judge(n *NodeInfo) (v Verdict, predicate int) {
+	if v, predicate = firstRefusal(f.local, n); !v.OK() {
+		return v, predicate
 	}
 	if !f.isPrepared {
 		f.prepared, f.isPrepared = f.state.prepare(f.pod), true
 	}
-	return len(f.prepared) == 0 || f.pass(f.prepared, n)
+	return firstRefusal(f.prepared, n)
 }
 
-func (f *filters) pass(list []filter, n *NodeInfo) bool {
+func firstRefusal(list []filter, n *NodeInfo) (v Verdict, predicate int) {
 	for _, filter := range list {
 		if v := filter.check(n); !v.OK() {
-			f.refuse(v, filter.predicate)
-			return false
+			return v, filter.predicate
 		}
 	}
-	return true
+	return Fits, 0
 }
 
 func (f *filters) refuse(v Verdict, predicate int) {
@@ -293,12 +326,4 @@ func (s *State) prepare(p *PodInfo) []filter {
 		}
 	}
 	return list
-}
-
-func (s *State) score(p *PodInfo, n *NodeInfo) int64 {
-	var sum int64
-	for _, w := range s.priorities {
-		sum += max(1, w.Weight) * min(max(w.Score(p, n), 0), MaxScore)
-	}
-	return sum
 }

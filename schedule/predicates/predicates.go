@@ -8,13 +8,18 @@ package predicates
 
 import (
 	"github.com/planekit/planekit/schedule"
+	"github.com/planekit/planekit/schedule/internal/nodematch"
 	corev1 "k8s.io/api/core/v1"
 )
 
 // Default returns all predicates of this package, cheap and selective ones first.
-func Default() []schedule.Predicate {
+func Default() []schedule.Predicate { return DefaultSpreading(schedule.SpreadDefaults{}) }
+
+// DefaultSpreading is Default with topology spread constraints for pods that have none.
+func DefaultSpreading(defaults schedule.SpreadDefaults) []schedule.Predicate {
 	return []schedule.Predicate{
 		Unsupported(), Unschedulable(), NodeName(), Taints(), NodeSelector(), HostPorts(), Fit(),
+		TopologySpread(defaults), PodAffinity(),
 	}
 }
 
@@ -63,7 +68,7 @@ func Unschedulable() schedule.Predicate {
 	cordoned := schedule.Refuse("node(s) were unschedulable")
 	taint := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 	return compiled{"NodeUnschedulable", nodes, func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
-		if tolerated(p.Pod, &taint) {
+		if nodematch.Tolerated(p.Pod.Spec.Tolerations, &taint) {
 			return nil
 		}
 		return func(n *schedule.NodeInfo) schedule.Verdict {
@@ -99,39 +104,12 @@ func Taints() schedule.Predicate {
 	tainted := schedule.Refuse("node(s) had untolerated taint(s)")
 	return compiled{"TaintToleration", nodes, func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
 		return func(n *schedule.NodeInfo) schedule.Verdict {
-			for i := range n.Node.Spec.Taints {
-				t := &n.Node.Spec.Taints[i]
-				if t.Effect != corev1.TaintEffectPreferNoSchedule && !tolerated(p.Pod, t) {
-					return tainted
-				}
+			if !nodematch.Admits(n.Node, p.Pod.Spec.Tolerations) {
+				return tainted
 			}
 			return schedule.Fits
 		}
 	}}
-}
-
-func tolerated(pod *corev1.Pod, taint *corev1.Taint) bool {
-	for i := range pod.Spec.Tolerations {
-		if tolerates(&pod.Spec.Tolerations[i], taint) {
-			return true
-		}
-	}
-	return false
-}
-
-// tolerates reports whether a toleration matches a taint. An empty effect matches all effects, and
-// an empty key with Exists all keys. An unknown operator matches nothing.
-func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
-	if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
-		return false
-	}
-	switch t.Operator {
-	case corev1.TolerationOpExists:
-		return true
-	case "", corev1.TolerationOpEqual:
-		return t.Key != "" && t.Value == taint.Value
-	}
-	return false
 }
 
 // HostPorts refuses nodes on which a host port of the pod is in use.

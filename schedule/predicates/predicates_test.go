@@ -225,4 +225,6 @@ func Example() {
 	// NodeAffinity
 	// NodePorts
 	// NodeResourcesFit
+	// PodTopologySpread
+	// InterPodAffinity
 }

@@ -1,11 +1,8 @@
 package predicates
 
 import (
-	"slices"
-	"strconv"
-
 	"github.com/planekit/planekit/schedule"
-	corev1 "k8s.io/api/core/v1"
+	"github.com/planekit/planekit/schedule/internal/nodematch"
 )
 
 // NodeSelector refuses nodes that do not match the pod's nodeSelector or its
@@ -14,7 +11,7 @@ import (
 func NodeSelector() schedule.Predicate {
 	mismatch := schedule.Refuse("node(s) didn't match Pod's node affinity/selector")
 	return compiled{"NodeAffinity", nodes, func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
-		match := selector(&p.Pod.Spec)
+		match := nodematch.Required(&p.Pod.Spec)
 		if match == nil {
 			return nil
 		}
@@ -25,73 +22,4 @@ func NodeSelector() schedule.Predicate {
 			return schedule.Fits
 		}
 	}}
-}
-
-// selector returns nil if the pod accepts any node.
-func selector(spec *corev1.PodSpec) func(*corev1.Node) bool {
-	labels := spec.NodeSelector
-	var required *corev1.NodeSelector
-	if spec.Affinity != nil && spec.Affinity.NodeAffinity != nil {
-		required = spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-	}
-	if len(labels) == 0 && required == nil {
-		return nil
-	}
-	return func(n *corev1.Node) bool {
-		for k, v := range labels {
-			if have, ok := n.Labels[k]; !ok || have != v {
-				return false
-			}
-		}
-		return required == nil || slices.ContainsFunc(required.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
-			return matchTerm(&t, n)
-		})
-	}
-}
-
-// matchTerm reports whether all requirements of a term match. An empty term matches no node.
-func matchTerm(t *corev1.NodeSelectorTerm, n *corev1.Node) bool {
-	if len(t.MatchExpressions) == 0 && len(t.MatchFields) == 0 {
-		return false
-	}
-	for i := range t.MatchExpressions {
-		r := &t.MatchExpressions[i]
-		value, ok := n.Labels[r.Key]
-		if !matchRequirement(r, value, ok) {
-			return false
-		}
-	}
-	for i := range t.MatchFields {
-		r := &t.MatchFields[i]
-		if r.Key != "metadata.name" || !matchRequirement(r, n.Name, true) {
-			return false
-		}
-	}
-	return true
-}
-
-// matchRequirement reports whether a requirement matches. An invalid one matches nothing.
-func matchRequirement(r *corev1.NodeSelectorRequirement, value string, ok bool) bool {
-	switch r.Operator {
-	case corev1.NodeSelectorOpIn:
-		return ok && slices.Contains(r.Values, value)
-	case corev1.NodeSelectorOpNotIn:
-		return !ok || !slices.Contains(r.Values, value)
-	case corev1.NodeSelectorOpExists:
-		return ok
-	case corev1.NodeSelectorOpDoesNotExist:
-		return !ok
-	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
-		if !ok || len(r.Values) != 1 {
-			return false
-		}
-		have, err1 := strconv.ParseInt(value, 10, 64)
-		want, err2 := strconv.ParseInt(r.Values[0], 10, 64)
-		if err1 != nil || err2 != nil {
-			return false
-		}
-		return r.Operator == corev1.NodeSelectorOpGt && have > want ||
-			r.Operator == corev1.NodeSelectorOpLt && have < want
-	}
-	return false
 }

@@ -1,8 +1,6 @@
 package predicates
 
 import (
-	"slices"
-
 	"github.com/planekit/planekit/schedule"
 	corev1 "k8s.io/api/core/v1"
 )
@@ -30,19 +28,6 @@ var unjudged = []struct {
 	name string
 	has  func(*corev1.PodSpec) bool
 }{
-	{"required pod affinity", func(s *corev1.PodSpec) bool {
-		return s.Affinity != nil && s.Affinity.PodAffinity != nil &&
-			len(s.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0
-	}},
-	{"required pod anti-affinity", func(s *corev1.PodSpec) bool {
-		return s.Affinity != nil && s.Affinity.PodAntiAffinity != nil &&
-			len(s.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0
-	}},
-	{"a topology spread constraint with DoNotSchedule", func(s *corev1.PodSpec) bool {
-		return slices.ContainsFunc(s.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
-			return c.WhenUnsatisfiable != corev1.ScheduleAnyway
-		})
-	}},
 	{"a resource claim", func(s *corev1.PodSpec) bool { return len(s.ResourceClaims) > 0 }},
 	{"a scheduling group", func(s *corev1.PodSpec) bool { return s.SchedulingGroup != nil }},
 }

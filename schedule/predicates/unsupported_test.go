@@ -8,16 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestUnsupported: a pod with an unsupported hard constraint fits no node, and the reason names the
-// constraint. An unsupported preference does not exclude a node.
+// TestUnsupported checks that a pod with an unsupported constraint fits no node, and that the reason
+// names it.
 func TestUnsupported(t *testing.T) {
 	const begin, end = "node(s) could not be judged: ", " is not supported yet"
-	term := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname}
-	spread := func(when corev1.UnsatisfiableConstraintAction) []corev1.TopologySpreadConstraint {
-		return []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: when}}
-	}
-	required := []corev1.PodAffinityTerm{term}
-	preferred := []corev1.WeightedPodAffinityTerm{{Weight: 1, PodAffinityTerm: term}}
 	group := "workers"
 	for _, test := range []struct {
 		name string
@@ -26,19 +20,6 @@ func TestUnsupported(t *testing.T) {
 	}{
 		{name: "nothing"},
 		{name: "empty", spec: corev1.PodSpec{Affinity: &corev1.Affinity{PodAffinity: &corev1.PodAffinity{}, PodAntiAffinity: &corev1.PodAntiAffinity{}}}},
-		{name: "preferred", spec: corev1.PodSpec{
-			Affinity: &corev1.Affinity{
-				PodAffinity:     &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: preferred},
-				PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: preferred},
-			},
-			TopologySpreadConstraints: spread(corev1.ScheduleAnyway),
-		}},
-		{name: "affinity", want: begin + "required pod affinity" + end, spec: corev1.PodSpec{Affinity: &corev1.Affinity{
-			PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}}}},
-		{name: "anti-affinity", want: begin + "required pod anti-affinity" + end, spec: corev1.PodSpec{Affinity: &corev1.Affinity{
-			PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}}}},
-		{name: "spread", want: begin + "a topology spread constraint with DoNotSchedule" + end,
-			spec: corev1.PodSpec{TopologySpreadConstraints: append(spread(corev1.ScheduleAnyway), spread(corev1.DoNotSchedule)...)}},
 		{name: "claim and group", want: begin + "a resource claim" + end + ", " + begin + "a scheduling group" + end,
 			spec: corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu"}},
 				SchedulingGroup: &corev1.PodSchedulingGroup{PodGroupName: &group}}},

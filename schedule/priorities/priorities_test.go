@@ -6,6 +6,9 @@ import (
 
 	"github.com/planekit/planekit/schedule"
 	"github.com/planekit/planekit/schedule/priorities"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func node(cpu, memory, takenCPU, takenMemory int64) *schedule.NodeInfo {
@@ -43,10 +46,47 @@ func TestLeastAllocated(t *testing.T) {
 }
 
 func Example() {
-	busy, idle := node(4000, 8<<30, 3000, 6<<30), node(4000, 8<<30, 0, 0)
-	web := pod(500, 1<<30)
-	for _, w := range priorities.Default() {
-		fmt.Println(w.Name(), w.Score(web, busy), w.Score(web, idle))
+	s := schedule.NewState(nil, priorities.Default(), 1)
+	for name, taken := range map[string]string{"busy": "3", "idle": "0"} {
+		s.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: list("cpu", "4", "memory", "8Gi")}})
+		s.SetPod(schedule.NewPodInfo(requests("other-"+name, name, "cpu", taken, "memory", taken+"Gi")))
 	}
-	// Output: LeastAllocated 12 87
+	web := schedule.NewPodInfo(requests("web", "", "cpu", "500m", "memory", "1Gi"))
+	for _, n := range s.Explain(web) {
+		fmt.Println(n.Node, n.Total)
+		for i, w := range priorities.Default() {
+			fmt.Println("  ", w.Name(), n.Scores[i])
+		}
+	}
+	// Output:
+	// idle 462
+	//    TaintToleration 100
+	//    NodeAffinity 0
+	//    LeastAllocated 87
+	//    PodTopologySpread 0
+	//    InterPodAffinity 0
+	//    NodeResourcesBalancedAllocation 75
+	//    ImageLocality 0
+	// busy 406
+	//    TaintToleration 100
+	//    NodeAffinity 0
+	//    LeastAllocated 31
+	//    PodTopologySpread 0
+	//    InterPodAffinity 0
+	//    NodeResourcesBalancedAllocation 75
+	//    ImageLocality 0
+}
+
+func list(pairs ...string) corev1.ResourceList {
+	l := make(corev1.ResourceList)
+	for i := 0; i < len(pairs); i += 2 {
+		l[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return l
+}
+
+// requests returns a pod on a node that requests resources.
+func requests(name, node string, pairs ...string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{
+		{Name: "c", Resources: corev1.ResourceRequirements{Requests: list(pairs...)}}}}}
 }

@@ -1,0 +1,113 @@
+package schedule
+
+import (
+	"iter"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// maxCounts bounds the counts that a State keeps up to date. A count that is not used for as many
+// decisions about other pods is made anew when it is needed again.
+const maxCounts = 256
+
+// PodCount says how many pods of one namespace, with labels that a selector matches, are on each node.
+type PodCount struct {
+	namespace string
+	selector  labels.Selector
+	nodes     map[*NodeInfo]Matching
+	used      uint64 // when the count was last asked for, in calls
+}
+
+// Matching is the number of pods on a node that a selector matches.
+type Matching struct {
+	// Pods are all of them, and Ending those that are being deleted.
+	Pods, Ending int
+}
+
+// On returns the number of matching pods on a node.
+func (c *PodCount) On(n *NodeInfo) Matching { return c.nodes[n] }
+
+// Nodes yields the nodes with matching pods, in no particular order.
+func (c *PodCount) Nodes() iter.Seq2[*NodeInfo, Matching] {
+	return func(yield func(*NodeInfo, Matching) bool) {
+		for n, m := range c.nodes {
+			if n.Node != nil && !yield(n, m) {
+				return
+			}
+		}
+	}
+}
+
+// add counts a pod sign times on a node.
+func (c *PodCount) add(p *PodInfo, n *NodeInfo, sign int) {
+	if p.Pod.Namespace != c.namespace || !c.selector.Matches(labels.Set(p.Pod.Labels)) {
+		return
+	}
+	m := c.nodes[n]
+	m.Pods += sign
+	if p.Pod.DeletionTimestamp != nil {
+		m.Ending += sign
+	}
+	if m.Pods == 0 {
+		delete(c.nodes, n)
+		return
+	}
+	c.nodes[n] = m
+}
+
+// counts are the counts of a State by namespace and the text of the selector.
+type counts struct {
+	byNamespace map[string]map[string]*PodCount
+	size        int
+	calls       uint64
+}
+
+// get returns a count, which it makes of all pods on nodes if there is none yet.
+func (c *counts) get(namespace string, selector labels.Selector, s *State) *PodCount {
+	c.calls++
+	text := selector.String()
+	if known := c.byNamespace[namespace][text]; known != nil {
+		known.used = c.calls
+		return known
+	}
+	if c.size == maxCounts {
+		c.dropOldest()
+	}
+	count := &PodCount{namespace: namespace, selector: selector, nodes: make(map[*NodeInfo]Matching), used: c.calls}
+	for _, p := range s.pods {
+		count.add(p.pod, s.nodes[p.node], 1)
+	}
+	if c.byNamespace[namespace] == nil {
+		if c.byNamespace == nil {
+			c.byNamespace = make(map[string]map[string]*PodCount)
+		}
+		c.byNamespace[namespace] = make(map[string]*PodCount)
+	}
+	c.byNamespace[namespace][text] = count
+	c.size++
+	return count
+}
+
+// dropOldest removes the count that was not asked for the longest.
+func (c *counts) dropOldest() {
+	var oldest *PodCount
+	for _, all := range c.byNamespace {
+		for _, count := range all {
+			if oldest == nil || count.used < oldest.used {
+				oldest = count
+			}
+		}
+	}
+	all := c.byNamespace[oldest.namespace]
+	if delete(all, oldest.selector.String()); len(all) == 0 {
+		delete(c.byNamespace, oldest.namespace)
+	}
+	c.size--
+}
+
+// update counts a pod sign times on a node.
+func (c *counts) update(p *PodInfo, n *NodeInfo, sign int) {
+	for _, count := range c.byNamespace[p.Pod.Namespace] {
+		count.add(p, n, sign)
+	}
+}

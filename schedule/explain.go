@@ -1,0 +1,61 @@
+package schedule
+
+import (
+	"cmp"
+	"slices"
+)
+
+// NodeExplanation says what a decision about a pod makes of one node.
+type NodeExplanation struct {
+	Node string
+	// Verdict is that of Predicate, the first one that refuses the node. Predicate is empty if none does.
+	Predicate string
+	Verdict   Verdict
+	// Scores are those of the priorities, in their order, from 0 to MaxScore and without their weights.
+	// They are nil for a node that is refused, and if no other node fits.
+	Scores []int64
+	// Total is the weighted sum of the scores.
+	Total int64
+}
+
+// Explain says what Decide makes of each node for a pod: first those that fit, the best ones first, and
+// then the others, both by name. Decide chooses one of the nodes with the highest total. Explain changes
+// nothing, and the random generator neither.
+func (s *State) Explain(p *PodInfo) []NodeExplanation {
+	f := filters{state: s, pod: p, local: s.compile(p)}
+	s.feasible = s.feasible[:0]
+	var fit, unfit []NodeExplanation
+	for _, n := range s.order {
+		v, predicate := f.judge(n)
+		if !v.OK() {
+			unfit = append(unfit, NodeExplanation{Node: n.Node.Name, Predicate: s.predicates[predicate].Name(), Verdict: v})
+			continue
+		}
+		s.feasible = append(s.feasible, n)
+		fit = append(fit, NodeExplanation{Node: n.Node.Name})
+	}
+	if len(fit) > 1 {
+		s.explainScores(p, fit)
+	}
+	byName := func(a, b NodeExplanation) int {
+		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Node, b.Node))
+	}
+	slices.SortFunc(fit, byName)
+	slices.SortFunc(unfit, byName)
+	return append(fit, unfit...)
+}
+
+// explainScores sets the scores of the nodes in s.feasible.
+func (s *State) explainScores(p *PodInfo, nodes []NodeExplanation) {
+	scores := make([]int64, len(nodes))
+	for _, w := range s.priorities {
+		if !rank(w.Priority, p, view{s}, s.feasible, scores) {
+			clear(scores)
+		}
+		for i := range nodes {
+			score := min(max(scores[i], 0), MaxScore)
+			nodes[i].Scores = append(nodes[i].Scores, score)
+			nodes[i].Total += max(1, w.Weight) * score
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package priorities
+
+import (
+	"strings"
+
+	"github.com/planekit/planekit/schedule"
+	"github.com/planekit/planekit/schedule/internal/nodematch"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Taints prefers nodes with few taints of effect PreferNoSchedule that the pod does not tolerate.
+func Taints() schedule.Priority {
+	return survey{"TaintToleration", func(p *schedule.PodInfo, _ schedule.Cluster, nodes []*schedule.NodeInfo) func(*schedule.NodeInfo) int64 {
+		var tolerations []corev1.Toleration
+		for _, t := range p.Pod.Spec.Tolerations {
+			if t.Effect == "" || t.Effect == corev1.TaintEffectPreferNoSchedule {
+				tolerations = append(tolerations, t)
+			}
+		}
+		return func(n *schedule.NodeInfo) int64 {
+			var hostile int64
+			for i := range n.Node.Spec.Taints {
+				if t := &n.Node.Spec.Taints[i]; t.Effect == corev1.TaintEffectPreferNoSchedule && !nodematch.Tolerated(tolerations, t) {
+					hostile++
+				}
+			}
+			return hostile
+		}
+	}, fewestIsBest}
+}
+
+// NodeAffinity prefers nodes that match the preferred node affinity of the pod: the sum of the weights of
+// the terms that match.
+func NodeAffinity() schedule.Priority {
+	return survey{"NodeAffinity", func(p *schedule.PodInfo, _ schedule.Cluster, _ []*schedule.NodeInfo) func(*schedule.NodeInfo) int64 {
+		terms := preferred(p.Pod)
+		if len(terms) == 0 {
+			return nil
+		}
+		return func(n *schedule.NodeInfo) int64 {
+			var sum int64
+			for i := range terms {
+				if nodematch.Term(&terms[i].Preference, n.Node) {
+					sum += int64(terms[i].Weight)
+				}
+			}
+			return sum
+		}
+	}, asShareOfMost}
+}
+
+// The size of all images of a pod that makes a difference, in bytes, and that of each container above
+// which a larger one makes none. The values are kube-scheduler's.
+const (
+	leastImages = 23 << 20
+	mostImage   = 1000 << 20
+)
+
+// ImageLocality prefers nodes that have the images of the pod. A large image counts more than a small one,
+// and one that many nodes have more than one that few have, so that a few nodes do not get all the pods.
+func ImageLocality() schedule.Priority {
+	return survey{"ImageLocality", func(p *schedule.PodInfo, c schedule.Cluster, _ []*schedule.NodeInfo) func(*schedule.NodeInfo) int64 {
+		spec := &p.Pod.Spec
+		containers := int64(len(spec.Containers) + len(spec.InitContainers))
+		images := imagesOf(spec)
+		total := 0
+		for range c.Nodes() {
+			total++
+		}
+		shares := make([]float64, len(images))
+		anywhere := false
+		for i, name := range images {
+			on := c.NodesWithImage(name)
+			shares[i] = float64(on) / float64(total)
+			anywhere = anywhere || on > 0
+		}
+		if !anywhere {
+			return nil
+		}
+		most := mostImage * containers
+		return func(n *schedule.NodeInfo) int64 {
+			var sum int64
+			for i, name := range images {
+				sum += int64(float64(n.Images[name]) * shares[i])
+			}
+			sum = min(max(sum, leastImages), most)
+			return schedule.MaxScore * (sum - leastImages) / (most - leastImages)
+		}
+	}, asTheyAre}
+}
+
+func asTheyAre([]int64) {}
+
+// imagesOf returns the names of the images of containers and volumes, with a tag or a digest.
+func imagesOf(spec *corev1.PodSpec) []string {
+	var names []string
+	add := func(name string) {
+		if strings.LastIndex(name, ":") <= strings.LastIndex(name, "/") {
+			name += ":latest"
+		}
+		names = append(names, name)
+	}
+	for i := range spec.InitContainers {
+		add(spec.InitContainers[i].Image)
+	}
+	for i := range spec.Containers {
+		add(spec.Containers[i].Image)
+	}
+	for i := range spec.Volumes {
+		if image := spec.Volumes[i].Image; image != nil {
+			add(image.Reference)
+		}
+	}
+	return names
+}
