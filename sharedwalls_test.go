@@ -12,6 +12,9 @@ var sharedWalls = []wall{
 	}},
 	{packages: "internal/recent", closed: true},
 	{packages: "internal/podreference", closed: true, may: []allowance{{"k8s.io/api/core", kubeTypes}}},
+	{packages: "internal/randomcluster", closed: true, may: []allowance{
+		{"k8s.io/api/apps", kubeTypes}, {"k8s.io/api/core", kubeTypes}, {"k8s.io/apimachinery", machinery},
+	}},
 	{packages: "internal/yamljson", closed: true, may: []allowance{{"sigs.k8s.io/yaml", "its parser"}}},
 	{packages: "internal/upgraded", closed: true},
 	{packages: "internal/jsonscan", closed: true},

@@ -210,6 +210,7 @@ var otherWalls = []wall{
 		{"k8s.io/apimachinery", machinery},
 	}},
 	{packages: "schedule/volumebinding", may: []allowance{{"internal/volumeclaim", claimsAlike}, {"k8s.io/api/storage", kubeTypes}}},
+	{packages: "schedule/workload", may: []allowance{{"k8s.io/api/apps", kubeTypes}}},
 	{packages: "schedule", closed: true, may: []allowance{
 		{"schedule", itsRoom},
 		{"k8s.io/api/core", kubeTypes},

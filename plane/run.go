@@ -18,6 +18,7 @@ import (
 	"github.com/planekit/planekit/schedule/priorities"
 	"github.com/planekit/planekit/schedule/remote"
 	"github.com/planekit/planekit/schedule/volumebinding"
+	"github.com/planekit/planekit/schedule/workload"
 )
 
 // makeScheduler makes the scheduler, under its own identity.
@@ -37,14 +38,22 @@ func (p *Plane) makeScheduler() error {
 	if err != nil {
 		return err
 	}
+	together, err := workload.New(workload.Config{
+		ServicesByNamespace: p.Caches.ServicesByNamespace, ReplicationControllers: p.Caches.ReplicationControllers, ReplicaSets: p.Caches.ReplicaSets,
+	})
+	if err != nil {
+		return err
+	}
+	spread := schedule.SpreadDefaults{Selector: together.Selector}
 	config := schedule.Config{
 		Name:       "default-scheduler",
-		Predicates: append([]schedule.Predicate{volumes}, predicates.Default()...),
+		Predicates: append([]schedule.Predicate{volumes}, predicates.DefaultSpreading(spread)...),
 		Sources:    volumes.Sources(),
 		PreBind:    volumes.PreBind,
-		Priorities: priorities.Default(),
+		Priorities: priorities.DefaultSpreading(spread),
 		Nodes:      p.Caches.Nodes,
 		Pods:       p.Caches.Pods,
+		Namespaces: p.Caches.Namespaces,
 		Log:        p.config.Log.WithName("scheduler"),
 	}
 	if p.config.Scheduler != nil {

@@ -20,7 +20,7 @@ type Affinity struct {
 // the node that a selected pod is on.
 type AffinityTerm struct {
 	TopologyKey string
-	// Weight is that of a preferred term, from -100 to 100. A required term has 0.
+	// Weight is between -100 and 100 for a preferred term, and 0 for a required one.
 	Weight int64
 	// Selector selects pods by their labels. A selector that is invalid, or missing, selects none.
 	Selector labels.Selector

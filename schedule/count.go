@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// maxCounts bounds the counts that a State keeps up to date. A count that is not used for as many
-// decisions about other pods is made anew when it is needed again.
+// maxCounts bounds the counts that a State keeps up to date. When there are more, the one that was not
+// asked for the longest is dropped, and counted again when it is needed.
 const maxCounts = 256
 
 // PodCount says how many pods of one namespace, with labels that a selector matches, are on each node.
@@ -64,6 +64,9 @@ type counts struct {
 
 // get returns a count, which it makes of all pods on nodes if there is none yet.
 func (c *counts) get(namespace string, selector labels.Selector, s *State) *PodCount {
+	if _, selectable := selector.Requirements(); !selectable {
+		return &PodCount{} // it selects nothing, and its text is that of one that selects everything
+	}
 	c.calls++
 	text := selector.String()
 	if known := c.byNamespace[namespace][text]; known != nil {

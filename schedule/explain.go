@@ -8,11 +8,12 @@ import (
 // NodeExplanation says what a decision about a pod makes of one node.
 type NodeExplanation struct {
 	Node string
-	// Verdict is that of Predicate, the first one that refuses the node. Predicate is empty if none does.
+	// Predicate is the name of the first predicate that refuses the node, and Verdict its answer.
+	// Predicate is empty if none does.
 	Predicate string
 	Verdict   Verdict
-	// Scores are those of the priorities, in their order, from 0 to MaxScore and without their weights.
-	// They are nil for a node that is refused, and if no other node fits.
+	// Scores holds the score of each priority, in their order, from 0 to MaxScore and without its weight.
+	// It is nil for a node that is refused, and if no other node fits.
 	Scores []int64
 	// Total is the weighted sum of the scores.
 	Total int64

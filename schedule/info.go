@@ -17,7 +17,7 @@ type PodInfo struct {
 	NonZero Resources
 	// Ports are the host ports that the pod needs.
 	Ports []HostPort
-	// Affinity is what the pod says about other pods; nil if it says nothing.
+	// Affinity holds the terms of the pod about other pods; nil if it has none.
 	Affinity *Affinity
 }
 

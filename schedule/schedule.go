@@ -39,9 +39,12 @@
 // rejects the pod. One scheduler never binds a pod twice; if two schedulers do, the API server
 // refuses the second binding.
 //
-// Not included: preemption, affinity between pods, spreading. Package predicates keeps pods pending
-// that require affinity or spreading. Package volumebinding schedules pods with persistent volumes;
-// without it, their claims are not looked at.
+// [State.Explain] says what a decision makes of each node.
+//
+// Not included: preemption. Package predicates keeps pods pending that need something it does not know,
+// such as resource claims. Package volumebinding schedules pods with persistent volumes; without it, their
+// claims are not looked at. Package workload says which pods belong together, for constraints of pods that
+// have none of their own.
 package schedule
 
 import (

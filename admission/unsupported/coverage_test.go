@@ -43,7 +43,8 @@ var actedOn = []struct {
 		kubeletFiles + "internal/lifecycle/conditions.go":     "ReadinessGates",
 		pluginFiles + "serviceaccount/volume.go":              "AutomountServiceAccountToken",
 		pluginFiles + "priority/priority.go":                  "PreemptionPolicy",
-		schedulerFiles + "predicates/selector.go":             "NodeSelector Affinity",
+		schedulerFiles + "internal/nodematch/nodematch.go":    "NodeSelector Affinity",
+		schedulerFiles + "internal/spread/spread.go":          "TopologySpreadConstraints",
 		schedulerFiles + "loop.go":                            "NodeName SchedulerName SchedulingGates",
 		controllersFiles + "node/tainteviction.go":            "Tolerations",
 		schedulerFiles + "queue.go":                           "Priority",
@@ -91,17 +92,30 @@ var actedOn = []struct {
 		kubeletFiles + "volumes/serviceaccounttoken.go": "ServiceAccountToken",
 		kubeletFiles + "volumes/clustertrustbundle.go":  "ClusterTrustBundle",
 	}},
-	{corev1.Affinity{}, map[string]string{schedulerFiles + "predicates/selector.go": "NodeAffinity"}},
-	{corev1.NodeAffinity{}, map[string]string{schedulerFiles + "predicates/selector.go": "RequiredDuringSchedulingIgnoredDuringExecution"}},
-	{corev1.PodAffinity{}, nil},
-	{corev1.PodAntiAffinity{}, nil},
+	{corev1.Affinity{}, map[string]string{
+		schedulerFiles + "internal/nodematch/nodematch.go": "NodeAffinity",
+		schedulerFiles + "affinity.go":                     "PodAffinity PodAntiAffinity",
+	}},
+	{corev1.NodeAffinity{}, map[string]string{
+		schedulerFiles + "internal/nodematch/nodematch.go": "RequiredDuringSchedulingIgnoredDuringExecution",
+		schedulerFiles + "priorities/priorities.go":        "PreferredDuringSchedulingIgnoredDuringExecution",
+	}},
+	{corev1.PodAffinity{}, map[string]string{schedulerFiles + "affinity.go": "RequiredDuringSchedulingIgnoredDuringExecution PreferredDuringSchedulingIgnoredDuringExecution"}},
+	{corev1.PodAntiAffinity{}, map[string]string{schedulerFiles + "affinity.go": "RequiredDuringSchedulingIgnoredDuringExecution PreferredDuringSchedulingIgnoredDuringExecution"}},
+	{corev1.PodAffinityTerm{}, map[string]string{
+		schedulerFiles + "affinity.go":                     "LabelSelector Namespaces TopologyKey NamespaceSelector",
+		serverFiles + "internal/podspec/matchlabelkeys.go": "MatchLabelKeys MismatchLabelKeys",
+	}},
+	{corev1.TopologySpreadConstraint{}, map[string]string{
+		schedulerFiles + "internal/spread/spread.go": "MaxSkew TopologyKey WhenUnsatisfiable LabelSelector MinDomains NodeAffinityPolicy NodeTaintsPolicy MatchLabelKeys",
+	}},
 	{corev1.Toleration{}, map[string]string{
-		schedulerFiles + "predicates/predicates.go": "Key Operator Value Effect",
-		controllersFiles + "node/tainteviction.go":  "TolerationSeconds",
+		schedulerFiles + "internal/nodematch/taints.go": "Key Operator Value Effect",
+		controllersFiles + "node/tainteviction.go":      "TolerationSeconds",
 	}},
 	{corev1.Taint{}, map[string]string{
-		schedulerFiles + "predicates/predicates.go": "Key Value Effect",
-		controllersFiles + "node/tainteviction.go":  "TimeAdded",
+		schedulerFiles + "internal/nodematch/taints.go": "Key Value Effect",
+		controllersFiles + "node/tainteviction.go":      "TimeAdded",
 	}},
 	{corev1.ServiceSpec{}, map[string]string{
 		controllersFiles + "endpoints/pods.go":          "Ports Selector ClusterIP",
@@ -197,7 +211,6 @@ func reads(t *testing.T, file, name string) bool {
 // act on one, its row goes.
 var unread = map[string]string{
 	"PodCertificate": "kubelet",
-	"PreferredDuringSchedulingIgnoredDuringExecution": "schedule",
 }
 
 // TestStaleRows: the table shrinks as things are built. A row about a field that its part has

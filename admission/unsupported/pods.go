@@ -6,12 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-const (
-	// notWeighed is the effect of scheduling preferences.
-	notWeighed = "the scheduler does not weigh preferences yet"
-	// pending is the effect of a hard constraint that the scheduler does not support.
-	pending = "not supported yet: the pod stays Pending"
-)
+// pending is the effect of a constraint that the scheduler does not support.
+const pending = "not supported yet: the pod stays Pending"
 
 // podFields are the fields of pods except those of containers.
 func podFields() []Row {
@@ -20,13 +16,6 @@ func podFields() []Row {
 			Effect: "no node mounts this kind of volume yet: the pod does not start (emptyDir, hostPath, configMap, secret, downwardAPI, projected, image, persistentVolumeClaim and ephemeral work)"},
 		{In: Pods, Path: "volumes[].emptyDir.medium", When: hugePages, Effect: "not supported yet: the pod does not start"},
 		{In: Pods, Path: "volumes[].projected.sources[].podCertificate", Effect: "not supported yet: the pod does not start"},
-		{In: Pods, Path: "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution", Effect: notWeighed},
-		{In: Pods, Path: "affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution", Effect: pending},
-		{In: Pods, Path: "affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution", Effect: notWeighed},
-		{In: Pods, Path: "affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution", Effect: pending},
-		{In: Pods, Path: "affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution", Effect: notWeighed},
-		{In: Pods, Path: "topologySpreadConstraints[].whenUnsatisfiable", When: is(corev1.DoNotSchedule), Effect: pending},
-		{In: Pods, Path: "topologySpreadConstraints[].whenUnsatisfiable", When: is(corev1.ScheduleAnyway), Effect: notWeighed},
 		{In: Pods, Path: "resourceClaims", Effect: pending},
 		{In: Pods, Path: "schedulingGroup", Effect: pending},
 		{In: Pods, Path: "priorityClassName", When: preempts,

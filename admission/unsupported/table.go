@@ -104,7 +104,6 @@ func clusterFields() []Row {
 		{In: "services", Path: "spec.healthCheckNodePort", Effect: "no node answers health checks of load balancers yet"},
 		{In: "services", Path: "spec.internalTrafficPolicy", When: isPointerTo(corev1.ServiceInternalTrafficPolicyLocal), Effect: "nothing forwards from cluster IPs to pods yet"},
 		{In: "services", Path: "spec.trafficDistribution", Effect: "endpoint slices carry the hints, and nothing that forwards reads them yet"},
-		{In: "nodes", Path: "spec.taints[].effect", When: is(corev1.TaintEffectPreferNoSchedule), Effect: "the scheduler does not weigh it yet: only NoSchedule and NoExecute keep pods away"},
 		{In: "namespaces", Path: "metadata.labels", Effect: "labels " + podSecurity + "... have no effect: Pod Security is not enforced yet",
 			When: func(value any, _ []any) bool {
 				for key := range value.(map[string]string) {

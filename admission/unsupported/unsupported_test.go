@@ -182,18 +182,14 @@ func TestWarnings(t *testing.T) {
 			s.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{}}}}
 			s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{WhenUnsatisfiable: corev1.DoNotSchedule}}
-		}), []string{
-			"spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution: not supported yet: the pod stays Pending",
-			"spec.topologySpreadConstraints[0].whenUnsatisfiable: not supported yet: the pod stays Pending",
-		}},
+			s.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
+		}), []string{"spec.resourceClaims: not supported yet: the pod stays Pending"}},
 		{"host users", pod(func(s *corev1.PodSpec) { s.HostUsers = &on }), nil},
 		{"cluster IP", service(corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ClusterIP: "10.0.0.1"}), []string{"spec.clusterIP: "}},
 		{"headless", service(corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ClusterIP: corev1.ClusterIPNone}), nil},
 		{"load balancer", service(corev1.ServiceSpec{
 			Type: corev1.ServiceTypeLoadBalancer, ClusterIP: "10.0.0.1", Ports: []corev1.ServicePort{{NodePort: 30000}, {NodePort: 30001}},
 		}), []string{"spec.clusterIP: ", "spec.ports[0].nodePort (and 1 more): ", "spec.type: nothing makes load balancers"}},
-		{"taint", &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Effect: corev1.TaintEffectNoSchedule}, {Effect: corev1.TaintEffectPreferNoSchedule}}}},
-			[]string{"spec.taints[1].effect: "}},
 		{"labels", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"kubernetes.io/metadata.name": "team"}}}, nil},
 		{"pod security", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"pod-security.kubernetes.io/enforce": "baseline"}}},
 			[]string{"metadata.labels: labels pod-security.kubernetes.io/... have no effect"}},
@@ -263,6 +259,9 @@ func TestWarningsAreBounded(t *testing.T) {
 			row.When = func(any, []any) bool { return true }
 		}
 		rows = append(rows, row)
+	}
+	for _, more := range []string{"hostname", "nodeName", "schedulerName"} {
+		rows = append(rows, unsupported.Row{In: unsupported.Pods, Path: more, Effect: "has no effect"})
 	}
 	spec := everything()
 	size := 0

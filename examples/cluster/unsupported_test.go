@@ -110,11 +110,9 @@ func TestUnsupportedIsSaid(t *testing.T) {
 		Spec: appsv1.DeploymentSpec{Selector: selector, Template: windowsTemplate()}})
 	says("deployment", err, "spec.template.spec.containers[0]."+windows)
 	hard := &corev1.Pod{ObjectMeta: of("hard"), Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx"}}}}
-	hard.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
-		{LabelSelector: selector, TopologyKey: corev1.LabelHostname},
-	}}}
+	hard.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("workers")}
 	_, err = typed.Pods(api).Create(ctx, hard)
-	says("anti-affinity", err, "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution: not supported yet: the pod stays Pending")
+	says("scheduling group", err, "spec.schedulingGroup: not supported yet: the pod stays Pending")
 	_, err = typed.ConfigMaps(api).Create(ctx, &corev1.ConfigMap{ObjectMeta: of("plain")})
 	says("config map", err)
 
@@ -125,7 +123,7 @@ func TestUnsupportedIsSaid(t *testing.T) {
 		}
 		return web.Status.ReadyReplicas == 1
 	})
-	const unschedulable = "0/1 nodes are available: 1 node(s) could not be judged: required pod anti-affinity is not supported yet."
+	const unschedulable = "0/1 nodes are available: 1 node(s) could not be judged: a scheduling group is not supported yet."
 	until(t, ctx, "the pod with a hard constraint is unschedulable", func() bool {
 		pod, err := typed.Pods(api).Get(ctx, "default", "hard")
 		if err != nil {

@@ -10,14 +10,14 @@ import (
 // Resource is a resource that a score is about.
 type Resource struct {
 	Name corev1.ResourceName
-	// Weight is its part of the score beside that of others. Zero means 1.
+	// Weight is its part of the score beside the weights of the other resources. Zero means 1.
 	Weight int64
 }
 
 // cpuAndMemory are the resources of scores that name none.
 var cpuAndMemory = []Resource{{corev1.ResourceCPU, 1}, {corev1.ResourceMemory, 1}}
 
-// share is what pods request of one resource of a node.
+// share holds the amounts of one resource of a node that pods request.
 type share struct {
 	before, after int64 // without and with the new pod
 	all           int64

@@ -58,6 +58,7 @@ var podFields = define.Fields[*corev1.Pod]{
 
 func createPod(pod *corev1.Pod) {
 	pod.Generation = 1
+	podspec.MergeLabelKeys(&pod.Spec, pod.Labels)
 	pod.Status = corev1.PodStatus{
 		Phase:    corev1.PodPending,
 		QOSClass: podspec.QOSClass(&pod.Spec),

@@ -116,15 +116,7 @@ func checkPodTerm(ps *check.Problems, p *field.Path, t *corev1.PodAffinityTerm) 
 	for _, namespace := range t.Namespaces {
 		ps.DNSLabel(p.Child("namespace"), namespace)
 	}
-	for i, key := range t.MatchLabelKeys {
-		ps.All(metavalidation.ValidateLabelName(key, p.Child("matchLabelKeys").Index(i)))
-	}
-	for i, key := range t.MismatchLabelKeys {
-		ps.All(metavalidation.ValidateLabelName(key, p.Child("mismatchLabelKeys").Index(i)))
-		if both := slices.Index(t.MatchLabelKeys, key); both >= 0 {
-			ps.Add(field.Invalid(p.Child("matchLabelKeys").Index(both), key, "exists in both matchLabelKeys and mismatchLabelKeys"))
-		}
-	}
+	checkLabelKeys(ps, p, t.MatchLabelKeys, t.MismatchLabelKeys, t.LabelSelector)
 	ps.Present(t.TopologyKey != "", p.Child("topologyKey"), "can not be empty")
 	ps.All(metavalidation.ValidateLabelName(t.TopologyKey, p.Child("topologyKey")))
 }
@@ -157,9 +149,7 @@ func checkSpread(ps *check.Problems, p *field.Path, constraints []corev1.Topolog
 				check.OneOf(ps, at.Child(policy.path), *policy.value, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)
 			}
 		}
-		for j, key := range c.MatchLabelKeys {
-			ps.All(metavalidation.ValidateLabelName(key, at.Child("matchLabelKeys").Index(j)))
-		}
+		checkLabelKeys(ps, at, c.MatchLabelKeys, nil, c.LabelSelector)
 		ps.Selector(at.Child("labelSelector"), c.LabelSelector)
 	}
 }

@@ -1,0 +1,128 @@
+package schedule_test
+
+import (
+	"flag"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/planekit/planekit/internal/randomcluster"
+	"github.com/planekit/planekit/localcache"
+	"github.com/planekit/planekit/schedule"
+	"github.com/planekit/planekit/schedule/predicates"
+	"github.com/planekit/planekit/schedule/priorities"
+	"github.com/planekit/planekit/schedule/workload"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+)
+
+var (
+	worlds = flag.Int("worlds", 40, "how many random clusters are compared")
+	first  = flag.Uint64("first-world", 1, "the seed of the first one")
+)
+
+// podsPerWorld counts the pods that are decided about in each cluster.
+const podsPerWorld = 50
+
+// TestDecisions decides about random pods in random clusters as the stock kube-scheduler does: each node
+// is refused by the same plugin for the same reasons, and has the same score by each priority.
+func TestDecisions(t *testing.T) {
+	refused, scored := map[string]bool{}, map[string]bool{} // by what
+	for seed := *first; seed < *first+uint64(*worlds); seed++ {
+		w := randomcluster.New(seed)
+		theirs, ours := newStock(t, w), newOurs(t, w)
+		for range podsPerWorld {
+			pod := w.Pod()
+			want, got := theirs.judge(t, pod), judge(ours, pod)
+			for node := range want {
+				refused[want[node].predicate] = true
+				for name, score := range want[node].scores {
+					scored[name] = scored[name] || score > 0
+				}
+				if !reflect.DeepEqual(want[node], got[node]) {
+					t.Fatalf("cluster %d, %s: %s is\n%+v, but for kube-scheduler\n%+v", seed, pod.Name, node, got[node], want[node])
+				}
+			}
+			if len(got) != len(want) {
+				t.Fatalf("cluster %d: %d nodes of %d", seed, len(got), len(want))
+			}
+			if node, err := ours.Decide(schedule.NewPodInfo(pod)); err == nil && want[node].total != best(want) {
+				t.Fatalf("cluster %d, %s: chose %s", seed, pod.Name, node)
+			}
+		}
+	}
+	for predicate, priority := range compared {
+		if predicate != names.NodeName && !refused[predicate] && priority == "" || priority != "" && !scored[priority] {
+			t.Errorf("%s decided nothing", predicate)
+		}
+	}
+	for _, predicate := range []string{names.TaintToleration, names.NodeAffinity, names.NodeResourcesFit, names.PodTopologySpread, names.InterPodAffinity} {
+		if !refused[predicate] {
+			t.Errorf("%s refused nothing", predicate)
+		}
+	}
+}
+
+// best returns the highest total of the nodes that fit.
+func best(all map[string]verdict) int64 {
+	var most int64
+	for _, v := range all {
+		most = max(most, v.total)
+	}
+	return most
+}
+
+func newOurs(t *testing.T, w *randomcluster.Cluster) *schedule.State {
+	t.Helper()
+	services := localcache.NewMap(w.Services...)
+	together, err := workload.New(workload.Config{
+		ServicesByNamespace: localcache.Scan(services, func(s *corev1.Service) []string { return []string{s.Namespace} }),
+		ReplicaSets:         localcache.NewMap[*appsv1.ReplicaSet](w.ReplicaSets...),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defaults := schedule.SpreadDefaults{Selector: together.Selector}
+	s := schedule.NewState(predicates.DefaultSpreading(defaults), priorities.DefaultSpreading(defaults), 1)
+	for _, n := range w.Namespaces {
+		s.SetNamespace(n)
+	}
+	for _, n := range w.Nodes {
+		s.SetNode(n)
+	}
+	for _, p := range w.Pods {
+		s.SetPod(schedule.NewPodInfo(p))
+	}
+	return s
+}
+
+func judge(s *schedule.State, pod *corev1.Pod) map[string]verdict {
+	found := map[string]verdict{}
+	all := priorities.Default()
+	for _, n := range s.Explain(schedule.NewPodInfo(pod)) {
+		v := verdict{predicate: n.Predicate, reasons: n.Verdict.Reasons, total: n.Total}
+		if n.Scores != nil {
+			v.scores = map[string]int64{}
+		}
+		for i, score := range n.Scores {
+			v.scores[all[i].Name()] = score * all[i].Weight
+		}
+		found[n.Node] = v
+	}
+	return found
+}
+
+// TestComparedPlugins keeps the list of plugins true: each predicate and priority has one.
+func TestComparedPlugins(t *testing.T) {
+	var have []string
+	for _, p := range predicates.Default() {
+		have = append(have, p.Name())
+	}
+	for _, name := range slices.Sorted(maps.Keys(compared)) {
+		if !slices.Contains(have, name) && !slices.ContainsFunc(priorities.Default(), func(w schedule.Weighted) bool { return w.Name() == compared[name] }) {
+			t.Errorf("nothing is called %s", name)
+		}
+	}
+}

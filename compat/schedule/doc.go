@@ -1,0 +1,2 @@
+// Package schedule compares decisions with those of the stock kube-scheduler.
+package schedule

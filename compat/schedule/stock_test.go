@@ -1,0 +1,132 @@
+package schedule_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/planekit/planekit/internal/randomcluster"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	schedulercache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+)
+
+// compared are the plugins that planekit has, with the name of the score where it is another one.
+var compared = map[string]string{
+	names.NodeUnschedulable: "", names.NodeName: "", names.NodePorts: "",
+	names.TaintToleration: names.TaintToleration, names.NodeAffinity: names.NodeAffinity,
+	names.NodeResourcesFit: "LeastAllocated", names.PodTopologySpread: names.PodTopologySpread,
+	names.InterPodAffinity: names.InterPodAffinity, names.NodeResourcesBalancedAllocation: names.NodeResourcesBalancedAllocation,
+	names.ImageLocality: names.ImageLocality,
+}
+
+// stock is the kube-scheduler's framework over a fixed cluster.
+type stock struct {
+	framework framework.Framework
+	nodes     []fwk.NodeInfo
+}
+
+func newStock(t *testing.T, w *randomcluster.Cluster) *stock {
+	t.Helper()
+	metrics.Register()
+	defaults, err := latest.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile := defaults.Profiles[0]
+	kept := append(slices.Collect(maps.Keys(compared)), names.PrioritySort, names.DefaultBinder)
+	profile.Plugins.MultiPoint.Enabled = slices.DeleteFunc(profile.Plugins.MultiPoint.Enabled, func(p config.Plugin) bool {
+		return !slices.Contains(kept, p.Name)
+	})
+	snapshot := schedulercache.NewSnapshot(w.Pods, w.Nodes)
+	var objects []runtime.Object
+	for _, n := range w.Namespaces {
+		objects = append(objects, n)
+	}
+	for _, s := range w.Services {
+		objects = append(objects, s)
+	}
+	for _, r := range w.ReplicaSets {
+		objects = append(objects, r)
+	}
+	api := fake.NewClientset(objects...)
+	factory := informers.NewSharedInformerFactory(api, 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(func() {
+		cancel()
+		factory.Shutdown()
+	})
+	f, err := frameworkruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), &profile,
+		frameworkruntime.WithSnapshotSharedLister(snapshot), frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithClientSet(api))
+	if err != nil {
+		t.Fatal(err)
+	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	nodes, err := snapshot.NodeInfos().List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &stock{f, nodes}
+}
+
+// verdict holds the decision of a scheduler about one node.
+type verdict struct {
+	predicate string
+	reasons   []string
+	scores    map[string]int64
+	total     int64
+}
+
+// judge returns the verdict about each node.
+func (s *stock) judge(t *testing.T, pod *corev1.Pod) map[string]verdict {
+	t.Helper()
+	state := framework.NewCycleState()
+	if _, status, _ := s.framework.RunPreFilterPlugins(t.Context(), state, pod); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	found := map[string]verdict{}
+	var fit []fwk.NodeInfo
+	for _, n := range s.nodes {
+		if status := s.framework.RunFilterPlugins(t.Context(), state, pod, n); !status.IsSuccess() {
+			found[n.Node().Name] = verdict{predicate: status.Plugin(), reasons: status.Reasons()}
+		} else {
+			found[n.Node().Name] = verdict{}
+			fit = append(fit, n)
+		}
+	}
+	if len(fit) < 2 {
+		return found
+	}
+	if status := s.framework.RunPreScorePlugins(t.Context(), state, pod, fit); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	scores, status := s.framework.RunScorePlugins(t.Context(), state, pod, fit)
+	if !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	for _, n := range scores {
+		v := verdict{scores: map[string]int64{}, total: n.TotalScore}
+		for _, name := range compared { // those that are skipped have no score
+			if name != "" {
+				v.scores[name] = 0
+			}
+		}
+		for _, score := range n.Scores {
+			v.scores[compared[score.Name]] = score.Score // weighted
+		}
+		found[n.Name] = v
+	}
+	return found
+}

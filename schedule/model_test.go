@@ -1,0 +1,154 @@
+package schedule_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/planekit/planekit/internal/randomcluster"
+	"github.com/planekit/planekit/schedule"
+	"github.com/planekit/planekit/schedule/predicates"
+	"github.com/planekit/planekit/schedule/priorities"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// reference holds what a State should know, and answers by a new State.
+type reference struct {
+	nodes      map[string]*corev1.Node
+	pods       map[string]*corev1.Pod
+	namespaces map[string]*corev1.Namespace
+}
+
+// sameApp lets default constraints spread the pods of an app.
+var sameApp = schedule.SpreadDefaults{Selector: func(p *corev1.Pod) labels.Selector {
+	return labels.SelectorFromSet(labels.Set{"app": p.Labels["app"]})
+}}
+
+func newState() *schedule.State {
+	return schedule.NewState(predicates.DefaultSpreading(sameApp), priorities.DefaultSpreading(sameApp), 1)
+}
+
+func (r *reference) explain(pod *schedule.PodInfo) []schedule.NodeExplanation {
+	s := newState()
+	for _, n := range r.namespaces {
+		s.SetNamespace(n)
+	}
+	for _, n := range r.nodes {
+		s.SetNode(n)
+	}
+	for _, p := range r.pods {
+		s.SetPod(schedule.NewPodInfo(p))
+	}
+	return s.Explain(pod)
+}
+
+// TestModel changes a cluster at random and checks after each change that decisions are those of a State
+// that was made of the new cluster, and that no pod that waits is forgotten: if a change makes room for one,
+// Helps says so.
+func TestModel(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	for n := range uint64(20) {
+		t.Run(fmt.Sprint("seed=", seed+n), func(t *testing.T) {
+			t.Parallel()
+			walk(t, seed+n)
+		})
+	}
+}
+
+func walk(t *testing.T, seed uint64) {
+	c, r := randomcluster.New(seed), rand.New(rand.NewPCG(seed, 1))
+	s := newState()
+	model := &reference{nodes: map[string]*corev1.Node{}, pods: map[string]*corev1.Pod{}, namespaces: map[string]*corev1.Namespace{}}
+	waiting := map[*schedule.PodInfo]*schedule.FitError{}
+	decide := func(p *schedule.PodInfo) {
+		if _, err := s.Decide(p); err != nil {
+			waiting[p] = err
+		} else {
+			delete(waiting, p)
+		}
+	}
+	for step := range 150 {
+		what, e := model.change(c, r, s)
+		for p, unfit := range waiting {
+			if s.Helps(unfit, e) {
+				decide(p)
+			} else if node, err := s.Decide(p); err == nil {
+				t.Fatalf("step %d, %s: %s fits %s and was not woken", step, what, p.Key, node)
+			}
+		}
+		pod := schedule.NewPodInfo(c.Pod())
+		if got, want := s.Explain(pod), model.explain(pod); !reflect.DeepEqual(got, want) {
+			t.Fatalf("step %d, %s: %s is judged\n%+v, want\n%+v", step, what, pod.Key, got, want)
+		}
+		if len(waiting) < 10 {
+			decide(pod)
+		}
+	}
+}
+
+// change makes one random change to both.
+func (m *reference) change(c *randomcluster.Cluster, r *rand.Rand, s *schedule.State) (what string, e schedule.Event) {
+	node := c.Nodes[r.IntN(len(c.Nodes))].Name
+	switch r.IntN(10) {
+	case 0:
+		delete(m.nodes, node)
+		return "remove " + node, s.RemoveNode(node)
+	case 1, 2:
+		m.nodes[node] = c.Node(node)
+		return "set " + node, s.SetNode(m.nodes[node])
+	case 3:
+		n := c.Namespaces[r.IntN(len(c.Namespaces))].DeepCopy()
+		if n.Labels["team"] = fmt.Sprint(r.IntN(3)); r.IntN(3) == 0 {
+			delete(m.namespaces, n.Name)
+			return "remove namespace " + n.Name, s.RemoveNamespace(n.Name)
+		}
+		m.namespaces[n.Name] = n
+		return "set namespace " + n.Name, s.SetNamespace(n)
+	case 4, 5, 6:
+		if key, ok := m.any(r); ok && r.IntN(2) == 0 {
+			delete(m.pods, key)
+			return "remove " + key, s.RemovePod(key)
+		} else if ok {
+			pod := m.pods[key].DeepCopy()
+			switch other := c.Pod(); r.IntN(4) {
+			case 0:
+				pod.Labels = other.Labels
+			case 1:
+				pod.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+			case 2:
+				pod.Spec.NodeName = node
+			case 3:
+				pod.Spec = other.Spec
+				pod.Spec.NodeName = node
+			}
+			m.pods[key] = pod
+			return "change " + key, s.SetPod(schedule.NewPodInfo(pod))
+		}
+	}
+	pod := c.Pod()
+	pod.Spec.NodeName = node
+	info := schedule.NewPodInfo(pod)
+	if r.IntN(3) == 0 {
+		s.Assume(info, node)
+		if r.IntN(2) == 0 {
+			return "assume and forget " + info.Key, s.Forget(info)
+		}
+	}
+	m.pods[info.Key] = pod
+	return "set " + info.Key, s.SetPod(info)
+}
+
+// any returns the name of a random pod.
+func (m *reference) any(r *rand.Rand) (key string, ok bool) {
+	keys := slices.Sorted(maps.Keys(m.pods))
+	if len(keys) == 0 {
+		return "", false
+	}
+	return keys[r.IntN(len(keys))], true
+}
