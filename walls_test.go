@@ -214,6 +214,7 @@ var otherWalls = []wall{
 	{packages: "schedule", closed: true, may: []allowance{
 		{"schedule", itsRoom},
 		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/api/policy", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 		{"github.com/go-logr/logr", logging},
 	}},

@@ -131,7 +131,7 @@ func (s *State) Helps(err *FitError, e Event) bool {
 // events may change that, so err records the predicate.
 func (s *State) accepts(err *FitError, n *NodeInfo) bool {
 	f := filters{state: s, pod: err.pod, local: err.local}
-	v, predicate := f.judge(n)
+	v, predicate := s.judge(&f, n)
 	if !v.OK() {
 		err.by.add(predicate)
 	}

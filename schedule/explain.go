@@ -27,7 +27,7 @@ func (s *State) Explain(p *PodInfo) []NodeExplanation {
 	s.feasible = s.feasible[:0]
 	var fit, unfit []NodeExplanation
 	for _, n := range s.order {
-		v, predicate := f.judge(n)
+		v, predicate := s.judge(&f, n)
 		if !v.OK() {
 			unfit = append(unfit, NodeExplanation{Node: n.Node.Name, Predicate: s.predicates[predicate].Name(), Verdict: v})
 			continue

@@ -125,6 +125,9 @@ type Verdict struct {
 	// All says that the reasons are about the pod and hold for all nodes. The message then names only
 	// them, without a number of nodes.
 	All bool
+	// Lasting says that the node would refuse the pod if there were no other pods on it, so that it does
+	// not help to preempt them.
+	Lasting bool
 }
 
 // Fits is the verdict that the pod fits the node.
@@ -132,6 +135,10 @@ var Fits = Verdict{}
 
 // Refuse returns the verdict that the pod does not fit the node.
 func Refuse(reasons ...string) Verdict { return Verdict{Reasons: reasons} }
+
+// RefuseAlways returns the verdict that the pod does not fit the node, and would not if there were no other
+// pods on it.
+func RefuseAlways(reasons ...string) Verdict { return Verdict{Reasons: reasons, Lasting: true} }
 
 // RefuseAll returns the verdict that the pod fits no node, for a reason in words of its own: "pod has
 // unbound immediate PersistentVolumeClaims".
@@ -176,6 +183,8 @@ type FitError struct {
 	Reasons map[string]int
 	// Whole is the reason that holds for all nodes, or empty.
 	Whole string
+	// Preemption says why no preemption helps; empty if none was looked for or one does.
+	Preemption string
 
 	// The fields below are for State.Helps.
 	pod   *PodInfo
@@ -189,12 +198,12 @@ func (e *FitError) Error() string {
 		return "no nodes available to schedule pods"
 	}
 	if e.Whole != "" {
-		return fmt.Sprintf("0/%d nodes are available: %s.", e.Nodes, e.Whole)
+		return withPreemption(fmt.Sprintf("0/%d nodes are available: %s.", e.Nodes, e.Whole), e.Preemption)
 	}
 	var reasons []string
 	for reason, nodes := range e.Reasons {
 		reasons = append(reasons, fmt.Sprintf("%d %s", nodes, reason))
 	}
 	slices.Sort(reasons)
-	return fmt.Sprintf("0/%d nodes are available: %s.", e.Nodes, strings.Join(reasons, ", "))
+	return withPreemption(fmt.Sprintf("0/%d nodes are available: %s.", e.Nodes, strings.Join(reasons, ", ")), e.Preemption)
 }

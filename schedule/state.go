@@ -29,6 +29,9 @@ type State struct {
 	counts counts
 	// images is the number of nodes that have an image.
 	images map[string]int
+	// guests are the pods that a node is reserved for, by node and key, and nominees their nodes.
+	guests   map[string]map[string]*PodInfo
+	nominees map[string]string
 	// feasible and totals are the nodes that the last decision chose from, and their scores. They are
 	// kept to save allocations.
 	feasible       []*NodeInfo
@@ -40,6 +43,7 @@ type place struct {
 	pod     *PodInfo
 	node    string
 	assumed bool
+	evicted bool // it was told to end
 }
 
 // NewState returns a State without nodes. seed seeds the random choice between equal nodes.
@@ -51,6 +55,8 @@ func NewState(predicates []Predicate, priorities []Weighted, seed uint64) *State
 		namespaces: make(map[string]*corev1.Namespace),
 		affine:     make(map[*PodInfo]*NodeInfo),
 		images:     make(map[string]int),
+		guests:     make(map[string]map[string]*PodInfo),
+		nominees:   make(map[string]string),
 	}
 }
 
@@ -131,7 +137,8 @@ func (s *State) SetPod(p *PodInfo) Event {
 	case !takes && known && old.assumed && old.pod.Pod.UID == p.Pod.UID && !ended(p.Pod):
 		return none
 	case takes:
-		return s.put(place{pod: p, node: p.Pod.Spec.NodeName})
+		s.Withdraw(p.Key)
+		return s.put(place{pod: p, node: p.Pod.Spec.NodeName, evicted: old.evicted && old.pod.Pod.UID == p.Pod.UID})
 	}
 	return s.RemovePod(p.Key)
 }
@@ -153,6 +160,7 @@ func (s *State) RemovePod(key string) Event {
 // capacity as used. If the bind fails, the caller must call Forget; otherwise only the end of the
 // pod frees that capacity.
 func (s *State) Assume(p *PodInfo, node string) Event {
+	s.Withdraw(p.Key)
 	return s.put(place{pod: p, node: node, assumed: true})
 }
 
@@ -207,9 +215,12 @@ func (s *State) take(key string) *NodeInfo {
 // generator; see Assume.
 func (s *State) Decide(p *PodInfo) (node string, err *FitError) {
 	f := filters{state: s, pod: p, local: s.compile(p)}
+	if n := s.nominated(&f); n != nil {
+		return n.Node.Name, nil
+	}
 	s.feasible = s.feasible[:0]
 	for _, n := range s.order {
-		if v, predicate := f.judge(n); v.OK() {
+		if v, predicate := s.judge(&f, n); v.OK() {
 			s.feasible = append(s.feasible, n)
 		} else {
 			f.refuse(v, predicate)

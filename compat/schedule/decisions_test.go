@@ -102,7 +102,7 @@ func judge(s *schedule.State, pod *corev1.Pod) map[string]verdict {
 	found := map[string]verdict{}
 	all := priorities.Default()
 	for _, n := range s.Explain(schedule.NewPodInfo(pod)) {
-		v := verdict{predicate: n.Predicate, reasons: n.Verdict.Reasons, total: n.Total}
+		v := verdict{predicate: n.Predicate, reasons: n.Verdict.Reasons, lasting: n.Verdict.Lasting, total: n.Total}
 		if n.Scores != nil {
 			v.scores = map[string]int64{}
 		}

@@ -17,6 +17,8 @@ import (
 	schedulercache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
@@ -34,6 +36,7 @@ var compared = map[string]string{
 // stock is the kube-scheduler's framework over a fixed cluster.
 type stock struct {
 	framework framework.Framework
+	preempts  *defaultpreemption.DefaultPreemption
 	nodes     []fwk.NodeInfo
 }
 
@@ -68,7 +71,17 @@ func newStock(t *testing.T, w *randomcluster.Cluster) *stock {
 		factory.Shutdown()
 	})
 	f, err := frameworkruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), &profile,
-		frameworkruntime.WithSnapshotSharedLister(snapshot), frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithClientSet(api))
+		frameworkruntime.WithPodNominator(noNominations{}), frameworkruntime.WithSnapshotSharedLister(snapshot), frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithClientSet(api))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var arguments runtime.Object
+	for _, c := range profile.PluginConfig {
+		if c.Name == names.DefaultPreemption {
+			arguments = c.Args
+		}
+	}
+	preempts, err := defaultpreemption.New(ctx, arguments, f, feature.Features{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,12 +91,13 @@ func newStock(t *testing.T, w *randomcluster.Cluster) *stock {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &stock{f, nodes}
+	return &stock{f, preempts, nodes}
 }
 
 // verdict holds the decision of a scheduler about one node.
 type verdict struct {
 	predicate string
+	lasting   bool // whatever other pods there are
 	reasons   []string
 	scores    map[string]int64
 	total     int64
@@ -100,7 +114,7 @@ func (s *stock) judge(t *testing.T, pod *corev1.Pod) map[string]verdict {
 	var fit []fwk.NodeInfo
 	for _, n := range s.nodes {
 		if status := s.framework.RunFilterPlugins(t.Context(), state, pod, n); !status.IsSuccess() {
-			found[n.Node().Name] = verdict{predicate: status.Plugin(), reasons: status.Reasons()}
+			found[n.Node().Name] = verdict{predicate: status.Plugin(), reasons: status.Reasons(), lasting: status.Code() == fwk.UnschedulableAndUnresolvable}
 		} else {
 			found[n.Node().Name] = verdict{}
 			fit = append(fit, n)
@@ -130,3 +144,8 @@ func (s *stock) judge(t *testing.T, pod *corev1.Pod) map[string]verdict {
 	}
 	return found
 }
+
+// noNominations knows no pod that waits for victims to end.
+type noNominations struct{ fwk.PodNominator }
+
+func (noNominations) NominatedPodsForNode(string) []fwk.PodInfo { return nil }

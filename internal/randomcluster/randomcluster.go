@@ -5,9 +5,11 @@ package randomcluster
 import (
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,6 +23,7 @@ type Cluster struct {
 	Namespaces  []*corev1.Namespace
 	Services    []*corev1.Service
 	ReplicaSets []*appsv1.ReplicaSet
+	Budgets     []*policyv1.PodDisruptionBudget
 	made        int
 }
 
@@ -41,15 +44,40 @@ func New(seed uint64) *Cluster {
 		c.ReplicaSets = append(c.ReplicaSets, &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "set", UID: types.UID("set-" + namespace)},
 			Spec: appsv1.ReplicaSetSpec{Selector: c.selector()}})
 	}
+	for i := range c.r.IntN(3) {
+		c.Budgets = append(c.Budgets, &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: one(c, namespaceNames), Name: fmt.Sprint("budget-", i)},
+			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: c.selector()},
+			Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: c.r.Int32N(2)},
+		})
+	}
+	taken := map[string]bool{}
 	for range c.r.IntN(30) {
 		pod := c.Pod()
 		pod.Spec.NodeName = one(c, c.Nodes).Name
+		freePorts(pod, taken)
 		if c.chance(8) {
 			pod.DeletionTimestamp = &metav1.Time{}
 		}
+		pod.Status.StartTime = &metav1.Time{Time: time.Unix(c.r.Int64N(5)*100+int64(c.made), 0)} // no two are the same
 		c.Pods = append(c.Pods, pod)
 	}
 	return c
+}
+
+// freePorts removes the host ports of a pod that another one on its node has.
+func freePorts(pod *corev1.Pod, taken map[string]bool) {
+	for i := range pod.Spec.Containers {
+		container := &pod.Spec.Containers[i]
+		if len(container.Ports) == 0 {
+			continue
+		}
+		at := fmt.Sprint(pod.Spec.NodeName, container.Ports[0].HostPort)
+		if taken[at] {
+			container.Ports = nil
+		}
+		taken[at] = true
+	}
 }
 
 var (
@@ -207,6 +235,7 @@ func (c *Cluster) Pod() *corev1.Pod {
 	if c.chance(3) {
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "set", UID: types.UID("set-" + p.Namespace), Controller: new(true)}}
 	}
+	p.Spec.Priority = new(one(c, []int32{-5, 0, 0, 10, 10, 1000}))
 	for i := range 1 + c.r.IntN(2) {
 		p.Spec.Containers = append(p.Spec.Containers, c.container(fmt.Sprintf("c%d", i)))
 	}

@@ -18,25 +18,22 @@ func Fit() schedule.Predicate {
 }
 
 func fit(p *schedule.PodInfo, n *schedule.NodeInfo, extended []corev1.ResourceName) schedule.Verdict {
-	var short []string
+	var v schedule.Verdict
 	if int64(len(n.Pods))+1 > n.AllocatablePods {
-		short = append(short, "Too many pods")
+		v.Reasons = append(v.Reasons, "Too many pods")
 	}
-	// A resource that is not requested is never short, even on an overcommitted node.
-	lacks := func(want, all, taken int64) bool { return want > 0 && want > all-taken }
-	if lacks(p.Requests.MilliCPU, n.Allocatable.MilliCPU, n.Requested.MilliCPU) {
-		short = append(short, "Insufficient cpu")
-	}
-	if lacks(p.Requests.Memory, n.Allocatable.Memory, n.Requested.Memory) {
-		short = append(short, "Insufficient memory")
-	}
-	if lacks(p.Requests.EphemeralStorage, n.Allocatable.EphemeralStorage, n.Requested.EphemeralStorage) {
-		short = append(short, "Insufficient ephemeral-storage")
-	}
-	for _, name := range extended {
-		if lacks(p.Requests.Extended[name], n.Allocatable.Extended[name], n.Requested.Extended[name]) {
-			short = append(short, "Insufficient "+string(name))
+	check := func(name corev1.ResourceName, want, all, taken int64) {
+		// A resource that is not requested is never short, even on an overcommitted node.
+		if want > 0 && want > all-taken {
+			v.Reasons = append(v.Reasons, "Insufficient "+string(name))
+			v.Lasting = v.Lasting || want > all
 		}
 	}
-	return schedule.Refuse(short...)
+	check(corev1.ResourceCPU, p.Requests.MilliCPU, n.Allocatable.MilliCPU, n.Requested.MilliCPU)
+	check(corev1.ResourceMemory, p.Requests.Memory, n.Allocatable.Memory, n.Requested.Memory)
+	check(corev1.ResourceEphemeralStorage, p.Requests.EphemeralStorage, n.Allocatable.EphemeralStorage, n.Requested.EphemeralStorage)
+	for _, name := range extended {
+		check(name, p.Requests.Extended[name], n.Allocatable.Extended[name], n.Requested.Extended[name])
+	}
+	return v
 }

@@ -16,7 +16,7 @@ type podAffinity struct{}
 
 // The order is that in which a node is checked, as in Kubernetes.
 var (
-	apartFromWanted  = schedule.Refuse("node(s) didn't match pod affinity rules")
+	apartFromWanted  = schedule.RefuseAlways("node(s) didn't match pod affinity rules")
 	besideUnwanted   = schedule.Refuse("node(s) didn't match pod anti-affinity rules")
 	unwantedByOthers = schedule.Refuse("node(s) didn't satisfy existing pods anti-affinity rules")
 )

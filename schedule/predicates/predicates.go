@@ -65,7 +65,7 @@ func (c compiled) Filter(p *schedule.PodInfo, n *schedule.NodeInfo) schedule.Ver
 // Unschedulable refuses cordoned nodes, unless the pod tolerates the taint
 // node.kubernetes.io/unschedulable.
 func Unschedulable() schedule.Predicate {
-	cordoned := schedule.Refuse("node(s) were unschedulable")
+	cordoned := schedule.RefuseAlways("node(s) were unschedulable")
 	taint := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 	return compiled{"NodeUnschedulable", nodes, func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
 		if nodematch.Tolerated(p.Pod.Spec.Tolerations, &taint) {
@@ -83,7 +83,7 @@ func Unschedulable() schedule.Predicate {
 // NodeName refuses all nodes except the one that a pod names. A scheduler does not get pods that
 // name one; the predicate is for other callers.
 func NodeName() schedule.Predicate {
-	other := schedule.Refuse("node(s) didn't match the requested node name")
+	other := schedule.RefuseAlways("node(s) didn't match the requested node name")
 	return compiled{"NodeName", never, func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
 		name := p.Pod.Spec.NodeName
 		if name == "" {
@@ -101,7 +101,7 @@ func NodeName() schedule.Predicate {
 // Taints refuses nodes with a taint of effect NoSchedule or NoExecute that the pod does not
 // tolerate.
 func Taints() schedule.Predicate {
-	tainted := schedule.Refuse("node(s) had untolerated taint(s)")
+	tainted := schedule.RefuseAlways("node(s) had untolerated taint(s)")
 	return compiled{"TaintToleration", nodes, func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
 		return func(n *schedule.NodeInfo) schedule.Verdict {
 			if !nodematch.Admits(n.Node, p.Pod.Spec.Tolerations) {

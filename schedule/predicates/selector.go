@@ -9,7 +9,7 @@ import (
 // required node affinity.
 // https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/
 func NodeSelector() schedule.Predicate {
-	mismatch := schedule.Refuse("node(s) didn't match Pod's node affinity/selector")
+	mismatch := schedule.RefuseAlways("node(s) didn't match Pod's node affinity/selector")
 	return compiled{"NodeAffinity", nodes, func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
 		match := nodematch.Required(&p.Pod.Spec)
 		if match == nil {

@@ -19,7 +19,7 @@ type topologySpread struct{ defaults schedule.SpreadDefaults }
 
 var (
 	uneven    = schedule.Refuse("node(s) didn't match pod topology spread constraints")
-	unlabeled = schedule.Refuse("node(s) didn't match pod topology spread constraints (missing required label)")
+	unlabeled = schedule.RefuseAlways("node(s) didn't match pod topology spread constraints (missing required label)")
 )
 
 func (topologySpread) Name() string { return "PodTopologySpread" }

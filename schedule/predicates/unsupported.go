@@ -18,7 +18,7 @@ func Unsupported() schedule.Predicate {
 		if reasons == nil {
 			return nil
 		}
-		refused := schedule.Refuse(reasons...)
+		refused := schedule.RefuseAlways(reasons...)
 		return func(*schedule.NodeInfo) schedule.Verdict { return refused }
 	}}
 }
