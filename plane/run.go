@@ -54,6 +54,7 @@ func (p *Plane) makeScheduler() error {
 		Nodes:      p.Caches.Nodes,
 		Pods:       p.Caches.Pods,
 		Namespaces: p.Caches.Namespaces,
+		Budgets:    p.Caches.PodDisruptionBudgets,
 		Log:        p.config.Log.WithName("scheduler"),
 	}
 	if p.config.Scheduler != nil {

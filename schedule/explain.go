@@ -20,8 +20,8 @@ type NodeExplanation struct {
 }
 
 // Explain says what Decide makes of each node for a pod: first those that fit, the best ones first, and
-// then the others, both by name. Decide chooses one of the nodes with the highest total. Explain changes
-// nothing, and the random generator neither.
+// then the others, both by name. Decide chooses one of the nodes with the highest total, or the one that is
+// reserved for the pod. Explain changes nothing, and the random generator neither.
 func (s *State) Explain(p *PodInfo) []NodeExplanation {
 	f := filters{state: s, pod: p, local: s.compile(p)}
 	s.feasible = s.feasible[:0]

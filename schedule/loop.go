@@ -101,10 +101,12 @@ func (l *loop) onPod(old, pod *corev1.Pod) {
 	switch {
 	case pod == nil:
 		l.queue.remove(k)
+		l.wake(l.state.Withdraw(k))
 		l.wake(l.state.RemovePod(k))
 	case l.mine(pod):
 		info := NewPodInfo(pod)
 		e := l.state.SetPod(info)
+		l.wake(l.followNomination(old, info))
 		// An assumed pod is either being bound, and then still in the queue, or bound already.
 		if _, assumed := l.state.Placed(k); !assumed || l.queue.holds(info) {
 			l.queue.set(info, old == nil || changed(old, pod), time.Now())
@@ -112,6 +114,7 @@ func (l *loop) onPod(old, pod *corev1.Pod) {
 		l.wake(e)
 	default:
 		l.queue.remove(k)
+		l.wake(l.state.Withdraw(k))
 		l.wake(l.state.SetPod(NewPodInfo(pod)))
 	}
 }
@@ -157,14 +160,19 @@ func (l *loop) next(ctx context.Context) bool {
 		return false
 	}
 	node, unfit := l.state.Decide(pod)
+	var preemption *preemption
 	if unfit != nil {
+		preemption = l.preempt(pod, unfit)
 		l.queue.park(pod, unfit, time.Now())
 	} else {
 		l.wake(l.state.Assume(pod, node))
 	}
 	l.mu.Unlock()
 	if unfit != nil {
-		l.work.do(ctx, pod.Key, func() { l.refuse(ctx, pod, unfit) })
+		l.work.do(ctx, pod.Key, func() {
+			l.refuse(ctx, pod, unfit)
+			l.evict(ctx, preemption)
+		})
 	} else {
 		l.work.do(ctx, pod.Key, func() { l.bind(ctx, pod, node) })
 	}

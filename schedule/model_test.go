@@ -23,6 +23,13 @@ type reference struct {
 	nodes      map[string]*corev1.Node
 	pods       map[string]*corev1.Pod
 	namespaces map[string]*corev1.Namespace
+	guests     []guest
+}
+
+// guest is a pod that a node is reserved for.
+type guest struct {
+	pod  *schedule.PodInfo
+	node string
 }
 
 // sameApp lets default constraints spread the pods of an app.
@@ -44,6 +51,9 @@ func (r *reference) explain(pod *schedule.PodInfo) []schedule.NodeExplanation {
 	}
 	for _, p := range r.pods {
 		s.SetPod(schedule.NewPodInfo(p))
+	}
+	for _, g := range r.guests {
+		s.Nominate(g.pod, g.node)
 	}
 	return s.Explain(pod)
 }
@@ -82,6 +92,9 @@ func walk(t *testing.T, seed uint64) {
 				t.Fatalf("step %d, %s: %s fits %s and was not woken", step, what, p.Key, node)
 			}
 		}
+		for p, unfit := range waiting {
+			s.Preempt(p, unfit, c.Budgets) // changes nothing
+		}
 		pod := schedule.NewPodInfo(c.Pod())
 		if got, want := s.Explain(pod), model.explain(pod); !reflect.DeepEqual(got, want) {
 			t.Fatalf("step %d, %s: %s is judged\n%+v, want\n%+v", step, what, pod.Key, got, want)
@@ -95,7 +108,7 @@ func walk(t *testing.T, seed uint64) {
 // change makes one random change to both.
 func (m *reference) change(c *randomcluster.Cluster, r *rand.Rand, s *schedule.State) (what string, e schedule.Event) {
 	node := c.Nodes[r.IntN(len(c.Nodes))].Name
-	switch r.IntN(10) {
+	switch r.IntN(11) {
 	case 0:
 		delete(m.nodes, node)
 		return "remove " + node, s.RemoveNode(node)
@@ -110,6 +123,17 @@ func (m *reference) change(c *randomcluster.Cluster, r *rand.Rand, s *schedule.S
 		}
 		m.namespaces[n.Name] = n
 		return "set namespace " + n.Name, s.SetNamespace(n)
+	case 10:
+		if n := len(m.guests); n > 0 && r.IntN(2) == 0 {
+			i := r.IntN(n)
+			gone := m.guests[i].pod
+			m.guests = slices.Delete(m.guests, i, i+1)
+			return "withdraw " + gone.Key, s.Withdraw(gone.Key)
+		}
+		pod := schedule.NewPodInfo(c.Pod())
+		s.Nominate(pod, node)
+		m.guests = append(m.guests, guest{pod, node})
+		return "nominate " + pod.Key, schedule.Event{}
 	case 4, 5, 6:
 		if key, ok := m.any(r); ok && r.IntN(2) == 0 {
 			delete(m.pods, key)

@@ -3,6 +3,7 @@ package schedule
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -40,8 +41,14 @@ func (s *State) Preempt(p *PodInfo, unfit *FitError, budgets []*policyv1.PodDisr
 		return best, false
 	}
 	refused := FitError{Nodes: len(s.order), Reasons: make(map[string]int)}
+	if !s.hasLower(p) {
+		refused.Reasons[unhelpful] = unfit.lasting
+		refused.Reasons[noVictims] = len(s.order) - unfit.lasting
+		maps.DeleteFunc(refused.Reasons, func(_ string, nodes int) bool { return nodes == 0 })
+		unfit.Preemption = "preemption: " + refused.Error()
+		return best, false
+	}
 	local := s.compile(p)
-	// The order of the nodes changes with the cluster's history, and the choice must not.
 	for _, n := range s.order {
 		found, reasons := s.victims(p, n, local, budgets)
 		for _, reason := range reasons {
@@ -55,6 +62,22 @@ func (s *State) Preempt(p *PodInfo, unfit *FitError, budgets []*policyv1.PodDisr
 		unfit.Preemption = "preemption: " + refused.Error()
 	}
 	return best, ok
+}
+
+// The reasons why preemption does not help on a node.
+const (
+	unhelpful = "Preemption is not helpful for scheduling"
+	noVictims = "No preemption victims found for incoming pod"
+)
+
+// hasLower reports whether any pod on a node has a lower priority than p.
+func (s *State) hasLower(p *PodInfo) bool {
+	for other := range s.priorityOf {
+		if other < priority(p) {
+			return true
+		}
+	}
+	return false
 }
 
 // mayNotPreempt returns why a pod must not preempt, or "".
@@ -73,11 +96,16 @@ func (s *State) mayNotPreempt(p *PodInfo) string {
 // endsFor reports whether a pod on a node that p may preempt is ending.
 func (s *State) endsFor(p *PodInfo, n *NodeInfo) bool {
 	for _, other := range n.Pods {
-		if priority(other) < priority(p) && (other.Pod.DeletionTimestamp != nil || s.pods[other.Key].evicted) {
+		if priority(other) < priority(p) && s.ends(other) {
 			return true
 		}
 	}
 	return false
+}
+
+// ends reports whether a pod on a node is ending, or was told to.
+func (s *State) ends(p *PodInfo) bool {
+	return p.Pod.DeletionTimestamp != nil || s.pods[p.Key].evicted
 }
 
 // victims returns what p must preempt on a node, or why that does not help.
@@ -87,7 +115,7 @@ func (s *State) victims(p *PodInfo, n *NodeInfo, local []filter, budgets []*poli
 		return v
 	}
 	if v := judge(); v.Lasting || v.All {
-		return found, []string{"Preemption is not helpful for scheduling"}
+		return found, []string{unhelpful}
 	}
 	var lower []place
 	for _, other := range n.Pods {
@@ -96,7 +124,7 @@ func (s *State) victims(p *PodInfo, n *NodeInfo, local []filter, budgets []*poli
 		}
 	}
 	if len(lower) == 0 {
-		return found, []string{"No preemption victims found for incoming pod"}
+		return found, []string{noVictims}
 	}
 	slices.SortFunc(lower, func(a, b place) int { return compareImportance(a.pod, b.pod) })
 	gone := make(map[string]place)
@@ -213,22 +241,26 @@ func firstStart(p Preemption) time.Time {
 }
 
 // Nominate reserves room on a node for a pod that waits until its victims there have ended: for decisions
-// about pods of the same or a lower priority, it counts as on the node. It returns the pods of lower
-// priority that lose their own reservation on that node.
-func (s *State) Nominate(p *PodInfo, node string) (losers []*PodInfo) {
+// about pods of the same or a lower priority, it counts as on the node. Pods of lower priority that the node
+// is reserved for should lose that: see [State.Outranked].
+func (s *State) Nominate(p *PodInfo, node string) {
 	s.Withdraw(p.Key)
-	for key, other := range s.guests[node] {
-		if priority(other) < priority(p) {
-			losers = append(losers, other)
-			s.Withdraw(key)
-		}
-	}
 	if s.guests[node] == nil {
 		s.guests[node] = make(map[string]*PodInfo)
 	}
 	s.guests[node][p.Key], s.nominees[p.Key] = p, node
-	slices.SortFunc(losers, func(a, b *PodInfo) int { return cmp.Compare(a.Key, b.Key) })
-	return losers
+}
+
+// Outranked returns the pods with a lower priority than p that a node is reserved for, by name.
+func (s *State) Outranked(p *PodInfo, node string) []*PodInfo {
+	var lower []*PodInfo
+	for _, guest := range s.guests[node] {
+		if priority(guest) < priority(p) {
+			lower = append(lower, guest)
+		}
+	}
+	slices.SortFunc(lower, func(a, b *PodInfo) int { return cmp.Compare(a.Key, b.Key) })
+	return lower
 }
 
 // Withdraw ends the reservation of a pod, if it has one.
@@ -246,6 +278,19 @@ func (s *State) Withdraw(key string) Event {
 		return change(p, nil, n)
 	}
 	return none
+}
+
+// renewGuest keeps what is known of a pod that a node is reserved for, and ends the reservation of an
+// earlier pod of that name.
+func (s *State) renewGuest(p *PodInfo) {
+	node, ok := s.nominees[p.Key]
+	switch {
+	case !ok:
+	case s.guests[node][p.Key].Pod.UID == p.Pod.UID:
+		s.guests[node][p.Key] = p
+	default:
+		s.Withdraw(p.Key)
+	}
 }
 
 // Evict notes that a pod was told to end, or with false that this has failed, before the pod itself says

@@ -173,6 +173,13 @@ func (q *queue) wakeIf(helped func(*FitError) bool, now time.Time) {
 	}
 }
 
+// wakeNow makes a parked pod ready, after its backoff.
+func (q *queue) wakeNow(p *PodInfo, now time.Time) {
+	if e := q.entries[p.Key]; q.holds(p) && e.where == &q.parked {
+		q.wake(e, now)
+	}
+}
+
 // wake moves a parked entry to backoff or ready.
 func (q *queue) wake(e *entry, now time.Time) {
 	heap.Remove(&q.parked, e.index)

@@ -41,10 +41,13 @@
 //
 // [State.Explain] says what a decision makes of each node.
 //
-// Not included: preemption. Package predicates keeps pods pending that need something it does not know,
-// such as resource claims. Package volumebinding schedules pods with persistent volumes; without it, their
-// claims are not looked at. Package workload says which pods belong together, for constraints of pods that
-// have none of their own.
+// If Config.Evict is set, a pod that fits no node preempts pods of lower priority: [State.Preempt] chooses
+// them, and the node is reserved for the pod until they have ended. Disruption budgets are violated only
+// where no other choice helps.
+//
+// Package predicates keeps pods pending that need something it does not know, such as resource claims.
+// Package volumebinding schedules pods with persistent volumes; without it, their claims are not looked at.
+// Package workload says which pods belong together, for constraints of pods that have none of their own.
 package schedule
 
 import (
@@ -187,9 +190,10 @@ type FitError struct {
 	Preemption string
 
 	// The fields below are for State.Helps.
-	pod   *PodInfo
-	local []filter
-	by    refusers // of the nodes checked so far
+	pod     *PodInfo
+	lasting int // the nodes that refuse the pod whatever other pods are there
+	local   []filter
+	by      refusers // of the nodes checked so far
 }
 
 // Error returns Kubernetes' message for such events.

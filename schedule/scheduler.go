@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 )
 
 // Config configures a [Scheduler].
@@ -35,16 +36,35 @@ type Config struct {
 	// SetCondition, if not nil, stores the reason why a pod is not scheduled as a condition in its
 	// status. It is called concurrently for different pods.
 	SetCondition func(ctx context.Context, pod *corev1.Pod, condition corev1.PodCondition) error
+	// Evict, if not nil, lets a pod that fits no node preempt pods of lower priority: it is called for each
+	// victim, and ends it within its grace period. A victim that is gone is no error. It is called
+	// concurrently for different pods.
+	Evict func(ctx context.Context, e Eviction) error
+	// Nominate, if not nil, stores the node that is reserved for a pod until its victims have ended in
+	// its status; an empty node means that none is any more. It is called concurrently for different
+	// pods.
+	Nominate func(ctx context.Context, pod *corev1.Pod, node string) error
+	// Budgets, if not nil, are the disruption budgets that preemption violates only where it must.
+	Budgets localcache.Lister[*policyv1.PodDisruptionBudget]
 	// Event, if not nil, records an event about a pod. eventType is corev1.EventTypeNormal or
 	// EventTypeWarning. It must not block.
 	Event func(pod *corev1.Pod, eventType, reason, message string)
-	// Parallel bounds the concurrent calls of Bind and SetCondition; zero means 64. When the limit
+	// Parallel bounds the concurrent calls of Bind, SetCondition, Evict and Nominate; zero means 64. When the limit
 	// is reached, decisions wait.
 	Parallel int
 	// Seed seeds the random choice between equal nodes; zero means a different seed each time.
 	Seed uint64
 	// Log receives binds at V(1) and failures at V(0). The zero Logger discards them.
 	Log logr.Logger
+}
+
+// Eviction is about a pod that ends so that another one has room.
+type Eviction struct {
+	// Victim runs on Node, and Preemptor waits for its room.
+	Victim, Preemptor *corev1.Pod
+	Node              string
+	// Scheduler is Config.Name.
+	Scheduler string
 }
 
 // A Scheduler binds pods to nodes.
@@ -75,6 +95,9 @@ func New(c Config) (*Scheduler, error) {
 	if c.SetCondition == nil {
 		c.SetCondition = func(context.Context, *corev1.Pod, corev1.PodCondition) error { return nil }
 	}
+	if c.Nominate == nil {
+		c.Nominate = func(context.Context, *corev1.Pod, string) error { return nil }
+	}
 	if c.Event == nil {
 		c.Event = func(*corev1.Pod, string, string, string) {}
 	}
@@ -84,7 +107,7 @@ func New(c Config) (*Scheduler, error) {
 	return &Scheduler{config: c}, nil
 }
 
-// Run schedules pods until ctx is done and all its calls of Bind and SetCondition have returned,
+// Run schedules pods until ctx is done and all its calls of the functions in Config have returned,
 // then returns nil. It begins when all caches have synced. It must not run more than once at a
 // time.
 func (s *Scheduler) Run(ctx context.Context) error {

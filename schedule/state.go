@@ -24,6 +24,8 @@ type State struct {
 	order      []*NodeInfo
 	pods       map[string]place
 	namespaces map[string]*corev1.Namespace
+	// priorityOf counts the pods on nodes by their priority.
+	priorityOf map[int32]int
 	// affine holds the pods on nodes that have an Affinity.
 	affine map[*PodInfo]*NodeInfo
 	counts counts
@@ -53,6 +55,7 @@ func NewState(predicates []Predicate, priorities []Weighted, seed uint64) *State
 		rand:  rand.New(rand.NewPCG(seed, seed)),
 		nodes: make(map[string]*NodeInfo), pods: make(map[string]place),
 		namespaces: make(map[string]*corev1.Namespace),
+		priorityOf: make(map[int32]int),
 		affine:     make(map[*PodInfo]*NodeInfo),
 		images:     make(map[string]int),
 		guests:     make(map[string]map[string]*PodInfo),
@@ -131,6 +134,7 @@ func (s *State) drop(name string, n *NodeInfo) {
 // SetPod adds or updates a pod. A pod without a node, or that has ended, uses no capacity, unless
 // it is assumed: the event of its bind may be late.
 func (s *State) SetPod(p *PodInfo) Event {
+	s.renewGuest(p)
 	old, known := s.pods[p.Key]
 	takes := p.Pod.Spec.NodeName != "" && !ended(p.Pod)
 	switch {
@@ -190,6 +194,7 @@ func (s *State) put(p place) Event {
 	n := s.node(p.node)
 	n.add(p.pod)
 	s.counts.update(p.pod, n, 1)
+	s.priorityOf[priority(p.pod)]++
 	if p.pod.Affinity != nil {
 		s.affine[p.pod] = n
 	}
@@ -206,6 +211,9 @@ func (s *State) take(key string) *NodeInfo {
 	n := s.nodes[p.node]
 	n.remove(p.pod)
 	s.counts.update(p.pod, n, -1)
+	if s.priorityOf[priority(p.pod)]--; s.priorityOf[priority(p.pod)] == 0 {
+		delete(s.priorityOf, priority(p.pod))
+	}
 	delete(s.affine, p.pod)
 	s.drop(p.node, n)
 	return n
@@ -227,7 +235,7 @@ func (s *State) Decide(p *PodInfo) (node string, err *FitError) {
 		}
 	}
 	if len(s.feasible) == 0 {
-		return "", &FitError{Pod: p.Key, Nodes: len(s.order), Reasons: f.reasons, Whole: f.whole, pod: p, local: f.local, by: f.by}
+		return "", &FitError{Pod: p.Key, Nodes: len(s.order), Reasons: f.reasons, Whole: f.whole, lasting: f.lasting, pod: p, local: f.local, by: f.by}
 	}
 	if len(s.feasible) == 1 {
 		return s.feasible[0].Node.Name, nil
@@ -265,6 +273,7 @@ type filters struct {
 	isPrepared bool
 
 	reasons map[string]int
+	lasting int // the nodes that refuse the pod whatever other pods are there
 	whole   string
 	by      refusers
 }
@@ -295,6 +304,9 @@ func (f *filters) refuse(v Verdict, predicate int) {
 	}
 	for _, r := range v.Reasons {
 		f.reasons[r]++
+	}
+	if v.Lasting || v.All {
+		f.lasting++
 	}
 	if v.All {
 		f.whole = v.Reasons[0]

@@ -42,7 +42,7 @@ var actedOn = []struct {
 		kubeletFiles + "internal/podconfig/hosts.go":          "HostAliases",
 		kubeletFiles + "internal/lifecycle/conditions.go":     "ReadinessGates",
 		pluginFiles + "serviceaccount/volume.go":              "AutomountServiceAccountToken",
-		pluginFiles + "priority/priority.go":                  "PreemptionPolicy",
+		pluginFiles + "priority/priority.go":                  "PreemptionPolicy PriorityClassName",
 		schedulerFiles + "internal/nodematch/nodematch.go":    "NodeSelector Affinity",
 		schedulerFiles + "internal/spread/spread.go":          "TopologySpreadConstraints",
 		schedulerFiles + "loop.go":                            "NodeName SchedulerName SchedulingGates",

@@ -18,8 +18,6 @@ func podFields() []Row {
 		{In: Pods, Path: "volumes[].projected.sources[].podCertificate", Effect: "not supported yet: the pod does not start"},
 		{In: Pods, Path: "resourceClaims", Effect: pending},
 		{In: Pods, Path: "schedulingGroup", Effect: pending},
-		{In: Pods, Path: "priorityClassName", When: preempts,
-			Effect: "pods are scheduled in the order of their priority, and none is preempted for another yet"},
 		{In: Pods, Path: "subdomain", Effect: "written to /etc/hosts of the pod; there is no DNS in the cluster yet that would know it"},
 		{In: Pods, Path: "os.name", When: isNot(corev1.Linux), Effect: "nodes run Linux containers only, and refuse the pod"},
 		{In: Pods, Path: "securityContext.seLinuxChangePolicy", Effect: "volumes are not labelled for SELinux yet"},
@@ -36,12 +34,6 @@ func unmountable(v corev1.Volume) bool {
 // hugePages reports whether an emptyDir requests huge pages of any size.
 func hugePages(value any, _ []any) bool {
 	return strings.HasPrefix(string(value.(corev1.StorageMedium)), string(corev1.StorageMediumHugePages))
-}
-
-// preempts reports whether a pod's priority would preempt other pods.
-func preempts(_ any, parents []any) bool {
-	policy := parents[len(parents)-1].(*corev1.PodSpec).PreemptionPolicy
-	return policy == nil || *policy != corev1.PreemptNever
 }
 
 // containerFields are the fields of containers and init containers.

@@ -56,7 +56,7 @@ func TestBesideTheDefault(t *testing.T) {
 	create("three", "apart", "web")
 	await(t, p, "three", func(p *corev1.Pod) bool {
 		for _, c := range p.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Message == "0/2 nodes are available: 2 node(s) had a pod of the same app." {
+			if c.Type == corev1.PodScheduled && strings.HasPrefix(c.Message, "0/2 nodes are available: 2 node(s) had a pod of the same app.") {
 				return true
 			}
 		}

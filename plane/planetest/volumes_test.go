@@ -128,9 +128,9 @@ func TestVolumes(t *testing.T) {
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(1))}
 
 	mustStore(t, pods, podWith("web", claimed("data")))
-	see.want(t, see.pod(t, "web"), `0/2 nodes are available: persistentvolumeclaim "data" not found.`)
+	see.want(t, see.pod(t, "web"), `0/2 nodes are available: persistentvolumeclaim "data" not found. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.`)
 	mustStore(t, claims, newClaim("data", "1Gi"))
-	see.want(t, see.pod(t, "web"), "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims.")
+	see.want(t, see.pod(t, "web"), "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.")
 	mustStore(t, volumes, newVolume("disk", "1Gi", "", "node-2", disk))
 	see.want(t, see.claim(t, "data"), "Bound disk")
 	see.want(t, see.volume(t, "disk"), "Bound")
@@ -158,7 +158,7 @@ func TestVolumes(t *testing.T) {
 	consumer = podWith("second", claimed("second"))
 	consumer.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-1"}
 	mustStore(t, pods, consumer)
-	see.want(t, see.pod(t, "second"), "0/2 nodes are available: 1 node(s) didn't find available persistent volumes to bind, 1 node(s) didn't match Pod's node affinity/selector.")
+	see.want(t, see.pod(t, "second"), "0/2 nodes are available: 1 node(s) didn't find available persistent volumes to bind, 1 node(s) didn't match Pod's node affinity/selector. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.")
 
 	// A claim in use stays until its pod is gone; then its volume is released, with its contents.
 	if err := claims.Delete(t.Context(), "default", "data", metav1.DeleteOptions{}); err != nil {
@@ -172,7 +172,7 @@ func TestVolumes(t *testing.T) {
 	see.want(t, see.volume(t, "disk"), "Released")
 	mustStore(t, claims, newClaim("data", "1Gi"))
 	mustStore(t, pods, podWith("web", claimed("data")))
-	see.want(t, see.pod(t, "web"), "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims.")
+	see.want(t, see.pod(t, "web"), "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.")
 	see.want(t, see.claim(t, "data"), "Pending")
 
 	// The claim of an ephemeral volume comes and goes with the pod.

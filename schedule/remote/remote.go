@@ -12,8 +12,8 @@
 // The client's user needs
 // the permissions of the cluster role system:kube-scheduler.
 //
-// Pods and nodes, and namespaces if a predicate is a schedule.Preparer, are read through caches of
-// its own, unless the configuration contains caches.
+// Pods, nodes and disruption budgets, and namespaces if a predicate is a schedule.Preparer, are read
+// through caches of its own, unless the configuration contains caches.
 // While the API server is unreachable, decisions use the contents of the caches, and binds are
 // retried.
 package remote
@@ -33,6 +33,7 @@ import (
 	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/schedule"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -45,7 +46,8 @@ type Scheduler struct {
 }
 
 // New returns a scheduler for the cluster of api. It sets those fields of config that access a
-// cluster and are nil: Nodes, Pods, Namespaces, Bind, SetCondition and Event. It starts nothing.
+// cluster and are nil: Nodes, Pods, Namespaces, Budgets, Bind, SetCondition, Evict, Nominate and Event. It
+// starts nothing.
 func New(api *client.Client, config schedule.Config) (*Scheduler, error) {
 	if api == nil {
 		return nil, errors.New("remote: no client")
@@ -53,6 +55,11 @@ func New(api *client.Client, config schedule.Config) (*Scheduler, error) {
 	s := &Scheduler{}
 	pods := typed.Pods(api)
 	err := errors.Join(addCache(s, &config.Nodes, typed.Nodes(api)), addCache(s, &config.Pods, pods))
+	if config.Budgets == nil {
+		cache, budgetErr := informer.For(typed.PodDisruptionBudgets(api))
+		err = errors.Join(err, budgetErr)
+		config.Budgets, s.beside = cache, append(s.beside, cache.Run)
+	}
 	if slices.ContainsFunc(config.Predicates, isPreparer) {
 		err = errors.Join(err, addCache(s, &config.Namespaces, typed.Namespaces(api)))
 	}
@@ -71,6 +78,12 @@ func New(api *client.Client, config schedule.Config) (*Scheduler, error) {
 	}
 	if config.Bind == nil {
 		config.Bind = func(ctx context.Context, pod *corev1.Pod, node string) error { return bind(ctx, pods, pod, node) }
+	}
+	if config.Evict == nil {
+		config.Evict = func(ctx context.Context, e schedule.Eviction) error { return evict(ctx, pods, e) }
+	}
+	if config.Nominate == nil {
+		config.Nominate = func(ctx context.Context, pod *corev1.Pod, node string) error { return nominate(ctx, pods, pod, node) }
 	}
 	if config.SetCondition == nil {
 		config.SetCondition = func(ctx context.Context, pod *corev1.Pod, condition corev1.PodCondition) error {
@@ -133,5 +146,42 @@ func setCondition(ctx context.Context, pods client.Resource[*corev1.Pod], pod *c
 		return err
 	}
 	_, err = pods.Patch(ctx, pod.Namespace, pod.Name, types.StrategicMergePatchType, patch, "status")
+	return err
+}
+
+// evict deletes a pod after its status says why. A pod that is gone, or replaced by another of its name, has
+// ended.
+func evict(ctx context.Context, pods client.Resource[*corev1.Pod], e schedule.Eviction) error {
+	err := setCondition(ctx, pods, e.Victim, corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(),
+		Reason:  corev1.PodReasonPreemptionByScheduler,
+		Message: e.Scheduler + ": preempting to accommodate a higher priority pod",
+	})
+	if err == nil {
+		err = pods.Delete(ctx, e.Victim.Namespace, e.Victim.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(e.Victim.UID))})
+	}
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// nominate stores the node that is reserved for a pod, or removes it.
+func nominate(ctx context.Context, pods client.Resource[*corev1.Pod], pod *corev1.Pod, node string) error {
+	var value any // null removes the field
+	if node != "" {
+		value = node
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID},
+		"status":   map[string]any{"nominatedNodeName": value},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = pods.Patch(ctx, pod.Namespace, pod.Name, types.StrategicMergePatchType, patch, "status")
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // the pod is gone
+	}
 	return err
 }

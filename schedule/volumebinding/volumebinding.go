@@ -164,9 +164,9 @@ func (b *Binder) claimsOf(pod *corev1.Pod) (out claims, refusal string) {
 }
 
 var (
-	missing     = schedule.Refuse("node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)")
-	unreachable = schedule.Refuse("node(s) didn't match PersistentVolume's node affinity")
-	unavailable = schedule.Refuse("node(s) didn't find available persistent volumes to bind")
+	missing     = schedule.RefuseAlways("node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)")
+	unreachable = schedule.RefuseAlways("node(s) didn't match PersistentVolume's node affinity")
+	unavailable = schedule.RefuseAlways("node(s) didn't find available persistent volumes to bind")
 )
 
 // judge says whether a node reaches the volumes of claims.
