@@ -103,7 +103,7 @@ func (s *State) endsFor(p *PodInfo, n *NodeInfo) bool {
 	return false
 }
 
-// ends reports whether a pod on a node is ending, or was told to.
+// ends reports whether a pod on a node is ending, or was evicted and does not say so yet.
 func (s *State) ends(p *PodInfo) bool {
 	return p.Pod.DeletionTimestamp != nil || s.pods[p.Key].evicted
 }
@@ -293,7 +293,7 @@ func (s *State) renewGuest(p *PodInfo) {
 	}
 }
 
-// Evict notes that a pod was told to end, or with false that this has failed, before the pod itself says
+// Evict notes that a pod was evicted, or with false that this has failed, before the pod itself says
 // so.
 func (s *State) Evict(key string, evicted bool) {
 	if one, ok := s.pods[key]; ok {

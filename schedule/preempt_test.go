@@ -67,7 +67,7 @@ func prior(name, cpu string, priority int32) *corev1.Pod {
 	return p
 }
 
-// TestPreempts checks that the least important pod ends, that nobody takes its room, and that the pod with
+// TestPreempts checks that the least important pod ends, that no other pod takes its room, and that the pod with
 // the higher priority gets it.
 func TestPreempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

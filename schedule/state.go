@@ -45,7 +45,7 @@ type place struct {
 	pod     *PodInfo
 	node    string
 	assumed bool
-	evicted bool // it was told to end
+	evicted bool // it may not say so itself yet
 }
 
 // NewState returns a State without nodes. seed seeds the random choice between equal nodes.

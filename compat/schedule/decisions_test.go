@@ -2,7 +2,9 @@ package schedule_test
 
 import (
 	"flag"
+	"iter"
 	"maps"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
@@ -19,21 +21,37 @@ import (
 )
 
 var (
-	worlds = flag.Int("worlds", 40, "how many random clusters are compared")
-	first  = flag.Uint64("first-world", 1, "the seed of the first one")
+	clusters = flag.Int("clusters", 100, "how many random clusters are compared")
+	seed     = flag.Uint64("seed", 0, "the seed of the first one; 0 is another one each time")
 )
 
-// podsPerWorld counts the pods that are decided about in each cluster.
-const podsPerWorld = 50
+// podsPerCluster counts the pods that are decided about in each cluster.
+const podsPerCluster = 50
+
+// seeds yields the seeds of the clusters.
+func seeds(t *testing.T) iter.Seq[uint64] {
+	first := *seed
+	if first == 0 {
+		first = rand.Uint64N(1 << 32)
+	}
+	t.Logf("seed %d", first)
+	return func(yield func(uint64) bool) {
+		for n := range uint64(*clusters) {
+			if !yield(first + n) {
+				return
+			}
+		}
+	}
+}
 
 // TestDecisions decides about random pods in random clusters as the stock kube-scheduler does: each node
 // is refused by the same plugin for the same reasons, and has the same score by each priority.
 func TestDecisions(t *testing.T) {
 	refused, scored := map[string]bool{}, map[string]bool{} // by what
-	for seed := *first; seed < *first+uint64(*worlds); seed++ {
+	for seed := range seeds(t) {
 		w := randomcluster.New(seed)
 		theirs, ours := newStock(t, w), newOurs(t, w)
-		for range podsPerWorld {
+		for range podsPerCluster {
 			pod := w.Pod()
 			want, got := theirs.judge(t, pod), judge(ours, pod)
 			for node := range want {

@@ -20,14 +20,14 @@ import (
 // the same victims, and the chosen one is as good as its choice. It says the same where it does not help.
 func TestPreemption(t *testing.T) {
 	helped := 0
-	for seed := *first; seed < *first+uint64(*worlds); seed++ {
+	for seed := range seeds(t) {
 		w := randomcluster.New(seed)
 		for _, p := range w.Pods {
 			// kube-scheduler counts a pod that is ending in no domain, and subtracts it as a victim.
 			p.DeletionTimestamp = nil
 		}
 		theirs, ours := newStock(t, w), newOurs(t, w)
-		for range podsPerWorld {
+		for range podsPerCluster {
 			pod := w.Pod()
 			info := schedule.NewPodInfo(pod)
 			_, unfit := ours.Decide(info)
