@@ -72,6 +72,7 @@ var nodeWalls = []wall{
 	}},
 	{packages: "kubelet/internal/cgroup", closed: true},
 	{packages: "kubelet/internal/cgroup/cgrouptest", closed: true},
+	{packages: "kubelet/internal/fulldisk", closed: true},
 	{packages: "kubelet/internal/qos", closed: true, may: []allowance{
 		{"kubelet/internal/cgroup", "a quality of service is a set of limits"},
 		{"internal/usage", "the limits of a pod count what its containers request as the quota does"},

@@ -30,9 +30,6 @@ func projectBundle(_ context.Context, s Sources, v *Volume, p *corev1.VolumeProj
 	if err != nil {
 		return true, err
 	}
-	if v.FSGroup() != nil {
-		mode = 0o600 // and what the group gets
-	}
-	files[b.Path] = File{Data: anchors, Mode: mode}
+	files[b.Path] = v.private(anchors, mode)
 	return true, nil
 }

@@ -16,17 +16,22 @@ func (v *Volume) onRootMismatch() bool {
 	return s != nil && s.FSGroupChangePolicy != nil && *s.FSGroupChangePolicy == corev1.FSGroupChangeOnRootMismatch
 }
 
-// groupMode and groupDirectoryMode are the permissions that the group gets, beside those that files
-// have; the group of a directory is also that of new files in it.
+// groupAccess holds the permissions that files of a volume get for its group, beside those in their modes.
+type groupAccess fs.FileMode
+
 const (
-	groupMode          fs.FileMode = 0o660
-	groupDirectoryMode             = groupMode | 0o110 | fs.ModeSetgid
+	groupWrite groupAccess = 0o660
+	// groupRead is for volumes that containers only read.
+	groupRead groupAccess = 0o440
 )
+
+// directory returns the mode that directories get; the group of one is also that of new files in it.
+func (a groupAccess) directory() fs.FileMode { return fs.FileMode(a) | 0o110 | fs.ModeSetgid }
 
 // setGroup gives everything below a directory to a group. The directory itself comes last: if its
 // group is right, so is all below it. Links are not followed, and nothing outside is changed, though
 // a container may be writing to the directory.
-func setGroup(directory string, group int64, onRootMismatch bool) error {
+func setGroup(directory string, group int64, onRootMismatch bool, access groupAccess) error {
 	root, err := os.OpenRoot(directory)
 	if err != nil {
 		return err
@@ -36,7 +41,7 @@ func setGroup(directory string, group int64, onRootMismatch bool) error {
 	if err != nil {
 		return err
 	}
-	if onRootMismatch && hasGroup(top, group) {
+	if onRootMismatch && hasGroup(top, group, access) {
 		return nil
 	}
 	err = fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
@@ -45,14 +50,14 @@ func setGroup(directory string, group int64, onRootMismatch bool) error {
 		}
 		info, err := entry.Info()
 		if err == nil {
-			err = give(root, path, info, group)
+			err = give(root, path, info, group, access)
 		}
 		return gone(err)
 	})
 	if err != nil {
 		return err
 	}
-	return give(root, ".", top, group)
+	return give(root, ".", top, group, access)
 }
 
 // gone returns err unless it says that a file has been removed meanwhile.
@@ -63,23 +68,37 @@ func gone(err error) error {
 	return err
 }
 
-func give(root *os.Root, path string, info fs.FileInfo, group int64) error {
+func give(root *os.Root, path string, info fs.FileInfo, group int64, access groupAccess) error {
 	if err := root.Lchown(path, -1, int(group)); err != nil {
 		return err
 	}
 	if info.Mode()&fs.ModeSymlink != 0 {
 		return nil
 	}
-	add := groupMode
+	add := fs.FileMode(access)
 	if info.IsDir() {
-		add = groupDirectoryMode
+		add = access.directory()
 	}
 	const bits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 	return root.Chmod(path, info.Mode()&bits|add)
 }
 
 // hasGroup reports whether a directory already belongs to a group as setGroup would leave it.
-func hasGroup(info fs.FileInfo, group int64) bool {
+func hasGroup(info fs.FileInfo, group int64, access groupAccess) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int64(stat.Gid) == group && info.Mode()&groupDirectoryMode == groupDirectoryMode
+	return ok && int64(stat.Gid) == group && info.Mode()&access.directory() == access.directory()
+}
+
+// shareTop gives the directory of a volume whose files the kubelet writes to a group, but nothing in it.
+func shareTop(directory string, group int64) error {
+	root, err := os.OpenRoot(directory)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	info, err := root.Lstat(".")
+	if err != nil || hasGroup(info, group, groupWrite) {
+		return err
+	}
+	return give(root, ".", info, group, groupWrite)
 }

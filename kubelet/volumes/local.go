@@ -57,7 +57,7 @@ func shareLocal(path string, v *Volume) error {
 	if others, err := mountsOf(path, pods); err != nil || others > 0 {
 		return err
 	}
-	return setGroup(path, *group, v.onRootMismatch())
+	return setGroup(path, *group, v.onRootMismatch(), groupWrite)
 }
 
 // checkLocal returns an error unless path is a directory. The texts are Kubernetes'.

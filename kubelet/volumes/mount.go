@@ -102,15 +102,7 @@ func mountsOf(path, below string) (n int, err error) {
 	if err := errors.Join(err1, err2, err3); err != nil || len(all) == 0 {
 		return 0, err
 	}
-	// path is seen through the last of the longest mount points that contain it.
-	var through mount
-	for _, m := range all {
-		if m.point == "/" || path == m.point || strings.HasPrefix(path, m.point+"/") {
-			if len(m.point) >= len(through.point) {
-				through = m
-			}
-		}
-	}
+	through := seenThrough(all, path)
 	root := filepath.Join(through.root, strings.TrimPrefix(path, through.point))
 	for _, m := range all {
 		if m.device == through.device && m.root == root && strings.HasPrefix(m.point, below+"/") {
@@ -120,11 +112,25 @@ func mountsOf(path, below string) (n int, err error) {
 	return n, nil
 }
 
+// seenThrough returns the mount that path is seen through: the last of the longest mount points that
+// contain it.
+func seenThrough(all []mount, path string) (through mount) {
+	for _, m := range all {
+		if m.point == "/" || path == m.point || strings.HasPrefix(path, m.point+"/") {
+			if len(m.point) >= len(through.point) {
+				through = m
+			}
+		}
+	}
+	return through
+}
+
 // mount is a line of mountinfo (proc(5)).
 type mount struct {
 	device string // its numbers
 	root   string // the part of the file system that is mounted
 	point  string
+	shared bool // other mounts of it get the mounts below
 }
 
 // mounts returns the mounts that this process sees, in the order of mounting; nil if it is not on
@@ -141,14 +147,21 @@ func mounts() ([]mount, error) {
 }
 
 // parseMounts parses mountinfo (proc(5)): the third to fifth fields are the device, the root and the
-// mount point, with octal escapes for spaces.
+// mount point, with octal escapes for spaces. Optional fields begin with the seventh and end with a dash.
 func parseMounts(table string) []mount {
 	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	var all []mount
 	for line := range strings.Lines(table) {
 		fields := strings.Fields(line)
 		if len(fields) >= 5 {
-			all = append(all, mount{fields[2], unescape.Replace(fields[3]), unescape.Replace(fields[4])})
+			m := mount{device: fields[2], root: unescape.Replace(fields[3]), point: unescape.Replace(fields[4])}
+			for _, field := range fields[min(6, len(fields)):] {
+				if field == "-" {
+					break
+				}
+				m.shared = m.shared || strings.HasPrefix(field, "shared:")
+			}
+			all = append(all, m)
 		}
 	}
 	return all

@@ -44,3 +44,13 @@ func mountDirectory(directory, at string, options []string, readOnly bool) error
 	}
 	return nil
 }
+
+// bindRecursively mounts a directory at itself, with all that is mounted below.
+func bindRecursively(directory string) error {
+	return syscall.Mount(directory, directory, "", syscall.MS_BIND|syscall.MS_REC, "")
+}
+
+// makeShared makes the mount at a directory and all mounts below it shared.
+func makeShared(directory string) error {
+	return syscall.Mount("", directory, "", syscall.MS_SHARED|syscall.MS_REC, "")
+}

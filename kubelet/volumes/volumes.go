@@ -80,6 +80,45 @@ func (v *Volume) FSGroup() *int64 {
 	return v.Pod.Spec.SecurityContext.FSGroup
 }
 
+// user returns the user of all containers of the pod; nil if they have none or several, so that a file
+// that they share cannot belong to it.
+func (v *Volume) user() (user *int64) {
+	var contexts []*corev1.SecurityContext
+	for i := range v.Pod.Spec.InitContainers {
+		contexts = append(contexts, v.Pod.Spec.InitContainers[i].SecurityContext)
+	}
+	for i := range v.Pod.Spec.Containers {
+		contexts = append(contexts, v.Pod.Spec.Containers[i].SecurityContext)
+	}
+	for i := range v.Pod.Spec.EphemeralContainers {
+		contexts = append(contexts, v.Pod.Spec.EphemeralContainers[i].SecurityContext)
+	}
+	for _, c := range contexts {
+		var own *int64
+		if s := v.Pod.Spec.SecurityContext; s != nil {
+			own = s.RunAsUser
+		}
+		if c != nil && c.RunAsUser != nil {
+			own = c.RunAsUser
+		}
+		if own == nil || user != nil && *user != *own {
+			return nil
+		}
+		user = own
+	}
+	return user
+}
+
+// private returns a file that only the user and the group of the pod may read. If it has neither, the
+// file gets a mode.
+func (v *Volume) private(data []byte, mode fs.FileMode) File {
+	user := v.user()
+	if user != nil || v.FSGroup() != nil {
+		mode = 0o600 // and what the group gets
+	}
+	return File{Data: data, Mode: mode, Owner: user}
+}
+
 // Error names the volume that could not be set up.
 type Error struct {
 	Volume string

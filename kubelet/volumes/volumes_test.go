@@ -97,7 +97,7 @@ func TestBuiltin(t *testing.T) {
 		{"config map", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}, "kubernetes.io~configmap/v", "a=alpha b=beta", ""},
 		{"items", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{Items: []corev1.KeyToPath{{Key: "a", Path: "x"}}}}, "kubernetes.io~configmap/v", "x=alpha", ""},
 		{"no item", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{Items: []corev1.KeyToPath{{Key: "c", Path: "x"}}}}, "", "", "non-existent config key: c"},
-		{"outside", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{Items: []corev1.KeyToPath{{Key: "a", Path: "../x"}}}}, "", "", "leaves the volume"},
+		{"outside", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{Items: []corev1.KeyToPath{{Key: "a", Path: "../x"}}}}, "", "", "invalid path: must not contain '..': ../x"},
 		{"missing", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: missing}}, "", "", `failed for volume "v" : not found`},
 		{"secret", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{}}, "kubernetes.io~secret/v", "password=sesame", ""},
 		{"optional", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "missing", Optional: &yes}}, "kubernetes.io~secret/v", "", ""},
