@@ -113,6 +113,8 @@ func TestVerdicts(t *testing.T) {
 			reason: "OutOfmemory", want: "Node didn't have enough resource: memory, requested: 9223372036854775807, used: 0, capacity: 1073741824"},
 		{name: "cpus that overflow", pod: podOf(requesting("cpu", "8E")),
 			reason: "OutOfcpu", want: "Node didn't have enough resource: cpu, requested: 9223372036854775807, used: 0, capacity: 2000"},
+		{name: "cpus that no int64 holds", pod: podOf(requesting("cpu", "9e30")),
+			reason: "OutOfcpu", want: "Node didn't have enough resource: cpu, requested: 9223372036854775807, used: 0, capacity: 2000"},
 
 		{name: "selector", pod: web(func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"zone": "b"} }), reason: "NodeAffinity", want: affinityMessage},
 		{name: "selector that matches", pod: web(func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"zone": "a"} })},

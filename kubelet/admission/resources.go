@@ -121,13 +121,17 @@ func amounts(list corev1.ResourceList) Amounts {
 
 // amount returns a quantity in the unit of [Amounts]. More than an int64 holds is its maximum.
 func amount(name corev1.ResourceName, q resource.Quantity) int64 {
-	if name != corev1.ResourceCPU {
-		return q.Value()
+	most := int64(math.MaxInt64)
+	if name == corev1.ResourceCPU {
+		most /= 1000
 	}
-	if q.Value() > math.MaxInt64/1000 {
+	switch {
+	case q.CmpInt64(most) > 0: // of which Value may return 0
 		return math.MaxInt64
+	case name == corev1.ResourceCPU:
+		return q.MilliValue()
 	}
-	return q.MilliValue()
+	return q.Value()
 }
 
 // add adds b to a. A sum that an int64 cannot hold is its maximum, so that no pod fits by overflow.

@@ -2,6 +2,7 @@ package cri
 
 import (
 	"context"
+	"math"
 	"strings"
 	"time"
 
@@ -38,6 +39,11 @@ func named(name string, err error) error {
 	message := s.Message()
 	message = strings.ToValidUTF8(message[:min(len(message), maxErrorMessage)], "")
 	return status.Error(s.Code(), name+": "+message)
+}
+
+// seconds returns a timeout of CRI, at most 68 years: a time.Duration does not hold all of them.
+func seconds(n int64) time.Duration {
+	return time.Duration(min(max(n, 0), math.MaxInt32)) * time.Second
 }
 
 // Version returns the name and version of the runtime.
@@ -93,7 +99,7 @@ func (c *Client) StartContainer(ctx context.Context, in *runtimeapi.StartContain
 // StopContainer stops a container: TERM, then KILL after in.Timeout seconds, which are added to the
 // call's timeout.
 func (c *Client) StopContainer(ctx context.Context, in *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
-	grace := time.Duration(max(in.GetTimeout(), 0)) * time.Second
+	grace := seconds(in.GetTimeout())
 	return call(ctx, c.options.Timeout+grace, "StopContainer", c.runtime.StopContainer, in)
 }
 
@@ -130,7 +136,7 @@ func (c *Client) ListContainerStats(ctx context.Context, in *runtimeapi.ListCont
 // ExecSync runs a command in a container. The runtime waits in.Timeout seconds, which are added to
 // the call's timeout; zero means that only ctx limits the call.
 func (c *Client) ExecSync(ctx context.Context, in *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
-	patience := time.Duration(max(in.GetTimeout(), 0)) * time.Second
+	patience := seconds(in.GetTimeout())
 	limit := c.options.Timeout + patience
 	if patience == 0 {
 		limit = 0

@@ -206,6 +206,8 @@ func TestExceeded(t *testing.T) {
 		{eviction.Usage{Pod: volume, Volumes: map[string]int64{"v": 1024}}, ""},
 		{eviction.Usage{Pod: volume, Volumes: map[string]int64{"v": 1025}}, `Usage of EmptyDir volume "v" exceeds the limit "1Ki". `},
 		{eviction.Usage{Pod: limited("1Mi", "1Mi"), Storage: 2<<20 + 1}, "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. "},
+		{eviction.Usage{Pod: limited("9223372036854775807", "9223372036854775807"), Storage: 1 << 20}, ""},
+		{eviction.Usage{Pod: limited("9e30"), Storage: 1 << 20, Containers: map[string]eviction.ContainerUsage{"a": {Storage: 1}}}, ""},
 		{eviction.Usage{Pod: limited("1Mi", ""), Storage: 2<<20 + 1}, ""},
 		{eviction.Usage{Pod: limited("", "1Mi"), Containers: map[string]eviction.ContainerUsage{"a": {Storage: 1 << 30}, "b": {Storage: 1<<20 + 1}}},
 			`Container b exceeded its local ephemeral storage limit "1Mi". `},

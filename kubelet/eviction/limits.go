@@ -27,27 +27,26 @@ func Limited(pod *corev1.Pod) bool {
 func Exceeded(u Usage) string {
 	for i := range u.Pod.Spec.Volumes {
 		v := &u.Pod.Spec.Volumes[i]
-		if e := v.EmptyDir; e != nil && e.SizeLimit != nil && e.SizeLimit.Sign() > 0 && u.Volumes[v.Name] > e.SizeLimit.Value() {
+		if e := v.EmptyDir; e != nil && e.SizeLimit != nil && e.SizeLimit.Sign() > 0 && e.SizeLimit.CmpInt64(u.Volumes[v.Name]) < 0 {
 			return fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", v.Name, e.SizeLimit.String())
 		}
 	}
-	total, limited := int64(0), len(u.Pod.Spec.Containers) > 0
+	limited := len(u.Pod.Spec.Containers) > 0
 	sum := corev1.ResourceList{}
 	for i := range u.Pod.Spec.Containers {
 		limit, ok := u.Pod.Spec.Containers[i].Resources.Limits[corev1.ResourceEphemeralStorage]
 		limited = limited && ok
-		total += limit.Value()
 		before := sum[corev1.ResourceEphemeralStorage]
 		before.Add(limit)
 		sum[corev1.ResourceEphemeralStorage] = before
 	}
-	if limited && u.Storage > total {
+	if limited && sum.StorageEphemeral().CmpInt64(u.Storage) < 0 {
 		return fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", sum.StorageEphemeral())
 	}
 	for i := range u.Pod.Spec.Containers {
 		c := &u.Pod.Spec.Containers[i]
 		limit, ok := c.Resources.Limits[corev1.ResourceEphemeralStorage]
-		if ok && u.Containers[c.Name].Storage > limit.Value() {
+		if ok && limit.CmpInt64(u.Containers[c.Name].Storage) < 0 {
 			return fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, limit.String())
 		}
 	}

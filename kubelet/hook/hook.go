@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -51,7 +52,7 @@ func (c *Client) Call(ctx context.Context, t probe.Target, h *corev1.LifecycleHa
 	case h.HTTPGet != nil:
 		return c.httpGet(ctx, t, h.HTTPGet)
 	case h.Sleep != nil:
-		return sleep(ctx, time.Duration(h.Sleep.Seconds)*time.Second)
+		return sleep(ctx, time.Duration(min(h.Sleep.Seconds, maxSleep))*time.Second)
 	}
 	return fmt.Errorf("invalid handler: %s has none of exec, httpGet and sleep", t.Container.Name)
 }
@@ -105,6 +106,10 @@ func (c *Client) httpGet(ctx context.Context, t probe.Target, action *corev1.HTT
 	}
 	return response.Body.Close()
 }
+
+// maxSleep is the longest sleep, in seconds: 68 years. The API takes longer ones, which no time.Duration
+// holds.
+const maxSleep = math.MaxInt32
 
 // sleep waits for d.
 func sleep(ctx context.Context, d time.Duration) error {

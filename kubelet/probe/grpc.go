@@ -28,6 +28,7 @@ func (c *Client) grpc(ctx context.Context, t Target, action *corev1.GRPCAction) 
 		grpc.WithNoProxy(),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return dial(ctx, "tcp", address) }),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxOutput)),
+		grpc.WithMaxHeaderListSize(maxHeaders), // also the message of an error
 	)
 	if err != nil {
 		return Failure, "", err

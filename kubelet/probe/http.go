@@ -16,6 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// maxHeaders bounds the headers of an answer, in bytes.
+const maxHeaders = 64 << 10
+
 // maxRedirects bounds the redirects that an HTTP probe follows.
 const maxRedirects = 10
 
@@ -63,7 +66,7 @@ func do(request *http.Request) (*http.Response, error) {
 		// is the pod's own unless the pod's author has set another.
 		TLSClientConfig:        &tls.Config{InsecureSkipVerify: true},
 		DisableCompression:     true,
-		MaxResponseHeaderBytes: 64 << 10,
+		MaxResponseHeaderBytes: maxHeaders,
 	}
 	client := &http.Client{Transport: transport, CheckRedirect: sameHost(request.URL.Hostname())}
 	response, err := client.Do(request)

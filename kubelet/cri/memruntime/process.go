@@ -2,6 +2,7 @@ package memruntime
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -132,7 +133,7 @@ func (r *Runtime) StopContainer(ctx context.Context, in *runtimeapi.StopContaine
 	}
 	r.mu.Unlock()
 	if stubborn {
-		timeout := time.NewTimer(time.Duration(in.GetTimeout()) * time.Second)
+		timeout := time.NewTimer(time.Duration(min(in.GetTimeout(), math.MaxInt32)) * time.Second)
 		defer timeout.Stop()
 		select {
 		case <-c.done:

@@ -463,3 +463,22 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestWrittenLater: what could not be written is written as soon as it can be, so that a restart does
+// not lose it.
+func TestWrittenLater(t *testing.T) {
+	n := newNode(t, 1000)
+	obstacle := filepath.Join(n.dir, "a")
+	if err := os.WriteFile(obstacle, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := n.manager()
+	m.Sync(n.pod("a", 100)) // not written
+	if err := os.Remove(obstacle); err != nil {
+		t.Fatal(err)
+	}
+	m.Sync(n.pods["a"])
+	if got := n.manager().Allocated(n.pod("a", 5000)); milli(got) != 100 {
+		t.Errorf("after a restart, the pod has %d", milli(got))
+	}
+}

@@ -16,8 +16,9 @@ import (
 	"github.com/planekit/planekit/kubelet/internal/resize"
 )
 
-// maxCheckpoint bounds the size of a file, in bytes: a pod has at most some 100 containers.
-const maxCheckpoint = 1 << 20
+// maxCheckpoint bounds the size of a file, in bytes. It has the sizes of each container twice, and an API
+// server takes pods of up to 3 MiB.
+const maxCheckpoint = 8 << 20
 
 // record holds the state of one pod that survives a restart of the kubelet.
 type record struct {

@@ -71,6 +71,8 @@ type state struct {
 	stopping bool
 	// pending and progress are its conditions; they may be nil.
 	pending, progress *corev1.PodCondition
+	// unsaved means that the record could not be written.
+	unsaved bool
 }
 
 // New returns a manager. It reads the files of pods when it first sees them.
@@ -121,6 +123,9 @@ func (m *Manager) Sync(pod *corev1.Pod) *corev1.Pod {
 	if s.record == nil {
 		m.admit(pod, s)
 		return pod
+	}
+	if s.unsaved {
+		m.save(pod.UID, s)
 	}
 	allocated := s.Allocated.Apply(pod)
 	if allocated == pod || resize.Ended(pod) {
@@ -213,10 +218,12 @@ func (m *Manager) admit(pod *corev1.Pod, s *state) {
 	m.save(pod.UID, s)
 }
 
-// save writes the state of a pod. A failure matters only if the kubelet is restarted before the next
-// attempt.
+// save writes the state of a pod. After a failure, Sync tries again; it matters only if the kubelet is
+// restarted before.
 func (m *Manager) save(uid types.UID, s *state) {
-	if err := write(m.path(uid), s.record); err != nil {
+	err := write(m.path(uid), s.record)
+	s.unsaved = err != nil
+	if err != nil {
 		m.config.Log.Error(err, "write the resources of a pod", "uid", uid)
 	}
 }
@@ -270,7 +277,7 @@ func (m *Manager) allocate(pod *corev1.Pod, s *state) bool {
 		m.config.Log.Error(err, "allocate the resources of a pod", "pod", pod.Namespace+"/"+pod.Name)
 		return false
 	}
-	s.record, s.asked, s.pending = &next, nil, nil
+	s.record, s.asked, s.pending, s.unsaved = &next, nil, nil, false
 	s.progress = condition(corev1.PodResizeInProgress, nil, "", "", pod.Generation)
 	m.config.Event(pod, corev1.EventTypeNormal, "ResizeStarted", resize.Message("Pod resize started", pod, pod.Generation, ""))
 	m.config.Wake(pod.UID)

@@ -5,6 +5,7 @@ package events
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,9 @@ const (
 	// queueLength bounds the events that wait to be sent. More are dropped, because events must not
 	// delay the kubelet.
 	queueLength = 256
+	// maxMessage bounds a message, in bytes. It has room for the output of a probe, which is at most 10 KiB.
+	// Messages quote what pods say, for example commands of up to 1.5 MiB.
+	maxMessage = 16 << 10
 	// memoryLimit bounds the events kept to count repetitions, and the objects with budgets.
 	memoryLimit = 1024
 	// burstSize is the number of events about one object that are sent at once. After those, one
@@ -140,7 +144,7 @@ func (r *Recorder) record(about corev1.ObjectReference, kind, reason, message st
 	}
 	event := &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s.%x", about.Name, r.nextStamp()), Annotations: annotations},
-		InvolvedObject: about, Type: kind, Reason: reason, Message: message,
+		InvolvedObject: about, Type: kind, Reason: reason, Message: strings.ToValidUTF8(message[:min(len(message), maxMessage)], ""),
 		Source:              corev1.EventSource{Component: "kubelet", Host: r.node},
 		ReportingController: "kubelet", ReportingInstance: r.node,
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,

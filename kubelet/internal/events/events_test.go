@@ -2,9 +2,11 @@ package events
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -53,4 +55,14 @@ func TestEventsAreForgottenWhenIdle(t *testing.T) {
 		cancel()
 		synctest.Wait()
 	})
+}
+
+// TestLongMessages: an event has a bounded message, however much a pod makes the kubelet quote.
+func TestLongMessages(t *testing.T) {
+	r := New(&writtenEvents{}, "node-1", logr.Discard())
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"}}
+	r.Pod(pod, nil, corev1.EventTypeWarning, "Unhealthy", strings.Repeat("ż", 1<<20))
+	if said := (<-r.queue).Message; len(said) > maxMessage || len(said) < maxMessage-1 || !utf8.ValidString(said) {
+		t.Errorf("the message has %d bytes", len(said))
+	}
 }

@@ -53,6 +53,7 @@ func (o *Observation) Status() corev1.PodStatus {
 	status.InitContainerStatuses = o.containers(o.Pod.Spec.InitContainers, old.InitContainerStatuses, true)
 	status.ContainerStatuses = o.containers(o.Pod.Spec.Containers, old.ContainerStatuses, false)
 	status.EphemeralContainerStatuses = o.ephemeral(old.EphemeralContainerStatuses)
+	shortenMessages(&status)
 	status.Phase = o.phase(&status)
 	if o.Decision.reason != "" && hasEnded(status.Phase) {
 		status.Reason, status.Message = o.Decision.reason, o.Decision.message

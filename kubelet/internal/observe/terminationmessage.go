@@ -22,8 +22,17 @@ const (
 )
 
 // terminationMessage returns the termination message of an exited container: the contents of its message
-// file, or, if that is empty and the policy allows it, the end of its log.
+// file, or, if that is empty and the policy allows it, the end of its log. It is valid UTF-8, because the
+// API could not return anything else as it was written.
 func terminationMessage(s *runtimeapi.ContainerStatus) string {
+	text := strings.ToValidUTF8(lastWords(s), "\uFFFD")
+	if len(text) > maxMessage {
+		text = strings.ToValidUTF8(text[len(text)-maxMessage:], "")
+	}
+	return text
+}
+
+func lastWords(s *runtimeapi.ContainerStatus) string {
 	path := s.GetAnnotations()[podconfig.AnnotationMessagePath]
 	for _, m := range s.GetMounts() {
 		if path == "" || m.GetContainerPath() != path {

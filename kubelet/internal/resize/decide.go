@@ -3,6 +3,7 @@ package resize
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -60,10 +61,18 @@ func Decide(pod, allocated *corev1.Pod, node Node) *Refusal {
 	return nil
 }
 
-// amount returns cpu in thousandths and everything else in units.
+// amount returns cpu in thousandths and everything else in units. More than an int64 holds is its maximum:
+// a Quantity would return a small or negative number, which fits everywhere.
 func amount(list corev1.ResourceList, name corev1.ResourceName) int64 {
 	q := list[name]
+	most := int64(math.MaxInt64)
 	if name == corev1.ResourceCPU {
+		most /= 1000
+	}
+	switch {
+	case q.CmpInt64(most) > 0:
+		return math.MaxInt64
+	case name == corev1.ResourceCPU:
 		return q.MilliValue()
 	}
 	return q.Value()

@@ -292,3 +292,21 @@ func TestNoLimit(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestDecideHuge refuses sizes that an int64 does not hold. As numbers, they would be small or negative.
+func TestDecideHuge(t *testing.T) {
+	allocated := podOf("a", requirements(500, 100, 0, 0))
+	node := resize.Node{Allocatable: list(2000, 1000), Pods: []*corev1.Pod{allocated}}
+	for _, test := range []struct {
+		name corev1.ResourceName
+		size string
+	}{
+		{corev1.ResourceCPU, "9223372036854776"}, {corev1.ResourceCPU, "9223372036854775807"}, {corev1.ResourceCPU, "9e30"}, {corev1.ResourceMemory, "9e30"},
+	} {
+		pod := podOf("a", requirements(500, 100, 0, 0))
+		pod.Spec.Containers[0].Resources.Requests[test.name] = resource.MustParse(test.size)
+		if r := resize.Decide(pod, allocated, node); r == nil {
+			t.Errorf("%s of %s: it was granted", test.size, test.name)
+		}
+	}
+}
