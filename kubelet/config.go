@@ -36,6 +36,10 @@ type Config struct {
 	NodeName string
 	// Root is the absolute path of the directory for pods/UID directories and volumes.
 	Root string
+	// ShareRoot makes Root a shared mount, as Kubernetes' kubelet does, so that containers can have mounts below
+	// it that propagate. It needs root, and stays mounted when the kubelet has ended. If it is false, Run
+	// says once in the log if Root is not shared.
+	ShareRoot bool
 	// LogRoot is the directory of logs: NS_NAME_UID/CONTAINER/N.log. Empty means /var/log/pods.
 	// Logs of pods that are not in the API are removed, so kubelets must not share it.
 	LogRoot string

@@ -194,8 +194,8 @@ func TestContainerd(t *testing.T) {
 			return os.WriteFile(c.dir+"/net.d/10-test.conflist", []byte(`{"cniVersion":"1.0.0","name":"test","plugins":[{"type":"actor"}]}`), 0o600)
 		},
 	}}
-	r.config.LogMaxSize = 64 << 10
-	r.config.RuntimeClasses = runcClasses()
+	r.config.LogMaxSize, r.config.MaxParallelPulls = 64<<10, 16
+	r.config.RuntimeClasses, r.config.ShareRoot = runcClasses(), true
 	storage := newClaimStore()
 	r.config.Claims, r.config.PersistentVolumes = storage.claim, storage.volume
 	r.config.Eviction = smallDisk(t, r.config.Root)
@@ -217,6 +217,7 @@ func TestContainerd(t *testing.T) {
 		t.Run("restarts", func(t *testing.T) { containerdRestarts(t, r) }) &&
 		t.Run("latency", func(t *testing.T) { containerdLatency(t, r) }) &&
 		t.Run("logs", func(t *testing.T) { containerdLogs(t, r) }) &&
+		t.Run("registry", func(t *testing.T) { containerdRegistry(t, r) }) &&
 		t.Run("eviction", func(t *testing.T) { containerdEviction(t, r) })
 	r.stop()
 	if err := r.kubelet.StopPods(t.Context()); err != nil {

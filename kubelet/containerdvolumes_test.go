@@ -284,6 +284,16 @@ func containerdPropagation(t *testing.T, r *rig) {
 		r.does(t, in["follows"], "exists", disk)
 		r.does(t, in["alone"], "lacks", disk)
 	}
+	// So does a volume below the kubelet's own directory, and what a container has mounted in it goes with
+	// the pod.
+	scratch := propagates("scratch-both", directory, corev1.MountPropagationBidirectional)
+	scratch.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+	r.api.create(scratch)
+	up := r.api.await(t, "scratch-both", "running", running)
+	r.does(t, r.inside(t, up, "web"), "mount", "/v/guest")
+	if _, err := os.Stat(filepath.Join(r.config.Root, "pods", string(up.UID), "volumes/kubernetes.io~empty-dir/v/guest/inside")); err != nil {
+		t.Errorf("the host does not see the container's disk: %v", err)
+	}
 	// A mount that is not shared propagates nothing.
 	private := t.TempDir()
 	if err := syscall.Mount(private, private, "", syscall.MS_BIND, ""); err != nil {
@@ -297,7 +307,7 @@ func containerdPropagation(t *testing.T, r *rig) {
 	r.api.create(propagates("private-follows", private, corev1.MountPropagationHostToContainer))
 	r.api.await(t, "private-both", "refused", waits("CreateContainerError", fmt.Sprintf("path %q is mounted on %q but it is not a shared mount", private, private)))
 	r.api.await(t, "private-follows", "refused", waits("CreateContainerError", fmt.Sprintf("path %q is mounted on %q but it is not a shared or slave mount", private, private)))
-	r.end(t, "alone", "follows", "both", "private-both", "private-follows")
+	r.end(t, "alone", "follows", "both", "scratch-both", "private-both", "private-follows")
 	if err := syscall.Unmount(filepath.Join(directory, "guest"), 0); err != nil {
 		t.Errorf("the container's disk is not the host's: %v", err)
 	}

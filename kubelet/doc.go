@@ -78,6 +78,12 @@
 // errors are logged, retried, and reported as in Kubernetes: in container states (ErrImagePull,
 // CrashLoopBackOff, CreateContainerConfigError ...), events, and the Node's Ready condition.
 //
+// On a full disk, an event says what could not be made, and the step is retried with a backoff. The files
+// of volumes and of the kubelet's state are replaced as a whole or not at all; a damaged one is named when
+// it is read. A registry that hangs holds the other pulls, if they are serial, but no pod whose images are
+// there. What the author of a pod can make grow is bounded: the variables of a container to 16 MiB with all
+// that they expand to, messages in events and statuses to some KiB, and grace periods to 68 years.
+//
 // # Not included
 //
 // SELinux labels of volumes, the systemd cgroup driver, protection of memory by cgroups (MemoryQoS), and

@@ -142,6 +142,9 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 	if err := k.config.makeRoots(); err != nil {
 		return err
 	}
+	if err := k.shareRoot(); err != nil {
+		return err
+	}
 	if err := k.cpus.Start(); err != nil {
 		return fmt.Errorf("kubelet: %w", err)
 	}
@@ -274,30 +277,32 @@ func (k *Kubelet) podChanged(ctx context.Context, group *sync.WaitGroup, pod *co
 	k.worker(ctx, group, pod).update(pod)
 }
 
-// checkNames refuses names that lead out of the directories and cgroups of the pod. An API server
-// never stores such a pod.
+// checkNames refuses names that lead out of the directories and cgroups of the pod, or are those of the
+// directories above. An API server never stores such a pod, but a manifest may have any UID.
 func checkNames(pod *corev1.Pod) error {
-	for _, name := range []string{string(pod.UID), pod.Name, pod.Namespace} {
-		if name == "" || name != filepath.Base(name) || !filepath.IsLocal(name) {
-			return fmt.Errorf("%q is not a name", name)
-		}
-	}
+	names := []string{string(pod.UID), pod.Name, pod.Namespace}
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
-			if name := list[i].Name; name == "" || name != filepath.Base(name) || !filepath.IsLocal(name) {
-				return fmt.Errorf("%q is not a name", name)
-			}
+			names = append(names, list[i].Name)
 		}
 	}
 	for i := range pod.Spec.EphemeralContainers {
-		if name := pod.Spec.EphemeralContainers[i].Name; name == "" || name != filepath.Base(name) || !filepath.IsLocal(name) {
-			return fmt.Errorf("%q is not a name", name)
-		}
+		names = append(names, pod.Spec.EphemeralContainers[i].Name)
 	}
 	for i := range pod.Spec.Volumes {
-		if name := pod.Spec.Volumes[i].Name; name == "" || name != filepath.Base(name) || !filepath.IsLocal(name) {
-			return fmt.Errorf("%q is not a name", name)
+		names = append(names, pod.Spec.Volumes[i].Name)
+	}
+	for _, name := range names {
+		if err := checkName(name); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+func checkName(name string) error {
+	if name == "" || name == "." || name != filepath.Base(name) || !filepath.IsLocal(name) {
+		return fmt.Errorf("%q is not a name", name)
 	}
 	return nil
 }

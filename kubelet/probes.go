@@ -97,6 +97,19 @@ func executes(runtime Runtime) probe.ExecFunc {
 		if err != nil {
 			return nil, 0, answer(err, "ExecSync").Err()
 		}
-		return append(out.GetStdout(), out.GetStderr()...), out.GetExitCode(), nil
+		return output(out), out.GetExitCode(), nil
 	}
+}
+
+// maxOutput bounds the output of a command that is kept, in bytes, as in Kubernetes.
+const maxOutput = 10 << 10
+
+// output returns the beginning of what a command printed. It does not share the memory of the answer,
+// which has up to 16 MiB.
+func output(out *runtimeapi.ExecSyncResponse) []byte {
+	var kept []byte
+	for _, text := range [][]byte{out.GetStdout(), out.GetStderr()} {
+		kept = append(kept, text[:min(len(text), maxOutput-len(kept))]...)
+	}
+	return kept
 }

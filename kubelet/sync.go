@@ -11,7 +11,6 @@ import (
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	"github.com/planekit/planekit/kubelet/internal/mirror"
 	"github.com/planekit/planekit/kubelet/internal/podconfig"
-	"github.com/planekit/planekit/kubelet/volumes"
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -94,7 +93,7 @@ func (w *worker) retryAfter(ctx context.Context, pod *corev1.Pod, err error) tim
 		return w.removal.until
 	}
 	w.failed(ctx, err)
-	if _, ok := errors.AsType[*volumes.Error](err); ok {
+	if _, ok := errors.AsType[*setUpError](err); ok {
 		return w.mounting.until
 	}
 	return time.Now().Add(retrySync)
@@ -141,9 +140,6 @@ func (w *worker) act(ctx context.Context, pod *corev1.Pod, state *lifecycle.Stat
 		return false, err
 	}
 	known := withAddresses(pod, sandbox.IPs, w.kubelet.config.hostIPs())
-	if err := w.kubelet.podConfig.WriteHosts(pod, sandbox.IPs); err != nil {
-		return false, err
-	}
 	w.imageVolumes = map[string]*runtimeapi.ImageSpec{}
 	for _, action := range d.Start {
 		w.start(ctx, known, sandbox.ID, config, action)
@@ -269,7 +265,7 @@ func (k *Kubelet) runtimeHandler(pod *corev1.Pod) (string, error) {
 	return "", apierrors.NewNotFound(nodev1.Resource("runtimeclass"), *pod.Spec.RuntimeClassName)
 }
 
-// mountVolumes sets up or refreshes the volumes. A volume that cannot be set up is retried with a
+// mountVolumes sets up or refreshes the volumes. What cannot be set up is retried with a
 // backoff, until which the error is a *mountHeldError.
 func (w *worker) mountVolumes(ctx context.Context, pod *corev1.Pod) error {
 	if w.volumes != nil && time.Since(w.volumesAt) <= refreshVolumes {
@@ -280,9 +276,9 @@ func (w *worker) mountVolumes(ctx context.Context, pod *corev1.Pod) error {
 	}
 	paths, err := w.kubelet.setUpVolumes(ctx, pod)
 	if err != nil {
-		if _, ok := errors.AsType[*volumes.Error](err); ok && ctx.Err() == nil {
+		if setUp, ok := errors.AsType[*setUpError](err); ok && ctx.Err() == nil {
 			w.mounting = w.mounting.next(time.Now())
-			w.kubelet.events.Pod(pod, nil, corev1.EventTypeWarning, "FailedMount", err.Error())
+			w.kubelet.events.Pod(pod, nil, corev1.EventTypeWarning, setUp.reason, setUp.message)
 		}
 		return err
 	}
@@ -332,7 +328,7 @@ func (w *worker) stopWave(ctx context.Context, pod *corev1.Pod, wave []lifecycle
 		group.Go(func() {
 			timeout := grace
 			if action.Grace != nil {
-				timeout = max(*action.Grace, minGrace)
+				timeout = graceOf(*action.Grace)
 			}
 			if !action.SkipHook {
 				timeout = w.preStop(ctx, pod, action.Container.ID, podconfig.FindContainer(pod, action.Container.Name), timeout)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
@@ -16,15 +17,21 @@ const (
 	minGrace = 2
 	// defaultGrace is for pods that say nothing, in seconds.
 	defaultGrace = 30
+	// maxGrace is the longest grace, in seconds: 68 years. The API has no limit, and more seconds than a
+	// time.Duration holds would be none.
+	maxGrace = math.MaxInt32
 )
+
+// graceOf returns a number of seconds as one that a container can be given.
+func graceOf(seconds int64) int64 { return min(max(seconds, minGrace), maxGrace) }
 
 // grace returns the grace period of a pod's containers, in seconds.
 func grace(pod *corev1.Pod) int64 {
 	switch {
 	case pod.DeletionGracePeriodSeconds != nil:
-		return max(*pod.DeletionGracePeriodSeconds, minGrace)
+		return graceOf(*pod.DeletionGracePeriodSeconds)
 	case pod.Spec.TerminationGracePeriodSeconds != nil:
-		return max(*pod.Spec.TerminationGracePeriodSeconds, minGrace)
+		return graceOf(*pod.Spec.TerminationGracePeriodSeconds)
 	}
 	return defaultGrace
 }

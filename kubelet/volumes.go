@@ -3,6 +3,7 @@ package kubelet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,15 @@ type mountHeldError struct{ until time.Time }
 func (e *mountHeldError) Error() string {
 	return "volumes are not set up again before " + e.until.Format(time.RFC3339Nano)
 }
+
+// setUpError means that a directory or a volume of a pod could not be set up, which an event says.
+type setUpError struct {
+	reason, message string
+	err             error
+}
+
+func (e *setUpError) Error() string { return e.err.Error() }
+func (e *setUpError) Unwrap() error { return e.err }
 
 // mountFirst and mountMost bound the delay after a failure to set up volumes.
 const (
@@ -74,6 +84,23 @@ func (k *Kubelet) newVolumes() (*volumes.Set, error) {
 	}), nil
 }
 
+// shareRoot makes Root a shared mount, or says that it is none.
+func (k *Kubelet) shareRoot() error {
+	if k.config.ShareRoot {
+		if err := volumes.Share(k.config.Root); err != nil {
+			return fmt.Errorf("kubelet: error configuring root directory: %w", err)
+		}
+		return nil
+	}
+	if shared, err := volumes.IsShared(k.config.Root); err != nil {
+		k.log.Error(err, "read the mounts of this machine")
+	} else if !shared {
+		k.log.Info("volumes below Root cannot propagate mounts, because it is not a shared mount; "+
+			"set ShareRoot, or run mount --bind and mount --make-rshared on it", "root", k.config.Root)
+	}
+	return nil
+}
+
 // memoryOf returns the memory that a pod can use at most, in bytes: its own limit or that of the node.
 func (k *Kubelet) memoryOf(pod *corev1.Pod) int64 {
 	node := k.host.capacity.Memory().Value()
@@ -84,15 +111,19 @@ func (k *Kubelet) memoryOf(pod *corev1.Pod) int64 {
 }
 
 // setUpVolumes creates or refreshes a pod's directories and volumes. It returns the host path of
-// each volume by name.
+// each volume by name. An error that is not only an interruption is a *setUpError.
 func (k *Kubelet) setUpVolumes(ctx context.Context, pod *corev1.Pod) (map[string]string, error) {
 	if err := os.MkdirAll(k.podConfig.PodDirectory(pod.UID), 0o750); err != nil {
-		return nil, err
+		return nil, &setUpError{"Failed", fmt.Sprintf("error making pod data directories: %v", err), err}
 	}
 	if err := os.MkdirAll(k.podConfig.LogDirectory(pod), 0o755); err != nil {
-		return nil, err
+		return nil, &setUpError{"FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: %v", err), err}
 	}
-	return k.volumes.SetUp(ctx, pod, k.podConfig.PodDirectory(pod.UID))
+	paths, err := k.volumes.SetUp(ctx, pod, k.podConfig.PodDirectory(pod.UID))
+	if failed, ok := errors.AsType[*volumes.Error](err); ok {
+		err = &setUpError{"FailedMount", failed.Error(), err}
+	}
+	return paths, err
 }
 
 // tearDownVolumes undoes setUpVolumes, except for the directories. It needs only what is on the
@@ -111,8 +142,11 @@ func (k *Kubelet) removeVolumes(ctx context.Context, uid podUID) error {
 }
 
 // removePodDirectory removes the directory of a pod. Nothing may be mounted below it: the contents
-// of a mount must not be deleted.
+// of a mount must not be deleted. The UID may be what a runtime says.
 func (k *Kubelet) removePodDirectory(ctx context.Context, uid podUID) error {
+	if err := checkName(string(uid)); err != nil {
+		return fmt.Errorf("remove the directory of a pod: %w", err)
+	}
 	if err := k.tearDownVolumes(ctx, uid); err != nil {
 		return err
 	}

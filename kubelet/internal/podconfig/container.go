@@ -35,6 +35,10 @@ func (b *Builder) Container(ctx context.Context, pod *corev1.Pod, c *corev1.Cont
 		m.GidMappings = rights.NamespaceOptions.UsernsOptions.GetGids()
 	}
 	if err := os.MkdirAll(filepath.Join(b.LogDirectory(pod), c.Name), 0o755); err != nil {
+		return nil, fmt.Errorf("create container log directory for container %s failed: %w", c.Name, err)
+	}
+	command, arguments := expandAll(c.Command, env.lookup, &env.left), expandAll(c.Args, env.lookup, &env.left)
+	if err := env.left.err(); err != nil {
 		return nil, err
 	}
 	resources := b.Resources(pod, c)
@@ -42,8 +46,8 @@ func (b *Builder) Container(ctx context.Context, pod *corev1.Pod, c *corev1.Cont
 	return &runtimeapi.ContainerConfig{
 		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: attempt},
 		Image:       &runtimeapi.ImageSpec{Image: image.GetId(), UserSpecifiedImage: c.Image},
-		Command:     expandAll(c.Command, env.lookup),
-		Args:        expandAll(c.Args, env.lookup),
+		Command:     command,
+		Args:        arguments,
 		WorkingDir:  c.WorkingDir,
 		Envs:        env.list(),
 		Mounts:      mounts,

@@ -16,9 +16,14 @@ import (
 type variables struct {
 	names  []string
 	values map[string]string
+	left   budget
 }
 
+// set sets a variable, unless it is too large; see the error of left.
 func (v *variables) set(name, value string) {
+	if !v.left.take(len(name) + len(value)) {
+		return
+	}
 	if _, known := v.values[name]; !known {
 		v.names = append(v.names, name)
 	}
@@ -41,7 +46,7 @@ func (v *variables) list() []*runtimeapi.KeyValue {
 // environment evaluates a container's env and envFrom, and adds the variables of services. A value may
 // use variables defined before it, and those of services.
 func (b *Builder) environment(ctx context.Context, pod *corev1.Pod, c *corev1.Container, volumes Volumes) (*variables, error) {
-	v := &variables{values: map[string]string{}}
+	v := &variables{values: map[string]string{}, left: maxExpanded}
 	services := b.serviceVariables(pod)
 	lookup := func(name string) (string, bool) {
 		if value, ok := v.lookup(name); ok {
@@ -58,11 +63,19 @@ func (b *Builder) environment(ctx context.Context, pod *corev1.Pod, c *corev1.Co
 		for _, name := range slices.Sorted(maps.Keys(values)) {
 			v.set(from.Prefix+name, values[name])
 		}
+		if err := v.left.err(); err != nil {
+			return nil, err
+		}
 	}
 	for i := range c.Env {
 		e := &c.Env[i]
 		if e.ValueFrom == nil {
-			v.set(e.Name, expand(e.Value, lookup))
+			left := v.left
+			value := expand(e.Value, lookup, &left)
+			if err := left.err(); err != nil {
+				return nil, err
+			}
+			v.set(e.Name, value)
 			continue
 		}
 		value, present, err := b.valueFrom(ctx, pod, c, e.ValueFrom, volumes)
@@ -78,7 +91,7 @@ func (b *Builder) environment(ctx context.Context, pod *corev1.Pod, c *corev1.Co
 			v.set(name, services[name])
 		}
 	}
-	return v, nil
+	return v, v.left.err()
 }
 
 func (b *Builder) envFrom(ctx context.Context, namespace string, from *corev1.EnvFromSource) (map[string]string, error) {

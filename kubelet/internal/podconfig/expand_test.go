@@ -12,7 +12,7 @@ func TestExpand(t *testing.T) {
 		"": "", "plain": "plain", "$(A)": "1", "x$(A)y$(A)": "x1y1", "$(B)": "$(A)", "$(C)": "$(C)",
 		"$$(A)": "$(A)", "$$$(A)": "$1", "$": "$", "$$": "$", "$A": "$A", "$(A": "$(A", "a$(": "a$(", "$()": "empty", "$($(A))": "$($(A))",
 	} {
-		if got := expand(in, lookup); got != want {
+		if got := expand(in, lookup, new(budget(100))); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}
@@ -24,11 +24,11 @@ func FuzzExpand(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		none := func(string) (string, bool) { return "", false }
-		if !strings.Contains(s, "$$") && expand(s, none) != s {
-			t.Errorf("%q changed without a variable: %q", s, expand(s, none))
+		if !strings.Contains(s, "$$") && expand(s, none, new(budget(0))) != s {
+			t.Errorf("%q changed without a variable: %q", s, expand(s, none, new(budget(0))))
 		}
-		if escaped := strings.ReplaceAll(s, "$", "$$"); expand(escaped, none) != s {
-			t.Errorf("%q escaped and expanded is %q", s, expand(escaped, none))
+		if escaped := strings.ReplaceAll(s, "$", "$$"); expand(escaped, none, new(budget(0))) != s {
+			t.Errorf("%q escaped and expanded is %q", s, expand(escaped, none, new(budget(0))))
 		}
 	})
 }

@@ -1,7 +1,10 @@
 package podconfig
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,23 +14,49 @@ import (
 
 const hostsPath = "/etc/hosts"
 
-// WriteHosts writes the hosts file of a pod: with its own addresses, or on the host's network with the
-// content of the host's file.
-func (b *Builder) WriteHosts(pod *corev1.Pod, ips []string) error {
+// writeHosts writes the hosts file of a pod, unless it is up to date: with its own addresses, or on the
+// host's network with the content of the host's file. It returns its path.
+func (b *Builder) writeHosts(pod *corev1.Pod) (path string, err error) {
 	content := ""
 	if pod.Spec.HostNetwork {
 		host, err := os.ReadFile(hostsPath)
 		if err != nil {
-			return fmt.Errorf("hosts file: %w", err)
+			return "", fmt.Errorf("hosts file: %w", err)
 		}
 		content = "# Kubernetes-managed hosts file (host network).\n" + string(host) + hostAliases(pod)
 	} else {
+		var ips []string
+		for _, ip := range pod.Status.PodIPs {
+			ips = append(ips, ip.IP)
+		}
 		content = hostsFile(pod, b.hostname(pod), b.fqdn(pod, b.hostname(pod)), ips)
 	}
-	if err := os.WriteFile(filepath.Join(b.PodDirectory(pod.UID), "etc-hosts"), []byte(content), 0o644); err != nil {
-		return fmt.Errorf("hosts file: %w", err)
+	path = filepath.Join(b.PodDirectory(pod.UID), "etc-hosts")
+	if err := overwrite(path, []byte(content)); err != nil {
+		return "", fmt.Errorf("hosts file: %w", err)
 	}
-	return nil
+	return path, nil
+}
+
+// overwrite makes content that of a file, unless it is. Containers have the file mounted, so that it
+// cannot be replaced by another one. It is truncated last: a full disk must not leave running
+// containers an empty file. They may also have written to it, as much as they liked.
+func overwrite(path string, content []byte) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	old, err := io.ReadAll(io.LimitReader(file, int64(len(content))+1))
+	if err == nil && bytes.Equal(old, content) {
+		return file.Close()
+	}
+	if err == nil {
+		_, err = file.WriteAt(content, 0)
+	}
+	if err == nil {
+		err = file.Truncate(int64(len(content)))
+	}
+	return errors.Join(err, file.Close())
 }
 
 func hostsFile(pod *corev1.Pod, hostname, fqdn string, ips []string) string {

@@ -62,11 +62,15 @@ func (b *Builder) mounts(pod *corev1.Pod, c *corev1.Container, attempt uint32, e
 		list = append(list, mount)
 	}
 	if !hosts {
-		list = append(list, &runtimeapi.Mount{ContainerPath: hostsPath, HostPath: filepath.Join(b.PodDirectory(pod.UID), "etc-hosts")})
+		path, err := b.writeHosts(pod)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, &runtimeapi.Mount{ContainerPath: hostsPath, HostPath: path})
 	}
 	words, err := b.messageFile(pod, c, attempt)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("error on creating termination-log file: %w", err)
 	}
 	return append(list, &runtimeapi.Mount{ContainerPath: messagePath(c), HostPath: words}), nil
 }
@@ -95,10 +99,11 @@ func (b *Builder) partOf(pod *corev1.Pod, c *corev1.Container, i int, volume, pa
 	}
 	m := &c.VolumeMounts[i]
 	directory := filepath.Join(b.PodDirectory(pod.UID), "volume-subpaths", m.Name, c.Name)
-	if err := os.MkdirAll(directory, 0o750); err != nil {
-		return "", err
+	err := os.MkdirAll(directory, 0o750)
+	mounted := ""
+	if err == nil {
+		mounted, err = subpath.Mount(volume, path, filepath.Join(directory, strconv.Itoa(i)))
 	}
-	mounted, err := subpath.Mount(volume, path, filepath.Join(directory, strconv.Itoa(i)))
 	if err != nil {
 		b.Log.Error(err, "subPath not mounted", "pod", pod.Namespace+"/"+pod.Name, "container", c.Name, "volume", m.Name, "subPath", path)
 		return "", fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q", m.Name, c.Name)
@@ -118,7 +123,10 @@ func subPath(m *corev1.VolumeMount, env *variables) (string, error) {
 				missing = errors.Join(missing, fmt.Errorf("missing value for %q", name))
 			}
 			return value, ok
-		})
+		}, &env.left)
+		if err := env.left.err(); err != nil {
+			return "", err
+		}
 		if missing != nil {
 			return "", missing
 		}

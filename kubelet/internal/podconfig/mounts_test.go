@@ -1,6 +1,7 @@
 package podconfig
 
 import (
+	"os"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,9 @@ func TestReadOnlyClaims(t *testing.T) {
 		{Name: "reads", MountPath: "/reads"}, {Name: "writes", MountPath: "/writes"}, {Name: "writes", MountPath: "/mount-reads", ReadOnly: true},
 	}}
 	b := newBuilder(t)
+	if err := os.MkdirAll(b.PodDirectory(pod.UID), 0o750); err != nil {
+		t.Fatal(err)
+	}
 	mounts, err := b.mounts(pod, c, 0, nil, Volumes{Paths: map[string]string{"reads": "/disk", "writes": "/disk"}})
 	if err != nil {
 		t.Fatal(err)
