@@ -35,7 +35,7 @@ func adminToken(file string) (authn.Authenticator, error) {
 		var random [32]byte
 		rand.Read(random[:]) // never fails (crypto/rand)
 		data = fmt.Appendf(nil, "%s,%s,,%q\n", hex.EncodeToString(random[:]), credentials.Administrator, user.Masters)
-		err = os.WriteFile(file, data, 0o600)
+		err = writeWhole(file, data)
 	}
 	if err != nil {
 		return nil, err

@@ -40,7 +40,10 @@ func (c *cluster) choosePodNetwork(ctx context.Context) error {
 	if c.moved {
 		c.log.Info("pods get addresses of another range than before", "range", c.podNetwork, "before", kept)
 	}
-	return os.WriteFile(c.dir.join(podNetworkFile), []byte(c.podNetwork.String()+"\n"), 0o600)
+	if kept == c.podNetwork {
+		return nil // a cluster starts again on a full disk
+	}
+	return writeWhole(c.dir.join(podNetworkFile), []byte(c.podNetwork.String()+"\n"))
 }
 
 // keptPodNetwork returns the range of the last run; it is not valid in the first.
