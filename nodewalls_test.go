@@ -59,6 +59,10 @@ var nodeWalls = []wall{
 		{"k8s.io/apimachinery", machinery},
 		{"github.com/go-logr/logr", logging},
 	}},
+	{packages: "kubelet/server/tlsfiles", closed: true, may: []allowance{
+		{"internal/certfile", "clients and servers follow their files in one way"},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "kubelet/server", closed: true, may: []allowance{
 		{"kubelet/internal/machine", "it reports the usage of the machine"},
 		{"internal/upgraded", "streams are bounded in one way at both ends"},

@@ -166,6 +166,7 @@ var otherWalls = []wall{
 		{"k8s.io/apimachinery", machinery},
 	}},
 
+	{packages: "client/kubeconfig", may: []allowance{{"internal/certfile", "clients and servers follow their files in one way"}}},
 	{packages: "client/typed", may: []allowance{{"kinds", oneTable}}},
 	{packages: "client", closed: true, may: []allowance{
 		{"client", itsRoom},

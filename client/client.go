@@ -17,8 +17,8 @@
 // caller and share no memory with each other, unless the caller asks for it
 // ([Resource.WithUnmarshal]).
 //
-// Left out: client-side rate limits, credentials that renew themselves, and proxies. A Transport of
-// the caller can have them.
+// Left out: client-side rate limits, tokens that renew themselves, and proxies. A Transport of the
+// caller can have them.
 package client
 
 import (
@@ -46,6 +46,11 @@ type Config struct {
 	// TLS configures the client's own connections: the roots to trust and the certificate to
 	// present. Nil trusts the system's roots. It must be nil when Transport is set.
 	TLS *tls.Config
+	// Certificate returns the certificate to present to the server, instead of those of TLS. When it
+	// returns another one, requests use new connections; those of the earlier certificate end with
+	// their requests, at the latest after 30 seconds. It is called for every request. Nil means that
+	// the certificate does not change. It is not used with a Transport.
+	Certificate func() *tls.Certificate
 	// BearerToken is sent with every request unless it is empty.
 	BearerToken string
 	// UserAgent is sent with every request; empty means "planekit".
@@ -96,7 +101,11 @@ func New(c Config) (*Client, error) {
 	}
 	base.Path = strings.TrimSuffix(base.Path, "/")
 	transport := c.Transport
-	if transport == nil {
+	switch {
+	case transport != nil:
+	case c.Certificate != nil:
+		transport = newRotating(c.TLS, c.Certificate)
+	default:
 		transport = ownTransport(c.TLS)
 	}
 	agent := c.UserAgent

@@ -66,7 +66,7 @@ func (c *Config) client(context string) (client.Config, string, error) {
 	if err != nil {
 		return none, "", fmt.Errorf("cluster %q: %w", x.Cluster, err)
 	}
-	if err := user.apply(&config, tlsConfig, &cluster); err != nil {
+	if err := user.apply(&config, tlsConfig, &cluster, c.Failed); err != nil {
 		return none, "", fmt.Errorf("user %q: %w", x.User, err)
 	}
 	if config.Transport == nil {
@@ -101,7 +101,7 @@ func (c *Cluster) tls() (*tls.Config, error) {
 	return t, nil
 }
 
-func (u *User) apply(config *client.Config, t *tls.Config, at *Cluster) error {
+func (u *User) apply(config *client.Config, t *tls.Config, at *Cluster, failed func(error)) error {
 	switch {
 	case u.Exec != nil:
 		return u.applyPlugin(config, t, at)
@@ -120,7 +120,17 @@ func (u *User) apply(config *client.Config, t *tls.Config, at *Cluster) error {
 	if err != nil {
 		return fmt.Errorf("client-key: %w", err)
 	}
-	if len(certificate) > 0 || len(key) > 0 {
+	switch {
+	case len(certificate) == 0 && len(key) == 0:
+	case len(certificate) > 0 && len(key) > 0 && len(u.ClientCertificateData) == 0 && len(u.ClientKeyData) == 0:
+		files, err := openCertificateFiles(u.ClientCertificate, u.ClientKey, failed)
+		if err != nil {
+			return fmt.Errorf("client-certificate and client-key: %w", err)
+		}
+		// Certificates are for programs that look at them; connections use GetClientCertificate.
+		t.Certificates = []tls.Certificate{*files.pair.Current()}
+		t.GetClientCertificate, config.Certificate = files.present, files.current
+	default:
 		pair, err := tls.X509KeyPair(certificate, key)
 		if err != nil {
 			return fmt.Errorf("client-certificate and client-key: %w", err)

@@ -155,6 +155,8 @@ func (s *Server) Run(ctx context.Context) error {
 	var err error
 	select {
 	case err = <-failed:
+		// ServeTLS leaves the listener open if it refuses the settings.
+		s.config.Listener.Close()
 		err = fmt.Errorf("kubelet server: %w", err)
 		s.drain(server)
 	case <-ctx.Done():

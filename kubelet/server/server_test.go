@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"net"
@@ -169,5 +170,30 @@ func TestNewRefuses(t *testing.T) {
 				t.Errorf("a server with a bad %s was accepted", name)
 			}
 		})
+	}
+}
+
+// TestRefusedTLS: if net/http refuses the TLS settings, Run fails and the listener is closed.
+func TestRefusedTLS(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s *server.Server
+	k := start(t, func(c *server.Config) {
+		refused := *c
+		refused.Listener, refused.TLS = listener, c.TLS.Clone()
+		refused.TLS.CipherSuites = []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384} // not for HTTP/2
+		if s, err = server.New(refused); err != nil {
+			t.Fatal(err)
+		}
+	})
+	defer k.stop()
+	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "CipherSuites") {
+		t.Error(err)
+	}
+	if conn, err := net.Dial("tcp", listener.Addr().String()); err == nil {
+		conn.Close()
+		t.Error("the listener is open")
 	}
 }

@@ -1,0 +1,171 @@
+// Package certfile reads certificates, keys and authorities from files and follows the files.
+//
+// A value stays as it is while its files are missing, incomplete or wrong, and follows them once they
+// are valid again. A certificate and its key are two files: in the moment between two writes they do
+// not match, which is an error like the others. Pipes and devices are not opened.
+package certfile
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+)
+
+// maxSize bounds a file, in bytes. A bundle of all public authorities has about 250 KiB.
+const maxSize = 4 << 20
+
+// Value holds what was parsed from some files. It is safe for concurrent use.
+type Value[T any] struct {
+	paths   []string
+	parse   func(contents [][]byte) (T, error)
+	current atomic.Pointer[T]
+
+	mu   sync.Mutex
+	seen [sha256.Size]byte // hash of the contents that current was made of; guarded by mu
+}
+
+// Pair reads a certificate with its chain, and its key, in PEM.
+func Pair(certificate, key string) (*Value[*tls.Certificate], error) {
+	return open([]string{certificate, key}, func(contents [][]byte) (*tls.Certificate, error) {
+		return ParsePair(contents[0], contents[1])
+	})
+}
+
+// Authorities reads a bundle of authorities in PEM.
+func Authorities(bundle string) (*Value[*x509.CertPool], error) {
+	return open([]string{bundle}, func(contents [][]byte) (*x509.CertPool, error) {
+		return ParseAuthorities(contents[0])
+	})
+}
+
+func open[T any](paths []string, parse func([][]byte) (T, error)) (*Value[T], error) {
+	v := &Value[T]{paths: paths, parse: parse}
+	if _, err := v.Refresh(); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// Current returns the value. It is the same one as long as the contents of the files do not change.
+func (v *Value[T]) Current() T { return *v.current.Load() }
+
+// Refresh reads the files and reports whether the value has changed. After an error, the value is the
+// same as before. Errors name the files and never quote a key.
+func (v *Value[T]) Refresh() (changed bool, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var contents [][]byte
+	hash := sha256.New()
+	for _, path := range v.paths {
+		data, err := Read(path)
+		if err != nil {
+			return false, err
+		}
+		fmt.Fprintf(hash, "%d ", len(data))
+		hash.Write(data)
+		contents = append(contents, data)
+	}
+	sum := [sha256.Size]byte(hash.Sum(nil))
+	if sum == v.seen {
+		return false, nil
+	}
+	value, err := v.parse(contents)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", join(v.paths), err)
+	}
+	v.seen = sum
+	v.current.Store(&value)
+	return true, nil
+}
+
+func join(paths []string) string {
+	if len(paths) == 2 && paths[0] != paths[1] {
+		return paths[0] + " and " + paths[1]
+	}
+	return paths[0]
+}
+
+// Read reads a regular file of bounded size. It does not wait for a pipe.
+func Read(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("not a regular file")}
+	}
+	data, err := io.ReadAll(io.LimitReader(file, maxSize+1))
+	if err == nil && len(data) > maxSize {
+		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("more than %d bytes", maxSize)}
+	}
+	return data, err
+}
+
+// ParsePair parses a certificate with its chain, and its key. It refuses texts that end inside a
+// block, because a chain without its end still has a valid certificate.
+func ParsePair(certificate, key []byte) (*tls.Certificate, error) {
+	if _, err := blocks(certificate); err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return nil, err
+	}
+	return &pair, nil
+}
+
+// ParseAuthorities parses a bundle, which must have an authority.
+func ParseAuthorities(bundle []byte) (*x509.CertPool, error) {
+	list, err := blocks(bundle)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	found := false
+	for _, block := range list {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		authority, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		pool.AddCert(authority)
+		found = true
+	}
+	if !found {
+		return nil, errors.New("no certificate in PEM form")
+	}
+	return pool, nil
+}
+
+// blocks returns the blocks of a text in PEM.
+func blocks(text []byte) ([]*pem.Block, error) {
+	var list []*pem.Block
+	for {
+		block, rest := pem.Decode(text)
+		if block == nil {
+			break
+		}
+		list, text = append(list, block), rest
+	}
+	if bytes.Contains(text, []byte("-----BEGIN")) {
+		return nil, errors.New("the last block is incomplete")
+	}
+	return list, nil
+}
