@@ -29,6 +29,7 @@ var exampleWalls = []wall{
 	}},
 	{packages: "examples/standalone-kubelet", closed: true, may: []allowance{
 		{"apiserver/kube/core", "pods are completed and validated as an API server does"},
+		{"authn/x509", "clients of its server have certificates"},
 		{"kubelet", "it is the kubelet's program"},
 		{"plane/stack", "the parts stop in reverse order"},
 		{"github.com/go-logr/logr", logging},

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/kubelet/cpumanager"
 	"github.com/planekit/planekit/kubelet/kubeletconfig"
+	"github.com/planekit/planekit/kubelet/server"
+	"github.com/planekit/planekit/kubelet/staticpods"
 )
 
 // ofNodes are fields of a KubeletConfiguration that this program sets for each node.
@@ -46,12 +50,22 @@ func (o *options) readKubeletConfig() error {
 		if file.Has("evictionHard") && o.evictionHard != "" {
 			return nil, errors.New("evictionHard and --eviction-hard exclude each other")
 		}
+		if file.Has("staticPodPath") && o.manifestPath != "" {
+			return nil, errors.New("staticPodPath and --pod-manifest-path exclude each other")
+		}
+		if p := file.Program("/"); o.nodes == 0 && (p.StaticPodPath != "" || p.StaticPodURL != "") {
+			return nil, errors.New("static pods need a node")
+		}
 		return file, nil
 	}()
 	if err != nil {
 		return fmt.Errorf("--kubelet-config %s: %w", o.kubeletConfig, err)
 	}
-	o.kubelet = file
+	folder, err := filepath.Abs(filepath.Dir(o.kubeletConfig))
+	if err != nil {
+		return err
+	}
+	o.kubelet, o.program = file, file.Program(folder)
 	return nil
 }
 
@@ -60,7 +74,24 @@ func (o *options) kubeletWarnings() []string {
 	if o.kubelet == nil {
 		return nil
 	}
-	return o.kubelet.Warnings()
+	return o.kubelet.Warnings(kubeletconfig.StaticPods, kubeletconfig.TLS)
+}
+
+// configureStatic says where the static pods of the first node come from.
+func (o *options) configureStatic(c *staticpods.Config) {
+	if o.kubelet == nil {
+		return
+	}
+	c.Path = cmp.Or(c.Path, o.program.StaticPodPath)
+	c.URL, c.Header = o.program.StaticPodURL, o.program.StaticPodHeader
+	c.Period, c.URLPeriod = o.program.FileCheck, o.program.URLCheck
+}
+
+// configureServer changes the configuration of a kubelet's server to what the options say.
+func (o *options) configureServer(c *server.Config) {
+	if o.kubelet != nil {
+		o.program.ApplyTLS(c.TLS)
+	}
 }
 
 // configureKubelet changes the configuration of a node's kubelet to what the options say.

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"crypto/tls"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/planekit/planekit/kubelet"
+	"github.com/planekit/planekit/kubelet/server"
+	"github.com/planekit/planekit/kubelet/staticpods"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -33,6 +37,26 @@ func TestKubeletConfig(t *testing.T) {
 	}
 	if got := o.kubeletWarnings(); len(got) != 1 || !strings.HasPrefix(got[0], "address has no effect") {
 		t.Error(got)
+	}
+	// Static pods and TLS are for this program.
+	file := kubeletFile(t, "staticPodPath: manifests\nstaticPodURL: http://x/\nhttpCheckFrequency: 3s\ntlsMinVersion: VersionTLS13")
+	if o, err = parse("--kubelet-config", file); err != nil {
+		t.Fatal(err)
+	}
+	static, serve := staticpods.Config{}, server.Config{TLS: &tls.Config{}}
+	o.configureStatic(&static)
+	o.configureServer(&serve)
+	if static.Path != filepath.Join(filepath.Dir(file), "manifests") || static.URL != "http://x/" || static.URLPeriod != 3*time.Second ||
+		static.Period != 20*time.Second || serve.TLS.MinVersion != tls.VersionTLS13 || len(o.kubeletWarnings()) != 0 {
+		t.Errorf("%+v %x %v", static, serve.TLS.MinVersion, o.kubeletWarnings())
+	}
+	for arguments, want := range map[string]string{
+		"--pod-manifest-path m": "staticPodPath and --pod-manifest-path exclude each other",
+		"--nodes 0":             "static pods need a node",
+	} {
+		if _, err := parse(append(strings.Fields(arguments), "--kubelet-config", file)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", arguments, err)
+		}
 	}
 	for fields, want := range map[string]string{
 		"maxPod: 3":                             `unknown field "maxPod"`,

@@ -34,8 +34,9 @@ type options struct {
 	profiling                   bool
 	metricsServer               bool
 	metricResolution            time.Duration
-	kubeletConfig               string              // file of a KubeletConfiguration
-	kubelet                     *kubeletconfig.File // its contents; nil without a file
+	kubeletConfig               string                // file of a KubeletConfiguration
+	kubelet                     *kubeletconfig.File   // its contents; nil without a file
+	program                     kubeletconfig.Program // what of it is for this program
 	evictionHard                string
 	manifestPath                string
 	thresholds                  []eviction.Threshold // those of evictionHard

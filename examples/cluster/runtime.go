@@ -11,6 +11,7 @@ import (
 	"github.com/planekit/planekit/examples/cluster/containerd"
 	"github.com/planekit/planekit/examples/cluster/machine"
 	"github.com/planekit/planekit/kubelet"
+	"github.com/planekit/planekit/kubelet/staticpods"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/nodes"
 	"github.com/planekit/planekit/plane/stack"
@@ -73,12 +74,12 @@ func (c *cluster) startNodes(ctx context.Context, p *plane.Plane, s *stack.Stack
 			return err
 		}
 		name := nodes.Name(index)
-		manifests := ""
+		manifests, static := "", func(*staticpods.Config) {}
 		if index == 0 {
-			manifests = c.options.manifestPath
+			manifests, static = c.options.manifestPath, c.options.configureStatic
 		}
 		all = append(all, nodes.Config{
-			Name: name, ManifestPath: manifests, Dir: c.dir.join("nodes", name), Address: machine.HostAddress(c.podNetwork).String(), CgroupRoot: c.cgroupRoot(name),
+			Name: name, ManifestPath: manifests, StaticPods: static, Server: c.options.configureServer, Dir: c.dir.join("nodes", name), Address: machine.HostAddress(c.podNetwork).String(), CgroupRoot: c.cgroupRoot(name),
 			Runtime: runtime, Moved: c.moved, StopNow: c.options.stopNow, Log: c.log,
 			Kubelet: c.options.configureKubelet, Started: func(k *kubelet.Kubelet) { c.ends.add(k) },
 		})

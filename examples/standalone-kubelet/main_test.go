@@ -47,7 +47,7 @@ func TestRun(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- run(ctx, root, "", manifests, 10*time.Millisecond, shutdown.Config{GracePeriod: time.Minute})
+		done <- run(ctx, options{root: root, manifests: manifests, period: 10 * time.Millisecond, ending: shutdown.Config{GracePeriod: time.Minute}})
 	}()
 	await(t, root, "web-standalone")
 	write("db")
@@ -105,7 +105,7 @@ func TestBadDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(root)
-	if err := run(t.Context(), root, "", "", time.Second, shutdown.Config{}); err == nil || !strings.Contains(err.Error(), "Path and URL are missing") {
+	if err := run(t.Context(), options{root: root}); err == nil || !strings.Contains(err.Error(), "Path and URL are missing") {
 		t.Error(err)
 	}
 }

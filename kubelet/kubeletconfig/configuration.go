@@ -22,8 +22,9 @@
 //
 // # Not included
 //
-// Drop-in directories, feature gates and the flags of the kubelet. The settings of the kubelet's server
-// are those of the program that runs it.
+// Drop-in directories, feature gates and the flags of the kubelet. The settings of its server and of
+// static pods are for the program that runs it, which gets them of [File.Program] and names to
+// [File.Warnings] the parts on which it acts.
 package kubeletconfig
 
 import (
@@ -33,7 +34,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"reflect"
+	"slices"
 
 	"github.com/planekit/planekit/kubelet"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -53,7 +56,16 @@ const maxSize = 1 << 20
 // File is a decoded configuration file.
 type File struct {
 	values   []value
-	warnings []string
+	warnings []warning
+	program  Program
+}
+
+// warning is a sentence about a field of a part. acted says whether it is true when the program acts on
+// the part, or when it does not.
+type warning struct {
+	part  Part
+	acted bool
+	text  string
 }
 
 // value is a field of the file.
@@ -87,7 +99,8 @@ func Decode(data []byte) (*File, error) {
 	if err = cmp.Or(err, errors.Join(wrong...)); err != nil {
 		return nil, fmt.Errorf("strict decoding error: %w", err)
 	}
-	f := &File{}
+	f := &File{program: defaultProgram()}
+	f.program.StaticPodHeader = http.Header{}
 	for i := range table {
 		if field := fields.Elem().Field(i); !field.IsNil() {
 			f.values = append(f.values, value{&table[i], field.Elem().Interface()})
@@ -96,6 +109,7 @@ func Decode(data []byte) (*File, error) {
 	if err := f.checkIdle(); err != nil {
 		return nil, err
 	}
+	f.warnings = append(f.warnings, f.program.cautions()...)
 	// Apply validates the values.
 	if err := f.Apply(&kubelet.Config{}); err != nil {
 		return nil, err
@@ -148,10 +162,16 @@ func schema(table []row) reflect.Type {
 	return reflect.StructOf(fields)
 }
 
-// checkIdle collects warnings about fields on which nothing acts, and refuses those that restrict pods.
+// checkIdle reads the settings of the program, collects warnings about fields on which the kubelet does
+// not act, and refuses those that restrict pods.
 func (f *File) checkIdle() error {
 	var errs []error
 	for _, v := range f.values {
+		if v.row.take != nil {
+			if err := v.row.take(&f.program, v.value); err != nil {
+				errs = append(errs, fmt.Errorf("invalid configuration: %s: %w", v.row.name, err))
+			}
+		}
 		if v.row.idle == "" || v.row.harmless(v.value) {
 			continue
 		}
@@ -159,14 +179,23 @@ func (f *File) checkIdle() error {
 		if v.row.refused {
 			errs = append(errs, errors.New(text))
 		} else {
-			f.warnings = append(f.warnings, text)
+			f.warnings = append(f.warnings, warning{part: v.row.part, text: text})
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Warnings returns a sentence for each field of the file that has no effect and asks for one.
-func (f *File) Warnings() []string { return f.warnings }
+// Warnings returns a sentence for each field of the file that has no effect and asks for one. acted are
+// the parts on which the program acts.
+func (f *File) Warnings(acted ...Part) []string {
+	var list []string
+	for _, w := range f.warnings {
+		if slices.Contains(acted, w.part) == w.acted {
+			list = append(list, w.text)
+		}
+	}
+	return list
+}
 
 // Has reports whether the file contains a field, such as "cgroupRoot".
 func (f *File) Has(field string) bool {

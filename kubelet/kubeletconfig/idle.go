@@ -25,27 +25,12 @@ func idleRows() []row {
 
 // serverRows are the fields about servers and clients.
 func serverRows() []row {
-	yes, no := true, false
-	var users authentication
-	users.Webhook.Enabled, users.Webhook.CacheTTL, users.Anonymous.Enabled = &yes, of(2*time.Minute), &no
-	rights := authorization{Mode: "Webhook"}
-	rights.Webhook.CacheAuthorizedTTL, rights.Webhook.CacheUnauthorizedTTL = of(5*time.Minute), of(30*time.Second)
 	text := logging{Format: "text", FlushFrequency: "5s"}
 	text.Options.Text.InfoBufferSize, text.Options.JSON.InfoBufferSize = "0", "0"
 	return []row{
-		idle("enableServer", true, ofServer),
-		idle("address", "0.0.0.0", ofServer),
-		idle("port", int32(10250), ofServer),
 		idle("readOnlyPort", int32(0), ofServer),
-		idle("tlsCertFile", "", ofServer),
-		idle("tlsPrivateKeyFile", "", ofServer),
-		idle("tlsCipherSuites", []string(nil), ofServer),
-		idle("tlsCurvePreferences", []int32(nil), ofServer),
-		idle("tlsMinVersion", "", ofServer),
 		idle("rotateCertificates", false, ofServer),
 		idle("serverTLSBootstrap", false, ofServer),
-		idle("authentication", users, ofServer),
-		idle("authorization", rights, ofServer),
 		idle("enableDebuggingHandlers", true, ofServer),
 		idle("enableContentionProfiling", false, ofServer),
 		idle("enableProfilingHandler", true, ofServer),
@@ -71,13 +56,8 @@ func serverRows() []row {
 
 // machineryRows are the fields about loops, volumes and the machine.
 func machineryRows() []row {
-	longest := of(5 * time.Minute)
+	longest, ids := of(5*time.Minute), int64(65536)
 	return []row{
-		idle("staticPodPath", "", noStaticPods),
-		idle("staticPodURL", "", noStaticPods),
-		idle("staticPodURLHeader", map[string][]string(nil), noStaticPods),
-		idle("fileCheckFrequency", of(20*time.Second), noStaticPods),
-		idle("httpCheckFrequency", of(20*time.Second), noStaticPods),
 		idle("syncFrequency", of(time.Minute), "the kubelet syncs every pod at least every 20 seconds"),
 		idle("registryPullQPS", int32(5), notYet),
 		idle("registryBurst", int32(10), notYet),
@@ -112,7 +92,7 @@ func machineryRows() []row {
 		idle("reservedMemory", []memoryReservation(nil), notYet),
 		idle("topologyManagerScope", "container", notYet),
 		idle("topologyManagerPolicyOptions", map[string]string(nil), notYet),
-		idle("userNamespaces", userNamespaces{}, notYet),
+		idle("userNamespaces", userNamespaces{IDsPerPod: &ids}, fixed),
 		idle("localStorageCapacityIsolation", true, fixed),
 		idle("cpuCFSQuota", true, fixed),
 		idle("cpuCFSQuotaPeriod", of(100*time.Millisecond), fixed),

@@ -283,9 +283,9 @@ enableServer: false
 `)
 	want := []string{
 		"enableServer has no effect: " + ofServer,
-		"rotateCertificates has no effect: " + ofServer,
 		"authentication has no effect: " + ofServer,
 		"authorization has no effect: " + ofServer,
+		"rotateCertificates has no effect: " + ofServer,
 		"cgroupDriver has no effect: the kubelet has the driver cgroupfs",
 	}
 	if got := f.Warnings(); !slices.Equal(got, want) {

@@ -22,6 +22,9 @@ type row struct {
 	standard any
 	// refused means that a file with another value than the default is refused.
 	refused bool
+	// part names the part of a field on which the program that runs the kubelet can act; take reads it.
+	part Part
+	take func(p *Program, value any) error
 }
 
 // acts returns the row of a field with an effect.

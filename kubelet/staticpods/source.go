@@ -1,6 +1,7 @@
 package staticpods
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,8 +37,9 @@ type Config struct {
 	Header http.Header
 	// Client sends the requests to URL. Nil means a client with a timeout of 10 seconds.
 	Client *http.Client
-	// Period is the time between two reads. Zero means DefaultPeriod.
-	Period time.Duration
+	// Period is the time between two reads. Zero means DefaultPeriod. URLPeriod is that of the URL; zero
+	// means Period.
+	Period, URLPeriod time.Duration
 	// Complete sets the defaults of a pod and validates it, as an API server does.
 	Complete func(*corev1.Pod) error
 	// Log is silent when zero.
@@ -48,8 +50,8 @@ type Config struct {
 type Source struct {
 	localcache.ReadSubscriber[*corev1.Pod]
 	pods    *localcache.Map[*corev1.Pod]
-	period  time.Duration
 	origins []origin
+	periods []time.Duration // by origin
 	// Only Run uses the fields below.
 	read     [][]*corev1.Pod // by origin
 	problems problems
@@ -73,16 +75,16 @@ func New(c Config) (*Source, error) {
 	need(c.Complete != nil, "Complete is missing")
 	need(c.Path != "" || c.URL != "", "Path and URL are missing")
 	need(c.Period >= 0, fmt.Sprintf("Period %v is negative", c.Period))
-	s := &Source{pods: localcache.NewUnsynced(localcache.KeyOf[*corev1.Pod]), period: c.Period, problems: problems{log: c.Log}}
+	need(c.URLPeriod >= 0, fmt.Sprintf("URLPeriod %v is negative", c.URLPeriod))
+	s := &Source{pods: localcache.NewUnsynced(localcache.KeyOf[*corev1.Pod]), problems: problems{log: c.Log}}
 	s.ReadSubscriber = s.pods
-	if s.period == 0 {
-		s.period = DefaultPeriod
-	}
+	period := cmp.Or(c.Period, DefaultPeriod)
 	if c.Path != "" {
 		path, err := filepath.Abs(c.Path)
 		if err != nil {
 			errs = append(errs, err)
 		}
+		s.periods = append(s.periods, period)
 		s.origins = append(s.origins, &files{path: path, builder: builder{node: c.NodeName, source: sourceFile, complete: c.Complete}, problems: problems{log: c.Log}})
 	}
 	if c.URL != "" {
@@ -92,6 +94,7 @@ func New(c Config) (*Source, error) {
 		if client == nil {
 			client = &http.Client{Timeout: urlTimeout}
 		}
+		s.periods = append(s.periods, cmp.Or(c.URLPeriod, period))
 		s.origins = append(s.origins, &page{address: address, header: c.Header, client: client, builder: builder{node: c.NodeName, source: sourceHTTP, complete: c.Complete}, problems: problems{log: c.Log}})
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -113,7 +116,7 @@ func (s *Source) Run(ctx context.Context) error {
 	results := make(chan readings)
 	for i, o := range s.origins {
 		readers.Go(func() {
-			poll(ctx, o, s.period, func(pods []*corev1.Pod) bool {
+			poll(ctx, o, s.periods[i], func(pods []*corev1.Pod) bool {
 				select {
 				case results <- readings{i, pods}:
 					return true

@@ -474,8 +474,8 @@ func TestBoth(t *testing.T) {
 }
 
 func TestConfigIsChecked(t *testing.T) {
-	_, err := staticpods.New(staticpods.Config{NodeName: "A", URL: "ftp://x", Period: -1})
-	for _, want := range []string{`NodeName "A"`, "Complete is missing", "URL is not an HTTP address", "Period -1ns is negative"} {
+	_, err := staticpods.New(staticpods.Config{NodeName: "A", URL: "ftp://x", Period: -1, URLPeriod: -2})
+	for _, want := range []string{`NodeName "A"`, "Complete is missing", "URL is not an HTTP address", "Period -1ns is negative", "URLPeriod -2ns is negative"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %s", err, want)
 		}

@@ -5,12 +5,13 @@ import (
 
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/kubelet/kubeletconfig"
+	"github.com/planekit/planekit/kubelet/staticpods"
 )
 
 // configuration returns the configuration of a kubelet for /configz, as the fields of a
 // KubeletConfiguration
 // (https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/) that it has.
-func configuration(k kubelet.Config, address string, port int32, manifests string) map[string]any {
+func configuration(k kubelet.Config, address string, port int32, static staticpods.Config) map[string]any {
 	c := kubeletconfig.Describe(&k)
 	maps.Copy(c, map[string]any{
 		"enableServer": true, "address": address, "port": port,
@@ -19,8 +20,11 @@ func configuration(k kubelet.Config, address string, port int32, manifests strin
 		},
 		"authorization": map[string]any{"mode": "Webhook"},
 	})
-	if manifests != "" {
-		c["staticPodPath"] = manifests
+	if static.Path != "" {
+		c["staticPodPath"] = static.Path
+	}
+	if static.URL != "" {
+		c["staticPodURL"] = static.URL
 	}
 	return c
 }

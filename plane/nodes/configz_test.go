@@ -6,6 +6,7 @@ import (
 
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/kubelet/kubeletconfig"
+	"github.com/planekit/planekit/kubelet/staticpods"
 )
 
 // TestConfiguration checks that /configz shows what a configuration file has set, and the server's settings.
@@ -19,7 +20,7 @@ func TestConfiguration(t *testing.T) {
 	if err := file.Apply(&config); err != nil {
 		t.Fatal(err)
 	}
-	text, err := json.Marshal(configuration(config, "127.0.0.1", 10250, ""))
+	text, err := json.Marshal(configuration(config, "127.0.0.1", 10250, staticpods.Config{}))
 	if err != nil {
 		t.Fatal(err)
 	}

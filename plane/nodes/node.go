@@ -38,6 +38,8 @@ import (
 	"github.com/planekit/planekit/kubelet/metrics"
 	"github.com/planekit/planekit/kubelet/probe"
 	probemetrics "github.com/planekit/planekit/kubelet/probe/metrics"
+	"github.com/planekit/planekit/kubelet/server"
+	"github.com/planekit/planekit/kubelet/staticpods"
 	"github.com/planekit/planekit/kubelet/trustbundle"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/caches"
@@ -68,6 +70,12 @@ type Config struct {
 	// Kubelet, when set, changes the configuration of the kubelet after all other fields but Runtime,
 	// Images, Pods and Port are set. It can add labels, taints, capacity and volume plugins.
 	Kubelet func(*kubelet.Config)
+	// StaticPods, when set, changes where the node's static pods come from after ManifestPath is set. It can
+	// add a URL.
+	StaticPods func(*staticpods.Config)
+	// Server, when set, changes the configuration of the kubelet's server after NodeName, TLS,
+	// Authenticate and Authorize are set. It can change the versions and cipher suites of TLS.
+	Server func(*server.Config)
 	// Started, when set, is called with the kubelet once the node is ready.
 	Started func(*kubelet.Kubelet)
 	// Log is silent when zero.
@@ -105,10 +113,10 @@ type node struct {
 	metrics *metrics.Metrics
 	log     logr.Logger
 	moved   bool
-	// manifests is Config.ManifestPath.
-	manifests string
-	started   func(*kubelet.Kubelet) // Config.Started
-	ready     chan struct{}
+	// static says where static pods come from; without a path and a URL there are none.
+	static  staticpods.Config
+	started func(*kubelet.Kubelet) // Config.Started
+	ready   chan struct{}
 	// kubelet is set once it was made, ended when the node has stopped. Both may be
 	// read meanwhile.
 	kubelet atomic.Pointer[kubelet.Kubelet]
@@ -183,13 +191,13 @@ func newNode(p *plane.Plane, c Config) (*node, error) {
 	if c.Kubelet != nil {
 		c.Kubelet(&config)
 	}
-	server, err := newNodeServer(p, c)
+	serve, err := newNodeServer(p, c)
 	if err != nil {
 		return nil, err
 	}
 	work := metrics.New(c.Name)
-	server.config.Metrics, server.config.ProbeMetrics = work, probes
-	return &node{name: c.Name, api: api, runtime: c.Runtime, config: config, server: server, metrics: work, log: log, moved: c.Moved, manifests: c.ManifestPath, started: c.Started, ready: make(chan struct{})}, nil
+	serve.config.Metrics, serve.config.ProbeMetrics = work, probes
+	return &node{name: c.Name, api: api, runtime: c.Runtime, config: config, server: serve, metrics: work, log: log, moved: c.Moved, static: staticPods(c, log), started: c.Started, ready: make(chan struct{})}, nil
 }
 
 // run runs the node until ctx is done: the runtime first, the kubelet on top.
@@ -226,7 +234,7 @@ func (n *node) run(ctx context.Context) (err error) {
 	}
 	running := runningPods{n, pods}
 	n.server.config.MirrorUID = running.mirrorUID
-	if n.config.Port, err = n.server.start(s, n.config, running, n.manifests, containers); err != nil {
+	if n.config.Port, err = n.server.start(s, n.config, running, n.static, containers); err != nil {
 		return err
 	}
 	k, err := kubelet.New(n.config)

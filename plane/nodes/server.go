@@ -12,6 +12,7 @@ import (
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/kubelet/server"
+	"github.com/planekit/planekit/kubelet/staticpods"
 	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/stack"
@@ -37,7 +38,7 @@ func newNodeServer(p *plane.Plane, c Config) (nodeServer, error) {
 	if err != nil {
 		return nodeServer{}, err
 	}
-	return nodeServer{host: c.Address, listen: p.Listen, config: server.Config{
+	config := server.Config{
 		NodeName: c.Name,
 		TLS:      &tls.Config{Certificates: []tls.Certificate{pair.TLS()}, ClientCAs: authority.Pool()},
 		Authenticate: func(r *http.Request) (string, []string, error) {
@@ -55,7 +56,11 @@ func newNodeServer(p *plane.Plane, c Config) (nodeServer, error) {
 			return decision == authz.Allow, err
 		},
 		Log: c.Log.WithName("kubelet-server").WithValues("node", c.Name),
-	}}, nil
+	}
+	if c.Server != nil {
+		c.Server(&config)
+	}
+	return nodeServer{host: c.Address, listen: p.Listen, config: config}, nil
 }
 
 // authorizerFor returns the authorizer of a user at the kubelets. The API server itself
@@ -69,14 +74,14 @@ func authorizerFor(p *plane.Plane, who string) authz.Authorizer {
 }
 
 // start serves on a free port, which it returns: all nodes share the machine.
-func (n *nodeServer) start(s *stack.Stack, k kubelet.Config, pods localcache.Reader[*corev1.Pod], manifests string, runtime server.Runtime) (int32, error) {
+func (n *nodeServer) start(s *stack.Stack, k kubelet.Config, pods localcache.Reader[*corev1.Pod], static staticpods.Config, runtime server.Runtime) (int32, error) {
 	listener, err := n.listen(net.JoinHostPort(n.host, "0"))
 	if err != nil {
 		return 0, err
 	}
 	n.config.Listener, n.config.LogRoot, n.config.Pods, n.config.Runtime = listener, k.LogRoot, pods, runtime
 	port := int32(listener.Addr().(*net.TCPAddr).Port)
-	n.config.Configuration = func() any { return configuration(k, n.host, port, manifests) }
+	n.config.Configuration = func() any { return configuration(k, n.host, port, static) }
 	serve, err := server.New(n.config)
 	if err != nil {
 		return 0, errors.Join(err, listener.Close())

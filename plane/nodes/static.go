@@ -3,6 +3,7 @@ package nodes
 import (
 	"iter"
 
+	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/apiserver/kube/core"
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/kubelet/staticpods"
@@ -12,12 +13,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// staticPods returns where the static pods of a node come from.
+func staticPods(c Config, log logr.Logger) staticpods.Config {
+	static := staticpods.Config{NodeName: c.Name, Path: c.ManifestPath, Complete: core.CompletePod, Log: log}
+	if c.StaticPods != nil {
+		c.StaticPods(&static)
+	}
+	return static
+}
+
 // startStatic starts the source of the node's static pods, if it has one.
 func (n *node) startStatic(s *stack.Stack) error {
-	if n.manifests == "" {
+	if n.static.Path == "" && n.static.URL == "" {
 		return nil
 	}
-	static, err := staticpods.New(staticpods.Config{NodeName: n.name, Path: n.manifests, Complete: core.CompletePod, Log: n.log})
+	static, err := staticpods.New(n.static)
 	if err != nil {
 		return err
 	}
