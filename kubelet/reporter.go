@@ -151,7 +151,7 @@ func (r *reporter) write(ctx context.Context, pod *corev1.Pod, status *corev1.Po
 			}
 		}
 		next := *r.known
-		next.Status = lifecycle.MergeStatus(&r.known.Status, status)
+		next.Status = lifecycle.MergeStatus(&r.known.Status, status, time.Now())
 		if equality.Semantic.DeepEqual(&next.Status, &r.known.Status) {
 			return nil
 		}

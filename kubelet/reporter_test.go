@@ -22,7 +22,8 @@ type flakyPods struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	pod    *corev1.Pod
-	calm   bool // no more errors
+	before []*corev1.Pod // the versions before pod
+	calm   bool          // no more errors
 	check  func(old, now *corev1.PodStatus)
 }
 
@@ -31,6 +32,7 @@ func (f *flakyPods) write(change func(*corev1.PodStatus)) *corev1.Pod {
 	change(&pod.Status)
 	f.check(&f.pod.Status, &pod.Status)
 	pod.ResourceVersion += "i"
+	f.before = append(f.before, f.pod)
 	f.pod = pod
 	return pod
 }
@@ -62,7 +64,17 @@ func (f *flakyPods) UpdateStatus(_ context.Context, in *corev1.Pod) (*corev1.Pod
 
 func (f *flakyPods) Delete(context.Context, string, string, metav1.DeleteOptions) error { return nil }
 
-// TestReporterModel: through errors, lost answers and other writers, the status in the API keeps its
+// readiness returns the condition Ready, or nil.
+func readiness(status *corev1.PodStatus) *corev1.PodCondition {
+	for i := range status.Conditions {
+		if status.Conditions[i].Type == corev1.PodReady {
+			return &status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// TestReporterModel: through errors, lost answers, other writers, restarts and a cache that is behind, the status in the API keeps its
 // start, its end and the conditions of other writers, and is at last what the worker has set.
 func TestReporterModel(t *testing.T) {
 	first := uint64(time.Now().UnixNano())
@@ -84,6 +96,14 @@ func runReporterModel(t *testing.T, seed uint64) {
 		if old.StartTime != nil && !old.StartTime.Equal(now.StartTime) {
 			t.Errorf("seed %d: started at %v, then at %v", seed, old.StartTime, now.StartTime)
 		}
+		before, after := readiness(old), readiness(now)
+		if before != nil && (after == nil || after.LastTransitionTime.Before(&before.LastTransitionTime) ||
+			after.Status == before.Status && !after.LastTransitionTime.Equal(&before.LastTransitionTime)) {
+			t.Errorf("seed %d: Ready was %v, then %v", seed, before, after)
+		}
+		if len(old.ContainerStatuses) > 0 && now.ContainerStatuses[0].RestartCount < old.ContainerStatuses[0].RestartCount {
+			t.Errorf("seed %d: restarted %d times, then %d", seed, old.ContainerStatuses[0].RestartCount, now.ContainerStatuses[0].RestartCount)
+		}
 		others := 0
 		for _, c := range now.Conditions {
 			if c.Type == "example.com/gate" {
@@ -94,15 +114,30 @@ func runReporterModel(t *testing.T, seed uint64) {
 			t.Errorf("seed %d: %d conditions of another writer", seed, others)
 		}
 	}
-	r := newReporter(f, logr.Discard())
-	ctx, cancel := context.WithCancel(t.Context())
+	var r *reporter
 	var group sync.WaitGroup
-	group.Go(func() { r.run(ctx) })
+	cancel := func() {}
+	start := func() { // the kubelet restarts: what was not written is lost
+		cancel()
+		group.Wait()
+		var ctx context.Context
+		ctx, cancel = context.WithCancel(t.Context())
+		r = newReporter(f, logr.Discard())
+		group.Go(func() { r.run(ctx) })
+	}
+	start()
 	var want string
+	var count int32
 	for range 30 {
+		if random.IntN(8) == 0 {
+			start()
+		}
 		time.Sleep(time.Duration(random.IntN(8000)) * time.Millisecond)
 		f.mu.Lock()
 		seen := f.pod
+		if len(f.before) > 0 && random.IntN(2) == 0 {
+			seen = f.before[len(f.before)-1] // the cache is behind
+		}
 		if random.IntN(4) == 0 {
 			foreign++
 			f.write(func(s *corev1.PodStatus) {
@@ -118,6 +153,15 @@ func runReporterModel(t *testing.T, seed uint64) {
 		if next.StartTime == nil {
 			next.StartTime = &metav1.Time{Time: time.Now().Truncate(time.Second)}
 		}
+		count += int32(random.IntN(2))
+		next.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", RestartCount: count}}
+		ready := corev1.PodCondition{Type: corev1.PodReady, Status: []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse}[random.IntN(2)]}
+		if c := readiness(&seen.Status); c != nil && c.Status == ready.Status {
+			ready.LastTransitionTime = c.LastTransitionTime
+		} else {
+			ready.LastTransitionTime = metav1.Time{Time: time.Now().Truncate(time.Second)}
+		}
+		next.Conditions = []corev1.PodCondition{ready}
 		if random.IntN(8) == 0 {
 			next.Phase, next.Reason = corev1.PodFailed, fmt.Sprint("Evicted", random.IntN(3))
 		}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	"github.com/planekit/planekit/kubelet/internal/mirror"
@@ -88,7 +89,7 @@ func (w *worker) mustWait(pod *corev1.Pod) bool {
 func (w *worker) remember(status corev1.PodStatus) {
 	w.mu.Lock()
 	next := *w.pod
-	next.Status = lifecycle.MergeStatus(&w.pod.Status, &status)
+	next.Status = lifecycle.MergeStatus(&w.pod.Status, &status, time.Now())
 	mirror.SetScheduled(&next.Status, next.Status.StartTime)
 	changed := !equality.Semantic.DeepEqual(&next.Status, &w.pod.Status)
 	if changed {

@@ -1,6 +1,11 @@
 package lifecycle
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // ours lists the conditions that the kubelet manages.
 var ours = map[corev1.PodConditionType]bool{
@@ -13,9 +18,12 @@ var ours = map[corev1.PodConditionType]bool{
 var passing = map[corev1.PodConditionType]bool{corev1.PodResizePending: true, corev1.PodResizeInProgress: true}
 
 // MergeStatus returns status with the parts that other writers manage taken from the API: their
-// conditions, and fields unknown to the kubelet. A pod that has ended stays so.
-func MergeStatus(api, status *corev1.PodStatus) corev1.PodStatus {
+// conditions, and fields unknown to the kubelet. A pod that has ended stays so. The status can be that of a kubelet
+// whose cache is behind: observed generations and the times of transitions do not become older than in
+// the API.
+func MergeStatus(api, status *corev1.PodStatus, now time.Time) corev1.PodStatus {
 	out := *status.DeepCopy()
+	out.ObservedGeneration = max(out.ObservedGeneration, api.ObservedGeneration)
 	out.NominatedNodeName = api.NominatedNodeName
 	out.ResourceClaimStatuses = api.ResourceClaimStatuses
 	if api.StartTime != nil {
@@ -32,13 +40,12 @@ func MergeStatus(api, status *corev1.PodStatus) corev1.PodStatus {
 				continue
 			}
 			if mine != nil {
-				if mine.Status == c.Status && !passing[c.Type] {
-					kept := *mine
-					kept.LastTransitionTime = c.LastTransitionTime
-					out.Conditions = append(out.Conditions, kept)
-				} else {
-					out.Conditions = append(out.Conditions, *mine)
+				kept := *mine
+				if !passing[c.Type] {
+					kept.LastTransitionTime = transition(&c, mine, now)
+					kept.ObservedGeneration = max(mine.ObservedGeneration, c.ObservedGeneration)
 				}
+				out.Conditions = append(out.Conditions, kept)
 				continue
 			}
 		}
@@ -50,4 +57,16 @@ func MergeStatus(api, status *corev1.PodStatus) corev1.PodStatus {
 		}
 	}
 	return out
+}
+
+// transition returns the time of the last transition of a condition. If the kubelet has not seen the one in
+// the API, its own time is that of an earlier one.
+func transition(api, mine *corev1.PodCondition, now time.Time) metav1.Time {
+	switch {
+	case mine.Status == api.Status:
+		return api.LastTransitionTime
+	case mine.LastTransitionTime.Before(&api.LastTransitionTime):
+		return Seconds(now)
+	}
+	return mine.LastTransitionTime
 }

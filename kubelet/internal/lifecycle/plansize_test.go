@@ -101,13 +101,13 @@ func TestStatusSizes(t *testing.T) {
 	if c := findCondition(&next, corev1.PodResizeInProgress); c != nil {
 		t.Errorf("conditions: %+v", next.Conditions)
 	}
-	if merged := MergeStatus(&status, &next); findCondition(&merged, corev1.PodResizeInProgress) != nil {
+	if merged := MergeStatus(&status, &next, t0); findCondition(&merged, corev1.PodResizeInProgress) != nil {
 		t.Errorf("merged: %+v", merged.Conditions)
 	}
 	// Its new reason comes with a new time.
 	later := metav1.Time{Time: t0.Add(1)}
 	next.Conditions = append(next.Conditions, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue, Reason: corev1.PodReasonError, LastTransitionTime: later})
-	merged := MergeStatus(&status, &next)
+	merged := MergeStatus(&status, &next, t0)
 	if c := findCondition(&merged, corev1.PodResizeInProgress); c == nil || c.Reason != corev1.PodReasonError || !c.LastTransitionTime.Equal(&later) {
 		t.Errorf("merged: %+v", merged.Conditions)
 	}

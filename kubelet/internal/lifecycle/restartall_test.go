@@ -186,7 +186,7 @@ func TestRestartAllStatus(t *testing.T) {
 			t.Errorf("%s: the pod is not initialized any more", step.state)
 		}
 		pod = pod.DeepCopy()
-		pod.Status = MergeStatus(&pod.Status, &status)
+		pod.Status = MergeStatus(&pod.Status, &status, t0)
 	}
 	pod.Spec.Containers[0].RestartPolicyRules = nil
 	pod.Status = corev1.PodStatus{}

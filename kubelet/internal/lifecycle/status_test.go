@@ -102,9 +102,9 @@ func TestStatusIsStable(t *testing.T) {
 	for _, state := range []string{"", "s0!", "s0! | a0@s0:run b0@s0:run", "s0! | a1@s0:run a0@s0:exit1 b0@s0:run", "s1! s0 | a1@s1:run b0@s0:exit137"} {
 		pod := testPod(restartAlways)
 		_, status := observe(t, pod, state)
-		pod.Status = MergeStatus(&pod.Status, &status)
+		pod.Status = MergeStatus(&pod.Status, &status, t0)
 		_, again := observe(t, pod, state)
-		merged := MergeStatus(&pod.Status, &again)
+		merged := MergeStatus(&pod.Status, &again, t0)
 		if merged.String() != pod.Status.String() {
 			t.Errorf("%s:\n%s\nbecame\n%s", state, pod.Status.String(), merged.String())
 		}
@@ -126,7 +126,7 @@ func TestMergeKeepsWhatOthersWrote(t *testing.T) {
 			{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: Seconds(t0.Add(backoffFirst))},
 		},
 	}
-	got := MergeStatus(&api, &mine)
+	got := MergeStatus(&api, &mine, t0)
 	if got.Phase != corev1.PodFailed || got.Reason != "Evicted" || got.NominatedNodeName != "n" {
 		t.Errorf("%+v", got)
 	}

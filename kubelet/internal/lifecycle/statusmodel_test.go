@@ -40,7 +40,7 @@ func runStatusModel(t *testing.T, seed uint64) {
 		next := o.Status()
 		w.checkForward(&w.pod.Status, &next)
 		pod := w.pod.DeepCopy()
-		pod.Status = MergeStatus(&w.pod.Status, &next)
+		pod.Status = MergeStatus(&w.pod.Status, &next, w.now)
 		w.checkForward(&w.pod.Status, &pod.Status)
 		w.pod = pod
 		w.step()
@@ -68,8 +68,8 @@ func (w *world) checkForward(old, now *corev1.PodStatus) {
 			w.fail("%s has no status any more", c.Name)
 		case next.RestartCount < c.RestartCount:
 			w.fail("%s was restarted %d times, then %d", c.Name, c.RestartCount, next.RestartCount)
-		case c.State.Terminated != nil && next.State.Running != nil && next.ContainerID == c.ContainerID:
-			w.fail("%s runs after it has ended", next.ContainerID)
+		case c.State.Terminated != nil && next.State.Running != nil && (next.ContainerID == c.ContainerID || next.RestartCount <= c.RestartCount):
+			w.fail("%s runs after %s has ended, with the restart count %d after %d", next.ContainerID, c.ContainerID, next.RestartCount, c.RestartCount)
 		case c.State.Terminated != nil && next.State.Running != nil && w.pod.Spec.RestartPolicy == restartNever && !spec && !restartsAll(&w.pod.Spec):
 			w.fail("%s runs again in a pod that is never restarted", c.Name)
 		case c.State.Terminated != nil && next.State.Running != nil && hasEnded(old.Phase):

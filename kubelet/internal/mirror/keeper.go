@@ -321,7 +321,7 @@ const maxConflicts = 5
 func (k *Keeper) report(ctx context.Context, e *entry, static, pod *corev1.Pod) error {
 	for range maxConflicts {
 		next := *pod
-		next.Status = lifecycle.MergeStatus(&pod.Status, &static.Status)
+		next.Status = lifecycle.MergeStatus(&pod.Status, &static.Status, time.Now())
 		SetScheduled(&next.Status, static.Status.StartTime)
 		if equality.Semantic.DeepEqual(&next.Status, &pod.Status) {
 			return nil
