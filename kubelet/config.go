@@ -155,6 +155,8 @@ type Config struct {
 	Prober probe.Prober
 	// ProbeObserver observes the probes. It may be nil.
 	ProbeObserver ProbeObserver
+	// Meters are called with what the kubelet does, for metrics.
+	Meters Meters
 	// Hooks calls postStart and preStop hooks. Nil means a hook.Client, with the same limits.
 	Hooks hook.Caller
 

@@ -115,8 +115,8 @@ func (e *evictor) evictLimited(ctx context.Context, workers []*worker) (bool, er
 	usages, err := e.meter.usages(ctx, pods)
 	evicted := false
 	for _, u := range usages {
-		if message := eviction.Exceeded(u); message != "" && !eviction.Critical(u.Pod) {
-			evicted = e.evict(byUID[u.Pod.UID], message, nil, 0) || evicted
+		if signal, message := eviction.Exceeded(u); message != "" && !eviction.Critical(u.Pod) {
+			evicted = e.evict(byUID[u.Pod.UID], signal, message, nil, 0) || evicted
 		}
 	}
 	return evicted, err
@@ -138,7 +138,7 @@ func (e *evictor) evictRanked(ctx context.Context, workers []*worker, pressure e
 	}
 	for _, u := range eviction.Rank(pressure.Threshold.Signal, usages) {
 		message, annotations := eviction.Message(pressure, u)
-		if w := byUID[u.Pod.UID]; e.evict(w, message, annotations, grace) {
+		if w := byUID[u.Pod.UID]; e.evict(w, pressure.Threshold.Signal, message, annotations, grace) {
 			e.last, e.lastAt = w, time.Now()
 			break
 		}
@@ -147,11 +147,14 @@ func (e *evictor) evictRanked(ctx context.Context, workers []*worker, pressure e
 }
 
 // evict ends a pod with a grace period of at most grace seconds.
-func (e *evictor) evict(w *worker, message string, annotations map[string]string, most int64) bool {
+func (e *evictor) evict(w *worker, signal eviction.Signal, message string, annotations map[string]string, most int64) bool {
 	pod, _ := w.current()
 	period := min(most, grace(pod))
 	if !w.reject(lifecycle.Rejection{Reason: eviction.Reason, Message: message, Grace: &period, Disruption: true}) {
 		return false
+	}
+	if meter := e.kubelet.config.Meters.Evicted; meter != nil {
+		meter(string(signal))
 	}
 	e.kubelet.log.Info("evicting pod", "pod", pod.Namespace+"/"+pod.Name, "message", message)
 	e.kubelet.events.Annotated(pod, annotations, eviction.Reason, message)

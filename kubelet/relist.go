@@ -44,7 +44,11 @@ func (k *Kubelet) relist(ctx context.Context) {
 		if k.flow.Load() && time.Since(listed) < slowRelistPeriod {
 			continue
 		}
+		began := time.Now()
 		now, err := k.summary(ctx)
+		if meter := k.config.Meters.Relisted; meter != nil {
+			meter(time.Since(began))
+		}
 		if err != nil {
 			if ctx.Err() == nil {
 				k.log.Error(err, "relist")

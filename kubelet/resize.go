@@ -32,7 +32,8 @@ func (k *Kubelet) newAllocations() *allocation.Manager {
 		Directory: k.podConfig.PodDirectory, Pods: k.onNode, Wake: k.wake, Log: k.log,
 		StaticCPU:   k.config.CPUManager.Policy == "static",
 		Allocatable: func() corev1.ResourceList { return k.allocatable(k.host.capacity) },
-		Event:       func(pod *corev1.Pod, kind, reason, message string) { k.events.Pod(pod, nil, kind, reason, message) },
+		Infeasible:  k.config.Meters.ResizeInfeasible, Accepted: k.config.Meters.ResizeAccepted,
+		Event: func(pod *corev1.Pod, kind, reason, message string) { k.events.Pod(pod, nil, kind, reason, message) },
 	})
 }
 
@@ -72,8 +73,11 @@ func (w *worker) resizeFailed(pod *corev1.Pod, err error) {
 
 // resize carries out the steps of a resize. It stops at the first that fails; the others are planned
 // again.
-func (w *worker) resize(ctx context.Context, pod *corev1.Pod, state *lifecycle.State, d *lifecycle.Decision) error {
+func (w *worker) resize(ctx context.Context, pod *corev1.Pod, state *lifecycle.State, d *lifecycle.Decision) (err error) {
 	k := w.kubelet
+	if meter, began := k.config.Meters.Resized, time.Now(); meter != nil {
+		defer func() { meter(time.Since(began), err == nil) }()
+	}
 	want := qos.Limits(pod)
 	now, path := want, k.podCgroup(pod)
 	if path != "" {

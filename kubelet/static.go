@@ -155,6 +155,7 @@ func (k *Kubelet) follow(ctx context.Context, group *sync.WaitGroup) localcache.
 		if old != nil && (pod == nil || pod.UID != old.UID) {
 			k.podGone(old)
 		}
+		k.config.Meters.meterResize(old, pod)
 		k.allocations.PodChanged(old, pod)
 		if pod != nil {
 			k.podChanged(ctx, group, pod)

@@ -212,7 +212,20 @@ func TestExceeded(t *testing.T) {
 		{eviction.Usage{Pod: limited("", "1Mi"), Containers: map[string]eviction.ContainerUsage{"a": {Storage: 1 << 30}, "b": {Storage: 1<<20 + 1}}},
 			`Container b exceeded its local ephemeral storage limit "1Mi". `},
 	} {
-		if got := eviction.Exceeded(test.usage); got != test.want {
+		signal, got := eviction.Exceeded(test.usage)
+		wantSignal := eviction.Signal("")
+		switch {
+		case strings.Contains(test.want, "EmptyDir"):
+			wantSignal = eviction.SignalVolumeLimit
+		case strings.Contains(test.want, "total limit"):
+			wantSignal = eviction.SignalPodLimit
+		case test.want != "":
+			wantSignal = eviction.SignalContainerLimit
+		}
+		if signal != wantSignal {
+			t.Errorf("%q: signal %q, want %q", test.want, signal, wantSignal)
+		}
+		if got != test.want {
 			t.Errorf("%q, want %q", got, test.want)
 		}
 		if test.want != "" && !eviction.Limited(test.usage.Pod) {

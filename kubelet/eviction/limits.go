@@ -21,14 +21,21 @@ func Limited(pod *corev1.Pod) bool {
 	return false
 }
 
+// The signals of a pod's own limits, with the names of Kubernetes' metrics. They have no thresholds.
+const (
+	SignalVolumeLimit    Signal = "emptydirfs.limit"
+	SignalPodLimit       Signal = "ephemeralpodfs.limit"
+	SignalContainerLimit Signal = "ephemeralcontainerfs.limit"
+)
+
 // Exceeded returns why a pod must be evicted for its own limits; empty if it need not. It checks the
 // sizeLimit of its emptyDir volumes, then the limits of all its containers together, then those of
 // each.
-func Exceeded(u Usage) string {
+func Exceeded(u Usage) (signal Signal, message string) {
 	for i := range u.Pod.Spec.Volumes {
 		v := &u.Pod.Spec.Volumes[i]
 		if e := v.EmptyDir; e != nil && e.SizeLimit != nil && e.SizeLimit.Sign() > 0 && e.SizeLimit.CmpInt64(u.Volumes[v.Name]) < 0 {
-			return fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", v.Name, e.SizeLimit.String())
+			return SignalVolumeLimit, fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", v.Name, e.SizeLimit.String())
 		}
 	}
 	limited := len(u.Pod.Spec.Containers) > 0
@@ -41,14 +48,14 @@ func Exceeded(u Usage) string {
 		sum[corev1.ResourceEphemeralStorage] = before
 	}
 	if limited && sum.StorageEphemeral().CmpInt64(u.Storage) < 0 {
-		return fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", sum.StorageEphemeral())
+		return SignalPodLimit, fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", sum.StorageEphemeral())
 	}
 	for i := range u.Pod.Spec.Containers {
 		c := &u.Pod.Spec.Containers[i]
 		limit, ok := c.Resources.Limits[corev1.ResourceEphemeralStorage]
 		if ok && limit.CmpInt64(u.Containers[c.Name].Storage) < 0 {
-			return fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, limit.String())
+			return SignalContainerLimit, fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, limit.String())
 		}
 	}
-	return ""
+	return "", ""
 }

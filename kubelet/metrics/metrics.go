@@ -9,14 +9,17 @@
 // The series are kubelet_node_name, kubelet_runtime_operations_total,
 // kubelet_runtime_operations_errors_total and kubelet_runtime_operations_duration_seconds by
 // operation_type, kubelet_run_podsandbox_duration_seconds and kubelet_run_podsandbox_errors_total by
-// runtime_handler, and those of the process and the Go runtime. With Count, the runtime is asked at
+// runtime_handler, kubelet_started_pods_total and kubelet_started_user_namespaced_pods_total with their errors, and
+// those of the process and the Go runtime. A program that passes the methods of Metrics to a kubelet as its Meters
+// has the series of relists (kubelet_pleg_...), kubelet_evictions, and those of resizes: requested, infeasible,
+// accepted after they were deferred, pending, in progress, and their durations. With Count, the runtime is asked at
 // each request for kubelet_running_pods and kubelet_running_containers; if it does not answer within
 // 5 seconds, these are left out.
 //
 // # Not included
 //
-// The start latency of pods, relists, evictions, volumes, and everything of the Kubernetes kubelet
-// that has no counterpart here.
+// The start latency of pods, the work of pod workers, the starts of containers, volumes, and everything of the
+// Kubernetes kubelet that has no counterpart here.
 package metrics
 
 import (
@@ -49,6 +52,9 @@ type Metrics struct {
 	took, sandboxTook                *prometheus.HistogramVec
 	pods, containers                 *prometheus.Desc
 	runtime                          atomic.Pointer[Runtime]
+	resizes                          atomic.Pointer[func() (map[string]int, int)]
+	work                             *work
+	registry                         *prometheus.Registry
 }
 
 // New returns Metrics of one node in a registry of their own.
@@ -66,14 +72,16 @@ func New(node string) *Metrics {
 		failedSandboxes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubelet_run_podsandbox_errors_total",
 			Help: "Cumulative number of the run_podsandbox operation errors by RuntimeClass.Handler."}, handler),
 		pods:       prometheus.NewDesc("kubelet_running_pods", "Number of pods that have a running pod sandbox", nil, nil),
+		work:       newWork(),
+		registry:   prometheus.NewRegistry(),
 		containers: prometheus.NewDesc("kubelet_running_containers", "Number of containers currently running", []string{"container_state"}, nil),
 	}
 	name := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubelet_node_name", Help: "The node's name. The count is always 1."}, []string{"node"})
 	name.WithLabelValues(node).Set(1)
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(m.calls, m.failures, m.took, m.sandboxTook, m.failedSandboxes, name, counts{m},
+	m.registry.MustRegister(m.work.collectors()...)
+	m.registry.MustRegister(m.calls, m.failures, m.took, m.sandboxTook, m.failedSandboxes, name, counts{m}, newResizeCounts(&m.resizes),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.Handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	m.Handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return m
 }
 
@@ -93,6 +101,7 @@ func (m *Metrics) Observe(call string, request any, took time.Duration, err erro
 		if err != nil {
 			m.failedSandboxes.WithLabelValues(sandbox.GetRuntimeHandler()).Inc()
 		}
+		m.work.started(sandbox, err)
 	}
 }
 

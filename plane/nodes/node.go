@@ -188,6 +188,11 @@ func newNode(p *plane.Plane, c Config) (*node, error) {
 	}
 	config.Prober, _ = c.Runtime.(probe.Prober)
 	config.Hooks, _ = c.Runtime.(hook.Caller)
+	work := metrics.New(c.Name)
+	config.Meters = kubelet.Meters{
+		Relisted: work.Relisted, Evicted: work.Evicted, Resized: work.Resized,
+		ResizeRequested: work.ResizeRequested, ResizeInfeasible: work.ResizeInfeasible, ResizeAccepted: work.ResizeAccepted,
+	}
 	if c.Kubelet != nil {
 		c.Kubelet(&config)
 	}
@@ -195,7 +200,8 @@ func newNode(p *plane.Plane, c Config) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	work := metrics.New(c.Name)
+	certificate := serve.config.TLS
+	work.ServingCertificate(func() time.Time { return expiry(certificate) })
 	serve.config.Metrics, serve.config.ProbeMetrics = work, probes
 	return &node{name: c.Name, api: api, runtime: c.Runtime, config: config, server: serve, metrics: work, log: log, moved: c.Moved, static: staticPods(c, log), started: c.Started, ready: make(chan struct{})}, nil
 }
@@ -247,6 +253,7 @@ func (n *node) run(ctx context.Context) (err error) {
 		}
 	}
 	n.kubelet.Store(k)
+	n.metrics.CountResizes(k.Resizes)
 	s.Start("pod informer", pods.Run)
 	s.Start("kubelet", k.Run).Bounded = true
 	if err := s.Await(ctx, k.Ready()); err != nil {

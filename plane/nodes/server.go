@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authn/x509"
@@ -88,4 +89,19 @@ func (n *nodeServer) start(s *stack.Stack, k kubelet.Config, pods localcache.Rea
 	}
 	s.Start("kubelet's server", serve.Run)
 	return port, nil
+}
+
+// expiry returns when the serving certificate expires, zero if it is unknown.
+func expiry(config *tls.Config) time.Time {
+	var certificate *tls.Certificate
+	switch {
+	case config.GetCertificate != nil:
+		certificate, _ = config.GetCertificate(&tls.ClientHelloInfo{})
+	case len(config.Certificates) > 0:
+		certificate = &config.Certificates[0]
+	}
+	if certificate == nil || certificate.Leaf == nil {
+		return time.Time{}
+	}
+	return certificate.Leaf.NotAfter
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,6 +29,7 @@ type node struct {
 	pods   map[types.UID]*corev1.Pod
 	events []string
 	woken  map[types.UID]int
+	meters []string // what was accepted, and why not
 }
 
 func newNode(t *testing.T, milli int64) *node {
@@ -54,6 +56,8 @@ func (n *node) manager() *Manager {
 			defer n.mu.Unlock()
 			n.events = append(n.events, kind+" "+reason+" "+message)
 		},
+		Accepted:   func(trigger string) { n.meters = append(n.meters, trigger) },
+		Infeasible: func(detail string) { n.meters = append(n.meters, detail) },
 		Wake: func(uid types.UID) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
@@ -200,6 +204,14 @@ func TestRetry(t *testing.T) {
 				if got := milli(m.Sync(n.pods["low"])); got != 50 {
 					t.Errorf("low has %d", got)
 				}
+				trigger := map[string]string{"removed": TriggerRemoved, "ended": TriggerTerminated, "shrunk": TriggerUpdated, // by the resize of big itself
+					"time": TriggerPeriodic}[name]
+				if want := []string{trigger}; !slices.Equal(n.meters, want) {
+					t.Errorf("accepted %v, want %v", n.meters, want)
+				}
+				if pending, progress := m.Counts(); pending["Deferred"] != 1 || len(pending) != 1 || progress == 0 {
+					t.Errorf("%v pending, %d in progress", pending, progress)
+				}
 				if n.woken["high"] == 0 {
 					t.Error("high was not woken")
 				}
@@ -220,8 +232,11 @@ func TestInfeasible(t *testing.T) {
 	events := len(n.events)
 	m.Sync(n.pods["a"])
 	m.mu.Lock()
-	m.decide()
+	m.decide(TriggerPeriodic)
 	m.mu.Unlock()
+	if want := []string{"guaranteed_pod_cpu_manager_static_policy"}; !slices.Equal(n.meters, want) {
+		t.Errorf("%v, want %v", n.meters, want)
+	}
 	if pending, _ := m.Conditions("a"); pending == nil || pending.Reason != "Infeasible" || len(n.events) != events {
 		t.Errorf("%v %v", pending, n.events)
 	}
@@ -239,7 +254,7 @@ func TestStopping(t *testing.T) {
 	}
 	n.remove("big")
 	m.mu.Lock()
-	m.decide()
+	m.decide(TriggerPeriodic)
 	m.mu.Unlock()
 	if got := m.Stopping(n.pods["a"]); milli(got) != 100 {
 		t.Errorf("a pod that stops got %d", milli(got))
@@ -358,7 +373,7 @@ func TestUnwritable(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.mu.Lock()
-	m.decide()
+	m.decide(TriggerPeriodic)
 	m.mu.Unlock()
 	if got := m.Sync(n.pods["a"]); milli(got) != 200 {
 		t.Errorf("the pod has %d", milli(got))
@@ -388,7 +403,7 @@ func TestModel(t *testing.T) {
 			delete(have, name)
 		case k == 2:
 			m.mu.Lock()
-			m.decide()
+			m.decide(TriggerPeriodic)
 			m.mu.Unlock()
 		case have[name] == 0:
 			room := n.milli

@@ -33,6 +33,16 @@ const (
 	retryPeriod = 3 * time.Minute
 )
 
+// Triggers name the changes after which the manager decides again about deferred resizes, in the words of
+// Kubernetes' metrics.
+const (
+	TriggerPeriodic   = "periodic_retry"
+	TriggerUpdated    = "pod_updated"
+	TriggerResized    = "pod_resized"
+	TriggerRemoved    = "pods_removed"
+	TriggerTerminated = "pod_terminated"
+)
+
 // Config configures a Manager. All functions must be set. They must be safe for concurrent use and
 // must not call the Manager.
 type Config struct {
@@ -48,6 +58,11 @@ type Config struct {
 	Event func(pod *corev1.Pod, kind, reason, message string)
 	// Wake makes the kubelet sync a pod.
 	Wake func(uid types.UID)
+	// Infeasible is called when a resize is found to be impossible, with the reason in the words of
+	// Kubernetes' metrics. Accepted is called when a deferred resize is allocated, with one of the triggers
+	// below. Both may be nil.
+	Infeasible func(detail string)
+	Accepted   func(trigger string)
 
 	Log logr.Logger
 }
@@ -55,7 +70,7 @@ type Config struct {
 // Manager allocates the resources of the pods of one node. It is safe for concurrent use.
 type Manager struct {
 	config Config
-	again  chan struct{} // of size 1: pending resizes must be decided again
+	again  chan string // of size 1: the trigger by which pending resizes must be decided again
 
 	mu sync.Mutex
 	// mu guards the fields below.
@@ -77,7 +92,7 @@ type state struct {
 
 // New returns a manager. It reads the files of pods when it first sees them.
 func New(c Config) *Manager {
-	return &Manager{config: c, again: make(chan struct{}, 1), pods: map[types.UID]*state{}}
+	return &Manager{config: c, again: make(chan string, 1), pods: map[types.UID]*state{}}
 }
 
 // Run decides deferred resizes again, until ctx is done.
@@ -85,23 +100,24 @@ func (m *Manager) Run(ctx context.Context) {
 	timer := time.NewTimer(firstRetry)
 	defer timer.Stop()
 	for {
+		trigger := TriggerPeriodic
 		select {
 		case <-ctx.Done():
 			return
-		case <-m.again:
+		case trigger = <-m.again:
 		case <-timer.C:
 		}
 		m.mu.Lock()
-		m.decide()
+		m.decide(trigger)
 		m.mu.Unlock()
 		timer.Reset(retryPeriod)
 	}
 }
 
-// Retry makes Run decide deferred resizes again. It does not block.
-func (m *Manager) Retry() {
+// retry makes Run decide deferred resizes again. It does not block.
+func (m *Manager) retry(trigger string) {
 	select {
-	case m.again <- struct{}{}:
+	case m.again <- trigger:
 	default:
 	}
 }
@@ -109,8 +125,15 @@ func (m *Manager) Retry() {
 // PodChanged makes Run decide deferred resizes again if a change of a pod may have made room. It does
 // not block. old is nil for a new pod, and pod is nil for one that is gone.
 func (m *Manager) PodChanged(old, pod *corev1.Pod) {
-	if old != nil && (pod == nil || resize.Frees(old, pod)) {
-		m.Retry()
+	switch {
+	case old == nil:
+	case pod == nil:
+		m.retry(TriggerRemoved)
+	case !resize.Frees(old, pod):
+	case resize.Ended(pod):
+		m.retry(TriggerTerminated)
+	default:
+		m.retry(TriggerResized)
 	}
 }
 
@@ -135,7 +158,7 @@ func (m *Manager) Sync(pod *corev1.Pod) *corev1.Pod {
 	decided := s.asked != nil && s.asked.Generation == pod.Generation
 	s.asked = pod
 	if !decided {
-		m.decide()
+		m.decide(TriggerUpdated)
 		allocated = s.Allocated.Apply(pod)
 	}
 	return allocated
@@ -230,7 +253,7 @@ func (m *Manager) save(uid types.UID, s *state) {
 
 // decide decides about all pending resizes, in their order, also of pods that were not synced yet. The
 // caller holds mu.
-func (m *Manager) decide() {
+func (m *Manager) decide(trigger string) {
 	node := resize.Node{Allocatable: m.config.Allocatable(), StaticCPU: m.config.StaticCPU}
 	for _, pod := range m.config.Pods() {
 		if resize.Ended(pod) {
@@ -260,8 +283,12 @@ func (m *Manager) decide() {
 			m.postpone(p.Pod, s, refusal)
 			continue
 		}
+		deferred := s.pending != nil && s.pending.Reason == corev1.PodReasonDeferred
 		if !m.allocate(p.Pod, s) {
 			continue
+		}
+		if deferred && m.config.Accepted != nil {
+			m.config.Accepted(trigger)
 		}
 		if i := slices.IndexFunc(node.Pods, func(other *corev1.Pod) bool { return other.UID == p.Pod.UID }); i >= 0 {
 			node.Pods[i] = p.Pod
@@ -292,6 +319,9 @@ func (m *Manager) postpone(pod *corev1.Pod, s *state, r *resize.Refusal) {
 		event := "ResizeDeferred"
 		if r.Condition() == corev1.PodReasonInfeasible {
 			event = "ResizeInfeasible"
+			if m.config.Infeasible != nil {
+				m.config.Infeasible(r.Detail)
+			}
 		}
 		m.config.Event(pod, corev1.EventTypeWarning, event, resize.Message("Pod resize "+r.Reason, pod, pod.Generation, r.Message))
 	}
@@ -322,6 +352,23 @@ func (m *Manager) Conditions(uid types.UID) (pending, progress *corev1.PodCondit
 		return s.pending, s.progress
 	}
 	return nil, nil
+}
+
+// Counts returns how many resizes are pending, by the reason of the condition, and how many are in
+// progress.
+func (m *Manager) Counts() (pending map[string]int, progress int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	pending = map[string]int{}
+	for _, s := range m.pods {
+		if s.pending != nil {
+			pending[s.pending.Reason]++
+		}
+		if s.progress != nil {
+			progress++
+		}
+	}
+	return pending, progress
 }
 
 // Progress records whether something of a pod that runs does not have its allocated size yet. It
@@ -408,5 +455,5 @@ func (m *Manager) Forget(uid types.UID) {
 	m.mu.Lock()
 	delete(m.pods, uid)
 	m.mu.Unlock()
-	m.Retry()
+	m.retry(TriggerRemoved)
 }

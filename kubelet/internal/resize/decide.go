@@ -27,6 +27,8 @@ type Refusal struct {
 	// resize is then deferred.
 	Reason  string
 	Message string
+	// Detail names what makes a resize infeasible, in the words of Kubernetes' metrics.
+	Detail string
 }
 
 // Condition returns the reason in the condition PodResizePending.
@@ -41,7 +43,10 @@ func (r *Refusal) Condition() string {
 // means that it can.
 func Decide(pod, allocated *corev1.Pod, node Node) *Refusal {
 	if node.StaticCPU && qos.Class(pod) == corev1.PodQOSGuaranteed && changesCPU(pod, allocated) {
-		return &Refusal{corev1.PodReasonInfeasible, `Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"`}
+		return &Refusal{
+			Reason: corev1.PodReasonInfeasible, Message: `Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"`,
+			Detail: "guaranteed_pod_cpu_manager_static_policy",
+		}
 	}
 	wants, used := Requests(pod), corev1.ResourceList{}
 	for _, other := range node.Pods {
@@ -55,7 +60,8 @@ func Decide(pod, allocated *corev1.Pod, node Node) *Refusal {
 	}{{corev1.ResourceCPU, "OutOfcpu"}, {corev1.ResourceMemory, "OutOfmemory"}} {
 		want, have, all := amount(wants, r.name), amount(used, r.name), amount(node.Allocatable, r.name)
 		if want > 0 && want > all-have {
-			return &Refusal{r.reason, fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", r.name, want, have, all)}
+			message := fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", r.name, want, have, all)
+			return &Refusal{Reason: r.reason, Message: message}
 		}
 	}
 	return nil
