@@ -8,12 +8,16 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 )
 
 // helperTimeout bounds the wait for what a daemon that was killed had started to
 // make or remove a shim.
 const helperTimeout = 5 * time.Second
+
+// taskDirectory has the directories of shims, in the state and in the root.
+const taskDirectory = "io.containerd.runtime.v2.task"
 
 // leftovers holds the processes and mounts of sandboxes and containers while no daemon runs.
 type leftovers struct {
@@ -37,7 +41,7 @@ func (d *Daemon) leftovers(ctx context.Context) leftovers {
 	for _, dir := range []string{d.config.state(), d.config.Root} {
 		points, _ := mountsUnder(dir)
 		l.mounts = append(l.mounts, points...)
-		bundles, _ := filepath.Glob(filepath.Join(dir, "io.containerd.runtime.v2.task/k8s.io/*"))
+		bundles, _ := filepath.Glob(filepath.Join(dir, taskDirectory, "k8s.io/*"))
 		l.bundles = append(l.bundles, bundles...)
 	}
 	return l
@@ -72,19 +76,14 @@ func (d *Daemon) removeUnknown(ctx context.Context, l leftovers) error {
 		id := containerID.FindStringSubmatch(path)
 		return id != nil && !known[id[1]]
 	}
-	var failed error
-	for _, s := range l.shims {
-		if known[s.id] {
-			continue
-		}
-		d.config.Log.Info("removing a sandbox that containerd does not know", "sandbox", s.id)
-		for _, pid := range append([]int{s.pid}, descendants(s.pid)...) {
-			failed = errors.Join(failed, kill(ctx, pid))
-		}
+	unused, failed := d.removeShims(ctx, l.shims, known)
+	tasks := func(path string) bool {
+		id := containerID.FindStringSubmatch(path)
+		return unknown(path) || id != nil && unused[id[1]] && strings.Contains(path, taskDirectory)
 	}
-	failed = errors.Join(failed, unmount(slices.DeleteFunc(l.mounts, func(path string) bool { return !unknown(path) })))
+	failed = errors.Join(failed, unmount(slices.DeleteFunc(l.mounts, func(path string) bool { return !tasks(path) })))
 	for _, bundle := range l.bundles {
-		if unknown(bundle) {
+		if tasks(bundle) {
 			failed = errors.Join(failed, os.RemoveAll(bundle))
 		}
 	}
@@ -94,6 +93,29 @@ func (d *Daemon) removeUnknown(ctx context.Context, l leftovers) error {
 		}
 	}
 	return errors.Join(failed, removeEmptyNamespaces(l.namespaces))
+}
+
+// removeShims kills the shims of sandboxes that the daemon does not know, and those that no process
+// runs under. The daemon that started such a shim was killed before the sandbox had a process, so
+// that the next one may know the sandbox, but not the shim. It returns the sandboxes of the latter.
+func (d *Daemon) removeShims(ctx context.Context, shims []shim, known map[string]bool) (unused map[string]bool, failed error) {
+	unused = map[string]bool{}
+	for _, s := range shims {
+		below := descendants(s.pid)
+		switch {
+		case !known[s.id]:
+			d.config.Log.Info("removing a sandbox that containerd does not know", "sandbox", s.id)
+		case len(below) == 0:
+			d.config.Log.Info("removing a shim that nothing runs under", "sandbox", s.id)
+			unused[s.id] = true
+		default:
+			continue
+		}
+		for _, pid := range append([]int{s.pid}, below...) {
+			failed = errors.Join(failed, kill(ctx, pid))
+		}
+	}
+	return unused, failed
 }
 
 // known asks the daemon what it knows until it answers: its socket is there before its

@@ -147,10 +147,12 @@ func TestStartRemovesLeftovers(t *testing.T) {
 		t.Skip("mounts need root")
 	}
 	root := t.TempDir()
-	unknown, known := strings.Repeat("ab", 32), strings.Repeat("cd", 32)
+	unknown, known, unused := strings.Repeat("ab", 32), strings.Repeat("cd", 32), strings.Repeat("ef", 32)
 	d := daemonWith(t, containerd.Config{
 		Root: root, CNIConf: filepath.Join(root, "net.d"), CNIBin: "/usr/lib/cni",
-		Known: func(context.Context, string) (map[string]bool, error) { return map[string]bool{known: true}, nil },
+		Known: func(context.Context, string) (map[string]bool, error) {
+			return map[string]bool{known: true, unused: true}, nil
+		},
 	})
 	state := filepath.Dir(d.Socket())
 	mountOf := func(id string) string {
@@ -160,7 +162,7 @@ func TestStartRemovesLeftovers(t *testing.T) {
 		return filepath.Join(root, "io.containerd.runtime.v2.task/k8s.io", id)
 	}
 	shims := map[string]*exec.Cmd{}
-	for _, id := range []string{unknown, known} {
+	for id, script := range map[string]string{unknown: "read line", unused: "read line", known: "(echo up; cat); true"} {
 		for _, dir := range []string{mountOf(id), bundleOf(id)} {
 			if err := os.MkdirAll(dir, 0o700); err != nil {
 				t.Fatal(err)
@@ -169,14 +171,23 @@ func TestStartRemovesLeftovers(t *testing.T) {
 		if err := syscall.Mount("tmpfs", mountOf(id), "tmpfs", 0, "size=4k"); err != nil {
 			t.Fatal(err)
 		}
-		shim := &exec.Cmd{Path: "/bin/sh", Args: []string{"containerd-shim-test", "-c", "read line", "-address", d.Socket(), "-id", id}}
+		shim := &exec.Cmd{Path: "/bin/sh", Args: []string{"containerd-shim-test", "-c", script, "-address", d.Socket(), "-id", id}}
 		stdin, err := shim.StdinPipe() // never written: it waits
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer stdin.Close()
+		stdout, err := shim.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := shim.Start(); err != nil {
 			t.Fatal(err)
+		}
+		if id == known { // now it has a process
+			if _, err := stdout.Read(make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		shims[id] = shim
 	}
@@ -190,6 +201,9 @@ func TestStartRemovesLeftovers(t *testing.T) {
 	if err := shims[unknown].Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("the unknown shim: %v", err)
 	}
+	if err := shims[unused].Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("the shim of a sandbox that never had a process: %v", err)
+	}
 	if err := syscall.Kill(shims[known].Process.Pid, 0); err != nil {
 		t.Errorf("the known shim: %v", err)
 	}
@@ -200,8 +214,13 @@ func TestStartRemovesLeftovers(t *testing.T) {
 	if strings.Contains(string(mounts), mountOf(unknown)) || !strings.Contains(string(mounts), mountOf(known)) {
 		t.Error("the wrong mount was removed, or none")
 	}
-	if _, err := os.Stat(bundleOf(unknown)); !os.IsNotExist(err) {
-		t.Errorf("the unknown bundle: %v", err)
+	if strings.Count(string(mounts), mountOf(unused)) != 1 {
+		t.Error("the mount of a sandbox that the daemon knows was removed")
+	}
+	for _, id := range []string{unknown, unused} {
+		if _, err := os.Stat(bundleOf(id)); !os.IsNotExist(err) {
+			t.Errorf("the bundle of %s: %v", id, err)
+		}
 	}
 	if err := d.Kill(t.Context()); err != nil {
 		t.Fatal(err)
