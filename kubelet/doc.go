@@ -15,7 +15,7 @@
 // The runtime holds the actual state, which is read again whenever it may have changed; the Pod is
 // the desired state. A pure function, lifecycle.Plan, compares both at the current time and returns
 // the next actions. One worker per pod observes, plans and acts until there is nothing to do. Restart counts
-// are the attempt numbers that the runtime stores. Only backoffs are kept in memory; they start
+// are the attempt numbers that the runtime stores, and never fall. Only backoffs are kept in memory; they start
 // over with the kubelet.
 //
 // A worker runs when its Pod changes, when the runtime reports an event, when the list of the

@@ -18,9 +18,10 @@ var ours = map[corev1.PodConditionType]bool{
 var passing = map[corev1.PodConditionType]bool{corev1.PodResizePending: true, corev1.PodResizeInProgress: true}
 
 // MergeStatus returns status with the parts that other writers manage taken from the API: their
-// conditions, and fields unknown to the kubelet. A pod that has ended stays so. The status can be that of a kubelet
-// whose cache is behind: observed generations and the times of transitions do not become older than in
-// the API.
+// conditions, and fields unknown to the kubelet. A pod that has ended stays so, and counts of restarts
+// never fall: an attempt that was created, reported, and removed before it was started has been counted.
+// The status can be that of a kubelet whose cache is behind: observed generations and the times of
+// transitions do not become older than in the API.
 func MergeStatus(api, status *corev1.PodStatus, now time.Time) corev1.PodStatus {
 	out := *status.DeepCopy()
 	out.ObservedGeneration = max(out.ObservedGeneration, api.ObservedGeneration)
@@ -32,6 +33,8 @@ func MergeStatus(api, status *corev1.PodStatus, now time.Time) corev1.PodStatus 
 	if hasEnded(api.Phase) {
 		out.Phase, out.Reason, out.Message = api.Phase, api.Reason, api.Message
 	}
+	keepCounts(api.InitContainerStatuses, out.InitContainerStatuses)
+	keepCounts(api.ContainerStatuses, out.ContainerStatuses)
 	out.Conditions = nil
 	for _, c := range api.Conditions {
 		if ours[c.Type] {
@@ -69,4 +72,13 @@ func transition(api, mine *corev1.PodCondition, now time.Time) metav1.Time {
 		return Seconds(now)
 	}
 	return mine.LastTransitionTime
+}
+
+// keepCounts raises the counts of restarts in now to those before.
+func keepCounts(before, now []corev1.ContainerStatus) {
+	for i := range now {
+		if old := findStatus(before, now[i].Name); old != nil {
+			now[i].RestartCount = max(now[i].RestartCount, old.RestartCount)
+		}
+	}
 }

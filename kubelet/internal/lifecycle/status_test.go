@@ -98,6 +98,27 @@ func TestReadinessGate(t *testing.T) {
 }
 
 // TestStatusIsStable: writing what was computed changes nothing the next time.
+// TestRestartCountNeverFalls: an attempt may be created, reported, and removed before it is started,
+// and the pod that the next status is made of may be older than that report.
+func TestRestartCountNeverFalls(t *testing.T) {
+	pod := testPod(restartAlways, "x")
+	api := corev1.PodStatus{
+		InitContainerStatuses: []corev1.ContainerStatus{{Name: "x", ContainerID: "r://x3", RestartCount: 3}},
+		ContainerStatuses:     []corev1.ContainerStatus{{Name: "a", ContainerID: "r://a1", RestartCount: 1}, {Name: "b", ContainerID: "r://b0"}},
+	}
+	for state, want := range map[string][3]int32{
+		"s0! | x2@s0:exit0 a0@s0:exit1 b0@s0:run":             {3, 1, 0},
+		"s0! | x3@s0:exit0 a1@s0:run a0@s0:exit1 b1@s0:run":   {3, 1, 1},
+		"s0! | x4@s0:exit0 a2@s0:run a1@s0:exit1 b0@s0:exit0": {4, 2, 0},
+	} {
+		_, status := observe(t, pod, state)
+		merged := MergeStatus(&api, &status)
+		if got := [3]int32{merged.InitContainerStatuses[0].RestartCount, merged.ContainerStatuses[0].RestartCount, merged.ContainerStatuses[1].RestartCount}; got != want {
+			t.Errorf("%s: counts %v, want %v", state, got, want)
+		}
+	}
+}
+
 func TestStatusIsStable(t *testing.T) {
 	for _, state := range []string{"", "s0!", "s0! | a0@s0:run b0@s0:run", "s0! | a1@s0:run a0@s0:exit1 b0@s0:run", "s1! s0 | a1@s1:run b0@s0:exit137"} {
 		pod := testPod(restartAlways)
