@@ -205,7 +205,8 @@ func (d *Daemon) pid() int {
 // shim is the process that stands between the daemon and one sandbox.
 type shim struct {
 	pid int
-	id  string // of the sandbox
+	// id is the sandbox's, in a namespace of containerd.
+	id, namespace string
 }
 
 // shims returns the processes of this daemon's containers.
@@ -213,7 +214,7 @@ func (d *Daemon) shims() []shim {
 	var all []shim
 	for pid, arguments := range processes() {
 		if strings.HasPrefix(filepath.Base(arguments[0]), "containerd-shim") && has(arguments, "-address", d.Socket()) {
-			all = append(all, shim{pid: pid, id: value(arguments, "-id")})
+			all = append(all, shim{pid: pid, id: value(arguments, "-id"), namespace: value(arguments, "-namespace")})
 		}
 	}
 	return all

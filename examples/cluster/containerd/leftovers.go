@@ -16,8 +16,13 @@ import (
 // make or remove a shim.
 const helperTimeout = 5 * time.Second
 
-// taskDirectory has the directories of shims, in the state and in the root.
-const taskDirectory = "io.containerd.runtime.v2.task"
+// criNamespace is containerd's namespace for what is made over CRI. What other clients of the daemon
+// made is theirs.
+const criNamespace = "k8s.io"
+
+// taskDirectory has a directory for each namespace with those of its shims, in the state and in the
+// root.
+const taskDirectory = "io.containerd.runtime.v2.task/"
 
 // leftovers holds the processes and mounts of sandboxes and containers while no daemon runs.
 type leftovers struct {
@@ -37,14 +42,21 @@ func (d *Daemon) leftovers(ctx context.Context) leftovers {
 	for d.helpers() && time.Now().Before(deadline) && sleep(ctx, pollEvery) {
 	}
 	l := leftovers{shims: d.shims(), sandboxes: d.sandboxes()}
+	l.shims = slices.DeleteFunc(l.shims, func(s shim) bool { return s.namespace != criNamespace })
 	l.namespaces, _ = filepath.Glob(filepath.Join(d.config.state(), "io.containerd.grpc.v1.cri/netns/*"))
 	for _, dir := range []string{d.config.state(), d.config.Root} {
 		points, _ := mountsUnder(dir)
-		l.mounts = append(l.mounts, points...)
-		bundles, _ := filepath.Glob(filepath.Join(dir, taskDirectory, "k8s.io/*"))
+		l.mounts = append(l.mounts, slices.DeleteFunc(points, foreign)...)
+		bundles, _ := filepath.Glob(filepath.Join(dir, taskDirectory, criNamespace, "*"))
 		l.bundles = append(l.bundles, bundles...)
 	}
 	return l
+}
+
+// foreign reports whether a path is that of a shim in a namespace of another client.
+func foreign(path string) bool {
+	_, rest, ok := strings.Cut(path, taskDirectory)
+	return ok && !strings.HasPrefix(rest, criNamespace+"/")
 }
 
 // helpers reports whether a process runs that starts or deletes a shim: it goes on
@@ -77,6 +89,9 @@ func (d *Daemon) removeUnknown(ctx context.Context, l leftovers) error {
 		return id != nil && !known[id[1]]
 	}
 	unused, failed := d.removeShims(ctx, l.shims, known)
+	for _, id := range l.neverRan() {
+		unused[id] = true
+	}
 	tasks := func(path string) bool {
 		id := containerID.FindStringSubmatch(path)
 		return unknown(path) || id != nil && unused[id[1]] && strings.Contains(path, taskDirectory)
@@ -95,27 +110,63 @@ func (d *Daemon) removeUnknown(ctx context.Context, l leftovers) error {
 	return errors.Join(failed, removeEmptyNamespaces(l.namespaces))
 }
 
+// neverRan returns the ids of containers of which a daemon was killed before a process ran. The next
+// one knows the container, but never removes the bundle, and cannot start the container because of it.
+// Sandboxes are not among them: they have shims.
+func (l leftovers) neverRan() []string {
+	var ids []string
+	for _, bundle := range l.bundles {
+		id := filepath.Base(bundle)
+		if slices.ContainsFunc(l.shims, func(s shim) bool { return s.id == id }) {
+			continue
+		}
+		_, config := os.Stat(filepath.Join(bundle, "config.json"))
+		_, process := os.Stat(filepath.Join(bundle, "init.pid")) // runc writes it
+		if config == nil && errors.Is(process, os.ErrNotExist) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // removeShims kills the shims of sandboxes that the daemon does not know, and those that no process
 // runs under. The daemon that started such a shim was killed before the sandbox had a process, so
 // that the next one may know the sandbox, but not the shim. It returns the sandboxes of the latter.
+//
+// All of shims are from before the daemon started, which starts others for what it makes: it runs
+// nothing new under these.
 func (d *Daemon) removeShims(ctx context.Context, shims []shim, known map[string]bool) (unused map[string]bool, failed error) {
 	unused = map[string]bool{}
 	for _, s := range shims {
-		below := descendants(s.pid)
 		switch {
 		case !known[s.id]:
 			d.config.Log.Info("removing a sandbox that containerd does not know", "sandbox", s.id)
-		case len(below) == 0:
+		case idle(ctx, s.pid):
 			d.config.Log.Info("removing a shim that nothing runs under", "sandbox", s.id)
 			unused[s.id] = true
 		default:
 			continue
+		}
+		below := descendants(s.pid)
+		if !slices.Contains(d.shims(), s) {
+			continue // it has ended, and another process may have its number
 		}
 		for _, pid := range append([]int{s.pid}, below...) {
 			failed = errors.Join(failed, kill(ctx, pid))
 		}
 	}
 	return unused, failed
+}
+
+// idle reports whether nothing runs under a shim. One look may miss a process whose parent ends at
+// that time, which makes it a child of the shim.
+func idle(ctx context.Context, pid int) bool {
+	for range 3 {
+		if len(descendants(pid)) > 0 || !sleep(ctx, pollEvery) {
+			return false
+		}
+	}
+	return true
 }
 
 // known asks the daemon what it knows until it answers: its socket is there before its

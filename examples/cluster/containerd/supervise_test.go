@@ -5,6 +5,7 @@ package containerd_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -141,93 +142,114 @@ func TestKilledWhileListing(t *testing.T) {
 }
 
 // TestStartRemovesLeftovers: what the daemon does not know is removed when it
-// starts, what it knows is kept.
+// starts, and shims without a process. What it knows is kept, and what others made.
 func TestStartRemovesLeftovers(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("mounts need root")
 	}
 	root := t.TempDir()
-	unknown, known, unused := strings.Repeat("ab", 32), strings.Repeat("cd", 32), strings.Repeat("ef", 32)
+	unknown, known, unused, foreign := strings.Repeat("ab", 32), strings.Repeat("cd", 32), strings.Repeat("ef", 32), strings.Repeat("01", 32)
 	d := daemonWith(t, containerd.Config{
 		Root: root, CNIConf: filepath.Join(root, "net.d"), CNIBin: "/usr/lib/cni",
 		Known: func(context.Context, string) (map[string]bool, error) {
 			return map[string]bool{known: true, unused: true}, nil
 		},
 	})
-	state := filepath.Dir(d.Socket())
-	mountOf := func(id string) string {
-		return filepath.Join(state, "test", id, "shm")
+	left := map[string]*leftShim{
+		unknown: leaveShim(t, d, root, "k8s.io", unknown, "read line"),
+		known:   leaveShim(t, d, root, "k8s.io", known, "(echo up; cat); true"),
+		unused:  leaveShim(t, d, root, "k8s.io", unused, "read line"),
+		foreign: leaveShim(t, d, root, "default", foreign, "read line"),
 	}
-	bundleOf := func(id string) string {
-		return filepath.Join(root, "io.containerd.runtime.v2.task/k8s.io", id)
-	}
-	shims := map[string]*exec.Cmd{}
-	for id, script := range map[string]string{unknown: "read line", unused: "read line", known: "(echo up; cat); true"} {
-		for _, dir := range []string{mountOf(id), bundleOf(id)} {
-			if err := os.MkdirAll(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := syscall.Mount("tmpfs", mountOf(id), "tmpfs", 0, "size=4k"); err != nil {
-			t.Fatal(err)
-		}
-		shim := &exec.Cmd{Path: "/bin/sh", Args: []string{"containerd-shim-test", "-c", script, "-address", d.Socket(), "-id", id}}
-		stdin, err := shim.StdinPipe() // never written: it waits
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer stdin.Close()
-		stdout, err := shim.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := shim.Start(); err != nil {
-			t.Fatal(err)
-		}
-		if id == known { // now it has a process
-			if _, err := stdout.Read(make([]byte, 1)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		shims[id] = shim
-	}
-	namespace := leftNamespace(t, filepath.Join(state, "io.containerd.grpc.v1.cri/netns"))
+	namespace := leftNamespace(t, filepath.Join(filepath.Dir(d.Socket()), "io.containerd.grpc.v1.cri/netns"))
 	if err := d.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(namespace); !os.IsNotExist(err) {
 		t.Errorf("the network namespace: %v", err)
 	}
-	if err := shims[unknown].Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
-		t.Errorf("the unknown shim: %v", err)
-	}
-	if err := shims[unused].Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
-		t.Errorf("the shim of a sandbox that never had a process: %v", err)
-	}
-	if err := syscall.Kill(shims[known].Process.Pid, 0); err != nil {
-		t.Errorf("the known shim: %v", err)
-	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(string(mounts), mountOf(unknown)) || !strings.Contains(string(mounts), mountOf(known)) {
-		t.Error("the wrong mount was removed, or none")
-	}
-	if strings.Count(string(mounts), mountOf(unused)) != 1 {
-		t.Error("the mount of a sandbox that the daemon knows was removed")
-	}
-	for _, id := range []string{unknown, unused} {
-		if _, err := os.Stat(bundleOf(id)); !os.IsNotExist(err) {
+	for id, want := range map[string]struct{ shim, task, sandbox bool }{
+		unknown: {}, known: {true, true, true}, unused: {sandbox: true}, foreign: {true, true, false},
+	} {
+		is := left[id]
+		// A shim that was killed is a zombie without a command: nothing waits for it.
+		if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", is.Process.Pid)); err != nil || len(text) > 0 != want.shim {
+			t.Errorf("the shim of %s is %q, %v, want one: %v", id, text, err, want.shim)
+		}
+		if strings.Contains(string(mounts), is.task) != want.task {
+			t.Errorf("the mount of the shim of %s, want one: %v", id, want.task)
+		}
+		if strings.Contains(string(mounts), is.sandbox) != want.sandbox {
+			t.Errorf("the mount of the sandbox %s, want one: %v", id, want.sandbox)
+		}
+		if _, err := os.Stat(is.bundle); !want.shim && !os.IsNotExist(err) {
 			t.Errorf("the bundle of %s: %v", id, err)
 		}
 	}
 	if err := d.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := shims[known].Wait(); err == nil {
-		t.Error("a shim outlasts Kill")
+	for id, is := range left {
+		if err := is.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+			t.Errorf("the shim of %s: %v", id, err)
+		}
 	}
+}
+
+// leftShim is a shell that looks like a shim of a daemon.
+type leftShim struct {
+	*exec.Cmd
+	// task and sandbox are mounts, of the shim and of the sandbox. bundle is a directory.
+	task, sandbox, bundle string
+}
+
+// leaveShim starts a shell with a script as the shim of a sandbox in a namespace of containerd. If
+// the script echoes something, leaveShim waits for it.
+func leaveShim(t *testing.T, d *containerd.Daemon, root, namespace, id, script string) *leftShim {
+	t.Helper()
+	state := filepath.Dir(d.Socket())
+	s := &leftShim{
+		Cmd: &exec.Cmd{
+			Path: "/bin/sh",
+			Args: []string{"containerd-shim-test", "-c", script, "-namespace", namespace, "-address", d.Socket(), "-id", id},
+		},
+		task:    filepath.Join(state, "test/io.containerd.runtime.v2.task", namespace, id, "rootfs"),
+		sandbox: filepath.Join(state, "test/sandboxes", id, "shm"),
+		bundle:  filepath.Join(root, "io.containerd.runtime.v2.task", namespace, id),
+	}
+	for _, dir := range []string{s.task, s.sandbox, s.bundle} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if dir == s.bundle {
+			continue
+		}
+		if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4k"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stdin, err := s.StdinPipe() // never written: it waits
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stdin.Close() })
+	stdout, err := s.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(script, "echo") {
+		if _, err := stdout.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
 }
 
 // leftNamespace makes a network namespace that no process is in, mounted at a
