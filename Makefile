@@ -88,3 +88,12 @@ containerd2:
 	@scripts/install-node-tools
 	@GOBIN=$(CURDIR)/$(BIN)/containerd2 go install $(foreach p,containerd containerd-shim-runc-v2 ctr,$(CONTAINERD2)/$(p)@$(CONTAINERD2_VERSION))
 	@PATH="$(CURDIR)/$(BIN)/containerd2:$$PATH" go test -race -count=1 -timeout 10m -v -run 'TestContainerd$$/^(volumes|pods|busy|static|standalone)$$' ./kubelet
+
+# Random pods on containerd while the kubelet, containerd, shims and sandboxes are killed, and
+# everything at once: nothing of a pod is left, and what a fault does not concern runs on; as root.
+LIVES ?= 500
+SEED ?= $(shell date +%s)
+.PHONY: lives
+lives:
+	@scripts/install-node-tools
+	@go test -race -count=1 -timeout 3h -v -run TestLives ./examples/cluster/lives -lives $(LIVES) -seed $(SEED) $(ARGS)

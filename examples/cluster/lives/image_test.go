@@ -6,6 +6,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log"
 	"net"
@@ -15,13 +16,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+	"time"
 
-	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
@@ -31,9 +30,8 @@ const registryHost = "planekit.test"
 // actorImage is the image of sandboxes, and of all containers of lives.
 const actorImage = registryHost + "/actor:1"
 
-// startRegistry serves a registry with the actor as repository:1 for each of repositories, through
-// wrap, and returns its address. A nil wrap changes nothing.
-func startRegistry(t *testing.T, wrap func(http.Handler) http.Handler, repositories ...string) string {
+// startRegistry serves a registry with the image of the actor and returns its address.
+func startRegistry(t *testing.T) string {
 	t.Helper()
 	program := build(t, "./testdata/actor", "actor")
 	data, err := os.ReadFile(program)
@@ -44,21 +42,64 @@ func startRegistry(t *testing.T, wrap func(http.Handler) http.Handler, repositor
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	address := serve(t, handler)
-	for _, repository := range repositories {
-		tag, err := name.NewTag(address+"/"+repository+":1", name.Insecure)
+	handler, err := registryOf(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serve(t, handler)
+}
+
+// registryOf returns a registry that has one image, by any name.
+func registryOf(image v1.Image) (http.Handler, error) {
+	manifest, err := image.RawManifest()
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := image.Manifest()
+	if err != nil {
+		return nil, err
+	}
+	digest, err := image.Digest()
+	if err != nil {
+		return nil, err
+	}
+	config, err := image.RawConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	blobs := map[string][]byte{parsed.Config.Digest.String(): config}
+	layers, err := image.Layers()
+	if err != nil {
+		return nil, err
+	}
+	for i, layer := range layers {
+		file, err := layer.Compressed()
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
-		if err := remote.Write(tag, image); err != nil {
-			t.Fatal(err)
+		data, err := io.ReadAll(file)
+		if err := errors.Join(err, file.Close()); err != nil {
+			return nil, err
 		}
+		blobs[parsed.Layers[i].Digest.String()] = data
 	}
-	if wrap == nil {
-		return address
-	}
-	return serve(t, wrap(handler))
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v2/{$}", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET /v2/{name}/manifests/{reference}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", string(parsed.MediaType))
+		w.Header().Set("Docker-Content-Digest", digest.String())
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(manifest))
+	})
+	mux.HandleFunc("GET /v2/{name}/blobs/{digest}", func(w http.ResponseWriter, r *http.Request) {
+		data, ok := blobs[r.PathValue("digest")]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/octet-stream")
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
+	})
+	return mux, nil
 }
 
 // serve serves requests on a free port of the loopback address until the test ends.

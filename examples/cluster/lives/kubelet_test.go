@@ -36,7 +36,7 @@ const kubeletVariable = "PLANEKIT_LIVES_KUBELET"
 // nodeName is the name of the node.
 const nodeName = "node-1"
 
-// settings are those of a kubelet.
+// settings holds what a kubelet is started with.
 type settings struct {
 	Kubeconfig string
 	// Dir has the directories kubelet, logs and net.d.

@@ -9,11 +9,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,8 +35,12 @@ import (
 	"github.com/planekit/planekit/plane/planetest"
 )
 
-// patience is how long a test waits for what must come.
-const patience = 2 * time.Minute
+const (
+	// patience is how long a test waits for what must come.
+	patience = 3 * time.Minute
+	// lookEvery is how often it looks.
+	lookEvery = 100 * time.Millisecond
+)
 
 // node is a control plane with one node: a containerd, and a kubelet in a process of its own.
 type node struct {
@@ -49,6 +53,7 @@ type node struct {
 	// environment is the kubelet's.
 	environment []string
 	network     chain.Network
+	faults      faults
 
 	mu sync.Mutex
 	// mu guards the fields below.
@@ -301,6 +306,7 @@ func (n *node) stop() {
 		n.t.Error(err)
 	}
 	if n.t.Failed() {
+		n.unmount()
 		for _, file := range []string{"kubelet.log", "containerd/containerd.log"} {
 			text, _ := os.ReadFile(filepath.Join(n.dir, file))
 			n.t.Logf("%s ends with:\n%s", file, text[max(0, len(text)-6000):])
@@ -308,19 +314,15 @@ func (n *node) stop() {
 	}
 }
 
-// eventually waits until is returns nil.
-func eventually(ctx context.Context, is func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		err := is()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
-		case <-time.After(50 * time.Millisecond):
+// unmount unmounts the volumes that are left of pods, the last mounted first.
+func (n *node) unmount() {
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		n.t.Error(err)
+	}
+	for _, line := range slices.Backward(strings.Split(string(mounts), "\n")) {
+		if fields := strings.Fields(line); len(fields) > 1 && strings.HasPrefix(fields[1], n.dir+"/") {
+			syscall.Unmount(fields[1], syscall.MNT_DETACH)
 		}
 	}
 }

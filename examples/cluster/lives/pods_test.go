@@ -5,6 +5,8 @@ package lives_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,7 +36,7 @@ type plan struct {
 	stay time.Duration
 	// resize and kill mean that a container is resized, and that the process of one is killed.
 	resize, kill bool
-	// grace is that of the deletion; nil means the pod's own.
+	// grace, in seconds, goes with the deletion; nil means the pod's own.
 	grace *int64
 }
 
@@ -47,6 +49,11 @@ func (p *plan) String() string {
 		p.early, p.stay, p.resize, p.kill, volumes, len(p.pod.Spec.InitContainers))
 }
 
+// fails reports whether a container ends with an error.
+func (p *plan) fails() bool {
+	return slices.ContainsFunc(p.pod.Spec.Containers, func(c corev1.Container) bool { return slices.Contains(c.Args, "-exit=3") })
+}
+
 // one returns true once in n times.
 func one(r *rand.Rand, in int) bool { return r.IntN(in) == 0 }
 
@@ -56,7 +63,7 @@ func newPlan(r *rand.Rand, name, hostPath string) *plan {
 		ending: []ending{steady, steady, steady, steady, ends, ends, crashes, deadline}[r.IntN(8)],
 		stay:   time.Duration(r.IntN(5000)) * time.Millisecond,
 		pod: &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"lives": "yes"}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"lives": "yes"}},
 			Spec: corev1.PodSpec{
 				NodeName:                      nodeName,
 				RestartPolicy:                 corev1.RestartPolicyAlways,
@@ -104,6 +111,9 @@ func (p *plan) addContainers(r *rand.Rand) {
 		c := actor(fmt.Sprintf("main-%d", i))
 		if i == 0 && !s.HostNetwork {
 			c.Args = append(c.Args, "-serve")
+			if one(r, 3) {
+				c.Ports = []corev1.ContainerPort{{ContainerPort: 8080, HostPort: hostPort()}}
+			}
 		}
 		if one(r, 4) {
 			c.Args = append(c.Args, "-stubborn")
@@ -133,6 +143,16 @@ func (p *plan) addContainers(r *rand.Rand) {
 
 func actor(name string, arguments ...string) corev1.Container {
 	return corev1.Container{Name: name, Image: actorImage, Args: append([]string{"run"}, arguments...)}
+}
+
+// hostPort returns a port of the host that is free; 0, which maps none, if there is none.
+func hostPort() int32 {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0
+	}
+	defer listener.Close()
+	return int32(listener.Addr().(*net.TCPAddr).Port)
 }
 
 // addProbes adds probes that succeed. They are patient: the machine may be busy.
@@ -208,7 +228,7 @@ type volumeKind struct {
 	source corev1.VolumeSource
 	// need and write are names of files; empty means none.
 	need, write string
-	// subPath is that of the mount, in which $(POD) may stand.
+	// subPath goes into the mount; $(POD) stands for the name of the pod.
 	subPath string
 }
 

@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/planekit/planekit/cni/portmap"
 	"github.com/planekit/planekit/examples/cluster/machine"
 )
 
@@ -68,7 +69,7 @@ func (n *node) leftovers() error {
 	}
 	state := filepath.Dir(n.daemon.Socket())
 	for _, pattern := range []string{
-		n.dir + "/kubelet/pods/*", n.dir + "/logs/*", n.dir + "/network/networks/*/[0-9]*", n.dir + "/network/results/*", n.dir + "/network/attachments/*",
+		n.dir + "/kubelet/pods/*", n.dir + "/logs/*", n.dir + "/network/networks/*/[0-9]*", n.dir + "/network/results/*/*",
 		state + "/io.containerd.grpc.v1.cri/netns/*", state + "/io.containerd.grpc.v1.cri/sandboxes/*", state + "/io.containerd.grpc.v1.cri/containers/*",
 		state + "/io.containerd.runtime.v2.task/k8s.io/*",
 		n.dir + "/containerd/io.containerd.grpc.v1.cri/sandboxes/*", n.dir + "/containerd/io.containerd.grpc.v1.cri/containers/*",
@@ -92,8 +93,11 @@ func (n *node) leftovers() error {
 			add("mount: %s", strings.TrimSpace(line))
 		}
 	}
-	left = append(left, n.bridgePorts(), n.snapshots())
-	return errors.Join(left...)
+	left = append(left, n.bridgePorts(), n.mappedPorts())
+	if err := errors.Join(left...); err != nil {
+		return err
+	}
+	return n.snapshots() // without containers none is being created
 }
 
 // bridgePorts returns an error that names the interfaces that are left at the bridge.
@@ -108,14 +112,33 @@ func (n *node) bridgePorts() error {
 	return err
 }
 
-// snapshots returns an error that names the file systems that are left of containers.
+// mappedPorts returns an error if ports of the host are mapped to the network.
+func (n *node) mappedPorts() error {
+	scopes, err := portmap.Scopes()
+	if slices.Contains(scopes, n.network.Bridge) {
+		err = errors.Join(err, fmt.Errorf("mapped ports of %s", n.network.Bridge))
+	}
+	return err
+}
+
+// snapshots returns an error that names the file systems that are left of containers. It ends leases:
+// a containerd that is killed as it creates a container leaves one, which ends after a day.
 func (n *node) snapshots() error {
-	out, err := exec.Command("ctr", "-a", n.daemon.Socket(), "-n", "k8s.io", "snapshots", "list").CombinedOutput()
+	ids, err := n.ctr("leases", "list", "-q")
 	if err != nil {
-		return fmt.Errorf("%w: %s", err, out)
+		return err
+	}
+	for id := range strings.FieldsSeq(ids) {
+		if _, err := n.ctr("leases", "delete", "--sync", id); err != nil {
+			return err
+		}
+	}
+	out, err := n.ctr("snapshots", "list")
+	if err != nil {
+		return err
 	}
 	var left []error
-	for line := range strings.Lines(string(out)) {
+	for line := range strings.Lines(out) {
 		if strings.Contains(line, "Active") {
 			left = append(left, fmt.Errorf("snapshot %s", strings.TrimSpace(line)))
 		}
@@ -123,9 +146,11 @@ func (n *node) snapshots() error {
 	return errors.Join(left...)
 }
 
-// interfaces counts the network interfaces of the machine that are ports of the node's bridge, or the
-// bridge itself.
-func (n *node) bridgeExists() bool {
-	_, err := net.InterfaceByName(n.network.Bridge)
-	return err == nil
+// ctr runs containerd's client.
+func (n *node) ctr(arguments ...string) (string, error) {
+	out, err := exec.Command("ctr", append([]string{"-a", n.daemon.Socket(), "-n", "k8s.io"}, arguments...)...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("ctr %v: %w: %s", arguments, err, out)
+	}
+	return string(out), nil
 }
