@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -112,7 +113,7 @@ func TestRestartCountNeverFalls(t *testing.T) {
 		"s0! | x4@s0:exit0 a2@s0:run a1@s0:exit1 b0@s0:exit0": {4, 2, 0},
 	} {
 		_, status := observe(t, pod, state)
-		merged := MergeStatus(&api, &status)
+		merged := MergeStatus(&api, &status, time.Now())
 		if got := [3]int32{merged.InitContainerStatuses[0].RestartCount, merged.ContainerStatuses[0].RestartCount, merged.ContainerStatuses[1].RestartCount}; got != want {
 			t.Errorf("%s: counts %v, want %v", state, got, want)
 		}
