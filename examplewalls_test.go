@@ -59,6 +59,7 @@ var exampleWalls = []wall{
 	}},
 
 	{packages: "examples/embed", closed: true, may: []allowance{
+		{"kinds/kind", oneKind},
 		{"apiserver", "it embeds a server"},
 		{"authn", "here the rooms are joined"},
 		{"authz", "here the rooms are joined"},
@@ -95,6 +96,7 @@ var exampleWalls = []wall{
 		{"k8s.io/apimachinery", machinery},
 	}},
 	{packages: "examples/controller", closed: true, may: []allowance{
+		{"kinds/kind", oneKind},
 		{"apiserver", "its type has a server to try it on"},
 		{"plane", "its type has a server to try it on"},
 		{"client", "here the rooms are joined"},
@@ -108,6 +110,7 @@ var exampleWalls = []wall{
 		{"schedule", "it is a scheduler"},
 	}},
 	{packages: "examples/widgets", closed: true, may: []allowance{
+		{"kinds/kind", oneKind},
 		{"apiserver", "it embeds a server"},
 		{"authn", "here the rooms are joined"},
 		{"authz", "here the rooms are joined"},

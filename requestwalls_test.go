@@ -57,6 +57,7 @@ var requestWalls = []wall{
 	{packages: "admission/podresize", may: []allowance{
 		{"internal/usage", "a node counts what pods request as the quota does"},
 	}},
+	{packages: "admission/initializers", may: []allowance{{"kinds/kind", oneKind}}},
 	{packages: "admission/resourcequota", may: []allowance{
 		{"internal/usage", "who charges and who counts anew must agree"},
 		{"internal/recent", "look-ups that are remembered for a while"},
@@ -216,6 +217,7 @@ var requestWalls = []wall{
 		{"authz", "its job is to compose these four"},
 		{"admission", "its job is to compose these four"},
 		{"storage", "its job is to compose these four"},
+		{"kinds/kind", oneKind},
 		{"apiserver/internal", itsRoom},
 		{"apiserver/flowcontrol", itsRoom},
 		{"k8s.io/api/apidiscovery", "the documents of aggregated discovery"},

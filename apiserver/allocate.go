@@ -13,7 +13,7 @@ import (
 )
 
 // addClaims makes the table of what the objects of the kind have, if they have anything.
-func (k *kind) addClaims(store storage.Store, log logr.Logger) {
+func (k *servedKind) addClaims(store storage.Store, log logr.Logger) {
 	if k.Allocation == nil {
 		return
 	}

@@ -21,7 +21,7 @@ import (
 // A catalog holds the kinds that a server serves, and knows which groups and versions there are, its
 // own and those of other servers. Its kinds do not change.
 type catalog struct {
-	kinds map[schema.GroupVersionResource]*kind
+	kinds map[schema.GroupVersionResource]*servedKind
 	// groups are the groups of this server, in the order given.
 	groups []*group
 	// aggregator serves the groups of other servers; nil is none.
@@ -36,7 +36,7 @@ type group struct {
 
 // newCatalog checks the resources of c and derives from them what the server needs.
 func newCatalog(c *Config, codec *wire.Codec, feed *cache.Feed) (*catalog, error) {
-	t := &catalog{kinds: map[schema.GroupVersionResource]*kind{}, aggregator: c.Aggregator}
+	t := &catalog{kinds: map[schema.GroupVersionResource]*servedKind{}, aggregator: c.Aggregator}
 	if err := t.addKinds(c, codec, feed); err != nil {
 		return nil, err
 	}
@@ -112,12 +112,12 @@ func (t *catalog) checkPlaces() error {
 
 // storedKind returns the kind of a resource in the version in which it is stored, nil if the resource
 // is not served.
-func (t *catalog) storedKind(name, plural string) *kind {
+func (t *catalog) storedKind(name, plural string) *servedKind {
 	i := slices.IndexFunc(t.groups, func(g *group) bool { return g.name == name })
 	if i < 0 {
 		return nil
 	}
-	var found *kind
+	var found *servedKind
 	for _, version := range t.groups[i].versions {
 		k := t.kinds[schema.GroupVersionResource{Group: name, Version: version, Resource: plural}]
 		if k != nil && (found == nil || k.StoredAs == nil) {
@@ -128,8 +128,8 @@ func (t *catalog) storedKind(name, plural string) *kind {
 }
 
 // versionsOf returns the kinds of all versions in which the resource of k is served.
-func (t *catalog) versionsOf(k *kind) []*kind {
-	var all []*kind
+func (t *catalog) versionsOf(k *servedKind) []*servedKind {
+	var all []*servedKind
 	for _, other := range t.kinds {
 		if other.gr == k.gr {
 			all = append(all, other)
@@ -139,14 +139,14 @@ func (t *catalog) versionsOf(k *kind) []*kind {
 }
 
 // kindsOf returns the kinds of a group version by plural name.
-func (t *catalog) kindsOf(name, version string) []*kind {
-	var kinds []*kind
+func (t *catalog) kindsOf(name, version string) []*servedKind {
+	var kinds []*servedKind
 	for _, k := range t.kinds {
 		if k.Group == name && k.Version == version {
 			kinds = append(kinds, k)
 		}
 	}
-	slices.SortFunc(kinds, func(a, b *kind) int { return strings.Compare(a.Plural, b.Plural) })
+	slices.SortFunc(kinds, func(a, b *servedKind) int { return strings.Compare(a.Plural, b.Plural) })
 	return kinds
 }
 

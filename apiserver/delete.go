@@ -216,7 +216,7 @@ func withUID(o *metav1.DeleteOptions, obj runtime.Object) *metav1.DeleteOptions 
 // beginDelete decides what a delete means for obj, a copy of the stored object. If the
 // object stays for a while, it reports so and has marked the object as being deleted:
 // with a deletionTimestamp in the future for grace, and now for finalizers.
-func (k *kind) beginDelete(obj runtime.Object, o *metav1.DeleteOptions, now time.Time) (stays bool) {
+func (k *servedKind) beginDelete(obj runtime.Object, o *metav1.DeleteOptions, now time.Time) (stays bool) {
 	m := accessor(obj)
 	m.SetFinalizers(k.finalizers(m.GetFinalizers(), o))
 	waits := k.grace(obj, o, now)
@@ -234,7 +234,7 @@ func (k *kind) beginDelete(obj runtime.Object, o *metav1.DeleteOptions, now time
 
 // grace applies the kind's grace period and reports whether obj waits for it.
 // A period that has begun can only be made shorter.
-func (k *kind) grace(obj runtime.Object, o *metav1.DeleteOptions, now time.Time) bool {
+func (k *servedKind) grace(obj runtime.Object, o *metav1.DeleteOptions, now time.Time) bool {
 	m := accessor(obj)
 	if k.Strategy.Grace == nil {
 		return false
@@ -275,7 +275,7 @@ func mark(m metav1.Object, now time.Time, seconds int64) {
 // finalizers returns have with the finalizer of the garbage collector that the
 // propagation policy demands. Without a policy, either of the two stays if it is there;
 // otherwise the kind's own policy applies.
-func (k *kind) finalizers(have []string, o *metav1.DeleteOptions) []string {
+func (k *servedKind) finalizers(have []string, o *metav1.DeleteOptions) []string {
 	policy := k.Strategy.GarbageCollection
 	//lint:ignore SA1019 old clients still send it
 	orphan := o.OrphanDependents

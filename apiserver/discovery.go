@@ -154,7 +154,7 @@ func (t *catalog) groupDiscovery(g *group, others map[schema.GroupVersion]Aggreg
 	return entry
 }
 
-func (k *kind) discovery() apidiscovery.APIResourceDiscovery {
+func (k *servedKind) discovery() apidiscovery.APIResourceDiscovery {
 	entry := apidiscovery.APIResourceDiscovery{
 		Resource: k.Plural, SingularResource: k.Singular, ShortNames: k.ShortNames,
 		Categories: k.Categories, Verbs: k.Verbs,

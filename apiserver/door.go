@@ -32,7 +32,7 @@ type call struct {
 	// remote serves requests for the groups of another server; nil if this one does.
 	remote http.Handler
 	// kind and sub are what the path leads to; nil if this server does not have it.
-	kind *kind
+	kind *servedKind
 	sub  *subresource
 	// longRunning says that the request lasts as long as the client likes. Such requests do
 	// not count as requests in flight.

@@ -205,7 +205,7 @@ func (q *request) appliedBefore(obj, old runtime.Object, record storage.Record) 
 }
 
 // released reports whether obj, which was being deleted, may go now.
-func (k *kind) released(obj, old runtime.Object) bool {
+func (k *servedKind) released(obj, old runtime.Object) bool {
 	was := accessor(old)
 	if was.GetDeletionTimestamp() == nil || len(accessor(obj).GetFinalizers()) > 0 {
 		return false

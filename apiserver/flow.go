@@ -106,7 +106,7 @@ func (c *call) estimate(request *flowcontrol.Request) {
 
 // listSeats returns how many seats a list takes, or a watch that begins with the objects
 // there are.
-func (k *kind) listSeats(r *http.Request, info *requestline.Info) int {
+func (k *servedKind) listSeats(r *http.Request, info *requestline.Info) int {
 	var o metav1.ListOptions
 	if r.URL.RawQuery != "" && requestline.ReadOptions(r.URL.Query(), &o) != nil {
 		return 1 // it will be refused

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func fuzzKind(t testing.TB) *kind {
+func fuzzKind(t testing.TB) *servedKind {
 	t.Helper()
 	k, err := newKind(Resource{
 		Version: "v1", Kind: "Pod", Plural: "pods", Namespaced: true,

@@ -309,7 +309,7 @@ func (z *initializing) dropFailed(q *request, key storage.Key) error {
 }
 
 // encodeHidden returns what is stored for obj with state h.
-func (k *kind) encodeHidden(obj runtime.Object, h *hidden) ([]byte, error) {
+func (k *servedKind) encodeHidden(obj runtime.Object, h *hidden) ([]byte, error) {
 	data, err := k.encode(obj)
 	if err != nil || h == nil {
 		return data, err

@@ -22,8 +22,8 @@ import (
 
 var allVerbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 
-// kind is a Resource with what is derived from it once.
-type kind struct {
+// servedKind is a Resource with what is derived from it once.
+type servedKind struct {
 	Resource
 	subresources []subresource
 
@@ -71,7 +71,7 @@ func (r *Resource) check() error {
 	return err
 }
 
-func newKind(r Resource, keys layout.Layout, c *wire.Codec) (*kind, error) {
+func newKind(r Resource, keys layout.Layout, c *wire.Codec) (*servedKind, error) {
 	if err := r.check(); err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func newKind(r Resource, keys layout.Layout, c *wire.Codec) (*kind, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &kind{
+	k := &servedKind{
 		Resource: r,
 		gvk:      schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind},
 		gvr:      schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Plural},
@@ -118,12 +118,12 @@ func newKind(r Resource, keys layout.Layout, c *wire.Codec) (*kind, error) {
 }
 
 // key is where an object is stored.
-func (k *kind) key(namespace, name string) storage.Key {
+func (k *servedKind) key(namespace, name string) storage.Key {
 	return storage.Key(k.under(namespace) + name)
 }
 
 // under is the prefix of the keys in namespace, or of all.
-func (k *kind) under(namespace string) string {
+func (k *servedKind) under(namespace string) string {
 	if k.Namespaced && namespace != "" {
 		return k.root + namespace + "/"
 	}
@@ -131,7 +131,7 @@ func (k *kind) under(namespace string) string {
 }
 
 // subresource returns the named subresource, nil if there is none.
-func (k *kind) subresource(name string) *subresource {
+func (k *servedKind) subresource(name string) *subresource {
 	for i := range k.subresources {
 		if k.subresources[i].name == name {
 			return &k.subresources[i]
@@ -141,7 +141,7 @@ func (k *kind) subresource(name string) *subresource {
 }
 
 // subKind is the kind that a subresource takes and shows.
-func (k *kind) subKind(sub *subresource) schema.GroupVersionKind {
+func (k *servedKind) subKind(sub *subresource) schema.GroupVersionKind {
 	switch {
 	case sub.gvk.Kind == "":
 		return k.gvk
@@ -153,7 +153,7 @@ func (k *kind) subKind(sub *subresource) schema.GroupVersionKind {
 
 // decode turns a record into an object. The object is shared and must not be
 // changed; writers copy it.
-func (k *kind) decode(record storage.Record) (runtime.Object, error) {
+func (k *servedKind) decode(record storage.Record) (runtime.Object, error) {
 	i, err := k.item(record)
 	if err != nil {
 		return nil, err
@@ -162,14 +162,14 @@ func (k *kind) decode(record storage.Record) (runtime.Object, error) {
 }
 
 // settle gives a decoded object its type and its revision.
-func (k *kind) settle(obj runtime.Object, revision storage.Revision) {
+func (k *servedKind) settle(obj runtime.Object, revision storage.Revision) {
 	obj.GetObjectKind().SetGroupVersionKind(k.gvk)
 	k.standAt(obj, revision)
 }
 
 // standAt gives obj, which must still be the caller's alone, the revision at which the
 // store has it, and what clients see of it beside that.
-func (k *kind) standAt(obj runtime.Object, revision storage.Revision) {
+func (k *servedKind) standAt(obj runtime.Object, revision storage.Revision) {
 	accessor(obj).SetResourceVersion(formatRevision(revision))
 	if k.Decorate != nil {
 		k.Decorate(obj)
@@ -179,7 +179,7 @@ func (k *kind) standAt(obj runtime.Object, revision storage.Revision) {
 
 // encode returns what is stored for obj: no resourceVersion, for that is the
 // store's.
-func (k *kind) encode(obj runtime.Object) ([]byte, error) {
+func (k *servedKind) encode(obj runtime.Object) ([]byte, error) {
 	m := accessor(obj)
 	version := m.GetResourceVersion()
 	m.SetResourceVersion("")
@@ -197,7 +197,7 @@ func (k *kind) encode(obj runtime.Object) ([]byte, error) {
 }
 
 // toStored returns obj as it is stored. The result may share its parts.
-func (k *kind) toStored(obj runtime.Object) (runtime.Object, error) {
+func (k *servedKind) toStored(obj runtime.Object) (runtime.Object, error) {
 	if k.StoredAs == nil {
 		return obj, nil
 	}
@@ -213,7 +213,7 @@ func (k *kind) toStored(obj runtime.Object) (runtime.Object, error) {
 }
 
 // fromStored returns what is served of a stored object. The result may share its parts.
-func (k *kind) fromStored(stored runtime.Object) (runtime.Object, error) {
+func (k *servedKind) fromStored(stored runtime.Object) (runtime.Object, error) {
 	if k.StoredAs == nil {
 		return stored, nil
 	}
@@ -238,7 +238,7 @@ func checkIdentity(before, after runtime.Object) error {
 }
 
 // unconvertible returns the client's error for an object that cannot be stored.
-func (k *kind) unconvertible(err error) error {
+func (k *servedKind) unconvertible(err error) error {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
 		return err
@@ -246,7 +246,7 @@ func (k *kind) unconvertible(err error) error {
 	return badRequest("%s in version %q cannot be handled as a %s: %v", k.Kind, k.gvk.GroupVersion(), k.storedKind().Kind, err)
 }
 
-func (k *kind) storedKind() schema.GroupVersionKind {
+func (k *servedKind) storedKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: k.stored.Group, Version: k.stored.Version, Kind: k.stored.Kind}
 }
 

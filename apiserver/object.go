@@ -44,7 +44,7 @@ func (o objects) put(key storage.Key, revision storage.Revision, obj runtime.Obj
 	o.Wrote(key, revision, &object{Object: obj, hidden: h})
 }
 
-func (k *kind) addCache(feed *cache.Feed) error {
+func (k *servedKind) addCache(feed *cache.Feed) error {
 	fields := map[string]func(*object) string{}
 	for name, of := range k.Fields {
 		fields[name] = func(o *object) string { return fieldOf(of, o.Object) }
@@ -64,7 +64,7 @@ func fieldOf(of func(runtime.Object) string, obj runtime.Object) (value string) 
 // decodeItem decodes a record, unless known is its object. The resource's functions see
 // here what any program has stored: if one panics, that object cannot be decoded, and
 // all other objects are served.
-func (k *kind) decodeItem(record storage.Record, known *object) (o *object, err error) {
+func (k *servedKind) decodeItem(record storage.Record, known *object) (o *object, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			o, err = nil, fmt.Errorf("stored object %s cannot be decoded: panic: %v", record.Key, cause)
@@ -107,10 +107,10 @@ func (k *kind) decodeItem(record storage.Record, known *object) (o *object, err 
 
 // sentAsStored reports whether what is stored of an object may be all that
 // clients see of it but the resourceVersion.
-func (k *kind) sentAsStored() bool { return k.stored.From == nil && k.Decorate == nil }
+func (k *servedKind) sentAsStored() bool { return k.stored.From == nil && k.Decorate == nil }
 
 // item returns the object of a record, from the cache if it is there.
-func (k *kind) item(record storage.Record) (*item, error) {
+func (k *servedKind) item(record storage.Record) (*item, error) {
 	if have, ok := k.cache.Peek(record.Key); ok && have.Revision == record.Revision {
 		return have, have.Err
 	}
@@ -127,16 +127,16 @@ func asItemWith(obj runtime.Object, h *hidden) *item {
 }
 
 // jsonOf returns the object as JSON, without the newline that ends a document.
-func (k *kind) jsonOf(i *item) ([]byte, error) {
+func (k *servedKind) jsonOf(i *item) ([]byte, error) {
 	return k.encodeOnce(&i.Object.json, func() runtime.Object { return shown(i.Object.Object, i.Object.hidden) })
 }
 
 // partialOf returns the object's metadata as JSON.
-func (k *kind) partialOf(i *item) ([]byte, error) {
+func (k *servedKind) partialOf(i *item) ([]byte, error) {
 	return k.encodeOnce(&i.Object.partial, func() runtime.Object { return shown(partial(i.Object.Object), i.Object.hidden) })
 }
 
-func (k *kind) encodeOnce(at *atomic.Pointer[[]byte], obj func() runtime.Object) ([]byte, error) {
+func (k *servedKind) encodeOnce(at *atomic.Pointer[[]byte], obj func() runtime.Object) ([]byte, error) {
 	if have := at.Load(); have != nil {
 		return *have, nil
 	}
@@ -150,7 +150,7 @@ func (k *kind) encodeOnce(at *atomic.Pointer[[]byte], obj func() runtime.Object)
 }
 
 // marshaled makes sure that appendMessage has what it needs.
-func (k *kind) marshaled(i *item) error {
+func (k *servedKind) marshaled(i *item) error {
 	o := i.Object
 	if o.parts.Usable() || o.proto.Load() != nil {
 		return nil
@@ -202,7 +202,7 @@ func newMetaParts() metaParts {
 
 // share replaces parts of obj, which must still be the caller's alone, by equal parts of
 // cached objects.
-func (k *kind) share(obj runtime.Object) {
+func (k *servedKind) share(obj runtime.Object) {
 	m := accessor(obj)
 	labels, annotations, owners := m.GetLabels(), m.GetAnnotations(), m.GetOwnerReferences()
 	share.Map(k.metas.names, &labels)

@@ -59,7 +59,7 @@ func (t *catalog) converts(gv schema.GroupVersion) bool {
 	return false
 }
 
-func (k *kind) addTrackers(types func() (*ownership.Types, error), all []*kind) {
+func (k *servedKind) addTrackers(types func() (*ownership.Types, error), all []*servedKind) {
 	c := ownership.Config{Kind: k.gvk, New: k.New, Default: k.Strategy.Default, Ignored: k.resets(), Shared: k.owners}
 	if len(all) > 1 {
 		for _, other := range all {
@@ -84,8 +84,8 @@ func (k *kind) addTrackers(types func() (*ownership.Types, error), all []*kind) 
 }
 
 // convert converts obj, of one of kinds, to another of them.
-func convert(obj runtime.Object, to schema.GroupVersionKind, kinds []*kind) (runtime.Object, error) {
-	from, into := (*kind)(nil), (*kind)(nil)
+func convert(obj runtime.Object, to schema.GroupVersionKind, kinds []*servedKind) (runtime.Object, error) {
+	from, into := (*servedKind)(nil), (*servedKind)(nil)
 	for _, k := range kinds {
 		if k.gvk == obj.GetObjectKind().GroupVersionKind() {
 			from = k
@@ -134,7 +134,7 @@ func newTracker(types func() (*ownership.Types, error), c ownership.Config) func
 	})
 }
 
-func (k *kind) resets() []string {
+func (k *servedKind) resets() []string {
 	if k.Resets == nil && k.subresource("status") != nil {
 		return []string{"status"}
 	}
@@ -143,7 +143,7 @@ func (k *kind) resets() []string {
 
 // tracker follows changes made through the named subresource, or the object's
 // own path where that is empty.
-func (k *kind) tracker(sub string) (*ownership.Tracker, error) {
+func (k *servedKind) tracker(sub string) (*ownership.Tracker, error) {
 	made := k.trackers[sub]
 	if made == nil {
 		return nil, errors.New("apiserver: no tracker of " + k.Kind + "/" + sub)

@@ -77,7 +77,7 @@ func TestPartIsAsGoodAsTheWhole(t *testing.T) {
 }
 
 // patchWith applies a patch to the part p of obj, or to the whole of it.
-func patchWith(k *kind, media types.PatchType, patch []byte, obj runtime.Object, p *patching.Part) (runtime.Object, error) {
+func patchWith(k *servedKind, media types.PatchType, patch []byte, obj runtime.Object, p *patching.Part) (runtime.Object, error) {
 	if p == nil {
 		original, err := k.codec.Encode(wire.JSON, obj)
 		if err != nil {

@@ -110,7 +110,7 @@ func (d *reader) read(ctx context.Context, q *request, version string) (*item, e
 // await waits until the cache is not older than version. Revisions come from the
 // store, so one that it has not reached is made up, or from a copy which is
 // ahead of it and about to be caught up with.
-func (d *reader) await(ctx context.Context, k *kind, version string) error {
+func (d *reader) await(ctx context.Context, k *servedKind, version string) error {
 	revision, err := parseRevision(version)
 	if err != nil {
 		return err
@@ -246,7 +246,7 @@ func (d *reader) find(ctx context.Context, selected *selection, o *metav1.ListOp
 }
 
 // snapshot returns the state that from is about.
-func snapshot(ctx context.Context, k *kind, from listFrom) (cache.Snapshot[*object], error) {
+func snapshot(ctx context.Context, k *servedKind, from listFrom) (cache.Snapshot[*object], error) {
 	switch {
 	case from.at > 0:
 		if err := k.cache.Wait(ctx, 0); err != nil {

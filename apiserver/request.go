@@ -21,7 +21,7 @@ type request struct {
 	w    http.ResponseWriter
 	r    *http.Request
 	info requestline.Info
-	kind *kind
+	kind *servedKind
 	sub  *subresource // nil for the object itself
 	user *user.Info
 	out  wire.Output

@@ -2,8 +2,10 @@ package apiserver
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"github.com/planekit/planekit/kinds/kind"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -11,8 +13,8 @@ import (
 )
 
 // Resource describes one REST resource. It is data: routes, discovery, OpenAPI,
-// decoding, storage keys and tables are all derived from it. Every function in
-// it must be safe for concurrent use.
+// decoding, storage keys and tables are all derived from it. [For] takes the names and the Go type
+// from a [kind.Kind], which clients use too. Every function in it must be safe for concurrent use.
 type Resource struct {
 	// Group is the API group; "" is the core group, served under /api.
 	Group string
@@ -83,6 +85,17 @@ type Resource struct {
 	StoredAs *StoredForm
 	// Allocation, if not nil, assigns unique values to objects.
 	Allocation *Allocation
+}
+
+// For returns r with the names and the Go type of kind k.
+func For[T runtime.Object](k kind.Kind[T], r Resource) Resource {
+	r.Group, r.Version, r.Kind, r.Plural, r.Namespaced = k.Group, k.Version, k.Kind, k.Plural, k.Namespaced
+	r.ShortNames, r.Categories = slices.Clone(k.ShortNames), slices.Clone(k.Categories)
+	r.New, r.NewList = nil, k.NewList
+	if k.New != nil {
+		r.New = func() runtime.Object { return k.New() }
+	}
+	return r
 }
 
 // A StoredForm is the form in which objects are stored if it differs from the one in which they are

@@ -12,7 +12,7 @@ import (
 
 // selection is which objects of a kind a list or watch is about.
 type selection struct {
-	kind   *kind
+	kind   *servedKind
 	labels labels.Selector
 	fields fields.Selector
 	// prefix holds every selected object; it may hold others.
@@ -21,7 +21,7 @@ type selection struct {
 	hidden bool
 }
 
-func newSelection(k *kind, namespace, labelText, fieldText string) (*selection, error) {
+func newSelection(k *servedKind, namespace, labelText, fieldText string) (*selection, error) {
 	byLabel, err := labels.Parse(labelText)
 	if err != nil {
 		return nil, badRequest("%v", err)
@@ -48,7 +48,7 @@ func newSelection(k *kind, namespace, labelText, fieldText string) (*selection, 
 }
 
 // noField is Kubernetes' refusal of a field that cannot be selected by.
-func (k *kind) noField(name string) error {
+func (k *servedKind) noField(name string) error {
 	if len(k.Fields) > 0 {
 		return badRequest("field label not supported: %s", name)
 	}
@@ -96,7 +96,7 @@ func (s *selection) matches(obj runtime.Object) bool {
 
 // fieldsOf reads the selectable fields of an object.
 type fieldsOf struct {
-	kind *kind
+	kind *servedKind
 	obj  runtime.Object
 	meta metav1.Object
 }

@@ -51,7 +51,7 @@ func age(t metav1.Time, now time.Time) string {
 }
 
 // columns returns the columns of the kind's table in order.
-func (k *kind) columns() []Column {
+func (k *servedKind) columns() []Column {
 	if len(k.Columns) == 0 {
 		return []Column{nameColumn, ageColumn}
 	}
@@ -64,7 +64,7 @@ func (k *kind) columns() []Column {
 }
 
 // table shows a listing as rows of cells.
-func (k *kind) table(q *request, l *listing) (*metav1.Table, error) {
+func (k *servedKind) table(q *request, l *listing) (*metav1.Table, error) {
 	include, err := includeObject(q)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (k *kind) table(q *request, l *listing) (*metav1.Table, error) {
 }
 
 // definitions are the heads of the kind's columns.
-func (k *kind) definitions() []metav1.TableColumnDefinition {
+func (k *servedKind) definitions() []metav1.TableColumnDefinition {
 	var heads []metav1.TableColumnDefinition
 	for _, c := range k.columns() {
 		heads = append(heads, metav1.TableColumnDefinition{
@@ -86,7 +86,7 @@ func (k *kind) definitions() []metav1.TableColumnDefinition {
 }
 
 // rows is a table without heads.
-func (k *kind) rows(l *listing, include metav1.IncludeObjectPolicy) *metav1.Table {
+func (k *servedKind) rows(l *listing, include metav1.IncludeObjectPolicy) *metav1.Table {
 	t := &metav1.Table{
 		TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "Table"},
 		ListMeta: metav1.ListMeta{
@@ -123,7 +123,7 @@ func includeObject(q *request) (metav1.IncludeObjectPolicy, error) {
 
 // tableOf is a table of one row. What is not of the kind (a subresource's own
 // type) is shown by its metadata alone.
-func (k *kind) tableOf(q *request, obj runtime.Object) (*metav1.Table, error) {
+func (k *servedKind) tableOf(q *request, obj runtime.Object) (*metav1.Table, error) {
 	if q.ownType() {
 		return nil, statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "subresource %s has no table", q.sub.name)
 	}
@@ -136,7 +136,7 @@ func (k *kind) tableOf(q *request, obj runtime.Object) (*metav1.Table, error) {
 
 // tableBody puts a table together. The objects of rows are encoded once; the cells are
 // not, because some are ages.
-func (k *kind) tableBody(q *request, l *listing) (*pieces.Body, error) {
+func (k *servedKind) tableBody(q *request, l *listing) (*pieces.Body, error) {
 	include, err := includeObject(q)
 	if err != nil {
 		return nil, err
@@ -258,7 +258,7 @@ func plain(s string) bool {
 }
 
 // withCells returns the object of a row.
-func (k *kind) withCells(i *item, include metav1.IncludeObjectPolicy) ([]byte, error) {
+func (k *servedKind) withCells(i *item, include metav1.IncludeObjectPolicy) ([]byte, error) {
 	switch include {
 	case metav1.IncludeObject:
 		return k.jsonOf(i)

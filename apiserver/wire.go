@@ -33,7 +33,7 @@ type forms struct {
 	lists func() map[string]bool
 }
 
-func (k *kind) addForms() {
+func (k *servedKind) addForms() {
 	version := k.gvk.GroupVersion().String()
 	k.forms.jsonHead, k.forms.jsonListHead = envelope.JSONHead(version, k.Kind), envelope.JSONHead(version, k.Kind+"List")
 	k.forms.protoHead, k.forms.protoListHead = envelope.ProtoHead(version, k.Kind), envelope.ProtoHead(version, k.Kind+"List")
@@ -41,7 +41,7 @@ func (k *kind) addForms() {
 }
 
 // tryLists compares a list made of items with one made by the codec.
-func (k *kind) tryLists() map[string]bool {
+func (k *servedKind) tryLists() map[string]bool {
 	equal := map[string]bool{}
 	media := []string{wire.JSON}
 	if k.proto {
@@ -70,7 +70,7 @@ func (k *kind) tryLists() map[string]bool {
 }
 
 // listBody puts a list together from what is kept of its items.
-func (k *kind) listBody(media string, l *listing) (*pieces.Body, error) {
+func (k *servedKind) listBody(media string, l *listing) (*pieces.Body, error) {
 	if media == wire.Proto {
 		return k.protoList(l)
 	}
@@ -82,7 +82,7 @@ func (l *listing) meta() *metav1.ListMeta {
 	return &metav1.ListMeta{ResourceVersion: formatRevision(l.revision), Continue: l.next, RemainingItemCount: l.remaining}
 }
 
-func (k *kind) jsonList(l *listing) (*pieces.Body, error) {
+func (k *servedKind) jsonList(l *listing) (*pieces.Body, error) {
 	head, err := json.Marshal(l.meta())
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (k *kind) jsonList(l *listing) (*pieces.Body, error) {
 	return b, nil
 }
 
-func (k *kind) protoList(l *listing) (*pieces.Body, error) {
+func (k *servedKind) protoList(l *listing) (*pieces.Body, error) {
 	size := 0
 	for _, i := range l.items {
 		if err := k.marshaled(i); err != nil {
@@ -153,7 +153,7 @@ func protoBody(head []byte, l *listing, size int) (*pieces.Body, error) {
 
 // listObject copies what was found into a list of the kind's own type. Items
 // carry no kind of their own, as in Kubernetes.
-func (k *kind) listObject(l *listing) (runtime.Object, error) {
+func (k *servedKind) listObject(l *listing) (runtime.Object, error) {
 	list := k.NewList()
 	list.GetObjectKind().SetGroupVersionKind(k.gvk.GroupVersion().WithKind(k.Kind + "List"))
 	if err := fillListMeta(list, l); err != nil {
@@ -193,7 +193,7 @@ func fillListMeta(list any, l *listing) error {
 }
 
 // document returns one object as it is sent, complete.
-func (k *kind) document(to []byte, media string, i *item) ([]byte, error) {
+func (k *servedKind) document(to []byte, media string, i *item) ([]byte, error) {
 	if media != wire.Proto {
 		data, err := k.jsonOf(i)
 		return append(append(to, data...), '\n'), err
@@ -208,7 +208,7 @@ func (k *kind) document(to []byte, media string, i *item) ([]byte, error) {
 
 // event returns a watch event as it is sent: a line of JSON, or a protobuf
 // message behind its length in four bytes.
-func (k *kind) event(media string, what watch.EventType, i *item) ([]byte, error) {
+func (k *servedKind) event(media string, what watch.EventType, i *item) ([]byte, error) {
 	if media != wire.Proto {
 		data, err := k.jsonOf(i)
 		if err != nil {
@@ -243,7 +243,7 @@ const partialVersion, partialListKind = "meta.k8s.io/v1", "PartialObjectMetadata
 
 // partialBody is partialList as it is sent, put together from what is kept of
 // the items.
-func (k *kind) partialBody(media string, l *listing) (*pieces.Body, error) {
+func (k *servedKind) partialBody(media string, l *listing) (*pieces.Body, error) {
 	if media == wire.Proto {
 		return k.partialProto(l)
 	}
@@ -268,7 +268,7 @@ func (k *kind) partialBody(media string, l *listing) (*pieces.Body, error) {
 
 // partialProto does the same as protobuf, where an object's metadata is the
 // first field of its message.
-func (k *kind) partialProto(l *listing) (*pieces.Body, error) {
+func (k *servedKind) partialProto(l *listing) (*pieces.Body, error) {
 	messages := make([][]byte, len(l.items)) // of those whose records cannot serve
 	sizes := make([]int, len(l.items))
 	size := 0

@@ -26,7 +26,7 @@ import (
 )
 
 // wireKind is a kind whose objects get a default when they are decoded.
-func wireKind(t testing.TB, r Resource) *kind {
+func wireKind(t testing.TB, r Resource) *servedKind {
 	t.Helper()
 	k, err := newKind(r, layout.Layout{Prefix: "/registry"}, wire.NewCodec())
 	if err != nil {
@@ -112,7 +112,7 @@ func TestWireIsTheCodecs(t *testing.T) {
 	}
 }
 
-func compareWire(t *testing.T, k *kind, l *listing) {
+func compareWire(t *testing.T, k *servedKind, l *listing) {
 	t.Helper()
 	whole, err1 := k.listObject(l)
 	metas, err2 := partialList(l)
@@ -135,7 +135,7 @@ func compareWire(t *testing.T, k *kind, l *listing) {
 }
 
 // compareBody compares a list with what made puts together.
-func compareBody(t *testing.T, k *kind, media string, l *listing, list runtime.Object, made func(string, *listing) (*pieces.Body, error)) {
+func compareBody(t *testing.T, k *servedKind, media string, l *listing, list runtime.Object, made func(string, *listing) (*pieces.Body, error)) {
 	t.Helper()
 	want, err := k.codec.Encode(media, list)
 	if err != nil {

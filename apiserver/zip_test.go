@@ -62,7 +62,7 @@ func TestZippedIsTheBody(t *testing.T) {
 	compareZipped(t, k, wire.JSON, gone)
 }
 
-func compareZipped(t *testing.T, k *kind, media string, l *listing) {
+func compareZipped(t *testing.T, k *servedKind, media string, l *listing) {
 	t.Helper()
 	b, err := k.listBody(media, l)
 	if err != nil {

@@ -6,7 +6,7 @@
 //	pod, err := pods.Get(ctx, "default", "web")
 //
 // A [Client] sends requests. A [Resource] is a typed view of one resource: [For] makes one for a
-// [Type], and package typed has those of the built-in kinds. A Resource reads, writes and deletes
+// [kind.Kind], and package typed has those of the built-in kinds. A Resource reads, writes and deletes
 // objects, and its Sync method follows changes, so that it serves as the source of an informer.
 // Built-in types travel as protobuf, all others as JSON. If a server does not accept protobuf, the
 // client repeats the request in JSON.

@@ -52,7 +52,7 @@ func (r Resource[T]) list(ctx context.Context, namespace string, o metav1.ListOp
 		if err != nil {
 			return "", err
 		}
-		meta, items, err := openList(response.ContentType, response.Body, r.kind())
+		meta, items, err := openList(response.ContentType, response.Body, r.typeMeta())
 		if err != nil {
 			return "", err
 		}
@@ -61,7 +61,7 @@ func (r Resource[T]) list(ctx context.Context, namespace string, o metav1.ListOp
 			o.ResourceVersion, o.ResourceVersionMatch = "", ""
 			p.start(ctx, o)
 		}
-		if err := decodeItems(response.ContentType, items, r.kind(), r.unmarshal, r.t.New, known, add); err != nil {
+		if err := decodeItems(response.ContentType, items, r.typeMeta(), r.unmarshal, r.kind.New, known, add); err != nil {
 			return "", err
 		}
 		if o.Continue == "" {

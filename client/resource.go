@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/planekit/planekit/kinds/kind"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -26,35 +27,19 @@ type Object interface {
 	metav1.Object
 }
 
-// Type describes a type of objects to a client.
-type Type[T Object] struct {
-	// Group is the API group; "" is the core group.
-	Group string
-	// Version is the API version, such as "v1".
-	Version string
-	// Kind is the kind, such as "Pod". The list kind is Kind + "List".
-	Kind string
-	// Plural is the lower-case name in URLs, such as "pods".
-	Plural string
-	// Namespaced is true if the objects live in namespaces.
-	Namespaced bool
-	// New returns an empty object.
-	New func() T
-}
-
 // Resource is a typed view of one resource of a server. Copies are equivalent and safe for
 // concurrent use. Methods do not change the objects passed to them.
 type Resource[T Object] struct {
 	client *Client
-	t      Type[T]
+	kind   kind.Kind[T]
 	// unmarshal decodes protobuf answers to reads.
 	unmarshal unmarshaler[T]
 }
 
-// For returns the resource of type t on the server of c. [Resource.Sync] makes it a source for an
-// informer.
-func For[T Object](c *Client, t Type[T]) Resource[T] {
-	return Resource[T]{client: c, t: t, unmarshal: unmarshalMessage[T]}
+// For returns the resource of kind k on the server of c. [Resource.Sync] makes it a source for an
+// informer. Package kinds has Kubernetes' kinds.
+func For[T Object](c *Client, k kind.Kind[T]) Resource[T] {
+	return Resource[T]{client: c, kind: k, unmarshal: unmarshalMessage[T]}
 }
 
 // WithUnmarshal returns a resource whose Get, List and Sync decode protobuf with unmarshal instead
@@ -160,12 +145,12 @@ func kindOf(body runtime.Object) (metav1.TypeMeta, error) {
 
 // send creates or updates object.
 func (r Resource[T]) send(ctx context.Context, method, name string, object T, subresource ...string) (T, error) {
-	if r.t.Namespaced && object.GetNamespace() == "" {
+	if r.kind.Namespaced && object.GetNamespace() == "" {
 		var none T
-		return none, fmt.Errorf("%s %q: the namespace is empty", r.t.Plural, object.GetName())
+		return none, fmt.Errorf("%s %q: the namespace is empty", r.kind.Plural, object.GetName())
 	}
 	return r.object(ctx, method, object.GetNamespace(), name, func(protobuf bool) ([]byte, string, error) {
-		return encode(object, r.kind(), protobuf)
+		return encode(object, r.typeMeta(), protobuf)
 	}, subresource...)
 }
 
@@ -189,8 +174,8 @@ func (r Resource[T]) object(ctx context.Context, method, namespace, name string,
 	if method != http.MethodGet {
 		unmarshal = unmarshalMessage[T] // the result of a write shares nothing
 	}
-	object := r.t.New()
-	if err := decode(response.ContentType, response.Body, r.kind(), unmarshal, object); err != nil {
+	object := r.kind.New()
+	if err := decode(response.ContentType, response.Body, r.typeMeta(), unmarshal, object); err != nil {
 		return none, err
 	}
 	return object, nil
@@ -237,33 +222,33 @@ func accept(protobuf bool) string {
 	return JSON
 }
 
-func (r Resource[T]) kind() metav1.TypeMeta {
-	version := r.t.Version
-	if r.t.Group != "" {
-		version = r.t.Group + "/" + r.t.Version
+func (r Resource[T]) typeMeta() metav1.TypeMeta {
+	version := r.kind.Version
+	if r.kind.Group != "" {
+		version = r.kind.Group + "/" + r.kind.Version
 	}
-	return metav1.TypeMeta{APIVersion: version, Kind: r.t.Kind}
+	return metav1.TypeMeta{APIVersion: version, Kind: r.kind.Kind}
 }
 
 func (r Resource[T]) resource() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: r.t.Group, Version: r.t.Version, Resource: r.t.Plural}
+	return schema.GroupVersionResource{Group: r.kind.Group, Version: r.kind.Version, Resource: r.kind.Plural}
 }
 
 // path returns the path of the collection, of an object, or of a subresource.
 func (r Resource[T]) path(namespace, name string, subresource ...string) (string, error) {
-	segments := []string{"", "apis", r.t.Group, r.t.Version}
-	if r.t.Group == "" {
-		segments = []string{"", "api", r.t.Version}
+	segments := []string{"", "apis", r.kind.Group, r.kind.Version}
+	if r.kind.Group == "" {
+		segments = []string{"", "api", r.kind.Version}
 	}
 	switch {
-	case !r.t.Namespaced && namespace != "":
-		return "", fmt.Errorf("%s are not namespaced, but namespace %q was given", r.t.Plural, namespace)
-	case r.t.Namespaced && namespace == "" && name != "":
-		return "", fmt.Errorf("%s %q: the namespace is empty", r.t.Plural, name)
+	case !r.kind.Namespaced && namespace != "":
+		return "", fmt.Errorf("%s are not namespaced, but namespace %q was given", r.kind.Plural, namespace)
+	case r.kind.Namespaced && namespace == "" && name != "":
+		return "", fmt.Errorf("%s %q: the namespace is empty", r.kind.Plural, name)
 	case namespace != "":
 		segments = append(segments, "namespaces", namespace)
 	}
-	segments = append(segments, r.t.Plural)
+	segments = append(segments, r.kind.Plural)
 	if name != "" {
 		segments = append(segments, name)
 		segments = append(segments, subresource...)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/kinds/kind"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -58,7 +59,7 @@ func ExampleFor() {
 		fmt.Println(err)
 		return
 	}
-	crontabs := client.For(c, client.Type[*unstructured.Unstructured]{
+	crontabs := client.For(c, kind.Kind[*unstructured.Unstructured]{
 		Group: "stable.example.com", Version: "v1", Kind: "CronTab", Plural: "crontabs", Namespaced: true,
 		New: func() *unstructured.Unstructured { return &unstructured.Unstructured{} },
 	})

@@ -98,14 +98,14 @@ func (s Selection[T]) Sync(ctx context.Context, from string, sink Sink[T]) error
 		case fresh && stream && from == "":
 			stream = false
 			if err != nil && !refusesInitialEvents(err) {
-				return fmt.Errorf("watch %s: %w", s.resource.t.Plural, err)
+				return fmt.Errorf("watch %s: %w", s.resource.kind.Plural, err)
 			}
 		case expired(err) && !(fresh && from == before):
 			from = ""
 		case err != nil:
-			return fmt.Errorf("watch %s: %w", s.resource.t.Plural, err)
+			return fmt.Errorf("watch %s: %w", s.resource.kind.Plural, err)
 		case from == before && time.Since(began) < shortWatch:
-			return fmt.Errorf("watch %s: the server ended it at once", s.resource.t.Plural)
+			return fmt.Errorf("watch %s: the server ended it at once", s.resource.kind.Plural)
 		}
 	}
 }
@@ -205,8 +205,8 @@ func (s Selection[T]) read(contentType string, e event) (T, error) {
 	if e.kind == watch.Error {
 		return none, failure(contentType, e.object)
 	}
-	object := s.resource.t.New()
-	if err := decode(contentType, e.object, s.resource.kind(), s.resource.unmarshal, object); err != nil {
+	object := s.resource.kind.New()
+	if err := decode(contentType, e.object, s.resource.typeMeta(), s.resource.unmarshal, object); err != nil {
 		return none, err
 	}
 	return object, nil

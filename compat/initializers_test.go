@@ -43,11 +43,7 @@ func serveInitializers(t *testing.T) *apiservertest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	type configuration = initializers.InitializerConfiguration
-	copied, err := informer.For(client.For(api, client.Type[*configuration]{
-		Group: initializers.GroupName, Version: initializers.Version, Kind: "InitializerConfiguration", Plural: "initializerconfigurations",
-		New: func() *configuration { return &configuration{} },
-	}))
+	copied, err := informer.For(client.For(api, initializers.Configurations))
 	if err != nil {
 		t.Fatal(err)
 	}

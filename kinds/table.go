@@ -4,6 +4,7 @@ package kinds
 
 import (
 	"github.com/planekit/planekit/kinds/apiregistration"
+	"github.com/planekit/planekit/kinds/kind"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -23,69 +24,69 @@ import (
 
 // The kinds of the core group.
 var (
-	ConfigMaps = Kind[*corev1.ConfigMap]{
+	ConfigMaps = kind.Kind[*corev1.ConfigMap]{
 		Version: "v1", Kind: "ConfigMap", Plural: "configmaps", ShortNames: []string{"cm"}, Namespaced: true,
 		New: object[corev1.ConfigMap], NewList: list[corev1.ConfigMapList],
 	}
-	Endpoints = Kind[*corev1.Endpoints]{
+	Endpoints = kind.Kind[*corev1.Endpoints]{
 		Version: "v1", Kind: "Endpoints", Plural: "endpoints", ShortNames: []string{"ep"}, Namespaced: true,
 		New: object[corev1.Endpoints], NewList: list[corev1.EndpointsList],
 	}
-	Events = Kind[*corev1.Event]{
+	Events = kind.Kind[*corev1.Event]{
 		Version: "v1", Kind: "Event", Plural: "events", ShortNames: []string{"ev"}, Namespaced: true,
 		New: object[corev1.Event], NewList: list[corev1.EventList],
 	}
-	LimitRanges = Kind[*corev1.LimitRange]{
+	LimitRanges = kind.Kind[*corev1.LimitRange]{
 		Version: "v1", Kind: "LimitRange",
 		Plural: "limitranges", ShortNames: []string{"limits"}, Namespaced: true,
 		New: object[corev1.LimitRange], NewList: list[corev1.LimitRangeList],
 	}
-	Namespaces = Kind[*corev1.Namespace]{
+	Namespaces = kind.Kind[*corev1.Namespace]{
 		Version: "v1", Kind: "Namespace", Plural: "namespaces", ShortNames: []string{"ns"},
 		New: object[corev1.Namespace], NewList: list[corev1.NamespaceList],
 	}
-	Nodes = Kind[*corev1.Node]{
+	Nodes = kind.Kind[*corev1.Node]{
 		Version: "v1", Kind: "Node", Plural: "nodes", ShortNames: []string{"no"},
 		New: object[corev1.Node], NewList: list[corev1.NodeList],
 	}
-	PersistentVolumeClaims = Kind[*corev1.PersistentVolumeClaim]{
+	PersistentVolumeClaims = kind.Kind[*corev1.PersistentVolumeClaim]{
 		Version: "v1", Kind: "PersistentVolumeClaim",
 		Plural: "persistentvolumeclaims", ShortNames: []string{"pvc"}, Namespaced: true,
 		New: object[corev1.PersistentVolumeClaim], NewList: list[corev1.PersistentVolumeClaimList],
 	}
-	PersistentVolumes = Kind[*corev1.PersistentVolume]{
+	PersistentVolumes = kind.Kind[*corev1.PersistentVolume]{
 		Version: "v1", Kind: "PersistentVolume", Plural: "persistentvolumes", ShortNames: []string{"pv"},
 		New: object[corev1.PersistentVolume], NewList: list[corev1.PersistentVolumeList],
 	}
-	Pods = Kind[*corev1.Pod]{
+	Pods = kind.Kind[*corev1.Pod]{
 		Version: "v1", Kind: "Pod",
 		Plural: "pods", ShortNames: []string{"po"}, Categories: []string{"all"}, Namespaced: true,
 		New: object[corev1.Pod], NewList: list[corev1.PodList],
 	}
-	PodTemplates = Kind[*corev1.PodTemplate]{
+	PodTemplates = kind.Kind[*corev1.PodTemplate]{
 		Version: "v1", Kind: "PodTemplate", Plural: "podtemplates", Namespaced: true,
 		New: object[corev1.PodTemplate], NewList: list[corev1.PodTemplateList],
 	}
-	ReplicationControllers = Kind[*corev1.ReplicationController]{
+	ReplicationControllers = kind.Kind[*corev1.ReplicationController]{
 		Version: "v1", Kind: "ReplicationController",
 		Plural: "replicationcontrollers", ShortNames: []string{"rc"}, Categories: []string{"all"}, Namespaced: true,
 		New: object[corev1.ReplicationController], NewList: list[corev1.ReplicationControllerList],
 	}
-	ResourceQuotas = Kind[*corev1.ResourceQuota]{
+	ResourceQuotas = kind.Kind[*corev1.ResourceQuota]{
 		Version: "v1", Kind: "ResourceQuota",
 		Plural: "resourcequotas", ShortNames: []string{"quota"}, Namespaced: true,
 		New: object[corev1.ResourceQuota], NewList: list[corev1.ResourceQuotaList],
 	}
-	Secrets = Kind[*corev1.Secret]{
+	Secrets = kind.Kind[*corev1.Secret]{
 		Version: "v1", Kind: "Secret", Plural: "secrets", Namespaced: true,
 		New: object[corev1.Secret], NewList: list[corev1.SecretList],
 	}
-	ServiceAccounts = Kind[*corev1.ServiceAccount]{
+	ServiceAccounts = kind.Kind[*corev1.ServiceAccount]{
 		Version: "v1", Kind: "ServiceAccount",
 		Plural: "serviceaccounts", ShortNames: []string{"sa"}, Namespaced: true,
 		New: object[corev1.ServiceAccount], NewList: list[corev1.ServiceAccountList],
 	}
-	Services = Kind[*corev1.Service]{
+	Services = kind.Kind[*corev1.Service]{
 		Version: "v1", Kind: "Service",
 		Plural: "services", ShortNames: []string{"svc"}, Categories: []string{"all"}, Namespaced: true,
 		New: object[corev1.Service], NewList: list[corev1.ServiceList],
@@ -94,27 +95,27 @@ var (
 
 // The kinds of the group apps.
 var (
-	ControllerRevisions = Kind[*appsv1.ControllerRevision]{
+	ControllerRevisions = kind.Kind[*appsv1.ControllerRevision]{
 		Group: appsv1.GroupName, Version: "v1", Kind: "ControllerRevision",
 		Plural: "controllerrevisions", Namespaced: true,
 		New: object[appsv1.ControllerRevision], NewList: list[appsv1.ControllerRevisionList],
 	}
-	DaemonSets = Kind[*appsv1.DaemonSet]{
+	DaemonSets = kind.Kind[*appsv1.DaemonSet]{
 		Group: appsv1.GroupName, Version: "v1", Kind: "DaemonSet",
 		Plural: "daemonsets", ShortNames: []string{"ds"}, Categories: []string{"all"}, Namespaced: true,
 		New: object[appsv1.DaemonSet], NewList: list[appsv1.DaemonSetList],
 	}
-	Deployments = Kind[*appsv1.Deployment]{
+	Deployments = kind.Kind[*appsv1.Deployment]{
 		Group: appsv1.GroupName, Version: "v1", Kind: "Deployment",
 		Plural: "deployments", ShortNames: []string{"deploy"}, Categories: []string{"all"}, Namespaced: true,
 		New: object[appsv1.Deployment], NewList: list[appsv1.DeploymentList],
 	}
-	ReplicaSets = Kind[*appsv1.ReplicaSet]{
+	ReplicaSets = kind.Kind[*appsv1.ReplicaSet]{
 		Group: appsv1.GroupName, Version: "v1", Kind: "ReplicaSet",
 		Plural: "replicasets", ShortNames: []string{"rs"}, Categories: []string{"all"}, Namespaced: true,
 		New: object[appsv1.ReplicaSet], NewList: list[appsv1.ReplicaSetList],
 	}
-	StatefulSets = Kind[*appsv1.StatefulSet]{
+	StatefulSets = kind.Kind[*appsv1.StatefulSet]{
 		Group: appsv1.GroupName, Version: "v1", Kind: "StatefulSet",
 		Plural: "statefulsets", ShortNames: []string{"sts"}, Categories: []string{"all"}, Namespaced: true,
 		New: object[appsv1.StatefulSet], NewList: list[appsv1.StatefulSetList],
@@ -123,12 +124,12 @@ var (
 
 // The kinds of the group batch.
 var (
-	CronJobs = Kind[*batchv1.CronJob]{
+	CronJobs = kind.Kind[*batchv1.CronJob]{
 		Group: batchv1.GroupName, Version: "v1", Kind: "CronJob",
 		Plural: "cronjobs", ShortNames: []string{"cj"}, Categories: []string{"all"}, Namespaced: true,
 		New: object[batchv1.CronJob], NewList: list[batchv1.CronJobList],
 	}
-	Jobs = Kind[*batchv1.Job]{
+	Jobs = kind.Kind[*batchv1.Job]{
 		Group: batchv1.GroupName, Version: "v1", Kind: "Job",
 		Plural: "jobs", Categories: []string{"all"}, Namespaced: true,
 		New: object[batchv1.Job], NewList: list[batchv1.JobList],
@@ -137,7 +138,7 @@ var (
 
 // The kinds of the group apiregistration.k8s.io.
 var (
-	APIServices = Kind[*apiregistration.APIService]{
+	APIServices = kind.Kind[*apiregistration.APIService]{
 		Group: apiregistration.GroupName, Version: "v1", Kind: "APIService",
 		Plural: "apiservices", Categories: []string{"api-extensions"},
 		New: object[apiregistration.APIService], NewList: list[apiregistration.APIServiceList],
@@ -146,25 +147,25 @@ var (
 
 // The kinds of the group admissionregistration.k8s.io.
 var (
-	ValidatingAdmissionPolicies = Kind[*admissionregistrationv1.ValidatingAdmissionPolicy]{
+	ValidatingAdmissionPolicies = kind.Kind[*admissionregistrationv1.ValidatingAdmissionPolicy]{
 		Group: admissionregistrationv1.GroupName, Version: "v1", Kind: "ValidatingAdmissionPolicy",
 		Plural:  "validatingadmissionpolicies",
 		New:     object[admissionregistrationv1.ValidatingAdmissionPolicy],
 		NewList: list[admissionregistrationv1.ValidatingAdmissionPolicyList],
 	}
-	ValidatingAdmissionPolicyBindings = Kind[*admissionregistrationv1.ValidatingAdmissionPolicyBinding]{
+	ValidatingAdmissionPolicyBindings = kind.Kind[*admissionregistrationv1.ValidatingAdmissionPolicyBinding]{
 		Group: admissionregistrationv1.GroupName, Version: "v1", Kind: "ValidatingAdmissionPolicyBinding",
 		Plural:  "validatingadmissionpolicybindings",
 		New:     object[admissionregistrationv1.ValidatingAdmissionPolicyBinding],
 		NewList: list[admissionregistrationv1.ValidatingAdmissionPolicyBindingList],
 	}
-	MutatingWebhookConfigurations = Kind[*admissionregistrationv1.MutatingWebhookConfiguration]{
+	MutatingWebhookConfigurations = kind.Kind[*admissionregistrationv1.MutatingWebhookConfiguration]{
 		Group: admissionregistrationv1.GroupName, Version: "v1", Kind: "MutatingWebhookConfiguration",
 		Plural:  "mutatingwebhookconfigurations",
 		New:     object[admissionregistrationv1.MutatingWebhookConfiguration],
 		NewList: list[admissionregistrationv1.MutatingWebhookConfigurationList],
 	}
-	ValidatingWebhookConfigurations = Kind[*admissionregistrationv1.ValidatingWebhookConfiguration]{
+	ValidatingWebhookConfigurations = kind.Kind[*admissionregistrationv1.ValidatingWebhookConfiguration]{
 		Group: admissionregistrationv1.GroupName, Version: "v1", Kind: "ValidatingWebhookConfiguration",
 		Plural:  "validatingwebhookconfigurations",
 		New:     object[admissionregistrationv1.ValidatingWebhookConfiguration],
@@ -174,7 +175,7 @@ var (
 
 // The kinds of the group certificates.k8s.io.
 var (
-	ClusterTrustBundles = Kind[*certificatesv1beta1.ClusterTrustBundle]{
+	ClusterTrustBundles = kind.Kind[*certificatesv1beta1.ClusterTrustBundle]{
 		Group: certificatesv1beta1.GroupName, Version: "v1beta1", Kind: "ClusterTrustBundle", Plural: "clustertrustbundles",
 		New: object[certificatesv1beta1.ClusterTrustBundle], NewList: list[certificatesv1beta1.ClusterTrustBundleList],
 	}
@@ -182,7 +183,7 @@ var (
 
 // The kinds of the group coordination.k8s.io.
 var (
-	Leases = Kind[*coordinationv1.Lease]{
+	Leases = kind.Kind[*coordinationv1.Lease]{
 		Group: coordinationv1.GroupName, Version: "v1", Kind: "Lease", Plural: "leases", Namespaced: true,
 		New: object[coordinationv1.Lease], NewList: list[coordinationv1.LeaseList],
 	}
@@ -190,7 +191,7 @@ var (
 
 // The kinds of the group events.k8s.io.
 var (
-	EventsGroupEvents = Kind[*eventsv1.Event]{
+	EventsGroupEvents = kind.Kind[*eventsv1.Event]{
 		Group: eventsv1.GroupName, Version: "v1", Kind: "Event",
 		Plural: "events", ShortNames: []string{"ev"}, Namespaced: true,
 		New: object[eventsv1.Event], NewList: list[eventsv1.EventList],
@@ -199,7 +200,7 @@ var (
 
 // The kinds of the group discovery.k8s.io.
 var (
-	EndpointSlices = Kind[*discoveryv1.EndpointSlice]{
+	EndpointSlices = kind.Kind[*discoveryv1.EndpointSlice]{
 		Group: discoveryv1.GroupName, Version: "v1", Kind: "EndpointSlice",
 		Plural: "endpointslices", Namespaced: true,
 		New: object[discoveryv1.EndpointSlice], NewList: list[discoveryv1.EndpointSliceList],
@@ -208,11 +209,11 @@ var (
 
 // The kinds of the group flowcontrol.apiserver.k8s.io.
 var (
-	FlowSchemas = Kind[*flowcontrolv1.FlowSchema]{
+	FlowSchemas = kind.Kind[*flowcontrolv1.FlowSchema]{
 		Group: flowcontrolv1.GroupName, Version: "v1", Kind: "FlowSchema", Plural: "flowschemas",
 		New: object[flowcontrolv1.FlowSchema], NewList: list[flowcontrolv1.FlowSchemaList],
 	}
-	PriorityLevelConfigurations = Kind[*flowcontrolv1.PriorityLevelConfiguration]{
+	PriorityLevelConfigurations = kind.Kind[*flowcontrolv1.PriorityLevelConfiguration]{
 		Group: flowcontrolv1.GroupName, Version: "v1", Kind: "PriorityLevelConfiguration",
 		Plural:  "prioritylevelconfigurations",
 		New:     object[flowcontrolv1.PriorityLevelConfiguration],
@@ -222,26 +223,26 @@ var (
 
 // The kinds of the group networking.k8s.io.
 var (
-	IngressClasses = Kind[*networkingv1.IngressClass]{
+	IngressClasses = kind.Kind[*networkingv1.IngressClass]{
 		Group: networkingv1.GroupName, Version: "v1", Kind: "IngressClass", Plural: "ingressclasses",
 		New: object[networkingv1.IngressClass], NewList: list[networkingv1.IngressClassList],
 	}
-	Ingresses = Kind[*networkingv1.Ingress]{
+	Ingresses = kind.Kind[*networkingv1.Ingress]{
 		Group: networkingv1.GroupName, Version: "v1", Kind: "Ingress",
 		Plural: "ingresses", ShortNames: []string{"ing"}, Namespaced: true,
 		New: object[networkingv1.Ingress], NewList: list[networkingv1.IngressList],
 	}
-	IPAddresses = Kind[*networkingv1.IPAddress]{
+	IPAddresses = kind.Kind[*networkingv1.IPAddress]{
 		Group: networkingv1.GroupName, Version: "v1", Kind: "IPAddress",
 		Plural: "ipaddresses", ShortNames: []string{"ip"},
 		New: object[networkingv1.IPAddress], NewList: list[networkingv1.IPAddressList],
 	}
-	NetworkPolicies = Kind[*networkingv1.NetworkPolicy]{
+	NetworkPolicies = kind.Kind[*networkingv1.NetworkPolicy]{
 		Group: networkingv1.GroupName, Version: "v1", Kind: "NetworkPolicy",
 		Plural: "networkpolicies", ShortNames: []string{"netpol"}, Namespaced: true,
 		New: object[networkingv1.NetworkPolicy], NewList: list[networkingv1.NetworkPolicyList],
 	}
-	ServiceCIDRs = Kind[*networkingv1.ServiceCIDR]{
+	ServiceCIDRs = kind.Kind[*networkingv1.ServiceCIDR]{
 		Group: networkingv1.GroupName, Version: "v1", Kind: "ServiceCIDR", Plural: "servicecidrs",
 		New: object[networkingv1.ServiceCIDR], NewList: list[networkingv1.ServiceCIDRList],
 	}
@@ -249,7 +250,7 @@ var (
 
 // The kinds of the group node.k8s.io.
 var (
-	RuntimeClasses = Kind[*nodev1.RuntimeClass]{
+	RuntimeClasses = kind.Kind[*nodev1.RuntimeClass]{
 		Group: nodev1.GroupName, Version: "v1", Kind: "RuntimeClass", Plural: "runtimeclasses",
 		New: object[nodev1.RuntimeClass], NewList: list[nodev1.RuntimeClassList],
 	}
@@ -257,7 +258,7 @@ var (
 
 // The kinds of the group policy.
 var (
-	PodDisruptionBudgets = Kind[*policyv1.PodDisruptionBudget]{
+	PodDisruptionBudgets = kind.Kind[*policyv1.PodDisruptionBudget]{
 		Group: policyv1.GroupName, Version: "v1", Kind: "PodDisruptionBudget",
 		Plural: "poddisruptionbudgets", ShortNames: []string{"pdb"}, Namespaced: true,
 		New: object[policyv1.PodDisruptionBudget], NewList: list[policyv1.PodDisruptionBudgetList],
@@ -266,19 +267,19 @@ var (
 
 // The kinds of the group rbac.authorization.k8s.io.
 var (
-	ClusterRoleBindings = Kind[*rbacv1.ClusterRoleBinding]{
+	ClusterRoleBindings = kind.Kind[*rbacv1.ClusterRoleBinding]{
 		Group: rbacv1.GroupName, Version: "v1", Kind: "ClusterRoleBinding", Plural: "clusterrolebindings",
 		New: object[rbacv1.ClusterRoleBinding], NewList: list[rbacv1.ClusterRoleBindingList],
 	}
-	ClusterRoles = Kind[*rbacv1.ClusterRole]{
+	ClusterRoles = kind.Kind[*rbacv1.ClusterRole]{
 		Group: rbacv1.GroupName, Version: "v1", Kind: "ClusterRole", Plural: "clusterroles",
 		New: object[rbacv1.ClusterRole], NewList: list[rbacv1.ClusterRoleList],
 	}
-	RoleBindings = Kind[*rbacv1.RoleBinding]{
+	RoleBindings = kind.Kind[*rbacv1.RoleBinding]{
 		Group: rbacv1.GroupName, Version: "v1", Kind: "RoleBinding", Plural: "rolebindings", Namespaced: true,
 		New: object[rbacv1.RoleBinding], NewList: list[rbacv1.RoleBindingList],
 	}
-	Roles = Kind[*rbacv1.Role]{
+	Roles = kind.Kind[*rbacv1.Role]{
 		Group: rbacv1.GroupName, Version: "v1", Kind: "Role", Plural: "roles", Namespaced: true,
 		New: object[rbacv1.Role], NewList: list[rbacv1.RoleList],
 	}
@@ -286,7 +287,7 @@ var (
 
 // The kinds of the group scheduling.k8s.io.
 var (
-	PriorityClasses = Kind[*schedulingv1.PriorityClass]{
+	PriorityClasses = kind.Kind[*schedulingv1.PriorityClass]{
 		Group: schedulingv1.GroupName, Version: "v1", Kind: "PriorityClass",
 		Plural: "priorityclasses", ShortNames: []string{"pc"},
 		New: object[schedulingv1.PriorityClass], NewList: list[schedulingv1.PriorityClassList],
@@ -295,25 +296,25 @@ var (
 
 // The kinds of the group storage.k8s.io.
 var (
-	CSIDrivers = Kind[*storagev1.CSIDriver]{
+	CSIDrivers = kind.Kind[*storagev1.CSIDriver]{
 		Group: storagev1.GroupName, Version: "v1", Kind: "CSIDriver", Plural: "csidrivers",
 		New: object[storagev1.CSIDriver], NewList: list[storagev1.CSIDriverList],
 	}
-	CSINodes = Kind[*storagev1.CSINode]{
+	CSINodes = kind.Kind[*storagev1.CSINode]{
 		Group: storagev1.GroupName, Version: "v1", Kind: "CSINode", Plural: "csinodes",
 		New: object[storagev1.CSINode], NewList: list[storagev1.CSINodeList],
 	}
-	CSIStorageCapacities = Kind[*storagev1.CSIStorageCapacity]{
+	CSIStorageCapacities = kind.Kind[*storagev1.CSIStorageCapacity]{
 		Group: storagev1.GroupName, Version: "v1", Kind: "CSIStorageCapacity",
 		Plural: "csistoragecapacities", Namespaced: true,
 		New: object[storagev1.CSIStorageCapacity], NewList: list[storagev1.CSIStorageCapacityList],
 	}
-	StorageClasses = Kind[*storagev1.StorageClass]{
+	StorageClasses = kind.Kind[*storagev1.StorageClass]{
 		Group: storagev1.GroupName, Version: "v1", Kind: "StorageClass",
 		Plural: "storageclasses", ShortNames: []string{"sc"},
 		New: object[storagev1.StorageClass], NewList: list[storagev1.StorageClassList],
 	}
-	VolumeAttachments = Kind[*storagev1.VolumeAttachment]{
+	VolumeAttachments = kind.Kind[*storagev1.VolumeAttachment]{
 		Group: storagev1.GroupName, Version: "v1", Kind: "VolumeAttachment", Plural: "volumeattachments",
 		New: object[storagev1.VolumeAttachment], NewList: list[storagev1.VolumeAttachmentList],
 	}

@@ -3,6 +3,7 @@ package initializers
 import (
 	"slices"
 
+	"github.com/planekit/planekit/kinds/kind"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -12,6 +13,13 @@ const (
 	GroupName = "admissionregistration.k8s.io"
 	Version   = "v1alpha1"
 )
+
+// Configurations is the kind of the objects that configure the plugin.
+var Configurations = kind.Kind[*InitializerConfiguration]{
+	Group: GroupName, Version: Version, Kind: "InitializerConfiguration", Plural: "initializerconfigurations",
+	New:     func() *InitializerConfiguration { return &InitializerConfiguration{} },
+	NewList: func() runtime.Object { return &InitializerConfigurationList{} },
+}
 
 // InitializerConfiguration lists initializers with their rules.
 type InitializerConfiguration struct {

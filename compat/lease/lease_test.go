@@ -14,9 +14,9 @@ import (
 	"github.com/planekit/planekit/apiserver/apiservertest"
 	"github.com/planekit/planekit/apiserver/kube"
 	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/reconcile"
 	"github.com/planekit/planekit/reconcile/lease"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -134,10 +134,7 @@ func (s *stage) planekit(who string) candidate {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	shared, err := lease.New(lease.Config{Namespace: "default", Name: "the-one", Leases: client.For(api, client.Type[*coordinationv1.Lease]{
-		Group: "coordination.k8s.io", Version: "v1", Kind: "Lease", Plural: "leases", Namespaced: true,
-		New: func() *coordinationv1.Lease { return &coordinationv1.Lease{} },
-	})})
+	shared, err := lease.New(lease.Config{Namespace: "default", Name: "the-one", Leases: typed.Leases(api)})
 	if err != nil {
 		s.t.Fatal(err)
 	}

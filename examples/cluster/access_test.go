@@ -16,10 +16,10 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/admission/initializers"
+	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/kubeconfig"
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/pki"
-	"github.com/planekit/planekit/plane/pluginset"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -210,7 +210,7 @@ plugins:
 	if made.Spec.Containers[0].ImagePullPolicy != corev1.PullAlways || len(made.Spec.Tolerations) != 0 || made.Spec.Priority == nil {
 		t.Errorf("pull policy %s, tolerations %v, priority %v", made.Spec.Containers[0].ImagePullPolicy, made.Spec.Tolerations, made.Spec.Priority)
 	}
-	if _, err := pluginset.InitializerConfigurations(api).Create(t.Context(), waitFor("pods", "one.of.ours")); err != nil {
+	if _, err := client.For(api, initializers.Configurations).Create(t.Context(), waitFor("pods", "one.of.ours")); err != nil {
 		t.Errorf("initializers: %v", err)
 	}
 	refused := 0

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/kinds/kind"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -20,10 +20,9 @@ type Light struct {
 	Lit bool `json:"lit"`
 }
 
-var lampType = client.Type[*Lamp]{
+var lampKind = kind.Define(kind.Kind[*Lamp]{
 	Group: "example.com", Version: "v1", Kind: "Lamp", Plural: "lamps", Namespaced: true,
-	New: func() *Lamp { return &Lamp{} },
-}
+})
 
 func (l *Lamp) key() string { return l.Namespace + "/" + l.Name }
 

@@ -38,7 +38,7 @@ func run(ctx context.Context, file string) error {
 		return err
 	}
 	defer api.Close()
-	resource := client.For(api, lampType)
+	resource := client.For(api, lampKind)
 	lamps, err1 := informer.For(resource)
 	c, err2 := reconcile.New(reconcile.Config[string]{Name: "lamps", Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
 		lamp, ok := lamps.Get(key)

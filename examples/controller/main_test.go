@@ -39,7 +39,7 @@ func TestLamps(t *testing.T) {
 	}
 	api := connect(t, file)
 	defer api.Close()
-	lamps := client.For(api, lampType)
+	lamps := client.For(api, lampKind)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	light := func(name string) {
@@ -85,7 +85,7 @@ func TestServe(t *testing.T) {
 	}
 	api := connect(t, file)
 	defer api.Close()
-	lamps := client.For(api, lampType)
+	lamps := client.For(api, lampKind)
 	wait, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {

@@ -6,24 +6,7 @@ import (
 
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/plane"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 )
-
-// lampList is the type of a list of lamps.
-type lampList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata"`
-	Items           []Lamp `json:"items"`
-}
-
-func (l *lampList) DeepCopyObject() runtime.Object {
-	c := &lampList{l.TypeMeta, *l.ListMeta.DeepCopy(), nil}
-	for i := range l.Items {
-		c.Items = append(c.Items, *l.Items[i].DeepCopyObject().(*Lamp))
-	}
-	return c
-}
 
 // lampResource returns what a server must know about lamps.
 func lampResource() apiserver.Resource {
@@ -31,11 +14,7 @@ func lampResource() apiserver.Resource {
 		func(l *Lamp) *Light { return &l.Spec },
 		func(l *Lamp) *Light { return &l.Status },
 	)
-	return apiserver.Resource{
-		Group: lampType.Group, Version: lampType.Version, Kind: lampType.Kind, Plural: lampType.Plural, Namespaced: true,
-		New: func() runtime.Object { return &Lamp{} }, NewList: func() runtime.Object { return &lampList{} },
-		Strategy: strategy, Subresources: []apiserver.Subresource{status},
-	}
+	return apiserver.For(lampKind, apiserver.Resource{Strategy: strategy, Subresources: []apiserver.Subresource{status}})
 }
 
 // serve runs a control plane in memory that has lamps, and writes its kubeconfig to file.

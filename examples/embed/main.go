@@ -13,6 +13,7 @@ import (
 	"github.com/planekit/planekit/authn/tokenfile"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
+	"github.com/planekit/planekit/kinds/kind"
 	"github.com/planekit/planekit/storage/memstore"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,19 +34,9 @@ func (Widget) SwaggerDoc() map[string]string {
 	return map[string]string{"": "Widget is a thing with a color.", "color": "The color, in English."}
 }
 
-type WidgetList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata"`
-	Items           []Widget `json:"items"`
-}
-
-func (l *WidgetList) DeepCopyObject() runtime.Object {
-	list := &WidgetList{l.TypeMeta, *l.ListMeta.DeepCopy(), nil}
-	for _, w := range l.Items {
-		list.Items = append(list.Items, *w.DeepCopyObject().(*Widget))
-	}
-	return list
-}
+var widgets = kind.Define(kind.Kind[*Widget]{
+	Group: "example.com", Version: "v1", Kind: "Widget", Plural: "widgets", Namespaced: true,
+})
 
 func handler() (http.Handler, error) {
 	tokens, err := tokenfile.New([]tokenfile.Entry{{Token: "let-me-in", User: user.Info{Name: "jane", Groups: []string{"makers"}}}})
@@ -54,10 +45,7 @@ func handler() (http.Handler, error) {
 	}
 	return apiserver.New(apiserver.Config{
 		Store: memstore.New(), Authenticator: tokens, Authorizer: authz.Superusers("makers"),
-		Resources: []apiserver.Resource{{
-			Group: "example.com", Version: "v1", Kind: "Widget", Plural: "widgets", Namespaced: true,
-			New: func() runtime.Object { return &Widget{} }, NewList: func() runtime.Object { return &WidgetList{} },
-		}},
+		Resources: []apiserver.Resource{apiserver.For(widgets, apiserver.Resource{})},
 	})
 }
 

@@ -44,10 +44,7 @@ func TestProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	copied, err := informer.For(client.For(api, client.Type[*initializers.InitializerConfiguration]{
-		Group: initializers.GroupName, Version: initializers.Version, Kind: "InitializerConfiguration", Plural: "initializerconfigurations",
-		New: func() *initializers.InitializerConfiguration { return &initializers.InitializerConfiguration{} },
-	}))
+	copied, err := informer.For(client.For(api, initializers.Configurations))
 	if err != nil {
 		t.Fatal(err)
 	}

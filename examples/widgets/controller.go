@@ -14,10 +14,7 @@ import (
 // paint runs a controller until ctx is done: whatever color a widget is to
 // have, it is painted in it.
 func paint(ctx context.Context, api *client.Client) error {
-	resource := client.For(api, client.Type[*Widget]{
-		Group: "example.com", Version: "v1", Kind: "Widget", Plural: "widgets", Namespaced: true,
-		New: func() *Widget { return &Widget{} },
-	})
+	resource := client.For(api, widgets)
 	copied, err := informer.For(resource)
 	if err != nil {
 		return err

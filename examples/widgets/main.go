@@ -71,7 +71,7 @@ func run(ctx context.Context, dir, address, proxyCA string, stdout io.Writer) er
 		return err
 	}
 	server, err := apiserver.New(apiserver.Config{
-		Store: memstore.New(), Resources: []apiserver.Resource{widgets()},
+		Store: memstore.New(), Resources: []apiserver.Resource{served()},
 		Authenticator: users, Authorizer: authz.Chain{authz.Superusers("makers"), authz.Superusers(user.Masters)},
 		Listener: listener,
 		TLS:      &tls.Config{Certificates: []tls.Certificate{serving.TLS()}, ClientAuth: tls.RequestClientCert},

@@ -22,13 +22,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func resource(api *client.Client) client.Resource[*Widget] {
-	return client.For(api, client.Type[*Widget]{
-		Group: "example.com", Version: "v1", Kind: "Widget", Plural: "widgets", Namespaced: true,
-		New: func() *Widget { return &Widget{} },
-	})
-}
-
 func widget(name, color string) *Widget {
 	return &Widget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Color: color}
 }
@@ -65,17 +58,17 @@ func TestProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer api.Close()
-	widgets := resource(api)
-	if _, err := widgets.Create(ctx, widget("one", "red")); err != nil {
+	painted := client.For(api, widgets)
+	if _, err := painted.Create(ctx, widget("one", "red")); err != nil {
 		t.Fatal(err)
 	}
-	awaitPaint(t, widgets, "one", "red")
-	repainted, err := widgets.Patch(ctx, "default", "one", "application/merge-patch+json", []byte(`{"color":"blue"}`))
+	awaitPaint(t, painted, "one", "red")
+	repainted, err := painted.Patch(ctx, "default", "one", "application/merge-patch+json", []byte(`{"color":"blue"}`))
 	if err != nil || repainted.Color != "blue" {
 		t.Fatal(repainted, err)
 	}
-	awaitPaint(t, widgets, "one", "blue")
-	_, err = widgets.Create(ctx, widget("two", "mauve"))
+	awaitPaint(t, painted, "one", "blue")
+	_, err = painted.Create(ctx, widget("two", "mauve"))
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), `color: Unsupported value: "mauve": supported values: "blue", "green", "red"`) {
 		t.Error(err)
 	}
@@ -83,7 +76,7 @@ func TestProgram(t *testing.T) {
 
 // TestStranger: the resource in a server for tests, which tells users apart.
 func TestStranger(t *testing.T) {
-	server := apiservertest.Start(t, apiservertest.WithResources(widgets()))
+	server := apiservertest.Start(t, apiservertest.WithResources(served()))
 	for _, who := range []struct {
 		groups []string
 		may    bool
@@ -92,7 +85,7 @@ func TestStranger(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = resource(api).Create(t.Context(), widget("one", "green"))
+		_, err = client.For(api, widgets).Create(t.Context(), widget("one", "green"))
 		if may := err == nil; may != who.may || (!may && !apierrors.IsForbidden(err)) {
 			t.Errorf("in groups %v: %v", who.groups, err)
 		}
@@ -100,14 +93,14 @@ func TestStranger(t *testing.T) {
 }
 
 // awaitPaint waits until a widget is painted in color.
-func awaitPaint(t *testing.T, widgets client.Resource[*Widget], name, color string) {
+func awaitPaint(t *testing.T, painted client.Resource[*Widget], name, color string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		w, err := widgets.Get(ctx, "default", name)
+		w, err := painted.Get(ctx, "default", name)
 		if err != nil {
 			t.Fatalf("it is not painted %s: %v", color, err)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/kinds/kind"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -18,30 +19,17 @@ func (w *Widget) DeepCopyObject() runtime.Object {
 	return &Widget{w.TypeMeta, *w.ObjectMeta.DeepCopy(), w.Color, w.Painted}
 }
 
-// WidgetList is the type of a list of widgets.
-type WidgetList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata"`
-	Items           []Widget `json:"items"`
-}
+// widgets describes the kind to the server, to the controller and to clients.
+var widgets = kind.Define(kind.Kind[*Widget]{
+	Group: "example.com", Version: "v1", Kind: "Widget", Plural: "widgets", ShortNames: []string{"wd"}, Namespaced: true,
+})
 
-func (l *WidgetList) DeepCopyObject() runtime.Object {
-	c := &WidgetList{l.TypeMeta, *l.ListMeta.DeepCopy(), nil}
-	for i := range l.Items {
-		c.Items = append(c.Items, *l.Items[i].DeepCopyObject().(*Widget))
-	}
-	return c
-}
-
-// widgets is all that the server has to know; checks is optional, as are the
-// columns.
-func widgets() apiserver.Resource {
-	return apiserver.Resource{
-		Group: "example.com", Version: "v1", Kind: "Widget", Plural: "widgets", ShortNames: []string{"wd"}, Namespaced: true,
-		New: func() runtime.Object { return &Widget{} }, NewList: func() runtime.Object { return &WidgetList{} },
+// served returns the resource that the server serves; checks and columns are optional.
+func served() apiserver.Resource {
+	return apiserver.For(widgets, apiserver.Resource{
 		Strategy: checks(), Columns: []apiserver.Column{
 			{Name: "Color", Type: "string", Value: func(o runtime.Object) any { return o.(*Widget).Color }},
 			{Name: "Painted", Type: "string", Value: func(o runtime.Object) any { return o.(*Widget).Painted }},
 		},
-	}
+	})
 }

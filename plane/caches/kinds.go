@@ -7,9 +7,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/client"
-	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/informer"
-	"github.com/planekit/planekit/kinds"
+	"github.com/planekit/planekit/kinds/kind"
 	"github.com/planekit/planekit/reconcile/controllers/garbage"
 	"github.com/planekit/planekit/reconcile/controllers/quota"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,14 +31,14 @@ type object interface {
 
 // add makes the cache of a kind, of all its objects unless source has fewer, and its row of
 // Kinds.
-func add[T object](m *maker, to **informer.Informer[T], k kinds.Kind[T], source informer.Source[T]) error {
+func add[T object](m *maker, to **informer.Informer[T], k kind.Kind[T], source informer.Source[T]) error {
 	at := slices.IndexFunc(m.unseen, func(r apiserver.Resource) bool { return r.Group == k.Group && r.Plural == k.Plural })
 	if at < 0 {
 		return fmt.Errorf("caches: the API server has no %s", k.GroupResource())
 	}
 	m.unseen = slices.Delete(m.unseen, at, at+1)
 	if source == nil {
-		source = typed.For(m.api, k)
+		source = client.For(m.api, k)
 	}
 	cache, err := Of(source, m.log.WithName(k.Plural))
 	if err != nil {
@@ -53,7 +52,7 @@ func add[T object](m *maker, to **informer.Informer[T], k kinds.Kind[T], source 
 	m.Kinds = append(m.Kinds, Kind{
 		GroupVersionKind: k.GVK(), Plural: k.Plural, Namespaced: k.Namespaced,
 		Garbage: func(api *client.Client) garbage.Kind {
-			return garbage.NewKind(k.GVK(), k.Namespaced, cache, typed.For(api, k))
+			return garbage.NewKind(k.GVK(), k.Namespaced, cache, client.For(api, k))
 		},
 		Quota: func() quota.Kind { return quota.NewKind(k.GroupResource(), cache) },
 	})
@@ -63,10 +62,9 @@ func add[T object](m *maker, to **informer.Informer[T], k kinds.Kind[T], source 
 // addMetadata adds caches of the metadata of all kinds that have no cache yet.
 func (m *maker) addMetadata() error {
 	for _, r := range slices.Clone(m.unseen) {
-		k := kinds.Kind[*metav1.PartialObjectMetadata]{
+		k := kind.Define(kind.Kind[*metav1.PartialObjectMetadata]{
 			Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, Namespaced: r.Namespaced,
-			New: func() *metav1.PartialObjectMetadata { return &metav1.PartialObjectMetadata{} },
-		}
+		})
 		if slices.Contains(uncollected, k.GroupResource()) {
 			continue
 		}

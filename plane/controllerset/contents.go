@@ -10,6 +10,7 @@ import (
 
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/discovery"
+	"github.com/planekit/planekit/kinds/kind"
 	"github.com/planekit/planekit/reconcile/controllers/namespace"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,10 +61,9 @@ func (e *Env) contents(ctx context.Context) ([]namespace.Content, error) {
 // emptier deletes all objects of a resource in a namespace: at once if the
 // resource can, else one by one.
 func (e *Env) emptier(r discovery.Mapping) func(context.Context, string) (namespace.Remaining, error) {
-	objects := client.For(e.Client, client.Type[*metav1.PartialObjectMetadata]{
+	objects := client.For(e.Client, kind.Define(kind.Kind[*metav1.PartialObjectMetadata]{
 		Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, Namespaced: true,
-		New: func() *metav1.PartialObjectMetadata { return &metav1.PartialObjectMetadata{} },
-	})
+	}))
 	background := metav1.DeletePropagationBackground
 	return func(ctx context.Context, name string) (namespace.Remaining, error) {
 		var failed error

@@ -48,6 +48,7 @@ import (
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/events"
 	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/kinds/kind"
 	"github.com/planekit/planekit/plane/authorizers"
 	"github.com/planekit/planekit/plane/caches"
 	"github.com/planekit/planekit/plane/stack"
@@ -319,25 +320,15 @@ func (s *Set) unsupported() (admission.Validator, error) {
 
 // metadata reads the metadata of an object.
 func (s *Set) metadata(ctx context.Context, r admission.GroupVersionResource, k admission.GroupVersionKind, namespace, name string) (metav1.Object, error) {
-	return client.For(s.config.Client, client.Type[*metav1.PartialObjectMetadata]{
+	return client.For(s.config.Client, kind.Define(kind.Kind[*metav1.PartialObjectMetadata]{
 		Group: r.Group, Version: r.Version, Kind: k.Kind, Plural: r.Resource, Namespaced: namespace != "",
-		New: func() *metav1.PartialObjectMetadata { return &metav1.PartialObjectMetadata{} },
-	}).Get(ctx, namespace, name)
-}
-
-// InitializerConfigurations returns the resource that exists while the plugin
-// Initializers is enabled.
-func InitializerConfigurations(api *client.Client) client.Resource[*initializers.InitializerConfiguration] {
-	return client.For(api, client.Type[*initializers.InitializerConfiguration]{
-		Group: initializers.GroupName, Version: initializers.Version, Kind: "InitializerConfiguration", Plural: "initializerconfigurations",
-		New: func() *initializers.InitializerConfiguration { return &initializers.InitializerConfiguration{} },
-	})
+	})).Get(ctx, namespace, name)
 }
 
 // waitForInitializers makes new objects wait for initializers. The API server itself
 // asks the plugin, not the chain.
 func (s *Set) waitForInitializers() (any, error) {
-	configurations, err := caches.Of(InitializerConfigurations(s.config.Client), s.config.Log.WithName("initializers"))
+	configurations, err := caches.Of(client.For(s.config.Client, initializers.Configurations), s.config.Log.WithName("initializers"))
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/planekit/planekit/apiserver/apiservertest"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/reconcile"
 	"github.com/planekit/planekit/reconcile/lease"
 	"go.uber.org/goleak"
@@ -37,10 +38,7 @@ func leases(t *testing.T, options ...apiservertest.Option) client.Resource[*coor
 	if err != nil {
 		t.Fatal(err)
 	}
-	return client.For(api, client.Type[*coordinationv1.Lease]{
-		Group: "coordination.k8s.io", Version: "v1", Kind: "Lease", Plural: "leases", Namespaced: true,
-		New: func() *coordinationv1.Lease { return &coordinationv1.Lease{} },
-	})
+	return typed.Leases(api)
 }
 
 func open(t *testing.T, leases lease.Leases) *lease.Lease {

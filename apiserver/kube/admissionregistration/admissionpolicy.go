@@ -30,7 +30,7 @@ const (
 // expressions are neither compiled nor evaluated.
 func ValidatingAdmissionPolicies() apiserver.Resource {
 	type policy = admissionv1.ValidatingAdmissionPolicy
-	return define.Resource(kinds.ValidatingAdmissionPolicies, apiserver.Resource{
+	return apiserver.For(kinds.ValidatingAdmissionPolicies, apiserver.Resource{
 		Strategy: define.Strategy[*policy]{
 			Default: func(p *policy) {
 				optional.SetIfNil(&p.Spec.FailurePolicy, admissionv1.Fail)
@@ -226,7 +226,7 @@ func validateAdmissionPolicyStatus(policy *admissionv1.ValidatingAdmissionPolicy
 // ValidatingAdmissionPolicyBindings returns the resource of the kind ValidatingAdmissionPolicyBinding.
 func ValidatingAdmissionPolicyBindings() apiserver.Resource {
 	type binding = admissionv1.ValidatingAdmissionPolicyBinding
-	return define.Resource(kinds.ValidatingAdmissionPolicyBindings, apiserver.Resource{
+	return apiserver.For(kinds.ValidatingAdmissionPolicyBindings, apiserver.Resource{
 		Strategy: define.Strategy[*binding]{
 			Default: func(b *binding) { completeMatch(b.Spec.MatchResources) },
 			Create:  func(b *binding) { b.Generation = 1 },

@@ -9,7 +9,6 @@ import (
 	"github.com/planekit/planekit/apiserver/kube/internal/check"
 	"github.com/planekit/planekit/apiserver/kube/internal/column"
 	"github.com/planekit/planekit/apiserver/kube/internal/define"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -18,13 +17,7 @@ import (
 // program with the plugin adds it.
 func InitializerConfigurations() apiserver.Resource {
 	type config = initializers.InitializerConfiguration
-	return apiserver.Resource{
-		Group:   initializers.GroupName,
-		Version: initializers.Version,
-		Kind:    "InitializerConfiguration",
-		Plural:  "initializerconfigurations",
-		New:     func() runtime.Object { return &config{} },
-		NewList: func() runtime.Object { return &initializers.InitializerConfigurationList{} },
+	return apiserver.For(initializers.Configurations, apiserver.Resource{
 		Strategy: define.Strategy[*config]{
 			Create: func(c *config) { c.Generation = 1 },
 			Update: func(c, old *config) {
@@ -37,7 +30,7 @@ func InitializerConfigurations() apiserver.Resource {
 			column.Number("Initializers", "Initializers indicates the number of initializers registered in this configuration", func(c *config) int64 { return int64(len(c.Initializers)) }),
 			column.Age[*config](),
 		},
-	}
+	})
 }
 
 func validateInitializers(c *initializers.InitializerConfiguration) field.ErrorList {

@@ -21,7 +21,7 @@ func ValidatingWebhookConfigurations() apiserver.Resource {
 		}
 		return out
 	}
-	return define.Resource(kinds.ValidatingWebhookConfigurations, apiserver.Resource{
+	return apiserver.For(kinds.ValidatingWebhookConfigurations, apiserver.Resource{
 		Strategy: webhookStrategy(func(c *config) any { return c.Webhooks }, view).Erase(),
 		Columns: []apiserver.Column{
 			column.Number("Webhooks", "Webhooks indicates the number of webhooks registered in this configuration", func(c *config) int64 { return int64(len(c.Webhooks)) }),
@@ -40,7 +40,7 @@ func MutatingWebhookConfigurations() apiserver.Resource {
 		}
 		return out
 	}
-	return define.Resource(kinds.MutatingWebhookConfigurations, apiserver.Resource{
+	return apiserver.For(kinds.MutatingWebhookConfigurations, apiserver.Resource{
 		Strategy: webhookStrategy(func(c *config) any { return c.Webhooks }, view).Erase(),
 		Columns: []apiserver.Column{
 			column.Number("Webhooks", "Webhooks indicates the number of webhooks registered in this configuration", func(c *config) int64 { return int64(len(c.Webhooks)) }),

@@ -28,7 +28,7 @@ const (
 // APIServices returns the resource of the kind APIService.
 func APIServices() apiserver.Resource {
 	type service = apiregistrationv1.APIService
-	r := define.Resource(kinds.APIServices, apiserver.Resource{
+	r := apiserver.For(kinds.APIServices, apiserver.Resource{
 		Strategy: define.Strategy[*service]{
 			Default: func(s *service) {
 				if s.Spec.Service != nil {

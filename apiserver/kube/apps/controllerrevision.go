@@ -19,7 +19,7 @@ import (
 // ControllerRevisions returns the resource of the kind ControllerRevision.
 func ControllerRevisions() apiserver.Resource {
 	doc := appsv1.ControllerRevision{}.SwaggerDoc()
-	return define.Resource(kinds.ControllerRevisions, apiserver.Resource{
+	return apiserver.For(kinds.ControllerRevisions, apiserver.Resource{
 		Strategy: define.Strategy[*appsv1.ControllerRevision]{
 			Validate: validateControllerRevision,
 			ValidateUpdate: func(r, old *appsv1.ControllerRevision) field.ErrorList {

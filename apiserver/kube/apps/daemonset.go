@@ -20,7 +20,7 @@ import (
 
 // DaemonSets returns the resource of the kind DaemonSet.
 func DaemonSets() apiserver.Resource {
-	return define.Resource(kinds.DaemonSets, apiserver.Resource{
+	return apiserver.For(kinds.DaemonSets, apiserver.Resource{
 		Strategy: define.Strategy[*appsv1.DaemonSet]{
 			Default: completeDaemonSet,
 			Create: func(ds *appsv1.DaemonSet) {

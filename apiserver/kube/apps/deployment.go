@@ -30,7 +30,7 @@ func Deployments() apiserver.Resource {
 		Validate:       validateDeployment,
 		ValidateUpdate: validateDeploymentUpdate,
 	}
-	return define.Resource(kinds.Deployments, apiserver.Resource{
+	return apiserver.For(kinds.Deployments, apiserver.Resource{
 		Strategy: main.Erase(),
 		Columns:  deploymentColumns(),
 		Subresources: []apiserver.Subresource{

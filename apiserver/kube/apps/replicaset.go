@@ -38,7 +38,7 @@ func ReplicaSets() apiserver.Resource {
 			return ps.List
 		},
 	}
-	return define.Resource(kinds.ReplicaSets, apiserver.Resource{
+	return apiserver.For(kinds.ReplicaSets, apiserver.Resource{
 		Strategy: main.Erase(),
 		Columns:  replicaSetColumns(),
 		Fields: define.Fields[*appsv1.ReplicaSet]{

@@ -34,7 +34,7 @@ func StatefulSets() apiserver.Resource {
 		Validate:       validateStatefulSet,
 		ValidateUpdate: validateStatefulSetUpdate,
 	}
-	r := define.Resource(kinds.StatefulSets, apiserver.Resource{
+	r := apiserver.For(kinds.StatefulSets, apiserver.Resource{
 		Strategy: main.Erase(),
 		Columns:  statefulSetColumns(),
 		Subresources: []apiserver.Subresource{

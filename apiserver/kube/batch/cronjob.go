@@ -24,7 +24,7 @@ const maxCronJobName = 52
 
 // CronJobs returns the resource of the kind CronJob.
 func CronJobs() apiserver.Resource {
-	return define.Resource(kinds.CronJobs, apiserver.Resource{
+	return apiserver.For(kinds.CronJobs, apiserver.Resource{
 		Strategy: define.Strategy[*batchv1.CronJob]{
 			Default: completeCronJob,
 			Create: func(c *batchv1.CronJob) {

@@ -30,7 +30,7 @@ const jobRetries = 6
 
 // Jobs returns the resource of the kind Job.
 func Jobs() apiserver.Resource {
-	r := define.Resource(kinds.Jobs, apiserver.Resource{
+	r := apiserver.For(kinds.Jobs, apiserver.Resource{
 		Strategy: define.Strategy[*batchv1.Job]{
 			Default: completeJob,
 			Create:  createJob,

@@ -14,7 +14,7 @@ import (
 
 // ConfigMaps returns the resource of the kind ConfigMap.
 func ConfigMaps() apiserver.Resource {
-	return define.Resource(kinds.ConfigMaps, apiserver.Resource{
+	return apiserver.For(kinds.ConfigMaps, apiserver.Resource{
 		Strategy: define.Strategy[*corev1.ConfigMap]{
 			Validate:       validateConfigMap,
 			ValidateUpdate: validateConfigMapUpdate,

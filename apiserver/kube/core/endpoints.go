@@ -23,7 +23,7 @@ import (
 // Endpoints returns the resource of the kind Endpoints.
 func Endpoints() apiserver.Resource {
 	doc := corev1.Endpoints{}.SwaggerDoc()
-	return define.Resource(kinds.Endpoints, apiserver.Resource{
+	return apiserver.For(kinds.Endpoints, apiserver.Resource{
 		Strategy: define.Strategy[*corev1.Endpoints]{
 			Default: func(e *corev1.Endpoints) {
 				for i := range e.Subsets {

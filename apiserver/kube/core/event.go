@@ -19,7 +19,7 @@ const eventTTL = time.Hour
 
 // Events returns the resource of the kind Event.
 func Events() apiserver.Resource {
-	return define.Resource(kinds.Events, apiserver.Resource{
+	return apiserver.For(kinds.Events, apiserver.Resource{
 		TTL: eventTTL,
 		Strategy: define.Strategy[*corev1.Event]{
 			Validate:       validateEvent,

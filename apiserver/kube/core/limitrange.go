@@ -18,7 +18,7 @@ import (
 
 // LimitRanges returns the resource of the kind LimitRange.
 func LimitRanges() apiserver.Resource {
-	return define.Resource(kinds.LimitRanges, apiserver.Resource{
+	return apiserver.For(kinds.LimitRanges, apiserver.Resource{
 		Strategy: define.Strategy[*corev1.LimitRange]{
 			Default:        completeLimitRange,
 			Validate:       validateLimitRange,

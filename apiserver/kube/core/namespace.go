@@ -19,7 +19,7 @@ import (
 
 // Namespaces returns the resource of the kind Namespace.
 func Namespaces() apiserver.Resource {
-	r := define.Resource(kinds.Namespaces, apiserver.Resource{
+	r := apiserver.For(kinds.Namespaces, apiserver.Resource{
 		// A namespace is emptied one by one, not in a collection.
 		Verbs: []string{"create", "delete", "get", "list", "patch", "update", "watch"},
 		Strategy: define.Strategy[*corev1.Namespace]{

@@ -21,7 +21,7 @@ import (
 
 // Nodes returns the resource of the kind Node.
 func Nodes() apiserver.Resource {
-	return define.Resource(kinds.Nodes, apiserver.Resource{
+	return apiserver.For(kinds.Nodes, apiserver.Resource{
 		Strategy: define.Strategy[*corev1.Node]{
 			Default:        completeNode,
 			Update:         func(node, old *corev1.Node) { old.Status.DeepCopyInto(&node.Status) },

@@ -21,7 +21,7 @@ import (
 // PersistentVolumes returns the resource of the kind PersistentVolume.
 func PersistentVolumes() apiserver.Resource {
 	type pv = corev1.PersistentVolume
-	return define.Resource(kinds.PersistentVolumes, apiserver.Resource{
+	return apiserver.For(kinds.PersistentVolumes, apiserver.Resource{
 		Strategy: define.Strategy[*pv]{
 			Default: completePersistentVolume,
 			Create: func(v *pv) {

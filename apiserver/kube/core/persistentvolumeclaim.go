@@ -20,7 +20,7 @@ import (
 // PersistentVolumeClaims returns the resource of the kind PersistentVolumeClaim.
 func PersistentVolumeClaims() apiserver.Resource {
 	type claim = corev1.PersistentVolumeClaim
-	return define.Resource(kinds.PersistentVolumeClaims, apiserver.Resource{
+	return apiserver.For(kinds.PersistentVolumeClaims, apiserver.Resource{
 		Strategy: define.Strategy[*claim]{
 			Default: func(c *claim) {
 				optional.SetIfEmpty(&c.Status.Phase, corev1.ClaimPending)

@@ -18,7 +18,7 @@ import (
 
 // Pods returns the resource of the kind Pod.
 func Pods() apiserver.Resource {
-	r := define.Resource(kinds.Pods, apiserver.Resource{
+	r := apiserver.For(kinds.Pods, apiserver.Resource{
 		Strategy: define.Strategy[*corev1.Pod]{
 			Default:        podspec.DefaultPod,
 			Create:         createPod,

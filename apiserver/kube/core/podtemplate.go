@@ -21,7 +21,7 @@ func PodTemplates() apiserver.Resource {
 	for i := range columns {
 		columns[i].Priority = 0
 	}
-	return define.Resource(kinds.PodTemplates, apiserver.Resource{
+	return apiserver.For(kinds.PodTemplates, apiserver.Resource{
 		Strategy: define.Strategy[*corev1.PodTemplate]{
 			Default: func(t *corev1.PodTemplate) { podspec.Default(&t.Template.Spec) },
 			Create:  func(t *corev1.PodTemplate) { t.Generation = 1 },

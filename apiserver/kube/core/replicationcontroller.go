@@ -32,7 +32,7 @@ func ReplicationControllers() apiserver.Resource {
 		Validate:       validateReplicationController,
 		ValidateUpdate: func(rc, _ *corev1.ReplicationController) field.ErrorList { return validateReplicationController(rc) },
 	}
-	r := define.Resource(kinds.ReplicationControllers, apiserver.Resource{
+	r := apiserver.For(kinds.ReplicationControllers, apiserver.Resource{
 		Strategy: main.Erase(),
 		Columns:  replicationControllerColumns(),
 		Fields: define.Fields[*corev1.ReplicationController]{

@@ -18,7 +18,7 @@ import (
 // ResourceQuotas returns the resource of the kind ResourceQuota.
 func ResourceQuotas() apiserver.Resource {
 	type quota = corev1.ResourceQuota
-	return define.Resource(kinds.ResourceQuotas, apiserver.Resource{
+	return apiserver.For(kinds.ResourceQuotas, apiserver.Resource{
 		Strategy: define.Strategy[*quota]{
 			Default: func(q *quota) {
 				podspec.RoundUp(q.Spec.Hard)

@@ -17,7 +17,7 @@ import (
 // Secrets returns the resource of the kind Secret.
 func Secrets() apiserver.Resource {
 	doc := corev1.Secret{}.SwaggerDoc()
-	return define.Resource(kinds.Secrets, apiserver.Resource{
+	return apiserver.For(kinds.Secrets, apiserver.Resource{
 		Strategy: define.Strategy[*corev1.Secret]{
 			Default:        completeSecret,
 			Validate:       validateSecret,

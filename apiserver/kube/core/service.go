@@ -19,7 +19,7 @@ import (
 
 // Services returns the resource of the kind Service, which allocates from the ranges of c.
 func Services(c Config) apiserver.Resource {
-	r := define.Resource(kinds.Services, apiserver.Resource{
+	r := apiserver.For(kinds.Services, apiserver.Resource{
 		Strategy: define.Strategy[*corev1.Service]{
 			Default: completeService,
 			Create: func(s *corev1.Service) {

@@ -33,7 +33,7 @@ const (
 func EndpointSlices() apiserver.Resource {
 	type slice = discoveryv1.EndpointSlice
 	doc := discoveryv1.EndpointSlice{}.SwaggerDoc()
-	return define.Resource(kinds.EndpointSlices, apiserver.Resource{
+	return apiserver.For(kinds.EndpointSlices, apiserver.Resource{
 		Strategy: define.Strategy[*slice]{
 			Default: completeEndpointSlice,
 			Create: func(s *slice) {

@@ -18,7 +18,7 @@ import (
 // shape.
 func Events() apiserver.Resource {
 	older := core.Events()
-	r := define.Resource(kinds.EventsGroupEvents, apiserver.Resource{
+	r := apiserver.For(kinds.EventsGroupEvents, apiserver.Resource{
 		Strategy: define.Strategy[*eventsv1.Event]{
 			Validate:       func(e *eventsv1.Event) field.ErrorList { return validateNewerEvent(olderEvent(e)) },
 			ValidateUpdate: validateNewerEventUpdate,

@@ -32,7 +32,7 @@ var mandatoryFairness = sync.OnceValue(objects.Mandatory)
 func FlowSchemas() apiserver.Resource {
 	type schema = flowcontrolv1.FlowSchema
 	spec := flowcontrolv1.FlowSchemaSpec{}.SwaggerDoc()
-	return define.Resource(kinds.FlowSchemas, apiserver.Resource{
+	return apiserver.For(kinds.FlowSchemas, apiserver.Resource{
 		Strategy: define.Strategy[*schema]{
 			Default: func(s *schema) { optional.SetIfEmpty(&s.Spec.MatchingPrecedence, defaultPrecedence) },
 			Create: func(s *schema) {

@@ -43,7 +43,7 @@ func PriorityLevelConfigurations() apiserver.Resource {
 			return new(value(l.Spec.Limited.LimitResponse.Queuing))
 		})
 	}
-	return define.Resource(kinds.PriorityLevelConfigurations, apiserver.Resource{
+	return apiserver.For(kinds.PriorityLevelConfigurations, apiserver.Resource{
 		Strategy: define.Strategy[*level]{
 			Default: completePriorityLevel,
 			Create: func(l *level) {

@@ -21,7 +21,7 @@ import (
 // Ingresses returns the resource of the kind Ingress.
 func Ingresses() apiserver.Resource {
 	type ingress = networkingv1.Ingress
-	return define.Resource(kinds.Ingresses, apiserver.Resource{
+	return apiserver.For(kinds.Ingresses, apiserver.Resource{
 		Strategy: define.Strategy[*ingress]{
 			Create: func(in *ingress) {
 				in.Status = networkingv1.IngressStatus{}

@@ -20,7 +20,7 @@ const maxClassController = 250
 func IngressClasses() apiserver.Resource {
 	type class = networkingv1.IngressClass
 	doc := networkingv1.IngressClassSpec{}.SwaggerDoc()
-	return define.Resource(kinds.IngressClasses, apiserver.Resource{
+	return apiserver.For(kinds.IngressClasses, apiserver.Resource{
 		Strategy: define.Strategy[*class]{
 			Default: func(c *class) {
 				if c.Spec.Parameters != nil {

@@ -19,7 +19,7 @@ import (
 
 // IPAddresses returns the resource of the kind IPAddress.
 func IPAddresses() apiserver.Resource {
-	r := define.Resource(kinds.IPAddresses, apiserver.Resource{
+	r := apiserver.For(kinds.IPAddresses, apiserver.Resource{
 		Strategy: define.Strategy[*networkingv1.IPAddress]{
 			Validate: validateIPAddress,
 			ValidateUpdate: func(ip, old *networkingv1.IPAddress) field.ErrorList {
@@ -86,7 +86,7 @@ func validateIPAddress(ip *networkingv1.IPAddress) field.ErrorList {
 // from the ranges in the configuration of the server.
 func ServiceCIDRs() apiserver.Resource {
 	type cidr = networkingv1.ServiceCIDR
-	return define.Resource(kinds.ServiceCIDRs, apiserver.Resource{
+	return apiserver.For(kinds.ServiceCIDRs, apiserver.Resource{
 		Strategy: define.Strategy[*cidr]{
 			Create:         func(c *cidr) { c.Status = networkingv1.ServiceCIDRStatus{} },
 			Update:         func(c, old *cidr) { old.Status.DeepCopyInto(&c.Status) },

@@ -20,7 +20,7 @@ import (
 // NetworkPolicies returns the resource of the kind NetworkPolicy.
 func NetworkPolicies() apiserver.Resource {
 	type policy = networkingv1.NetworkPolicy
-	return define.Resource(kinds.NetworkPolicies, apiserver.Resource{
+	return apiserver.For(kinds.NetworkPolicies, apiserver.Resource{
 		Strategy: define.Strategy[*policy]{
 			Default: completeNetworkPolicy,
 			Create:  func(n *policy) { n.Generation = 1 },

@@ -17,7 +17,7 @@ import (
 // RuntimeClasses returns the resource of the kind RuntimeClass.
 func RuntimeClasses() apiserver.Resource {
 	type class = nodev1.RuntimeClass
-	return define.Resource(kinds.RuntimeClasses, apiserver.Resource{
+	return apiserver.For(kinds.RuntimeClasses, apiserver.Resource{
 		Strategy: define.Strategy[*class]{
 			Validate: validateRuntimeClass,
 			ValidateUpdate: func(c, old *class) field.ErrorList {

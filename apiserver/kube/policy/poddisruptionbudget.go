@@ -16,7 +16,7 @@ import (
 func PodDisruptionBudgets() apiserver.Resource {
 	type budget = policyv1.PodDisruptionBudget
 	spec, state := policyv1.PodDisruptionBudgetSpec{}.SwaggerDoc(), policyv1.PodDisruptionBudgetStatus{}.SwaggerDoc()
-	return define.Resource(kinds.PodDisruptionBudgets, apiserver.Resource{
+	return apiserver.For(kinds.PodDisruptionBudgets, apiserver.Resource{
 		Strategy: define.Strategy[*budget]{
 			Create: func(b *budget) {
 				b.Status = policyv1.PodDisruptionBudgetStatus{}

@@ -44,7 +44,7 @@ func SystemPriorityClasses() []*schedulingv1.PriorityClass {
 // PriorityClasses returns the resource of the kind PriorityClass.
 func PriorityClasses() apiserver.Resource {
 	doc := schedulingv1.PriorityClass{}.SwaggerDoc()
-	r := define.Resource(kinds.PriorityClasses, apiserver.Resource{
+	r := apiserver.For(kinds.PriorityClasses, apiserver.Resource{
 		Strategy: define.Strategy[*schedulingv1.PriorityClass]{
 			Default:        completePriorityClass,
 			Create:         func(c *schedulingv1.PriorityClass) { c.Generation = 1 },

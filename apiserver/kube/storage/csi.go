@@ -27,7 +27,7 @@ const (
 func CSIDrivers() apiserver.Resource {
 	type driver = storagev1.CSIDriver
 	doc := storagev1.CSIDriverSpec{}.SwaggerDoc()
-	return define.Resource(kinds.CSIDrivers, apiserver.Resource{
+	return apiserver.For(kinds.CSIDrivers, apiserver.Resource{
 		Strategy: define.Strategy[*driver]{
 			Default: completeCSIDriver,
 			Create: func(d *driver) {
@@ -115,7 +115,7 @@ func validateCSIDriver(d *storagev1.CSIDriver) field.ErrorList {
 // CSINodes returns the resource of the kind CSINode.
 func CSINodes() apiserver.Resource {
 	type node = storagev1.CSINode
-	return define.Resource(kinds.CSINodes, apiserver.Resource{
+	return apiserver.For(kinds.CSINodes, apiserver.Resource{
 		Strategy: define.Strategy[*node]{
 			Validate:       validateCSINode,
 			ValidateUpdate: validateCSINodeUpdate,
@@ -168,7 +168,7 @@ func validateCSINodeUpdate(n, old *storagev1.CSINode) field.ErrorList {
 func CSIStorageCapacities() apiserver.Resource {
 	type capacity = storagev1.CSIStorageCapacity
 	doc := storagev1.CSIStorageCapacity{}.SwaggerDoc()
-	return define.Resource(kinds.CSIStorageCapacities, apiserver.Resource{
+	return apiserver.For(kinds.CSIStorageCapacities, apiserver.Resource{
 		Strategy: define.Strategy[*capacity]{
 			Validate: func(c *capacity) field.ErrorList {
 				var ps check.Problems

@@ -26,7 +26,7 @@ const (
 func StorageClasses() apiserver.Resource {
 	type class = storagev1.StorageClass
 	doc := storagev1.StorageClass{}.SwaggerDoc()
-	return define.Resource(kinds.StorageClasses, apiserver.Resource{
+	return apiserver.For(kinds.StorageClasses, apiserver.Resource{
 		Strategy: define.Strategy[*class]{
 			Default: func(c *class) {
 				optional.SetIfNil(&c.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete)

@@ -29,7 +29,7 @@ func VolumeAttachments() apiserver.Resource {
 		ps.Immutable(field.NewPath("spec"), a.Spec, old.Spec)
 		return ps.List
 	}
-	return define.Resource(kinds.VolumeAttachments, apiserver.Resource{
+	return apiserver.For(kinds.VolumeAttachments, apiserver.Resource{
 		Strategy: define.Strategy[*attachment]{
 			Create:         func(a *attachment) { a.Status = storagev1.VolumeAttachmentStatus{} },
 			Update:         func(a, old *attachment) { old.Status.DeepCopyInto(&a.Status) },

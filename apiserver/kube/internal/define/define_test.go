@@ -11,7 +11,7 @@ import (
 )
 
 func Example() {
-	r := define.Resource(kinds.Nodes, apiserver.Resource{
+	r := apiserver.For(kinds.Nodes, apiserver.Resource{
 		Strategy: define.Strategy[*corev1.Node]{
 			Create: func(n *corev1.Node) { n.Generation = 1 },
 			Update: func(n, old *corev1.Node) {

@@ -8,21 +8,11 @@ package define
 
 import (
 	"context"
-	"slices"
 
 	"github.com/planekit/planekit/apiserver"
-	"github.com/planekit/planekit/kinds"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
-
-// Resource returns r with the names and the Go type of kind k.
-func Resource[T runtime.Object](k kinds.Kind[T], r apiserver.Resource) apiserver.Resource {
-	r.Group, r.Version, r.Kind, r.Plural, r.Namespaced = k.Group, k.Version, k.Kind, k.Plural, k.Namespaced
-	r.ShortNames, r.Categories = slices.Clone(k.ShortNames), slices.Clone(k.Categories)
-	r.New, r.NewList = func() runtime.Object { return k.New() }, k.NewList
-	return r
-}
 
 // A Strategy is an [apiserver.Strategy] over one Go type. Functions may be nil.
 type Strategy[T runtime.Object] struct {
