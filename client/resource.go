@@ -31,7 +31,7 @@ type Object interface {
 // concurrent use. Methods do not change the objects passed to them.
 type Resource[T Object] struct {
 	client *Client
-	kind   kind.Kind[T]
+	kind   *kind.Kind[T]
 	// unmarshal decodes protobuf answers to reads.
 	unmarshal unmarshaler[T]
 }
@@ -39,7 +39,7 @@ type Resource[T Object] struct {
 // For returns the resource of kind k on the server of c. [Resource.Sync] makes it a source for an
 // informer. Package kinds has Kubernetes' kinds.
 func For[T Object](c *Client, k kind.Kind[T]) Resource[T] {
-	return Resource[T]{client: c, kind: k, unmarshal: unmarshalMessage[T]}
+	return Resource[T]{client: c, kind: &k, unmarshal: unmarshalMessage[T]}
 }
 
 // WithUnmarshal returns a resource whose Get, List and Sync decode protobuf with unmarshal instead
