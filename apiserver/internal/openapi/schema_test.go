@@ -118,3 +118,14 @@ func TestPromotedMethodsSpeakForTheirOwnType(t *testing.T) {
 		t.Errorf("named %s like what it embeds", name)
 	}
 }
+
+// listOf is a list as package kind defines them.
+type listOf[V any, T interface{ *V }] struct{ Items []V }
+
+// TestModelNameOfList: a generic list is named after its objects.
+func TestModelNameOfList(t *testing.T) {
+	want := modelName(reflect.TypeFor[inner]()) + "List"
+	if name := modelName(reflect.TypeFor[listOf[inner, *inner]]()); name != want {
+		t.Errorf("the schema is named %s, want %s", name, want)
+	}
+}

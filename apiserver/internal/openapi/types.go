@@ -63,6 +63,12 @@ func modelName(t reflect.Type) string {
 	if said != "" {
 		return said
 	}
+	// The list of kind.Define has the name that a list of its objects usually has.
+	if strings.Contains(t.Name(), "[") {
+		if items, ok := t.FieldByName("Items"); ok && items.Type.Kind() == reflect.Slice {
+			return modelName(items.Type.Elem()) + "List"
+		}
+	}
 	host, path, _ := strings.Cut(t.PkgPath(), "/")
 	parts := strings.Split(host, ".")
 	slices.Reverse(parts)
