@@ -87,7 +87,8 @@ type Resource struct {
 	Allocation *Allocation
 }
 
-// For returns r with the names and the Go type of kind k.
+// For returns r with the names, the Go types and the versions of kind k. If r.Versions has a version
+// of the same name as one of k, that has what else a server can do in it.
 func For[T runtime.Object](k kind.Kind[T], r Resource) Resource {
 	r.Group, r.Version, r.Kind, r.Plural, r.Namespaced = k.Group, k.Version, k.Kind, k.Plural, k.Namespaced
 	r.ShortNames, r.Categories = slices.Clone(k.ShortNames), slices.Clone(k.Categories)
@@ -95,6 +96,11 @@ func For[T runtime.Object](k kind.Kind[T], r Resource) Resource {
 	if k.New != nil {
 		r.New = func() runtime.Object { return k.New() }
 	}
+	var versions []Version
+	for _, v := range k.Versions {
+		versions = append(versions, Version{Name: v.Name, New: v.New, NewList: v.NewList, To: v.To, From: v.From})
+	}
+	r.Versions = mergeVersions(versions, r.Versions)
 	return r
 }
 

@@ -45,6 +45,32 @@ type Version struct {
 	Subresources []Subresource
 }
 
+// mergeVersions returns the versions of a kind, each with what more has under its name, and the
+// others of more.
+func mergeVersions(versions, more []Version) []Version {
+	more = slices.Clone(more)
+	for i := range versions {
+		v := &versions[i]
+		if at := versionNamed(more, v.Name); at >= 0 {
+			same := more[at]
+			same.New, same.NewList, same.To, same.From = v.New, v.NewList, v.To, v.From
+			*v = same
+			more = slices.Delete(more, at, at+1)
+		}
+	}
+	return append(versions, more...)
+}
+
+// versionNamed returns the index of the named version, -1 if there is none.
+func versionNamed(versions []Version, name string) int {
+	for i := range versions {
+		if versions[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
 // expand returns r and a resource for each of its versions, the most stable version first.
 func (r Resource) expand() ([]Resource, error) {
 	all := []*Resource{&r}

@@ -15,6 +15,7 @@ import (
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
+	"github.com/planekit/planekit/kinds/kind"
 	"github.com/planekit/planekit/storage/memstore"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,21 +39,11 @@ type (
 	BulbStatus struct {
 		Hours int64 `json:"hours,omitempty"`
 	}
-	BulbList struct {
-		metav1.TypeMeta `json:",inline"`
-		metav1.ListMeta `json:"metadata,omitempty"`
-		Items           []Bulb `json:"items"`
-	}
 	OldBulb struct {
 		metav1.TypeMeta   `json:",inline"`
 		metav1.ObjectMeta `json:"metadata,omitempty"`
 		Light             string     `json:"light"` // color:watts
 		Status            BulbStatus `json:"status,omitempty"`
-	}
-	OldBulbList struct {
-		metav1.TypeMeta `json:",inline"`
-		metav1.ListMeta `json:"metadata,omitempty"`
-		Items           []OldBulb `json:"items"`
 	}
 )
 
@@ -64,39 +55,26 @@ func (l *OldBulb) DeepCopyObject() runtime.Object {
 	return &OldBulb{l.TypeMeta, *l.ObjectMeta.DeepCopy(), l.Light, l.Status}
 }
 
-func (l *BulbList) DeepCopyObject() runtime.Object {
-	c := &BulbList{l.TypeMeta, *l.ListMeta.DeepCopy(), nil}
-	for i := range l.Items {
-		c.Items = append(c.Items, *l.Items[i].DeepCopyObject().(*Bulb))
-	}
-	return c
-}
+var bulbKind = kind.Define(kind.Kind[*Bulb]{
+	Group: "example.com", Version: "v1", Kind: "Bulb", Plural: "bulbs", Namespaced: true,
+	Versions: []kind.Version{kind.NewVersion("v1alpha1", fillBulb, fillOldBulb)},
+})
 
-func (l *OldBulbList) DeepCopyObject() runtime.Object {
-	c := &OldBulbList{l.TypeMeta, *l.ListMeta.DeepCopy(), nil}
-	for i := range l.Items {
-		c.Items = append(c.Items, *l.Items[i].DeepCopyObject().(*OldBulb))
-	}
-	return c
-}
-
-func bulbOf(obj runtime.Object) (runtime.Object, error) {
-	old := obj.(*OldBulb)
-	out := &Bulb{ObjectMeta: old.ObjectMeta, Status: old.Status}
+func fillBulb(old *OldBulb, l *Bulb) error {
 	color, watts, ok := strings.Cut(old.Light, ":")
-	if _, err := fmt.Sscan(watts, &out.Spec.Watts); ok && err != nil {
-		return nil, fmt.Errorf("light %q is not color:watts", old.Light)
+	if _, err := fmt.Sscan(watts, &l.Spec.Watts); ok && err != nil {
+		return fmt.Errorf("light %q is not color:watts", old.Light)
 	}
-	out.Spec.Color = color
-	return out, nil
+	l.Spec.Color, l.Status = color, old.Status
+	return nil
 }
 
-func oldBulbOf(obj runtime.Object) (runtime.Object, error) {
-	l := obj.(*Bulb)
+func fillOldBulb(l *Bulb, old *OldBulb) error {
 	if strings.Contains(l.Spec.Color, ":") {
-		return nil, errors.New("a color with a colon has no old form")
+		return errors.New("a color with a colon has no old form")
 	}
-	return &OldBulb{ObjectMeta: l.ObjectMeta, Light: fmt.Sprintf("%s:%d", l.Spec.Color, l.Spec.Watts), Status: l.Status}, nil
+	old.Light, old.Status = fmt.Sprintf("%s:%d", l.Spec.Color, l.Spec.Watts), l.Status
+	return nil
 }
 
 // bulbs are served in v1, in which they are stored, and in v1alpha1.
@@ -116,10 +94,7 @@ func bulbs() apiserver.Resource {
 		return nil
 	}
 	color := func(obj runtime.Object) string { return obj.(*Bulb).Spec.Color }
-	return apiserver.Resource{
-		Group: "example.com", Version: "v1", Kind: "Bulb", Plural: "bulbs", Namespaced: true,
-		New:      func() runtime.Object { return &Bulb{} },
-		NewList:  func() runtime.Object { return &BulbList{} },
+	return apiserver.For(bulbKind, apiserver.Resource{
 		Strategy: strategy,
 		Columns:  []apiserver.Column{{Name: "Color", Type: "string", Value: func(obj runtime.Object) any { return color(obj) }}},
 		Fields:   map[string]func(runtime.Object) string{"spec.color": color},
@@ -136,13 +111,7 @@ func bulbs() apiserver.Resource {
 				return nil
 			},
 		}},
-		Versions: []apiserver.Version{{
-			Name:    "v1alpha1",
-			New:     func() runtime.Object { return &OldBulb{} },
-			NewList: func() runtime.Object { return &OldBulbList{} },
-			To:      bulbOf, From: oldBulbOf,
-		}},
-	}
+	})
 }
 
 const (
@@ -242,7 +211,7 @@ func TestVersionsRead(t *testing.T) {
 	if got := a.shows(oldBulbPath+"?fieldSelector=spec.color%3Dblue", "blue:50"); strings.Contains(got.body, "red") {
 		t.Errorf("selected %s", got.body)
 	}
-	page := into[OldBulbList](t, a.shows(oldBulbPath+"?limit=1", "red:40"))
+	page := into[metav1.List](t, a.shows(oldBulbPath+"?limit=1", "red:40"))
 	if got := a.shows(bulbPath+"?limit=1&continue="+page.Continue, `"color":"blue"`); strings.Contains(got.body, "red") {
 		t.Errorf("second page %s", got.body)
 	}
@@ -332,7 +301,17 @@ func TestVersionsAreChecked(t *testing.T) {
 	for message, change := range map[string]func(*apiserver.Resource){
 		"To and From must be set": func(r *apiserver.Resource) { r.Versions[0].From = nil },
 		"given twice":             func(r *apiserver.Resource) { r.Versions[0].Name = "v1" },
-		"has no versions":         func(r *apiserver.Resource) { r.StoredAs = &apiserver.StoredForm{} },
+		"version is given twice": func(r *apiserver.Resource) {
+			k := bulbKind
+			k.Versions = append(k.Versions[:1:1], k.Versions[0])
+			*r = apiserver.For(k, apiserver.Resource{})
+		},
+		"NewList, To and From": func(r *apiserver.Resource) {
+			k := bulbKind
+			k.Versions = []kind.Version{{Name: "v1alpha1", New: k.Versions[0].New, NewList: k.NewList}}
+			*r = apiserver.For(k, apiserver.Resource{})
+		},
+		"has no versions": func(r *apiserver.Resource) { r.StoredAs = &apiserver.StoredForm{} },
 	} {
 		r := bulbs()
 		change(&r)
@@ -343,6 +322,28 @@ func TestVersionsAreChecked(t *testing.T) {
 		})
 		if err == nil || !strings.Contains(err.Error(), message) {
 			t.Errorf("error %v, want %q", err, message)
+		}
+	}
+}
+
+// TestVersionsOfKind checks what For adds to the versions of a kind.
+func TestVersionsOfKind(t *testing.T) {
+	column := []apiserver.Column{{Name: "Light", Type: "string", Value: func(obj runtime.Object) any { return obj.(*OldBulb).Light }}}
+	given := []apiserver.Version{{Name: "v1beta1"}, {Name: "v1alpha1", Columns: column}}
+	r := apiserver.For(bulbKind, apiserver.Resource{Versions: given})
+	if len(r.Versions) != 2 || r.Versions[0].Name != "v1alpha1" || r.Versions[1].Name != "v1beta1" {
+		t.Fatalf("versions %+v", r.Versions)
+	}
+	if given[0].Name != "v1beta1" || given[1].New != nil {
+		t.Errorf("For has changed its argument: %+v", given)
+	}
+	r.Versions = r.Versions[:1]
+	a := start(t, apiservertest.WithResources(r))
+	a.create(bulbPath, bulb("a", `{"color":"red","watts":40}`))
+	for path, want := range map[string]string{oldBulbPath: `"cells":["a","red:40"]`, bulbPath: `"cells":["a","`} {
+		table := a.want(a.do("GET", path, "", "Accept: "+tableMedia), 200, "")
+		if !strings.Contains(table.body, want) {
+			t.Errorf("table %s", table.body)
 		}
 	}
 }

@@ -1,18 +1,25 @@
 package kind
 
 import (
+	"fmt"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Define returns k with the functions New and NewList that it lacks, so that the only method that a
-// type needs is DeepCopyObject.
+// type needs is DeepCopyObject. It panics if a version converts to another type than T.
 func Define[V any, T pointer[V]](k Kind[T]) Kind[T] {
 	if k.New == nil {
 		k.New = func() T { return new(V) }
 	}
 	if k.NewList == nil {
 		k.NewList = func() runtime.Object { return &list[V, T]{} }
+	}
+	for _, v := range k.Versions {
+		if _, ok := v.stored.(T); !ok && v.stored != nil {
+			panic(fmt.Sprintf("kind: version %s of %s converts to %T", v.Name, k.GroupResource(), v.stored))
+		}
 	}
 	return k
 }

@@ -22,7 +22,7 @@ import (
 type Kind[T any] struct {
 	// Group is the API group; "" is the core group.
 	Group string
-	// Version is such as "v1".
+	// Version is such as "v1". Servers store objects in it.
 	Version string
 	// Kind is such as "Pod". The list kind is Kind + "List", the singular is Kind in lower case.
 	Kind string
@@ -38,6 +38,9 @@ type Kind[T any] struct {
 	New func() T
 	// NewList returns an empty list. A server requires it; [Define] sets it.
 	NewList func() runtime.Object
+	// Versions are further versions in which servers serve the objects. [In] returns the kind of
+	// one for clients.
+	Versions []Version
 }
 
 // GVK returns the kind with its group and version. Under the name GroupVersionKind, which

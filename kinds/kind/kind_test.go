@@ -1,7 +1,6 @@
 package kind_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/planekit/planekit/kinds/kind"
@@ -9,28 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
-
-type Widget struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata"`
-	Color             string `json:"color"`
-}
-
-func (w *Widget) DeepCopyObject() runtime.Object {
-	return &Widget{w.TypeMeta, *w.ObjectMeta.DeepCopy(), w.Color}
-}
-
-var widgets = kind.Define(kind.Kind[*Widget]{
-	Group: "example.com", Version: "v1", Kind: "Widget", Plural: "widgets", Namespaced: true,
-})
-
-func Example() {
-	fmt.Println(widgets.GVK(), widgets.GroupResource())
-	fmt.Printf("%T\n", widgets.New())
-	// Output:
-	// example.com/v1, Kind=Widget widgets.example.com
-	// *kind_test.Widget
-}
 
 // TestList fills a list as the server does, copies it and changes the original.
 func TestList(t *testing.T) {
