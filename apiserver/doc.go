@@ -69,9 +69,10 @@
 // # Versions
 //
 // A resource may be served in several versions ([Version]). Its objects are stored
-// in one of them, and two functions convert between it and each other version. As
-// in Kubernetes, a request is in the version of its path in every respect, and
-// one strategy checks the objects of all versions.
+// in one of them, and two functions convert between it and each other version.
+// What an earlier server has stored in another of them is converted when it is
+// read. As in Kubernetes, a request is in the version of its path in every respect,
+// and one strategy checks the objects of all versions.
 //
 // # Hidden objects
 //

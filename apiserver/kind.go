@@ -84,7 +84,7 @@ func newKind(r Resource, keys layout.Layout, c *wire.Codec) (*servedKind, error)
 	if len(r.Verbs) == 0 {
 		r.Verbs = allVerbs
 	}
-	stored := StoredForm{Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, New: r.New}
+	stored := StoredForm{Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, New: r.New, versions: r.Versions}
 	if r.StoredAs != nil {
 		if stored = *r.StoredAs; stored.New == nil || stored.To == nil || stored.From == nil {
 			return nil, errors.New("StoredAs needs New, To and From")
@@ -210,6 +210,37 @@ func (k *servedKind) toStored(obj runtime.Object) (runtime.Object, error) {
 	}
 	stored.GetObjectKind().SetGroupVersionKind(k.storedKind())
 	return stored, nil
+}
+
+// decodeStored returns the object in value in the stored version. value is in another version of the
+// resource if it was written when objects were stored in that one.
+func (k *servedKind) decodeStored(value []byte) (runtime.Object, error) {
+	want := k.storedKind()
+	obj, got, err := k.codec.DecodeStored(value, want, k.stored.New())
+	if got == want || got.GroupKind() != want.GroupKind() {
+		return obj, err
+	}
+	i := versionNamed(k.stored.versions, got.Version)
+	if i < 0 {
+		return nil, err
+	}
+	v := &k.stored.versions[i]
+	former, _, err := k.codec.DecodeStored(value, got, v.New())
+	if err != nil {
+		return nil, err
+	}
+	if v.Default != nil {
+		v.Default(former)
+	}
+	obj, err = v.To(former)
+	if err == nil {
+		err = checkIdentity(former, obj)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("no %s: %w", want, err)
+	}
+	obj.GetObjectKind().SetGroupVersionKind(want)
+	return obj, nil
 }
 
 // fromStored returns what is served of a stored object. The result may share its parts.

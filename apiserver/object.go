@@ -81,7 +81,7 @@ func (k *servedKind) decodeItem(record storage.Record, known *object) (o *object
 	if err != nil {
 		return nil, fmt.Errorf("stored object %s cannot be decoded: %w", record.Key, err)
 	}
-	obj, err := k.codec.DecodeStored(value, k.storedKind(), k.stored.New())
+	obj, err := k.decodeStored(value)
 	if err != nil {
 		return nil, fmt.Errorf("stored object %s cannot be decoded: %w", record.Key, err)
 	}

@@ -117,6 +117,8 @@ type StoredForm struct {
 	To, From func(obj runtime.Object) (runtime.Object, error)
 	// complete, if not nil, fills what a stored object leaves out before From converts it.
 	complete func(stored runtime.Object)
+	// versions are the versions in which objects may have been stored before.
+	versions []Version
 }
 
 // Allocation assigns values that at most one object of a resource may have, such as cluster IPs and

@@ -16,7 +16,8 @@ import (
 
 // A Version is a further version in which a resource is served. Its objects are those of the
 // resource: what is written in one version is read and watched in all. They are stored in the
-// resource's own version.
+// resource's own version. Which version that is may change: an object that was stored in another
+// is read as if a client had written it in that version. Its next write stores it in the new one.
 //
 // A request is served in the version of its path: bodies, patches, field selectors, tables and
 // the entries in managedFields are of that version, and so is what admission sees. The resource's
@@ -99,7 +100,7 @@ func (r Resource) in(v Version) Resource {
 	out.Version, out.New, out.NewList, out.Versions = v.Name, v.New, v.NewList, nil
 	out.StoredAs = &StoredForm{
 		Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, New: r.New,
-		To: v.To, From: v.From, complete: r.Strategy.Default,
+		To: v.To, From: v.From, complete: r.Strategy.Default, versions: r.Versions,
 	}
 	out.Strategy = c.strategy(r.Strategy)
 	if complete := out.Strategy.Default; v.Default != nil {

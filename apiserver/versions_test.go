@@ -16,6 +16,7 @@ import (
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/kinds/kind"
+	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/memstore"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -346,4 +347,52 @@ func TestVersionsOfKind(t *testing.T) {
 			t.Errorf("table %s", table.body)
 		}
 	}
+}
+
+// TestVersionsStoredBefore: a server that stores objects in another version than the one before it
+// serves what that has stored.
+func TestVersionsStoredBefore(t *testing.T) {
+	store := memstore.New()
+	with := func(r apiserver.Resource) *api {
+		return start(t, apiservertest.WithResources(r), apiservertest.WithConfig(func(c *apiserver.Config) { c.Store = store }))
+	}
+	before := with(apiserver.For(kind.In[*OldBulb](bulbKind, "v1alpha1"), apiserver.Resource{}))
+	before.create(oldBulbPath, oldBulb("a", "red:40"))
+	before.create(oldBulbPath, oldBulb("b", "blue:0"))
+	before.create(oldBulbPath, oldBulb("c", "red:x"))
+	// stored returns the object's record; it is JSON.
+	stored := func(name string) string {
+		t.Helper()
+		record, err := store.Get(t.Context(), storage.Key("/registry/example.com/bulbs/default/"+name), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(record.Value)
+	}
+
+	a := with(bulbs())
+	a.shows(bulbPath+"/a", `"spec":{"color":"red","watts":40}`)
+	a.shows(bulbPath+"/b", `"spec":{"color":"blue","watts":60}`) // a default of the stored version
+	a.shows(oldBulbPath+"/a", `"apiVersion":"example.com/v1alpha1"`)
+	a.shows(oldBulbPath+"/b", `"light":"blue:60"`)
+	a.want(a.do("GET", bulbPath+"/c", ""), 500, "is not color:watts")
+	for path, want := range map[string]string{bulbPath: `"color":"red"`, oldBulbPath: `"light":"red:40"`} {
+		if list := a.shows(path, want); !strings.Contains(list.header.Get("Warning"), "/bulbs/default/c cannot be decoded") {
+			t.Errorf("warning %q", list.header.Get("Warning"))
+		}
+	}
+	if is := stored("a"); !strings.Contains(is, `"apiVersion":"example.com/v1alpha1"`) {
+		t.Fatalf("the first server has stored %s", is)
+	}
+
+	// A write that changes nothing stores the object in the new version.
+	a.want(a.do("PATCH", bulbPath+"/a", `{}`, mergePatch), 200, "")
+	if is := stored("a"); !strings.Contains(is, `"apiVersion":"example.com/v1"`) || !strings.Contains(is, `"watts":40`) {
+		t.Errorf("the second server has stored %s", is)
+	}
+	a.want(a.do("PATCH", oldBulbPath+"/b", `{"light":"green:7"}`, mergePatch), 200, "")
+	if is := stored("b"); !strings.Contains(is, `"spec":{"color":"green","watts":7}`) {
+		t.Errorf("the second server has stored %s", is)
+	}
+	a.want(a.do("DELETE", bulbPath+"/a", ""), 200, "")
 }

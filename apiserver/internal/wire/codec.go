@@ -120,17 +120,21 @@ func escaped(data []byte) []byte {
 	return out.Bytes()
 }
 
-// DecodeStored reads a stored object, which Encode has written.
-func (c *Codec) DecodeStored(data []byte, want schema.GroupVersionKind, into runtime.Object) (runtime.Object, error) {
+// DecodeStored reads a stored object, which Encode has written. got is the kind that the data names,
+// also if that is not the kind wanted, which is an error.
+func (c *Codec) DecodeStored(data []byte, want schema.GroupVersionKind, into runtime.Object) (obj runtime.Object, got schema.GroupVersionKind, err error) {
 	from := c.json
 	if bytes.HasPrefix(data, ProtoMagic) {
 		from = c.proto
 	}
-	obj, got, err := from.Decode(data, &want, into)
-	if err == nil && *got != want {
+	obj, named, err := from.Decode(data, &want, into)
+	if named != nil {
+		got = *named
+	}
+	if err == nil && got != want {
 		err = fmt.Errorf("it is a %s", got)
 	}
-	return obj, err
+	return obj, got, err
 }
 
 // DecodeBody reads what a client sent as contentType into an empty object,

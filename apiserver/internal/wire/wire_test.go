@@ -89,13 +89,14 @@ func TestRound(t *testing.T) {
 			continue
 		}
 		stored := &corev1.ConfigMap{}
-		_, err = c.DecodeStored(data, configMap, stored)
+		_, _, err = c.DecodeStored(data, configMap, stored)
 		stored.TypeMeta = want.TypeMeta
 		if err != nil || !reflect.DeepEqual(stored, want) {
 			t.Errorf("%s, stored: %+v %v", media, stored, err)
 		}
-		if _, err := c.DecodeStored(data, schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, &corev1.Secret{}); err == nil {
-			t.Errorf("%s: it was taken for a Secret", media)
+		_, kind, err := c.DecodeStored(data, schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, &corev1.Secret{})
+		if err == nil || kind != configMap {
+			t.Errorf("%s: it was taken for a Secret: %v %v", media, kind, err)
 		}
 	}
 }
