@@ -41,7 +41,7 @@ func Deployments() apiserver.Resource {
 				},
 				ValidateUpdate: validateDeploymentStatus,
 			}, "spec", "metadata.labels"),
-			define.Scale(main, "deployments", func(d *appsv1.Deployment) define.Scaled {
+			define.Scale(main, kinds.Deployments, func(d *appsv1.Deployment) define.Scaled {
 				return define.Scaled{Meta: d, Desired: &d.Spec.Replicas, Current: d.Status.Replicas, Selector: d.Spec.Selector}
 			}),
 		},

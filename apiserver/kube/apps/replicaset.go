@@ -49,7 +49,7 @@ func ReplicaSets() apiserver.Resource {
 				Update:         func(rs, old *appsv1.ReplicaSet) { old.Spec.DeepCopyInto(&rs.Spec) },
 				ValidateUpdate: func(rs, _ *appsv1.ReplicaSet) field.ErrorList { return validateReplicaSetStatus(rs) },
 			}),
-			define.Scale(main, "replicasets", func(rs *appsv1.ReplicaSet) define.Scaled {
+			define.Scale(main, kinds.ReplicaSets, func(rs *appsv1.ReplicaSet) define.Scaled {
 				return define.Scaled{Meta: rs, Desired: &rs.Spec.Replicas, Current: rs.Status.Replicas, Selector: rs.Spec.Selector}
 			}),
 		},

@@ -42,7 +42,7 @@ func StatefulSets() apiserver.Resource {
 				Update:         func(s, old *appsv1.StatefulSet) { old.Spec.DeepCopyInto(&s.Spec) },
 				ValidateUpdate: validateStatefulSetStatus,
 			}),
-			define.Scale(main, "statefulsets", func(s *appsv1.StatefulSet) define.Scaled {
+			define.Scale(main, kinds.StatefulSets, func(s *appsv1.StatefulSet) define.Scaled {
 				return define.Scaled{Meta: s, Desired: &s.Spec.Replicas, Current: s.Status.Replicas, Selector: s.Spec.Selector}
 			}),
 		},

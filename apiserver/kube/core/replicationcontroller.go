@@ -45,7 +45,7 @@ func ReplicationControllers() apiserver.Resource {
 					return validateReplicationControllerStatus(rc)
 				},
 			}),
-			define.Scale(main, "replicationcontrollers", func(rc *corev1.ReplicationController) define.Scaled {
+			define.Scale(main, kinds.ReplicationControllers, func(rc *corev1.ReplicationController) define.Scaled {
 				return define.Scaled{Meta: rc, Desired: &rc.Spec.Replicas, Current: rc.Status.Replicas, Selector: &metav1.LabelSelector{MatchLabels: rc.Spec.Selector}}
 			}),
 		},

@@ -6,6 +6,7 @@ import (
 	"github.com/planekit/planekit/apiserver"
 	"github.com/planekit/planekit/apiserver/kube/internal/check"
 	"github.com/planekit/planekit/apiserver/kube/internal/optional"
+	"github.com/planekit/planekit/kinds/kind"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,9 +26,9 @@ type Scaled struct {
 	Selector *metav1.LabelSelector
 }
 
-// Scale returns the subresource for objects with replicas. A write of it updates the object under
+// Scale returns the subresource for objects of kind k, which have replicas. A write of it updates the object under
 // the object's own strategy.
-func Scale[T runtime.Object](s Strategy[T], plural string, view func(T) Scaled) apiserver.Subresource {
+func Scale[T runtime.Object](s Strategy[T], k kind.Kind[T], view func(T) Scaled) apiserver.Subresource {
 	return apiserver.View{
 		Name:     "scale",
 		Verbs:    []string{"get", "update", "patch"},
@@ -41,7 +42,7 @@ func Scale[T runtime.Object](s Strategy[T], plural string, view func(T) Scaled) 
 			return showScale(view(parent.(T)))
 		},
 		Into: func(parent, body runtime.Object) error {
-			return setScale(view(parent.(T)), body.(*autoscalingv1.Scale), plural)
+			return setScale(view(parent.(T)), body.(*autoscalingv1.Scale), k.Plural)
 		},
 	}
 }
