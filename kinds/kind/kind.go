@@ -9,6 +9,9 @@
 //	client.For(api, widgets)                      // what a client reads and writes
 //	informer.For(client.For(api, widgets))        // a local cache
 //
+// A kind may have several versions, each with a Go type of its own. Its objects are stored in one of
+// them, and [NewVersion] tells how to convert them to and from another.
+//
 // Package kinds is the table of Kubernetes' own kinds. This package knows none of them, so that a
 // program without them does not link them.
 package kind

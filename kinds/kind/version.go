@@ -28,8 +28,8 @@ type Version struct {
 // for example in an annotation.
 //
 //	kind.NewVersion("v1",
-//		func(old *WidgetV1, w *Widget) error { w.Colors = []string{old.Color}; return nil },
-//		func(w *Widget, old *WidgetV1) error { old.Color = w.Colors[0]; return nil })
+//		func(old *WidgetV1, w *Widget) error { w.Colors = strings.Fields(old.Color); return nil },
+//		func(w *Widget, old *WidgetV1) error { old.Color = strings.Join(w.Colors, " "); return nil })
 //
 // NewVersion panics if a type does not embed [metav1.ObjectMeta].
 func NewVersion[V, S any, T versioned[V], Stored versioned[S]](
@@ -82,7 +82,7 @@ func metadata(obj metav1.ObjectMetaAccessor) *metav1.ObjectMeta {
 }
 
 // In returns kind k as it is served in the named version, whose Go type is T, for clients and
-// informers. It panics if k has no such version.
+// informers. It panics if k has no such version or T is not its type.
 //
 //	var widgetsV1 = kind.In[*WidgetV1](widgets, "v1")
 func In[T, Stored any](k Kind[Stored], version string) Kind[T] {
