@@ -44,6 +44,19 @@ var nodeWalls = []wall{
 		{"kubelet/cri/critest/program", "containers run it, and checks wait for what it prints"},
 		{"k8s.io/cri-api", "the runtime interface"},
 		{"google.golang.org/grpc", "a runtime's errors are gRPC's"},
+		{"github.com/moby/spdystream", "runtimes speak SPDY"},
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
+	{packages: "kubelet/cri/memruntime/internal/streams", closed: true, may: []allowance{
+		{"github.com/moby/spdystream", "runtimes speak SPDY"},
+		{"k8s.io/api/core", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+	}},
+	{packages: "kubelet/cri/memruntime", closed: true, may: []allowance{
+		{"kubelet/cri/memruntime/internal/streams", "it serves exec, attach and port-forward"},
+		{"k8s.io/cri-api", "the runtime interface"},
+		{"google.golang.org/grpc", "the runtime interface is spoken over gRPC"},
 	}},
 	{packages: "kubelet/cri", closed: true, may: []allowance{
 		{"k8s.io/cri-api", "the runtime interface"},

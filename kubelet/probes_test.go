@@ -19,9 +19,12 @@ import (
 // answers holds the exit codes of commands in containers, by their first word.
 type answers map[string]*atomic.Int32
 
-func (a answers) exec(_ context.Context, _ *runtimeapi.ContainerConfig, command []string) ([]byte, []byte, int32) {
-	code := a[command[0]].Load()
-	return nil, fmt.Appendf(nil, "%s says %d", command[0], code), code
+func (a answers) exec(_ *runtimeapi.ContainerConfig, command []string) memruntime.Program {
+	return func(_ context.Context, s memruntime.Streams) int32 {
+		code := a[command[0]].Load()
+		fmt.Fprintf(s.Stderr, "%s says %d", command[0], code)
+		return code
+	}
 }
 
 func execProbe(command string) *corev1.Probe {

@@ -202,8 +202,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestStreamsNeedProcesses: the runtime in memory says why it gives no URL.
-func TestStreamsNeedProcesses(t *testing.T) {
+// TestStreams: the runtime's refusals name the call, and its URLs are returned.
+func TestStreams(t *testing.T) {
 	path := socket(t)
 	serve(t, memruntime.Config{Socket: path})
 	c, err := cri.Dial(t.Context(), path, cri.Options{})
@@ -212,13 +212,37 @@ func TestStreamsNeedProcesses(t *testing.T) {
 	}
 	defer c.Close()
 	for name, call := range map[string]func() error{
-		"Exec":        func() error { _, err := c.Exec(t.Context(), &runtimeapi.ExecRequest{}); return err },
-		"Attach":      func() error { _, err := c.Attach(t.Context(), &runtimeapi.AttachRequest{}); return err },
-		"PortForward": func() error { _, err := c.PortForward(t.Context(), &runtimeapi.PortForwardRequest{}); return err },
+		"Exec": func() error {
+			_, err := c.Exec(t.Context(), &runtimeapi.ExecRequest{ContainerId: "none", Stdout: true})
+			return err
+		},
+		"Attach": func() error {
+			_, err := c.Attach(t.Context(), &runtimeapi.AttachRequest{ContainerId: "none", Stdout: true})
+			return err
+		},
+		"PortForward": func() error {
+			_, err := c.PortForward(t.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: "none"})
+			return err
+		},
 	} {
-		if err := call(); status.Code(err) != codes.Unimplemented || !strings.Contains(err.Error(), name+": containers of the runtime in memory have no processes") {
+		if err := call(); status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), name+": ") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	if _, err := c.UpdateRuntimeConfig(t.Context(), &runtimeapi.UpdateRuntimeConfigRequest{RuntimeConfig: &runtimeapi.RuntimeConfig{
+		NetworkConfig: &runtimeapi.NetworkConfig{PodCidr: "10.0.0.0/24"},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	sandbox, err := c.RunPodSandbox(t.Context(), &runtimeapi.RunPodSandboxRequest{Config: &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Uid: "1"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := c.PortForward(t.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: sandbox.PodSandboxId})
+	if err != nil || !strings.HasPrefix(answer.GetUrl(), "http://127.0.0.1:") {
+		t.Errorf("%v, %v", answer, err)
 	}
 }
 

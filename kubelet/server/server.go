@@ -24,7 +24,7 @@ import (
 // StreamLimits bounds the life of an upgraded connection. Zero fields have defaults.
 type StreamLimits = upgraded.Limits
 
-// Config configures a Server. All fields but NodeName, MirrorUID, Metrics, ProbeMetrics,
+// Config configures a Server. All fields but NodeName, MirrorUID, DialStream, Metrics, ProbeMetrics,
 // Configuration, Streams, MaxStreams and Log are required.
 type Config struct {
 	// Listener is the listener for Run. The server closes it.
@@ -48,6 +48,9 @@ type Config struct {
 	MirrorUID func(pod *corev1.Pod) (types.UID, bool)
 	// Runtime is the container runtime.
 	Runtime Runtime
+	// DialStream connects to the address in a URL that Runtime has given for streams. Nil means
+	// over TCP. A runtime in this process may have no other way.
+	DialStream func(ctx context.Context, network, address string) (net.Conn, error)
 	// LogRoot is the absolute path of the directory of all logs. It is created if missing.
 	LogRoot string
 	// Metrics serves /metrics; package kubelet/metrics has one. Nil means 404.
@@ -121,7 +124,7 @@ func New(c Config) (*Server, error) {
 	if c.MaxStreams == 0 {
 		c.MaxStreams = defaultMaxStreams
 	}
-	s := &Server{config: c, streams: streamTransport()}
+	s := &Server{config: c, streams: streamTransport(c.DialStream)}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.routes = s.newRoutes()
 	return s, nil

@@ -187,10 +187,13 @@ func runtimeCode(err error) int {
 }
 
 // streamTransport uses HTTP/1.1, the only version with upgrades, and no proxy, because the runtime
-// is on this machine.
-func streamTransport() *http.Transport {
+// is on this machine. Nil dials over TCP.
+func streamTransport(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Transport {
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
+	}
 	return &http.Transport{
-		DialContext:           (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		DialContext:           dial,
 		ResponseHeaderTimeout: time.Minute,
 		DisableCompression:    true,
 		DisableKeepAlives:     true,

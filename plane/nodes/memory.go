@@ -46,16 +46,25 @@ type Memory struct {
 	// Socket is the absolute path of its CRI socket. Empty means none: only the kubelet in this
 	// process reaches the runtime.
 	Socket string
+	// Behave returns the behavior of a container that starts. Nil means [Simulated].
+	Behave func(*runtimeapi.ContainerConfig) memruntime.Behavior
+	// Exec returns a command that is executed in a container, or nil if there is no such command. Nil
+	// means [memruntime.Command].
+	Exec func(container *runtimeapi.ContainerConfig, command []string) memruntime.Program
 
-	listener *bufconn.Listener // nil with a Socket
+	listener, streams *bufconn.Listener // nil with a Socket
 }
 
 // Start implements Runtime.
 func (m *Memory) Start(ctx context.Context, s *stack.Stack) (string, error) {
-	config := memruntime.Config{Socket: m.Socket, Behave: simulated}
+	config := memruntime.Config{Socket: m.Socket, Behave: m.Behave, Exec: m.Exec}
+	if config.Behave == nil {
+		config.Behave = Simulated
+	}
 	if m.Socket == "" {
 		m.listener = bufconn.Listen(connectionBuffer)
-		config.Listener = m.listener
+		m.streams = bufconn.Listen(connectionBuffer)
+		config.Listener, config.Streams = m.listener, m.streams
 	} else if err := os.MkdirAll(filepath.Dir(m.Socket), 0o700); err != nil {
 		return "", err
 	}
@@ -81,6 +90,14 @@ func (m *Memory) Connect(ctx context.Context, socket string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "unix", socket)
 }
 
+// DialStream implements StreamDialer.
+func (m *Memory) DialStream(ctx context.Context, network, address string) (net.Conn, error) {
+	if m.streams != nil {
+		return m.streams.DialContext(ctx)
+	}
+	return new(net.Dialer).DialContext(ctx, network, address)
+}
+
 // Probe implements probe.Prober: every port of a simulated container answers, and every command
 // succeeds.
 func (*Memory) Probe(context.Context, probe.Target, *corev1.ProbeHandler) (probe.Result, string, error) {
@@ -103,20 +120,3 @@ func (*Memory) ForgetNetwork(context.Context) error { return nil }
 
 // Cleanup implements Runtime.
 func (*Memory) Cleanup(context.Context) error { return nil }
-
-// simulated containers say so in their logs, and run until they are stopped. All
-// use the same: a hundredth of a CPU, and 16 MiB. Only the commands true and
-// false do what they always do.
-func simulated(c *runtimeapi.ContainerConfig) memruntime.Behavior {
-	b := memruntime.Behavior{
-		Output: fmt.Sprintf("%s is simulated: nothing runs\n", c.GetMetadata().GetName()),
-		CPU:    10e6, Memory: 16 << 20,
-	}
-	switch command := c.GetCommand(); {
-	case len(command) == 1 && command[0] == "true":
-		b.Exits = true
-	case len(command) == 1 && command[0] == "false":
-		b.Exits, b.ExitCode = true, 1
-	}
-	return b
-}

@@ -102,6 +102,11 @@ type Connector interface {
 	Connect(ctx context.Context, socket string) (net.Conn, error)
 }
 
+// A StreamDialer is a Runtime that connects to the URLs of its streams itself.
+type StreamDialer interface {
+	DialStream(ctx context.Context, network, address string) (net.Conn, error)
+}
+
 // node is one kubelet and what it stands on: a container runtime, the pod network, a
 // cache of its pods.
 type node struct {
@@ -240,6 +245,9 @@ func (n *node) run(ctx context.Context) (err error) {
 	}
 	running := runningPods{n, pods}
 	n.server.config.MirrorUID = running.mirrorUID
+	if d, ok := n.runtime.(StreamDialer); ok {
+		n.server.config.DialStream = d.DialStream
+	}
 	if n.config.Port, err = n.server.start(s, n.config, running, n.static, containers); err != nil {
 		return err
 	}

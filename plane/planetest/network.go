@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 
 	"google.golang.org/grpc/test/bufconn"
@@ -79,6 +80,17 @@ func (l *listener) Accept() (net.Conn, error) {
 type connection struct {
 	net.Conn
 	address *net.TCPAddr
+}
+
+// Read fails at a deadline with the error of package net. That of bufconn is not temporary, so that
+// a TLS connection would not survive the deadline by which a server takes it over for streams.
+func (c connection) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	var late net.Error
+	if errors.As(err, &late) && late.Timeout() {
+		err = os.ErrDeadlineExceeded
+	}
+	return n, err
 }
 
 func (c connection) LocalAddr() net.Addr  { return c.address }

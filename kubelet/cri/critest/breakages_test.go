@@ -154,6 +154,9 @@ func failures() []failure {
 		})},
 		{"exec timeout", "want the code DeadlineExceeded", otherCode[*runtimeapi.ExecSyncRequest](codes.Unknown)},
 		{"exec flood", "after a flood: 1000 bytes", onAnswer(func(out *runtimeapi.ExecSyncResponse) { out.Stdout = out.Stdout[:1000] })},
+		{"stream refusals", "want the code InvalidArgument", otherCode[*runtimeapi.ExecRequest](codes.Unknown)},
+		{"stream input", "the URL is", onAnswer(func(out *runtimeapi.ExecResponse) { out.Url = "unix:///run/streams" })},
+		{"attach", "the runtime answers 404", onAnswer(func(out *runtimeapi.AttachResponse) { out.Url += "0" })},
 		{"log", "a container without a log", onContainer(func(s *runtimeapi.ContainerStatus) { s.LogPath = "/somewhere" })},
 		{"reopen log", "after the log was reopened", func(in, out any, err error) (any, error) {
 			if request, ok := in.(*runtimeapi.ReopenContainerLogRequest); ok && request.ContainerId != "" {

@@ -1,8 +1,8 @@
 package critest
 
 import (
-	"bytes"
 	"context"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -25,15 +25,24 @@ func behave(c *runtimeapi.ContainerConfig) memruntime.Behavior {
 		return memruntime.Behavior{Exits: true, ExitCode: int32(code), Output: strings.Join(append(args[2:], ""), "\n")}
 	case "stubborn":
 		return memruntime.Behavior{IgnoresTerm: true, Output: program.Ready + "\n"}
+	case "copy":
+		return memruntime.Behavior{Program: execute(c, append(c.GetCommand(), args...))}
+	case "serve":
+		return memruntime.Behavior{Output: "port 8080\n", Listen: func(port uint16) func(context.Context, net.Conn) {
+			if port != 8080 {
+				return nil
+			}
+			return func(_ context.Context, conn net.Conn) { program.Echo(conn) }
+		}}
 	default:
 		return memruntime.Behavior{Output: program.Ready + "\n"}
 	}
 }
 
-func execute(ctx context.Context, _ *runtimeapi.ContainerConfig, command []string) (stdout, stderr []byte, code int32) {
-	var out, problems bytes.Buffer
-	exit := program.Command(ctx, command[1:], &out, &problems)
-	return out.Bytes(), problems.Bytes(), int32(exit)
+func execute(_ *runtimeapi.ContainerConfig, command []string) memruntime.Program {
+	return func(ctx context.Context, s memruntime.Streams) int32 {
+		return int32(program.Command(ctx, command[1:], s.Stdin, s.Stdout, s.Stderr))
+	}
 }
 
 // pull is a registry that has everything but the images named missing.

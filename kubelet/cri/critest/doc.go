@@ -17,6 +17,7 @@
 // (https://github.com/kubernetes/cri-api/blob/v0.36.0/pkg/apis/runtime/v1/api.proto), unless a comment
 // names another.
 //
-// Not included: the streams of exec, attach and port-forward, and what processes see inside a
-// container.
+// Streams are checked over SPDY/3.1 at the URLs that the runtime gives.
+//
+// Not included: what processes see inside a container.
 package critest

@@ -23,6 +23,9 @@ const (
 	Pulls Feature = "pulls"
 	// Events: the runtime reports container events.
 	Events Feature = "events"
+	// Streaming: the runtime gives URLs for exec, attach and port-forward, which this process can
+	// reach.
+	Streaming Feature = "streaming"
 	// Resources: the status of a container has its resources.
 	Resources Feature = "resources"
 	// ImageFilters: a list of images has only those that match its filter. containerd 1.6 lists all.
@@ -80,6 +83,9 @@ type Runtime interface {
 	UpdateContainerResources(context.Context, *runtimeapi.UpdateContainerResourcesRequest) (*runtimeapi.UpdateContainerResourcesResponse, error)
 	ReopenContainerLog(context.Context, *runtimeapi.ReopenContainerLogRequest) (*runtimeapi.ReopenContainerLogResponse, error)
 	ExecSync(context.Context, *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error)
+	Exec(context.Context, *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error)
+	Attach(context.Context, *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error)
+	PortForward(context.Context, *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error)
 	ListContainerStats(context.Context, *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error)
 	ContainerEvents(context.Context, func(*runtimeapi.ContainerEventResponse)) error
 
@@ -137,6 +143,14 @@ func checks() []check {
 		{name: "exec timeout", run: checkExecTimeout},
 		{name: "exec flood", run: checkExecFlood},
 		{name: "exec refusals", run: checkExecRefusals},
+
+		{name: "stream a command", run: checkStreamCommand, of: Streaming},
+		{name: "stream a terminal", run: checkStreamTerminal, of: Streaming},
+		{name: "stream input", run: checkStreamInput, of: Streaming},
+		{name: "stream refusals", run: checkStreamRefusals, of: Streaming},
+		{name: "attach", run: checkAttach, of: Streaming},
+		{name: "attach without an end of input", run: checkAttachDetach, of: Streaming},
+		{name: "port-forward", run: checkPortForward, of: Streaming},
 
 		{name: "log", run: checkLog},
 		{name: "log long lines", run: checkLongLines},

@@ -1,6 +1,10 @@
 package memruntime
 
-import "time"
+import (
+	"context"
+	"net"
+	"time"
+)
 
 // Behavior defines how a container behaves. The zero value runs until it is stopped, and then exits
 // with code 0 at once.
@@ -18,6 +22,14 @@ type Behavior struct {
 	// StartError, if set, is the error of StartContainer. The container then has exited with code
 	// 128 and reason StartError.
 	StartError string
+	// Program is the main program of the container, which exits with its exit code. It makes For,
+	// ExitCode and Exits meaningless. A stop ends the container as without a program; the context
+	// of the program is done then. Nil means a program that neither reads nor writes.
+	Program Program
+	// Listen returns what serves a connection to a port of the container, or nil if nothing listens
+	// there. It may be called from any goroutine. Serve must return soon after ctx is done or the
+	// connection has failed. Nil means that nothing listens.
+	Listen func(port uint16) (serve func(ctx context.Context, conn net.Conn))
 	// Output is written to its standard output when it starts.
 	Output string
 	// CPU is its CPU usage while it runs, in 1e-9 CPUs, and Memory its working set in bytes.
@@ -25,6 +37,8 @@ type Behavior struct {
 }
 
 const (
+	// exitInterrupted is 128 and SIGINT.
+	exitInterrupted = 130
 	// exitKilled is 128 and SIGKILL.
 	exitKilled = 137
 	// exitNotStarted is containerd's code for a container that could not start.

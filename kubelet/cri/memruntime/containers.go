@@ -36,10 +36,11 @@ func (r *Runtime) CreateContainer(_ context.Context, in *runtimeapi.CreateContai
 	}
 	m := s.config.GetMetadata()
 	c := &container{
-		id: newID(), sandbox: s, config: in.GetConfig(), image: image, done: make(chan struct{}),
+		id: newID(), sandbox: s, config: in.GetConfig(), image: image,
 		resources: in.GetConfig().GetLinux().GetResources(),
 		name:      strings.Join([]string{name, m.GetName(), m.GetNamespace(), m.GetUid(), fmt.Sprint(in.GetConfig().GetMetadata().GetAttempt())}, "_"),
 	}
+	c.life, c.end = context.WithCancel(context.Background())
 	if err := r.reserve("container", c.name, c.id); err != nil {
 		return nil, err
 	}

@@ -15,9 +15,28 @@
 // Containers use the CPU and memory in their [Behavior]; statistics contain only the CPU time, no
 // rate.
 //
+// # Programs
+//
+// There are no processes. A [Program] is a function with streams: the main program of a container
+// ([Behavior].Program), or a command that is executed in one ([Config].Exec). Ports are functions of
+// a connection ([Behavior].Listen). Exec, attach and port-forward reach them as they reach processes,
+// at a URL that speaks SPDY/3.1:
+//
+//	memruntime.Behavior{
+//		Program: func(ctx context.Context, s memruntime.Streams) int32 {
+//			io.Copy(s.Stdout, s.Stdin) // to attached clients, and to the log
+//			return 0
+//		},
+//		Listen: func(port uint16) func(context.Context, net.Conn) { return serve },
+//	}
+//
+// [Command] has the few commands that need no files; others are not found. A terminal echoes lines
+// and knows Ctrl-C, Ctrl-D and Backspace. A program that is not told to read and write neither reads
+// nor writes: a client that attaches stays until the container ends or, as with containerd, until its
+// own input ends. A client that does not read its output blocks the program.
+//
 // The state belongs to the Runtime: it survives its clients and ends with Run.
 //
-// Not included: processes, file systems and their statistics, and the streaming endpoints; those
-// calls return codes.Unimplemented. Log files are written where the client requests them, so give
-// each client its own log root.
+// Not included: processes, file systems and their statistics. Log files are written where the client
+// requests them, so give each client its own log root.
 package memruntime

@@ -2,7 +2,7 @@ package memruntime
 
 import (
 	"context"
-	"io"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,9 +22,8 @@ func (c *container) logPath() string {
 	return filepath.Join(directory, path)
 }
 
-// log creates the log file and appends one line "time stream tag text" for each line of the
-// container's output.
-func (c *container) log(output string) error {
+// appendLog creates the container's log unless it exists, and appends text.
+func (c *container) appendLog(text []byte) error {
 	path := c.logPath()
 	if path == "" {
 		return nil
@@ -36,31 +35,36 @@ func (c *container) log(output string) error {
 	if err != nil {
 		return err
 	}
-	for line := range strings.Lines(output) {
-		if err := writeLine(file, strings.TrimSuffix(line, "\n")); err != nil {
-			file.Close()
-			return err
-		}
-	}
-	return file.Close()
+	_, err = file.Write(text)
+	return errors.Join(err, file.Close())
 }
 
 // maxLine is the size of the text of a line of a log, containerd's default. A longer line of output
 // is split.
 const maxLine = 16 << 10
 
-// writeLine writes one line of output.
-func writeLine(out io.StringWriter, line string) error {
-	for tag := "P"; tag == "P"; line = line[min(len(line), maxLine):] {
-		if len(line) <= maxLine {
-			tag = "F"
-		}
-		stamp := time.Now().Format(time.RFC3339Nano)
-		if _, err := out.WriteString(stamp + " stdout " + tag + " " + line[:min(len(line), maxLine)] + "\n"); err != nil {
-			return err
-		}
+// appendLines appends the lines of standard output to text.
+func appendLines(text []byte, output string) []byte {
+	for line := range strings.Lines(output) {
+		text = appendLine(text, "stdout", []byte(strings.TrimSuffix(line, "\n")))
 	}
-	return nil
+	return text
+}
+
+// appendLine appends one line of output.
+func appendLine(text []byte, stream string, line []byte) []byte {
+	for len(line) > maxLine {
+		text = appendEntry(text, stream, "P", line[:maxLine])
+		line = line[maxLine:]
+	}
+	return appendEntry(text, stream, "F", line)
+}
+
+// appendEntry appends one line "time stream tag output" of a log.
+func appendEntry(text []byte, stream, tag string, output []byte) []byte {
+	text = time.Now().AppendFormat(text, time.RFC3339Nano)
+	text = append(text, " "+stream+" "+tag+" "...)
+	return append(append(text, output...), '\n')
 }
 
 // ReopenContainerLog creates the log file of a running container again.
@@ -71,7 +75,7 @@ func (r *Runtime) ReopenContainerLog(_ context.Context, in *runtimeapi.ReopenCon
 	if err != nil {
 		return nil, err
 	}
-	if err := c.log(""); err != nil {
+	if err := c.appendLog(nil); err != nil {
 		return nil, status.Error(codes.Unknown, err.Error())
 	}
 	return &runtimeapi.ReopenContainerLogResponse{}, nil

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -86,7 +87,8 @@ func containerConfig(name string, attempt uint32) *runtimeapi.ContainerConfig {
 
 type harness struct {
 	*cri.Client
-	t *testing.T
+	t    *testing.T
+	stop func() // ends the runtime before the test ends
 }
 
 func start(t *testing.T, c memruntime.Config) *harness {
@@ -109,18 +111,19 @@ func start(t *testing.T, c memruntime.Config) *harness {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- runtime.Run(ctx) }()
-	t.Cleanup(func() {
+	stop := sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(stop)
 	client, err := cri.Dial(ctx, c.Socket, cri.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	return &harness{client, t}
+	return &harness{client, t, stop}
 }
 
 func (h *harness) setRange(cidr string) {

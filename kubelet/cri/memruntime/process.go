@@ -27,8 +27,12 @@ type container struct {
 	exitCode int32
 	reason   string
 	message  string
-	timer    *time.Timer   // ends it after Behavior.For; may be nil
-	done     chan struct{} // closed when it has exited
+	timer    *time.Timer // ends it after Behavior.For; may be nil
+	process  *process    // set when it starts, if it has a program, or when a client attaches
+
+	// life is done when it has exited.
+	life context.Context
+	end  context.CancelFunc
 }
 
 func (c *container) state() runtimeapi.ContainerState {
@@ -73,7 +77,7 @@ func (r *Runtime) StartContainer(_ context.Context, in *runtimeapi.StartContaine
 	if r.config.Behave != nil {
 		behavior = r.config.Behave(c.config)
 	}
-	if err := c.log(behavior.Output); err != nil {
+	if err := c.appendLog(appendLines(nil, behavior.Output)); err != nil {
 		behavior.StartError = err.Error()
 	}
 
@@ -86,12 +90,22 @@ func (r *Runtime) StartContainer(_ context.Context, in *runtimeapi.StartContaine
 	if behavior.StartError != "" {
 		c.finished, c.exitCode = r.now(), exitNotStarted
 		c.reason, c.message = "StartError", behavior.StartError
-		close(c.done)
+		c.end()
 		return nil, status.Errorf(codes.Unknown, "failed to start container %q: %s", c.id, behavior.StartError)
 	}
 	c.started = r.now()
 	r.announce(c, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
-	if behavior.For > 0 || behavior.Exits {
+	switch {
+	case behavior.Program != nil:
+		p := newProcess(c)
+		c.process = p
+		r.programs.Go(func() {
+			code := p.run(behavior.Program)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.exit(c, code)
+		})
+	case behavior.For > 0 || behavior.Exits:
 		c.timer = time.AfterFunc(behavior.For, func() {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -113,7 +127,7 @@ func (r *Runtime) exit(c *container, code int32) {
 	if code != 0 {
 		c.reason = "Error"
 	}
-	close(c.done)
+	c.end()
 	r.announce(c, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
 }
 
@@ -136,7 +150,7 @@ func (r *Runtime) StopContainer(ctx context.Context, in *runtimeapi.StopContaine
 		timeout := time.NewTimer(time.Duration(min(in.GetTimeout(), math.MaxInt32)) * time.Second)
 		defer timeout.Stop()
 		select {
-		case <-c.done:
+		case <-c.life.Done():
 		case <-timeout.C:
 			r.mu.Lock()
 			r.exit(c, exitKilled)

@@ -11,6 +11,8 @@ import (
 
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/planekit/planekit/kubelet/cri/memruntime/internal/streams"
 )
 
 // Config configures a Runtime. Either Socket or Listener is required.
@@ -26,9 +28,12 @@ type Config struct {
 	// docker.io/library/nginx:latest. Nil means that all images can be pulled. See [ErrMissing] and
 	// [ErrDenied].
 	Pull func(ctx context.Context, reference string, auth *runtimeapi.AuthConfig) error
-	// Exec returns the result of ExecSync. Nil means that every command succeeds without output. It
-	// must return when ctx is done, which is at the timeout of the command.
-	Exec func(ctx context.Context, container *runtimeapi.ContainerConfig, command []string) (stdout, stderr []byte, exitCode int32)
+	// Exec returns the command that is executed in a container, or nil if there is no such command.
+	// It is called from any goroutine, without locks held. Nil means [Command].
+	Exec func(container *runtimeapi.ContainerConfig, command []string) Program
+	// Streams accepts the connections of exec, attach and port-forward. Run closes it. Nil means a
+	// free port of the loopback address, opened when it is needed first.
+	Streams net.Listener
 	// Intercept intercepts every call and may fail or delay it. It may be nil.
 	Intercept grpc.UnaryServerInterceptor
 }
@@ -38,8 +43,10 @@ type Runtime struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 	runtimeapi.UnimplementedImageServiceServer
 
-	config Config
-	ready  chan struct{}
+	config   Config
+	ready    chan struct{}
+	streams  *streams.Server
+	programs sync.WaitGroup
 
 	mu sync.Mutex
 	// mu guards the fields below.
@@ -65,6 +72,7 @@ func New(c Config) (*Runtime, error) {
 	}
 	return &Runtime{
 		config:     c,
+		streams:    streams.New(c.Streams),
 		ready:      make(chan struct{}),
 		sandboxes:  map[string]*sandbox{},
 		containers: map[string]*container{},
@@ -88,7 +96,7 @@ func (r *Runtime) Run(ctx context.Context) error {
 	}
 	listener, err := r.listen()
 	if err != nil {
-		return fmt.Errorf("memruntime: %w", err)
+		return errors.Join(fmt.Errorf("memruntime: %w", err), r.streams.Close())
 	}
 	var options []grpc.ServerOption
 	if r.config.Intercept != nil {
@@ -100,11 +108,14 @@ func (r *Runtime) Run(ctx context.Context) error {
 	close(r.ready)
 	stop := context.AfterFunc(ctx, server.Stop)
 	defer stop()
-	defer r.killAll()
-	if err := server.Serve(listener); err != nil && ctx.Err() == nil {
+	err = server.Serve(listener)
+	r.killAll()
+	ended := r.streams.Close()
+	r.programs.Wait()
+	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("memruntime: %w", err)
 	}
-	return nil
+	return ended
 }
 
 func (r *Runtime) listen() (net.Listener, error) {

@@ -24,12 +24,16 @@ func (r *Runtime) ListContainerStats(_ context.Context, in *runtimeapi.ListConta
 		}
 		found = append(found, c)
 	}
-	slices.SortFunc(found, func(a, b *container) int { return int(a.created - b.created) })
+	sortByCreation(found)
 	out := &runtimeapi.ListContainerStatsResponse{}
 	for _, c := range found {
 		out.Stats = append(out.Stats, c.stats(r.now()))
 	}
 	return out, nil
+}
+
+func sortByCreation(list []*container) {
+	slices.SortFunc(list, func(a, b *container) int { return int(a.created - b.created) })
 }
 
 // ContainerStats returns the usage of a running container.

@@ -11,8 +11,12 @@
 //	say OUT ERR CODE   prints OUT and, as an error, ERR, and exits with CODE
 //	hang               does not end, as a command in a container
 //	flood BYTES        prints so many bytes
+//	copy               prints its input
+//	serve              listens on a port of the loopback address, prints "port N", and returns to
+//	                   clients what they send
 //
-// [Command] runs the last four in the caller's process, for runtimes without processes.
+// [Command] runs those from say to copy in the caller's process, for runtimes without processes, and
+// [Echo] serves a connection.
 package program
 
 import (
@@ -20,6 +24,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"strconv"
@@ -47,12 +52,44 @@ func Main(args []string) int {
 		<-signals
 		return 0
 	}
-	return Command(context.Background(), args, os.Stdout, os.Stderr)
+	if len(args) == 1 && args[0] == "serve" {
+		return serve()
+	}
+	return Command(context.Background(), args, os.Stdin, os.Stdout, os.Stderr)
 }
 
-// Command runs a command that needs no signals and returns its exit code. It ends when ctx is done.
-func Command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+// serve serves a port until the program is killed.
+func serve() int {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Printf("port %d\n", l.Addr().(*net.TCPAddr).Port)
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return 1
+		}
+		go Echo(conn)
+	}
+}
+
+// Echo returns to a client what it sends, and closes the connection.
+func Echo(conn net.Conn) {
+	defer conn.Close()
+	io.Copy(struct{ io.Writer }{conn}, struct{ io.Reader }{conn}) // fails if the client has gone
+}
+
+// Command runs a command that needs no signals and returns its exit code. It ends when ctx is done or
+// its input is at its end.
+func Command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	switch {
+	case len(args) == 1 && args[0] == "copy":
+		if _, err := io.Copy(stdout, stdin); err != nil {
+			return 1
+		}
+		return 0
 	case len(args) == 1 && args[0] == "hang":
 		sleep(ctx)
 		return 1
