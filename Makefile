@@ -79,6 +79,12 @@ DURATION ?= 1h
 soak: build
 	@go -C bench run ./soak -cluster ../bin/cluster -duration $(DURATION) $(ARGS)
 
+# A million plans of pods at random, each checked against what must never happen; ARGS adds flags.
+PLANS ?= 1000000
+.PHONY: plans
+plans:
+	@go test -count=1 -timeout 30m -v -run TestPlanModel ./kubelet/internal/lifecycle -plans $(PLANS) $(ARGS)
+
 # What volumes and pods are on containerd 2, which mounts images and makes mounts read-only
 # recursively; as root. It is built from the module proxy, which takes about two minutes.
 CONTAINERD2 := github.com/containerd/containerd/v2/cmd

@@ -23,6 +23,16 @@ type world struct {
 	starts  map[string]int
 	rounds  map[uint32]bool // that a container has ended
 	history []string
+
+	walk
+}
+
+// newWorld returns a world with a new pod.
+func newWorld(t *testing.T, seed uint64, policy corev1.RestartPolicy, random *rand.Rand, inits ...string) *world {
+	w := &world{t: t, pod: testPod(policy, inits...), memory: NewMemory(), now: t0, random: random, used: map[string]bool{}, starts: map[string]int{}, rounds: map[uint32]bool{}, walk: newWalk()}
+	w.randomRules()
+	w.history = append(w.history, fmt.Sprintf("seed %d policy %s inits %v", seed, policy, inits))
+	return w
 }
 
 func (w *world) fail(format string, args ...any) {
@@ -36,7 +46,9 @@ func (w *world) fail(format string, args ...any) {
 // step carries out what plan says and checks it against what must never happen.
 func (w *world) step() Decision {
 	d := Plan(w.pod, &w.state, w.memory, w.now)
+	w.plans++
 	w.history = append(w.history, fmt.Sprintf("%v %v => %s", w.now.Sub(t0), w.state, words(d)))
+	w.checkDecision(d)
 	for _, wave := range d.Stop {
 		for _, a := range wave {
 			c := w.container(a.Container.ID)
@@ -111,6 +123,10 @@ func (w *world) start(a StartAction) {
 		}
 	}
 	w.checkRound(a)
+	w.checkBackoff(a)
+	if w.failsToStart(a, sandbox.ID) {
+		return
+	}
 	main := slices.ContainsFunc(w.pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == a.Spec.Name })
 	w.starts[fmt.Sprint(a.Spec.Name, a.Round)]++
 	if w.pod.Spec.RestartPolicy == restartNever && !IsSidecar(a.Spec) && w.starts[fmt.Sprint(a.Spec.Name, a.Round)] > 1 && (main || !restartsAll(&w.pod.Spec)) {
@@ -118,7 +134,7 @@ func (w *world) start(a StartAction) {
 	}
 	for i := range w.pod.Spec.InitContainers {
 		before := &w.pod.Spec.InitContainers[i]
-		if before.Name == a.Spec.Name {
+		if before.Name == a.Spec.Name || w.ephemeral(a.Spec.Name) {
 			break
 		}
 		c := w.state.LatestIn(sandbox.ID, before.Name)
@@ -133,6 +149,7 @@ func (w *world) start(a StartAction) {
 	w.used[id] = true
 	if !a.Failed.IsZero() {
 		w.memory.Restarts[a.Spec.Name] = w.memory.Restarts[a.Spec.Name].Next(a.Failed, w.now)
+		w.restarts[a.Spec.Name] = w.restarts[a.Spec.Name].next(a.Failed, w.now)
 	}
 	w.state.Containers = slices.Insert(w.state.Containers, 0, Container{
 		ID: id, Name: a.Spec.Name, Attempt: a.Attempt, Round: a.Round, First: a.First, Sandbox: sandbox.ID, Phase: Running, Started: w.now, Created: w.now,
@@ -146,7 +163,7 @@ func (w *world) checkRound(a StartAction) {
 		w.fail("starts %s in round %d", a.Spec.Name, a.Round)
 	}
 	for _, c := range w.state.Containers {
-		if c.Phase == Running && c.Round < a.Round {
+		if c.Phase == Running && c.Round < a.Round && !w.ephemeral(c.Name) {
 			w.fail("starts %s in round %d beside %s", a.Spec.Name, a.Round, c.ID)
 		}
 	}
@@ -209,6 +226,7 @@ func (w *world) accident() {
 		}
 	case 1:
 		// The kubelet restarts.
+		w.restarts, w.pulls = map[string]bounds{}, map[string]bounds{}
 		w.memory = &Memory{Restarts: map[string]Backoff{}, Pulls: map[string]PullFailure{}, Starts: map[string]StartFailure{}, SandboxAttempt: w.memory.SandboxAttempt}
 	default:
 		if n := len(w.state.Containers); n > 0 {
@@ -236,6 +254,7 @@ func (w *world) settle() Decision {
 			continue
 		}
 		if !waits && !d.Changes() && len(d.Start) == 0 {
+			w.checkQuiet()
 			return d
 		}
 	}
@@ -246,24 +265,32 @@ func (w *world) settle() Decision {
 func TestPlanModel(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	for i := range 3000 {
-		runModel(t, seed+uint64(i))
+	walks := 0
+	for made := 0; made < *plans; walks++ {
+		made += runModel(t, seed+uint64(walks))
 	}
+	t.Logf("%d walks", walks)
 }
 
-func runModel(t *testing.T, seed uint64) {
+// runModel walks through the life of one pod, and returns how often it was planned.
+func runModel(t *testing.T, seed uint64) int {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 0))
 	policy := []corev1.RestartPolicy{restartAlways, restartOnFailure, restartNever}[random.IntN(3)]
 	inits := [][]string{nil, {"x"}, {"x", "y"}, {"side"}, {"side", "x"}, {"x", "side"}}[random.IntN(6)]
-	w := &world{t: t, pod: testPod(policy, inits...), memory: NewMemory(), now: t0, random: random, used: map[string]bool{}, starts: map[string]int{}, rounds: map[uint32]bool{}}
-	w.randomRules()
-	w.history = append(w.history, fmt.Sprintf("seed %d policy %s inits %v", seed, policy, inits))
+	w := newWorld(t, seed, policy, random, inits...)
+	w.failing = random.IntN(2) == 0
 	for range random.IntN(40) {
 		if random.IntN(2) == 0 {
 			w.accident()
 		}
-		w.step()
+		if random.IntN(20) == 0 {
+			w.debug()
+		}
+		w.finish(w.step())
+	}
+	if random.IntN(20) == 0 {
+		w.crash()
 	}
 	d := w.settle()
 	w.checkSettled(d)
@@ -289,4 +316,5 @@ func runModel(t *testing.T, seed uint64) {
 			}
 		}
 	}
+	return w.plans
 }

@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -24,9 +23,7 @@ func runStatusModel(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	policy := []corev1.RestartPolicy{restartAlways, restartOnFailure, restartNever}[random.IntN(3)]
 	inits := [][]string{nil, {"x"}, {"side"}, {"side", "x"}}[random.IntN(4)]
-	w := &world{t: t, pod: testPod(policy, inits...), memory: NewMemory(), now: t0, random: random, used: map[string]bool{}, starts: map[string]int{}, rounds: map[uint32]bool{}}
-	w.randomRules()
-	w.history = append(w.history, fmt.Sprintf("seed %d policy %s inits %v", seed, policy, inits))
+	w := newWorld(t, seed, policy, random, inits...)
 	rejectAt := random.IntN(60)
 	for i := range 40 {
 		w.now = w.now.Add(time.Duration(random.IntN(400)) * time.Second)
