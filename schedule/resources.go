@@ -49,17 +49,42 @@ func resources(list corev1.ResourceList) Resources {
 func (a *Resources) set(name corev1.ResourceName, q resource.Quantity) {
 	switch name {
 	case corev1.ResourceCPU:
-		a.MilliCPU = q.MilliValue()
+		a.MilliCPU = mostAmount
+		if q.CmpInt64(mostAmount/1000) < 0 {
+			a.MilliCPU = q.MilliValue()
+		}
 	case corev1.ResourceMemory:
-		a.Memory = q.Value()
+		a.Memory = amount(q)
 	case corev1.ResourceEphemeralStorage:
-		a.EphemeralStorage = q.Value()
+		a.EphemeralStorage = amount(q)
 	case corev1.ResourcePods:
 	default:
 		if a.Extended == nil {
 			a.Extended = make(map[corev1.ResourceName]int64)
 		}
-		a.Extended[name] = q.Value()
+		a.Extended[name] = amount(q)
+	}
+}
+
+// mostAmount is the largest amount of a resource. More than that counts as it: no node has as much, and
+// sums over the pods of a node do not overflow, so that no pod fits by a negative sum.
+const mostAmount = 1 << 55
+
+// amount returns a quantity, at most mostAmount. Value may return 0 for one that no int64 holds.
+func amount(q resource.Quantity) int64 {
+	if q.CmpInt64(mostAmount) >= 0 {
+		return mostAmount
+	}
+	return q.Value()
+}
+
+// bound reduces a to mostAmount of each resource.
+func (a *Resources) bound() {
+	a.MilliCPU = min(a.MilliCPU, mostAmount)
+	a.Memory = min(a.Memory, mostAmount)
+	a.EphemeralStorage = min(a.EphemeralStorage, mostAmount)
+	for name, n := range a.Extended {
+		a.Extended[name] = min(n, mostAmount)
 	}
 }
 
@@ -145,11 +170,13 @@ func requests(pod *corev1.Pod, nonZero bool) Resources {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
 		sum.add(request(c, statusOf(pod.Status.ContainerStatuses, i, c.Name), never, nonZero), 1)
+		sum.bound()
 	}
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		if sidecar(c) {
 			sidecars.add(request(c, statusOf(pod.Status.InitContainerStatuses, i, c.Name), never, nonZero), 1)
+			sidecars.bound()
 			peak.raise(sidecars)
 			continue
 		}
@@ -165,6 +192,7 @@ func requests(pod *corev1.Pod, nonZero bool) Resources {
 		}
 	}
 	sum.add(resources(pod.Spec.Overhead), 1)
+	sum.bound()
 	return sum
 }
 
