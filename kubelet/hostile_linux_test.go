@@ -1,6 +1,7 @@
 package kubelet_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"runtime"
@@ -53,7 +54,9 @@ func TestEndlessGrace(t *testing.T) {
 // beside it run.
 func TestLargestPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := bubbleRig(t, memruntime.Config{})
+		r := bubbleRig(t, memruntime.Config{Exec: func(*runtimeapi.ContainerConfig, []string) memruntime.Program {
+			return func(context.Context, memruntime.Streams) int32 { return 0 }
+		}})
 		r.start()
 		defer r.stop()
 		pod := webPod("largest")

@@ -126,7 +126,7 @@ func runReporterModel(t *testing.T, seed uint64) {
 		group.Go(func() { r.run(ctx) })
 	}
 	start()
-	var want string
+	var last corev1.PodStatus
 	var count int32
 	for range 30 {
 		if random.IntN(8) == 0 {
@@ -165,20 +165,22 @@ func runReporterModel(t *testing.T, seed uint64) {
 		if random.IntN(8) == 0 {
 			next.Phase, next.Reason = corev1.PodFailed, fmt.Sprint("Evicted", random.IntN(3))
 		}
-		want = next.PodIP
+		last = next
 		r.set(seen, next)
 	}
 	f.mu.Lock()
 	f.calm = true
+	seen := f.pod
 	f.mu.Unlock()
+	r.set(seen, last) // the cache catches up, which wakes the worker
 	select {
 	case <-r.written():
 	case <-time.After(time.Minute):
 		t.Errorf("seed %d: the last status was never written", seed)
 	}
 	f.mu.Lock()
-	if f.pod.Status.PodIP != want {
-		t.Errorf("seed %d: the status has %q, want %q", seed, f.pod.Status.PodIP, want)
+	if f.pod.Status.PodIP != last.PodIP {
+		t.Errorf("seed %d: the status has %q, want %q", seed, f.pod.Status.PodIP, last.PodIP)
 	}
 	f.mu.Unlock()
 	cancel()

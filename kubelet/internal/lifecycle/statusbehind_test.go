@@ -40,7 +40,7 @@ func runStatusBehind(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	policy := []corev1.RestartPolicy{restartAlways, restartOnFailure, restartNever}[random.IntN(3)]
 	inits := [][]string{nil, {"x"}, {"side"}, {"side", "x"}}[random.IntN(4)]
-	w := &world{t: t, pod: testPod(policy, inits...), memory: NewMemory(), now: t0, random: random, used: map[string]bool{}, starts: map[string]int{}, rounds: map[uint32]bool{}}
+	w := &world{t: t, pod: testPod(policy, inits...), memory: NewMemory(), now: t0, random: random, used: map[string]bool{}, starts: map[string]int{}, rounds: map[uint32]bool{}, walk: newWalk()}
 	w.randomRules()
 	w.history = append(w.history, fmt.Sprintf("seed %d policy %s inits %v", seed, policy, inits))
 	w.pod.Generation = 1
