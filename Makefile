@@ -79,6 +79,12 @@ DURATION ?= 1h
 soak: build
 	@go -C bench run ./soak -cluster ../bin/cluster -duration $(DURATION) $(ARGS)
 
+# A thousand nodes with ten pods each in one process: docs/benchmarks/kubelet.md. It takes two minutes
+# and 3 GiB of memory.
+.PHONY: hollow
+hollow:
+	@go test -count=1 -timeout 20m -v -run TestHollow ./plane/planetest -hollow-nodes 1000 -hollow-idle 30s $(ARGS)
+
 # A million plans of pods at random, each checked against what must never happen; ARGS adds flags.
 PLANS ?= 1000000
 .PHONY: plans

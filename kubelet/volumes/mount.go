@@ -58,9 +58,11 @@ func isMountPoint(path string) (bool, error) {
 // mounts.
 func unmountBelow(directory string) error {
 	points, err := mountsBelow(directory)
-	if err != nil {
-		return err
-	}
+	return errors.Join(err, unmountAll(points))
+}
+
+// unmountAll unmounts mount points, which are in the order of mounting.
+func unmountAll(points []string) error {
 	var errs []error
 	for i := len(points) - 1; i >= 0; i-- {
 		if err := unmount(points[i]); err != nil && !errors.Is(err, syscall.EINVAL) {

@@ -250,9 +250,14 @@ func (s *Set) TearDown(ctx context.Context, podDirectory string) error {
 			}
 		}
 	}
-	errs = append(errs, unmountBelow(podDirectory))
-	// The contents of what is still mounted would be removed with the directory.
+	// The kernel's list is long on a machine with many pods, so it is read again only if there was
+	// something to unmount.
 	left, err := mountsBelow(podDirectory)
+	if err == nil && len(left) > 0 {
+		errs = append(errs, unmountAll(left))
+		left, err = mountsBelow(podDirectory)
+	}
+	// The contents of what is still mounted would be removed with the directory.
 	if err == nil && len(left) > 0 {
 		err = fmt.Errorf("still mounted: %s", strings.Join(left, ", "))
 	}
