@@ -23,15 +23,9 @@ type maker struct {
 	unseen []apiserver.Resource
 }
 
-// object is a pointer to an object of the API.
-type object interface {
-	comparable
-	client.Object
-}
-
 // add makes the cache of a kind, of all its objects unless source has fewer, and its row of
 // Kinds.
-func add[T object](m *maker, to **informer.Informer[T], k kind.Kind[T], source informer.Source[T]) error {
+func add[T client.Object](m *maker, to **informer.Informer[T], k kind.Kind[T], source informer.Source[T]) error {
 	at := slices.IndexFunc(m.unseen, func(r apiserver.Resource) bool { return r.Group == k.Group && r.Plural == k.Plural })
 	if at < 0 {
 		return fmt.Errorf("caches: the API server has no %s", k.GroupResource())

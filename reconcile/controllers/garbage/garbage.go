@@ -40,10 +40,7 @@ type Writer[T any] interface {
 }
 
 // NewKind returns the Kind of a typed cache and writer.
-func NewKind[T interface {
-	comparable
-	metav1.Object
-}](kind schema.GroupVersionKind, namespaced bool, cache localcache.Cache[T], writer Writer[T]) Kind {
+func NewKind[T metav1.Object](kind schema.GroupVersionKind, namespaced bool, cache localcache.Cache[T], writer Writer[T]) Kind {
 	return Kind{
 		GroupVersionKind: kind,
 		Namespaced:       namespaced,

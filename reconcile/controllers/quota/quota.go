@@ -29,10 +29,7 @@ type Kind struct {
 
 // NewKind returns the Kind of a cache of all objects of resource. A cache of their metadata is
 // enough for resources that are only counted.
-func NewKind[T interface {
-	comparable
-	metav1.Object
-}](resource schema.GroupResource, cache localcache.Cache[T]) Kind {
+func NewKind[T metav1.Object](resource schema.GroupResource, cache localcache.Cache[T]) Kind {
 	return Kind{Resource: resource, Changes: loop.Objects[T]{Cache: cache}}
 }
 

@@ -6,11 +6,9 @@ import (
 )
 
 // Objects reports the changes of a typed cache as changes of metadata, so that caches of several
-// types can be watched alike. Absent objects are nil.
-type Objects[T interface {
-	comparable
-	metav1.Object
-}] struct {
+// types can be watched alike. Absent objects are nil. T is a pointer: the constraint leaves out
+// comparable, with which the compiler would copy the code for each type.
+type Objects[T metav1.Object] struct {
 	Cache localcache.Subscriber[T]
 }
 
@@ -22,13 +20,10 @@ func (o Objects[T]) Subscribe(handle func(old, new metav1.Object)) localcache.Su
 // Synced implements [localcache.Subscriber].
 func (o Objects[T]) Synced() <-chan struct{} { return o.Cache.Synced() }
 
-// Object returns t, or nil if t is the zero T: an interface that holds a nil pointer is not nil.
-func Object[T interface {
-	comparable
-	metav1.Object
-}](t T) metav1.Object {
+// Object returns t, or nil if t is a nil pointer: an interface that holds one is not nil.
+func Object[T metav1.Object](t T) metav1.Object {
 	var none T
-	if t == none {
+	if any(t) == any(none) {
 		return nil
 	}
 	return t
