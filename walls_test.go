@@ -309,7 +309,7 @@ var otherWalls = []wall{
 	}},
 	{packages: "plane/credentials", closed: true, may: []allowance{
 		{"pki", "it makes and keeps certificates"},
-		{"authn/user", sharedNoun},
+		{"authn", "its authorities say whom they have signed for"},
 		{"client/kubeconfig", "the administrator's file"},
 	}},
 	{packages: "plane/nodes", closed: true, may: []allowance{

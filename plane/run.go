@@ -67,15 +67,13 @@ func (p *Plane) makeScheduler() error {
 // Run starts all parts and runs them until ctx is done, which is no error, or one of them fails. It
 // returns when all have stopped. It can be called once.
 func (p *Plane) Run(ctx context.Context) error {
-	err := p.start(ctx)
-	if err == nil {
-		close(p.ready)
-		err = p.stack.Run(ctx)
-	}
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		err = nil // ended before it was ready
-	}
-	return errors.Join(err, p.stack.Stop())
+	return p.stack.Main(ctx, func(ctx context.Context) error {
+		err := p.start(ctx)
+		if err == nil {
+			close(p.ready)
+		}
+		return err
+	})
 }
 
 // start starts the parts from the bottom up.

@@ -15,11 +15,8 @@ import (
 	"github.com/planekit/planekit/apiserver/review"
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authn/anonymous"
-	"github.com/planekit/planekit/authn/requestheader"
-	"github.com/planekit/planekit/authn/x509"
 	"github.com/planekit/planekit/authz/rbac"
 	"github.com/planekit/planekit/client/typed"
-	"github.com/planekit/planekit/plane/credentials"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -70,11 +67,11 @@ func (p *Plane) authenticator() (authn.Authenticator, error) {
 	if p.config.NewAuthenticator != nil {
 		return p.config.NewAuthenticator(p)
 	}
-	proxies, err := p.FrontProxies()
+	proxies, err := p.Credentials.FrontProxies()
 	if err != nil {
 		return nil, err
 	}
-	certificates, err := x509.New(x509.Config{Roots: p.Credentials.Authority.Pool()})
+	certificates, err := p.Credentials.Clients()
 	if err != nil {
 		return nil, err
 	}
@@ -86,11 +83,6 @@ func (p *Plane) authenticator() (authn.Authenticator, error) {
 		chain = append(chain, anonymous.Authenticator{})
 	}
 	return chain, nil
-}
-
-// FrontProxies returns the authenticator of the control plane's own front proxies.
-func (p *Plane) FrontProxies() (authn.Authenticator, error) {
-	return requestheader.New(requestheader.Config{Roots: p.Credentials.FrontProxy.Pool(), AllowedNames: []string{credentials.FrontProxy}})
 }
 
 // makeAggregator passes groups on to other API servers, at the endpoints of their

@@ -12,6 +12,12 @@
 // and its Synced channel open. All of them keep the contract of package localcache:
 // they may be old, and objects are shared by all readers.
 //
+// A program with fewer kinds makes a [Group] of its own, and links no more than these:
+//
+//	var group caches.Group
+//	roles, err := caches.Add(&group, "roles", typed.Roles(api), log)
+//	group.Start(stack)
+//
 // [Caches.Kinds] describes each kind that has a cache to the garbage collector and
 // to resource quota, so that a kind is listed once. Kinds that nothing but those two
 // read are cached as metadata alone. Events, namespaces and leases (but those of
@@ -20,7 +26,6 @@ package caches
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/apiserver"
@@ -32,7 +37,6 @@ import (
 	"github.com/planekit/planekit/informer"
 	"github.com/planekit/planekit/kinds"
 	"github.com/planekit/planekit/kinds/apiregistration"
-	"github.com/planekit/planekit/plane/stack"
 	"github.com/planekit/planekit/reconcile/controllers"
 	"github.com/planekit/planekit/reconcile/controllers/garbage"
 	"github.com/planekit/planekit/reconcile/controllers/node"
@@ -107,7 +111,7 @@ type Caches struct {
 	// Kinds has a row for each kind that can be collected, in no particular order.
 	Kinds []Kind
 
-	starts []start
+	Group
 }
 
 // A Kind describes a kind that has a cache.
@@ -121,12 +125,6 @@ type Kind struct {
 	Quota func() quota.Kind
 }
 
-// start is a cache that can be started. Its name is the plural of its kind.
-type start struct {
-	name  string
-	cache controllers.Runner
-}
-
 // New returns caches that read from the server of api, and starts none. The server must serve the
 // built-in resources and those in more. A cache of a resource without a field in [Caches] holds only
 // the metadata of objects.
@@ -134,40 +132,40 @@ func New(api *client.Client, log logr.Logger, more ...apiserver.Resource) (*Cach
 	c := &Caches{}
 	m := &maker{Caches: c, api: api, log: log, unseen: append(kube.Resources(), more...)}
 	none := []error{
-		add(m, &c.Namespaces, kinds.Namespaces, nil),
-		add(m, &c.ServiceAccounts, kinds.ServiceAccounts, nil),
-		add(m, &c.ConfigMaps, kinds.ConfigMaps, nil),
-		add(m, &c.Secrets, kinds.Secrets, nil),
-		add(m, &c.Nodes, kinds.Nodes, nil),
-		add(m, &c.NodeLeases, kinds.Leases, typed.Leases(api).Where(corev1.NamespaceNodeLease, "", "")),
+		addKind(m, &c.Namespaces, kinds.Namespaces, nil),
+		addKind(m, &c.ServiceAccounts, kinds.ServiceAccounts, nil),
+		addKind(m, &c.ConfigMaps, kinds.ConfigMaps, nil),
+		addKind(m, &c.Secrets, kinds.Secrets, nil),
+		addKind(m, &c.Nodes, kinds.Nodes, nil),
+		addKind(m, &c.NodeLeases, kinds.Leases, typed.Leases(api).Where(corev1.NamespaceNodeLease, "", "")),
 		// Pods alone come by the thousand from one template.
-		add(m, &c.Pods, kinds.Pods, typed.Pods(api).WithUnmarshal(intern.New().UnmarshalPod)),
-		add(m, &c.Services, kinds.Services, nil),
-		add(m, &c.Endpoints, kinds.Endpoints, nil),
-		add(m, &c.EndpointSlices, kinds.EndpointSlices, nil),
-		add(m, &c.APIServices, kinds.APIServices, nil),
-		add(m, &c.Deployments, kinds.Deployments, nil),
-		add(m, &c.ReplicaSets, kinds.ReplicaSets, nil),
-		add(m, &c.ReplicationControllers, kinds.ReplicationControllers, nil),
-		add(m, &c.PodDisruptionBudgets, kinds.PodDisruptionBudgets, nil),
-		add(m, &c.Jobs, kinds.Jobs, nil),
-		add(m, &c.Roles, kinds.Roles, nil),
-		add(m, &c.RoleBindings, kinds.RoleBindings, nil),
-		add(m, &c.ClusterRoles, kinds.ClusterRoles, nil),
-		add(m, &c.ClusterRoleBindings, kinds.ClusterRoleBindings, nil),
-		add(m, &c.PersistentVolumes, kinds.PersistentVolumes, nil),
-		add(m, &c.VolumeAttachments, kinds.VolumeAttachments, nil),
-		add(m, &c.StorageClasses, kinds.StorageClasses, nil),
-		add(m, &c.PriorityClasses, kinds.PriorityClasses, nil),
-		add(m, &c.ClusterTrustBundles, kinds.ClusterTrustBundles, nil),
-		add(m, &c.RuntimeClasses, kinds.RuntimeClasses, nil),
-		add(m, &c.PersistentVolumeClaims, kinds.PersistentVolumeClaims, nil),
-		add(m, &c.LimitRanges, kinds.LimitRanges, nil),
-		add(m, &c.ResourceQuotas, kinds.ResourceQuotas, nil),
-		add(m, &c.MutatingWebhooks, kinds.MutatingWebhookConfigurations, nil),
-		add(m, &c.ValidatingWebhooks, kinds.ValidatingWebhookConfigurations, nil),
-		add(m, &c.PriorityLevels, kinds.PriorityLevelConfigurations, nil),
-		add(m, &c.FlowSchemas, kinds.FlowSchemas, nil),
+		addKind(m, &c.Pods, kinds.Pods, typed.Pods(api).WithUnmarshal(intern.New().UnmarshalPod)),
+		addKind(m, &c.Services, kinds.Services, nil),
+		addKind(m, &c.Endpoints, kinds.Endpoints, nil),
+		addKind(m, &c.EndpointSlices, kinds.EndpointSlices, nil),
+		addKind(m, &c.APIServices, kinds.APIServices, nil),
+		addKind(m, &c.Deployments, kinds.Deployments, nil),
+		addKind(m, &c.ReplicaSets, kinds.ReplicaSets, nil),
+		addKind(m, &c.ReplicationControllers, kinds.ReplicationControllers, nil),
+		addKind(m, &c.PodDisruptionBudgets, kinds.PodDisruptionBudgets, nil),
+		addKind(m, &c.Jobs, kinds.Jobs, nil),
+		addKind(m, &c.Roles, kinds.Roles, nil),
+		addKind(m, &c.RoleBindings, kinds.RoleBindings, nil),
+		addKind(m, &c.ClusterRoles, kinds.ClusterRoles, nil),
+		addKind(m, &c.ClusterRoleBindings, kinds.ClusterRoleBindings, nil),
+		addKind(m, &c.PersistentVolumes, kinds.PersistentVolumes, nil),
+		addKind(m, &c.VolumeAttachments, kinds.VolumeAttachments, nil),
+		addKind(m, &c.StorageClasses, kinds.StorageClasses, nil),
+		addKind(m, &c.PriorityClasses, kinds.PriorityClasses, nil),
+		addKind(m, &c.ClusterTrustBundles, kinds.ClusterTrustBundles, nil),
+		addKind(m, &c.RuntimeClasses, kinds.RuntimeClasses, nil),
+		addKind(m, &c.PersistentVolumeClaims, kinds.PersistentVolumeClaims, nil),
+		addKind(m, &c.LimitRanges, kinds.LimitRanges, nil),
+		addKind(m, &c.ResourceQuotas, kinds.ResourceQuotas, nil),
+		addKind(m, &c.MutatingWebhooks, kinds.MutatingWebhookConfigurations, nil),
+		addKind(m, &c.ValidatingWebhooks, kinds.ValidatingWebhookConfigurations, nil),
+		addKind(m, &c.PriorityLevels, kinds.PriorityLevelConfigurations, nil),
+		addKind(m, &c.FlowSchemas, kinds.FlowSchemas, nil),
 		m.addMetadata(),
 	}
 	if err := errors.Join(none...); err != nil {
@@ -190,25 +188,6 @@ func (c *Caches) index() {
 	c.LimitRangesByNamespace = informer.NewIndex(c.LimitRanges, controllers.ByNamespace[*corev1.LimitRange])
 	c.QuotasByNamespace = informer.NewIndex(c.ResourceQuotas, controllers.ByNamespace[*corev1.ResourceQuota])
 	c.SlicesByService = informer.NewIndex(c.EndpointSlices, aggregate.ByService)
-}
-
-// Start starts caches that have not been started: those named, or all others if none
-// is named. They fill at the same time.
-func (c *Caches) Start(s *stack.Stack, only ...controllers.Runner) {
-	c.starts = slices.DeleteFunc(c.starts, func(one start) bool {
-		wanted := len(only) == 0 || slices.Contains(only, one.cache)
-		if wanted {
-			s.Start("informer of "+one.name, one.cache.Run)
-		}
-		return wanted
-	})
-}
-
-// Of returns the cache of what source has.
-func Of[T client.Object](source informer.Source[T], log logr.Logger) (*informer.Informer[T], error) {
-	config := informer.ConfigFor(source)
-	config.Log = log
-	return informer.New(config)
 }
 
 // uncollected are not owned by anything, or too short-lived to matter.

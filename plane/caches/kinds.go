@@ -23,9 +23,9 @@ type maker struct {
 	unseen []apiserver.Resource
 }
 
-// add makes the cache of a kind, of all its objects unless source has fewer, and its row of
+// addKind makes the cache of a kind, of all its objects unless source has fewer, and its row of
 // Kinds.
-func add[T client.Object](m *maker, to **informer.Informer[T], k kind.Kind[T], source informer.Source[T]) error {
+func addKind[T client.Object](m *maker, to **informer.Informer[T], k kind.Kind[T], source informer.Source[T]) error {
 	at := slices.IndexFunc(m.unseen, func(r apiserver.Resource) bool { return r.Group == k.Group && r.Plural == k.Plural })
 	if at < 0 {
 		return fmt.Errorf("caches: the API server has no %s", k.GroupResource())
@@ -34,12 +34,11 @@ func add[T client.Object](m *maker, to **informer.Informer[T], k kind.Kind[T], s
 	if source == nil {
 		source = client.For(m.api, k)
 	}
-	cache, err := Of(source, m.log.WithName(k.Plural))
+	cache, err := Add(&m.Group, k.Plural, source, m.log)
 	if err != nil {
 		return err
 	}
 	*to = cache
-	m.starts = append(m.starts, start{k.Plural, cache})
 	if slices.Contains(uncollected, k.GroupResource()) {
 		return nil
 	}
@@ -63,7 +62,7 @@ func (m *maker) addMetadata() error {
 			continue
 		}
 		var cache *informer.Informer[*metav1.PartialObjectMetadata]
-		if err := add(m, &cache, k, nil); err != nil {
+		if err := addKind(m, &cache, k, nil); err != nil {
 			return err
 		}
 	}

@@ -5,10 +5,11 @@
 //	c, err := credentials.New("127.0.0.1")        // in memory
 //	c, err := credentials.Open(dir, "10.0.0.1")   // kept in dir
 //	kubeconfig := c.Kubeconfig("https://127.0.0.1:6443")
+//	clients, err := c.Clients()                   // the users that they sign for
 //
-// The two authorities differ on purpose: the holder of a front proxy's certificate
-// may speak for any user. Read access to the
-// directory gives full control of the cluster; keys have mode 0600. Package pki says when a certificate is replaced.
+// The two authorities differ on purpose: the holder of a front proxy's certificate may speak for any
+// user. Read access to the directory gives full control of the cluster; keys have mode 0600. Package
+// pki says when a certificate is replaced.
 package credentials
 
 import (
@@ -18,7 +19,10 @@ import (
 	"crypto/tls"
 	"path/filepath"
 
+	"github.com/planekit/planekit/authn"
+	"github.com/planekit/planekit/authn/requestheader"
 	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/authn/x509"
 	"github.com/planekit/planekit/client/kubeconfig"
 	"github.com/planekit/planekit/pki"
 )
@@ -110,6 +114,17 @@ func (c *Credentials) ServerTLS(hint bool) *tls.Config {
 		config.ClientCAs.AddCert(c.FrontProxy.Certificate)
 	}
 	return config
+}
+
+// FrontProxies returns the authenticator of the users for whom the control plane's own front proxies
+// speak: those with a certificate of FrontClient's name, which FrontProxy has signed.
+func (c *Credentials) FrontProxies() (authn.Authenticator, error) {
+	return requestheader.New(requestheader.Config{Roots: c.FrontProxy.Pool(), AllowedNames: []string{FrontProxy}})
+}
+
+// Clients returns the authenticator of the client certificates that Authority has signed.
+func (c *Credentials) Clients() (authn.Authenticator, error) {
+	return x509.New(x509.Config{Roots: c.Authority.Pool()})
 }
 
 // ClientTLS returns the configuration of a client with this certificate.

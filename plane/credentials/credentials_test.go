@@ -3,13 +3,17 @@ package credentials_test
 import (
 	"bytes"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/pki"
 	"github.com/planekit/planekit/plane/credentials"
 )
@@ -71,6 +75,61 @@ func handshake(server, client *tls.Config, name string) (tls.ConnectionState, er
 		return tls.ConnectionState{}, err
 	}
 	return s.ConnectionState(), serverErr
+}
+
+// TestAuthenticators asks each authenticator about the certificates of both authorities. It knows those
+// of its own alone.
+func TestAuthenticators(t *testing.T) {
+	c, err := credentials.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := credentials.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	impostor, err := c.FrontProxy.Client("impostor", "somebody-else")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients, err := c.Clients()
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxies, err := c.FrontProxies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name           string
+		pair           *pki.Pair
+		client, spoken string // the users that the authenticators find; empty for none
+	}{
+		{"the administrator", c.Admin, credentials.Administrator, ""},
+		{"the front proxy", c.FrontClient, "", "jane"},
+		{"another name than the front proxy's", impostor, "", ""},
+		{"the administrator of another control plane", other.Admin, "", ""},
+		{"the front proxy of another control plane", other.FrontClient, "", ""},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "https://localhost/api", http.NoBody)
+		r.TLS.PeerCertificates = []*x509.Certificate{test.pair.Certificate}
+		r.Header.Set("X-Remote-User", "jane")
+		if got := authenticated(clients, r); got != test.client {
+			t.Errorf("%s is the client %q, want %q", test.name, got, test.client)
+		}
+		if got := authenticated(proxies, r); got != test.spoken {
+			t.Errorf("%s speaks for %q, want %q", test.name, got, test.spoken)
+		}
+	}
+}
+
+// authenticated returns the name of the user, or nothing if a does not know one.
+func authenticated(a authn.Authenticator, r *http.Request) string {
+	u, ok, err := a.Authenticate(r)
+	if !ok || err != nil {
+		return ""
+	}
+	return u.Name
 }
 
 // TestOpen keeps authorities and keys between two runs, for their owner alone.

@@ -80,7 +80,7 @@ func (b *chainBuilder) add(a authn.Authenticator) {
 
 // addProxies adds the control plane's own front proxies and those of the flags.
 func (b *chainBuilder) addProxies() error {
-	own, err := b.plane.FrontProxies()
+	own, err := b.plane.Credentials.FrontProxies()
 	if err != nil {
 		return err
 	}

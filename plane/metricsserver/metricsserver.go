@@ -86,7 +86,7 @@ func Part(c Config) plane.Part {
 		if err != nil {
 			return err
 		}
-		proxies, err := p.FrontProxies()
+		proxies, err := p.Credentials.FrontProxies()
 		if err != nil {
 			return err
 		}

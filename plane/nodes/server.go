@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/authn/user"
-	"github.com/planekit/planekit/authn/x509"
 	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/kubelet/server"
@@ -35,7 +34,7 @@ func newNodeServer(p *plane.Plane, c Config) (nodeServer, error) {
 	if err != nil {
 		return nodeServer{}, err
 	}
-	certificates, err := x509.New(x509.Config{Roots: authority.Pool()})
+	certificates, err := p.Credentials.Clients()
 	if err != nil {
 		return nodeServer{}, err
 	}

@@ -8,19 +8,22 @@ import (
 )
 
 func Example() {
+	ctx, interrupt := context.WithCancel(context.Background())
 	s := stack.New()
-	for _, name := range []string{"storage", "server"} {
-		s.Start(name, func(ctx context.Context) error {
-			<-ctx.Done()
-			fmt.Println("stopped", name)
-			return nil
-		})
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // an interrupt
-	fmt.Println(s.Run(ctx), s.Stop())
+	err := s.Main(ctx, func(context.Context) error {
+		for _, name := range []string{"storage", "server"} {
+			s.Start(name, func(ctx context.Context) error {
+				<-ctx.Done()
+				fmt.Println("stopped", name)
+				return nil
+			})
+		}
+		interrupt()
+		return nil
+	})
+	fmt.Println(err)
 	// Output:
 	// stopped server
 	// stopped storage
-	// <nil> <nil>
+	// <nil>
 }

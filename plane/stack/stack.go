@@ -3,20 +3,21 @@
 // on until it has ended.
 //
 //	s := stack.New()
-//	defer s.Stop()
-//	s.Start("storage", store.Run)
-//	if err := s.Await(ctx, store.Ready()); err != nil {
-//		return err
-//	}
-//	s.Start("server", server.Run)
-//	return s.Run(ctx)
+//	return s.Main(ctx, func(ctx context.Context) error {
+//		s.Start("storage", store.Run)
+//		if err := s.Await(ctx, store.Ready()); err != nil {
+//			return err
+//		}
+//		s.Start("server", server.Run)
+//		return nil
+//	})
 //
 // A part runs in a goroutine of its own, with a context that ends only when Stop
 // comes to it: the end of the program's own context stops nothing by itself. A part
 // that ends before it was stopped fails the stack; Await and Run return the first
 // such failure, and the caller then stops the rest.
 //
-// Start, Await, Run and Stop are for one goroutine at a time. The package restarts
+// Start, Await, Run, Stop and Main are for one goroutine at a time. The package restarts
 // nothing and knows no dependencies but the order of the calls.
 package stack
 
@@ -123,6 +124,20 @@ func (s *Stack) Run(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// Main calls start, which starts the parts, and runs them until ctx is done or one of them fails. All
+// have stopped when it returns. It returns why start or a part failed, and what went wrong in stopping.
+// It is not an error that ctx is done, even before start has returned.
+func (s *Stack) Main(ctx context.Context, start func(context.Context) error) error {
+	err := start(ctx)
+	if err == nil {
+		err = s.Run(ctx)
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = nil
+	}
+	return errors.Join(err, s.Stop())
 }
 
 // Stop ends all parts, the last started first, and returns what went wrong. When

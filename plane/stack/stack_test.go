@@ -120,3 +120,55 @@ func TestStackStopsAtOnce(t *testing.T) {
 		close(stuck)
 	})
 }
+
+// TestMainStopsWhatItStarted covers the ways in which Main ends. In each, all parts have stopped.
+func TestMainStopsWhatItStarted(t *testing.T) {
+	wrong := errors.New("disk is gone")
+	for _, c := range []struct {
+		name string
+		// start is called with a part running.
+		start func(ctx context.Context, s *Stack) error
+		want  string // of the error; empty for none
+	}{
+		{"ended", func(context.Context, *Stack) error { return nil }, ""},
+		{"ended before it was ready", func(ctx context.Context, s *Stack) error { return s.Await(ctx, nil) }, ""},
+		{"not started", func(context.Context, *Stack) error { return wrong }, "disk is gone"},
+		{"failed while another part starts", func(ctx context.Context, s *Stack) error {
+			s.Start("storage", func(context.Context) error { return wrong })
+			return s.Await(ctx, nil)
+		}, "storage: disk is gone"},
+		{"failed later", func(_ context.Context, s *Stack) error {
+			s.Start("storage", func(context.Context) error { time.Sleep(time.Second); return wrong })
+			return nil
+		}, "storage: disk is gone"},
+		{"failed in stopping", func(_ context.Context, s *Stack) error {
+			s.OnStop("file", func() error { return wrong })
+			return nil
+		}, "stop file: disk is gone"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				s, stopped := New(), false
+				err := s.Main(ctx, func(ctx context.Context) error {
+					s.Start("server", func(ctx context.Context) error { <-ctx.Done(); stopped = true; return nil })
+					return c.start(ctx, s)
+				})
+				if got := message(err); got != c.want {
+					t.Errorf("error %q, want %q", got, c.want)
+				}
+				if !stopped {
+					t.Error("a part still runs")
+				}
+			})
+		})
+	}
+}
+
+func message(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
