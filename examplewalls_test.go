@@ -51,10 +51,10 @@ var exampleWalls = []wall{
 		{"reconcile/controllers", "aggregated roles show their rules"},
 		{"storage", "here the rooms are joined"},
 		{"plane/bootstrap", "the objects that every server begins with"},
-		{"plane/caches", "informers with a log"},
+		{"plane/caches", "caches that start together"},
 		{"plane/credentials", "certificates that survive a restart"},
+		{"plane/stack", "the parts stop in reverse order"},
 		{"k8s.io/api/core", kubeTypes},
-		{"golang.org/x/sync", "the parts run and end together"},
 		{"github.com/go-logr/logr", logging},
 	}},
 

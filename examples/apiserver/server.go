@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,38 +15,52 @@ import (
 	"github.com/planekit/planekit/apiserver/review"
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authn/anonymous"
-	"github.com/planekit/planekit/authn/requestheader"
 	"github.com/planekit/planekit/authn/tokenfile"
-	"github.com/planekit/planekit/authn/x509"
 	"github.com/planekit/planekit/plane/credentials"
-	"github.com/planekit/planekit/storage"
-	"golang.org/x/sync/errgroup"
+	"github.com/planekit/planekit/plane/stack"
 )
 
 // run serves until ctx is done, and reports on stdout when it is ready.
 func (o *options) run(ctx context.Context, stdout io.Writer) error {
 	begin := time.Now()
+	s := stack.New()
+	return s.Main(ctx, func(ctx context.Context) error {
+		url, err := o.start(ctx, s)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(stdout, "ready in %v: %s\n", time.Since(begin).Round(time.Millisecond), url)
+		// Most of the heap is garbage of the start. An idle server would not collect it for
+		// two minutes.
+		debug.FreeOSMemory()
+		return nil
+	})
+}
+
+// start starts the store and the server on s, and returns the server's URL once it decides.
+func (o *options) start(ctx context.Context, s *stack.Stack) (url string, err error) {
 	listener, err := net.Listen("tcp", o.listen)
 	if err != nil {
-		return fmt.Errorf("--listen: %w", err)
+		return "", fmt.Errorf("--listen: %w", err)
 	}
-	defer listener.Close()
-	url := "https://" + listener.Addr().String()
+	// The server closes the listener, if it comes to that.
+	s.OnStop("listener", func() error { listener.Close(); return nil })
+	url = "https://" + listener.Addr().String()
 	c, err := o.credentials(url)
 	if err != nil {
-		return err
+		return "", err
 	}
-	authenticator, err := o.authenticator(c)
+	who, err := o.authenticator(c)
 	if err != nil {
-		return err
+		return "", err
 	}
-	return o.withStore(ctx, func(ctx context.Context, store storage.Store) error {
-		return o.serve(ctx, apiserver.Config{
-			Store: store, Authenticator: authenticator, Listener: listener, TLS: c.ServerTLS(true), Log: o.log.WithName("apiserver"),
-		}, c, func() {
-			fmt.Fprintf(stdout, "ready in %v: %s\n", time.Since(begin).Round(time.Millisecond), url)
-		})
-	})
+	store, err := o.openStore(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	return url, o.serve(ctx, s, apiserver.Config{
+		Store: store, Authenticator: who, Listener: listener, TLS: c.ServerTLS(true), Log: o.log.WithName("apiserver"),
+	}, c)
 }
 
 // credentials opens or makes the server's certificates, and writes the administrator's kubeconfig.
@@ -61,11 +74,11 @@ func (o *options) credentials(url string) (*credentials.Credentials, error) {
 
 // authenticator asks, in this order, for a front proxy, a client certificate and a token.
 func (o *options) authenticator(c *credentials.Credentials) (authn.Authenticator, error) {
-	proxies, err := requestheader.New(requestheader.Config{Roots: c.FrontProxy.Pool(), AllowedNames: []string{credentials.FrontProxy}})
+	proxies, err := c.FrontProxies()
 	if err != nil {
 		return nil, err
 	}
-	certificates, err := x509.New(x509.Config{Roots: c.Authority.Pool()})
+	certificates, err := c.Clients()
 	if err != nil {
 		return nil, err
 	}
@@ -93,50 +106,26 @@ func (o *options) tokens() (authn.Authenticator, error) {
 	return tokenfile.New(entries)
 }
 
-// serve runs a server of Kubernetes' resources with the caches that its decisions are made from,
-// and calls ready once it decides.
-func (o *options) serve(ctx context.Context, config apiserver.Config, c *credentials.Credentials, ready func()) error {
+// serve starts a server of Kubernetes' resources with the caches that its decisions are made from, and
+// returns once it decides.
+func (o *options) serve(ctx context.Context, s *stack.Stack, config apiserver.Config, c *credentials.Credentials) error {
 	// The caches read from the server that they are for.
 	var server *apiserver.Server
-	policy, err := newPolicy(func() *apiserver.Server { return server }, o.log)
+	p, err := newPolicy(func() *apiserver.Server { return server }, c, o.log)
 	if err != nil {
 		return err
 	}
-	config.Authorizer, config.Admission = policy.authorizer, policy.admission
-	aggregator, err := policy.aggregate(c, o.log)
-	if err != nil {
-		return err
-	}
-	config.Aggregator = aggregator
+	config.Authorizer, config.Admission, config.Aggregator = p.authorizer, p.admission, p.aggregator
 	config.Resources = append(kube.Resources(), review.Resources(config.Authenticator, config.Authorizer)...)
 	if server, err = apiserver.New(config); err != nil {
 		return err
 	}
-	parts, ctx := errgroup.WithContext(ctx)
-	run := func(part func(context.Context) error) { parts.Go(func() error { return part(ctx) }) }
-	run(server.Run)
-	run(func(ctx context.Context) error {
-		if err := seed(ctx, policy.client, c, config.Resources); err != nil {
-			return fmt.Errorf("bootstrap objects: %w", err)
-		}
-		for _, part := range policy.parts {
-			run(part)
-		}
-		for _, step := range []<-chan struct{}{aggregator.Ready(), policy.synced} {
-			select {
-			case <-step:
-			case <-ctx.Done():
-				return nil
-			}
-		}
-		ready()
-		// Most of the heap is garbage of the start. An idle server would not collect it for
-		// two minutes.
-		debug.FreeOSMemory()
-		return nil
-	})
-	if err := parts.Wait(); !errors.Is(err, context.Canceled) {
+	s.Start("API server", server.Run)
+	if err := s.Await(ctx, server.Ready()); err != nil {
 		return err
 	}
-	return nil
+	if err := seed(ctx, p.client, c, config.Resources); err != nil {
+		return fmt.Errorf("bootstrap objects: %w", err)
+	}
+	return p.start(ctx, s)
 }
