@@ -319,6 +319,7 @@ var otherWalls = []wall{
 		{"authn", "kubelets verify certificates"},
 		{"authz", "kubelets ask what users may do"},
 		{"client", "a kubelet acts by a client"},
+		{"informer", "a kubelet reads the cache of its pods"},
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 		{"k8s.io/cri-api", "containers in memory are told from their configuration"},

@@ -15,12 +15,9 @@ package nodes
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
-	"net/url"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -30,7 +27,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/client"
-	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/kubelet/cri"
 	"github.com/planekit/planekit/kubelet/eviction"
@@ -42,11 +38,8 @@ import (
 	"github.com/planekit/planekit/kubelet/staticpods"
 	"github.com/planekit/planekit/kubelet/trustbundle"
 	"github.com/planekit/planekit/plane"
-	"github.com/planekit/planekit/plane/caches"
 	"github.com/planekit/planekit/plane/stack"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/fields"
 )
 
 // Config describes a node. Name, Dir, Address and Runtime must be set.
@@ -167,15 +160,8 @@ func newNode(p *plane.Plane, c Config) (*node, error) {
 			{Type: corev1.NodeInternalIP, Address: c.Address},
 			{Type: corev1.NodeHostName, Address: c.Name},
 		},
-		PodStatus:  typed.Pods(api),
-		Nodes:      typed.Nodes(api),
-		Leases:     typed.Leases(api),
-		Events:     typed.Events(api),
-		Secrets:    typed.Secrets(api).Get,
-		ConfigMaps: typed.ConfigMaps(api).Get,
-		Services:   p.Caches.ServicesByNamespace.Get,
-		Tokens:     RequestTokens(api),
-		Network:    c.Runtime.Network,
+		Services: p.Caches.ServicesByNamespace.Get,
+		Network:  c.Runtime.Network,
 		// The machine belongs to others too: by default, pods are evicted only for their own
 		// limits, and images stay.
 		Eviction:       kubelet.Eviction{Thresholds: []eviction.Threshold{}},
@@ -184,7 +170,7 @@ func newNode(p *plane.Plane, c Config) (*node, error) {
 		StopNow:        c.StopNow,
 		Log:            log,
 	}
-	config.Claims, config.PersistentVolumes = typed.PersistentVolumeClaims(api).Get, typed.PersistentVolumes(api).Get
+	Connect(&config, api)
 	probes := probemetrics.New()
 	config.ProbeObserver = probes
 	config.RuntimeClasses = p.Caches.RuntimeClasses
@@ -234,8 +220,7 @@ func (n *node) run(ctx context.Context) (err error) {
 	defer containers.Close()
 	n.metrics.Count(containers)
 
-	mine := fields.OneTermEqualSelector("spec.nodeName", n.name).String()
-	pods, err := caches.Of(typed.Pods(n.api).Where("", "", mine), n.log)
+	pods, err := PodsOf(n.name, n.api, n.log)
 	if err != nil {
 		return err
 	}
@@ -325,25 +310,5 @@ func runNodes(nodes []*node) func(context.Context) error {
 		<-ctx.Done() // also where there are no nodes
 		running.Wait()
 		return errors.Join(failures...)
-	}
-}
-
-// RequestTokens returns a function that requests tokens of service accounts from the API
-// server, as the kubelet does for the pods of its node.
-func RequestTokens(api *client.Client) kubelet.Tokens {
-	return func(ctx context.Context, namespace, account string, request *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
-		body := request.DeepCopy()
-		body.APIVersion, body.Kind = authenticationv1.SchemeGroupVersion.String(), "TokenRequest"
-		data, err := json.Marshal(body)
-		if err != nil {
-			return nil, err
-		}
-		path := fmt.Sprintf("/api/v1/namespaces/%s/serviceaccounts/%s/token", url.PathEscape(namespace), url.PathEscape(account))
-		answer, err := api.Do(ctx, client.Request{Method: http.MethodPost, Path: path, Body: data})
-		if err != nil {
-			return nil, err
-		}
-		issued := &authenticationv1.TokenRequest{}
-		return issued, json.Unmarshal(answer.Body, issued)
 	}
 }
