@@ -1,19 +1,14 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"fmt"
-	"math/big"
 	"net/http"
-	"time"
 
 	"github.com/planekit/planekit/apiserver/kube"
 	"github.com/planekit/planekit/authz/rbac"
+	"github.com/planekit/planekit/pki"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -104,39 +99,16 @@ func aggregate(roles []*rbacv1.ClusterRole) {
 
 // certify makes an authority and a client certificate of it.
 func (w *world) certify() error {
-	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	authority, err := pki.New()
 	if err != nil {
 		return err
 	}
-	clientKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	client, err := authority.Client("client", person, team)
 	if err != nil {
 		return err
 	}
-	now := time.Now()
-	authority := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	client := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: person, Organization: []string{team}},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, authority, authority, &authorityKey.PublicKey, authorityKey)
-	if err != nil {
-		return err
-	}
-	if authority, err = x509.ParseCertificate(der); err != nil {
-		return err
-	}
-	der, err = x509.CreateCertificate(rand.Reader, client, authority, &clientKey.PublicKey, authorityKey)
-	if err != nil {
-		return err
-	}
-	w.authorities = x509.NewCertPool()
-	w.authorities.AddCert(authority)
-	w.client, err = x509.ParseCertificate(der)
-	return err
+	w.authorities, w.client = authority.Pool(), client.Certificate
+	return nil
 }
 
 // request is the create as a handler sees it, on a connection that shows the

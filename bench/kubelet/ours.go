@@ -7,14 +7,11 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/planekit/planekit/client/kubeconfig"
-	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/kubelet/cri"
 	"github.com/planekit/planekit/kubelet/eviction"
-	"github.com/planekit/planekit/plane/caches"
 	"github.com/planekit/planekit/plane/nodes"
 	"github.com/planekit/planekit/plane/stack"
 )
@@ -43,20 +40,19 @@ func runKubelet(ctx context.Context, arguments []string) error {
 		return err
 	}
 	defer runtime.Close()
-	mine := fields.OneTermEqualSelector("spec.nodeName", *name).String()
-	pods, err := caches.Of(typed.Pods(api).Where("", "", mine), logr.Discard())
+	pods, err := nodes.PodsOf(*name, api, logr.Discard())
 	if err != nil {
 		return err
 	}
-	k, err := kubelet.New(kubelet.Config{
+	c := kubelet.Config{
 		NodeName: *name, Root: filepath.Join(*dir, "kubelet"), LogRoot: filepath.Join(*dir, "logs"),
 		CgroupRoot: filepath.Join(*cgroup, "kubepods"), PodCIDR: "10.9.0.0/24",
 		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}},
-		Runtime:   runtime, Images: runtime,
-		Pods: pods, PodStatus: typed.Pods(api), Nodes: typed.Nodes(api), Leases: typed.Leases(api), Events: typed.Events(api),
-		Secrets: typed.Secrets(api).Get, ConfigMaps: typed.ConfigMaps(api).Get, Tokens: nodes.RequestTokens(api),
+		Runtime:   runtime, Images: runtime, Pods: pods,
 		Eviction: kubelet.Eviction{Thresholds: []eviction.Threshold{}}, ImageGC: kubelet.ImageGC{High: 100},
-	})
+	}
+	nodes.Connect(&c, api)
+	k, err := kubelet.New(c)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"path/filepath"
 	"testing"
 
 	"github.com/go-logr/logr/funcr"
@@ -18,7 +17,7 @@ import (
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/caches"
 	"github.com/planekit/planekit/plane/controllerset"
-	"github.com/planekit/planekit/plane/pluginset"
+	"github.com/planekit/planekit/plane/planetest"
 	"github.com/planekit/planekit/plane/stack"
 	"github.com/planekit/planekit/reconcile/controllers/account"
 )
@@ -28,25 +27,11 @@ import (
 // default, as far as they change objects.
 func OurServer(t testing.TB) string {
 	t.Helper()
-	p, err := plane.New(plane.Config{
-		NoControllers: true, NoScheduler: true,
+	return planetest.Start(t, planetest.With(func(c *plane.Config) {
+		c.NoControllers, c.NoScheduler = true, true
 		// The events about fields without effect would be the only difference.
-		Admission: pluginset.Options{Unsupported: []unsupported.Row{}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := stack.New()
-	s.Start("control plane", p.Run)
-	stopWith(t, s)
-	if err := s.Await(t.Context(), p.Ready()); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := p.Kubeconfig().Write(path); err != nil {
-		t.Fatal(err)
-	}
-	return path
+		c.Admission.Unsupported = []unsupported.Row{}
+	})).KubeconfigFile()
 }
 
 // OurControllers runs our controllers against the server of a kubeconfig until the test ends. All of
@@ -72,18 +57,13 @@ func OurControllers(t testing.TB, path string) {
 		t.Fatal(err)
 	}
 	s := stack.New()
-	stopWith(t, s)
-	all.Start(s)
-	set.Start(s)
-}
-
-// stopWith stops s at the end of the test.
-func stopWith(t testing.TB, s *stack.Stack) {
 	t.Cleanup(func() {
 		if err := s.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
+	all.Start(s)
+	set.Start(s)
 }
 
 // signer signs the tokens that are kept in secrets. No scenario uses a token to authenticate.

@@ -7,21 +7,18 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/planekit/planekit/admission/unsupported"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/client/kubeconfig"
-	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/compat/convergence"
 	"github.com/planekit/planekit/compat/stock"
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/kubelet/cri"
 	"github.com/planekit/planekit/kubelet/eviction"
 	"github.com/planekit/planekit/plane"
-	"github.com/planekit/planekit/plane/caches"
 	"github.com/planekit/planekit/plane/nodes"
-	"github.com/planekit/planekit/plane/pluginset"
+	"github.com/planekit/planekit/plane/planetest"
 	"github.com/planekit/planekit/plane/stack"
 )
 
@@ -51,33 +48,17 @@ func StockServer(t *testing.T, bin string) (admin, node string) {
 // OurServer starts our control plane.
 func OurServer(t *testing.T, _ string) (admin, node string) {
 	t.Helper()
-	p, err := plane.New(plane.Config{
-		// The events about fields without effect would be the only difference.
-		Admission: pluginset.Options{Unsupported: []unsupported.Row{}},
-		Log:       logTo(t, "control plane"),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := stack.New()
-	s.Start("control plane", p.Run)
-	stopWith(t, s)
-	if err := s.Await(t.Context(), p.Ready()); err != nil {
-		t.Fatal(err)
-	}
+	// The events about fields without effect would be the only difference.
+	p := planetest.Start(t, planetest.With(func(c *plane.Config) { c.Admission.Unsupported = []unsupported.Row{} }))
 	pair, err := p.Credentials.Authority.Client("node", user.NodePrefix+nodeName, user.Nodes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	admin, node = filepath.Join(dir, "admin"), filepath.Join(dir, "node")
-	if err := p.Kubeconfig().Write(admin); err != nil {
-		t.Fatal(err)
-	}
+	node = filepath.Join(t.TempDir(), "node")
 	if err := p.Credentials.KubeconfigOf(p.URL(), pair).Write(node); err != nil {
 		t.Fatal(err)
 	}
-	return admin, node
+	return p.KubeconfigFile(), node
 }
 
 // StockKubelet starts the stock kubelet.
@@ -101,40 +82,36 @@ func OurKubelet(t *testing.T, _, path string, h *host) {
 	}
 	t.Cleanup(func() { _ = containers.Close() })
 	log := logTo(t, "kubelet")
-	pods, err := caches.Of(typed.Pods(api).Where("", "", fields.OneTermEqualSelector("spec.nodeName", nodeName).String()), log)
+	pods, err := nodes.PodsOf(nodeName, api, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := kubelet.New(kubelet.Config{
+	config := kubelet.Config{
 		NodeName: nodeName, Root: filepath.Join(h.dir, "kubelet"), LogRoot: filepath.Join(h.dir, "logs"),
 		CgroupRoot: filepath.Join(h.cgroup, "kubepods"),
 		Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}},
-		Runtime:    containers, Images: containers,
-		Pods: pods, PodStatus: typed.Pods(api), Nodes: typed.Nodes(api), Leases: typed.Leases(api), Events: typed.Events(api),
-		Secrets: typed.Secrets(api).Get, ConfigMaps: typed.ConfigMaps(api).Get, Tokens: nodes.RequestTokens(api),
+		Runtime:    containers, Images: containers, Pods: pods,
 		// The machine is not the kubelet's own.
 		Eviction: kubelet.Eviction{Thresholds: []eviction.Threshold{}}, ImageGC: kubelet.ImageGC{High: 100},
 		PodCIDR: "10.9.0.0/24",
 		Log:     log,
-	})
+	}
+	nodes.Connect(&config, api)
+	k, err := kubelet.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := stack.New()
-	stopWith(t, s)
-	s.Start("pods", pods.Run)
-	s.Start("kubelet", k.Run)
-	if err := s.Await(t.Context(), k.Ready()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func stopWith(t *testing.T, s *stack.Stack) {
 	t.Cleanup(func() {
 		if err := s.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
+	s.Start("pods", pods.Run)
+	s.Start("kubelet", k.Run)
+	if err := s.Await(t.Context(), k.Ready()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // logTo returns a logger whose lines are shown if the test fails.
