@@ -35,6 +35,7 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod) time.Time {
 			w.failed(ctx, err)
 			return time.Now().Add(retrySync)
 		}
+		pod = w.withEnd(pod)
 		if until := w.admit(ctx, pod, state); !until.IsZero() {
 			return until
 		}
@@ -114,12 +115,27 @@ func (w *worker) report(pod *corev1.Pod, state *lifecycle.State, d lifecycle.Dec
 		RecursiveReadOnly: w.kubelet.podConfig.RecursiveReadOnly(pod),
 	}
 	o.ResizePending, o.ResizeInProgress = w.kubelet.allocations.Conditions(w.uid)
+	status := o.Status()
+	if status.Phase == corev1.PodSucceeded || status.Phase == corev1.PodFailed {
+		w.final = &status
+	}
 	if mirror.IsStatic(pod) {
-		w.remember(o.Status())
+		w.remember(status)
 		return
 	}
 	newest, _ := w.current() // with the desired resources, not the allocated ones
-	w.reporter.set(newest, o.Status())
+	w.reporter.set(newest, status)
+}
+
+// withEnd returns pod with the status that it has ended, if that was reported. The pod that the worker
+// has may be older, and the runtime may have lost what tells that nothing of the pod must run again.
+func (w *worker) withEnd(pod *corev1.Pod) *corev1.Pod {
+	if w.final == nil || ended(pod) {
+		return pod
+	}
+	known := *pod
+	known.Status = *w.final
+	return &known
 }
 
 // act carries out a decision. It reports whether the pod must be observed again.

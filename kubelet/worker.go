@@ -26,6 +26,7 @@ type worker struct {
 	released chan struct{} // closed when the pod holds no volume and no cgroup any more; only run closes it
 
 	// Only run uses the fields below.
+	final     *corev1.PodStatus // the last one with which the pod has ended; nil if it has not
 	observer  *observe.Observer
 	memory    *lifecycle.Memory
 	volumes   map[string]string
