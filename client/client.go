@@ -46,11 +46,9 @@ type Config struct {
 	// TLS configures the client's own connections: the roots to trust and the certificate to
 	// present. Nil trusts the system's roots. It must be nil when Transport is set.
 	TLS *tls.Config
-	// Certificate returns the certificate to present to the server, instead of those of TLS. When it
-	// returns another one, requests use new connections; those of the earlier certificate end with
-	// their requests, at the latest after 30 seconds. It is called for every request. Nil means that
-	// the certificate does not change. It is not used with a Transport.
-	Certificate func() *tls.Certificate
+	// Certificate, made by [Follow], is a certificate to present to the server that may change,
+	// instead of those of TLS. Nil means none. It is not used with a Transport.
+	Certificate *Certificate
 	// BearerToken is sent with every request unless it is empty.
 	BearerToken string
 	// UserAgent is sent with every request; empty means "planekit".
@@ -104,7 +102,7 @@ func New(c Config) (*Client, error) {
 	switch {
 	case transport != nil:
 	case c.Certificate != nil:
-		transport = newRotating(c.TLS, c.Certificate)
+		transport = c.Certificate.transport(c.TLS)
 	default:
 		transport = ownTransport(c.TLS)
 	}

@@ -16,6 +16,19 @@ const drainAfter = 30 * time.Second
 
 var errRetired = errors.New("the client certificate has changed")
 
+// Certificate is a client certificate that may change.
+type Certificate struct {
+	// transport is a function so that programs without one do not link what it needs.
+	transport func(*tls.Config) http.RoundTripper
+}
+
+// Follow returns a certificate that is what current returns, which is called for every request. When that
+// is another one, requests use new connections; those of the earlier certificate end with their requests,
+// at the latest after 30 seconds.
+func Follow(current func() *tls.Certificate) *Certificate {
+	return &Certificate{func(config *tls.Config) http.RoundTripper { return newRotating(config, current) }}
+}
+
 // rotating is a transport whose connections present the current certificate. Each certificate has
 // connections of its own.
 type rotating struct {

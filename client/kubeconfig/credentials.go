@@ -129,7 +129,7 @@ func (u *User) apply(config *client.Config, t *tls.Config, at *Cluster, failed f
 		}
 		// Certificates are for programs that look at them; connections use GetClientCertificate.
 		t.Certificates = []tls.Certificate{*files.pair.Current()}
-		t.GetClientCertificate, config.Certificate = files.present, files.current
+		t.GetClientCertificate, config.Certificate = files.present, client.Follow(files.current)
 	default:
 		pair, err := tls.X509KeyPair(certificate, key)
 		if err != nil {

@@ -119,13 +119,13 @@ func TestClientCertificateRotates(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The time between two looks at the files is not waited for.
-	config.Certificate = func() *tls.Certificate {
+	config.Certificate = client.Follow(func() *tls.Certificate {
 		certificate, err := config.TLS.GetClientCertificate(nil)
 		if err != nil {
 			t.Error(err)
 		}
 		return certificate
-	}
+	})
 	api, err := client.New(config)
 	if err != nil {
 		t.Fatal(err)
