@@ -128,7 +128,7 @@ func (w *worker) report(pod *corev1.Pod, state *lifecycle.State, d lifecycle.Dec
 }
 
 // withEnd returns pod with the status that it has ended, if that was reported. The pod that the worker
-// has may be older, and the runtime may have lost what tells that nothing of the pod must run again.
+// has may be older, and the runtime may have lost the containers that show that nothing must run again.
 func (w *worker) withEnd(pod *corev1.Pod) *corev1.Pod {
 	if w.final == nil || ended(pod) {
 		return pod

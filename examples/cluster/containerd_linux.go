@@ -66,7 +66,7 @@ func (c *cluster) newContainerdRuntime(index int, mirrors map[string]string) (no
 		Root:    c.dir.join("nodes", name, "containerd"),
 		CNIConf: r.confDir, CNIBin: r.binDir,
 		Mirrors: mirrors,
-		Known:   known,
+		Known:   cri.ListIDs,
 		Log:     c.log.WithName("containerd").WithValues("node", name),
 	})
 	return r, err
@@ -95,31 +95,6 @@ func (r *containerdRuntime) supervise(ctx context.Context) error {
 	default:
 		return r.daemon.Stop(ctx)
 	}
-}
-
-// known lists what the containerd at socket has, by id.
-func known(ctx context.Context, socket string) (map[string]bool, error) {
-	containers, err := cri.Dial(ctx, socket, cri.Options{})
-	if err != nil {
-		return nil, err
-	}
-	defer containers.Close()
-	sandboxes, err := containers.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
-	if err != nil {
-		return nil, err
-	}
-	inside, err := containers.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
-	if err != nil {
-		return nil, err
-	}
-	ids := map[string]bool{}
-	for _, s := range sandboxes.Items {
-		ids[s.GetId()] = true
-	}
-	for _, c := range inside.Containers {
-		ids[c.GetId()] = true
-	}
-	return ids, nil
 }
 
 // askForDirectories learns from a containerd that is not ours where it looks for

@@ -23,7 +23,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/cni/chain"
@@ -113,7 +112,7 @@ func (n *node) reserve(id string) netip.Prefix {
 	n.t.Helper()
 	registry, err := machine.Open(machine.Dir)
 	if err != nil {
-		n.t.Skip(err)
+		n.t.Fatal(err)
 	}
 	pods, err := registry.Reserve(n.t.Context(), machine.Reservation{ID: id, DataDir: n.dir})
 	if err != nil {
@@ -140,7 +139,7 @@ func (n *node) startDaemon(id, address string, pods netip.Prefix) {
 	var err error
 	n.daemon, err = containerd.New(containerd.Config{
 		Root: filepath.Join(n.dir, "containerd"), CNIConf: filepath.Join(n.dir, "net.d"), CNIBin: bin,
-		SandboxImage: actorImage, Mirrors: map[string]string{registryHost: "http://" + address}, Known: known,
+		SandboxImage: actorImage, Mirrors: map[string]string{registryHost: "http://" + address}, Known: cri.ListIDs,
 		Log: funcr.New(func(_, line string) { n.logf("containerd: %s", line) }, funcr.Options{}),
 	})
 	if err != nil {
@@ -150,31 +149,6 @@ func (n *node) startDaemon(id, address string, pods netip.Prefix) {
 	if err := n.daemon.Start(n.t.Context()); err != nil {
 		n.t.Fatal(err)
 	}
-}
-
-// known lists what the containerd at socket has, by id.
-func known(ctx context.Context, socket string) (map[string]bool, error) {
-	containers, err := cri.Dial(ctx, socket, cri.Options{})
-	if err != nil {
-		return nil, err
-	}
-	defer containers.Close()
-	sandboxes, err := containers.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
-	if err != nil {
-		return nil, err
-	}
-	inside, err := containers.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
-	if err != nil {
-		return nil, err
-	}
-	ids := map[string]bool{}
-	for _, s := range sandboxes.Items {
-		ids[s.GetId()] = true
-	}
-	for _, c := range inside.Containers {
-		ids[c.GetId()] = true
-	}
-	return ids, nil
 }
 
 func (n *node) logf(format string, args ...any) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/planekit/planekit/cni/portmap"
 	"github.com/planekit/planekit/examples/cluster/machine"
+	"github.com/planekit/planekit/kubelet/cri"
 )
 
 // traces returns an error that names what is left of something with a mark in the names of its
@@ -60,7 +61,7 @@ func (n *node) leftovers() error {
 	for _, pid := range machine.Processes(n.cgroup) {
 		add("process %d", pid)
 	}
-	known, err := known(n.t.Context(), n.daemon.Socket())
+	known, err := cri.ListIDs(n.t.Context(), n.daemon.Socket())
 	if err != nil {
 		return err
 	}

@@ -122,8 +122,10 @@ func TestProgram(t *testing.T) {
 			}})
 			h.setRange("10.0.0.0/24")
 			id, path := h.logged(t)
-			for h.status(id).State != runtimeapi.ContainerState_CONTAINER_EXITED {
-				time.Sleep(time.Millisecond)
+			for deadline := time.Now().Add(time.Minute); h.status(id).State != runtimeapi.ContainerState_CONTAINER_EXITED; time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("the program does not end")
+				}
 			}
 			if code := h.status(id).ExitCode; code != test.code {
 				t.Errorf("the exit code is %d", code)

@@ -1,11 +1,7 @@
 package allocation
 
 import (
-	"bytes"
-	"errors"
-	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,35 +13,9 @@ import (
 func TestWriteOnAFullDisk(t *testing.T) {
 	disk := fulldisk.New(t)
 	path := filepath.Join(disk.Path, "pod", "state")
-	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	write := func(text string) error {
+	disk.CheckReplace(path, func(text string) error {
 		r := &record{}
 		r.Allocated.Containers = map[string]corev1.ResourceRequirements{text: {}}
 		return write(path, r)
-	}
-	if err := write("1"); err != nil {
-		t.Fatal(err)
-	}
-	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, resource := range []bool{fulldisk.Files, fulldisk.Pages} {
-		disk.Leave(resource, 0)
-		if err := write("2"); !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("no error says that the disk is full: %v", err)
-		}
-		if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
-			t.Errorf("the file has %q, want %q: %v", after, before, err)
-		}
-		if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
-			t.Errorf("the directory has %v: %v", entries, err)
-		}
-		disk.Free()
-	}
-	if err := write("2"); err != nil {
-		t.Error(err)
-	}
+	})
 }

@@ -2,6 +2,7 @@
 package fulldisk
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -86,5 +87,34 @@ func (d *Disk) Free() {
 	d.t.Helper()
 	if err := os.RemoveAll(d.fill); err != nil {
 		d.t.Fatal(err)
+	}
+}
+
+// CheckReplace fails the test unless a file that write replaces stays whole when the disk is full, says so
+// by its error, and leaves nothing else in its directory. The path does not exist yet.
+func (d *Disk) CheckReplace(path string, write func(text string) error) {
+	d.t.Helper()
+	if err := errors.Join(os.Mkdir(filepath.Dir(path), 0o755), write("1")); err != nil {
+		d.t.Fatal(err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, resource := range []bool{Files, Pages} {
+		d.Leave(resource, 0)
+		if err := write("2"); !errors.Is(err, syscall.ENOSPC) {
+			d.t.Errorf("no error says that the disk is full: %v", err)
+		}
+		if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
+			d.t.Errorf("the file has %q, want %q: %v", after, before, err)
+		}
+		if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
+			d.t.Errorf("the directory has %v: %v", entries, err)
+		}
+		d.Free()
+	}
+	if err := write("2"); err != nil {
+		d.t.Error(err)
 	}
 }

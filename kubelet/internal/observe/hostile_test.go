@@ -22,7 +22,7 @@ func TestHugeTerminationMessage(t *testing.T) {
 	}
 	defer file.Close()
 	if err := file.Truncate(10 << 30); err != nil {
-		t.Skip("no large files here: ", err)
+		t.Fatal(err)
 	}
 	if _, err := file.Seek(-100, 2); err != nil {
 		t.Fatal(err)
