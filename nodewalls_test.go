@@ -74,6 +74,7 @@ var nodeWalls = []wall{
 	}},
 	{packages: "kubelet/server/tlsfiles", closed: true, may: []allowance{
 		{"internal/certfile", "clients and servers follow their files in one way"},
+		{"internal/lastvalid", "files that change are followed in one way"},
 		{"github.com/go-logr/logr", logging},
 	}},
 	{packages: "kubelet/server", closed: true, may: []allowance{

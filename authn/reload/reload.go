@@ -16,16 +16,14 @@ package reload
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/internal/lastvalid"
 )
 
 // Config configures a Value. Read and Parse are required.
@@ -46,11 +44,8 @@ type Config[T any] struct {
 
 // Value is the current value of a file. Its methods are safe for concurrent use.
 type Value[T any] struct {
-	config  Config[T]
-	current atomic.Pointer[T]
-
-	mu   sync.Mutex
-	seen [sha256.Size]byte // hash of the contents of current, zero before; guarded by mu
+	config Config[T]
+	value  *lastvalid.Value[T]
 }
 
 // New returns a value and reads it for the first time.
@@ -63,45 +58,36 @@ func New[T any](c Config[T]) (*Value[T], error) {
 	case c.Every == 0:
 		c.Every = time.Minute
 	}
-	v := &Value[T]{config: c}
-	if _, err := v.read(); err != nil {
+	value, err := lastvalid.New(func() ([][]byte, error) {
+		data, err := c.Read()
+		if err != nil {
+			return nil, fmt.Errorf("read: %w", err)
+		}
+		return [][]byte{data}, nil
+	}, func(contents [][]byte) (T, error) {
+		value, err := c.Parse(contents[0])
+		if err != nil {
+			return value, fmt.Errorf("parse: %w", err)
+		}
+		return value, nil
+	})
+	if err != nil {
 		return nil, err
 	}
-	return v, nil
+	return &Value[T]{config: c, value: value}, nil
 }
 
 // Current returns the current value. It is the same one as long as the file does not change.
-func (v *Value[T]) Current() T { return *v.current.Load() }
+func (v *Value[T]) Current() T { return v.value.Current() }
 
 // Reload reads the file now, for programs that are notified of changes. If it fails, the value
 // stays the same.
 func (v *Value[T]) Reload() error {
-	changed, err := v.read()
+	changed, err := v.value.Refresh()
 	if changed && v.config.Changed != nil {
 		v.config.Changed()
 	}
 	return err
-}
-
-// read reads the file and reports whether the value has changed.
-func (v *Value[T]) read() (changed bool, err error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	data, err := v.config.Read()
-	if err != nil {
-		return false, fmt.Errorf("read: %w", err)
-	}
-	hash := sha256.Sum256(data)
-	if hash == v.seen {
-		return false, nil
-	}
-	value, err := v.config.Parse(data)
-	if err != nil {
-		return false, fmt.Errorf("parse: %w", err)
-	}
-	v.seen = hash
-	v.current.Store(&value)
-	return true, nil
 }
 
 // Run reads the file at intervals until ctx ends, then returns nil.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/internal/certfile"
+	"github.com/planekit/planekit/internal/lastvalid"
 )
 
 // checkEvery is the time between two looks at the files of a client certificate while connections
@@ -14,7 +15,7 @@ const checkEvery = 5 * time.Second
 
 // certificateFiles are the files of a client certificate and its key.
 type certificateFiles struct {
-	pair   *certfile.Value[*tls.Certificate]
+	pair   *lastvalid.Value[*tls.Certificate]
 	failed func(error) // may be nil
 
 	mu      sync.Mutex

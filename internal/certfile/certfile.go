@@ -7,7 +7,6 @@ package certfile
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -16,76 +15,46 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"sync"
-	"sync/atomic"
 	"syscall"
+
+	"github.com/planekit/planekit/internal/lastvalid"
 )
 
 // maxSize bounds a file, in bytes. A bundle of all public authorities has about 250 KiB.
 const maxSize = 4 << 20
 
-// Value holds what was parsed from some files. It is safe for concurrent use.
-type Value[T any] struct {
-	paths   []string
-	parse   func(contents [][]byte) (T, error)
-	current atomic.Pointer[T]
-
-	mu   sync.Mutex
-	seen [sha256.Size]byte // hash of the contents that current was made of; guarded by mu
-}
-
 // Pair reads a certificate with its chain, and its key, in PEM.
-func Pair(certificate, key string) (*Value[*tls.Certificate], error) {
+func Pair(certificate, key string) (*lastvalid.Value[*tls.Certificate], error) {
 	return open([]string{certificate, key}, func(contents [][]byte) (*tls.Certificate, error) {
 		return ParsePair(contents[0], contents[1])
 	})
 }
 
 // Authorities reads a bundle of authorities in PEM.
-func Authorities(bundle string) (*Value[*x509.CertPool], error) {
+func Authorities(bundle string) (*lastvalid.Value[*x509.CertPool], error) {
 	return open([]string{bundle}, func(contents [][]byte) (*x509.CertPool, error) {
 		return ParseAuthorities(contents[0])
 	})
 }
 
-func open[T any](paths []string, parse func([][]byte) (T, error)) (*Value[T], error) {
-	v := &Value[T]{paths: paths, parse: parse}
-	if _, err := v.Refresh(); err != nil {
-		return nil, err
-	}
-	return v, nil
-}
-
-// Current returns the value. It is the same one as long as the contents of the files do not change.
-func (v *Value[T]) Current() T { return *v.current.Load() }
-
-// Refresh reads the files and reports whether the value has changed. After an error, the value is the
-// same as before. Errors name the files and never quote a key.
-func (v *Value[T]) Refresh() (changed bool, err error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	var contents [][]byte
-	hash := sha256.New()
-	for _, path := range v.paths {
-		data, err := Read(path)
-		if err != nil {
-			return false, err
+// open follows files. Errors name them and never quote a key.
+func open[T any](paths []string, parse func([][]byte) (T, error)) (*lastvalid.Value[T], error) {
+	return lastvalid.New(func() (contents [][]byte, err error) {
+		for _, path := range paths {
+			data, err := Read(path)
+			if err != nil {
+				return nil, err
+			}
+			contents = append(contents, data)
 		}
-		fmt.Fprintf(hash, "%d ", len(data))
-		hash.Write(data)
-		contents = append(contents, data)
-	}
-	sum := [sha256.Size]byte(hash.Sum(nil))
-	if sum == v.seen {
-		return false, nil
-	}
-	value, err := v.parse(contents)
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", join(v.paths), err)
-	}
-	v.seen = sum
-	v.current.Store(&value)
-	return true, nil
+		return contents, nil
+	}, func(contents [][]byte) (T, error) {
+		value, err := parse(contents)
+		if err != nil {
+			return value, fmt.Errorf("%s: %w", join(paths), err)
+		}
+		return value, nil
+	})
 }
 
 func join(paths []string) string {

@@ -34,6 +34,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/internal/certfile"
+	"github.com/planekit/planekit/internal/lastvalid"
 )
 
 // DefaultEvery is the default of [Config.Every].
@@ -58,8 +59,8 @@ type Config struct {
 // Files are the current contents of the files. They are safe for concurrent use.
 type Files struct {
 	config      Config
-	pair        *certfile.Value[*tls.Certificate]
-	authorities *certfile.Value[*x509.CertPool] // nil without ClientCAFile
+	pair        *lastvalid.Value[*tls.Certificate]
+	authorities *lastvalid.Value[*x509.CertPool] // nil without ClientCAFile
 	// current is the configuration of new connections.
 	current atomic.Pointer[tls.Config]
 
