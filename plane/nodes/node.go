@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -127,6 +128,9 @@ const cleanupTimeout = 20 * time.Second
 // Start starts nodes on s and waits until each is ready for pods. It is for a
 // [plane.Part].
 func Start(ctx context.Context, p *plane.Plane, s *stack.Stack, configs ...Config) error {
+	if most := ranges(p.PodCIDR()); len(configs) > most {
+		return fmt.Errorf("nodes: %d nodes, but PodCIDR %s has ranges for %d", len(configs), p.PodCIDR(), most)
+	}
 	var nodes []*node
 	for _, c := range configs {
 		n, err := newNode(p, c)
@@ -143,6 +147,17 @@ func Start(ctx context.Context, p *plane.Plane, s *stack.Stack, configs ...Confi
 		}
 	}
 	return nil
+}
+
+// ranges returns how many nodes get a range of pod addresses, of the size that plane.Config has. Any other
+// one would wait for its range for ever.
+func ranges(all netip.Prefix) int {
+	bits := 24
+	if all.Addr().Is6() {
+		bits = 64
+	}
+	const plenty = 30 // so that the number is an int everywhere
+	return 1 << min(max(bits-all.Bits(), 0), plenty)
 }
 
 func newNode(p *plane.Plane, c Config) (*node, error) {
