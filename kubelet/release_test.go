@@ -85,6 +85,13 @@ func TestEvictionWaits(t *testing.T) {
 				s := &stubborn{greeter: greeter{list: map[string]bool{}}}
 				r.config.Volumes = []volumes.Plugin{s}
 				r.config.Eviction = kubelet.Eviction{Thresholds: []eviction.Threshold{}, Interval: time.Second}
+				var counted atomic.Int64
+				r.config.Meters.Evicted = func(signal string) {
+					if signal != "memory.available" {
+						t.Errorf("a pod was evicted for %s", signal)
+					}
+					counted.Add(1)
+				}
 				r.start()
 				for name, priority := range map[string]int32{"low": 0, "high": 1000} {
 					pod := webPod(name)
@@ -107,6 +114,9 @@ func TestEvictionWaits(t *testing.T) {
 				r.api.await(t, "high", "evicted", evicted("The node was low on resource: memory. "))
 				if took := time.Since(begun); took < 15*time.Second || took > test.want+5*time.Second || !test.free && took < 25*time.Second {
 					t.Errorf("the next pod was evicted after %v, want about %v", took, test.want)
+				}
+				if n := counted.Load(); n != 2 {
+					t.Errorf("%d evictions are counted", n)
 				}
 				s.free.Store(true)
 			})
