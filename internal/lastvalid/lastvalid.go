@@ -43,7 +43,7 @@ func (v *Value[T]) Refresh() (changed bool, err error) {
 	}
 	hash := sha256.New()
 	for _, data := range contents {
-		hash.Write(binary.BigEndian.AppendUint64(nil, uint64(len(data)))) // so that two files are not taken for others
+		hash.Write(binary.BigEndian.AppendUint64(nil, uint64(len(data)))) // so that "a" and "bc" are not "ab" and "c"
 		hash.Write(data)
 	}
 	sum := [sha256.Size]byte(hash.Sum(nil))
