@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"slices"
 	"sync"
 
@@ -22,6 +23,8 @@ type graph struct {
 	// opens counts, for each claim, the volumes that allow the nodes of the claim to read an
 	// object.
 	opens map[object]map[object]int
+	// changed is closed by the next change; nil if nobody waits for one.
+	changed chan struct{}
 }
 
 func newGraph() *graph {
@@ -32,6 +35,36 @@ func (g *graph) has(o object, node string) bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	return g.nodes[o][node] > 0
+}
+
+// await is has, but gives a relation that is not there yet until the end of ctx to appear.
+func (g *graph) await(ctx context.Context, o object, node string) bool {
+	for {
+		g.mu.Lock()
+		found := g.nodes[o][node] > 0
+		if !found && g.changed == nil {
+			g.changed = make(chan struct{})
+		}
+		changed := g.changed
+		g.mu.Unlock()
+		if found {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// unlock ends a change.
+func (g *graph) unlock() {
+	if g.changed != nil {
+		close(g.changed)
+		g.changed = nil
+	}
+	g.mu.Unlock()
 }
 
 // pod applies a change of a pod. Most changes affect only its status and change nothing here.
@@ -48,7 +81,7 @@ func (g *graph) pod(old, new *corev1.Pod) {
 		return
 	}
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	// Add first, so that edges that stay do not disappear meanwhile.
 	for _, o := range after {
 		g.connect(o, to)
@@ -72,7 +105,7 @@ func (g *graph) volume(old, new *corev1.PersistentVolume) {
 		return
 	}
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	for _, o := range after {
 		if increment(g.opens, to, o) {
 			for node := range g.nodes[to] {
@@ -92,7 +125,7 @@ func (g *graph) volume(old, new *corev1.PersistentVolume) {
 // attachment applies a change of a volume attachment.
 func (g *graph) attachment(old, new *storagev1.VolumeAttachment) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	if new != nil && new.Spec.NodeName != "" {
 		g.connect(object{attachments, "", new.Name}, new.Spec.NodeName)
 	}
@@ -108,7 +141,7 @@ func (g *graph) slice(old, new *resourcev1.ResourceSlice) {
 		return
 	}
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	if to != "" {
 		g.connect(object{resourceSlices, "", new.Name}, to)
 	}

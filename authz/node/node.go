@@ -18,8 +18,8 @@
 // as a binding of the role system:node to it does.
 //
 // The references of pods are kept in an index from each object to its nodes, so that a decision is
-// one lookup. The index follows caches and may briefly be behind them; a kubelet that is refused
-// too early retries. The objects need not exist. A mirror pod grants nothing, because the node
+// one lookup. The index follows caches, and may be behind a kubelet that has just been told of a pod:
+// see Config.Patience. The objects need not exist. A mirror pod grants nothing, because the node
 // itself creates it.
 //
 // The answers are Allow and NoOpinion, with Kubernetes' reasons. A node may list and watch pods
@@ -32,6 +32,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/authz"
@@ -53,6 +54,10 @@ type Config struct {
 	// Rest decides on requests that do not depend on a node's pods. If nil, the answer is
 	// NoOpinion.
 	Rest authz.Authorizer
+	// Patience is how long a request for an object that no pod of the node refers to waits for such a pod
+	// before it is refused; zero means not at all. Without it, the first request of a kubelet for a new
+	// pod may be refused because the cache of pods is behind the kubelet's.
+	Patience time.Duration
 }
 
 // Authorizer is an [authz.Authorizer] and an [authz.Lister].
@@ -65,6 +70,9 @@ type Authorizer struct {
 func New(c Config) (*Authorizer, error) {
 	if c.Pods == nil {
 		return nil, errors.New("node: Pods must be set")
+	}
+	if c.Patience < 0 {
+		return nil, errors.New("node: Patience is negative")
 	}
 	return &Authorizer{config: c, graph: newGraph()}, nil
 }
@@ -98,7 +106,7 @@ func (a *Authorizer) Authorize(ctx context.Context, at authz.Attributes) (authz.
 	case "":
 		return authz.Allow, "", nil
 	case related:
-		return a.related(&at, name)
+		return a.related(ctx, &at, name)
 	case unlimited:
 		return a.rest(ctx, at)
 	case unsaid:
@@ -116,14 +124,22 @@ func (a *Authorizer) rest(ctx context.Context, at authz.Attributes) (authz.Decis
 }
 
 // related allows requests for an object that the node's pods refer to.
-func (a *Authorizer) related(at *authz.Attributes, name string) (authz.Decision, string, error) {
+func (a *Authorizer) related(ctx context.Context, at *authz.Attributes, name string) (authz.Decision, string, error) {
 	if at.Name == "" {
 		return authz.NoOpinion, "No Object name found", nil
 	}
-	if !a.graph.has(object{at.Resource, at.Namespace, at.Name}, name) {
-		return authz.NoOpinion, fmt.Sprintf("no relationship found between node '%s' and this object", name), nil
+	o := object{at.Resource, at.Namespace, at.Name}
+	if a.graph.has(o, name) {
+		return authz.Allow, "", nil
 	}
-	return authz.Allow, "", nil
+	if a.config.Patience > 0 {
+		ctx, cancel := context.WithTimeout(ctx, a.config.Patience)
+		defer cancel()
+		if a.graph.await(ctx, o, name) {
+			return authz.Allow, "", nil
+		}
+	}
+	return authz.NoOpinion, fmt.Sprintf("no relationship found between node '%s' and this object", name), nil
 }
 
 // ErrNoRules means that the permissions of a node depend on its pods.

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/authn/user"
@@ -41,6 +42,10 @@ const (
 
 // Modes returns all modes, in the order in which kube-apiserver lists them.
 func Modes() []string { return []string{AlwaysAllow, AlwaysDeny, ABAC, Webhook, RBAC, Node} }
+
+// patience is how long a node's request waits for the cache of pods to know its pod. A cache is behind by
+// milliseconds, on a busy machine by some hundred.
+const patience = 500 * time.Millisecond
 
 // Config describes the authorizers. Caches must be set.
 type Config struct {
@@ -125,7 +130,7 @@ func (s *Set) authorizer(c Config, mode string) (authz.Authorizer, error) {
 		var err error
 		s.nodes, err = nodeauthz.New(nodeauthz.Config{
 			Pods: c.Caches.Pods, Volumes: c.Caches.PersistentVolumes, Attachments: c.Caches.VolumeAttachments,
-			Rest: rbac.Rules(rbac.NodeRules()),
+			Rest: rbac.Rules(rbac.NodeRules()), Patience: patience,
 		})
 		return s.nodes, err
 	case RBAC:
