@@ -13,6 +13,8 @@ import (
 type Cluster interface {
 	// Nodes yields the nodes in no particular order.
 	Nodes() iter.Seq[*NodeInfo]
+	// Size returns the number of nodes.
+	Size() int
 	// Node returns a node by name.
 	Node(name string) (*NodeInfo, bool)
 	// Namespace returns a namespace by name, if the scheduler has a cache of namespaces; see
@@ -53,6 +55,8 @@ func (v view) Nodes() iter.Seq[*NodeInfo] {
 		}
 	}
 }
+
+func (v view) Size() int { return len(v.order) }
 
 func (v view) Node(name string) (*NodeInfo, bool) {
 	n := v.nodes[name]

@@ -130,7 +130,7 @@ func (s *State) Helps(err *FitError, e Event) bool {
 // accepts reports whether a node accepts the pod of err now. If a predicate refuses it, later
 // events may change that, so err records the predicate.
 func (s *State) accepts(err *FitError, n *NodeInfo) bool {
-	f := filters{state: s, pod: err.pod, local: err.local}
+	f := filters{state: s, pod: err.pod, local: err.local, isCompiled: true}
 	v, predicate := s.judge(&f, n)
 	if !v.OK() {
 		err.by.add(predicate)

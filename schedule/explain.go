@@ -23,8 +23,8 @@ type NodeExplanation struct {
 // then the others, both by name. Decide chooses one of the nodes with the highest total, or the one that is
 // reserved for the pod. Explain changes nothing, and the random generator neither.
 func (s *State) Explain(p *PodInfo) []NodeExplanation {
-	f := filters{state: s, pod: p, local: s.compile(p)}
-	s.feasible = s.feasible[:0]
+	f := filters{state: s, pod: p}
+	var nodes []*NodeInfo
 	var fit, unfit []NodeExplanation
 	for _, n := range s.order {
 		v, predicate := s.judge(&f, n)
@@ -32,11 +32,11 @@ func (s *State) Explain(p *PodInfo) []NodeExplanation {
 			unfit = append(unfit, NodeExplanation{Node: n.Node.Name, Predicate: s.predicates[predicate].Name(), Verdict: v})
 			continue
 		}
-		s.feasible = append(s.feasible, n)
+		nodes = append(nodes, n)
 		fit = append(fit, NodeExplanation{Node: n.Node.Name})
 	}
 	if len(fit) > 1 {
-		s.explainScores(p, fit)
+		s.explainScores(p, nodes, fit)
 	}
 	byName := func(a, b NodeExplanation) int {
 		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Node, b.Node))
@@ -46,11 +46,11 @@ func (s *State) Explain(p *PodInfo) []NodeExplanation {
 	return append(fit, unfit...)
 }
 
-// explainScores sets the scores of the nodes in s.feasible.
-func (s *State) explainScores(p *PodInfo, nodes []NodeExplanation) {
+// explainScores sets the scores of nodes.
+func (s *State) explainScores(p *PodInfo, infos []*NodeInfo, nodes []NodeExplanation) {
 	scores := make([]int64, len(nodes))
 	for _, w := range s.priorities {
-		if !rank(w.Priority, p, view{s}, s.feasible, scores) {
+		if !rank(w.Priority, p, view{s}, infos, scores) {
 			clear(scores)
 		}
 		for i := range nodes {

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -19,6 +20,16 @@ type PodInfo struct {
 	Ports []HostPort
 	// Affinity holds the terms of the pod about other pods; nil if it has none.
 	Affinity *Affinity
+
+	class   classKey // set once it is asked for
+	encoded bool     // the pod has a class
+	once    sync.Once
+}
+
+// classKey returns the key of the pod's class; ok is false if it has none.
+func (p *PodInfo) classKey() (key classKey, ok bool) {
+	p.once.Do(func() { p.class, p.encoded = newClassKey(p.Pod) })
+	return p.class, p.encoded
 }
 
 // HostPort is a port of a node.

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // reference holds what a State should know, and answers by a new State.
@@ -83,6 +84,7 @@ func walk(t *testing.T, seed uint64) {
 			delete(waiting, p)
 		}
 	}
+	known := []*corev1.Pod{c.Pod(), c.Pod(), c.Pod(), c.Pod(), c.Pod()}
 	for step := range 150 {
 		what, e := model.change(c, r, s)
 		for p, unfit := range waiting {
@@ -96,13 +98,38 @@ func walk(t *testing.T, seed uint64) {
 			s.Preempt(p, unfit, c.Budgets) // changes nothing
 		}
 		pod := schedule.NewPodInfo(c.Pod())
-		if got, want := s.Explain(pod), model.explain(pod); !reflect.DeepEqual(got, want) {
+		if step%2 == 0 {
+			pod = schedule.NewPodInfo(sibling(known[step/2%len(known)], step))
+		}
+		want := model.explain(pod)
+		if got := s.Explain(pod); !reflect.DeepEqual(got, want) {
 			t.Fatalf("step %d, %s: %s is judged\n%+v, want\n%+v", step, what, pod.Key, got, want)
+		}
+		if node, err := s.Decide(pod); !isBest(node, err, want) {
+			t.Fatalf("step %d, %s: %s goes to %q, %v, want one of the best of\n%+v", step, what, pod.Key, node, err, want)
 		}
 		if len(waiting) < 10 {
 			decide(pod)
 		}
 	}
+}
+
+// sibling returns a new pod of the same class.
+func sibling(pod *corev1.Pod, number int) *corev1.Pod {
+	pod = pod.DeepCopy()
+	pod.Name = fmt.Sprint("sibling-", number)
+	pod.UID = types.UID(pod.Name)
+	return pod
+}
+
+// isBest reports whether a decision is right, given what is said of each node.
+func isBest(node string, unfit *schedule.FitError, nodes []schedule.NodeExplanation) bool {
+	if len(nodes) == 0 || nodes[0].Predicate != "" {
+		return unfit != nil && unfit.Nodes == len(nodes)
+	}
+	return unfit == nil && slices.ContainsFunc(nodes, func(n schedule.NodeExplanation) bool {
+		return n.Node == node && n.Predicate == "" && n.Total == nodes[0].Total
+	})
 }
 
 // change makes one random change to both.

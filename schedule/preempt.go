@@ -49,6 +49,7 @@ func (s *State) Preempt(p *PodInfo, unfit *FitError, budgets []*policyv1.PodDisr
 		return best, false
 	}
 	local := s.compile(p)
+	defer s.try()()
 	for _, n := range s.order {
 		found, reasons := s.victims(p, n, local, budgets)
 		for _, reason := range reasons {
@@ -111,7 +112,7 @@ func (s *State) ends(p *PodInfo) bool {
 // victims returns what p must preempt on a node, or why that does not help.
 func (s *State) victims(p *PodInfo, n *NodeInfo, local []filter, budgets []*policyv1.PodDisruptionBudget) (found Preemption, reasons []string) {
 	judge := func() Verdict {
-		v, _ := s.judge(&filters{state: s, pod: p, local: local}, n)
+		v, _ := s.judge(&filters{state: s, pod: p, local: local, isCompiled: true}, n)
 		return v
 	}
 	if v := judge(); v.Lasting || v.All {
@@ -315,10 +316,11 @@ func (s *State) judge(f *filters, n *NodeInfo) (v Verdict, predicate int) {
 	if len(guests) == 0 {
 		return f.judge(n)
 	}
+	defer s.try()()
 	for _, guest := range guests {
 		s.put(place{pod: guest, node: n.Node.Name, assumed: true})
 	}
-	with := filters{state: s, pod: f.pod, local: f.local}
+	with := filters{state: s, pod: f.pod, local: f.locals(), isCompiled: true}
 	v, predicate = with.judge(n)
 	for _, guest := range guests {
 		s.take(guest.Key)
@@ -327,6 +329,14 @@ func (s *State) judge(f *filters, n *NodeInfo) (v Verdict, predicate int) {
 		return v, predicate
 	}
 	return f.judge(n)
+}
+
+// try says that pods are put on nodes and taken from them only to look at the effect, until the function
+// that it returns is called.
+func (s *State) try() (done func()) {
+	before := s.trying
+	s.trying = true
+	return func() { s.trying = before }
 }
 
 // nominated returns the node that is reserved for a pod, if the pod fits it.

@@ -1,21 +1,39 @@
 package schedule
 
-// score sets s.totals to the weighted sums of the scores of the nodes in s.feasible.
-func (s *State) score(p *PodInfo) {
-	size := len(s.feasible)
-	if cap(s.totals) < size {
-		s.totals, s.scores = make([]int64, size), make([]int64, size)
+// score sets found.totals to the weighted sums of the scores of the nodes that were found for a pod of a
+// class, and returns them.
+func (s *State) score(p *PodInfo, c *class, found *candidates) []int64 {
+	size := len(found.nodes)
+	if cap(found.totals) < size {
+		found.totals, found.scores = make([]int64, len(s.order)), make([]int64, len(s.order))
 	}
-	s.totals, s.scores = s.totals[:size], s.scores[:size]
-	clear(s.totals)
-	for _, w := range s.priorities {
-		if !rank(w.Priority, p, view{s}, s.feasible, s.scores) {
+	found.totals, found.scores = found.totals[:size], found.scores[:size]
+	for i, row := range found.rows {
+		found.totals[i] = c.base[row]
+	}
+	for i := range c.columns {
+		column := &c.columns[i]
+		if column.alike {
 			continue
 		}
-		weight := max(1, w.Weight)
-		for i, score := range s.scores {
-			s.totals[i] += weight * min(max(score, 0), MaxScore)
+		for j, row := range found.rows {
+			found.scores[j] = column.scores[row]
 		}
+		column.normalize(found.scores)
+		found.add(column.weight)
+	}
+	for _, w := range s.priorities {
+		if _, ok := w.Priority.(ClassPriority); !ok && rank(w.Priority, p, view{s}, found.nodes, found.scores) {
+			found.add(max(1, w.Weight))
+		}
+	}
+	return found.totals
+}
+
+// add adds the scores to the totals.
+func (c *candidates) add(weight int64) {
+	for i, score := range c.scores {
+		c.totals[i] += weight * min(max(score, 0), MaxScore)
 	}
 }
 
@@ -23,10 +41,14 @@ func (s *State) score(p *PodInfo) {
 // any of them.
 func rank(priority Priority, p *PodInfo, c Cluster, nodes []*NodeInfo, scores []int64) bool {
 	score := func(n *NodeInfo) int64 { return priority.Score(p, n) }
-	if s, ok := priority.(Surveyor); ok {
-		if score = s.Survey(p, c, nodes); score == nil {
-			return false
-		}
+	switch q := priority.(type) {
+	case Surveyor:
+		score = q.Survey(p, c, nodes)
+	case ClassPriority:
+		score = q.ScoreClass(p, c)
+	}
+	if score == nil {
+		return false
 	}
 	for i, n := range nodes {
 		scores[i] = score(n)

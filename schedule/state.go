@@ -1,8 +1,8 @@
 package schedule
 
 import (
+	"maps"
 	"math/rand/v2"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -34,10 +34,22 @@ type State struct {
 	// guests are the pods that a node is reserved for, by node and key, and nominees their nodes.
 	guests   map[string]map[string]*PodInfo
 	nominees map[string]string
-	// feasible and totals are the nodes that the last decision chose from, and their scores. They are
-	// kept to save allocations.
-	feasible       []*NodeInfo
-	scores, totals []int64
+
+	// classes keep what was found out for pods that are alike.
+	classes   map[classKey]*class
+	decisions uint64
+	// layout changes when the nodes of order do. Changes of a node are the rows changedRows, the first of
+	// which is the change firstChange.
+	layout, firstChange uint64
+	changedRows         []int32
+	// trying says that pods are put on nodes and taken from them only to look at the effect.
+	trying bool
+
+	// candidates are the nodes that a decision chooses from: all of a class, or those that are left of them.
+	// They are kept to save allocations.
+	candidates candidates
+	nodesLeft  []*NodeInfo
+	rowsLeft   []int32
 }
 
 // place is the position of a pod.
@@ -60,20 +72,26 @@ func NewState(predicates []Predicate, priorities []Weighted, seed uint64) *State
 		images:     make(map[string]int),
 		guests:     make(map[string]map[string]*PodInfo),
 		nominees:   make(map[string]string),
+		classes:    make(map[classKey]*class),
+		layout:     1,
 	}
 }
 
 // SetNode adds or updates a node.
 func (s *State) SetNode(node *corev1.Node) Event {
 	n := s.node(node.Name)
-	old := n.Node
+	old, images := n.Node, n.Images
 	if n.Node == nil {
 		n.position = len(s.order)
 		s.order = append(s.order, n)
 	}
-	s.countImages(n, -1)
 	n.set(node)
-	s.countImages(n, 1)
+	if old == nil || !maps.Equal(images, n.Images) {
+		s.countImages(images, -1)
+		s.countImages(n.Images, 1)
+		s.relayout()
+	}
+	s.touch(n)
 	return change(old, node, n)
 }
 
@@ -87,8 +105,9 @@ func (s *State) RemoveNode(name string) Event {
 	s.order[n.position], last.position = last, n.position
 	s.order = s.order[:len(s.order)-1]
 	old := n.Node
-	s.countImages(n, -1)
+	s.countImages(n.Images, -1)
 	n.Node, n.Images = nil, nil
+	s.relayout()
 	s.drop(name, n)
 	return change(old, nil, n)
 }
@@ -107,8 +126,8 @@ func (s *State) RemoveNamespace(name string) Event {
 	return change(old, nil)
 }
 
-func (s *State) countImages(n *NodeInfo, sign int) {
-	for name := range n.Images {
+func (s *State) countImages(images map[string]int64, sign int) {
+	for name := range images {
 		if s.images[name] += sign; s.images[name] == 0 {
 			delete(s.images, name)
 		}
@@ -193,6 +212,7 @@ func (s *State) put(p place) Event {
 	s.pods[p.pod.Key] = p
 	n := s.node(p.node)
 	n.add(p.pod)
+	s.touch(n)
 	s.counts.update(p.pod, n, 1)
 	s.priorityOf[priority(p.pod)]++
 	if p.pod.Affinity != nil {
@@ -210,6 +230,7 @@ func (s *State) take(key string) *NodeInfo {
 	delete(s.pods, key)
 	n := s.nodes[p.node]
 	n.remove(p.pod)
+	s.touch(n)
 	s.counts.update(p.pod, n, -1)
 	if s.priorityOf[priority(p.pod)]--; s.priorityOf[priority(p.pod)] == 0 {
 		delete(s.priorityOf, priority(p.pod))
@@ -217,136 +238,4 @@ func (s *State) take(key string) *NodeInfo {
 	delete(s.affine, p.pod)
 	s.drop(p.node, n)
 	return n
-}
-
-// Decide returns the best node for a pod, or why it fits none. It changes only the random
-// generator; see Assume.
-func (s *State) Decide(p *PodInfo) (node string, err *FitError) {
-	f := filters{state: s, pod: p, local: s.compile(p)}
-	if n := s.nominated(&f); n != nil {
-		return n.Node.Name, nil
-	}
-	s.feasible = s.feasible[:0]
-	for _, n := range s.order {
-		if v, predicate := s.judge(&f, n); v.OK() {
-			s.feasible = append(s.feasible, n)
-		} else {
-			f.refuse(v, predicate)
-		}
-	}
-	if len(s.feasible) == 0 {
-		return "", &FitError{Pod: p.Key, Nodes: len(s.order), Reasons: f.reasons, Whole: f.whole, lasting: f.lasting, pod: p, local: f.local, by: f.by}
-	}
-	if len(s.feasible) == 1 {
-		return s.feasible[0].Node.Name, nil
-	}
-	s.score(p)
-	best, ties := 0, int64(1)
-	for i := 1; i < len(s.feasible); i++ {
-		switch {
-		case s.totals[i] > s.totals[best]:
-			best, ties = i, 1
-		case s.totals[i] == s.totals[best]:
-			// Reservoir sampling: each of n ties is chosen with probability 1/n.
-			if ties++; s.rand.Int64N(ties) == 0 {
-				best = i
-			}
-		}
-	}
-	return s.feasible[best].Node.Name, nil
-}
-
-// filter is the check of nodes by one predicate.
-type filter struct {
-	check     func(*NodeInfo) Verdict
-	predicate int // in State.predicates
-}
-
-// filters are the checks of one decision.
-type filters struct {
-	state *State
-	pod   *PodInfo
-	// local are the checks that need only the node.
-	local []filter
-	// prepared needs the cluster; it is set from the first node on that passes local.
-	prepared   []filter
-	isPrepared bool
-
-	reasons map[string]int
-	lasting int // the nodes that refuse the pod whatever other pods are there
-	whole   string
-	by      refusers
-}
-
-// judge returns the verdict of the first predicate that refuses a node, and its index.
-func (f *filters) judge(n *NodeInfo) (v Verdict, predicate int) {
-	if v, predicate = firstRefusal(f.local, n); !v.OK() {
-		return v, predicate
-	}
-	if !f.isPrepared {
-		f.prepared, f.isPrepared = f.state.prepare(f.pod), true
-	}
-	return firstRefusal(f.prepared, n)
-}
-
-func firstRefusal(list []filter, n *NodeInfo) (v Verdict, predicate int) {
-	for _, filter := range list {
-		if v := filter.check(n); !v.OK() {
-			return v, filter.predicate
-		}
-	}
-	return Fits, 0
-}
-
-func (f *filters) refuse(v Verdict, predicate int) {
-	if f.reasons == nil {
-		f.reasons = make(map[string]int)
-	}
-	for _, r := range v.Reasons {
-		f.reasons[r]++
-	}
-	if v.Lasting || v.All {
-		f.lasting++
-	}
-	if v.All {
-		f.whole = v.Reasons[0]
-	}
-	f.by.add(predicate)
-}
-
-// refusers are the predicates that refused a node, as indexes into State.predicates.
-type refusers []int
-
-func (r *refusers) add(predicate int) {
-	if !slices.Contains(*r, predicate) {
-		*r = append(*r, predicate)
-	}
-}
-
-// compile returns the checks that need only the node.
-func (s *State) compile(p *PodInfo) []filter {
-	list := make([]filter, 0, len(s.predicates))
-	for i, predicate := range s.predicates {
-		check := func(n *NodeInfo) Verdict { return predicate.Filter(p, n) }
-		if c, ok := predicate.(Compiler); ok {
-			check = c.Compile(p)
-		}
-		if check != nil {
-			list = append(list, filter{check, i})
-		}
-	}
-	return list
-}
-
-// prepare returns the checks that need the cluster.
-func (s *State) prepare(p *PodInfo) []filter {
-	var list []filter
-	for i, predicate := range s.predicates {
-		if c, ok := predicate.(Preparer); ok {
-			if check := c.Prepare(p, view{s}); check != nil {
-				list = append(list, filter{check, i})
-			}
-		}
-	}
-	return list
 }

@@ -28,6 +28,9 @@ func (podAffinity) Filter(*schedule.PodInfo, *schedule.NodeInfo) schedule.Verdic
 	return schedule.Fits
 }
 
+// Compile implements [schedule.Compiler].
+func (podAffinity) Compile(*schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict { return nil }
+
 // Prepare implements [schedule.Preparer].
 func (podAffinity) Prepare(p *schedule.PodInfo, c schedule.Cluster) func(*schedule.NodeInfo) schedule.Verdict {
 	closed := make(domains) // to p, by other pods

@@ -51,6 +51,9 @@ var (
 
 func (c compiled) Name() string { return c.name }
 
+// ForClass implements [schedule.ClassPredicate].
+func (compiled) ForClass(*schedule.PodInfo) bool { return true }
+
 func (c compiled) Compile(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
 	return c.compile(p)
 }

@@ -29,6 +29,9 @@ func (topologySpread) Filter(*schedule.PodInfo, *schedule.NodeInfo) schedule.Ver
 	return schedule.Fits
 }
 
+// Compile implements [schedule.Compiler].
+func (topologySpread) Compile(*schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict { return nil }
+
 // Prepare implements [schedule.Preparer].
 func (s topologySpread) Prepare(p *schedule.PodInfo, c schedule.Cluster) func(*schedule.NodeInfo) schedule.Verdict {
 	list, _ := spread.Of(p.Pod, corev1.DoNotSchedule, s.defaults)

@@ -10,7 +10,7 @@ import (
 
 // Taints prefers nodes with few taints of effect PreferNoSchedule that the pod does not tolerate.
 func Taints() schedule.Priority {
-	return survey{"TaintToleration", func(p *schedule.PodInfo, _ schedule.Cluster, nodes []*schedule.NodeInfo) func(*schedule.NodeInfo) int64 {
+	return normalized{byClass{"TaintToleration", func(p *schedule.PodInfo, _ schedule.Cluster) func(*schedule.NodeInfo) int64 {
 		var tolerations []corev1.Toleration
 		for _, t := range p.Pod.Spec.Tolerations {
 			if t.Effect == "" || t.Effect == corev1.TaintEffectPreferNoSchedule {
@@ -26,13 +26,13 @@ func Taints() schedule.Priority {
 			}
 			return hostile
 		}
-	}, fewestIsBest}
+	}}, fewestIsBest}
 }
 
 // NodeAffinity prefers nodes that match the preferred node affinity of the pod: the sum of the weights of
 // the terms that match.
 func NodeAffinity() schedule.Priority {
-	return survey{"NodeAffinity", func(p *schedule.PodInfo, _ schedule.Cluster, _ []*schedule.NodeInfo) func(*schedule.NodeInfo) int64 {
+	return normalized{byClass{"NodeAffinity", func(p *schedule.PodInfo, _ schedule.Cluster) func(*schedule.NodeInfo) int64 {
 		terms := preferred(p.Pod)
 		if len(terms) == 0 {
 			return nil
@@ -46,7 +46,7 @@ func NodeAffinity() schedule.Priority {
 			}
 			return sum
 		}
-	}, asShareOfMost}
+	}}, asShareOfMost}
 }
 
 // The size of all images of a pod that makes a difference, in bytes, and that of each container above
@@ -59,19 +59,18 @@ const (
 // ImageLocality prefers nodes that have the images of the pod. A large image counts more than a small one,
 // and one that many nodes have more than one that few have, so that a few nodes do not get all the pods.
 func ImageLocality() schedule.Priority {
-	return survey{"ImageLocality", func(p *schedule.PodInfo, c schedule.Cluster, _ []*schedule.NodeInfo) func(*schedule.NodeInfo) int64 {
+	return byClass{"ImageLocality", func(p *schedule.PodInfo, c schedule.Cluster) func(*schedule.NodeInfo) int64 {
+		if c == nil {
+			return nil // of one node alone nothing can be said
+		}
 		spec := &p.Pod.Spec
 		containers := int64(len(spec.Containers) + len(spec.InitContainers))
 		images := imagesOf(spec)
-		total := 0
-		for range c.Nodes() {
-			total++
-		}
 		shares := make([]float64, len(images))
 		anywhere := false
 		for i, name := range images {
 			on := c.NodesWithImage(name)
-			shares[i] = float64(on) / float64(total)
+			shares[i] = float64(on) / float64(c.Size())
 			anywhere = anywhere || on > 0
 		}
 		if !anywhere {
@@ -86,10 +85,8 @@ func ImageLocality() schedule.Priority {
 			sum = min(max(sum, leastImages), most)
 			return schedule.MaxScore * (sum - leastImages) / (most - leastImages)
 		}
-	}, asTheyAre}
+	}}
 }
-
-func asTheyAre([]int64) {}
 
 // imagesOf returns the names of the images of containers and volumes, with a tag or a digest.
 func imagesOf(spec *corev1.PodSpec) []string {

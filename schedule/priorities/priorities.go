@@ -47,6 +47,37 @@ func (s survey) Survey(p *schedule.PodInfo, c schedule.Cluster, nodes []*schedul
 // Normalize implements [schedule.Normalizer].
 func (s survey) Normalize(scores []int64) { s.normalize(scores) }
 
+// byClass is a priority that needs only the pod's class and the node.
+type byClass struct {
+	name string
+	// score returns nil if all nodes are alike.
+	score func(*schedule.PodInfo, schedule.Cluster) func(*schedule.NodeInfo) int64
+}
+
+func (b byClass) Name() string { return b.name }
+
+// Score implements [schedule.Priority]. A State does not call it: see [schedule.ClassPriority].
+func (b byClass) Score(p *schedule.PodInfo, n *schedule.NodeInfo) int64 {
+	if score := b.score(p, nil); score != nil {
+		return score(n)
+	}
+	return 0
+}
+
+// ScoreClass implements [schedule.ClassPriority].
+func (b byClass) ScoreClass(p *schedule.PodInfo, c schedule.Cluster) func(*schedule.NodeInfo) int64 {
+	return b.score(p, c)
+}
+
+// normalized is a priority by class whose scores are normalised.
+type normalized struct {
+	byClass
+	normalize func(scores []int64)
+}
+
+// Normalize implements [schedule.Normalizer].
+func (n normalized) Normalize(scores []int64) { n.normalize(scores) }
+
 // asShareOfMost makes the highest score MaxScore.
 func asShareOfMost(scores []int64) {
 	if most := highest(scores); most > 0 {

@@ -58,7 +58,7 @@ func mean(name string, resources []Resource, score func(requested, all int64) in
 	if len(resources) == 0 {
 		resources = cpuAndMemory
 	}
-	return schedule.PriorityFunc(name, func(p *schedule.PodInfo, n *schedule.NodeInfo) int64 {
+	return ofResources(name, func(p *schedule.PodInfo, n *schedule.NodeInfo) int64 {
 		var sum, weights int64
 		shares(p, n, resources, true, func(s share) {
 			sum += score(s.after, s.all) * s.weight
@@ -69,6 +69,13 @@ func mean(name string, resources []Resource, score func(requested, all int64) in
 		}
 		return sum / weights
 	})
+}
+
+// ofResources returns a priority that needs only the resources of the pod and of the node.
+func ofResources(name string, score func(*schedule.PodInfo, *schedule.NodeInfo) int64) schedule.Priority {
+	return byClass{name, func(p *schedule.PodInfo, _ schedule.Cluster) func(*schedule.NodeInfo) int64 {
+		return func(n *schedule.NodeInfo) int64 { return score(p, n) }
+	}}
 }
 
 // LeastAllocated prefers nodes with the largest free share of the resources, so that pods spread. Without
@@ -105,7 +112,7 @@ func RequestedToCapacityRatio(points []Point, resources ...Resource) schedule.Pr
 	if len(resources) == 0 {
 		resources = cpuAndMemory
 	}
-	return schedule.PriorityFunc("RequestedToCapacityRatio", func(p *schedule.PodInfo, n *schedule.NodeInfo) int64 {
+	return ofResources("RequestedToCapacityRatio", func(p *schedule.PodInfo, n *schedule.NodeInfo) int64 {
 		var sum, weights int64
 		shares(p, n, resources, true, func(s share) {
 			if score := onLine(points, 100*min(s.after, s.all)/s.all); score > 0 {
@@ -146,7 +153,7 @@ func BalancedAllocation(resources ...Resource) schedule.Priority {
 	if len(resources) == 0 {
 		resources = cpuAndMemory
 	}
-	return survey{"NodeResourcesBalancedAllocation", func(p *schedule.PodInfo, _ schedule.Cluster, _ []*schedule.NodeInfo) func(*schedule.NodeInfo) int64 {
+	return byClass{"NodeResourcesBalancedAllocation", func(p *schedule.PodInfo, _ schedule.Cluster) func(*schedule.NodeInfo) int64 {
 		if !requestsAny(p, resources) {
 			return nil
 		}
@@ -160,7 +167,7 @@ func BalancedAllocation(resources ...Resource) schedule.Priority {
 			const half = schedule.MaxScore / 2
 			return half + (half+balance(after)-balance(before))/2
 		}
-	}, asTheyAre}
+	}}
 }
 
 // balance returns MaxScore if all fractions are the same, and less the further they are from their mean.
