@@ -23,7 +23,7 @@ type graph struct {
 	// opens counts, for each claim, the volumes that allow the nodes of the claim to read an
 	// object.
 	opens map[object]map[object]int
-	// changed is closed by the next change; nil if nobody waits for one.
+	// changed is closed by the next change; nil if no caller waits for one.
 	changed chan struct{}
 }
 

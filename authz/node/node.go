@@ -18,7 +18,7 @@
 // as a binding of the role system:node to it does.
 //
 // The references of pods are kept in an index from each object to its nodes, so that a decision is
-// one lookup. The index follows caches, and may be behind a kubelet that has just been told of a pod:
+// one lookup. The index follows caches, and may be behind a kubelet that already knows of a pod:
 // see Config.Patience. The objects need not exist. A mirror pod grants nothing, because the node
 // itself creates it.
 //

@@ -30,7 +30,9 @@ func (topologySpread) Filter(*schedule.PodInfo, *schedule.NodeInfo) schedule.Ver
 }
 
 // Compile implements [schedule.Compiler].
-func (topologySpread) Compile(*schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict { return nil }
+func (topologySpread) Compile(*schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
+	return nil
+}
 
 // Prepare implements [schedule.Preparer].
 func (s topologySpread) Prepare(p *schedule.PodInfo, c schedule.Cluster) func(*schedule.NodeInfo) schedule.Verdict {
