@@ -167,14 +167,14 @@ func (s *State) oldestClass() *class {
 func (s *State) rebuild(c *class, p *PodInfo) {
 	c.layout = s.layout
 	c.checks, c.asTheyAre, c.columns = c.checks[:0], c.asTheyAre[:0], c.columns[:0]
-	for i, predicate := range s.predicates {
+	for i, predicate := range s.profileOf(p).Predicates {
 		if forClass(predicate, p) {
 			if check := compile(predicate, p); check != nil {
 				c.checks = append(c.checks, filter{check, i})
 			}
 		}
 	}
-	for _, w := range s.priorities {
+	for _, w := range s.profileOf(p).Priorities {
 		priority, ok := w.Priority.(ClassPriority)
 		if !ok {
 			continue

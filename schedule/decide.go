@@ -97,7 +97,7 @@ func (s *State) best(totals []int64) int {
 // filter is the check of nodes by one predicate.
 type filter struct {
 	check     func(*NodeInfo) Verdict
-	predicate int // in State.predicates
+	predicate int // in the predicates of the pod's profile
 }
 
 // filters are the checks of one decision.
@@ -161,7 +161,7 @@ func (f *filters) refuse(v Verdict, predicate int) {
 	f.by.add(predicate)
 }
 
-// refusers are the predicates that refused a node, as indexes into State.predicates.
+// refusers are the predicates that refused a node, as indexes into the predicates of its profile.
 type refusers []int
 
 func (r *refusers) add(predicate int) {
@@ -180,8 +180,8 @@ func compile(predicate Predicate, p *PodInfo) func(*NodeInfo) Verdict {
 
 // compile returns the checks that need only the node.
 func (s *State) compile(p *PodInfo) []filter {
-	list := make([]filter, 0, len(s.predicates))
-	for i, predicate := range s.predicates {
+	list := make([]filter, 0, len(s.profileOf(p).Predicates))
+	for i, predicate := range s.profileOf(p).Predicates {
 		if check := compile(predicate, p); check != nil {
 			list = append(list, filter{check, i})
 		}
@@ -192,7 +192,7 @@ func (s *State) compile(p *PodInfo) []filter {
 // compileOwn returns those that a class of pods does not have in common.
 func (s *State) compileOwn(p *PodInfo) []filter {
 	var list []filter
-	for i, predicate := range s.predicates {
+	for i, predicate := range s.profileOf(p).Predicates {
 		if forClass(predicate, p) {
 			continue
 		}
@@ -206,7 +206,7 @@ func (s *State) compileOwn(p *PodInfo) []filter {
 // prepare returns the checks that need the cluster.
 func (s *State) prepare(p *PodInfo) []filter {
 	var list []filter
-	for i, predicate := range s.predicates {
+	for i, predicate := range s.profileOf(p).Predicates {
 		if c, ok := predicate.(Preparer); ok {
 			if check := c.Prepare(p, view{s}); check != nil {
 				list = append(list, filter{check, i})

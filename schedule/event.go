@@ -103,7 +103,7 @@ func (s *State) Helps(err *FitError, e Event) bool {
 	}
 	recheck := false
 	for _, i := range err.by {
-		p := s.predicates[i]
+		p := s.profileOf(err.pod).Predicates[i]
 		if w, ok := p.(Waker); ok && !w.Wakes(err.pod, e) {
 			continue
 		}

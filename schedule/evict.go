@@ -24,7 +24,7 @@ type preemption struct {
 // preempt decides which pods must end for a pod that fits no node, and reserves the node for it. It returns
 // nil if none must. It must be called with l.mu held.
 func (l *loop) preempt(pod *PodInfo, unfit *FitError) *preemption {
-	if l.config.Evict == nil {
+	if l.config.Evict == nil || l.state.profileOf(pod).NoPreemption {
 		return nil
 	}
 	var budgets []*policyv1.PodDisruptionBudget
@@ -61,12 +61,13 @@ func (l *loop) evict(ctx context.Context, p *preemption) {
 		l.nominate(ctx, loser, "")
 	}
 	l.nominate(ctx, p.pod, p.Node)
+	scheduler := p.pod.Pod.Spec.SchedulerName
 	var failed error
 	for _, victim := range p.evict {
-		err := l.config.Evict(ctx, Eviction{Victim: victim.Pod, Preemptor: p.pod.Pod, Node: p.Node, Scheduler: l.config.Name})
+		err := l.config.Evict(ctx, Eviction{Victim: victim.Pod, Preemptor: p.pod.Pod, Node: p.Node, Scheduler: scheduler})
 		if err == nil {
 			l.config.Log.V(1).Info("pod preempted", "pod", victim.Key, "for", p.pod.Key, "node", p.Node)
-			l.config.Event(victim.Pod, corev1.EventTypeNormal, "Preempted", fmt.Sprintf("Preempted by pod %s on node %s", p.pod.Pod.UID, p.Node))
+			l.config.Event(scheduler, victim.Pod, corev1.EventTypeNormal, "Preempted", fmt.Sprintf("Preempted by pod %s on node %s", p.pod.Pod.UID, p.Node))
 			continue
 		}
 		failed = errors.Join(failed, fmt.Errorf("preempt %s: %w", victim.Key, err))

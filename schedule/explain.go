@@ -29,7 +29,7 @@ func (s *State) Explain(p *PodInfo) []NodeExplanation {
 	for _, n := range s.order {
 		v, predicate := s.judge(&f, n)
 		if !v.OK() {
-			unfit = append(unfit, NodeExplanation{Node: n.Node.Name, Predicate: s.predicates[predicate].Name(), Verdict: v})
+			unfit = append(unfit, NodeExplanation{Node: n.Node.Name, Predicate: s.profileOf(p).Predicates[predicate].Name(), Verdict: v})
 			continue
 		}
 		nodes = append(nodes, n)
@@ -49,7 +49,7 @@ func (s *State) Explain(p *PodInfo) []NodeExplanation {
 // explainScores sets the scores of nodes.
 func (s *State) explainScores(p *PodInfo, infos []*NodeInfo, nodes []NodeExplanation) {
 	scores := make([]int64, len(nodes))
-	for _, w := range s.priorities {
+	for _, w := range s.profileOf(p).Priorities {
 		if !rank(w.Priority, p, view{s}, infos, scores) {
 			clear(scores)
 		}

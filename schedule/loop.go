@@ -32,7 +32,7 @@ func newLoop(c Config) *loop {
 		config: c,
 		work:   newWork(c.Parallel),
 		wakeup: make(chan struct{}, 1),
-		state:  NewState(c.Predicates, c.Priorities, c.Seed),
+		state:  NewStateOf(c.Profiles, c.Seed),
 		queue:  newQueue(),
 	}
 }
@@ -119,9 +119,9 @@ func (l *loop) onPod(old, pod *corev1.Pod) {
 	}
 }
 
-// mine reports whether this scheduler must schedule a pod.
+// mine reports whether this scheduler must schedule a pod. It is then of one of its profiles.
 func (l *loop) mine(pod *corev1.Pod) bool {
-	return pod.Spec.NodeName == "" && pod.Spec.SchedulerName == l.config.Name &&
+	return pod.Spec.NodeName == "" && indexOf(l.config.Profiles, pod.Spec.SchedulerName) >= 0 &&
 		pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0 && !ended(pod)
 }
 
@@ -181,7 +181,7 @@ func (l *loop) next(ctx context.Context) bool {
 
 // bind binds a pod to the chosen node, or undoes the decision.
 func (l *loop) bind(ctx context.Context, pod *PodInfo, node string) {
-	err := l.config.PreBind(ctx, pod.Pod, node)
+	err := l.state.profileOf(pod).PreBind(ctx, pod.Pod, node)
 	if err == nil {
 		err = l.config.Bind(ctx, pod.Pod, node)
 	}
@@ -192,7 +192,7 @@ func (l *loop) bind(ctx context.Context, pod *PodInfo, node string) {
 			l.queue.remove(pod.Key)
 		}
 		l.mu.Unlock()
-		l.config.Event(pod.Pod, corev1.EventTypeNormal, "Scheduled",
+		l.config.Event(pod.Pod.Spec.SchedulerName, pod.Pod, corev1.EventTypeNormal, "Scheduled",
 			fmt.Sprintf("Successfully assigned %s to %s", pod.Key, node))
 		return
 	}
@@ -205,14 +205,14 @@ func (l *loop) bind(ctx context.Context, pod *PodInfo, node string) {
 	l.wake(l.state.Forget(pod)) // the assumed capacity is free again
 	l.mu.Unlock()
 	l.signal()
-	l.config.Event(pod.Pod, corev1.EventTypeWarning, "FailedScheduling",
+	l.config.Event(pod.Pod.Spec.SchedulerName, pod.Pod, corev1.EventTypeWarning, "FailedScheduling",
 		fmt.Sprintf("bind %s to %s: %v", pod.Key, node, err))
 }
 
 // refuse reports why a pod fits no node.
 func (l *loop) refuse(ctx context.Context, pod *PodInfo, unfit *FitError) {
 	message := unfit.Error()
-	l.config.Event(pod.Pod, corev1.EventTypeWarning, "FailedScheduling", message)
+	l.config.Event(pod.Pod.Spec.SchedulerName, pod.Pod, corev1.EventTypeWarning, "FailedScheduling", message)
 	known := slices.ContainsFunc(pod.Pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse &&
 			c.Reason == corev1.PodReasonUnschedulable && c.Message == message

@@ -41,6 +41,9 @@
 //
 // [State.Explain] says what a decision makes of each node.
 //
+// A scheduler may have several profiles: each schedules the pods that name it with its own predicates and
+// priorities, and all see the same nodes. See [Profile].
+//
 // If Config.Evict is set, a pod that fits no node preempts pods of lower priority: [State.Preempt] chooses
 // them, and the node is reserved for the pod until they have ended. Disruption budgets are violated only
 // where no other choice helps.

@@ -20,6 +20,9 @@ type Config struct {
 	Predicates []Predicate
 	// Priorities score the remaining nodes. Without priorities, the choice is random.
 	Priorities []Weighted
+	// Profiles, if there are any, are used instead of Name, Predicates and Priorities, which must then be
+	// zero. Each has a name of its own.
+	Profiles []Profile
 	// Nodes and Pods are the caches that decisions are based on.
 	Nodes localcache.Subscriber[*corev1.Node]
 	Pods  localcache.Subscriber[*corev1.Pod]
@@ -46,9 +49,9 @@ type Config struct {
 	Nominate func(ctx context.Context, pod *corev1.Pod, node string) error
 	// Budgets, if not nil, are the disruption budgets that preemption violates only where it must.
 	Budgets localcache.Lister[*policyv1.PodDisruptionBudget]
-	// Event, if not nil, records an event about a pod. eventType is corev1.EventTypeNormal or
-	// EventTypeWarning. It must not block.
-	Event func(pod *corev1.Pod, eventType, reason, message string)
+	// Event, if not nil, records an event about a pod. scheduler is the name of the profile that it comes
+	// from. eventType is corev1.EventTypeNormal or EventTypeWarning. It must not block.
+	Event func(scheduler string, pod *corev1.Pod, eventType, reason, message string)
 	// Parallel bounds the concurrent calls of Bind, SetCondition, Evict and Nominate; zero means 64. When the limit
 	// is reached, decisions wait.
 	Parallel int
@@ -63,7 +66,7 @@ type Eviction struct {
 	// Victim runs on Node, and Preemptor waits for its room.
 	Victim, Preemptor *corev1.Pod
 	Node              string
-	// Scheduler is Config.Name.
+	// Scheduler is the name of the preemptor's profile.
 	Scheduler string
 }
 
@@ -78,14 +81,6 @@ func New(c Config) (*Scheduler, error) {
 	if c.Parallel < 0 {
 		return nil, errors.New("schedule: Parallel is negative")
 	}
-	for _, w := range c.Priorities {
-		if w.Weight < 0 {
-			return nil, errors.New("schedule: negative weight of " + w.Name())
-		}
-	}
-	if c.Name == "" {
-		c.Name = "default-scheduler"
-	}
 	if c.Parallel == 0 {
 		c.Parallel = 64
 	}
@@ -99,11 +94,16 @@ func New(c Config) (*Scheduler, error) {
 		c.Nominate = func(context.Context, *corev1.Pod, string) error { return nil }
 	}
 	if c.Event == nil {
-		c.Event = func(*corev1.Pod, string, string, string) {}
+		c.Event = func(string, *corev1.Pod, string, string, string) {}
 	}
 	if c.Seed == 0 {
 		c.Seed = rand.Uint64()
 	}
+	profiles, err := c.profiles()
+	if err != nil {
+		return nil, err
+	}
+	c.Profiles = profiles
 	return &Scheduler{config: c}, nil
 }
 

@@ -22,7 +22,7 @@ func (s *State) score(p *PodInfo, c *class, found *candidates) []int64 {
 		column.normalize(found.scores)
 		found.add(column.weight)
 	}
-	for _, w := range s.priorities {
+	for _, w := range s.profileOf(p).Priorities {
 		if _, ok := w.Priority.(ClassPriority); !ok && rank(w.Priority, p, view{s}, found.nodes, found.scores) {
 			found.add(max(1, w.Weight))
 		}

@@ -13,9 +13,8 @@ import (
 //
 // The methods that change it return the event of the change, for [State.Helps].
 type State struct {
-	predicates []Predicate
-	priorities []Weighted
-	rand       *rand.Rand
+	profiles []Profile // at least one
+	rand     *rand.Rand
 
 	// nodes also contains missing nodes with pods (NodeInfo.Node is nil), because pods and nodes
 	// are reported in any order.
@@ -63,9 +62,9 @@ type place struct {
 // NewState returns a State without nodes. seed seeds the random choice between equal nodes.
 func NewState(predicates []Predicate, priorities []Weighted, seed uint64) *State {
 	return &State{
-		predicates: predicates, priorities: priorities,
-		rand:  rand.New(rand.NewPCG(seed, seed)),
-		nodes: make(map[string]*NodeInfo), pods: make(map[string]place),
+		profiles: []Profile{{Predicates: predicates, Priorities: priorities}},
+		rand:     rand.New(rand.NewPCG(seed, seed)),
+		nodes:    make(map[string]*NodeInfo), pods: make(map[string]place),
 		namespaces: make(map[string]*corev1.Namespace),
 		priorityOf: make(map[int32]int),
 		affine:     make(map[*PodInfo]*NodeInfo),

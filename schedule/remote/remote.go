@@ -7,7 +7,8 @@
 //	})
 //	err = scheduler.Run(ctx)
 //
-// It schedules the pods whose spec.schedulerName is Config.Name. An empty name is default-scheduler,
+// It schedules the pods whose spec.schedulerName is Config.Name, or the name of one of Config.Profiles. An
+// empty name is default-scheduler,
 // which in most clusters another scheduler already has: two of one name compete for the same pods.
 // The client's user needs
 // the permissions of the cluster role system:kube-scheduler.
@@ -60,21 +61,16 @@ func New(api *client.Client, config schedule.Config) (*Scheduler, error) {
 		err = errors.Join(err, budgetErr)
 		config.Budgets, s.beside = cache, append(s.beside, cache.Run)
 	}
-	if slices.ContainsFunc(config.Predicates, isPreparer) {
+	if needsNamespaces(&config) {
 		err = errors.Join(err, addCache(s, &config.Namespaces, typed.Namespaces(api)))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("remote: %w", err)
 	}
 	if config.Event == nil {
-		recorder, err := events.New(events.Config{Client: api, Component: cmp.Or(config.Name, "default-scheduler"), Log: config.Log})
-		if err != nil {
+		if config.Event, err = s.recorders(api, &config); err != nil {
 			return nil, fmt.Errorf("remote: %w", err)
 		}
-		config.Event = func(pod *corev1.Pod, eventType, reason, message string) {
-			recorder.Event(pod, eventType, reason, message)
-		}
-		s.beside = append(s.beside, recorder.Run)
 	}
 	if config.Bind == nil {
 		config.Bind = func(ctx context.Context, pod *corev1.Pod, node string) error { return bind(ctx, pods, pod, node) }
@@ -92,6 +88,36 @@ func New(api *client.Client, config schedule.Config) (*Scheduler, error) {
 	}
 	s.scheduler, err = schedule.New(config)
 	return s, err
+}
+
+// recorders returns a function that records events with the name of a scheduler's profile as their source.
+func (s *Scheduler) recorders(api *client.Client, config *schedule.Config) (func(string, *corev1.Pod, string, string, string), error) {
+	names := []string{config.Name}
+	if len(config.Profiles) > 0 {
+		names = nil
+		for _, p := range config.Profiles {
+			names = append(names, p.Name)
+		}
+	}
+	byName := make(map[string]*events.Recorder)
+	for _, name := range names {
+		name = cmp.Or(name, corev1.DefaultSchedulerName)
+		recorder, err := events.New(events.Config{Client: api, Component: name, Log: config.Log})
+		if err != nil {
+			return nil, err
+		}
+		byName[name], s.beside = recorder, append(s.beside, recorder.Run)
+	}
+	return func(scheduler string, pod *corev1.Pod, eventType, reason, message string) {
+		byName[scheduler].Event(pod, eventType, reason, message)
+	}, nil
+}
+
+// needsNamespaces reports whether a predicate looks at the whole cluster.
+func needsNamespaces(config *schedule.Config) bool {
+	return slices.ContainsFunc(config.Predicates, isPreparer) || slices.ContainsFunc(config.Profiles, func(p schedule.Profile) bool {
+		return slices.ContainsFunc(p.Predicates, isPreparer)
+	})
 }
 
 func isPreparer(p schedule.Predicate) bool {

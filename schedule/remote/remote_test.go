@@ -53,7 +53,10 @@ func TestScheduler(t *testing.T) {
 		}
 		return schedule.Refuse("node(s) had no SSD")
 	})
-	scheduler, err := remote.New(api, schedule.Config{Name: "ssd", Predicates: append(predicates.Default(), ssd)})
+	scheduler, err := remote.New(api, schedule.Config{Profiles: []schedule.Profile{
+		{Name: "unused", Predicates: predicates.Default()},
+		{Name: "ssd", Predicates: append(predicates.Default(), ssd)},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
