@@ -28,13 +28,15 @@ type loop struct {
 }
 
 func newLoop(c Config) *loop {
-	return &loop{
+	l := &loop{
 		config: c,
 		work:   newWork(c.Parallel),
 		wakeup: make(chan struct{}, 1),
 		state:  NewStateOf(c.Profiles, c.Seed),
 		queue:  newQueue(),
 	}
+	l.queue.first, l.queue.most = c.FirstBackoff, c.MaxBackoff
+	return l
 }
 
 func (l *loop) signal() {

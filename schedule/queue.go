@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// How long pods wait. The values are kube-scheduler's.
+// How long pods wait by default. The values are kube-scheduler's.
 const (
 	firstBackoff = time.Second
 	maxBackoff   = 10 * time.Second
@@ -15,6 +15,8 @@ const (
 // queue holds the pods that need a node. Each is ready, in the order of priority and age; backing
 // off until a time; or parked until an event. Its methods take the time as an argument.
 type queue struct {
+	first, most time.Duration // the backoff after the first attempt, and the longest one
+
 	entries map[string]*entry
 	ready   entries // by priority and age
 	backoff entries // by until
@@ -35,7 +37,7 @@ type entry struct {
 }
 
 func newQueue() *queue {
-	q := &queue{entries: make(map[string]*entry)}
+	q := &queue{first: firstBackoff, most: maxBackoff, entries: make(map[string]*entry)}
 	q.ready.less = func(a, b *entry) bool {
 		if pa, pb := priority(a.pod), priority(b.pod); pa != pb {
 			return pa > pb
@@ -137,11 +139,11 @@ func (q *queue) fail(p *PodInfo, now time.Time) *entry {
 	if !q.holds(p) || e.where != nil {
 		return nil
 	}
-	wait := firstBackoff
-	for n := 1; n < e.attempts && wait < maxBackoff; n++ {
+	wait := q.first
+	for n := 1; n < e.attempts && wait < q.most; n++ {
 		wait *= 2
 	}
-	e.since, e.until = now, now.Add(min(wait, maxBackoff))
+	e.since, e.until = now, now.Add(min(wait, q.most))
 	return e
 }
 

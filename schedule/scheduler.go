@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/localcache"
@@ -55,6 +56,9 @@ type Config struct {
 	// Parallel bounds the concurrent calls of Bind, SetCondition, Evict and Nominate; zero means 64. When the limit
 	// is reached, decisions wait.
 	Parallel int
+	// FirstBackoff is how long a pod waits after its first failed attempt. Each further attempt doubles that, up
+	// to MaxBackoff. Zero means 1 second and 10 seconds.
+	FirstBackoff, MaxBackoff time.Duration
 	// Seed seeds the random choice between equal nodes; zero means a different seed each time.
 	Seed uint64
 	// Log receives binds at V(1) and failures at V(0). The zero Logger discards them.
@@ -80,6 +84,15 @@ func New(c Config) (*Scheduler, error) {
 	}
 	if c.Parallel < 0 {
 		return nil, errors.New("schedule: Parallel is negative")
+	}
+	if c.FirstBackoff == 0 {
+		c.FirstBackoff = firstBackoff
+	}
+	if c.MaxBackoff == 0 {
+		c.MaxBackoff = max(maxBackoff, c.FirstBackoff)
+	}
+	if c.FirstBackoff < 0 || c.MaxBackoff < c.FirstBackoff {
+		return nil, errors.New("schedule: MaxBackoff must be at least FirstBackoff, and neither negative")
 	}
 	if c.Parallel == 0 {
 		c.Parallel = 64

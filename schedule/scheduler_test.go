@@ -288,3 +288,33 @@ func TestNewRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestBackoff checks how long a pod waits whose binds fail, and which limits New refuses.
+func TestBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		c.nodes.Put(node("a", "1", "1Gi", "10"))
+		failed := errors.New("failed")
+		c.fail["one"] = []error{failed, failed, failed, failed}
+		c.change = func(config *schedule.Config) { config.FirstBackoff, config.MaxBackoff = 2*time.Second, 3*time.Second }
+		c.run(func() {
+			c.pods.Put(pod("one", "1", "1Gi"))
+			c.expect(time.Minute, "0s one not bound", "2s one not bound", "5s one not bound", "8s one not bound", "11s one on a")
+		})
+	})
+	for _, test := range []struct {
+		first, most time.Duration
+		valid       bool
+	}{
+		{0, 0, true}, {time.Minute, 0, true}, {time.Second, time.Second, true}, {0, time.Millisecond, false}, {-1, 0, false}, {0, -1, false},
+	} {
+		_, err := schedule.New(schedule.Config{
+			Nodes: localcache.NewMap[*corev1.Node](), Pods: localcache.NewMap[*corev1.Pod](),
+			Bind:         func(context.Context, *corev1.Pod, string) error { return nil },
+			FirstBackoff: test.first, MaxBackoff: test.most,
+		})
+		if (err == nil) != test.valid {
+			t.Errorf("%v, %v: %v", test.first, test.most, err)
+		}
+	}
+}

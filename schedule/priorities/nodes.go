@@ -1,6 +1,7 @@
 package priorities
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/planekit/planekit/schedule"
@@ -31,9 +32,13 @@ func Taints() schedule.Priority {
 
 // NodeAffinity prefers nodes that match the preferred node affinity of the pod: the sum of the weights of
 // the terms that match.
-func NodeAffinity() schedule.Priority {
+func NodeAffinity() schedule.Priority { return NodeAffinityAnd(nil) }
+
+// NodeAffinityAnd is NodeAffinity with terms that count for all pods: the preferred part of addedAffinity in
+// the configuration of the kube-scheduler.
+func NodeAffinityAnd(added []corev1.PreferredSchedulingTerm) schedule.Priority {
 	return normalized{byClass{"NodeAffinity", func(p *schedule.PodInfo, _ schedule.Cluster) func(*schedule.NodeInfo) int64 {
-		terms := preferred(p.Pod)
+		terms := slices.Concat(added, preferred(p.Pod))
 		if len(terms) == 0 {
 			return nil
 		}

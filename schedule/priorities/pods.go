@@ -18,8 +18,17 @@ func PodAffinity() schedule.Priority { return PodAffinityWeighted(hardAffinityWe
 
 // PodAffinityWeighted is PodAffinity with the weight, from 0 to 100, of the required affinity of the pods
 // that are on nodes: hardPodAffinityWeight in the configuration of the kube-scheduler.
-func PodAffinityWeighted(hard int64) schedule.Priority {
+func PodAffinityWeighted(hard int64) schedule.Priority { return podAffinity(hard, false) }
+
+// PodAffinityOwn is PodAffinityWeighted that scores only for pods with preferred affinity or anti-affinity of
+// their own: ignorePreferredTermsOfExistingPods in the configuration of the kube-scheduler.
+func PodAffinityOwn(hard int64) schedule.Priority { return podAffinity(hard, true) }
+
+func podAffinity(hard int64, own bool) schedule.Priority {
 	return survey{"InterPodAffinity", func(p *schedule.PodInfo, c schedule.Cluster, _ []*schedule.NodeInfo) func(*schedule.NodeInfo) int64 {
+		if own && (p.Affinity == nil || len(p.Affinity.Preferred) == 0) {
+			return nil
+		}
 		weights := make(domainWeights)
 		for other, n := range c.PodsWithAffinity() {
 			weights.add(other.Affinity.Preferred, 0, p, n, c)

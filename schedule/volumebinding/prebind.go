@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/planekit/planekit/internal/volumeclaim"
 	"github.com/planekit/planekit/localcache"
@@ -13,6 +14,17 @@ import (
 // PreBind gives volumes that a node reaches to the claims of a pod that wait for that, and waits until
 // the claims are bound. It is for [schedule.Config].
 func (b *Binder) PreBind(ctx context.Context, pod *corev1.Pod, nodeName string) error {
+	return b.preBind(ctx, pod, nodeName, b.config.Timeout)
+}
+
+// PreBindWithin returns PreBind that waits at most for timeout. Zero means that claims must be bound at once.
+func (b *Binder) PreBindWithin(timeout time.Duration) func(ctx context.Context, pod *corev1.Pod, node string) error {
+	return func(ctx context.Context, pod *corev1.Pod, node string) error {
+		return b.preBind(ctx, pod, node, timeout)
+	}
+}
+
+func (b *Binder) preBind(ctx context.Context, pod *corev1.Pod, nodeName string, timeout time.Duration) error {
 	claims, refusal := b.claimsOf(pod)
 	if refusal != "" {
 		return errors.New(refusal)
@@ -38,7 +50,7 @@ func (b *Binder) PreBind(ctx context.Context, pod *corev1.Pod, nodeName string) 
 			return fmt.Errorf("binding volumes: bind %s to claim %s/%s: %w", bound.Name, claim.Namespace, claim.Name, err)
 		}
 	}
-	if err := b.await(ctx, claims.delayed); err != nil {
+	if err := b.await(ctx, claims.delayed, timeout); err != nil {
 		return fmt.Errorf("binding volumes: %w", err)
 	}
 	return nil
@@ -62,8 +74,8 @@ func (b *Binder) reserve(delayed []*corev1.PersistentVolumeClaim, node *corev1.N
 }
 
 // await waits until all claims are bound in the cache.
-func (b *Binder) await(ctx context.Context, delayed []*corev1.PersistentVolumeClaim) error {
-	ctx, cancel := context.WithTimeout(ctx, b.config.Timeout)
+func (b *Binder) await(ctx context.Context, delayed []*corev1.PersistentVolumeClaim, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	changed := make(chan struct{}, 1) // one signal is as good as many
 	subscription := b.config.Claims.Subscribe(func(_, _ *corev1.PersistentVolumeClaim) {

@@ -25,10 +25,13 @@ func Required(spec *corev1.PodSpec) func(*corev1.Node) bool {
 				return false
 			}
 		}
-		return required == nil || slices.ContainsFunc(required.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
-			return Term(&t, n)
-		})
+		return required == nil || Selector(required, n)
 	}
+}
+
+// Selector reports whether any term of a selector matches.
+func Selector(s *corev1.NodeSelector, n *corev1.Node) bool {
+	return slices.ContainsFunc(s.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool { return Term(&t, n) })
 }
 
 // Term reports whether all requirements of a term match. An empty term matches no node.
