@@ -1,7 +1,9 @@
 package schedule
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +30,8 @@ type AffinityTerm struct {
 	Namespaces []string
 	// NamespaceSelector selects further namespaces by their labels. Nil selects none.
 	NamespaceSelector labels.Selector
+
+	id string // the same for the same terms
 }
 
 // Matches reports whether the term selects pod. A namespace that c does not know has no labels, and only
@@ -55,11 +59,11 @@ func newAffinity(pod *corev1.Pod) *Affinity {
 	}
 	a := &Affinity{}
 	if s := spec.PodAffinity; s != nil {
-		a.Required = terms(pod, s.RequiredDuringSchedulingIgnoredDuringExecution)
+		a.Required = newTerms(pod, s.RequiredDuringSchedulingIgnoredDuringExecution)
 		a.Preferred = weighted(pod, s.PreferredDuringSchedulingIgnoredDuringExecution, 1)
 	}
 	if s := spec.PodAntiAffinity; s != nil {
-		a.RequiredAnti = terms(pod, s.RequiredDuringSchedulingIgnoredDuringExecution)
+		a.RequiredAnti = newTerms(pod, s.RequiredDuringSchedulingIgnoredDuringExecution)
 		a.Preferred = append(a.Preferred, weighted(pod, s.PreferredDuringSchedulingIgnoredDuringExecution, -1)...)
 	}
 	if len(a.Required)+len(a.RequiredAnti)+len(a.Preferred) == 0 {
@@ -68,7 +72,7 @@ func newAffinity(pod *corev1.Pod) *Affinity {
 	return a
 }
 
-func terms(pod *corev1.Pod, list []corev1.PodAffinityTerm) []AffinityTerm {
+func newTerms(pod *corev1.Pod, list []corev1.PodAffinityTerm) []AffinityTerm {
 	var all []AffinityTerm
 	for i := range list {
 		all = append(all, newTerm(pod, &list[i], 0))
@@ -93,7 +97,20 @@ func newTerm(pod *corev1.Pod, t *corev1.PodAffinityTerm, weight int64) AffinityT
 	} else if len(t.Namespaces) == 0 {
 		term.Namespaces = []string{pod.Namespace}
 	}
+	term.id = fmt.Sprintf("%q %d %s %q %s", term.TopologyKey, weight, selectorText(term.Selector), slices.Sorted(slices.Values(term.Namespaces)),
+		selectorText(term.NamespaceSelector))
 	return term
+}
+
+// selectorText returns a text that is the same only for selectors that select the same.
+func selectorText(s labels.Selector) string {
+	if s == nil {
+		return "nil"
+	}
+	if _, selectable := s.Requirements(); !selectable {
+		return "nothing"
+	}
+	return strconv.Quote(s.String())
 }
 
 // selectorOf returns a selector that selects nothing if s is nil or invalid.

@@ -259,6 +259,7 @@ func (s *State) touch(n *NodeInfo) {
 // relayout notes that rows have moved, or that what the scores of all nodes depend on has changed.
 func (s *State) relayout() {
 	s.layout++
+	s.dropTopologies()
 	s.firstChange += uint64(len(s.changedRows))
 	s.changedRows = s.changedRows[:0]
 }

@@ -20,9 +20,11 @@ type Cluster interface {
 	// Namespace returns a namespace by name, if the scheduler has a cache of namespaces; see
 	// [Config].
 	Namespace(name string) (*corev1.Namespace, bool)
-	// PodsWithAffinity yields the pods on nodes that have an Affinity, and their nodes, in no particular
-	// order.
-	PodsWithAffinity() iter.Seq2[*PodInfo, *NodeInfo]
+	// Topology returns how a label divides the nodes into domains.
+	Topology(key string) *Topology
+	// Terms yields the terms of kind of pods on nodes, in no particular order. Those of several pods that are
+	// the same are one.
+	Terms(kind TermKind) iter.Seq[*TermCount]
 	// Count returns how many pods of a namespace that selector matches are on each node. The counts of
 	// the last selectors are kept up to date, so that only the first call looks at all pods.
 	Count(namespace string, selector labels.Selector) *PodCount
@@ -71,10 +73,12 @@ func (v view) Namespace(name string) (*corev1.Namespace, bool) {
 	return n, ok
 }
 
-func (v view) PodsWithAffinity() iter.Seq2[*PodInfo, *NodeInfo] {
-	return func(yield func(*PodInfo, *NodeInfo) bool) {
-		for p, n := range v.affine {
-			if n.Node != nil && !yield(p, n) {
+func (v view) Topology(key string) *Topology { return v.topology(key) }
+
+func (v view) Terms(kind TermKind) iter.Seq[*TermCount] {
+	return func(yield func(*TermCount) bool) {
+		for _, t := range v.terms[kind] {
+			if !yield(t) {
 				return
 			}
 		}

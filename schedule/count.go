@@ -15,14 +15,18 @@ type PodCount struct {
 	namespace string
 	selector  labels.Selector
 	nodes     map[*NodeInfo]Matching
-	used      uint64 // when the count was last asked for, in calls
+	// domains holds the sums over the nodes of each domain of some topologies.
+	domains map[*Topology][]Matching
+	used    uint64 // when the count was last asked for, in calls
 }
 
 // Matching is the number of pods on a node that a selector matches.
 type Matching struct {
 	// Pods are all of them, and Ending those that are being deleted.
-	Pods, Ending int
+	Pods, Ending int32
 }
+
+func (m *Matching) add(other Matching) { m.Pods, m.Ending = m.Pods+other.Pods, m.Ending+other.Ending }
 
 // On returns the number of matching pods on a node.
 func (c *PodCount) On(n *NodeInfo) Matching { return c.nodes[n] }
@@ -38,16 +42,45 @@ func (c *PodCount) Nodes() iter.Seq2[*NodeInfo, Matching] {
 	}
 }
 
+// In returns the number of matching pods in each domain of a topology. The caller must not change it.
+func (c *PodCount) In(t *Topology) []Matching {
+	if sums, ok := c.domains[t]; ok {
+		return sums
+	}
+	for other := range c.domains {
+		if other.stale {
+			delete(c.domains, other)
+		}
+	}
+	sums := make([]Matching, t.domains)
+	for n, m := range c.Nodes() {
+		if domain, ok := t.Domain(n); ok {
+			sums[domain].add(m)
+		}
+	}
+	if c.domains == nil {
+		c.domains = make(map[*Topology][]Matching)
+	}
+	c.domains[t] = sums
+	return sums
+}
+
 // add counts a pod sign times on a node.
 func (c *PodCount) add(p *PodInfo, n *NodeInfo, sign int) {
 	if p.Pod.Namespace != c.namespace || !c.selector.Matches(labels.Set(p.Pod.Labels)) {
 		return
 	}
-	m := c.nodes[n]
-	m.Pods += sign
+	one := Matching{Pods: int32(sign)}
 	if p.Pod.DeletionTimestamp != nil {
-		m.Ending += sign
+		one.Ending = one.Pods
 	}
+	for t, sums := range c.domains {
+		if domain, ok := t.current(n); ok {
+			sums[domain].add(one)
+		}
+	}
+	m := c.nodes[n]
+	m.add(one)
 	if m.Pods == 0 {
 		delete(c.nodes, n)
 		return

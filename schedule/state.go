@@ -25,9 +25,10 @@ type State struct {
 	namespaces map[string]*corev1.Namespace
 	// priorityOf counts the pods on nodes by their priority.
 	priorityOf map[int32]int
-	// affine holds the pods on nodes that have an Affinity.
-	affine map[*PodInfo]*NodeInfo
-	counts counts
+	// terms counts the pods on nodes that have an Affinity by its terms.
+	terms      terms
+	counts     counts
+	topologies map[string]*Topology
 	// images is the number of nodes that have an image.
 	images map[string]int
 	// guests are the pods that a node is reserved for, by node and key, and nominees their nodes.
@@ -67,7 +68,7 @@ func NewState(predicates []Predicate, priorities []Weighted, seed uint64) *State
 		nodes:    make(map[string]*NodeInfo), pods: make(map[string]place),
 		namespaces: make(map[string]*corev1.Namespace),
 		priorityOf: make(map[int32]int),
-		affine:     make(map[*PodInfo]*NodeInfo),
+		topologies: make(map[string]*Topology),
 		images:     make(map[string]int),
 		guests:     make(map[string]map[string]*PodInfo),
 		nominees:   make(map[string]string),
@@ -85,7 +86,7 @@ func (s *State) SetNode(node *corev1.Node) Event {
 		s.order = append(s.order, n)
 	}
 	n.set(node)
-	if old == nil || !maps.Equal(images, n.Images) {
+	if old == nil || !maps.Equal(images, n.Images) || !maps.Equal(old.Labels, node.Labels) {
 		s.countImages(images, -1)
 		s.countImages(n.Images, 1)
 		s.relayout()
@@ -213,10 +214,8 @@ func (s *State) put(p place) Event {
 	n.add(p.pod)
 	s.touch(n)
 	s.counts.update(p.pod, n, 1)
+	s.terms.update(p.pod, n, 1)
 	s.priorityOf[priority(p.pod)]++
-	if p.pod.Affinity != nil {
-		s.affine[p.pod] = n
-	}
 	if before == nil || old.node == p.node {
 		return change(old.pod, p.pod, n)
 	}
@@ -231,10 +230,10 @@ func (s *State) take(key string) *NodeInfo {
 	n.remove(p.pod)
 	s.touch(n)
 	s.counts.update(p.pod, n, -1)
+	s.terms.update(p.pod, n, -1)
 	if s.priorityOf[priority(p.pod)]--; s.priorityOf[priority(p.pod)] == 0 {
 		delete(s.priorityOf, priority(p.pod))
 	}
-	delete(s.affine, p.pod)
 	s.drop(p.node, n)
 	return n
 }

@@ -1,6 +1,7 @@
 package predicates
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/planekit/planekit/schedule"
@@ -34,10 +35,11 @@ func (podAffinity) Compile(*schedule.PodInfo) func(*schedule.NodeInfo) schedule.
 // Prepare implements [schedule.Preparer].
 func (podAffinity) Prepare(p *schedule.PodInfo, c schedule.Cluster) func(*schedule.NodeInfo) schedule.Verdict {
 	closed := make(domains) // to p, by other pods
-	for other, n := range c.PodsWithAffinity() {
-		for i := range other.Affinity.RequiredAnti {
-			if t := &other.Affinity.RequiredAnti[i]; t.Matches(p.Pod, c) {
-				closed.add(n.Node, t.TopologyKey)
+	for t := range c.Terms(schedule.RequiredAnti) {
+		if t.Matches(p.Pod, c) {
+			set := closed.of(t.TopologyKey, c)
+			for domain, pods := range t.In(set.topology) {
+				set.add(domain, pods > 0)
 			}
 		}
 	}
@@ -49,29 +51,27 @@ func (podAffinity) Prepare(p *schedule.PodInfo, c schedule.Cluster) func(*schedu
 		return nil
 	}
 	wanted, unwanted := make(domains), make(domains)
-	if len(required) > 0 {
-		each(required, c, func(n *schedule.NodeInfo) {
-			for i := range required {
-				wanted.add(n.Node, required[i].TopologyKey)
-			}
-		})
-	}
+	wanted.addPods(required, c)
 	for i := range anti {
-		each(anti[i:i+1], c, func(n *schedule.NodeInfo) { unwanted.add(n.Node, anti[i].TopologyKey) })
+		unwanted.addPods(anti[i:i+1], c)
 	}
 	// The first of pods that want to be together may go anywhere where there are such domains.
-	first := len(wanted) == 0 && matchesAll(required, p.Pod, c)
+	first := wanted.isEmpty() && matchesAll(required, p.Pod, c)
+	places := make([]*domainSet, len(required))
+	for i := range required {
+		places[i] = wanted.of(required[i].TopologyKey, c)
+	}
+	unwantedSets, closedSets := slices.Collect(maps.Values(unwanted)), slices.Collect(maps.Values(closed))
 	return func(n *schedule.NodeInfo) schedule.Verdict {
-		for i := range required {
-			key := required[i].TopologyKey
-			if _, ok := n.Node.Labels[key]; !ok || !first && !wanted.has(n.Node, key) {
+		for _, set := range places {
+			if domain, ok := set.topology.Domain(n); !ok || !first && !set.in[domain] {
 				return apartFromWanted
 			}
 		}
 		switch {
-		case unwanted.hasAny(n.Node):
+		case inAny(unwantedSets, n):
 			return besideUnwanted
-		case closed.hasAny(n.Node):
+		case inAny(closedSets, n):
 			return unwantedByOthers
 		}
 		return schedule.Fits
@@ -107,26 +107,6 @@ func isNamespace(e schedule.Event) bool {
 	return ok
 }
 
-// each calls f for each node with a pod that matches all terms.
-func each(terms []schedule.AffinityTerm, c schedule.Cluster, f func(*schedule.NodeInfo)) {
-	if t := &terms[0]; len(terms) == 1 && t.NamespaceSelector == nil {
-		for _, namespace := range t.Namespaces {
-			for n := range c.Count(namespace, t.Selector).Nodes() {
-				f(n)
-			}
-		}
-		return
-	}
-	for n := range c.Nodes() {
-		for _, other := range n.Pods {
-			if matchesAll(terms, other.Pod, c) {
-				f(n)
-				break
-			}
-		}
-	}
-}
-
 func matchesAll(terms []schedule.AffinityTerm, pod *corev1.Pod, c schedule.Cluster) bool {
 	for i := range terms {
 		if !terms[i].Matches(pod, c) {
@@ -136,35 +116,77 @@ func matchesAll(terms []schedule.AffinityTerm, pod *corev1.Pod, c schedule.Clust
 	return true
 }
 
-// domains are values of labels of nodes, by the key of the label.
-type domains map[string]map[string]struct{}
+// domains are sets of domains by the key of their topology.
+type domains map[string]*domainSet
 
-// add adds the domain of a node, if it is in one.
-func (d domains) add(n *corev1.Node, key string) {
-	value, ok := n.Labels[key]
-	if !ok {
+// domainSet is a set of domains of one topology.
+type domainSet struct {
+	topology *schedule.Topology
+	in       []bool
+	size     int
+}
+
+// add adds a domain, if has is true.
+func (s *domainSet) add(domain int, has bool) {
+	if has && !s.in[domain] {
+		s.in[domain] = true
+		s.size++
+	}
+}
+
+// of returns the set of a topology.
+func (d domains) of(key string, c schedule.Cluster) *domainSet {
+	if d[key] == nil {
+		t := c.Topology(key)
+		d[key] = &domainSet{topology: t, in: make([]bool, t.Size())}
+	}
+	return d[key]
+}
+
+// addPods adds the domains, of the topology of each term, of a pod that matches all terms.
+func (d domains) addPods(terms []schedule.AffinityTerm, c schedule.Cluster) {
+	if len(terms) == 1 && terms[0].NamespaceSelector == nil {
+		set := d.of(terms[0].TopologyKey, c)
+		for _, namespace := range terms[0].Namespaces {
+			for domain, m := range c.Count(namespace, terms[0].Selector).In(set.topology) {
+				set.add(domain, m.Pods > 0)
+			}
+		}
 		return
 	}
-	if d[key] == nil {
-		d[key] = make(map[string]struct{})
+	if len(terms) == 0 {
+		return
 	}
-	d[key][value] = struct{}{}
+	for n := range c.Nodes() {
+		for _, other := range n.Pods {
+			if !matchesAll(terms, other.Pod, c) {
+				continue
+			}
+			for i := range terms {
+				set := d.of(terms[i].TopologyKey, c)
+				if domain, ok := set.topology.Domain(n); ok {
+					set.add(domain, true)
+				}
+			}
+			break
+		}
+	}
 }
 
-// has reports whether the domain of a node is among those of key.
-func (d domains) has(n *corev1.Node, key string) bool {
-	value, ok := n.Labels[key]
-	if !ok {
-		return false
+// isEmpty reports whether there is no domain.
+func (d domains) isEmpty() bool {
+	for _, set := range d {
+		if set.size > 0 {
+			return false
+		}
 	}
-	_, ok = d[key][value]
-	return ok
+	return true
 }
 
-// hasAny reports whether a node is in one of the domains.
-func (d domains) hasAny(n *corev1.Node) bool {
-	for key := range d {
-		if d.has(n, key) {
+// inAny reports whether a node is in one of the domains of sets.
+func inAny(sets []*domainSet, n *schedule.NodeInfo) bool {
+	for _, set := range sets {
+		if domain, ok := set.topology.Domain(n); ok && set.in[domain] {
 			return true
 		}
 	}

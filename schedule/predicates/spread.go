@@ -46,7 +46,7 @@ func (s topologySpread) Prepare(p *schedule.PodInfo, c schedule.Cluster) func(*s
 	}
 	return func(n *schedule.NodeInfo) schedule.Verdict {
 		for i := range domains {
-			domain, ok := n.Node.Labels[domains[i].key]
+			domain, ok := domains[i].topology.Domain(n)
 			switch {
 			case !ok:
 				return unlabeled
@@ -60,24 +60,23 @@ func (s topologySpread) Prepare(p *schedule.PodInfo, c schedule.Cluster) func(*s
 
 // skew says which domains of a constraint have room for a pod.
 type skew struct {
-	key  string
-	pods map[string]int64 // by domain
-	most int64            // the pods that a domain may have before the new one comes
+	topology *schedule.Topology
+	pods     []int64 // by domain
+	most     int64   // the pods that a domain may have before the new one comes
 }
 
 func newSkew(p *schedule.PodInfo, constraint *spread.Constraint, all []spread.Constraint, c schedule.Cluster) skew {
-	s := skew{key: constraint.Key, pods: make(map[string]int64)}
-	on := constraint.Pods(c)
-	for n := range c.Nodes() {
-		if spread.HaveKeys(all, n.Node) && constraint.Counts(n.Node) {
-			s.pods[n.Node.Labels[constraint.Key]] += on(n)
+	s := skew{topology: c.Topology(constraint.Key)}
+	var counts []bool
+	s.pods, counts = constraint.In(s.topology, all, c)
+	least, domains := int64(math.MaxInt32), 0
+	for domain, pods := range s.pods {
+		if counts[domain] {
+			least = min(least, pods)
+			domains++
 		}
 	}
-	least := int64(math.MaxInt32)
-	for _, pods := range s.pods {
-		least = min(least, pods)
-	}
-	if len(s.pods) < constraint.MinDomains {
+	if domains < constraint.MinDomains {
 		least = 0
 	}
 	s.most = least + constraint.MaxSkew

@@ -1,7 +1,9 @@
 package priorities
 
 import (
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/planekit/planekit/schedule"
 	"github.com/planekit/planekit/schedule/internal/spread"
@@ -30,53 +32,91 @@ func podAffinity(hard int64, own bool) schedule.Priority {
 			return nil
 		}
 		weights := make(domainWeights)
-		for other, n := range c.PodsWithAffinity() {
-			weights.add(other.Affinity.Preferred, 0, p, n, c)
-			weights.add(other.Affinity.Required, hard, p, n, c)
+		for t := range c.Terms(schedule.Preferred) {
+			weights.addTerm(t, t.Weight, p, c)
 		}
-		if p.Affinity != nil && len(p.Affinity.Preferred) > 0 {
-			for n := range c.Nodes() {
-				for _, other := range n.Pods {
-					weights.add(p.Affinity.Preferred, 0, other, n, c)
-				}
+		if hard != 0 {
+			for t := range c.Terms(schedule.Required) {
+				weights.addTerm(t, hard, p, c)
+			}
+		}
+		if p.Affinity != nil {
+			for i := range p.Affinity.Preferred {
+				weights.addPods(&p.Affinity.Preferred[i], c)
 			}
 		}
 		if len(weights) == 0 {
 			return nil
 		}
-		return weights.of
+		return weights.sum()
 	}, overRange}
 }
 
-// domainWeights holds the weights of domains, by label and value.
-type domainWeights map[string]map[string]int64
+// domainWeights holds the weights of domains by the key of their topology.
+type domainWeights map[string]*domainWeight
 
-// add adds the weights of the terms that match pod to the domains of a node. Terms without a weight have
-// that of hard.
-func (d domainWeights) add(terms []schedule.AffinityTerm, hard int64, pod *schedule.PodInfo, n *schedule.NodeInfo, c schedule.Cluster) {
-	for i := range terms {
-		t := &terms[i]
-		value, ok := n.Node.Labels[t.TopologyKey]
-		weight := t.Weight + hard
-		if !ok || weight == 0 || !t.Matches(pod.Pod, c) {
-			continue
-		}
-		if d[t.TopologyKey] == nil {
-			d[t.TopologyKey] = make(map[string]int64)
-		}
-		d[t.TopologyKey][value] += weight
+// domainWeight holds the weight of each domain of one topology.
+type domainWeight struct {
+	topology *schedule.Topology
+	weights  []int64
+}
+
+// in returns the weights of a topology.
+func (d domainWeights) in(key string, c schedule.Cluster) *domainWeight {
+	if d[key] == nil {
+		t := c.Topology(key)
+		d[key] = &domainWeight{t, make([]int64, t.Size())}
+	}
+	return d[key]
+}
+
+// addTerm adds weight to the domains of each pod with a term, if the term matches the new pod.
+func (d domainWeights) addTerm(t *schedule.TermCount, weight int64, p *schedule.PodInfo, c schedule.Cluster) {
+	if !t.Matches(p.Pod, c) {
+		return
+	}
+	w := d.in(t.TopologyKey, c)
+	for domain, pods := range t.In(w.topology) {
+		w.weights[domain] += weight * int64(pods)
 	}
 }
 
-// of returns the sum of the weights of a node's domains.
-func (d domainWeights) of(n *schedule.NodeInfo) int64 {
-	var sum int64
-	for key, values := range d {
-		if value, ok := n.Node.Labels[key]; ok {
-			sum += values[value]
+// addPods adds the weight of a term to the domains of each pod that it matches.
+func (d domainWeights) addPods(t *schedule.AffinityTerm, c schedule.Cluster) {
+	w := d.in(t.TopologyKey, c)
+	if t.NamespaceSelector == nil {
+		for _, namespace := range t.Namespaces {
+			for domain, m := range c.Count(namespace, t.Selector).In(w.topology) {
+				w.weights[domain] += t.Weight * int64(m.Pods)
+			}
+		}
+		return
+	}
+	for n := range c.Nodes() {
+		domain, ok := w.topology.Domain(n)
+		if !ok {
+			continue
+		}
+		for _, other := range n.Pods {
+			if t.Matches(other.Pod, c) {
+				w.weights[domain] += t.Weight
+			}
 		}
 	}
-	return sum
+}
+
+// sum returns the sum of the weights of a node's domains.
+func (d domainWeights) sum() func(*schedule.NodeInfo) int64 {
+	all := slices.Collect(maps.Values(d))
+	return func(n *schedule.NodeInfo) int64 {
+		var sum int64
+		for _, w := range all {
+			if domain, ok := w.topology.Domain(n); ok {
+				sum += w.weights[domain]
+			}
+		}
+		return sum
+	}
 }
 
 // overRange makes the lowest score 0 and the highest MaxScore.
@@ -109,13 +149,14 @@ func TopologySpread(defaults schedule.SpreadDefaults) schedule.Priority {
 		for i := range list {
 			tallies[i] = newTally(&list[i], list, own, nodes, c)
 		}
+		partial := own && !spread.AllHaveKeys(list, c)
 		return func(n *schedule.NodeInfo) int64 {
-			if own && !spread.HaveKeys(list, n.Node) {
+			if partial && !spread.HaveKeys(list, n.Node) {
 				return ignored
 			}
 			var sum float64
 			for i := range tallies {
-				if domain, ok := n.Node.Labels[list[i].Key]; ok {
+				if domain, ok := tallies[i].topology.Domain(n); ok {
 					sum += float64(tallies[i].pods(n, domain))*tallies[i].weight + float64(list[i].MaxSkew-1)
 				}
 			}
@@ -126,36 +167,64 @@ func TopologySpread(defaults schedule.SpreadDefaults) schedule.Priority {
 
 // tally holds the pods in the domains of one constraint.
 type tally struct {
-	pods func(n *schedule.NodeInfo, domain string) int64
+	topology *schedule.Topology
+	pods     func(n *schedule.NodeInfo, domain int) int64
 	// weight lets a constraint with few domains count as much as one with many.
 	weight float64
 }
 
 // newTally counts the pods in the domains that nodes are in.
 func newTally(constraint *spread.Constraint, all []spread.Constraint, own bool, nodes []*schedule.NodeInfo, c schedule.Cluster) tally {
-	on := constraint.Pods(c)
+	t := tally{topology: c.Topology(constraint.Key)}
 	if constraint.Key == corev1.LabelHostname {
-		size := 0
-		for _, n := range nodes {
-			if !own || spread.HaveKeys(all, n.Node) {
-				size++
-			}
-		}
-		return tally{func(n *schedule.NodeInfo, _ string) int64 { return on(n) }, logOf(size)}
+		on := constraint.On(t.topology, c)
+		t.pods = func(n *schedule.NodeInfo, _ int) int64 { return on(n) }
+		t.weight = logOf(countWithKeys(all, own, nodes, c))
+		return t
 	}
-	domains := make(map[string]int64)
+	keys := all
+	if !own {
+		keys = nil
+	}
+	pods, _ := constraint.In(t.topology, keys, c)
+	t.pods = func(_ *schedule.NodeInfo, domain int) int64 { return pods[domain] }
+	t.weight = logOf(countDomains(t.topology, all, own, nodes, c))
+	return t
+}
+
+// countWithKeys returns how many nodes have the labels of all constraints; all if they need not.
+func countWithKeys(all []spread.Constraint, own bool, nodes []*schedule.NodeInfo, c schedule.Cluster) int {
+	if !own || spread.AllHaveKeys(all, c) {
+		return len(nodes)
+	}
+	size := 0
 	for _, n := range nodes {
-		if !own || spread.HaveKeys(all, n.Node) {
-			domains[n.Node.Labels[constraint.Key]] = 0
+		if spread.HaveKeys(all, n.Node) {
+			size++
 		}
 	}
-	for n := range c.Nodes() {
-		domain := n.Node.Labels[constraint.Key]
-		if _, wanted := domains[domain]; wanted && (!own || spread.HaveKeys(all, n.Node)) && constraint.Counts(n.Node) {
-			domains[domain] += on(n)
+	return size
+}
+
+// countDomains returns in how many domains the nodes are that have the labels of all constraints. If they need
+// not, those without the label are a domain too.
+func countDomains(t *schedule.Topology, all []spread.Constraint, own bool, nodes []*schedule.NodeInfo, c schedule.Cluster) int {
+	partial := own && !spread.AllHaveKeys(all, c)
+	in, size, unlabeled := make([]bool, t.Size()), 0, 0
+	for _, n := range nodes {
+		if partial && !spread.HaveKeys(all, n.Node) {
+			continue
+		}
+		domain, ok := t.Domain(n)
+		switch {
+		case !ok:
+			unlabeled = 1
+		case !in[domain]:
+			in[domain] = true
+			size++
 		}
 	}
-	return tally{func(_ *schedule.NodeInfo, domain string) int64 { return domains[domain] }, logOf(len(domains))}
+	return size + unlabeled
 }
 
 func logOf(domains int) float64 { return math.Log(float64(domains + 2)) }

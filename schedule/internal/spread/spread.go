@@ -97,21 +97,73 @@ func selectorOf(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) labels.Sele
 	return labels.SelectorFromSet(same).Add(requirements...)
 }
 
+// In returns how many pods that do not end, and that the constraint is about, are in each domain of a
+// topology, and which domains have a node that counts for it. Only the nodes with the labels of all of keys
+// count.
+func (c *Constraint) In(t *schedule.Topology, keys []Constraint, cluster schedule.Cluster) (pods []int64, counts []bool) {
+	pods, counts = make([]int64, t.Size()), make([]bool, t.Size())
+	var matching *schedule.PodCount
+	if !c.Selector.Empty() { // as in Kubernetes
+		matching = cluster.Count(c.pod.Namespace, c.Selector)
+	}
+	if c.matchesNode == nil && !c.honoursTaints && (len(keys) < 2 || AllHaveKeys(keys, cluster)) {
+		for domain := range counts {
+			counts[domain] = true
+		}
+		if matching != nil {
+			for domain, m := range matching.In(t) {
+				pods[domain] = int64(m.Pods - m.Ending)
+			}
+		}
+		return pods, counts
+	}
+	for n := range cluster.Nodes() {
+		domain, ok := t.Domain(n)
+		if !ok || !HaveKeys(keys, n.Node) || !c.Counts(n.Node) {
+			continue
+		}
+		counts[domain] = true
+		if matching != nil {
+			m := matching.On(n)
+			pods[domain] += int64(m.Pods - m.Ending)
+		}
+	}
+	return pods, counts
+}
+
+// On returns how many pods that do not end, and that the constraint is about, are on each node that has the
+// label of a topology.
+func (c *Constraint) On(t *schedule.Topology, cluster schedule.Cluster) func(*schedule.NodeInfo) int64 {
+	if c.Selector.Empty() {
+		return func(*schedule.NodeInfo) int64 { return 0 }
+	}
+	matching := cluster.Count(c.pod.Namespace, c.Selector)
+	if t.Size()+t.Unlabeled() != cluster.Size() { // two nodes have the same label
+		return func(n *schedule.NodeInfo) int64 {
+			m := matching.On(n)
+			return int64(m.Pods - m.Ending)
+		}
+	}
+	sums := matching.In(t)
+	return func(n *schedule.NodeInfo) int64 {
+		domain, _ := t.Domain(n)
+		return int64(sums[domain].Pods - sums[domain].Ending)
+	}
+}
+
 // Counts reports whether the pods on a node count for the constraint.
 func (c *Constraint) Counts(n *corev1.Node) bool {
 	return (c.matchesNode == nil || c.matchesNode(n)) && (!c.honoursTaints || nodematch.Admits(n, c.pod.Spec.Tolerations))
 }
 
-// Pods returns how many pods that do not end, and that the constraint is about, are on each node.
-func (c *Constraint) Pods(cluster schedule.Cluster) func(*schedule.NodeInfo) int64 {
-	if c.Selector.Empty() {
-		return func(*schedule.NodeInfo) int64 { return 0 } // as in Kubernetes
+// AllHaveKeys reports whether all nodes have the labels of all constraints.
+func AllHaveKeys(list []Constraint, c schedule.Cluster) bool {
+	for i := range list {
+		if c.Topology(list[i].Key).Unlabeled() > 0 {
+			return false
+		}
 	}
-	count := cluster.Count(c.pod.Namespace, c.Selector)
-	return func(n *schedule.NodeInfo) int64 {
-		m := count.On(n)
-		return int64(m.Pods - m.Ending)
-	}
+	return true
 }
 
 // HaveKeys reports whether a node has the labels of all constraints.

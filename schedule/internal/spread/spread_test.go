@@ -94,26 +94,31 @@ func TestPods(t *testing.T) {
 		}
 		return p
 	}
-	for selector, want := range map[*metav1.LabelSelector]int64{selectorOf("web"): 2, selectorOf("db"): 0, {}: 0, nil: 0} {
-		var got int64
-		count := schedule.PredicateFunc("Count", nil)
-		s := schedule.NewState([]schedule.Predicate{counts{count, selector, &got}}, nil, 1)
-		s.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
-		for _, p := range []*corev1.Pod{pod("x", false), pod("y", false), pod("z", true)} {
+	for selector, want := range map[*metav1.LabelSelector]string{
+		selectorOf("web"): "a 2, b 1, zone [3]", selectorOf("db"): "a 0, b 0, zone [0]", {}: "a 0, b 0, zone [0]", nil: "a 0, b 0, zone [0]",
+	} {
+		var got string
+		s := schedule.NewState([]schedule.Predicate{counts{schedule.PredicateFunc("Count", nil), selector, &got}}, nil, 1)
+		for _, name := range []string{"a", "b"} {
+			s.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": "z"}}})
+		}
+		beside := pod("beside", false)
+		beside.Spec.NodeName = "b"
+		for _, p := range []*corev1.Pod{pod("x", false), pod("y", false), pod("z", true), beside} {
 			s.SetPod(schedule.NewPodInfo(p))
 		}
 		s.Decide(schedule.NewPodInfo(pod("new", false)))
 		if got != want {
-			t.Errorf("%v: %d pods, want %d", selector, got, want)
+			t.Errorf("%v: %s, want %s", selector, got, want)
 		}
 	}
 }
 
-// counts is a predicate that counts the pods of a constraint on each node.
+// counts is a predicate that counts the pods of a constraint on each node and in each zone.
 type counts struct {
 	schedule.Predicate
 	selector *metav1.LabelSelector
-	got      *int64
+	got      *string
 }
 
 func (counts) Filter(*schedule.PodInfo, *schedule.NodeInfo) schedule.Verdict { return schedule.Fits }
@@ -122,8 +127,11 @@ func (c counts) Prepare(p *schedule.PodInfo, cluster schedule.Cluster) func(*sch
 	pod := p.Pod.DeepCopy()
 	pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule, MaxSkew: 1, LabelSelector: c.selector}}
 	list, _ := spread.Of(pod, corev1.DoNotSchedule, schedule.SpreadDefaults{})
-	for n := range cluster.Nodes() {
-		*c.got += list[0].Pods(cluster)(n)
-	}
+	zones := cluster.Topology("zone")
+	a, _ := cluster.Node("a")
+	b, _ := cluster.Node("b")
+	on := list[0].On(zones, cluster)
+	pods, _ := list[0].In(zones, list, cluster)
+	*c.got = fmt.Sprintf("a %d, b %d, zone %d", on(a), on(b), pods)
 	return nil
 }
