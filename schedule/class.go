@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -99,6 +100,11 @@ type class struct {
 	rows   []int32
 	nodes  []*NodeInfo
 	listed bool
+	// refusals say why the nodes are refused; nil until that is asked for.
+	refusals *refusals
+	// plans say by row what a pod must preempt, given budgets; see State.plansFor.
+	plans   []plan
+	budgets []*policyv1.PodDisruptionBudget
 }
 
 // refused is the base of a node that a check refuses.
@@ -166,7 +172,8 @@ func (s *State) oldestClass() *class {
 // rebuild makes all rows of a class of which p is a pod.
 func (s *State) rebuild(c *class, p *PodInfo) {
 	c.layout = s.layout
-	c.checks, c.asTheyAre, c.columns = c.checks[:0], c.asTheyAre[:0], c.columns[:0]
+	c.checks, c.asTheyAre, c.columns, c.plans = c.checks[:0], c.asTheyAre[:0], c.columns[:0], nil
+	c.refusals = nil
 	for i, predicate := range s.profileOf(p).Predicates {
 		if forClass(predicate, p) {
 			if check := compile(predicate, p); check != nil {
@@ -205,10 +212,15 @@ func forClass(predicate Predicate, p *PodInfo) bool {
 // update makes the row of a node again.
 func (c *class) update(n *NodeInfo) {
 	before := c.base[n.position]
-	if v, _ := firstRefusal(c.checks, n); !v.OK() {
-		c.base[n.position] = refused
-	} else {
+	if c.plans != nil {
+		c.plans[n.position].known = false
+	}
+	v, predicate := firstRefusal(c.checks, n)
+	if c.base[n.position] = refused; v.OK() {
 		c.base[n.position] = c.score(n)
+	}
+	if c.refusals != nil {
+		c.refusals.set(n.position, refusal{v, predicate})
 	}
 	if (before == refused) != (c.base[n.position] == refused) {
 		c.listed = false

@@ -12,7 +12,7 @@ func (s *State) Decide(p *PodInfo) (node string, err *FitError) {
 	c := s.class(p)
 	found := s.find(c, &f)
 	if len(found.nodes) == 0 {
-		return "", s.unfit(p)
+		return "", s.unfit(p, c)
 	}
 	if len(found.nodes) == 1 {
 		return found.nodes[0].Node.Name, nil
@@ -25,7 +25,7 @@ type candidates struct {
 	nodes  []*NodeInfo
 	rows   []int32
 	totals []int64
-	// scores are those of one priority.
+	// scores has room for those of one priority.
 	scores []int64
 }
 
@@ -59,15 +59,6 @@ func (s *State) find(c *class, f *filters) *candidates {
 	}
 	found.nodes, found.rows, s.nodesLeft, s.rowsLeft = nodes, rows, nodes, rows
 	return found
-}
-
-// unfit returns why a pod fits no node.
-func (s *State) unfit(p *PodInfo) *FitError {
-	f := filters{state: s, pod: p}
-	for _, n := range s.order {
-		f.refuse(s.judge(&f, n))
-	}
-	return &FitError{Pod: p.Key, Nodes: len(s.order), Reasons: f.reasons, Whole: f.whole, lasting: f.lasting, pod: p, local: f.locals(), by: f.by}
 }
 
 // best returns the index of the highest of totals. Of several, each has the same chance.
@@ -110,11 +101,6 @@ type filters struct {
 	// prepared needs the cluster; it is set from the first node on that passes local.
 	prepared   []filter
 	isPrepared bool
-
-	reasons map[string]int
-	lasting int // the nodes that refuse the pod whatever other pods are there
-	whole   string
-	by      refusers
 }
 
 // locals returns the checks that need only the node.
@@ -143,22 +129,6 @@ func firstRefusal(list []filter, n *NodeInfo) (v Verdict, predicate int) {
 		}
 	}
 	return Fits, 0
-}
-
-func (f *filters) refuse(v Verdict, predicate int) {
-	if f.reasons == nil {
-		f.reasons = make(map[string]int)
-	}
-	for _, r := range v.Reasons {
-		f.reasons[r]++
-	}
-	if v.Lasting || v.All {
-		f.lasting++
-	}
-	if v.All {
-		f.whole = v.Reasons[0]
-	}
-	f.by.add(predicate)
 }
 
 // refusers are the predicates that refused a node, as indexes into the predicates of its profile.

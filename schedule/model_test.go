@@ -14,6 +14,7 @@ import (
 	"github.com/planekit/planekit/schedule/predicates"
 	"github.com/planekit/planekit/schedule/priorities"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,12 +39,17 @@ var sameApp = schedule.SpreadDefaults{Selector: func(p *corev1.Pod) labels.Selec
 	return labels.SelectorFromSet(labels.Set{"app": p.Labels["app"]})
 }}
 
-func newState() *schedule.State {
-	return schedule.NewState(predicates.DefaultSpreading(sameApp), priorities.DefaultSpreading(sameApp), 1)
+func newState(more ...schedule.Predicate) *schedule.State {
+	return schedule.NewState(append(predicates.DefaultSpreading(sameApp), more...), priorities.DefaultSpreading(sameApp), 1)
 }
 
-func (r *reference) explain(pod *schedule.PodInfo) []schedule.NodeExplanation {
-	s := newState()
+// anywhere is a predicate of which nothing can be kept for other pods, so that a State finds everything out
+// again for each pod.
+var anywhere = schedule.PredicateFunc("Anywhere", func(*schedule.PodInfo, *schedule.NodeInfo) schedule.Verdict { return schedule.Fits })
+
+// state returns a new State.
+func (r *reference) state(more ...schedule.Predicate) *schedule.State {
+	s := newState(more...)
 	for _, n := range r.namespaces {
 		s.SetNamespace(n)
 	}
@@ -56,7 +62,36 @@ func (r *reference) explain(pod *schedule.PodInfo) []schedule.NodeExplanation {
 	for _, g := range r.guests {
 		s.Nominate(g.pod, g.node)
 	}
-	return s.Explain(pod)
+	return s
+}
+
+// samePreemption compares what s says of a pod that fits no node, and of preemption for it, with what a new
+// State says.
+func (r *reference) samePreemption(t *testing.T, s *schedule.State, p *schedule.PodInfo, budgets []*policyv1.PodDisruptionBudget) {
+	t.Helper()
+	_, unfit := s.Decide(p)
+	if unfit == nil {
+		return // the node that is reserved for it has room
+	}
+	other := r.state(anywhere)
+	_, want := other.Decide(p)
+	if want == nil {
+		t.Fatalf("%s fits no node: %v", p.Key, unfit)
+	}
+	got, ok := s.Preempt(p, unfit, budgets)
+	expected, helps := other.Preempt(p, want, budgets)
+	victims := func(p schedule.Preemption) (keys []string) {
+		for _, v := range p.Victims {
+			keys = append(keys, v.Key)
+		}
+		return keys
+	}
+	if ok != helps || got.Node != expected.Node || got.Violations != expected.Violations || !slices.Equal(victims(got), victims(expected)) {
+		t.Fatalf("%s preempts %v on %q, %t, want %v on %q, %t", p.Key, victims(got), got.Node, ok, victims(expected), expected.Node, helps)
+	}
+	if unfit.Error() != want.Error() {
+		t.Fatalf("%s: %v, want %v", p.Key, unfit, want)
+	}
 }
 
 // TestModel changes a cluster at random and checks after each change that decisions are those of a State
@@ -97,11 +132,15 @@ func walk(t *testing.T, seed uint64) {
 		for p, unfit := range waiting {
 			s.Preempt(p, unfit, c.Budgets) // changes nothing
 		}
+		for p := range waiting {
+			model.samePreemption(t, s, p, c.Budgets)
+			break
+		}
 		pod := schedule.NewPodInfo(c.Pod())
 		if step%2 == 0 {
 			pod = schedule.NewPodInfo(sibling(known[step/2%len(known)], step))
 		}
-		want := model.explain(pod)
+		want := model.state().Explain(pod)
 		if got := s.Explain(pod); !reflect.DeepEqual(got, want) {
 			t.Fatalf("step %d, %s: %s is judged\n%+v, want\n%+v", step, what, pod.Key, got, want)
 		}

@@ -37,23 +37,52 @@ func FitIgnoring(ignored Ignored) schedule.Predicate {
 	}}
 }
 
-func fit(p *schedule.PodInfo, n *schedule.NodeInfo, extended []corev1.ResourceName) schedule.Verdict {
-	var v schedule.Verdict
-	if int64(len(n.Pods))+1 > n.AllocatablePods {
-		v.Reasons = append(v.Reasons, "Too many pods")
-	}
-	check := func(name corev1.ResourceName, want, all, taken int64) {
-		// A resource that is not requested is never short, even on an overcommitted node.
-		if want > 0 && want > all-taken {
-			v.Reasons = append(v.Reasons, "Insufficient "+string(name))
-			v.Lasting = v.Lasting || want > all
+// What a node may have too little of, as bits.
+const (
+	shortOfPods = 1 << iota
+	shortOfCPU
+	shortOfMemory
+	shortOfStorage
+	shortages
+)
+
+// reasonsOf holds the reasons by the bits of what is short. They are made once, because most nodes of a busy
+// cluster are refused for one of them.
+var reasonsOf = func() (all [shortages][]string) {
+	names := []string{"Too many pods", "Insufficient cpu", "Insufficient memory", "Insufficient ephemeral-storage"}
+	for bits := range all {
+		for i, name := range names {
+			if bits&(1<<i) != 0 {
+				all[bits] = append(all[bits], name)
+			}
 		}
 	}
-	check(corev1.ResourceCPU, p.Requests.MilliCPU, n.Allocatable.MilliCPU, n.Requested.MilliCPU)
-	check(corev1.ResourceMemory, p.Requests.Memory, n.Allocatable.Memory, n.Requested.Memory)
-	check(corev1.ResourceEphemeralStorage, p.Requests.EphemeralStorage, n.Allocatable.EphemeralStorage, n.Requested.EphemeralStorage)
-	for _, name := range extended {
-		check(name, p.Requests.Extended[name], n.Allocatable.Extended[name], n.Requested.Extended[name])
+	return all
+}()
+
+func fit(p *schedule.PodInfo, n *schedule.NodeInfo, extended []corev1.ResourceName) schedule.Verdict {
+	short, lasting := 0, false
+	if int64(len(n.Pods))+1 > n.AllocatablePods {
+		short = shortOfPods
 	}
+	check := func(bit int, want, all, taken int64) {
+		// A resource that is not requested is never short, even on an overcommitted node.
+		if want > 0 && want > all-taken {
+			short |= bit
+			lasting = lasting || want > all
+		}
+	}
+	check(shortOfCPU, p.Requests.MilliCPU, n.Allocatable.MilliCPU, n.Requested.MilliCPU)
+	check(shortOfMemory, p.Requests.Memory, n.Allocatable.Memory, n.Requested.Memory)
+	check(shortOfStorage, p.Requests.EphemeralStorage, n.Allocatable.EphemeralStorage, n.Requested.EphemeralStorage)
+	v := schedule.Verdict{Reasons: reasonsOf[short]}
+	for _, name := range extended {
+		want, all := p.Requests.Extended[name], n.Allocatable.Extended[name]
+		if want > 0 && want > all-n.Requested.Extended[name] {
+			v.Reasons = append(slices.Clip(v.Reasons), "Insufficient "+string(name))
+			lasting = lasting || want > all
+		}
+	}
+	v.Lasting = lasting
 	return v
 }

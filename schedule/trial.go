@@ -1,0 +1,108 @@
+package schedule
+
+import "maps"
+
+// A trial removes pods from a node to see whether another one then fits.
+type trial interface {
+	// judge returns the verdict about the node as it is in the trial.
+	judge() Verdict
+	remove(*PodInfo)
+	restore(*PodInfo)
+	// end restores all pods.
+	end()
+}
+
+// nodeTrial is the trial for a pod whose checks need only the node.
+type nodeTrial struct {
+	checks []filter
+	// alone is a copy of the node. shared is one on which the pods are too that the node is reserved for; it is
+	// used if there are any.
+	alone, shared NodeInfo
+	isShared      bool
+}
+
+// reset begins a trial on a node that is reserved for guests.
+func (t *nodeTrial) reset(n *NodeInfo, guests []*PodInfo) {
+	t.alone.copy(n)
+	if t.isShared = len(guests) > 0; !t.isShared {
+		return
+	}
+	t.shared.copy(n)
+	for _, guest := range guests {
+		t.shared.add(guest)
+	}
+}
+
+func (t *nodeTrial) judge() Verdict {
+	if t.isShared {
+		if v, _ := firstRefusal(t.checks, &t.shared); !v.OK() {
+			return v
+		}
+	}
+	v, _ := firstRefusal(t.checks, &t.alone)
+	return v
+}
+
+func (t *nodeTrial) remove(p *PodInfo) {
+	t.alone.remove(p)
+	if t.isShared {
+		t.shared.remove(p)
+	}
+}
+
+func (t *nodeTrial) restore(p *PodInfo) {
+	t.alone.add(p)
+	if t.isShared {
+		t.shared.add(p)
+	}
+}
+
+func (t *nodeTrial) end() {}
+
+// stateTrial is the trial for any pod.
+type stateTrial struct {
+	state *State
+	node  *NodeInfo
+	f     filters
+	gone  map[string]place
+}
+
+func newStateTrial(s *State, p *PodInfo, n *NodeInfo, local []filter) *stateTrial {
+	return &stateTrial{s, n, filters{state: s, pod: p, local: local, isCompiled: true}, make(map[string]place)}
+}
+
+func (t *stateTrial) judge() Verdict {
+	f := t.f
+	v, _ := t.state.judge(&f, t.node)
+	return v
+}
+
+func (t *stateTrial) remove(p *PodInfo) {
+	t.gone[p.Key] = t.state.pods[p.Key]
+	t.state.take(p.Key)
+}
+
+func (t *stateTrial) restore(p *PodInfo) {
+	t.state.put(t.gone[p.Key])
+	delete(t.gone, p.Key)
+}
+
+func (t *stateTrial) end() {
+	for _, one := range t.gone {
+		t.state.put(one)
+	}
+	clear(t.gone)
+}
+
+// copy makes n a copy of other, to which pods can be added and from which they can be removed.
+func (n *NodeInfo) copy(other *NodeInfo) {
+	pods, ports := n.Pods, n.Ports
+	*n = *other
+	n.Requested, n.NonZero = other.Requested.clone(), other.NonZero.clone()
+	n.Ports = append(ports[:0], other.Ports...)
+	if n.Pods = pods; pods == nil {
+		n.Pods = make(map[string]*PodInfo)
+	}
+	clear(n.Pods)
+	maps.Copy(n.Pods, other.Pods)
+}
