@@ -71,7 +71,7 @@ func (r *reference) samePreemption(t *testing.T, s *schedule.State, p *schedule.
 	t.Helper()
 	_, unfit := s.Decide(p)
 	if unfit == nil {
-		return // the node that is reserved for it has room
+		return // the node that is reserved for the pod has room
 	}
 	other := r.state(anywhere)
 	_, want := other.Decide(p)
