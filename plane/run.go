@@ -49,7 +49,6 @@ func (p *Plane) makeScheduler() error {
 		Name:       "default-scheduler",
 		Predicates: append([]schedule.Predicate{volumes}, predicates.DefaultSpreading(spread)...),
 		Sources:    volumes.Sources(),
-		PreBind:    volumes.PreBind,
 		Priorities: priorities.DefaultSpreading(spread),
 		Nodes:      p.Caches.Nodes,
 		Pods:       p.Caches.Pods,

@@ -92,7 +92,7 @@ type class struct {
 	checks []filter
 	// asTheyAre are the scores that need no normalisation.
 	asTheyAre []scorer
-	// base is the weighted sum of the scores asTheyAre, or refused.
+	// base is the weighted sum of the scores asTheyAre, or refusedScore.
 	base []int64
 	// columns are the scores that need normalisation.
 	columns []column
@@ -107,8 +107,8 @@ type class struct {
 	budgets []*policyv1.PodDisruptionBudget
 }
 
-// refused is the base of a node that a check refuses.
-const refused = math.MinInt64
+// refusedScore is the base of a node that a check refuses.
+const refusedScore = math.MinInt64
 
 // scorer is a priority's score for the pods of a class.
 type scorer struct {
@@ -216,13 +216,13 @@ func (c *class) update(n *NodeInfo) {
 		c.plans[n.position].known = false
 	}
 	v, predicate := firstRefusal(c.checks, n)
-	if c.base[n.position] = refused; v.OK() {
+	if c.base[n.position] = refusedScore; v.OK() {
 		c.base[n.position] = c.score(n)
 	}
 	if c.refusals != nil {
 		c.refusals.set(n.position, refusal{v, predicate})
 	}
-	if (before == refused) != (c.base[n.position] == refused) {
+	if (before == refusedScore) != (c.base[n.position] == refusedScore) {
 		c.listed = false
 	}
 }
@@ -249,7 +249,7 @@ func (c *class) score(n *NodeInfo) int64 {
 func (c *class) list(order []*NodeInfo) {
 	c.rows, c.nodes, c.listed = c.rows[:0], c.nodes[:0], true
 	for row, n := range order {
-		if c.base[row] != refused {
+		if c.base[row] != refusedScore {
 			c.rows, c.nodes = append(c.rows, int32(row)), append(c.nodes, n)
 		}
 	}

@@ -31,15 +31,15 @@ func Changed[T any](e Event) (old, now T, ok bool) {
 	return old, now, was || is
 }
 
-// A Waker is a [Predicate] that knows which events can help a pod that it refused. Without Wakes,
-// every event can. Wakes must return true for each event after which the predicate may accept a
+// A Waker is a [Predicate] or an [Extension] that knows which events can help a pod that it refused. Without
+// Wakes, every event can. Wakes must return true for each event after which the predicate may accept a
 // node that it refused before the event; true for other events costs only time.
 //
-// If the predicate is not a [Preparer] and the event is about a node or a pod on one, the answer
+// If a predicate is not a [Preparer] and the event is about a node or a pod on one, the answer
 // true means that this node is checked again. In all other cases it means that all nodes are.
 // Wakes must not change its arguments. It is called by one goroutine at a time.
 type Waker interface {
-	Predicate
+	Name() string
 	Wakes(*PodInfo, Event) bool
 }
 
@@ -100,6 +100,9 @@ func (e Event) trivial() bool {
 func (s *State) Helps(err *FitError, e Event) bool {
 	if old, now, ok := Changed[*corev1.Node](e); ok && old == nil && now != nil {
 		return true
+	}
+	if err.afterwards {
+		return err.waker == nil || err.waker.Wakes(err.pod, e)
 	}
 	recheck := false
 	for _, i := range err.by {

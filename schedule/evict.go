@@ -64,7 +64,11 @@ func (l *loop) evict(ctx context.Context, p *preemption) {
 	scheduler := p.pod.Pod.Spec.SchedulerName
 	var failed error
 	for _, victim := range p.evict {
-		err := l.config.Evict(ctx, Eviction{Victim: victim.Pod, Preemptor: p.pod.Pod, Node: p.Node, Scheduler: scheduler})
+		var err error
+		// A victim that is not bound need not end.
+		if !l.waiting.settle(victim, outcome{kind: preempted}) {
+			err = l.config.Evict(ctx, Eviction{Victim: victim.Pod, Preemptor: p.pod.Pod, Node: p.Node, Scheduler: scheduler})
+		}
 		if err == nil {
 			l.config.Log.V(1).Info("pod preempted", "pod", victim.Key, "for", p.pod.Key, "node", p.Node)
 			l.config.Event(scheduler, victim.Pod, corev1.EventTypeNormal, "Preempted", fmt.Sprintf("Preempted by pod %s on node %s", p.pod.Pod.UID, p.Node))

@@ -2,10 +2,7 @@ package schedule
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -15,8 +12,9 @@ import (
 
 // loop is one run of a scheduler.
 type loop struct {
-	config Config
-	work   *work
+	config  Config
+	waiting *Waiting
+	work    *work
 	// wakeup has room for one signal: there may be something to do.
 	wakeup chan struct{}
 
@@ -25,11 +23,13 @@ type loop struct {
 	// comes in between.
 	state *State
 	queue *queue
+	// events counts the events that may help pods.
+	events uint64
 }
 
-func newLoop(c Config) *loop {
+func newLoop(c Config, w *Waiting) *loop {
 	l := &loop{
-		config: c,
+		config: c, waiting: w,
 		work:   newWork(c.Parallel),
 		wakeup: make(chan struct{}, 1),
 		state:  NewStateOf(c.Profiles, c.Seed),
@@ -80,9 +80,10 @@ func (l *loop) onSource(e Event) {
 
 // wake wakes the parked pods that an event may help. It must be called with l.mu held.
 func (l *loop) wake(e Event) {
-	if l.queue.parked.Len() == 0 || e.trivial() {
+	if l.queue.parked.Len() == 0 && l.waiting.isEmpty() || e.trivial() {
 		return
 	}
+	l.events++
 	l.queue.wakeIf(func(unfit *FitError) bool { return l.state.Helps(unfit, e) }, time.Now())
 }
 
@@ -100,6 +101,9 @@ func (l *loop) onPod(old, pod *corev1.Pod) {
 	defer l.mu.Unlock()
 	defer l.signal()
 	k := key(either(pod, old))
+	if old != nil && (pod == nil || pod.UID != old.UID || !l.mine(pod)) {
+		l.waiting.settle(&PodInfo{Key: k, Pod: old}, outcome{kind: gone})
+	}
 	switch {
 	case pod == nil:
 		l.queue.remove(k)
@@ -138,6 +142,9 @@ func (l *loop) wait(ctx context.Context) bool {
 	l.mu.Lock()
 	at, ok := l.queue.next()
 	l.mu.Unlock()
+	if end, waits := l.waiting.due(); waits && (!ok || end.Before(at)) {
+		at, ok = end, true
+	}
 	var due <-chan time.Time
 	if ok {
 		timer := time.NewTimer(time.Until(at))
@@ -148,13 +155,19 @@ func (l *loop) wait(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	case <-l.wakeup:
+	case <-l.waiting.settled:
 	case <-due:
 	}
 	return true
 }
 
-// next makes one decision and carries it out. It returns false if no pod is ready.
+// next carries out the end of one pod's wait, or makes one decision and carries it out. It returns false if
+// there is nothing to do.
 func (l *loop) next(ctx context.Context) bool {
+	if waited, ok := l.waiting.next(time.Now()); ok {
+		l.conclude(ctx, waited)
+		return true
+	}
 	l.mu.Lock()
 	pod, ok := l.queue.pop(time.Now())
 	if !ok {
@@ -162,73 +175,21 @@ func (l *loop) next(ctx context.Context) bool {
 		return false
 	}
 	node, unfit := l.state.Decide(pod)
-	var preemption *preemption
 	if unfit != nil {
-		preemption = l.preempt(pod, unfit)
+		preemption := l.preempt(pod, unfit)
 		l.queue.park(pod, unfit, time.Now())
-	} else {
-		l.wake(l.state.Assume(pod, node))
-	}
-	l.mu.Unlock()
-	if unfit != nil {
+		l.mu.Unlock()
 		l.work.do(ctx, pod.Key, func() {
 			l.refuse(ctx, pod, unfit)
 			l.evict(ctx, preemption)
 		})
-	} else {
-		l.work.do(ctx, pod.Key, func() { l.bind(ctx, pod, node) })
+		return true
 	}
-	return true
-}
-
-// bind binds a pod to the chosen node, or undoes the decision.
-func (l *loop) bind(ctx context.Context, pod *PodInfo, node string) {
-	err := l.state.profileOf(pod).PreBind(ctx, pod.Pod, node)
-	if err == nil {
-		err = l.config.Bind(ctx, pod.Pod, node)
+	l.wake(l.state.Assume(pod, node))
+	if l.extensionsOf(pod).askFirst() {
+		l.waiting.begin(pod, node, l.events)
 	}
-	if err == nil {
-		l.config.Log.V(1).Info("pod bound", "pod", pod.Key, "node", node)
-		l.mu.Lock()
-		if l.queue.holds(pod) {
-			l.queue.remove(pod.Key)
-		}
-		l.mu.Unlock()
-		l.config.Event(pod.Pod.Spec.SchedulerName, pod.Pod, corev1.EventTypeNormal, "Scheduled",
-			fmt.Sprintf("Successfully assigned %s to %s", pod.Key, node))
-		return
-	}
-	if ctx.Err() != nil {
-		return // the run ends, and with it the state
-	}
-	l.config.Log.Error(err, "bind failed", "pod", pod.Key, "node", node)
-	l.mu.Lock()
-	l.queue.retry(pod, time.Now())
-	l.wake(l.state.Forget(pod)) // the assumed capacity is free again
 	l.mu.Unlock()
-	l.signal()
-	l.config.Event(pod.Pod.Spec.SchedulerName, pod.Pod, corev1.EventTypeWarning, "FailedScheduling",
-		fmt.Sprintf("bind %s to %s: %v", pod.Key, node, err))
-}
-
-// refuse reports why a pod fits no node.
-func (l *loop) refuse(ctx context.Context, pod *PodInfo, unfit *FitError) {
-	message := unfit.Error()
-	l.config.Event(pod.Pod.Spec.SchedulerName, pod.Pod, corev1.EventTypeWarning, "FailedScheduling", message)
-	known := slices.ContainsFunc(pod.Pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse &&
-			c.Reason == corev1.PodReasonUnschedulable && c.Message == message
-	})
-	if known {
-		return
-	}
-	err := l.config.SetCondition(ctx, pod.Pod, corev1.PodCondition{
-		Type:    corev1.PodScheduled,
-		Status:  corev1.ConditionFalse,
-		Reason:  corev1.PodReasonUnschedulable,
-		Message: message,
-	})
-	if err != nil && !errors.Is(err, context.Canceled) {
-		l.config.Log.Error(err, "condition not stored", "pod", pod.Key)
-	}
+	l.place(ctx, pod, node)
+	return true
 }

@@ -19,7 +19,7 @@ func TestPreBind(t *testing.T) {
 		c.pods.Put(pod("one", "1", "1Mi"))
 		failures := 2
 		c.change = func(config *schedule.Config) {
-			config.PreBind = func(_ context.Context, pod *corev1.Pod, node string) error {
+			config.Extensions = []schedule.Extension{preBinder(func(_ context.Context, pod *corev1.Pod, node string) error {
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				c.note("%s prepared for %s", pod.Name, node)
@@ -27,13 +27,23 @@ func TestPreBind(t *testing.T) {
 					return errors.New("no volume")
 				}
 				return nil
-			}
+			})}
 		}
 		c.run(func() {
-			c.expect(0, "0s one prepared for a")
+			const failed = `one PodScheduled SchedulerError: running PreBind plugin "Volumes": no volume`
+			c.expect(0, "0s one prepared for a", "0s "+failed)
 			c.expect(10*time.Second, "1s one prepared for a", "3s one prepared for a", "3s one on a")
 		})
 	})
+}
+
+// preBinder is an extension with one method.
+type preBinder func(context.Context, *corev1.Pod, string) error
+
+func (preBinder) Name() string { return "Volumes" }
+
+func (f preBinder) PreBind(ctx context.Context, pod *corev1.Pod, node string) error {
+	return f(ctx, pod, node)
 }
 
 // TestRefuseAll: a reason that holds for all nodes is the message, without a number of nodes.

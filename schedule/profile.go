@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -16,10 +15,11 @@ type Profile struct {
 	// Predicates and Priorities are as in [Config].
 	Predicates []Predicate
 	Priorities []Weighted
-	// PreBind, if not nil, is called instead of Config.PreBind.
-	PreBind func(ctx context.Context, pod *corev1.Pod, node string) error
 	// NoPreemption means that the pods never preempt others.
 	NoPreemption bool
+
+	// extensions are Config.Extensions and those among the predicates.
+	extensions *extensions
 }
 
 // profiles returns the profiles of a configuration with their defaults.
@@ -46,9 +46,11 @@ func (c *Config) profiles() ([]Profile, error) {
 				return nil, errors.New("schedule: negative weight of " + w.Name())
 			}
 		}
-		if p.PreBind == nil {
-			p.PreBind = c.PreBind
+		extensions, err := newExtensions(p.Predicates, c.Extensions)
+		if err != nil {
+			return nil, err
 		}
+		p.extensions = extensions
 	}
 	return list, nil
 }

@@ -84,27 +84,38 @@ func TestProfilesWait(t *testing.T) {
 	})
 }
 
-// TestProfileHooks checks that a profile has its own PreBind, and that the pods of one without preemption wait.
+// preparing is a predicate that is also a PreBinder.
+type preparing struct {
+	schedule.Predicate
+	prepare func(*corev1.Pod)
+}
+
+func (p preparing) PreBind(_ context.Context, pod *corev1.Pod, _ string) error {
+	p.prepare(pod)
+	return nil
+}
+
+func fits(*schedule.PodInfo, *schedule.NodeInfo) schedule.Verdict { return schedule.Fits }
+
+// TestProfileHooks checks that a profile has its own extensions, and that the pods of one without preemption wait.
 func TestProfileHooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := preempting(t)
 		c.nodes.Put(node("a", "1", "1Gi", "10"))
 		evicting := c.change
-		noted := func(name string) func(context.Context, *corev1.Pod, string) error {
-			return func(_ context.Context, p *corev1.Pod, _ string) error {
+		noted := func(name string) []schedule.Predicate {
+			return append(c.predicates, preparing{schedule.PredicateFunc(name, fits), func(p *corev1.Pod) {
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				c.note("%s prepared by %s", p.Name, name)
-				return nil
-			}
+			}})
 		}
 		c.change = func(config *schedule.Config) {
 			evicting(config)
-			config.PreBind = noted("all")
 			config.Predicates, config.Priorities = nil, nil
 			config.Profiles = []schedule.Profile{
-				{Name: "gentle", Predicates: c.predicates, NoPreemption: true, PreBind: noted("gentle")},
-				{Name: "rough", Predicates: c.predicates},
+				{Name: "gentle", Predicates: noted("gentle"), NoPreemption: true},
+				{Name: "rough", Predicates: noted("rough")},
 			}
 			config.Event = func(scheduler string, p *corev1.Pod, _, reason, _ string) {
 				c.mu.Lock()
@@ -122,7 +133,7 @@ func TestProfileHooks(t *testing.T) {
 			c.expect(10*time.Second,
 				"0s rough says FailedScheduling of higher", "0s higher PodScheduled Unschedulable: "+full,
 				`0s higher nominated "a"`, "0s low ends for higher on a", "0s rough says Preempted of low",
-				"1s higher prepared by all", "1s higher on a", "1s rough says Scheduled of higher")
+				"1s higher prepared by rough", "1s higher on a", "1s rough says Scheduled of higher")
 		})
 	})
 }

@@ -29,6 +29,8 @@
 // decision is charged to its node at once ([State.Assume]), while binding continues in parallel. A
 // failed bind returns the capacity.
 //
+// After the decision, an [Extension] may keep account of the pod, let it wait, prepare its node, or bind it.
+//
 // Pods wait in the order of priority and age. A pod that fits no node gets the condition
 // PodScheduled with the reason Unschedulable. It is parked until an [Event] helps, or for five
 // minutes. An event that changes a node or the pods on it helps the pods that the node accepts
@@ -197,6 +199,10 @@ type FitError struct {
 	lasting int // the nodes that refuse the pod whatever other pods are there
 	local   []filter
 	by      refusers // of the nodes checked so far
+	// afterwards says that an extension has refused the pod after the decision. waker, if not nil, is that
+	// extension and knows which events can help.
+	afterwards bool
+	waker      Waker
 }
 
 // Error returns Kubernetes' message for such events.

@@ -34,9 +34,9 @@ type Config struct {
 	// Bind binds a pod to a node. It is called concurrently for different pods. A pod whose bind
 	// fails is retried.
 	Bind func(ctx context.Context, pod *corev1.Pod, node string) error
-	// PreBind, if not nil, is called before Bind, for what the pod needs on the node, such as its
-	// volumes. If it fails, the pod is not bound, and retried. The rules for Bind apply to it.
-	PreBind func(ctx context.Context, pod *corev1.Pod, node string) error
+	// Extensions take part in what follows a decision, together with the predicates that are an
+	// [Extension]. Their names are unique.
+	Extensions []Extension
 	// SetCondition, if not nil, stores the reason why a pod is not scheduled as a condition in its
 	// status. It is called concurrently for different pods.
 	SetCondition func(ctx context.Context, pod *corev1.Pod, condition corev1.PodCondition) error
@@ -75,7 +75,10 @@ type Eviction struct {
 }
 
 // A Scheduler binds pods to nodes.
-type Scheduler struct{ config Config }
+type Scheduler struct {
+	config  Config
+	waiting *Waiting
+}
 
 // New returns a scheduler; see [Scheduler.Run].
 func New(c Config) (*Scheduler, error) {
@@ -97,9 +100,6 @@ func New(c Config) (*Scheduler, error) {
 	if c.Parallel == 0 {
 		c.Parallel = 64
 	}
-	if c.PreBind == nil {
-		c.PreBind = func(context.Context, *corev1.Pod, string) error { return nil }
-	}
 	if c.SetCondition == nil {
 		c.SetCondition = func(context.Context, *corev1.Pod, corev1.PodCondition) error { return nil }
 	}
@@ -117,15 +117,18 @@ func New(c Config) (*Scheduler, error) {
 		return nil, err
 	}
 	c.Profiles = profiles
-	return &Scheduler{config: c}, nil
+	return &Scheduler{config: c, waiting: newWaiting()}, nil
 }
+
+// Waiting returns the pods that wait until a [Permitter] allows them.
+func (s *Scheduler) Waiting() *Waiting { return s.waiting }
 
 // Run schedules pods until ctx is done and all its calls of the functions in Config have returned,
 // then returns nil. It begins when all caches have synced. It must not run more than once at a
 // time.
 func (s *Scheduler) Run(ctx context.Context) error {
-	l := newLoop(s.config)
-	defer l.work.wait()
+	l := newLoop(s.config, s.waiting)
+	defer l.close()
 	subscriptions := l.subscribe()
 	for _, sub := range subscriptions {
 		defer sub.Stop()

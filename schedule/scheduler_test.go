@@ -191,13 +191,14 @@ func TestFailedBindGivesBackAndRetries(t *testing.T) {
 		one.Spec.Priority = new(int32(1))
 		c.pods.Put(one)
 		c.run(func() {
-			c.expect(0, "0s one not bound")
+			const failed = `one PodScheduled SchedulerError: running Bind plugin "DefaultBinder": no luck`
+			c.expect(0, "0s one not bound", "0s "+failed)
 			c.expect(time.Second, "1s one not bound")
 			c.pods.Put(pod("two", "1", "1Mi")) // gets what one does not use
 			c.expect(time.Second, "1s two on a")
 			c.expect(10*time.Second, "3s one PodScheduled Unschedulable: 0/1 nodes are available: 1 Insufficient cpu.")
 			c.pods.Delete("default/two")
-			c.expect(0, "12s one not bound")
+			c.expect(0, "12s one not bound", "12s "+failed)
 			c.expect(10*time.Second, "20s one on a")
 		})
 	})
@@ -282,6 +283,9 @@ func TestNewRefuses(t *testing.T) {
 		{Nodes: nodes, Pods: pods},
 		{Nodes: nodes, Pods: pods, Bind: bind, Parallel: -1},
 		{Nodes: nodes, Pods: pods, Bind: bind, Priorities: []schedule.Weighted{{Priority: priorities.LeastAllocated(), Weight: -1}}},
+		{Nodes: nodes, Pods: pods, Bind: bind, Extensions: []schedule.Extension{nil}},
+		{Nodes: nodes, Pods: pods, Bind: bind, Extensions: []schedule.Extension{annotated}},
+		{Nodes: nodes, Pods: pods, Bind: bind, Extensions: []schedule.Extension{preBinder(nil), preBinder(nil)}},
 	} {
 		if _, err := schedule.New(c); err == nil {
 			t.Errorf("%+v was accepted", c)
@@ -299,7 +303,7 @@ func TestBackoff(t *testing.T) {
 		c.change = func(config *schedule.Config) { config.FirstBackoff, config.MaxBackoff = 2*time.Second, 3*time.Second }
 		c.run(func() {
 			c.pods.Put(pod("one", "1", "1Gi"))
-			c.expect(time.Minute, "0s one not bound", "2s one not bound", "5s one not bound", "8s one not bound", "11s one on a")
+			c.expect(time.Minute, "0s one not bound", `0s one PodScheduled SchedulerError: running Bind plugin "DefaultBinder": failed`, "2s one not bound", "5s one not bound", "8s one not bound", "11s one on a")
 		})
 	})
 	for _, test := range []struct {

@@ -21,12 +21,12 @@ func newWork(parallel int) *work {
 }
 
 // do runs f once the earlier functions of key have returned. It waits for a slot; if ctx is done, f
-// does not run.
-func (w *work) do(ctx context.Context, key string, f func()) {
+// does not run, and do returns false.
+func (w *work) do(ctx context.Context, key string, f func()) bool {
 	select {
 	case w.slots <- struct{}{}:
 	case <-ctx.Done():
-		return
+		return false
 	}
 	done := make(chan struct{})
 	w.mu.Lock()
@@ -46,6 +46,7 @@ func (w *work) do(ctx context.Context, key string, f func()) {
 			delete(w.last, key)
 		}
 	})
+	return true
 }
 
 // wait waits for all functions.

@@ -12,7 +12,7 @@ import (
 )
 
 // PreBind gives volumes that a node reaches to the claims of a pod that wait for that, and waits until
-// the claims are bound. It is for [schedule.Config].
+// the claims are bound. It implements [schedule.PreBinder].
 func (b *Binder) PreBind(ctx context.Context, pod *corev1.Pod, nodeName string) error {
 	return b.preBind(ctx, pod, nodeName, b.config.Timeout)
 }

@@ -4,8 +4,7 @@
 //	volumes, err := volumebinding.New(volumebinding.Config{Claims: claims, Volumes: volumes, ...})
 //	config := schedule.Config{
 //		Predicates: append([]schedule.Predicate{volumes}, predicates.Default()...),
-//		Others:     volumes.Sources(),
-//		PreBind:    volumes.PreBind,
+//		Sources:    volumes.Sources(),
 //		...
 //	}
 //
@@ -48,7 +47,7 @@ type Config struct {
 	Timeout time.Duration
 }
 
-// Binder is a [schedule.Predicate] and binds volumes.
+// Binder is a [schedule.Predicate] and, as a [schedule.PreBinder], binds volumes.
 type Binder struct {
 	config Config
 
