@@ -215,6 +215,9 @@ var otherWalls = []wall{
 		{"k8s.io/api/core", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 	}},
+	{packages: "schedule/metrics", may: []allowance{
+		{"github.com/prometheus/client_golang", "the one leaf of the room that speaks to Prometheus"},
+	}},
 	{packages: "schedule/volumebinding", may: []allowance{{"internal/volumeclaim", claimsAlike}, {"k8s.io/api/storage", kubeTypes}}},
 	{packages: "schedule/workload", may: []allowance{{"k8s.io/api/apps", kubeTypes}}},
 	{packages: "schedule", closed: true, may: []allowance{

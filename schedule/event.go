@@ -140,3 +140,15 @@ func (s *State) accepts(err *FitError, n *NodeInfo) bool {
 	}
 	return v.OK()
 }
+
+// refusers returns the names of the predicates, or of the extension, that err is of.
+func (s *State) refusers(err *FitError) []string {
+	if err.afterwards {
+		return []string{err.extension}
+	}
+	var names []string
+	for _, i := range err.by {
+		names = append(names, s.profileOf(err.pod).Predicates[i].Name())
+	}
+	return names
+}

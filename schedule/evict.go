@@ -31,7 +31,9 @@ func (l *loop) preempt(pod *PodInfo, unfit *FitError) *preemption {
 	if l.config.Budgets != nil {
 		budgets = slices.Collect(l.config.Budgets.All())
 	}
+	began := time.Now()
 	choice, ok := l.state.Preempt(pod, unfit, budgets)
+	l.config.Meters.preempting(pod, len(choice.Victims), began)
 	if !ok {
 		return nil
 	}

@@ -23,20 +23,21 @@ type loop struct {
 	// comes in between.
 	state *State
 	queue *queue
+	// gated holds the profiles of this scheduler's pods with scheduling gates by their keys.
+	gated map[string]string
 	// events counts the events that may help pods.
 	events uint64
 }
 
 func newLoop(c Config, w *Waiting) *loop {
-	l := &loop{
+	return &loop{
 		config: c, waiting: w,
 		work:   newWork(c.Parallel),
 		wakeup: make(chan struct{}, 1),
 		state:  NewStateOf(c.Profiles, c.Seed),
-		queue:  newQueue(),
+		queue:  newQueue(c.InitialBackoff, c.MaxBackoff, c.Meters.queued),
+		gated:  make(map[string]string),
 	}
-	l.queue.first, l.queue.most = c.FirstBackoff, c.MaxBackoff
-	return l
 }
 
 func (l *loop) signal() {
@@ -84,7 +85,7 @@ func (l *loop) wake(e Event) {
 		return
 	}
 	l.events++
-	l.queue.wakeIf(func(unfit *FitError) bool { return l.state.Helps(unfit, e) }, time.Now())
+	l.queue.wakeIf(func(unfit *FitError) bool { return l.state.Helps(unfit, e) }, e, time.Now())
 }
 
 // either returns a, or b if a is nil.
@@ -103,6 +104,11 @@ func (l *loop) onPod(old, pod *corev1.Pod) {
 	k := key(either(pod, old))
 	if old != nil && (pod == nil || pod.UID != old.UID || !l.mine(pod)) {
 		l.waiting.settle(&PodInfo{Key: k, Pod: old}, outcome{kind: gone})
+	}
+	if pod != nil && l.candidate(pod) && len(pod.Spec.SchedulingGates) > 0 {
+		l.gated[k] = pod.Spec.SchedulerName
+	} else {
+		delete(l.gated, k)
 	}
 	switch {
 	case pod == nil:
@@ -127,8 +133,12 @@ func (l *loop) onPod(old, pod *corev1.Pod) {
 
 // mine reports whether this scheduler must schedule a pod. It is then of one of its profiles.
 func (l *loop) mine(pod *corev1.Pod) bool {
-	return pod.Spec.NodeName == "" && indexOf(l.config.Profiles, pod.Spec.SchedulerName) >= 0 &&
-		pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0 && !ended(pod)
+	return l.candidate(pod) && len(pod.Spec.SchedulingGates) == 0
+}
+
+// candidate reports whether this scheduler must schedule a pod once it has no scheduling gates.
+func (l *loop) candidate(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName == "" && indexOf(l.config.Profiles, pod.Spec.SchedulerName) >= 0 && pod.DeletionTimestamp == nil && !ended(pod)
 }
 
 // changed reports whether anything but the status of a pod has changed.
@@ -169,17 +179,20 @@ func (l *loop) next(ctx context.Context) bool {
 		return true
 	}
 	l.mu.Lock()
-	pod, ok := l.queue.pop(time.Now())
+	a, ok := l.queue.pop(time.Now())
 	if !ok {
 		l.mu.Unlock()
 		return false
 	}
+	pod := a.pod
 	node, unfit := l.state.Decide(pod)
 	if unfit != nil {
 		preemption := l.preempt(pod, unfit)
-		l.queue.park(pod, unfit, time.Now())
+		l.queue.park(pod, unfit, l.state.refusers(unfit), time.Now())
 		l.mu.Unlock()
+		l.config.Meters.decided(a.began)
 		l.work.do(ctx, pod.Key, func() {
+			l.config.Meters.attempted(a, unschedulable)
 			l.refuse(ctx, pod, unfit)
 			l.evict(ctx, preemption)
 		})
@@ -187,9 +200,10 @@ func (l *loop) next(ctx context.Context) bool {
 	}
 	l.wake(l.state.Assume(pod, node))
 	if l.extensionsOf(pod).askFirst() {
-		l.waiting.begin(pod, node, l.events)
+		l.waiting.begin(a, node, l.events)
 	}
 	l.mu.Unlock()
-	l.place(ctx, pod, node)
+	l.config.Meters.decided(a.began)
+	l.place(ctx, a, node)
 	return true
 }

@@ -14,29 +14,42 @@ import (
 func (l *loop) extensionsOf(pod *PodInfo) *extensions { return l.state.profileOf(pod).extensions }
 
 // place asks the extensions about a pod that has a node. If there are none to be asked, it binds the pod.
-func (l *loop) place(ctx context.Context, pod *PodInfo, node string) {
-	if !l.extensionsOf(pod).askFirst() {
-		l.work.do(ctx, pod.Key, func() { l.bind(ctx, pod, node) })
+func (l *loop) place(ctx context.Context, a *attempt, node string) {
+	if !l.extensionsOf(a.pod).askFirst() {
+		l.work.do(ctx, a.pod.Key, func() { l.bind(ctx, a, node) })
 		return
 	}
-	needs, o := l.ask(pod, node)
-	if o.kind == refused {
-		l.waiting.settle(pod, o)
+	o := l.reserve(a.pod, node)
+	var needs []need
+	if o.kind == allowed {
+		needs, o = l.permit(a.pod, node)
 	}
-	l.waiting.wait(pod, needs)
+	if o.kind == refused {
+		l.waiting.settle(a.pod, o)
+	}
+	l.waiting.wait(a.pod, needs)
 }
 
-// ask returns for which extensions a pod must wait, or that one refuses it.
-func (l *loop) ask(pod *PodInfo, node string) (needs []need, o outcome) {
-	x := l.extensionsOf(pod)
-	for _, r := range x.reservers {
+// reserve asks the Reservers about a pod.
+func (l *loop) reserve(pod *PodInfo, node string) outcome {
+	began := time.Now()
+	for _, r := range l.extensionsOf(pod).reservers {
 		if v := r.Reserve(pod, node); !v.OK() {
-			return nil, outcome{refused, r.Name(), v.Reasons}
+			l.config.Meters.extended(pod.Pod, "Reserve", statusUnschedulable, began)
+			return outcome{refused, r.Name(), v.Reasons}
 		}
 	}
-	for _, p := range x.permitters {
+	l.config.Meters.extended(pod.Pod, "Reserve", statusSuccess, began)
+	return outcome{}
+}
+
+// permit returns for which Permitters a pod must wait, or that one refuses it.
+func (l *loop) permit(pod *PodInfo, node string) (needs []need, o outcome) {
+	began := time.Now()
+	for _, p := range l.extensionsOf(pod).permitters {
 		v, wait := p.Permit(pod, node, l.waiting)
 		if !v.OK() {
+			l.config.Meters.extended(pod.Pod, "Permit", statusUnschedulable, began)
 			return nil, outcome{refused, p.Name(), v.Reasons}
 		}
 		if wait > 0 {
@@ -44,14 +57,20 @@ func (l *loop) ask(pod *PodInfo, node string) (needs []need, o outcome) {
 			needs = append(needs, need{p.Name(), wait, time.Now().Add(wait)})
 		}
 	}
+	status := statusSuccess
+	if len(needs) > 0 {
+		status = statusWait
+	}
+	l.config.Meters.extended(pod.Pod, "Permit", status, began)
 	return needs, outcome{}
 }
 
 // conclude binds a pod whose wait has ended, or undoes the decision.
 func (l *loop) conclude(ctx context.Context, w *waitingPod) {
 	pod := w.pod
+	l.config.Meters.waited(w)
 	if w.outcome.kind == allowed {
-		if !l.work.do(ctx, pod.Key, func() { l.bind(ctx, pod, w.node) }) {
+		if !l.work.do(ctx, pod.Key, func() { l.bind(ctx, w.attempt, w.node) }) {
 			l.unreserve(pod, w.node)
 		}
 		return
@@ -62,24 +81,29 @@ func (l *loop) conclude(ctx context.Context, w *waitingPod) {
 	missed := l.events != w.events // events that would have helped a parked pod
 	l.wake(l.state.Forget(pod))
 	held := l.queue.holds(pod)
-	if w.outcome.kind == refused && !missed {
-		l.queue.park(pod, unfit, time.Now())
-	} else {
-		l.queue.retry(pod, time.Now())
+	switch {
+	case w.outcome.kind != refused:
+		l.queue.retry(pod, nil, time.Now())
+	case missed:
+		l.queue.retry(pod, l.state.refusers(unfit), time.Now())
+	default:
+		l.queue.park(pod, unfit, l.state.refusers(unfit), time.Now())
 	}
 	l.mu.Unlock()
 	switch {
 	case !held:
 	case w.outcome.kind == refused:
+		l.config.Meters.attempted(w.attempt, unschedulable)
 		l.work.do(ctx, pod.Key, func() { l.refuse(ctx, pod, unfit) })
 	case w.outcome.kind == preempted:
+		l.config.Meters.attempted(w.attempt, failed)
 		l.work.do(ctx, pod.Key, func() { l.fail(ctx, pod, errors.New("waiting on permit for pod: preempted")) })
 	}
 }
 
 // unfit returns the error of a pod that an extension has refused.
 func (x *extensions) unfit(pod *PodInfo, o outcome) *FitError {
-	err := &FitError{Pod: pod.Key, Nodes: 1, Reasons: make(map[string]int), pod: pod, afterwards: true, waker: x.wakers[o.by]}
+	err := &FitError{Pod: pod.Key, Nodes: 1, Reasons: make(map[string]int), pod: pod, afterwards: true, extension: o.by, waker: x.wakers[o.by]}
 	for _, reason := range o.reasons {
 		err.Reasons[reason]++
 	}
@@ -88,15 +112,23 @@ func (x *extensions) unfit(pod *PodInfo, o outcome) *FitError {
 
 // unreserve undoes what Reserve did.
 func (l *loop) unreserve(pod *PodInfo, node string) {
+	if len(l.extensionsOf(pod).reservers) == 0 {
+		return
+	}
+	began := time.Now()
 	for _, r := range slices.Backward(l.extensionsOf(pod).reservers) {
 		r.Unreserve(pod, node)
 	}
+	l.config.Meters.extended(pod.Pod, "Unreserve", statusSuccess, began)
 }
 
 // bind binds a pod to the chosen node, or undoes the decision.
-func (l *loop) bind(ctx context.Context, pod *PodInfo, node string) {
-	x := l.extensionsOf(pod)
-	err := l.prepareAndBind(ctx, x, pod.Pod, node)
+func (l *loop) bind(ctx context.Context, a *attempt, node string) {
+	pod := a.pod
+	err := l.preBind(ctx, pod, node)
+	if err == nil {
+		err = l.bindTo(ctx, pod, node)
+	}
 	if err == nil {
 		l.config.Log.V(1).Info("pod bound", "pod", pod.Key, "node", node)
 		l.mu.Lock()
@@ -106,9 +138,8 @@ func (l *loop) bind(ctx context.Context, pod *PodInfo, node string) {
 		l.mu.Unlock()
 		l.config.Event(pod.Pod.Spec.SchedulerName, pod.Pod, corev1.EventTypeNormal, "Scheduled",
 			fmt.Sprintf("Successfully assigned %s to %s", pod.Key, node))
-		for _, p := range x.postBinders {
-			p.PostBind(ctx, pod.Pod, node)
-		}
+		l.config.Meters.attempted(a, scheduled)
+		l.postBind(ctx, pod, node)
 		return
 	}
 	l.unreserve(pod, node)
@@ -116,9 +147,10 @@ func (l *loop) bind(ctx context.Context, pod *PodInfo, node string) {
 		return // the run ends, and with it the state
 	}
 	l.config.Log.Error(err, "bind failed", "pod", pod.Key, "node", node)
+	l.config.Meters.attempted(a, failed)
 	l.mu.Lock()
 	held := l.queue.holds(pod)
-	l.queue.retry(pod, time.Now())
+	l.queue.retry(pod, nil, time.Now())
 	l.wake(l.state.Forget(pod)) // the assumed capacity is free again
 	l.mu.Unlock()
 	l.signal()
@@ -127,26 +159,54 @@ func (l *loop) bind(ctx context.Context, pod *PodInfo, node string) {
 	}
 }
 
-// prepareAndBind runs the steps of a binding.
-func (l *loop) prepareAndBind(ctx context.Context, x *extensions, pod *corev1.Pod, node string) error {
-	for _, p := range x.preBinders {
-		if err := p.PreBind(ctx, pod, node); err != nil {
+// preBind runs the PreBinders.
+func (l *loop) preBind(ctx context.Context, pod *PodInfo, node string) error {
+	if len(l.extensionsOf(pod).preBinders) == 0 {
+		return nil
+	}
+	began := time.Now()
+	for _, p := range l.extensionsOf(pod).preBinders {
+		if err := p.PreBind(ctx, pod.Pod, node); err != nil {
+			l.config.Meters.extended(pod.Pod, "PreBind", statusError, began)
 			return fmt.Errorf("running PreBind plugin %q: %w", p.Name(), err)
 		}
 	}
-	for _, b := range x.binders {
-		bound, err := b.Bind(ctx, pod, node)
-		if err != nil {
-			return fmt.Errorf("running Bind plugin %q: %w", b.Name(), err)
-		}
-		if bound {
-			return nil
-		}
-	}
-	if err := l.config.Bind(ctx, pod, node); err != nil {
-		return fmt.Errorf("running Bind plugin %q: %w", "DefaultBinder", err)
-	}
+	l.config.Meters.extended(pod.Pod, "PreBind", statusSuccess, began)
 	return nil
+}
+
+// bindTo binds a pod through the first Binder that takes it, or Config.Bind.
+func (l *loop) bindTo(ctx context.Context, pod *PodInfo, node string) error {
+	began := time.Now()
+	by, err := l.bindBy(ctx, pod, node)
+	if err != nil {
+		l.config.Meters.extended(pod.Pod, "Bind", statusError, began)
+		return fmt.Errorf("running Bind plugin %q: %w", by, err)
+	}
+	l.config.Meters.extended(pod.Pod, "Bind", statusSuccess, began)
+	return nil
+}
+
+// bindBy returns the name of what has bound a pod, or has failed.
+func (l *loop) bindBy(ctx context.Context, pod *PodInfo, node string) (name string, err error) {
+	for _, b := range l.extensionsOf(pod).binders {
+		if bound, err := b.Bind(ctx, pod.Pod, node); bound || err != nil {
+			return b.Name(), err
+		}
+	}
+	return "DefaultBinder", l.config.Bind(ctx, pod.Pod, node)
+}
+
+// postBind runs the PostBinders.
+func (l *loop) postBind(ctx context.Context, pod *PodInfo, node string) {
+	if len(l.extensionsOf(pod).postBinders) == 0 {
+		return
+	}
+	began := time.Now()
+	for _, p := range l.extensionsOf(pod).postBinders {
+		p.PostBind(ctx, pod.Pod, node)
+	}
+	l.config.Meters.extended(pod.Pod, "PostBind", statusSuccess, began)
 }
 
 // close ends a run: the pods that wait lose their room, and the work that has begun is awaited.

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// How long pods wait by default. The values are kube-scheduler's.
+// How long pods wait, as in kube-scheduler.
 const (
-	firstBackoff = time.Second
-	maxBackoff   = 10 * time.Second
-	flushAfter   = 5 * time.Minute
+	defaultBackoff    = time.Second
+	defaultMaxBackoff = 10 * time.Second
+	flushAfter        = 5 * time.Minute
 )
 
 // queue holds the pods that need a node. Each is ready, in the order of priority and age; backing
@@ -21,23 +21,31 @@ type queue struct {
 	ready   entries // by priority and age
 	backoff entries // by until
 	parked  entries // by since
+
+	firstBackoff, maxBackoff time.Duration
+	// queued is called when a pod enters one of the three, with the event that is the reason.
+	queued func(queue, event string)
 }
 
 type entry struct {
 	pod      *PodInfo
 	attempts int
+	// first is the time of the first attempt.
+	first time.Time
 	// since is the time of the last failed attempt.
 	since time.Time
 	// until is the end of the backoff.
 	until time.Time
 	// unfit says why a parked pod fits no node.
 	unfit *FitError
-	where *entries // nil when popped
-	index int
+	// refusers are the names of what has refused the pod in its last attempt.
+	refusers []string
+	where    *entries // nil when popped
+	index    int
 }
 
-func newQueue() *queue {
-	q := &queue{first: firstBackoff, most: maxBackoff, entries: make(map[string]*entry)}
+func newQueue(firstBackoff, maxBackoff time.Duration, queued func(queue, event string)) *queue {
+	q := &queue{entries: make(map[string]*entry), firstBackoff: firstBackoff, maxBackoff: maxBackoff, queued: queued}
 	q.ready.less = func(a, b *entry) bool {
 		if pa, pb := priority(a.pod), priority(b.pod); pa != pb {
 			return pa > pb
@@ -48,6 +56,7 @@ func newQueue() *queue {
 		}
 		return a.pod.Key < b.pod.Key
 	}
+	q.ready.name, q.backoff.name, q.parked.name = "active", "backoff", "unschedulable"
 	q.backoff.less = func(a, b *entry) bool { return a.until.Before(b.until) }
 	q.parked.less = func(a, b *entry) bool { return a.since.Before(b.since) }
 	return q
@@ -67,7 +76,7 @@ func (q *queue) set(p *PodInfo, hopeful bool, now time.Time) {
 		q.remove(p.Key)
 		e = &entry{pod: p}
 		q.entries[p.Key] = e
-		q.ready.push(e)
+		q.push(&q.ready, e, podAdded)
 		return
 	}
 	e.pod = p
@@ -75,8 +84,14 @@ func (q *queue) set(p *PodInfo, hopeful bool, now time.Time) {
 		heap.Fix(e.where, e.index)
 	}
 	if hopeful && e.where == &q.parked {
-		q.wake(e, now)
+		q.wake(e, podUpdated, now)
 	}
+}
+
+// push adds an entry to one of the queues.
+func (q *queue) push(to *entries, e *entry, event string) {
+	heap.Push(to, e)
+	q.queued(to.name, event)
 }
 
 // holds reports whether p, or an older version of it, is in the queue.
@@ -98,23 +113,27 @@ func (q *queue) remove(key string) {
 
 // pop takes the first ready pod. It stays in the queue until it is removed, or put back by park or
 // retry.
-func (q *queue) pop(now time.Time) (*PodInfo, bool) {
+func (q *queue) pop(now time.Time) (*attempt, bool) {
 	q.tick(now)
 	if q.ready.Len() == 0 {
 		return nil, false
 	}
 	e := heap.Pop(&q.ready).(*entry)
 	e.attempts++
-	return e.pod, true
+	e.refusers = nil
+	if e.first.IsZero() {
+		e.first = now
+	}
+	return &attempt{pod: e.pod, began: now, first: e.first, count: e.attempts}, true
 }
 
 // tick makes the pods ready that have waited long enough.
 func (q *queue) tick(now time.Time) {
 	for q.backoff.Len() > 0 && !q.backoff.list[0].until.After(now) {
-		q.ready.push(heap.Pop(&q.backoff).(*entry))
+		q.push(&q.ready, heap.Pop(&q.backoff).(*entry), backoffComplete)
 	}
 	for q.parked.Len() > 0 && !q.parked.list[0].since.Add(flushAfter).After(now) {
-		q.wake(q.parked.list[0], now)
+		q.wake(q.parked.list[0], parkedTooLong, now)
 	}
 }
 
@@ -139,67 +158,74 @@ func (q *queue) fail(p *PodInfo, now time.Time) *entry {
 	if !q.holds(p) || e.where != nil {
 		return nil
 	}
-	wait := q.first
-	for n := 1; n < e.attempts && wait < q.most; n++ {
+	wait := q.firstBackoff
+	for n := 1; n < e.attempts && wait < q.maxBackoff; n++ {
 		wait *= 2
 	}
-	e.since, e.until = now, now.Add(min(wait, q.most))
+	e.since, e.until = now, now.Add(min(wait, q.maxBackoff))
 	return e
 }
 
-// park puts back a popped pod that fits no node.
-func (q *queue) park(p *PodInfo, unfit *FitError, now time.Time) {
+// park puts back a popped pod that fits no node, with the names of what has refused it.
+func (q *queue) park(p *PodInfo, unfit *FitError, refusers []string, now time.Time) {
 	if e := q.fail(p, now); e != nil {
-		e.unfit = unfit
-		q.parked.push(e)
+		e.unfit, e.refusers = unfit, refusers
+		q.push(&q.parked, e, attemptFailed)
 	}
 }
 
-// retry puts back a popped pod, to be tried again after its backoff.
-func (q *queue) retry(p *PodInfo, now time.Time) {
+// retry puts back a popped pod, to be tried again after its backoff. refusers are the names of what has
+// refused it.
+func (q *queue) retry(p *PodInfo, refusers []string, now time.Time) {
 	if e := q.fail(p, now); e != nil {
-		q.backoff.push(e)
+		e.refusers = refusers
+		q.push(&q.backoff, e, attemptFailed)
 	}
 }
 
-// wakeIf makes the parked pods ready, after their backoff, for which helped returns true.
-func (q *queue) wakeIf(helped func(*FitError) bool, now time.Time) {
+// wakeIf makes the parked pods ready, after their backoff, for which helped returns true. e is the
+// reason.
+func (q *queue) wakeIf(helped func(*FitError) bool, e Event, now time.Time) {
 	var woken []*entry
-	for _, e := range q.parked.list {
-		if helped(e.unfit) {
-			woken = append(woken, e)
+	for _, one := range q.parked.list {
+		if helped(one.unfit) {
+			woken = append(woken, one)
 		}
 	}
-	for _, e := range woken {
-		q.wake(e, now)
+	if len(woken) == 0 {
+		return
+	}
+	event := e.label()
+	for _, one := range woken {
+		q.wake(one, event, now)
 	}
 }
 
 // wakeNow makes a parked pod ready, after its backoff.
 func (q *queue) wakeNow(p *PodInfo, now time.Time) {
 	if e := q.entries[p.Key]; q.holds(p) && e.where == &q.parked {
-		q.wake(e, now)
+		q.wake(e, activated, now)
 	}
 }
 
 // wake moves a parked entry to backoff or ready.
-func (q *queue) wake(e *entry, now time.Time) {
+func (q *queue) wake(e *entry, event string, now time.Time) {
 	heap.Remove(&q.parked, e.index)
 	e.unfit = nil
 	if e.until.After(now) {
-		q.backoff.push(e)
+		q.push(&q.backoff, e, event)
 	} else {
-		q.ready.push(e)
+		q.push(&q.ready, e, event)
 	}
 }
 
 // entries is a heap.
 type entries struct {
+	name string
 	list []*entry
 	less func(a, b *entry) bool
 }
 
-func (h *entries) push(e *entry)      { heap.Push(h, e) }
 func (h *entries) Len() int           { return len(h.list) }
 func (h *entries) Less(i, j int) bool { return h.less(h.list[i], h.list[j]) }
 func (h *entries) Swap(i, j int) {
@@ -207,7 +233,7 @@ func (h *entries) Swap(i, j int) {
 	h.list[i].index, h.list[j].index = i, j
 }
 
-// Push implements heap.Interface; see push.
+// Push implements heap.Interface; see queue.push.
 func (h *entries) Push(x any) {
 	e := x.(*entry)
 	e.where, e.index = h, len(h.list)

@@ -16,13 +16,13 @@ func waiting(name, uid string) *PodInfo {
 }
 
 func TestBackoffDoublesToTenSeconds(t *testing.T) {
-	q, now, p := newQueue(), time.Unix(0, 0), waiting("a", "1")
+	q, now, p := newQueue(defaultBackoff, defaultMaxBackoff, func(string, string) {}), time.Unix(0, 0), waiting("a", "1")
 	q.set(p, true, now)
 	for _, want := range []time.Duration{1, 2, 4, 8, 10, 10} {
 		if _, ok := q.pop(now); !ok {
 			t.Fatal("not ready")
 		}
-		q.retry(p, now)
+		q.retry(p, nil, now)
 		at, ok := q.next()
 		if !ok || at.Sub(now) != want*time.Second {
 			t.Errorf("backoff %v, want %vs", at.Sub(now), int(want))
@@ -35,10 +35,10 @@ func TestBackoffDoublesToTenSeconds(t *testing.T) {
 }
 
 func TestParkedForFiveMinutes(t *testing.T) {
-	q, now, p := newQueue(), time.Unix(0, 0), waiting("a", "1")
+	q, now, p := newQueue(defaultBackoff, defaultMaxBackoff, func(string, string) {}), time.Unix(0, 0), waiting("a", "1")
 	q.set(p, true, now)
 	q.pop(now)
-	q.park(p, nil, now)
+	q.park(p, nil, nil, now)
 	q.set(p, false, now) // a change of no interest
 	if at, ok := q.next(); !ok || at.Sub(now) != 5*time.Minute {
 		t.Errorf("next at %v", at)
@@ -46,13 +46,13 @@ func TestParkedForFiveMinutes(t *testing.T) {
 	if _, ok := q.pop(now.Add(5 * time.Minute)); !ok {
 		t.Error("not ready after five minutes")
 	}
-	q.park(p, nil, now)
+	q.park(p, nil, nil, now)
 	q.set(p, true, now.Add(time.Minute)) // its backoff is over
 	if _, ok := q.pop(now.Add(time.Minute)); !ok {
 		t.Error("not ready after a change")
 	}
 	q.remove(p.Key)
-	q.park(p, nil, now) // comes back from an attempt, but is gone
+	q.park(p, nil, nil, now) // comes back from an attempt, but is gone
 	if _, ok := q.next(); ok || len(q.entries) != 0 {
 		t.Error("something is left")
 	}
@@ -64,7 +64,7 @@ func TestQueueModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	q, now := newQueue(), time.Unix(0, 0)
+	q, now := newQueue(defaultBackoff, defaultMaxBackoff, func(string, string) {}), time.Unix(0, 0)
 	model := make(map[string]string) // name to ready, backoff, parked or popped
 	pods := make(map[string]*PodInfo)
 	until := make(map[string]time.Time)
@@ -89,7 +89,8 @@ func TestQueueModel(t *testing.T) {
 					model[k] = "ready"
 				}
 			}
-			if p, ok := q.pop(now); ok {
+			if a, ok := q.pop(now); ok {
+				p := a.pod
 				if model[p.Key] != "ready" || pods[p.Key].Pod.UID != p.Pod.UID {
 					t.Fatalf("step %d: popped %s, which is %q", step, p.Key, model[p.Key])
 				}
@@ -97,17 +98,17 @@ func TestQueueModel(t *testing.T) {
 			}
 		case 5:
 			if model[key] == "popped" {
-				q.park(pods[key], nil, now)
+				q.park(pods[key], nil, nil, now)
 				model[key], until[key] = "parked", q.entries[key].until
 			}
 		case 6:
 			if model[key] == "popped" {
-				q.retry(pods[key], now)
+				q.retry(pods[key], nil, now)
 				model[key], until[key] = "backoff", q.entries[key].until
 			}
 		case 7:
 			if rng.IntN(10) == 0 {
-				q.wakeIf(func(*FitError) bool { return true }, now)
+				q.wakeIf(func(*FitError) bool { return true }, none, now)
 				for k, where := range model {
 					if where == "parked" && until[k].After(now) {
 						model[k] = "backoff"

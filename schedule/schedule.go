@@ -200,9 +200,10 @@ type FitError struct {
 	lasting int // the nodes that refuse the pod whatever other pods are there
 	local   []filter
 	by      refusers // of the nodes checked so far
-	// afterwards says that an extension has refused the pod after the decision. waker, if not nil, is that
-	// extension and knows which events can help.
+	// afterwards says that the extension of that name has refused the pod after the decision. waker, if not
+	// nil, is that extension and knows which events can help.
 	afterwards bool
+	extension  string
 	waker      Waker
 }
 

@@ -56,11 +56,13 @@ type Config struct {
 	// Parallel bounds the concurrent calls of Bind, SetCondition, Evict and Nominate; zero means 64. When the limit
 	// is reached, decisions wait.
 	Parallel int
-	// FirstBackoff is how long a pod waits after its first failed attempt. Each further attempt doubles that, up
-	// to MaxBackoff. Zero means 1 second and 10 seconds.
-	FirstBackoff, MaxBackoff time.Duration
+	// InitialBackoff and MaxBackoff are how long a pod waits at least after its first failed attempt, and at
+	// most after later ones; each time it is twice as long. Zero means 1 and 10 seconds, as in kube-scheduler.
+	InitialBackoff, MaxBackoff time.Duration
 	// Seed seeds the random choice between equal nodes; zero means a different seed each time.
 	Seed uint64
+	// Meters are called with what the scheduler does, for metrics.
+	Meters Meters
 	// Log receives binds at V(1) and failures at V(0). The zero Logger discards them.
 	Log logr.Logger
 }
@@ -88,14 +90,14 @@ func New(c Config) (*Scheduler, error) {
 	if c.Parallel < 0 {
 		return nil, errors.New("schedule: Parallel is negative")
 	}
-	if c.FirstBackoff == 0 {
-		c.FirstBackoff = firstBackoff
+	if c.InitialBackoff == 0 {
+		c.InitialBackoff = defaultBackoff
 	}
 	if c.MaxBackoff == 0 {
-		c.MaxBackoff = max(maxBackoff, c.FirstBackoff)
+		c.MaxBackoff = max(c.InitialBackoff, defaultMaxBackoff)
 	}
-	if c.FirstBackoff < 0 || c.MaxBackoff < c.FirstBackoff {
-		return nil, errors.New("schedule: MaxBackoff must be at least FirstBackoff, and neither negative")
+	if c.InitialBackoff < 0 || c.MaxBackoff < c.InitialBackoff {
+		return nil, errors.New("schedule: InitialBackoff is negative, or MaxBackoff is below it")
 	}
 	if c.Parallel == 0 {
 		c.Parallel = 64
@@ -129,6 +131,10 @@ func (s *Scheduler) Waiting() *Waiting { return s.waiting }
 func (s *Scheduler) Run(ctx context.Context) error {
 	l := newLoop(s.config, s.waiting)
 	defer l.close()
+	if count := s.config.Meters.Count; count != nil {
+		count(l.counts)
+		defer count(nil)
+	}
 	subscriptions := l.subscribe()
 	for _, sub := range subscriptions {
 		defer sub.Stop()

@@ -300,7 +300,7 @@ func TestBackoff(t *testing.T) {
 		c.nodes.Put(node("a", "1", "1Gi", "10"))
 		failed := errors.New("failed")
 		c.fail["one"] = []error{failed, failed, failed, failed}
-		c.change = func(config *schedule.Config) { config.FirstBackoff, config.MaxBackoff = 2*time.Second, 3*time.Second }
+		c.change = func(config *schedule.Config) { config.InitialBackoff, config.MaxBackoff = 2*time.Second, 3*time.Second }
 		c.run(func() {
 			c.pods.Put(pod("one", "1", "1Gi"))
 			c.expect(time.Minute, "0s one not bound", `0s one PodScheduled SchedulerError: running Bind plugin "DefaultBinder": failed`, "2s one not bound", "5s one not bound", "8s one not bound", "11s one on a")
@@ -314,8 +314,8 @@ func TestBackoff(t *testing.T) {
 	} {
 		_, err := schedule.New(schedule.Config{
 			Nodes: localcache.NewMap[*corev1.Node](), Pods: localcache.NewMap[*corev1.Pod](),
-			Bind:         func(context.Context, *corev1.Pod, string) error { return nil },
-			FirstBackoff: test.first, MaxBackoff: test.most,
+			Bind:           func(context.Context, *corev1.Pod, string) error { return nil },
+			InitialBackoff: test.first, MaxBackoff: test.most,
 		})
 		if (err == nil) != test.valid {
 			t.Errorf("%v, %v: %v", test.first, test.most, err)

@@ -36,9 +36,11 @@ func identityOf(p *PodInfo) identity { return identity{p.Key, p.Pod.UID} }
 
 // waitingPod is a pod that waits. It is open until it is allowed or refused.
 type waitingPod struct {
-	pod   *PodInfo
+	*attempt
 	node  string
 	since time.Time
+	// waited says that the pod had to wait for an extension.
+	waited bool
 	// asked says that all extensions were asked. It is not allowed before.
 	asked bool
 	// needs are the extensions that must allow the pod; granted are those that have.
@@ -136,10 +138,10 @@ func (w *Waiting) isEmpty() bool {
 }
 
 // begin adds a pod before its extensions are asked.
-func (w *Waiting) begin(p *PodInfo, node string, events uint64) {
+func (w *Waiting) begin(a *attempt, node string, events uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.pods[identityOf(p)] = &waitingPod{pod: p, node: node, since: time.Now(), events: events}
+	w.pods[identityOf(a.pod)] = &waitingPod{attempt: a, node: node, since: time.Now(), events: events}
 }
 
 // wait lets a pod wait for extensions that have not allowed it meanwhile.
@@ -147,7 +149,7 @@ func (w *Waiting) wait(p *PodInfo, needs []need) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	one := w.pods[identityOf(p)]
-	one.asked, one.needs = true, needs
+	one.asked, one.needs, one.waited = true, needs, len(needs) > 0
 	if !one.settled {
 		w.check(one)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ import (
 	"github.com/planekit/planekit/plane/scavenge"
 	"github.com/planekit/planekit/plane/stack"
 	workmetrics "github.com/planekit/planekit/reconcile/metrics"
+	"github.com/planekit/planekit/schedule"
+	schedulemetrics "github.com/planekit/planekit/schedule/metrics"
 )
 
 // cluster is a control plane with what only this program has: etcd, files, machines.
@@ -128,8 +131,8 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 		return plane.Config{}, err
 	}
 	c.metrics = metrics.New()
-	work := workmetrics.New()
-	if err := c.metrics.Register(work); err != nil {
+	work, decisions := workmetrics.New(), schedulemetrics.New()
+	if err := cmp.Or(c.metrics.Register(work), c.metrics.Register(decisions)); err != nil {
 		return plane.Config{}, err
 	}
 	advertised := c.advertised()
@@ -140,6 +143,7 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 		Store: store, Listener: listener, Credentials: keys, Authenticators: []authn.Authenticator{tokens},
 		PodCIDR: c.podNetwork, Advertise: advertised, MayDialNode: mayBeNode(machine.HostAddress(c.podNetwork)),
 		Controllers: controllerset.Options{Metrics: work},
+		Scheduler:   func(s *schedule.Config) { s.Meters = decisions.Meters() },
 		Configure:   c.observe,
 		Parts:       []plane.Part{c.writeKubeconfig, c.startMetricsServer, c.startNodes, c.watchShutdown, startScavenger},
 		StopNow:     o.stopNow,

@@ -11,8 +11,8 @@ import (
 	"github.com/planekit/planekit/client/typed"
 )
 
-// TestControllerMetrics reads the metrics of the controllers from the API server after a
-// Deployment has rolled out.
+// TestControllerMetrics reads the metrics of the controllers and of the scheduler from the API server
+// after a Deployment has rolled out.
 func TestControllerMetrics(t *testing.T) {
 	cluster := start(t, t.TempDir(), "--storage", "memory", "--nodes", "1", "--controllers", "*,-job")
 	api := cluster.client(t)
@@ -47,6 +47,10 @@ func TestControllerMetrics(t *testing.T) {
 	for _, name := range []string{"garbagecollector", "namespace", "token", "nodelifecycle"} {
 		want = append(want, fmt.Sprintf(`workqueue_depth{name="%s"}`, name)+any)
 	}
+	want = append(want,
+		`scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"}`+some,
+		`scheduler_queue_incoming_pods_total{event="UnschedulablePodAdd",queue="active"}`+some,
+		`scheduler_cache_size{type="nodes"} 1`, `scheduler_pending_pods{queue="active"}`+any)
 	awaited(t, "metrics", func(ctx context.Context) string {
 		got := scrape(ctx)
 		for _, series := range want {
