@@ -31,7 +31,7 @@ type candidates struct {
 
 // find returns the nodes that a pod fits.
 func (s *State) find(c *class, f *filters) *candidates {
-	found := &s.candidates
+	found := &s.found
 	found.nodes, found.rows = c.nodes, c.rows
 	own := s.compileOwn(f.pod)
 	var prepared []filter

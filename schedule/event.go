@@ -104,6 +104,9 @@ func (s *State) Helps(err *FitError, e Event) bool {
 	if err.afterwards {
 		return err.waker == nil || err.waker.Wakes(err.pod, e)
 	}
+	if err.extended != nil {
+		return !heartbeat(e) // it is not known what extenders depend on
+	}
 	recheck := false
 	for _, i := range err.by {
 		p := s.profileOf(err.pod).Predicates[i]

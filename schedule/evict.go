@@ -27,16 +27,24 @@ func (l *loop) preempt(pod *PodInfo, unfit *FitError) *preemption {
 	if l.config.Evict == nil || l.state.profileOf(pod).NoPreemption {
 		return nil
 	}
-	var budgets []*policyv1.PodDisruptionBudget
-	if l.config.Budgets != nil {
-		budgets = slices.Collect(l.config.Budgets.All())
-	}
 	began := time.Now()
-	choice, ok := l.state.Preempt(pod, unfit, budgets)
+	choice, ok := l.state.Preempt(pod, unfit, l.budgets())
 	l.config.Meters.preempting(pod, len(choice.Victims), began)
 	if !ok {
 		return nil
 	}
+	return l.nominateFor(pod, choice)
+}
+
+func (l *loop) budgets() []*policyv1.PodDisruptionBudget {
+	if l.config.Budgets == nil {
+		return nil
+	}
+	return slices.Collect(l.config.Budgets.All())
+}
+
+// nominateFor reserves a node for a pod once others have ended. It must be called with l.mu held.
+func (l *loop) nominateFor(pod *PodInfo, choice Preemption) *preemption {
 	var evict []*PodInfo
 	for _, victim := range choice.Victims {
 		if !l.state.ends(victim) {

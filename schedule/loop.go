@@ -17,6 +17,12 @@ type loop struct {
 	work    *work
 	// wakeup has room for one signal: there may be something to do.
 	wakeup chan struct{}
+	// turn has room for one signal: a pod may wait for the extenders.
+	turn chan struct{}
+
+	// asking is held while Reservers and Permitters are asked, because extenders decide in a goroutine of their
+	// own.
+	asking sync.Mutex
 
 	mu sync.Mutex // guards the fields below
 	// A decision and its effects on state and queue share one critical section, so that no event
@@ -27,6 +33,7 @@ type loop struct {
 	gated map[string]string
 	// events counts the events that may help pods.
 	events uint64
+	asked  asked
 }
 
 func newLoop(c Config, w *Waiting) *loop {
@@ -34,6 +41,7 @@ func newLoop(c Config, w *Waiting) *loop {
 		config: c, waiting: w,
 		work:   newWork(c.Parallel),
 		wakeup: make(chan struct{}, 1),
+		turn:   make(chan struct{}, 1),
 		state:  NewStateOf(c.Profiles, c.Seed),
 		queue:  newQueue(c.InitialBackoff, c.MaxBackoff, c.Meters.queued),
 		gated:  make(map[string]string),
@@ -81,10 +89,11 @@ func (l *loop) onSource(e Event) {
 
 // wake wakes the parked pods that an event may help. It must be called with l.mu held.
 func (l *loop) wake(e Event) {
-	if l.queue.parked.Len() == 0 && l.waiting.isEmpty() || e.trivial() {
+	if l.queue.parked.Len() == 0 && l.waiting.isEmpty() && !l.asked.busy || e.trivial() {
 		return
 	}
 	l.events++
+	l.asked.note(e)
 	l.queue.wakeIf(func(unfit *FitError) bool { return l.state.Helps(unfit, e) }, e, time.Now())
 }
 
@@ -185,6 +194,11 @@ func (l *loop) next(ctx context.Context) bool {
 		return false
 	}
 	pod := a.pod
+	if l.extended(pod.Pod) {
+		l.handOver(a)
+		l.mu.Unlock()
+		return true
+	}
 	node, unfit := l.state.Decide(pod)
 	if unfit != nil {
 		preemption := l.preempt(pod, unfit)
@@ -198,12 +212,17 @@ func (l *loop) next(ctx context.Context) bool {
 		})
 		return true
 	}
-	l.wake(l.state.Assume(pod, node))
-	if l.extensionsOf(pod).askFirst() {
-		l.waiting.begin(a, node, l.events)
-	}
+	l.assume(a, node)
 	l.mu.Unlock()
 	l.config.Meters.decided(a.began)
 	l.place(ctx, a, node)
 	return true
+}
+
+// assume puts the pod of an attempt on a node. It must be called with l.mu held.
+func (l *loop) assume(a *attempt, node string) {
+	l.wake(l.state.Assume(a.pod, node))
+	if l.extensionsOf(a.pod).askFirst() {
+		l.waiting.begin(a, node, l.events)
+	}
 }

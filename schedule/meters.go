@@ -155,7 +155,7 @@ func (l *loop) counts() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := Counts{
-		Active: l.queue.ready.Len(), Backoff: l.queue.backoff.Len(), Unschedulable: l.queue.parked.Len(), Gated: len(l.gated),
+		Active: l.queue.ready.Len() + l.queue.turns.Len(), Backoff: l.queue.backoff.Len(), Unschedulable: l.queue.parked.Len(), Gated: len(l.gated),
 		Nodes: len(l.state.order), Pods: len(l.state.pods), Refused: make(map[Refusal]int),
 	}
 	for _, p := range l.state.pods {

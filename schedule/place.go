@@ -19,6 +19,8 @@ func (l *loop) place(ctx context.Context, a *attempt, node string) {
 		l.work.do(ctx, a.pod.Key, func() { l.bind(ctx, a, node) })
 		return
 	}
+	l.asking.Lock()
+	defer l.asking.Unlock()
 	o := l.reserve(a.pod, node)
 	var needs []need
 	if o.kind == allowed {
@@ -178,6 +180,9 @@ func (l *loop) preBind(ctx context.Context, pod *PodInfo, node string) error {
 // bindTo binds a pod through the first Binder that takes it, or Config.Bind.
 func (l *loop) bindTo(ctx context.Context, pod *PodInfo, node string) error {
 	began := time.Now()
+	if bound, err := l.bindByExtender(ctx, pod.Pod, node); bound {
+		return err
+	}
 	by, err := l.bindBy(ctx, pod, node)
 	if err != nil {
 		l.config.Meters.extended(pod.Pod, "Bind", statusError, began)

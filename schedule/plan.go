@@ -86,7 +86,7 @@ func (s *State) plan(p *PodInfo, n *NodeInfo, t trial, budgets []*policyv1.PodDi
 	if v := t.judge(); !v.OK() {
 		return plan{reasons: v.Reasons}
 	}
-	var made plan
+	var made Preemption
 	// Spare those whose budgets are spent before the others, and in each group the most important first.
 	violating, harmless := splitByBudgets(lower, budgets)
 	for i, one := range append(violating, harmless...) {
@@ -100,12 +100,19 @@ func (s *State) plan(p *PodInfo, n *NodeInfo, t trial, budgets []*policyv1.PodDi
 			made.Violations++
 		}
 	}
+	if len(made.Victims) == 0 {
+		return plan{reasons: []string{noVictims}} // the node has room by now
+	}
 	slices.SortFunc(made.Victims, compareImportance)
-	made.Node, made.highest = n.Node.Name, math.MinInt32
-	for i, v := range made.Victims {
-		if i == 0 {
-			made.highest, made.start = priority(v), started(v) // they are in the order of their starts
-		}
+	made.Node = n.Node.Name
+	return newPlan(made)
+}
+
+// newPlan returns the plan of a preemption, which has victims.
+func newPlan(p Preemption) plan {
+	first := p.Victims[0] // they are in the order of their priorities and starts
+	made := plan{Preemption: p, highest: priority(first), start: started(first)}
+	for _, v := range p.Victims {
 		// Each counts, also one with a negative priority.
 		made.sum += int64(priority(v)) + math.MaxInt32 + 1
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,9 +36,19 @@ type Preemption struct {
 // unfit is the error of Decide. If there is no such node, Preempt says why in unfit, and ok is false.
 // Preempt looks at all nodes. It changes nothing: see [State.Nominate] and [State.Evict].
 func (s *State) Preempt(p *PodInfo, unfit *FitError, budgets []*policyv1.PodDisruptionBudget) (best Preemption, ok bool) {
+	list := s.plansThatHelp(p, unfit, budgets)
+	if len(list) == 0 {
+		return best, false
+	}
+	return slices.MinFunc(list, comparePlans).Preemption, true
+}
+
+// plansThatHelp returns one for each node where a pod fits once others have ended. If there is none, unfit
+// says why.
+func (s *State) plansThatHelp(p *PodInfo, unfit *FitError, budgets []*policyv1.PodDisruptionBudget) (list []*plan) {
 	if reason := s.mayNotPreempt(p); reason != "" {
 		unfit.Preemption = "preemption: not eligible due to " + reason + "."
-		return best, false
+		return nil
 	}
 	refused := FitError{Nodes: len(s.order), Reasons: make(map[string]int)}
 	if !s.hasLower(p) {
@@ -45,25 +56,26 @@ func (s *State) Preempt(p *PodInfo, unfit *FitError, budgets []*policyv1.PodDisr
 		refused.Reasons[noVictims] = len(s.order) - unfit.lasting
 		maps.DeleteFunc(refused.Reasons, func(_ string, nodes int) bool { return nodes == 0 })
 		unfit.Preemption = "preemption: " + refused.Error()
-		return best, false
+		return nil
 	}
 	plans := s.plansFor(p, budgets)
-	var chosen *plan
 	for row := range plans {
-		if one := &plans[row]; one.reasons == nil && (chosen == nil || comparePlans(one, chosen) < 0) {
-			chosen = one
+		one := &plans[row]
+		if reason := unfit.extenderKeeps(s.order[row]); reason != "" {
+			refused.Reasons[reason]++
+			continue
 		}
-	}
-	if chosen != nil {
-		return chosen.Preemption, true
-	}
-	for row := range plans {
-		for _, reason := range plans[row].reasons {
+		for _, reason := range one.reasons {
 			refused.Reasons[reason]++
 		}
+		if one.reasons == nil {
+			list = append(list, one)
+		}
 	}
-	unfit.Preemption = "preemption: " + refused.Error()
-	return best, false
+	if len(list) == 0 {
+		unfit.Preemption = "preemption: " + refused.Error()
+	}
+	return list
 }
 
 // The reasons why preemption does not help on a node.

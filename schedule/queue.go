@@ -12,13 +12,12 @@ const (
 	flushAfter        = 5 * time.Minute
 )
 
-// queue holds the pods that need a node. Each is ready, in the order of priority and age; backing
-// off until a time; or parked until an event. Its methods take the time as an argument.
+// queue holds the pods that need a node. Each is ready, in the order of priority and age, or ready for the
+// extenders; backing off until a time; or parked until an event. Its methods take the time as an argument.
 type queue struct {
-	first, most time.Duration // the backoff after the first attempt, and the longest one
-
 	entries map[string]*entry
 	ready   entries // by priority and age
+	turns   entries // by the same: extenders are asked about one pod at a time
 	backoff entries // by until
 	parked  entries // by since
 
@@ -40,8 +39,10 @@ type entry struct {
 	unfit *FitError
 	// refusers are the names of what has refused the pod in its last attempt.
 	refusers []string
-	where    *entries // nil when popped
-	index    int
+	// attempt is the one for which the pod waits for extenders.
+	attempt *attempt
+	where   *entries // nil when popped
+	index   int
 }
 
 func newQueue(firstBackoff, maxBackoff time.Duration, queued func(queue, event string)) *queue {
@@ -56,6 +57,7 @@ func newQueue(firstBackoff, maxBackoff time.Duration, queued func(queue, event s
 		}
 		return a.pod.Key < b.pod.Key
 	}
+	q.turns.less = q.ready.less
 	q.ready.name, q.backoff.name, q.parked.name = "active", "backoff", "unschedulable"
 	q.backoff.less = func(a, b *entry) bool { return a.until.Before(b.until) }
 	q.parked.less = func(a, b *entry) bool { return a.since.Before(b.since) }

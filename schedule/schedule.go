@@ -50,6 +50,13 @@
 // them, and the node is reserved for the pod until they have ended. Disruption budgets are violated only
 // where no other choice helps.
 //
+// An [Extender] takes part in decisions by functions that may do IO, such as questions to other programs (package
+// extender). The scheduler asks about one pod at a time, without the lock that events and decisions need:
+// meanwhile it schedules the pods in which no extender is interested, and pods for the extenders wait in
+// their order. Other pods may take a node that the extenders chose; then the pod goes to the next best one
+// that has room, or is tried again after its backoff. A pod of lower priority may thus come first. All
+// events but heartbeats help a pod that an extender refused.
+//
 // Package predicates keeps pods pending that need something it does not know, such as resource claims.
 // Package volumebinding schedules pods with persistent volumes; without it, their claims are not looked at.
 // Package gang starts the pods of a group together or not at all.
@@ -205,6 +212,8 @@ type FitError struct {
 	afterwards bool
 	extension  string
 	waker      Waker
+	// extended are the nodes that extenders refuse, and whether whatever other pods are there.
+	extended map[string]bool
 }
 
 // Error returns Kubernetes' message for such events.

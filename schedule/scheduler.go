@@ -24,6 +24,9 @@ type Config struct {
 	// Profiles, if there are any, are used instead of Name, Predicates and Priorities, which must then be
 	// zero. Each has a name of its own.
 	Profiles []Profile
+	// Extenders are asked about the nodes that the predicates accept. While they are, other pods are
+	// scheduled, and those in which another extender is interested wait.
+	Extenders []Extender
 	// Nodes and Pods are the caches that decisions are based on.
 	Nodes localcache.Subscriber[*corev1.Node]
 	Pods  localcache.Subscriber[*corev1.Pod]
@@ -119,6 +122,9 @@ func New(c Config) (*Scheduler, error) {
 		return nil, err
 	}
 	c.Profiles = profiles
+	if c.Extenders, err = orderExtenders(c.Extenders); err != nil {
+		return nil, err
+	}
 	return &Scheduler{config: c, waiting: newWaiting()}, nil
 }
 
@@ -147,6 +153,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+	l.startExtenders(ctx)
 	for l.wait(ctx) {
 		for ctx.Err() == nil && l.next(ctx) {
 		}

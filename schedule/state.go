@@ -45,11 +45,11 @@ type State struct {
 	// trying says that pods are put on nodes and taken from them only to look at the effect.
 	trying bool
 
-	// candidates are the nodes that a decision chooses from: all of a class, or those that are left of them.
+	// found are the nodes that a decision chooses from: all of a class, or those that are left of them.
 	// They are kept to save allocations.
-	candidates candidates
-	nodesLeft  []*NodeInfo
-	rowsLeft   []int32
+	found     candidates
+	nodesLeft []*NodeInfo
+	rowsLeft  []int32
 }
 
 // place is the position of a pod.
