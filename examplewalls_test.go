@@ -106,6 +106,10 @@ var exampleWalls = []wall{
 		{"golang.org/x/sync/errgroup", "its parts end together"},
 		{"k8s.io/apimachinery", machinery},
 	}},
+	{packages: "examples/extender", closed: true, may: []allowance{
+		{"schedule", "its answers are a scheduler's"},
+		{"k8s.io/api/core", kubeTypes},
+	}},
 	{packages: "examples/customscheduler", closed: true, may: []allowance{
 		{"client", "here the rooms are joined"},
 		{"schedule", "it is a scheduler"},
