@@ -94,15 +94,7 @@ func best(all map[string]verdict) int64 {
 
 func newOurs(t *testing.T, w *randomcluster.Cluster) *schedule.State {
 	t.Helper()
-	services := localcache.NewMap(w.Services...)
-	together, err := workload.New(workload.Config{
-		ServicesByNamespace: localcache.Scan(services, func(s *corev1.Service) []string { return []string{s.Namespace} }),
-		ReplicaSets:         localcache.NewMap[*appsv1.ReplicaSet](w.ReplicaSets...),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defaults := schedule.SpreadDefaults{Selector: together.Selector}
+	defaults := spreadDefaults(t, w)
 	s := schedule.NewState(predicates.DefaultSpreading(defaults), priorities.DefaultSpreading(defaults), 1)
 	for _, n := range w.Namespaces {
 		s.SetNamespace(n)
@@ -114,6 +106,20 @@ func newOurs(t *testing.T, w *randomcluster.Cluster) *schedule.State {
 		s.SetPod(schedule.NewPodInfo(p))
 	}
 	return s
+}
+
+// spreadDefaults spreads the pods of services and replica sets.
+func spreadDefaults(t *testing.T, w *randomcluster.Cluster) schedule.SpreadDefaults {
+	t.Helper()
+	services := localcache.NewMap(w.Services...)
+	together, err := workload.New(workload.Config{
+		ServicesByNamespace: localcache.Scan(services, func(s *corev1.Service) []string { return []string{s.Namespace} }),
+		ReplicaSets:         localcache.NewMap[*appsv1.ReplicaSet](w.ReplicaSets...),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schedule.SpreadDefaults{Selector: together.Selector}
 }
 
 func judge(s *schedule.State, pod *corev1.Pod) map[string]verdict {

@@ -43,27 +43,9 @@ type stock struct {
 func newStock(t *testing.T, w *randomcluster.Cluster) *stock {
 	t.Helper()
 	metrics.Register()
-	defaults, err := latest.Default()
-	if err != nil {
-		t.Fatal(err)
-	}
-	profile := defaults.Profiles[0]
-	kept := append(slices.Collect(maps.Keys(compared)), names.PrioritySort, names.DefaultBinder)
-	profile.Plugins.MultiPoint.Enabled = slices.DeleteFunc(profile.Plugins.MultiPoint.Enabled, func(p config.Plugin) bool {
-		return !slices.Contains(kept, p.Name)
-	})
+	profile := stockProfile(t)
 	snapshot := schedulercache.NewSnapshot(w.Pods, w.Nodes)
-	var objects []runtime.Object
-	for _, n := range w.Namespaces {
-		objects = append(objects, n)
-	}
-	for _, s := range w.Services {
-		objects = append(objects, s)
-	}
-	for _, r := range w.ReplicaSets {
-		objects = append(objects, r)
-	}
-	api := fake.NewClientset(objects...)
+	api := fake.NewClientset(objects(w)...)
 	factory := informers.NewSharedInformerFactory(api, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(func() {
@@ -92,6 +74,35 @@ func newStock(t *testing.T, w *randomcluster.Cluster) *stock {
 		t.Fatal(err)
 	}
 	return &stock{f, preempts, nodes}
+}
+
+// stockProfile returns the default profile without the plugins that planekit does not have.
+func stockProfile(t *testing.T) config.KubeSchedulerProfile {
+	t.Helper()
+	defaults, err := latest.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile := defaults.Profiles[0]
+	kept := append(slices.Collect(maps.Keys(compared)), names.PrioritySort, names.DefaultBinder)
+	profile.Plugins.MultiPoint.Enabled = slices.DeleteFunc(profile.Plugins.MultiPoint.Enabled, func(p config.Plugin) bool {
+		return !slices.Contains(kept, p.Name)
+	})
+	return profile
+}
+
+// objects returns what plugins read through a client.
+func objects(w *randomcluster.Cluster) (all []runtime.Object) {
+	for _, n := range w.Namespaces {
+		all = append(all, n)
+	}
+	for _, s := range w.Services {
+		all = append(all, s)
+	}
+	for _, r := range w.ReplicaSets {
+		all = append(all, r)
+	}
+	return all
 }
 
 // verdict holds the decision of a scheduler about one node.

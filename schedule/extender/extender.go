@@ -65,7 +65,7 @@ func Add(config *schedule.Config, clients ...*Client) {
 	if len(ignored) == 0 {
 		return
 	}
-	fit := predicates.FitIgnoring(ignored, nil)
+	fit := predicates.FitIgnoring(predicates.Ignored{Names: ignored})
 	config.Predicates = slices.Clone(config.Predicates)
 	for i, p := range config.Predicates {
 		if p.Name() == fit.Name() {
