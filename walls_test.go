@@ -218,6 +218,10 @@ var otherWalls = []wall{
 	{packages: "schedule/metrics", may: []allowance{
 		{"github.com/prometheus/client_golang", "the one leaf of the room that speaks to Prometheus"},
 	}},
+	{packages: "schedule/policy", may: []allowance{
+		{"sigs.k8s.io/json", "fields are decoded strictly"},
+		{"sigs.k8s.io/yaml", "the file is YAML"},
+	}},
 	{packages: "schedule/volumebinding", may: []allowance{{"internal/volumeclaim", claimsAlike}, {"k8s.io/api/storage", kubeTypes}}},
 	{packages: "schedule/workload", may: []allowance{{"k8s.io/api/apps", kubeTypes}}},
 	{packages: "schedule", closed: true, may: []allowance{

@@ -8,6 +8,7 @@ import (
 
 	"github.com/planekit/planekit/internal/volumeclaim"
 	"github.com/planekit/planekit/localcache"
+	"github.com/planekit/planekit/schedule"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -17,11 +18,22 @@ func (b *Binder) PreBind(ctx context.Context, pod *corev1.Pod, nodeName string) 
 	return b.preBind(ctx, pod, nodeName, b.config.Timeout)
 }
 
-// PreBindWithin returns PreBind that waits at most for timeout. Zero means that claims must be bound at once.
-func (b *Binder) PreBindWithin(timeout time.Duration) func(ctx context.Context, pod *corev1.Pod, node string) error {
-	return func(ctx context.Context, pod *corev1.Pod, node string) error {
-		return b.preBind(ctx, pod, node, timeout)
+// Within returns the predicate with another limit for how long PreBind waits. Zero means that claims must be
+// bound at once. If timeout is negative, PreBind does nothing.
+func (b *Binder) Within(timeout time.Duration) schedule.Predicate { return within{b, timeout} }
+
+// within is a Binder with another timeout.
+type within struct {
+	*Binder
+	timeout time.Duration
+}
+
+// PreBind implements [schedule.PreBinder].
+func (w within) PreBind(ctx context.Context, pod *corev1.Pod, node string) error {
+	if w.timeout < 0 {
+		return nil
 	}
+	return w.preBind(ctx, pod, node, w.timeout)
 }
 
 func (b *Binder) preBind(ctx context.Context, pod *corev1.Pod, nodeName string, timeout time.Duration) error {

@@ -247,7 +247,7 @@ func TestPreBindFails(t *testing.T) {
 			t.Errorf("not bound: %v after %v", err, time.Since(start))
 		}
 		start = time.Now()
-		if err := b.PreBindWithin(0)(t.Context(), podWith("a"), "n1"); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 0 {
+		if err := b.Within(0).(schedule.PreBinder).PreBind(t.Context(), podWith("a"), "n1"); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 0 {
 			t.Errorf("without patience: %v after %v", err, time.Since(start))
 		}
 		// What was written stays: the volume is the claim's now, and is awaited.
