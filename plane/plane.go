@@ -65,6 +65,7 @@ import (
 	"github.com/planekit/planekit/plane/pluginset"
 	"github.com/planekit/planekit/plane/stack"
 	"github.com/planekit/planekit/schedule"
+	"github.com/planekit/planekit/schedule/policy"
 	"github.com/planekit/planekit/schedule/remote"
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/memstore"
@@ -121,6 +122,9 @@ type Config struct {
 	Controllers   controllerset.Options
 	NoControllers bool
 
+	// SchedulerFile has the profiles of the scheduler; nil means default-scheduler with the defaults of
+	// Kubernetes. Its extenders are not called, so it must not have any.
+	SchedulerFile *policy.File
 	// Scheduler, when set, changes the configuration of the scheduler.
 	Scheduler   func(*schedule.Config)
 	NoScheduler bool

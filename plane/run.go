@@ -14,6 +14,7 @@ import (
 	"github.com/planekit/planekit/plane/bootstrap"
 	"github.com/planekit/planekit/plane/credentials"
 	"github.com/planekit/planekit/schedule"
+	"github.com/planekit/planekit/schedule/policy"
 	"github.com/planekit/planekit/schedule/predicates"
 	"github.com/planekit/planekit/schedule/priorities"
 	"github.com/planekit/planekit/schedule/remote"
@@ -55,6 +56,14 @@ func (p *Plane) makeScheduler() error {
 		Namespaces: p.Caches.Namespaces,
 		Budgets:    p.Caches.PodDisruptionBudgets,
 		Log:        p.config.Log.WithName("scheduler"),
+	}
+	if file := p.config.SchedulerFile; file != nil {
+		if len(file.Extenders()) > 0 {
+			return errors.New("plane: extenders of a scheduler are not supported")
+		}
+		if err := file.Apply(&config, policy.Parts{Volumes: volumes, Together: together.Selector}); err != nil {
+			return fmt.Errorf("plane: configuration of the scheduler: %w", err)
+		}
 	}
 	if p.config.Scheduler != nil {
 		p.config.Scheduler(&config)

@@ -144,10 +144,10 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 		PodCIDR: c.podNetwork, Advertise: advertised, MayDialNode: mayBeNode(machine.HostAddress(c.podNetwork)),
 		Controllers: controllerset.Options{Metrics: work},
 		Scheduler:   func(s *schedule.Config) { s.Meters = decisions.Meters() },
-		Configure:   c.observe,
-		Parts:       []plane.Part{c.writeKubeconfig, c.startMetricsServer, c.startNodes, c.watchShutdown, startScavenger},
-		StopNow:     o.stopNow,
-		Log:         c.log,
+		Configure:   c.observe, SchedulerFile: o.scheduler,
+		Parts:   []plane.Part{c.writeKubeconfig, c.startMetricsServer, c.startNodes, c.watchShutdown, startScavenger},
+		StopNow: o.stopNow,
+		Log:     c.log,
 	}
 	if c.runtime != "fake" {
 		config.Admission.Unsupported = slices.DeleteFunc(unsupported.Table(), func(r unsupported.Row) bool {

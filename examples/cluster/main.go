@@ -73,6 +73,9 @@ func command(stopNow <-chan struct{}) *cobra.Command {
 			for _, warning := range o.kubeletWarnings() {
 				fmt.Fprintln(c.ErrOrStderr(), "cluster: --kubelet-config:", warning)
 			}
+			for _, warning := range o.schedulerWarnings() {
+				fmt.Fprintln(c.ErrOrStderr(), "cluster:", warning)
+			}
 			err := run(c.Context(), o, c.OutOrStdout(), logger(o.verbosity))
 			if errors.Is(err, context.Canceled) {
 				return nil // interrupted before it was ready

@@ -15,6 +15,7 @@ import (
 	"github.com/planekit/planekit/kubelet/eviction"
 	"github.com/planekit/planekit/kubelet/kubeletconfig"
 	"github.com/planekit/planekit/plane/kubeflags"
+	"github.com/planekit/planekit/schedule/policy"
 )
 
 // options are the command line.
@@ -37,6 +38,9 @@ type options struct {
 	kubeletConfig               string                // file of a KubeletConfiguration
 	kubelet                     *kubeletconfig.File   // its contents; nil without a file
 	program                     kubeletconfig.Program // what of it is for this program
+	schedulerConfig             string                // file of a KubeSchedulerConfiguration
+	policyConfigFile            string                // file of a Policy
+	scheduler                   *policy.File          // the contents of one of both; nil without a file
 	evictionHard                string
 	manifestPath                string
 	thresholds                  []eviction.Threshold // those of evictionHard
@@ -62,6 +66,8 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.metricsServer, "metrics-server", true, "serve metrics.k8s.io, which kubectl top shows")
 	flags.DurationVar(&o.metricResolution, "metric-resolution", 15*time.Second, "how often the metrics server asks each kubelet, at least every second")
 	flags.StringVar(&o.kubeletConfig, "kubelet-config", "", "file with a KubeletConfiguration for all nodes, as kubelet has it with --config")
+	flags.StringVar(&o.schedulerConfig, "scheduler-config", "", "file with a KubeSchedulerConfiguration, as kube-scheduler has it with --config")
+	flags.StringVar(&o.policyConfigFile, "policy-config-file", "", "file with a Policy of the scheduler, as kube-scheduler had it until v1.22")
 	flags.StringVar(&o.evictionHard, "eviction-hard", "", "evict pods of nodes that have less, such as memory.available<100Mi,nodefs.available<10% (default none: the machine belongs to others too)")
 	flags.StringVar(&o.manifestPath, "pod-manifest-path", "", "directory with manifests of static pods for the first node, read every 20s, or one manifest (default none)")
 	flags.IntVarP(&o.verbosity, "verbosity", "v", 0, "how much to log: nothing but what an operator acts on, more with -v, every step with -v=4")
@@ -92,7 +98,7 @@ func (o *options) complete() error {
 	if err != nil {
 		return fmt.Errorf("--eviction-hard: %w", err)
 	}
-	if err := o.readKubeletConfig(); err != nil {
+	if err := errors.Join(o.readKubeletConfig(), o.readSchedulerConfig()); err != nil {
 		return err
 	}
 	choices := []struct {
