@@ -22,7 +22,6 @@ var exampleWalls = []wall{
 		{"kubelet", "here the rooms are joined"},
 		{"reconcile", "here the rooms are joined"},
 		{"schedule", "here the rooms are joined"},
-		{"schedule/policy", "here the rooms are joined"},
 		{"storage", "here the rooms are joined"},
 		{"examples/cluster", "its own parts"},
 		{"k8s.io/cri-api", "a runtime is asked where it looks for networks"},

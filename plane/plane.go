@@ -65,6 +65,7 @@ import (
 	"github.com/planekit/planekit/plane/pluginset"
 	"github.com/planekit/planekit/plane/stack"
 	"github.com/planekit/planekit/schedule"
+	"github.com/planekit/planekit/schedule/extender"
 	"github.com/planekit/planekit/schedule/policy"
 	"github.com/planekit/planekit/schedule/remote"
 	"github.com/planekit/planekit/storage"
@@ -123,7 +124,7 @@ type Config struct {
 	NoControllers bool
 
 	// SchedulerFile has the profiles of the scheduler; nil means default-scheduler with the defaults of
-	// Kubernetes. Its extenders are not called, so it must not have any.
+	// Kubernetes. Its extenders are asked.
 	SchedulerFile *policy.File
 	// Scheduler, when set, changes the configuration of the scheduler.
 	Scheduler   func(*schedule.Config)
@@ -193,6 +194,7 @@ type Plane struct {
 	aggregator  *aggregate.Aggregator
 	controllers *controllerset.Set // nil without
 	scheduler   *remote.Scheduler  // nil without
+	extenders   []*extender.Client // of the scheduler
 	fairness    *objects.Keeper    // nil without
 	closers     []closer
 	stack       *stack.Stack

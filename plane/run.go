@@ -58,8 +58,8 @@ func (p *Plane) makeScheduler() error {
 		Log:        p.config.Log.WithName("scheduler"),
 	}
 	if file := p.config.SchedulerFile; file != nil {
-		if len(file.Extenders()) > 0 {
-			return errors.New("plane: extenders of a scheduler are not supported")
+		if err := p.addExtenders(&config, file.Extenders()); err != nil {
+			return err
 		}
 		if err := file.Apply(&config, policy.Parts{Volumes: volumes, Together: together.Selector}); err != nil {
 			return fmt.Errorf("plane: configuration of the scheduler: %w", err)
@@ -120,7 +120,10 @@ func (p *Plane) start(ctx context.Context) error {
 		p.controllers.Start(p.stack)
 	}
 	if p.scheduler != nil {
-		p.stack.Start("scheduler", p.scheduler.Run)
+		p.stack.Start("scheduler", func(ctx context.Context) error {
+			defer p.closeExtenders()
+			return p.scheduler.Run(ctx)
+		})
 	}
 	for _, part := range p.config.Parts {
 		if err := part(ctx, p, p.stack); err != nil {

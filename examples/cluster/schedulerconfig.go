@@ -33,9 +33,6 @@ func (o *options) readSchedulerConfig() error {
 	if err == nil {
 		o.scheduler, err = decode(data)
 	}
-	if err == nil && len(o.scheduler.Extenders()) > 0 {
-		err = errors.New("extenders: not supported")
-	}
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", flag, path, err)
 	}

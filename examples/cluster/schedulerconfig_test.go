@@ -42,13 +42,11 @@ func TestSchedulerConfig(t *testing.T) {
 func TestSchedulerConfigRefused(t *testing.T) {
 	configuration := schedulerFile(t, configurationHead+"parallelism: 0")
 	policy := schedulerFile(t, policyHead+"priorities: [{name: LeastRequestedPriority}]")
-	extended := schedulerFile(t, configurationHead+"extenders: [{urlPrefix: 'http://x', filterVerb: f}]")
 	for arguments, want := range map[string]string{
 		"--scheduler-config " + configuration:         "--scheduler-config " + configuration + ": parallelism: Invalid value: 0",
 		"--policy-config-file " + policy:              "--policy-config-file " + policy + ": priorities[0].weight: Invalid value: 0",
 		"--scheduler-config " + policy:                "not a KubeSchedulerConfiguration of kubescheduler.config.k8s.io/v1",
 		"--policy-config-file missing":                "--policy-config-file missing: open missing: no such file",
-		"--scheduler-config " + extended:              "--scheduler-config " + extended + ": extenders: not supported",
 		"--scheduler-config x --policy-config-file y": "--scheduler-config and --policy-config-file exclude each other",
 	} {
 		if _, err := parse(strings.Fields(arguments)...); err == nil || !strings.Contains(err.Error(), want) {
