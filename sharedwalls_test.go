@@ -15,7 +15,8 @@ var sharedWalls = []wall{
 	{packages: "internal/lastvalid", closed: true},
 	{packages: "internal/podreference", closed: true, may: []allowance{{"k8s.io/api/core", kubeTypes}}},
 	{packages: "internal/randomcluster", closed: true, may: []allowance{
-		{"k8s.io/api/apps", kubeTypes}, {"k8s.io/api/core", kubeTypes}, {"k8s.io/api/policy", kubeTypes}, {"k8s.io/apimachinery", machinery},
+		{"k8s.io/api/apps", kubeTypes}, {"k8s.io/api/core", kubeTypes}, {"k8s.io/api/policy", kubeTypes}, {"k8s.io/api/storage", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
 	}},
 	{packages: "internal/yamljson", closed: true, may: []allowance{{"sigs.k8s.io/yaml", "its parser"}}},
 	{packages: "internal/upgraded", closed: true},

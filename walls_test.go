@@ -223,6 +223,7 @@ var otherWalls = []wall{
 		{"sigs.k8s.io/yaml", "the file is YAML"},
 	}},
 	{packages: "schedule/volumebinding", may: []allowance{{"internal/volumeclaim", claimsAlike}, {"k8s.io/api/storage", kubeTypes}}},
+	{packages: "schedule/volumes", may: []allowance{{"internal/volumeclaim", claimsAlike}, {"k8s.io/api/storage", kubeTypes}}},
 	{packages: "schedule/workload", may: []allowance{{"k8s.io/api/apps", kubeTypes}}},
 	{packages: "schedule", closed: true, may: []allowance{
 		{"schedule", itsRoom},

@@ -19,6 +19,7 @@ import (
 	"github.com/planekit/planekit/schedule/priorities"
 	"github.com/planekit/planekit/schedule/remote"
 	"github.com/planekit/planekit/schedule/volumebinding"
+	"github.com/planekit/planekit/schedule/volumes"
 	"github.com/planekit/planekit/schedule/workload"
 )
 
@@ -32,9 +33,16 @@ func (p *Plane) makeScheduler() error {
 		return err
 	}
 	persistent := typed.PersistentVolumes(api)
-	volumes, err := volumebinding.New(volumebinding.Config{
+	binder, err := volumebinding.New(volumebinding.Config{
 		Nodes: p.Caches.Nodes, Claims: p.Caches.PersistentVolumeClaims, Volumes: p.Caches.PersistentVolumes,
 		Classes: p.Caches.StorageClasses, Update: persistent.Update,
+	})
+	if err != nil {
+		return err
+	}
+	checks, err := volumes.New(volumes.Config{
+		Claims: p.Caches.PersistentVolumeClaims, Volumes: p.Caches.PersistentVolumes, Classes: p.Caches.StorageClasses,
+		CSINodes: p.Caches.CSINodes, Attachments: p.Caches.VolumeAttachments, AttachmentsByNode: p.Caches.AttachmentsByNode,
 	})
 	if err != nil {
 		return err
@@ -48,8 +56,8 @@ func (p *Plane) makeScheduler() error {
 	spread := schedule.SpreadDefaults{Selector: together.Selector}
 	config := schedule.Config{
 		Name:       "default-scheduler",
-		Predicates: append([]schedule.Predicate{volumes}, predicates.DefaultSpreading(spread)...),
-		Sources:    volumes.Sources(),
+		Predicates: append([]schedule.Predicate{checks.Restrictions(), checks.Limits(), binder, checks.Zone()}, predicates.DefaultSpreading(spread)...),
+		Sources:    checks.Sources(),
 		Priorities: priorities.DefaultSpreading(spread),
 		Nodes:      p.Caches.Nodes,
 		Pods:       p.Caches.Pods,
@@ -61,7 +69,9 @@ func (p *Plane) makeScheduler() error {
 		if err := p.addExtenders(&config, file.Extenders()); err != nil {
 			return err
 		}
-		if err := file.Apply(&config, policy.Parts{Volumes: volumes, Together: together.Selector}); err != nil {
+		if err := file.Apply(&config, policy.Parts{
+			Volumes: binder, Restrictions: checks.Restrictions(), Limits: checks.Limits(), Zone: checks.Zone(), Together: together.Selector,
+		}); err != nil {
 			return fmt.Errorf("plane: configuration of the scheduler: %w", err)
 		}
 	}

@@ -59,6 +59,7 @@
 //
 // Package predicates keeps pods pending that need something it does not know, such as resource claims.
 // Package volumebinding schedules pods with persistent volumes; without it, their claims are not looked at.
+// Package volumes has the predicates about limits, zones and the sharing of volumes.
 // Package gang starts the pods of a group together or not at all.
 // Package workload says which pods belong together, for constraints of pods that have none of their own.
 package schedule

@@ -74,7 +74,6 @@ func kinds() []Row {
 		{In: "storageclasses.storage.k8s.io", When: provisions,
 			Effect: "no provisioner is part of the cluster: claims get the volumes that exist, unless you run one"},
 		{In: "csidrivers.storage.k8s.io", Effect: "nothing talks to CSI drivers yet"},
-		{In: "csinodes.storage.k8s.io", Effect: "nothing talks to CSI drivers yet"},
 		{In: "csistoragecapacities.storage.k8s.io", Effect: "the scheduler does not look at the capacity of storage yet"},
 		{In: "volumeattachments.storage.k8s.io", Effect: "nothing attaches volumes yet"},
 		{In: "ingresses.networking.k8s.io", Effect: "no ingress controller is part of the cluster: nothing is reachable through it unless you run one"},

@@ -1,6 +1,8 @@
 package schedule_test
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"iter"
 	"maps"
@@ -14,9 +16,12 @@ import (
 	"github.com/planekit/planekit/schedule"
 	"github.com/planekit/planekit/schedule/predicates"
 	"github.com/planekit/planekit/schedule/priorities"
+	"github.com/planekit/planekit/schedule/volumebinding"
+	"github.com/planekit/planekit/schedule/volumes"
 	"github.com/planekit/planekit/schedule/workload"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
@@ -95,7 +100,8 @@ func best(all map[string]verdict) int64 {
 func newOurs(t *testing.T, w *randomcluster.Cluster) *schedule.State {
 	t.Helper()
 	defaults := spreadDefaults(t, w)
-	s := schedule.NewState(predicates.DefaultSpreading(defaults), priorities.DefaultSpreading(defaults), 1)
+	list := append(volumePredicates(t, w), predicates.DefaultSpreading(defaults)...)
+	s := schedule.NewState(list, priorities.DefaultSpreading(defaults), 1)
 	for _, n := range w.Namespaces {
 		s.SetNamespace(n)
 	}
@@ -122,11 +128,35 @@ func spreadDefaults(t *testing.T, w *randomcluster.Cluster) schedule.SpreadDefau
 	return schedule.SpreadDefaults{Selector: together.Selector}
 }
 
+// volumePredicates returns the predicates about volumes, in the order of kube-scheduler.
+func volumePredicates(t *testing.T, w *randomcluster.Cluster) []schedule.Predicate {
+	t.Helper()
+	claims, persistent, classes := localcache.NewMap(w.Claims...), localcache.NewMap(w.Volumes...), localcache.NewMap(w.Classes...)
+	attachments := localcache.NewMap(w.Attachments...)
+	checks, err := volumes.New(volumes.Config{
+		Claims: claims, Volumes: persistent, Classes: classes, CSINodes: localcache.NewMap(w.CSINodes...), Attachments: attachments,
+		AttachmentsByNode: localcache.Scan(attachments, func(a *storagev1.VolumeAttachment) []string { return []string{a.Spec.NodeName} }),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	binder, err := volumebinding.New(volumebinding.Config{
+		Nodes: localcache.NewMap(w.Nodes...), Claims: claims, Volumes: persistent, Classes: classes,
+		Update: func(context.Context, *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
+			return nil, errors.New("a decision writes nothing")
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []schedule.Predicate{checks.Restrictions(), checks.Limits(), binder, checks.Zone()}
+}
+
 func judge(s *schedule.State, pod *corev1.Pod) map[string]verdict {
 	found := map[string]verdict{}
 	all := priorities.Default()
 	for _, n := range s.Explain(schedule.NewPodInfo(pod)) {
-		v := verdict{predicate: n.Predicate, reasons: n.Verdict.Reasons, lasting: n.Verdict.Lasting, total: n.Total}
+		v := verdict{predicate: n.Predicate, reasons: n.Verdict.Reasons, lasting: n.Verdict.Lasting || n.Verdict.All, total: n.Total}
 		if n.Scores != nil {
 			v.scores = map[string]int64{}
 		}
@@ -141,7 +171,7 @@ func judge(s *schedule.State, pod *corev1.Pod) map[string]verdict {
 // TestComparedPlugins keeps the list of plugins true: each predicate and priority has one.
 func TestComparedPlugins(t *testing.T) {
 	var have []string
-	for _, p := range predicates.Default() {
+	for _, p := range append(volumePredicates(t, randomcluster.New(1)), predicates.Default()...) {
 		have = append(have, p.Name())
 	}
 	for _, name := range slices.Sorted(maps.Keys(compared)) {

@@ -20,6 +20,7 @@ import (
 	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/schedule"
 	"github.com/planekit/planekit/schedule/extender"
+	"github.com/planekit/planekit/schedule/policy"
 	"github.com/planekit/planekit/schedule/predicates"
 	"github.com/planekit/planekit/schedule/priorities"
 	corev1 "k8s.io/api/core/v1"
@@ -307,9 +308,11 @@ type ourScheduler struct {
 func runOurs(t *testing.T, w *randomcluster.Cluster, extenders []config.Extender) *ourScheduler {
 	t.Helper()
 	defaults := spreadDefaults(t, w)
+	volumes := volumePredicates(t, w)
+	volumes[2] = volumes[2].(policy.VolumeBinder).Within(-1) // without binding them
 	s := &ourScheduler{localcache.NewMap(w.Pods...), make(chan string)}
 	c := schedule.Config{
-		Predicates: predicates.DefaultSpreading(defaults), Priorities: priorities.DefaultSpreading(defaults),
+		Predicates: append(volumes, predicates.DefaultSpreading(defaults)...), Priorities: priorities.DefaultSpreading(defaults),
 		Nodes: localcache.NewMap(w.Nodes...), Pods: s.pods, Namespaces: localcache.NewMap(w.Namespaces...),
 		Bind: func(ctx context.Context, _ *corev1.Pod, node string) error { return s.say(ctx, "node "+node) },
 		SetCondition: func(ctx context.Context, _ *corev1.Pod, c corev1.PodCondition) error {

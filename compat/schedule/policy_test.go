@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/planekit/planekit/internal/randomcluster"
+	"github.com/planekit/planekit/schedule"
 	"github.com/planekit/planekit/schedule/policy"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubescheduler "k8s.io/kube-scheduler/config/v1"
@@ -67,13 +69,20 @@ func TestDefaultProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	profiles, err := file.Profiles(policy.Parts{})
+	volumes := volumePredicates(t, randomcluster.New(1))
+	profiles, err := file.Profiles(policy.Parts{
+		Restrictions: volumes[0], Limits: volumes[1], Volumes: volumes[2].(policy.VolumeBinder), Zone: volumes[3]})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var predicates, scores, wantPredicates, wantScores []string
-	for _, p := range profiles[0].Predicates[1:] { // the first is Unsupported
-		predicates = append(predicates, p.Name())
+	var predicates, scores, first, wantPredicates, wantScores []string
+	for _, p := range profiles[0].Predicates {
+		if p.Name() != "Unsupported" {
+			predicates = append(predicates, p.Name())
+		}
+	}
+	isVolumes := func(name string) bool {
+		return slices.ContainsFunc(volumes, func(p schedule.Predicate) bool { return p.Name() == name })
 	}
 	for _, w := range profiles[0].Priorities {
 		scores = append(scores, fmt.Sprintf("%s*%d", w.Name(), w.Weight))
@@ -84,13 +93,17 @@ func TestDefaultProfile(t *testing.T) {
 		if !ok {
 			continue
 		}
-		if !slices.Contains(scoresOnly, p.Name) {
+		switch {
+		case isVolumes(p.Name):
+			first = append(first, p.Name)
+		case !slices.Contains(scoresOnly, p.Name):
 			wantPredicates = append(wantPredicates, p.Name)
 		}
 		if score != "" {
 			wantScores = append(wantScores, fmt.Sprintf("%s*%d", score, p.Weight))
 		}
 	}
+	wantPredicates = append(first, wantPredicates...)
 	if !slices.Equal(predicates, wantPredicates) || !slices.Equal(scores, wantScores) || profiles[0].Name != stock.Profiles[0].SchedulerName {
 		t.Errorf("%v %v, want %v %v", predicates, scores, wantPredicates, wantScores)
 	}

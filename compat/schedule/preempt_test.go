@@ -65,7 +65,9 @@ func TestPreemption(t *testing.T) {
 func (s *stock) candidates(t *testing.T, pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) []preemption.Candidate {
 	t.Helper()
 	state := framework.NewCycleState()
-	if _, status, _ := s.framework.RunPreFilterPlugins(t.Context(), state, pod); !status.IsSuccess() {
+	if _, status, _ := s.framework.RunPreFilterPlugins(t.Context(), state, pod); status.IsRejected() {
+		return nil
+	} else if !status.IsSuccess() {
 		t.Fatal(status)
 	}
 	var nodes []fwk.NodeInfo

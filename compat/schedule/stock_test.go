@@ -20,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 )
@@ -30,7 +31,8 @@ var compared = map[string]string{
 	names.TaintToleration: names.TaintToleration, names.NodeAffinity: names.NodeAffinity,
 	names.NodeResourcesFit: "LeastAllocated", names.PodTopologySpread: names.PodTopologySpread,
 	names.InterPodAffinity: names.InterPodAffinity, names.NodeResourcesBalancedAllocation: names.NodeResourcesBalancedAllocation,
-	names.ImageLocality: names.ImageLocality,
+	names.ImageLocality:      names.ImageLocality,
+	names.VolumeRestrictions: "", names.NodeVolumeLimits: "", names.VolumeBinding: "", names.VolumeZone: "",
 }
 
 // stock is the kube-scheduler's framework over a fixed cluster.
@@ -53,7 +55,8 @@ func newStock(t *testing.T, w *randomcluster.Cluster) *stock {
 		factory.Shutdown()
 	})
 	f, err := frameworkruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), &profile,
-		frameworkruntime.WithPodNominator(noNominations{}), frameworkruntime.WithSnapshotSharedLister(snapshot), frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithClientSet(api))
+		frameworkruntime.WithPodNominator(noNominations{}), frameworkruntime.WithSnapshotSharedLister(snapshot), frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithClientSet(api),
+		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,18 +94,23 @@ func stockProfile(t *testing.T) config.KubeSchedulerProfile {
 	return profile
 }
 
-// objects returns what plugins read through a client.
-func objects(w *randomcluster.Cluster) (all []runtime.Object) {
-	for _, n := range w.Namespaces {
-		all = append(all, n)
+// objects returns what plugins read from the API.
+func objects(w *randomcluster.Cluster) (list []runtime.Object) {
+	list = added(list, w.Namespaces)
+	list = added(list, w.Services)
+	list = added(list, w.ReplicaSets)
+	list = added(list, w.Claims)
+	list = added(list, w.Volumes)
+	list = added(list, w.Classes)
+	list = added(list, w.CSINodes)
+	return added(list, w.Attachments)
+}
+
+func added[T runtime.Object](list []runtime.Object, more []T) []runtime.Object {
+	for _, o := range more {
+		list = append(list, o)
 	}
-	for _, s := range w.Services {
-		all = append(all, s)
-	}
-	for _, r := range w.ReplicaSets {
-		all = append(all, r)
-	}
-	return all
+	return list
 }
 
 // verdict holds the decision of a scheduler about one node.
@@ -118,10 +126,15 @@ type verdict struct {
 func (s *stock) judge(t *testing.T, pod *corev1.Pod) map[string]verdict {
 	t.Helper()
 	state := framework.NewCycleState()
-	if _, status, _ := s.framework.RunPreFilterPlugins(t.Context(), state, pod); !status.IsSuccess() {
+	found := map[string]verdict{}
+	if _, status, _ := s.framework.RunPreFilterPlugins(t.Context(), state, pod); status.IsRejected() {
+		for _, n := range s.nodes {
+			found[n.Node().Name] = verdict{predicate: status.Plugin(), reasons: status.Reasons(), lasting: true}
+		}
+		return found
+	} else if !status.IsSuccess() {
 		t.Fatal(status)
 	}
-	found := map[string]verdict{}
 	var fit []fwk.NodeInfo
 	for _, n := range s.nodes {
 		if status := s.framework.RunFilterPlugins(t.Context(), state, pod, n); !status.IsSuccess() {

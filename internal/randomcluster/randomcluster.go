@@ -24,10 +24,11 @@ type Cluster struct {
 	Services    []*corev1.Service
 	ReplicaSets []*appsv1.ReplicaSet
 	Budgets     []*policyv1.PodDisruptionBudget
-	made        int
+	Storage
+	made int
 }
 
-// New returns a cluster with nodes, namespaces, services, replica sets, and pods on nodes.
+// New returns a cluster with nodes, namespaces, services, replica sets, storage, and pods on nodes.
 func New(seed uint64) *Cluster {
 	c := &Cluster{r: rand.New(rand.NewPCG(seed, 0))}
 	for i, name := range namespaceNames {
@@ -36,6 +37,7 @@ func New(seed uint64) *Cluster {
 	for i := range 2 + c.r.IntN(8) {
 		c.Nodes = append(c.Nodes, c.Node(fmt.Sprintf("node-%d", i)))
 	}
+	c.storage()
 	for _, namespace := range namespaceNames {
 		if c.chance(2) {
 			c.Services = append(c.Services, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "svc"},
@@ -56,6 +58,10 @@ func New(seed uint64) *Cluster {
 		pod := c.Pod()
 		pod.Spec.NodeName = one(c, c.Nodes).Name
 		freePorts(pod, taken)
+		c.freeClaims(pod, taken)
+		if c.chance(8) {
+			c.ephemeral(pod)
+		}
 		if c.chance(8) {
 			pod.DeletionTimestamp = &metav1.Time{}
 		}
@@ -244,6 +250,9 @@ func (c *Cluster) Pod() *corev1.Pod {
 	}
 	for c.chance(3) {
 		p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, c.spread())
+	}
+	if c.chance(3) {
+		p.Spec.Volumes = c.podVolumes(p.Namespace)
 	}
 	if c.chance(6) {
 		p.Spec.NodeSelector = map[string]string{"disk": one(c, []string{"ssd", "hdd"})}

@@ -86,6 +86,7 @@ type Caches struct {
 	PersistentVolumeClaims  *informer.Informer[*corev1.PersistentVolumeClaim]
 	StorageClasses          *informer.Informer[*storagev1.StorageClass]
 	VolumeAttachments       *informer.Informer[*storagev1.VolumeAttachment]
+	CSINodes                *informer.Informer[*storagev1.CSINode]
 	PriorityClasses         *informer.Informer[*schedulingv1.PriorityClass]
 	ClusterTrustBundles     *informer.Informer[*certificatesv1beta1.ClusterTrustBundle]
 	RuntimeClasses          *informer.Informer[*nodev1.RuntimeClass]
@@ -105,6 +106,7 @@ type Caches struct {
 	SecretsByNamespace      *informer.Index[string, *corev1.Secret]
 	LimitRangesByNamespace  *informer.Index[string, *corev1.LimitRange]
 	QuotasByNamespace       *informer.Index[string, *corev1.ResourceQuota]
+	AttachmentsByNode       *informer.Index[string, *storagev1.VolumeAttachment]
 	// SlicesByService has the keys of [aggregate.ByService].
 	SlicesByService *informer.Index[string, *discoveryv1.EndpointSlice]
 
@@ -155,6 +157,7 @@ func New(api *client.Client, log logr.Logger, more ...apiserver.Resource) (*Cach
 		addKind(m, &c.ClusterRoleBindings, kinds.ClusterRoleBindings, nil),
 		addKind(m, &c.PersistentVolumes, kinds.PersistentVolumes, nil),
 		addKind(m, &c.VolumeAttachments, kinds.VolumeAttachments, nil),
+		addKind(m, &c.CSINodes, kinds.CSINodes, nil),
 		addKind(m, &c.StorageClasses, kinds.StorageClasses, nil),
 		addKind(m, &c.PriorityClasses, kinds.PriorityClasses, nil),
 		addKind(m, &c.ClusterTrustBundles, kinds.ClusterTrustBundles, nil),
@@ -187,6 +190,7 @@ func (c *Caches) index() {
 	c.SecretsByNamespace = informer.NewIndex(c.Secrets, controllers.ByNamespace[*corev1.Secret])
 	c.LimitRangesByNamespace = informer.NewIndex(c.LimitRanges, controllers.ByNamespace[*corev1.LimitRange])
 	c.QuotasByNamespace = informer.NewIndex(c.ResourceQuotas, controllers.ByNamespace[*corev1.ResourceQuota])
+	c.AttachmentsByNode = informer.NewIndex(c.VolumeAttachments, func(a *storagev1.VolumeAttachment) []string { return []string{a.Spec.NodeName} })
 	c.SlicesByService = informer.NewIndex(c.EndpointSlices, aggregate.ByService)
 }
 

@@ -182,7 +182,7 @@ func TestConfigurationRefused(t *testing.T) {
 		plugins("filter: {enabled: [{}]}"):                                                                          "profiles[0].plugins.filter.enabled[0].name: Required value",
 		plugins("filter: {disabled: [{}]}"):                                                                         "profiles[0].plugins.filter.disabled[0].name: Required value",
 		plugins("filter: {enabled: [{name: ImageLocality}]}"):                                                       `profiles[0].plugins.filter.enabled[0].name: Invalid value: "ImageLocality": the plugin does not extend filter`,
-		plugins("filter: {enabled: [{name: VolumeZone}]}"):                                                          "profiles[0].plugins.filter.enabled[0].name: VolumeZone is not supported",
+		plugins("filter: {enabled: [{name: DynamicResources}]}"):                                                    "profiles[0].plugins.filter.enabled[0].name: DynamicResources is not supported",
 		plugins("multiPoint: {enabled: [{name: DynamicResources}]}"):                                                "profiles[0].plugins.multiPoint.enabled[0].name: DynamicResources is not supported",
 		plugins("placementScore: {enabled: [{name: NodeResourcesFit}]}"):                                            "profiles[0].plugins.placementScore.enabled[0].name: NodeResourcesFit is not supported",
 		plugins("score: {enabled: [{name: ImageLocality}, {name: ImageLocality}]}"):                                 `profiles[0].plugins.score.enabled[1].name: Duplicate value: "ImageLocality"`,

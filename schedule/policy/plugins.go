@@ -16,6 +16,8 @@ type plugin struct {
 	// standard says that the plugin is in Kubernetes' default profile, with weight if it scores.
 	standard bool
 	weight   int32
+	// first says that the predicate may refuse all nodes at once, and is asked before those that do not.
+	first bool
 	// builtIn says that the scheduler itself does what the plugin does.
 	builtIn bool
 	// predicate and priority make what the plugin is here; nil if it has none. A result of nil means that
@@ -63,8 +65,10 @@ var plugins = []plugin{
 	{name: "NodeResourcesFit", points: []string{preFilter, filter, preScore, score, placementScore}, standard: true, weight: 1,
 		predicate: func(_ *Parts, a *arguments) schedule.Predicate { return predicates.FitIgnoring(a.ignored) },
 		priority:  func(_ *Parts, a *arguments) schedule.Priority { return a.strategy.priority() }},
-	{name: "VolumeRestrictions", points: []string{preFilter, filter}, standard: true},
-	{name: "NodeVolumeLimits", points: []string{preFilter, filter}, standard: true},
+	{name: "VolumeRestrictions", points: []string{preFilter, filter}, standard: true, first: true,
+		predicate: func(parts *Parts, _ *arguments) schedule.Predicate { return parts.Restrictions }},
+	{name: "NodeVolumeLimits", points: []string{preFilter, filter}, standard: true, first: true,
+		predicate: func(parts *Parts, _ *arguments) schedule.Predicate { return parts.Limits }},
 	{name: volumeBinding, points: []string{preFilter, filter, preScore, score, reserve, preBind}, standard: true,
 		predicate: func(parts *Parts, _ *arguments) schedule.Predicate {
 			if parts.Volumes == nil {
@@ -72,7 +76,8 @@ var plugins = []plugin{
 			}
 			return parts.Volumes
 		}},
-	{name: "VolumeZone", points: []string{preFilter, filter}, standard: true},
+	{name: "VolumeZone", points: []string{preFilter, filter}, standard: true, first: true,
+		predicate: func(parts *Parts, _ *arguments) schedule.Predicate { return parts.Zone }},
 	{name: "PodTopologySpread", points: []string{preFilter, filter, preScore, score}, standard: true, weight: 2,
 		predicate: func(parts *Parts, a *arguments) schedule.Predicate { return predicates.TopologySpread(a.spread(parts)) },
 		priority:  func(parts *Parts, a *arguments) schedule.Priority { return priorities.TopologySpread(a.spread(parts)) }},

@@ -27,10 +27,10 @@
 //
 // # Not included
 //
-// The plugins VolumeRestrictions, NodeVolumeLimits, VolumeZone, DynamicResources, NodeDeclaredFeatures,
+// The plugins DynamicResources, NodeDeclaredFeatures,
 // GangScheduling, TopologyPlacementGenerator and PodGroupPodsCount are refused where a file enables them by
-// name, and are not in the default profile. A Policy that names one of these is refused too: NoDiskConflict,
-// NoVolumeZoneConflict, MaxCSIVolumeCountPred, MaxEBSVolumeCount, MaxGCEPDVolumeCount, MaxAzureDiskVolumeCount,
+// name, and are not in the default profile. A Policy that names one of these is refused too: MaxEBSVolumeCount,
+// MaxGCEPDVolumeCount, MaxAzureDiskVolumeCount,
 // MaxCinderVolumeCount, CheckNodeLabelPresence, CheckServiceAffinity, NodePreferAvoidPodsPriority, and the
 // arguments labelPreference and serviceAntiAffinity of priorities.
 //
@@ -59,6 +59,9 @@ type Parts struct {
 	// Volumes is the plugin VolumeBinding. Nil means that claims are not looked at, and a file that names
 	// the plugin is refused.
 	Volumes VolumeBinder
+	// Restrictions, Limits and Zone are the plugins VolumeRestrictions, NodeVolumeLimits and VolumeZone, such as
+	// those of package volumes. The same holds for them.
+	Restrictions, Limits, Zone schedule.Predicate
 	// Together is the Selector of schedule.SpreadDefaults. Nil means that pods without topology spread
 	// constraints are not spread.
 	Together func(*corev1.Pod) labels.Selector

@@ -86,7 +86,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("%s, want\n%s", got, wantPolicy)
 	}
 	wantWarnings := []string{
-		"predicates is not set, and of the default ones these are not supported: NoDiskConflict, MaxEBSVolumeCount, MaxGCEPDVolumeCount, MaxCSIVolumeCountPred, MaxAzureDiskVolumeCount, NoVolumeZoneConflict",
+		"predicates is not set, and of the default ones these are not supported: MaxEBSVolumeCount, MaxGCEPDVolumeCount, MaxAzureDiskVolumeCount",
 		"priorities is not set, and of the default ones these are not supported: NodePreferAvoidPodsPriority",
 	}
 	if !slices.Equal(f.Warnings(), wantWarnings) {
@@ -148,8 +148,8 @@ func TestPolicyRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"predicates: [{name: Foo}]": `predicates[0].name: Invalid value: "Foo": no predicate has this name`,
 		"predicates: [{}]":          "predicates[0].name: Required value",
-		"predicates: [{name: HostName}, {name: NoDiskConflict}]":                                                                                     "predicates[1].name: NoDiskConflict is not supported",
-		"predicates: [{name: MaxCSIVolumeCountPred}]":                                                                                                "predicates[0].name: MaxCSIVolumeCountPred is not supported",
+		"predicates: [{name: HostName}, {name: MaxEBSVolumeCount}]":                                                                                  "predicates[1].name: MaxEBSVolumeCount is not supported",
+		"predicates: [{name: MaxGCEPDVolumeCount}]":                                                                                                  "predicates[0].name: MaxGCEPDVolumeCount is not supported",
 		"predicates: [{name: mine, argument: {labelsPresence: {labels: [zone], presence: true}}}]":                                                   "predicates[0].name: mine is not supported",
 		"predicates: [{name: CheckServiceAffinity, argument: {serviceAffinity: {labels: [zone]}}}]":                                                  "predicates[0].name: CheckServiceAffinity is not supported",
 		"predicates: [{name: CheckServiceAffinity}]":                                                                                                 "predicates[0].argument.serviceAffinity: Required value",

@@ -43,16 +43,21 @@ func (p *profile) build(parts *Parts) (schedule.Profile, error) {
 			return made, fmt.Errorf("%s: %s is not supported here", p.named[name], name)
 		}
 	}
+	// A volume that no node can have is the reason for all of them, so volumes are looked at first.
+	var first []schedule.Predicate
 	for _, name := range p.filters {
-		switch predicate := pluginOf(name).predicate(parts, &p.args); {
+		row := pluginOf(name)
+		switch predicate := row.predicate(parts, &p.args); {
 		case predicate == nil:
 		case name == volumeBinding:
-			// A claim that no node can satisfy is the reason for all of them, so it is looked at first.
-			made.Predicates = slices.Insert(made.Predicates, 0, parts.Volumes.Within(p.bindTimeout()))
+			first = append(first, parts.Volumes.Within(p.bindTimeout()))
+		case row.first:
+			first = append(first, predicate)
 		default:
 			made.Predicates = append(made.Predicates, predicate)
 		}
 	}
+	made.Predicates = append(first, made.Predicates...)
 	for _, s := range p.scores {
 		if priority := pluginOf(s.name).priority(parts, &p.args); priority != nil {
 			made.Priorities = append(made.Priorities, schedule.Weighted{Priority: priority, Weight: s.weight})

@@ -51,7 +51,7 @@ func (b *Binder) preBind(ctx context.Context, pod *corev1.Pod, nodeName string, 
 	chosen, release := b.reserve(claims.delayed, node)
 	defer release()
 	if len(chosen) < len(claims.delayed) {
-		return errors.New(unavailable.Reasons[0])
+		return errors.New(unavailable)
 	}
 	for i, claim := range claims.delayed {
 		bound, changed := volumeclaim.Bind(chosen[i], claim)

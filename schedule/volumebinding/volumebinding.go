@@ -14,6 +14,8 @@
 // pod is bound; the controller of claims then completes the binding. Two pods that want the same
 // volume at the same time may both be placed: one of them fails to bind and is scheduled again.
 //
+// Package volumes has the other predicates about volumes.
+//
 // Not included: making volumes for the chosen node, and the capacity of storage. A pod whose claim
 // waits for a consumer stays pending while no free volume suits it.
 package volumebinding
@@ -23,6 +25,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -75,7 +78,7 @@ func (b *Binder) Sources() []schedule.Source {
 // Name implements [schedule.Predicate].
 func (*Binder) Name() string { return "VolumeBinding" }
 
-// Filter implements [schedule.Predicate].
+// Filter implements [schedule.Predicate]. It says what holds for all nodes.
 func (b *Binder) Filter(p *schedule.PodInfo, n *schedule.NodeInfo) schedule.Verdict {
 	if check := b.Compile(p); check != nil {
 		return check(n)
@@ -83,19 +86,39 @@ func (b *Binder) Filter(p *schedule.PodInfo, n *schedule.NodeInfo) schedule.Verd
 	return schedule.Fits
 }
 
-// Compile implements [schedule.Compiler]. The check reads the caches each time, because it is also
-// called after they have changed.
+// Compile implements [schedule.Compiler]: it refuses all nodes while a claim can be used on none. The check
+// reads the caches each time, because it is also called after they have changed.
 func (b *Binder) Compile(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
-	for range volumeclaim.Uses(p.Pod) {
-		return func(n *schedule.NodeInfo) schedule.Verdict {
-			claims, refusal := b.claimsOf(p.Pod)
-			if refusal != "" {
-				return schedule.RefuseAll(refusal)
-			}
-			return b.judge(claims, n.Node)
-		}
+	if !hasClaims(p.Pod) {
+		return nil
 	}
-	return nil
+	return func(*schedule.NodeInfo) schedule.Verdict {
+		if _, refusal := b.claimsOf(p.Pod); refusal != "" {
+			return schedule.RefuseAll(refusal)
+		}
+		return schedule.Fits
+	}
+}
+
+// Prepare implements [schedule.Preparer]: it refuses nodes that do not reach the volumes.
+func (b *Binder) Prepare(p *schedule.PodInfo, _ schedule.Cluster) func(*schedule.NodeInfo) schedule.Verdict {
+	if !hasClaims(p.Pod) {
+		return nil
+	}
+	claims, refusal := b.claimsOf(p.Pod)
+	return func(n *schedule.NodeInfo) schedule.Verdict {
+		if refusal != "" {
+			return schedule.RefuseAll(refusal)
+		}
+		return b.judge(claims, n.Node)
+	}
+}
+
+func hasClaims(pod *corev1.Pod) bool {
+	for range volumeclaim.Uses(pod) {
+		return true
+	}
+	return false
 }
 
 // Wakes implements [schedule.Waker].
@@ -109,10 +132,12 @@ func (*Binder) Wakes(p *schedule.PodInfo, e schedule.Event) bool {
 		}
 		return false
 	}
+	if old, node, ok := schedule.Changed[*corev1.Node](e); ok {
+		return node != nil && (old == nil || !maps.Equal(old.Labels, node.Labels))
+	}
 	_, _, volume := schedule.Changed[*corev1.PersistentVolume](e)
 	_, _, class := schedule.Changed[*storagev1.StorageClass](e)
-	_, _, node := schedule.Changed[*corev1.Node](e)
-	return volume || class || node
+	return volume || class
 }
 
 // claims are the claims of a pod.
@@ -162,29 +187,43 @@ func (b *Binder) claimsOf(pod *corev1.Pod) (out claims, refusal string) {
 	return out, ""
 }
 
-var (
-	missing     = schedule.RefuseAlways("node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)")
-	unreachable = schedule.RefuseAlways("node(s) didn't match PersistentVolume's node affinity")
-	unavailable = schedule.RefuseAlways("node(s) didn't find available persistent volumes to bind")
+const (
+	missing     = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+	unreachable = "node(s) didn't match PersistentVolume's node affinity"
+	unavailable = "node(s) didn't find available persistent volumes to bind"
 )
 
-// judge says whether a node reaches the volumes of claims.
+// judge says whether a node reaches the volumes of claims. Like the kube-scheduler, it names the first claim
+// with a volume that it cannot have, and whether it lacks volumes for the claims without one.
 func (b *Binder) judge(c claims, node *corev1.Node) schedule.Verdict {
-	for _, claim := range c.bound {
+	var reasons []string
+	bound := b.checkBound(c.bound, node)
+	if bound == unreachable {
+		reasons = append(reasons, unreachable)
+	}
+	b.mu.Lock()
+	if len(b.match(c.delayed, node)) < len(c.delayed) {
+		reasons = append(reasons, unavailable)
+	}
+	b.mu.Unlock()
+	if bound == missing {
+		reasons = append(reasons, missing)
+	}
+	return schedule.RefuseAlways(reasons...)
+}
+
+// checkBound returns why a node does not reach the volume of the first claim that it does not, or "".
+func (b *Binder) checkBound(bound []*corev1.PersistentVolumeClaim, node *corev1.Node) string {
+	for _, claim := range bound {
 		v, ok := b.config.Volumes.Get(claim.Spec.VolumeName)
-		if !ok {
+		switch {
+		case !ok:
 			return missing
-		}
-		if volumeclaim.FitsNode(v, node.Labels) != nil {
+		case volumeclaim.FitsNode(v, node.Labels) != nil:
 			return unreachable
 		}
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.match(c.delayed, node)) < len(c.delayed) {
-		return unavailable
-	}
-	return schedule.Fits
+	return ""
 }
 
 // match returns a free volume that a node reaches for each claim; it stops at the first without one.

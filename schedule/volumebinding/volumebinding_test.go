@@ -270,7 +270,7 @@ func TestPreBindFails(t *testing.T) {
 	})
 }
 
-// TestWakes: a pod is tried again when its claims, any volume, class or node change.
+// TestWakes: a pod is tried again when its claims, any volume or class, or the labels of a node change.
 func TestWakes(t *testing.T) {
 	b, pod := newWorld().binder(), schedule.NewPodInfo(podWith("data"))
 	for _, test := range []struct {
@@ -282,7 +282,10 @@ func TestWakes(t *testing.T) {
 		{schedule.Event{New: claim("other", "")}, false},
 		{schedule.Event{New: volumeAt("disk", "n1")}, true},
 		{schedule.Event{New: &storagev1.StorageClass{}}, true},
-		{schedule.Event{Old: node("n1"), New: node("n1")}, true},
+		{schedule.Event{New: node("n1")}, true},
+		{schedule.Event{Old: node("n1"), New: node("n2")}, true}, // other labels
+		{schedule.Event{Old: node("n1"), New: node("n1")}, false},
+		{schedule.Event{Old: node("n1")}, false},
 		{schedule.Event{New: schedule.NewPodInfo(podWith())}, false},
 	} {
 		if got := b.Wakes(pod, test.event); got != test.want {
