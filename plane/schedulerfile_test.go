@@ -50,7 +50,7 @@ func TestSchedulerFile(t *testing.T) {
 	for _, p := range config.Profiles {
 		names = append(names, p.Name+":"+p.Predicates[0].Name())
 	}
-	if strings.Join(names, " ") != "a:VolumeBinding b:VolumeBinding" {
+	if strings.Join(names, " ") != "a:VolumeRestrictions b:VolumeRestrictions" {
 		t.Errorf("%v", names)
 	}
 }

@@ -61,6 +61,8 @@
 // Package volumebinding schedules pods with persistent volumes; without it, their claims are not looked at.
 // Package volumes has the predicates about limits, zones and the sharing of volumes.
 // Package gang starts the pods of a group together or not at all.
+// Package policy reads kube-scheduler's configuration files, and package legacy has the predicates and priorities
+// that only its former ones could name.
 // Package workload says which pods belong together, for constraints of pods that have none of their own.
 package schedule
 
