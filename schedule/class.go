@@ -18,8 +18,12 @@ import (
 // the node or a pod on it changes. All others are asked for each pod and node.
 
 // A ClassPredicate is a [Predicate] whose verdict about a node is the same for all pods of one class, as
-// long as the NodeInfo stays as it is. ForClass reports whether that is so for a pod: a predicate that
-// depends on something else for some pods, such as on claims, returns false for them.
+// long as the NodeInfo stays as it is or, if it is a [Preparer], as long as the cluster does. ForClass reports
+// whether that is so for a pod: a predicate that depends on something else for some pods, such as on claims,
+// returns false for them.
+//
+// If only such predicates refuse pods of one class, one of the pods is tried first when an event may help, and
+// the others only if it gets a node.
 type ClassPredicate interface {
 	Predicate
 	ForClass(*PodInfo) bool

@@ -289,7 +289,7 @@ func (c *consultation) refuse(ctx context.Context) {
 	if changed(c.pod.Pod, pod.Pod) || slices.ContainsFunc(events, func(e Event) bool { return c.state.Helps(c.unfit, e) }) {
 		c.queue.retry(pod, nil, now)
 	} else {
-		c.queue.park(pod, c.unfit, c.state.refusers(c.unfit), now)
+		c.queue.park(pod, c.unfit, c.state.classOf(c.unfit), c.state.refusers(c.unfit), now)
 	}
 	c.mu.Unlock()
 	c.signal()

@@ -37,13 +37,14 @@ type loop struct {
 }
 
 func newLoop(c Config, w *Waiting) *loop {
+	state := NewStateOf(c.Profiles, c.Seed)
 	return &loop{
 		config: c, waiting: w,
 		work:   newWork(c.Parallel),
 		wakeup: make(chan struct{}, 1),
 		turn:   make(chan struct{}, 1),
-		state:  NewStateOf(c.Profiles, c.Seed),
-		queue:  newQueue(c.InitialBackoff, c.MaxBackoff, c.Meters.queued),
+		state:  state,
+		queue:  newQueue(&c, rules{state.alike, state.errorFor}),
 		gated:  make(map[string]string),
 	}
 }
@@ -132,6 +133,9 @@ func (l *loop) onPod(old, pod *corev1.Pod) {
 		if _, assumed := l.state.Placed(k); !assumed || l.queue.holds(info) {
 			l.queue.set(info, old == nil || changed(old, pod), time.Now())
 		}
+		if _, nominated := l.state.nominees[k]; nominated {
+			l.queue.isolate(info)
+		}
 		l.wake(e)
 	default:
 		l.queue.remove(k)
@@ -202,7 +206,7 @@ func (l *loop) next(ctx context.Context) bool {
 	node, unfit := l.state.Decide(pod)
 	if unfit != nil {
 		preemption := l.preempt(pod, unfit)
-		l.queue.park(pod, unfit, l.state.refusers(unfit), time.Now())
+		l.queue.park(pod, unfit, l.state.classOf(unfit), l.state.refusers(unfit), time.Now())
 		l.mu.Unlock()
 		l.config.Meters.decided(a.began)
 		l.work.do(ctx, pod.Key, func() {
@@ -222,6 +226,7 @@ func (l *loop) next(ctx context.Context) bool {
 // assume puts the pod of an attempt on a node. It must be called with l.mu held.
 func (l *loop) assume(a *attempt, node string) {
 	l.wake(l.state.Assume(a.pod, node))
+	l.queue.placed(a.pod)
 	if l.extensionsOf(a.pod).askFirst() {
 		l.waiting.begin(a, node, l.events)
 	}

@@ -89,7 +89,7 @@ func (l *loop) conclude(ctx context.Context, w *waitingPod) {
 	case missed:
 		l.queue.retry(pod, l.state.refusers(unfit), time.Now())
 	default:
-		l.queue.park(pod, unfit, l.state.refusers(unfit), time.Now())
+		l.queue.park(pod, unfit, "", l.state.refusers(unfit), time.Now())
 	}
 	l.mu.Unlock()
 	switch {

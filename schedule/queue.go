@@ -20,6 +20,10 @@ type queue struct {
 	turns   entries // by the same: extenders are asked about one pod at a time
 	backoff entries // by until
 	parked  entries // by since
+	// Each parked entry is in a group or one of the singles.
+	groups  map[string]*group
+	singles map[*entry]struct{}
+	rules   rules
 
 	firstBackoff, maxBackoff time.Duration
 	// queued is called when a pod enters one of the three, with the event that is the reason.
@@ -35,8 +39,13 @@ type entry struct {
 	since time.Time
 	// until is the end of the backoff.
 	until time.Time
-	// unfit says why a parked pod fits no node.
+	// unfit says why a parked pod that is in no group fits no node.
 	unfit *FitError
+	// A parked pod may have a group, and member is its place there. A pod may be tried for the group probes.
+	group, probes *group
+	member        int
+	// renewed says that the pod has changed since it was popped.
+	renewed bool
 	// refusers are the names of what has refused the pod in its last attempt.
 	refusers []string
 	// attempt is the one for which the pod waits for extenders.
@@ -45,8 +54,11 @@ type entry struct {
 	index   int
 }
 
-func newQueue(firstBackoff, maxBackoff time.Duration, queued func(queue, event string)) *queue {
-	q := &queue{entries: make(map[string]*entry), firstBackoff: firstBackoff, maxBackoff: maxBackoff, queued: queued}
+func newQueue(c *Config, r rules) *queue {
+	q := &queue{
+		entries: make(map[string]*entry), groups: make(map[string]*group), singles: make(map[*entry]struct{}),
+		rules: r, firstBackoff: c.InitialBackoff, maxBackoff: c.MaxBackoff, queued: c.Meters.queued,
+	}
 	q.ready.less = func(a, b *entry) bool {
 		if pa, pb := priority(a.pod), priority(b.pod); pa != pb {
 			return pa > pb
@@ -85,7 +97,13 @@ func (q *queue) set(p *PodInfo, hopeful bool, now time.Time) {
 	if e.where != nil {
 		heap.Fix(e.where, e.index)
 	}
-	if hopeful && e.where == &q.parked {
+	if !hopeful {
+		return
+	}
+	switch e.where {
+	case nil:
+		e.renewed = true
+	case &q.parked:
 		q.wake(e, podUpdated, now)
 	}
 }
@@ -111,6 +129,8 @@ func (q *queue) remove(key string) {
 	if e.where != nil {
 		heap.Remove(e.where, e.index)
 	}
+	q.leave(e)
+	q.tryNext(e)
 }
 
 // pop takes the first ready pod. It stays in the queue until it is removed, or put back by park or
@@ -122,7 +142,7 @@ func (q *queue) pop(now time.Time) (*attempt, bool) {
 	}
 	e := heap.Pop(&q.ready).(*entry)
 	e.attempts++
-	e.refusers = nil
+	e.refusers, e.renewed = nil, false
 	if e.first.IsZero() {
 		e.first = now
 	}
@@ -168,11 +188,31 @@ func (q *queue) fail(p *PodInfo, now time.Time) *entry {
 	return e
 }
 
-// park puts back a popped pod that fits no node, with the names of what has refused it.
-func (q *queue) park(p *PodInfo, unfit *FitError, refusers []string, now time.Time) {
-	if e := q.fail(p, now); e != nil {
-		e.unfit, e.refusers = unfit, refusers
-		q.push(&q.parked, e, attemptFailed)
+// park puts back a popped pod that fits no node, with its class and the names of what has refused it.
+func (q *queue) park(p *PodInfo, unfit *FitError, class string, refusers []string, now time.Time) {
+	e := q.fail(p, now)
+	if e == nil {
+		return
+	}
+	e.refusers = refusers
+	if e.renewed {
+		q.tryNext(e)
+		q.push(&q.backoff, e, podUpdated)
+		return
+	}
+	g := q.endProbe(e)
+	var before *FitError
+	if g != nil {
+		before = g.unfit
+	}
+	q.push(&q.parked, e, attemptFailed)
+	q.join(e, class, unfit)
+	switch {
+	case g == nil:
+	case g.class != class: // it was refused for a reason of its own, or other pods end for it
+		q.try(g, g.event, now)
+	case !sameReasons(before, unfit):
+		q.wakeOthers(e, now)
 	}
 }
 
@@ -182,24 +222,7 @@ func (q *queue) retry(p *PodInfo, refusers []string, now time.Time) {
 	if e := q.fail(p, now); e != nil {
 		e.refusers = refusers
 		q.push(&q.backoff, e, attemptFailed)
-	}
-}
-
-// wakeIf makes the parked pods ready, after their backoff, for which helped returns true. e is the
-// reason.
-func (q *queue) wakeIf(helped func(*FitError) bool, e Event, now time.Time) {
-	var woken []*entry
-	for _, one := range q.parked.list {
-		if helped(one.unfit) {
-			woken = append(woken, one)
-		}
-	}
-	if len(woken) == 0 {
-		return
-	}
-	event := e.label()
-	for _, one := range woken {
-		q.wake(one, event, now)
+		q.tryNext(e)
 	}
 }
 
@@ -213,7 +236,7 @@ func (q *queue) wakeNow(p *PodInfo, now time.Time) {
 // wake moves a parked entry to backoff or ready.
 func (q *queue) wake(e *entry, event string, now time.Time) {
 	heap.Remove(&q.parked, e.index)
-	e.unfit = nil
+	q.leave(e)
 	if e.until.After(now) {
 		q.push(&q.backoff, e, event)
 	} else {

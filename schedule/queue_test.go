@@ -15,8 +15,16 @@ func waiting(name, uid string) *PodInfo {
 	return NewPodInfo(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(uid)}})
 }
 
+// newTestQueue returns a queue in which the errors of a class are alike.
+func newTestQueue() *queue {
+	return newQueue(&Config{InitialBackoff: defaultBackoff, MaxBackoff: defaultMaxBackoff}, rules{
+		alike:    func(*FitError) bool { return true },
+		errorFor: func(err *FitError, p *PodInfo) *FitError { return err },
+	})
+}
+
 func TestBackoffDoublesToTenSeconds(t *testing.T) {
-	q, now, p := newQueue(defaultBackoff, defaultMaxBackoff, func(string, string) {}), time.Unix(0, 0), waiting("a", "1")
+	q, now, p := newTestQueue(), time.Unix(0, 0), waiting("a", "1")
 	q.set(p, true, now)
 	for _, want := range []time.Duration{1, 2, 4, 8, 10, 10} {
 		if _, ok := q.pop(now); !ok {
@@ -35,10 +43,10 @@ func TestBackoffDoublesToTenSeconds(t *testing.T) {
 }
 
 func TestParkedForFiveMinutes(t *testing.T) {
-	q, now, p := newQueue(defaultBackoff, defaultMaxBackoff, func(string, string) {}), time.Unix(0, 0), waiting("a", "1")
+	q, now, p := newTestQueue(), time.Unix(0, 0), waiting("a", "1")
 	q.set(p, true, now)
 	q.pop(now)
-	q.park(p, nil, nil, now)
+	q.park(p, nil, "", nil, now)
 	q.set(p, false, now) // a change of no interest
 	if at, ok := q.next(); !ok || at.Sub(now) != 5*time.Minute {
 		t.Errorf("next at %v", at)
@@ -46,13 +54,13 @@ func TestParkedForFiveMinutes(t *testing.T) {
 	if _, ok := q.pop(now.Add(5 * time.Minute)); !ok {
 		t.Error("not ready after five minutes")
 	}
-	q.park(p, nil, nil, now)
+	q.park(p, nil, "", nil, now)
 	q.set(p, true, now.Add(time.Minute)) // its backoff is over
 	if _, ok := q.pop(now.Add(time.Minute)); !ok {
 		t.Error("not ready after a change")
 	}
 	q.remove(p.Key)
-	q.park(p, nil, nil, now) // comes back from an attempt, but is gone
+	q.park(p, nil, "", nil, now) // comes back from an attempt, but is gone
 	if _, ok := q.next(); ok || len(q.entries) != 0 {
 		t.Error("something is left")
 	}
@@ -64,7 +72,7 @@ func TestQueueModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	q, now := newQueue(defaultBackoff, defaultMaxBackoff, func(string, string) {}), time.Unix(0, 0)
+	q, now := newTestQueue(), time.Unix(0, 0)
 	model := make(map[string]string) // name to ready, backoff, parked or popped
 	pods := make(map[string]*PodInfo)
 	until := make(map[string]time.Time)
@@ -98,7 +106,7 @@ func TestQueueModel(t *testing.T) {
 			}
 		case 5:
 			if model[key] == "popped" {
-				q.park(pods[key], nil, nil, now)
+				q.park(pods[key], nil, "", nil, now)
 				model[key], until[key] = "parked", q.entries[key].until
 			}
 		case 6:

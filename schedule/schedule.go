@@ -35,7 +35,8 @@
 // PodScheduled with the reason Unschedulable. It is parked until an [Event] helps, or for five
 // minutes. An event that changes a node or the pods on it helps the pods that the node accepts
 // afterwards, so a predicate that depends on the node alone needs nothing else. All events help a
-// pod that a Preparer refused, unless the predicate is a [Waker] and says which do.
+// pod that a Preparer refused, unless the predicate is a [Waker] and says which do. Of parked pods that are
+// alike, one is tried first; see [ClassPredicate].
 //
 // Failures: a scheduler whose caches are behind may choose a node that is full; the node then
 // rejects the pod. One scheduler never binds a pod twice; if two schedulers do, the API server

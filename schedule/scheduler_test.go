@@ -283,6 +283,8 @@ func TestNewRefuses(t *testing.T) {
 		{Nodes: nodes, Pods: pods},
 		{Nodes: nodes, Pods: pods, Bind: bind, Parallel: -1},
 		{Nodes: nodes, Pods: pods, Bind: bind, Priorities: []schedule.Weighted{{Priority: priorities.LeastAllocated(), Weight: -1}}},
+		{Nodes: nodes, Pods: pods, Bind: bind, InitialBackoff: -1},
+		{Nodes: nodes, Pods: pods, Bind: bind, InitialBackoff: 2, MaxBackoff: 1},
 		{Nodes: nodes, Pods: pods, Bind: bind, Extensions: []schedule.Extension{nil}},
 		{Nodes: nodes, Pods: pods, Bind: bind, Extensions: []schedule.Extension{annotated}},
 		{Nodes: nodes, Pods: pods, Bind: bind, Extensions: []schedule.Extension{preBinder(nil), preBinder(nil)}},

@@ -24,6 +24,9 @@ var (
 
 func (podAffinity) Name() string { return "InterPodAffinity" }
 
+// ForClass implements [schedule.ClassPredicate].
+func (podAffinity) ForClass(*schedule.PodInfo) bool { return true }
+
 // Filter implements [schedule.Predicate]. Of one node alone nothing can be said.
 func (podAffinity) Filter(*schedule.PodInfo, *schedule.NodeInfo) schedule.Verdict {
 	return schedule.Fits

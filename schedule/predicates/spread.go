@@ -24,6 +24,9 @@ var (
 
 func (topologySpread) Name() string { return "PodTopologySpread" }
 
+// ForClass implements [schedule.ClassPredicate]. The default constraints depend on labels and the controller.
+func (topologySpread) ForClass(*schedule.PodInfo) bool { return true }
+
 // Filter implements [schedule.Predicate]. Of one node alone nothing can be said.
 func (topologySpread) Filter(*schedule.PodInfo, *schedule.NodeInfo) schedule.Verdict {
 	return schedule.Fits
