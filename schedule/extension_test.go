@@ -284,7 +284,7 @@ func TestPreemptsWaiting(t *testing.T) {
 				`0s urgent nominated "n"`, "0s a unreserve p",
 				"0s p PodScheduled SchedulerError: waiting on permit for pod: preempted",
 				"1s a reserve urgent", "1s a permit urgent", "1s a prebind urgent", "1s a bind urgent", "1s urgent on n", "1s a postbind urgent",
-				"1s p PodScheduled Unschedulable: 0/1 nodes are available: 1 Too many pods. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.")
+				"1s p PodScheduled Unschedulable: 0/1 nodes are available: 1 Too many pods. no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.")
 		})
 	})
 }

@@ -118,7 +118,7 @@ func TestDoesNotPreempt(t *testing.T) {
 				c.pods.Put(on(prior("batch", "200m", 0), "a"))
 				c.run(func() {
 					c.pods.Put(test.pod)
-					c.expect(time.Minute, "0s p PodScheduled Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. "+test.want)
+					c.expect(time.Minute, "0s p PodScheduled Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "+test.want)
 				})
 			})
 		})
@@ -185,7 +185,7 @@ func TestReservedAfterRestart(t *testing.T) {
 		c.pods.Put(waits)
 		c.pods.Put(prior("late", "1", 10))
 		c.run(func() {
-			const unfit = " PodScheduled Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. preemption: "
+			const unfit = " PodScheduled Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: "
 			c.expect(time.Second,
 				"0s waits"+unfit+"not eligible due to a terminating pod on the nominated node.",
 				"0s late"+unfit+"0/1 nodes are available: 1 Insufficient cpu.")

@@ -233,5 +233,13 @@ func (e *FitError) Error() string {
 		reasons = append(reasons, fmt.Sprintf("%d %s", nodes, reason))
 	}
 	slices.Sort(reasons)
-	return withPreemption(fmt.Sprintf("0/%d nodes are available: %s.", e.Nodes, strings.Join(reasons, ", ")), e.Preemption)
+	message := fmt.Sprintf("0/%d nodes are available: %s.", e.Nodes, strings.Join(reasons, ", "))
+	if e.Preemption != "" {
+		message += " " + noNewClaims
+	}
+	return withPreemption(message, e.Preemption)
 }
+
+// noNewClaims quotes kube-scheduler's plugin DynamicResources about a pod without resource claims. It precedes
+// the reason of preemption, unless one reason holds for all nodes.
+const noNewClaims = "no new claims to deallocate,"

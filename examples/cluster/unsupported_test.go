@@ -124,7 +124,7 @@ func TestUnsupportedIsSaid(t *testing.T) {
 		return web.Status.ReadyReplicas == 1
 	})
 	const unschedulable = "0/1 nodes are available: 1 node(s) could not be judged: a scheduling group is not supported yet. " +
-		"preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+		"no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 	until(t, ctx, "the pod with a hard constraint is unschedulable", func() bool {
 		pod, err := typed.Pods(api).Get(ctx, "default", "hard")
 		if err != nil {

@@ -158,7 +158,7 @@ func TestVolumes(t *testing.T) {
 	consumer = podWith("second", claimed("second"))
 	consumer.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-1"}
 	mustStore(t, pods, consumer)
-	see.want(t, see.pod(t, "second"), "0/2 nodes are available: 1 node(s) didn't find available persistent volumes to bind, 1 node(s) didn't match Pod's node affinity/selector. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.")
+	see.want(t, see.pod(t, "second"), "0/2 nodes are available: 1 node(s) didn't find available persistent volumes to bind, 1 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.")
 
 	// A claim in use stays until its pod is gone; then its volume is released, with its contents.
 	if err := claims.Delete(t.Context(), "default", "data", metav1.DeleteOptions{}); err != nil {

@@ -97,7 +97,7 @@ func TestScheduler(t *testing.T) {
 		for _, c := range p.Status.Conditions {
 			if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
 				return c.Message == "0/1 nodes are available: 1 node(s) had no SSD. "+
-					"preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+					"no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
 			}
 		}
 		return false
