@@ -18,10 +18,18 @@ type asked struct {
 	events []Event
 }
 
+// maxAskedEvents bounds asked.events: when an extender hangs, further events are taken to help.
+const maxAskedEvents = 1000
+
 func (a *asked) note(e Event) {
-	if a.busy {
+	if a.busy && len(a.events) <= maxAskedEvents {
 		a.events = append(a.events, e)
 	}
+}
+
+// helps reports whether an event may help the pod after all.
+func (a *asked) helps(s *State, unfit *FitError) bool {
+	return len(a.events) > maxAskedEvents || slices.ContainsFunc(a.events, func(e Event) bool { return s.Helps(unfit, e) })
 }
 
 // decides reports whether the extender takes part in decisions, and does not only bind.
@@ -272,7 +280,7 @@ func (c *consultation) refuse(ctx context.Context) {
 		return
 	}
 	c.mu.Lock()
-	events := c.asked.events
+	meanwhile := c.asked
 	c.asked = asked{}
 	if !c.queue.holds(c.pod) {
 		c.mu.Unlock()
@@ -286,7 +294,7 @@ func (c *consultation) refuse(ctx context.Context) {
 		chosen = c.nominateFor(pod, best)
 	}
 	now := time.Now()
-	if changed(c.pod.Pod, pod.Pod) || slices.ContainsFunc(events, func(e Event) bool { return c.state.Helps(c.unfit, e) }) {
+	if changed(c.pod.Pod, pod.Pod) || meanwhile.helps(c.state, c.unfit) {
 		c.queue.retry(pod, nil, now)
 	} else {
 		c.queue.park(pod, c.unfit, c.state.classOf(c.unfit), c.state.refusers(c.unfit), now)

@@ -319,7 +319,7 @@ func TestExtenderPreempts(t *testing.T) {
 		"fewer nodes":   {answer: map[string]schedule.VictimUIDs{"a": {UIDs: []types.UID{"uid-web"}}}, want: onA},
 		"budgets":       {answer: map[string]schedule.VictimUIDs{"a": {UIDs: []types.UID{"uid-web"}}, "b": {UIDs: []types.UID{"uid-batch"}, Violations: 1}}, want: onA},
 		"twice":         {answer: map[string]schedule.VictimUIDs{"b": {UIDs: []types.UID{"uid-batch", "uid-batch"}}}, want: onB},
-		"none":          {want: []string{unfit + " preemption: no candidate node for preemption"}},
+		"none":          {want: []string{unfit + " no new claims to deallocate, preemption: no candidate node for preemption"}},
 		"fails":         {err: errors.New("broken"), want: []string{unfit + " preemption: broken"}},
 		"fails ignored": {err: errors.New("broken"), ignorable: true, want: onB},
 		"no victims":    {answer: map[string]schedule.VictimUIDs{"a": {}}, want: []string{unfit + ` preemption: expected at least one victim pod on node "a"`}},

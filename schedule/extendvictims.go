@@ -39,7 +39,7 @@ func (c *consultation) preemptions(ctx context.Context) (list []Preemption, ok b
 			c.config.Log.Error(err, "extender ignored", "extender", e.Name, "pod", c.pod.Key)
 		default:
 			c.config.Log.Error(err, "extender failed to preempt", "pod", c.pod.Key)
-			c.unfit.Preemption = "preemption: " + err.Error()
+			c.unfit.Preemption, c.unfit.PreemptionFailed = "preemption: "+err.Error(), true
 			return nil, true
 		}
 		if len(list) == 0 {

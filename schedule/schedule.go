@@ -205,6 +205,8 @@ type FitError struct {
 	Whole string
 	// Preemption says why no preemption helps; empty if none was looked for or one does.
 	Preemption string
+	// PreemptionFailed says that Preemption is an error of an extender.
+	PreemptionFailed bool
 
 	// The fields below are for State.Helps.
 	pod     *PodInfo
@@ -234,7 +236,7 @@ func (e *FitError) Error() string {
 	}
 	slices.Sort(reasons)
 	message := fmt.Sprintf("0/%d nodes are available: %s.", e.Nodes, strings.Join(reasons, ", "))
-	if e.Preemption != "" {
+	if e.Preemption != "" && !e.PreemptionFailed {
 		message += " " + noNewClaims
 	}
 	return withPreemption(message, e.Preemption)

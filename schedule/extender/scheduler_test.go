@@ -2,11 +2,15 @@ package extender_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/schedule"
@@ -168,5 +172,39 @@ func TestRefusal(t *testing.T) {
 	}
 	if want := []string{"Unschedulable: 0/3 nodes are available: 1 node(s) were cold, 2 node(s) had no free GPU."}; !slices.Equal(messages, want) {
 		t.Errorf("%q, want %q", messages, want)
+	}
+}
+
+// TestShutdown ends a scheduler while an extender does not answer. Nothing of it is left.
+func TestShutdown(t *testing.T) {
+	asked := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // or the server does not see that the client is gone
+		close(asked)
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	client, err := extender.New(extender.Config{URLPrefix: server.URL, FilterVerb: "filter", HTTPTimeout: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	config := schedule.Config{
+		Nodes: localcache.NewMap(gpuNode("a")), Pods: localcache.NewMap(gpuPod("web", nil)),
+		Bind:  func(context.Context, *corev1.Pod, string) error { return errors.New("bound") },
+		Event: func(_ *corev1.Pod, _, reason, message string) { t.Errorf("%s: %s", reason, message) },
+	}
+	extender.Add(&config, client)
+	scheduler, err := schedule.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- scheduler.Run(ctx) }()
+	<-asked
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
