@@ -409,7 +409,7 @@ func TestExtenderRefusesAll(t *testing.T) {
 		c.run(func() {
 			c.pods.Put(prior("urgent", "600m", 10))
 			c.expect(time.Second, "0s urgent PodScheduled Unschedulable: 0/2 nodes are available: 1 no gpu, 1 node(s) were refused by extender one."+
-				" preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling.")
+				" no new claims to deallocate, preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling.")
 		})
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/planekit/planekit/internal/randomcluster"
 	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/schedule"
+	"github.com/planekit/planekit/schedule/policy"
 	"github.com/planekit/planekit/schedule/predicates"
 	"github.com/planekit/planekit/schedule/priorities"
 	"github.com/planekit/planekit/schedule/volumebinding"
@@ -150,6 +151,15 @@ func volumePredicates(t *testing.T, w *randomcluster.Cluster) []schedule.Predica
 		t.Fatal(err)
 	}
 	return []schedule.Predicate{checks.Restrictions(), checks.Limits(), binder, checks.Zone()}
+}
+
+// volumeParts returns the parts of profiles that need caches.
+func volumeParts(t *testing.T, w *randomcluster.Cluster) policy.Parts {
+	t.Helper()
+	list := volumePredicates(t, w)
+	return policy.Parts{
+		Restrictions: list[0], Limits: list[1], Volumes: list[2].(policy.VolumeBinder), Zone: list[3], Together: spreadDefaults(t, w).Selector,
+	}
 }
 
 func judge(s *schedule.State, pod *corev1.Pod) map[string]verdict {

@@ -70,8 +70,7 @@ func TestDefaultProfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	volumes := volumePredicates(t, randomcluster.New(1))
-	profiles, err := file.Profiles(policy.Parts{
-		Restrictions: volumes[0], Limits: volumes[1], Volumes: volumes[2].(policy.VolumeBinder), Zone: volumes[3]})
+	profiles, err := file.Profiles(volumeParts(t, randomcluster.New(1)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,8 +44,13 @@ type stock struct {
 
 func newStock(t *testing.T, w *randomcluster.Cluster) *stock {
 	t.Helper()
+	return newStockOf(t, w, stockProfile(t))
+}
+
+// newStockOf returns the framework of a profile.
+func newStockOf(t *testing.T, w *randomcluster.Cluster, profile config.KubeSchedulerProfile) *stock {
+	t.Helper()
 	metrics.Register()
-	profile := stockProfile(t)
 	snapshot := schedulercache.NewSnapshot(w.Pods, w.Nodes)
 	api := fake.NewClientset(objects(w)...)
 	factory := informers.NewSharedInformerFactory(api, 0)

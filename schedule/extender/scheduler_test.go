@@ -192,7 +192,7 @@ func TestShutdown(t *testing.T) {
 	config := schedule.Config{
 		Nodes: localcache.NewMap(gpuNode("a")), Pods: localcache.NewMap(gpuPod("web", nil)),
 		Bind:  func(context.Context, *corev1.Pod, string) error { return errors.New("bound") },
-		Event: func(_ *corev1.Pod, _, reason, message string) { t.Errorf("%s: %s", reason, message) },
+		Event: func(_ string, _ *corev1.Pod, _, reason, message string) { t.Errorf("%s: %s", reason, message) },
 	}
 	extender.Add(&config, client)
 	scheduler, err := schedule.New(config)

@@ -53,9 +53,9 @@ func newState(t *testing.T, file *policy.File) *schedule.State {
 }
 
 // decide returns the node of a pod, or why it fits none.
-func decide(t *testing.T, text string, labels map[string]string) string {
+func decide(t *testing.T, file *policy.File, labels map[string]string) string {
 	t.Helper()
-	node, unfit := newState(t, mustDecode(t, policy.DecodeConfiguration, text)).Decide(schedule.NewPodInfo(podWith("new", "", amounts("500m", "1Gi"), labels)))
+	node, unfit := newState(t, file).Decide(schedule.NewPodInfo(podWith("new", "", amounts("500m", "1Gi"), labels)))
 	if unfit != nil {
 		return unfit.Error()
 	}
@@ -100,7 +100,33 @@ func TestArgumentsAct(t *testing.T) {
 		// The pod requests more memory than cpu, of which most is used on a.
 		{only("NodeResourcesBalancedAllocation", "{resources: [{name: cpu}, {name: memory}]}"), nil, "a"},
 	} {
-		if got := decide(t, test.text, test.labels); got != test.want {
+		if got := decide(t, mustDecode(t, policy.DecodeConfiguration, test.text), test.labels); got != test.want {
+			t.Errorf("%s: %s, want %s", test.text, got, test.want)
+		}
+	}
+}
+
+// TestPolicyActs checks that predicates, priorities and arguments of a Policy decide.
+func TestPolicyActs(t *testing.T) {
+	gpu := map[string]string{"gpu": "yes"}
+	for _, test := range []struct {
+		text   string
+		labels map[string]string
+		want   string
+	}{
+		{"priorities: [{name: MostRequestedPriority, weight: 1}]", nil, "a"},
+		{"priorities: [{name: LeastRequestedPriority, weight: 1}]", nil, "b"},
+		{"priorities: [{name: LeastRequestedPriority, weight: 1}, {name: MostRequestedPriority, weight: 2}]", nil, "a"},
+		{ratio("{shape: [{utilization: 0, score: 0}, {utilization: 100, score: 10}]}"), nil, "a"},
+		{ratio("{shape: [{utilization: 0, score: 10}, {utilization: 100, score: 0}], resources: [{name: cpu, weight: 3}]}"), nil, "b"},
+		{"priorities: [{name: SelectorSpreadPriority, weight: 1}]", nil, "b"},
+		{"priorities: [{name: InterPodAffinityPriority, weight: 1}]", map[string]string{"friend": "yes"}, "a"},
+		{"predicates: [{name: PodFitsResources}]", gpu, "0/2 nodes are available: 2 Insufficient example.com/gpu."},
+		{"predicates: []\npriorities: [{name: MostRequestedPriority, weight: 1}]", gpu, "a"},
+		{"extenders: [{urlPrefix: 'http://x', filterVerb: f, managedResources: [{name: example.com/gpu, ignoredByScheduler: true}]}]\n" +
+			"priorities: [{name: MostRequestedPriority, weight: 1}]", gpu, "a"},
+	} {
+		if got := decide(t, mustDecode(t, policy.DecodePolicy, policyHead+test.text), test.labels); got != test.want {
 			t.Errorf("%s: %s, want %s", test.text, got, test.want)
 		}
 	}

@@ -62,8 +62,10 @@ func (f *File) checkSet(p *profile, s pointSet, at *field.Path) error {
 			errs = append(errs, field.Duplicate(name, ref.Name))
 		case s.point != multiPoint && !slices.Contains(row.points, s.point):
 			errs = append(errs, field.Invalid(name, ref.Name, "the plugin does not extend "+s.point))
-		case !row.supported() || s.point == placementScore:
+		case !row.supported():
 			errs = append(errs, fmt.Errorf("%s: %s is not supported", name, ref.Name))
+		case s.point == placementScore:
+			f.warn(name, "groups of pods are not scheduled together")
 		case row.priority == nil && s.point == score:
 			f.warn(name, ref.Name+" gives all nodes the same score")
 		}

@@ -1,6 +1,9 @@
 package policy
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // pluginSets enable and disable plugins by extension point.
 type pluginSets struct {
@@ -33,13 +36,16 @@ type pluginRef struct {
 	Weight *int32 `json:"weight"`
 }
 
-// weight returns the weight of a plugin that scores; 1 if the file gives none.
-func (r *pluginRef) weight() int64 {
-	if r.Weight == nil || *r.Weight == 0 {
-		return 1
+// given returns the weight in the file; 0 if it has none.
+func (r *pluginRef) given() int64 {
+	if r.Weight == nil {
+		return 0
 	}
 	return int64(*r.Weight)
 }
+
+// weight returns the weight of a plugin that scores; 1 if the file gives none, or 0.
+func (r *pluginRef) weight() int64 { return cmp.Or(r.given(), 1) }
 
 const (
 	multiPoint = "multiPoint"

@@ -101,10 +101,20 @@ func (f *File) addProfiles(list []schedulerProfile, ignored []string) error {
 			f.warn(at.Child("percentageOfNodesToScore"), allNodes)
 		}
 		errs = append(errs, joined(checkPercentage(at.Child("percentageOfNodesToScore"), given.PercentageOfNodesToScore)),
+			checkSort(&list[0].Plugins.QueueSort, &given.Plugins.QueueSort, at.Child("plugins", queueSort)),
 			f.choosePlugins(&p, &given.Plugins, at.Child("plugins")), f.configure(&p, given, at.Child("pluginConfig")))
 		f.profiles = append(f.profiles, p)
 	}
 	return errors.Join(errs...)
+}
+
+// checkSort refuses a set for queueSort that differs from that of the first profile: all have one queue.
+func checkSort(first, other *pluginSet, at *field.Path) error {
+	same := func(a, b pluginRef) bool { return a.Name == b.Name && a.given() == b.given() }
+	if slices.EqualFunc(first.Enabled, other.Enabled, same) && slices.EqualFunc(first.Disabled, other.Disabled, same) {
+		return nil
+	}
+	return field.Invalid(at, field.OmitValueType{}, "must be the same for all profiles")
 }
 
 // configure reads the arguments of plugins.

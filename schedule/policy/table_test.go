@@ -85,6 +85,16 @@ func TestPackageCommentNamesGaps(t *testing.T) {
 	}
 }
 
+// TestHardWeight checks that 0 means the default weight, as in Kubernetes.
+func TestHardWeight(t *testing.T) {
+	for text, want := range map[string]int64{"": 1, "hardPodAffinitySymmetricWeight: 0": 1, "hardPodAffinitySymmetricWeight: 10": 10} {
+		f, err := DecodePolicy([]byte("apiVersion: v1\nkind: Policy\n" + text))
+		if err != nil || f.profiles[0].args.hardWeight != want {
+			t.Errorf("%q: %+v, error %v", text, f, err)
+		}
+	}
+}
+
 // TestLabels checks that the labels in arguments of a Policy reach the constructors of plugins.
 func TestLabels(t *testing.T) {
 	var a profile
