@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,6 +161,52 @@ func TestProfilesAreChecked(t *testing.T) {
 		change(&config)
 		if _, err := schedule.New(config); fmt.Sprint(err) != want {
 			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// TestProfilesAreIndependent makes random changes to a State with three profiles, and to a State of each profile
+// alone. A pod fits the same nodes, with the same scores, and the same events help it.
+func TestProfilesAreIndependent(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	profiles := []schedule.Profile{
+		{Name: "local", Predicates: append(predicates.Default(), annotated), Priorities: priorities.Default()},
+		{Name: "whole", Predicates: []schedule.Predicate{apart{}, closedNamespaces{}}, Priorities: []schedule.Weighted{{Priority: priorities.MostAllocated()}}},
+		{Name: "none"},
+	}
+	model := func(s *schedule.State) *wakeModel { return &wakeModel{State: s, rng: rand.New(rand.NewPCG(seed, 0))} }
+	together := model(schedule.NewStateOf(profiles, seed))
+	var alone []*wakeModel
+	for _, p := range profiles {
+		alone = append(alone, model(schedule.NewState(p.Predicates, p.Priorities, seed)))
+	}
+	pods := &wakeModel{rng: rand.New(rand.NewPCG(seed, 1))}
+	type parked struct{ together, alone *schedule.FitError }
+	waiting := make(map[*schedule.PodInfo]parked)
+	for i := range 9 {
+		waiting[schedule.NewPodInfo(of(profiles[i%3].Name, pods.pod(fmt.Sprint("waits", i))))] = parked{}
+	}
+	for step := range 400 {
+		event := together.step()
+		events := make(map[string]schedule.Event)
+		states := make(map[string]*schedule.State)
+		for i, m := range alone {
+			events[profiles[i].Name], states[profiles[i].Name] = m.step(), m.State
+		}
+		for p, unfit := range waiting {
+			name := p.Pod.Spec.SchedulerName
+			if got, want := together.State.Explain(p), states[name].Explain(p); !reflect.DeepEqual(got, want) {
+				t.Fatalf("step %d: nodes of %s for profile %s are\n%+v, but alone\n%+v", step, p.Key, name, got, want)
+			}
+			if unfit.together != nil {
+				if got, want := together.State.Helps(unfit.together, event), states[name].Helps(unfit.alone, events[name]); got != want {
+					t.Fatalf("step %d: %+v helps %s: %t, but alone %t", step, event, p.Key, got, want)
+				}
+			}
+			_, unfit.together = together.State.Decide(p)
+			_, unfit.alone = states[name].Decide(p)
+			waiting[p] = unfit
 		}
 	}
 }
