@@ -90,7 +90,8 @@ func newWaiting() *Waiting {
 	return &Waiting{settled: make(chan struct{}, 1), pods: make(map[identity]*waitingPod)}
 }
 
-// All yields the pods that wait at the time of the call, those first that have waited longest.
+// All yields the pods that wait at the time of the call, those first that have waited longest. A pod that is
+// in a call of Permit is not among them yet.
 func (w *Waiting) All() iter.Seq[WaitingPod] {
 	w.mu.Lock()
 	var list []WaitingPod

@@ -347,6 +347,25 @@ func TestFailedBind(t *testing.T) {
 	})
 }
 
+// TestLargeGroup checks that pods that wait do not keep other pods from being decided about, of which only a
+// few are bound at the same time.
+func TestLargeGroup(t *testing.T) {
+	const size = 300
+	synctest.Test(t, func(t *testing.T) {
+		var pods []*corev1.Pod
+		for i := range size {
+			pods = append(pods, pod(fmt.Sprint("p", i), "a", fmt.Sprint(size)))
+		}
+		run(t, size, pods, func(w *world) {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if n := w.started()["a"]; n != size {
+				t.Errorf("%d pods have started", n)
+			}
+		})
+	})
+}
+
 // TestFromLabels checks which labels and annotations name a group.
 func TestFromLabels(t *testing.T) {
 	for _, test := range []struct {
