@@ -66,11 +66,12 @@ func (p *Plane) makeScheduler() error {
 		Log:        p.config.Log.WithName("scheduler"),
 	}
 	if file := p.config.SchedulerFile; file != nil {
+		config.Sources = append(config.Sources, schedule.Changes(p.Caches.Services))
 		if err := p.addExtenders(&config, file.Extenders()); err != nil {
 			return err
 		}
 		if err := file.Apply(&config, policy.Parts{
-			Volumes: binder, Restrictions: checks.Restrictions(), Limits: checks.Limits(), Zone: checks.Zone(), Together: together.Selector,
+			Volumes: binder, Restrictions: checks.Restrictions(), Limits: checks.Limits(), Zone: checks.Zone(), Services: p.Caches.ServicesByNamespace, Together: together.Selector,
 		}); err != nil {
 			return fmt.Errorf("plane: configuration of the scheduler: %w", err)
 		}

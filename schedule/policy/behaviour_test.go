@@ -4,6 +4,7 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/schedule"
 	"github.com/planekit/planekit/schedule/policy"
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,8 @@ func podWith(name, node string, requests corev1.ResourceList, labels map[string]
 func newState(t *testing.T, file *policy.File) *schedule.State {
 	t.Helper()
 	parts, _ := parts()
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
+	parts.Services = localcache.Scan(localcache.NewMap(service), func(s *corev1.Service) []string { return []string{s.Namespace} })
 	parts.Together = func(*corev1.Pod) labels.Selector { return labels.SelectorFromSet(labels.Set{"app": "web"}) }
 	profiles, err := file.Profiles(parts)
 	if err != nil {
@@ -42,7 +45,7 @@ func newState(t *testing.T, file *policy.File) *schedule.State {
 	for _, name := range []string{"a", "b"} {
 		all := amounts("4", "4Gi")
 		all["pods"] = resource.MustParse("10")
-		s.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"name": name, corev1.LabelHostname: name}},
+		s.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"name": name, name: "", corev1.LabelHostname: name}},
 			Status: corev1.NodeStatus{Allocatable: all}})
 	}
 	resident := podWith("resident", "a", amounts("3", "1Gi"), nil)
@@ -121,6 +124,13 @@ func TestPolicyActs(t *testing.T) {
 		{ratio("{shape: [{utilization: 0, score: 10}, {utilization: 100, score: 0}], resources: [{name: cpu, weight: 3}]}"), nil, "b"},
 		{"priorities: [{name: SelectorSpreadPriority, weight: 1}]", nil, "b"},
 		{"priorities: [{name: InterPodAffinityPriority, weight: 1}]", map[string]string{"friend": "yes"}, "a"},
+		{"predicates: [{name: x, argument: {labelsPresence: {labels: [b], presence: true}}}]", nil, "b"},
+		{"predicates: [{name: x, argument: {labelsPresence: {labels: [b]}}}]", nil, "a"},
+		{"predicates: [{name: x, argument: {serviceAffinity: {labels: [name]}}}]", nil, "a"},
+		{"priorities: [{name: x, weight: 1, argument: {labelPreference: {label: a, presence: true}}}]", nil, "a"},
+		{"priorities: [{name: x, weight: 1, argument: {labelPreference: {label: a}}}]", nil, "b"},
+		{"priorities: [{name: x, weight: 1, argument: {labelPreference: {label: a}}}, {name: z, weight: 1, argument: {labelPreference: {label: name}}}]", nil, "b"},
+		{"priorities: [{name: x, weight: 1, argument: {serviceAntiAffinity: {label: name}}}]", nil, "b"},
 		{"predicates: [{name: PodFitsResources}]", gpu, "0/2 nodes are available: 2 Insufficient example.com/gpu."},
 		{"predicates: []\npriorities: [{name: MostRequestedPriority, weight: 1}]", gpu, "a"},
 		{"extenders: [{urlPrefix: 'http://x', filterVerb: f, managedResources: [{name: example.com/gpu, ignoredByScheduler: true}]}]\n" +

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/planekit/planekit/schedule"
+	"github.com/planekit/planekit/schedule/legacy"
 	"github.com/planekit/planekit/schedule/predicates"
 	"github.com/planekit/planekit/schedule/priorities"
 )
@@ -98,9 +99,12 @@ var plugins = []plugin{
 	{name: "NodeResourcesLeastAllocated", priority: func(*Parts, *arguments) schedule.Priority { return priorities.LeastAllocated() }},
 	{name: "NodeResourcesMostAllocated", priority: func(*Parts, *arguments) schedule.Priority { return priorities.MostAllocated() }},
 	{name: "RequestedToCapacityRatio", priority: func(_ *Parts, a *arguments) schedule.Priority { return a.strategy.priority() }},
-	{name: "NodeLabel"},
-	{name: "ServiceAffinity"},
-	{name: "NodePreferAvoidPods"},
+	{name: "NodeLabel", priority: labelPreferences,
+		predicate: func(_ *Parts, a *arguments) schedule.Predicate {
+			return legacy.NodeLabels(a.labels.present, a.labels.absent)
+		}},
+	{name: "ServiceAffinity", predicate: serviceAffinityOf, priority: serviceAntiAffinityOf},
+	{name: "NodePreferAvoidPods", priority: always(legacy.PreferAvoidPods)},
 	{name: "EBSLimits"},
 	{name: "GCEPDLimits"},
 	{name: "AzureDiskLimits"},

@@ -27,12 +27,10 @@
 //
 // # Not included
 //
-// The plugins DynamicResources, NodeDeclaredFeatures,
-// GangScheduling, TopologyPlacementGenerator and PodGroupPodsCount are refused where a file enables them by
-// name, and are not in the default profile. A Policy that names one of these is refused too: MaxEBSVolumeCount,
-// MaxGCEPDVolumeCount, MaxAzureDiskVolumeCount,
-// MaxCinderVolumeCount, CheckNodeLabelPresence, CheckServiceAffinity, NodePreferAvoidPodsPriority, and the
-// arguments labelPreference and serviceAntiAffinity of priorities.
+// The plugins DynamicResources, NodeDeclaredFeatures, GangScheduling, TopologyPlacementGenerator and
+// PodGroupPodsCount are refused where a file enables them by name, and are not in the default profile. A Policy
+// that names one of these is refused too: MaxEBSVolumeCount, MaxGCEPDVolumeCount, MaxAzureDiskVolumeCount and
+// MaxCinderVolumeCount.
 //
 // Extenders are returned as the file has them, for the program to call.
 package policy
@@ -41,6 +39,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/schedule"
+	"github.com/planekit/planekit/schedule/legacy"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -62,6 +61,9 @@ type Parts struct {
 	// Restrictions, Limits and Zone are the plugins VolumeRestrictions, NodeVolumeLimits and VolumeZone, such as
 	// those of package volumes. The same holds for them.
 	Restrictions, Limits, Zone schedule.Predicate
+	// Services finds services by their namespace, for a Policy with serviceAffinity or serviceAntiAffinity, which
+	// is refused without. Their changes must be a source of the scheduler.
+	Services legacy.Services
 	// Together is the Selector of schedule.SpreadDefaults. Nil means that pods without topology spread
 	// constraints are not spread.
 	Together func(*corev1.Pod) labels.Selector

@@ -81,13 +81,12 @@ func TestDefaults(t *testing.T) {
 	f := mustDecode(t, policy.DecodePolicy, policyHead)
 	got := describe(theOnly(t, f))
 	const wantPolicy = "default-scheduler: VolumeBinding Unsupported NodeUnschedulable NodeResourcesFit NodeName NodePorts NodeAffinity TaintToleration PodTopologySpread InterPodAffinity; " +
-		"TaintToleration*1 NodeAffinity*1 PodTopologySpread*2 InterPodAffinity*1 NodeResourcesBalancedAllocation*1 ImageLocality*1 LeastAllocated*1"
+		"TaintToleration*1 NodeAffinity*1 PodTopologySpread*2 InterPodAffinity*1 NodeResourcesBalancedAllocation*1 ImageLocality*1 LeastAllocated*1 NodePreferAvoidPods*10000"
 	if got != wantPolicy {
 		t.Errorf("%s, want\n%s", got, wantPolicy)
 	}
 	wantWarnings := []string{
 		"predicates is not set, and of the default ones these are not supported: MaxEBSVolumeCount, MaxGCEPDVolumeCount, MaxAzureDiskVolumeCount",
-		"priorities is not set, and of the default ones these are not supported: NodePreferAvoidPodsPriority",
 	}
 	if !slices.Equal(f.Warnings(), wantWarnings) {
 		t.Errorf("warnings %q", f.Warnings())
@@ -150,8 +149,6 @@ func TestPolicyRefused(t *testing.T) {
 		"predicates: [{}]":          "predicates[0].name: Required value",
 		"predicates: [{name: HostName}, {name: MaxEBSVolumeCount}]":                                                                                  "predicates[1].name: MaxEBSVolumeCount is not supported",
 		"predicates: [{name: MaxGCEPDVolumeCount}]":                                                                                                  "predicates[0].name: MaxGCEPDVolumeCount is not supported",
-		"predicates: [{name: mine, argument: {labelsPresence: {labels: [zone], presence: true}}}]":                                                   "predicates[0].name: mine is not supported",
-		"predicates: [{name: CheckServiceAffinity, argument: {serviceAffinity: {labels: [zone]}}}]":                                                  "predicates[0].name: CheckServiceAffinity is not supported",
 		"predicates: [{name: CheckServiceAffinity}]":                                                                                                 "predicates[0].argument.serviceAffinity: Required value",
 		"predicates: [{name: HostName, argument: {labelsPresence: {}}}]":                                                                             "predicates[0].argument.labelsPresence: Forbidden: HostName does not have it",
 		"predicates: [{name: x, argument: {}}]":                                                                                                      "predicates[0].argument: exactly 1 predicate argument is required",
@@ -163,9 +160,6 @@ func TestPolicyRefused(t *testing.T) {
 		"priorities: [{name: ImageLocalityPriority, weight: -3}]":                                                                                    "priorities[0].weight: Invalid value: -3: not in valid range [1, 2147483647]",
 		"priorities: [{name: ImageLocalityPriority, weight: 2147483648}]":                                                                            "priorities[0].weight: Invalid value: 2147483648: not in valid range",
 		"priorities: [{name: ImageLocalityPriority, weight: heavy}]":                                                                                 "priorities.weight of type int64",
-		"priorities: [{name: NodePreferAvoidPodsPriority, weight: 1}]":                                                                               "priorities[0].name: NodePreferAvoidPodsPriority is not supported",
-		"priorities: [{name: x, weight: 1, argument: {labelPreference: {label: ssd}}}]":                                                              "priorities[0].name: x is not supported",
-		"priorities: [{name: x, weight: 1, argument: {serviceAntiAffinity: {label: zone}}}]":                                                         "priorities[0].name: x is not supported",
 		"priorities: [{name: x, weight: 1, argument: {}}]":                                                                                           "priorities[0].argument: exactly 1 priority argument is required",
 		"priorities: [{name: EqualPriority, weight: 1, argument: {labelPreference: {}}}]":                                                            "priorities[0].argument.labelPreference: Forbidden",
 		"priorities: [{name: ImageLocalityPriority, weight: 1}, {name: ImageLocalityPriority, weight: 2}]":                                           "priorities[1].name: Duplicate value",

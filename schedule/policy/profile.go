@@ -59,8 +59,12 @@ func (p *profile) build(parts *Parts) (schedule.Profile, error) {
 	}
 	made.Predicates = append(first, made.Predicates...)
 	for _, s := range p.scores {
-		if priority := pluginOf(s.name).priority(parts, &p.args); priority != nil {
+		row := pluginOf(s.name)
+		switch priority := row.priority(parts, &p.args); {
+		case priority != nil:
 			made.Priorities = append(made.Priorities, schedule.Weighted{Priority: priority, Weight: s.weight})
+		case row.points == nil: // the file names it
+			return made, fmt.Errorf("priorities: %s is not supported here", s.name)
 		}
 	}
 	return made, nil

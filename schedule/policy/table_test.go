@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -111,8 +112,9 @@ func TestLabels(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := &File{}
-	// The errors say that the plugins are not supported.
-	_, _ = f.addPredicates(&a, given.Predicates), f.addPriorities(&a, given.Priorities)
+	if err := errors.Join(f.addPredicates(&a, given.Predicates), f.addPriorities(&a, given.Priorities)); err != nil {
+		t.Fatal(err)
+	}
 	if got := fmt.Sprintf("%+v", a.args.labels); got != "{present:[p q] absent:[r] likes:[t] dislikes:[u] together:[s] apart:[v]}" {
 		t.Error(got)
 	}
