@@ -222,6 +222,11 @@ var otherWalls = []wall{
 		{"sigs.k8s.io/json", "fields are decoded strictly"},
 		{"sigs.k8s.io/yaml", "the file is YAML"},
 	}},
+	{packages: "schedule/simulate", may: []allowance{
+		{"internal/yamljson", "manifests may be YAML"},
+		{"k8s.io/api/apps", kubeTypes},
+		{"k8s.io/api/scheduling", kubeTypes},
+	}},
 	{packages: "schedule/volumebinding", may: []allowance{{"internal/volumeclaim", claimsAlike}, {"k8s.io/api/storage", kubeTypes}}},
 	{packages: "schedule/volumes", may: []allowance{{"internal/volumeclaim", claimsAlike}, {"k8s.io/api/storage", kubeTypes}}},
 	{packages: "schedule/workload", may: []allowance{{"k8s.io/api/apps", kubeTypes}}},
