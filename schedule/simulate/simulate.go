@@ -8,7 +8,7 @@
 //
 // A [Workload] is nodes and the pods that arrive. It comes from a CSV trace ([ReadCSV]), from manifests or
 // a snapshot of a cluster ([ReadManifests]), from [Generate], or from the program. A [Policy] is what
-// schedules them. To compare policies, give [WriteTable] the results of several.
+// schedules them. To compare policies, give [WriteTable] and [WriteSVG] the results of several.
 //
 // # Model
 //

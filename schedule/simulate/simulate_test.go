@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -184,7 +185,7 @@ func output(t *testing.T, w *simulate.Workload, p simulate.Policy) []byte {
 	if err := json.NewEncoder(&b).Encode(r); err != nil {
 		t.Fatal(err)
 	}
-	if err := simulate.WriteTable(&b, r); err != nil {
+	if err := errors.Join(simulate.WriteTable(&b, r), simulate.WriteSVG(&b, r)); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
