@@ -37,6 +37,7 @@ var exampleWalls = []wall{
 	}},
 	{packages: "examples/planectl", closed: true, may: []allowance{
 		{"client", "it is the client's program"},
+		{"schedule", "it explains decisions of the scheduler"},
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 		{"github.com/spf13", "the command line"},
