@@ -203,6 +203,7 @@ func (l *loop) next(ctx context.Context) bool {
 		l.mu.Unlock()
 		return true
 	}
+	defer l.explain(pod)()
 	node, unfit := l.state.Decide(pod)
 	if unfit != nil {
 		preemption := l.preempt(pod, unfit)

@@ -42,7 +42,8 @@
 // rejects the pod. One scheduler never binds a pod twice; if two schedulers do, the API server
 // refuses the second binding.
 //
-// [State.Explain] says what a decision makes of each node.
+// [State.Explain] says what a decision makes of each node. A pod with the [ExplainAnnotation] gets a summary of it in
+// an event.
 //
 // A scheduler may have several profiles: each schedules the pods that name it with its own predicates and
 // priorities, and all see the same nodes. See [Profile].

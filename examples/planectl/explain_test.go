@@ -42,6 +42,7 @@ func TestExplainScheduling(t *testing.T) {
 		pod.Namespace, pod.Name = "default", name
 		pod.Spec.Containers = []corev1.Container{{Name: "main", Image: "nginx", Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("1Gi")}}}}
+		pod.Annotations = map[string]string{schedule.ExplainAnnotation: "true"}
 		if disk != "" {
 			pod.Spec.NodeSelector = map[string]string{"disk": disk}
 		}
@@ -84,6 +85,22 @@ func TestExplainScheduling(t *testing.T) {
 		explainAsData(t, run(admin, "any", "-o", "json"), run(admin, "large", "-o", "yaml"))
 	})
 	t.Run("profile", func(t *testing.T) { sameProfile(t, p, &scheduler) })
+	t.Run("events", func(t *testing.T) {
+		// The scheduler says the same in the events of pods that ask for it.
+		planetest.Eventually(t, func() error {
+			list, _, err := typed.Events(p.Client()).List(t.Context(), "default", metav1.ListOptions{})
+			if err != nil {
+				return err
+			}
+			want := "3 of 3 nodes fit; best: node-1 433 (TaintToleration 100*3, LeastAllocated 68, "
+			if slices.ContainsFunc(list, func(e *corev1.Event) bool {
+				return e.InvolvedObject.Name == "any" && e.Reason == "SchedulingExplained" && strings.HasPrefix(e.Message, want)
+			}) {
+				return nil
+			}
+			return errors.New("there is no event " + want)
+		})
+	})
 	t.Run("usage", func(t *testing.T) {
 		for _, args := range [][]string{{}, {"a", "b"}, {"any", "-o", "wide"}, {"none"}} {
 			if got := run(admin, args...); got.code != 1 || got.err == "" {
