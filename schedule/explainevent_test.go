@@ -23,7 +23,7 @@ func explanations(t *testing.T, p *corev1.Pod, change func(*schedule.Config), no
 		var mu sync.Mutex // guards messages
 		c.change = func(config *schedule.Config) {
 			change(config)
-			config.Event = func(pod *corev1.Pod, eventType, reason, message string) {
+			config.Event = func(_ string, pod *corev1.Pod, eventType, reason, message string) {
 				if reason == "SchedulingExplained" && eventType == corev1.EventTypeNormal && pod.Name == p.Name {
 					mu.Lock()
 					messages = append(messages, message)
