@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/planekit/planekit/schedule/predicates"
 	"github.com/planekit/planekit/schedule/priorities"
 	"github.com/planekit/planekit/schedule/volumebinding"
+	"github.com/planekit/planekit/schedule/volumes"
 	"github.com/planekit/planekit/schedule/workload"
 )
 
@@ -71,11 +73,19 @@ func (c *cli) readProfile(ctx context.Context, server *client.Client) (*profile,
 	if err != nil {
 		return nil, err
 	}
-	volumes, err := volumebinding.New(volumebinding.Config{
-		Nodes:   localcache.NewMap(p.nodes...),
-		Claims:  optional(r, typed.PersistentVolumeClaims(server), "persistentvolumeclaims"),
-		Volumes: optional(r, typed.PersistentVolumes(server), "persistentvolumes"),
-		Classes: optional(r, typed.StorageClasses(server), "storageclasses"),
+	claims := optional(r, typed.PersistentVolumeClaims(server), "persistentvolumeclaims")
+	persistent := optional(r, typed.PersistentVolumes(server), "persistentvolumes")
+	classes := optional(r, typed.StorageClasses(server), "storageclasses")
+	attachments := optional(r, typed.VolumeAttachments(server), "volumeattachments")
+	checks, err := volumes.New(volumes.Config{
+		Claims: claims, Volumes: persistent, Classes: classes, CSINodes: optional(r, typed.CSINodes(server), "csinodes"), Attachments: attachments,
+		AttachmentsByNode: localcache.Scan(attachments, func(a *storagev1.VolumeAttachment) []string { return []string{a.Spec.NodeName} }),
+	})
+	if err != nil {
+		return nil, err
+	}
+	binder, err := volumebinding.New(volumebinding.Config{
+		Nodes: localcache.NewMap(p.nodes...), Claims: claims, Volumes: persistent, Classes: classes,
 		Update: func(context.Context, *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
 			return nil, errors.New("an explanation writes nothing")
 		},
@@ -85,7 +95,7 @@ func (c *cli) readProfile(ctx context.Context, server *client.Client) (*profile,
 	}
 	p.namespaces = slices.Collect(namespaces.All())
 	spread := schedule.SpreadDefaults{Selector: together.Selector}
-	p.predicates = append([]schedule.Predicate{volumes}, predicates.DefaultSpreading(spread)...)
+	p.predicates = append([]schedule.Predicate{checks.Restrictions(), checks.Limits(), binder, checks.Zone()}, predicates.DefaultSpreading(spread)...)
 	p.priorities = priorities.DefaultSpreading(spread)
 	return p, nil
 }
