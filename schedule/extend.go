@@ -78,7 +78,8 @@ func (l *loop) startExtenders(ctx context.Context) {
 // consultation is one decision with extenders.
 type consultation struct {
 	*loop
-	*attempt
+	*attempt  // its pod is that of the entry when it was popped
+	entry     *entry
 	extenders []*Extender
 	unfit     *FitError
 	// refused are the nodes that extenders refuse.
@@ -95,10 +96,10 @@ func (l *loop) nextTurn(ctx context.Context) bool {
 		l.mu.Unlock()
 		return false
 	}
-	e := heap.Pop(&l.queue.turns).(*entry)
-	pod := e.pod
-	e.attempt.pod = pod
-	c := &consultation{loop: l, attempt: e.attempt, refused: make(map[string]Verdict)}
+	popped := heap.Pop(&l.queue.turns).(*entry)
+	pod := popped.pod
+	popped.attempt.pod = pod
+	c := &consultation{loop: l, attempt: popped.attempt, entry: popped, refused: make(map[string]Verdict)}
 	for i := range l.config.Extenders {
 		if e := &l.config.Extenders[i]; e.interested(pod.Pod) {
 			c.extenders = append(c.extenders, e)
@@ -135,6 +136,8 @@ func (c *consultation) choose(ctx context.Context, list []candidate) ([]candidat
 		}
 		// It is likely the only one that fits, and goes before better ones.
 		switch accepted, err := c.filter(ctx, []*corev1.Node{one.node}); {
+		case ctx.Err() != nil:
+			return nil, err
 		case err != nil:
 			c.config.Log.Error(err, "reserved node not checked", "pod", c.pod.Key, "node", one.node.Name)
 		case len(accepted) > 0:
@@ -146,7 +149,7 @@ func (c *consultation) choose(ctx context.Context, list []candidate) ([]candidat
 		return nil, err
 	}
 	c.mu.Lock()
-	list = c.state.rank(c.latest(), nodes)
+	list = c.state.rank(c.entry.pod, nodes)
 	c.mu.Unlock()
 	switch len(list) {
 	case 0:
@@ -158,14 +161,9 @@ func (c *consultation) choose(ctx context.Context, list []candidate) ([]candidat
 	return list, nil
 }
 
-// latest returns the pod as it is now, or as it was when it was popped if it is gone. It must be called with
-// l.mu held.
-func (c *consultation) latest() *PodInfo {
-	if c.queue.holds(c.pod) {
-		return c.queue.entries[c.pod.Key].pod
-	}
-	return c.pod
-}
+// waits reports whether the pod still waits for this decision, and not for another one since it left the queue
+// and came back. It must be called with l.mu held.
+func (c *consultation) waits() bool { return c.queue.entries[c.pod.Key] == c.entry }
 
 // filter returns the nodes that all extenders accept.
 func (c *consultation) filter(ctx context.Context, nodes []*corev1.Node) ([]*corev1.Node, error) {
@@ -235,11 +233,11 @@ func (c *consultation) prioritize(ctx context.Context, list []candidate) {
 func (c *consultation) place(ctx context.Context, list []candidate) {
 	c.mu.Lock()
 	c.asked = asked{}
-	if !c.queue.holds(c.pod) {
+	if !c.waits() {
 		c.mu.Unlock()
 		return
 	}
-	c.pod = c.latest()
+	c.pod = c.entry.pod
 	node, ok := c.state.bestOf(c.pod, list)
 	if !ok {
 		c.mu.Unlock()
@@ -256,8 +254,10 @@ func (c *consultation) place(ctx context.Context, list []candidate) {
 func (c *consultation) fail(ctx context.Context, err error) {
 	c.mu.Lock()
 	c.asked = asked{}
-	waits := c.queue.holds(c.pod)
-	c.queue.retry(c.pod, nil, time.Now())
+	waits := c.waits()
+	if waits {
+		c.queue.retry(c.pod, nil, time.Now())
+	}
 	c.mu.Unlock()
 	c.signal()
 	switch {
@@ -282,11 +282,11 @@ func (c *consultation) refuse(ctx context.Context) {
 	c.mu.Lock()
 	meanwhile := c.asked
 	c.asked = asked{}
-	if !c.queue.holds(c.pod) {
+	if !c.waits() {
 		c.mu.Unlock()
 		return
 	}
-	pod := c.latest()
+	pod := c.entry.pod
 	var chosen *preemption
 	if !ok {
 		chosen = c.preempt(pod, c.unfit)

@@ -264,6 +264,25 @@ func TestPodGoneWhileAsked(t *testing.T) {
 	})
 }
 
+// TestPodBackWhileAsked binds a pod once that leaves the cache and comes back while an extender is asked.
+func TestPodBackWhileAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := extended(t, []string{"a"}, func(c *cluster) []schedule.Extender {
+			return []schedule.Extender{{Name: "slow", Filter: func(ctx context.Context, p *corev1.Pod, nodes []*corev1.Node) ([]string, map[string]schedule.Verdict, error) {
+				time.Sleep(time.Second) // of the bubble's clock
+				return c.accepting("slow", "a")(ctx, p, nodes)
+			}}}
+		})
+		c.run(func() {
+			c.pods.Put(pod("web", "100m", ""))
+			synctest.Wait()
+			c.pods.Delete("default/web")
+			c.pods.Put(pod("web", "100m", ""))
+			c.expect(10*time.Second, "1s slow filters [a] for web", "2s slow filters [a] for web", "2s web on a")
+		})
+	})
+}
+
 // TestExtenderBinds leaves the binding to an extender for the pods in which it is interested.
 func TestExtenderBinds(t *testing.T) {
 	for name, test := range map[string]struct {
