@@ -267,7 +267,7 @@ func TestPodGoneWhileAsked(t *testing.T) {
 // TestPodBackWhileAsked binds a pod once that leaves the cache and comes back while an extender is asked.
 func TestPodBackWhileAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := extended(t, []string{"a"}, func(c *cluster) []schedule.Extender {
+		c := withExtenders(t, []string{"a"}, func(c *cluster) []schedule.Extender {
 			return []schedule.Extender{{Name: "slow", Filter: func(ctx context.Context, p *corev1.Pod, nodes []*corev1.Node) ([]string, map[string]schedule.Verdict, error) {
 				time.Sleep(time.Second) // of the bubble's clock
 				return c.accepting("slow", "a")(ctx, p, nodes)
