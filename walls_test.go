@@ -340,6 +340,13 @@ var otherWalls = []wall{
 		{"google.golang.org/grpc/test/bufconn", "a runtime in memory needs no socket"},
 		{"github.com/go-logr/logr", logging},
 	}},
+	{packages: "plane/standalone", closed: true, may: []allowance{
+		{"plane/stack", "the parts stop in reverse order"},
+		{"kubelet", "a node is a kubelet"},
+		{"apiserver/kube/core", "pods are completed and validated as an API server does"},
+		{"authn/x509", "clients of its server have certificates"},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "plane/metricsserver", closed: true, may: []allowance{
 		{"plane", itsRoom},
 		{"metricsapi", "here the rooms are joined"},

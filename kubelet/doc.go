@@ -45,7 +45,7 @@
 // earlier one has ended. Each has a mirror pod in the API that shows its status, and that is created
 // again when a client deletes it. Mirror pods never run; those without a static pod are deleted. A
 // kubelet without an API server runs static pods alone: Config.Pods, PodStatus, Nodes and Leases are
-// then nil, and package server can show the pods of [Kubelet.Pods].
+// then nil, and package server can show the pods of [Kubelet.Pods]. Package plane/standalone joins these.
 //
 // Sandboxes have the label planekit.io/node: several kubelets can share a runtime, each with its
 // own Root and CgroupRoot. Sandboxes, directories and cgroups of this node without a Pod in the API

@@ -1,4 +1,4 @@
-package main
+package standalone
 
 import (
 	"context"
@@ -66,7 +66,7 @@ authorization: {mode: AlwaysAllow}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- run(ctx, options{root: root, config: filepath.Join(dir, "kubelet.yaml"), listen: func(network, wanted string) (net.Listener, error) {
+		done <- run(ctx, Config{Root: root, ConfigFile: filepath.Join(dir, "kubelet.yaml"), Listen: func(network, wanted string) (net.Listener, error) {
 			if wanted != "0.0.0.0:10250" {
 				t.Errorf("it listens at %s", wanted)
 			}
@@ -149,11 +149,11 @@ func TestConfigurationRefused(t *testing.T) {
 		if err := os.WriteFile(file, []byte(header+fields), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := run(t.Context(), options{root: root, config: file, listen: net.Listen}); err == nil || !strings.Contains(err.Error(), want) {
+		if err := run(t.Context(), Config{Root: root, ConfigFile: file}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", fields, err, want)
 		}
 	}
-	if err := run(t.Context(), options{root: t.TempDir(), config: "missing"}); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if err := run(t.Context(), Config{Root: t.TempDir(), ConfigFile: "missing"}); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Error(err)
 	}
 }
@@ -169,7 +169,7 @@ func TestWarnings(t *testing.T) {
 		if err := os.WriteFile(file, []byte(header+fields), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c, err := readConfiguration(file)
+		c, err := readSettings(file)
 		if got := c.warnings(); err != nil || len(got) != want {
 			t.Errorf("%s: %s (%v)", fields, fmt.Sprint(got), err)
 		}
