@@ -136,7 +136,9 @@ var nodeWalls = []wall{
 		{"k8s.io/api/core", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 	}},
+	{packages: "kubelet/internal/bucket", closed: true},
 	{packages: "kubelet/internal/events", closed: true, may: []allowance{
+		{"kubelet/internal/bucket", "events are written at a limited rate"},
 		{"k8s.io/api/core", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 		{"github.com/go-logr/logr", logging},

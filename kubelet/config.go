@@ -20,6 +20,7 @@ import (
 	"github.com/planekit/planekit/kubelet/eviction"
 	"github.com/planekit/planekit/kubelet/hook"
 	"github.com/planekit/planekit/kubelet/images"
+	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	"github.com/planekit/planekit/kubelet/probe"
 	"github.com/planekit/planekit/kubelet/shutdown"
 	"github.com/planekit/planekit/kubelet/volumes"
@@ -47,6 +48,10 @@ type Config struct {
 	// the number of files that are kept of it, at least 2. Zero means 10 MiB and 5.
 	LogMaxSize  int64
 	LogMaxFiles int
+	// LogInterval is the time between two looks at the logs, and LogWorkers the number of logs that are
+	// rotated at once. Zero means 10 seconds and 1.
+	LogInterval time.Duration
+	LogWorkers  int
 	// CgroupRoot is the parent of the pods' cgroups, such as /kubepods; kubelets must not share it.
 	// Empty means that pods have no cgroups of their own.
 	CgroupRoot string
@@ -69,6 +74,14 @@ type Config struct {
 	// Capacity overrides the detected cpu, memory and ephemeral-storage, and the default of 110
 	// pods.
 	Capacity corev1.ResourceList
+	// PodsPerCore bounds the number of pods by the node's CPUs, below that of Capacity. Zero means no such
+	// bound.
+	PodsPerCore int
+	// ProviderID names the machine at its provider. It is set when the Node is created.
+	ProviderID string
+	// NodeImages is the number of images that the Node lists, the largest first; -1 means all. Nil means
+	// 50.
+	NodeImages *int
 	// KubeReserved and SystemReserved are not for pods: they are taken from the Node's allocatable
 	// resources and, as to pid, from the processes that all pods may have, as are the hard thresholds of Eviction for memory and ephemeral-storage.
 	KubeReserved, SystemReserved corev1.ResourceList
@@ -126,6 +139,12 @@ type Config struct {
 	// AllowedUnsafeSysctls are the sysctls that pods may set in addition to the safe ones, which affect
 	// only their pod. A name may end with an asterisk.
 	AllowedUnsafeSysctls []string
+	// SeccompDefault gives containers without a seccomp profile the runtime's default one. If it is false,
+	// they are unconfined.
+	SeccompDefault bool
+	// MaxRestartBackoff is the longest delay before a failed container is restarted, from 1 second to 5
+	// minutes. Zero means 5 minutes.
+	MaxRestartBackoff time.Duration
 	// Admission are further checks of pods that have not started, after the built-in ones. A pod that
 	// one of them refuses fails with its reason.
 	Admission []admission.Handler
@@ -138,6 +157,12 @@ type Config struct {
 	// MaxParallelPulls bounds the images that are pulled at once. Zero means no limit, if pulls are not
 	// serialized.
 	MaxParallelPulls int
+	// PullRate limits pulls; one that exceeds it fails, and is retried with a backoff. A PerSecond of zero
+	// means no limit, and a Burst of zero 10. (A KubeletConfiguration has 5 and 10 by default.)
+	PullRate Rate
+	// EventRate limits how often Event objects are written; more of them wait. Zero fields mean 50 and
+	// 100, and a negative PerSecond no limit.
+	EventRate Rate
 	// DockerConfigDirs are absolute paths of directories in which the first config.json, or else the
 	// first .dockercfg, has the node's credentials for registries. They are read at every pull, and tried
 	// after those of the pod. Empty means that the node has none.
@@ -170,6 +195,9 @@ type Config struct {
 
 	Log logr.Logger
 }
+
+// Rate is a number of operations in a second over time, and at once.
+type Rate struct{ PerSecond, Burst int }
 
 // Eviction is the configuration of evictions. Pods that exceed their own limits of local storage are
 // always evicted, if the runtime is a StatsSource; so are pods of a node that runs out of something.
@@ -273,6 +301,7 @@ func (c *Config) complete() error {
 	need(c.LogMaxSize >= 0, fmt.Sprintf("LogMaxSize %d is negative", c.LogMaxSize))
 	need(c.LogMaxFiles == 0 || c.LogMaxFiles >= 2, fmt.Sprintf("LogMaxFiles %d is less than 2", c.LogMaxFiles))
 	c.completePulls(need)
+	c.completeLimits(need)
 	c.Cgroups.complete(need)
 	setDefault(&c.LogRoot, "/var/log/pods")
 	setDefault(&c.CgroupMount, "/sys/fs/cgroup")
@@ -341,6 +370,21 @@ func (c *Config) completePulls(need func(ok bool, what string)) {
 	for _, directory := range c.DockerConfigDirs {
 		need(filepath.IsAbs(directory), fmt.Sprintf("DockerConfigDirs: %q is not an absolute path", directory))
 	}
+}
+
+// completeLimits validates bounds and rates, and sets defaults.
+func (c *Config) completeLimits(need func(ok bool, what string)) {
+	need(c.LogInterval >= 0, fmt.Sprintf("LogInterval %v is negative", c.LogInterval))
+	need(c.LogWorkers >= 0, fmt.Sprintf("LogWorkers %d is negative", c.LogWorkers))
+	need(c.PodsPerCore >= 0, fmt.Sprintf("PodsPerCore %d is negative", c.PodsPerCore))
+	need(c.NodeImages == nil || *c.NodeImages >= -1, "NodeImages is less than -1")
+	c.MaxRestartBackoff = cmp.Or(c.MaxRestartBackoff, lifecycle.BackoffMost)
+	need(c.MaxRestartBackoff >= time.Second && c.MaxRestartBackoff <= lifecycle.BackoffMost,
+		fmt.Sprintf("MaxRestartBackoff %v is not between 1s and %v", c.MaxRestartBackoff, lifecycle.BackoffMost))
+	need(c.PullRate.PerSecond >= 0 && c.PullRate.Burst >= 0, fmt.Sprintf("PullRate has a negative field: %+v", c.PullRate))
+	need(c.EventRate.Burst >= 0, fmt.Sprintf("EventRate.Burst %d is negative", c.EventRate.Burst))
+	c.PullRate.Burst = cmp.Or(c.PullRate.Burst, 10)
+	c.EventRate = Rate{cmp.Or(c.EventRate.PerSecond, 50), cmp.Or(c.EventRate.Burst, 100)}
 }
 
 func setDefault(field *string, value string) {

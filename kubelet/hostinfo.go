@@ -24,7 +24,7 @@ type hostInfo struct {
 }
 
 // readHost reads the machine's properties. Unknown ones are empty.
-func readHost(root string, override corev1.ResourceList) hostInfo {
+func readHost(root string, override corev1.ResourceList, podsPerCore int) hostInfo {
 	h := hostInfo{capacity: corev1.ResourceList{
 		corev1.ResourceCPU:  *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
 		corev1.ResourcePods: *resource.NewQuantity(maxPods, resource.DecimalSI),
@@ -43,6 +43,7 @@ func readHost(root string, override corev1.ResourceList) hostInfo {
 		h.capacity[corev1.ResourceName(corev1.ResourceHugePagesPrefix+size.String())] = *resource.NewQuantity(pages.Size*pages.Count, resource.BinarySI)
 	}
 	maps.Copy(h.capacity, override)
+	boundPods(h.capacity, podsPerCore)
 	h.info = corev1.NodeSystemInfo{
 		MachineID:       read("/etc/machine-id"),
 		SystemUUID:      read("/sys/class/dmi/id/product_uuid"),
@@ -57,6 +58,14 @@ func readHost(root string, override corev1.ResourceList) hostInfo {
 		h.info.Swap = &corev1.NodeSwapStatus{Capacity: new(swap * 1024)}
 	}
 	return h
+}
+
+// boundPods bounds the number of pods in capacity by its CPUs. Zero means no bound.
+func boundPods(capacity corev1.ResourceList, perCore int) {
+	if perCore > 0 {
+		most := capacity.Cpu().Value() * int64(perCore)
+		capacity[corev1.ResourcePods] = *resource.NewQuantity(min(most, capacity.Pods().Value()), resource.DecimalSI)
+	}
 }
 
 // withoutHugePages returns list with less memory: huge pages are allocated by themselves.

@@ -206,6 +206,9 @@ func (k *Kubelet) pull(ctx context.Context, pod *corev1.Pod, spec *runtimeapi.Im
 	}
 	defer leave()
 	start := time.Now()
+	if _, ok := k.pullRate.Take(start); !ok {
+		return nil, 0, errors.New("pull QPS exceeded")
+	}
 	var errs []error
 	for _, auth := range credentials {
 		out, err := k.config.Images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: spec, Auth: auth, SandboxConfig: sandbox})

@@ -16,6 +16,7 @@ import (
 	"github.com/planekit/planekit/kubelet/images"
 	"github.com/planekit/planekit/kubelet/internal/abilities"
 	"github.com/planekit/planekit/kubelet/internal/allocation"
+	"github.com/planekit/planekit/kubelet/internal/bucket"
 	"github.com/planekit/planekit/kubelet/internal/cgroup"
 	"github.com/planekit/planekit/kubelet/internal/events"
 	"github.com/planekit/planekit/kubelet/internal/gate"
@@ -55,6 +56,7 @@ type Kubelet struct {
 	evictor   *evictor
 	collector *images.Collector // may be nil
 	pulls     *images.Queue
+	pullRate  *bucket.Bucket
 	cpus      *cpumanager.Manager
 	podConfig *podconfig.Builder
 	abilities abilities.Set
@@ -94,7 +96,7 @@ func New(c Config) (*Kubelet, error) {
 		config:  &c,
 		log:     c.Log,
 		cgroups: cgroup.FS{Mount: c.CgroupMount},
-		pulls:   c.pulls(),
+		pulls:   c.pulls(), pullRate: bucket.New(c.PullRate.PerSecond, c.PullRate.Burst),
 		tokens:  tokens.New(tokens.Request(c.Tokens)),
 		turns:   turns.New(startsPerProcessor*runtime.NumCPU(), startPatience),
 		ready:   make(chan struct{}),
@@ -104,10 +106,11 @@ func New(c Config) (*Kubelet, error) {
 	k.groups = k.newGroups()
 	k.sources()
 	k.events = events.New(c.Events, c.NodeName, c.Log)
+	k.events.Rate = bucket.New(c.EventRate.PerSecond, c.EventRate.Burst)
 	k.podConfig = &podconfig.Builder{
 		NodeName: c.NodeName, HostName: c.HostName, HostIPs: c.hostIPs(), Root: c.Root, LogRoot: c.LogRoot,
 		ClusterDNS: c.ClusterDNS, ClusterDomain: c.ClusterDomain, ResolvConf: c.ResolvConf,
-		Handler: k.runtimeHandler, Abilities: &k.abilities, UserNamespaces: userns.New(filepath.Join(c.Root, "pods")), HugePageSizes: k.hugePageSizes, KillTogether: k.killsTogether,
+		Handler: k.runtimeHandler, Abilities: &k.abilities, UserNamespaces: userns.New(filepath.Join(c.Root, "pods")), HugePageSizes: k.hugePageSizes, KillTogether: k.killsTogether, SeccompDefault: c.SeccompDefault,
 		Capacity: k.capacity, Cgroup: k.podCgroup, Services: c.Services, Secrets: c.Secrets, ConfigMaps: c.ConfigMaps, Log: c.Log,
 	}
 	var err error
@@ -149,7 +152,7 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 		return fmt.Errorf("kubelet: %w", err)
 	}
 	k.since = time.Now()
-	k.host = readHost(k.config.Root, k.config.Capacity)
+	k.host = readHost(k.config.Root, k.config.Capacity, k.config.PodsPerCore)
 	if err := k.checkReserved(); err != nil {
 		return err
 	}

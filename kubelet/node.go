@@ -54,7 +54,7 @@ func (k *Kubelet) register(ctx context.Context) bool {
 func (k *Kubelet) newNode() *corev1.Node {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: k.config.NodeName, Labels: maps.Clone(k.config.Labels)},
-		Spec:       corev1.NodeSpec{Taints: k.config.Taints},
+		Spec:       corev1.NodeSpec{Taints: k.config.Taints, ProviderID: k.config.ProviderID},
 	}
 	if k.config.PodCIDR != "" {
 		node.Spec.PodCIDRs = strings.Split(k.config.PodCIDR, ",")

@@ -41,7 +41,11 @@ func (k *Kubelet) listImages(ctx context.Context) {
 		}
 		return
 	}
-	list := nodestatus.Images(out.GetImages())
+	most := nodestatus.DefaultImages
+	if n := k.config.NodeImages; n != nil {
+		most = *n
+	}
+	list := nodestatus.Images(out.GetImages(), most)
 	k.images.mu.Lock()
 	defer k.images.mu.Unlock()
 	k.images.list = list

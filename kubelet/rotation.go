@@ -21,6 +21,7 @@ func (k *Kubelet) newRotator() (*logs.Rotator, error) {
 		Root:    k.config.LogRoot,
 		Labels:  map[string]string{podconfig.LabelNode: k.config.NodeName},
 		MaxSize: k.config.LogMaxSize, MaxFiles: k.config.LogMaxFiles,
+		Interval: k.config.LogInterval, Workers: k.config.LogWorkers,
 		Log: k.log,
 	})
 }

@@ -55,7 +55,7 @@ func (w *worker) tryStart(ctx context.Context, pod *corev1.Pod, sandbox string, 
 	}
 	if !action.Failed.IsZero() {
 		// From here on the attempt counts, even if it fails.
-		w.memory.Restarts[action.Spec.Name] = w.memory.Restarts[action.Spec.Name].Next(action.Failed, time.Now())
+		w.memory.Restarts[action.Spec.Name] = w.memory.Restarts[action.Spec.Name].NextWithin(k.config.MaxRestartBackoff, action.Failed, time.Now())
 	}
 	container, err := k.podConfig.Container(ctx, pod, action.Spec, action.Attempt, image, podconfig.Volumes{Paths: w.volumes, Images: w.imageVolumes}, action.Target)
 	if err != nil {

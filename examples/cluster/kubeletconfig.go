@@ -74,7 +74,7 @@ func (o *options) kubeletWarnings() []string {
 	if o.kubelet == nil {
 		return nil
 	}
-	return o.kubelet.Warnings(kubeletconfig.StaticPods, kubeletconfig.TLS)
+	return o.kubelet.Warnings(kubeletconfig.StaticPods, kubeletconfig.TLS, kubeletconfig.Debugging)
 }
 
 // configureStatic says where the static pods of the first node come from.
@@ -91,6 +91,7 @@ func (o *options) configureStatic(c *staticpods.Config) {
 func (o *options) configureServer(c *server.Config) {
 	if o.kubelet != nil {
 		o.program.ApplyTLS(c.TLS)
+		c.NoDebugging = !o.program.DebuggingHandlers
 	}
 }
 

@@ -10,8 +10,9 @@
 // # Model
 //
 // A table has a row for each field of Kubernetes v1.36. Apply changes only what the file says; other
-// fields of the kubelet.Config keep their values, and zero values there mean Kubernetes' defaults. As in
-// Kubernetes, an empty duration or a maxPods of 0 means the default.
+// fields of the kubelet.Config keep their values, and zero values there mean Kubernetes' defaults, except
+// that pulls have no limit without registryPullQPS or registryBurst. As in Kubernetes, an empty duration or
+// a maxPods of 0 means the default.
 //
 // # Failure
 //

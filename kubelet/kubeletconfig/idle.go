@@ -31,7 +31,6 @@ func serverRows() []row {
 		idle("readOnlyPort", int32(0), ofServer),
 		idle("rotateCertificates", false, ofServer),
 		idle("serverTLSBootstrap", false, ofServer),
-		idle("enableDebuggingHandlers", true, ofServer),
 		idle("enableContentionProfiling", false, ofServer),
 		idle("enableProfilingHandler", true, ofServer),
 		idle("enableDebugFlagsHandler", true, ofServer),
@@ -50,27 +49,18 @@ func serverRows() []row {
 		idle("containerRuntimeEndpoint", "unix:///run/containerd/containerd.sock", ofClient),
 		idle("imageServiceEndpoint", "", ofClient),
 		idle("registerNode", true, "the kubelet always registers its Node"),
-		idle("providerID", "", notYet),
 	}
 }
 
 // machineryRows are the fields about loops, volumes and the machine.
 func machineryRows() []row {
-	longest, ids := of(5*time.Minute), int64(65536)
+	ids := int64(65536)
 	return []row{
 		idle("syncFrequency", of(time.Minute), "the kubelet syncs every pod at least every 20 seconds"),
-		idle("registryPullQPS", int32(5), notYet),
-		idle("registryBurst", int32(10), notYet),
-		idle("eventRecordQPS", int32(50), fixed),
-		idle("eventBurst", int32(100), fixed),
-		idle("nodeStatusMaxImages", int32(50), notYet),
 		idle("volumeStatsAggPeriod", of(time.Minute), fixed),
 		idle("volumePluginDir", "/usr/libexec/kubernetes/kubelet-plugins/volume/exec/", notYet),
 		idle("enableControllerAttachDetach", true, "nothing attaches volumes"),
 		idle("configMapAndSecretChangeDetectionStrategy", "Watch", "objects are read when volumes are refreshed"),
-		idle("containerLogMaxWorkers", int32(1), fixed),
-		idle("containerLogMonitorInterval", of(10*time.Second), fixed),
-		idle("crashLoopBackOff", crashLoopBackOff{MaxContainerRestartPeriod: &longest}, fixed),
 		idle("runOnce", false, notYet),
 		idle("featureGates", map[string]bool(nil), "the kubelet has no feature gates"),
 		idle("kubeletCgroups", "", ofHost),
@@ -102,8 +92,6 @@ func machineryRows() []row {
 // refusedRows are the fields without an effect that restrict pods, or promise them something.
 func refusedRows() []row {
 	return []row{
-		refuses("podsPerCore", int32(0), notYet),
-		refuses("seccompDefault", false, notYet),
 		refuses("protectKernelDefaults", false, notYet),
 		refuses("memoryManagerPolicy", "None", notYet),
 		refuses("topologyManagerPolicy", "none", notYet),

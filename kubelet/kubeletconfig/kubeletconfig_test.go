@@ -63,7 +63,13 @@ func TestDefaults(t *testing.T) {
 	if err := f.Apply(&k); err != nil {
 		t.Error(err)
 	}
+	if (k.PullRate != kubelet.Rate{PerSecond: 5, Burst: 10}) {
+		t.Errorf("the rate of pulls is %+v", k.PullRate)
+	}
 	shown, zero := Describe(&k), Describe(&kubelet.Config{})
+	// Without a file, pulls have no limit.
+	delete(shown, "registryPullQPS")
+	delete(zero, "registryPullQPS")
 	if !reflect.DeepEqual(shown, zero) {
 		t.Errorf("a file of defaults changes\n%v\nto\n%v", zero, shown)
 	}
@@ -134,6 +140,17 @@ kubeReservedCgroup: /kube
 singleProcessOOMKill: true
 serializeImagePulls: false
 maxParallelImagePulls: 4
+podsPerCore: 20
+nodeStatusMaxImages: 0
+registryPullQPS: 7
+registryBurst: 14
+eventRecordQPS: 3
+eventBurst: 6
+containerLogMaxWorkers: 2
+containerLogMonitorInterval: 4s
+crashLoopBackOff: {maxContainerRestartPeriod: 20s}
+seccompDefault: true
+providerID: cloud://1
 allowedUnsafeSysctls: [net.core.somaxconn]
 shutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeconds: 20}, {priority: 1000, shutdownGracePeriodSeconds: 10}]
 `
@@ -159,6 +176,8 @@ func TestApply(t *testing.T) {
 			PerQOS: new(true), PodPids: 1000, Enforce: []string{"pods", "system-reserved", "kube-reserved-compressible"},
 			SystemReserved: "/system", KubeReserved: "/kube", SingleProcessOOMKill: new(true),
 		}},
+		{k.PodsPerCore, 20}, {*k.NodeImages, 0}, {k.PullRate, kubelet.Rate{PerSecond: 7, Burst: 14}}, {k.EventRate, kubelet.Rate{PerSecond: 3, Burst: 6}},
+		{k.LogWorkers, 2}, {k.LogInterval, 4 * time.Second}, {k.MaxRestartBackoff, 20 * time.Second}, {k.SeccompDefault, true}, {k.ProviderID, "cloud://1"},
 		{*k.SerializeImagePulls, false}, {k.MaxParallelPulls, 4}, {k.AllowedUnsafeSysctls, []string{"net.core.somaxconn"}},
 		{k.Shutdown.ByPodPriority, []shutdown.Period{{Priority: 0, Grace: 20 * time.Second}, {Priority: 1000, Grace: 10 * time.Second}}},
 		{k.CPUManager, kubelet.CPUManager{
@@ -217,6 +236,32 @@ func TestCgroupsOff(t *testing.T) {
 	}
 }
 
+// TestRates: one field of a rate is completed by Kubernetes' default of the other, and 0 is no limit.
+func TestRates(t *testing.T) {
+	for text, want := range map[string][2]kubelet.Rate{
+		"":                   {},
+		"registryPullQPS: 7": {{PerSecond: 7, Burst: 10}},
+		"registryPullQPS: 0": {{Burst: 10}},
+		"registryBurst: 4":   {{PerSecond: 5, Burst: 4}},
+		"registryBurst: 0":   {{PerSecond: 5}},
+		"eventRecordQPS: 0":  {{}, {PerSecond: -1}},
+		"eventRecordQPS: 7":  {{}, {PerSecond: 7}},
+		"eventBurst: 7":      {{}, {Burst: 7}},
+	} {
+		var k kubelet.Config
+		if err := mustDecode(t, head+text).Apply(&k); err != nil || k.PullRate != want[0] || k.EventRate != want[1] {
+			t.Errorf("%s: %+v, %+v (%v)", text, k.PullRate, k.EventRate, err)
+		}
+	}
+	var k kubelet.Config
+	if err := mustDecode(t, head+"eventRecordQPS: 0\nnodeStatusMaxImages: -1").Apply(&k); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := json.Marshal(Describe(&k)); err != nil || !strings.Contains(string(text), `"eventRecordQPS":0`) || !strings.Contains(string(text), `"nodeStatusMaxImages":-1`) {
+		t.Errorf("%s (%v)", text, err)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                              "the file is empty",
@@ -250,11 +295,20 @@ func TestRefused(t *testing.T) {
 		head + "systemReserved: {memory: '-1'}":                `systemReserved: resource quantity for "memory" cannot be negative: -1`,
 		head + "registerWithTaints: [{key: a, effect: Never}]": `taint "a" needs a key and one of the effects`,
 		head + "registerWithTaints: [{key: a, effect: NoExecute, timeAdded: '2026-01-01T00:00:00Z'}]": "taint.TimeAdded is not nil",
-		head + "seccompDefault: true":                          "seccompDefault has no effect",
-		head + "podsPerCore: 100\nprotectKernelDefaults: true": "podsPerCore has no effect: the kubelet does not have it\nprotectKernelDefaults has no effect",
-		head + "podPidsLimit: many":                            "podPidsLimit of type int64",
-		head + "systemReserved: {pid: some}":                   `systemReserved: failed to parse quantity "some" for "pid" resource`,
-		head + "cgroupsPerQOS: false":                          `invalid configuration: cgroupsPerQOS (--cgroups-per-qos) must be set to true when "pods" contained in enforceNodeAllocatable (--enforce-node-allocatable)`,
+		head + "topologyManagerPolicy: restricted\nprotectKernelDefaults: true":                       "protectKernelDefaults has no effect: the kubelet does not have it\ntopologyManagerPolicy has no effect",
+		head + "podsPerCore: -1":                                      "invalid configuration: podsPerCore (--pods-per-core) -1 must not be a negative number",
+		head + "nodeStatusMaxImages: -2":                              "nodeStatusMaxImages (--node-status-max-images) -2 must be -1 or greater",
+		head + "registryPullQPS: -1":                                  "registryPullQPS (--registry-qps) -1 must not be a negative number",
+		head + "registryBurst: -1":                                    "registryBurst (--registry-burst) -1 must not be a negative number",
+		head + "eventRecordQPS: -1":                                   "eventRecordQPS (--event-qps) -1 must not be a negative number",
+		head + "eventBurst: -1":                                       "eventBurst (--event-burst) -1 must not be a negative number",
+		head + "containerLogMaxWorkers: 0":                            "containerLogMaxWorkers must be greater than or equal to 1",
+		head + "containerLogMonitorInterval: 2s":                      "containerLogMonitorInterval must be a positive time duration greater than or equal to 3s",
+		head + "crashLoopBackOff: {maxContainerRestartPeriod: 500ms}": "CrashLoopBackOff.MaxContainerRestartPeriod (got: 0.5 seconds) must be set between 1s and 300s",
+		head + "crashLoopBackOff: {maxContainerRestartPeriod: 301s}":  "CrashLoopBackOff.MaxContainerRestartPeriod (got: 301 seconds) must be set between 1s and 300s",
+		head + "podPidsLimit: many":                                   "podPidsLimit of type int64",
+		head + "systemReserved: {pid: some}":                          `systemReserved: failed to parse quantity "some" for "pid" resource`,
+		head + "cgroupsPerQOS: false":                                 `invalid configuration: cgroupsPerQOS (--cgroups-per-qos) must be set to true when "pods" contained in enforceNodeAllocatable (--enforce-node-allocatable)`,
 		head + "cgroupsPerQOS: false\nenforceNodeAllocatable: [kube-reserved]\nkubeReservedCgroup: /k": `must be set to true when "kube-reserved" contained in`,
 		head + "enforceNodeAllocatable: [pods, pods]":                                                  `duplicated enforcements "pods"`,
 		head + "enforceNodeAllocatable: [none, pods]":                                                  `may not contain additional enforcements when "none" is specified`,
@@ -296,7 +350,7 @@ enableServer: false
 // TestRestrictionsAreRefused checks that each field of refusedRows is refused with any other value.
 func TestRestrictionsAreRefused(t *testing.T) {
 	values := map[string]string{
-		"podsPerCore": "1", "seccompDefault": "true", "protectKernelDefaults": "true", "memoryManagerPolicy": "Static",
+		"protectKernelDefaults": "true", "memoryManagerPolicy": "Static",
 		"topologyManagerPolicy": "restricted", "imagePullCredentialsVerificationPolicy": "AlwaysVerify", "preloadedImagesVerificationAllowlist": "[a]",
 	}
 	for _, r := range refusedRows() {

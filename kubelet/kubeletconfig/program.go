@@ -20,6 +20,8 @@ const (
 	StaticPods Part = iota + 1
 	// TLS are tlsMinVersion, tlsCipherSuites and tlsCurvePreferences.
 	TLS
+	// Debugging is enableDebuggingHandlers.
+	Debugging
 	// Serving are enableServer, address, port, tlsCertFile, tlsPrivateKeyFile, authentication and
 	// authorization.
 	Serving
@@ -40,6 +42,9 @@ type Program struct {
 	MinVersion       uint16
 	CipherSuites     []uint16
 	CurvePreferences []tls.CurveID
+
+	// DebuggingHandlers is whether the server has logs, exec, attach and port-forward.
+	DebuggingHandlers bool
 
 	// EnableServer is whether there is a server, at Address and Port.
 	EnableServer bool
@@ -74,7 +79,7 @@ func (f *File) Program(folder string) Program {
 func defaultProgram() Program {
 	return Program{
 		FileCheck: 20 * time.Second, URLCheck: 20 * time.Second, MinVersion: tls.VersionTLS12,
-		EnableServer: true, Address: "0.0.0.0", Port: 10250, TokenReview: true, AuthorizationMode: "Webhook",
+		DebuggingHandlers: true, EnableServer: true, Address: "0.0.0.0", Port: 10250, TokenReview: true, AuthorizationMode: "Webhook",
 	}
 }
 
@@ -184,6 +189,7 @@ func servingRows() []row {
 	rights := authorization{Mode: "Webhook"}
 	rights.Webhook.CacheAuthorizedTTL, rights.Webhook.CacheUnauthorizedTTL = of(5*time.Minute), of(30*time.Second)
 	return []row{
+		takes(Debugging, "enableDebuggingHandlers", true, ofServer, func(p *Program, v bool) error { p.DebuggingHandlers = v; return nil }),
 		takes(Serving, "enableServer", true, ofServer, func(p *Program, v bool) error { p.EnableServer = v; return nil }),
 		takes(Serving, "address", "0.0.0.0", ofServer, func(p *Program, v string) error {
 			if v != "" {

@@ -21,6 +21,7 @@ tlsMinVersion: VersionTLS13
 tlsCipherSuites: [TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305, TLS_RSA_WITH_AES_128_CBC_SHA]
 tlsCurvePreferences: [29, 23]
 enableServer: true
+enableDebuggingHandlers: false
 address: 127.0.0.1
 port: 1234
 tlsCertFile: /etc/tls.crt
@@ -36,7 +37,7 @@ func TestProgram(t *testing.T) {
 		FileCheck: 5 * time.Second, URLCheck: 6 * time.Second,
 		MinVersion: tls.VersionTLS13, CipherSuites: []uint16{tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_RSA_WITH_AES_128_CBC_SHA},
 		CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP256},
-		EnableServer:     true, Address: "127.0.0.1", Port: 1234, CertFile: "/etc/tls.crt", KeyFile: "/etc/kubelet/tls.key", ClientCAFile: "/etc/kubelet/ca.crt",
+		EnableServer:     true, DebuggingHandlers: false, Address: "127.0.0.1", Port: 1234, CertFile: "/etc/tls.crt", KeyFile: "/etc/kubelet/tls.key", ClientCAFile: "/etc/kubelet/ca.crt",
 		Anonymous: true, AuthorizationMode: "AlwaysAllow",
 	}
 	got := f.Program("/etc/kubelet")
@@ -57,12 +58,13 @@ func TestProgram(t *testing.T) {
 	}
 	static := []string{"staticPodPath", "staticPodURL", "staticPodURLHeader", "fileCheckFrequency", "httpCheckFrequency"}
 	settings := []string{"tlsMinVersion", "tlsCipherSuites", "tlsCurvePreferences"}
+	debugging := []string{"enableDebuggingHandlers"}
 	serving := []string{"address", "port", "tlsCertFile", "tlsPrivateKeyFile", "authentication", "authorization"}
 	for _, test := range []struct{ got, want []string }{
-		{said(), slices.Concat(static, settings, serving)},
-		{said(StaticPods), slices.Concat(settings, serving)},
-		{said(StaticPods, Serving), settings},
-		{said(StaticPods, Serving, TLS), []string{"tlsCipherSuites", "tlsCipherSuites"}}, // one is insecure, none has an effect
+		{said(), slices.Concat(static, settings, debugging, serving)},
+		{said(StaticPods), slices.Concat(settings, debugging, serving)},
+		{said(StaticPods, Serving, Debugging), settings},
+		{said(StaticPods, Serving, TLS, Debugging), []string{"tlsCipherSuites", "tlsCipherSuites"}}, // one is insecure, none has an effect
 	} {
 		if !slices.Equal(test.got, test.want) {
 			t.Errorf("warnings about %v, want %v", test.got, test.want)

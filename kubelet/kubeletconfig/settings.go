@@ -23,8 +23,10 @@ type settings struct {
 	// evicts means that the file has thresholds, and defaults that they extend Kubernetes'.
 	evicts, defaults bool
 	reportSet        bool
-	enforces         bool // the file has enforceNodeAllocatable
-	errs             []error
+	// pullQPSSet and pullBurstSet mean that the file has registryPullQPS and registryBurst.
+	pullQPSSet, pullBurstSet bool
+	enforces                 bool // the file has enforceNodeAllocatable
+	errs                     []error
 }
 
 // failf records an error of the field that is being applied.
@@ -59,6 +61,7 @@ func (s *settings) finish() {
 	if period := k.Heartbeat.StatusPeriod; period != 0 && !s.reportSet {
 		k.Heartbeat.ReportPeriod = period // as in Kubernetes
 	}
+	s.finishPulls()
 	s.checkEnforced()
 	for i := range s.errs[before:] {
 		s.errs[before+i] = fmt.Errorf("invalid configuration: %w", s.errs[before+i])

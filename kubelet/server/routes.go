@@ -29,6 +29,12 @@ func (s *Server) newRoutes() *http.ServeMux {
 	if s.config.Configuration != nil {
 		mux.HandleFunc("GET /configz", s.configz)
 	}
+	if s.config.NoDebugging {
+		for _, path := range []string{"/run/", "/exec/", "/attach/", "/portForward/", "/containerLogs/"} {
+			mux.HandleFunc(path, debuggingDisabled)
+		}
+		return mux
+	}
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.logs)
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		for _, path := range []string{"{namespace}/{pod}/{container}", "{namespace}/{pod}/{uid}/{container}"} {
@@ -40,6 +46,10 @@ func (s *Server) newRoutes() *http.ServeMux {
 		}
 	}
 	return mux
+}
+
+func debuggingDisabled(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "Debug endpoints are disabled.", http.StatusMethodNotAllowed)
 }
 
 func (s *Server) pods(w http.ResponseWriter, _ *http.Request) {

@@ -25,7 +25,7 @@ import (
 type StreamLimits = upgraded.Limits
 
 // Config configures a Server. All fields but NodeName, MirrorUID, DialStream, Metrics, ProbeMetrics,
-// Configuration, Streams, MaxStreams and Log are required.
+// Configuration, NoDebugging, Streams, MaxStreams and Log are required.
 type Config struct {
 	// Listener is the listener for Run. The server closes it.
 	Listener net.Listener
@@ -60,6 +60,9 @@ type Config struct {
 	// Configuration returns the node agent's configuration for /configz, which must have a JSON
 	// form without secrets. Nil means 404.
 	Configuration func() any
+	// NoDebugging answers requests for logs, exec, attach and port-forward with 405, as the Kubernetes kubelet
+	// without enableDebuggingHandlers does.
+	NoDebugging bool
 	// Streams bounds the life of upgraded connections, and MaxStreams their number. Zero means
 	// 1000.
 	Streams    StreamLimits

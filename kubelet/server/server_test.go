@@ -133,6 +133,18 @@ func TestAuthorizerFails(t *testing.T) {
 	}
 }
 
+// TestNoDebugging: a server without logs and streams says so to users with the right to them.
+func TestNoDebugging(t *testing.T) {
+	k := start(t, func(c *server.Config) { c.NoDebugging = true })
+	for _, path := range []string{"/containerLogs/default/web/c", "/exec/default/web/c", "/attach/default/web/c", "/portForward/default/web", "/run/default/web/c"} {
+		k.want("POST", "root", path, http.StatusMethodNotAllowed, "Debug endpoints are disabled.\n")
+		k.want("GET", "", path, http.StatusUnauthorized, "Unauthorized\n")
+	}
+	if answer := k.ask("GET", "root", "/pods"); answer.StatusCode != http.StatusOK {
+		t.Errorf("/pods: %s", answer.Status)
+	}
+}
+
 func TestPods(t *testing.T) {
 	k := start(t, nil)
 	answer := k.ask("GET", "reader", "/pods")

@@ -49,7 +49,7 @@ func (f *settings) serves() bool { return f.EnableServer && f.CertFile != "" }
 func (f *settings) warnings() []string {
 	parts := []kubeletconfig.Part{kubeletconfig.StaticPods}
 	if f.CertFile != "" { // else nothing uses the other fields of the server
-		parts = append(parts, kubeletconfig.TLS, kubeletconfig.Serving)
+		parts = append(parts, kubeletconfig.TLS, kubeletconfig.Debugging, kubeletconfig.Serving)
 	}
 	return f.Warnings(parts...)
 }
@@ -93,7 +93,8 @@ func (f *settings) serve(s *stack.Stack, k kubelet.Config, node *kubelet.Kubelet
 	serve, err := server.New(server.Config{
 		Listener: listener, TLS: files.TLS(), NodeName: k.NodeName, Pods: node.Pods(), Runtime: runtime, LogRoot: k.LogRoot, Log: k.Log,
 		Configuration: func() any { return kubeletconfig.Describe(&k) }, Authenticate: authenticate,
-		Authorize: func(context.Context, string, []string, string, string) (bool, error) { return true, nil },
+		NoDebugging: !f.DebuggingHandlers,
+		Authorize:   func(context.Context, string, []string, string, string) (bool, error) { return true, nil },
 	})
 	if err != nil {
 		return errors.Join(err, listener.Close())

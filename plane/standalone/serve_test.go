@@ -61,6 +61,7 @@ tlsCertFile: tls.crt
 tlsPrivateKeyFile: tls.key
 authentication: {x509: {clientCAFile: ca.crt}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
+enableDebuggingHandlers: false
 `))
 	address := make(chan string, 1)
 	ctx, stop := context.WithCancel(t.Context())
@@ -89,10 +90,11 @@ authorization: {mode: AlwaysAllow}
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := func(certificates ...tls.Certificate) (*http.Response, error) {
+	get := func(path string, certificates ...tls.Certificate) (*http.Response, error) {
 		transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: authority.Pool(), Certificates: certificates}}
-		return (&http.Client{Transport: transport}).Get("https://" + at + "/pods")
+		return (&http.Client{Transport: transport}).Get("https://" + at + path)
 	}
+	ask := func(certificates ...tls.Certificate) (*http.Response, error) { return get("/pods", certificates...) }
 	answer, err := ask(client.TLS())
 	if err != nil {
 		t.Fatal(err)
@@ -104,6 +106,11 @@ authorization: {mode: AlwaysAllow}
 	answer.Body.Close()
 	if got := answer.TLS.PeerCertificates[0].SerialNumber.String(); got != first {
 		t.Errorf("the server has the certificate %s", got)
+	}
+	if answer, err = get("/containerLogs/default/web-standalone/main", client.TLS()); err != nil || answer.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("logs without enableDebuggingHandlers: %v, %v", answer, err)
+	} else {
+		answer.Body.Close()
 	}
 	if answer, err = ask(); err != nil || answer.StatusCode != http.StatusUnauthorized {
 		t.Errorf("without a certificate: %v", err)
@@ -164,7 +171,8 @@ func TestWarnings(t *testing.T) {
 	for fields, want := range map[string]int{
 		"staticPodPath: x": 0, "address: 127.0.0.1\nport: 1": 2, "authorization: {mode: AlwaysAllow}": 1, "tlsMinVersion: VersionTLS13": 1,
 		"tlsCertFile: a\ntlsPrivateKeyFile: b\naddress: 127.0.0.1\ntlsMinVersion: VersionTLS13": 0,
-		"tlsCertFile: a\ntlsPrivateKeyFile: b\nenableServer: false\nreadOnlyPort: 10255":        1,
+		"enableDebuggingHandlers: false": 1, "tlsCertFile: a\ntlsPrivateKeyFile: b\nenableDebuggingHandlers: false": 0,
+		"tlsCertFile: a\ntlsPrivateKeyFile: b\nenableServer: false\nreadOnlyPort: 10255": 1,
 	} {
 		if err := os.WriteFile(file, []byte(header+fields), 0o600); err != nil {
 			t.Fatal(err)

@@ -10,15 +10,16 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/kubelet/internal/bucket"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
-	// queueLength bounds the events that wait to be sent. More are dropped, because events must not
-	// delay the kubelet.
-	queueLength = 256
+	// queueLength bounds the events that wait to be sent, as client-go's does. More are dropped, because
+	// events must not delay the kubelet.
+	queueLength = 1000
 	// maxMessage bounds a message, in bytes. It has room for the output of a probe, which is at most 10 KiB.
 	// Messages quote what pods say, for example commands of up to 1.5 MiB.
 	maxMessage = 16 << 10
@@ -41,6 +42,9 @@ type Sink interface {
 
 // Recorder sends events in the background.
 type Recorder struct {
+	// Rate limits the writes of all events together; nil means no limit. Set it before Run.
+	Rate *bucket.Bucket
+
 	sink  Sink
 	node  string
 	log   logr.Logger
@@ -203,6 +207,9 @@ func (r *Recorder) send(ctx context.Context, event *corev1.Event) error {
 		}
 		return nil
 	}
+	if !r.await(ctx) {
+		return ctx.Err()
+	}
 	if old != nil {
 		next := old.stored.DeepCopy()
 		next.Count += 1 + old.unsent
@@ -223,6 +230,23 @@ func (r *Recorder) send(ctx context.Context, event *corev1.Event) error {
 	}
 	r.sent[key] = &sentEvent{stored: written}
 	return nil
+}
+
+// await waits until Rate allows a write. It returns false if ctx is done before.
+func (r *Recorder) await(ctx context.Context) bool {
+	for {
+		wait, ok := r.Rate.Take(time.Now())
+		if ok {
+			return true
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		}
+	}
 }
 
 // affords takes event from the budget of its object.

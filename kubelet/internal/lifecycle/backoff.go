@@ -32,9 +32,12 @@ func (b Backoff) until(failed time.Time) time.Time {
 }
 
 // Next returns the backoff after another failure at failed that is retried now.
-func (b Backoff) Next(failed, now time.Time) Backoff {
+func (b Backoff) Next(failed, now time.Time) Backoff { return b.NextWithin(BackoffMost, failed, now) }
+
+// NextWithin is Next with a greatest delay.
+func (b Backoff) NextWithin(most time.Duration, failed, now time.Time) Backoff {
 	if b.delay == 0 || failed.Sub(b.since) > backoffReset {
-		return Backoff{delay: backoffFirst, since: now}
+		return Backoff{delay: min(backoffFirst, most), since: now}
 	}
-	return Backoff{delay: min(2*b.delay, BackoffMost), since: now}
+	return Backoff{delay: min(2*b.delay, most), since: now}
 }

@@ -16,19 +16,22 @@ import (
 
 // The bounds of the list of images in a Node, as in Kubernetes.
 const (
-	maxImages = 50
-	maxNames  = 5
+	DefaultImages = 50
+	maxNames      = 5
 )
 
-// Images returns the largest images with their names, digests first. Of equal images, the order
-// depends only on their IDs, so that an unchanged list is equal.
-func Images(list []*runtimeapi.Image) []corev1.ContainerImage {
+// Images returns the largest images with their names, digests first; all if most is negative. Of equal
+// images, the order depends only on their IDs, so that an unchanged list is equal.
+func Images(list []*runtimeapi.Image, most int) []corev1.ContainerImage {
+	if most < 0 {
+		most = len(list)
+	}
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b *runtimeapi.Image) int {
 		return cmp.Or(cmp.Compare(b.GetSize(), a.GetSize()), cmp.Compare(b.GetId(), a.GetId()))
 	})
 	var out []corev1.ContainerImage
-	for _, image := range list[:min(len(list), maxImages)] {
+	for _, image := range list[:min(len(list), most)] {
 		names := slices.Concat(image.GetRepoDigests(), image.GetRepoTags())
 		out = append(out, corev1.ContainerImage{Names: names[:min(len(names), maxNames)], SizeBytes: int64(image.GetSize())})
 	}

@@ -68,15 +68,15 @@ func TestImages(t *testing.T) {
 		}
 		images = append(images, image)
 	}
-	got := Images(images)
+	got := Images(images, DefaultImages)
 	if len(got) != 50 || fmt.Sprint(got[0].Names) != "[d59 1 2 3 4]" || fmt.Sprint(got[1].Names) != "[d58 t58]" || got[0].SizeBytes != 29 || got[49].SizeBytes != 5 {
 		t.Errorf("%d images: %v", len(got), got)
 	}
 	slices.Reverse(images)
-	if fmt.Sprint(Images(images)) != fmt.Sprint(got) {
+	if fmt.Sprint(Images(images, DefaultImages)) != fmt.Sprint(got) {
 		t.Error("the order depends on that of the runtime")
 	}
-	if images[0].Id != "sha256:59" || len(images[0].RepoTags) != 6 || Images(nil) != nil {
+	if images[0].Id != "sha256:59" || len(images[0].RepoTags) != 6 || Images(nil, DefaultImages) != nil {
 		t.Error("the input has changed")
 	}
 }

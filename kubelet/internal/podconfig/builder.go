@@ -40,6 +40,8 @@ type Builder struct {
 	// KillTogether reports whether the kernel kills all processes of a container that exceeds its memory
 	// limit, which takes version 2 of cgroups. Nil means false.
 	KillTogether func() bool
+	// SeccompDefault gives containers without a seccomp profile the runtime's default one.
+	SeccompDefault bool
 	// HugePageSizes are the machine's, as in CRI: "2MB".
 	HugePageSizes func() []string
 	// Services returns the services of a namespace. Nil means that containers get no variables of

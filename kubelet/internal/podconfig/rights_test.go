@@ -270,6 +270,32 @@ func TestSeccompProfileOfTheNode(t *testing.T) {
 	}
 }
 
+// TestSeccompDefault: the runtime's default profile replaces a missing one, and no other.
+func TestSeccompDefault(t *testing.T) {
+	profile := func(kind corev1.SeccompProfileType) *corev1.SeccompProfile {
+		return &corev1.SeccompProfile{Type: kind}
+	}
+	const unconfined, standard = runtimeapi.SecurityProfile_Unconfined, runtimeapi.SecurityProfile_RuntimeDefault
+	for _, test := range []struct {
+		pod, container *corev1.SeccompProfile
+		on             bool
+		want           runtimeapi.SecurityProfile_ProfileType
+	}{
+		{nil, nil, false, unconfined}, {nil, nil, true, standard},
+		{profile(corev1.SeccompProfileTypeUnconfined), nil, true, unconfined}, {nil, profile(corev1.SeccompProfileTypeUnconfined), true, unconfined},
+		{profile(corev1.SeccompProfileTypeRuntimeDefault), nil, false, standard},
+	} {
+		b := newBuilder(t)
+		b.SeccompDefault = test.on
+		pod, c := newPod(t, b, "")
+		pod.Spec.SecurityContext.SeccompProfile, c.SecurityContext.SeccompProfile = test.pod, test.container
+		config, err := container(t, b, pod, nil)
+		if err != nil || config.Linux.SecurityContext.Seccomp.ProfileType != test.want {
+			t.Errorf("%+v: %v (%v)", test, config.GetLinux().GetSecurityContext().GetSeccomp(), err)
+		}
+	}
+}
+
 func TestOverhead(t *testing.T) {
 	b := newBuilder(t)
 	pod, _ := newPod(t, b, "")

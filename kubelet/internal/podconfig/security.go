@@ -111,11 +111,11 @@ func checkNonRoot(user *int64, image *runtimeapi.Image) error {
 	return nil
 }
 
-// seccomp is unconfined without a profile, as in Kubernetes. A profile of the node is a file below the
-// directory seccomp in the kubelet's root.
+// seccomp is unconfined without a profile, unless SeccompDefault says otherwise, as in Kubernetes. A
+// profile of the node is a file below the directory seccomp in the kubelet's root.
 func (b *Builder) seccomp(p *corev1.SeccompProfile) *runtimeapi.SecurityProfile {
 	switch {
-	case p != nil && p.Type == corev1.SeccompProfileTypeRuntimeDefault:
+	case p == nil && b.SeccompDefault, p != nil && p.Type == corev1.SeccompProfileTypeRuntimeDefault:
 		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}
 	case p != nil && p.Type == corev1.SeccompProfileTypeLocalhost && p.LocalhostProfile != nil:
 		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: filepath.Join(b.Root, "seccomp", *p.LocalhostProfile)}
