@@ -75,7 +75,8 @@ func (w *worker) sync(ctx context.Context, pod *corev1.Pod) time.Time {
 			break
 		}
 	}
-	if pod.Status.Phase == corev1.PodRunning && len(w.volumes) > 0 && time.Since(w.volumesAt) > refreshVolumes {
+	// This includes the volumes of a pod that an earlier kubelet has started.
+	if pod.Status.Phase == corev1.PodRunning && len(pod.Spec.Volumes) > 0 && time.Since(w.volumesAt) > refreshVolumes {
 		if err := w.mountVolumes(ctx, pod); err != nil {
 			w.retryAfter(ctx, pod, err)
 		}
