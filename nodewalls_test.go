@@ -79,6 +79,7 @@ var nodeWalls = []wall{
 	}},
 	{packages: "kubelet/server", closed: true, may: []allowance{
 		{"kubelet/internal/machine", "it reports the usage of the machine"},
+		{"kubelet/volumestats", "it reports the usage of volumes"},
 		{"internal/upgraded", "streams are bounded in one way at both ends"},
 		{"kubelet/server/internal/channel", "it negotiates the subprotocols of WebSocket"},
 		{"kubelet/server/internal/translate", "runtimes speak SPDY, clients WebSocket"},
@@ -105,6 +106,7 @@ var nodeWalls = []wall{
 		{"k8s.io/apimachinery", machinery},
 	}},
 	{packages: "kubelet/internal/abilities", closed: true, may: []allowance{{"k8s.io/cri-api", "the runtime interface"}, {"k8s.io/api/core", kubeTypes}}},
+	{packages: "kubelet/internal/startup", closed: true, may: []allowance{{"k8s.io/api/core", kubeTypes}}},
 	{packages: "kubelet/internal/userns", closed: true, may: []allowance{{"k8s.io/cri-api", "the runtime interface"}, {"k8s.io/apimachinery", machinery}}},
 	{packages: "kubelet/internal/lifecycle", closed: true, may: []allowance{
 		{"kubelet/internal/cgroup", "a plan compares the limits of a pod's cgroup"},
@@ -206,7 +208,13 @@ var nodeWalls = []wall{
 		{"k8s.io/apimachinery", machinery},
 		{"k8s.io/api/core", kubeTypes},
 	}},
+	{packages: "kubelet/volumestats", closed: true, may: []allowance{
+		{"kubelet/internal/diskusage", "the files in a volume are counted"},
+		{"kubelet/internal/machine", "it reads the space of file systems"},
+		{"k8s.io/apimachinery", machinery},
+	}},
 	{packages: "kubelet/metrics", closed: true, may: []allowance{
+		{"kubelet/volumestats", "the volumes of claims have series"},
 		{"k8s.io/cri-api", "the runtime interface"},
 		{"github.com/prometheus/client_golang", "the metrics are Prometheus's"},
 	}},
@@ -235,6 +243,8 @@ var nodeWalls = []wall{
 		{"kubelet/images", itsRoom},
 		{"kubelet/internal", "the kubelet's own parts"},
 		{"kubelet/volumes", "its workers set up volumes"},
+		{"kubelet/volumestats", itsRoom},
+		{"internal/volumeclaim", claimsAlike},
 		{"k8s.io/cri-api", "the runtime interface"},
 		{"google.golang.org/grpc", "the runtime's errors are gRPC's"},
 		{"k8s.io/api", kubeTypes},

@@ -131,6 +131,9 @@ type Config struct {
 	TrustBundles volumes.TrustBundles
 	// Volumes are further types of volumes. They are asked before the built-in ones.
 	Volumes []volumes.Plugin
+	// VolumeStatsPeriod is the time for which the statistics of a pod's volumes are used. Zero means 1
+	// minute; if it is negative, there are none.
+	VolumeStatsPeriod time.Duration
 	// Network is called with the node's pod range once it is known, and before any pod starts that
 	// is not on the host's network. It can write the CNI configuration. It is called until it
 	// succeeds. It may be nil.
@@ -383,6 +386,7 @@ func (c *Config) completeLimits(need func(ok bool, what string)) {
 		fmt.Sprintf("MaxRestartBackoff %v is not between 1s and %v", c.MaxRestartBackoff, lifecycle.BackoffMost))
 	need(c.PullRate.PerSecond >= 0 && c.PullRate.Burst >= 0, fmt.Sprintf("PullRate has a negative field: %+v", c.PullRate))
 	need(c.EventRate.Burst >= 0, fmt.Sprintf("EventRate.Burst %d is negative", c.EventRate.Burst))
+	c.VolumeStatsPeriod = cmp.Or(c.VolumeStatsPeriod, time.Minute)
 	c.PullRate.Burst = cmp.Or(c.PullRate.Burst, 10)
 	c.EventRate = Rate{cmp.Or(c.EventRate.PerSecond, 50), cmp.Or(c.EventRate.Burst, 100)}
 }

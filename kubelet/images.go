@@ -87,6 +87,7 @@ func (w *worker) ensureImage(ctx context.Context, pod *corev1.Pod, need neededIm
 	}
 	k.events.Pod(pod, need.container, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", need.reference))
 	start := time.Now()
+	w.startup.Pulling(start)
 	image, pulling, err := k.pull(ctx, pod, spec, sandbox)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -95,6 +96,7 @@ func (w *worker) ensureImage(ctx context.Context, pod *corev1.Pod, need neededIm
 		reason, message := images.PullFailure(need.reference, err.Error())
 		return nil, &waitError{reason: reason, err: errors.New(message), image: true, pull: true}
 	}
+	w.startup.Pulled(time.Now())
 	k.events.Pod(pod, need.container, corev1.EventTypeNormal, "Pulled", fmt.Sprintf(
 		"Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.",
 		need.reference, pulling.Truncate(time.Millisecond), time.Since(start).Truncate(time.Millisecond), image.GetSize()))

@@ -28,6 +28,7 @@ import (
 	"github.com/planekit/planekit/kubelet/internal/userns"
 	"github.com/planekit/planekit/kubelet/logs"
 	"github.com/planekit/planekit/kubelet/volumes"
+	"github.com/planekit/planekit/kubelet/volumestats"
 	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -52,7 +53,8 @@ type Kubelet struct {
 	events    *events.Recorder
 	tokens    *tokens.Cache
 	volumes   *volumes.Set
-	rotator   *logs.Rotator // may be nil
+	usage     *volumestats.Meter // of volumes
+	rotator   *logs.Rotator      // may be nil
 	evictor   *evictor
 	collector *images.Collector // may be nil
 	pulls     *images.Queue
@@ -99,6 +101,7 @@ func New(c Config) (*Kubelet, error) {
 		pulls:   c.pulls(), pullRate: bucket.New(c.PullRate.PerSecond, c.PullRate.Burst),
 		tokens:  tokens.New(tokens.Request(c.Tokens)),
 		turns:   turns.New(startsPerProcessor*runtime.NumCPU(), startPatience),
+		usage:   volumestats.New(c.VolumeStatsPeriod),
 		ready:   make(chan struct{}),
 		report:  make(chan struct{}, 1),
 		workers: map[podUID]*worker{}, stopping: map[string]bool{},
@@ -277,7 +280,9 @@ func (k *Kubelet) podChanged(ctx context.Context, group *sync.WaitGroup, pod *co
 	if !k.has(pod.UID) {
 		k.enter(pod)
 	}
-	k.worker(ctx, group, pod).update(pod)
+	w := k.worker(ctx, group, pod)
+	w.update(pod)
+	k.config.Meters.meterStart(w.startup, pod)
 }
 
 // checkNames refuses names that lead out of the directories and cgroups of the pod, or are those of the

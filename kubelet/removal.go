@@ -79,6 +79,7 @@ func (w *worker) release(ctx context.Context) error {
 		return fmt.Errorf("remove volumes: %w", err)
 	}
 	w.volumes = nil
+	w.setMounted(nil)
 	if err := w.endCgroup(); err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ const (
 // start creates and starts one container. It records a failure for the status and for the backoff.
 func (w *worker) start(ctx context.Context, pod *corev1.Pod, sandbox string, config *runtimeapi.PodSandboxConfig, action lifecycle.StartAction) {
 	name := action.Spec.Name
+	w.kubelet.config.Meters.meterContainer(pod, name, "")
 	err := w.tryStart(ctx, pod, sandbox, config, action)
 	if err == nil {
 		delete(w.memory.Starts, name)
@@ -31,17 +32,19 @@ func (w *worker) start(ctx context.Context, pod *corev1.Pod, sandbox string, con
 		return
 	}
 	failure := lifecycle.StartFailure{At: time.Now(), Sandbox: sandbox, Reason: "CreateContainerError", Message: err.Error()}
-	if wait, ok := errors.AsType[*waitError](err); ok {
+	wait, ok := errors.AsType[*waitError](err)
+	if ok {
 		failure.Reason = wait.reason
-		if wait.image {
-			w.kubelet.events.Pod(pod, action.Spec, corev1.EventTypeWarning, "Failed", "Error: "+wait.reason)
-		}
-		if wait.pull {
-			return // recorded with its own backoff
-		}
+	}
+	w.kubelet.config.Meters.meterContainer(pod, name, failure.Reason)
+	if ok && wait.image {
+		w.kubelet.events.Pod(pod, action.Spec, corev1.EventTypeWarning, "Failed", "Error: "+wait.reason)
+	}
+	if ok && wait.pull {
+		return // recorded with its own backoff
 	}
 	w.memory.Starts[name] = failure
-	if wait, ok := errors.AsType[*waitError](err); failure.Reason != reasonPostStart && !(ok && wait.image) {
+	if failure.Reason != reasonPostStart && !(ok && wait.image) {
 		w.kubelet.events.Pod(pod, action.Spec, corev1.EventTypeWarning, "Failed", "Error: "+failure.Message)
 	}
 	w.kubelet.log.V(1).Info("container not started", "uid", w.uid, "container", name, "reason", failure.Reason, "message", failure.Message)

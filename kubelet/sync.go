@@ -117,6 +117,8 @@ func (w *worker) report(pod *corev1.Pod, state *lifecycle.State, d lifecycle.Dec
 	}
 	o.ResizePending, o.ResizeInProgress = w.kubelet.allocations.Conditions(w.uid)
 	status := o.Status()
+	w.meterInit(pod, state)
+	w.meterPhase(status.Phase)
 	if status.Phase == corev1.PodSucceeded || status.Phase == corev1.PodFailed {
 		w.final = &status
 	}
@@ -300,6 +302,7 @@ func (w *worker) mountVolumes(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	w.volumes, w.volumesAt, w.mounting = paths, time.Now(), mountBackoff{}
+	w.setMounted(paths)
 	return nil
 }
 

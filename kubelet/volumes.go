@@ -7,10 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/planekit/planekit/internal/volumeclaim"
 	"github.com/planekit/planekit/kubelet/internal/qos"
 	"github.com/planekit/planekit/kubelet/volumes"
+	"github.com/planekit/planekit/kubelet/volumestats"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -124,6 +127,59 @@ func (k *Kubelet) setUpVolumes(ctx context.Context, pod *corev1.Pod) (map[string
 		err = &setUpError{"FailedMount", failed.Error(), err}
 	}
 	return paths, err
+}
+
+// setMounted records the paths of the pod's volumes for their statistics.
+func (w *worker) setMounted(paths map[string]string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mounted = paths
+}
+
+// VolumeStats returns what the volumes of a pod use and have left, for the kubelet's server: those of
+// claims and those that are made for the pod alone. As in Kubernetes, volumes of type hostPath and image
+// have no statistics.
+func (k *Kubelet) VolumeStats(ctx context.Context, pod *corev1.Pod) []volumestats.Stats {
+	w := k.find(pod.UID)
+	if w == nil {
+		return nil
+	}
+	w.mu.Lock()
+	mounted := w.mounted
+	w.mu.Unlock()
+	below := k.podConfig.PodDirectory(pod.UID) + string(filepath.Separator)
+	var list []volumestats.Volume
+	for i := range pod.Spec.Volumes {
+		spec := &pod.Spec.Volumes[i]
+		v := volumestats.Volume{
+			Name: spec.Name, Path: mounted[spec.Name],
+			Walk: spec.EmptyDir != nil || spec.ConfigMap != nil || spec.Secret != nil || spec.DownwardAPI != nil || spec.Projected != nil,
+		}
+		if use, ok := volumeclaim.UseOf(pod, spec); ok {
+			v.Claim = &volumestats.ClaimReference{Name: use.Claim, Namespace: pod.Namespace}
+		}
+		if (v.Walk || v.Claim != nil) && strings.HasPrefix(v.Path, below) {
+			list = append(list, v)
+		}
+	}
+	stats := k.usage.Of(ctx, pod.UID, list)
+	if k.find(pod.UID) == nil { // it has gone in the meantime
+		k.usage.Forget(pod.UID)
+	}
+	return stats
+}
+
+// ClaimStats returns what the volumes of all claims use and have left. A claim that several pods use
+// may be in the list several times.
+func (k *Kubelet) ClaimStats(ctx context.Context) []volumestats.Stats {
+	var list []volumestats.Stats
+	for pod := range k.Pods().All() {
+		for range volumeclaim.Uses(pod) {
+			list = append(list, k.VolumeStats(ctx, pod)...)
+			break
+		}
+	}
+	return slices.DeleteFunc(list, func(s volumestats.Stats) bool { return s.Claim == nil })
 }
 
 // tearDownVolumes undoes setUpVolumes, except for the directories. It needs only what is on the

@@ -7,6 +7,7 @@ import (
 
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	"github.com/planekit/planekit/kubelet/internal/observe"
+	"github.com/planekit/planekit/kubelet/internal/startup"
 	"github.com/planekit/planekit/kubelet/probe"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -23,6 +24,8 @@ type worker struct {
 	reporter *reporter
 	poked    chan struct{} // of size 1: a second request adds nothing
 	ended    chan struct{} // closed when nothing of the pod runs, or ever will, and that was reported
+	seen     time.Time     // when the pod was first seen
+	startup  *startup.Timer
 	released chan struct{} // closed when the pod holds no volume and no cgroup any more; only run closes it
 
 	// Only run uses the fields below.
@@ -38,8 +41,9 @@ type worker struct {
 	resizing     resizing
 	probes       *probe.Set
 	admission    podAdmission
-	assigned     bool // see assignCPUs
-	overdue      bool // the event about the active deadline was sent
+	assigned     bool            // see assignCPUs
+	phase        corev1.PodPhase // as last reported
+	overdue      bool            // the event about the active deadline was sent
 
 	mu sync.Mutex
 	// mu guards the fields below.
@@ -48,6 +52,7 @@ type worker struct {
 	rejection *lifecycle.Rejection // why the pod must not stay; may be nil
 	urgent    bool                 // the pod must end sooner than before
 	interrupt context.CancelFunc   // interrupts the sync in progress; may be nil
+	mounted   map[string]string    // the paths of the volumes; never changed
 	stopped   map[string]bool      // the IDs of the containers whose preStop hooks were called
 }
 
@@ -62,6 +67,9 @@ func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
 		observer: observe.New(k.config.Runtime, pod.UID, k.config.NodeName),
 		memory:   lifecycle.NewMemory(),
 		pod:      pod,
+		seen:     time.Now(),
+		startup:  startup.New(pod),
+		phase:    pod.Status.Phase,
 	}
 	w.probes = w.newProbes()
 	return w
@@ -162,6 +170,7 @@ func (w *worker) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	cleaned := false
+	var work workTimer
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -172,6 +181,9 @@ func (w *worker) run(ctx context.Context) {
 		once, cancel := context.WithCancel(ctx)
 		pod, gone := w.begin(cancel)
 		var again time.Time
+		if !cleaned {
+			work.begin(w, pod, gone || pod.DeletionTimestamp != nil)
+		}
 		switch {
 		case cleaned:
 		case gone || pod.DeletionTimestamp != nil:
@@ -186,6 +198,7 @@ func (w *worker) run(ctx context.Context) {
 			again = w.sync(once, pod)
 		}
 		w.end(cancel)
+		work.end(w, cleaned)
 		if cleaned {
 			w.setEnded()
 			w.setReleased()
@@ -235,6 +248,7 @@ func (k *Kubelet) drop(w *worker) {
 	}
 	k.mu.Unlock()
 	k.tokens.Forget(w.uid)
+	k.usage.Forget(w.uid)
 	k.allocations.Forget(w.uid)
 	k.gate.Forget(w.uid)
 	pod, _ := w.current()

@@ -57,7 +57,6 @@ func machineryRows() []row {
 	ids := int64(65536)
 	return []row{
 		idle("syncFrequency", of(time.Minute), "the kubelet syncs every pod at least every 20 seconds"),
-		idle("volumeStatsAggPeriod", of(time.Minute), fixed),
 		idle("volumePluginDir", "/usr/libexec/kubernetes/kubelet-plugins/volume/exec/", notYet),
 		idle("enableControllerAttachDetach", true, "nothing attaches volumes"),
 		idle("configMapAndSecretChangeDetectionStrategy", "Watch", "objects are read when volumes are refreshed"),

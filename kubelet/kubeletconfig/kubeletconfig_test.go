@@ -151,6 +151,7 @@ containerLogMonitorInterval: 4s
 crashLoopBackOff: {maxContainerRestartPeriod: 20s}
 seccompDefault: true
 providerID: cloud://1
+volumeStatsAggPeriod: 2m
 allowedUnsafeSysctls: [net.core.somaxconn]
 shutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeconds: 20}, {priority: 1000, shutdownGracePeriodSeconds: 10}]
 `
@@ -177,7 +178,7 @@ func TestApply(t *testing.T) {
 			SystemReserved: "/system", KubeReserved: "/kube", SingleProcessOOMKill: new(true),
 		}},
 		{k.PodsPerCore, 20}, {*k.NodeImages, 0}, {k.PullRate, kubelet.Rate{PerSecond: 7, Burst: 14}}, {k.EventRate, kubelet.Rate{PerSecond: 3, Burst: 6}},
-		{k.LogWorkers, 2}, {k.LogInterval, 4 * time.Second}, {k.MaxRestartBackoff, 20 * time.Second}, {k.SeccompDefault, true}, {k.ProviderID, "cloud://1"},
+		{k.LogWorkers, 2}, {k.LogInterval, 4 * time.Second}, {k.MaxRestartBackoff, 20 * time.Second}, {k.SeccompDefault, true}, {k.ProviderID, "cloud://1"}, {k.VolumeStatsPeriod, 2 * time.Minute},
 		{*k.SerializeImagePulls, false}, {k.MaxParallelPulls, 4}, {k.AllowedUnsafeSysctls, []string{"net.core.somaxconn"}},
 		{k.Shutdown.ByPodPriority, []shutdown.Period{{Priority: 0, Grace: 20 * time.Second}, {Priority: 1000, Grace: 10 * time.Second}}},
 		{k.CPUManager, kubelet.CPUManager{

@@ -11,15 +11,17 @@
 // operation_type, kubelet_run_podsandbox_duration_seconds and kubelet_run_podsandbox_errors_total by
 // runtime_handler, kubelet_started_pods_total and kubelet_started_user_namespaced_pods_total with their errors, and
 // those of the process and the Go runtime. A program that passes the methods of Metrics to a kubelet as its Meters
-// has the series of relists (kubelet_pleg_...), kubelet_evictions, and those of resizes: requested, infeasible,
-// accepted after they were deferred, pending, in progress, and their durations. With Count, the runtime is asked at
+// has the series of the starts of pods (kubelet_pod_start_duration_seconds, kubelet_pod_start_sli_duration_seconds and
+// kubelet_pod_start_total_duration_seconds) and of containers (kubelet_started_containers_total and its errors), of
+// the work on pods (kubelet_pod_worker_duration_seconds and kubelet_pod_worker_start_duration_seconds), of relists (kubelet_pleg_...), kubelet_evictions, and those of resizes: requested, infeasible,
+// accepted after they were deferred, pending, in progress, and their durations. CountVolumes adds
+// kubelet_volume_stats_capacity_bytes, available_bytes, used_bytes, inodes, inodes_free and inodes_used of claims. With Count, the runtime is asked at
 // each request for kubelet_running_pods and kubelet_running_containers; if it does not answer within
 // 5 seconds, these are left out.
 //
 // # Not included
 //
-// The start latency of pods, the work of pod workers, the starts of containers, volumes, and everything of the
-// Kubernetes kubelet that has no counterpart here.
+// Everything of the Kubernetes kubelet that has no counterpart here.
 package metrics
 
 import (
@@ -54,6 +56,8 @@ type Metrics struct {
 	runtime                          atomic.Pointer[Runtime]
 	resizes                          atomic.Pointer[func() (map[string]int, int)]
 	work                             *work
+	starts                           *starts
+	volumes                          *volumes
 	registry                         *prometheus.Registry
 }
 
@@ -73,13 +77,16 @@ func New(node string) *Metrics {
 			Help: "Cumulative number of the run_podsandbox operation errors by RuntimeClass.Handler."}, handler),
 		pods:       prometheus.NewDesc("kubelet_running_pods", "Number of pods that have a running pod sandbox", nil, nil),
 		work:       newWork(),
+		starts:     newStarts(),
+		volumes:    newVolumes(),
 		registry:   prometheus.NewRegistry(),
 		containers: prometheus.NewDesc("kubelet_running_containers", "Number of containers currently running", []string{"container_state"}, nil),
 	}
 	name := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubelet_node_name", Help: "The node's name. The count is always 1."}, []string{"node"})
 	name.WithLabelValues(node).Set(1)
 	m.registry.MustRegister(m.work.collectors()...)
-	m.registry.MustRegister(m.calls, m.failures, m.took, m.sandboxTook, m.failedSandboxes, name, counts{m}, newResizeCounts(&m.resizes),
+	m.registry.MustRegister(m.starts.collectors()...)
+	m.registry.MustRegister(m.calls, m.failures, m.took, m.sandboxTook, m.failedSandboxes, name, counts{m}, m.volumes, newResizeCounts(&m.resizes),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.Handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return m

@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/kubelet/metrics"
+	"github.com/planekit/planekit/kubelet/volumestats"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -29,6 +31,11 @@ kubelet_pod_in_progress_resizes gauge
 kubelet_pod_infeasible_resizes_total counter reason_detail
 kubelet_pod_pending_resizes gauge reason
 kubelet_pod_resize_duration_milliseconds histogram success
+kubelet_pod_start_duration_seconds histogram
+kubelet_pod_start_sli_duration_seconds histogram
+kubelet_pod_start_total_duration_seconds histogram
+kubelet_pod_worker_duration_seconds histogram operation_type
+kubelet_pod_worker_start_duration_seconds histogram
 kubelet_run_podsandbox_duration_seconds histogram runtime_handler
 kubelet_run_podsandbox_errors_total counter runtime_handler
 kubelet_running_containers gauge container_state
@@ -36,10 +43,18 @@ kubelet_running_pods gauge
 kubelet_runtime_operations_duration_seconds histogram operation_type
 kubelet_runtime_operations_errors_total counter operation_type
 kubelet_runtime_operations_total counter operation_type
+kubelet_started_containers_errors_total counter code container_type
+kubelet_started_containers_total counter container_type
 kubelet_started_pods_errors_total counter
 kubelet_started_pods_total counter
 kubelet_started_user_namespaced_pods_errors_total counter
 kubelet_started_user_namespaced_pods_total counter
+kubelet_volume_stats_available_bytes gauge namespace persistentvolumeclaim
+kubelet_volume_stats_capacity_bytes gauge namespace persistentvolumeclaim
+kubelet_volume_stats_inodes gauge namespace persistentvolumeclaim
+kubelet_volume_stats_inodes_free gauge namespace persistentvolumeclaim
+kubelet_volume_stats_inodes_used gauge namespace persistentvolumeclaim
+kubelet_volume_stats_used_bytes gauge namespace persistentvolumeclaim
 `
 
 // TestSeries compares names, types and labels with Kubernetes'.
@@ -90,7 +105,19 @@ func TestSeries(t *testing.T) {
 func used(m *metrics.Metrics) {
 	m.Relisted(time.Second)
 	m.Relisted(2 * time.Second)
+	claim := &volumestats.ClaimReference{Name: "data", Namespace: "shop"}
+	m.CountVolumes(func(context.Context) []volumestats.Stats {
+		full := volumestats.Stats{Claim: claim, CapacityBytes: 6, AvailableBytes: 1, UsedBytes: 5, Inodes: 9, InodesFree: 2, InodesUsed: 7}
+		return []volumestats.Stats{full, full, {Name: "cache"}}
+	})
 	m.Evicted("memory.available")
+	m.WorkerStarted(time.Second)
+	m.Synced("create", 2*time.Second)
+	m.PodRunning(3 * time.Second)
+	m.PodStarted(7*time.Second, 4*time.Second, false)
+	m.PodStarted(7*time.Second, 4*time.Second, true)
+	m.ContainerStarting("init_container")
+	m.ContainerFailed("container", "ErrImagePull")
 	m.ResizeRequested("cpu", "limits", "increase")
 	m.ResizeInfeasible("guaranteed_pod_cpu_manager_static_policy")
 	m.ResizeAccepted("pod_terminated")
@@ -131,6 +158,17 @@ func TestWork(t *testing.T) {
 			`kubelet_pod_resize_duration_milliseconds_bucket{success="true",le="2000"} 1`,
 			`kubelet_pod_resize_duration_milliseconds_bucket{success="true",le="1000"} 0`,
 			`kubelet_pod_resize_duration_milliseconds_count{success="false"} 1`,
+			`kubelet_volume_stats_capacity_bytes{namespace="shop",persistentvolumeclaim="data"} 6`,
+			`kubelet_volume_stats_available_bytes{namespace="shop",persistentvolumeclaim="data"} 1`,
+			`kubelet_volume_stats_used_bytes{namespace="shop",persistentvolumeclaim="data"} 5`,
+			`kubelet_volume_stats_inodes{namespace="shop",persistentvolumeclaim="data"} 9`,
+			`kubelet_volume_stats_inodes_free{namespace="shop",persistentvolumeclaim="data"} 2`,
+			`kubelet_volume_stats_inodes_used{namespace="shop",persistentvolumeclaim="data"} 7`,
+			"kubelet_pod_start_duration_seconds_sum 3", `kubelet_pod_start_duration_seconds_bucket{le="3600"} 1`,
+			"kubelet_pod_start_sli_duration_seconds_sum 4", "kubelet_pod_start_total_duration_seconds_sum 14",
+			`kubelet_pod_worker_duration_seconds_sum{operation_type="create"} 2`, "kubelet_pod_worker_start_duration_seconds_sum 1",
+			`kubelet_started_containers_total{container_type="init_container"} 1`,
+			`kubelet_started_containers_errors_total{code="ErrImagePull",container_type="container"} 1`,
 			"kubelet_started_pods_total 3", "kubelet_started_pods_errors_total 2",
 			"kubelet_started_user_namespaced_pods_total 2", "kubelet_started_user_namespaced_pods_errors_total 1",
 		} {

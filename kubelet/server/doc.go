@@ -28,7 +28,7 @@
 //
 //	/healthz                                     ok
 //	/pods                                        the pods of the node, a PodList
-//	/stats/summary                               what node, pods and containers use, a [Summary]
+//	/stats/summary                               what node, pods, containers and volumes use, a [Summary]
 //	/metrics                                     the kubelet's own work, for Prometheus
 //	/metrics/resource                            CPU and memory of node, pods and containers, for Prometheus
 //	/metrics/cadvisor                            more of each container, for Prometheus
@@ -56,7 +56,8 @@
 // number; see [StreamLimits].
 //
 // Statistics of containers come from the runtime. The CPU rate is that since the previous request
-// for /stats/summary, so the first answer about a container has none.
+// for /stats/summary, so the first answer about a container has none. With only_cpu_and_memory=true, volumes
+// are left out.
 //
 // /metrics/resource has the names, labels and timestamps of the Kubernetes kubelet. If the runtime
 // has no statistics, it is served without them and resource_scrape_error is 1. /metrics/cadvisor
@@ -74,6 +75,6 @@
 //
 // # Not included
 //
-// Statistics of file systems and networks, run, checkpoints, and logs of
+// Statistics of networks and of other file systems than volumes, run, checkpoints, and logs of
 // the node itself.
 package server

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/internal/upgraded"
+	"github.com/planekit/planekit/kubelet/volumestats"
 	"github.com/planekit/planekit/localcache"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,7 +25,7 @@ import (
 // StreamLimits bounds the life of an upgraded connection. Zero fields have defaults.
 type StreamLimits = upgraded.Limits
 
-// Config configures a Server. All fields but NodeName, MirrorUID, DialStream, Metrics, ProbeMetrics,
+// Config configures a Server. All fields but NodeName, MirrorUID, DialStream, VolumeStats, Metrics, ProbeMetrics,
 // Configuration, NoDebugging, Streams, MaxStreams and Log are required.
 type Config struct {
 	// Listener is the listener for Run. The server closes it.
@@ -53,6 +54,9 @@ type Config struct {
 	DialStream func(ctx context.Context, network, address string) (net.Conn, error)
 	// LogRoot is the absolute path of the directory of all logs. It is created if missing.
 	LogRoot string
+	// VolumeStats returns the statistics of the volumes of a pod; a kubelet.Kubelet has them. It must return
+	// soon when ctx is done. Nil means that there are none.
+	VolumeStats func(ctx context.Context, pod *corev1.Pod) []volumestats.Stats
 	// Metrics serves /metrics; package kubelet/metrics has one. Nil means 404.
 	Metrics http.Handler
 	// ProbeMetrics serves /metrics/probes; package probe/metrics has one. Nil means 404.

@@ -9,12 +9,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/planekit/planekit/kubelet/volumestats"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Summary is the response of /stats/summary: the CPU and memory part of the Kubernetes kubelet's
+// Summary is the response of /stats/summary: CPU, memory and volumes of the Kubernetes kubelet's
 // summary (k8s.io/kubelet/pkg/apis/stats/v1alpha1).
 type Summary struct {
 	Node NodeStats  `json:"node"`
@@ -35,6 +36,8 @@ type PodStats struct {
 	Containers []ContainerStats `json:"containers"`
 	CPU        *CPUStats        `json:"cpu,omitempty"`
 	Memory     *MemoryStats     `json:"memory,omitempty"`
+	// Volumes holds the volumes of claims and those that are made for the pod alone.
+	Volumes []volumestats.Stats `json:"volume,omitempty"`
 }
 
 // PodReference identifies a pod.
@@ -76,12 +79,24 @@ type MemoryStats struct {
 // labelContainerName is the kubelet's label for the name of a container.
 const labelContainerName = "io.kubernetes.container.name"
 
-// summary serves the usage of the node, its pods and their running containers.
+// volumesTimeout bounds the time that a summary waits for the statistics of all volumes.
+const volumesTimeout = 15 * time.Second
+
+// summary serves the usage of the node, its pods, their running containers and their volumes.
 func (s *Server) summary(w http.ResponseWriter, r *http.Request) {
 	out, err := s.usage(r.Context())
 	if err != nil {
 		http.Error(w, err.Error(), runtimeCode(err))
 		return
+	}
+	if s.config.VolumeStats != nil && r.URL.Query().Get("only_cpu_and_memory") != "true" {
+		ctx, cancel := context.WithTimeout(r.Context(), volumesTimeout)
+		defer cancel()
+		for i := range out.Pods {
+			if pod, ok := s.config.Pods.Get(out.Pods[i].PodRef.Namespace + "/" + out.Pods[i].PodRef.Name); ok {
+				out.Pods[i].Volumes = s.config.VolumeStats(ctx, pod)
+			}
+		}
 	}
 	writeJSON(w, &out)
 }

@@ -1,14 +1,20 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/planekit/planekit/kubelet/server"
+	"github.com/planekit/planekit/kubelet/volumestats"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -86,6 +92,39 @@ func TestSummary(t *testing.T) {
 	}
 	if sum := s.Pods[0].CPU.UsageNanoCores; *sum != 200e6+42 {
 		t.Errorf("the sum is %d", *sum)
+	}
+}
+
+// TestSummaryVolumes: volumes are in the summary, unless the client wants CPU and memory only.
+func TestSummaryVolumes(t *testing.T) {
+	var asked atomic.Int64
+	k := start(t, func(c *server.Config) {
+		c.VolumeStats = func(ctx context.Context, pod *corev1.Pod) []volumestats.Stats {
+			asked.Add(1)
+			if _, bounded := ctx.Deadline(); !bounded {
+				t.Error("the context has no deadline")
+			}
+			claim := &volumestats.ClaimReference{Name: "data", Namespace: pod.Namespace}
+			return []volumestats.Stats{{Name: "data", Claim: claim, UsedBytes: 5}, {Name: "cache"}}
+		}
+	})
+	k.runtime.stats = []*runtimeapi.ContainerStats{used("uid-web", "c", 1, time.Unix(1_800_000_000, 0), 1e9, 3<<20)}
+	if pod := k.summary().Pods[0]; len(pod.Volumes) != 2 || pod.Volumes[0].Claim.Name != "data" || pod.Volumes[0].UsedBytes != 5 {
+		t.Errorf("%+v", pod.Volumes)
+	}
+	answer := k.ask("GET", "root", "/stats/summary")
+	text, err := io.ReadAll(answer.Body)
+	answer.Body.Close()
+	const want = `"volume":[{"time":null,"availableBytes":0,"capacityBytes":0,"usedBytes":5,"inodesFree":0,"inodes":0,"inodesUsed":0,"name":"data","pvcRef":{"name":"data","namespace":"default"}},{`
+	if err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("%s (%v)", text, err)
+	}
+	n := asked.Load()
+	answer = k.ask("GET", "root", "/stats/summary?only_cpu_and_memory=true")
+	text, err = io.ReadAll(answer.Body)
+	answer.Body.Close()
+	if err != nil || strings.Contains(string(text), "volume") || !strings.Contains(string(text), "memory") || asked.Load() != n {
+		t.Errorf("%s (%v)", text, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package kubeflags
 import (
 	"context"
 	"encoding/json"
+	"net/url"
 	"sync"
 	"time"
 
@@ -56,7 +57,9 @@ func (u *usageReader) readAll(ctx context.Context) {
 
 // read adds the usage of a node's containers, which the API server fetches from the node.
 func (u *usageReader) read(ctx context.Context, node string) error {
-	response, err := u.plane.Client().Do(ctx, client.Request{Path: "/api/v1/nodes/" + node + "/proxy/stats/summary"})
+	response, err := u.plane.Client().Do(ctx, client.Request{
+		Path: "/api/v1/nodes/" + node + "/proxy/stats/summary", Query: url.Values{"only_cpu_and_memory": {"true"}},
+	})
 	if err != nil {
 		return err
 	}

@@ -196,6 +196,8 @@ func newNode(p *plane.Plane, c Config) (*node, error) {
 	config.Hooks, _ = c.Runtime.(hook.Caller)
 	work := metrics.New(c.Name)
 	config.Meters = kubelet.Meters{
+		WorkerStarted: work.WorkerStarted, Synced: work.Synced, PodRunning: work.PodRunning, PodStarted: work.PodStarted,
+		ContainerStarting: work.ContainerStarting, ContainerFailed: work.ContainerFailed,
 		Relisted: work.Relisted, Evicted: work.Evicted, Resized: work.Resized,
 		ResizeRequested: work.ResizeRequested, ResizeInfeasible: work.ResizeInfeasible, ResizeAccepted: work.ResizeAccepted,
 	}
@@ -244,7 +246,7 @@ func (n *node) run(ctx context.Context) (err error) {
 		return err
 	}
 	running := runningPods{n, pods}
-	n.server.config.MirrorUID = running.mirrorUID
+	n.server.config.MirrorUID, n.server.config.VolumeStats = running.mirrorUID, running.volumeStats
 	if d, ok := n.runtime.(StreamDialer); ok {
 		n.server.config.DialStream = d.DialStream
 	}
@@ -262,6 +264,7 @@ func (n *node) run(ctx context.Context) (err error) {
 	}
 	n.kubelet.Store(k)
 	n.metrics.CountResizes(k.Resizes)
+	n.metrics.CountVolumes(k.ClaimStats)
 	s.Start("pod informer", pods.Run)
 	s.Start("kubelet", k.Run).Bounded = true
 	if err := s.Await(ctx, k.Ready()); err != nil {

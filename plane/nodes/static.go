@@ -1,12 +1,14 @@
 package nodes
 
 import (
+	"context"
 	"iter"
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/apiserver/kube/core"
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/kubelet/staticpods"
+	"github.com/planekit/planekit/kubelet/volumestats"
 	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/plane/stack"
 	corev1 "k8s.io/api/core/v1"
@@ -52,6 +54,14 @@ func (r runningPods) reader() localcache.Reader[*corev1.Pod] {
 
 func (r runningPods) Get(key string) (*corev1.Pod, bool) { return r.reader().Get(key) }
 func (r runningPods) All() iter.Seq[*corev1.Pod]         { return r.reader().All() }
+
+// volumeStats returns the statistics of the volumes of a pod.
+func (r runningPods) volumeStats(ctx context.Context, pod *corev1.Pod) []volumestats.Stats {
+	if k := r.node.kubelet.Load(); k != nil {
+		return k.VolumeStats(ctx, pod)
+	}
+	return nil
+}
 
 // mirrorUID returns the UID that a static pod has in the API.
 func (r runningPods) mirrorUID(static *corev1.Pod) (types.UID, bool) {

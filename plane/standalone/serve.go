@@ -93,8 +93,8 @@ func (f *settings) serve(s *stack.Stack, k kubelet.Config, node *kubelet.Kubelet
 	serve, err := server.New(server.Config{
 		Listener: listener, TLS: files.TLS(), NodeName: k.NodeName, Pods: node.Pods(), Runtime: runtime, LogRoot: k.LogRoot, Log: k.Log,
 		Configuration: func() any { return kubeletconfig.Describe(&k) }, Authenticate: authenticate,
-		NoDebugging: !f.DebuggingHandlers,
-		Authorize:   func(context.Context, string, []string, string, string) (bool, error) { return true, nil },
+		NoDebugging: !f.DebuggingHandlers, VolumeStats: node.VolumeStats,
+		Authorize: func(context.Context, string, []string, string, string) (bool, error) { return true, nil },
 	})
 	if err != nil {
 		return errors.Join(err, listener.Close())

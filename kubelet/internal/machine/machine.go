@@ -63,11 +63,11 @@ func Processes(proc string) (running, most int64, err error) {
 	return running, most, nil
 }
 
-// FileSystem is the space of a file system, in bytes and inodes. What is kept for root counts as
-// used.
+// FileSystem is the space of a file system, in bytes and inodes. What is kept for root is neither
+// available nor used.
 type FileSystem struct {
-	Available, Capacity int64
-	InodesFree, Inodes  int64
+	Available, Capacity, Used int64
+	InodesFree, Inodes        int64
 	// ID distinguishes the file systems of this machine.
 	ID uint64
 }
@@ -81,7 +81,7 @@ func FileSystemOf(path string) (FileSystem, error) {
 	}
 	size := int64(fs.Bsize)
 	return FileSystem{
-		Available: int64(fs.Bavail) * size, Capacity: int64(fs.Blocks) * size,
+		Available: int64(fs.Bavail) * size, Capacity: int64(fs.Blocks) * size, Used: int64(fs.Blocks-fs.Bfree) * size,
 		InodesFree: int64(fs.Ffree), Inodes: int64(fs.Files), ID: uint64(file.Dev),
 	}, nil
 }
