@@ -51,6 +51,8 @@ type Config struct {
 	Certificate *Certificate
 	// BearerToken is sent with every request unless it is empty.
 	BearerToken string
+	// Tokens, if not nil, has the tokens to send instead of BearerToken.
+	Tokens Tokens
 	// UserAgent is sent with every request; empty means "planekit".
 	UserAgent string
 	// JSON disables protobuf for all types.
@@ -60,11 +62,20 @@ type Config struct {
 	Warn func(text string)
 }
 
+// Tokens has a bearer token that may change. Its methods are called by several goroutines at once.
+type Tokens interface {
+	// Token returns the token for a request; empty means none.
+	Token() string
+	// Refused is called when the server has answered a request with that token by 401.
+	Refused(token string)
+}
+
 // A Client sends requests to one server. It is safe for concurrent use.
 type Client struct {
 	base      *url.URL
 	http      *http.Client
 	token     string
+	tokens    Tokens // may be nil
 	userAgent string
 	json      bool
 	warn      func(text string)
@@ -111,7 +122,7 @@ func New(c Config) (*Client, error) {
 		agent = "planekit"
 	}
 	return &Client{
-		base: base, token: c.BearerToken, userAgent: agent, json: c.JSON, warn: c.Warn,
+		base: base, token: c.BearerToken, tokens: c.Tokens, userAgent: agent, json: c.JSON, warn: c.Warn,
 		http: &http.Client{
 			Transport: transport,
 			// A followed redirect would send the credentials to another server.

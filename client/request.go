@@ -81,6 +81,9 @@ func (c *Client) Stream(ctx context.Context, r Request) (io.ReadCloser, string, 
 	if err != nil {
 		return nil, "", err
 	}
+	if response.StatusCode == http.StatusUnauthorized && c.tokens != nil {
+		c.tokens.Refused(strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer "))
+	}
 	if c.warn != nil {
 		for _, header := range response.Header["Warning"] {
 			for _, text := range warningTexts(header) {
@@ -137,8 +140,12 @@ func (c *Client) newRequest(ctx context.Context, r Request) (*http.Request, erro
 	if r.Body != nil {
 		set("Content-Type", r.ContentType, JSON)
 	}
-	if c.token != "" {
-		set("Authorization", "Bearer "+c.token, "")
+	token := c.token
+	if c.tokens != nil {
+		token = c.tokens.Token()
+	}
+	if token != "" {
+		set("Authorization", "Bearer "+token, "")
 	}
 	return request, nil
 }

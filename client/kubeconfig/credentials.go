@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/planekit/planekit/client"
 )
@@ -128,7 +127,7 @@ func (u *User) apply(config *client.Config, t *tls.Config, at *Cluster, failed f
 			return fmt.Errorf("client-certificate and client-key: %w", err)
 		}
 		// Certificates are for programs that look at them; connections use GetClientCertificate.
-		t.Certificates = []tls.Certificate{*files.pair.Current()}
+		t.Certificates = []tls.Certificate{*files.value.Current()}
 		t.GetClientCertificate, config.Certificate = files.present, client.Follow(files.current)
 	default:
 		pair, err := tls.X509KeyPair(certificate, key)
@@ -139,14 +138,11 @@ func (u *User) apply(config *client.Config, t *tls.Config, at *Cluster, failed f
 	}
 	config.BearerToken = u.Token
 	if u.TokenFile != "" {
-		token, err := os.ReadFile(u.TokenFile)
+		file, err := openTokenFile(u.TokenFile, failed)
 		if err != nil {
 			return fmt.Errorf("tokenFile: %w", err)
 		}
-		config.BearerToken = strings.TrimSpace(string(token))
-		if config.BearerToken == "" {
-			return fmt.Errorf("tokenFile: %s is empty", u.TokenFile)
-		}
+		config.BearerToken, config.Tokens = file.value.Current(), file
 	}
 	return nil
 }

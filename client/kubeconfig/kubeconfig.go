@@ -10,12 +10,15 @@
 //
 // Everything that a file names must exist. A missing file, context, cluster, user or certificate is
 // an error that names it, never a client without credentials. Unsupported kinds of credentials are
-// errors, too: auth-provider plugins, and passwords. Tokens and authorities are read once.
+// errors, too: auth-provider plugins, and passwords. Authorities are read once.
 //
 // A client follows the files of its certificate and key: new connections present the certificate of
 // that moment, and a client notices within 5 seconds of its requests that its connections have another one; see
 // [client.Config.Certificate]. If the files are missing, incomplete or do not match, the earlier
 // certificate stays in use.
+//
+// A client reads a tokenFile again after 50 seconds, and at once after the server has refused its token. If
+// the file is missing or empty, the earlier token stays in use.
 //
 // An exec plugin runs when a client is made, and again when its credential expires or is refused.
 // It inherits the environment, must end within a minute, and cannot prompt the user. A command with
@@ -40,8 +43,8 @@ type Config struct {
 	Users          map[string]User
 	Contexts       map[string]Context
 	CurrentContext string
-	// Failed, if set, is called when the files of a client certificate have changed and cannot be used, once
-	// for each different error. It must be safe for concurrent use. It is not part of the file.
+	// Failed, if set, is called when the files of a client certificate or a token have changed and cannot be
+	// used, once for each different error. It must be safe for concurrent use. It is not part of the file.
 	Failed func(error) `json:"-"`
 }
 
