@@ -69,7 +69,8 @@
 // The Node's status is checked every ten seconds and after a change, and written if it differs or is
 // five minutes old. What KubeReserved, SystemReserved and the hard thresholds of evictions keep is not
 // allocatable; all pods together are limited to the rest, without the thresholds, if there is a
-// CgroupRoot and Cgroups.Enforce says so. Volumes in use are not reported.
+// CgroupRoot and Cgroups.Enforce says so. A node whose runtime has not listed what it runs for three minutes is
+// not ready. Volumes in use are not reported.
 //
 // # Failure
 //

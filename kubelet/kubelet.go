@@ -81,7 +81,8 @@ type Kubelet struct {
 	images       nodeImages
 	shuttingDown atomic.Bool
 	flow         eventsFlow
-	report       chan struct{} // of size 1: the Node must be reported now
+	relisted     atomic.Pointer[time.Time] // when the last successful list of the runtime's contents began
+	report       chan struct{}             // of size 1: the Node must be reported now
 
 	mu sync.Mutex
 	// mu guards the fields below.

@@ -169,7 +169,7 @@ func runtimeConditions(out *runtimeapi.StatusResponse, err error) (runtime, netw
 func (k *Kubelet) readyCondition() corev1.NodeCondition {
 	var reasons []string
 	runtime, network := k.network.state()
-	for _, err := range []error{runtime, network} {
+	for _, err := range []error{runtime, k.relistHealth(), network} {
 		if err != nil {
 			reasons = append(reasons, err.Error())
 		}

@@ -18,6 +18,8 @@ const (
 	relistPeriod = time.Second
 	// slowRelistPeriod is for runtimes that report changes themselves.
 	slowRelistPeriod = 10 * time.Second
+	// relistThreshold is the time without a list of the runtime's contents after which the Node is not ready.
+	relistThreshold = 3 * time.Minute
 )
 
 // eventsFlow is true while container events are followed. Listing is then only a safeguard.
@@ -30,7 +32,8 @@ func (k *Kubelet) relist(ctx context.Context) {
 	defer tick.Stop()
 	// Empty, so that the first list wakes all pods in it.
 	before := map[podUID]string{}
-	listed, synced := time.Time{}, time.Now()
+	listed, synced, start := time.Time{}, time.Now(), time.Now()
+	k.relisted.Store(&start)
 	for {
 		select {
 		case <-ctx.Done():
@@ -56,6 +59,7 @@ func (k *Kubelet) relist(ctx context.Context) {
 			continue
 		}
 		listed = time.Now()
+		k.relisted.Store(&began)
 		for uid := range now {
 			if before[uid] != now[uid] {
 				k.wake(uid)
@@ -68,6 +72,19 @@ func (k *Kubelet) relist(ctx context.Context) {
 		}
 		before = now
 	}
+}
+
+// relistHealth returns an error if the contents of the runtime could not be listed for long. The words are
+// those of Kubernetes, whose name for relisting is PLEG.
+func (k *Kubelet) relistHealth() error {
+	last := k.relisted.Load()
+	if last == nil { // it has not begun
+		return nil
+	}
+	if since := time.Since(*last); since > relistThreshold {
+		return fmt.Errorf("PLEG is not healthy: pleg was last seen active %v ago; threshold is %v", since, relistThreshold)
+	}
+	return nil
 }
 
 // summary returns a text for each pod that changes with the IDs and states of its sandboxes and
