@@ -60,6 +60,9 @@ type Config struct {
 	// CgroupMount is the mount point of the cgroup file systems. Empty means /sys/fs/cgroup.
 	CgroupMount string
 
+	// Require says what the machine must be like. Otherwise Run returns an error.
+	Require Requirements
+
 	// HostName is the host name of the node. Empty means NodeName.
 	HostName string
 	// Addresses are the node's addresses. Those of type InternalIP become the host addresses of
@@ -197,6 +200,15 @@ type Config struct {
 	StopGrace time.Duration
 
 	Log logr.Logger
+}
+
+// Requirements says what a machine must be like.
+type Requirements struct {
+	// NoSwap means that the machine must have no swap, and Unified that it must have version 2 of cgroups.
+	NoSwap, Unified bool
+	// KernelDefaults means that the sysctls on which the stability of a node depends must have the values
+	// that Kubernetes expects. The kubelet never changes them.
+	KernelDefaults bool
 }
 
 // Rate is a number of operations in a second over time, and at once.

@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"runtime"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/planekit/planekit/kubelet/internal/cgroup"
 	"github.com/planekit/planekit/kubelet/internal/machine"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -58,6 +60,25 @@ func readHost(root string, override corev1.ResourceList, podsPerCore int) hostIn
 		h.info.Swap = &corev1.NodeSwapStatus{Capacity: new(swap * 1024)}
 	}
 	return h
+}
+
+// check returns an error unless the machine is as required. The words are those of Kubernetes.
+func (r Requirements) check(groups cgroup.FS) error {
+	if r.Unified && !groups.Unified() {
+		return errors.New("kubelet is configured to not run on a host using cgroup v1")
+	}
+	if r.NoSwap {
+		switch swaps, err := machine.Swaps("/proc"); {
+		case err != nil:
+			return err
+		case swaps:
+			return errors.New("running with swap on is not supported, please disable swap or set failSwapOn to false")
+		}
+	}
+	if r.KernelDefaults {
+		return machine.CheckKernelDefaults("/proc")
+	}
+	return nil
 }
 
 // boundPods bounds the number of pods in capacity by its CPUs. Zero means no bound.

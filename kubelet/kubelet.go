@@ -146,6 +146,9 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 	if !k.running.CompareAndSwap(false, true) {
 		return errors.New("kubelet: run twice")
 	}
+	if err := k.config.Require.check(k.cgroups); err != nil {
+		return fmt.Errorf("kubelet: %w", err)
+	}
 	if err := k.config.makeRoots(); err != nil {
 		return err
 	}

@@ -71,8 +71,6 @@ func machineryRows() []row {
 		idle("iptablesDropBit", int32(15), ofHost),
 		idle("hairpinMode", "promiscuous-bridge", "network plugins set up the network"),
 		idle("cgroupDriver", "cgroupfs", "the kubelet has the driver cgroupfs"),
-		idle("failCgroupV1", false, "the kubelet runs with both versions of cgroups"),
-		idle("failSwapOn", false, "the kubelet runs on machines with swap, and gives none to containers"),
 		idle("memorySwap", memorySwap{}, "containers get no swap"),
 		idle("kernelMemcgNotification", false, notYet),
 		idle("memoryThrottlingFactor", float64(0.9), notYet),
@@ -91,7 +89,6 @@ func machineryRows() []row {
 // refusedRows are the fields without an effect that restrict pods, or promise them something.
 func refusedRows() []row {
 	return []row{
-		refuses("protectKernelDefaults", false, notYet),
 		refuses("memoryManagerPolicy", "None", notYet),
 		refuses("topologyManagerPolicy", "none", notYet),
 		refuses("imagePullCredentialsVerificationPolicy", "NeverVerifyPreloadedImages", notYet),

@@ -67,9 +67,14 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("the rate of pulls is %+v", k.PullRate)
 	}
 	shown, zero := Describe(&k), Describe(&kubelet.Config{})
-	// Without a file, pulls have no limit.
-	delete(shown, "registryPullQPS")
-	delete(zero, "registryPullQPS")
+	if (k.Require != kubelet.Requirements{NoSwap: true, Unified: true}) {
+		t.Errorf("required is %+v", k.Require)
+	}
+	// Without a file, pulls have no limit, and less is required of the machine.
+	for _, name := range []string{"registryPullQPS", "failSwapOn", "failCgroupV1"} {
+		delete(shown, name)
+		delete(zero, name)
+	}
 	if !reflect.DeepEqual(shown, zero) {
 		t.Errorf("a file of defaults changes\n%v\nto\n%v", zero, shown)
 	}
@@ -90,15 +95,8 @@ func TestDefaults(t *testing.T) {
 			t.Errorf("the default of %s is %v, not %v", name, value, want)
 		}
 	}
-	want := []string{"failCgroupV1", "failSwapOn"}
-	var names []string
-	for _, warning := range f.Warnings() {
-		name, _, _ := strings.Cut(warning, " ")
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	if !slices.Equal(names, want) {
-		t.Errorf("warnings about %v, want %v", names, want)
+	if warnings := f.Warnings(); len(warnings) != 0 {
+		t.Errorf("warnings: %q", warnings)
 	}
 }
 
@@ -152,6 +150,9 @@ crashLoopBackOff: {maxContainerRestartPeriod: 20s}
 seccompDefault: true
 providerID: cloud://1
 volumeStatsAggPeriod: 2m
+failSwapOn: true
+failCgroupV1: true
+protectKernelDefaults: true
 allowedUnsafeSysctls: [net.core.somaxconn]
 shutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeconds: 20}, {priority: 1000, shutdownGracePeriodSeconds: 10}]
 `
@@ -179,6 +180,7 @@ func TestApply(t *testing.T) {
 		}},
 		{k.PodsPerCore, 20}, {*k.NodeImages, 0}, {k.PullRate, kubelet.Rate{PerSecond: 7, Burst: 14}}, {k.EventRate, kubelet.Rate{PerSecond: 3, Burst: 6}},
 		{k.LogWorkers, 2}, {k.LogInterval, 4 * time.Second}, {k.MaxRestartBackoff, 20 * time.Second}, {k.SeccompDefault, true}, {k.ProviderID, "cloud://1"}, {k.VolumeStatsPeriod, 2 * time.Minute},
+		{k.Require, kubelet.Requirements{NoSwap: true, Unified: true, KernelDefaults: true}},
 		{*k.SerializeImagePulls, false}, {k.MaxParallelPulls, 4}, {k.AllowedUnsafeSysctls, []string{"net.core.somaxconn"}},
 		{k.Shutdown.ByPodPriority, []shutdown.Period{{Priority: 0, Grace: 20 * time.Second}, {Priority: 1000, Grace: 10 * time.Second}}},
 		{k.CPUManager, kubelet.CPUManager{
@@ -296,7 +298,7 @@ func TestRefused(t *testing.T) {
 		head + "systemReserved: {memory: '-1'}":                `systemReserved: resource quantity for "memory" cannot be negative: -1`,
 		head + "registerWithTaints: [{key: a, effect: Never}]": `taint "a" needs a key and one of the effects`,
 		head + "registerWithTaints: [{key: a, effect: NoExecute, timeAdded: '2026-01-01T00:00:00Z'}]": "taint.TimeAdded is not nil",
-		head + "topologyManagerPolicy: restricted\nprotectKernelDefaults: true":                       "protectKernelDefaults has no effect: the kubelet does not have it\ntopologyManagerPolicy has no effect",
+		head + "memoryManagerPolicy: Static\ntopologyManagerPolicy: restricted":                       "memoryManagerPolicy has no effect: the kubelet does not have it\ntopologyManagerPolicy has no effect",
 		head + "podsPerCore: -1":                                      "invalid configuration: podsPerCore (--pods-per-core) -1 must not be a negative number",
 		head + "nodeStatusMaxImages: -2":                              "nodeStatusMaxImages (--node-status-max-images) -2 must be -1 or greater",
 		head + "registryPullQPS: -1":                                  "registryPullQPS (--registry-qps) -1 must not be a negative number",
@@ -351,7 +353,7 @@ enableServer: false
 // TestRestrictionsAreRefused checks that each field of refusedRows is refused with any other value.
 func TestRestrictionsAreRefused(t *testing.T) {
 	values := map[string]string{
-		"protectKernelDefaults": "true", "memoryManagerPolicy": "Static",
+		"memoryManagerPolicy":   "Static",
 		"topologyManagerPolicy": "restricted", "imagePullCredentialsVerificationPolicy": "AlwaysVerify", "preloadedImagesVerificationAllowlist": "[a]",
 	}
 	for _, r := range refusedRows() {

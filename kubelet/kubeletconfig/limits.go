@@ -69,6 +69,16 @@ func limitRows() []row {
 	}
 }
 
+// requiredRows are the fields about what the machine must be like.
+func requiredRows() []row {
+	return []row{
+		acts("failSwapOn", func(s *settings, v bool) { s.kubelet.Require.NoSwap = v }, func(k *kubelet.Config) any { return &k.Require.NoSwap }),
+		acts("failCgroupV1", func(s *settings, v bool) { s.kubelet.Require.Unified = v }, func(k *kubelet.Config) any { return &k.Require.Unified }),
+		acts("protectKernelDefaults", func(s *settings, v bool) { s.kubelet.Require.KernelDefaults = v },
+			func(k *kubelet.Config) any { return k.Require.KernelDefaults }),
+	}
+}
+
 // count sets a number that must not be negative.
 func (s *settings) count(name, flag string, field *int, value int32) {
 	if value < 0 {

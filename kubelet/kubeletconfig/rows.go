@@ -18,7 +18,7 @@ import (
 
 // rows returns the table: a row for each field of a KubeletConfiguration of Kubernetes v1.36.
 func rows() []row {
-	return slices.Concat(nodeRows(), evictionRows(), resourceRows(), cgroupRows(), podRows(), limitRows(), programRows(), idleRows(), refusedRows())
+	return slices.Concat(nodeRows(), evictionRows(), resourceRows(), cgroupRows(), podRows(), limitRows(), requiredRows(), programRows(), idleRows(), refusedRows())
 }
 
 type (
