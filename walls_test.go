@@ -311,7 +311,7 @@ var otherWalls = []wall{
 		{"github.com/go-logr/logr", logging},
 	}},
 	{packages: "plane/controllerset", closed: true, may: []allowance{
-		{"kinds/kind", oneKind},
+		{"kinds", oneTable},
 		{"plane/caches", "controllers read them"},
 		{"plane/stack", "controllers run in their turn"},
 		{"reconcile", "here its controllers are joined"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/discovery"
+	"github.com/planekit/planekit/kinds"
 	"github.com/planekit/planekit/kinds/kind"
 	"github.com/planekit/planekit/reconcile/controllers/namespace"
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +21,8 @@ import (
 // owners are the resources that make other objects, owners of owners first. A
 // namespace is emptied of them before the rest, so that nothing is made again.
 var owners = []string{
-	"cronjobs", "deployments", "statefulsets", "daemonsets", "replicationcontrollers", "replicasets", "jobs", "pods",
+	kinds.CronJobs.Plural, kinds.Deployments.Plural, kinds.StatefulSets.Plural, kinds.DaemonSets.Plural,
+	kinds.ReplicationControllers.Plural, kinds.ReplicaSets.Plural, kinds.Jobs.Plural, kinds.Pods.Plural,
 }
 
 // contents are the resources in namespaces that the server has now, those of
@@ -35,7 +37,7 @@ func (e *Env) contents(ctx context.Context) ([]namespace.Content, error) {
 		failed = append(failed, fmt.Errorf("%s: %w", version, err))
 	}
 	rank := func(r discovery.Mapping) int {
-		if r.Plural == "events" {
+		if r.Plural == kinds.Events.Plural {
 			return len(owners) + 1
 		}
 		if i := slices.Index(owners, r.Plural); i >= 0 {
