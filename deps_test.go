@@ -83,8 +83,8 @@ func under(path, prefix string) bool {
 	return path == prefix || strings.HasPrefix(path, strings.TrimSuffix(prefix, "/")+"/")
 }
 
-// TestWalls checks that every import is allowed by the tables in walls_test.go
-// and requestwalls_test.go, and that every allowance is made use of.
+// TestWalls checks that every import is allowed by the tables of walls, and that every allowance is
+// used.
 func TestWalls(t *testing.T) {
 	packages, _ := imports(t)
 	used := map[string]bool{}
