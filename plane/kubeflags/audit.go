@@ -41,7 +41,7 @@ func (a *auditing) apply(config *plane.Config, s *stack.Stack) error {
 	}
 	policy, err := audit.ParsePolicy(text)
 	if err != nil {
-		return fmt.Errorf("--audit-policy-file: %w", err)
+		return fmt.Errorf("--audit-policy-file %s: %w", a.policy, err)
 	}
 	out := io.WriteCloser(os.Stdout)
 	if a.log != "-" {

@@ -1,6 +1,7 @@
 package planetest_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"go/ast"
 	"go/parser"
@@ -161,7 +162,8 @@ func policyResources() map[string]string {
 }
 
 var (
-	resourceWord = regexp.MustCompile(`\bResource\b`)
+	// mentions are the texts of which a folder has at least one if literalResources finds a name there.
+	mentions     = [][]byte{[]byte("Resource:"), []byte("Resource("), []byte("Resource ="), []byte("Resource !="), []byte("Resource {")}
 	resourceName = regexp.MustCompile(`^[a-z]+(/[a-z]+)?$`)
 )
 
@@ -172,7 +174,7 @@ func codeResources(t *testing.T) map[string]string {
 	files, named := token.NewFileSet(), map[string]string{}
 	for _, folder := range goFolders(t) {
 		var parsed []*ast.File
-		mentions := false
+		wanted := false
 		sources, err := filepath.Glob(filepath.Join(folder, "*.go"))
 		if err != nil {
 			t.Fatal(err)
@@ -185,10 +187,10 @@ func codeResources(t *testing.T) map[string]string {
 			if texts[name], err = os.ReadFile(name); err != nil {
 				t.Fatal(err)
 			}
-			mentions = mentions || resourceWord.Match(texts[name])
+			wanted = wanted || slices.ContainsFunc(mentions, func(m []byte) bool { return bytes.Contains(texts[name], m) })
 		}
 		for name, text := range texts {
-			if !mentions {
+			if !wanted {
 				break
 			}
 			file, err := parser.ParseFile(files, name, text, parser.SkipObjectResolution)
@@ -211,7 +213,7 @@ func goFolders(t *testing.T) (folders []string) {
 		switch name := filepath.Base(path); {
 		case err != nil || !entry.IsDir():
 			return err
-		case slices.Contains([]string{"bench", "compat", "examples", "testdata", "bin", "docs"}, name), strings.HasPrefix(name, ".git"):
+		case slices.Contains([]string{"bench", "compat", "examples", "testdata", "bin", "docs"}, name), name != ".." && strings.HasPrefix(name, "."):
 			return filepath.SkipDir
 		}
 		folders = append(folders, path)
