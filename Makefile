@@ -71,6 +71,7 @@ bench: build
 	@scripts/bench-load
 	@scripts/bench-rollout
 	@scripts/bench-fairness
+	@scripts/bench-schedule
 
 # An hour of random load and kills, which shows that memory, goroutines, files and disk stay flat;
 # ARGS="-seed 42 -runtime containerd" passes flags on to bench/soak.

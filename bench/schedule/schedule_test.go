@@ -1,36 +1,85 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
-// TestEveryWorkload places all pods of each workload.
-func TestEveryWorkload(t *testing.T) {
-	for _, w := range workloads() {
-		f, err := runCore(newOwnCore(), w.make(50, 200), 0)
-		if err != nil {
-			t.Errorf("%s: %v", w.name, err)
+func TestMain(m *testing.M) {
+	quiet()
+	os.Exit(m.Run())
+}
+
+// TestEveryCore places all pods of each workload by each peer.
+func TestEveryCore(t *testing.T) {
+	for _, p := range peers() {
+		for _, w := range workloads() {
+			made := w.make(50, 200)
+			pods := len(made.pending)
+			f, err := measure(t.Context(), p, made, "core", 0)
+			if err != nil {
+				t.Errorf("%s, %s: %v", p.name, w.name, err)
+			}
+			if f.placed != pods || len(f.decisions) != pods || f.took <= 0 {
+				t.Errorf("%s, %s: %d pods with %d decisions in %v", p.name, w.name, f.placed, len(f.decisions), f.took)
+			}
 		}
-		if f.placed != 200 || len(f.decisions) != 200 || f.took <= 0 {
-			t.Errorf("%s: %d pods with %d decisions in %v", w.name, f.placed, len(f.decisions), f.took)
+	}
+}
+
+// TestClusters binds all pods of some workloads by planekit's and the stock scheduler. The latter does not
+// preempt here, because it may forget a pod until it tries all again after five minutes.
+func TestClusters(t *testing.T) {
+	for _, p := range peers()[:2] {
+		names := []string{"basic", "churn"}
+		if p.own {
+			names = append(names, "preemption")
+		}
+		for _, name := range names {
+			list, err := chosen(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			made := list[0].make(50, 200)
+			f, err := measure(t.Context(), p, made, "cluster", 2*time.Minute)
+			if err != nil {
+				t.Errorf("%s, %s: %v", p.name, name, err)
+			}
+			if f.placed != len(made.pending) {
+				t.Errorf("%s, %s: %d pods", p.name, name, f.placed)
+			}
 		}
 	}
 }
 
 func TestTable(t *testing.T) {
 	var out strings.Builder
-	if err := run(&out, options{nodes: 10, pods: 20, workload: "all"}); err != nil {
+	file := filepath.Join(t.TempDir(), "schedule.md")
+	if err := run(t.Context(), &out, options{nodes: []int{10, 20}, workload: "basic", peer: "both", mode: "core", out: file}); err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range workloads() {
-		if !strings.Contains(out.String(), "| "+w.name+" | 10 | 20 |") {
-			t.Errorf("no line of %s in\n%s", w.name, out.String())
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range peers() {
+		line := "| basic | " + p.name + " | 10 | 20 |"
+		if !strings.Contains(out.String(), line) || !strings.Contains(string(page), line) {
+			t.Errorf("no line of %s in\n%s", p.name, page)
 		}
 	}
-	for _, bad := range []options{{nodes: 10, pods: 20, workload: "none"}, {nodes: 1, pods: 20, workload: "basic"}} {
-		if err := run(&out, bad); err == nil {
+	for _, bad := range []options{
+		{nodes: []int{10}, workload: "none", peer: "own", mode: "core"},
+		{nodes: []int{1}, workload: "basic", peer: "own", mode: "core"},
+		{nodes: []int{10}, workload: "basic", peer: "other", mode: "core"},
+		{nodes: []int{10}, workload: "basic", peer: "own", mode: "other"},
+	} {
+		if err := run(t.Context(), &out, bad); err == nil {
 			t.Errorf("%+v: no error", bad)
 		}
 	}
@@ -44,10 +93,9 @@ func BenchmarkCore(b *testing.B) {
 				const pods = 100
 				for b.Loop() {
 					b.StopTimer()
-					c, made := newOwnCore(), w.make(nodes, pods)
-					c.fill(made)
+					c, made := filled(b, w.make(nodes, pods))
 					b.StartTimer()
-					if _, err := c.placeAll(made, 0); err != nil {
+					if _, err := placeAll(c, made, 0); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -55,4 +103,20 @@ func BenchmarkCore(b *testing.B) {
 			})
 		}
 	}
+}
+
+// filled returns planekit's core with the nodes and pods of a world.
+func filled(b *testing.B, w *world) (core, *world) {
+	b.Helper()
+	c, err := newOwnCore(context.Background())
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := fillNodes(c, w); err != nil {
+		b.Fatal(err)
+	}
+	if err := fillPods(c, w); err != nil {
+		b.Fatal(err)
+	}
+	return c, w
 }

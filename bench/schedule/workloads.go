@@ -114,11 +114,15 @@ func unique(pod *corev1.Pod, i, nodes int) {
 const (
 	lowPods  = 16
 	highPods = 4
+
+	highClass    = "high"
+	highPriority = 100
 )
 
-// preemption fills all nodes with pods of a low priority, of which each pending pod needs four to end.
+// preemption fills all nodes with pods of a low priority, of which each pending pod needs four to end. There
+// are at most as many pending pods as half of the nodes have room for.
 func preemption(nodes, pods int) *world {
-	w := worldOf(nil)(nodes, pods)
+	w := worldOf(nil)(nodes, min(pods, nodes*highPods/2))
 	w.leave = true
 	for i := range nodes * lowPods {
 		pod := newPod(fmt.Sprintf("low-%d", i), app(i, groupSize))
@@ -126,7 +130,7 @@ func preemption(nodes, pods int) *world {
 		w.placed = append(w.placed, placedOn(pod, w.nodes[i%nodes].Name))
 	}
 	for _, pod := range w.pending {
-		pod.Spec.Priority = new(int32(100))
+		pod.Spec.Priority, pod.Spec.PriorityClassName = new(int32(highPriority)), highClass
 		pod.Spec.Containers[0].Resources = requests(32_000/highPods, 1000)
 	}
 	return w
