@@ -23,7 +23,11 @@ func (c *Checker) Limits() schedule.Predicate {
 
 // attaches reports whether a pod has volumes that may count.
 func attaches(pod *corev1.Pod) bool {
-	return hasVolume(pod, func(v *corev1.Volume) bool { return namesClaim(v) || v.Ephemeral != nil || isMigrated(v) })
+	return hasVolume(pod, attachesVolume)
+}
+
+func attachesVolume(v *corev1.Volume) bool {
+	return namesClaim(v) || v.Ephemeral != nil || isMigrated(v)
 }
 
 func (c *Checker) prepareLimits(p *schedule.PodInfo, _ schedule.Cluster) func(*schedule.NodeInfo) schedule.Verdict {
@@ -39,53 +43,77 @@ func (c *Checker) prepareLimits(p *schedule.PodInfo, _ schedule.Cluster) func(*s
 	if len(wanted) == 0 {
 		return nil
 	}
+	byDriver := make(map[string]int64)
+	for _, v := range wanted {
+		byDriver[v.driver]++
+	}
 	return func(n *schedule.NodeInfo) schedule.Verdict {
-		limits := c.limitsOf(n.Node.Name)
-		if len(limits) == 0 {
+		csi, ok := c.config.CSINodes.Get(n.Node.Name)
+		if !ok || c.haveRoom(n, csi, byDriver) || c.attach(n, csi, wanted) {
 			return schedule.Fits
 		}
-		used := c.used(n)
-		counts, more := make(map[string]int64), make(map[string]int64)
-		for v := range used {
+		return tooMany
+	}
+}
+
+// haveRoom reports whether a node has room even if no two pods share a volume and all volumes are of one
+// driver, which is the case on most nodes, and can be said without a look at the claims of their pods.
+func (c *Checker) haveRoom(n *schedule.NodeInfo, csi *storagev1.CSINode, byDriver map[string]int64) bool {
+	var most int64
+	for _, other := range n.Pods {
+		for i := range other.Pod.Spec.Volumes {
+			if attachesVolume(&other.Pod.Spec.Volumes[i]) {
+				most++
+			}
+		}
+	}
+	if c.config.AttachmentsByNode != nil {
+		for range c.config.AttachmentsByNode.Get(n.Node.Name) {
+			most++
+		}
+	}
+	for driver, more := range byDriver {
+		if limit, ok := limitOf(csi, driver); ok && most+more > limit {
+			return false
+		}
+	}
+	return true
+}
+
+// attach reports whether a node can attach volumes beside those that it has.
+func (c *Checker) attach(n *schedule.NodeInfo, csi *storagev1.CSINode, wanted []volume) bool {
+	used := c.used(n)
+	counts, more := make(map[string]int64), make(map[string]int64)
+	for v := range used {
+		counts[v.driver]++
+	}
+	for v := range c.attached(n.Node.Name) {
+		if !used[v] {
 			counts[v.driver]++
 		}
-		for v := range c.attached(n.Node.Name) {
-			if !used[v] {
-				counts[v.driver]++
-			}
-		}
-		// One that is attached but not used counts twice, as for the kube-scheduler: it may be detached.
-		for _, v := range wanted {
-			if !used[v] {
-				more[v.driver]++
-			}
-		}
-		for driver, count := range more {
-			if limit, ok := limits[driver]; ok && counts[driver]+count > limit {
-				return tooMany
-			}
-		}
-		return schedule.Fits
 	}
+	// One that is attached but not used counts twice, as for the kube-scheduler: it may be detached.
+	for _, v := range wanted {
+		if !used[v] {
+			more[v.driver]++
+		}
+	}
+	for driver, count := range more {
+		if limit, ok := limitOf(csi, driver); ok && counts[driver]+count > limit {
+			return false
+		}
+	}
+	return true
 }
 
-// limitsOf returns the number of volumes that a node can attach, by driver.
-func (c *Checker) limitsOf(node string) map[string]int64 {
-	csi, ok := c.config.CSINodes.Get(node)
-	if !ok {
-		return nil
-	}
-	return limits(csi)
-}
-
-func limits(csi *storagev1.CSINode) map[string]int64 {
-	all := make(map[string]int64)
-	for _, d := range csi.Spec.Drivers {
-		if d.Allocatable != nil && d.Allocatable.Count != nil {
-			all[d.Name] = int64(*d.Allocatable.Count)
+// limitOf returns how many volumes of a driver a node can attach; ok is false if there is no limit.
+func limitOf(csi *storagev1.CSINode, driver string) (limit int64, ok bool) {
+	for i := range csi.Spec.Drivers {
+		if d := &csi.Spec.Drivers[i]; d.Name == driver && d.Allocatable != nil && d.Allocatable.Count != nil {
+			return int64(*d.Allocatable.Count), true
 		}
 	}
-	return all
+	return 0, false
 }
 
 // used returns the volumes of the pods on a node. A claim that is gone does not count, and neither does one
@@ -166,7 +194,7 @@ func (c *Checker) ofClaim(pod *corev1.Pod, use volumeclaim.Use) (v volume, ok bo
 // claims of other pods, which do not change while they are used.
 func (c *Checker) limitsWake(pod *corev1.Pod, e schedule.Event) bool {
 	if old, now, ok := schedule.Changed[*storagev1.CSINode](e); ok {
-		return now == nil || old == nil || rises(limits(old), limits(now))
+		return now == nil || old == nil || rises(old, now)
 	}
 	if old, now, ok := schedule.Changed[*schedule.PodInfo](e); ok {
 		return old != nil && attaches(old.Pod) || now != nil && c.shareVolume(pod, now.Pod)
@@ -194,9 +222,11 @@ func (c *Checker) shareVolume(a, b *corev1.Pod) bool {
 }
 
 // rises reports whether any limit is higher now, or gone.
-func rises(old, now map[string]int64) bool {
-	for driver, before := range old {
-		if limit, ok := now[driver]; !ok || limit > before {
+func rises(old, now *storagev1.CSINode) bool {
+	for i := range old.Spec.Drivers {
+		driver := old.Spec.Drivers[i].Name
+		before, limited := limitOf(old, driver)
+		if after, ok := limitOf(now, driver); limited && (!ok || after > before) {
 			return true
 		}
 	}

@@ -32,27 +32,30 @@ var topologyLabels = []struct{ old, label string }{
 // anywhere.
 func (c *Checker) Zone() schedule.Predicate {
 	return check{
-		name:     "VolumeZone",
-		concerns: func(pod *corev1.Pod) bool { return hasVolume(pod, namesClaim) },
-		refuseAll: func(pod *corev1.Pod) string {
-			_, reason := c.placesOf(pod)
-			return reason
-		},
-		prepare: c.prepareZone,
-		wakes:   zoneWakes,
+		name:      "VolumeZone",
+		concerns:  func(pod *corev1.Pod) bool { return hasVolume(pod, namesClaim) },
+		refuseAll: c.unknownVolume,
+		prepare:   c.prepareZone,
+		wakes:     zoneWakes,
 	}
 }
 
 func (c *Checker) prepareZone(p *schedule.PodInfo, _ schedule.Cluster) func(*schedule.NodeInfo) schedule.Verdict {
-	places, _ := c.placesOf(p.Pod)
-	if len(places) == 0 {
+	var all []place
+	for name := range claims(p.Pod) {
+		// Why there is none has been said by unknownVolume.
+		if v, _ := c.volumeOf(p.Pod.Namespace, name); v != nil {
+			all = append(all, places(v)...)
+		}
+	}
+	if len(all) == 0 {
 		return nil
 	}
 	return func(n *schedule.NodeInfo) schedule.Verdict {
 		if !hasTopology(n.Node.Labels) {
 			return schedule.Fits
 		}
-		for _, place := range places {
+		for _, place := range all {
 			if !place.has(n.Node.Labels) {
 				return outOfZone
 			}
@@ -85,18 +88,14 @@ func hasTopology(labels map[string]string) bool {
 	return false
 }
 
-// placesOf returns where the volumes of a pod's claims are, or why the pod cannot be scheduled to any node.
-func (c *Checker) placesOf(pod *corev1.Pod) (all []place, refusal string) {
+// unknownVolume returns why it is not known where the volume of a claim of a pod is, or "".
+func (c *Checker) unknownVolume(pod *corev1.Pod) string {
 	for name := range claims(pod) {
-		v, refusal := c.volumeOf(pod.Namespace, name)
-		if refusal != "" {
-			return nil, refusal
-		}
-		if v != nil {
-			all = append(all, places(v)...)
+		if _, refusal := c.volumeOf(pod.Namespace, name); refusal != "" {
+			return refusal
 		}
 	}
-	return all, ""
+	return ""
 }
 
 // volumeOf returns the volume of a claim, nil if it gets one when the pod is scheduled, or why the pod
