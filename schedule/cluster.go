@@ -35,8 +35,9 @@ type Cluster interface {
 // A Preparer is a [Predicate] whose verdict about a node also depends on other nodes, on the pods
 // on them, or on namespaces. Prepare is called at most once for each decision, and only if the
 // Filters of all predicates accept at least one node. It returns the check of a node, or nil if the
-// pod fits all nodes; the check is called for nodes that all Filters accept. Filter says what can
-// be said of a node alone: it may return [Fits] for every node.
+// pod fits all nodes, also if some of the pods on them were not there; the check is called for nodes
+// that all Filters accept. Filter says what can be said of a node alone: it may return [Fits] for
+// every node.
 //
 // Prepare must do no IO. It must not change its arguments. It and the check are called by one
 // goroutine at a time.

@@ -31,7 +31,9 @@ func (l *loop) explain(p *PodInfo) (record func()) {
 		return func() {}
 	}
 	message := summarize(l.state.Explain(p), l.state.profileOf(p).Priorities, l.state.nominees[p.Key])
-	return func() { l.config.Event(p.Pod.Spec.SchedulerName, p.Pod, corev1.EventTypeNormal, "SchedulingExplained", message) }
+	return func() {
+		l.config.Event(p.Pod.Spec.SchedulerName, p.Pod, corev1.EventTypeNormal, "SchedulingExplained", message)
+	}
 }
 
 // summarize returns an explanation as the message of an event. reserved is the node that is reserved for the
