@@ -54,7 +54,7 @@ func (s *Store) reap() {
 			return
 		}
 		heap.Pop(&s.mortal)
-		current, found := s.now.Get(storage.Record{Key: first.key})
+		current, found := s.find(first.key)
 		if found && current.Revision == first.revision {
 			s.apply(storage.Change{Op: storage.Delete, Key: first.key}, nil, current)
 		}

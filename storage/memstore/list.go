@@ -25,14 +25,14 @@ func (s *Store) List(ctx context.Context, prefix storage.Key, o storage.ListOpti
 	if o.After != "" {
 		from = max(from, o.After+"\x00")
 	}
-	state.AscendGreaterOrEqual(storage.Record{Key: from}, func(r storage.Record) bool {
+	state.AscendGreaterOrEqual(&storage.Record{Key: from}, func(r *storage.Record) bool {
 		if !strings.HasPrefix(string(r.Key), string(prefix)) {
 			return false
 		}
 		if o.Limit > 0 && len(page.Records) == o.Limit {
 			page.Remaining++
 		} else {
-			page.Records = append(page.Records, r)
+			page.Records = append(page.Records, *r)
 		}
 		return true
 	})
@@ -69,9 +69,9 @@ func undo(state *tree, prefix storage.Key, changes []storage.Event) {
 			continue
 		}
 		if event.Type == storage.Created {
-			state.Delete(event.Record)
+			state.Delete(&event.Record)
 		} else {
-			state.ReplaceOrInsert(event.Previous)
+			state.ReplaceOrInsert(&event.Previous)
 		}
 	}
 }

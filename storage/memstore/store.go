@@ -24,7 +24,9 @@ const (
 	firstRevision storage.Revision = 1
 )
 
-type tree = btree.BTreeG[storage.Record]
+// tree holds pointers to records that are never changed, as the tree of package storage/cache does: a
+// program that has both links the code of one.
+type tree = btree.BTreeG[*storage.Record]
 
 // A Store is a [storage.Store] in memory.
 type Store struct {
@@ -60,7 +62,7 @@ func New() *Store { return NewHistory(defaultHistory) }
 func NewHistory(revisions int) *Store {
 	return &Store{
 		history: max(revisions, 1),
-		now: btree.NewG(degree, func(a, b storage.Record) bool {
+		now: btree.NewG(degree, func(a, b *storage.Record) bool {
 			return a.Key < b.Key
 		}),
 		compacted: firstRevision,
@@ -92,7 +94,7 @@ func (s *Store) Get(ctx context.Context, key storage.Key, at storage.Revision) (
 		return storage.Record{}, fmt.Errorf("get %q at %d: %w", key, at, storage.ErrInvalid)
 	}
 	s.mu.RLock()
-	record, found := s.now.Get(storage.Record{Key: key})
+	record, found := s.find(key)
 	later, err := s.after(at)
 	s.mu.RUnlock()
 	if err != nil {
@@ -109,6 +111,17 @@ func (s *Store) Get(ctx context.Context, key storage.Key, at storage.Revision) (
 	}
 	return record, nil
 }
+
+// find returns the newest record of key. mu is held.
+func (s *Store) find(key storage.Key) (storage.Record, bool) {
+	if r, ok := s.now.Get(&storage.Record{Key: key}); ok {
+		return *r, true
+	}
+	return storage.Record{}, false
+}
+
+// put makes r the newest record of its key. mu is held.
+func (s *Store) put(r storage.Record) { s.now.ReplaceOrInsert(&r) }
 
 // after returns the changes after revision at; none if at is zero. mu is held.
 func (s *Store) after(at storage.Revision) ([]storage.Event, error) {
@@ -134,7 +147,7 @@ func (s *Store) Commit(ctx context.Context, c storage.Change) (storage.Record, e
 	value := bytes.Clone(c.Value)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	previous, found := s.now.Get(storage.Record{Key: c.Key})
+	previous, found := s.find(c.Key)
 	switch {
 	case c.Op == storage.Create && found:
 		return previous, fmt.Errorf("%s %s: %w", c.Op, c.Key, storage.ErrExists)
@@ -156,13 +169,13 @@ func (s *Store) apply(c storage.Change, value []byte, previous storage.Record) s
 	case storage.Create:
 		event.Type = storage.Created
 		record.Created = revision
-		s.now.ReplaceOrInsert(record)
+		s.put(record)
 	case storage.Update:
-		s.now.ReplaceOrInsert(record)
+		s.put(record)
 	case storage.Delete:
 		event.Type = storage.Deleted
 		record.Value = nil
-		s.now.Delete(record)
+		s.now.Delete(&storage.Record{Key: c.Key})
 	}
 	event.Record = record
 	s.append(event)
