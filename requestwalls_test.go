@@ -197,6 +197,19 @@ var requestWalls = []wall{
 		{"internal/jsonscan", "patches are looked at before they are decoded"},
 		{"k8s.io/apimachinery", "strategic merge patches"},
 	}},
+	{packages: "apiserver/internal/reply", closed: true, may: []allowance{
+		{"apiserver/internal/pieces", "long lists are written in pieces"},
+		{"apiserver/internal/wire", "objects are encoded in one place"},
+		{"k8s.io/apimachinery/pkg/runtime", "answers are objects"},
+		{"github.com/go-logr/logr", logging},
+	}},
+	{packages: "apiserver/internal/documents", closed: true, may: []allowance{
+		{"apiserver/internal/openapi", "it makes the documents of OpenAPI"},
+		{"apiserver/internal/reply", "answers are written in one place"},
+		{"apiserver/internal/wire", "media types are negotiated in one place"},
+		{"k8s.io/api/apidiscovery", "the documents of aggregated discovery"},
+		{"k8s.io/apimachinery", "the documents of discovery"},
+	}},
 	{packages: "apiserver/internal/openapi", closed: true, may: []allowance{
 		{"google.golang.org/protobuf/encoding/protowire", "the protobuf form of OpenAPI v2"},
 	}},
@@ -220,7 +233,6 @@ var requestWalls = []wall{
 		{"kinds/kind", oneKind},
 		{"apiserver/internal", itsRoom},
 		{"apiserver/flowcontrol", itsRoom},
-		{"k8s.io/api/apidiscovery", "the documents of aggregated discovery"},
 		{"k8s.io/apimachinery", "codecs, options, tables and patches of the wire protocol"},
 		{"internal/jsonscan", "bodies are looked at before they are decoded"},
 		{"internal/bodycost", "bodies are bounded before they are decoded"},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/planekit/planekit/apiserver/internal/documents"
 	"github.com/planekit/planekit/apiserver/internal/intake"
 	"github.com/planekit/planekit/apiserver/internal/layout"
 	"github.com/planekit/planekit/apiserver/internal/requestline"
@@ -28,11 +29,8 @@ type catalog struct {
 	aggregator Aggregator
 }
 
-// group is an API group as discovery shows it, versions in the order given.
-type group struct {
-	name     string
-	versions []string
-}
+// group is an API group as discovery shows it.
+type group = documents.Group
 
 // newCatalog checks the resources of c and derives from them what the server needs.
 func newCatalog(c *Config, codec *wire.Codec, feed *cache.Feed) (*catalog, error) {
@@ -80,13 +78,13 @@ func (t *catalog) addKind(r Resource, c *Config, codec *wire.Codec, feed *cache.
 }
 
 func (t *catalog) addGroup(name, version string) {
-	i := slices.IndexFunc(t.groups, func(g *group) bool { return g.name == name })
+	i := slices.IndexFunc(t.groups, func(g *group) bool { return g.Name == name })
 	if i < 0 {
-		t.groups = append(t.groups, &group{name: name, versions: []string{version}})
+		t.groups = append(t.groups, &group{Name: name, Versions: []string{version}})
 		return
 	}
-	if g := t.groups[i]; !slices.Contains(g.versions, version) {
-		g.versions = append(g.versions, version)
+	if g := t.groups[i]; !slices.Contains(g.Versions, version) {
+		g.Versions = append(g.Versions, version)
 	}
 }
 
@@ -113,12 +111,12 @@ func (t *catalog) checkPlaces() error {
 // storedKind returns the kind of a resource in the version in which it is stored, nil if the resource
 // is not served.
 func (t *catalog) storedKind(name, plural string) *servedKind {
-	i := slices.IndexFunc(t.groups, func(g *group) bool { return g.name == name })
+	i := slices.IndexFunc(t.groups, func(g *group) bool { return g.Name == name })
 	if i < 0 {
 		return nil
 	}
 	var found *servedKind
-	for _, version := range t.groups[i].versions {
+	for _, version := range t.groups[i].Versions {
 		k := t.kinds[schema.GroupVersionResource{Group: name, Version: version, Resource: plural}]
 		if k != nil && (found == nil || k.StoredAs == nil) {
 			found = k // the stored version, if there are several
@@ -150,18 +148,12 @@ func (t *catalog) kindsOf(name, version string) []*servedKind {
 	return kinds
 }
 
-func (t *catalog) group(name string) *group {
-	for _, g := range t.allGroups() {
-		if g.name == name && name != "" {
-			return g
-		}
-	}
-	return nil
-}
+// OwnGroups implements [documents.Catalog].
+func (t *catalog) OwnGroups() []*group { return t.groups }
 
-// allGroups returns the current groups of this and the other servers, in the
-// aggregator's order. Groups that the aggregator does not know come first.
-func (t *catalog) allGroups() []*group {
+// Groups implements [documents.Catalog]. The groups are in the aggregator's order; those that it does
+// not know come first.
+func (t *catalog) Groups() []*group {
 	if t.aggregator == nil {
 		return t.groups
 	}
@@ -174,12 +166,12 @@ func (t *catalog) allGroups() []*group {
 	}
 	var first []*group
 	for _, g := range t.groups {
-		if !slices.ContainsFunc(listed, func(l *group) bool { return l.name == g.name }) {
+		if !slices.ContainsFunc(listed, func(l *group) bool { return l.Name == g.Name }) {
 			first = append(first, g)
 			continue
 		}
-		for _, v := range g.versions {
-			listed = addVersion(listed, schema.GroupVersion{Group: g.name, Version: v})
+		for _, v := range g.Versions {
+			listed = addVersion(listed, schema.GroupVersion{Group: g.Name, Version: v})
 		}
 	}
 	return append(first, listed...)
@@ -187,12 +179,12 @@ func (t *catalog) allGroups() []*group {
 
 // addVersion adds gv to groups unless it is there.
 func addVersion(groups []*group, gv schema.GroupVersion) []*group {
-	i := slices.IndexFunc(groups, func(g *group) bool { return g.name == gv.Group })
+	i := slices.IndexFunc(groups, func(g *group) bool { return g.Name == gv.Group })
 	if i < 0 {
-		return append(groups, &group{name: gv.Group, versions: []string{gv.Version}})
+		return append(groups, &group{Name: gv.Group, Versions: []string{gv.Version}})
 	}
-	if g := groups[i]; !slices.Contains(g.versions, gv.Version) {
-		g.versions = append(g.versions, gv.Version)
+	if g := groups[i]; !slices.Contains(g.Versions, gv.Version) {
+		g.Versions = append(g.Versions, gv.Version)
 	}
 	return groups
 }
@@ -200,30 +192,54 @@ func addVersion(groups []*group, gv schema.GroupVersion) []*group {
 // serves reports whether this server itself has gv.
 func (t *catalog) serves(gv schema.GroupVersion) bool {
 	return slices.ContainsFunc(t.groups, func(g *group) bool {
-		return g.name == gv.Group && slices.Contains(g.versions, gv.Version)
+		return g.Name == gv.Group && slices.Contains(g.Versions, gv.Version)
 	})
 }
 
-// others are the group versions of other servers.
-func (t *catalog) others() map[schema.GroupVersion]AggregatedVersion {
+// Others implements [documents.Catalog].
+func (t *catalog) Others() map[schema.GroupVersion]documents.Other {
 	if t.aggregator == nil {
 		return nil
 	}
-	out := map[schema.GroupVersion]AggregatedVersion{}
+	out := map[schema.GroupVersion]documents.Other{}
 	for _, v := range t.aggregator.GroupVersions() {
 		if !v.Local {
-			out[v.GroupVersion] = v
+			out[v.GroupVersion] = documents.Other{Resources: v.Resources, Stale: v.Stale, OpenAPIHash: v.OpenAPIHash}
 		}
 	}
 	return out
 }
 
-// groupPath is where a version of a group is served.
-func groupPath(name, version string) string {
-	if name == "" {
-		return "/api/" + version
+// Resources implements [documents.Catalog].
+func (t *catalog) Resources(group, version string) []documents.Resource {
+	var all []documents.Resource
+	for _, k := range t.kindsOf(group, version) {
+		all = append(all, k.described())
 	}
-	return "/apis/" + name + "/" + version
+	return all
+}
+
+// described returns the kind as documents describe it.
+func (k *servedKind) described() documents.Resource {
+	r := documents.Resource{
+		Kind: k.gvk, Plural: k.Plural, Singular: k.Singular, Namespaced: k.Namespaced,
+		Verbs: k.Verbs, ShortNames: k.ShortNames, Categories: k.Categories, New: k.New,
+	}
+	if k.Answer == nil {
+		r.NewList = k.NewList
+	}
+	for i := range k.subresources {
+		sub := &k.subresources[i]
+		body := k.New
+		if sub.newBody != nil {
+			body = sub.newBody
+		}
+		if _, ok := as[Proxy](sub); ok {
+			body = nil // no type describes the server behind it
+		}
+		r.Subresources = append(r.Subresources, documents.Subresource{Name: sub.name, Kind: k.subKind(sub), Verbs: sub.verbs, New: body})
+	}
+	return r
 }
 
 // CountStored counts the objects in storage by resource. It reads one record of each.

@@ -32,7 +32,7 @@ func (s *Server) delete(q *request) error {
 		return s.responder.respond(q, http.StatusOK, obj)
 	}
 	q.out.Shape = wire.Whole
-	s.responder.write(q.w, q.r, http.StatusOK, q.out, &metav1.Status{
+	s.responder.Object(q.w, q.r, http.StatusOK, q.out, &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
 		Status:   metav1.StatusSuccess,
 		Details: &metav1.StatusDetails{ // Kubernetes puts the resource in Kind

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/apiserver/internal/reply"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -52,7 +53,7 @@ func TestStatusesHaveDetails(t *testing.T) {
 			t.Errorf("%s: %+v", name, status)
 		}
 		for _, media := range []string{wire.JSON, wire.Proto} {
-			p := &responder{codec: wire.NewCodec(), log: logr.Discard()}
+			p := &responder{reply.Writer{Codec: wire.NewCodec(), Log: logr.Discard()}}
 			r, answer := httptest.NewRequest("GET", "/", nil), httptest.NewRecorder()
 			r.Header.Set("Accept", media)
 			p.writeError(answer, r, err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/planekit/planekit/apiserver/internal/reply"
 	"github.com/planekit/planekit/storage"
 )
 
@@ -16,9 +17,9 @@ const checkTimeout = 2 * time.Second
 
 // health answers whether the server is well.
 type health struct {
-	config    *Config
-	unready   context.Context // done when the server begins to wind up
-	responder *responder
+	config  *Config
+	unready context.Context // done when the server begins to wind up
+	replies *reply.Writer
 }
 
 // checks are the named conditions of a health endpoint. The server is live as
@@ -83,11 +84,11 @@ func (h *health) serve(w http.ResponseWriter, r *http.Request, segments []string
 	_, verbose := r.URL.Query()["verbose"]
 	switch {
 	case failed:
-		h.responder.writeBytes(w, r, http.StatusInternalServerError, media, []byte(text.String()+endpoint+" check failed\n"))
+		h.replies.Bytes(w, r, http.StatusInternalServerError, media, []byte(text.String()+endpoint+" check failed\n"))
 	case verbose:
-		h.responder.writeBytes(w, r, http.StatusOK, media, []byte(text.String()+endpoint+" check passed\n"))
+		h.replies.Bytes(w, r, http.StatusOK, media, []byte(text.String()+endpoint+" check passed\n"))
 	default:
-		h.responder.writeBytes(w, r, http.StatusOK, media, []byte("ok"))
+		h.replies.Bytes(w, r, http.StatusOK, media, []byte("ok"))
 	}
 	return nil
 }

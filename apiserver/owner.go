@@ -8,6 +8,7 @@ import (
 	"sync"
 	"unicode"
 
+	"github.com/planekit/planekit/apiserver/internal/documents"
 	"github.com/planekit/planekit/apiserver/internal/openapi"
 	"github.com/planekit/planekit/apiserver/internal/ownership"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,10 +23,10 @@ const maxManager = 128
 func (t *catalog) addTrackers() {
 	types := map[schema.GroupVersion]func() (*ownership.Types, error){}
 	for _, g := range t.groups {
-		whole := t.typesOf(g.name, g.versions...)
-		for _, v := range g.versions {
-			gv := schema.GroupVersion{Group: g.name, Version: v}
-			types[gv] = t.typesOf(g.name, v)
+		whole := t.typesOf(g.Name, g.Versions...)
+		for _, v := range g.Versions {
+			gv := schema.GroupVersion{Group: g.Name, Version: v}
+			types[gv] = t.typesOf(g.Name, v)
 			if t.converts(gv) {
 				types[gv] = whole
 			}
@@ -43,7 +44,7 @@ func (t *catalog) typesOf(group string, versions ...string) func() (*ownership.T
 	return sync.OnceValues(func() (*ownership.Types, error) {
 		var all []openapi.Resource
 		for _, v := range versions {
-			all = append(all, t.described(group, v)...)
+			all = append(all, documents.OpenAPI(t.Resources(group, v))...)
 		}
 		return readTypes(all)
 	})

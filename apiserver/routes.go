@@ -144,15 +144,15 @@ func (s *Server) routePath(w http.ResponseWriter, r *http.Request, info requestl
 	case "healthz", "livez", "readyz":
 		return s.health.serve(w, r, segments)
 	case "openapi":
-		return s.documents.serve(w, r, segments[1:])
+		return s.documents.ServeOpenAPI(w, r, segments[1:])
 	case "api", "apis":
-		return s.documents.discover(w, r, segments)
+		return s.documents.ServeDiscovery(w, r, segments)
 	case "version":
 		if len(segments) == 1 {
-			return s.responder.writeJSON(w, r, http.StatusOK, wire.JSON, s.config.Version)
+			return s.responder.JSON(w, r, http.StatusOK, wire.JSON, s.config.Version)
 		}
 	case "":
-		return s.responder.writeJSON(w, r, http.StatusOK, wire.JSON, map[string][]string{"paths": s.paths()})
+		return s.responder.JSON(w, r, http.StatusOK, wire.JSON, map[string][]string{"paths": s.paths()})
 	}
 	return notServed()
 }
@@ -188,12 +188,12 @@ func (s *Server) paths() []string {
 	for path := range s.config.Handlers {
 		set[path] = true
 	}
-	for _, g := range s.catalog.allGroups() {
-		for _, v := range g.versions {
-			set[groupPath(g.name, v)] = true
+	for _, g := range s.catalog.Groups() {
+		for _, v := range g.Versions {
+			set[g.Path(v)] = true
 		}
-		if g.name != "" {
-			set["/apis/"+g.name] = true
+		if g.Name != "" {
+			set["/apis/"+g.Name] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(set))

@@ -16,8 +16,10 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/apiserver/flowcontrol"
+	"github.com/planekit/planekit/apiserver/internal/documents"
 	"github.com/planekit/planekit/apiserver/internal/inprocess"
 	"github.com/planekit/planekit/apiserver/internal/intake"
+	"github.com/planekit/planekit/apiserver/internal/reply"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authn/user"
@@ -179,7 +181,7 @@ type Server struct {
 	initializing initializing
 	namer        namer
 	responder    responder
-	documents    *documents
+	documents    *documents.Documents
 	health       health
 
 	// unready is done when Run begins to wind up: /readyz says so, and all is
@@ -230,10 +232,10 @@ func (s *Server) addParts() {
 	s.reader = reader{store: c.Store, feed: s.feed, log: c.Log}
 	s.admitter = admitter{plugins: c.Admission}
 	s.namer = namer{identities: c.Identities}
-	s.responder = responder{codec: s.codec, log: c.Log}
+	s.responder = responder{reply.Writer{Codec: s.codec, Log: c.Log}}
 	s.initializing = initializing{initializers: c.Initializers, store: c.Store, stopping: s.stopping, guard: &s.guard}
-	s.documents = newDocuments(s.catalog, &s.responder, c.Version.GitVersion)
-	s.health = health{config: c, unready: s.unready, responder: &s.responder}
+	s.documents = documents.New(s.catalog, &s.responder.Writer, c.Version.GitVersion)
+	s.health = health{config: c, unready: s.unready, replies: &s.responder.Writer}
 }
 
 func (c *Config) check() error {

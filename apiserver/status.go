@@ -74,15 +74,13 @@ func statusError(code int32, reason metav1.StatusReason, format string, args ...
 func badRequest(format string, args ...any) error { return wire.BadRequest(format, args...) }
 
 // notServed returns Kubernetes' error for an unknown path.
-func notServed() error {
-	return statusError(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
-}
+func notServed() error { return wire.NotServed() }
 
 // writeError answers with err. Nothing may have been written before.
 func (p *responder) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	status := toStatus(err)
 	if status.Code >= http.StatusInternalServerError && r.Context().Err() == nil {
-		p.log.Error(err, "request failed", "method", r.Method, "path", r.URL.Path)
+		p.Log.Error(err, "request failed", "method", r.Method, "path", r.URL.Path)
 	}
 	if w, ok := w.(*recorder); ok {
 		w.status = &status
@@ -94,5 +92,5 @@ func (p *responder) writeError(w http.ResponseWriter, r *http.Request, err error
 	if negotiateErr != nil {
 		out = wire.Output{Media: wire.JSON}
 	}
-	p.write(w, r, int(status.Code), out, &status)
+	p.Object(w, r, int(status.Code), out, &status)
 }

@@ -205,7 +205,7 @@ func (o objectsIn) Update(ctx context.Context, group, plural string, obj runtime
 
 // created answers a create after which there is nothing to show.
 func (p *responder) created(q *request) {
-	p.write(q.w, q.r, http.StatusCreated, q.out, &metav1.Status{
+	p.Object(q.w, q.r, http.StatusCreated, q.out, &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
 		Status:   metav1.StatusSuccess, Code: http.StatusCreated,
 	})

@@ -1,4 +1,4 @@
-package apiserver
+package documents
 
 import (
 	"cmp"
@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// discover tells what is served, below /api and /apis: the old way, document
-// by document, or aggregated in one.
-func (d *documents) discover(w http.ResponseWriter, r *http.Request, segments []string) error {
+// ServeDiscovery answers what is served, below /api and /apis: document by document, or aggregated in
+// one.
+func (d *Documents) ServeDiscovery(w http.ResponseWriter, r *http.Request, segments []string) error {
 	core := segments[0] == "api"
 	aggregates := len(segments) == 1
 	out, err := wire.Negotiate(r, wire.Accepts{Proto: true, Groups: aggregates})
@@ -29,24 +29,24 @@ func (d *documents) discover(w http.ResponseWriter, r *http.Request, segments []
 	case out.Shape == wire.Groups:
 		return d.serveAggregated(w, r, core)
 	case aggregates && core:
-		doc = d.catalog.coreVersions()
+		doc = d.coreVersions()
 	case aggregates:
-		doc = d.catalog.groupList()
+		doc = d.groupList()
 	case core && len(segments) == 2:
-		doc = d.catalog.resourceList("", segments[1])
+		doc = d.resourceList("", segments[1])
 	case !core && len(segments) == 2:
-		if g := d.catalog.group(segments[1]); g != nil {
+		if g := d.group(segments[1]); g != nil {
 			entry := apiGroup(g)
 			entry.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
 			doc = &entry
 		}
 	case !core && len(segments) == 3:
-		doc = d.catalog.resourceList(segments[1], segments[2])
+		doc = d.resourceList(segments[1], segments[2])
 	}
 	if isNil(doc) {
-		return notServed()
+		return wire.NotServed()
 	}
-	d.responder.write(w, r, http.StatusOK, out, doc)
+	d.replies.Object(w, r, http.StatusOK, out, doc)
 	return nil
 }
 
@@ -55,65 +55,64 @@ func isNil(doc runtime.Object) bool {
 	return doc == nil || ok && list == nil
 }
 
-func (t *catalog) coreVersions() *metav1.APIVersions {
+func (d *Documents) coreVersions() *metav1.APIVersions {
 	doc := &metav1.APIVersions{
 		TypeMeta:                   metav1.TypeMeta{Kind: "APIVersions"},
 		Versions:                   []string{},
 		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{},
 	}
-	for _, g := range t.groups {
-		if g.name == "" {
-			doc.Versions = g.versions
+	for _, g := range d.catalog.OwnGroups() {
+		if g.Name == "" {
+			doc.Versions = g.Versions
 		}
 	}
 	return doc
 }
 
-func (t *catalog) groupList() *metav1.APIGroupList {
+func (d *Documents) groupList() *metav1.APIGroupList {
 	doc := &metav1.APIGroupList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{},
 	}
-	for _, g := range t.allGroups() {
-		if g.name != "" {
+	for _, g := range d.catalog.Groups() {
+		if g.Name != "" {
 			doc.Groups = append(doc.Groups, apiGroup(g))
 		}
 	}
 	return doc
 }
 
-func apiGroup(g *group) metav1.APIGroup {
-	entry := metav1.APIGroup{Name: g.name}
-	for _, v := range g.versions {
-		entry.Versions = append(entry.Versions, metav1.GroupVersionForDiscovery{GroupVersion: g.name + "/" + v, Version: v})
+func apiGroup(g *Group) metav1.APIGroup {
+	entry := metav1.APIGroup{Name: g.Name}
+	for _, v := range g.Versions {
+		entry.Versions = append(entry.Versions, metav1.GroupVersionForDiscovery{GroupVersion: g.Name + "/" + v, Version: v})
 	}
 	entry.PreferredVersion = entry.Versions[0]
 	return entry
 }
 
 // resourceList is nil where the group version is not served.
-func (t *catalog) resourceList(name, version string) *metav1.APIResourceList {
-	kinds := t.kindsOf(name, version)
-	if len(kinds) == 0 {
+func (d *Documents) resourceList(name, version string) *metav1.APIResourceList {
+	resources := d.catalog.Resources(name, version)
+	if len(resources) == 0 {
 		return nil
 	}
 	doc := &metav1.APIResourceList{
 		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
-		GroupVersion: kinds[0].gvk.GroupVersion().String(),
+		GroupVersion: resources[0].Kind.GroupVersion().String(),
 	}
-	for _, k := range kinds {
+	for i := range resources {
+		k := &resources[i]
 		doc.APIResources = append(doc.APIResources, metav1.APIResource{
-			Name: k.Plural, SingularName: k.Singular, Namespaced: k.Namespaced, Kind: k.Kind,
+			Name: k.Plural, SingularName: k.Singular, Namespaced: k.Namespaced, Kind: k.Kind.Kind,
 			Verbs: k.Verbs, ShortNames: k.ShortNames, Categories: k.Categories,
 		})
-		for i := range k.subresources {
-			sub := &k.subresources[i]
+		for j := range k.Subresources {
+			sub := &k.Subresources[j]
 			entry := metav1.APIResource{
-				Name: k.Plural + "/" + sub.name, Namespaced: k.Namespaced, Verbs: sub.verbs,
+				Name: k.Plural + "/" + sub.Name, Namespaced: k.Namespaced, Verbs: sub.Verbs, Kind: sub.Kind.Kind,
 			}
-			gvk := k.subKind(sub)
-			entry.Kind = gvk.Kind
-			if gvk.GroupVersion() != k.gvk.GroupVersion() {
-				entry.Group, entry.Version = gvk.Group, gvk.Version
+			if sub.Kind.GroupVersion() != k.Kind.GroupVersion() {
+				entry.Group, entry.Version = sub.Kind.Group, sub.Kind.Version
 			}
 			doc.APIResources = append(doc.APIResources, entry)
 		}
@@ -121,52 +120,64 @@ func (t *catalog) resourceList(name, version string) *metav1.APIResourceList {
 	return doc
 }
 
+// group returns the named group; nil if it is not served, or the core group.
+func (d *Documents) group(name string) *Group {
+	for _, g := range d.catalog.Groups() {
+		if g.Name == name && name != "" {
+			return g
+		}
+	}
+	return nil
+}
+
 // serveAggregated answers with all groups of /api or /apis in one document
 // (https://kubernetes.io/docs/concepts/overview/kubernetes-api/#aggregated-discovery).
-func (d *documents) serveAggregated(w http.ResponseWriter, r *http.Request, core bool) error {
+func (d *Documents) serveAggregated(w http.ResponseWriter, r *http.Request, core bool) error {
 	doc := &apidiscovery.APIGroupDiscoveryList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"},
 		Items:    []apidiscovery.APIGroupDiscovery{},
 	}
-	others := d.catalog.others()
-	for _, g := range d.catalog.allGroups() {
-		if (g.name == "") == core {
-			doc.Items = append(doc.Items, d.catalog.groupDiscovery(g, others))
+	others := d.catalog.Others()
+	for _, g := range d.catalog.Groups() {
+		if (g.Name == "") == core {
+			doc.Items = append(doc.Items, d.groupDiscovery(g, others))
 		}
 	}
 	const media = wire.JSON + ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-	return d.responder.writeTagged(w, r, media, doc)
+	return d.replies.Tagged(w, r, media, doc)
 }
 
-func (t *catalog) groupDiscovery(g *group, others map[schema.GroupVersion]AggregatedVersion) apidiscovery.APIGroupDiscovery {
-	entry := apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.name}}
-	for _, v := range g.versions {
-		if other, ok := others[schema.GroupVersion{Group: g.name, Version: v}]; ok {
-			entry.Versions = append(entry.Versions, otherDiscovery(other))
+func (d *Documents) groupDiscovery(g *Group, others map[schema.GroupVersion]Other) apidiscovery.APIGroupDiscovery {
+	entry := apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.Name}}
+	for _, v := range g.Versions {
+		gv := schema.GroupVersion{Group: g.Name, Version: v}
+		if other, ok := others[gv]; ok {
+			entry.Versions = append(entry.Versions, otherDiscovery(gv, other))
 			continue
 		}
 		version := apidiscovery.APIVersionDiscovery{Version: v, Freshness: apidiscovery.DiscoveryFreshnessCurrent}
-		for _, k := range t.kindsOf(g.name, v) {
-			version.Resources = append(version.Resources, k.discovery())
+		resources := d.catalog.Resources(g.Name, v)
+		for i := range resources {
+			version.Resources = append(version.Resources, resources[i].discovery())
 		}
 		entry.Versions = append(entry.Versions, version)
 	}
 	return entry
 }
 
-func (k *servedKind) discovery() apidiscovery.APIResourceDiscovery {
+func (r *Resource) discovery() apidiscovery.APIResourceDiscovery {
 	entry := apidiscovery.APIResourceDiscovery{
-		Resource: k.Plural, SingularResource: k.Singular, ShortNames: k.ShortNames,
-		Categories: k.Categories, Verbs: k.Verbs,
-		ResponseKind: discoveryKind(k.gvk), Scope: apidiscovery.ScopeCluster,
+		Resource: r.Plural, SingularResource: r.Singular, ShortNames: r.ShortNames,
+		Categories: r.Categories, Verbs: r.Verbs,
+		ResponseKind: discoveryKind(r.Kind), Scope: apidiscovery.ScopeCluster,
 	}
-	if k.Namespaced {
+	if r.Namespaced {
 		entry.Scope = apidiscovery.ScopeNamespace
 	}
-	for i := range k.subresources {
-		sub := &k.subresources[i]
+	for i := range r.Subresources {
+		sub := &r.Subresources[i]
 		entry.Subresources = append(entry.Subresources, apidiscovery.APISubresourceDiscovery{
-			Subresource: sub.name, ResponseKind: discoveryKind(k.subKind(sub)), Verbs: sub.verbs,
+			Subresource: sub.Name, ResponseKind: discoveryKind(sub.Kind), Verbs: sub.Verbs,
 		})
 	}
 	return entry
@@ -176,9 +187,9 @@ func discoveryKind(gvk schema.GroupVersionKind) *metav1.GroupVersionKind {
 	return &metav1.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind}
 }
 
-// otherDiscovery says what another server has said in the older form.
-func otherDiscovery(o AggregatedVersion) apidiscovery.APIVersionDiscovery {
-	version := apidiscovery.APIVersionDiscovery{Version: o.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent}
+// otherDiscovery translates what another server has answered in the older form, about gv.
+func otherDiscovery(gv schema.GroupVersion, o Other) apidiscovery.APIVersionDiscovery {
+	version := apidiscovery.APIVersionDiscovery{Version: gv.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent}
 	if o.Stale {
 		version.Freshness = apidiscovery.DiscoveryFreshnessStale
 	}
@@ -189,7 +200,7 @@ func otherDiscovery(o AggregatedVersion) apidiscovery.APIVersionDiscovery {
 		}
 		entry := apidiscovery.APIResourceDiscovery{
 			Resource: r.Name, SingularResource: r.SingularName, ShortNames: r.ShortNames, Categories: r.Categories, Verbs: r.Verbs,
-			ResponseKind: discoveryKind(kindIn(o, r)), Scope: apidiscovery.ScopeCluster,
+			ResponseKind: discoveryKind(kindIn(gv, r)), Scope: apidiscovery.ScopeCluster,
 		}
 		if r.Namespaced {
 			entry.Scope = apidiscovery.ScopeNamespace
@@ -204,14 +215,13 @@ func otherDiscovery(o AggregatedVersion) apidiscovery.APIVersionDiscovery {
 			continue
 		}
 		version.Resources[i].Subresources = append(version.Resources[i].Subresources, apidiscovery.APISubresourceDiscovery{
-			Subresource: name, ResponseKind: discoveryKind(kindIn(o, r)), Verbs: r.Verbs,
+			Subresource: name, ResponseKind: discoveryKind(kindIn(gv, r)), Verbs: r.Verbs,
 		})
 	}
 	return version
 }
 
-// kindIn is the kind of r, which is of the document's group version unless it
-// says otherwise.
-func kindIn(o AggregatedVersion, r metav1.APIResource) schema.GroupVersionKind {
-	return schema.GroupVersionKind{Group: cmp.Or(r.Group, o.Group), Version: cmp.Or(r.Version, o.Version), Kind: r.Kind}
+// kindIn returns the kind of r, which is of the document's group version gv unless it has another.
+func kindIn(gv schema.GroupVersion, r metav1.APIResource) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: cmp.Or(r.Group, gv.Group), Version: cmp.Or(r.Version, gv.Version), Kind: r.Kind}
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,11 @@ func StatusError(code int32, reason metav1.StatusReason, format string, args ...
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: code, Reason: reason, Message: fmt.Sprintf(format, args...),
 	}}
+}
+
+// NotServed returns Kubernetes' error for an unknown path.
+func NotServed() error {
+	return StatusError(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 }
 
 // BadRequest returns an API error with the code 400.
