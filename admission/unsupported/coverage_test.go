@@ -120,14 +120,14 @@ var actedOn = []struct {
 	{corev1.ServiceSpec{}, map[string]string{
 		controllersFiles + "endpoints/pods.go":          "Ports Selector ClusterIP",
 		controllersFiles + "endpoints/sliceendpoint.go": "PublishNotReadyAddresses IPFamilies TrafficDistribution",
-		serverFiles + "core/serviceaddress.go":          "ClusterIPs IPFamilyPolicy",
-		serverFiles + "core/serviceallocation.go":       "AllocateLoadBalancerNodePorts",
-		serverFiles + "core/service.go":                 "SessionAffinityConfig LoadBalancerClass", // nothing without sessionAffinity and the type
+		serverFiles + "internal/service/address.go":     "ClusterIPs IPFamilyPolicy",
+		serverFiles + "internal/service/allocation.go":  "AllocateLoadBalancerNodePorts",
+		serverFiles + "internal/service/service.go":     "SessionAffinityConfig LoadBalancerClass", // nothing without sessionAffinity and the type
 	}},
 	{corev1.ServicePort{}, map[string]string{
 		controllersFiles + "endpoints/pods.go":          "Name Protocol TargetPort",
 		controllersFiles + "endpoints/sliceendpoint.go": "AppProtocol",
-		serverFiles + "core/service.go":                 "Port",
+		serverFiles + "internal/service/service.go":     "Port",
 	}},
 	{appsv1.DeploymentSpec{}, map[string]string{
 		controllersFiles + "deployment/deployment.go": "Replicas Selector Template",

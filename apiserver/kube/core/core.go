@@ -14,8 +14,7 @@ import (
 	"net/netip"
 
 	"github.com/planekit/planekit/apiserver"
-	"github.com/planekit/planekit/apiserver/kube/internal/check"
-	corev1 "k8s.io/api/core/v1"
+	"github.com/planekit/planekit/apiserver/kube/internal/service"
 )
 
 // Config describes a cluster to the resources. Zero is useful.
@@ -30,24 +29,9 @@ type Config struct {
 // PortRange is from First to Last, both included.
 type PortRange struct{ First, Last int32 }
 
-func (c Config) withDefaults() Config {
-	if len(c.ServiceCIDRs) == 0 {
-		c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}
-	}
-	if c.NodePorts == (PortRange{}) {
-		c.NodePorts = PortRange{30000, 32767}
-	}
-	return c
-}
-
-// cidr returns the range of a family, the zero Prefix where there is none.
-func (c Config) cidr(family corev1.IPFamily) netip.Prefix {
-	for _, p := range c.ServiceCIDRs {
-		if check.FamilyOf(p.Addr().String()) == family {
-			return p
-		}
-	}
-	return netip.Prefix{}
+// Services returns the resource of the kind Service, which allocates from the ranges of c.
+func Services(c Config) apiserver.Resource {
+	return service.Resource(service.Config{CIDRs: c.ServiceCIDRs, NodePorts: service.PortRange(c.NodePorts)})
 }
 
 // Resources returns the kinds of the group. The slice belongs to the caller.

@@ -1,4 +1,4 @@
-package core
+package service
 
 import (
 	"cmp"
@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Services returns the resource of the kind Service, which allocates from the ranges of c.
-func Services(c Config) apiserver.Resource {
+// Resource returns the resource of the kind Service, which allocates from the ranges of c.
+func Resource(c Config) apiserver.Resource {
 	r := apiserver.For(kinds.Services, apiserver.Resource{
 		Strategy: define.Strategy[*corev1.Service]{
 			Default: completeService,

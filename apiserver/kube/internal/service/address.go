@@ -1,4 +1,4 @@
-package core
+package service
 
 import (
 	"fmt"
@@ -47,9 +47,9 @@ func (c Config) families(s, old *corev1.Service) error {
 		}
 	}
 	if len(spec.IPFamilies) == 0 {
-		spec.IPFamilies = []corev1.IPFamily{check.FamilyOf(c.ServiceCIDRs[0].Addr().String())}
+		spec.IPFamilies = []corev1.IPFamily{check.FamilyOf(c.CIDRs[0].Addr().String())}
 	}
-	if *spec.IPFamilyPolicy != corev1.IPFamilyPolicySingleStack && len(spec.IPFamilies) == 1 && (orphan || len(c.ServiceCIDRs) == 2) {
+	if *spec.IPFamilyPolicy != corev1.IPFamilyPolicySingleStack && len(spec.IPFamilies) == 1 && (orphan || len(c.CIDRs) == 2) {
 		spec.IPFamilies = append(spec.IPFamilies, otherFamily(spec.IPFamilies[0]))
 	}
 	return nil
@@ -114,7 +114,7 @@ func (c Config) inferFamilies(ps *check.Problems, s *corev1.Service) {
 
 func (c Config) checkConfigured(ps *check.Problems, s *corev1.Service) {
 	spec, p := &s.Spec, field.NewPath("spec")
-	ps.Valid(*spec.IPFamilyPolicy != corev1.IPFamilyPolicyRequireDualStack || len(c.ServiceCIDRs) == 2,
+	ps.Valid(*spec.IPFamilyPolicy != corev1.IPFamilyPolicyRequireDualStack || len(c.CIDRs) == 2,
 		p.Child("ipFamilyPolicy"), spec.IPFamilyPolicy, "this cluster is not configured for dual-stack services")
 	for i, family := range spec.IPFamilies {
 		ps.Valid(c.cidr(family).IsValid(), p.Child("ipFamilies").Index(i), family, "not configured on this cluster")
