@@ -110,6 +110,15 @@ func containerdClaimMounts(t *testing.T, r *rig, storage *claimStore) {
 	if options := in.mountOptions(t, "/local"); len(options) != 1 || !slices.Contains(strings.Split(options[0], ","), "noexec") {
 		t.Errorf("the volume with an option is mounted with %q", options)
 	}
+	var measured []string
+	for _, s := range r.kubelet.ClaimStats(t.Context()) {
+		if s.CapacityBytes > 0 && (s.Claim.Name == "local" || s.Claim.Name == "host" || s.Claim.Name == "claims-own") {
+			measured = append(measured, s.Claim.Name)
+		}
+	}
+	if got := strings.Join(measured, " "); got != "local claims-own" { // as in Kubernetes, not those of hostPath
+		t.Errorf("statistics of the claims %q", got)
+	}
 	reader := actorPod("claims-reader")
 	mountVolume(reader, "local", claimSource("local", true))
 	readerUID := r.api.create(reader).UID

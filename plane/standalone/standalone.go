@@ -22,6 +22,10 @@
 //
 // Start refuses a configuration that needs an API server: webhooks that authenticate or authorize. Fields
 // without an effect are named in the log. What fails later is described in package kubelet.
+//
+// # Not included
+//
+// The server has no /metrics and no /metrics/probes.
 package standalone
 
 import (
