@@ -109,7 +109,7 @@ func (m *manifests) document(d document) error {
 		if string(object) == "null" {
 			continue // a document of comments
 		}
-		if bad := hugeNumber.Find(object); bad != nil {
+		if bad := hugeNumber(object); bad != nil {
 			return fmt.Errorf("a number with an exponent of more than three digits: %.40s", bad)
 		}
 		if err := m.object(object, metav1.TypeMeta{}, 0); err != nil {
@@ -118,8 +118,35 @@ func (m *manifests) document(d document) error {
 	}
 }
 
-// hugeNumber matches values such as "1e-99999999", which take seconds and more to read as quantities.
-var hugeNumber = regexp.MustCompile(`[:,\[]\s*"?[+-]?[0-9.]+[eE][+-]?[0-9]{4,}"?\s*[,}\]]`)
+// longExponent matches values such as 1e-99999999, which take seconds and more to read as quantities.
+var longExponent = regexp.MustCompile(`^[+-]?[0-9.]+[eE][+-]?[0-9]{4,}$`)
+
+// hugeNumber returns the first number or string in a JSON text that matches longExponent.
+func hugeNumber(text []byte) []byte {
+	for i := 0; i < len(text); i++ {
+		begin := i
+		switch {
+		case text[i] == '"':
+			begin++
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+		case text[i] == '-' || text[i] >= '0' && text[i] <= '9':
+			for i < len(text) && strings.IndexByte("+-.eE0123456789", text[i]) >= 0 {
+				i++
+			}
+		default:
+			continue
+		}
+		value := text[begin:min(i, len(text))]
+		if len(value) > 0 && value[0] <= '9' && longExponent.Match(value) {
+			return value
+		}
+	}
+	return nil
+}
 
 // object reads one object, or a list of objects. implied is its type if it does not say one, as in the lists
 // of one type.

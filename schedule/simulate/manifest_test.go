@@ -56,6 +56,11 @@ func TestReadManifests(t *testing.T) {
 	}
 }
 
+// TestLongExponent checks that text that only contains a number with a long exponent is no such number.
+func TestLongExponent(t *testing.T) {
+	readManifests(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","annotations":{"a":"x 1e99999","b":"\"1e99999\"","c":"1e99999x","d":"1e999"}}}`)
+}
+
 // TestSnapshot reads a list as kubectl writes it of a cluster. Pods on nodes are there, those that have ended
 // are not; the older of two that wait is first; and controllers make no more pods than there are.
 func TestSnapshot(t *testing.T) {
@@ -103,12 +108,14 @@ func TestReadManifestsErrors(t *testing.T) {
 		"# nothing\n---\n\n--- \n[1]":    "m.yaml:5: json: cannot unmarshal",
 		"---\n{]":                        "m.yaml:2: invalid character",
 		pod(`{"priorityClassName":"x"}`): `m.yaml: pod default/p: there is no priority class "x"`,
-		pod(`{"containers":[{"resources":{"limits":{"cpu":"-1"}}}]}`):         "m.yaml:1: Pod p: cpu is negative",
-		pod(`{"containers":[{"resources":{"limits":{"cpu":"1e-9999999"}}}]}`): "m.yaml:1: a number with an exponent of more than three digits",
-		pod(`{"containers":[{"resources":{"limits":{"cpu":"1e999"}}}]}`):      "m.yaml:1: Pod p: cpu is more than 1e100",
-		pod(`{"containers":[{"resources":{"limits":{"cpu":"many"}}}]}`):       "m.yaml:1: Pod p: quantities must match",
-		pod(`{"containers":3}`):            "m.yaml:1: Pod p: json: cannot unmarshal",
-		`{"apiVersion":"v1","kind":"Pod"}`: "m.yaml:1: Pod : it has no name",
+		pod(`{"containers":[{"resources":{"limits":{"cpu":"-1"}}}]}`):                                                       "m.yaml:1: Pod p: cpu is negative",
+		pod(`{"containers":[{"resources":{"limits":{"cpu":"1e-9999999"}}}]}`):                                               "m.yaml:1: a number with an exponent of more than three digits",
+		pod(`{"containers":[{"resources":{"limits":{"cpu":1.5E+9999999}}}]}`):                                               "m.yaml:1: a number with an exponent of more than three digits: 1.5E+9999999",
+		"a: [\"x\\\" 1\", -1e99999]\n":                                                                                      "m.yaml:1: a number with an exponent of more than three digits: -1e99999",
+		pod(`{"containers":[{"resources":{"limits":{"cpu":"1e999"}}}]}`):                                                    "m.yaml:1: Pod p: cpu is more than 1e100",
+		pod(`{"containers":[{"resources":{"limits":{"cpu":"many"}}}]}`):                                                     "m.yaml:1: Pod p: quantities must match",
+		pod(`{"containers":3}`):                                                                                             "m.yaml:1: Pod p: json: cannot unmarshal",
+		`{"apiVersion":"v1","kind":"Pod"}`:                                                                                  "m.yaml:1: Pod : it has no name",
 		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","annotations":{"planekit.io/arrival-seconds":"-1"}}}`:       `m.yaml:1: Pod p: annotation planekit.io/arrival-seconds: "-1" seconds are not`,
 		`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},"spec":{"replicas":2147483647,"template":{}}}`: "m.yaml:1: Deployment d: there are more than 2000000 pods",
 		`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},"spec":{"replicas":-1,"template":{}}}`:         "m.yaml:1: Deployment d: -1 replicas",
