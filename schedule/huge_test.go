@@ -21,6 +21,7 @@ func TestHugeRequests(t *testing.T) {
 	for _, p := range []*corev1.Pod{
 		huge("cpu", "9223372036854776", "", 1), huge("memory", "", "9223372036854775807", 1), huge("more", "", "16Ei", 1),
 		huge("sum", "", "4Ei", 2), huge("many", "", "4Ei", 1000), huge("millis", "4611686018427387", "", 2),
+		huge("exponent", "1e1999999999", "", 1), huge("memory-exponent", "", "1e1999999999", 1),
 	} {
 		s := schedule.NewState(predicates.Default(), nil, 1)
 		s.SetNode(node("a", "4", "8Gi", "1000"))

@@ -50,7 +50,7 @@ func (a *Resources) set(name corev1.ResourceName, q resource.Quantity) {
 	switch name {
 	case corev1.ResourceCPU:
 		a.MilliCPU = mostAmount
-		if q.CmpInt64(mostAmount/1000) < 0 {
+		if !huge(q) && q.CmpInt64(mostAmount/1000) < 0 {
 			a.MilliCPU = q.MilliValue()
 		}
 	case corev1.ResourceMemory:
@@ -70,9 +70,18 @@ func (a *Resources) set(name corev1.ResourceName, q resource.Quantity) {
 // sums over the pods of a node do not overflow, so that no pod fits by a negative sum.
 const mostAmount = 1 << 55
 
+// huge reports whether a quantity is at least 10^19 by its power of ten alone. To compare such as 1e99999999
+// with a number takes minutes.
+func huge(q resource.Quantity) bool {
+	if _, ok := q.AsInt64(); ok || q.Sign() <= 0 {
+		return false
+	}
+	return q.AsDec().Scale() <= -19
+}
+
 // amount returns a quantity, at most mostAmount. Value may return 0 for one that no int64 holds.
 func amount(q resource.Quantity) int64 {
-	if q.CmpInt64(mostAmount) >= 0 {
+	if huge(q) || q.CmpInt64(mostAmount) >= 0 {
 		return mostAmount
 	}
 	return q.Value()
