@@ -156,6 +156,9 @@ func (q *request) applied(s *Server, data []byte, validation string) (*unstructu
 	if err != nil {
 		return nil, err
 	}
+	if err := s.codec.Affordable(q.r.Context(), text, wire.JSON, q.kind.New()); err != nil {
+		return nil, err
+	}
 	patch := &unstructured.Unstructured{}
 	if err := utiljson.Unmarshal(text, &patch.Object); err != nil || patch.Object == nil {
 		return nil, badRequest("error decoding YAML: it must be an object")

@@ -6,7 +6,8 @@
 // A container of a pod takes two bytes of protobuf, or three of JSON, and 800 bytes of memory:
 // three megabytes would become a gigabyte. The estimate includes items of slices, entries of maps
 // and values behind pointers. It excludes the bytes of strings, which take as much memory as in the
-// text, and the results of a type's own UnmarshalJSON.
+// text, and the results of a type's own UnmarshalJSON. Quantities that would take long to decode are
+// refused.
 package bodycost
 
 import (
@@ -65,6 +66,8 @@ type shape struct {
 	size int
 	elem *shape
 	each int // size of an item or entry
+	// quantity is true for a resource.Quantity.
+	quantity bool
 	// merges is true if a strategic merge patch merges the list.
 	merges bool
 	once   sync.Once
@@ -100,7 +103,7 @@ func (ts *Types) shapeOf(t reflect.Type) *shape {
 	for ; t.Kind() == reflect.Pointer; t = t.Elem() {
 		size += int(t.Elem().Size())
 	}
-	s := &shape{size: size, of: t, types: ts}
+	s := &shape{size: size, of: t, types: ts, quantity: t.Name() == "Quantity" && strings.HasSuffix(t.PkgPath(), "api/resource")}
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
 		return s
 	}
@@ -181,7 +184,7 @@ func protobufNumber(tag string) (int32, bool) {
 }
 
 // JSON estimates the memory of a value of type t for text. Its errors are those of jsonscan.Scan,
-// and ErrTooMuch.
+// ErrTooMuch and ErrQuantity.
 func (ts *Types) JSON(ctx context.Context, text []byte, t reflect.Type, l Limits) (Cost, error) {
 	v := visitor{limits: l, next: ts.shape(t)}
 	err := jsonscan.Scan(ctx, text, l.Depth, &v)
@@ -254,9 +257,15 @@ func (v *visitor) Begin(open byte, _ int) error {
 
 func (v *visitor) End(int) { v.stack = v.stack[:len(v.stack)-1] }
 
-func (v *visitor) Scalar(byte) error {
-	_, err := v.value()
-	return err
+func (v *visitor) Scalar(text []byte) error {
+	s, err := v.value()
+	if err != nil || s == nil || !s.quantity {
+		return err
+	}
+	if text[0] == '"' {
+		return checkQuantity(jsonscan.Unquote(text))
+	}
+	return checkQuantity(string(text))
 }
 
 // longName limits the key of a map whose values have fields, because errors name fields by their

@@ -70,16 +70,44 @@ func (r *reader) field(f *shape, kind protowire.Type, value []byte, level int) e
 	case table:
 		return r.entry(f, kind, value, level)
 	}
-	if f.form != record || kind != protowire.BytesType {
+	if kind != protowire.BytesType {
 		return nil
 	}
 	inner, _ := protowire.ConsumeBytes(value) // its length was checked before
+	switch {
+	case f.quantity:
+		return quantity(inner)
+	case f.form != record:
+		return nil
+	}
 	return r.message(inner, f, level+1)
+}
+
+// quantity checks the message of a quantity, whose first field is its text.
+func quantity(data []byte) error {
+	for len(data) > 0 {
+		number, kind, n := protowire.ConsumeTag(data)
+		length := -1
+		if n >= 0 {
+			length = protowire.ConsumeFieldValue(number, kind, data[n:])
+		}
+		if length < 0 {
+			return fmt.Errorf("%w: %w", ErrMalformed, protowire.ParseError(min(n, length)))
+		}
+		if number == 1 && kind == protowire.BytesType {
+			text, _ := protowire.ConsumeBytes(data[n:])
+			if err := checkQuantity(string(text)); err != nil {
+				return err
+			}
+		}
+		data = data[n+length:]
+	}
+	return nil
 }
 
 // entry reads an entry of a map, which is a message with a key and a value.
 func (r *reader) entry(f *shape, kind protowire.Type, value []byte, level int) error {
-	if f.below().form != record || kind != protowire.BytesType {
+	if value := f.below(); value.form != record && !value.quantity || kind != protowire.BytesType {
 		return nil
 	}
 	inner, _ := protowire.ConsumeBytes(value)

@@ -51,8 +51,8 @@ func (s *spans) End(at int) {
 	s.open = s.open[:len(s.open)-1]
 }
 
-func (s *spans) Name([]byte) error { return nil }
-func (s *spans) Scalar(byte) error { return nil }
+func (s *spans) Name([]byte) error   { return nil }
+func (s *spans) Scalar([]byte) error { return nil }
 
 // spanAt returns the index of the span that begins at start.
 func (d *document) spanAt(start int) int {

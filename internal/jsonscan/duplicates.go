@@ -64,7 +64,7 @@ func (v *duplicates) End(int) {
 	v.stack = v.stack[:len(v.stack)-1]
 }
 
-func (v *duplicates) Scalar(byte) error {
+func (v *duplicates) Scalar([]byte) error {
 	v.item()
 	return nil
 }

@@ -41,8 +41,8 @@ type Visitor interface {
 	End(at int)
 	// Name is called before the value of a member. It must not retain quoted.
 	Name(quoted []byte) error
-	// Scalar is called for every other value, with its first byte.
-	Scalar(first byte) error
+	// Scalar is called for every other value, with its text. It must not retain text.
+	Scalar(text []byte) error
 }
 
 // checkEvery is the number of values between two checks of the context.
@@ -110,10 +110,11 @@ func (s *scanner) value(level int) error {
 	if c == '{' || c == '[' {
 		return s.container(c, level+1)
 	}
+	start := s.pos
 	if err := s.scalar(c); err != nil || s.visitor == nil {
 		return err
 	}
-	return s.visitor.Scalar(c)
+	return s.visitor.Scalar(s.data[start:s.pos])
 }
 
 func (s *scanner) scalar(c byte) error {

@@ -37,8 +37,8 @@ func (t *topNames) Begin(open byte, _ int) error {
 	return nil
 }
 
-func (t *topNames) End(int)           { t.level-- }
-func (t *topNames) Scalar(byte) error { return nil }
+func (t *topNames) End(int)             { t.level-- }
+func (t *topNames) Scalar([]byte) error { return nil }
 
 func (t *topNames) Name(quoted []byte) error {
 	if t.level > 1 || t.many {

@@ -65,7 +65,8 @@ func CostError(err error) error {
 	switch {
 	case err == nil, errors.Is(err, jsonscan.ErrMalformed):
 		return nil
-	case errors.Is(err, jsonscan.ErrTooDeep), errors.Is(err, bodycost.ErrTooMuch), errors.Is(err, bodycost.ErrMalformed):
+	case errors.Is(err, jsonscan.ErrTooDeep), errors.Is(err, bodycost.ErrTooMuch),
+		errors.Is(err, bodycost.ErrMalformed), errors.Is(err, bodycost.ErrQuantity):
 		return BadRequest("the body of the request could not be read: %v", err)
 	}
 	return err // the context's
