@@ -272,10 +272,15 @@ func (s *State) touch(n *NodeInfo) {
 	s.changedRows = append(s.changedRows, int32(n.position))
 }
 
-// relayout notes that rows have moved, or that what the scores of all nodes depend on has changed.
+// relayout notes that rows have moved, or that a label of a node has changed.
 func (s *State) relayout() {
-	s.layout++
 	s.dropTopologies()
+	s.rescore()
+}
+
+// rescore notes that what the scores of all nodes depend on has changed.
+func (s *State) rescore() {
+	s.layout++
 	s.firstChange += uint64(len(s.changedRows))
 	s.changedRows = s.changedRows[:0]
 }

@@ -38,7 +38,7 @@ type State struct {
 	// classes keep what was found out for pods that are alike.
 	classes   map[classKey]*class
 	decisions uint64
-	// layout changes when the nodes of order do. Changes of a node are the rows changedRows, the first of
+	// layout changes when all rows must be made again. Changes of a node are the rows changedRows, the first of
 	// which is the change firstChange.
 	layout, firstChange uint64
 	changedRows         []int32
@@ -86,9 +86,12 @@ func (s *State) SetNode(node *corev1.Node) Event {
 		s.order = append(s.order, n)
 	}
 	n.set(node)
-	if old == nil || !maps.Equal(images, n.Images) || !maps.Equal(old.Labels, node.Labels) {
+	if !maps.Equal(images, n.Images) {
 		s.countImages(images, -1)
 		s.countImages(n.Images, 1)
+		s.rescore()
+	}
+	if old == nil || !maps.Equal(old.Labels, node.Labels) {
 		s.relayout()
 	}
 	s.touch(n)
