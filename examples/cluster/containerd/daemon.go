@@ -85,6 +85,9 @@ func (d *Daemon) start(ctx context.Context) error {
 	// Nothing is made while there is no daemon: what is there now is an earlier
 	// daemon's, which may have ended in the middle of making it.
 	before := d.leftovers(ctx)
+	if err := d.removeHalfRemoved(); err != nil {
+		d.config.Log.Error(err, "half-removed bundles of an earlier containerd are left")
+	}
 	if err := d.removeOrphanSnapshots(); err != nil {
 		d.config.Log.Error(err, "snapshots of an earlier containerd are left")
 	}

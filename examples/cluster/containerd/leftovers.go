@@ -110,6 +110,19 @@ func (d *Daemon) removeUnknown(ctx context.Context, l leftovers) error {
 	return errors.Join(failed, removeEmptyNamespaces(l.namespaces))
 }
 
+// removeHalfRemoved removes the bundles that a daemon was removing when it was killed. It renames a bundle to
+// a name with a dot before it removes it, and no later daemon looks at such names. No daemon may run.
+func (d *Daemon) removeHalfRemoved() error {
+	var failed error
+	for _, dir := range []string{d.config.state(), d.config.Root} {
+		bundles, _ := filepath.Glob(filepath.Join(dir, taskDirectory, criNamespace, ".*"))
+		for _, bundle := range bundles {
+			failed = errors.Join(failed, unmountUnder(bundle), os.RemoveAll(bundle))
+		}
+	}
+	return failed
+}
+
 // neverRan returns the ids of containers of which a daemon was killed before a process ran. The next
 // one knows the container, but never removes the bundle, and cannot start the container because of it.
 // Sandboxes are not among them: they have shims.

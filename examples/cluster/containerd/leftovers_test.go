@@ -49,3 +49,32 @@ func TestRemoveUnknownBundles(t *testing.T) {
 		}
 	}
 }
+
+// TestRemoveHalfRemoved: a daemon that is killed while it removes a bundle leaves it under a name that no later
+// daemon looks at.
+func TestRemoveHalfRemoved(t *testing.T) {
+	root := t.TempDir()
+	d, err := New(Config{Root: root, CNIConf: root, CNIBin: root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{d.config.state(), root} {
+		tasks := filepath.Join(dir, taskDirectory)
+		half, whole, foreign := filepath.Join(tasks, criNamespace, "."+strings.Repeat("ab", 32)), filepath.Join(tasks, criNamespace, strings.Repeat("cd", 32)),
+			filepath.Join(tasks, "other", "."+strings.Repeat("ab", 32))
+		for _, bundle := range []string{half, whole, foreign} {
+			if err := os.MkdirAll(filepath.Join(bundle, "rootfs"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(d.config.state()) })
+		if err := d.removeHalfRemoved(); err != nil {
+			t.Fatal(err)
+		}
+		for bundle, want := range map[string]bool{half: false, whole: true, foreign: true} {
+			if _, err := os.Stat(bundle); (err == nil) != want {
+				t.Errorf("%s: %v, want it: %v", bundle, err, want)
+			}
+		}
+	}
+}
