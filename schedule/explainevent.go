@@ -13,7 +13,7 @@ import (
 
 // ExplainAnnotation, with the value "true" on a pod, makes a [Scheduler] explain each decision about the pod in
 // an event of its own, with the reason SchedulingExplained: how many nodes fit, how many each predicate refuses,
-// and the best three nodes with their scores. It costs about as much time as the decision itself.
+// and the best three nodes with their scores. It looks at each node, which takes milliseconds among thousands.
 const ExplainAnnotation = "planekit.io/explain-scheduling"
 
 const (
