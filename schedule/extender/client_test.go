@@ -52,9 +52,9 @@ func TestNewRefuses(t *testing.T) {
 		"query":            {filter(func(c *extender.Config) { c.URLPrefix = "http://a/?x=y" }), "URLPrefix must not have a query or a fragment"},
 		"no verb":          {filter(func(c *extender.Config) { c.FilterVerb = "" }), "no verb is set"},
 		"verb":             {filter(func(c *extender.Config) { c.FilterVerb = "%zz" }), `the verb "%zz" cannot be part of a URL`},
-		"no weight":        {filter(func(c *extender.Config) { c.PrioritizeVerb = "p" }), "Weight must be from 1 to 1000000, not 0"},
-		"negative weight":  {filter(func(c *extender.Config) { c.PrioritizeVerb, c.Weight = "p", -1 }), "Weight must be from 1 to 1000000, not -1"},
-		"huge weight":      {filter(func(c *extender.Config) { c.PrioritizeVerb, c.Weight = "p", 1<<60 }), "Weight must be from 1 to 1000000, not 1152921504606846976"},
+		"no weight":        {filter(func(c *extender.Config) { c.PrioritizeVerb = "p" }), "a Weight must be from 1 to 1000000, not 0"},
+		"negative weight":  {filter(func(c *extender.Config) { c.PrioritizeVerb, c.Weight = "p", -1 }), "a Weight must be from 1 to 1000000, not -1"},
+		"huge weight":      {filter(func(c *extender.Config) { c.PrioritizeVerb, c.Weight = "p", 1<<60 }), "a Weight must be from 1 to 1000000, not 1152921504606846976"},
 		"timeout":          {filter(func(c *extender.Config) { c.HTTPTimeout = -1 }), "HTTPTimeout is negative"},
 		"TLS without TLS":  {filter(func(c *extender.Config) { c.TLS = &tls.Config{} }), "TLS is set, but URLPrefix is not https://"},
 		"two transports":   {filter(func(c *extender.Config) { c.TLS, c.Transport = &tls.Config{}, http.DefaultTransport }), "both Transport and TLS are set"},
@@ -313,7 +313,7 @@ func TestFaults(t *testing.T) {
 		}, "unexpected EOF"},
 		"HTML":      {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<!DOCTYPE html>") }, "invalid character '<'"},
 		"500":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, "failed filter with extender at URL URL/filter, code 500"},
-		"redirects": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other", 307) }, "failed filter with extender at URL URL/filter, code 307"},
+		"redirects": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other", http.StatusTemporaryRedirect) }, "failed filter with extender at URL URL/filter, code 307"},
 		"deep":      {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("[", 20_000)) }, "exceeded max depth"},
 		"100 MB": {func(w http.ResponseWriter, _ *http.Request) {
 			for range 100 {

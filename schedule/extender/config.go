@@ -68,7 +68,7 @@ func (c *Config) validate() (*url.URL, error) {
 	case c.FilterVerb == "" && c.PrioritizeVerb == "" && c.PreemptVerb == "" && c.BindVerb == "":
 		return nil, errors.New("no verb is set")
 	case c.PrioritizeVerb != "" && (c.Weight < 1 || c.Weight > MaxWeight):
-		return nil, fmt.Errorf("Weight must be from 1 to %d, not %d", MaxWeight, c.Weight)
+		return nil, fmt.Errorf("a Weight must be from 1 to %d, not %d", MaxWeight, c.Weight)
 	case c.HTTPTimeout < 0:
 		return nil, errors.New("HTTPTimeout is negative")
 	case c.TLS != nil && c.Transport != nil:

@@ -118,7 +118,7 @@ func Run(ctx context.Context, w *Workload, p Policy) (*Result, error) {
 
 func (w *Workload) check() error {
 	if w.Until < 0 {
-		return errors.New("Until is negative")
+		return errors.New("a negative Until")
 	}
 	if len(w.Arrivals) > MaxPods {
 		return fmt.Errorf("%d pods are more than %d", len(w.Arrivals), MaxPods)

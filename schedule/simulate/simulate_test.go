@@ -211,7 +211,7 @@ func TestInvalid(t *testing.T) {
 	negative := pod("a", "-1", "1Gi")
 	twice := simulate.Uniform(1, "1", "1Gi")
 	for want, w := range map[string]*simulate.Workload{
-		"simulate: Until is negative":                                                 {Until: -1},
+		"simulate: a negative Until":                                                  {Until: -1},
 		`simulate: node "node-00000" is there twice or has no name`:                   {Nodes: append(twice, twice...)},
 		`simulate: node "" is there twice or has no name`:                             {Nodes: []*corev1.Node{{}}},
 		"simulate: node node-00000: cpu is negative":                                  {Nodes: simulate.Uniform(1, "-1", "1Gi")},
