@@ -311,10 +311,12 @@ func TestFaults(t *testing.T) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = io.WriteString(w, "{")
 		}, "unexpected EOF"},
-		"HTML":      {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<!DOCTYPE html>") }, "invalid character '<'"},
-		"500":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, "failed filter with extender at URL URL/filter, code 500"},
-		"redirects": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other", http.StatusTemporaryRedirect) }, "failed filter with extender at URL URL/filter, code 307"},
-		"deep":      {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("[", 20_000)) }, "exceeded max depth"},
+		"HTML": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<!DOCTYPE html>") }, "invalid character '<'"},
+		"500":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, "failed filter with extender at URL URL/filter, code 500"},
+		"redirects": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/other", http.StatusTemporaryRedirect)
+		}, "failed filter with extender at URL URL/filter, code 307"},
+		"deep": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("[", 20_000)) }, "exceeded max depth"},
 		"100 MB": {func(w http.ResponseWriter, _ *http.Request) {
 			for range 100 {
 				if _, err := w.Write(bytes.Repeat([]byte(" "), 1<<20)); err != nil {
