@@ -21,21 +21,10 @@ type candidate struct {
 // candidates returns the nodes that accept a pod, without scores, in the order of their names. unfit counts
 // the others.
 func (s *State) candidates(p *PodInfo) (list []candidate, unfit *FitError) {
-	f := filters{state: s, pod: p}
-	unfit = &FitError{Pod: p.Key, Nodes: len(s.order), pod: p, local: f.locals()}
-	t := newTally()
-	for _, n := range s.order {
-		v, predicate := s.judge(&f, n)
-		if v.OK() {
-			list = append(list, candidate{node: n.Node, reserved: s.nominees[p.Key] == n.Node.Name})
-			continue
-		}
-		t.add(refusal{v, predicate}, 1)
-		if v.All {
-			unfit.Whole = v.Reasons[0]
-		}
+	unfit = s.newFitError(p)
+	for _, n := range s.judgeAll(unfit) {
+		list = append(list, candidate{node: n.Node, reserved: s.nominees[p.Key] == n.Node.Name})
 	}
-	unfit.count(t)
 	slices.SortFunc(list, func(a, b candidate) int { return cmp.Compare(a.node.Name, b.node.Name) })
 	return list, unfit
 }

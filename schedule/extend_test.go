@@ -236,16 +236,22 @@ func TestEventWhileAsked(t *testing.T) {
 	})
 }
 
+// withSlowExtender returns a cluster with an extender that takes a second of the bubble's clock and accepts the
+// node a.
+func withSlowExtender(t *testing.T) *cluster {
+	return withExtenders(t, []string{"a"}, func(c *cluster) []schedule.Extender {
+		return []schedule.Extender{{Name: "slow", Filter: func(ctx context.Context, p *corev1.Pod, nodes []*corev1.Node) ([]string, map[string]schedule.Verdict, error) {
+			time.Sleep(time.Second)
+			return c.accepting("slow", "a")(ctx, p, nodes)
+		}}}
+	})
+}
+
 // TestPodGoneWhileAsked drops a pod that is deleted while an extender is asked, and asks about the next of
 // its name. Pods wait for extenders by priority.
 func TestPodGoneWhileAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := withExtenders(t, []string{"a"}, func(c *cluster) []schedule.Extender {
-			return []schedule.Extender{{Name: "slow", Filter: func(ctx context.Context, p *corev1.Pod, nodes []*corev1.Node) ([]string, map[string]schedule.Verdict, error) {
-				time.Sleep(time.Second) // of the bubble's clock
-				return c.accepting("slow", "a")(ctx, p, nodes)
-			}}}
-		})
+		c := withSlowExtender(t)
 		c.run(func() {
 			c.pods.Put(pod("web", "100m", ""))
 			synctest.Wait()
@@ -267,12 +273,7 @@ func TestPodGoneWhileAsked(t *testing.T) {
 // TestPodBackWhileAsked binds a pod once that leaves the cache and comes back while an extender is asked.
 func TestPodBackWhileAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := withExtenders(t, []string{"a"}, func(c *cluster) []schedule.Extender {
-			return []schedule.Extender{{Name: "slow", Filter: func(ctx context.Context, p *corev1.Pod, nodes []*corev1.Node) ([]string, map[string]schedule.Verdict, error) {
-				time.Sleep(time.Second) // of the bubble's clock
-				return c.accepting("slow", "a")(ctx, p, nodes)
-			}}}
-		})
+		c := withSlowExtender(t)
 		c.run(func() {
 			c.pods.Put(pod("web", "100m", ""))
 			synctest.Wait()

@@ -66,26 +66,39 @@ func (c *class) refuse(order []*NodeInfo) *refusals {
 	return c.refusals
 }
 
+func (s *State) newFitError(p *PodInfo) *FitError {
+	return &FitError{Pod: p.Key, Nodes: len(s.order), pod: p, local: s.compile(p)}
+}
+
 // unfit returns why a pod of a class fits no node.
 func (s *State) unfit(p *PodInfo, c *class) *FitError {
-	err := &FitError{Pod: p.Key, Nodes: len(s.order), pod: p, local: s.compile(p)}
+	err := s.newFitError(p)
 	if len(c.nodes) == 0 && len(s.compileOwn(p)) == 0 {
 		if known := c.refuse(s.order); known.all == 0 {
 			err.count(s.withGuests(p, known))
 			return err
 		}
 	}
-	f := filters{state: s, pod: p, local: err.local, isCompiled: true}
+	s.judgeAll(err)
+	return err
+}
+
+// judgeAll returns the nodes that accept the pod of an error, which counts the others.
+func (s *State) judgeAll(err *FitError) (accepting []*NodeInfo) {
+	f := filters{state: s, pod: err.pod, local: err.local, isCompiled: true}
 	t := newTally()
 	for _, n := range s.order {
 		v, predicate := s.judge(&f, n)
+		if v.OK() {
+			accepting = append(accepting, n)
+		}
 		if v.All {
 			err.Whole = v.Reasons[0]
 		}
 		t.add(refusal{v, predicate}, 1)
 	}
 	err.count(t)
-	return err
+	return accepting
 }
 
 // withGuests returns the tally of a class for a pod, which nodes that are reserved for other pods may refuse

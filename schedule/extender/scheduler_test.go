@@ -158,18 +158,7 @@ func TestRefusal(t *testing.T) {
 		},
 	}
 	extender.Add(&config, client)
-	scheduler, err := schedule.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- scheduler.Run(ctx) }()
-	<-refused
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	runUntil(t, config, refused)
 	if want := []string{"Unschedulable: 0/3 nodes are available: 1 node(s) were cold, 2 node(s) had no free GPU."}; !slices.Equal(messages, want) {
 		t.Errorf("%q, want %q", messages, want)
 	}
@@ -195,6 +184,12 @@ func TestShutdown(t *testing.T) {
 		Event: func(_ string, _ *corev1.Pod, _, reason, message string) { t.Errorf("%s: %s", reason, message) },
 	}
 	extender.Add(&config, client)
+	runUntil(t, config, asked)
+}
+
+// runUntil runs a scheduler until something has happened.
+func runUntil(t *testing.T, config schedule.Config, happened <-chan struct{}) {
+	t.Helper()
 	scheduler, err := schedule.New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +197,7 @@ func TestShutdown(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- scheduler.Run(ctx) }()
-	<-asked
+	<-happened
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
