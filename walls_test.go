@@ -260,6 +260,17 @@ var otherWalls = []wall{
 		{"github.com/vishvananda/netns", "work inside the container's namespace"},
 		{"golang.org/x/sys", "the kernel's constants"},
 	}},
+	{packages: "cni/overlay/overlaytest", closed: true, may: []allowance{
+		{"github.com/vishvananda/netlink", "links, addresses and routes of the machines that it makes"},
+		{"github.com/vishvananda/netns", "machines are network namespaces"},
+		{"golang.org/x/sys", "the kernel's constants"},
+	}},
+	{packages: "cni/overlay", closed: true, may: []allowance{
+		{"github.com/vishvananda/netlink", "links, addresses, routes, neighbours and FDB entries"},
+		{"github.com/vishvananda/netns", "work inside a machine's namespace"},
+		{"golang.org/x/sys", "the kernel's constants"},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "cni/portmap", closed: true, may: []allowance{
 		{"cni", itsRoom}, {"golang.org/x/sys", "the kernel's constants"},
 		{"github.com/google/nftables", "tables of the kernel, without a program"}, {"github.com/mdlayher/netlink", "its connections"},
