@@ -132,6 +132,7 @@ func (k *kernel) applyRoute(c change) error {
 		Dst: ipNet(c.key.dst), Table: unix.RT_TABLE_MAIN, Priority: c.key.metric, Protocol: netlink.RouteProtocol(k.c.Protocol),
 	}
 	if c.op == deleteRoute {
+		r.Scope = netlink.SCOPE_NOWHERE // any
 		return k.handle.RouteDel(r)
 	}
 	link, err := k.handle.LinkByName(c.route.dev)

@@ -91,6 +91,7 @@ var backends = []struct {
 func TestPairs(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
 			c := newCluster(t, b.lab, b.config)
 			for _, size := range []int{0, 200_000} {
 				c.Reachable(port, size, overlaytest.Pod4)

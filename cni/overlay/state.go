@@ -202,6 +202,24 @@ func gateways(m *Member) []netip.Addr {
 	return all
 }
 
+// nextHops returns the addresses by which a VXLAN device knows a member, one for each family of its
+// subnets. Only the neighbour entry gives them a meaning. That of IPv6 is link-local: the kernel
+// refuses any other if a route of another program leads it to another interface.
+func nextHops(m *Member) []netip.Addr {
+	all := gateways(m)
+	for i, a := range all {
+		if a.Is6() {
+			all[i] = linkLocal(m.Data.MAC)
+		}
+	}
+	return all
+}
+
+// linkLocal returns the link-local address of an interface (RFC 4291, appendix A).
+func linkLocal(m MAC) netip.Addr {
+	return netip.AddrFrom16([16]byte{0xfe, 0x80, 8: m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]})
+}
+
 // connect adds what packets to a member need.
 func (c *Config) connect(want *state, u *underlay, m *Member) {
 	encapsulated := false
@@ -213,7 +231,7 @@ func (c *Config) connect(want *state, u *underlay, m *Member) {
 	if !encapsulated || c.Backend != VXLAN {
 		return
 	}
-	for _, a := range gateways(m) {
+	for _, a := range nextHops(m) {
 		if c.hasFamily(a.Is6()) {
 			want.neighbours[a] = m.Data.MAC
 		}
@@ -231,7 +249,7 @@ func (c *Config) connectSubnet(want *state, u *underlay, m *Member, p netip.Pref
 	r := route{dev: c.Device, ours: true}
 	if c.Backend == VXLAN {
 		r.onlink = true
-		for _, a := range gateways(m) {
+		for _, a := range nextHops(m) {
 			if a.Is6() == p.Addr().Is6() {
 				r.via = a
 			}
