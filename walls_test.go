@@ -265,6 +265,10 @@ var otherWalls = []wall{
 		{"github.com/vishvananda/netns", "machines are network namespaces"},
 		{"golang.org/x/sys", "the kernel's constants"},
 	}},
+	{packages: "cni/overlay/leases", closed: true, may: []allowance{
+		{"cni/overlay", "leases are members"},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "cni/overlay", closed: true, may: []allowance{
 		{"github.com/vishvananda/netlink", "links, addresses, routes, neighbours and FDB entries"},
 		{"github.com/vishvananda/netns", "work inside a machine's namespace"},
@@ -349,6 +353,14 @@ var otherWalls = []wall{
 		{"k8s.io/apimachinery", machinery},
 		{"k8s.io/cri-api", "containers in memory are told from their configuration"},
 		{"google.golang.org/grpc/test/bufconn", "a runtime in memory needs no socket"},
+		{"github.com/go-logr/logr", logging},
+	}},
+	{packages: "plane/overlays", closed: true, may: []allowance{
+		{"cni/overlay", "nodes and leases are members"},
+		{"storage", "leases are kept in a store"},
+		{"localcache", "nodes are read from a cache"},
+		{"k8s.io/api", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
 		{"github.com/go-logr/logr", logging},
 	}},
 	{packages: "plane/standalone", closed: true, may: []allowance{

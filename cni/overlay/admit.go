@@ -141,6 +141,9 @@ func (a *admission) claim(m *Member) {
 }
 
 func (a *admission) check(m *Member) error {
+	if m.Invalid != nil {
+		return m.Invalid
+	}
 	if err := a.c.checkMember(m); err != nil {
 		return err
 	}

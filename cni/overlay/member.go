@@ -26,6 +26,9 @@ type Member struct {
 	Backend string
 	// Data is what the member's backend has published.
 	Data Data
+	// Invalid, if set, says why the source cannot describe the member. The overlay refuses it for this
+	// reason, and ignores all but its name.
+	Invalid error
 }
 
 // underlay returns the member's address of a family.

@@ -252,3 +252,18 @@ func (o *Overlay) Refused() map[string]error {
 	}
 	return all
 }
+
+// Check returns the members that an overlay with the configuration would refuse, as far as that does
+// not depend on its host: its underlay is taken to have the addresses of Local in one network with all
+// members. It changes nothing.
+func Check(c Config, members []Member) (map[string]error, error) {
+	if err := c.complete(); err != nil {
+		return nil, fmt.Errorf("overlay: %w", err)
+	}
+	u := &underlay{name: c.Underlay, address: c.Local.Address, address4: c.Local.Address, address6: c.Local.Address6, shared: true}
+	if !u.address.IsValid() {
+		u.address = u.address6
+	}
+	_, refused := c.admit(u, members)
+	return refused, nil
+}

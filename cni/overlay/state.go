@@ -20,13 +20,15 @@ type underlay struct {
 	address4, address6 netip.Addr
 	// prefixes are the interface's addresses with their networks.
 	prefixes []netip.Prefix
+	// shared says that all addresses are on its L2 network, for checks without a host.
+	shared bool
 }
 
 func (u *underlay) v6() bool { return u.address.Is6() }
 
 // shares reports whether an address is on the interface's L2 network.
 func (u *underlay) shares(a netip.Addr) bool {
-	return slices.ContainsFunc(u.prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
+	return u.shared || slices.ContainsFunc(u.prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // A device is the overlay's interface.
