@@ -8,6 +8,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -175,6 +176,11 @@ var (
 
 // The kinds of the group certificates.k8s.io.
 var (
+	CertificateSigningRequests = kind.Kind[*certificatesv1.CertificateSigningRequest]{
+		Group: certificatesv1.GroupName, Version: "v1", Kind: "CertificateSigningRequest",
+		Plural: "certificatesigningrequests", ShortNames: []string{"csr"},
+		New: object[certificatesv1.CertificateSigningRequest], NewList: list[certificatesv1.CertificateSigningRequestList],
+	}
 	ClusterTrustBundles = kind.Kind[*certificatesv1beta1.ClusterTrustBundle]{
 		Group: certificatesv1beta1.GroupName, Version: "v1beta1", Kind: "ClusterTrustBundle", Plural: "clustertrustbundles",
 		New: object[certificatesv1beta1.ClusterTrustBundle], NewList: list[certificatesv1beta1.ClusterTrustBundleList],

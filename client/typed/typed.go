@@ -14,6 +14,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -152,6 +153,11 @@ func MutatingWebhookConfigurations(c *client.Client) client.Resource[*admissionr
 // ValidatingWebhookConfigurations returns the resource of the group admissionregistration.k8s.io.
 func ValidatingWebhookConfigurations(c *client.Client) client.Resource[*admissionregistrationv1.ValidatingWebhookConfiguration] {
 	return client.For(c, kinds.ValidatingWebhookConfigurations)
+}
+
+// CertificateSigningRequests returns the resource of the group certificates.k8s.io.
+func CertificateSigningRequests(c *client.Client) client.Resource[*certificatesv1.CertificateSigningRequest] {
+	return client.For(c, kinds.CertificateSigningRequests)
 }
 
 // ClusterTrustBundles returns the resource of the group certificates.k8s.io.

@@ -74,6 +74,7 @@ func TestTable(t *testing.T) {
 		"/apis/apps/v1/namespaces/n/daemonsets/x":                                   get(typed.DaemonSets(c)),
 		"/apis/apps/v1/namespaces/n/statefulsets/x":                                 get(typed.StatefulSets(c)),
 		"/apis/batch/v1/namespaces/n/cronjobs/x":                                    get(typed.CronJobs(c)),
+		"/apis/certificates.k8s.io/v1/certificatesigningrequests/x":                 get(typed.CertificateSigningRequests(c)),
 		"/apis/certificates.k8s.io/v1beta1/clustertrustbundles/x":                   get(typed.ClusterTrustBundles(c)),
 		"/apis/discovery.k8s.io/v1/namespaces/n/endpointslices/x":                   get(typed.EndpointSlices(c)),
 		"/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/x":                       get(typed.FlowSchemas(c)),

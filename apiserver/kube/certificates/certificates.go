@@ -3,7 +3,8 @@
 //
 //	config.Resources = append(config.Resources, certificates.Resources()...)
 //
-// The group has ClusterTrustBundles, in version v1beta1.
+// The group has CertificateSigningRequests, in version v1, and ClusterTrustBundles, in version
+// v1beta1.
 package certificates
 
 import "github.com/planekit/planekit/apiserver"
@@ -11,6 +12,7 @@ import "github.com/planekit/planekit/apiserver"
 // Resources returns the kinds of the group. The slice belongs to the caller.
 func Resources() []apiserver.Resource {
 	return []apiserver.Resource{
+		CertificateSigningRequests(),
 		ClusterTrustBundles(),
 	}
 }

@@ -1,0 +1,192 @@
+package certificates_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/planekit/planekit/apiserver"
+	"github.com/planekit/planekit/apiserver/apiservertest"
+	"github.com/planekit/planekit/apiserver/kube/certificates"
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/pki"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// newRequest returns a request for the certificate of jane.
+func newRequest(t testing.TB, name string) *certificatesv1.CertificateSigningRequest {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "jane"}}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+			SignerName: "example.com/ca",
+			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth},
+		},
+	}
+}
+
+func approved(status corev1.ConditionStatus) certificatesv1.CertificateSigningRequestCondition {
+	return certificatesv1.CertificateSigningRequestCondition{Type: certificatesv1.CertificateApproved, Status: status}
+}
+
+// subresource returns the strategy of a subresource.
+func subresource(t *testing.T, name string) apiserver.Strategy {
+	t.Helper()
+	for _, s := range certificates.CertificateSigningRequests().Subresources {
+		if s.SubresourceName() == name {
+			return s.(apiserver.Status).Strategy
+		}
+	}
+	t.Fatalf("no subresource %s", name)
+	return apiserver.Strategy{}
+}
+
+// update changes a copy of old through a subresource, or the object itself, and returns it with the
+// problems of the change.
+func update(t *testing.T, name string, old *certificatesv1.CertificateSigningRequest, change func(*certificatesv1.CertificateSigningRequest)) (*certificatesv1.CertificateSigningRequest, field.ErrorList) {
+	t.Helper()
+	strategy := certificates.CertificateSigningRequests().Strategy
+	if name != "" {
+		strategy = subresource(t, name)
+	}
+	changed := old.DeepCopy()
+	change(changed)
+	strategy.PrepareForUpdate(t.Context(), changed, old)
+	return changed, strategy.ValidateUpdate(t.Context(), changed, old)
+}
+
+// TestApproval: only the subresource approval adds a decision, nothing removes one, and only the
+// status gets a certificate, once.
+func TestApproval(t *testing.T) {
+	type csr = certificatesv1.CertificateSigningRequest
+	pair, err := pki.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	approve := func(r *csr) { r.Status.Conditions = append(r.Status.Conditions, approved(corev1.ConditionTrue)) }
+	pending := newRequest(t, "a")
+	done, problems := update(t, "approval", pending, approve)
+	if len(problems) > 0 || done.Status.Conditions[0].LastUpdateTime.IsZero() || done.Status.Conditions[0].LastTransitionTime.IsZero() {
+		t.Fatalf("%v: %+v", problems, done.Status)
+	}
+	if _, problems := update(t, "status", pending, approve); len(problems) != 1 || !strings.Contains(problems[0].Error(), `updates may not add a condition of type "Approved"`) {
+		t.Error(problems)
+	}
+	if kept, problems := update(t, "", pending, approve); len(problems) > 0 || len(kept.Status.Conditions) > 0 {
+		t.Errorf("%v: %+v", problems, kept.Status)
+	}
+	remove := func(r *csr) { r.Status.Conditions = nil }
+	for _, name := range []string{"approval", "status"} {
+		if _, problems := update(t, name, done, remove); len(problems) != 1 || !strings.Contains(problems[0].Error(), `updates may not remove a condition of type "Approved"`) {
+			t.Error(name, problems)
+		}
+	}
+	change := func(r *csr) { r.Status.Conditions[0].Message = "by status" }
+	if kept, problems := update(t, "status", done, change); len(problems) > 0 || kept.Status.Conditions[0].Message != "" {
+		t.Errorf("%v: %+v", problems, kept.Status)
+	}
+	deny := func(r *csr) {
+		r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{Type: certificatesv1.CertificateDenied, Status: corev1.ConditionTrue})
+	}
+	if _, problems := update(t, "approval", done, deny); len(problems) != 1 || !strings.Contains(problems[0].Error(), "mutually exclusive") {
+		t.Error(problems)
+	}
+	issue := func(r *csr) { r.Status.Certificate = pair.CertificatePEM }
+	if kept, problems := update(t, "approval", done, issue); len(problems) > 0 || len(kept.Status.Certificate) > 0 {
+		t.Errorf("%v: %+v", problems, kept.Status)
+	}
+	issued, problems := update(t, "status", done, issue)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	replace := func(r *csr) { r.Status.Certificate = append([]byte("a comment\n"), pair.CertificatePEM...) }
+	if _, problems := update(t, "status", issued, replace); len(problems) != 1 || problems[0].Error() != "status.certificate: Forbidden: updates may not modify existing certificate content" {
+		t.Error(problems)
+	}
+}
+
+// TestRequestor: the user of the request replaces what the object says about its user.
+func TestRequestor(t *testing.T) {
+	r := newRequest(t, "a")
+	r.Spec.Username, r.Spec.UID, r.Spec.Groups = "root", "0", []string{"system:masters"}
+	r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{approved(corev1.ConditionTrue)}
+	jane := &user.Info{Name: "jane", UID: "7", Groups: []string{"makers"}, Extra: map[string][]string{"scopes": {"a"}}}
+	certificates.CertificateSigningRequests().Strategy.PrepareForCreate(user.NewContext(t.Context(), jane), r)
+	s := r.Spec
+	if s.Username != "jane" || s.UID != "7" || !slices.Equal(s.Groups, jane.Groups) || fmt.Sprint(s.Extra) != "map[scopes:[a]]" || len(r.Status.Conditions) > 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestRequestServed approves a request of any name through a server and selects it by its signer.
+func TestRequestServed(t *testing.T) {
+	s := apiservertest.Start(t, apiservertest.WithResources(certificates.Resources()...))
+	api, err := client.New(client.Config{Server: s.URL, Transport: s.Client().Transport})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Close()
+	requests := typed.CertificateSigningRequests(api)
+	for _, signer := range []string{"example.com/ca", "example.com/other"} {
+		r := newRequest(t, "system:node:"+signer[12:])
+		r.Spec.SignerName = signer
+		if _, err := requests.Create(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, _, err := requests.List(t.Context(), "", metav1.ListOptions{FieldSelector: "spec.signerName=example.com/ca"})
+	if err != nil || len(list) != 1 || list[0].Name != "system:node:ca" || list[0].Spec.Username == "" {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	decided, err := requests.Patch(t.Context(), "", "system:node:ca", types.MergePatchType,
+		[]byte(`{"spec":{"signerName":"example.com/x"},"status":{"conditions":[{"type":"Approved","status":"True","reason":"Test"}]}}`), "approval")
+	if err != nil || len(decided.Status.Conditions) != 1 || decided.Spec.SignerName != "example.com/ca" {
+		t.Errorf("%+v, %v", decided, err)
+	}
+}
+
+// FuzzRequest: what is accepted holds a request that its key signed.
+func FuzzRequest(f *testing.F) {
+	r := newRequest(f, "a")
+	f.Add(r.Spec.Request)
+	f.Add(append([]byte("text\n"), r.Spec.Request...))
+	f.Add([]byte("-----BEGIN CERTIFICATE REQUEST-----\nMAA=\n-----END CERTIFICATE REQUEST-----\n"))
+	validate := certificates.CertificateSigningRequests().Strategy.Validate
+	f.Fuzz(func(t *testing.T, data []byte) {
+		changed := r.DeepCopy()
+		changed.Spec.Request = data
+		if len(validate(t.Context(), changed)) > 0 {
+			return
+		}
+		block, _ := pem.Decode(data)
+		if block == nil {
+			t.Fatalf("%q is accepted without a block", data)
+		}
+		parsed, err := x509.ParseCertificateRequest(block.Bytes)
+		if err != nil || parsed.CheckSignature() != nil {
+			t.Fatalf("%q is accepted: %v", data, err)
+		}
+	})
+}
