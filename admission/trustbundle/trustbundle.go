@@ -17,10 +17,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/admission/internal/collection"
+	"github.com/planekit/planekit/admission/internal/signers"
 	"github.com/planekit/planekit/authz"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 )
@@ -59,17 +59,8 @@ func (p *Plugin) Validate(ctx context.Context, r *admission.Request) error {
 	if signer == "" || collection.Only(r, bundle) {
 		return nil
 	}
-	domain, _, _ := strings.Cut(signer, "/")
-	if p.attests(ctx, r, signer) || p.attests(ctx, r, domain+"/*") {
+	if signers.May(ctx, p.config.Authorizer, r.User, "attest", signer) {
 		return nil
 	}
 	return admission.Forbidden(r, fmt.Errorf("user not permitted to attest for signerName %q", signer))
-}
-
-// attests reports whether the user may attest for a signer, or for all of a domain.
-func (p *Plugin) attests(ctx context.Context, r *admission.Request, signer string) bool {
-	decision, _, err := p.config.Authorizer.Authorize(ctx, authz.Attributes{
-		User: r.User, Verb: "attest", Group: certificatesv1beta1.GroupName, Version: "*", Resource: "signers", Name: signer,
-	})
-	return decision == authz.Allow && err == nil
 }

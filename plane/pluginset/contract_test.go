@@ -35,7 +35,7 @@ func TestChecksStay(t *testing.T) {
 	config.Enable = []string{}
 	config.Disable = []string{
 		"NamespaceLifecycle", "ServiceAccount", "LimitRanger", "NodeRestriction", "Priority", "DefaultTolerationSeconds",
-		"RuntimeClass", "PodResizeValidator", "ClusterTrustBundleAttest", "DefaultStorageClass",
+		"RuntimeClass", "PodResizeValidator", "CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction", "DefaultStorageClass",
 		"StorageObjectInUseProtection", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "ResourceQuota",
 	}
 	set, err := pluginset.New(config)

@@ -23,6 +23,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/admission"
 	"github.com/planekit/planekit/admission/alwayspullimages"
+	"github.com/planekit/planekit/admission/certificates"
 	"github.com/planekit/planekit/admission/claims"
 	"github.com/planekit/planekit/admission/defaulttolerations"
 	"github.com/planekit/planekit/admission/escalation"
@@ -149,7 +150,10 @@ func (s *Set) table() []plugins.Plugin {
 		{Name: eventratelimit.Name, New: eventRateLimit},
 		made(runtimeclass.Name, s.runtimeClass),
 		made(podresize.Name, s.podResize),
+		made(certificates.ApprovalName, s.certificateApproval),
+		made(certificates.SigningName, s.certificateSigning),
 		made(trustbundle.Name, s.trustBundles),
+		plain(certificates.SubjectRestrictionName, certificates.SubjectRestriction{}),
 		made(claims.DefaultClassName, s.defaultClass),
 		plain(claims.ProtectionName, claims.Protection{}),
 		made("MutatingAdmissionWebhook", s.mutatingWebhooks),
@@ -235,6 +239,16 @@ func (s *Set) nodeRestriction() (any, error) {
 // podResize refuses resizes beyond what a node has.
 func (s *Set) podResize() (any, error) {
 	return podresize.New(podresize.Config{Nodes: s.config.Caches.Nodes, Lookup: typed.Nodes(s.config.Client).Get})
+}
+
+// certificateApproval refuses decisions about requests of signers for whom the user may not approve.
+func (s *Set) certificateApproval() (any, error) {
+	return certificates.NewApproval(certificates.Config{Authorizer: s.config.Authorizers})
+}
+
+// certificateSigning refuses certificates of signers for whom the user may not sign.
+func (s *Set) certificateSigning() (any, error) {
+	return certificates.NewSigning(certificates.Config{Authorizer: s.config.Authorizers})
 }
 
 // trustBundles refuses bundles of signers for whom the user may not attest.
