@@ -73,6 +73,11 @@ func (r Resource[T]) UpdateStatus(ctx context.Context, object T) (T, error) {
 	return r.send(ctx, http.MethodPut, object.GetName(), object, "status")
 }
 
+// UpdateSubresource replaces the object through one of its subresources, such as approval.
+func (r Resource[T]) UpdateSubresource(ctx context.Context, object T, subresource string) (T, error) {
+	return r.send(ctx, http.MethodPut, object.GetName(), object, subresource)
+}
+
 // Patch changes an object, or a subresource that has the object's own type, and returns it as
 // stored.
 func (r Resource[T]) Patch(ctx context.Context, namespace, name string, kind types.PatchType, data []byte, subresource ...string) (T, error) {

@@ -46,6 +46,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -88,6 +89,7 @@ type Caches struct {
 	VolumeAttachments       *informer.Informer[*storagev1.VolumeAttachment]
 	CSINodes                *informer.Informer[*storagev1.CSINode]
 	PriorityClasses         *informer.Informer[*schedulingv1.PriorityClass]
+	SigningRequests         *informer.Informer[*certificatesv1.CertificateSigningRequest]
 	ClusterTrustBundles     *informer.Informer[*certificatesv1beta1.ClusterTrustBundle]
 	RuntimeClasses          *informer.Informer[*nodev1.RuntimeClass]
 	LimitRanges             *informer.Informer[*corev1.LimitRange]
@@ -160,6 +162,7 @@ func New(api *client.Client, log logr.Logger, more ...apiserver.Resource) (*Cach
 		addKind(m, &c.CSINodes, kinds.CSINodes, nil),
 		addKind(m, &c.StorageClasses, kinds.StorageClasses, nil),
 		addKind(m, &c.PriorityClasses, kinds.PriorityClasses, nil),
+		addKind(m, &c.SigningRequests, kinds.CertificateSigningRequests, nil),
 		addKind(m, &c.ClusterTrustBundles, kinds.ClusterTrustBundles, nil),
 		addKind(m, &c.RuntimeClasses, kinds.RuntimeClasses, nil),
 		addKind(m, &c.PersistentVolumeClaims, kinds.PersistentVolumeClaims, nil),
