@@ -90,7 +90,7 @@ func (a *Authenticator) Authenticate(r *http.Request) (*user.Info, bool, error) 
 	if err != nil || !ok {
 		return nil, false, err
 	}
-	id, secret, ok := parse(token)
+	id, secret, ok := Parse(token)
 	if !ok {
 		return nil, false, nil
 	}
@@ -108,8 +108,8 @@ func (a *Authenticator) Authenticate(r *http.Request) (*user.Info, bool, error) 
 	return u, true, nil
 }
 
-// parse splits a token into its ID and secret part.
-func parse(token string) (id, secret string, ok bool) {
+// Parse splits a token into its ID and secret part. It reports whether the token has the form of one.
+func Parse(token string) (id, secret string, ok bool) {
 	id, secret, _ = strings.Cut(token, ".")
 	return id, secret, len(id) == idLength && len(secret) == secretLength && only(id, alphanumeric) && only(secret, alphanumeric)
 }
