@@ -101,6 +101,8 @@ type Config struct {
 	// Authenticators are asked after front proxies, client certificates and service
 	// account tokens, and before the request counts as anonymous.
 	Authenticators []authn.Authenticator
+	// BootstrapTokens accepts the tokens with which nodes join, as --enable-bootstrap-token-auth does.
+	BootstrapTokens bool
 	// NewAuthenticator, when set, replaces all of these.
 	NewAuthenticator func(*Plane) (authn.Authenticator, error)
 	// NoAnonymous refuses requests without credentials. They are otherwise those of
@@ -303,6 +305,7 @@ func (p *Plane) makeControllers() (err error) {
 	}
 	p.controllers, err = controllerset.New(controllerset.Config{
 		ClientFor: p.ClientFor, Caches: p.Caches, RootCA: p.Credentials.Authority.CertificatePEM,
+		Authority: p.Credentials.Authority.Certificate, AuthorityKey: p.Credentials.Authority.Key,
 		SignToken: p.tokens.sign, PodCIDR: p.config.PodCIDR, Options: p.config.Controllers,
 		Log: p.config.Log.WithName("controllers"),
 	})

@@ -15,10 +15,14 @@ import (
 	"github.com/planekit/planekit/apiserver/review"
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authn/anonymous"
+	"github.com/planekit/planekit/authn/bootstraptoken"
 	"github.com/planekit/planekit/authz/rbac"
 	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/plane/controllerset"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -79,10 +83,37 @@ func (p *Plane) authenticator() (authn.Authenticator, error) {
 	for _, more := range p.config.Authenticators {
 		chain = append(chain, authn.MeantFor(Audiences(), more))
 	}
+	if p.config.BootstrapTokens {
+		nodes, err := p.JoiningNodes()
+		if err != nil {
+			return nil, err
+		}
+		chain = append(chain, authn.MeantFor(Audiences(), nodes))
+	}
 	if !p.config.NoAnonymous {
 		chain = append(chain, anonymous.Authenticator{})
 	}
 	return chain, nil
+}
+
+// JoiningNodes returns the authenticator of bootstrap tokens, with which nodes join.
+func (p *Plane) JoiningNodes() (authn.Authenticator, error) {
+	return bootstraptoken.New(bootstraptoken.Config{
+		Secrets: func(ctx context.Context, namespace, name string) (bootstraptoken.Secret, bool, error) {
+			secret, ok := p.Caches.Secrets.Get(namespace + "/" + name)
+			if !ok {
+				var err error
+				secret, err = typed.Secrets(p.client).Get(ctx, namespace, name)
+				if apierrors.IsNotFound(err) {
+					return bootstraptoken.Secret{}, false, nil
+				}
+				if err != nil {
+					return bootstraptoken.Secret{}, false, err
+				}
+			}
+			return bootstraptoken.Secret{Type: string(secret.Type), Data: secret.Data, Deleted: secret.DeletionTimestamp != nil}, true, nil
+		},
+	})
 }
 
 // makeAggregator passes groups on to other API servers, at the endpoints of their
@@ -167,6 +198,19 @@ func (p *Plane) policy() rbac.Policy {
 		ObjectMeta: metav1.ObjectMeta{Name: KubeletClient, Annotations: map[string]string{rbacv1.AutoUpdateAnnotationKey: "true"}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:kubelet-api-admin"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: KubeletClient}},
+	})
+	approver := "planekit:" + controllerset.ServingApproverAccount
+	policy.ClusterRoles = append(policy.ClusterRoles, &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: approver, Annotations: map[string]string{rbacv1.AutoUpdateAnnotationKey: "true"}},
+		Rules: []rbacv1.PolicyRule{
+			{Verbs: []string{"update"}, APIGroups: []string{certificatesv1.GroupName}, Resources: []string{"certificatesigningrequests/approval"}},
+			{Verbs: []string{"approve"}, APIGroups: []string{certificatesv1.GroupName}, Resources: []string{"signers"}, ResourceNames: []string{certificatesv1.KubeletServingSignerName}},
+		},
+	})
+	policy.ClusterRoleBindings = append(policy.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: approver, Annotations: map[string]string{rbacv1.AutoUpdateAnnotationKey: "true"}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: approver},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceSystem, Name: controllerset.ServingApproverAccount}},
 	})
 	return policy
 }

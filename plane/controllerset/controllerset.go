@@ -18,7 +18,9 @@ package controllerset
 
 import (
 	"context"
+	"crypto"
 	"crypto/rand"
+	"crypto/x509"
 	"fmt"
 	"net/netip"
 	"os"
@@ -52,6 +54,10 @@ type Config struct {
 	// SignToken signs the tokens that secrets hold. If it is nil, the controller of such
 	// tokens does not run.
 	SignToken account.TokenSigner
+	// Authority signs certificates with AuthorityKey. If it is nil, the controller that signs requests
+	// does not run.
+	Authority    *x509.Certificate
+	AuthorityKey crypto.Signer
 	// PodCIDR is the range from which each node gets a range of NodeBits bits. If it is not
 	// valid, node-ipam-controller does not run. Zero NodeBits means 24.
 	PodCIDR  netip.Prefix
@@ -91,6 +97,9 @@ type Tuning struct {
 	// How long changes of Endpoints, EndpointSlices and mirrored slices wait for those
 	// that follow.
 	EndpointsBatch, SlicesBatch, MirrorsBatch time.Duration
+	// CertificateDuration is the longest time for which the certificates of signing requests are
+	// valid.
+	CertificateDuration time.Duration
 	// VolumeResync is how often claims that wait for a volume are looked at again.
 	VolumeResync time.Duration
 }

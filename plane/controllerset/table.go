@@ -27,6 +27,10 @@ import (
 // Package authz/rbac grants the rights of Account.
 func table() []Controller {
 	return []Controller{
+		{Name: "bootstrap-signer-controller", Alias: "bootstrapsigner", Account: "bootstrap-signer", New: (*Env).bootstrapSigner},
+		{Name: "certificatesigningrequest-approving-controller", Alias: "csrapproving", Account: "certificate-controller", New: (*Env).approver},
+		{Name: "certificatesigningrequest-cleaner-controller", Alias: "csrcleaner", Account: "certificate-controller", New: (*Env).requestCleaner},
+		{Name: "certificatesigningrequest-signing-controller", Alias: "csrsigning", Account: "certificate-controller", New: (*Env).signer, lacks: needsAuthority},
 		{Name: "clusterrole-aggregation-controller", Alias: "clusterrole-aggregation", Account: "clusterrole-aggregation-controller", New: (*Env).clusterRole},
 		{Name: "deployment-controller", Alias: "deployment", Account: "deployment-controller", New: (*Env).deployment},
 		{Name: "disruption-controller", Alias: "disruption", Account: "disruption-controller", Component: "controllermanager", New: (*Env).disruption},
@@ -36,6 +40,7 @@ func table() []Controller {
 		{Name: "ephemeral-volume-controller", Alias: "ephemeral-volume", Account: "ephemeral-volume-controller", Component: "ephemeral_volume", New: (*Env).ephemeralVolume},
 		{Name: "garbage-collector-controller", Alias: "garbagecollector", Account: "generic-garbage-collector", New: (*Env).garbageCollector},
 		{Name: "job-controller", Alias: "job", Account: "job-controller", New: (*Env).job},
+		{Name: KubeletServingApprover, Account: ServingApproverAccount, New: (*Env).servingApprover},
 		{Name: "namespace-controller", Alias: "namespace", Account: "namespace-controller", New: (*Env).namespace},
 		{Name: "node-ipam-controller", Alias: "nodeipam", Account: "node-controller", Component: "cidrAllocator", New: (*Env).nodeIPAM, lacks: needsPodCIDR},
 		{Name: "node-lifecycle-controller", Alias: "nodelifecycle", Account: "node-controller", Component: "node-controller", New: (*Env).nodeLifecycle},
@@ -50,14 +55,22 @@ func table() []Controller {
 		{Name: "serviceaccount-controller", Alias: "serviceaccount", Account: "service-account-controller", New: (*Env).serviceAccount},
 		{Name: "serviceaccount-token-controller", Alias: "serviceaccount-token", New: (*Env).token, lacks: needsSigner},
 		{Name: "taint-eviction-controller", Account: "node-controller", New: (*Env).taintEviction},
+		{Name: "token-cleaner-controller", Alias: "tokencleaner", Account: "token-cleaner", New: (*Env).tokenCleaner},
 		{Name: "ttl-after-finished-controller", Alias: "ttl-after-finished", Account: "ttl-after-finished-controller", New: (*Env).ttlAfterFinished},
 	}
 }
 
-// needsRootCA, needsSigner and needsPodCIDR return what a configuration lacks, or "".
+// needsRootCA, needsAuthority, needsSigner and needsPodCIDR return what a configuration lacks, or "".
 func needsRootCA(c *Config) string {
 	if len(c.RootCA) == 0 {
 		return "no RootCA"
+	}
+	return ""
+}
+
+func needsAuthority(c *Config) string {
+	if c.Authority == nil || c.AuthorityKey == nil {
+		return "no Authority"
 	}
 	return ""
 }

@@ -9,12 +9,9 @@ import (
 	"slices"
 
 	"github.com/go-logr/logr"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/planekit/planekit/authn"
 	"github.com/planekit/planekit/authn/anonymous"
 	"github.com/planekit/planekit/authn/basicauth"
-	"github.com/planekit/planekit/authn/bootstraptoken"
 	"github.com/planekit/planekit/authn/oidc"
 	"github.com/planekit/planekit/authn/reload"
 	"github.com/planekit/planekit/authn/requestheader"
@@ -25,7 +22,6 @@ import (
 	"github.com/planekit/planekit/authn/x509"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/kubeconfig"
-	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/authorizers"
 	"github.com/planekit/planekit/plane/stack"
@@ -127,22 +123,7 @@ func (b *chainBuilder) addOwn() error {
 
 // addBootstrapTokens adds the tokens with which nodes join.
 func (b *chainBuilder) addBootstrapTokens() error {
-	tokens, err := bootstraptoken.New(bootstraptoken.Config{
-		Secrets: func(ctx context.Context, namespace, name string) (bootstraptoken.Secret, bool, error) {
-			secret, ok := b.plane.Caches.Secrets.Get(namespace + "/" + name)
-			if !ok {
-				var err error
-				secret, err = typed.Secrets(b.plane.Client()).Get(ctx, namespace, name)
-				if apierrors.IsNotFound(err) {
-					return bootstraptoken.Secret{}, false, nil
-				}
-				if err != nil {
-					return bootstraptoken.Secret{}, false, err
-				}
-			}
-			return bootstraptoken.Secret{Type: string(secret.Type), Data: secret.Data, Deleted: secret.DeletionTimestamp != nil}, true, nil
-		},
-	})
+	tokens, err := b.plane.JoiningNodes()
 	b.add(tokens)
 	return err
 }
