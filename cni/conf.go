@@ -24,6 +24,9 @@ type List struct {
 	DisableGC bool
 	// Plugins has at least one element.
 	Plugins []Plugin
+
+	// inFiles means that LoadFile adds the plugins in the directory named after the network.
+	inFiles bool
 }
 
 // Plugin is the configuration of one plugin in a [List].
@@ -41,7 +44,11 @@ var ErrNoConfig = errors.New("no network configuration")
 
 // ParseList reads a network configuration list, or the configuration of a
 // single plugin, which becomes a list of one.
-func ParseList(data []byte) (*List, error) {
+func ParseList(data []byte) (*List, error) { return parseList(data, "") }
+
+// parseList adds the plugins in a directory below dir if the list allows it. Without a dir there are
+// none.
+func parseList(data []byte, dir string) (*List, error) {
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(data, &keys); err != nil {
 		return nil, fmt.Errorf("network configuration: %w", err)
@@ -50,12 +57,44 @@ func ParseList(data []byte) (*List, error) {
 		return nil, errors.New("network configuration: not an object")
 	}
 	list := new(List)
-	if err := list.parse(keys); err != nil {
+	err := list.parse(keys)
+	if err == nil && dir != "" && list.inFiles {
+		err = list.loadPlugins(filepath.Join(dir, list.Name))
+	}
+	if err == nil && len(list.Plugins) == 0 {
+		err = errors.New("no plugins")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("network configuration %q: %w", list.Name, err)
 	}
 	return list, nil
 }
 
+// loadPlugins appends the plugins in the .conf files of dir, in the order of their names.
+func (l *List) loadPlugins(dir string) error {
+	names, err := configFiles(dir, ".conf")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		var keys map[string]json.RawMessage
+		if err := json.Unmarshal(data, &keys); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		p, err := parsePlugin(keys)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		l.Plugins = append(l.Plugins, p)
+	}
+	return nil
+}
+
+// parse leaves Plugins empty if the plugins are in files of their own.
 func (l *List) parse(keys map[string]json.RawMessage) error {
 	if err := key(keys, "name", &l.Name); err != nil {
 		return err
@@ -78,16 +117,28 @@ func (l *List) parse(keys map[string]json.RawMessage) error {
 	if l.DisableGC, err = flag(keys, "disableGC"); err != nil {
 		return err
 	}
+	inlinedOnly, err := flag(keys, "loadOnlyInlinedPlugins")
+	if err != nil {
+		return err
+	}
+	_, single := keys["type"]
+	_, isList := keys["plugins"]
 	plugins := []map[string]json.RawMessage{keys}
-	if _, list := keys["plugins"]; list {
+	switch {
+	case isList:
 		plugins = nil
 		if err := key(keys, "plugins", &plugins); err != nil {
 			return err
 		}
+		if len(plugins) == 0 {
+			return errors.New("no plugins")
+		}
+	case inlinedOnly:
+		return errors.New("loadOnlyInlinedPlugins: plugins is missing")
+	case !single:
+		plugins = nil
 	}
-	if len(plugins) == 0 {
-		return errors.New("no plugins")
-	}
+	l.inFiles = !inlinedOnly && (isList || !single)
 	for n, keys := range plugins {
 		p, err := parsePlugin(keys)
 		if err != nil {
@@ -149,13 +200,15 @@ func (p Plugin) stdin(l *List, extra map[string]any) ([]byte, error) {
 	return json.Marshal(conf)
 }
 
-// LoadFile reads a .conf, .json or .conflist file.
+// LoadFile reads a .conf, .json or .conflist file. To the plugins of a list it appends those in the
+// .conf files of the directory beside it that is named after the network, unless the list sets
+// loadOnlyInlinedPlugins.
 func LoadFile(path string) (*List, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	l, err := ParseList(data)
+	l, err := parseList(data, filepath.Dir(path))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -164,22 +217,32 @@ func LoadFile(path string) (*List, error) {
 
 // LoadDir reads the first configuration file of dir in the order of names. It fails if that file is
 // invalid, so that a typing mistake never moves pods to another network. It returns ErrNoConfig if
-// there is none.
+// there is none. containerd has the same precedence.
 func LoadDir(dir string) (*List, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w", dir, ErrNoConfig)
-	}
+	names, err := configFiles(dir, ".conf", ".conflist", ".json")
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range entries { // in the order of names
-		known := slices.Contains([]string{".conf", ".conflist", ".json"}, filepath.Ext(e.Name()))
-		if known && !e.IsDir() {
-			return LoadFile(filepath.Join(dir, e.Name()))
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%s: %w", dir, ErrNoConfig)
+	}
+	return LoadFile(names[0])
+}
+
+// configFiles returns the files of dir with certain extensions, in the order of their names. A
+// missing directory has none.
+func configFiles(dir string, extensions ...string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if !e.IsDir() && slices.Contains(extensions, filepath.Ext(e.Name())) {
+			names = append(names, filepath.Join(dir, e.Name()))
 		}
 	}
-	return nil, fmt.Errorf("%s: %w", dir, ErrNoConfig)
+	return names, nil
 }
 
 // WriteFile replaces the configuration at path atomically, so that a reader of the directory never

@@ -53,6 +53,36 @@ func Errorf(code int, format string, args ...any) *Error {
 	return &Error{Code: code, Msg: fmt.Sprintf(format, args...)}
 }
 
+// CallError is a failed call of a plugin. It wraps an [*Error] if the plugin reported one; otherwise
+// the plugin was not found, was killed, or broke the specification.
+type CallError struct {
+	// Plugin is the plugin's type.
+	Plugin string
+	// Command is the command of the call, such as CmdAdd.
+	Command string
+	// Stderr is the beginning of what the plugin wrote to its standard error, at most 4 KiB.
+	Stderr string
+	// Err is the cause.
+	Err error
+}
+
+func (e *CallError) Error() string {
+	if e.Stderr == "" {
+		return fmt.Sprintf("plugin %s: %v", e.Plugin, e.Err)
+	}
+	return fmt.Sprintf("plugin %s: %v, stderr: %q", e.Plugin, e.Err, e.Stderr)
+}
+
+func (e *CallError) Unwrap() error { return e.Err }
+
+// callError returns err as a CallError.
+func callError(cmd, typ string, err error) error {
+	if _, ok := errors.AsType[*CallError](err); ok || err == nil {
+		return err
+	}
+	return &CallError{Plugin: typ, Command: cmd, Err: err}
+}
+
 // code returns the code of the plugin's error in err, or 0.
 func code(err error) int {
 	if e, ok := errors.AsType[*Error](err); ok {

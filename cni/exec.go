@@ -58,15 +58,15 @@ type Processes struct{}
 // Limits on the output of a plugin, and on how long the pipes of a killed plugin may stay open.
 const (
 	maxOutput = 1 << 20 // bytes
-	maxStderr = 4 << 10 // bytes, quoted in errors
+	maxStderr = 4 << 10 // bytes, kept in errors
 	pipeDelay = time.Second
 )
 
-// Exec implements [Executor].
+// Exec implements [Executor]. Its errors are of type [*CallError].
 func (Processes) Exec(ctx context.Context, c Call) ([]byte, error) {
 	path, err := Find(c.Type, c.Path)
 	if err != nil {
-		return nil, err
+		return nil, callError(c.Command, c.Type, err)
 	}
 	stdout, stderr := &limited{max: maxOutput}, &limited{max: maxStderr}
 	cmd := exec.CommandContext(ctx, path)
@@ -77,10 +77,13 @@ func (Processes) Exec(ctx context.Context, c Call) ([]byte, error) {
 	kill := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Cancel = kill
 	cmd.WaitDelay = pipeDelay
+	failed := func(err error) error {
+		return &CallError{Plugin: c.Type, Command: c.Command, Stderr: strings.TrimSpace(stderr.buf.String()), Err: err}
+	}
 	err = cmd.Run()
 	switch {
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("killed: %w%s", context.Cause(ctx), stderr.quoted())
+		return nil, failed(fmt.Errorf("killed: %w", context.Cause(ctx)))
 	case errors.Is(err, exec.ErrWaitDelay):
 		// The plugin has ended, but a child of it holds its pipes. Its own output is complete.
 		if err = kill(); errors.Is(err, syscall.ESRCH) {
@@ -89,12 +92,12 @@ func (Processes) Exec(ctx context.Context, c Call) ([]byte, error) {
 	}
 	if err != nil {
 		if e := parseError(stdout.buf.Bytes()); e != nil {
-			return nil, e
+			return nil, failed(e)
 		}
-		return nil, fmt.Errorf("%w%s", err, stderr.quoted())
+		return nil, failed(err)
 	}
 	if stdout.cut {
-		return nil, fmt.Errorf("output longer than %d bytes", maxOutput)
+		return nil, failed(fmt.Errorf("output longer than %d bytes", maxOutput))
 	}
 	return stdout.buf.Bytes(), nil
 }
@@ -147,13 +150,4 @@ func (l *limited) Write(p []byte) (int, error) {
 	}
 	l.buf.Write(p)
 	return n, nil
-}
-
-// quoted returns the contents for the end of an error message.
-func (l *limited) quoted() string {
-	text := bytes.TrimSpace(l.buf.Bytes())
-	if len(text) == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", stderr: %q", text)
 }

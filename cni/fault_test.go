@@ -2,9 +2,12 @@ package cni_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -81,6 +84,97 @@ func TestFailures(t *testing.T) {
 			}
 			expect(t, b.calls(), "fake-a ADD none", "fake-b ADD 1", "fake-b DEL none", "fake-a DEL none")
 		})
+	}
+}
+
+// TestCallErrorHasCodeMessageAndStderr: the caller gets all of what a failed plugin says.
+func TestCallErrorHasCodeMessageAndStderr(t *testing.T) {
+	b := newBench(t, cni.Config{})
+	_, err := b.invoker.Add(t.Context(), b.list("1.1.0", script{"ADD": `both {"code":120,"msg":"no luck","details":"at all"}`}), web)
+	call, ok := errors.AsType[*cni.CallError](err)
+	if !ok || call.Plugin != "fake-a" || call.Command != cni.CmdAdd || call.Stderr != "a long story" {
+		t.Errorf("%+v", call)
+	}
+	e, ok := errors.AsType[*cni.Error](err)
+	if !ok || *e != (cni.Error{Code: 120, Msg: "no luck", Details: "at all"}) {
+		t.Errorf("%+v", e)
+	}
+	if want := `plugin fake-a: no luck: at all (code 120), stderr: "a long story"`; !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	answers := map[string]string{"good": `{"cniVersion":"1.1.0","supportedVersions":["0.4.0","1.0.0"]}`, "bad": "garbage"}
+	invoker, err := cni.New(cni.Config{Dir: t.TempDir(), Executor: cni.ExecutorFunc(func(_ context.Context, c cni.Call) ([]byte, error) {
+		if answers[c.Type] == "" || c.Command != cni.CmdVersion {
+			return nil, cni.ErrNoPlugin
+		}
+		return []byte(answers[c.Type]), nil
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := &cni.List{Name: "net", Version: "1.0.0", Plugins: []cni.Plugin{{Type: "good"}, {Type: "good"}}}
+	if err := invoker.Validate(t.Context(), list); err != nil {
+		t.Error(err)
+	}
+	list = &cni.List{Name: "net", Version: "1.1.0", Plugins: []cni.Plugin{{Type: "good"}, {Type: "bad"}, {Type: "absent"}}}
+	err = invoker.Validate(t.Context(), list)
+	if err == nil || !errors.Is(err, cni.ErrNoPlugin) {
+		t.Fatalf("error %v", err)
+	}
+	for _, want := range []string{"network net: ", `plugin good: the network needs version 1.1.0, the plugin supports ["0.4.0" "1.0.0"] (code 1)`, "plugin bad: invalid character", "plugin absent: plugin not found"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// TestCapabilitiesBecomeRuntimeConfig: of the capabilities by convention, a plugin gets those that it
+// declares, as the runtime gave them.
+func TestCapabilitiesBecomeRuntimeConfig(t *testing.T) {
+	given := map[string]any{
+		"portMappings": []any{map[string]any{"hostPort": 8080.0, "containerPort": 80.0, "protocol": "tcp"}},
+		"bandwidth":    map[string]any{"ingressRate": 2048.0},
+		"ipRanges":     []any{[]any{map[string]any{"subnet": "10.1.2.0/24"}}},
+		"dns":          map[string]any{"servers": []any{"8.8.8.8"}},
+		"ips":          []any{"10.10.0.1/24"},
+		"mac":          "c2:11:22:33:44:55",
+		"aliases":      []any{"web"},
+	}
+	for name := range given {
+		var got map[string]any
+		exec := cni.ExecutorFunc(func(_ context.Context, c cni.Call) ([]byte, error) {
+			var conf struct {
+				RuntimeConfig map[string]any `json:"runtimeConfig"`
+			}
+			if err := json.Unmarshal(c.Stdin, &conf); err != nil {
+				return nil, err
+			}
+			got = conf.RuntimeConfig
+			return []byte(`{}`), nil
+		})
+		invoker, err := cni.New(cni.Config{Dir: t.TempDir(), Executor: exec})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := cni.ParseList(fmt.Appendf(nil, `{"cniVersion":"1.1.0","name":"net","type":"p","capabilities":{%q:true,"other":true}}`, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := web
+		r.Capabilities = given
+		if _, err := invoker.Add(t.Context(), l, r); err != nil {
+			t.Fatal(err)
+		}
+		if want := map[string]any{name: given[name]}; !reflect.DeepEqual(got, want) {
+			t.Errorf("runtimeConfig %v, want %v", got, want)
+		}
+		got = nil
+		if err := invoker.Del(t.Context(), l, web); err != nil || !reflect.DeepEqual(got, map[string]any{name: given[name]}) {
+			t.Errorf("%s on DEL by another runtime: %v %v", name, got, err) // from the record
+		}
 	}
 }
 

@@ -154,7 +154,7 @@ func (i *Invoker) addAll(ctx context.Context, l *List, r RuntimeConfig) (*Result
 			result, err = ParseResult(out, l.Version)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("plugin %s: %w", p.Type, err)
+			return nil, callError(CmdAdd, p.Type, err)
 		}
 	}
 	return result, nil
@@ -197,7 +197,7 @@ func (i *Invoker) delAll(ctx context.Context, l *List, r RuntimeConfig, last *Re
 	for n := len(l.Plugins) - 1; n >= 0; n-- {
 		p := l.Plugins[n]
 		if _, err := i.call(ctx, CmdDel, l, p, r, last); err != nil {
-			failed = append(failed, fmt.Errorf("plugin %s: %w", p.Type, err))
+			failed = append(failed, err)
 			if !whole {
 				break
 			}
@@ -239,7 +239,7 @@ func (i *Invoker) Check(ctx context.Context, l *List, r RuntimeConfig) error {
 	}
 	for _, p := range l.Plugins {
 		if _, err := i.call(ctx, CmdCheck, l, p, r, last); err != nil {
-			return wrap("check", l, r, fmt.Errorf("plugin %s: %w", p.Type, err))
+			return wrap("check", l, r, err)
 		}
 	}
 	return nil
@@ -287,7 +287,7 @@ func (i *Invoker) once(ctx context.Context, cmd string, l *List, p Plugin, r Run
 	})
 	i.config.Log.V(1).Info("plugin called", "command", cmd, "network", l.Name, "plugin", p.Type,
 		"container", r.ContainerID, "took", time.Since(start), "failed", err != nil)
-	return out, err
+	return out, callError(cmd, p.Type, err)
 }
 
 // derived returns the keys that are added to a plugin's configuration at run time.

@@ -91,6 +91,10 @@ func follow(line, logName string, log io.Writer, stdin []byte) (code int, done b
 	case "stderr":
 		fmt.Fprint(os.Stderr, arg)
 		return 1, true
+	case "both":
+		fmt.Fprintln(os.Stderr, "a long story")
+		fmt.Print(arg)
+		return 1, true
 	case "error":
 		fmt.Print(arg)
 		return 1, true

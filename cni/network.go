@@ -29,10 +29,13 @@ func (i *Invoker) GC(ctx context.Context, l *List, valid []Attachment) error {
 		if valid == nil {
 			valid = []Attachment{} // absent would mean "unknown"
 		}
-		extra := map[string]any{"cni.dev/valid-attachments": valid}
+		extra := map[string]any{
+			"cni.dev/valid-attachments": valid,
+			"cni.dev/attachments":       valid, // the key in the first text of version 1.1
+		}
 		for _, p := range l.Plugins {
 			if _, err := i.once(ctx, CmdGC, l, p, RuntimeConfig{}, extra); err != nil {
-				failed = append(failed, fmt.Errorf("plugin %s: %w", p.Type, err))
+				failed = append(failed, err)
 			}
 		}
 	}
@@ -59,7 +62,7 @@ func (i *Invoker) Status(ctx context.Context, l *List) error {
 	}
 	for _, p := range l.Plugins {
 		if _, err := i.once(ctx, CmdStatus, l, p, RuntimeConfig{}, nil); err != nil {
-			return fmt.Errorf("status of network %s: plugin %s: %w", l.Name, p.Type, err)
+			return fmt.Errorf("status of network %s: %w", l.Name, err)
 		}
 	}
 	return nil
@@ -75,8 +78,22 @@ func (i *Invoker) Version(ctx context.Context, typ string) ([]string, error) {
 	if err == nil {
 		err = json.Unmarshal(out, &info)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("version of plugin %s: %w", typ, err)
+	return info.Supported, callError(CmdVersion, typ, err)
+}
+
+// Validate checks that the plugins of a list are installed and support its version. The joined errors
+// name each plugin that is missing or does not.
+func (i *Invoker) Validate(ctx context.Context, l *List) error {
+	var failed []error
+	for _, p := range l.Plugins {
+		versions, err := i.Version(ctx, p.Type)
+		if err == nil && !slices.Contains(versions, l.Version) {
+			err = callError(CmdVersion, p.Type, Errorf(CodeIncompatibleVersion, "the network needs version %s, the plugin supports %q", l.Version, versions))
+		}
+		failed = append(failed, err)
 	}
-	return info.Supported, nil
+	if err := errors.Join(failed...); err != nil {
+		return fmt.Errorf("network %s: %w", l.Name, err)
+	}
+	return nil
 }

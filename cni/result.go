@@ -52,18 +52,6 @@ type Route struct {
 	Scope    *int `json:"scope,omitempty"`
 }
 
-// DNS is the configuration of a resolver.
-type DNS struct {
-	Nameservers []string `json:"nameservers,omitempty"`
-	Domain      string   `json:"domain,omitempty"`
-	Search      []string `json:"search,omitempty"`
-	Options     []string `json:"options,omitempty"`
-}
-
-func (d DNS) isZero() bool {
-	return len(d.Nameservers) == 0 && d.Domain == "" && len(d.Search) == 0 && len(d.Options) == 0
-}
-
 // wireResult is a result on the wire, in all supported versions.
 type wireResult struct {
 	Version    string      `json:"cniVersion"`
@@ -133,7 +121,7 @@ func (r *Result) Encode(version string) ([]byte, error) {
 		return nil, Errorf(CodeIncompatibleVersion, "unsupported version %q", version)
 	}
 	wire := wireResult{Version: version}
-	if !r.DNS.isZero() {
+	if !r.DNS.IsZero() {
 		wire.DNS = &r.DNS
 	}
 	for _, i := range r.Interfaces {

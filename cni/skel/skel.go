@@ -293,10 +293,10 @@ func (r *Request) Delegate(ctx context.Context, cmd, typ string) ([]byte, error)
 		ContainerID: r.ContainerID, NetNS: r.NetNS, IfName: r.IfName, Args: r.Args,
 		Stdin: r.Stdin,
 	})
-	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", typ, cmd, err)
+	if _, named := errors.AsType[*cni.CallError](err); named || err == nil {
+		return out, err
 	}
-	return out, nil
+	return nil, fmt.Errorf("%s %s: %w", typ, cmd, err)
 }
 
 // Executor returns the executor for delegated plugins.
