@@ -17,16 +17,31 @@ const lockPoll = 5 * time.Millisecond
 // FileLock locks the file at path, creating it if necessary. The lock excludes other processes and
 // other goroutines. FileLock fails when ctx is done. unlock removes the file.
 func FileLock(ctx context.Context, path string) (unlock func(), err error) {
+	f, err := lock(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		os.Remove(path) // while still locked, so that waiting processes notice it
+		f.Close()
+	}, nil
+}
+
+// PersistentFileLock is [FileLock] without the removal. It is for a lock that is shared with programs
+// that do not notice when the file they have locked is removed: they would run beside the next owner.
+func PersistentFileLock(ctx context.Context, path string) (unlock func(), err error) {
+	f, err := lock(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return func() { f.Close() }, nil
+}
+
+func lock(ctx context.Context, path string) (*os.File, error) {
 	for {
 		f, err := tryLock(path)
-		if err != nil {
-			return nil, err
-		}
-		if f != nil {
-			return func() {
-				os.Remove(path) // while still locked, so that waiting processes notice it
-				f.Close()
-			}, nil
+		if f != nil || err != nil {
+			return f, err
 		}
 		select {
 		case <-ctx.Done():

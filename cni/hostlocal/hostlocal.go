@@ -21,13 +21,19 @@
 // later". A crash leaks no address forever: GC frees addresses without a valid owner, including
 // files without content.
 //
-// The files are those of the reference plugin, which can replace this one.
+// The files and their lock are those of the reference plugin: both can use a network in turn, even at
+// once. A network of many addresses has a file "owners" besides, an index that is not believed once
+// anything else changed the directory.
+//
+// The result's DNS is what the file resolvConf says.
 package hostlocal
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -56,6 +62,8 @@ type IPAM struct {
 	Routes []cni.Route `json:"routes,omitempty"`
 	// DataDir is the directory of addresses; empty means DefaultDir.
 	DataDir string `json:"dataDir,omitempty"`
+	// ResolvConf is the path of a file in the form of resolv.conf(5), which becomes the result's DNS.
+	ResolvConf string `json:"resolvConf,omitempty"`
 	// Range is an alternative form for a single set with a single range.
 	Range
 }
@@ -106,9 +114,10 @@ func nonEmpty(s string) []string {
 // network is a validated configuration.
 type network struct {
 	pool
-	sets   []set
-	routes []cni.Route
-	wanted []netip.Addr
+	sets       []set
+	routes     []cni.Route
+	wanted     []netip.Addr
+	resolvConf string
 }
 
 func parse(r *skel.Request) (*network, error) {
@@ -124,7 +133,7 @@ func parse(r *skel.Request) (*network, error) {
 		ranges = append([][]Range{{c.IPAM.Range}}, ranges...)
 	}
 	ranges = append(c.RuntimeConfig.IPRanges, ranges...)
-	n := &network{routes: c.IPAM.Routes}
+	n := &network{routes: c.IPAM.Routes, resolvConf: c.IPAM.ResolvConf}
 	var err error
 	if n.sets, err = newSets(ranges); err != nil {
 		return nil, cni.Errorf(cni.CodeInvalidConfig, "ipam: %v", err)
@@ -136,7 +145,7 @@ func parse(r *skel.Request) (*network, error) {
 	if dir == "" {
 		dir = DefaultDir
 	}
-	n.pool = pool{dir: filepath.Join(dir, r.Name)}
+	n.pool = pool{dir: filepath.Join(dir, r.Name), indexFrom: indexFrom}
 	return n, nil
 }
 
@@ -151,27 +160,36 @@ func locked(ctx context.Context, r *skel.Request, f func(*network) error) error 
 
 func add(ctx context.Context, r *skel.Request) (*cni.Result, error) {
 	result := new(cni.Result)
-	return result, locked(ctx, r, func(n *network) error {
-		owner := owner(r)
-		if taken, err := n.held(owner); err != nil || len(taken) > 0 {
-			return errors.Join(err, cni.Errorf(cni.CodePlugin, "%s already has %v", owner, taken))
+	return result, locked(ctx, r, func(n *network) error { return n.add(owner(r), result) })
+}
+
+// add allocates one address of each set, or none.
+func (n *network) add(owner cni.Attachment, result *cni.Result) error {
+	if n.resolvConf != "" {
+		data, err := os.ReadFile(n.resolvConf)
+		if err != nil {
+			return fmt.Errorf("ipam: resolvConf: %w", err)
 		}
-		wanted := n.wanted
-		for i, s := range n.sets {
-			ip, left, err := n.allocate(i, s, owner, wanted)
-			if err != nil {
-				return errors.Join(err, n.release(owner))
-			}
-			wanted = left
-			result.IPs = append(result.IPs, ip)
-		}
-		if len(wanted) > 0 {
-			err := cni.Errorf(cni.CodeInvalidConfig, "addresses %v are in no range", wanted)
+		result.DNS = cni.ParseResolvConf(data)
+	}
+	if taken := n.held(owner); len(taken) > 0 {
+		return cni.Errorf(cni.CodePlugin, "%s already has %v", owner, taken)
+	}
+	wanted := n.wanted
+	for i, s := range n.sets {
+		ip, left, err := n.allocate(i, s, owner, wanted)
+		if err != nil {
 			return errors.Join(err, n.release(owner))
 		}
-		result.Routes = n.routes
-		return nil
-	})
+		wanted = left
+		result.IPs = append(result.IPs, ip)
+	}
+	if len(wanted) > 0 {
+		err := cni.Errorf(cni.CodeInvalidConfig, "addresses %v are in no range", wanted)
+		return errors.Join(err, n.release(owner))
+	}
+	result.Routes = n.routes
+	return nil
 }
 
 func owner(r *skel.Request) cni.Attachment {
@@ -184,11 +202,10 @@ func del(ctx context.Context, r *skel.Request) error {
 
 func check(ctx context.Context, r *skel.Request) error {
 	return locked(ctx, r, func(n *network) error {
-		taken, err := n.held(owner(r))
-		if err == nil && len(taken) < len(n.sets) {
-			err = cni.Errorf(cni.CodePlugin, "%v has %d addresses of %d", owner(r), len(taken), len(n.sets))
+		if taken := n.held(owner(r)); len(taken) < len(n.sets) {
+			return cni.Errorf(cni.CodePlugin, "%v has %d addresses of %d", owner(r), len(taken), len(n.sets))
 		}
-		return err
+		return nil
 	})
 }
 
@@ -202,11 +219,7 @@ func gc(ctx context.Context, r *skel.Request) error {
 func status(ctx context.Context, r *skel.Request) error {
 	return locked(ctx, r, func(n *network) error {
 		for _, s := range n.sets {
-			free, err := n.free(s)
-			if err != nil {
-				return err
-			}
-			if !free {
+			if !n.hasFree(s) {
 				return cni.Errorf(cni.CodeNotAvailable, "no address is free in %v", s)
 			}
 		}

@@ -128,6 +128,25 @@ func TestLayoutIsThatOfTheReference(t *testing.T) {
 	}
 }
 
+// TestResolvConf: the resolver's file of the configuration becomes the result's DNS.
+func TestResolvConf(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "resolv.conf")
+	if err := os.WriteFile(path, []byte("nameserver 10.96.0.10\nsearch svc.cluster.local\noptions ndots:5\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := call(cni.CmdAdd, "a", "eth0", conf(dir, fmt.Sprintf(`"subnet":"10.1.2.0/24","resolvConf":%q`, path)))
+	if err != nil || string(r.DNS.ResolvConf()) != "nameserver 10.96.0.10\nsearch svc.cluster.local\noptions ndots:5\n" {
+		t.Errorf("%+v %v", r, err)
+	}
+	if _, err := call(cni.CmdAdd, "b", "eth0", conf(dir, `"subnet":"10.1.2.0/24","resolvConf":"/missing"`)); err == nil || !strings.Contains(err.Error(), "resolvConf: open /missing") {
+		t.Errorf("a missing file: %v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "net", "10.*")); len(left) != 1 {
+		t.Errorf("addresses %v", left)
+	}
+}
+
 func TestAddressesRest(t *testing.T) {
 	c := conf(t.TempDir(), `"subnet":"10.1.2.0/29"`) // 5 to hand out
 	var got []string
