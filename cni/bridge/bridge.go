@@ -21,25 +21,31 @@
 // FORWARD policy of DROP), rules accept the bridge's traffic. All rules are removed with the last
 // container.
 //
-// Failures: a failed ADD may leave things behind, which DEL removes. DEL succeeds on whatever is
-// left, even if the namespace is gone. [Remove] removes everything of a bridge.
+// Failures: a failed ADD removes what it made. One that is killed may leave things behind, which DEL
+// removes. DEL succeeds on whatever is left, even if the namespace is gone. [Remove] removes everything
+// of a bridge.
 //
 // macspoofchk drops what a container sends with another hardware address than its own, by an nftables
 // table for each container.
 //
-// Not included: VLANs, iptables rules without the iptables command.
+// A kernel without CONFIG_BRIDGE_VLAN_FILTERING refuses VLANs, and ADD fails.
+//
+// Not included: iptables rules without the iptables command.
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 
 	"github.com/planekit/planekit/cni"
 	"github.com/planekit/planekit/cni/skel"
+	"github.com/vishvananda/netlink"
 )
 
 // Plugin returns the plugin.
@@ -56,6 +62,9 @@ type Conf struct {
 	IsGateway bool `json:"isGateway,omitempty"`
 	// IsDefaultGateway also makes it the container's default route.
 	IsDefaultGateway bool `json:"isDefaultGateway,omitempty"`
+	// ForceAddress removes the bridge's other addresses that overlap with the gateway's, and for IPv4 all
+	// others. Without it, they stay beside it.
+	ForceAddress bool `json:"forceAddress,omitempty"`
 	// HairpinMode lets a container reach itself through the bridge.
 	HairpinMode bool `json:"hairpinMode,omitempty"`
 	// PromiscMode lets the bridge receive all frames. It excludes HairpinMode: a container would get its
@@ -63,36 +72,60 @@ type Conf struct {
 	PromiscMode bool `json:"promiscMode,omitempty"`
 	// MacSpoofChk drops what the container sends with another hardware address than its own.
 	MacSpoofChk bool `json:"macspoofchk,omitempty"`
+	// PortIsolation keeps the container from other containers with it: their frames are not forwarded to
+	// each other, only to the gateway and to other ports.
+	PortIsolation bool `json:"portIsolation,omitempty"`
+	// VLAN is the container's VLAN, from 1 to 4094, whose frames leave for it without a tag. Zero means
+	// none. The gateway's address is then on a pair of interfaces in the VLAN, not on the bridge.
+	VLAN int `json:"vlan,omitempty"`
+	// VLANTrunk are VLANs whose frames reach the container with their tag.
+	VLANTrunk []VLANRange `json:"vlanTrunk,omitempty"`
+	// PreserveDefaultVLAN leaves the container in the bridge's default VLAN too.
+	PreserveDefaultVLAN bool `json:"preserveDefaultVlan,omitempty"`
 	// MTU in bytes; zero is the kernel's choice.
 	MTU int `json:"mtu,omitempty"`
+	// EnableDAD detects duplicate IPv6 addresses in the container, and waits for the outcome.
+	EnableDAD bool `json:"enabledad,omitempty"`
+	// DisableContainerInterface leaves the container's interface down. It excludes IPAM.
+	DisableContainerInterface bool `json:"disableContainerInterface,omitempty"`
 	// IPMasq masquerades traffic to addresses outside ClusterCIDR.
 	IPMasq bool `json:"ipMasq,omitempty"`
+	// IPMasqBackend is empty or "iptables"; others are refused.
+	IPMasqBackend string `json:"ipMasqBackend,omitempty"`
 	// ClusterCIDR is exempt from masquerading, one prefix for each family. Empty means the
 	// container's own subnet.
 	ClusterCIDR Prefixes `json:"clusterCIDR,omitempty"`
 	// LockDir is the directory of locks; empty means /run/planekit.
 	LockDir string `json:"lockDir,omitempty"`
+	// DNS is the result's DNS; empty means that of the IPAM plugin.
+	DNS cni.DNS `json:"dns,omitzero"`
 	// IPAM configures the IPAM plugin; without it, there are no addresses.
 	IPAM any `json:"ipam,omitempty"`
 
 	ipamType string
-	mac      string
+	mac      net.HardwareAddr
+	trunk    []uint16
 }
 
 func parse(r *skel.Request) (*Conf, error) {
-	var ipam struct {
+	var more struct {
 		IPAM struct {
 			Type string `json:"type"`
 		} `json:"ipam"`
 		RuntimeConfig struct {
 			Mac string `json:"mac"`
 		} `json:"runtimeConfig"`
+		Args struct {
+			CNI struct {
+				Mac string `json:"mac"`
+			} `json:"cni"`
+		} `json:"args"`
 	}
 	c := new(Conf)
-	if err := errors.Join(r.Decode(c), r.Decode(&ipam)); err != nil {
+	if err := errors.Join(r.Decode(c), r.Decode(&more)); err != nil {
 		return nil, err
 	}
-	c.ipamType, c.mac = ipam.IPAM.Type, ipam.RuntimeConfig.Mac
+	c.ipamType = more.IPAM.Type
 	if c.Bridge == "" {
 		c.Bridge = "cni0"
 	}
@@ -100,16 +133,43 @@ func parse(r *skel.Request) (*Conf, error) {
 		c.LockDir = "/run/planekit"
 	}
 	c.IsGateway = c.IsGateway || c.IsDefaultGateway
+	if mac := cmp.Or(more.RuntimeConfig.Mac, more.Args.CNI.Mac, r.Args.Get("MAC")); mac != "" {
+		var err error
+		if c.mac, err = net.ParseMAC(mac); err != nil || len(c.mac) != 6 {
+			return nil, cni.Errorf(cni.CodeInvalidConfig, "mac %q is not a hardware address", mac)
+		}
+	}
+	return c, c.check()
+}
+
+// check checks the values of the configuration.
+func (c *Conf) check() error {
+	invalid := func(format string, args ...any) error { return cni.Errorf(cni.CodeInvalidConfig, format, args...) }
 	if err := cni.CheckIfName(c.Bridge); err != nil {
-		return nil, cni.Errorf(cni.CodeInvalidConfig, "bridge: %v", err)
+		return invalid("bridge: %v", err)
 	}
-	if c.HairpinMode && c.PromiscMode {
-		return nil, cni.Errorf(cni.CodeInvalidConfig, "hairpinMode and promiscMode exclude each other")
+	var err error
+	if c.trunk, err = trunk(c.VLANTrunk); err != nil {
+		return invalid("%v", err)
 	}
-	if c.MTU < 0 {
-		return nil, cni.Errorf(cni.CodeInvalidConfig, "mtu %d is negative", c.MTU)
+	switch {
+	case c.HairpinMode && c.PromiscMode:
+		return invalid("hairpinMode and promiscMode exclude each other")
+	case c.DisableContainerInterface && c.ipamType != "":
+		return invalid("disableContainerInterface and ipam exclude each other")
+	case c.MTU < 0:
+		return invalid("mtu %d is negative", c.MTU)
+	case c.VLAN < 0 || c.VLAN > maxVLAN:
+		return invalid("vlan %d is not from 0 to %d", c.VLAN, maxVLAN)
+	case c.IPMasqBackend != "" && c.IPMasqBackend != "iptables":
+		return invalid("ipMasqBackend %q is not supported: iptables is", c.IPMasqBackend)
 	}
-	return c, nil
+	if c.VLAN != 0 && c.IsGateway {
+		if err := cni.CheckIfName(c.gatewayLink()); err != nil {
+			return invalid("the gateway of vlan %d: %v", c.VLAN, err)
+		}
+	}
+	return nil
 }
 
 // locked runs f while no other process changes the bridge.
@@ -141,6 +201,23 @@ func add(ctx context.Context, r *skel.Request) (*cni.Result, error) {
 			return nil, err
 		}
 	}
+	host, err := c.attach(ctx, r, ns, result)
+	if err != nil {
+		return nil, errors.Join(err, c.undo(context.WithoutCancel(ctx), r, host))
+	}
+	two := 2
+	for i := range result.IPs {
+		result.IPs[i].Interface = &two
+	}
+	if !c.DNS.IsZero() {
+		result.DNS = c.DNS
+	}
+	return result, nil
+}
+
+// attach connects the container and adds the interfaces to the result. It returns the host's end of the
+// pair even with an error, nil if there is none.
+func (c *Conf) attach(ctx context.Context, r *skel.Request, ns *sandbox, result *cni.Result) (netlink.Link, error) {
 	host, err := c.plug(ctx, ns, r.IfName, result)
 	if err == nil {
 		result.Interfaces, err = c.interfaces(ns, host, r)
@@ -149,16 +226,35 @@ func add(ctx context.Context, r *skel.Request) (*cni.Result, error) {
 		err = c.addGuard(ctx, r, result)
 	}
 	if err == nil {
-		err = c.inside(ns, r.IfName, result)
+		err = c.inside(ctx, ns, r.IfName, result)
 	}
-	if err != nil {
-		return nil, err
+	return host, err
+}
+
+// undo removes what a failed ADD made, the interface before its addresses. DEL removes what it cannot.
+func (c *Conf) undo(ctx context.Context, r *skel.Request, host netlink.Link) error {
+	if host != nil {
+		if err := gone(netlink.LinkDel(host)); err != nil {
+			return err
+		}
 	}
-	two := 2
-	for i := range result.IPs {
-		result.IPs[i].Interface = &two
+	return c.release(ctx, r)
+}
+
+// release frees everything of an attachment whose interface is gone.
+func (c *Conf) release(ctx context.Context, r *skel.Request) error {
+	if c.MacSpoofChk {
+		table := spoofTable(c.Bridge, r.Name, r.ContainerID, r.IfName)
+		if err := removeGuards(ctx, func(name string) bool { return name == table.Name }); err != nil {
+			return err
+		}
 	}
-	return result, nil
+	if c.ipamType != "" {
+		if _, err := r.Delegate(ctx, cni.CmdDel, c.ipamType); err != nil {
+			return err
+		}
+	}
+	return c.locked(ctx, func() error { return c.leave(ctx) })
 }
 
 func (c *Conf) addGuard(ctx context.Context, r *skel.Request, result *cni.Result) error {
@@ -224,25 +320,23 @@ func del(ctx context.Context, r *skel.Request) error {
 	if err := unplug(r.NetNS, r.IfName); err != nil {
 		return err
 	}
-	if c.MacSpoofChk {
-		table := spoofTable(c.Bridge, r.Name, r.ContainerID, r.IfName)
-		if err := removeGuards(ctx, func(name string) bool { return name == table.Name }); err != nil {
-			return err
-		}
-	}
-	if c.ipamType != "" {
-		if _, err := r.Delegate(ctx, cni.CmdDel, c.ipamType); err != nil {
-			return err
-		}
-	}
-	return c.locked(ctx, func() error { return c.leave(ctx) })
+	return c.release(ctx, r)
 }
 
-// leave removes the rules after the last container.
+// leave removes the rules and the gateways of VLANs after the last container.
 func (c *Conf) leave(ctx context.Context) error {
 	ports, err := ports(c.Bridge)
-	if err != nil || len(ports) > 0 {
+	if err != nil {
 		return err
+	}
+	gateways := vlanGateways(c.Bridge, ports)
+	if len(ports) > len(gateways) {
+		return nil
+	}
+	for _, g := range gateways {
+		if err := gone(netlink.LinkDel(g)); err != nil {
+			return err
+		}
 	}
 	return removeRules(ctx, c.Bridge)
 }

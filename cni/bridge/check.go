@@ -68,7 +68,7 @@ func (c *Conf) checkHost(result *cni.Result) error {
 		return cni.Errorf(cni.CodePlugin, "bridge %s is not in promiscuous mode", c.Bridge)
 	}
 	for _, i := range result.Interfaces {
-		if i.Sandbox != "" || i.Name == c.Bridge {
+		if i.Sandbox != "" || i.Name == c.Bridge || i.Name == c.gatewayLink() {
 			continue
 		}
 		l, err := netlink.LinkByName(i.Name)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 
 	"github.com/planekit/planekit/cni"
 	"github.com/planekit/planekit/cni/skel"
@@ -17,25 +18,54 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ensure creates or updates the bridge. The caller holds the lock.
-func (c *Conf) ensure(ips []cni.IP) (*netlink.Bridge, error) {
-	br, err := c.link()
-	if err != nil {
-		return nil, err
+// ensure creates or updates the bridge and the gateway's addresses. The caller holds the lock.
+func (c *Conf) ensure(ips []cni.IP) (br *netlink.Bridge, gateway netlink.Link, err error) {
+	if br, err = c.link(); err != nil || !c.IsGateway || len(ips) == 0 {
+		return br, br, err
+	}
+	if gateway, err = c.gateway(br); err != nil {
+		return br, nil, err
 	}
 	for _, ip := range ips {
-		if !c.IsGateway {
-			break
+		prefix := netip.PrefixFrom(ip.Gateway, ip.Address.Bits())
+		if c.ForceAddress {
+			if err := removeOthers(gateway, prefix, ips); err != nil {
+				return br, gateway, err
+			}
 		}
-		gateway := addr(netip.PrefixFrom(ip.Gateway, ip.Address.Bits()))
-		if err := netlink.AddrReplace(br, gateway); err != nil {
-			return nil, fmt.Errorf("bridge %s: add %v: %w", c.Bridge, gateway, err)
+		if err := netlink.AddrReplace(gateway, addr(prefix)); err != nil {
+			return br, gateway, fmt.Errorf("bridge %s: add %v: %w", c.Bridge, prefix, err)
 		}
 		if err := forward(ip.Address.Addr()); err != nil {
-			return nil, err
+			return br, gateway, err
 		}
 	}
-	return br, nil
+	return br, gateway, nil
+}
+
+// removeOthers removes a link's IPv4 addresses and overlapping IPv6 ones that are no gateway of ips.
+func removeOthers(link netlink.Link, gateway netip.Prefix, ips []cni.IP) error {
+	family := netlink.FAMILY_V4
+	if gateway.Addr().Is6() {
+		family = netlink.FAMILY_V6
+	}
+	all, err := dump(func() ([]netlink.Addr, error) { return netlink.AddrList(link, family) })
+	if err != nil {
+		return err
+	}
+	for _, a := range all {
+		ip, _ := netip.AddrFromSlice(a.IP)
+		ones, _ := a.Mask.Size()
+		have := netip.PrefixFrom(ip.Unmap(), ones)
+		wanted := slices.ContainsFunc(ips, func(i cni.IP) bool { return netip.PrefixFrom(i.Gateway, i.Address.Bits()) == have })
+		if wanted || gateway.Addr().Is6() && !have.Overlaps(gateway) {
+			continue
+		}
+		if err := netlink.AddrDel(link, &a); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
+			return fmt.Errorf("forceAddress: remove %v from %s: %w", have, link.Attrs().Name, err)
+		}
+	}
+	return nil
 }
 
 // link returns the bridge, created if necessary, and up.
@@ -59,6 +89,11 @@ func (c *Conf) link() (*netlink.Bridge, error) {
 	br, ok := link.(*netlink.Bridge)
 	if !ok {
 		return nil, cni.Errorf(cni.CodeInvalidConfig, "interface %s is a %s, not a bridge", c.Bridge, link.Type())
+	}
+	if c.hasVLANs() && (br.VlanFiltering == nil || !*br.VlanFiltering) {
+		if err := netlink.BridgeSetVlanFiltering(br, true); err != nil {
+			return nil, fmt.Errorf("bridge %s: VLANs: %w", c.Bridge, err)
+		}
 	}
 	if c.PromiscMode {
 		if err := netlink.SetPromiscOn(br); err != nil {
@@ -97,17 +132,13 @@ func forward(a netip.Addr) error {
 	return os.WriteFile(path, []byte("1"), 0o644)
 }
 
-// plug creates the veth pair, connects its host end to the bridge and returns it.
+func vethName() string { return fmt.Sprintf("veth%08x", rand.Uint32()) }
+
+// plug creates the veth pair, connects its host end to the bridge and returns it, even with an error
+// after it was created.
 func (c *Conf) plug(ctx context.Context, ns *sandbox, ifName string, result *cni.Result) (netlink.Link, error) {
 	veth := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: ifName, PeerNamespace: netlink.NsFd(ns.fd)}
-	veth.Name, veth.MTU = fmt.Sprintf("veth%08x", rand.Uint32()), c.MTU
-	if c.mac != "" {
-		mac, err := net.ParseMAC(c.mac)
-		if err != nil {
-			return nil, cni.Errorf(cni.CodeInvalidConfig, "mac: %v", err)
-		}
-		veth.PeerHardwareAddr = mac
-	}
+	veth.Name, veth.MTU, veth.PeerHardwareAddr = vethName(), c.MTU, c.mac
 	err := netlink.LinkAdd(veth)
 	if errors.Is(err, unix.EEXIST) {
 		return nil, cni.Errorf(cni.CodePlugin, "interface %s exists in the container", ifName)
@@ -116,24 +147,43 @@ func (c *Conf) plug(ctx context.Context, ns *sandbox, ifName string, result *cni
 		return nil, fmt.Errorf("make %s and %s: %w", veth.Name, ifName, err)
 	}
 	return veth, c.locked(ctx, func() error {
-		br, err := c.ensure(result.IPs)
+		br, gateway, err := c.ensure(result.IPs)
 		if err != nil {
 			return err
 		}
-		if err := netlink.LinkSetMaster(veth, br); err != nil {
-			return fmt.Errorf("put %s on %s: %w", veth.Name, c.Bridge, err)
+		if err := c.setPort(br, veth); err != nil {
+			return err
 		}
-		if c.HairpinMode {
-			if err := netlink.LinkSetHairpin(veth, true); err != nil {
-				return fmt.Errorf("hairpin mode of %s: %w", veth.Name, err)
-			}
-		}
-		if err := netlink.LinkSetUp(veth); err != nil {
-			return fmt.Errorf("set %s up: %w", veth.Name, err)
-		}
-		forget(br, result.IPs)
+		forget(gateway, result.IPs)
 		return c.rules(ctx, result.IPs)
 	})
+}
+
+// setPort makes the host's end a port of the bridge.
+func (c *Conf) setPort(br, veth netlink.Link) error {
+	name := veth.Attrs().Name
+	if err := netlink.LinkSetMaster(veth, br); err != nil {
+		return fmt.Errorf("put %s on %s: %w", name, c.Bridge, err)
+	}
+	if c.HairpinMode {
+		if err := netlink.LinkSetHairpin(veth, true); err != nil {
+			return fmt.Errorf("hairpin mode of %s: %w", name, err)
+		}
+	}
+	if c.PortIsolation {
+		if err := netlink.LinkSetIsolated(veth, true); err != nil {
+			return fmt.Errorf("isolation of %s: %w", name, err)
+		}
+	}
+	if c.hasVLANs() {
+		if err := c.setVLANs(veth, c.VLAN, c.trunk); err != nil {
+			return err
+		}
+	}
+	if err := netlink.LinkSetUp(veth); err != nil {
+		return fmt.Errorf("set %s up: %w", name, err)
+	}
+	return nil
 }
 
 // forget removes the host's neighbour entries of previous owners of the addresses.
@@ -166,7 +216,7 @@ func ports(bridge string) ([]netlink.Link, error) {
 	return on, nil
 }
 
-// interfaces describes the bridge and both ends of the pair, in this order.
+// interfaces describes the bridge, both ends of the pair, and the gateway of a VLAN, in this order.
 func (c *Conf) interfaces(ns *sandbox, host netlink.Link, r *skel.Request) ([]cni.Interface, error) {
 	inside, err := ns.handle.LinkByName(r.IfName)
 	if err != nil {
@@ -180,7 +230,15 @@ func (c *Conf) interfaces(ns *sandbox, host netlink.Link, r *skel.Request) ([]cn
 		}
 		all = append(all, cni.Interface{Name: name, Mac: l.Attrs().HardwareAddr.String(), MTU: l.Attrs().MTU})
 	}
-	return append(all, cni.Interface{
+	all = append(all, cni.Interface{
 		Name: r.IfName, Mac: inside.Attrs().HardwareAddr.String(), MTU: inside.Attrs().MTU, Sandbox: r.NetNS,
-	}), nil
+	})
+	if c.VLAN == 0 || !c.IsGateway || c.ipamType == "" {
+		return all, nil
+	}
+	l, err := netlink.LinkByName(c.gatewayLink())
+	if err != nil {
+		return nil, err
+	}
+	return append(all, cni.Interface{Name: l.Attrs().Name, Mac: l.Attrs().HardwareAddr.String(), MTU: l.Attrs().MTU}), nil
 }

@@ -78,11 +78,15 @@ func (c *Conf) accept(ctx context.Context, command string) error {
 	if len(have) == 0 || have[0] != "-P FORWARD DROP" {
 		return nil
 	}
+	vlan := ""
+	if c.VLAN != 0 {
+		vlan = fmt.Sprintf("-vlan%d", c.VLAN)
+	}
 	for _, flag := range []string{"-i", "-o"} {
 		want := rule{
 			table: "filter", chain: "FORWARD",
-			match: []string{flag, c.Bridge}, target: "ACCEPT",
-			comment: prefix(c.Bridge) + "forward" + flag,
+			match: []string{flag, c.gatewayLink()}, target: "ACCEPT",
+			comment: prefix(c.Bridge) + "forward" + flag + vlan,
 		}
 		if err := want.ensure(ctx, command, have); err != nil {
 			return err

@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"github.com/planekit/planekit/cni"
 	"github.com/vishvananda/netlink"
@@ -74,9 +76,9 @@ func unplug(path, ifName string) error {
 }
 
 // inside configures the container's end.
-func (c *Conf) inside(ns *sandbox, ifName string, result *cni.Result) error {
+func (c *Conf) inside(ctx context.Context, ns *sandbox, ifName string, result *cni.Result) error {
 	link, err := ns.handle.LinkByName(ifName)
-	if err != nil {
+	if err != nil || c.DisableContainerInterface {
 		return err
 	}
 	// Setting the interface up then announces the new owner of the address to neighbours, which may
@@ -84,13 +86,29 @@ func (c *Conf) inside(ns *sandbox, ifName string, result *cni.Result) error {
 	if err := ns.sysctl(filepath.Join("ipv4/conf", ifName, "arp_notify"), "1"); err != nil {
 		return err
 	}
+	if c.EnableDAD {
+		for _, name := range []string{"enhanced_dad", "accept_dad"} {
+			if err := ns.sysctl(filepath.Join("ipv6/conf", ifName, name), "1"); err != nil {
+				return fmt.Errorf("enabledad: %w", err)
+			}
+		}
+	}
 	for _, ip := range result.IPs {
-		if err := ns.handle.AddrAdd(link, addr(ip.Address)); err != nil {
+		a := addr(ip.Address)
+		if c.EnableDAD {
+			a.Flags = 0
+		}
+		if err := ns.handle.AddrAdd(link, a); err != nil {
 			return fmt.Errorf("add %v to %s: %w", ip.Address, ifName, err)
 		}
 	}
 	if err := ns.handle.LinkSetUp(link); err != nil {
 		return fmt.Errorf("set %s up: %w", ifName, err)
+	}
+	if c.EnableDAD {
+		if err := ns.waitForDAD(ctx, link); err != nil {
+			return err
+		}
 	}
 	for _, r := range result.Routes {
 		if err := ns.handle.RouteAdd(route(link, r, result.IPs)); err != nil && !errors.Is(err, unix.EEXIST) {
@@ -98,6 +116,39 @@ func (c *Conf) inside(ns *sandbox, ifName string, result *cni.Result) error {
 		}
 	}
 	return nil
+}
+
+// Detection takes 1 to 2 s by the kernel's defaults.
+const (
+	dadTimeout = 10 * time.Second
+	dadPoll    = 50 * time.Millisecond
+)
+
+// waitForDAD waits until no IPv6 address of the link is tentative, and fails if one is a duplicate.
+func (s *sandbox) waitForDAD(ctx context.Context, link netlink.Link) error {
+	ctx, cancel := context.WithTimeout(ctx, dadTimeout)
+	defer cancel()
+	for {
+		all, err := dump(func() ([]netlink.Addr, error) { return s.handle.AddrList(link, netlink.FAMILY_V6) })
+		if err != nil {
+			return err
+		}
+		tentative := false
+		for _, a := range all {
+			if a.Flags&unix.IFA_F_DADFAILED != 0 {
+				return cni.Errorf(cni.CodePlugin, "address %v is in use by another", a.IPNet)
+			}
+			tentative = tentative || a.Flags&unix.IFA_F_TENTATIVE != 0
+		}
+		if !tentative {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return cni.Errorf(cni.CodePlugin, "the addresses of %s are still tentative: %v", link.Attrs().Name, context.Cause(ctx))
+		case <-time.After(dadPoll):
+		}
+	}
 }
 
 // route sets the gateway of a route without one.

@@ -56,7 +56,7 @@ func (c *Conf) guard(r *skel.Request, interfaces []cni.Interface) (spoofGuard, e
 				return g, cni.Errorf(cni.CodeInvalidConfig, "interface %s: %v", i.Name, err)
 			}
 			g.mac = mac
-		case i.Sandbox == "" && i.Name != c.Bridge:
+		case i.Sandbox == "" && i.Name != c.Bridge && i.Name != c.gatewayLink():
 			g.port = i.Name
 		}
 	}

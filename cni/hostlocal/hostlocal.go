@@ -18,8 +18,8 @@
 //
 // Failures: a second ADD of an attachment is refused; DEL of an unknown one succeeds. Only one
 // process at a time uses a network; a call that waits longer than 10 s fails with "try again
-// later". A crash leaks no address forever: GC frees addresses without a valid owner, including
-// files without content.
+// later". A crash leaks no address forever: DEL and GC free what a killed ADD took, and
+// a file without content is free.
 //
 // The files and their lock are those of the reference plugin: both can use a network in turn, even at
 // once. A network of many addresses has a file "owners" besides, an index that is not believed once

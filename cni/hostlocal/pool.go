@@ -24,7 +24,7 @@ type pool struct {
 	// does nothing.
 	step func()
 
-	// owners are the allocated addresses. The owner is zero if the file is empty.
+	// owners are the allocated addresses.
 	owners map[netip.Addr]cni.Attachment
 	// changed means that owners differs from the index.
 	changed bool
@@ -82,6 +82,12 @@ func (p *pool) load() error {
 		data, err := os.ReadFile(p.path(addr))
 		if err != nil {
 			return err
+		}
+		if len(data) == 0 { // left by a call that was killed: a writer holds the lock
+			if err := os.Remove(p.path(addr)); err != nil {
+				return err
+			}
+			continue
 		}
 		p.owners[addr] = parseOwner(string(data))
 	}

@@ -217,6 +217,10 @@ func TestConditions(t *testing.T) {
 		h.hears(b.runtime.NetNS, "[2001:db8::1]:8080", "fd00:88::1")
 		h.hears(world, "192.0.2.1:9090", "192.0.2.2")
 		h.refused(here(), "127.0.0.1:9090")
+		c := h.mappedPod(i, h.mapped(`,"masqAll":true`), "c", "tcp 7070 80")
+		h.serve(c, "tcp", "80")
+		h.hears(world, "192.0.2.1:7070", "10.88.0.1")
+		h.hears(world, "[2001:db8::1]:7070", "fd00:88::1")
 	})
 }
 

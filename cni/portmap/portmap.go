@@ -54,6 +54,11 @@ type Conf struct {
 	// SNAT gives connections from the container's subnet and from 127.0.0.0/8 the host's address. Nil
 	// means true. Without it, ports are not mapped at 127.0.0.0/8.
 	SNAT *bool `json:"snat,omitempty"`
+	// MasqAll gives all connections the host's address, not only those that would get no reply otherwise.
+	// It needs SNAT.
+	MasqAll bool `json:"masqAll,omitempty"`
+	// Backend is empty or "nftables"; others are refused.
+	Backend string `json:"backend,omitempty"`
 	// MarkMasqBit is the bit of the packet mark, from 0 to 31, that connections get which SNAT is for.
 	// Nil means 13.
 	MarkMasqBit *int `json:"markMasqBit,omitempty"`
@@ -107,6 +112,12 @@ func parse(r *skel.Request) (*Conf, error) {
 	}
 	if bit := *c.MarkMasqBit; bit < 0 || bit > 31 {
 		return nil, cni.Errorf(cni.CodeInvalidConfig, "markMasqBit %d is not from 0 to 31", bit)
+	}
+	if c.MasqAll && !*c.SNAT {
+		return nil, cni.Errorf(cni.CodeInvalidConfig, "masqAll needs snat")
+	}
+	if c.Backend != "" && c.Backend != "nftables" {
+		return nil, cni.Errorf(cni.CodeInvalidConfig, "backend %q is not supported: nftables is", c.Backend)
 	}
 	if more.ExternalSetMarkChain != nil {
 		return nil, cni.Errorf(cni.CodeInvalidConfig, "externalSetMarkChain is not supported: the rules are not in iptables")

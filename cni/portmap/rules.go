@@ -98,6 +98,9 @@ func (c *Conf) match(m mapping, v6 bool) []part {
 
 // masqueraded returns the sources to which a container would not reply through the host.
 func (c *Conf) masqueraded(address netip.Prefix) []netip.Prefix {
+	if c.MasqAll {
+		return []netip.Prefix{netip.PrefixFrom(address.Addr(), 0).Masked()}
+	}
 	if address.Addr().Is6() {
 		return []netip.Prefix{address.Masked()}
 	}

@@ -64,6 +64,13 @@ mappings: meta nfproto ipv4 ip daddr != 127.0.0.0/8 tcp dport 3 dnat ip to 10.1.
 mappings: meta nfproto ipv4 ip daddr 127.0.0.1 tcp dport 5 dnat ip to 10.1.0.2:50
 mappings: meta nfproto ipv6 ip6 daddr 2001:db8::7 sctp dport 2 dnat ip6 to [fd00::2]:20
 mappings: meta nfproto ipv6 ip6 daddr != ::1 tcp dport 4 dnat ip6 to [fd00::2]:40`},
+		{"all are masqueraded", `{` + tcp + `,"masqAll":true,"backend":"nftables"}`, []string{"10.1.0.2/24"}, "br0", `
+prerouting: fib daddr type local jump mappings
+output: fib daddr type local jump mappings
+mappings: meta nfproto ipv4 tcp dport 8080 ip saddr 0.0.0.0/0 meta mark set meta mark | 0x2000
+mappings: meta nfproto ipv4 tcp dport 8080 dnat ip to 10.1.0.2:80
+postrouting: meta nfproto ipv4 meta mark & 0x2000 == 0x2000 ip daddr 10.1.0.2 masquerade
+localnet-br0: iifname "br0" meta nfproto ipv4 ip daddr 127.0.0.0/8 ct state != established,related drop`},
 		{"conditions", `{` + tcp + `,"snat":false,"conditionsV4":["!","-d","192.0.2.9/24","-s","10.0.0.1"],
 			"conditionsV6":["!","--in-interface","eth7"]}`, []string{"10.1.0.2/24", "fd00::2/64"}, "", `
 prerouting: fib daddr type local jump mappings
@@ -100,6 +107,8 @@ func TestBadInput(t *testing.T) {
 		`{"markMasqBit":32}`:                                                                         `7 markMasqBit 32`,
 		`{"markMasqBit":-1}`:                                                                         `7 markMasqBit -1`,
 		`{"externalSetMarkChain":"KUBE-MARK-MASQ"}`:                                                  `7 externalSetMarkChain`,
+		`{"masqAll":true,"snat":false}`:                                                              `7 masqAll needs snat`,
+		`{"backend":"iptables"}`:                                                                     `7 backend "iptables" is not supported`,
 		`{"snat":"yes"}`:                                                                             `6 configuration`,
 		`{"conditionsV4":["-d"]}`:                                                                    `7 conditions end with "-d"`,
 		`{"conditionsV4":["!"]}`:                                                                     `7 conditions end with "!"`,
