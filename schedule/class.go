@@ -106,7 +106,7 @@ type class struct {
 	listed bool
 	// refusals say why the nodes are refused; nil until that is asked for.
 	refusals *refusals
-	// plans say by row what a pod must preempt, given budgets; see State.plansFor.
+	// plans say by row what a pod must preempt, given budgets; see planner.
 	plans   []plan
 	budgets []*policyv1.PodDisruptionBudget
 }
@@ -217,7 +217,7 @@ func forClass(predicate Predicate, p *PodInfo) bool {
 func (c *class) update(n *NodeInfo) {
 	before := c.base[n.position]
 	if c.plans != nil {
-		c.plans[n.position].known = false
+		c.plans[n.position].stage = unknown
 	}
 	v, predicate := firstRefusal(c.checks, n)
 	if c.base[n.position] = refusedScore; v.OK() {

@@ -2,7 +2,7 @@ package schedule
 
 import (
 	"cmp"
-	"math"
+	"container/heap"
 	"slices"
 	"time"
 
@@ -12,46 +12,186 @@ import (
 // plan says what a pod must preempt on one node, or why that does not help.
 type plan struct {
 	Preemption
+	cost
 	reasons []string
-	known   bool
-
-	// The fields below are what plans are compared by.
-	highest int32     // the priority of the most important victim
-	sum     int64     // of the priorities
-	start   time.Time // the first start among the victims with the highest priority
+	stage   stage
 }
 
-// plansFor returns a plan for each row. Those of a class of pods are kept until the node changes.
-func (s *State) plansFor(p *PodInfo, budgets []*policyv1.PodDisruptionBudget) []plan {
+// stage says what is known of a plan.
+type stage uint8
+
+const (
+	unknown stage = iota
+	bounded       // the cost is at least what it says, and there may be no plan
+	useless       // there is no plan, but the reasons are not known
+	made
+)
+
+// cost is what plans are compared by.
+type cost struct {
+	violations int
+	highest    int32     // the priority of the most important victim
+	sum        int64     // of the weights of the priorities
+	victims    int       // how many
+	start      time.Time // the first start among the victims with the highest priority
+}
+
+// newPlan returns the plan of a preemption, which has victims.
+func newPlan(p Preemption) plan {
+	first := p.Victims[0] // they are in the order of their priorities and starts
+	one := plan{Preemption: p, cost: cost{violations: p.Violations, highest: priority(first), victims: len(p.Victims), start: started(first)}, stage: made}
+	for _, v := range p.Victims {
+		one.sum += weight(priority(v))
+	}
+	return one
+}
+
+// comparePlans orders plans: the better one is less.
+func comparePlans(a, b *plan) int {
+	return cmp.Or(
+		cmp.Compare(a.violations, b.violations),
+		cmp.Compare(a.highest, b.highest),
+		cmp.Compare(a.sum, b.sum),
+		cmp.Compare(a.victims, b.victims),
+		b.start.Compare(a.start),
+		cmp.Compare(a.Node, b.Node),
+	)
+}
+
+// planner makes the plans for a pod. Those of a class of pods are kept until the node changes.
+type planner struct {
+	*State
+	pod      *PodInfo
+	class    *class
+	budgets  []budget
+	measures []func(*NodeInfo) Resources
+	plans    []plan // by row
+	// global says that what the pod needs may depend on pods on other nodes, or on more than pods. local are
+	// then the checks that need only the node.
+	global bool
+	local  []filter
+	trial  nodeTrial
+	// forget are the plans that hold only for this pod.
+	forget []*plan
+}
+
+func (s *State) newPlanner(p *PodInfo, budgets []*policyv1.PodDisruptionBudget) *planner {
 	c := s.class(p)
+	pl := &planner{State: s, pod: p, class: c, budgets: s.selectors.of(budgets), measures: s.measures(p)}
 	if len(s.compileOwn(p))+len(s.prepare(p)) > 0 {
-		// What p needs may depend on pods on other nodes, or on more than pods.
-		plans := make([]plan, len(s.order))
-		local := s.compile(p)
-		for row, n := range s.order {
-			plans[row] = s.plan(p, n, newStateTrial(s, p, n, local), budgets)
-		}
-		return plans
+		pl.global, pl.local, pl.plans = true, s.compile(p), make([]plan, len(s.order))
+		return pl
 	}
 	if len(c.plans) != len(s.order) || !slices.Equal(c.budgets, budgets) {
 		c.plans, c.budgets = make([]plan, len(s.order)), slices.Clone(budgets)
 	}
-	t := &nodeTrial{checks: c.checks}
-	for row, n := range s.order {
-		if c.plans[row].known {
-			continue
-		}
-		guests := s.guestsBefore(p, n)
-		if s.mindsGuests(p, n, guests) {
-			c.plans[row] = s.plan(p, n, newStateTrial(s, p, n, s.compile(p)), budgets)
-			continue
-		}
-		t.reset(n, guests)
-		c.plans[row] = s.plan(p, n, t, budgets)
-		// For a pod that the node is reserved for, it is another node than for other pods of the class.
-		c.plans[row].known = s.guests[n.Node.Name][p.Key] == nil
+	pl.plans, pl.trial.checks = c.plans, c.checks
+	return pl
+}
+
+// done ends the use of the plans by one decision.
+func (pl *planner) done() {
+	for _, one := range pl.forget {
+		one.stage = unknown
 	}
-	return c.plans
+}
+
+// cheapest returns the best plan, or nil if there is none. It makes only those that may be the best by their
+// bounds.
+func (pl *planner) cheapest(unfit *FitError) (best *plan) {
+	var queue planQueue
+	for row := range pl.plans {
+		if one := pl.bound(row); one.stage == made && one.reasons == nil && unfit.extenderKeeps(pl.order[row]) == "" {
+			best = better(best, one)
+		}
+	}
+	for row := range pl.plans {
+		one := &pl.plans[row]
+		if one.stage == bounded && (best == nil || comparePlans(one, best) < 0) && unfit.extenderKeeps(pl.order[row]) == "" {
+			queue = append(queue, queuedPlan{one, row})
+		}
+	}
+	heap.Init(&queue)
+	for len(queue) > 0 && (best == nil || comparePlans(queue[0].plan, best) < 0) {
+		if one := pl.make(heap.Pop(&queue).(queuedPlan).row); one.reasons == nil {
+			best = better(best, one)
+		}
+	}
+	return best
+}
+
+// better returns the better one of two plans, of which best may be nil.
+func better(best, one *plan) *plan {
+	if best == nil || comparePlans(one, best) < 0 {
+		return one
+	}
+	return best
+}
+
+// planQueue is a heap of plans, the one with the lowest bound first.
+type planQueue []queuedPlan
+
+type queuedPlan struct {
+	*plan
+	row int
+}
+
+func (q planQueue) Len() int           { return len(q) }
+func (q planQueue) Less(i, j int) bool { return comparePlans(q[i].plan, q[j].plan) < 0 }
+func (q planQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *planQueue) Push(x any)        { *q = append(*q, x.(queuedPlan)) }
+func (q *planQueue) Pop() any {
+	last := len(*q) - 1
+	x := (*q)[last]
+	*q = (*q)[:last]
+	return x
+}
+
+// bound returns the plan of a row, of which at least a bound is known.
+func (pl *planner) bound(row int) *plan {
+	one, n := &pl.plans[row], pl.order[row]
+	if one.stage != unknown {
+		return one
+	}
+	if !pl.global && len(pl.guests[n.Node.Name]) == 0 {
+		if v := pl.class.refuse(pl.order).rows[row].Verdict; v.Lasting || v.All {
+			*one = plan{reasons: reasonUnhelpful, stage: made}
+			return one
+		}
+	}
+	c, ok := bound(n.ladder(), priority(pl.pod), shortage(pl.measures, n))
+	if !ok {
+		*one = plan{stage: useless}
+		return one
+	}
+	*one = plan{cost: c, stage: bounded}
+	one.Node = n.Node.Name
+	return one
+}
+
+// make returns the plan of a row.
+func (pl *planner) make(row int) *plan {
+	one, n := &pl.plans[row], pl.order[row]
+	if one.stage == made {
+		return one
+	}
+	if pl.global {
+		*one = pl.plan(n, newStateTrial(pl.State, pl.pod, n, pl.local))
+		return one
+	}
+	guests := pl.guestsBefore(pl.pod, n)
+	if pl.mindsGuests(pl.pod, n, guests) {
+		*one = pl.plan(n, newStateTrial(pl.State, pl.pod, n, pl.compile(pl.pod)))
+		pl.forget = append(pl.forget, one)
+		return one
+	}
+	pl.trial.reset(n, guests)
+	*one = pl.plan(n, &pl.trial)
+	if pl.State.guests[n.Node.Name][pl.pod.Key] != nil {
+		// For a pod that the node is reserved for, it is another node than for other pods of the class.
+		pl.forget = append(pl.forget, one)
+	}
+	return one
 }
 
 // mindsGuests reports whether p needs more than the node once guests are on it.
@@ -63,70 +203,55 @@ func (s *State) mindsGuests(p *PodInfo, n *NodeInfo, guests []*PodInfo) bool {
 	return len(s.prepare(p)) > 0
 }
 
-// plan returns what p must preempt on a node, or why that does not help.
-func (s *State) plan(p *PodInfo, n *NodeInfo, t trial, budgets []*policyv1.PodDisruptionBudget) plan {
+// plan returns what the pod must preempt on a node, or why that does not help.
+func (pl *planner) plan(n *NodeInfo, t trial) plan {
 	if v := t.judge(); v.Lasting || v.All {
-		return plan{reasons: []string{unhelpful}}
+		return plan{reasons: reasonUnhelpful, stage: made}
 	}
 	var lower []*PodInfo
 	for _, other := range n.Pods {
-		if priority(other) < priority(p) {
+		if priority(other) < priority(pl.pod) {
 			lower = append(lower, other)
 		}
 	}
 	if len(lower) == 0 {
-		return plan{reasons: []string{noVictims}}
+		return plan{reasons: reasonNoVictims, stage: made}
 	}
 	slices.SortFunc(lower, compareImportance)
-	defer s.try()()
+	defer pl.try()()
 	for _, one := range lower {
 		t.remove(one)
 	}
 	defer t.end()
 	if v := t.judge(); !v.OK() {
-		return plan{reasons: v.Reasons}
+		return plan{reasons: v.Reasons, stage: made}
 	}
-	var made Preemption
+	var found Preemption
 	// Spare those whose budgets are spent before the others, and in each group the most important first.
-	violating, harmless := splitByBudgets(lower, budgets)
+	violating, harmless := splitByBudgets(lower, pl.budgets)
 	for i, one := range append(violating, harmless...) {
 		t.restore(one)
 		if t.judge().OK() {
 			continue
 		}
 		t.remove(one)
-		made.Victims = append(made.Victims, one)
+		found.Victims = append(found.Victims, one)
 		if i < len(violating) {
-			made.Violations++
+			found.Violations++
 		}
 	}
-	if len(made.Victims) == 0 {
-		return plan{reasons: []string{noVictims}} // the node has room by now
+	if len(found.Victims) == 0 {
+		return plan{reasons: reasonNoVictims, stage: made} // the node has room by now
 	}
-	slices.SortFunc(made.Victims, compareImportance)
-	made.Node = n.Node.Name
-	return newPlan(made)
+	slices.SortFunc(found.Victims, compareImportance)
+	found.Node = n.Node.Name
+	return newPlan(found)
 }
 
-// newPlan returns the plan of a preemption, which has victims.
-func newPlan(p Preemption) plan {
-	first := p.Victims[0] // they are in the order of their priorities and starts
-	made := plan{Preemption: p, highest: priority(first), start: started(first)}
-	for _, v := range p.Victims {
-		// Each counts, also one with a negative priority.
-		made.sum += int64(priority(v)) + math.MaxInt32 + 1
-	}
-	return made
-}
+// The reasons why preemption does not help on a node.
+const (
+	unhelpful = "Preemption is not helpful for scheduling"
+	noVictims = "No preemption victims found for incoming pod"
+)
 
-// comparePlans orders plans: the better one is less.
-func comparePlans(a, b *plan) int {
-	return cmp.Or(
-		cmp.Compare(a.Violations, b.Violations),
-		cmp.Compare(a.highest, b.highest),
-		cmp.Compare(a.sum, b.sum),
-		cmp.Compare(len(a.Victims), len(b.Victims)),
-		b.start.Compare(a.start),
-		cmp.Compare(a.Node, b.Node),
-	)
-}
+var reasonUnhelpful, reasonNoVictims = []string{unhelpful}, []string{noVictims}

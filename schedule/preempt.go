@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 )
 
 // Preemption says which pods must end so that a pod of higher priority fits a node.
@@ -34,37 +31,57 @@ type Preemption struct {
 //   - then the first by name.
 //
 // unfit is the error of Decide. If there is no such node, Preempt says why in unfit, and ok is false.
-// Preempt looks at all nodes. It changes nothing: see [State.Nominate] and [State.Evict].
+// Preempt considers all nodes. It changes nothing: see [State.Nominate] and [State.Evict].
 func (s *State) Preempt(p *PodInfo, unfit *FitError, budgets []*policyv1.PodDisruptionBudget) (best Preemption, ok bool) {
-	list := s.plansThatHelp(p, unfit, budgets)
-	if len(list) == 0 {
+	if !s.canPreempt(p, unfit) {
 		return best, false
 	}
-	return slices.MinFunc(list, comparePlans).Preemption, true
+	planner := s.newPlanner(p, budgets)
+	defer planner.done()
+	if one := planner.cheapest(unfit); one != nil {
+		return one.Preemption, true
+	}
+	planner.all(unfit) // says why
+	return best, false
 }
 
 // plansThatHelp returns one for each node where a pod fits once others have ended. If there is none, unfit
 // says why.
 func (s *State) plansThatHelp(p *PodInfo, unfit *FitError, budgets []*policyv1.PodDisruptionBudget) (list []*plan) {
+	if !s.canPreempt(p, unfit) {
+		return nil
+	}
+	planner := s.newPlanner(p, budgets)
+	defer planner.done()
+	return planner.all(unfit)
+}
+
+// canPreempt reports whether a pod may preempt others, and whether there are any. If not, unfit says why.
+func (s *State) canPreempt(p *PodInfo, unfit *FitError) bool {
 	if reason := s.mayNotPreempt(p); reason != "" {
 		unfit.Preemption = "preemption: not eligible due to " + reason + "."
-		return nil
+		return false
+	}
+	if s.hasLower(p) {
+		return true
 	}
 	refused := FitError{Nodes: len(s.order), Reasons: make(map[string]int)}
-	if !s.hasLower(p) {
-		refused.Reasons[unhelpful] = unfit.lasting
-		refused.Reasons[noVictims] = len(s.order) - unfit.lasting
-		maps.DeleteFunc(refused.Reasons, func(_ string, nodes int) bool { return nodes == 0 })
-		unfit.Preemption = "preemption: " + refused.Error()
-		return nil
-	}
-	plans := s.plansFor(p, budgets)
-	for row := range plans {
-		one := &plans[row]
-		if reason := unfit.extenderKeeps(s.order[row]); reason != "" {
+	refused.Reasons[unhelpful] = unfit.lasting
+	refused.Reasons[noVictims] = len(s.order) - unfit.lasting
+	maps.DeleteFunc(refused.Reasons, func(_ string, nodes int) bool { return nodes == 0 })
+	unfit.Preemption = "preemption: " + refused.Error()
+	return false
+}
+
+// all returns the plans that help. If there is none, unfit says why.
+func (pl *planner) all(unfit *FitError) (list []*plan) {
+	refused := FitError{Nodes: len(pl.order), Reasons: make(map[string]int)}
+	for row, n := range pl.order {
+		if reason := unfit.extenderKeeps(n); reason != "" {
 			refused.Reasons[reason]++
 			continue
 		}
+		one := pl.make(row)
 		for _, reason := range one.reasons {
 			refused.Reasons[reason]++
 		}
@@ -77,12 +94,6 @@ func (s *State) plansThatHelp(p *PodInfo, unfit *FitError, budgets []*policyv1.P
 	}
 	return list
 }
-
-// The reasons why preemption does not help on a node.
-const (
-	unhelpful = "Preemption is not helpful for scheduling"
-	noVictims = "No preemption victims found for incoming pod"
-)
 
 // hasLower reports whether any pod on a node has a lower priority than p.
 func (s *State) hasLower(p *PodInfo) bool {
@@ -139,42 +150,6 @@ func started(p *PodInfo) time.Time {
 		return t.Time
 	}
 	return time.Unix(math.MaxInt32, 0)
-}
-
-// splitByBudgets divides pods, the most important first, into those whose end a budget forbids after the
-// ends of those before, and the others. A pod that ends already costs nothing.
-func splitByBudgets(pods []*PodInfo, budgets []*policyv1.PodDisruptionBudget) (violating, harmless []*PodInfo) {
-	if len(budgets) == 0 {
-		return nil, pods
-	}
-	allowed := make([]int32, len(budgets))
-	selectors := make([]labels.Selector, len(budgets))
-	for i, b := range budgets {
-		allowed[i] = b.Status.DisruptionsAllowed
-		if s, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); err == nil && !s.Empty() {
-			selectors[i] = s // one that is empty protects nothing here, as in Kubernetes
-		}
-	}
-	for _, one := range pods {
-		violates := false
-		for i, b := range budgets {
-			pod := one.Pod
-			if selectors[i] == nil || b.Namespace != pod.Namespace || len(pod.Labels) == 0 || !selectors[i].Matches(labels.Set(pod.Labels)) {
-				continue
-			}
-			if _, counted := b.Status.DisruptedPods[pod.Name]; counted {
-				continue
-			}
-			allowed[i]--
-			violates = violates || allowed[i] < 0
-		}
-		if violates {
-			violating = append(violating, one)
-		} else {
-			harmless = append(harmless, one)
-		}
-	}
-	return violating, harmless
 }
 
 // withPreemption returns message with what is said of preemption.

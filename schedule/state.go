@@ -34,6 +34,8 @@ type State struct {
 	// guests are the pods that a node is reserved for, by node and key, and nominees their nodes.
 	guests   map[string]map[string]*PodInfo
 	nominees map[string]string
+	// selectors are those of disruption budgets.
+	selectors budgetCache
 
 	// classes keep what was found out for pods that are alike.
 	classes   map[classKey]*class

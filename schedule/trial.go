@@ -15,15 +15,16 @@ type trial interface {
 // nodeTrial is the trial for a pod whose checks need only the node.
 type nodeTrial struct {
 	checks []filter
-	// alone is a copy of the node. shared is one on which the pods are too that the node is reserved for; it is
-	// used if there are any.
-	alone, shared NodeInfo
-	isShared      bool
+	node   *NodeInfo
+	// alone is a copy of the node, made before the first change. shared is one on which the pods are too that
+	// the node is reserved for; it is used if there are any.
+	alone, shared      NodeInfo
+	isCopied, isShared bool
 }
 
 // reset begins a trial on a node that is reserved for guests.
 func (t *nodeTrial) reset(n *NodeInfo, guests []*PodInfo) {
-	t.alone.copy(n)
+	t.node, t.isCopied = n, false
 	if t.isShared = len(guests) > 0; !t.isShared {
 		return
 	}
@@ -39,11 +40,19 @@ func (t *nodeTrial) judge() Verdict {
 			return v
 		}
 	}
-	v, _ := firstRefusal(t.checks, &t.alone)
+	n := t.node
+	if t.isCopied {
+		n = &t.alone
+	}
+	v, _ := firstRefusal(t.checks, n)
 	return v
 }
 
 func (t *nodeTrial) remove(p *PodInfo) {
+	if !t.isCopied {
+		t.alone.copy(t.node)
+		t.isCopied = true
+	}
 	t.alone.remove(p)
 	if t.isShared {
 		t.shared.remove(p)
@@ -99,6 +108,7 @@ func (n *NodeInfo) copy(other *NodeInfo) {
 	pods, ports := n.Pods, n.Ports
 	*n = *other
 	n.Requested, n.NonZero = other.Requested.clone(), other.NonZero.clone()
+	n.levels = nil
 	n.Ports = append(ports[:0], other.Ports...)
 	if n.Pods = pods; pods == nil {
 		n.Pods = make(map[string]*PodInfo)

@@ -31,10 +31,48 @@ func (i Ignored) has(name corev1.ResourceName) bool {
 
 // FitIgnoring is Fit without some extended resources.
 func FitIgnoring(ignored Ignored) schedule.Predicate {
-	return compiled{"NodeResourcesFit", nodesAndDepartures, func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
-		extended := slices.DeleteFunc(slices.Sorted(maps.Keys(p.Requests.Extended)), ignored.has)
+	return resourcesFit{compiled{"NodeResourcesFit", nodesAndDepartures, func(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Verdict {
+		extended := ignored.without(p)
 		return func(n *schedule.NodeInfo) schedule.Verdict { return fit(p, n, extended) }
-	}}
+	}}, ignored}
+}
+
+// without returns the extended resources of a pod that are not ignored.
+func (i Ignored) without(p *schedule.PodInfo) []corev1.ResourceName {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(p.Requests.Extended)), i.has)
+}
+
+// resourcesFit is the predicate of FitIgnoring.
+type resourcesFit struct {
+	compiled
+	ignored Ignored
+}
+
+// MeasureShortage implements [schedule.Measurer]. It does not say how many pods must leave.
+func (f resourcesFit) MeasureShortage(p *schedule.PodInfo) func(*schedule.NodeInfo) schedule.Resources {
+	extended := f.ignored.without(p)
+	return func(n *schedule.NodeInfo) (short schedule.Resources) {
+		short.MilliCPU = missing(p.Requests.MilliCPU, n.Allocatable.MilliCPU, n.Requested.MilliCPU)
+		short.Memory = missing(p.Requests.Memory, n.Allocatable.Memory, n.Requested.Memory)
+		short.EphemeralStorage = missing(p.Requests.EphemeralStorage, n.Allocatable.EphemeralStorage, n.Requested.EphemeralStorage)
+		for _, name := range extended {
+			if less := missing(p.Requests.Extended[name], n.Allocatable.Extended[name], n.Requested.Extended[name]); less > 0 {
+				if short.Extended == nil {
+					short.Extended = make(map[corev1.ResourceName]int64)
+				}
+				short.Extended[name] = less
+			}
+		}
+		return short
+	}
+}
+
+// missing returns how much of a resource must become free. A resource that is not requested is never missing.
+func missing(want, all, taken int64) int64 {
+	if want <= 0 {
+		return 0
+	}
+	return max(0, want-(all-taken))
 }
 
 // What a node may have too little of, as bits.
