@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -20,43 +19,60 @@ type Measurer interface {
 	MeasureShortage(*PodInfo) func(*NodeInfo) Resources
 }
 
+// ladder holds the pods of a node by priority.
+type ladder struct {
+	// pods are all of them, the most important first.
+	pods []*PodInfo
+	// levels are those of their priorities, the lowest first.
+	levels []level
+}
+
 // level sums up the pods of one priority on a node.
 type level struct {
 	priority int32
 	// sum holds the sums of what the pods request, and most the largest request of one pod.
 	sum, most Resources
-	// starts are the starts of the pods, the latest first.
+	// starts are the starts of the pods, the latest last.
 	starts []time.Time
 }
 
-// ladder returns the levels of a node, the lowest priority first. They are kept until a pod comes or goes.
-func (n *NodeInfo) ladder() []level {
-	if n.levels != nil || len(n.Pods) == 0 {
-		return n.levels
+// byPriority returns the ladder of a node. It is kept until a pod comes or goes.
+func (n *NodeInfo) byPriority() *ladder {
+	if n.ladder != nil {
+		return n.ladder
 	}
 	pods := make([]*PodInfo, 0, len(n.Pods))
 	for _, p := range n.Pods {
 		pods = append(pods, p)
 	}
-	slices.SortFunc(pods, func(a, b *PodInfo) int {
-		return cmp.Or(cmp.Compare(priority(a), priority(b)), started(b).Compare(started(a)))
-	})
+	slices.SortFunc(pods, compareImportance)
+	l := &ladder{pods: pods}
 	starts := make([]time.Time, len(pods))
-	for i, p := range pods {
-		starts[i] = started(p)
-	}
-	for from := 0; from < len(pods); {
-		one := level{priority: priority(pods[from])}
-		to := from
-		for ; to < len(pods) && priority(pods[to]) == one.priority; to++ {
-			one.sum.add(pods[to].Requests, 1)
-			one.most.raise(pods[to].Requests)
+	for to := len(pods); to > 0; {
+		one := level{priority: priority(pods[to-1])}
+		from := to
+		for ; from > 0 && priority(pods[from-1]) == one.priority; from-- {
+			one.sum.add(pods[from-1].Requests, 1)
+			one.most.raise(pods[from-1].Requests)
+			starts[from-1] = started(pods[from-1])
 		}
-		one.starts = starts[from:to:to]
-		n.levels = append(n.levels, one)
-		from = to
+		one.starts = starts[from:to]
+		l.levels = append(l.levels, one)
+		to = from
 	}
-	return n.levels
+	n.ladder = l
+	return l
+}
+
+// below returns the pods of lower priorities, the most important first.
+func (l *ladder) below(priority int32) []*PodInfo {
+	count := 0
+	for i := range l.levels {
+		if l.levels[i].priority < priority {
+			count += len(l.levels[i].starts)
+		}
+	}
+	return l.pods[len(l.pods)-count:]
 }
 
 // bound returns a cost that no preemption on a node for a pod of a priority can be below, if what is short must
@@ -83,7 +99,7 @@ func bound(levels []level, priority int32, short Resources) (c cost, ok bool) {
 			highest: l.priority,
 			sum:     int64(here)*weight(l.priority) + int64(all-here)*weight(levels[0].priority),
 			victims: all,
-			start:   l.starts[here-1],
+			start:   l.starts[len(l.starts)-here],
 		}, true
 	}
 	return c, false

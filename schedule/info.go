@@ -107,7 +107,7 @@ type NodeInfo struct {
 	Images map[string]int64
 
 	position int // in State.order
-	levels   []level
+	ladder   *ladder
 }
 
 func (n *NodeInfo) set(node *corev1.Node) {
@@ -128,7 +128,7 @@ func (n *NodeInfo) set(node *corev1.Node) {
 
 func (n *NodeInfo) add(p *PodInfo) {
 	n.Pods[p.Key] = p
-	n.levels = nil
+	n.ladder = nil
 	n.Requested.add(p.Requests, 1)
 	n.NonZero.add(p.NonZero, 1)
 	n.Ports = append(n.Ports, p.Ports...)
@@ -136,7 +136,7 @@ func (n *NodeInfo) add(p *PodInfo) {
 
 func (n *NodeInfo) remove(p *PodInfo) {
 	delete(n.Pods, p.Key)
-	n.levels = nil
+	n.ladder = nil
 	n.Requested.add(p.Requests, -1)
 	n.NonZero.add(p.NonZero, -1)
 	for _, h := range p.Ports {

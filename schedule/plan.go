@@ -159,7 +159,7 @@ func (pl *planner) bound(row int) *plan {
 			return one
 		}
 	}
-	c, ok := bound(n.ladder(), priority(pl.pod), shortage(pl.measures, n))
+	c, ok := bound(n.byPriority().levels, priority(pl.pod), shortage(pl.measures, n))
 	if !ok {
 		*one = plan{stage: useless}
 		return one
@@ -208,16 +208,10 @@ func (pl *planner) plan(n *NodeInfo, t trial) plan {
 	if v := t.judge(); v.Lasting || v.All {
 		return plan{reasons: reasonUnhelpful, stage: made}
 	}
-	var lower []*PodInfo
-	for _, other := range n.Pods {
-		if priority(other) < priority(pl.pod) {
-			lower = append(lower, other)
-		}
-	}
+	lower := n.byPriority().below(priority(pl.pod))
 	if len(lower) == 0 {
 		return plan{reasons: reasonNoVictims, stage: made}
 	}
-	slices.SortFunc(lower, compareImportance)
 	defer pl.try()()
 	for _, one := range lower {
 		t.remove(one)
@@ -229,7 +223,7 @@ func (pl *planner) plan(n *NodeInfo, t trial) plan {
 	var found Preemption
 	// Spare those whose budgets are spent before the others, and in each group the most important first.
 	violating, harmless := splitByBudgets(lower, pl.budgets)
-	for i, one := range append(violating, harmless...) {
+	for i, one := range slices.Concat(violating, harmless) {
 		t.restore(one)
 		if t.judge().OK() {
 			continue

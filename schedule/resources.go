@@ -27,6 +27,9 @@ func (a *Resources) add(r Resources, sign int64) {
 	a.MilliCPU += sign * r.MilliCPU
 	a.Memory += sign * r.Memory
 	a.EphemeralStorage += sign * r.EphemeralStorage
+	if len(r.Extended) == 0 {
+		return // to range over no map takes longer than all of the above
+	}
 	for name, n := range r.Extended {
 		if a.Extended == nil {
 			a.Extended = make(map[corev1.ResourceName]int64)

@@ -108,7 +108,7 @@ func (n *NodeInfo) copy(other *NodeInfo) {
 	pods, ports := n.Pods, n.Ports
 	*n = *other
 	n.Requested, n.NonZero = other.Requested.clone(), other.NonZero.clone()
-	n.levels = nil
+	n.ladder = nil
 	n.Ports = append(ports[:0], other.Ports...)
 	if n.Pods = pods; pods == nil {
 		n.Pods = make(map[string]*PodInfo)
