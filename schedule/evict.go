@@ -11,7 +11,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 )
 
-// preemption is a decision that others must end for a pod.
+// preemption is a decision that others must end for a pod, or without a node, that none is reserved for it.
 type preemption struct {
 	Preemption
 	pod *PodInfo
@@ -21,8 +21,9 @@ type preemption struct {
 	losers []*PodInfo
 }
 
-// preempt decides which pods must end for a pod that fits no node, and reserves the node for it. It returns
-// nil if none must. It must be called with l.mu held.
+// preempt decides which pods must end for a pod that fits no node, and reserves the node for it. If no
+// preemption helps, it gives up a node that was reserved for the pod before. It returns nil if nothing is to be
+// done. It must be called with l.mu held.
 func (l *loop) preempt(pod *PodInfo, unfit *FitError) *preemption {
 	if l.config.Evict == nil || l.state.profileOf(pod).NoPreemption {
 		return nil
@@ -30,10 +31,14 @@ func (l *loop) preempt(pod *PodInfo, unfit *FitError) *preemption {
 	began := time.Now()
 	choice, ok := l.state.Preempt(pod, unfit, l.budgets())
 	l.config.Meters.preempting(pod, len(choice.Victims), began)
-	if !ok {
+	if ok {
+		return l.nominateFor(pod, choice)
+	}
+	if _, reserved := l.state.nominees[pod.Key]; !reserved || l.state.mayNotPreempt(pod) != "" {
 		return nil
 	}
-	return l.nominateFor(pod, choice)
+	l.wake(l.state.Withdraw(pod.Key))
+	return &preemption{pod: pod}
 }
 
 func (l *loop) budgets() []*policyv1.PodDisruptionBudget {
@@ -119,6 +124,9 @@ func (l *loop) followNomination(old *corev1.Pod, pod *PodInfo) Event {
 	case node == before:
 		return none
 	case node == "":
+		if _, reserved := l.state.nominees[pod.Key]; reserved {
+			l.queue.wakeNow(pod, time.Now()) // another scheduler has taken the node for a pod of a higher priority
+		}
 		return l.state.Withdraw(pod.Key)
 	}
 	if _, placed := l.state.Placed(pod.Key); !placed {

@@ -137,6 +137,12 @@ func (l *loop) onPod(old, pod *corev1.Pod) {
 			l.queue.isolate(info)
 		}
 		l.wake(e)
+	case pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !ended(pod):
+		// Another scheduler may have reserved a node for it. To take that room would be to fight over it.
+		l.queue.remove(k)
+		info := NewPodInfo(pod)
+		l.wake(l.state.SetPod(info))
+		l.wake(l.followNomination(old, info))
 	default:
 		l.queue.remove(k)
 		l.wake(l.state.Withdraw(k))

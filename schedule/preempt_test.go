@@ -194,3 +194,45 @@ func TestReservedAfterRestart(t *testing.T) {
 		})
 	})
 }
+
+// TestGivesUpReservation checks that a pod that fits nowhere, also not by preemption, does not keep the room of
+// the node that was reserved for it.
+func TestGivesUpReservation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := preempting(t)
+		c.nodes.Put(node("a", "1", "1Gi", "10"))
+		c.pods.Put(on(prior("web", "500m", 20), "a"))
+		c.pods.Put(on(prior("ends", "500m", 0), "a"))
+		waits := prior("waits", "800m", 10)
+		waits.Status.NominatedNodeName = "a"
+		c.pods.Put(waits)
+		c.run(func() {
+			c.expect(0, "0s waits PodScheduled Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "+
+				"preemption: 0/1 nodes are available: 1 Insufficient cpu.", `0s waits nominated ""`)
+			c.pods.Put(prior("small", "400m", 5))
+			c.pods.Delete("default/ends")
+			c.expect(0, "0s small on a")
+		})
+	})
+}
+
+// TestReservedByAnotherScheduler checks that the room that another scheduler has reserved for a pod is taken only
+// for a pod of a higher priority.
+func TestReservedByAnotherScheduler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := preempting(t)
+		c.nodes.Put(node("a", "1", "1Gi", "10"))
+		other := prior("other", "800m", 10)
+		other.Spec.SchedulerName, other.Status.NominatedNodeName = "another", "a"
+		c.pods.Put(other)
+		c.run(func() {
+			c.pods.Put(prior("same", "500m", 10))
+			c.expect(0, "0s same PodScheduled Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "+
+				"preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.")
+			c.pods.Put(prior("higher", "500m", 20))
+			c.expect(0, "0s higher on a")
+			c.pods.Delete("default/other")
+			c.expect(time.Second, "1s same on a")
+		})
+	})
+}
