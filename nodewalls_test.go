@@ -118,6 +118,7 @@ var nodeWalls = []wall{
 	}},
 	{packages: "kubelet/internal/podconfig", closed: true, may: []allowance{
 		{"kubelet/internal/lifecycle", "a container carries the fingerprint of its spec"},
+		{"kubelet/internal/cgroup", "limits of cpu are enforced alike for pods and containers"},
 		{"kubelet/volumes/subpath", "a container can mount a part of a volume"},
 		{"kubelet/internal/abilities", "some settings need a runtime that has them"},
 		{"kubelet/internal/userns", "a pod can have user IDs of its own"},

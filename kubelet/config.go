@@ -173,6 +173,9 @@ type Config struct {
 	// first .dockercfg, has the node's credentials for registries. They are read at every pull, and tried
 	// after those of the pod. Empty means that the node has none.
 	DockerConfigDirs []string
+	// SyncPeriod is the interval at which a pod is synced without an event; it has the precision of a
+	// second. Zero means DefaultSyncPeriod.
+	SyncPeriod time.Duration
 	// Heartbeat says how often the node reports that it is alive.
 	Heartbeat Heartbeat
 	// CPUManager says which containers have CPUs of their own.
@@ -398,6 +401,8 @@ func (c *Config) completeLimits(need func(ok bool, what string)) {
 		fmt.Sprintf("MaxRestartBackoff %v is not between 1s and %v", c.MaxRestartBackoff, lifecycle.BackoffMost))
 	need(c.PullRate.PerSecond >= 0 && c.PullRate.Burst >= 0, fmt.Sprintf("PullRate has a negative field: %+v", c.PullRate))
 	need(c.EventRate.Burst >= 0, fmt.Sprintf("EventRate.Burst %d is negative", c.EventRate.Burst))
+	need(c.SyncPeriod >= 0, fmt.Sprintf("SyncPeriod %v is negative", c.SyncPeriod))
+	c.SyncPeriod = cmp.Or(c.SyncPeriod, DefaultSyncPeriod)
 	c.VolumeStatsPeriod = cmp.Or(c.VolumeStatsPeriod, time.Minute)
 	c.PullRate.Burst = cmp.Or(c.PullRate.Burst, 10)
 	c.EventRate = Rate{cmp.Or(c.EventRate.PerSecond, 50), cmp.Or(c.EventRate.Burst, 100)}

@@ -20,7 +20,7 @@
 //
 // A worker runs when its Pod changes, when the runtime reports an event, when the list of the
 // runtime's containers (read every second, or every ten seconds if the runtime reports events) has
-// changed, when a backoff is over, and every 20 seconds. It uses the newest Pod. A Pod that must
+// changed, when a backoff is over, and every 20 seconds or Config.SyncPeriod. It uses the newest Pod. A Pod that must
 // end sooner than before interrupts the work in progress.
 //
 // A container whose restart rule says so restarts all containers of its pod in place: they are killed, and

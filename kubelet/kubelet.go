@@ -35,8 +35,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// resyncPeriod is the interval at which a pod is synced without an event.
-const resyncPeriod = 20 * time.Second
+// DefaultSyncPeriod is the interval at which a pod is synced without an event, unless Config.SyncPeriod
+// says otherwise.
+const DefaultSyncPeriod = 20 * time.Second
 
 // podUID is a short name for signatures.
 type podUID = types.UID
@@ -98,7 +99,7 @@ func New(c Config) (*Kubelet, error) {
 	k := &Kubelet{
 		config:  &c,
 		log:     c.Log,
-		cgroups: cgroup.FS{Mount: c.CgroupMount},
+		cgroups: cgroup.FS{Mount: c.CgroupMount, CPU: c.Cgroups.cpu()},
 		pulls:   c.pulls(), pullRate: bucket.New(c.PullRate.PerSecond, c.PullRate.Burst),
 		tokens:  tokens.New(tokens.Request(c.Tokens)),
 		turns:   turns.New(startsPerProcessor*runtime.NumCPU(), startPatience),
@@ -115,7 +116,7 @@ func New(c Config) (*Kubelet, error) {
 		NodeName: c.NodeName, HostName: c.HostName, HostIPs: c.hostIPs(), Root: c.Root, LogRoot: c.LogRoot,
 		ClusterDNS: c.ClusterDNS, ClusterDomain: c.ClusterDomain, ResolvConf: c.ResolvConf,
 		Handler: k.runtimeHandler, Abilities: &k.abilities, UserNamespaces: userns.New(filepath.Join(c.Root, "pods")), HugePageSizes: k.hugePageSizes, KillTogether: k.killsTogether, SeccompDefault: c.SeccompDefault,
-		Capacity: k.capacity, Cgroup: k.podCgroup, Services: c.Services, Secrets: c.Secrets, ConfigMaps: c.ConfigMaps, Log: c.Log,
+		Capacity: k.capacity, Cgroup: k.podCgroup, CPU: c.Cgroups.cpu(), Services: c.Services, Secrets: c.Secrets, ConfigMaps: c.ConfigMaps, Log: c.Log,
 	}
 	var err error
 	if k.volumes, err = k.newVolumes(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/planekit/planekit/kubelet/eviction"
+	"github.com/planekit/planekit/kubelet/internal/cgroup"
 	"github.com/planekit/planekit/kubelet/internal/machine"
 	"github.com/planekit/planekit/kubelet/internal/nodestatus"
 	"github.com/planekit/planekit/kubelet/internal/podcgroups"
@@ -37,6 +38,16 @@ type Cgroups struct {
 	// container exceeds its memory limit. Nil means false where cgroups have version 2; version 1 always
 	// kills one.
 	SingleProcessOOMKill *bool
+	// NoCPUQuota leaves pods and containers without a quota of cpu time, whatever limit of cpu they have.
+	NoCPUQuota bool
+	// CPUQuotaPeriod is the time in which the kernel measures the cpu time of a quota, from 1 ms to 1 s.
+	// Zero means 100 ms.
+	CPUQuotaPeriod time.Duration
+}
+
+// cpu says how quotas of cpu time are enforced.
+func (c *Cgroups) cpu() cgroup.CPU {
+	return cgroup.CPU{NoQuota: c.NoCPUQuota, Period: c.CPUQuotaPeriod.Microseconds()}
 }
 
 // What [Cgroups] can enforce. Compressible means cpu alone.
@@ -55,6 +66,8 @@ func (c *Cgroups) complete(need func(ok bool, what string)) {
 	if c.Enforce == nil && perQOS {
 		c.Enforce = []string{EnforcePods}
 	}
+	need(c.CPUQuotaPeriod == 0 || c.CPUQuotaPeriod >= time.Millisecond && c.CPUQuotaPeriod <= time.Second,
+		fmt.Sprintf("Cgroups.CPUQuotaPeriod %v is not between 1ms and 1s", c.CPUQuotaPeriod))
 	has := func(name string) bool { return slices.Contains(c.Enforce, name) }
 	for _, pair := range [][2]string{{EnforceSystemReserved, EnforceSystemReservedCompressible}, {EnforceKubeReserved, EnforceKubeReservedCompressible}} {
 		need(!has(pair[0]) || !has(pair[1]), fmt.Sprintf("Cgroups.Enforce has both %q and %q", pair[0], pair[1]))

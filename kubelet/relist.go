@@ -40,7 +40,7 @@ func (k *Kubelet) relist(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if time.Since(synced) >= resyncPeriod {
+		if time.Since(synced) >= k.config.SyncPeriod {
 			synced = time.Now()
 			k.wakeAll()
 		}

@@ -20,6 +20,8 @@ const (
 	// Delays after a failed write.
 	firstWriteRetry = 200 * time.Millisecond
 	lastWriteRetry  = 10 * time.Second
+	// trustWritten is how long the answer to a write is believed to be newer than the cache.
+	trustWritten = 20 * time.Second
 )
 
 // reporter writes one pod's status to the API, and deletes the Pod at the end. It writes only the
@@ -140,7 +142,7 @@ func (r *reporter) write(ctx context.Context, pod *corev1.Pod, status *corev1.Po
 	if status == nil {
 		return nil
 	}
-	if r.known == nil || time.Since(r.asked) > resyncPeriod {
+	if r.known == nil || time.Since(r.asked) > trustWritten {
 		// By now the cache contains that write, and later writes of other clients.
 		r.known = pod
 	}

@@ -4,6 +4,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/planekit/planekit/kubelet"
 )
@@ -31,6 +32,14 @@ func cgroupRows() []row {
 			func(k *kubelet.Config) any { return k.Cgroups.SystemReserved }),
 		acts("kubeReservedCgroup", func(s *settings, v string) { s.kubelet.Cgroups.KubeReserved = cgroupPath(v) },
 			func(k *kubelet.Config) any { return k.Cgroups.KubeReserved }),
+		acts("cpuCFSQuota", func(s *settings, v bool) { s.kubelet.Cgroups.NoCPUQuota = !v },
+			func(k *kubelet.Config) any { return new(!k.Cgroups.NoCPUQuota) }),
+		acts("cpuCFSQuotaPeriod", func(s *settings, v duration) {
+			if v.Duration != 0 && (v.Duration < time.Millisecond || v.Duration > time.Second) {
+				s.failf("cpuCFSQuotaPeriod (--cpu-cfs-quota-period) %v must be between 1ms and 1sec, inclusive", v.Duration)
+			}
+			s.kubelet.Cgroups.CPUQuotaPeriod = v.Duration
+		}, func(k *kubelet.Config) any { return seconds(k.Cgroups.CPUQuotaPeriod, 100*time.Millisecond) }),
 		acts("singleProcessOOMKill", func(s *settings, v bool) { s.kubelet.Cgroups.SingleProcessOOMKill = &v },
 			func(k *kubelet.Config) any { return k.Cgroups.SingleProcessOOMKill }),
 	}

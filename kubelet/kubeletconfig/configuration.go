@@ -11,8 +11,9 @@
 //
 // A table has a row for each field of Kubernetes v1.36. Apply changes only what the file says; other
 // fields of the kubelet.Config keep their values, and zero values there mean Kubernetes' defaults, except
-// that pulls have no limit without registryPullQPS or registryBurst, and that the kubelet runs with swap and with
-// version 1 of cgroups unless failSwapOn and failCgroupV1 are true. As in Kubernetes, an empty duration or
+// that pulls have no limit without registryPullQPS or registryBurst, that pods are synced every 20 seconds
+// without syncFrequency, and that the kubelet runs with swap and with version 1 of cgroups unless failSwapOn
+// and failCgroupV1 are true. As in Kubernetes, an empty duration or
 // a maxPods of 0 means the default.
 //
 // # Failure

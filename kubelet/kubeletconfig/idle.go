@@ -28,7 +28,6 @@ func serverRows() []row {
 	text := logging{Format: "text", FlushFrequency: "5s"}
 	text.Options.Text.InfoBufferSize, text.Options.JSON.InfoBufferSize = "0", "0"
 	return []row{
-		idle("readOnlyPort", int32(0), ofServer),
 		idle("rotateCertificates", false, ofServer),
 		idle("serverTLSBootstrap", false, ofServer),
 		idle("enableContentionProfiling", false, ofServer),
@@ -56,7 +55,6 @@ func serverRows() []row {
 func machineryRows() []row {
 	ids := int64(65536)
 	return []row{
-		idle("syncFrequency", of(time.Minute), "the kubelet syncs every pod at least every 20 seconds"),
 		idle("volumePluginDir", "/usr/libexec/kubernetes/kubelet-plugins/volume/exec/", notYet),
 		idle("enableControllerAttachDetach", true, "nothing attaches volumes"),
 		idle("configMapAndSecretChangeDetectionStrategy", "Watch", "objects are read when volumes are refreshed"),
@@ -65,7 +63,6 @@ func machineryRows() []row {
 		idle("kubeletCgroups", "", ofHost),
 		idle("systemCgroups", "", ofHost),
 		idle("oomScoreAdj", int32(-999), ofHost),
-		idle("maxOpenFiles", int64(1000000), ofHost),
 		idle("makeIPTablesUtilChains", true, ofHost),
 		idle("iptablesMasqueradeBit", int32(14), ofHost),
 		idle("iptablesDropBit", int32(15), ofHost),
@@ -81,8 +78,6 @@ func machineryRows() []row {
 		idle("topologyManagerPolicyOptions", map[string]string(nil), notYet),
 		idle("userNamespaces", userNamespaces{IDsPerPod: &ids}, fixed),
 		idle("localStorageCapacityIsolation", true, fixed),
-		idle("cpuCFSQuota", true, fixed),
-		idle("cpuCFSQuotaPeriod", of(100*time.Millisecond), fixed),
 	}
 }
 

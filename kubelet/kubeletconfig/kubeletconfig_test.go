@@ -70,8 +70,11 @@ func TestDefaults(t *testing.T) {
 	if (k.Require != kubelet.Requirements{NoSwap: true, Unified: true}) {
 		t.Errorf("required is %+v", k.Require)
 	}
-	// Without a file, pulls have no limit, and less is required of the machine.
-	for _, name := range []string{"registryPullQPS", "failSwapOn", "failCgroupV1"} {
+	if k.SyncPeriod != time.Minute {
+		t.Errorf("pods are synced every %v", k.SyncPeriod)
+	}
+	// Without a file, pulls have no limit, pods are synced more often, and less is required of the machine.
+	for _, name := range []string{"registryPullQPS", "syncFrequency", "failSwapOn", "failCgroupV1"} {
 		delete(shown, name)
 		delete(zero, name)
 	}
@@ -131,6 +134,9 @@ reservedSystemCPUs: 0-1
 kubeReserved: {cpu: 500m, memory: 1Gi, pid: "100"}
 systemReserved: {cpu: 700m, pid: 1k}
 cgroupsPerQOS: true
+cpuCFSQuota: false
+cpuCFSQuotaPeriod: 5ms
+syncFrequency: 30s
 podPidsLimit: 1000
 enforceNodeAllocatable: [pods, system-reserved, kube-reserved-compressible]
 systemReservedCgroup: system
@@ -177,8 +183,9 @@ func TestApply(t *testing.T) {
 		{k.Cgroups, kubelet.Cgroups{
 			PerQOS: new(true), PodPids: 1000, Enforce: []string{"pods", "system-reserved", "kube-reserved-compressible"},
 			SystemReserved: "/system", KubeReserved: "/kube", SingleProcessOOMKill: new(true),
+			NoCPUQuota: true, CPUQuotaPeriod: 5 * time.Millisecond,
 		}},
-		{k.PodsPerCore, 20}, {*k.NodeImages, 0}, {k.PullRate, kubelet.Rate{PerSecond: 7, Burst: 14}}, {k.EventRate, kubelet.Rate{PerSecond: 3, Burst: 6}},
+		{k.SyncPeriod, 30 * time.Second}, {k.PodsPerCore, 20}, {*k.NodeImages, 0}, {k.PullRate, kubelet.Rate{PerSecond: 7, Burst: 14}}, {k.EventRate, kubelet.Rate{PerSecond: 3, Burst: 6}},
 		{k.LogWorkers, 2}, {k.LogInterval, 4 * time.Second}, {k.MaxRestartBackoff, 20 * time.Second}, {k.SeccompDefault, true}, {k.ProviderID, "cloud://1"}, {k.VolumeStatsPeriod, 2 * time.Minute},
 		{k.Require, kubelet.Requirements{NoSwap: true, Unified: true, KernelDefaults: true}},
 		{*k.SerializeImagePulls, false}, {k.MaxParallelPulls, 4}, {k.AllowedUnsafeSysctls, []string{"net.core.somaxconn"}},
@@ -309,6 +316,11 @@ func TestRefused(t *testing.T) {
 		head + "containerLogMonitorInterval: 2s":                      "containerLogMonitorInterval must be a positive time duration greater than or equal to 3s",
 		head + "crashLoopBackOff: {maxContainerRestartPeriod: 500ms}": "CrashLoopBackOff.MaxContainerRestartPeriod (got: 0.5 seconds) must be set between 1s and 300s",
 		head + "crashLoopBackOff: {maxContainerRestartPeriod: 301s}":  "CrashLoopBackOff.MaxContainerRestartPeriod (got: 301 seconds) must be set between 1s and 300s",
+		head + "cpuCFSQuotaPeriod: 500us":                             "cpuCFSQuotaPeriod (--cpu-cfs-quota-period) 500µs must be between 1ms and 1sec, inclusive",
+		head + "cpuCFSQuotaPeriod: 2s":                                "cpuCFSQuotaPeriod (--cpu-cfs-quota-period) 2s must be between 1ms and 1sec, inclusive",
+		head + "syncFrequency: -1s":                                   "syncFrequency -1s must not be negative",
+		head + "readOnlyPort: 65536":                                  "readOnlyPort (--read-only-port) 65536 must be between 0 and 65535, inclusive",
+		head + "maxOpenFiles: -1":                                     "maxOpenFiles (--max-open-files) -1 must not be a negative number",
 		head + "podPidsLimit: many":                                   "podPidsLimit of type int64",
 		head + "systemReserved: {pid: some}":                          `systemReserved: failed to parse quantity "some" for "pid" resource`,
 		head + "cgroupsPerQOS: false":                                 `invalid configuration: cgroupsPerQOS (--cgroups-per-qos) must be set to true when "pods" contained in enforceNodeAllocatable (--enforce-node-allocatable)`,

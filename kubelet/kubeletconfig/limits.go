@@ -62,6 +62,8 @@ func limitRows() []row {
 		acts("crashLoopBackOff", (*settings).restartBackoff, func(k *kubelet.Config) any {
 			return crashLoopBackOff{MaxContainerRestartPeriod: new(of(cmp.Or(k.MaxRestartBackoff, 5*time.Minute)))}
 		}),
+		acts("syncFrequency", func(s *settings, v duration) { s.duration("syncFrequency", &s.kubelet.SyncPeriod, v) },
+			func(k *kubelet.Config) any { return seconds(k.SyncPeriod, kubelet.DefaultSyncPeriod) }),
 		acts("volumeStatsAggPeriod", func(s *settings, v duration) { s.kubelet.VolumeStatsPeriod = v.Duration },
 			func(k *kubelet.Config) any { return seconds(k.VolumeStatsPeriod, time.Minute) }),
 		acts("seccompDefault", func(s *settings, v bool) { s.kubelet.SeccompDefault = v }, func(k *kubelet.Config) any { return k.SeccompDefault }),

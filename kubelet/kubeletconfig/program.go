@@ -25,6 +25,10 @@ const (
 	// Serving are enableServer, address, port, tlsCertFile, tlsPrivateKeyFile, authentication and
 	// authorization.
 	Serving
+	// ReadOnly is readOnlyPort.
+	ReadOnly
+	// Process is maxOpenFiles.
+	Process
 )
 
 // Program has the settings of the file for the program that runs the kubelet, with Kubernetes'
@@ -56,6 +60,11 @@ type Program struct {
 	Anonymous, TokenReview bool
 	// AuthorizationMode is AlwaysAllow, or Webhook, which asks the API server.
 	AuthorizationMode string
+
+	// ReadOnlyPort is the port at Address of a server without TLS and credentials. Zero means none.
+	ReadOnlyPort int32
+	// MaxOpenFiles is how many files the process may have open.
+	MaxOpenFiles int64
 }
 
 // ApplyTLS sets the versions, cipher suites and curves of t.
@@ -80,6 +89,7 @@ func defaultProgram() Program {
 	return Program{
 		FileCheck: 20 * time.Second, URLCheck: 20 * time.Second, MinVersion: tls.VersionTLS12,
 		DebuggingHandlers: true, EnableServer: true, Address: "0.0.0.0", Port: 10250, TokenReview: true, AuthorizationMode: "Webhook",
+		MaxOpenFiles: 1_000_000,
 	}
 }
 
@@ -203,6 +213,22 @@ func servingRows() []row {
 			}
 			if v != 0 {
 				p.Port = v
+			}
+			return nil
+		}),
+		takes(ReadOnly, "readOnlyPort", int32(0), ofServer, func(p *Program, v int32) error {
+			if v < 0 || v > math.MaxUint16 {
+				return fmt.Errorf("readOnlyPort (--read-only-port) %d must be between 0 and 65535, inclusive", v)
+			}
+			p.ReadOnlyPort = v
+			return nil
+		}),
+		takes(Process, "maxOpenFiles", int64(1_000_000), ofHost, func(p *Program, v int64) error {
+			switch {
+			case v < 0:
+				return fmt.Errorf("maxOpenFiles (--max-open-files) %d must not be a negative number", v)
+			case v > 0:
+				p.MaxOpenFiles = v
 			}
 			return nil
 		}),

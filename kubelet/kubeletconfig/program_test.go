@@ -28,6 +28,8 @@ tlsCertFile: /etc/tls.crt
 tlsPrivateKeyFile: tls.key
 authentication: {x509: {clientCAFile: ca.crt}, webhook: {enabled: false}, anonymous: {enabled: true}}
 authorization: {mode: AlwaysAllow}
+readOnlyPort: 10255
+maxOpenFiles: 5000
 `
 
 func TestProgram(t *testing.T) {
@@ -38,7 +40,7 @@ func TestProgram(t *testing.T) {
 		MinVersion: tls.VersionTLS13, CipherSuites: []uint16{tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_RSA_WITH_AES_128_CBC_SHA},
 		CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP256},
 		EnableServer:     true, DebuggingHandlers: false, Address: "127.0.0.1", Port: 1234, CertFile: "/etc/tls.crt", KeyFile: "/etc/kubelet/tls.key", ClientCAFile: "/etc/kubelet/ca.crt",
-		Anonymous: true, AuthorizationMode: "AlwaysAllow",
+		Anonymous: true, AuthorizationMode: "AlwaysAllow", ReadOnlyPort: 10255, MaxOpenFiles: 5000,
 	}
 	got := f.Program("/etc/kubelet")
 	if !reflect.DeepEqual(got, want) {
@@ -59,12 +61,13 @@ func TestProgram(t *testing.T) {
 	static := []string{"staticPodPath", "staticPodURL", "staticPodURLHeader", "fileCheckFrequency", "httpCheckFrequency"}
 	settings := []string{"tlsMinVersion", "tlsCipherSuites", "tlsCurvePreferences"}
 	debugging := []string{"enableDebuggingHandlers"}
-	serving := []string{"address", "port", "tlsCertFile", "tlsPrivateKeyFile", "authentication", "authorization"}
+	serving := []string{"address", "port", "readOnlyPort", "maxOpenFiles", "tlsCertFile", "tlsPrivateKeyFile", "authentication", "authorization"}
+	others := []string{"readOnlyPort", "maxOpenFiles"}
 	for _, test := range []struct{ got, want []string }{
 		{said(), slices.Concat(static, settings, debugging, serving)},
 		{said(StaticPods), slices.Concat(settings, debugging, serving)},
-		{said(StaticPods, Serving, Debugging), settings},
-		{said(StaticPods, Serving, TLS, Debugging), []string{"tlsCipherSuites", "tlsCipherSuites"}}, // one is insecure, none has an effect
+		{said(StaticPods, Serving, Debugging), slices.Concat(settings, others)},
+		{said(StaticPods, Serving, TLS, Debugging, ReadOnly, Process), []string{"tlsCipherSuites", "tlsCipherSuites"}}, // one is insecure, none has an effect
 	} {
 		if !slices.Equal(test.got, test.want) {
 			t.Errorf("warnings about %v, want %v", test.got, test.want)
@@ -79,7 +82,7 @@ func TestProgram(t *testing.T) {
 func TestProgramDefaults(t *testing.T) {
 	want := defaultProgram()
 	want.StaticPodHeader = http.Header{}
-	for _, text := range []string{"", "fileCheckFrequency: 0s\naddress: ''\nport: 0\ntlsMinVersion: ''\nauthentication: {}\nauthorization: {}\nstaticPodPath: ''\n"} {
+	for _, text := range []string{"", "fileCheckFrequency: 0s\nreadOnlyPort: 0\nmaxOpenFiles: 0\naddress: ''\nport: 0\ntlsMinVersion: ''\nauthentication: {}\nauthorization: {}\nstaticPodPath: ''\n"} {
 		if got := mustDecode(t, head+text).Program("/etc"); !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: got\n%+v\nwant\n%+v", text, got, want)
 		}

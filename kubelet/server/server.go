@@ -25,9 +25,13 @@ import (
 // StreamLimits bounds the life of an upgraded connection. Zero fields have defaults.
 type StreamLimits = upgraded.Limits
 
-// Config configures a Server. All fields but NodeName, MirrorUID, DialStream, VolumeStats, Metrics, ProbeMetrics,
+// Config configures a Server. All fields but ReadOnly, NodeName, MirrorUID, DialStream, VolumeStats, Metrics, ProbeMetrics,
 // Configuration, NoDebugging, Streams, MaxStreams and Log are required.
 type Config struct {
+	// ReadOnly makes the server one without TLS and credentials, as readOnlyPort of Kubernetes' kubelet does:
+	// it has health, pods, statistics and metrics for everybody, and neither logs, exec, attach, port-forward
+	// nor the configuration. TLS, Authenticate and Authorize must then be nil.
+	ReadOnly bool
 	// Listener is the listener for Run. The server closes it.
 	Listener net.Listener
 	// TLS has the serving certificate. Clients are asked for certificates, which Authenticate must
@@ -115,11 +119,13 @@ type Server struct {
 // New returns a server. It does not touch the disk or the listener.
 func New(c Config) (*Server, error) {
 	switch {
+	case c.ReadOnly && (c.TLS != nil || c.Authenticate != nil || c.Authorize != nil):
+		return nil, errors.New("kubelet server: ReadOnly goes without TLS, Authenticate and Authorize")
 	case c.Listener == nil:
 		return nil, errors.New("kubelet server: Listener is missing")
-	case c.TLS == nil || len(c.TLS.Certificates) == 0 && c.TLS.GetCertificate == nil:
+	case !c.ReadOnly && (c.TLS == nil || len(c.TLS.Certificates) == 0 && c.TLS.GetCertificate == nil):
 		return nil, errors.New("kubelet server: TLS has no certificate")
-	case c.Authenticate == nil || c.Authorize == nil:
+	case !c.ReadOnly && (c.Authenticate == nil || c.Authorize == nil):
 		return nil, errors.New("kubelet server: Authenticate or Authorize is missing")
 	case c.Pods == nil || c.Runtime == nil:
 		return nil, errors.New("kubelet server: Pods or Runtime is missing")
@@ -127,6 +133,9 @@ func New(c Config) (*Server, error) {
 		return nil, errors.New("kubelet server: MaxStreams is negative")
 	case !filepath.IsAbs(c.LogRoot):
 		return nil, fmt.Errorf("kubelet server: LogRoot %q is not an absolute path", c.LogRoot)
+	}
+	if c.ReadOnly {
+		c.NoDebugging, c.Configuration = true, nil
 	}
 	if c.MaxStreams == 0 {
 		c.MaxStreams = defaultMaxStreams
@@ -149,19 +158,15 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := os.MkdirAll(s.config.LogRoot, 0o755); err != nil {
 		return errors.Join(fmt.Errorf("kubelet server: %w", err), s.config.Listener.Close())
 	}
-	config := s.config.TLS.Clone()
-	config.ClientAuth = max(config.ClientAuth, tls.RequestClientCert)
-	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
 	server := &http.Server{
 		Handler:           s,
-		TLSConfig:         config,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
 		ErrorLog:          stdlog.New(logWriter{s.config.Log}, "", 0),
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- server.ServeTLS(s.config.Listener, "", "") }()
+	go func() { failed <- s.serve(server) }()
 	var err error
 	select {
 	case err = <-failed:
@@ -174,6 +179,18 @@ func (s *Server) Run(ctx context.Context) error {
 		<-failed
 	}
 	return err
+}
+
+// serve serves requests until server is shut down.
+func (s *Server) serve(server *http.Server) error {
+	if s.config.ReadOnly {
+		return server.Serve(s.config.Listener)
+	}
+	config := s.config.TLS.Clone()
+	config.ClientAuth = max(config.ClientAuth, tls.RequestClientCert)
+	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
+	server.TLSConfig = config
+	return server.ServeTLS(s.config.Listener, "", "")
 }
 
 // drain ends all streams and waits for the requests in progress.
@@ -208,7 +225,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	defer context.AfterFunc(s.stopping, cancel)()
 	r = r.WithContext(ctx)
-	if r.URL.Path != "/healthz" && !s.permit(w, r) {
+	if r.URL.Path != "/healthz" && !s.config.ReadOnly && !s.permit(w, r) {
 		return
 	}
 	s.routes.ServeHTTP(w, r)

@@ -185,6 +185,36 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
+// TestReadOnly: a server without credentials shows what there is, and neither runs commands nor has logs
+// or the configuration.
+func TestReadOnly(t *testing.T) {
+	k := start(t, func(c *server.Config) {
+		c.ReadOnly, c.TLS, c.Authenticate, c.Authorize = true, nil, nil, nil
+		c.Configuration = func() any { return "secret" }
+	})
+	k.url = strings.Replace(k.url, "https:", "http:", 1)
+	for _, test := range []struct {
+		method, path string
+		want         int
+	}{
+		{"GET", "/healthz", 200}, {"GET", "/pods", 200}, {"GET", "/stats/summary", 200}, {"GET", "/metrics/resource", 200}, {"GET", "/metrics/cadvisor", 200},
+		{"POST", "/pods", 405}, {"GET", "/configz", 404}, {"GET", "/containerLogs/default/web/c", 405},
+		{"POST", "/exec/default/web/c?command=id&output=1", 405}, {"GET", "/exec/default/web/c?command=id&output=1", 405},
+		{"POST", "/attach/default/web/c?output=1", 405}, {"POST", "/portForward/default/web", 405}, {"POST", "/run/default/web/c?cmd=id", 405},
+		{"GET", "/%65xec/default/web/c?command=id", 405}, {"GET", "//exec/default/web/c?command=id", 307}, {"GET", "/logs/", 404},
+	} {
+		k.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		answer := k.ask(test.method, "", test.path)
+		answer.Body.Close()
+		if answer.StatusCode != test.want {
+			t.Errorf("%s %s: %s, want %d", test.method, test.path, answer.Status, test.want)
+		}
+	}
+	if _, err := server.New(server.Config{ReadOnly: true, Authenticate: func(*http.Request) (string, []string, error) { return "", nil, nil }}); err == nil {
+		t.Error("a server without credentials that asks for them was accepted")
+	}
+}
+
 // TestRefusedTLS: if net/http refuses the TLS settings, Run fails and the listener is closed.
 func TestRefusedTLS(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

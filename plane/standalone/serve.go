@@ -47,7 +47,7 @@ func (f *settings) serves() bool { return f.EnableServer && f.CertFile != "" }
 
 // warnings are the fields of the file that have no effect.
 func (f *settings) warnings() []string {
-	parts := []kubeletconfig.Part{kubeletconfig.StaticPods}
+	parts := []kubeletconfig.Part{kubeletconfig.StaticPods, kubeletconfig.ReadOnly, kubeletconfig.Process}
 	if f.CertFile != "" { // else nothing uses the other fields of the server
 		parts = append(parts, kubeletconfig.TLS, kubeletconfig.Debugging, kubeletconfig.Serving)
 	}
@@ -83,10 +83,7 @@ func (f *settings) serve(s *stack.Stack, k kubelet.Config, node *kubelet.Kubelet
 	if err != nil {
 		return err
 	}
-	if listen == nil {
-		listen = net.Listen
-	}
-	listener, err := listen("tcp", net.JoinHostPort(f.Address, strconv.Itoa(int(f.Port))))
+	listener, err := f.listen(listen, f.Port)
 	if err != nil {
 		return err
 	}
@@ -101,6 +98,31 @@ func (f *settings) serve(s *stack.Stack, k kubelet.Config, node *kubelet.Kubelet
 	}
 	s.Start("certificates", files.Run)
 	s.Start("server", serve.Run)
+	return nil
+}
+
+// listen opens the listener of a server with listen, or if that is nil with net.Listen.
+func (f *settings) listen(listen func(network, address string) (net.Listener, error), port int32) (net.Listener, error) {
+	if listen == nil {
+		listen = net.Listen
+	}
+	return listen("tcp", net.JoinHostPort(f.Address, strconv.Itoa(int(port))))
+}
+
+// serveReadOnly starts the server without TLS and credentials.
+func (f *settings) serveReadOnly(s *stack.Stack, k kubelet.Config, node *kubelet.Kubelet, runtime server.Runtime, listen func(network, address string) (net.Listener, error)) error {
+	listener, err := f.listen(listen, f.ReadOnlyPort)
+	if err != nil {
+		return err
+	}
+	serve, err := server.New(server.Config{
+		ReadOnly: true, Listener: listener, NodeName: k.NodeName, Pods: node.Pods(), Runtime: runtime, LogRoot: k.LogRoot, Log: k.Log,
+		VolumeStats: node.VolumeStats,
+	})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	s.Start("read-only server", serve.Run)
 	return nil
 }
 

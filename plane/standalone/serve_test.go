@@ -172,7 +172,7 @@ func TestWarnings(t *testing.T) {
 		"staticPodPath: x": 0, "address: 127.0.0.1\nport: 1": 2, "authorization: {mode: AlwaysAllow}": 1, "tlsMinVersion: VersionTLS13": 1,
 		"tlsCertFile: a\ntlsPrivateKeyFile: b\naddress: 127.0.0.1\ntlsMinVersion: VersionTLS13": 0,
 		"enableDebuggingHandlers: false": 1, "tlsCertFile: a\ntlsPrivateKeyFile: b\nenableDebuggingHandlers: false": 0,
-		"tlsCertFile: a\ntlsPrivateKeyFile: b\nenableServer: false\nreadOnlyPort: 10255": 1,
+		"tlsCertFile: a\ntlsPrivateKeyFile: b\nenableServer: false\nreadOnlyPort: 10255\nmaxOpenFiles: 1000": 0, "healthzPort: 1": 1,
 	} {
 		if err := os.WriteFile(file, []byte(header+fields), 0o600); err != nil {
 			t.Fatal(err)

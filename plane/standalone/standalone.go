@@ -16,7 +16,9 @@
 //
 // A KubeletConfiguration can describe the node. If it has tlsCertFile, the server runs, for clients with
 // certificates of authentication.x509.clientCAFile, and for all if authentication.anonymous.enabled is
-// true. Every client that it lets in may do everything. All certificates follow their files.
+// true. Every client that it lets in may do everything. All certificates follow their files. With readOnlyPort,
+// a second server without TLS shows health, pods, statistics and metrics to everybody. With maxOpenFiles, the
+// whole process may have so many files open; if it may not have more, that is logged.
 //
 // # Failure
 //
@@ -108,6 +110,11 @@ func Start(ctx context.Context, s *stack.Stack, c Config) (*kubelet.Kubelet, err
 			return nil, err
 		}
 	}
+	if settings.ReadOnlyPort != 0 {
+		if err := settings.serveReadOnly(s, config, node, runtime, c.Listen); err != nil {
+			return nil, err
+		}
+	}
 	s.Start("static pods", static.Run)
 	s.Start("kubelet", node.Run)
 	return node, watchShutdown(s, node, config)
@@ -121,6 +128,11 @@ func (c *Config) kubelet(f settings) (kubelet.Config, error) {
 	}
 	config := kubelet.Config{
 		NodeName: cmp.Or(c.NodeName, "standalone"), Root: root, LogRoot: filepath.Join(root, "logs"), StopPodsOnExit: true, Log: c.Log,
+	}
+	if f.Has("maxOpenFiles") {
+		if err := limitFiles(f.MaxOpenFiles); err != nil { // as in Kubernetes, the node goes on
+			c.Log.Error(err, "Failed to set rlimit on max file handles", "maxOpenFiles", f.MaxOpenFiles)
+		}
 	}
 	for _, warning := range f.warnings() {
 		c.Log.Info("configuration", "warning", warning)

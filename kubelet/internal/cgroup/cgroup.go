@@ -22,6 +22,8 @@ import (
 // 2, which has cgroup.controllers at its root.
 type FS struct {
 	Mount string
+	// CPU says how the quotas of cpu time are enforced.
+	CPU CPU
 	// Disk does what the file systems are asked. Nil means the machine.
 	Disk Disk
 }

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,47 @@ import (
 
 // Period is the time in which a cgroup may use its Limits.Quota, in microseconds.
 const Period = 100000
+
+// CPU says how quotas of cpu time are enforced. The zero value enforces them in each [Period].
+type CPU struct {
+	// NoQuota means that cgroups have no quota, whatever their limits are.
+	NoQuota bool
+	// Period is the time in which the kernel measures cpu time, from 1000 to 1000000 microseconds. Zero
+	// means the constant Period. Limits.Quota is for that constant in any case.
+	Period int64
+}
+
+// minQuota is the smallest quota of the kernel, in microseconds.
+const minQuota = 1000
+
+// Quota converts thousandths of a cpu to the quota and the period of the kernel, in microseconds. Both
+// are zero if there is no limit.
+func (c CPU) Quota(milli int64) (quota, period int64) {
+	if milli <= 0 || c.NoQuota {
+		return 0, 0
+	}
+	period = cmp.Or(c.Period, Period)
+	return max(min(milli, maxQuota)*period/1000, minQuota), period
+}
+
+// kernel converts a quota for the constant Period to what the kernel gets, which is not less than the
+// kernel takes unless the quota was. A quota of zero means no limit.
+func (c CPU) kernel(quota int64) (n, period int64) {
+	period = cmp.Or(c.Period, Period)
+	if quota <= 0 || c.NoQuota {
+		return 0, period
+	}
+	return max(min(quota, maxQuota)*period/Period, min(quota, minQuota)), period
+}
+
+// measured converts the quota and the period of the kernel to a quota for the constant Period.
+func measured(quota, period string) int64 {
+	p := number(period)
+	if p == 0 {
+		return 0
+	}
+	return min(number(quota), maxQuota) * Period / p
+}
 
 // Limits holds the limits of a cgroup. Zero means no limit, except for Shares.
 type Limits struct {

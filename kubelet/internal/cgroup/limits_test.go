@@ -66,6 +66,53 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestPeriod: a quota is for the constant Period, whatever period the kernel has, and there is none with
+// NoQuota.
+func TestPeriod(t *testing.T) {
+	for _, version := range []int{1, 2} {
+		k, g := kernel(t, version, all()...)
+		for _, test := range []struct {
+			cpu         cgroup.CPU
+			quota, read int64
+			period, max string
+		}{
+			{cgroup.CPU{}, 50000, 50000, "100000", "50000"},
+			{cgroup.CPU{Period: 10000}, 50000, 50000, "10000", "5000"},
+			{cgroup.CPU{Period: 10000}, 1000, 10000, "10000", "1000"}, // the least of the kernel
+			{cgroup.CPU{Period: 1000000}, 1000, 1000, "1000000", "10000"},
+			{cgroup.CPU{}, 70000, 70000, "100000", "70000"}, // the period is the usual one again
+			{cgroup.CPU{NoQuota: true}, 50000, 0, "100000", map[int]string{1: "-1", 2: "max"}[version]},
+		} {
+			g.CPU = test.cpu
+			if err := g.Create("/pod", cgroup.Settings{Limits: cgroup.Limits{Quota: test.quota}}); err != nil {
+				t.Fatal(err)
+			}
+			l, err := g.Limits("/pod")
+			if err != nil || l.Quota != test.read {
+				t.Errorf("version %d, %+v: the quota %d is read as %d (%v)", version, test.cpu, test.quota, l.Quota, err)
+			}
+			want := map[string]string{"cpu/pod/cpu.cfs_quota_us": test.max + "\n", "cpu/pod/cpu.cfs_period_us": test.period + "\n"}
+			if version == 2 {
+				want = map[string]string{"pod/cpu.max": test.max + " " + test.period + "\n"}
+			}
+			for name, want := range want {
+				if text, err := os.ReadFile(filepath.Join(k.Mount, name)); err != nil || string(text) != want {
+					t.Errorf("version %d, %+v: %s has %q, want %q (%v)", version, test.cpu, name, text, want, err)
+				}
+			}
+		}
+	}
+	// As in Kubernetes' MilliCPUToQuota.
+	for _, test := range []struct{ milli, period, quota int64 }{{0, 10000, 0}, {1, 10000, 1000}, {500, 10000, 5000}, {5, 1000000, 5000}, {250, 0, 25000}} {
+		if quota, _ := (cgroup.CPU{Period: test.period}).Quota(test.milli); quota != test.quota {
+			t.Errorf("%d thousandths in %d us are a quota of %d, want %d", test.milli, test.period, quota, test.quota)
+		}
+	}
+	if quota, period := (cgroup.CPU{NoQuota: true}).Quota(500); quota != 0 || period != 0 {
+		t.Errorf("without quotas, a container gets %d in %d", quota, period)
+	}
+}
+
 // TestWeights compares the weight of version 2 with that of Kubernetes v1.36.
 func TestWeights(t *testing.T) {
 	k, g := kernel(t, 2, all()...)

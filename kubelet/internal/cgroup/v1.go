@@ -60,16 +60,18 @@ func (s separate) makeAll(root, path string) error {
 	return err
 }
 
-func (separate) encode(a amount) []setting {
-	number, limit := strconv.FormatInt(a.value, 10), "-1"
-	if a.value > 0 {
-		limit = number
-	}
+func (s separate) encode(a amount) []setting {
+	number, limit := strconv.FormatInt(a.value, 10), limitOrNone(a.value)
 	switch a.resource {
 	case shares:
 		return []setting{{controller: controllerCPU, file: "cpu.shares", value: number}}
 	case quota:
-		return []setting{{controller: controllerCPU, file: "cpu.cfs_quota_us", value: limit}}
+		n, period := s.CPU.kernel(a.value)
+		set := setting{controller: controllerCPU, file: "cpu.cfs_quota_us", value: limitOrNone(n)}
+		if n == 0 {
+			return []setting{set}
+		}
+		return []setting{{controller: controllerCPU, file: "cpu.cfs_period_us", value: strconv.FormatInt(period, 10)}, set}
 	case memory:
 		return []setting{{controller: controllerMemory, file: "memory.limit_in_bytes", value: limit}}
 	case processes:
@@ -81,9 +83,18 @@ func (separate) encode(a amount) []setting {
 	}
 }
 
+// limitOrNone returns a limit as version 1 writes it.
+func limitOrNone(limit int64) string {
+	if limit <= 0 {
+		return "-1"
+	}
+	return strconv.FormatInt(limit, 10)
+}
+
 func (separate) decode(read func(controller, file string) string) Limits {
 	l := Limits{
-		Shares: number(read(controllerCPU, "cpu.shares")), Quota: number(read(controllerCPU, "cpu.cfs_quota_us")),
+		Shares: number(read(controllerCPU, "cpu.shares")),
+		Quota:  measured(read(controllerCPU, "cpu.cfs_quota_us"), read(controllerCPU, "cpu.cfs_period_us")),
 		Memory: number(read(controllerMemory, "memory.limit_in_bytes")),
 	}
 	if l.Memory >= math.MaxInt64/4096*4096 { // how version 1 writes no limit

@@ -66,12 +66,13 @@ func (u unified) delegate(directory string) error {
 	return nil
 }
 
-func (unified) encode(a amount) []setting {
+func (u unified) encode(a amount) []setting {
 	switch a.resource {
 	case shares:
 		return []setting{{controller: controllerCPU, file: "cpu.weight", value: strconv.FormatInt(weight(a.value), 10)}}
 	case quota:
-		return []setting{{controller: controllerCPU, file: "cpu.max", value: fmt.Sprintf("%s %d", maximum(a.value), Period)}}
+		n, period := u.CPU.kernel(a.value)
+		return []setting{{controller: controllerCPU, file: "cpu.max", value: fmt.Sprintf("%s %d", maximum(n), period)}}
 	case memory:
 		return []setting{{controller: controllerMemory, file: "memory.max", value: maximum(a.value)}}
 	case processes:
@@ -90,9 +91,7 @@ func (unified) decode(read func(controller, file string) string) Limits {
 		l.Shares = 2 + ((min(w, 10000)-1)*262142+9998)/9999 // rounded up, so that it has this weight
 	}
 	quota, period, _ := strings.Cut(read(controllerCPU, "cpu.max"), " ")
-	if p := number(period); p > 0 {
-		l.Quota = min(number(quota), maxQuota) * Period / p
-	}
+	l.Quota = measured(quota, period)
 	l.Memory = number(read(controllerMemory, "memory.max"))
 	return l
 }

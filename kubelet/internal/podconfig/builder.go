@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/kubelet/internal/abilities"
+	"github.com/planekit/planekit/kubelet/internal/cgroup"
 	"github.com/planekit/planekit/kubelet/internal/userns"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,6 +32,8 @@ type Builder struct {
 	Capacity func() corev1.ResourceList
 	// Cgroup returns the parent of a pod's cgroups; empty if pods have none.
 	Cgroup func(pod *corev1.Pod) string
+	// CPU says how limits of cpu are enforced.
+	CPU cgroup.CPU
 	// Handler returns the runtime handler of a pod.
 	Handler func(pod *corev1.Pod) (string, error)
 	// Abilities holds what the runtime supports, and UserNamespaces the ID ranges of pods without

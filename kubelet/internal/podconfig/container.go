@@ -83,9 +83,7 @@ func (b *Builder) Resources(pod *corev1.Pod, c *corev1.Container) *runtimeapi.Li
 	if b.KillTogether != nil && b.KillTogether() {
 		r.Unified = map[string]string{"memory.oom.group": "1"}
 	}
-	if quota := qos.CPUQuota(c.Resources.Limits.Cpu().MilliValue()); quota > 0 {
-		r.CpuQuota, r.CpuPeriod = quota, qos.CPUPeriod
-	}
+	r.CpuQuota, r.CpuPeriod = b.CPU.Quota(c.Resources.Limits.Cpu().MilliValue())
 	return r
 }
 

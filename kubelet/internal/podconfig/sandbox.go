@@ -39,7 +39,7 @@ func (b *Builder) Sandbox(pod *corev1.Pod, attempt uint32) (*runtimeapi.PodSandb
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			CgroupParent:    b.Cgroup(pod),
 			Sysctls:         sysctls(pod),
-			Overhead:        overhead(pod),
+			Overhead:        b.overhead(pod),
 			SecurityContext: rights,
 		},
 	}, nil
@@ -47,15 +47,13 @@ func (b *Builder) Sandbox(pod *corev1.Pod, attempt uint32) (*runtimeapi.PodSandb
 
 // overhead returns what the sandbox itself takes, for runtimes that run it in a virtual machine. It is a
 // request and a limit at once.
-func overhead(pod *corev1.Pod) *runtimeapi.LinuxContainerResources {
+func (b *Builder) overhead(pod *corev1.Pod) *runtimeapi.LinuxContainerResources {
 	if len(pod.Spec.Overhead) == 0 {
 		return nil
 	}
 	cpu := pod.Spec.Overhead.Cpu().MilliValue()
 	r := &runtimeapi.LinuxContainerResources{CpuShares: qos.CPUShares(cpu), MemoryLimitInBytes: pod.Spec.Overhead.Memory().Value()}
-	if quota := qos.CPUQuota(cpu); quota > 0 {
-		r.CpuQuota, r.CpuPeriod = quota, qos.CPUPeriod
-	}
+	r.CpuQuota, r.CpuPeriod = b.CPU.Quota(cpu)
 	return r
 }
 

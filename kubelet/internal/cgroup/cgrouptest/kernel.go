@@ -53,7 +53,7 @@ type file struct {
 // files holds the files by version and controller.
 var files = map[int]map[string][]file{
 	1: {
-		"cpu":     {{"cpu.shares", "1024", clamp}, {"cpu.cfs_quota_us", "-1", quota1}},
+		"cpu":     {{"cpu.shares", "1024", clamp}, {"cpu.cfs_quota_us", "-1", quota1}, {"cpu.cfs_period_us", "100000", period}},
 		"memory":  {{"memory.limit_in_bytes", "9223372036854771712", memory1}, {"memory.usage_in_bytes", "0", refuse}},
 		"pids":    {{"pids.max", "max", limit}},
 		"hugetlb": {{"hugetlb.2MB.limit_in_bytes", "9223372036852678656", count}, {"hugetlb.1GB.limit_in_bytes", "9223372036852678656", count}},
@@ -306,6 +306,11 @@ func quota1(text string) (string, error) {
 		return text, nil
 	}
 	_, err := integer(text, 1000, 1<<40)
+	return text, err
+}
+
+func period(text string) (string, error) {
+	_, err := integer(text, 1000, 1000000)
 	return text, err
 }
 
