@@ -120,6 +120,14 @@ func (a *api) await(t *testing.T, name, what string, want func(*corev1.Pod) bool
 	}
 }
 
+// firstStatus returns the status of the first container, which is empty as long as none was reported.
+func firstStatus(pod *corev1.Pod) corev1.ContainerStatus {
+	if pod == nil || len(pod.Status.ContainerStatuses) == 0 {
+		return corev1.ContainerStatus{}
+	}
+	return pod.Status.ContainerStatuses[0]
+}
+
 // The parts of the API that a kubelet writes to.
 type (
 	podAPI   struct{ *api }

@@ -138,7 +138,7 @@ func TestSubPaths(t *testing.T) {
 			if pod == nil || len(pod.Status.ContainerStatuses) == 0 {
 				return false
 			}
-			w := pod.Status.ContainerStatuses[0].State.Waiting
+			w := firstStatus(pod).State.Waiting
 			return w != nil && w.Reason == "CreateContainerConfigError" && w.Message == test.want
 		})
 	}
@@ -155,7 +155,7 @@ func TestPodThatCannotStartReportsReason(t *testing.T) {
 		if pod == nil || len(pod.Status.ContainerStatuses) == 0 {
 			return false
 		}
-		w := pod.Status.ContainerStatuses[0].State.Waiting
+		w := firstStatus(pod).State.Waiting
 		return w != nil && w.Reason == "CreateContainerConfigError"
 	})
 	if got := waiting.Status.ContainerStatuses[0].State.Waiting.Message; !strings.Contains(got, "couldn't find key nonesuch in Secret default/s") {

@@ -328,7 +328,7 @@ func containerdCrash(t *testing.T, r *rig) {
 		if pod == nil || len(pod.Status.ContainerStatuses) == 0 {
 			return false
 		}
-		w := pod.Status.ContainerStatuses[0].State.Waiting
+		w := firstStatus(pod).State.Waiting
 		return w != nil && w.Reason == "CrashLoopBackOff"
 	})
 	last := pod.Status.ContainerStatuses[0].LastTerminationState.Terminated

@@ -194,7 +194,7 @@ func waits(reason, message string) func(*corev1.Pod) bool {
 		if pod == nil || len(pod.Status.ContainerStatuses) == 0 {
 			return false
 		}
-		w := pod.Status.ContainerStatuses[0].State.Waiting
+		w := firstStatus(pod).State.Waiting
 		return w != nil && w.Reason == reason && strings.Contains(w.Message, message)
 	}
 }

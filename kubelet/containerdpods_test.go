@@ -39,7 +39,7 @@ func ended(code int32, reason string) func(*corev1.Pod) bool {
 		if pod == nil || len(pod.Status.ContainerStatuses) == 0 {
 			return false
 		}
-		e := pod.Status.ContainerStatuses[0].State.Terminated
+		e := firstStatus(pod).State.Terminated
 		return e != nil && e.ExitCode == code && e.Reason == reason
 	}
 }

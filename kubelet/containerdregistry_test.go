@@ -184,10 +184,10 @@ func containerdRegistry(t *testing.T, r *rig) {
 			if pod == nil || len(pod.Status.ContainerStatuses) == 0 {
 				return false
 			}
-			waiting := pod.Status.ContainerStatuses[0].State.Waiting
+			waiting := firstStatus(pod).State.Waiting
 			return waiting != nil && (waiting.Reason == "ErrImagePull" || waiting.Reason == "ImagePullBackOff")
 		})
-		if message := pod.Status.ContainerStatuses[0].State.Waiting.Message; !strings.Contains(message, words) {
+		if message := firstStatus(pod).State.Waiting.Message; !strings.Contains(message, words) {
 			t.Errorf("%s: the message is %q, want %q in it", name, message, words)
 		}
 		r.api.awaitEvent(t, "pull-"+name, "Failed", "Error: ErrImagePull")

@@ -115,7 +115,7 @@ func TestPostStartFails(t *testing.T) {
 	r.api.awaitEvent(t, "web", "FailedPostStartHook", "PostStartHook failed")
 	r.api.awaitEvent(t, "web", "Killing", "FailedPostStartHook")
 	r.api.await(t, "web", "waiting for the hook", func(pod *corev1.Pod) bool {
-		w := pod.Status.ContainerStatuses[0].State.Waiting
+		w := firstStatus(pod).State.Waiting
 		return w != nil && (w.Reason == "PostStartHookError" && strings.Contains(w.Message, "not today") || w.Reason == "CrashLoopBackOff")
 	})
 	h.set(nil, h.hang)

@@ -140,6 +140,12 @@ func (r *rig) sandboxes() []*runtimeapi.PodSandbox {
 	return list.Items
 }
 
+// awaitEmpty waits until nothing is left in the runtime.
+func (r *rig) awaitEmpty() {
+	r.t.Helper()
+	eventually(r.t, "nothing is left in the runtime", func() bool { return len(r.sandboxes())+len(r.containers()) == 0 })
+}
+
 func webPod(name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -202,9 +208,7 @@ func TestPodLife(t *testing.T) {
 	r.api.delete("web", 5)
 	r.api.await(t, "web", "gone", gone)
 	r.api.awaitEvent(t, "web", "Killing", "Stopping container web")
-	if n := len(r.sandboxes()) + len(r.containers()); n != 0 {
-		t.Errorf("%d things are left in the runtime", n)
-	}
+	r.awaitEmpty()
 	for _, path := range []string{filepath.Join(r.config.Root, "pods", string(created.UID)), filepath.Dir(filepath.Dir(log))} {
 		if _, err := os.Stat(path); !os.IsNotExist(err) {
 			t.Errorf("%s is left: %v", path, err)
@@ -290,10 +294,10 @@ func TestCrashAndBackOff(t *testing.T) {
 		if pod == nil || len(pod.Status.ContainerStatuses) == 0 {
 			return false
 		}
-		w := pod.Status.ContainerStatuses[0].State.Waiting
+		w := firstStatus(pod).State.Waiting
 		return w != nil && w.Reason == "CrashLoopBackOff"
 	})
-	c := pod.Status.ContainerStatuses[0]
+	c := firstStatus(pod)
 	want := fmt.Sprintf("back-off 10s restarting failed container=web pod=web_default(%s)", pod.UID)
 	if c.RestartCount != 1 || c.State.Waiting.Message != want || c.LastTerminationState.Terminated.ExitCode != 3 || c.LastTerminationState.Terminated.Reason != "Error" {
 		t.Errorf("status: %+v", c)
@@ -346,7 +350,7 @@ func TestImageCannotBePulled(t *testing.T) {
 			if pod == nil || len(pod.Status.ContainerStatuses) == 0 {
 				return false
 			}
-			w := pod.Status.ContainerStatuses[0].State.Waiting
+			w := firstStatus(pod).State.Waiting
 			return w != nil && w.Reason == reason
 		}
 	}

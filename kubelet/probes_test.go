@@ -40,7 +40,7 @@ func ready(is bool, restarts int32) func(*corev1.Pod) bool {
 		if pod == nil || len(pod.Status.ContainerStatuses) == 0 {
 			return false
 		}
-		c := pod.Status.ContainerStatuses[0]
+		c := firstStatus(pod)
 		return c.Ready == is && c.RestartCount == restarts && (condition(pod, corev1.PodReady) == corev1.ConditionTrue) == is
 	}
 }
@@ -60,7 +60,7 @@ func TestProbes(t *testing.T) {
 	r.api.create(pod)
 	r.api.awaitEvent(t, "web", "Unhealthy", "Startup probe failed: started says 1")
 	r.api.await(t, "web", "running and not started", func(pod *corev1.Pod) bool {
-		s := pod.Status.ContainerStatuses[0]
+		s := firstStatus(pod)
 		return s.State.Running != nil && !s.Ready && s.Started != nil && !*s.Started
 	})
 	a["started"].Store(0)

@@ -102,7 +102,7 @@ func waiting(reason, message string) func(*corev1.Pod) bool {
 		if pod == nil || len(pod.Status.ContainerStatuses) == 0 {
 			return false
 		}
-		w := pod.Status.ContainerStatuses[0].State.Waiting
+		w := firstStatus(pod).State.Waiting
 		return w != nil && w.Reason == reason && w.Message == message
 	}
 }

@@ -20,6 +20,9 @@ const (
 	// Delays after a failed write.
 	firstWriteRetry = 200 * time.Millisecond
 	lastWriteRetry  = 10 * time.Second
+	// settleFor is how long the status of a pod that only begins to start waits for a newer one. Most pods
+	// run by then, and the API server gets one status of them instead of three.
+	settleFor = 500 * time.Millisecond
 	// trustWritten is how long the answer to a write is believed to be newer than the cache.
 	trustWritten = 20 * time.Second
 )
@@ -41,6 +44,7 @@ type reporter struct {
 	// mu guards the fields below.
 	pod    *corev1.Pod
 	status *corev1.PodStatus // to be written; may be nil
+	since  time.Time         // when status was first to be written; zero if it is written
 	clean  chan struct{}     // closed when status is written; nil if it is
 	delete bool              // to be deleted after that
 }
@@ -54,10 +58,27 @@ func (r *reporter) set(pod *corev1.Pod, status corev1.PodStatus) {
 	r.mu.Lock()
 	r.pod, r.status = pod, &status
 	if r.clean == nil {
-		r.clean = make(chan struct{})
+		r.clean, r.since = make(chan struct{}), time.Now()
 	}
 	r.mu.Unlock()
 	r.notify()
+}
+
+// settles returns how long a status waits for a newer one: until settleFor after since if no container has
+// begun to run or failed, otherwise not at all.
+func settles(status *corev1.PodStatus, since time.Time) time.Duration {
+	if status == nil || status.Phase != corev1.PodPending || status.Reason != "" {
+		return 0
+	}
+	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
+		for i := range list {
+			w := list[i].State.Waiting
+			if w == nil || w.Reason != lifecycle.ContainerCreating && w.Reason != lifecycle.PodInitializing || list[i].RestartCount > 0 {
+				return 0
+			}
+		}
+	}
+	return max(0, settleFor-time.Since(since))
 }
 
 // written returns a channel that is closed when the status that was last set has been written, or
@@ -102,15 +123,23 @@ func (r *reporter) notify() {
 func (r *reporter) run(ctx context.Context) {
 	defer r.setWritten(nil)
 	delay := firstWriteRetry
+	timer := time.NewTimer(0)
+	timer.Stop() // it is set while a status settles
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-r.signal:
+		case <-timer.C:
 		}
 		r.mu.Lock()
-		pod, status, finish := r.pod, r.status, r.delete
+		pod, status, finish, settling := r.pod, r.status, r.delete, settles(r.status, r.since)
 		r.mu.Unlock()
+		if settling > 0 && !finish {
+			timer.Reset(settling)
+			continue
+		}
 		err := r.write(ctx, pod, status)
 		if err == nil && status != nil {
 			r.setWritten(status)

@@ -7,6 +7,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// Reasons of containers that wait because their pod begins to start.
+const (
+	ContainerCreating = "ContainerCreating"
+	PodInitializing   = "PodInitializing"
+)
+
 // containers returns the statuses of specs, in their order.
 func (o *Observation) containers(specs []corev1.Container, old []corev1.ContainerStatus, init bool) []corev1.ContainerStatus {
 	var list []corev1.ContainerStatus
@@ -48,9 +54,9 @@ func (o *Observation) container(spec *corev1.Container, old *corev1.ContainerSta
 	waiting, held := o.Decision.Waiting[spec.Name]
 	if current == nil {
 		if !held {
-			waiting = corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
+			waiting = corev1.ContainerStateWaiting{Reason: ContainerCreating}
 			if !o.Decision.Initialized || init && o.hasInit() {
-				waiting.Reason = "PodInitializing"
+				waiting.Reason = PodInitializing
 			}
 		}
 		status.State.Waiting = &waiting
@@ -87,13 +93,13 @@ func (o *Observation) container(spec *corev1.Container, old *corev1.ContainerSta
 		status.State.Waiting = &waiting
 		status.LastTerminationState.Terminated = o.terminated(current)
 	case current.Phase == Exited && current.recalled && !o.Decision.Finished && o.returns(spec, current, init):
-		status.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
+		status.State.Waiting = &corev1.ContainerStateWaiting{Reason: ContainerCreating}
 		status.LastTerminationState.Terminated = o.terminated(current)
 	case current.Phase == Exited:
 		status.State.Terminated = o.terminated(current)
 		status.Ready = init && !IsSidecar(spec) && current.ExitCode == 0
 	default:
-		status.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
+		status.State.Waiting = &corev1.ContainerStateWaiting{Reason: ContainerCreating}
 	}
 	return status
 }
