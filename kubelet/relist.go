@@ -3,11 +3,10 @@ package kubelet
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/planekit/planekit/kubelet/internal/observe"
 	"github.com/planekit/planekit/kubelet/internal/podconfig"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -62,15 +61,23 @@ func (k *Kubelet) relist(ctx context.Context) {
 		k.relisted.Store(&began)
 		for uid := range now {
 			if before[uid] != now[uid] {
-				k.wake(uid)
+				k.wakeUnlessSeen(uid, now[uid])
 			}
 		}
 		for uid := range before {
 			if _, there := now[uid]; !there {
-				k.wake(uid)
+				k.wakeUnlessSeen(uid, "")
 			}
 		}
 		before = now
+	}
+}
+
+// wakeUnlessSeen requests a sync of a pod unless its worker has seen the same itself: of what the worker
+// does, nobody has to tell it.
+func (k *Kubelet) wakeUnlessSeen(uid podUID, digest string) {
+	if w := k.find(uid); w != nil && (digest == "" || w.observer.Seen() != digest) {
+		w.poke()
 	}
 }
 
@@ -103,21 +110,7 @@ func (k *Kubelet) summary(ctx context.Context) (map[podUID]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := map[podUID][]string{}
-	for _, s := range sandboxes.Items {
-		uid := podUID(s.GetLabels()[podconfig.LabelPodUID])
-		parts[uid] = append(parts[uid], fmt.Sprint(s.GetId(), s.GetState()))
-	}
-	for _, c := range containers.Containers {
-		uid := podUID(c.GetLabels()[podconfig.LabelPodUID])
-		parts[uid] = append(parts[uid], fmt.Sprint(c.GetId(), c.GetState()))
-	}
-	out := map[podUID]string{}
-	for uid, list := range parts {
-		slices.Sort(list)
-		out[uid] = strings.Join(list, " ")
-	}
-	return out, nil
+	return observe.Digest(sandboxes.Items, containers.Containers), nil
 }
 
 // followEvents wakes pods as soon as the runtime reports an event about them, if it supports

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
@@ -34,6 +36,35 @@ type Observer struct {
 	labels     map[string]string
 	containers map[containerKey]lifecycle.Container
 	sandboxes  map[string]lifecycle.Sandbox
+	seen       atomic.Pointer[string]
+}
+
+// Seen returns what the last Look has seen, as [Digest] puts it. It is empty if there was none, or if
+// something went in its course. It may be called at any time.
+func (o *Observer) Seen() string {
+	if seen := o.seen.Load(); seen != nil {
+		return *seen
+	}
+	return ""
+}
+
+// Digest returns a text for each pod that changes with the IDs and states of its sandboxes and containers.
+func Digest(sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) map[types.UID]string {
+	parts := map[types.UID][]string{}
+	for _, s := range sandboxes {
+		uid := types.UID(s.GetLabels()[podconfig.LabelPodUID])
+		parts[uid] = append(parts[uid], fmt.Sprint(s.GetId(), s.GetState()))
+	}
+	for _, c := range containers {
+		uid := types.UID(c.GetLabels()[podconfig.LabelPodUID])
+		parts[uid] = append(parts[uid], fmt.Sprint(c.GetId(), c.GetState()))
+	}
+	out := map[types.UID]string{}
+	for uid, list := range parts {
+		slices.Sort(list)
+		out[uid] = strings.Join(list, " ")
+	}
+	return out
 }
 
 type containerKey struct {
@@ -66,14 +97,15 @@ func (o *Observer) Look(ctx context.Context) (*lifecycle.State, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list sandboxes: %w", err)
 	}
+	items, list := owned(o, sandboxes.GetItems()), owned(o, containers.GetContainers())
+	o.seen.Store(nil)
+	whole := true // nothing went in the meantime
 	s := &lifecycle.State{}
 	known := map[string]lifecycle.Sandbox{}
-	for _, item := range sandboxes.GetItems() {
-		if !o.owns(item.GetLabels()) {
-			continue
-		}
+	for _, item := range items {
 		sandbox, err := o.sandbox(ctx, item)
 		if status.Code(err) == codes.NotFound {
+			whole = false
 			continue
 		}
 		if err != nil {
@@ -83,12 +115,10 @@ func (o *Observer) Look(ctx context.Context) (*lifecycle.State, error) {
 		s.Sandboxes = append(s.Sandboxes, sandbox)
 	}
 	seen := map[containerKey]lifecycle.Container{}
-	for _, item := range containers.GetContainers() {
-		if !o.owns(item.GetLabels()) {
-			continue
-		}
+	for _, item := range list {
 		c, err := o.container(ctx, item)
 		if status.Code(err) == codes.NotFound {
+			whole = false
 			continue
 		}
 		if err != nil {
@@ -98,11 +128,25 @@ func (o *Observer) Look(ctx context.Context) (*lifecycle.State, error) {
 		s.Containers = append(s.Containers, c)
 	}
 	o.sandboxes, o.containers = known, seen
+	if whole {
+		o.seen.Store(new(Digest(items, list)[types.UID(o.labels[podconfig.LabelPodUID])]))
+	}
 	slices.SortFunc(s.Sandboxes, func(a, b lifecycle.Sandbox) int { return cmp.Compare(b.Attempt, a.Attempt) })
 	slices.SortFunc(s.Containers, func(a, b lifecycle.Container) int {
 		return cmp.Or(cmp.Compare(b.Attempt, a.Attempt), b.Created.Compare(a.Created))
 	})
 	return s, nil
+}
+
+// owned returns what in list is the pod's.
+func owned[T interface{ GetLabels() map[string]string }](o *Observer, list []T) []T {
+	var out []T
+	for _, item := range list {
+		if o.owns(item.GetLabels()) {
+			out = append(out, item)
+		}
+	}
+	return out
 }
 
 // owns reports whether labels are those of the pod on its node. A runtime that ignores the filter of
