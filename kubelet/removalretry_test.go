@@ -56,11 +56,11 @@ func busyRig(t *testing.T) (r *rig, runtime *busyRuntime, lines *atomic.Int64) {
 // five minutes, and one more.
 const mostRefusals = 9 + 10 + 1
 
-// TestSandboxThatIsNotRemoved: a pod whose sandbox the runtime refuses to remove
-// costs some tries an hour, as many lines of the log and one event. It goes within
-// five minutes once the runtime lets it, or at once when it is deleted again.
+// TestSandboxThatIsNotRemoved: a pod whose dead sandbox the runtime refuses to remove is gone from the API all
+// the same. It costs some tries an hour, as many lines of the log and at most one event. The sandbox goes within
+// five minutes once the runtime lets it, also after a restart of the kubelet.
 func TestSandboxThatIsNotRemoved(t *testing.T) {
-	for name, hurry := range map[string]bool{"waits": false, "deleted again": true} {
+	for name, restart := range map[string]bool{"waits": false, "restarted": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r, runtime, lines := busyRig(t)
@@ -68,29 +68,31 @@ func TestSandboxThatIsNotRemoved(t *testing.T) {
 				r.api.create(webPod("web"))
 				r.api.await(t, "web", "running", running)
 				r.api.delete("web", 30)
+				r.api.await(t, "web", "gone", gone)
 				time.Sleep(time.Hour)
 				synctest.Wait()
-				if n := runtime.refusals.Load(); n < 10 || n > mostRefusals {
-					t.Errorf("%d tries in an hour, want 10 to %d", n, mostRefusals)
+				if n := runtime.refusals.Load(); n < 10 || n > mostRefusals+1 {
+					t.Errorf("%d tries in an hour, want 10 to %d", n, mostRefusals+1)
 				}
 				if n := lines.Load(); n > mostRefusals+5 {
 					t.Errorf("%d lines were logged in an hour", n)
 				}
-				if got := r.api.eventsAbout("web", "FailedKillPod"); len(got) != 1 || got[0].Count != 1 {
-					t.Errorf("events %s, want one", describe(got))
+				if got := r.api.eventsAbout("web", "FailedKillPod"); len(got) > 1 {
+					t.Errorf("events %s, want at most one", describe(got))
+				}
+				if n := runtime.sandboxes(t); n != 1 {
+					t.Errorf("%d sandboxes, want the one that is not removed", n)
 				}
 				runtime.busy.Store(false)
-				pause := 5 * time.Minute
-				if hurry {
-					r.api.delete("web", 0)
-					pause = time.Second
+				if restart {
+					r.stop()
+					r.start()
 				}
-				time.Sleep(pause)
+				time.Sleep(5 * time.Minute)
 				synctest.Wait()
 				if n := runtime.sandboxes(t); n != 0 {
-					t.Errorf("%d sandboxes are left after %v", n, pause)
+					t.Errorf("%d sandboxes are left", n)
 				}
-				r.api.await(t, "web", "gone", gone)
 				r.stop()
 			})
 		})

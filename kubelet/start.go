@@ -7,6 +7,7 @@ import (
 
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	"github.com/planekit/planekit/kubelet/internal/podconfig"
+	"github.com/planekit/planekit/kubelet/internal/turns"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -66,7 +67,7 @@ func (w *worker) tryStart(ctx context.Context, pod *corev1.Pod, sandbox string, 
 	}
 	podconfig.SetRound(container, action.Round, action.First)
 	w.confine(container)
-	end, err := k.turns.Take(ctx, true)
+	end, err := k.turns.Take(ctx, turns.Begun)
 	if err != nil {
 		return err
 	}

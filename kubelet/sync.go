@@ -11,6 +11,7 @@ import (
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	"github.com/planekit/planekit/kubelet/internal/mirror"
 	"github.com/planekit/planekit/kubelet/internal/podconfig"
+	"github.com/planekit/planekit/kubelet/internal/turns"
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -256,7 +257,7 @@ func (w *worker) runSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32
 	if err != nil {
 		return err
 	}
-	end, err := k.turns.Take(ctx, false)
+	end, err := k.turns.Take(ctx, turns.Fresh)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
+	"github.com/planekit/planekit/kubelet/internal/turns"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -36,20 +37,24 @@ func grace(pod *corev1.Pod) int64 {
 	return defaultGrace
 }
 
-// terminate stops the pod for good and removes its containers, sandboxes, mounts, directories and
-// cgroups, and then, unless it is gone already, the Pod in the API. It may be called again after a
-// failure. It reports whether nothing is left.
+// terminate stops the pod for good and removes its mounts, directories and cgroups, and then, unless it is
+// gone already, the Pod in the API. Its dead containers and sandboxes come last, as in Kubernetes. It may be
+// called again after a failure. It reports whether nothing is left.
 func (w *worker) terminate(ctx context.Context, pod *corev1.Pod, gone bool) bool {
 	err := w.stop(ctx, pod, gone)
+	var state *lifecycle.State
 	if err == nil {
-		err = w.clean(ctx, pod)
+		state, err = w.clean(ctx, pod)
+	}
+	if err == nil && !gone {
+		w.reporter.finish(pod)
+	}
+	if err == nil {
+		err = w.removeAll(ctx, state)
 	}
 	if err != nil {
 		w.refused(ctx, pod, gone, fmt.Errorf("terminate: %w", err))
 		return false
-	}
-	if !gone {
-		w.reporter.finish(pod)
 	}
 	return true
 }
@@ -88,23 +93,49 @@ func (w *worker) stop(ctx context.Context, pod *corev1.Pod, gone bool) error {
 func (w *worker) stopSandboxes(ctx context.Context, state *lifecycle.State) error {
 	var errs []error
 	for _, s := range state.Sandboxes {
-		_, err := w.kubelet.config.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: s.ID})
+		end, err := w.kubelet.turns.Take(ctx, turns.Begun)
+		if err != nil {
+			return err
+		}
+		_, err = w.kubelet.config.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: s.ID})
+		end()
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// clean removes what a stopped pod leaves behind.
-func (w *worker) clean(ctx context.Context, pod *corev1.Pod) error {
+// clean removes what a stopped pod leaves behind outside of the runtime, and returns what it leaves there.
+func (w *worker) clean(ctx context.Context, pod *corev1.Pod) (*lifecycle.State, error) {
 	k := w.kubelet
 	state, err := w.observer.Look(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if state.Running() > 0 {
-		return errors.New("a container was started meanwhile")
+		return nil, errors.New("a container was started meanwhile")
 	}
 	k.cpus.Release(w.uid)
+	if err := k.removePodDirectory(ctx, pod.UID); err != nil {
+		return nil, err
+	}
+	if err := k.groups.Remove(pod.UID); err != nil {
+		return nil, err
+	}
+	if checkNames(pod) == nil {
+		return state, os.RemoveAll(k.podConfig.LogDirectory(pod))
+	}
+	return state, nil
+}
+
+// removeAll removes the dead containers and sandboxes of a pod. Nobody waits for that: pods that start or
+// stop go first.
+func (w *worker) removeAll(ctx context.Context, state *lifecycle.State) error {
+	k := w.kubelet
+	end, err := k.turns.Take(ctx, turns.Idle)
+	if err != nil {
+		return err
+	}
+	defer end()
 	for _, c := range state.Containers {
 		if _, err := k.config.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: c.ID}); err != nil {
 			return err
@@ -114,15 +145,6 @@ func (w *worker) clean(ctx context.Context, pod *corev1.Pod) error {
 		if _, err := k.config.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: s.ID}); err != nil {
 			return err
 		}
-	}
-	if err := k.removePodDirectory(ctx, pod.UID); err != nil {
-		return err
-	}
-	if err := k.groups.Remove(pod.UID); err != nil {
-		return err
-	}
-	if checkNames(pod) == nil {
-		return os.RemoveAll(k.podConfig.LogDirectory(pod))
 	}
 	return nil
 }

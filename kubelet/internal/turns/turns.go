@@ -5,7 +5,8 @@
 // are ready after half of the time, and the last one is ready no later.
 //
 // A turn is held during a call of the runtime. Pods that have begun go before those that have not,
-// so that a few pods go through all their calls. A turn that lasts longer than the patience ends by
+// so that a few pods go through all their calls. What nobody waits for comes last, but not later than
+// [Latest] after it could have come. A turn that lasts longer than the patience ends by
 // itself: a call that hangs delays other pods by no more than that.
 package turns
 
@@ -16,6 +17,21 @@ import (
 	"time"
 )
 
+// Rank is the order in which turns are given.
+type Rank int
+
+// The ranks. Begun is for pods that have had a turn before, and Fresh for others. Idle is for what nobody waits
+// for.
+const (
+	Begun Rank = iota
+	Fresh
+	Idle
+	ranks
+)
+
+// Latest is how long an Idle turn waits at most for others.
+const Latest = 5 * time.Second
+
 // Turns gives out turns. Its methods are safe for concurrent use.
 type Turns struct {
 	patience time.Duration
@@ -23,12 +39,13 @@ type Turns struct {
 	mu sync.Mutex
 	// mu guards the fields below.
 	free    int
-	waiting [2]list.List // of *waiter: those of pods that have begun, then the others
+	waiting [ranks]list.List // of *waiter
 }
 
 // waiter waits for a turn.
 type waiter struct {
 	granted chan struct{} // closed when the turn is given
+	since   time.Time
 }
 
 // New returns turns of which the given number is taken at the same time, each for patience at most.
@@ -36,20 +53,16 @@ func New(number int, patience time.Duration) *Turns {
 	return &Turns{free: number, patience: patience}
 }
 
-// Take waits for a turn, and returns a function that ends it. begun reports whether the pod has had
-// a turn before. It fails only if ctx ends.
-func (t *Turns) Take(ctx context.Context, begun bool) (end func(), err error) {
-	queue := &t.waiting[1]
-	if begun {
-		queue = &t.waiting[0]
-	}
+// Take waits for a turn, and returns a function that ends it. It fails only if ctx ends.
+func (t *Turns) Take(ctx context.Context, rank Rank) (end func(), err error) {
+	queue := &t.waiting[rank]
 	t.mu.Lock()
 	if t.free > 0 {
 		t.free--
 		t.mu.Unlock()
 		return t.hold(), nil
 	}
-	w := &waiter{granted: make(chan struct{})}
+	w := &waiter{granted: make(chan struct{}), since: time.Now()}
 	place := queue.PushBack(w)
 	t.mu.Unlock()
 	select {
@@ -84,9 +97,13 @@ func (t *Turns) hold() func() {
 
 // give passes a turn that has ended on to the next waiter. It is called with t.mu held.
 func (t *Turns) give() {
-	for i := range t.waiting {
-		if first := t.waiting[i].Front(); first != nil {
-			close(t.waiting[i].Remove(first).(*waiter).granted)
+	order := []Rank{Begun, Fresh, Idle}
+	if last := t.waiting[Idle].Front(); last != nil && time.Since(last.Value.(*waiter).since) >= Latest {
+		order = []Rank{Idle}
+	}
+	for _, rank := range order {
+		if first := t.waiting[rank].Front(); first != nil {
+			close(t.waiting[rank].Remove(first).(*waiter).granted)
 			return
 		}
 	}

@@ -12,11 +12,51 @@ import (
 	"time"
 )
 
+func rankOf(begun bool) Rank {
+	if begun {
+		return Begun
+	}
+	return Fresh
+}
+
+// TestIdle: what nobody waits for comes last, unless it has waited for long.
+func TestIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := New(1, time.Hour)
+		end, err := turns.Take(t.Context(), Fresh)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []Rank
+		take := func(rank Rank) {
+			go func() {
+				end, err := turns.Take(t.Context(), rank)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				got = append(got, rank) // one has a turn at a time
+				time.Sleep(Latest / 3)
+				end()
+			}()
+			synctest.Wait()
+		}
+		for _, rank := range []Rank{Idle, Idle, Fresh, Begun, Fresh, Fresh, Fresh} {
+			take(rank)
+		}
+		end()
+		time.Sleep(time.Minute)
+		if want := []Rank{Begun, Fresh, Fresh, Fresh, Idle, Idle, Fresh}; !slices.Equal(got, want) {
+			t.Errorf("turns were given to %v, want %v", got, want)
+		}
+	})
+}
+
 // TestOrder: turns are given in order, and first to pods that have begun.
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := New(1, time.Minute)
-		end, err := turns.Take(t.Context(), false)
+		end, err := turns.Take(t.Context(), Fresh)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -24,7 +64,7 @@ func TestOrder(t *testing.T) {
 		var got []string
 		for i, begun := range []bool{false, true, false, true} {
 			go func() {
-				end, err := turns.Take(t.Context(), begun)
+				end, err := turns.Take(t.Context(), rankOf(begun))
 				if err != nil {
 					t.Error(err)
 					return
@@ -58,7 +98,7 @@ func TestHangs(t *testing.T) {
 		var ends []func()
 		for i := range 6 {
 			before := time.Now()
-			end, err := turns.Take(t.Context(), false)
+			end, err := turns.Take(t.Context(), Fresh)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -99,7 +139,7 @@ func TestModel(t *testing.T) {
 					time.Sleep(delay)
 					ctx, cancel := context.WithTimeout(t.Context(), patience)
 					defer cancel()
-					end, err := turns.Take(ctx, begun)
+					end, err := turns.Take(ctx, rankOf(begun))
 					if err != nil {
 						if !errors.Is(err, context.DeadlineExceeded) {
 							t.Error(err)
