@@ -11,6 +11,7 @@ import (
 	"github.com/planekit/planekit/kubelet/internal/gate"
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	"github.com/planekit/planekit/kubelet/internal/machine"
+	"github.com/planekit/planekit/kubelet/internal/pause"
 	"github.com/planekit/planekit/kubelet/internal/podconfig"
 	"github.com/planekit/planekit/kubelet/internal/qos"
 	"github.com/planekit/planekit/kubelet/shutdown"
@@ -21,7 +22,7 @@ import (
 // admissionHandlers returns the checks of pods, in the order of Kubernetes' kubelet.
 func (k *Kubelet) admissionHandlers() ([]admission.Handler, error) {
 	builtin, err := admission.Handlers(admission.Host{
-		OS: runtime.GOOS, Kernel: k.host.info.KernelVersion, AllowedUnsafeSysctls: k.config.AllowedUnsafeSysctls,
+		OS: runtime.GOOS, Kernel: k.host.System.KernelVersion, AllowedUnsafeSysctls: k.config.AllowedUnsafeSysctls,
 		AppArmor: machine.AppArmor("/sys"),
 	})
 	pressure := admission.HandlerFunc(func(r admission.Request) admission.Verdict {
@@ -73,7 +74,7 @@ func (k *Kubelet) remember(node *corev1.Node) *corev1.Node {
 // admitted. It returns false if ctx is done before the runtime has said which these are.
 func (k *Kubelet) restore(ctx context.Context) bool {
 	started := map[podUID]bool{}
-	if !retry(ctx, k.log, "runtime does not list its sandboxes", func() error {
+	if !pause.Retry(ctx, k.log, "runtime does not list its sandboxes", func() error {
 		list, err := k.config.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{
 			Filter: &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{podconfig.LabelNode: k.config.NodeName}},
 		})

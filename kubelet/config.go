@@ -20,7 +20,9 @@ import (
 	"github.com/planekit/planekit/kubelet/eviction"
 	"github.com/planekit/planekit/kubelet/hook"
 	"github.com/planekit/planekit/kubelet/images"
+	"github.com/planekit/planekit/kubelet/internal/cgroup"
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
+	"github.com/planekit/planekit/kubelet/internal/machine"
 	"github.com/planekit/planekit/kubelet/probe"
 	"github.com/planekit/planekit/kubelet/shutdown"
 	"github.com/planekit/planekit/kubelet/volumes"
@@ -214,6 +216,25 @@ type Requirements struct {
 	KernelDefaults bool
 }
 
+// check returns an error unless the machine is as required. The words are those of Kubernetes.
+func (r Requirements) check(groups cgroup.FS) error {
+	if r.Unified && !groups.Unified() {
+		return errors.New("kubelet is configured to not run on a host using cgroup v1")
+	}
+	if r.NoSwap {
+		switch swaps, err := machine.Swaps("/proc"); {
+		case err != nil:
+			return err
+		case swaps:
+			return errors.New("running with swap on is not supported, please disable swap or set failSwapOn to false")
+		}
+	}
+	if r.KernelDefaults {
+		return machine.CheckKernelDefaults("/proc")
+	}
+	return nil
+}
+
 // Rate is a number of operations in a second over time, and at once.
 type Rate struct{ PerSecond, Burst int }
 
@@ -275,11 +296,6 @@ func (h *Heartbeat) complete() error {
 	h.ReportPeriod = cmp.Or(h.ReportPeriod, DefaultReportPeriod)
 	h.LeaseSeconds = cmp.Or(h.LeaseSeconds, DefaultLeaseSeconds)
 	return nil
-}
-
-// leasePeriod is the interval at which the Lease is renewed.
-func (h *Heartbeat) leasePeriod() time.Duration {
-	return time.Duration(h.LeaseSeconds) * time.Second / 4
 }
 
 // ImageGC is the configuration of the garbage collection of images. The fields are those of

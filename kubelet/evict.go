@@ -11,6 +11,7 @@ import (
 
 	"github.com/planekit/planekit/kubelet/eviction"
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
+	"github.com/planekit/planekit/kubelet/internal/podusage"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -22,7 +23,8 @@ const evictionPatience = 30 * time.Second
 type evictor struct {
 	kubelet *Kubelet
 	core    *eviction.Core
-	meter   *meter
+	stats   StatsSource     // nil if the runtime has none
+	meter   *podusage.Meter // nil without stats
 	// last is the last pod that was evicted for the node, at a time. Only run uses both.
 	last   *worker
 	lastAt time.Time
@@ -37,7 +39,10 @@ func newEvictor(k *Kubelet) *evictor {
 		Thresholds: k.config.Eviction.Thresholds, Transition: k.config.Eviction.Transition,
 	})}
 	if stats, ok := k.config.Runtime.(StatsSource); ok {
-		e.meter = &meter{kubelet: k, stats: stats, disks: map[podUID]measured{}}
+		e.stats, e.meter = stats, podusage.New(podusage.Config{
+			Stats: stats, NodeName: k.config.NodeName, Root: k.config.Root,
+			PodDirectory: k.podConfig.PodDirectory, LogDirectory: k.podConfig.LogDirectory, Processes: k.processes,
+		})
 	}
 	return e
 }
@@ -70,7 +75,7 @@ func (e *evictor) run(ctx context.Context) {
 func (e *evictor) look(ctx context.Context) error {
 	// What an evicted pod gives back counts only in levels that are read after it has done so.
 	waits := e.last != nil && time.Since(e.lastAt) < evictionPatience && !isClosed(e.last.released)
-	levels, err := e.meter.levels(ctx)
+	levels, err := e.meter.Levels(ctx)
 	pressure := e.core.Observe(levels, time.Now())
 	e.setConditions(pressure.Conditions)
 	workers := e.candidates()
@@ -112,7 +117,7 @@ func (e *evictor) evictLimited(ctx context.Context, workers []*worker) (bool, er
 	if len(pods) == 0 {
 		return false, nil
 	}
-	usages, err := e.meter.usages(ctx, pods)
+	usages, err := e.meter.Usages(ctx, pods)
 	evicted := false
 	for _, u := range usages {
 		if signal, message := eviction.Exceeded(u); message != "" && !eviction.Critical(u.Pod) {
@@ -131,7 +136,7 @@ func (e *evictor) evictRanked(ctx context.Context, workers []*worker, pressure e
 			pods, byUID[pod.UID] = append(pods, pod), w
 		}
 	}
-	usages, err := e.meter.usages(ctx, pods)
+	usages, err := e.meter.Usages(ctx, pods)
 	var grace int64
 	if pressure.Threshold.Grace > 0 {
 		grace = e.kubelet.config.Eviction.MaxGrace

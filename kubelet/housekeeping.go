@@ -14,6 +14,7 @@ import (
 
 	"github.com/planekit/planekit/kubelet/internal/observe"
 	"github.com/planekit/planekit/kubelet/internal/podconfig"
+	"github.com/planekit/planekit/kubelet/internal/stoppods"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -149,3 +150,30 @@ func (k *Kubelet) onDisk() []podUID {
 	}
 	return uids
 }
+
+// newStopper returns what StopPods needs.
+func (k *Kubelet) newStopper() *stoppods.Stopper {
+	return stoppods.New(stoppods.Config{
+		Runtime: k.config.Runtime, NodeName: k.config.NodeName, Grace: k.config.StopGrace, Now: k.config.StopNow,
+		Clean: func(ctx context.Context, pods map[podUID]bool) error {
+			for _, uid := range k.onDisk() {
+				pods[uid] = true
+			}
+			var errs []error
+			for uid := range pods {
+				if uid != "" {
+					errs = append(errs, k.tearDownVolumes(ctx, uid), k.groups.Remove(uid))
+				}
+			}
+			return errors.Join(append(errs, k.groups.RemoveEmpty())...)
+		},
+	})
+}
+
+// StopPods stops and removes all sandboxes of this node, its pods' mounts and its cgroups. It does
+// not change the API, so that a kubelet that runs later starts the same pods again. Call it after
+// Run has returned, or without Run; it uses the runtime's state.
+func (k *Kubelet) StopPods(ctx context.Context) error { return k.stopper.Stop(ctx) }
+
+// Stopping returns the sorted namespace/name of the pods that StopPods is stopping.
+func (k *Kubelet) Stopping() []string { return k.stopper.Stopping() }

@@ -8,8 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/planekit/planekit/kubelet/eviction"
 	"github.com/planekit/planekit/kubelet/images"
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
+	"github.com/planekit/planekit/kubelet/internal/machine"
+	"github.com/planekit/planekit/kubelet/internal/podusage"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -226,4 +229,57 @@ func (k *Kubelet) pull(ctx context.Context, pod *corev1.Pod, spec *runtimeapi.Im
 		return image, time.Since(start), err
 	}
 	return nil, 0, errors.Join(errs...)
+}
+
+// newCollector returns what removes unused images; nil if the runtime cannot.
+func (k *Kubelet) newCollector() (*images.Collector, error) {
+	service, ok := k.config.Images.(ImageRemover)
+	stats, measures := k.config.Runtime.(StatsSource)
+	if !ok || !measures {
+		return nil, nil
+	}
+	c := k.config.ImageGC
+	return images.New(images.Config{
+		Images: service, InUse: k.imagesInUse,
+		FileSystem: func(ctx context.Context) (capacity, available int64, err error) {
+			fs, err := podusage.ImageFileSystem(ctx, stats)
+			return fs.Capacity, fs.Available, err
+		},
+		High: c.High, Low: c.Low, MinAge: c.MinAge, MaxAge: c.MaxAge, Keep: c.Keep,
+		Event: func(reason, message string) { k.events.Node(corev1.EventTypeWarning, reason, message) },
+		Log:   k.log,
+	})
+}
+
+// imagesInUse returns the images of all containers in the runtime, also those of other kubelets.
+func (k *Kubelet) imagesInUse(ctx context.Context) ([]string, error) {
+	list, err := k.config.Runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, c := range list.GetContainers() {
+		names = append(names, c.GetImage().GetImage(), c.GetImageRef(), c.GetImageId())
+	}
+	return names, nil
+}
+
+// reclaim removes unused images if that can relieve the pressure. It reports whether it has removed
+// any.
+func (e *evictor) reclaim(ctx context.Context, pressure eviction.Pressure) (bool, error) {
+	collector := e.kubelet.collector
+	if collector == nil || e.kubelet.config.ImageGC.High == 100 || !eviction.Disk(pressure.Threshold.Signal) {
+		return false, nil
+	}
+	if eviction.Pods(pressure.Threshold.Signal) {
+		pods, err := machine.FileSystemOf(e.kubelet.config.Root)
+		if err != nil {
+			return false, err
+		}
+		if images, err := podusage.ImageFileSystem(ctx, e.stats); err != nil || images.ID != pods.ID {
+			return false, err
+		}
+	}
+	freed, err := collector.RemoveUnused(ctx)
+	return freed > 0, err
 }

@@ -20,9 +20,15 @@ import (
 	"github.com/planekit/planekit/kubelet/internal/cgroup"
 	"github.com/planekit/planekit/kubelet/internal/events"
 	"github.com/planekit/planekit/kubelet/internal/gate"
+	"github.com/planekit/planekit/kubelet/internal/hostinfo"
 	"github.com/planekit/planekit/kubelet/internal/mirror"
+	"github.com/planekit/planekit/kubelet/internal/nodestatus"
+	"github.com/planekit/planekit/kubelet/internal/pause"
 	"github.com/planekit/planekit/kubelet/internal/podcgroups"
 	"github.com/planekit/planekit/kubelet/internal/podconfig"
+	"github.com/planekit/planekit/kubelet/internal/podnetwork"
+	"github.com/planekit/planekit/kubelet/internal/relist"
+	"github.com/planekit/planekit/kubelet/internal/stoppods"
 	"github.com/planekit/planekit/kubelet/internal/tokens"
 	"github.com/planekit/planekit/kubelet/internal/turns"
 	"github.com/planekit/planekit/kubelet/internal/userns"
@@ -50,7 +56,7 @@ type Kubelet struct {
 	log       logr.Logger
 	cgroups   cgroup.FS
 	groups    *podcgroups.Groups
-	host      hostInfo
+	host      hostinfo.Info
 	events    *events.Recorder
 	tokens    *tokens.Cache
 	volumes   *volumes.Set
@@ -72,23 +78,22 @@ type Kubelet struct {
 	// runtimeName is the scheme of container IDs. It is set before the first pod is synced.
 	runtimeName    string
 	runtimeVersion string
-	network        networkGate
+	network        *podnetwork.Gate
 	gate           *gate.Gate
 	turns          *turns.Turns
 	// handlers decide about pods. They are set before the first pod is synced.
 	handlers []admission.Handler
 	// node is the Node as last read or written, with the status of this kubelet.
 	node         atomic.Pointer[corev1.Node]
-	images       nodeImages
+	images       *nodestatus.ImageList
 	shuttingDown atomic.Bool
-	flow         eventsFlow
-	relisted     atomic.Pointer[time.Time] // when the last successful list of the runtime's contents began
-	report       chan struct{}             // of size 1: the Node must be reported now
+	lister       *relist.Lister
+	stopper      *stoppods.Stopper
+	report       chan struct{} // of size 1: the Node must be reported now
 
 	mu sync.Mutex
 	// mu guards the fields below.
-	workers  map[podUID]*worker
-	stopping map[string]bool // see Stopping
+	workers map[podUID]*worker
 }
 
 // New returns a kubelet. It starts nothing and does not touch the disk.
@@ -106,7 +111,7 @@ func New(c Config) (*Kubelet, error) {
 		usage:   volumestats.New(c.VolumeStatsPeriod),
 		ready:   make(chan struct{}),
 		report:  make(chan struct{}, 1),
-		workers: map[podUID]*worker{}, stopping: map[string]bool{},
+		workers: map[podUID]*worker{},
 	}
 	k.groups = k.newGroups()
 	k.sources()
@@ -123,6 +128,11 @@ func New(c Config) (*Kubelet, error) {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
 	k.allocations = k.newAllocations()
+	k.stopper, k.images, k.network = k.newStopper(), k.newImageList(), k.newNetwork()
+	k.lister = relist.New(relist.Config{
+		Runtime: c.Runtime, NodeName: c.NodeName, SyncPeriod: c.SyncPeriod, Listed: c.Meters.Relisted, Log: c.Log,
+		Changed: k.wakeUnlessSeen, Wake: k.wake, WakeAll: k.wakeAll,
+	})
 	k.evictor = newEvictor(k)
 	k.gate = gate.New(k.admissionNode, func() []admission.Handler { return k.handlers })
 	k.gate.Allocated = k.allocations.Allocated
@@ -160,7 +170,7 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 		return fmt.Errorf("kubelet: %w", err)
 	}
 	k.since = time.Now()
-	k.host = readHost(k.config.Root, k.config.Capacity, k.config.PodsPerCore)
+	k.host = hostinfo.Read(k.config.Root, k.config.Capacity, k.config.PodsPerCore, version)
 	if err := k.checkReserved(); err != nil {
 		return err
 	}
@@ -189,7 +199,7 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 	group.Go(func() { k.keepCgroups(ctx, limited) })
 	static := k.config.StaticPods != nil
 	if static { // they do not wait for the API server
-		group.Go(func() { k.openNetwork(ctx) })
+		group.Go(func() { k.network.Run(ctx) })
 		if !k.restore(ctx) {
 			return nil
 		}
@@ -199,7 +209,7 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 		return nil
 	}
 	if !static {
-		group.Go(func() { k.openNetwork(ctx) })
+		group.Go(func() { k.network.Run(ctx) })
 	}
 	select {
 	case <-k.pods.Synced():
@@ -227,7 +237,7 @@ func (k *Kubelet) join(ctx context.Context, group *sync.WaitGroup) bool {
 		return false
 	}
 	k.events.Node(corev1.EventTypeNormal, "Starting", "Starting kubelet.")
-	group.Go(func() { k.renewLease(ctx) })
+	group.Go(func() { k.newLease().Run(ctx) })
 	group.Go(func() { k.reportNode(ctx) })
 	group.Go(func() { k.mirrors.Run(ctx) })
 	return true
@@ -235,42 +245,13 @@ func (k *Kubelet) join(ctx context.Context, group *sync.WaitGroup) bool {
 
 // awaitRuntime waits for the runtime and reads its name. It returns false if ctx is done before.
 func (k *Kubelet) awaitRuntime(ctx context.Context) bool {
-	return retry(ctx, k.log, "runtime does not answer", func() error {
+	return pause.Retry(ctx, k.log, "runtime does not answer", func() error {
 		v, err := k.config.Runtime.Version(ctx, &runtimeapi.VersionRequest{Version: "v1"})
 		if err == nil {
 			k.runtimeName, k.runtimeVersion = v.GetRuntimeName(), v.GetRuntimeVersion()
 		}
 		return err
 	})
-}
-
-// retry calls do at growing intervals until it succeeds. It returns false if ctx is done before.
-func retry(ctx context.Context, log logr.Logger, what string, do func() error) bool {
-	for delay := 100 * time.Millisecond; ; delay = min(2*delay, 5*time.Second) {
-		err := do()
-		if ctx.Err() != nil {
-			return false
-		}
-		if err == nil {
-			return true
-		}
-		log.Error(err, what, "again", delay)
-		if !sleep(ctx, delay) {
-			return false
-		}
-	}
-}
-
-// sleep waits for d. It returns false if ctx is done before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // podChanged handles an event of an existing pod. It does not block.
@@ -356,4 +337,21 @@ func (k *Kubelet) wakeAll() {
 	}
 }
 
-func (k *Kubelet) capacity() corev1.ResourceList { return k.host.capacity }
+func (k *Kubelet) capacity() corev1.ResourceList { return k.host.Capacity }
+
+// wakeUnlessSeen requests a sync of a pod unless its worker has seen the same itself: of what the worker
+// does, nobody has to tell it.
+func (k *Kubelet) wakeUnlessSeen(uid podUID, digest string) {
+	if w := k.find(uid); w != nil && (digest == "" || w.observer.Seen() != digest) {
+		w.poke()
+	}
+}
+
+// hugePageSizes returns the sizes of huge pages in CRI's form.
+func (k *Kubelet) hugePageSizes() []string {
+	var sizes []string
+	for _, pages := range k.host.HugePages {
+		sizes = append(sizes, pages.Name())
+	}
+	return sizes
+}

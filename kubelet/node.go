@@ -9,8 +9,13 @@ import (
 
 	"github.com/planekit/planekit/kubelet/admission"
 	"github.com/planekit/planekit/kubelet/eviction"
+	"github.com/planekit/planekit/kubelet/internal/hostinfo"
+	"github.com/planekit/planekit/kubelet/internal/lease"
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	"github.com/planekit/planekit/kubelet/internal/nodestatus"
+	"github.com/planekit/planekit/kubelet/internal/pause"
+	"github.com/planekit/planekit/kubelet/internal/podnetwork"
+	"github.com/planekit/planekit/kubelet/shutdown"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,7 +27,7 @@ const version = "v1.36.3+planekit"
 
 // register creates the Node or updates its labels. It returns false if ctx is done before.
 func (k *Kubelet) register(ctx context.Context) bool {
-	return retry(ctx, k.log, "node is not registered", func() error {
+	return pause.Retry(ctx, k.log, "node is not registered", func() error {
 		node, err := k.config.Nodes.Get(ctx, "", k.config.NodeName)
 		if apierrors.IsNotFound(err) {
 			if node, err = k.config.Nodes.Create(ctx, k.newNode()); err == nil {
@@ -64,6 +69,46 @@ func (k *Kubelet) newNode() *corev1.Node {
 	return node
 }
 
+// newLease returns what renews the node's Lease.
+func (k *Kubelet) newLease() *lease.Keeper {
+	return lease.New(lease.Config{
+		Leases: k.config.Leases, Node: k.readNode, NodeName: k.config.NodeName, Seconds: k.config.Heartbeat.LeaseSeconds, Log: k.log,
+	})
+}
+
+// readNode reads the Node from the API.
+func (k *Kubelet) readNode(ctx context.Context) (*corev1.Node, error) {
+	return k.config.Nodes.Get(ctx, "", k.config.NodeName)
+}
+
+// newNetwork returns the gate of the pods' network. Pods and the Node are updated after each change.
+func (k *Kubelet) newNetwork() *podnetwork.Gate {
+	c := podnetwork.Config{
+		Runtime: k.config.Runtime, Node: k.readNode, SetUp: k.config.Network, Learn: k.abilities.Learn, Log: k.log,
+		Changed: func() {
+			k.reportNow()
+			k.wakeAll()
+		},
+	}
+	if k.config.standalone() {
+		c.Node, c.PodCIDR = nil, k.config.PodCIDR
+	}
+	return podnetwork.New(c)
+}
+
+// newImageList returns the list of images in the Node.
+func (k *Kubelet) newImageList() *nodestatus.ImageList {
+	var lister nodestatus.ImageLister
+	if service, ok := k.config.Images.(ImageRemover); ok {
+		lister = service
+	}
+	most := nodestatus.DefaultImages
+	if n := k.config.NodeImages; n != nil {
+		most = *n
+	}
+	return nodestatus.NewImageList(lister, most, k.log)
+}
+
 // reportNow requests a check of the Node's status now.
 func (k *Kubelet) reportNow() {
 	select {
@@ -78,7 +123,7 @@ func (k *Kubelet) reportNode(ctx context.Context) {
 	defer tick.Stop()
 	var written time.Time
 	for {
-		k.listImages(ctx)
+		k.images.Update(ctx)
 		at, ready, err := k.writeNode(ctx, written)
 		switch {
 		case ctx.Err() != nil:
@@ -107,7 +152,7 @@ func (k *Kubelet) reportNode(ctx context.Context) {
 
 // retryReport waits shortly before a report is retried.
 func (k *Kubelet) retryReport(ctx context.Context) {
-	if sleep(ctx, retrySync) {
+	if pause.For(ctx, retrySync) {
 		k.reportNow()
 	}
 }
@@ -167,18 +212,18 @@ func sameStatus(a, b *corev1.NodeStatus) bool {
 
 // allocatable returns what of a capacity is for pods.
 func (k *Kubelet) allocatable(capacity corev1.ResourceList) corev1.ResourceList {
-	return withoutHugePages(nodestatus.Allocatable(capacity, k.config.SystemReserved, k.config.KubeReserved,
-		eviction.Reserved(k.config.Eviction.Thresholds, k.host.capacity)))
+	return hostinfo.WithoutHugePages(nodestatus.Allocatable(capacity, k.config.SystemReserved, k.config.KubeReserved,
+		eviction.Reserved(k.config.Eviction.Thresholds, k.host.Capacity)))
 }
 
 // setNodeStatus updates a Node's status. It keeps conditions of other writers.
 func (k *Kubelet) setNodeStatus(status *corev1.NodeStatus, now time.Time) {
 	status.Addresses = k.config.Addresses
 	status.DaemonEndpoints.KubeletEndpoint.Port = k.config.Port
-	status.Capacity = nodestatus.Capacity(k.host.capacity, status.Capacity)
+	status.Capacity = nodestatus.Capacity(k.host.Capacity, status.Capacity)
 	status.Allocatable = k.allocatable(status.Capacity)
-	status.Images = k.images.current()
-	status.NodeInfo = k.host.info
+	status.Images = k.images.Current()
+	status.NodeInfo = k.host.System
 	status.NodeInfo.ContainerRuntimeVersion = k.runtimeName + "://" + k.runtimeVersion
 	status.DeclaredFeatures = []string{admission.FeatureRestartAll}
 	k.abilities.Report(status)
@@ -221,4 +266,26 @@ func setNodeCondition(status *corev1.NodeStatus, c corev1.NodeCondition, now tim
 		}
 	}
 	status.Conditions = append(status.Conditions, c)
+}
+
+// readyCondition returns the Node's Ready condition. Its message has every reason why the node is not
+// ready.
+func (k *Kubelet) readyCondition() corev1.NodeCondition {
+	var reasons []string
+	runtime, network := k.network.State()
+	for _, err := range []error{runtime, k.lister.Health(), network} {
+		if err != nil {
+			reasons = append(reasons, err.Error())
+		}
+	}
+	if k.shuttingDown.Load() {
+		reasons = append(reasons, shutdown.NodeMessage)
+	}
+	switch len(reasons) {
+	case 0:
+		return nodeCondition(corev1.NodeReady, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status")
+	case 1:
+		return nodeCondition(corev1.NodeReady, corev1.ConditionFalse, "KubeletNotReady", reasons[0])
+	}
+	return nodeCondition(corev1.NodeReady, corev1.ConditionFalse, "KubeletNotReady", "["+strings.Join(reasons, ", ")+"]")
 }

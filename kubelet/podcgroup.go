@@ -97,7 +97,7 @@ func (k *Kubelet) newGroups() *podcgroups.Groups {
 		Pods: k.activePods,
 		PageSizes: func() []int64 {
 			var sizes []int64
-			for _, pages := range k.host.hugePages {
+			for _, pages := range k.host.HugePages {
 				sizes = append(sizes, pages.Size)
 			}
 			return sizes
@@ -129,6 +129,16 @@ func isClosed(c <-chan struct{}) bool {
 
 // podCgroup returns the cgroup of a pod, such as /kubepods/burstable/podUID; empty if it has none.
 func (k *Kubelet) podCgroup(pod *corev1.Pod) string { return k.groups.Path(pod) }
+
+// processes returns the number of processes in the cgroup of a pod; false if it is not known.
+func (k *Kubelet) processes(pod *corev1.Pod) (int, bool) {
+	group := k.podCgroup(pod)
+	if group == "" {
+		return 0, false
+	}
+	n, err := k.cgroups.Processes(group)
+	return n, err == nil
+}
 
 // makePodCgroup creates the cgroup of a pod's sandbox and containers.
 func (k *Kubelet) makePodCgroup(pod *corev1.Pod) error {
@@ -182,7 +192,7 @@ func (k *Kubelet) keepCgroups(ctx context.Context, limited bool) {
 
 // capacityWithProcesses returns the capacity of the machine and the number of processes that it can have.
 func (k *Kubelet) capacityWithProcesses() corev1.ResourceList {
-	list := maps.Clone(k.host.capacity)
+	list := maps.Clone(k.host.Capacity)
 	if _, most, err := machine.Processes("/proc"); err == nil {
 		list[podcgroups.Processes] = *resource.NewQuantity(most, resource.DecimalSI)
 	}
@@ -196,7 +206,7 @@ func (k *Kubelet) checkReserved() error {
 	if single := c.Cgroups.SingleProcessOOMKill; single != nil && !*single && !k.cgroups.Unified() {
 		return errors.New("kubelet: singleProcessOOMKill must not be explicitly set to false when using cgroup v1")
 	}
-	err := nodestatus.CheckReserved(capacity, c.SystemReserved, c.KubeReserved, eviction.Reserved(c.Eviction.Thresholds, k.host.capacity))
+	err := nodestatus.CheckReserved(capacity, c.SystemReserved, c.KubeReserved, eviction.Reserved(c.Eviction.Thresholds, k.host.Capacity))
 	if err != nil {
 		return fmt.Errorf("kubelet: %w", err)
 	}

@@ -31,7 +31,7 @@ func (k *Kubelet) newAllocations() *allocation.Manager {
 	return allocation.New(allocation.Config{
 		Directory: k.podConfig.PodDirectory, Pods: k.onNode, Wake: k.wake, Log: k.log,
 		StaticCPU:   k.config.CPUManager.Policy == "static",
-		Allocatable: func() corev1.ResourceList { return k.allocatable(k.host.capacity) },
+		Allocatable: func() corev1.ResourceList { return k.allocatable(k.host.Capacity) },
 		Infeasible:  k.config.Meters.ResizeInfeasible, Accepted: k.config.Meters.ResizeAccepted,
 		Event: func(pod *corev1.Pod, kind, reason, message string) { k.events.Pod(pod, nil, kind, reason, message) },
 	})

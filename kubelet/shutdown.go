@@ -58,7 +58,7 @@ func (k *Kubelet) awaitEnd(ctx context.Context, workers []*worker, limit time.Du
 	defer timer.Stop()
 	for _, w := range workers {
 		for _, next := range []func() <-chan struct{}{
-			func() <-chan struct{} { return w.ended }, w.reporter.written,
+			func() <-chan struct{} { return w.ended }, w.reporter.Written,
 		} {
 			select {
 			case <-next():

@@ -161,8 +161,8 @@ func (k *Kubelet) follow(ctx context.Context, group *sync.WaitGroup) localcache.
 			k.podChanged(ctx, group, pod)
 		}
 	})
-	group.Go(func() { k.relist(ctx) })
-	group.Go(func() { k.followEvents(ctx) })
+	group.Go(func() { k.lister.Run(ctx) })
+	group.Go(func() { k.lister.Follow(ctx) })
 	group.Go(func() { k.evictor.run(ctx) })
 	group.Go(func() { k.cpus.Run(ctx) })
 	group.Go(func() { k.allocations.Run(ctx) })

@@ -128,7 +128,7 @@ func (w *worker) report(pod *corev1.Pod, state *lifecycle.State, d lifecycle.Dec
 		return
 	}
 	newest, _ := w.current() // with the desired resources, not the allocated ones
-	w.reporter.set(newest, status)
+	w.reporter.Set(newest, status)
 }
 
 // withEnd returns pod with the status that it has ended, if that was reported. The pod that the worker
@@ -218,8 +218,8 @@ func (w *worker) change(ctx context.Context, pod *corev1.Pod, state *lifecycle.S
 // the network are ready.
 func (w *worker) createSandbox(ctx context.Context, pod *corev1.Pod, d *lifecycle.Decision) (bool, error) {
 	k := w.kubelet
-	if !pod.Spec.HostNetwork && !k.network.isOpen() {
-		k.events.Pod(pod, nil, corev1.EventTypeWarning, "NetworkNotReady", "network is not ready: "+k.network.reason())
+	if !pod.Spec.HostNetwork && !k.network.IsOpen() {
+		k.events.Pod(pod, nil, corev1.EventTypeWarning, "NetworkNotReady", "network is not ready: "+k.network.Reason())
 		return false, nil
 	}
 	if err := w.mountVolumes(ctx, pod); err != nil {

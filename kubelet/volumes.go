@@ -106,7 +106,7 @@ func (k *Kubelet) shareRoot() error {
 
 // memoryOf returns the memory that a pod can use at most, in bytes: its own limit or that of the node.
 func (k *Kubelet) memoryOf(pod *corev1.Pod) int64 {
-	node := k.host.capacity.Memory().Value()
+	node := k.host.Capacity.Memory().Value()
 	if own := qos.Limits(pod).Memory; own > 0 && (own < node || node <= 0) {
 		return own
 	}

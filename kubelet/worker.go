@@ -8,6 +8,7 @@ import (
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	"github.com/planekit/planekit/kubelet/internal/observe"
 	"github.com/planekit/planekit/kubelet/internal/startup"
+	"github.com/planekit/planekit/kubelet/internal/statuswriter"
 	"github.com/planekit/planekit/kubelet/probe"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -21,7 +22,7 @@ const retrySync = time.Second
 type worker struct {
 	kubelet  *Kubelet
 	uid      podUID
-	reporter *reporter
+	reporter *statuswriter.Writer
 	poked    chan struct{} // of size 1: a second request adds nothing
 	ended    chan struct{} // closed when nothing of the pod runs, or ever will, and that was reported
 	seen     time.Time     // when the pod was first seen
@@ -60,7 +61,7 @@ func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
 	w := &worker{
 		kubelet:  k,
 		uid:      pod.UID,
-		reporter: newReporter(k.config.PodStatus, k.log.WithValues("pod", pod.Namespace+"/"+pod.Name)),
+		reporter: statuswriter.New(k.config.PodStatus, k.log.WithValues("pod", pod.Namespace+"/"+pod.Name)),
 		poked:    make(chan struct{}, 1),
 		ended:    make(chan struct{}),
 		released: make(chan struct{}),
@@ -162,7 +163,7 @@ func (w *worker) setEnded() {
 func (w *worker) run(ctx context.Context) {
 	reporting, stopReporting := context.WithCancel(ctx)
 	var group sync.WaitGroup
-	group.Go(func() { w.reporter.run(reporting) })
+	group.Go(func() { w.reporter.Run(reporting) })
 	defer group.Wait()
 	defer stopReporting()
 	defer w.probes.Stop()

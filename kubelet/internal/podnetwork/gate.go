@@ -1,13 +1,19 @@
-package kubelet
+// Package podnetwork holds back the pods of a node until their network is ready. It waits for the node's range
+// of pod addresses, sets up the network with it, and then asks the runtime at intervals.
+//
+//	gate := podnetwork.New(podnetwork.Config{Runtime: runtime, Node: node, ...})
+//	go gate.Run(ctx)
+//	if !gate.IsOpen() { // gate.Reason() says why
+package podnetwork
 
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/planekit/planekit/kubelet/shutdown"
+	"github.com/go-logr/logr"
+	"github.com/planekit/planekit/kubelet/internal/pause"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -23,8 +29,32 @@ const (
 	runtimeCheck = 5 * time.Second
 )
 
-// networkGate holds back the pods that need a network until it is ready.
-type networkGate struct {
+// Runtime is the part of a runtime that has the network.
+type Runtime interface {
+	Status(context.Context, *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error)
+	UpdateRuntimeConfig(context.Context, *runtimeapi.UpdateRuntimeConfigRequest) (*runtimeapi.UpdateRuntimeConfigResponse, error)
+}
+
+// Config describes a Gate. All fields but Node, PodCIDR, SetUp and Log must be set.
+type Config struct {
+	Runtime Runtime
+	// Node reads the Node, which has the range of pod addresses. Nil means that this is PodCIDR, which may be
+	// empty: the runtime then has a network of its own.
+	Node    func(ctx context.Context) (*corev1.Node, error)
+	PodCIDR string
+	// SetUp is called with the range until it succeeds. It may be nil.
+	SetUp func(ctx context.Context, podCIDR string) error
+	// Learn is called with each status of the runtime, and Changed when the runtime or its network has become
+	// ready, or is no longer.
+	Learn   func(*runtimeapi.StatusResponse)
+	Changed func()
+	Log     logr.Logger
+}
+
+// Gate holds back the pods that need a network until it is ready. Its methods are safe for concurrent use.
+type Gate struct {
+	config Config
+
 	mu sync.Mutex
 	// mu guards the fields below.
 	runtime error // why the runtime is not ready; nil if it is ready
@@ -32,15 +62,19 @@ type networkGate struct {
 	known   bool  // the runtime has been asked
 }
 
-func (g *networkGate) isOpen() bool {
+// New returns a gate, which is closed.
+func New(c Config) *Gate { return &Gate{config: c} }
+
+// IsOpen reports whether pods can have a network.
+func (g *Gate) IsOpen() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.known && g.network == nil
 }
 
-// reason returns why the network is not ready.
-func (g *networkGate) reason() string {
-	runtime, network := g.state()
+// Reason returns why the network is not ready.
+func (g *Gate) Reason() string {
+	runtime, network := g.State()
 	if runtime != nil {
 		return runtime.Error()
 	}
@@ -50,7 +84,8 @@ func (g *networkGate) reason() string {
 	return "container runtime network not ready"
 }
 
-func (g *networkGate) state() (runtime, network error) {
+// State returns why the runtime and why its network is not ready; nil if it is.
+func (g *Gate) State() (runtime, network error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.known {
@@ -59,30 +94,30 @@ func (g *networkGate) state() (runtime, network error) {
 	return g.runtime, g.network
 }
 
-// openNetwork waits for the node's pod range, sets up the network with it, and then checks the
-// runtime at intervals. Pods and the Node are updated after each change.
-func (k *Kubelet) openNetwork(ctx context.Context) {
-	k.askRuntime(ctx)
-	cidr, ok := k.podRange(ctx)
+// Run waits for the node's pod range, sets up the network with it, and then checks the runtime at intervals
+// until ctx is done.
+func (g *Gate) Run(ctx context.Context) {
+	g.askRuntime(ctx)
+	cidr, ok := g.podRange(ctx)
 	if !ok {
 		return
 	}
-	given := cidr == "" || k.setRange(ctx, cidr)
-	for pause := firstCheck; given; pause = min(2*pause, networkCheck) {
-		if k.askRuntime(ctx) {
-			pause = runtimeCheck
+	given := cidr == "" || g.setRange(ctx, cidr)
+	for wait := firstCheck; given; wait = min(2*wait, networkCheck) {
+		if g.askRuntime(ctx) {
+			wait = runtimeCheck
 		}
-		given = sleep(ctx, pause)
+		given = pause.For(ctx, wait)
 	}
 }
 
 // setRange sets up the network with a pod range. It returns false if ctx is done before.
-func (k *Kubelet) setRange(ctx context.Context, cidr string) bool {
-	if k.config.Network != nil && !retry(ctx, k.log, "network is not set up", func() error { return k.config.Network(ctx, cidr) }) {
+func (g *Gate) setRange(ctx context.Context, cidr string) bool {
+	if g.config.SetUp != nil && !pause.Retry(ctx, g.config.Log, "network is not set up", func() error { return g.config.SetUp(ctx, cidr) }) {
 		return false
 	}
-	return retry(ctx, k.log, "runtime does not take the pod range", func() error {
-		_, err := k.config.Runtime.UpdateRuntimeConfig(ctx, &runtimeapi.UpdateRuntimeConfigRequest{
+	return pause.Retry(ctx, g.config.Log, "runtime does not take the pod range", func() error {
+		_, err := g.config.Runtime.UpdateRuntimeConfig(ctx, &runtimeapi.UpdateRuntimeConfigRequest{
 			RuntimeConfig: &runtimeapi.RuntimeConfig{NetworkConfig: &runtimeapi.NetworkConfig{PodCidr: cidr}},
 		})
 		return err
@@ -91,12 +126,12 @@ func (k *Kubelet) setRange(ctx context.Context, cidr string) bool {
 
 // podRange reads the Node until it has a pod range. Two ranges are separated by a comma. Without an
 // API server, it returns the configured range, which may be empty.
-func (k *Kubelet) podRange(ctx context.Context) (string, bool) {
-	if k.config.standalone() {
-		return k.config.PodCIDR, true
+func (g *Gate) podRange(ctx context.Context) (string, bool) {
+	if g.config.Node == nil {
+		return g.config.PodCIDR, true
 	}
-	for pause := firstCheck; ; pause = min(2*pause, rangeCheck) {
-		node, err := k.config.Nodes.Get(ctx, "", k.config.NodeName)
+	for wait := firstCheck; ; wait = min(2*wait, rangeCheck) {
+		node, err := g.config.Node(ctx)
 		if err == nil && node.Spec.PodCIDR != "" {
 			cidr := node.Spec.PodCIDR
 			if len(node.Spec.PodCIDRs) > 1 {
@@ -104,31 +139,29 @@ func (k *Kubelet) podRange(ctx context.Context) (string, bool) {
 			}
 			return cidr, true
 		}
-		k.askRuntime(ctx)
-		if !sleep(ctx, pause) {
+		g.askRuntime(ctx)
+		if !pause.For(ctx, wait) {
 			return "", false
 		}
 	}
 }
 
 // askRuntime reads the runtime's status and reports whether it is ready.
-func (k *Kubelet) askRuntime(ctx context.Context) bool {
-	out, err := k.config.Runtime.Status(ctx, &runtimeapi.StatusRequest{})
+func (g *Gate) askRuntime(ctx context.Context) bool {
+	out, err := g.config.Runtime.Status(ctx, &runtimeapi.StatusRequest{})
 	runtime, network := runtimeConditions(out, err)
 	if ctx.Err() != nil {
 		return false
 	}
 	if err == nil {
-		k.abilities.Learn(out)
+		g.config.Learn(out)
 	}
-	g := &k.network
 	g.mu.Lock()
 	changed := !g.known || message(g.runtime) != message(runtime) || message(g.network) != message(network)
 	g.runtime, g.network, g.known = runtime, network, true
 	g.mu.Unlock()
 	if changed {
-		k.reportNow()
-		k.wakeAll()
+		g.config.Changed()
 	}
 	return runtime == nil && network == nil
 }
@@ -162,26 +195,4 @@ func runtimeConditions(out *runtimeapi.StatusResponse, err error) (runtime, netw
 		}
 	}
 	return runtime, network
-}
-
-// readyCondition returns the Node's Ready condition. Its message has every reason why the node is not
-// ready.
-func (k *Kubelet) readyCondition() corev1.NodeCondition {
-	var reasons []string
-	runtime, network := k.network.state()
-	for _, err := range []error{runtime, k.relistHealth(), network} {
-		if err != nil {
-			reasons = append(reasons, err.Error())
-		}
-	}
-	if k.shuttingDown.Load() {
-		reasons = append(reasons, shutdown.NodeMessage)
-	}
-	switch len(reasons) {
-	case 0:
-		return nodeCondition(corev1.NodeReady, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status")
-	case 1:
-		return nodeCondition(corev1.NodeReady, corev1.ConditionFalse, "KubeletNotReady", reasons[0])
-	}
-	return nodeCondition(corev1.NodeReady, corev1.ConditionFalse, "KubeletNotReady", "["+strings.Join(reasons, ", ")+"]")
 }

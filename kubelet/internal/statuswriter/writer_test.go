@@ -1,4 +1,4 @@
-package kubelet
+package statuswriter
 
 import (
 	"context"
@@ -74,23 +74,23 @@ func readiness(status *corev1.PodStatus) *corev1.PodCondition {
 	return nil
 }
 
-// TestReporterModel: through errors, lost answers, other writers, restarts and a cache that is behind, the status in the API keeps its
+// TestModel: through errors, lost answers, other writers, restarts and a cache that is behind, the status in the API keeps its
 // start, its end and the conditions of other writers, and is at last what the worker has set.
-func TestReporterModel(t *testing.T) {
+func TestModel(t *testing.T) {
 	first := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", first)
 	for i := range 60 {
 		seed := first + uint64(i)
-		synctest.Test(t, func(t *testing.T) { runReporterModel(t, seed) })
+		synctest.Test(t, func(t *testing.T) { runModel(t, seed) })
 	}
 }
 
-func runReporterModel(t *testing.T, seed uint64) {
+func runModel(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	f := &flakyPods{random: rand.New(rand.NewPCG(seed, 1)), pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u", ResourceVersion: "i"}}}
 	foreign := 0
 	f.check = func(old, now *corev1.PodStatus) {
-		if ended(&corev1.Pod{Status: *old}) && (now.Phase != old.Phase || now.Reason != old.Reason) {
+		if ended := old.Phase == corev1.PodSucceeded || old.Phase == corev1.PodFailed; ended && (now.Phase != old.Phase || now.Reason != old.Reason) {
 			t.Errorf("seed %d: %s %s became %s %s", seed, old.Phase, old.Reason, now.Phase, now.Reason)
 		}
 		if old.StartTime != nil && !old.StartTime.Equal(now.StartTime) {
@@ -114,7 +114,7 @@ func runReporterModel(t *testing.T, seed uint64) {
 			t.Errorf("seed %d: %d conditions of another writer", seed, others)
 		}
 	}
-	var r *reporter
+	var w *Writer
 	var group sync.WaitGroup
 	cancel := func() {}
 	start := func() { // the kubelet restarts: what was not written is lost
@@ -122,8 +122,8 @@ func runReporterModel(t *testing.T, seed uint64) {
 		group.Wait()
 		var ctx context.Context
 		ctx, cancel = context.WithCancel(t.Context())
-		r = newReporter(f, logr.Discard())
-		group.Go(func() { r.run(ctx) })
+		w = New(f, logr.Discard())
+		group.Go(func() { w.Run(ctx) })
 	}
 	start()
 	var last corev1.PodStatus
@@ -166,15 +166,15 @@ func runReporterModel(t *testing.T, seed uint64) {
 			next.Phase, next.Reason = corev1.PodFailed, fmt.Sprint("Evicted", random.IntN(3))
 		}
 		last = next
-		r.set(seen, next)
+		w.Set(seen, next)
 	}
 	f.mu.Lock()
 	f.calm = true
 	seen := f.pod
 	f.mu.Unlock()
-	r.set(seen, last) // the cache catches up, which wakes the worker
+	w.Set(seen, last) // the cache catches up, which wakes the worker
 	select {
-	case <-r.written():
+	case <-w.Written():
 	case <-time.After(time.Minute):
 		t.Errorf("seed %d: the last status was never written", seed)
 	}

@@ -1,7 +1,9 @@
-package kubelet
+// Package hostinfo reads what a Node says about its machine: the capacity and the names and versions.
+//
+//	info := hostinfo.Read("/var/lib/kubelet", nil, 0, "v1.36.0")
+package hostinfo
 
 import (
-	"errors"
 	"maps"
 	"os"
 	"runtime"
@@ -9,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/planekit/planekit/kubelet/internal/cgroup"
 	"github.com/planekit/planekit/kubelet/internal/machine"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -18,35 +19,36 @@ import (
 // maxPods is the default number of pods of a node.
 const maxPods = 110
 
-// hostInfo is the information about the machine in the Node.
-type hostInfo struct {
-	capacity  corev1.ResourceList
-	hugePages []machine.HugePages
-	info      corev1.NodeSystemInfo
+// Info is the information about the machine in the Node.
+type Info struct {
+	Capacity  corev1.ResourceList
+	HugePages []machine.HugePages
+	System    corev1.NodeSystemInfo
 }
 
-// readHost reads the machine's properties. Unknown ones are empty.
-func readHost(root string, override corev1.ResourceList, podsPerCore int) hostInfo {
-	h := hostInfo{capacity: corev1.ResourceList{
+// Read reads the machine's properties. Unknown ones are empty. The storage is that of the file system of root,
+// what override has replaces what was read, and podsPerCore bounds the number of pods unless it is zero.
+func Read(root string, override corev1.ResourceList, podsPerCore int, version string) Info {
+	h := Info{Capacity: corev1.ResourceList{
 		corev1.ResourceCPU:  *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
 		corev1.ResourcePods: *resource.NewQuantity(maxPods, resource.DecimalSI),
 	}}
 	meminfo := read("/proc/meminfo")
 	if kib := memInfo(meminfo, "MemTotal:"); kib > 0 {
-		h.capacity[corev1.ResourceMemory] = *resource.NewQuantity(kib*1024, resource.BinarySI)
+		h.Capacity[corev1.ResourceMemory] = *resource.NewQuantity(kib*1024, resource.BinarySI)
 	}
 	var fs syscall.Statfs_t
 	if syscall.Statfs(root, &fs) == nil {
-		h.capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(fs.Blocks)*int64(fs.Bsize), resource.BinarySI)
+		h.Capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(fs.Blocks)*int64(fs.Bsize), resource.BinarySI)
 	}
-	h.hugePages = machine.ReadHugePages("/sys")
-	for _, pages := range h.hugePages {
+	h.HugePages = machine.ReadHugePages("/sys")
+	for _, pages := range h.HugePages {
 		size := resource.NewQuantity(pages.Size, resource.BinarySI)
-		h.capacity[corev1.ResourceName(corev1.ResourceHugePagesPrefix+size.String())] = *resource.NewQuantity(pages.Size*pages.Count, resource.BinarySI)
+		h.Capacity[corev1.ResourceName(corev1.ResourceHugePagesPrefix+size.String())] = *resource.NewQuantity(pages.Size*pages.Count, resource.BinarySI)
 	}
-	maps.Copy(h.capacity, override)
-	boundPods(h.capacity, podsPerCore)
-	h.info = corev1.NodeSystemInfo{
+	maps.Copy(h.Capacity, override)
+	boundPods(h.Capacity, podsPerCore)
+	h.System = corev1.NodeSystemInfo{
 		MachineID:       read("/etc/machine-id"),
 		SystemUUID:      read("/sys/class/dmi/id/product_uuid"),
 		BootID:          read("/proc/sys/kernel/random/boot_id"),
@@ -57,28 +59,9 @@ func readHost(root string, override corev1.ResourceList, podsPerCore int) hostIn
 		KubeletVersion:  version,
 	}
 	if swap := memInfo(meminfo, "SwapTotal:"); swap > 0 {
-		h.info.Swap = &corev1.NodeSwapStatus{Capacity: new(swap * 1024)}
+		h.System.Swap = &corev1.NodeSwapStatus{Capacity: new(swap * 1024)}
 	}
 	return h
-}
-
-// check returns an error unless the machine is as required. The words are those of Kubernetes.
-func (r Requirements) check(groups cgroup.FS) error {
-	if r.Unified && !groups.Unified() {
-		return errors.New("kubelet is configured to not run on a host using cgroup v1")
-	}
-	if r.NoSwap {
-		switch swaps, err := machine.Swaps("/proc"); {
-		case err != nil:
-			return err
-		case swaps:
-			return errors.New("running with swap on is not supported, please disable swap or set failSwapOn to false")
-		}
-	}
-	if r.KernelDefaults {
-		return machine.CheckKernelDefaults("/proc")
-	}
-	return nil
 }
 
 // boundPods bounds the number of pods in capacity by its CPUs. Zero means no bound.
@@ -89,8 +72,8 @@ func boundPods(capacity corev1.ResourceList, perCore int) {
 	}
 }
 
-// withoutHugePages returns list with less memory: huge pages are allocated by themselves.
-func withoutHugePages(list corev1.ResourceList) corev1.ResourceList {
+// WithoutHugePages returns list with less memory: huge pages are allocated by themselves.
+func WithoutHugePages(list corev1.ResourceList) corev1.ResourceList {
 	list = maps.Clone(list)
 	memory, ok := list[corev1.ResourceMemory]
 	for name, pages := range list {
@@ -103,15 +86,6 @@ func withoutHugePages(list corev1.ResourceList) corev1.ResourceList {
 		list[corev1.ResourceMemory] = *resource.NewQuantity(0, resource.BinarySI)
 	}
 	return list
-}
-
-// hugePageSizes returns the sizes of huge pages in CRI's form.
-func (k *Kubelet) hugePageSizes() []string {
-	var sizes []string
-	for _, pages := range k.host.hugePages {
-		sizes = append(sizes, pages.Name())
-	}
-	return sizes
 }
 
 func read(path string) string {

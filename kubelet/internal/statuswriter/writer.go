@@ -1,4 +1,12 @@
-package kubelet
+// Package statuswriter writes the status of a pod to the API, in the background and at most one at a time.
+//
+//	w := statuswriter.New(pods, log)
+//	go w.Run(ctx)
+//	w.Set(pod, status) // does not block; only the newest is written
+//
+// A write keeps the conditions and fields of other writers, and the end of a pod that has ended. A failed
+// write is repeated with a growing delay, from what the API has by then.
+package statuswriter
 
 import (
 	"context"
@@ -8,6 +16,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
+	"github.com/planekit/planekit/kubelet/internal/pause"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,10 +36,18 @@ const (
 	trustWritten = 20 * time.Second
 )
 
-// reporter writes one pod's status to the API, and deletes the Pod at the end. It writes only the
-// newest status, and a slow or unavailable API does not delay the worker.
-type reporter struct {
-	pods   PodStatus
+// Pods reads and writes pods in the API. Its errors are those of k8s.io/apimachinery/pkg/api/errors.
+type Pods interface {
+	Get(ctx context.Context, namespace, name string) (*corev1.Pod, error)
+	// UpdateStatus fails with a conflict unless the pod's resourceVersion is the newest.
+	UpdateStatus(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error)
+	Delete(ctx context.Context, namespace, name string, options metav1.DeleteOptions) error
+}
+
+// Writer writes one pod's status to the API, and deletes the Pod at the end. It writes only the newest
+// status, and a slow or unavailable API does not delay the caller. Its methods but Run may be called at any time.
+type Writer struct {
+	pods   Pods
 	log    logr.Logger
 	signal chan struct{} // of size 1
 
@@ -49,19 +66,20 @@ type reporter struct {
 	delete bool              // to be deleted after that
 }
 
-func newReporter(pods PodStatus, log logr.Logger) *reporter {
-	return &reporter{pods: pods, log: log, signal: make(chan struct{}, 1)}
+// New returns a writer, which writes nothing before Run.
+func New(pods Pods, log logr.Logger) *Writer {
+	return &Writer{pods: pods, log: log, signal: make(chan struct{}, 1)}
 }
 
-// set sets the status to write.
-func (r *reporter) set(pod *corev1.Pod, status corev1.PodStatus) {
-	r.mu.Lock()
-	r.pod, r.status = pod, &status
-	if r.clean == nil {
-		r.clean, r.since = make(chan struct{}), time.Now()
+// Set sets the status to write.
+func (w *Writer) Set(pod *corev1.Pod, status corev1.PodStatus) {
+	w.mu.Lock()
+	w.pod, w.status = pod, &status
+	if w.clean == nil {
+		w.clean, w.since = make(chan struct{}), time.Now()
 	}
-	r.mu.Unlock()
-	r.notify()
+	w.mu.Unlock()
+	w.notify()
 }
 
 // settles returns how long a status waits for a newer one: until settleFor after since if no container has
@@ -72,8 +90,8 @@ func settles(status *corev1.PodStatus, since time.Time) time.Duration {
 	}
 	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
 		for i := range list {
-			w := list[i].State.Waiting
-			if w == nil || w.Reason != lifecycle.ContainerCreating && w.Reason != lifecycle.PodInitializing || list[i].RestartCount > 0 {
+			waiting := list[i].State.Waiting
+			if waiting == nil || waiting.Reason != lifecycle.ContainerCreating && waiting.Reason != lifecycle.PodInitializing || list[i].RestartCount > 0 {
 				return 0
 			}
 		}
@@ -81,13 +99,13 @@ func settles(status *corev1.PodStatus, since time.Time) time.Duration {
 	return max(0, settleFor-time.Since(since))
 }
 
-// written returns a channel that is closed when the status that was last set has been written, or
+// Written returns a channel that is closed when the status that was last set has been written, or
 // will never be.
-func (r *reporter) written() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.clean != nil {
-		return r.clean
+func (w *Writer) Written() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.clean != nil {
+		return w.clean
 	}
 	clean := make(chan struct{})
 	close(clean)
@@ -95,33 +113,33 @@ func (r *reporter) written() <-chan struct{} {
 }
 
 // setWritten records that a status was written. A nil status stands for any: none is written later.
-func (r *reporter) setWritten(status *corev1.PodStatus) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.clean != nil && (status == nil || r.status == status) {
-		close(r.clean)
-		r.clean = nil
+func (w *Writer) setWritten(status *corev1.PodStatus) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.clean != nil && (status == nil || w.status == status) {
+		close(w.clean)
+		w.clean = nil
 	}
 }
 
-// finish requests the deletion of the Pod after the last status was written.
-func (r *reporter) finish(pod *corev1.Pod) {
-	r.mu.Lock()
-	r.pod, r.delete = pod, true
-	r.mu.Unlock()
-	r.notify()
+// Finish requests the deletion of the Pod after the last status was written.
+func (w *Writer) Finish(pod *corev1.Pod) {
+	w.mu.Lock()
+	w.pod, w.delete = pod, true
+	w.mu.Unlock()
+	w.notify()
 }
 
-func (r *reporter) notify() {
+func (w *Writer) notify() {
 	select {
-	case r.signal <- struct{}{}:
+	case w.signal <- struct{}{}:
 	default:
 	}
 }
 
-// run writes until ctx is done or the Pod is deleted.
-func (r *reporter) run(ctx context.Context) {
-	defer r.setWritten(nil)
+// Run writes until ctx is done or the Pod is deleted.
+func (w *Writer) Run(ctx context.Context) {
+	defer w.setWritten(nil)
 	delay := firstWriteRetry
 	timer := time.NewTimer(0)
 	timer.Stop() // it is set while a status settles
@@ -130,22 +148,22 @@ func (r *reporter) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.signal:
+		case <-w.signal:
 		case <-timer.C:
 		}
-		r.mu.Lock()
-		pod, status, finish, settling := r.pod, r.status, r.delete, settles(r.status, r.since)
-		r.mu.Unlock()
+		w.mu.Lock()
+		pod, status, finish, settling := w.pod, w.status, w.delete, settles(w.status, w.since)
+		w.mu.Unlock()
 		if settling > 0 && !finish {
 			timer.Reset(settling)
 			continue
 		}
-		err := r.write(ctx, pod, status)
+		err := w.write(ctx, pod, status)
 		if err == nil && status != nil {
-			r.setWritten(status)
+			w.setWritten(status)
 		}
 		if err == nil && finish {
-			err = r.remove(ctx, pod)
+			err = w.remove(ctx, pod)
 			if err == nil {
 				return
 			}
@@ -157,44 +175,44 @@ func (r *reporter) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		r.log.Error(err, "report pod", "again", delay)
-		if !sleep(ctx, delay) {
+		w.log.Error(err, "report pod", "again", delay)
+		if !pause.For(ctx, delay) {
 			return
 		}
 		delay = min(2*delay, lastWriteRetry)
-		r.notify()
+		w.notify()
 	}
 }
 
 // write updates the status of the newest version of the pod in the API. It ignores a deleted pod.
-func (r *reporter) write(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) error {
+func (w *Writer) write(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) error {
 	if status == nil {
 		return nil
 	}
-	if r.known == nil || time.Since(r.asked) > trustWritten {
+	if w.known == nil || time.Since(w.asked) > trustWritten {
 		// By now the cache contains that write, and later writes of other clients.
-		r.known = pod
+		w.known = pod
 	}
 	for range maxConflicts {
-		if r.unsure {
-			if gone, err := r.ask(ctx, pod); gone || err != nil {
+		if w.unsure {
+			if gone, err := w.ask(ctx, pod); gone || err != nil {
 				return err
 			}
 		}
-		next := *r.known
-		next.Status = lifecycle.MergeStatus(&r.known.Status, status, time.Now())
-		if equality.Semantic.DeepEqual(&next.Status, &r.known.Status) {
+		next := *w.known
+		next.Status = lifecycle.MergeStatus(&w.known.Status, status, time.Now())
+		if equality.Semantic.DeepEqual(&next.Status, &w.known.Status) {
 			return nil
 		}
-		written, err := r.pods.UpdateStatus(ctx, &next)
+		written, err := w.pods.UpdateStatus(ctx, &next)
 		if err == nil {
-			r.known, r.asked = written, time.Now()
+			w.known, w.asked = written, time.Now()
 			return nil
 		}
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		r.unsure = true
+		w.unsure = true
 		if !apierrors.IsConflict(err) {
 			return fmt.Errorf("update status of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
@@ -203,22 +221,22 @@ func (r *reporter) write(ctx context.Context, pod *corev1.Pod, status *corev1.Po
 }
 
 // ask reads the pod from the API. It reports whether it is gone, or another pod has its name.
-func (r *reporter) ask(ctx context.Context, pod *corev1.Pod) (gone bool, err error) {
-	live, err := r.pods.Get(ctx, pod.Namespace, pod.Name)
+func (w *Writer) ask(ctx context.Context, pod *corev1.Pod) (gone bool, err error) {
+	live, err := w.pods.Get(ctx, pod.Namespace, pod.Name)
 	if apierrors.IsNotFound(err) || err == nil && live.UID != pod.UID {
 		return true, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("get pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	r.known, r.asked, r.unsure = live, time.Now(), false
+	w.known, w.asked, w.unsure = live, time.Now(), false
 	return false, nil
 }
 
 // remove deletes the Pod, but not another pod with the same name.
-func (r *reporter) remove(ctx context.Context, pod *corev1.Pod) error {
+func (w *Writer) remove(ctx context.Context, pod *corev1.Pod) error {
 	now := int64(0)
-	err := r.pods.Delete(ctx, pod.Namespace, pod.Name, metav1.DeleteOptions{
+	err := w.pods.Delete(ctx, pod.Namespace, pod.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &pod.UID},
 	})
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {

@@ -1,4 +1,9 @@
-package kubelet
+// Package podusage measures what a node has left and what its pods use, for evictions.
+//
+//	meter := podusage.New(podusage.Config{Stats: runtime, NodeName: "node-1", Root: "/var/lib/kubelet", ...})
+//	levels, err := meter.Levels(ctx)
+//	usages, err := meter.Usages(ctx, pods)
+package podusage
 
 import (
 	"context"
@@ -12,6 +17,7 @@ import (
 	"github.com/planekit/planekit/kubelet/internal/machine"
 	"github.com/planekit/planekit/kubelet/internal/podconfig"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -23,13 +29,35 @@ const (
 	meterRest = 10
 )
 
-// meter measures what the node has left and what pods use. It is used by one goroutine.
-type meter struct {
-	kubelet *Kubelet
-	stats   StatsSource
-	// disks holds the last measurements.
-	disks map[podUID]measured
+// Stats are the statistics of a runtime.
+type Stats interface {
+	ListContainerStats(context.Context, *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error)
+	ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error)
 }
+
+// Config describes a Meter. All fields must be set.
+type Config struct {
+	Stats Stats
+	// NodeName is in the label of the containers that are measured.
+	NodeName string
+	// Root is a directory in the node's file system.
+	Root string
+	// PodDirectory and LogDirectory return the directories of a pod.
+	PodDirectory func(uid types.UID) string
+	LogDirectory func(pod *corev1.Pod) string
+	// Processes returns the number of processes in a pod's cgroup; false if it is not known.
+	Processes func(pod *corev1.Pod) (int, bool)
+}
+
+// Meter measures what the node has left and what pods use. It is used by one goroutine.
+type Meter struct {
+	config Config
+	// disks holds the last measurements.
+	disks map[types.UID]measured
+}
+
+// New returns a meter.
+func New(c Config) *Meter { return &Meter{config: c, disks: map[types.UID]measured{}} }
 
 // measured holds the space that the files of a pod take, by container and by volume.
 type measured struct {
@@ -37,8 +65,8 @@ type measured struct {
 	until         time.Time
 }
 
-// levels returns what is left of everything that can be measured.
-func (m *meter) levels(ctx context.Context) (map[eviction.Signal]eviction.Level, error) {
+// Levels returns what is left of everything that can be measured.
+func (m *Meter) Levels(ctx context.Context) (map[eviction.Signal]eviction.Level, error) {
 	levels := map[eviction.Signal]eviction.Level{}
 	var errs []error
 	if memory, ok := machine.Memory("/proc"); ok {
@@ -49,13 +77,13 @@ func (m *meter) levels(ctx context.Context) (map[eviction.Signal]eviction.Level,
 	} else {
 		errs = append(errs, err)
 	}
-	fs, err := machine.FileSystemOf(m.kubelet.config.Root)
+	fs, err := machine.FileSystemOf(m.config.Root)
 	errs = append(errs, err)
 	if err == nil {
 		addFileSystem(levels, eviction.NodeFSAvailable, eviction.NodeFSInodesFree, fs)
 	}
 	// Without it, the images' file system is not judged.
-	if fs, err := imageFileSystem(ctx, m.stats); err == nil {
+	if fs, err := ImageFileSystem(ctx, m.config.Stats); err == nil {
 		addFileSystem(levels, eviction.ImageFSAvailable, eviction.ImageFSInodesFree, fs)
 	} else {
 		errs = append(errs, fmt.Errorf("image file system: %w", err))
@@ -70,14 +98,14 @@ func addFileSystem(levels map[eviction.Signal]eviction.Level, bytes, inodes evic
 	}
 }
 
-// usages returns what pods use. What could not be measured is missing.
-func (m *meter) usages(ctx context.Context, pods []*corev1.Pod) ([]eviction.Usage, error) {
-	list, err := m.stats.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{
-		LabelSelector: map[string]string{podconfig.LabelNode: m.kubelet.config.NodeName},
+// Usages returns what pods use. What could not be measured is missing.
+func (m *Meter) Usages(ctx context.Context, pods []*corev1.Pod) ([]eviction.Usage, error) {
+	list, err := m.config.Stats.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{
+		LabelSelector: map[string]string{podconfig.LabelNode: m.config.NodeName},
 	}})
-	byPod := map[podUID][]*runtimeapi.ContainerStats{}
+	byPod := map[types.UID][]*runtimeapi.ContainerStats{}
 	for _, c := range list.GetStats() {
-		uid := podUID(c.GetAttributes().GetLabels()[podconfig.LabelPodUID])
+		uid := types.UID(c.GetAttributes().GetLabels()[podconfig.LabelPodUID])
 		byPod[uid] = append(byPod[uid], c)
 	}
 	limited, cancel := context.WithTimeout(ctx, meterTimeout)
@@ -97,7 +125,7 @@ func (m *meter) usages(ctx context.Context, pods []*corev1.Pod) ([]eviction.Usag
 }
 
 // usage adds up what a pod uses.
-func (m *meter) usage(pod *corev1.Pod, containers []*runtimeapi.ContainerStats, disk measured) eviction.Usage {
+func (m *Meter) usage(pod *corev1.Pod, containers []*runtimeapi.ContainerStats, disk measured) eviction.Usage {
 	u := eviction.Usage{Pod: pod, Containers: map[string]eviction.ContainerUsage{}, Volumes: map[string]int64{}}
 	for _, c := range containers {
 		name := c.GetAttributes().GetMetadata().GetName()
@@ -120,17 +148,15 @@ func (m *meter) usage(pod *corev1.Pod, containers []*runtimeapi.ContainerStats, 
 		u.Volumes[name] = files.Bytes
 		u.Storage, u.Inodes = u.Storage+files.Bytes, u.Inodes+files.Inodes
 	}
-	if group := m.kubelet.podCgroup(pod); group != "" {
-		if n, err := m.kubelet.cgroups.Processes(group); err == nil {
-			u.Processes = int64(n)
-		}
+	if n, ok := m.config.Processes(pod); ok {
+		u.Processes = int64(n)
 	}
 	return u
 }
 
 // measure measures the logs and emptyDir volumes of a pod on the disk, unless it was done a moment
 // ago. A measurement that takes too long is a part of the truth.
-func (m *meter) measure(ctx context.Context, pod *corev1.Pod) (measured, error) {
+func (m *Meter) measure(ctx context.Context, pod *corev1.Pod) (measured, error) {
 	begin := time.Now()
 	if have, ok := m.disks[pod.UID]; ok && begin.Before(have.until) {
 		return have, nil
@@ -146,20 +172,37 @@ func (m *meter) measure(ctx context.Context, pod *corev1.Pod) (measured, error) 
 	}
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
-			of(now.logs, list[i].Name, m.kubelet.podConfig.LogDirectory(pod), list[i].Name)
+			of(now.logs, list[i].Name, m.config.LogDirectory(pod), list[i].Name)
 		}
 	}
 	for i := range pod.Spec.EphemeralContainers {
 		name := pod.Spec.EphemeralContainers[i].Name
-		of(now.logs, name, m.kubelet.podConfig.LogDirectory(pod), name)
+		of(now.logs, name, m.config.LogDirectory(pod), name)
 	}
 	for i := range pod.Spec.Volumes {
 		// The size of a volume in memory is limited by its mount.
 		if v := &pod.Spec.Volumes[i]; v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault {
-			of(now.volumes, v.Name, m.kubelet.podConfig.PodDirectory(pod.UID), "volumes", "kubernetes.io~empty-dir", v.Name)
+			of(now.volumes, v.Name, m.config.PodDirectory(pod.UID), "volumes", "kubernetes.io~empty-dir", v.Name)
 		}
 	}
 	now.until = time.Now().Add(meterRest * time.Since(begin))
 	m.disks[pod.UID] = now
 	return now, errors.Join(errs...)
+}
+
+// ImageFileSystem returns the file system of the runtime's images.
+func ImageFileSystem(ctx context.Context, stats Stats) (machine.FileSystem, error) {
+	info, err := stats.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{})
+	if err != nil {
+		return machine.FileSystem{}, err
+	}
+	errs := []error{errors.New("the runtime names no file system of images that this host has")}
+	for _, f := range info.GetImageFilesystems() {
+		fs, err := machine.FileSystemOf(f.GetFsId().GetMountpoint())
+		if err == nil {
+			return fs, nil
+		}
+		errs = append(errs, err)
+	}
+	return machine.FileSystem{}, errors.Join(errs...)
 }
