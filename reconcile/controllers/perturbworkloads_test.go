@@ -14,7 +14,7 @@ import (
 )
 
 func scenarios() []scenario {
-	return slices.Concat(workloadScenarios(), otherScenarios(), volumeScenarios())
+	return slices.Concat(workloadScenarios(), otherScenarios(), volumeScenarios(), certificateScenarios())
 }
 
 func workloadScenarios() []scenario {
