@@ -43,6 +43,16 @@ var requestWalls = []wall{
 		{"authz", "who attests for a signer is asked of the server's own authorizer"},
 		{"k8s.io/api/certificates", kubeTypes},
 	}},
+	{packages: "admission/certificates", may: []allowance{
+		{"authn/user", sharedNoun},
+		{"authz", "who approves and signs is asked of the server's own authorizer"},
+		{"k8s.io/api/certificates", kubeTypes},
+	}},
+	{packages: "admission/internal/signers", may: []allowance{
+		{"authn/user", sharedNoun},
+		{"authz", "what a user may do for a signer is asked in one place"},
+		{"k8s.io/api/certificates", kubeTypes},
+	}},
 	{packages: "admission/noderestriction", may: []allowance{
 		{"authn/user", sharedNoun},
 		{"authz", "a token for an audience that no pod asks for takes a right"},
@@ -89,6 +99,9 @@ var requestWalls = []wall{
 	}},
 	{packages: "apiserver/kube/admissionregistration", may: []allowance{
 		{"admission/initializers", "the types of its configuration, which no API module has any more"},
+	}},
+	{packages: "apiserver/kube/certificates", may: []allowance{
+		{"authn/user", "a signing request names its user"},
 	}},
 	{packages: "apiserver/kube", closed: true, may: []allowance{
 		{"apiserver", itsRoom},

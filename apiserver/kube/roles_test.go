@@ -22,7 +22,6 @@ func TestRolesNameKinds(t *testing.T) {
 	// Resources of served groups that are not served.
 	absent := []schema.GroupResource{
 		{Resource: "bindings"},
-		{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"},
 		{Group: "certificates.k8s.io", Resource: "signers"},
 		{Group: "coordination.k8s.io", Resource: "leasecandidates"},
 		{Group: "storage.k8s.io", Resource: "volumeattributesclasses"},

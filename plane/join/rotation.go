@@ -6,9 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -28,12 +27,13 @@ func (j *Joiner) Run(ctx context.Context) error {
 	if j.currentAuthority() == nil {
 		return errors.New("join: Run without Join")
 	}
-	var both errgroup.Group
-	both.Go(func() error { j.keep(ctx, "client", &j.client, j.renewClient, nil); return nil })
+	var both sync.WaitGroup
+	both.Go(func() { j.keep(ctx, "client", &j.client, j.renewClient, nil) })
 	if j.config.Addresses != nil {
-		both.Go(func() error { j.keep(ctx, "serving", &j.serving, j.renewServing, j.servingLacks); return nil })
+		both.Go(func() { j.keep(ctx, "serving", &j.serving, j.renewServing, j.servingLacks) })
 	}
-	return both.Wait()
+	both.Wait()
+	return nil
 }
 
 // errNoAddresses means that the node has no addresses to put into a serving certificate yet.

@@ -65,7 +65,9 @@ var permissions = []struct {
 	applies              func(*request, *x509.CertificateRequest) bool
 }{
 	{"selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview.",
-		func(r *request, parsed *x509.CertificateRequest) bool { return r.Spec.Username == parsed.Subject.CommonName }},
+		func(r *request, parsed *x509.CertificateRequest) bool {
+			return r.Spec.Username == parsed.Subject.CommonName
+		}},
 	{"nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.",
 		func(*request, *x509.CertificateRequest) bool { return true }},
 }

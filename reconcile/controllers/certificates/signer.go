@@ -92,7 +92,7 @@ var rules = map[string]func(*x509.CertificateRequest, []certificatesv1.KeyUsage)
 	certificatesv1.KubeAPIServerClientSignerName:        checkClient,
 	certificatesv1.KubeAPIServerClientKubeletSignerName: checkNodeClient,
 	certificatesv1.KubeletServingSignerName:             checkNodeServing,
-	legacySigner: func(*x509.CertificateRequest, []certificatesv1.KeyUsage) error { return nil },
+	legacySigner:                                        func(*x509.CertificateRequest, []certificatesv1.KeyUsage) error { return nil },
 }
 
 func (c *Signer) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
