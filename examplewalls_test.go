@@ -35,6 +35,7 @@ var exampleWalls = []wall{
 	}},
 	{packages: "examples/planectl", closed: true, may: []allowance{
 		{"client", "it is the client's program"},
+		{"plane/join", "it invites nodes"},
 		{"schedule", "it explains decisions of the scheduler"},
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},

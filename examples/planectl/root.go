@@ -77,7 +77,7 @@ func (c *cli) root() *cobra.Command {
 	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "path to the kubeconfig file")
 	flags.StringVar(&c.context, "context", "", "name of the kubeconfig context to use")
 	flags.StringVarP(&c.namespace, "namespace", "n", "", "namespace of the request")
-	root.AddCommand(c.runCommand(), c.getCommand(), c.deleteCommand(), c.scaleCommand(), c.explainCommand())
+	root.AddCommand(c.runCommand(), c.getCommand(), c.deleteCommand(), c.scaleCommand(), c.explainCommand(), c.certificateCommand(), c.tokenCommand())
 	return root
 }
 
