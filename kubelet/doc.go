@@ -20,16 +20,21 @@
 //
 // A worker runs when its Pod changes, when the runtime reports an event, when the list of the
 // runtime's containers (read every second, or every ten seconds if the runtime reports events) has
-// changed, when a backoff is over, and every 20 seconds or Config.SyncPeriod. It uses the newest Pod. A Pod that must
-// end sooner than before interrupts the work in progress.
+// changed otherwise than by the worker, when a backoff is over, and every 20 seconds (Config.SyncPeriod). It
+// uses the newest Pod. A Pod that must end sooner than before interrupts the work in progress.
 //
 // A container whose restart rule says so restarts all containers of its pod in place: they are killed, and
 // the init containers run again, in the same sandbox. The runtime remembers which containers belong
 // together.
 //
-// A reporter per pod writes the newest status and never delays the worker. It keeps conditions and
+// A reporter per pod writes the newest status and never delays the worker. The status of a pod that only
+// begins to start waits half a second for a newer one, because most pods run by then. It keeps conditions and
 // fields of other writers. The phase of a pod that has ended does not change any more. Such a pod gives
 // back its volumes, with what is in them, and its cgroup; its logs stay until the API deletes it.
+//
+// A pod that is deleted is stopped, then loses its volumes, cgroup, directory and logs, and is then deleted
+// from the API. Its dead containers and sandboxes are removed last, as in Kubernetes, after other pods that start
+// or stop. A kubelet that is killed before removes them when it runs again.
 //
 // The node has the last word about a pod that has not started (package admission). Pods are asked
 // about one after the other, and those that have started before a restart are not asked again. A

@@ -339,8 +339,8 @@ func (k *Kubelet) wakeAll() {
 
 func (k *Kubelet) capacity() corev1.ResourceList { return k.host.Capacity }
 
-// wakeUnlessSeen requests a sync of a pod unless its worker has seen the same itself: of what the worker
-// does, nobody has to tell it.
+// wakeUnlessSeen requests a sync of a pod unless its worker has seen the same itself, for example what
+// it has just done.
 func (k *Kubelet) wakeUnlessSeen(uid podUID, digest string) {
 	if w := k.find(uid); w != nil && (digest == "" || w.observer.Seen() != digest) {
 		w.poke()

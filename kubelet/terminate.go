@@ -130,8 +130,7 @@ func (w *worker) clean(ctx context.Context, pod *corev1.Pod) (*lifecycle.State, 
 	return state, nil
 }
 
-// removeAll removes the dead containers and sandboxes of a pod. Nobody waits for that: pods that start or
-// stop go first.
+// removeAll removes the dead containers and sandboxes of a pod. Pods that start or stop go first.
 func (w *worker) removeAll(ctx context.Context, state *lifecycle.State) error {
 	k := w.kubelet
 	end, err := k.turns.Take(ctx, turns.Idle)

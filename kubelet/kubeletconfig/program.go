@@ -63,7 +63,7 @@ type Program struct {
 
 	// ReadOnlyPort is the port at Address of a server without TLS and credentials. Zero means none.
 	ReadOnlyPort int32
-	// MaxOpenFiles is how many files the process may have open.
+	// MaxOpenFiles bounds the files that the process has open.
 	MaxOpenFiles int64
 }
 

@@ -5,8 +5,8 @@
 // are ready after half of the time, and the last one is ready no later.
 //
 // A turn is held during a call of the runtime. Pods that have begun go before those that have not,
-// so that a few pods go through all their calls. What nobody waits for comes last, but not later than
-// [Latest] after it could have come. A turn that lasts longer than the patience ends by
+// so that a few pods go through all their calls. Cleaning up comes last, but not later than [Latest] after it
+// could have come. A turn that lasts longer than the patience ends by
 // itself: a call that hangs delays other pods by no more than that.
 package turns
 
@@ -20,8 +20,8 @@ import (
 // Rank is the order in which turns are given.
 type Rank int
 
-// The ranks. Begun is for pods that have had a turn before, and Fresh for others. Idle is for what nobody waits
-// for.
+// The ranks. Begun is for pods that have had a turn before, and Fresh for pods that have not. Idle is for cleaning
+// up after pods.
 const (
 	Begun Rank = iota
 	Fresh
@@ -29,7 +29,7 @@ const (
 	ranks
 )
 
-// Latest is how long an Idle turn waits at most for others.
+// Latest is how long an Idle turn waits at most for turns of the other ranks.
 const Latest = 5 * time.Second
 
 // Turns gives out turns. Its methods are safe for concurrent use.

@@ -19,7 +19,7 @@ func rankOf(begun bool) Rank {
 	return Fresh
 }
 
-// TestIdle: what nobody waits for comes last, unless it has waited for long.
+// TestIdle: cleaning up comes last, unless it has waited for long.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := New(1, time.Hour)
