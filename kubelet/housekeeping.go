@@ -22,17 +22,21 @@ import (
 // housekeepingPeriod is the interval of housekeeping.
 const housekeepingPeriod = 2 * time.Second
 
-// housekeep cleans up what no worker handles: pods in the runtime, on disk or in cgroups that are
-// no longer in the API, and workers of such pods. It returns when ctx is done.
-func (k *Kubelet) housekeep(ctx context.Context, group *sync.WaitGroup) {
+// housekeeper cleans up what no worker handles: pods in the runtime, on disk or in cgroups that are
+// no longer in the API, and workers of such pods.
+type housekeeper struct{ kubelet *Kubelet }
+
+// run cleans up at intervals until ctx is done. It starts the workers of what it finds in group.
+func (h *housekeeper) run(ctx context.Context, group *sync.WaitGroup) {
+	k := h.kubelet
 	tick := time.NewTicker(housekeepingPeriod)
 	defer tick.Stop()
 	for {
-		k.forgetMissing()
-		err := k.adoptOrphans(ctx, group)
+		h.forgetMissing()
+		err := h.adoptOrphans(ctx, group)
 		if err == nil {
 			// Now everything that runs has a worker.
-			err = k.sweep(ctx)
+			err = h.sweep(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
 			k.log.Error(err, "housekeeping")
@@ -52,7 +56,8 @@ func (k *Kubelet) inCache(pod *corev1.Pod) bool {
 }
 
 // forgetMissing notifies workers whose pod is no longer in the cache, in case the event was missed.
-func (k *Kubelet) forgetMissing() {
+func (h *housekeeper) forgetMissing() {
+	k := h.kubelet
 	k.mu.Lock()
 	workers := slices.Collect(maps.Values(k.workers))
 	k.mu.Unlock()
@@ -65,7 +70,8 @@ func (k *Kubelet) forgetMissing() {
 
 // adoptOrphans creates workers that stop the sandboxes of pods that are no longer in the API. It
 // ignores sandboxes of other nodes.
-func (k *Kubelet) adoptOrphans(ctx context.Context, group *sync.WaitGroup) error {
+func (h *housekeeper) adoptOrphans(ctx context.Context, group *sync.WaitGroup) error {
+	k := h.kubelet
 	list, err := k.config.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{
 		Filter: &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{podconfig.LabelNode: k.config.NodeName}},
 	})
@@ -87,7 +93,8 @@ func (k *Kubelet) has(uid podUID) bool { return k.find(uid) != nil }
 
 // sweepLogs removes the log directories of pods without workers. A kubelet that was killed may have
 // removed everything else of these pods.
-func (k *Kubelet) sweepLogs() error {
+func (h *housekeeper) sweepLogs() error {
+	k := h.kubelet
 	entries, err := os.ReadDir(k.config.LogRoot)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -105,14 +112,15 @@ func (k *Kubelet) sweepLogs() error {
 
 // sweep removes directories, logs and cgroups of pods without workers. It must be called after
 // every pod in the cache has a worker.
-func (k *Kubelet) sweep(ctx context.Context) error {
+func (h *housekeeper) sweep(ctx context.Context) error {
+	k := h.kubelet
 	var errs []error
 	for _, uid := range k.onDisk() {
 		if !k.alive(uid) {
 			errs = append(errs, k.removePodDirectory(ctx, uid))
 		}
 	}
-	errs = append(errs, k.sweepLogs())
+	errs = append(errs, h.sweepLogs())
 	uids, err := k.groups.Found()
 	errs = append(errs, err)
 	for _, uid := range uids {

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/kubelet/eviction"
 	"github.com/planekit/planekit/kubelet/images"
+	"github.com/planekit/planekit/kubelet/internal/bucket"
 	"github.com/planekit/planekit/kubelet/internal/lifecycle"
 	"github.com/planekit/planekit/kubelet/internal/machine"
 	"github.com/planekit/planekit/kubelet/internal/podusage"
@@ -64,12 +66,12 @@ func (w *worker) ensureImage(ctx context.Context, pod *corev1.Pod, need neededIm
 		return nil, &waitError{reason: "InvalidImageName", err: errors.New(said), image: true}
 	}
 	policy := need.pullPolicy()
-	spec, err := k.imageSpec(pod, withTag(need.reference))
+	spec, err := k.puller.spec(pod, withTag(need.reference))
 	if err != nil {
 		return nil, &waitError{reason: "CreateContainerError", err: err}
 	}
 	if policy != corev1.PullAlways {
-		image, err := k.imageStatus(ctx, spec)
+		image, err := k.puller.status(ctx, spec)
 		if err != nil {
 			// The name is empty, as in Kubernetes.
 			said := fmt.Sprintf("Failed to inspect image %q: %v", "", err)
@@ -91,7 +93,7 @@ func (w *worker) ensureImage(ctx context.Context, pod *corev1.Pod, need neededIm
 	k.events.Pod(pod, need.container, corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", need.reference))
 	start := time.Now()
 	w.startup.Pulling(start)
-	image, pulling, err := k.pull(ctx, pod, spec, sandbox)
+	image, pulling, err := k.puller.pull(ctx, pod, spec, sandbox)
 	if err != nil {
 		if ctx.Err() == nil {
 			k.events.Pod(pod, need.container, corev1.EventTypeWarning, "Failed", fmt.Sprintf("Failed to pull image %q: %v", need.reference, err))
@@ -121,7 +123,7 @@ func (w *worker) ensureImages(ctx context.Context, pod *corev1.Pod, c *corev1.Co
 			w.pullFailed(ctx, c, v.Image.Reference, err)
 			return nil, err
 		}
-		spec, err := w.kubelet.imageSpec(pod, image.GetId())
+		spec, err := w.kubelet.puller.spec(pod, image.GetId())
 		if err != nil {
 			return nil, err
 		}
@@ -154,15 +156,36 @@ func (w *worker) pullFailed(ctx context.Context, c *corev1.Container, volume str
 	w.memory.Pulls[c.Name] = f
 }
 
-// imageSpec returns the runtime's description of an image that a pod needs.
-func (k *Kubelet) imageSpec(pod *corev1.Pod, name string) (*runtimeapi.ImageSpec, error) {
-	handler, err := k.runtimeHandler(pod)
+// puller finds and pulls the images of pods. Its methods are safe for concurrent use.
+type puller struct {
+	images Images
+	// handler returns the runtime handler of a pod, and secret one of its pull secrets.
+	handler func(pod *corev1.Pod) (string, error)
+	secret  func(ctx context.Context, namespace, name string, optional *bool) (*corev1.Secret, error)
+	// directories have the node's credentials; see Config.DockerConfigDirs.
+	directories []string
+	queue       *images.Queue
+	rate        *bucket.Bucket
+	log         logr.Logger
+}
+
+func (k *Kubelet) newPuller() *puller {
+	c := k.config
+	return &puller{
+		images: c.Images, handler: k.runtimeHandler, secret: k.podConfig.Secret, directories: c.DockerConfigDirs,
+		queue: c.pulls(), rate: bucket.New(c.PullRate.PerSecond, c.PullRate.Burst), log: k.log,
+	}
+}
+
+// spec returns the runtime's description of an image that a pod needs.
+func (p *puller) spec(pod *corev1.Pod, name string) (*runtimeapi.ImageSpec, error) {
+	handler, err := p.handler(pod)
 	return &runtimeapi.ImageSpec{Image: name, RuntimeHandler: handler, Annotations: pod.Annotations}, err
 }
 
-// imageStatus returns the status of an image; nil if the runtime does not have it.
-func (k *Kubelet) imageStatus(ctx context.Context, spec *runtimeapi.ImageSpec) (*runtimeapi.Image, error) {
-	out, err := k.config.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: spec})
+// status returns the status of an image; nil if the runtime does not have it.
+func (p *puller) status(ctx context.Context, spec *runtimeapi.ImageSpec) (*runtimeapi.Image, error) {
+	out, err := p.images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: spec})
 	if err != nil {
 		return nil, err
 	}
@@ -171,11 +194,11 @@ func (k *Kubelet) imageStatus(ctx context.Context, spec *runtimeapi.ImageSpec) (
 
 // credentials returns those of a pod's pull secrets that match an image, and then the node's. A missing
 // secret is ignored, because the image may not need it.
-func (k *Kubelet) credentials(ctx context.Context, pod *corev1.Pod, image string) ([]*runtimeapi.AuthConfig, error) {
+func (p *puller) credentials(ctx context.Context, pod *corev1.Pod, image string) ([]*runtimeapi.AuthConfig, error) {
 	optional := true
 	var list []*runtimeapi.AuthConfig
 	for _, reference := range pod.Spec.ImagePullSecrets {
-		secret, err := k.podConfig.Secret(ctx, pod.Namespace, reference.Name, &optional)
+		secret, err := p.secret(ctx, pod.Namespace, reference.Name, &optional)
 		if err != nil {
 			return nil, err
 		}
@@ -188,41 +211,41 @@ func (k *Kubelet) credentials(ctx context.Context, pod *corev1.Pod, image string
 		}
 		list = append(list, found...)
 	}
-	found, err := images.NodeCredentials(k.config.DockerConfigDirs, image)
+	found, err := images.NodeCredentials(p.directories, image)
 	if err != nil {
-		k.log.Error(err, "credentials of the node left out", "node", k.config.NodeName)
+		p.log.Error(err, "credentials of the node left out")
 	}
 	return append(list, found...), nil
 }
 
 // pull pulls an image when it is its turn, trying each matching credential until one works. It returns
 // how long the pull took once it had begun.
-func (k *Kubelet) pull(ctx context.Context, pod *corev1.Pod, spec *runtimeapi.ImageSpec, sandbox *runtimeapi.PodSandboxConfig) (*runtimeapi.Image, time.Duration, error) {
-	credentials, err := k.credentials(ctx, pod, spec.Image)
+func (p *puller) pull(ctx context.Context, pod *corev1.Pod, spec *runtimeapi.ImageSpec, sandbox *runtimeapi.PodSandboxConfig) (*runtimeapi.Image, time.Duration, error) {
+	credentials, err := p.credentials(ctx, pod, spec.Image)
 	if err != nil {
 		return nil, 0, err
 	}
 	if len(credentials) == 0 {
 		credentials = []*runtimeapi.AuthConfig{nil}
 	}
-	leave, err := k.pulls.Enter(ctx)
+	leave, err := p.queue.Enter(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer leave()
 	start := time.Now()
-	if _, ok := k.pullRate.Take(start); !ok {
+	if _, ok := p.rate.Take(start); !ok {
 		return nil, 0, errors.New("pull QPS exceeded")
 	}
 	var errs []error
 	for _, auth := range credentials {
-		out, err := k.config.Images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: spec, Auth: auth, SandboxConfig: sandbox})
+		out, err := p.images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: spec, Auth: auth, SandboxConfig: sandbox})
 		if err != nil {
 			errs = append(errs, answer(err, "PullImage").Err())
 			continue
 		}
 		pulled := &runtimeapi.ImageSpec{Image: out.GetImageRef(), RuntimeHandler: spec.RuntimeHandler, Annotations: spec.Annotations}
-		image, err := k.imageStatus(ctx, pulled)
+		image, err := p.status(ctx, pulled)
 		if err == nil && image == nil {
 			err = fmt.Errorf("image %s was pulled and is gone", spec.Image)
 		}

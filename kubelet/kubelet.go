@@ -64,8 +64,7 @@ type Kubelet struct {
 	rotator   *logs.Rotator      // may be nil
 	evictor   *evictor
 	collector *images.Collector // may be nil
-	pulls     *images.Queue
-	pullRate  *bucket.Bucket
+	puller    *puller
 	cpus      *cpumanager.Manager
 	podConfig *podconfig.Builder
 	abilities abilities.Set
@@ -105,7 +104,6 @@ func New(c Config) (*Kubelet, error) {
 		config:  &c,
 		log:     c.Log,
 		cgroups: cgroup.FS{Mount: c.CgroupMount, CPU: c.Cgroups.cpu()},
-		pulls:   c.pulls(), pullRate: bucket.New(c.PullRate.PerSecond, c.PullRate.Burst),
 		tokens:  tokens.New(tokens.Request(c.Tokens)),
 		turns:   turns.New(startsPerProcessor*runtime.NumCPU(), startPatience),
 		usage:   volumestats.New(c.VolumeStatsPeriod),
@@ -128,6 +126,7 @@ func New(c Config) (*Kubelet, error) {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
 	k.allocations = k.newAllocations()
+	k.puller = k.newPuller()
 	k.stopper, k.images, k.network = k.newStopper(), k.newImageList(), k.newNetwork()
 	k.lister = relist.New(relist.Config{
 		Runtime: c.Runtime, NodeName: c.NodeName, SyncPeriod: c.SyncPeriod, Listed: c.Meters.Relisted, Log: c.Log,
@@ -171,10 +170,11 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 	}
 	k.since = time.Now()
 	k.host = hostinfo.Read(k.config.Root, k.config.Capacity, k.config.PodsPerCore, version)
-	if err := k.checkReserved(); err != nil {
+	limits := &nodeLimits{k}
+	if err := limits.checkReserved(); err != nil {
 		return err
 	}
-	limited, err := k.enforce()
+	limited, err := limits.enforce()
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 	defer group.Wait()
 	group.Go(func() { k.events.Run(ctx) })
 	group.Go(func() { k.pods.Run(ctx) })
-	group.Go(func() { k.keepCgroups(ctx, limited) })
+	group.Go(func() { k.keepCgroups(ctx, limits, limited) })
 	static := k.config.StaticPods != nil
 	if static { // they do not wait for the API server
 		group.Go(func() { k.network.Run(ctx) })
@@ -222,7 +222,7 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 		}
 		defer k.follow(ctx, &group).Stop()
 	}
-	k.housekeep(ctx, &group)
+	(&housekeeper{k}).run(ctx, &group)
 	return nil
 }
 

@@ -174,7 +174,7 @@ func (k *Kubelet) updateClasses() {
 // keepCgroups sets the cgroups of all pods every minute, and once all are known, until ctx is done. The
 // limit of all pods together is tried until it was set once, since the kernel refuses one that is less
 // than the memory in use.
-func (k *Kubelet) keepCgroups(ctx context.Context, limited bool) {
+func (k *Kubelet) keepCgroups(ctx context.Context, limits *nodeLimits, limited bool) {
 	tick := time.NewTicker(cgroupsPeriod)
 	defer tick.Stop()
 	for synced := k.pods.Synced(); ; {
@@ -185,13 +185,17 @@ func (k *Kubelet) keepCgroups(ctx context.Context, limited bool) {
 		case <-synced:
 			synced = nil
 		case <-tick.C:
-			limited = limited || k.limitPods()
+			limited = limited || limits.limitPods()
 		}
 	}
 }
 
+// nodeLimits limits what all pods may use together, and the cgroups of what is reserved.
+type nodeLimits struct{ kubelet *Kubelet }
+
 // capacityWithProcesses returns the capacity of the machine and the number of processes that it can have.
-func (k *Kubelet) capacityWithProcesses() corev1.ResourceList {
+func (l *nodeLimits) capacityWithProcesses() corev1.ResourceList {
+	k := l.kubelet
 	list := maps.Clone(k.host.Capacity)
 	if _, most, err := machine.Processes("/proc"); err == nil {
 		list[podcgroups.Processes] = *resource.NewQuantity(most, resource.DecimalSI)
@@ -201,8 +205,9 @@ func (k *Kubelet) capacityWithProcesses() corev1.ResourceList {
 
 // checkReserved returns an error if more is reserved than the machine has, or if its cgroups cannot do
 // what they should.
-func (k *Kubelet) checkReserved() error {
-	c, capacity := k.config, k.capacityWithProcesses()
+func (l *nodeLimits) checkReserved() error {
+	k := l.kubelet
+	c, capacity := k.config, l.capacityWithProcesses()
 	if single := c.Cgroups.SingleProcessOOMKill; single != nil && !*single && !k.cgroups.Unified() {
 		return errors.New("kubelet: singleProcessOOMKill must not be explicitly set to false when using cgroup v1")
 	}
@@ -215,11 +220,12 @@ func (k *Kubelet) checkReserved() error {
 
 // enforce limits the cgroups that Cgroups.Enforce names. It returns an error if that of a reservation
 // cannot be limited, and whether all pods together were.
-func (k *Kubelet) enforce() (bool, error) {
+func (l *nodeLimits) enforce() (bool, error) {
+	k := l.kubelet
 	if k.config.CgroupRoot == "" {
 		return true, nil
 	}
-	limited := k.limitPods()
+	limited := l.limitPods()
 	c := k.config.Cgroups
 	for _, name := range c.Enforce {
 		what, path, reserved := "system", c.SystemReserved, k.config.SystemReserved
@@ -244,9 +250,10 @@ func (k *Kubelet) enforce() (bool, error) {
 
 // limitPods limits all pods together to what is not reserved, or to the capacity of the machine, and
 // reports whether it could. The limit does not count the thresholds of evictions: those come first.
-func (k *Kubelet) limitPods() bool {
+func (l *nodeLimits) limitPods() bool {
+	k := l.kubelet
 	c := k.config
-	list := k.capacityWithProcesses()
+	list := l.capacityWithProcesses()
 	if slices.Contains(c.Cgroups.Enforce, EnforcePods) {
 		list = nodestatus.Allocatable(list, c.SystemReserved, c.KubeReserved)
 	}
