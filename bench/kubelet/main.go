@@ -35,20 +35,14 @@ type options struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	var err error
-	if len(os.Args) > 1 && os.Args[1] == runCommand {
-		err = runKubelet(ctx, os.Args[2:])
-	} else {
-		o := options{}
-		flag.IntVar(&o.rounds, "rounds", 20, "how many pods start one after the other on each node")
-		flag.IntVar(&o.burst, "burst", 30, "how many pods start at once")
-		flag.IntVar(&o.bursts, "bursts", 3, "how often they do; 0 is never")
-		flag.IntVar(&o.idle, "idle", 110, "with how many pods the idle kubelets are measured; 0 is never")
-		flag.DurationVar(&o.rest, "rest", 30*time.Second, "how long the idle kubelets are measured")
-		flag.Parse()
-		err = measure(ctx, os.Stdout, o)
-	}
-	if err != nil {
+	o := options{}
+	flag.IntVar(&o.rounds, "rounds", 20, "how many pods start one after the other on each node")
+	flag.IntVar(&o.burst, "burst", 30, "how many pods start at once")
+	flag.IntVar(&o.bursts, "bursts", 3, "how often they do; 0 is never")
+	flag.IntVar(&o.idle, "idle", 110, "with how many pods the idle kubelets are measured; 0 is never")
+	flag.DurationVar(&o.rest, "rest", 30*time.Second, "how long the idle kubelets are measured")
+	flag.Parse()
+	if err := measure(ctx, os.Stdout, o); err != nil {
 		fmt.Fprintln(os.Stderr, "kubelet:", err)
 		os.Exit(1)
 	}

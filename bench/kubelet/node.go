@@ -111,9 +111,8 @@ eventRecordQPS: 0
 // command returns the command line of the node's kubelet.
 func (n *node) command(dir string, p *plane) (program string, arguments []string, err error) {
 	if n.kind == planekit {
-		program, err = os.Executable()
-		return program, []string{runCommand, "--kubeconfig", p.stock.Config, "--node", n.kind, "--dir", dir,
-			"--socket", n.daemon.Socket(), "--cgroup", n.cgroup}, err
+		return p.program("ours"), []string{"--kubeconfig", p.stock.Config, "--node", n.kind, "--dir", dir,
+			"--socket", n.daemon.Socket(), "--cgroup", n.cgroup}, nil
 	}
 	port, err := peer.FreePort()
 	if err != nil {

@@ -34,7 +34,7 @@ func startPlane(ctx context.Context, dir string) (_ *plane, err error) {
 			err = errors.Join(err, p.stop())
 		}
 	}()
-	if err := peer.Build(ctx, p.programs(), ".", "./cmd/etcd", "./cmd/kube-apiserver", "./cmd/kubelet"); err != nil {
+	if err := peer.Build(ctx, p.programs(), ".", "./cmd/etcd", "./cmd/kube-apiserver", "./cmd/kubelet", "./kubelet/ours"); err != nil {
 		return nil, err
 	}
 	if p.stock, err = peer.NewStock(dir); err != nil {

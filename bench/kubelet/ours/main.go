@@ -1,8 +1,13 @@
+// Command ours runs planekit's kubelet, which package kubelet of this module measures: like the stock one, it is
+// a program of its own.
 package main
 
 import (
 	"context"
 	"flag"
+	"fmt"
+	"os"
+	"os/signal"
 	"path/filepath"
 
 	"github.com/go-logr/logr"
@@ -16,12 +21,18 @@ import (
 	"github.com/planekit/planekit/plane/stack"
 )
 
-// runCommand makes this program the kubelet that it measures.
-const runCommand = "run"
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "ours:", err)
+		os.Exit(1)
+	}
+}
 
-// runKubelet runs planekit's kubelet until ctx is done.
-func runKubelet(ctx context.Context, arguments []string) error {
-	flags := flag.NewFlagSet(runCommand, flag.ContinueOnError)
+// run runs the kubelet until ctx is done.
+func run(ctx context.Context, arguments []string) error {
+	flags := flag.NewFlagSet("ours", flag.ContinueOnError)
 	config := flags.String("kubeconfig", "", "of the API server")
 	name := flags.String("node", "", "name of the node")
 	dir := flags.String("dir", "", "directory for its files")
