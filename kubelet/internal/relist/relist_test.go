@@ -44,8 +44,8 @@ func (r *runtime) ListContainers(context.Context, *runtimeapi.ListContainersRequ
 	return &runtimeapi.ListContainersResponse{}, nil
 }
 
-// TestChanges: each change is told once, that nothing is left of a pod with an empty digest, and a runtime that
-// does not list is reported after three minutes.
+// TestChanges: each change is reported once. A pod of which nothing is left has an empty digest. A runtime that
+// does not list is unhealthy after three minutes.
 func TestChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &runtime{pods: map[string]runtimeapi.PodSandboxState{"a": 0, "b": 0}}
