@@ -22,6 +22,8 @@ func Known() []Difference {
 			"a pod in which one container has no limit has a limit in its status"},
 		{"no-command", regexp.MustCompile(`^startedAt: `), "a container that could not be started was started in 1970"},
 		{"no-command", regexp.MustCompile(`^podIPs?: `), "a pod that has ended may have lost its addresses"},
+		{"environment", regexp.MustCompile(`^(limits:|cpu: 150m|memory: 40Mi)$`),
+			"a pod that has ended may have lost the resources that its cgroup had"},
 		// containerd may report the exit before the reason.
 		{"killed", regexp.MustCompile(`^reason: (OOMKilled|Error)$`), ""},
 		{"started", regexp.MustCompile(`Warning Unhealthy: Readiness probe failed: $`), ""},
