@@ -94,6 +94,19 @@ func (l Local) Exec(ctx context.Context, c cni.Call) ([]byte, error) {
 	return cni.Processes{}.Exec(ctx, c)
 }
 
+// InProcess is an executor that makes calls of planekit's plugins without a process, whether or not
+// there are executables of their names. All other plugins run as processes. Like [Local], it cannot kill
+// a call.
+type InProcess struct{}
+
+// Exec implements cni.Executor.
+func (e InProcess) Exec(ctx context.Context, c cni.Call) ([]byte, error) {
+	if plugin, ok := Lookup(c.Type); ok {
+		return plugin.Exec(ctx, c, e)
+	}
+	return cni.Processes{}.Exec(ctx, c)
+}
+
 func isSelf(path string) bool {
 	self, err := os.Executable()
 	if err != nil {
