@@ -5,14 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"syscall"
 	"time"
 )
 
-// lockPoll is the interval between attempts to take a lock. The kernel cannot wait for a file lock
-// until a context ends.
-const lockPoll = 5 * time.Millisecond
+// The interval between attempts to take a lock grows with the time waited, so that a hundred waiting
+// processes leave the processor to the owner. The kernel cannot wait for a file lock until a context
+// ends.
+const (
+	minLockPoll = time.Millisecond
+	maxLockPoll = 40 * time.Millisecond
+)
+
+// lockPoll returns the time to the next attempt, a quarter of the time waited on average.
+func lockPoll(waited time.Duration) time.Duration {
+	poll := min(max(waited/4, minLockPoll), maxLockPoll)
+	return poll/2 + rand.N(poll)
+}
 
 // FileLock locks the file at path, creating it if necessary. The lock excludes other processes and
 // other goroutines. FileLock fails when ctx is done. unlock removes the file.
@@ -38,7 +49,7 @@ func PersistentFileLock(ctx context.Context, path string) (unlock func(), err er
 }
 
 func lock(ctx context.Context, path string) (*os.File, error) {
-	for {
+	for start := time.Now(); ; {
 		f, err := tryLock(path)
 		if f != nil || err != nil {
 			return f, err
@@ -46,7 +57,7 @@ func lock(ctx context.Context, path string) (*os.File, error) {
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("lock %s is held by another: %w", path, context.Cause(ctx))
-		case <-time.After(lockPoll):
+		case <-time.After(lockPoll(time.Since(start))):
 		}
 	}
 }
