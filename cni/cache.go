@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -29,7 +30,12 @@ type record struct {
 }
 
 // records is a directory with one file for each attachment.
-type records struct{ dir string }
+type records struct {
+	dir string
+	// step is called after each change of the disk; a test ends the call there as a kill would. Nil
+	// does nothing.
+	step func()
+}
 
 // path is unique for an attachment: a container ID contains no '@', and a network is a directory.
 func (c records) path(network string, a Attachment) string {
@@ -45,7 +51,28 @@ func (c records) write(r record) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(path, data, 0o600)
+	// The container's lock excludes other writers. A name that a next write uses again leaves one file at
+	// most of all writers that were killed, and remove finds it.
+	temporary := temporaryPath(path)
+	if err := os.WriteFile(temporary, data, 0o600); err != nil {
+		return err
+	}
+	c.stepped()
+	err = os.Rename(temporary, path)
+	c.stepped()
+	return err
+}
+
+func (c records) stepped() {
+	if c.step != nil {
+		c.step()
+	}
+}
+
+// temporaryPath is the name of a record that is being written. It begins with a character that no
+// container ID begins with.
+func temporaryPath(path string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".tmp")
 }
 
 // read returns the record of an attachment, and whether it exists. An incomplete record has no
@@ -67,14 +94,17 @@ func (c records) read(network string, a Attachment) (record, bool, error) {
 }
 
 func (c records) remove(network string, a Attachment) error {
-	err := os.Remove(c.path(network, a))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	path := c.path(network, a)
+	for _, name := range []string{temporaryPath(path), path} { // the record last: it says that there is more
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		c.stepped()
 	}
-	return err
+	return nil
 }
 
-// list returns the recorded attachments of a network.
+// list returns the recorded attachments of a network, also of records that were not written to the end.
 func (c records) list(network string) ([]Attachment, error) {
 	entries, err := os.ReadDir(filepath.Join(c.dir, "results", network))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,9 +112,14 @@ func (c records) list(network string) ([]Attachment, error) {
 	}
 	var all []Attachment
 	for _, e := range entries {
-		id, ifName, ok := strings.Cut(e.Name(), "@")
-		if ok && CheckName(id) == nil && CheckIfName(ifName) == nil {
-			all = append(all, Attachment{id, ifName})
+		name := e.Name()
+		if rest, temporary := strings.CutPrefix(name, "."); temporary {
+			name = strings.TrimSuffix(rest, ".tmp")
+		}
+		id, ifName, ok := strings.Cut(name, "@")
+		a := Attachment{id, ifName}
+		if ok && CheckName(id) == nil && CheckIfName(ifName) == nil && !slices.Contains(all, a) {
+			all = append(all, a)
 		}
 	}
 	return all, err

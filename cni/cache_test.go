@@ -15,7 +15,7 @@ func FuzzRecord(f *testing.F) {
 	f.Add([]byte{})
 	l := &List{Name: "net", Version: "1.1.0"}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, a := records{t.TempDir()}, Attachment{"web", "eth0"}
+		c, a := records{dir: t.TempDir()}, Attachment{"web", "eth0"}
 		path := c.path("net", a)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)

@@ -251,19 +251,14 @@ func WriteFile(path string, data []byte) error {
 	if _, err := ParseList(data); err != nil {
 		return err
 	}
-	return writeFile(path, data, 0o644)
-}
-
-// writeFile replaces path by rename. The temporary name has no extension that LoadDir or another
-// runtime reads.
-func writeFile(path string, data []byte, mode fs.FileMode) error {
+	// The temporary name has no extension that LoadDir or another runtime reads.
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name()) // fails after the rename
 	_, err = f.Write(data)
-	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
+	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), path)

@@ -80,7 +80,7 @@ func New(c Config) (*Invoker, error) {
 	if c.Executor == nil {
 		c.Executor = Processes{}
 	}
-	return &Invoker{config: c, records: records{c.Dir}}, nil
+	return &Invoker{config: c, records: records{dir: c.Dir}}, nil
 }
 
 // begin checks r and takes the lock of its container.

@@ -86,12 +86,11 @@ func TestWatcher(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1) // one answer
-		go func() { done <- w.Run(ctx) }()
 		for _, step := range []struct {
 			change func()
 			want   string
 		}{
-			{func() {}, "none false"},
+			{func() { go func() { done <- w.Run(ctx) }() }, "none false"},
 			{func() { put(t, filepath.Join(dir, "20-b.conf"), `{"cniVersion":"1.0.0","name":"b","type":"p"}`) }, "b1 true"},
 			{func() {}, ""},
 			{func() {

@@ -249,7 +249,13 @@ func (p *pool) last(n int) netip.Addr {
 }
 
 func (p *pool) setLast(n int, addr netip.Addr) error {
-	if err := os.WriteFile(p.lastPath(n), []byte(addr.String()), 0o644); err != nil {
+	// By a rename, so that a call that is killed does not let the search begin at the start.
+	temporary := p.lastPath(n) + ".new"
+	err := os.WriteFile(temporary, []byte(addr.String()), 0o644)
+	if p.stepped(); err == nil {
+		err = os.Rename(temporary, p.lastPath(n))
+	}
+	if err != nil {
 		return fmt.Errorf("remember the last address: %w", err)
 	}
 	p.stepped()
