@@ -70,13 +70,13 @@ func TestPluginsInFilesOfTheirOwn(t *testing.T) {
 func TestWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "net.d")
-		var seen []string
+		seen := make(chan string, 10) // more than any step makes
 		w, err := cni.NewWatcher(cni.WatcherConfig{Dir: dir, Period: time.Minute, OnChange: func(l *cni.List, err error) {
 			name := "none"
 			if l != nil {
 				name = fmt.Sprint(l.Name, len(l.Plugins))
 			}
-			seen = append(seen, fmt.Sprint(name, " ", err == nil))
+			seen <- fmt.Sprint(name, " ", err == nil)
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -104,11 +104,14 @@ func TestWatcher(t *testing.T) {
 			{func() { _ = os.Remove(filepath.Join(dir, "10-a.conflist")) }, "b1 true"},
 			{func() { _ = os.RemoveAll(dir) }, "b1 false"},
 		} {
-			seen = nil
 			step.change()
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			if got := strings.Join(seen, ", "); got != step.want {
+			var got []string
+			for len(seen) > 0 {
+				got = append(got, <-seen)
+			}
+			if strings.Join(got, ", ") != step.want {
 				t.Errorf("got %q, want %q", got, step.want)
 			}
 		}
