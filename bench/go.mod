@@ -205,7 +205,9 @@ require (
 )
 
 require (
+	github.com/containernetworking/cni v1.3.0
 	github.com/planekit/planekit v0.0.0
+	github.com/vishvananda/netns v0.0.5
 	go.uber.org/goleak v1.3.0
 	golang.org/x/net v0.61.0
 	k8s.io/api v0.37.0
@@ -216,7 +218,6 @@ require (
 require (
 	github.com/Microsoft/hnslib v0.1.2 // indirect
 	github.com/alexflint/go-filemutex v1.3.0 // indirect
-	github.com/containernetworking/cni v1.3.0 // indirect
 	github.com/containernetworking/plugins v1.9.1 // indirect
 	github.com/coreos/go-iptables v0.8.0 // indirect
 	github.com/evanphx/json-patch/v5 v5.9.11 // indirect
@@ -240,7 +241,6 @@ require (
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/safchain/ethtool v0.6.2 // indirect
 	github.com/vishvananda/netlink v1.3.1 // indirect
-	github.com/vishvananda/netns v0.0.5 // indirect
 	go.opentelemetry.io/contrib/instrumentation/github.com/emicklei/go-restful/otelrestful v0.65.0 // indirect
 	k8s.io/cri-streaming v0.0.0 // indirect
 	sigs.k8s.io/knftables v0.0.21 // indirect
