@@ -114,6 +114,7 @@ var exampleWalls = []wall{
 		{"client", "here the rooms are joined"},
 		{"schedule", "it is a scheduler"},
 	}},
+	{packages: "examples/cnitool", closed: true, may: []allowance{{"cni", "it is the invoker's program, with its plugins"}}},
 	{packages: "examples/simulate", closed: true, may: []allowance{{"schedule", "it simulates a scheduler"}}},
 	{packages: "examples/widgets", closed: true, may: []allowance{
 		{"kinds/kind", oneKind},

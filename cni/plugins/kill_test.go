@@ -22,8 +22,8 @@ import (
 
 var attachments = flag.Int("attachments", 24, "containers that TestManyKilledAtOnce adds and deletes at once")
 
-// crowd is the model of TestManyKilledAtOnce.
-type crowd struct {
+// ledger is the model of TestManyKilledAtOnce.
+type ledger struct {
 	mu sync.Mutex
 	// given are the addresses of the attached containers, by container.
 	given map[string]string
@@ -33,7 +33,7 @@ type crowd struct {
 	torn map[string]bool
 }
 
-func (c *crowd) set(id, address string, torn bool) error {
+func (c *ledger) set(id, address string, torn bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.given, id)
@@ -58,7 +58,7 @@ func TestManyKilledAtOnce(t *testing.T) {
 		t.Logf("seed %d", seed)
 		network := h.network(1, true)
 		network.PodCIDRs[0] = netip.MustParsePrefix("10.62.16.0/20")
-		model, self := &crowd{given: map[string]string{}, namespaces: map[string]string{}, torn: map[string]bool{}}, here()
+		model, self := &ledger{given: map[string]string{}, namespaces: map[string]string{}, torn: map[string]bool{}}, here()
 		var running sync.WaitGroup
 		for n := range *attachments {
 			random := rand.New(rand.NewPCG(seed, uint64(n)))
@@ -81,7 +81,7 @@ func TestManyKilledAtOnce(t *testing.T) {
 }
 
 // killedCall adds a container, or deletes it if it may be there. A third of the calls is killed.
-func (h *host) killedCall(m *crowd, network chain.Network, random *rand.Rand, id, ns string) error {
+func (h *host) killedCall(m *ledger, network chain.Network, random *rand.Rand, id, ns string) error {
 	m.mu.Lock()
 	command := cni.CmdAdd
 	if m.given[id] != "" || m.torn[id] {
@@ -122,7 +122,7 @@ func (h *host) chainCall(network chain.Network, command, id, ns, more string) cn
 }
 
 // afterKills compares the kernel and the disk with the model, by way of GC.
-func (h *host) afterKills(m *crowd, network chain.Network) {
+func (h *host) afterKills(m *ledger, network chain.Network) {
 	h.Helper()
 	gc := func(valid []string) {
 		var all []string
