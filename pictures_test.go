@@ -104,6 +104,7 @@ var rooms = map[string]room{
 	"pki":       {3, 2, "certificates"},
 
 	"metricsapi": {3, 3, "what is used"},
+	"service":    {4, 0, "a name leads to a pod"},
 }
 
 // shared are the packages that rooms import without knowing each other.
@@ -116,7 +117,7 @@ func drawRooms(t *testing.T) string {
 	importers, arrows := roomImports(t)
 	lines := map[string][]string{}
 	var joined []string // the packages of plane
-	heights := make([]int, 4)
+	heights := make([]int, 5)
 	for _, pkg := range packages {
 		name, below, ok := strings.Cut(pkg, "/")
 		if name == "plane" && ok {
@@ -138,7 +139,7 @@ func drawRooms(t *testing.T) string {
 	for _, h := range heights {
 		tops = append(tops, tops[len(tops)-1]+h+gap)
 	}
-	p := newPicture("The rooms of planekit and their imports", 2*margin+full, tops[4]+78)
+	p := newPicture("The rooms of planekit and their imports", 2*margin+full, tops[len(heights)]+78)
 	wide := func(y int, name, what string) {
 		p.box(box{margin, y, full, 52})
 		p.text(margin+12, y+22, "name", name)
@@ -163,7 +164,7 @@ func drawRooms(t *testing.T) string {
 	for _, a := range arrows {
 		p.arrow(place(a[0]), place(a[1]))
 	}
-	wide(tops[4], strings.Join(shared, ", ")+": what rooms share", "imported by "+strings.Join(importers, "  "))
+	wide(tops[len(heights)], strings.Join(shared, ", ")+": what rooms share", "imported by "+strings.Join(importers, "  "))
 	return p.end()
 }
 

@@ -32,7 +32,7 @@ const (
 )
 
 // walls is the whole list, room by room; within a room the innermost first.
-var walls = slices.Concat(requestWalls, nodeWalls, exampleWalls, sharedWalls, otherWalls)
+var walls = slices.Concat(requestWalls, nodeWalls, serviceWalls, exampleWalls, sharedWalls, otherWalls)
 
 // otherWalls holds the walls of all rooms but admission and apiserver.
 var otherWalls = []wall{

@@ -1,7 +1,7 @@
 // Package upgraded limits connections that began as HTTP requests: SPDY/3.1 and WebSocket streams
 // that a proxy forwards without reading them.
 //
-//	proxy.ModifyResponse = func(answer *http.Response) error {
+//	reverse.ModifyResponse = func(answer *http.Response) error {
 //		upgraded.Guard(answer, upgraded.Limits{}, cancel)
 //		return nil
 //	}

@@ -1,0 +1,317 @@
+package ruleset
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// firstRegister is the first of the kernel's registers of 4 bytes. A value of 16 bytes takes four.
+const firstRegister = unix.NFT_REG32_00
+
+// encoder makes the kernel's instructions of rules, and the anonymous sets that these need.
+type encoder struct {
+	batch *nftables.Conn
+	table *nftables.Table
+	// nextSet numbers the sets of a batch.
+	nextSet uint32
+}
+
+func (e *encoder) rule(r Rule) ([]expr.Any, error) {
+	var code []expr.Any
+	for _, s := range r.statements {
+		more, err := e.statement(s)
+		if err != nil {
+			return nil, fmt.Errorf("rule %q: %w", r, err)
+		}
+		code = append(code, more...)
+	}
+	return code, nil
+}
+
+func (e *encoder) statement(s Statement) ([]expr.Any, error) {
+	switch s := s.(type) {
+	case From:
+		return address(s.Prefix, s.Not, SourceAddr), nil
+	case To:
+		return address(s.Prefix, s.Not, DestAddr), nil
+	case In:
+		code, _ := load(s.Family, s.Fields, firstRegister)
+		return append(code, &expr.Lookup{SourceRegister: firstRegister, SetName: s.Set, Invert: s.Not}), nil
+	case Dispatch:
+		code, _ := load(s.Family, s.Fields, firstRegister)
+		return append(code, &expr.Lookup{SourceRegister: firstRegister, DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true, SetName: s.Map}), nil
+	case Balance:
+		return e.balance(s)
+	case Stick:
+		return e.stick(s)
+	}
+	if code := condition(s); code != nil {
+		return code, nil
+	}
+	if code := action(s); code != nil {
+		return code, nil
+	}
+	return nil, fmt.Errorf("statement %T is unknown", s)
+}
+
+// condition encodes the conditions that compare one value of the packet.
+func condition(s Statement) []expr.Any {
+	native := binaryutil.NativeEndian
+	switch s := s.(type) {
+	case OfFamily:
+		number := byte(unix.NFPROTO_IPV4)
+		if s.Family == IPv6 {
+			number = unix.NFPROTO_IPV6
+		}
+		return is([]byte{number}, &expr.Meta{Key: expr.MetaKeyNFPROTO, Register: firstRegister})
+	case OfProtocol:
+		return is([]byte{byte(s.Protocol)}, &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: firstRegister})
+	case ToPorts:
+		port := &expr.Payload{Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2, DestRegister: firstRegister}
+		if s.First == s.Last {
+			return is(binaryutil.BigEndian.PutUint16(s.First), port)
+		}
+		return []expr.Any{port, &expr.Range{Op: expr.CmpOpEq, Register: firstRegister,
+			FromData: binaryutil.BigEndian.PutUint16(s.First), ToData: binaryutil.BigEndian.PutUint16(s.Last)}}
+	case FromHost:
+		return is(native.PutUint32(unix.RTN_LOCAL), &expr.Fib{Register: firstRegister, FlagSADDR: true, ResultADDRTYPE: true})
+	case ToHost:
+		return is(native.PutUint32(unix.RTN_LOCAL), &expr.Fib{Register: firstRegister, FlagDADDR: true, ResultADDRTYPE: true})
+	case NewConnection:
+		return has(expr.CtStateBitNEW, &expr.Ct{Key: expr.CtKeySTATE, Register: firstRegister})
+	case KnownConnection:
+		return has(expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED, &expr.Ct{Key: expr.CtKeySTATE, Register: firstRegister})
+	case Translated:
+		const translated = 0x20 // IPS_DST_NAT
+		return has(translated, &expr.Ct{Key: expr.CtKeySTATUS, Register: firstRegister})
+	case Marked:
+		return has(1<<s.Bit, &expr.Meta{Key: expr.MetaKeyMARK, Register: firstRegister})
+	}
+	return nil
+}
+
+// action encodes what does something with the packet.
+func action(s Statement) []expr.Any {
+	switch s := s.(type) {
+	case SetMark:
+		return mark(^(uint32(1) << s.Bit), 1<<s.Bit)
+	case ClearMark:
+		return mark(^(uint32(1) << s.Bit), 0)
+	case Jump:
+		return []expr.Any{&expr.Verdict{Kind: expr.VerdictJump, Chain: s.Chain}}
+	case Goto:
+		return []expr.Any{&expr.Verdict{Kind: expr.VerdictGoto, Chain: s.Chain}}
+	case Accept:
+		return []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}}
+	case Drop:
+		return []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}}
+	case Return:
+		return []expr.Any{&expr.Verdict{Kind: expr.VerdictReturn}}
+	case Reject:
+		return []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_PORT_UNREACH}}
+	case Masquerade:
+		return []expr.Any{&expr.Masq{FullyRandom: true}}
+	}
+	return nil
+}
+
+// is compares what code loads with data.
+func is(data []byte, code ...expr.Any) []expr.Any {
+	return append(code, &expr.Cmp{Op: expr.CmpOpEq, Register: firstRegister, Data: data})
+}
+
+// has matches if what code loads has one of some bits.
+func has(bits uint32, code ...expr.Any) []expr.Any {
+	return append(code, masked(bits, 0), &expr.Cmp{Op: expr.CmpOpNeq, Register: firstRegister, Data: make([]byte, 4)})
+}
+
+func masked(mask, set uint32) expr.Any {
+	return &expr.Bitwise{
+		SourceRegister: firstRegister, DestRegister: firstRegister, Len: 4,
+		Mask: binaryutil.NativeEndian.PutUint32(mask), Xor: binaryutil.NativeEndian.PutUint32(set),
+	}
+}
+
+// mark keeps some bits of the packet's mark and sets others.
+func mark(keep, set uint32) []expr.Any {
+	return []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyMARK, Register: firstRegister},
+		masked(keep, set),
+		&expr.Meta{Key: expr.MetaKeyMARK, Register: firstRegister, SourceRegister: true},
+	}
+}
+
+func address(p netip.Prefix, negated bool, field Field) []expr.Any {
+	code, _ := load(FamilyOf(p.Addr()), []Field{field}, firstRegister)
+	if !p.IsSingleIP() {
+		size := p.Addr().BitLen() / 8
+		code = append(code, &expr.Bitwise{
+			SourceRegister: firstRegister, DestRegister: firstRegister, Len: uint32(size),
+			Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen()), Xor: make([]byte, size),
+		})
+	}
+	op := expr.CmpOpEq
+	if negated {
+		op = expr.CmpOpNeq
+	}
+	return append(code, &expr.Cmp{Op: op, Register: firstRegister, Data: p.Masked().Addr().AsSlice()})
+}
+
+// load reads fields of the packet into registers and returns the first register after them.
+func load(f Family, fields []Field, register uint32) ([]expr.Any, uint32) {
+	var code []expr.Any
+	for _, field := range fields {
+		switch field {
+		case SourceAddr, DestAddr:
+			offset, size := uint32(12), uint32(4)
+			if f == IPv6 {
+				offset, size = 8, 16
+			}
+			if field == DestAddr {
+				offset += size
+			}
+			code = append(code, &expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: size, DestRegister: register})
+			register += size / 4
+		case ProtocolNumber:
+			code = append(code, &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: register})
+			register++
+		case DestPort:
+			code = append(code, &expr.Payload{Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2, DestRegister: register})
+			register++
+		}
+	}
+	return code, register
+}
+
+// size returns how many registers an address takes.
+func (f Family) size() uint32 {
+	if f == IPv4 {
+		return 1
+	}
+	return 4
+}
+
+func (f Family) number() uint32 {
+	if f == IPv4 {
+		return unix.NFPROTO_IPV4
+	}
+	return unix.NFPROTO_IPV6
+}
+
+func (f Family) addressType() nftables.SetDatatype {
+	if f == IPv4 {
+		return nftables.TypeIPAddr
+	}
+	return nftables.TypeIP6Addr
+}
+
+func (f Family) endpointType() nftables.SetDatatype {
+	return nftables.MustConcatSetType(f.addressType(), nftables.TypeInetService)
+}
+
+// balance leaves the chosen endpoint in the register after that of the source and translates to it.
+func (e *encoder) balance(s Balance) ([]expr.Any, error) {
+	if len(s.Endpoints) == 0 {
+		return nil, fmt.Errorf("no endpoints")
+	}
+	code := is([]byte{byte(s.Protocol)}, &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: firstRegister})
+	source, chosen := uint32(firstRegister), uint32(firstRegister)
+	if s.Affinity != "" {
+		load, next := load(s.Family, []Field{SourceAddr}, source)
+		code, chosen = append(code, load...), next
+	}
+	if len(s.Endpoints) == 1 {
+		code = append(code,
+			&expr.Immediate{Register: chosen, Data: s.Endpoints[0].Addr().AsSlice()},
+			&expr.Immediate{Register: chosen + s.Family.size(), Data: port(s.Endpoints[0])})
+	} else {
+		endpoints := make([]nftables.SetElement, len(s.Endpoints))
+		for i, endpoint := range s.Endpoints {
+			endpoints[i] = nftables.SetElement{Key: binaryutil.NativeEndian.PutUint32(uint32(i)), Val: endpointData(endpoint)}
+		}
+		set, err := e.anonymous(&nftables.Set{IsMap: true, KeyType: nftables.TypeInteger, DataType: s.Family.endpointType()}, endpoints)
+		if err != nil {
+			return nil, err
+		}
+		code = append(code,
+			&expr.Numgen{Register: chosen, Modulus: uint32(len(s.Endpoints)), Type: unix.NFT_NG_RANDOM},
+			&expr.Lookup{SourceRegister: chosen, DestRegister: chosen, IsDestRegSet: true, SetID: set.ID, SetName: set.Name})
+	}
+	if s.Affinity != "" {
+		// The kernel's update does not change the value of an element that exists.
+		code = append(code,
+			&expr.Dynset{SrcRegKey: source, SetName: s.Affinity, Operation: dynsetDelete},
+			remember(s.Affinity, source, chosen, s.Timeout))
+	}
+	return append(code, translate(s.Family, chosen)), nil
+}
+
+func (e *encoder) stick(s Stick) ([]expr.Any, error) {
+	code := is([]byte{byte(s.Protocol)}, &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: firstRegister})
+	source := uint32(firstRegister)
+	load, chosen := load(s.Family, []Field{SourceAddr}, source)
+	endpoints := make([]nftables.SetElement, len(s.Endpoints))
+	for i, endpoint := range s.Endpoints {
+		endpoints[i] = nftables.SetElement{Key: endpointData(endpoint)}
+	}
+	set, err := e.anonymous(&nftables.Set{KeyType: s.Family.endpointType()}, endpoints)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(code, load...),
+		&expr.Lookup{SourceRegister: source, DestRegister: chosen, IsDestRegSet: true, SetName: s.Affinity},
+		&expr.Lookup{SourceRegister: chosen, SetID: set.ID, SetName: set.Name},
+		remember(s.Affinity, source, chosen, s.Timeout),
+		translate(s.Family, chosen)), nil
+}
+
+// dynsetDelete is NFT_DYNSET_OP_DELETE of linux/netfilter/nf_tables.h.
+const dynsetDelete = 2
+
+func remember(set string, source, chosen uint32, timeout time.Duration) expr.Any {
+	return &expr.Dynset{SrcRegKey: source, SrcRegData: chosen, SetName: set, Operation: unix.NFT_DYNSET_OP_UPDATE, Timeout: timeout}
+}
+
+func translate(f Family, register uint32) expr.Any {
+	return &expr.NAT{Type: expr.NATTypeDestNAT, Family: f.number(), RegAddrMin: register, RegProtoMin: register + f.size()}
+}
+
+// anonymous adds a set that belongs to the next rule.
+func (e *encoder) anonymous(s *nftables.Set, elements []nftables.SetElement) (*nftables.Set, error) {
+	e.nextSet++
+	s.Table, s.ID, s.Anonymous, s.Constant, s.Name = e.table, e.nextSet, true, true, "__set%d"
+	s.Size = uint32(len(elements))
+	if s.IsMap {
+		s.Name = "__map%d"
+	}
+	if err := e.batch.AddSet(s, nil); err != nil {
+		return nil, err
+	}
+	// AddSet would put all elements into one attribute, which holds 64 KiB.
+	for len(elements) > 0 {
+		n := min(len(elements), elementsPerMessage)
+		plain := *s
+		plain.Anonymous = false // which SetAddElements would refuse
+		if err := e.batch.SetAddElements(&plain, elements[:n]); err != nil {
+			return nil, err
+		}
+		elements = elements[n:]
+	}
+	return s, nil
+}
+
+// elementsPerMessage bounds a message: 64 KiB of elements with at most 120 bytes and the name of a chain.
+const elementsPerMessage = 200
+
+func port(e netip.AddrPort) []byte { return binaryutil.BigEndian.PutUint16(e.Port()) }
+
+func endpointData(e netip.AddrPort) []byte {
+	return append(append(e.Addr().AsSlice(), port(e)...), 0, 0)
+}

@@ -1,0 +1,23 @@
+//go:build !linux
+
+package ruleset
+
+import (
+	"context"
+	"errors"
+	"io"
+)
+
+// Kernel is a table of the kernel, of which only Linux has any.
+type Kernel struct{ Target }
+
+// NewKernel returns an error.
+func NewKernel(string, string) (*Kernel, error) {
+	return nil, errors.New("nftables needs Linux")
+}
+
+// Delete returns an error.
+func (*Kernel) Delete(context.Context) error { return errors.New("nftables needs Linux") }
+
+// Lock returns an error.
+func (*Kernel) Lock() (io.Closer, error) { return nil, errors.New("nftables needs Linux") }

@@ -1,0 +1,195 @@
+package ruleset
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// A Rule is a line of a chain. Make it with [NewRule].
+type Rule struct {
+	statements []Statement
+	// id is the comment of the rule in the kernel. It identifies the rule completely, so that the
+	// kernel's rules can be compared without decoding them.
+	id string
+}
+
+// NewRule returns a rule whose statements are evaluated in order until one does not match. The note
+// says in the kernel's listing what the rule is for, in at most 64 bytes, and may be empty.
+func NewRule(note string, statements ...Statement) Rule {
+	r := Rule{statements: statements}
+	sum := sha256.Sum256([]byte(r.String()))
+	r.id = "#" + hex.EncodeToString(sum[:12])
+	if len(note) > maxNote {
+		note = note[:maxNote]
+	}
+	if note != "" {
+		r.id = note + " " + r.id
+	}
+	return r
+}
+
+// maxNote leaves room for the hash: nft shows comments of up to 128 bytes.
+const maxNote = 64
+
+// String returns the rule in the language of nft. What nft has no words for is written alike.
+func (r Rule) String() string {
+	words := make([]string, len(r.statements))
+	for i, s := range r.statements {
+		words[i] = s.String()
+	}
+	return strings.Join(words, " ")
+}
+
+func sameRules(a, b Chain) bool {
+	return slices.EqualFunc(a.Rules, b.Rules, func(r, s Rule) bool { return r.id == s.id })
+}
+
+// A Hook connects a chain to the path of packets.
+type Hook struct {
+	// Point is prerouting, input, forward, output or postrouting.
+	Point string
+	// Translates makes it a chain of type nat instead of filter.
+	Translates bool
+	// Priority orders the chains of a point, the lowest first.
+	Priority int32
+}
+
+// A Chain is a list of rules. Its Hook is nil if only rules and maps lead to it.
+type Chain struct {
+	Hook  *Hook
+	Rules []Rule
+}
+
+// A Kind says what the elements of a set lead to.
+type Kind uint8
+
+// The kinds of sets.
+const (
+	// Plain sets hold keys alone.
+	Plain Kind = iota
+	// Verdicts is a map to verdicts.
+	Verdicts
+	// Affinity is a map of source addresses to endpoints that rules fill and time removes. It has no
+	// elements of a plan.
+	Affinity
+)
+
+// A Set is the type of a set or map.
+type Set struct {
+	Kind   Kind
+	Family Family
+	Fields []Field
+}
+
+func (s Set) equal(t Set) bool {
+	return s.Kind == t.Kind && s.Family == t.Family && slices.Equal(s.Fields, t.Fields)
+}
+
+// A Key is the key of an element: its fields in the order of the set, each as in a packet and padded
+// to 4 bytes. Make it with [KeyOf].
+type Key string
+
+// KeyOf returns the key of some fields: netip.Addr, Protocol and uint16 for ports.
+func KeyOf(fields ...any) Key {
+	var b []byte
+	for _, field := range fields {
+		switch f := field.(type) {
+		case netip.Addr:
+			b = append(b, f.AsSlice()...)
+		case Protocol:
+			b = append(b, byte(f), 0, 0, 0)
+		case uint16:
+			b = append(b, byte(f>>8), byte(f), 0, 0)
+		default:
+			panic(fmt.Sprintf("ruleset: a key of %T", field))
+		}
+	}
+	return Key(b)
+}
+
+// Format returns the fields of a key of the set as text.
+func (s Set) Format(k Key) string {
+	var words []string
+	for _, field := range s.Fields {
+		size := 4
+		if s.Family == IPv6 && (field == SourceAddr || field == DestAddr) {
+			size = 16
+		}
+		if len(k) < size {
+			return fmt.Sprintf("%x", string(k))
+		}
+		part := []byte(k[:size])
+		k = k[size:]
+		switch field {
+		case SourceAddr, DestAddr:
+			a, _ := netip.AddrFromSlice(part)
+			words = append(words, a.String())
+		case ProtocolNumber:
+			words = append(words, Protocol(part[0]).String())
+		case DestPort:
+			words = append(words, fmt.Sprint(int(part[0])<<8|int(part[1])))
+		}
+	}
+	return strings.Join(words, " . ")
+}
+
+// A Place is a key in a set.
+type Place struct {
+	Set string
+	Key Key
+}
+
+// A Verdict is the value of an element: "goto CHAIN", "drop", or empty in sets without values.
+type Verdict string
+
+// VerdictGoto returns the verdict that continues in a chain.
+func VerdictGoto(chain string) Verdict { return Verdict("goto " + chain) }
+
+// VerdictDrop drops the packet.
+const VerdictDrop Verdict = "drop"
+
+// A Fragment is the part of a table that has one owner, such as a service. Owners must not share
+// chains and sets; several may have the same element.
+type Fragment struct {
+	Chains   map[string]Chain
+	Sets     map[string]Set
+	Elements map[Place]Verdict
+}
+
+// A Table is what a table of the kernel should contain.
+type Table struct {
+	Chains   map[string]Chain
+	Sets     map[string]Set
+	Elements map[Place]Verdict
+}
+
+// String returns the table as text, in a fixed order.
+func (t Table) String() string {
+	var lines []string
+	for name, s := range t.Sets {
+		lines = append(lines, fmt.Sprintf("set %s %v", name, s))
+	}
+	for name, c := range t.Chains {
+		line := "chain " + name + ":"
+		if c.Hook != nil {
+			line += fmt.Sprintf(" %+v", *c.Hook)
+		}
+		for _, r := range c.Rules {
+			line += "\n\t" + r.String()
+		}
+		lines = append(lines, line)
+	}
+	for place, v := range t.Elements {
+		line := fmt.Sprintf("element %s: %s", place.Set, t.Sets[place.Set].Format(place.Key))
+		if v != "" {
+			line += " -> " + string(v)
+		}
+		lines = append(lines, line)
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
