@@ -164,17 +164,18 @@ func filter(all []Endpoint, keep func(Endpoint) bool) []Endpoint {
 	return kept
 }
 
-// localReady counts the addresses on the node that are ready on some port, for load balancers.
+// localReady counts the addresses on the node that are ready on some port, for load balancers. A pod with
+// an address of each family counts once.
 func localReady(endpoints map[portName][]Endpoint) int {
-	addrs := map[netip.Addr]bool{}
-	for _, list := range endpoints {
+	addrs := map[ruleset.Family]map[netip.Addr]bool{ruleset.IPv4: {}, ruleset.IPv6: {}}
+	for name, list := range endpoints {
 		for _, e := range list {
 			if e.Local && e.Ready {
-				addrs[e.Addr.Addr()] = true
+				addrs[name.family][e.Addr.Addr()] = true
 			}
 		}
 	}
-	return len(addrs)
+	return max(len(addrs[ruleset.IPv4]), len(addrs[ruleset.IPv6]))
 }
 
 // zoneOf returns the zone of a node.

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 // The rules of one service, as data.
@@ -19,7 +18,7 @@ func Example() {
 	}
 	slice := &discoveryv1.EndpointSlice{
 		AddressType: discoveryv1.AddressTypeIPv4,
-		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To(""), Port: ptr.To[int32](8080)}},
+		Ports:       []discoveryv1.EndpointPort{{Name: new(""), Port: new(int32(8080))}},
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.244.1.2"}}, {Addresses: []string{"10.244.2.2"}}},
 	}
 	site := proxy.Site{Node: "node-1", MarkBit: 14}

@@ -14,11 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 // patience bounds what must come.
-const patience = time.Minute
+const patience = 10 * time.Second
 
 // cluster is a network with a proxy on its node.
 type cluster struct {
@@ -44,7 +43,7 @@ func newCluster(t *testing.T) *cluster {
 		Node: "node", Services: c.services, EndpointSlices: c.slices, Nodes: c.nodes, Namespace: c.Node.Path,
 		PodRanges:     []netip.Prefix{servicetest.PodRange4, servicetest.PodRange6},
 		ServiceRanges: []netip.Prefix{servicetest.ServiceRange4, servicetest.ServiceRange6},
-		MinPeriod:     time.Millisecond, Log: testr.New(t),
+		MinPeriod:     time.Millisecond, CheckPeriod: 20 * time.Millisecond, Log: testr.New(t),
 	}
 	return c
 }
@@ -109,8 +108,8 @@ func slice(name string, family discoveryv1.AddressType, hosts ...*servicetest.Ho
 		ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: name + "-" + string(family), Labels: map[string]string{discoveryv1.LabelServiceName: name}},
 		AddressType: family,
 		Ports: []discoveryv1.EndpointPort{
-			{Name: ptr.To("http"), Port: ptr.To[int32](8080), Protocol: ptr.To(corev1.ProtocolTCP)},
-			{Name: ptr.To("dns"), Port: ptr.To[int32](5353), Protocol: ptr.To(corev1.ProtocolUDP)},
+			{Name: new("http"), Port: new(int32(8080)), Protocol: new(corev1.ProtocolTCP)},
+			{Name: new("dns"), Port: new(int32(5353)), Protocol: new(corev1.ProtocolUDP)},
 		},
 	}
 	for _, h := range hosts {
@@ -123,7 +122,7 @@ func slice(name string, family discoveryv1.AddressType, hosts ...*servicetest.Ho
 			node = "other"
 		}
 		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{address.String()}, NodeName: &node,
-			Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true), Serving: ptr.To(true), Terminating: ptr.To(false)}})
+			Conditions: discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true), Terminating: new(false)}})
 	}
 	return s
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,8 +23,8 @@ const (
 	DefaultTable     = "planekit-services"
 	DefaultMarkBit   = 14
 	DefaultMinPeriod = 100 * time.Millisecond
-	// checkPeriod is how often the kernel is asked whether another program changed it.
-	checkPeriod = time.Second
+	// DefaultCheckPeriod is short: the question costs a few microseconds.
+	DefaultCheckPeriod = time.Second
 	// retryPeriod is when a failed write is tried again.
 	retryPeriod = time.Second
 )
@@ -55,6 +56,9 @@ type Config struct {
 	// MinPeriod is the least time between two writes: changes that come faster are written together.
 	// The first is written at once. 0 means [DefaultMinPeriod].
 	MinPeriod time.Duration
+	// CheckPeriod is how often the kernel is asked whether another program changed its tables. 0 means
+	// [DefaultCheckPeriod].
+	CheckPeriod time.Duration
 	// Table names the table in the kernel; empty means [DefaultTable].
 	Table string
 	// Namespace is the path of the network namespace of the node; empty means that of the process.
@@ -123,12 +127,10 @@ func New(c Config) (*Proxy, error) {
 	if bit < 0 || bit > 31 {
 		return nil, fmt.Errorf("MarkBit: %d is not from 0 to 31", bit)
 	}
-	if c.MinPeriod < 0 {
-		return nil, fmt.Errorf("MinPeriod: %v is negative", c.MinPeriod)
+	if c.MinPeriod < 0 || c.CheckPeriod < 0 {
+		return nil, fmt.Errorf("MinPeriod, CheckPeriod: %v, %v: negative", c.MinPeriod, c.CheckPeriod)
 	}
-	if c.MinPeriod == 0 {
-		c.MinPeriod = DefaultMinPeriod
-	}
+	c.MinPeriod, c.CheckPeriod = cmp.Or(c.MinPeriod, DefaultMinPeriod), cmp.Or(c.CheckPeriod, DefaultCheckPeriod)
 	if c.Table == "" {
 		c.Table = DefaultTable
 	}
@@ -202,7 +204,7 @@ func (p *Proxy) run(ctx context.Context) error {
 func (p *Proxy) loop(ctx context.Context) error {
 	next := time.NewTimer(0) // when the next write may begin
 	defer next.Stop()
-	check := time.NewTicker(checkPeriod)
+	check := time.NewTicker(p.CheckPeriod)
 	defer check.Stop()
 	may := false
 	for {

@@ -245,9 +245,10 @@ func (e *encoder) balance(s Balance) ([]expr.Any, error) {
 			&expr.Lookup{SourceRegister: chosen, DestRegister: chosen, IsDestRegSet: true, SetID: set.ID, SetName: set.Name})
 	}
 	if s.Affinity != "" {
-		// The kernel's update does not change the value of an element that exists.
+		// The kernel's update does not change the value of an element that exists. That of what is deleted
+		// does not matter, but must be given.
 		code = append(code,
-			&expr.Dynset{SrcRegKey: source, SetName: s.Affinity, Operation: dynsetDelete},
+			&expr.Dynset{SrcRegKey: source, SrcRegData: chosen, SetName: s.Affinity, Operation: dynsetDelete},
 			remember(s.Affinity, source, chosen, s.Timeout))
 	}
 	return append(code, translate(s.Family, chosen)), nil

@@ -1,0 +1,260 @@
+package proxy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/planekit/planekit/service/proxy"
+	"github.com/planekit/planekit/service/ruleset"
+	"github.com/planekit/planekit/service/servicetest"
+)
+
+func TestRulesFlushedByHand(t *testing.T) {
+	c := newCluster(t)
+	client, near := c.Pod("client"), c.server("near", c.Pod)
+	c.services.Put(service())
+	c.endpoints(near)
+	c.start()
+	const table = "planekit-services"
+	for _, damage := range [][]string{
+		{"flush", "ruleset"},
+		{"delete", "table", "inet", table},
+		{"flush", "chain", "inet", table, "translate"},
+		{"flush", "map", "inet", table, "services4"},
+		{"flush", "chain", "inet", table, "cluster/default/web/http/tcp-4"},
+		{"add", "rule", "inet", table, "translate-prerouting", "drop"},
+		{"add", "element", "inet", table, "no-endpoints4", "{ 10.65.200.10 . tcp . 80 : drop }"},
+		{"add table inet x; delete table inet " + table + "; add table inet " + table + "; add chain inet " + table +
+			" translate { type filter hook prerouting priority 0; }; delete table inet x"},
+	} {
+		want := c.listing()
+		c.Node.Run("nft", damage...)
+		c.eventually(func() error {
+			if have := c.listing(); have != want {
+				return fmt.Errorf("after nft %s the rules are\n%s\nwant\n%s", strings.Join(damage, " "), have, want)
+			}
+			return nil
+		})
+		c.reach(client, "tcp 10.65.200.10:80", "near")
+	}
+	c.endpoints()
+	c.reach(client, "tcp 10.65.200.10:80", "refused")
+}
+
+// listing returns the table as nft lists it, with lines in a fixed order: that of elements and of
+// chains varies.
+func (c *cluster) listing() string {
+	var out string
+	if err := c.Node.Try(func() error { out = c.Node.Run("nft", "-s", "list", "ruleset"); return nil }); err != nil {
+		c.Fatal(err)
+	}
+	var lines []string
+	for word := range strings.FieldsSeq(out) {
+		lines = append(lines, strings.Trim(word, ","))
+	}
+	// Words alone are compared: nft wraps elements as they come.
+	counts := map[string]int{}
+	for _, l := range lines {
+		counts[l]++
+	}
+	return fmt.Sprint(counts)
+}
+
+func TestRestartKeepsConnections(t *testing.T) {
+	c := newCluster(t)
+	client, near, far := c.Pod("client"), c.server("near", c.Pod), c.server("far", c.Remote)
+	c.services.Put(service())
+	c.endpoints(near, far)
+	c.start()
+	conn, err := client.Dial("tcp", "10.65.200.10:80", patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := servicetest.Question(conn, "tcp", patience); err != nil {
+		t.Fatal(err)
+	}
+	echo := func() {
+		t.Helper()
+		if _, err := io.WriteString(conn, "still there\n"); err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 12)
+		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(conn, buf); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := c.listing()
+	generation := c.generation()
+	c.stop()
+	echo()
+	c.reach(client, "tcp 10.65.200.10:80", "near", "far") // without a proxy
+	c.start()
+	echo()
+	if after := c.listing(); after != before || c.generation() != generation {
+		t.Errorf("a restart that found everything right wrote:\n%s\nafter\n%s", after, before)
+	}
+	c.stop()
+	// What changed in between is written by the next start.
+	c.slices.Put(slice("web", "IPv4"))
+	c.start()
+	echo()
+	c.reach(client, "tcp 10.65.200.10:80", "refused")
+}
+
+// generation returns the generation of the node's tables.
+func (c *cluster) generation() (g uint32) {
+	c.Helper()
+	c.Node.Inside(func() error {
+		k, err := ruleset.NewKernel("planekit-services", "node")
+		if err == nil {
+			g, err = k.Generation(c.Context())
+		}
+		return err
+	})
+	return g
+}
+
+func TestTwoOwners(t *testing.T) {
+	c := newCluster(t)
+	c.start()
+	p, err := proxy.New(c.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Run(t.Context()); !errors.Is(err, ruleset.ErrOwned) {
+		t.Errorf("a second proxy of the table: %v", err)
+	}
+	c.stop()
+	// Another node's name in the table, and no process.
+	other := c.config
+	other.Node = "other"
+	before := c.generation()
+	if p, err = proxy.New(other); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if err := p.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-p.Ready():
+		t.Error("a proxy took over the table of another node")
+	default:
+	}
+	if after := c.generation(); after != before {
+		t.Error("a proxy changed the table of another node")
+	}
+}
+
+func TestUDPFollowsEndpoints(t *testing.T) {
+	c := newCluster(t)
+	client, near, far := c.Pod("client"), c.server("near", c.Pod), c.server("far", c.Remote)
+	c.services.Put(service())
+	c.endpoints(near)
+	c.start()
+	// One socket, hence one flow of the kernel.
+	conn, err := client.Dial("udp", "10.65.200.10:53", patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ask := func(want string) {
+		t.Helper()
+		c.eventually(func() error {
+			a, err := servicetest.Question(conn, "udp", silence)
+			if err == nil && a.Server != want {
+				err = fmt.Errorf("%s answers, want %s", a.Server, want)
+			}
+			return err
+		})
+	}
+	ask("near")
+	c.endpoints(far)
+	ask("far")
+	c.endpoints()
+	c.eventually(func() error {
+		if a, err := servicetest.Question(conn, "udp", silence); err == nil {
+			return fmt.Errorf("%s still answers", a.Server)
+		}
+		return nil
+	})
+	c.endpoints(near)
+	ask("near")
+}
+
+func TestRollingChangeUnderLoad(t *testing.T) {
+	c := newCluster(t)
+	client := c.Pod("client")
+	var servers []*servicetest.Host
+	for i := range 4 {
+		servers = append(servers, c.server(fmt.Sprint("server", i), c.Pod))
+	}
+	c.services.Put(service())
+	c.endpoints(servers...)
+	c.start()
+	var asked, failed atomic.Int64
+	var wg sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	for range 4 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := client.Ask("tcp", "10.65.200.10:80"); err != nil {
+					failed.Add(1)
+					t.Error(err)
+				}
+				asked.Add(1)
+			}
+		})
+	}
+	for round := range 60 {
+		var some []*servicetest.Host
+		for i, s := range servers {
+			if i != round%4 {
+				some = append(some, s)
+			}
+		}
+		c.endpoints(some...)
+		time.Sleep(5 * time.Millisecond)
+	}
+	cancel()
+	wg.Wait()
+	if failed.Load() > 0 || asked.Load() < 100 {
+		t.Errorf("%d of %d connections failed", failed.Load(), asked.Load())
+	}
+}
+
+func TestFlappingIsBounded(t *testing.T) {
+	c := newCluster(t)
+	near := c.server("near", c.Pod)
+	c.services.Put(service())
+	c.endpoints(near)
+	var writes atomic.Int64
+	c.config.MinPeriod = 200 * time.Millisecond
+	c.config.Meters.Synced = func(time.Duration, bool) { writes.Add(1) }
+	c.start()
+	began, before := time.Now(), writes.Load()
+	for i := range 100 {
+		if i%2 == 0 {
+			c.endpoints()
+		} else {
+			c.endpoints(near)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if n, most := writes.Load()-before, int64(time.Since(began)/(200*time.Millisecond))+2; n > most {
+		t.Errorf("%d writes, want at most %d", n, most)
+	}
+	c.reach(c.Node, "tcp 10.65.200.10:80", "near")
+}
