@@ -33,6 +33,7 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
+	t.Parallel()
 	c := &cluster{T: t, Network: servicetest.NewNetwork(t), services: localcache.NewMap[*corev1.Service](), slices: localcache.NewMap[*discoveryv1.EndpointSlice]()}
 	c.nodes = localcache.NewMap(&corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "node"},

@@ -64,8 +64,12 @@ func NewNetwork(t testing.TB) *Network {
 		if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}); err != nil {
 			return err
 		}
-		for _, file := range []string{"ipv4/ip_forward", "ipv6/conf/all/forwarding", "bridge/bridge-nf-call-iptables", "bridge/bridge-nf-call-ip6tables"} {
-			if err := os.WriteFile("/proc/sys/net/"+file, []byte("1"), 0); err != nil {
+		// The kernel would send one refusal a second to a client.
+		for file, value := range map[string]string{
+			"ipv4/ip_forward": "1", "ipv6/conf/all/forwarding": "1", "bridge/bridge-nf-call-iptables": "1", "bridge/bridge-nf-call-ip6tables": "1",
+			"ipv4/icmp_ratelimit": "0", "ipv6/icmp/ratelimit": "0",
+		} {
+			if err := sysctl(file, value); err != nil {
 				return err
 			}
 		}
@@ -122,9 +126,19 @@ func (n *Network) host(name string) *Host {
 	}
 	n.t.Cleanup(func() { _ = netns.DeleteNamed(ns) }) // which succeeds on what is gone
 	h := &Host{t: n.t, Name: name, Path: filepath.Join("/run/netns", ns)}
-	h.Inside(func() error { return up("lo") })
+	h.Inside(func() error {
+		// Detection of duplicate addresses takes a second.
+		for _, links := range []string{"all", "default"} {
+			if err := sysctl("ipv6/conf/"+links+"/accept_dad", "0"); err != nil {
+				return err
+			}
+		}
+		return up("lo")
+	})
 	return h
 }
+
+func sysctl(file, value string) error { return os.WriteFile("/proc/sys/net/"+file, []byte(value), 0) }
 
 // wire connects a host with the node: with addresses at the node's end, or at the bridge.
 func (n *Network) wire(h *Host, link string, node []string, host ...string) {
