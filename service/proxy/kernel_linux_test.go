@@ -16,9 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// patience bounds what must come.
-const patience = 10 * time.Second
-
 // cluster is a network with a proxy on its node.
 type cluster struct {
 	*testing.T

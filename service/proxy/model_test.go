@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/planekit/planekit/service/proxy"
 	"github.com/planekit/planekit/service/ruleset"
@@ -11,6 +12,9 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+// patience bounds what must come.
+const patience = 30 * time.Second
 
 // modelRank orders services as the proxy does: by age.
 func modelRank(s *corev1.Service) string { return fmt.Sprintf("%020d", s.CreationTimestamp.Unix()) }
