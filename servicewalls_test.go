@@ -14,6 +14,15 @@ var serviceWalls = []wall{
 		{"github.com/vishvananda/netns", "a host is a network namespace"},
 		{"golang.org/x/sys", "the kernel's constants"},
 	}},
+	{packages: "service/proxy/metrics", closed: true, may: []allowance{
+		{"service/proxy", "it counts what a proxy does"},
+		{"github.com/prometheus/client_golang", "the format of metrics"},
+	}},
+	{packages: "service/loadbalancer", closed: true, may: []allowance{
+		{"k8s.io/api", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "service/proxy", closed: true, may: []allowance{
 		{"service/ruleset", "rules are data that is kept in the kernel in one way"},
 		{"github.com/vishvananda/netlink", "conntrack entries of flows that have ended"},
