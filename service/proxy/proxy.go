@@ -165,7 +165,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 		if p.Namespace != "" {
 			// The thread ends with the goroutine, so that nothing else runs in the namespace.
 			runtime.LockOSThread()
-			if err := enter(p.Namespace); err != nil {
+			if err := ruleset.EnterNamespace(p.Namespace); err != nil {
 				done <- fmt.Errorf("enter the network namespace %s: %w", p.Namespace, err)
 				return
 			}

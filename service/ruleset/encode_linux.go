@@ -84,6 +84,11 @@ func condition(s Statement) []expr.Any {
 		return is(native.PutUint32(unix.RTN_LOCAL), &expr.Fib{Register: firstRegister, FlagSADDR: true, ResultADDRTYPE: true})
 	case ToHost:
 		return is(native.PutUint32(unix.RTN_LOCAL), &expr.Fib{Register: firstRegister, FlagDADDR: true, ResultADDRTYPE: true})
+	case NeighborDiscovery:
+		code := is([]byte{unix.IPPROTO_ICMPV6}, &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: firstRegister})
+		return append(code,
+			&expr.Payload{Base: expr.PayloadBaseTransportHeader, Offset: 0, Len: 1, DestRegister: firstRegister},
+			&expr.Range{Op: expr.CmpOpEq, Register: firstRegister, FromData: []byte{133}, ToData: []byte{137}})
 	case NewConnection:
 		return has(expr.CtStateBitNEW, &expr.Ct{Key: expr.CtKeySTATE, Register: firstRegister})
 	case KnownConnection:

@@ -74,7 +74,7 @@ func fragment(r *rand.Rand, owner string) ruleset.Fragment {
 // target works.
 func TestKeeperRepairs(t *testing.T) {
 	ctx := t.Context()
-	for seed := range uint64(200) {
+	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		target := &memory{table: empty(), r: r}
 		k := ruleset.NewKeeper(target, logr.Discard())

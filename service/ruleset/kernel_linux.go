@@ -302,6 +302,9 @@ func verdict(v Verdict) *expr.Verdict {
 	if chain, ok := strings.CutPrefix(string(v), "goto "); ok {
 		return &expr.Verdict{Kind: expr.VerdictGoto, Chain: chain}
 	}
+	if chain, ok := strings.CutPrefix(string(v), "jump "); ok {
+		return &expr.Verdict{Kind: expr.VerdictJump, Chain: chain}
+	}
 	if v == VerdictDrop {
 		return &expr.Verdict{Kind: expr.VerdictDrop}
 	}

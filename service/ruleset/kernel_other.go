@@ -21,3 +21,6 @@ func (*Kernel) Delete(context.Context) error { return errors.New("nftables needs
 
 // Lock returns an error.
 func (*Kernel) Lock() (io.Closer, error) { return nil, errors.New("nftables needs Linux") }
+
+// EnterNamespace returns an error.
+func EnterNamespace(string) error { return errors.New("network namespaces need Linux") }

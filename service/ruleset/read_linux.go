@@ -306,6 +306,8 @@ func readVerdict(data []byte) Verdict {
 	switch code {
 	case unix.NFT_GOTO:
 		return VerdictGoto(chain)
+	case unix.NFT_JUMP:
+		return VerdictJump(chain)
 	case 0: // NF_DROP
 		return VerdictDrop
 	}

@@ -93,6 +93,8 @@ type (
 	FromHost struct{}
 	// ToHost matches packets to an address of the host.
 	ToHost struct{}
+	// NeighborDiscovery matches the messages by which hosts of IPv6 find each other on a link.
+	NeighborDiscovery struct{}
 	// NewConnection matches the first packets of connections.
 	NewConnection struct{}
 	// KnownConnection matches packets of connections that exist, and errors about them.
@@ -151,30 +153,31 @@ type (
 	}
 )
 
-func (OfFamily) statement()        {}
-func (OfProtocol) statement()      {}
-func (From) statement()            {}
-func (To) statement()              {}
-func (ToPorts) statement()         {}
-func (FromHost) statement()        {}
-func (ToHost) statement()          {}
-func (NewConnection) statement()   {}
-func (KnownConnection) statement() {}
-func (Translated) statement()      {}
-func (Marked) statement()          {}
-func (SetMark) statement()         {}
-func (ClearMark) statement()       {}
-func (In) statement()              {}
-func (Dispatch) statement()        {}
-func (Jump) statement()            {}
-func (Goto) statement()            {}
-func (Accept) statement()          {}
-func (Drop) statement()            {}
-func (Return) statement()          {}
-func (Reject) statement()          {}
-func (Masquerade) statement()      {}
-func (Balance) statement()         {}
-func (Stick) statement()           {}
+func (OfFamily) statement()          {}
+func (OfProtocol) statement()        {}
+func (From) statement()              {}
+func (To) statement()                {}
+func (ToPorts) statement()           {}
+func (FromHost) statement()          {}
+func (ToHost) statement()            {}
+func (NewConnection) statement()     {}
+func (NeighborDiscovery) statement() {}
+func (KnownConnection) statement()   {}
+func (Translated) statement()        {}
+func (Marked) statement()            {}
+func (SetMark) statement()           {}
+func (ClearMark) statement()         {}
+func (In) statement()                {}
+func (Dispatch) statement()          {}
+func (Jump) statement()              {}
+func (Goto) statement()              {}
+func (Accept) statement()            {}
+func (Drop) statement()              {}
+func (Return) statement()            {}
+func (Reject) statement()            {}
+func (Masquerade) statement()        {}
+func (Balance) statement()           {}
+func (Stick) statement()             {}
 
 func (s OfFamily) String() string {
 	if s.Family == IPv4 {
@@ -194,9 +197,12 @@ func (s ToPorts) String() string {
 	return fmt.Sprintf("th dport %d-%d", s.First, s.Last)
 }
 
-func (FromHost) String() string        { return "fib saddr type local" }
-func (ToHost) String() string          { return "fib daddr type local" }
-func (NewConnection) String() string   { return "ct state new" }
+func (FromHost) String() string      { return "fib saddr type local" }
+func (ToHost) String() string        { return "fib daddr type local" }
+func (NewConnection) String() string { return "ct state new" }
+func (NeighborDiscovery) String() string {
+	return "meta l4proto ipv6-icmp icmpv6 type 133-137"
+}
 func (KnownConnection) String() string { return "ct state established,related" }
 func (Translated) String() string      { return "ct status dnat" }
 func (s Marked) String() string        { return fmt.Sprintf("meta mark & %#x != 0", uint32(1)<<s.Bit) }

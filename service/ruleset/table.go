@@ -143,11 +143,14 @@ type Place struct {
 	Key Key
 }
 
-// A Verdict is the value of an element: "goto CHAIN", "drop", or empty in sets without values.
+// A Verdict is the value of an element: "goto CHAIN", "jump CHAIN", "drop", or empty in sets without values.
 type Verdict string
 
 // VerdictGoto returns the verdict that continues in a chain.
 func VerdictGoto(chain string) Verdict { return Verdict("goto " + chain) }
+
+// VerdictJump returns the verdict that evaluates a chain and comes back.
+func VerdictJump(chain string) Verdict { return Verdict("jump " + chain) }
 
 // VerdictDrop drops the packet.
 const VerdictDrop Verdict = "drop"

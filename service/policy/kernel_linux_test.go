@@ -1,0 +1,264 @@
+package policy_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	"github.com/planekit/planekit/localcache"
+	"github.com/planekit/planekit/service/policy"
+	"github.com/planekit/planekit/service/ruleset"
+	"github.com/planekit/planekit/service/servicetest"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// patience bounds what must come.
+const patience = 30 * time.Second
+
+// city has pods of the node and of another one, in two namespaces.
+type city struct {
+	*testing.T
+	*servicetest.Network
+	hosts      []*servicetest.Host
+	peers      []policy.Peer
+	policies   *localcache.Map[*networkingv1.NetworkPolicy]
+	pods       *localcache.Map[*corev1.Pod]
+	namespaces *localcache.Map[*corev1.Namespace]
+}
+
+// The ports at which every pod listens. The first is "http" in pods of namespace a and the second in others.
+var ports = []struct {
+	network  string
+	protocol ruleset.Protocol
+	number   uint16
+}{{"tcp", ruleset.TCP, 8080}, {"tcp", ruleset.TCP, 8081}, {"udp", ruleset.UDP, 8080}}
+
+func newCity(t *testing.T) *city {
+	c := &city{T: t, Network: servicetest.NewNetwork(t), policies: localcache.NewMap[*networkingv1.NetworkPolicy](),
+		pods: localcache.NewMap[*corev1.Pod](), namespaces: localcache.NewMap[*corev1.Namespace]()}
+	for _, name := range []string{"a", "b"} {
+		c.namespaces.Put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": name}}})
+	}
+	for i := range 6 {
+		name := fmt.Sprint("pod", i)
+		host, node := c.Pod, "node"
+		if i == 5 {
+			host, node = c.Remote, "other"
+		}
+		labels := map[string]string{"app": fmt.Sprint("app", i/2), "pod": name}
+		if node == "other" {
+			labels["remote"] = "yes"
+		}
+		c.add(host(name), []string{"a", "b"}[i%2], node, labels)
+	}
+	c.hosts, c.peers = append(c.hosts, c.Outside), append(c.peers, policy.Peer{Addr: c.Outside.IP4})
+	for _, h := range c.hosts {
+		for _, p := range ports {
+			h.Serve(p.network, int(p.number))
+		}
+	}
+	return c
+}
+
+func (c *city) add(h *servicetest.Host, namespace, node string, labels map[string]string) {
+	http := int32(8080)
+	if namespace == "b" {
+		http = 8081
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: h.Name, Labels: labels},
+		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: http, Protocol: corev1.ProtocolTCP}}}}},
+		Status:     corev1.PodStatus{PodIPs: []corev1.PodIP{{IP: h.IP4.String()}, {IP: h.IP6.String()}}},
+	}
+	c.pods.Put(pod)
+	in, _ := c.namespaces.Get(namespace)
+	c.hosts, c.peers = append(c.hosts, h), append(c.peers, policy.Peer{Addr: h.IP4, Pod: pod, Namespace: in})
+}
+
+func (c *city) start() {
+	e, err := policy.New(policy.Config{Node: "node", Policies: c.policies, Pods: c.pods, Namespaces: c.namespaces,
+		Namespace: c.Node.Path, MinPeriod: time.Millisecond, CheckPeriod: 20 * time.Millisecond, Log: testr.New(c.T)})
+	if err != nil {
+		c.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1) // one answer
+	go func() { done <- e.Run(ctx) }()
+	c.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			c.Error(err)
+		}
+	})
+	<-e.Ready()
+}
+
+// wrong asks every port of every pod from every pod at the same time, and returns what is not as the
+// definition says. What must not be answered gets a tenth of a second, and what must be a second.
+func (c *city) wrong(policies []*networkingv1.NetworkPolicy) []string {
+	var mu sync.Mutex
+	var all []string
+	var wg sync.WaitGroup
+	for i := range c.hosts {
+		for j := range c.hosts {
+			for _, p := range ports {
+				for _, v6 := range []bool{false, true} {
+					wg.Go(func() {
+						if problem := c.ask(policies, i, j, p.network, p.protocol, p.number, v6); problem != "" {
+							mu.Lock()
+							all = append(all, problem)
+							mu.Unlock()
+						}
+					})
+				}
+			}
+		}
+	}
+	wg.Wait()
+	return all
+}
+
+func (c *city) ask(policies []*networkingv1.NetworkPolicy, i, j int, network string, protocol ruleset.Protocol, port uint16, v6 bool) string {
+	from, to := c.peers[i], c.peers[j]
+	if v6 {
+		from.Addr, to.Addr = c.hosts[i].IP6, c.hosts[j].IP6
+	}
+	want := policy.Allowed(policies, from, to, protocol, port)
+	timeout := 100 * time.Millisecond
+	if want {
+		timeout = time.Second
+	}
+	_, err := c.hosts[i].AskWithin(network, netip.AddrPortFrom(to.Addr, port).String(), timeout)
+	if (err == nil) != want {
+		return fmt.Sprintf("%s to %s, %s %d: allowed is %v, error %v", c.hosts[i].Name, c.hosts[j].Name, network, port, want, err)
+	}
+	return ""
+}
+
+// random returns policies that select pods of the node: the rules of others are kept there.
+func random(r *rand.Rand) []*networkingv1.NetworkPolicy {
+	var all []*networkingv1.NetworkPolicy
+	for i := range 1 + r.IntN(4) {
+		p := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: []string{"a", "b"}[r.IntN(2)], Name: fmt.Sprint("p", i)}}
+		p.Spec.PodSelector = *randomSelector(r)
+		p.Spec.PodSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "remote", Operator: metav1.LabelSelectorOpDoesNotExist}}
+		p.Spec.PolicyTypes = [][]networkingv1.PolicyType{nil, {networkingv1.PolicyTypeIngress}, {networkingv1.PolicyTypeEgress},
+			{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}}[r.IntN(4)]
+		for range r.IntN(3) {
+			p.Spec.Ingress = append(p.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{From: randomPeers(r), Ports: randomPorts(r)})
+		}
+		for range r.IntN(3) {
+			p.Spec.Egress = append(p.Spec.Egress, networkingv1.NetworkPolicyEgressRule{To: randomPeers(r), Ports: randomPorts(r)})
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+func randomSelector(r *rand.Rand) *metav1.LabelSelector {
+	return []*metav1.LabelSelector{{}, {MatchLabels: map[string]string{"app": fmt.Sprint("app", r.IntN(3))}},
+		{MatchLabels: map[string]string{"pod": fmt.Sprint("pod", r.IntN(6))}}}[r.IntN(3)]
+}
+
+func randomPeers(r *rand.Rand) []networkingv1.NetworkPolicyPeer {
+	var all []networkingv1.NetworkPolicyPeer
+	for range r.IntN(3) {
+		var p networkingv1.NetworkPolicyPeer
+		switch r.IntN(5) {
+		case 0:
+			p.PodSelector = randomSelector(r)
+		case 1:
+			p.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": []string{"a", "b"}[r.IntN(2)]}}
+		case 2:
+			p.NamespaceSelector, p.PodSelector = &metav1.LabelSelector{}, randomSelector(r)
+		case 3:
+			p.IPBlock = &networkingv1.IPBlock{CIDR: []string{"10.65.1.0/24", "10.65.0.0/16", "0.0.0.0/0"}[r.IntN(3)], Except: []string{fmt.Sprintf("10.65.1.%d/32", 2+r.IntN(5))}}
+		case 4:
+			p.IPBlock = &networkingv1.IPBlock{CIDR: []string{"fd65:1::/64", "::/0"}[r.IntN(2)], Except: []string{"fd65:1::4/127"}}
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+func randomPorts(r *rand.Rand) []networkingv1.NetworkPolicyPort {
+	var all []networkingv1.NetworkPolicyPort
+	for range r.IntN(3) {
+		all = append(all, []networkingv1.NetworkPolicyPort{
+			{}, {Protocol: new(corev1.ProtocolUDP)}, {Port: new(intstr.FromInt32(8080))}, {Port: new(intstr.FromInt32(8081)), Protocol: new(corev1.ProtocolTCP)},
+			{Port: new(intstr.FromString("http"))}, {Port: new(intstr.FromString("nothing"))}, {Port: new(intstr.FromInt32(8000)), EndPort: new(int32(8080))},
+		}[r.IntN(7)])
+	}
+	return all
+}
+
+// TestMatrix compares the packets that pass with the definition, for random policies.
+func TestMatrix(t *testing.T) {
+	t.Parallel()
+	c := newCity(t)
+	c.start()
+	for seed := range uint64(8) {
+		policies := random(rand.New(rand.NewPCG(seed, 5)))
+		c.policies.Replace(policies...)
+		deadline := time.Now().Add(patience)
+		for {
+			problems := c.wrong(policies) // of the policies before, at first
+			if len(problems) == 0 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("seed %d: %d of the matrix, such as %s; rules\n%s", seed, len(problems), problems[0], c.Node.Run("nft", "list", "ruleset"))
+			}
+		}
+	}
+}
+
+// TestChangesOfPods: a pod that changes its labels, and a new pod, are subject to policies.
+func TestChangesOfPods(t *testing.T) {
+	t.Parallel()
+	c := newCity(t)
+	policies := []*networkingv1.NetworkPolicy{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "only"},
+		Spec: networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{
+			From: []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"friend": "yes"}}}}}}},
+	}}
+	c.policies.Replace(policies...)
+	c.start()
+	expect := func(from, to int, want bool) {
+		t.Helper()
+		for deadline := time.Now().Add(patience); ; {
+			_, err := c.hosts[from].AskWithin("tcp", netip.AddrPortFrom(c.hosts[to].IP4, 8080).String(), 200*time.Millisecond)
+			if (err == nil) == want {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s to %s: want allowed %v, error %v", c.hosts[from].Name, c.hosts[to].Name, want, err)
+			}
+		}
+	}
+	expect(2, 0, false)
+	pod := c.peers[2].Pod.DeepCopy()
+	pod.Labels["friend"] = "yes"
+	c.pods.Put(pod)
+	expect(2, 0, true)
+	c.pods.Put(c.peers[2].Pod)
+	expect(2, 0, false)
+	// By hand.
+	c.Node.Run("nft", "flush", "ruleset")
+	expect(2, 0, false)
+	ended := c.peers[0].Pod.DeepCopy()
+	ended.Status.Phase = corev1.PodSucceeded // its address may be another pod's by now
+	c.pods.Put(ended)
+	expect(2, 0, true)
+	c.policies.Delete("a/only")
+	c.pods.Put(c.peers[0].Pod)
+	expect(3, 0, true)
+}

@@ -1,0 +1,291 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/planekit/planekit/localcache"
+	"github.com/planekit/planekit/service/ruleset"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// World is all that the rules of a node depend on.
+type World struct {
+	// Node is the node whose pods are protected.
+	Node     string
+	Policies []*networkingv1.NetworkPolicy
+	// Pods are those of the whole cluster, and Namespaces all by name.
+	Pods       []*corev1.Pod
+	Namespaces map[string]*corev1.Namespace
+}
+
+var families = []ruleset.Family{ruleset.IPv4, ruleset.IPv6}
+
+func ofFamily(name string, f ruleset.Family) string { return fmt.Sprint(name, uint8(f)) }
+
+// Base returns what all pods share: packets between pods, and between pods and others, pass the chain of
+// their source and that of their destination. The node itself is not subject to policies.
+func Base() ruleset.Fragment {
+	out := ruleset.Fragment{Chains: map[string]ruleset.Chain{}, Sets: map[string]ruleset.Set{}}
+	rules := []ruleset.Rule{
+		ruleset.NewRule("", ruleset.KnownConnection{}, ruleset.Accept{}),
+		ruleset.NewRule("pods on one bridge find each other", ruleset.NeighborDiscovery{}, ruleset.Accept{}),
+	}
+	for _, f := range families {
+		source, destination := []ruleset.Field{ruleset.SourceAddr}, []ruleset.Field{ruleset.DestAddr}
+		both := []ruleset.Field{ruleset.SourceAddr, ruleset.DestAddr}
+		out.Sets[ofFamily("self", f)] = ruleset.Set{Family: f, Fields: both}
+		out.Sets[ofFamily("egress", f)] = ruleset.Set{Kind: ruleset.Verdicts, Family: f, Fields: source}
+		out.Sets[ofFamily("ingress", f)] = ruleset.Set{Kind: ruleset.Verdicts, Family: f, Fields: destination}
+		of := ruleset.OfFamily{Family: f}
+		rules = append(rules,
+			ruleset.NewRule("pods that reach themselves", of, ruleset.In{Family: f, Fields: both, Set: ofFamily("self", f)}, ruleset.Accept{}),
+			ruleset.NewRule("", of, ruleset.Dispatch{Family: f, Fields: source, Map: ofFamily("egress", f)}),
+			ruleset.NewRule("", of, ruleset.Dispatch{Family: f, Fields: destination, Map: ofFamily("ingress", f)}))
+	}
+	out.Chains["policies"] = ruleset.Chain{Hook: &ruleset.Hook{Point: "forward"}, Rules: rules}
+	return out
+}
+
+// Fragments returns the parts of the table by their owners: each policy has the sets of its peers, and
+// each pod of the node that a policy selects has its chains.
+func (w World) Fragments() map[string]ruleset.Fragment {
+	all := map[string]ruleset.Fragment{"": Base()}
+	policies := slices.SortedFunc(slices.Values(w.Policies), func(a, b *networkingv1.NetworkPolicy) int {
+		return strings.Compare(localcache.KeyOf(a), localcache.KeyOf(b))
+	})
+	for _, p := range policies {
+		all["policy "+localcache.KeyOf(p)] = w.peerSets(p)
+	}
+	for _, pod := range w.Pods {
+		if pod.Spec.NodeName == w.Node && len(addresses(pod)) > 0 {
+			all["pod "+localcache.KeyOf(pod)] = w.pod(pod, policies)
+		}
+	}
+	return all
+}
+
+// addresses returns the addresses of a pod that has a network of its own.
+func addresses(pod *corev1.Pod) []netip.Addr {
+	if pod.Spec.HostNetwork || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return nil
+	}
+	var all []netip.Addr
+	for _, ip := range pod.Status.PodIPs {
+		if a, err := netip.ParseAddr(ip.IP); err == nil {
+			all = append(all, a.Unmap())
+		}
+	}
+	return all
+}
+
+// direction is a side of a policy in a form that both have.
+type direction struct {
+	kind  networkingv1.PolicyType
+	name  string
+	field ruleset.Field // of the peer
+	rules []networkingv1.NetworkPolicyIngressRule
+}
+
+func directions(p *networkingv1.NetworkPolicy) []direction {
+	var all []direction
+	for _, kind := range types(p) {
+		switch kind {
+		case networkingv1.PolicyTypeIngress:
+			all = append(all, direction{kind, "ingress", ruleset.SourceAddr, p.Spec.Ingress})
+		case networkingv1.PolicyTypeEgress:
+			d := direction{kind: kind, name: "egress", field: ruleset.DestAddr}
+			for _, r := range p.Spec.Egress {
+				d.rules = append(d.rules, networkingv1.NetworkPolicyIngressRule{From: r.To, Ports: r.Ports})
+			}
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// setName returns the name of the set of peers of a rule, or of their ports with a name.
+func setName(p *networkingv1.NetworkPolicy, d direction, rule int, f ruleset.Family, port ...int) string {
+	name := fmt.Sprintf("%s/%s/%s/%d", d.name, p.Namespace, p.Name, rule)
+	for _, n := range port {
+		name += fmt.Sprintf("/port-%d", n)
+	}
+	return fmt.Sprintf("%s/ipv%d", name, uint8(f))
+}
+
+// byName reports whether a port of an egress rule is looked up in the pods that it leads to.
+func byName(d direction, port networkingv1.NetworkPolicyPort) bool {
+	return d.kind == networkingv1.PolicyTypeEgress && port.Port != nil && port.Port.Type == intstr.String
+}
+
+// peerSets returns the sets of pods that the rules of a policy select.
+func (w World) peerSets(p *networkingv1.NetworkPolicy) ruleset.Fragment {
+	out := ruleset.Fragment{Sets: map[string]ruleset.Set{}, Elements: map[ruleset.Place]ruleset.Verdict{}}
+	for _, d := range directions(p) {
+		for i, rule := range d.rules {
+			for _, f := range families {
+				if hasPods(rule) {
+					out.Sets[setName(p, d, i, f)] = ruleset.Set{Family: f, Fields: []ruleset.Field{d.field}}
+				}
+				for n, port := range rule.Ports {
+					if byName(d, port) {
+						out.Sets[setName(p, d, i, f, n)] = ruleset.Set{Family: f, Fields: []ruleset.Field{ruleset.DestAddr, ruleset.ProtocolNumber, ruleset.DestPort}}
+					}
+				}
+			}
+			for _, pod := range w.Pods {
+				w.addPeer(out, p, d, i, pod)
+			}
+		}
+	}
+	return out
+}
+
+// addPeer adds a pod to the sets of a rule that selects it.
+func (w World) addPeer(out ruleset.Fragment, p *networkingv1.NetworkPolicy, d direction, i int, pod *corev1.Pod) {
+	rule := d.rules[i]
+	selected := slices.ContainsFunc(rule.From, func(peer networkingv1.NetworkPolicyPeer) bool {
+		return peer.IPBlock == nil && matchesPod(p.Namespace, peer, pod, w.Namespaces[pod.Namespace])
+	})
+	for _, a := range addresses(pod) {
+		f := ruleset.FamilyOf(a)
+		if selected {
+			out.Elements[ruleset.Place{Set: setName(p, d, i, f), Key: ruleset.KeyOf(a)}] = ""
+		}
+		// An address of a pod can also be in a block.
+		peer := Peer{Addr: a, Pod: pod, Namespace: w.Namespaces[pod.Namespace]}
+		if !matchesPeers(p.Namespace, rule.From, peer) {
+			continue
+		}
+		for n, port := range rule.Ports {
+			if !byName(d, port) {
+				continue
+			}
+			protocol := protocolOf(port.Protocol)
+			for _, number := range named(pod, port.Port.StrVal, protocol) {
+				out.Elements[ruleset.Place{Set: setName(p, d, i, f, n), Key: ruleset.KeyOf(a, protocol, number)}] = ""
+			}
+		}
+	}
+}
+
+func hasPods(rule networkingv1.NetworkPolicyIngressRule) bool {
+	return slices.ContainsFunc(rule.From, func(p networkingv1.NetworkPolicyPeer) bool { return p.IPBlock == nil })
+}
+
+// pod returns the chains of a pod: they return what a policy allows and drop the rest.
+func (w World) pod(pod *corev1.Pod, policies []*networkingv1.NetworkPolicy) ruleset.Fragment {
+	out := ruleset.Fragment{Chains: map[string]ruleset.Chain{}, Elements: map[ruleset.Place]ruleset.Verdict{}}
+	for _, p := range policies {
+		if !selects(p, pod) {
+			continue
+		}
+		for _, d := range directions(p) {
+			for _, a := range addresses(pod) {
+				f := ruleset.FamilyOf(a)
+				name := fmt.Sprintf("%s-pod/%s/%s/ipv%d", d.name, pod.Namespace, pod.Name, uint8(f))
+				chain := out.Chains[name]
+				for i := range d.rules {
+					chain.Rules = append(chain.Rules, rules(p, d, i, f, pod)...)
+				}
+				out.Chains[name] = chain
+				out.Elements[ruleset.Place{Set: ofFamily(d.name, f), Key: ruleset.KeyOf(a)}] = ruleset.VerdictJump(name)
+				out.Elements[ruleset.Place{Set: ofFamily("self", f), Key: ruleset.KeyOf(a, a)}] = ""
+			}
+		}
+	}
+	for name, chain := range out.Chains {
+		chain.Rules = append(chain.Rules, ruleset.NewRule("no policy allows it", ruleset.Drop{}))
+		out.Chains[name] = chain
+	}
+	return out
+}
+
+// rules returns the rules of one rule of a policy: one for each peer and port.
+func rules(p *networkingv1.NetworkPolicy, d direction, i int, f ruleset.Family, pod *corev1.Pod) []ruleset.Rule {
+	rule := d.rules[i]
+	var all []ruleset.Rule
+	for _, peer := range peerMatches(p, d, i, f) {
+		for _, port := range portMatches(p, d, i, f, pod) {
+			parts := slices.Concat([]ruleset.Statement{ruleset.OfFamily{Family: f}}, peer, port, []ruleset.Statement{ruleset.Return{}})
+			all = append(all, ruleset.NewRule(localcache.KeyOf(p), parts...))
+		}
+	}
+	for n, port := range rule.Ports {
+		if byName(d, port) {
+			all = append(all, ruleset.NewRule(localcache.KeyOf(p), ruleset.OfFamily{Family: f}, ruleset.In{Family: f,
+				Fields: []ruleset.Field{ruleset.DestAddr, ruleset.ProtocolNumber, ruleset.DestPort}, Set: setName(p, d, i, f, n)}, ruleset.Return{}))
+		}
+	}
+	return all
+}
+
+// peerMatches returns the conditions of which a peer must fulfil one list.
+func peerMatches(p *networkingv1.NetworkPolicy, d direction, i int, f ruleset.Family) [][]ruleset.Statement {
+	rule := d.rules[i]
+	if len(rule.From) == 0 {
+		return [][]ruleset.Statement{nil}
+	}
+	var all [][]ruleset.Statement
+	if hasPods(rule) {
+		all = append(all, []ruleset.Statement{ruleset.In{Family: f, Fields: []ruleset.Field{d.field}, Set: setName(p, d, i, f)}})
+	}
+	for _, peer := range rule.From {
+		if peer.IPBlock == nil {
+			continue
+		}
+		cidr, err := netip.ParsePrefix(peer.IPBlock.CIDR)
+		if err != nil || ruleset.FamilyOf(cidr.Addr()) != f {
+			continue
+		}
+		block := []ruleset.Statement{side(d, cidr.Masked(), false)}
+		for _, text := range peer.IPBlock.Except {
+			if except, err := netip.ParsePrefix(text); err == nil && ruleset.FamilyOf(except.Addr()) == f {
+				block = append(block, side(d, except.Masked(), true))
+			}
+		}
+		all = append(all, block)
+	}
+	return all
+}
+
+func side(d direction, p netip.Prefix, negated bool) ruleset.Statement {
+	if d.field == ruleset.SourceAddr {
+		return ruleset.From{Prefix: p, Not: negated}
+	}
+	return ruleset.To{Prefix: p, Not: negated}
+}
+
+// portMatches returns the conditions of which the port must fulfil one list. Ports of egress rules that
+// are named are left out: they are in sets.
+func portMatches(p *networkingv1.NetworkPolicy, d direction, i int, f ruleset.Family, pod *corev1.Pod) [][]ruleset.Statement {
+	rule := d.rules[i]
+	if len(rule.Ports) == 0 {
+		return [][]ruleset.Statement{nil}
+	}
+	var all [][]ruleset.Statement
+	for _, port := range rule.Ports {
+		protocol := protocolOf(port.Protocol)
+		of := ruleset.OfProtocol{Protocol: protocol}
+		switch {
+		case port.Port == nil:
+			all = append(all, []ruleset.Statement{of})
+		case byName(d, port):
+		case port.Port.Type == intstr.String:
+			for _, n := range named(pod, port.Port.StrVal, protocol) {
+				all = append(all, []ruleset.Statement{of, ruleset.ToPorts{First: n, Last: n}})
+			}
+		default:
+			last := port.Port.IntVal
+			if port.EndPort != nil {
+				last = *port.EndPort
+			}
+			all = append(all, []ruleset.Statement{of, ruleset.ToPorts{First: uint16(port.Port.IntVal), Last: uint16(last)}})
+		}
+	}
+	return all
+}
