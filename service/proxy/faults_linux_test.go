@@ -5,16 +5,114 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/planekit/planekit/localcache"
 	"github.com/planekit/planekit/service/proxy"
 	"github.com/planekit/planekit/service/ruleset"
 	"github.com/planekit/planekit/service/servicetest"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+// asAgent makes the test binary a proxy in the network namespace that it is started in, whose endpoints,
+// given by it, change all the time.
+const asAgent = "PLANEKIT_TEST_AGENT"
+
+func TestMain(m *testing.M) {
+	if addresses := os.Getenv(asAgent); addresses != "" {
+		if err := agent(strings.Fields(addresses)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// agent keeps a hundred services, of which every change replaces all endpoints, until it is killed.
+func agent(addresses []string) error {
+	services, slices := localcache.NewMap[*corev1.Service](), localcache.NewMap[*discoveryv1.EndpointSlice]()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}
+	put := func(i int, address string) {
+		name := fmt.Sprint("s", i)
+		slices.Put(&discoveryv1.EndpointSlice{
+			ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}},
+			AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080))}},
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address}}},
+		})
+	}
+	for i := range 100 {
+		services.Put(service(func(s *corev1.Service) {
+			s.Name, s.Spec.ClusterIPs = fmt.Sprint("s", i), []string{fmt.Sprint("10.65.200.", i+10)}
+		}))
+		put(i, addresses[0])
+	}
+	p, err := proxy.New(proxy.Config{Node: "node", Services: services, EndpointSlices: slices, Nodes: localcache.NewMap(node), MinPeriod: time.Nanosecond})
+	if err != nil {
+		return err
+	}
+	done := make(chan error, 1) // one answer
+	go func() { done <- p.Run(context.Background()) }()
+	select {
+	case err := <-done:
+		return err
+	case <-p.Ready():
+		fmt.Println("ready")
+	}
+	for round := 0; ; round++ {
+		for i := range 100 {
+			put(i, addresses[round%len(addresses)])
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestKilledAgent kills the proxy in the middle of its writes. A service always leads to an endpoint.
+func TestKilledAgent(t *testing.T) {
+	c := newCluster(t)
+	client, one, two := c.Pod("client"), c.server("one", c.Pod), c.server("two", c.Pod)
+	r := rand.New(rand.NewPCG(1, 1))
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	for round := range 12 {
+		a := exec.Command(os.Args[0])
+		a.Env, a.Stderr = append(os.Environ(), asAgent+"="+one.IP4.String()+" "+two.IP4.String()), os.Stderr
+		out, err := a.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Node.Inside(a.Start)
+		if n, err := out.Read(make([]byte, 10)); n == 0 {
+			t.Fatal("the agent does not start: ", err)
+		}
+		for i := 0; round == 0 && i < 3; i++ {
+			wg.Go(func() {
+				for n := i; ctx.Err() == nil; n++ {
+					if _, err := client.Ask("tcp", fmt.Sprint("10.65.200.", n%100+10, ":80")); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond)
+		if err := a.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = a.Wait() // which says that it was killed
+	}
+}
 
 func TestRulesFlushedByHand(t *testing.T) {
 	c := newCluster(t)

@@ -29,12 +29,20 @@ func (f *fullTable) check(p *Proxy) {
 		return // not this kernel
 	}
 	p.Meters.connections(int(count), int(most))
-	if count*100 < most*nearlyFull || time.Since(f.said) < sayAgain {
+	if !f.isNews(count, most, time.Now()) {
 		return
 	}
-	f.said = time.Now()
 	p.Log.Error(nil, "the kernel's table of connections is nearly full, and it drops new connections when it is: raise net.netfilter.nf_conntrack_max",
 		"connections", count, "max", most)
+}
+
+// isNews reports whether the table is nearly full and that was not said for a while.
+func (f *fullTable) isNews(count, most uint64, now time.Time) bool {
+	if count*100 < most*nearlyFull || now.Sub(f.said) < sayAgain {
+		return false
+	}
+	f.said = now
+	return true
 }
 
 // readNumber returns the number in a file, and 0 if there is none.
