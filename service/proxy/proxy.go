@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -175,6 +177,9 @@ func (p *Proxy) Run(ctx context.Context) error {
 	return <-done
 }
 
+// bridgeFile says whether frames between the ports of a bridge are translated back.
+const bridgeFile = "/proc/sys/net/bridge/bridge-nf-call-iptables"
+
 func (p *Proxy) run(ctx context.Context) error {
 	if p.kernel != nil {
 		lock, err := p.kernel.Lock()
@@ -184,6 +189,9 @@ func (p *Proxy) run(ctx context.Context) error {
 		defer lock.Close()
 	}
 	defer p.checks.close()
+	if data, err := os.ReadFile(bridgeFile); err == nil && strings.TrimSpace(string(data)) == "0" {
+		p.Log.Info("pods at one bridge cannot reach services that lead to each other: set net.bridge.bridge-nf-call-iptables to 1")
+	}
 	for _, stop := range []func(){
 		p.Services.Subscribe(p.tracker.service).Stop, p.EndpointSlices.Subscribe(p.tracker.slice).Stop, p.Nodes.Subscribe(p.seeNode).Stop,
 	} {

@@ -28,8 +28,9 @@ var ErrDamaged = errors.New("the table cannot be repaired piece by piece")
 
 // A Target is a table that a [Keeper] writes. A [Kernel] is one.
 type Target interface {
-	// Apply writes a change to the state that it assumes.
-	Apply(ctx context.Context, c *Change) error
+	// Apply writes a change to the state that it assumes, and returns by how much that increased the
+	// generation.
+	Apply(ctx context.Context, c *Change) (uint32, error)
 	// Read returns the table, whose rules are only good to be compared.
 	Read(ctx context.Context, want Table) (Table, error)
 	// Rebuild replaces the whole table.
@@ -37,8 +38,9 @@ type Target interface {
 	// Generation returns a number that increases by one with each change of the table, and possibly
 	// with changes of others.
 	Generation(ctx context.Context) (uint32, error)
-	// Sweep deletes what Apply could not delete at once.
-	Sweep(ctx context.Context) error
+	// Sweep deletes what Apply could not delete at once, and returns by how much that increased the
+	// generation.
+	Sweep(ctx context.Context) (uint32, error)
 }
 
 // A Keeper keeps a table like a [Model]. It is not safe for concurrent use.
@@ -72,9 +74,9 @@ func (k *Keeper) Commit(ctx context.Context, c *Change) error {
 		return nil
 	}
 	k.swept = false
-	err := k.target.Apply(ctx, c)
+	n, err := k.target.Apply(ctx, c)
 	if err == nil {
-		k.generation++
+		k.generation += n
 		return nil
 	}
 	k.known = false
@@ -92,7 +94,9 @@ const share = 20
 func (k *Keeper) Check(ctx context.Context) (repaired int, err error) {
 	if !k.swept {
 		k.swept = true
-		if err := k.target.Sweep(ctx); err != nil {
+		n, err := k.target.Sweep(ctx)
+		k.generation += n
+		if err != nil {
 			return 0, err
 		}
 	}
@@ -130,13 +134,13 @@ func (k *Keeper) repair(ctx context.Context) (int, error) {
 		k.known, k.generation = true, generation
 		return 0, nil
 	}
-	if err := k.target.Apply(ctx, c); err != nil {
+	n, err := k.target.Apply(ctx, c)
+	if err != nil {
 		k.log.Error(err, "could not repair the table, replacing it", "size", c.Size())
 		return k.rebuild(ctx)
 	}
 	k.swept = false
-	// The generation is not known after several transactions. The next Check compares again.
-	k.known, k.generation = true, generation+1
+	k.known, k.generation = true, generation+n
 	return c.Size(), nil
 }
 

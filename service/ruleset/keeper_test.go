@@ -21,13 +21,13 @@ type memory struct {
 
 var errAsked = errors.New("as asked")
 
-func (m *memory) Apply(_ context.Context, c *ruleset.Change) error {
+func (m *memory) Apply(_ context.Context, c *ruleset.Change) (uint32, error) {
 	if m.fails && m.r.IntN(3) == 0 {
-		return errAsked
+		return 0, errAsked
 	}
 	m.table = c.Apply(m.table)
 	m.generation++
-	return nil
+	return 1, nil
 }
 
 func (m *memory) Read(context.Context, ruleset.Table) (ruleset.Table, error) {
@@ -53,7 +53,7 @@ func (m *memory) Generation(context.Context) (uint32, error) {
 	return m.generation, nil
 }
 
-func (m *memory) Sweep(context.Context) error { return nil }
+func (m *memory) Sweep(context.Context) (uint32, error) { return 0, nil }
 
 func empty() ruleset.Table {
 	return ruleset.Table{Chains: map[string]ruleset.Chain{}, Sets: map[string]ruleset.Set{}, Elements: map[ruleset.Place]ruleset.Verdict{}}

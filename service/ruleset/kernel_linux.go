@@ -65,9 +65,9 @@ func connect(ctx context.Context) *nftables.Conn {
 // step is a part of a transaction that must not be divided.
 type step func(e *encoder) error
 
-// Apply writes a change, in one transaction unless it is very large. After an error the state of the
-// table is that before, or, after a large change, that between two steps.
-func (k *Kernel) Apply(ctx context.Context, c *Change) error {
+// Apply writes a change, in one transaction unless it is very large, and returns in how many. After an
+// error the state of the table is that before, or, after a large change, that between two steps.
+func (k *Kernel) Apply(ctx context.Context, c *Change) (transactions uint32, err error) {
 	return k.run(ctx, append([]step{k.begin}, k.steps(c)...))
 }
 
@@ -79,33 +79,36 @@ func (k *Kernel) Rebuild(ctx context.Context, want Table) error {
 		return k.begin(e)
 	}
 	clear(k.retired)
-	return k.run(ctx, append([]step{again}, k.steps(Diff(Table{}, want))...))
+	_, err := k.run(ctx, append([]step{again}, k.steps(Diff(Table{}, want))...))
+	return err
 }
 
 // Delete removes the table.
 func (k *Kernel) Delete(ctx context.Context) error {
-	return k.run(ctx, []step{func(e *encoder) error {
+	_, err := k.run(ctx, []step{func(e *encoder) error {
 		e.batch.AddTable(k.table)
 		e.batch.DelTable(k.table)
 		return nil
 	}})
+	return err
 }
 
-func (k *Kernel) run(ctx context.Context, steps []step) error {
+func (k *Kernel) run(ctx context.Context, steps []step) (transactions uint32, err error) {
 	for len(steps) > 0 {
 		n := min(len(steps), batchSteps)
 		e := &encoder{batch: connect(ctx), table: k.table}
 		for _, step := range steps[:n] {
 			if err := step(e); err != nil {
-				return fmt.Errorf("nftables table %s: %w", k.table.Name, err)
+				return transactions, fmt.Errorf("nftables table %s: %w", k.table.Name, err)
 			}
 		}
 		if err := e.batch.Flush(); err != nil {
-			return fmt.Errorf("write nftables table %s: %w", k.table.Name, err)
+			return transactions, fmt.Errorf("write nftables table %s: %w", k.table.Name, err)
 		}
+		transactions++
 		steps = steps[n:]
 	}
-	return nil
+	return transactions, nil
 }
 
 // begin makes the table with the mark of its owner.
@@ -185,21 +188,25 @@ func (k *Kernel) retire(e *encoder, name string) error {
 	return nil
 }
 
-// Sweep deletes chains that are no longer used. One that is still in use stays for the next time.
-func (k *Kernel) Sweep(ctx context.Context) error {
+// Sweep deletes chains that are no longer used, and returns in how many transactions. One that is still
+// in use stays for the next time.
+func (k *Kernel) Sweep(ctx context.Context) (transactions uint32, err error) {
 	for _, name := range slices.Sorted(maps.Keys(k.retired)) {
-		err := k.run(ctx, []step{func(e *encoder) error {
+		_, err := k.run(ctx, []step{func(e *encoder) error {
 			e.batch.DelChain(&nftables.Chain{Name: name, Table: k.table})
 			return nil
 		}})
 		switch {
-		case err == nil, errors.Is(err, unix.ENOENT):
+		case err == nil:
+			transactions++
+			delete(k.retired, name)
+		case errors.Is(err, unix.ENOENT):
 			delete(k.retired, name)
 		case !errors.Is(err, unix.EBUSY):
-			return err
+			return transactions, err
 		}
 	}
-	return nil
+	return transactions, nil
 }
 
 // write replaces the rules of a chain.
