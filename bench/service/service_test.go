@@ -29,14 +29,14 @@ import (
 // asProxy makes the test binary a proxy in the network namespace that it is started in.
 const asProxy = "PLANEKIT_BENCH_PROXY"
 
-// order is what a proxy shall do.
+// An order tells a proxy what to do.
 type order struct {
 	Services, Endpoints, Changes int
-	// Backend is the address of the endpoints of the first service; empty for addresses that nobody has.
+	// Backend is the address of the endpoints of the first service; empty for addresses that no host has.
 	Backend string
 }
 
-// report is what it measured.
+// A report has what a proxy measured.
 type report struct {
 	// Load is the time of the first write, Changes those of single changes, and Processor the processor
 	// time of all changes, with that of child processes.
@@ -198,7 +198,7 @@ func (k *theirs) load(services []*corev1.Service, slices []*discoveryv1.Endpoint
 	return nil
 }
 
-// pollPeriod is how often kube-proxy is asked whether it has written: it tells nobody.
+// pollPeriod is how often kube-proxy is asked whether it has written: it reports that to no caller.
 const pollPeriod = 200 * time.Microsecond
 
 func (k *theirs) change(s *discoveryv1.EndpointSlice) {

@@ -20,7 +20,7 @@ import (
 // thread, for a state that it reads from its standard input.
 const asKubeProxy = "PLANEKIT_TEST_KUBE_PROXY"
 
-// state is what a proxy serves.
+// A state has the objects that a proxy serves.
 type state struct {
 	Services []*corev1.Service
 	Slices   []*discoveryv1.EndpointSlice

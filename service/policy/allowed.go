@@ -18,7 +18,7 @@ type Peer struct {
 	Addr netip.Addr
 	// Pod is nil outside of the cluster, and for pods in the network of their node.
 	Pod *corev1.Pod
-	// Namespace is that of the pod.
+	// Namespace holds the namespace of the pod.
 	Namespace *corev1.Namespace
 }
 

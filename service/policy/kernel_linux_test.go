@@ -143,7 +143,7 @@ func (c *city) ask(policies []*networkingv1.NetworkPolicy, i, j int, network str
 	return ""
 }
 
-// random returns policies that select pods of the node: the rules of others are kept there.
+// random returns policies that select pods of the node: another node keeps the rules of its own pods.
 func random(r *rand.Rand) []*networkingv1.NetworkPolicy {
 	var all []*networkingv1.NetworkPolicy
 	for i := range 1 + r.IntN(4) {

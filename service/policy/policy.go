@@ -74,7 +74,7 @@ type Enforcer struct {
 	changed chan struct{}
 	ready   chan struct{}
 	once    sync.Once // closes ready
-	// owners are those of the fragments that were put. It belongs to the goroutine of Run.
+	// owners has the owners of the fragments that were put. It belongs to the goroutine of Run.
 	owners map[string]bool
 }
 

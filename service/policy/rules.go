@@ -18,7 +18,7 @@ type World struct {
 	// Node is the node whose pods are protected.
 	Node     string
 	Policies []*networkingv1.NetworkPolicy
-	// Pods are those of the whole cluster, and Namespaces all by name.
+	// Pods holds the pods of the whole cluster, and Namespaces all namespaces by name.
 	Pods       []*corev1.Pod
 	Namespaces map[string]*corev1.Namespace
 }

@@ -188,7 +188,7 @@ type resolution struct {
 	target *target
 	// host is a name to dial instead, of a service of type ExternalName.
 	host string
-	// endpoints are those of a headless service.
+	// endpoints holds the endpoints of a headless service.
 	endpoints []Endpoint
 }
 

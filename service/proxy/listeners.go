@@ -28,7 +28,7 @@ type ListenersConfig struct {
 	// Addresses are where node ports are opened. At least one is required, and unlike in rules of the
 	// kernel it may be a loopback address.
 	Addresses []netip.Addr
-	// Grace is how long connections may go on after Run is told to end. 0 ends them at once.
+	// Grace is how long connections may go on after the context of Run has ended. 0 ends them at once.
 	Grace time.Duration
 	// Idle is after how long without packets a UDP flow ends; 0 means a minute.
 	Idle time.Duration
@@ -61,7 +61,7 @@ type nodePort struct {
 type listener struct {
 	io.Closer
 	mu sync.Mutex
-	// target is what the port leads to now. Guarded by mu.
+	// target holds the port that connections lead to now. Guarded by mu.
 	target *target
 }
 

@@ -101,7 +101,7 @@ type Proxy struct {
 	node *corev1.Node
 }
 
-// served is what was written of a service.
+// served holds what was written of a service.
 type served struct {
 	noLocal noLocal
 	flows   map[flowTarget]bool

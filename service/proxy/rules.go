@@ -14,7 +14,7 @@ import (
 type Site struct {
 	// Node is the name of the node and Zone its zone, which may be empty.
 	Node, Zone string
-	// NodeAddresses are those of the node that serve node ports, if NodePortRanges is empty.
+	// NodeAddresses holds the addresses of the node that serve node ports, if NodePortRanges is empty.
 	NodeAddresses []netip.Addr
 	// NodePortRanges are ranges whose addresses on the node serve node ports.
 	NodePortRanges []netip.Prefix

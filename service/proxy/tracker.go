@@ -101,7 +101,7 @@ func (t *tracker) all() {
 	t.notify()
 }
 
-// update is what changed of one service. The service is nil if it is gone.
+// An update holds the new state of one service. The service is nil if it is gone.
 type update struct {
 	key     string
 	service *corev1.Service

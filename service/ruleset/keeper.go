@@ -36,7 +36,7 @@ type Target interface {
 	// Rebuild replaces the whole table.
 	Rebuild(ctx context.Context, want Table) error
 	// Generation returns a number that increases by one with each change of the table, and possibly
-	// with changes of others.
+	// with changes of other tables.
 	Generation(ctx context.Context) (uint32, error)
 	// Sweep deletes what Apply could not delete at once, and returns by how much that increased the
 	// generation.
@@ -85,7 +85,7 @@ func (k *Keeper) Commit(ctx context.Context, c *Change) error {
 	return err
 }
 
-// share is how much of the time comparisons may take: one in twenty.
+// share bounds the time that comparisons take: one part in twenty.
 const share = 20
 
 // Check compares the table with the model if another program changed any table since the last time,

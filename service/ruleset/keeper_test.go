@@ -11,7 +11,7 @@ import (
 	"github.com/planekit/planekit/service/ruleset"
 )
 
-// memory is a table without a kernel, which fails and is changed by others at random.
+// memory is a table without a kernel, which fails and is changed by another program at random.
 type memory struct {
 	table      ruleset.Table
 	generation uint32
@@ -70,7 +70,7 @@ func fragment(r *rand.Rand, owner string) ruleset.Fragment {
 	return f
 }
 
-// With a target that fails and that others change, the table becomes that of the model as soon as the
+// With a target that fails and that another program changes, the table becomes that of the model as soon as the
 // target works.
 func TestKeeperRepairs(t *testing.T) {
 	ctx := t.Context()

@@ -25,7 +25,7 @@ const (
 	buffer = 32 << 20
 	// patience bounds a batch whose context has no deadline.
 	patience = 30 * time.Second
-	// batchSteps is how many steps a transaction has at most. A step is one to five messages. Only
+	// batchSteps bounds the steps of a transaction. A step is one to five messages. Only
 	// filling or repairing a large table takes more than one transaction.
 	batchSteps = 4000
 )
