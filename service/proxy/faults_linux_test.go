@@ -356,3 +356,35 @@ func TestFlappingIsBounded(t *testing.T) {
 	}
 	c.reach(c.Node, "tcp 10.65.200.10:80", "near")
 }
+
+// TestLargest has a service with thousands of endpoints, and thousands of services that go at once.
+func TestLargest(t *testing.T) {
+	c := newCluster(t)
+	var all []*corev1.Service
+	for i := range 1500 {
+		all = append(all, service(func(s *corev1.Service) {
+			s.Name, s.Spec.ClusterIPs = fmt.Sprint("s", i), []string{fmt.Sprintf("10.65.%d.%d", 201+i/250, i%250+1)}
+		}))
+	}
+	large := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: "large", Labels: map[string]string{discoveryv1.LabelServiceName: "s7"}},
+		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080))}},
+	}
+	for i := range 4000 {
+		large.Endpoints = append(large.Endpoints, discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf("10.64.%d.%d", i/250, i%250+1)}})
+	}
+	c.services.Replace(all...)
+	c.slices.Put(large)
+	c.start()
+	if rule := c.Node.Run("nft", "list", "chain", "inet", "planekit-services", "cluster/default/s7/http/tcp-4"); strings.Count(rule, ". 8080") != 4000 {
+		t.Errorf("the rule of 4000 endpoints has %d", strings.Count(rule, ". 8080"))
+	}
+	c.services.Replace()
+	c.eventually(func() error {
+		chains := c.Node.Run("nft", "list", "chains", "inet")
+		if elements := c.Node.Run("nft", "list", "map", "inet", "planekit-services", "no-endpoints4"); strings.Contains(elements, "10.65.") || strings.Contains(chains, "cluster/") {
+			return errors.New("rules of services that are gone are left")
+		}
+		return nil
+	})
+}

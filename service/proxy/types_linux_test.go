@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/planekit/planekit/service/servicetest"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // silence is how long a test waits for an answer that must not come.
@@ -342,4 +344,60 @@ func TestHealthHandler(t *testing.T) {
 	if ask("/healthz") != http.StatusServiceUnavailable || ask("/livez") != http.StatusOK {
 		t.Error("the node is about to be removed, and load balancers are not told")
 	}
+}
+
+func TestNodePortRangesAndMasqueradeAll(t *testing.T) {
+	c := newCluster(t)
+	client, near := c.Pod("client"), c.server("near", c.Pod)
+	c.services.Put(service(func(s *corev1.Service) {
+		s.Spec.Type = corev1.ServiceTypeNodePort
+		s.Spec.Ports[0].NodePort = 30080
+	}))
+	c.endpoints(near)
+	c.config.NodePortRanges, c.config.MasqueradeAll = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("fd65:1::/64")}, true
+	c.start()
+	c.reach(client, "tcp 10.65.1.1:30080", "near")
+	c.reach(c.Outside, "tcp 10.65.100.1:30080", "near")
+	c.reach(client, "tcp [fd65:1::1]:30080", "near")
+	c.reach(c.Node, "tcp 127.0.0.1:30080", "refused")
+	c.reach(c.Outside, "tcp [fd65:1000::1]:30080", "refused") // which is in no range
+	c.seenFrom(client, "tcp 10.65.200.10:80", "10.65.1.1")
+}
+
+// An external address that two services want belongs to the older one, and the younger one gets an event.
+func TestSharedAddress(t *testing.T) {
+	c := newCluster(t)
+	client, near, far := c.Pod("client"), c.server("near", c.Pod), c.server("far", c.Remote)
+	events := make(recorder, 10) // more than there are
+	c.config.Events = events
+	shared := func(name, ip string, at int64) {
+		c.services.Put(service(func(s *corev1.Service) {
+			s.Name, s.Spec.ClusterIPs, s.CreationTimestamp = name, []string{ip}, metav1.Unix(at, 0)
+			s.Spec.ExternalIPs = []string{"10.65.220.7"}
+		}))
+	}
+	shared("web", "10.65.200.10", 2)
+	c.endpoints(near)
+	c.start()
+	c.reach(client, "tcp 10.65.220.7:80", "near")
+	c.slices.Put(slice("old", discoveryv1.AddressTypeIPv4, far))
+	shared("old", "10.65.200.11", 1)
+	c.reach(client, "tcp 10.65.220.7:80", "far")
+	shared("web", "10.65.200.12", 2)
+	select {
+	case e := <-events:
+		if e != "web AddressInUse service default/old already has 10.65.220.7 . tcp . 80" && e != "web AddressInUse service default/old already has 10.65.220.7 . udp . 53" {
+			t.Errorf("event %q", e)
+		}
+	case <-time.After(patience):
+		t.Error("no event")
+	}
+	c.services.Delete("default/old")
+	c.reach(client, "tcp 10.65.220.7:80", "near")
+}
+
+type recorder chan string
+
+func (r recorder) Event(s *corev1.Service, _, reason, message string) {
+	r <- s.Name + " " + reason + " " + message
 }
