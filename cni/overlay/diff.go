@@ -107,56 +107,55 @@ func diff(name string, want, have *state, remove bool) []change {
 
 func additions(want, have *state) []change {
 	var changes []change
-	for _, p := range sorted(want.addresses, comparePrefixes) {
-		if !have.addresses[p] {
-			changes = append(changes, change{op: addAddress, address: p})
-		}
+	for _, p := range chosen(want.addresses, comparePrefixes, func(p netip.Prefix) bool { return !have.addresses[p] }) {
+		changes = append(changes, change{op: addAddress, address: p})
 	}
-	for _, e := range sorted(want.fdb, compareFDB) {
-		if !have.fdb[e] {
-			changes = append(changes, change{op: setFDB, fdb: e})
-		}
+	for _, e := range chosen(want.fdb, compareFDB, func(e fdbEntry) bool { return !have.fdb[e] }) {
+		changes = append(changes, change{op: setFDB, fdb: e})
 	}
-	for _, ip := range sorted(want.neighbours, netip.Addr.Compare) {
-		if mac, ok := have.neighbours[ip]; !ok || mac != want.neighbours[ip] {
-			changes = append(changes, change{op: setNeighbour, ip: ip, mac: want.neighbours[ip]})
-		}
+	unlike := func(ip netip.Addr) bool {
+		mac, ok := have.neighbours[ip]
+		return !ok || mac != want.neighbours[ip]
 	}
-	for _, k := range sorted(want.routes, compareRoutes) {
-		if r, ok := have.routes[k]; !ok || r != want.routes[k] {
-			changes = append(changes, change{op: setRoute, key: k, route: want.routes[k]})
-		}
+	for _, ip := range chosen(want.neighbours, netip.Addr.Compare, unlike) {
+		changes = append(changes, change{op: setNeighbour, ip: ip, mac: want.neighbours[ip]})
+	}
+	wrong := func(k routeKey) bool {
+		r, ok := have.routes[k]
+		return !ok || r != want.routes[k]
+	}
+	for _, k := range chosen(want.routes, compareRoutes, wrong) {
+		changes = append(changes, change{op: setRoute, key: k, route: want.routes[k]})
 	}
 	return changes
 }
 
 func removals(want, have *state) []change {
 	var changes []change
-	for _, k := range sorted(have.routes, compareRoutes) {
-		if _, ok := want.routes[k]; !ok && have.routes[k].ours {
-			changes = append(changes, change{op: deleteRoute, key: k, route: have.routes[k]})
-		}
+	left := func(k routeKey) bool {
+		_, needed := want.routes[k]
+		return !needed && have.routes[k].ours
 	}
-	for _, ip := range sorted(have.neighbours, netip.Addr.Compare) {
-		if _, ok := want.neighbours[ip]; !ok {
-			changes = append(changes, change{op: deleteNeighbour, ip: ip, mac: have.neighbours[ip]})
-		}
+	for _, k := range chosen(have.routes, compareRoutes, left) {
+		changes = append(changes, change{op: deleteRoute, key: k, route: have.routes[k]})
+	}
+	unknown := func(ip netip.Addr) bool { _, needed := want.neighbours[ip]; return !needed }
+	for _, ip := range chosen(have.neighbours, netip.Addr.Compare, unknown) {
+		changes = append(changes, change{op: deleteNeighbour, ip: ip, mac: have.neighbours[ip]})
 	}
 	moved := map[MAC]bool{} // setFDB has replaced their entries
 	for e := range want.fdb {
-		moved[e.mac] = !have.fdb[e]
-	}
-	for _, e := range sorted(have.fdb, compareFDB) {
-		if !want.fdb[e] && !moved[e.mac] {
-			changes = append(changes, change{op: deleteFDB, fdb: e})
+		if !have.fdb[e] {
+			moved[e.mac] = true
 		}
 	}
-	for _, p := range sorted(have.addresses, comparePrefixes) {
-		if !want.addresses[p] {
-			changes = append(changes, change{op: deleteAddress, address: p})
-		}
+	for _, e := range chosen(have.fdb, compareFDB, func(e fdbEntry) bool { return !want.fdb[e] && !moved[e.mac] }) {
+		changes = append(changes, change{op: deleteFDB, fdb: e})
 	}
-	for _, name := range sorted(have.stale, cmp.Compare[string]) {
+	for _, p := range chosen(have.addresses, comparePrefixes, func(p netip.Prefix) bool { return !want.addresses[p] }) {
+		changes = append(changes, change{op: deleteAddress, address: p})
+	}
+	for _, name := range chosen(have.stale, cmp.Compare[string], func(string) bool { return true }) {
 		changes = append(changes, change{op: deleteDevice, name: name})
 	}
 	return changes
@@ -177,9 +176,17 @@ func (s *state) withoutRoutes(name string) *state {
 	return &rest
 }
 
-// sorted returns the keys of a map in order, so that equal states make equal changes.
-func sorted[K comparable, V any](m map[K]V, compare func(a, b K) int) []K {
-	return slices.SortedFunc(maps.Keys(m), compare)
+// chosen returns the keys of a map that choose accepts, in order, so that equal states make equal
+// changes.
+func chosen[K comparable, V any](m map[K]V, compare func(a, b K) int, choose func(K) bool) []K {
+	var keys []K
+	for k := range m {
+		if choose(k) {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, compare)
+	return keys
 }
 
 func comparePrefixes(a, b netip.Prefix) int {
