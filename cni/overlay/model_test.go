@@ -287,7 +287,7 @@ func (m *model) check(want *state, foreign map[routeKey]route) {
 // TestModel checks with random histories that the kernel always converges to the desired state, that
 // routes of other programs stay, and that a change of members changes nothing of the other members.
 func TestModel(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(30) {
 		m := newModel(t, seed)
 		for step := range 60 {
 			if m.IntN(2) == 0 {
