@@ -369,7 +369,6 @@ var otherWalls = []wall{
 	{packages: "plane/overlays", closed: true, may: []allowance{
 		{"cni/overlay", "nodes and leases are members"},
 		{"storage", "leases are kept in a store"},
-		{"localcache", "nodes are read from a cache"},
 		{"k8s.io/api", kubeTypes},
 		{"k8s.io/apimachinery", machinery},
 		{"github.com/go-logr/logr", logging},

@@ -14,7 +14,7 @@ const maxSubnets = 64
 // maxName is the longest name of a member, that of a DNS name.
 const maxName = 253
 
-// checkMember checks what can be known about a member without the others.
+// checkMember checks what can be known about a member by itself.
 func (c *Config) checkMember(m *Member) error {
 	if m.Name == "" || len(m.Name) > maxName {
 		return fmt.Errorf("name of %d bytes, not 1-%d", len(m.Name), maxName)

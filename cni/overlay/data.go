@@ -55,7 +55,7 @@ func deriveMAC(name string) MAC {
 	return m
 }
 
-// Data is what a member's backend publishes so that others can reach it.
+// Data holds what a member's backend publishes so that the other members can reach it.
 type Data struct {
 	// MAC is the hardware address of the VXLAN device.
 	MAC MAC `json:"mac,omitzero"`

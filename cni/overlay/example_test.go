@@ -11,7 +11,7 @@ import (
 	"github.com/planekit/planekit/cni/overlay"
 )
 
-// A set of members that a program keeps. Members that claim what others have are refused.
+// A set of members that a program keeps. A member that claims the range of another one is refused.
 func Example() {
 	members := overlay.NewSet(
 		overlay.Member{
@@ -27,7 +27,7 @@ func Example() {
 		},
 		Network: []netip.Prefix{netip.MustParsePrefix("10.64.0.0/16")},
 		Members: members,
-		Publish: members.Put, // a program tells the others
+		Publish: members.Put, // a program publishes it to the other machines
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -134,7 +134,7 @@ var drifts = []struct {
 		}))
 	}},
 	{"forwarding is off", func(t *testing.T, m *overlaytest.Machine) {
-		// No notification tells of it; a change of the routes makes the overlay look.
+		// The kernel sends no notification for this; a change of a route makes the overlay look.
 		must(t, m.Sysctl("ipv4/ip_forward", "0"))
 		eth, err := m.Handle.LinkByName(m.Underlay)
 		must(t, err)

@@ -24,7 +24,7 @@ type Member struct {
 	// Backend is the backend that the member runs. Empty means that it has not published one, which
 	// only host-gw accepts.
 	Backend string
-	// Data is what the member's backend has published.
+	// Data holds what the member's backend has published.
 	Data Data
 	// Invalid, if set, says why the source cannot describe the member. The overlay refuses it for this
 	// reason, and ignores all but its name.

@@ -325,14 +325,14 @@ func TestStartKeepsRoutes(t *testing.T) {
 			m.members = append(m.members, m.published(n+1))
 		}
 		m.converge()
-		nobody, _, err := m.c.desired(m.u, nil)
+		empty, _, err := m.c.desired(m.u, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if changes := diff(m.c.Device, nobody, m.kernel.read(nobody), false); len(changes) > 0 {
+		if changes := diff(m.c.Device, empty, m.kernel.read(empty), false); len(changes) > 0 {
 			t.Fatalf("seed %d: %v", seed, changes)
 		}
-		removals := diff(m.c.Device, nobody, m.kernel.read(nobody), true)
+		removals := diff(m.c.Device, empty, m.kernel.read(empty), true)
 		if len(removals) < 9 {
 			t.Fatalf("seed %d: removals %v", seed, removals)
 		}

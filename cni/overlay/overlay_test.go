@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// port is that of all pods.
+// All pods listen on port.
 const port = 8080
 
 // cluster is a lab whose machines run overlays.
@@ -71,7 +71,7 @@ func (c *cluster) start(i int) {
 	c.stops[i] = c.Start(m, o)
 }
 
-// backends are those that tests run with.
+// backends lists the configurations that tests run with.
 var backends = []struct {
 	name   string
 	lab    overlaytest.Config

@@ -181,14 +181,14 @@ func (r *run) converge() (ready bool, err error) {
 	return false, errors.New("the kernel does not keep the desired state")
 }
 
-// applyAll goes on after a failure: one member must not keep others from being reached.
+// applyAll goes on after a failure: a failure for one member must not affect another.
 func (r *run) applyAll(changes []change) error {
 	var errs []error
 	for _, c := range changes {
 		if err := r.kernel.apply(c); err != nil {
 			errs = append(errs, fmt.Errorf("%v: %w", c, err))
 			if c.op == addDevice {
-				break // all others need it
+				break // the other changes need it
 			}
 			continue
 		}
@@ -220,7 +220,7 @@ func (r *run) settle(u *underlay) {
 	r.publish <- local
 }
 
-// localMember returns what the others need to know.
+// localMember returns what the other members need to know.
 func (c *Config) localMember(u *underlay) Member {
 	m := c.Local.clone()
 	m.Address, m.Address6, m.Backend, m.Data = u.address4, u.address6, c.Backend, Data{}

@@ -105,7 +105,7 @@ type state struct {
 	forward4, forward6 bool
 	// stale are devices of the overlay's other backends.
 	stale map[string]bool
-	// members are those of a desired state that are not refused.
+	// members holds the members of a desired state that are not refused.
 	members []Member
 }
 

@@ -30,7 +30,7 @@ type tunnel struct {
 	address netip.AddrPort // in the underlay
 }
 
-// table is what the tunnel knows about members. It is immutable.
+// table holds what the tunnel knows about members. It is immutable.
 type table struct {
 	// owners finds the member of an address in the overlay.
 	owners prefixes

@@ -64,7 +64,7 @@ func (l *Leases) hold(ctx context.Context, key string, m overlay.Member, previou
 	return nil
 }
 
-// Publish writes what others need to know of the local member to its lease, which it also renews. The
+// Publish writes what the other members need to know of the local member to its lease, which it also renews. The
 // member must have the ranges of the lease.
 func (l *Leases) Publish(ctx context.Context, m overlay.Member) error {
 	l.mu.Lock()
@@ -78,7 +78,8 @@ func (l *Leases) Publish(ctx context.Context, m overlay.Member) error {
 	return l.renew(ctx, m)
 }
 
-// renew writes the own record, whatever has become of it. The caller holds the lock.
+// renew writes the own record, also if it has expired. It returns ErrLost if another member has the
+// part. The caller holds the lock.
 func (l *Leases) renew(ctx context.Context, m overlay.Member) error {
 	err := l.hold(ctx, l.key, m, l.revision)
 	if !errors.Is(err, ErrConflict) {

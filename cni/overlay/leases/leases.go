@@ -1,7 +1,7 @@
 //go:build linux
 
 // Package leases gives the members of an overlay their ranges: each member holds a lease on a part of
-// the network, which it renews, and the leases of others are the other members.
+// the network, which it renews. The leases of a store are the members of the overlay.
 //
 //	l, err := leases.New(leases.Config{Store: store, Name: "a", Ranges: []leases.Range{{network, 24}}})
 //	subnets, err := l.Acquire(ctx)
@@ -85,9 +85,9 @@ type Range struct {
 type Config struct {
 	// Store keeps the leases.
 	Store Store
-	// Prefix is that of their keys; empty means "/overlay/leases/".
+	// Prefix begins the keys of leases; empty means "/overlay/leases/".
 	Prefix string
-	// Name is that of the local member.
+	// Name identifies the local member.
 	Name string
 	// Ranges are divided: a member leases the part with the same number of each. All members must have
 	// the same ranges.
@@ -106,7 +106,7 @@ const (
 	maxParts = 1 << 16
 	// maxRecord is the size in bytes above which a record is refused.
 	maxRecord = 4096
-	// retries is how many attempts to renew there are in half a TTL.
+	// retries counts the attempts to renew in half a TTL.
 	retries = 60
 )
 

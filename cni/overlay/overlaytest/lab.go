@@ -62,7 +62,7 @@ type Namespace struct {
 type Machine struct {
 	*Namespace
 	Name string
-	// Underlay is the name of its interface to the others.
+	// Underlay is the name of its interface to the other machines.
 	Underlay string
 	// Address and Address6 are those in the underlay.
 	Address, Address6 netip.Addr
