@@ -7,7 +7,9 @@
 //
 // Each side has two machines, which are network namespaces, with a pod each. Rounds of the sides
 // alternate; in a round, a pod sends one TCP stream to the other and then small TCP messages to and
-// fro. The table has the medians. It needs root. The exit status is 1 if a bar was missed.
+// fro. The table has the medians, and the rate that a tenth of the rounds reached. Bars compare the latter:
+// other work on the machine takes from a median, but rarely from that. It needs root. The exit status is
+// 1 if a bar was missed.
 package main
 
 import (
@@ -28,9 +30,9 @@ import (
 )
 
 func main() {
-	rounds := flag.Int("rounds", 15, "rounds of each side")
-	stream := flag.Duration("stream", 500*time.Millisecond, "duration of the stream in a round")
-	messages := flag.Int("messages", 1000, "messages to and fro in a round")
+	rounds := flag.Int("rounds", 60, "rounds of each side")
+	stream := flag.Duration("stream", 150*time.Millisecond, "duration of the stream in a round")
+	messages := flag.Int("messages", 200, "messages to and fro in a round")
 	flag.Parse()
 	p := &program{ctx: context.Background()}
 	defer p.end()
@@ -144,11 +146,11 @@ func report(tb testing.TB, out io.Writer, rounds int, stream time.Duration, mess
 		}
 	}
 	held := true
-	fmt.Fprintln(out, "| | one TCP stream | of | message to and fro | bar |\n|---|---|---|---|---|")
+	fmt.Fprintln(out, "| | one TCP stream, median | best tenth | of | message to and fro | bar |\n|---|---|---|---|---|---|")
 	for _, s := range all {
 		ratio, bar := "", ""
 		if s.peer >= 0 {
-			part := ratioOf(s.rates, all[s.peer].rates)
+			part := best(s.rates) / best(all[s.peer].rates)
 			ratio = fmt.Sprintf("%.0f %% of %s", 100*part, all[s.peer].name)
 			if s.bar > 0 {
 				ok := part >= s.bar
@@ -156,18 +158,15 @@ func report(tb testing.TB, out io.Writer, rounds int, stream time.Duration, mess
 				bar = fmt.Sprintf("%.0f %%: %s", 100*s.bar, map[bool]string{true: "held", false: "MISSED"}[ok])
 			}
 		}
-		fmt.Fprintf(out, "| %s | %.2f Gbit/s | %s | %.0f us | %s |\n", s.name, median(s.rates), ratio, median(s.latencies), bar)
+		fmt.Fprintf(out, "| %s | %.2f Gbit/s | %.2f Gbit/s | %s | %.0f us | %s |\n", s.name, median(s.rates), best(s.rates), ratio, median(s.latencies), bar)
 	}
 	return held
 }
 
-// ratioOf returns the median of the ratios of rounds, which were measured next to each other.
-func ratioOf(a, b []float64) float64 {
-	ratios := make([]float64, len(a))
-	for i := range a {
-		ratios[i] = a[i] / b[i]
-	}
-	return median(ratios)
+// best returns the value that a tenth of all reach.
+func best(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)*9/10]
 }
 
 func median(values []float64) float64 {
