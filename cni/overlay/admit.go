@@ -87,15 +87,14 @@ func (c *Config) checkSubnet(p netip.Prefix) error {
 }
 
 // admit divides members into those that can be reached and those that are refused. The local member
-// is in neither.
+// is in neither. Ranges are given first, in the order of members, also to members that are then refused
+// for another reason: what a member says about its addresses and backend cannot cost another one its
+// range.
 func (c *Config) admit(u *underlay, members []Member) ([]Member, map[string]error) {
 	refused := make(map[string]error)
 	a := admission{c: c, u: u, names: map[string]bool{}, macs: map[MAC]string{}}
 	a.claim(&c.Local)
-	if c.Backend == VXLAN {
-		a.macs[deriveMAC(c.Local.Name)] = c.Local.Name
-	}
-	var admitted []Member
+	var owners []*Member
 	for i := range members {
 		m := &members[i]
 		if m.Name == c.Local.Name {
@@ -106,32 +105,46 @@ func (c *Config) admit(u *underlay, members []Member) ([]Member, map[string]erro
 			continue
 		}
 		a.names[m.Name] = true
-		if err := a.check(m); err != nil {
+		if err := a.checkRanges(m); err != nil {
 			refused[m.Name] = err
 			continue
 		}
 		a.claim(m)
-		if c.Backend == VXLAN {
-			a.macs[m.Data.MAC] = m.Name
+		owners = append(owners, m)
+	}
+	var admitted []Member
+	for _, m := range owners {
+		if err := a.check(m); err != nil {
+			refused[m.Name] = err
+			continue
 		}
 		admitted = append(admitted, *m)
 	}
 	return admitted, refused
 }
 
-// admission holds what earlier members have.
+// admission holds what members have.
 type admission struct {
 	c     *Config
 	u     *underlay
 	names map[string]bool
-	macs  map[MAC]string
+	// macs has the owners of hardware addresses: members from whose names they are derived, and the
+	// first members that claim others.
+	macs map[MAC]string
 	// claims has the ranges in use, addresses those of members in the underlay.
 	claims, addresses prefixes
 }
 
+// claim gives a member its ranges, and the hardware address that is derived from its name.
 func (a *admission) claim(m *Member) {
 	for _, p := range m.Subnets {
 		a.claims.add(p, m.Name)
+	}
+	if a.c.Backend == VXLAN {
+		a.macs[deriveMAC(m.Name)] = m.Name
+	}
+	if len(a.c.Network) > 0 {
+		return // which says where ranges may be
 	}
 	for _, address := range []netip.Addr{m.Address, m.Address6} {
 		if address.IsValid() {
@@ -140,7 +153,7 @@ func (a *admission) claim(m *Member) {
 	}
 }
 
-func (a *admission) check(m *Member) error {
+func (a *admission) checkRanges(m *Member) error {
 	if m.Invalid != nil {
 		return m.Invalid
 	}
@@ -155,6 +168,11 @@ func (a *admission) check(m *Member) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// check checks a member that has its ranges.
+func (a *admission) check(m *Member) error {
 	for _, address := range []netip.Addr{m.Address, m.Address6} {
 		if owner, ok := a.claims.lookup(address); ok {
 			return fmt.Errorf("address %v is in a subnet of %s", address, owner)
@@ -226,8 +244,9 @@ func (a *admission) checkBackend(m *Member) error {
 	if err := m.Data.MAC.check(); err != nil {
 		return err
 	}
-	if owner, ok := a.macs[m.Data.MAC]; ok {
+	if owner, ok := a.macs[m.Data.MAC]; ok && owner != m.Name {
 		return fmt.Errorf("mac %v is that of %s", m.Data.MAC, owner)
 	}
+	a.macs[m.Data.MAC] = m.Name
 	return nil
 }

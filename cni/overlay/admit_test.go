@@ -74,6 +74,24 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
+// TestLaterOwners checks that an earlier member cannot cost a later one its range or its hardware address
+// by what it says about itself.
+func TestLaterOwners(t *testing.T) {
+	for name, change := range map[string]func(thief *Member){
+		"address in the range": func(thief *Member) { thief.Address = netip.MustParseAddr("10.64.2.9") },
+		"hardware address":     func(thief *Member) { thief.Data.MAC = deriveMAC("m002") },
+	} {
+		m := newModel(t, 0)
+		m.c.Backend, m.c.DirectRouting, m.c.Port = VXLAN, false, DefaultVXLANPort
+		thief, owner := m.published(1), m.published(2)
+		change(&thief)
+		admitted, refused := m.c.admit(m.u, []Member{thief, owner})
+		if len(admitted) != 1 || admitted[0].Name != "m002" || refused["m001"] == nil {
+			t.Errorf("%s: admitted %v, refused %v", name, admitted, refused)
+		}
+	}
+}
+
 // TestAdmitHostGW checks that members behind a router are refused.
 func TestAdmitHostGW(t *testing.T) {
 	m := newModel(t, 0)

@@ -49,8 +49,8 @@ func (m *Member) clone() Member {
 type Source interface {
 	// Follow calls set with all members, which may include the local one, and again after every
 	// change, until ctx is done. It returns nil then. Calls do not overlap, and the slice belongs to
-	// the overlay. The order is that of precedence: of two members that claim the same range or
-	// hardware address, the first keeps it. Before the first call, the overlay removes nothing. After
+	// the overlay. The order is that of precedence: of two members that claim the same range, the
+	// first keeps it. Before the first call, the overlay removes nothing. After
 	// an error the overlay keeps the members it knows and calls Follow again.
 	Follow(ctx context.Context, set func([]Member)) error
 }

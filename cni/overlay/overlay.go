@@ -35,8 +35,8 @@
 // # Ownership
 //
 // Members are not trusted. A member is refused, by name and field, if its addresses, ranges or backend
-// data are invalid, if it claims a range or hardware address of an earlier or the local member, or a
-// range outside Network. See [Overlay.Refused].
+// data are invalid, if it claims a range of an earlier or the local member, the hardware address of
+// another one, or a range outside Network. See [Overlay.Refused].
 //
 // # Restarts
 //
