@@ -17,6 +17,9 @@ func (s *State) Decide(p *PodInfo) (node string, err *FitError) {
 	if len(found.nodes) == 1 {
 		return found.nodes[0].Node.Name, nil
 	}
+	if s.scoring != nil {
+		s.scoring()
+	}
 	return found.nodes[s.best(s.score(p, c, found))].Node.Name, nil
 }
 

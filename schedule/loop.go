@@ -210,7 +210,9 @@ func (l *loop) next(ctx context.Context) bool {
 		return true
 	}
 	defer l.explain(pod)()
+	measured := l.config.Meters.measure(l.state, pod)
 	node, unfit := l.state.Decide(pod)
+	measured()
 	if unfit != nil {
 		preemption := l.preempt(pod, unfit)
 		l.queue.park(pod, unfit, l.state.classOf(unfit), l.state.refusers(unfit), time.Now())

@@ -28,8 +28,9 @@ type Meters struct {
 	// Unschedulable or Error.
 	Waited func(status string, took time.Duration)
 	// Extended is called when all extensions were asked at a point: Reserve, Unreserve, Permit, PreBind, Bind
-	// or PostBind; or when pods to preempt were looked for, which is PostFilter. The status is Success,
-	// Unschedulable, Error or Wait.
+	// or PostBind; or when pods to preempt were looked for, which is PostFilter. Filter and Score are the two
+	// parts of a decision in which no extender takes part; only one node needs no Score. The status is
+	// Success, Unschedulable, Error or Wait.
 	Extended func(profile, point, status string, took time.Duration)
 	// Count is called when a run begins, with a function that counts what the scheduler holds, and with nil
 	// when the run ends.
@@ -119,6 +120,26 @@ var waitStatus = map[outcomeKind]string{allowed: statusSuccess, refused: statusU
 func (m *Meters) extended(pod *corev1.Pod, point, status string, began time.Time) {
 	if m.Extended != nil {
 		m.Extended(pod.Spec.SchedulerName, point, status, time.Since(began))
+	}
+}
+
+// measure measures the parts of a decision, until the function that it returns is called.
+func (m *Meters) measure(s *State, pod *PodInfo) (done func()) {
+	if m.Extended == nil {
+		return func() {}
+	}
+	began := time.Now()
+	var filtered time.Time
+	s.scoring = func() { filtered = time.Now() }
+	return func() {
+		s.scoring = nil
+		profile, ended := pod.Pod.Spec.SchedulerName, time.Now()
+		if filtered.IsZero() {
+			m.Extended(profile, "Filter", statusSuccess, ended.Sub(began))
+			return
+		}
+		m.Extended(profile, "Filter", statusSuccess, filtered.Sub(began))
+		m.Extended(profile, "Score", statusSuccess, ended.Sub(filtered))
 	}
 }
 

@@ -47,6 +47,9 @@ type State struct {
 	// trying says that pods are put on nodes and taken from them only to look at the effect.
 	trying bool
 
+	// scoring, if not nil, is called when the nodes that a pod fits are known and scores are next.
+	scoring func()
+
 	// found are the nodes that a decision chooses from: all of a class, or those that are left of them.
 	// They are kept to save allocations.
 	found     candidates

@@ -16,7 +16,8 @@
 //
 // # Not included
 //
-// The durations of filters and scores, which are a part of the decision, and of single plugins.
+// The durations and evaluations of single plugins, which are not asked about each pod and node, and the numbers of
+// goroutines.
 package metrics
 
 import (

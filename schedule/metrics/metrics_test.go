@@ -169,3 +169,47 @@ func TestSeries(t *testing.T) {
 		}
 	})
 }
+
+// TestDecisionParts checks that both parts of a decision are measured, and that one node needs no scores.
+func TestDecisionParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := metrics.New()
+		nodes, pods := localcache.NewMap(node("a", 1)), localcache.NewMap(pod("first", 0))
+		scheduler, err := schedule.New(schedule.Config{
+			Predicates: predicates.Default(), Nodes: nodes, Pods: pods, Meters: m.Meters(),
+			Bind: func(_ context.Context, p *corev1.Pod, node string) error {
+				bound := p.DeepCopy()
+				bound.Spec.NodeName = node
+				pods.Put(bound)
+				return nil
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1) // one answer
+		go func() { done <- scheduler.Run(ctx) }()
+		synctest.Wait()
+		expect := func(filters, scores int) {
+			text := scrape(m)
+			for point, want := range map[string]int{"Filter": filters, "Score": scores} {
+				line := fmt.Sprintf(`scheduler_framework_extension_point_duration_seconds_count{extension_point=%q,profile="default-scheduler",status="Success"} %d`+"\n", point, want)
+				if got := strings.Contains(text, line); got != (want > 0) {
+					t.Errorf("%s: %t, want %d times, in\n%s", point, got, want, text)
+				}
+			}
+		}
+		expect(1, 0)
+		nodes.Put(node("b", 1))
+		nodes.Put(node("c", 1))
+		synctest.Wait()
+		pods.Put(pod("second", 0))
+		synctest.Wait()
+		expect(2, 1)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
