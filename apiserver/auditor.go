@@ -165,7 +165,7 @@ func (c *call) protoAsJSON(data []byte) []byte {
 		obj = sub.newBody()
 	case unknown.Kind == k.Kind:
 		obj = k.New()
-	case unknown.Kind == k.Kind+"List" && k.NewList != nil:
+	case unknown.Kind == k.ListKind && k.NewList != nil:
 		obj = k.NewList()
 	case unknown.Kind == "Status":
 		obj = &metav1.Status{}

@@ -11,6 +11,7 @@ import (
 	"github.com/planekit/planekit/apiserver/internal/documents"
 	"github.com/planekit/planekit/apiserver/internal/intake"
 	"github.com/planekit/planekit/apiserver/internal/layout"
+	"github.com/planekit/planekit/apiserver/internal/ownership"
 	"github.com/planekit/planekit/apiserver/internal/requestline"
 	"github.com/planekit/planekit/apiserver/internal/wire"
 	"github.com/planekit/planekit/storage"
@@ -20,11 +21,22 @@ import (
 )
 
 // A catalog holds the kinds that a server serves, and knows which groups and versions there are, its
-// own and those of other servers. Its kinds do not change.
+// own and those of other servers. It does not change: [Server.Change] replaces it.
 type catalog struct {
 	kinds map[schema.GroupVersionResource]*servedKind
-	// groups are the groups of this server, in the order given.
+	// groups are the groups of this server: those of Config in the order given, then the others by
+	// name.
 	groups []*group
+	// versions holds the kinds of each group version, by plural.
+	versions map[schema.GroupVersion][]*servedKind
+	// added holds the resources that are not those of Config, with their kinds.
+	added map[schema.GroupResource][]*servedKind
+	// fixed holds the group versions of Config.
+	fixed map[schema.GroupVersion]bool
+	// owners is where objects of all kinds share what their managedFields say.
+	owners *ownership.Shared
+	// documents are the documents about this catalog.
+	documents *documents.Documents
 	// aggregator serves the groups of other servers; nil is none.
 	aggregator Aggregator
 }
@@ -34,9 +46,13 @@ type group = documents.Group
 
 // newCatalog checks the resources of c and derives from them what the server needs.
 func newCatalog(c *Config, codec *wire.Codec, feed *cache.Feed) (*catalog, error) {
-	t := &catalog{kinds: map[schema.GroupVersionResource]*servedKind{}, aggregator: c.Aggregator}
+	t := &catalog{kinds: map[schema.GroupVersionResource]*servedKind{}, aggregator: c.Aggregator, fixed: map[schema.GroupVersion]bool{}, owners: &ownership.Shared{}}
 	if err := t.addKinds(c, codec, feed); err != nil {
 		return nil, err
+	}
+	t.sortVersions()
+	for gv := range t.versions {
+		t.fixed[gv] = true
 	}
 	t.addTrackers()
 	return t, t.checkPlaces()
@@ -138,21 +154,26 @@ func (t *catalog) versionsOf(k *servedKind) []*servedKind {
 
 // kindsOf returns the kinds of a group version by plural name.
 func (t *catalog) kindsOf(name, version string) []*servedKind {
-	var kinds []*servedKind
+	return t.versions[schema.GroupVersion{Group: name, Version: version}]
+}
+
+// sortVersions fills versions.
+func (t *catalog) sortVersions() {
+	t.versions = map[schema.GroupVersion][]*servedKind{}
 	for _, k := range t.kinds {
-		if k.Group == name && k.Version == version {
-			kinds = append(kinds, k)
-		}
+		gv := k.gvk.GroupVersion()
+		t.versions[gv] = append(t.versions[gv], k)
 	}
-	slices.SortFunc(kinds, func(a, b *servedKind) int { return strings.Compare(a.Plural, b.Plural) })
-	return kinds
+	for _, kinds := range t.versions {
+		slices.SortFunc(kinds, func(a, b *servedKind) int { return strings.Compare(a.Plural, b.Plural) })
+	}
 }
 
 // OwnGroups implements [documents.Catalog].
 func (t *catalog) OwnGroups() []*group { return t.groups }
 
-// Groups implements [documents.Catalog]. The groups are in the aggregator's order; those that it does
-// not know come first.
+// Groups implements [documents.Catalog]. The groups are in the aggregator's order. Those of Config
+// that it does not know come first, and other groups that it does not know last.
 func (t *catalog) Groups() []*group {
 	if t.aggregator == nil {
 		return t.groups
@@ -164,17 +185,26 @@ func (t *catalog) Groups() []*group {
 		}
 		listed = addVersion(listed, v.GroupVersion)
 	}
-	var first []*group
+	var first, last []*group
 	for _, g := range t.groups {
 		if !slices.ContainsFunc(listed, func(l *group) bool { return l.Name == g.Name }) {
-			first = append(first, g)
+			if t.isFixed(g) {
+				first = append(first, g)
+			} else {
+				last = append(last, g)
+			}
 			continue
 		}
 		for _, v := range g.Versions {
 			listed = addVersion(listed, schema.GroupVersion{Group: g.Name, Version: v})
 		}
 	}
-	return append(first, listed...)
+	return slices.Concat(first, listed, last)
+}
+
+// isFixed reports whether g has resources of Config.
+func (t *catalog) isFixed(g *group) bool {
+	return slices.ContainsFunc(g.Versions, func(v string) bool { return t.fixed[schema.GroupVersion{Group: g.Name, Version: v}] })
 }
 
 // addVersion adds gv to groups unless it is there.
@@ -226,7 +256,10 @@ func (k *servedKind) described() documents.Resource {
 		Verbs: k.Verbs, ShortNames: k.ShortNames, Categories: k.Categories, New: k.New,
 	}
 	if k.Answer == nil {
-		r.NewList = k.NewList
+		r.NewList, r.ListKind = k.NewList, k.ListKind
+	}
+	if k.Schema != nil {
+		r.Schema = &documents.Schema{Name: k.Schema.Name, V3: k.Schema.V3, V2: k.Schema.V2}
 	}
 	for i := range k.subresources {
 		sub := &k.subresources[i]
@@ -237,7 +270,9 @@ func (k *servedKind) described() documents.Resource {
 		if _, ok := as[Proxy](sub); ok {
 			body = nil // no type describes the server behind it
 		}
-		r.Subresources = append(r.Subresources, documents.Subresource{Name: sub.name, Kind: k.subKind(sub), Verbs: sub.verbs, New: body})
+		r.Subresources = append(r.Subresources, documents.Subresource{
+			Name: sub.name, Kind: k.subKind(sub), Verbs: sub.verbs, New: body, Parent: sub.newBody == nil,
+		})
 	}
 	return r
 }
@@ -245,7 +280,7 @@ func (k *servedKind) described() documents.Resource {
 // CountStored counts the objects in storage by resource. It reads one record of each.
 func (s *Server) CountStored(ctx context.Context) (map[schema.GroupResource]int64, error) {
 	counts := map[schema.GroupResource]int64{}
-	for _, k := range s.catalog.kinds {
+	for _, k := range s.catalog.Load().kinds {
 		if k.Answer != nil {
 			continue
 		}

@@ -71,6 +71,9 @@ func (q *request) beginLife(obj runtime.Object) error {
 	if m.GetResourceVersion() != "" {
 		return badRequest("resourceVersion should not be set on objects to be created")
 	}
+	if q.kind.Closed != nil {
+		return q.kind.Closed
+	}
 	now := metav1.Now().Rfc3339Copy()
 	m.SetNamespace(q.info.Namespace)
 	m.SetUID(uuid.NewUUID())

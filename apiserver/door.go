@@ -31,6 +31,8 @@ type call struct {
 	invalid error
 	// remote serves requests for the groups of another server; nil if this one does.
 	remote http.Handler
+	// catalog is what the server serves, as it was when the request arrived.
+	catalog *catalog
 	// kind and sub are what the path leads to; nil if this server does not have it.
 	kind *servedKind
 	sub  *subresource
@@ -89,12 +91,13 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, authenticate func
 // locate finds what the path leads to.
 func (c *call) locate() {
 	c.summary.Verb = c.info.Verb
+	c.catalog = c.server.catalog.Load()
 	if c.invalid != nil {
 		return
 	}
-	s, i := c.server, &c.info
-	c.remote = s.catalog.remote(i)
-	c.kind = s.catalog.kinds[i.GVR()]
+	i := &c.info
+	c.enter()
+	c.remote = c.catalog.remote(i)
 	if c.kind != nil && i.Subresource != "" {
 		c.sub = c.kind.subresource(i.Subresource)
 	}
@@ -176,6 +179,7 @@ func (c *call) finish() {
 	}
 	w.finish()
 	c.body.Release()
+	c.exit()
 	if c.cancel != nil {
 		c.cancel()
 	}

@@ -44,6 +44,8 @@ type servedKind struct {
 	claims *claims.Table
 	// trackers record who owns the fields, by subresource.
 	trackers map[string]func() (*ownership.Tracker, error)
+	// life counts the requests for a kind that may be removed; nil for all others.
+	life *lifetime
 	// owners is where objects of all kinds share what their managedFields say.
 	owners *ownership.Shared
 }
@@ -81,6 +83,7 @@ func newKind(r Resource, keys layout.Layout, c *wire.Codec) (*servedKind, error)
 		return nil, err
 	}
 	r.Singular = cmp.Or(r.Singular, strings.ToLower(r.Kind))
+	r.ListKind = cmp.Or(r.ListKind, r.Kind+"List")
 	if len(r.Verbs) == 0 {
 		r.Verbs = allVerbs
 	}

@@ -32,10 +32,30 @@ func (t *catalog) addTrackers() {
 			}
 		}
 	}
-	shared := &ownership.Shared{}
+	shared := t.owners
 	for _, k := range t.kinds {
 		k.owners = shared
 		k.addTrackers(types[k.gvk.GroupVersion()], t.versionsOf(k))
+	}
+}
+
+// trackAdded lets kinds, all versions of one resource that is not one of Config, know who owns their
+// fields. Their types are forgotten with them.
+func (t *catalog) trackAdded(kinds []*servedKind, shared *ownership.Shared) {
+	var all []documents.Resource
+	for _, k := range kinds {
+		all = append(all, k.described())
+	}
+	types := sync.OnceValues(func() (*ownership.Types, error) {
+		definitions, err := openapi.Definitions(documents.OpenAPI(all))
+		if err != nil {
+			return nil, err
+		}
+		return ownership.NewTypes(definitions)
+	})
+	for _, k := range kinds {
+		k.owners = shared
+		k.addTrackers(types, kinds)
 	}
 }
 

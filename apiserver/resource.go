@@ -20,8 +20,10 @@ type Resource struct {
 	Group string
 	// Version is such as "v1".
 	Version string
-	// Kind is such as "Pod". The list kind is Kind + "List".
+	// Kind is such as "Pod".
 	Kind string
+	// ListKind is the kind of lists; empty means Kind + "List".
+	ListKind string
 	// Plural is the lower-case name in URLs, a DNS label such as "pods".
 	Plural string
 	// Singular is the lower-case singular; empty means Kind in lower case.
@@ -39,6 +41,17 @@ type Resource struct {
 	New func() runtime.Object
 	// NewList returns an empty list of the same type.
 	NewList func() runtime.Object
+
+	// Schema, if not nil, describes objects whose Go type does not.
+	Schema *Schema
+	// Warnings are sent with every response, such as that the version is deprecated.
+	Warnings []string
+	// Closed, if not nil, is the error of every create, such as while the resource is about to be
+	// removed. Closed applies to all versions.
+	Closed error
+	// Unserved keeps the resource from being served in its own version, in which it is stored. It
+	// must have other versions that are.
+	Unserved bool
 
 	// Verbs lists the served verbs; empty means all of create, delete, deletecollection, get, list,
 	// patch, update and watch.
@@ -86,6 +99,23 @@ type Resource struct {
 	// Allocation, if not nil, assigns unique values to objects.
 	Allocation *Allocation
 }
+
+// A Schema describes the objects of a resource if their Go type holds any fields. Such objects have a
+// kind in lists, too, and accept no strategic merge patches.
+type Schema struct {
+	// Name is the name of the schema in OpenAPI documents, such as "com.example.v1.Widget".
+	Name string
+	// V3 and V2 return the JSON of the schema for OpenAPI v3 and v2, with the extension
+	// x-kubernetes-group-version-kind. References are to [ObjectMetaV3] and [ObjectMetaV2]. V3 also
+	// says how fields merge in server-side apply.
+	V3, V2 func() ([]byte, error)
+}
+
+// References to the schema of object metadata in OpenAPI documents.
+const (
+	ObjectMetaV3 = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+	ObjectMetaV2 = "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+)
 
 // For returns r with the names, the Go types and the versions of kind k. If r.Versions has a version
 // of the same name as one of k, that has what else a server can do in it.

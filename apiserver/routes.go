@@ -72,12 +72,15 @@ func (c *call) route() error {
 		return nil
 	}
 	if c.info.Resource == "" {
-		return c.server.routePath(&c.w, c.r, c.info)
+		return c.server.routePath(&c.w, c.r, c.info, c.catalog)
 	}
 	if c.kind == nil {
 		return notServed()
 	}
 	q := &request{call: c, w: &c.w, r: c.r, info: c.info, kind: c.kind, sub: c.sub, user: c.user}
+	for _, text := range q.kind.Warnings {
+		q.warn(text)
+	}
 	serve, err := q.find()
 	if err != nil {
 		return err
@@ -131,7 +134,7 @@ func (q *request) misplaced() bool {
 }
 
 // routePath serves what is not a resource: discovery, health, OpenAPI.
-func (s *Server) routePath(w http.ResponseWriter, r *http.Request, info requestline.Info) error {
+func (s *Server) routePath(w http.ResponseWriter, r *http.Request, info requestline.Info, t *catalog) error {
 	if handler := s.handler(info.Path); handler != nil {
 		handler.ServeHTTP(w, r)
 		return nil
@@ -144,15 +147,15 @@ func (s *Server) routePath(w http.ResponseWriter, r *http.Request, info requestl
 	case "healthz", "livez", "readyz":
 		return s.health.serve(w, r, segments)
 	case "openapi":
-		return s.documents.ServeOpenAPI(w, r, segments[1:])
+		return t.documents.ServeOpenAPI(w, r, segments[1:])
 	case "api", "apis":
-		return s.documents.ServeDiscovery(w, r, segments)
+		return t.documents.ServeDiscovery(w, r, segments)
 	case "version":
 		if len(segments) == 1 {
 			return s.responder.JSON(w, r, http.StatusOK, wire.JSON, s.config.Version)
 		}
 	case "":
-		return s.responder.JSON(w, r, http.StatusOK, wire.JSON, map[string][]string{"paths": s.paths()})
+		return s.responder.JSON(w, r, http.StatusOK, wire.JSON, map[string][]string{"paths": s.paths(t)})
 	}
 	return notServed()
 }
@@ -180,7 +183,7 @@ func (s *Server) ownPath(path string) bool {
 }
 
 // paths returns the paths that a request for / lists.
-func (s *Server) paths() []string {
+func (s *Server) paths(t *catalog) []string {
 	set := map[string]bool{}
 	for _, p := range []string{"/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"} {
 		set[p] = true
@@ -188,7 +191,7 @@ func (s *Server) paths() []string {
 	for path := range s.config.Handlers {
 		set[path] = true
 	}
-	for _, g := range s.catalog.Groups() {
+	for _, g := range t.Groups() {
 		for _, v := range g.Versions {
 			set[g.Path(v)] = true
 		}

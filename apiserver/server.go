@@ -11,6 +11,7 @@ import (
 	goruntime "runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -167,7 +168,8 @@ const defaultSeats = 600
 type Server struct {
 	config    Config
 	codec     *wire.Codec
-	catalog   *catalog
+	catalog   atomic.Pointer[catalog]
+	changing  sync.Mutex // held by Change
 	feed      *cache.Feed
 	intake    *intake.Budget
 	flow      *flowcontrol.Controller
@@ -181,7 +183,6 @@ type Server struct {
 	initializing initializing
 	namer        namer
 	responder    responder
-	documents    *documents.Documents
 	health       health
 
 	// unready is done when Run begins to wind up: /readyz says so, and all is
@@ -218,10 +219,13 @@ func New(c Config) (*Server, error) {
 	if s.feed, err = cache.NewFeed(cache.FeedConfig{Store: c.Store, Prefix: storage.Key(c.Prefix + "/"), Log: c.Log}); err != nil {
 		return nil, fmt.Errorf("apiserver: %w", err)
 	}
-	if s.catalog, err = newCatalog(&c, s.codec, s.feed); err != nil {
+	t, err := newCatalog(&c, s.codec, s.feed)
+	if err != nil {
 		return nil, fmt.Errorf("apiserver: %w", err)
 	}
 	s.addParts()
+	t.documents = documents.New(t, &s.responder.Writer, c.Version.GitVersion)
+	s.catalog.Store(t)
 	return s, nil
 }
 
@@ -234,7 +238,6 @@ func (s *Server) addParts() {
 	s.namer = namer{identities: c.Identities}
 	s.responder = responder{reply.Writer{Codec: s.codec, Log: c.Log}}
 	s.initializing = initializing{initializers: c.Initializers, store: c.Store, stopping: s.stopping, guard: &s.guard}
-	s.documents = documents.New(s.catalog, &s.responder.Writer, c.Version.GitVersion)
 	s.health = health{config: c, unready: s.unready, replies: &s.responder.Writer}
 }
 

@@ -101,7 +101,7 @@ func (s *Server) deleteThrough(q *request, d Deletion, body runtime.Object, dryR
 			return err
 		}
 		parent := before.Object.Object
-		o, conflict := d.Delete(q.r.Context(), parent, body, objectsIn{s.catalog, s.config.Store, q.info.Namespace, dryRun})
+		o, conflict := d.Delete(q.r.Context(), parent, body, objectsIn{q.call.catalog, s.config.Store, q.info.Namespace, dryRun})
 		if conflict == nil {
 			o = o.DeepCopy()
 			if dryRun {

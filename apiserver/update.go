@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/planekit/planekit/admission"
@@ -142,11 +144,8 @@ func (s *Server) patch(q *request) error {
 	}
 	q.options = &o
 	media := types.PatchType(wire.ContentType(q.r))
-	switch media {
-	case types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType:
-	case types.ApplyYAMLPatchType:
-	default:
-		return wire.UnsupportedMedia("application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml")
+	if !slices.Contains(q.kind.patches(), string(media)) {
+		return wire.UnsupportedMedia(strings.Join(q.kind.patches(), ", "))
 	}
 	if err := requestline.Invalid("PatchOptions", metavalidation.ValidatePatchOptions(&o, media)); err != nil {
 		return err
@@ -164,6 +163,15 @@ func (s *Server) patch(q *request) error {
 	return s.change(q, o.FieldManager, len(o.DryRun) > 0, func(view runtime.Object) (runtime.Object, error) {
 		return s.patched(q, media, data, o.FieldValidation, view)
 	})
+}
+
+// patches returns the media types of patches that the kind takes.
+func (k *servedKind) patches() []string {
+	all := []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType)}
+	if k.Schema != nil {
+		all = slices.Delete(all, 2, 3) // no Go type says how lists merge
+	}
+	return all
 }
 
 // checkTwice looks for fields that a patch has twice: what it makes of an object

@@ -36,6 +36,15 @@ type Version struct {
 	To, From func(obj runtime.Object) (runtime.Object, error)
 	// Default completes an object of this version before To does; may be nil.
 	Default func(obj runtime.Object)
+	// Schema, if not nil, describes objects of this version whose Go type does not.
+	Schema *Schema
+	// Warnings are sent with every response in this version.
+	Warnings []string
+	// Unserved keeps the version from being served: it is one in which objects may be stored.
+	Unserved bool
+	// Strategy, if not nil, completes and checks objects of this version, instead of the resource's
+	// strategy.
+	Strategy *Strategy
 	// Columns lists the columns of this version's tables; nil means those of the resource.
 	Columns []Column
 	// Fields are the selectable fields of this version; nil means those of the resource.
@@ -74,7 +83,10 @@ func versionNamed(versions []Version, name string) int {
 
 // expand returns r and a resource for each of its versions, the most stable version first.
 func (r Resource) expand() ([]Resource, error) {
-	all := []*Resource{&r}
+	var all []*Resource
+	if !r.Unserved {
+		all = append(all, &r)
+	}
 	for _, v := range r.Versions {
 		switch {
 		case r.StoredAs != nil || r.Answer != nil:
@@ -82,8 +94,14 @@ func (r Resource) expand() ([]Resource, error) {
 		case v.Name == "" || v.New == nil || v.NewList == nil || v.To == nil || v.From == nil:
 			return nil, fmt.Errorf("version %q: name, New, NewList, To and From must be set", v.Name)
 		}
+		if v.Unserved {
+			continue
+		}
 		in := r.in(v)
 		all = append(all, &in)
+	}
+	if len(all) == 0 {
+		return nil, errors.New("no version is served")
 	}
 	slices.SortStableFunc(all, func(a, b *Resource) int { return -version.CompareKubeAwareVersionStrings(a.Version, b.Version) })
 	sorted := make([]Resource, len(all))
@@ -98,11 +116,16 @@ func (r Resource) in(v Version) Resource {
 	c := &conversion{to: v.To, from: v.From}
 	out := r
 	out.Version, out.New, out.NewList, out.Versions = v.Name, v.New, v.NewList, nil
+	out.Schema, out.Warnings, out.Unserved = v.Schema, v.Warnings, false
 	out.StoredAs = &StoredForm{
 		Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, New: r.New,
 		To: v.To, From: v.From, complete: r.Strategy.Default, versions: r.Versions,
 	}
-	out.Strategy = c.strategy(r.Strategy)
+	if v.Strategy != nil {
+		out.Strategy = *v.Strategy
+	} else {
+		out.Strategy = c.strategy(r.Strategy)
+	}
 	if complete := out.Strategy.Default; v.Default != nil {
 		out.Strategy.Default = func(obj runtime.Object) {
 			v.Default(obj)

@@ -66,6 +66,9 @@ func (s *Server) watch(q *request) error {
 	ctx, cancel := context.WithTimeout(q.r.Context(), timeout)
 	defer cancel()
 	defer context.AfterFunc(s.stopping, cancel)()
+	if q.kind.life != nil {
+		defer context.AfterFunc(q.kind.life.ended, cancel)()
+	}
 	q.kind.watchers.Add(1)
 	defer q.kind.watchers.Add(-1)
 	if hook := s.config.Hooks.Watching; hook != nil {

@@ -35,8 +35,8 @@ type forms struct {
 
 func (k *servedKind) addForms() {
 	version := k.gvk.GroupVersion().String()
-	k.forms.jsonHead, k.forms.jsonListHead = envelope.JSONHead(version, k.Kind), envelope.JSONHead(version, k.Kind+"List")
-	k.forms.protoHead, k.forms.protoListHead = envelope.ProtoHead(version, k.Kind), envelope.ProtoHead(version, k.Kind+"List")
+	k.forms.jsonHead, k.forms.jsonListHead = envelope.JSONHead(version, k.Kind), envelope.JSONHead(version, k.ListKind)
+	k.forms.protoHead, k.forms.protoListHead = envelope.ProtoHead(version, k.Kind), envelope.ProtoHead(version, k.ListKind)
 	k.forms.lists = sync.OnceValue(k.tryLists)
 }
 
@@ -152,10 +152,10 @@ func protoBody(head []byte, l *listing, size int) (*pieces.Body, error) {
 }
 
 // listObject copies what was found into a list of the kind's own type. Items
-// carry no kind of their own, as in Kubernetes.
+// carry no kind of their own, as in Kubernetes, unless their type says nothing of it.
 func (k *servedKind) listObject(l *listing) (runtime.Object, error) {
 	list := k.NewList()
-	list.GetObjectKind().SetGroupVersionKind(k.gvk.GroupVersion().WithKind(k.Kind + "List"))
+	list.GetObjectKind().SetGroupVersionKind(k.gvk.GroupVersion().WithKind(k.ListKind))
 	if err := fillListMeta(list, l); err != nil {
 		return nil, err
 	}
@@ -166,6 +166,9 @@ func (k *servedKind) listObject(l *listing) (runtime.Object, error) {
 		}
 		if err := meta.SetList(list, objects); err != nil {
 			return nil, err
+		}
+		if k.Schema != nil {
+			return list, nil
 		}
 		return list, meta.EachListItem(list, func(item runtime.Object) error {
 			item.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})

@@ -89,6 +89,9 @@ const (
 
 var anything = &shape{form: dynamic}
 
+// unstructured is a type that decodes its fields into maps.
+type unstructured interface{ UnstructuredContent() map[string]any }
+
 // shape returns the shape of t.
 func (ts *Types) shape(t reflect.Type) *shape {
 	if s, ok := ts.known.Load(t); ok {
@@ -104,6 +107,10 @@ func (ts *Types) shapeOf(t reflect.Type) *shape {
 		size += int(t.Elem().Size())
 	}
 	s := &shape{size: size, of: t, types: ts, quantity: t.Name() == "Quantity" && strings.HasSuffix(t.PkgPath(), "api/resource")}
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[unstructured]()) {
+		s.form = dynamic
+		return s
+	}
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
 		return s
 	}

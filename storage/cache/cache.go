@@ -129,6 +129,16 @@ func New[T any](c Config[T]) (*Cache[T], error) {
 	}, nil
 }
 
+// Close frees the copy and ends the delivery of changes. The cache must not be used by then, and not
+// be used again.
+func (c *Cache[T]) Close() {
+	c.config.Feed.leave(c)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state, c.queue, c.missed = unread, nil, true
+	c.reset(c.revision)
+}
+
 func newTree[T any]() *tree[T] {
 	return btree.NewG(degree, func(a, b *Item[T]) bool { return a.Key < b.Key })
 }

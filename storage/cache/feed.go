@@ -52,8 +52,8 @@ type Feed struct {
 	source storage.Watcher
 	// moved, if not nil, is closed when revision advances.
 	moved chan struct{}
-	// running is true while Run owns the watch.
-	running bool
+	// running is true while Run owns the watch, started once a cache has joined.
+	running, started bool
 }
 
 // member is a Cache of any type.
@@ -183,10 +183,21 @@ func (f *Feed) join(ctx context.Context, m member) error {
 	i, _ := slices.BinarySearchFunc(f.members, m.root(), compareRoots)
 	// Copy the slice: membersFor returns parts of the old one.
 	f.members = append(append(slices.Clone(f.members[:i]), m), f.members[i:]...)
-	if len(f.members) == 1 {
+	if !f.started {
+		f.started = true
 		close(f.joined)
 	}
 	return nil
+}
+
+// leave removes a cache. Changes that are being dispatched may still reach it.
+func (f *Feed) leave(m member) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if i := slices.Index(f.members, m); i >= 0 {
+		// Copy the slice: membersFor returns parts of the old one.
+		f.members = append(slices.Clone(f.members[:i]), f.members[i+1:]...)
+	}
 }
 
 func compareRoots(m member, root storage.Key) int {

@@ -11,6 +11,7 @@ package documents
 
 import (
 	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/planekit/planekit/apiserver/internal/openapi"
@@ -23,7 +24,7 @@ import (
 // A Catalog knows which groups, versions and resources there are. Its methods are called by many
 // goroutines, and its results are not changed.
 type Catalog interface {
-	// OwnGroups returns the groups that this server itself serves, always the same.
+	// OwnGroups returns the groups that this server itself serves, always the same ones.
 	OwnGroups() []*Group
 	// Groups returns the current groups of this and of other servers.
 	Groups() []*Group
@@ -56,7 +57,16 @@ type Resource struct {
 	// New returns an empty object. NewList returns an empty list; it is nil for a resource without
 	// lists.
 	New, NewList func() runtime.Object
+	ListKind     string
+	// Schema describes the objects if their Go type does not; nil means that it does.
+	Schema       *Schema
 	Subresources []Subresource
+}
+
+// A Schema is the schema of a resource, as JSON for OpenAPI v3 and v2.
+type Schema struct {
+	Name   string
+	V3, V2 func() ([]byte, error)
 }
 
 // Subresource describes a subresource.
@@ -66,6 +76,8 @@ type Subresource struct {
 	Verbs []string
 	// New returns an empty body. It is nil if no type describes what is behind the subresource.
 	New func() runtime.Object
+	// Parent is set if bodies are objects of the resource.
+	Parent bool
 }
 
 // Other describes a version of a group that another server serves.
@@ -97,9 +109,33 @@ type document struct {
 // New returns the documents about catalog of a server of the given version.
 func New(catalog Catalog, replies *reply.Writer, version string) *Documents {
 	d := &Documents{catalog: catalog, replies: replies, version: version, v3: map[string]func() (document, error){}}
-	for _, g := range catalog.OwnGroups() {
+	d.add(func(*Group, string) func() (document, error) { return nil })
+	return d
+}
+
+// Next returns the documents about catalog, which is a later one of the same server. Those of versions
+// of groups that have not changed are not built again.
+func (d *Documents) Next(catalog Catalog, changed func(schema.GroupVersion) bool) *Documents {
+	next := &Documents{catalog: catalog, replies: d.replies, version: d.version, v3: map[string]func() (document, error){}}
+	next.add(func(g *Group, v string) func() (document, error) {
+		if changed(schema.GroupVersion{Group: g.Name, Version: v}) {
+			return nil
+		}
+		return d.v3[g.Path(v)[1:]]
+	})
+	return next
+}
+
+// add adds the documents of all versions: what known returns, or if that is nil, one that is built when
+// it is first asked for.
+func (d *Documents) add(known func(g *Group, version string) func() (document, error)) {
+	for _, g := range d.catalog.OwnGroups() {
 		for _, v := range g.Versions {
-			d.v3[g.Path(v)[1:]] = sync.OnceValues(func() (document, error) { return d.buildV3(g, v) })
+			build := known(g, v)
+			if build == nil {
+				build = d.keep(g, v)
+			}
+			d.v3[g.Path(v)[1:]] = build
 		}
 	}
 	d.v2 = sync.OnceValues(d.buildV2)
@@ -111,7 +147,16 @@ func New(catalog Catalog, replies *reply.Writer, version string) *Documents {
 		data, err := openapi.Protobuf(doc.data)
 		return document{data, reply.Digest(data)}, err
 	})
-	return d
+}
+
+// keep returns a function that builds the document of a version once. There may be thousands of groups
+// with given schemas, few of which anyone reads: of those, only the hash is kept.
+func (d *Documents) keep(g *Group, version string) func() (document, error) {
+	if slices.ContainsFunc(d.catalog.Resources(g.Name, version), func(r Resource) bool { return r.Schema != nil }) {
+		resources := d.catalog.Resources(g.Name, version)
+		return func() (document, error) { return d.buildV3(g, version, resources) }
+	}
+	return sync.OnceValues(func() (document, error) { return d.buildV3(g, version, d.catalog.Resources(g.Name, version)) })
 }
 
 // OpenAPI returns resources as OpenAPI describes them.
@@ -128,7 +173,10 @@ func (r *Resource) openAPI() openapi.Resource {
 	g := Group{Name: gv.Group}
 	out := openapi.Resource{
 		Path: g.Path(gv.Version), Plural: r.Plural, Namespaced: r.Namespaced, Verbs: r.Verbs,
-		Kind: openapi.Kind(r.Kind), Type: structOf(r.New),
+		Kind: openapi.Kind(r.Kind), ListKind: r.ListKind, Type: structOf(r.New),
+	}
+	if r.Schema != nil {
+		out.Given = &openapi.Given{Name: r.Schema.Name, V3: r.Schema.V3, V2: r.Schema.V2}
 	}
 	if r.NewList != nil {
 		out.List = structOf(r.NewList)
@@ -138,7 +186,11 @@ func (r *Resource) openAPI() openapi.Resource {
 		if sub.New == nil {
 			continue
 		}
-		out.Subs = append(out.Subs, openapi.Sub{Name: sub.Name, Verbs: sub.Verbs, Kind: openapi.Kind(sub.Kind), Type: structOf(sub.New)})
+		one := openapi.Sub{Name: sub.Name, Verbs: sub.Verbs, Kind: openapi.Kind(sub.Kind), Type: structOf(sub.New)}
+		if sub.Parent && r.Schema != nil {
+			one.Type = nil
+		}
+		out.Subs = append(out.Subs, one)
 	}
 	return out
 }

@@ -104,8 +104,8 @@ func (d *Documents) serveIndex(w http.ResponseWriter, r *http.Request) error {
 	return d.replies.Tagged(w, r, wire.JSON, map[string]any{"paths": index})
 }
 
-func (d *Documents) buildV3(g *Group, version string) (document, error) {
-	data, err := openapi.Build("Kubernetes", d.version, OpenAPI(d.catalog.Resources(g.Name, version)), reflect.TypeFor[metav1.DeleteOptions]())
+func (d *Documents) buildV3(g *Group, version string, resources []Resource) (document, error) {
+	data, err := openapi.Build("Kubernetes", d.version, OpenAPI(resources), reflect.TypeFor[metav1.DeleteOptions]())
 	if err != nil {
 		return document{}, fmt.Errorf("openapi of %s: %w", g.Path(version), err)
 	}

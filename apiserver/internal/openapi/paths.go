@@ -66,6 +66,8 @@ var (
 	}
 	bodyMedia  = []string{"application/json", "application/yaml"}
 	patchMedia = []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml"}
+	// givenPatchMedia are those of resources whose Go type does not say how lists merge.
+	givenPatchMedia = []string{"application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"}
 )
 
 // addPaths adds the paths of the collection, the object and its subresources. Options is the type
@@ -73,7 +75,7 @@ var (
 func (r Resource) addPaths(s schemas, paths map[string]*pathItem, options reflect.Type) {
 	all := r.Path + "/" + r.Plural
 	collection, placed := all, []parameter(nil)
-	at := func(verb string) *operation { return r.operation(s, verb, "", r.Verbs, r.Kind, r.Type, options) }
+	at := func(verb string) *operation { return r.operation(s, verb, "", r.Verbs, r.Kind, r.object(s), options) }
 	if r.Namespaced {
 		collection = r.Path + "/namespaces/{namespace}/" + r.Plural
 		placed = []parameter{pathParameter("namespace")}
@@ -91,7 +93,7 @@ func (r Resource) addPaths(s schemas, paths map[string]*pathItem, options reflec
 	})
 	for _, sub := range r.Subs {
 		at := func(verb string) *operation {
-			return r.operation(s, verb, sub.Name, sub.Verbs, sub.Kind, sub.Type, options)
+			return r.operation(s, verb, sub.Name, sub.Verbs, sub.Kind, r.body(s, sub), options)
 		}
 		add(paths, collection+"/{name}/"+sub.Name, pathItem{
 			Get: at("get"), Put: at("update"), Post: at("create"), Patch: at("patch"), Delete: at("delete"), Parameters: placed,
@@ -168,12 +170,13 @@ func title(word string) string {
 	return strings.ToUpper(word[:1]) + word[1:]
 }
 
-// operation returns the operation for a verb; nil if the verb is not served.
-func (r Resource) operation(s schemas, verb, sub string, verbs []string, kind Kind, t, options reflect.Type) *operation {
+// operation returns the operation for a verb; nil if the verb is not served. of is the name of the schema
+// of the bodies.
+func (r Resource) operation(s schemas, verb, sub string, verbs []string, kind Kind, of string, options reflect.Type) *operation {
 	if !slices.Contains(verbs, verb) {
 		return nil
 	}
-	ref := Schema{Ref: refPrefix + s.add(t)}
+	ref := Schema{Ref: refPrefix + of}
 	shown, code := ref, "200"
 	o := &operation{Action: map[string]string{"create": "post", "update": "put"}[verb], Kind: kind}
 	r.describe(o, verb, sub)
@@ -190,7 +193,7 @@ func (r Resource) operation(s schemas, verb, sub string, verbs []string, kind Ki
 	case "patch":
 		o.Parameters = append(slices.Clone(writeParameters), parameter{Name: "force", In: "query", Schema: Schema{Type: "boolean"},
 			Description: "Force is going to \"force\" Apply requests: fields owned by other people are taken from them."})
-		o.RequestBody = &body{contents(patchMedia, Schema{Type: "object"})}
+		o.RequestBody = &body{contents(r.patches(), Schema{Type: "object"})}
 	case "delete":
 		o.Parameters = writeParameters[:1]
 		o.RequestBody = &body{contents(bodyMedia, Schema{Ref: refPrefix + s.add(options)})}
@@ -206,10 +209,21 @@ func (r Resource) operation(s schemas, verb, sub string, verbs []string, kind Ki
 	return o
 }
 
+// patches returns the media types of patches.
+func (r Resource) patches() []string {
+	if r.Given != nil {
+		return givenPatchMedia
+	}
+	return patchMedia
+}
+
 // shownList returns the schema of the response to a list, or ref if there is no list.
 func (r Resource) shownList(s schemas, ref Schema) Schema {
 	if r.List == nil {
 		return ref
+	}
+	if r.Given != nil {
+		return Schema{Ref: refPrefix + r.listName()}
 	}
 	return Schema{Ref: refPrefix + s.add(r.List)}
 }

@@ -14,6 +14,7 @@ package openapi
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 )
@@ -39,6 +40,10 @@ type Schema struct {
 	PatchStrategy        string             `json:"x-kubernetes-patch-strategy,omitempty"`
 	PatchMergeKey        string             `json:"x-kubernetes-patch-merge-key,omitempty"`
 	IntOrString          bool               `json:"x-kubernetes-int-or-string,omitempty"`
+
+	// given and givenV2 return the JSON of a schema that is given as such; nil means that the fields
+	// above are the schema.
+	given, givenV2 func() ([]byte, error)
 }
 
 // A Kind names a type of the API.
@@ -52,6 +57,23 @@ const refPrefix = "#/components/schemas/"
 
 // schemas collects the schemas of types by name.
 type schemas map[string]*Schema
+
+// MarshalJSON implements [json.Marshaler].
+func (s schemas) MarshalJSON() ([]byte, error) {
+	all := make(map[string]any, len(s))
+	for name, schema := range s {
+		all[name] = schema
+		if schema.given == nil {
+			continue
+		}
+		data, err := schema.given()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		all[name] = json.RawMessage(data)
+	}
+	return json.Marshal(all)
+}
 
 // add adds the schema of t, a struct, if it is missing, and returns its name.
 func (s schemas) add(t reflect.Type) string {

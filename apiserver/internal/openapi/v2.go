@@ -21,7 +21,7 @@ func BuildV2(title, version string, resources []Resource, options reflect.Type) 
 		r.addSchemas(s)
 		r.addPaths(s, paths, options)
 	}
-	d.Definitions = make(map[string]*Schema, len(s))
+	d.Definitions = make(schemas, len(s))
 	for name, schema := range s {
 		d.Definitions[name] = schema.v2()
 	}
@@ -35,7 +35,7 @@ type documentV2 struct {
 	Swagger     string                 `json:"swagger"`
 	Info        info                   `json:"info"`
 	Paths       map[string]*pathItemV2 `json:"paths"`
-	Definitions map[string]*Schema     `json:"definitions"`
+	Definitions schemas                `json:"definitions"`
 }
 
 type pathItemV2 struct {
@@ -82,6 +82,7 @@ func (s *Schema) v2() *Schema {
 	}
 	out := *s
 	out.Default = nil
+	out.given = s.givenV2
 	if len(out.AllOf) == 1 && out.AllOf[0].Ref != "" {
 		out.Ref, out.AllOf = out.AllOf[0].Ref, nil
 	}

@@ -107,6 +107,9 @@ func (t *Tracker) compile() error {
 	if !known || t.goType.Kind() != reflect.Pointer {
 		return nil
 	}
+	if _, ok := empty.(runtime.Unstructured); ok {
+		return nil // its fields are not those of a Go type
+	}
 	nothing, err := t.config.Types.ObjectToTyped(empty, typed.AllowDuplicates)
 	if err != nil {
 		return err
@@ -215,6 +218,10 @@ func (c versioned) object(m *merged) (runtime.Object, error) {
 		}
 	}
 	out := is.New()
+	if u, ok := out.(runtime.Unstructured); ok {
+		u.SetUnstructuredContent(fields)
+		return out, nil
+	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, out); err != nil {
 		return nil, err
 	}

@@ -137,6 +137,14 @@ func (c *Codec) DecodeStored(data []byte, want schema.GroupVersionKind, into run
 	return obj, got, err
 }
 
+// Checked is an object whose Go type holds any fields, and that compares itself with a schema when it is
+// decoded.
+type Checked interface {
+	// Unknown returns the fields that were decoded and are not in the schema, or an error if the
+	// object is malformed. It reports them once.
+	Unknown() ([]string, error)
+}
+
 // DecodeBody reads what a client sent as contentType into an empty object,
 // which must be of kind want. The returned error list are fields which the
 // type does not know or which come twice; they are looked for unless validation
@@ -163,6 +171,17 @@ func (c *Codec) DecodeBody(ctx context.Context, body []byte, contentType, valida
 	}
 	if strict, ok := runtime.AsStrictDecodingError(err); ok {
 		unknown, err = append(unknown, strict.Errors()...), nil
+	}
+	if checked, ok := into.(Checked); ok && err == nil {
+		var names []string
+		if names, err = checked.Unknown(); validation != metav1.FieldValidationIgnore {
+			for _, name := range names {
+				unknown = append(unknown, fmt.Errorf("unknown field %q", name))
+			}
+		}
+	}
+	if got != nil && got.Kind == "" {
+		got = nil // an object of any kind that does not say which
 	}
 	if got != nil && *got != want {
 		if got.GroupVersion() != want.GroupVersion() {
