@@ -1,0 +1,278 @@
+package structural
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	names "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+)
+
+// ParseMetadata decodes metadata. It returns the names of unknown fields, with prefix. Unless strict, it
+// leaves out what has the wrong type.
+func ParseMetadata(v any, prefix string, strict bool) (metav1.ObjectMeta, []string, error) {
+	var out metav1.ObjectMeta
+	fields, ok := v.(map[string]any)
+	if ok && plain(fields, &out) {
+		return out, nil, nil
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return out, nil, err
+	}
+	out = metav1.ObjectMeta{}
+	wrong, err := kjson.UnmarshalStrict(data, &out)
+	if err != nil && !strict && ok {
+		out, err = salvage(fields), nil
+	}
+	var unknown []string
+	for _, w := range wrong {
+		if f, ok := w.(kjson.FieldError); ok {
+			unknown = append(unknown, prefix+"."+f.FieldPath())
+		}
+	}
+	return out, unknown, err
+}
+
+// plain decodes metadata that has no other fields than most objects have, and reports whether it could.
+func plain(fields map[string]any, out *metav1.ObjectMeta) bool {
+	for name, v := range fields {
+		var to *string
+		switch name {
+		case "name":
+			to = &out.Name
+		case "namespace":
+			to = &out.Namespace
+		case "generateName":
+			to = &out.GenerateName
+		case "resourceVersion":
+			to = &out.ResourceVersion
+		case "uid":
+			text, ok := v.(string)
+			if out.UID = types.UID(text); !ok {
+				return false
+			}
+			continue
+		case "labels":
+			if !texts(v, &out.Labels) {
+				return false
+			}
+			continue
+		case "annotations":
+			if !texts(v, &out.Annotations) {
+				return false
+			}
+			continue
+		case "generation":
+			n, ok := v.(int64)
+			if out.Generation = n; !ok {
+				return false
+			}
+			continue
+		case "creationTimestamp":
+			if v == nil {
+				continue
+			}
+			text, ok := v.(string)
+			if !ok || out.CreationTimestamp.UnmarshalQueryParameter(text) != nil {
+				return false
+			}
+			out.CreationTimestamp = metav1.NewTime(out.CreationTimestamp.Local())
+			continue
+		default:
+			return false
+		}
+		text, ok := v.(string)
+		if *to = text; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func texts(v any, to *map[string]string) bool {
+	fields, ok := v.(map[string]any)
+	if !ok {
+		return false
+	}
+	*to = make(map[string]string, len(fields))
+	for name, v := range fields {
+		text, ok := v.(string)
+		if (*to)[name] = text; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// salvage decodes the fields of metadata that can be decoded.
+func salvage(fields map[string]any) metav1.ObjectMeta {
+	var out metav1.ObjectMeta
+	for name, v := range fields {
+		data, err := json.Marshal(map[string]any{name: v})
+		if err == nil && json.Unmarshal(data, &metav1.ObjectMeta{}) == nil {
+			_ = json.Unmarshal(data, &out)
+		}
+	}
+	return out
+}
+
+// CoerceMetadata decodes the metadata of embedded resources and encodes it again, so that they hold nothing
+// else. It returns the names of unknown fields. root is not an embedded resource itself.
+func (s *Schema) CoerceMetadata(root map[string]any) ([]string, *field.Error) {
+	if s == nil || !s.embeds {
+		return nil, nil
+	}
+	var unknown []string
+	for name, v := range root {
+		if metaFields[name] {
+			continue
+		}
+		part, _ := s.field(name)
+		more, err := part.coerce(field.NewPath(name), v)
+		if err != nil {
+			return nil, err
+		}
+		unknown = append(unknown, more...)
+	}
+	return unknown, nil
+}
+
+func (s *Schema) coerce(path *field.Path, v any) (unknown []string, err *field.Error) {
+	if s == nil || !s.embeds {
+		return nil, nil
+	}
+	add := func(more []string, e *field.Error) bool {
+		unknown, err = append(unknown, more...), e
+		return e == nil
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		if s.Embedded && !add(coerceEmbedded(path, v)) {
+			return unknown, err
+		}
+		for name, value := range v {
+			at := path.Child(name)
+			part, known := s.Properties[name]
+			if !known {
+				part, at = s.Additional, path.Key(name)
+			}
+			if !add(part.coerce(at, value)) {
+				return unknown, err
+			}
+		}
+	case []any:
+		for i, item := range v {
+			if !add(s.Items.coerce(path.Index(i), item)) {
+				return unknown, err
+			}
+		}
+	}
+	return unknown, err
+}
+
+func coerceEmbedded(path *field.Path, obj map[string]any) ([]string, *field.Error) {
+	for _, name := range []string{"apiVersion", "kind"} {
+		if v, ok := obj[name]; ok {
+			if _, text := v.(string); !text {
+				return nil, field.Invalid(path.Child(name), v, "must be a string")
+			}
+		}
+	}
+	v, ok := obj["metadata"]
+	if !ok {
+		return nil, nil
+	}
+	at := path.Child("metadata")
+	m, unknown, err := ParseMetadata(v, at.String(), true)
+	if err == nil {
+		var fields map[string]any
+		if fields, err = runtime.DefaultUnstructuredConverter.ToUnstructured(&m); err == nil {
+			if m.CreationTimestamp.IsZero() {
+				delete(fields, "creationTimestamp")
+			}
+			obj["metadata"] = fields
+		}
+	}
+	if err != nil {
+		return nil, field.Invalid(at, v, err.Error())
+	}
+	return unknown, nil
+}
+
+// ValidateMetadata returns what is wrong with the kinds and the metadata of embedded resources.
+func (s *Schema) ValidateMetadata(path *field.Path, v any, root bool) field.ErrorList {
+	if s == nil || !s.embeds {
+		return nil
+	}
+	var all field.ErrorList
+	switch v := v.(type) {
+	case map[string]any:
+		if s.Embedded && !root {
+			all = append(all, validateEmbedded(path, v)...)
+		}
+		for name, value := range v {
+			if p := s.Properties[name]; p != nil {
+				all = append(all, p.ValidateMetadata(path.Child(name), value, false)...)
+			} else if s.Additional != nil {
+				all = append(all, s.Additional.ValidateMetadata(path.Key(name), value, false)...)
+			}
+		}
+	case []any:
+		for i, item := range v {
+			all = append(all, s.Items.ValidateMetadata(path.Index(i), item, false)...)
+		}
+	}
+	return all
+}
+
+func validateEmbedded(path *field.Path, obj map[string]any) field.ErrorList {
+	var all field.ErrorList
+	for _, name := range []string{"apiVersion", "kind"} {
+		v, ok := obj[name]
+		text, isText := v.(string)
+		at := path.Child(name)
+		switch {
+		case !ok:
+			all = append(all, field.Required(at, ""))
+		case !isText:
+			all = append(all, field.Invalid(at, v, "must be a string"))
+		case text == "":
+			all = append(all, field.Invalid(at, text, "must not be empty"))
+		case name == "apiVersion":
+			if _, err := schema.ParseGroupVersion(text); err != nil {
+				all = append(all, field.Invalid(at, text, err.Error()))
+			}
+		default:
+			if errs := names.IsDNS1035Label(strings.ToLower(text)); len(errs) > 0 {
+				all = append(all, field.Invalid(at, text, "may have mixed case, but should otherwise match: "+strings.Join(errs, ",")))
+			}
+		}
+	}
+	v, ok := obj["metadata"]
+	if !ok {
+		return all
+	}
+	at := path.Child("metadata")
+	m, _, err := ParseMetadata(v, "", true)
+	if err != nil {
+		return append(all, field.Invalid(at, v, fmt.Sprint(err)))
+	}
+	if m.Name == "" {
+		m.Name = "unnamed" // a name is not required
+	}
+	return append(all, validation.ValidateObjectMeta(&m, m.Namespace != "", func(name string, prefix bool) []string {
+		if prefix {
+			return content.IsPathSegmentPrefix(name)
+		}
+		return content.IsPathSegmentName(name)
+	}, at)...)
+}

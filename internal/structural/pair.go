@@ -1,0 +1,110 @@
+package structural
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// A Pair is a value and what it was before an update, as far as that is known.
+type Pair struct {
+	New, Old any
+	schema   *Schema
+	equal    *bool
+	fields   map[string]*Pair
+	items    map[int]*Pair
+	// byKey holds the old items of a list of type map.
+	byKey map[string]any
+}
+
+// Correlate returns the pair of a value of schema s, which may be nil.
+func Correlate(v, old any, s *Schema) *Pair { return &Pair{New: v, Old: old, schema: s} }
+
+// Equal reports whether the value is the same.
+func (p *Pair) Equal() bool {
+	if p == nil {
+		return false
+	}
+	if p.equal == nil {
+		equal := reflect.DeepEqual(p.New, p.Old)
+		p.equal = &equal
+	}
+	return *p.equal
+}
+
+// Key returns the pair of a field; nil if the field was not there or is in an atomic map.
+func (p *Pair) Key(name string) *Pair {
+	if p == nil {
+		return nil
+	}
+	old, ok := p.Old.(map[string]any)
+	now, _ := p.New.(map[string]any)
+	if !ok || p.schema == nil || p.schema.MapType == "atomic" {
+		return nil
+	}
+	if have := p.fields[name]; have != nil {
+		return have
+	}
+	was, existed := old[name]
+	is, exists := now[name]
+	if !existed || !exists {
+		return nil
+	}
+	part, known := p.schema.field(name)
+	if !known || part == nil {
+		return nil
+	}
+	if p.fields == nil {
+		p.fields = map[string]*Pair{}
+	}
+	p.fields[name] = Correlate(is, was, part)
+	return p.fields[name]
+}
+
+// Index returns the pair of an item of a list of type map; nil if there was no item with its keys, or for
+// any other list.
+func (p *Pair) Index(i int) *Pair {
+	if p == nil || p.schema == nil || p.schema.Items == nil {
+		return nil
+	}
+	old, ok := p.Old.([]any)
+	now, _ := p.New.([]any)
+	if !ok || i >= len(now) || p.schema.ListType != "map" {
+		return nil
+	}
+	if have := p.items[i]; have != nil {
+		return have
+	}
+	if p.byKey == nil {
+		p.byKey = map[string]any{}
+		for _, item := range old {
+			key, ok := p.schema.keyOf(item)
+			if _, twice := p.byKey[key]; ok && !twice {
+				p.byKey[key] = item
+			}
+		}
+	}
+	key, ok := p.schema.keyOf(now[i])
+	was, existed := p.byKey[key]
+	if !ok || !existed {
+		return nil
+	}
+	if p.items == nil {
+		p.items = map[int]*Pair{}
+	}
+	p.items[i] = Correlate(now[i], was, p.schema.Items)
+	return p.items[i]
+}
+
+// keyOf returns the values of the keys of an item of a list of type map.
+func (s *Schema) keyOf(item any) (string, bool) {
+	fields, ok := item.(map[string]any)
+	if !ok {
+		return "", false
+	}
+	key := ""
+	for _, name := range s.ListMapKeys {
+		v := fields[name]
+		key += fmt.Sprintf("%T %q ", v, fmt.Sprint(v))
+	}
+	return key, true
+}

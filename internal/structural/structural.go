@@ -1,0 +1,259 @@
+// Package structural compiles the schemas of CustomResourceDefinitions and applies them to objects: unknown
+// fields are removed, defaults are set, and values are validated
+// (https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema).
+//
+//	schema, err := structural.Compile(definition.Spec.Versions[0].Schema.OpenAPIV3Schema)
+//	unknown := schema.Complete(object, true)
+//	errs := schema.Validate(object)
+//
+// Objects are JSON values as apimachinery decodes them: maps, slices, strings, booleans, int64, float64 and
+// nil. Complete changes its argument; all other methods do not. A Schema may be used by many goroutines.
+//
+// A valid object is recognized in one pass that builds nothing. Only an invalid one is validated again by
+// k8s.io/kube-openapi, as in kube-apiserver, whose errors say what is wrong.
+//
+// CEL rules are not evaluated here.
+package structural
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"sync"
+
+	"github.com/planekit/planekit/kinds/apiextensions"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// A Schema describes a value.
+type Schema struct {
+	// Type is an OpenAPI type; empty is any.
+	Type                                      string
+	Nullable, Preserve, Embedded, IntOrString bool
+	// Default is set where a field is absent; nil is none.
+	Default    any
+	Properties map[string]*Schema
+	// Additional describes the fields that Properties does not name. If it is nil, and
+	// HasAdditional is set, they may have any value.
+	Additional    *Schema
+	HasAdditional bool
+	Items         *Schema
+	ListType      string
+	ListMapKeys   []string
+	MapType       string
+	Rules         []apiextensions.ValidationRule
+
+	// Source is what the schema was compiled from.
+	Source *apiextensions.JSONSchemaProps
+
+	checks checks
+	// deep facts, of this schema and all below.
+	lists, embeds bool
+	openapi       func() (*spec.Schema, error)
+}
+
+// Compile compiles s. It fails if s uses a keyword that no structural schema may have.
+func Compile(s *apiextensions.JSONSchemaProps) (*Schema, error) {
+	if s == nil {
+		return nil, nil
+	}
+	return compile(s)
+}
+
+func compile(s *apiextensions.JSONSchemaProps) (*Schema, error) {
+	if err := unsupported(s); err != nil {
+		return nil, err
+	}
+	out := &Schema{
+		Type: s.Type, Nullable: s.Nullable, Embedded: s.XEmbeddedResource, IntOrString: s.XIntOrString,
+		Preserve:    s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields,
+		ListMapKeys: s.XListMapKeys, Rules: s.XValidations, Source: s,
+	}
+	if s.XListType != nil {
+		out.ListType = *s.XListType
+	}
+	if s.XMapType != nil {
+		out.MapType = *s.XMapType
+	}
+	if s.Default != nil && len(s.Default.Raw) > 0 {
+		if err := utiljson.Unmarshal(s.Default.Raw, &out.Default); err != nil {
+			return nil, fmt.Errorf("default: %w", err)
+		}
+	}
+	if err := out.compileBelow(s); err != nil {
+		return nil, err
+	}
+	out.lists = out.ListType == "set" || out.ListType == "map"
+	out.embeds = out.Embedded
+	for _, part := range out.parts() {
+		out.lists = out.lists || part.lists
+		out.embeds = out.embeds || part.embeds
+	}
+	out.checks = compileChecks(s)
+	out.openapi = sync.OnceValues(func() (*spec.Schema, error) { return toOpenAPI(s) })
+	return out, nil
+}
+
+func (s *Schema) compileBelow(from *apiextensions.JSONSchemaProps) (err error) {
+	if from.Items != nil {
+		if len(from.Items.JSONSchemas) > 0 {
+			return errors.New("OpenAPIV3Schema 'items' must be a schema, but is an array")
+		}
+		if s.Items, err = Compile(from.Items.Schema); err != nil {
+			return err
+		}
+	}
+	if len(from.Properties) > 0 {
+		s.Properties = make(map[string]*Schema, len(from.Properties))
+	}
+	for name, p := range from.Properties {
+		if s.Properties[name], err = compile(&p); err != nil {
+			return err
+		}
+	}
+	if a := from.AdditionalProperties; a != nil {
+		s.HasAdditional = true
+		s.Additional, err = Compile(a.Schema)
+	}
+	return err
+}
+
+// parts returns the schemas one level below.
+func (s *Schema) parts() []*Schema {
+	var all []*Schema
+	for _, p := range s.Properties {
+		all = append(all, p)
+	}
+	for _, p := range []*Schema{s.Additional, s.Items} {
+		if p != nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// field returns the schema of a field, and whether there may be such a field.
+func (s *Schema) field(name string) (*Schema, bool) {
+	if p := s.Properties[name]; p != nil {
+		return p, true
+	}
+	return s.Additional, s.HasAdditional
+}
+
+// unsupported returns an error for the keywords of JSON schema that structural schemas do not have.
+func unsupported(s *apiextensions.JSONSchemaProps) error {
+	for _, k := range []struct {
+		name string
+		set  bool
+	}{
+		{"id", s.ID != ""}, {"schema", s.Schema != ""}, {"$ref", s.Ref != nil && *s.Ref != ""},
+		{"patternProperties", len(s.PatternProperties) > 0}, {"dependencies", len(s.Dependencies) > 0},
+		{"additionalItems", s.AdditionalItems != nil}, {"definitions", len(s.Definitions) > 0},
+	} {
+		if k.set {
+			return fmt.Errorf("OpenAPIV3Schema '%s' is not supported", k.name)
+		}
+	}
+	for _, list := range [][]apiextensions.JSONSchemaProps{s.AllOf, s.AnyOf, s.OneOf} {
+		for i := range list {
+			if err := unsupportedBelow(&list[i]); err != nil {
+				return err
+			}
+		}
+	}
+	if s.Not != nil {
+		return unsupportedBelow(s.Not)
+	}
+	return nil
+}
+
+func unsupportedBelow(s *apiextensions.JSONSchemaProps) (err error) {
+	s.Subschemas(func(part *apiextensions.JSONSchemaProps) bool {
+		shallow := *part
+		shallow.AllOf, shallow.AnyOf, shallow.OneOf, shallow.Not = nil, nil, nil, nil
+		if err = unsupported(&shallow); err == nil && part.Items != nil && len(part.Items.JSONSchemas) > 0 {
+			err = errors.New("OpenAPIV3Schema 'items' must be a schema, but is an array")
+		}
+		return err == nil
+	})
+	return err
+}
+
+// checks are the validations of one value, beside its type.
+type checks struct {
+	// slow is set if kube-openapi is to decide.
+	slow           bool
+	format         string
+	min, max       *float64
+	exMin, exMax   bool
+	minLen, maxLen int64 // -1 is none, as below
+	pattern        *regexp.Regexp
+	minItems       int64
+	maxItems       int64
+	minProps       int64
+	maxProps       int64
+	required       []string
+	enum           []any
+}
+
+func orNone(p *int64) int64 {
+	if p == nil {
+		return -1
+	}
+	return *p
+}
+
+func compileChecks(s *apiextensions.JSONSchemaProps) checks {
+	c := checks{
+		min: s.Minimum, max: s.Maximum, exMin: s.ExclusiveMinimum, exMax: s.ExclusiveMaximum,
+		minLen: orNone(s.MinLength), maxLen: orNone(s.MaxLength), minItems: orNone(s.MinItems), maxItems: orNone(s.MaxItems),
+		minProps: orNone(s.MinProperties), maxProps: orNone(s.MaxProperties), required: s.Required,
+	}
+	c.format = usedFormat(s)
+	c.slow = s.MultipleOf != nil || s.UniqueItems || len(s.AllOf)+len(s.AnyOf)+len(s.OneOf) > 0 || s.Not != nil
+	if s.XIntOrString && c.slow {
+		c.slow = !plainIntOrString(s)
+	}
+	for _, limit := range []*float64{s.Minimum, s.Maximum} {
+		// Limits that are no integers of a few digits are compared in one of several ways.
+		if limit != nil && (*limit != math.Trunc(*limit) || math.Abs(*limit) > 1<<52) {
+			c.slow = true
+		}
+	}
+	if s.Pattern != "" {
+		var err error
+		if c.pattern, err = regexp.Compile(s.Pattern); err != nil {
+			c.slow = true
+		}
+	}
+	for _, e := range s.Enum {
+		var v any
+		if len(e.Raw) > 0 && utiljson.Unmarshal(e.Raw, &v) != nil {
+			c.slow = true
+		}
+		switch v.(type) {
+		case string, bool:
+		default:
+			c.slow = true // numbers are converted before they are compared
+		}
+		c.enum = append(c.enum, v)
+	}
+	return c
+}
+
+// plainIntOrString reports whether the only thing that s says in anyOf or allOf is that a value is an integer
+// or a string, as the extension does.
+func plainIntOrString(s *apiextensions.JSONSchemaProps) bool {
+	return s.MultipleOf == nil && !s.UniqueItems && len(s.AllOf) == 0 && len(s.OneOf) == 0 && s.Not == nil && isIntOrString(s.AnyOf)
+}
+
+func isIntOrString(anyOf []apiextensions.JSONSchemaProps) bool {
+	if len(anyOf) != 2 {
+		return false
+	}
+	data, err := json.Marshal(anyOf)
+	return err == nil && string(data) == `[{"type":"integer"},{"type":"string"}]`
+}
