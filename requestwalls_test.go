@@ -132,6 +132,16 @@ var requestWalls = []wall{
 		{"k8s.io/apimachinery", machinery},
 		{"github.com/go-logr/logr", logging},
 	}},
+	{packages: "apiserver/crd", closed: true, may: []allowance{
+		{"apiserver", itsRoom},
+		{"authn/user", sharedNoun},
+		{"kinds/apiextensions", oneTable},
+		{"internal/structural", "schemas are compiled and applied in one place"},
+		{"internal/jsonpath", "columns are paths"},
+		{"k8s.io/api", kubeTypes},
+		{"k8s.io/apimachinery", machinery},
+		{"github.com/go-logr/logr", logging},
+	}},
 	{packages: "apiserver/advertise", closed: true, may: []allowance{
 		{"storage", "leases are records with a time to live"},
 		{"k8s.io/api", kubeTypes},

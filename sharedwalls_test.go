@@ -30,6 +30,13 @@ var sharedWalls = []wall{
 		{"github.com/google/cel-go", "the language"},
 		{"k8s.io/apimachinery", "quantities, and what names look like"},
 	}},
+	{packages: "internal/jsonpath", closed: true},
+	{packages: "internal/structural", closed: true, may: []allowance{
+		{"kinds/apiextensions", "schemas are written in its types"},
+		{"k8s.io/apimachinery", machinery},
+		{"k8s.io/kube-openapi", "errors of values are worded by kube-apiserver's own validation"},
+		{"sigs.k8s.io/json", "metadata is read strictly"},
+	}},
 	{packages: "internal/requirement", closed: true, may: []allowance{
 		{"authz", "it makes what authorization knows"},
 		{"k8s.io/apimachinery", "selectors are Kubernetes's"},

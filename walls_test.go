@@ -161,6 +161,7 @@ var otherWalls = []wall{
 	}},
 	{packages: "storage", closed: true},
 
+	{packages: "kinds/apiextensions", closed: true, may: []allowance{{"k8s.io/apimachinery", machinery}}},
 	{packages: "kinds/apiregistration", closed: true, may: []allowance{{"k8s.io/apimachinery", machinery}}},
 	{packages: "kinds/kind", closed: true, may: []allowance{{"k8s.io/apimachinery", machinery}}},
 	{packages: "kinds", closed: true, may: []allowance{

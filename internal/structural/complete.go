@@ -27,6 +27,8 @@ func (s *Schema) Complete(obj map[string]any, root bool) (unknown []string) {
 type completion struct {
 	path    []byte
 	unknown []string
+	// noDefaults leaves absent fields absent.
+	noDefaults bool
 }
 
 func (c *completion) key(name string) int {
@@ -78,6 +80,9 @@ func (c *completion) object(obj map[string]any, s *Schema, embedded, preserve bo
 				delete(obj, name)
 				break
 			}
+			if c.noDefaults {
+				break
+			}
 			obj[name] = runtime.DeepCopyJSONValue(part.Default)
 			c.value(obj[name], part, false)
 		case known:
@@ -107,6 +112,9 @@ func (c *completion) metadata(obj map[string]any, name string, s *Schema) {
 
 // setDefaults adds the fields that are absent and have defaults.
 func (c *completion) setDefaults(obj map[string]any, s *Schema) {
+	if c.noDefaults {
+		return
+	}
 	for name, part := range s.Properties {
 		if part.Default == nil {
 			continue
@@ -137,7 +145,7 @@ func (c *completion) list(items []any, s *Schema, preserve bool) {
 		part = s.Items
 	}
 	for i := range items {
-		if items[i] == nil && part != nil && !part.Nullable && part.Default != nil {
+		if items[i] == nil && part != nil && !part.Nullable && part.Default != nil && !c.noDefaults {
 			items[i] = runtime.DeepCopyJSONValue(part.Default)
 		}
 		length := c.index(i)
@@ -146,4 +154,10 @@ func (c *completion) list(items []any, s *Schema, preserve bool) {
 		}
 		c.path = c.path[:length]
 	}
+}
+
+// Prune removes from obj, the fields of a resource, what Complete does, and sets no defaults.
+func (s *Schema) Prune(obj map[string]any) {
+	c := completion{noDefaults: true}
+	c.object(obj, s, true, s.Preserve)
 }

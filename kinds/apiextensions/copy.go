@@ -76,6 +76,9 @@ func (c *CustomResourceConversion) copy() *CustomResourceConversion {
 	out.Webhook.ConversionReviewVersions = slices.Clone(c.Webhook.ConversionReviewVersions)
 	if config := clone(c.Webhook.ClientConfig); config != nil {
 		config.URL, config.Service, config.CABundle = clone(config.URL), clone(config.Service), slices.Clone(config.CABundle)
+		if config.Service != nil {
+			config.Service.Path, config.Service.Port = clone(config.Service.Path), clone(config.Service.Port)
+		}
 		out.Webhook.ClientConfig = config
 	}
 	return out

@@ -1,0 +1,202 @@
+package crd
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/planekit/planekit/internal/structural"
+)
+
+// An Object is an object of a custom resource. It is completed by its schema when it is decoded: unknown
+// fields are removed and defaults are set.
+type Object struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	// Fields are all fields but apiVersion, kind and metadata.
+	Fields map[string]any `json:"-"`
+
+	version *version
+	// completed is set once the schema has been applied.
+	completed bool
+	// unknown and malformed are what was wrong with the decoded text.
+	unknown   []string
+	malformed error
+}
+
+var _ runtime.Unstructured = (*Object)(nil)
+
+// DeepCopyObject implements [runtime.Object].
+func (o *Object) DeepCopyObject() runtime.Object { return o.deepCopy() }
+
+func (o *Object) deepCopy() *Object {
+	out := *o
+	o.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	if o.Fields != nil {
+		out.Fields = runtime.DeepCopyJSON(o.Fields)
+	}
+	return &out
+}
+
+// Unknown returns the fields that were decoded and are not in the schema, once, or an error if the object
+// was malformed.
+func (o *Object) Unknown() ([]string, error) {
+	unknown, err := o.unknown, o.malformed
+	o.unknown, o.malformed = nil, nil
+	return unknown, err
+}
+
+// UnstructuredContent returns all fields. The fields of o are shared.
+func (o *Object) UnstructuredContent() map[string]any {
+	out := make(map[string]any, len(o.Fields)+3)
+	maps.Copy(out, o.Fields)
+	if o.APIVersion != "" {
+		out["apiVersion"] = o.APIVersion
+	}
+	if o.Kind != "" {
+		out["kind"] = o.Kind
+	}
+	if m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&o.ObjectMeta); err == nil {
+		if o.CreationTimestamp.IsZero() {
+			delete(m, "creationTimestamp")
+		}
+		if len(m) > 0 {
+			out["metadata"] = m
+		}
+	}
+	return out
+}
+
+// SetUnstructuredContent implements [runtime.Unstructured]. It takes over content, and completes it by the
+// schema.
+func (o *Object) SetUnstructuredContent(content map[string]any) {
+	*o = Object{version: o.version, completed: true}
+	o.malformed = o.take(content)
+}
+
+// take fills o from content.
+func (o *Object) take(content map[string]any) error {
+	for name, to := range map[string]*string{"apiVersion": &o.APIVersion, "kind": &o.Kind} {
+		v, ok := content[name]
+		text, isText := v.(string)
+		if ok && !isText {
+			return fmt.Errorf(".%s accessor error: %v is of the type %T, expected string", name, v, v)
+		}
+		*to = text
+		delete(content, name)
+	}
+	if v, ok := content["metadata"]; ok {
+		delete(content, "metadata")
+		m, unknown, err := structural.ParseMetadata(v, "metadata", true)
+		if err != nil {
+			return err
+		}
+		o.ObjectMeta, o.unknown = m, unknown
+	}
+	o.Fields = content
+	if o.version == nil {
+		return nil
+	}
+	schema, err := o.version.schema()
+	if err != nil {
+		return err
+	}
+	o.unknown = append(o.unknown, schema.Complete(o.Fields, true)...)
+	delete(o.Fields, "apiVersion") // defaults of them have no effect
+	delete(o.Fields, "kind")
+	delete(o.Fields, "metadata")
+	more, wrong := schema.CoerceMetadata(o.Fields)
+	if wrong != nil {
+		return wrong
+	}
+	o.unknown = append(o.unknown, more...)
+	return nil
+}
+
+// NewEmptyInstance implements [runtime.Unstructured].
+func (o *Object) NewEmptyInstance() runtime.Unstructured { return &Object{version: o.version} }
+
+// IsList implements [runtime.Unstructured].
+func (o *Object) IsList() bool { return false }
+
+// EachListItem implements [runtime.Unstructured].
+func (o *Object) EachListItem(func(runtime.Object) error) error { return errNoList }
+
+// EachListItemWithAlloc implements [runtime.Unstructured].
+func (o *Object) EachListItemWithAlloc(func(runtime.Object) error) error { return errNoList }
+
+var errNoList = errors.New("content is not a list")
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (o *Object) UnmarshalJSON(data []byte) error {
+	content := map[string]any{}
+	if err := utiljson.Unmarshal(data, &content); err != nil {
+		return err
+	}
+	if content == nil {
+		return errors.New("an object must be a JSON object")
+	}
+	*o = Object{version: o.version, completed: true}
+	return o.take(content)
+}
+
+// MarshalJSON implements [json.Marshaler]. Fields are sorted by name, as in kube-apiserver.
+func (o *Object) MarshalJSON() ([]byte, error) {
+	var out bytes.Buffer
+	out.WriteByte('{')
+	names := append(slices.Collect(maps.Keys(o.Fields)), "apiVersion", "kind", "metadata")
+	slices.Sort(names)
+	encoder := json.NewEncoder(&out)
+	for _, name := range names {
+		v, ok := o.Fields[name]
+		switch {
+		case ok:
+		case name == "apiVersion":
+			v, ok = o.APIVersion, o.APIVersion != ""
+		case name == "kind":
+			v, ok = o.Kind, o.Kind != ""
+		default:
+			v, ok = &o.ObjectMeta, true
+		}
+		if !ok {
+			continue
+		}
+		if out.Len() > 1 {
+			out.WriteByte(',')
+		}
+		if err := encoder.Encode(name); err != nil {
+			return nil, err
+		}
+		out.Truncate(out.Len() - 1)
+		out.WriteByte(':')
+		if err := encoder.Encode(v); err != nil {
+			return nil, err
+		}
+		out.Truncate(out.Len() - 1)
+	}
+	out.WriteByte('}')
+	return out.Bytes(), nil
+}
+
+// A List is a list of objects of a custom resource.
+type List struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+	Items           []Object `json:"items"`
+}
+
+// DeepCopyObject implements [runtime.Object].
+func (l *List) DeepCopyObject() runtime.Object {
+	out := &List{TypeMeta: l.TypeMeta, ListMeta: *l.ListMeta.DeepCopy(), Items: slices.Clone(l.Items)}
+	for i := range out.Items {
+		out.Items[i] = *l.Items[i].deepCopy()
+	}
+	return out
+}
