@@ -24,8 +24,8 @@ func Example() {
 	var v any
 	_ = utiljson.Unmarshal([]byte(object), &v)
 	path, err := jsonpath.Parse(`.status.conditions[?(@.type=="Ready")].status`)
-	fmt.Println(path.Find(v), err)
-	// Output: [True] <nil>
+	fmt.Println(path.Find(v)[0], err)
+	// Output: True <nil>
 }
 
 func TestFind(t *testing.T) {

@@ -176,7 +176,10 @@ func (r *Resource) openAPI() openapi.Resource {
 		Kind: openapi.Kind(r.Kind), ListKind: r.ListKind, Type: structOf(r.New),
 	}
 	if r.Schema != nil {
-		out.Given = &openapi.Given{Name: r.Schema.Name, V3: r.Schema.V3, V2: r.Schema.V2}
+		out.Given = &openapi.Given{
+			Name: r.Schema.Name, V3: r.Schema.V3, V2: r.Schema.V2,
+			Metadata: reflect.TypeFor[metav1.ObjectMeta](), ListMetadata: reflect.TypeFor[metav1.ListMeta](),
+		}
 	}
 	if r.NewList != nil {
 		out.List = structOf(r.NewList)

@@ -7,8 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A Resource is a resource whose paths and schemas a document describes.
@@ -41,6 +39,8 @@ type Given struct {
 	Name string
 	// V3 and V2 return the schema as JSON, for OpenAPI v3 and v2.
 	V3, V2 func() ([]byte, error)
+	// Metadata and ListMetadata are the Go types of the metadata of objects and lists.
+	Metadata, ListMetadata reflect.Type
 }
 
 // Build returns the JSON of the document of one group version. Options is the type of the body of a
@@ -120,7 +120,7 @@ func (r Resource) listKind() Kind {
 
 // addGiven adds the given schema and that of its list.
 func (r Resource) addGiven(s schemas) {
-	s.add(reflect.TypeFor[metav1.ObjectMeta]())
+	s.add(r.Given.Metadata)
 	s[r.Given.Name] = &Schema{given: r.Given.V3, givenV2: r.Given.V2}
 	list := r.listKind()
 	text := Schema{Type: "string"}
@@ -130,7 +130,7 @@ func (r Resource) addGiven(s schemas) {
 		Required:    []string{"items"},
 		Properties: map[string]*Schema{
 			"apiVersion": &text, "kind": &text,
-			"metadata": {Ref: refPrefix + s.add(reflect.TypeFor[metav1.ListMeta]())},
+			"metadata": {Ref: refPrefix + s.add(r.Given.ListMetadata)},
 			"items":    {Type: "array", Items: &Schema{Ref: refPrefix + r.Given.Name}},
 		},
 		Kinds: []Kind{list},
