@@ -288,6 +288,15 @@ var otherWalls = []wall{
 		{"github.com/go-logr/logr", logging},
 	}},
 
+	{packages: "plane/customresources", closed: true, may: []allowance{
+		{"plane", itsRoom},
+		{"apiserver/crd", "it adds this to a control plane"},
+		{"client", "it installs definitions"},
+		{"kinds/apiextensions", oneTable},
+		{"kinds/kind", oneKind},
+		{"k8s.io/apimachinery", machinery},
+		{"sigs.k8s.io/yaml", "definitions come in YAML"},
+	}},
 	{packages: "plane/stack", closed: true, may: []allowance{{"github.com/go-logr/logr", logging}}},
 	{packages: "plane/caches", closed: true, may: []allowance{
 		{"plane/stack", "caches are started and stopped in their turn"},
@@ -394,6 +403,7 @@ var otherWalls = []wall{
 	}},
 	{packages: "plane/planetest", closed: true, may: []allowance{
 		{"plane", itsRoom},
+		{"kinds/apiextensions", "it installs definitions"},
 		{"authn/user", sharedNoun},
 		{"client", "tests act by clients"},
 		{"apiserver", "it chooses the UIDs of new objects"},

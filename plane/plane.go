@@ -144,6 +144,9 @@ type Config struct {
 	// Configure, when set, changes the configuration of the API server when all else
 	// is made: metrics, audit, further handlers.
 	Configure func(*Plane, *apiserver.Config) error
+	// Extensions are started after the API server and before everything else: what they make the
+	// server serve is there when controllers ask for it.
+	Extensions []Part
 	// Parts are started last and stopped first.
 	Parts []Part
 	// StopNow, when closed, ends parts that take long to stop. See [stack.Stack].

@@ -108,6 +108,11 @@ func (p *Plane) start(ctx context.Context) error {
 	if err := p.plugins.Start(ctx, p.stack); err != nil {
 		return err
 	}
+	for _, extension := range p.config.Extensions {
+		if err := extension(ctx, p, p.stack); err != nil {
+			return err
+		}
+	}
 	if err := p.seed(ctx); err != nil {
 		return fmt.Errorf("bootstrap objects: %w", err)
 	}

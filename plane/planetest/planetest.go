@@ -47,8 +47,7 @@
 //
 // The manager, its client and the reconcilers stay as they are. The same controller and its test
 // are in examples/configmaps with this library, and in compat/configmaps with client-go and with
-// controller-runtime. There are no CustomResourceDefinitions: a test adds the types of its own to
-// [plane.Config.Resources] with [With].
+// controller-runtime. [CustomResources] installs CustomResourceDefinitions, as CRDInstallOptions do.
 package planetest
 
 import (
@@ -62,8 +61,11 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/kinds/apiextensions"
 	"github.com/planekit/planekit/plane"
+	"github.com/planekit/planekit/plane/customresources"
 	"github.com/planekit/planekit/plane/nodes"
+	"github.com/planekit/planekit/plane/stack"
 )
 
 // Plane is a running control plane.
@@ -108,6 +110,33 @@ func WithoutNetwork() Option { return With(func(c *plane.Config) { c.Network = n
 //	})
 func With(change func(*plane.Config)) Option {
 	return func(_ testing.TB, c *plane.Config) { change(c) }
+}
+
+// CustomResources makes the control plane serve CustomResourceDefinitions, and installs those that sources
+// name before Start returns: a file, a directory, or a definition itself.
+func CustomResources(sources ...any) Option {
+	return func(tb testing.TB, c *plane.Config) {
+		tb.Helper()
+		var all []*apiextensions.CustomResourceDefinition
+		for _, source := range sources {
+			switch source := source.(type) {
+			case string:
+				more, err := customresources.Load(source)
+				if err != nil {
+					tb.Fatalf("planetest: %v", err)
+				}
+				all = append(all, more...)
+			case *apiextensions.CustomResourceDefinition:
+				all = append(all, source)
+			default:
+				tb.Fatalf("planetest: %T is no source of definitions", source)
+			}
+		}
+		customresources.Enable(c)
+		c.Parts = append(c.Parts, func(ctx context.Context, p *plane.Plane, _ *stack.Stack) error {
+			return customresources.Install(ctx, p.Client(), all...)
+		})
+	}
 }
 
 // Start starts a control plane, waits until it is ready, and stops it when the test ends. Its log is
