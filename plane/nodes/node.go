@@ -1,10 +1,11 @@
-// Package nodes runs the nodes of a control plane in its process: for each a kubelet,
-// its server, and the container runtime below it.
+// Package nodes runs the nodes of a control plane in its process, or a node of one in another
+// process: for each a kubelet, its server, and the container runtime below it.
 //
 //	config := plane.Config{Parts: []plane.Part{nodes.InMemory(dir, 3)}}
 //
 // [InMemory] has nodes whose containers are entries in a table. [Start] runs nodes on
-// any [Runtime]: what it starts, stops and cleans up belongs to the node.
+// any [Runtime]: what it starts, stops and cleans up belongs to the node. [StartRemote]
+// runs one whose control plane is reached over TLS.
 //
 // A kubelet acts as the node's own user, within the process; its server believes
 // client certificates of the control plane's authority and asks its authorizers. All
@@ -26,7 +27,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/planekit/planekit/authn/user"
 	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/kubelet/cri"
@@ -48,8 +48,9 @@ type Config struct {
 	Name string
 	// Dir is for the kubelet's state and the logs of containers.
 	Dir string
-	// Address is where the kubelet's server listens, on a free port.
+	// Address is where the kubelet's server listens, on Port. Zero means a free port.
 	Address string
+	Port    int32
 	// CgroupRoot is the cgroup of the node's pods; empty means none.
 	CgroupRoot string
 	Runtime    Runtime
@@ -104,14 +105,15 @@ type StreamDialer interface {
 // node is one kubelet and what it stands on: a container runtime, the pod network, a
 // cache of its pods.
 type node struct {
-	name    string
-	api     *client.Client
-	runtime Runtime
-	config  kubelet.Config
-	server  nodeServer
-	metrics *metrics.Metrics
-	log     logr.Logger
-	moved   bool
+	name        string
+	api         *client.Client
+	startCaches func(context.Context, *stack.Stack) error // of controlPlane
+	runtime     Runtime
+	config      kubelet.Config
+	server      nodeServer
+	metrics     *metrics.Metrics
+	log         logr.Logger
+	moved       bool
 	// static says where static pods come from; without a path and a URL there are none.
 	static  staticpods.Config
 	started func(*kubelet.Kubelet) // Config.Started
@@ -133,12 +135,21 @@ func Start(ctx context.Context, p *plane.Plane, s *stack.Stack, configs ...Confi
 	}
 	var nodes []*node
 	for _, c := range configs {
-		n, err := newNode(p, c)
+		cp, err := inProcess(p, c)
+		if err != nil {
+			return err
+		}
+		n, err := newNode(cp, c)
 		if err != nil {
 			return err
 		}
 		nodes = append(nodes, n)
 	}
+	return startAll(ctx, s, nodes)
+}
+
+// startAll starts nodes on s and waits until each is ready for pods.
+func startAll(ctx context.Context, s *stack.Stack, nodes []*node) error {
 	part := s.Start("nodes", runNodes(nodes))
 	part.Bounded, part.WaitingFor = true, func() string { return waitingFor(nodes) }
 	for _, n := range nodes {
@@ -160,11 +171,7 @@ func ranges(all netip.Prefix) int {
 	return 1 << min(max(bits-all.Bits(), 0), plenty)
 }
 
-func newNode(p *plane.Plane, c Config) (*node, error) {
-	api, err := p.ClientFor(&user.Info{Name: user.NodePrefix + c.Name, Groups: []string{user.Nodes, user.Authenticated}}, "kubelet")
-	if err != nil {
-		return nil, err
-	}
+func newNode(cp controlPlane, c Config) (*node, error) {
 	log := c.Log.WithValues("node", c.Name)
 	config := kubelet.Config{
 		NodeName:   c.Name,
@@ -175,7 +182,7 @@ func newNode(p *plane.Plane, c Config) (*node, error) {
 			{Type: corev1.NodeInternalIP, Address: c.Address},
 			{Type: corev1.NodeHostName, Address: c.Name},
 		},
-		Services: p.Caches.ServicesByNamespace.Get,
+		Services: cp.services,
 		Network:  c.Runtime.Network,
 		// The machine belongs to others too: by default, pods are evicted only for their own
 		// limits, and images stay.
@@ -185,11 +192,12 @@ func newNode(p *plane.Plane, c Config) (*node, error) {
 		StopNow:        c.StopNow,
 		Log:            log,
 	}
-	Connect(&config, api)
+	Connect(&config, cp.api)
 	probes := probemetrics.New()
 	config.ProbeObserver = probes
-	config.RuntimeClasses = p.Caches.RuntimeClasses
-	if config.TrustBundles, err = trustbundle.New(p.Caches.ClusterTrustBundles); err != nil {
+	config.RuntimeClasses = cp.runtimeClasses
+	var err error
+	if config.TrustBundles, err = trustbundle.New(cp.trustBundles); err != nil {
 		return nil, err
 	}
 	config.Prober, _ = c.Runtime.(probe.Prober)
@@ -204,14 +212,14 @@ func newNode(p *plane.Plane, c Config) (*node, error) {
 	if c.Kubelet != nil {
 		c.Kubelet(&config)
 	}
-	serve, err := newNodeServer(p, c)
-	if err != nil {
-		return nil, err
-	}
+	serve := newNodeServer(cp, c)
 	certificate := serve.config.TLS
 	work.ServingCertificate(func() time.Time { return expiry(certificate) })
 	serve.config.Metrics, serve.config.ProbeMetrics = work, probes
-	return &node{name: c.Name, api: api, runtime: c.Runtime, config: config, server: serve, metrics: work, log: log, moved: c.Moved, static: staticPods(c, log), started: c.Started, ready: make(chan struct{})}, nil
+	return &node{
+		name: c.Name, api: cp.api, startCaches: cp.startCaches, runtime: c.Runtime, config: config, server: serve, metrics: work, log: log,
+		moved: c.Moved, static: staticPods(c, log), started: c.Started, ready: make(chan struct{}),
+	}, nil
 }
 
 // run runs the node until ctx is done: the runtime first, the kubelet on top.
@@ -259,6 +267,11 @@ func (n *node) run(ctx context.Context) (err error) {
 	}
 	if n.moved {
 		if err := errors.Join(k.StopPods(ctx), n.runtime.ForgetNetwork(ctx)); err != nil {
+			return err
+		}
+	}
+	if n.startCaches != nil {
+		if err := n.startCaches(ctx, s); err != nil {
 			return err
 		}
 	}

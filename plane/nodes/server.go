@@ -1,20 +1,16 @@
 package nodes
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"net"
-	"net/http"
+	"strconv"
 	"time"
 
-	"github.com/planekit/planekit/authn/user"
-	"github.com/planekit/planekit/authz"
 	"github.com/planekit/planekit/kubelet"
 	"github.com/planekit/planekit/kubelet/server"
 	"github.com/planekit/planekit/kubelet/staticpods"
 	"github.com/planekit/planekit/localcache"
-	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/stack"
 	corev1 "k8s.io/api/core/v1"
 )
@@ -23,59 +19,23 @@ import (
 type nodeServer struct {
 	config server.Config
 	host   string
+	port   int32
 	listen func(address string) (net.Listener, error)
 }
 
-// newNodeServer returns the server of a node. It believes client certificates of the
-// control plane's authority and asks its authorizers.
-func newNodeServer(p *plane.Plane, c Config) (nodeServer, error) {
-	authority := p.Credentials.Authority
-	pair, err := authority.Kubelet(c.Name, c.Address)
-	if err != nil {
-		return nodeServer{}, err
-	}
-	certificates, err := p.Credentials.Clients()
-	if err != nil {
-		return nodeServer{}, err
-	}
-	config := server.Config{
-		NodeName: c.Name,
-		TLS:      &tls.Config{Certificates: []tls.Certificate{pair.TLS()}, ClientCAs: authority.Pool()},
-		Authenticate: func(r *http.Request) (string, []string, error) {
-			u, known, err := certificates.Authenticate(r)
-			if err != nil || !known {
-				return "", nil, err
-			}
-			return u.Name, u.Groups, nil
-		},
-		Authorize: func(ctx context.Context, who string, groups []string, verb, subresource string) (bool, error) {
-			decision, _, err := authorizerFor(p, who).Authorize(ctx, authz.Attributes{
-				User: &user.Info{Name: who, Groups: append(groups, user.Authenticated)},
-				Verb: verb, Version: "v1", Resource: "nodes", Subresource: subresource, Name: c.Name,
-			})
-			return decision == authz.Allow, err
-		},
-		Log: c.Log.WithName("kubelet-server").WithValues("node", c.Name),
-	}
+// newNodeServer returns the server of a node.
+func newNodeServer(cp controlPlane, c Config) nodeServer {
+	config := cp.server
+	config.NodeName, config.Log = c.Name, c.Log.WithName("kubelet-server").WithValues("node", c.Name)
 	if c.Server != nil {
 		c.Server(&config)
 	}
-	return nodeServer{host: c.Address, listen: p.Listen, config: config}, nil
+	return nodeServer{host: c.Address, port: c.Port, listen: cp.listen, config: config}
 }
 
-// authorizerFor returns the authorizer of a user at the kubelets. The API server itself
-// and the metrics server have the rights of their roles, whatever decides about users:
-// their policies need not know of these.
-func authorizerFor(p *plane.Plane, who string) authz.Authorizer {
-	if who == plane.KubeletClient || who == plane.MetricsServer {
-		return p.Authorizers.RBAC
-	}
-	return p.Authorizers
-}
-
-// start serves on a free port, which it returns: all nodes share the machine.
+// start serves, and returns the port.
 func (n *nodeServer) start(s *stack.Stack, k kubelet.Config, pods localcache.Reader[*corev1.Pod], static staticpods.Config, runtime server.Runtime) (int32, error) {
-	listener, err := n.listen(net.JoinHostPort(n.host, "0"))
+	listener, err := n.listen(net.JoinHostPort(n.host, strconv.Itoa(int(n.port))))
 	if err != nil {
 		return 0, err
 	}
