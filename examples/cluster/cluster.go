@@ -145,7 +145,7 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 		Controllers: controllerset.Options{Metrics: work},
 		Scheduler:   func(s *schedule.Config) { s.Meters = decisions.Meters() },
 		Configure:   c.observe, SchedulerFile: o.scheduler,
-		Parts:   []plane.Part{c.writeKubeconfig, c.startMetricsServer, c.startNodes, c.watchShutdown, startScavenger},
+		Parts:   []plane.Part{c.writeKubeconfig, c.publishNetwork, c.startMetricsServer, c.startNodes, c.watchShutdown, startScavenger},
 		StopNow: o.stopNow,
 		Log:     c.log,
 	}

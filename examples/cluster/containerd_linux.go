@@ -39,8 +39,7 @@ type containerdRuntime struct {
 }
 
 // newContainerdRuntime returns the containerd of one node, not started.
-func (c *cluster) newContainerdRuntime(index int, mirrors map[string]string) (nodes.Runtime, error) {
-	name := nodes.Name(index)
+func (c *cluster) newContainerdRuntime(at place, mirrors map[string]string) (nodes.Runtime, error) {
 	plugin, err := networkPlugin()
 	if err != nil {
 		return nil, err
@@ -50,24 +49,24 @@ func (c *cluster) newContainerdRuntime(index int, mirrors map[string]string) (no
 		plugin: plugin,
 		pods: chain.Network{
 			Name:         "planekit-" + c.dir.id,
-			Bridge:       machine.Bridge(c.dir.id, index+1),
+			Bridge:       at.bridge,
 			ClusterCIDRs: []netip.Prefix{c.podNetwork},
 			Masquerade:   true,
-			DataDir:      c.dir.join("nodes", name, "network"),
+			DataDir:      filepath.Join(at.dir, "network"),
 		},
-		cgroups: c.cgroupRoot(name),
+		cgroups: at.cgroup,
 		now:     c.options.stopNow,
 	}
 	if r.socket != "" {
 		return r, nil
 	}
-	r.confDir, r.binDir = c.dir.join("nodes", name, "net.d"), c.dir.join("nodes", name, "plugins")
+	r.confDir, r.binDir = filepath.Join(at.dir, "net.d"), filepath.Join(at.dir, "plugins")
 	r.daemon, err = containerd.New(containerd.Config{
-		Root:    c.dir.join("nodes", name, "containerd"),
+		Root:    filepath.Join(at.dir, "containerd"),
 		CNIConf: r.confDir, CNIBin: r.binDir,
 		Mirrors: mirrors,
 		Known:   cri.ListIDs,
-		Log:     c.log.WithName("containerd").WithValues("node", name),
+		Log:     c.log.WithName("containerd").WithValues("node", at.name),
 	})
 	return r, err
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // newContainerdRuntime is not reached: containerd.Available says no first.
-func (c *cluster) newContainerdRuntime(int, map[string]string) (nodes.Runtime, error) {
+func (c *cluster) newContainerdRuntime(place, map[string]string) (nodes.Runtime, error) {
 	return nil, errors.New("containerd needs Linux")
 }
 

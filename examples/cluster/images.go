@@ -19,6 +19,9 @@ const (
 // mirrors says where the nodes' pulls go instead of the public registries; nil
 // means to those.
 func (c *cluster) mirrors(ctx context.Context, s *stack.Stack) (map[string]string, error) {
+	if at := c.options.joining.mirror; at != "" {
+		return mirrorsAt(at), nil
+	}
 	switch c.options.offlineImages {
 	case "off":
 		return nil, nil
@@ -33,7 +36,12 @@ func (c *cluster) mirrors(ctx context.Context, s *stack.Stack) (map[string]strin
 		return nil, err
 	}
 	s.Start("offline images", images.Run)
-	return map[string]string{"docker.io": images.URL(), "registry.k8s.io": images.URL()}, nil
+	return mirrorsAt(images.URL()), nil
+}
+
+// mirrorsAt sends the pulls from the public registries to the one at url.
+func mirrorsAt(url string) map[string]string {
+	return map[string]string{"docker.io": url, "registry.k8s.io": url}
 }
 
 // reachable reports whether anything at all answers at url.

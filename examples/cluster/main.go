@@ -3,6 +3,9 @@
 //
 //	cluster [--nodes 3] [--runtime auto|containerd|fake] [--data-dir DIR]
 //
+// The same parts run on several machines: with --role server a control plane, with
+// --role node one of its nodes.
+//
 // It shows how planekit's packages are joined: none of them knows another,
 // this program hands each what it needs. Start reading in cluster.go.
 //
@@ -76,7 +79,11 @@ func command(stopNow <-chan struct{}) *cobra.Command {
 			for _, warning := range o.schedulerWarnings() {
 				fmt.Fprintln(c.ErrOrStderr(), "cluster:", warning)
 			}
-			err := run(c.Context(), o, c.OutOrStdout(), logger(o.verbosity))
+			role := run
+			if o.role == roleNode {
+				role = runNode
+			}
+			err := role(c.Context(), o, c.OutOrStdout(), logger(o.verbosity))
 			if errors.Is(err, context.Canceled) {
 				return nil // interrupted before it was ready
 			}

@@ -20,6 +20,9 @@ import (
 
 // options are the command line.
 type options struct {
+	role                        string
+	joining                     joining // of the role node
+	overlay                     string
 	dataDir, listen, kubeconfig string
 	nodes                       int
 	podNetwork                  netip.Prefix // parsed clusterCIDR; not valid where it is auto
@@ -46,12 +49,16 @@ type options struct {
 	thresholds                  []eviction.Threshold // those of evictionHard
 	verbosity                   int
 	stopNow                     <-chan struct{} // closed when what runs is to get no grace; may be nil
+	// given calls a function for each flag of the command line.
+	given func(func(*pflag.Flag))
 }
 
 func (o *options) add(flags *pflag.FlagSet) {
+	o.given = flags.Visit
+	o.addRole(flags)
 	flags.StringVar(&o.dataDir, "data-dir", ".planekit", "directory for everything the cluster keeps")
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:6443", "address of the API server; port 0 picks a free one")
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "where the administrator's kubeconfig is written (default admin.kubeconfig in the data directory)")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "where the administrator's kubeconfig is written (default admin.kubeconfig in the data directory); with --role node, the file with the node's own credentials")
 	flags.IntVar(&o.nodes, "nodes", 1, "number of nodes")
 	flags.StringVar(&o.runtime, "runtime", "auto", "what runs containers: auto, containerd or fake (in this process)")
 	flags.StringVar(&o.containerdSocket, "containerd-socket", "", "use the containerd that listens here rather than one of our own; one node only")
@@ -91,6 +98,9 @@ func (o *options) addSnapshot(flags *pflag.FlagSet) {
 
 // complete checks the options and makes paths absolute.
 func (o *options) complete() error {
+	if err := o.checkRole(); err != nil {
+		return err
+	}
 	hard, err := eviction.Map(o.evictionHard)
 	if err == nil {
 		o.thresholds, err = eviction.Parse(eviction.Settings{Hard: hard})
@@ -106,6 +116,7 @@ func (o *options) complete() error {
 		allowed     []string
 	}{
 		{"--runtime", o.runtime, []string{"auto", "containerd", "fake"}},
+		{"--overlay", o.overlay, []string{"vxlan", "host-gw", "udp"}},
 		{"--storage", o.storage, []string{"etcd", "memory"}},
 		{"--offline-images", o.offlineImages, []string{"auto", "on", "off"}},
 	}
@@ -168,8 +179,10 @@ func (o *options) absolute() error {
 		o.imageCache = filepath.Join(cache, "planekit")
 	}
 	paths := []*string{&o.dataDir, &o.kubeconfig, &o.imageCache}
-	if o.manifestPath != "" {
-		paths = append(paths, &o.manifestPath)
+	for _, path := range []*string{&o.manifestPath, &o.joining.certFile, &o.joining.keyFile} {
+		if *path != "" {
+			paths = append(paths, path)
+		}
 	}
 	for _, path := range paths {
 		absolute, err := filepath.Abs(*path)

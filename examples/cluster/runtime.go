@@ -11,7 +11,6 @@ import (
 	"github.com/planekit/planekit/examples/cluster/containerd"
 	"github.com/planekit/planekit/examples/cluster/machine"
 	"github.com/planekit/planekit/kubelet"
-	"github.com/planekit/planekit/kubelet/staticpods"
 	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/nodes"
 	"github.com/planekit/planekit/plane/stack"
@@ -44,13 +43,37 @@ func (c *cluster) chooseRuntime() error {
 	return nil
 }
 
-// newRuntime returns the runtime of one node, not started.
-func (c *cluster) newRuntime(index int, mirrors map[string]string) (nodes.Runtime, error) {
+// place says where a node is on this machine.
+type place struct {
+	name string
+	dir  string // for its files
+	// bridge is the name of the bridge of its pods, and cgroup the parent of their cgroups, which is
+	// empty with the fake runtime.
+	bridge, cgroup string
+}
+
+// placeOf returns the place of the node with that index, from 0.
+func (c *cluster) placeOf(index int) place {
 	name := nodes.Name(index)
+	return place{name: name, dir: c.dir.join("nodes", name), bridge: machine.Bridge(c.dir.id, index+1), cgroup: c.cgroupRoot(name)}
+}
+
+// newRuntime returns the runtime of one node, not started.
+func (c *cluster) newRuntime(at place, mirrors map[string]string) (nodes.Runtime, error) {
 	if c.runtime == "fake" {
-		return &nodes.Memory{Socket: c.socketPath(c.dir.join("nodes", name), name+".sock")}, nil
+		return &nodes.Memory{Socket: c.socketPath(at.dir, at.name+".sock")}, nil
 	}
-	return c.newContainerdRuntime(index, mirrors)
+	return c.newContainerdRuntime(at, mirrors)
+}
+
+// node returns the configuration of one node.
+func (c *cluster) node(at place, mirrors map[string]string) (nodes.Config, error) {
+	runtime, err := c.newRuntime(at, mirrors)
+	return nodes.Config{
+		Name: at.name, Dir: at.dir, Address: machine.HostAddress(c.podNetwork).String(), CgroupRoot: at.cgroup, Runtime: runtime,
+		Server: c.options.configureServer, Kubelet: c.options.configureKubelet, Started: func(k *kubelet.Kubelet) { c.ends.add(k) },
+		Moved: c.moved, StopNow: c.options.stopNow, Log: c.log,
+	}, err
 }
 
 // startNodes starts all nodes and waits until each is ready for pods.
@@ -69,20 +92,14 @@ func (c *cluster) startNodes(ctx context.Context, p *plane.Plane, s *stack.Stack
 	}
 	var all []nodes.Config
 	for index := range c.options.nodes {
-		runtime, err := c.newRuntime(index, mirrors)
+		config, err := c.node(c.placeOf(index), mirrors)
 		if err != nil {
 			return err
 		}
-		name := nodes.Name(index)
-		manifests, static := "", func(*staticpods.Config) {}
 		if index == 0 {
-			manifests, static = c.options.manifestPath, c.options.configureStatic
+			config.ManifestPath, config.StaticPods = c.options.manifestPath, c.options.configureStatic
 		}
-		all = append(all, nodes.Config{
-			Name: name, ManifestPath: manifests, StaticPods: static, Server: c.options.configureServer, Dir: c.dir.join("nodes", name), Address: machine.HostAddress(c.podNetwork).String(), CgroupRoot: c.cgroupRoot(name),
-			Runtime: runtime, Moved: c.moved, StopNow: c.options.stopNow, Log: c.log,
-			Kubelet: c.options.configureKubelet, Started: func(k *kubelet.Kubelet) { c.ends.add(k) },
-		})
+		all = append(all, config)
 	}
 	return nodes.Start(ctx, p, s, all...)
 }

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// The roles of a process.
+const (
+	roleAll    = "all"    // a control plane with its nodes
+	roleServer = "server" // a control plane
+	roleNode   = "node"   // one node of a control plane in another process
+)
+
+// joining says how a node of the role node is known.
+type joining struct {
+	name string     // of the Node
+	ip   netip.Addr // where others reach it; not valid where it is to be found
+	port int32      // of the kubelet's server
+	// cgroup is the parent of the cgroups of pods; empty means one of this cluster's.
+	cgroup string
+	// mirror is the URL of a registry to pull from instead of the public ones; empty means none.
+	mirror string
+	// certFile and keyFile have the serving certificate of the kubelet's server.
+	certFile, keyFile string
+
+	ipText string
+}
+
+func (o *options) addRole(flags *pflag.FlagSet) {
+	flags.StringVar(&o.role, "role", roleAll, "what runs in this process: all, server (the control plane) or node (one node of a control plane elsewhere)")
+	flags.StringVar(&o.overlay, "overlay", "vxlan", "how packets get to pods on other machines: vxlan, host-gw or udp")
+	flags.StringVar(&o.joining.name, "node-name", "", "with --role node: name of the Node (default the host's name)")
+	flags.StringVar(&o.joining.ipText, "node-ip", "", "with --role node: address by which the others reach it (default the first one of the host)")
+	flags.Int32Var(&o.joining.port, "kubelet-port", 10250, "with --role node: port of the kubelet's server; 0 picks a free one")
+	flags.StringVar(&o.joining.cgroup, "cgroup-root", "", "with --role node: parent of the cgroups of pods (default one of this data directory)")
+	flags.StringVar(&o.joining.mirror, "registry-mirror", "", "with --role node: URL of a registry to pull from instead of docker.io and registry.k8s.io")
+	flags.StringVar(&o.joining.certFile, "tls-cert-file", "", "with --role node and --kubeconfig: serving certificate of the kubelet's server")
+	flags.StringVar(&o.joining.keyFile, "tls-private-key-file", "", "with --role node and --kubeconfig: key of the serving certificate")
+}
+
+// flagsOfNodes are the flags that a process without nodes does not use, and flagsOfNode those that only
+// the role node uses. sharedFlags are the others that the role node uses.
+var (
+	flagsOfNodes = []string{"nodes", "runtime", "containerd-socket", "offline-images", "image-cache", "kubelet-config", "eviction-hard", "pod-manifest-path"}
+	flagsOfNode  = []string{"node-name", "node-ip", "kubelet-port", "cgroup-root", "registry-mirror", "tls-cert-file", "tls-private-key-file"}
+	sharedFlags  = []string{"role", "data-dir", "kubeconfig", "verbosity", "help"}
+)
+
+// uses reports whether a role uses a flag.
+func uses(role, flag string) bool {
+	switch role {
+	case roleNode:
+		return flag != "nodes" && slices.Contains(slices.Concat(flagsOfNodes, flagsOfNode, sharedFlags), flag)
+	case roleServer:
+		return !slices.Contains(flagsOfNodes, flag) && !slices.Contains(flagsOfNode, flag)
+	}
+	return !slices.Contains(flagsOfNode, flag)
+}
+
+// checkRole checks the role, that it uses all flags that were given, and those that it alone has.
+func (o *options) checkRole() error {
+	if roles := []string{roleAll, roleServer, roleNode}; !slices.Contains(roles, o.role) {
+		return fmt.Errorf("--role must be one of %v, not %q", roles, o.role)
+	}
+	var unused []string
+	o.given(func(f *pflag.Flag) {
+		if !uses(o.role, f.Name) {
+			unused = append(unused, "--"+f.Name)
+		}
+	})
+	if len(unused) > 0 {
+		return fmt.Errorf("--role %s does not use %s", o.role, strings.Join(unused, ", "))
+	}
+	switch o.role {
+	case roleServer:
+		o.nodes = 0
+	case roleNode:
+		return o.completeNode()
+	}
+	return nil
+}
+
+func (o *options) completeNode() (err error) {
+	j := &o.joining
+	if j.name == "" {
+		if j.name, err = os.Hostname(); err != nil {
+			return fmt.Errorf("--node-name: %w", err)
+		}
+		j.name = strings.ToLower(j.name)
+	}
+	if j.ipText != "" {
+		if j.ip, err = netip.ParseAddr(j.ipText); err != nil {
+			return fmt.Errorf("--node-ip: %w", err)
+		}
+	}
+	switch {
+	case o.kubeconfig == "":
+		return errors.New("--role node needs --kubeconfig, the file with the node's credentials")
+	case j.certFile == "" || j.keyFile == "":
+		return errors.New("--kubeconfig with --role node needs --tls-cert-file and --tls-private-key-file")
+	case j.port < 0 || j.port > 65535:
+		return fmt.Errorf("--kubelet-port must be between 0 and 65535, not %d", j.port)
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr/testr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/kubeconfig"
+	"github.com/planekit/planekit/client/typed"
+	"github.com/planekit/planekit/examples/cluster/machine"
+	"github.com/planekit/planekit/pki"
+)
+
+// startServer runs a control plane without nodes on dir.
+func startServer(t *testing.T, dir string, arguments ...string) *running {
+	t.Helper()
+	return startRole(t, testr.New(t), run, append([]string{"--role", "server", "--data-dir", dir, "--listen", "127.0.0.1:0"}, arguments...)...)
+}
+
+// nodeFlags writes the credentials of a node of the cluster on dir, and returns the flags that name them.
+func nodeFlags(t *testing.T, dir, admin, name string) []string {
+	t.Helper()
+	authority, err := pki.Open(filepath.Join(dir, "pki"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	administrator, err := kubeconfig.Load(admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err1 := authority.Client("node-"+name, user.NodePrefix+name, user.Nodes)
+	_, err2 := authority.Kubelet(name, machine.HostAddress(netip.Prefix{}).String())
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	for key := range administrator.Users {
+		administrator.Users[key] = kubeconfig.User{ClientCertificateData: own.CertificatePEM, ClientKeyData: own.KeyPEM}
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := administrator.Write(file); err != nil {
+		t.Fatal(err)
+	}
+	return []string{
+		"--kubeconfig", file,
+		"--tls-cert-file", filepath.Join(dir, "pki", "kubelet-"+name+".crt"), "--tls-private-key-file", filepath.Join(dir, "pki", "kubelet-"+name+".key"),
+	}
+}
+
+// startFakeNode runs a node without real containers.
+func startFakeNode(t *testing.T, name string, arguments ...string) *running {
+	t.Helper()
+	return startRole(t, testr.New(t), runNode, append([]string{
+		"--role", "node", "--data-dir", t.TempDir(), "--runtime", "fake", "--node-name", name, "--kubelet-port", "0",
+	}, arguments...)...)
+}
+
+// TestRoles runs a control plane and two nodes of it, which meet over TLS alone: pods run on both, and
+// their logs are read through the API server.
+func TestRoles(t *testing.T) {
+	dir := t.TempDir()
+	server := startServer(t, dir, "--storage", "memory")
+	for _, name := range []string{"far-1", "far-2"} {
+		startFakeNode(t, name, nodeFlags(t, dir, server.config, name)...)
+	}
+	api := server.client(t)
+	for _, node := range []string{"far-1", "far-2"} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "on-" + node}}
+		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node}
+		pod.Spec.Containers = []corev1.Container{{Name: "web", Image: "nginx"}}
+		mustCreate(t, typed.Pods(api), pod)
+		awaited(t, pod.Name+" runs", func(ctx context.Context) string {
+			got, err := typed.Pods(api).Get(ctx, "default", pod.Name)
+			if err != nil || got.Status.Phase != corev1.PodRunning {
+				return fmt.Sprint(got.Status, err)
+			}
+			return ""
+		})
+		if _, err := api.Do(t.Context(), client.Request{Path: "/api/v1/namespaces/default/pods/" + pod.Name + "/log"}); err != nil {
+			t.Errorf("logs of %s: %v", pod.Name, err)
+		}
+	}
+}
+
+// TestUnusedFlags: a flag that a role does not use is refused by name.
+func TestUnusedFlags(t *testing.T) {
+	for _, test := range []struct{ arguments, want string }{
+		{"--role master", `--role must be one of [all server node], not "master"`},
+		{"--role server --nodes 3 --runtime fake", "--role server does not use --nodes, --runtime"},
+		{"--role server --node-name n", "--role server does not use --node-name"},
+		{"--role node --listen 127.0.0.1:1 --etcd-servers http://e", "--role node does not use --etcd-servers, --listen"},
+		{"--role node --authorization-mode RBAC", "--role node does not use --authorization-mode"},
+		{"--role node --nodes 1", "--role node does not use --nodes"},
+		{"--node-ip 10.0.0.1", "--role all does not use --node-ip"},
+		{"--role node", "--role node needs --kubeconfig"},
+		{"--role node --kubeconfig f", "needs --tls-cert-file and --tls-private-key-file"},
+		{"--role node --kubeconfig f --tls-cert-file c --tls-private-key-file k --kubelet-port 70000", "--kubelet-port must be between"},
+		{"--role node --kubeconfig f --node-ip ten", "--node-ip"},
+	} {
+		if _, err := parse(strings.Fields(test.arguments)...); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", test.arguments, err, test.want)
+		}
+	}
+}
