@@ -16,7 +16,7 @@ func (c *cluster) advertised() netip.AddrPort {
 		return netip.AddrPort{}
 	}
 	for _, ip := range []netip.Addr{
-		c.options.kube.AdvertiseAddress(), listens.AddrPort().Addr().Unmap(), machine.HostAddress(c.podNetwork),
+		c.options.kube.AdvertiseAddress(), c.gateway, listens.AddrPort().Addr().Unmap(), machine.HostAddress(c.podNetwork),
 	} {
 		if ip.IsGlobalUnicast() {
 			return netip.AddrPortFrom(ip, uint16(listens.Port))
@@ -28,6 +28,9 @@ func (c *cluster) advertised() netip.AddrPort {
 // serviceNames returns the names of the API server for clients in the cluster.
 func (c *cluster) serviceNames() []string {
 	names := []string{advertise.ServiceIP(c.options.kube.ServiceCIDRs()[0]).String(), machine.HostAddress(c.podNetwork).String()}
+	if c.gateway.IsValid() {
+		names = append(names, c.gateway.String())
+	}
 	if a := c.advertised(); a.IsValid() {
 		names = append(names, a.Addr().String())
 	}

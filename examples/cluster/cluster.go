@@ -49,9 +49,13 @@ type cluster struct {
 	podNetwork netip.Prefix
 	moved      bool
 	registry   *machine.Registry
-	checks     []apiserver.Check // of the API server's readiness
-	ends       ends              // what ends pods before this machine shuts down
-	metrics    *metrics.Metrics
+	// machineNetwork is the range of the addresses of machines, and gateway that of this one among them; not
+	// valid without machines.
+	machineNetwork netip.Prefix
+	gateway        netip.Addr
+	checks         []apiserver.Check // of the API server's readiness
+	ends           ends              // what ends pods before this machine shuts down
+	metrics        *metrics.Metrics
 }
 
 // run brings the cluster up, says so on stdout, and runs it until ctx is done.
@@ -96,9 +100,13 @@ func (c *cluster) start(ctx context.Context) (*plane.Plane, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
-	c.stack.OnStop("listener", func() error { listener.Close(); return nil })
+	first := listener
+	c.stack.OnStop("listener", func() error { first.Close(); return nil })
 	c.address = listener.Addr()
 	if err := c.choosePodNetwork(ctx); err != nil {
+		return nil, err
+	}
+	if listener, err = c.joinMachines(ctx, listener); err != nil {
 		return nil, err
 	}
 	config, err := c.config(ctx, listener)
@@ -145,7 +153,7 @@ func (c *cluster) config(ctx context.Context, listener net.Listener) (plane.Conf
 		Controllers: controllerset.Options{Metrics: work},
 		Scheduler:   func(s *schedule.Config) { s.Meters = decisions.Meters() },
 		Configure:   c.observe, SchedulerFile: o.scheduler,
-		Parts:   []plane.Part{c.writeKubeconfig, c.publishNetwork, c.startMetricsServer, c.startNodes, c.watchShutdown, startScavenger},
+		Parts:   []plane.Part{c.writeKubeconfig, c.publishNetwork, c.startMetricsServer, c.startAllNodes, c.watchShutdown, startScavenger},
 		StopNow: o.stopNow,
 		Log:     c.log,
 	}
@@ -166,6 +174,14 @@ func (c *cluster) startMetricsServer(ctx context.Context, p *plane.Plane, s *sta
 		return nil
 	}
 	return metricsserver.Part(metricsserver.Config{Resolution: c.options.metricResolution, Log: c.log.WithName("metrics-server")})(ctx, p, s)
+}
+
+// startAllNodes starts the nodes, in this process or as machines. It is a [plane.Part].
+func (c *cluster) startAllNodes(ctx context.Context, p *plane.Plane, s *stack.Stack) error {
+	if c.gateway.IsValid() {
+		return c.startMachines(ctx, p, s)
+	}
+	return c.startNodes(ctx, p, s)
 }
 
 func startScavenger(_ context.Context, _ *plane.Plane, s *stack.Stack) error {

@@ -3,14 +3,30 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"net"
 
+	"github.com/planekit/planekit/plane"
 	"github.com/planekit/planekit/plane/nodes"
+	"github.com/planekit/planekit/plane/stack"
 )
 
 // newContainerdRuntime is not reached: containerd.Available says no first.
 func (c *cluster) newContainerdRuntime(place, map[string]string) (nodes.Runtime, error) {
 	return nil, errors.New("containerd needs Linux")
 }
+
+// joinMachines returns the listener: there are no machines.
+func (c *cluster) joinMachines(_ context.Context, listener net.Listener) (net.Listener, error) {
+	return listener, nil
+}
+
+// startMachines is not reached.
+func (c *cluster) startMachines(context.Context, *plane.Plane, *stack.Stack) error {
+	return errors.New("machines need Linux")
+}
+
+func asInit() (code int, ok bool) { return 0, false }
 
 func asPlugin() (code int, ok bool) { return 0, false }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/planekit/planekit/examples/cluster/offline"
@@ -31,12 +32,20 @@ func (c *cluster) mirrors(ctx context.Context, s *stack.Stack) (map[string]strin
 		}
 		c.log.Info("the public registry cannot be reached: serving pause, nginx and busybox from here", "registry", publicRegistry)
 	}
-	images, err := offline.New(offline.Config{Cache: c.options.imageCache, Log: c.log.WithName("images")})
+	images, err := offline.New(offline.Config{Cache: c.options.imageCache, Listen: c.registryAddress(), Log: c.log.WithName("images")})
 	if err != nil {
 		return nil, err
 	}
 	s.Start("offline images", images.Run)
 	return mirrorsAt(images.URL()), nil
+}
+
+// registryAddress returns where the registry of offline images listens; empty means the loopback address.
+func (c *cluster) registryAddress() string {
+	if !c.gateway.IsValid() {
+		return ""
+	}
+	return netip.AddrPortFrom(c.gateway, 0).String()
 }
 
 // mirrorsAt sends the pulls from the public registries to the one at url.

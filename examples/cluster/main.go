@@ -30,6 +30,9 @@ func main() {
 	if code, ok := asPlugin(); ok {
 		os.Exit(code)
 	}
+	if code, ok := asInit(); ok {
+		os.Exit(code)
+	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	ctx, now := interrupted(signals, func() { os.Exit(exitInterrupted) })

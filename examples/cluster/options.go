@@ -26,6 +26,10 @@ type options struct {
 	dataDir, listen, kubeconfig string
 	nodes                       int
 	podNetwork                  netip.Prefix // parsed clusterCIDR; not valid where it is auto
+	machines                    bool         // nodes are machines of their own
+	restartMachines             bool
+	machineCIDR                 string
+	machineNetwork              netip.Prefix // parsed machineCIDR; not valid where it is auto
 	runtime, containerdSocket   string
 	storage                     string
 	etcdServers                 []string
@@ -67,6 +71,9 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.Int64Var(&o.etcdReserve, "etcd-reserve", 128, "MiB of disk that the embedded etcd keeps for when the disk is full, at least 32")
 	flags.StringVar(&o.encryption, "encryption-provider-config", "", "file with the keys that encrypt objects at rest, as kube-apiserver has it (aesgcm and identity)")
 	flags.StringVar(&o.clusterCIDR, "cluster-cidr", autoCIDR, "addresses of pods; each node gets a /24 of them; auto takes the first free /16 from 10.244.0.0 to 10.255.0.0, then from 10.200.0.0, and keeps to it")
+	flags.BoolVar(&o.machines, "machines", true, "with containerd and several nodes, run each node as a machine in namespaces of its own, rather than all in this process")
+	flags.StringVar(&o.machineCIDR, "machine-cidr", autoCIDR, "addresses of machines; auto takes the first free /24 from 10.199.0.0")
+	flags.BoolVar(&o.restartMachines, "restart-machines", true, "start a machine again that has ended")
 	flags.StringVar(&o.offlineImages, "offline-images", "auto", "serve pause, nginx and busybox from a registry in this process: on, off, or auto (where the public registry cannot be reached)")
 	flags.StringVar(&o.imageCache, "image-cache", "", "directory of the images built for --offline-images (default planekit in the user's cache directory)")
 	flags.BoolVar(&o.profiling, "profiling", true, "serve profiles of this process under /debug/pprof/, to those who may get that path")
@@ -156,6 +163,13 @@ const autoBits = 16
 
 // network reads --cluster-cidr, and returns how many nodes it has room for.
 func (o *options) network() (maxNodes int, err error) {
+	if o.machineCIDR != autoCIDR {
+		o.machineNetwork, err = netip.ParsePrefix(o.machineCIDR)
+		if err != nil || !o.machineNetwork.Addr().Is4() || o.machineNetwork.Bits() > maxMachineBits {
+			return 0, fmt.Errorf("--machine-cidr must be %s or an IPv4 range of at least a /%d, not %q", autoCIDR, maxMachineBits, o.machineCIDR)
+		}
+		o.machineNetwork = o.machineNetwork.Masked()
+	}
 	if o.clusterCIDR == autoCIDR {
 		return 1 << (nodeBits - autoBits), nil
 	}
@@ -193,6 +207,9 @@ func (o *options) absolute() error {
 	}
 	return nil
 }
+
+// maxMachineBits is the longest prefix of the range of machines: it has room for one beside this one.
+const maxMachineBits = 30
 
 // nodeBits is the prefix length of a node's addresses.
 const nodeBits = 24

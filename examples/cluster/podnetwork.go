@@ -46,6 +46,15 @@ func (c *cluster) choosePodNetwork(ctx context.Context) error {
 	return writeWhole(c.dir.join(podNetworkFile), []byte(c.podNetwork.String()+"\n"))
 }
 
+// chooseMachineNetwork sets the range of the addresses of machines.
+func (c *cluster) chooseMachineNetwork(ctx context.Context) (err error) {
+	c.machineNetwork, err = c.registry.ReserveMachines(ctx, c.dir.id, machine.Record{DataDir: c.dir.path, PodCIDR: c.podNetwork}, c.options.machineNetwork, c.serviceRanges())
+	if blocked, ok := errors.AsType[*machine.BlockedError](err); ok {
+		return fmt.Errorf("--machine-cidr %v: %w; name another range, or %q", blocked.Range, blocked, autoCIDR)
+	}
+	return err
+}
+
 // keptPodNetwork returns the range of the last run; it is not valid in the first.
 func (c *cluster) keptPodNetwork() (netip.Prefix, error) {
 	data, err := os.ReadFile(c.dir.join(podNetworkFile))

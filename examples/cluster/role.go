@@ -48,7 +48,8 @@ func (o *options) addRole(flags *pflag.FlagSet) {
 // flagsOfNodes are the flags that a process without nodes does not use, and flagsOfNode those that only
 // the role node uses. sharedFlags are the others that the role node uses.
 var (
-	flagsOfNodes = []string{"nodes", "runtime", "containerd-socket", "offline-images", "image-cache", "kubelet-config", "eviction-hard", "pod-manifest-path"}
+	flagsOfNodes = []string{"nodes", "machines", "machine-cidr", "restart-machines", "runtime", "containerd-socket", "offline-images", "image-cache", "kubelet-config", "eviction-hard", "pod-manifest-path"}
+	flagsOfAll   = []string{"nodes", "machines", "machine-cidr", "restart-machines"} // of flagsOfNodes
 	flagsOfNode  = []string{"node-name", "node-ip", "kubelet-port", "cgroup-root", "registry-mirror", "tls-cert-file", "tls-private-key-file"}
 	sharedFlags  = []string{"role", "data-dir", "kubeconfig", "verbosity", "help"}
 )
@@ -57,7 +58,7 @@ var (
 func uses(role, flag string) bool {
 	switch role {
 	case roleNode:
-		return flag != "nodes" && slices.Contains(slices.Concat(flagsOfNodes, flagsOfNode, sharedFlags), flag)
+		return !slices.Contains(flagsOfAll, flag) && slices.Contains(slices.Concat(flagsOfNodes, flagsOfNode, sharedFlags), flag)
 	case roleServer:
 		return !slices.Contains(flagsOfNodes, flag) && !slices.Contains(flagsOfNode, flag)
 	}

@@ -38,6 +38,16 @@ func Candidates() []netip.Prefix {
 	return all
 }
 
+// MachineCandidates are the ranges that [Registry.ReserveMachines] tries, in this order: 10.199.0.0/24 to
+// 10.199.255.0/24.
+func MachineCandidates() []netip.Prefix {
+	var all []netip.Prefix
+	for third := range 256 {
+		all = append(all, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 199, byte(third)}), 24))
+	}
+	return all
+}
+
 // Choose returns kept, if it is valid and not in anything's way, or else the
 // first candidate that nothing overlaps with, or else the first that only
 // larger networks contain.

@@ -25,6 +25,8 @@ const lockPoll = 20 * time.Millisecond
 type Record struct {
 	DataDir string       `json:"dataDir"`
 	PodCIDR netip.Prefix `json:"podCIDR"`
+	// Machines is the range of the addresses of machines in namespaces. It is not valid if there are none.
+	Machines netip.Prefix `json:"machines,omitzero"`
 }
 
 // Registry is the records of all clusters of a machine. Lock guards all of its

@@ -66,6 +66,41 @@ func (r *Registry) Reserve(ctx context.Context, want Reservation) (netip.Prefix,
 	return pods, r.Claim(want.ID, Record{DataDir: want.DataDir, PodCIDR: pods})
 }
 
+// ReserveMachines adds a range for machines in namespaces to a reservation, of which own is the record. It
+// returns want if that is valid, or else the first free one of MachineCandidates; and a *BlockedError if want is
+// in use.
+func (r *Registry) ReserveMachines(ctx context.Context, id string, own Record, want netip.Prefix, reserved []Taken) (netip.Prefix, error) {
+	none := netip.Prefix{}
+	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+	defer cancel()
+	unlock, err := r.Lock(ctx)
+	if err != nil {
+		return none, err
+	}
+	defer unlock()
+	taken, err := r.Taken(id)
+	if err != nil {
+		return none, err
+	}
+	taken = append(append(taken, reserved...), Taken{Prefix: own.PodCIDR, By: "the range of pods"})
+	if want.IsValid() {
+		for _, t := range taken {
+			if t.Prefix.Overlaps(want) {
+				return none, &BlockedError{Range: want, By: t.By}
+			}
+		}
+		own.Machines = want.Masked()
+		return own.Machines, r.Claim(id, own)
+	}
+	for _, candidate := range MachineCandidates() {
+		if !overlapped(candidate, taken) {
+			own.Machines = candidate
+			return candidate, r.Claim(id, own)
+		}
+	}
+	return none, fmt.Errorf("no range of addresses is free for machines, of %v and those that follow", MachineCandidates()[0])
+}
+
 // Withdraw ends the reservation of a cluster of which nothing is left.
 func (r *Registry) Withdraw(id string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), lockTimeout)

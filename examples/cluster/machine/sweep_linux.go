@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -34,8 +35,10 @@ func (r *Registry) Taken(own string) ([]Taken, error) {
 		taken = append(taken, Taken{Prefix: use.Prefix, Address: use.Address, By: describe(use, records[id])})
 	}
 	for _, id := range slices.Sorted(maps.Keys(records)) {
-		if record := records[id]; id != own && record.PodCIDR.IsValid() {
-			taken = append(taken, Taken{Prefix: record.PodCIDR, By: "the cluster in " + record.DataDir})
+		for _, prefix := range []netip.Prefix{records[id].PodCIDR, records[id].Machines} {
+			if id != own && prefix.IsValid() {
+				taken = append(taken, Taken{Prefix: prefix, By: "the cluster in " + records[id].DataDir})
+			}
 		}
 	}
 	return taken, nil

@@ -2,6 +2,7 @@ package offline
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ type Config struct {
 	// Cache is the directory in which built images are kept; required. Several
 	// clusters may share it.
 	Cache string
+	// Listen is the TCP address of the registry. Empty means a free port of 127.0.0.1.
+	Listen string
 	// Log gets one line per image built; silent when zero.
 	Log logr.Logger
 }
@@ -73,14 +76,14 @@ const (
 	lastRetry  = 30 * time.Second
 )
 
-// New takes a loopback port and starts nothing.
+// New takes a port and starts nothing.
 func New(config Config) (*Images, error) { return newImages(config, recipes) }
 
 func newImages(config Config, recipes []recipe) (*Images, error) {
 	if config.Cache == "" {
 		return nil, errors.New("offline images: no cache directory")
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", cmp.Or(config.Listen, "127.0.0.1:0"))
 	if err != nil {
 		return nil, fmt.Errorf("offline images: %w", err)
 	}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/planekit/planekit/examples/cluster/guest"
+	"github.com/planekit/planekit/examples/cluster/machine"
+)
+
+// fleet runs the machines of a cluster.
+type fleet struct {
+	all     []*fleetMachine
+	restart bool // those that have ended
+	now     <-chan struct{}
+	log     logr.Logger
+}
+
+// fleetMachine is a machine and the place of its node.
+type fleetMachine struct {
+	*guest.Machine
+	at place
+}
+
+// Delays before a machine that has ended is started again. One that was on for longer than restartReset starts over
+// with the first.
+const (
+	restartFirst = time.Second
+	restartMost  = 30 * time.Second
+	restartReset = time.Minute
+	// removeTimeout bounds the removal of what a machine leaves.
+	removeTimeout = 20 * time.Second
+)
+
+// run runs all machines until ctx is done, and then stops them at once.
+func (f *fleet) run(ctx context.Context) error {
+	var group sync.WaitGroup
+	failures := make([]error, len(f.all))
+	for i, m := range f.all {
+		group.Go(func() { failures[i] = f.runOne(ctx, m) })
+	}
+	group.Wait()
+	return errors.Join(failures...)
+}
+
+// runOne keeps a machine on until ctx is done.
+func (f *fleet) runOne(ctx context.Context, m *fleetMachine) error {
+	// What is left of an earlier run has no owner: its processes ended with the process that started them.
+	if err := m.clean(); err != nil {
+		return err
+	}
+	for delay := restartFirst; ; delay = min(2*delay, restartMost) {
+		since := time.Now()
+		if err := m.Start(); err != nil {
+			return errors.Join(err, m.clean())
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(f.stop(m), m.clean())
+		case <-m.Ended():
+		}
+		f.log.Error(fmt.Errorf("it ended: %w; its log ends with: %s", m.Failure(), lastLine(m.Log())), "a machine is off", "node", m.at.name, "log", m.Log(), "restart", f.restart)
+		if err := m.clean(); err != nil {
+			return err
+		}
+		if time.Since(since) > restartReset {
+			delay = restartFirst
+		}
+		if !f.restart {
+			<-ctx.Done()
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(delay):
+		}
+	}
+}
+
+// stop stops a machine, and kills it once nothing is to get a grace any more.
+func (f *fleet) stop(m *fleetMachine) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-f.now:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return m.Stop(ctx)
+}
+
+// clean removes what a machine that is off has left in the kernel.
+func (m *fleetMachine) clean() error {
+	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
+	defer cancel()
+	return machine.RemoveCgroups(ctx, m.at.cgroup)
+}
+
+// waitingFor names the machines that are on.
+func (f *fleet) waitingFor() string {
+	var names []string
+	for _, m := range f.all {
+		select {
+		case <-m.Ended():
+		default:
+			names = append(names, m.at.name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// lastLine returns the last line of a file.
+func lastLine(file string) string {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	return lines[len(lines)-1]
+}
