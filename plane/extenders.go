@@ -14,23 +14,16 @@ import (
 )
 
 // addExtenders adds the extenders of a file to the configuration of the scheduler.
-func (p *Plane) addExtenders(config *schedule.Config, list []policy.Extender) error {
+func addExtenders(config *schedule.Config, list []policy.Extender) (all []*extender.Client, err error) {
 	for i, e := range list {
 		client, err := newExtender(e)
 		if err != nil {
-			return fmt.Errorf("plane: extenders[%d]: %w", i, err)
+			return nil, fmt.Errorf("plane: extenders[%d]: %w", i, err)
 		}
-		p.extenders = append(p.extenders, client)
+		all = append(all, client)
 		config.Extenders = append(config.Extenders, client.Extender())
 	}
-	return nil
-}
-
-// closeExtenders closes the idle connections to extenders.
-func (p *Plane) closeExtenders() {
-	for _, e := range p.extenders {
-		e.Close()
-	}
+	return all, nil
 }
 
 func newExtender(e policy.Extender) (*extender.Client, error) {

@@ -65,9 +65,7 @@ import (
 	"github.com/planekit/planekit/plane/pluginset"
 	"github.com/planekit/planekit/plane/stack"
 	"github.com/planekit/planekit/schedule"
-	"github.com/planekit/planekit/schedule/extender"
 	"github.com/planekit/planekit/schedule/policy"
-	"github.com/planekit/planekit/schedule/remote"
 	"github.com/planekit/planekit/storage"
 	"github.com/planekit/planekit/storage/memstore"
 )
@@ -131,6 +129,9 @@ type Config struct {
 	// Scheduler, when set, changes the configuration of the scheduler.
 	Scheduler   func(*schedule.Config)
 	NoScheduler bool
+	// ElectScheduler makes the scheduler run only while this process leads, by a lease that is called
+	// kube-scheduler by default; nil is always. It is made again each time.
+	ElectScheduler *controllerset.Election
 
 	// FlowControl bounds the requests that are handled at once.
 	FlowControl FlowControl
@@ -197,10 +198,9 @@ type Plane struct {
 	tokens      *tokens
 	plugins     *pluginset.Set
 	aggregator  *aggregate.Aggregator
-	controllers *controllerset.Set // nil without
-	scheduler   *remote.Scheduler  // nil without
-	extenders   []*extender.Client // of the scheduler
-	fairness    *objects.Keeper    // nil without
+	controllers *controllerset.Set          // nil without
+	schedule    func(context.Context) error // runs the scheduler; nil without
+	fairness    *objects.Keeper             // nil without
 	closers     []closer
 	stack       *stack.Stack
 	ready       chan struct{}

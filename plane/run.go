@@ -10,10 +10,12 @@ import (
 	"github.com/planekit/planekit/apiserver/aggregate"
 	"github.com/planekit/planekit/apiserver/kube"
 	"github.com/planekit/planekit/authn/user"
+	"github.com/planekit/planekit/client"
 	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/plane/bootstrap"
 	"github.com/planekit/planekit/plane/credentials"
 	"github.com/planekit/planekit/schedule"
+	"github.com/planekit/planekit/schedule/extender"
 	"github.com/planekit/planekit/schedule/policy"
 	"github.com/planekit/planekit/schedule/predicates"
 	"github.com/planekit/planekit/schedule/priorities"
@@ -23,7 +25,7 @@ import (
 	"github.com/planekit/planekit/schedule/workload"
 )
 
-// makeScheduler makes the scheduler, under its own identity.
+// makeScheduler makes what runs the scheduler, under its own identity.
 func (p *Plane) makeScheduler() error {
 	if p.config.NoScheduler {
 		return nil
@@ -32,27 +34,66 @@ func (p *Plane) makeScheduler() error {
 	if err != nil {
 		return err
 	}
+	first, err := p.newScheduler(api) // reports what is wrong with the configuration
+	if err != nil {
+		return err
+	}
+	if p.config.ElectScheduler == nil {
+		p.schedule = first.run
+		return nil
+	}
+	elector, err := p.config.ElectScheduler.Elector(api, "kube-scheduler", func(ctx context.Context) error {
+		s, err := p.newScheduler(api)
+		if err != nil {
+			return err
+		}
+		return s.run(ctx)
+	}, p.config.Log.WithName("scheduler"))
+	if err == nil {
+		p.schedule = elector.Run
+	}
+	return err
+}
+
+// scheduler is a scheduler with the connections to its extenders.
+type scheduler struct {
+	*remote.Scheduler
+	extenders []*extender.Client
+}
+
+func (s *scheduler) run(ctx context.Context) error {
+	defer func() {
+		for _, e := range s.extenders {
+			e.Close()
+		}
+	}()
+	return s.Run(ctx)
+}
+
+// newScheduler makes a scheduler that acts by api.
+func (p *Plane) newScheduler(api *client.Client) (*scheduler, error) {
 	persistent := typed.PersistentVolumes(api)
 	binder, err := volumebinding.New(volumebinding.Config{
 		Nodes: p.Caches.Nodes, Claims: p.Caches.PersistentVolumeClaims, Volumes: p.Caches.PersistentVolumes,
 		Classes: p.Caches.StorageClasses, Update: persistent.Update,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	checks, err := volumes.New(volumes.Config{
 		Claims: p.Caches.PersistentVolumeClaims, Volumes: p.Caches.PersistentVolumes, Classes: p.Caches.StorageClasses,
 		CSINodes: p.Caches.CSINodes, Attachments: p.Caches.VolumeAttachments, AttachmentsByNode: p.Caches.AttachmentsByNode,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	together, err := workload.New(workload.Config{
 		ServicesByNamespace: p.Caches.ServicesByNamespace, ReplicationControllers: p.Caches.ReplicationControllers, ReplicaSets: p.Caches.ReplicaSets,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
+	made := &scheduler{}
 	spread := schedule.SpreadDefaults{Selector: together.Selector}
 	config := schedule.Config{
 		Name:       "default-scheduler",
@@ -67,20 +108,20 @@ func (p *Plane) makeScheduler() error {
 	}
 	if file := p.config.SchedulerFile; file != nil {
 		config.Sources = append(config.Sources, schedule.Changes(p.Caches.Services))
-		if err := p.addExtenders(&config, file.Extenders()); err != nil {
-			return err
+		if made.extenders, err = addExtenders(&config, file.Extenders()); err != nil {
+			return nil, err
 		}
 		if err := file.Apply(&config, policy.Parts{
 			Volumes: binder, Restrictions: checks.Restrictions(), Limits: checks.Limits(), Zone: checks.Zone(), Services: p.Caches.ServicesByNamespace, Together: together.Selector,
 		}); err != nil {
-			return fmt.Errorf("plane: configuration of the scheduler: %w", err)
+			return nil, fmt.Errorf("plane: configuration of the scheduler: %w", err)
 		}
 	}
 	if p.config.Scheduler != nil {
 		p.config.Scheduler(&config)
 	}
-	p.scheduler, err = remote.New(api, config)
-	return err
+	made.Scheduler, err = remote.New(api, config)
+	return made, err
 }
 
 // Run starts all parts and runs them until ctx is done, which is no error, or one of them fails. It
@@ -135,11 +176,8 @@ func (p *Plane) start(ctx context.Context) error {
 	if p.controllers != nil {
 		p.controllers.Start(p.stack)
 	}
-	if p.scheduler != nil {
-		p.stack.Start("scheduler", func(ctx context.Context) error {
-			defer p.closeExtenders()
-			return p.scheduler.Run(ctx)
-		})
+	if p.schedule != nil {
+		p.stack.Start("scheduler", p.schedule)
 	}
 	for _, part := range p.config.Parts {
 		if err := part(ctx, p, p.stack); err != nil {

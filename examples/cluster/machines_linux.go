@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -155,12 +154,6 @@ func (c *cluster) machineProgram(p *plane.Plane, at place, address netip.Addr, f
 	return program, nil
 }
 
-// bootOf returns the identity of the last boot of a machine; empty if it has never been on.
-func bootOf(dir string) string {
-	data, _ := os.ReadFile(filepath.Join(dir, "boot-id")) // missing
-	return strings.TrimSpace(string(data))
-}
-
 // readyPoll is how often the Nodes of machines are looked at while they start.
 const readyPoll = 10 * time.Millisecond
 
@@ -168,7 +161,7 @@ const readyPoll = 10 * time.Millisecond
 func (f *fleet) awaitReady(ctx context.Context, s *stack.Stack, get func(string) (*corev1.Node, bool)) error {
 	ready := func(m *fleetMachine) bool {
 		node, ok := get(m.at.name)
-		boot := bootOf(m.at.dir)
+		boot := m.Boot()
 		if !ok || boot == "" || node.Status.NodeInfo.BootID != boot {
 			return false
 		}

@@ -120,7 +120,7 @@ func (c *cluster) controlPlane() (nodes.Remote, error) {
 		return nodes.Remote{}, err
 	}
 	c.stack.OnStop("connections to the API server", func() error { api.Close(); return nil })
-	base := &tls.Config{MinVersion: tls.VersionTLS12}
+	base := &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert}
 	if c.options.kubelet != nil {
 		c.options.program.ApplyTLS(base)
 	}

@@ -53,12 +53,11 @@ type options struct {
 	thresholds                  []eviction.Threshold // those of evictionHard
 	verbosity                   int
 	stopNow                     <-chan struct{} // closed when what runs is to get no grace; may be nil
-	// given calls a function for each flag of the command line.
-	given func(func(*pflag.Flag))
+	flags                       *pflag.FlagSet  // where these options are from
 }
 
 func (o *options) add(flags *pflag.FlagSet) {
-	o.given = flags.Visit
+	o.flags = flags
 	o.addRole(flags)
 	flags.StringVar(&o.dataDir, "data-dir", ".planekit", "directory for everything the cluster keeps")
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:6443", "address of the API server; port 0 picks a free one")

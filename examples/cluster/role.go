@@ -71,7 +71,7 @@ func (o *options) checkRole() error {
 		return fmt.Errorf("--role must be one of %v, not %q", roles, o.role)
 	}
 	var unused []string
-	o.given(func(f *pflag.Flag) {
+	o.flags.Visit(func(f *pflag.Flag) {
 		if !uses(o.role, f.Name) {
 			unused = append(unused, "--"+f.Name)
 		}
@@ -81,9 +81,27 @@ func (o *options) checkRole() error {
 	}
 	switch o.role {
 	case roleServer:
-		o.nodes = 0
+		return o.completeServer()
 	case roleNode:
 		return o.completeNode()
+	}
+	return nil
+}
+
+// completeServer sets what servers have by default: nodes join with tokens, and of several servers on one etcd one
+// runs the controllers and one the scheduler.
+func (o *options) completeServer() error {
+	o.nodes = 0
+	defaults := map[string]string{"enable-bootstrap-token-auth": "true"}
+	if len(o.etcdServers) > 0 {
+		defaults["leader-elect"] = "true"
+	}
+	for name, value := range defaults {
+		if f := o.flags.Lookup(name); !f.Changed {
+			if err := f.Value.Set(value); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -104,8 +104,8 @@ type Tuning struct {
 	VolumeResync time.Duration
 }
 
-// Election describes the lease of the leader. Zero fields are the defaults of
-// kube-controller-manager; the bootstrap policy grants that name.
+// Election describes the lease of a leader. Zero fields are the defaults of
+// kube-controller-manager and kube-scheduler; the bootstrap policy grants their names.
 type Election struct {
 	Namespace, Name                           string
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
@@ -278,16 +278,21 @@ func (c *Config) env(row Controller) (*Env, error) {
 // elector runs work while this process has the lease.
 func (c *Config) elector(work func(context.Context) error) (*reconcile.Elector, error) {
 	const name = "kube-controller-manager"
-	e := *c.Elect
+	api, err := c.ClientFor(&user.Info{Name: user.ControllerManager, Groups: []string{user.Authenticated}}, name)
+	if err != nil {
+		return nil, err
+	}
+	return c.Elect.Elector(api, name, work, c.Log)
+}
+
+// Elector returns an elector that runs work while this process holds the lease, which is called name unless e
+// has a Name. The user of api must have rights to it.
+func (e Election) Elector(api *client.Client, name string, work func(context.Context) error, log logr.Logger) (*reconcile.Elector, error) {
 	if e.Namespace == "" {
 		e.Namespace = metav1.NamespaceSystem
 	}
 	if e.Name == "" {
 		e.Name = name
-	}
-	api, err := c.ClientFor(&user.Info{Name: user.ControllerManager, Groups: []string{user.Authenticated}}, name)
-	if err != nil {
-		return nil, err
 	}
 	shared, err := lease.New(lease.Config{Leases: typed.Leases(api), Namespace: e.Namespace, Name: e.Name})
 	if err != nil {
@@ -300,7 +305,7 @@ func (c *Config) elector(work func(context.Context) error) (*reconcile.Elector, 
 	return reconcile.NewElector(reconcile.ElectorConfig{
 		Identity: host + "_" + rand.Text(), Lease: shared, Work: work,
 		LeaseDuration: e.LeaseDuration, RenewDeadline: e.RenewDeadline, RetryPeriod: e.RetryPeriod,
-		Log: c.Log,
+		Log: log,
 	})
 }
 

@@ -26,12 +26,12 @@ type controllerFlags struct {
 func (c *controllerFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&c.choose, "controllers", []string{"*"}, "controllers to run: * means all, NAME that one, -NAME not that one; of "+strings.Join(controllerset.Names(), ", "))
 	c.tuning.add(flags)
-	flags.BoolVar(&c.elect, "leader-elect", false, "run controllers only while this process holds the lease that all clusters on one store share")
+	flags.BoolVar(&c.elect, "leader-elect", false, "run controllers, and the scheduler, only while this process holds the lease that all clusters on one store share")
 	flags.DurationVar(&c.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long others wait for a leader that does not renew its lease")
 	flags.DurationVar(&c.renewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long a leader that cannot renew its lease continues")
 	flags.DurationVar(&c.retryPeriod, "leader-elect-retry-period", 2*time.Second, "interval of attempts to acquire or renew the lease")
-	flags.StringVar(&c.leaseName, "leader-elect-resource-name", "kube-controller-manager", "name of the lease; the bootstrap policy grants this one")
-	flags.StringVar(&c.leaseNamespace, "leader-elect-resource-namespace", "kube-system", "namespace of the lease")
+	flags.StringVar(&c.leaseName, "leader-elect-resource-name", "kube-controller-manager", "name of the lease of the controllers; the bootstrap policy grants this one, and kube-scheduler to the scheduler")
+	flags.StringVar(&c.leaseNamespace, "leader-elect-resource-namespace", "kube-system", "namespace of the leases")
 }
 
 func (c *controllerFlags) check() error {
@@ -52,6 +52,9 @@ func (c *controllerFlags) apply(config *plane.Config, _ *stack.Stack) error {
 			Namespace: c.leaseNamespace, Name: c.leaseName,
 			LeaseDuration: c.leaseDuration, RenewDeadline: c.renewDeadline, RetryPeriod: c.retryPeriod,
 		}
+		scheduler := *options.Elect
+		scheduler.Name = "" // its own
+		config.ElectScheduler = &scheduler
 	}
 	return nil
 }

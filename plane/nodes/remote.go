@@ -23,7 +23,8 @@ type Remote struct {
 	// Client acts as the user system:node:NAME in the group system:nodes. Its credentials may be
 	// replaced while it is in use.
 	Client *client.Client
-	// TLS has the serving certificate of the kubelet's server.
+	// TLS has the serving certificate of the kubelet's server. If it has GetConfigForClient, what that
+	// returns must request certificates of clients.
 	TLS *tls.Config
 	// ClientCAs returns the authorities of the server's clients. It must be safe for concurrent use, and
 	// return the same pool as long as nothing changes.

@@ -164,7 +164,7 @@ func (o *orders) identify() error {
 			return err
 		}
 	}
-	boot, id := filepath.Join(o.Dir, "boot-id"), random()
+	boot, id := filepath.Join(o.Dir, bootFile), random()
 	text := fmt.Appendf(nil, "%x-%x-%x-%x-%x\n", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 	if err := os.WriteFile(boot, text, 0o644); err != nil {
 		return err

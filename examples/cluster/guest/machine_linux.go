@@ -65,6 +65,16 @@ func New(c Config) (*Machine, error) {
 // Log returns the path of the log of the machine's program.
 func (m *Machine) Log() string { return filepath.Join(m.config.Dir, "machine.log") }
 
+// Boot returns the boot ID of the machine, which it also has in /proc/sys/kernel/random/boot_id; empty until the
+// machine has one.
+func (m *Machine) Boot() string {
+	data, _ := os.ReadFile(filepath.Join(m.config.Dir, bootFile)) // missing
+	return strings.TrimSpace(string(data))
+}
+
+// bootFile is the file in Dir with the boot ID.
+const bootFile = "boot-id"
+
 // pidFile is the file in Dir with the process ID of the machine's first process on the host.
 const pidFile = "machine.pid"
 
@@ -83,6 +93,9 @@ func (m *Machine) Start() error {
 
 func (m *Machine) start() error {
 	if err := os.MkdirAll(m.config.Dir, 0o700); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(m.config.Dir, bootFile)); err != nil && !os.IsNotExist(err) {
 		return err
 	}
 	log, err := os.OpenFile(m.Log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
