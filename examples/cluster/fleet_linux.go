@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -21,6 +23,9 @@ type fleet struct {
 	restart bool // those that have ended
 	now     <-chan struct{}
 	log     logr.Logger
+
+	mu   sync.Mutex
+	wake chan struct{} // guarded by mu; closed when machines that are off are to be started
 }
 
 // fleetMachine is a machine and the place of its node.
@@ -39,9 +44,22 @@ const (
 	removeTimeout = 20 * time.Second
 )
 
-// run runs all machines until ctx is done, and then stops them at once.
+// run runs all machines until ctx is done, and then stops them at once. A hangup starts those that are off.
 func (f *fleet) run(ctx context.Context) error {
+	wake := make(chan os.Signal, 1)
+	signal.Notify(wake, syscall.SIGHUP)
+	defer signal.Stop(wake)
 	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			select {
+			case <-wake:
+				f.wakeUp()
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
 	failures := make([]error, len(f.all))
 	for i, m := range f.all {
 		group.Go(func() { failures[i] = f.runOne(ctx, m) })
@@ -73,16 +91,37 @@ func (f *fleet) runOne(ctx context.Context, m *fleetMachine) error {
 		if time.Since(since) > restartReset {
 			delay = restartFirst
 		}
-		if !f.restart {
-			<-ctx.Done()
-			return nil
+		var after <-chan time.Time
+		if f.restart {
+			after = time.After(delay)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(delay):
+		case <-after:
+		case <-f.woken():
 		}
 	}
+}
+
+// wakeUp starts the machines that are off.
+func (f *fleet) wakeUp() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.wake != nil {
+		close(f.wake)
+		f.wake = nil
+	}
+}
+
+// woken returns a channel that the next wakeUp closes.
+func (f *fleet) woken() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.wake == nil {
+		f.wake = make(chan struct{})
+	}
+	return f.wake
 }
 
 // stop stops a machine, and kills it once nothing is to get a grace any more.

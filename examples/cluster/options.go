@@ -72,7 +72,7 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.clusterCIDR, "cluster-cidr", autoCIDR, "addresses of pods; each node gets a /24 of them; auto takes the first free /16 from 10.244.0.0 to 10.255.0.0, then from 10.200.0.0, and keeps to it")
 	flags.BoolVar(&o.machines, "machines", true, "with containerd and several nodes, run each node as a machine in namespaces of its own, rather than all in this process")
 	flags.StringVar(&o.machineCIDR, "machine-cidr", autoCIDR, "addresses of machines; auto takes the first free /24 from 10.199.0.0")
-	flags.BoolVar(&o.restartMachines, "restart-machines", true, "start a machine again that has ended")
+	flags.BoolVar(&o.restartMachines, "restart-machines", true, "start a machine again that has ended; without, a hangup (SIGHUP) does")
 	flags.StringVar(&o.offlineImages, "offline-images", "auto", "serve pause, nginx and busybox from a registry in this process: on, off, or auto (where the public registry cannot be reached)")
 	flags.StringVar(&o.imageCache, "image-cache", "", "directory of the images built for --offline-images (default planekit in the user's cache directory)")
 	flags.BoolVar(&o.profiling, "profiling", true, "serve profiles of this process under /debug/pprof/, to those who may get that path")

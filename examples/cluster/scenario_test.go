@@ -1,8 +1,18 @@
 package main
 
 import (
+	"context"
+	"net/url"
+	"strings"
 	"testing"
 
+	"github.com/gorilla/websocket"
+	"github.com/rogpeppe/go-internal/testscript"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/planekit/planekit/client"
+	"github.com/planekit/planekit/client/kubeconfig"
+	"github.com/planekit/planekit/client/typed"
 	"github.com/planekit/planekit/examples/cluster/containerd"
 	"github.com/planekit/planekit/internal/scenario"
 )
@@ -19,5 +29,68 @@ func TestScenariosContainerd(t *testing.T) {
 	if err := containerd.Available(); err != nil {
 		t.Skip(err)
 	}
-	scenario.Run(t, scenario.Config{Dir: "testdata/containerd", Programs: programs, OneByOne: true})
+	scenario.Run(t, scenario.Config{
+		Dir: "testdata/containerd", Programs: programs, OneByOne: true,
+		Commands: map[string]func(*testscript.TestScript, bool, []string){"api": askAPI},
+	})
+}
+
+// askAPI is the command api of scripts: "api get PATH" prints what the API server answers, and "api each" reads the
+// log of each pod, and runs a command in it that tells which pod it is.
+func askAPI(ts *testscript.TestScript, neg bool, arguments []string) {
+	file, err := kubeconfig.Load(ts.Getenv("KUBECONFIG"))
+	ts.Check(err)
+	config, _, err := file.Client("")
+	ts.Check(err)
+	api, err := client.New(config)
+	ts.Check(err)
+	defer api.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	get := func(path string) []byte {
+		answer, err := api.Do(ctx, client.Request{Path: path})
+		ts.Check(err)
+		return answer.Body
+	}
+	switch {
+	case !neg && len(arguments) == 2 && arguments[0] == "get":
+		_, err = ts.Stdout().Write(get(arguments[1]))
+		ts.Check(err)
+	case !neg && len(arguments) == 1 && arguments[0] == "each":
+		pods, _, err := typed.Pods(api).List(ctx, "default", metav1.ListOptions{})
+		ts.Check(err)
+		for _, pod := range pods {
+			get("/api/v1/namespaces/default/pods/" + pod.Name + "/log")
+			out, err := execute(ctx, config, pod.Name, "hostname")
+			ts.Check(err)
+			if strings.TrimSpace(out) != pod.Name {
+				ts.Fatalf("%s on %s says that it is %q", pod.Name, pod.Spec.NodeName, out)
+			}
+		}
+	default:
+		ts.Fatalf("usage: api get PATH, or api each")
+	}
+}
+
+// execute runs a command in a pod through the API server and returns its standard output.
+func execute(ctx context.Context, config client.Config, pod string, command ...string) (string, error) {
+	query := url.Values{"stdout": {"true"}, "command": command}
+	address := strings.Replace(config.Server, "https", "wss", 1) + "/api/v1/namespaces/default/pods/" + pod + "/exec?" + query.Encode()
+	dialer := websocket.Dialer{TLSClientConfig: config.TLS, Subprotocols: []string{"v5.channel.k8s.io"}}
+	connection, answer, err := dialer.DialContext(ctx, address, nil)
+	if err != nil {
+		return "", err
+	}
+	answer.Body.Close()
+	defer connection.Close()
+	var out strings.Builder
+	for {
+		_, frame, err := connection.ReadMessage()
+		if err != nil {
+			return out.String(), nil // closed when the command has ended
+		}
+		if len(frame) > 0 && frame[0] == 1 { // the channel of standard output
+			out.Write(frame[1:])
+		}
+	}
 }

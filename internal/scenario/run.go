@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -26,6 +27,8 @@ type Config struct {
 	More []string
 	// Env holds variables of the scripts, NAME=value.
 	Env []string
+	// Commands are further commands of the scripts.
+	Commands map[string]func(ts *testscript.TestScript, neg bool, arguments []string)
 	// OneByOne runs the scripts one after the other. Clusters with real containers share the
 	// machine: their pods have the same addresses, and the leftovers of one cannot be distinguished
 	// from resources of another.
@@ -43,6 +46,8 @@ const (
 func Run(t *testing.T, config Config) {
 	t.Helper()
 	turn := make(chan struct{}, 1)
+	commands := map[string]func(*testscript.TestScript, bool, []string){"cluster": runCluster, "await": await, "http": httpGet}
+	maps.Copy(commands, config.Commands)
 	testscript.Run(t, testscript.Params{
 		Dir: config.Dir,
 		Setup: func(env *testscript.Env) error {
@@ -79,11 +84,7 @@ func Run(t *testing.T, config Config) {
 			})
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"cluster": runCluster,
-			"await":   await,
-			"http":    httpGet,
-		},
+		Cmds: commands,
 	})
 }
 
